@@ -1,0 +1,144 @@
+# edgeprof. `make help` lists what can be made; boards/README.md says what BOARD= means.
+#
+# This file builds the library and runs what the folders' own .mk files add: test targets to TESTS, benchmarks to
+# BENCHES. Everything made goes to build/.
+
+BOARD ?= host
+BUILD := build/$(BOARD)
+ifeq ($(wildcard boards/$(BOARD)/board.mk),)
+$(error there is no board '$(BOARD)': BOARD is one of $(notdir $(patsubst %/,%,$(dir $(wildcard boards/*/board.mk)))))
+endif
+include boards/$(BOARD)/board.mk
+
+NANOPB_DIR  ?= build/deps/nanopb
+MBEDTLS_DIR ?= build/deps/mbedtls
+export NANOPB_DIR MBEDTLS_DIR
+
+CC     := $(BOARD_CROSS)gcc
+AR     := $(BOARD_CROSS)ar
+NM     := $(BOARD_CROSS)nm
+SIZE   := $(BOARD_CROSS)size
+PYTHON := /usr/bin/python3
+JOBS   ?= 2
+CLANG_FORMAT ?= clang-format-14
+
+EP_VERSION := $(shell sed -n 's/^.define EP_VERSION "\(.*\)"/\1/p' core/edgeprof.h)
+
+WARNINGS    := -Wall -Wextra -Wpedantic -Wconversion -Wundef -Wmissing-prototypes -Wvla -Werror
+EP_INCLUDES := -I. -Icore -Iport -Itransport -I$(BUILD)/gen -isystem $(NANOPB_DIR)
+# PB_NO_ERRMSG changes the layout of nanopb's structures: whatever includes pb.h with the library needs it.
+EP_CPPFLAGS := $(EP_INCLUDES) -DPB_NO_ERRMSG=1 -D_GNU_SOURCE
+EP_CODEGEN  := -std=c11 -O2 -g -fPIC -ftls-model=initial-exec -fvisibility=hidden -fno-omit-frame-pointer \
+               -ffunction-sections -fdata-sections $(BOARD_CFLAGS)
+EP_CFLAGS   := $(EP_CODEGEN) $(WARNINGS) -fcallgraph-info=su
+# A program that links the library statically: every thread is to be seen when it starts.
+EP_LDFLAGS  := -Wl,--wrap=pthread_create -Wl,-u,__wrap_pthread_create
+EP_LDLIBS   := -lpthread -ldl
+
+# ---- sources ----
+
+OTHER_UNWIND  := $(filter-out $(BOARD_UNWIND),$(foreach arch,x86_64 aarch64 arm,core/unwind_$(arch).c))
+CORE_SRC      := $(filter-out $(OTHER_UNWIND),$(wildcard core/*.c))
+PORT_SRC      := $(filter-out $(BOARD_PORT_EXCLUDE),$(wildcard $(BOARD_PORT)/*.c))
+TRANSPORT_SRC := $(wildcard transport/*.c)
+PROTO         := $(wildcard core/proto/*.proto)
+GEN_SRC       := $(PROTO:core/proto/%.proto=$(BUILD)/gen/%.pb.c)
+GEN_HDR       := $(GEN_SRC:.c=.h)
+EP_SRC        := $(CORE_SRC) $(PORT_SRC) $(TRANSPORT_SRC)
+EP_OBJ        := $(EP_SRC:%.c=$(BUILD)/obj/%.o)
+THIRD_OBJ     := $(GEN_SRC:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o) \
+                 $(BUILD)/obj/nanopb/pb_common.o $(BUILD)/obj/nanopb/pb_encode.o
+EP_LIB        := $(BUILD)/libedgeprof.a
+MAKE_SRC      := Makefile boards/$(BOARD)/board.mk
+
+TESTS   :=
+BENCHES :=
+
+.PHONY: all lib demo test bench setup setup-demo format clean help
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
+
+all: lib        ## the library and the host tool
+
+include $(wildcard transport/transport.mk tools/checks/checks.mk tools/tools.mk tests/tests.mk port/nativeaot/nativeaot.mk)
+
+lib: $(EP_LIB)  ## $(BUILD)/libedgeprof.a
+
+$(EP_LIB): $(EP_OBJ) $(THIRD_OBJ)
+	@rm -f $@
+	$(AR) qcsD $@ $^
+
+$(EP_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
+	@mkdir -p $(@D)
+	$(CC) $(EP_CPPFLAGS) $(EP_CFLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(MAKE_SRC) | $(GEN_HDR)
+	@mkdir -p $(@D)
+	$(CC) $(EP_CPPFLAGS) $(EP_CODEGEN) -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/nanopb/%.o: $(NANOPB_DIR)/%.c $(MAKE_SRC)
+	@mkdir -p $(@D)
+	$(CC) $(EP_CPPFLAGS) $(EP_CODEGEN) -MMD -MP -c $< -o $@
+
+# nanopb's generator needs Debian's python3-protobuf, whatever `python3` is first on PATH.
+$(BUILD)/gen/%.pb.c $(BUILD)/gen/%.pb.h &: core/proto/%.proto $(wildcard core/proto/*.options) | $(NANOPB_DIR)/pb_encode.c
+	@mkdir -p $(@D)
+	PYTHONDONTWRITEBYTECODE=1 $(PYTHON) $(NANOPB_DIR)/generator/nanopb_generator.py -q -I core/proto -D $(@D) $<
+
+$(NANOPB_DIR)/pb_encode.c $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_decode.c &:
+	tools/setup.sh apt build
+	tools/setup.sh deps
+
+-include $(EP_OBJ:.o=.d) $(THIRD_OBJ:.o=.d)
+
+# ---- for people ----
+
+ifeq ($(wildcard port/nativeaot/nativeaot.mk),)
+demo:           ## profile the sample service and show its flame graph
+	@echo "make demo: port/nativeaot/nativeaot.mk is missing, there is no sample service in this tree" >&2; exit 1
+endif
+
+test: setup     ## run every test; the log of each is in $(BUILD)/logs
+	@mkdir -p $(BUILD)/logs; passed=0; failed=0; table=; \
+	for t in $(TESTS); do \
+	    start=$$(date +%s); printf '%-28s ' "$$t"; \
+	    if $(MAKE) --no-print-directory -j$(JOBS) $$t >$(BUILD)/logs/$$t.log 2>&1; \
+	    then verdict=ok; passed=$$((passed + 1)); else verdict=FAILED; failed=$$((failed + 1)); fi; \
+	    line="$$verdict, $$(($$(date +%s) - start)) s"; echo "$$line"; \
+	    [ $$verdict = ok ] || tail -n 40 $(BUILD)/logs/$$t.log | sed 's/^/    /'; \
+	    table="$$table$$(printf '%-28s %s' "$$t" "$$line")\n"; \
+	done; \
+	printf '\n%b\n' "$$table"; echo "$$passed passed, $$failed failed"; [ $$failed = 0 ]
+
+# A benchmark is a target, or a script that can be run. Only its `figure NAME VALUE UNIT` lines reach standard output.
+bench:          ## print every figure, one `figure NAME VALUE UNIT` a line
+	@tools/setup.sh apt >&2 && tools/setup.sh deps >&2
+	@mkdir -p $(BUILD)/logs; status=0; \
+	for b in $(BENCHES); do \
+	    log=$(BUILD)/logs/$$(basename $$b).out; echo "$$b ..." >&2; \
+	    if [ -f "$$b" ] && [ -x "$$b" ]; then BUILD=$(BUILD) ./$$b >$$log; \
+	    else $(MAKE) --no-print-directory -s -j$(JOBS) $$b >$$log; fi || { status=1; echo "$$b failed" >&2; }; \
+	    awk '/^figure [a-z0-9_]+ -?[0-9.]+ [^ ]+$$/ { print; next } { print >"/dev/stderr" }' $$log; \
+	done; exit $$status
+
+setup:          ## install what building, testing and the demo need
+	@tools/setup.sh apt
+	@tools/setup.sh deps
+	@tools/setup.sh npm
+
+setup-demo:     ## install what `make demo` needs
+	@tools/setup.sh apt build tools demo
+	@tools/setup.sh deps
+	@tools/setup.sh dotnet
+	@tools/setup.sh npm
+
+format:         ## clang-format every C file in place
+	$(CLANG_FORMAT) -i $(C_FILES)
+
+clean:          ## remove what was made for this board
+	rm -rf $(BUILD)
+
+help:           ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { sub(/ +$$/, "", $$1); printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sed 's,[$$](BUILD),$(BUILD),'

@@ -1,0 +1,14 @@
+# The machine that builds. See boards/README.md for what the names mean.
+BOARD_ARCH          := $(shell uname -m)
+BOARD_CROSS         :=
+BOARD_EXEC          :=
+BOARD_CFLAGS        :=
+BOARD_UNWIND        := core/unwind_$(BOARD_ARCH).c
+BOARD_PORT          := port/linux
+BOARD_PORT_EXCLUDE  := port/linux/preload.c
+
+# What must hold here: `make test` fails beyond these.
+BOARD_TEXT_MAX      := 65536
+BOARD_DATA_MAX      := 0
+BOARD_STACK_MAX     := 2048
+BOARD_MEMORY_MAX    := 131072
