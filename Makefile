@@ -27,7 +27,7 @@ EP_VERSION := $(shell sed -n 's/^.define EP_VERSION "\(.*\)"/\1/p' core/edgeprof
 WARNINGS    := -Wall -Wextra -Wpedantic -Wconversion -Wundef -Wmissing-prototypes -Wvla -Werror
 EP_INCLUDES := -I. -Icore -Iport -Itransport -I$(BUILD)/gen -isystem $(NANOPB_DIR)
 # PB_NO_ERRMSG changes the layout of nanopb's structures: whatever includes pb.h with the library needs it.
-EP_CPPFLAGS := $(EP_INCLUDES) -DPB_NO_ERRMSG=1 -D_GNU_SOURCE
+EP_CPPFLAGS := $(EP_INCLUDES) -DPB_NO_ERRMSG=1 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64
 EP_CODEGEN  := -std=c11 -O2 -g -fPIC -ftls-model=initial-exec -fvisibility=hidden -fno-omit-frame-pointer \
                -ffunction-sections -fdata-sections $(BOARD_CFLAGS)
 EP_CFLAGS   := $(EP_CODEGEN) $(WARNINGS) -fcallgraph-info=su

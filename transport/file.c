@@ -1,0 +1,103 @@
+/*
+ * Appends messages to a file ("file:///path", the path is taken literally). Each is 4 bytes of length, little-endian,
+ * and the message, whatever its format. `edgeprof cat` reads such files.
+ *
+ * A message is in the file whole or not at all: what a full disk cut short is taken back, and the message is sent again
+ * later. It does not survive a power cut in the middle of a write, does not rotate and does not bound the file; that is
+ * the spool's business. One writer a file.
+ *
+ *   file_send -> append -> write_both
+ */
+#include "transport.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct file {
+    const char *path; /* inside the endpoint */
+};
+
+static int file_open(void *state, const struct ep_target *target)
+{
+    static const char scheme[] = "file://";
+    struct file *file = state;
+
+    if (!target->endpoint || strncmp(target->endpoint, scheme, sizeof scheme - 1) != 0)
+        return -EINVAL;
+    file->path = target->endpoint + sizeof scheme - 1;
+    return file->path[0] == '/' && file->path[1] != '\0' ? 0 : -EINVAL;
+}
+
+static int write_both(int fd, struct iovec part[2])
+{
+    while (part[0].iov_len + part[1].iov_len > 0) {
+        ssize_t n = writev(fd, part, 2);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -ENOSPC;
+        for (int i = 0; i < 2; i++) {
+            size_t done = (size_t)n < part[i].iov_len ? (size_t)n : part[i].iov_len;
+            part[i].iov_base = (char *)part[i].iov_base + done;
+            part[i].iov_len -= done;
+            n -= (ssize_t)done;
+        }
+    }
+    return 0;
+}
+
+static int append(int fd, const struct ep_message *message)
+{
+    struct stat before;
+    if (fstat(fd, &before) != 0)
+        return -errno;
+    if (!S_ISREG(before.st_mode))
+        return -EINVAL; /* nothing could be taken back from a pipe or a device */
+
+    uint32_t size = (uint32_t)message->size;
+    uint8_t length[4] = {(uint8_t)size, (uint8_t)(size >> 8), (uint8_t)(size >> 16), (uint8_t)(size >> 24)};
+    struct iovec part[2] = {
+        {.iov_base = length, .iov_len = sizeof length},
+        {.iov_base = (void *)(uintptr_t)message->data, .iov_len = message->size},
+    };
+    int err = write_both(fd, part);
+    if (err && ftruncate(fd, before.st_size) != 0)
+        return -errno;
+    return err;
+}
+
+/* The file is opened for each message: it may be moved away or deleted between two. */
+static int file_send(void *state, const struct ep_message *message, uint64_t deadline_ns, uint64_t *retry_ns)
+{
+    const struct file *file = state;
+    (void)deadline_ns;
+    (void)retry_ns;
+
+    if (message->size > UINT32_MAX)
+        return -EMSGSIZE;
+    /* O_NONBLOCK matters only for a pipe, whose open would wait for a reader. */
+    int fd = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+    if (fd < 0)
+        return -errno;
+    int err = append(fd, message);
+    if (close(fd) != 0 && !err)
+        err = -errno;
+    return err;
+}
+
+static void file_close(void *state)
+{
+    (void)state;
+}
+
+const struct ep_transport ep_transport_file = {
+    .name = "file",
+    .state_size = sizeof(struct file),
+    .open = file_open,
+    .send = file_send,
+    .close = file_close,
+};

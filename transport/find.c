@@ -1,0 +1,24 @@
+/*
+ * Endpoint -> transport, by scheme. Whether the rest of the endpoint makes sense is the transport's own question
+ * (open).
+ */
+#include "transport.h"
+
+#include <string.h>
+
+const struct ep_transport *ep_transport_find(const char *endpoint)
+{
+    static const struct {
+        const char *scheme;
+        const struct ep_transport *transport;
+    } schemes[] = {
+        {"http://", &ep_transport_http},
+        {"file://", &ep_transport_file},
+        {"null:", &ep_transport_null},
+    };
+
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (strncmp(endpoint, schemes[i].scheme, strlen(schemes[i].scheme)) == 0)
+            return schemes[i].transport;
+    return NULL;
+}

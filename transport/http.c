@@ -1,0 +1,328 @@
+/*
+ * HTTP/1.1 client: one message is one POST. One connection, kept alive between messages and looked at before it is used
+ * again; when the receiver closes it at that very moment, the request is made once more on a new one. Works on any
+ * ep_stream, has no clock and no OS.
+ *
+ * Not here: TLS, redirects, proxies, cookies, name resolution. When to try again is the caller's business. A message
+ * may arrive twice (the answer was lost): compact messages carry (segment, sequence) for that, pprof has nothing.
+ *
+ *   http_send -> exchange -> connect -> is_idle
+ *                         -> write_request -> put...     through the buffer, so that a head of any length goes out
+ *                         -> read_response -> ep_http_response_feed
+ *             -> verdict
+ */
+#include "http.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STREAM_BYTES 256
+#define BUFFER_BYTES 768
+
+struct http {
+    const struct ep_stream *stream;
+    const struct ep_target *target;
+    struct ep_http_url url;
+    struct ep_http_response response;
+    bool connected;
+    int error;            /* of the request being written: everything after it is skipped */
+    uint64_t deadline_ns; /* of the message being sent */
+    size_t fill;
+    uint8_t buffer[BUFFER_BYTES]; /* of the request while it is written, of the response after that */
+    uint64_t stream_state[STREAM_BYTES / sizeof(uint64_t)];
+};
+
+_Static_assert(sizeof(struct http) <= EP_TRANSPORT_BYTES, "EP_TRANSPORT_BYTES is too small for HTTP");
+
+/* ---- connection ---- */
+
+static void disconnect(struct http *http)
+{
+    http->stream->close(http->stream_state);
+    http->connected = false;
+}
+
+/* An idle connection is silent. If it has closed, or has something to say that nobody asked for (a 408), the next
+ * request must not go there. */
+static bool is_idle(struct http *http)
+{
+    uint8_t byte;
+    return http->stream->read(http->stream_state, &byte, 1, 0) == -ETIMEDOUT;
+}
+
+static int connect(struct http *http)
+{
+    if (http->connected && is_idle(http))
+        return 0;
+    if (http->connected)
+        disconnect(http);
+    int err = http->stream->connect(http->stream_state, http->url.host, http->url.port, http->deadline_ns);
+    http->connected = err == 0;
+    if (err)
+        http->stream->close(http->stream_state);
+    return err;
+}
+
+static void write_all(struct http *http, const uint8_t *bytes, size_t size)
+{
+    while (size > 0 && !http->error) {
+        long n = http->stream->write(http->stream_state, bytes, size, http->deadline_ns);
+        if (n <= 0 || (size_t)n > size) {
+            http->error = n < 0 ? (int)n : -EIO;
+            return;
+        }
+        bytes += n;
+        size -= (size_t)n;
+    }
+}
+
+/* ---- writing a request ---- */
+
+static void flush(struct http *http)
+{
+    write_all(http, http->buffer, http->fill);
+    http->fill = 0;
+}
+
+static void put(struct http *http, const void *bytes, size_t size)
+{
+    if (size > BUFFER_BYTES - http->fill)
+        flush(http);
+    if (size > BUFFER_BYTES) {
+        write_all(http, bytes, size);
+        return;
+    }
+    memcpy(http->buffer + http->fill, bytes, size);
+    http->fill += size;
+}
+
+static void put_text(struct http *http, const char *text)
+{
+    put(http, text, strlen(text));
+}
+
+static void put_number(struct http *http, uint64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    put(http, digits + at, sizeof digits - at);
+}
+
+/* Percent-encoded as in a query's value. */
+static void put_encoded(struct http *http, const char *text)
+{
+    static const char hex[] = "0123456789ABCDEF";
+
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                     c == '_' || c == '.' || c == '~';
+        char escaped[3] = {'%', hex[c >> 4], hex[c & 15]};
+        put(http, plain ? text : escaped, plain ? 1 : 3);
+    }
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The next byte of a percent-encoded stretch; takes it off. */
+static uint8_t decoded(struct ep_http_part *part)
+{
+    const char *text = part->text;
+    size_t size = 1;
+    uint8_t byte = (uint8_t)*text;
+
+    if (*text == '%' && part->size >= 3 && hex_digit(text[1]) >= 0 && hex_digit(text[2]) >= 0) {
+        byte = (uint8_t)(hex_digit(text[1]) * 16 + hex_digit(text[2]));
+        size = 3;
+    }
+    part->text += size;
+    part->size -= size;
+    return byte;
+}
+
+static void put_base64(struct http *http, struct ep_http_part part)
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    while (part.size > 0) {
+        uint32_t bits = 0;
+        int bytes = 0;
+        for (; bytes < 3 && part.size > 0; bytes++)
+            bits |= (uint32_t)decoded(&part) << (16 - 8 * bytes);
+        char out[4] = {alphabet[bits >> 18], alphabet[bits >> 12 & 63], bytes > 1 ? alphabet[bits >> 6 & 63] : '=',
+                       bytes > 2 ? alphabet[bits & 63] : '='};
+        put(http, out, sizeof out);
+    }
+}
+
+static void put_pprof_path(struct http *http, const struct ep_message *message)
+{
+    put_text(http, "/ingest?name=");
+    put_encoded(http, http->target->service);
+    put_encoded(http, "{");
+    put_encoded(http, http->target->tags);
+    put_encoded(http, "}");
+    if (message->end_unix_ns != 0) {
+        put_text(http, "&from=");
+        put_number(http, message->start_unix_ns / 1000000000);
+        put_text(http, "&until=");
+        put_number(http, (message->end_unix_ns + 999999999) / 1000000000);
+    }
+    put_text(http, "&format=pprof&spyName=edgeprof");
+}
+
+static void put_head(struct http *http, const struct ep_message *message)
+{
+    bool pprof = message->format == EP_FORMAT_PPROF;
+
+    put_text(http, "POST ");
+    put(http, http->url.prefix.text, http->url.prefix.size);
+    if (pprof)
+        put_pprof_path(http, message);
+    else
+        put_text(http, "/edgeprof/v1/push");
+    put_text(http, " HTTP/1.1\r\nHost: ");
+    put(http, http->url.authority.text, http->url.authority.size);
+    put_text(http, "\r\nUser-Agent: edgeprof/" EP_VERSION "\r\nContent-Type: ");
+    put_text(http, pprof ? "application/octet-stream" : "application/x-edgeprof");
+    put_text(http, "\r\nContent-Length: ");
+    put_number(http, message->size);
+    if (http->url.userinfo.size > 0) {
+        put_text(http, "\r\nAuthorization: Basic ");
+        put_base64(http, http->url.userinfo);
+    }
+    put_text(http, "\r\n\r\n");
+}
+
+static int write_request(struct http *http, const struct ep_message *message)
+{
+    http->error = 0;
+    http->fill = 0;
+    put_head(http, message);
+    put(http, message->data, message->size);
+    flush(http);
+    return http->error;
+}
+
+/* ---- the answer ---- */
+
+/* Returns 0 as soon as the status is known, even if the body then fails. */
+static int read_response(struct http *http)
+{
+    struct ep_http_response *response = &http->response;
+    int more = 1;
+
+    while (more > 0) {
+        long n = http->stream->read(http->stream_state, http->buffer, BUFFER_BYTES, http->deadline_ns);
+        if (n <= 0 || n > BUFFER_BYTES) {
+            response->close = true;
+            more = n < 0 ? (int)n : n == 0 ? -ECONNRESET : -EIO;
+            break;
+        }
+        size_t used;
+        more = ep_http_response_feed(response, http->buffer, (size_t)n, &used);
+        if (used < (size_t)n)
+            response->close = true; /* nobody asked for more: not a receiver to go on with */
+    }
+    return response->known ? 0 : more;
+}
+
+/* A receiver may answer before it has read everything (too large, not allowed) and close: what it said is worth more
+ * than the write's error. */
+static int exchange(struct http *http, const struct ep_message *message)
+{
+    ep_http_response_start(&http->response);
+    int err = connect(http);
+    if (err)
+        return err;
+    int write_err = write_request(http, message);
+    if (write_err != -ETIMEDOUT)
+        err = read_response(http);
+    if (write_err || err || http->response.close)
+        disconnect(http);
+    if (http->response.known)
+        return 0;
+    return write_err ? write_err : err;
+}
+
+/* A connection that was idle and is gone before it said anything: the receiver had closed it, nothing is wrong. */
+static bool was_stale(const struct http *http, bool reused, int err)
+{
+    return reused && http->response.bytes == 0 && (err == -ECONNRESET || err == -EPIPE || err == -ENOTCONN);
+}
+
+static int verdict(const struct ep_http_response *response, enum ep_format format, uint64_t *retry_ns)
+{
+    unsigned status = response->status;
+
+    if (status >= 200 && status <= 299)
+        return 0;
+    if (status == 409 && format == EP_FORMAT_COMPACT)
+        return -ESTALE;
+    if (status == 413)
+        return -EMSGSIZE;
+    if (status == 408)
+        return -ETIMEDOUT;
+    if (status == 429 || status == 503) {
+        if (response->retry_s > 0)
+            *retry_ns = response->retry_s * UINT64_C(1000000000);
+        return -EAGAIN;
+    }
+    if (status >= 300 && status <= 499)
+        return -EBADMSG;
+    return status <= 599 ? -EIO : -EPROTO;
+}
+
+/* ---- the transport ---- */
+
+int ep_http_open_over(void *state, const struct ep_target *target, const struct ep_stream *stream)
+{
+    struct http *http = state;
+
+    if (!target->endpoint || stream->state_size > STREAM_BYTES)
+        return -EINVAL;
+    http->stream = stream;
+    http->target = target;
+    return ep_http_url_parse(&http->url, target->endpoint);
+}
+
+static int http_open(void *state, const struct ep_target *target)
+{
+    return ep_http_open_over(state, target, &ep_stream_tcp);
+}
+
+static int http_send(void *state, const struct ep_message *message, uint64_t deadline_ns, uint64_t *retry_ns)
+{
+    struct http *http = state;
+    bool reused = http->connected;
+
+    http->deadline_ns = deadline_ns;
+    int err = exchange(http, message);
+    if (was_stale(http, reused, err))
+        err = exchange(http, message);
+    return err ? err : verdict(&http->response, message->format, retry_ns);
+}
+
+static void http_close(void *state)
+{
+    disconnect(state);
+}
+
+const struct ep_transport ep_transport_http = {
+    .name = "http",
+    .state_size = sizeof(struct http),
+    .open = http_open,
+    .send = http_send,
+    .close = http_close,
+};

@@ -1,0 +1,33 @@
+/*
+ * The transport that takes every message and keeps none: for measuring what profiling itself costs ("null:").
+ */
+#include "transport.h"
+
+static int null_open(void *state, const struct ep_target *target)
+{
+    (void)state;
+    (void)target;
+    return 0;
+}
+
+static int null_send(void *state, const struct ep_message *message, uint64_t deadline_ns, uint64_t *retry_ns)
+{
+    (void)state;
+    (void)message;
+    (void)deadline_ns;
+    (void)retry_ns;
+    return 0;
+}
+
+static void null_close(void *state)
+{
+    (void)state;
+}
+
+const struct ep_transport ep_transport_null = {
+    .name = "null",
+    .state_size = 0,
+    .open = null_open,
+    .send = null_send,
+    .close = null_close,
+};

@@ -1,0 +1,241 @@
+/*
+ * One TCP connection as an ep_stream: never blocks beyond its deadline, never raises SIGPIPE, does not survive exec.
+ *
+ * The last address that worked is kept and tried first. So a name is looked up once and then only after a failure:
+ * getaddrinfo allocates, and its deadline is the system resolver's; it is asked to give up after one second a server.
+ * A numeric address is never looked up and never allocates.
+ *
+ *   tcp_connect -> connect_address -> wait_for             kept or numeric address
+ *               -> resolve -> connect_address ...          names
+ */
+#include "transport.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <resolv.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "port.h"
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+struct tcp {
+    int fd_plus_1; /* zeroed memory is a closed stream */
+    socklen_t size;
+    union address address; /* size > 0: where it was connected last */
+};
+
+/* Waits for events on fd. 0, -ETIMEDOUT or what poll said. */
+static int wait_for(int fd, short events, uint64_t deadline_ns)
+{
+    for (;;) {
+        uint64_t now = ep_port_uptime_ns();
+        uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
+        struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+        struct pollfd poll_fd = {.fd = fd, .events = events};
+        int n = ppoll(&poll_fd, 1, &timeout, NULL);
+        if (n > 0)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n == 0 && ep_port_uptime_ns() >= deadline_ns)
+            return -ETIMEDOUT;
+    }
+}
+
+static void tcp_close(void *state)
+{
+    struct tcp *tcp = state;
+
+    if (tcp->fd_plus_1 > 0)
+        close(tcp->fd_plus_1 - 1);
+    tcp->fd_plus_1 = 0;
+}
+
+static int finish_connect(int fd, const struct sockaddr *address, socklen_t size, uint64_t deadline_ns)
+{
+    if (connect(fd, address, size) == 0)
+        return 0;
+    if (errno != EINPROGRESS)
+        return -errno;
+    int err = wait_for(fd, POLLOUT, deadline_ns);
+    if (err)
+        return err;
+    int so_error = 0;
+    socklen_t length = sizeof so_error;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &so_error, &length) != 0)
+        return -errno;
+    return -so_error;
+}
+
+static int connect_address(struct tcp *tcp, const struct sockaddr *address, socklen_t size, uint64_t deadline_ns)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    if (fd < 0)
+        return -errno;
+    /* A request is written in few, whole pieces: waiting for more to send would only delay its end. */
+    int on = 1;
+    int err = setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 ? 0 : -errno;
+    if (!err)
+        err = finish_connect(fd, address, size, deadline_ns);
+    if (err) {
+        close(fd);
+        return err;
+    }
+    tcp->fd_plus_1 = fd + 1;
+    if (address != &tcp->address.any)
+        memcpy(&tcp->address, address, size);
+    tcp->size = size;
+    return 0;
+}
+
+/* Fills tcp->address from a numeric host, without getaddrinfo, which would allocate. */
+static bool numeric(struct tcp *tcp, const char *host, const char *port)
+{
+    in_port_t number = htons((uint16_t)strtoul(port, NULL, 10));
+
+    memset(&tcp->address, 0, sizeof tcp->address);
+    if (inet_pton(AF_INET, host, &tcp->address.v4.sin_addr) == 1) {
+        tcp->address.v4.sin_family = AF_INET;
+        tcp->address.v4.sin_port = number;
+        tcp->size = sizeof tcp->address.v4;
+        return true;
+    }
+    if (inet_pton(AF_INET6, host, &tcp->address.v6.sin6_addr) == 1) {
+        tcp->address.v6.sin6_family = AF_INET6;
+        tcp->address.v6.sin6_port = number;
+        tcp->size = sizeof tcp->address.v6;
+        return true;
+    }
+    return false;
+}
+
+static int lookup_error(int code)
+{
+    switch (code) {
+    case EAI_SYSTEM:
+        return -errno;
+    case EAI_MEMORY:
+        return -ENOMEM;
+    case EAI_AGAIN:
+        return -ENETUNREACH;
+    default:
+        return -EHOSTUNREACH;
+    }
+}
+
+/* getaddrinfo with a resolver that gives up early. Its settings belong to this thread and are put back. */
+static int lookup(const char *host, const char *port, struct addrinfo **list)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    int ready = res_init();
+    int retrans = _res.retrans, retry = _res.retry;
+
+    if (ready == 0) {
+        _res.retrans = 1;
+        _res.retry = 1;
+    }
+    int code = getaddrinfo(host, port, &hints, list);
+    int err = code == 0 ? 0 : lookup_error(code);
+    _res.retrans = retrans;
+    _res.retry = retry;
+    return err;
+}
+
+/* Each address gets an equal share of the time that is left: the first may be the one that never answers. */
+static int connect_by_name(struct tcp *tcp, const char *host, const char *port, uint64_t deadline_ns)
+{
+    struct addrinfo *list;
+    int err = lookup(host, port, &list);
+    if (err)
+        return err;
+
+    unsigned count = 0;
+    for (const struct addrinfo *a = list; a; a = a->ai_next)
+        count++;
+    err = -EHOSTUNREACH;
+    for (const struct addrinfo *a = list; a; a = a->ai_next, count--) {
+        uint64_t now = ep_port_uptime_ns();
+        uint64_t share = deadline_ns > now ? (deadline_ns - now) / count : 0;
+        if (a->ai_addrlen > sizeof tcp->address)
+            continue;
+        err = connect_address(tcp, a->ai_addr, a->ai_addrlen, now + share);
+        if (!err)
+            break;
+    }
+    freeaddrinfo(list);
+    return err;
+}
+
+static int tcp_connect(void *state, const char *host, const char *port, uint64_t deadline_ns)
+{
+    struct tcp *tcp = state;
+    int err = -EHOSTUNREACH;
+
+    tcp_close(tcp);
+    if (tcp->size > 0 || numeric(tcp, host, port))
+        err = connect_address(tcp, &tcp->address.any, tcp->size, deadline_ns);
+    else
+        return connect_by_name(tcp, host, port, deadline_ns);
+    if (err)
+        tcp->size = 0; /* look it up next time */
+    return err;
+}
+
+static long tcp_read(void *state, void *bytes, size_t size, uint64_t deadline_ns)
+{
+    int fd = ((struct tcp *)state)->fd_plus_1 - 1;
+
+    for (;;) {
+        ssize_t n = recv(fd, bytes, size, 0);
+        if (n >= 0)
+            return n;
+        if (errno == EINTR)
+            continue;
+        if (errno != EAGAIN)
+            return -errno;
+        int err = wait_for(fd, POLLIN, deadline_ns);
+        if (err)
+            return err;
+    }
+}
+
+static long tcp_write(void *state, const void *bytes, size_t size, uint64_t deadline_ns)
+{
+    int fd = ((struct tcp *)state)->fd_plus_1 - 1;
+
+    for (;;) {
+        ssize_t n = send(fd, bytes, size, MSG_NOSIGNAL);
+        if (n >= 0)
+            return n;
+        if (errno == EINTR)
+            continue;
+        if (errno != EAGAIN)
+            return -errno;
+        int err = wait_for(fd, POLLOUT, deadline_ns);
+        if (err)
+            return err;
+    }
+}
+
+const struct ep_stream ep_stream_tcp = {
+    .state_size = sizeof(struct tcp),
+    .connect = tcp_connect,
+    .read = tcp_read,
+    .write = tcp_write,
+    .close = tcp_close,
+};
