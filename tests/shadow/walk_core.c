@@ -1,0 +1,33 @@
+/*
+ * The unwinder of the library, asked as the sampling handler asks it. The profiler runs, so that modules are known,
+ * at one sample a second and without threads of its own.
+ */
+#include "shadow.h"
+
+#include "core/internal.h"
+
+static uint64_t memory[EP_MEMORY_DEFAULT / sizeof(uint64_t)];
+static struct ep_stack walked;
+
+static int prepare(void)
+{
+    const struct ep_config config = {.memory = memory,
+                                     .memory_size = sizeof memory,
+                                     .service = "shadow",
+                                     .rate_hz = 1,
+                                     .interval_ms = 3600000,
+                                     .flags = EP_MANUAL};
+    return ep_start(&config);
+}
+
+static void walk(const struct ep_context *context, struct shadow_stack *stack)
+{
+    ep_unwind(context, &walked);
+    stack->sure = walked.quality == EP_STACK_EXACT;
+    stack->deep = walked.end == EP_FRAME_DEEP;
+    stack->count = walked.depth;
+    for (unsigned i = 0; i < walked.depth; i++)
+        stack->pc[i] = walked.pc[i] + (i != 0);
+}
+
+const struct shadow_walker shadow_walker_core = {.name = "core", .prepare = prepare, .walk = walk};
