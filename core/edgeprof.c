@@ -1,0 +1,239 @@
+/*
+ * Lifecycle: start, stop, and what the public functions do with the running profiler.
+ *
+ *   ep_start -> settings.c, layout.c -> begin: transport, modules, threads of our own, and sampling last
+ *   ep_stop  -> sampling stops -> handlers leave -> collect tells the rest -> deliver sends it -> memory is free again
+ *
+ * Each step of the start that fails undoes the ones before it.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define HANDLERS_LEAVE_NS 1000000000u
+#define HANDLERS_POLL_NS  200000u
+#define MS                1000000u
+
+static struct ep_stats final_stats;
+static bool ever_started;
+
+static bool manual(const struct ep *ep)
+{
+    return (ep->config.flags & EP_MANUAL) != 0;
+}
+
+static int transport_open(struct ep *ep)
+{
+    struct ep_target target = {.endpoint = ep->config.endpoint, .service = ep->config.service, .tags = ep->config.tags};
+
+    if (!ep->transport || !ep->transport->open)
+        return 0;
+    int error = ep->transport->open(ep->transport_state, &target);
+    return error ? ep_complain(error, ep->transport->name, ": cannot use the endpoint ",
+                               target.endpoint ? target.endpoint : "(none)")
+                 : 0;
+}
+
+static void transport_close(struct ep *ep)
+{
+    if (ep->transport && ep->transport->close)
+        ep->transport->close(ep->transport_state);
+}
+
+static void collect_end(struct ep *ep)
+{
+    atomic_store(&ep->stopping, true);
+    ep_port_wake(&ep->collect_event);
+    (void)ep_port_thread_join(EP_ROLE_COLLECT);
+}
+
+static void deliver_end(struct ep *ep)
+{
+    ep_port_wake(&ep->deliver_event);
+    (void)ep_port_thread_join(EP_ROLE_DELIVER);
+}
+
+static int threads_start(struct ep *ep)
+{
+    if (manual(ep))
+        return 0;
+    int error = ep_port_thread_start(EP_ROLE_COLLECT, ep_collect_thread);
+    if (error)
+        return ep_complain(error, "the collect thread cannot be started", "", "");
+    error = ep_port_thread_start(EP_ROLE_DELIVER, ep_deliver_thread);
+    if (error) {
+        atomic_store(&ep->stop_deadline_ns, 1);
+        collect_end(ep);
+        return ep_complain(error, "the deliver thread cannot be started", "", "");
+    }
+    return 0;
+}
+
+static void threads_stop(struct ep *ep, uint64_t deadline_ns)
+{
+    atomic_store(&ep->stop_deadline_ns, deadline_ns ? deadline_ns : 1);
+    if (!manual(ep)) {
+        collect_end(ep);
+        deliver_end(ep);
+        return;
+    }
+    atomic_store(&ep->stopping, true);
+    ep_collect_round(ep);
+    while (!ep_collect_finish(ep, true))
+        if (ep_deliver_round(ep, deadline_ns) != 0)
+            break;
+    if (ep->transport)
+        (void)ep_deliver_round(ep, deadline_ns);
+}
+
+static int begin(struct ep *ep)
+{
+    int error = transport_open(ep);
+    if (error)
+        return error;
+    ep->modules.next_base = EP_FRAME_FIRST_ADDRESS;
+    ep->modules.generation = ep_port_modules_generation();
+    error = ep_port_modules_scan();
+    if (error) {
+        error = ep_complain(error, "the loaded modules cannot be listed", "", "");
+    } else {
+        ep_segment_begin(ep);
+        ep->interval_start_ns = ep_port_uptime_ns();
+        error = threads_start(ep);
+    }
+    if (!error) {
+        error = ep_port_sampling_start(ep->port_memory, ep->period_ns);
+        if (!error)
+            return 0;
+        error = ep_complain(error, error == -EBUSY ? "SIGPROF belongs to somebody else" : "sampling cannot be started",
+                            "", "");
+        threads_stop(ep, 0);
+    }
+    transport_close(ep);
+    return error;
+}
+
+int ep_start(const struct ep_config *config)
+{
+    struct ep *ep;
+
+    if (ep_running())
+        return ep_complain(-EALREADY, "running already", "", "");
+    int error = ep_settings_check(config);
+    if (error)
+        return error;
+    if (ep_port_memory_size() > EP_PORT_BYTES || ep_layout(config, &ep) != 0)
+        return ep_complain(-ENOMEM, "memory_size: too small for this configuration", "", "");
+    ep_port_identity(&ep->identity);
+    error = ep_settings_apply(ep, config);
+    if (error)
+        return error;
+    ep->started_ns = ep_port_uptime_ns();
+    ep->hijack_stub = ep_port_hijack_stub();
+    ep_publish(ep);
+    error = begin(ep);
+    if (error)
+        ep_publish(NULL);
+    else
+        ever_started = true;
+    return error;
+}
+
+/* Waits until no handler uses the profiler's memory. */
+static bool handlers_left(void)
+{
+    struct ep_event never = {0};
+    uint64_t give_up = ep_port_uptime_ns() + HANDLERS_LEAVE_NS;
+
+    while (ep_held()) {
+        if (ep_port_uptime_ns() >= give_up)
+            return false;
+        ep_port_wait(&never, 0, HANDLERS_POLL_NS);
+    }
+    return true;
+}
+
+/* What is left when the deadline has passed is lost, and counted. */
+static bool count_undelivered(struct ep *ep)
+{
+    const struct ep_box_header *header;
+    uint64_t samples, ticks;
+
+    if (!ep->transport)
+        return true;
+    ep_tree_sum(&ep->tree, ep->tree.nodes, &samples, &ticks);
+    bool clean = samples == 0 && ticks == 0;
+    ep_lose(ep, EP_LOSS_STOPPED, samples, ticks * ep->period_ns);
+    for (; (header = ep_outbox_peek(&ep->outbox)) != NULL; ep_outbox_pop(&ep->outbox)) {
+        ep_lose(ep, EP_LOSS_STOPPED, header->samples, header->ticks * header->period_ns);
+        clean = false;
+    }
+    return clean;
+}
+
+int ep_stop(uint32_t deadline_ms)
+{
+    struct ep *ep = ep_running();
+    if (!ep)
+        return ep_held() ? -EBUSY : -ESRCH;
+
+    uint64_t deadline = ep_port_uptime_ns() + (uint64_t)deadline_ms * MS;
+    ep_port_sampling_stop();
+    if (!handlers_left())
+        return -EBUSY;
+    ep_port_sampling_stop(); /* a thread that was just starting may have armed itself after the first */
+    ep->retry_at_ns = 0;
+    threads_stop(ep, deadline);
+    transport_close(ep);
+    bool clean = count_undelivered(ep);
+    ep_stats_fill(ep, &final_stats);
+    ep_publish(NULL);
+    return handlers_left() ? (clean ? 0 : -ETIMEDOUT) : -EBUSY;
+}
+
+int ep_stats_get(struct ep_stats *stats)
+{
+    struct ep *ep = ep_hold();
+
+    if (ep) {
+        ep_stats_fill(ep, stats);
+        ep_release();
+        return 0;
+    }
+    if (!ever_started)
+        return -ESRCH;
+    *stats = final_stats;
+    return 0;
+}
+
+int ep_flush(void)
+{
+    struct ep *ep = ep_hold();
+
+    if (!ep)
+        return -ESRCH;
+    atomic_store(&ep->flush, true);
+    ep_port_wake(&ep->collect_event);
+    ep_release();
+    return 0;
+}
+
+int ep_collect(void)
+{
+    struct ep *ep = ep_running();
+
+    if (!ep || !manual(ep))
+        return -ESRCH;
+    ep_collect_round(ep);
+    return 0;
+}
+
+int ep_deliver(uint32_t deadline_ms)
+{
+    struct ep *ep = ep_running();
+
+    if (!ep || !manual(ep))
+        return -ESRCH;
+    return ep->transport ? ep_deliver_round(ep, ep_port_uptime_ns() + (uint64_t)deadline_ms * MS) : 0;
+}

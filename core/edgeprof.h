@@ -1,0 +1,159 @@
+/*
+ * edgeprof: always-on profiling for small ARM Linux devices, without malloc.
+ *
+ * This is the whole public interface of the library. Conventions, stated once:
+ *  - Functions return 0 or a positive value for success and a negative errno value for failure.
+ *  - The caller owns every buffer that it passes; strings are copied by ep_start() unless it says otherwise.
+ *  - A zeroed field means its default.
+ *  - One profiler runs in a process at a time.
+ *  - Each function ends with its context: `init` (one thread at a time, may block), `any thread`
+ *    (may be called concurrently, does not block), `collect` / `deliver` (only from that role's thread).
+ */
+#ifndef EDGEPROF_H
+#define EDGEPROF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The one place where the version stands; the format has its own (core/FORMAT.md). */
+#define EP_VERSION "0.1.0"
+
+struct ep_transport; /* transport/transport.h */
+
+/* How closely to look. A level is a name for a sampling rate now, and for more kinds of profile later. */
+enum ep_level {
+    EP_LEVEL_DEFAULT = 0, /* low */
+    EP_LEVEL_LOW = 1,     /* 19 Hz of CPU time per thread */
+    EP_LEVEL_MEDIUM = 2,  /* 97 Hz */
+    EP_LEVEL_HIGH = 3,    /* 251 Hz; no kernel ticks faster than its HZ, samples then carry more weight each */
+};
+
+enum ep_format {
+    EP_FORMAT_COMPACT = 0, /* core/FORMAT.md */
+    EP_FORMAT_PPROF = 1,   /* perftools.profiles.Profile, uncompressed, addresses and build ids */
+};
+
+enum ep_flags {
+    /* Start no threads: the program calls ep_collect() and ep_deliver() itself. */
+    EP_MANUAL = 1,
+};
+
+struct ep_config {
+    /* All the memory there will ever be: at least EP_MEMORY_MIN bytes, any alignment. EP_MEMORY_DEFAULT is a good
+     * size; more makes the ring, the tree and the outbox larger. Must stay valid until ep_stop() has returned 0. */
+    void *memory;
+    size_t memory_size;
+
+    const char *service; /* name of the service; default: the program's file name */
+    const char *tags;    /* static tags, "key=value,key=value"; keys match [a-zA-Z_][a-zA-Z0-9_]* */
+
+    enum ep_level level;
+    uint32_t rate_hz;     /* 1..1000, overrides the level's rate */
+    uint32_t interval_ms; /* one profile per interval; 100..3600000, default 10000 */
+
+    /* Where profiles go: "http://host[:port][/prefix]" or "file:///path". NULL: nowhere, they merge in memory.
+     * transport, when set, is used instead; endpoint is then handed to its open function as it is. */
+    const char *endpoint;
+    const struct ep_transport *transport;
+
+    enum ep_format format;
+    uint32_t flags; /* enum ep_flags */
+};
+
+/* Why something that was measured is not in a profile as what it was. Numbers are part of the format. */
+enum ep_loss {
+    EP_LOSS_RING_FULL = 0,    /* collect came too late for the samples */
+    EP_LOSS_NO_TIMER = 1,     /* threads that got no timer (count only); covered by a process timer */
+    EP_LOSS_NO_SLOT = 2,      /* threads beyond EP_MAX_THREADS (count only); covered by a process timer */
+    EP_LOSS_TREE_FULL = 3,    /* stacks that end in [truncated]; the weight is kept */
+    EP_LOSS_ENTRIES_FULL = 4, /* stacks that were merged into [truncated] alone; the weight is kept */
+    EP_LOSS_MODULES_FULL = 5, /* modules beyond the table (count only): their frames are [unknown] */
+    EP_LOSS_REFUSED = 6,      /* a receiver refused a message for good */
+    EP_LOSS_SEGMENT = 7,      /* a receiver did not know the segment and its messages could not be rebuilt */
+    EP_LOSS_STOPPED = 8,      /* still undelivered when ep_stop()'s deadline passed */
+    EP_LOSS_TOO_LARGE = 9,    /* one stack alone did not fit into the outbox */
+    EP_LOSS_REASONS = 10
+};
+
+struct ep_stats {
+    uint64_t samples;        /* stacks captured */
+    uint64_t weight_ns;      /* CPU time that they stand for */
+    uint64_t exact;          /* of these: walked to the root, every frame by a rule */
+    uint64_t gap;            /* rooted, with a guess in between */
+    uint64_t cut;            /* not rooted */
+    uint64_t thread_exit_ns; /* CPU time charged when threads ended */
+
+    uint64_t lost_count[EP_LOSS_REASONS];
+    uint64_t lost_ns[EP_LOSS_REASONS];
+
+    uint64_t rule_hits; /* frames whose rule was in the cache */
+    uint64_t rule_misses;
+
+    uint64_t messages; /* encoded */
+    uint64_t message_bytes;
+    uint64_t delivered; /* accepted by the receiver */
+    uint64_t delivered_bytes;
+    uint64_t delivery_failures; /* attempts that are retried */
+    uint64_t intervals_merged;  /* intervals that had to wait for room in the outbox */
+    int32_t last_error;         /* of the last failed delivery, negative errno value; 0: none yet */
+
+    uint64_t collect_cpu_ns; /* CPU time of edgeprof's own threads */
+    uint64_t deliver_cpu_ns;
+    uint64_t wakeups; /* of both threads */
+    uint32_t threads; /* with a timer now */
+    uint32_t modules;
+    uint32_t tree_nodes, tree_capacity;
+    uint32_t memory_used;
+};
+
+/* Starts profiling. Copies what it needs from *config.
+ * Returns 0; -EINVAL: a field is out of range (ep_start_error() names it); -ENOMEM: memory_size is too small;
+ * -EALREADY: running; -EBUSY: the profiling signal belongs to somebody else; else what the system said.
+ * Context: init. */
+int ep_start(const struct ep_config *config);
+
+/* Reads EDGEPROF_ENDPOINT, EDGEPROF_SERVICE, EDGEPROF_TAGS, EDGEPROF_LEVEL (low, medium, high),
+ * EDGEPROF_RATE (Hz), EDGEPROF_INTERVAL (ms), EDGEPROF_FORMAT (compact, pprof) into the fields of *config that are
+ * zero. Strings point into the environment.
+ * Returns 1 if EDGEPROF_ENDPOINT is set, 0 if not, -EINVAL: a variable makes no sense (ep_start_error()).
+ * Context: init. */
+int ep_config_from_env(struct ep_config *config);
+
+/* One line that says what the last ep_start() or ep_config_from_env() did not like, "" when it liked everything.
+ * Context: init. */
+const char *ep_start_error(void);
+
+/* Stops sampling, delivers what is in memory for at most deadline_ms, ends the threads. Start works again after it.
+ * Returns 0; -ESRCH: not running; -ETIMEDOUT: stopped, but what could not be delivered was dropped and counted;
+ * -EBUSY: a handler is still on its way (a thread stopped by a debugger), call again; the memory is still in use.
+ * Context: init. */
+int ep_stop(uint32_t deadline_ms);
+
+/* Fills *stats; after ep_stop() with the figures of the run that ended.
+ * Returns 0, or -ESRCH when nothing has ever been started. Context: any thread. */
+int ep_stats_get(struct ep_stats *stats);
+
+/* Ends the interval now: what was measured is encoded and handed to the deliver thread without waiting for it.
+ * Returns 0 or -ESRCH. Context: any thread. */
+int ep_flush(void);
+
+/* With EP_MANUAL: the work of the two threads as functions, to be called at least every 100 ms. Never blocks /
+ * may block until deadline_ms from now. Return 0, -ESRCH, or (deliver) the transport's error.
+ * Context: collect / deliver. */
+int ep_collect(void);
+int ep_deliver(uint32_t deadline_ms);
+
+/* Names of a loss reason, "ring full". NULL outside the range. Context: any thread. */
+const char *ep_loss_name(unsigned reason);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

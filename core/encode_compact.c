@@ -1,0 +1,221 @@
+/*
+ * The compact encoder: one edgeprof.v1.Message (core/FORMAT.md) from what is new in the tree and what was measured.
+ *
+ * Tells each module and node once a segment. Does not change the profiler: whether the message was handed on, and
+ * with it the dictionary, is the collect thread's to note.
+ */
+#include "encode.h"
+
+#include <compact.pb.h>
+#include <errno.h>
+
+#define TAG(message, field) edgeprof_v1_##message##_##field##_tag
+#define STATS_EVERY         6
+
+static bool write_tag(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_tag tag = {0};
+    bool error;
+    const char *at = source->ep->config.tags;
+
+    for (unsigned i = 0; i <= source->index; i++)
+        at = ep_tag_next(at, &tag, &error);
+    return ep_put_bytes(s, TAG(Tag, key), tag.key, tag.key_size) &&
+           ep_put_bytes(s, TAG(Tag, value), tag.value, tag.value_size);
+}
+
+static bool write_tags(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_source one = *source;
+    struct ep_tag tag;
+    bool error;
+
+    one.index = 0;
+    for (const char *at = source->ep->config.tags; (at = ep_tag_next(at, &tag, &error)) != NULL; one.index++)
+        if (!ep_put_nested(s, TAG(Origin, tags), write_tag, &one))
+            return false;
+    return true;
+}
+
+static bool write_origin(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep *ep = source->ep;
+
+    return ep_put_number(s, TAG(Origin, format), 1) && ep_put_text(s, TAG(Origin, service), ep->config.service) &&
+           write_tags(s, source) && ep_put_text(s, TAG(Origin, host), ep->identity.host) &&
+           ep_put_text(s, TAG(Origin, boot_id), ep->identity.boot_id) &&
+           ep_put_number(s, TAG(Origin, pid), ep->identity.pid) &&
+           ep_put_text(s, TAG(Origin, executable), ep->identity.executable) &&
+           ep_put_text(s, TAG(Origin, arch), ep->identity.arch) &&
+           ep_put_text(s, TAG(Origin, agent), "edgeprof/" EP_VERSION) &&
+           ep_put_number(s, TAG(Origin, process_start_ns), ep->started_ns);
+}
+
+static bool write_module(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep_module *module = &source->ep->modules.slot[source->index];
+
+    return ep_put_number(s, TAG(Module, base), module->base) &&
+           ep_put_number(s, TAG(Module, size), module->end - module->start) &&
+           ep_put_number(s, TAG(Module, address), module->start - module->bias) &&
+           ep_put_bytes(s, TAG(Module, build_id), module->build_id, module->build_id_size) &&
+           ep_put_text(s, TAG(Module, path), module->path);
+}
+
+/* Marks the modules that the new nodes need. */
+static void want_modules(struct ep *ep, unsigned limit)
+{
+    unsigned count = atomic_load_explicit(&ep->modules.count, memory_order_relaxed);
+
+    for (unsigned i = 0; i < count; i++)
+        ep->modules.slot[i].wanted = false;
+    for (unsigned id = ep->nodes_declared; id < limit; id++) {
+        uint32_t frame = ep->tree.node[id].frame;
+        struct ep_module *module = frame < EP_FRAME_FIRST_ADDRESS ? NULL : ep_module_of_linear(&ep->modules, frame);
+        if (module)
+            module->wanted = true;
+    }
+}
+
+static bool write_modules(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_source one = *source;
+    unsigned count = atomic_load_explicit(&source->ep->modules.count, memory_order_relaxed);
+
+    for (one.index = 0; one.index < count; one.index++) {
+        const struct ep_module *module = &source->ep->modules.slot[one.index];
+        if (module->wanted && !module->declared && !ep_put_nested(s, TAG(Message, modules), write_module, &one))
+            return false;
+    }
+    return true;
+}
+
+static bool write_back(pb_ostream_t *s, const struct ep_source *source)
+{
+    for (unsigned id = source->ep->nodes_declared; id < source->encoding->limit; id++) {
+        unsigned parent = source->ep->tree.node[id].parent;
+        if (!pb_encode_varint(s, parent ? id - parent : 0))
+            return false;
+    }
+    return true;
+}
+
+static bool write_frame(pb_ostream_t *s, const struct ep_source *source)
+{
+    int64_t before = 0;
+
+    for (unsigned id = source->ep->nodes_declared; id < source->encoding->limit; id++) {
+        int64_t frame = source->ep->tree.node[id].frame;
+        if (!pb_encode_svarint(s, frame - before))
+            return false;
+        before = frame;
+    }
+    return true;
+}
+
+static bool write_nodes(pb_ostream_t *s, const struct ep_source *source)
+{
+    return source->ep->nodes_declared >= source->encoding->limit ||
+           (ep_put_nested(s, TAG(Nodes, back), write_back, source) &&
+            ep_put_nested(s, TAG(Nodes, frame), write_frame, source));
+}
+
+/* The CPU entry of a node, NULL when it has none or an empty one. */
+static const struct ep_entry *entry_of(const struct ep_tree *tree, unsigned id)
+{
+    for (unsigned i = tree->node[id].entry; i; i = tree->entry[i - 1].next)
+        if (tree->entry[i - 1].kind == EP_KIND_CPU && tree->entry[i - 1].value)
+            return &tree->entry[i - 1];
+    return NULL;
+}
+
+static bool write_node_column(pb_ostream_t *s, const struct ep_source *source)
+{
+    unsigned before = 0;
+
+    for (unsigned id = 1; id < source->encoding->limit; id++) {
+        if (!entry_of(&source->ep->tree, id))
+            continue;
+        if (!pb_encode_varint(s, id - before))
+            return false;
+        before = id;
+    }
+    return true;
+}
+
+static bool write_value_column(pb_ostream_t *s, const struct ep_source *source)
+{
+    for (unsigned id = 1; id < source->encoding->limit; id++) {
+        const struct ep_entry *entry = entry_of(&source->ep->tree, id);
+        if (entry && !pb_encode_varint(s, entry->value))
+            return false;
+    }
+    return true;
+}
+
+static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep_encoding *encoding = source->encoding;
+
+    return ep_put_number(s, TAG(Profile, kind), edgeprof_v1_Kind_KIND_CPU) &&
+           ep_put_fixed64(s, TAG(Profile, start_ns), encoding->start_ns) &&
+           ep_put_number(s, TAG(Profile, duration_ns), encoding->end_ns - encoding->start_ns) &&
+           ep_put_number(s, TAG(Profile, period_ns), source->ep->period_ns) &&
+           ep_put_number(s, TAG(Profile, quantum), source->ep->period_ns) &&
+           ep_put_number(s, TAG(Profile, samples), encoding->samples) &&
+           ep_put_nested(s, TAG(Profile, node), write_node_column, source) &&
+           ep_put_nested(s, TAG(Profile, value), write_value_column, source);
+}
+
+static bool write_loss(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep *ep = source->ep;
+
+    return ep_put_number(s, TAG(Loss, reason), source->index) &&
+           ep_put_number(s, TAG(Loss, count), atomic_load(&ep->lost_count[source->index])) &&
+           ep_put_number(s, TAG(Loss, weight_ns), atomic_load(&ep->lost_ns[source->index]));
+}
+
+static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep *ep = source->ep;
+    struct ep_source one = *source;
+
+    for (one.index = 0; one.index < EP_LOSS_REASONS; one.index++)
+        if ((atomic_load(&ep->lost_count[one.index]) || atomic_load(&ep->lost_ns[one.index])) &&
+            !ep_put_nested(s, TAG(Stats, losses), write_loss, &one))
+            return false;
+    return ep_put_number(s, TAG(Stats, samples), atomic_load(&ep->counter[EP_COUNT_SAMPLES])) &&
+           ep_put_number(s, TAG(Stats, exact), atomic_load(&ep->counter[EP_COUNT_EXACT])) &&
+           ep_put_number(s, TAG(Stats, gap), atomic_load(&ep->counter[EP_COUNT_GAP])) &&
+           ep_put_number(s, TAG(Stats, cut), atomic_load(&ep->counter[EP_COUNT_CUT])) &&
+           ep_put_number(s, TAG(Stats, rule_hits), atomic_load(&ep->counter[EP_COUNT_RULE_HITS])) &&
+           ep_put_number(s, TAG(Stats, rule_misses), atomic_load(&ep->counter[EP_COUNT_RULE_MISSES])) &&
+           ep_put_number(s, TAG(Stats, threads), atomic_load(&ep->counter[EP_COUNT_THREADS]));
+}
+
+static bool write_message(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep *ep = source->ep;
+    const struct ep_encoding *encoding = source->encoding;
+    bool stats = encoding->last || ep->sequence % STATS_EVERY == 0;
+
+    return ep_put_fixed64(s, TAG(Message, segment), ep->segment) &&
+           ep_put_number(s, TAG(Message, sequence), ep->sequence) &&
+           (ep->sequence > 0 || ep_put_nested(s, TAG(Message, origin), write_origin, source)) &&
+           write_modules(s, source) &&
+           (ep->nodes_declared >= encoding->limit || ep_put_nested(s, TAG(Message, nodes), write_nodes, source)) &&
+           ep_put_nested(s, TAG(Message, profiles), write_profile, source) &&
+           (!stats || ep_put_nested(s, TAG(Message, stats), write_stats, source)) &&
+           ep_put_number(s, TAG(Message, last), encoding->last) &&
+           ep_put_fixed64(s, TAG(Message, unix_minus_uptime_ns), encoding->unix_minus_uptime_ns);
+}
+
+int32_t ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding)
+{
+    struct ep_source source = {.ep = ep, .encoding = encoding};
+    pb_ostream_t stream = pb_ostream_from_buffer(encoding->data, encoding->size);
+
+    want_modules(ep, encoding->limit);
+    return write_message(&stream, &source) ? (int32_t)stream.bytes_written : -ENOSPC;
+}

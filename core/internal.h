@@ -1,0 +1,414 @@
+/*
+ * The only private header: how the parts of the core see each other.
+ *
+ * Way of a sample:  port's handler -> ep_capture (capture.c) -> ep_unwind (unwind.c, rules.c, unwind_<arch>.c, cfi.c)
+ *                   -> ep_ring_* (ring.c) | collect thread: collect.c -> ep_module_linear (modules.c)
+ *                   -> ep_tree_* (tree.c) -> ep_encode_* (encode_*.c) -> ep_outbox_* (outbox.c)
+ *                   | deliver thread: deliver.c -> struct ep_transport
+ *
+ * struct ep is the profiler: it lies at the start of the caller's memory, everything else is carved from the rest
+ * by layout.c. What handlers touch is atomic or written before it is published.
+ */
+#ifndef EP_INTERNAL_H
+#define EP_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "edgeprof.h"
+#include "port/port.h"
+#include "transport/transport.h"
+
+#if EP_MAX_DEPTH < 8 || EP_MAX_DEPTH > 512
+#error "EP_MAX_DEPTH must be 8..512"
+#endif
+#if EP_MAX_THREADS < 4 || EP_MAX_THREADS > 4096
+#error "EP_MAX_THREADS must be 4..4096"
+#endif
+#if EP_MAX_MODULES < 4 || EP_MAX_MODULES > 1024
+#error "EP_MAX_MODULES must be 4..1024"
+#endif
+#if EP_RULE_CACHE < 64 || EP_RULE_CACHE > 65536 || (EP_RULE_CACHE & (EP_RULE_CACHE - 1)) != 0
+#error "EP_RULE_CACHE must be a power of two, 64..65536"
+#endif
+
+/* Frames that are no addresses; numbers are part of the format (core/proto/compact.proto). */
+enum ep_special {
+    EP_FRAME_NONE = 0,
+    EP_FRAME_TRUNCATED = 1,
+    EP_FRAME_CUT = 2,
+    EP_FRAME_DEEP = 3,
+    EP_FRAME_THREAD_EXIT = 4,
+    EP_FRAME_LOST_RING = 5,
+    EP_FRAME_LOST_REFUSED = 6,
+    EP_FRAME_LOST_SEGMENT = 7,
+    EP_FRAME_HIJACK = 8,
+    EP_FRAME_UNKNOWN = 9,
+    EP_FRAME_SPECIALS = 10,
+    EP_FRAME_FIRST_ADDRESS = 256,
+};
+
+/* ---- unwinding (signal path) ---- */
+
+enum ep_quality {
+    EP_STACK_EXACT = 0, /* to the root, every frame by a rule */
+    EP_STACK_GAP = 1,   /* to the root, with a guess in between */
+    EP_STACK_CUT = 2,   /* not to the root */
+};
+
+struct ep_stack {
+    uint16_t depth;
+    uint8_t quality;            /* enum ep_quality */
+    uint8_t end;                /* EP_FRAME_NONE, _CUT, _DEEP or _HIJACK: what stands in for the missing root side */
+    uint16_t hits, misses;      /* of the rule cache */
+    uintptr_t pc[EP_MAX_DEPTH]; /* [0] as interrupted, then return addresses - 1 */
+};
+
+/* Walks the calling thread's stack from the registers in *context. Reads stack memory only inside the bounds that
+ * *context gives. Context: signal. */
+void ep_unwind(const struct ep_context *context, struct ep_stack *stack);
+
+/* How to get from a frame to its caller. */
+enum ep_rule_kind {
+    EP_RULE_EMPTY = 0,
+    EP_RULE_SP,      /* CFA = sp + cfa words */
+    EP_RULE_FP,      /* CFA = fp + cfa words */
+    EP_RULE_FP_LOAD, /* CFA = word at (fp + cfa words): a realigned stack */
+    EP_RULE_SIGNAL,  /* the kernel's signal frame starts at sp */
+    EP_RULE_ROOT,    /* no caller */
+    EP_RULE_GUESS,   /* like EP_RULE_FP, but nothing says that fp is a frame pointer here */
+    EP_RULE_STOP,    /* the caller cannot be found */
+};
+
+struct ep_rule {
+    uint8_t kind;
+    uint8_t fp_slot; /* caller's fp is at CFA - fp_slot words; 0: fp is unchanged */
+    int16_t cfa;     /* words */
+};
+
+/* A frame's registers while walking. */
+struct ep_frame {
+    uintptr_t pc, sp, fp, lr;
+};
+
+/* Finds the rule for the code at pc, from the cache or from the module's tables. exact: pc is where the frame
+ * was interrupted, not a return address - 1. Adds to stack->hits or ->misses. Context: signal. */
+struct ep_rule ep_rule_get(uintptr_t pc, bool exact, struct ep_stack *stack);
+
+/* Derives the rule from code and tables; one per architecture (unwind_<arch>.c). Context: signal. */
+struct ep_rule ep_rule_derive(uintptr_t pc, bool exact);
+
+/* Takes the registers out of the kernel's signal frame at frame->sp; all words that it reads lie in
+ * [frame->sp, end). False when they do not fit. One per architecture and OS. Context: signal. */
+bool ep_signal_frame(struct ep_frame *frame, uintptr_t end);
+
+/* Where the return address is, relative to the CFA, in words; one per architecture. */
+#define EP_RETURN_SLOT 1
+
+/* Registers by their DWARF numbers. */
+struct ep_cfi_registers {
+    uint8_t sp, fp, ra;
+};
+
+enum ep_cfi_cfa { EP_CFI_SP, EP_CFI_FP, EP_CFI_FP_LOAD, EP_CFI_OTHER };
+
+/* One row of a call frame information table, reduced to what a stack walk needs. */
+struct ep_cfi_row {
+    uint8_t cfa;       /* enum ep_cfi_cfa */
+    bool fp_saved;     /* at CFA + fp_offset */
+    bool ra_saved;     /* at CFA + ra_offset; else still in its register */
+    bool ra_undefined; /* a root */
+    bool signal_frame;
+    int32_t cfa_offset, fp_offset, ra_offset; /* bytes */
+    uintptr_t start, end;                     /* of the function */
+};
+
+struct ep_module;
+
+/* Evaluates the module's .eh_frame at pc, in place. 0, -ENOENT: no entry, -EINVAL: not understood or broken.
+ * Context: signal. */
+int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *registers, uintptr_t pc,
+                struct ep_cfi_row *row);
+
+/* ---- modules ---- */
+
+struct ep_module {
+    uintptr_t start, end;
+    uintptr_t bias;
+    uintptr_t table;
+    size_t table_size;
+    uintptr_t image_start, image_end;
+    const uint8_t *build_id;
+    const char *path;
+    uint32_t base; /* in the linear address space */
+    uint16_t build_id_size;
+    bool declared; /* in the current segment */
+    bool wanted;   /* by a message that is being encoded */
+};
+
+struct ep_modules {
+    atomic_uint count; /* published; slots below it never change but for declared */
+    uint32_t next_base;
+    uint64_t generation;
+    struct ep_module slot[EP_MAX_MODULES];
+};
+
+/* The module whose code holds pc, or NULL. Context: signal. */
+const struct ep_module *ep_module_find(const struct ep_modules *modules, uintptr_t pc);
+
+/* Linear address of pc, EP_FRAME_UNKNOWN outside all modules. *hint is the last hit. Context: collect. */
+uint32_t ep_module_linear(const struct ep_modules *modules, uintptr_t pc, unsigned *hint);
+
+/* The module that holds a linear address, or NULL. Context: collect. */
+struct ep_module *ep_module_of_linear(struct ep_modules *modules, uint32_t address);
+
+/* ---- ring (signal path; one reader) ---- */
+
+enum ep_record_kind { EP_RECORD_PAD = 1, EP_RECORD_SAMPLE = 2, EP_RECORD_REST = 3 };
+
+struct ep_ring {
+    atomic_uint head, tail; /* in words, running free */
+    unsigned mask;
+    atomic_uintptr_t *words; /* the first word of a record: its header, 0 while it is being written */
+};
+
+/* Record as the reader sees it: `words` point into the ring until ep_ring_pop(). */
+struct ep_record {
+    enum ep_record_kind kind;
+    unsigned quality, end, count;
+    const atomic_uintptr_t *words;
+};
+
+/* Prepares a ring over `words` words of zeroed memory, a power of two. Context: init. */
+void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words);
+
+/* Reserves a record with `count` payload words. Positive: position to hand to put and commit, plus one; -ENOSPC when
+ * full; *wake is set when the reader should be woken. Context: signal. */
+int ep_ring_reserve(struct ep_ring *ring, unsigned count, bool *wake);
+
+/* Context: signal. */
+void ep_ring_put(struct ep_ring *ring, int position, unsigned index, uintptr_t word);
+void ep_ring_commit(struct ep_ring *ring, int position, enum ep_record_kind kind, unsigned quality, unsigned end,
+                    unsigned count);
+
+/* The oldest complete record; false when there is none. Context: collect. */
+bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record);
+void ep_ring_pop(struct ep_ring *ring, const struct ep_record *record);
+
+/* ---- tree ---- */
+
+struct ep_node {
+    uint32_t frame;                  /* linear address */
+    uint16_t parent, child, sibling; /* 0: none */
+    uint16_t entry;                  /* first entry + 1; 0: none */
+};
+
+/* What was measured for one stack. */
+struct ep_entry {
+    uint16_t next; /* of the same node, + 1 */
+    uint8_t kind;  /* enum ep_kind */
+    uint8_t reserved;
+    uint32_t count;
+    uint64_t value; /* quanta */
+};
+
+enum ep_kind { EP_KIND_CPU = 1 };
+
+struct ep_tree {
+    struct ep_node *node; /* [0] is the root */
+    struct ep_entry *entry;
+    unsigned nodes, node_capacity; /* nodes includes the root */
+    unsigned entries, entry_capacity;
+    uint32_t *mark;     /* one bit a node, for whoever encodes */
+    unsigned truncated; /* node under the root, made at clear so that there always is one */
+    bool full;
+};
+
+/* Context: collect, all of them. */
+void ep_tree_init(struct ep_tree *tree, void *memory, size_t size);
+void ep_tree_clear(struct ep_tree *tree);                        /* forgets everything */
+void ep_tree_clear_entries(struct ep_tree *tree);                /* keeps the nodes */
+void ep_tree_zero_entries(struct ep_tree *tree, unsigned limit); /* of nodes below limit; keeps their place */
+/* Totals of the entries of nodes below limit. */
+void ep_tree_sum(const struct ep_tree *tree, unsigned limit, uint64_t *count, uint64_t *value);
+
+/* The child of `parent` with that frame, made when there is room. 0 when there is not. */
+unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame);
+
+/* Adds to the entry of a node. False: no room, it was added to [truncated]. */
+bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, uint32_t count, uint64_t value);
+
+/* ---- outbox: one producer (collect), one consumer (deliver) ---- */
+
+struct ep_box_header {
+    uint32_t size; /* of the message; 0 marks "go on at the start" */
+    uint32_t sequence;
+    uint64_t segment;
+    uint64_t samples, ticks, period_ns;
+    uint64_t start_unix_ns, end_unix_ns;
+};
+
+struct ep_outbox {
+    uint8_t *memory;
+    uint32_t size;
+    uint32_t reserved;      /* where the last room was found; the producer's */
+    atomic_uint head, tail; /* byte offsets, multiples of 8; equal: empty */
+};
+
+/* Context: init. */
+void ep_outbox_init(struct ep_outbox *box, void *memory, size_t size);
+
+/* Room for one message at *data; returns its size, 0 when there is none. Context: collect. */
+uint32_t ep_outbox_room(struct ep_outbox *box, uint8_t **data);
+void ep_outbox_push(struct ep_outbox *box, const struct ep_box_header *header);
+bool ep_outbox_empty(const struct ep_outbox *box);
+
+/* The oldest message or NULL. Its bytes follow the header. Context: deliver. */
+const struct ep_box_header *ep_outbox_peek(struct ep_outbox *box);
+void ep_outbox_pop(struct ep_outbox *box);
+
+/* ---- statistics: counters that any thread may read ---- */
+
+enum ep_counter {
+    EP_COUNT_SAMPLES,
+    EP_COUNT_WEIGHT_NS,
+    EP_COUNT_EXACT, /* + enum ep_quality */
+    EP_COUNT_GAP,
+    EP_COUNT_CUT,
+    EP_COUNT_THREAD_EXIT_NS,
+    EP_COUNT_RULE_HITS,
+    EP_COUNT_RULE_MISSES,
+    EP_COUNT_MESSAGES,
+    EP_COUNT_MESSAGE_BYTES,
+    EP_COUNT_DELIVERED,
+    EP_COUNT_DELIVERED_BYTES,
+    EP_COUNT_DELIVERY_FAILURES,
+    EP_COUNT_INTERVALS_MERGED,
+    EP_COUNT_COLLECT_CPU_NS,
+    EP_COUNT_DELIVER_CPU_NS,
+    EP_COUNT_WAKEUPS,
+    EP_COUNT_THREADS,
+    EP_COUNT_TREE_NODES,
+    EP_COUNTERS
+};
+
+/* ---- the profiler ---- */
+
+struct ep {
+    struct ep_config config; /* strings point into `strings` */
+    char strings[EP_STRINGS_BYTES];
+    struct ep_identity identity;
+    uint32_t period_ns;
+    uint64_t interval_ns;
+    uint32_t memory_used;
+    uint64_t started_ns;
+    uintptr_t hijack_stub;
+
+    /* signal path */
+    struct ep_modules modules;
+    struct ep_ring ring;
+    atomic_uint lost_samples, lost_ticks; /* ring full, drained by collect */
+    atomic_uint refused[EP_LOSS_REASONS]; /* threads without a timer, by reason */
+    atomic_uint rule_hits, rule_misses;
+    _Atomic uint64_t rule[EP_RULE_CACHE];
+
+    /* collect */
+    struct ep_event collect_event;
+    struct ep_tree tree;
+    uint64_t interval_start_ns, next_scan_ns;
+    int64_t rest_balance_ns;
+    uint64_t segment;
+    uint32_t sequence;
+    unsigned nodes_declared; /* nodes of the tree that the segment knows */
+    unsigned module_hint;
+    atomic_bool encode_pending;             /* the interval is over, but the outbox had no room */
+    atomic_bool flush, stopping, collected; /* collected: stopping, and nothing more will come */
+    atomic_bool segment_stale;              /* set by deliver */
+
+    /* between them */
+    struct ep_outbox outbox;
+    atomic_uint lost_ticks_refused, lost_ticks_segment; /* to be shown in the next profile */
+
+    /* deliver */
+    struct ep_event deliver_event;
+    const struct ep_transport *transport;
+    uint64_t backoff_ns, retry_at_ns;
+    _Atomic uint64_t stop_deadline_ns; /* 0: not stopping */
+    atomic_int last_error;
+    _Alignas(8) uint8_t transport_state[EP_TRANSPORT_BYTES];
+    _Alignas(8) uint8_t port_memory[EP_PORT_BYTES];
+
+    _Atomic uint64_t counter[EP_COUNTERS];
+    _Atomic uint64_t lost_count[EP_LOSS_REASONS], lost_ns[EP_LOSS_REASONS];
+};
+
+/* The running profiler or NULL. Context: signal. */
+struct ep *ep_running(void);
+/* Makes it the running one. Context: init. */
+void ep_publish(struct ep *ep);
+/* Whether a thread is between ep_hold and ep_release. Context: init. */
+bool ep_held(void);
+
+/* Between enter and leave the profiler's memory stays valid; enter returns NULL when none runs.
+ * Context: signal. */
+struct ep *ep_hold(void);
+void ep_release(void);
+
+/* Adds to a counter, or a loss by reason. Context: any thread. */
+void ep_count(struct ep *ep, enum ep_counter counter, uint64_t amount);
+void ep_lose(struct ep *ep, enum ep_loss reason, uint64_t count, uint64_t weight_ns);
+void ep_stats_fill(struct ep *ep, struct ep_stats *stats);
+
+/* Carves memory; 0 or -ENOMEM. Context: init. */
+int ep_layout(const struct ep_config *config, struct ep **ep);
+
+/* Checks a configuration; copies it, completed, into *ep. 0 or -EINVAL, -ENOMEM with words in ep_start_error().
+ * Context: init. */
+int ep_settings_check(const struct ep_config *config);
+int ep_settings_apply(struct ep *ep, const struct ep_config *config);
+/* Sets ep_start_error() to a, b and c joined; returns error. Context: init. */
+int ep_complain(int error, const char *a, const char *b, const char *c);
+
+/* Begins a new segment: the dictionary is empty. Context: collect, init. */
+void ep_segment_begin(struct ep *ep);
+
+/* One round of collecting: drains the ring, looks for modules and threads, ends the interval when it is time.
+ * Context: collect. */
+void ep_collect_round(struct ep *ep);
+/* Encodes everything that was measured; with `last` as the end of the segment. False: the outbox has no room for
+ * (all of) it. Context: collect. */
+bool ep_collect_finish(struct ep *ep, bool last);
+/* Thread bodies. Context: collect / deliver. */
+void ep_collect_thread(void);
+void ep_deliver_thread(void);
+/* Delivers what it can before deadline_ns (uptime). 0: the outbox is empty, else why not. Context: deliver. */
+int ep_deliver_round(struct ep *ep, uint64_t deadline_ns);
+
+/* An encoder writes the tree's nodes below `limit` and their entries as one message. */
+struct ep_encoding {
+    uint8_t *data;
+    uint32_t size;                 /* room */
+    unsigned limit;                /* nodes [1, limit) and their entries */
+    bool last;                     /* nothing follows in this segment */
+    uint64_t start_ns, end_ns;     /* uptime */
+    uint64_t unix_minus_uptime_ns; /* 0: the device has no clock */
+    uint64_t samples;
+};
+/* Returns the bytes written, or -ENOSPC. Context: collect. */
+int32_t ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding);
+int32_t ep_encode_pprof(struct ep *ep, const struct ep_encoding *encoding);
+
+/* Iterates "key=value,key=value". Returns the rest behind the pair, NULL at the end or (*error) when it is
+ * malformed. Context: any thread. */
+struct ep_tag {
+    const char *key, *value;
+    unsigned key_size, value_size;
+};
+const char *ep_tag_next(const char *text, struct ep_tag *tag, bool *error);
+
+/* Name of a special frame, "[truncated]". Context: any thread. */
+const char *ep_special_name(unsigned frame);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * How the caller's memory is used:
+ *
+ *   [struct ep: fixed tables | ring | entries, nodes | outbox]
+ *
+ * What remains behind struct ep is shared out: about a sixth to the ring (a power of two of words), a quarter to
+ * the outbox, the rest to the tree.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define RING_WORDS_MIN 512
+#define RING_WORDS_MAX (1u << 20)
+#define TREE_MIN       4096
+#define OUTBOX_MIN     4096
+#define OUTBOX_MAX     (64u << 20)
+
+static unsigned ring_words(size_t bytes)
+{
+    unsigned words = RING_WORDS_MIN;
+
+    while (words < RING_WORDS_MAX && words * 2 * sizeof(uintptr_t) <= bytes)
+        words *= 2;
+    return words;
+}
+
+int ep_layout(const struct ep_config *config, struct ep **out)
+{
+    uintptr_t start = ((uintptr_t)config->memory + 15) & ~(uintptr_t)15;
+    size_t lost = start - (uintptr_t)config->memory;
+    size_t fixed = (sizeof(struct ep) + 15) & ~(size_t)15;
+
+    if (config->memory_size < lost + fixed)
+        return -ENOMEM;
+    size_t left = config->memory_size - lost - fixed;
+    unsigned words = ring_words(left / 6);
+    size_t ring = words * sizeof(uintptr_t);
+    size_t outbox = left / 4 & ~(size_t)15;
+    if (outbox > OUTBOX_MAX)
+        outbox = OUTBOX_MAX;
+    if (outbox < OUTBOX_MIN || left < ring + outbox + TREE_MIN)
+        return -ENOMEM;
+
+    uint8_t *at = (uint8_t *)start;
+    memset(at, 0, fixed + ring);
+    struct ep *ep = (struct ep *)(void *)at;
+    at += fixed;
+    ep_ring_init(&ep->ring, (atomic_uintptr_t *)(void *)at, words);
+    at += ring;
+    ep_outbox_init(&ep->outbox, at, outbox);
+    at += outbox;
+    ep_tree_init(&ep->tree, at, left - ring - outbox);
+    ep->memory_used = (uint32_t)(lost + fixed + left);
+    *out = ep;
+    return 0;
+}

@@ -1,0 +1,88 @@
+/*
+ * The module table: which code lies where, and its place in the segment's linear address space.
+ *
+ * Slots are appended and published by the count; a published slot does not change under a handler that reads it. The
+ * port makes sure that a module it reports is never unmapped (see port.h), so pointers into it stay good.
+ *
+ * Linear addresses: every executable stretch gets the next free piece of a 32-bit space, so that a frame is 4 bytes
+ * whatever the size of an address, and frames of one module lie close together.
+ */
+#include "internal.h"
+
+#include <errno.h>
+
+const struct ep_module *ep_module_find(const struct ep_modules *modules, uintptr_t pc)
+{
+    unsigned count = atomic_load_explicit(&modules->count, memory_order_acquire);
+
+    for (unsigned i = 0; i < count; i++)
+        if (pc - modules->slot[i].start < modules->slot[i].end - modules->slot[i].start)
+            return &modules->slot[i];
+    return NULL;
+}
+
+uint32_t ep_module_linear(const struct ep_modules *modules, uintptr_t pc, unsigned *hint)
+{
+    const struct ep_module *module = &modules->slot[*hint];
+
+    if (*hint >= atomic_load_explicit(&modules->count, memory_order_relaxed) || pc < module->start ||
+        pc >= module->end) {
+        module = ep_module_find(modules, pc);
+        if (!module)
+            return EP_FRAME_UNKNOWN;
+        *hint = (unsigned)(module - modules->slot);
+    }
+    return module->base + (uint32_t)(pc - module->start);
+}
+
+struct ep_module *ep_module_of_linear(struct ep_modules *modules, uint32_t address)
+{
+    unsigned count = atomic_load_explicit(&modules->count, memory_order_relaxed);
+
+    for (unsigned i = 0; i < count; i++) {
+        struct ep_module *module = &modules->slot[i];
+        if (address >= module->base && address - module->base < module->end - module->start)
+            return module;
+    }
+    return NULL;
+}
+
+static bool known(const struct ep_modules *modules, const struct ep_module_info *info)
+{
+    unsigned count = atomic_load_explicit(&modules->count, memory_order_relaxed);
+
+    for (unsigned i = 0; i < count; i++)
+        if (modules->slot[i].start == info->start && modules->slot[i].end == info->end)
+            return true;
+    return false;
+}
+
+void ep_module_seen(const struct ep_module_info *info)
+{
+    struct ep *ep = ep_running();
+    struct ep_modules *modules = &ep->modules;
+    unsigned count = atomic_load_explicit(&modules->count, memory_order_relaxed);
+    uintptr_t size = info->end - info->start;
+
+    if (info->end <= info->start || known(modules, info))
+        return;
+    if (count == EP_MAX_MODULES || size > UINT32_MAX - modules->next_base) {
+        ep_lose(ep, EP_LOSS_MODULES_FULL, 1, 0);
+        return;
+    }
+    modules->slot[count] = (struct ep_module){
+        .start = info->start,
+        .end = info->end,
+        .bias = info->bias,
+        .table = info->table,
+        .table_size = info->table_size,
+        .image_start = info->image_start,
+        .image_end = info->image_end,
+        .build_id = info->build_id,
+        .build_id_size = (uint16_t)(info->build_id_size > 64 ? 64 : info->build_id_size),
+        .path = info->path,
+        .base = modules->next_base,
+    };
+    modules->next_base += (uint32_t)size;
+    atomic_store_explicit(&modules->count, count + 1, memory_order_release);
+}

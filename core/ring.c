@@ -1,0 +1,96 @@
+/*
+ * The ring between handlers and the collect thread: many writers, one reader, variable-length records.
+ *
+ *   tail                       head
+ *    v                          v
+ *    [header|payload..][header|payload....][0 being written ...]
+ *
+ * A writer moves `head` by compare-and-swap, fills its words and stores the header last. The reader stops at a header
+ * that is still 0, zeroes what it has read (any word may become a header later) and moves `tail`. Nobody waits: a
+ * writer that finds no room fails, a writer that was preempted only delays the reader. A record is contiguous; the
+ * stretch that is left over at the end is a pad record.
+ *
+ * Header: kind (bits 0-3), quality (4-7), end (8-15), payload words (16-31).
+ */
+#include "internal.h"
+
+#include <errno.h>
+
+/* Writers that lose the race this often in a row have 64 rivals between two instructions: give up, count a loss. */
+#define RESERVE_TRIES 64
+
+void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words)
+{
+    atomic_init(&ring->head, 0);
+    atomic_init(&ring->tail, 0);
+    ring->mask = words - 1;
+    ring->words = memory;
+}
+
+static uintptr_t header_make(enum ep_record_kind kind, unsigned quality, unsigned end, unsigned count)
+{
+    return (uintptr_t)kind | (uintptr_t)quality << 4 | (uintptr_t)end << 8 | (uintptr_t)count << 16;
+}
+
+int ep_ring_reserve(struct ep_ring *ring, unsigned count, bool *wake)
+{
+    unsigned size = ring->mask + 1, need = count + 1;
+    unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+    for (int i = 0; i < RESERVE_TRIES; i++) {
+        unsigned tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+        unsigned used = head - tail;
+        unsigned at = head & ring->mask;
+        unsigned pad = at + need > size ? size - at : 0;
+        if (used > size || size - used < pad + need)
+            return -ENOSPC;
+        if (!atomic_compare_exchange_weak_explicit(&ring->head, &head, head + pad + need, memory_order_acq_rel,
+                                                   memory_order_relaxed))
+            continue;
+        if (pad)
+            atomic_store_explicit(&ring->words[at], header_make(EP_RECORD_PAD, 0, 0, pad - 1), memory_order_release);
+        *wake = used < size / 2 && used + pad + need >= size / 2;
+        return (int)(pad ? 0 : at) + 1;
+    }
+    return -ENOSPC;
+}
+
+void ep_ring_put(struct ep_ring *ring, int position, unsigned index, uintptr_t word)
+{
+    atomic_store_explicit(&ring->words[(unsigned)position + index], word, memory_order_relaxed);
+}
+
+void ep_ring_commit(struct ep_ring *ring, int position, enum ep_record_kind kind, unsigned quality, unsigned end,
+                    unsigned count)
+{
+    atomic_store_explicit(&ring->words[position - 1], header_make(kind, quality, end, count), memory_order_release);
+}
+
+bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record)
+{
+    for (;;) {
+        unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+        if (tail == atomic_load_explicit(&ring->head, memory_order_acquire))
+            return false;
+        atomic_uintptr_t *at = &ring->words[tail & ring->mask];
+        uintptr_t header = atomic_load_explicit(at, memory_order_acquire);
+        if (header == 0)
+            return false;
+        record->kind = (enum ep_record_kind)(header & 0xf);
+        record->quality = (unsigned)(header >> 4) & 0xf;
+        record->end = (unsigned)(header >> 8) & 0xff;
+        record->count = (unsigned)(header >> 16) & 0xffff;
+        record->words = at + 1;
+        if (record->kind != EP_RECORD_PAD)
+            return true;
+        ep_ring_pop(ring, record);
+    }
+}
+
+void ep_ring_pop(struct ep_ring *ring, const struct ep_record *record)
+{
+    unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    for (unsigned i = 0; i <= record->count; i++)
+        atomic_store_explicit(&ring->words[(tail + i) & ring->mask], 0, memory_order_relaxed);
+    atomic_store_explicit(&ring->tail, tail + record->count + 1, memory_order_release);
+}

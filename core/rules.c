@@ -1,0 +1,67 @@
+/*
+ * The rule cache: program counter -> how to find the caller, one 64-bit word an entry.
+ *
+ *   63            26 25    22 21            7 6       0
+ *   [ pc, high bits ][ kind  ][ CFA, words    ][ fp slot ]
+ *
+ * The bucket is the pc's low bits mixed with its high ones; the high ones are in the word, so the two together are
+ * the whole pc and a hit is never wrong. Two ways a bucket, the newer in front. Words are read and written whole
+ * (relaxed): a race costs a derivation, nothing else. A rule that does not fit is derived each time.
+ */
+#include "internal.h"
+
+#define BUCKETS  (EP_RULE_CACHE / 2)
+#define TAG_BITS 38
+#define CFA_BITS 15
+#define CFA_BIAS (1 << (CFA_BITS - 1))
+
+static unsigned bucket_of(uintptr_t pc)
+{
+    return (unsigned)((pc ^ pc / BUCKETS ^ pc / BUCKETS / BUCKETS) & (BUCKETS - 1));
+}
+
+static bool pack(uintptr_t pc, struct ep_rule rule, uint64_t *word)
+{
+    uint64_t tag = (uint64_t)pc / BUCKETS;
+
+    if (tag >> TAG_BITS || rule.fp_slot > 127 || rule.cfa < -CFA_BIAS || rule.cfa >= CFA_BIAS)
+        return false;
+    *word = tag << 26 | (uint64_t)rule.kind << 22 | (uint64_t)(rule.cfa + CFA_BIAS) << 7 | rule.fp_slot;
+    return true;
+}
+
+static struct ep_rule unpack(uint64_t word)
+{
+    return (struct ep_rule){
+        .kind = (uint8_t)(word >> 22 & 0xf),
+        .fp_slot = (uint8_t)(word & 0x7f),
+        .cfa = (int16_t)((int)(word >> 7 & ((1 << CFA_BITS) - 1)) - CFA_BIAS),
+    };
+}
+
+struct ep_rule ep_rule_get(uintptr_t pc, bool exact, struct ep_stack *stack)
+{
+    _Atomic uint64_t *bucket = &ep_running()->rule[bucket_of(pc) * 2];
+    uint64_t tag = (uint64_t)pc / BUCKETS;
+    uint64_t word = atomic_load_explicit(&bucket[0], memory_order_relaxed);
+
+    if (word >> 26 == tag && word) {
+        stack->hits++;
+        return unpack(word);
+    }
+    uint64_t second = atomic_load_explicit(&bucket[1], memory_order_relaxed);
+    if (second >> 26 == tag && second) {
+        stack->hits++;
+        atomic_store_explicit(&bucket[1], word, memory_order_relaxed);
+        atomic_store_explicit(&bucket[0], second, memory_order_relaxed);
+        return unpack(second);
+    }
+    stack->misses++;
+    struct ep_rule rule = ep_rule_derive(pc, exact);
+    uint64_t packed;
+    if (pack(pc, rule, &packed)) {
+        atomic_store_explicit(&bucket[1], word, memory_order_relaxed);
+        atomic_store_explicit(&bucket[0], packed, memory_order_relaxed);
+    }
+    return rule;
+}

@@ -1,0 +1,219 @@
+/*
+ * What users type: the configuration checked, completed and copied into the profiler's own memory; environment
+ * variables; static tags. Everything that is wrong gives one line of words (ep_start_error()).
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define RATE_MAX         1000
+#define INTERVAL_MIN     100
+#define INTERVAL_MAX     3600000
+#define INTERVAL_DEFAULT 10000
+
+static char error_text[160];
+
+const char *ep_start_error(void)
+{
+    return error_text;
+}
+
+/* Joins up to four pieces into the error line. */
+int ep_complain(int error, const char *a, const char *b, const char *c)
+{
+    const char *pieces[] = {a, b, c};
+    size_t at = 0;
+
+    for (size_t i = 0; i < 3; i++) {
+        size_t size = strlen(pieces[i]);
+        if (size > sizeof error_text - 1 - at)
+            size = sizeof error_text - 1 - at;
+        memcpy(error_text + at, pieces[i], size);
+        at += size;
+    }
+    error_text[at] = 0;
+    return error;
+}
+
+static bool is_key_char(char c, bool first)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
+}
+
+const char *ep_tag_next(const char *text, struct ep_tag *tag, bool *error)
+{
+    *error = false;
+    if (!text || !*text)
+        return NULL;
+    const char *at = text;
+    while (is_key_char(*at, at == text))
+        at++;
+    *tag = (struct ep_tag){.key = text, .key_size = (unsigned)(at - text)};
+    if (at == text || *at != '=') {
+        *error = true;
+        return NULL;
+    }
+    tag->value = ++at;
+    while (*at && *at != ',')
+        at++;
+    tag->value_size = (unsigned)(at - tag->value);
+    return *at ? at + 1 : at;
+}
+
+static int tags_check(const char *tags)
+{
+    struct ep_tag tag;
+    bool error = false;
+
+    for (const char *at = tags; (at = ep_tag_next(at, &tag, &error)) != NULL;) {
+    }
+    return error ? ep_complain(-EINVAL, "tags: want key=value,key=value with keys of letters, digits and _, not ", tags,
+                               "")
+                 : 0;
+}
+
+static int ranges_check(const struct ep_config *config)
+{
+    if (!config->memory)
+        return ep_complain(-EINVAL, "memory: no buffer given", "", "");
+    if (config->memory_size < EP_MEMORY_MIN)
+        return ep_complain(-ENOMEM, "memory_size: less than EP_MEMORY_MIN", "", "");
+    if ((unsigned)config->level > EP_LEVEL_HIGH)
+        return ep_complain(-EINVAL, "level: want low, medium or high", "", "");
+    if (config->rate_hz > RATE_MAX)
+        return ep_complain(-EINVAL, "rate_hz: want 1 to 1000", "", "");
+    if (config->interval_ms && (config->interval_ms < INTERVAL_MIN || config->interval_ms > INTERVAL_MAX))
+        return ep_complain(-EINVAL, "interval_ms: want 100 to 3600000", "", "");
+    if ((unsigned)config->format > EP_FORMAT_PPROF)
+        return ep_complain(-EINVAL, "format: want compact or pprof", "", "");
+    return tags_check(config->tags);
+}
+
+static const char *keep(struct ep *ep, const char *text, size_t *used)
+{
+    size_t size = strlen(text) + 1;
+
+    if (size > sizeof ep->strings - *used)
+        return NULL;
+    char *copy = memcpy(ep->strings + *used, text, size);
+    *used += size;
+    return copy;
+}
+
+static int strings_keep(struct ep *ep)
+{
+    struct ep_config *config = &ep->config;
+    size_t used = 0;
+
+    config->service = keep(ep, config->service ? config->service : ep->identity.executable, &used);
+    config->tags = config->service ? keep(ep, config->tags ? config->tags : "", &used) : NULL;
+    if (config->tags && config->endpoint) {
+        config->endpoint = keep(ep, config->endpoint, &used);
+        if (!config->endpoint)
+            config->tags = NULL;
+    }
+    return config->tags ? 0 : ep_complain(-EINVAL, "service, tags and endpoint together are too long", "", "");
+}
+
+static uint32_t level_rate(enum ep_level level)
+{
+    static const uint16_t rates[] = {
+        [EP_LEVEL_DEFAULT] = 19, [EP_LEVEL_LOW] = 19, [EP_LEVEL_MEDIUM] = 97, [EP_LEVEL_HIGH] = 251};
+
+    return rates[level];
+}
+
+int ep_settings_check(const struct ep_config *config)
+{
+    error_text[0] = 0;
+    int error = ranges_check(config);
+    if (error)
+        return error;
+    if (!config->transport && config->endpoint && !ep_transport_find(config->endpoint))
+        return ep_complain(-EINVAL, "endpoint: want http://host[:port] or file:///path, not ", config->endpoint, "");
+    return 0;
+}
+
+int ep_settings_apply(struct ep *ep, const struct ep_config *config)
+{
+    ep->config = *config;
+    int error = strings_keep(ep);
+    if (error)
+        return error;
+    uint32_t rate = config->rate_hz ? config->rate_hz : level_rate(config->level);
+    ep->period_ns = 1000000000u / rate;
+    ep->interval_ns = (uint64_t)(config->interval_ms ? config->interval_ms : INTERVAL_DEFAULT) * 1000000u;
+    ep->transport = config->transport  ? config->transport
+                    : config->endpoint ? ep_transport_find(ep->config.endpoint)
+                                       : NULL;
+    if (ep->transport && ep->transport->state_size > sizeof ep->transport_state)
+        return ep_complain(-EINVAL, "transport: its state is larger than EP_TRANSPORT_BYTES: ", ep->transport->name,
+                           "");
+    return 0;
+}
+
+/* ---- environment ---- */
+
+static int env_number(const char *name, uint32_t *value)
+{
+    const char *text = ep_port_env(name);
+    uint64_t number = 0;
+
+    if (!text || *value)
+        return 0;
+    for (const char *c = text; *c; c++) {
+        if (*c < '0' || *c > '9' || number > UINT32_MAX / 16 || c - text > 9)
+            return ep_complain(-EINVAL, name, ": want a number, not ", text);
+        number = number * 10 + (uint64_t)(*c - '0');
+    }
+    if (number == 0)
+        return ep_complain(-EINVAL, name, ": want a positive number, not ", text);
+    *value = (uint32_t)number;
+    return 0;
+}
+
+/* One of `count` words; the result is its place, + 1 when found. */
+static int env_word(const char *name, const char *words, int *place)
+{
+    const char *text = ep_port_env(name);
+
+    *place = 0;
+    if (!text)
+        return 0;
+    int i = 1;
+    for (const char *word = words; *word; word += strlen(word) + 1, i++) {
+        if (strcmp(word, text) == 0) {
+            *place = i;
+            return 0;
+        }
+    }
+    return ep_complain(-EINVAL, name, ": unknown word ", text);
+}
+
+int ep_config_from_env(struct ep_config *config)
+{
+    int level, format, error;
+
+    error_text[0] = 0;
+    if ((error = env_word("EDGEPROF_LEVEL", "low\0medium\0high\0", &level)) < 0)
+        return error;
+    if ((error = env_word("EDGEPROF_FORMAT", "compact\0pprof\0", &format)) < 0)
+        return error;
+    if ((error = env_number("EDGEPROF_RATE", &config->rate_hz)) < 0)
+        return error;
+    if ((error = env_number("EDGEPROF_INTERVAL", &config->interval_ms)) < 0)
+        return error;
+    if (level && config->level == EP_LEVEL_DEFAULT)
+        config->level = (enum ep_level)level;
+    if (format && config->format == EP_FORMAT_COMPACT)
+        config->format = (enum ep_format)(format - 1);
+    if (!config->service)
+        config->service = ep_port_env("EDGEPROF_SERVICE");
+    if (!config->tags)
+        config->tags = ep_port_env("EDGEPROF_TAGS");
+    const char *endpoint = ep_port_env("EDGEPROF_ENDPOINT");
+    if (!config->endpoint)
+        config->endpoint = endpoint;
+    return endpoint && *endpoint;
+}

@@ -1,0 +1,135 @@
+/*
+ * The calling-context tree: stacks merged by common root side, in a fixed pool of 12-byte nodes.
+ *
+ * Node 0 is the root; a node's id is its place in the pool, so the order in which nodes were made is the order in
+ * which the format tells them. What was measured hangs on the node of a stack's leaf frame as a short chain of
+ * entries, one a kind. When the pool is full a new stack keeps the path that exists and ends in a [truncated] child
+ * where there is still room for one, else in the [truncated] node under the root: detail goes, totals stay.
+ *
+ * Does not know what frames mean, and never frees single nodes: the collect thread clears the tree as a whole.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+#define NODES_PER_ENTRY 4
+#define GROUP_ENTRIES   8 /* a group is 8 entries, 32 nodes and their 32 mark bits */
+/* The last nodes are kept for [truncated] children, so that what is merged stays near its caller. */
+#define RESERVE_DIVISOR 16
+
+void ep_tree_init(struct ep_tree *tree, void *memory, size_t size)
+{
+    size_t nodes = GROUP_ENTRIES * NODES_PER_ENTRY;
+    size_t group = GROUP_ENTRIES * sizeof(struct ep_entry) + nodes * sizeof(struct ep_node) + sizeof(uint32_t);
+    size_t groups = size / group;
+
+    if (groups * nodes > UINT16_MAX)
+        groups = UINT16_MAX / nodes;
+    tree->entry = memory;
+    tree->entry_capacity = (unsigned)(groups * GROUP_ENTRIES);
+    tree->node = (struct ep_node *)(void *)(tree->entry + tree->entry_capacity);
+    tree->node_capacity = (unsigned)(groups * nodes);
+    tree->mark = (uint32_t *)(void *)(tree->node + tree->node_capacity);
+    ep_tree_clear(tree);
+}
+
+void ep_tree_clear(struct ep_tree *tree)
+{
+    memset(&tree->node[0], 0, sizeof tree->node[0]);
+    tree->nodes = 1;
+    tree->entries = 0;
+    tree->full = false;
+    tree->truncated = ep_tree_child(tree, 0, EP_FRAME_TRUNCATED);
+    /* One entry is set aside for it: whatever happens, there is a place for weight. */
+    (void)ep_tree_add(tree, tree->truncated, EP_KIND_CPU, 0, 0);
+}
+
+void ep_tree_clear_entries(struct ep_tree *tree)
+{
+    for (unsigned i = 0; i < tree->nodes; i++)
+        tree->node[i].entry = 0;
+    tree->entries = 0;
+    (void)ep_tree_add(tree, tree->truncated, EP_KIND_CPU, 0, 0);
+}
+
+void ep_tree_zero_entries(struct ep_tree *tree, unsigned limit)
+{
+    for (unsigned id = 1; id < limit; id++)
+        for (unsigned i = tree->node[id].entry; i; i = tree->entry[i - 1].next)
+            tree->entry[i - 1].count = 0, tree->entry[i - 1].value = 0;
+}
+
+void ep_tree_sum(const struct ep_tree *tree, unsigned limit, uint64_t *count, uint64_t *value)
+{
+    *count = *value = 0;
+    for (unsigned id = 1; id < limit; id++) {
+        for (unsigned i = tree->node[id].entry; i; i = tree->entry[i - 1].next) {
+            *count += tree->entry[i - 1].count;
+            *value += tree->entry[i - 1].value;
+        }
+    }
+}
+
+static unsigned node_make(struct ep_tree *tree, unsigned parent, uint32_t frame)
+{
+    unsigned reserve = tree->node_capacity / RESERVE_DIVISOR;
+    unsigned limit = frame == EP_FRAME_TRUNCATED ? tree->node_capacity : tree->node_capacity - reserve;
+
+    if (tree->nodes >= limit) {
+        tree->full = true;
+        return 0;
+    }
+    unsigned id = tree->nodes++;
+    struct ep_node *up = &tree->node[parent];
+    tree->node[id] = (struct ep_node){.frame = frame, .parent = (uint16_t)parent, .sibling = up->child};
+    up->child = (uint16_t)id;
+    return id;
+}
+
+unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame)
+{
+    unsigned before = 0;
+
+    for (unsigned id = tree->node[parent].child; id; id = tree->node[id].sibling) {
+        if (tree->node[id].frame != frame) {
+            before = id;
+            continue;
+        }
+        if (before) { /* to the front: what was sampled is likely to be sampled again */
+            tree->node[before].sibling = tree->node[id].sibling;
+            tree->node[id].sibling = tree->node[parent].child;
+            tree->node[parent].child = (uint16_t)id;
+        }
+        return id;
+    }
+    return node_make(tree, parent, frame);
+}
+
+static struct ep_entry *entry_find(struct ep_tree *tree, unsigned node, enum ep_kind kind)
+{
+    for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
+        if (tree->entry[i - 1].kind == kind)
+            return &tree->entry[i - 1];
+    if (tree->entries >= tree->entry_capacity)
+        return NULL;
+    struct ep_entry *entry = &tree->entry[tree->entries++];
+    *entry = (struct ep_entry){.next = tree->node[node].entry, .kind = (uint8_t)kind};
+    tree->node[node].entry = (uint16_t)tree->entries;
+    return entry;
+}
+
+bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, uint32_t count, uint64_t value)
+{
+    struct ep_entry *entry = entry_find(tree, node, kind);
+    bool placed = entry != NULL;
+
+    if (!placed) {
+        tree->full = true;
+        entry = entry_find(tree, tree->truncated, kind);
+    }
+    if (entry) {
+        entry->count += count;
+        entry->value += value;
+    }
+    return placed;
+}

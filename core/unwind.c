@@ -1,0 +1,125 @@
+/*
+ * The walk from an interrupted frame to the root, one rule a frame.
+ *
+ * Bounded by EP_MAX_DEPTH frames; each step moves the CFA towards the root and reads only whole, aligned words in
+ * [sp, end of the stack), so a wrong register ends the walk and never faults. A frame is never invented: where no
+ * rule leads on, the stack says that it was cut.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+#define WORD sizeof(uintptr_t)
+
+struct walk {
+    struct ep_frame frame;
+    uintptr_t end; /* of the stack that frame.sp is on; 0: unknown */
+    bool exact;    /* frame.pc is where execution stands, not a return address */
+    bool guessed;
+};
+
+static uintptr_t stack_end(const struct ep_context *context, uintptr_t sp)
+{
+    if (sp - context->stack_start < context->stack_end - context->stack_start)
+        return context->stack_end;
+    if (sp - context->alt_start < context->alt_end - context->alt_start)
+        return context->alt_end;
+    return 0;
+}
+
+static bool load(const struct walk *walk, uintptr_t at, uintptr_t *word)
+{
+    if (at < walk->frame.sp || at >= walk->end || walk->end - at < WORD || at % WORD)
+        return false;
+    memcpy(word, (const void *)at, WORD);
+    return true;
+}
+
+static bool cfa_of(const struct walk *walk, struct ep_rule rule, uintptr_t *cfa)
+{
+    uintptr_t offset = (uintptr_t)((intptr_t)rule.cfa * (intptr_t)WORD);
+
+    switch (rule.kind) {
+    case EP_RULE_SP:
+        *cfa = walk->frame.sp + offset;
+        return true;
+    case EP_RULE_FP:
+    case EP_RULE_GUESS:
+        *cfa = walk->frame.fp + offset;
+        return true;
+    case EP_RULE_FP_LOAD:
+        return load(walk, walk->frame.fp + offset, cfa);
+    default:
+        return false;
+    }
+}
+
+/* To the caller; false when there is no way. */
+static bool step(struct walk *walk, struct ep_rule rule)
+{
+    uintptr_t cfa, pc, fp = walk->frame.fp;
+
+    if (!cfa_of(walk, rule, &cfa) || cfa <= walk->frame.sp || cfa > walk->end)
+        return false;
+    if (!load(walk, cfa - EP_RETURN_SLOT * WORD, &pc))
+        return false;
+    uintptr_t slot = rule.kind == EP_RULE_FP_LOAD ? walk->frame.fp : cfa - rule.fp_slot * WORD;
+    if (rule.fp_slot && !load(walk, slot, &fp))
+        return false;
+    walk->frame = (struct ep_frame){.pc = pc, .sp = cfa, .fp = fp};
+    walk->exact = false;
+    walk->guessed |= rule.kind == EP_RULE_GUESS;
+    return true;
+}
+
+static bool step_signal(struct walk *walk, const struct ep_context *context)
+{
+    if (!ep_signal_frame(&walk->frame, walk->end))
+        return false;
+    walk->exact = true;
+    walk->end = stack_end(context, walk->frame.sp);
+    return walk->end != 0;
+}
+
+static void finish(struct ep_stack *stack, const struct walk *walk, unsigned end)
+{
+    stack->end = (uint8_t)end;
+    stack->quality = end ? EP_STACK_CUT : walk->guessed ? EP_STACK_GAP : EP_STACK_EXACT;
+}
+
+void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
+{
+    struct walk walk = {.frame = {.pc = context->pc, .sp = context->sp, .fp = context->fp, .lr = context->lr},
+                        .end = stack_end(context, context->sp),
+                        .exact = true};
+    uintptr_t hijack_stub = ep_running()->hijack_stub;
+
+    stack->depth = 0;
+    stack->hits = stack->misses = 0;
+    for (;;) {
+        if (walk.frame.pc == 0) {
+            finish(stack, &walk, EP_FRAME_NONE);
+            return;
+        }
+        if (stack->depth == EP_MAX_DEPTH) {
+            finish(stack, &walk, EP_FRAME_DEEP);
+            return;
+        }
+        if (hijack_stub && walk.frame.pc == hijack_stub && !walk.exact) {
+            finish(stack, &walk, EP_FRAME_HIJACK);
+            return;
+        }
+        uintptr_t pc = walk.exact ? walk.frame.pc : walk.frame.pc - 1;
+        struct ep_rule rule = ep_rule_get(pc, walk.exact, stack);
+        stack->pc[stack->depth++] = pc;
+        if (rule.kind == EP_RULE_ROOT) {
+            finish(stack, &walk, EP_FRAME_NONE);
+            return;
+        }
+        bool went = walk.end && (rule.kind == EP_RULE_SIGNAL ? step_signal(&walk, context) : step(&walk, rule));
+        if (!went) {
+            finish(stack, &walk, EP_FRAME_CUT);
+            return;
+        }
+    }
+}

@@ -1,0 +1,255 @@
+/*
+ * Rules for x86-64 code: tables first, code where tables are silent.
+ *
+ *   ep_rule_derive -> epilogue        instructions from pc lead straight to a return: exact, whatever the tables say
+ *                                     (those of the .NET compiler do not describe epilogues)
+ *                  -> row_rule        .eh_frame's row
+ *                  -> frameless       no tables (the .NET runtime's own C++): frame pointer code, and the two
+ *                                     instructions at its start where the frame is not there yet
+ *
+ * Encodings are from the Intel SDM volume 2; register numbers and the signal frame from the System V psABI and
+ * Linux' arch/x86/include/uapi/asm/sigcontext.h.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+#define WORD             8
+#define FP_RULE_CFA      2 /* push %rbp; mov %rsp,%rbp: CFA = rbp + 2 words, caller's rbp at CFA - 2 words */
+#define EPILOGUE_MOST    24
+#define EPILOGUE_LOOKFAR 96
+
+static const struct ep_cfi_registers registers = {.sp = 7, .fp = 6, .ra = 16};
+
+/* Straight-line execution from pc: where the stack pointer would be, in bytes from sp or fp at pc. */
+struct line {
+    const uint8_t *at, *end;
+    bool from_fp;
+    int32_t offset;
+    bool fp_popped;
+    bool fp_popped_from_fp;
+    int32_t fp_offset;
+    unsigned moved; /* instructions that moved the stack pointer */
+};
+
+static int32_t le32(const uint8_t *bytes)
+{
+    int32_t value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+static bool pop(struct line *line, unsigned reg, unsigned size)
+{
+    if (reg == 5) {
+        line->fp_popped = true;
+        line->fp_popped_from_fp = line->from_fp;
+        line->fp_offset = line->offset;
+    }
+    if (reg == 4) /* pop %rsp */
+        return false;
+    line->offset += WORD;
+    line->moved++;
+    line->at += size;
+    return true;
+}
+
+static bool stack_from_fp(struct line *line, int32_t offset, unsigned size)
+{
+    if (line->fp_popped)
+        return false;
+    line->from_fp = true;
+    line->offset = offset;
+    line->moved++;
+    line->at += size;
+    return true;
+}
+
+static bool stack_add(struct line *line, int32_t amount, unsigned size)
+{
+    line->offset += amount;
+    line->moved++;
+    line->at += size;
+    return true;
+}
+
+/* REX.W forms: add $n,%rsp; lea n(%rbp),%rsp; lea n(%rsp),%rsp; mov %rbp,%rsp. */
+static bool wide(struct line *line)
+{
+    const uint8_t *b = line->at;
+    size_t left = (size_t)(line->end - b);
+
+    if (left >= 4 && b[1] == 0x83 && b[2] == 0xc4)
+        return stack_add(line, (int8_t)b[3], 4);
+    if (left >= 7 && b[1] == 0x81 && b[2] == 0xc4)
+        return stack_add(line, le32(b + 3), 7);
+    if (left >= 4 && b[1] == 0x8d && b[2] == 0x65)
+        return stack_from_fp(line, (int8_t)b[3], 4);
+    if (left >= 7 && b[1] == 0x8d && b[2] == 0xa5)
+        return stack_from_fp(line, le32(b + 3), 7);
+    if (left >= 5 && b[1] == 0x8d && b[2] == 0x64 && b[3] == 0x24)
+        return stack_add(line, (int8_t)b[4], 5);
+    if (left >= 8 && b[1] == 0x8d && b[2] == 0xa4 && b[3] == 0x24)
+        return stack_add(line, le32(b + 4), 8);
+    if (left >= 3 && ((b[1] == 0x89 && b[2] == 0xec) || (b[1] == 0x8b && b[2] == 0xe5)))
+        return stack_from_fp(line, 0, 3);
+    return false;
+}
+
+/* Follows one instruction that epilogues are made of; false for any other. */
+static bool follow(struct line *line)
+{
+    const uint8_t *b = line->at;
+    size_t left = (size_t)(line->end - b);
+
+    if (left >= 1 && (b[0] & 0xf8) == 0x58)
+        return pop(line, b[0] & 7u, 1);
+    if (left >= 2 && b[0] == 0x41 && (b[1] & 0xf8) == 0x58)
+        return pop(line, 8u + (b[1] & 7u), 2);
+    if (left >= 1 && b[0] == 0xc9) /* leave */
+        return stack_from_fp(line, 0, 1) && pop(line, 5, 0);
+    if (left >= 3 && b[0] == 0xc5 && b[1] == 0xf8 && b[2] == 0x77) { /* vzeroupper */
+        line->at += 3;
+        return true;
+    }
+    return left >= 3 && b[0] == 0x48 && wide(line);
+}
+
+static bool is_return(const struct line *line)
+{
+    const uint8_t *b = line->at;
+    size_t left = (size_t)(line->end - b);
+
+    return (left >= 1 && (b[0] == 0xc3 || b[0] == 0xc2)) || (left >= 2 && b[0] == 0xf3 && b[1] == 0xc3);
+}
+
+/* Whether a jump to pc can be a call in disguise: pc is a function's first instruction, with nothing pushed yet. Where
+ * there are no tables, having taken the frame down is the only hint. */
+static bool is_entry(const struct ep_module *module, uintptr_t pc, bool moved)
+{
+    struct ep_cfi_row row;
+
+    if (ep_cfi_find(module, &registers, pc, &row) != 0)
+        return moved;
+    return row.start == pc && row.cfa == EP_CFI_SP && row.cfa_offset == WORD;
+}
+
+/* A jump that leaves the function with its frame gone. A jump inside it, or into its cold part, is not one. */
+static bool is_tail_jump(const struct line *line, const struct ep_module *module, const struct ep_cfi_row *row)
+{
+    const uint8_t *b = line->at;
+    size_t left = (size_t)(line->end - b);
+    uintptr_t target;
+
+    if (left >= 3 && b[0] == 0x48 && b[1] == 0xff && (b[2] & 0x38) == 0x20) /* rex.W jmp: the .NET compiler's mark */
+        return true;
+    if (left >= 2 && b[0] == 0xff && b[1] == 0x25) /* jmp *n(%rip) */
+        return true;
+    if (left >= 2 && b[0] == 0xff && (b[1] & 0x38) == 0x20)
+        return line->moved > 0;
+    if (left >= 5 && b[0] == 0xe9)
+        target = (uintptr_t)b + 5 + (uintptr_t)(intptr_t)le32(b + 1);
+    else if (left >= 2 && b[0] == 0xeb)
+        target = (uintptr_t)b + 2 + (uintptr_t)(intptr_t)(int8_t)b[1];
+    else
+        return false;
+    if (!row)
+        return line->fp_popped;
+    return target - row->start >= row->end - row->start && is_entry(module, target, line->moved > 0);
+}
+
+/* True when execution from pc leads straight out of the function. row: NULL without tables. */
+static bool epilogue(const struct ep_module *module, uintptr_t pc, const struct ep_cfi_row *row, struct ep_rule *rule)
+{
+    uintptr_t end = module->end - pc > EPILOGUE_LOOKFAR ? pc + EPILOGUE_LOOKFAR : module->end;
+    struct line line = {.at = (const uint8_t *)pc, .end = (const uint8_t *)end};
+
+    for (int i = 0; i < EPILOGUE_MOST; i++) {
+        if (is_return(&line) || is_tail_jump(&line, module, row)) {
+            int32_t cfa = line.offset + WORD;
+            bool same_base = line.fp_popped_from_fp == line.from_fp;
+            int32_t slot = line.fp_popped ? (cfa - line.fp_offset) / WORD : 0;
+            if (cfa % WORD || cfa / WORD > INT16_MAX || cfa / WORD < -INT16_MAX || slot < 0 || slot > 127 ||
+                (line.fp_popped && !same_base))
+                return false;
+            *rule = (struct ep_rule){
+                .kind = line.from_fp ? EP_RULE_FP : EP_RULE_SP, .fp_slot = (uint8_t)slot, .cfa = (int16_t)(cfa / WORD)};
+            return true;
+        }
+        if (!follow(&line))
+            return false;
+    }
+    return false;
+}
+
+static struct ep_rule row_rule(const struct ep_cfi_row *row)
+{
+    static const uint8_t kinds[] = {[EP_CFI_SP] = EP_RULE_SP,
+                                    [EP_CFI_FP] = EP_RULE_FP,
+                                    [EP_CFI_FP_LOAD] = EP_RULE_FP_LOAD,
+                                    [EP_CFI_OTHER] = EP_RULE_STOP};
+    struct ep_rule rule = {.kind = kinds[row->cfa]};
+
+    if (row->signal_frame)
+        return (struct ep_rule){.kind = EP_RULE_SIGNAL};
+    if (row->ra_undefined)
+        return (struct ep_rule){.kind = EP_RULE_ROOT};
+    if (!row->ra_saved || row->ra_offset != -WORD || row->cfa_offset % WORD || row->cfa_offset / WORD > INT16_MAX ||
+        row->cfa_offset / WORD < -INT16_MAX)
+        return (struct ep_rule){.kind = EP_RULE_STOP};
+    rule.cfa = (int16_t)(row->cfa_offset / WORD);
+    if (row->fp_saved && rule.kind == EP_RULE_FP_LOAD && row->fp_offset == INT32_MIN)
+        rule.fp_slot = 1;
+    else if (row->fp_saved && row->fp_offset < 0 && row->fp_offset >= -127 * WORD && row->fp_offset % WORD == 0)
+        rule.fp_slot = (uint8_t)(-row->fp_offset / WORD);
+    else if (row->fp_saved)
+        rule.kind = EP_RULE_STOP;
+    return rule;
+}
+
+/* Code without tables, by its instructions: this is how frame-pointer code starts. */
+static struct ep_rule frameless(const struct ep_module *module, uintptr_t pc, bool exact)
+{
+    static const uint8_t move[3] = {0x48, 0x89, 0xe5}; /* mov %rsp,%rbp */
+    const uint8_t *b = (const uint8_t *)pc;
+
+    if (exact && module->end - pc >= 8 && pc - module->start >= 1) {
+        if (b[0] == 0x55 && memcmp(b + 1, move, sizeof move) == 0)
+            return (struct ep_rule){.kind = EP_RULE_SP, .cfa = 1};
+        if (b[-1] == 0x55 && memcmp(b, move, sizeof move) == 0)
+            return (struct ep_rule){.kind = EP_RULE_SP, .cfa = 2, .fp_slot = 2};
+        if (b[-1] == 0x5d && (b[0] == 0xe9 || b[0] == 0xeb)) /* pop %rbp; jmp elsewhere */
+            return (struct ep_rule){.kind = EP_RULE_SP, .cfa = 1};
+    }
+    return (struct ep_rule){.kind = EP_RULE_GUESS, .cfa = FP_RULE_CFA, .fp_slot = FP_RULE_CFA};
+}
+
+struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
+{
+    const struct ep_module *module = ep_module_find(&ep_running()->modules, pc);
+    struct ep_cfi_row row;
+    struct ep_rule rule;
+
+    if (!module)
+        return (struct ep_rule){.kind = EP_RULE_STOP};
+    bool tables = ep_cfi_find(module, &registers, pc, &row) == 0;
+    if (exact && !(tables && row.signal_frame) && epilogue(module, pc, tables ? &row : NULL, &rule))
+        return rule;
+    return tables ? row_rule(&row) : frameless(module, pc, exact);
+}
+
+bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
+{
+    /* At __restore_rt sp points to struct ucontext; uc_mcontext.gregs starts at 40: r8..r15 rdi rsi rbp(+80) ...
+     * rsp(+120) rip(+128). */
+    const uintptr_t rbp = 40 + 80, rsp = 40 + 120, rip = 40 + 128;
+
+    if (end < frame->sp || end - frame->sp < rip + WORD)
+        return false;
+    struct ep_frame next = {0};
+    memcpy(&next.fp, (const void *)(frame->sp + rbp), WORD);
+    memcpy(&next.sp, (const void *)(frame->sp + rsp), WORD);
+    memcpy(&next.pc, (const void *)(frame->sp + rip), WORD);
+    *frame = next;
+    return true;
+}

@@ -1,0 +1,62 @@
+/*
+ * Private to port/linux: how its files see each other.
+ *
+ *   sampler.c       timers and the signal handler; owns the thread table
+ *   task_scan.c     finds threads in /proc/self/task
+ *   thread_start.c  __wrap_pthread_create: threads that announce themselves
+ *   own_threads.c   collect and deliver threads, events
+ *   modules.c       what the dynamic linker has loaded
+ *   system.c        clocks, random numbers, identity
+ *   context_<arch>.c  registers out of the kernel's ucontext
+ */
+#ifndef EP_LINUX_H
+#define EP_LINUX_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "port/port.h"
+
+/* Where a thread's stack lies. */
+struct ep_linux_bounds {
+    uintptr_t start, end;
+};
+
+/* Copies the interrupted registers. ucontext is what the kernel hands to a handler. Context: signal. */
+void ep_linux_context(const void *ucontext, struct ep_context *context);
+
+/* The thread that announces itself: its bounds are noted, and it is armed if a profiler runs. Context: any thread. */
+void ep_linux_thread_begins(struct ep_linux_bounds bounds);
+/* Gives the calling thread's timer back and tells what it used since its last sample. Context: any thread. */
+void ep_linux_thread_ends(void);
+/* The calling thread is edgeprof's own: never sampled. Context: any thread. */
+void ep_linux_thread_own(enum ep_role role);
+
+/* The scan's three steps: begin; each thread that runs; end, which returns the number of armed threads.
+ * Context: collect, init. */
+void ep_linux_scan_begin(void);
+void ep_linux_scan_thread(uint32_t tid);
+int ep_linux_scan_end(void);
+
+/* Calls ep_linux_scan_thread() for every thread of the process. 0 or a negative errno value. Context: collect, init. */
+int ep_linux_tasks(void);
+
+/* Whether the calling thread runs the given start routine for edgeprof itself. Context: any thread. */
+bool ep_linux_is_own_start(void *(*start)(void *));
+
+/* Reads a small file of /proc whole: size bytes at most, 0-terminated. Bytes read or a negative errno value.
+ * Context: any thread. */
+int ep_linux_read(const char *path, char *text, size_t size);
+
+/* Unsigned decimal at *text, which is moved behind it. Context: any thread. */
+uint64_t ep_linux_number(const char **text);
+
+/* CPU time clock of any thread of this process: MAKE_THREAD_CPUCLOCK of Linux' include/linux/posix-timers.h. */
+static inline int ep_linux_cpu_clock(uint32_t tid)
+{
+    return (int)((~tid << 3) | 6u);
+}
+
+#endif

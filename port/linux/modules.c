@@ -1,0 +1,153 @@
+/*
+ * What the dynamic linker has loaded: every executable stretch with its tables and build id.
+ *
+ * A module that was found is pinned (dlopen with RTLD_NODELETE): dlclose() then no longer unmaps it, so handlers can
+ * read its tables without a lock for ever. The price is the address space of plug-ins that a program unloads. The
+ * program itself, the vdso and the dynamic linker are never unloaded anyway.
+ */
+#include "linux.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef NT_GNU_BUILD_ID
+#define NT_GNU_BUILD_ID 3
+#endif
+
+/* Defined in .NET's NativeAOT runtime; not there in other programs. */
+extern char RhpGcProbeHijack[] __attribute__((weak, visibility("hidden")));
+
+static char program_path[256];
+
+struct image {
+    uintptr_t bias;
+    const ElfW(Phdr) * headers;
+    unsigned count;
+};
+
+uintptr_t ep_port_hijack_stub(void)
+{
+    return (uintptr_t)RhpGcProbeHijack;
+}
+
+static const ElfW(Phdr) * find(const struct image *image, uint32_t type)
+{
+    for (unsigned i = 0; i < image->count; i++)
+        if (image->headers[i].p_type == type)
+            return &image->headers[i];
+    return NULL;
+}
+
+/* The loaded segment around an address: reads of tables stay inside. */
+static void image_of(const struct image *image, uintptr_t at, struct ep_module_info *info)
+{
+    for (unsigned i = 0; i < image->count; i++) {
+        const ElfW(Phdr) *header = &image->headers[i];
+        uintptr_t start = image->bias + header->p_vaddr;
+        if (header->p_type == PT_LOAD && at - start < header->p_memsz) {
+            info->image_start = start;
+            info->image_end = start + header->p_memsz;
+        }
+    }
+}
+
+static void tables(const struct image *image, struct ep_module_info *info)
+{
+    const ElfW(Phdr) *header = find(image, PT_GNU_EH_FRAME);
+
+    if (!header)
+        return;
+    info->table = image->bias + header->p_vaddr;
+    info->table_size = header->p_memsz;
+    image_of(image, info->table, info);
+    if (info->table_size > info->image_end - info->table)
+        info->table = 0;
+}
+
+static void build_id(const struct image *image, struct ep_module_info *info)
+{
+    for (unsigned i = 0; i < image->count; i++) {
+        const ElfW(Phdr) *header = &image->headers[i];
+        if (header->p_type != PT_NOTE)
+            continue;
+        const uint8_t *at = (const uint8_t *)(image->bias + header->p_vaddr), *end = at + header->p_memsz;
+        while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
+            ElfW(Nhdr) note;
+            memcpy(&note, at, sizeof note);
+            size_t name = (note.n_namesz + 3u) & ~(size_t)3, size = (note.n_descsz + 3u) & ~(size_t)3;
+            if ((size_t)(end - at) < sizeof note + name + size)
+                break;
+            const uint8_t *text = at + sizeof note;
+            if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(text, "GNU", 4) == 0) {
+                info->build_id = text + name;
+                info->build_id_size = note.n_descsz;
+                return;
+            }
+            at += sizeof note + name + size;
+        }
+    }
+}
+
+static const char *path_of(const struct dl_phdr_info *info)
+{
+    if (info->dlpi_name && strchr(info->dlpi_name, '/'))
+        return info->dlpi_name;
+    if (info->dlpi_name && info->dlpi_name[0]) /* linux-vdso.so.1 */
+        return "[vdso]";
+    return program_path;
+}
+
+/* True when the module cannot go away any more. */
+static bool pin(const char *path)
+{
+    return path == program_path || path[0] == '[' || dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
+}
+
+static int module(struct dl_phdr_info *dl, size_t size, void *context)
+{
+    struct image image = {.bias = dl->dlpi_addr, .headers = dl->dlpi_phdr, .count = dl->dlpi_phnum};
+    struct ep_module_info info = {.bias = dl->dlpi_addr, .path = path_of(dl)};
+
+    (void)size;
+    (void)context;
+    if (!pin(info.path))
+        return 0;
+    tables(&image, &info);
+    build_id(&image, &info);
+    for (unsigned i = 0; i < image.count; i++) {
+        if (image.headers[i].p_type != PT_LOAD || !(image.headers[i].p_flags & PF_X))
+            continue;
+        info.start = image.bias + image.headers[i].p_vaddr;
+        info.end = info.start + image.headers[i].p_memsz;
+        ep_module_seen(&info);
+    }
+    return 0;
+}
+
+static int generation(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    *(uint64_t *)context = (uint64_t)info->dlpi_adds << 32 ^ info->dlpi_subs;
+    return 1;
+}
+
+uint64_t ep_port_modules_generation(void)
+{
+    uint64_t value = 0;
+
+    (void)dl_iterate_phdr(generation, &value);
+    return value;
+}
+
+int ep_port_modules_scan(void)
+{
+    if (!program_path[0]) {
+        ssize_t size = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
+        program_path[size > 0 ? size : 0] = 0;
+    }
+    (void)dl_iterate_phdr(module, NULL);
+    return 0;
+}

@@ -1,0 +1,439 @@
+/*
+ * The sampling source: one timer on every thread's own CPU clock, a signal to that thread when it expires.
+ *
+ *   ep_linux_on_signal   the handler: which thread, how many periods, its registers and bounds -> ep_capture()
+ *   arm / disarm         a slot of the thread table and its timer
+ *   ep_linux_thread_*    threads that announce themselves; ep_linux_scan_* threads that were found
+ *
+ * A timer counts CPU time, so a thread that sleeps is never signalled and no system call of it is interrupted. The
+ * first expiry is random in (0, period]: short and rarely active threads are sampled as often as they deserve. A tick
+ * stands for period x (1 + overrun), because no timer expires more often than the kernel ticks. What a thread has used
+ * when it ends and no tick has accounted for is its rest (ep_thread_rest), negative when the last tick was charged
+ * ahead.
+ *
+ * Threads that cannot have a timer (RLIMIT_SIGPENDING, table full) are covered by one timer on the process' CPU clock,
+ * made at start and set going on the first such thread; its ticks on threads with a timer of their own are dropped.
+ *
+ * The handler stays installed after stop and does nothing: SIG_DFL would kill the process with a late signal, SIG_IGN
+ * would be inherited by what it executes. Slots lie in the caller's memory, touched only between ep_enter and ep_leave.
+ */
+#include "linux.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/edgeprof.h"
+
+#define SIGNAL        SIGPROF
+#define NS            1000000000u
+#define PROCESS_TIMER 0xffff /* in place of a slot's index */
+/* A main thread's stack is taken to be at most this large, whatever the limit says. */
+#define MAIN_STACK_MOST (64u << 20)
+
+enum { SLOT_FREE, SLOT_BUSY, SLOT_ARMED };
+
+struct slot {
+    atomic_uint state;
+    atomic_uint tid;
+    atomic_uint generation; /* tells a signal of this owner from one of the last */
+    int timer;
+    struct ep_linux_bounds bounds;
+    uint64_t base_ns;         /* CPU time of the thread when it was armed */
+    _Atomic uint64_t seen_ns; /* CPU time at the last scan */
+    atomic_uint ticks;        /* periods charged since it was armed */
+    atomic_bool seen;
+};
+
+_Static_assert(sizeof(struct slot) * EP_MAX_THREADS <= EP_PORT_BYTES, "EP_PORT_BYTES is too small");
+
+static struct slot *slots;
+static uint32_t period_ns;
+static atomic_bool sampling;
+static int process_timer;
+static atomic_bool process_timer_made, process_timer_runs;
+static struct ep_linux_bounds main_bounds;
+static bool fork_hooked;
+static atomic_uint own_tid[EP_ROLES];
+
+/* A thread's own view of itself; zero until it is announced or sampled. */
+static _Thread_local struct {
+    struct ep_linux_bounds bounds;
+    bool own;
+    bool fork_blocked; /* the signal, by our fork hook */
+} self;
+
+size_t ep_port_memory_size(void)
+{
+    return sizeof(struct slot) * EP_MAX_THREADS;
+}
+
+static uint32_t tid_here(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+static uint64_t cpu_ns(uint32_t tid)
+{
+    struct timespec now = {0};
+
+    if (clock_gettime(ep_linux_cpu_clock(tid), &now) != 0)
+        return 0;
+    return (uint64_t)now.tv_sec * NS + (uint64_t)now.tv_nsec;
+}
+
+/* ---- the handler ---- */
+
+static bool has_own_timer(uint32_t tid)
+{
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+        if (atomic_load_explicit(&slots[i].tid, memory_order_relaxed) == tid &&
+            atomic_load_explicit(&slots[i].state, memory_order_relaxed) == SLOT_ARMED)
+            return true;
+    return false;
+}
+
+static struct ep_linux_bounds bounds_of(struct slot *slot, uint32_t tid)
+{
+    if (self.bounds.end == 0 && tid == (uint32_t)getpid())
+        self.bounds = main_bounds;
+    if (slot && slot->bounds.end == 0)
+        slot->bounds = self.bounds;
+    return slot ? slot->bounds : self.bounds;
+}
+
+static void take(struct slot *slot, uint32_t tid, uint32_t ticks, const void *ucontext)
+{
+    struct ep_context context;
+    struct ep_linux_bounds bounds = bounds_of(slot, tid);
+
+    ep_linux_context(ucontext, &context);
+    context.stack_start = bounds.start;
+    context.stack_end = bounds.end;
+    ep_capture(&context, tid, ticks);
+}
+
+static void tick(const siginfo_t *info, const void *ucontext)
+{
+    uint32_t value = (uint32_t)info->si_value.sival_int, index = value & 0xffff;
+    uint32_t ticks = 1u + (uint32_t)info->si_overrun;
+
+    if (index == PROCESS_TIMER) {
+        uint32_t tid = tid_here();
+        if (!self.own && !has_own_timer(tid))
+            take(NULL, tid, ticks, ucontext);
+        return;
+    }
+    if (index >= EP_MAX_THREADS ||
+        (atomic_load_explicit(&slots[index].generation, memory_order_relaxed) & 0xffff) != value >> 16)
+        return;
+    struct slot *slot = &slots[index];
+    (void)atomic_fetch_add_explicit(&slot->ticks, ticks, memory_order_relaxed);
+    take(slot, atomic_load_explicit(&slot->tid, memory_order_relaxed), ticks, ucontext);
+}
+
+/* Context: signal. */
+void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext);
+
+void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext)
+{
+    int kept = errno;
+
+    (void)signal;
+    if (info->si_code == SI_TIMER && ep_enter()) {
+        if (atomic_load(&sampling))
+            tick(info, ucontext);
+        ep_leave();
+    }
+    errno = kept;
+}
+
+/* ---- timers ---- */
+
+static int timer_make(int clock, uint32_t tid, uint32_t value, int *timer)
+{
+    struct sigevent event = {.sigev_signo = SIGNAL, .sigev_value.sival_int = (int)value};
+
+    event.sigev_notify = tid ? SIGEV_THREAD_ID : SIGEV_SIGNAL;
+    event._sigev_un._tid = (pid_t)tid;
+    return syscall(SYS_timer_create, clock, &event, timer) == 0 ? 0 : -errno;
+}
+
+static void timer_run(int timer, uint64_t first_ns)
+{
+    struct itimerspec spec = {
+        .it_value = {.tv_sec = (time_t)(first_ns / NS), .tv_nsec = (long)(first_ns % NS)},
+        .it_interval = {.tv_sec = (time_t)(period_ns / NS), .tv_nsec = (long)(period_ns % NS)},
+    };
+
+    (void)syscall(SYS_timer_settime, timer, 0, &spec, NULL);
+}
+
+static uint64_t random_phase(void)
+{
+    uint32_t dice;
+
+    ep_port_random(&dice, sizeof dice);
+    return 1 + (uint64_t)dice * period_ns / UINT32_MAX;
+}
+
+static void cover_by_process_timer(unsigned reason)
+{
+    ep_thread_refused(reason);
+    if (atomic_load(&process_timer_made) && !atomic_exchange(&process_timer_runs, true))
+        timer_run(process_timer, random_phase());
+}
+
+/* ---- slots ---- */
+
+static struct slot *slot_of(uint32_t tid)
+{
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+        if (atomic_load(&slots[i].tid) == tid && atomic_load(&slots[i].state) == SLOT_ARMED)
+            return &slots[i];
+    return NULL;
+}
+
+static struct slot *slot_take(void)
+{
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++) {
+        unsigned free = SLOT_FREE;
+        if (atomic_compare_exchange_strong(&slots[i].state, &free, SLOT_BUSY))
+            return &slots[i];
+    }
+    return NULL;
+}
+
+static void arm(uint32_t tid, struct ep_linux_bounds bounds)
+{
+    struct slot *slot = slot_take();
+
+    if (!slot) {
+        cover_by_process_timer(EP_LOSS_NO_SLOT);
+        return;
+    }
+    uint32_t value = (uint32_t)(slot - slots) | (atomic_fetch_add(&slot->generation, 1) + 1) << 16;
+    slot->bounds = bounds;
+    atomic_store(&slot->ticks, 0);
+    slot->base_ns = cpu_ns(tid);
+    atomic_store(&slot->seen_ns, slot->base_ns);
+    atomic_store(&slot->seen, true);
+    int error = timer_make(ep_linux_cpu_clock(tid), tid, value, &slot->timer);
+    if (error) {
+        atomic_store(&slot->state, SLOT_FREE);
+        if (error != -EINVAL && error != -ESRCH) /* the thread is gone: nothing to cover */
+            cover_by_process_timer(EP_LOSS_NO_TIMER);
+        return;
+    }
+    atomic_store(&slot->tid, tid);
+    atomic_store(&slot->state, SLOT_ARMED);
+    timer_run(slot->timer, random_phase());
+}
+
+/* used_ns: the thread's CPU time, as late as it is known. */
+static void disarm(struct slot *slot, uint64_t used_ns)
+{
+    unsigned armed = SLOT_ARMED;
+
+    if (!atomic_compare_exchange_strong(&slot->state, &armed, SLOT_BUSY))
+        return;
+    (void)syscall(SYS_timer_delete, slot->timer);
+    uint64_t charged = (uint64_t)atomic_load(&slot->ticks) * period_ns;
+    ep_thread_rest(atomic_load(&slot->tid), (int64_t)(used_ns - slot->base_ns) - (int64_t)charged);
+    atomic_store(&slot->tid, 0);
+    atomic_store(&slot->state, SLOT_FREE);
+}
+
+/* ---- threads that announce themselves ---- */
+
+void ep_linux_thread_own(enum ep_role role)
+{
+    self.own = true;
+    atomic_store(&own_tid[role], tid_here());
+}
+
+void ep_linux_thread_begins(struct ep_linux_bounds bounds)
+{
+    self.bounds = bounds;
+    if (!ep_enter())
+        return;
+    if (atomic_load(&sampling)) {
+        uint32_t tid = tid_here();
+        struct slot *stale = slot_of(tid); /* of a thread that ended unseen and had the same id */
+        if (stale)
+            disarm(stale, stale->seen_ns);
+        arm(tid, bounds);
+    }
+    ep_leave();
+}
+
+void ep_linux_thread_ends(void)
+{
+    if (!ep_enter())
+        return;
+    uint32_t tid = tid_here();
+    struct slot *slot = atomic_load(&sampling) ? slot_of(tid) : NULL;
+    if (slot)
+        disarm(slot, cpu_ns(tid));
+    ep_leave();
+}
+
+/* ---- threads that are found ---- */
+
+void ep_linux_scan_begin(void)
+{
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+        atomic_store(&slots[i].seen, false);
+}
+
+static bool is_own(uint32_t tid)
+{
+    return tid == atomic_load(&own_tid[EP_ROLE_COLLECT]) || tid == atomic_load(&own_tid[EP_ROLE_DELIVER]);
+}
+
+void ep_linux_scan_thread(uint32_t tid)
+{
+    struct slot *slot = slot_of(tid);
+
+    if (slot) {
+        atomic_store(&slot->seen, true);
+        atomic_store(&slot->seen_ns, cpu_ns(tid));
+    } else if (!is_own(tid)) {
+        arm(tid, (struct ep_linux_bounds){0});
+    }
+}
+
+/* A thread that was found and announced itself at the same moment has two slots. The second one's ticks were charged
+ * twice: taking them as its rest puts that right. */
+static bool is_twin(const struct slot *slot)
+{
+    return slot_of(atomic_load(&slot->tid)) != slot;
+}
+
+int ep_linux_scan_end(void)
+{
+    int armed = 0;
+
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++) {
+        struct slot *slot = &slots[i];
+        if (atomic_load(&slot->state) != SLOT_ARMED)
+            continue;
+        if (is_twin(slot))
+            disarm(slot, slot->base_ns);
+        else if (!atomic_load(&slot->seen) && cpu_ns(atomic_load(&slot->tid)) == 0)
+            disarm(slot, atomic_load(&slot->seen_ns));
+        else
+            armed++;
+    }
+    return armed;
+}
+
+int ep_port_threads_scan(void)
+{
+    ep_linux_scan_begin();
+    int error = ep_linux_tasks();
+    return error ? error : ep_linux_scan_end();
+}
+
+/* ---- fork ---- */
+
+/* A fork that a signal interrupts starts again: a process so large that it takes longer than a period would never
+ * get done. Ticks of that time are not lost, they come as overruns. */
+static void fork_prepare(void)
+{
+    sigset_t ours, before;
+
+    (void)sigemptyset(&ours);
+    (void)sigaddset(&ours, SIGNAL);
+    self.fork_blocked = pthread_sigmask(SIG_BLOCK, &ours, &before) == 0 && !sigismember(&before, SIGNAL);
+}
+
+static void fork_parent(void)
+{
+    sigset_t ours;
+
+    if (!self.fork_blocked)
+        return;
+    (void)sigemptyset(&ours);
+    (void)sigaddset(&ours, SIGNAL);
+    (void)pthread_sigmask(SIG_UNBLOCK, &ours, NULL);
+}
+
+static void fork_child(void)
+{
+    atomic_store(&sampling, false);
+    ep_forked();
+    fork_parent();
+}
+
+/* ---- start and stop ---- */
+
+static int handler_install(void)
+{
+    struct sigaction action = {.sa_sigaction = ep_linux_on_signal, .sa_flags = SA_SIGINFO | SA_RESTART}, before;
+
+    if (sigaction(SIGNAL, NULL, &before) != 0)
+        return -errno;
+    if (before.sa_flags & SA_SIGINFO ? before.sa_sigaction != ep_linux_on_signal
+                                     : before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+        return -EBUSY;
+    return sigaction(SIGNAL, &action, NULL) == 0 ? 0 : -errno;
+}
+
+/* The main thread's stack ends at field 28, "startstack", of /proc/self/stat. */
+static void main_bounds_find(void)
+{
+    char text[512];
+    struct rlimit limit;
+
+    main_bounds = (struct ep_linux_bounds){0};
+    if (ep_linux_read("/proc/self/stat", text, sizeof text) <= 0)
+        return;
+    const char *at = strrchr(text, ')'); /* the program's name may hold anything */
+    for (int field = 2; at && field < 28; field++) {
+        at = strchr(at, ' ');
+        at = at ? at + 1 : NULL;
+    }
+    if (!at)
+        return;
+    uintptr_t end = (uintptr_t)ep_linux_number(&at) & ~(sizeof(uintptr_t) - 1);
+    uintptr_t most = MAIN_STACK_MOST;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < most)
+        most = (uintptr_t)limit.rlim_cur;
+    if (end > most)
+        main_bounds = (struct ep_linux_bounds){.start = end - most, .end = end};
+}
+
+int ep_port_sampling_start(void *memory, uint32_t period)
+{
+    int error = handler_install();
+    if (error)
+        return error;
+    slots = memory;
+    period_ns = period;
+    main_bounds_find();
+    if (!fork_hooked)
+        fork_hooked = pthread_atfork(fork_prepare, fork_parent, fork_child) == 0;
+    atomic_store(&process_timer_runs, false);
+    atomic_store(&process_timer_made, timer_make(CLOCK_PROCESS_CPUTIME_ID, 0, PROCESS_TIMER, &process_timer) == 0);
+    atomic_store(&sampling, true);
+    int armed = ep_port_threads_scan();
+    if (armed < 0)
+        ep_port_sampling_stop();
+    return armed < 0 ? armed : 0;
+}
+
+void ep_port_sampling_stop(void)
+{
+    atomic_store(&sampling, false);
+    if (atomic_exchange(&process_timer_made, false))
+        (void)syscall(SYS_timer_delete, process_timer);
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+        if (atomic_load(&slots[i].state) == SLOT_ARMED)
+            disarm(&slots[i], cpu_ns(atomic_load(&slots[i].tid)));
+}

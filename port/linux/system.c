@@ -1,0 +1,123 @@
+/*
+ * Clocks, random numbers, identity, small files of /proc. Only raw calls that neither allocate nor lock.
+ */
+#include "linux.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Earlier than this (2020-09-13) a device's clock is not set, whatever it says. */
+#define PLAUSIBLE_UNIX_NS 1600000000000000000u
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t ep_port_uptime_ns(void)
+{
+    return clock_ns(CLOCK_BOOTTIME);
+}
+
+uint64_t ep_port_unix_ns(void)
+{
+    uint64_t now = clock_ns(CLOCK_REALTIME);
+
+    return now >= PLAUSIBLE_UNIX_NS ? now : 0;
+}
+
+uint64_t ep_port_thread_cpu_ns(void)
+{
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+void ep_port_random(void *bytes, size_t size)
+{
+    uint8_t *at = bytes;
+
+    if (getrandom(bytes, size, GRND_NONBLOCK) == (ssize_t)size)
+        return;
+    /* Early in boot, before the kernel's pool is ready: ids and phases only need to differ. */
+    uint64_t state = clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)getpid() << 32;
+    for (size_t i = 0; i < size; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        at[i] = (uint8_t)(state >> 56);
+    }
+}
+
+int ep_linux_read(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    text[0] = 0;
+    if (fd < 0)
+        return -errno;
+    ssize_t got = read(fd, text, size - 1);
+    int error = got < 0 ? -errno : 0;
+    (void)close(fd);
+    if (error)
+        return error;
+    text[got] = 0;
+    return (int)got;
+}
+
+uint64_t ep_linux_number(const char **text)
+{
+    uint64_t value = 0;
+
+    while (**text >= '0' && **text <= '9')
+        value = value * 10 + (uint64_t)(*(*text)++ - '0');
+    return value;
+}
+
+static const char *arch(const char *machine)
+{
+    if (strncmp(machine, "aarch64", 7) == 0 && sizeof(void *) == 8)
+        return "aarch64";
+    if (strncmp(machine, "arm", 3) == 0 || strncmp(machine, "aarch64", 7) == 0)
+        return "arm";
+    return "x86_64";
+}
+
+static void copy(char *to, size_t size, const char *from)
+{
+    size_t length = strlen(from);
+
+    if (length >= size)
+        length = size - 1;
+    memcpy(to, from, length);
+    to[length] = 0;
+}
+
+void ep_port_identity(struct ep_identity *identity)
+{
+    struct utsname name;
+    char path[256];
+
+    *identity = (struct ep_identity){.pid = (uint32_t)getpid(), .arch = "unknown"};
+    if (uname(&name) == 0) {
+        copy(identity->host, sizeof identity->host, name.nodename);
+        identity->arch = arch(name.machine);
+    }
+    int got = ep_linux_read("/proc/sys/kernel/random/boot_id", identity->boot_id, sizeof identity->boot_id);
+    while (got > 0 && identity->boot_id[got - 1] == '\n')
+        identity->boot_id[--got] = 0;
+    ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[size > 0 ? size : 0] = 0;
+    const char *slash = strrchr(path, '/');
+    copy(identity->executable, sizeof identity->executable, slash ? slash + 1 : path);
+}
+
+const char *ep_port_env(const char *name)
+{
+    return getenv(name);
+}

@@ -1,0 +1,49 @@
+/*
+ * Finds the process' threads by /proc/self/task, with raw getdents64: opendir() would allocate.
+ */
+#include "linux.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* struct linux_dirent64 of the kernel: d_ino, d_off, d_reclen, d_type, d_name. */
+#define RECORD_SIZE_AT 16
+#define NAME_AT        19
+
+static void entry(const char *record)
+{
+    const char *name = record + NAME_AT;
+    uint64_t tid = ep_linux_number(&name);
+
+    if (tid > 0 && tid <= UINT32_MAX && *name == 0)
+        ep_linux_scan_thread((uint32_t)tid);
+}
+
+static void entries(const char *bytes, long size)
+{
+    for (long at = 0; at + NAME_AT < size;) {
+        uint16_t record_size;
+        __builtin_memcpy(&record_size, bytes + at + RECORD_SIZE_AT, sizeof record_size);
+        if (record_size < NAME_AT || record_size > size - at)
+            return;
+        entry(bytes + at);
+        at += record_size;
+    }
+}
+
+int ep_linux_tasks(void)
+{
+    char bytes[2048];
+    long got;
+    int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    while ((got = syscall(SYS_getdents64, fd, bytes, sizeof bytes)) > 0)
+        entries(bytes, got);
+    int error = got < 0 ? -errno : 0;
+    (void)close(fd);
+    return error;
+}

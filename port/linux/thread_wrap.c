@@ -1,0 +1,10 @@
+/* pthread_create as the linker redirects it; see thread_start.c. */
+#include "thread_start.h"
+
+ep_linux_create __real_pthread_create;
+ep_linux_create __wrap_pthread_create;
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *), void *argument)
+{
+    return ep_linux_thread_create(__real_pthread_create, thread, attributes, fn, argument);
+}

@@ -1,0 +1,144 @@
+/*
+ * The porting contract: what edgeprof's core needs from an operating system, and what a port tells the core.
+ *
+ * A port is the set of functions below, linked in; there are no weak defaults, a forgotten one is a link error.
+ * port/template/ compiles and does nothing, port/sim/ is scripted by tests, port/linux/ is the real one.
+ *
+ * General rules: pointers are never NULL; times are nanoseconds; int results are 0 or a negative errno value unless
+ * a comment says otherwise. Each function ends with its context:
+ *   signal   async-signal-safe: no lock, no allocation, errno kept, bounded
+ *   collect  called on the collect thread only; must not block on files' or sockets' far ends
+ *   deliver  called on the deliver thread only
+ *   init     start and stop; one thread at a time; may block
+ */
+#ifndef EP_PORT_H
+#define EP_PORT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- clocks, random numbers, identity ---- */
+
+/* Monotonic time that goes on in suspend where the system has such a clock. Context: signal. */
+uint64_t ep_port_uptime_ns(void);
+
+/* Wall clock, ns since 1970; 0 when the device does not know the date. Context: collect. */
+uint64_t ep_port_unix_ns(void);
+
+/* CPU time of the calling thread. Context: any thread. */
+uint64_t ep_port_thread_cpu_ns(void);
+
+/* Fills size bytes with random numbers good enough for ids and phases. Context: init, collect. */
+void ep_port_random(void *bytes, size_t size);
+
+struct ep_identity {
+    char host[64];
+    char boot_id[40];
+    char executable[64]; /* base name */
+    const char *arch;
+    uint32_t pid;
+};
+
+/* Fills in what is known; unknown strings stay empty. Context: init. */
+void ep_port_identity(struct ep_identity *identity);
+
+/* Value of an environment variable or NULL. Context: init. */
+const char *ep_port_env(const char *name);
+
+/* ---- threads of our own ---- */
+
+enum ep_role { EP_ROLE_COLLECT, EP_ROLE_DELIVER, EP_ROLES };
+
+/* Runs fn() on a new thread of the given role with all signals blocked. Context: init. */
+int ep_port_thread_start(enum ep_role role, void (*fn)(void));
+
+/* Waits until that thread's fn has returned. Context: init. */
+int ep_port_thread_join(enum ep_role role);
+
+/* A counter that can be waited on. */
+struct ep_event {
+    atomic_uint value;
+};
+
+/* Waits until event->value differs from seen or timeout_ns have passed, whichever is first; may return early.
+ * Context: collect, deliver, init. */
+void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns);
+
+/* Adds one to event->value and wakes who waits. Context: signal. */
+void ep_port_wake(struct ep_event *event);
+
+/* ---- sampling ---- */
+
+/* Bytes of caller's memory that the port wants for its thread table; at most EP_PORT_BYTES. Context: init. */
+size_t ep_port_memory_size(void);
+
+/* Installs the sampling source and arms every thread that runs. From here on ep_capture() is called.
+ * -EBUSY: the signal is somebody else's. Context: init. */
+int ep_port_sampling_start(void *memory, uint32_t period_ns);
+
+/* Stops every source. ep_capture() may still be running on other threads when this returns; the core waits for
+ * them. What threads have used since their last sample is reported by ep_thread_rest(). Context: init. */
+void ep_port_sampling_stop(void);
+
+/* Finds threads that have appeared or ended. Returns the number that have a timer. Context: collect. */
+int ep_port_threads_scan(void);
+
+/* 1 when new threads arm themselves (no frequent scan is needed), else 0. Context: collect. */
+int ep_port_threads_announced(void);
+
+/* Where .NET's runtime makes a hijacked frame return to; 0 when there is no such runtime. Context: init. */
+uintptr_t ep_port_hijack_stub(void);
+
+/* ---- modules ---- */
+
+struct ep_module_info {
+    uintptr_t start, end; /* executable stretch in memory */
+    uintptr_t bias;       /* memory address - ELF address */
+    uintptr_t table;      /* .eh_frame_hdr (or .ARM.exidx) in memory, 0: none */
+    size_t table_size;
+    uintptr_t image_start, image_end; /* mapped image: table reads stay inside */
+    const uint8_t *build_id;
+    uint32_t build_id_size;
+    const char *path;
+};
+
+/* A number that changes whenever modules may have been added or removed. Context: collect. */
+uint64_t ep_port_modules_generation(void);
+
+/* Calls ep_module_seen() for every executable stretch, having made sure that the module cannot be unmapped any
+ * more. Context: init, collect. */
+int ep_port_modules_scan(void);
+
+/* ---- what a port tells the core (implemented in core/) ---- */
+
+/* Registers of an interrupted thread, and where its stack may be read: [stack_start, stack_end), and, when the
+ * thread has an alternate signal stack, [alt_start, alt_end). Zero: unknown, then only the top frame is taken. */
+struct ep_context {
+    uintptr_t pc, sp, fp, lr;
+    uintptr_t stack_start, stack_end;
+    uintptr_t alt_start, alt_end;
+};
+
+/* Whoever calls the functions below from a thread of the service brackets that by these: in between the profiler and
+ * the memory it gave to the port stay there. 0: no profiler runs, do not call ep_leave(). Context: signal. */
+int ep_enter(void);
+void ep_leave(void);
+
+/* Takes one sample of `ticks` periods on the calling thread. Context: signal. */
+void ep_capture(const struct ep_context *context, uint32_t tid, uint32_t ticks);
+
+/* A thread ends (or sampling stops) and has used rest_ns more CPU time than its samples say; may be negative.
+ * Context: any thread, signal. */
+void ep_thread_rest(uint32_t tid, int64_t rest_ns);
+
+/* A thread could not be given a timer. reason: enum ep_loss. Context: any thread. */
+void ep_thread_refused(unsigned reason);
+
+/* This process is a fork: nothing of the profiler runs here. Context: init, in the child. */
+void ep_forked(void);
+
+/* One stretch of a module; called by ep_port_modules_scan() only. Context: init, collect. */
+void ep_module_seen(const struct ep_module_info *info);
+
+#endif
