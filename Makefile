@@ -62,7 +62,7 @@ BENCHES :=
 
 all: lib        ## the library and the host tool
 
-include $(wildcard transport/transport.mk tools/checks/checks.mk tools/tools.mk tests/tests.mk port/nativeaot/nativeaot.mk)
+include $(wildcard port/linux/linux.mk transport/transport.mk tools/checks/checks.mk tools/tools.mk tests/tests.mk port/nativeaot/nativeaot.mk)
 
 lib: $(EP_LIB)  ## $(BUILD)/libedgeprof.a
 

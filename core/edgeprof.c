@@ -100,12 +100,15 @@ static int begin(struct ep *ep)
     } else {
         ep_segment_begin(ep);
         ep->interval_start_ns = ep_port_uptime_ns();
+        ep->next_scan_ns = ep->interval_start_ns + ep->interval_ns; /* sampling_start makes the first scan */
         error = threads_start(ep);
     }
     if (!error) {
         error = ep_port_sampling_start(ep->port_memory, ep->period_ns);
-        if (!error)
+        if (error >= 0) {
+            ep_count(ep, EP_COUNT_THREADS, (uint64_t)error);
             return 0;
+        }
         error = ep_complain(error, error == -EBUSY ? "SIGPROF belongs to somebody else" : "sampling cannot be started",
                             "", "");
         threads_stop(ep, 0);

@@ -74,7 +74,7 @@ void ep_port_wake(struct ep_event *event);
 size_t ep_port_memory_size(void);
 
 /* Installs the sampling source and arms every thread that runs. From here on ep_capture() is called.
- * -EBUSY: the signal is somebody else's. Context: init. */
+ * Returns the number of armed threads; -EBUSY: the signal is somebody else's. Context: init. */
 int ep_port_sampling_start(void *memory, uint32_t period_ns);
 
 /* Stops every source. ep_capture() may still be running on other threads when this returns; the core waits for

@@ -425,7 +425,7 @@ int ep_port_sampling_start(void *memory, uint32_t period)
     int armed = ep_port_threads_scan();
     if (armed < 0)
         ep_port_sampling_stop();
-    return armed < 0 ? armed : 0;
+    return armed;
 }
 
 void ep_port_sampling_stop(void)

@@ -1,0 +1,59 @@
+/*
+ * The profiler as a shared object for LD_PRELOAD: starts before main() when EDGEPROF_ENDPOINT is set, stops when the
+ * program exits, and sees new threads by interposing pthread_create. For programs that were built without edgeprof.
+ *
+ * A program that is killed or calls _exit() loses its last interval. Children inherit the environment and are profiled
+ * as well. Bad settings give one line on standard error; the program runs on, unprofiled.
+ */
+#include "thread_start.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/edgeprof.h"
+
+#define STOP_MS 2000
+
+static uint8_t memory[EP_MEMORY_DEFAULT];
+
+static void say(const char *text)
+{
+    char line[256];
+    int size = snprintf(line, sizeof line, "edgeprof: not profiling: %s\n", text);
+
+    if (size > 0 && write(STDERR_FILENO, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1) < 0)
+        return;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
+    int wanted = ep_config_from_env(&config);
+
+    if (wanted == 0)
+        return;
+    int error = wanted < 0 ? wanted : ep_start(&config);
+    if (error)
+        say(ep_start_error()[0] ? ep_start_error() : strerror(-error));
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    (void)ep_stop(STOP_MS);
+}
+
+__attribute__((visibility("default"))) int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                                                          void *(*fn)(void *), void *argument)
+{
+    static _Atomic(ep_linux_create *) next;
+    ep_linux_create *create = atomic_load(&next);
+
+    if (!create) {
+        void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+        memcpy(&create, &symbol, sizeof create);
+        atomic_store(&next, create);
+    }
+    return ep_linux_thread_create(create, thread, attributes, fn, argument);
+}
