@@ -1,0 +1,175 @@
+/*
+ * The file transport on a real file system, with writes that stop short (a limit on the file's size stands for a full
+ * disk), the null transport, and which endpoint leads to which transport.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "transport.h"
+
+static char directory[] = "/tmp/edgeprof-test-XXXXXX";
+static char endpoint[96];
+static char *const path = endpoint + sizeof "file://" - 1;
+static uint64_t state[EP_TRANSPORT_BYTES / 8];
+static struct ep_target target = {.endpoint = endpoint, .service = "", .tags = ""};
+
+static void open_file(const char *name)
+{
+    snprintf(endpoint, sizeof endpoint, "file://%s/%s", directory, name);
+    memset(state, 0, sizeof state);
+    assert_int_equal(ep_transport_file.open(state, &target), 0);
+}
+
+static int send_text(const char *text)
+{
+    struct ep_message message = {.data = (const uint8_t *)text, .size = strlen(text)};
+    uint64_t retry_ns = 0;
+    return ep_transport_file.send(state, &message, 0, &retry_ns);
+}
+
+static void content_is(const char *bytes, size_t size)
+{
+    char content[256];
+    FILE *f = fopen(path, "rb");
+
+    assert_non_null(f);
+    assert_int_equal(fread(content, 1, sizeof content, f), size);
+    assert_memory_equal(content, bytes, size);
+    fclose(f);
+}
+
+static void test_append(void **unused)
+{
+    (void)unused;
+    open_file("append");
+    assert_int_equal(send_text("one"), 0);
+    assert_int_equal(send_text(""), 0);
+    ep_transport_file.close(state);
+    open_file("append");
+    assert_int_equal(send_text("three"), 0);
+    content_is("\3\0\0\0one\0\0\0\0\5\0\0\0three", 20);
+}
+
+static void limit(rlim_t bytes)
+{
+    struct rlimit r;
+    getrlimit(RLIMIT_FSIZE, &r);
+    r.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &r), 0);
+}
+
+/* Every size at which the disk can be full: what was there stays, nothing half-written does, and later it goes on. */
+static void test_full_disk(void **unused)
+{
+    char name[16];
+    (void)unused;
+
+    signal(SIGXFSZ, SIG_IGN);
+    for (rlim_t size = 7; size < 16; size++) {
+        snprintf(name, sizeof name, "full%u", (unsigned)size);
+        open_file(name);
+        assert_int_equal(send_text("one"), 0);
+        limit(size);
+        int err = send_text("second");
+        limit(RLIM_INFINITY);
+        assert_true(err == -EFBIG || err == -ENOSPC);
+        content_is("\3\0\0\0one", 7);
+        assert_int_equal(send_text("second"), 0);
+        content_is("\3\0\0\0one\6\0\0\0second", 17);
+    }
+}
+
+static void test_bad_paths(void **unused)
+{
+    static const char *const bad[] = {"file://", "file://relative", "file:///", "file:/x", "http://h"};
+    (void)unused;
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct ep_target t = {.endpoint = bad[i], .service = "", .tags = ""};
+        assert_int_equal(ep_transport_file.open(state, &t), -EINVAL);
+    }
+    target.endpoint = NULL;
+    assert_int_equal(ep_transport_file.open(state, &target), -EINVAL);
+    target.endpoint = endpoint;
+    open_file("no/such/folder");
+    assert_int_equal(send_text("x"), -ENOENT);
+    open_file(".");
+    assert_int_equal(send_text("x"), -EISDIR);
+    open_file("pipe");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(send_text("x"), -ENXIO);
+}
+
+static void test_find(void **unused)
+{
+    (void)unused;
+    assert_ptr_equal(ep_transport_find("http://h"), &ep_transport_http);
+    assert_ptr_equal(ep_transport_find("file:///x"), &ep_transport_file);
+    assert_ptr_equal(ep_transport_find("null:"), &ep_transport_null);
+    assert_null(ep_transport_find("https://h"));
+    assert_null(ep_transport_find("http:/h"));
+    assert_null(ep_transport_find("h:4040"));
+    assert_null(ep_transport_find(""));
+}
+
+static void test_null(void **unused)
+{
+    struct ep_message message = {.data = (const uint8_t *)"x", .size = 1};
+    uint64_t retry_ns = 0;
+    (void)unused;
+
+    assert_int_equal(ep_transport_null.open(state, &target), 0);
+    assert_int_equal(ep_transport_null.send(state, &message, 0, &retry_ns), 0);
+    ep_transport_null.close(state);
+}
+
+static void test_sizes(void **unused)
+{
+    (void)unused;
+    assert_true(ep_transport_http.state_size <= EP_TRANSPORT_BYTES);
+    assert_true(ep_transport_file.state_size <= EP_TRANSPORT_BYTES);
+    assert_true(ep_transport_null.state_size <= EP_TRANSPORT_BYTES);
+}
+
+static int make_directory(void **unused)
+{
+    (void)unused;
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **unused)
+{
+    char command[128];
+    (void)unused;
+    snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    return system(command);
+}
+
+/* The endpoint "http://" is not opened here. */
+uint64_t ep_port_uptime_ns(void);
+uint64_t ep_port_uptime_ns(void)
+{
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_append), cmocka_unit_test(test_full_disk), cmocka_unit_test(test_bad_paths),
+        cmocka_unit_test(test_find),   cmocka_unit_test(test_null),      cmocka_unit_test(test_sizes),
+    };
+    return cmocka_run_group_tests_name("file", tests, make_directory, remove_directory);
+}

@@ -1,0 +1,567 @@
+/*
+ * The HTTP client over a scripted stream: what it says, how it takes every kind of answer in every portioning, and what
+ * it does when the n-th call of the stream fails, for every n.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http.h"
+#include "script.h"
+
+#define DEADLINE UINT64_C(1234567890)
+
+static const char OK[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+/* http.c's own stream; no test here opens it. */
+const struct ep_stream ep_stream_tcp;
+
+struct fixture {
+    void *state;
+    struct ep_target target;
+    uint64_t retry_ns;
+};
+
+static void open_at(struct fixture *f, const char *endpoint)
+{
+    f->state = calloc(1, ep_transport_http.state_size);
+    f->target = (struct ep_target){.endpoint = endpoint, .service = "gate way", .tags = "v=1.0,path=/a&b"};
+    f->retry_ns = 0;
+    assert_non_null(f->state);
+    assert_int_equal(ep_http_open_over(f->state, &f->target, &script_stream), 0);
+}
+
+static void done(struct fixture *f)
+{
+    ep_transport_http.close(f->state);
+    assert_int_equal(script.open, 0);
+    assert_int_equal(script.opened, script.closed);
+    free(f->state);
+}
+
+static int send_bytes(struct fixture *f, enum ep_format format, const void *data, size_t size)
+{
+    struct ep_message message = {
+        .data = data,
+        .size = size,
+        .format = format,
+        .start_unix_ns = UINT64_C(1700000000999999999),
+        .end_unix_ns = UINT64_C(1700000010000000001),
+    };
+    return ep_transport_http.send(f->state, &message, DEADLINE, &f->retry_ns);
+}
+
+static int send_text(struct fixture *f, const char *text)
+{
+    return send_bytes(f, EP_FORMAT_COMPACT, text, strlen(text));
+}
+
+static void heard(unsigned connection, const char *text)
+{
+    struct script_connection *c = &script.connections[connection];
+    c->heard[c->heard_size] = '\0';
+    assert_string_equal(c->heard, text);
+}
+
+/* ---- requests ---- */
+
+#define COMPACT_REQUEST(prefix, host, auth, length, body)                                                              \
+    "POST " prefix "/edgeprof/v1/push HTTP/1.1\r\nHost: " host "\r\nUser-Agent: edgeprof/" EP_VERSION                  \
+    "\r\nContent-Type: application/x-edgeprof\r\nContent-Length: " length auth "\r\n\r\n" body
+
+static void test_compact_request(void **unused)
+{
+    struct fixture f;
+    (void)unused;
+
+    script_reset();
+    script_say(OK);
+    open_at(&f, "http://192.0.2.10:4040/base/path//");
+    assert_int_equal(send_text(&f, "hello"), 0);
+    heard(0, COMPACT_REQUEST("/base/path", "192.0.2.10:4040", "", "5", "hello"));
+    assert_string_equal(script.host, "192.0.2.10");
+    assert_string_equal(script.port, "4040");
+    assert_int_equal(script.deadline_ns, DEADLINE);
+    done(&f);
+}
+
+static void test_userinfo_and_ipv6(void **unused)
+{
+    struct fixture f;
+    (void)unused;
+
+    script_reset();
+    script_say(OK);
+    open_at(&f, "http://Aladdin:open%20sesame@[fe80::1]:8080");
+    assert_int_equal(send_text(&f, ""), 0);
+    heard(0, COMPACT_REQUEST("", "[fe80::1]:8080", "\r\nAuthorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "0", ""));
+    assert_string_equal(script.host, "fe80::1");
+    done(&f);
+}
+
+static void test_pprof_request(void **unused)
+{
+    static const char expected[] =
+        "POST /x/ingest?name=gate%20way%7Bv%3D1.0%2Cpath%3D%2Fa%26b%7D&from=1700000000&until=1700000011"
+        "&format=pprof&spyName=edgeprof HTTP/1.1\r\nHost: h\r\nUser-Agent: edgeprof/" EP_VERSION
+        "\r\nContent-Type: application/octet-stream\r\nContent-Length: 3\r\n\r\nabc";
+    struct fixture f;
+    (void)unused;
+
+    script_reset();
+    script_say(OK);
+    open_at(&f, "http://h/x");
+    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "abc", 3), 0);
+    heard(0, expected);
+    assert_string_equal(script.port, "80");
+    done(&f);
+}
+
+/* A head and a body that are both larger than the client's buffer. */
+static void test_large_request(void **unused)
+{
+    char service[700], body[5000];
+    struct fixture f;
+    (void)unused;
+
+    memset(service, '/', sizeof service);
+    service[sizeof service - 1] = '\0';
+    for (size_t i = 0; i < sizeof body; i++)
+        body[i] = (char)('a' + i % 26);
+    script_reset();
+    script_say(OK);
+    open_at(&f, "http://h");
+    f.target.service = service;
+    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, body, sizeof body), 0);
+    struct script_connection *c = &script.connections[0];
+    assert_memory_equal(c->heard + c->heard_size - sizeof body, body, sizeof body);
+    assert_memory_equal(c->heard + strlen("POST /ingest?name=") + 3 * 698, "%2F%7B", 6);
+    done(&f);
+}
+
+static void test_bad_endpoints(void **unused)
+{
+    static const char *const bad[] = {
+        "http://",
+        "http:///x",
+        "https://h",
+        "http://:80",
+        "http://h:",
+        "http://h:0",
+        "http://h:65536",
+        "http://h:8x",
+        "http://[::1",
+        "http://[::1]x",
+        "http://h/a b",
+        "http://h/a\r\nb:c",
+        "http://h?x=1",
+        "http://h/#f",
+        "http://u:p@",
+        "http://h\x7f",
+        "http://h\xc3\xa4",
+        "http://a:1:2",
+        "http://[]:80",
+        "http://h:123456",
+        "http://ex ample/x",
+        "http://a<b",
+        "http://[::1]:",
+        "",
+        "h",
+        "http://a/b\"c",
+        "http://a\\b",
+        "http://u@v@w:x/",
+    };
+    char state[EP_TRANSPORT_BYTES];
+    char long_host[7 + 300 + 1];
+    (void)unused;
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct ep_target target = {.endpoint = bad[i], .service = "", .tags = ""};
+        memset(state, 0, sizeof state);
+        if (ep_http_open_over(state, &target, &script_stream) != -EINVAL)
+            fail_msg("accepted: %s", bad[i]);
+    }
+    memset(long_host, 'h', sizeof long_host);
+    memcpy(long_host, "http://", 7);
+    long_host[sizeof long_host - 1] = '\0';
+    struct ep_target target = {.endpoint = long_host, .service = "", .tags = ""};
+    assert_int_equal(ep_http_open_over(state, &target, &script_stream), -EINVAL);
+    target.endpoint = NULL;
+    assert_int_equal(ep_http_open_over(state, &target, &script_stream), -EINVAL);
+}
+
+/* ---- answers ---- */
+
+static const struct answer {
+    const char *text;
+    int result; /* for a compact message */
+    unsigned retry_s;
+    int keeps; /* the connection is used again */
+} answers[] = {
+    {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0, 0, 1},
+    {"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", 0, 0, 1},
+    {"HTTP/1.1 204 No Content\r\n\r\n", 0, 0, 1},
+    {"HTTP/1.1 200 OK\ncontent-LENGTH:   5  \n\nhello", 0, 0, 1},
+    {"HTTP/1.1 202 A\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\nA\r\n0123456789\r\n0\r\nT: x\r\n\r\n", 0, 0,
+     1},
+    {"HTTP/1.1 200 A\r\nTransfer-Encoding: chunked\r\n\r\n00000\r\n\r\n", 0, 0, 1},
+    {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nContent-Length: 7\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: "
+     "0\r\n\r\n",
+     0, 0, 1},
+    {"HTTP/1.1 200 OK\r\n\r\nuntil close", 0, 0, 0},
+    {"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nConnection: x , Close\r\nContent-Length: 0\r\n\r\n", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nx", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxx\r\n0\r\n\r\n", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n123456789\r\nx", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFF\r\nx", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000001\r\nx\r\n0\r\n\r\n", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nshort", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n", 0, 0, 0},
+    {"HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n", 0, 0, 0},
+    {"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n", -ESTALE, 0, 1},
+    {"HTTP/1.1 413 Large\r\nContent-Length: 0\r\n\r\n", -EMSGSIZE, 0, 1},
+    {"HTTP/1.1 400 Bad\r\nContent-Length: 3\r\n\r\nbad", -EBADMSG, 0, 1},
+    {"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
+    {"HTTP/1.1 302 Away\r\nLocation: http://e/\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
+    {"HTTP/1.1 304 Same\r\n\r\n", -EBADMSG, 0, 1},
+    {"HTTP/1.1 408 Late\r\nContent-Length: 0\r\n\r\n", -ETIMEDOUT, 0, 1},
+    {"HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", -EAGAIN, 7, 1},
+    {"HTTP/1.1 503 Busy\r\nRetry-After: 99999999\r\nContent-Length: 0\r\n\r\n", -EAGAIN, EP_HTTP_RETRY_MAX, 1},
+    {"HTTP/1.1 503 Busy\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\nContent-Length: 0\r\n\r\n", -EAGAIN, 0, 1},
+    {"HTTP/1.1 429 Slow\r\nContent-Length: 0\r\n\r\n", -EAGAIN, 0, 1},
+    {"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
+    {"HTTP/1.1 507 Full\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
+    {"HTTP/1.1 600 What\r\nContent-Length: 0\r\n\r\n", -EPROTO, 0, 1},
+    {"HTTP/1.1 101 Switching\r\n\r\n", -EPROTO, 0, 0},
+    {"HTTP/1.1 099 x\r\n\r\n", -EPROTO, 0, 0},
+    {"HTTP/1.1 2x0 x\r\n\r\n", -EPROTO, 0, 0},
+    {"HTTP/2.0 200 OK\r\n\r\n", -EPROTO, 0, 0},
+    {"SSH-2.0-OpenSSH_9.2\r\n", -EPROTO, 0, 0},
+    {"\r\n", -EPROTO, 0, 0},
+    {"\x15\x03\x01\x01\x02\x02\n", -EPROTO, 0, 0},
+    {"HTTP/1.1 200 OK\r\nContent-Le", -ECONNRESET, 0, 0},
+    {"HTTP/1.1 100 Continue\r\n\r\n", -ECONNRESET, 0, 0},
+    {"", -ECONNRESET, 0, 0},
+};
+
+static const size_t portions[] = {0, 1, 2, 7, 100};
+
+/* The answer twice on one connection: the second message shows whether the connection was kept. */
+static void one_answer(const struct answer *a, size_t read_at_most, size_t write_at_most)
+{
+    size_t size = strlen(a->text);
+    char *twice = malloc(2 * size + 1);
+    struct fixture f;
+
+    memcpy(twice, a->text, size);
+    memcpy(twice + size, a->text, size + 1);
+    script_reset();
+    script.read_at_most = read_at_most;
+    script.write_at_most = write_at_most;
+    script_say_bytes(twice, a->keeps ? 2 * size : size);
+    script.connections[0].pause = a->keeps ? size : 0;
+    script_say(OK);
+    open_at(&f, "http://h");
+    int result = send_text(&f, "body");
+    int keeps = script.open;
+    int second = send_text(&f, "next");
+    int expected_second = a->keeps ? a->result : 0;
+    if (result != a->result || keeps != a->keeps || second != expected_second || f.retry_ns / 1000000000 != a->retry_s)
+        fail_msg("read %zu write %zu: %d (second %d, keeps %d) for:\n%s", read_at_most, write_at_most, result, second,
+                 keeps, a->text);
+    done(&f);
+    free(twice);
+}
+
+static void test_answers(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
+        for (size_t r = 0; r < sizeof portions / sizeof portions[0]; r++)
+            for (size_t w = 0; w < sizeof portions / sizeof portions[0]; w++)
+                one_answer(&answers[i], portions[r], portions[w]);
+}
+
+static void test_pprof_conflict_is_final(void **unused)
+{
+    struct fixture f;
+    (void)unused;
+
+    script_reset();
+    script_say("HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n");
+    open_at(&f, "http://h");
+    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "x", 1), -EBADMSG);
+    done(&f);
+}
+
+/* Heads and bodies beyond every bound end, without the whole being read. */
+static void endless(const char *head, const char *unit, int expected)
+{
+    size_t unit_size = strlen(unit), size = strlen(head);
+    char *says = malloc(size + 4 * EP_HTTP_RESPONSE_MAX + unit_size);
+    struct fixture f;
+
+    memcpy(says, head, size);
+    while (size < 4 * EP_HTTP_RESPONSE_MAX)
+        memcpy(says + size, unit, unit_size), size += unit_size;
+    script_reset();
+    script_say_bytes(says, size);
+    open_at(&f, "http://h");
+    assert_int_equal(send_text(&f, "x"), expected);
+    assert_int_equal(script.open, 0);
+    assert_true(script.connections[0].said <= EP_HTTP_RESPONSE_MAX + 2048);
+    done(&f);
+    free(says);
+}
+
+static void test_endless_answers(void **unused)
+{
+    (void)unused;
+    endless("HTTP/1.1 200 OK\r\n", "X-Header: value\r\n", -EPROTO);
+    endless("HTTP/1.1 200 OK\r\nX-Long: ", "aaaaaaaaaaaaaaaaaaaaaaaa", -EPROTO);
+    endless("", "HTTP/1.1 100 Continue\r\n\r\n", -EPROTO);
+    endless("HTTP/1.1 2", "0", -EPROTO);
+    endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "5\r\nhello\r\n", 0);
+    endless("HTTP/1.1 429 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "T: x\r\n", -EAGAIN);
+    endless("HTTP/1.1 400 OK\r\nContent-Length: 99999999\r\n\r\n", "x", -EBADMSG);
+}
+
+/* Many short header lines are no error as long as the total is bounded. */
+static void test_many_headers(void **unused)
+{
+    static char says[40000];
+    struct fixture f;
+    (void)unused;
+
+    strcpy(says, "HTTP/1.1 200 OK\r\n");
+    for (int i = 0; i < 3000; i++)
+        strcat(says + 10 * i, "X-Y: 1234\r\n");
+    strcat(says, "Content-Length: 0\r\n\r\n");
+    script_reset();
+    script_say(says);
+    open_at(&f, "http://h");
+    assert_int_equal(send_text(&f, "x"), 0);
+    assert_int_equal(script.open, 1);
+    done(&f);
+}
+
+/* ---- a connection that is used again ---- */
+
+static void test_idle_close_is_repaired(void **unused)
+{
+    struct fixture f;
+    (void)unused;
+
+    script_reset();
+    script_say(OK);
+    script_say(OK);
+    open_at(&f, "http://h");
+    assert_int_equal(send_text(&f, "one"), 0);
+    assert_int_equal(send_text(&f, "two"), 0); /* the far end has closed */
+    assert_int_equal(script.opened, 2);
+    heard(1, COMPACT_REQUEST("", "h", "", "3", "two"));
+    done(&f);
+}
+
+/* It closes only when the request is on its way. */
+static void test_late_close_is_repaired(void **unused)
+{
+    struct fixture f;
+    (void)unused;
+
+    script_reset();
+    script_say(OK);
+    script.connections[0].pause = sizeof OK - 1;
+    script_say(OK);
+    open_at(&f, "http://h");
+    assert_int_equal(send_text(&f, "one"), 0);
+    assert_int_equal(send_text(&f, "two"), 0);
+    assert_int_equal(script.opened, 2);
+    heard(1, COMPACT_REQUEST("", "h", "", "3", "two"));
+    done(&f);
+}
+
+static void test_only_one_repair(void **unused)
+{
+    struct fixture f;
+    (void)unused;
+
+    script_reset();
+    script_say(OK);
+    script.connections[0].pause = sizeof OK - 1;
+    script_say("");
+    script_say(OK);
+    open_at(&f, "http://h");
+    assert_int_equal(send_text(&f, "one"), 0);
+    assert_int_equal(send_text(&f, "two"), -ECONNRESET);
+    assert_int_equal(script.opened, 2);
+    assert_int_equal(send_text(&f, "two"), 0);
+    done(&f);
+}
+
+/* An answer that nobody waits for any more must not be taken for the next one's. */
+static void unasked_answer(size_t read_at_most, int seen_at_once)
+{
+    struct fixture f;
+
+    script_reset();
+    script.read_at_most = read_at_most;
+    script_say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 408 idle\r\nContent-Length: 0\r\n\r\n");
+    script_say(OK);
+    open_at(&f, "http://h");
+    assert_int_equal(send_text(&f, "one"), 0);
+    assert_int_equal(script.open, !seen_at_once);
+    assert_int_equal(send_text(&f, "two"), 0);
+    assert_int_equal(script.opened, 2);
+    done(&f);
+}
+
+static void test_unasked_answer_is_not_believed(void **unused)
+{
+    (void)unused;
+    unasked_answer(sizeof OK - 1, 0);
+    unasked_answer(0, 1);
+}
+
+/* ---- the n-th call fails ---- */
+
+static const long failures[] = {-EIO, -ETIMEDOUT, -ECONNRESET, -EPIPE, -EHOSTUNREACH, 0};
+
+static int believable(int result, int expected, long with)
+{
+    if (result == expected)
+        return 1;
+    return with ? result == with : result == -ECONNRESET || result == -EPIPE || result == -ECONNREFUSED;
+}
+
+/* One message is through, the n-th call of the second fails, the third must arrive whatever happened.
+ * Returns whether the failure came about at all. */
+static int fail_nth(const struct answer *a, unsigned n, long with, size_t portion)
+{
+    char first[4096];
+    struct fixture f;
+
+    snprintf(first, sizeof first, "%s%s", OK, a->text);
+    script_reset();
+    script.read_at_most = portion;
+    script.write_at_most = portion * 20;
+    script_say(first);
+    script.connections[0].pause = sizeof OK - 1;
+    open_at(&f, "http://h");
+    assert_int_equal(send_text(&f, "one"), 0);
+    script_say(OK); /* for the repair */
+    script_fail(n, with);
+    int result = send_text(&f, "two");
+    int failed = script.failed;
+    int repaired = script.opened == 2 && result == 0;
+    if (!believable(result, a->result, with) && !repaired)
+        fail_msg("call %u failing with %ld: %d for:\n%s", n, with, result, a->text);
+    script.fail_at = 0;
+    script_say(OK);
+    if (script.open)
+        script.connections[script.opened - 1].size = script.connections[script.opened - 1].said; /* it closes */
+    int third = send_text(&f, "three");
+    if (third != 0)
+        fail_msg("call %u failing with %ld: %d for the message after:\n%s", n, with, third, a->text);
+    assert_true(script.open);
+    assert_non_null(strstr(script.connections[script.opened - 1].heard, "\r\n\r\nthree"));
+    done(&f);
+    return failed;
+}
+
+static void test_nth_call_fails(void **unused)
+{
+    unsigned runs = 0;
+    (void)unused;
+
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
+        for (size_t e = 0; e < sizeof failures / sizeof failures[0]; e++)
+            for (size_t p = 0; p < 3; p++)
+                for (unsigned n = 1; fail_nth(&answers[i], n, failures[e], portions[p]); n++)
+                    runs++;
+    print_message("%u injected failures\n", runs);
+    assert_true(runs > 1000);
+}
+
+/* A stream that breaks its own contract must not make the client read or write astray, or hang. */
+static long liar_value;
+
+static int liar_connect(void *state, const char *host, const char *port, uint64_t deadline_ns)
+{
+    (void)state, (void)host, (void)port, (void)deadline_ns;
+    return 0;
+}
+
+static long liar_io(void *state, void *bytes, size_t size, uint64_t deadline_ns)
+{
+    (void)state, (void)bytes, (void)size, (void)deadline_ns;
+    return liar_value;
+}
+
+static long liar_write(void *state, const void *bytes, size_t size, uint64_t deadline_ns)
+{
+    (void)bytes;
+    return liar_value == 0 ? 0 : liar_value == 1 ? (long)size : liar_io(state, NULL, size, deadline_ns);
+}
+
+static void liar_close(void *state)
+{
+    (void)state;
+}
+
+static void test_lying_stream(void **unused)
+{
+    static const long values[] = {0, 1, 100000, -EAGAIN};
+    static const struct ep_stream liar = {8, liar_connect, liar_io, liar_write, liar_close};
+    static const struct ep_stream huge = {100000, liar_connect, liar_io, liar_write, liar_close};
+    (void)unused;
+
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        struct ep_target target = {.endpoint = "http://h", .service = "", .tags = ""};
+        struct ep_message message = {.data = (const uint8_t *)"x", .size = 1};
+        uint64_t retry_ns = 0;
+        void *state = calloc(1, ep_transport_http.state_size);
+        liar_value = values[i];
+        assert_int_equal(ep_http_open_over(state, &target, &liar), 0);
+        assert_true(ep_transport_http.send(state, &message, DEADLINE, &retry_ns) < 0);
+        ep_transport_http.close(state);
+        memset(state, 0, ep_transport_http.state_size);
+        assert_int_equal(ep_http_open_over(state, &target, &huge), -EINVAL);
+        free(state);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_compact_request),
+        cmocka_unit_test(test_userinfo_and_ipv6),
+        cmocka_unit_test(test_pprof_request),
+        cmocka_unit_test(test_large_request),
+        cmocka_unit_test(test_bad_endpoints),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_pprof_conflict_is_final),
+        cmocka_unit_test(test_endless_answers),
+        cmocka_unit_test(test_many_headers),
+        cmocka_unit_test(test_idle_close_is_repaired),
+        cmocka_unit_test(test_late_close_is_repaired),
+        cmocka_unit_test(test_only_one_repair),
+        cmocka_unit_test(test_unasked_answer_is_not_believed),
+        cmocka_unit_test(test_nth_call_fails),
+        cmocka_unit_test(test_lying_stream),
+    };
+    return cmocka_run_group_tests_name("http", tests, NULL, NULL);
+}

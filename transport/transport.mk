@@ -1,0 +1,47 @@
+# Tests of transport/: each as the library is built, and with ASan and UBSan.
+
+TRANSPORT_TEST_DIR   := $(BUILD)/tests/transport
+TRANSPORT_TEST_FLAGS := $(EP_CPPFLAGS) -Itests/transport -std=c11 -g -fno-omit-frame-pointer $(WARNINGS)
+TRANSPORT_SANITIZE   := -O1 -fsanitize=address,undefined,bounds-strict -fno-sanitize-recover=all
+TRANSPORT_HTTP       := transport/http.c transport/http_url.c transport/http_response.c
+TRANSPORT_CORPUS     := $(wildcard tests/transport/corpus/*)
+
+TRANSPORT_test_http     := tests/transport/test_http.c tests/transport/script.c $(TRANSPORT_HTTP)
+TRANSPORT_test_tcp      := tests/transport/test_tcp.c $(TRANSPORT_HTTP) transport/tcp.c
+TRANSPORT_test_file     := tests/transport/test_file.c $(wildcard transport/*.c)
+TRANSPORT_fuzz_response := tests/transport/fuzz_response.c tests/transport/script.c $(TRANSPORT_HTTP)
+TRANSPORT_CMOCKA        := test_http test_tcp test_file
+TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) core/edgeprof.h core/config.h port/port.h
+
+TESTS += test-transport test-fuzz-response
+
+define transport_test
+$(TRANSPORT_TEST_DIR)/$(1): $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
+	@mkdir -p $$(@D)
+	$$(CC) $$(TRANSPORT_TEST_FLAGS) -O2 $(TRANSPORT_$(1)) -lcmocka -lpthread -o $$@
+$(TRANSPORT_TEST_DIR)/$(1)-san: $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
+	@mkdir -p $$(@D)
+	$$(CC) $$(TRANSPORT_TEST_FLAGS) $$(TRANSPORT_SANITIZE) $(TRANSPORT_$(1)) -lcmocka -lpthread -o $$@
+endef
+$(foreach t,$(TRANSPORT_CMOCKA),$(eval $(call transport_test,$(t))))
+
+.PHONY: test-transport test-fuzz-response fuzz-response
+test-transport: $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%) $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%-san)
+	@set -e; for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t; done
+	@echo "test-transport: $(words $^) programs passed"
+
+$(TRANSPORT_TEST_DIR)/replay_response: $(TRANSPORT_fuzz_response) tests/transport/replay.c $(TRANSPORT_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(TRANSPORT_TEST_FLAGS) $(TRANSPORT_SANITIZE) $(TRANSPORT_fuzz_response) tests/transport/replay.c -o $@
+
+test-fuzz-response: $(TRANSPORT_TEST_DIR)/replay_response
+	@printf 'test-fuzz-response: '; $(BOARD_EXEC) $< $(TRANSPORT_CORPUS)
+
+# Open-ended: make fuzz-response, until ctrl-c. What it finds belongs into tests/transport/corpus.
+FUZZ_SECONDS ?= 0
+fuzz-response:
+	@tools/setup.sh apt build demo fuzz
+	@mkdir -p $(TRANSPORT_TEST_DIR)/corpus
+	clang $(EP_CPPFLAGS) -Itests/transport -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined \
+	    $(TRANSPORT_fuzz_response) -o $(TRANSPORT_TEST_DIR)/fuzz_response
+	$(TRANSPORT_TEST_DIR)/fuzz_response -max_total_time=$(FUZZ_SECONDS) $(TRANSPORT_TEST_DIR)/corpus tests/transport/corpus
