@@ -209,6 +209,7 @@ static void cfa_expression(struct machine *m, struct reader *r, uintptr_t pc)
         unsigned limit = op[4] - 0x30u;
         op[4] = 0;
         if (memcmp(op, plt, sizeof op) == 0 && limit < 16 && take_u8(&e) == 0x22) {
+            m->row.linker_stub = true;
             m->row.cfa = EP_CFI_SP;
             m->row.cfa_offset = offset + ((pc & 15) >= limit ? 8 : 0);
         }

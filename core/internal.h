@@ -121,6 +121,7 @@ struct ep_cfi_row {
     bool ra_saved;     /* at CFA + ra_offset; else still in its register */
     bool ra_undefined; /* a root */
     bool signal_frame;
+    bool linker_stub; /* .plt */
     int32_t cfa_offset, fp_offset, ra_offset; /* bytes */
     uintptr_t start, end;                     /* of the function */
 };

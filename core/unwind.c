@@ -64,7 +64,8 @@ static bool step(struct walk *walk, struct ep_rule rule)
     if (!load(walk, cfa - EP_RETURN_SLOT * WORD, &pc))
         return false;
     uintptr_t slot = rule.kind == EP_RULE_FP_LOAD ? walk->frame.fp : cfa - rule.fp_slot * WORD;
-    if (rule.fp_slot && !load(walk, slot, &fp))
+    /* A slot below sp was popped already: in epilogues tables go on naming it, and fp is the caller's again. */
+    if (rule.fp_slot && slot >= walk->frame.sp && !load(walk, slot, &fp))
         return false;
     walk->frame = (struct ep_frame){.pc = pc, .sp = cfa, .fp = fp};
     walk->exact = false;

@@ -123,15 +123,15 @@ static bool is_return(const struct line *line)
     return (left >= 1 && (b[0] == 0xc3 || b[0] == 0xc2)) || (left >= 2 && b[0] == 0xf3 && b[1] == 0xc3);
 }
 
-/* Whether a jump to pc can be a call in disguise: pc is a function's first instruction, with nothing pushed yet. Where
- * there are no tables, having taken the frame down is the only hint. */
+/* Whether a jump to pc can be a call in disguise: at pc nothing but the return address is on the stack. Where there are
+ * no tables, having taken the frame down is the only hint. */
 static bool is_entry(const struct ep_module *module, uintptr_t pc, bool moved)
 {
     struct ep_cfi_row row;
 
     if (ep_cfi_find(module, &registers, pc, &row) != 0)
         return moved;
-    return row.start == pc && row.cfa == EP_CFI_SP && row.cfa_offset == WORD;
+    return row.cfa == EP_CFI_SP && row.cfa_offset == WORD;
 }
 
 /* A jump that leaves the function with its frame gone. A jump inside it, or into its cold part, is not one. */
@@ -143,8 +143,8 @@ static bool is_tail_jump(const struct line *line, const struct ep_module *module
 
     if (left >= 3 && b[0] == 0x48 && b[1] == 0xff && (b[2] & 0x38) == 0x20) /* rex.W jmp: the .NET compiler's mark */
         return true;
-    if (left >= 2 && b[0] == 0xff && b[1] == 0x25) /* jmp *n(%rip) */
-        return true;
+    if (left >= 2 && b[0] == 0xff && b[1] == 0x25) /* jmp *n(%rip); the linker's own have words pushed, and tables */
+        return !(row && row->linker_stub);
     if (left >= 2 && b[0] == 0xff && (b[1] & 0x38) == 0x20)
         return line->moved > 0;
     if (left >= 5 && b[0] == 0xe9)
