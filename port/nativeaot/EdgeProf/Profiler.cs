@@ -1,0 +1,198 @@
+using System.Text;
+
+namespace EdgeProf;
+
+/// <summary>
+/// Always-on profiler of a NativeAOT program. One runs in a process at a time. All members may be called from any
+/// thread. In a program that was not published with NativeAOT nothing happens but one line on standard error.
+/// </summary>
+public static unsafe class Profiler
+{
+    private static readonly object Gate = new();
+    private static bool running, automatic, unsupportedSaid;
+    private static TimeSpan exitTimeout;
+
+    /// <summary>Whether this program can be profiled: it was published with NativeAOT for a platform that the package
+    /// has a library for.</summary>
+    public static bool IsSupported => Native.IsLinked;
+
+    /// <summary>Whether the profiler runs.</summary>
+    public static bool IsRunning
+    {
+        get
+        {
+            lock (Gate)
+                return running;
+        }
+    }
+
+    /// <summary>Starts the profiler. One that was started by the environment alone is stopped before; what it has
+    /// measured is delivered.</summary>
+    /// <returns>True when it runs, false when this program cannot be profiled.</returns>
+    /// <exception cref="ArgumentException">An option, or an environment variable in its place, makes no sense.</exception>
+    /// <exception cref="InvalidOperationException">The profiler runs already, or the system refused.</exception>
+    public static bool Start(ProfilerOptions options)
+    {
+        ArgumentNullException.ThrowIfNull(options);
+        lock (Gate)
+        {
+            if (!Supported())
+                return false;
+            if (running && automatic)
+                StopLocked(exitTimeout);
+            if (running)
+                throw new InvalidOperationException("the profiler runs already");
+            Fail(StartLocked(options));
+            automatic = false;
+            return true;
+        }
+    }
+
+    /// <summary>Starts the profiler when EDGEPROF_ENDPOINT (or PYROSCOPE_SERVER_ADDRESS) is set. Programs that
+    /// reference the package do this by themselves before Main, unless their project file says
+    /// <c>&lt;EdgeProfAutoStart&gt;false&lt;/EdgeProfAutoStart&gt;</c>. Never throws: a variable that makes no sense is
+    /// one line on standard error.</summary>
+    /// <returns>True when it runs because of this call.</returns>
+    public static bool StartFromEnvironment()
+    {
+        lock (Gate)
+        {
+            if (running || !EnvironmentAsks() || !Supported())
+                return false;
+            var error = Native.Configured() is < 0 and var wrong ? wrong : StartLocked(new ProfilerOptions());
+            if (error != 0)
+                Console.Error.WriteLine($"edgeprof: not started: {Describe(error)}");
+            automatic = error == 0;
+            return automatic;
+        }
+    }
+
+    /// <summary>Stops sampling and waits until what was measured is delivered, but not longer than
+    /// <paramref name="timeout"/>. The profiler can be started again afterwards.</summary>
+    /// <returns>True when everything was delivered; false when something was dropped (see
+    /// <see cref="ProfilerStats.Losses"/>) or the profiler did not run.</returns>
+    public static bool Stop(TimeSpan timeout)
+    {
+        lock (Gate)
+            return running && StopLocked(timeout);
+    }
+
+    /// <summary>Ends the interval now: what was measured is handed over for delivery, without waiting for it.</summary>
+    public static void Flush()
+    {
+        if (Native.IsLinked)
+            Native.Flush(); // -ESRCH: not running, nothing to flush
+    }
+
+    /// <summary>What the profiler has done. All figures are zero when it never ran.</summary>
+    public static ProfilerStats Stats
+    {
+        get
+        {
+            var figures = new ulong[(int)Figure.Count];
+            Span<ulong> count = stackalloc ulong[Native.LossReasons], ns = stackalloc ulong[Native.LossReasons];
+            if (!Native.IsLinked || Fetch(figures, count, ns) != 0)
+                return default;
+            var losses = new List<ProfilerLoss>();
+            for (var i = 0; i < Native.LossReasons; i++)
+                if ((count[i] | ns[i]) != 0)
+                    losses.Add(new ProfilerLoss(Native.LossName(i), (long)count[i],
+                                                TimeSpan.FromTicks((long)ns[i] / TimeSpan.NanosecondsPerTick)));
+            return new ProfilerStats(figures, losses.ToArray());
+        }
+    }
+
+    private static int Fetch(Span<ulong> figures, Span<ulong> count, Span<ulong> ns)
+    {
+        fixed (ulong* figure = figures, lostCount = count, lostNs = ns)
+            return Native.Stats(figure, (uint)figures.Length, lostCount, lostNs, (uint)count.Length);
+    }
+
+    private static int StartLocked(ProfilerOptions options)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegative(options.MemoryBytes);
+        ArgumentOutOfRangeException.ThrowIfNegative(options.RateHz);
+        ArgumentOutOfRangeException.ThrowIfNegative(options.Interval.Ticks);
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(options.Interval, TimeSpan.FromHours(1));
+        fixed (byte* service = Utf8(options.Service), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(options.Endpoint))
+        {
+            var native = new NativeOptions
+            {
+                Service = service,
+                Tags = tags,
+                Endpoint = endpoint,
+                MemoryBytes = (ulong)options.MemoryBytes,
+                Level = (uint)options.Level,
+                RateHz = (uint)options.RateHz,
+                IntervalMs = (uint)Math.Ceiling(options.Interval.TotalMilliseconds),
+                Format = (uint)options.Format,
+            };
+            var error = Native.Start(&native);
+            if (error != 0)
+                return error;
+        }
+        running = true;
+        exitTimeout = options.ExitTimeout;
+        ProcessEnd.Watch();
+        return 0;
+    }
+
+    private static bool StopLocked(TimeSpan timeout)
+    {
+        var deadline = (uint)Math.Clamp(timeout.TotalMilliseconds, 0, 3_600_000);
+        var error = -Native.EBusy;
+        for (var tries = 0; error == -Native.EBusy && tries < 50; tries++)
+        {
+            if (tries > 0)
+                Thread.Sleep(10); // a sample is being taken on a thread that does not run now
+            error = Native.Stop(deadline);
+        }
+        running = error == -Native.EBusy;
+        return error == 0;
+    }
+
+    /// <summary>The process is about to end: delivers what there is.</summary>
+    internal static void StopAtEnd() => Stop(exitTimeout);
+
+    private static bool EnvironmentAsks() =>
+        !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("EDGEPROF_ENDPOINT"))
+        || !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("PYROSCOPE_SERVER_ADDRESS"));
+
+    private static bool Supported()
+    {
+        if (Native.IsLinked)
+            return true;
+        if (!unsupportedSaid)
+            Console.Error.WriteLine("edgeprof: not started: this program is not published with NativeAOT (PublishAot) for a platform that EdgeProf has a library for");
+        unsupportedSaid = true;
+        return false;
+    }
+
+    private static void Fail(int error)
+    {
+        if (error == 0)
+            return;
+        if (error == -Native.EInval)
+            throw new ArgumentException(Describe(error));
+        throw new InvalidOperationException($"the profiler does not start: {Describe(error)}");
+    }
+
+    private static string Describe(int error)
+    {
+        var text = Native.Error();
+        return text.Length > 0 ? text : System.Runtime.InteropServices.Marshal.GetPInvokeErrorMessage(-error);
+    }
+
+    private static string? JoinTags(IDictionary<string, string> tags)
+    {
+        if (tags.Count == 0)
+            return null;
+        foreach (var (key, value) in tags)
+            if (key.AsSpan().IndexOfAny(',', '=') >= 0 || value.Contains(','))
+                throw new ArgumentException($"tag {key}={value}: a key has neither comma nor equals sign, a value no comma");
+        return string.Join(',', tags.Select(tag => $"{tag.Key}={tag.Value}"));
+    }
+
+    /// <summary>Null-terminated, or empty for null, which `fixed` turns into a null pointer.</summary>
+    private static byte[] Utf8(string? text) => text is null ? [] : Encoding.UTF8.GetBytes(text + '\0');
+}

@@ -1,0 +1,87 @@
+namespace EdgeProf;
+
+/// <summary>Something that was measured and is not in a profile as what it was.</summary>
+/// <param name="Reason">Why, for people: "ring full".</param>
+/// <param name="Count">How many.</param>
+/// <param name="CpuTime">The CPU time that they stood for.</param>
+public readonly record struct ProfilerLoss(string Reason, long Count, TimeSpan CpuTime);
+
+/// <summary>What the profiler has done since it was started; after a stop, the figures of the run that ended.</summary>
+public readonly struct ProfilerStats
+{
+    private readonly ulong[]? figures;
+    private readonly ProfilerLoss[]? losses;
+
+    internal ProfilerStats(ulong[] figures, ProfilerLoss[] losses)
+    {
+        this.figures = figures;
+        this.losses = losses;
+    }
+
+    private long this[Figure figure] => figures is null ? 0 : (long)figures[(int)figure];
+
+    private TimeSpan Time(Figure figure) => TimeSpan.FromTicks(this[figure] / TimeSpan.NanosecondsPerTick);
+
+    /// <summary>Stacks captured.</summary>
+    public long Samples => this[Figure.Samples];
+
+    /// <summary>CPU time that the samples stand for.</summary>
+    public TimeSpan SampledCpuTime => Time(Figure.WeightNs);
+
+    /// <summary>Stacks walked to the root, every frame by a rule.</summary>
+    public long ExactStacks => this[Figure.Exact];
+
+    /// <summary>Stacks walked to the root, with a guess in between.</summary>
+    public long StacksWithGap => this[Figure.Gap];
+
+    /// <summary>Stacks whose root was not reached.</summary>
+    public long CutStacks => this[Figure.Cut];
+
+    /// <summary>CPU time charged when threads ended: what they used after their last sample.</summary>
+    public TimeSpan ThreadExitCpuTime => Time(Figure.ThreadExitNs);
+
+    /// <summary>Frames whose unwinding rule was in the cache.</summary>
+    public long RuleHits => this[Figure.RuleHits];
+
+    /// <summary>Frames whose unwinding rule had to be looked up.</summary>
+    public long RuleMisses => this[Figure.RuleMisses];
+
+    /// <summary>Messages encoded.</summary>
+    public long Messages => this[Figure.Messages];
+
+    /// <summary>Bytes of the messages encoded.</summary>
+    public long MessageBytes => this[Figure.MessageBytes];
+
+    /// <summary>Messages that the receiver has accepted.</summary>
+    public long Delivered => this[Figure.Delivered];
+
+    /// <summary>Bytes that the receiver has accepted.</summary>
+    public long DeliveredBytes => this[Figure.DeliveredBytes];
+
+    /// <summary>Attempts to deliver that failed; they are repeated.</summary>
+    public long DeliveryFailures => this[Figure.DeliveryFailures];
+
+    /// <summary>Intervals that had to wait for room and were merged with the next.</summary>
+    public long IntervalsMerged => this[Figure.IntervalsMerged];
+
+    /// <summary>Of the last failed delivery, an errno value. 0: none has failed.</summary>
+    public int LastError => (int)this[Figure.LastError];
+
+    /// <summary>CPU time of the profiler's own threads.</summary>
+    public TimeSpan OwnCpuTime => Time(Figure.OwnCpuNs);
+
+    /// <summary>How often the profiler's threads have woken up.</summary>
+    public long Wakeups => this[Figure.Wakeups];
+
+    /// <summary>Threads that have a timer now.</summary>
+    public int Threads => (int)this[Figure.Threads];
+
+    /// <summary>Modules (program and libraries) known.</summary>
+    public int Modules => (int)this[Figure.Modules];
+
+    /// <summary>Bytes of the profiler's memory in use.</summary>
+    public long MemoryUsed => this[Figure.MemoryUsed];
+
+    /// <summary>What was lost, by reason; only reasons that occurred.</summary>
+    public IReadOnlyList<ProfilerLoss> Losses => losses ?? [];
+}

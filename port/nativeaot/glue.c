@@ -1,0 +1,156 @@
+/*
+ * See glue.h. ep_dotnet_start() -> fill() -> take_memory() -> ep_start(); ep_dotnet_stop() -> ep_stop() ->
+ * release_memory(). C# serialises start and stop.
+ */
+#include "glue.h"
+
+#include <errno.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "core/edgeprof.h"
+
+static alignas(16) uint8_t memory[EP_MEMORY_DEFAULT];
+static void *mapped;
+static size_t mapped_size;
+
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* From the environment, into what is still zero. */
+static int fill(struct ep_config *config)
+{
+    const int err = ep_config_from_env(config);
+    if (err < 0)
+        return err;
+    if (config->endpoint == NULL)
+        config->endpoint = environment("PYROSCOPE_SERVER_ADDRESS");
+    if (config->service == NULL)
+        config->service = environment("PYROSCOPE_APPLICATION_NAME");
+    return config->endpoint != NULL;
+}
+
+static int take_memory(struct ep_config *config, uint64_t size)
+{
+    config->memory = memory;
+    config->memory_size = sizeof memory;
+    if (size == 0)
+        return 0;
+    if (size > SIZE_MAX / 2)
+        return -ENOMEM;
+    config->memory_size = (size_t)size;
+    if (size <= sizeof memory)
+        return 0;
+    mapped = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) {
+        mapped = NULL;
+        return -ENOMEM;
+    }
+    mapped_size = (size_t)size;
+    config->memory = mapped;
+    return 0;
+}
+
+static void release_memory(void)
+{
+    if (mapped != NULL)
+        munmap(mapped, mapped_size);
+    mapped = NULL;
+}
+
+int ep_dotnet_configured(void)
+{
+    struct ep_config config = {0};
+    return fill(&config);
+}
+
+int ep_dotnet_start(const struct ep_dotnet_options *options)
+{
+    struct ep_config config = {.service = options->service,
+                               .tags = options->tags,
+                               .endpoint = options->endpoint,
+                               .level = (enum ep_level)options->level,
+                               .rate_hz = options->rate_hz,
+                               .interval_ms = options->interval_ms,
+                               .format = (enum ep_format)options->format};
+    int err = fill(&config);
+    if (err < 0)
+        return err;
+    if (mapped != NULL)
+        return -EALREADY;
+    err = take_memory(&config, options->memory_bytes);
+    if (err == 0)
+        err = ep_start(&config);
+    if (err != 0)
+        release_memory();
+    return err;
+}
+
+int ep_dotnet_stop(uint32_t deadline_ms)
+{
+    const int err = ep_stop(deadline_ms);
+    if (err != -EBUSY) /* a handler may still be writing into it */
+        release_memory();
+    return err;
+}
+
+int ep_dotnet_flush(void)
+{
+    return ep_flush();
+}
+
+static void copy_figures(const struct ep_stats *stats, uint64_t *figure)
+{
+    figure[EP_DOTNET_SAMPLES] = stats->samples;
+    figure[EP_DOTNET_WEIGHT_NS] = stats->weight_ns;
+    figure[EP_DOTNET_EXACT] = stats->exact;
+    figure[EP_DOTNET_GAP] = stats->gap;
+    figure[EP_DOTNET_CUT] = stats->cut;
+    figure[EP_DOTNET_THREAD_EXIT_NS] = stats->thread_exit_ns;
+    figure[EP_DOTNET_RULE_HITS] = stats->rule_hits;
+    figure[EP_DOTNET_RULE_MISSES] = stats->rule_misses;
+    figure[EP_DOTNET_MESSAGES] = stats->messages;
+    figure[EP_DOTNET_MESSAGE_BYTES] = stats->message_bytes;
+    figure[EP_DOTNET_DELIVERED] = stats->delivered;
+    figure[EP_DOTNET_DELIVERED_BYTES] = stats->delivered_bytes;
+    figure[EP_DOTNET_DELIVERY_FAILURES] = stats->delivery_failures;
+    figure[EP_DOTNET_INTERVALS_MERGED] = stats->intervals_merged;
+    figure[EP_DOTNET_LAST_ERROR] = (uint64_t)-stats->last_error;
+    figure[EP_DOTNET_OWN_CPU_NS] = stats->collect_cpu_ns + stats->deliver_cpu_ns;
+    figure[EP_DOTNET_WAKEUPS] = stats->wakeups;
+    figure[EP_DOTNET_THREADS] = stats->threads;
+    figure[EP_DOTNET_MODULES] = stats->modules;
+    figure[EP_DOTNET_MEMORY_USED] = stats->memory_used;
+}
+
+int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *lost_count, uint64_t *lost_ns, uint32_t reasons)
+{
+    struct ep_stats stats;
+    if (figures != EP_DOTNET_FIGURES || reasons != EP_LOSS_REASONS)
+        return -EINVAL;
+    const int err = ep_stats_get(&stats);
+    if (err != 0)
+        return err;
+    copy_figures(&stats, figure);
+    for (unsigned i = 0; i < EP_LOSS_REASONS; i++) {
+        lost_count[i] = stats.lost_count[i];
+        lost_ns[i] = stats.lost_ns[i];
+    }
+    return 0;
+}
+
+const char *ep_dotnet_error(void)
+{
+    const char *text = ep_start_error();
+    return text != NULL ? text : "";
+}
+
+const char *ep_dotnet_loss_name(uint32_t reason)
+{
+    const char *name = ep_loss_name(reason);
+    return name != NULL ? name : "";
+}

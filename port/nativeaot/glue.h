@@ -1,0 +1,69 @@
+/*
+ * What the C# package calls: a few flat functions over core/edgeprof.h, so that no C structure has to be mirrored in
+ * C# but the one below. Linked into the package's archive, called by direct P/Invoke. The profiler's memory is
+ * static here (EP_MEMORY_DEFAULT bytes of bss); more is mapped only when asked for.
+ *
+ * Errors are negative errno values; ep_start_error() says more.
+ */
+#ifndef EP_DOTNET_GLUE_H
+#define EP_DOTNET_GLUE_H
+
+#include <stdint.h>
+
+/* Options as C# hands them over: UTF-8 strings or NULL, valid during the call; 0 is a default. Fields that are zero
+ * are looked for in the environment. Mirrored by NativeOptions in EdgeProf/Native.cs. */
+struct ep_dotnet_options {
+    const char *service;
+    const char *tags;
+    const char *endpoint;
+    uint64_t memory_bytes;
+    uint32_t level, rate_hz, interval_ms, format;
+};
+
+/* What ep_dotnet_stats() fills in, by index. Mirrored by the enum Figure in EdgeProf/Native.cs. */
+enum ep_dotnet_figure {
+    EP_DOTNET_SAMPLES,
+    EP_DOTNET_WEIGHT_NS,
+    EP_DOTNET_EXACT,
+    EP_DOTNET_GAP,
+    EP_DOTNET_CUT,
+    EP_DOTNET_THREAD_EXIT_NS,
+    EP_DOTNET_RULE_HITS,
+    EP_DOTNET_RULE_MISSES,
+    EP_DOTNET_MESSAGES,
+    EP_DOTNET_MESSAGE_BYTES,
+    EP_DOTNET_DELIVERED,
+    EP_DOTNET_DELIVERED_BYTES,
+    EP_DOTNET_DELIVERY_FAILURES,
+    EP_DOTNET_INTERVALS_MERGED,
+    EP_DOTNET_LAST_ERROR, /* errno value, positive */
+    EP_DOTNET_OWN_CPU_NS, /* of both of the profiler's threads */
+    EP_DOTNET_WAKEUPS,
+    EP_DOTNET_THREADS,
+    EP_DOTNET_MODULES,
+    EP_DOTNET_MEMORY_USED,
+    EP_DOTNET_FIGURES
+};
+
+/* 1 when the environment names an endpoint (EDGEPROF_ENDPOINT or PYROSCOPE_SERVER_ADDRESS), 0 when not, -EINVAL when
+ * a variable makes no sense. Context: init. */
+int ep_dotnet_configured(void);
+
+/* ep_start(). -ENOMEM also when the memory that was asked for cannot be mapped. Context: init. */
+int ep_dotnet_start(const struct ep_dotnet_options *options);
+
+/* ep_stop(). Context: init. */
+int ep_dotnet_stop(uint32_t deadline_ms);
+
+/* ep_flush(). Context: any thread. */
+int ep_dotnet_flush(void);
+
+/* Fills the first `figures` of enum ep_dotnet_figure and the first `reasons` of enum ep_loss. 0, -ESRCH: never
+ * started, -EINVAL: not the numbers that this library has. Context: any thread. */
+int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *lost_count, uint64_t *lost_ns, uint32_t reasons);
+
+/* Texts for people; never NULL. Context: init. */
+const char *ep_dotnet_error(void);
+const char *ep_dotnet_loss_name(uint32_t reason);
+
+#endif
