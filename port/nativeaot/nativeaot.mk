@@ -35,7 +35,7 @@ $(SHADOW_C): $(SHADOW_BUILD)/variety.o $(SHADOW_BUILD)/libshadow.a $(EP_LIB)
 
 $(SHADOW_AOT): $(wildcard tests/nativeaot/Shadow/*) $(NA_PROPS) $(SHADOW_BUILD)/libshadow.a $(EP_LIB)
 	$(NA_PUBLISH) tests/nativeaot/Shadow \
-	    "-p:ShadowArchives=$(abspath $(SHADOW_BUILD)/libshadow.a)%3B$(abspath $(EP_LIB))"
+	    -p:ShadowArchive=$(abspath $(SHADOW_BUILD)/libshadow.a) -p:CoreArchive=$(abspath $(EP_LIB))
 	@touch $@
 
 .PHONY: shadow-c shadow-aot test-shadow-c test-shadow-nativeaot bench-shadow
