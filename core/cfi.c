@@ -133,56 +133,54 @@ static int32_t narrow(struct reader *reader, int64_t value)
 
 static void cfa_set(struct machine *m, uint64_t number, int32_t offset)
 {
-    m->row.cfa = number == m->registers->sp ? EP_CFI_SP : number == m->registers->fp ? EP_CFI_FP : EP_CFI_OTHER;
+    const struct ep_cfi_registers *r = m->registers;
+
+    m->row.cfa = number == r->sp     ? EP_CFI_SP
+                 : number == r->fp   ? EP_CFI_FP
+                 : number == r->base ? EP_CFI_BASE
+                                     : EP_CFI_OTHER;
     m->row.cfa_offset = offset;
 }
 
-static void register_saved(struct machine *m, uint64_t number, int32_t offset)
+/* The register's column, EP_CFI_REGS when nobody cares. */
+static unsigned column(const struct machine *m, uint64_t number)
 {
-    if (number == m->registers->fp) {
-        m->row.fp_saved = true;
-        m->row.fp_offset = offset;
-    } else if (number == m->registers->ra) {
-        m->row.ra_saved = true;
-        m->row.ra_undefined = false;
-        m->row.ra_offset = offset;
-    }
+    const struct ep_cfi_registers *r = m->registers;
+
+    return number == r->fp     ? EP_CFI_REG_FP
+           : number == r->base ? EP_CFI_REG_BASE
+           : number == r->ra   ? EP_CFI_REG_RA
+                               : EP_CFI_REGS;
 }
 
-static void register_kept(struct machine *m, uint64_t number, bool undefined)
+static void place_set(struct machine *m, uint64_t number, enum ep_cfi_state state, int32_t offset)
 {
-    if (number == m->registers->fp)
-        m->row.fp_saved = false;
-    else if (number == m->registers->ra) {
-        m->row.ra_saved = false;
-        m->row.ra_undefined = undefined;
-    }
+    unsigned at = column(m, number);
+
+    if (at < EP_CFI_REGS)
+        m->row.place[at] = (struct ep_cfi_place){.state = (uint8_t)state, .offset = offset};
 }
 
-static void register_restored(struct machine *m, uint64_t number)
+static void place_restored(struct machine *m, uint64_t number)
 {
-    if (number == m->registers->fp) {
-        m->row.fp_saved = m->initial.fp_saved;
-        m->row.fp_offset = m->initial.fp_offset;
-    } else if (number == m->registers->ra) {
-        m->row.ra_saved = m->initial.ra_saved;
-        m->row.ra_offset = m->initial.ra_offset;
-        m->row.ra_undefined = m->initial.ra_undefined;
-    }
+    unsigned at = column(m, number);
+
+    if (at < EP_CFI_REGS)
+        m->row.place[at] = m->initial.place[at];
 }
 
-/* A register that we need, saved where only a DWARF expression tells: its place stays unknown. */
-static void register_expression(struct machine *m, struct reader *r, uint64_t number, uint64_t size)
+/* Saved where only a DWARF expression tells. Known is "fp, at its own frame": DW_OP_breg<fp> 0 of a realigned stack. */
+static void place_expression(struct machine *m, struct reader *r, uint64_t number, uint64_t size)
 {
-    if (number == m->registers->ra && !m->row.signal_frame)
-        r->bad = true;
-    if (number == m->registers->fp) { /* "fp at its own frame": DW_OP_breg<fp> 0, of a realigned stack */
-        uint8_t op[2] = {0, 0};
-        struct reader peek = *r;
-        (void)take(&peek, op, sizeof op);
-        m->row.fp_saved = size == 2 && op[0] == 0x70 + m->registers->fp && op[1] == 0;
-        m->row.fp_offset = INT32_MIN; /* at fp itself */
-    }
+    uint8_t op[2] = {0, 0};
+    struct reader peek = *r;
+
+    (void)take(&peek, op, sizeof op);
+    bool at_fp = size == 2 && op[0] == 0x70 + m->registers->fp && op[1] == 0;
+    if (at_fp && column(m, number) == EP_CFI_REG_FP)
+        place_set(m, number, EP_CFI_SAVED_AT_FP, 0);
+    else if (!m->row.signal_frame && column(m, number) != EP_CFI_REG_BASE)
+        r->bad |= column(m, number) < EP_CFI_REGS;
     skip(r, size);
 }
 
@@ -209,7 +207,6 @@ static void cfa_expression(struct machine *m, struct reader *r, uintptr_t pc)
         unsigned limit = op[4] - 0x30u;
         op[4] = 0;
         if (memcmp(op, plt, sizeof op) == 0 && limit < 16 && take_u8(&e) == 0x22) {
-            m->row.linker_stub = true;
             m->row.cfa = EP_CFI_SP;
             m->row.cfa_offset = offset + ((pc & 15) >= limit ? 8 : 0);
         }
@@ -257,16 +254,16 @@ static void extended(struct machine *m, struct reader *r, uint8_t op, uintptr_t 
         break;
     case 0x05: /* offset_extended */
         number = take_uleb(r);
-        register_saved(m, number, narrow(r, (int64_t)take_uleb(r) * factor));
+        place_set(m, number, EP_CFI_SAVED, narrow(r, (int64_t)take_uleb(r) * factor));
         break;
     case 0x06: /* restore_extended */
-        register_restored(m, take_uleb(r));
+        place_restored(m, take_uleb(r));
         break;
     case 0x07: /* undefined */
-        register_kept(m, take_uleb(r), true);
+        place_set(m, take_uleb(r), EP_CFI_UNDEFINED, 0);
         break;
     case 0x08: /* same_value */
-        register_kept(m, take_uleb(r), false);
+        place_set(m, take_uleb(r), EP_CFI_KEPT, 0);
         break;
     case 0x09: /* register */
         number = take_uleb(r);
@@ -294,11 +291,11 @@ static void extended(struct machine *m, struct reader *r, uint8_t op, uintptr_t 
         break;
     case 0x10: /* expression */
         number = take_uleb(r);
-        register_expression(m, r, number, take_uleb(r));
+        place_expression(m, r, number, take_uleb(r));
         break;
     case 0x11: /* offset_extended_sf */
         number = take_uleb(r);
-        register_saved(m, number, narrow(r, take_sleb(r) * factor));
+        place_set(m, number, EP_CFI_SAVED, narrow(r, take_sleb(r) * factor));
         break;
     case 0x12: /* def_cfa_sf */
         number = take_uleb(r);
@@ -326,10 +323,10 @@ static bool run(struct machine *m, struct reader r, uintptr_t pc)
             m->location += (uintptr_t)(low * m->cie->code_align);
             break;
         case 2: /* offset */
-            register_saved(m, low, narrow(&r, (int64_t)take_uleb(&r) * m->cie->data_align));
+            place_set(m, low, EP_CFI_SAVED, narrow(&r, (int64_t)take_uleb(&r) * m->cie->data_align));
             break;
         case 3: /* restore */
-            register_restored(m, low);
+            place_restored(m, low);
             break;
         default:
             extended(m, &r, op, pc);

@@ -75,6 +75,7 @@ enum ep_rule_kind {
     EP_RULE_EMPTY = 0,
     EP_RULE_SP,      /* CFA = sp + cfa words */
     EP_RULE_FP,      /* CFA = fp + cfa words */
+    EP_RULE_BASE,    /* CFA = base + cfa words */
     EP_RULE_FP_LOAD, /* CFA = word at (fp + cfa words): a realigned stack */
     EP_RULE_SIGNAL,  /* the kernel's signal frame starts at sp */
     EP_RULE_ROOT,    /* no caller */
@@ -84,13 +85,14 @@ enum ep_rule_kind {
 
 struct ep_rule {
     uint8_t kind;
-    uint8_t fp_slot; /* caller's fp is at CFA - fp_slot words; 0: fp is unchanged */
-    int16_t cfa;     /* words */
+    uint8_t fp_slot;   /* caller's fp is at CFA - fp_slot words; 0: fp is unchanged */
+    uint8_t base_slot; /* likewise */
+    int16_t cfa;       /* words */
 };
 
 /* A frame's registers while walking. */
 struct ep_frame {
-    uintptr_t pc, sp, fp, lr;
+    uintptr_t pc, sp, fp, lr, base;
 };
 
 /* Finds the rule for the code at pc, from the cache or from the module's tables. exact: pc is where the frame
@@ -107,23 +109,30 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end);
 /* Where the return address is, relative to the CFA, in words; one per architecture. */
 #define EP_RETURN_SLOT 1
 
-/* Registers by their DWARF numbers. */
+/* Registers by their DWARF numbers. base is one that a few functions hang their frame on (rbx in the dynamic linker).
+ */
 struct ep_cfi_registers {
-    uint8_t sp, fp, ra;
+    uint8_t sp, fp, base, ra;
 };
 
-enum ep_cfi_cfa { EP_CFI_SP, EP_CFI_FP, EP_CFI_FP_LOAD, EP_CFI_OTHER };
+enum ep_cfi_cfa { EP_CFI_SP, EP_CFI_FP, EP_CFI_FP_LOAD, EP_CFI_BASE, EP_CFI_OTHER };
+
+/* Where the caller's value of a register is. */
+enum ep_cfi_state { EP_CFI_KEPT, EP_CFI_SAVED, EP_CFI_SAVED_AT_FP, EP_CFI_UNDEFINED };
+struct ep_cfi_place {
+    uint8_t state;  /* enum ep_cfi_state */
+    int32_t offset; /* EP_CFI_SAVED: bytes from the CFA */
+};
+
+enum { EP_CFI_REG_FP, EP_CFI_REG_BASE, EP_CFI_REG_RA, EP_CFI_REGS };
 
 /* One row of a call frame information table, reduced to what a stack walk needs. */
 struct ep_cfi_row {
-    uint8_t cfa;       /* enum ep_cfi_cfa */
-    bool fp_saved;     /* at CFA + fp_offset */
-    bool ra_saved;     /* at CFA + ra_offset; else still in its register */
-    bool ra_undefined; /* a root */
+    uint8_t cfa; /* enum ep_cfi_cfa */
     bool signal_frame;
-    bool linker_stub; /* .plt */
-    int32_t cfa_offset, fp_offset, ra_offset; /* bytes */
-    uintptr_t start, end;                     /* of the function */
+    int32_t cfa_offset; /* bytes */
+    struct ep_cfi_place place[EP_CFI_REGS];
+    uintptr_t start, end; /* of the function */
 };
 
 struct ep_module;

@@ -1,8 +1,8 @@
 /*
  * The rule cache: program counter -> how to find the caller, one 64-bit word an entry.
  *
- *   63            26 25    22 21            7 6       0
- *   [ pc, high bits ][ kind  ][ CFA, words    ][ fp slot ]
+ *   63            26 25   22 21       10 9       5 4         0
+ *   [ pc, high bits ][ kind ][ CFA, words ][ fp slot ][ base slot ]
  *
  * The bucket is the pc's low bits mixed with its high ones; the high ones are in the word, so the two together are
  * the whole pc and a hit is never wrong. Two ways a bucket, the newer in front. Words are read and written whole
@@ -12,7 +12,8 @@
 
 #define BUCKETS  (EP_RULE_CACHE / 2)
 #define TAG_BITS 38
-#define CFA_BITS 15
+#define CFA_BITS 12
+#define SLOT_MAX 31
 #define CFA_BIAS (1 << (CFA_BITS - 1))
 
 static unsigned bucket_of(uintptr_t pc)
@@ -24,9 +25,11 @@ static bool pack(uintptr_t pc, struct ep_rule rule, uint64_t *word)
 {
     uint64_t tag = (uint64_t)pc / BUCKETS;
 
-    if (tag >> TAG_BITS || rule.fp_slot > 127 || rule.cfa < -CFA_BIAS || rule.cfa >= CFA_BIAS)
+    if (tag >> TAG_BITS || rule.fp_slot > SLOT_MAX || rule.base_slot > SLOT_MAX || rule.cfa < -CFA_BIAS ||
+        rule.cfa >= CFA_BIAS)
         return false;
-    *word = tag << 26 | (uint64_t)rule.kind << 22 | (uint64_t)(rule.cfa + CFA_BIAS) << 7 | rule.fp_slot;
+    *word = tag << 26 | (uint64_t)rule.kind << 22 | (uint64_t)(rule.cfa + CFA_BIAS) << 10 |
+            (uint64_t)rule.fp_slot << 5 | rule.base_slot;
     return true;
 }
 
@@ -34,8 +37,9 @@ static struct ep_rule unpack(uint64_t word)
 {
     return (struct ep_rule){
         .kind = (uint8_t)(word >> 22 & 0xf),
-        .fp_slot = (uint8_t)(word & 0x7f),
-        .cfa = (int16_t)((int)(word >> 7 & ((1 << CFA_BITS) - 1)) - CFA_BIAS),
+        .fp_slot = (uint8_t)(word >> 5 & SLOT_MAX),
+        .base_slot = (uint8_t)(word & SLOT_MAX),
+        .cfa = (int16_t)((int)(word >> 10 & ((1 << CFA_BITS) - 1)) - CFA_BIAS),
     };
 }
 

@@ -35,6 +35,12 @@ static bool load(const struct walk *walk, uintptr_t at, uintptr_t *word)
     return true;
 }
 
+/* A slot below sp was popped already: in epilogues tables go on naming it, and the register is the caller's again. */
+static bool saved(const struct walk *walk, unsigned slot, uintptr_t at, uintptr_t *value)
+{
+    return slot == 0 || at < walk->frame.sp || load(walk, at, value);
+}
+
 static bool cfa_of(const struct walk *walk, struct ep_rule rule, uintptr_t *cfa)
 {
     uintptr_t offset = (uintptr_t)((intptr_t)rule.cfa * (intptr_t)WORD);
@@ -47,6 +53,9 @@ static bool cfa_of(const struct walk *walk, struct ep_rule rule, uintptr_t *cfa)
     case EP_RULE_GUESS:
         *cfa = walk->frame.fp + offset;
         return true;
+    case EP_RULE_BASE:
+        *cfa = walk->frame.base + offset;
+        return true;
     case EP_RULE_FP_LOAD:
         return load(walk, walk->frame.fp + offset, cfa);
     default:
@@ -57,17 +66,16 @@ static bool cfa_of(const struct walk *walk, struct ep_rule rule, uintptr_t *cfa)
 /* To the caller; false when there is no way. */
 static bool step(struct walk *walk, struct ep_rule rule)
 {
-    uintptr_t cfa, pc, fp = walk->frame.fp;
+    uintptr_t cfa, pc, fp = walk->frame.fp, base = walk->frame.base;
 
     if (!cfa_of(walk, rule, &cfa) || cfa <= walk->frame.sp || cfa > walk->end)
         return false;
     if (!load(walk, cfa - EP_RETURN_SLOT * WORD, &pc))
         return false;
-    uintptr_t slot = rule.kind == EP_RULE_FP_LOAD ? walk->frame.fp : cfa - rule.fp_slot * WORD;
-    /* A slot below sp was popped already: in epilogues tables go on naming it, and fp is the caller's again. */
-    if (rule.fp_slot && slot >= walk->frame.sp && !load(walk, slot, &fp))
+    uintptr_t fp_at = rule.kind == EP_RULE_FP_LOAD ? walk->frame.fp : cfa - rule.fp_slot * WORD;
+    if (!saved(walk, rule.fp_slot, fp_at, &fp) || !saved(walk, rule.base_slot, cfa - rule.base_slot * WORD, &base))
         return false;
-    walk->frame = (struct ep_frame){.pc = pc, .sp = cfa, .fp = fp};
+    walk->frame = (struct ep_frame){.pc = pc, .sp = cfa, .fp = fp, .base = rule.kind == EP_RULE_GUESS ? 0 : base};
     walk->exact = false;
     walk->guessed |= rule.kind == EP_RULE_GUESS;
     return true;
@@ -90,9 +98,10 @@ static void finish(struct ep_stack *stack, const struct walk *walk, unsigned end
 
 void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
 {
-    struct walk walk = {.frame = {.pc = context->pc, .sp = context->sp, .fp = context->fp, .lr = context->lr},
-                        .end = stack_end(context, context->sp),
-                        .exact = true};
+    struct walk walk = {
+        .frame = {.pc = context->pc, .sp = context->sp, .fp = context->fp, .lr = context->lr, .base = context->base},
+        .end = stack_end(context, context->sp),
+        .exact = true};
     uintptr_t hijack_stub = ep_running()->hijack_stub;
 
     stack->depth = 0;

@@ -19,16 +19,17 @@
 #define EPILOGUE_MOST    24
 #define EPILOGUE_LOOKFAR 96
 
-static const struct ep_cfi_registers registers = {.sp = 7, .fp = 6, .ra = 16};
+static const struct ep_cfi_registers registers = {.sp = 7, .fp = 6, .base = 3, .ra = 16};
 
 /* Straight-line execution from pc: where the stack pointer would be, in bytes from sp or fp at pc. */
 struct line {
     const uint8_t *at, *end;
     bool from_fp;
     int32_t offset;
-    bool fp_popped;
-    bool fp_popped_from_fp;
-    int32_t fp_offset;
+    struct popped {
+        bool done, from_fp;
+        int32_t offset;
+    } fp, base;
     unsigned moved; /* instructions that moved the stack pointer */
 };
 
@@ -41,12 +42,13 @@ static int32_t le32(const uint8_t *bytes)
 
 static bool pop(struct line *line, unsigned reg, unsigned size)
 {
-    if (reg == 5) {
-        line->fp_popped = true;
-        line->fp_popped_from_fp = line->from_fp;
-        line->fp_offset = line->offset;
-    }
-    if (reg == 4) /* pop %rsp */
+    struct popped popped = {.done = true, .from_fp = line->from_fp, .offset = line->offset};
+
+    if (reg == 3)
+        line->base = popped;
+    else if (reg == 5)
+        line->fp = popped;
+    else if (reg == 4) /* pop %rsp */
         return false;
     line->offset += WORD;
     line->moved++;
@@ -56,7 +58,7 @@ static bool pop(struct line *line, unsigned reg, unsigned size)
 
 static bool stack_from_fp(struct line *line, int32_t offset, unsigned size)
 {
-    if (line->fp_popped)
+    if (line->fp.done)
         return false;
     line->from_fp = true;
     line->offset = offset;
@@ -134,6 +136,12 @@ static bool is_entry(const struct ep_module *module, uintptr_t pc, bool moved)
     return row.cfa == EP_CFI_SP && row.cfa_offset == WORD;
 }
 
+/* The linker's .plt begins by push *n(%rip), jmp *n(%rip): that jump has two words too many on the stack. */
+static bool is_plt_start(const uint8_t *jump, const struct ep_cfi_row *row)
+{
+    return row && (uintptr_t)jump - row->start == 6 && jump[-6] == 0xff && jump[-5] == 0x35;
+}
+
 /* A jump that leaves the function with its frame gone. A jump inside it, or into its cold part, is not one. */
 static bool is_tail_jump(const struct line *line, const struct ep_module *module, const struct ep_cfi_row *row)
 {
@@ -143,8 +151,8 @@ static bool is_tail_jump(const struct line *line, const struct ep_module *module
 
     if (left >= 3 && b[0] == 0x48 && b[1] == 0xff && (b[2] & 0x38) == 0x20) /* rex.W jmp: the .NET compiler's mark */
         return true;
-    if (left >= 2 && b[0] == 0xff && b[1] == 0x25) /* jmp *n(%rip); the linker's own have words pushed, and tables */
-        return !(row && row->linker_stub);
+    if (left >= 2 && b[0] == 0xff && b[1] == 0x25) /* jmp *n(%rip) */
+        return !is_plt_start(b, row);
     if (left >= 2 && b[0] == 0xff && (b[1] & 0x38) == 0x20)
         return line->moved > 0;
     if (left >= 5 && b[0] == 0xe9)
@@ -154,8 +162,26 @@ static bool is_tail_jump(const struct line *line, const struct ep_module *module
     else
         return false;
     if (!row)
-        return line->fp_popped;
+        return line->fp.done;
     return target - row->start >= row->end - row->start && is_entry(module, target, line->moved > 0);
+}
+
+static bool popped_slot(const struct line *line, const struct popped *popped, int32_t cfa, uint8_t *slot)
+{
+    int32_t words = popped->done ? (cfa - popped->offset) / WORD : 0;
+
+    *slot = (uint8_t)words;
+    return words >= 0 && words <= UINT8_MAX && (!popped->done || popped->from_fp == line->from_fp);
+}
+
+/* The rule that a line which has come to its return amounts to. */
+static bool line_rule(const struct line *line, struct ep_rule *rule)
+{
+    int32_t cfa = line->offset + WORD;
+
+    *rule = (struct ep_rule){.kind = line->from_fp ? EP_RULE_FP : EP_RULE_SP, .cfa = (int16_t)(cfa / WORD)};
+    return cfa % WORD == 0 && cfa / WORD <= INT16_MAX && cfa / WORD >= -INT16_MAX &&
+           popped_slot(line, &line->fp, cfa, &rule->fp_slot) && popped_slot(line, &line->base, cfa, &rule->base_slot);
 }
 
 /* True when execution from pc leads straight out of the function. row: NULL without tables. */
@@ -165,21 +191,28 @@ static bool epilogue(const struct ep_module *module, uintptr_t pc, const struct 
     struct line line = {.at = (const uint8_t *)pc, .end = (const uint8_t *)end};
 
     for (int i = 0; i < EPILOGUE_MOST; i++) {
-        if (is_return(&line) || is_tail_jump(&line, module, row)) {
-            int32_t cfa = line.offset + WORD;
-            bool same_base = line.fp_popped_from_fp == line.from_fp;
-            int32_t slot = line.fp_popped ? (cfa - line.fp_offset) / WORD : 0;
-            if (cfa % WORD || cfa / WORD > INT16_MAX || cfa / WORD < -INT16_MAX || slot < 0 || slot > 127 ||
-                (line.fp_popped && !same_base))
-                return false;
-            *rule = (struct ep_rule){
-                .kind = line.from_fp ? EP_RULE_FP : EP_RULE_SP, .fp_slot = (uint8_t)slot, .cfa = (int16_t)(cfa / WORD)};
-            return true;
-        }
+        if (is_return(&line) || is_tail_jump(&line, module, row))
+            return line_rule(&line, rule);
         if (!follow(&line))
             return false;
     }
     return false;
+}
+
+/* Where the row says a register is; false when a rule cannot say it. */
+static bool row_slot(const struct ep_cfi_row *row, unsigned reg, uint8_t *slot)
+{
+    const struct ep_cfi_place *place = &row->place[reg];
+
+    *slot = 0;
+    if (place->state == EP_CFI_SAVED_AT_FP) {
+        *slot = 1;
+        return row->cfa == EP_CFI_FP_LOAD;
+    }
+    if (place->state != EP_CFI_SAVED)
+        return true;
+    *slot = (uint8_t)(-place->offset / WORD);
+    return place->offset < 0 && place->offset >= -UINT8_MAX * WORD && place->offset % WORD == 0;
 }
 
 static struct ep_rule row_rule(const struct ep_cfi_row *row)
@@ -187,23 +220,21 @@ static struct ep_rule row_rule(const struct ep_cfi_row *row)
     static const uint8_t kinds[] = {[EP_CFI_SP] = EP_RULE_SP,
                                     [EP_CFI_FP] = EP_RULE_FP,
                                     [EP_CFI_FP_LOAD] = EP_RULE_FP_LOAD,
+                                    [EP_CFI_BASE] = EP_RULE_BASE,
                                     [EP_CFI_OTHER] = EP_RULE_STOP};
-    struct ep_rule rule = {.kind = kinds[row->cfa]};
+    const struct ep_cfi_place *ra = &row->place[EP_CFI_REG_RA];
+    struct ep_rule rule = {.kind = kinds[row->cfa], .cfa = (int16_t)(row->cfa_offset / WORD)};
 
     if (row->signal_frame)
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
-    if (row->ra_undefined)
+    if (ra->state == EP_CFI_UNDEFINED)
         return (struct ep_rule){.kind = EP_RULE_ROOT};
-    if (!row->ra_saved || row->ra_offset != -WORD || row->cfa_offset % WORD || row->cfa_offset / WORD > INT16_MAX ||
-        row->cfa_offset / WORD < -INT16_MAX)
+    if (ra->state != EP_CFI_SAVED || ra->offset != -EP_RETURN_SLOT * WORD || row->cfa_offset % WORD ||
+        row->cfa_offset / WORD > INT16_MAX || row->cfa_offset / WORD < -INT16_MAX ||
+        !row_slot(row, EP_CFI_REG_FP, &rule.fp_slot))
         return (struct ep_rule){.kind = EP_RULE_STOP};
-    rule.cfa = (int16_t)(row->cfa_offset / WORD);
-    if (row->fp_saved && rule.kind == EP_RULE_FP_LOAD && row->fp_offset == INT32_MIN)
-        rule.fp_slot = 1;
-    else if (row->fp_saved && row->fp_offset < 0 && row->fp_offset >= -127 * WORD && row->fp_offset % WORD == 0)
-        rule.fp_slot = (uint8_t)(-row->fp_offset / WORD);
-    else if (row->fp_saved)
-        rule.kind = EP_RULE_STOP;
+    if (!row_slot(row, EP_CFI_REG_BASE, &rule.base_slot))
+        rule.base_slot = 0;
     return rule;
 }
 
@@ -240,14 +271,15 @@ struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
 
 bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
 {
-    /* At __restore_rt sp points to struct ucontext; uc_mcontext.gregs starts at 40: r8..r15 rdi rsi rbp(+80) ...
-     * rsp(+120) rip(+128). */
-    const uintptr_t rbp = 40 + 80, rsp = 40 + 120, rip = 40 + 128;
+    /* At __restore_rt sp points to struct ucontext; uc_mcontext.gregs starts at 40: r8..r15 rdi rsi rbp(+80) rbx
+     * ... rsp(+120) rip(+128). */
+    const uintptr_t rbp = 40 + 80, rbx = 40 + 88, rsp = 40 + 120, rip = 40 + 128;
 
     if (end < frame->sp || end - frame->sp < rip + WORD)
         return false;
     struct ep_frame next = {0};
     memcpy(&next.fp, (const void *)(frame->sp + rbp), WORD);
+    memcpy(&next.base, (const void *)(frame->sp + rbx), WORD);
     memcpy(&next.sp, (const void *)(frame->sp + rsp), WORD);
     memcpy(&next.pc, (const void *)(frame->sp + rip), WORD);
     *frame = next;

@@ -116,6 +116,7 @@ int ep_port_modules_scan(void);
  * thread has an alternate signal stack, [alt_start, alt_end). Zero: unknown, then only the top frame is taken. */
 struct ep_context {
     uintptr_t pc, sp, fp, lr;
+    uintptr_t base; /* one more register that frames hang on: rbx on x86-64 */
     uintptr_t stack_start, stack_end;
     uintptr_t alt_start, alt_end;
 };

@@ -11,6 +11,7 @@ void ep_linux_context(const void *ucontext, struct ep_context *context)
     context->sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP];
     context->fp = (uintptr_t)uc->uc_mcontext.gregs[REG_RBP];
     context->lr = 0;
+    context->base = (uintptr_t)uc->uc_mcontext.gregs[REG_RBX];
     context->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
     context->alt_end = context->alt_start + uc->uc_stack.ss_size;
 }

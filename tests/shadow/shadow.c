@@ -147,6 +147,12 @@ static void check_return(uintptr_t pc)
     shadow.figures.faults += last->slot == shadow.before_sp && last->to != pc;
 }
 
+/* After a fault the first trap comes behind the first instruction there. */
+static bool throws_hardware(uintptr_t pc)
+{
+    return throw_hardware != NULL && pc - (uintptr_t)throw_hardware <= 3;
+}
+
 /* Follows what the instruction at before_pc did. */
 static void follow(uintptr_t pc, uintptr_t sp)
 {
@@ -162,7 +168,7 @@ static void follow(uintptr_t pc, uintptr_t sp)
         check_return(pc);
     while (shadow.depth > 0 && shadow.call[shadow.depth - 1].slot < sp) /* return, unwinding, longjmp */
         shadow.depth--;
-    if (throw_hardware != NULL && pc == (uintptr_t)throw_hardware && sp == shadow.before_sp)
+    if (throws_hardware(pc) && !throws_hardware(shadow.before_pc))
         push_call(sp - sizeof(uintptr_t), shadow.before_pc, true);
 }
 
@@ -236,6 +242,7 @@ static void check(const greg_t *registers, uintptr_t pc, uintptr_t sp)
     const struct ep_context context = {.pc = pc,
                                        .sp = sp,
                                        .fp = (uintptr_t)registers[REG_RBP],
+                                       .base = (uintptr_t)registers[REG_RBX],
                                        .stack_start = shadow.stack_start,
                                        .stack_end = shadow.stack_end};
     const enum shadow_place place = place_of(pc);
