@@ -1,0 +1,45 @@
+# What a compiler does not check. Each is a test target of its own, so that its name says what broke.
+
+CHECKS  := tools/checks
+C_FILES  = $(shell find core port transport tools tests -name '*.[ch]' -not -path '*/node_modules/*' -not -path '*/obj/*')
+
+CHECK_SIGNAL := $(PYTHON) $(CHECKS)/signal_check.py --graph $(EP_OBJ:.o=.ci) --root ep_linux_on_signal \
+                --max $(BOARD_STACK_MAX) --allow $(CHECKS)/signal_allow.txt
+CHECK_SIGNAL_SOURCES = --sources core/*.h core/*.c port/port.h $(BOARD_PORT)/*.h $(BOARD_PORT)/*.c
+CHECK_SYMBOLS := NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --allow $(CHECKS)/undefined_allow.txt \
+                 --prefix ep_ __wrap_ pb_ edgeprof_v1_ perftools_ --data-max $(BOARD_DATA_MAX) --text-max $(BOARD_TEXT_MAX)
+
+CHECK_TARGETS := check-selftest check-signal check-symbols check-includes check-functions check-format check-tree
+TESTS   += $(CHECK_TARGETS)
+BENCHES += bench-signal bench-symbols
+.PHONY: $(CHECK_TARGETS) signal-check bench-signal bench-symbols
+
+check-selftest:
+	@$(PYTHON) $(CHECKS)/selftest.py
+
+check-signal: $(EP_LIB)
+	@$(CHECK_SIGNAL) $(CHECK_SIGNAL_SOURCES)
+signal-check: check-signal  ## prove what the signal path calls and how much stack it needs
+
+check-symbols: $(EP_LIB)
+	@$(CHECK_SYMBOLS) $(EP_LIB)
+
+check-includes:
+	@$(PYTHON) $(CHECKS)/include_check.py
+
+check-functions:
+	@$(PYTHON) $(CHECKS)/function_size.py core port transport tools
+
+check-format:
+	@bad=0; for f in $(C_FILES); do \
+	    $(CLANG_FORMAT) --dry-run -Werror $$f 2>/dev/null || { bad=1; echo "check-format: $$f is not formatted: make format" >&2; }; \
+	done; [ $$bad = 0 ] && echo "check-format: $(words $(C_FILES)) files"
+
+check-tree:
+	@$(PYTHON) $(CHECKS)/tree_check.py
+
+bench-signal: $(EP_LIB)
+	@$(CHECK_SIGNAL) --figure handler_stack_bytes $(CHECK_SIGNAL_SOURCES)
+
+bench-symbols: $(EP_LIB)
+	@$(CHECK_SYMBOLS) --figure text_bytes_$(BOARD_ARCH) $(EP_LIB)

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""What a library takes from outside, gives to outside, and weighs.
+
+    symbols_check.py --allow FILE --prefix PREFIX... --data-max BYTES --text-max BYTES [--figure NAME] ARCHIVE
+
+Fails on an undefined symbol outside the allow-list (so on malloc, printf, whatever nobody has thought about), on a
+global symbol with none of the prefixes, on initialised writable data, on too much code. NM and SIZE name the tools.
+"""
+import argparse
+import collections
+import os
+import pathlib
+import subprocess
+import sys
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def symbols(archive):
+    """The undefined and the global defined symbols of the archive as a whole."""
+    undefined, defined = collections.defaultdict(set), set()
+    member = ''
+    for line in run(os.environ.get('NM', 'nm'), '-g', archive).splitlines():
+        words = line.split()
+        if line.endswith(':'):
+            member = line[:-1]
+        elif len(words) == 2 and words[0] in 'Uwv':
+            undefined[words[1]].add(member)
+        elif len(words) == 3:
+            defined.add(words[2])
+    return {name: members for name, members in undefined.items() if name not in defined}, defined
+
+
+def kind(section):
+    if section.startswith(('.data.rel.ro', '.data.rel.local.ro', '.relro')):
+        return 'relro'
+    if section.startswith(('.data', '.tdata')):
+        return 'data'
+    if section.startswith(('.text', '.init', '.fini')) and not section.startswith(('.init_array', '.fini_array')):
+        return 'text'
+    if section.startswith('.rodata'):
+        return 'rodata'
+    if section.startswith(('.bss', '.tbss')):
+        return 'bss'
+    return None
+
+
+def sizes(archive):
+    total, data = collections.Counter(), []
+    for line in run(os.environ.get('SIZE', 'size'), '-A', archive).splitlines():
+        words = line.split()
+        if len(words) == 3 and words[1].isdigit() and kind(words[0]):
+            total[kind(words[0])] += int(words[1])
+            if kind(words[0]) == 'data' and int(words[1]) > 0:
+                data.append(words[0])
+    return total, data
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--allow', type=pathlib.Path, required=True)
+    parser.add_argument('--prefix', nargs='+', default=[])
+    parser.add_argument('--data-max', type=int, required=True)
+    parser.add_argument('--text-max', type=int, required=True)
+    parser.add_argument('--figure')
+    parser.add_argument('archive')
+    args = parser.parse_args()
+
+    allow = {line.split('#')[0].strip() for line in args.allow.read_text().splitlines()}
+    undefined, defined = symbols(args.archive)
+    total, data = sizes(args.archive)
+    errors = [f'{name} is used by {", ".join(sorted(members))} and not on the allow-list'
+              for name, members in sorted(undefined.items()) if name not in allow]
+    errors += [f'{name} is defined and has none of the prefixes {" ".join(args.prefix)}'
+               for name in sorted(defined) if not name.startswith(tuple(args.prefix))]
+    if total['data'] > args.data_max:
+        errors.append(f'{total["data"]} bytes of writable data, {args.data_max} are allowed: {", ".join(data)}')
+    if total['text'] > args.text_max:
+        errors.append(f'{total["text"]} bytes of code, {args.text_max} are allowed')
+    if not defined:
+        errors.append(f'{args.archive} defines nothing')
+    for error in errors:
+        print(f'symbols_check: {error}', file=sys.stderr)
+    if args.figure and not errors:
+        print(f'figure {args.figure} {total["text"]} bytes')
+    elif not errors:
+        print(f'symbols_check: {len(undefined)} symbols from outside, {len(defined)} defined; text {total["text"]} of '
+              f'{args.text_max}, rodata {total["rodata"]}, .data.rel.ro {total["relro"]}, data {total["data"]}, bss {total["bss"]} bytes')
+    return 1 if errors else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
