@@ -1,0 +1,208 @@
+/* See api.h. */
+#include "api.h"
+#include "gzip.h"
+#include "json.h"
+#include "wire_compact.h"
+#include "wire_pprof.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void et_api_error(struct et_buf *out, const char *text)
+{
+    et_buf_text(out, "{\"error\":");
+    et_json_string(out, text);
+    et_buf_text(out, "}\n");
+}
+
+static unsigned failed(struct et_store *store, struct et_buf *out)
+{
+    out->size = 0;
+    et_api_error(out, et_store_why(store));
+    return 503;
+}
+
+/* "a=b\nc=d\n" as {"a":"b","c":"d"} */
+static void tags_object(struct et_buf *out, const char *tags)
+{
+    char *copy = et_strdup(tags), *rest = copy, *line;
+    const char *comma = "";
+    et_buf_char(out, '{');
+    while ((line = strsep(&rest, "\n"))) {
+        char *equals = strchr(line, '=');
+        if (equals) {
+            *equals = '\0';
+            et_buf_text(out, comma);
+            et_json_string(out, line);
+            et_buf_char(out, ':');
+            et_json_string(out, equals + 1);
+            comma = ",";
+        }
+    }
+    et_buf_char(out, '}');
+    free(copy);
+}
+
+/* ---- services ---- */
+
+struct service_list {
+    struct et_store *store;
+    struct et_buf *out;
+    const char *comma;
+};
+
+static void on_tags(void *context, const char *tags)
+{
+    struct service_list *list = context;
+    et_buf_text(list->out, list->comma);
+    tags_object(list->out, tags);
+    list->comma = ",";
+}
+
+static void on_service(void *context, const struct et_service_row *row)
+{
+    struct service_list *list = context;
+    struct et_buf *out = list->out;
+    et_buf_printf(out, "%s\n{\"service\":", list->comma);
+    et_json_string(out, row->service);
+    et_buf_text(out, ",\"kind\":");
+    et_json_string(out, row->kind);
+    et_buf_text(out, ",\"unit\":");
+    et_json_string(out, row->unit);
+    et_buf_text(out, ",\"first\":");
+    et_json_seconds(out, row->first_ns);
+    et_buf_text(out, ",\"last\":");
+    et_json_seconds(out, row->last_ns);
+    et_buf_printf(out, ",\"profiles\":%lld,\"tags\":[", (long long)row->profiles);
+    struct service_list tags = {.out = out, .comma = ""};
+    et_store_tagsets(list->store, row->service, on_tags, &tags);
+    et_buf_text(out, "]}");
+    list->comma = ",";
+}
+
+unsigned et_api_services(struct et_store *store, struct et_buf *out)
+{
+    struct service_list list = {.store = store, .out = out, .comma = ""};
+    et_buf_text(out, "{\"services\":[");
+    if (et_store_services(store, on_service, &list) < 0) {
+        return failed(store, out);
+    }
+    et_buf_text(out, "]}\n");
+    return 200;
+}
+
+/* ---- stats ---- */
+
+static const char *loss_name(uint32_t reason)
+{
+    static const char *const names[] = {
+        "ring full",       "no timer",        "no slot",       "tree full", "entries full",
+        "modules full",    "refused",         "segment unknown", "stopped", "too large",
+    };
+    return reason < sizeof names / sizeof *names ? names[reason] : "other";
+}
+
+static void losses(struct et_buf *out, const Edgeprof__V1__Stats *stats)
+{
+    et_buf_text(out, ",\"losses\":[");
+    for (size_t i = 0; i < stats->n_losses; i++) {
+        const Edgeprof__V1__Loss *loss = stats->losses[i];
+        et_buf_printf(out, "%s{\"reason\":\"%s\",\"number\":%u,\"count\":%llu,\"weight_ns\":%llu}", i ? "," : "",
+                      loss_name(loss->reason), loss->reason, (unsigned long long)loss->count,
+                      (unsigned long long)loss->weight_ns);
+    }
+    et_buf_char(out, ']');
+}
+
+static void totals(struct et_buf *out, const void *bytes, size_t size)
+{
+    Edgeprof__V1__Stats *stats = bytes ? edgeprof__v1__stats__unpack(NULL, size, bytes) : NULL;
+    if (!stats) {
+        return;
+    }
+    const struct {
+        const char *name;
+        uint64_t value;
+    } fields[] = {
+        {"samples", stats->samples},       {"exact", stats->exact},             {"gap", stats->gap},
+        {"cut", stats->cut},               {"rule_hits", stats->rule_hits},     {"rule_misses", stats->rule_misses},
+        {"threads", stats->threads},
+    };
+    et_buf_text(out, ",\"stats\":{");
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        et_buf_printf(out, "%s\"%s\":%llu", i ? "," : "", fields[i].name, (unsigned long long)fields[i].value);
+    }
+    losses(out, stats);
+    et_buf_char(out, '}');
+    edgeprof__v1__stats__free_unpacked(stats, NULL);
+}
+
+static void on_origin(void *context, const struct et_origin_row *row)
+{
+    struct service_list *list = context;
+    struct et_buf *out = list->out;
+    const struct {
+        const char *name, *text;
+    } fields[] = {
+        {"service", row->origin.service},       {"host", row->origin.host}, {"boot_id", row->origin.boot_id},
+        {"executable", row->origin.executable}, {"arch", row->origin.arch}, {"agent", row->origin.agent},
+    };
+    et_buf_printf(out, "%s\n{\"pid\":%u", list->comma, row->origin.pid);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        et_buf_printf(out, ",\"%s\":", fields[i].name);
+        et_json_string(out, fields[i].text);
+    }
+    et_buf_text(out, ",\"tags\":");
+    tags_object(out, row->origin.tags);
+    et_buf_text(out, ",\"first\":");
+    et_json_seconds(out, row->first_ns);
+    et_buf_text(out, ",\"last\":");
+    et_json_seconds(out, row->last_ns);
+    et_buf_printf(out, ",\"profiles\":%lld,\"samples_in_range\":%llu", (long long)row->profiles,
+                  (unsigned long long)row->samples);
+    totals(out, row->stats, row->stats_size);
+    et_buf_char(out, '}');
+    list->comma = ",";
+}
+
+unsigned et_api_stats(struct et_store *store, const struct et_query *query, struct et_buf *out)
+{
+    struct service_list list = {.store = store, .out = out, .comma = ""};
+    et_buf_text(out, "{\"processes\":[");
+    if (et_store_origins(store, query, on_origin, &list) < 0) {
+        return failed(store, out);
+    }
+    et_buf_text(out, "]}\n");
+    return 200;
+}
+
+/* ---- profile ---- */
+
+unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                        struct et_buf *out)
+{
+    struct et_profile *profile;
+    if (et_store_load(store, query, &profile) < 0) {
+        return failed(store, out);
+    }
+    et_symbolize(symbols, profile);
+    et_json_profile(out, profile, 2000);
+    et_profile_free(profile);
+    return 200;
+}
+
+unsigned et_api_pprof(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                      struct et_buf *out)
+{
+    struct et_profile *profile;
+    if (et_store_load(store, query, &profile) < 0) {
+        return failed(store, out);
+    }
+    struct et_buf raw = {0};
+    et_symbolize(symbols, profile);
+    et_pprof_encode(profile, &raw);
+    et_gzip(raw.data, raw.size, out);
+    et_buf_free(&raw);
+    et_profile_free(profile);
+    return 200;
+}

@@ -1,0 +1,18 @@
+/*
+ * The page, built into the tool: files of tools/web and the npm packages that they use.
+ */
+#ifndef ET_ASSETS_H
+#define ET_ASSETS_H
+
+#include <stddef.h>
+
+struct et_asset {
+    const char *path; /* "/app.js"; "/" is the page itself */
+    const char *type;
+    const unsigned char *start, *end;
+};
+
+/* NULL: there is no such file. */
+const struct et_asset *et_asset(const char *path);
+
+#endif

@@ -1,0 +1,51 @@
+/* edgeprof serve: the server until a signal ends it. */
+#include "commands.h"
+#include "options.h"
+#include "server.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+static const char help[] =
+    "usage: edgeprof serve [options]\n"
+    "\n"
+    "Takes profiles from devices, keeps them in an SQLite database and shows them on a page, until it is stopped.\n"
+    "\n"
+    "  --listen HOST:PORT  where to listen (127.0.0.1:4040); port 0 takes a free one; 0.0.0.0 is for all the world\n"
+    "  --db FILE           the database, made when it is not there (./edgeprof.db)\n"
+    "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"
+    "  --help\n"
+    "\n"
+    "Devices send to http://HOST:PORT; Pyroscope clients may do so, too. tools/README.md describes the API.\n"
+    "exit codes: 0 stopped by a signal, 1 failed (port in use, database not writable), 2 wrong usage\n";
+
+int et_cmd_serve(int argc, char **argv)
+{
+    struct et_options options;
+    int code = et_options_parse(argc, argv, "ldS", help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    if (options.first < argc) {
+        et_error("serve: unexpected argument %s", argv[options.first]);
+        return ET_USAGE;
+    }
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, NULL); /* before the server's threads start */
+    struct et_server *server =
+        et_server_start(options.listen ? options.listen : "127.0.0.1:4040", options.db ? options.db : "edgeprof.db",
+                        et_options_symbols(&options));
+    et_options_free(&options);
+    if (!server) {
+        return ET_FAILED;
+    }
+    printf("edgeprof: http://%s\n", et_server_address(server));
+    fflush(stdout);
+    int signal;
+    sigwait(&signals, &signal);
+    et_server_stop(server);
+    return ET_OK;
+}

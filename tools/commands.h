@@ -1,0 +1,14 @@
+/*
+ * The commands of edgeprof. Each gets its own name in argv[0] and returns an exit code.
+ */
+#ifndef ET_COMMANDS_H
+#define ET_COMMANDS_H
+
+int et_cmd_serve(int argc, char **argv);
+int et_cmd_top(int argc, char **argv);
+int et_cmd_flame(int argc, char **argv);
+int et_cmd_cat(int argc, char **argv);
+int et_cmd_export(int argc, char **argv);
+int et_cmd_run(int argc, char **argv);
+
+#endif

@@ -1,0 +1,279 @@
+/*
+ * See ingest.h: compact messages. What may be answered when is core/proto/compact.proto's contract:
+ *
+ *   known (segment, sequence)            repeated, 200
+ *   sequence 0 of a new segment          taken, with its origin
+ *   the next sequence of a segment       taken
+ *   anything else                        409, the device starts a new segment
+ */
+#include "ingest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct push {
+    struct et_store *store;
+    const et_message *message;
+    struct et_segment_row row;
+    struct et_segment segment;
+    int64_t now_ns;
+    const char **why;
+    int err;
+};
+
+/* ---- tags ---- */
+
+void et_tags_add(struct et_tags *tags, const char *key, const char *value)
+{
+    struct et_buf raw = {0};
+    et_buf_printf(&raw, "%s=%s", key, value);
+    tags->lines = et_reserve(tags->lines, &tags->capacity, tags->count + 1, sizeof *tags->lines);
+    tags->lines[tags->count++] = et_clean(raw.data, raw.size);
+    et_buf_free(&raw);
+}
+
+static bool same_key(const char *a, const char *b)
+{
+    size_t size = strcspn(a, "=");
+    return size == strcspn(b, "=") && strncmp(a, b, size) == 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+char *et_tags_join(struct et_tags *tags)
+{
+    struct et_buf joined = {0};
+    size_t kept = 0;
+    for (size_t i = 0; i < tags->count; i++) {
+        size_t k = 0;
+        while (k < kept && !same_key(tags->lines[k], tags->lines[i])) {
+            k++;
+        }
+        char *line = tags->lines[i];
+        tags->lines[i] = NULL;
+        free(tags->lines[k]);
+        tags->lines[k] = line;
+        kept += k == kept;
+    }
+    qsort(tags->lines, kept, sizeof *tags->lines, by_text);
+    et_buf_text(&joined, "");
+    for (size_t i = 0; i < kept; i++) {
+        et_buf_text(&joined, tags->lines[i]);
+        et_buf_char(&joined, '\n');
+        free(tags->lines[i]);
+    }
+    free(tags->lines);
+    *tags = (struct et_tags){0};
+    return joined.data;
+}
+
+/* ---- one message ---- */
+
+static char *clean(const char *text)
+{
+    return et_clean(text, strlen(text));
+}
+
+static int64_t put_origin(struct push *push)
+{
+    const Edgeprof__V1__Origin *o = push->message->origin;
+    struct et_tags tags = {0};
+    for (size_t i = 0; i < o->n_tags; i++) {
+        et_tags_add(&tags, o->tags[i]->key, o->tags[i]->value);
+    }
+    char *text[] = {clean(o->service), et_tags_join(&tags), clean(o->host), clean(o->boot_id),
+                    clean(o->executable), clean(o->arch), clean(o->agent)};
+    struct et_origin origin = {
+        .service = text[0], .tags = text[1], .host = text[2], .boot_id = text[3],
+        .executable = text[4], .arch = text[5], .agent = text[6],
+        .pid = o->pid, .process_start_ns = o->process_start_ns,
+    };
+    int64_t id = et_store_origin(push->store, &origin);
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        free(text[i]);
+    }
+    return id;
+}
+
+static bool put_modules(struct push *push)
+{
+    size_t first = push->segment.span_count;
+    if (!et_message_spans(push->message, &push->segment, push->why)) {
+        return false;
+    }
+    for (size_t i = 0; i < push->message->n_modules && !push->err; i++) {
+        const Edgeprof__V1__Module *module = push->message->modules[i];
+        struct et_buf hex = {0};
+        et_buf_text(&hex, "");
+        for (size_t k = 0; k < module->build_id.len; k++) {
+            et_buf_printf(&hex, "%02x", module->build_id.data[k]);
+        }
+        char *path = clean(module->path);
+        int64_t id = et_store_module(push->store, hex.data, path);
+        push->segment.spans[first + i].module = id;
+        push->err = id < 0 ? (int)id : 0;
+        et_buf_free(&hex);
+        free(path);
+    }
+    return true;
+}
+
+static int64_t put_node(struct push *push, const struct et_wire_node *node)
+{
+    int64_t module = node->span ? push->segment.spans[node->span - 1].module : 0;
+    int64_t frame = et_store_frame(push->store, module, node->address, "", "", 0);
+    return frame < 0 ? frame : et_store_node(push->store, push->segment.nodes[node->parent], frame);
+}
+
+static bool put_nodes(struct push *push)
+{
+    size_t count = et_message_node_count(push->message);
+    struct et_wire_node *nodes = et_alloc(count, sizeof *nodes);
+    bool ok = et_message_nodes(push->message, &push->segment, nodes, push->why);
+    for (size_t i = 0; ok && i < count && !push->err; i++) {
+        int64_t id = put_node(push, &nodes[i]);
+        push->err = id < 0 ? (int)id : 0;
+        et_segment_add_node(&push->segment, nodes[i].depth, id);
+    }
+    free(nodes);
+    return ok;
+}
+
+/* What to add to uptimes. A device without a clock has measured until just now. */
+static uint64_t clock_offset(const struct push *push)
+{
+    if (push->message->unix_minus_uptime_ns) {
+        return push->message->unix_minus_uptime_ns;
+    }
+    uint64_t latest = 0;
+    for (size_t i = 0; i < push->message->n_profiles; i++) {
+        uint64_t end = push->message->profiles[i]->start_ns + push->message->profiles[i]->duration_ns;
+        latest = end > latest ? end : latest;
+    }
+    return (uint64_t)push->now_ns - latest;
+}
+
+static const char *kind_name(Edgeprof__V1__Kind kind)
+{
+    return kind == EDGEPROF__V1__KIND__KIND_CPU ? "cpu" : "unknown";
+}
+
+static bool put_profile(struct push *push, const Edgeprof__V1__Profile *profile, uint64_t offset)
+{
+    if (!et_message_profile(profile, push->segment.node_count, push->why)) {
+        return false;
+    }
+    uint64_t start = profile->start_ns + offset;
+    if (start > (uint64_t)INT64_MAX / 2) {
+        *push->why = "a profile's time is out of range";
+        return false;
+    }
+    struct et_buf stacks = {0};
+    uint64_t node = 0;
+    for (size_t i = 0; i < profile->n_node; i++) {
+        node += profile->node[i];
+        et_varint_put(&stacks, (uint64_t)push->segment.nodes[node]);
+        et_varint_put(&stacks, profile->value[i]);
+    }
+    struct et_stored stored = {
+        .origin = push->row.origin, .kind = kind_name(profile->kind), .unit = "nanoseconds",
+        .start_ns = (int64_t)start, .end_ns = (int64_t)(start + profile->duration_ns),
+        .period = profile->period_ns, .samples = profile->samples, .quantum = profile->quantum, .stacks = &stacks,
+    };
+    push->err = et_store_profile(push->store, &stored);
+    et_buf_free(&stacks);
+    return true;
+}
+
+static bool put_profiles(struct push *push)
+{
+    uint64_t offset = clock_offset(push);
+    for (size_t i = 0; i < push->message->n_profiles && !push->err; i++) {
+        if (!put_profile(push, push->message->profiles[i], offset)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void put_stats(struct push *push)
+{
+    if (!push->message->stats || push->err) {
+        return;
+    }
+    size_t size = edgeprof__v1__stats__get_packed_size(push->message->stats);
+    uint8_t *bytes = et_alloc(size, 1);
+    edgeprof__v1__stats__pack(push->message->stats, bytes);
+    push->err = et_store_stats(push->store, push->row.origin, bytes, size);
+    free(bytes);
+}
+
+/* The whole message, inside a transaction. false: malformed; push->err: the store failed. */
+static bool put_message(struct push *push)
+{
+    uint64_t id = push->message->segment;
+    et_segment_init(&push->segment);
+    push->err = et_store_segment_load(push->store, id, &push->segment);
+    size_t first_span = push->segment.span_count, first_node = push->segment.node_count;
+    if (push->err || !put_modules(push) || push->err || !put_nodes(push) || push->err) {
+        return push->err != 0;
+    }
+    push->err = et_store_segment_add(push->store, id, push->message->sequence, &push->segment, first_span, first_node);
+    if (!push->err && !put_profiles(push)) {
+        return false;
+    }
+    put_stats(push);
+    push->row.next_sequence = push->message->sequence + 1;
+    push->row.ended = push->message->last;
+    if (!push->err) {
+        push->err = et_store_segment_put(push->store, id, &push->row, push->now_ns);
+    }
+    return true;
+}
+
+static enum et_verdict decide(struct push *push)
+{
+    const et_message *message = push->message;
+    int known = et_store_segment(push->store, message->segment, &push->row);
+    if (known < 0) {
+        push->err = known;
+        return ET_UNAVAILABLE;
+    }
+    if (known && message->sequence < push->row.next_sequence) {
+        *push->why = "this message was here before";
+        return ET_REPEATED;
+    }
+    if (known ? message->sequence != push->row.next_sequence || push->row.ended : message->sequence != 0) {
+        *push->why = known ? "a message of this segment is missing, start a new one" : "unknown segment, start a new one";
+        return ET_STALE;
+    }
+    if (!known) {
+        int64_t origin = put_origin(push);
+        push->row = (struct et_segment_row){.origin = origin};
+        push->err = origin < 0 ? (int)origin : 0;
+    }
+    return push->err ? ET_UNAVAILABLE : put_message(push) ? ET_ACCEPTED : ET_MALFORMED;
+}
+
+enum et_verdict et_ingest_compact(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
+                                  const char **why)
+{
+    et_message *message = et_message_decode(bytes, size, why);
+    if (!message) {
+        return ET_MALFORMED;
+    }
+    struct push push = {.store = store, .message = message, .now_ns = now_ns, .why = why};
+    push.err = et_store_begin(store);
+    enum et_verdict verdict = push.err ? ET_UNAVAILABLE : decide(&push);
+    int err = et_store_end(store, verdict == ET_ACCEPTED && !push.err);
+    if (push.err || err) {
+        *why = et_store_why(store);
+        verdict = ET_UNAVAILABLE;
+    }
+    et_segment_free(&push.segment);
+    et_message_free(message);
+    return verdict;
+}

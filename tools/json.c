@@ -1,0 +1,128 @@
+/* See json.h. */
+#include "json.h"
+
+#include <string.h>
+
+void et_json_string(struct et_buf *out, const char *text)
+{
+    et_buf_char(out, '"');
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\') {
+            et_buf_char(out, '\\');
+            et_buf_char(out, (char)c);
+        } else if (c < 0x20 || c == '<' || c == '>' || c == '&' || c == 0x7f) {
+            et_buf_printf(out, "\\u%04x", c);
+        } else {
+            et_buf_char(out, (char)c);
+        }
+    }
+    et_buf_char(out, '"');
+}
+
+void et_json_seconds(struct et_buf *out, int64_t ns)
+{
+    int64_t ms = ns / 1000000;
+    et_buf_printf(out, "%lld.%03d", (long long)(ms / 1000), (int)(ms % 1000));
+}
+
+static const char *module_name(const struct et_profile *profile, uint32_t module)
+{
+    const char *path = module ? et_text(&profile->strings, profile->modules[module - 1].path) : "";
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void place(struct et_buf *out, const struct et_profile *profile, uint32_t module, uint32_t file, uint32_t line)
+{
+    if (module) {
+        et_buf_text(out, ",\"module\":");
+        et_json_string(out, module_name(profile, module));
+    }
+    if (file) {
+        et_buf_text(out, ",\"file\":");
+        et_json_string(out, et_text(&profile->strings, file));
+        et_buf_printf(out, ",\"line\":%u", line);
+    }
+}
+
+static void call(struct et_buf *out, const struct et_profile *profile, const struct et_call *call)
+{
+    et_buf_text(out, "{\"name\":");
+    et_json_string(out, call->function ? et_text(&profile->strings, call->function) : "all");
+    et_buf_printf(out, ",\"value\":%llu,\"self\":%llu", (unsigned long long)call->total, (unsigned long long)call->self);
+    place(out, profile, call->module, call->file, call->line);
+}
+
+/* Depth first without recursion: stacks may be a few thousand calls deep. */
+static void tree(struct et_buf *out, const struct et_profile *profile, const struct et_tree *tree)
+{
+    uint32_t at = 0;
+    for (;;) {
+        const struct et_call *now = &tree->calls[at];
+        call(out, profile, now);
+        if (now->first_child) {
+            et_buf_text(out, ",\"children\":[");
+            at = now->first_child;
+            continue;
+        }
+        et_buf_char(out, '}');
+        while (at && !tree->calls[at].next) {
+            et_buf_text(out, "]}");
+            at = tree->calls[at].parent;
+        }
+        if (!at) {
+            return;
+        }
+        et_buf_char(out, ',');
+        at = tree->calls[at].next;
+    }
+}
+
+void et_json_table(struct et_buf *out, const struct et_profile *profile, const struct et_table *table, size_t rows)
+{
+    et_buf_char(out, '[');
+    for (size_t i = 0; i < table->count && i < rows; i++) {
+        const struct et_function *row = &table->rows[i];
+        et_buf_text(out, i ? ",\n{\"name\":" : "\n{\"name\":");
+        et_json_string(out, et_text(&profile->strings, row->function));
+        et_buf_printf(out, ",\"self\":%llu,\"total\":%llu", (unsigned long long)row->self,
+                      (unsigned long long)row->total);
+        place(out, profile, row->module, row->file, row->line);
+        et_buf_char(out, '}');
+    }
+    et_buf_char(out, ']');
+}
+
+static void field(struct et_buf *out, const char *name, const char *text)
+{
+    et_buf_printf(out, "\"%s\":", name);
+    et_json_string(out, text);
+    et_buf_char(out, ',');
+}
+
+void et_json_profile(struct et_buf *out, const struct et_profile *p, size_t rows)
+{
+    struct et_tree calls;
+    struct et_table table;
+    et_tree_make(p, ET_TREE_SHOWN, &calls);
+    et_table_make(p, &table);
+    et_buf_char(out, '{');
+    field(out, "service", et_text(&p->strings, p->service));
+    field(out, "kind", et_text(&p->strings, p->kind));
+    field(out, "unit", et_text(&p->strings, p->unit));
+    et_buf_text(out, "\"from\":");
+    et_json_seconds(out, p->start_ns);
+    et_buf_text(out, ",\"to\":");
+    et_json_seconds(out, p->end_ns);
+    et_buf_printf(out, ",\"total\":%llu,\"samples\":%llu,\"period\":%llu,\"profiles\":%llu,\"pruned\":%llu,",
+                  (unsigned long long)p->total, (unsigned long long)p->samples, (unsigned long long)p->period,
+                  (unsigned long long)p->profiles, (unsigned long long)calls.pruned);
+    et_buf_printf(out, "\"functions\":%llu,\n\"tree\":", (unsigned long long)table.count);
+    tree(out, p, &calls);
+    et_buf_text(out, ",\n\"top\":");
+    et_json_table(out, p, &table, rows);
+    et_buf_text(out, "}\n");
+    et_tree_free(&calls);
+    et_table_free(&table);
+}

@@ -1,0 +1,21 @@
+/*
+ * Writing JSON, and what the API and `--json` have in common.
+ */
+#ifndef ET_JSON_H
+#define ET_JSON_H
+
+#include "tree.h"
+
+/* A quoted string; safe inside an HTML script element, too. */
+void et_json_string(struct et_buf *out, const char *text);
+
+/* A whole object: figures of the profile, tree of calls and top table. rows: most rows of the table. */
+void et_json_profile(struct et_buf *out, const struct et_profile *profile, size_t rows);
+
+/* The table alone, an array of objects. */
+void et_json_table(struct et_buf *out, const struct et_profile *profile, const struct et_table *table, size_t rows);
+
+/* Seconds since 1970 with milliseconds. */
+void et_json_seconds(struct et_buf *out, int64_t ns);
+
+#endif

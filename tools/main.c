@@ -1,0 +1,57 @@
+/* The host command line: finds the command and hands over. */
+#include "commands.h"
+#include "util.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "edgeprof: flame graphs of services on small devices.\n"
+    "\n"
+    "usage: edgeprof COMMAND [options]\n"
+    "\n"
+    "  serve     take profiles from devices, keep them, show them on a page\n"
+    "  run       profile a program that was not built for it, and show the result\n"
+    "  top       the functions that use most, as a table\n"
+    "  flame     a flame graph as one HTML or SVG file\n"
+    "  export    a profile as pprof\n"
+    "  cat       show or convert a file of compact messages\n"
+    "\n"
+    "  edgeprof COMMAND --help   what a command does and its options\n"
+    "  edgeprof --version\n"
+    "\n"
+    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 there is no data; `run` returns its program's\n";
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"serve", et_cmd_serve},
+    {"top", et_cmd_top},
+};
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    signal(SIGPIPE, SIG_IGN);
+    if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
+        puts("edgeprof " EP_VERSION_TEXT);
+        return ET_OK;
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        fputs(help, stdout);
+        return ET_OK;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    if (*name) {
+        et_error("there is no command '%s'; `edgeprof --help` lists them", name);
+    } else {
+        fputs(help, stderr);
+    }
+    return ET_USAGE;
+}

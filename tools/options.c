@@ -1,0 +1,207 @@
+/* See options.h. */
+#include "options.h"
+#include "source.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct option all[] = {
+    {"help", no_argument, NULL, 'h'},          {"listen", required_argument, NULL, 'l'},
+    {"db", required_argument, NULL, 'd'},      {"url", required_argument, NULL, 'u'},
+    {"symbols", required_argument, NULL, 'S'}, {"service", required_argument, NULL, 's'},
+    {"tag", required_argument, NULL, 't'},     {"kind", required_argument, NULL, 'k'},
+    {"from", required_argument, NULL, 'f'},    {"to", required_argument, NULL, 'F'},
+    {"last", required_argument, NULL, 'L'},    {"rows", required_argument, NULL, 'n'},
+    {"json", no_argument, NULL, 'j'},          {"output", required_argument, NULL, 'o'},
+    {"pprof", required_argument, NULL, 'p'},   {"folded", no_argument, NULL, 'c'},
+    {"preload", required_argument, NULL, 'P'}, {"flame", required_argument, NULL, 'm'},
+    {"serve", no_argument, NULL, 'v'},         {"level", required_argument, NULL, 'e'},
+    {"interval", required_argument, NULL, 'i'},
+};
+
+enum { OPTIONS = sizeof all / sizeof *all };
+
+/* ---- values ---- */
+
+static bool set_time(int letter, const char *value, struct et_options *out)
+{
+    int64_t back;
+    if (letter == 'L') {
+        bool ok = et_parse_duration(value, &back);
+        out->from_ns = ok ? et_now() - back : 0;
+        return ok;
+    }
+    return et_parse_time(value, letter == 'f' ? &out->from_ns : &out->to_ns);
+}
+
+static bool set_rows(const char *value, struct et_options *out)
+{
+    char *end;
+    errno = 0;
+    out->rows = strtoul(value, &end, 10);
+    return value[0] >= '0' && value[0] <= '9' && *end == '\0' && errno == 0 && out->rows > 0;
+}
+
+static bool set_query(int letter, const char *value, struct et_options *out)
+{
+    switch (letter) {
+    case 's':
+        out->service = value;
+        return et_wanted_name(&out->wanted, value) && out->wanted.service[0];
+    case 't':
+        return et_wanted_tag(&out->wanted, value);
+    case 'k':
+        et_wanted_kind(&out->wanted, value);
+        return true;
+    case 'n':
+        return set_rows(value, out);
+    default:
+        return set_time(letter, value, out);
+    }
+}
+
+static const char **text_of(int letter, struct et_options *out)
+{
+    switch (letter) {
+    case 'l':
+        return &out->listen;
+    case 'd':
+        return &out->db;
+    case 'u':
+        return &out->url;
+    case 'o':
+        return &out->output;
+    case 'p':
+        return &out->pprof;
+    case 'P':
+        return &out->preload;
+    case 'm':
+        return &out->flame;
+    case 'e':
+        return &out->level;
+    case 'i':
+        return &out->interval;
+    default:
+        return NULL;
+    }
+}
+
+static bool set(int letter, char *value, struct et_options *out)
+{
+    const char **text = text_of(letter, out);
+    if (text) {
+        *text = value;
+        return value[0] != '\0';
+    }
+    if (letter == 'S') {
+        out->symbols = et_reserve(out->symbols, &out->symbol_capacity, out->symbol_count + 1, sizeof *out->symbols);
+        out->symbols[out->symbol_count++] = value;
+        return true;
+    }
+    out->json |= letter == 'j';
+    out->folded |= letter == 'c';
+    out->serve |= letter == 'v';
+    return strchr("jcv", letter) || set_query(letter, value, out);
+}
+
+static const char *name_of(int letter)
+{
+    for (int i = 0; i < OPTIONS; i++) {
+        if (all[i].val == letter) {
+            return all[i].name;
+        }
+    }
+    return "?";
+}
+
+/* ---- the line ---- */
+
+/* The command's own subset, as getopt wants it. */
+static void subset(const char *takes, struct option *longs, char *shorts)
+{
+    size_t count = 0;
+    *shorts++ = '+';
+    *shorts++ = ':';
+    for (int i = 0; i < OPTIONS; i++) {
+        if (all[i].val == 'h' || strchr(takes, all[i].val)) {
+            longs[count++] = all[i];
+            if (strchr("hno", all[i].val)) {
+                *shorts++ = (char)all[i].val;
+                *shorts = ':';
+                shorts += all[i].has_arg == required_argument;
+            }
+        }
+    }
+    *shorts = '\0';
+    longs[count] = (struct option){0};
+}
+
+int et_options_parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
+{
+    struct option longs[OPTIONS + 1];
+    char shorts[3 * OPTIONS + 3];
+    int letter;
+    *out = (struct et_options){.to_ns = INT64_MAX, .rows = 20};
+    subset(takes, longs, shorts);
+    opterr = 0;
+    while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+        if (letter == 'h') {
+            fputs(help, stdout);
+            return ET_OK;
+        }
+        if (letter == '?' || letter == ':') {
+            et_error("%s: %s %s; `edgeprof %s --help` lists the options", argv[0],
+                     letter == ':' ? "a value is missing after" : "unknown option", argv[optind - 1], argv[0]);
+            return ET_USAGE;
+        }
+        if (!set(letter, optarg, out)) {
+            et_error("%s: --%s %s: not understood; see `edgeprof %s --help`", argv[0], name_of(letter), optarg, argv[0]);
+            return ET_USAGE;
+        }
+    }
+    if (out->db && out->url) {
+        et_error("%s: --db and --url exclude each other", argv[0]);
+        return ET_USAGE;
+    }
+    out->first = optind;
+    out->wanted.query.from_ns = out->from_ns;
+    out->wanted.query.to_ns = out->to_ns;
+    return -1;
+}
+
+void et_options_free(struct et_options *options)
+{
+    et_wanted_free(&options->wanted);
+    free(options->symbols);
+}
+
+struct et_symbols *et_options_symbols(const struct et_options *options)
+{
+    struct et_symbols *symbols = et_symbols_new();
+    for (size_t i = 0; i < options->symbol_count; i++) {
+        et_symbols_add_folder(symbols, options->symbols[i]);
+    }
+    return symbols;
+}
+
+int et_options_load(const struct et_options *options, struct et_profile **profile)
+{
+    struct et_symbols *symbols = et_options_symbols(options);
+    int code = options->url ? et_source_url(options->url, &options->wanted.query, profile)
+                            : et_source_db(options->db ? options->db : "edgeprof.db", &options->wanted.query, profile);
+    if (code == ET_OK) {
+        et_symbolize(symbols, *profile);
+        if ((*profile)->total == 0) {
+            et_error("no data: no profile matches%s%s", options->service ? " service " : "",
+                     options->service ? options->service : "");
+            et_profile_free(*profile);
+            *profile = NULL;
+            code = ET_NO_DATA;
+        }
+    }
+    et_symbols_free(symbols);
+    return code;
+}

@@ -1,0 +1,38 @@
+/*
+ * Command lines: one set of options, of which every command takes some.
+ */
+#ifndef ET_OPTIONS_H
+#define ET_OPTIONS_H
+
+#include "symbols.h"
+#include "when.h"
+
+/* Letters of the options that a command takes, as in `takes` below. */
+#define ET_TAKES_QUERY "ustkfFLSd" /* where to read from and what */
+
+struct et_options {
+    const char *listen, *db, *url, *output, *pprof, *preload, *flame, *level, *interval;
+    const char *service; /* as it was written */
+    struct et_wanted wanted;
+    int64_t from_ns, to_ns;
+    char **symbols;
+    size_t symbol_count, symbol_capacity;
+    unsigned long rows;
+    bool json, folded, serve;
+    int first; /* index of the first argument that is no option */
+};
+
+/* Parses argv[1..]; stops at the first argument that is no option. help is printed for --help; takes: one letter per
+ * option (options.c has the list).
+ * Returns -1: go on; else the exit code, all is said. */
+int et_options_parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out);
+void et_options_free(struct et_options *options);
+
+/* Symbol folders as given. */
+struct et_symbols *et_options_symbols(const struct et_options *options);
+
+/* Loads what --db or --url and the query options say, symbolized. Returns an exit code; ET_NO_DATA and others are
+ * said on stderr. */
+int et_options_load(const struct et_options *options, struct et_profile **profile);
+
+#endif

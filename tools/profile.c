@@ -1,0 +1,76 @@
+/* See profile.h. Plain arrays; indices, not pointers, because the arrays move when they grow. */
+#include "profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct et_profile *et_profile_new(void)
+{
+    struct et_profile *profile = et_alloc(1, sizeof *profile);
+    et_intern(&profile->strings, "");
+    et_profile_frame(profile, (struct et_frame){0});
+    et_profile_node(profile, 0, 0);
+    return profile;
+}
+
+void et_profile_free(struct et_profile *profile)
+{
+    if (!profile) {
+        return;
+    }
+    et_strings_free(&profile->strings);
+    free(profile->modules);
+    free(profile->frames);
+    free(profile->nodes);
+    free(profile->lines);
+    free(profile);
+}
+
+uint32_t et_profile_module(struct et_profile *p, const char *build_id, const char *path)
+{
+    p->modules = et_reserve(p->modules, &p->module_capacity, p->module_count + 1, sizeof *p->modules);
+    p->modules[p->module_count].build_id = et_intern(&p->strings, build_id);
+    p->modules[p->module_count].path = et_intern(&p->strings, path);
+    return (uint32_t)++p->module_count;
+}
+
+uint32_t et_profile_frame(struct et_profile *p, struct et_frame frame)
+{
+    p->frames = et_reserve(p->frames, &p->frame_capacity, p->frame_count + 1, sizeof *p->frames);
+    p->frames[p->frame_count] = frame;
+    return (uint32_t)p->frame_count++;
+}
+
+uint32_t et_profile_node(struct et_profile *p, uint32_t parent, uint32_t frame)
+{
+    p->nodes = et_reserve(p->nodes, &p->node_capacity, p->node_count + 1, sizeof *p->nodes);
+    p->nodes[p->node_count] = (struct et_node){.parent = parent, .frame = frame};
+    return (uint32_t)p->node_count++;
+}
+
+void et_profile_line(struct et_profile *p, struct et_frame *frame, const char *function, const char *file, uint32_t line)
+{
+    p->lines = et_reserve(p->lines, &p->line_capacity, p->line_count + 1, sizeof *p->lines);
+    if (frame->line_count == 0) {
+        frame->first_line = (uint32_t)p->line_count;
+    }
+    frame->line_count++;
+    p->lines[p->line_count++] = (struct et_line){
+        .function = et_intern(&p->strings, function),
+        .file = et_intern(&p->strings, file),
+        .line = line,
+    };
+}
+
+void et_special_name(uint64_t address, char name[32])
+{
+    static const char *const names[] = {
+        "[none]",           "[truncated]",     "[stack cut]",     "[deeper frames]", "[thread exit]",
+        "[lost: ring full]", "[lost: refused]", "[lost: segment]", "[gc hijack]",     "[unknown]",
+    };
+    if (address < sizeof names / sizeof *names) {
+        snprintf(name, 32, "%s", names[address]);
+    } else {
+        snprintf(name, 32, "[special %u]", (unsigned)(address & 0xff));
+    }
+}

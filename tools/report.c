@@ -1,0 +1,117 @@
+/* See report.h. */
+#include "report.h"
+#include "json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* 1234567890 as "1.23s", or as it is when the unit is no time. */
+static void value_text(uint64_t value, const char *unit, char text[32])
+{
+    static const struct {
+        double size;
+        const char *name;
+    } units[] = {{3600e9, "h"}, {60e9, "min"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
+    for (size_t i = 0; strcmp(unit, "nanoseconds") == 0 && i < sizeof units / sizeof *units; i++) {
+        if ((double)value >= units[i].size) {
+            snprintf(text, 32, "%.2f%s", (double)value / units[i].size, units[i].name);
+            return;
+        }
+    }
+    snprintf(text, 32, "%llu%s", (unsigned long long)value, strcmp(unit, "nanoseconds") == 0 && value ? "ns" : "");
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+void et_report_top(const struct et_profile *p, size_t rows, struct et_buf *out)
+{
+    struct et_table table;
+    char total[32], self[32], cum[32];
+    const char *unit = et_text(&p->strings, p->unit), *service = et_text(&p->strings, p->service);
+    et_table_make(p, &table);
+    value_text(p->total, unit, total);
+    et_buf_printf(out, "%s%s%s: %s", service, *service ? " " : "", et_text(&p->strings, p->kind), total);
+    if (p->samples) {
+        et_buf_printf(out, " in %llu samples", (unsigned long long)p->samples);
+    }
+    et_buf_printf(out, ", %zu functions\n", table.count);
+    et_buf_printf(out, "%8s %10s %8s %10s  %s\n", "flat%", "flat", "cum%", "cum", "function");
+    for (size_t i = 0; i < table.count && i < rows; i++) {
+        const struct et_function *row = &table.rows[i];
+        value_text(row->self, unit, self);
+        value_text(row->total, unit, cum);
+        et_buf_printf(out, "%7.2f%% %10s %7.2f%% %10s  ", percent(row->self, p->total), self,
+                      percent(row->total, p->total), cum);
+        et_buf_text(out, et_text(&p->strings, row->function));
+        et_buf_char(out, '\n');
+    }
+    et_table_free(&table);
+}
+
+void et_report_json(const struct et_profile *p, size_t rows, struct et_buf *out)
+{
+    struct et_table table;
+    et_table_make(p, &table);
+    et_buf_printf(out, "{\"total\":%llu,\"samples\":%llu,\"unit\":", (unsigned long long)p->total,
+                  (unsigned long long)p->samples);
+    et_json_string(out, et_text(&p->strings, p->unit));
+    et_buf_text(out, ",\"top\":");
+    et_json_table(out, p, &table, rows);
+    et_buf_text(out, "}\n");
+    et_table_free(&table);
+}
+
+/* Names of a call's ancestors, root first; ';' separates and therefore may not be in a name. */
+static void folded_path(const struct et_profile *p, const struct et_tree *tree, uint32_t call, struct et_buf *out)
+{
+    uint32_t path[8192];
+    size_t depth = 0;
+    for (; call && depth < sizeof path / sizeof *path; call = tree->calls[call].parent) {
+        path[depth++] = call;
+    }
+    while (depth-- > 0) {
+        size_t start = out->size;
+        et_buf_text(out, et_text(&p->strings, tree->calls[path[depth]].function));
+        for (; start < out->size; start++) {
+            out->data[start] = out->data[start] == ';' ? ':' : out->data[start];
+        }
+        et_buf_char(out, depth ? ';' : ' ');
+    }
+}
+
+void et_report_folded(const struct et_profile *p, struct et_buf *out)
+{
+    struct et_tree tree;
+    et_tree_make(p, SIZE_MAX, &tree);
+    for (uint32_t i = 1; i < tree.count; i++) {
+        if (tree.calls[i].self) {
+            folded_path(p, &tree, i, out);
+            et_buf_printf(out, "%llu\n", (unsigned long long)tree.calls[i].self);
+        }
+    }
+    et_tree_free(&tree);
+}
+
+int et_report_print(struct et_buf *out)
+{
+    int err = et_write_file("-", out->data ? out->data : "", out->size);
+    if (err) {
+        et_error("standard output: %s", strerror(-err));
+    }
+    et_buf_free(out);
+    return err ? ET_FAILED : ET_OK;
+}
+
+int et_no_more_arguments(int argc, char **argv, const struct et_options *options)
+{
+    if (options->first < argc) {
+        et_error("%s: unexpected argument %s", argv[0], argv[options->first]);
+        return ET_USAGE;
+    }
+    return ET_OK;
+}

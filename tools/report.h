@@ -1,0 +1,32 @@
+/*
+ * What commands print: the top table, folded stacks, and the parts of help texts that they share.
+ */
+#ifndef ET_REPORT_H
+#define ET_REPORT_H
+
+#include "options.h"
+
+#define ET_QUERY_HELP                                                                                                  \
+    "\n"                                                                                                               \
+    "  --db FILE           read this database (./edgeprof.db)\n"                                                       \
+    "  --url URL           ask the server there instead\n"                                                             \
+    "  --service NAME      or 'NAME{key=value,...}'; needed when there are several\n"                                  \
+    "  --tag KEY=VALUE     only profiles with that tag; may be given several times\n"                                  \
+    "  --kind KIND         what was measured (cpu)\n"                                                                  \
+    "  --last TIME         only the last 90s, 10m, 2h, 7d\n"                                                           \
+    "  --from T, --to T    now, now-10m, Unix seconds, 2026-01-31T12:00:00Z (default: all there is)\n"                 \
+    "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"      \
+    "  --help\n"
+
+void et_report_top(const struct et_profile *profile, size_t rows, struct et_buf *out);
+void et_report_json(const struct et_profile *profile, size_t rows, struct et_buf *out);
+/* "root;caller;leaf value" a line */
+void et_report_folded(const struct et_profile *profile, struct et_buf *out);
+
+/* To standard output; frees the buffer. An exit code. */
+int et_report_print(struct et_buf *out);
+
+/* ET_USAGE and a line when the command line goes on after the options. */
+int et_no_more_arguments(int argc, char **argv, const struct et_options *options);
+
+#endif

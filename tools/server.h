@@ -1,0 +1,23 @@
+/*
+ * The HTTP server: takes profiles, answers queries, gives out the page. tools/README.md lists its addresses.
+ */
+#ifndef ET_SERVER_H
+#define ET_SERVER_H
+
+#include "symbols.h"
+
+struct et_server;
+
+/* Listens on "host:port"; port 0: any free one. db is made when it is not there. symbols becomes the server's.
+ * NULL: failed, one line is on stderr. */
+struct et_server *et_server_start(const char *listen, const char *db, struct et_symbols *symbols);
+
+/* "127.0.0.1:4040", valid as long as the server. */
+const char *et_server_address(const struct et_server *server);
+
+/* Messages and profiles that were taken. */
+unsigned long et_server_accepted(struct et_server *server);
+
+void et_server_stop(struct et_server *server);
+
+#endif

@@ -1,0 +1,174 @@
+/* See source.h. A server gives pprof, symbolized there. */
+#include "source.h"
+#include "gzip.h"
+#include "wire_pprof.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ANSWER_LIMIT = 256 << 20 };
+
+struct names {
+    struct et_buf list;
+    char *only;
+    size_t count;
+};
+
+static void on_service(void *context, const struct et_service_row *row)
+{
+    struct names *names = context;
+    if (names->only && strcmp(names->only, row->service) == 0) {
+        return; /* the same service with another kind */
+    }
+    et_buf_printf(&names->list, "%s%s", names->count ? ", " : "", row->service);
+    names->count++;
+    if (!names->only) {
+        names->only = et_strdup(row->service);
+    }
+}
+
+static int load(struct et_store *store, const char *path, const struct et_query *query, struct et_profile **profile)
+{
+    struct names names = {0};
+    struct et_query own = *query;
+    int code = ET_OK;
+    if (!own.service || !own.service[0]) {
+        et_store_services(store, on_service, &names);
+        own.service = names.only;
+        if (names.count > 1) {
+            et_error("%s holds several services, choose one with --service: %s", path, names.list.data);
+            code = ET_USAGE;
+        }
+    }
+    if (code == ET_OK && et_store_load(store, &own, profile) < 0) {
+        et_error("%s: %s", path, et_store_why(store));
+        code = ET_FAILED;
+    }
+    et_buf_free(&names.list);
+    free(names.only);
+    return code;
+}
+
+int et_source_db(const char *path, const struct et_query *query, struct et_profile **profile)
+{
+    const char *why;
+    if (access(path, F_OK) != 0) {
+        et_error("no database %s: `edgeprof serve` makes one, --db names another", path);
+        return ET_FAILED;
+    }
+    struct et_store *store = et_store_open(path, false, &why);
+    if (!store) {
+        et_error("database %s: %s", path, why);
+        return ET_FAILED;
+    }
+    int code = load(store, path, query, profile);
+    et_store_close(store);
+    return code;
+}
+
+/* ---- server ---- */
+
+static size_t on_data(char *data, size_t size, size_t count, void *context)
+{
+    struct et_buf *body = context;
+    if (body->size + size * count > ANSWER_LIMIT) {
+        return 0;
+    }
+    et_buf_add(body, data, size * count);
+    return size * count;
+}
+
+static void parameter(CURL *curl, struct et_buf *url, const char *name, const char *value)
+{
+    char *escaped = value && *value ? curl_easy_escape(curl, value, 0) : NULL;
+    if (escaped) {
+        et_buf_printf(url, "&%s=%s", name, escaped);
+    }
+    curl_free(escaped);
+}
+
+static void time_parameter(struct et_buf *url, const char *name, int64_t ns)
+{
+    if (ns > 0 && ns < INT64_MAX) {
+        et_buf_printf(url, "&%s=%lld.%09lld", name, (long long)(ns / 1000000000), (long long)(ns % 1000000000));
+    }
+}
+
+static void make_url(CURL *curl, const char *base, const struct et_query *query, struct et_buf *url)
+{
+    size_t size = strlen(base);
+    while (size && base[size - 1] == '/') {
+        size--;
+    }
+    et_buf_printf(url, "%.*s/api/pprof?", (int)size, base);
+    parameter(curl, url, "service", query->service);
+    parameter(curl, url, "kind", query->kind);
+    for (size_t i = 0; i < query->tag_count; i++) {
+        parameter(curl, url, "tag", query->tags[i]);
+    }
+    time_parameter(url, "from", query->from_ns);
+    time_parameter(url, "to", query->to_ns);
+}
+
+static int fetch(CURL *curl, const char *base, const struct et_query *query, struct et_buf *body)
+{
+    struct et_buf url = {0};
+    long status = 0;
+    make_url(curl, base, query, &url);
+    curl_easy_setopt(curl, CURLOPT_URL, url.data);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, body);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 10L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, 120L);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    CURLcode code = curl_easy_perform(curl);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    et_buf_free(&url);
+    if (code != CURLE_OK) {
+        et_error("%s: %s", base, curl_easy_strerror(code));
+    } else if (status != 200) {
+        char *text = et_clean(body->data ? body->data : "", body->size < 200 ? body->size : 200);
+        et_error("%s: HTTP status %ld: %s", base, status, text);
+        free(text);
+    }
+    return code == CURLE_OK && status == 200 ? ET_OK : ET_FAILED;
+}
+
+static int decode(const char *base, const struct et_buf *body, struct et_profile **profile)
+{
+    struct et_buf raw = {0};
+    const char *why = "broken gzip data";
+    et_pprof *pprof = NULL;
+    if (et_gunzip(body->data, body->size, ANSWER_LIMIT, &raw) == 0) {
+        pprof = et_pprof_decode(raw.data, raw.size, &why);
+    }
+    *profile = pprof ? et_pprof_profile(pprof, et_pprof_default_type(pprof), &why) : NULL;
+    if (pprof) {
+        et_pprof_free(pprof);
+    }
+    et_buf_free(&raw);
+    if (!*profile) {
+        et_error("%s: not an answer of edgeprof: %s", base, why);
+        return ET_FAILED;
+    }
+    return ET_OK;
+}
+
+int et_source_url(const char *base, const struct et_query *query, struct et_profile **profile)
+{
+    struct et_buf body = {0};
+    CURL *curl = curl_easy_init();
+    if (!curl) {
+        et_error("cannot start libcurl");
+        return ET_FAILED;
+    }
+    int code = fetch(curl, base, query, &body);
+    code = code ? code : decode(base, &body, profile);
+    curl_easy_cleanup(curl);
+    et_buf_free(&body);
+    return code;
+}

@@ -1,0 +1,109 @@
+/*
+ * Where profiles are kept: one SQLite file in WAL mode. Modules, frames and stack nodes are stored once; a profile is
+ * a list of (node, value).
+ *
+ * Functions that return int or int64_t give a negative errno value on failure: -ENOSPC disk full, -EBUSY somebody else
+ * writes, -EIO anything else; et_store_why() has SQLite's words. Writing happens between et_store_begin() and
+ * et_store_end(); a failed step makes et_store_end() take everything back.
+ *
+ * A store is used by one thread at a time. Several may be open on one file.
+ */
+#ifndef ET_STORE_H
+#define ET_STORE_H
+
+#include "profile.h"
+#include "wire_compact.h"
+
+struct et_store;
+
+/* Opens path, ":memory:" for none; create: make it when it is not there. NULL: failed, *why (static or freed by the
+ * next call) says how. */
+struct et_store *et_store_open(const char *path, bool create, const char **why);
+void et_store_close(struct et_store *store);
+const char *et_store_why(const struct et_store *store);
+
+int et_store_begin(struct et_store *store);
+/* commit: keep what was written since begin, unless a step has failed. Returns 0 or that step's error. */
+int et_store_end(struct et_store *store, bool commit);
+
+/* Look up or add; return the id, > 0. */
+int64_t et_store_module(struct et_store *store, const char *build_id, const char *path);
+int64_t et_store_frame(struct et_store *store, int64_t module, uint64_t address, const char *name, const char *file,
+                       uint32_t line);
+int64_t et_store_node(struct et_store *store, int64_t parent, int64_t frame);
+
+/* Who sent a profile. Strings are clean (et_clean). tags: "key=value" lines, sorted, '\n' after each. */
+struct et_origin {
+    const char *service, *tags, *host, *boot_id, *executable, *arch, *agent;
+    uint32_t pid;
+    uint64_t process_start_ns;
+};
+
+int64_t et_store_origin(struct et_store *store, const struct et_origin *origin);
+/* Running totals of an origin, an encoded edgeprof.v1.Stats. */
+int et_store_stats(struct et_store *store, int64_t origin, const void *stats, size_t size);
+
+struct et_stored {
+    int64_t origin;
+    const char *kind, *unit;
+    int64_t start_ns, end_ns; /* unix time */
+    uint64_t period, samples, quantum;
+    const struct et_buf *stacks; /* varints: node id, value in quanta, ... */
+};
+
+int et_store_profile(struct et_store *store, const struct et_stored *stored);
+
+/* What is known of a segment. */
+struct et_segment_row {
+    int64_t origin;
+    uint32_t next_sequence;
+    bool ended;
+};
+
+/* 1: *row is filled; 0: never heard of; or an error. */
+int et_store_segment(struct et_store *store, uint64_t segment, struct et_segment_row *row);
+int et_store_segment_put(struct et_store *store, uint64_t segment, const struct et_segment_row *row, int64_t now_ns);
+/* Dictionary of a segment: what messages have added, in order. */
+int et_store_segment_load(struct et_store *store, uint64_t segment, struct et_segment *out);
+int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence, const struct et_segment *segment_now,
+                         size_t first_span, size_t first_node);
+
+/* ---- reading ---- */
+
+struct et_query {
+    const char *service; /* NULL or "": every service */
+    const char *kind;    /* NULL or "": "cpu", else whatever there is first */
+    int64_t from_ns, to_ns;
+    char **tags; /* "key=value", all must match */
+    size_t tag_count;
+};
+
+/* Merges what matches. 0 and *out, which has no values when nothing matched. */
+int et_store_load(struct et_store *store, const struct et_query *query, struct et_profile **out);
+
+/* Calls row() for each (service, kind), newest first. */
+struct et_service_row {
+    const char *service, *kind, *unit;
+    int64_t first_ns, last_ns, profiles;
+};
+int et_store_services(struct et_store *store, void (*row)(void *context, const struct et_service_row *row), void *context);
+
+/* Calls row() for each different set of tags of a service. */
+int et_store_tagsets(struct et_store *store, const char *service, void (*row)(void *context, const char *tags),
+                     void *context);
+
+/* Whether tags (as in et_origin) have all of the query's. */
+bool et_tags_match(const char *tags, const struct et_query *query);
+
+/* Calls row() for each origin that matches and has stats or profiles in the range, newest first. */
+struct et_origin_row {
+    struct et_origin origin;
+    int64_t first_ns, last_ns, profiles;
+    uint64_t samples;
+    const void *stats;
+    size_t stats_size;
+};
+int et_store_origins(struct et_store *store, const struct et_query *query,
+                     void (*row)(void *context, const struct et_origin_row *row), void *context);
+
+#endif

@@ -1,0 +1,57 @@
+/* Shared by store.c (opening, writing) and store_query.c (reading): the handle and its statements. */
+#ifndef ET_STORE_INTERNAL_H
+#define ET_STORE_INTERNAL_H
+
+#include "store.h"
+
+#include <sqlite3.h>
+
+enum et_statement {
+    S_BEGIN,
+    S_COMMIT,
+    S_ROLLBACK,
+    S_MODULE_FIND,
+    S_MODULE_ADD,
+    S_FRAME_FIND,
+    S_FRAME_ADD,
+    S_NODE_FIND,
+    S_NODE_ADD,
+    S_ORIGIN_FIND,
+    S_ORIGIN_ADD,
+    S_STATS_PUT,
+    S_PROFILE_ADD,
+    S_SEGMENT_GET,
+    S_SEGMENT_PUT,
+    S_SPAN_ADD,
+    S_SPAN_GET,
+    S_CHUNK_ADD,
+    S_CHUNK_GET,
+    S_MODULE_GET,
+    S_FRAME_GET,
+    S_NODE_GET,
+    S_SERVICES,
+    S_TAGSETS,
+    S_PROFILES,
+    S_ORIGINS,
+    S_KIND,
+    S_COUNT
+};
+
+struct et_store {
+    sqlite3 *db;
+    sqlite3_stmt *statements[S_COUNT];
+    int failed; /* first error since begin */
+    char why[256];
+};
+
+/* Binds by format: i int64_t, u uint64_t (kept as its bits), s text, b void pointer and size_t.
+ * Returns the statement, ready to step; NULL: failed, the store says why. */
+sqlite3_stmt *et_store_bind(struct et_store *store, enum et_statement which, const char *format, ...);
+
+/* Steps: 1 a row, 0 done, negative errno. */
+int et_store_step(struct et_store *store, sqlite3_stmt *statement);
+
+/* A column's text, "" for NULL. Valid until the next step. */
+const char *et_column_text(sqlite3_stmt *statement, int column);
+
+#endif

@@ -1,0 +1,54 @@
+# The host command line: $(BUILD)/edgeprof. It runs on the machine that builds, whatever the board.
+
+ET_CC       ?= gcc
+ET_DIR      := $(BUILD)/tools
+ET_SRC      := $(wildcard tools/*.c)
+ET_OBJ      := $(ET_SRC:tools/%.c=$(ET_DIR)/%.o)
+ET_GEN      := $(ET_DIR)/gen/compact.pb-c.c $(ET_DIR)/gen/profile.pb-c.c
+ET_GEN_OBJ  := $(ET_GEN:.c=.o)
+ET_PACKAGES := libmicrohttpd sqlite3 libdw libelf zlib libprotobuf-c libcurl
+ET_CPPFLAGS  = -D_GNU_SOURCE -DEP_VERSION_TEXT='"$(EP_VERSION)"' -Itools -isystem $(ET_DIR)/gen \
+               $(shell pkg-config --cflags $(ET_PACKAGES) 2>/dev/null)
+ET_CFLAGS   := -std=c11 -O2 -g -fno-omit-frame-pointer -fstack-protector-strong $(WARNINGS)
+ET_LDLIBS    = $(shell pkg-config --libs $(ET_PACKAGES) 2>/dev/null) -l:libiberty.a -lm -lpthread
+ET_WEB      := $(wildcard tools/web/*.html tools/web/*.css tools/web/*.js tools/web/*.svg)
+ET_NPM      := tools/web/node_modules/.package-lock.json
+
+.PHONY: tools
+all: tools
+tools: $(BUILD)/edgeprof  ## $(BUILD)/edgeprof, the host command line
+
+$(BUILD)/edgeprof: $(ET_OBJ) $(ET_GEN_OBJ)
+	$(ET_CC) -o $@ $^ $(ET_LDLIBS)
+
+$(ET_OBJ): $(ET_DIR)/%.o: tools/%.c tools/tools.mk Makefile $(ET_GEN)
+	@mkdir -p $(@D)
+	$(ET_CC) $(ET_CPPFLAGS) $(ET_CFLAGS) -MMD -MP -c $< -o $@
+
+# .incbin is the assembler's: files are found relative to tools/web, and make has to know of them.
+$(ET_DIR)/assets.o: private ET_CFLAGS += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
+$(ET_DIR)/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js
+
+# The library puts a style sheet into the page when it loads, which the page's policy forbids: style.css has the rules.
+$(ET_DIR)/gen/d3-flamegraph.js: $(ET_NPM)
+	@mkdir -p $(@D)
+	sed 's/document\.head\.appendChild([A-Za-z$$_]*);\{0,1\}//' tools/web/node_modules/d3-flame-graph/dist/d3-flamegraph.umd.min.js >$@
+	@! grep -q 'appendChild(' $@ || { echo "d3-flame-graph: its style sheet was not found where it used to be" >&2; exit 1; }
+
+$(ET_GEN_OBJ): $(ET_DIR)/gen/%.o: $(ET_DIR)/gen/%.c
+	$(ET_CC) -std=gnu11 -O2 -g -c $< -o $@
+
+# A field may not be called `base` in protobuf-c; names do not matter on the wire.
+$(ET_DIR)/gen/compact.pb-c.c: core/proto/compact.proto tools/tools.mk
+	@mkdir -p $(@D)
+	sed 's/uint32 base = 1;/uint32 start = 1;/' $< >$(@D)/compact.proto
+	protoc-c -I $(@D) --c_out=$(@D) $(@D)/compact.proto
+
+$(ET_DIR)/gen/profile.pb-c.c: tools/profile.proto
+	@mkdir -p $(@D)
+	protoc-c -I tools --c_out=$(@D) $<
+
+$(ET_NPM): tools/web/package-lock.json
+	tools/setup.sh npm
+
+-include $(ET_OBJ:.o=.d)

@@ -1,0 +1,42 @@
+/*
+ * What people look at: the calls as a tree of names, and the table of functions. Made from a symbolized profile.
+ */
+#ifndef ET_TREE_H
+#define ET_TREE_H
+
+#include "profile.h"
+
+/* Most nodes that are shown; the small ones go first, their weight stays in their parents. */
+#define ET_TREE_SHOWN 8192
+
+struct et_call {
+    uint32_t parent, first_child, next; /* indices, 0: none; call 0 is the root */
+    uint32_t function;                  /* string number in the profile; root: 0 */
+    uint32_t module;                    /* index + 1 into the profile's modules */
+    uint32_t file, line;                /* of the first address seen */
+    uint64_t self, total;
+};
+
+struct et_tree {
+    struct et_call *calls; /* parents before children; children largest first */
+    size_t count, capacity;
+    size_t pruned; /* calls that are not shown */
+};
+
+/* A function, summed over all its calls; recursion counts once in total. */
+struct et_function {
+    uint32_t function, module, file, line;
+    uint64_t self, total;
+};
+
+struct et_table {
+    struct et_function *rows; /* largest self first, then total, then name */
+    size_t count;
+};
+
+void et_tree_make(const struct et_profile *profile, size_t shown, struct et_tree *tree);
+void et_tree_free(struct et_tree *tree);
+void et_table_make(const struct et_profile *profile, struct et_table *table);
+void et_table_free(struct et_table *table);
+
+#endif

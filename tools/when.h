@@ -1,0 +1,33 @@
+/*
+ * What people and requests write for times and for services with tags.
+ */
+#ifndef ET_WHEN_H
+#define ET_WHEN_H
+
+#include "store.h"
+
+/* Unix time in nanoseconds, now. */
+int64_t et_now(void);
+
+/* "90s", "10m", "2h", "7d" -> nanoseconds, > 0. */
+bool et_parse_duration(const char *text, int64_t *ns);
+
+/* "now", "now-10m", Unix seconds (10, 13, 16 or 19 digits: s, ms, us, ns; or with a fraction), or UTC as
+ * 2026-11-21, 2026-11-21T09:30, 2026-11-21T09:30:00Z. */
+bool et_parse_time(const char *text, int64_t *ns);
+
+/* A query that owns its strings. Zeroed: everything. */
+struct et_wanted {
+    char *service, *kind;
+    struct et_query query;
+    size_t tag_capacity;
+};
+
+/* "service", "service{key=value,other="value"}"; adds to what is there. false: not of that form. */
+bool et_wanted_name(struct et_wanted *wanted, const char *name);
+/* "key=value". */
+bool et_wanted_tag(struct et_wanted *wanted, const char *tag);
+void et_wanted_kind(struct et_wanted *wanted, const char *kind);
+void et_wanted_free(struct et_wanted *wanted);
+
+#endif

@@ -1,0 +1,274 @@
+/*
+ * See wire_compact.h. protobuf-c does the decoding, with an allocator that has a budget: a few bytes on the wire can
+ * ask for much memory (empty repeated messages), and a server must survive that.
+ */
+#include "wire_compact.h"
+#include "profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MODULES_MAX = 4096,
+    NODES_MAX = 1 << 20,
+    PROFILES_MAX = 1024,
+    TAGS_MAX = 64,
+    LOSSES_MAX = 64,
+    BUILD_ID_MAX = 64,
+    TEXT_MAX = 4096,
+};
+
+static const size_t DECODE_BUDGET = (size_t)192 << 20;
+
+/* ---- segment ---- */
+
+void et_segment_init(struct et_segment *segment)
+{
+    *segment = (struct et_segment){0};
+    et_segment_add_node(segment, 0, 0);
+}
+
+void et_segment_free(struct et_segment *segment)
+{
+    free(segment->spans);
+    free(segment->depths);
+    free(segment->nodes);
+    *segment = (struct et_segment){0};
+}
+
+void et_segment_add_node(struct et_segment *s, uint32_t depth, int64_t name)
+{
+    s->depths = et_reserve(s->depths, &s->depth_capacity, s->node_count + 1, sizeof *s->depths);
+    s->nodes = et_reserve(s->nodes, &s->node_capacity, s->node_count + 1, sizeof *s->nodes);
+    s->depths[s->node_count] = depth;
+    s->nodes[s->node_count++] = name;
+}
+
+void et_segment_add_span(struct et_segment *s, const struct et_span *span)
+{
+    s->spans = et_reserve(s->spans, &s->span_capacity, s->span_count + 1, sizeof *s->spans);
+    s->spans[s->span_count++] = *span;
+}
+
+/* ---- decoding ---- */
+
+static void *budget_alloc(void *data, size_t size)
+{
+    size_t *left = data;
+    if (size > *left) {
+        return NULL;
+    }
+    *left -= size;
+    return malloc(size);
+}
+
+static void budget_free(void *data, void *memory)
+{
+    (void)data;
+    free(memory);
+}
+
+static bool refuse(const char **why, const char *text)
+{
+    *why = text;
+    return false;
+}
+
+static bool text_fits(const char *text)
+{
+    return strlen(text) <= TEXT_MAX;
+}
+
+static bool origin_ok(const Edgeprof__V1__Origin *origin, const char **why)
+{
+    if (origin->format != 1) {
+        return refuse(why, "unknown format version");
+    }
+    if (origin->service[0] == '\0') {
+        return refuse(why, "origin without a service");
+    }
+    if (origin->n_tags > TAGS_MAX) {
+        return refuse(why, "too many tags");
+    }
+    for (size_t i = 0; i < origin->n_tags; i++) {
+        if (origin->tags[i]->key[0] == '\0' || !text_fits(origin->tags[i]->key) || !text_fits(origin->tags[i]->value)) {
+            return refuse(why, "a tag without a key or too long");
+        }
+    }
+    if (!text_fits(origin->service) || !text_fits(origin->host) || !text_fits(origin->boot_id) ||
+        !text_fits(origin->executable) || !text_fits(origin->arch) || !text_fits(origin->agent)) {
+        return refuse(why, "a string of the origin is too long");
+    }
+    return true;
+}
+
+static bool columns_ok(const et_message *message, const char **why)
+{
+    if (message->nodes && message->nodes->n_back != message->nodes->n_frame) {
+        return refuse(why, "columns of nodes differ in length");
+    }
+    for (size_t i = 0; i < message->n_profiles; i++) {
+        if (message->profiles[i]->n_node != message->profiles[i]->n_value) {
+            return refuse(why, "columns of a profile differ in length");
+        }
+    }
+    return true;
+}
+
+static bool message_ok(const et_message *message, const char **why)
+{
+    if (message->segment == 0) {
+        return refuse(why, "no segment");
+    }
+    if ((message->sequence == 0) != (message->origin != NULL)) {
+        return refuse(why, "origin belongs into sequence 0, and only there");
+    }
+    if (message->origin && !origin_ok(message->origin, why)) {
+        return false;
+    }
+    if (message->n_modules > MODULES_MAX || message->n_profiles > PROFILES_MAX) {
+        return refuse(why, "too many modules or profiles");
+    }
+    if (message->stats && message->stats->n_losses > LOSSES_MAX) {
+        return refuse(why, "too many losses");
+    }
+    return columns_ok(message, why);
+}
+
+et_message *et_message_decode(const void *bytes, size_t size, const char **why)
+{
+    size_t left = DECODE_BUDGET;
+    ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = &left};
+    et_message *message = size ? edgeprof__v1__message__unpack(&allocator, size, bytes) : NULL;
+    if (!message) {
+        refuse(why, "not a compact message");
+        return NULL;
+    }
+    if (!message_ok(message, why)) {
+        et_message_free(message);
+        return NULL;
+    }
+    return message;
+}
+
+void et_message_free(et_message *message)
+{
+    ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = NULL};
+    edgeprof__v1__message__free_unpacked(message, &allocator);
+}
+
+/* ---- references ---- */
+
+static bool overlaps(const struct et_segment *segment, const struct et_span *span)
+{
+    for (size_t i = 0; i < segment->span_count; i++) {
+        const struct et_span *other = &segment->spans[i];
+        if ((uint64_t)span->base < (uint64_t)other->base + other->size &&
+            (uint64_t)other->base < (uint64_t)span->base + span->size) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool module_ok(const Edgeprof__V1__Module *module, const char **why)
+{
+    if (module->start < 256 || module->size == 0 || (uint64_t)module->start + module->size > (uint64_t)UINT32_MAX + 1) {
+        return refuse(why, "a module outside the address space");
+    }
+    if (module->address > UINT64_MAX - module->size) {
+        return refuse(why, "a module's ELF address is out of range");
+    }
+    if (module->build_id.len > BUILD_ID_MAX || !text_fits(module->path)) {
+        return refuse(why, "a module's build id or path is too long");
+    }
+    return true;
+}
+
+bool et_message_spans(const et_message *message, struct et_segment *segment, const char **why)
+{
+    if (segment->span_count + message->n_modules > MODULES_MAX) {
+        return refuse(why, "too many modules");
+    }
+    for (size_t i = 0; i < message->n_modules; i++) {
+        const Edgeprof__V1__Module *module = message->modules[i];
+        if (!module_ok(module, why)) {
+            return false;
+        }
+        struct et_span span = {.base = module->start, .size = module->size, .address = module->address};
+        if (overlaps(segment, &span)) {
+            return refuse(why, "modules overlap");
+        }
+        et_segment_add_span(segment, &span);
+    }
+    return true;
+}
+
+size_t et_message_node_count(const et_message *message)
+{
+    return message->nodes ? message->nodes->n_back : 0;
+}
+
+static bool locate(const struct et_segment *segment, uint64_t linear, struct et_wire_node *node)
+{
+    node->span = 0;
+    node->address = linear;
+    if (linear < 256) {
+        return true;
+    }
+    for (size_t i = 0; i < segment->span_count; i++) {
+        const struct et_span *span = &segment->spans[i];
+        if (linear >= span->base && linear - span->base < span->size) {
+            node->span = (uint32_t)i + 1;
+            node->address = linear - span->base + span->address;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool et_message_nodes(const et_message *message, const struct et_segment *segment, struct et_wire_node *nodes,
+                      const char **why)
+{
+    const Edgeprof__V1__Nodes *columns = message->nodes;
+    size_t count = et_message_node_count(message), first = segment->node_count;
+    if (first + count > NODES_MAX) {
+        return refuse(why, "too many nodes in one segment");
+    }
+    uint64_t linear = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t own = (uint32_t)(first + i), back = columns->back[i];
+        if (back >= own) {
+            return refuse(why, "a node's parent does not exist");
+        }
+        nodes[i].parent = back ? own - back : 0;
+        uint32_t parent = nodes[i].parent;
+        nodes[i].depth = 1 + (parent < first ? segment->depths[parent] : nodes[parent - first].depth);
+        linear += (uint64_t)columns->frame[i];
+        if (nodes[i].depth > ET_MAX_DEPTH) {
+            return refuse(why, "a stack is too deep");
+        }
+        if (linear > UINT32_MAX || !locate(segment, linear, &nodes[i])) {
+            return refuse(why, "a frame outside every module");
+        }
+    }
+    return true;
+}
+
+bool et_message_profile(const Edgeprof__V1__Profile *profile, size_t node_count, const char **why)
+{
+    uint64_t node = 0, sum = 0;
+    if (profile->quantum == 0 || profile->duration_ns > INT64_MAX / 2 || profile->start_ns > INT64_MAX / 2) {
+        return refuse(why, "a profile's quantum or time is out of range");
+    }
+    for (size_t i = 0; i < profile->n_node; i++) {
+        if (profile->node[i] == 0 || (node += profile->node[i]) >= node_count) {
+            return refuse(why, "a profile refers to a node that does not exist");
+        }
+        if (profile->value[i] > INT64_MAX / profile->quantum ||
+            (sum += profile->value[i] * profile->quantum) > INT64_MAX) {
+            return refuse(why, "a profile's values are too large");
+        }
+    }
+    return true;
+}

@@ -1,0 +1,356 @@
+/*
+ * See wire_pprof.h: the reading half; wire_pprof_out.c writes. The decoder has a budget for the same reason as the
+ * compact one: a few bytes can ask for much memory.
+ */
+#include "wire_pprof.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t DECODE_BUDGET = (size_t)1 << 30;
+
+enum { SAMPLE_TYPES_MAX = 16, FRAMES_OF_A_SAMPLE = 1 << 16 };
+
+static void *budget_alloc(void *data, size_t size)
+{
+    size_t *left = data;
+    if (size > *left) {
+        return NULL;
+    }
+    *left -= size;
+    return malloc(size);
+}
+
+static void budget_free(void *data, void *memory)
+{
+    (void)data;
+    free(memory);
+}
+
+void et_pprof_free(et_pprof *pprof)
+{
+    ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free};
+    edgeprof__pprof__profile__free_unpacked(pprof, &allocator);
+}
+
+/* ---- checks ---- */
+
+struct check {
+    const et_pprof *p;
+    struct et_map mappings, functions, locations; /* id -> index + 1 */
+    const char *wrong;
+};
+
+static bool text_ok(const et_pprof *p, int64_t text)
+{
+    return text >= 0 && (uint64_t)text < p->n_string_table;
+}
+
+static bool enter(struct et_map *map, uint64_t id, size_t index)
+{
+    uint64_t *at = et_map_at(map, id);
+    bool fresh = id != 0 && *at == 0;
+    *at = index + 1;
+    return fresh;
+}
+
+static bool types_ok(const et_pprof *p)
+{
+    for (size_t i = 0; i < p->n_sample_type; i++) {
+        if (!text_ok(p, p->sample_type[i]->type) || !text_ok(p, p->sample_type[i]->unit)) {
+            return false;
+        }
+    }
+    return p->n_sample_type > 0 && p->n_sample_type <= SAMPLE_TYPES_MAX && text_ok(p, p->default_sample_type);
+}
+
+static bool mappings_ok(struct check *c)
+{
+    for (size_t i = 0; i < c->p->n_mapping; i++) {
+        const Edgeprof__Pprof__Mapping *mapping = c->p->mapping[i];
+        if (!enter(&c->mappings, mapping->id, i) || !text_ok(c->p, mapping->filename) ||
+            !text_ok(c->p, mapping->build_id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool functions_ok(struct check *c)
+{
+    for (size_t i = 0; i < c->p->n_function; i++) {
+        const Edgeprof__Pprof__Function *function = c->p->function[i];
+        if (!enter(&c->functions, function->id, i) || !text_ok(c->p, function->name) ||
+            !text_ok(c->p, function->filename)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool locations_ok(struct check *c)
+{
+    for (size_t i = 0; i < c->p->n_location; i++) {
+        const Edgeprof__Pprof__Location *location = c->p->location[i];
+        if (!enter(&c->locations, location->id, i) ||
+            (location->mapping_id && !et_map_find(&c->mappings, location->mapping_id))) {
+            return false;
+        }
+        for (size_t k = 0; k < location->n_line; k++) {
+            if (!et_map_find(&c->functions, location->line[k]->function_id)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool samples_ok(struct check *c)
+{
+    for (size_t i = 0; i < c->p->n_sample; i++) {
+        const Edgeprof__Pprof__Sample *sample = c->p->sample[i];
+        if (sample->n_value != c->p->n_sample_type || sample->n_location_id > FRAMES_OF_A_SAMPLE) {
+            return false;
+        }
+        for (size_t k = 0; k < sample->n_location_id; k++) {
+            if (!et_map_find(&c->locations, sample->location_id[k])) {
+                return false;
+            }
+        }
+        for (size_t k = 0; k < sample->n_value; k++) {
+            if (sample->value[k] < 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static const char *first_wrong(struct check *c)
+{
+    const et_pprof *p = c->p;
+    if (p->n_string_table == 0 || p->string_table[0][0] != '\0') {
+        return "pprof: string 0 is not empty";
+    }
+    if (p->time_nanos < 0 || p->duration_nanos < 0 || p->time_nanos > INT64_MAX / 2 ||
+        p->duration_nanos > INT64_MAX / 4) {
+        return "pprof: its time is out of range";
+    }
+    return !types_ok(p)       ? "pprof: no sample types, too many, or without names"
+           : !mappings_ok(c)  ? "pprof: a mapping's id or name is wrong"
+           : !functions_ok(c) ? "pprof: a function's id or name is wrong"
+           : !locations_ok(c) ? "pprof: a location refers to what is not there"
+           : !samples_ok(c)   ? "pprof: a sample refers to what is not there or its values are wrong"
+                              : NULL;
+}
+
+et_pprof *et_pprof_decode(const void *bytes, size_t size, const char **why)
+{
+    size_t left = DECODE_BUDGET;
+    ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = &left};
+    et_pprof *pprof = size ? edgeprof__pprof__profile__unpack(&allocator, size, bytes) : NULL;
+    if (!pprof) {
+        *why = "not a pprof profile";
+        return NULL;
+    }
+    struct check check = {.p = pprof};
+    const char *wrong = first_wrong(&check);
+    et_map_free(&check.mappings);
+    et_map_free(&check.functions);
+    et_map_free(&check.locations);
+    if (wrong) {
+        *why = wrong;
+        et_pprof_free(pprof);
+        return NULL;
+    }
+    return pprof;
+}
+
+static const char *type_name(const et_pprof *p, size_t type)
+{
+    return p->string_table[p->sample_type[type]->type];
+}
+
+size_t et_pprof_default_type(const et_pprof *p)
+{
+    for (size_t i = 0; i < p->n_sample_type; i++) {
+        if (p->default_sample_type && p->sample_type[i]->type == p->default_sample_type) {
+            return i;
+        }
+    }
+    return p->n_sample_type - 1;
+}
+
+bool et_pprof_is_count(const et_pprof *p, size_t type)
+{
+    return p->n_sample_type > 1 && strcmp(type_name(p, type), "samples") == 0 &&
+           strcmp(p->string_table[p->sample_type[type]->unit], "count") == 0;
+}
+
+/* ---- to a profile ---- */
+
+struct reading {
+    const et_pprof *p;
+    struct et_profile *profile;
+    struct et_map mappings, functions, locations; /* id -> index */
+    struct et_map frames;                         /* location << 16 | line -> frame */
+    struct et_map nodes;                          /* parent << 32 | frame -> node */
+    struct et_map modules;                        /* mapping id -> module */
+};
+
+static uint32_t clean_text(struct reading *r, int64_t text)
+{
+    const char *raw = r->p->string_table[text];
+    char *clean = et_clean(raw, strlen(raw));
+    uint32_t number = et_intern(&r->profile->strings, clean);
+    free(clean);
+    return number;
+}
+
+static bool is_hex(const char *text)
+{
+    size_t size = strlen(text);
+    return size <= 128 && strspn(text, "0123456789abcdef") == size;
+}
+
+static uint32_t module_of(struct reading *r, uint64_t mapping_id)
+{
+    uint64_t *module = et_map_at(&r->modules, mapping_id);
+    if (mapping_id && !*module) {
+        const Edgeprof__Pprof__Mapping *mapping = r->p->mapping[*et_map_find(&r->mappings, mapping_id)];
+        uint32_t path = clean_text(r, mapping->filename), id = clean_text(r, mapping->build_id);
+        const char *hex = et_text(&r->profile->strings, id);
+        char *own_id = et_strdup(is_hex(hex) ? hex : ""), *own_path = et_strdup(et_text(&r->profile->strings, path));
+        *module = et_profile_module(r->profile, own_id, own_path);
+        free(own_id);
+        free(own_path);
+    }
+    return (uint32_t)*module;
+}
+
+/* Senders that know the ELF address leave the mapping's range empty; else what we have is the offset in the file. */
+static uint64_t elf_address(struct reading *r, const Edgeprof__Pprof__Location *location)
+{
+    if (!location->mapping_id) {
+        return location->address;
+    }
+    const Edgeprof__Pprof__Mapping *mapping = r->p->mapping[*et_map_find(&r->mappings, location->mapping_id)];
+    return location->address - mapping->memory_start + mapping->file_offset;
+}
+
+static uint32_t frame_of(struct reading *r, uint64_t location_id, size_t line)
+{
+    uint64_t index = *et_map_find(&r->locations, location_id);
+    uint64_t *known = et_map_at(&r->frames, index << 16 | line);
+    if (*known) {
+        return (uint32_t)*known;
+    }
+    const Edgeprof__Pprof__Location *location = r->p->location[index];
+    struct et_frame frame = {.module = module_of(r, location->mapping_id), .address = elf_address(r, location)};
+    if (line < location->n_line) {
+        const Edgeprof__Pprof__Line *from = location->line[line];
+        const Edgeprof__Pprof__Function *function = r->p->function[*et_map_find(&r->functions, from->function_id)];
+        frame.name = clean_text(r, function->name);
+        frame.file = clean_text(r, function->filename);
+        frame.line = from->line > 0 && from->line < UINT32_MAX ? (uint32_t)from->line : 0;
+        frame.address = 0;
+    }
+    if (!frame.name && !frame.module) {
+        frame.address = 9; /* FRAME_UNKNOWN */
+    }
+    *known = et_profile_frame(r->profile, frame);
+    return (uint32_t)*known;
+}
+
+static uint32_t node_of(struct reading *r, uint32_t parent, uint32_t frame)
+{
+    uint64_t *known = et_map_at(&r->nodes, (uint64_t)parent << 32 | frame);
+    if (!*known) {
+        *known = et_profile_node(r->profile, parent, frame);
+    }
+    return (uint32_t)*known;
+}
+
+/* Frames of a sample, leaf first; too deep ones keep the leaf side under a frame that says so. */
+static size_t stack_of(struct reading *r, const Edgeprof__Pprof__Sample *sample, uint32_t *stack)
+{
+    size_t depth = 0;
+    for (size_t i = 0; i < sample->n_location_id; i++) {
+        uint64_t location = *et_map_find(&r->locations, sample->location_id[i]);
+        size_t lines = r->p->location[location]->n_line;
+        for (size_t line = 0; line < (lines ? lines : 1) && line < 1 << 16; line++) {
+            if (depth == ET_MAX_DEPTH - 1) {
+                stack[depth++] = et_profile_frame(r->profile, (struct et_frame){.address = 3 /* FRAME_DEEP */});
+                return depth;
+            }
+            stack[depth++] = frame_of(r, sample->location_id[i], line);
+        }
+    }
+    return depth;
+}
+
+static bool add_sample(struct reading *r, const Edgeprof__Pprof__Sample *sample, size_t type)
+{
+    uint32_t stack[ET_MAX_DEPTH], node = 0;
+    uint64_t value = (uint64_t)sample->value[type];
+    if (value == 0) {
+        return true;
+    }
+    for (size_t depth = stack_of(r, sample, stack); depth-- > 0;) {
+        node = node_of(r, node, stack[depth]);
+    }
+    r->profile->nodes[node].self += value;
+    r->profile->total += value;
+    return r->profile->total <= INT64_MAX;
+}
+
+static void add_header(struct reading *r, size_t type)
+{
+    const et_pprof *p = r->p;
+    struct et_profile *profile = r->profile;
+    profile->kind = clean_text(r, p->sample_type[type]->type);
+    profile->unit = clean_text(r, p->sample_type[type]->unit);
+    profile->period = p->period > 0 ? (uint64_t)p->period : 0;
+    profile->start_ns = p->time_nanos;
+    profile->end_ns = p->time_nanos + p->duration_nanos;
+    profile->profiles = 1;
+    for (size_t i = 0; i < p->n_mapping; i++) {
+        *et_map_at(&r->mappings, p->mapping[i]->id) = i;
+    }
+    for (size_t i = 0; i < p->n_function; i++) {
+        *et_map_at(&r->functions, p->function[i]->id) = i;
+    }
+    for (size_t i = 0; i < p->n_location; i++) {
+        *et_map_at(&r->locations, p->location[i]->id) = i;
+    }
+}
+
+static void count_samples(struct reading *r)
+{
+    for (size_t type = 0; type < r->p->n_sample_type; type++) {
+        for (size_t i = 0; et_pprof_is_count(r->p, type) && i < r->p->n_sample; i++) {
+            r->profile->samples += (uint64_t)r->p->sample[i]->value[type];
+        }
+    }
+}
+
+struct et_profile *et_pprof_profile(const et_pprof *p, size_t type, const char **why)
+{
+    struct reading r = {.p = p, .profile = et_profile_new()};
+    bool ok = true;
+    add_header(&r, type);
+    count_samples(&r);
+    for (size_t i = 0; i < p->n_sample && ok; i++) {
+        ok = add_sample(&r, p->sample[i], type);
+    }
+    struct et_map *maps[] = {&r.mappings, &r.functions, &r.locations, &r.frames, &r.nodes, &r.modules};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        et_map_free(maps[i]);
+    }
+    if (!ok) {
+        *why = "pprof: its values are too large";
+        et_profile_free(r.profile);
+        return NULL;
+    }
+    return r.profile;
+}
