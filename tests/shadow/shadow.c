@@ -20,7 +20,8 @@
 struct call {
     uintptr_t slot; /* where the return address lies */
     uintptr_t to;   /* the return address */
-    bool fault;     /* no call: a hardware exception at `to`, which the runtime turns into a throw */
+    bool fault;     /* no call: a hardware exception at `to`, which the runtime turns into a throw; slot is sp then */
+    bool left;      /* fault: sp has been below slot since */
 };
 
 struct range {
@@ -134,9 +135,16 @@ static bool is_return(const uint8_t *code)
 static void push_call(uintptr_t slot, uintptr_t to, bool fault)
 {
     if (shadow.depth < SHADOW_DEPTH)
-        shadow.call[shadow.depth++] = (struct call){slot, to, fault};
+        shadow.call[shadow.depth++] = (struct call){slot, to, fault, false};
     else
         shadow.overflow = true;
+}
+
+/* By return, unwinding, longjmp. */
+static bool is_over(struct call *call, uintptr_t sp)
+{
+    call->left = call->left || sp < call->slot;
+    return call->fault ? call->left && sp >= call->slot : sp > call->slot;
 }
 
 /* The executed return is to go where the call at its slot said. */
@@ -166,10 +174,10 @@ static void follow(uintptr_t pc, uintptr_t sp)
     }
     if (is_return(code) && sp > shadow.before_sp && shadow.depth > 0)
         check_return(pc);
-    while (shadow.depth > 0 && shadow.call[shadow.depth - 1].slot < sp) /* return, unwinding, longjmp */
+    while (shadow.depth > 0 && is_over(&shadow.call[shadow.depth - 1], sp))
         shadow.depth--;
     if (throws_hardware(pc) && !throws_hardware(shadow.before_pc))
-        push_call(sp - sizeof(uintptr_t), shadow.before_pc, true);
+        push_call(sp, shadow.before_pc, true);
 }
 
 /* ---- comparing ---- */
