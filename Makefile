@@ -12,7 +12,6 @@ include boards/$(BOARD)/board.mk
 
 NANOPB_DIR  ?= build/deps/nanopb
 MBEDTLS_DIR ?= build/deps/mbedtls
-export NANOPB_DIR MBEDTLS_DIR
 
 CC     := $(BOARD_CROSS)gcc
 AR     := $(BOARD_CROSS)ar

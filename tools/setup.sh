@@ -110,7 +110,7 @@ pinned() {
     for uri in $(debian_uris); do
         ! fetch "$uri" "$1" "$2" || break
     done
-    [ -f "$scratch/fetch/$2" ] || die "no Debian mirror of this system served $2 ($(tail -n 1 "$scratch/fetch.log" 2>/dev/null)); set $5 to an unpacked tree"
+    [ -f "$scratch/fetch/$2" ] || die "no Debian mirror of this system served $2 ($(grep -m 1 -E "^(E|W):" "$scratch/fetch.log" 2>/dev/null)); set $5 to an unpacked tree"
     echo "$3  $scratch/fetch/$2" | sha256sum -c --status || die "$2 is not the pinned file: its sha256 differs from $3"
     mkdir "$scratch/tree"
     tar -xf "$scratch/fetch/$2" -C "$scratch/tree" --strip-components=1
