@@ -78,6 +78,7 @@ enum ep_rule_kind {
     EP_RULE_BASE,    /* CFA = base + cfa words */
     EP_RULE_FP_LOAD, /* CFA = word at (fp + cfa words): a realigned stack */
     EP_RULE_SIGNAL,  /* the kernel's signal frame starts at sp */
+    EP_RULE_FAULT,   /* .NET's record of a hardware fault ends at CFA = sp + cfa words */
     EP_RULE_ROOT,    /* no caller */
     EP_RULE_GUESS,   /* like EP_RULE_FP, but nothing says that fp is a frame pointer here */
     EP_RULE_STOP,    /* the caller cannot be found */
@@ -102,9 +103,11 @@ struct ep_rule ep_rule_get(uintptr_t pc, bool exact, struct ep_stack *stack);
 /* Derives the rule from code and tables; one per architecture (unwind_<arch>.c). Context: signal. */
 struct ep_rule ep_rule_derive(uintptr_t pc, bool exact);
 
-/* Takes the registers out of the kernel's signal frame at frame->sp; all words that it reads lie in
- * [frame->sp, end). False when they do not fit. One per architecture and OS. Context: signal. */
+/* Takes the registers out of the kernel's signal frame at frame->sp, or out of the record of a hardware fault in front
+ * of cfa; all words that it reads lie in [frame->sp, end). False when they do not fit. One per architecture and OS.
+ * Context: signal. */
 bool ep_signal_frame(struct ep_frame *frame, uintptr_t end);
+bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end);
 
 /* Where the return address is, relative to the CFA, in words; one per architecture. */
 #define EP_RETURN_SLOT 1

@@ -81,12 +81,15 @@ static bool step(struct walk *walk, struct ep_rule rule)
     return true;
 }
 
-static bool step_signal(struct walk *walk, const struct ep_context *context)
+/* To a frame that was interrupted: its registers are all in memory. */
+static bool step_interrupted(struct walk *walk, struct ep_rule rule, const struct ep_context *context)
 {
-    if (!ep_signal_frame(&walk->frame, walk->end))
-        return false;
+    uintptr_t cfa = walk->frame.sp + (uintptr_t)rule.cfa * WORD;
+    bool found = rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&walk->frame, walk->end)
+                                             : ep_fault_frame(&walk->frame, cfa, walk->end);
+
     walk->exact = true;
-    walk->end = stack_end(context, walk->frame.sp);
+    walk->end = found ? stack_end(context, walk->frame.sp) : 0;
     return walk->end != 0;
 }
 
@@ -126,7 +129,8 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
             finish(stack, &walk, EP_FRAME_NONE);
             return;
         }
-        bool went = walk.end && (rule.kind == EP_RULE_SIGNAL ? step_signal(&walk, context) : step(&walk, rule));
+        bool interrupted = rule.kind == EP_RULE_SIGNAL || rule.kind == EP_RULE_FAULT;
+        bool went = walk.end && (interrupted ? step_interrupted(&walk, rule, context) : step(&walk, rule));
         if (!went) {
             finish(stack, &walk, EP_FRAME_CUT);
             return;

@@ -15,7 +15,8 @@
 #include <string.h>
 
 #define WORD             8
-#define FP_RULE_CFA      2 /* push %rbp; mov %rsp,%rbp: CFA = rbp + 2 words, caller's rbp at CFA - 2 words */
+#define FP_RULE_CFA      2  /* push %rbp; mov %rsp,%rbp: CFA = rbp + 2 words, caller's rbp at CFA - 2 words */
+#define FAULT_WORDS      11 /* pushed by .NET's RhpThrowHwEx, the return address that it has not included */
 #define EPILOGUE_MOST    24
 #define EPILOGUE_LOOKFAR 96
 
@@ -215,6 +216,15 @@ static bool row_slot(const struct ep_cfi_row *row, unsigned reg, uint8_t *slot)
     return place->offset < 0 && place->offset >= -UINT8_MAX * WORD && place->offset % WORD == 0;
 }
 
+/* .NET's RhpThrowHwEx: entered from a signal handler as if the faulting instruction had called it, without a return
+ * address. It aligns the stack, which its table does not say, and pushes what it knows of the fault. */
+static bool is_fault_thrower(const struct ep_cfi_row *row)
+{
+    static const uint8_t start[] = {0x48, 0x89, 0xe0, 0x48, 0x83, 0xe4, 0xf0}; /* mov %rsp,%rax; and $-16,%rsp */
+
+    return row->end - row->start > sizeof start && memcmp((const void *)row->start, start, sizeof start) == 0;
+}
+
 static struct ep_rule row_rule(const struct ep_cfi_row *row)
 {
     static const uint8_t kinds[] = {[EP_CFI_SP] = EP_RULE_SP,
@@ -227,6 +237,9 @@ static struct ep_rule row_rule(const struct ep_cfi_row *row)
 
     if (row->signal_frame)
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
+    if (is_fault_thrower(row))
+        return (struct ep_rule){.kind = row->cfa_offset > FAULT_WORDS * WORD ? EP_RULE_FAULT : EP_RULE_STOP,
+                                .cfa = (int16_t)(row->cfa_offset / WORD)};
     if (ra->state == EP_CFI_UNDEFINED)
         return (struct ep_rule){.kind = EP_RULE_ROOT};
     if (ra->state != EP_CFI_SAVED || ra->offset != -EP_RETURN_SLOT * WORD || row->cfa_offset % WORD ||
@@ -283,5 +296,18 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
     memcpy(&next.sp, (const void *)(frame->sp + rsp), WORD);
     memcpy(&next.pc, (const void *)(frame->sp + rip), WORD);
     *frame = next;
+    return true;
+}
+
+bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end)
+{
+    /* PAL_LIMITED_CONTEXT of .NET's src/coreclr/nativeaot/Runtime/PalLimitedContext.h: IP, Rsp, Rbp, Rax, Rbx ... */
+    uintptr_t at = cfa - FAULT_WORDS * WORD;
+    uintptr_t word[5];
+
+    if (at < frame->sp || at > end || end - at < sizeof word)
+        return false;
+    memcpy(word, (const void *)at, sizeof word);
+    *frame = (struct ep_frame){.pc = word[0], .sp = word[1], .fp = word[2], .base = word[4]};
     return true;
 }
