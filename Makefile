@@ -34,6 +34,13 @@ EP_CFLAGS   := $(EP_CODEGEN) $(WARNINGS) -fcallgraph-info=su
 EP_LDFLAGS  := -Wl,--wrap=pthread_create -Wl,-u,__wrap_pthread_create
 EP_LDLIBS   := -lpthread -ldl
 
+# V=1 shows the commands. The archive appears whole or not at all: somebody else may be linking it.
+ifeq ($(V),1)
+compile = $(CC) $(EP_CPPFLAGS) $(1) -MMD -MP -c $< -o $@
+else
+compile = @echo "  CC $<"; $(CC) $(EP_CPPFLAGS) $(1) -MMD -MP -c $< -o $@
+endif
+
 # ---- sources ----
 
 OTHER_UNWIND  := $(filter-out $(BOARD_UNWIND),$(foreach arch,x86_64 aarch64 arm,core/unwind_$(arch).c))
@@ -66,25 +73,24 @@ include $(wildcard port/linux/linux.mk transport/transport.mk tools/checks/check
 lib: $(EP_LIB)  ## $(BUILD)/libedgeprof.a
 
 $(EP_LIB): $(EP_OBJ) $(THIRD_OBJ)
-	@rm -f $@
-	$(AR) qcsD $@ $^
+	@echo "  AR $@"; rm -f $@.new; $(AR) qcsD $@.new $^ && mv $@.new $@
 
 $(EP_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(CC) $(EP_CPPFLAGS) $(EP_CFLAGS) -MMD -MP -c $< -o $@
+	$(call compile,$(EP_CFLAGS))
 
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(CC) $(EP_CPPFLAGS) $(EP_CODEGEN) -MMD -MP -c $< -o $@
+	$(call compile,$(EP_CODEGEN))
 
 $(BUILD)/obj/nanopb/%.o: $(NANOPB_DIR)/%.c $(MAKE_SRC)
 	@mkdir -p $(@D)
-	$(CC) $(EP_CPPFLAGS) $(EP_CODEGEN) -MMD -MP -c $< -o $@
+	$(call compile,$(EP_CODEGEN))
 
 # nanopb's generator needs Debian's python3-protobuf, whatever `python3` is first on PATH.
 $(BUILD)/gen/%.pb.c $(BUILD)/gen/%.pb.h &: core/proto/%.proto $(wildcard core/proto/*.options) | $(NANOPB_DIR)/pb_encode.c
 	@mkdir -p $(@D)
-	PYTHONDONTWRITEBYTECODE=1 $(PYTHON) $(NANOPB_DIR)/generator/nanopb_generator.py -q -I core/proto -D $(@D) $<
+	@echo "  PROTO $<"; PYTHONDONTWRITEBYTECODE=1 $(PYTHON) $(NANOPB_DIR)/generator/nanopb_generator.py -q -I core/proto -D $(@D) $<
 
 $(NANOPB_DIR)/pb_encode.c $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_decode.c &:
 	tools/setup.sh apt build

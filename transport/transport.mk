@@ -18,10 +18,10 @@ TESTS += test-transport test-fuzz-response
 define transport_test
 $(TRANSPORT_TEST_DIR)/$(1): $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
 	@mkdir -p $$(@D)
-	$$(CC) $$(TRANSPORT_TEST_FLAGS) -O2 $(TRANSPORT_$(1)) -lcmocka -lpthread -o $$@
+	@echo "  CC $$@"; $$(CC) $$(TRANSPORT_TEST_FLAGS) -O2 $(TRANSPORT_$(1)) -lcmocka -lpthread -o $$@
 $(TRANSPORT_TEST_DIR)/$(1)-san: $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
 	@mkdir -p $$(@D)
-	$$(CC) $$(TRANSPORT_TEST_FLAGS) $$(TRANSPORT_SANITIZE) $(TRANSPORT_$(1)) -lcmocka -lpthread -o $$@
+	@echo "  CC $$@"; $$(CC) $$(TRANSPORT_TEST_FLAGS) $$(TRANSPORT_SANITIZE) $(TRANSPORT_$(1)) -lcmocka -lpthread -o $$@
 endef
 $(foreach t,$(TRANSPORT_CMOCKA),$(eval $(call transport_test,$(t))))
 
@@ -32,7 +32,7 @@ test-transport: $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%) $(TRANSPORT_CMOCKA
 
 $(TRANSPORT_TEST_DIR)/replay_response: $(TRANSPORT_fuzz_response) tests/transport/replay.c $(TRANSPORT_HEADERS)
 	@mkdir -p $(@D)
-	$(CC) $(TRANSPORT_TEST_FLAGS) $(TRANSPORT_SANITIZE) $(TRANSPORT_fuzz_response) tests/transport/replay.c -o $@
+	@echo "  CC $@"; $(CC) $(TRANSPORT_TEST_FLAGS) $(TRANSPORT_SANITIZE) $(TRANSPORT_fuzz_response) tests/transport/replay.c -o $@
 
 test-fuzz-response: $(TRANSPORT_TEST_DIR)/replay_response
 	@printf 'test-fuzz-response: '; $(BOARD_EXEC) $< $(TRANSPORT_CORPUS)
