@@ -126,15 +126,13 @@ static bool is_return(const struct line *line)
     return (left >= 1 && (b[0] == 0xc3 || b[0] == 0xc2)) || (left >= 2 && b[0] == 0xf3 && b[1] == 0xc3);
 }
 
-/* Whether a jump to pc can be a call in disguise: at pc nothing but the return address is on the stack. Where there are
- * no tables, having taken the frame down is the only hint. */
-static bool is_entry(const struct ep_module *module, uintptr_t pc, bool moved)
+/* Whether a jump out of the function to pc can be a call in disguise: at pc nothing but the return address is on the
+ * stack. Code without tables is never part of a function that has some. */
+static bool is_entry(const struct ep_module *module, uintptr_t pc)
 {
     struct ep_cfi_row row;
 
-    if (ep_cfi_find(module, &registers, pc, &row) != 0)
-        return moved;
-    return row.cfa == EP_CFI_SP && row.cfa_offset == WORD;
+    return ep_cfi_find(module, &registers, pc, &row) != 0 || (row.cfa == EP_CFI_SP && row.cfa_offset == WORD);
 }
 
 /* The linker's .plt begins by push *n(%rip), jmp *n(%rip): that jump has two words too many on the stack. */
@@ -150,7 +148,8 @@ static bool is_tail_jump(const struct line *line, const struct ep_module *module
     size_t left = (size_t)(line->end - b);
     uintptr_t target;
 
-    if (left >= 3 && b[0] == 0x48 && b[1] == 0xff && (b[2] & 0x38) == 0x20) /* rex.W jmp: the .NET compiler's mark */
+    if (left >= 3 && (b[0] & 0xf8) == 0x48 && b[1] == 0xff &&
+        (b[2] & 0x38) == 0x20) /* rex.W jmp: the .NET compiler's mark */
         return true;
     if (left >= 2 && b[0] == 0xff && b[1] == 0x25) /* jmp *n(%rip) */
         return !is_plt_start(b, row);
@@ -164,7 +163,7 @@ static bool is_tail_jump(const struct line *line, const struct ep_module *module
         return false;
     if (!row)
         return line->fp.done;
-    return target - row->start >= row->end - row->start && is_entry(module, target, line->moved > 0);
+    return target - row->start >= row->end - row->start && is_entry(module, target);
 }
 
 static bool popped_slot(const struct line *line, const struct popped *popped, int32_t cfa, uint8_t *slot)
@@ -254,14 +253,17 @@ static struct ep_rule row_rule(const struct ep_cfi_row *row)
 /* Code without tables, by its instructions: this is how frame-pointer code starts. */
 static struct ep_rule frameless(const struct ep_module *module, uintptr_t pc, bool exact)
 {
-    static const uint8_t move[3] = {0x48, 0x89, 0xe5}; /* mov %rsp,%rbp */
+    static const uint8_t move[3] = {0x48, 0x89, 0xe5};              /* mov %rsp,%rbp */
+    static const uint8_t unbox[5] = {0x48, 0x83, 0xc7, 0x08, 0xe9}; /* add $8,%rdi; jmp: a stub of .NET's */
     const uint8_t *b = (const uint8_t *)pc;
 
-    if (exact && module->end - pc >= 8 && pc - module->start >= 1) {
+    if (exact && module->end - pc >= 8 && pc - module->start >= 8) {
         if (b[0] == 0x55 && memcmp(b + 1, move, sizeof move) == 0)
             return (struct ep_rule){.kind = EP_RULE_SP, .cfa = 1};
         if (b[-1] == 0x55 && memcmp(b, move, sizeof move) == 0)
             return (struct ep_rule){.kind = EP_RULE_SP, .cfa = 2, .fp_slot = 2};
+        if (memcmp(b, unbox, sizeof unbox) == 0 || memcmp(b - 4, unbox, sizeof unbox) == 0)
+            return (struct ep_rule){.kind = EP_RULE_SP, .cfa = 1};
         if (b[-1] == 0x5d && (b[0] == 0xe9 || b[0] == 0xeb)) /* pop %rbp; jmp elsewhere */
             return (struct ep_rule){.kind = EP_RULE_SP, .cfa = 1};
     }
