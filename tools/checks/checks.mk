@@ -9,7 +9,7 @@ CHECK_SIGNAL_SOURCES = --sources core/*.h core/*.c port/port.h $(BOARD_PORT)/*.h
 CHECK_SYMBOLS := NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --allow $(CHECKS)/undefined_allow.txt \
                  --prefix ep_ __wrap_ pb_ edgeprof_v1_ perftools_ --data-max $(BOARD_DATA_MAX) --text-max $(BOARD_TEXT_MAX)
 
-CHECK_TARGETS := check-selftest check-signal check-symbols check-includes check-functions check-format check-tree
+CHECK_TARGETS := check-selftest check-signal check-symbols check-memory check-includes check-functions check-format check-tree
 TESTS   += $(CHECK_TARGETS)
 BENCHES += bench-signal bench-symbols
 .PHONY: $(CHECK_TARGETS) signal-check bench-signal bench-symbols
@@ -23,6 +23,13 @@ signal-check: check-signal  ## prove what the signal path calls and how much sta
 
 check-symbols: $(EP_LIB)
 	@$(CHECK_SYMBOLS) $(EP_LIB)
+
+check-memory:
+	@printf '%s\n' '#include "core/edgeprof.h"' \
+	    '_Static_assert(EP_MEMORY_DEFAULT <= $(BOARD_MEMORY_MAX), "EP_MEMORY_DEFAULT is beyond BOARD_MEMORY_MAX");' \
+	    '_Static_assert(EP_MEMORY_MIN <= EP_MEMORY_DEFAULT, "the least is more than the default");' | \
+	    $(CC) $(EP_CPPFLAGS) $(BOARD_CFLAGS) -std=c11 -fsyntax-only -x c -
+	@echo "check-memory: the default block is within $(BOARD_MEMORY_MAX) bytes"
 
 check-includes:
 	@$(PYTHON) $(CHECKS)/include_check.py
