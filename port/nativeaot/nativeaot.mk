@@ -10,6 +10,53 @@ NA_PROPS   := port/nativeaot/Directory.Build.props
 # $(call na_published,PROJECT): where dotnet puts the program
 na_published = $(NA_BUILD)/$(1)/bin/Release/net9.0/$(NA_RID)/publish/$(1)
 
+# ---- the package's archive and the sample service ----
+
+NA_LIB    := $(NA_BUILD)/native/$(NA_RID)/libedgeprof.a
+NA_GLUE   := $(BUILD)/obj/port/nativeaot/glue.o
+NA_SOURCE := $(shell find port/nativeaot/EdgeProf -type f) $(NA_PROPS)
+NA_SAMPLE := $(call na_published,SensorGateway)
+
+$(NA_GLUE): port/nativeaot/glue.c port/nativeaot/glue.h core/edgeprof.h core/config.h $(MAKE_SRC)
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CFLAGS) -c $< -o $@
+
+$(NA_LIB): $(EP_LIB) $(NA_GLUE)
+	@mkdir -p $(@D)
+	@rm -f $@
+	cp $(EP_LIB) $@ && $(AR) qsD $@ $(NA_GLUE)
+
+$(NA_SAMPLE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) port/nativeaot/samples/SensorGateway
+	@touch $@
+
+# The same service, built without the package.
+NA_PLAIN := $(NA_BUILD)/plain/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
+$(NA_PLAIN): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_PROPS)
+	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/plain/ -p:EdgeProf=false port/nativeaot/samples/SensorGateway
+	@touch $@
+
+.PHONY: sample sample-plain
+sample: $(NA_SAMPLE)            ## the sample service with the profiler (NativeAOT)
+sample-plain: $(NA_PLAIN)
+
+# ---- the demo ----
+
+CSAMPLE := $(BUILD)/csample/burn
+$(CSAMPLE): tests/csample/burn.c core/edgeprof.h core/config.h $(EP_LIB)
+	@mkdir -p $(@D)
+	$(CC) -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+
+.PHONY: demo csample print-sample print-csample
+csample: $(CSAMPLE)
+print-sample:
+	@echo $(NA_SAMPLE)
+print-csample:
+	@echo $(CSAMPLE)
+
+demo:                           ## profile the sample service and show its flame graph; DEMO_SECONDS=15 ends by itself
+	@MAKE="$(MAKE)" BUILD=$(BUILD) port/nativeaot/demo.sh
+
 # ---- truth by single-stepping: tests/shadow/shadow.h ----
 
 SHADOW_BUILD  := $(BUILD)/tests/shadow

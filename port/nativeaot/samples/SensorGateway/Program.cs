@@ -48,5 +48,6 @@ app.MapGet("/aggregates", (Aggregates aggregates) => Results.Ok(aggregates.Curre
 // What the burning functions have used, by their own clocks.
 app.MapGet("/burn", (Burner burner) => Results.Ok(burner.Truth()));
 
+app.Lifetime.ApplicationStarted.Register(() => Console.WriteLine($"sensor gateway: {string.Join(' ', app.Urls)}"));
 app.Run();
 return 0;

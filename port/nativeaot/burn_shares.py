@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Compares a profile with the truth about the burning functions.
+
+    burn_shares.py fetch URL             prints what the service says about itself
+    burn_shares.py compare TOP TRUTH     TOP: `edgeprof top --json`, of all functions; TRUTH: what fetch printed
+
+Shares are percent among the burning functions, with all that they call. Prints the truth and the line
+`burn shares: A B C of N samples`; exit code 1 when a share is off by more than four standard deviations of a sample
+of that size plus one point.
+"""
+import json
+import math
+import re
+import sys
+import urllib.request
+
+
+def fetch(url):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    print(opener.open(url, timeout=10).read().decode())
+
+
+def weight(top, function):
+    """Time of the function, under whatever namespace and with whatever parameters behind its name."""
+    pattern = re.compile(r"(^|[. ])" + re.escape(function) + r"(\(.*\))?$")
+    found = [row["total"] for row in top["top"] if pattern.search(row["name"])]
+    if len(found) != 1:
+        sys.exit(f"burn_shares: {len(found)} functions in the profile are called {function}, expected one")
+    return found[0]
+
+
+def compare(top_path, truth_path):
+    with open(top_path, encoding="utf-8") as file:
+        top = json.load(file)
+    with open(truth_path, encoding="utf-8") as file:
+        truth = json.load(file)["shares"]
+    weights = [weight(top, share["function"]) for share in truth]
+    shares = [100 * w / sum(weights) for w in weights]
+    samples = round(top["samples"] * sum(weights) / top["total"])
+    if samples == 0:
+        sys.exit("burn_shares: the profile has no samples of the burning functions")
+    for share, measured in zip(truth, shares):
+        print(f"{share['function']}: {share['percent']:.2f} % by its own CPU clock, {measured:.2f} % by the profile")
+    print(f"burn shares: {' '.join(f'{share:.1f}' for share in shares)} of {samples} samples")
+    for share, measured in zip(truth, shares):
+        p = share["percent"] / 100
+        limit = 400 * math.sqrt(p * (1 - p) / samples) + 1
+        if abs(measured - 100 * p) > limit:
+            sys.exit(f"burn_shares: {share['function']} is off by {abs(measured - 100 * p):.2f} points, allowed are {limit:.2f}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] == "fetch":
+        fetch(sys.argv[2])
+    elif len(sys.argv) == 4 and sys.argv[1] == "compare":
+        compare(sys.argv[2], sys.argv[3])
+    else:
+        sys.exit(__doc__)
