@@ -27,8 +27,8 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"serve", et_cmd_serve},
-    {"top", et_cmd_top},
+    {"serve", et_cmd_serve}, {"run", et_cmd_run},       {"top", et_cmd_top},
+    {"flame", et_cmd_flame}, {"export", et_cmd_export}, {"cat", et_cmd_cat},
 };
 
 int main(int argc, char **argv)

@@ -1,9 +1,10 @@
 /* See report.h. */
 #include "report.h"
+#include "gzip.h"
 #include "json.h"
+#include "wire_pprof.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -95,6 +96,20 @@ void et_report_folded(const struct et_profile *p, struct et_buf *out)
         }
     }
     et_tree_free(&tree);
+}
+
+int et_report_pprof(const struct et_profile *profile, const char *path)
+{
+    struct et_buf raw = {0}, packed = {0};
+    et_pprof_encode(profile, &raw);
+    et_gzip(raw.data, raw.size, &packed);
+    int err = et_write_file(path, packed.data, packed.size);
+    if (err) {
+        et_error("%s: %s", path, strerror(-err));
+    }
+    et_buf_free(&raw);
+    et_buf_free(&packed);
+    return err ? ET_FAILED : ET_OK;
 }
 
 int et_report_print(struct et_buf *out)

@@ -30,9 +30,9 @@ $(ET_DIR)/assets.o: private ET_CFLAGS += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
 $(ET_DIR)/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js
 
 # The library puts a style sheet into the page when it loads, which the page's policy forbids: style.css has the rules.
-$(ET_DIR)/gen/d3-flamegraph.js: $(ET_NPM)
+$(ET_DIR)/gen/d3-flamegraph.js: $(ET_NPM) tools/tools.mk
 	@mkdir -p $(@D)
-	sed 's/document\.head\.appendChild([A-Za-z$$_]*);\{0,1\}//' tools/web/node_modules/d3-flame-graph/dist/d3-flamegraph.umd.min.js >$@
+	sed 's/,document\.head\.appendChild([A-Za-z$$_]*)//' tools/web/node_modules/d3-flame-graph/dist/d3-flamegraph.umd.min.js >$@
 	@! grep -q 'appendChild(' $@ || { echo "d3-flame-graph: its style sheet was not found where it used to be" >&2; exit 1; }
 
 $(ET_GEN_OBJ): $(ET_DIR)/gen/%.o: $(ET_DIR)/gen/%.c

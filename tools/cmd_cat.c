@@ -1,0 +1,272 @@
+/* edgeprof cat: a file of compact messages, as text or as something else. */
+#include "commands.h"
+#include "ingest.h"
+#include "options.h"
+#include "report.h"
+#include "wire_compact.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: edgeprof cat [options] FILE\n"
+    "\n"
+    "Reads compact messages, each after its length in 4 bytes, least significant first, or one bare message.\n"
+    "FILE may be - for standard input. Without options it says what is in the messages.\n"
+    "\n"
+    "  --pprof FILE        all profiles together as gzipped pprof\n"
+    "  --folded            all profiles together, one stack a line, \"root;caller;leaf value\"\n"
+    "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"
+    "  --help\n"
+    "\n"
+    "exit codes: 0 done, 1 unreadable or malformed (what was sound is printed), 2 wrong usage, 3 no profile in it\n";
+
+enum { FILE_LIMIT = 1 << 30 };
+
+struct reader {
+    const uint8_t *at, *end;
+    bool bare;
+};
+
+static uint32_t length_at(const uint8_t *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* Lengths that lead exactly to the end make a file of frames; else the first frame must be a message. */
+static bool is_framed(const struct reader *reader)
+{
+    const char *why;
+    const uint8_t *at = reader->at;
+    while (reader->end - at >= 4 && length_at(at) <= (size_t)(reader->end - at) - 4) {
+        et_message *message = at == reader->at ? et_message_decode(at + 4, length_at(at), &why) : NULL;
+        if (message) {
+            et_message_free(message);
+            return true;
+        }
+        at += 4 + length_at(at);
+    }
+    return at == reader->end;
+}
+
+/* Next message's bytes; false at the end; *wrong: the file ends in the middle of one. */
+static bool next(struct reader *reader, const uint8_t **bytes, size_t *size, bool *wrong)
+{
+    size_t left = (size_t)(reader->end - reader->at), head = reader->bare ? 0 : 4;
+    *wrong = false;
+    if (left == 0) {
+        return false;
+    }
+    *size = reader->bare ? left : left >= 4 ? length_at(reader->at) : left;
+    *wrong = left < head || *size > left - head;
+    *bytes = reader->at + head;
+    reader->at = *wrong ? reader->end : *bytes + *size;
+    return !*wrong;
+}
+
+/* ---- as text ---- */
+
+static void print_origin(const Edgeprof__V1__Origin *o)
+{
+    printf("  origin format=%u service=%s host=%s boot_id=%s pid=%u executable=%s arch=%s agent=%s start=%" PRIu64 "\n",
+           o->format, o->service, o->host, o->boot_id, o->pid, o->executable, o->arch, o->agent, o->process_start_ns);
+    for (size_t i = 0; i < o->n_tags; i++) {
+        printf("  tag %s=%s\n", o->tags[i]->key, o->tags[i]->value);
+    }
+}
+
+static void print_module(const Edgeprof__V1__Module *m)
+{
+    printf("  module base=%#x size=%#x address=%#" PRIx64 " build_id=", m->start, m->size, m->address);
+    for (size_t i = 0; i < m->build_id.len; i++) {
+        printf("%02x", m->build_id.data[i]);
+    }
+    printf(" path=%s\n", m->path);
+}
+
+static void print_profile(const Edgeprof__V1__Profile *p)
+{
+    uint64_t node = 0;
+    printf("  profile kind=%d start=%" PRIu64 " duration=%" PRIu64 " period=%" PRIu64 " quantum=%" PRIu64
+           " samples=%" PRIu64 " stacks=%zu\n",
+           (int)p->kind, p->start_ns, p->duration_ns, p->period_ns, p->quantum, p->samples, p->n_node);
+    for (size_t i = 0; i < p->n_node; i++) {
+        node += p->node[i];
+        printf("    node %" PRIu64 " value %" PRIu64 "\n", node, p->value[i] * p->quantum);
+    }
+}
+
+static void print_stats(const Edgeprof__V1__Stats *s)
+{
+    printf("  stats samples=%" PRIu64 " exact=%" PRIu64 " gap=%" PRIu64 " cut=%" PRIu64 " rule_hits=%" PRIu64
+           " rule_misses=%" PRIu64 " threads=%" PRIu64 "\n",
+           s->samples, s->exact, s->gap, s->cut, s->rule_hits, s->rule_misses, s->threads);
+    for (size_t i = 0; i < s->n_losses; i++) {
+        printf("  loss reason=%u count=%" PRIu64 " weight=%" PRIu64 "\n", s->losses[i]->reason, s->losses[i]->count,
+               s->losses[i]->weight_ns);
+    }
+}
+
+/* Nodes need what earlier messages of the segment have said. */
+static bool print_nodes(const et_message *message, struct et_segment *segment, const char **why)
+{
+    size_t count = et_message_node_count(message), first = segment->node_count;
+    struct et_wire_node *nodes = et_alloc(count, sizeof *nodes);
+    bool ok = et_message_spans(message, segment, why) && et_message_nodes(message, segment, nodes, why);
+    for (size_t i = 0; ok && i < count; i++) {
+        char name[32];
+        et_special_name(nodes[i].address, name);
+        printf("  node %zu parent=%u ", first + i, nodes[i].parent);
+        if (nodes[i].span) {
+            printf("module=%#x address=%#" PRIx64 "\n", segment->spans[nodes[i].span - 1].base, nodes[i].address);
+        } else {
+            printf("%s\n", name);
+        }
+        et_segment_add_node(segment, nodes[i].depth, 0);
+    }
+    free(nodes);
+    return ok;
+}
+
+static bool print_message(const et_message *message, size_t size, struct et_segment *segment, const char **why)
+{
+    printf("message segment=%016" PRIx64 " sequence=%u bytes=%zu unix_minus_uptime=%" PRIu64 "%s\n", message->segment,
+           message->sequence, size, message->unix_minus_uptime_ns, message->last ? " last" : "");
+    if (message->origin) {
+        print_origin(message->origin);
+        et_segment_free(segment);
+        et_segment_init(segment);
+    }
+    for (size_t i = 0; i < message->n_modules; i++) {
+        print_module(message->modules[i]);
+    }
+    if (!print_nodes(message, segment, why)) {
+        return false;
+    }
+    for (size_t i = 0; i < message->n_profiles; i++) {
+        if (!et_message_profile(message->profiles[i], segment->node_count, why)) {
+            return false;
+        }
+        print_profile(message->profiles[i]);
+    }
+    if (message->stats) {
+        print_stats(message->stats);
+    }
+    return true;
+}
+
+static int print_all(const char *path, struct reader reader)
+{
+    const uint8_t *bytes;
+    size_t size, number = 0;
+    bool wrong;
+    const char *why = NULL;
+    struct et_segment segment;
+    et_segment_init(&segment);
+    while (!why && next(&reader, &bytes, &size, &wrong)) {
+        et_message *message = et_message_decode(bytes, size, &why);
+        if (message) {
+            print_message(message, size, &segment, &why);
+            et_message_free(message);
+        }
+        number++;
+    }
+    et_segment_free(&segment);
+    fflush(stdout);
+    if (why) {
+        et_error("%s: message %zu: %s", path, number, why);
+    } else if (wrong) {
+        et_error("%s: ends in the middle of message %zu", path, number + 1);
+    }
+    return why || wrong ? ET_FAILED : number ? ET_OK : ET_NO_DATA;
+}
+
+/* ---- as something else ---- */
+
+/* Profiles of several services in one file are merged. */
+static int load_all(const char *path, struct reader reader, struct et_profile **profile)
+{
+    const uint8_t *bytes;
+    size_t size, number = 0;
+    bool wrong;
+    const char *why = NULL;
+    struct et_store *store = et_store_open(":memory:", true, &why);
+    if (!store) {
+        et_error("%s", why);
+        return ET_FAILED;
+    }
+    int code = ET_OK;
+    while (code == ET_OK && next(&reader, &bytes, &size, &wrong)) {
+        number++;
+        enum et_verdict verdict = et_ingest_compact(store, bytes, size, et_now(), &why);
+        if (verdict != ET_ACCEPTED && verdict != ET_REPEATED) {
+            et_error("%s: message %zu: %s", path, number, why);
+            code = ET_FAILED;
+        }
+    }
+    if (code == ET_OK && wrong) {
+        et_error("%s: ends in the middle of message %zu; what is before it is used", path, number + 1);
+    }
+    struct et_query all = {.to_ns = INT64_MAX};
+    if (code == ET_OK && et_store_load(store, &all, profile) < 0) {
+        et_error("%s: %s", path, et_store_why(store));
+        code = ET_FAILED;
+    }
+    et_store_close(store);
+    return code;
+}
+
+static int convert(const struct et_options *options, const char *path, struct reader reader)
+{
+    struct et_profile *profile = NULL;
+    int code = load_all(path, reader, &profile);
+    if (code == ET_OK && profile->total == 0) {
+        et_error("%s: no profile in it", path);
+        code = ET_NO_DATA;
+    }
+    if (code == ET_OK) {
+        struct et_symbols *symbols = et_options_symbols(options);
+        struct et_buf out = {0};
+        et_symbolize(symbols, profile);
+        code = options->pprof ? et_report_pprof(profile, options->pprof) : ET_OK;
+        if (code == ET_OK && options->folded) {
+            et_report_folded(profile, &out);
+            code = et_report_print(&out);
+        }
+        et_symbols_free(symbols);
+    }
+    et_profile_free(profile);
+    return code;
+}
+
+int et_cmd_cat(int argc, char **argv)
+{
+    struct et_options options;
+    int code = et_options_parse(argc, argv, "pcS", help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    if (options.first != argc - 1) {
+        et_error("cat: say one FILE; see `edgeprof cat --help`");
+        et_options_free(&options);
+        return ET_USAGE;
+    }
+    struct et_buf file = {0};
+    const char *path = argv[options.first];
+    int err = et_read_file(path, FILE_LIMIT, &file);
+    if (err) {
+        et_error("%s: %s", path, strerror(-err));
+        code = ET_FAILED;
+    } else {
+        et_buf_text(&file, "");
+        struct reader reader = {.at = (const uint8_t *)file.data, .end = (const uint8_t *)file.data + file.size};
+        reader.bare = !is_framed(&reader);
+        code = options.pprof || options.folded ? convert(&options, path, reader) : print_all(path, reader);
+    }
+    et_buf_free(&file);
+    et_options_free(&options);
+    return code;
+}

@@ -1,0 +1,330 @@
+/*
+ * edgeprof run: a program with the profiler preloaded, a server in this process to take its profiles, the result.
+ *
+ * The program is in the terminal's foreground as if it had been started alone; signals that are sent to us go on to it.
+ */
+#include "commands.h"
+#include "flame.h"
+#include "options.h"
+#include "report.h"
+#include "server.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: edgeprof run [options] [--] COMMAND [ARGUMENT...]\n"
+    "\n"
+    "Profiles a program that need not know of it, and prints the functions that use most.\n"
+    "\n"
+    "  --service NAME      name of the service (the command's file name)\n"
+    "  --level LEVEL       low, medium, high: 19, 97, 251 samples a second and CPU (medium)\n"
+    "  --interval MS       milliseconds between profiles (1000)\n"
+    "  --flame FILE        write a flame graph, .html or .svg\n"
+    "  --pprof FILE        write gzipped pprof\n"
+    "  --serve             keep the page up afterwards, until it is stopped\n"
+    "  --listen HOST:PORT  where the page is (127.0.0.1 and a free port)\n"
+    "  --db FILE           keep the profiles in this database; without it they are gone afterwards\n"
+    "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"
+    "  --preload FILE      the profiler, libedgeprof-preload.so (beside edgeprof, or in ../lib)\n"
+    "  -n, --rows N        how many functions (20)\n"
+    "  --help\n"
+    "\n"
+    "A static or set-user-id program cannot be profiled this way.\n"
+    "exit codes: the command's own; 128 + N when signal N ended it; 127 not found, 126 not executable; else 2 wrong\n"
+    "usage, 125 edgeprof failed, and 3 when the command ended with 0 but no profile has come\n";
+
+enum { RUN_FAILED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
+
+extern char **environ;
+
+struct run {
+    const struct et_options *options;
+    char **command;
+    const char *service;
+    char preload[PATH_MAX];
+    char folder[32]; /* of a database of our own, "" when one was given */
+    char db[PATH_MAX];
+    struct et_server *server;
+    pid_t pid;
+};
+
+/* ---- getting ready ---- */
+
+static bool find_preload(struct run *run)
+{
+
+    char self[PATH_MAX / 2];
+    if (run->options->preload) {
+        if (realpath(run->options->preload, run->preload) && access(run->preload, R_OK) == 0) {
+            return true;
+        }
+        et_error("run: --preload %s: %s", run->options->preload, strerror(errno));
+        return false;
+    }
+    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[size > 0 ? size : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    for (int i = 0; slash && i < 2; i++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, i == 0 ? "%.*s/libedgeprof-preload.so" : "%.*s/../lib/libedgeprof-preload.so",
+                 (int)(slash - self), self);
+        if (realpath(path, run->preload) && access(run->preload, R_OK) == 0) {
+            return true;
+        }
+    }
+    et_error("run: libedgeprof-preload.so is neither beside edgeprof nor in ../lib; name it with --preload FILE");
+    return false;
+}
+
+static bool choose_db(struct run *run)
+{
+    if (run->options->db) {
+        snprintf(run->db, sizeof run->db, "%s", run->options->db);
+        return true;
+    }
+    snprintf(run->folder, sizeof run->folder, "/tmp/edgeprof-XXXXXX");
+    if (!mkdtemp(run->folder)) {
+        et_error("run: %s: %s", run->folder, strerror(errno));
+        run->folder[0] = '\0';
+        return false;
+    }
+    snprintf(run->db, sizeof run->db, "%s/edgeprof.db", run->folder);
+    return true;
+}
+
+static void remove_db(const struct run *run)
+{
+    static const char *const endings[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; run->folder[0] && i < sizeof endings / sizeof *endings; i++) {
+        char path[PATH_MAX + 8];
+        snprintf(path, sizeof path, "%s%s", run->db, endings[i]);
+        unlink(path);
+    }
+    if (run->folder[0]) {
+        rmdir(run->folder);
+    }
+}
+
+/* ---- the program ---- */
+
+struct environment {
+    char **list;
+    size_t count, capacity;
+};
+
+static void set(struct environment *environment, const char *name, const char *value, const char *after)
+{
+    struct et_buf text = {0};
+    et_buf_printf(&text, "%s=%s%s%s", name, value, after && *after ? ":" : "", after ? after : "");
+    environment->list =
+        et_reserve(environment->list, &environment->capacity, environment->count + 2, sizeof *environment->list);
+    environment->list[environment->count++] = text.data;
+}
+
+static bool is_ours(const char *variable)
+{
+    static const char *const names[] = {"LD_PRELOAD=", "EDGEPROF_ENDPOINT=", "EDGEPROF_SERVICE=", "EDGEPROF_LEVEL=",
+                                        "EDGEPROF_INTERVAL=", "EDGEPROF_FORMAT="};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strncmp(variable, names[i], strlen(names[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static char **make_environment(const struct run *run)
+{
+    struct environment environment = {0};
+    const struct et_options *options = run->options;
+    struct et_buf url = {0};
+    for (char **variable = environ; *variable; variable++) {
+        if (!is_ours(*variable)) {
+            char *equals = strchr(*variable, '=');
+            char *name = equals ? strndup(*variable, (size_t)(equals - *variable)) : NULL;
+            if (name) {
+                set(&environment, name, equals + 1, NULL);
+            }
+            free(name);
+        }
+    }
+    et_buf_printf(&url, "http://%s", et_server_address(run->server));
+    set(&environment, "LD_PRELOAD", run->preload, getenv("LD_PRELOAD"));
+    set(&environment, "EDGEPROF_ENDPOINT", url.data, NULL);
+    set(&environment, "EDGEPROF_SERVICE", run->service, NULL);
+    set(&environment, "EDGEPROF_LEVEL", options->level ? options->level : "medium", NULL);
+    set(&environment, "EDGEPROF_INTERVAL", options->interval ? options->interval : "1000", NULL);
+    et_buf_free(&url);
+    return environment.list;
+}
+
+static int start(struct run *run, const sigset_t *mask)
+{
+    posix_spawnattr_t attributes;
+    sigset_t defaults;
+    char **environment = make_environment(run);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, mask);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int err = posix_spawnp(&run->pid, run->command[0], NULL, &attributes, run->command, environment);
+    posix_spawnattr_destroy(&attributes);
+    for (size_t i = 0; environment[i]; i++) {
+        free(environment[i]);
+    }
+    free(environment);
+    if (err) {
+        et_error("run: %s: %s", run->command[0], strerror(err));
+    }
+    return err == 0 ? 0 : err == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+}
+
+static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+/* Until the program has ended; its exit code. What the terminal sends reaches it without our help. */
+static int wait_for(const struct run *run, const sigset_t *signals)
+{
+    siginfo_t info;
+    int status;
+    for (;;) {
+        if (waitpid(run->pid, &status, WNOHANG) == run->pid) {
+            return WIFSIGNALED(status) ? BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+        }
+        int signal = sigwaitinfo(signals, &info);
+        if (signal > 0 && signal != SIGCHLD && info.si_code <= 0) {
+            kill(run->pid, signal);
+        }
+    }
+}
+
+/* ---- the result ---- */
+
+static int load(const struct run *run, struct et_profile **profile)
+{
+    struct et_query query = {.service = run->service, .from_ns = run->options->from_ns, .to_ns = INT64_MAX};
+    const char *why = "";
+    struct et_store *store = et_store_open(run->db, false, &why);
+    int err = store ? et_store_load(store, &query, profile) : -1;
+    if (err) {
+        et_error("database %s: %s", run->db, store ? et_store_why(store) : why);
+    }
+    et_store_close(store);
+    return err ? RUN_FAILED : ET_OK;
+}
+
+static int report(const struct run *run)
+{
+    struct et_profile *profile = NULL;
+    struct et_buf out = {0};
+    int code = load(run, &profile);
+    if (code == ET_OK && profile->total == 0) {
+        et_error("run: no profile has come from %s; it is static, set-user-id, or used next to no CPU time", run->command[0]);
+        code = ET_NO_DATA;
+    }
+    if (code == ET_OK) {
+        struct et_symbols *symbols = et_options_symbols(run->options);
+        et_symbolize(symbols, profile);
+        et_symbols_free(symbols);
+        et_report_top(profile, run->options->rows, &out);
+        code = et_report_print(&out);
+    }
+    if (code == ET_OK && run->options->flame) {
+        code = et_flame_write(profile, run->options->flame);
+    }
+    if (code == ET_OK && run->options->pprof) {
+        code = et_report_pprof(profile, run->options->pprof);
+    }
+    et_profile_free(profile);
+    return code == ET_OK || code == ET_NO_DATA ? code : RUN_FAILED;
+}
+
+static void keep_serving(const struct run *run)
+{
+    sigset_t ends;
+    int signal;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    printf("edgeprof: http://%s\n", et_server_address(run->server));
+    fflush(stdout);
+    sigwait(&ends, &signal);
+}
+
+static int run_with_server(struct run *run)
+{
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) {
+        sigaddset(&signals, passed_on[i]);
+    }
+    sigprocmask(SIG_BLOCK, &signals, &before); /* before the server's threads start */
+    const char *listen = run->options->listen ? run->options->listen : "127.0.0.1:0";
+    run->server = et_server_start(listen, run->db, et_options_symbols(run->options));
+    if (!run->server) {
+        return RUN_FAILED;
+    }
+    int code = start(run, &before);
+    if (code == 0) {
+        code = wait_for(run, &signals);
+        int reported = report(run);
+        code = code ? code : reported;
+        if (run->options->serve) {
+            keep_serving(run);
+        }
+    }
+    et_server_stop(run->server);
+    return code;
+}
+
+static bool usage_ok(const struct et_options *options, int argc, char **argv)
+{
+    static const char levels[] = " low medium high ";
+    struct et_buf level = {0};
+    et_buf_printf(&level, " %s ", options->level ? options->level : "low");
+    bool known = strstr(levels, level.data) != NULL;
+    et_buf_free(&level);
+    if (options->first >= argc) {
+        et_error("run: say which command; see `edgeprof %s --help`", argv[0]);
+    } else if (!known) {
+        et_error("run: --level %s: it is low, medium or high", options->level);
+    } else if (options->interval && (strspn(options->interval, "0123456789") != strlen(options->interval) ||
+                                     strtoul(options->interval, NULL, 10) < 100 ||
+                                     strtoul(options->interval, NULL, 10) > 3600000)) {
+        et_error("run: --interval %s: it is 100 to 3600000 milliseconds", options->interval);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+int et_cmd_run(int argc, char **argv)
+{
+    struct et_options options;
+    int code = et_options_parse(argc, argv, "ldSsneipmvP", help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    if (!usage_ok(&options, argc, argv)) {
+        et_options_free(&options);
+        return ET_USAGE;
+    }
+    struct run run = {.options = &options, .command = argv + options.first};
+    const char *slash = strrchr(run.command[0], '/');
+    run.service = options.wanted.service ? options.wanted.service : slash ? slash + 1 : run.command[0];
+    options.from_ns = et_now() - 1000000000; /* the database may hold earlier runs */
+    code = find_preload(&run) && choose_db(&run) ? run_with_server(&run) : RUN_FAILED;
+    remove_db(&run);
+    et_options_free(&options);
+    return code;
+}

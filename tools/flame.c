@@ -1,0 +1,65 @@
+/* See flame.h. svg.c draws the picture. */
+#include "flame.h"
+#include "assets.h"
+#include "json.h"
+
+#include <string.h>
+
+/* Nothing may be loaded from anywhere; names are text in a JSON element that is not run. */
+static const char HEAD[] =
+    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n"
+    "<meta name=\"generator\" content=\"edgeprof " EP_VERSION_TEXT "\">\n<title>edgeprof</title>\n<style>\n";
+static const char BODY[] = "</style>\n</head>\n<body>\n<header><span class=\"brand\">edgeprof</span> <span id=\"title\"></span>"
+                           "</header>\n<main><div id=\"viewer\"></div></main>\n"
+                           "<script type=\"application/json\" id=\"edgeprof-profile\">\n";
+
+static void asset(struct et_buf *out, const char *path)
+{
+    const struct et_asset *found = et_asset(path);
+    et_buf_add(out, found->start, (size_t)(found->end - found->start));
+}
+
+void et_flame_html(const struct et_profile *profile, struct et_buf *out)
+{
+    et_buf_text(out, HEAD);
+    asset(out, "/style.css");
+    et_buf_text(out, BODY);
+    et_json_profile(out, profile, 2000);
+    et_buf_text(out, "</script>\n<script>\n");
+    asset(out, "/d3.js");
+    et_buf_text(out, "\n</script>\n<script>\n");
+    asset(out, "/d3-flamegraph.js");
+    et_buf_text(out, "\n</script>\n<script type=\"module\">\n");
+    asset(out, "/viewer.js");
+    et_buf_text(out, "</script>\n</body>\n</html>\n");
+}
+
+static bool ends(const char *text, const char *ending)
+{
+    size_t size = strlen(text), tail = strlen(ending);
+    return size >= tail && strcmp(text + size - tail, ending) == 0;
+}
+
+int et_flame_write(const struct et_profile *profile, const char *path)
+{
+    struct et_buf out = {0};
+    bool svg = ends(path, ".svg");
+    if (!svg && !ends(path, ".html") && !ends(path, ".htm")) {
+        et_error("flame graph %s: the name ends neither in .html nor in .svg", path);
+        return ET_USAGE;
+    }
+    if (svg) {
+        et_flame_svg(profile, &out);
+    } else {
+        et_flame_html(profile, &out);
+    }
+    int err = et_write_file(path, out.data, out.size);
+    if (err) {
+        et_error("%s: %s", path, strerror(-err));
+    }
+    et_buf_free(&out);
+    return err ? ET_FAILED : ET_OK;
+}

@@ -1,0 +1,18 @@
+/*
+ * Flame graphs as files that need nothing else.
+ */
+#ifndef ET_FLAME_H
+#define ET_FLAME_H
+
+#include "tree.h"
+
+/* The page's viewer with the profile in it: search, zoom, table. */
+void et_flame_html(const struct et_profile *profile, struct et_buf *out);
+
+/* A picture; names and figures are shown by pointing at a frame. */
+void et_flame_svg(const struct et_profile *profile, struct et_buf *out);
+
+/* Writes path as what its ending says, .html or .svg. An exit code, all is said. */
+int et_flame_write(const struct et_profile *profile, const char *path);
+
+#endif
