@@ -1,0 +1,152 @@
+/*
+ * The roles' threads as co-routines over ucontext, and what they wait for.
+ *
+ *   run_ready        resumes each role that can go on, until none can
+ *   ep_sim_run       run_ready, then the clock jumps to the next deadline, and again
+ *   ep_port_wait     in a role: back to whoever resumed it; elsewhere: the clock moves and the roles run
+ */
+#include "sim.h"
+
+#include <ucontext.h>
+
+#define STACK_BYTES (256 * 1024)
+
+struct role {
+    void (*fn)(void);
+    bool alive;
+    struct ep_event *event; /* that it waits for, NULL: none */
+    unsigned seen;
+    uint64_t until_ns;
+    ucontext_t context;
+    _Alignas(16) uint8_t stack[STACK_BYTES];
+};
+
+static struct role roles[EP_ROLES];
+static struct role *current;
+static ucontext_t outside;
+
+void ep_sim_reset(void)
+{
+    ep_sim_defaults();
+    for (unsigned i = 0; i < EP_ROLES; i++)
+        roles[i].alive = false;
+    current = NULL;
+}
+
+static void role_main(void)
+{
+    current->fn();
+    current->alive = false;
+    (void)swapcontext(&current->context, &outside);
+}
+
+int ep_port_thread_start(enum ep_role role, void (*fn)(void))
+{
+    struct role *r = &roles[role];
+    int error = ep_sim_fails(role == EP_ROLE_COLLECT ? "thread_start collect" : "thread_start deliver");
+
+    if (error)
+        return error;
+    r->fn = fn;
+    r->event = NULL;
+    r->alive = true;
+    (void)getcontext(&r->context);
+    r->context.uc_stack.ss_sp = r->stack;
+    r->context.uc_stack.ss_size = sizeof r->stack;
+    r->context.uc_link = &outside;
+    makecontext(&r->context, role_main, 0);
+    ep_sim.starts[role]++;
+    return 0;
+}
+
+static bool ready(const struct role *r)
+{
+    return r->alive && (!r->event || atomic_load(&r->event->value) != r->seen || ep_sim.uptime_ns >= r->until_ns);
+}
+
+static bool run_ready(void)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < EP_ROLES; i++) {
+        if (!ready(&roles[i]))
+            continue;
+        current = &roles[i];
+        current->event = NULL;
+        (void)swapcontext(&outside, &current->context);
+        current = NULL;
+        any = true;
+    }
+    return any;
+}
+
+/* The clock goes to the next time at which a role is ready, `limit` at most. */
+static void advance(uint64_t limit)
+{
+    for (unsigned i = 0; i < EP_ROLES; i++)
+        if (roles[i].alive && roles[i].event && roles[i].until_ns < limit)
+            limit = roles[i].until_ns;
+    if (limit > ep_sim.uptime_ns)
+        ep_sim.uptime_ns = limit;
+}
+
+void ep_sim_run(uint64_t ns)
+{
+    uint64_t end = ep_sim.uptime_ns + ns;
+
+    while (run_ready()) {
+    }
+    while (ep_sim.uptime_ns < end) {
+        advance(end);
+        while (run_ready()) {
+        }
+    }
+}
+
+bool ep_sim_alive(enum ep_role role)
+{
+    return roles[role].alive;
+}
+
+int ep_port_thread_join(enum ep_role role)
+{
+    while (roles[role].alive)
+        if (!run_ready())
+            advance(UINT64_MAX);
+    ep_sim.joins[role]++;
+    return ep_sim_fails(role == EP_ROLE_COLLECT ? "thread_join collect" : "thread_join deliver");
+}
+
+void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns)
+{
+    struct role *r = current;
+    uint64_t until = timeout_ns < UINT64_MAX - ep_sim.uptime_ns ? ep_sim.uptime_ns + timeout_ns : UINT64_MAX;
+
+    if (atomic_load(&event->value) != seen)
+        return;
+    if (!r) {
+        if (ep_sim.on_wait)
+            ep_sim.on_wait();
+        ep_sim_run(timeout_ns);
+        return;
+    }
+    r->event = event;
+    r->seen = seen;
+    r->until_ns = until;
+    (void)swapcontext(&r->context, &outside);
+}
+
+void ep_port_wake(struct ep_event *event)
+{
+    (void)atomic_fetch_add(&event->value, 1);
+    ep_sim.wakes++;
+}
+
+void ep_sim_fork(void)
+{
+    for (unsigned i = 0; i < EP_ROLES; i++)
+        roles[i].alive = false;
+    ep_sim.sampling = false;
+    ep_sim.identity.pid++;
+    ep_forked();
+}

@@ -1,0 +1,156 @@
+/*
+ * Clocks, identity, modules and the sampling source of the simulated port; see sim.h. Co-routines are in roles.c,
+ * synthetic stacks in stack.c.
+ */
+#include "sim.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define UPTIME_AT_START 1000000000000u
+#define UNIX_AT_START   1700000000000000000u
+
+struct ep_sim ep_sim;
+
+void ep_sim_defaults(void)
+{
+    ep_sim = (struct ep_sim){
+        .uptime_ns = UPTIME_AT_START,
+        .unix_minus_uptime_ns = UNIX_AT_START,
+        .random_state = 1,
+        .random_byte = -1,
+        .identity = {.host = "sim", .boot_id = "boot", .executable = "simulated", .arch = "x86_64", .pid = 42},
+        .modules_generation = 1,
+        .threads = 1,
+        .announced = 1,
+        .port_bytes = 64,
+        .fail_error = -EIO,
+    };
+}
+
+int ep_sim_fails(const char *name)
+{
+    if (++ep_sim.calls != ep_sim.fail_at)
+        return 0;
+    ep_sim.failed = name;
+    return ep_sim.fail_error;
+}
+
+uint64_t ep_port_uptime_ns(void)
+{
+    return ep_sim.uptime_ns;
+}
+
+uint64_t ep_port_unix_ns(void)
+{
+    return ep_sim.unix_minus_uptime_ns ? ep_sim.uptime_ns + ep_sim.unix_minus_uptime_ns : 0;
+}
+
+uint64_t ep_port_thread_cpu_ns(void)
+{
+    return ep_sim.thread_cpu_ns;
+}
+
+void ep_port_random(void *bytes, size_t size)
+{
+    uint8_t *at = bytes;
+
+    for (size_t i = 0; i < size; i++) {
+        ep_sim.random_state = ep_sim.random_state * 6364136223846793005u + 1442695040888963407u;
+        at[i] = (uint8_t)(ep_sim.random_byte >= 0 ? (unsigned)ep_sim.random_byte : ep_sim.random_state >> 56);
+    }
+}
+
+void ep_port_identity(struct ep_identity *identity)
+{
+    *identity = ep_sim.identity;
+}
+
+const char *ep_port_env(const char *name)
+{
+    size_t size = strlen(name);
+
+    for (const char *const *at = ep_sim.environment; at && *at; at++)
+        if (strncmp(*at, name, size) == 0 && (*at)[size] == '=')
+            return *at + size + 1;
+    return NULL;
+}
+
+size_t ep_port_memory_size(void)
+{
+    return ep_sim.port_bytes;
+}
+
+int ep_port_sampling_start(void *memory, uint32_t period_ns)
+{
+    ep_sim.port_memory = memory;
+    ep_sim.period_ns = period_ns;
+    ep_sim.sampling = true;
+    if (ep_sim.on_sampling_start)
+        ep_sim.on_sampling_start();
+    int error = ep_sim_fails("sampling_start");
+    if (error) {
+        ep_sim.sampling = false;
+        return error;
+    }
+    return ep_sim.threads;
+}
+
+void ep_port_sampling_stop(void)
+{
+    ep_sim.sampling = false;
+    for (; ep_sim.rests; ep_sim.rests--)
+        ep_thread_rest(ep_sim.rests, ep_sim.rest_ns[ep_sim.rests - 1]);
+}
+
+int ep_port_threads_scan(void)
+{
+    int error = ep_sim_fails("threads_scan");
+
+    ep_sim.scans++;
+    return error ? error : ep_sim.threads;
+}
+
+int ep_port_threads_announced(void)
+{
+    return ep_sim.announced;
+}
+
+uintptr_t ep_port_hijack_stub(void)
+{
+    return ep_sim.hijack_stub;
+}
+
+uint64_t ep_port_modules_generation(void)
+{
+    return ep_sim.modules_generation;
+}
+
+static void scan_synthetic(void)
+{
+    static const uint8_t id[20] = {0x51, 0x30};
+    struct ep_module_info info = {
+        .start = ep_sim_pc(0) & ~(uintptr_t)(EP_SIM_FUNCTION - 1),
+        .path = "/sim/program",
+        .build_id = id,
+        .build_id_size = sizeof id,
+    };
+
+    info.end = info.start + EP_SIM_FUNCTIONS * EP_SIM_FUNCTION;
+    info.bias = info.start - 0x10000;
+    ep_module_seen(&info);
+}
+
+int ep_port_modules_scan(void)
+{
+    int error = ep_sim_fails("modules_scan");
+
+    if (error)
+        return error;
+    ep_sim.module_scans++;
+    if (!ep_sim.modules)
+        scan_synthetic();
+    for (unsigned i = 0; i < ep_sim.module_count; i++)
+        ep_module_seen(&ep_sim.modules[i]);
+    return 0;
+}

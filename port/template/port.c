@@ -1,0 +1,147 @@
+/*
+ * A port that compiles, links and does nothing useful: copy the folder, then work through the notes below. What each
+ * function owes the core, and in which context it is called, is said in port/port.h.
+ *
+ * As it stands ep_start() works, nothing is ever sampled, and the collect and deliver threads do not exist: use
+ * EP_MANUAL and call ep_collect() and ep_deliver() from the program's own loop.
+ */
+#include "port/port.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/edgeprof.h"
+
+/* ---- clocks, random numbers, identity ---- */
+
+uint64_t ep_port_uptime_ns(void)
+{
+    static uint64_t now;
+
+    /* !FIXME: a monotonic clock in nanoseconds, callable from the sampling context. A counter only keeps time moving.
+     */
+    return now += 1000;
+}
+
+uint64_t ep_port_unix_ns(void)
+{
+    /* !FIXME: nanoseconds since 1970; leave 0 while the date is not known. */
+    return 0;
+}
+
+uint64_t ep_port_thread_cpu_ns(void)
+{
+    /* !FIXME: CPU time of the calling thread; 0 makes edgeprof's own cost invisible in the statistics. */
+    return 0;
+}
+
+void ep_port_random(void *bytes, size_t size)
+{
+    static uint32_t state = 1;
+    uint8_t *at = bytes;
+
+    /* !FIXME: segment ids must differ between devices and boots: seed this from hardware. */
+    for (size_t i = 0; i < size; i++) {
+        state = state * 1664525u + 1013904223u;
+        at[i] = (uint8_t)(state >> 24);
+    }
+}
+
+void ep_port_identity(struct ep_identity *identity)
+{
+    /* !FIXME: what tells this device and boot from others; unknown strings stay empty. */
+    *identity = (struct ep_identity){.arch = "unknown"};
+    memcpy(identity->executable, "firmware", sizeof "firmware");
+}
+
+const char *ep_port_env(const char *name)
+{
+    /* !FIXME: settings from outside the program, where there are such. */
+    (void)name;
+    return NULL;
+}
+
+/* ---- threads of our own ---- */
+
+int ep_port_thread_start(enum ep_role role, void (*fn)(void))
+{
+    /* !FIXME: one task a role; the deliver role at low priority. Without tasks the program uses EP_MANUAL. */
+    (void)role;
+    (void)fn;
+    return -ENOSYS;
+}
+
+int ep_port_thread_join(enum ep_role role)
+{
+    /* !FIXME: wait until the role's fn has returned. */
+    (void)role;
+    return -ENOSYS;
+}
+
+void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns)
+{
+    /* !FIXME: sleep until the value differs from seen, timeout_ns at most. Returning at once is allowed. */
+    (void)event;
+    (void)seen;
+    (void)timeout_ns;
+}
+
+void ep_port_wake(struct ep_event *event)
+{
+    /* !FIXME: wake the sleeper, from the sampling context. */
+    (void)atomic_fetch_add(&event->value, 1);
+}
+
+/* ---- sampling ---- */
+
+size_t ep_port_memory_size(void)
+{
+    /* !FIXME: size of the thread table, EP_PORT_BYTES at most. */
+    return 0;
+}
+
+int ep_port_sampling_start(void *memory, uint32_t period_ns)
+{
+    /* !FIXME: from here on, every period_ns of a thread's CPU time: if (ep_enter()) { ep_capture(...); ep_leave(); },
+     * with the interrupted registers and the bounds of the interrupted stack. */
+    (void)memory;
+    (void)period_ns;
+    return 0;
+}
+
+void ep_port_sampling_stop(void)
+{
+    /* !FIXME: stop the source, and ep_thread_rest() for each thread that was armed. */
+}
+
+int ep_port_threads_scan(void)
+{
+    /* !FIXME: find threads that have appeared or ended; the number that are armed. */
+    return 0;
+}
+
+int ep_port_threads_announced(void)
+{
+    /* !FIXME: 1 when new threads arm themselves. */
+    return 0;
+}
+
+uintptr_t ep_port_hijack_stub(void)
+{
+    return 0; /* no .NET runtime */
+}
+
+/* ---- modules ---- */
+
+uint64_t ep_port_modules_generation(void)
+{
+    /* !FIXME: count up when code is loaded or unloaded; a statically linked image never does. */
+    return 0;
+}
+
+int ep_port_modules_scan(void)
+{
+    /* !FIXME: ep_module_seen() for each stretch of code, with its unwind tables (__eh_frame_hdr_start or
+     * __exidx_start of the linker script) and its build id. */
+    return 0;
+}
