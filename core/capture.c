@@ -9,6 +9,10 @@
  */
 #include "internal.h"
 
+#define SAMPLE_HEAD 2
+#define SAMPLE_MOST (SAMPLE_HEAD + EP_MAX_DEPTH)
+#define REST_WORDS  3
+
 static _Atomic(struct ep *) current;
 static atomic_uint holders;
 
@@ -60,45 +64,48 @@ void ep_forked(void)
 void ep_capture(const struct ep_context *context, uint32_t tid, uint32_t ticks)
 {
     struct ep *ep = ep_running();
-    struct ep_stack stack;
     bool wake = false;
 
-    ep_unwind(context, &stack);
-    (void)atomic_fetch_add_explicit(&ep->rule_hits, stack.hits, memory_order_relaxed);
-    if (stack.misses)
-        (void)atomic_fetch_add_explicit(&ep->rule_misses, stack.misses, memory_order_relaxed);
-
-    unsigned count = stack.depth + 2u;
-    int at = ep_ring_reserve(&ep->ring, count, &wake);
+    int at = ep_ring_reserve(&ep->ring, SAMPLE_MOST, &wake);
     if (at < 0) {
         (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
         (void)atomic_fetch_add_explicit(&ep->lost_ticks, ticks, memory_order_relaxed);
+        ep_port_wake(&ep->collect_event);
         return;
     }
-    ep_ring_put(&ep->ring, at, 0, tid);
-    ep_ring_put(&ep->ring, at, 1, ticks);
-    for (unsigned i = 0; i < stack.depth; i++)
-        ep_ring_put(&ep->ring, at, i + 2, stack.pc[i]);
-    ep_ring_commit(&ep->ring, at, EP_RECORD_SAMPLE, stack.quality, stack.end, count);
+    atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
+    struct ep_stack stack = {.pc = payload + SAMPLE_HEAD};
+    ep_unwind(context, &stack);
+    atomic_store_explicit(&payload[0], tid, memory_order_relaxed);
+    atomic_store_explicit(&payload[1], ticks, memory_order_relaxed);
+    struct ep_record record = {
+        .kind = EP_RECORD_SAMPLE, .quality = stack.quality, .end = stack.end, .count = SAMPLE_HEAD + stack.depth};
+    ep_ring_commit(&ep->ring, at, SAMPLE_MOST, &record);
     if (wake)
         ep_port_wake(&ep->collect_event);
+
+    (void)atomic_fetch_add_explicit(&ep->rule_hits, stack.hits, memory_order_relaxed);
+    if (stack.misses)
+        (void)atomic_fetch_add_explicit(&ep->rule_misses, stack.misses, memory_order_relaxed);
 }
 
 void ep_thread_rest(uint32_t tid, int64_t rest_ns)
 {
     struct ep *ep = ep_running();
+    const struct ep_record record = {.kind = EP_RECORD_REST, .count = REST_WORDS};
     bool wake = false;
 
-    int at = ep_ring_reserve(&ep->ring, 3, &wake);
+    int at = ep_ring_reserve(&ep->ring, REST_WORDS, &wake);
     if (at < 0) {
         uint32_t ticks = rest_ns > 0 ? (uint32_t)((uint64_t)rest_ns / ep->period_ns) : 0;
         (void)atomic_fetch_add_explicit(&ep->lost_ticks, ticks, memory_order_relaxed);
         return;
     }
-    ep_ring_put(&ep->ring, at, 0, tid);
-    ep_ring_put(&ep->ring, at, 1, (uintptr_t)((uint64_t)rest_ns & UINT32_MAX));
-    ep_ring_put(&ep->ring, at, 2, (uintptr_t)((uint64_t)rest_ns >> 32));
-    ep_ring_commit(&ep->ring, at, EP_RECORD_REST, 0, 0, 3);
+    atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
+    atomic_store_explicit(&payload[0], tid, memory_order_relaxed);
+    atomic_store_explicit(&payload[1], (uintptr_t)((uint64_t)rest_ns & UINT32_MAX), memory_order_relaxed);
+    atomic_store_explicit(&payload[2], (uintptr_t)((uint64_t)rest_ns >> 32), memory_order_relaxed);
+    ep_ring_commit(&ep->ring, at, REST_WORDS, &record);
     if (wake)
         ep_port_wake(&ep->collect_event);
 }

@@ -35,8 +35,8 @@ struct cie {
 struct machine {
     const struct ep_cfi_registers *registers;
     const struct cie *cie;
-    struct ep_cfi_row row, initial;
-    struct ep_cfi_row saved[REMEMBER_DEPTH];
+    struct ep_cfi_rules rules, initial;
+    struct ep_cfi_rules saved[REMEMBER_DEPTH];
     unsigned depth;
     uintptr_t location;
 };
@@ -135,11 +135,11 @@ static void cfa_set(struct machine *m, uint64_t number, int32_t offset)
 {
     const struct ep_cfi_registers *r = m->registers;
 
-    m->row.cfa = number == r->sp     ? EP_CFI_SP
-                 : number == r->fp   ? EP_CFI_FP
-                 : number == r->base ? EP_CFI_BASE
-                                     : EP_CFI_OTHER;
-    m->row.cfa_offset = offset;
+    m->rules.cfa = number == r->sp     ? EP_CFI_SP
+                   : number == r->fp   ? EP_CFI_FP
+                   : number == r->base ? EP_CFI_BASE
+                                       : EP_CFI_OTHER;
+    m->rules.cfa_offset = offset;
 }
 
 /* The register's column, EP_CFI_REGS when nobody cares. */
@@ -157,16 +157,20 @@ static void place_set(struct machine *m, uint64_t number, enum ep_cfi_state stat
 {
     unsigned at = column(m, number);
 
-    if (at < EP_CFI_REGS)
-        m->row.place[at] = (struct ep_cfi_place){.state = (uint8_t)state, .offset = offset};
+    if (at < EP_CFI_REGS) {
+        m->rules.state[at] = (uint8_t)state;
+        m->rules.offset[at] = offset;
+    }
 }
 
 static void place_restored(struct machine *m, uint64_t number)
 {
     unsigned at = column(m, number);
 
-    if (at < EP_CFI_REGS)
-        m->row.place[at] = m->initial.place[at];
+    if (at < EP_CFI_REGS) {
+        m->rules.state[at] = m->initial.state[at];
+        m->rules.offset[at] = m->initial.offset[at];
+    }
 }
 
 /* Saved where only a DWARF expression tells. Known is "fp, at its own frame": DW_OP_breg<fp> 0 of a realigned stack. */
@@ -179,7 +183,7 @@ static void place_expression(struct machine *m, struct reader *r, uint64_t numbe
     bool at_fp = size == 2 && op[0] == 0x70 + m->registers->fp && op[1] == 0;
     if (at_fp && column(m, number) == EP_CFI_REG_FP)
         place_set(m, number, EP_CFI_SAVED_AT_FP, 0);
-    else if (!m->row.signal_frame && column(m, number) != EP_CFI_REG_BASE)
+    else if (!m->cie->signal_frame && column(m, number) != EP_CFI_REG_BASE)
         r->bad |= column(m, number) < EP_CFI_REGS;
     skip(r, size);
 }
@@ -195,11 +199,11 @@ static void cfa_expression(struct machine *m, struct reader *r, uintptr_t pc)
     uint8_t first = take_u8(&e);
     int32_t offset = narrow(&e, take_sleb(&e));
 
-    m->row.cfa = EP_CFI_OTHER;
-    m->row.cfa_offset = 0;
+    m->rules.cfa = EP_CFI_OTHER;
+    m->rules.cfa_offset = 0;
     if (first == 0x70 + m->registers->fp && take_u8(&e) == 0x06) {
-        m->row.cfa = EP_CFI_FP_LOAD;
-        m->row.cfa_offset = offset;
+        m->rules.cfa = EP_CFI_FP_LOAD;
+        m->rules.cfa_offset = offset;
     } else if (first == 0x70 + m->registers->sp && size == 11) {
         uint8_t op[8];
         (void)take(&e, op, sizeof op);
@@ -207,8 +211,8 @@ static void cfa_expression(struct machine *m, struct reader *r, uintptr_t pc)
         unsigned limit = op[4] - 0x30u;
         op[4] = 0;
         if (memcmp(op, plt, sizeof op) == 0 && limit < 16 && take_u8(&e) == 0x22) {
-            m->row.cfa = EP_CFI_SP;
-            m->row.cfa_offset = offset + ((pc & 15) >= limit ? 8 : 0);
+            m->rules.cfa = EP_CFI_SP;
+            m->rules.cfa_offset = offset + ((pc & 15) >= limit ? 8 : 0);
         }
     }
     r->bad |= e.bad;
@@ -219,7 +223,7 @@ static void remember(struct machine *m, struct reader *r)
     if (m->depth == REMEMBER_DEPTH)
         r->bad = true;
     else
-        m->saved[m->depth++] = m->row;
+        m->saved[m->depth++] = m->rules;
 }
 
 static void restore(struct machine *m, struct reader *r)
@@ -227,7 +231,7 @@ static void restore(struct machine *m, struct reader *r)
     if (m->depth == 0)
         r->bad = true;
     else
-        m->row = m->saved[--m->depth];
+        m->rules = m->saved[--m->depth];
 }
 
 /* The instructions whose opcode fills the byte. */
@@ -281,10 +285,10 @@ static void extended(struct machine *m, struct reader *r, uint8_t op, uintptr_t 
         cfa_set(m, number, narrow(r, (int64_t)take_uleb(r)));
         break;
     case 0x0d: /* def_cfa_register */
-        cfa_set(m, take_uleb(r), m->row.cfa_offset);
+        cfa_set(m, take_uleb(r), m->rules.cfa_offset);
         break;
     case 0x0e: /* def_cfa_offset */
-        m->row.cfa_offset = narrow(r, (int64_t)take_uleb(r));
+        m->rules.cfa_offset = narrow(r, (int64_t)take_uleb(r));
         break;
     case 0x0f:
         cfa_expression(m, r, pc);
@@ -302,7 +306,7 @@ static void extended(struct machine *m, struct reader *r, uint8_t op, uintptr_t 
         cfa_set(m, number, narrow(r, take_sleb(r) * factor));
         break;
     case 0x13: /* def_cfa_offset_sf */
-        m->row.cfa_offset = narrow(r, take_sleb(r) * factor);
+        m->rules.cfa_offset = narrow(r, take_sleb(r) * factor);
         break;
     case 0x2e: /* GNU_args_size */
         (void)take_uleb(r);
@@ -457,17 +461,18 @@ int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *r
     if (pc - start >= size)
         return -ENOENT;
 
-    struct machine m = {.registers = registers, .cie = &cie, .row = {.cfa = EP_CFI_OTHER}};
-    m.row.start = start;
-    m.row.end = start + size;
-    m.row.signal_frame = cie.signal_frame;
+    struct machine m;
+    memset(&m, 0, sizeof m);
+    m.registers = registers;
+    m.cie = &cie;
+    m.rules.cfa = EP_CFI_OTHER;
     m.location = start;
     if (!run(&m, cie.instructions, UINTPTR_MAX))
         return -EINVAL;
-    m.initial = m.row;
+    m.initial = m.rules;
     m.location = start;
     if (!run(&m, r, pc))
         return -EINVAL;
-    *row = m.row;
+    *row = (struct ep_cfi_row){.rules = m.rules, .signal_frame = cie.signal_frame, .start = start, .end = start + size};
     return 0;
 }

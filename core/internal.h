@@ -59,11 +59,11 @@ enum ep_quality {
 };
 
 struct ep_stack {
+    atomic_uintptr_t *pc; /* the caller's, EP_MAX_DEPTH words: [0] as interrupted, then return addresses - 1 */
     uint16_t depth;
-    uint8_t quality;            /* enum ep_quality */
-    uint8_t end;                /* EP_FRAME_NONE, _CUT, _DEEP or _HIJACK: what stands in for the missing root side */
-    uint16_t hits, misses;      /* of the rule cache */
-    uintptr_t pc[EP_MAX_DEPTH]; /* [0] as interrupted, then return addresses - 1 */
+    uint8_t quality;       /* enum ep_quality */
+    uint8_t end;           /* EP_FRAME_NONE, _CUT, _DEEP or _HIJACK: what stands in for the missing root side */
+    uint16_t hits, misses; /* of the rule cache */
 };
 
 /* Walks the calling thread's stack from the registers in *context. Reads stack memory only inside the bounds that
@@ -122,19 +122,21 @@ enum ep_cfi_cfa { EP_CFI_SP, EP_CFI_FP, EP_CFI_FP_LOAD, EP_CFI_BASE, EP_CFI_OTHE
 
 /* Where the caller's value of a register is. */
 enum ep_cfi_state { EP_CFI_KEPT, EP_CFI_SAVED, EP_CFI_SAVED_AT_FP, EP_CFI_UNDEFINED };
-struct ep_cfi_place {
-    uint8_t state;  /* enum ep_cfi_state */
-    int32_t offset; /* EP_CFI_SAVED: bytes from the CFA */
-};
 
 enum { EP_CFI_REG_FP, EP_CFI_REG_BASE, EP_CFI_REG_RA, EP_CFI_REGS };
 
+/* How a frame is described at one address. */
+struct ep_cfi_rules {
+    int32_t cfa_offset;          /* bytes */
+    int32_t offset[EP_CFI_REGS]; /* EP_CFI_SAVED: bytes from the CFA */
+    uint8_t state[EP_CFI_REGS];  /* enum ep_cfi_state */
+    uint8_t cfa;                 /* enum ep_cfi_cfa */
+};
+
 /* One row of a call frame information table, reduced to what a stack walk needs. */
 struct ep_cfi_row {
-    uint8_t cfa; /* enum ep_cfi_cfa */
+    struct ep_cfi_rules rules;
     bool signal_frame;
-    int32_t cfa_offset; /* bytes */
-    struct ep_cfi_place place[EP_CFI_REGS];
     uintptr_t start, end; /* of the function */
 };
 
@@ -197,14 +199,15 @@ struct ep_record {
 /* Prepares a ring over `words` words of zeroed memory, a power of two. Context: init. */
 void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words);
 
-/* Reserves a record with `count` payload words. Positive: position to hand to put and commit, plus one; -ENOSPC when
- * full; *wake is set when the reader should be woken. Context: signal. */
-int ep_ring_reserve(struct ep_ring *ring, unsigned count, bool *wake);
+/* Reserves room for a record of at most `most` payload words. Positive: position to hand to payload and commit;
+ * -ENOSPC when full; *wake is set when the reader should be woken. Context: signal. */
+int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake);
 
-/* Context: signal. */
-void ep_ring_put(struct ep_ring *ring, int position, unsigned index, uintptr_t word);
-void ep_ring_commit(struct ep_ring *ring, int position, enum ep_record_kind kind, unsigned quality, unsigned end,
-                    unsigned count);
+/* The payload's words. What commit does not count must not have been written. Context: signal. */
+atomic_uintptr_t *ep_ring_payload(struct ep_ring *ring, int position);
+
+/* Completes the record with record->count words; the rest of `most` is given back. Context: signal. */
+void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, const struct ep_record *record);
 
 /* The oldest complete record; false when there is none. Context: collect. */
 bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record);

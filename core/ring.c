@@ -10,6 +10,10 @@
  * writer that finds no room fails, a writer that was preempted only delays the reader. A record is contiguous; the
  * stretch that is left over at the end is a pad record.
  *
+ * The length of a stack is known only when it was walked, and it is walked straight into the ring: a writer reserves
+ * the most it may need and gives back what is left, by moving `head` back when nobody came after it, else as a pad
+ * record.
+ *
  * Header: kind (bits 0-3), quality (4-7), end (8-15), payload words (16-31).
  */
 #include "internal.h"
@@ -27,14 +31,22 @@ void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words
     ring->words = memory;
 }
 
-static uintptr_t header_make(enum ep_record_kind kind, unsigned quality, unsigned end, unsigned count)
+static uintptr_t header_make(const struct ep_record *record)
 {
-    return (uintptr_t)kind | (uintptr_t)quality << 4 | (uintptr_t)end << 8 | (uintptr_t)count << 16;
+    return (uintptr_t)record->kind | (uintptr_t)record->quality << 4 | (uintptr_t)record->end << 8 |
+           (uintptr_t)record->count << 16;
 }
 
-int ep_ring_reserve(struct ep_ring *ring, unsigned count, bool *wake)
+static void pad_from(struct ep_ring *ring, unsigned at, unsigned words)
 {
-    unsigned size = ring->mask + 1, need = count + 1;
+    const struct ep_record pad = {.kind = EP_RECORD_PAD, .count = words - 1};
+
+    atomic_store_explicit(&ring->words[at & ring->mask], header_make(&pad), memory_order_release);
+}
+
+int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake)
+{
+    unsigned size = ring->mask + 1, need = most + 1;
     unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 
     for (int i = 0; i < RESERVE_TRIES; i++) {
@@ -48,22 +60,30 @@ int ep_ring_reserve(struct ep_ring *ring, unsigned count, bool *wake)
                                                    memory_order_relaxed))
             continue;
         if (pad)
-            atomic_store_explicit(&ring->words[at], header_make(EP_RECORD_PAD, 0, 0, pad - 1), memory_order_release);
+            pad_from(ring, at, pad);
         *wake = used < size / 2 && used + pad + need >= size / 2;
         return (int)(pad ? 0 : at) + 1;
     }
     return -ENOSPC;
 }
 
-void ep_ring_put(struct ep_ring *ring, int position, unsigned index, uintptr_t word)
+atomic_uintptr_t *ep_ring_payload(struct ep_ring *ring, int position)
 {
-    atomic_store_explicit(&ring->words[(unsigned)position + index], word, memory_order_relaxed);
+    return &ring->words[position];
 }
 
-void ep_ring_commit(struct ep_ring *ring, int position, enum ep_record_kind kind, unsigned quality, unsigned end,
-                    unsigned count)
+void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, const struct ep_record *record)
 {
-    atomic_store_explicit(&ring->words[position - 1], header_make(kind, quality, end, count), memory_order_release);
+    unsigned start = (unsigned)position - 1, spare = most - record->count;
+
+    if (spare) {
+        unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+        bool last = ((head - (start + most + 1)) & ring->mask) == 0;
+        if (!last || !atomic_compare_exchange_strong_explicit(&ring->head, &head, head - spare, memory_order_acq_rel,
+                                                              memory_order_relaxed))
+            pad_from(ring, start + 1 + record->count, spare);
+    }
+    atomic_store_explicit(&ring->words[start], header_make(record), memory_order_release);
 }
 
 bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record)

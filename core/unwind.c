@@ -124,7 +124,7 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
         }
         uintptr_t pc = walk.exact ? walk.frame.pc : walk.frame.pc - 1;
         struct ep_rule rule = ep_rule_get(pc, walk.exact, stack);
-        stack->pc[stack->depth++] = pc;
+        atomic_store_explicit(&stack->pc[stack->depth++], pc, memory_order_relaxed);
         if (rule.kind == EP_RULE_ROOT) {
             finish(stack, &walk, EP_FRAME_NONE);
             return;

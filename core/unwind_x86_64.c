@@ -132,7 +132,8 @@ static bool is_entry(const struct ep_module *module, uintptr_t pc)
 {
     struct ep_cfi_row row;
 
-    return ep_cfi_find(module, &registers, pc, &row) != 0 || (row.cfa == EP_CFI_SP && row.cfa_offset == WORD);
+    return ep_cfi_find(module, &registers, pc, &row) != 0 ||
+           (row.rules.cfa == EP_CFI_SP && row.rules.cfa_offset == WORD);
 }
 
 /* The linker's .plt begins by push *n(%rip), jmp *n(%rip): that jump has two words too many on the stack. */
@@ -202,17 +203,17 @@ static bool epilogue(const struct ep_module *module, uintptr_t pc, const struct 
 /* Where the row says a register is; false when a rule cannot say it. */
 static bool row_slot(const struct ep_cfi_row *row, unsigned reg, uint8_t *slot)
 {
-    const struct ep_cfi_place *place = &row->place[reg];
+    int32_t offset = row->rules.offset[reg];
 
     *slot = 0;
-    if (place->state == EP_CFI_SAVED_AT_FP) {
+    if (row->rules.state[reg] == EP_CFI_SAVED_AT_FP) {
         *slot = 1;
-        return row->cfa == EP_CFI_FP_LOAD;
+        return row->rules.cfa == EP_CFI_FP_LOAD;
     }
-    if (place->state != EP_CFI_SAVED)
+    if (row->rules.state[reg] != EP_CFI_SAVED)
         return true;
-    *slot = (uint8_t)(-place->offset / WORD);
-    return place->offset < 0 && place->offset >= -UINT8_MAX * WORD && place->offset % WORD == 0;
+    *slot = (uint8_t)(-offset / WORD);
+    return offset < 0 && offset >= -UINT8_MAX * WORD && offset % WORD == 0;
 }
 
 /* .NET's RhpThrowHwEx: entered from a signal handler as if the faulting instruction had called it, without a return
@@ -231,19 +232,19 @@ static struct ep_rule row_rule(const struct ep_cfi_row *row)
                                     [EP_CFI_FP_LOAD] = EP_RULE_FP_LOAD,
                                     [EP_CFI_BASE] = EP_RULE_BASE,
                                     [EP_CFI_OTHER] = EP_RULE_STOP};
-    const struct ep_cfi_place *ra = &row->place[EP_CFI_REG_RA];
-    struct ep_rule rule = {.kind = kinds[row->cfa], .cfa = (int16_t)(row->cfa_offset / WORD)};
+    uint8_t ra = row->rules.state[EP_CFI_REG_RA];
+    struct ep_rule rule = {.kind = kinds[row->rules.cfa], .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
 
     if (row->signal_frame)
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     if (is_fault_thrower(row))
-        return (struct ep_rule){.kind = row->cfa_offset > FAULT_WORDS * WORD ? EP_RULE_FAULT : EP_RULE_STOP,
-                                .cfa = (int16_t)(row->cfa_offset / WORD)};
-    if (ra->state == EP_CFI_UNDEFINED)
+        return (struct ep_rule){.kind = row->rules.cfa_offset > FAULT_WORDS * WORD ? EP_RULE_FAULT : EP_RULE_STOP,
+                                .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
+    if (ra == EP_CFI_UNDEFINED)
         return (struct ep_rule){.kind = EP_RULE_ROOT};
-    if (ra->state != EP_CFI_SAVED || ra->offset != -EP_RETURN_SLOT * WORD || row->cfa_offset % WORD ||
-        row->cfa_offset / WORD > INT16_MAX || row->cfa_offset / WORD < -INT16_MAX ||
-        !row_slot(row, EP_CFI_REG_FP, &rule.fp_slot))
+    if (ra != EP_CFI_SAVED || row->rules.offset[EP_CFI_REG_RA] != -EP_RETURN_SLOT * WORD ||
+        row->rules.cfa_offset % WORD || row->rules.cfa_offset / WORD > INT16_MAX ||
+        row->rules.cfa_offset / WORD < -INT16_MAX || !row_slot(row, EP_CFI_REG_FP, &rule.fp_slot))
         return (struct ep_rule){.kind = EP_RULE_STOP};
     if (!row_slot(row, EP_CFI_REG_BASE, &rule.base_slot))
         rule.base_slot = 0;

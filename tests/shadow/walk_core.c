@@ -7,7 +7,8 @@
 #include "core/internal.h"
 
 static uint64_t memory[EP_MEMORY_DEFAULT / sizeof(uint64_t)];
-static struct ep_stack walked;
+static atomic_uintptr_t walked_pc[EP_MAX_DEPTH];
+static struct ep_stack walked = {.pc = walked_pc};
 
 static int prepare(void)
 {
