@@ -2,7 +2,8 @@
  * The deliver thread: takes messages from the outbox to the transport, in order, each until it is accepted or refused.
  *
  * A message that was not delivered is sent again after a pause that doubles from 1 s to a minute, a quarter of it
- * random so that a fleet does not come back in step. Nothing upstream waits for this thread.
+ * random so that a fleet does not come back in step. What a receiver asks for is the least; a quarter of it at most
+ * comes on top. Nothing upstream waits for this thread but stop, whose deadline also ends the send that is under way.
  *
  *   ep_deliver_thread -> ep_deliver_round -> attempt -> transport->send, then accepted / refused / stale / later
  */
@@ -13,6 +14,7 @@
 #define SEND_TIMEOUT_NS  10000000000u
 #define BACKOFF_FIRST_NS 1000000000u
 #define BACKOFF_MOST_NS  60000000000u
+#define ASKED_MOST_NS    86400000000000u
 #define FOREVER_NS       3600000000000u
 
 static void popped(struct ep *ep)
@@ -56,9 +58,29 @@ static void later(struct ep *ep, uint64_t asked_ns, uint64_t now)
     ep->backoff_ns = ep->backoff_ns ? ep->backoff_ns * 2 : BACKOFF_FIRST_NS;
     if (ep->backoff_ns > BACKOFF_MOST_NS)
         ep->backoff_ns = BACKOFF_MOST_NS;
-    uint64_t pause = asked_ns ? asked_ns : ep->backoff_ns;
-    ep->retry_at_ns = now + pause - pause / 8 + pause / 4 * dice / 256;
+    uint64_t least = ep->backoff_ns - ep->backoff_ns / 8;
+    if (asked_ns)
+        least = asked_ns < ASKED_MOST_NS ? asked_ns : ASKED_MOST_NS;
+    ep->retry_at_ns = now + least + least / 4 * dice / 256;
     ep_count(ep, EP_COUNT_DELIVERY_FAILURES, 1);
+}
+
+void ep_deadline_shrink(struct ep_deadline *deadline, uint64_t at_ns)
+{
+    uint64_t was = atomic_load(&deadline->at_ns);
+
+    while (at_ns < was && !atomic_compare_exchange_weak(&deadline->at_ns, &was, at_ns))
+        ;
+}
+
+/* Stop stores its deadline first and shrinks this one then: whichever of the two stores here comes first, one of us
+ * sees the other. */
+static void send_before(struct ep *ep, uint64_t deadline_ns)
+{
+    atomic_store(&ep->send_deadline.at_ns, deadline_ns);
+    uint64_t stop = atomic_load(&ep->stop_deadline_ns);
+    if (stop)
+        ep_deadline_shrink(&ep->send_deadline, stop);
 }
 
 static int attempt(struct ep *ep, const struct ep_box_header *header, uint64_t deadline_ns)
@@ -74,7 +96,8 @@ static int attempt(struct ep *ep, const struct ep_box_header *header, uint64_t d
     };
     uint64_t asked_ns = 0;
 
-    int error = ep->transport->send(ep->transport_state, &message, deadline_ns, &asked_ns);
+    send_before(ep, deadline_ns);
+    int error = ep->transport->send(ep->transport_state, &message, &ep->send_deadline, &asked_ns);
     if (error)
         atomic_store(&ep->last_error, error);
     if (error == 0)

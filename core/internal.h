@@ -352,6 +352,7 @@ struct ep {
     const struct ep_transport *transport;
     uint64_t backoff_ns, retry_at_ns;
     _Atomic uint64_t stop_deadline_ns; /* 0: not stopping */
+    struct ep_deadline send_deadline;  /* of the message that is being sent */
     atomic_int last_error;
     _Alignas(8) uint8_t transport_state[EP_TRANSPORT_BYTES];
     _Alignas(8) uint8_t port_memory[EP_PORT_BYTES];
@@ -399,6 +400,8 @@ bool ep_collect_finish(struct ep *ep, bool last);
 /* Thread bodies. Context: collect / deliver. */
 void ep_collect_thread(void);
 void ep_deliver_thread(void);
+/* Brings a deadline nearer, never farther. Context: any thread. */
+void ep_deadline_shrink(struct ep_deadline *deadline, uint64_t at_ns);
 /* Delivers what it can before deadline_ns (uptime). 0: the outbox is empty, else why not. Context: deliver. */
 int ep_deliver_round(struct ep *ep, uint64_t deadline_ns);
 
