@@ -96,8 +96,8 @@ unsigned et_api_services(struct et_store *store, struct et_buf *out)
 static const char *loss_name(uint32_t reason)
 {
     static const char *const names[] = {
-        "ring full",       "no timer",        "no slot",       "tree full", "entries full",
-        "modules full",    "refused",         "segment unknown", "stopped", "too large",
+        "ring full",    "no timer", "no slot",         "tree full", "entries full",
+        "modules full", "refused",  "segment unknown", "stopped",   "too large",
     };
     return reason < sizeof names / sizeof *names ? names[reason] : "other";
 }
@@ -124,8 +124,8 @@ static void totals(struct et_buf *out, const void *bytes, size_t size)
         const char *name;
         uint64_t value;
     } fields[] = {
-        {"samples", stats->samples},       {"exact", stats->exact},             {"gap", stats->gap},
-        {"cut", stats->cut},               {"rule_hits", stats->rule_hits},     {"rule_misses", stats->rule_misses},
+        {"samples", stats->samples}, {"exact", stats->exact},         {"gap", stats->gap},
+        {"cut", stats->cut},         {"rule_hits", stats->rule_hits}, {"rule_misses", stats->rule_misses},
         {"threads", stats->threads},
     };
     et_buf_text(out, ",\"stats\":{");

@@ -9,8 +9,7 @@ static const char help[] =
     "usage: edgeprof export (--pprof FILE | --folded) [options]\n"
     "\n"
     "  --pprof FILE        gzipped pprof with names, for `go tool pprof` and others; - is standard output\n"
-    "  --folded            one stack a line on standard output, \"root;caller;leaf value\"\n" ET_QUERY_HELP
-    "\n"
+    "  --folded            one stack a line on standard output, \"root;caller;leaf value\"\n" ET_QUERY_HELP "\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
 
 int et_cmd_export(int argc, char **argv)

@@ -9,8 +9,7 @@ static const char help[] =
     "\n"
     "Writes a flame graph that needs nothing else: HTML with search, zoom and table, or an SVG picture.\n"
     "\n"
-    "  -o, --output FILE   .html or .svg\n" ET_QUERY_HELP
-    "\n"
+    "  -o, --output FILE   .html or .svg\n" ET_QUERY_HELP "\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
 
 int et_cmd_flame(int argc, char **argv)

@@ -131,8 +131,8 @@ static void set(struct environment *environment, const char *name, const char *v
 
 static bool is_ours(const char *variable)
 {
-    static const char *const names[] = {"LD_PRELOAD=", "EDGEPROF_ENDPOINT=", "EDGEPROF_SERVICE=", "EDGEPROF_LEVEL=",
-                                        "EDGEPROF_INTERVAL=", "EDGEPROF_FORMAT="};
+    static const char *const names[] = {"LD_PRELOAD=",     "EDGEPROF_ENDPOINT=", "EDGEPROF_SERVICE=",
+                                        "EDGEPROF_LEVEL=", "EDGEPROF_INTERVAL=", "EDGEPROF_FORMAT="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strncmp(variable, names[i], strlen(names[i])) == 0) {
             return true;
@@ -228,7 +228,8 @@ static int report(const struct run *run)
     struct et_buf out = {0};
     int code = load(run, &profile);
     if (code == ET_OK && profile->total == 0) {
-        et_error("run: no profile has come from %s; it is static, set-user-id, or used next to no CPU time", run->command[0]);
+        et_error("run: no profile has come from %s; it is static, set-user-id, or used next to no CPU time",
+                 run->command[0]);
         code = ET_NO_DATA;
     }
     if (code == ET_OK) {
@@ -298,9 +299,9 @@ static bool usage_ok(const struct et_options *options, int argc, char **argv)
         et_error("run: say which command; see `edgeprof %s --help`", argv[0]);
     } else if (!known) {
         et_error("run: --level %s: it is low, medium or high", options->level);
-    } else if (options->interval && (strspn(options->interval, "0123456789") != strlen(options->interval) ||
-                                     strtoul(options->interval, NULL, 10) < 100 ||
-                                     strtoul(options->interval, NULL, 10) > 3600000)) {
+    } else if (options->interval &&
+               (strspn(options->interval, "0123456789") != strlen(options->interval) ||
+                strtoul(options->interval, NULL, 10) < 100 || strtoul(options->interval, NULL, 10) > 3600000)) {
         et_error("run: --interval %s: it is 100 to 3600000 milliseconds", options->interval);
     } else {
         return true;

@@ -12,8 +12,7 @@ static const char help[] =
     "Prints the functions that use most: flat is the function itself, cum with all that it calls.\n"
     "\n"
     "  -n, --rows N        how many functions (20)\n"
-    "  --json              as JSON\n" ET_QUERY_HELP
-    "\n"
+    "  --json              as JSON\n" ET_QUERY_HELP "\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
 
 int et_cmd_top(int argc, char **argv)

@@ -1,17 +1,33 @@
+/* See demangle.h. C++ names are libiberty's business. */
 #include "demangle.h"
+
+#include <libiberty/demangle.h>
 #include <stdlib.h>
 #include <string.h>
-#include <libiberty/demangle.h>
-bool et_demangle_is_managed(const char *symbol)
+
+/* The dynamic linker's version is no part of a name: __libc_start_main@@GLIBC_2.34; nor are the compiler's clones. */
+static void plain(const char *symbol, struct et_buf *out)
 {
-    return strncmp(symbol, "S_P_", 4) == 0;
+    size_t size = strcspn(symbol, "@");
+    et_buf_add(out, symbol, size ? size : strlen(symbol));
 }
 
-void et_demangle(const char *symbol, const char *executable, bool managed, struct et_buf *out)
+void et_demangle(const char *symbol, const char *executable, enum et_code code, struct et_buf *out)
 {
-    (void)executable;
-    (void)managed;
     char *cxx = strncmp(symbol, "_Z", 2) == 0 ? cplus_demangle_v3(symbol, DMGL_PARAMS | DMGL_ANSI) : NULL;
-    et_buf_text(out, cxx ? cxx : symbol);
+    if (cxx) {
+        et_buf_text(out, cxx);
+    } else if (code == ET_CODE_NATIVE) {
+        plain(symbol, out);
+    } else {
+        et_demangle_dotnet(symbol, executable, code == ET_CODE_ITERATOR, out);
+    }
     free(cxx);
+}
+
+size_t et_demangle_state_machine(const char *symbol)
+{
+    static const char ending[] = "__MoveNext";
+    size_t size = strlen(symbol), tail = sizeof ending - 1;
+    return size > tail && strcmp(symbol + size - tail, ending) == 0 ? size - tail : 0;
 }

@@ -1,17 +1,25 @@
 /*
- * Readable names out of linkers' ones: C++ (_ZN...), Rust's are left to the same library, and .NET NativeAOT's.
+ * Readable names out of linkers' ones: C++ (_ZN...) and .NET NativeAOT's.
  */
 #ifndef ET_DEMANGLE_H
 #define ET_DEMANGLE_H
 
 #include "util.h"
 
-/* Appends a readable form of symbol to *out. executable: path of the file that it is from; its name tells which
- * assembly a NativeAOT program is ("" or NULL: unknown). managed: the file holds NativeAOT code. What is not
- * understood is appended as it is. */
-void et_demangle(const char *symbol, const char *executable, bool managed, struct et_buf *out);
+enum et_code {
+    ET_CODE_NATIVE,   /* C, C++, assembly */
+    ET_CODE_MANAGED,  /* made by .NET's ahead-of-time compiler */
+    ET_CODE_ITERATOR, /* the same, and the symbol is a method of an iterator, which looks like an async method's */
+};
 
-/* Whether a symbol is one that only a NativeAOT program has. */
-bool et_demangle_is_managed(const char *symbol);
+/* Appends a readable form of symbol to *out. executable: path of the file that it is from; its name tells which
+ * assembly a NativeAOT program is ("": unknown). What is not understood is appended nearly as it is. */
+void et_demangle(const char *symbol, const char *executable, enum et_code code, struct et_buf *out);
+
+/* For ..._d__7__MoveNext, the name's length up to the state machine's type; 0: the symbol is no such method. */
+size_t et_demangle_state_machine(const char *symbol);
+
+/* demangle_dotnet.c: a NativeAOT symbol. */
+void et_demangle_dotnet(const char *symbol, const char *executable, bool iterator, struct et_buf *out);
 
 #endif

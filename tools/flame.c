@@ -12,9 +12,10 @@ static const char HEAD[] =
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n"
     "<meta name=\"generator\" content=\"edgeprof " EP_VERSION_TEXT "\">\n<title>edgeprof</title>\n<style>\n";
-static const char BODY[] = "</style>\n</head>\n<body>\n<header><span class=\"brand\">edgeprof</span> <span id=\"title\"></span>"
-                           "</header>\n<main><div id=\"viewer\"></div></main>\n"
-                           "<script type=\"application/json\" id=\"edgeprof-profile\">\n";
+static const char BODY[] =
+    "</style>\n</head>\n<body>\n<header><span class=\"brand\">edgeprof</span> <span id=\"title\"></span>"
+    "</header>\n<main><div id=\"viewer\"></div></main>\n"
+    "<script type=\"application/json\" id=\"edgeprof-profile\">\n";
 
 static void asset(struct et_buf *out, const char *path)
 {

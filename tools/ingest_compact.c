@@ -84,12 +84,18 @@ static int64_t put_origin(struct push *push)
     for (size_t i = 0; i < o->n_tags; i++) {
         et_tags_add(&tags, o->tags[i]->key, o->tags[i]->value);
     }
-    char *text[] = {clean(o->service), et_tags_join(&tags), clean(o->host), clean(o->boot_id),
-                    clean(o->executable), clean(o->arch), clean(o->agent)};
+    char *text[] = {clean(o->service),    et_tags_join(&tags), clean(o->host), clean(o->boot_id),
+                    clean(o->executable), clean(o->arch),      clean(o->agent)};
     struct et_origin origin = {
-        .service = text[0], .tags = text[1], .host = text[2], .boot_id = text[3],
-        .executable = text[4], .arch = text[5], .agent = text[6],
-        .pid = o->pid, .process_start_ns = o->process_start_ns,
+        .service = text[0],
+        .tags = text[1],
+        .host = text[2],
+        .boot_id = text[3],
+        .executable = text[4],
+        .arch = text[5],
+        .agent = text[6],
+        .pid = o->pid,
+        .process_start_ns = o->process_start_ns,
     };
     int64_t id = et_store_origin(push->store, &origin);
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
@@ -179,9 +185,15 @@ static bool put_profile(struct push *push, const Edgeprof__V1__Profile *profile,
         et_varint_put(&stacks, profile->value[i]);
     }
     struct et_stored stored = {
-        .origin = push->row.origin, .kind = kind_name(profile->kind), .unit = "nanoseconds",
-        .start_ns = (int64_t)start, .end_ns = (int64_t)(start + profile->duration_ns),
-        .period = profile->period_ns, .samples = profile->samples, .quantum = profile->quantum, .stacks = &stacks,
+        .origin = push->row.origin,
+        .kind = kind_name(profile->kind),
+        .unit = "nanoseconds",
+        .start_ns = (int64_t)start,
+        .end_ns = (int64_t)(start + profile->duration_ns),
+        .period = profile->period_ns,
+        .samples = profile->samples,
+        .quantum = profile->quantum,
+        .stacks = &stacks,
     };
     push->err = et_store_profile(push->store, &stored);
     et_buf_free(&stacks);
@@ -247,7 +259,8 @@ static enum et_verdict decide(struct push *push)
         return ET_REPEATED;
     }
     if (known ? message->sequence != push->row.next_sequence || push->row.ended : message->sequence != 0) {
-        *push->why = known ? "a message of this segment is missing, start a new one" : "unknown segment, start a new one";
+        *push->why =
+            known ? "a message of this segment is missing, start a new one" : "unknown segment, start a new one";
         return ET_STALE;
     }
     if (!known) {

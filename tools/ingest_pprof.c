@@ -12,7 +12,8 @@
 /* Module, frame and node ids in the store of all that the profile has; 0 or the store's error. */
 static int store_nodes(struct et_store *store, const struct et_profile *p, int64_t *nodes)
 {
-    int64_t *frames = et_alloc(p->frame_count, sizeof *frames), *modules = et_alloc(p->module_count + 1, sizeof *modules);
+    int64_t *frames = et_alloc(p->frame_count, sizeof *frames),
+            *modules = et_alloc(p->module_count + 1, sizeof *modules);
     int64_t id = 0;
     for (size_t i = 0; i < p->module_count && id >= 0; i++) {
         id = modules[i + 1] = et_store_module(store, et_text(&p->strings, p->modules[i].build_id),
@@ -20,8 +21,9 @@ static int store_nodes(struct et_store *store, const struct et_profile *p, int64
     }
     for (size_t i = 1; i < p->frame_count && id >= 0; i++) {
         const struct et_frame *frame = &p->frames[i];
-        id = frames[i] = et_store_frame(store, modules[frame->module], frame->address, et_text(&p->strings, frame->name),
-                                        et_text(&p->strings, frame->file), frame->line);
+        id = frames[i] =
+            et_store_frame(store, modules[frame->module], frame->address, et_text(&p->strings, frame->name),
+                           et_text(&p->strings, frame->file), frame->line);
     }
     for (size_t i = 1; i < p->node_count && id >= 0; i++) {
         id = nodes[i] = et_store_node(store, nodes[p->nodes[i].parent], frames[p->nodes[i].frame]);
@@ -31,7 +33,8 @@ static int store_nodes(struct et_store *store, const struct et_profile *p, int64
     return id < 0 ? (int)id : 0;
 }
 
-static int store_profile(struct et_store *store, const struct et_profile *p, int64_t origin, int64_t from, int64_t until)
+static int store_profile(struct et_store *store, const struct et_profile *p, int64_t origin, int64_t from,
+                         int64_t until)
 {
     int64_t *nodes = et_alloc(p->node_count, sizeof *nodes);
     int err = store_nodes(store, p, nodes);
@@ -43,8 +46,15 @@ static int store_profile(struct et_store *store, const struct et_profile *p, int
         }
     }
     struct et_stored stored = {
-        .origin = origin, .kind = et_text(&p->strings, p->kind), .unit = et_text(&p->strings, p->unit),
-        .start_ns = from, .end_ns = until, .period = p->period, .samples = p->samples, .quantum = 1, .stacks = &stacks,
+        .origin = origin,
+        .kind = et_text(&p->strings, p->kind),
+        .unit = et_text(&p->strings, p->unit),
+        .start_ns = from,
+        .end_ns = until,
+        .period = p->period,
+        .samples = p->samples,
+        .quantum = 1,
+        .stacks = &stacks,
     };
     err = err ? err : et_store_profile(store, &stored);
     et_buf_free(&stacks);
@@ -62,8 +72,13 @@ static int64_t store_origin(struct et_store *store, const struct et_wanted *want
         free(tag);
     }
     char *lines = et_tags_join(&tags);
-    struct et_origin origin = {.service = wanted->service, .tags = lines, .host = "", .boot_id = "", .executable = "",
-                               .arch = "", .agent = "pprof"};
+    struct et_origin origin = {.service = wanted->service,
+                               .tags = lines,
+                               .host = "",
+                               .boot_id = "",
+                               .executable = "",
+                               .arch = "",
+                               .agent = "pprof"};
     int64_t id = et_store_origin(store, &origin);
     free(lines);
     return id;
@@ -86,7 +101,8 @@ static struct times times_of(const et_pprof *pprof, int64_t from, int64_t until,
 }
 
 /* Inside a transaction. NULL, or what is wrong with the profile; *err: the store failed. */
-static const char *store_all(struct et_store *store, const et_pprof *pprof, int64_t origin, struct times times, int *err)
+static const char *store_all(struct et_store *store, const et_pprof *pprof, int64_t origin, struct times times,
+                             int *err)
 {
     const char *why = NULL;
     for (size_t type = 0; type < pprof->n_sample_type && !*err; type++) {
@@ -114,7 +130,8 @@ enum et_verdict et_ingest_pprof(struct et_store *store, const char *name, int64_
         int err = et_store_begin(store);
         int64_t origin = err ? err : store_origin(store, &wanted);
         err = origin < 0 ? (int)origin : 0;
-        const char *wrong = err ? NULL : store_all(store, pprof, origin, times_of(pprof, from_ns, until_ns, now_ns), &err);
+        const char *wrong =
+            err ? NULL : store_all(store, pprof, origin, times_of(pprof, from_ns, until_ns, now_ns), &err);
         int ended = et_store_end(store, !err && !wrong);
         verdict = err || ended ? ET_UNAVAILABLE : wrong ? ET_MALFORMED : ET_ACCEPTED;
         *why = verdict == ET_UNAVAILABLE ? et_store_why(store) : wrong ? wrong : "ok";

@@ -50,7 +50,8 @@ static void call(struct et_buf *out, const struct et_profile *profile, const str
 {
     et_buf_text(out, "{\"name\":");
     et_json_string(out, call->function ? et_text(&profile->strings, call->function) : "all");
-    et_buf_printf(out, ",\"value\":%llu,\"self\":%llu", (unsigned long long)call->total, (unsigned long long)call->self);
+    et_buf_printf(out, ",\"value\":%llu,\"self\":%llu", (unsigned long long)call->total,
+                  (unsigned long long)call->self);
     place(out, profile, call->module, call->file, call->line);
 }
 

@@ -9,16 +9,16 @@
 #include <string.h>
 
 static const struct option all[] = {
-    {"help", no_argument, NULL, 'h'},          {"listen", required_argument, NULL, 'l'},
-    {"db", required_argument, NULL, 'd'},      {"url", required_argument, NULL, 'u'},
-    {"symbols", required_argument, NULL, 'S'}, {"service", required_argument, NULL, 's'},
-    {"tag", required_argument, NULL, 't'},     {"kind", required_argument, NULL, 'k'},
-    {"from", required_argument, NULL, 'f'},    {"to", required_argument, NULL, 'F'},
-    {"last", required_argument, NULL, 'L'},    {"rows", required_argument, NULL, 'n'},
-    {"json", no_argument, NULL, 'j'},          {"output", required_argument, NULL, 'o'},
-    {"pprof", required_argument, NULL, 'p'},   {"folded", no_argument, NULL, 'c'},
-    {"preload", required_argument, NULL, 'P'}, {"flame", required_argument, NULL, 'm'},
-    {"serve", no_argument, NULL, 'v'},         {"level", required_argument, NULL, 'e'},
+    {"help", no_argument, NULL, 'h'},           {"listen", required_argument, NULL, 'l'},
+    {"db", required_argument, NULL, 'd'},       {"url", required_argument, NULL, 'u'},
+    {"symbols", required_argument, NULL, 'S'},  {"service", required_argument, NULL, 's'},
+    {"tag", required_argument, NULL, 't'},      {"kind", required_argument, NULL, 'k'},
+    {"from", required_argument, NULL, 'f'},     {"to", required_argument, NULL, 'F'},
+    {"last", required_argument, NULL, 'L'},     {"rows", required_argument, NULL, 'n'},
+    {"json", no_argument, NULL, 'j'},           {"output", required_argument, NULL, 'o'},
+    {"pprof", required_argument, NULL, 'p'},    {"folded", no_argument, NULL, 'c'},
+    {"preload", required_argument, NULL, 'P'},  {"flame", required_argument, NULL, 'm'},
+    {"serve", no_argument, NULL, 'v'},          {"level", required_argument, NULL, 'e'},
     {"interval", required_argument, NULL, 'i'},
 };
 
@@ -158,7 +158,8 @@ int et_options_parse(int argc, char **argv, const char *takes, const char *help,
             return ET_USAGE;
         }
         if (!set(letter, optarg, out)) {
-            et_error("%s: --%s %s: not understood; see `edgeprof %s --help`", argv[0], name_of(letter), optarg, argv[0]);
+            et_error("%s: --%s %s: not understood; see `edgeprof %s --help`", argv[0], name_of(letter), optarg,
+                     argv[0]);
             return ET_USAGE;
         }
     }

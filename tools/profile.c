@@ -48,7 +48,8 @@ uint32_t et_profile_node(struct et_profile *p, uint32_t parent, uint32_t frame)
     return (uint32_t)p->node_count++;
 }
 
-void et_profile_line(struct et_profile *p, struct et_frame *frame, const char *function, const char *file, uint32_t line)
+void et_profile_line(struct et_profile *p, struct et_frame *frame, const char *function, const char *file,
+                     uint32_t line)
 {
     p->lines = et_reserve(p->lines, &p->line_capacity, p->line_count + 1, sizeof *p->lines);
     if (frame->line_count == 0) {
@@ -65,8 +66,8 @@ void et_profile_line(struct et_profile *p, struct et_frame *frame, const char *f
 void et_special_name(uint64_t address, char name[32])
 {
     static const char *const names[] = {
-        "[none]",           "[truncated]",     "[stack cut]",     "[deeper frames]", "[thread exit]",
-        "[lost: ring full]", "[lost: refused]", "[lost: segment]", "[gc hijack]",     "[unknown]",
+        "[none]",          "[truncated]",     "[stack cut]", "[deeper frames]", "[thread exit]", "[lost: ring full]",
+        "[lost: refused]", "[lost: segment]", "[gc hijack]", "[unknown]",
     };
     if (address < sizeof names / sizeof *names) {
         snprintf(name, 32, "%s", names[address]);

@@ -203,9 +203,8 @@ static unsigned query(struct et_server *server, const char *url, const struct et
     pthread_mutex_lock(&server->read_lock);
     unsigned status = strcmp(url, "/api/services") == 0 ? et_api_services(server->reader, body)
                       : strcmp(url, "/api/stats") == 0  ? et_api_stats(server->reader, query, body)
-                      : strcmp(url, "/api/pprof") == 0
-                          ? et_api_pprof(server->reader, server->symbols, query, body)
-                          : et_api_profile(server->reader, server->symbols, query, body);
+                      : strcmp(url, "/api/pprof") == 0  ? et_api_pprof(server->reader, server->symbols, query, body)
+                                                        : et_api_profile(server->reader, server->symbols, query, body);
     pthread_mutex_unlock(&server->read_lock);
     return status;
 }
@@ -242,8 +241,8 @@ static enum MHD_Result answer(struct et_server *server, struct MHD_Connection *c
         return reply_text(connection, 404, "there is nothing at this address");
     }
     return reply(connection, 200, asset->type,
-                 MHD_create_response_from_buffer((size_t)(asset->end - asset->start),
-                                                 (void *)(uintptr_t)asset->start, MHD_RESPMEM_PERSISTENT));
+                 MHD_create_response_from_buffer((size_t)(asset->end - asset->start), (void *)(uintptr_t)asset->start,
+                                                 MHD_RESPMEM_PERSISTENT));
 }
 
 /* ---- requests ---- */

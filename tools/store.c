@@ -311,8 +311,8 @@ int et_store_stats(struct et_store *store, int64_t origin, const void *stats, si
 
 int et_store_profile(struct et_store *store, const struct et_stored *p)
 {
-    return et_store_step(store, et_store_bind(store, S_PROFILE_ADD, "issiiuuub", p->origin, p->kind, p->unit, p->start_ns,
-                                              p->end_ns, p->period, p->samples, p->quantum,
+    return et_store_step(store, et_store_bind(store, S_PROFILE_ADD, "issiiuuub", p->origin, p->kind, p->unit,
+                                              p->start_ns, p->end_ns, p->period, p->samples, p->quantum,
                                               (const void *)p->stacks->data, p->stacks->size));
 }
 

@@ -65,8 +65,8 @@ int et_store_segment(struct et_store *store, uint64_t segment, struct et_segment
 int et_store_segment_put(struct et_store *store, uint64_t segment, const struct et_segment_row *row, int64_t now_ns);
 /* Dictionary of a segment: what messages have added, in order. */
 int et_store_segment_load(struct et_store *store, uint64_t segment, struct et_segment *out);
-int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence, const struct et_segment *segment_now,
-                         size_t first_span, size_t first_node);
+int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence,
+                         const struct et_segment *segment_now, size_t first_span, size_t first_node);
 
 /* ---- reading ---- */
 
@@ -86,7 +86,8 @@ struct et_service_row {
     const char *service, *kind, *unit;
     int64_t first_ns, last_ns, profiles;
 };
-int et_store_services(struct et_store *store, void (*row)(void *context, const struct et_service_row *row), void *context);
+int et_store_services(struct et_store *store, void (*row)(void *context, const struct et_service_row *row),
+                      void *context);
 
 /* Calls row() for each different set of tags of a service. */
 int et_store_tagsets(struct et_store *store, const char *service, void (*row)(void *context, const char *tags),

@@ -203,7 +203,8 @@ int et_store_load(struct et_store *store, const struct et_query *query, struct e
 
 /* ---- lists ---- */
 
-int et_store_services(struct et_store *store, void (*call)(void *context, const struct et_service_row *row), void *context)
+int et_store_services(struct et_store *store, void (*call)(void *context, const struct et_service_row *row),
+                      void *context)
 {
     sqlite3_stmt *row = et_store_bind(store, S_SERVICES, "");
     int got;

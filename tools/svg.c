@@ -118,7 +118,8 @@ void et_flame_svg(const struct et_profile *profile, struct et_buf *out)
                   "viewBox=\"0 0 %d %u\" width=\"%d\" height=\"%u\" font-family=\"sans-serif\" font-size=\"12\">\n"
                   "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"3\" y=\"20\" font-size=\"15\">",
                   WIDTH, height, WIDTH, height);
-    const char *service = et_text(&profile->strings, profile->service), *kind = et_text(&profile->strings, profile->kind);
+    const char *service = et_text(&profile->strings, profile->service),
+               *kind = et_text(&profile->strings, profile->kind);
     xml(out, service, strlen(service));
     et_buf_char(out, ' ');
     xml(out, kind, strlen(kind));

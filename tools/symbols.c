@@ -265,18 +265,28 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+static enum et_code code_at(const struct resolving *r, const char *mangled)
+{
+    size_t type = et_demangle_state_machine(mangled);
+    if (!et_symfile_managed(r->module->file, r->address)) {
+        return ET_CODE_NATIVE;
+    }
+    return type && et_symfile_has(r->module->file, mangled, type, "__System_IDisposable_Dispose") ? ET_CODE_ITERATOR
+                                                                                                  : ET_CODE_MANAGED;
+}
+
 static void add_answer(const struct resolving *r, const char *mangled, const char *source, uint32_t line)
 {
     struct et_symbols *s = r->symbols;
     struct et_buf name = {0};
     if (mangled) {
-        bool managed = et_symfile_managed(r->module->file, r->address);
-        et_demangle(mangled, r->module->path, managed, &name);
+        et_demangle(mangled, r->module->path, code_at(r, mangled), &name);
     } else {
         const char *module = r->module->path[0] ? base_name(r->module->path) : "?";
         et_buf_printf(&name, "%s+0x%llx", module, (unsigned long long)r->address);
     }
-    char *clean_name = et_clean(name.data, name.size), *clean_source = et_clean(source ? source : "", source ? strlen(source) : 0);
+    char *clean_name = et_clean(name.data, name.size),
+         *clean_source = et_clean(source ? source : "", source ? strlen(source) : 0);
     s->answers = et_reserve(s->answers, &s->answer_capacity, s->answer_count + 1, sizeof *s->answers);
     s->answers[s->answer_count++] = (struct answer){
         .function = et_intern(&s->strings, clean_name),

@@ -157,8 +157,7 @@ static void add_symbol(struct et_symfile *file, const GElf_Sym *sym, const char 
     }
     uint64_t start = sym->st_value & ~(uint64_t)(thumb && function);
     int rank = (function ? 4 : 0) + (sym->st_size != 0 ? 2 : 0) + (GELF_ST_BIND(sym->st_info) != STB_LOCAL ? 1 : 0);
-    file->symbols =
-        et_reserve(file->symbols, &file->symbol_capacity, file->symbol_count + 1, sizeof *file->symbols);
+    file->symbols = et_reserve(file->symbols, &file->symbol_capacity, file->symbol_count + 1, sizeof *file->symbols);
     file->symbols[file->symbol_count++] =
         (struct symbol){.start = start, .end = start + sym->st_size, .name = own, .rank = rank};
 }
@@ -267,6 +266,17 @@ const char *et_symfile_symbol(struct et_symfile *file, uint64_t address)
         }
     }
     return NULL;
+}
+
+bool et_symfile_has(const struct et_symfile *file, const char *name, size_t size, const char *ending)
+{
+    for (size_t i = 0; i < file->symbol_count; i++) {
+        const char *own = file->symbols[i].name;
+        if (strncmp(own, name, size) == 0 && strcmp(own + size, ending) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- DWARF ---- */
@@ -407,7 +417,8 @@ static const char *source_line(Dwarf_Die *unit, uint64_t address, uint32_t *numb
 }
 
 int et_symfile_lines(struct et_symfile *file, uint64_t address,
-                     void (*call)(void *context, const char *function, const char *source, uint32_t line), void *context)
+                     void (*call)(void *context, const char *function, const char *source, uint32_t line),
+                     void *context)
 {
     const struct range *in_unit = file->dwarf ? find_range(file->ranges, file->range_count, address) : NULL;
     Dwarf_Die unit, function, inlined[64];

@@ -21,6 +21,9 @@ void et_symfile_close(struct et_symfile *file);
 /* Symbol that covers address, still mangled, or NULL. Valid as long as the file is open. */
 const char *et_symfile_symbol(struct et_symfile *file, uint64_t address);
 
+/* Whether there is a symbol that consists of the first `size` characters of name and of ending. */
+bool et_symfile_has(const struct et_symfile *file, const char *name, size_t size, const char *ending);
+
 /* Whether address is code that .NET's ahead-of-time compiler has made. */
 bool et_symfile_managed(const struct et_symfile *file, uint64_t address);
 
@@ -28,6 +31,7 @@ bool et_symfile_managed(const struct et_symfile *file, uint64_t address);
  * for the function that is not inlined, has function NULL when DWARF has no better name than the symbol table.
  * Returns the number of calls. */
 int et_symfile_lines(struct et_symfile *file, uint64_t address,
-                     void (*line)(void *context, const char *function, const char *source, uint32_t line), void *context);
+                     void (*line)(void *context, const char *function, const char *source, uint32_t line),
+                     void *context);
 
 #endif

@@ -26,7 +26,8 @@ void et_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void *et_alloc(size_t count, size_t size);
 char *et_strdup(const char *text);
 
-/* Room for at least `need` items of `size` bytes at *array, whose capacity in items is *capacity; what is new is zero. */
+/* Room for at least `need` items of `size` bytes at *array, whose capacity in items is *capacity; what is new is zero.
+ */
 void *et_reserve(void *array, size_t *capacity, size_t need, size_t size);
 
 /* A growing run of bytes; always followed by a NUL that `size` does not count. Zeroed: empty. */
@@ -46,7 +47,7 @@ struct et_map {
     struct et_map_entry {
         uint64_t key, value;
         bool used;
-    } *entries;
+    } * entries;
     size_t count, capacity;
 };
 

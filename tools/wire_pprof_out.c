@@ -42,8 +42,8 @@ static uint64_t function_id(struct writing *w, const struct et_line *line)
     if (!*id) {
         Edgeprof__Pprof__Function *function = et_alloc(1, sizeof *function);
         edgeprof__pprof__function__init(function);
-        w->pprof.function = et_reserve(w->pprof.function, &w->function_capacity, w->pprof.n_function + 1,
-                                       sizeof *w->pprof.function);
+        w->pprof.function =
+            et_reserve(w->pprof.function, &w->function_capacity, w->pprof.n_function + 1, sizeof *w->pprof.function);
         w->pprof.function[w->pprof.n_function++] = function;
         function->id = *id = w->pprof.n_function;
         function->name = function->system_name = text(w, line->function);
