@@ -30,6 +30,15 @@ $(NA_SAMPLE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SO
 	$(NA_PUBLISH) port/nativeaot/samples/SensorGateway
 	@touch $@
 
+NA_NUPKG := build/nuget/EdgeProf.$(EP_VERSION).nupkg
+$(NA_NUPKG): $(NA_SOURCE) $(NA_LIB) core/edgeprof.h LICENSE
+	dotnet pack port/nativeaot/EdgeProf -c Release -nologo -v quiet -p:Version=$(EP_VERSION) \
+	    -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ -o $(@D)
+	@touch $@
+
+.PHONY: nuget
+nuget: $(NA_NUPKG)              ## the NuGet package, in build/nuget/
+
 # The same service, built without the package.
 NA_PLAIN := $(NA_BUILD)/plain/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
 $(NA_PLAIN): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_PROPS)
@@ -113,3 +122,28 @@ bench-shadow: $(SHADOW_AOT)
 BENCHES += bench-shadow
 endif
 TESTS += test-shadow-nativeaot
+
+# ---- the package from outside ----
+
+NA_LIFECYCLE     := $(call na_published,Lifecycle)
+NA_LIFECYCLE_DLL := $(NA_BUILD)/Lifecycle/bin/Release/net9.0/$(NA_RID)/Lifecycle.dll
+$(NA_LIFECYCLE): $(wildcard tests/nativeaot/Lifecycle/*) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) tests/nativeaot/Lifecycle
+	@touch $@
+
+.PHONY: test-nativeaot-lifecycle test-nativeaot-package test-demo
+ifeq ($(NA_DOTNET),)
+test-nativeaot-lifecycle test-nativeaot-package:
+	@echo "$@: skipped, there is no .NET SDK"
+else
+test-nativeaot-lifecycle: $(NA_LIFECYCLE) $(BUILD)/edgeprof
+	@tests/nativeaot/lifecycle.sh $(NA_LIFECYCLE) $(BUILD)/edgeprof $(NA_BUILD)/lifecycle
+	@tests/nativeaot/lifecycle.sh --jit $(NA_LIFECYCLE_DLL) $(NA_BUILD)/lifecycle-jit
+
+test-nativeaot-package: $(NA_NUPKG) $(BUILD)/edgeprof
+	@tests/nativeaot/package.sh $(NA_NUPKG) $(BUILD)/edgeprof $(NA_BUILD)/package
+endif
+
+test-demo:
+	@DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
+TESTS += test-nativeaot-lifecycle test-nativeaot-package test-demo

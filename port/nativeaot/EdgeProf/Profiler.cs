@@ -110,10 +110,10 @@ public static unsafe class Profiler
 
     private static int StartLocked(ProfilerOptions options)
     {
-        ArgumentOutOfRangeException.ThrowIfNegative(options.MemoryBytes);
-        ArgumentOutOfRangeException.ThrowIfNegative(options.RateHz);
-        ArgumentOutOfRangeException.ThrowIfNegative(options.Interval.Ticks);
-        ArgumentOutOfRangeException.ThrowIfGreaterThan(options.Interval, TimeSpan.FromHours(1));
+        Require(options.MemoryBytes >= 0, nameof(options.MemoryBytes), options.MemoryBytes, "0 or more");
+        Require(options.RateHz >= 0, nameof(options.RateHz), options.RateHz, "1 to 1000, or 0");
+        Require(options.Interval >= TimeSpan.Zero && options.Interval <= TimeSpan.FromHours(1),
+                nameof(options.Interval), options.Interval, "100 ms to 1 hour, or zero");
         fixed (byte* service = Utf8(options.Service), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(options.Endpoint))
         {
             var native = new NativeOptions
@@ -175,6 +175,12 @@ public static unsafe class Profiler
         if (error == -Native.EInval)
             throw new ArgumentException(Describe(error));
         throw new InvalidOperationException($"the profiler does not start: {Describe(error)}");
+    }
+
+    private static void Require(bool good, string option, object value, string wanted)
+    {
+        if (!good)
+            throw new ArgumentException($"{option}: want {wanted}, not {value}");
     }
 
     private static string Describe(int error)

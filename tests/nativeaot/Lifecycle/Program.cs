@@ -1,0 +1,142 @@
+// What lifecycle.sh runs: the profiler's start, stop and end of process, seen from a program.
+//
+//   api DIRECTORY     starts and stops from code, checks what the API promises
+//   return | exit     works a little, then returns 3 from Main / calls Environment.Exit(5)
+//   wait              works a little, says ready, waits to be killed
+//   cancel            like wait, but handles SIGTERM itself and then returns 7
+//
+// Prints what its own handlers saw, so that runs with and without the profiler can be compared.
+using System.Diagnostics;
+using System.Runtime.InteropServices;
+using EdgeProf;
+
+AppDomain.CurrentDomain.ProcessExit += (_, _) => Console.WriteLine("process exit seen");
+switch (args)
+{
+    case ["api", var directory]:
+        return new ApiChecks(directory).Run();
+    case ["return"]:
+        Work.For(300);
+        return 3;
+    case ["exit"]:
+        Work.For(300);
+        Environment.Exit(5);
+        return 0;
+    case ["wait"]:
+        Work.For(300);
+        Console.WriteLine("ready");
+        Thread.Sleep(20_000);
+        return 1;
+    case ["cancel"]:
+        return Cancel();
+    default:
+        Console.Error.WriteLine("Lifecycle: expected api DIRECTORY, return, exit, wait or cancel");
+        return 2;
+}
+
+static int Cancel()
+{
+    using var stop = new ManualResetEventSlim();
+    using var registration = PosixSignalRegistration.Create(PosixSignal.SIGTERM, context =>
+    {
+        context.Cancel = true;
+        stop.Set();
+    });
+    Work.For(300);
+    Console.WriteLine("ready");
+    if (!stop.Wait(20_000))
+        return 1;
+    Work.For(100); // still profiled
+    Console.WriteLine("stopped by choice");
+    return 7;
+}
+
+internal static class Work
+{
+    private static double sink;
+
+    /// <summary>Uses that much CPU time.</summary>
+    public static void For(int milliseconds)
+    {
+        using var self = Process.GetCurrentProcess();
+        var end = self.TotalProcessorTime + TimeSpan.FromMilliseconds(milliseconds);
+        while (self.TotalProcessorTime < end)
+        {
+            for (var i = 1; i < 200_000; i++)
+                sink += Math.Sqrt(i);
+            self.Refresh();
+        }
+    }
+}
+
+internal sealed class ApiChecks(string directory)
+{
+    private int failures;
+
+    public int Run()
+    {
+        Check(Profiler.IsSupported, "the library is linked");
+        Check(!Profiler.IsRunning && Profiler.Stats.Samples == 0, "nothing runs before Start");
+        Check(!Profiler.Stop(TimeSpan.Zero), "Stop without Start is false");
+        for (var round = 0; round < 3; round++)
+            Round(round);
+        Refuses<ArgumentException>(new() { Endpoint = "ftp://nowhere" }, "an endpoint of an unknown kind");
+        Refuses<ArgumentException>(new() { Level = (ProfileLevel)7 }, "a level that does not exist");
+        Refuses<ArgumentException>(new() { RateHz = 5000 }, "a rate that is too high");
+        Refuses<ArgumentException>(new() { Tags = { ["a,b"] = "c" } }, "a tag that is none");
+        Refuses<ArgumentException>(new() { Interval = TimeSpan.FromMilliseconds(1) }, "an interval that is too short");
+        Refuses<ArgumentException>(new() { MemoryBytes = -1 }, "negative memory");
+        Refuses<InvalidOperationException>(new() { MemoryBytes = 100 }, "too little memory");
+        Console.WriteLine($"api: {failures} failures");
+        return failures == 0 ? 0 : 1;
+    }
+
+    private void Round(int round)
+    {
+        var path = Path.Combine(directory, $"round-{round}.profile");
+        var options = new ProfilerOptions
+        {
+            Service = $"lifecycle-ä{round}", // UTF-8 on its way
+            Endpoint = $"file://{path}",
+            Tags = { ["round"] = $"{round}", ["where"] = "test" },
+            Level = ProfileLevel.High,
+            MemoryBytes = round switch { 0 => 0, 1 => 96 * 1024, _ => 1024 * 1024 },
+            Interval = TimeSpan.FromMilliseconds(200),
+        };
+        Check(Profiler.Start(options) && Profiler.IsRunning, $"round {round} starts");
+        Refuses<InvalidOperationException>(options, "a second start");
+        Work.For(400);
+        Profiler.Flush();
+        Check(Profiler.Stop(TimeSpan.FromSeconds(10)), $"round {round} stops, all delivered");
+        var stats = Profiler.Stats;
+        Check(!Profiler.IsRunning, "stopped is stopped");
+        Check(stats.Samples > 20, $"samples were taken: {stats.Samples}");
+        Check(stats.Samples == stats.ExactStacks + stats.StacksWithGap + stats.CutStacks, "every stack has a quality");
+        Check(stats.ExactStacks > stats.Samples / 2, $"most stacks are exact: {stats.ExactStacks} of {stats.Samples}");
+        Check(stats.Delivered > 0 && stats.Delivered == stats.Messages, $"{stats.Messages} messages, {stats.Delivered} delivered");
+        Check(stats.MemoryUsed > 0 && stats.Modules > 1 && stats.RuleHits > stats.RuleMisses, "memory, modules and rules are counted");
+        Check(stats.SampledCpuTime > TimeSpan.FromMilliseconds(100), $"sampled CPU time {stats.SampledCpuTime}");
+        Check(stats.Losses.Count == 0, $"nothing is lost: {string.Join(", ", stats.Losses)}");
+        Check(File.Exists(path) && new FileInfo(path).Length == stats.DeliveredBytes + 4 * stats.Delivered, "the file has it");
+    }
+
+    private void Refuses<T>(ProfilerOptions options, string what) where T : Exception
+    {
+        try
+        {
+            Profiler.Start(options);
+            Check(false, $"{what} is refused");
+        }
+        catch (T e)
+        {
+            Check(e.Message.Length > 10 && !e.Message.Contains('\n'), $"{what} is refused with a line: {e.Message}");
+        }
+    }
+
+    private void Check(bool good, string what)
+    {
+        if (!good)
+            failures++;
+        Console.WriteLine($"{(good ? "ok  " : "FAIL")} {what}");
+    }
+}

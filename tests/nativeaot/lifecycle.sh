@@ -1,0 +1,99 @@
+#!/bin/sh
+# Start, stop and end of process of a program with the package EdgeProf.
+#
+#   lifecycle.sh PROGRAM EDGEPROF WORK     the published NativeAOT program, the host tool, a folder for files
+#   lifecycle.sh --jit DLL WORK            the same program on CoreCLR: asked to profile, it says once that it cannot
+#
+# A program must end with the profiler as it ends without it (same status, same output), and its last profile must
+# have been delivered.
+set -eu
+failed=0
+ok() { echo "ok   $*"; }
+bad() {
+    echo "FAIL $*"
+    failed=1
+}
+
+# A shell's background processes ignore SIGINT; env undoes that.
+# run NAME VARIABLE... -- PROGRAM ARGUMENT...: status in $work/NAME.status; killed with $signal once it says ready
+run() {
+    name=$1
+    shift
+    env --default-signal=INT "$@" >"$work/$name.out" 2>"$work/$name.err" &
+    pid=$!
+    if [ -n "$signal" ]; then
+        for _ in $(seq 200); do
+            grep -q ready "$work/$name.out" && break
+            kill -0 $pid 2>/dev/null || break
+            sleep 0.05
+        done
+        kill "-$signal" $pid
+    fi
+    status=0
+    { wait $pid; } 2>/dev/null || status=$?
+    echo $status >"$work/$name.status"
+}
+
+# same MODE SIGNAL: with and without the profiler; the profile is there
+same() {
+    mode=$1 signal=$2
+    profile=$work/$mode-$signal.profile
+    run plain -u EDGEPROF_ENDPOINT "$program" "$mode"
+    run profiled EDGEPROF_ENDPOINT="file://$profile" EDGEPROF_LEVEL=high EDGEPROF_INTERVAL=60000 "$program" "$mode"
+    if cmp -s "$work/plain.out" "$work/profiled.out" && cmp -s "$work/plain.status" "$work/profiled.status"; then
+        ok "$mode $signal: ends as without the profiler, status $(cat "$work/plain.status")"
+    else
+        bad "$mode $signal: status $(cat "$work/plain.status") and '$(cat "$work/plain.out")' without the profiler, $(cat "$work/profiled.status") and '$(cat "$work/profiled.out")' with it"
+    fi
+    if "$edgeprof" cat --folded "$profile" >"$work/folded" 2>"$work/cat.err" && [ -s "$work/folded" ]; then
+        ok "$mode $signal: the last profile was delivered"
+    else
+        bad "$mode $signal: no profile: $(cat "$work/profiled.err" "$work/cat.err")"
+    fi
+}
+
+jit() {
+    signal=
+    run jit EDGEPROF_ENDPOINT=file:///dev/null dotnet "$1" return
+    [ "$(cat "$work/jit.status")" = 3 ] && ok "jit: the program runs" || bad "jit: status $(cat "$work/jit.status"): $(cat "$work/jit.err")"
+    [ "$(grep -c NativeAOT "$work/jit.err")" = 1 ] && ok "jit: $(cat "$work/jit.err")" || bad "jit: says '$(cat "$work/jit.err")'"
+    run silent -u EDGEPROF_ENDPOINT dotnet "$1" return
+    [ ! -s "$work/silent.err" ] && ok "jit: silent when not asked" || bad "jit: says '$(cat "$work/silent.err")' without being asked"
+}
+
+aot() {
+    mkdir -p "$work/api"
+    "$program" api "$work/api" >"$work/api.out" 2>&1 || bad "api"
+    cat "$work/api.out"
+    for round in 0 1 2; do
+        "$edgeprof" cat "$work/api/round-$round.profile" >"$work/round" 2>&1 && grep -q "lifecycle-ä$round" "$work/round" &&
+            ok "round $round: the file is readable and names the service" || bad "round $round: $(head -n 3 "$work/round")"
+    done
+    same return ''
+    same exit ''
+    same wait TERM
+    same wait INT
+    same cancel TERM
+    signal=
+    run wrong EDGEPROF_ENDPOINT=file:///dev/null EDGEPROF_LEVEL=loud "$program" return
+    [ "$(cat "$work/wrong.status")" = 3 ] && [ "$(wc -l <"$work/wrong.err")" = 1 ] && ok "bad variable: $(cat "$work/wrong.err")" ||
+        bad "bad variable: status $(cat "$work/wrong.status"), says '$(cat "$work/wrong.err")'"
+    run fallback PYROSCOPE_SERVER_ADDRESS="file://$work/fallback.profile" PYROSCOPE_APPLICATION_NAME=by-another-name "$program" return
+    "$edgeprof" cat "$work/fallback.profile" 2>&1 | grep -q by-another-name && ok "PYROSCOPE_* are taken" || bad "PYROSCOPE_*: $(cat "$work/fallback.err")"
+}
+
+case ${1:-} in
+--jit)
+    work=$3
+    rm -rf "$work" && mkdir -p "$work"
+    jit "$2"
+    ;;
+*)
+    program=$1 edgeprof=$2 work=$3
+    rm -rf "$work" && mkdir -p "$work"
+    work=$(cd "$work" && pwd)
+    aot
+    ;;
+esac
+[ $failed = 0 ] && echo "lifecycle: all good"
+exit $failed
