@@ -1,9 +1,10 @@
 /*
  * The deliver thread: takes messages from the outbox to the transport, in order, each until it is accepted or refused.
  *
- * A message that was not delivered is sent again after a pause that doubles from 1 s to a minute, a quarter of it
- * random so that a fleet does not come back in step. What a receiver asks for is the least; a quarter of it at most
- * comes on top. Nothing upstream waits for this thread but stop, whose deadline also ends the send that is under way.
+ * A message that was not delivered is sent again after a pause: what the receiver asks for, else one that doubles from
+ * 1 s to a minute. Up to a quarter comes on top at random, so that a fleet does not come back in step. Nothing upstream
+ * waits for this thread but stop, whose deadline also ends the send that is under way; before that it makes one more
+ * attempt, whatever the pause.
  *
  *   ep_deliver_thread -> ep_deliver_round -> attempt -> transport->send, then accepted / refused / stale / later
  */
@@ -58,10 +59,10 @@ static void later(struct ep *ep, uint64_t asked_ns, uint64_t now)
     ep->backoff_ns = ep->backoff_ns ? ep->backoff_ns * 2 : BACKOFF_FIRST_NS;
     if (ep->backoff_ns > BACKOFF_MOST_NS)
         ep->backoff_ns = BACKOFF_MOST_NS;
-    uint64_t least = ep->backoff_ns - ep->backoff_ns / 8;
-    if (asked_ns)
-        least = asked_ns < ASKED_MOST_NS ? asked_ns : ASKED_MOST_NS;
-    ep->retry_at_ns = now + least + least / 4 * dice / 256;
+    uint64_t pause = asked_ns ? asked_ns : ep->backoff_ns;
+    if (pause > ASKED_MOST_NS)
+        pause = ASKED_MOST_NS;
+    ep->retry_at_ns = now + pause + pause / 4 * dice / 256;
     ep_count(ep, EP_COUNT_DELIVERY_FAILURES, 1);
 }
 
@@ -145,10 +146,15 @@ static uint64_t pause_ns(struct ep *ep, int error)
 void ep_deliver_thread(void)
 {
     struct ep *ep = ep_running();
+    bool ending = false;
 
     for (;;) {
         unsigned seen = atomic_load(&ep->deliver_event.value);
         uint64_t stop = atomic_load(&ep->stop_deadline_ns);
+        if (stop && !ending) {
+            ending = true;
+            ep->retry_at_ns = 0;
+        }
         int error = ep_deliver_round(ep, stop ? stop : UINT64_MAX);
         atomic_store_explicit(&ep->counter[EP_COUNT_DELIVER_CPU_NS], ep_port_thread_cpu_ns(), memory_order_relaxed);
         uint64_t pause = pause_ns(ep, error);

@@ -79,6 +79,7 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
         deliver_end(ep);
         return;
     }
+    ep->retry_at_ns = 0;
     atomic_store(&ep->stopping, true);
     ep_collect_round(ep);
     while (!ep_collect_finish(ep, true))
@@ -187,7 +188,6 @@ int ep_stop(uint32_t deadline_ms)
     if (!handlers_left())
         return -EBUSY;
     ep_port_sampling_stop(); /* a thread that was just starting may have armed itself after the first */
-    ep->retry_at_ns = 0;
     threads_stop(ep, deadline);
     transport_close(ep);
     bool clean = count_undelivered(ep);

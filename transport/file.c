@@ -71,10 +71,11 @@ static int append(int fd, const struct ep_message *message)
 }
 
 /* The file is opened for each message: it may be moved away or deleted between two. */
-static int file_send(void *state, const struct ep_message *message, uint64_t deadline_ns, uint64_t *retry_ns)
+static int file_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                     uint64_t *retry_ns)
 {
     const struct file *file = state;
-    (void)deadline_ns;
+    (void)deadline;
     (void)retry_ns;
 
     if (message->size > UINT32_MAX)

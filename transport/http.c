@@ -25,8 +25,8 @@ struct http {
     struct ep_http_url url;
     struct ep_http_response response;
     bool connected;
-    int error;            /* of the request being written: everything after it is skipped */
-    uint64_t deadline_ns; /* of the message being sent */
+    int error;                          /* of the request being written: everything after it is skipped */
+    const struct ep_deadline *deadline; /* of the message being sent */
     size_t fill;
     uint8_t buffer[BUFFER_BYTES]; /* of the request while it is written, of the response after that */
     uint64_t stream_state[STREAM_BYTES / sizeof(uint64_t)];
@@ -46,8 +46,9 @@ static void disconnect(struct http *http)
  * request must not go there. */
 static bool is_idle(struct http *http)
 {
+    struct ep_deadline past = {0};
     uint8_t byte;
-    return http->stream->read(http->stream_state, &byte, 1, 0) == -ETIMEDOUT;
+    return http->stream->read(http->stream_state, &byte, 1, &past) == -ETIMEDOUT;
 }
 
 static int connect(struct http *http)
@@ -56,7 +57,7 @@ static int connect(struct http *http)
         return 0;
     if (http->connected)
         disconnect(http);
-    int err = http->stream->connect(http->stream_state, http->url.host, http->url.port, http->deadline_ns);
+    int err = http->stream->connect(http->stream_state, http->url.host, http->url.port, http->deadline);
     http->connected = err == 0;
     if (err)
         http->stream->close(http->stream_state);
@@ -66,7 +67,7 @@ static int connect(struct http *http)
 static void write_all(struct http *http, const uint8_t *bytes, size_t size)
 {
     while (size > 0 && !http->error) {
-        long n = http->stream->write(http->stream_state, bytes, size, http->deadline_ns);
+        long n = http->stream->write(http->stream_state, bytes, size, http->deadline);
         if (n <= 0 || (size_t)n > size) {
             http->error = n < 0 ? (int)n : -EIO;
             return;
@@ -224,7 +225,7 @@ static int read_response(struct http *http)
     int more = 1;
 
     while (more > 0) {
-        long n = http->stream->read(http->stream_state, http->buffer, BUFFER_BYTES, http->deadline_ns);
+        long n = http->stream->read(http->stream_state, http->buffer, BUFFER_BYTES, http->deadline);
         if (n <= 0 || n > BUFFER_BYTES) {
             response->close = true;
             more = n < 0 ? (int)n : n == 0 ? -ECONNRESET : -EIO;
@@ -302,12 +303,13 @@ static int http_open(void *state, const struct ep_target *target)
     return ep_http_open_over(state, target, &ep_stream_tcp);
 }
 
-static int http_send(void *state, const struct ep_message *message, uint64_t deadline_ns, uint64_t *retry_ns)
+static int http_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                     uint64_t *retry_ns)
 {
     struct http *http = state;
     bool reused = http->connected;
 
-    http->deadline_ns = deadline_ns;
+    http->deadline = deadline;
     int err = exchange(http, message);
     if (was_stale(http, reused, err))
         err = exchange(http, message);

@@ -10,11 +10,12 @@ static int null_open(void *state, const struct ep_target *target)
     return 0;
 }
 
-static int null_send(void *state, const struct ep_message *message, uint64_t deadline_ns, uint64_t *retry_ns)
+static int null_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                     uint64_t *retry_ns)
 {
     (void)state;
     (void)message;
-    (void)deadline_ns;
+    (void)deadline;
     (void)retry_ns;
     return 0;
 }

@@ -2,8 +2,11 @@
  * One TCP connection as an ep_stream: never blocks beyond its deadline, never raises SIGPIPE, does not survive exec.
  *
  * The last address that worked is kept and tried first. So a name is looked up once and then only after a failure:
- * getaddrinfo allocates, and its deadline is the system resolver's; it is asked to give up after one second a server.
- * A numeric address is never looked up and never allocates.
+ * getaddrinfo allocates, and it blocks: its deadline is the system resolver's, which is asked to give up after one
+ * second a server. It is not begun when the deadline has passed. A numeric address is never looked up and never
+ * allocates.
+ *
+ * A deadline may come nearer while somebody waits for it: waiting is done in slices.
  *
  *   tcp_connect -> connect_address -> wait_for             kept or numeric address
  *               -> resolve -> connect_address ...          names
@@ -27,6 +30,9 @@
 
 #include "port.h"
 
+#define LOOK_AGAIN_NS 100000000u
+#define NO_LIMIT      UINT64_MAX
+
 union address {
     struct sockaddr any;
     struct sockaddr_in v4;
@@ -39,20 +45,29 @@ struct tcp {
     union address address; /* size > 0: where it was connected last */
 };
 
+/* 0 when the deadline or the limit has passed, whichever is first. */
+static uint64_t time_left(const struct ep_deadline *deadline, uint64_t limit_ns)
+{
+    uint64_t now = ep_port_uptime_ns(), end = ep_deadline_ns(deadline);
+
+    if (end > limit_ns)
+        end = limit_ns;
+    return end > now ? end - now : 0;
+}
+
 /* Waits for events on fd. 0, -ETIMEDOUT or what poll said. */
-static int wait_for(int fd, short events, uint64_t deadline_ns)
+static int wait_for(int fd, short events, const struct ep_deadline *deadline, uint64_t limit_ns)
 {
     for (;;) {
-        uint64_t now = ep_port_uptime_ns();
-        uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
-        struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+        uint64_t left = time_left(deadline, limit_ns);
+        struct timespec timeout = {.tv_nsec = (long)(left < LOOK_AGAIN_NS ? left : LOOK_AGAIN_NS)};
         struct pollfd poll_fd = {.fd = fd, .events = events};
         int n = ppoll(&poll_fd, 1, &timeout, NULL);
         if (n > 0)
             return 0;
         if (n < 0 && errno != EINTR)
             return -errno;
-        if (n == 0 && ep_port_uptime_ns() >= deadline_ns)
+        if (n == 0 && left == 0)
             return -ETIMEDOUT;
     }
 }
@@ -66,15 +81,8 @@ static void tcp_close(void *state)
     tcp->fd_plus_1 = 0;
 }
 
-static int finish_connect(int fd, const struct sockaddr *address, socklen_t size, uint64_t deadline_ns)
+static int connect_result(int fd)
 {
-    if (connect(fd, address, size) == 0)
-        return 0;
-    if (errno != EINPROGRESS)
-        return -errno;
-    int err = wait_for(fd, POLLOUT, deadline_ns);
-    if (err)
-        return err;
     int so_error = 0;
     socklen_t length = sizeof so_error;
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &so_error, &length) != 0)
@@ -82,7 +90,8 @@ static int finish_connect(int fd, const struct sockaddr *address, socklen_t size
     return -so_error;
 }
 
-static int connect_address(struct tcp *tcp, const struct sockaddr *address, socklen_t size, uint64_t deadline_ns)
+static int connect_address(struct tcp *tcp, const struct sockaddr *address, socklen_t size,
+                           const struct ep_deadline *deadline, uint64_t limit_ns)
 {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
     if (fd < 0)
@@ -90,8 +99,12 @@ static int connect_address(struct tcp *tcp, const struct sockaddr *address, sock
     /* A request is written in few, whole pieces: waiting for more to send would only delay its end. */
     int on = 1;
     int err = setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 ? 0 : -errno;
+    if (!err && connect(fd, address, size) != 0)
+        err = -errno;
+    if (err == -EINPROGRESS)
+        err = wait_for(fd, POLLOUT, deadline, limit_ns);
     if (!err)
-        err = finish_connect(fd, address, size, deadline_ns);
+        err = connect_result(fd);
     if (err) {
         close(fd);
         return err;
@@ -157,10 +170,10 @@ static int lookup(const char *host, const char *port, struct addrinfo **list)
 }
 
 /* Each address gets an equal share of the time that is left: the first may be the one that never answers. */
-static int connect_by_name(struct tcp *tcp, const char *host, const char *port, uint64_t deadline_ns)
+static int connect_by_name(struct tcp *tcp, const char *host, const char *port, const struct ep_deadline *deadline)
 {
     struct addrinfo *list;
-    int err = lookup(host, port, &list);
+    int err = time_left(deadline, NO_LIMIT) > 0 ? lookup(host, port, &list) : -ETIMEDOUT;
     if (err)
         return err;
 
@@ -169,11 +182,10 @@ static int connect_by_name(struct tcp *tcp, const char *host, const char *port, 
         count++;
     err = -EHOSTUNREACH;
     for (const struct addrinfo *a = list; a; a = a->ai_next, count--) {
-        uint64_t now = ep_port_uptime_ns();
-        uint64_t share = deadline_ns > now ? (deadline_ns - now) / count : 0;
+        uint64_t share = time_left(deadline, NO_LIMIT) / count;
         if (a->ai_addrlen > sizeof tcp->address)
             continue;
-        err = connect_address(tcp, a->ai_addr, a->ai_addrlen, now + share);
+        err = connect_address(tcp, a->ai_addr, a->ai_addrlen, deadline, ep_port_uptime_ns() + share);
         if (!err)
             break;
     }
@@ -181,22 +193,22 @@ static int connect_by_name(struct tcp *tcp, const char *host, const char *port, 
     return err;
 }
 
-static int tcp_connect(void *state, const char *host, const char *port, uint64_t deadline_ns)
+static int tcp_connect(void *state, const char *host, const char *port, const struct ep_deadline *deadline)
 {
     struct tcp *tcp = state;
     int err = -EHOSTUNREACH;
 
     tcp_close(tcp);
     if (tcp->size > 0 || numeric(tcp, host, port))
-        err = connect_address(tcp, &tcp->address.any, tcp->size, deadline_ns);
+        err = connect_address(tcp, &tcp->address.any, tcp->size, deadline, NO_LIMIT);
     else
-        return connect_by_name(tcp, host, port, deadline_ns);
+        return connect_by_name(tcp, host, port, deadline);
     if (err)
         tcp->size = 0; /* look it up next time */
     return err;
 }
 
-static long tcp_read(void *state, void *bytes, size_t size, uint64_t deadline_ns)
+static long tcp_read(void *state, void *bytes, size_t size, const struct ep_deadline *deadline)
 {
     int fd = ((struct tcp *)state)->fd_plus_1 - 1;
 
@@ -208,13 +220,13 @@ static long tcp_read(void *state, void *bytes, size_t size, uint64_t deadline_ns
             continue;
         if (errno != EAGAIN)
             return -errno;
-        int err = wait_for(fd, POLLIN, deadline_ns);
+        int err = wait_for(fd, POLLIN, deadline, NO_LIMIT);
         if (err)
             return err;
     }
 }
 
-static long tcp_write(void *state, const void *bytes, size_t size, uint64_t deadline_ns)
+static long tcp_write(void *state, const void *bytes, size_t size, const struct ep_deadline *deadline)
 {
     int fd = ((struct tcp *)state)->fd_plus_1 - 1;
 
@@ -226,7 +238,7 @@ static long tcp_write(void *state, const void *bytes, size_t size, uint64_t dead
             continue;
         if (errno != EAGAIN)
             return -errno;
-        int err = wait_for(fd, POLLOUT, deadline_ns);
+        int err = wait_for(fd, POLLOUT, deadline, NO_LIMIT);
         if (err)
             return err;
     }

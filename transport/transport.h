@@ -4,16 +4,29 @@
  *   struct ep_transport   takes whole messages to a receiver (HTTP, a file, an MQTT client, a serial line ...)
  *   struct ep_stream      moves bytes for transports that talk over a connection (TCP here, TLS later)
  *
- * Everything here runs on the deliver thread and nothing else waits for it. No function of a transport reads a
- * clock: times are passed in, absolute, on ep_port_uptime_ns()'s scale.
+ * Everything here runs on the deliver thread, and nothing waits for it but ep_stop(). README.md shows how to write one.
  */
 #ifndef EP_TRANSPORT_H
 #define EP_TRANSPORT_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "edgeprof.h"
+
+/*
+ * When a call has to be over: absolute, on ep_port_uptime_ns()'s scale, 0 has always passed. It may come nearer while
+ * the call runs (ep_stop() was called), never farther: a function that waits looks again at least every 100 ms.
+ */
+struct ep_deadline {
+    _Atomic uint64_t at_ns;
+};
+
+static inline uint64_t ep_deadline_ns(const struct ep_deadline *deadline)
+{
+    return atomic_load_explicit(&deadline->at_ns, memory_order_relaxed);
+}
 
 /* One message, as encoded. data stays valid and unchanged until send returns. */
 struct ep_message {
@@ -32,40 +45,49 @@ struct ep_target {
 };
 
 /*
- * A transport is stateless code and `state`, zeroed memory of at least state_size bytes that the library gives it.
+ * A transport is stateless code and `state`: at least state_size bytes of memory that the library gives it, aligned to
+ * 8 bytes, zeroed before open, untouched by anybody else until close has returned.
  *
  * open    reads *target (valid until close). No I/O that can block. 0, or -EINVAL when the endpoint makes no sense.
- * send    delivers one whole message before deadline_ns. Returns
+ *         Context: init.
+ * send    delivers one whole message before the deadline. Returns
  *             0            the receiver has it; it may be forgotten here
  *             -ESTALE      the receiver does not know the segment: a new one must be started
  *             -EBADMSG     refused for good (a 4xx): sending it again is pointless
  *             -EMSGSIZE    refused because of its size, likewise for good
- *             -EAGAIN      the receiver asks for patience (429, 503); *retry_ns may be set to how long
+ *             -EAGAIN      the receiver asks for patience (429, 503); *retry_ns, 0 before the call, may be set to
+ *                          the least time until the next send; more than a day counts as a day
  *             any other    not delivered, or not known to be: will be sent again, the same bytes
- *         Must return within a few milliseconds of the deadline, whatever the far end does.
- * close   gives back what open and send took. Called once after a successful open.
+ *         Must return within 100 ms of the deadline, as it stands then, whatever the far end does: ep_stop() waits for
+ *         it. Exceptions: a slow disk, and the system's lookup of a name (see ep_stream). Context: deliver.
+ * close   gives back what open and send took. Called once after a successful open. Context: init.
  */
 struct ep_transport {
     const char *name;
     size_t state_size; /* at most EP_TRANSPORT_BYTES */
     int (*open)(void *state, const struct ep_target *target);
-    int (*send)(void *state, const struct ep_message *message, uint64_t deadline_ns, uint64_t *retry_ns);
+    int (*send)(void *state, const struct ep_message *message, const struct ep_deadline *deadline, uint64_t *retry_ns);
     void (*close)(void *state);
 };
 
 /*
- * A stream is one connection at a time.
+ * A stream is one connection at a time. Its state is as a transport's, and each call's context is deliver.
  *
- * connect  to host and port before deadline_ns. 0 or a negative errno value.
- * read     1..size bytes; 0: the far end has closed; -ETIMEDOUT: the deadline passed with nothing to read.
+ * connect  to host and port before the deadline. 0 or a negative errno value. A host that is a name is looked up by the
+ *          system, which cannot be hurried once it has begun: with DNS about a second for each name server that does
+ *          not answer (resolv.conf has three at most), with other sources as long as they take. It is not begun after
+ *          the deadline. A numeric address is never looked up.
+ * read     1..size bytes; 0: the far end has closed; -ETIMEDOUT: the deadline passed with nothing to read. A deadline
+ *          that has passed before the call asks what there is now: the bytes that have arrived, 0, or, on a connection
+ *          that is open and silent, -ETIMEDOUT. http.c tells by that whether a kept connection can be used again.
  * write    1..size bytes taken; never 0; -ETIMEDOUT: the deadline passed and nothing could be written.
  * close    any time after connect was tried; may be called twice.
  */
 struct ep_stream {
     size_t state_size;
-    int (*connect)(void *state, const char *host, const char *port, uint64_t deadline_ns);
-    long (*read)(void *state, void *bytes, size_t size, uint64_t deadline_ns);
-    long (*write)(void *state, const void *bytes, size_t size, uint64_t deadline_ns);
+    int (*connect)(void *state, const char *host, const char *port, const struct ep_deadline *deadline);
+    long (*read)(void *state, void *bytes, size_t size, const struct ep_deadline *deadline);
+    long (*write)(void *state, const void *bytes, size_t size, const struct ep_deadline *deadline);
     void (*close)(void *state);
 };
 

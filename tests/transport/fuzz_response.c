@@ -68,6 +68,7 @@ static void client(const uint8_t *data, size_t size, size_t portion)
     static const int results[] = {0, -ESTALE, -EBADMSG, -EMSGSIZE, -EAGAIN, -ETIMEDOUT, -EIO, -EPROTO, -ECONNRESET};
     struct ep_target target = {.endpoint = "http://h", .service = "", .tags = ""};
     struct ep_message message = {.data = (const uint8_t *)"x", .size = 1};
+    struct ep_deadline deadline = {.at_ns = 1};
     uint64_t retry_ns = 0;
     void *state = calloc(1, ep_transport_http.state_size);
     bool listed = false;
@@ -76,7 +77,7 @@ static void client(const uint8_t *data, size_t size, size_t portion)
     script.read_at_most = portion;
     script_say_bytes((const char *)data, size);
     require(state && ep_http_open_over(state, &target, &script_stream) == 0);
-    int result = ep_transport_http.send(state, &message, 1, &retry_ns);
+    int result = ep_transport_http.send(state, &message, &deadline, &retry_ns);
     for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
         listed |= result == results[i];
     require(listed && (retry_ns == 0 || result == -EAGAIN));

@@ -32,9 +32,9 @@ void script_fail(unsigned n, long with)
     script.failed = 0;
 }
 
-static bool fails(uint64_t deadline_ns)
+static bool fails(const struct ep_deadline *deadline)
 {
-    script.deadline_ns = deadline_ns;
+    script.deadline_ns = ep_deadline_ns(deadline);
     if (++script.calls != script.fail_at)
         return false;
     script.failed = 1;
@@ -47,13 +47,13 @@ static struct script_connection *current(void)
     return &script.connections[script.opened - 1];
 }
 
-static int script_connect(void *state, const char *host, const char *port, uint64_t deadline_ns)
+static int script_connect(void *state, const char *host, const char *port, const struct ep_deadline *deadline)
 {
     (void)state;
     assert(!script.open);
     script.host = host;
     script.port = port;
-    if (fails(deadline_ns))
+    if (fails(deadline))
         return script.fail_with ? (int)script.fail_with : -ECONNREFUSED;
     if (script.opened == script.given)
         return -ECONNREFUSED;
@@ -68,12 +68,12 @@ static size_t least(size_t a, size_t b, size_t limit)
     return limit > 0 && n > limit ? limit : n;
 }
 
-static long script_read(void *state, void *bytes, size_t size, uint64_t deadline_ns)
+static long script_read(void *state, void *bytes, size_t size, const struct ep_deadline *deadline)
 {
     struct script_connection *c = current();
     (void)state;
 
-    if (fails(deadline_ns))
+    if (fails(deadline))
         return script.fail_with;
     bool waits = c->pause > 0 && !c->resumed;
     size_t end = waits ? c->pause : c->size;
@@ -85,12 +85,12 @@ static long script_read(void *state, void *bytes, size_t size, uint64_t deadline
     return (long)n;
 }
 
-static long script_write(void *state, const void *bytes, size_t size, uint64_t deadline_ns)
+static long script_write(void *state, const void *bytes, size_t size, const struct ep_deadline *deadline)
 {
     struct script_connection *c = current();
     (void)state;
 
-    if (fails(deadline_ns))
+    if (fails(deadline))
         return script.fail_with ? script.fail_with : -EPIPE;
     size_t n = least(size, SCRIPT_HEARD - c->heard_size, script.write_at_most);
     assert(n > 0);

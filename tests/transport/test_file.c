@@ -36,8 +36,9 @@ static void open_file(const char *name)
 static int send_text(const char *text)
 {
     struct ep_message message = {.data = (const uint8_t *)text, .size = strlen(text)};
+    struct ep_deadline past = {0};
     uint64_t retry_ns = 0;
-    return ep_transport_file.send(state, &message, 0, &retry_ns);
+    return ep_transport_file.send(state, &message, &past, &retry_ns);
 }
 
 static void content_is(const char *bytes, size_t size)
@@ -128,11 +129,12 @@ static void test_find(void **unused)
 static void test_null(void **unused)
 {
     struct ep_message message = {.data = (const uint8_t *)"x", .size = 1};
+    struct ep_deadline past = {0};
     uint64_t retry_ns = 0;
     (void)unused;
 
     assert_int_equal(ep_transport_null.open(state, &target), 0);
-    assert_int_equal(ep_transport_null.send(state, &message, 0, &retry_ns), 0);
+    assert_int_equal(ep_transport_null.send(state, &message, &past, &retry_ns), 0);
     ep_transport_null.close(state);
 }
 

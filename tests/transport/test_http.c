@@ -55,7 +55,8 @@ static int send_bytes(struct fixture *f, enum ep_format format, const void *data
         .start_unix_ns = UINT64_C(1700000000999999999),
         .end_unix_ns = UINT64_C(1700000010000000001),
     };
-    return ep_transport_http.send(f->state, &message, DEADLINE, &f->retry_ns);
+    struct ep_deadline deadline = {.at_ns = DEADLINE};
+    return ep_transport_http.send(f->state, &message, &deadline, &f->retry_ns);
 }
 
 static int send_text(struct fixture *f, const char *text)
@@ -499,22 +500,22 @@ static void test_nth_call_fails(void **unused)
 /* A stream that breaks its own contract must not make the client read or write astray, or hang. */
 static long liar_value;
 
-static int liar_connect(void *state, const char *host, const char *port, uint64_t deadline_ns)
+static int liar_connect(void *state, const char *host, const char *port, const struct ep_deadline *deadline)
 {
-    (void)state, (void)host, (void)port, (void)deadline_ns;
+    (void)state, (void)host, (void)port, (void)deadline;
     return 0;
 }
 
-static long liar_io(void *state, void *bytes, size_t size, uint64_t deadline_ns)
+static long liar_io(void *state, void *bytes, size_t size, const struct ep_deadline *deadline)
 {
-    (void)state, (void)bytes, (void)size, (void)deadline_ns;
+    (void)state, (void)bytes, (void)size, (void)deadline;
     return liar_value;
 }
 
-static long liar_write(void *state, const void *bytes, size_t size, uint64_t deadline_ns)
+static long liar_write(void *state, const void *bytes, size_t size, const struct ep_deadline *deadline)
 {
     (void)bytes;
-    return liar_value == 0 ? 0 : liar_value == 1 ? (long)size : liar_io(state, NULL, size, deadline_ns);
+    return liar_value == 0 ? 0 : liar_value == 1 ? (long)size : liar_io(state, NULL, size, deadline);
 }
 
 static void liar_close(void *state)
@@ -532,11 +533,12 @@ static void test_lying_stream(void **unused)
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         struct ep_target target = {.endpoint = "http://h", .service = "", .tags = ""};
         struct ep_message message = {.data = (const uint8_t *)"x", .size = 1};
+        struct ep_deadline deadline = {.at_ns = DEADLINE};
         uint64_t retry_ns = 0;
         void *state = calloc(1, ep_transport_http.state_size);
         liar_value = values[i];
         assert_int_equal(ep_http_open_over(state, &target, &liar), 0);
-        assert_true(ep_transport_http.send(state, &message, DEADLINE, &retry_ns) < 0);
+        assert_true(ep_transport_http.send(state, &message, &deadline, &retry_ns) < 0);
         ep_transport_http.close(state);
         memset(state, 0, ep_transport_http.state_size);
         assert_int_equal(ep_http_open_over(state, &target, &huge), -EINVAL);
