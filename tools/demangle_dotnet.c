@@ -345,7 +345,7 @@ static void argument_list(const struct name *name, const struct text *arguments,
 static size_t arity_at(const char *at, const char *end)
 {
     size_t count = digits(at, end);
-    if (count == 0 || count > 2 || at[0] == '0' || (at + count < end && at[count] != '_')) {
+    if (count == 0 || count > 2 || at[0] == '0' || (at + count < end && at[count] != '_' && at[count] != MARK)) {
         return 0;
     }
     return count == 1 ? (size_t)(at[0] - '0') : (size_t)(at[0] - '0') * 10 + (size_t)(at[1] - '0');
