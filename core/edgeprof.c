@@ -89,6 +89,20 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
         (void)ep_deliver_round(ep, deadline_ns);
 }
 
+/* Waits until no handler uses the profiler's memory. */
+static bool handlers_left(void)
+{
+    struct ep_event never = {0};
+    uint64_t give_up = ep_port_uptime_ns() + HANDLERS_LEAVE_NS;
+
+    while (ep_held()) {
+        if (ep_port_uptime_ns() >= give_up)
+            return false;
+        ep_port_wait(&never, 0, HANDLERS_POLL_NS);
+    }
+    return true;
+}
+
 static int begin(struct ep *ep)
 {
     int error = transport_open(ep);
@@ -113,6 +127,7 @@ static int begin(struct ep *ep)
         }
         error = ep_complain(error, error == -EBUSY ? "SIGPROF belongs to somebody else" : "sampling cannot be started",
                             "", "");
+        (void)handlers_left(); /* of threads that were armed before it failed */
         threads_stop(ep, 0);
     }
     transport_close(ep);
@@ -125,6 +140,8 @@ int ep_start(const struct ep_config *config)
 
     if (ep_running())
         return ep_complain(-EALREADY, "running already", "", "");
+    if (!handlers_left())
+        return ep_complain(-EBUSY, "a handler of the last run is still on its way", "", "");
     int error = ep_settings_check(config);
     if (error)
         return error;
@@ -138,25 +155,12 @@ int ep_start(const struct ep_config *config)
     ep->hijack_stub = ep_port_hijack_stub();
     ep_publish(ep);
     error = begin(ep);
-    if (error)
-        ep_publish(NULL);
-    else
+    if (!error) {
         ever_started = true;
-    return error;
-}
-
-/* Waits until no handler uses the profiler's memory. */
-static bool handlers_left(void)
-{
-    struct ep_event never = {0};
-    uint64_t give_up = ep_port_uptime_ns() + HANDLERS_LEAVE_NS;
-
-    while (ep_held()) {
-        if (ep_port_uptime_ns() >= give_up)
-            return false;
-        ep_port_wait(&never, 0, HANDLERS_POLL_NS);
+        return 0;
     }
-    return true;
+    ep_publish(NULL);
+    return handlers_left() ? error : -EBUSY;
 }
 
 /* What is left when the deadline has passed is lost, and counted. */

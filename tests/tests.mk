@@ -1,0 +1,72 @@
+# Unit tests on the simulated port (tests/unit/test_*.c), of the Linux port in real processes (tests/unit/linux_*.c), and
+# the fuzz targets (tests/fuzz/). The product's sources are compiled once a way: plain as the library is, with ASan and
+# UBSan, with TSan.
+
+UT_DIR      := $(BUILD)/tests/unit
+UT_CPPFLAGS  = $(EP_CPPFLAGS) -Itests/unit -I$(UT_DIR)
+UT_BASE     := -std=c11 -g -fPIC -ftls-model=initial-exec -fno-omit-frame-pointer $(BOARD_CFLAGS)
+UT_plain    := -O2
+UT_asan     := -O1 -fsanitize=address,undefined,bounds-strict -fno-sanitize-recover=all
+UT_tsan     := -O1 -fsanitize=thread
+UT_WAYS     := plain asan tsan
+
+UT_THIRD    := $(GEN_SRC) $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_encode.c
+UT_core     := $(CORE_SRC) $(TRANSPORT_SRC)
+UT_sim      := $(wildcard port/sim/*.c)
+UT_linux    := $(PORT_SRC)
+UT_help     := $(filter-out $(wildcard tests/unit/test_*.c tests/unit/linux_*.c tests/unit/template_*.c),$(wildcard tests/unit/*.c))
+UT_TESTS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+UT_LINUX    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/linux_*.c))
+# Those with threads, and nothing that TSan cannot follow (it delays signals and knows no co-routines).
+UT_THREADED := $(filter test_ring test_outbox test_tree_threads test_stats,$(UT_TESTS))
+UT_HEADERS  := $(wildcard core/*.h port/*.h port/sim/*.h port/linux/*.h transport/*.h tests/unit/*.h)
+
+TESTS += test-unit test-unit-asan test-unit-tsan test-template test-linux
+.PHONY: test-unit test-unit-asan test-unit-tsan test-template test-linux
+
+# $(1): way
+define ut_way
+$(UT_DIR)/$(1)/%.o: %.c $(UT_HEADERS) tests/tests.mk | $(GEN_HDR)
+	@mkdir -p $$(@D)
+	$$(CC) $$(UT_CPPFLAGS) $(UT_BASE) $$(WARNINGS) $(UT_$(1)) -c $$< -o $$@
+$(UT_DIR)/$(1)/third/%.o: $(BUILD)/gen/%.c | $(GEN_HDR)
+	@mkdir -p $$(@D)
+	$$(CC) $$(UT_CPPFLAGS) $(UT_BASE) $(UT_$(1)) -c $$< -o $$@
+$(UT_DIR)/$(1)/third/%.o: $(NANOPB_DIR)/%.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(UT_CPPFLAGS) $(UT_BASE) $(UT_$(1)) -c $$< -o $$@
+$(UT_DIR)/$(1)/core.a: $(UT_core:%.c=$(UT_DIR)/$(1)/%.o) $(addprefix $(UT_DIR)/$(1)/third/,$(notdir $(UT_THIRD:.c=.o)))
+	@rm -f $$@
+	$$(AR) qcs $$@ $$^
+$(UT_DIR)/$(1)/sim.a: $(UT_sim:%.c=$(UT_DIR)/$(1)/%.o)
+	@rm -f $$@
+	$$(AR) qcs $$@ $$^
+$(UT_DIR)/$(1)/linux.a: $(UT_linux:%.c=$(UT_DIR)/$(1)/%.o)
+	@rm -f $$@
+	$$(AR) qcs $$@ $$^
+$(UT_DIR)/$(1)/test_%: $(UT_DIR)/$(1)/tests/unit/test_%.o $(UT_help:%.c=$(UT_DIR)/$(1)/%.o) $(UT_DIR)/$(1)/core.a $(UT_DIR)/$(1)/sim.a
+	$$(CC) $(UT_BASE) $(UT_$(1)) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
+	    -lcmocka -lpthread -ldl -lresolv $$(UT_LIBS_test_$$*)
+$(UT_DIR)/$(1)/linux_%: $(UT_DIR)/$(1)/tests/unit/linux_%.o $(UT_help:%.c=$(UT_DIR)/$(1)/%.o) $(UT_DIR)/$(1)/core.a $(UT_DIR)/$(1)/linux.a
+	$$(CC) $(UT_BASE) $(UT_$(1)) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
+	    $(EP_LDFLAGS) -lcmocka $(EP_LDLIBS) -lresolv $$(UT_LIBS_linux_$$*)
+endef
+$(foreach w,$(UT_WAYS),$(eval $(call ut_way,$(w))))
+
+UT_RUN = @set -e; export $(UT_ENV); for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t 2>&1; done; echo "$@: $(words $^) programs passed"
+UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1
+
+test-unit: $(UT_TESTS:%=$(UT_DIR)/plain/%)
+	$(UT_RUN)
+test-unit-asan: $(UT_TESTS:%=$(UT_DIR)/asan/%)
+	$(UT_RUN)
+test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%)
+	$(UT_RUN)
+test-linux: $(UT_LINUX:%=$(UT_DIR)/plain/%)
+	$(UT_RUN)
+
+# The template compiles, and the core links against it: no function of port.h was forgotten.
+$(UT_DIR)/template: $(UT_DIR)/plain/tests/unit/template_program.o $(UT_DIR)/plain/port/template/port.o $(UT_DIR)/plain/core.a
+	$(CC) $(UT_BASE) -o $@ $^ -lpthread -lresolv
+test-template: $(UT_DIR)/template
+	@$(BOARD_EXEC) $< && echo "test-template: the core runs on the template"

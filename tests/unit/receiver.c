@@ -1,0 +1,352 @@
+/* See receiver.h. Field numbers are those of core/proto/compact.proto and of pprof's profile.proto. */
+#include "receiver.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "port/port.h"
+#include "wire.h"
+
+#define DICTIONARIES 8
+#define NODES        70000
+#define FIRST_LINEAR 256u
+
+struct node {
+    uint32_t parent, frame;
+};
+
+struct dictionary {
+    uint64_t segment; /* 0: unused */
+    uint32_t next_sequence;
+    unsigned nodes, modules;
+    uint32_t module_end; /* linear space declared so far is checked module by module */
+    uint32_t module_start[1024], module_size[1024];
+    bool last;
+    struct node node[NODES];
+};
+
+struct receiver receiver;
+static struct dictionary dictionaries[DICTIONARIES];
+static unsigned newest;
+
+void receiver_forget(void)
+{
+    for (unsigned i = 0; i < DICTIONARIES; i++)
+        dictionaries[i].segment = 0;
+}
+
+void receiver_reset(void)
+{
+    receiver = (struct receiver){0};
+    receiver_forget();
+}
+
+static void broken(const char *rule)
+{
+    if (!receiver.broken)
+        receiver.broken = rule;
+}
+
+static struct dictionary *find(uint64_t segment)
+{
+    for (unsigned i = 0; i < DICTIONARIES; i++)
+        if (dictionaries[i].segment == segment)
+            return &dictionaries[i];
+    return NULL;
+}
+
+static struct dictionary *create(uint64_t segment)
+{
+    struct dictionary *d = &dictionaries[newest++ % DICTIONARIES];
+
+    d->segment = segment;
+    d->next_sequence = 0;
+    d->nodes = 1;
+    d->modules = 0;
+    d->last = false;
+    receiver.segments++;
+    return d;
+}
+
+static void take_module(struct dictionary *d, struct wire bytes)
+{
+    struct wire_field f;
+    uint64_t value[6] = {0};
+
+    while (wire_next(&bytes, &f))
+        if (f.tag < 6)
+            value[f.tag] = f.number;
+    if (bytes.bad || value[1] < FIRST_LINEAR || value[2] == 0 || value[1] + value[2] > UINT32_MAX)
+        broken("module");
+    for (unsigned i = 0; i < d->modules; i++)
+        if (value[1] < (uint64_t)d->module_start[i] + d->module_size[i] && d->module_start[i] < value[1] + value[2])
+            broken("modules overlap or are told twice");
+    d->module_start[d->modules] = (uint32_t)value[1];
+    d->module_size[d->modules++] = (uint32_t)value[2];
+    receiver.modules = d->modules;
+}
+
+static bool frame_known(const struct dictionary *d, uint32_t frame)
+{
+    if (frame < FIRST_LINEAR)
+        return frame > 0 && frame < RECEIVER_SPECIALS;
+    for (unsigned i = 0; i < d->modules; i++)
+        if (frame - d->module_start[i] < d->module_size[i])
+            return true;
+    return false;
+}
+
+static void take_nodes(struct dictionary *d, struct wire bytes)
+{
+    struct wire_field f;
+    struct wire back = {0}, frames = {0};
+    uint64_t distance, difference;
+    int64_t frame = 0;
+
+    while (wire_next(&bytes, &f)) {
+        if (f.tag == 1)
+            back = f.bytes;
+        else if (f.tag == 2)
+            frames = f.bytes;
+    }
+    while (wire_varint(&back, &distance)) {
+        if (!wire_varint(&frames, &difference)) {
+            broken("fewer frames than nodes");
+            return;
+        }
+        frame += wire_zigzag(difference);
+        if (distance >= d->nodes && distance != 0)
+            broken("a node's parent does not come before it");
+        if (frame <= 0 || frame > UINT32_MAX || !frame_known(d, (uint32_t)frame))
+            broken("a frame of no module");
+        if (d->nodes == NODES) {
+            broken("too many nodes");
+            return;
+        }
+        d->node[d->nodes] = (struct node){distance ? d->nodes - (uint32_t)distance : 0, (uint32_t)frame};
+        d->nodes++;
+    }
+    if (frames.at != frames.end || bytes.bad || back.bad || frames.bad)
+        broken("nodes");
+}
+
+static void take_stack(const struct dictionary *d, unsigned node, uint64_t ns)
+{
+    uint32_t frames[RECEIVER_DEPTH];
+    unsigned depth = 0;
+
+    for (unsigned at = node; at && depth < RECEIVER_DEPTH; at = d->node[at].parent)
+        frames[depth++] = d->node[at].frame;
+    uint32_t leaf = depth ? frames[0] : 0, root = depth ? frames[depth - 1] : 0;
+    if (leaf && leaf < RECEIVER_SPECIALS)
+        receiver.special_ns[leaf] += ns;
+    else if (root && root < RECEIVER_SPECIALS)
+        receiver.special_ns[root] += ns;
+    if (receiver.on_stack)
+        receiver.on_stack(frames, depth, ns);
+}
+
+static uint64_t take_columns(const struct dictionary *d, struct wire nodes, struct wire values, uint64_t quantum)
+{
+    uint64_t step, value, node = 0, total = 0;
+
+    while (wire_varint(&nodes, &step)) {
+        node += step;
+        if (!wire_varint(&values, &value) || step == 0 || value == 0 || node >= d->nodes) {
+            broken("columns of a profile");
+            return total;
+        }
+        total += value * quantum;
+        take_stack(d, (unsigned)node, value * quantum);
+    }
+    if (values.at != values.end || nodes.bad || values.bad)
+        broken("columns of a profile");
+    return total;
+}
+
+static uint64_t take_profile(const struct dictionary *d, struct wire bytes)
+{
+    struct wire_field f;
+    struct wire nodes = {0}, values = {0};
+    uint64_t number[7] = {0};
+
+    while (wire_next(&bytes, &f)) {
+        if (f.tag < 7)
+            number[f.tag] = f.number;
+        else if (f.tag == 7)
+            nodes = f.bytes;
+        else if (f.tag == 8)
+            values = f.bytes;
+    }
+    if (bytes.bad || number[1] != 1 || number[2] == 0 || number[4] == 0 || number[5] == 0)
+        broken("profile");
+    receiver.samples += number[6];
+    return take_columns(d, nodes, values, number[5]);
+}
+
+/* The fields of a message in any order of their parts: dictionary first, profiles after it. */
+static uint64_t take_parts(struct dictionary *d, struct wire bytes)
+{
+    struct wire_field f;
+    struct wire again = bytes;
+    uint64_t total = 0;
+    bool origin = false;
+
+    while (wire_next(&bytes, &f)) {
+        if (f.tag == 3)
+            origin = true;
+        else if (f.tag == 4)
+            take_module(d, f.bytes);
+        else if (f.tag == 8)
+            d->last = f.number != 0;
+    }
+    if (bytes.bad)
+        broken("message");
+    if (origin != (d->next_sequence == 0))
+        broken("origin is in sequence 0 and only there");
+    for (struct wire w = again; wire_next(&w, &f);)
+        if (f.tag == 5)
+            take_nodes(d, f.bytes);
+    for (struct wire w = again; wire_next(&w, &f);)
+        if (f.tag == 6)
+            total += take_profile(d, f.bytes);
+    return total;
+}
+
+/* Weight of a compact message that is not learned from. */
+static uint64_t weigh(struct wire bytes)
+{
+    struct wire_field f, g;
+    uint64_t quantum = 0, value, total = 0;
+
+    while (wire_next(&bytes, &f)) {
+        struct wire values = {0};
+        if (f.tag != 6)
+            continue;
+        while (wire_next(&f.bytes, &g)) {
+            quantum = g.tag == 5 ? g.number : quantum;
+            values = g.tag == 8 ? g.bytes : values;
+        }
+        while (wire_varint(&values, &value))
+            total += value * quantum;
+    }
+    return total;
+}
+
+/* Weight of a compact message; -ESTALE when its segment is not known or a message of it is missing. */
+static int take_compact(const struct ep_message *message, bool refused, uint64_t *ns)
+{
+    struct wire bytes = wire_open(message->data, message->size);
+    struct wire_field f;
+    uint64_t segment = 0, sequence = 0;
+
+    for (struct wire w = bytes; wire_next(&w, &f);) {
+        if (f.tag == 1)
+            segment = f.number;
+        else if (f.tag == 2)
+            sequence = f.number;
+    }
+    if (segment == 0 || segment != message->segment || sequence != message->sequence)
+        broken("segment and sequence");
+    if (refused) {
+        *ns = weigh(bytes);
+        return 0;
+    }
+    struct dictionary *d = find(segment);
+    if (!d && sequence != 0)
+        return -ESTALE;
+    if (!d)
+        d = create(segment);
+    if (d->last)
+        broken("a message after the last one");
+    if (sequence != d->next_sequence && receiver.refusals)
+        return -ESTALE;
+    if (sequence != d->next_sequence)
+        broken("sequence");
+    *ns = take_parts(d, bytes);
+    d->next_sequence++;
+    receiver.lasts += d->last;
+    return 0;
+}
+
+/* Totals of a pprof message: its samples' second values. */
+static void take_pprof(const struct ep_message *message, uint64_t *ns, uint64_t *samples)
+{
+    struct wire bytes = wire_open(message->data, message->size);
+    struct wire_field f, g;
+
+    *ns = *samples = 0;
+    while (wire_next(&bytes, &f)) {
+        if (f.tag != 2)
+            continue;
+        while (wire_next(&f.bytes, &g)) {
+            uint64_t count, value;
+            if (g.tag != 2)
+                continue;
+            if (!wire_varint(&g.bytes, &count) || !wire_varint(&g.bytes, &value))
+                broken("values of a sample");
+            *samples += count;
+            *ns += value;
+        }
+    }
+    if (bytes.bad)
+        broken("pprof message");
+}
+
+static int open_(void *state, const struct ep_target *target)
+{
+    (void)state;
+    (void)target;
+    int error = receiver.fails ? receiver.fails("open") : 0;
+    receiver.opened += error == 0;
+    return error;
+}
+
+static int answer_of(unsigned number)
+{
+    int error = receiver.fails ? receiver.fails("send") : 0;
+
+    return error ? error : number < receiver.answer_count ? receiver.answers[number] : receiver.always;
+}
+
+static int send_(void *state, const struct ep_message *message, const struct ep_deadline *deadline, uint64_t *retry_ns)
+{
+    unsigned number = receiver.sends++;
+    uint64_t ns = 0, samples = 0;
+    int answer = answer_of(number);
+    bool refused = answer == -EBADMSG || answer == -EMSGSIZE;
+
+    (void)state;
+    if (number < 256)
+        receiver.send_at_ns[number] = ep_port_uptime_ns();
+    if (receiver.on_send)
+        receiver.on_send(message, deadline);
+    if (answer && receiver.retry_ns)
+        *retry_ns = receiver.retry_ns;
+    if (answer && !refused)
+        return answer;
+    if (message->format == EP_FORMAT_PPROF) {
+        take_pprof(message, &ns, &samples);
+        receiver.samples += refused ? 0 : samples;
+    } else if (take_compact(message, refused, &ns) != 0) {
+        return -ESTALE;
+    }
+    if (refused) {
+        receiver.refused_ns += ns;
+        receiver.refusals++;
+        return answer;
+    }
+    receiver.accepted++;
+    receiver.bytes += message->size;
+    receiver.ns += ns;
+    return 0;
+}
+
+static void close_(void *state)
+{
+    (void)state;
+    receiver.closed++;
+}
+
+const struct ep_transport receiver_transport = {
+    .name = "receiver", .state_size = 16, .open = open_, .send = send_, .close = close_};

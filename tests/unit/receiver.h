@@ -1,0 +1,46 @@
+/*
+ * A receiver of profiles for tests: a transport that decodes every message with a reader of its own (wire.h), keeps the
+ * dictionaries of the segments as a server would, checks the format's rules and adds up what arrived. What it answers
+ * is scripted.
+ */
+#ifndef RECEIVER_H
+#define RECEIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/transport.h"
+
+#define RECEIVER_SPECIALS 10u
+#define RECEIVER_DEPTH    600u
+
+struct receiver {
+    /* ---- script ---- */
+    const int *answers; /* of the first sends; then 0 */
+    unsigned answer_count;
+    int always;        /* answered when the script is over */
+    uint64_t retry_ns; /* told with every answer that is an error */
+    int (*fails)(const char *name);
+    void (*on_send)(const struct ep_message *message, const struct ep_deadline *deadline);
+    /* Each accepted stack: frames leaf first (linear addresses), its weight. */
+    void (*on_stack)(const uint32_t *frames, unsigned depth, uint64_t ns);
+
+    /* ---- tallies ---- */
+    unsigned opened, closed, sends, accepted, refusals, segments, lasts;
+    uint64_t bytes, samples, ns;            /* accepted */
+    uint64_t special_ns[RECEIVER_SPECIALS]; /* of these: stacks whose leaf or root is that special frame */
+    uint64_t refused_ns;                    /* of messages that were answered -EBADMSG or -EMSGSIZE */
+    uint64_t send_at_ns[256];
+    unsigned modules;   /* declared in the newest segment */
+    const char *broken; /* the first rule of the format that was broken */
+};
+
+extern struct receiver receiver;
+extern const struct ep_transport receiver_transport;
+
+void receiver_reset(void);
+
+/* A server that lost its disk: knows no segment any more. */
+void receiver_forget(void);
+
+#endif

@@ -1,0 +1,358 @@
+/*
+ * start / work / flush / stop / start again in every order, each with the n-th fallible port or transport call failing
+ * for n = 1, 2, ... until the case passes without one. Each time: either a clean error and nothing left behind (no
+ * role alive, sampling off, transport closed, the memory may be taken away), or it works and the books balance.
+ */
+#include "account.h"
+#include "unit.h"
+
+#define CALLS_MOST 200u
+#define INTERVAL   1000u /* ms */
+#define MS         1000000u
+
+static struct account given;
+static uint64_t dice;
+
+struct variant {
+    uint32_t flags;
+    enum ep_format format;
+    bool transport;
+    int error;
+};
+
+static const struct variant variants[] = {
+    {0, EP_FORMAT_COMPACT, true, -EIO},          {0, EP_FORMAT_PPROF, true, -ENOMEM},
+    {0, EP_FORMAT_COMPACT, false, -EAGAIN},      {EP_MANUAL, EP_FORMAT_COMPACT, true, -EIO},
+    {EP_MANUAL, EP_FORMAT_PPROF, true, -EAGAIN}, {EP_MANUAL, EP_FORMAT_COMPACT, false, -EIO},
+    {0, EP_FORMAT_COMPACT, true, -EBUSY},        {EP_MANUAL, EP_FORMAT_COMPACT, true, -EBUSY},
+};
+
+static struct ep_config config_of(const struct variant *v)
+{
+    return (struct ep_config){
+        .memory = account_memory(EP_MEMORY_DEFAULT),
+        .memory_size = EP_MEMORY_DEFAULT,
+        .service = "unit",
+        .tags = "a=b,c=",
+        .rate_hz = 100,
+        .interval_ms = INTERVAL,
+        .transport = v->transport ? &receiver_transport : NULL,
+        .format = v->format,
+        .flags = v->flags,
+    };
+}
+
+static void begin_case(unsigned fail_at, int error)
+{
+    ep_sim_reset();
+    receiver_reset();
+    receiver.fails = ep_sim_fails;
+    ep_sim.fail_at = fail_at;
+    ep_sim.fail_error = error;
+    given = (struct account){0};
+}
+
+/* The profiler is not there: nothing of it may run or touch the memory. */
+static void assert_gone(void)
+{
+    const uint16_t stack[] = {1, 2, 3};
+
+    account_memory_gone();
+    assert_null(ep_running());
+    assert_false(ep_held());
+    assert_false(ep_sim.sampling);
+    assert_false(ep_sim_alive(EP_ROLE_COLLECT));
+    assert_false(ep_sim_alive(EP_ROLE_DELIVER));
+    assert_int_equal(receiver.opened, receiver.closed);
+    assert_false(ep_sim_tick(1, 1, stack, 3));
+    assert_false(ep_sim_rest(1, 1000));
+    assert_int_equal(ep_flush(), -ESRCH);
+    assert_int_equal(ep_collect(), -ESRCH);
+    assert_int_equal(ep_deliver(1), -ESRCH);
+    assert_int_equal(ep_stop(10), -ESRCH);
+    ep_sim_run(5000ull * MS);
+}
+
+static void sample(unsigned count)
+{
+    uint16_t stack[12];
+
+    for (unsigned i = 0; i < count; i++) {
+        unsigned depth = 1 + unit_random(&dice) % 12, ticks = 1 + unit_random(&dice) % 3;
+        for (unsigned f = 0; f < depth; f++)
+            stack[f] = (uint16_t)(unit_random(&dice) % 50);
+        assert_true(ep_sim_tick(1 + i % 3, ticks, stack, depth));
+        given.samples++;
+        given.ticks += ticks;
+    }
+}
+
+static void rest(int64_t ns)
+{
+    assert_true(ep_sim_rest(9, ns));
+    given.rest_ns += ns;
+}
+
+static void pass(const struct variant *v, unsigned ms)
+{
+    for (unsigned at = 0; at < ms; at += 100) {
+        ep_sim_run(100ull * MS);
+        if (v->flags & EP_MANUAL) {
+            assert_int_equal(ep_collect(), 0);
+            (void)ep_deliver(50);
+        }
+    }
+}
+
+static void stop(uint32_t deadline_ms)
+{
+    ep_sim.rest_ns[0] = 25 * (int64_t)MS;
+    ep_sim.rest_ns[1] = -(int64_t)MS;
+    ep_sim.rests = 2;
+    given.rest_ns += ep_sim.rest_ns[0] + ep_sim.rest_ns[1];
+    int error = ep_stop(deadline_ms);
+    assert_true(error == 0 || error == -ETIMEDOUT);
+}
+
+/* One whole life. False when it could not start. */
+static bool live(const struct variant *v, uint32_t deadline_ms)
+{
+    struct ep_config config = config_of(v);
+    unsigned failed_before = ep_sim.failed != NULL;
+    int error = ep_start(&config);
+
+    if (error) {
+        assert_true(!failed_before && ep_sim.failed != NULL);
+        assert_int_equal(error, ep_sim.fail_error);
+        assert_true(ep_start_error()[0] != 0);
+        assert_gone();
+        return false;
+    }
+    assert_int_equal(ep_start(&config), -EALREADY);
+    sample(40);
+    rest(4 * MS);
+    rest(-3 * (int64_t)MS);
+    rest(15 * MS);
+    pass(v, 2500);
+    sample(1);
+    assert_int_equal(ep_flush(), 0);
+    pass(v, 300);
+    sample(20);
+    stop(deadline_ms);
+    return true;
+}
+
+static void check_ended(const struct variant *v, bool last)
+{
+    struct ep_stats s;
+
+    assert_gone();
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_int_equal(s.samples, 61);
+    if (v->transport)
+        account_check(&given, 1);
+    /* Without threads of its own stop makes one attempt, so there a failed send may have been the last. */
+    if (v->transport && last && v->format == EP_FORMAT_COMPACT && !(v->flags & EP_MANUAL))
+        assert_int_equal(receiver.lasts, receiver.segments);
+}
+
+/* Until the n-th call does not exist any more. */
+static void permute(void (*scenario)(const struct variant *, unsigned))
+{
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        unsigned n = 1;
+        for (; n < CALLS_MOST; n++) {
+            dice = n;
+            begin_case(n, variants[i].error);
+            scenario(&variants[i], n);
+            if (!ep_sim.failed)
+                break;
+        }
+        assert_true(n > 2 && n < CALLS_MOST);
+    }
+}
+
+static void scenario_life(const struct variant *v, unsigned n)
+{
+    (void)n;
+    if (live(v, 5000))
+        check_ended(v, true);
+}
+
+static void test_life(void **state)
+{
+    (void)state;
+    permute(scenario_life);
+}
+
+/* A start that failed does not stand in the way of the next; a stop neither. */
+static void scenario_again(const struct variant *v, unsigned n)
+{
+    (void)n;
+    for (int i = 0; i < 3; i++) {
+        given = (struct account){0};
+        receiver.ns = receiver.samples = receiver.bytes = receiver.accepted = 0;
+        if (live(v, 5000))
+            check_ended(v, false);
+    }
+}
+
+static void test_start_again(void **state)
+{
+    (void)state;
+    permute(scenario_again);
+}
+
+/* No time to deliver anything: dropped and counted. */
+static void scenario_hasty(const struct variant *v, unsigned n)
+{
+    (void)n;
+    if (live(v, 0))
+        check_ended(v, false);
+}
+
+static void test_stop_without_time(void **state)
+{
+    (void)state;
+    permute(scenario_hasty);
+}
+
+/* The receiver is gone for good: stop keeps to its deadline, on the clock. */
+static void scenario_dead_receiver(const struct variant *v, unsigned n)
+{
+    (void)n;
+    receiver.always = -ECONNREFUSED;
+    struct ep_config config = config_of(v);
+    if (ep_start(&config) != 0) {
+        assert_gone();
+        return;
+    }
+    sample(30);
+    pass(v, 3000);
+    sample(30);
+    uint64_t before = ep_sim.uptime_ns;
+    int error = ep_stop(2000);
+    assert_true(error == (v->transport ? -ETIMEDOUT : 0));
+    assert_true(ep_sim.uptime_ns - before <= 2100ull * MS);
+    assert_gone();
+    if (v->transport)
+        account_check(&given, 1);
+}
+
+static void test_dead_receiver(void **state)
+{
+    (void)state;
+    permute(scenario_dead_receiver);
+}
+
+/* The child of a fork: nothing runs, the memory is free, and it can start anew; the roles of the parent are not there.
+ */
+static void scenario_fork(const struct variant *v, unsigned n)
+{
+    struct ep_config config = config_of(v);
+
+    (void)n;
+    if (ep_start(&config) != 0) {
+        assert_gone();
+        return;
+    }
+    sample(10);
+    pass(v, 300);
+    ep_sim_fork();
+    receiver.closed = receiver.opened; /* the parent's copy */
+    assert_gone();
+    receiver_reset();
+    receiver.fails = ep_sim_fails;
+    given = (struct account){0};
+    if (live(v, 5000))
+        check_ended(v, true);
+}
+
+static void test_fork_child(void **state)
+{
+    (void)state;
+    permute(scenario_fork);
+}
+
+/* ---- handlers that are on their way ---- */
+
+static unsigned waits;
+
+static void leave_on_third_wait(void)
+{
+    if (++waits == 3)
+        ep_leave();
+}
+
+static void enter_and_stay(void)
+{
+    assert_true(ep_enter());
+}
+
+/* Stop waits for handlers; when one does not come back it says so, and works later. */
+static void test_stop_waits_for_handlers(void **state)
+{
+    struct ep_config config = config_of(&variants[0]);
+
+    (void)state;
+    begin_case(0, 0);
+    assert_int_equal(ep_start(&config), 0);
+    sample(10);
+    assert_true(ep_enter());
+    assert_int_equal(ep_stop(1000), -EBUSY);
+    assert_non_null(ep_running());
+    assert_false(ep_sim.sampling);
+    waits = 0;
+    ep_sim.on_wait = leave_on_third_wait;
+    assert_int_equal(ep_stop(1000), 0);
+    assert_true(waits >= 3);
+    ep_sim.on_wait = NULL;
+    assert_gone();
+    account_check(&given, 1);
+}
+
+/* A start that fails after the first handlers have run must wait for them as well. */
+static void test_failed_start_waits_for_handlers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        begin_case(0, -EMFILE);
+        struct ep_config config = config_of(&variants[i]);
+        ep_sim.on_sampling_start = enter_and_stay;
+        ep_sim.on_wait = leave_on_third_wait;
+        waits = 0;
+        ep_sim.fail_at = (variants[i].transport ? 1u : 0u) + (variants[i].flags & EP_MANUAL ? 0u : 2u) + 2u;
+        assert_int_equal(ep_start(&config), -EMFILE);
+        assert_string_equal(ep_sim.failed, "sampling_start");
+        assert_true(waits >= 3);
+        ep_sim.on_wait = NULL;
+        assert_gone();
+    }
+}
+
+static void test_nothing_before_the_first_start(void **state)
+{
+    struct ep_stats stats;
+
+    (void)state;
+    begin_case(0, 0);
+    assert_int_equal(ep_stats_get(&stats), -ESRCH);
+    (void)account_memory(64);
+    assert_gone();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_before_the_first_start),
+        cmocka_unit_test(test_life),
+        cmocka_unit_test(test_start_again),
+        cmocka_unit_test(test_stop_without_time),
+        cmocka_unit_test(test_dead_receiver),
+        cmocka_unit_test(test_fork_child),
+        cmocka_unit_test(test_stop_waits_for_handlers),
+        cmocka_unit_test(test_failed_start_waits_for_handlers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,28 @@
+/*
+ * What every unit test includes: cmocka with what it needs, the core's insides, the simulated port, the receiver.
+ */
+#ifndef UNIT_H
+#define UNIT_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/internal.h"
+#include "port/sim/sim.h"
+#include "receiver.h"
+
+/* A random number for permutations: deterministic, so that a failure is seen again. */
+static inline uint32_t unit_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
+
+#endif
