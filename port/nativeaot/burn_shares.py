@@ -21,8 +21,8 @@ def fetch(url):
 
 
 def weight(top, function):
-    """Time of the function, under whatever namespace and with whatever parameters behind its name."""
-    pattern = re.compile(r"(^|[. ])" + re.escape(function) + r"(\(.*\))?$")
+    """Time of the function, in whatever namespace."""
+    pattern = re.compile(r"(^|\.)" + re.escape(function) + "$")
     found = [row["total"] for row in top["top"] if pattern.search(row["name"])]
     if len(found) != 1:
         sys.exit(f"burn_shares: {len(found)} functions in the profile are called {function}, expected one")

@@ -121,6 +121,7 @@ fi
 say "driving load for $seconds s"
 drive "$seconds"
 finish
-"$build/edgeprof" top --url "$page" --service sensor-gateway -n 20 || die "no profile arrived (service: $(tail -n 1 "$work/service.log"))"
-"$build/edgeprof" top --url "$page" --service sensor-gateway -n 1000000 --json >"$work/top.json"
+top() { "$build/edgeprof" top --db "$work/edgeprof.db" --symbols "$(dirname "$program")" --service sensor-gateway "$@"; }
+top -n 20 || die "no profile arrived (service: $(tail -n 1 "$work/service.log"))"
+top -n 1000000 --json >"$work/top.json"
 python3 port/nativeaot/burn_shares.py compare "$work/top.json" "$work/truth.json"
