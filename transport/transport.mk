@@ -1,4 +1,4 @@
-# Tests of transport/: each as the library is built, and with ASan and UBSan.
+# Tests of transport/ and of the deliver thread, which uses it: each as the library is built, and with ASan and UBSan.
 
 TRANSPORT_TEST_DIR   := $(BUILD)/tests/transport
 TRANSPORT_TEST_FLAGS := $(EP_CPPFLAGS) -Itests/transport -std=c11 -g -fno-omit-frame-pointer $(WARNINGS)
@@ -9,9 +9,10 @@ TRANSPORT_CORPUS     := $(wildcard tests/transport/corpus/*)
 TRANSPORT_test_http     := tests/transport/test_http.c tests/transport/script.c $(TRANSPORT_HTTP)
 TRANSPORT_test_tcp      := tests/transport/test_tcp.c $(TRANSPORT_HTTP) transport/tcp.c
 TRANSPORT_test_file     := tests/transport/test_file.c $(wildcard transport/*.c)
+TRANSPORT_test_deliver  := tests/transport/test_deliver.c core/deliver.c core/outbox.c core/stats.c
 TRANSPORT_fuzz_response := tests/transport/fuzz_response.c tests/transport/script.c $(TRANSPORT_HTTP)
-TRANSPORT_CMOCKA        := test_http test_tcp test_file
-TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) core/edgeprof.h core/config.h port/port.h
+TRANSPORT_CMOCKA        := test_http test_tcp test_file test_deliver
+TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) $(wildcard core/*.h) port/port.h
 
 TESTS += test-transport test-fuzz-response
 
@@ -25,8 +26,14 @@ $(TRANSPORT_TEST_DIR)/$(1)-san: $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
 endef
 $(foreach t,$(TRANSPORT_CMOCKA),$(eval $(call transport_test,$(t))))
 
+# Against the library itself.
+$(TRANSPORT_TEST_DIR)/test_stop: tests/transport/test_stop.c $(EP_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(TRANSPORT_TEST_FLAGS) -O2 $^ $(EP_LDFLAGS) $(EP_LDLIBS) -lcmocka -o $@
+
 .PHONY: test-transport test-fuzz-response fuzz-response
-test-transport: $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%) $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%-san)
+test-transport: $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%) $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%-san) \
+                $(TRANSPORT_TEST_DIR)/test_stop
 	@set -e; for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t; done
 	@echo "test-transport: $(words $^) programs passed"
 

@@ -379,20 +379,98 @@ static void test_descriptor_flags(void **unused)
 }
 
 /* A listener whose queue is full does not answer any more. */
+static unsigned char crowd[64][256];
+
+static int listen_full(char port[8])
+{
+    int listening = listen_on("127.0.0.1", AF_INET, port), err = 0;
+
+    memset(crowd, 0, sizeof crowd);
+    assert_int_equal(listen(listening, 0), 0);
+    for (size_t n = 0; n < sizeof crowd / sizeof crowd[0] && err == 0; n++)
+        err = ep_stream_tcp.connect(crowd[n], "127.0.0.1", port, in(50 * MS));
+    assert_int_equal(err, -ETIMEDOUT);
+    return listening;
+}
+
+static void leave_full(int listening)
+{
+    for (size_t n = 0; n < sizeof crowd / sizeof crowd[0]; n++)
+        ep_stream_tcp.close(crowd[n]);
+    close(listening);
+}
+
 static void test_connect_times_out(void **unused)
 {
     char port[8];
-    int listening = listen_on("127.0.0.1", AF_INET, port), err = 0, n = 0;
-    static unsigned char states[64][256];
+    (void)unused;
+    leave_full(listen_full(port));
+}
+
+/* ---- a deadline that comes nearer ---- */
+
+static struct ep_deadline moving;
+
+static void *bring_nearer(void *unused)
+{
+    struct timespec pause = {.tv_nsec = 20000000};
+
+    nanosleep(&pause, NULL);
+    atomic_store(&moving.at_ns, ep_port_uptime_ns());
+    return unused;
+}
+
+enum call { CONNECT, READ, WRITE };
+
+/* From a minute to nothing while the call waits: it must end long before the minute. */
+static void ends_early(enum call call, const char *port)
+{
+    static char bytes[100000];
+    pthread_t thread;
+    long result = 1;
+
+    atomic_store(&moving.at_ns, ep_port_uptime_ns() + LONG_TIME);
+    uint64_t start = ep_port_uptime_ns();
+    assert_int_equal(pthread_create(&thread, NULL, bring_nearer, NULL), 0);
+    if (call == CONNECT)
+        result = ep_stream_tcp.connect(tcp, "127.0.0.1", port, &moving);
+    else if (call == READ)
+        result = ep_stream_tcp.read(tcp, bytes, sizeof bytes, &moving);
+    else
+        while (result > 0)
+            result = ep_stream_tcp.write(tcp, bytes, sizeof bytes, &moving);
+    assert_int_equal(result, -ETIMEDOUT);
+    assert_true(ep_port_uptime_ns() - start < LONG_TIME / 4);
+    pthread_join(thread, NULL);
+    ep_stream_tcp.close(tcp);
+}
+
+static void test_deadline_comes_nearer(void **unused)
+{
+    char port[8];
+    int far;
     (void)unused;
 
-    assert_int_equal(listen(listening, 0), 0);
-    for (; n < 64 && err == 0; n++)
-        err = ep_stream_tcp.connect(states[n], "127.0.0.1", port, in(50 * MS));
-    assert_int_equal(err, -ETIMEDOUT);
-    while (n-- > 0)
-        ep_stream_tcp.close(states[n]);
-    close(listening);
+    connect_tcp(&far);
+    ends_early(READ, NULL);
+    close(far);
+    connect_tcp(&far);
+    ends_early(WRITE, NULL);
+    close(far);
+    int listening = listen_full(port);
+    memset(tcp, 0, sizeof tcp);
+    ends_early(CONNECT, port);
+    leave_full(listening);
+}
+
+/* Allocating is how it would be seen. */
+static void test_no_lookup_after_the_deadline(void **unused)
+{
+    (void)unused;
+    memset(tcp, 0, sizeof tcp);
+    unsigned before = allocations;
+    assert_int_equal(ep_stream_tcp.connect(tcp, "localhost", "1", in(0)), -ETIMEDOUT);
+    assert_int_equal(allocations, before);
 }
 
 int main(void)
@@ -410,6 +488,8 @@ int main(void)
         cmocka_unit_test(test_full_pipe_times_out),
         cmocka_unit_test(test_descriptor_flags),
         cmocka_unit_test(test_connect_times_out),
+        cmocka_unit_test(test_deadline_comes_nearer),
+        cmocka_unit_test(test_no_lookup_after_the_deadline),
     };
     return cmocka_run_group_tests_name("tcp", tests, NULL, NULL);
 }

@@ -1,0 +1,229 @@
+/*
+ * The deliver thread's side of the contract with a transport: the deadline that a send gets, also when a stop comes at
+ * the worst moment, and the pause that follows a failure. core/deliver.c alone, with a clock and dice of our own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "core/internal.h"
+
+#define S UINT64_C(1000000000)
+
+static struct ep ep;
+static uint64_t now;
+static uint8_t dice;
+static uint64_t stop_at_next_look; /* not 0: a stop with this deadline comes while the clock is read */
+
+static struct {
+    int result;
+    uint64_t retry_ns;
+    uint64_t deadline_ns; /* as seen when the call began */
+    uint64_t stop_ns;     /* not 0: a stop with this deadline comes during the call */
+    uint64_t shrunk_ns;   /* the deadline after that */
+    unsigned sends;
+} far;
+
+/* ---- what deliver.c needs ---- */
+
+/* As ep_stop() does it. */
+static void stop(uint64_t deadline_ns)
+{
+    atomic_store(&ep.stop_deadline_ns, deadline_ns);
+    ep_deadline_shrink(&ep.send_deadline, deadline_ns);
+}
+
+uint64_t ep_port_uptime_ns(void)
+{
+    if (stop_at_next_look)
+        stop(stop_at_next_look);
+    stop_at_next_look = 0;
+    return now;
+}
+
+uint64_t ep_port_thread_cpu_ns(void)
+{
+    return 0;
+}
+
+void ep_port_random(void *bytes, size_t size)
+{
+    memset(bytes, dice, size);
+}
+
+void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns)
+{
+    (void)event;
+    (void)seen;
+    now += timeout_ns;
+}
+
+void ep_port_wake(struct ep_event *event)
+{
+    (void)atomic_fetch_add(&event->value, 1);
+}
+
+struct ep *ep_running(void)
+{
+    return &ep;
+}
+
+static int far_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                    uint64_t *retry_ns)
+{
+    (void)state;
+    (void)message;
+    far.sends++;
+    far.deadline_ns = ep_deadline_ns(deadline);
+    if (far.stop_ns)
+        stop(far.stop_ns);
+    far.shrunk_ns = ep_deadline_ns(deadline);
+    if (far.retry_ns)
+        *retry_ns = far.retry_ns;
+    return far.result;
+}
+
+static const struct ep_transport transport = {.name = "test", .send = far_send};
+
+/* One message waits. */
+static int setup(void **unused)
+{
+    static _Alignas(8) uint8_t box[4096];
+    uint8_t *data;
+    (void)unused;
+
+    memset(&ep, 0, sizeof ep);
+    memset(&far, 0, sizeof far);
+    now = 100 * S;
+    dice = 0;
+    stop_at_next_look = 0;
+    ep.transport = &transport;
+    ep_outbox_init(&ep.outbox, box, sizeof box);
+    assert_true(ep_outbox_room(&ep.outbox, &data) >= 8);
+    ep_outbox_push(&ep.outbox, &(struct ep_box_header){.size = 8, .samples = 1});
+    return 0;
+}
+
+/* ---- deadlines ---- */
+
+static void test_ten_seconds(void **unused)
+{
+    (void)unused;
+    assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), 0);
+    assert_int_equal(far.deadline_ns, 110 * S);
+}
+
+static void test_the_nearer_one_counts(void **unused)
+{
+    (void)unused;
+    assert_int_equal(ep_deliver_round(&ep, 103 * S), 0);
+    assert_int_equal(far.deadline_ns, 103 * S);
+}
+
+static void test_stop_during_a_send(void **unused)
+{
+    (void)unused;
+    far.stop_ns = 102 * S;
+    assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), 0);
+    assert_int_equal(far.deadline_ns, 110 * S);
+    assert_int_equal(far.shrunk_ns, 102 * S);
+}
+
+static void test_stop_never_lengthens_a_send(void **unused)
+{
+    (void)unused;
+    far.stop_ns = 150 * S;
+    assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), 0);
+    assert_int_equal(far.shrunk_ns, 110 * S);
+}
+
+/* After the thread has looked whether a stop is going on, before it has set the send's deadline. */
+static void test_stop_just_before_a_send(void **unused)
+{
+    (void)unused;
+    stop_at_next_look = 102 * S;
+    assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), 0);
+    assert_int_equal(far.sends, 1);
+    assert_int_equal(far.deadline_ns, 102 * S);
+}
+
+/* A stop ends the pause, and the thread does not outlive the stop's deadline. */
+static void test_the_last_attempt(void **unused)
+{
+    (void)unused;
+    far.result = -ECONNREFUSED;
+    far.retry_ns = 3600 * S;
+    assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), -ECONNREFUSED);
+    stop(102 * S);
+    ep_deliver_thread();
+    assert_int_equal(far.sends, 2);
+    assert_int_equal(now, 102 * S);
+    assert_false(ep_outbox_empty(&ep.outbox));
+}
+
+/* ---- pauses ---- */
+
+static uint64_t pause_after_failure(void)
+{
+    far.result = -EAGAIN;
+    assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), -EAGAIN);
+    uint64_t pause = ep.retry_at_ns - now;
+    unsigned sends = far.sends;
+    now = ep.retry_at_ns - 1;
+    assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), -EAGAIN);
+    assert_int_equal(far.sends, sends);
+    now++;
+    return pause;
+}
+
+static void test_what_is_asked_is_the_least(void **unused)
+{
+    (void)unused;
+    far.retry_ns = 30 * S;
+    for (unsigned d = 0; d < 256; d++) {
+        dice = (uint8_t)d;
+        uint64_t pause = pause_after_failure();
+        assert_in_range(pause, 30 * S, 30 * S + 30 * S / 4);
+        assert_true(d == 0 || pause > 30 * S);
+    }
+}
+
+static void test_nothing_is_asked(void **unused)
+{
+    static const uint64_t least[] = {1 * S, 2 * S, 4 * S, 8 * S, 16 * S, 32 * S, 60 * S, 60 * S};
+    (void)unused;
+
+    for (unsigned i = 0; i < sizeof least / sizeof least[0]; i++) {
+        dice = (uint8_t)(i * 37);
+        assert_in_range(pause_after_failure(), least[i], least[i] + least[i] / 4);
+    }
+}
+
+static void test_too_much_is_asked(void **unused)
+{
+    (void)unused;
+    far.retry_ns = UINT64_MAX;
+    dice = 255;
+    assert_in_range(pause_after_failure(), 86400 * S, 86400 * S + 86400 * S / 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_ten_seconds, setup),
+        cmocka_unit_test_setup(test_the_nearer_one_counts, setup),
+        cmocka_unit_test_setup(test_stop_during_a_send, setup),
+        cmocka_unit_test_setup(test_stop_never_lengthens_a_send, setup),
+        cmocka_unit_test_setup(test_stop_just_before_a_send, setup),
+        cmocka_unit_test_setup(test_the_last_attempt, setup),
+        cmocka_unit_test_setup(test_what_is_asked_is_the_least, setup),
+        cmocka_unit_test_setup(test_nothing_is_asked, setup),
+        cmocka_unit_test_setup(test_too_much_is_asked, setup),
+    };
+    return cmocka_run_group_tests_name("deliver", tests, NULL, NULL);
+}
