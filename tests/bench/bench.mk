@@ -1,0 +1,30 @@
+# Benchmarks in C and of the sample service. Ratios are taken in one run; nothing depends on the machine's speed.
+BENCH_BUILD := $(BUILD)/bench
+BENCH_C     := accounted idle sample_cost
+BENCH_BIN   := $(BENCH_C:%=$(BENCH_BUILD)/%)
+
+$(BENCH_BIN): $(BENCH_BUILD)/%: tests/bench/%.c core/edgeprof.h core/config.h $(EP_LIB)
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+
+$(BENCH_BUILD)/measure_capture.o: tests/bench/measure_capture.c port/port.h core/edgeprof.h
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -fPIC $(WARNINGS) -c $< -o $@
+
+.PHONY: $(BENCH_C:%=bench-%) bench-service
+BENCHES += $(BENCH_C:%=bench-%)
+$(BENCH_C:%=bench-%): bench-%: $(BENCH_BUILD)/%
+	@$<
+
+ifneq ($(NA_DOTNET),)
+BENCH_SERVICE := $(BENCH_BUILD)/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
+$(BENCH_SERVICE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB) \
+                  $(BENCH_BUILD)/measure_capture.o tests/bench/measure.targets
+	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(BENCH_BUILD))/ port/nativeaot/samples/SensorGateway \
+	    -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:MeasureObject=$(abspath $(BENCH_BUILD)/measure_capture.o) \
+	    -p:CustomAfterMicrosoftCommonTargets=$(abspath tests/bench/measure.targets) >&2
+	@touch $@
+bench-service: $(BENCH_SERVICE)
+	@tests/bench/service.py $(BENCH_SERVICE) $(BENCH_BUILD)/service
+BENCHES += bench-service
+endif
