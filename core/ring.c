@@ -54,7 +54,11 @@ int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake)
         unsigned used = head - tail;
         unsigned at = head & ring->mask;
         unsigned pad = at + need > size ? size - at : 0;
-        if (used > size || size - used < pad + need)
+        if (used > size) { /* overtaken between the two loads */
+            head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+            continue;
+        }
+        if (size - used < pad + need)
             return -ENOSPC;
         if (!atomic_compare_exchange_weak_explicit(&ring->head, &head, head + pad + need, memory_order_acq_rel,
                                                    memory_order_relaxed))

@@ -52,6 +52,8 @@ $(UT_DIR)/$(1)/linux_%: $(UT_DIR)/$(1)/tests/unit/linux_%.o $(UT_help:%.c=$(UT_D
 	    $(EP_LDFLAGS) -lcmocka $(EP_LDLIBS) -lresolv $$(UT_LIBS_linux_$$*)
 endef
 $(foreach w,$(UT_WAYS),$(eval $(call ut_way,$(w))))
+# Those that include a source to reach inside it.
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_ring_race.o): core/ring.c
 
 UT_RUN = @set -e; export $(UT_ENV); for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t 2>&1; done; echo "$@: $(words $^) programs passed"
 UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1

@@ -1,0 +1,358 @@
+/*
+ * ring.c against a model: random sequences of reserve, commit (in any order) and pop, from every position of the ring
+ * and over the wrap of its counters; and with four writers and a reader in threads: nothing is lost uncounted, torn or
+ * out of its writer's order.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "unit.h"
+
+#define WORDS_MOST 1024u
+#define SLOTS_MOST 1024u
+
+static atomic_uintptr_t words[WORDS_MOST];
+static struct ep_ring ring;
+
+static void ring_at(unsigned size, unsigned start)
+{
+    memset((void *)words, 0, sizeof words);
+    ep_ring_init(&ring, words, size);
+    atomic_store(&ring.head, start);
+    atomic_store(&ring.tail, start);
+}
+
+/* ---- the model: slots in the order of the ring ---- */
+
+enum state { WRITING, DONE, PAD };
+
+struct slot {
+    enum state state;
+    unsigned words, most, count, quality, end;
+    int position;
+    uintptr_t first; /* payload is first, first + 1 ... */
+};
+
+static struct slot slots[SLOTS_MOST];
+static unsigned slot_count;
+static unsigned head, tail; /* as the ring's */
+static uintptr_t stamp;
+
+static void slot_insert(unsigned at, struct slot slot)
+{
+    assert_true(slot_count < SLOTS_MOST);
+    memmove(&slots[at + 1], &slots[at], (slot_count - at) * sizeof slots[0]);
+    slots[at] = slot;
+    slot_count++;
+}
+
+static void model_at(unsigned size, unsigned start)
+{
+    ring_at(size, start);
+    head = tail = start;
+    slot_count = 0;
+}
+
+static void reserve(unsigned most)
+{
+    unsigned size = ring.mask + 1, at = head & ring.mask, used = head - tail;
+    unsigned pad = at + most + 1 > size ? size - at : 0;
+    bool wake = false;
+    int position = ep_ring_reserve(&ring, most, &wake);
+
+    if (size - used < pad + most + 1) {
+        assert_int_equal(position, -ENOSPC);
+        assert_false(wake);
+        return;
+    }
+    assert_true(position > 0);
+    assert_int_equal(position, (int)(pad ? 0 : at) + 1);
+    head += pad + most + 1;
+    assert_int_equal(wake, used < size / 2 && head - tail >= size / 2);
+    if (pad)
+        slot_insert(slot_count, (struct slot){.state = PAD, .words = pad});
+    slot_insert(slot_count, (struct slot){.state = WRITING, .words = most + 1, .most = most, .position = position});
+}
+
+static void commit(unsigned at, uint64_t *dice)
+{
+    struct slot *s = &slots[at];
+    unsigned spare;
+
+    s->count = unit_random(dice) % (s->most + 1);
+    s->quality = unit_random(dice) % 3;
+    s->end = unit_random(dice) % 256;
+    s->first = stamp = stamp + 1000;
+    atomic_uintptr_t *payload = ep_ring_payload(&ring, s->position);
+    for (unsigned i = 0; i < s->count; i++)
+        atomic_store(&payload[i], s->first + i);
+    struct ep_record record = {.kind = EP_RECORD_SAMPLE, .quality = s->quality, .end = s->end, .count = s->count};
+    ep_ring_commit(&ring, s->position, s->most, &record);
+    s->state = DONE;
+    spare = s->most - s->count;
+    s->words -= spare;
+    if (at + 1 == slot_count)
+        head -= spare;
+    else if (spare)
+        slot_insert(at + 1, (struct slot){.state = PAD, .words = spare});
+}
+
+static void slot_remove_first(void)
+{
+    tail += slots[0].words;
+    memmove(&slots[0], &slots[1], --slot_count * sizeof slots[0]);
+}
+
+static bool pop(void)
+{
+    struct ep_record record;
+
+    while (slot_count && slots[0].state == PAD)
+        slot_remove_first();
+    bool expected = slot_count && slots[0].state == DONE;
+    assert_int_equal(ep_ring_peek(&ring, &record), expected);
+    if (!expected)
+        return false;
+    assert_int_equal(record.kind, EP_RECORD_SAMPLE);
+    assert_int_equal(record.quality, slots[0].quality);
+    assert_int_equal(record.end, slots[0].end);
+    assert_int_equal(record.count, slots[0].count);
+    for (unsigned i = 0; i < record.count; i++)
+        assert_int_equal(record.words[i], slots[0].first + i);
+    ep_ring_pop(&ring, &record);
+    slot_remove_first();
+    return true;
+}
+
+/* A slot that is being written, chosen at random; slot_count when there is none. */
+static unsigned any_writing(uint64_t *dice)
+{
+    unsigned start = slot_count ? unit_random(dice) % slot_count : 0;
+
+    for (unsigned i = 0; i < slot_count; i++)
+        if (slots[(start + i) % slot_count].state == WRITING)
+            return (start + i) % slot_count;
+    return slot_count;
+}
+
+static void finish(uint64_t *dice)
+{
+    for (unsigned at; (at = any_writing(dice)) < slot_count;)
+        commit(at, dice);
+    while (pop()) {
+    }
+    assert_int_equal(atomic_load(&ring.head), head);
+    assert_int_equal(atomic_load(&ring.tail), head);
+    for (unsigned i = 0; i < WORDS_MOST; i++)
+        assert_int_equal(atomic_load(&words[i]), 0);
+}
+
+static void sequence(uint64_t seed, unsigned steps, unsigned largest)
+{
+    uint64_t dice = seed;
+    unsigned writers = 1 + unit_random(&dice) % 8, writing = 0, pops = 1 + unit_random(&dice) % 4;
+
+    for (unsigned i = 0; i < steps; i++) {
+        unsigned choice = unit_random(&dice) % (2 + pops), at = any_writing(&dice);
+        if (choice == 0 && writing < writers) {
+            unsigned before = slot_count;
+            reserve(unit_random(&dice) % largest);
+            writing += slot_count > before;
+        } else if (choice == 1 && at < slot_count) {
+            commit(at, &dice);
+            writing--;
+        } else {
+            (void)pop();
+        }
+    }
+    finish(&dice);
+}
+
+static void test_every_position(void **state)
+{
+    (void)state;
+    for (unsigned size = 16; size <= 64; size *= 2) {
+        for (unsigned start = 0; start < size; start++) {
+            model_at(size, start);
+            sequence(start * 77 + size, 200, size / 2);
+            model_at(size, 0u - start);
+            sequence(start * 99 + size, 200, size - 1);
+        }
+    }
+}
+
+static void test_long_sequences(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        model_at(WORDS_MOST, seed * 0x12345671u);
+        sequence(seed, 20000, 132);
+    }
+}
+
+/* Full to the last word, and empty again, at each position. */
+static void test_full(void **state)
+{
+    uint64_t dice = 1;
+
+    (void)state;
+    for (unsigned start = 0; start < 64; start++) {
+        model_at(64, start);
+        for (unsigned i = 0; i < 64; i++)
+            reserve(0);
+        assert_int_equal(slot_count, 64);
+        reserve(0);
+        assert_int_equal(slot_count, 64);
+        finish(&dice);
+        reserve(63);
+        assert_int_equal(slot_count, start ? 0 : 1); /* contiguous: only from the start of the ring */
+        finish(&dice);
+    }
+}
+
+/* The reader is woken once when half is crossed, however often it fills up. */
+static void test_wake_once(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 5; round++) {
+        unsigned wakes = 0;
+        model_at(256, round * 61);
+        for (int i = 0; i < 60; i++) {
+            bool wake = false;
+            int position = ep_ring_reserve(&ring, 3, &wake);
+            struct ep_record record = {.kind = EP_RECORD_REST, .count = 3};
+            if (position > 0)
+                ep_ring_commit(&ring, position, 3, &record);
+            wakes += wake;
+        }
+        assert_int_equal(wakes, 1);
+    }
+}
+
+/* ---- threads ---- */
+
+#define WRITERS 4
+#define PER     30000u
+#define MOST    20u
+
+static atomic_uint consumed[WRITERS]; /* sequence numbers that the reader has passed */
+static unsigned lost[WRITERS];
+static atomic_uint running;
+static bool within_bounds; /* writers wait so that the ring is never full */
+
+static void write_one(unsigned writer, unsigned number, uint64_t *dice)
+{
+    unsigned count = 3 + unit_random(dice) % (MOST - 3);
+    bool wake = false;
+    int position = ep_ring_reserve(&ring, MOST, &wake);
+
+    if (position < 0) {
+        assert_false(within_bounds);
+        lost[writer]++;
+        return;
+    }
+    atomic_uintptr_t *payload = ep_ring_payload(&ring, position);
+    if (unit_random(dice) % 64 == 0)
+        sched_yield();
+    for (unsigned i = 2; i < count; i++)
+        atomic_store_explicit(&payload[i], (uintptr_t)number * 7 + i, memory_order_relaxed);
+    atomic_store_explicit(&payload[0], writer, memory_order_relaxed);
+    atomic_store_explicit(&payload[1], number, memory_order_relaxed);
+    struct ep_record record = {.kind = EP_RECORD_SAMPLE, .quality = writer % 3, .end = count, .count = count};
+    ep_ring_commit(&ring, position, MOST, &record);
+}
+
+static void *writer_main(void *argument)
+{
+    unsigned writer = (unsigned)(uintptr_t)argument;
+    uint64_t dice = writer + 1;
+
+    for (unsigned number = 1; number <= PER; number++) {
+        while (within_bounds && number - atomic_load(&consumed[writer]) > 4)
+            sched_yield();
+        write_one(writer, number, &dice);
+    }
+    (void)atomic_fetch_sub(&running, 1);
+    return NULL;
+}
+
+/* Returns the records read; 0 missing of a writer's sequence but what it has counted. */
+static void read_all(unsigned *gaps)
+{
+    struct ep_record record;
+    bool more = true;
+
+    while (more) {
+        more = atomic_load(&running) > 0;
+        while (ep_ring_peek(&ring, &record)) {
+            unsigned writer = (unsigned)record.words[0], number = (unsigned)record.words[1];
+            assert_true(record.kind == EP_RECORD_SAMPLE && writer < WRITERS && record.end == record.count);
+            assert_int_equal(record.quality, writer % 3);
+            assert_true(number > atomic_load(&consumed[writer]));
+            for (unsigned i = 2; i < record.count; i++)
+                assert_int_equal(record.words[i], (uintptr_t)number * 7 + i);
+            gaps[writer] += number - atomic_load(&consumed[writer]) - 1;
+            atomic_store(&consumed[writer], number);
+            ep_ring_pop(&ring, &record);
+            more = true;
+        }
+        sched_yield();
+    }
+}
+
+static void run_threads(unsigned size, bool bounded)
+{
+    pthread_t threads[WRITERS];
+    unsigned gaps[WRITERS] = {0};
+
+    ring_at(size, 0u - 5000);
+    within_bounds = bounded;
+    atomic_store(&running, WRITERS);
+    for (unsigned i = 0; i < WRITERS; i++) {
+        lost[i] = 0;
+        atomic_store(&consumed[i], 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, writer_main, (void *)(uintptr_t)i), 0);
+    }
+    read_all(gaps);
+    for (unsigned i = 0; i < WRITERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(gaps[i] + (PER - atomic_load(&consumed[i])), lost[i]);
+    }
+    for (unsigned i = 0; i < size; i++)
+        assert_int_equal(atomic_load(&words[i]), 0);
+}
+
+static void test_threads_small_ring(void **state)
+{
+    (void)state;
+    run_threads(64, false);
+}
+
+static void test_threads_large_ring(void **state)
+{
+    (void)state;
+    run_threads(1024, false);
+}
+
+/* Never more than 5 x 4 records of 21 words, some twice as pads: no reservation may fail. */
+static void test_threads_no_false_loss(void **state)
+{
+    (void)state;
+    run_threads(1024, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_position),
+        cmocka_unit_test(test_long_sequences),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_wake_once),
+        cmocka_unit_test(test_threads_small_ring),
+        cmocka_unit_test(test_threads_large_ring),
+        cmocka_unit_test(test_threads_no_false_loss),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
