@@ -7,7 +7,8 @@
 #   DEMO_SECONDS=15     drive load for so long, stop the service, print a top table and the line
 #                       `burn shares: A B C of N samples`, which burn_shares.py compares with what the functions'
 #                       own CPU clocks say; exit 1 when they differ or when no profile arrived
-#   without it          keep going, and print the page's address, until Ctrl-C
+#   DEMO_SAMPLE=c       profile the C program although there is an SDK
+#   no DEMO_SECONDS     keep going, and print the page's address, until Ctrl-C
 set -eu
 cd "$(dirname "$0")/../.."
 make=${MAKE:-make}
@@ -65,9 +66,15 @@ prepare() {
         tail -n 20 "$work/build.log" >&2
         die "the build failed, its log is $work/build.log"
     }
-    if command -v dotnet >/dev/null; then kind=sample; else kind=csample; fi
-    [ $kind = sample ] && say "publishing the sample service (about a minute the first time)" ||
+    kind=csample
+    if [ "${DEMO_SAMPLE:-}" = c ]; then
+        say "profiling a C program, as asked"
+    elif ! command -v dotnet >/dev/null; then
         say "there is no .NET SDK here: profiling a C program instead of the C# service"
+    else
+        kind=sample
+        say "publishing the sample service (about a minute the first time)"
+    fi
     $make -s --no-print-directory $kind >"$work/sample.log" 2>&1 || {
         tail -n 20 "$work/sample.log" >&2
         die "the sample was not built, the log is $work/sample.log"
@@ -76,6 +83,7 @@ prepare() {
 }
 
 start() {
+    : >"$work/serve.log" >"$work/service.log"
     "$build/edgeprof" serve --listen 127.0.0.1:0 --db "$work/edgeprof.db" --symbols "$(dirname "$program")" \
         >"$work/serve.log" 2>&1 &
     server=$!

@@ -131,7 +131,7 @@ $(NA_LIFECYCLE): $(wildcard tests/nativeaot/Lifecycle/*) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) tests/nativeaot/Lifecycle
 	@touch $@
 
-.PHONY: test-nativeaot-lifecycle test-nativeaot-package test-demo
+.PHONY: test-nativeaot-lifecycle test-nativeaot-package test-demo test-demo-c
 ifeq ($(NA_DOTNET),)
 test-nativeaot-lifecycle test-nativeaot-package:
 	@echo "$@: skipped, there is no .NET SDK"
@@ -146,4 +146,7 @@ endif
 
 test-demo:
 	@DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
-TESTS += test-nativeaot-lifecycle test-nativeaot-package test-demo
+
+test-demo-c:
+	@DEMO_SAMPLE=c DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
+TESTS += test-nativeaot-lifecycle test-nativeaot-package test-demo test-demo-c
