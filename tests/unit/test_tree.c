@@ -1,0 +1,225 @@
+/*
+ * tree.c against a naive model that has no limits: what was added is there as long as there is room; when nodes or
+ * entries run out the totals still add up, what is told of a stack is a prefix of it, ids ascend and a parent comes
+ * before its child.
+ */
+#include "unit.h"
+
+#define MEMORY (256u * 1024)
+#define DEPTH  12u
+
+static _Alignas(16) uint8_t memory[MEMORY + 64];
+static struct ep_tree tree;
+
+static void check_shape(void)
+{
+    assert_true(tree.nodes <= tree.node_capacity && tree.entries <= tree.entry_capacity);
+    assert_int_equal(tree.node[0].parent, 0);
+    for (unsigned id = 1; id < tree.nodes; id++) {
+        unsigned parent = tree.node[id].parent, found = 0;
+        assert_true(parent < id);
+        for (unsigned child = tree.node[parent].child; child; child = tree.node[child].sibling) {
+            assert_true(child < tree.nodes && tree.node[child].parent == parent);
+            found += child == id;
+            assert_true(child == id || tree.node[child].frame != tree.node[id].frame);
+        }
+        assert_int_equal(found, 1);
+    }
+}
+
+static void check_totals(uint64_t count, uint64_t value)
+{
+    uint64_t c, v;
+
+    ep_tree_sum(&tree, tree.nodes, &c, &v);
+    assert_int_equal(c, count);
+    assert_int_equal(v, value);
+}
+
+static void start_tree(size_t size)
+{
+    memset(memory, 0xa5, sizeof memory);
+    ep_tree_init(&tree, memory, size);
+    check_totals(0, 0);
+    check_shape();
+}
+
+/* As collect does it: the path as far as there are nodes, then [truncated]. */
+static unsigned walk(const uint32_t *frames, unsigned depth)
+{
+    unsigned node = 0;
+
+    for (unsigned i = 0; i < depth; i++) {
+        unsigned child = ep_tree_child(&tree, node, frames[i]);
+        if (!child) {
+            unsigned truncated = ep_tree_child(&tree, node, EP_FRAME_TRUNCATED);
+            return truncated ? truncated : tree.truncated;
+        }
+        node = child;
+    }
+    return node;
+}
+
+/* frames are a stack of which the tree has at least a prefix. */
+static void check_prefix(unsigned node, const uint32_t *frames, unsigned depth)
+{
+    uint32_t path[DEPTH + 2];
+    unsigned length = 0;
+
+    for (; node; node = tree.node[node].parent)
+        path[length++] = tree.node[node].frame;
+    assert_true(length > 0 && length <= depth + 1);
+    bool cut = path[0] == EP_FRAME_TRUNCATED;
+    assert_true(cut || length == depth);
+    for (unsigned i = 0; i + cut < length; i++)
+        assert_int_equal(path[length - 1 - i], frames[i]);
+}
+
+static unsigned random_stack(uint64_t *dice, uint32_t *frames, unsigned variety)
+{
+    unsigned depth = 1 + unit_random(dice) % DEPTH;
+
+    for (unsigned i = 0; i < depth; i++)
+        frames[i] = EP_FRAME_FIRST_ADDRESS + unit_random(dice) % variety;
+    return depth;
+}
+
+static void fill(size_t size, unsigned variety, unsigned stacks)
+{
+    uint64_t dice = size + variety, count = 0, value = 0;
+    uint32_t frames[DEPTH];
+    bool lost = false;
+
+    start_tree(size);
+    for (unsigned i = 0; i < stacks; i++) {
+        unsigned depth = random_stack(&dice, frames, variety), n = unit_random(&dice) % 3;
+        unsigned ticks = 1 + unit_random(&dice) % 1000, node = walk(frames, depth);
+        check_prefix(node, frames, depth);
+        lost |= !ep_tree_add(&tree, node, EP_KIND_CPU, n, ticks);
+        count += n;
+        value += ticks;
+        assert_true(!lost || tree.full);
+        if (i % 64 == 0)
+            check_totals(count, value);
+    }
+    check_totals(count, value);
+    check_shape();
+    for (unsigned i = 0; i < 64; i++)
+        assert_int_equal(memory[size + i], 0xa5);
+}
+
+static void test_totals_when_nodes_run_out(void **state)
+{
+    (void)state;
+    for (unsigned groups = 1; groups <= 8; groups++)
+        fill(516u * groups, 20, 3000);
+    assert_true(tree.full);
+    fill(MEMORY, 4, 3000);
+    fill(MEMORY, 100, 20000);
+    assert_true(tree.full);
+}
+
+static void test_totals_when_entries_run_out(void **state)
+{
+    uint64_t value = 0;
+
+    (void)state;
+    start_tree(516 * 4);
+    /* Wide and flat: an entry for every node, and there are four times as many nodes. */
+    for (unsigned i = 0; i < 100; i++) {
+        unsigned node = ep_tree_child(&tree, 0, EP_FRAME_FIRST_ADDRESS + i);
+        bool placed = ep_tree_add(&tree, node ? node : tree.truncated, EP_KIND_CPU, 1, 10);
+        assert_true(placed || tree.full);
+        value += 10;
+        check_totals(i + 1, value);
+    }
+    assert_int_equal(tree.entries, tree.entry_capacity);
+    assert_true(tree.entry[tree.node[tree.truncated].entry - 1].value > 0);
+    check_shape();
+}
+
+/* With room for all, every stack has its own sum. */
+static void test_against_the_model(void **state)
+{
+    static uint64_t sums[4 * 4 * 4 * 4];
+    uint64_t dice = 5;
+
+    (void)state;
+    memset(sums, 0, sizeof sums);
+    start_tree(MEMORY);
+    for (unsigned i = 0; i < 5000; i++) {
+        uint32_t frames[4];
+        unsigned key = unit_random(&dice) % 256;
+        for (unsigned f = 0; f < 4; f++)
+            frames[f] = EP_FRAME_FIRST_ADDRESS + (key >> 2 * f & 3);
+        sums[key] += i;
+        assert_true(ep_tree_add(&tree, walk(frames, 4), EP_KIND_CPU, 1, i));
+    }
+    for (unsigned key = 0; key < 256; key++) {
+        uint32_t frames[4];
+        for (unsigned f = 0; f < 4; f++)
+            frames[f] = EP_FRAME_FIRST_ADDRESS + (key >> 2 * f & 3);
+        unsigned before = tree.nodes, node = walk(frames, 4), entry = tree.node[node].entry;
+        if (sums[key])
+            assert_int_equal(tree.nodes, before);
+        assert_int_equal(entry ? tree.entry[entry - 1].value : 0, sums[key]);
+    }
+    assert_false(tree.full);
+}
+
+/* Partial sums and zeroing, at every limit. */
+static void test_limits(void **state)
+{
+    uint64_t dice = 9, c, v, all_c, all_v, low_c, low_v;
+    uint32_t frames[DEPTH];
+
+    (void)state;
+    for (unsigned limit = 1; limit < 200; limit += 7) {
+        start_tree(MEMORY);
+        for (unsigned i = 0; i < 300; i++) {
+            unsigned depth = random_stack(&dice, frames, 3);
+            (void)ep_tree_add(&tree, walk(frames, depth), EP_KIND_CPU, 1, i);
+        }
+        ep_tree_sum(&tree, tree.nodes, &all_c, &all_v);
+        ep_tree_sum(&tree, limit, &low_c, &low_v);
+        unsigned entries = tree.entries;
+        ep_tree_zero_entries(&tree, limit);
+        ep_tree_sum(&tree, limit, &c, &v);
+        assert_true(c == 0 && v == 0);
+        check_totals(all_c - low_c, all_v - low_v);
+        assert_int_equal(tree.entries, entries);
+        unsigned nodes = tree.nodes;
+        ep_tree_clear_entries(&tree);
+        check_totals(0, 0);
+        assert_int_equal(tree.nodes, nodes);
+        ep_tree_clear(&tree);
+        assert_int_equal(tree.nodes, 2);
+        check_shape();
+    }
+}
+
+/* Whatever was full: after a clear all is as new. */
+static void test_clear_after_full(void **state)
+{
+    (void)state;
+    fill(516 * 4, 50, 3000);
+    assert_true(tree.full);
+    ep_tree_clear(&tree);
+    assert_false(tree.full);
+    check_totals(0, 0);
+    check_shape();
+    unsigned node = ep_tree_child(&tree, 0, EP_FRAME_FIRST_ADDRESS);
+    assert_true(node && ep_tree_add(&tree, node, EP_KIND_CPU, 1, 2));
+    check_totals(1, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_totals_when_nodes_run_out), cmocka_unit_test(test_totals_when_entries_run_out),
+        cmocka_unit_test(test_against_the_model),         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_clear_after_full),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
