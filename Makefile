@@ -13,12 +13,13 @@ include boards/$(BOARD)/board.mk
 NANOPB_DIR  ?= build/deps/nanopb
 MBEDTLS_DIR ?= build/deps/mbedtls
 
-CC     := $(BOARD_CROSS)gcc
-AR     := $(BOARD_CROSS)ar
-NM     := $(BOARD_CROSS)nm
-SIZE   := $(BOARD_CROSS)size
-PYTHON := /usr/bin/python3
-JOBS   ?= 2
+CC      := $(BOARD_CROSS)gcc
+AR      := $(BOARD_CROSS)ar
+NM      := $(BOARD_CROSS)nm
+OBJCOPY := $(BOARD_CROSS)objcopy
+SIZE    := $(BOARD_CROSS)size
+PYTHON  := /usr/bin/python3
+JOBS    ?= 2
 CLANG_FORMAT ?= clang-format-14
 
 EP_VERSION := $(shell sed -n 's/^.define EP_VERSION "\(.*\)"/\1/p' core/edgeprof.h)
@@ -72,8 +73,12 @@ include $(wildcard port/linux/linux.mk transport/transport.mk tools/checks/check
 
 lib: $(EP_LIB)  ## $(BUILD)/libedgeprof.a
 
+# A program may link a nanopb of its own, of another version and with other options. So in the archive, what nanopb and
+# its generator call pb_encode or edgeprof_v1_... is called ep_pb_encode and so on; section and debug names stay.
 $(EP_LIB): $(EP_OBJ) $(THIRD_OBJ)
-	@echo "  AR $@"; rm -f $@.new; $(AR) qcsD $@.new $^ && mv $@.new $@
+	@echo "  AR $@"; rm -f $@.new; $(AR) qcsD $@.new $^ && \
+	    $(NM) -g --defined-only $(THIRD_OBJ) | awk 'NF == 3 { print $$3, "ep_" $$3 }' >$@.names && \
+	    $(OBJCOPY) -D --redefine-syms=$@.names $@.new && mv $@.new $@
 
 $(EP_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)

@@ -7,7 +7,7 @@ CHECK_SIGNAL := $(PYTHON) $(CHECKS)/signal_check.py --graph $(EP_OBJ:.o=.ci) --r
                 --max $(BOARD_STACK_MAX) --allow $(CHECKS)/signal_allow.txt
 CHECK_SIGNAL_SOURCES = --sources core/*.h core/*.c port/port.h $(BOARD_PORT)/*.h $(BOARD_PORT)/*.c
 CHECK_SYMBOLS := NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --allow $(CHECKS)/undefined_allow.txt \
-                 --prefix ep_ __wrap_ pb_ edgeprof_v1_ perftools_ --data-max $(BOARD_DATA_MAX) --text-max $(BOARD_TEXT_MAX)
+                 --prefix ep_ __wrap_ --data-max $(BOARD_DATA_MAX) --text-max $(BOARD_TEXT_MAX)
 
 CHECK_TARGETS := check-selftest check-signal check-symbols check-memory check-includes check-functions check-format check-tree
 TESTS   += $(CHECK_TARGETS)
