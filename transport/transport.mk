@@ -14,7 +14,7 @@ TRANSPORT_fuzz_response := tests/transport/fuzz_response.c tests/transport/scrip
 TRANSPORT_CMOCKA        := test_http test_tcp test_file test_deliver
 TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) $(wildcard core/*.h) port/port.h
 
-TESTS += test-transport test-fuzz-response
+TESTS += test-transport test-own-nanopb test-fuzz-response
 
 define transport_test
 $(TRANSPORT_TEST_DIR)/$(1): $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
@@ -31,7 +31,18 @@ $(TRANSPORT_TEST_DIR)/test_stop: tests/transport/test_stop.c $(EP_LIB)
 	@mkdir -p $(@D)
 	@echo "  CC $@"; $(CC) $(TRANSPORT_TEST_FLAGS) -O2 $^ $(EP_LDFLAGS) $(EP_LDLIBS) -lcmocka -o $@
 
-.PHONY: test-transport test-fuzz-response fuzz-response
+# A program with functions of nanopb's names, linked as usual and with unused sections removed.
+$(TRANSPORT_TEST_DIR)/own_nanopb: TRANSPORT_LINK :=
+$(TRANSPORT_TEST_DIR)/own_nanopb-gc: TRANSPORT_LINK := -Wl,--gc-sections
+$(TRANSPORT_TEST_DIR)/own_nanopb $(TRANSPORT_TEST_DIR)/own_nanopb-gc: tests/transport/own_nanopb.c $(EP_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(TRANSPORT_TEST_FLAGS) -O2 -no-pie $^ $(EP_LDFLAGS) $(TRANSPORT_LINK) $(EP_LDLIBS) -o $@
+
+test-own-nanopb: $(TRANSPORT_TEST_DIR)/own_nanopb $(TRANSPORT_TEST_DIR)/own_nanopb-gc
+	@EXEC='$(BOARD_EXEC)' tests/transport/own_nanopb.py $(NM) $^
+	@echo "test-own-nanopb: $(words $^) programs passed"
+
+.PHONY: test-own-nanopb test-transport test-fuzz-response fuzz-response
 test-transport: $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%) $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%-san) \
                 $(TRANSPORT_TEST_DIR)/test_stop
 	@set -e; for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t; done
