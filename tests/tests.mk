@@ -14,7 +14,8 @@ UT_THIRD    := $(GEN_SRC) $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_encode.c
 UT_core     := $(CORE_SRC) $(TRANSPORT_SRC)
 UT_sim      := $(wildcard port/sim/*.c)
 UT_linux    := $(PORT_SRC)
-UT_help     := $(filter-out $(wildcard tests/unit/test_*.c tests/unit/linux_*.c tests/unit/template_*.c),$(wildcard tests/unit/*.c))
+UT_help     := tests/unit/wire.c tests/unit/receiver.c
+UT_help_sim := tests/unit/account.c
 UT_TESTS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 UT_LINUX    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/linux_*.c))
 # Those with threads, and nothing that TSan cannot follow (it delays signals and knows no co-routines).
@@ -44,7 +45,7 @@ $(UT_DIR)/$(1)/sim.a: $(UT_sim:%.c=$(UT_DIR)/$(1)/%.o)
 $(UT_DIR)/$(1)/linux.a: $(UT_linux:%.c=$(UT_DIR)/$(1)/%.o)
 	@rm -f $$@
 	$$(AR) qcs $$@ $$^
-$(UT_DIR)/$(1)/test_%: $(UT_DIR)/$(1)/tests/unit/test_%.o $(UT_help:%.c=$(UT_DIR)/$(1)/%.o) $(UT_DIR)/$(1)/core.a $(UT_DIR)/$(1)/sim.a
+$(UT_DIR)/$(1)/test_%: $(UT_DIR)/$(1)/tests/unit/test_%.o $(patsubst %.c,$(UT_DIR)/$(1)/%.o,$(UT_help) $(UT_help_sim)) $(UT_DIR)/$(1)/core.a $(UT_DIR)/$(1)/sim.a
 	$$(CC) $(UT_BASE) $(UT_$(1)) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
 	    -lcmocka -lpthread -ldl -lresolv $$(UT_LIBS_test_$$*)
 $(UT_DIR)/$(1)/linux_%: $(UT_DIR)/$(1)/tests/unit/linux_%.o $(UT_help:%.c=$(UT_DIR)/$(1)/%.o) $(UT_DIR)/$(1)/core.a $(UT_DIR)/$(1)/linux.a

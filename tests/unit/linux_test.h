@@ -1,0 +1,121 @@
+/*
+ * What the tests of the real Linux port include: cmocka, a profiler's memory that can be taken away, work to do, and
+ * the CPU time that the statistics must account for. No test here depends on absolute times: shares of CPU time in one
+ * run.
+ */
+#ifndef LINUX_TEST_H
+#define LINUX_TEST_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/edgeprof.h"
+#include "port/port.h"
+#include "receiver.h"
+
+#define MS 1000000ull
+
+static inline uint64_t clock_of(clockid_t clock)
+{
+    struct timespec now;
+
+    (void)clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Uses that much CPU time of the calling thread. */
+__attribute__((noinline, unused)) static void burn(uint64_t ns)
+{
+    uint64_t end = clock_of(CLOCK_THREAD_CPUTIME_ID) + ns;
+
+    while (clock_of(CLOCK_THREAD_CPUTIME_ID) < end) {
+        for (volatile int i = 0; i < 2000; i++) {
+        }
+    }
+}
+
+static inline void sleep_ms(unsigned ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000 * MS)};
+
+    while (nanosleep(&t, &t) != 0) {
+    }
+}
+
+static inline uint32_t tid_of(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+/* The profiler's memory: there between begin_profile() and end_profile(), unmapped elsewhere. */
+static void *profile_memory;
+
+static inline int begin_profile(uint32_t rate, uint32_t interval_ms)
+{
+    if (!profile_memory)
+        profile_memory = mmap(NULL, EP_MEMORY_DEFAULT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mprotect(profile_memory, EP_MEMORY_DEFAULT, PROT_READ | PROT_WRITE) != 0)
+        return -errno;
+    struct ep_config config = {.memory = profile_memory,
+                               .memory_size = EP_MEMORY_DEFAULT,
+                               .service = "linux",
+                               .rate_hz = rate,
+                               .interval_ms = interval_ms,
+                               .transport = &receiver_transport};
+    return ep_start(&config);
+}
+
+/* Every access to the memory from here on is a crash. */
+static inline int end_profile(uint32_t deadline_ms)
+{
+    int error = ep_stop(deadline_ms);
+
+    if (error != -EBUSY)
+        (void)mprotect(profile_memory, EP_MEMORY_DEFAULT, PROT_NONE);
+    return error;
+}
+
+/* CPU time that was used since then by all but edgeprof's own threads, and what the profile says; in that run. */
+static inline double accounted(uint64_t cpu_at_start)
+{
+    struct ep_stats s;
+    uint64_t used = clock_of(CLOCK_PROCESS_CPUTIME_ID) - cpu_at_start;
+
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_null(receiver.broken);
+    assert_int_equal(receiver.ns + s.lost_ns[EP_LOSS_STOPPED],
+                     s.weight_ns + s.thread_exit_ns + s.lost_ns[EP_LOSS_RING_FULL]);
+    return (double)(s.weight_ns + s.thread_exit_ns) / (double)(used - s.collect_cpu_ns - s.deliver_cpu_ns);
+}
+
+/* A ratio within bounds in one of three runs: the machine is shared. */
+#define ASSERT_RATIO(run, low, high)                                                                                   \
+    do {                                                                                                               \
+        double ratio_ = 0;                                                                                             \
+        for (int try_ = 0; try_ < 3; try_++) {                                                                         \
+            ratio_ = run;                                                                                              \
+            if (ratio_ >= (low) && ratio_ <= (high))                                                                   \
+                break;                                                                                                 \
+        }                                                                                                              \
+        print_message("             %s = %.3f\n", #run, ratio_);                                                       \
+        assert_true(ratio_ >= (low) && ratio_ <= (high));                                                              \
+    } while (0)
+
+#endif
