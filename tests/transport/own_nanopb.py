@@ -76,8 +76,9 @@ def function(nm, program, name):
 def check(nm, program, form):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'profile')
-        said = subprocess.run([*os.environ.get('EXEC', '').split(), os.path.abspath(program)], capture_output=True, text=True, env={
-            'EDGEPROF_ENDPOINT': 'file://' + path, 'EDGEPROF_FORMAT': form})
+        command = [*os.environ.get('EXEC', '').split(), os.path.abspath(program)]
+        environment = {**os.environ, 'EDGEPROF_ENDPOINT': 'file://' + path, 'EDGEPROF_FORMAT': form}
+        said = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
         if said.returncode:
             sys.exit(f'own_nanopb: {program} ({form}): {said.stderr}')
         samples, weight = map(int, said.stdout.split())
