@@ -58,7 +58,9 @@ char *et_tags_join(struct et_tags *tags)
         tags->lines[k] = line;
         kept += k == kept;
     }
-    qsort(tags->lines, kept, sizeof *tags->lines, by_text);
+    if (kept) {
+        qsort(tags->lines, kept, sizeof *tags->lines, by_text);
+    }
     et_buf_text(&joined, "");
     for (size_t i = 0; i < kept; i++) {
         et_buf_text(&joined, tags->lines[i]);
@@ -72,11 +74,6 @@ char *et_tags_join(struct et_tags *tags)
 
 /* ---- one message ---- */
 
-static char *clean(const char *text)
-{
-    return et_clean(text, strlen(text));
-}
-
 static int64_t put_origin(struct push *push)
 {
     const Edgeprof__V1__Origin *o = push->message->origin;
@@ -84,23 +81,20 @@ static int64_t put_origin(struct push *push)
     for (size_t i = 0; i < o->n_tags; i++) {
         et_tags_add(&tags, o->tags[i]->key, o->tags[i]->value);
     }
-    char *text[] = {clean(o->service),    et_tags_join(&tags), clean(o->host), clean(o->boot_id),
-                    clean(o->executable), clean(o->arch),      clean(o->agent)};
+    char *lines = et_tags_join(&tags);
     struct et_origin origin = {
-        .service = text[0],
-        .tags = text[1],
-        .host = text[2],
-        .boot_id = text[3],
-        .executable = text[4],
-        .arch = text[5],
-        .agent = text[6],
+        .service = o->service,
+        .tags = lines,
+        .host = o->host,
+        .boot_id = o->boot_id,
+        .executable = o->executable,
+        .arch = o->arch,
+        .agent = o->agent,
         .pid = o->pid,
         .process_start_ns = o->process_start_ns,
     };
     int64_t id = et_store_origin(push->store, &origin);
-    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
-        free(text[i]);
-    }
+    free(lines);
     return id;
 }
 
@@ -117,12 +111,10 @@ static bool put_modules(struct push *push)
         for (size_t k = 0; k < module->build_id.len; k++) {
             et_buf_printf(&hex, "%02x", module->build_id.data[k]);
         }
-        char *path = clean(module->path);
-        int64_t id = et_store_module(push->store, hex.data, path);
+        int64_t id = et_store_module(push->store, hex.data, module->path);
         push->segment.spans[first + i].module = id;
         push->err = id < 0 ? (int)id : 0;
         et_buf_free(&hex);
-        free(path);
     }
     return true;
 }

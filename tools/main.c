@@ -35,6 +35,7 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a full disk, or a limit on files' sizes, is an error like others */
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         puts("edgeprof " EP_VERSION_TEXT);
         return ET_OK;

@@ -52,3 +52,50 @@ $(ET_NPM): tools/web/package-lock.json
 	tools/setup.sh npm
 
 -include $(ET_OBJ:.o=.d)
+
+# ---- tests: everything once more with sanitizers ----
+
+ET_TEST      := $(BUILD)/tests/tools
+ET_ASAN      := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+ET_ASAN_OBJ  := $(ET_SRC:tools/%.c=$(ET_TEST)/%.o) $(ET_GEN:$(ET_DIR)/gen/%.c=$(ET_TEST)/gen/%.o)
+ET_UNIT      := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/test_*.c))
+ET_SAMPLE    := $(ET_TEST)/sample
+ET_RUN_ENV   := ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 PYTHONDONTWRITEBYTECODE=1
+TESTS        += test-tools-unit test-tools-server test-tools-cli test-tools-page
+.PHONY: test-tools-unit test-tools-server test-tools-cli test-tools-page
+
+$(ET_TEST)/%.o: tools/%.c tools/tools.mk $(wildcard tools/*.h) $(ET_GEN)
+	@mkdir -p $(@D)
+	$(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
+$(ET_TEST)/assets.o: private ET_ASAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
+$(ET_TEST)/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js
+$(ET_TEST)/gen/%.o: $(ET_DIR)/gen/%.c
+	@mkdir -p $(@D)
+	$(ET_CC) -std=gnu11 $(ET_ASAN) -c $< -o $@
+$(ET_TEST)/edgeprof: $(ET_ASAN_OBJ)
+	$(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS)
+$(ET_TEST)/test_%.o: tests/tools/test_%.c tools/tools.mk $(wildcard tools/*.h) $(ET_GEN)
+	@mkdir -p $(@D)
+	$(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
+$(ET_TEST)/test_%: $(ET_TEST)/test_%.o $(filter-out $(ET_TEST)/main.o,$(ET_ASAN_OBJ))
+	$(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS) -lcmocka
+
+# A program whose functions and lines are known, as it is built, as it is shipped, and its debug file.
+$(ET_SAMPLE): tests/tools/sample.c tools/tools.mk
+	@mkdir -p $(@D)/debug
+	$(ET_CC) -g -O2 -Wl,--build-id=sha1 -o $@ $<
+	objcopy --only-keep-debug $@ $(@D)/debug/sample.dbg
+	objcopy --strip-all $@ $(@D)/sample-stripped
+
+test-tools-unit: $(ET_UNIT:%=$(ET_TEST)/%) $(ET_SAMPLE)
+	@set -e; export $(ET_RUN_ENV); for t in $(ET_UNIT); do echo "$$t"; $(ET_TEST)/$$t $(ET_TEST) tests/tools; done 2>&1; \
+	    echo "$@: $(words $(ET_UNIT)) programs passed"
+
+test-tools-server: $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/server_test.py $(ET_TEST)/edgeprof
+
+test-tools-cli: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE)
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_test.py $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(ET_SAMPLE)
+
+test-tools-page: $(BUILD)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/page_test.py $(BUILD)/edgeprof

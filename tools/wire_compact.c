@@ -135,6 +135,36 @@ static bool message_ok(const et_message *message, const char **why)
     return columns_ok(message, why);
 }
 
+/* What is shown later, in a terminal or on a page, is text: cleaning never makes it longer. */
+static void clean(char *text)
+{
+    char *sound = et_clean(text, strlen(text));
+    size_t size = strlen(sound);
+    if (size) {
+        memcpy(text, sound, size + 1);
+    }
+    free(sound);
+}
+
+static void clean_all(et_message *message)
+{
+    Edgeprof__V1__Origin *origin = message->origin;
+    for (size_t i = 0; origin && i < origin->n_tags; i++) {
+        clean(origin->tags[i]->key);
+        clean(origin->tags[i]->value);
+    }
+    if (origin) {
+        char *texts[] = {origin->service,    origin->host, origin->boot_id,
+                         origin->executable, origin->arch, origin->agent};
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            clean(texts[i]);
+        }
+    }
+    for (size_t i = 0; i < message->n_modules; i++) {
+        clean(message->modules[i]->path);
+    }
+}
+
 et_message *et_message_decode(const void *bytes, size_t size, const char **why)
 {
     size_t left = DECODE_BUDGET;
@@ -148,6 +178,7 @@ et_message *et_message_decode(const void *bytes, size_t size, const char **why)
         et_message_free(message);
         return NULL;
     }
+    clean_all(message);
     return message;
 }
 

@@ -1,0 +1,121 @@
+"""Makes compact messages, sound and unsound, from nothing but the rules of core/proto/compact.proto."""
+import struct
+
+
+def varint(value):
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7f | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def zigzag(value):
+    return varint((value << 1) ^ (value >> 63) if value < 0 else value << 1)
+
+
+def number(field, value):
+    return varint(field << 3) + varint(value) if value else b""
+
+
+def fixed64(field, value):
+    return varint(field << 3 | 1) + struct.pack("<Q", value) if value else b""
+
+
+def data(field, value):
+    value = value.encode() if isinstance(value, str) else value
+    return varint(field << 3 | 2) + varint(len(value)) + value if value else b""
+
+
+def nested(field, value):
+    return varint(field << 3 | 2) + varint(len(value)) + value
+
+
+def origin(service="svc", tags=(), host="host", boot_id="boot", pid=7, executable="app", arch="x86_64",
+           agent="edgeprof/test", start=1, version=1):
+    return (number(1, version) + data(2, service) + b"".join(nested(3, data(1, k) + data(2, v)) for k, v in tags) +
+            data(4, host) + data(5, boot_id) + number(6, pid) + data(7, executable) + data(8, arch) + data(9, agent) +
+            number(10, start))
+
+
+def module(base, size, address=0, build_id=b"", path=""):
+    return number(1, base) + number(2, size) + number(3, address) + data(4, build_id) + data(5, path)
+
+
+def nodes(back, frames):
+    before, deltas = 0, b""
+    for frame in frames:
+        deltas += zigzag(frame - before)
+        before = frame
+    return data(1, b"".join(map(varint, back))) + data(2, deltas)
+
+
+def profile(stacks, quantum=10_000_000, start=1_000_000_000, duration=1_000_000_000, period=10_000_000, samples=None, kind=1):
+    """stacks: {node: value in quanta}"""
+    before, column, values = 0, b"", b""
+    for node in sorted(stacks):
+        column += varint(node - before)
+        values += varint(stacks[node])
+        before = node
+    return (number(1, kind) + fixed64(2, start) + number(3, duration) + number(4, period) + number(5, quantum) +
+            number(6, sum(stacks.values()) if samples is None else samples) + data(7, column) + data(8, values))
+
+
+def stats(samples=0, exact=0, gap=0, cut=0, losses=(), hits=0, misses=0, threads=1):
+    return (b"".join(nested(1, number(1, r) + number(2, c) + number(3, w)) for r, c, w in losses) + number(2, samples) +
+            number(3, exact) + number(4, gap) + number(5, cut) + number(6, hits) + number(7, misses) + number(8, threads))
+
+
+def message(segment, sequence, origin=None, modules=(), nodes=None, profiles=(), stats=None, last=False,
+            unix_minus_uptime=1_700_000_000_000_000_000):
+    return (fixed64(1, segment) + number(2, sequence) + (nested(3, origin) if origin is not None else b"") +
+            b"".join(nested(4, m) for m in modules) + (nested(5, nodes) if nodes is not None else b"") +
+            b"".join(nested(6, p) for p in profiles) + (nested(7, stats) if stats is not None else b"") +
+            number(8, int(last)) + fixed64(9, unix_minus_uptime))
+
+
+def unsound():
+    """(what is wrong, bytes) of messages that a receiver must refuse with 400, whatever it knows."""
+    good = dict(segment=99, sequence=0, origin=origin(), modules=[module(4096, 4096, 0, b"\1" * 20, "/bin/x")],
+                nodes=nodes([0, 1], [4100, 4200]))
+
+    def but(**changed):
+        return message(**{**good, **changed})
+    broken_columns = data(1, varint(0)) + data(2, zigzag(4100) + zigzag(1))
+    broken_profile = fixed64(2, 1) + number(5, 1) + data(7, varint(1) + varint(1)) + data(8, varint(1))
+    return [
+        ("empty", b""),
+        ("no protobuf", b"\xff" * 64),
+        ("text", b"GET / HTTP/1.1\r\n\r\n"),
+        ("no segment", but(segment=0)),
+        ("no origin", but(origin=None)),
+        ("origin later", message(99, 1, origin=origin())),
+        ("unknown version", but(origin=origin(version=2))),
+        ("no service", but(origin=origin(service=""))),
+        ("tag without key", but(origin=origin(tags=[("", "v")]))),
+        ("long service", but(origin=origin(service="s" * 5000))),
+        ("module below 256", but(modules=[module(255, 4096)], nodes=None)),
+        ("module without size", but(modules=[module(4096, 0)], nodes=None)),
+        ("module beyond 32 bits", but(modules=[module(0xfffff000, 0x2000)], nodes=None)),
+        ("modules overlap", but(modules=[module(4096, 4096), module(8191, 10)], nodes=None)),
+        ("module address overflow", but(modules=[module(4096, 4096, 2**64 - 10)], nodes=None)),
+        ("long build id", but(modules=[module(4096, 4096, 0, b"x" * 65)], nodes=None)),
+        ("back beyond the root", but(nodes=nodes([1], [4100]))),
+        ("back far beyond", but(nodes=nodes([0, 2**31], [4100, 4101]))),
+        ("frame outside modules", but(nodes=nodes([0], [9000]))),
+        ("frame between 256 and the first module", but(nodes=nodes([0], [256]))),
+        ("frame beyond 32 bits", but(nodes=nodes([0], [2**33]))),
+        ("negative frame", but(nodes=nodes([0], [-5]))),
+        ("columns differ", but(nodes=broken_columns)),
+        ("too deep", but(nodes=nodes([0] + [1] * 1024, [4100] * 1025))),
+        ("stack of no node", but(profiles=[profile({3: 1})])),
+        ("stack of the root", but(profiles=[profile({0: 1})])),
+        ("profile columns differ", but(profiles=[broken_profile])),
+        ("no quantum", but(profiles=[profile({1: 1}, quantum=0)])),
+        ("value overflow", but(profiles=[profile({1: 2**62}, quantum=10**9)])),
+        ("sum overflow", but(profiles=[profile({1: 2**62, 2: 2**62}, quantum=1, samples=1)])),
+        ("time overflow", but(profiles=[profile({1: 1}, start=2**63)])),
+        ("clock overflow", but(profiles=[profile({1: 1})], unix_minus_uptime=2**64 - 1)),
+        ("duration overflow", but(profiles=[profile({1: 1}, duration=2**63)])),
+    ]

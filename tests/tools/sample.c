@@ -1,0 +1,45 @@
+/* A program whose functions, lines and inlined calls are known. The numbers of marked lines are read from this file. */
+#include <stdlib.h>
+
+static volatile double sink;
+
+__attribute__((noinline)) static void hot(long turns)
+{
+    for (long i = 0; i < turns; i++) {
+        sink += (double)i * 1.5; /* mark: hot */
+    }
+}
+
+__attribute__((noinline)) static void warm(long turns)
+{
+    for (long i = 0; i < turns; i++) {
+        sink += (double)i * 2.5;
+    }
+}
+
+static inline __attribute__((always_inline)) void inner(long turns)
+{
+    sink += 1; /* mark: inner */
+    hot(3 * turns);
+}
+
+static inline __attribute__((always_inline)) void middle(long turns)
+{
+    inner(turns); /* mark: middle */
+    warm(turns);
+}
+
+__attribute__((noinline)) void outer(long turns)
+{
+    middle(turns); /* mark: outer */
+    sink += 2;
+}
+
+int main(int argc, char **argv)
+{
+    long rounds = argc > 1 ? atol(argv[1]) : 1;
+    for (long i = 0; i < rounds; i++) {
+        outer(100000);
+    }
+    return argc > 2 ? atoi(argv[2]) : 0;
+}

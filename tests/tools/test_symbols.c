@@ -1,0 +1,309 @@
+/* sample.c is built as it is, stripped, and as a debug file: names, lines and inlined calls of its addresses are known.
+ */
+#include "symbols.h"
+#include "symfile.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char *folder;
+static const char *sources;
+
+static char *in_folder(const char *name)
+{
+    struct et_buf path = {0};
+    et_buf_printf(&path, "%s/%s", folder, name);
+    return path.data;
+}
+
+/* Line of sample.c that has the mark. */
+static uint32_t marked(const char *mark)
+{
+    char path[4096], line[512], wanted[64];
+    uint32_t number = 0, found = 0;
+    snprintf(path, sizeof path, "%s/sample.c", sources);
+    snprintf(wanted, sizeof wanted, "mark: %s ", mark);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        number++;
+        found = strstr(line, wanted) ? number : found;
+    }
+    fclose(file);
+    assert_true(found > 0);
+    return found;
+}
+
+struct lines {
+    char text[16][256];
+    uint32_t line[16];
+    int count;
+};
+
+static void on_line(void *context, const char *function, const char *source, uint32_t line)
+{
+    struct lines *lines = context;
+    assert_true(lines->count < 16);
+    snprintf(lines->text[lines->count], 256, "%s|%s", function ? function : "", source ? source : "");
+    lines->line[lines->count++] = line;
+}
+
+/* First address of the function `name`, by asking for every address of the file's code. */
+static uint64_t find_function(struct et_symfile *file, const char *name)
+{
+    for (uint64_t address = 0; address < 0x10000; address++) {
+        const char *symbol = et_symfile_symbol(file, address);
+        if (symbol && strcmp(symbol, name) == 0) {
+            return address;
+        }
+    }
+    fail_msg("no function %s", name);
+    return 0;
+}
+
+static struct et_symfile *open_sample(const char *name)
+{
+    char *path = in_folder(name);
+    const char *why = "";
+    struct et_symfile *file = et_symfile_open(path, &why);
+    if (!file) {
+        fail_msg("%s: %s", path, why);
+    }
+    free(path);
+    return file;
+}
+
+static void inlined_calls_are_listed(void **state)
+{
+    (void)state;
+    struct et_symfile *file = open_sample("sample");
+    uint64_t start = find_function(file, "outer");
+    bool seen = false;
+    for (uint64_t address = start; address < start + 64 && !seen; address++) {
+        struct lines lines = {.count = 0};
+        et_symfile_lines(file, address, on_line, &lines);
+        if (lines.count == 3 && lines.line[0] == marked("inner")) {
+            assert_memory_equal(lines.text[0], "inner|", 6);
+            assert_memory_equal(lines.text[1], "middle|", 7);
+            assert_memory_equal(lines.text[2], "outer|", 6);
+            assert_int_equal(lines.line[1], marked("middle"));
+            assert_int_equal(lines.line[2], marked("outer"));
+            assert_non_null(strstr(lines.text[1], "sample.c"));
+            seen = true;
+        }
+    }
+    assert_true(seen);
+    et_symfile_close(file);
+}
+
+static void nothing_outside_the_code(void **state)
+{
+    (void)state;
+    struct et_symfile *file = open_sample("sample");
+    static const uint64_t outside[] = {0, 1, 0x10000000, UINT64_MAX - 1, UINT64_MAX};
+    struct lines lines = {.count = 0};
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        assert_null(et_symfile_symbol(file, outside[i]));
+        assert_int_equal(et_symfile_lines(file, outside[i], on_line, &lines), 0);
+        assert_false(et_symfile_managed(file, outside[i]));
+    }
+    et_symfile_close(file);
+}
+
+static void debug_files_are_better(void **state)
+{
+    (void)state;
+    char *built = in_folder("sample"), *stripped = in_folder("sample-stripped"), *debug = in_folder("debug/sample.dbg");
+    char a[129], b[129], c[129];
+    assert_int_equal(et_symfile_build_id(built, a), 0);
+    assert_int_equal(et_symfile_build_id(stripped, b), 0);
+    assert_int_equal(et_symfile_build_id(debug, c), 0);
+    assert_int_equal(strlen(a), 40);
+    assert_string_equal(a, b);
+    assert_string_equal(a, c);
+    assert_true(et_symfile_quality(debug) > et_symfile_quality(stripped));
+    assert_int_equal(et_symfile_build_id("/dev/null", a), -EINVAL);
+    assert_int_equal(et_symfile_build_id("/nowhere/at/all", a), -ENOENT);
+    free(built);
+    free(stripped);
+    free(debug);
+}
+
+/* Name that a frame of the module gets. */
+static void expect_name(struct et_symbols *symbols, const char *build_id, const char *path, uint64_t address,
+                        const char *wanted, size_t lines)
+{
+    struct et_profile *profile = et_profile_new();
+    uint32_t module = et_profile_module(profile, build_id, path);
+    uint32_t index = et_profile_frame(profile, (struct et_frame){.module = module, .address = address});
+    et_symbolize(symbols, profile);
+    const struct et_frame *frame = &profile->frames[index];
+    assert_int_equal(frame->line_count, lines);
+    const struct et_line *last = &profile->lines[frame->first_line + frame->line_count - 1];
+    assert_string_equal(et_text(&profile->strings, last->function), wanted);
+    et_profile_free(profile);
+}
+
+static void modules_are_found_by_build_id(void **state)
+{
+    (void)state;
+    char *path = in_folder("sample"), *stripped = in_folder("sample-stripped"), *debug = in_folder("debug");
+    char id[129];
+    struct et_symfile *file = open_sample("sample");
+    uint64_t hot = find_function(file, "hot");
+    et_symfile_close(file);
+    assert_int_equal(et_symfile_build_id(path, id), 0);
+    struct et_symbols *symbols = et_symbols_new();
+    et_symbols_add_folder(symbols, debug);
+    expect_name(symbols, id, "/device/only/app", hot, "hot", 1); /* by the folder */
+    expect_name(symbols, id, stripped, hot, "hot", 1);           /* the debug file is preferred */
+    et_symbols_free(symbols);
+    symbols = et_symbols_new();
+    expect_name(symbols, id, path, hot, "hot", 1); /* by the path on this machine */
+    struct et_buf wanted = {0};
+    et_buf_printf(&wanted, "sample+0x%llx", (unsigned long long)hot);
+    expect_name(symbols, "00112233", path, hot, wanted.data, 1); /* another build */
+    expect_name(symbols, "", path, hot, wanted.data, 1);
+    et_buf_free(&wanted);
+    et_symbols_free(symbols);
+    free(path);
+    free(stripped);
+    free(debug);
+}
+
+static void special_and_given_names(void **state)
+{
+    (void)state;
+    struct et_symbols *symbols = et_symbols_new();
+    struct et_profile *profile = et_profile_new();
+    uint32_t cut = et_profile_frame(profile, (struct et_frame){.address = 2});
+    uint32_t odd = et_profile_frame(profile, (struct et_frame){.address = 200});
+    uint32_t given = et_profile_frame(profile, (struct et_frame){.name = et_intern(&profile->strings, "Given.Name")});
+    et_symbolize(symbols, profile);
+    assert_string_equal(et_text(&profile->strings, profile->lines[profile->frames[cut].first_line].function),
+                        "[stack cut]");
+    assert_string_equal(et_text(&profile->strings, profile->lines[profile->frames[odd].first_line].function),
+                        "[special 200]");
+    assert_string_equal(et_text(&profile->strings, profile->lines[profile->frames[given].first_line].function),
+                        "Given.Name");
+    et_profile_free(profile);
+    et_symbols_free(symbols);
+}
+
+/* Lets standard error go to a file while call() runs; returns how many lines it got. */
+static size_t lines_on_stderr(void (*call)(void *context), void *context)
+{
+    char *path = in_folder("stderr"), text[65536];
+    fflush(stderr);
+    int before = dup(2);
+    assert_non_null(freopen(path, "w+", stderr));
+    call(context);
+    fflush(stderr);
+    rewind(stderr);
+    size_t size = fread(text, 1, sizeof text - 1, stderr), lines = 0;
+    for (size_t i = 0; i < size; i++) {
+        lines += text[i] == '\n';
+    }
+    dup2(before, 2);
+    close(before);
+    free(path);
+    return lines;
+}
+
+static void ask_twice(void *context)
+{
+    struct et_symbols *symbols = context;
+    expect_name(symbols, "abcdef", "/nowhere/app", 16, "app+0x10", 1);
+    expect_name(symbols, "abcdef", "/nowhere/app", 32, "app+0x20", 1);
+    expect_name(symbols, "abcdef", "/nowhere/app", 16, "app+0x10", 1);
+}
+
+static void a_missing_file_is_said_once(void **state)
+{
+    (void)state;
+    struct et_symbols *symbols = et_symbols_new();
+    assert_int_equal(lines_on_stderr(ask_twice, symbols), 1);
+    et_symbols_free(symbols);
+}
+
+static void copy_of(const char *from, const char *to, size_t size, uint32_t seed)
+{
+    struct et_buf bytes = {0};
+    assert_int_equal(et_read_file(from, 1 << 24, &bytes), 0);
+    size = size < bytes.size ? size : bytes.size;
+    for (uint32_t i = 0, changes = 1 + seed % 24; seed && i < changes; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        size_t at = seed >> 4;
+        /* section headers are at the end; the ELF header itself seldom */
+        at = i % 8 == 7 ? at % 64 : i % 4 == 1 ? size - 1 - at % 3000 : at % size;
+        bytes.data[at] = (char)(seed >> 24);
+    }
+    assert_int_equal(et_write_file(to, bytes.data, size), 0);
+    et_buf_free(&bytes);
+}
+
+/* Whatever a file holds: an answer or none, no crash, and it ends. */
+static bool ask_everything(const char *path)
+{
+    const char *why = "";
+    char id[129];
+    et_symfile_build_id(path, id);
+    et_symfile_quality(path);
+    struct et_symfile *file = et_symfile_open(path, &why);
+    if (!file) {
+        assert_true(*why != '\0');
+        return false;
+    }
+    for (uint64_t address = 0x1000; address < 0x1400; address += 7) {
+        struct lines lines = {.count = 0};
+        et_symfile_symbol(file, address);
+        et_symfile_lines(file, address, on_line, &lines);
+    }
+    et_symfile_close(file);
+    return true;
+}
+
+static void corrupt_files_are_survived(void **state)
+{
+    (void)state;
+    char *debug = in_folder("debug/sample.dbg"), *path = in_folder("corrupt.elf");
+    unsigned opened = 0;
+    for (uint32_t seed = 1; seed <= 1500; seed++) {
+        copy_of(debug, path, SIZE_MAX, seed * 2654435761u | 1);
+        opened += ask_everything(path);
+    }
+    assert_true(opened > 300 && opened < 1500); /* neither hopeless nor unharmed */
+    for (size_t size = 0; size < 12000; size += 97) {
+        copy_of(debug, path, size, 0);
+        ask_everything(path);
+    }
+    unlink(path);
+    free(debug);
+    free(path);
+}
+
+int main(int argc, char **argv)
+{
+    folder = realpath(argc > 1 ? argv[1] : ".", NULL);
+    if (!folder) {
+        perror("test_symbols");
+        return 1;
+    }
+    sources = argc > 2 ? argv[2] : ".";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(inlined_calls_are_listed),   cmocka_unit_test(nothing_outside_the_code),
+        cmocka_unit_test(debug_files_are_better),     cmocka_unit_test(modules_are_found_by_build_id),
+        cmocka_unit_test(special_and_given_names),    cmocka_unit_test(a_missing_file_is_said_once),
+        cmocka_unit_test(corrupt_files_are_survived),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(folder);
+    return failed;
+}

@@ -1,0 +1,258 @@
+/* Sums, recursion, inlined calls and pruning of the tree; JSON and SVG of hostile names; times and names as people
+ * write them. */
+#include "flame.h"
+#include "ingest.h"
+#include "json.h"
+#include "report.h"
+#include "tree.h"
+#include "when.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A frame of one function, named. */
+static uint32_t frame(struct et_profile *p, const char *name)
+{
+    uint32_t index = et_profile_frame(p, (struct et_frame){0});
+    et_profile_line(p, &p->frames[index], name, "", 0);
+    return index;
+}
+
+static uint32_t node(struct et_profile *p, uint32_t parent, const char *name, uint64_t self)
+{
+    uint32_t index = et_profile_node(p, parent, frame(p, name));
+    p->nodes[index].self = self;
+    p->total += self;
+    return index;
+}
+
+static const struct et_function *row(const struct et_profile *p, const struct et_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (strcmp(et_text(&p->strings, table->rows[i].function), name) == 0) {
+            return &table->rows[i];
+        }
+    }
+    fail_msg("no row %s", name);
+    return NULL;
+}
+
+static void sums_and_recursion(void **state)
+{
+    (void)state;
+    struct et_profile *p = et_profile_new();
+    struct et_table table;
+    uint32_t a = node(p, 0, "a", 1), b = node(p, a, "b", 2), again = node(p, b, "a", 4);
+    node(p, again, "c", 8);
+    node(p, a, "b", 16); /* another address of b */
+    et_table_make(p, &table);
+    assert_int_equal(table.count, 3);
+    assert_int_equal(row(p, &table, "a")->self, 5);
+    assert_int_equal(row(p, &table, "a")->total, 31); /* not 31 + 12 */
+    assert_int_equal(row(p, &table, "b")->self, 18);
+    assert_int_equal(row(p, &table, "b")->total, 30);
+    assert_int_equal(row(p, &table, "c")->total, 8);
+    assert_string_equal(et_text(&p->strings, table.rows[0].function), "b");
+    struct et_tree tree;
+    et_tree_make(p, 100, &tree);
+    assert_int_equal(tree.count, 5); /* root, a, b, a, c: both b are one */
+    assert_int_equal(tree.calls[0].total, 31);
+    et_tree_free(&tree);
+    et_table_free(&table);
+    et_profile_free(p);
+}
+
+static void inlined_lines_are_calls(void **state)
+{
+    (void)state;
+    struct et_profile *p = et_profile_new();
+    uint32_t index = et_profile_frame(p, (struct et_frame){0});
+    et_profile_line(p, &p->frames[index], "innermost", "x.c", 3);
+    et_profile_line(p, &p->frames[index], "outermost", "x.c", 9);
+    uint32_t leaf = et_profile_node(p, 0, index);
+    p->nodes[leaf].self = p->total = 7;
+    struct et_buf out = {0};
+    et_report_folded(p, &out);
+    assert_string_equal(out.data, "outermost;innermost 7\n");
+    et_buf_free(&out);
+    et_profile_free(p);
+}
+
+static void pruning_keeps_the_largest(void **state)
+{
+    (void)state;
+    struct et_profile *p = et_profile_new();
+    for (uint64_t i = 1; i <= 1000; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "f%u", (unsigned)i);
+        uint32_t outer = node(p, 0, name, 0);
+        node(p, outer, "leaf", i);
+    }
+    struct et_tree tree;
+    et_tree_make(p, 101, &tree);
+    assert_int_equal(tree.count, 101);
+    assert_int_equal(tree.pruned, 2001 - 101);
+    assert_int_equal(tree.calls[0].total, 500500);
+    uint64_t before = UINT64_MAX, seen = 0;
+    for (uint32_t call = tree.calls[0].first_child; call; call = tree.calls[call].next) {
+        assert_true(tree.calls[call].total <= before);
+        before = tree.calls[call].total;
+        seen++;
+        assert_true(tree.calls[call].total >= 951);
+        assert_int_equal(tree.calls[call].parent, 0);
+    }
+    assert_int_equal(seen, 50);
+    et_tree_free(&tree);
+    et_profile_free(p);
+}
+
+static void deep_stacks_are_written(void **state)
+{
+    (void)state;
+    struct et_profile *p = et_profile_new();
+    uint32_t at = 0;
+    for (int i = 0; i < 5000; i++) {
+        at = node(p, at, "deep", i == 4999);
+    }
+    struct et_buf json = {0}, svg = {0};
+    et_json_profile(&json, p, 10);
+    et_flame_svg(p, &svg);
+    size_t open = 0, close = 0;
+    for (size_t i = 0; i < json.size; i++) {
+        open += json.data[i] == '{' || json.data[i] == '[';
+        close += json.data[i] == '}' || json.data[i] == ']';
+    }
+    assert_int_equal(open, close);
+    assert_true(open > 10000);
+    et_buf_free(&json);
+    et_buf_free(&svg);
+    et_profile_free(p);
+}
+
+static void names_are_never_markup(void **state)
+{
+    (void)state;
+    struct et_profile *p = et_profile_new();
+    node(p, 0, "</script><script>alert(\"1\")</script>&'\\", 5);
+    struct et_buf html = {0}, svg = {0};
+    et_flame_html(p, &html);
+    et_flame_svg(p, &svg);
+    assert_null(strstr(html.data, "<script>alert"));
+    assert_null(strstr(svg.data, "<script"));
+    assert_non_null(strstr(html.data, "\\u003c/script\\u003e"));
+    assert_non_null(strstr(svg.data, "&lt;/script&gt;"));
+    et_buf_free(&html);
+    et_buf_free(&svg);
+    et_profile_free(p);
+}
+
+static void text_is_cleaned(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dirty, *clean;
+    } cases[] = {
+        {"plain", "plain"},
+        {"\x1b[31mred", "?[31mred"},
+        {"a\nb\tc\x7f", "a?b?c?"},
+        {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
+        {"\xff\xc3", "??"},
+        {"\xc0\xaf", "??"},
+        {"\xed\xa0\x80", "???"},
+        {"\xe2\x80\xae", "???"},
+        {"\xf0\x9f\x94\xa5", "\xf0\x9f\x94\xa5"},
+        {"\xf4\x90\x80\x80", "????"},
+        {"\xc2\x9b", "??"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *clean = et_clean(cases[i].dirty, strlen(cases[i].dirty));
+        assert_string_equal(clean, cases[i].clean);
+        free(clean);
+    }
+}
+
+static void times_are_understood(void **state)
+{
+    (void)state;
+    int64_t ns, now = et_now();
+    assert_true(et_parse_time("1700000000", &ns) && ns == 1700000000000000000);
+    assert_true(et_parse_time("1700000000.25", &ns) && ns == 1700000000250000000);
+    assert_true(et_parse_time("1700000000123", &ns) && ns == 1700000000123000000);
+    assert_true(et_parse_time("1700000000123456789", &ns) && ns == 1700000000123456789);
+    assert_true(et_parse_time("2023-11-14T22:13:20Z", &ns) && ns == 1700000000000000000);
+    assert_true(et_parse_time("2023-11-14T22:13", &ns) && ns == 1699999980000000000);
+    assert_true(et_parse_time("2023-11-14", &ns) && ns == 1699920000000000000);
+    assert_true(et_parse_time("now", &ns) && ns >= now);
+    assert_true(et_parse_time("now-1h", &ns) && ns >= now - 3600000000000 && ns < now);
+    static const char *const wrong[] = {"",
+                                        "x",
+                                        "now-",
+                                        "now-0s",
+                                        "now-5",
+                                        "1.2.3",
+                                        "12x",
+                                        "2023-13-45",
+                                        "-5",
+                                        "99999999999999999999999",
+                                        "1700000000.",
+                                        "now-9999999d",
+                                        "1e9"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        if (et_parse_time(wrong[i], &ns)) {
+            fail_msg("'%s' was understood", wrong[i]);
+        }
+    }
+    assert_true(et_parse_duration("90s", &ns) && ns == 90000000000);
+    assert_true(et_parse_duration("7d", &ns) && ns == 604800000000000);
+    assert_false(et_parse_duration("7", &ns) || et_parse_duration("d", &ns) || et_parse_duration("-1s", &ns) ||
+                 et_parse_duration("1w", &ns) || et_parse_duration("1ss", &ns));
+}
+
+static void services_with_tags_are_understood(void **state)
+{
+    (void)state;
+    struct et_wanted wanted = {0};
+    assert_true(et_wanted_name(&wanted, "svc{a=b,c=\"d,e}\"}"));
+    assert_string_equal(wanted.service, "svc");
+    assert_int_equal(wanted.query.tag_count, 2);
+    assert_string_equal(wanted.query.tags[0], "a=b");
+    assert_string_equal(wanted.query.tags[1], "c=d,e}");
+    assert_true(et_wanted_name(&wanted, "svc{}"));
+    assert_true(et_wanted_name(&wanted, "plain"));
+    static const char *const wrong[] = {"s{", "s{a}", "s{a=b", "s{=b}", "s{a=\"b}", "s{a=b}x", "s{a=b;c=d", "s{a=b}}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        if (et_wanted_name(&wanted, wrong[i])) {
+            fail_msg("'%s' was understood", wrong[i]);
+        }
+    }
+    et_wanted_free(&wanted);
+}
+
+static void tags_are_sorted_and_unique(void **state)
+{
+    (void)state;
+    struct et_tags tags = {0};
+    et_tags_add(&tags, "b", "1");
+    et_tags_add(&tags, "a", "x\ny");
+    et_tags_add(&tags, "b", "2");
+    et_tags_add(&tags, "ab", "3");
+    char *lines = et_tags_join(&tags);
+    assert_string_equal(lines, "a=x?y\nab=3\nb=2\n");
+    free(lines);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_and_recursion),         cmocka_unit_test(inlined_lines_are_calls),
+        cmocka_unit_test(pruning_keeps_the_largest),  cmocka_unit_test(deep_stacks_are_written),
+        cmocka_unit_test(names_are_never_markup),     cmocka_unit_test(text_is_cleaned),
+        cmocka_unit_test(times_are_understood),       cmocka_unit_test(services_with_tags_are_understood),
+        cmocka_unit_test(tags_are_sorted_and_unique),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
