@@ -32,6 +32,7 @@ $(NA_SAMPLE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SO
 
 NA_NUPKG := build/nuget/EdgeProf.$(EP_VERSION).nupkg
 $(NA_NUPKG): $(NA_SOURCE) $(NA_LIB) core/edgeprof.h LICENSE
+	@command -v dotnet >/dev/null || { echo "make nuget: there is no .NET SDK on PATH" >&2; exit 1; }
 	dotnet pack port/nativeaot/EdgeProf -c Release -nologo -v quiet -p:Version=$(EP_VERSION) \
 	    -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ -o $(@D)
 	@touch $@
@@ -99,15 +100,16 @@ $(SHADOW_AOT): $(wildcard tests/nativeaot/Shadow/*) $(NA_PROPS) $(SHADOW_BUILD)/
 shadow_check = awk '/^figure exact/ { print "$(1): exact at " $$3 " % of instructions"; good = $$3 >= 99 } END { exit !good }'
 
 shadow-c: $(SHADOW_C)
-	@$(SHADOW_C) core $(SHADOW_BUILD)/places-c | tee $(SHADOW_BUILD)/figures-c
+	@$(SHADOW_C) core $(SHADOW_BUILD)/places-c >$(SHADOW_BUILD)/figures-c && cat $(SHADOW_BUILD)/figures-c
 	@tests/shadow/report.py $(SHADOW_BUILD)/places-c $(SHADOW_C) --top 25
 
 shadow-aot: $(SHADOW_AOT)
-	@$(SHADOW_AOT) core $(SHADOW_BUILD)/places-aot | tee $(SHADOW_BUILD)/figures-aot
+	@$(SHADOW_AOT) core $(SHADOW_BUILD)/places-aot >$(SHADOW_BUILD)/figures-aot && cat $(SHADOW_BUILD)/figures-aot
 	@tests/shadow/report.py $(SHADOW_BUILD)/places-aot $(SHADOW_AOT) --symbols $(SHADOW_AOT).dbg --top 25
 
+# Frame pointers alone are to fail: a comparison that cannot is worth nothing.
 test-shadow-c: shadow-c
-	@! grep -q '^truth: .* 0 calls' $(SHADOW_BUILD)/figures-c
+	@$(SHADOW_C) fp | awk '/^figure exact/ { good = $$3 > 0 && $$3 < 50 } END { exit !good }'
 	@$(call shadow_check,$@) $(SHADOW_BUILD)/figures-c
 TESTS += test-shadow-c
 

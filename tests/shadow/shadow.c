@@ -335,7 +335,8 @@ void shadow_run(void (*function)(void *), void *argument, uint64_t limit)
 {
     if (find_stack() != 0)
         return;
-    find_ranges(); /* libraries may have come since the last run */
+    find_ranges();
+    shadow.walker->refresh();
     shadow.depth = 0;
     shadow.overflow = false;
     shadow.outers = -1;

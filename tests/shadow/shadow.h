@@ -32,11 +32,12 @@ struct shadow_stack {
     uintptr_t pc[SHADOW_DEPTH];
 };
 
-/* An unwinder under test. prepare is called once before the first walk: 0, or a negative errno value; walk inside
- * the signal handler. */
+/* An unwinder under test. prepare is called once before the first walk: 0, or a negative errno value; refresh before
+ * each run, as libraries may have come; walk inside the signal handler. */
 struct shadow_walker {
     const char *name;
     int (*prepare)(void);
+    void (*refresh)(void);
     void (*walk)(const struct ep_context *context, struct shadow_stack *stack);
 };
 

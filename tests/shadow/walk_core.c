@@ -21,6 +21,12 @@ static int prepare(void)
     return ep_start(&config);
 }
 
+/* The part of the collect thread; it looks for new modules. */
+static void refresh(void)
+{
+    ep_collect();
+}
+
 static void walk(const struct ep_context *context, struct shadow_stack *stack)
 {
     ep_unwind(context, &walked);
@@ -31,4 +37,4 @@ static void walk(const struct ep_context *context, struct shadow_stack *stack)
         stack->pc[i] = walked.pc[i] + (i != 0);
 }
 
-const struct shadow_walker shadow_walker_core = {.name = "core", .prepare = prepare, .walk = walk};
+const struct shadow_walker shadow_walker_core = {.name = "core", .prepare = prepare, .refresh = refresh, .walk = walk};

@@ -9,6 +9,8 @@ static int prepare(void)
     return 0;
 }
 
+static void refresh(void) {}
+
 static void walk(const struct ep_context *context, struct shadow_stack *stack)
 {
     uintptr_t fp = context->fp;
@@ -26,4 +28,4 @@ static void walk(const struct ep_context *context, struct shadow_stack *stack)
     }
 }
 
-const struct shadow_walker shadow_walker_fp = {.name = "fp", .prepare = prepare, .walk = walk};
+const struct shadow_walker shadow_walker_fp = {.name = "fp", .prepare = prepare, .refresh = refresh, .walk = walk};

@@ -10,10 +10,10 @@ namespace Shadow;
 /// <summary>What is single-stepped: small pieces of everyday C#, each with a result that is checked.</summary>
 internal static partial class Work
 {
-    public static readonly Func<bool>[] All =
+    public static Func<bool>[] All { get; } =
     [
         Sorts, Linq, Json, Exceptions, Rethrow, Finally, Allocation, Format, Pattern, Generics, Interfaces, TailCalls,
-        Copies, Dictionaries, Async, Iterators, Strings, Spans, Delegates, Recursion, Structs, Boxing, Arrays,
+        Copies, Dictionaries, Async, Iterators, Strings, Spans, Delegates, Recursion, Structs, Boxing, Arrays, .. More,
     ];
 
     /// <summary>Pieces of work whose result was wrong, once each.</summary>
