@@ -317,7 +317,9 @@ static int listen_on(const char *text, struct et_server *server)
 {
     char host[64];
     const char *colon = strrchr(text, ':');
-    if (!colon || colon == text || (size_t)(colon - text) >= sizeof host) {
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+    if (!colon || colon == text || (size_t)(colon - text) >= sizeof host || digits == 0 || digits > 5 ||
+        colon[1 + digits] || strtoul(colon + 1, NULL, 10) > 65535) {
         et_error("--listen %s: not of the form host:port", text);
         return -1;
     }

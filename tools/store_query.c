@@ -82,6 +82,7 @@ struct loader {
     int err;
 };
 
+/* Whoever gets a row resets its statement after use: an open one would hold on to the state of the database. */
 static bool row_of(struct loader *loader, sqlite3_stmt *statement)
 {
     int got = et_store_step(loader->store, statement);
@@ -99,6 +100,7 @@ static uint32_t load_module(struct loader *loader, int64_t id)
         if (row_of(loader, row)) {
             *index = et_profile_module(loader->profile, et_column_text(row, 0), et_column_text(row, 1));
         }
+        sqlite3_reset(row);
     }
     return (uint32_t)*index;
 }
@@ -114,13 +116,15 @@ static uint32_t load_frame(struct loader *loader, int64_t id)
         return 0;
     }
     struct et_strings *strings = &loader->profile->strings;
+    int64_t module = sqlite3_column_int64(row, 0);
     struct et_frame frame = {
-        .module = load_module(loader, sqlite3_column_int64(row, 0)),
         .address = (uint64_t)sqlite3_column_int64(row, 1),
         .name = et_intern(strings, et_column_text(row, 2)),
         .file = et_intern(strings, et_column_text(row, 3)),
         .line = (uint32_t)sqlite3_column_int64(row, 4),
     };
+    sqlite3_reset(row);
+    frame.module = load_module(loader, module);
     uint32_t index = et_profile_frame(loader->profile, frame);
     *et_map_at(&loader->frames, (uint64_t)id) = index;
     return index;
@@ -139,6 +143,7 @@ static uint32_t load_node(struct loader *loader, int64_t id)
         ids[count] = id;
         id = sqlite3_column_int64(row, 0);
         frames[count++] = sqlite3_column_int64(row, 1);
+        sqlite3_reset(row);
     }
     uint64_t *known = et_map_find(&loader->nodes, (uint64_t)id);
     uint32_t node = id && known ? (uint32_t)*known : 0;

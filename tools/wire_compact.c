@@ -123,6 +123,9 @@ static bool message_ok(const et_message *message, const char **why)
     if ((message->sequence == 0) != (message->origin != NULL)) {
         return refuse(why, "origin belongs into sequence 0, and only there");
     }
+    if (message->unix_minus_uptime_ns > INT64_MAX / 2) {
+        return refuse(why, "the clock is out of range");
+    }
     if (message->origin && !origin_ok(message->origin, why)) {
         return false;
     }

@@ -1,0 +1,84 @@
+"""A server under test, and requests to it. Standard library only."""
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import urllib.parse
+
+
+class Server:
+    """edgeprof serve on a free port, with its standard error kept."""
+
+    def __init__(self, program, db, *arguments, prefix=()):
+        self.errors = tempfile.TemporaryFile(mode="w+")
+        self.process = subprocess.Popen([*prefix, program, "serve", "--listen", "127.0.0.1:0", "--db", db, *arguments],
+                                        stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        line = self.process.stdout.readline()
+        found = re.fullmatch(r"edgeprof: http://(127\.0\.0\.1:(\d+))\n", line)
+        if not found:
+            self.process.wait()
+            raise RuntimeError(f"the server did not start: {line!r} {self.stderr()!r}")
+        self.url, self.port = "http://" + found[1], int(found[2])
+
+    def request(self, method, path, body=None, headers=None):
+        """(status, body)"""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, body, headers or {}, encode_chunked="Transfer-Encoding" in (headers or {}))
+            answer = connection.getresponse()
+            self.headers = answer.headers
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def push(self, body):
+        return self.request("POST", "/edgeprof/v1/push", body)[0]
+
+    def get(self, path, **query):
+        status, body = self.request("GET", path + ("?" + urllib.parse.urlencode(query) if query else ""))
+        return status, json.loads(body)
+
+    def stderr(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def stop(self, number=signal.SIGTERM):
+        """Exit code. A sanitizer's report is a failure even when nobody looks at the code."""
+        self.process.send_signal(number)
+        code = self.process.wait(60)
+        self.process.stdout.close()
+        errors = self.stderr()
+        for word in ("Sanitizer", "runtime error"):
+            if word in errors:
+                raise AssertionError(errors)
+        return code
+
+
+class Checks:
+    """Counts what holds; says what does not and goes on."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def __call__(self, condition, text):
+        if condition:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"FAILED: {text}", flush=True)
+        return condition
+
+    def equal(self, value, wanted, text):
+        return self(value == wanted, f"{text}: {value!r} instead of {wanted!r}")
+
+    def done(self, name):
+        print(f"{name}: {self.passed} passed, {self.failed} failed")
+        raise SystemExit(1 if self.failed or not self.passed else 0)
+
+
+def clean_environment(**extra):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("EDGEPROF_")}
+    return {**environment, **extra}

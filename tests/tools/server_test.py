@@ -1,0 +1,316 @@
+"""Hostile and unlucky senders against a running server, built with ASan and UBSan. Usage: server_test.py EDGEPROF"""
+import gzip
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+import generate
+from generate import data, message, module, nested, nodes, number, origin, profile, stats, varint
+from harness import Checks, Server
+
+PROGRAM = sys.argv[1]
+check = Checks()
+NOW = 1_700_000_000
+
+
+def first(segment, service="svc", tags=(), **extra):
+    return message(segment, 0, origin(service, tags), [module(4096, 4096, 0, b"\1" * 20, "/nowhere/app")],
+                   nodes([0, 1, 1], [4100, 4200, 4300]), [profile({2: 1, 3: 3})], **extra)
+
+
+def later(segment, sequence, **extra):
+    return message(segment, sequence, profiles=[profile({1: 2})], **extra)
+
+
+def total(server, service="svc", **query):
+    status, body = server.get("/api/profile", service=service, **query)
+    return body["total"] if status == 200 else None
+
+
+def decoded_by_protoc():
+    """The generator itself is checked by an independent decoder."""
+    for body in (first(1), later(1, 1), message(3, 0, origin(tags=[("a", "b")]), stats=stats(5, 4, 1, 0, [(0, 1, 2)]), last=True)):
+        run = subprocess.run(["protoc", "--decode", "edgeprof.v1.Message", "core/proto/compact.proto"], input=body,
+                             capture_output=True, check=False)
+        check(run.returncode == 0 and b"segment:" in run.stdout, f"protoc: {run.stderr}")
+        check(b"\n1:" not in run.stdout, "protoc knows every field")
+
+
+def contract(server):
+    check.equal(server.request("GET", "/healthz"), (200, b"ok\n"), "healthz")
+    check.equal(server.push(later(8, 1)), 409, "unknown segment")
+    check.equal(server.push(first(8)), 200, "first message")
+    check.equal(server.push(first(8)), 200, "first message again")
+    check.equal(total(server), 40_000_000, "counted once")
+    check.equal(server.push(later(8, 2)), 409, "gap")
+    check.equal(server.push(later(8, 1)), 200, "next message")
+    check.equal(server.push(later(8, 1)), 200, "next message again")
+    check.equal(total(server), 60_000_000, "both counted once")
+    check.equal(server.push(first(8, service="another")), 200, "same segment and sequence from elsewhere is a repetition")
+    check.equal(total(server, "another"), 0, "and not kept")
+    tree = server.get("/api/profile", service="svc")[1]["tree"]
+    names = [child["name"] for child in tree["children"]]
+    check.equal(names, ["app+0x4"], "frames without symbols are module+address")
+
+
+def unsound(server):
+    before = server.get("/api/services")[1]
+    for what, body in generate.unsound():
+        check.equal(server.push(body), 400, what)
+    check.equal(server.get("/api/services")[1], before, "nothing of an unsound message is kept")
+
+
+def mutated(server):
+    rng = random.Random(1)
+    good = first(1000, "mutated", tags=[("k", "v")], stats=stats(5, 4, 1, 0, [(0, 1, 2)]))
+    for size in range(len(good)):
+        status = server.push(good[:size])
+        check(status in (200, 400), f"cut to {size} bytes: {status}")
+    for round_ in range(400):
+        body = bytearray(good)
+        for _ in range(rng.randrange(1, 6)):
+            body[rng.randrange(len(body))] = rng.randrange(256)
+        status = server.push(bytes(body))
+        check(status in (200, 400, 409), f"mutation {round_}: {status}")
+    for round_ in range(100):
+        status = server.push(rng.randbytes(rng.randrange(1, 3000)))
+        check.equal(status, 400, f"random bytes {round_}")
+    check.equal(server.request("GET", "/healthz")[0], 200, "alive after mutations")
+
+
+def sizes(server):
+    limit = 4 << 20
+    check.equal(server.push(b"\0" * (limit + 1)), 413, "one byte too large")
+    check.equal(server.push(b"\x22\x00" * (limit // 2)), 400, "two million empty modules")
+    check.equal(server.request("POST", "/edgeprof/v1/push", iter([b"x" * 65536] * 70), {"Transfer-Encoding": "chunked"})[0],
+                413, "too large in chunks")
+    check.equal(server.request("POST", "/edgeprof/v1/push", b"", {"Content-Length": "0"})[0], 400, "empty body")
+    bomb = gzip.compress(b"\0" * (200 << 20), 9)
+    check(len(bomb) < limit, "the bomb is small")
+    check.equal(server.request("POST", "/ingest?name=bomb", bomb)[0], 413, "gzip bomb")
+    check.equal(server.request("POST", "/ingest?name=bomb", gzip.compress(bomb))[0], 400, "gzip in gzip")
+    check.equal(server.request("POST", "/ingest?name=cut", gzip.compress(b"abc")[:-6])[0], 400, "cut gzip")
+
+
+def large_but_sound(server):
+    """A wide and deep dictionary within all limits."""
+    frames = [4096 + i % 4096 for i in range(20000)]
+    back = [0 if i % 1000 == 0 else 1 for i in range(20000)]
+    body = message(77, 0, origin("large"), [module(4096, 4096)], nodes(back, frames), [profile({i: 1 for i in range(1, 20001)})])
+    check.equal(server.push(body), 200, "20,000 nodes, 1,000 deep")
+    status, answer = server.get("/api/profile", service="large")
+    check.equal(answer["total"], 20000 * 10_000_000, "all of it counts")
+
+    def count(call):
+        return 1 + sum(map(count, call.get("children", ())))
+    sys.setrecursionlimit(5000)
+    check.equal(count(answer["tree"]), 8192, "calls that are shown")
+    check(answer["pruned"] > 0, "and it says that some are not")
+
+
+def wrong_requests(server):
+    for method, path, wanted in (
+            ("GET", "/nowhere", 404), ("POST", "/nowhere", 404), ("POST", "/", 404), ("GET", "/edgeprof/v1/push", 405),
+            ("PUT", "/edgeprof/v1/push", 405), ("DELETE", "/", 405), ("GET", "/../../etc/passwd", 404),
+            ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404), ("GET", "/app.js/../../store.c", 404), ("GET", "//etc/passwd", 404),
+            ("GET", "/api/", 404), ("GET", "/index.html%00.js", 404), ("GET", "/api/profile?from=yesterday", 400),
+            ("GET", "/api/profile?service=a%7Bb", 400), ("GET", "/api/profile?tag=novalue", 400),
+            ("GET", "/api/stats?to=-1", 400), ("GET", "/api/pprof?from=", 200), ("HEAD", "/", 200),
+            ("POST", "/ingest", 400), ("POST", "/ingest?name=x%7B", 400), ("POST", "/ingest?name=x&format=jfr", 400),
+            ("POST", "/ingest?name=x&from=abc", 400)):
+        check.equal(server.request(method, path, b"" if method in ("POST", "PUT") else None)[0], wanted, f"{method} {path}")
+    for raw in (b"\0\0\0\0", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"POST /edgeprof/v1/push HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+                b"POST /edgeprof/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nshort", b"A" * 100000):
+        with socket.create_connection(("127.0.0.1", server.port), 30) as connection:
+            try:
+                connection.sendall(raw)
+                connection.shutdown(socket.SHUT_WR)
+                connection.recv(4096)
+            except OSError:
+                pass
+    check.equal(server.request("GET", "/healthz")[0], 200, "alive after broken requests")
+    server.request("GET", "/")
+    policy = server.headers["Content-Security-Policy"]
+    check("default-src 'none'" in policy and "unsafe" not in policy, f"policy: {policy}")
+    check.equal(server.headers["X-Content-Type-Options"], "nosniff", "no sniffing")
+
+
+def names(server):
+    odd = "<script>alert(1)</script>'; DROP TABLE profile; --\x1b[31m\"\\ \u202e"
+    shown = "<script>alert(1)</script>'; DROP TABLE profile; --?[31m\"\\ ???"
+    body = message(55, 0, origin(odd, [("k<b>", odd)], host=odd, executable=odd), [module(4096, 4096, 0, b"\2" * 20, "/x/" + odd)],
+                   nodes([0], [4100]), [profile({1: 1})])
+    check.equal(server.push(body), 200, "odd names are taken")
+    services = server.get("/api/services")[1]["services"]
+    check(shown in [row["service"] for row in services], "odd names are shown as they are, without control characters")
+    raw = server.request("GET", "/api/services")[1]
+    check(b"<script>" not in raw and b"\x1b" not in raw, "JSON holds no markup")
+    check.equal(total(server), 60_000_000, "the other service is still there")
+
+
+def function_of(ident, name):
+    return nested(5, number(1, ident) + number(2, name))
+
+
+def pprof_profile(strings, samples, types=((1, 2),), locations=(), functions=(), extra=b""):
+    return (b"".join(nested(1, number(1, t) + number(2, u)) for t, u in types) + b"".join(nested(2, s) for s in samples) +
+            b"".join(locations) + b"".join(functions) + b"".join(varint(6 << 3 | 2) + varint(len(s)) + s for s in strings) + extra)
+
+
+def pprof(server):
+    strings = [b"", b"cpu", b"nanoseconds", b"Orders.Total(async)", b"main", b"samples", b"count"]
+    locations = [nested(4, number(1, i) + nested(4, number(1, i) + number(2, 10 + i))) for i in (1, 2)]
+    functions = [function_of(1, 3), function_of(2, 4)]
+    sample = data(1, b"\1\2") + data(2, varint(3) + varint(700))
+    good = pprof_profile(strings, [sample], ((5, 6), (1, 2)), locations, functions, number(9, NOW * 10**9) + number(10, 10**9))
+    for body, what in ((good, "raw"), (gzip.compress(good), "gzip")):
+        check.equal(server.request("POST", f"/ingest?name=pp%7Bzone%3Da%7D&from={NOW}&until={NOW + 10}&format=pprof", body)[0], 200, what)
+    answer = server.get("/api/profile", service="pp", tag="zone=a")[1]
+    check.equal((answer["total"], answer["samples"]), (1400, 6), "pprof is kept")
+    check.equal([row["name"] for row in answer["top"]], ["Orders.Total(async)", "main"], "with its names")
+    check.equal((answer["from"], answer["to"]), (NOW, NOW + 10), "and its times")
+    unsound_ones = {
+        "string 0": pprof_profile([b"x", *strings[1:]], []),
+        "no strings": pprof_profile([], []),
+        "no type": pprof_profile(strings, [], ()),
+        "string beyond": pprof_profile(strings, [], ((1, 99),)),
+        "negative string": pprof_profile(strings, [], ((1, 2**64 - 1),)),
+        "no location": pprof_profile(strings, [data(1, b"\7") + data(2, b"\1")]),
+        "no function": pprof_profile(strings, [], locations=locations),
+        "same id twice": pprof_profile(strings, [], functions=[function_of(1, 3), function_of(1, 4)]),
+        "id 0": pprof_profile(strings, [], functions=[function_of(0, 3)]),
+        "values missing": pprof_profile(strings, [data(1, b"\1")], locations=locations, functions=functions),
+        "negative value": pprof_profile(strings, [data(1, b"\1") + data(2, varint(2**64 - 1))], locations=locations, functions=functions),
+        "sum overflow": pprof_profile(strings, [data(1, b"\1") + data(2, varint(2**63 - 1))] * 3, locations=locations, functions=functions),
+        "time": pprof_profile(strings, [], extra=number(9, 2**64 - 5)),
+    }
+    for what, body in unsound_ones.items():
+        check.equal(server.request("POST", "/ingest?name=unsound", body)[0], 400, f"pprof: {what}")
+    rng = random.Random(2)
+    for round_ in range(300):
+        body = bytearray(good)
+        for _ in range(rng.randrange(1, 4)):
+            body[rng.randrange(len(body))] = rng.randrange(256)
+        status = server.request("POST", "/ingest?name=mutated", bytes(body))[0]
+        check(status in (200, 400), f"pprof mutation {round_}: {status}")
+    deep = pprof_profile(strings, [data(1, b"\1" * 60000) + data(2, b"\5")], locations=locations, functions=functions)
+    check.equal(server.request("POST", "/ingest?name=deep", deep)[0], 200, "60,000 frames deep")
+    check("[deeper frames]" in [row["name"] for row in server.get("/api/profile", service="deep")[1]["top"]], "are cut at the root")
+
+
+def statistics(server):
+    body = first(90, "stats", stats=stats(100, 90, 7, 3, [(0, 5, 50), (3, 1, 10), (99, 2, 0)], 60, 40, 4))
+    check.equal(server.push(body), 200, "stats are taken")
+    process = server.get("/api/stats", service="stats")[1]["processes"][0]
+    check.equal([process["stats"][k] for k in ("samples", "exact", "gap", "cut", "threads")], [100, 90, 7, 3, 4], "stats")
+    check.equal([(loss["reason"], loss["count"]) for loss in process["stats"]["losses"]],
+                [("ring full", 5), ("tree full", 1), ("other", 2)], "losses by name")
+
+
+def at_once(server):
+    """Many devices at a time, and somebody looking."""
+    results = []
+
+    def device(ident):
+        for sequence in range(12):
+            results.append(server.push(first(ident, "many") if sequence == 0 else later(ident, sequence)))
+
+    def viewer():
+        for _ in range(12):
+            results.append(server.get("/api/profile", service="many")[0])
+    threads = [threading.Thread(target=device, args=(5000 + i,)) for i in range(8)] + [threading.Thread(target=viewer)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    check.equal(set(results), {200}, "everybody is served")
+    check.equal(total(server, "many"), 8 * (40_000_000 + 11 * 20_000_000), "and nothing is lost")
+
+
+def restarts(folder):
+    db = os.path.join(folder, "restart.db")
+    server = Server(PROGRAM, db)
+    check.equal(server.push(first(1)), 200, "before the restart")
+    for sequence, number_ in ((1, signal.SIGTERM), (2, signal.SIGKILL), (3, signal.SIGINT)):
+        code = server.stop(number_)
+        check.equal(code, -9 if number_ == signal.SIGKILL else 0, "exit code")
+        server = Server(PROGRAM, db)
+        check.equal(server.push(later(1, sequence)), 200, f"segment goes on after signal {number_}")
+        check.equal(server.push(later(1, sequence)), 200, "repeated")
+    check.equal(total(server), 40_000_000 + 3 * 20_000_000, "everything is there once")
+    check.equal(server.stop(), 0, "exit code")
+
+
+def full_disk(folder):
+    db = os.path.join(folder, "full.db")
+    server = Server(PROGRAM, db, prefix=["prlimit", "--fsize=600000"])
+    sequence, status = 0, 200
+    while status == 200 and sequence < 20000:
+        if sequence == 0:
+            body = first(1)
+        elif sequence < 40:
+            body = message(1, sequence, nodes=nodes([1] * 20, [4100 + i for i in range(20)]), profiles=[profile({1: 1})])
+        else:
+            body = message(1, sequence, profiles=[profile({i: i for i in range(1, 500)})])
+        status = server.push(body)
+        sequence += 1
+    check.equal(status, 503, "no room")
+    check(sequence > 50, f"some fitted: {sequence}")
+    for _ in range(3):
+        check.equal(server.push(body), 503, "still no room")
+    kept = sequence - 2
+    lines = server.stderr().splitlines()
+    check(len(lines) == 1 and lines[0].startswith(f"edgeprof: database {db}: "), f"one clear line: {lines}")
+    sum_ = total(server)
+    check.equal(server.stop(), 0, "exit code")
+    server = Server(PROGRAM, db)
+    check.equal(total(server), sum_, "what was taken is there")
+    check.equal(server.push(later(1, kept)), 200, "repeated message is known")
+    check.equal(total(server), sum_, "and not counted again")
+    check.equal(server.push(later(1, kept + 1)), 200, "with room again the device goes on")
+    server.stop()
+
+
+def start_up(folder):
+    """Exit code and one line for everything that can go wrong at the start."""
+    db = os.path.join(folder, "start.db")
+    server = Server(PROGRAM, db)
+    text = os.path.join(folder, "text.db")
+    with open(text, "w") as file:
+        file.write("this is no database\n" * 100)
+    for arguments, code, word in (
+            (["--listen", f"127.0.0.1:{server.port}", "--db", db], 1, "in use"),
+            (["--listen", "127.0.0.1:0", "--db", "/nowhere/at/all.db"], 1, "/nowhere/at/all.db"),
+            (["--listen", "127.0.0.1:0", "--db", folder], 1, folder),
+            (["--listen", "127.0.0.1:0", "--db", text], 1, "text.db"),
+            (["--listen", "nonsense", "--db", db], 1, "host:port"),
+            (["--listen", "127.0.0.1:99999", "--db", db], 1, "99999"),
+            (["--listen", "no.such.host.invalid:1", "--db", db], 1, "no.such.host.invalid"),
+            (["--bogus"], 2, "--bogus"), (["extra"], 2, "extra"), (["--db"], 2, "--db"), (["--db", ""], 2, "--db")):
+        run = subprocess.run([PROGRAM, "serve", *arguments], capture_output=True, text=True, timeout=60, check=False)
+        lines = run.stderr.splitlines()
+        check.equal(run.returncode, code, f"serve {arguments}")
+        check(len(lines) == 1 and lines[0].startswith("edgeprof: ") and word in lines[0], f"serve {arguments}: {lines}")
+    server.stop()
+
+
+def main():
+    decoded_by_protoc()
+    with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder:
+        server = Server(PROGRAM, os.path.join(folder, "test.db"))
+        for test in (contract, unsound, mutated, sizes, large_but_sound, wrong_requests, names, pprof, statistics, at_once):
+            test(server)
+            check(server.process.poll() is None, f"the server lives after {test.__name__}")
+        check.equal(server.stop(), 0, "exit code of the server")
+        restarts(folder)
+        full_disk(folder)
+        start_up(folder)
+    check.done("test-tools-server")
+
+
+main()
