@@ -4,6 +4,10 @@
  * A module that was found is pinned (dlopen with RTLD_NODELETE): dlclose() then no longer unmaps it, so handlers can
  * read its tables without a lock for ever. The price is the address space of plug-ins that a program unloads. The
  * program itself, the vdso and the dynamic linker are never unloaded anyway.
+ *
+ * Never dlopen() inside dl_iterate_phdr(): its callbacks run under a lock that dlopen() takes after its own, so the
+ * service's dlopen() and our scan would wait for each other for ever. So each module is looked at twice: name and place
+ * are copied, it is pinned by name, and only what is still there then is reported.
  */
 #include "linux.h"
 
@@ -19,6 +23,8 @@
 
 /* Defined in .NET's NativeAOT runtime; not there in other programs. */
 extern char RhpGcProbeHijack[] __attribute__((weak, visibility("hidden")));
+
+#define PATH_MOST 1024
 
 static char program_path[256];
 
@@ -100,20 +106,40 @@ static const char *path_of(const struct dl_phdr_info *info)
     return program_path;
 }
 
-/* True when the module cannot go away any more. */
-static bool pin(const char *path)
+/* The module that stands at `index` in the list of what is loaded; then the one with that bias and path. */
+struct found {
+    unsigned index;
+    uintptr_t bias;
+    bool own; /* the program, the vdso: never unloaded */
+    char path[PATH_MOST];
+};
+
+static int copy_at_index(struct dl_phdr_info *dl, size_t size, void *context)
 {
-    return path == program_path || path[0] == '[' || dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
+    struct found *found = context;
+    const char *path = path_of(dl);
+
+    (void)size;
+    if (found->index-- > 0)
+        return 0;
+    found->bias = dl->dlpi_addr;
+    found->own = path == program_path || path[0] == '[';
+    size_t length = strlen(path);
+    if (length >= sizeof found->path)
+        length = 0; /* cannot be pinned */
+    memcpy(found->path, path, length);
+    found->path[length] = 0;
+    return 1;
 }
 
-static int module(struct dl_phdr_info *dl, size_t size, void *context)
+static int report(struct dl_phdr_info *dl, size_t size, void *context)
 {
+    const struct found *found = context;
     struct image image = {.bias = dl->dlpi_addr, .headers = dl->dlpi_phdr, .count = dl->dlpi_phnum};
     struct ep_module_info info = {.bias = dl->dlpi_addr, .path = path_of(dl)};
 
     (void)size;
-    (void)context;
-    if (!pin(info.path))
+    if (image.bias != found->bias || strcmp(info.path, found->path) != 0)
         return 0;
     tables(&image, &info);
     build_id(&image, &info);
@@ -124,7 +150,16 @@ static int module(struct dl_phdr_info *dl, size_t size, void *context)
         info.end = info.start + image.headers[i].p_memsz;
         ep_module_seen(&info);
     }
-    return 0;
+    return 1;
+}
+
+/* True when the module cannot go away any more. A handle is the link map, on glibc and musl. */
+static bool pin(const struct found *found)
+{
+    if (found->own)
+        return true;
+    const struct link_map *map = found->path[0] ? dlopen(found->path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
+    return map && map->l_addr == found->bias;
 }
 
 static int generation(struct dl_phdr_info *info, size_t size, void *context)
@@ -144,10 +179,17 @@ uint64_t ep_port_modules_generation(void)
 
 int ep_port_modules_scan(void)
 {
+    static struct found found;
+
     if (!program_path[0]) {
         ssize_t size = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
         program_path[size > 0 ? size : 0] = 0;
     }
-    (void)dl_iterate_phdr(module, NULL);
-    return 0;
+    for (unsigned index = 0;; index++) {
+        found.index = index;
+        if (dl_iterate_phdr(copy_at_index, &found) == 0)
+            return 0;
+        if (pin(&found))
+            (void)dl_iterate_phdr(report, &found);
+    }
 }

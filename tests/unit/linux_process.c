@@ -1,0 +1,165 @@
+/*
+ * fork and exec while the profiler runs, and modules that come and go. Usage as its own exec target:
+ * `linux_process exec-target` burns CPU and exits with 0.
+ */
+#include "linux_test.h"
+
+#include <dlfcn.h>
+
+#define RATE 1000
+
+static const char *program;
+
+static void assert_exit(pid_t child)
+{
+    int status;
+
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        print_error("child: %s %d\n", WIFSIGNALED(status) ? "signal" : "exit",
+                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* In the child: nothing runs, nothing is sampled, and it can start its own. An exit code that says what was wrong. */
+static int child_of_fork(void)
+{
+    struct ep_stats s;
+
+    if (mprotect(profile_memory, EP_MEMORY_DEFAULT, PROT_NONE) != 0) /* not even looked at */
+        return 1;
+    burn(60 * MS);
+    if (ep_flush() != -ESRCH || ep_stop(0) != -ESRCH)
+        return 2;
+    receiver_reset();
+    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    if (begin_profile(RATE, 100) != 0)
+        return 3;
+    burn(150 * MS);
+    if (end_profile(2000) != 0 || ep_stats_get(&s) != 0)
+        return 4;
+    uint64_t used = clock_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    if (receiver.broken || receiver.ns < used / 2 || receiver.ns > used * 3 / 2)
+        return 5;
+    return s.samples > 5 ? 0 : 6;
+}
+
+static double fork_and_account(void)
+{
+    receiver_reset();
+    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    assert_int_equal(begin_profile(RATE, 100), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        burn(40 * MS);
+        pid_t child = fork();
+        if (child == 0)
+            _exit(child_of_fork());
+        assert_exit(child);
+        burn(40 * MS);
+    }
+    assert_int_equal(end_profile(2000), 0);
+    return accounted(cpu);
+}
+
+static void test_fork(void **state)
+{
+    (void)state;
+    ASSERT_RATIO(fork_and_account(), 0.9, 1.1);
+}
+
+static void *burner(void *argument)
+{
+    (void)argument;
+    for (;;)
+        burn(MS);
+    return NULL;
+}
+
+/* exec out of a profiled process with busy threads: the new program is not killed by a signal that was on its way. */
+static void test_exec(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 30; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            pthread_t thread;
+            if (begin_profile(RATE, 100) != 0)
+                _exit(9);
+            for (unsigned t = 0; t < 3; t++)
+                (void)pthread_create(&thread, NULL, burner, NULL);
+            burn((5 + i % 5) * MS);
+            (void)execl(program, program, "exec-target", (char *)NULL);
+            _exit(8);
+        }
+        assert_exit(child);
+    }
+}
+
+/* ---- modules ---- */
+
+static atomic_bool enough;
+
+static void *stormer(void *argument)
+{
+    static const char *const names[] = {"libdw.so.1",      "libelf.so.1",  "libz.so.1",
+                                        "libbz2.so.1.0",   "liblzma.so.5", "libresolv.so.2",
+                                        "libnss_dns.so.2", "libutil.so.1", "librt.so.1"};
+    unsigned opened = 0;
+
+    for (unsigned i = 0; !atomic_load(&enough); i++) {
+        void *library = dlopen(names[i % (sizeof names / sizeof names[0])], RTLD_NOW | RTLD_LOCAL);
+        burn(MS / 2);
+        if (library) {
+            opened++;
+            (void)dlclose(library);
+        }
+    }
+    *(unsigned *)argument = opened;
+    return NULL;
+}
+
+static void test_dlopen_storm(void **state)
+{
+    pthread_t threads[2];
+    unsigned opened[2];
+    struct ep_stats s;
+
+    (void)state;
+    receiver_reset();
+    assert_int_equal(begin_profile(RATE, 100), 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, stormer, &opened[i]), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        burn(20 * MS);
+        (void)ep_flush();
+        sleep_ms(30);
+    }
+    atomic_store(&enough, true);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(end_profile(5000), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_null(receiver.broken);
+    assert_true(opened[0] > 20 && opened[1] > 20 && s.samples > 50);
+    assert_true(s.lost_ns[EP_LOSS_RING_FULL] * 10 < s.weight_ns);
+    print_message("             %u modules, %llu of %llu stacks exact\n", s.modules, (unsigned long long)s.exact,
+                  (unsigned long long)s.samples);
+    assert_true(s.exact * 10 > s.samples * 9);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_dlopen_storm),
+    };
+
+    program = argv[0];
+    if (argc > 1 && strcmp(argv[1], "exec-target") == 0) {
+        burn(20 * MS);
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,294 @@
+/*
+ * What profiling must not do to a service: change errno, interrupt its sleeping calls, run its signals on edgeprof's
+ * threads or transport code on its own, or die of a signal that comes late.
+ */
+#include "linux_test.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#define RATE 1000
+
+/* ---- errno ---- */
+
+static void test_errno_is_kept(void **state)
+{
+    struct ep_stats s;
+    unsigned changed = 0;
+
+    (void)state;
+    receiver_reset();
+    assert_int_equal(begin_profile(RATE, 100), 0);
+    uint64_t end = clock_of(CLOCK_THREAD_CPUTIME_ID) + 400 * MS;
+    errno = 4711;
+    for (unsigned i = 1; i % 1024 || clock_of(CLOCK_THREAD_CPUTIME_ID) < end; i++) {
+        __asm__ volatile("" ::: "memory");
+        changed += errno != 4711;
+        errno = 4711;
+    }
+    assert_int_equal(end_profile(1000), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_true(s.samples > 20);
+    assert_int_equal(changed, 0);
+}
+
+/* ---- interrupted calls ---- */
+
+static atomic_bool enough;
+
+struct sleeper {
+    int kind; /* 0 poll, 1 nanosleep, 2 receive with a timeout */
+    uint64_t calls, interrupted;
+};
+
+static bool sleep_once(int kind, int fd)
+{
+    struct pollfd none = {.fd = -1};
+    struct timespec ms = {.tv_nsec = (long)MS};
+    char byte;
+
+    if (kind == 0)
+        return poll(&none, 1, 1) < 0 && errno == EINTR;
+    if (kind == 1)
+        return nanosleep(&ms, NULL) < 0 && errno == EINTR;
+    return recv(fd, &byte, 1, 0) < 0 && errno == EINTR;
+}
+
+/* Sleeps a lot and computes a little, so that timers do expire on this thread. */
+static void *sleeper_main(void *argument)
+{
+    struct sleeper *s = argument;
+    struct timeval timeout = {.tv_usec = 1000};
+    int fds[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0 ||
+        setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0)
+        return NULL;
+    while (!atomic_load(&enough)) {
+        s->interrupted += sleep_once(s->kind, fds[0]);
+        s->calls++;
+        burn(MS / 2);
+    }
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    return NULL;
+}
+
+static void run_sleepers(struct sleeper *sleepers)
+{
+    pthread_t threads[3];
+
+    atomic_store(&enough, false);
+    for (int i = 0; i < 3; i++) {
+        sleepers[i] = (struct sleeper){.kind = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, sleeper_main, &sleepers[i]), 0);
+    }
+    sleep_ms(2000);
+    atomic_store(&enough, true);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+static void test_no_interrupted_calls(void **state)
+{
+    struct sleeper with[3], without[3];
+    struct ep_stats s;
+
+    (void)state;
+    run_sleepers(without);
+    receiver_reset();
+    assert_int_equal(begin_profile(RATE, 200), 0);
+    run_sleepers(with);
+    assert_int_equal(end_profile(1000), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_true(s.samples > 50);
+    for (int i = 0; i < 3; i++) {
+        print_message("             kind %d: %llu of %llu interrupted, %llu without\n", i,
+                      (unsigned long long)with[i].interrupted, (unsigned long long)with[i].calls,
+                      (unsigned long long)without[i].interrupted);
+        assert_true(with[i].calls > 100);
+        /* A tick may fall on the way into the call, once in a while; signalling sleepers would give most of them. */
+        assert_true(with[i].interrupted <= without[i].interrupted + 1 + with[i].calls / 500);
+    }
+}
+
+/* ---- edgeprof's own threads ---- */
+
+/* The blocked signals of a thread of ours, 0 when tid is no such thread. */
+static uint64_t blocked_of(const char *tid, bool *ours)
+{
+    char path[64], line[256];
+    unsigned long long mask = 0;
+
+    *ours = false;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/status", tid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "Name:\tedgeprof", 14) == 0)
+            *ours = true;
+        (void)sscanf(line, "SigBlk: %llx", &mask);
+    }
+    if (file)
+        (void)fclose(file);
+    return mask;
+}
+
+static void test_own_threads_block_all_signals(void **state)
+{
+    const int open_to_all[] = {SIGKILL, SIGSTOP, 32, 33}; /* the last two are the C library's */
+    unsigned found = 0;
+
+    (void)state;
+    receiver_reset();
+    assert_int_equal(begin_profile(19, 1000), 0);
+    sleep_ms(50);
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+        bool ours;
+        uint64_t expected = UINT64_MAX, mask = blocked_of(entry->d_name, &ours);
+        if (!ours)
+            continue;
+        for (int i = 0; i < 4; i++)
+            expected &= ~(1ull << (open_to_all[i] - 1));
+        assert_int_equal(mask & expected, expected);
+        found++;
+    }
+    (void)closedir(tasks);
+    assert_int_equal(found, 2);
+    assert_int_equal(end_profile(1000), 0);
+}
+
+/* ---- who runs transport code ---- */
+
+static uint32_t service_tids[8], sender;
+static unsigned senders, by_service;
+static char sender_name[32];
+
+static void note_sender(const struct ep_message *message, const struct ep_deadline *deadline)
+{
+    uint32_t tid = tid_of();
+
+    (void)message;
+    (void)deadline;
+    if (tid != sender) {
+        sender = tid;
+        senders++;
+        (void)pthread_getname_np(pthread_self(), sender_name, sizeof sender_name);
+    }
+    for (unsigned i = 0; i < 8; i++)
+        by_service += tid == service_tids[i];
+}
+
+static void *service_main(void *argument)
+{
+    service_tids[(uintptr_t)argument] = tid_of();
+    burn(100 * MS);
+    (void)ep_flush();
+    burn(50 * MS);
+    return NULL;
+}
+
+static void test_transport_runs_on_the_deliver_thread(void **state)
+{
+    pthread_t threads[7];
+
+    (void)state;
+    receiver_reset();
+    receiver.on_send = note_sender;
+    service_tids[7] = tid_of();
+    assert_int_equal(begin_profile(RATE, 100), 0);
+    for (unsigned i = 0; i < 7; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, service_main, (void *)(uintptr_t)i), 0);
+    for (unsigned i = 0; i < 7; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(end_profile(5000), 0);
+    assert_true(receiver.sends > 1);
+    assert_int_equal(senders, 1);
+    assert_int_equal(by_service, 0);
+    assert_string_equal(sender_name, "edgeprof-dlvr");
+}
+
+/* ---- late and foreign signals ---- */
+
+static void block_sigprof(int how)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGPROF);
+    assert_int_equal(pthread_sigmask(how, &set, NULL), 0);
+}
+
+static void test_signals_pending_over_stop(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 20; i++) {
+        receiver_reset();
+        assert_int_equal(begin_profile(RATE, 100), 0);
+        block_sigprof(SIG_BLOCK);
+        burn(10 * MS);
+        (void)kill(getpid(), SIGPROF);
+        assert_int_equal(end_profile(1000), 0);
+        block_sigprof(SIG_UNBLOCK);
+        burn(2 * MS);
+        (void)raise(SIGPROF);
+    }
+}
+
+/* SIGPROF from elsewhere is not a sample. */
+static void test_foreign_signals(void **state)
+{
+    struct ep_stats s;
+
+    (void)state;
+    receiver_reset();
+    assert_int_equal(begin_profile(1, 100), 0);
+    for (unsigned i = 0; i < 1000; i++)
+        (void)raise(SIGPROF);
+    assert_int_equal(end_profile(1000), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_true(s.samples < 10);
+}
+
+static void theirs(int signal)
+{
+    (void)signal;
+}
+
+/* A handler of somebody else is respected, and ours comes back after it was put away. In a child: the handler stays. */
+static void test_busy_signal(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        struct sigaction action = {.sa_handler = theirs}, now;
+        (void)sigaction(SIGPROF, &action, NULL);
+        int busy = begin_profile(100, 100);
+        (void)sigaction(SIGPROF, NULL, &now);
+        bool kept = now.sa_handler == theirs;
+        action.sa_handler = SIG_DFL;
+        (void)sigaction(SIGPROF, &action, NULL);
+        int start = begin_profile(100, 100);
+        _exit(busy == -EBUSY && kept && start == 0 && end_profile(100) == 0 ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_busy_signal), /* first: our handler is not installed yet */
+        cmocka_unit_test(test_errno_is_kept),
+        cmocka_unit_test(test_no_interrupted_calls),
+        cmocka_unit_test(test_own_threads_block_all_signals),
+        cmocka_unit_test(test_transport_runs_on_the_deliver_thread),
+        cmocka_unit_test(test_signals_pending_over_stop),
+        cmocka_unit_test(test_foreign_signals),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
