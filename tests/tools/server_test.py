@@ -248,7 +248,7 @@ def restarts(folder):
 
 def full_disk(folder):
     db = os.path.join(folder, "full.db")
-    server = Server(PROGRAM, db, prefix=["prlimit", "--fsize=600000"])
+    server = Server(PROGRAM, db, prefix=["prlimit", "--fsize=3000000"])
     sequence, status = 0, 200
     while status == 200 and sequence < 20000:
         if sequence == 0:
