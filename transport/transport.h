@@ -49,7 +49,7 @@ struct ep_target {
  * 8 bytes, zeroed before open, untouched by anybody else until close has returned.
  *
  * open    reads *target (valid until close). No I/O that can block. 0, or -EINVAL when the endpoint makes no sense.
- *         Context: init.
+ *         May be NULL. Context: init.
  * send    delivers one whole message before the deadline. Returns
  *             0            the receiver has it; it may be forgotten here
  *             -ESTALE      the receiver does not know the segment: a new one must be started
@@ -60,7 +60,7 @@ struct ep_target {
  *             any other    not delivered, or not known to be: will be sent again, the same bytes
  *         Must return within 100 ms of the deadline, as it stands then, whatever the far end does: ep_stop() waits for
  *         it. Exceptions: a slow disk, and the system's lookup of a name (see ep_stream). Context: deliver.
- * close   gives back what open and send took. Called once after a successful open. Context: init.
+ * close   gives back what open and send took. Called once after a successful open. May be NULL. Context: init.
  */
 struct ep_transport {
     const char *name;

@@ -14,7 +14,7 @@ TRANSPORT_fuzz_response := tests/transport/fuzz_response.c tests/transport/scrip
 TRANSPORT_CMOCKA        := test_http test_tcp test_file test_deliver
 TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) $(wildcard core/*.h) port/port.h
 
-TESTS += test-transport test-own-nanopb test-fuzz-response
+TESTS += test-transport test-transport-readme test-own-nanopb test-fuzz-response
 
 define transport_test
 $(TRANSPORT_TEST_DIR)/$(1): $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
@@ -42,7 +42,13 @@ test-own-nanopb: $(TRANSPORT_TEST_DIR)/own_nanopb $(TRANSPORT_TEST_DIR)/own_nano
 	@EXEC='$(BOARD_EXEC)' tests/transport/own_nanopb.py $(NM) $^
 	@echo "test-own-nanopb: $(words $^) programs passed"
 
-.PHONY: test-own-nanopb test-transport test-fuzz-response fuzz-response
+# What the page tells users to write; with the options that it tells them to use, and all our warnings.
+test-transport-readme: $(EP_LIB)
+	@COMPILE='$(CC) $(BOARD_CFLAGS) -std=gnu11 -O2 -g -Icore -Iport -Itransport $(WARNINGS)' LINK='$(EP_LDFLAGS) $(EP_LDLIBS)' \
+	    EXEC='$(BOARD_EXEC)' tests/transport/readme_transport.py $(TRANSPORT_TEST_DIR)/readme $(EP_LIB)
+	@echo "test-transport-readme: transport/README.md says what is so"
+
+.PHONY: test-transport-readme test-own-nanopb test-transport test-fuzz-response fuzz-response
 test-transport: $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%) $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%-san) \
                 $(TRANSPORT_TEST_DIR)/test_stop
 	@set -e; for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t; done
