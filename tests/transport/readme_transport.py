@@ -132,8 +132,9 @@ class Uplink:
         os.unlink(SOCKET)
 
 
-def play(program, answers, messages, stop_ms):
-    """Runs the program against these answers until there have been so many messages, then stops it."""
+def play(program, answers, messages, stop_ms, idle=0.0):
+    """Runs the program against these answers until there have been so many messages and, for so many seconds, no
+    others, then stops it."""
     uplink = Uplink(answers)
     try:
         command = [*os.environ.get('EXEC', '').split(), program, str(stop_ms)]
@@ -141,6 +142,9 @@ def play(program, answers, messages, stop_ms):
         give_up = time.monotonic() + PATIENCE
         while len(uplink.messages) < messages and child.poll() is None and time.monotonic() < give_up:
             time.sleep(0.01)
+        time.sleep(idle)
+        if idle and len(uplink.messages) > messages:
+            fail(f'{answers}: {len(uplink.messages)} messages, and it was told to wait after {messages}')
         output, _ = child.communicate(timeout=PATIENCE)
     finally:
         uplink.close()
@@ -178,7 +182,7 @@ def scenarios(program):
     expect('-EBADMSG: lost, counted, the next one', stats['refused'] > 0 and stats['failures'] == 0 and
            uplink.messages[0] != uplink.messages[1] and stats['delivered'] == len(uplink.messages) - 1, stats)
 
-    uplink, stats = play(program, ['w', 'k'], 1, 60000)
+    uplink, stats = play(program, ['w', 'k'], 1, 60000, idle=2.5)
     expect('-EAGAIN: a minute of patience, which only the stop cuts short', uplink.messages[0] == uplink.messages[1] and
            stats['failures'] == 1 and stats['result'] == 0, stats)
 
