@@ -33,6 +33,9 @@
 #if EP_RULE_CACHE < 64 || EP_RULE_CACHE > 65536 || (EP_RULE_CACHE & (EP_RULE_CACHE - 1)) != 0
 #error "EP_RULE_CACHE must be a power of two, 64..65536"
 #endif
+#if EP_RULE_CACHE < 1024 && UINTPTR_MAX > 0xffffffffu
+#error "EP_RULE_CACHE must be at least 1024 on 64 bits: the bits of an address that an entry keeps would not do"
+#endif
 
 /* Frames that are no addresses; numbers are part of the format (core/proto/compact.proto). */
 enum ep_special {
@@ -70,17 +73,20 @@ struct ep_stack {
  * *context gives. Context: signal. */
 void ep_unwind(const struct ep_context *context, struct ep_stack *stack);
 
-/* How to get from a frame to its caller. */
+/* How to get from a frame to its caller. CFA: where sp will be in the caller. */
 enum ep_rule_kind {
     EP_RULE_EMPTY = 0,
-    EP_RULE_SP,      /* CFA = sp + cfa words */
-    EP_RULE_FP,      /* CFA = fp + cfa words */
-    EP_RULE_BASE,    /* CFA = base + cfa words */
-    EP_RULE_FP_LOAD, /* CFA = word at (fp + cfa words): a realigned stack */
+    EP_RULE_SP,      /* CFA = sp + cfa words, what was saved lies in slots below it */
+    EP_RULE_FP,      /* CFA = fp + cfa words, likewise */
+    EP_RULE_BASE,    /* CFA = base + cfa words, likewise */
+    EP_RULE_FP_LOAD, /* CFA = word at (fp + cfa words), likewise, caller's fp at fp: a realigned stack */
+    EP_RULE_GUESS,   /* like EP_RULE_FP, but nothing says that fp is a frame pointer here */
+    EP_RULE_LINK,    /* return address still in lr, CFA = sp + cfa words */
+    EP_RULE_CHAIN,   /* record {caller's fp, return address} at fp, CFA = fp + cfa words; fp 0 is the root */
+    EP_RULE_RECORD,  /* the same at sp + fp_slot words, CFA = sp + cfa words */
     EP_RULE_SIGNAL,  /* the kernel's signal frame starts at sp */
     EP_RULE_FAULT,   /* .NET's record of a hardware fault ends at CFA = sp + cfa words */
     EP_RULE_ROOT,    /* no caller */
-    EP_RULE_GUESS,   /* like EP_RULE_FP, but nothing says that fp is a frame pointer here */
     EP_RULE_STOP,    /* the caller cannot be found */
 };
 
@@ -88,6 +94,7 @@ struct ep_rule {
     uint8_t kind;
     uint8_t fp_slot;   /* caller's fp is at CFA - fp_slot words; 0: fp is unchanged */
     uint8_t base_slot; /* likewise */
+    uint8_t ra_extra;  /* the return address is at CFA - (1 + ra_extra) words */
     int16_t cfa;       /* words */
 };
 
@@ -108,9 +115,6 @@ struct ep_rule ep_rule_derive(uintptr_t pc, bool exact);
  * Context: signal. */
 bool ep_signal_frame(struct ep_frame *frame, uintptr_t end);
 bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end);
-
-/* Where the return address is, relative to the CFA, in words; one per architecture. */
-#define EP_RETURN_SLOT 1
 
 /* Registers by their DWARF numbers. base is one that a few functions hang their frame on (rbx in the dynamic linker).
  */

@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-#define WORD sizeof(uintptr_t)
+#define WORD         sizeof(uintptr_t)
+#define ADDRESS_MASK ((uintptr_t)0xffffffffffffu) /* user space of 64-bit Linux, unless a program asks for more */
 
 struct walk {
     struct ep_frame frame;
@@ -35,6 +36,12 @@ static bool load(const struct walk *walk, uintptr_t at, uintptr_t *word)
     return true;
 }
 
+/* A code address without what architectures keep in its spare bits: ARM's Thumb bit, arm64's pointer authentication. */
+static uintptr_t code_address(uintptr_t word)
+{
+    return sizeof word == 4 ? word & ~(uintptr_t)1 : word & ADDRESS_MASK;
+}
+
 /* A slot below sp was popped already: in epilogues tables go on naming it, and the register is the caller's again. */
 static bool saved(const struct walk *walk, unsigned slot, uintptr_t at, uintptr_t *value)
 {
@@ -47,9 +54,12 @@ static bool cfa_of(const struct walk *walk, struct ep_rule rule, uintptr_t *cfa)
 
     switch (rule.kind) {
     case EP_RULE_SP:
+    case EP_RULE_LINK:
+    case EP_RULE_RECORD:
         *cfa = walk->frame.sp + offset;
         return true;
     case EP_RULE_FP:
+    case EP_RULE_CHAIN:
     case EP_RULE_GUESS:
         *cfa = walk->frame.fp + offset;
         return true;
@@ -63,21 +73,50 @@ static bool cfa_of(const struct walk *walk, struct ep_rule rule, uintptr_t *cfa)
     }
 }
 
+/* By slots below the CFA. */
+static bool by_slots(const struct walk *walk, struct ep_rule rule, struct ep_frame *caller)
+{
+    uintptr_t cfa = caller->sp;
+    uintptr_t fp_at = rule.kind == EP_RULE_FP_LOAD ? walk->frame.fp : cfa - rule.fp_slot * WORD;
+
+    if (rule.kind == EP_RULE_LINK)
+        caller->pc = walk->frame.lr;
+    else if (!load(walk, cfa - (1u + rule.ra_extra) * WORD, &caller->pc))
+        return false;
+    return saved(walk, rule.fp_slot, fp_at, &caller->fp) &&
+           saved(walk, rule.base_slot, cfa - rule.base_slot * WORD, &caller->base);
+}
+
+/* By a record of two words, caller's fp and return address. */
+static bool by_record(const struct walk *walk, uintptr_t record, struct ep_frame *caller)
+{
+    return load(walk, record, &caller->fp) && load(walk, record + WORD, &caller->pc);
+}
+
 /* To the caller; false when there is no way. */
 static bool step(struct walk *walk, struct ep_rule rule)
 {
-    uintptr_t cfa, pc, fp = walk->frame.fp, base = walk->frame.base;
+    struct ep_frame caller = {.fp = walk->frame.fp, .base = walk->frame.base};
+    bool found;
 
-    if (!cfa_of(walk, rule, &cfa) || cfa <= walk->frame.sp || cfa > walk->end)
+    if (!cfa_of(walk, rule, &caller.sp) || caller.sp > walk->end || caller.sp < walk->frame.sp ||
+        (caller.sp == walk->frame.sp && !walk->exact))
         return false;
-    if (!load(walk, cfa - EP_RETURN_SLOT * WORD, &pc))
+    if (rule.kind == EP_RULE_CHAIN)
+        found = by_record(walk, walk->frame.fp, &caller);
+    else if (rule.kind == EP_RULE_RECORD)
+        found = by_record(walk, walk->frame.sp + rule.fp_slot * WORD, &caller);
+    else
+        found = by_slots(walk, rule, &caller);
+    if (!found)
         return false;
-    uintptr_t fp_at = rule.kind == EP_RULE_FP_LOAD ? walk->frame.fp : cfa - rule.fp_slot * WORD;
-    if (!saved(walk, rule.fp_slot, fp_at, &fp) || !saved(walk, rule.base_slot, cfa - rule.base_slot * WORD, &base))
-        return false;
-    walk->frame = (struct ep_frame){.pc = pc, .sp = cfa, .fp = fp, .base = rule.kind == EP_RULE_GUESS ? 0 : base};
+    if (rule.kind == EP_RULE_GUESS) {
+        walk->guessed = true;
+        caller.base = 0;
+    }
+    caller.pc = code_address(caller.pc);
+    walk->frame = caller;
     walk->exact = false;
-    walk->guessed |= rule.kind == EP_RULE_GUESS;
     return true;
 }
 
@@ -110,7 +149,7 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
     stack->depth = 0;
     stack->hits = stack->misses = 0;
     for (;;) {
-        if (walk.frame.pc == 0) {
+        if (walk.frame.pc == 0 && stack->depth > 0) {
             finish(stack, &walk, EP_FRAME_NONE);
             return;
         }
@@ -124,8 +163,8 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
         }
         uintptr_t pc = walk.exact ? walk.frame.pc : walk.frame.pc - 1;
         struct ep_rule rule = ep_rule_get(pc, walk.exact, stack);
-        atomic_store_explicit(&stack->pc[stack->depth++], pc, memory_order_relaxed);
-        if (rule.kind == EP_RULE_ROOT) {
+        atomic_store_explicit(&stack->pc[stack->depth++], walk.exact ? code_address(pc) : pc, memory_order_relaxed);
+        if (rule.kind == EP_RULE_ROOT || (rule.kind == EP_RULE_CHAIN && walk.frame.fp == 0)) {
             finish(stack, &walk, EP_FRAME_NONE);
             return;
         }

@@ -242,9 +242,9 @@ static struct ep_rule row_rule(const struct ep_cfi_row *row)
                                 .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
     if (ra == EP_CFI_UNDEFINED)
         return (struct ep_rule){.kind = EP_RULE_ROOT};
-    if (ra != EP_CFI_SAVED || row->rules.offset[EP_CFI_REG_RA] != -EP_RETURN_SLOT * WORD ||
-        row->rules.cfa_offset % WORD || row->rules.cfa_offset / WORD > INT16_MAX ||
-        row->rules.cfa_offset / WORD < -INT16_MAX || !row_slot(row, EP_CFI_REG_FP, &rule.fp_slot))
+    if (ra != EP_CFI_SAVED || row->rules.offset[EP_CFI_REG_RA] != -WORD || row->rules.cfa_offset % WORD ||
+        row->rules.cfa_offset / WORD > INT16_MAX || row->rules.cfa_offset / WORD < -INT16_MAX ||
+        !row_slot(row, EP_CFI_REG_FP, &rule.fp_slot))
         return (struct ep_rule){.kind = EP_RULE_STOP};
     if (!row_slot(row, EP_CFI_REG_BASE, &rule.base_slot))
         rule.base_slot = 0;
