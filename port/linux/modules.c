@@ -3,7 +3,8 @@
  *
  * A module that was found is pinned (dlopen with RTLD_NODELETE): dlclose() then no longer unmaps it, so handlers can
  * read its tables without a lock for ever. The price is the address space of plug-ins that a program unloads. The
- * program itself, the vdso and the dynamic linker are never unloaded anyway.
+ * program itself, the vdso and the dynamic linker are never unloaded anyway. The dynamic linker may allocate a little
+ * when a module is pinned: once for each that the program loads, at start or on the collect thread.
  *
  * Never dlopen() inside dl_iterate_phdr(): its callbacks run under a lock that dlopen() takes after its own, so the
  * service's dlopen() and our scan would wait for each other for ever. So each module is looked at twice: name and place
