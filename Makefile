@@ -44,9 +44,10 @@ endif
 
 # ---- sources ----
 
+OTHER_ARCHS   := $(filter-out $(BOARD_ARCH),x86_64 aarch64 arm)
 OTHER_UNWIND  := $(filter-out $(BOARD_UNWIND),$(foreach arch,x86_64 aarch64 arm,core/unwind_$(arch).c))
 CORE_SRC      := $(filter-out $(OTHER_UNWIND),$(wildcard core/*.c))
-PORT_SRC      := $(filter-out $(BOARD_PORT_EXCLUDE),$(wildcard $(BOARD_PORT)/*.c))
+PORT_SRC      := $(filter-out $(BOARD_PORT_EXCLUDE) $(OTHER_ARCHS:%=$(BOARD_PORT)/context_%.c),$(wildcard $(BOARD_PORT)/*.c))
 TRANSPORT_SRC := $(wildcard transport/*.c)
 PROTO         := $(wildcard core/proto/*.proto)
 GEN_SRC       := $(PROTO:core/proto/%.proto=$(BUILD)/gen/%.pb.c)

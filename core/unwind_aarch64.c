@@ -1,0 +1,282 @@
+/*
+ * Rules for aarch64 code: tables for the frame that was interrupted, frame records after it.
+ *
+ *   ep_rule_derive -> epilogue   interrupted: instructions from pc lead straight to a return
+ *                  -> top_rule   interrupted: .eh_frame's row, or a leaf's lr
+ *                  -> call_rule  a return address: the record {x29, x30} that x29 points to, as the AAPCS64 wants and
+ * all managed methods have. .NET's funclets leave x29 at their parent's record: theirs is found by the table, from sp.
+ *
+ * Tables all the way would be worse: code that adjusts sp without telling is common, records are not. Encodings are
+ * from the Arm Architecture Reference Manual for A-profile, C6.2; the signal frame from Linux'
+ * arch/arm64/kernel/signal.c.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+#define WORD          8
+#define FP            29
+#define LR            30
+#define SP            31
+#define EPILOGUE_MOST 24
+#define PROLOGUE_MOST 24
+#define RECORD_WORDS  2
+
+static const struct ep_cfi_registers registers = {.sp = SP, .fp = FP, .base = 255, .ra = LR};
+
+/* Straight-line execution from pc: where sp would be, from sp or x29 at pc, and where x29 and x30 were loaded from. */
+struct line {
+    uintptr_t at, end;
+    bool from_fp;
+    int32_t offset;
+    struct loaded {
+        bool done;
+        int32_t offset;
+    } fp, lr;
+};
+
+static uint32_t instruction(uintptr_t at)
+{
+    uint32_t word;
+    memcpy(&word, (const void *)at, sizeof word);
+    return word;
+}
+
+static int32_t sign_extended(uint32_t value, unsigned bits)
+{
+    return (int32_t)(value << (32 - bits)) >> (32 - bits);
+}
+
+static void load_from(struct line *line, uint32_t reg, int32_t offset)
+{
+    if (reg == FP)
+        line->fp = (struct loaded){.done = true, .offset = offset};
+    else if (reg == LR)
+        line->lr = (struct loaded){.done = true, .offset = offset};
+}
+
+/* ldp x, x, [sp, #n] and ldp x, x, [sp], #n; the same for d registers, which do not matter. */
+static bool load_pair(struct line *line, uint32_t code)
+{
+    uint32_t form = code & 0xffc003e0;
+    int32_t amount = sign_extended(code >> 15 & 0x7f, 7) * WORD;
+    bool post = form == 0xa8c003e0 || form == 0x6cc003e0;
+
+    if (!post && form != 0xa94003e0 && form != 0x6d4003e0)
+        return false;
+    if (form >> 28 == 0xa) {
+        int32_t at = line->offset + (post ? 0 : amount);
+        load_from(line, code & 31, at);
+        load_from(line, code >> 10 & 31, at + WORD);
+    }
+    if (post)
+        line->offset += amount;
+    return true;
+}
+
+/* ldr x, [sp, #n] and ldr x, [sp], #n. */
+static bool load_one(struct line *line, uint32_t code)
+{
+    if ((code & 0xffc003e0) == 0xf94003e0) {
+        load_from(line, code & 31, line->offset + (int32_t)(code >> 10 & 0xfff) * WORD);
+        return true;
+    }
+    if ((code & 0xffe00fe0) == 0xf84007e0) {
+        load_from(line, code & 31, line->offset);
+        line->offset += sign_extended(code >> 12 & 0x1ff, 9);
+        return true;
+    }
+    return false;
+}
+
+/* add sp, sp, #n; add or sub sp, x29, #n (n 0: mov sp, x29). */
+static bool stack_move(struct line *line, uint32_t code)
+{
+    int32_t amount = (int32_t)(code >> 10 & 0xfff) << (code >> 22 & 1 ? 12 : 0);
+
+    if ((code & 0xff8003ff) == 0x910003ff) {
+        line->offset += amount;
+        return true;
+    }
+    if (((code & 0xff8003ff) == 0x910003bf || (code & 0xff8003ff) == 0xd10003bf) && !line->fp.done) {
+        line->from_fp = true;
+        line->offset = code >> 30 & 1 ? -amount : amount;
+        return true;
+    }
+    return false;
+}
+
+static bool follow(struct line *line)
+{
+    uint32_t code = instruction(line->at);
+
+    line->at += 4;
+    return load_pair(line, code) || load_one(line, code) || stack_move(line, code) || code == 0xd503201f || /* nop */
+           code == 0xd50323bf; /* autiasp */
+}
+
+/* A jump to where nothing has been pushed; what it jumps to has tables or is not part of a function that has. */
+static bool is_entry(const struct ep_module *module, uintptr_t pc)
+{
+    struct ep_cfi_row row;
+
+    return ep_cfi_find(module, &registers, pc, &row) != 0 || (row.rules.cfa == EP_CFI_SP && row.rules.cfa_offset == 0);
+}
+
+static bool leaves(const struct line *line, const struct ep_module *module, const struct ep_cfi_row *row)
+{
+    uint32_t code = instruction(line->at);
+
+    if (code == 0xd65f03c0 || code == 0xd65f0bff) /* ret, retaa */
+        return true;
+    if ((code & 0xfffffc1f) == 0xd61f0000) /* br: a jump table's unless the frame has just gone */
+        return line->lr.done;
+    if ((code & 0xfc000000) != 0x14000000 || !row) /* b */
+        return false;
+    uintptr_t target = line->at + (uintptr_t)(intptr_t)(sign_extended(code & 0x3ffffff, 26) * 4);
+    return target - row->start >= row->end - row->start && is_entry(module, target);
+}
+
+/* What a line that leaves the function amounts to. */
+static bool line_rule(const struct line *line, struct ep_rule *rule)
+{
+    int32_t record = line->lr.offset - WORD;
+
+    if (!line->lr.done) {
+        *rule = (struct ep_rule){.kind = EP_RULE_LINK, .cfa = (int16_t)(line->offset / WORD)};
+        return !line->from_fp && !line->fp.done && line->offset >= 0;
+    }
+    if (!line->fp.done || line->fp.offset != record || record % WORD || line->offset % WORD)
+        return false;
+    if (line->from_fp) {
+        *rule = (struct ep_rule){.kind = EP_RULE_CHAIN, .cfa = (int16_t)(line->offset / WORD)};
+        return record == 0;
+    }
+    *rule = (struct ep_rule){
+        .kind = EP_RULE_RECORD, .fp_slot = (uint8_t)(record / WORD), .cfa = (int16_t)(line->offset / WORD)};
+    return record >= 0 && record / WORD <= UINT8_MAX;
+}
+
+static bool epilogue(const struct ep_module *module, uintptr_t pc, const struct ep_cfi_row *row, struct ep_rule *rule)
+{
+    struct line line = {.at = pc, .end = module->end};
+
+    for (int i = 0; i < EPILOGUE_MOST && line.end - line.at >= 4; i++) {
+        if (leaves(&line, module, row))
+            return line_rule(&line, rule);
+        if (!follow(&line))
+            return false;
+    }
+    return false;
+}
+
+/* The row of an interrupted frame. */
+static struct ep_rule top_rule(const struct ep_cfi_row *row)
+{
+    const struct ep_cfi_rules *rules = &row->rules;
+    const struct ep_rule stop = {.kind = EP_RULE_STOP};
+    bool saved = rules->state[EP_CFI_REG_RA] == EP_CFI_SAVED;
+    int32_t fp = rules->offset[EP_CFI_REG_FP], ra = rules->offset[EP_CFI_REG_RA];
+    int32_t cfa = rules->cfa_offset / WORD;
+
+    if (rules->state[EP_CFI_REG_RA] == EP_CFI_UNDEFINED)
+        return (struct ep_rule){.kind = EP_RULE_ROOT};
+    if (rules->cfa_offset % WORD || cfa > INT16_MAX || cfa < 0 || (rules->cfa != EP_CFI_SP && rules->cfa != EP_CFI_FP))
+        return stop;
+    if (!saved)
+        return rules->cfa == EP_CFI_SP ? (struct ep_rule){.kind = EP_RULE_LINK, .cfa = (int16_t)cfa} : stop;
+    if (rules->state[EP_CFI_REG_FP] == EP_CFI_SAVED && ra == fp + WORD && rules->cfa == EP_CFI_FP)
+        return rules->cfa_offset + fp == 0 ? (struct ep_rule){.kind = EP_RULE_CHAIN, .cfa = (int16_t)cfa} : stop;
+    if (rules->state[EP_CFI_REG_FP] == EP_CFI_SAVED && ra == fp + WORD &&
+        (rules->cfa_offset + fp) / WORD <= UINT8_MAX && rules->cfa_offset + fp >= 0)
+        return (struct ep_rule){
+            .kind = EP_RULE_RECORD, .fp_slot = (uint8_t)((rules->cfa_offset + fp) / WORD), .cfa = (int16_t)cfa};
+    /* Saved apart, or without x29. */
+    int32_t extra = -ra / WORD - 1, slot = rules->state[EP_CFI_REG_FP] == EP_CFI_SAVED ? -fp / WORD : 0;
+    if (extra < 0 || extra > UINT8_MAX || slot < 0 || slot > UINT8_MAX)
+        return stop;
+    return (struct ep_rule){.kind = rules->cfa == EP_CFI_SP ? EP_RULE_SP : EP_RULE_FP,
+                            .fp_slot = (uint8_t)slot,
+                            .ra_extra = (uint8_t)extra,
+                            .cfa = (int16_t)cfa};
+}
+
+/* Whether the function makes x29 point to its own record before pc: mov x29, sp or add x29, sp, #n. */
+static bool sets_fp(uintptr_t start, uintptr_t pc)
+{
+    for (int i = 0; i < PROLOGUE_MOST && pc - start >= 4; i++, start += 4)
+        if ((instruction(start) & 0xff8003ff) == 0x910003fd)
+            return true;
+    return false;
+}
+
+/* A frame in the middle of a call. */
+static struct ep_rule call_rule(const struct ep_cfi_row *row, uintptr_t pc)
+{
+    struct ep_rule chain = {.kind = EP_RULE_CHAIN, .cfa = RECORD_WORDS};
+
+    if (!row)
+        return chain;
+    const struct ep_cfi_rules *rules = &row->rules;
+    if (row->signal_frame)
+        return (struct ep_rule){.kind = EP_RULE_SIGNAL};
+    if (rules->state[EP_CFI_REG_RA] == EP_CFI_UNDEFINED)
+        return (struct ep_rule){.kind = EP_RULE_ROOT};
+    int32_t record = rules->offset[EP_CFI_REG_FP];
+    if (rules->state[EP_CFI_REG_FP] != EP_CFI_SAVED || record > -RECORD_WORDS * WORD || record / WORD < -INT16_MAX)
+        return chain;
+    if (!sets_fp(row->start, pc))
+        return top_rule(row);
+    chain.cfa = (int16_t)(-record / WORD);
+    return chain;
+}
+
+struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
+{
+    const struct ep_module *module = ep_module_find(&ep_running()->modules, pc);
+    struct ep_cfi_row row;
+    struct ep_rule rule;
+
+    if (!module)
+        return (struct ep_rule){.kind = EP_RULE_STOP};
+    bool tables = ep_cfi_find(module, &registers, pc, &row) == 0;
+    if (!exact)
+        return call_rule(tables ? &row : NULL, pc);
+    if (tables && row.signal_frame)
+        return (struct ep_rule){.kind = EP_RULE_SIGNAL};
+    if (epilogue(module, pc, tables ? &row : NULL, &rule))
+        return rule;
+    return tables ? top_rule(&row)
+                  : (struct ep_rule){.kind = EP_RULE_GUESS, .cfa = RECORD_WORDS, .fp_slot = RECORD_WORDS};
+}
+
+/* x29 points to the record that the kernel put above its frame: {x29, pc} of what was interrupted. The frame lies below
+ * it, its size depends on the processor: it is where the saved registers say the same. */
+bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
+{
+    const uintptr_t info = 128, context = 176; /* sizeof siginfo_t; offset of uc_mcontext in struct ucontext */
+    const uintptr_t x29 = info + context + 8 + 29 * WORD, size_least = 4560;
+    uint64_t record[2], regs[4]; /* x29, x30, sp, pc */
+
+    if (frame->fp < frame->sp || frame->fp > end || end - frame->fp < sizeof record || frame->fp % 16)
+        return false;
+    memcpy(record, (const void *)frame->fp, sizeof record);
+    for (uintptr_t at = frame->fp - size_least; at + size_least - frame->sp <= end - frame->sp && at >= frame->sp;
+         at -= 16) {
+        memcpy(regs, (const void *)(at + x29), sizeof regs);
+        if (regs[0] == record[0] && regs[3] == record[1]) {
+            *frame = (struct ep_frame){.pc = regs[3], .sp = regs[2], .fp = regs[0], .lr = regs[1]};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* .NET throws hardware faults through RhpThrowHwEx, whose frame has a record like any other. */
+bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end)
+{
+    (void)frame;
+    (void)cfa;
+    (void)end;
+    return false;
+}
