@@ -13,17 +13,12 @@
 #define SAMPLE_MOST (SAMPLE_HEAD + EP_MAX_DEPTH)
 #define REST_WORDS  3
 
-static _Atomic(struct ep *) current;
+_Atomic(struct ep *) ep_current;
 static atomic_uint holders;
-
-struct ep *ep_running(void)
-{
-    return atomic_load_explicit(&current, memory_order_acquire);
-}
 
 void ep_publish(struct ep *ep)
 {
-    atomic_store(&current, ep);
+    atomic_store(&ep_current, ep);
 }
 
 bool ep_held(void)
@@ -34,7 +29,7 @@ bool ep_held(void)
 struct ep *ep_hold(void)
 {
     (void)atomic_fetch_add(&holders, 1);
-    struct ep *ep = atomic_load(&current);
+    struct ep *ep = atomic_load(&ep_current);
     if (!ep)
         (void)atomic_fetch_sub(&holders, 1);
     return ep;
@@ -57,7 +52,7 @@ void ep_leave(void)
 
 void ep_forked(void)
 {
-    atomic_store(&current, NULL);
+    atomic_store(&ep_current, NULL);
     atomic_store(&holders, 0);
 }
 

@@ -226,10 +226,8 @@ void ep_collect_round(struct ep *ep)
     uint64_t now = ep_port_uptime_ns();
     uint64_t generation = ep_port_modules_generation();
 
-    if (generation != ep->modules.generation) {
+    if (generation != ep->modules.generation && ep_port_modules_scan() == 0)
         ep->modules.generation = generation;
-        (void)ep_port_modules_scan();
-    }
     drain(ep);
     collect_losses(ep);
     if (now >= ep->next_scan_ns && !atomic_load(&ep->stopping)) {

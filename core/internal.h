@@ -365,8 +365,13 @@ struct ep {
     _Atomic uint64_t lost_count[EP_LOSS_REASONS], lost_ns[EP_LOSS_REASONS];
 };
 
+extern _Atomic(struct ep *) ep_current;
+
 /* The running profiler or NULL. Context: signal. */
-struct ep *ep_running(void);
+static inline struct ep *ep_running(void)
+{
+    return atomic_load_explicit(&ep_current, memory_order_acquire);
+}
 /* Makes it the running one. Context: init. */
 void ep_publish(struct ep *ep);
 /* Whether a thread is between ep_hold and ep_release. Context: init. */

@@ -213,7 +213,9 @@ int ep_config_from_env(struct ep_config *config)
     if (!config->tags)
         config->tags = ep_port_env("EDGEPROF_TAGS");
     const char *endpoint = ep_port_env("EDGEPROF_ENDPOINT");
+    if (!endpoint || !*endpoint) /* set to nothing is not set */
+        return 0;
     if (!config->endpoint)
         config->endpoint = endpoint;
-    return endpoint && *endpoint;
+    return 1;
 }

@@ -114,8 +114,11 @@ static bool step(struct walk *walk, struct ep_rule rule)
         walk->guessed = true;
         caller.base = 0;
     }
-    caller.pc = code_address(caller.pc);
-    walk->frame = caller;
+    /* Field by field: a copy by vector registers waits for the single stores before it. */
+    walk->frame.pc = code_address(caller.pc);
+    walk->frame.sp = caller.sp;
+    walk->frame.fp = caller.fp;
+    walk->frame.base = caller.base;
     walk->exact = false;
     return true;
 }
