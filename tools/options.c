@@ -139,7 +139,7 @@ static void subset(const char *takes, struct option *longs, char *shorts)
     longs[count] = (struct option){0};
 }
 
-int et_options_parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
+static int parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
 {
     struct option longs[OPTIONS + 1];
     char shorts[3 * OPTIONS + 3];
@@ -177,6 +177,15 @@ void et_options_free(struct et_options *options)
 {
     et_wanted_free(&options->wanted);
     free(options->symbols);
+}
+
+int et_options_parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
+{
+    int code = parse(argc, argv, takes, help, out);
+    if (code >= 0) {
+        et_options_free(out);
+    }
+    return code;
 }
 
 struct et_symbols *et_options_symbols(const struct et_options *options)
