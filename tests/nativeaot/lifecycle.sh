@@ -19,6 +19,7 @@ bad() {
 run() {
     name=$1
     shift
+    : >"$work/$name.out" # the last run's "ready" is not this one's
     env --default-signal=INT "$@" >"$work/$name.out" 2>"$work/$name.err" &
     pid=$!
     if [ -n "$signal" ]; then
