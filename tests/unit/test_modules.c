@@ -1,0 +1,187 @@
+/*
+ * modules.c: any address belongs to the module whose stretch holds it and to no other; linear addresses are unique,
+ * come back to their module, and never wrap; what does not fit is counted; told twice is known once.
+ */
+#include "account.h"
+#include "unit.h"
+
+static struct ep_module_info infos[EP_MAX_MODULES + 20];
+
+static struct ep *start_with(unsigned count)
+{
+    struct ep_config c = {
+        .memory = account_memory(EP_MEMORY_DEFAULT), .memory_size = EP_MEMORY_DEFAULT, .flags = EP_MANUAL};
+
+    ep_sim_reset();
+    ep_sim.modules = infos;
+    ep_sim.module_count = count;
+    assert_int_equal(ep_start(&c), 0);
+    return ep_running();
+}
+
+static void random_infos(uint64_t *dice, unsigned count)
+{
+    uintptr_t at = 0x10000;
+
+    for (unsigned i = 0; i < count; i++) {
+        at += unit_random(dice) % 3 ? unit_random(dice) % 100000 : 0;
+        uintptr_t size = 1 + unit_random(dice) % 100000;
+        infos[i] = (struct ep_module_info){.start = at, .end = at + size, .path = "/m"};
+        at += size;
+    }
+    for (unsigned i = count; i-- > 1;) { /* in any order */
+        unsigned j = unit_random(dice) % (i + 1);
+        struct ep_module_info swap = infos[i];
+        infos[i] = infos[j];
+        infos[j] = swap;
+    }
+}
+
+static void check_address(struct ep *ep, uintptr_t pc, unsigned count)
+{
+    const struct ep_module *found = ep_module_find(&ep->modules, pc);
+    unsigned hint = (unsigned)(pc % EP_MAX_MODULES), at = 0;
+    uint32_t linear = ep_module_linear(&ep->modules, pc, &hint);
+
+    while (at < count && !(pc >= infos[at].start && pc < infos[at].end))
+        at++;
+    if (at == count) {
+        assert_null(found);
+        assert_int_equal(linear, EP_FRAME_UNKNOWN);
+        return;
+    }
+    assert_non_null(found);
+    assert_int_equal(found->start, infos[at].start);
+    assert_int_equal(linear, found->base + (pc - found->start));
+    assert_ptr_equal(ep_module_of_linear(&ep->modules, linear), found);
+    assert_int_equal(ep_module_linear(&ep->modules, pc, &hint), linear);
+}
+
+static void test_addresses(void **state)
+{
+    uint64_t dice = 11;
+
+    (void)state;
+    for (unsigned count = 1; count <= EP_MAX_MODULES; count += 9) {
+        random_infos(&dice, count);
+        struct ep *ep = start_with(count);
+        for (unsigned i = 0; i < count; i++) {
+            const uintptr_t edges[] = {infos[i].start - 1, infos[i].start, infos[i].end - 1, infos[i].end};
+            for (unsigned e = 0; e < 4; e++)
+                check_address(ep, edges[e], count);
+        }
+        for (unsigned i = 0; i < 2000; i++)
+            check_address(ep, unit_random(&dice) % 8000000, count);
+        check_address(ep, 0, count);
+        check_address(ep, UINTPTR_MAX, count);
+        assert_int_equal(ep_module_of_linear(&ep->modules, EP_FRAME_FIRST_ADDRESS - 1) != NULL, 0);
+        assert_int_equal(ep_stop(1), 0);
+    }
+}
+
+/* Base addresses of a 32-bit space: together the stretches may not exceed it, alone neither. */
+static void test_linear_space_runs_out(void **state)
+{
+    struct ep_stats s;
+
+    (void)state;
+    for (unsigned i = 0; i < 6; i++)
+        infos[i] = (struct ep_module_info){
+            .start = (i + 1) * 0x1000000000u, .end = (i + 1) * 0x1000000000u + 0x40000000u, .path = "/large"};
+    infos[6] = (struct ep_module_info){.start = 0x100, .end = 0x300, .path = "/small"};
+    infos[7] = (struct ep_module_info){.start = 0x200000000000u, .end = 0x200200000000u, .path = "/huge"};
+    infos[8] = (struct ep_module_info){.start = 500, .end = 500, .path = "/empty"};
+    infos[9] = (struct ep_module_info){.start = 600, .end = 599, .path = "/inverted"};
+    struct ep *ep = start_with(10);
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_int_equal(s.modules, 4); /* three of 1 GiB, and the small one */
+    assert_int_equal(s.lost_count[EP_LOSS_MODULES_FULL], 4);
+    for (unsigned i = 0; i < s.modules; i++) {
+        const struct ep_module *m = &ep->modules.slot[i];
+        assert_true((uint64_t)m->base + (m->end - m->start) <= UINT32_MAX);
+    }
+    assert_int_equal(ep_stop(1), 0);
+}
+
+static void test_table_full(void **state)
+{
+    uint64_t dice = 5;
+    struct ep_stats s;
+
+    (void)state;
+    random_infos(&dice, EP_MAX_MODULES + 20);
+    struct ep *ep = start_with(EP_MAX_MODULES + 20);
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_int_equal(s.modules, EP_MAX_MODULES);
+    assert_int_equal(s.lost_count[EP_LOSS_MODULES_FULL], 20);
+    check_address(ep, infos[3].start, EP_MAX_MODULES);
+    assert_null(ep_module_find(&ep->modules, infos[EP_MAX_MODULES].start));
+    assert_int_equal(ep_stop(1), 0);
+}
+
+/* Scanned again and again while more appear: each once, old ones where they were. */
+static void test_growing(void **state)
+{
+    uint64_t dice = 8;
+    uint32_t bases[EP_MAX_MODULES];
+
+    (void)state;
+    random_infos(&dice, 40);
+    struct ep *ep = start_with(1);
+    for (unsigned count = 2; count <= 40; count++) {
+        for (unsigned i = 0; i + 1 < count; i++)
+            bases[i] = ep->modules.slot[i].base;
+        ep_sim.module_count = count;
+        ep_sim.modules_generation++;
+        assert_int_equal(ep_collect(), 0);
+        assert_int_equal(ep_sim.module_scans, count);
+        assert_int_equal(ep_collect(), 0); /* nothing new: not scanned again */
+        assert_int_equal(ep_sim.module_scans, count);
+        assert_int_equal(atomic_load(&ep->modules.count), count);
+        for (unsigned i = 0; i + 1 < count; i++)
+            assert_int_equal(bases[i], ep->modules.slot[i].base);
+    }
+    assert_int_equal(ep_stop(1), 0);
+}
+
+/* A scan that failed is tried again. */
+static void test_scan_fails_once(void **state)
+{
+    uint64_t dice = 8;
+
+    (void)state;
+    random_infos(&dice, 2);
+    struct ep *ep = start_with(1);
+    ep_sim.module_count = 2;
+    ep_sim.modules_generation++;
+    ep_sim.fail_at = ep_sim.calls + 1;
+    assert_int_equal(ep_collect(), 0);
+    assert_string_equal(ep_sim.failed, "modules_scan");
+    assert_int_equal(atomic_load(&ep->modules.count), 1);
+    assert_int_equal(ep_collect(), 0);
+    assert_int_equal(atomic_load(&ep->modules.count), 2);
+    assert_int_equal(ep_stop(1), 0);
+}
+
+static void test_long_build_id(void **state)
+{
+    static const uint8_t id[200] = {1, 2, 3};
+
+    (void)state;
+    infos[0] = (struct ep_module_info){.start = 0x1000, .end = 0x2000, .path = "/m", .build_id = id};
+    infos[0].build_id_size = sizeof id;
+    struct ep *ep = start_with(1);
+    assert_int_equal(ep->modules.slot[0].build_id_size, 64);
+    assert_int_equal(ep_stop(1), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_addresses),       cmocka_unit_test(test_linear_space_runs_out),
+        cmocka_unit_test(test_table_full),      cmocka_unit_test(test_growing),
+        cmocka_unit_test(test_scan_fails_once), cmocka_unit_test(test_long_build_id),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
