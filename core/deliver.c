@@ -51,6 +51,13 @@ static void stale(struct ep *ep, uint64_t segment)
         dropped(ep, header, EP_LOSS_SEGMENT, &ep->lost_ticks_segment);
 }
 
+/* What the message told of the dictionary was not learned: the next one starts a new segment. */
+static void refused(struct ep *ep, const struct ep_box_header *header)
+{
+    atomic_store(&ep->segment_stale, true);
+    dropped(ep, header, EP_LOSS_REFUSED, &ep->lost_ticks_refused);
+}
+
 static void later(struct ep *ep, uint64_t asked_ns, uint64_t now)
 {
     uint8_t dice;
@@ -106,7 +113,7 @@ static int attempt(struct ep *ep, const struct ep_box_header *header, uint64_t d
     else if (error == -ESTALE)
         stale(ep, header->segment);
     else if (error == -EBADMSG || error == -EMSGSIZE)
-        dropped(ep, header, EP_LOSS_REFUSED, &ep->lost_ticks_refused);
+        refused(ep, header);
     else {
         later(ep, asked_ns, ep_port_uptime_ns());
         return error;
