@@ -44,10 +44,11 @@ endif
 
 # ---- sources ----
 
+# A file that is named for an architecture, unwind_arm.c, is for that one alone.
 OTHER_ARCHS   := $(filter-out $(BOARD_ARCH),x86_64 aarch64 arm)
-OTHER_UNWIND  := $(filter-out $(BOARD_UNWIND),$(foreach arch,x86_64 aarch64 arm,core/unwind_$(arch).c))
-CORE_SRC      := $(filter-out $(OTHER_UNWIND),$(wildcard core/*.c))
-PORT_SRC      := $(filter-out $(BOARD_PORT_EXCLUDE) $(OTHER_ARCHS:%=$(BOARD_PORT)/context_%.c),$(wildcard $(BOARD_PORT)/*.c))
+here           = $(filter-out $(BOARD_EXCLUDE) $(foreach arch,$(OTHER_ARCHS),$(1)/%_$(arch).c),$(wildcard $(1)/*.c))
+CORE_SRC      := $(call here,core)
+PORT_SRC      := $(call here,$(BOARD_PORT))
 TRANSPORT_SRC := $(wildcard transport/*.c)
 PROTO         := $(wildcard core/proto/*.proto)
 GEN_SRC       := $(PROTO:core/proto/%.proto=$(BUILD)/gen/%.pb.c)
@@ -57,7 +58,7 @@ EP_OBJ        := $(EP_SRC:%.c=$(BUILD)/obj/%.o)
 THIRD_OBJ     := $(GEN_SRC:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o) \
                  $(BUILD)/obj/nanopb/pb_common.o $(BUILD)/obj/nanopb/pb_encode.o
 EP_LIB        := $(BUILD)/libedgeprof.a
-MAKE_SRC      := Makefile boards/$(BOARD)/board.mk
+MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk)
 
 TESTS   :=
 BENCHES :=

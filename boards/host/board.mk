@@ -1,11 +1,10 @@
 # The machine that builds. See boards/README.md for what the names mean.
-BOARD_ARCH          := $(shell uname -m)
+BOARD_ARCH          := $(patsubst armv%,arm,$(shell uname -m))
 BOARD_CROSS         :=
 BOARD_EXEC          :=
 BOARD_CFLAGS        :=
-BOARD_UNWIND        := core/unwind_$(BOARD_ARCH).c
 BOARD_PORT          := port/linux
-BOARD_PORT_EXCLUDE  := port/linux/preload.c
+BOARD_EXCLUDE       := port/linux/preload.c $(if $(filter arm,$(BOARD_ARCH)),core/cfi.c,core/exidx.c)
 
 # What must hold here: `make test` fails beyond these.
 BOARD_TEXT_MAX      := 65536

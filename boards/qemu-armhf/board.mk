@@ -1,0 +1,8 @@
+# QEMU's `virt` machine with a 32-bit core, and qemu-user; see boards/README.md for what the names mean.
+include boards/arch/arm.mk
+
+BOARD_CFLAGS      += -march=armv7-a+fp
+BOARD_MEMORY_MB   := 512
+BOARD_HZ          := 250
+BOARD_QEMU        := qemu-system-arm -M virt -cpu cortex-a15 -m $(BOARD_MEMORY_MB)
+BOARD_QEMU_KERNEL := build/deps/armhf/vmlinuz
