@@ -5,6 +5,7 @@
 #include "wire_compact.h"
 #include "wire_pprof.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,31 +179,53 @@ unsigned et_api_stats(struct et_store *store, const struct et_query *query, stru
 
 /* ---- profile ---- */
 
+/* 200 and *profile, else the error is in *out. */
+static unsigned load(struct et_store *store, const struct et_query *query, struct et_profile **profile,
+                     struct et_buf *out)
+{
+    struct et_buf service = {0};
+    struct et_query own = *query;
+    int err = et_store_choose(store, query, &service);
+    unsigned status = 200;
+    own.service = service.data;
+    if (err == -EINVAL) {
+        struct et_buf text = {0};
+        et_buf_printf(&text, "there are several services, choose one with service=: %s", service.data);
+        et_api_error(out, text.data);
+        et_buf_free(&text);
+        status = 400;
+    } else if (err || et_store_load(store, &own, profile) < 0) {
+        status = failed(store, out);
+    }
+    et_buf_free(&service);
+    return status;
+}
+
 unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                         struct et_buf *out)
 {
     struct et_profile *profile;
-    if (et_store_load(store, query, &profile) < 0) {
-        return failed(store, out);
+    unsigned status = load(store, query, &profile, out);
+    if (status == 200) {
+        et_symbolize(symbols, profile);
+        et_json_profile(out, profile, 2000);
+        et_profile_free(profile);
     }
-    et_symbolize(symbols, profile);
-    et_json_profile(out, profile, 2000);
-    et_profile_free(profile);
-    return 200;
+    return status;
 }
 
 unsigned et_api_pprof(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                       struct et_buf *out)
 {
     struct et_profile *profile;
-    if (et_store_load(store, query, &profile) < 0) {
-        return failed(store, out);
-    }
     struct et_buf raw = {0};
-    et_symbolize(symbols, profile);
-    et_pprof_encode(profile, &raw);
-    et_gzip(raw.data, raw.size, out);
+    unsigned status = load(store, query, &profile, out);
+    if (status == 200) {
+        et_symbolize(symbols, profile);
+        et_pprof_encode(profile, &raw);
+        et_gzip(raw.data, raw.size, out);
+        et_profile_free(profile);
+    }
     et_buf_free(&raw);
-    et_profile_free(profile);
-    return 200;
+    return status;
 }

@@ -1,4 +1,4 @@
-/* See demangle.h. C++ names are libiberty's business. */
+/* See demangle.h. C++ names are libiberty's business; they are shown without parameters. */
 #include "demangle.h"
 
 #include <libiberty/demangle.h>
@@ -12,15 +12,32 @@ static void plain(const char *symbol, struct et_buf *out)
     et_buf_add(out, symbol, size ? size : strlen(symbol));
 }
 
+/* ILC's helpers carry the whole name of what they look up; one frame for each kind of them says enough. */
+static bool helper(const char *symbol, struct et_buf *out)
+{
+    static const char *const helpers[] = {"__GenericLookupFromType_", "__GenericLookupFromDict_", "__GetGCStaticBase_",
+                                          "__GetNonGCStaticBase_",    "__GetThreadStaticBase_",   "__DelegateCtor_"};
+    for (size_t i = 0; i < sizeof helpers / sizeof *helpers; i++) {
+        size_t size = strlen(helpers[i]);
+        if (strncmp(symbol, helpers[i], size) == 0) {
+            et_buf_add(out, symbol, size - 1);
+            return true;
+        }
+    }
+    return false;
+}
+
 void et_demangle(const char *symbol, const char *executable, enum et_code code, struct et_buf *out)
 {
-    char *cxx = strncmp(symbol, "_Z", 2) == 0 ? cplus_demangle_v3(symbol, DMGL_PARAMS | DMGL_ANSI) : NULL;
+    char *cxx = strncmp(symbol, "_Z", 2) == 0 ? cplus_demangle_v3(symbol, DMGL_ANSI) : NULL;
     if (cxx) {
         et_buf_text(out, cxx);
-    } else if (code == ET_CODE_NATIVE) {
-        plain(symbol, out);
-    } else {
-        et_demangle_dotnet(symbol, executable, code == ET_CODE_ITERATOR, out);
+    } else if (!helper(symbol, out)) {
+        if (code == ET_CODE_NATIVE) {
+            plain(symbol, out);
+        } else {
+            et_demangle_dotnet(symbol, executable, code == ET_CODE_ITERATOR, out);
+        }
     }
     free(cxx);
 }

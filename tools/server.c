@@ -262,6 +262,9 @@ static enum MHD_Result begin(struct MHD_Connection *connection, const char *url,
     if ((!post && !get) || (get && is_push(url))) {
         return reply_text(connection, 405, "wrong method");
     }
+    if (post && MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin")) {
+        return reply_text(connection, 403, "web pages may not send profiles");
+    }
     if (post && !is_push(url)) {
         return reply_text(connection, 404, "there is nothing at this address");
     }

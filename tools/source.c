@@ -4,6 +4,7 @@
 #include "wire_pprof.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,44 +12,20 @@
 
 enum { ANSWER_LIMIT = 256 << 20 };
 
-struct names {
-    struct et_buf list;
-    char *only;
-    size_t count;
-};
-
-static void on_service(void *context, const struct et_service_row *row)
-{
-    struct names *names = context;
-    if (names->only && strcmp(names->only, row->service) == 0) {
-        return; /* the same service with another kind */
-    }
-    et_buf_printf(&names->list, "%s%s", names->count ? ", " : "", row->service);
-    names->count++;
-    if (!names->only) {
-        names->only = et_strdup(row->service);
-    }
-}
-
 static int load(struct et_store *store, const char *path, const struct et_query *query, struct et_profile **profile)
 {
-    struct names names = {0};
+    struct et_buf service = {0};
     struct et_query own = *query;
-    int code = ET_OK;
-    if (!own.service || !own.service[0]) {
-        et_store_services(store, on_service, &names);
-        own.service = names.only;
-        if (names.count > 1) {
-            et_error("%s holds several services, choose one with --service: %s", path, names.list.data);
-            code = ET_USAGE;
-        }
-    }
-    if (code == ET_OK && et_store_load(store, &own, profile) < 0) {
+    int err = et_store_choose(store, query, &service), code = ET_OK;
+    own.service = service.data;
+    if (err == -EINVAL) {
+        et_error("%s holds several services, choose one with --service: %s", path, service.data);
+        code = ET_USAGE;
+    } else if (err || et_store_load(store, &own, profile) < 0) {
         et_error("%s: %s", path, et_store_why(store));
         code = ET_FAILED;
     }
-    et_buf_free(&names.list);
-    free(names.only);
+    et_buf_free(&service);
     return code;
 }
 

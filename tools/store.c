@@ -202,7 +202,7 @@ static int configure(struct et_store *store)
 {
     sqlite3_extended_result_codes(store->db, 1);
     sqlite3_busy_timeout(store->db, 5000);
-    int code = sqlite3_exec(store->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
+    int code = sqlite3_exec(store->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", NULL, NULL, NULL);
     if (code != SQLITE_OK) {
         return note(store, code);
     }

@@ -89,6 +89,10 @@ struct et_service_row {
 int et_store_services(struct et_store *store, void (*row)(void *context, const struct et_service_row *row),
                       void *context);
 
+/* The service that a query means: its own, or the only one there is, "" in an empty store. Appends it to *service.
+ * -EINVAL: there are several; *service lists them instead. */
+int et_store_choose(struct et_store *store, const struct et_query *query, struct et_buf *service);
+
 /* Calls row() for each different set of tags of a service. */
 int et_store_tagsets(struct et_store *store, const char *service, void (*row)(void *context, const char *tags),
                      void *context);

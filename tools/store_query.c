@@ -227,6 +227,35 @@ int et_store_services(struct et_store *store, void (*call)(void *context, const 
     return got;
 }
 
+struct names {
+    struct et_buf *list;
+    struct et_strings seen;
+};
+
+static void on_name(void *context, const struct et_service_row *row)
+{
+    struct names *names = context;
+    size_t before = names->seen.count;
+    et_intern(&names->seen, row->service);
+    if (names->seen.count != before) { /* not the same service with another kind */
+        et_buf_printf(names->list, "%s%s", names->list->size ? ", " : "", row->service);
+    }
+}
+
+int et_store_choose(struct et_store *store, const struct et_query *query, struct et_buf *service)
+{
+    et_buf_text(service, query->service ? query->service : "");
+    if (service->size) {
+        return 0;
+    }
+    struct names names = {.list = service};
+    et_intern(&names.seen, "");
+    int err = et_store_services(store, on_name, &names);
+    size_t count = names.seen.count - 1;
+    et_strings_free(&names.seen);
+    return err ? err : count > 1 ? -EINVAL : 0;
+}
+
 int et_store_tagsets(struct et_store *store, const char *service, void (*call)(void *context, const char *tags),
                      void *context)
 {

@@ -137,6 +137,7 @@ def stored(folder):
     check("\"total\":530000000" in run("top", "--db", db, "--json").out, "top --json")
     server.push(message_of(2, "two", {2: 1}))
     fails(2, "one, two", "top", "--db", db)
+    check("one" in fails(1, "several", "top", "--url", server.url).err, "the server says the same")
     fails(3, "zzz", "top", "--db", db, "--service", "zzz")
     check.equal(run("top", "--db", db, "--service", "two").out.splitlines()[0].split(":")[0], "two cpu", "chosen service")
     flames(folder, db)

@@ -120,10 +120,11 @@ def wrong_requests(server):
             ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404), ("GET", "/app.js/../../store.c", 404), ("GET", "//etc/passwd", 404),
             ("GET", "/api/", 404), ("GET", "/index.html%00.js", 404), ("GET", "/api/profile?from=yesterday", 400),
             ("GET", "/api/profile?service=a%7Bb", 400), ("GET", "/api/profile?tag=novalue", 400),
-            ("GET", "/api/stats?to=-1", 400), ("GET", "/api/pprof?from=", 200), ("HEAD", "/", 200),
+            ("GET", "/api/stats?to=-1", 400), ("GET", "/api/pprof?from=", 400), ("GET", "/api/pprof?service=svc", 200), ("HEAD", "/", 200),
             ("POST", "/ingest", 400), ("POST", "/ingest?name=x%7B", 400), ("POST", "/ingest?name=x&format=jfr", 400),
             ("POST", "/ingest?name=x&from=abc", 400)):
         check.equal(server.request(method, path, b"" if method in ("POST", "PUT") else None)[0], wanted, f"{method} {path}")
+    check.equal(server.request("POST", "/ingest?name=x", b"x", {"Origin": "http://elsewhere"})[0], 403, "a web page's post")
     for raw in (b"\0\0\0\0", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"POST /edgeprof/v1/push HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
                 b"POST /edgeprof/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nshort", b"A" * 100000):
         with socket.create_connection(("127.0.0.1", server.port), 30) as connection:

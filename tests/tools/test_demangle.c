@@ -60,7 +60,7 @@ static void native_names_stay(void **state)
     expect("__libc_start_main@@GLIBC_2.34", "libc.so.6", ET_CODE_NATIVE, "__libc_start_main");
     expect("a__b_1_2", "app", ET_CODE_NATIVE, "a__b_1_2");
     expect("_ZNotReally", "app", ET_CODE_NATIVE, "_ZNotReally");
-    expect("_ZN1A1bEv", "app", ET_CODE_NATIVE, "A::b()");
+    expect("_ZN1A1bEv", "app", ET_CODE_NATIVE, "A::b");
     expect("@odd", "app", ET_CODE_NATIVE, "@odd");
 }
 
