@@ -143,13 +143,33 @@ static void push(struct ep *ep, const struct ep_encoding *encoding, uint32_t siz
     ep_port_wake(&ep->deliver_event);
 }
 
+static bool measured(const struct ep_tree *tree, unsigned node)
+{
+    for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
+        if (tree->entry[i - 1].count || tree->entry[i - 1].value)
+            return true;
+    return false;
+}
+
+/* The first node that has something to tell: all before it would be an empty message. */
+static unsigned first_untold(const struct ep *ep)
+{
+    const struct ep_tree *tree = &ep->tree;
+    bool by_dictionary = ep->config.format == EP_FORMAT_COMPACT && ep->nodes_declared < tree->nodes;
+    unsigned id = 1, end = by_dictionary ? ep->nodes_declared : tree->nodes - 1;
+
+    while (id < end && !measured(tree, id))
+        id++;
+    return id;
+}
+
 /* One message: all of the tree, or as many nodes as an empty outbox can take. Returns the limit that it reached, or 0
  * when there is no room now. */
 static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool last)
 {
     uint64_t ticks;
     bool was_empty = ep_outbox_empty(&ep->outbox);
-    unsigned low = 1;
+    unsigned low = first_untold(ep);
 
     encoding->size = ep_outbox_room(&ep->outbox, &encoding->data);
     for (encoding->limit = ep->tree.nodes; encoding->limit > low; encoding->limit = low + (encoding->limit - low) / 2) {
@@ -165,6 +185,7 @@ static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool la
     }
     ep_tree_sum(&ep->tree, ep->tree.nodes, &encoding->samples, &ticks);
     ep_lose(ep, EP_LOSS_TOO_LARGE, encoding->samples, ticks * ep->period_ns);
+    ep->tree.full = true; /* its dictionary cannot be told either: the segment ends here */
     return ep->tree.nodes;
 }
 

@@ -49,7 +49,8 @@ enum ep_special {
     EP_FRAME_LOST_SEGMENT = 7,
     EP_FRAME_HIJACK = 8,
     EP_FRAME_UNKNOWN = 9,
-    EP_FRAME_SPECIALS = 10,
+    EP_FRAME_GAP = 10,
+    EP_FRAME_SPECIALS = 11,
     EP_FRAME_FIRST_ADDRESS = 256,
 };
 
@@ -88,6 +89,7 @@ enum ep_rule_kind {
     EP_RULE_FAULT,   /* .NET's record of a hardware fault ends at CFA = sp + cfa words */
     EP_RULE_ROOT,    /* no caller */
     EP_RULE_STOP,    /* the caller cannot be found */
+    EP_RULE_RESTART, /* like EP_RULE_FP, but fp is the frame pointer of some caller: those in between are unknown */
 };
 
 struct ep_rule {
@@ -145,6 +147,11 @@ struct ep_cfi_row {
 };
 
 struct ep_module;
+
+/* The same from .ARM.exidx; registers are core registers there, EP_CFI_REG_BASE is the base. -ENOENT also when the
+ * table says that the function cannot be unwound. Context: signal. */
+int ep_exidx_find(const struct ep_module *module, const struct ep_cfi_registers *registers, uintptr_t pc,
+                  struct ep_cfi_row *row);
 
 /* Evaluates the module's .eh_frame at pc, in place. 0, -ENOENT: no entry, -EINVAL: not understood or broken.
  * Context: signal. */

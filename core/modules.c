@@ -27,6 +27,8 @@ uint32_t ep_module_linear(const struct ep_modules *modules, uintptr_t pc, unsign
 
     if (*hint >= atomic_load_explicit(&modules->count, memory_order_relaxed) || pc < module->start ||
         pc >= module->end) {
+        if (pc < EP_FRAME_SPECIALS && pc != EP_FRAME_NONE)
+            return (uint32_t)pc;
         module = ep_module_find(modules, pc);
         if (!module)
             return EP_FRAME_UNKNOWN;

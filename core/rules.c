@@ -61,7 +61,8 @@ static __attribute__((noinline)) struct ep_rule miss(_Atomic uint64_t *bucket, u
 
     stack->misses++;
     struct ep_rule rule = ep_rule_derive(pc, exact);
-    if (pack(pc, rule, &packed)) {
+    /* Not "no way on": the code's module may only have to be found yet. */
+    if (rule.kind != EP_RULE_STOP && pack(pc, rule, &packed)) {
         atomic_store_explicit(&bucket[1], newer, memory_order_relaxed);
         atomic_store_explicit(&bucket[0], packed, memory_order_relaxed);
     }

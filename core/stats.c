@@ -69,7 +69,7 @@ const char *ep_special_name(unsigned frame)
 {
     static const char names[EP_FRAME_SPECIALS][20] = {
         "[none]",          "[truncated]",     "[stack cut]", "[deeper frames]", "[thread exit]", "[lost: ring full]",
-        "[lost: refused]", "[lost: segment]", "[gc hijack]", "[unknown]",
+        "[lost: refused]", "[lost: segment]", "[gc hijack]", "[unknown]",       "[gap]",
     };
 
     return names[frame < EP_FRAME_SPECIALS ? frame : EP_FRAME_UNKNOWN];

@@ -61,6 +61,7 @@ static bool cfa_of(const struct walk *walk, struct ep_rule rule, uintptr_t *cfa)
     case EP_RULE_FP:
     case EP_RULE_CHAIN:
     case EP_RULE_GUESS:
+    case EP_RULE_RESTART:
         *cfa = walk->frame.fp + offset;
         return true;
     case EP_RULE_BASE:
@@ -110,7 +111,7 @@ static bool step(struct walk *walk, struct ep_rule rule)
         found = by_slots(walk, rule, &caller);
     if (!found)
         return false;
-    if (rule.kind == EP_RULE_GUESS) {
+    if (rule.kind == EP_RULE_GUESS || rule.kind == EP_RULE_RESTART) {
         walk->guessed = true;
         caller.base = 0;
     }
@@ -177,5 +178,7 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
             finish(stack, &walk, EP_FRAME_CUT);
             return;
         }
+        if (rule.kind == EP_RULE_RESTART && stack->depth < EP_MAX_DEPTH)
+            atomic_store_explicit(&stack->pc[stack->depth++], EP_FRAME_GAP, memory_order_relaxed);
     }
 }

@@ -1,7 +1,10 @@
 /* Registers of an interrupted aarch64 thread; see linux.h. */
 #include "linux.h"
 
+#include <elf.h>
 #include <ucontext.h>
+
+const uint32_t ep_linux_table_segment = PT_GNU_EH_FRAME;
 
 void ep_linux_context(const void *ucontext, struct ep_context *context)
 {

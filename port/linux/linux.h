@@ -27,6 +27,9 @@ struct ep_linux_bounds {
 /* Copies the interrupted registers. ucontext is what the kernel hands to a handler. Context: signal. */
 void ep_linux_context(const void *ucontext, struct ep_context *context);
 
+/* The kind of program header that holds this architecture's unwind tables. */
+extern const uint32_t ep_linux_table_segment;
+
 /* The thread that announces itself: its bounds are noted, and it is armed if a profiler runs. Context: any thread. */
 void ep_linux_thread_begins(struct ep_linux_bounds bounds);
 /* Gives the calling thread's timer back and tells what it used since its last sample. Context: any thread. */

@@ -63,7 +63,7 @@ static void image_of(const struct image *image, uintptr_t at, struct ep_module_i
 
 static void tables(const struct image *image, struct ep_module_info *info)
 {
-    const ElfW(Phdr) *header = find(image, PT_GNU_EH_FRAME);
+    const ElfW(Phdr) *header = find(image, ep_linux_table_segment);
 
     if (!header)
         return;

@@ -1,0 +1,138 @@
+/*
+ * Rules for 32-bit ARM code, Thumb-2 and ARM: exception index tables for function bodies, the code itself for prologues
+ * and epilogues, which the tables do not describe.
+ *
+ *   ep_rule_derive -> epilogue   interrupted: instructions from pc lead straight to a return
+ *                  -> prologue   interrupted: from the function's start to pc not everything has been pushed yet
+ *                  -> row_rule   what the table says
+ *                  -> restart    no tables (glibc has none): the nearest caller that r11 knows of; what lies in between
+ * is shown as a gap, never invented
+ *
+ * An interrupted pc carries the Thumb bit. One tracked register more, r7, is what Thumb code of gcc hangs frames on;
+ * r11 is the .NET compiler's frame pointer ({old r11, lr} at r11). Encodings: Arm Architecture Reference Manual
+ * ARMv7-A, A6 and A8; signal frames: Linux' arch/arm/include/uapi/asm/{ucontext,sigcontext}.h.
+ */
+#include "code_arm.h"
+
+#define WORD 4
+
+static const struct ep_cfi_registers registers = {.sp = 13, .fp = EP_ARM_FP, .base = EP_ARM_BASE, .ra = 14};
+
+/* A slot's distance below the CFA in words; false when a rule cannot say it. */
+static bool slot_of(int32_t offset, uint8_t *slot)
+{
+    *slot = (uint8_t)(-offset / WORD);
+    return offset % WORD == 0 && offset <= 0 && -offset / WORD <= UINT8_MAX;
+}
+
+static struct ep_rule row_rule(const struct ep_cfi_rules *rules)
+{
+    static const uint8_t kinds[] = {[EP_CFI_SP] = EP_RULE_SP,
+                                    [EP_CFI_FP] = EP_RULE_FP,
+                                    [EP_CFI_FP_LOAD] = EP_RULE_STOP,
+                                    [EP_CFI_BASE] = EP_RULE_BASE,
+                                    [EP_CFI_OTHER] = EP_RULE_STOP};
+    const struct ep_rule stop = {.kind = EP_RULE_STOP};
+    struct ep_rule rule = {.kind = kinds[rules->cfa], .cfa = (int16_t)(rules->cfa_offset / WORD)};
+    uint8_t ra = 0;
+
+    if (rules->cfa_offset % WORD || rules->cfa_offset / WORD > INT16_MAX || rules->cfa_offset / WORD < -INT16_MAX)
+        return stop;
+    if (rules->state[EP_CFI_REG_FP] == EP_CFI_SAVED && !slot_of(rules->offset[EP_CFI_REG_FP], &rule.fp_slot))
+        return stop;
+    if (rules->state[EP_CFI_REG_BASE] == EP_CFI_SAVED && !slot_of(rules->offset[EP_CFI_REG_BASE], &rule.base_slot))
+        return stop;
+    if (rules->state[EP_CFI_REG_RA] != EP_CFI_SAVED) {
+        if (rule.kind != EP_RULE_SP)
+            return stop;
+        rule.kind = EP_RULE_LINK;
+        return rule;
+    }
+    if (!slot_of(rules->offset[EP_CFI_REG_RA], &ra) || ra == 0)
+        return stop;
+    rule.ra_extra = (uint8_t)(ra - 1);
+    return rule;
+}
+
+/* mov r7, #173 (rt_sigreturn) or #119 (sigreturn); svc 0: what a signal handler returns to. */
+static bool returns_from_signal(const struct ep_module *module, uintptr_t pc)
+{
+    static const uint32_t arm[] = {0xe3a070ad, 0xef000000, 0xe3a07077};
+    uint32_t code[2];
+
+    if (pc % 4 || module->end - pc < sizeof code)
+        return false;
+    memcpy(code, (const void *)pc, sizeof code);
+    return ((code[0] == arm[0] || code[0] == arm[2]) && code[1] == arm[1]) || code[0] == 0xdf0027ad ||
+           code[0] == 0xdf002777;
+}
+
+static struct ep_rule restart(void)
+{
+    return (struct ep_rule){.kind = EP_RULE_RESTART, .cfa = 2, .fp_slot = 2};
+}
+
+static struct ep_rule derive_interrupted(const struct ep_module *module, uintptr_t pc)
+{
+    struct ep_cfi_row row;
+    struct ep_cfi_rules rules;
+    uintptr_t at = pc & ~(uintptr_t)1;
+    bool thumb = pc & 1;
+    bool tables = ep_exidx_find(module, &registers, at, &row) == 0;
+
+    if (ep_arm_epilogue(module, at, thumb, tables ? &row : NULL, &rules))
+        return row_rule(&rules);
+    if (!tables)
+        return restart();
+    if (ep_arm_prologue(&row, at, thumb, &rules))
+        return row_rule(&rules);
+    return row_rule(&row.rules);
+}
+
+struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
+{
+    const struct ep_module *module = ep_module_find(&ep_running()->modules, pc);
+    struct ep_cfi_row row;
+
+    if (!module)
+        return (struct ep_rule){.kind = EP_RULE_STOP};
+    if (exact)
+        return derive_interrupted(module, pc);
+    if (returns_from_signal(module, pc + 1))
+        return (struct ep_rule){.kind = EP_RULE_SIGNAL};
+    if (ep_exidx_find(module, &registers, pc, &row) != 0)
+        return restart();
+    struct ep_rule rule = row_rule(&row.rules);
+    return rule.kind == EP_RULE_LINK ? (struct ep_rule){.kind = EP_RULE_STOP} : rule;
+}
+
+/* struct rt_sigframe is siginfo (128 bytes) and ucontext, struct sigframe the ucontext alone, whose uc_flags the kernel
+ * sets to a number that no siginfo begins with. r0 lies 32 bytes into the ucontext, cpsr behind pc. */
+bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
+{
+    const uint32_t sigframe_mark = 0x5ac3c35a;
+    const uintptr_t info = 128, r0 = 32, thumb = 1u << 5;
+    uintptr_t at = frame->sp, word[17];
+    uint32_t first;
+
+    if (end < at || end - at < info + r0 + sizeof word)
+        return false;
+    memcpy(&first, (const void *)at, sizeof first);
+    at += (first == sigframe_mark ? 0 : info) + r0;
+    memcpy(word, (const void *)at, sizeof word);
+    *frame = (struct ep_frame){.pc = word[15] | (word[16] & thumb ? 1u : 0u),
+                               .sp = word[13],
+                               .fp = word[EP_ARM_FP],
+                               .lr = word[14],
+                               .base = word[EP_ARM_BASE]};
+    return true;
+}
+
+/* .NET throws hardware faults through RhpThrowHwEx, whose frame its table describes. */
+bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end)
+{
+    (void)frame;
+    (void)cfa;
+    (void)end;
+    return false;
+}
