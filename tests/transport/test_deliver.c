@@ -68,10 +68,7 @@ void ep_port_wake(struct ep_event *event)
     (void)atomic_fetch_add(&event->value, 1);
 }
 
-struct ep *ep_running(void)
-{
-    return &ep;
-}
+_Atomic(struct ep *) ep_current = &ep;
 
 static int far_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
                     uint64_t *retry_ns)
