@@ -11,7 +11,7 @@
 
 #include "transport/transport.h"
 
-#define RECEIVER_SPECIALS 10u
+#define RECEIVER_SPECIALS 16u
 #define RECEIVER_DEPTH    600u
 
 struct receiver {

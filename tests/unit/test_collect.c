@@ -1,0 +1,492 @@
+/*
+ * collect.c: what goes into the ring comes out of the messages, whatever gets in between: an outbox that is full
+ * (intervals merge), a tree that is full (the segment rolls over), messages that have to be split, a ring that is full
+ * (a frame of its own), thread rests of both signs. The receiver decodes all of it.
+ */
+#include "account.h"
+#include "unit.h"
+
+#define MS 1000000ull
+
+static struct account given;
+
+static struct ep *begin(size_t memory, enum ep_format format, uint32_t flags)
+{
+    struct ep_config c = {.memory = account_memory(memory),
+                          .memory_size = memory,
+                          .rate_hz = 100,
+                          .interval_ms = 1000,
+                          .transport = &receiver_transport,
+                          .format = format,
+                          .flags = flags};
+
+    if (ep_running()) /* of a test that failed */
+        ep_sim_fork();
+    ep_sim_reset();
+    receiver_reset();
+    given = (struct account){0};
+    assert_int_equal(ep_start(&c), 0);
+    return ep_running();
+}
+
+static struct ep_stats stats(void)
+{
+    struct ep_stats s;
+
+    assert_int_equal(ep_stats_get(&s), 0);
+    return s;
+}
+
+static void end(int exact)
+{
+    (void)ep_stop(20000);
+    account_memory_gone();
+    account_check(&given, exact);
+}
+
+static void tick(const uint16_t *stack, unsigned depth, uint32_t ticks)
+{
+    assert_true(ep_sim_tick(1, ticks, stack, depth));
+    given.samples++;
+    given.ticks += ticks;
+}
+
+static void random_ticks(uint64_t *dice, unsigned count, unsigned variety, unsigned deepest)
+{
+    uint16_t stack[100];
+
+    for (unsigned i = 0; i < count; i++) {
+        unsigned depth = 1 + unit_random(dice) % deepest;
+        for (unsigned f = 0; f < depth; f++)
+            stack[f] = (uint16_t)(unit_random(dice) % variety);
+        tick(stack, depth, 1 + unit_random(dice) % 4);
+        if (i % 8 == 7)
+            ep_sim_run(MS);
+    }
+}
+
+/* ---- the right stacks ---- */
+
+static uint64_t sums[64];
+
+static uint32_t linear_of(unsigned function)
+{
+    return EP_FRAME_FIRST_ADDRESS +
+           (uint32_t)(ep_sim_pc(function) - (ep_sim_pc(0) & ~(uintptr_t)(EP_SIM_FUNCTION - 1)));
+}
+
+/* Stacks of this test are {f, f % 8 + 70, 90}; the leaf is where it was interrupted, the others a byte before. */
+static void sum_stack(const uint32_t *frames, unsigned depth, uint64_t ns)
+{
+    assert_int_equal(depth, 3);
+    for (unsigned f = 0; f < 64; f++) {
+        if (frames[0] == linear_of(f)) {
+            assert_int_equal(frames[1], linear_of(f % 8 + 70) - 1);
+            assert_int_equal(frames[2], linear_of(90) - 1);
+            sums[f] += ns;
+            return;
+        }
+    }
+    fail_msg("a stack that was never sampled");
+}
+
+static void test_stacks_arrive(void **state)
+{
+    uint64_t expected[64] = {0}, dice = 1;
+
+    (void)state;
+    memset(sums, 0, sizeof sums);
+    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    receiver.on_stack = sum_stack;
+    for (unsigned i = 0; i < 2000; i++) {
+        uint16_t f = (uint16_t)(unit_random(&dice) % 64), stack[] = {f, (uint16_t)(f % 8 + 70), 90};
+        uint32_t ticks = 1 + unit_random(&dice) % 5;
+        tick(stack, 3, ticks);
+        expected[f] += ticks * 10 * MS;
+        ep_sim_run(5 * MS);
+    }
+    end(1);
+    assert_true(receiver.accepted >= 10);
+    assert_int_equal(receiver.segments, 1);
+    assert_memory_equal(sums, expected, sizeof sums);
+}
+
+/* One profile an interval, and none when nothing was measured. */
+static void test_intervals(void **state)
+{
+    const uint16_t stack[] = {1};
+
+    (void)state;
+    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    ep_sim_run(60000 * MS);
+    assert_int_equal(receiver.sends, 0);
+    for (unsigned i = 1; i <= 20; i++) {
+        tick(stack, 1, 1);
+        ep_sim_run(1000 * MS);
+        assert_int_equal(receiver.accepted, i);
+    }
+    tick(stack, 1, 1);
+    assert_int_equal(ep_flush(), 0);
+    ep_sim_run(MS);
+    assert_int_equal(receiver.accepted, 21);
+    end(1);
+}
+
+/* Asleep when there is nothing to do. */
+static void test_idle_wakeups(void **state)
+{
+    (void)state;
+    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    ep_running()->interval_ns = 10000 * MS;
+    ep_sim_run(20000 * MS);
+    uint64_t before = stats().wakeups;
+    ep_sim_run(600000 * MS);
+    assert_true(stats().wakeups - before <= 300); /* 30 a minute */
+    end(1);
+}
+
+/* ---- the outbox is full ---- */
+
+static void test_intervals_merge(void **state)
+{
+    uint64_t dice = 4;
+
+    (void)state;
+    for (unsigned format = 0; format < 2; format++) {
+        (void)begin(EP_MEMORY_MIN, (enum ep_format)format, 0);
+        receiver.always = -ECONNREFUSED;
+        for (unsigned i = 0; i < 100; i++) {
+            random_ticks(&dice, 40, 20, 6);
+            ep_sim_run(1000 * MS);
+        }
+        struct ep_stats s = stats();
+        assert_true(s.intervals_merged > 0);
+        assert_int_equal(receiver.accepted, 0);
+        receiver.always = 0;
+        ep_sim_run(130000 * MS);
+        end(1);
+        s = stats();
+        assert_int_equal(s.lost_ns[EP_LOSS_STOPPED], 0);
+        assert_int_equal(s.lost_ns[EP_LOSS_TOO_LARGE], 0);
+    }
+}
+
+/* ---- messages that do not fit at once ---- */
+
+/* Deep and different stacks: their dictionary alone is larger than the outbox. */
+static void test_split_messages(void **state)
+{
+    uint64_t dice = 6;
+
+    (void)state;
+    for (unsigned format = 0; format < 2; format++) {
+        for (size_t memory = EP_MEMORY_MIN; memory <= 2 * EP_MEMORY_DEFAULT; memory += 40 * 1024) {
+            (void)begin(memory, (enum ep_format)format, 0);
+            random_ticks(&dice, 1500, 4000, 30);
+            unsigned before = receiver.sends;
+            ep_sim_run(2000 * MS);
+            assert_true(receiver.sends < before + 300); /* each message tells something */
+            random_ticks(&dice, 50, 4000, 30);
+            end(1);
+            assert_int_equal(stats().lost_ns[EP_LOSS_TOO_LARGE], 0);
+            assert_true(receiver.accepted > 1);
+        }
+    }
+}
+
+/* The same while the link comes and goes. */
+static void test_split_messages_on_a_bad_link(void **state)
+{
+    static const int answers[] = {0, -EIO, 0, 0, -EIO, -EIO, 0, -ESTALE, 0, -EIO, 0, 0, -EBADMSG, 0, -EIO};
+    uint64_t dice = 6;
+
+    (void)state;
+    for (unsigned format = 0; format < 2; format++) {
+        (void)begin(EP_MEMORY_MIN, (enum ep_format)format, 0);
+        receiver.answers = answers;
+        receiver.answer_count = sizeof answers / sizeof answers[0];
+        for (unsigned i = 0; i < 20; i++) {
+            random_ticks(&dice, 200, 1000, 20);
+            ep_sim_run(3000 * MS);
+        }
+        ep_sim_run(300000 * MS);
+        end(0);
+        assert_true(receiver.sends < 2000);
+    }
+}
+
+/* A path that is longer than the whole outbox: that weight is lost and counted, the rest goes on, readably. */
+static void test_too_large(void **state)
+{
+    static char path[64 * 1024];
+    static struct ep_module_info two[2];
+    const uint16_t stack[] = {1, 2}, other[] = {3000, 3001};
+
+    (void)state;
+    memset(path, 'p', sizeof path - 1);
+    (void)begin(EP_MEMORY_MIN, EP_FORMAT_COMPACT, 0);
+    (void)ep_stop(0);
+    two[0] = (struct ep_module_info){.start = ep_sim_pc(0) - 8, .end = ep_sim_pc(1000) - 8, .path = "/fine"};
+    two[1] = (struct ep_module_info){.start = ep_sim_pc(1000) - 8, .end = ep_sim_pc(4095), .path = path};
+    ep_sim_reset();
+    receiver_reset();
+    given = (struct account){0};
+    ep_sim.modules = two;
+    ep_sim.module_count = 2;
+    struct ep_config c = {.memory = account_memory(EP_MEMORY_MIN),
+                          .memory_size = EP_MEMORY_MIN,
+                          .rate_hz = 100,
+                          .interval_ms = 1000,
+                          .transport = &receiver_transport};
+    assert_int_equal(ep_start(&c), 0);
+    for (unsigned i = 0; i < 10; i++) {
+        tick(stack, 2, 1);
+        if (i % 3 == 1)
+            tick(other, 2, 1);
+        ep_sim_run(1000 * MS);
+    }
+    struct ep_stats s = stats();
+    assert_true(s.lost_ns[EP_LOSS_TOO_LARGE] >= 3 * 10 * MS);
+    assert_true(receiver.samples >= 7);
+    end(1);
+}
+
+/* ---- the tree is full ---- */
+
+static void test_segments_roll_over(void **state)
+{
+    uint64_t dice = 8;
+
+    (void)state;
+    for (unsigned format = 0; format < 2; format++) {
+        (void)begin(EP_MEMORY_MIN, (enum ep_format)format, 0);
+        for (unsigned i = 0; i < 20; i++) {
+            random_ticks(&dice, 300, 4000, 12);
+            ep_sim_run(1000 * MS);
+        }
+        struct ep_stats s = stats();
+        assert_true(s.lost_count[EP_LOSS_TREE_FULL] > 0);
+        if (format == EP_FORMAT_COMPACT) {
+            assert_true(receiver.segments > 5);
+            assert_true(receiver.lasts + 1 >= receiver.segments);
+            assert_true(receiver.special_ns[EP_FRAME_TRUNCATED] > 0);
+        }
+        end(1);
+    }
+}
+
+/* Without a receiver all merges in memory, and the totals are still right. */
+static void test_no_transport(void **state)
+{
+    uint64_t dice = 8, count, value;
+    struct ep_config c = {
+        .memory = account_memory(EP_MEMORY_MIN), .memory_size = EP_MEMORY_MIN, .rate_hz = 100, .interval_ms = 1000};
+
+    (void)state;
+    ep_sim_reset();
+    given = (struct account){0};
+    assert_int_equal(ep_start(&c), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        random_ticks(&dice, 200, 4000, 12);
+        ep_sim_run(1000 * MS);
+    }
+    struct ep *ep = ep_running();
+    ep_tree_sum(&ep->tree, ep->tree.nodes, &count, &value);
+    assert_int_equal(count, given.samples);
+    assert_int_equal(value, given.ticks);
+    assert_int_equal(ep_stop(0), 0);
+}
+
+/* ---- the ring is full ---- */
+
+static void test_ring_full_is_a_frame(void **state)
+{
+    const uint16_t stack[] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+    (void)state;
+    for (unsigned round = 0; round < 5; round++) {
+        struct ep *ep = begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, EP_MANUAL);
+        for (unsigned i = 0; i < 20; i++) {
+            for (unsigned n = 0; n < ep->ring.mask / 4; n++)
+                tick(stack, 1 + n % 8, 1 + n % 3);
+            ep_sim.uptime_ns += 1000 * MS;
+            assert_int_equal(ep_collect(), 0);
+            assert_int_equal(ep_deliver(10), 0);
+        }
+        struct ep_stats s = stats();
+        assert_true(s.lost_count[EP_LOSS_RING_FULL] > 100);
+        assert_int_equal(receiver.special_ns[EP_FRAME_LOST_RING], s.lost_ns[EP_LOSS_RING_FULL]);
+        assert_int_equal(receiver.ns, given.ticks * 10 * MS);
+        end(1);
+    }
+}
+
+/* A full ring wakes the collect thread: a burst loses what did not fit and nothing after it. */
+static void test_ring_recovers(void **state)
+{
+    const uint16_t stack[] = {1, 2, 3};
+    struct ep *ep;
+
+    (void)state;
+    ep = begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    for (unsigned n = 0; n < ep->ring.mask; n++)
+        tick(stack, 3, 1);
+    ep_sim_run(MS);
+    uint64_t lost = stats().lost_count[EP_LOSS_RING_FULL];
+    assert_true(lost > 0);
+    for (unsigned n = 0; n < 500; n++) {
+        tick(stack, 3, 1);
+        ep_sim_run(MS);
+    }
+    assert_int_equal(stats().lost_count[EP_LOSS_RING_FULL], lost);
+    end(1);
+}
+
+/* ---- rests ---- */
+
+static void rest(int64_t ns)
+{
+    assert_true(ep_sim_rest(7, ns));
+    given.rest_ns += ns;
+}
+
+/* Whole periods become [thread exit], the balance stays and may be negative; in the long run the sum is right. */
+static void test_rests(void **state)
+{
+    const int64_t period = 10 * (int64_t)MS;
+    uint64_t dice = 2;
+    int64_t sum = 0;
+
+    (void)state;
+    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    rest(-5 * period);
+    rest(4 * period);
+    ep_sim_run(1000 * MS);
+    assert_int_equal(stats().thread_exit_ns, 0);
+    rest(2 * period + 1);
+    ep_sim_run(1000 * MS);
+    assert_int_equal(stats().thread_exit_ns, period);
+    for (unsigned i = 0; i < 1000; i++) {
+        int64_t ns = (int64_t)(unit_random(&dice) % 20000000) - 9000000;
+        sum += ns;
+        rest(ns);
+        ep_sim_run(20 * MS);
+    }
+    uint64_t exit_ns = stats().thread_exit_ns;
+    int64_t left = period + 1 + sum - (int64_t)exit_ns;
+    assert_true(left < period);
+    rest((int64_t)1 << 40); /* a thread of 18 minutes that was never seen */
+    ep_sim_run(2000 * MS);
+    assert_true(stats().thread_exit_ns - exit_ns > (1ull << 40) - 2 * (uint64_t)period);
+    assert_int_equal(receiver.special_ns[EP_FRAME_THREAD_EXIT], stats().thread_exit_ns);
+    end(1);
+}
+
+/* ---- other frames ---- */
+
+/* Code outside all modules is [unknown]; when its module is found later, its stacks are whole from then on. */
+static void test_module_found_late(void **state)
+{
+    static struct ep_module_info two[2];
+    const uint16_t stack[] = {2000, 2001, 5, 6};
+    struct ep_stats s;
+
+    (void)state;
+    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    (void)ep_stop(0);
+    two[0] = (struct ep_module_info){.start = ep_sim_pc(0) - 8, .end = ep_sim_pc(1000), .path = "/first"};
+    two[1] = (struct ep_module_info){.start = ep_sim_pc(1000), .end = ep_sim_pc(4095), .path = "/late"};
+    struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
+                          .memory_size = EP_MEMORY_DEFAULT,
+                          .rate_hz = 100,
+                          .interval_ms = 1000,
+                          .transport = &receiver_transport};
+    ep_sim_reset();
+    receiver_reset();
+    given = (struct account){0};
+    ep_sim.modules = two;
+    ep_sim.module_count = 1;
+    assert_int_equal(ep_start(&c), 0);
+    tick(stack, 4, 1);
+    ep_sim_run(1500 * MS);
+    assert_int_equal(receiver.special_ns[EP_FRAME_UNKNOWN], 10 * MS);
+    assert_int_equal(stats().cut, 1);
+    ep_sim.module_count = 2;
+    ep_sim.modules_generation++;
+    ep_sim_run(1500 * MS);
+    for (unsigned i = 0; i < 10; i++)
+        tick(stack, 4, 1);
+    ep_sim_run(1500 * MS);
+    s = stats();
+    assert_int_equal(s.cut, 1);
+    assert_int_equal(s.gap, 10);
+    end(1);
+}
+
+/* Deeper than the cap: the leaf side stays, under [deeper frames]. */
+static uint32_t deep_leaf, deep_root;
+static unsigned deep_depth;
+
+static void note_deep(const uint32_t *frames, unsigned depth, uint64_t ns)
+{
+    (void)ns;
+    deep_leaf = frames[0];
+    deep_root = frames[depth - 1];
+    deep_depth = depth;
+}
+
+static void test_deep_stacks(void **state)
+{
+    uint16_t stack[EP_SIM_DEPTH];
+
+    (void)state;
+    for (unsigned i = 0; i < EP_SIM_DEPTH; i++)
+        stack[i] = (uint16_t)i;
+    for (unsigned depth = EP_MAX_DEPTH - 1; depth < EP_MAX_DEPTH + 3; depth++) {
+        (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+        receiver.on_stack = note_deep;
+        tick(stack, depth, 1);
+        ep_sim_run(1500 * MS);
+        assert_int_equal(deep_leaf, linear_of(0));
+        assert_int_equal(deep_depth, depth <= EP_MAX_DEPTH ? depth : EP_MAX_DEPTH + 1);
+        assert_int_equal(deep_root, depth <= EP_MAX_DEPTH ? linear_of(depth - 1) - 1 : EP_FRAME_DEEP);
+        end(1);
+    }
+    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    tick(stack, EP_SIM_DEPTH, 1);
+    end(1);
+}
+
+/* Threads without a timer are counted by reason. */
+static void test_refused_threads(void **state)
+{
+    (void)state;
+    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    assert_true(ep_enter());
+    for (unsigned i = 0; i < 5; i++)
+        ep_thread_refused(EP_LOSS_NO_TIMER);
+    ep_thread_refused(EP_LOSS_NO_SLOT);
+    ep_thread_refused(EP_LOSS_REASONS); /* nonsense is not an index */
+    ep_thread_refused(UINT32_MAX);
+    ep_leave();
+    ep_sim_run(1500 * MS);
+    assert_int_equal(stats().lost_count[EP_LOSS_NO_TIMER], 5);
+    assert_int_equal(stats().lost_count[EP_LOSS_NO_SLOT], 1);
+    end(1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stacks_arrive),     cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_idle_wakeups),      cmocka_unit_test(test_intervals_merge),
+        cmocka_unit_test(test_split_messages),    cmocka_unit_test(test_split_messages_on_a_bad_link),
+        cmocka_unit_test(test_too_large),         cmocka_unit_test(test_segments_roll_over),
+        cmocka_unit_test(test_no_transport),      cmocka_unit_test(test_ring_full_is_a_frame),
+        cmocka_unit_test(test_ring_recovers),     cmocka_unit_test(test_rests),
+        cmocka_unit_test(test_module_found_late), cmocka_unit_test(test_deep_stacks),
+        cmocka_unit_test(test_refused_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
