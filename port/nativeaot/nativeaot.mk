@@ -4,7 +4,9 @@
 NA_BUILD   := $(BUILD)/nativeaot
 NA_RID     := linux-x64
 NA_DOTNET  := $(shell command -v dotnet)
-NA_PUBLISH := dotnet publish -r $(NA_RID) -nologo -v quiet -p:EdgeProfBuild=$(abspath $(NA_BUILD))/
+# One at a time: several programs build the package's assembly, in one folder.
+NA_LOCKED  := mkdir -p $(NA_BUILD) && flock $(NA_BUILD)/.lock
+NA_PUBLISH := $(NA_LOCKED) dotnet publish -r $(NA_RID) -nologo -v quiet -p:EdgeProfBuild=$(abspath $(NA_BUILD))/
 NA_PROPS   := port/nativeaot/Directory.Build.props
 
 # $(call na_published,PROJECT): where dotnet puts the program
@@ -33,7 +35,7 @@ $(NA_SAMPLE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SO
 NA_NUPKG := build/nuget/EdgeProf.$(EP_VERSION).nupkg
 $(NA_NUPKG): $(NA_SOURCE) $(NA_LIB) core/edgeprof.h LICENSE
 	@command -v dotnet >/dev/null || { echo "make nuget: there is no .NET SDK on PATH" >&2; exit 1; }
-	dotnet pack port/nativeaot/EdgeProf -c Release -nologo -v quiet -p:Version=$(EP_VERSION) \
+	$(NA_LOCKED) dotnet pack port/nativeaot/EdgeProf -c Release -nologo -v quiet -p:Version=$(EP_VERSION) \
 	    -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ -o $(@D)
 	@touch $@
 
