@@ -341,3 +341,20 @@ bool ep_arm_epilogue(const struct ep_module *module, uintptr_t pc, bool thumb, c
     }
     return false;
 }
+
+bool ep_arm_follows_call(const struct ep_module *module, uintptr_t pc)
+{
+    uint16_t half[2];
+    uint32_t word;
+
+    if (pc - module->start < sizeof half)
+        return false;
+    memcpy(half, (const void *)(pc - sizeof half), sizeof half);
+    if ((half[1] & 0xff87) == 0x4780) /* blx register */
+        return true;
+    if ((half[0] & 0xf800) == 0xf000 && (half[1] & 0xc000) == 0xc000) /* bl, blx */
+        return true;
+    memcpy(&word, half, sizeof word);
+    return pc % 4 == 0 && ((word & 0x0f000000) == 0x0b000000 || (word & 0xfe000000) == 0xfa000000 ||
+                           (word & 0x0ffffff0) == 0x012fff30);
+}

@@ -18,4 +18,7 @@ bool ep_arm_epilogue(const struct ep_module *module, uintptr_t pc, bool thumb, c
  * the code is not understood. Context: signal. */
 bool ep_arm_prologue(const struct ep_cfi_row *row, uintptr_t pc, bool thumb, struct ep_cfi_rules *rules);
 
+/* Whether the instruction before pc is a call: else pc is no return address. Context: signal. */
+bool ep_arm_follows_call(const struct ep_module *module, uintptr_t pc);
+
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define WORD         sizeof(uintptr_t)
+#define ROOT_NEAR    1024u
 #define ADDRESS_MASK ((uintptr_t)0xffffffffffffu) /* user space of 64-bit Linux, unless a program asks for more */
 
 struct walk {
@@ -94,6 +95,15 @@ static bool by_record(const struct walk *walk, uintptr_t record, struct ep_frame
     return load(walk, record, &caller->fp) && load(walk, record + WORD, &caller->pc);
 }
 
+/* Whether a return address that was only guessed lies in code that can be walked on from. */
+static bool is_known(uintptr_t pc)
+{
+    struct ep_stack unused = {0};
+    unsigned kind = ep_rule_get(pc - 1, false, &unused).kind;
+
+    return kind == EP_RULE_SP || kind == EP_RULE_FP || kind == EP_RULE_BASE || kind == EP_RULE_ROOT;
+}
+
 /* To the caller; false when there is no way. */
 static bool step(struct walk *walk, struct ep_rule rule)
 {
@@ -109,14 +119,15 @@ static bool step(struct walk *walk, struct ep_rule rule)
         found = by_record(walk, walk->frame.sp + rule.fp_slot * WORD, &caller);
     else
         found = by_slots(walk, rule, &caller);
-    if (!found)
+    caller.pc = code_address(caller.pc);
+    if (!found || (rule.kind == EP_RULE_RESTART && !is_known(caller.pc)))
         return false;
     if (rule.kind == EP_RULE_GUESS || rule.kind == EP_RULE_RESTART) {
         walk->guessed = true;
         caller.base = 0;
     }
     /* Field by field: a copy by vector registers waits for the single stores before it. */
-    walk->frame.pc = code_address(caller.pc);
+    walk->frame.pc = caller.pc;
     walk->frame.sp = caller.sp;
     walk->frame.fp = caller.fp;
     walk->frame.base = caller.base;
@@ -134,6 +145,21 @@ static bool step_interrupted(struct walk *walk, struct ep_rule rule, const struc
     walk->exact = true;
     walk->end = found ? stack_end(context, walk->frame.sp) : 0;
     return walk->end != 0;
+}
+
+/* The outermost frame of a thread: by the table, by a chain's end, or, in a libc without tables, because it lies above
+ * the thread's first own frame. Where that is not known, closeness to the end of the stack is taken for it, as a guess.
+ */
+static bool is_root(struct walk *walk, struct ep_rule rule, const struct ep_context *context)
+{
+    if (rule.kind == EP_RULE_ROOT || (rule.kind == EP_RULE_CHAIN && walk->frame.fp == 0))
+        return true;
+    if (rule.kind != EP_RULE_RESTART || walk->exact)
+        return false;
+    if (context->stack_root)
+        return walk->frame.sp >= context->stack_root;
+    walk->guessed |= walk->end - walk->frame.sp <= ROOT_NEAR;
+    return walk->end - walk->frame.sp <= ROOT_NEAR;
 }
 
 static void finish(struct ep_stack *stack, const struct walk *walk, unsigned end)
@@ -168,7 +194,7 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
         uintptr_t pc = walk.exact ? walk.frame.pc : walk.frame.pc - 1;
         struct ep_rule rule = ep_rule_get(pc, walk.exact, stack);
         atomic_store_explicit(&stack->pc[stack->depth++], walk.exact ? code_address(pc) : pc, memory_order_relaxed);
-        if (rule.kind == EP_RULE_ROOT || (rule.kind == EP_RULE_CHAIN && walk.frame.fp == 0)) {
+        if (is_root(&walk, rule, context)) {
             finish(stack, &walk, EP_FRAME_NONE);
             return;
         }

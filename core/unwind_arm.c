@@ -100,6 +100,8 @@ struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
         return derive_interrupted(module, pc);
     if (returns_from_signal(module, pc + 1))
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
+    if (!ep_arm_follows_call(module, pc + 1))
+        return (struct ep_rule){.kind = EP_RULE_STOP};
     if (ep_exidx_find(module, &registers, pc, &row) != 0)
         return restart();
     struct ep_rule rule = row_rule(&row.rules);

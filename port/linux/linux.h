@@ -22,6 +22,7 @@
 /* Where a thread's stack lies. */
 struct ep_linux_bounds {
     uintptr_t start, end;
+    uintptr_t root; /* frames at or above only start the thread; 0: unknown */
 };
 
 /* Copies the interrupted registers. ucontext is what the kernel hands to a handler. Context: signal. */

@@ -115,6 +115,7 @@ static void take(struct slot *slot, uint32_t tid, uint32_t ticks, const void *uc
     ep_linux_context(ucontext, &context);
     context.stack_start = bounds.start;
     context.stack_end = bounds.end;
+    context.stack_root = bounds.root;
     ep_capture(&context, tid, ticks);
 }
 

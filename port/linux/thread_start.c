@@ -92,7 +92,7 @@ static struct ep_linux_bounds bounds_here(const struct start *start)
 
     if (!low)
         low = here - (start->stack_size < here ? start->stack_size : here) + STACK_MARGIN;
-    return (struct ep_linux_bounds){.start = low, .end = end};
+    return (struct ep_linux_bounds){.start = low, .end = end, .root = here};
 }
 
 static void *entry(void *argument)
