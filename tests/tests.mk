@@ -19,8 +19,10 @@ UT_help_sim := tests/unit/account.c
 UT_TESTS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 UT_LINUX    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/linux_*.c))
 # Those with threads, and nothing that TSan cannot follow (it delays signals and knows no co-routines).
-UT_THREADED := $(filter test_ring test_outbox test_tree_threads test_stats,$(UT_TESTS))
+UT_THREADED := $(filter test_ring test_outbox test_stats test_rules,$(UT_TESTS))
 UT_HEADERS  := $(wildcard core/*.h port/*.h port/sim/*.h port/linux/*.h transport/*.h tests/unit/*.h)
+
+UT_LIBS_test_cfi := -ldw -lelf
 
 TESTS += test-unit test-unit-asan test-unit-tsan test-template test-linux
 .PHONY: test-unit test-unit-asan test-unit-tsan test-template test-linux
@@ -55,6 +57,7 @@ endef
 $(foreach w,$(UT_WAYS),$(eval $(call ut_way,$(w))))
 # Those that include a source to reach inside it.
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_ring_race.o): core/ring.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_rules.o): core/rules.c
 
 UT_RUN = @set -e; export $(UT_ENV); for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t 2>&1; done; echo "$@: $(words $^) programs passed"
 UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1

@@ -1,0 +1,196 @@
+/*
+ * rules.c with a derivation of our own: whatever was asked before, in whatever order, by whatever thread, the rule for
+ * a pc is the one that would be derived for it; a rule that fits is derived once and then found, one that does not fit
+ * is derived each time.
+ */
+#include <pthread.h>
+
+#include "unit.h"
+
+static struct ep_rule derive(uintptr_t pc, bool exact);
+#define ep_rule_derive derive
+#include "core/rules.c"
+
+static struct ep ep;
+static _Thread_local unsigned derivations;
+
+static uint64_t mixed(uintptr_t pc)
+{
+    uint64_t x = pc + 0x9e3779b97f4a7c15u;
+
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* A rule for every pc; about one in eight does not fit into the cache. */
+static struct ep_rule rule_of(uintptr_t pc)
+{
+    uint64_t x = mixed(pc);
+    bool large = x % 8 == 0;
+
+    return (struct ep_rule){
+        .kind = (uint8_t)(EP_RULE_SP + (x >> 8) % (EP_RULE_ROOT - EP_RULE_SP + 1)),
+        .fp_slot = (uint8_t)((x >> 16) % (large ? 256 : 32)),
+        .base_slot = (uint8_t)((x >> 24) % (large ? 256 : 32)),
+        .cfa = (int16_t)(large ? (int)((x >> 32) % 60000) - 30000 : (int)((x >> 32) % 2048) - 1024),
+    };
+}
+
+static struct ep_rule derive(uintptr_t pc, bool exact)
+{
+    (void)exact;
+    derivations++;
+    return rule_of(pc);
+}
+
+static bool equal(struct ep_rule a, struct ep_rule b)
+{
+    return a.kind == b.kind && a.fp_slot == b.fp_slot && a.base_slot == b.base_slot && a.cfa == b.cfa &&
+           a.ra_extra == b.ra_extra;
+}
+
+static bool fits(struct ep_rule rule)
+{
+    return rule.fp_slot < 32 && rule.base_slot < 32 && rule.cfa >= -1024 && rule.cfa < 1024;
+}
+
+static void begin(void)
+{
+    memset(&ep, 0, sizeof ep);
+    ep_publish(&ep);
+}
+
+static bool get(uintptr_t pc)
+{
+    struct ep_stack stack = {0};
+    unsigned before = derivations;
+    struct ep_rule rule = ep_rule_get(pc, true, &stack);
+    bool derived = derivations != before;
+
+    assert_true(equal(rule, rule_of(pc)));
+    assert_int_equal(stack.misses, derived);
+    assert_int_equal(stack.hits, !derived);
+    return derived;
+}
+
+static void test_random_addresses(void **state)
+{
+    uint64_t dice = 1;
+
+    (void)state;
+    begin();
+    for (unsigned i = 0; i < 300000; i++) {
+        uintptr_t pc = ((uintptr_t)unit_random(&dice) << 16 ^ unit_random(&dice)) & 0x7fffffffffff;
+        (void)get(pc);
+        assert_int_equal(get(pc), !fits(rule_of(pc)));
+    }
+}
+
+/* Few addresses that fall onto each other: near, far apart by every power of two, and at both ends. */
+static void test_collisions(void **state)
+{
+    static uintptr_t pcs[512];
+    uint64_t dice = 2;
+    unsigned count = 0;
+
+    (void)state;
+    begin();
+    for (unsigned shift = 0; shift < 47; shift++)
+        for (unsigned low = 0; low < 8; low++)
+            pcs[count++] = ((uintptr_t)1 << shift) + low * EP_RULE_CACHE / 2;
+    for (uintptr_t i = 0; i < 8; i++)
+        pcs[count++] = i, pcs[count++] = 0x7fffffffffff - i;
+    for (unsigned i = 0; i < 300000; i++)
+        (void)get(pcs[unit_random(&dice) % count]);
+}
+
+/* Addresses that no user program has are derived each time, never mistaken. */
+static void test_beyond_the_tag(void **state)
+{
+    (void)state;
+    begin();
+    for (unsigned bit = 48; bit < 64; bit++) {
+        uintptr_t low = 0x123456789a, high = low | (uintptr_t)1 << bit;
+        (void)get(low);
+        assert_true(get(high));
+        assert_true(get(high));
+        (void)get(low);
+    }
+    assert_true(get(UINTPTR_MAX) && get(UINTPTR_MAX));
+}
+
+/* Two addresses of one bucket are both kept; with a third the older goes. */
+static void test_two_ways(void **state)
+{
+    uintptr_t pcs[3];
+    unsigned found = 0;
+
+    (void)state;
+    begin();
+    for (uintptr_t pc = 0x400000; found < 3; pc++)
+        if (bucket_of(pc) == 17 && fits(rule_of(pc)))
+            pcs[found++] = pc;
+    assert_true(get(pcs[0]) && get(pcs[1]));
+    for (unsigned i = 0; i < 10; i++)
+        assert_true(!get(pcs[0]) && !get(pcs[1]));
+    assert_true(get(pcs[2]) && !get(pcs[1]) && get(pcs[0]));
+}
+
+static void test_pack_round_trip(void **state)
+{
+    uint64_t word;
+
+    (void)state;
+    for (int cfa = -1100; cfa < 1100; cfa++) {
+        for (unsigned slot = 0; slot < 40; slot += 3) {
+            for (uint8_t kind = EP_RULE_SP; kind < 16; kind++) {
+                struct ep_rule rule = {
+                    .kind = kind, .fp_slot = (uint8_t)slot, .base_slot = (uint8_t)(slot / 2), .cfa = (int16_t)cfa};
+                bool packed = pack(0x7f0123456789, rule, &word);
+                assert_int_equal(packed, fits(rule));
+                if (packed)
+                    assert_true(word != 0 && equal(unpack(word), rule) && is_for(word, 0x7f0123456789));
+            }
+        }
+    }
+}
+
+static void *thread_main(void *argument)
+{
+    uint64_t dice = (uintptr_t)argument;
+    unsigned bad = 0;
+
+    for (unsigned i = 0; i < 100000; i++) {
+        uintptr_t pc = 0x400000 + unit_random(&dice) % 3000;
+        struct ep_stack stack = {0};
+        bad += !equal(ep_rule_get(pc, true, &stack), rule_of(pc));
+    }
+    return (void *)(uintptr_t)bad;
+}
+
+static void test_threads(void **state)
+{
+    pthread_t threads[4];
+    void *bad;
+
+    (void)state;
+    begin();
+    for (uintptr_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, thread_main, (void *)(i + 1)), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], &bad), 0);
+        assert_null(bad);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_addresses), cmocka_unit_test(test_collisions),
+        cmocka_unit_test(test_beyond_the_tag),   cmocka_unit_test(test_two_ways),
+        cmocka_unit_test(test_pack_round_trip),  cmocka_unit_test(test_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
