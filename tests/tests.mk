@@ -64,7 +64,7 @@ UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1
 
 test-unit: $(UT_TESTS:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
-test-unit-asan: $(UT_TESTS:%=$(UT_DIR)/asan/%)
+test-unit-asan: $(UT_TESTS:%=$(UT_DIR)/asan/%) $(UT_DIR)/asan/linux_unwind
 	$(UT_RUN)
 test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%)
 	$(UT_RUN)

@@ -1,0 +1,282 @@
+/*
+ * unwind.c on this process' own code: random registers and stack contents between guard pages never read outside the
+ * stack; the kernel's signal frame is walked through, on the same stack and from an alternate one; a hijacked return is
+ * labelled and not followed.
+ */
+#include "linux_test.h"
+
+#include <ucontext.h>
+
+#include "core/internal.h"
+#include "port/linux/linux.h"
+
+static uint64_t memory[EP_MEMORY_DEFAULT / sizeof(uint64_t)];
+static atomic_uintptr_t pcs[EP_MAX_DEPTH];
+
+static int begin(void **state)
+{
+    const struct ep_config config = {.memory = memory,
+                                     .memory_size = sizeof memory,
+                                     .service = "unwind",
+                                     .rate_hz = 1,
+                                     .interval_ms = 3600000,
+                                     .flags = EP_MANUAL};
+    (void)state;
+    return ep_start(&config);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return ep_stop(0);
+}
+
+static uint32_t dice_of(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
+
+static struct ep_stack walk(const struct ep_context *context)
+{
+    struct ep_stack stack = {.pc = pcs};
+
+    ep_unwind(context, &stack);
+    assert_true(stack.depth >= 1 && stack.depth <= EP_MAX_DEPTH);
+    assert_true(stack.quality <= EP_STACK_CUT);
+    assert_int_equal(stack.quality == EP_STACK_CUT, stack.end != EP_FRAME_NONE);
+    return stack;
+}
+
+/* ---- bounds ---- */
+
+#define STACKS 100000u
+#define PAGES  4u
+#define PAGE   4096u
+
+/* Pages with nothing on either side. */
+static uint8_t *fenced(void)
+{
+    uint8_t *area = mmap(NULL, (PAGES + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(area, MAP_FAILED);
+    assert_int_equal(mprotect(area + PAGE, PAGES * PAGE, PROT_READ | PROT_WRITE), 0);
+    return area + PAGE;
+}
+
+static uintptr_t some_code(uint64_t *dice)
+{
+    const struct ep_modules *m = &ep_running()->modules;
+    const struct ep_module *module = &m->slot[dice_of(dice) % atomic_load(&m->count)];
+
+    return module->start + dice_of(dice) % (module->end - module->start);
+}
+
+/* What could stand in a register or a stack word. */
+static uintptr_t some_word(uint64_t *dice, uint8_t *const stacks[2])
+{
+    uintptr_t in = (uintptr_t)stacks[dice_of(dice) % 2] + dice_of(dice) % (PAGES * PAGE);
+
+    switch (dice_of(dice) % 8) {
+    case 0:
+        return (uintptr_t)dice_of(dice) << 32 | dice_of(dice);
+    case 1:
+        return dice_of(dice) % 3;
+    case 2:
+        return (uintptr_t)stacks[dice_of(dice) % 2] + PAGES * PAGE - dice_of(dice) % 24;
+    case 3:
+        return (uintptr_t)stacks[dice_of(dice) % 2] + dice_of(dice) % 64 - 32;
+    case 4:
+        return in;
+    case 5:
+        return in & ~(uintptr_t)7;
+    default:
+        return some_code(dice);
+    }
+}
+
+static void test_random_stacks_stay_in_bounds(void **state)
+{
+    uint8_t *const stacks[2] = {fenced(), fenced()};
+    uint64_t dice = 7, depths = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < STACKS; i++) {
+        uintptr_t sp = dice_of(&dice) % 4 ? ((uintptr_t)stacks[0] + dice_of(&dice) % (PAGES * PAGE)) & ~(uintptr_t)7
+                                          : some_word(&dice, stacks);
+        uintptr_t *words = (uintptr_t *)(void *)stacks[0];
+        for (unsigned n = 0; n < 64; n++) {
+            size_t at = (sp - (uintptr_t)stacks[0]) / sizeof(uintptr_t) + n;
+            words[at % (PAGES * PAGE / sizeof(uintptr_t))] = some_word(&dice, stacks);
+        }
+        struct ep_context c = {
+            .pc = dice_of(&dice) % 8 ? some_code(&dice) : some_word(&dice, stacks),
+            .sp = sp,
+            .fp = some_word(&dice, stacks),
+            .lr = some_word(&dice, stacks),
+            .base = some_word(&dice, stacks),
+            .stack_start = (uintptr_t)stacks[0],
+            .stack_end = (uintptr_t)stacks[0] + PAGES * PAGE,
+            .alt_start = i % 3 ? (uintptr_t)stacks[1] : 0,
+            .alt_end = i % 3 ? (uintptr_t)stacks[1] + PAGES * PAGE : 0,
+        };
+        depths += walk(&c).depth;
+    }
+    print_message("             %.2f frames a stack\n", (double)depths / STACKS);
+    assert_true(depths > STACKS * 5 / 4); /* it does walk */
+}
+
+/* Without bounds nothing is read: the top frame alone. */
+static void test_unknown_bounds(void **state)
+{
+    uint8_t *stack = fenced();
+    uint64_t dice = 3;
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        struct ep_context c = {.pc = some_code(&dice), .sp = (uintptr_t)stack - 4096, .fp = (uintptr_t)stack - 2048};
+        assert_int_equal(walk(&c).depth, 1);
+    }
+}
+
+/* ---- signals inside signals ---- */
+
+#define IN_SECTION(name) __attribute__((noinline, section(#name)))
+extern char __start_fn_outer[], __stop_fn_outer[], __start_fn_handler[], __stop_fn_handler[];
+
+static struct ep_stack seen;
+static volatile sig_atomic_t walked, spin;
+
+static struct ep_linux_bounds stack_of_thread(void)
+{
+    pthread_attr_t attributes;
+    void *start;
+    size_t size;
+
+    assert_int_equal(pthread_getattr_np(pthread_self(), &attributes), 0);
+    assert_int_equal(pthread_attr_getstack(&attributes, &start, &size), 0);
+    (void)pthread_attr_destroy(&attributes);
+    return (struct ep_linux_bounds){.start = (uintptr_t)start, .end = (uintptr_t)start + size};
+}
+
+static struct ep_linux_bounds bounds;
+
+static void on_sample(int signal, siginfo_t *info, void *ucontext)
+{
+    struct ep_context context = {0};
+
+    (void)signal;
+    (void)info;
+    ep_linux_context(ucontext, &context);
+    context.stack_start = bounds.start;
+    context.stack_end = bounds.end;
+    seen = walk(&context);
+    walked = 1;
+}
+
+IN_SECTION(fn_handler) static void on_usr1(int signal)
+{
+    (void)signal;
+    (void)raise(SIGUSR2);
+    spin++;
+}
+
+IN_SECTION(fn_outer) static void outer(void)
+{
+    (void)raise(SIGUSR1);
+    spin++;
+}
+
+static unsigned place_of(const char *start, const char *stop)
+{
+    for (unsigned i = 0; i < seen.depth; i++)
+        if (pcs[i] - (uintptr_t)start < (uintptr_t)(stop - start))
+            return i;
+    return UINT32_MAX;
+}
+
+static void through_signals(int flags)
+{
+    struct sigaction inner = {.sa_sigaction = on_sample, .sa_flags = SA_SIGINFO};
+    struct sigaction middle = {.sa_handler = on_usr1, .sa_flags = flags};
+
+    assert_int_equal(sigaction(SIGUSR2, &inner, NULL), 0);
+    assert_int_equal(sigaction(SIGUSR1, &middle, NULL), 0);
+    bounds = stack_of_thread();
+    walked = 0;
+    outer();
+    assert_int_equal(walked, 1);
+    unsigned handler = place_of(__start_fn_handler, __stop_fn_handler);
+    unsigned caller = place_of(__start_fn_outer, __stop_fn_outer);
+    assert_true(handler != UINT32_MAX && caller != UINT32_MAX);
+    assert_true(handler < caller && caller < seen.depth - 1u);
+    assert_int_equal(seen.quality, EP_STACK_EXACT);
+    assert_int_equal(seen.end, EP_FRAME_NONE);
+}
+
+static void test_nested_signal(void **state)
+{
+    (void)state;
+    through_signals(0);
+}
+
+static void test_alternate_stack(void **state)
+{
+    static uint8_t alternate[65536];
+    const stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate}, off = {.ss_flags = SS_DISABLE};
+
+    (void)state;
+    assert_int_equal(sigaltstack(&stack, NULL), 0);
+    through_signals(SA_ONSTACK);
+    assert_int_equal(sigaltstack(&off, NULL), 0);
+}
+
+static void *in_thread(void *argument)
+{
+    (void)argument;
+    through_signals(0);
+    return NULL;
+}
+
+static void test_nested_signal_in_a_thread(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, in_thread, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* ---- the hijack stub ---- */
+
+/* The return of on_usr1's caller is replaced, as .NET's suspension does it: the walk ends there and says why. */
+static void test_hijack_is_labelled(void **state)
+{
+    (void)state;
+    through_signals(0);
+    unsigned caller = place_of(__start_fn_outer, __stop_fn_outer);
+    uintptr_t stub = pcs[caller] + 1; /* outer's return address plays the stub */
+    ep_running()->hijack_stub = stub;
+    struct sigaction inner = {.sa_sigaction = on_sample, .sa_flags = SA_SIGINFO};
+    assert_int_equal(sigaction(SIGUSR2, &inner, NULL), 0);
+    outer();
+    ep_running()->hijack_stub = 0;
+    assert_int_equal(seen.end, EP_FRAME_HIJACK);
+    assert_int_equal(seen.quality, EP_STACK_CUT);
+    assert_int_equal(seen.depth, caller);
+    assert_true(place_of(__start_fn_handler, __stop_fn_handler) < caller);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_stacks_stay_in_bounds),
+        cmocka_unit_test(test_unknown_bounds),
+        cmocka_unit_test(test_nested_signal),
+        cmocka_unit_test(test_alternate_stack),
+        cmocka_unit_test(test_nested_signal_in_a_thread),
+        cmocka_unit_test(test_hijack_is_labelled),
+    };
+
+    return cmocka_run_group_tests(tests, begin, end);
+}
