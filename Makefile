@@ -58,6 +58,9 @@ EP_OBJ        := $(EP_SRC:%.c=$(BUILD)/obj/%.o)
 THIRD_OBJ     := $(GEN_SRC:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o) \
                  $(BUILD)/obj/nanopb/pb_common.o $(BUILD)/obj/nanopb/pb_encode.o
 EP_LIB        := $(BUILD)/libedgeprof.a
+# What a sample goes through is built for speed, what runs once an interval or less for size.
+EP_FAST       := $(addprefix core/,capture.c ring.c rules.c unwind.c unwind_$(BOARD_ARCH).c code_arm.c cfi.c exidx.c \
+                 modules.c stats.c edgeprof.c tree.c) $(BOARD_PORT)/sampler.c $(BOARD_PORT)/context_$(BOARD_ARCH).c
 MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk)
 
 TESTS   :=
@@ -84,15 +87,15 @@ $(EP_LIB): $(EP_OBJ) $(THIRD_OBJ)
 
 $(EP_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CFLAGS))
+	$(call compile,$(EP_CFLAGS) $(if $(filter $(EP_FAST),$<),,-Os))
 
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CODEGEN))
+	$(call compile,$(EP_CODEGEN) -Os)
 
 $(BUILD)/obj/nanopb/%.o: $(NANOPB_DIR)/%.c $(MAKE_SRC)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CODEGEN))
+	$(call compile,$(EP_CODEGEN) -Os)
 
 # nanopb's generator needs Debian's python3-protobuf, whatever `python3` is first on PATH.
 $(BUILD)/gen/%.pb.c $(BUILD)/gen/%.pb.h &: core/proto/%.proto $(wildcard core/proto/*.options) | $(NANOPB_DIR)/pb_encode.c
