@@ -76,3 +76,16 @@ $(UT_DIR)/template: $(UT_DIR)/plain/tests/unit/template_program.o $(UT_DIR)/plai
 	$(CC) $(UT_BASE) -o $@ $^ -lpthread -lresolv
 test-template: $(UT_DIR)/template
 	@$(BOARD_EXEC) $< && echo "test-template: the core runs on the template"
+
+# The encoders' messages, read by other people's programs and compared with what was sampled.
+UT_PPROF_PROTO := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto
+TESTS += test-encoders
+.PHONY: test-encoders
+$(UT_DIR)/encode_dump: $(UT_DIR)/plain/tests/unit/encode_dump.o $(UT_DIR)/plain/core.a $(UT_DIR)/plain/sim.a
+	$(CC) $(UT_BASE) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lpthread -lresolv
+test-encoders: $(UT_DIR)/encode_dump
+	@set -e; for f in compact pprof; do \
+	    rm -rf $(UT_DIR)/$$f; mkdir -p $(UT_DIR)/$$f; $(BOARD_EXEC) $< $$f $(UT_DIR)/$$f; \
+	    if [ $$f = compact ]; then proto=core/proto/compact.proto; else proto=$(UT_PPROF_PROTO); fi; \
+	    $(PYTHON) tests/unit/encode_check.py $$f $(UT_DIR)/$$f $$proto "go tool pprof"; \
+	done
