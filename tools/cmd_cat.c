@@ -175,7 +175,10 @@ static int print_all(const char *path, struct reader reader)
         number++;
     }
     et_segment_free(&segment);
-    fflush(stdout);
+    if (fflush(stdout) != 0 && errno != EPIPE) {
+        et_error("standard output: %s", strerror(errno));
+        return ET_FAILED;
+    }
     if (why) {
         et_error("%s: message %zu: %s", path, number, why);
     } else if (wrong) {

@@ -67,7 +67,7 @@ void et_special_name(uint64_t address, char name[32])
 {
     static const char *const names[] = {
         "[none]",          "[truncated]",     "[stack cut]", "[deeper frames]", "[thread exit]", "[lost: ring full]",
-        "[lost: refused]", "[lost: segment]", "[gc hijack]", "[unknown]", "[gap]",
+        "[lost: refused]", "[lost: segment]", "[gc hijack]", "[unknown]",       "[gap]",         "[gap]",
     };
     if (address < sizeof names / sizeof *names) {
         snprintf(name, 32, "%s", names[address]);

@@ -115,7 +115,7 @@ int et_report_pprof(const struct et_profile *profile, const char *path)
 int et_report_print(struct et_buf *out)
 {
     int err = et_write_file("-", out->data ? out->data : "", out->size);
-    if (err) {
+    if (err && err != -EPIPE) { /* whoever reads has seen enough */
         et_error("standard output: %s", strerror(-err));
     }
     et_buf_free(out);

@@ -61,6 +61,9 @@ static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status,
     if (status == 405) {
         MHD_add_response_header(response, "Allow", "GET, HEAD, POST");
     }
+    if (status == 503) {
+        MHD_add_response_header(response, "Retry-After", "5");
+    }
     enum MHD_Result result = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
     return result;

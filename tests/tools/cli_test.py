@@ -140,6 +140,9 @@ def stored(folder):
     check("one" in fails(1, "several", "top", "--url", server.url).err, "the server says the same")
     fails(3, "zzz", "top", "--db", db, "--service", "zzz")
     check.equal(run("top", "--db", db, "--service", "two").out.splitlines()[0].split(":")[0], "two cpu", "chosen service")
+    piped = subprocess.run(["sh", "-c", f"'{CHECKED}' top --db '{db}' --service one | true; '{CHECKED}' cat '{folder}/two.edgeprof' | true"],
+                           capture_output=True, text=True, check=False)
+    check.equal(piped.stderr, "", "a reader that leaves early")
     flames(folder, db)
     check.equal(server.stop(), 0, "server")
 

@@ -2,6 +2,7 @@
 import gzip
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -56,6 +57,19 @@ def contract(server):
     tree = server.get("/api/profile", service="svc")[1]["tree"]
     names = [child["name"] for child in tree["children"]]
     check.equal(names, ["app+0x4"], "frames without symbols are module+address")
+
+
+def written_example(server):
+    """The two messages that core/FORMAT.md gives byte by byte."""
+    blocks = re.findall(r"```hex\n(.*?)```", open("core/FORMAT.md").read(), re.S)
+    bodies = [bytes.fromhex("".join(re.match(r"\s*((?:[0-9a-f]{2}(?: |$))*)", line)[1] for line in block.splitlines())) for block in blocks]
+    check.equal(len(bodies), 2, "messages in core/FORMAT.md")
+    for body in bodies:
+        check.equal(server.push(body), 200, "a message of core/FORMAT.md")
+    answer = server.get("/api/profile", service="sensor", tag="version=1.4.2")[1]
+    check.equal(answer["total"], (3 + 1 + 2) * 52631578, "value of the example")
+    check.equal([(row["name"], row["self"] // 52631578) for row in answer["top"]],
+                [("sensor+0x1020", 3), ("sensor+0x1050", 3), ("sensor+0x1010", 0)], "stacks of the example")
 
 
 def unsound(server):
@@ -264,6 +278,7 @@ def full_disk(folder):
     check(sequence > 50, f"some fitted: {sequence}")
     for _ in range(3):
         check.equal(server.push(body), 503, "still no room")
+    check(int(server.headers["Retry-After"]) > 0, "when to try again")
     kept = sequence - 2
     lines = server.stderr().splitlines()
     check(len(lines) == 1 and lines[0].startswith(f"edgeprof: database {db}: "), f"one clear line: {lines}")
@@ -304,7 +319,7 @@ def main():
     decoded_by_protoc()
     with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder:
         server = Server(PROGRAM, os.path.join(folder, "test.db"))
-        for test in (contract, unsound, mutated, sizes, large_but_sound, wrong_requests, names, pprof, statistics, at_once):
+        for test in (contract, written_example, unsound, mutated, sizes, large_but_sound, wrong_requests, names, pprof, statistics, at_once):
             test(server)
             check(server.process.poll() is None, f"the server lives after {test.__name__}")
         check.equal(server.stop(), 0, "exit code of the server")
