@@ -235,6 +235,9 @@ static bool put_message(struct push *push)
     if (!push->err) {
         push->err = et_store_segment_put(push->store, id, &push->row, push->now_ns);
     }
+    if (!push->err && push->message->last) {
+        push->err = et_store_segment_drop(push->store, id);
+    }
     return true;
 }
 

@@ -65,6 +65,8 @@ static const char *const SQL[S_COUNT] = {
     [S_SPAN_GET] = "SELECT base, size, address, module FROM span WHERE segment = ? ORDER BY number",
     [S_CHUNK_ADD] = "INSERT INTO chunk (segment, sequence, nodes) VALUES (?, ?, ?)",
     [S_CHUNK_GET] = "SELECT nodes FROM chunk WHERE segment = ? ORDER BY sequence",
+    [S_SPAN_DROP] = "DELETE FROM span WHERE segment = ?",
+    [S_CHUNK_DROP] = "DELETE FROM chunk WHERE segment = ?",
     [S_MODULE_GET] = "SELECT build_id, path FROM module WHERE id = ?",
     [S_FRAME_GET] = "SELECT module, address, name, file, line FROM frame WHERE id = ?",
     [S_NODE_GET] = "SELECT parent, frame FROM node WHERE id = ?",
@@ -395,4 +397,10 @@ int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequ
                                              (const void *)blob.data, blob.size));
     et_buf_free(&blob);
     return err;
+}
+
+int et_store_segment_drop(struct et_store *store, uint64_t segment)
+{
+    int err = et_store_step(store, et_store_bind(store, S_SPAN_DROP, "u", segment));
+    return err ? err : et_store_step(store, et_store_bind(store, S_CHUNK_DROP, "u", segment));
 }

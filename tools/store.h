@@ -68,6 +68,9 @@ int et_store_segment_load(struct et_store *store, uint64_t segment, struct et_se
 int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence,
                          const struct et_segment *segment_now, size_t first_span, size_t first_node);
 
+/* Forgets the dictionary of a segment that has ended. */
+int et_store_segment_drop(struct et_store *store, uint64_t segment);
+
 /* ---- reading ---- */
 
 struct et_query {

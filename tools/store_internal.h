@@ -26,6 +26,8 @@ enum et_statement {
     S_SPAN_GET,
     S_CHUNK_ADD,
     S_CHUNK_GET,
+    S_SPAN_DROP,
+    S_CHUNK_DROP,
     S_MODULE_GET,
     S_FRAME_GET,
     S_NODE_GET,

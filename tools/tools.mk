@@ -19,11 +19,11 @@ all: tools
 tools: $(BUILD)/edgeprof  ## $(BUILD)/edgeprof, the host command line
 
 $(BUILD)/edgeprof: $(ET_OBJ) $(ET_GEN_OBJ)
-	$(ET_CC) -o $@ $^ $(ET_LDLIBS)
+	@echo "  LD $@"; $(ET_CC) -o $@ $^ $(ET_LDLIBS)
 
 $(ET_OBJ): $(ET_DIR)/%.o: tools/%.c tools/tools.mk Makefile $(ET_GEN)
 	@mkdir -p $(@D)
-	$(ET_CC) $(ET_CPPFLAGS) $(ET_CFLAGS) -MMD -MP -c $< -o $@
+	@echo "  CC $<"; $(ET_CC) $(ET_CPPFLAGS) $(ET_CFLAGS) -MMD -MP -c $< -o $@
 
 # .incbin is the assembler's: files are found relative to tools/web, and make has to know of them.
 $(ET_DIR)/assets.o: private ET_CFLAGS += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
@@ -36,7 +36,7 @@ $(ET_DIR)/gen/d3-flamegraph.js: $(ET_NPM) tools/tools.mk
 	@! grep -q 'appendChild(' $@ || { echo "d3-flame-graph: its style sheet was not found where it used to be" >&2; exit 1; }
 
 $(ET_GEN_OBJ): $(ET_DIR)/gen/%.o: $(ET_DIR)/gen/%.c
-	$(ET_CC) -std=gnu11 -O2 -g -c $< -o $@
+	@echo "  CC $<"; $(ET_CC) -std=gnu11 -O2 -g -c $< -o $@
 
 # A field may not be called `base` in protobuf-c; names do not matter on the wire.
 $(ET_DIR)/gen/compact.pb-c.c: core/proto/compact.proto tools/tools.mk
@@ -66,19 +66,19 @@ TESTS        += test-tools-unit test-tools-server test-tools-cli test-tools-page
 
 $(ET_TEST)/%.o: tools/%.c tools/tools.mk $(wildcard tools/*.h) $(ET_GEN)
 	@mkdir -p $(@D)
-	$(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
+	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
 $(ET_TEST)/assets.o: private ET_ASAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
 $(ET_TEST)/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js
 $(ET_TEST)/gen/%.o: $(ET_DIR)/gen/%.c
 	@mkdir -p $(@D)
-	$(ET_CC) -std=gnu11 $(ET_ASAN) -c $< -o $@
+	@echo "  CC $< (ASan)"; $(ET_CC) -std=gnu11 $(ET_ASAN) -c $< -o $@
 $(ET_TEST)/edgeprof: $(ET_ASAN_OBJ)
-	$(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS)
+	@echo "  LD $@"; $(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS)
 $(ET_TEST)/test_%.o: tests/tools/test_%.c tools/tools.mk $(wildcard tools/*.h) $(ET_GEN)
 	@mkdir -p $(@D)
-	$(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
+	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
 $(ET_TEST)/test_%: $(ET_TEST)/test_%.o $(filter-out $(ET_TEST)/main.o,$(ET_ASAN_OBJ))
-	$(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS) -lcmocka
+	@echo "  LD $@"; $(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS) -lcmocka
 
 # A program whose functions and lines are known, as it is built, as it is shipped, and its debug file.
 $(ET_SAMPLE): tests/tools/sample.c tools/tools.mk

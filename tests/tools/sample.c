@@ -35,6 +35,18 @@ __attribute__((noinline)) void outer(long turns)
     sink += 2;
 }
 
+/* What .NET's ahead-of-time compiler leaves behind: a section of its own, a funclet that only a label names, and the
+ * methods of an iterator. */
+__asm__(".section __managedcode,\"ax\"\n"
+        "App_Shop__Buy: .skip 32\n.type App_Shop__Buy, %function\n.size App_Shop__Buy, 32\n"
+        "_fram1App_Shop__Buy: .skip 32\n"
+        "App_Shop__Items_d__4__MoveNext: .skip 32\n.type App_Shop__Items_d__4__MoveNext, %function\n"
+        ".size App_Shop__Items_d__4__MoveNext, 32\n"
+        "App_Shop__Items_d__4__System_IDisposable_Dispose: .skip 32\n"
+        ".type App_Shop__Items_d__4__System_IDisposable_Dispose, %function\n"
+        ".size App_Shop__Items_d__4__System_IDisposable_Dispose, 32\n"
+        ".previous\n");
+
 int main(int argc, char **argv)
 {
     long rounds = argc > 1 ? atol(argv[1]) : 1;

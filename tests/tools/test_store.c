@@ -232,7 +232,9 @@ static void gaps_and_strangers_are_stale(void **state)
     struct sample s;
     sample_init(&s, 1, 2);
     s.message.last = 1;
+    assert_int_equal(count(*state, "chunk"), 1);
     assert_int_equal(push(*state, &s), ET_ACCEPTED);
+    assert_int_equal(count(*state, "chunk") + count(*state, "span"), 0); /* nobody will ask for it again */
     assert_int_equal(push_number(*state, 1, 2), ET_REPEATED);
     assert_int_equal(push_number(*state, 1, 3), ET_STALE);
 }

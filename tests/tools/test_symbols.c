@@ -178,6 +178,27 @@ static void modules_are_found_by_build_id(void **state)
     free(debug);
 }
 
+static void managed_code_is_told_apart(void **state)
+{
+    (void)state;
+    char *path = in_folder("sample");
+    char id[129];
+    struct et_symfile *file = open_sample("sample");
+    uint64_t buy = find_function(file, "App_Shop__Buy"), items = find_function(file, "App_Shop__Items_d__4__MoveNext");
+    uint64_t hot = find_function(file, "hot");
+    assert_true(et_symfile_managed(file, buy));
+    assert_false(et_symfile_managed(file, hot));
+    assert_int_equal(items - buy, 64);
+    et_symfile_close(file);
+    assert_int_equal(et_symfile_build_id(path, id), 0);
+    struct et_symbols *symbols = et_symbols_new();
+    expect_name(symbols, id, path, buy + 1, "App.Shop.Buy", 1);
+    expect_name(symbols, id, path, buy + 40, "App.Shop.Buy", 1); /* the funclet behind it */
+    expect_name(symbols, id, path, items + 1, "App.Shop.Items(iterator)", 1);
+    et_symbols_free(symbols);
+    free(path);
+}
+
 static void special_and_given_names(void **state)
 {
     (void)state;
@@ -298,10 +319,10 @@ int main(int argc, char **argv)
     }
     sources = argc > 2 ? argv[2] : ".";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inlined_calls_are_listed),   cmocka_unit_test(nothing_outside_the_code),
-        cmocka_unit_test(debug_files_are_better),     cmocka_unit_test(modules_are_found_by_build_id),
-        cmocka_unit_test(special_and_given_names),    cmocka_unit_test(a_missing_file_is_said_once),
-        cmocka_unit_test(corrupt_files_are_survived),
+        cmocka_unit_test(inlined_calls_are_listed),    cmocka_unit_test(nothing_outside_the_code),
+        cmocka_unit_test(debug_files_are_better),      cmocka_unit_test(modules_are_found_by_build_id),
+        cmocka_unit_test(managed_code_is_told_apart),  cmocka_unit_test(special_and_given_names),
+        cmocka_unit_test(a_missing_file_is_said_once), cmocka_unit_test(corrupt_files_are_survived),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(folder);
