@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh apt [SECTION...]   Debian packages of those sections of tools/packages.txt, default: all
 #   tools/setup.sh deps               nanopb and mbedtls, pinned by hash, unpacked to build/deps/
+#   tools/setup.sh cross              for the tests in QEMU: cmocka, pinned; Debian's ARM kernels and musl, to build/deps/
 #   tools/setup.sh dotnet             only says whether the .NET SDK is there
 #   tools/setup.sh npm                the page's packages, as its lock file says
 #
@@ -79,26 +80,31 @@ debian_uris() {
     archive_uris | awk '!seen[$0]++ { if ($0 ~ /\/debian\/?$/) print; else rest = rest $0 "\n" } END { printf "%s", rest }'
 }
 
-# fetch URI PACKAGE TARBALL: into $scratch/fetch, with an apt configuration of its own
-fetch() {
+# private_apt URI TYPE SUITE ARCHITECTURE: an apt configuration of its own below $scratch/apt; $apt is how to use it
+private_apt() {
     rm -rf "$scratch/apt" && mkdir -p "$scratch/apt/lists/partial" "$scratch/apt/cache/archives/partial" "$scratch/apt/etc" "$scratch/fetch"
     : >"$scratch/apt/status"
-    cat >"$scratch/apt/etc/source.sources" <<END
-Types: deb-src
+    cat >"$scratch/apt/etc/archive.sources" <<END
+Types: $2
 URIs: $1
-Suites: trixie
+Suites: $3
 Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 END
-    set -- "$2" "$3" -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$scratch/apt/etc" \
-        -o Dir::State::lists="$scratch/apt/lists" -o Dir::State::status="$scratch/apt/status" \
-        -o Dir::Cache="$scratch/apt/cache" -o APT::Sandbox::User="$(id -un)"
-    package=$1 tarball=$2
-    shift 2
-    apt-get "$@" update >"$scratch/fetch.log" 2>&1 || return 1
+    apt="-q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$scratch/apt/etc -o Dir::State::lists=$scratch/apt/lists
+        -o Dir::State::status=$scratch/apt/status -o Dir::Cache=$scratch/apt/cache -o APT::Sandbox::User=$(id -un)
+        -o APT::Architecture=$4 -o APT::Architectures=$4"
+    # shellcheck disable=SC2086 # options
+    apt-get $apt update >"$scratch/fetch.log" 2>&1
+}
+
+# fetch URI PACKAGE TARBALL: into $scratch/fetch
+fetch() {
+    private_apt "$1" deb-src trixie "$(dpkg --print-architecture)" || return 1
     # The archive may have dropped the .dsc and still serve the tarball: what counts is the hash, not apt's word.
-    (cd "$scratch/fetch" && apt-get "$@" source --download-only "$package") >>"$scratch/fetch.log" 2>&1 || true
-    [ -f "$scratch/fetch/$tarball" ]
+    # shellcheck disable=SC2086
+    (cd "$scratch/fetch" && apt-get $apt source --download-only "$2") >>"$scratch/fetch.log" 2>&1 || true
+    [ -f "$scratch/fetch/$3" ]
 }
 
 # pinned NAME TARBALL SHA256 FILE: build/deps/NAME, checked; FILE is in it when it is whole
@@ -123,6 +129,37 @@ pinned() {
     say "unpacked $2 to build/deps/$1"
 }
 
+# fetch_foreign URI ARCHITECTURE PACKAGE: the kernel that PACKAGE depends on, and musl-dev, into $scratch/fetch
+fetch_foreign() {
+    private_apt "$1" deb bookworm "$2" || return 1
+    # shellcheck disable=SC2086
+    image=$(apt-cache $apt depends "$3" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1)
+    # shellcheck disable=SC2086
+    [ -n "$image" ] && (cd "$scratch/fetch" && apt-get $apt download "$image" musl-dev) >>"$scratch/fetch.log" 2>&1
+}
+
+# foreign ARCHITECTURE PACKAGE: build/deps/ARCHITECTURE with vmlinuz, config and musl's usr; apt has checked signatures
+foreign() {
+    [ ! -f "$deps/$1/vmlinuz" ] || return 0
+    say "fetching $2 and musl-dev for $1"
+    mkdir -p "$deps"
+    scratch=$(mktemp -d "$deps/.setup.XXXXXX")
+    for uri in $(debian_uris); do
+        ! fetch_foreign "$uri" "$1" "$2" || break
+    done
+    mkdir "$scratch/tree"
+    for package in "$scratch"/fetch/*.deb; do
+        [ -f "$package" ] || die "no Debian mirror of this system served $2 for $1 ($(grep -m 1 -E "^(E|W):" "$scratch/fetch.log" 2>/dev/null))"
+        dpkg-deb --fsys-tarfile "$package" | tar -x -C "$scratch/tree" --wildcards --exclude=./lib --exclude=./usr/share --exclude='./usr/lib/linux-image-*'
+    done
+    mv "$scratch"/tree/boot/config-* "$scratch/tree/config" && mv "$scratch"/tree/boot/vmlinuz-* "$scratch/tree/vmlinuz" ||
+        die "the kernel package of $2 has no boot/vmlinuz"
+    rm -rf "$scratch/tree/boot" "${deps:?}/$1"
+    mv "$scratch/tree" "$deps/$1" 2>/dev/null || [ -f "$deps/$1/vmlinuz" ] || die "cannot write $deps/$1"
+    rm -rf "$scratch"
+    scratch=
+}
+
 # given DIRECTORY FILE VARIABLE: true when the user named a tree
 given() {
     [ -n "$1" ] || return 1
@@ -134,6 +171,12 @@ setup_deps() {
         pinned nanopb nanopb_0.4.9.1.orig.tar.gz 4575944a468718ef25f05eb01d994364650b581563089a9841986bb1e460eac3 pb_encode.c NANOPB_DIR
     given "${MBEDTLS_DIR:-}" include/mbedtls/ssl.h MBEDTLS_DIR ||
         pinned mbedtls mbedtls_3.6.6.orig.tar.bz2 8fb65fae8dcae5840f793c0a334860a411f884cc537ea290ce1c52bb64ca007a include/mbedtls/ssl.h MBEDTLS_DIR
+}
+
+setup_cross() {
+    pinned cmocka cmocka_1.1.7.orig.tar.xz 810570eb0b8d64804331f82b29ff47c790ce9cd6b163e98d47a4807047ecad82 src/cmocka.c CMOCKA_DIR
+    foreign arm64 linux-image-arm64
+    foreign armhf linux-image-armmp
 }
 
 # ---- the others ----
@@ -159,10 +202,10 @@ setup_npm() {
 }
 
 case ${1:-} in
-apt | deps | dotnet | npm)
+apt | deps | cross | dotnet | npm)
     verb=$1
     shift
     "setup_$verb" "$@"
     ;;
-*) die "usage: tools/setup.sh apt [SECTION...] | deps | dotnet | npm" ;;
+*) die "usage: tools/setup.sh apt [SECTION...] | deps | cross | dotnet | npm" ;;
 esac
