@@ -135,9 +135,9 @@ $(NA_LIFECYCLE): $(wildcard tests/nativeaot/Lifecycle/*) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) tests/nativeaot/Lifecycle
 	@touch $@
 
-.PHONY: test-nativeaot-lifecycle test-nativeaot-package test-demo test-demo-c
+.PHONY: test-nativeaot-run test-nativeaot-lifecycle test-nativeaot-package test-demo test-demo-c
 ifeq ($(NA_DOTNET),)
-test-nativeaot-lifecycle test-nativeaot-package:
+test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run:
 	@echo "$@: skipped, there is no .NET SDK"
 else
 test-nativeaot-lifecycle: $(NA_LIFECYCLE) $(BUILD)/edgeprof
@@ -146,6 +146,9 @@ test-nativeaot-lifecycle: $(NA_LIFECYCLE) $(BUILD)/edgeprof
 
 test-nativeaot-package: $(NA_NUPKG) $(BUILD)/edgeprof
 	@tests/nativeaot/package.sh $(NA_NUPKG) $(BUILD)/edgeprof $(NA_BUILD)/package
+
+test-nativeaot-run: $(NA_PLAIN) $(BUILD)/edgeprof $(PRELOAD_LIB)
+	@tests/nativeaot/run.py $(BUILD)/edgeprof $(NA_PLAIN) $(NA_BUILD)/run
 endif
 
 test-demo:
@@ -153,4 +156,4 @@ test-demo:
 
 test-demo-c:
 	@DEMO_SAMPLE=c DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
-TESTS += test-nativeaot-lifecycle test-nativeaot-package test-demo test-demo-c
+TESTS += test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run test-demo test-demo-c
