@@ -46,7 +46,8 @@ void et_segment_free(struct et_segment *segment);
 void et_segment_add_node(struct et_segment *segment, uint32_t depth, int64_t name);
 void et_segment_add_span(struct et_segment *segment, const struct et_span *span);
 
-/* Decodes and checks what can be checked alone; strings are clean (et_clean). NULL: malformed, *why says in what way. et_message_free() it. */
+/* Decodes and checks what can be checked alone; strings are clean (et_clean). NULL: malformed, *why says in what way.
+ * et_message_free() it. */
 et_message *et_message_decode(const void *bytes, size_t size, const char **why);
 void et_message_free(et_message *message);
 
