@@ -131,6 +131,18 @@ static int32_t narrow(struct reader *reader, int64_t value)
     return (int32_t)value;
 }
 
+/* The same for a number that the tables tell in units. */
+static int32_t scaled(struct reader *reader, int64_t value, int64_t unit)
+{
+    int64_t product;
+
+    if (__builtin_mul_overflow(value, unit, &product)) {
+        reader->bad = true;
+        return 0;
+    }
+    return narrow(reader, product);
+}
+
 static void cfa_set(struct machine *m, uint64_t number, int32_t offset)
 {
     const struct ep_cfi_registers *r = m->registers;
@@ -258,7 +270,7 @@ static void extended(struct machine *m, struct reader *r, uint8_t op, uintptr_t 
         break;
     case 0x05: /* offset_extended */
         number = take_uleb(r);
-        place_set(m, number, EP_CFI_SAVED, narrow(r, (int64_t)take_uleb(r) * factor));
+        place_set(m, number, EP_CFI_SAVED, scaled(r, (int64_t)take_uleb(r), factor));
         break;
     case 0x06: /* restore_extended */
         place_restored(m, take_uleb(r));
@@ -299,14 +311,14 @@ static void extended(struct machine *m, struct reader *r, uint8_t op, uintptr_t 
         break;
     case 0x11: /* offset_extended_sf */
         number = take_uleb(r);
-        place_set(m, number, EP_CFI_SAVED, narrow(r, take_sleb(r) * factor));
+        place_set(m, number, EP_CFI_SAVED, scaled(r, take_sleb(r), factor));
         break;
     case 0x12: /* def_cfa_sf */
         number = take_uleb(r);
-        cfa_set(m, number, narrow(r, take_sleb(r) * factor));
+        cfa_set(m, number, scaled(r, take_sleb(r), factor));
         break;
     case 0x13: /* def_cfa_offset_sf */
-        m->rules.cfa_offset = narrow(r, take_sleb(r) * factor);
+        m->rules.cfa_offset = scaled(r, take_sleb(r), factor);
         break;
     case 0x2e: /* GNU_args_size */
         (void)take_uleb(r);
@@ -327,7 +339,7 @@ static bool run(struct machine *m, struct reader r, uintptr_t pc)
             m->location += (uintptr_t)(low * m->cie->code_align);
             break;
         case 2: /* offset */
-            place_set(m, low, EP_CFI_SAVED, narrow(&r, (int64_t)take_uleb(&r) * m->cie->data_align));
+            place_set(m, low, EP_CFI_SAVED, scaled(&r, (int64_t)take_uleb(&r), m->cie->data_align));
             break;
         case 3: /* restore */
             place_restored(m, low);
@@ -460,6 +472,8 @@ int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *r
         return -EINVAL;
     if (pc - start >= size)
         return -ENOENT;
+    if (start < module->start || size > module->end - start) /* its code will be looked at */
+        return -EINVAL;
 
     struct machine m;
     memset(&m, 0, sizeof m);
