@@ -53,7 +53,7 @@ __attribute__((noinline, unused)) static void burn(uint64_t ns)
 
 static inline void sleep_ms(unsigned ms)
 {
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000 * MS)};
+    struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * MS)};
 
     while (nanosleep(&t, &t) != 0) {
     }

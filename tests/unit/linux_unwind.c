@@ -79,7 +79,7 @@ static uintptr_t some_word(uint64_t *dice, uint8_t *const stacks[2])
 
     switch (dice_of(dice) % 8) {
     case 0:
-        return (uintptr_t)dice_of(dice) << 32 | dice_of(dice);
+        return (uintptr_t)((uint64_t)dice_of(dice) << 32 | dice_of(dice));
     case 1:
         return dice_of(dice) % 3;
     case 2:

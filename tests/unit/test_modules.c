@@ -85,11 +85,15 @@ static void test_linear_space_runs_out(void **state)
     struct ep_stats s;
 
     (void)state;
+    if (sizeof(uintptr_t) < 8)
+        skip(); /* no module of a 32-bit process is too large */
     for (unsigned i = 0; i < 6; i++)
-        infos[i] = (struct ep_module_info){
-            .start = (i + 1) * 0x1000000000u, .end = (i + 1) * 0x1000000000u + 0x40000000u, .path = "/large"};
+        infos[i] = (struct ep_module_info){.start = (uintptr_t)((i + 1) * 0x1000000000u),
+                                           .end = (uintptr_t)((i + 1) * 0x1000000000u + 0x40000000u),
+                                           .path = "/large"};
     infos[6] = (struct ep_module_info){.start = 0x100, .end = 0x300, .path = "/small"};
-    infos[7] = (struct ep_module_info){.start = 0x200000000000u, .end = 0x200200000000u, .path = "/huge"};
+    infos[7] = (struct ep_module_info){
+        .start = (uintptr_t)0x200000000000u, .end = (uintptr_t)0x200200000000u, .path = "/huge"};
     infos[8] = (struct ep_module_info){.start = 500, .end = 500, .path = "/empty"};
     infos[9] = (struct ep_module_info){.start = 600, .end = 599, .path = "/inverted"};
     struct ep *ep = start_with(10);

@@ -49,7 +49,7 @@ bool wire_next(struct wire *wire, struct wire_field *field)
     else if (field->type == 2 && wire_varint(wire, &field->number))
         good = field->number <= (uint64_t)(wire->end - wire->at);
     if (good && field->type == 2) {
-        field->bytes = wire_open(wire->at, field->number);
+        field->bytes = wire_open(wire->at, (size_t)field->number);
         wire->at += field->number;
     }
     wire->bad |= !good || field->tag == 0;
