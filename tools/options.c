@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct option all[] = {
     {"help", no_argument, NULL, 'h'},           {"listen", required_argument, NULL, 'l'},
@@ -166,6 +167,12 @@ static int parse(int argc, char **argv, const char *takes, const char *help, str
     if (out->db && out->url) {
         et_error("%s: --db and --url exclude each other", argv[0]);
         return ET_USAGE;
+    }
+    for (size_t i = 0; i < out->symbol_count; i++) {
+        if (access(out->symbols[i], R_OK) != 0) {
+            et_error("%s: --symbols %s: %s", argv[0], out->symbols[i], strerror(errno));
+            return ET_FAILED;
+        }
     }
     out->first = optind;
     out->wanted.query.from_ns = out->from_ns;

@@ -31,7 +31,7 @@ static const char SCHEMA[] =
     " unit TEXT NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, period INTEGER NOT NULL,"
     " samples INTEGER NOT NULL, quantum INTEGER NOT NULL, stacks BLOB NOT NULL);"
     "CREATE INDEX IF NOT EXISTS profile_time ON profile (end_ns);"
-    "CREATE INDEX IF NOT EXISTS profile_origin ON profile (origin, kind, end_ns);"
+    "CREATE INDEX IF NOT EXISTS profile_origin ON profile (origin, kind, unit, start_ns, end_ns);"
     "CREATE TABLE IF NOT EXISTS segment (id INTEGER PRIMARY KEY, origin INTEGER NOT NULL,"
     " next_sequence INTEGER NOT NULL, ended INTEGER NOT NULL, seen_ns INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS span (segment INTEGER NOT NULL, number INTEGER NOT NULL, base INTEGER NOT NULL,"

@@ -214,6 +214,10 @@ static void find_symbols(struct et_symbols *s, struct module *module)
     }
     consider_known_places(&best, module);
     module->tried = time(NULL);
+    if (!best.path && strcmp(module->path, "[vdso]") == 0) {
+        module->file = et_symfile_open_vdso(module->build_id);
+        return;
+    }
     if (best.path) {
         const char *why = "";
         module->file = et_symfile_open(best.path, &why);

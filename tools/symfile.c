@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 struct symbol {
@@ -108,6 +110,17 @@ unsigned et_symfile_quality(const char *path)
     return quality;
 }
 
+static bool read_build_id(Elf *elf, char id[129])
+{
+    const void *bytes = NULL;
+    ssize_t size = dwelf_elf_gnu_build_id(elf, &bytes);
+    id[0] = '\0';
+    for (ssize_t i = 0; i < size && i < 64; i++) {
+        snprintf(id + 2 * i, 3, "%02x", ((const uint8_t *)bytes)[i]);
+    }
+    return size > 0;
+}
+
 int et_symfile_build_id(const char *path, char id[129])
 {
     int fd;
@@ -117,15 +130,10 @@ int et_symfile_build_id(const char *path, char id[129])
     if (!elf) {
         return errno ? -errno : -EINVAL;
     }
-    const void *bytes = NULL;
-    ssize_t size = dwelf_elf_gnu_build_id(elf, &bytes);
-    id[0] = '\0';
-    for (ssize_t i = 0; i < size && i < 64; i++) {
-        snprintf(id + 2 * i, 3, "%02x", ((const uint8_t *)bytes)[i]);
-    }
+    bool found = read_build_id(elf, id);
     elf_end(elf);
     close(fd);
-    return size > 0 ? 0 : -ENOENT;
+    return found ? 0 : -ENOENT;
 }
 
 /* ---- symbol table ---- */
@@ -445,13 +453,8 @@ int et_symfile_lines(struct et_symfile *file, uint64_t address,
 
 /* ---- the file ---- */
 
-struct et_symfile *et_symfile_open(const char *path, const char **why)
+static struct et_symfile *read_file(Elf *elf, int fd, const char **why)
 {
-    int fd;
-    Elf *elf = elf_open(path, &fd, why);
-    if (!elf) {
-        return NULL;
-    }
     struct et_symfile *file = et_alloc(1, sizeof *file);
     file->fd = fd;
     file->elf = elf;
@@ -469,6 +472,30 @@ struct et_symfile *et_symfile_open(const char *path, const char **why)
     return file;
 }
 
+struct et_symfile *et_symfile_open(const char *path, const char **why)
+{
+    int fd;
+    Elf *elf = elf_open(path, &fd, why);
+    return elf ? read_file(elf, fd, why) : NULL;
+}
+
+struct et_symfile *et_symfile_open_vdso(const char *build_id)
+{
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)getauxval(AT_SYSINFO_EHDR);
+    const char *why;
+    char id[129];
+    if (!header || elf_version(EV_CURRENT) == EV_NONE) {
+        return NULL;
+    }
+    size_t size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+    Elf *elf = elf_memory((char *)(uintptr_t)header, size);
+    if (!elf || !read_build_id(elf, id) || strcmp(id, build_id) != 0) {
+        elf_end(elf);
+        return NULL;
+    }
+    return read_file(elf, -1, &why);
+}
+
 void et_symfile_close(struct et_symfile *file)
 {
     if (!file) {
@@ -482,6 +509,8 @@ void et_symfile_close(struct et_symfile *file)
     free(file->symbols);
     dwarf_end(file->dwarf);
     elf_end(file->elf);
-    close(file->fd);
+    if (file->fd >= 0) {
+        close(file->fd);
+    }
     free(file);
 }

@@ -16,6 +16,8 @@ int et_symfile_build_id(const char *path, char id[129]);
 
 /* NULL: *why says what is wrong. */
 struct et_symfile *et_symfile_open(const char *path, const char **why);
+/* The kernel's own code of this machine, when it is the one with that build id; else NULL. */
+struct et_symfile *et_symfile_open_vdso(const char *build_id);
 void et_symfile_close(struct et_symfile *file);
 
 /* Symbol that covers address, still mangled, or NULL. Valid as long as the file is open. */

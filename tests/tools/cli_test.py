@@ -62,6 +62,7 @@ def wrong_usage(folder):
     fails(1, "edgeprof serve", "top", "--db", "none.db", cwd=folder)
     fails(1, "/nowhere", "flame", "--db", "/nowhere/x.db", "-o", "x.svg", cwd=folder)
     fails(1, "127.0.0.1:1", "top", "--url", "http://127.0.0.1:1")
+    fails(1, "--symbols /nowhere", "top", "--symbols", "/nowhere")
     fails(1, "ftp", "top", "--url", "ftp://127.0.0.1/")
     fails(1, "missing", "cat", "missing", cwd=folder)
     fails(1, folder, "cat", folder)

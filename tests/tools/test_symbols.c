@@ -7,9 +7,11 @@
 #include <stdarg.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -199,6 +201,31 @@ static void managed_code_is_told_apart(void **state)
     free(path);
 }
 
+static void the_kernels_code_has_names(void **state)
+{
+    (void)state;
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)getauxval(AT_SYSINFO_EHDR);
+    if (!header) {
+        skip();
+    }
+    char *path = in_folder("vdso.so"), id[129];
+    size_t size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+    assert_int_equal(et_write_file(path, header, size), 0);
+    assert_int_equal(et_symfile_build_id(path, id), 0);
+    assert_null(et_symfile_open_vdso("0123"));
+    struct et_symfile *file = et_symfile_open_vdso(id);
+    assert_non_null(file);
+    size_t named = 0;
+    for (uint64_t address = 0; address < size; address++) {
+        const char *name = et_symfile_symbol(file, address);
+        named += name && strstr(name, "gettime") != NULL;
+    }
+    assert_true(named > 0);
+    et_symfile_close(file);
+    unlink(path);
+    free(path);
+}
+
 static void special_and_given_names(void **state)
 {
     (void)state;
@@ -319,10 +346,11 @@ int main(int argc, char **argv)
     }
     sources = argc > 2 ? argv[2] : ".";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inlined_calls_are_listed),    cmocka_unit_test(nothing_outside_the_code),
-        cmocka_unit_test(debug_files_are_better),      cmocka_unit_test(modules_are_found_by_build_id),
-        cmocka_unit_test(managed_code_is_told_apart),  cmocka_unit_test(special_and_given_names),
-        cmocka_unit_test(a_missing_file_is_said_once), cmocka_unit_test(corrupt_files_are_survived),
+        cmocka_unit_test(inlined_calls_are_listed),   cmocka_unit_test(nothing_outside_the_code),
+        cmocka_unit_test(debug_files_are_better),     cmocka_unit_test(modules_are_found_by_build_id),
+        cmocka_unit_test(managed_code_is_told_apart), cmocka_unit_test(special_and_given_names),
+        cmocka_unit_test(the_kernels_code_has_names), cmocka_unit_test(a_missing_file_is_said_once),
+        cmocka_unit_test(corrupt_files_are_survived),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(folder);
