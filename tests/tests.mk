@@ -66,7 +66,7 @@ test-unit: $(UT_TESTS:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
 test-unit-asan: $(UT_TESTS:%=$(UT_DIR)/asan/%) $(UT_DIR)/asan/linux_unwind
 	$(UT_RUN)
-test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%)
+test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%) $(UT_DIR)/tsan/linux_threads
 	$(UT_RUN)
 test-linux: $(UT_LINUX:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)

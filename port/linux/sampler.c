@@ -43,7 +43,6 @@ struct slot {
     atomic_uint tid;
     atomic_uint generation; /* tells a signal of this owner from one of the last */
     int timer;
-    struct ep_linux_bounds bounds;
     uint64_t base_ns;         /* CPU time of the thread when it was armed */
     _Atomic uint64_t seen_ns; /* CPU time at the last scan */
     atomic_uint ticks;        /* periods charged since it was armed */
@@ -98,19 +97,18 @@ static bool has_own_timer(uint32_t tid)
     return false;
 }
 
-static struct ep_linux_bounds bounds_of(struct slot *slot, uint32_t tid)
+/* Only the thread itself knows where its stack lies: a slot may be another thread's before a late signal is through. */
+static struct ep_linux_bounds bounds_here(uint32_t tid)
 {
     if (self.bounds.end == 0 && tid == (uint32_t)getpid())
         self.bounds = main_bounds;
-    if (slot && slot->bounds.end == 0)
-        slot->bounds = self.bounds;
-    return slot ? slot->bounds : self.bounds;
+    return self.bounds;
 }
 
-static void take(struct slot *slot, uint32_t tid, uint32_t ticks, const void *ucontext)
+static void take(uint32_t tid, uint32_t ticks, const void *ucontext)
 {
     struct ep_context context;
-    struct ep_linux_bounds bounds = bounds_of(slot, tid);
+    struct ep_linux_bounds bounds = bounds_here(tid);
 
     ep_linux_context(ucontext, &context);
     context.stack_start = bounds.start;
@@ -127,7 +125,7 @@ static void tick(const siginfo_t *info, const void *ucontext)
     if (index == PROCESS_TIMER) {
         uint32_t tid = tid_here();
         if (!self.own && !has_own_timer(tid))
-            take(NULL, tid, ticks, ucontext);
+            take(tid, ticks, ucontext);
         return;
     }
     if (index >= EP_MAX_THREADS ||
@@ -135,7 +133,7 @@ static void tick(const siginfo_t *info, const void *ucontext)
         return;
     struct slot *slot = &slots[index];
     (void)atomic_fetch_add_explicit(&slot->ticks, ticks, memory_order_relaxed);
-    take(slot, atomic_load_explicit(&slot->tid, memory_order_relaxed), ticks, ucontext);
+    take(atomic_load_explicit(&slot->tid, memory_order_relaxed), ticks, ucontext);
 }
 
 /* Context: signal. */
@@ -210,7 +208,7 @@ static struct slot *slot_take(void)
     return NULL;
 }
 
-static void arm(uint32_t tid, struct ep_linux_bounds bounds)
+static void arm(uint32_t tid)
 {
     struct slot *slot = slot_take();
 
@@ -219,7 +217,6 @@ static void arm(uint32_t tid, struct ep_linux_bounds bounds)
         return;
     }
     uint32_t value = (uint32_t)(slot - slots) | (atomic_fetch_add(&slot->generation, 1) + 1) << 16;
-    slot->bounds = bounds;
     atomic_store(&slot->ticks, 0);
     slot->base_ns = cpu_ns(tid);
     atomic_store(&slot->seen_ns, slot->base_ns);
@@ -268,7 +265,7 @@ void ep_linux_thread_begins(struct ep_linux_bounds bounds)
         struct slot *stale = slot_of(tid); /* of a thread that ended unseen and had the same id */
         if (stale)
             disarm(stale, stale->seen_ns);
-        arm(tid, bounds);
+        arm(tid);
     }
     ep_leave();
 }
@@ -305,7 +302,7 @@ void ep_linux_scan_thread(uint32_t tid)
         atomic_store(&slot->seen, true);
         atomic_store(&slot->seen_ns, cpu_ns(tid));
     } else if (!is_own(tid)) {
-        arm(tid, (struct ep_linux_bounds){0});
+        arm(tid);
     }
 }
 
@@ -336,6 +333,8 @@ int ep_linux_scan_end(void)
 
 int ep_port_threads_scan(void)
 {
+    if (!atomic_load(&sampling)) /* the collect thread is there before it begins */
+        return 0;
     ep_linux_scan_begin();
     int error = ep_linux_tasks();
     return error ? error : ep_linux_scan_end();

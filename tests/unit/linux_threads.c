@@ -183,9 +183,17 @@ static void test_start_stop_under_load(void **state)
     assert_true(samples > 20);
 }
 
+/* The collect thread runs before sampling begins, and when ep_start() takes long it looks for threads by then. */
+static void test_scan_before_sampling(void **state)
+{
+    (void)state;
+    assert_int_equal(ep_port_threads_scan(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scan_before_sampling), /* first: nothing has been started */
         cmocka_unit_test(test_long_threads),
         cmocka_unit_test(test_200_short_threads),
         cmocka_unit_test(test_more_threads_than_slots),
