@@ -361,7 +361,8 @@ struct ep {
     /* deliver */
     struct ep_event deliver_event;
     const struct ep_transport *transport;
-    uint64_t backoff_ns, retry_at_ns;
+    uint64_t backoff_ns;
+    _Atomic uint64_t retry_at_ns;      /* stop resets it */
     _Atomic uint64_t stop_deadline_ns; /* 0: not stopping */
     struct ep_deadline send_deadline;  /* of the message that is being sent */
     atomic_int last_error;
