@@ -272,7 +272,7 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
     return false;
 }
 
-/* .NET throws hardware faults through RhpThrowHwEx, whose frame has a record like any other. */
+/* .NET throws hardware faults through RhpThrowHwEx. What its frame looks like here could not be tried: no rule makes this. */
 bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end)
 {
     (void)frame;
