@@ -37,10 +37,12 @@ struct et_server {
 
 struct request {
     struct et_buf body;
+    size_t received;
     bool too_large;
 };
 
-enum { INFLATED_LIMIT = 64 << 20 };
+/* Bytes: of a pprof profile; that are read of a body that is too large, so that its sender gets to the answer. */
+enum { INFLATED_LIMIT = 32 << 20, PATIENCE = 64 << 20 };
 
 static const char POLICY[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
                              "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -164,7 +166,7 @@ static enum MHD_Result ingest_pprof(struct et_server *server, struct MHD_Connect
     enum MHD_Result result;
     if (err) {
         result = reply_text(connection, err == -EFBIG ? 413 : 400,
-                            err == -EFBIG ? "larger than 64 MiB when inflated" : "broken gzip data");
+                            err == -EFBIG ? "larger than 32 MiB when inflated" : "broken gzip data");
     } else {
         enum et_verdict verdict = ingest_locked(server, name, from_ns, until_ns, &inflated, &why);
         result = reply_text(connection, status_of(verdict), why.data);
@@ -285,7 +287,11 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         return begin(connection, url, method, state);
     }
     if (*size) {
-        request->too_large |= request->body.size + *size > ET_MESSAGE_LIMIT;
+        request->received += *size;
+        request->too_large |= request->received > ET_MESSAGE_LIMIT;
+        if (request->received > PATIENCE) {
+            return MHD_NO; /* an answer would not be read anyway */
+        }
         if (!request->too_large) {
             et_buf_add(&request->body, data, *size);
         }

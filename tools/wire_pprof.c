@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t DECODE_BUDGET = (size_t)1 << 30;
+static const size_t DECODE_BUDGET = (size_t)256 << 20;
 
 enum { SAMPLE_TYPES_MAX = 16, FRAMES_OF_A_SAMPLE = 1 << 16 };
 

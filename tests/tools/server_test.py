@@ -103,6 +103,13 @@ def sizes(server):
     check.equal(server.push(b"\x22\x00" * (limit // 2)), 400, "two million empty modules")
     check.equal(server.request("POST", "/edgeprof/v1/push", iter([b"x" * 65536] * 70), {"Transfer-Encoding": "chunked"})[0],
                 413, "too large in chunks")
+    try:
+        endless = server.request("POST", "/edgeprof/v1/push", iter([b"x" * 65536] * 16000), {"Transfer-Encoding": "chunked"})[0]
+    except OSError as error:
+        endless = type(error).__name__
+    check(endless in ("ConnectionResetError", "BrokenPipeError", 413), f"a gigabyte is not read to its end: {endless}")
+    empty_samples = b"\x12\x00" * (15 << 20)
+    check.equal(server.request("POST", "/ingest?name=bomb", gzip.compress(empty_samples))[0], 400, "15 million empty samples")
     check.equal(server.request("POST", "/edgeprof/v1/push", b"", {"Content-Length": "0"})[0], 400, "empty body")
     bomb = gzip.compress(b"\0" * (200 << 20), 9)
     check(len(bomb) < limit, "the bomb is small")
