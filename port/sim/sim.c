@@ -138,6 +138,7 @@ static void scan_synthetic(void)
 
     info.end = info.start + EP_SIM_FUNCTIONS * EP_SIM_FUNCTION;
     info.bias = info.start - 0x10000;
+    ep_sim_tables(&info);
     ep_module_seen(&info);
 }
 
@@ -150,7 +151,10 @@ int ep_port_modules_scan(void)
     ep_sim.module_scans++;
     if (!ep_sim.modules)
         scan_synthetic();
-    for (unsigned i = 0; i < ep_sim.module_count; i++)
-        ep_module_seen(&ep_sim.modules[i]);
+    for (unsigned i = 0; i < ep_sim.module_count; i++) {
+        struct ep_module_info info = ep_sim.modules[i];
+        ep_sim_tables(&info);
+        ep_module_seen(&info);
+    }
     return 0;
 }

@@ -91,6 +91,9 @@ void ep_sim_fork(void);
 /* Address inside function number f, where it is interrupted or returns to. */
 uintptr_t ep_sim_pc(unsigned function);
 
+/* Gives a stretch of the synthetic code the tables that this machine's unwinder needs. */
+void ep_sim_tables(struct ep_module_info *info);
+
 /* Builds the stack leaf, caller, ..., root out of function numbers and the registers of its interruption. */
 void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_context *context);
 

@@ -1,6 +1,7 @@
 /*
  * Synthetic stacks: a chain of frame records [caller's frame pointer, return address], root last, whose root record
- * returns to address 0. The layout is that of every ABI with a frame pointer chain that edgeprof knows.
+ * returns to address 0. The layout is that of every ABI with a frame pointer chain that edgeprof knows; on 32-bit ARM,
+ * where code without tables is not walked through, the code gets a table that describes these records, and calls.
  */
 #include "sim.h"
 
@@ -8,12 +9,33 @@ struct record {
     uintptr_t fp, pc;
 };
 
+#define CODE_SIZE (EP_SIM_FUNCTIONS * EP_SIM_FUNCTION)
+#define LEAD      512u /* bytes in front, so that no function is near enough to the start to be in its prologue */
+
 /* Read by the core as if it were code: no byte sequence of it means anything. */
-static _Alignas(64) uint8_t code[EP_SIM_FUNCTIONS * EP_SIM_FUNCTION];
+static _Alignas(64) uint8_t area[LEAD + CODE_SIZE];
+static uint8_t *const code = area + LEAD;
 
 uintptr_t ep_sim_pc(unsigned function)
 {
     return (uintptr_t)code + function * EP_SIM_FUNCTION + EP_SIM_FUNCTION / 2;
+}
+
+void ep_sim_tables(struct ep_module_info *info)
+{
+    static uint32_t index[4];
+
+    if (sizeof(uintptr_t) != sizeof index[0] || info->start - (uintptr_t)code >= CODE_SIZE)
+        return;
+    index[0] = (uint32_t)((uintptr_t)area - (uintptr_t)&index[0]) & 0x7fffffff;
+    index[1] = 0x809b8480; /* vsp = r11; pop {r11, lr} */
+    index[2] = (uint32_t)((uintptr_t)code + CODE_SIZE - (uintptr_t)&index[2]) & 0x7fffffff;
+    index[3] = 1; /* EXIDX_CANTUNWIND */
+    for (unsigned f = 0; f < EP_SIM_FUNCTIONS; f++)
+        code[f * EP_SIM_FUNCTION + EP_SIM_FUNCTION / 2 - 1] = 0xeb; /* bl, in front of what it returns to */
+    info->table = info->image_start = (uintptr_t)index;
+    info->table_size = sizeof index;
+    info->image_end = info->table + sizeof index;
 }
 
 static void chain(const uint16_t *functions, unsigned depth, struct record *records, struct ep_context *context)
