@@ -1,4 +1,5 @@
 """A server under test, and requests to it. Standard library only."""
+import atexit
 import http.client
 import json
 import os
@@ -16,6 +17,7 @@ class Server:
         self.errors = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen([*prefix, program, "serve", "--listen", "127.0.0.1:0", "--db", db, *arguments],
                                         stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        atexit.register(self.process.kill)  # a test that fails leaves nothing behind
         line = self.process.stdout.readline()
         found = re.fullmatch(r"edgeprof: http://(127\.0\.0\.1:(\d+))\n", line)
         if not found:
