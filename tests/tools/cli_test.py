@@ -1,5 +1,6 @@
 """Commands from outside: exit codes, one clear line, the same order as `go tool pprof`, run.
 Usage: cli_test.py EDGEPROF_WITH_SANITIZERS EDGEPROF SAMPLE"""
+import atexit
 import gzip
 import os
 import re
@@ -187,12 +188,21 @@ def preload(folder):
                  and os.stat(f"/tmp/{name}").st_mtime > START], [], "no database is left behind")
 
 
+def end_group(process):
+    """Whatever a failed test has left running."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def signals(folder):
     """What is sent to `run` reaches the program, and its database is kept when it is named."""
     db = os.path.join(folder, "kept.db")
     script = f"trap 'exit 9' TERM; echo ready; while :; do {SAMPLE} 200; done"
     process = subprocess.Popen([SHIPPED, "run", "--db", db, "--service", "loop", "--", "sh", "-c", script], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, env=clean_environment())
+                               stderr=subprocess.PIPE, text=True, env=clean_environment(), start_new_session=True)
+    atexit.register(end_group, process)
     check.equal(process.stdout.readline(), "ready\n", "the program runs")
     time.sleep(1)  # something to measure; how much does not matter
     process.send_signal(signal.SIGTERM)
@@ -204,7 +214,8 @@ def signals(folder):
 
 def keeps_serving(folder):
     process = subprocess.Popen([SHIPPED, "run", "--serve", "--", SAMPLE, "500"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, cwd=folder, env=clean_environment())
+                               text=True, cwd=folder, env=clean_environment(), start_new_session=True)
+    atexit.register(end_group, process)
     line = ""
     while not line.startswith("edgeprof: http://"):
         line = process.stdout.readline()
