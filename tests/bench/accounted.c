@@ -99,7 +99,6 @@ static double accounted_pct(int threads, int at_once, double seconds)
 int main(void)
 {
     printf("figure cpu_accounted_pct %.2f pct\n", accounted_pct(LONG_THREADS, LONG_THREADS, LONG_SECONDS));
-    printf("figure cpu_accounted_short_threads_pct %.2f pct\n",
-           accounted_pct(SHORT_THREADS, AT_ONCE, SHORT_SECONDS));
+    printf("figure cpu_accounted_short_threads_pct %.2f pct\n", accounted_pct(SHORT_THREADS, AT_ONCE, SHORT_SECONDS));
     return 0;
 }

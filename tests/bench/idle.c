@@ -13,8 +13,7 @@ static uint8_t memory[EP_MEMORY_DEFAULT];
 
 int main(void)
 {
-    struct ep_config config = {
-        .memory = memory, .memory_size = sizeof memory, .service = "idle", .endpoint = "null:"};
+    struct ep_config config = {.memory = memory, .memory_size = sizeof memory, .service = "idle", .endpoint = "null:"};
     struct timespec pause = {.tv_sec = SECONDS};
     struct ep_stats before, after;
 

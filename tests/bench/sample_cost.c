@@ -95,11 +95,8 @@ static double median(double *values)
 
 int main(void)
 {
-    struct ep_config config = {.memory = memory,
-                               .memory_size = sizeof memory,
-                               .service = "sample_cost",
-                               .rate_hz = 1,
-                               .flags = EP_MANUAL};
+    struct ep_config config = {
+        .memory = memory, .memory_size = sizeof memory, .service = "sample_cost", .rate_hz = 1, .flags = EP_MANUAL};
     double ratio[ROUNDS];
     struct ep_stats stats;
 
