@@ -34,7 +34,37 @@ bench-text:
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) -s --no-print-directory BOARD=$$b lib >&2; \
 	    $(MAKE) -s --no-print-directory BOARD=$$b bench-board; done
 else
+# ---- one board that is not the machine that builds ----
+
 .PHONY: bench-board
 bench-board: $(EP_LIB)
 	@$(CHECK_SYMBOLS) --figure text_bytes_$(BOARD:qemu-%=%) $(EP_LIB)
+
+# The C tests, as their own .mk files build them, with a cmocka compiled for this board; all but those that need a
+# library of the host (libdw).
+CMOCKA_DIR  ?= build/deps/cmocka
+QEMU_CMOCKA := $(QEMU_DIR)/libcmocka.a
+QEMU_UNIT   := $(filter-out test_cfi,$(UT_TESTS))
+QEMU_C      := $(QEMU_UNIT:%=$(UT_DIR)/plain/%) $(UT_LINUX:%=$(UT_DIR)/plain/%) \
+               $(addprefix $(TRANSPORT_TEST_DIR)/,$(TRANSPORT_CMOCKA) test_stop) $(UT_DIR)/template
+$(foreach t,$(UT_TESTS) $(UT_LINUX),$(eval UT_LIBS_$(t) += -L$(QEMU_DIR)))
+UT_CPPFLAGS          += -isystem $(CMOCKA_DIR)/include
+TRANSPORT_TEST_FLAGS += -isystem $(CMOCKA_DIR)/include -L$(QEMU_DIR) $(BOARD_CFLAGS)
+$(QEMU_C): | $(QEMU_CMOCKA)
+
+$(CMOCKA_DIR)/src/cmocka.c $(BOARD_QEMU_KERNEL) &:
+	tools/setup.sh cross
+
+$(QEMU_CMOCKA): $(CMOCKA_DIR)/src/cmocka.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -g $(BOARD_CFLAGS) -I$(CMOCKA_DIR)/include -DHAVE_SIGNAL_H -DHAVE_STDINT_H -DHAVE_INTTYPES_H -DHAVE_STRINGS_H \
+	    -DHAVE_STRUCT_TIMESPEC -DHAVE_CLOCK_GETTIME -DHAVE_CLOCK_REALTIME -D_GNU_SOURCE -c $< -o $(QEMU_DIR)/cmocka.o
+	rm -f $@ && $(AR) qcs $@ $(QEMU_DIR)/cmocka.o
+
+.PHONY: qemu-unit
+qemu-unit: $(QEMU_C)
+	@failed=; for t in $(QEMU_C); do \
+	    $(BOARD_EXEC) $$t >$$t.log 2>&1 || { cat $$t.log; failed="$$failed $$(basename $$t)"; }; \
+	done; [ -z "$$failed" ] || { echo "$@ $(BOARD): failed:$$failed" >&2; exit 1; }; \
+	echo "$@ $(BOARD): $(words $(QEMU_C)) programs, $$(cat $(QEMU_C:=.log) | grep -c '^.  *OK') tests passed"
 endif

@@ -181,7 +181,7 @@ static void test_no_allocation(void **state)
 /* The service loads modules: ld.so allocates on its thread, and a little on the collect thread, once a module. */
 static void test_module_scan(void **state)
 {
-    static const char *const names[] = {"libthread_db.so.1", "libnss_compat.so.2", "libBrokenLocale.so.1",
+    static const char *const names[] = {"libanl.so.1", "libnss_compat.so.2", "libBrokenLocale.so.1",
                                         "libnss_hesiod.so.2"};
     unsigned others[2] = {0};
 

@@ -419,7 +419,7 @@ static void test_module_found_late(void **state)
     ep_sim_run(1500 * MS);
     s = stats();
     assert_int_equal(s.cut, 1);
-    assert_int_equal(s.gap, 10);
+    assert_int_equal(s.gap + s.exact, 10); /* with tables it is no guess */
     end(1);
 }
 
