@@ -58,6 +58,7 @@ $(foreach w,$(UT_WAYS),$(eval $(call ut_way,$(w))))
 # Those that include a source to reach inside it.
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_ring_race.o): core/ring.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_rules.o): core/rules.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_unwind.o): core/unwind.c
 
 UT_RUN = @set -e; export $(UT_ENV); for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t 2>&1; done; echo "$@: $(words $^) programs passed"
 UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1

@@ -128,7 +128,7 @@ def take_dictionary(segment, message):
         for back, delta in zip(nodes['back'], nodes['frame']):
             frame += delta
             own = len(segment.nodes)
-            want(0 <= back <= own, 'back')
+            want(0 <= back < own, 'back')
             segment.nodes.append((own - back if back else 0, frame))
 
 
