@@ -16,6 +16,7 @@
 #define WORD        4
 #define CANTUNWIND  1u
 #define CODES_MOST  1024 /* of one function */
+#define LOCALLOC_SP 9    /* where the .NET compiler keeps sp in functions with stackalloc */
 #define OFFSET_MOST 0x1000000
 
 struct codes {
@@ -28,6 +29,7 @@ struct frame {
     const struct ep_cfi_registers *registers;
     struct ep_cfi_rules rules; /* offsets from where the CFA's register points, until the end */
     int32_t offset;
+    bool by_saved_fp; /* the CFA follows from where the caller's frame pointer lies, which is where fp points */
     bool bad;
 };
 
@@ -144,6 +146,10 @@ static void from_register(struct frame *frame, unsigned reg)
 
     for (unsigned i = 0; i < EP_CFI_REGS; i++)
         frame->bad |= frame->rules.state[i] == EP_CFI_SAVED;
+    if (reg == LOCALLOC_SP) { /* not among what is tracked, but such frames of .NET have a frame pointer */
+        frame->by_saved_fp = true;
+        reg = r->fp;
+    }
     frame->rules.cfa = reg == r->fp ? EP_CFI_FP : reg == r->base ? EP_CFI_BASE : EP_CFI_OTHER;
     frame->offset = 0;
 }
@@ -232,6 +238,11 @@ int ep_exidx_find(const struct ep_module *module, const struct ep_cfi_registers 
     frame.rules.cfa_offset = frame.offset;
     for (unsigned i = 0; i < EP_CFI_REGS; i++)
         frame.rules.offset[i] -= frame.offset;
+    if (frame.by_saved_fp) {
+        if (frame.rules.state[EP_CFI_REG_FP] != EP_CFI_SAVED)
+            return -EINVAL;
+        frame.rules.cfa_offset = -frame.rules.offset[EP_CFI_REG_FP];
+    }
     bool last = (index + 1) >= module->table_size / 8;
     *row = (struct ep_cfi_row){.rules = frame.rules,
                                .start = function_at(module, index),
