@@ -1,0 +1,96 @@
+# The unwinders of 32-bit and 64-bit ARM against truth, and the sample service compiled for arm64: guest.h, truth.py,
+# app.sh. Without the .NET SDK the tests say so and do nothing.
+
+ifeq ($(BOARD),host)
+ARM_BUILD   := build/arm
+ARM_ILC     := tests/arm/ilc.sh
+ARM_DOTNET  := $(shell command -v dotnet)
+ARM_SERVICE := port/nativeaot/samples/SensorGateway
+ARM_RSP     := build/host/nativeaot/SensorGateway/obj/Release/net9.0/linux-x64/native/SensorGateway.ilc.rsp
+ARM_HEADERS := tests/arm/guest.h tests/shadow/shadow.h core/internal.h port/port.h port/linux/linux.h core/config.h
+ARM_CFLAGS  := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS)
+# On armhf an unwinder finds nothing in C code without them; on aarch64 gcc makes them anyway.
+ARM_TABLES  := -funwind-tables
+
+ARM_CC_aarch64     := aarch64-linux-gnu-gcc
+ARM_CC_armhf       := arm-linux-gnueabihf-gcc
+ARM_ASM_aarch64    := ask-aarch64
+ARM_ASM_armhf      := ask-arm
+# What else variety.c is compiled to.
+ARM_VARIETY_aarch64 := variety-bare
+ARM_VARIETY_armhf   := variety-arm variety-bare
+ARM_BARE_aarch64    := -fomit-frame-pointer
+ARM_BARE_armhf      := -fno-unwind-tables -fno-asynchronous-unwind-tables
+ARM_LDFLAGS_aarch64 := -Wl,--eh-frame-hdr
+
+# Each board's library is that board's make's business.
+.PHONY: arm-lib-aarch64 arm-lib-armhf
+arm-lib-aarch64 arm-lib-armhf: arm-lib-%:
+	@$(MAKE) --no-print-directory -s BOARD=qemu-$* lib
+
+# The package with ILC, and what it compiled for x64, come with a publish of the sample service.
+$(ARM_RSP): $(wildcard $(ARM_SERVICE)/*.cs $(ARM_SERVICE)/*.csproj)
+	$(MAKE) --no-print-directory BOARD=host sample
+	@touch $@
+
+$(ARM_BUILD)/zero-aarch64.o $(ARM_BUILD)/zero-armhf.o &: $(wildcard tests/arm/zero/*.cs) $(ARM_ILC) | $(ARM_RSP)
+	$(ARM_ILC) zero $(ARM_BUILD)
+
+# $(1): aarch64 or armhf
+define arm_program
+$(ARM_BUILD)/$(1)/%.o: tests/arm/%.c $(ARM_HEADERS) tests/arm/arm.mk
+	@mkdir -p $$(@D)
+	$(ARM_CC_$(1)) $(ARM_CFLAGS) $(ARM_TABLES) -c $$< -o $$@
+$(ARM_BUILD)/$(1)/%.o: tests/arm/%.S tests/arm/arm.mk
+	@mkdir -p $$(@D)
+	$(ARM_CC_$(1)) -c $$< -o $$@
+$(ARM_BUILD)/$(1)/%.o: tests/shadow/%.c $(ARM_HEADERS) tests/arm/arm.mk
+	@mkdir -p $$(@D)
+	$(ARM_CC_$(1)) $(ARM_CFLAGS) -c $$< -o $$@
+$(ARM_BUILD)/$(1)/program: $(addprefix $(ARM_BUILD)/$(1)/,$(addsuffix .o,program ask native variety walk_core walk_fp \
+    $(ARM_VARIETY_$(1)) $(ARM_ASM_$(1)))) $(ARM_BUILD)/zero-$(1).o build/qemu-$(1)/libedgeprof.a
+	$(ARM_CC_$(1)) -static $(ARM_LDFLAGS_$(1)) -Wl,-Map=$$@.map $$^ $(EP_LDFLAGS) $(EP_LDLIBS) -o $$@ 2>$$@.log || { cat $$@.log >&2; exit 1; }
+$(ARM_BUILD)/$(1)/variety-bare.o: tests/arm/variety.c $(ARM_HEADERS) tests/arm/arm.mk
+	@mkdir -p $$(@D)
+	$(ARM_CC_$(1)) $(ARM_CFLAGS) $(ARM_BARE_$(1)) -DVARIETY=guest_variety_bare -c $$< -o $$@
+build/qemu-$(1)/libedgeprof.a: arm-lib-$(1) ;
+endef
+$(eval $(call arm_program,aarch64))
+$(eval $(call arm_program,armhf))
+
+$(ARM_BUILD)/armhf/variety-arm.o: tests/arm/variety.c $(ARM_HEADERS) tests/arm/arm.mk
+	@mkdir -p $(@D)
+	$(ARM_CC_armhf) $(ARM_CFLAGS) $(ARM_TABLES) -marm -DVARIETY=guest_variety_arm -c $< -o $@
+# What must hold: shares of instructions, in percent, at which the whole stack is right.
+ARM_NEED_aarch64 := --need managed=99.5 --need c=99 --need libc=99 --least 20000
+ARM_NEED_armhf   := --need managed=99 --least 20000
+
+.PHONY: test-arm-exact test-arm-app bench-arm arm-exact-aarch64 arm-exact-armhf arm-baseline-aarch64
+ifeq ($(ARM_DOTNET),)
+test-arm-exact test-arm-app bench-arm:
+	@echo "$@: skipped, there is no .NET SDK"
+else
+arm-exact-aarch64 arm-exact-armhf: arm-exact-%: $(ARM_BUILD)/%/program
+	@tests/arm/truth.py $* $< $<.map $(ARM_NEED_$*) >$<.exact; status=$$?; cat $<.exact; exit $$status
+# The comparison can fail: frame pointers alone are wrong wherever a frame is being made or left.
+arm-baseline-aarch64: $(ARM_BUILD)/aarch64/program
+	@tests/arm/truth.py aarch64 $< $<.map --walker fp --what managed --piece chain --top 0 >$<.baseline || { cat $<.baseline; exit 1; }
+	@awk '/^steps managed:/ { share = $$5 } END { print "baseline: frame pointers alone are exact at " share " %"; exit !(share > 10 && share < 95) }' $<.baseline
+
+test-arm-exact: arm-exact-aarch64 arm-exact-armhf arm-baseline-aarch64
+	@echo "$@: $$(cat $(ARM_BUILD)/*/program.exact | grep '^figure exact_steps_[a-z0-9]*_pct' | awk '{ printf "%s %s %%; ", $$2, $$3 }')"
+
+bench-arm: $(ARM_BUILD)/aarch64/program $(ARM_BUILD)/armhf/program
+	@for arch in aarch64 armhf; do tests/arm/truth.py $$arch $(ARM_BUILD)/$$arch/program $(ARM_BUILD)/$$arch/program.map --top 0; done
+
+$(ARM_BUILD)/app/app-aarch64.o: $(ARM_RSP) $(ARM_ILC)
+	$(ARM_ILC) app $(ARM_RSP) $(@D)
+.PHONY: arm-glue
+arm-glue:
+	@$(MAKE) --no-print-directory -s BOARD=qemu-aarch64 build/qemu-aarch64/obj/port/nativeaot/glue.o
+test-arm-app: $(ARM_BUILD)/app/app-aarch64.o arm-glue arm-lib-aarch64
+	@tests/arm/app.sh $< build/qemu-aarch64/obj/port/nativeaot/glue.o build/qemu-aarch64/libedgeprof.a $$($(ARM_ILC) sdk) $(ARM_BUILD)/app/out
+BENCHES += bench-arm
+endif
+TESTS += test-arm-exact test-arm-app
+endif
