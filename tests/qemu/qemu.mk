@@ -40,17 +40,18 @@ else
 bench-board: $(EP_LIB)
 	@$(CHECK_SYMBOLS) --figure text_bytes_$(BOARD:qemu-%=%) $(EP_LIB)
 
-# The C tests, as their own .mk files build them, with a cmocka compiled for this board; all but those that need a
-# library of the host (libdw).
+# The C tests, as their own .mk files build them, with a cmocka compiled for this board. Left out: what needs a library of
+# the host (libdw). Tests of the Linux port want a real kernel: qemu-user cannot fork a program with threads, has few
+# timers, keeps signals for itself, and its signal frames return to code of its own.
 CMOCKA_DIR  ?= build/deps/cmocka
 QEMU_CMOCKA := $(QEMU_DIR)/libcmocka.a
-QEMU_UNIT   := $(filter-out test_cfi,$(UT_TESTS))
-QEMU_C      := $(QEMU_UNIT:%=$(UT_DIR)/plain/%) $(UT_LINUX:%=$(UT_DIR)/plain/%) \
-               $(addprefix $(TRANSPORT_TEST_DIR)/,$(TRANSPORT_CMOCKA) test_stop) $(UT_DIR)/template
+QEMU_SIM    := $(patsubst %,$(UT_DIR)/plain/%,$(filter-out test_cfi,$(UT_TESTS))) $(UT_DIR)/template \
+               $(addprefix $(TRANSPORT_TEST_DIR)/,$(TRANSPORT_CMOCKA) test_stop)
+QEMU_LINUX  := $(UT_LINUX:%=$(UT_DIR)/plain/%)
 $(foreach t,$(UT_TESTS) $(UT_LINUX),$(eval UT_LIBS_$(t) += -L$(QEMU_DIR)))
 UT_CPPFLAGS          += -isystem $(CMOCKA_DIR)/include
 TRANSPORT_TEST_FLAGS += -isystem $(CMOCKA_DIR)/include -L$(QEMU_DIR) $(BOARD_CFLAGS)
-$(QEMU_C): | $(QEMU_CMOCKA)
+$(QEMU_SIM) $(QEMU_LINUX): | $(QEMU_CMOCKA)
 
 $(CMOCKA_DIR)/src/cmocka.c $(BOARD_QEMU_KERNEL) &:
 	tools/setup.sh cross
@@ -62,9 +63,59 @@ $(QEMU_CMOCKA): $(CMOCKA_DIR)/src/cmocka.c
 	rm -f $@ && $(AR) qcs $@ $(QEMU_DIR)/cmocka.o
 
 .PHONY: qemu-unit
-qemu-unit: $(QEMU_C)
-	@failed=; for t in $(QEMU_C); do \
+qemu-unit: $(QEMU_SIM)  ## the C tests on the simulated port and of transport/, in qemu-user
+	@failed=; for t in $^; do \
 	    $(BOARD_EXEC) $$t >$$t.log 2>&1 || { cat $$t.log; failed="$$failed $$(basename $$t)"; }; \
 	done; [ -z "$$failed" ] || { echo "$@ $(BOARD): failed:$$failed" >&2; exit 1; }; \
-	echo "$@ $(BOARD): $(words $(QEMU_C)) programs, $$(cat $(QEMU_C:=.log) | grep -c '^.  *OK') tests passed"
+	echo "$@ $(BOARD): $(words $^) programs, $$(cat $(QEMU_SIM:=.log) | grep -c '^.  *OK') tests passed"
+
+# ---- programs ----
+
+QEMU_CFLAGS := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNINGS)
+QEMU_PROGRAMS := $(addprefix $(QEMU_DIR)/,service service-static sample_cost)
+
+$(QEMU_DIR)/service $(QEMU_DIR)/service-static: tests/qemu/service.c $(EP_LIB)
+$(QEMU_DIR)/sample_cost: tests/bench/sample_cost.c $(EP_LIB)
+$(QEMU_DIR)/service-static $(QEMU_DIR)/sample_cost: QEMU_LINK := -static $(BOARD_LDFLAGS)
+$(QEMU_PROGRAMS):
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(QEMU_CFLAGS) $^ $(EP_LDFLAGS) $(QEMU_LINK) -Wl,--build-id $(EP_LDLIBS) -o $@
+
+QEMU_CHECK = $(PYTHON) tests/qemu/check_profile.py --edgeprof $(QEMU_TOOL) --symbols $(QEMU_DIR)
+QEMU_TOOL  ?= build/host/edgeprof
+
+# A service in qemu-user, linked both ways, writing to a file.
+.PHONY: qemu-user
+qemu-user: $(QEMU_DIR)/service $(QEMU_DIR)/service-static
+	@set -e; for p in $^; do rm -f $$p.profile; \
+	    $(BOARD_EXEC) $$p 3000 97 file://$(abspath $$p.profile) >$$p.truth; \
+	    $(QEMU_CHECK) --truth $$p.truth --profile $$p.profile --name "$@ $(BOARD) $$(basename $$p)" --coverage 2; \
+	done
+
+# ---- the whole machine ----
+
+QEMU_LIBS  := $(wildcard $(addprefix $(BOARD_SYSROOT)/lib/,ld-linux*.so.* libc.so.6 libm.so.6 libresolv.so.2 libgcc_s.so.1 \
+              libanl.so.1 libnss_compat.so.2 libBrokenLocale.so.1 libnss_hesiod.so.2))
+QEMU_SHOWN := service service-static hz
+
+$(QEMU_DIR)/init: tests/qemu/init.c
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) -D_GNU_SOURCE -std=c11 -O2 $(BOARD_CFLAGS) $(WARNINGS) -static $< -o $@
+
+$(QEMU_DIR)/jobs: tests/qemu/qemu.mk
+	@mkdir -p $(@D)
+	@{ printf '%s\n' $(foreach t,$(UT_LINUX),'$(t) 300 /bin/$(t)') \
+	    'service 120 /bin/service 6000 97 receive:///tmp/service' 'show service /tmp/service' \
+	    'service-static 120 /bin/service-static 4000 97 receive:///tmp/static' 'show service_static /tmp/static' \
+	    'hz 60 /bin/service 3000 1000 receive:///tmp/hz' 'show hz /tmp/hz'; } >$@
+
+$(QEMU_DIR)/initrd.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/jobs $(QEMU_LINUX) $(QEMU_PROGRAMS)
+	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/jobs $(foreach l,$(QEMU_LIBS),lib/$(notdir $(l))=$(l)) \
+	    $(foreach p,$(QEMU_LINUX) $(QEMU_PROGRAMS),bin/$(notdir $(p))=$(p))
+
+QEMU_SYSTEM = $(PYTHON) tests/qemu/system.py --kernel $(BOARD_QEMU_KERNEL) --out $(QEMU_DIR)/shown
+
+.PHONY: qemu-system
+qemu-system: $(QEMU_DIR)/initrd.gz $(BOARD_QEMU_KERNEL)  ## the Linux port's tests and a service on a whole machine
+	@$(QEMU_SYSTEM) --log $(QEMU_DIR)/system.log --initrd $< -- $(BOARD_QEMU)
 endif
