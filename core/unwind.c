@@ -11,6 +11,7 @@
 
 #define WORD         sizeof(uintptr_t)
 #define ROOT_NEAR    1024u
+#define RECORD_WORDS 2
 #define ADDRESS_MASK ((uintptr_t)0xffffffffffffu) /* user space of 64-bit Linux, unless a program asks for more */
 
 struct walk {
@@ -18,6 +19,7 @@ struct walk {
     uintptr_t end; /* of the stack that frame.sp is on; 0: unknown */
     bool exact;    /* frame.pc is where execution stands, not a return address */
     bool guessed;
+    bool sp_lost; /* frame.sp is only a lower bound */
 };
 
 static uintptr_t stack_end(const struct ep_context *context, uintptr_t sp)
@@ -56,11 +58,14 @@ static bool cfa_of(const struct walk *walk, struct ep_rule rule, uintptr_t *cfa)
     switch (rule.kind) {
     case EP_RULE_SP:
     case EP_RULE_LINK:
+    case EP_RULE_APART:
     case EP_RULE_RECORD:
         *cfa = walk->frame.sp + offset;
         return true;
-    case EP_RULE_FP:
     case EP_RULE_CHAIN:
+        *cfa = walk->frame.fp + (rule.cfa ? offset : RECORD_WORDS * WORD);
+        return true;
+    case EP_RULE_FP:
     case EP_RULE_GUESS:
     case EP_RULE_RESTART:
         *cfa = walk->frame.fp + offset;
@@ -83,6 +88,8 @@ static bool by_slots(const struct walk *walk, struct ep_rule rule, struct ep_fra
 
     if (rule.kind == EP_RULE_LINK)
         caller->pc = walk->frame.lr;
+    else if (rule.kind == EP_RULE_APART)
+        return load(walk, cfa - rule.base_slot * WORD, &caller->pc) && saved(walk, rule.fp_slot, fp_at, &caller->fp);
     else if (!load(walk, cfa - (1u + rule.ra_extra) * WORD, &caller->pc))
         return false;
     return saved(walk, rule.fp_slot, fp_at, &caller->fp) &&
@@ -95,6 +102,12 @@ static bool by_record(const struct walk *walk, uintptr_t record, struct ep_frame
     return load(walk, record, &caller->fp) && load(walk, record + WORD, &caller->pc);
 }
 
+static bool needs_sp(struct ep_rule rule)
+{
+    return rule.kind == EP_RULE_SP || rule.kind == EP_RULE_LINK || rule.kind == EP_RULE_APART ||
+           rule.kind == EP_RULE_RECORD;
+}
+
 /* Whether a return address that was only guessed lies in code that can be walked on from. */
 static bool is_known(uintptr_t pc)
 {
@@ -104,9 +117,16 @@ static bool is_known(uintptr_t pc)
     return kind == EP_RULE_SP || kind == EP_RULE_FP || kind == EP_RULE_BASE || kind == EP_RULE_ROOT;
 }
 
+static bool is_guess(struct ep_rule rule)
+{
+    return rule.kind == EP_RULE_GUESS || rule.kind == EP_RULE_RESTART || (rule.kind == EP_RULE_CHAIN && rule.cfa == 0);
+}
+
 /* To the caller; false when there is no way. */
 static bool step(struct walk *walk, struct ep_rule rule)
 {
+    if (walk->sp_lost && needs_sp(rule))
+        rule = (struct ep_rule){.kind = EP_RULE_CHAIN};
     struct ep_frame caller = {.fp = walk->frame.fp, .base = walk->frame.base};
     bool found;
 
@@ -122,7 +142,8 @@ static bool step(struct walk *walk, struct ep_rule rule)
     caller.pc = code_address(caller.pc);
     if (!found || (rule.kind == EP_RULE_RESTART && !is_known(caller.pc)))
         return false;
-    if (rule.kind == EP_RULE_GUESS || rule.kind == EP_RULE_RESTART) {
+    walk->sp_lost = rule.kind == EP_RULE_CHAIN && rule.cfa == 0;
+    if (is_guess(rule)) {
         walk->guessed = true;
         caller.base = 0;
     }

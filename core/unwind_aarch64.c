@@ -192,13 +192,11 @@ static struct ep_rule top_rule(const struct ep_cfi_row *row)
         return (struct ep_rule){
             .kind = EP_RULE_RECORD, .fp_slot = (uint8_t)((rules->cfa_offset + fp) / WORD), .cfa = (int16_t)cfa};
     /* Saved apart, or without x29. */
-    int32_t extra = -ra / WORD - 1, slot = rules->state[EP_CFI_REG_FP] == EP_CFI_SAVED ? -fp / WORD : 0;
-    if (extra < 0 || extra > UINT8_MAX || slot < 0 || slot > UINT8_MAX)
+    int32_t ra_slot = -ra / WORD, fp_slot = rules->state[EP_CFI_REG_FP] == EP_CFI_SAVED ? -fp / WORD : 0;
+    if (rules->cfa != EP_CFI_SP || ra_slot < 1 || ra_slot > UINT8_MAX || fp_slot < 0 || fp_slot > UINT8_MAX)
         return stop;
-    return (struct ep_rule){.kind = rules->cfa == EP_CFI_SP ? EP_RULE_SP : EP_RULE_FP,
-                            .fp_slot = (uint8_t)slot,
-                            .ra_extra = (uint8_t)extra,
-                            .cfa = (int16_t)cfa};
+    return (struct ep_rule){
+        .kind = EP_RULE_APART, .fp_slot = (uint8_t)fp_slot, .base_slot = (uint8_t)ra_slot, .cfa = (int16_t)cfa};
 }
 
 /* Whether the function makes x29 point to its own record before pc: mov x29, sp or add x29, sp, #n. */
@@ -213,7 +211,7 @@ static bool sets_fp(uintptr_t start, uintptr_t pc)
 /* A frame in the middle of a call. */
 static struct ep_rule call_rule(const struct ep_cfi_row *row, uintptr_t pc)
 {
-    struct ep_rule chain = {.kind = EP_RULE_CHAIN, .cfa = RECORD_WORDS};
+    struct ep_rule chain = {.kind = EP_RULE_CHAIN};
 
     if (!row)
         return chain;
@@ -222,13 +220,24 @@ static struct ep_rule call_rule(const struct ep_cfi_row *row, uintptr_t pc)
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     if (rules->state[EP_CFI_REG_RA] == EP_CFI_UNDEFINED)
         return (struct ep_rule){.kind = EP_RULE_ROOT};
-    int32_t record = rules->offset[EP_CFI_REG_FP];
-    if (rules->state[EP_CFI_REG_FP] != EP_CFI_SAVED || record > -RECORD_WORDS * WORD || record / WORD < -INT16_MAX)
+    if (rules->state[EP_CFI_REG_RA] != EP_CFI_SAVED)
         return chain;
-    if (!sets_fp(row->start, pc))
+    int32_t record = rules->offset[EP_CFI_REG_FP];
+    if (rules->state[EP_CFI_REG_FP] != EP_CFI_SAVED || !sets_fp(row->start, pc))
         return top_rule(row);
+    if (record > -RECORD_WORDS * WORD || record / WORD < -INT16_MAX)
+        return chain;
     chain.cfa = (int16_t)(-record / WORD);
     return chain;
+}
+
+/* The linker's .plt has no tables: adrp x16; ldr x17, [x16, #n]; add x16, x16, #n; br x17. Nothing is pushed there. */
+static bool is_plt(uintptr_t pc)
+{
+    uint32_t code = instruction(pc);
+
+    return (code & 0x9f00001f) == 0x90000010 || (code & 0xffc003ff) == 0xf9400211 ||
+           (code & 0xffc003ff) == 0x91000210 || code == 0xd61f0220;
 }
 
 struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
@@ -246,8 +255,9 @@ struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     if (epilogue(module, pc, tables ? &row : NULL, &rule))
         return rule;
-    return tables ? top_rule(&row)
-                  : (struct ep_rule){.kind = EP_RULE_GUESS, .cfa = RECORD_WORDS, .fp_slot = RECORD_WORDS};
+    if (tables)
+        return top_rule(&row);
+    return (struct ep_rule){.kind = module->end - pc >= 4 && is_plt(pc) ? EP_RULE_LINK : EP_RULE_CHAIN};
 }
 
 /* x29 points to the record that the kernel put above its frame: {x29, pc} of what was interrupted. The frame lies below
@@ -272,7 +282,8 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
     return false;
 }
 
-/* .NET throws hardware faults through RhpThrowHwEx. What its frame looks like here could not be tried: no rule makes this. */
+/* .NET throws hardware faults through RhpThrowHwEx. What its frame looks like here could not be tried: no rule makes
+ * this. */
 bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end)
 {
     (void)frame;

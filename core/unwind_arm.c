@@ -130,7 +130,8 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
     return true;
 }
 
-/* .NET throws hardware faults through RhpThrowHwEx. What its frame looks like here could not be tried: no rule makes this. */
+/* .NET throws hardware faults through RhpThrowHwEx. What its frame looks like here could not be tried: no rule makes
+ * this. */
 bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end)
 {
     (void)frame;
