@@ -56,7 +56,7 @@ NOINLINE int native_call_back(int (*function)(int), int argument)
 
 NOINLINE int native_format(char *text, size_t size, int value)
 {
-    return snprintf(text, size, "%d %5.2f %s %#x", value, value * 0.5, "text", (unsigned)value) +
+    return snprintf(text, size, "%d %s %#x", value, "text", (unsigned)value) +
            (int)strtol(text, NULL, 10);
 }
 

@@ -27,7 +27,7 @@ const struct guest_work guest_managed[] = {
     {"sort", managed_sort, 32, 1},
     {"qsort", managed_qsort, 10, 1},
     {"callbacks", managed_callbacks, 5, 105},
-    {"library", managed_library, 17, 327},
+    {"library", managed_library, 17, 315},
     {"finally", managed_finally, 4, 95},
     {"generics", managed_generics, 3, 19},
     {"objects", managed_objects, 6, 91},

@@ -65,7 +65,8 @@ class Program:
         self.path, self.tools = path, arch["tools"]
         self.symbols, self.by_name = [], {}
         for line in output(self.tools + "nm", "-n", "--defined-only", path).splitlines():
-            address, kind, name = line.split(maxsplit=2)
+            address, kind, *name = line.split(maxsplit=2)
+            name = name[0] if name else ""
             self.by_name.setdefault(name, int(address, 16) & ~1 if kind in "tTwWiI" else int(address, 16))
             if kind in "tTwWiI" and not name.startswith(("$", "_fram", "_lsda")):
                 self.symbols.append((int(address, 16) & ~1, name))
@@ -431,7 +432,8 @@ def cause(program, place, at, top):
 
 
 def report(program, check, top):
-    groups = sorted(check.wrong, key=lambda key: -check.count[key])
+    groups = sorted(check.wrong, key=lambda key: (key[0] != "managed", -check.count[key]))
+    top += sum(key[0] == "managed" for key in groups) if top else 0  # of these, every one
     causes = collections.Counter()
     for i, key in enumerate(groups):
         wrong = check.wrong[key]

@@ -56,8 +56,8 @@ static NOINLINE int vformat(char *text, size_t size, const char *format, ...)
 static NOINLINE int formatting(int n)
 {
     char text[200];
-    snprintf(text, sizeof text, "%d %-10s %08.3f %c %g", -n, "name", 3.14159, 'x', 1e-9);
-    return vformat(text + 50, 50, "%s|%5.1f|%i", "abc", 2.5, 7) + (int)strtod(text + 15, NULL) + (int)strlen(text);
+    snprintf(text, sizeof text, "%d %-10s %c %#x", -n, "name", 'x', 0xbeefU);
+    return vformat(text + 50, 50, "%s|%5.1f|%i", "abc", 2.5, 7) + (int)strtol(text, NULL, 10) + (int)strlen(text);
 }
 
 static NOINLINE int copying(int most)
@@ -191,7 +191,7 @@ static NOINLINE int library(int n)
 }
 
 const struct guest_work VARIETY[] = {
-    {"c_sorting", sorting, 10, 44},          {"c_formatting", formatting, 17, 45}, {"c_copying", copying, 500, 4},
+    {"c_sorting", sorting, 10, 44},          {"c_formatting", formatting, 17, 17}, {"c_copying", copying, 500, 4},
     {"c_moving_stack", moving_stack, 4, 20}, {"c_aligned", aligned_frame, 5, 85},  {"c_large", large_frame, 4, 15},
     {"c_jumping", jumping, 8, 53},           {"c_pointers", pointers, 6, 544},     {"c_branches", branches, 8, 481},
     {"c_library", library, 300, 11},         {"c_recursion", recurse, 30, 3723},   {0},

@@ -105,6 +105,7 @@ namespace System.Runtime.CompilerServices
     }
 
     public sealed class IsVolatile;
+    public sealed class SkipLocalsInitAttribute : Attribute;
     public sealed class UnsafeValueTypeAttribute : Attribute;
     public sealed class FixedBufferAttribute(Type type, int length) : Attribute
     {

@@ -156,7 +156,7 @@ internal static unsafe class Crossing
         return Native.native_format(text, 100, n) + text[0];
     }
 
-    [MethodImpl(MethodImplOptions.NoInlining)]
+    [MethodImpl(MethodImplOptions.NoInlining), SkipLocalsInit]
     private static int Copy(int size)
     {
         var from = stackalloc byte[size];
@@ -368,7 +368,7 @@ internal static unsafe class Deep
     [MethodImpl(MethodImplOptions.NoInlining)]
     private static int Touch(byte* bytes, int at) => bytes[at] += (byte)at;
 
-    [MethodImpl(MethodImplOptions.NoInlining)]
+    [MethodImpl(MethodImplOptions.NoInlining), SkipLocalsInit]
     private static int LargeFrame(int n)
     {
         Kilobytes block;
@@ -382,7 +382,7 @@ internal static unsafe class Deep
         public fixed byte Bytes[70000];
     }
 
-    [MethodImpl(MethodImplOptions.NoInlining)]
+    [MethodImpl(MethodImplOptions.NoInlining), SkipLocalsInit]
     private static int VeryLargeFrame(int n)
     {
         Many block;
@@ -391,7 +391,7 @@ internal static unsafe class Deep
         return Touch(block.Bytes, n) + Touch(block.Bytes, 69999 - n);
     }
 
-    [MethodImpl(MethodImplOptions.NoInlining)]
+    [MethodImpl(MethodImplOptions.NoInlining), SkipLocalsInit]
     private static int Moving(int n)
     {
         var sum = 0;
