@@ -56,8 +56,7 @@ NOINLINE int native_call_back(int (*function)(int), int argument)
 
 NOINLINE int native_format(char *text, size_t size, int value)
 {
-    return snprintf(text, size, "%d %s %#x", value, "text", (unsigned)value) +
-           (int)strtol(text, NULL, 10);
+    return snprintf(text, size, "%d %s %#x", value, "text", (unsigned)value) + (int)strtol(text, NULL, 10);
 }
 
 NOINLINE int native_eight(int a, int64_t b, double c, int d, int e, int f, int64_t g, int h)

@@ -51,7 +51,6 @@ class Instruction:
         base = re.sub(r"\.[nw]$", "", name)
         self.size = size
         self.call = CALL.match(name) is not None
-        self.jump = re.match(r"b(\.[nw])?$", name) is not None
         self.returns = name == "ret" or rest in ("x30", "lr") and base.startswith(("br", "bx")) and not self.call or \
             base.startswith(("pop", "ldm")) and "pc}" in rest or base.startswith("ldr") and rest.startswith("pc, [sp]")
         self.exclusive = EXCLUSIVE.match(name) is not None
@@ -241,7 +240,7 @@ class Shadow:
 
     def follow(self, before, after, instruction):
         """before, after: (sp, lr, pc, flags) around the instruction."""
-        sp, lr, pc, _ = after
+        sp, _, pc, _ = after
         following = before[2] + instruction.size
         if pc == following and not instruction.call:
             self.drop(sp)
@@ -251,8 +250,6 @@ class Shadow:
         elif self.calls and self.calls[-1] == (pc, sp):
             self.calls.pop()
             self.returned += 1
-        elif instruction.jump and self.calls_funclet(before, pc):
-            self.push(Call(lr & ~1, before[0]), pc)
         else:
             self.leave(before, pc, sp, instruction)
 
@@ -265,18 +262,6 @@ class Shadow:
     def drop(self, sp):
         while self.calls and self.calls[-1].sp < sp:
             self.calls.pop()
-
-    def calls_funclet(self, before, target):
-        """On 32-bit ARM a finally block is entered by a jump, lr set by hand to where it is to come back to: inside the
-        method, when an ordinary jump out of it has given lr back its caller's value. A stale lr does not name such a
-        place: what it names follows a call."""
-        lr = before[1] & ~1
-        if self.program.tools.startswith("aarch64") or self.program.place(target) != "managed":
-            return False
-        start, end, _ = self.program.function(before[2])
-        follows_call = any(self.program.instruction(lr - size).call for size in (2, 4)
-                           if self.program.instruction(lr - size).size == size)
-        return start <= lr < end and not follows_call and (not self.calls or self.calls[-1].to != lr)
 
     def leave(self, before, pc, sp, instruction):
         """A jump, or a return to where nobody called from: longjmp."""
