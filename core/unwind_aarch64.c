@@ -240,6 +240,13 @@ static bool is_plt(uintptr_t pc)
            (code & 0xffc003ff) == 0x91000210 || code == 0xd61f0220;
 }
 
+/* The kernel's trampoline, mov x8, #__NR_rt_sigreturn; svc #0: Linux' vdso has no tables for it on purpose, unwinders
+ * are to know it by its code. */
+static bool is_sigreturn(const struct ep_module *module, uintptr_t pc)
+{
+    return module->end - pc >= 8 && pc % 4 == 0 && instruction(pc) == 0xd2801168 && instruction(pc + 4) == 0xd4000001;
+}
+
 struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
 {
     const struct ep_module *module = ep_module_find(&ep_running()->modules, pc);
@@ -248,6 +255,8 @@ struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
 
     if (!module)
         return (struct ep_rule){.kind = EP_RULE_STOP};
+    if (is_sigreturn(module, exact ? pc : pc + 1))
+        return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     bool tables = ep_cfi_find(module, &registers, pc, &row) == 0;
     if (!exact)
         return call_rule(tables ? &row : NULL, pc);
@@ -274,7 +283,7 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
     for (uintptr_t at = frame->fp - size_least; at + size_least - frame->sp <= end - frame->sp && at >= frame->sp;
          at -= 16) {
         memcpy(regs, (const void *)(at + x29), sizeof regs);
-        if (regs[0] == record[0] && regs[3] == record[1]) {
+        if (regs[0] == record[0] && regs[1] == record[1]) { /* arch/arm64/kernel/signal.c: next_frame */
             *frame = (struct ep_frame){.pc = regs[3], .sp = regs[2], .fp = regs[0], .lr = regs[1]};
             return true;
         }
