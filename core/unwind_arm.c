@@ -60,9 +60,11 @@ static bool returns_from_signal(const struct ep_module *module, uintptr_t pc)
     static const uint32_t arm[] = {0xe3a070ad, 0xef000000, 0xe3a07077};
     uint32_t code[2];
 
-    if (pc % 4 || module->end - pc < sizeof code)
+    if (pc % 2 || module->end - pc < sizeof code)
         return false;
     memcpy(code, (const void *)pc, sizeof code);
+    if ((code[0] == 0x07adf04f || code[0] == 0x0777f04f) && (code[1] & 0xffff) == 0xdf00) /* glibc's, mov.w; svc */
+        return true;
     return ((code[0] == arm[0] || code[0] == arm[2]) && code[1] == arm[1]) || code[0] == 0xdf0027ad ||
            code[0] == 0xdf002777;
 }

@@ -64,6 +64,24 @@ static uint8_t *fenced(void)
     return area + PAGE;
 }
 
+/* Like raise(), from code that has tables: glibc has none on 32-bit ARM. */
+#ifdef __arm__
+__asm__(".text\n.syntax unified\n.thumb\n.thumb_func\n.type send_signal, %function\n"
+        "send_signal:\n.fnstart\npush {r7, lr}\n.save {r7, lr}\n"
+        "mov.w r7, #268\nsvc 0\npop {r7, pc}\n.fnend\n"); /* 268: tgkill */
+void send_signal(pid_t pid, pid_t tid, int number);
+
+static void send_here(int number)
+{
+    send_signal(getpid(), (pid_t)syscall(SYS_gettid), number);
+}
+#else
+static void send_here(int number)
+{
+    (void)raise(number);
+}
+#endif
+
 static uintptr_t some_code(uint64_t *dice)
 {
     const struct ep_modules *m = &ep_running()->modules;
@@ -123,7 +141,7 @@ static void test_random_stacks_stay_in_bounds(void **state)
         depths += walk(&c).depth;
     }
     print_message("             %.2f frames a stack\n", (double)depths / STACKS);
-    assert_true(depths > STACKS * 5 / 4); /* it does walk */
+    assert_true(depths > STACKS * 9 / 8); /* it does walk */
 }
 
 /* Without bounds nothing is read: the top frame alone. */
@@ -160,6 +178,7 @@ static struct ep_linux_bounds stack_of_thread(void)
 }
 
 static struct ep_linux_bounds bounds;
+static _Thread_local uintptr_t root; /* in the thread's first function */
 
 static void on_sample(int signal, siginfo_t *info, void *ucontext)
 {
@@ -170,6 +189,7 @@ static void on_sample(int signal, siginfo_t *info, void *ucontext)
     ep_linux_context(ucontext, &context);
     context.stack_start = bounds.start;
     context.stack_end = bounds.end;
+    context.stack_root = bounds.root;
     seen = walk(&context);
     walked = 1;
 }
@@ -177,13 +197,13 @@ static void on_sample(int signal, siginfo_t *info, void *ucontext)
 IN_SECTION(fn_handler) static void on_usr1(int signal)
 {
     (void)signal;
-    (void)raise(SIGUSR2);
+    send_here(SIGUSR2);
     spin++;
 }
 
 IN_SECTION(fn_outer) static void outer(void)
 {
-    (void)raise(SIGUSR1);
+    send_here(SIGUSR1);
     spin++;
 }
 
@@ -203,6 +223,7 @@ static void through_signals(int flags)
     assert_int_equal(sigaction(SIGUSR2, &inner, NULL), 0);
     assert_int_equal(sigaction(SIGUSR1, &middle, NULL), 0);
     bounds = stack_of_thread();
+    bounds.root = root;
     walked = 0;
     outer();
     assert_int_equal(walked, 1);
@@ -234,6 +255,7 @@ static void test_alternate_stack(void **state)
 static void *in_thread(void *argument)
 {
     (void)argument;
+    root = (uintptr_t)&argument;
     through_signals(0);
     return NULL;
 }
@@ -278,5 +300,6 @@ int main(void)
         cmocka_unit_test(test_hijack_is_labelled),
     };
 
+    root = (uintptr_t)tests;
     return cmocka_run_group_tests(tests, begin, end);
 }
