@@ -32,6 +32,7 @@
 
 #define SIGNAL        SIGPROF
 #define NS            1000000000u
+#define NOTHING_USED  UINT64_MAX
 #define PROCESS_TIMER 0xffff /* in place of a slot's index */
 /* A main thread's stack is taken to be at most this large, whatever the limit says. */
 #define MAIN_STACK_MOST (64u << 20)
@@ -208,7 +209,8 @@ static struct slot *slot_take(void)
     return NULL;
 }
 
-static void arm(uint32_t tid)
+/* base_ns: CPU time of the thread that is accounted for already. */
+static void arm(uint32_t tid, uint64_t base_ns)
 {
     struct slot *slot = slot_take();
 
@@ -218,7 +220,7 @@ static void arm(uint32_t tid)
     }
     uint32_t value = (uint32_t)(slot - slots) | (atomic_fetch_add(&slot->generation, 1) + 1) << 16;
     atomic_store(&slot->ticks, 0);
-    slot->base_ns = cpu_ns(tid);
+    slot->base_ns = base_ns;
     atomic_store(&slot->seen_ns, slot->base_ns);
     atomic_store(&slot->seen, true);
     int error = timer_make(ep_linux_cpu_clock(tid), tid, value, &slot->timer);
@@ -233,7 +235,7 @@ static void arm(uint32_t tid)
     timer_run(slot->timer, random_phase());
 }
 
-/* used_ns: the thread's CPU time, as late as it is known. */
+/* used_ns: the thread's CPU time, as late as it is known; NOTHING_USED takes back all that was charged. */
 static void disarm(struct slot *slot, uint64_t used_ns)
 {
     unsigned armed = SLOT_ARMED;
@@ -241,6 +243,8 @@ static void disarm(struct slot *slot, uint64_t used_ns)
     if (!atomic_compare_exchange_strong(&slot->state, &armed, SLOT_BUSY))
         return;
     (void)syscall(SYS_timer_delete, slot->timer);
+    if (used_ns == NOTHING_USED) /* base_ns is the slot owner's: not to be read before */
+        used_ns = slot->base_ns;
     uint64_t charged = (uint64_t)atomic_load(&slot->ticks) * period_ns;
     ep_thread_rest(atomic_load(&slot->tid), (int64_t)(used_ns - slot->base_ns) - (int64_t)charged);
     atomic_store(&slot->tid, 0);
@@ -265,7 +269,7 @@ void ep_linux_thread_begins(struct ep_linux_bounds bounds)
         struct slot *stale = slot_of(tid); /* of a thread that ended unseen and had the same id */
         if (stale)
             disarm(stale, stale->seen_ns);
-        arm(tid);
+        arm(tid, 0); /* it begins: what it has used belongs to this profile */
     }
     ep_leave();
 }
@@ -302,7 +306,7 @@ void ep_linux_scan_thread(uint32_t tid)
         atomic_store(&slot->seen, true);
         atomic_store(&slot->seen_ns, cpu_ns(tid));
     } else if (!is_own(tid)) {
-        arm(tid);
+        arm(tid, cpu_ns(tid));
     }
 }
 
@@ -322,7 +326,7 @@ int ep_linux_scan_end(void)
         if (atomic_load(&slot->state) != SLOT_ARMED)
             continue;
         if (is_twin(slot))
-            disarm(slot, slot->base_ns);
+            disarm(slot, NOTHING_USED);
         else if (!atomic_load(&slot->seen) && cpu_ns(atomic_load(&slot->tid)) == 0)
             disarm(slot, atomic_load(&slot->seen_ns));
         else
