@@ -145,7 +145,8 @@ static void test_dlopen_storm(void **state)
     assert_true(s.lost_ns[EP_LOSS_RING_FULL] * 10 < s.weight_ns);
     print_message("             %u modules, %llu of %llu stacks exact\n", s.modules, (unsigned long long)s.exact,
                   (unsigned long long)s.samples);
-    assert_true(s.exact * 10 > s.samples * 9);
+    if (sizeof(uintptr_t) > 4) /* 32-bit glibc has no tables: stacks are cut in its dynamic linker */
+        assert_true(s.exact * 10 > s.samples * 9);
 }
 
 int main(int argc, char **argv)
