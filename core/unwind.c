@@ -168,6 +168,14 @@ static bool step_interrupted(struct walk *walk, struct ep_rule rule, const struc
     return walk->end != 0;
 }
 
+/* Whether nothing but what starts the thread fits between the frame and the end of the stack. */
+static bool is_outermost(const struct walk *walk, const struct ep_context *context)
+{
+    if (context->stack_root)
+        return walk->frame.sp >= context->stack_root;
+    return walk->end - walk->frame.sp <= ROOT_NEAR;
+}
+
 /* The outermost frame of a thread: by the table, by a chain's end, or, in a libc without tables, because it lies above
  * the thread's first own frame. Where that is not known, closeness to the end of the stack is taken for it, as a guess.
  */
@@ -177,10 +185,9 @@ static bool is_root(struct walk *walk, struct ep_rule rule, const struct ep_cont
         return true;
     if (rule.kind != EP_RULE_RESTART || walk->exact)
         return false;
-    if (context->stack_root)
-        return walk->frame.sp >= context->stack_root;
-    walk->guessed |= walk->end - walk->frame.sp <= ROOT_NEAR;
-    return walk->end - walk->frame.sp <= ROOT_NEAR;
+    bool outermost = is_outermost(walk, context);
+    walk->guessed |= outermost && !context->stack_root;
+    return outermost;
 }
 
 static void finish(struct ep_stack *stack, const struct walk *walk, unsigned end)
@@ -201,7 +208,7 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
     stack->hits = stack->misses = 0;
     for (;;) {
         if (walk.frame.pc == 0 && stack->depth > 0) {
-            finish(stack, &walk, EP_FRAME_NONE);
+            finish(stack, &walk, is_outermost(&walk, context) ? EP_FRAME_NONE : EP_FRAME_CUT);
             return;
         }
         if (stack->depth == EP_MAX_DEPTH) {

@@ -33,6 +33,8 @@ struct line {
         bool done;
         int32_t offset;
     } fp, lr;
+    uint32_t constant_reg; /* holds `constant`, by mov and movk; 0: none */
+    int32_t constant;
 };
 
 static uint32_t instruction(uintptr_t at)
@@ -106,13 +108,35 @@ static bool stack_move(struct line *line, uint32_t code)
     return false;
 }
 
+/* mov x, #n; movk x, #n, lsl #16; add sp, sp, x: frames too large for an immediate. */
+static bool stack_move_large(struct line *line, uint32_t code)
+{
+    int32_t value = (int32_t)(code >> 5 & 0xffff);
+
+    if ((code & 0xffe00000) == 0xd2800000 || (code & 0xffe00000) == 0x52800000) {
+        line->constant_reg = code & 31;
+        line->constant = value;
+        return line->constant_reg != FP && line->constant_reg != LR;
+    }
+    if (((code & 0xffe00000) == 0xf2a00000 || (code & 0xffe00000) == 0x72a00000) && line->constant_reg == (code & 31)) {
+        line->constant |= (value & 0x7ff) << 16;
+        return value <= 0x7ff;
+    }
+    if ((code & 0xffe0ffff) == 0x8b2063ff && line->constant_reg && line->constant_reg == (code >> 16 & 31)) {
+        line->offset += line->constant;
+        return true;
+    }
+    return false;
+}
+
 static bool follow(struct line *line)
 {
     uint32_t code = instruction(line->at);
 
     line->at += 4;
-    return load_pair(line, code) || load_one(line, code) || stack_move(line, code) || code == 0xd503201f || /* nop */
-           code == 0xd50323bf; /* autiasp */
+    return load_pair(line, code) || load_one(line, code) || stack_move(line, code) || stack_move_large(line, code) ||
+           code == 0xd503201f || /* nop */
+           code == 0xd50323bf;   /* autiasp */
 }
 
 /* A jump to where nothing has been pushed; what it jumps to has tables or is not part of a function that has. */

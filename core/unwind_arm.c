@@ -74,6 +74,17 @@ static struct ep_rule restart(void)
     return (struct ep_rule){.kind = EP_RULE_RESTART, .cfa = 2, .fp_slot = 2};
 }
 
+/* The linker's .plt, ARM state: add ip, pc, #n; add ip, ip, #n; ldr pc, [ip, #n]!. Nothing is pushed there. */
+static bool is_plt(const struct ep_module *module, uintptr_t pc, bool thumb)
+{
+    uint32_t code;
+
+    if (thumb || module->end - pc < sizeof code)
+        return false;
+    memcpy(&code, (const void *)pc, sizeof code);
+    return (code & 0xfffff000) == 0xe28fc000 || (code & 0xfffff000) == 0xe28cc000 || (code & 0xfffff000) == 0xe5bcf000;
+}
+
 static struct ep_rule derive_interrupted(const struct ep_module *module, uintptr_t pc)
 {
     struct ep_cfi_row row;
@@ -84,6 +95,8 @@ static struct ep_rule derive_interrupted(const struct ep_module *module, uintptr
 
     if (ep_arm_epilogue(module, at, thumb, tables ? &row : NULL, &rules))
         return row_rule(&rules);
+    if (is_plt(module, at, thumb))
+        return (struct ep_rule){.kind = EP_RULE_LINK};
     if (!tables)
         return restart();
     if (ep_arm_prologue(&row, at, thumb, &rules))
