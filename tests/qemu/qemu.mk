@@ -24,9 +24,14 @@ ifeq ($(BOARD),host)
 QEMU_BOARDS  := qemu-aarch64 qemu-armhf
 OTHER_BOARDS := $(filter-out host,$(notdir $(patsubst %/,%,$(dir $(wildcard boards/*/board.mk)))))
 
-.PHONY: test-boards bench-text
-TESTS   += test-boards
-BENCHES += bench-text
+.PHONY: test-boards bench-text qemu-test $(QEMU_BOARDS:qemu-%=test-qemu-%) bench-qemu
+TESTS   += test-boards $(QEMU_BOARDS:qemu-%=test-qemu-%)
+BENCHES += bench-text bench-qemu
+qemu-test: test-boards $(QEMU_BOARDS:qemu-%=test-qemu-%)  ## the ARM boards: libraries, C tests, a service, whole machines
+$(QEMU_BOARDS:qemu-%=test-qemu-%): test-qemu-%: $(BUILD)/edgeprof
+	@$(MAKE) --no-print-directory BOARD=qemu-$* QEMU_TOOL=$< qemu-unit qemu-user qemu-system
+bench-qemu: $(BUILD)/edgeprof
+	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) -s --no-print-directory BOARD=$$b QEMU_TOOL=$< qemu-bench; done
 test-boards:
 	@set -e; for b in $(OTHER_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b check-board; done; \
 	    echo "$@: $(words $(OTHER_BOARDS)) boards: $(OTHER_BOARDS)"
@@ -36,9 +41,11 @@ bench-text:
 else
 # ---- one board that is not the machine that builds ----
 
+QEMU_NAME := $(BOARD:qemu-%=%)
+
 .PHONY: bench-board
 bench-board: $(EP_LIB)
-	@$(CHECK_SYMBOLS) --figure text_bytes_$(BOARD:qemu-%=%) $(EP_LIB)
+	@$(CHECK_SYMBOLS) --figure text_bytes_$(QEMU_NAME) $(EP_LIB)
 
 # The C tests, as their own .mk files build them, with a cmocka compiled for this board. Left out: what needs a library of
 # the host (libdw). Tests of the Linux port want a real kernel: qemu-user cannot fork a program with threads, has few
@@ -75,7 +82,8 @@ QEMU_CFLAGS := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNIN
 QEMU_PROGRAMS := $(addprefix $(QEMU_DIR)/,service service-static sample_cost)
 
 $(QEMU_DIR)/service $(QEMU_DIR)/service-static: tests/qemu/service.c $(EP_LIB)
-$(QEMU_DIR)/sample_cost: tests/bench/sample_cost.c $(EP_LIB)
+$(QEMU_DIR)/sample_cost: tests/bench/sample_cost.c tests/qemu/own_syscall.c $(EP_LIB)
+$(QEMU_DIR)/sample_cost: QEMU_CFLAGS += -Dsyscall=own_syscall # glibc's has no tables on 32-bit ARM: one frame a stack
 $(QEMU_DIR)/service-static $(QEMU_DIR)/sample_cost: QEMU_LINK := -static $(BOARD_LDFLAGS)
 $(QEMU_PROGRAMS):
 	@mkdir -p $(@D)
@@ -96,7 +104,6 @@ qemu-user: $(QEMU_DIR)/service $(QEMU_DIR)/service-static
 
 QEMU_LIBS  := $(wildcard $(addprefix $(BOARD_SYSROOT)/lib/,ld-linux*.so.* libc.so.6 libm.so.6 libresolv.so.2 libgcc_s.so.1 \
               libanl.so.1 libnss_compat.so.2 libBrokenLocale.so.1 libnss_hesiod.so.2))
-QEMU_SHOWN := service service-static hz
 
 $(QEMU_DIR)/init: tests/qemu/init.c
 	@mkdir -p $(@D)
@@ -106,16 +113,42 @@ $(QEMU_DIR)/jobs: tests/qemu/qemu.mk
 	@mkdir -p $(@D)
 	@{ printf '%s\n' $(foreach t,$(UT_LINUX),'$(t) 300 /bin/$(t)') \
 	    'service 120 /bin/service 6000 97 receive:///tmp/service' 'show service /tmp/service' \
-	    'service-static 120 /bin/service-static 4000 97 receive:///tmp/static' 'show service_static /tmp/static' \
+	    'service-static 120 /bin/service-static 4000 97 receive:///tmp/static' 'show service-static /tmp/static' \
 	    'hz 60 /bin/service 3000 1000 receive:///tmp/hz' 'show hz /tmp/hz'; } >$@
 
 $(QEMU_DIR)/initrd.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/jobs $(QEMU_LINUX) $(QEMU_PROGRAMS)
 	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/jobs $(foreach l,$(QEMU_LIBS),lib/$(notdir $(l))=$(l)) \
 	    $(foreach p,$(QEMU_LINUX) $(QEMU_PROGRAMS),bin/$(notdir $(p))=$(p))
 
-QEMU_SYSTEM = $(PYTHON) tests/qemu/system.py --kernel $(BOARD_QEMU_KERNEL) --out $(QEMU_DIR)/shown
+# -icount: the guest's time is the instructions it has executed, 4 ns each, whatever else this machine does.
+QEMU_ICOUNT := -icount shift=2,sleep=off
+QEMU_SYSTEM = $(PYTHON) tests/qemu/system.py --kernel $(BOARD_QEMU_KERNEL)
 
-.PHONY: qemu-system
+.PHONY: qemu-system qemu-bench
 qemu-system: $(QEMU_DIR)/initrd.gz $(BOARD_QEMU_KERNEL)  ## the Linux port's tests and a service on a whole machine
-	@$(QEMU_SYSTEM) --log $(QEMU_DIR)/system.log --initrd $< -- $(BOARD_QEMU)
+	@rm -rf $(QEMU_DIR)/shown
+	@$(QEMU_SYSTEM) --out $(QEMU_DIR)/shown --log $(QEMU_DIR)/system.log --initrd $< -- $(BOARD_QEMU) $(QEMU_ICOUNT)
+	@$(QEMU_SHARES)
+
+$(QEMU_DIR)/shown/service.truth:
+	@$(MAKE) --no-print-directory BOARD=$(BOARD) qemu-system >&2
+
+# Each job's truth is the line of JSON that it printed.
+QEMU_SHARES = set -e; cd $(CURDIR); for n in service service-static hz; do \
+	        awk -v end="@end $$n " '/^.?\{"parts"/ { truth = $$0 } index($$0, end) { print truth; exit }' \
+	            $(QEMU_DIR)/system.log | tr -d '\r' >$(QEMU_DIR)/shown/$$n.truth; \
+	        $(QEMU_CHECK) --truth $(QEMU_DIR)/shown/$$n.truth --profile $(QEMU_DIR)/shown/$$n --name "$@ $(BOARD) $$n" \
+	            $$([ $$n = hz ] && echo --hz $(BOARD_HZ)); \
+	    done
+
+# What a sample costs in instructions, the kernel's included: with -icount the guest's clocks count instructions.
+$(QEMU_DIR)/cost.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/sample_cost tests/qemu/qemu.mk
+	@echo 'sample_cost 600 /bin/sample_cost' >$(QEMU_DIR)/cost-jobs
+	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/cost-jobs bin/sample_cost=$(QEMU_DIR)/sample_cost
+qemu-bench: $(QEMU_DIR)/cost.gz $(BOARD_QEMU_KERNEL) | $(QEMU_DIR)/shown/service.truth
+	@$(QEMU_SYSTEM) --out $(QEMU_DIR)/cost --log $(QEMU_DIR)/cost.log --initrd $< -- $(BOARD_QEMU) -icount shift=0,sleep=off >&2
+	@grep -aE '^bare signal.* (29|3[0-9])\.[0-9] frames' $(QEMU_DIR)/cost.log >&2
+	@sed -n 's/^figure sample_cost_ratio[a-z0-9_]* \([0-9.]*\) .*/figure sample_instr_ratio_$(QEMU_NAME) \1 ratio/p' $(QEMU_DIR)/cost.log
+	@$(PYTHON) tests/qemu/check_profile.py --edgeprof $(QEMU_TOOL) --symbols $(QEMU_DIR) --truth $(QEMU_DIR)/shown/service.truth \
+	    --profile $(QEMU_DIR)/shown/service --name "$(BOARD)" --figure cpu_accounted_$(QEMU_NAME)_pct
 endif

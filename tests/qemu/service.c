@@ -129,7 +129,7 @@ static double clock_s(clockid_t clock)
 
 static NOINLINE unsigned mix(unsigned seed)
 {
-    for (int i = 0; i < 50000; i++)
+    for (int i = 0; i < 400000; i++)
         seed = seed * 1664525u + 1013904223u;
     return seed;
 }

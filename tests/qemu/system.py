@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 END = re.compile(r'@end (\S+) (\d+) ([\d.]+)')
-SHOWN = re.compile(r'@(\w+) ((?:[0-9a-f]{2})+)$')
+SHOWN = re.compile(r'@([\w-]+) ((?:[0-9a-f]{2})+)$')
 COMPLAINT = re.compile(r'Kernel panic|Internal error|Unable to handle|BUG:|rcu_sched.*stall|Call trace', re.I)
 
 
@@ -66,7 +66,7 @@ def main():
         problem = f'verdict: {verdict}'
     if problem:
         print(f'system: {problem}; the console is in {args.log}', file=sys.stderr)
-        for line in args.log.read_text(errors='replace').splitlines()[-60:]:
+        for line in [line for line in args.log.read_text(errors='replace').splitlines() if not SHOWN.search(line)][-80:]:
             print('    ' + line, file=sys.stderr)
         return 1
     print(f'    verdict {verdict}')

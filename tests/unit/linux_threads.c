@@ -4,6 +4,8 @@
  */
 #include "linux_test.h"
 
+#include <sys/utsname.h>
+
 #define RATE 1000
 
 struct crew {
@@ -87,10 +89,22 @@ static double account_many(void)
     return accounted(cpu);
 }
 
+/* Linux before 6.4 sends the process timer's signal to the main thread, whoever used the CPU time; that thread has a
+ * timer of its own, and what the others have used is not seen. */
+static double least_without_timers(void)
+{
+    unsigned major = 0, minor = 0;
+    struct utsname name;
+
+    assert_int_equal(uname(&name), 0);
+    assert_int_equal(sscanf(name.release, "%u.%u", &major, &minor), 2);
+    return major > 6 || (major == 6 && minor >= 4) ? 0.85 : 0.1;
+}
+
 static void test_more_threads_than_slots(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_many(), 0.85, 1.15);
+    ASSERT_RATIO(account_many(), least_without_timers(), 1.15);
 }
 
 /* ---- no timers left ---- */
@@ -128,8 +142,8 @@ static double account_without_timers(unsigned timers)
 static void test_few_timers(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_without_timers(1), 0.85, 1.1);
-    ASSERT_RATIO(account_without_timers(3), 0.85, 1.1);
+    ASSERT_RATIO(account_without_timers(1), least_without_timers(), 1.1);
+    ASSERT_RATIO(account_without_timers(3), least_without_timers(), 1.1);
 }
 
 /* ---- start and stop under load ---- */
