@@ -3,7 +3,6 @@
  * -Dsyscall=own_syscall together with the program that is to use it.
  */
 
-
 #ifdef __arm__
 __asm__(".text\n.syntax unified\n.thumb\n.thumb_func\n.globl own_syscall\n.type own_syscall, %function\n"
         "own_syscall:\n.fnstart\npush {r4, r7, lr}\n.save {r4, r7, lr}\n"
