@@ -190,6 +190,13 @@ static bool is_root(struct walk *walk, struct ep_rule rule, const struct ep_cont
     return outermost;
 }
 
+/* A C library's code that starts a thread may say nothing of where it ends (musl's clone): above the thread's first own
+ * frame there is nothing to miss. */
+static bool starts_thread(const struct walk *walk, const struct ep_context *context)
+{
+    return context->stack_root && !walk->exact && walk->frame.sp >= context->stack_root;
+}
+
 static void finish(struct ep_stack *stack, const struct walk *walk, unsigned end)
 {
     stack->end = (uint8_t)end;
@@ -229,7 +236,7 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
         bool interrupted = rule.kind == EP_RULE_SIGNAL || rule.kind == EP_RULE_FAULT;
         bool went = walk.end && (interrupted ? step_interrupted(&walk, rule, context) : step(&walk, rule));
         if (!went) {
-            finish(stack, &walk, EP_FRAME_CUT);
+            finish(stack, &walk, starts_thread(&walk, context) ? EP_FRAME_NONE : EP_FRAME_CUT);
             return;
         }
         if (rule.kind == EP_RULE_RESTART && stack->depth < EP_MAX_DEPTH)

@@ -100,6 +100,8 @@ static void build_id(const struct image *image, struct ep_module_info *info)
 
 static const char *path_of(const struct dl_phdr_info *info)
 {
+    if (info->dlpi_name && strcmp(info->dlpi_name, "/proc/self/exe") == 0) /* musl, linked statically */
+        return program_path;
     if (info->dlpi_name && strchr(info->dlpi_name, '/'))
         return info->dlpi_name;
     if (info->dlpi_name && info->dlpi_name[0]) /* linux-vdso.so.1 */

@@ -76,9 +76,10 @@ int ep_port_thread_join(enum ep_role role)
 
 void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns)
 {
-    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / NS), .tv_nsec = (long)(timeout_ns % NS)};
+    /* The kernel's struct, whatever size time_t has in this C library. */
+    const long timeout[2] = {(long)(timeout_ns / NS), (long)(timeout_ns % NS)};
 
-    (void)syscall(SYS_futex, &event->value, FUTEX_WAIT_PRIVATE, seen, &timeout, NULL, 0);
+    (void)syscall(SYS_futex, &event->value, FUTEX_WAIT_PRIVATE, seen, timeout, NULL, 0);
 }
 
 void ep_port_wake(struct ep_event *event)

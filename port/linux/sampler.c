@@ -30,6 +30,13 @@
 
 #include "core/edgeprof.h"
 
+#ifndef sigev_notify_thread_id /* glibc has it without a name, */
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+#ifndef SYS_timer_settime /* musl by another where time_t is 64 bits and long is not */
+#define SYS_timer_settime SYS_timer_settime32
+#endif
+
 #define SIGNAL        SIGPROF
 #define NS            1000000000u
 #define NOTHING_USED  UINT64_MAX
@@ -160,18 +167,16 @@ static int timer_make(int clock, uint32_t tid, uint32_t value, int *timer)
     struct sigevent event = {.sigev_signo = SIGNAL, .sigev_value.sival_int = (int)value};
 
     event.sigev_notify = tid ? SIGEV_THREAD_ID : SIGEV_SIGNAL;
-    event._sigev_un._tid = (pid_t)tid;
+    event.sigev_notify_thread_id = (pid_t)tid;
     return syscall(SYS_timer_create, clock, &event, timer) == 0 ? 0 : -errno;
 }
 
 static void timer_run(int timer, uint64_t first_ns)
 {
-    struct itimerspec spec = {
-        .it_value = {.tv_sec = (time_t)(first_ns / NS), .tv_nsec = (long)(first_ns % NS)},
-        .it_interval = {.tv_sec = (time_t)(period_ns / NS), .tv_nsec = (long)(period_ns % NS)},
-    };
+    /* The kernel's struct, whatever size time_t has in this C library. */
+    const long spec[4] = {(long)(period_ns / NS), (long)(period_ns % NS), (long)(first_ns / NS), (long)(first_ns % NS)};
 
-    (void)syscall(SYS_timer_settime, timer, 0, &spec, NULL);
+    (void)syscall(SYS_timer_settime, timer, 0, spec, NULL);
 }
 
 static uint64_t random_phase(void)
