@@ -92,9 +92,21 @@ $(QEMU_PROGRAMS):
 QEMU_CHECK = $(PYTHON) tests/qemu/check_profile.py --edgeprof $(QEMU_TOOL) --symbols $(QEMU_DIR)
 QEMU_TOOL  ?= build/host/edgeprof
 
-# A service in qemu-user, linked both ways, writing to a file.
+# The same with musl: its headers and archive out of Debian's musl-dev of that architecture, the compiler of this board.
+MUSL_DIR   := $(dir $(BOARD_QEMU_KERNEL))
+MUSL_BUILD := $(BUILD)-musl
+$(MUSL_DIR)musl.specs: $(BOARD_QEMU_KERNEL) tests/qemu/qemu.mk
+	@sed 's,/usr/,$(MUSL_DIR)usr/,g' $(MUSL_DIR)usr/lib/*-linux-musl*/musl-gcc.specs >$@
+.PHONY: qemu-musl
+qemu-musl: $(MUSL_DIR)musl.specs
+	@$(MAKE) --no-print-directory BOARD=$(BOARD) BUILD=$(MUSL_BUILD) $(MUSL_BUILD)/qemu/service-static \
+	    BOARD_CFLAGS='$(BOARD_CFLAGS) -specs=$< -idirafter $(BOARD_SYSROOT)/include'
+$(QEMU_DIR)/service-musl: qemu-musl
+	@mkdir -p $(@D); cmp -s $(MUSL_BUILD)/qemu/service-static $@ || cp $(MUSL_BUILD)/qemu/service-static $@
+
+# A service in qemu-user, linked in every way, writing to a file.
 .PHONY: qemu-user
-qemu-user: $(QEMU_DIR)/service $(QEMU_DIR)/service-static
+qemu-user: $(QEMU_DIR)/service $(QEMU_DIR)/service-static $(QEMU_DIR)/service-musl
 	@set -e; for p in $^; do rm -f $$p.profile; \
 	    $(BOARD_EXEC) $$p 3000 97 file://$(abspath $$p.profile) >$$p.truth; \
 	    $(QEMU_CHECK) --truth $$p.truth --profile $$p.profile --name "$@ $(BOARD) $$(basename $$p)" --coverage 2; \
@@ -114,11 +126,12 @@ $(QEMU_DIR)/jobs: tests/qemu/qemu.mk
 	@{ printf '%s\n' $(foreach t,$(UT_LINUX),'$(t) 300 /bin/$(t)') \
 	    'service 120 /bin/service 6000 97 receive:///tmp/service' 'show service /tmp/service' \
 	    'service-static 120 /bin/service-static 4000 97 receive:///tmp/static' 'show service-static /tmp/static' \
+	    'service-musl 120 /bin/service-musl 4000 97 receive:///tmp/musl' 'show service-musl /tmp/musl' \
 	    'hz 60 /bin/service 3000 1000 receive:///tmp/hz' 'show hz /tmp/hz'; } >$@
 
-$(QEMU_DIR)/initrd.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/jobs $(QEMU_LINUX) $(QEMU_PROGRAMS)
+$(QEMU_DIR)/initrd.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/jobs $(QEMU_LINUX) $(QEMU_PROGRAMS) $(QEMU_DIR)/service-musl
 	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/jobs $(foreach l,$(QEMU_LIBS),lib/$(notdir $(l))=$(l)) \
-	    $(foreach p,$(QEMU_LINUX) $(QEMU_PROGRAMS),bin/$(notdir $(p))=$(p))
+	    $(foreach p,$(QEMU_LINUX) $(QEMU_PROGRAMS) $(QEMU_DIR)/service-musl,bin/$(notdir $(p))=$(p))
 
 # -icount: the guest's time is the instructions it has executed, 4 ns each, whatever else this machine does.
 QEMU_ICOUNT := -icount shift=2,sleep=off
@@ -134,7 +147,7 @@ $(QEMU_DIR)/shown/service.truth:
 	@$(MAKE) --no-print-directory BOARD=$(BOARD) qemu-system >&2
 
 # Each job's truth is the line of JSON that it printed.
-QEMU_SHARES = set -e; cd $(CURDIR); for n in service service-static hz; do \
+QEMU_SHARES = set -e; cd $(CURDIR); for n in service service-static service-musl hz; do \
 	        awk -v end="@end $$n " '/^.?\{"parts"/ { truth = $$0 } index($$0, end) { print truth; exit }' \
 	            $(QEMU_DIR)/system.log | tr -d '\r' >$(QEMU_DIR)/shown/$$n.truth; \
 	        $(QEMU_CHECK) --truth $(QEMU_DIR)/shown/$$n.truth --profile $(QEMU_DIR)/shown/$$n --name "$@ $(BOARD) $$n" \
