@@ -2,7 +2,11 @@
 # Without the .NET SDK its tests say so and do nothing; the demo profiles a C program then.
 
 NA_BUILD   := $(BUILD)/nativeaot
-NA_RID     := linux-x64
+# The platforms that the package has an archive for, by the name .NET has for them.
+NA_RID_x86_64  := linux-x64
+NA_RID_aarch64 := linux-arm64
+NA_RID_arm     := linux-arm
+NA_RID     := $(NA_RID_$(BOARD_ARCH))
 NA_DOTNET  := $(shell command -v dotnet)
 # One at a time: several programs build the package's assembly, in one folder.
 NA_LOCKED  := mkdir -p $(NA_BUILD) && flock $(NA_BUILD)/.lock
@@ -16,6 +20,10 @@ na_published = $(NA_BUILD)/$(1)/bin/Release/net9.0/$(NA_RID)/publish/$(1)
 
 NA_LIB    := $(NA_BUILD)/native/$(NA_RID)/libedgeprof.a
 NA_GLUE   := $(BUILD)/obj/port/nativeaot/glue.o
+# Another board's archive for this one's package; the plainest board of an architecture runs on all others.
+NA_BOARD_linux-arm64 := aarch64
+NA_BOARD_linux-arm   := armhf
+NA_CROSS  := $(foreach rid,linux-arm64 linux-arm,$(NA_BUILD)/native/$(rid)/libedgeprof.a)
 NA_SOURCE := $(shell find port/nativeaot/EdgeProf -type f) $(NA_PROPS)
 NA_SAMPLE := $(call na_published,SensorGateway)
 
@@ -28,12 +36,25 @@ $(NA_LIB): $(EP_LIB) $(NA_GLUE)
 	@rm -f $@
 	cp $(EP_LIB) $@ && $(AR) qsD $@ $(NA_GLUE)
 
+.PHONY: na-lib
+na-lib: $(NA_LIB)
+
+ifeq ($(BOARD),host)
+$(NA_BUILD)/native/linux-arm64/libedgeprof.a: arm-lib-aarch64
+$(NA_BUILD)/native/linux-arm/libedgeprof.a: arm-lib-armhf
+$(NA_CROSS): $(NA_BUILD)/native/%/libedgeprof.a: FORCE
+	@mkdir -p $(@D)
+	@$(MAKE) --no-print-directory -s BOARD=qemu-$(NA_BOARD_$*) na-lib
+	@cmp -s build/qemu-$(NA_BOARD_$*)/nativeaot/native/$*/libedgeprof.a $@ || cp build/qemu-$(NA_BOARD_$*)/nativeaot/native/$*/libedgeprof.a $@
+.PHONY: FORCE
+endif
+
 $(NA_SAMPLE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) port/nativeaot/samples/SensorGateway
 	@touch $@
 
 NA_NUPKG := build/nuget/EdgeProf.$(EP_VERSION).nupkg
-$(NA_NUPKG): $(NA_SOURCE) $(NA_LIB) core/edgeprof.h LICENSE
+$(NA_NUPKG): $(NA_SOURCE) $(NA_LIB) $(NA_CROSS) core/edgeprof.h LICENSE
 	@command -v dotnet >/dev/null || { echo "make nuget: there is no .NET SDK on PATH" >&2; exit 1; }
 	$(NA_LOCKED) dotnet pack port/nativeaot/EdgeProf -c Release -nologo -v quiet -p:Version=$(EP_VERSION) \
 	    -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ -o $(@D)

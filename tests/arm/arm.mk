@@ -65,9 +65,9 @@ $(ARM_BUILD)/armhf/variety-arm.o: tests/arm/variety.c $(ARM_HEADERS) tests/arm/a
 ARM_NEED_aarch64 := --need managed=99.5 --need c=99 --need libc=99 --least 20000
 ARM_NEED_armhf   := --need managed=99 --least 20000
 
-.PHONY: test-arm-exact test-arm-app bench-arm arm-exact-aarch64 arm-exact-armhf arm-baseline-aarch64
+.PHONY: test-arm-exact test-arm-app test-arm-package bench-arm arm-exact-aarch64 arm-exact-armhf arm-baseline-aarch64
 ifeq ($(ARM_DOTNET),)
-test-arm-exact test-arm-app bench-arm:
+test-arm-exact test-arm-app test-arm-package bench-arm:
 	@echo "$@: skipped, there is no .NET SDK"
 else
 arm-exact-aarch64 arm-exact-armhf: arm-exact-%: $(ARM_BUILD)/%/program
@@ -90,7 +90,13 @@ arm-glue:
 	@$(MAKE) --no-print-directory -s BOARD=qemu-aarch64 build/qemu-aarch64/obj/port/nativeaot/glue.o
 test-arm-app: $(ARM_BUILD)/app/app-aarch64.o arm-glue arm-lib-aarch64
 	@tests/arm/app.sh $< build/qemu-aarch64/obj/port/nativeaot/glue.o build/qemu-aarch64/libedgeprof.a $$($(ARM_ILC) sdk) $(ARM_BUILD)/app/out
+
+# The objects of $(ARM_BUILD)/$(1)/program, without the archive.
+arm_objects = $(addprefix $(ARM_BUILD)/$(1)/,$(addsuffix .o,program ask native variety walk_core walk_fp $(ARM_VARIETY_$(1)) $(ARM_ASM_$(1)))) \
+    $(ARM_BUILD)/zero-$(1).o
+test-arm-package: $(NA_NUPKG) $(ARM_BUILD)/aarch64/program $(ARM_BUILD)/armhf/program
+	@tests/arm/package.sh $(NA_NUPKG) $(ARM_BUILD)/package "$(call arm_objects,aarch64)" "$(call arm_objects,armhf)"
 BENCHES += bench-arm
 endif
-TESTS += test-arm-exact test-arm-app
+TESTS += test-arm-exact test-arm-app test-arm-package
 endif
