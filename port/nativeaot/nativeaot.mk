@@ -19,7 +19,9 @@ na_published = $(NA_BUILD)/$(1)/bin/Release/net9.0/$(NA_RID)/publish/$(1)
 # ---- the package's archive and the sample service ----
 
 NA_LIB    := $(NA_BUILD)/native/$(NA_RID)/libedgeprof.a
-NA_GLUE   := $(BUILD)/obj/port/nativeaot/glue.o
+# What the package's archive has beside the library: every file here that is for this architecture or for all.
+NA_C      := $(filter-out $(foreach arch,$(OTHER_ARCHS),port/nativeaot/%_$(arch).c),$(wildcard port/nativeaot/*.c))
+NA_OBJ    := $(NA_C:%.c=$(BUILD)/obj/%.o) $(patsubst %.S,$(BUILD)/obj/%.o,$(wildcard port/nativeaot/*_$(BOARD_ARCH).S))
 # Another board's archive for this one's package; the plainest board of an architecture runs on all others.
 NA_BOARD_linux-arm64 := aarch64
 NA_BOARD_linux-arm   := armhf
@@ -27,14 +29,19 @@ NA_CROSS  := $(foreach rid,linux-arm64 linux-arm,$(NA_BUILD)/native/$(rid)/libed
 NA_SOURCE := $(shell find port/nativeaot/EdgeProf -type f) $(NA_PROPS)
 NA_SAMPLE := $(call na_published,SensorGateway)
 
-$(NA_GLUE): port/nativeaot/glue.c port/nativeaot/glue.h core/edgeprof.h core/config.h $(MAKE_SRC)
+$(NA_OBJ): $(MAKE_SRC) port/nativeaot/nativeaot.mk
+$(BUILD)/obj/port/nativeaot/%.o: port/nativeaot/%.c
 	@mkdir -p $(@D)
-	$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CFLAGS) -c $< -o $@
+	$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/obj/port/nativeaot/%.o: port/nativeaot/%.S
+	@mkdir -p $(@D)
+	$(CC) $(BOARD_CFLAGS) -g -c $< -o $@
+-include $(NA_OBJ:.o=.d)
 
-$(NA_LIB): $(EP_LIB) $(NA_GLUE)
+$(NA_LIB): $(EP_LIB) $(NA_OBJ)
 	@mkdir -p $(@D)
 	@rm -f $@
-	cp $(EP_LIB) $@ && $(AR) qsD $@ $(NA_GLUE)
+	cp $(EP_LIB) $@ && $(AR) qsD $@ $(NA_OBJ)
 
 .PHONY: na-lib
 na-lib: $(NA_LIB)
