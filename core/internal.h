@@ -107,6 +107,19 @@ struct ep_frame {
     uintptr_t pc, sp, fp, lr, base;
 };
 
+/* A code address without what architectures keep in its spare bits: ARM's Thumb bit, arm64's pointer authentication
+ * (user space of 64-bit Linux has 48 bits, unless a program asks for more). Context: signal. */
+static inline uintptr_t ep_code_address(uintptr_t word)
+{
+    return sizeof word == 4 ? word & ~(uintptr_t)1 : word & (uintptr_t)0xffffffffffffu;
+}
+
+/* Makes as many steps of a walk as cached rules of the common kinds allow; false: none. frame->sp is in a stack that
+ * ends at `end`; exact: frame->pc is where it was interrupted. Adds the frames that it leaves to *stack. Context:
+ * signal.
+ */
+bool ep_unwind_cached(struct ep_frame *frame, uintptr_t end, bool exact, struct ep_stack *stack);
+
 /* Finds the rule for the code at pc, from the cache or from the module's tables. exact: pc is where the frame
  * was interrupted, not a return address - 1. Adds to stack->hits or ->misses. Context: signal. */
 struct ep_rule ep_rule_get(uintptr_t pc, bool exact, struct ep_stack *stack);

@@ -12,7 +12,6 @@
 #define WORD         sizeof(uintptr_t)
 #define ROOT_NEAR    1024u
 #define RECORD_WORDS 2
-#define ADDRESS_MASK ((uintptr_t)0xffffffffffffu) /* user space of 64-bit Linux, unless a program asks for more */
 
 struct walk {
     struct ep_frame frame;
@@ -37,12 +36,6 @@ static bool load(const struct walk *walk, uintptr_t at, uintptr_t *word)
         return false;
     memcpy(word, (const void *)at, WORD);
     return true;
-}
-
-/* A code address without what architectures keep in its spare bits: ARM's Thumb bit, arm64's pointer authentication. */
-static uintptr_t code_address(uintptr_t word)
-{
-    return sizeof word == 4 ? word & ~(uintptr_t)1 : word & ADDRESS_MASK;
 }
 
 /* A slot below sp was popped already: in epilogues tables go on naming it, and the register is the caller's again. */
@@ -139,7 +132,7 @@ static bool step(struct walk *walk, struct ep_rule rule)
         found = by_record(walk, walk->frame.sp + rule.fp_slot * WORD, &caller);
     else
         found = by_slots(walk, rule, &caller);
-    caller.pc = code_address(caller.pc);
+    caller.pc = ep_code_address(caller.pc);
     if (!found || (rule.kind == EP_RULE_RESTART && !is_known(caller.pc)))
         return false;
     walk->sp_lost = rule.kind == EP_RULE_CHAIN && rule.cfa == 0;
@@ -214,6 +207,8 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
     stack->depth = 0;
     stack->hits = stack->misses = 0;
     for (;;) {
+        if (!walk.sp_lost && walk.end && ep_unwind_cached(&walk.frame, walk.end, walk.exact, stack))
+            walk.exact = false;
         if (walk.frame.pc == 0 && stack->depth > 0) {
             finish(stack, &walk, is_outermost(&walk, context) ? EP_FRAME_NONE : EP_FRAME_CUT);
             return;
@@ -228,7 +223,7 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
         }
         uintptr_t pc = walk.exact ? walk.frame.pc : walk.frame.pc - 1;
         struct ep_rule rule = ep_rule_get(pc, walk.exact, stack);
-        atomic_store_explicit(&stack->pc[stack->depth++], walk.exact ? code_address(pc) : pc, memory_order_relaxed);
+        atomic_store_explicit(&stack->pc[stack->depth++], walk.exact ? ep_code_address(pc) : pc, memory_order_relaxed);
         if (is_root(&walk, rule, context)) {
             finish(stack, &walk, EP_FRAME_NONE);
             return;

@@ -279,6 +279,8 @@ static void test_hijack_is_labelled(void **state)
     unsigned caller = place_of(__start_fn_outer, __stop_fn_outer);
     uintptr_t stub = pcs[caller] + 1; /* outer's return address plays the stub */
     ep_running()->hijack_stub = stub;
+    for (unsigned i = 0; i < EP_RULE_CACHE; i++) /* where it lies is known before anything is cached */
+        atomic_store(&ep_running()->rule[i], 0);
     struct sigaction inner = {.sa_sigaction = on_sample, .sa_flags = SA_SIGINFO};
     assert_int_equal(sigaction(SIGUSR2, &inner, NULL), 0);
     outer();
