@@ -58,9 +58,9 @@ EP_OBJ        := $(EP_SRC:%.c=$(BUILD)/obj/%.o)
 THIRD_OBJ     := $(GEN_SRC:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o) \
                  $(BUILD)/obj/nanopb/pb_common.o $(BUILD)/obj/nanopb/pb_encode.o
 EP_LIB        := $(BUILD)/libedgeprof.a
-# What a sample goes through is built for speed, what runs once an interval or less for size.
-EP_FAST       := $(addprefix core/,capture.c ring.c rules.c unwind.c unwind_cached.c unwind_$(BOARD_ARCH).c code_arm.c cfi.c exidx.c \
-                 modules.c stats.c edgeprof.c tree.c) $(BOARD_PORT)/sampler.c $(BOARD_PORT)/context_$(BOARD_ARCH).c
+# What every sample goes through is built for speed; what runs when a rule is not known yet, and once an interval or
+# less, for size.
+EP_FAST       := $(addprefix core/,capture.c ring.c rules.c unwind.c unwind_cached.c)
 MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk)
 
 TESTS   :=

@@ -5,19 +5,24 @@
  * that the profiler does not own brackets that by ep_hold() and ep_release(); ep_stop() unpublishes the profiler and
  * then waits until nobody holds it.
  *
- * Sample record: tid, ticks, pc ...    Rest record: tid, low half, high half.
+ * A record: tid, what it is, value, for events more of that, the span when there is one, pc ... (EP_WORD_* in
+ * internal.h). Rest record: tid, low half, high half.
+ *
+ *   ep_capture, ep_hook_event -> take -> ep_work_read, ep_unwind
  */
 #include "internal.h"
 
-#define SAMPLE_HEAD 2
-#define SAMPLE_MOST (SAMPLE_HEAD + EP_MAX_DEPTH)
-#define REST_WORDS  3
+#include <errno.h>
+
+#define REST_WORDS 3
 
 _Atomic(struct ep *) ep_current;
+atomic_uint ep_run;
 static atomic_uint holders;
 
 void ep_publish(struct ep *ep)
 {
+    atomic_store(&ep_run, ep ? ep->run : 0);
     atomic_store(&ep_current, ep);
 }
 
@@ -52,36 +57,110 @@ void ep_leave(void)
 
 void ep_forked(void)
 {
-    atomic_store(&ep_current, NULL);
+    ep_level_end();
+    ep_publish(NULL);
     atomic_store(&holders, 0);
 }
 
-void ep_capture(const struct ep_context *context, uint32_t tid, uint32_t ticks)
+static void put(atomic_uintptr_t *word, uint64_t value)
 {
-    struct ep *ep = ep_running();
-    bool wake = false;
+    atomic_store_explicit(word, (uintptr_t)value, memory_order_relaxed);
+}
 
-    int at = ep_ring_reserve(&ep->ring, SAMPLE_MOST, &wake);
-    if (at < 0) {
-        (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
-        (void)atomic_fetch_add_explicit(&ep->lost_ticks, ticks, memory_order_relaxed);
-        ep_port_wake(&ep->collect_event);
-        return;
-    }
+static void put_wide(atomic_uintptr_t *word, uint64_t value)
+{
+    put(&word[0], value & UINT32_MAX);
+    put(&word[1], value >> 32);
+}
+
+static void put_span(atomic_uintptr_t *word, const struct ep_work *work)
+{
+    put_wide(&word[0], work->span_id);
+    put_wide(&word[2], work->trace_high);
+    put_wide(&word[4], work->trace_low);
+}
+
+static void put_event(atomic_uintptr_t *payload, const struct ep_hook_event *event)
+{
+    put(&payload[EP_WORD_COUNT], event->count);
+    put(&payload[EP_WORD_TYPE], event->type);
+    put(&payload[EP_WORD_TOKEN], event->token);
+}
+
+static int lost(struct ep *ep, enum ep_kind kind, uint64_t value)
+{
+    (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&ep->lost_value[kind], value, memory_order_relaxed);
+    ep_port_wake(&ep->collect_event);
+    return -ENOSPC;
+}
+
+/* event: NULL for a CPU sample. info: EP_WORD_INFO without tags and span. */
+static int take(struct ep *ep, const struct ep_context *context, uint32_t tid, uint32_t info, uint64_t value,
+                const struct ep_hook_event *event)
+{
+    const struct ep_work *work = ep_port_work();
+    bool wake = false, span;
+    unsigned head = event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
+
+    info |= ep_work_read(ep, work, &span);
+    unsigned words = head + (span ? EP_SPAN_WORDS : 0), most = words + EP_MAX_DEPTH;
+    int at = ep_ring_reserve(&ep->ring, most, &wake);
+    if (at < 0)
+        return lost(ep, (enum ep_kind)(info >> EP_INFO_KIND_SHIFT & 0xf), value);
     atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
-    struct ep_stack stack = {.pc = payload + SAMPLE_HEAD};
+    struct ep_stack stack = {.pc = payload + words};
     ep_unwind(context, &stack);
-    atomic_store_explicit(&payload[0], tid, memory_order_relaxed);
-    atomic_store_explicit(&payload[1], ticks, memory_order_relaxed);
-    struct ep_record record = {
-        .kind = EP_RECORD_SAMPLE, .quality = stack.quality, .end = stack.end, .count = SAMPLE_HEAD + stack.depth};
-    ep_ring_commit(&ep->ring, at, SAMPLE_MOST, &record);
+    put(&payload[EP_WORD_TID], tid);
+    put(&payload[EP_WORD_INFO], info | (span ? EP_INFO_SPAN : 0));
+    put_wide(&payload[EP_WORD_VALUE], value);
+    if (event)
+        put_event(payload, event);
+    if (span)
+        put_span(payload + head, work);
+    struct ep_record record = {.kind = event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
+                               .quality = stack.quality,
+                               .end = stack.end,
+                               .count = words + stack.depth};
+    ep_ring_commit(&ep->ring, at, most, &record);
     if (wake)
         ep_port_wake(&ep->collect_event);
 
     (void)atomic_fetch_add_explicit(&ep->rule_hits, stack.hits, memory_order_relaxed);
     if (stack.misses)
         (void)atomic_fetch_add_explicit(&ep->rule_misses, stack.misses, memory_order_relaxed);
+    return 0;
+}
+
+void ep_capture(const struct ep_context *context, uint32_t tid, uint64_t ns)
+{
+    if (ep_hook_wants(EP_KIND_CPU))
+        (void)take(ep_running(), context, tid, EP_KIND_CPU << EP_INFO_KIND_SHIFT, ns, NULL);
+}
+
+/* Its own frame is the one above event->skip. */
+__attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
+{
+    struct ep *ep = ep_hold();
+    struct ep_context context;
+    unsigned skip = 0;
+    uint32_t tid;
+
+    if (!ep)
+        return -ESRCH;
+    if (event->context) {
+        context = *event->context;
+        tid = ep_port_bounds(&context);
+    } else {
+        tid = ep_port_here(&context);
+        skip = 1 + event->skip;
+    }
+    int result = take(ep, &context, tid,
+                      (uint32_t)event->kind << EP_INFO_KIND_SHIFT | skip << EP_INFO_SKIP_SHIFT |
+                          event->frame << EP_INFO_FRAME_SHIFT,
+                      event->value, event);
+    ep_release();
+    return result;
 }
 
 void ep_thread_rest(uint32_t tid, int64_t rest_ns)
@@ -92,14 +171,13 @@ void ep_thread_rest(uint32_t tid, int64_t rest_ns)
 
     int at = ep_ring_reserve(&ep->ring, REST_WORDS, &wake);
     if (at < 0) {
-        uint32_t ticks = rest_ns > 0 ? (uint32_t)((uint64_t)rest_ns / ep->period_ns) : 0;
-        (void)atomic_fetch_add_explicit(&ep->lost_ticks, ticks, memory_order_relaxed);
+        if (rest_ns > 0)
+            (void)atomic_fetch_add_explicit(&ep->lost_value[EP_KIND_CPU], (uint64_t)rest_ns, memory_order_relaxed);
         return;
     }
     atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
-    atomic_store_explicit(&payload[0], tid, memory_order_relaxed);
-    atomic_store_explicit(&payload[1], (uintptr_t)((uint64_t)rest_ns & UINT32_MAX), memory_order_relaxed);
-    atomic_store_explicit(&payload[2], (uintptr_t)((uint64_t)rest_ns >> 32), memory_order_relaxed);
+    put(&payload[0], tid);
+    put_wide(&payload[1], (uint64_t)rest_ns);
     ep_ring_commit(&ep->ring, at, REST_WORDS, &record);
     if (wake)
         ep_port_wake(&ep->collect_event);

@@ -1,12 +1,13 @@
 /*
  * The collect thread: records from the ring become stacks in the tree, and once an interval the tree becomes a message.
  *
- *   ep_collect_round -> drain -> add_sample, add_rest
+ *   ep_collect_round -> drain -> add_sample -> leaf_node, ep_context_find, add_entry
+ *                             -> add_rest
  *                    -> modules and threads are looked for
- *                    -> ep_collect_finish -> encode_some -> ep_encode_*, ep_outbox_push
+ *                    -> ep_collect_finish -> tell -> encode_some -> ep_encode_*, ep_outbox_push
  *
  * Never blocks: when the outbox has no room the interval simply goes on, so a lost link costs resolution in time and
- * no samples. CPU time is counted in whole periods ("ticks"); what threads used beside their samples is kept as a
+ * no samples. CPU time is charged in whole periods; what threads used beside their samples is kept as a
  * balance that may be negative and goes to [thread exit] whenever it has come to a period, so totals are right in
  * the long run although the last tick of a thread is never its end.
  */
@@ -17,56 +18,131 @@
 #define SCAN_ANNOUNCED_NS 10000000000u /* threads announce themselves: only ends can be missed */
 #define SCAN_NS           5000000000u
 
-static void add_special(struct ep *ep, enum ep_special frame, uint32_t count, uint64_t ticks)
+/* A node under the root for a frame that is no address; 0 for no frame: the root itself. */
+static unsigned root_node(struct ep *ep, unsigned frame)
 {
-    unsigned node = ep_tree_child(&ep->tree, 0, frame);
+    unsigned node = frame ? ep_tree_child(&ep->tree, 0, frame) : 0;
 
-    (void)ep_tree_add(&ep->tree, node ? node : ep->tree.truncated, EP_KIND_CPU, count, ticks);
+    return node || !frame ? node : ep->tree.truncated;
 }
 
-/* The frame that stands in for what the walk did not reach, as a node to hang the stack on. */
-static unsigned root_node(struct ep *ep, unsigned end)
+static void add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t count, uint64_t value)
 {
-    if (!end)
-        return 0;
-    unsigned node = ep_tree_child(&ep->tree, 0, end);
-    return node ? node : ep->tree.truncated;
+    if (count || value)
+        (void)ep_tree_add(&ep->tree, root_node(ep, frame), kind, 0, count, value);
+}
+
+/* Goes one frame towards the leaf. False: no room, *node is a [truncated] now. */
+static bool descend(struct ep *ep, unsigned *node, uint32_t frame)
+{
+    unsigned child = ep_tree_child(&ep->tree, *node, frame);
+
+    if (!child) {
+        unsigned truncated = ep_tree_child(&ep->tree, *node, EP_FRAME_TRUNCATED);
+        *node = truncated ? truncated : ep->tree.truncated;
+        return false;
+    }
+    *node = child;
+    return true;
+}
+
+static uint64_t wide(const atomic_uintptr_t *word)
+{
+    return (uint64_t)word[0] | (uint64_t)word[1] << 32;
+}
+
+/* A record's words by name. */
+struct sample {
+    enum ep_kind kind;
+    uint32_t tid, count, token;
+    unsigned frame, skip, head; /* head: words in front of the stack */
+    uint64_t value;
+    uintptr_t type;
+    struct ep_context_key context;
+};
+
+static struct sample sample_of(const struct ep_record *record)
+{
+    uint32_t info = (uint32_t)record->words[EP_WORD_INFO];
+    struct sample sample = {.kind = (enum ep_kind)(info >> EP_INFO_KIND_SHIFT & 0xf),
+                            .tid = (uint32_t)record->words[EP_WORD_TID],
+                            .count = 1,
+                            .frame = info >> EP_INFO_FRAME_SHIFT,
+                            .skip = info >> EP_INFO_SKIP_SHIFT & 7,
+                            .head = EP_SAMPLE_WORDS,
+                            .value = wide(&record->words[EP_WORD_VALUE]),
+                            .context.tags = info & 0xffff};
+
+    if (record->kind == EP_RECORD_EVENT) {
+        sample.head = EP_EVENT_WORDS;
+        sample.count = (uint32_t)record->words[EP_WORD_COUNT];
+        sample.type = record->words[EP_WORD_TYPE];
+        sample.token = (uint32_t)record->words[EP_WORD_TOKEN];
+    }
+    if (info & EP_INFO_SPAN) {
+        const atomic_uintptr_t *span = &record->words[sample.head];
+        sample.context.span_id = wide(&span[0]);
+        sample.context.trace_high = wide(&span[2]);
+        sample.context.trace_low = wide(&span[4]);
+        sample.head += EP_SPAN_WORDS;
+    }
+    return sample;
+}
+
+/* The node of the record's leaf, made from the root side on. */
+static unsigned leaf_node(struct ep *ep, const struct ep_record *record, const struct sample *sample)
+{
+    unsigned node = root_node(ep, record->end), first = sample->head + sample->skip;
+    bool room = true;
+
+    for (unsigned i = record->count; room && i > first; i--)
+        room = descend(ep, &node, ep_module_linear(&ep->modules, record->words[i - 1], &ep->module_hint));
+    if (room && sample->frame)
+        room = descend(ep, &node, sample->frame);
+    if (room && sample->type)
+        room = descend(ep, &node, ep_module_linear(&ep->modules, sample->type, &ep->module_hint));
+    if (!room)
+        ep_lose(ep, EP_LOSS_TREE_FULL, 1, sample->kind == EP_KIND_CPU ? sample->value : 0);
+    return node;
+}
+
+static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+{
+    if (!(ep->kinds & EP_KIND_BIT(kind)))
+        return;
+    if (!ep_tree_add(&ep->tree, node, kind, context, count, value))
+        ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, kind == EP_KIND_CPU ? value : 0);
+    ep_count_kind(ep, kind, count, value);
 }
 
 static void add_sample(struct ep *ep, const struct ep_record *record)
 {
-    uint64_t ticks = (uint64_t)record->words[1];
-    unsigned node = root_node(ep, record->end);
+    struct sample sample = sample_of(record);
 
-    for (unsigned i = record->count; i > 2; i--) {
-        uint32_t frame = ep_module_linear(&ep->modules, record->words[i - 1], &ep->module_hint);
-        unsigned child = ep_tree_child(&ep->tree, node, frame);
-        if (!child) {
-            unsigned truncated = ep_tree_child(&ep->tree, node, EP_FRAME_TRUNCATED);
-            node = truncated ? truncated : ep->tree.truncated;
-            ep_lose(ep, EP_LOSS_TREE_FULL, 1, ticks * ep->period_ns);
-            break;
-        }
-        node = child;
-    }
-    if (!ep_tree_add(&ep->tree, node, EP_KIND_CPU, 1, ticks))
-        ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, ticks * ep->period_ns);
-    ep_count(ep, EP_COUNT_SAMPLES, 1);
-    ep_count(ep, EP_COUNT_WEIGHT_NS, ticks * ep->period_ns);
+    if (ep->config.flags & EP_THREAD_LABELS)
+        sample.context.thread = ep_context_thread(ep, sample.tid);
+    unsigned node = leaf_node(ep, record, &sample), context = ep_context_find(ep, &sample.context);
+    add_entry(ep, node, sample.kind, context, sample.count, sample.value);
+    if (sample.kind == EP_KIND_WAIT && sample.frame == EP_FRAME_WAIT + EP_WAIT_LOCK)
+        add_entry(ep, node, EP_KIND_LOCK, context, sample.token, sample.value);
     ep_count(ep, EP_COUNT_EXACT + (record->quality > EP_STACK_CUT ? EP_STACK_CUT : record->quality), 1);
+    if (sample.kind == EP_KIND_CPU) {
+        ep_count(ep, EP_COUNT_SAMPLES, 1);
+        ep_count(ep, EP_COUNT_WEIGHT_NS, sample.value);
+    }
 }
 
 static void add_rest(struct ep *ep, const struct ep_record *record)
 {
-    uint64_t low = (uint64_t)record->words[1], high = (uint64_t)record->words[2];
+    uint64_t period = ep->period_applied_ns;
 
-    ep->rest_balance_ns += (int64_t)(low | high << 32);
-    if (ep->rest_balance_ns < (int64_t)ep->period_ns)
+    ep->rest_balance_ns += (int64_t)wide(&record->words[1]);
+    if (ep->rest_balance_ns < (int64_t)period || !(ep->kinds & EP_KIND_BIT(EP_KIND_CPU)))
         return;
-    uint64_t ticks = (uint64_t)ep->rest_balance_ns / ep->period_ns;
-    ep->rest_balance_ns -= (int64_t)(ticks * ep->period_ns);
-    add_special(ep, EP_FRAME_THREAD_EXIT, 0, ticks);
-    ep_count(ep, EP_COUNT_THREAD_EXIT_NS, ticks * ep->period_ns);
+    uint64_t ns = (uint64_t)ep->rest_balance_ns / period * period;
+    ep->rest_balance_ns -= (int64_t)ns;
+    add_special(ep, EP_FRAME_THREAD_EXIT, EP_KIND_CPU, 0, ns);
+    ep_count(ep, EP_COUNT_THREAD_EXIT_NS, ns);
 }
 
 static void drain(struct ep *ep)
@@ -75,10 +151,10 @@ static void drain(struct ep *ep)
 
     /* Bounded: handlers cannot keep this thread here for ever. */
     for (unsigned i = 0; i <= ep->ring.mask && ep_ring_peek(&ep->ring, &record); i++) {
-        if (record.kind == EP_RECORD_SAMPLE)
-            add_sample(ep, &record);
-        else
+        if (record.kind == EP_RECORD_REST)
             add_rest(ep, &record);
+        else
+            add_sample(ep, &record);
         ep_ring_pop(&ep->ring, &record);
     }
 }
@@ -86,16 +162,14 @@ static void drain(struct ep *ep)
 /* Losses of others become counts here and frames of their own, so that totals add up. */
 static void collect_losses(struct ep *ep)
 {
-    unsigned samples = atomic_exchange(&ep->lost_samples, 0), ticks = atomic_exchange(&ep->lost_ticks, 0);
-
-    if (ticks || samples) {
-        ep_lose(ep, EP_LOSS_RING_FULL, samples, (uint64_t)ticks * ep->period_ns);
-        add_special(ep, EP_FRAME_LOST_RING, 0, ticks);
+    for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++) {
+        uint64_t value = atomic_exchange(&ep->lost_value[kind], 0);
+        add_special(ep, EP_FRAME_LOST_RING, (enum ep_kind)kind, 0, value);
+        ep_lose(ep, EP_LOSS_RING_FULL, 0, kind == EP_KIND_CPU ? value : 0);
     }
-    if ((ticks = atomic_exchange(&ep->lost_ticks_refused, 0)) != 0)
-        add_special(ep, EP_FRAME_LOST_REFUSED, 0, ticks);
-    if ((ticks = atomic_exchange(&ep->lost_ticks_segment, 0)) != 0)
-        add_special(ep, EP_FRAME_LOST_SEGMENT, 0, ticks);
+    ep_lose(ep, EP_LOSS_RING_FULL, atomic_exchange(&ep->lost_samples, 0), 0);
+    add_special(ep, EP_FRAME_LOST_REFUSED, EP_KIND_CPU, 0, atomic_exchange(&ep->lost_ns_refused, 0));
+    add_special(ep, EP_FRAME_LOST_SEGMENT, EP_KIND_CPU, 0, atomic_exchange(&ep->lost_ns_segment, 0));
     for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++) {
         unsigned count = atomic_exchange(&ep->refused[reason], 0);
         if (count)
@@ -114,6 +188,7 @@ void ep_segment_begin(struct ep *ep)
     while (ep->segment == 0);
     ep->sequence = 0;
     ep->nodes_declared = 1;
+    memset(ep->tags_declared, 0, sizeof ep->tags_declared);
     for (unsigned i = 0; i < count; i++)
         ep->modules.slot[i].declared = false;
 }
@@ -123,20 +198,21 @@ static int32_t encode(struct ep *ep, const struct ep_encoding *encoding)
     return ep->config.format == EP_FORMAT_PPROF ? ep_encode_pprof(ep, encoding) : ep_encode_compact(ep, encoding);
 }
 
-static void push(struct ep *ep, const struct ep_encoding *encoding, uint32_t size, uint64_t ticks)
+static void push(struct ep *ep, const struct ep_encoding *encoding, uint32_t size)
 {
     uint64_t unix_ns = encoding->unix_minus_uptime_ns;
     struct ep_box_header header = {
         .size = size,
         .sequence = ep->sequence++,
         .segment = ep->segment,
-        .samples = encoding->samples,
-        .ticks = ticks,
-        .period_ns = ep->period_ns,
+        .cpu_ns = encoding->sums.value[EP_KIND_CPU],
+        .kinds = encoding->kinds,
         .start_unix_ns = unix_ns ? encoding->start_ns + unix_ns : 0,
         .end_unix_ns = unix_ns ? encoding->end_ns + unix_ns : 0,
     };
 
+    for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
+        header.samples += encoding->sums.count[kind];
     ep_outbox_push(&ep->outbox, &header);
     ep_count(ep, EP_COUNT_MESSAGES, 1);
     ep_count(ep, EP_COUNT_MESSAGE_BYTES, size);
@@ -163,28 +239,37 @@ static unsigned first_untold(const struct ep *ep)
     return id;
 }
 
+/* Totals of what the encoding tells. */
+static void tell_sums(const struct ep *ep, struct ep_encoding *encoding)
+{
+    ep_tree_sum(&ep->tree, encoding->limit, &encoding->sums);
+    for (unsigned kind = 0; kind < EP_KINDS; kind++)
+        if (!(encoding->kinds & EP_KIND_BIT(kind)))
+            encoding->sums.count[kind] = encoding->sums.value[kind] = 0;
+}
+
 /* One message: all of the tree, or as many nodes as an empty outbox can take. Returns the limit that it reached, or 0
  * when there is no room now. */
 static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool last)
 {
-    uint64_t ticks;
     bool was_empty = ep_outbox_empty(&ep->outbox);
     unsigned low = first_untold(ep);
 
     encoding->size = ep_outbox_room(&ep->outbox, &encoding->data);
     for (encoding->limit = ep->tree.nodes; encoding->limit > low; encoding->limit = low + (encoding->limit - low) / 2) {
         encoding->last = last && encoding->limit == ep->tree.nodes;
-        ep_tree_sum(&ep->tree, encoding->limit, &encoding->samples, &ticks);
+        tell_sums(ep, encoding);
         int32_t size = encode(ep, encoding);
         if (size > 0) {
-            push(ep, encoding, (uint32_t)size, ticks);
+            push(ep, encoding, (uint32_t)size);
             return encoding->limit;
         }
         if (!was_empty)
             return 0;
     }
-    ep_tree_sum(&ep->tree, ep->tree.nodes, &encoding->samples, &ticks);
-    ep_lose(ep, EP_LOSS_TOO_LARGE, encoding->samples, ticks * ep->period_ns);
+    encoding->limit = ep->tree.nodes;
+    tell_sums(ep, encoding);
+    ep_lose(ep, EP_LOSS_TOO_LARGE, encoding->sums.count[EP_KIND_CPU], encoding->sums.value[EP_KIND_CPU]);
     ep->tree.full = true; /* its dictionary cannot be told either: the segment ends here */
     return ep->tree.nodes;
 }
@@ -198,6 +283,10 @@ static void declare(struct ep *ep, unsigned reached)
         ep->modules.slot[i].declared |= ep->modules.slot[i].wanted;
     if (ep->nodes_declared < reached)
         ep->nodes_declared = reached;
+    for (unsigned i = 1; i < ep->contexts.count; i++) {
+        unsigned set = ep->contexts.key[i].tags;
+        ep->tags_declared[set / 32] |= 1u << (set % 32);
+    }
 }
 
 /* Everything has been told: make room for the next interval. */
@@ -209,13 +298,34 @@ static void interval_done(struct ep *ep, uint64_t now)
     } else {
         ep_tree_clear_entries(&ep->tree);
     }
+    ep_contexts_clear(ep);
     ep->interval_start_ns = now;
     atomic_store(&ep->encode_pending, false);
 }
 
+/* The kinds that one message can hold. */
+static uint32_t together(const struct ep *ep, uint32_t kinds)
+{
+    return ep->config.format == EP_FORMAT_PPROF ? ep_pprof_family(kinds) : EP_KINDS_ALL;
+}
+
+/* Tells what there is of the kinds that go together. False: no room now. */
+static bool tell(struct ep *ep, struct ep_encoding *encoding, bool last)
+{
+    for (unsigned reached = 0; reached < ep->tree.nodes;) {
+        reached = encode_some(ep, encoding, last);
+        if (reached == 0)
+            return false;
+        ep_tree_zero_entries(&ep->tree, reached, encoding->kinds);
+        declare(ep, reached);
+    }
+    return true;
+}
+
 bool ep_collect_finish(struct ep *ep, bool last)
 {
-    uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns(), count, ticks;
+    uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
+    struct ep_sums sums;
     struct ep_encoding encoding = {
         .start_ns = ep->interval_start_ns, .end_ns = now, .unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0};
 
@@ -223,21 +333,20 @@ bool ep_collect_finish(struct ep *ep, bool last)
         return true;
     if (atomic_exchange(&ep->segment_stale, false))
         ep_segment_begin(ep);
-    ep_tree_sum(&ep->tree, ep->tree.nodes, &count, &ticks);
-    if (count == 0 && ticks == 0 && !(last && ep->sequence > 0)) {
+    ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
+    if (!sums.kinds && !(last && ep->sequence > 0)) {
         ep->interval_start_ns = now;
         return true;
     }
-    for (unsigned reached = 0; reached < ep->tree.nodes;) {
-        reached = encode_some(ep, &encoding, last || ep->tree.full);
-        if (reached == 0) {
+    do {
+        encoding.kinds = together(ep, sums.kinds);
+        if (!tell(ep, &encoding, last || ep->tree.full)) {
             if (!atomic_exchange(&ep->encode_pending, true))
                 ep_count(ep, EP_COUNT_INTERVALS_MERGED, 1);
             return false;
         }
-        ep_tree_zero_entries(&ep->tree, reached);
-        declare(ep, reached);
-    }
+        sums.kinds &= ~encoding.kinds;
+    } while (sums.kinds);
     interval_done(ep, now);
     return true;
 }
@@ -249,6 +358,7 @@ void ep_collect_round(struct ep *ep)
 
     if (generation != ep->modules.generation && ep_port_modules_scan() == 0)
         ep->modules.generation = generation;
+    ep_level_apply(ep);
     drain(ep);
     collect_losses(ep);
     if (now >= ep->next_scan_ns && !atomic_load(&ep->stopping)) {

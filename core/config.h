@@ -1,6 +1,6 @@
 /*
  * Every compile-time option. Each can be set with -D; limits are checked in internal.h.
- * What depends on memory at hand (ring, tree, outbox) is sized at run time from ep_config.memory_size.
+ * What depends on memory at hand (ring, tree, contexts, outbox) is sized at run time from ep_config.memory_size.
  */
 #ifndef EP_CONFIG_H
 #define EP_CONFIG_H
@@ -25,6 +25,21 @@
  * Possible: 64..65536. Too few make samples dearer, never wrong. */
 #ifndef EP_RULE_CACHE
 #define EP_RULE_CACHE 1024
+#endif
+
+/* Tags: different strings (keys and values), their bytes, sets of pairs that occur together, values a key may have.
+ * Powers of two but for the last. Possible: 16..1024 strings, 256..32768 bytes, 16..4096 sets. */
+#ifndef EP_TAG_STRINGS
+#define EP_TAG_STRINGS 128
+#endif
+#ifndef EP_TAG_BYTES
+#define EP_TAG_BYTES 2048
+#endif
+#ifndef EP_TAG_SETS
+#define EP_TAG_SETS 256
+#endif
+#ifndef EP_TAG_VALUES
+#define EP_TAG_VALUES 32
 #endif
 
 /* Memory for a transport's state: its buffers, the connection. */

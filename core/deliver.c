@@ -33,11 +33,10 @@ static void accepted(struct ep *ep, const struct ep_box_header *header)
     popped(ep);
 }
 
-static void dropped(struct ep *ep, const struct ep_box_header *header, enum ep_loss reason, atomic_uint *ticks)
+static void dropped(struct ep *ep, const struct ep_box_header *header, enum ep_loss reason, _Atomic uint64_t *ns)
 {
-    ep_lose(ep, reason, header->samples, header->ticks * header->period_ns);
-    if (ticks)
-        (void)atomic_fetch_add(ticks, (unsigned)header->ticks);
+    ep_lose(ep, reason, header->samples, header->cpu_ns);
+    (void)atomic_fetch_add(ns, header->cpu_ns);
     popped(ep);
 }
 
@@ -48,14 +47,14 @@ static void stale(struct ep *ep, uint64_t segment)
 
     atomic_store(&ep->segment_stale, true);
     while ((header = ep_outbox_peek(&ep->outbox)) != NULL && header->segment == segment)
-        dropped(ep, header, EP_LOSS_SEGMENT, &ep->lost_ticks_segment);
+        dropped(ep, header, EP_LOSS_SEGMENT, &ep->lost_ns_segment);
 }
 
 /* What the message told of the dictionary was not learned: the next one starts a new segment. */
 static void refused(struct ep *ep, const struct ep_box_header *header)
 {
     atomic_store(&ep->segment_stale, true);
-    dropped(ep, header, EP_LOSS_REFUSED, &ep->lost_ticks_refused);
+    dropped(ep, header, EP_LOSS_REFUSED, &ep->lost_ns_refused);
 }
 
 static void later(struct ep *ep, uint64_t asked_ns, uint64_t now)
@@ -97,6 +96,7 @@ static int attempt(struct ep *ep, const struct ep_box_header *header, uint64_t d
         .data = (const uint8_t *)(header + 1),
         .size = header->size,
         .format = ep->config.format,
+        .family = ep->config.format == EP_FORMAT_PPROF ? ep_pprof_family_name(header->kinds) : NULL,
         .segment = header->segment,
         .sequence = header->sequence,
         .start_unix_ns = header->start_unix_ns,

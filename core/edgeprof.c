@@ -120,7 +120,8 @@ static int begin(struct ep *ep)
         error = threads_start(ep);
     }
     if (!error) {
-        error = ep_port_sampling_start(ep->port_memory, ep->period_ns);
+        ep_level_begin(ep); /* hooks see it from here on */
+        error = ep_port_sampling_start(ep->port_memory, ep->period_applied_ns);
         if (error >= 0) {
             ep_count(ep, EP_COUNT_THREADS, (uint64_t)error);
             return 0;
@@ -152,6 +153,9 @@ int ep_start(const struct ep_config *config)
     if (error)
         return error;
     ep->started_ns = ep_port_uptime_ns();
+    ep_contexts_clear(ep);
+    while (ep->run == 0)
+        ep_port_random(&ep->run, sizeof ep->run);
     ep->hijack_stub = ep_port_hijack_stub();
     ep_publish(ep);
     error = begin(ep);
@@ -159,6 +163,7 @@ int ep_start(const struct ep_config *config)
         ever_started = true;
         return 0;
     }
+    ep_level_end();
     ep_publish(NULL);
     return handlers_left() ? error : -EBUSY;
 }
@@ -167,15 +172,15 @@ int ep_start(const struct ep_config *config)
 static bool count_undelivered(struct ep *ep)
 {
     const struct ep_box_header *header;
-    uint64_t samples, ticks;
+    struct ep_sums sums;
 
     if (!ep->transport)
         return true;
-    ep_tree_sum(&ep->tree, ep->tree.nodes, &samples, &ticks);
-    bool clean = samples == 0 && ticks == 0;
-    ep_lose(ep, EP_LOSS_STOPPED, samples, ticks * ep->period_ns);
+    ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
+    bool clean = sums.kinds == 0;
+    ep_lose(ep, EP_LOSS_STOPPED, sums.count[EP_KIND_CPU], sums.value[EP_KIND_CPU]);
     for (; (header = ep_outbox_peek(&ep->outbox)) != NULL; ep_outbox_pop(&ep->outbox)) {
-        ep_lose(ep, EP_LOSS_STOPPED, header->samples, header->ticks * header->period_ns);
+        ep_lose(ep, EP_LOSS_STOPPED, header->samples, header->cpu_ns);
         clean = false;
     }
     return clean;
@@ -189,6 +194,7 @@ int ep_stop(uint32_t deadline_ms)
 
     uint64_t deadline = ep_port_uptime_ns() + (uint64_t)deadline_ms * MS;
     ep_port_sampling_stop();
+    ep_level_end();
     if (!handlers_left())
         return -EBUSY;
     ep_port_sampling_stop(); /* a thread that was just starting may have armed itself after the first */

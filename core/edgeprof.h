@@ -26,12 +26,27 @@ extern "C" {
 
 struct ep_transport; /* transport/transport.h */
 
-/* How closely to look. A level is a name for a sampling rate now, and for more kinds of profile later. */
+/* What is measured. Numbers are part of the format. */
+enum ep_kind {
+    EP_KIND_CPU = 1,       /* time on the CPU; ns */
+    EP_KIND_WAIT = 2,      /* time in announced waits; ns */
+    EP_KIND_LOCK = 3,      /* contended locks; ns of delay */
+    EP_KIND_ALLOC = 4,     /* allocation; bytes */
+    EP_KIND_LIVE = 5,      /* what is in use when the interval ends, a level and no sum; bytes */
+    EP_KIND_EXCEPTION = 6, /* exceptions thrown; as many */
+    EP_KIND_GC = 7,        /* pauses of the garbage collector; ns */
+    EP_KIND_THREAD = 8,    /* every thread's stack, when asked for (ep_threads_dump()); as many */
+    EP_KINDS = 9
+};
+#define EP_KIND_BIT(kind) (1u << (kind))
+
+/* How closely to look: a sampling rate and the kinds that are on. No kernel ticks faster than its HZ, samples then
+ * carry more weight each. */
 enum ep_level {
     EP_LEVEL_DEFAULT = 0, /* low */
-    EP_LEVEL_LOW = 1,     /* 19 Hz of CPU time per thread */
-    EP_LEVEL_MEDIUM = 2,  /* 97 Hz */
-    EP_LEVEL_HIGH = 3,    /* 251 Hz; no kernel ticks faster than its HZ, samples then carry more weight each */
+    EP_LEVEL_LOW = 1,     /* 19 Hz of CPU time per thread; CPU only */
+    EP_LEVEL_MEDIUM = 2,  /* 97 Hz; and allocation, live heap, locks */
+    EP_LEVEL_HIGH = 3,    /* 251 Hz; everything */
 };
 
 enum ep_format {
@@ -42,6 +57,10 @@ enum ep_format {
 enum ep_flags {
     /* Start no threads: the program calls ep_collect() and ep_deliver() itself. */
     EP_MANUAL = 1,
+    /* Each stack carries its thread's name as a label. */
+    EP_THREAD_LABELS = 2,
+    /* Waits of pools with nothing to do count as well. */
+    EP_IDLE_WAITS = 4,
 };
 
 struct ep_config {
@@ -54,7 +73,9 @@ struct ep_config {
     const char *tags;    /* static tags, "key=value,key=value"; keys match [a-zA-Z_][a-zA-Z0-9_]* */
 
     enum ep_level level;
+    uint32_t kinds;       /* EP_KIND_BIT()s, overrides the level's */
     uint32_t rate_hz;     /* 1..1000, overrides the level's rate */
+    uint32_t budget_ppm;  /* most that profiling may cost, of the process' CPU time; 0: the level's; periods stretch */
     uint32_t interval_ms; /* one profile per interval; 100..3600000, default 10000 */
 
     /* Where profiles go: "http://host[:port][/prefix]" or "file:///path". NULL: nowhere, they merge in memory.
@@ -78,7 +99,11 @@ enum ep_loss {
     EP_LOSS_SEGMENT = 7,      /* a receiver did not know the segment and its messages could not be rebuilt */
     EP_LOSS_STOPPED = 8,      /* still undelivered when ep_stop()'s deadline passed */
     EP_LOSS_TOO_LARGE = 9,    /* one stack alone did not fit into the outbox */
-    EP_LOSS_REASONS = 10
+    EP_LOSS_TAGS = 10,        /* tag values beyond the table's room, folded into "other" */
+    EP_LOSS_CONTEXTS = 11,    /* stacks whose span or tags had no room in this interval; they are there without them */
+    EP_LOSS_LIVE_FULL = 12,   /* objects that the live heap could not follow; the others stand for them */
+    EP_LOSS_WAITERS = 13,     /* waits of threads beyond the table: seen when they end, not while they are open */
+    EP_LOSS_REASONS = 14
 };
 
 struct ep_stats {
@@ -89,8 +114,11 @@ struct ep_stats {
     uint64_t cut;            /* not rooted */
     uint64_t thread_exit_ns; /* CPU time charged when threads ended */
 
-    uint64_t lost_count[EP_LOSS_REASONS];
-    uint64_t lost_ns[EP_LOSS_REASONS];
+    uint64_t kind_count[EP_KINDS]; /* by kind: samples that were taken (CPU), else events that they stand for */
+    uint64_t kind_value[EP_KINDS]; /* by kind: in its unit; EP_KIND_LIVE: now */
+
+    uint64_t lost_count[EP_LOSS_REASONS]; /* samples of any kind */
+    uint64_t lost_ns[EP_LOSS_REASONS];    /* CPU time that they stood for */
 
     uint64_t rule_hits; /* frames whose rule was in the cache */
     uint64_t rule_misses;
@@ -148,6 +176,49 @@ int ep_flush(void);
  * Context: collect / deliver. */
 int ep_collect(void);
 int ep_deliver(uint32_t deadline_ms);
+
+/* Changes at run time. The next interval begins at once. Return 0, -EINVAL or -ESRCH. Context: any thread. */
+int ep_level_set(enum ep_level level);          /* its rate and its kinds */
+int ep_kinds_set(uint32_t kinds);               /* EP_KIND_BIT()s */
+int ep_kinds_change(uint32_t on, uint32_t off); /* the same, one by one */
+enum ep_level ep_level_get(void);               /* EP_LEVEL_DEFAULT when none runs */
+uint32_t ep_kinds_get(void);                    /* 0 when none runs */
+
+/* One stack of every thread goes into the next profile as EP_KIND_THREAD. 0 or -ESRCH. Context: any thread. */
+int ep_threads_dump(void);
+
+/* ---- what a thread is doing ---- */
+
+/* Classes of waiting. Each shows as a frame of its own at the leaf. */
+enum ep_wait {
+    EP_WAIT_OTHER = 0,   /* [wait] */
+    EP_WAIT_LOCK = 1,    /* [lock]; also EP_KIND_LOCK */
+    EP_WAIT_SLEEP = 2,   /* [sleep] */
+    EP_WAIT_NETWORK = 3, /* [network] */
+    EP_WAIT_DISK = 4,    /* [disk] */
+    EP_WAIT_IDLE = 5,    /* [idle]: a worker without work; left out unless EP_IDLE_WAITS */
+    EP_WAITS = 6
+};
+
+/* Brackets a call that blocks. Nests; only the outermost pair counts. Costs two clock reads and little more, does not
+ * block, does not allocate. errno is kept. Context: any thread. */
+void ep_wait_begin(enum ep_wait wait);
+void ep_wait_end(void);
+
+/* Everything that is measured on this thread from here to the matching pop carries the label key=value; the inner one
+ * of two with the same key counts. Keys match [a-zA-Z_][a-zA-Z0-9_]*. Both strings are copied the first time they are
+ * seen, into a fixed table: values beyond EP_TAG_VALUES a key become "other", counted as EP_LOSS_TAGS. Returns 0, or
+ * -EINVAL for a bad key; a pop belongs to it in either case. Context: any thread. */
+int ep_tag_push(const char *key, const char *value);
+void ep_tag_pop(void);
+
+/* The span that this thread works for, in whatever way the service makes its ids; all zero: none. Samples of every kind
+ * carry it. Context: any thread. */
+void ep_span_set(uint64_t span_id, uint64_t trace_high, uint64_t trace_low);
+
+/* Names of a kind, "cpu", and of its unit, "nanoseconds". NULL outside the range. Context: any thread. */
+const char *ep_kind_name(unsigned kind);
+const char *ep_kind_unit(unsigned kind);
 
 /* Names of a loss reason, "ring full". NULL outside the range. Context: any thread. */
 const char *ep_loss_name(unsigned reason);

@@ -16,7 +16,7 @@
 struct ep_source {
     struct ep *ep;
     const struct ep_encoding *encoding;
-    unsigned index;
+    unsigned index, node;
 };
 
 typedef bool ep_writer(pb_ostream_t *stream, const struct ep_source *source);

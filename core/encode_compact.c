@@ -1,8 +1,8 @@
 /*
  * The compact encoder: one edgeprof.v1.Message (core/FORMAT.md) from what is new in the tree and what was measured.
  *
- * Tells each module and node once a segment. Does not change the profiler: whether the message was handed on, and
- * with it the dictionary, is the collect thread's to note.
+ * Tells each module, node and tag set once a segment. Does not change the profiler: whether the message was handed on,
+ * and with it the dictionary, is the collect thread's to note.
  */
 #include "encode.h"
 
@@ -120,51 +120,200 @@ static bool write_nodes(pb_ostream_t *s, const struct ep_source *source)
             ep_put_nested(s, TAG(Nodes, frame), write_frame, source));
 }
 
-/* The CPU entry of a node, NULL when it has none or an empty one. */
-static const struct ep_entry *entry_of(const struct ep_tree *tree, unsigned id)
+/* ---- profiles: source->index is the kind ---- */
+
+/* The next entry of that kind that has something to tell, in the order of nodes; *at is where to go on. */
+struct cursor {
+    unsigned node, entry; /* entry: + 1 */
+};
+
+static const struct ep_entry *next_entry(const struct ep_source *source, struct cursor *at)
 {
-    for (unsigned i = tree->node[id].entry; i; i = tree->entry[i - 1].next)
-        if (tree->entry[i - 1].kind == EP_KIND_CPU && tree->entry[i - 1].value)
-            return &tree->entry[i - 1];
+    const struct ep_tree *tree = &source->ep->tree;
+
+    while (at->node < source->encoding->limit) {
+        at->entry = at->entry ? tree->entry[at->entry - 1].next : tree->node[at->node].entry;
+        if (!at->entry) {
+            at->node++;
+            continue;
+        }
+        const struct ep_entry *entry = &tree->entry[at->entry - 1];
+        if (entry->kind == source->index && (entry->count || entry->value))
+            return entry;
+    }
     return NULL;
+}
+
+static bool has_counts(unsigned kind)
+{
+    return kind != EP_KIND_CPU && kind != EP_KIND_EXCEPTION && kind != EP_KIND_THREAD;
+}
+
+static bool has_contexts(const struct ep_source *source)
+{
+    struct cursor at = {1, 0};
+    const struct ep_entry *entry;
+
+    while ((entry = next_entry(source, &at)) != NULL)
+        if (entry->context)
+            return true;
+    return false;
+}
+
+/* CPU time comes in periods, unless the period has changed on the way. */
+static uint64_t quantum_of(const struct ep_source *source)
+{
+    struct cursor at = {1, 0};
+    const struct ep_entry *entry;
+    uint64_t period = source->ep->period_applied_ns;
+
+    if (source->index != EP_KIND_CPU)
+        return 1;
+    while ((entry = next_entry(source, &at)) != NULL)
+        if (entry->value % period)
+            return 1;
+    return period;
 }
 
 static bool write_node_column(pb_ostream_t *s, const struct ep_source *source)
 {
+    struct cursor at = {1, 0};
     unsigned before = 0;
 
-    for (unsigned id = 1; id < source->encoding->limit; id++) {
-        if (!entry_of(&source->ep->tree, id))
-            continue;
-        if (!pb_encode_varint(s, id - before))
+    while (next_entry(source, &at)) {
+        if (!pb_encode_varint(s, at.node - before))
             return false;
-        before = id;
+        before = at.node;
     }
     return true;
 }
 
 static bool write_value_column(pb_ostream_t *s, const struct ep_source *source)
 {
-    for (unsigned id = 1; id < source->encoding->limit; id++) {
-        const struct ep_entry *entry = entry_of(&source->ep->tree, id);
-        if (entry && !pb_encode_varint(s, entry->value))
+    struct cursor at = {1, 0};
+    const struct ep_entry *entry;
+    uint64_t quantum = quantum_of(source);
+
+    while ((entry = next_entry(source, &at)) != NULL)
+        if (!pb_encode_varint(s, entry->value / quantum))
             return false;
-    }
+    return true;
+}
+
+static bool write_count_column(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct cursor at = {1, 0};
+    const struct ep_entry *entry;
+
+    while ((entry = next_entry(source, &at)) != NULL)
+        if (!pb_encode_varint(s, entry->count))
+            return false;
+    return true;
+}
+
+static bool write_context_column(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct cursor at = {1, 0};
+    const struct ep_entry *entry;
+
+    while ((entry = next_entry(source, &at)) != NULL)
+        if (!pb_encode_varint(s, entry->context))
+            return false;
     return true;
 }
 
 static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep_encoding *encoding = source->encoding;
+    unsigned kind = source->index;
 
-    return ep_put_number(s, TAG(Profile, kind), edgeprof_v1_Kind_KIND_CPU) &&
+    return ep_put_number(s, TAG(Profile, kind), kind) &&
            ep_put_fixed64(s, TAG(Profile, start_ns), encoding->start_ns) &&
            ep_put_number(s, TAG(Profile, duration_ns), encoding->end_ns - encoding->start_ns) &&
-           ep_put_number(s, TAG(Profile, period_ns), source->ep->period_ns) &&
-           ep_put_number(s, TAG(Profile, quantum), source->ep->period_ns) &&
-           ep_put_number(s, TAG(Profile, samples), encoding->samples) &&
+           ep_put_number(s, TAG(Profile, period_ns), ep_hook_period((enum ep_kind)kind)) &&
+           ep_put_number(s, TAG(Profile, quantum), quantum_of(source)) &&
+           ep_put_number(s, TAG(Profile, samples), encoding->sums.count[kind]) &&
            ep_put_nested(s, TAG(Profile, node), write_node_column, source) &&
-           ep_put_nested(s, TAG(Profile, value), write_value_column, source);
+           ep_put_nested(s, TAG(Profile, value), write_value_column, source) &&
+           (!has_counts(kind) || ep_put_nested(s, TAG(Profile, count), write_count_column, source)) &&
+           (!has_contexts(source) || ep_put_nested(s, TAG(Profile, context), write_context_column, source));
+}
+
+/* A level that has come to nothing is news, a sum of nothing is not. */
+static bool write_profiles(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep_sums *sums = &source->encoding->sums;
+    struct ep_source one = *source;
+
+    for (one.index = EP_KIND_CPU; one.index < EP_KINDS; one.index++)
+        if ((sums->count[one.index] || sums->value[one.index] ||
+             (one.index == EP_KIND_LIVE && ep_hook_wants(EP_KIND_LIVE))) &&
+            !ep_put_nested(s, TAG(Message, profiles), write_profile, &one))
+            return false;
+    return true;
+}
+
+/* ---- contexts ---- */
+
+static bool write_context(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep_contexts *contexts = &source->ep->contexts;
+    const struct ep_context_key *key = &contexts->key[source->index];
+
+    return ep_put_number(s, TAG(Context, tag_set), key->tags) &&
+           ep_put_fixed64(s, TAG(Context, span_id), key->span_id) &&
+           ep_put_fixed64(s, TAG(Context, trace_high), key->trace_high) &&
+           ep_put_fixed64(s, TAG(Context, trace_low), key->trace_low) &&
+           (!key->thread || ep_put_text(s, TAG(Context, thread), contexts->name[key->thread - 1].name));
+}
+
+static bool write_contexts(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_source one = *source;
+
+    for (one.index = 1; one.index < source->ep->contexts.count; one.index++)
+        if (!ep_put_nested(s, TAG(Message, contexts), write_context, &one))
+            return false;
+    return true;
+}
+
+static bool write_pair(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_tag_pair pair;
+
+    return !ep_tags_pair(&source->ep->tags, source->index, &pair) ||
+           (ep_put_text(s, TAG(Tag, key), pair.key) && ep_put_text(s, TAG(Tag, value), pair.value));
+}
+
+static bool write_tag_set(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_source one = *source;
+    struct ep_tag_pair pair;
+
+    if (!ep_put_number(s, TAG(TagSet, id), source->index))
+        return false;
+    for (; ep_tags_pair(&source->ep->tags, one.index, &pair); one.index = pair.parent)
+        if (!ep_tags_hidden(&source->ep->tags, source->index, one.index) &&
+            !ep_put_nested(s, TAG(TagSet, tags), write_pair, &one))
+            return false;
+    return true;
+}
+
+/* Sets that this message's contexts have and the segment does not know; each once. */
+static bool write_tag_sets(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep *ep = source->ep;
+    struct ep_source one = *source;
+
+    for (unsigned i = 1; i < ep->contexts.count; i++) {
+        one.index = ep->contexts.key[i].tags;
+        bool known = !one.index || (ep->tags_declared[one.index / 32] >> (one.index % 32) & 1);
+        for (unsigned j = 1; j < i && !known; j++)
+            known = ep->contexts.key[j].tags == one.index;
+        if (!known && !ep_put_nested(s, TAG(Message, tag_sets), write_tag_set, &one))
+            return false;
+    }
+    return true;
 }
 
 static bool write_loss(pb_ostream_t *s, const struct ep_source *source)
@@ -205,7 +354,7 @@ static bool write_message(pb_ostream_t *s, const struct ep_source *source)
            (ep->sequence > 0 || ep_put_nested(s, TAG(Message, origin), write_origin, source)) &&
            write_modules(s, source) &&
            (ep->nodes_declared >= encoding->limit || ep_put_nested(s, TAG(Message, nodes), write_nodes, source)) &&
-           ep_put_nested(s, TAG(Message, profiles), write_profile, source) &&
+           write_tag_sets(s, source) && write_contexts(s, source) && write_profiles(s, source) &&
            (!stats || ep_put_nested(s, TAG(Message, stats), write_stats, source)) &&
            ep_put_number(s, TAG(Message, last), encoding->last) &&
            ep_put_fixed64(s, TAG(Message, unix_minus_uptime_ns), encoding->unix_minus_uptime_ns);

@@ -1,11 +1,14 @@
 /*
  * The pprof encoder: one self-contained perftools.profiles.Profile, uncompressed, with addresses and build ids.
  *
- * Two sample types: samples/count and cpu/nanoseconds. Every tree node that a stack passes through is a location, its
- * id the node's rank among them, so that ids are 1..n in order. Addresses are ELF virtual addresses and mappings start
- * at 0, which readers take as "already normalized". Frames that are no addresses are functions by name.
+ * A message holds one family of kinds, because other families' value types have the same names ("delay" is of locks or
+ * of waits). Every entry of the tree is a sample with the values of its own kind and zeros for the family's other kind.
+ * Every tree node that a stack passes through is a location, its id the node's rank among them, so that ids are 1..n in
+ * order. Addresses are ELF virtual addresses and mappings start at 0, which readers take as "already normalized".
+ * Frames that are no addresses are functions by name.
  *
- * String table: "", four words for the types, the special frames' names, then path and build id of each module.
+ * String table: "", the types' words, names of labels, the special frames' names, path and build id of each module; and
+ * when stacks carry contexts: the texts of tags, then span, trace and thread of each context.
  */
 #include "encode.h"
 
@@ -14,10 +17,124 @@
 #include <string.h>
 
 #define TAG(message, field) perftools_profiles_##message##_##field##_tag
+#define HEX_MOST            64
 
-enum { TEXT_NONE, TEXT_SAMPLES, TEXT_COUNT, TEXT_CPU, TEXT_NANOSECONDS, TEXT_SPECIAL };
+/* ---- families ---- */
+
+enum {
+    TEXT_NONE,
+    TEXT_SAMPLES,
+    TEXT_COUNT,
+    TEXT_CPU,
+    TEXT_NANOSECONDS,
+    TEXT_CONTENTIONS,
+    TEXT_DELAY,
+    TEXT_ALLOC_OBJECTS,
+    TEXT_ALLOC_SPACE,
+    TEXT_INUSE_OBJECTS,
+    TEXT_INUSE_SPACE,
+    TEXT_BYTES,
+    TEXT_SPACE,
+    TEXT_EXCEPTION,
+    TEXT_PAUSES,
+    TEXT_PAUSE,
+    TEXT_GOROUTINE,
+    TEXT_SPAN_ID,
+    TEXT_TRACE_ID,
+    TEXT_THREAD,
+    TEXT_SPECIAL
+};
 #define TEXT_PATH(module)     (TEXT_SPECIAL + EP_FRAME_SPECIALS + 2 * (module))
 #define TEXT_BUILD_ID(module) (TEXT_PATH(module) + 1)
+
+static const char words[TEXT_SPECIAL][16] = {
+    "",         "samples",       "count",       "cpu",           "nanoseconds", "contentions",
+    "delay",    "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "bytes",
+    "space",    "exception",     "pauses",      "pause",         "goroutine",   "span_id",
+    "trace_id", "thread",
+};
+
+/* Names are those that Pyroscope's and pprof's users know (Go's where there are some). Types come in pairs of text
+ * numbers (type, unit); a kind's are its count and its value, or its value alone. */
+struct family {
+    char name[12];
+    uint16_t kinds;
+    uint8_t types; /* pairs */
+    uint8_t type[8];
+    uint8_t period_type[2];
+    uint8_t preferred; /* the value type shown first */
+};
+
+static const struct family families[] = {
+    {"process_cpu",
+     EP_KIND_BIT(EP_KIND_CPU),
+     2,
+     {TEXT_SAMPLES, TEXT_COUNT, TEXT_CPU, TEXT_NANOSECONDS},
+     {TEXT_CPU, TEXT_NANOSECONDS},
+     TEXT_CPU},
+    {"block",
+     EP_KIND_BIT(EP_KIND_WAIT),
+     2,
+     {TEXT_CONTENTIONS, TEXT_COUNT, TEXT_DELAY, TEXT_NANOSECONDS},
+     {TEXT_CONTENTIONS, TEXT_COUNT},
+     TEXT_DELAY},
+    {"mutex",
+     EP_KIND_BIT(EP_KIND_LOCK),
+     2,
+     {TEXT_CONTENTIONS, TEXT_COUNT, TEXT_DELAY, TEXT_NANOSECONDS},
+     {TEXT_CONTENTIONS, TEXT_COUNT},
+     TEXT_DELAY},
+    {"memory",
+     EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE),
+     4,
+     {TEXT_ALLOC_OBJECTS, TEXT_COUNT, TEXT_ALLOC_SPACE, TEXT_BYTES, TEXT_INUSE_OBJECTS, TEXT_COUNT, TEXT_INUSE_SPACE,
+      TEXT_BYTES},
+     {TEXT_SPACE, TEXT_BYTES},
+     TEXT_INUSE_SPACE},
+    {"exception",
+     EP_KIND_BIT(EP_KIND_EXCEPTION),
+     1,
+     {TEXT_EXCEPTION, TEXT_COUNT},
+     {TEXT_CPU, TEXT_NANOSECONDS},
+     TEXT_EXCEPTION},
+    {"gc",
+     EP_KIND_BIT(EP_KIND_GC),
+     2,
+     {TEXT_PAUSES, TEXT_COUNT, TEXT_PAUSE, TEXT_NANOSECONDS},
+     {TEXT_PAUSE, TEXT_NANOSECONDS},
+     TEXT_PAUSE},
+    {"goroutine",
+     EP_KIND_BIT(EP_KIND_THREAD),
+     1,
+     {TEXT_GOROUTINE, TEXT_COUNT},
+     {TEXT_GOROUTINE, TEXT_COUNT},
+     TEXT_GOROUTINE},
+};
+
+static const struct family *family_of(uint32_t kinds)
+{
+    for (unsigned i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (kinds & families[i].kinds)
+            return &families[i];
+    return &families[0]; /* nothing measured: an empty CPU profile */
+}
+
+uint32_t ep_pprof_family(uint32_t kinds)
+{
+    return family_of(kinds)->kinds;
+}
+
+const char *ep_pprof_family_name(uint32_t kinds)
+{
+    return family_of(kinds)->name;
+}
+
+/* ---- what is told ---- */
+
+static bool told(const struct ep_encoding *encoding, const struct ep_entry *entry)
+{
+    return (encoding->kinds & EP_KIND_BIT(entry->kind)) && (entry->count || entry->value);
+}
 
 static bool marked(const struct ep_tree *tree, unsigned id)
 {
@@ -25,14 +142,14 @@ static bool marked(const struct ep_tree *tree, unsigned id)
 }
 
 /* Marks the nodes of all stacks that have something to say. */
-static void mark_nodes(struct ep_tree *tree, unsigned limit)
+static void mark_nodes(struct ep_tree *tree, const struct ep_encoding *encoding)
 {
     memset(tree->mark, 0, tree->node_capacity / 32 * sizeof tree->mark[0]);
-    for (unsigned id = 1; id < limit; id++) {
-        unsigned entry = tree->node[id].entry;
-        if (!entry || !tree->entry[entry - 1].value)
-            continue;
-        for (unsigned up = id; up && !marked(tree, up); up = tree->node[up].parent)
+    for (unsigned id = 1; id < encoding->limit; id++) {
+        bool any = false;
+        for (unsigned i = tree->node[id].entry; i && !any; i = tree->entry[i - 1].next)
+            any = told(encoding, &tree->entry[i - 1]);
+        for (unsigned up = id; any && up && !marked(tree, up); up = tree->node[up].parent)
             tree->mark[up / 32] |= 1u << (up % 32);
     }
 }
@@ -47,23 +164,33 @@ static unsigned rank(const struct ep_tree *tree, unsigned id)
     return count + (unsigned)__builtin_popcount(tree->mark[id / 32] & (0xffffffffu >> (31 - id % 32)));
 }
 
-static bool write_type_samples(pb_ostream_t *s, const struct ep_source *source)
+/* ---- samples ---- */
+
+/* index: the pair's place among the family's types; beyond them: the period's type. */
+static bool write_type(pb_ostream_t *s, const struct ep_source *source)
 {
-    (void)source;
-    return ep_put_number(s, TAG(ValueType, type), TEXT_SAMPLES) && ep_put_number(s, TAG(ValueType, unit), TEXT_COUNT);
+    const struct family *family = family_of(source->encoding->kinds);
+    const uint8_t *pair = source->index < family->types ? &family->type[2 * source->index] : family->period_type;
+
+    return ep_put_number(s, TAG(ValueType, type), pair[0]) && ep_put_number(s, TAG(ValueType, unit), pair[1]);
 }
 
-static bool write_type_cpu(pb_ostream_t *s, const struct ep_source *source)
+static bool write_types(pb_ostream_t *s, const struct ep_source *source)
 {
-    (void)source;
-    return ep_put_number(s, TAG(ValueType, type), TEXT_CPU) && ep_put_number(s, TAG(ValueType, unit), TEXT_NANOSECONDS);
+    struct ep_source one = *source;
+
+    for (one.index = 0; one.index < family_of(source->encoding->kinds)->types; one.index++)
+        if (!ep_put_nested(s, TAG(Profile, sample_type), write_type, &one))
+            return false;
+    return true;
 }
 
+/* A sample: index is its entry's place, parent its node. */
 static bool write_locations(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep_tree *tree = &source->ep->tree;
 
-    for (unsigned id = source->index; id; id = tree->node[id].parent)
+    for (unsigned id = source->node; id; id = tree->node[id].parent)
         if (!pb_encode_varint(s, rank(tree, id)))
             return false;
     return true;
@@ -71,16 +198,62 @@ static bool write_locations(pb_ostream_t *s, const struct ep_source *source)
 
 static bool write_values(pb_ostream_t *s, const struct ep_source *source)
 {
-    const struct ep_tree *tree = &source->ep->tree;
-    const struct ep_entry *entry = &tree->entry[tree->node[source->index].entry - 1];
+    const struct ep_entry *entry = &source->ep->tree.entry[source->index];
+    unsigned types = family_of(source->encoding->kinds)->types, first = entry->kind == EP_KIND_LIVE ? 2 : 0;
 
-    return pb_encode_varint(s, entry->count) && pb_encode_varint(s, entry->value * source->ep->period_ns);
+    if (types == 1)
+        return pb_encode_varint(s, entry->value);
+    for (unsigned i = 0; i < types; i++)
+        if (!pb_encode_varint(s, i == first ? entry->count : i == first + 1 ? entry->value : 0))
+            return false;
+    return true;
+}
+
+static unsigned text_of_tags(const struct ep *ep)
+{
+    return TEXT_PATH(atomic_load_explicit(&ep->modules.count, memory_order_relaxed));
+}
+
+static bool put_label(pb_ostream_t *s, uint64_t key, uint64_t text)
+{
+    pb_ostream_t sizing = PB_OSTREAM_SIZING;
+
+    if (!text)
+        return true;
+    for (pb_ostream_t *to = &sizing;; to = s) {
+        if (to == s &&
+            (!pb_encode_tag(s, PB_WT_STRING, TAG(Sample, label)) || !pb_encode_varint(s, sizing.bytes_written)))
+            return false;
+        if (!ep_put_number(to, TAG(Label, key), key) || !ep_put_number(to, TAG(Label, str), text))
+            return false;
+        if (to == s)
+            return true;
+    }
+}
+
+static bool write_labels(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep *ep = source->ep;
+    unsigned context = ep->tree.entry[source->index].context;
+    const struct ep_context_key *key = &ep->contexts.key[context];
+    unsigned tags = text_of_tags(ep), texts = tags + EP_TAG_STRINGS + 3 * (context - 1);
+    struct ep_tag_pair pair;
+
+    if (!context)
+        return true;
+    for (unsigned set = key->tags; ep_tags_pair(&ep->tags, set, &pair); set = pair.parent)
+        if (!ep_tags_hidden(&ep->tags, key->tags, set) &&
+            !put_label(s, tags + ep_tags_string(&ep->tags, pair.key), tags + ep_tags_string(&ep->tags, pair.value)))
+            return false;
+    return put_label(s, TEXT_SPAN_ID, key->span_id ? texts : 0) &&
+           put_label(s, TEXT_TRACE_ID, key->trace_high | key->trace_low ? texts + 1 : 0) &&
+           put_label(s, TEXT_THREAD, key->thread ? texts + 2 : 0);
 }
 
 static bool write_sample(pb_ostream_t *s, const struct ep_source *source)
 {
     return ep_put_nested(s, TAG(Sample, location_id), write_locations, source) &&
-           ep_put_nested(s, TAG(Sample, value), write_values, source);
+           ep_put_nested(s, TAG(Sample, value), write_values, source) && write_labels(s, source);
 }
 
 static bool write_samples(pb_ostream_t *s, const struct ep_source *source)
@@ -88,13 +261,17 @@ static bool write_samples(pb_ostream_t *s, const struct ep_source *source)
     const struct ep_tree *tree = &source->ep->tree;
     struct ep_source one = *source;
 
-    for (one.index = 1; one.index < source->encoding->limit; one.index++) {
-        unsigned entry = tree->node[one.index].entry;
-        if (entry && tree->entry[entry - 1].value && !ep_put_nested(s, TAG(Profile, sample), write_sample, &one))
-            return false;
-    }
+    for (one.node = 1; one.node < source->encoding->limit; one.node++)
+        for (unsigned i = tree->node[one.node].entry; i; i = tree->entry[i - 1].next) {
+            one.index = i - 1;
+            if (told(source->encoding, &tree->entry[i - 1]) &&
+                !ep_put_nested(s, TAG(Profile, sample), write_sample, &one))
+                return false;
+        }
     return true;
 }
+
+/* ---- tables ---- */
 
 static bool write_mapping(pb_ostream_t *s, const struct ep_source *source)
 {
@@ -149,21 +326,50 @@ static bool write_tables(pb_ostream_t *s, const struct ep_source *source)
     return true;
 }
 
-static bool put_hex(pb_ostream_t *s, uint32_t tag, const uint8_t *bytes, unsigned size)
+static bool put_hex(pb_ostream_t *s, const uint8_t *bytes, unsigned size)
 {
-    char text[2 * 64 + 1];
+    char text[2 * HEX_MOST + 1];
 
     for (unsigned i = 0; i < size; i++) {
         text[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
         text[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
     }
     text[2 * size] = 0;
-    return ep_put_element(s, tag, text);
+    return ep_put_element(s, TAG(Profile, string_table), text);
+}
+
+/* Ids are numbers here, most significant digit first. */
+static bool put_id(pb_ostream_t *s, uint64_t high, uint64_t low, unsigned size)
+{
+    uint8_t bytes[16];
+
+    for (unsigned i = 0; i < 8; i++) {
+        bytes[i] = (uint8_t)(high >> (56 - 8 * i));
+        bytes[8 + i] = (uint8_t)(low >> (56 - 8 * i));
+    }
+    return put_hex(s, bytes + sizeof bytes - size, size);
+}
+
+static bool write_context_strings(pb_ostream_t *s, const struct ep *ep)
+{
+    const struct ep_contexts *contexts = &ep->contexts;
+
+    if (contexts->count == 1)
+        return true;
+    for (unsigned i = 0; i < EP_TAG_STRINGS; i++)
+        if (!ep_put_element(s, TAG(Profile, string_table), ep_tags_text(&ep->tags, i)))
+            return false;
+    for (unsigned i = 1; i < contexts->count; i++) {
+        const struct ep_context_key *key = &contexts->key[i];
+        if (!put_id(s, 0, key->span_id, 8) || !put_id(s, key->trace_high, key->trace_low, 16) ||
+            !ep_put_element(s, TAG(Profile, string_table), key->thread ? contexts->name[key->thread - 1].name : ""))
+            return false;
+    }
+    return true;
 }
 
 static bool write_strings(pb_ostream_t *s, const struct ep_source *source)
 {
-    static const char words[][16] = {"", "samples", "count", "cpu", "nanoseconds"};
     const struct ep_modules *modules = &source->ep->modules;
     unsigned count = atomic_load_explicit(&modules->count, memory_order_relaxed);
     const uint32_t tag = TAG(Profile, string_table);
@@ -176,24 +382,34 @@ static bool write_strings(pb_ostream_t *s, const struct ep_source *source)
             return false;
     for (unsigned i = 0; i < count; i++)
         if (!ep_put_element(s, tag, modules->slot[i].path) ||
-            !put_hex(s, tag, modules->slot[i].build_id, modules->slot[i].build_id_size))
+            !put_hex(s, modules->slot[i].build_id, modules->slot[i].build_id_size))
             return false;
-    return true;
+    return write_context_strings(s, source->ep);
+}
+
+/* Of the family's first kind. */
+static uint64_t period_of(const struct family *family)
+{
+    unsigned kind = EP_KIND_CPU;
+
+    while (!(family->kinds & EP_KIND_BIT(kind)))
+        kind++;
+    return ep_hook_period((enum ep_kind)kind);
 }
 
 static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep_encoding *encoding = source->encoding;
+    const struct family *family = family_of(encoding->kinds);
     uint64_t unix_ns = encoding->unix_minus_uptime_ns;
+    struct ep_source period = {.ep = source->ep, .encoding = encoding, .index = family->types};
 
-    return ep_put_nested(s, TAG(Profile, sample_type), write_type_samples, source) &&
-           ep_put_nested(s, TAG(Profile, sample_type), write_type_cpu, source) && write_samples(s, source) &&
-           write_tables(s, source) && write_strings(s, source) &&
+    return write_types(s, source) && write_samples(s, source) && write_tables(s, source) && write_strings(s, source) &&
            ep_put_number(s, TAG(Profile, time_nanos), unix_ns ? encoding->start_ns + unix_ns : 0) &&
            ep_put_number(s, TAG(Profile, duration_nanos), encoding->end_ns - encoding->start_ns) &&
-           ep_put_nested(s, TAG(Profile, period_type), write_type_cpu, source) &&
-           ep_put_number(s, TAG(Profile, period), source->ep->period_ns) &&
-           ep_put_number(s, TAG(Profile, default_sample_type), TEXT_CPU);
+           ep_put_nested(s, TAG(Profile, period_type), write_type, &period) &&
+           ep_put_number(s, TAG(Profile, period), period_of(family)) &&
+           ep_put_number(s, TAG(Profile, default_sample_type), family->preferred);
 }
 
 int32_t ep_encode_pprof(struct ep *ep, const struct ep_encoding *encoding)
@@ -201,6 +417,6 @@ int32_t ep_encode_pprof(struct ep *ep, const struct ep_encoding *encoding)
     struct ep_source source = {.ep = ep, .encoding = encoding};
     pb_ostream_t stream = pb_ostream_from_buffer(encoding->data, encoding->size);
 
-    mark_nodes(&ep->tree, encoding->limit);
+    mark_nodes(&ep->tree, encoding);
     return write_profile(&stream, &source) ? (int32_t)stream.bytes_written : -ENOSPC;
 }

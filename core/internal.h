@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "edgeprof.h"
+#include "hooks.h"
 #include "port/port.h"
 #include "transport/transport.h"
 
@@ -50,7 +51,11 @@ enum ep_special {
     EP_FRAME_HIJACK = 8,
     EP_FRAME_UNKNOWN = 9,
     EP_FRAME_GAP = 10,
-    EP_FRAME_SPECIALS = 11,
+    EP_FRAME_WAIT = 11, /* + enum ep_wait */
+    EP_FRAME_GC0 = 17,  /* + generation */
+    EP_FRAME_GC_BACKGROUND = 20,
+    EP_FRAME_LOST_STOPPED = 21,
+    EP_FRAME_SPECIALS = 22,
     EP_FRAME_FIRST_ADDRESS = 256,
 };
 
@@ -185,6 +190,7 @@ struct ep_module {
     const char *path;
     uint32_t base; /* in the linear address space */
     uint16_t build_id_size;
+    bool data;     /* types, not code */
     bool declared; /* in the current segment */
     bool wanted;   /* by a message that is being encoded */
 };
@@ -207,7 +213,25 @@ struct ep_module *ep_module_of_linear(struct ep_modules *modules, uint32_t addre
 
 /* ---- ring (signal path; one reader) ---- */
 
-enum ep_record_kind { EP_RECORD_PAD = 1, EP_RECORD_SAMPLE = 2, EP_RECORD_REST = 3 };
+/* Records' words, in units of the reader's choice (capture.c writes, collect.c reads). 64-bit numbers are two words. */
+enum ep_record_kind { EP_RECORD_PAD = 1, EP_RECORD_SAMPLE = 2, EP_RECORD_REST = 3, EP_RECORD_EVENT = 4 };
+
+enum {
+    EP_WORD_TID,
+    EP_WORD_INFO, /* tag set (bits 0-15), kind (16-19), flag: a span follows (20), skip (21-23), frame (24-31) */
+    EP_WORD_VALUE,
+    EP_WORD_VALUE_HIGH,
+    EP_SAMPLE_WORDS,
+    EP_WORD_COUNT = EP_SAMPLE_WORDS, /* events only, from here */
+    EP_WORD_TYPE,
+    EP_WORD_TOKEN,
+    EP_EVENT_WORDS,
+    EP_SPAN_WORDS = 6, /* after the above when flagged: span id, trace id */
+};
+#define EP_INFO_KIND_SHIFT  16
+#define EP_INFO_SPAN        (1u << 20)
+#define EP_INFO_SKIP_SHIFT  21
+#define EP_INFO_FRAME_SHIFT 24
 
 struct ep_ring {
     atomic_uint head, tail; /* in words, running free */
@@ -247,16 +271,14 @@ struct ep_node {
     uint16_t entry;                  /* first entry + 1; 0: none */
 };
 
-/* What was measured for one stack. */
+/* What was measured for one stack, of one kind, in one context. */
 struct ep_entry {
-    uint16_t next; /* of the same node, + 1 */
-    uint8_t kind;  /* enum ep_kind */
-    uint8_t reserved;
+    uint16_t next;         /* of the same node, + 1 */
+    uint16_t kind : 4;     /* enum ep_kind */
+    uint16_t context : 12; /* place in the interval's contexts, 0: none */
     uint32_t count;
-    uint64_t value; /* quanta */
+    uint64_t value; /* in the kind's unit */
 };
-
-enum ep_kind { EP_KIND_CPU = 1 };
 
 struct ep_tree {
     struct ep_node *node; /* [0] is the root */
@@ -270,17 +292,79 @@ struct ep_tree {
 
 /* Context: collect, all of them. */
 void ep_tree_init(struct ep_tree *tree, void *memory, size_t size);
-void ep_tree_clear(struct ep_tree *tree);                        /* forgets everything */
-void ep_tree_clear_entries(struct ep_tree *tree);                /* keeps the nodes */
-void ep_tree_zero_entries(struct ep_tree *tree, unsigned limit); /* of nodes below limit; keeps their place */
-/* Totals of the entries of nodes below limit. */
-void ep_tree_sum(const struct ep_tree *tree, unsigned limit, uint64_t *count, uint64_t *value);
+void ep_tree_clear(struct ep_tree *tree);         /* forgets everything */
+void ep_tree_clear_entries(struct ep_tree *tree); /* keeps the nodes */
+/* Of nodes below limit, of some kinds; keeps their place. */
+void ep_tree_zero_entries(struct ep_tree *tree, unsigned limit, uint32_t kinds);
+
+struct ep_sums {
+    uint64_t count[EP_KINDS], value[EP_KINDS];
+    uint32_t kinds; /* that have any */
+};
+/* Totals of the entries of nodes below limit, by kind. */
+void ep_tree_sum(const struct ep_tree *tree, unsigned limit, struct ep_sums *sums);
 
 /* The child of `parent` with that frame, made when there is room. 0 when there is not. */
 unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame);
 
 /* Adds to the entry of a node. False: no room, it was added to [truncated]. */
-bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, uint32_t count, uint64_t value);
+bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,
+                 uint64_t value);
+
+struct ep;
+
+/* ---- tags: sets of key=value, each a set and one pair more (any thread) ---- */
+
+struct ep_tags {
+    atomic_uint used;                     /* bytes of text */
+    atomic_ushort string[EP_TAG_STRINGS]; /* hash table: place in text + 1 */
+    _Atomic uint64_t set[EP_TAG_SETS];    /* hash table: parent set, key, value; id: place + 1 */
+    atomic_uchar values[EP_TAG_STRINGS];  /* of a key: distinct values */
+    char text[EP_TAG_BYTES];
+};
+
+/* One pair of a set; parent: the rest. False: no such set. Context: any thread. */
+struct ep_tag_pair {
+    unsigned parent;
+    const char *key, *value;
+};
+bool ep_tags_pair(const struct ep_tags *tags, unsigned set, struct ep_tag_pair *pair);
+/* Texts by place below EP_TAG_STRINGS, "" where there is none; and the place of one that ep_tags_pair() gave.
+ * Context: any thread. */
+const char *ep_tags_text(const struct ep_tags *tags, unsigned place);
+unsigned ep_tags_string(const struct ep_tags *tags, const char *text);
+/* Whether the pair that `inner` adds on the way from `set` to 0 has a key that was met before. Context: any thread. */
+bool ep_tags_hidden(const struct ep_tags *tags, unsigned set, unsigned inner);
+
+/* What the calling thread works for, as words of a record: returns the tag set; *span: whether *work's ids count.
+ * Context: signal. */
+unsigned ep_work_read(const struct ep *ep, const struct ep_work *work, bool *span);
+
+/* ---- contexts: which tags, span and thread stacks of this interval carry (collect) ---- */
+
+struct ep_context_key {
+    uint64_t span_id, trace_high, trace_low;
+    uint32_t thread; /* place in names + 1; 0: not asked for */
+    uint32_t tags;
+};
+
+struct ep_thread_name {
+    uint32_t tid;
+    char name[16];
+};
+
+struct ep_contexts {
+    unsigned count, capacity; /* [0] is none and not used */
+    struct ep_context_key *key;
+    unsigned names, name_capacity; /* 0 unless threads are to be told apart */
+    struct ep_thread_name *name;
+};
+
+/* The context's place, made when there is room; 0 and counted when not. Context: collect. */
+unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key);
+/* The thread's place in names + 1, 0 when there is no room. Context: collect. */
+uint32_t ep_context_thread(struct ep *ep, uint32_t tid);
+void ep_contexts_clear(struct ep *ep);
 
 /* ---- outbox: one producer (collect), one consumer (deliver) ---- */
 
@@ -288,8 +372,9 @@ struct ep_box_header {
     uint32_t size; /* of the message; 0 marks "go on at the start" */
     uint32_t sequence;
     uint64_t segment;
-    uint64_t samples, ticks, period_ns;
+    uint64_t samples, cpu_ns;
     uint64_t start_unix_ns, end_unix_ns;
+    uint32_t kinds; /* in it */
 };
 
 struct ep_outbox {
@@ -342,7 +427,9 @@ struct ep {
     struct ep_config config; /* strings point into `strings` */
     char strings[EP_STRINGS_BYTES];
     struct ep_identity identity;
-    uint32_t period_ns;
+    uint32_t run;          /* tells this run of the profiler from others; never 0 */
+    atomic_uint level;     /* enum ep_level */
+    atomic_uint period_ns; /* of CPU samples, as set by level or rate */
     uint64_t interval_ns;
     uint32_t memory_used;
     uint64_t started_ns;
@@ -351,7 +438,9 @@ struct ep {
     /* signal path */
     struct ep_modules modules;
     struct ep_ring ring;
-    atomic_uint lost_samples, lost_ticks; /* ring full, drained by collect */
+    atomic_uint lost_samples; /* ring full, drained by collect */
+    _Atomic uint64_t lost_value[EP_KINDS];
+    struct ep_tags tags;
     atomic_uint refused[EP_LOSS_REASONS]; /* threads without a timer, by reason */
     atomic_uint rule_hits, rule_misses;
     _Atomic uint64_t rule[EP_RULE_CACHE];
@@ -359,7 +448,11 @@ struct ep {
     /* collect */
     struct ep_event collect_event;
     struct ep_tree tree;
+    struct ep_contexts contexts;
+    uint32_t tags_declared[EP_TAG_SETS / 32 + 1]; /* the segment knows these sets */
     uint64_t interval_start_ns, next_scan_ns;
+    uint32_t period_applied_ns; /* the port samples with it */
+    uint32_t kinds;             /* that count; as ep_hook_kinds before stop */
     int64_t rest_balance_ns;
     uint64_t segment;
     uint32_t sequence;
@@ -371,7 +464,7 @@ struct ep {
 
     /* between them */
     struct ep_outbox outbox;
-    atomic_uint lost_ticks_refused, lost_ticks_segment; /* to be shown in the next profile */
+    _Atomic uint64_t lost_ns_refused, lost_ns_segment; /* to be shown in the next profile */
 
     /* deliver */
     struct ep_event deliver_event;
@@ -385,10 +478,14 @@ struct ep {
     _Alignas(8) uint8_t port_memory[EP_PORT_BYTES];
 
     _Atomic uint64_t counter[EP_COUNTERS];
+    _Atomic uint64_t kind_count[EP_KINDS], kind_value[EP_KINDS];
     _Atomic uint64_t lost_count[EP_LOSS_REASONS], lost_ns[EP_LOSS_REASONS];
 };
 
 extern _Atomic(struct ep *) ep_current;
+
+/* ep->run of the running profiler, 0 when none runs: to be read without holding it. */
+extern atomic_uint ep_run;
 
 /* The running profiler or NULL. Context: signal. */
 static inline struct ep *ep_running(void)
@@ -408,6 +505,8 @@ void ep_release(void);
 /* Adds to a counter, or a loss by reason. Context: any thread. */
 void ep_count(struct ep *ep, enum ep_counter counter, uint64_t amount);
 void ep_lose(struct ep *ep, enum ep_loss reason, uint64_t count, uint64_t weight_ns);
+/* Adds to a kind's totals. Context: collect. */
+void ep_count_kind(struct ep *ep, enum ep_kind kind, uint64_t count, uint64_t value);
 void ep_stats_fill(struct ep *ep, struct ep_stats *stats);
 
 /* Carves memory; 0 or -ENOMEM. Context: init. */
@@ -419,6 +518,14 @@ int ep_settings_check(const struct ep_config *config);
 int ep_settings_apply(struct ep *ep, const struct ep_config *config);
 /* Sets ep_start_error() to a, b and c joined; returns error. Context: init. */
 int ep_complain(int error, const char *a, const char *b, const char *c);
+
+#define EP_KINDS_ALL ((EP_KIND_BIT(EP_KINDS) - 1) & ~1u)
+
+/* Level, kinds and periods as the configuration wants them. Context: init. */
+void ep_level_begin(struct ep *ep);
+void ep_level_end(void);
+/* Applies a rate that was changed. Context: collect. */
+void ep_level_apply(struct ep *ep);
 
 /* Begins a new segment: the dictionary is empty. Context: collect, init. */
 void ep_segment_begin(struct ep *ep);
@@ -442,14 +549,21 @@ struct ep_encoding {
     uint8_t *data;
     uint32_t size;                 /* room */
     unsigned limit;                /* nodes [1, limit) and their entries */
+    uint32_t kinds;                /* EP_KIND_BIT()s to tell */
     bool last;                     /* nothing follows in this segment */
     uint64_t start_ns, end_ns;     /* uptime */
     uint64_t unix_minus_uptime_ns; /* 0: the device has no clock */
-    uint64_t samples;
+    struct ep_sums sums;           /* of what is told */
 };
 /* Returns the bytes written, or -ENOSPC. Context: collect. */
 int32_t ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding);
 int32_t ep_encode_pprof(struct ep *ep, const struct ep_encoding *encoding);
+
+/* Kinds that go into one pprof, because their value types' names would collide with others': of the family that `kinds`
+ * has the lowest of. 0: no more. Context: collect. */
+uint32_t ep_pprof_family(uint32_t kinds);
+/* Its name, "process_cpu". Context: any thread. */
+const char *ep_pprof_family_name(uint32_t kinds);
 
 /* Iterates "key=value,key=value". Returns the rest behind the pair, NULL at the end or (*error) when it is
  * malformed. Context: any thread. */
@@ -458,6 +572,9 @@ struct ep_tag {
     unsigned key_size, value_size;
 };
 const char *ep_tag_next(const char *text, struct ep_tag *tag, bool *error);
+
+/* How many characters at the start of the text make a key. Context: any thread. */
+unsigned ep_tag_key_size(const char *text);
 
 /* Name of a special frame, "[truncated]". Context: any thread. */
 const char *ep_special_name(unsigned frame);

@@ -1,10 +1,10 @@
 /*
  * How the caller's memory is used:
  *
- *   [struct ep: fixed tables | ring | entries, nodes | outbox]
+ *   [struct ep: fixed tables | ring | contexts, thread names | outbox | entries, nodes]
  *
- * What remains behind struct ep is shared out: about a sixth to the ring (a power of two of words), a quarter to
- * the outbox, the rest to the tree.
+ * What remains behind struct ep is shared out: about a sixth to the ring (a power of two of words), a sixteenth to
+ * contexts, a quarter to the outbox, the rest to the tree.
  */
 #include "internal.h"
 
@@ -16,6 +16,7 @@
 #define TREE_MIN       4096
 #define OUTBOX_MIN     4096
 #define OUTBOX_MAX     (64u << 20)
+#define CONTEXTS_MAX   4095u /* an entry keeps 12 bits */
 
 static unsigned ring_words(size_t bytes)
 {
@@ -24,6 +25,22 @@ static unsigned ring_words(size_t bytes)
     while (words < RING_WORDS_MAX && words * 2 * sizeof(uintptr_t) <= bytes)
         words *= 2;
     return words;
+}
+
+/* Returns the bytes used of those at `at`. */
+static size_t contexts_carve(struct ep *ep, uint8_t *at, size_t bytes, uint32_t flags)
+{
+    struct ep_contexts *contexts = &ep->contexts;
+
+    contexts->capacity = (unsigned)(bytes / sizeof contexts->key[0]);
+    if (contexts->capacity > CONTEXTS_MAX)
+        contexts->capacity = CONTEXTS_MAX;
+    contexts->key = (struct ep_context_key *)(void *)at;
+    at += contexts->capacity * sizeof contexts->key[0];
+    contexts->name_capacity = flags & EP_THREAD_LABELS ? EP_MAX_THREADS : 0;
+    contexts->name = (struct ep_thread_name *)(void *)at;
+    size_t used = contexts->capacity * sizeof contexts->key[0] + contexts->name_capacity * sizeof contexts->name[0];
+    return (used + 15) & ~(size_t)15;
 }
 
 int ep_layout(const struct ep_config *config, struct ep **out)
@@ -40,7 +57,8 @@ int ep_layout(const struct ep_config *config, struct ep **out)
     size_t outbox = left / 4 & ~(size_t)15;
     if (outbox > OUTBOX_MAX)
         outbox = OUTBOX_MAX;
-    if (outbox < OUTBOX_MIN || left < ring + outbox + TREE_MIN)
+    size_t names = config->flags & EP_THREAD_LABELS ? EP_MAX_THREADS * sizeof(struct ep_thread_name) : 0;
+    if (outbox < OUTBOX_MIN || left < ring + outbox + left / 16 + names + TREE_MIN)
         return -ENOMEM;
 
     uint8_t *at = (uint8_t *)start;
@@ -49,9 +67,11 @@ int ep_layout(const struct ep_config *config, struct ep **out)
     at += fixed;
     ep_ring_init(&ep->ring, (atomic_uintptr_t *)(void *)at, words);
     at += ring;
+    size_t contexts = contexts_carve(ep, at, left / 16, config->flags);
+    at += contexts;
     ep_outbox_init(&ep->outbox, at, outbox);
     at += outbox;
-    ep_tree_init(&ep->tree, at, left - ring - outbox);
+    ep_tree_init(&ep->tree, at, left - ring - contexts - outbox);
     ep->memory_used = (uint32_t)(lost + fixed + left);
     *out = ep;
     return 0;

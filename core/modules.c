@@ -11,14 +11,21 @@
 
 #include <errno.h>
 
-const struct ep_module *ep_module_find(const struct ep_modules *modules, uintptr_t pc)
+static const struct ep_module *find(const struct ep_modules *modules, uintptr_t address)
 {
     unsigned count = atomic_load_explicit(&modules->count, memory_order_acquire);
 
     for (unsigned i = 0; i < count; i++)
-        if (pc - modules->slot[i].start < modules->slot[i].end - modules->slot[i].start)
+        if (address - modules->slot[i].start < modules->slot[i].end - modules->slot[i].start)
             return &modules->slot[i];
     return NULL;
+}
+
+const struct ep_module *ep_module_find(const struct ep_modules *modules, uintptr_t pc)
+{
+    const struct ep_module *module = find(modules, pc);
+
+    return module && !module->data ? module : NULL;
 }
 
 uint32_t ep_module_linear(const struct ep_modules *modules, uintptr_t pc, unsigned *hint)
@@ -29,7 +36,7 @@ uint32_t ep_module_linear(const struct ep_modules *modules, uintptr_t pc, unsign
         pc >= module->end) {
         if (pc < EP_FRAME_SPECIALS && pc != EP_FRAME_NONE)
             return (uint32_t)pc;
-        module = ep_module_find(modules, pc);
+        module = find(modules, pc);
         if (!module)
             return EP_FRAME_UNKNOWN;
         *hint = (unsigned)(module - modules->slot);
@@ -83,6 +90,7 @@ void ep_module_seen(const struct ep_module_info *info)
         .build_id = info->build_id,
         .build_id_size = (uint16_t)(info->build_id_size > 64 ? 64 : info->build_id_size),
         .path = info->path,
+        .data = info->data != 0,
         .base = modules->next_base,
     };
     modules->next_base += (uint32_t)size;

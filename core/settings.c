@@ -41,14 +41,21 @@ static bool is_key_char(char c, bool first)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
 }
 
+unsigned ep_tag_key_size(const char *text)
+{
+    unsigned size = 0;
+
+    while (is_key_char(text[size], size == 0))
+        size++;
+    return size;
+}
+
 const char *ep_tag_next(const char *text, struct ep_tag *tag, bool *error)
 {
     *error = false;
     if (!text || !*text)
         return NULL;
-    const char *at = text;
-    while (is_key_char(*at, at == text))
-        at++;
+    const char *at = text + ep_tag_key_size(text);
     *tag = (struct ep_tag){.key = text, .key_size = (unsigned)(at - text)};
     if (at == text || *at != '=') {
         *error = true;
@@ -81,6 +88,8 @@ static int ranges_check(const struct ep_config *config)
         return ep_complain(-ENOMEM, "memory_size: less than EP_MEMORY_MIN", "", "");
     if ((unsigned)config->level > EP_LEVEL_HIGH)
         return ep_complain(-EINVAL, "level: want low, medium or high", "", "");
+    if (config->kinds & ~EP_KINDS_ALL)
+        return ep_complain(-EINVAL, "kinds: want EP_KIND_BIT()s of known kinds", "", "");
     if (config->rate_hz > RATE_MAX)
         return ep_complain(-EINVAL, "rate_hz: want 1 to 1000", "", "");
     if (config->interval_ms && (config->interval_ms < INTERVAL_MIN || config->interval_ms > INTERVAL_MAX))
@@ -116,14 +125,6 @@ static int strings_keep(struct ep *ep)
     return config->tags ? 0 : ep_complain(-EINVAL, "service, tags and endpoint together are too long", "", "");
 }
 
-static uint32_t level_rate(enum ep_level level)
-{
-    static const uint16_t rates[] = {
-        [EP_LEVEL_DEFAULT] = 19, [EP_LEVEL_LOW] = 19, [EP_LEVEL_MEDIUM] = 97, [EP_LEVEL_HIGH] = 251};
-
-    return rates[level];
-}
-
 int ep_settings_check(const struct ep_config *config)
 {
     error_text[0] = 0;
@@ -141,8 +142,6 @@ int ep_settings_apply(struct ep *ep, const struct ep_config *config)
     int error = strings_keep(ep);
     if (error)
         return error;
-    uint32_t rate = config->rate_hz ? config->rate_hz : level_rate(config->level);
-    ep->period_ns = 1000000000u / rate;
     ep->interval_ns = (uint64_t)(config->interval_ms ? config->interval_ms : INTERVAL_DEFAULT) * 1000000u;
     ep->transport = config->transport  ? config->transport
                     : config->endpoint ? ep_transport_find(ep->config.endpoint)

@@ -17,6 +17,12 @@ void ep_lose(struct ep *ep, enum ep_loss reason, uint64_t count, uint64_t weight
     (void)atomic_fetch_add_explicit(&ep->lost_ns[reason], weight_ns, memory_order_relaxed);
 }
 
+void ep_count_kind(struct ep *ep, enum ep_kind kind, uint64_t count, uint64_t value)
+{
+    (void)atomic_fetch_add_explicit(&ep->kind_count[kind], count, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&ep->kind_value[kind], value, memory_order_relaxed);
+}
+
 static uint64_t get(struct ep *ep, enum ep_counter counter)
 {
     return atomic_load_explicit(&ep->counter[counter], memory_order_relaxed);
@@ -49,6 +55,10 @@ void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
         .tree_capacity = ep->tree.node_capacity,
         .memory_used = ep->memory_used,
     };
+    for (unsigned i = 0; i < EP_KINDS; i++) {
+        stats->kind_count[i] = atomic_load_explicit(&ep->kind_count[i], memory_order_relaxed);
+        stats->kind_value[i] = atomic_load_explicit(&ep->kind_value[i], memory_order_relaxed);
+    }
     for (unsigned i = 0; i < EP_LOSS_REASONS; i++) {
         stats->lost_count[i] = atomic_load_explicit(&ep->lost_count[i], memory_order_relaxed);
         stats->lost_ns[i] = atomic_load_explicit(&ep->lost_ns[i], memory_order_relaxed);
@@ -58,8 +68,8 @@ void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
 const char *ep_loss_name(unsigned reason)
 {
     static const char names[EP_LOSS_REASONS][16] = {
-        "ring full",    "no timer", "no slot", "tree full", "entries full",
-        "modules full", "refused",  "segment", "stopped",   "too large",
+        "ring full", "no timer", "no slot",   "tree full", "entries full",  "modules full",   "refused",
+        "segment",   "stopped",  "too large", "tags full", "contexts full", "live heap full", "waiters full",
     };
 
     return reason < EP_LOSS_REASONS ? names[reason] : NULL;
@@ -68,9 +78,39 @@ const char *ep_loss_name(unsigned reason)
 const char *ep_special_name(unsigned frame)
 {
     static const char names[EP_FRAME_SPECIALS][20] = {
-        "[none]",          "[truncated]",     "[stack cut]", "[deeper frames]", "[thread exit]", "[lost: ring full]",
-        "[lost: refused]", "[lost: segment]", "[gc hijack]", "[unknown]",       "[gap]",
+        "[none]",          "[truncated]",       "[stack cut]",     "[deeper frames]",
+        "[thread exit]",   "[lost: ring full]", "[lost: refused]", "[lost: segment]",
+        "[gc hijack]",     "[unknown]",         "[gap]",           "[wait]",
+        "[lock]",          "[sleep]",           "[network]",       "[disk]",
+        "[idle]",          "[gc gen0]",         "[gc gen1]",       "[gc gen2]",
+        "[gc background]", "[lost: stopped]",
     };
 
     return names[frame < EP_FRAME_SPECIALS ? frame : EP_FRAME_UNKNOWN];
+}
+
+struct kind_words {
+    char name[12], unit[12];
+};
+
+static const struct kind_words *kind_words(unsigned kind)
+{
+    static const struct kind_words words[EP_KINDS] = {
+        [EP_KIND_CPU] = {"cpu", "nanoseconds"},   [EP_KIND_WAIT] = {"wait", "nanoseconds"},
+        [EP_KIND_LOCK] = {"lock", "nanoseconds"}, [EP_KIND_ALLOC] = {"alloc", "bytes"},
+        [EP_KIND_LIVE] = {"live", "bytes"},       [EP_KIND_EXCEPTION] = {"exception", "count"},
+        [EP_KIND_GC] = {"gc", "nanoseconds"},     [EP_KIND_THREAD] = {"thread", "count"},
+    };
+
+    return kind >= EP_KIND_CPU && kind < EP_KINDS ? &words[kind] : NULL;
+}
+
+const char *ep_kind_name(unsigned kind)
+{
+    return kind_words(kind) ? kind_words(kind)->name : NULL;
+}
+
+const char *ep_kind_unit(unsigned kind)
+{
+    return kind_words(kind) ? kind_words(kind)->unit : NULL;
 }

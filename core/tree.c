@@ -3,8 +3,9 @@
  *
  * Node 0 is the root; a node's id is its place in the pool, so the order in which nodes were made is the order in
  * which the format tells them. What was measured hangs on the node of a stack's leaf frame as a short chain of
- * entries, one a kind. When the pool is full a new stack keeps the path that exists and ends in a [truncated] child
- * where there is still room for one, else in the [truncated] node under the root: detail goes, totals stay.
+ * entries, one a kind and context. When the pool is full a new stack keeps the path that exists and ends in a
+ * [truncated] child where there is still room for one, else in the [truncated] node under the root: detail goes, totals
+ * stay.
  *
  * Does not know what frames mean, and never frees single nodes: the collect thread clears the tree as a whole.
  */
@@ -33,6 +34,26 @@ void ep_tree_init(struct ep_tree *tree, void *memory, size_t size)
     ep_tree_clear(tree);
 }
 
+static struct ep_entry *entry_find(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context)
+{
+    for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
+        if (tree->entry[i - 1].kind == kind && tree->entry[i - 1].context == context)
+            return &tree->entry[i - 1];
+    if (tree->entries >= tree->entry_capacity)
+        return NULL;
+    struct ep_entry *entry = &tree->entry[tree->entries++];
+    *entry = (struct ep_entry){.next = tree->node[node].entry, .kind = kind & 0xf, .context = context & 0xfff};
+    tree->node[node].entry = (uint16_t)tree->entries;
+    return entry;
+}
+
+/* An entry of every kind for [truncated]: whatever happens, there is a place for weight. */
+static void set_aside(struct ep_tree *tree)
+{
+    for (unsigned kind = EP_KINDS - 1; kind >= EP_KIND_CPU; kind--)
+        (void)entry_find(tree, tree->truncated, (enum ep_kind)kind, 0);
+}
+
 void ep_tree_clear(struct ep_tree *tree)
 {
     memset(&tree->node[0], 0, sizeof tree->node[0]);
@@ -40,8 +61,7 @@ void ep_tree_clear(struct ep_tree *tree)
     tree->entries = 0;
     tree->full = false;
     tree->truncated = ep_tree_child(tree, 0, EP_FRAME_TRUNCATED);
-    /* One entry is set aside for it: whatever happens, there is a place for weight. */
-    (void)ep_tree_add(tree, tree->truncated, EP_KIND_CPU, 0, 0);
+    set_aside(tree);
 }
 
 void ep_tree_clear_entries(struct ep_tree *tree)
@@ -49,23 +69,27 @@ void ep_tree_clear_entries(struct ep_tree *tree)
     for (unsigned i = 0; i < tree->nodes; i++)
         tree->node[i].entry = 0;
     tree->entries = 0;
-    (void)ep_tree_add(tree, tree->truncated, EP_KIND_CPU, 0, 0);
+    set_aside(tree);
 }
 
-void ep_tree_zero_entries(struct ep_tree *tree, unsigned limit)
+void ep_tree_zero_entries(struct ep_tree *tree, unsigned limit, uint32_t kinds)
 {
     for (unsigned id = 1; id < limit; id++)
         for (unsigned i = tree->node[id].entry; i; i = tree->entry[i - 1].next)
-            tree->entry[i - 1].count = 0, tree->entry[i - 1].value = 0;
+            if (kinds & EP_KIND_BIT(tree->entry[i - 1].kind))
+                tree->entry[i - 1].count = 0, tree->entry[i - 1].value = 0;
 }
 
-void ep_tree_sum(const struct ep_tree *tree, unsigned limit, uint64_t *count, uint64_t *value)
+void ep_tree_sum(const struct ep_tree *tree, unsigned limit, struct ep_sums *sums)
 {
-    *count = *value = 0;
+    *sums = (struct ep_sums){0};
     for (unsigned id = 1; id < limit; id++) {
         for (unsigned i = tree->node[id].entry; i; i = tree->entry[i - 1].next) {
-            *count += tree->entry[i - 1].count;
-            *value += tree->entry[i - 1].value;
+            const struct ep_entry *entry = &tree->entry[i - 1];
+            sums->count[entry->kind] += entry->count;
+            sums->value[entry->kind] += entry->value;
+            if (entry->count || entry->value)
+                sums->kinds |= EP_KIND_BIT(entry->kind);
         }
     }
 }
@@ -105,27 +129,15 @@ unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame)
     return node_make(tree, parent, frame);
 }
 
-static struct ep_entry *entry_find(struct ep_tree *tree, unsigned node, enum ep_kind kind)
+bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,
+                 uint64_t value)
 {
-    for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
-        if (tree->entry[i - 1].kind == kind)
-            return &tree->entry[i - 1];
-    if (tree->entries >= tree->entry_capacity)
-        return NULL;
-    struct ep_entry *entry = &tree->entry[tree->entries++];
-    *entry = (struct ep_entry){.next = tree->node[node].entry, .kind = (uint8_t)kind};
-    tree->node[node].entry = (uint16_t)tree->entries;
-    return entry;
-}
-
-bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, uint32_t count, uint64_t value)
-{
-    struct ep_entry *entry = entry_find(tree, node, kind);
+    struct ep_entry *entry = entry_find(tree, node, kind, context);
     bool placed = entry != NULL;
 
     if (!placed) {
         tree->full = true;
-        entry = entry_find(tree, tree->truncated, kind);
+        entry = entry_find(tree, tree->truncated, kind, 0);
     }
     if (entry) {
         entry->count += count;

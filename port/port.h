@@ -87,6 +87,29 @@ int ep_port_threads_scan(void);
 /* 1 when new threads arm themselves (no frequent scan is needed), else 0. Context: collect. */
 int ep_port_threads_announced(void);
 
+/* Another period from now on, for threads that have a timer as well. Ticks that were already on their way carry the
+ * period that they were made with. Context: collect. */
+void ep_port_sampling_period(uint32_t period_ns);
+
+/* Name of a thread of this process, "" when it is gone. Context: collect. */
+void ep_port_thread_name(uint32_t tid, char *name, size_t size);
+
+struct ep_context;
+struct ep_work;
+
+/* The calling thread's registers as they are when this returns to its caller, and where its stack may be read. Returns
+ * the thread's id. Context: signal. */
+uint32_t ep_port_here(struct ep_context *context);
+
+/* Bounds alone. Returns the thread's id. Context: signal. */
+uint32_t ep_port_bounds(struct ep_context *context);
+
+/* Copies another thread's memory; returns the bytes copied, fewer when it is gone. Never faults. Context: collect. */
+size_t ep_port_copy(uintptr_t from, void *to, size_t size);
+
+/* What the calling thread last said of itself; lives as long as the thread. Context: signal. */
+struct ep_work *ep_port_work(void);
+
 /* Where .NET's runtime makes a hijacked frame return to; 0 when there is no such runtime. Context: init. */
 uintptr_t ep_port_hijack_stub(void);
 
@@ -101,13 +124,14 @@ struct ep_module_info {
     const uint8_t *build_id;
     uint32_t build_id_size;
     const char *path;
+    int data; /* not code: a stretch in which descriptors of types lie, see ep_hook_event.type */
 };
 
 /* A number that changes whenever modules may have been added or removed. Context: collect. */
 uint64_t ep_port_modules_generation(void);
 
 /* Calls ep_module_seen() for every executable stretch, having made sure that the module cannot be unmapped any
- * more. Context: init, collect. */
+ * more; and for the program's writable stretch, where types' descriptors are. Context: init, collect. */
 int ep_port_modules_scan(void);
 
 /* ---- what a port tells the core (implemented in core/) ---- */
@@ -120,6 +144,7 @@ struct ep_context {
     uintptr_t base; /* one more register that frames hang on: rbx on x86-64 */
     uintptr_t stack_start, stack_end, stack_root;
     uintptr_t alt_start, alt_end;
+    uintptr_t moved; /* the stack's bytes stand that far above their addresses: a copy; 0: they are the stack */
 };
 
 /* Whoever calls the functions below from a thread of the service brackets that by these: in between the profiler and
@@ -127,8 +152,19 @@ struct ep_context {
 int ep_enter(void);
 void ep_leave(void);
 
-/* Takes one sample of `ticks` periods on the calling thread. Context: signal. */
-void ep_capture(const struct ep_context *context, uint32_t tid, uint32_t ticks);
+/* Takes one sample that stands for `ns` of CPU time on the calling thread. Context: signal. */
+void ep_capture(const struct ep_context *context, uint32_t tid, uint64_t ns);
+
+/* What a thread says of itself, kept by the port for each thread, zero at its start. The thread itself alone writes it
+ * (tags.c), handlers on it read it. */
+struct ep_work {
+    atomic_uint guard;      /* odd while the rest is being written */
+    uint32_t run;           /* of the profiler that `tags` belongs to */
+    uint32_t tags;          /* tag set, 0: none */
+    uint32_t pushed_beyond; /* pushes that found no room: pops that belong to them do nothing */
+    uint64_t span_id, trace_high, trace_low;
+    uint32_t wait_run, wait_slot, wait_depth; /* waits.c */
+};
 
 /* A thread ends (or sampling stops) and has used rest_ns more CPU time than its samples say; may be negative.
  * Context: any thread, signal. */

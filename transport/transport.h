@@ -33,7 +33,8 @@ struct ep_message {
     const uint8_t *data;
     size_t size;
     enum ep_format format;
-    uint64_t segment; /* compact: the dictionary; with sequence it identifies the message for ever */
+    const char *family; /* pprof: what its value types have in common, "process_cpu", "memory" ...; else NULL */
+    uint64_t segment;   /* compact: the dictionary; with sequence it identifies the message for ever */
     uint32_t sequence;
     uint64_t start_unix_ns, end_unix_ns; /* 0: the device has no clock */
 };

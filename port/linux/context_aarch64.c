@@ -18,3 +18,18 @@ void ep_linux_context(const void *ucontext, struct ep_context *context)
     context->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
     context->alt_end = context->alt_start + uc->uc_stack.ss_size;
 }
+
+/* ep_port_here: the caller's registers as they are after the call, in struct ep_context's order; the rest is C. */
+__asm__(".text\n"
+        ".globl ep_port_here\n"
+        ".hidden ep_port_here\n"
+        ".type ep_port_here, %function\n"
+        "ep_port_here:\n"
+        "    mov x1, sp\n"
+        "    stp x30, x1, [x0]\n"
+        "    stp x29, xzr, [x0, #16]\n"
+        "    str xzr, [x0, #32]\n"
+        "    b ep_port_bounds\n"
+        ".size ep_port_here, . - ep_port_here\n");
+
+_Static_assert(offsetof(struct ep_context, base) == 4 * sizeof(uintptr_t), "ep_port_here stores five words");

@@ -19,3 +19,26 @@ void ep_linux_context(const void *ucontext, struct ep_context *context)
     context->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
     context->alt_end = context->alt_start + uc->uc_stack.ss_size;
 }
+
+/* ep_port_here: the caller's registers as they are after the call, in struct ep_context's order; the rest is C. */
+__asm__(".text\n"
+        ".syntax unified\n"
+#ifdef __thumb__
+        ".thumb\n"
+        ".thumb_func\n"
+#endif
+        ".globl ep_port_here\n"
+        ".hidden ep_port_here\n"
+        ".type ep_port_here, %function\n"
+        "ep_port_here:\n"
+        "    mov r1, sp\n"
+        "    mov r2, #0\n"
+        "    str lr, [r0]\n"
+        "    str r1, [r0, #4]\n"
+        "    str r11, [r0, #8]\n"
+        "    str r2, [r0, #12]\n"
+        "    str r7, [r0, #16]\n"
+        "    b ep_port_bounds\n"
+        ".size ep_port_here, . - ep_port_here\n");
+
+_Static_assert(offsetof(struct ep_context, base) == 4 * sizeof(uintptr_t), "ep_port_here stores five words");

@@ -18,3 +18,21 @@ void ep_linux_context(const void *ucontext, struct ep_context *context)
     context->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
     context->alt_end = context->alt_start + uc->uc_stack.ss_size;
 }
+
+/* ep_port_here: the caller's registers as they are after the call, in struct ep_context's order; the rest is C. */
+__asm__(".text\n"
+        ".globl ep_port_here\n"
+        ".hidden ep_port_here\n"
+        ".type ep_port_here, @function\n"
+        "ep_port_here:\n"
+        "    movq (%rsp), %rax\n"
+        "    movq %rax, 0(%rdi)\n"
+        "    leaq 8(%rsp), %rax\n"
+        "    movq %rax, 8(%rdi)\n"
+        "    movq %rbp, 16(%rdi)\n"
+        "    movq $0, 24(%rdi)\n"
+        "    movq %rbx, 32(%rdi)\n"
+        "    jmp ep_port_bounds\n"
+        ".size ep_port_here, . - ep_port_here\n");
+
+_Static_assert(offsetof(struct ep_context, base) == 4 * sizeof(uintptr_t), "ep_port_here stores five words");

@@ -26,6 +26,7 @@
 extern char RhpGcProbeHijack[] __attribute__((weak, visibility("hidden")));
 
 #define PATH_MOST 1024
+#define DATA_MOST (64u << 20) /* linear addresses are not to be spent on a program's large tables */
 
 static char program_path[256];
 
@@ -135,6 +136,21 @@ static int copy_at_index(struct dl_phdr_info *dl, size_t size, void *context)
     return 1;
 }
 
+/* The program's writable segment: .NET's types have their descriptors there. */
+static void data_seen(const struct image *image, struct ep_module_info info)
+{
+    info.data = 1;
+    info.table = info.table_size = info.image_start = info.image_end = 0;
+    for (unsigned i = 0; i < image->count; i++) {
+        const ElfW(Phdr) *header = &image->headers[i];
+        if (header->p_type != PT_LOAD || !(header->p_flags & PF_W) || header->p_memsz > DATA_MOST)
+            continue;
+        info.start = image->bias + header->p_vaddr;
+        info.end = info.start + header->p_memsz;
+        ep_module_seen(&info);
+    }
+}
+
 static int report(struct dl_phdr_info *dl, size_t size, void *context)
 {
     const struct found *found = context;
@@ -153,6 +169,8 @@ static int report(struct dl_phdr_info *dl, size_t size, void *context)
         info.end = info.start + image.headers[i].p_memsz;
         ep_module_seen(&info);
     }
+    if (info.path == program_path)
+        data_seen(&image, info);
     return 1;
 }
 

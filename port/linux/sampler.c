@@ -51,16 +51,17 @@ struct slot {
     atomic_uint tid;
     atomic_uint generation; /* tells a signal of this owner from one of the last */
     int timer;
-    uint64_t base_ns;         /* CPU time of the thread when it was armed */
-    _Atomic uint64_t seen_ns; /* CPU time at the last scan */
-    atomic_uint ticks;        /* periods charged since it was armed */
+    uint64_t base_ns;            /* CPU time of the thread when it was armed */
+    _Atomic uint64_t seen_ns;    /* CPU time at the last scan */
+    _Atomic uint64_t charged_ns; /* since it was armed */
+    atomic_uint period_ns;       /* of its timer */
     atomic_bool seen;
 };
 
 _Static_assert(sizeof(struct slot) * EP_MAX_THREADS <= EP_PORT_BYTES, "EP_PORT_BYTES is too small");
 
 static struct slot *slots;
-static uint32_t period_ns;
+static atomic_uint period_ns;
 static atomic_bool sampling;
 static int process_timer;
 static atomic_bool process_timer_made, process_timer_runs;
@@ -71,6 +72,8 @@ static atomic_uint own_tid[EP_ROLES];
 /* A thread's own view of itself; zero until it is announced or sampled. */
 static _Thread_local struct {
     struct ep_linux_bounds bounds;
+    struct ep_work work;
+    uint32_t tid;
     bool own;
     bool fork_blocked; /* the signal, by our fork hook */
 } self;
@@ -105,43 +108,58 @@ static bool has_own_timer(uint32_t tid)
     return false;
 }
 
+struct ep_work *ep_port_work(void)
+{
+    return &self.work;
+}
+
 /* Only the thread itself knows where its stack lies: a slot may be another thread's before a late signal is through. */
-static struct ep_linux_bounds bounds_here(uint32_t tid)
+static void bounds_here(uint32_t tid, struct ep_context *context)
 {
     if (self.bounds.end == 0 && tid == (uint32_t)getpid())
         self.bounds = main_bounds;
-    return self.bounds;
+    context->stack_start = self.bounds.start;
+    context->stack_end = self.bounds.end;
+    context->stack_root = self.bounds.root;
+    context->moved = 0;
 }
 
-static void take(uint32_t tid, uint32_t ticks, const void *ucontext)
+uint32_t ep_port_bounds(struct ep_context *context)
+{
+    if (self.tid == 0)
+        self.tid = tid_here();
+    bounds_here(self.tid, context);
+    context->alt_start = context->alt_end = 0;
+    return self.tid;
+}
+
+static void take(uint32_t tid, uint64_t ns, const void *ucontext)
 {
     struct ep_context context;
-    struct ep_linux_bounds bounds = bounds_here(tid);
 
     ep_linux_context(ucontext, &context);
-    context.stack_start = bounds.start;
-    context.stack_end = bounds.end;
-    context.stack_root = bounds.root;
-    ep_capture(&context, tid, ticks);
+    bounds_here(tid, &context);
+    ep_capture(&context, tid, ns);
 }
 
 static void tick(const siginfo_t *info, const void *ucontext)
 {
     uint32_t value = (uint32_t)info->si_value.sival_int, index = value & 0xffff;
-    uint32_t ticks = 1u + (uint32_t)info->si_overrun;
+    uint64_t ticks = 1u + (uint32_t)info->si_overrun;
 
     if (index == PROCESS_TIMER) {
         uint32_t tid = tid_here();
         if (!self.own && !has_own_timer(tid))
-            take(tid, ticks, ucontext);
+            take(tid, ticks * atomic_load_explicit(&period_ns, memory_order_relaxed), ucontext);
         return;
     }
     if (index >= EP_MAX_THREADS ||
         (atomic_load_explicit(&slots[index].generation, memory_order_relaxed) & 0xffff) != value >> 16)
         return;
     struct slot *slot = &slots[index];
-    (void)atomic_fetch_add_explicit(&slot->ticks, ticks, memory_order_relaxed);
-    take(atomic_load_explicit(&slot->tid, memory_order_relaxed), ticks, ucontext);
+    uint64_t ns = ticks * atomic_load_explicit(&slot->period_ns, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&slot->charged_ns, ns, memory_order_relaxed);
+    take(atomic_load_explicit(&slot->tid, memory_order_relaxed), ns, ucontext);
 }
 
 /* Context: signal. */
@@ -171,27 +189,27 @@ static int timer_make(int clock, uint32_t tid, uint32_t value, int *timer)
     return syscall(SYS_timer_create, clock, &event, timer) == 0 ? 0 : -errno;
 }
 
-static void timer_run(int timer, uint64_t first_ns)
+static void timer_run(int timer, uint64_t first_ns, uint64_t period)
 {
     /* The kernel's struct, whatever size time_t has in this C library. */
-    const long spec[4] = {(long)(period_ns / NS), (long)(period_ns % NS), (long)(first_ns / NS), (long)(first_ns % NS)};
+    const long spec[4] = {(long)(period / NS), (long)(period % NS), (long)(first_ns / NS), (long)(first_ns % NS)};
 
     (void)syscall(SYS_timer_settime, timer, 0, spec, NULL);
 }
 
-static uint64_t random_phase(void)
+static uint64_t random_phase(uint32_t period)
 {
     uint32_t dice;
 
     ep_port_random(&dice, sizeof dice);
-    return 1 + (uint64_t)dice * period_ns / UINT32_MAX;
+    return 1 + (uint64_t)dice * period / UINT32_MAX;
 }
 
 static void cover_by_process_timer(unsigned reason)
 {
     ep_thread_refused(reason);
     if (atomic_load(&process_timer_made) && !atomic_exchange(&process_timer_runs, true))
-        timer_run(process_timer, random_phase());
+        timer_run(process_timer, random_phase(atomic_load(&period_ns)), atomic_load(&period_ns));
 }
 
 /* ---- slots ---- */
@@ -224,7 +242,9 @@ static void arm(uint32_t tid, uint64_t base_ns)
         return;
     }
     uint32_t value = (uint32_t)(slot - slots) | (atomic_fetch_add(&slot->generation, 1) + 1) << 16;
-    atomic_store(&slot->ticks, 0);
+    uint32_t period = atomic_load(&period_ns);
+    atomic_store(&slot->charged_ns, 0);
+    atomic_store(&slot->period_ns, period);
     slot->base_ns = base_ns;
     atomic_store(&slot->seen_ns, slot->base_ns);
     atomic_store(&slot->seen, true);
@@ -237,7 +257,7 @@ static void arm(uint32_t tid, uint64_t base_ns)
     }
     atomic_store(&slot->tid, tid);
     atomic_store(&slot->state, SLOT_ARMED);
-    timer_run(slot->timer, random_phase());
+    timer_run(slot->timer, random_phase(period), period);
 }
 
 /* used_ns: the thread's CPU time, as late as it is known; NOTHING_USED takes back all that was charged. */
@@ -250,8 +270,8 @@ static void disarm(struct slot *slot, uint64_t used_ns)
     (void)syscall(SYS_timer_delete, slot->timer);
     if (used_ns == NOTHING_USED) /* base_ns is the slot owner's: not to be read before */
         used_ns = slot->base_ns;
-    uint64_t charged = (uint64_t)atomic_load(&slot->ticks) * period_ns;
-    ep_thread_rest(atomic_load(&slot->tid), (int64_t)(used_ns - slot->base_ns) - (int64_t)charged);
+    ep_thread_rest(atomic_load(&slot->tid),
+                   (int64_t)(used_ns - slot->base_ns) - (int64_t)atomic_load(&slot->charged_ns));
     atomic_store(&slot->tid, 0);
     atomic_store(&slot->state, SLOT_FREE);
 }
@@ -424,7 +444,7 @@ int ep_port_sampling_start(void *memory, uint32_t period)
     if (error)
         return error;
     slots = memory;
-    period_ns = period;
+    atomic_store(&period_ns, period);
     main_bounds_find();
     if (!fork_hooked)
         fork_hooked = pthread_atfork(fork_prepare, fork_parent, fork_child) == 0;
@@ -435,6 +455,21 @@ int ep_port_sampling_start(void *memory, uint32_t period)
     if (armed < 0)
         ep_port_sampling_stop();
     return armed;
+}
+
+/* A slot that is given to another thread meanwhile has the new period already: both store it before they run the timer.
+ */
+void ep_port_sampling_period(uint32_t period)
+{
+    atomic_store(&period_ns, period);
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++) {
+        if (atomic_load(&slots[i].state) != SLOT_ARMED)
+            continue;
+        atomic_store(&slots[i].period_ns, period);
+        timer_run(slots[i].timer, random_phase(period), period);
+    }
+    if (atomic_load(&process_timer_runs))
+        timer_run(process_timer, random_phase(period), period);
 }
 
 void ep_port_sampling_stop(void)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -120,4 +121,27 @@ void ep_port_identity(struct ep_identity *identity)
 const char *ep_port_env(const char *name)
 {
     return getenv(name);
+}
+
+void ep_port_thread_name(uint32_t tid, char *name, size_t size)
+{
+    char path[40] = "/proc/self/task/";
+    size_t at = strlen(path), digits = 1;
+
+    for (uint32_t rest = tid; rest >= 10; rest /= 10)
+        digits++;
+    for (size_t i = digits; i > 0; i--, tid /= 10)
+        path[at + i - 1] = (char)('0' + tid % 10);
+    memcpy(path + at + digits, "/comm", sizeof "/comm");
+    int got = ep_linux_read(path, name, size);
+    if (got > 0 && name[got - 1] == '\n')
+        name[got - 1] = 0;
+}
+
+size_t ep_port_copy(uintptr_t from, void *to, size_t size)
+{
+    struct iovec local = {.iov_base = to, .iov_len = size}, remote = {.iov_base = (void *)from, .iov_len = size};
+    ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+
+    return got > 0 ? (size_t)got : 0;
 }

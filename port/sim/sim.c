@@ -5,6 +5,7 @@
 #include "sim.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define UPTIME_AT_START 1000000000000u
@@ -109,6 +110,27 @@ int ep_port_threads_scan(void)
 
     ep_sim.scans++;
     return error ? error : ep_sim.threads;
+}
+
+void ep_port_sampling_period(uint32_t period_ns)
+{
+    ep_sim.period_ns = period_ns;
+}
+
+void ep_port_thread_name(uint32_t tid, char *name, size_t size)
+{
+    (void)snprintf(name, size, "thread-%u", (unsigned)tid);
+}
+
+size_t ep_port_copy(uintptr_t from, void *to, size_t size)
+{
+    memcpy(to, (const void *)from, size);
+    return size;
+}
+
+struct ep_work *ep_port_work(void)
+{
+    return &ep_sim.work;
 }
 
 int ep_port_threads_announced(void)

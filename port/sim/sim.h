@@ -55,6 +55,9 @@ struct ep_sim {
     void (*on_wait)(void);
     void (*on_sampling_start)(void);
 
+    struct ep_work work; /* of the thread that ticks and events happen on */
+    uint32_t tid;
+
     unsigned fail_at; /* 0: none */
     int fail_error;
 
@@ -99,6 +102,9 @@ void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_context *
 
 /* A handler on a thread whose stack is that: enter, capture, leave. False when no profiler runs. */
 bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsigned depth);
+
+/* The stack that ep_port_here() reports until the next call; its leaf is called by the hook. */
+void ep_sim_here(const uint16_t *functions, unsigned depth);
 
 /* A thread that ends: enter, rest, leave. False when no profiler runs. */
 bool ep_sim_rest(uint32_t tid, int64_t rest_ns);

@@ -59,6 +59,32 @@ void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_context *
     chain(functions, depth, records, context);
 }
 
+static struct record here[EP_SIM_DEPTH];
+static struct ep_context here_context;
+
+/* The hook's own frame, function 0, is on top. */
+void ep_sim_here(const uint16_t *functions, unsigned depth)
+{
+    uint16_t with_hook[EP_SIM_DEPTH] = {0};
+
+    for (unsigned i = 0; i < depth; i++)
+        with_hook[i + 1] = functions[i];
+    chain(with_hook, depth + 1, here, &here_context);
+}
+
+uint32_t ep_port_here(struct ep_context *context)
+{
+    *context = here_context;
+    return ep_sim.tid;
+}
+
+uint32_t ep_port_bounds(struct ep_context *context)
+{
+    context->stack_start = here_context.stack_start;
+    context->stack_end = here_context.stack_end;
+    return ep_sim.tid;
+}
+
 bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsigned depth)
 {
     struct record records[EP_SIM_DEPTH];
@@ -67,7 +93,7 @@ bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsign
     if (!ep_enter())
         return false;
     chain(functions, depth, records, &context);
-    ep_capture(&context, tid, ticks);
+    ep_capture(&context, tid, (uint64_t)ticks * ep_sim.period_ns);
     ep_leave();
     return true;
 }

@@ -120,6 +120,48 @@ int ep_port_threads_scan(void)
     return 0;
 }
 
+void ep_port_sampling_period(uint32_t period_ns)
+{
+    /* !FIXME: sample with this period from now on. */
+    (void)period_ns;
+}
+
+void ep_port_thread_name(uint32_t tid, char *name, size_t size)
+{
+    /* !FIXME: for EP_THREAD_LABELS. */
+    (void)tid;
+    if (size)
+        name[0] = 0;
+}
+
+uint32_t ep_port_here(struct ep_context *context)
+{
+    /* !FIXME: the registers of the caller, in assembly; without them waits and events have no stacks. */
+    *context = (struct ep_context){0};
+    return 0;
+}
+
+uint32_t ep_port_bounds(struct ep_context *context)
+{
+    /* !FIXME: where the calling thread's stack may be read. */
+    context->stack_start = context->stack_end = 0;
+    return 0;
+}
+
+size_t ep_port_copy(uintptr_t from, void *to, size_t size)
+{
+    /* Tasks' stacks do not go away here. */
+    memcpy(to, (const void *)from, size);
+    return size;
+}
+
+struct ep_work *ep_port_work(void)
+{
+    /* !FIXME: one a task, for instance in its control block. */
+    static struct ep_work work;
+    return &work;
+}
+
 int ep_port_threads_announced(void)
 {
     /* !FIXME: 1 when new threads arm themselves. */

@@ -2,6 +2,7 @@
 #include "receiver.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "port/port.h"
@@ -22,6 +23,9 @@ struct dictionary {
     uint32_t module_end; /* linear space declared so far is checked module by module */
     uint32_t module_start[1024], module_size[1024];
     bool last;
+    unsigned contexts; /* of the message at hand */
+    struct receiver_context context[4096];
+    char tag_set[RECEIVER_SETS][RECEIVER_TEXT];
     struct node node[NODES];
 };
 
@@ -64,6 +68,7 @@ static struct dictionary *create(uint64_t segment)
     d->nodes = 1;
     d->modules = 0;
     d->last = false;
+    memset(d->tag_set, 0, sizeof d->tag_set);
     receiver.segments++;
     return d;
 }
@@ -146,42 +151,142 @@ static void take_stack(const struct dictionary *d, unsigned node, uint64_t ns)
         receiver.on_stack(frames, depth, ns);
 }
 
-static uint64_t take_columns(const struct dictionary *d, struct wire nodes, struct wire values, uint64_t quantum)
+/* Frames leaf first, and the context's words, to whoever wants to see them. */
+static void take_context(struct dictionary *d, struct receiver_stack *stack)
 {
-    uint64_t step, value, node = 0, total = 0;
-
-    while (wire_varint(&nodes, &step)) {
-        node += step;
-        if (!wire_varint(&values, &value) || step == 0 || value == 0 || node >= d->nodes) {
-            broken("columns of a profile");
-            return total;
-        }
-        total += value * quantum;
-        take_stack(d, (unsigned)node, value * quantum);
-    }
-    if (values.at != values.end || nodes.bad || values.bad)
-        broken("columns of a profile");
-    return total;
+    if (!receiver.on_entry)
+        return;
+    for (unsigned at = stack->node; at && stack->depth < RECEIVER_DEPTH; at = d->node[at].parent)
+        stack->frame[stack->depth++] = d->node[at].frame;
+    stack->with = stack->context ? d->context[stack->context] : (struct receiver_context){0};
+    receiver.on_entry(stack);
 }
 
-static uint64_t take_profile(const struct dictionary *d, struct wire bytes)
+static void put_text(char *to, struct wire bytes)
+{
+    size_t size = (size_t)(bytes.end - bytes.at);
+
+    if (size >= RECEIVER_TEXT)
+        broken("a long text");
+    else
+        memcpy(to, bytes.at, size);
+}
+
+/* "key=value;" for each tag, in the order of the message. */
+static void take_tag_set(struct dictionary *d, struct wire bytes)
+{
+    struct wire_field f, g;
+    unsigned id = 0;
+    char text[RECEIVER_TEXT] = "";
+
+    while (wire_next(&bytes, &f)) {
+        char pair[3][RECEIVER_TEXT] = {"", "", ""};
+        id = f.tag == 1 ? (unsigned)f.number : id;
+        if (f.tag != 2)
+            continue;
+        while (wire_next(&f.bytes, &g))
+            put_text(pair[g.tag < 3 ? g.tag : 0], g.bytes);
+        size_t used = strlen(text);
+        if (snprintf(text + used, sizeof text - used, "%s=%s;", pair[1], pair[2]) >= (int)(sizeof text - used))
+            broken("many tags");
+    }
+    if (bytes.bad || id == 0 || id >= RECEIVER_SETS || d->tag_set[id][0] || !text[0])
+        broken("tag set");
+    else
+        memcpy(d->tag_set[id], text, sizeof text);
+}
+
+static void take_message_context(struct dictionary *d, struct wire bytes)
 {
     struct wire_field f;
-    struct wire nodes = {0}, values = {0};
-    uint64_t number[7] = {0};
+    uint64_t number[5] = {0};
+    struct receiver_context *context = &d->context[++d->contexts];
+
+    *context = (struct receiver_context){0};
+    while (wire_next(&bytes, &f)) {
+        if (f.tag < 5)
+            number[f.tag] = f.number;
+        else if (f.tag == 5)
+            put_text(context->thread, f.bytes);
+    }
+    if (bytes.bad || number[1] >= RECEIVER_SETS || (number[1] && !d->tag_set[number[1]][0]))
+        broken("context");
+    else
+        memcpy(context->tags, d->tag_set[number[1]], RECEIVER_TEXT);
+    context->span_id = number[2];
+    context->trace_high = number[3];
+    context->trace_low = number[4];
+}
+
+/* What a profile's columns and numbers are, by field number. */
+struct profile {
+    uint64_t number[7];
+    struct wire column[11];
+};
+
+static struct profile open_profile(struct wire bytes)
+{
+    struct profile p = {0};
+    struct wire_field f;
 
     while (wire_next(&bytes, &f)) {
         if (f.tag < 7)
-            number[f.tag] = f.number;
-        else if (f.tag == 7)
-            nodes = f.bytes;
-        else if (f.tag == 8)
-            values = f.bytes;
+            p.number[f.tag] = f.number;
+        else if (f.tag < 11)
+            p.column[f.tag] = f.bytes;
     }
-    if (bytes.bad || number[1] != 1 || number[2] == 0 || number[4] == 0 || number[5] == 0)
+    if (bytes.bad || p.number[1] == 0 || p.number[1] >= EP_KINDS || p.number[2] == 0 || p.number[4] == 0 ||
+        p.number[5] == 0)
         broken("profile");
-    receiver.samples += number[6];
-    return take_columns(d, nodes, values, number[5]);
+    return p;
+}
+
+static bool has(struct wire column)
+{
+    return column.at != column.end;
+}
+
+/* The next entry; false at the end. */
+static bool next_stack(const struct dictionary *d, struct profile *p, struct receiver_stack *stack)
+{
+    uint64_t step, value = 0, count = 0, context = 0;
+    bool counts = has(p->column[9]), contexts = has(p->column[10]);
+
+    if (!wire_varint(&p->column[7], &step))
+        return false;
+    if (!wire_varint(&p->column[8], &value) || (counts && !wire_varint(&p->column[9], &count)) ||
+        (contexts && !wire_varint(&p->column[10], &context)) || (step == 0 && !contexts) || value + count == 0 ||
+        stack->node + step >= d->nodes || (stack->node == 0 && step == 0) || context > d->contexts)
+        broken("columns of a profile");
+    *stack = (struct receiver_stack){.kind = (unsigned)p->number[1],
+                                     .node = stack->node + (unsigned)step,
+                                     .context = (unsigned)context,
+                                     .count = count,
+                                     .value = value * p->number[5]};
+    return !receiver.broken;
+}
+
+/* Returns the CPU time in it. */
+static uint64_t take_profile(struct dictionary *d, struct wire bytes)
+{
+    struct profile p = open_profile(bytes);
+    struct receiver_stack stack = {0};
+    uint64_t total = 0;
+
+    receiver.samples += p.number[1] == EP_KIND_CPU ? p.number[6] : 0;
+    while (next_stack(d, &p, &stack)) {
+        receiver.kind_count[stack.kind] += stack.count;
+        receiver.kind_value[stack.kind] += stack.value;
+        if (stack.kind == EP_KIND_CPU) {
+            take_stack(d, stack.node, stack.value);
+            total += stack.value;
+        }
+        take_context(d, &stack);
+    }
+    for (unsigned i = 7; i < 11; i++)
+        if (p.column[i].at != p.column[i].end || p.column[i].bad)
+            broken("columns of a profile");
+    return total;
 }
 
 /* The fields of a message in any order of their parts: dictionary first, profiles after it. */
@@ -207,6 +312,13 @@ static uint64_t take_parts(struct dictionary *d, struct wire bytes)
     for (struct wire w = again; wire_next(&w, &f);)
         if (f.tag == 5)
             take_nodes(d, f.bytes);
+    d->contexts = 0;
+    for (struct wire w = again; wire_next(&w, &f);)
+        if (f.tag == 10)
+            take_tag_set(d, f.bytes);
+    for (struct wire w = again; wire_next(&w, &f);)
+        if (f.tag == 11)
+            take_message_context(d, f.bytes);
     for (struct wire w = again; wire_next(&w, &f);)
         if (f.tag == 6)
             total += take_profile(d, f.bytes);
@@ -221,13 +333,15 @@ static uint64_t weigh(struct wire bytes)
 
     while (wire_next(&bytes, &f)) {
         struct wire values = {0};
+        uint64_t kind = 0;
         if (f.tag != 6)
             continue;
         while (wire_next(&f.bytes, &g)) {
+            kind = g.tag == 1 ? g.number : kind;
             quantum = g.tag == 5 ? g.number : quantum;
             values = g.tag == 8 ? g.bytes : values;
         }
-        while (wire_varint(&values, &value))
+        while (kind == EP_KIND_CPU && wire_varint(&values, &value))
             total += value * quantum;
     }
     return total;
@@ -276,6 +390,8 @@ static void take_pprof(const struct ep_message *message, uint64_t *ns, uint64_t 
     struct wire_field f, g;
 
     *ns = *samples = 0;
+    if (!message->family || strcmp(message->family, "process_cpu") != 0)
+        return;
     while (wire_next(&bytes, &f)) {
         if (f.tag != 2)
             continue;

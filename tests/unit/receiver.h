@@ -11,8 +11,24 @@
 
 #include "transport/transport.h"
 
-#define RECEIVER_SPECIALS 16u
+#define RECEIVER_SPECIALS 32u
 #define RECEIVER_DEPTH    600u
+#define RECEIVER_SETS     5000u
+#define RECEIVER_TEXT     400u
+
+struct receiver_context {
+    uint64_t span_id, trace_high, trace_low;
+    char tags[RECEIVER_TEXT], thread[RECEIVER_TEXT]; /* tags: "key=value;key=value;" */
+};
+
+/* One entry of a profile of any kind. */
+struct receiver_stack {
+    unsigned kind, node, context;
+    uint64_t count, value;
+    uint32_t frame[RECEIVER_DEPTH];
+    unsigned depth;
+    struct receiver_context with;
+};
 
 struct receiver {
     /* ---- script ---- */
@@ -25,11 +41,14 @@ struct receiver {
     /* Each accepted stack: frames leaf first (linear addresses), its weight. */
     void (*on_stack)(const uint32_t *frames, unsigned depth, uint64_t ns);
 
+    void (*on_entry)(const struct receiver_stack *stack);
+
     /* ---- tallies ---- */
     unsigned opened, closed, sends, accepted, refusals, segments, lasts;
     uint64_t bytes, samples, ns;            /* accepted */
     uint64_t special_ns[RECEIVER_SPECIALS]; /* of these: stacks whose leaf or root is that special frame */
-    uint64_t refused_ns;                    /* of messages that were answered -EBADMSG or -EMSGSIZE */
+    uint64_t kind_count[EP_KINDS], kind_value[EP_KINDS];
+    uint64_t refused_ns; /* of messages that were answered -EBADMSG or -EMSGSIZE */
     uint64_t send_at_ns[256];
     unsigned modules;   /* declared in the newest segment */
     const char *broken; /* the first rule of the format that was broken */

@@ -278,7 +278,8 @@ static void test_segments_roll_over(void **state)
 /* Without a receiver all merges in memory, and the totals are still right. */
 static void test_no_transport(void **state)
 {
-    uint64_t dice = 8, count, value;
+    uint64_t dice = 8;
+    struct ep_sums sums;
     struct ep_config c = {
         .memory = account_memory(EP_MEMORY_MIN), .memory_size = EP_MEMORY_MIN, .rate_hz = 100, .interval_ms = 1000};
 
@@ -291,9 +292,10 @@ static void test_no_transport(void **state)
         ep_sim_run(1000 * MS);
     }
     struct ep *ep = ep_running();
-    ep_tree_sum(&ep->tree, ep->tree.nodes, &count, &value);
-    assert_int_equal(count, given.samples);
-    assert_int_equal(value, given.ticks);
+    ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
+    assert_int_equal(sums.count[EP_KIND_CPU], given.samples);
+    assert_int_equal(sums.value[EP_KIND_CPU], given.ticks * ep_sim.period_ns);
+    assert_int_equal(sums.kinds, EP_KIND_BIT(EP_KIND_CPU));
     assert_int_equal(ep_stop(0), 0);
 }
 

@@ -51,8 +51,7 @@ static bool push(uint32_t size)
                                    .sequence = sequence,
                                    .segment = sequence * 3u,
                                    .samples = sequence * 5u,
-                                   .ticks = size,
-                                   .period_ns = 7,
+                                   .cpu_ns = size,
                                    .start_unix_ns = 8,
                                    .end_unix_ns = 9};
     ep_outbox_push(&box, &header);
@@ -68,7 +67,7 @@ static void check(const struct ep_box_header *header, struct sent expected)
     assert_int_equal(header->sequence, expected.sequence);
     assert_int_equal(header->segment, expected.sequence * 3u);
     assert_int_equal(header->samples, expected.sequence * 5u);
-    assert_int_equal(header->ticks, expected.size);
+    assert_int_equal(header->cpu_ns, expected.size);
     assert_int_equal(header->end_unix_ns, 9);
     for (uint32_t i = 0; i < expected.size; i++)
         if (data[i] != byte_of(expected.sequence, i))

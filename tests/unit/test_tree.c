@@ -29,11 +29,11 @@ static void check_shape(void)
 
 static void check_totals(uint64_t count, uint64_t value)
 {
-    uint64_t c, v;
+    struct ep_sums sums;
 
-    ep_tree_sum(&tree, tree.nodes, &c, &v);
-    assert_int_equal(c, count);
-    assert_int_equal(v, value);
+    ep_tree_sum(&tree, tree.nodes, &sums);
+    assert_int_equal(sums.count[EP_KIND_CPU], count);
+    assert_int_equal(sums.value[EP_KIND_CPU], value);
 }
 
 static void start_tree(size_t size)
@@ -95,7 +95,7 @@ static void fill(size_t size, unsigned variety, unsigned stacks)
         unsigned depth = random_stack(&dice, frames, variety), n = unit_random(&dice) % 3;
         unsigned ticks = 1 + unit_random(&dice) % 1000, node = walk(frames, depth);
         check_prefix(node, frames, depth);
-        lost |= !ep_tree_add(&tree, node, EP_KIND_CPU, n, ticks);
+        lost |= !ep_tree_add(&tree, node, EP_KIND_CPU, 0, n, ticks);
         count += n;
         value += ticks;
         assert_true(!lost || tree.full);
@@ -128,7 +128,7 @@ static void test_totals_when_entries_run_out(void **state)
     /* Wide and flat: an entry for every node, and there are four times as many nodes. */
     for (unsigned i = 0; i < 100; i++) {
         unsigned node = ep_tree_child(&tree, 0, EP_FRAME_FIRST_ADDRESS + i);
-        bool placed = ep_tree_add(&tree, node ? node : tree.truncated, EP_KIND_CPU, 1, 10);
+        bool placed = ep_tree_add(&tree, node ? node : tree.truncated, EP_KIND_CPU, 0, 1, 10);
         assert_true(placed || tree.full);
         value += 10;
         check_totals(i + 1, value);
@@ -153,7 +153,7 @@ static void test_against_the_model(void **state)
         for (unsigned f = 0; f < 4; f++)
             frames[f] = EP_FRAME_FIRST_ADDRESS + (key >> 2 * f & 3);
         sums[key] += i;
-        assert_true(ep_tree_add(&tree, walk(frames, 4), EP_KIND_CPU, 1, i));
+        assert_true(ep_tree_add(&tree, walk(frames, 4), EP_KIND_CPU, 0, 1, i));
     }
     for (unsigned key = 0; key < 256; key++) {
         uint32_t frames[4];
@@ -170,7 +170,8 @@ static void test_against_the_model(void **state)
 /* Partial sums and zeroing, at every limit. */
 static void test_limits(void **state)
 {
-    uint64_t dice = 9, c, v, all_c, all_v, low_c, low_v;
+    uint64_t dice = 9;
+    struct ep_sums all, low, rest;
     uint32_t frames[DEPTH];
 
     (void)state;
@@ -178,15 +179,15 @@ static void test_limits(void **state)
         start_tree(MEMORY);
         for (unsigned i = 0; i < 300; i++) {
             unsigned depth = random_stack(&dice, frames, 3);
-            (void)ep_tree_add(&tree, walk(frames, depth), EP_KIND_CPU, 1, i);
+            (void)ep_tree_add(&tree, walk(frames, depth), EP_KIND_CPU, 0, 1, i);
         }
-        ep_tree_sum(&tree, tree.nodes, &all_c, &all_v);
-        ep_tree_sum(&tree, limit, &low_c, &low_v);
+        ep_tree_sum(&tree, tree.nodes, &all);
+        ep_tree_sum(&tree, limit, &low);
         unsigned entries = tree.entries;
-        ep_tree_zero_entries(&tree, limit);
-        ep_tree_sum(&tree, limit, &c, &v);
-        assert_true(c == 0 && v == 0);
-        check_totals(all_c - low_c, all_v - low_v);
+        ep_tree_zero_entries(&tree, limit, EP_KIND_BIT(EP_KIND_CPU));
+        ep_tree_sum(&tree, limit, &rest);
+        assert_int_equal(rest.kinds, 0);
+        check_totals(all.count[EP_KIND_CPU] - low.count[EP_KIND_CPU], all.value[EP_KIND_CPU] - low.value[EP_KIND_CPU]);
         assert_int_equal(tree.entries, entries);
         unsigned nodes = tree.nodes;
         ep_tree_clear_entries(&tree);
@@ -209,7 +210,7 @@ static void test_clear_after_full(void **state)
     check_totals(0, 0);
     check_shape();
     unsigned node = ep_tree_child(&tree, 0, EP_FRAME_FIRST_ADDRESS);
-    assert_true(node && ep_tree_add(&tree, node, EP_KIND_CPU, 1, 2));
+    assert_true(node && ep_tree_add(&tree, node, EP_KIND_CPU, 0, 1, 2));
     check_totals(1, 2);
 }
 

@@ -8,6 +8,7 @@ CHECK_SIGNAL := $(PYTHON) $(CHECKS)/signal_check.py --graph $(EP_OBJ:.o=.ci) --r
 CHECK_SIGNAL_SOURCES = --sources core/*.h core/*.c port/port.h $(BOARD_PORT)/*.h $(BOARD_PORT)/*.c
 CHECK_SYMBOLS := NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --allow $(CHECKS)/undefined_allow.txt \
                  --prefix ep_ __wrap_ --data-max $(BOARD_DATA_MAX) --text-max $(BOARD_TEXT_MAX)
+WEIGH         := $(BUILD)/checks/weigh
 
 CHECK_TARGETS := check-selftest check-signal check-symbols check-memory check-includes check-functions check-format check-tree
 TESTS   += $(CHECK_TARGETS)
@@ -21,8 +22,14 @@ check-signal: $(EP_LIB)
 	@$(CHECK_SIGNAL) $(CHECK_SIGNAL_SOURCES)
 signal-check: check-signal  ## prove what the signal path calls and how much stack it needs
 
-check-symbols: $(EP_LIB)
-	@$(CHECK_SYMBOLS) $(EP_LIB)
+# Two programs; the difference is what a program pays.
+$(WEIGH)-with $(WEIGH)-without &: tests/bench/weigh.c $(EP_LIB)
+	@mkdir -p $(@D)
+	@$(CC) -I. -Icore $(BOARD_CFLAGS) -Os -Wl,--gc-sections $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $(WEIGH)-with
+	@$(CC) -I. -Icore $(BOARD_CFLAGS) -Os -Wl,--gc-sections -DWITHOUT $< -o $(WEIGH)-without
+
+check-symbols: $(EP_LIB) $(WEIGH)-with
+	@$(CHECK_SYMBOLS) --weigh $(WEIGH)-with $(WEIGH)-without -- $(EP_LIB)
 
 check-memory:
 	@printf '%s\n' '#include "core/edgeprof.h"' \
@@ -48,5 +55,5 @@ check-tree:
 bench-signal: $(EP_LIB)
 	@$(CHECK_SIGNAL) --figure handler_stack_bytes $(CHECK_SIGNAL_SOURCES)
 
-bench-symbols: $(EP_LIB)
-	@$(CHECK_SYMBOLS) --figure text_bytes_$(BOARD_ARCH) $(EP_LIB)
+bench-symbols: $(EP_LIB) $(WEIGH)-with
+	@$(CHECK_SYMBOLS) --weigh $(WEIGH)-with $(WEIGH)-without --figure text_bytes_$(BOARD_ARCH) $(EP_LIB)

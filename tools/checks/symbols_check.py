@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """What a library takes from outside, gives to outside, and weighs.
 
-    symbols_check.py --allow FILE --prefix PREFIX... --data-max BYTES --text-max BYTES [--figure NAME] ARCHIVE
+    symbols_check.py --allow FILE --prefix PREFIX... --data-max BYTES --text-max BYTES [--figure NAME]
+                     [--weigh WITH WITHOUT] ARCHIVE
 
 Fails on an undefined symbol outside the allow-list (so on malloc, printf, whatever nobody has thought about), on a
-global symbol with none of the prefixes, on initialised writable data, on too much code. NM and SIZE name the tools.
+global symbol with none of the prefixes, on initialised writable data, on too much code: of the archive, or of what a
+program gets (two programs, one with the library and one without). NM and SIZE name the tools.
 """
 import argparse
 import collections
@@ -65,6 +67,7 @@ def main():
     parser.add_argument('--data-max', type=int, required=True)
     parser.add_argument('--text-max', type=int, required=True)
     parser.add_argument('--figure')
+    parser.add_argument('--weigh', nargs=2)
     parser.add_argument('archive')
     args = parser.parse_args()
 
@@ -77,17 +80,20 @@ def main():
                for name in sorted(defined) if not name.startswith(tuple(args.prefix))]
     if total['data'] > args.data_max:
         errors.append(f'{total["data"]} bytes of writable data, {args.data_max} are allowed: {", ".join(data)}')
-    if total['text'] > args.text_max:
-        errors.append(f'{total["text"]} bytes of code, {args.text_max} are allowed')
+    code = total['text']
+    if args.weigh:
+        code = sizes(args.weigh[0])[0]['text'] - sizes(args.weigh[1])[0]['text']
+    if code > args.text_max:
+        errors.append(f'{code} bytes of code, {args.text_max} are allowed')
     if not defined:
         errors.append(f'{args.archive} defines nothing')
     for error in errors:
         print(f'symbols_check: {error}', file=sys.stderr)
     if args.figure and not errors:
-        print(f'figure {args.figure} {total["text"]} bytes')
+        print(f'figure {args.figure} {code} bytes')
     elif not errors:
-        print(f'symbols_check: {len(undefined)} symbols from outside, {len(defined)} defined; text {total["text"]} of '
-              f'{args.text_max}, rodata {total["rodata"]}, .data.rel.ro {total["relro"]}, data {total["data"]}, bss {total["bss"]} bytes')
+        print(f'symbols_check: {len(undefined)} symbols from outside, {len(defined)} defined; a program gets {code} of '
+              f'{args.text_max} bytes of code; text {total["text"]}, rodata {total["rodata"]}, .data.rel.ro {total["relro"]}, data {total["data"]}, bss {total["bss"]} bytes')
     return 1 if errors else 0
 
 

@@ -45,7 +45,7 @@ internal enum Figure
 /// <summary>The C library, linked into a NativeAOT program; calls are direct and blittable.</summary>
 internal static unsafe class Native
 {
-    public const int LossReasons = 10; // enum ep_loss
+    public const int LossReasons = 14; // enum ep_loss
 
     public const int EInval = 22, EBusy = 16, EAlready = 114, ETimedOut = 110, ESrch = 3, ENoMem = 12;
 

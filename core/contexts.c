@@ -1,0 +1,51 @@
+/*
+ * Contexts: the combinations of tags, span and thread that the stacks of one interval carry. A stack's entry names its
+ * context by a small number; the table is forgotten with the interval. When it is full a stack stays without, counted.
+ *
+ * Looked up from the newest on: what was seen last is likely to be seen again.
+ */
+#include "internal.h"
+
+static bool same(const struct ep_context_key *a, const struct ep_context_key *b)
+{
+    return a->tags == b->tags && a->thread == b->thread && a->span_id == b->span_id && a->trace_low == b->trace_low &&
+           a->trace_high == b->trace_high;
+}
+
+unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key)
+{
+    static const struct ep_context_key nothing;
+    struct ep_contexts *contexts = &ep->contexts;
+
+    if (same(key, &nothing))
+        return 0;
+    for (unsigned i = contexts->count; i > 1; i--)
+        if (same(&contexts->key[i - 1], key))
+            return i - 1;
+    if (contexts->count >= contexts->capacity) {
+        ep_lose(ep, EP_LOSS_CONTEXTS, 1, 0);
+        return 0;
+    }
+    contexts->key[contexts->count] = *key;
+    return contexts->count++;
+}
+
+uint32_t ep_context_thread(struct ep *ep, uint32_t tid)
+{
+    struct ep_contexts *contexts = &ep->contexts;
+
+    for (unsigned i = 0; i < contexts->names; i++)
+        if (contexts->name[i].tid == tid)
+            return i + 1;
+    if (contexts->names >= contexts->name_capacity)
+        return 0;
+    contexts->name[contexts->names].tid = tid;
+    ep_port_thread_name(tid, contexts->name[contexts->names].name, sizeof contexts->name[0].name);
+    return ++contexts->names;
+}
+
+void ep_contexts_clear(struct ep *ep)
+{
+    ep->contexts.count = 1;
+    ep->contexts.names = 0;
+}

@@ -1,0 +1,88 @@
+/*
+ * What hooks of a language runtime, or of a library, tell the profiler: events with a stack, and whose work a thread
+ * does. For those who write such hooks (port/nativeaot/, port/linux/preload*.c); programs use edgeprof.h.
+ *
+ *   if (ep_hook_wants(EP_KIND_ALLOC)) {
+ *       event.value = ep_stratum_advance(&stratum, bytes, ep_hook_period(EP_KIND_ALLOC));
+ *       if (event.value)
+ *           ep_hook_event(&event);
+ *   }
+ *
+ * Nothing here blocks, allocates or takes a lock; all of it may be called where a garbage collector must not run.
+ */
+#ifndef EP_HOOKS_H
+#define EP_HOOKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "edgeprof.h"
+#include "port/port.h"
+
+/* The kinds that are on, 0 when no profiler runs; mean distance between samples of a kind, in its unit (ns of waiting,
+ * bytes allocated), which the governor stretches. level.c writes them. */
+extern atomic_uint ep_hook_kinds, ep_hook_periods[EP_KINDS];
+
+/* Whether the kind is on. Context: signal. */
+static inline bool ep_hook_wants(enum ep_kind kind)
+{
+    return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & EP_KIND_BIT(kind)) != 0;
+}
+
+/* Never 0. Context: signal. */
+static inline uint64_t ep_hook_period(enum ep_kind kind)
+{
+    unsigned period = atomic_load_explicit(&ep_hook_periods[kind], memory_order_relaxed);
+
+    return period ? period : 1;
+}
+
+/*
+ * Stratified sampling: of every `period` units one is chosen at random, and who it belongs to is the sample. Every
+ * event is chosen with the probability that its size deserves, and the sum of what samples stand for is never more than
+ * two periods away from the truth. One a thread and kind; zero-initialised is ready for use.
+ */
+struct ep_stratum {
+    uint64_t position, chosen, length, seed;
+};
+
+/* Advances by `size` units and returns the units that this event stands for if it was chosen, else 0. An event of a
+ * period or more always stands for itself. Context: signal. */
+uint64_t ep_stratum_advance(struct ep_stratum *stratum, uint64_t size, uint64_t period);
+
+/* An event count for a chosen event: stands_for / size, rounded at random so that its mean is right. At least 1 when
+ * stands_for >= size. Context: signal. */
+uint32_t ep_stratum_count(struct ep_stratum *stratum, uint64_t stands_for, uint64_t size);
+
+/* One event on the calling thread. */
+struct ep_hook_event {
+    enum ep_kind kind;
+    unsigned frame; /* enum ep_special: a frame at the leaf side, [lock]; 0: none */
+    uintptr_t type; /* address of the object's type, shown as the leaf frame, under the one above; 0: none */
+    uint32_t count; /* events that this one stands for */
+    uint64_t value; /* in the kind's unit */
+    uint32_t token; /* EP_KIND_ALLOC: place in the live table + 1; EP_KIND_WAIT: contentions, see below; 0: none */
+    unsigned skip;  /* frames of the hook's own to leave out at the leaf side, with context NULL: beyond the caller of
+                       ep_hook_event() itself */
+    /* Where to walk from; NULL: from the caller of ep_hook_event(). pc is exact: an instruction that is executed next,
+     * as after a call. Bounds are filled in by ep_port_bounds(). */
+    const struct ep_context *context;
+};
+
+/* Records it. An EP_KIND_WAIT whose frame is [lock] counts as EP_KIND_LOCK as well, with token as its count: what kinds
+ * are off is left out by the collect thread. 0; -ENOSPC: no room, counted as lost; -ESRCH: none runs. Keeps errno.
+ * Context: signal. */
+int ep_hook_event(const struct ep_hook_event *event);
+
+/* ---- whose work a thread does, for languages where it moves between threads ---- */
+
+/* The tag set that is `set` plus key=value (0: no tags). Strings need no terminator. Ids are valid until ep_stop(); a
+ * stale one means no tags. Returns the id, or 0 when none runs. Context: any thread. */
+uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size);
+
+/* What the calling thread works for from now on. Context: any thread. */
+void ep_work_set(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low);
+uint32_t ep_work_tags(void);
+
+#endif

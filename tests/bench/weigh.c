@@ -1,0 +1,27 @@
+/*
+ * What edgeprof adds to a program: weighed with and without the calls (-DWITHOUT), linked with --gc-sections. Settings
+ * from the environment, start, level, statistics, stop. Tags, waits and events weigh something only where they are
+ * used.
+ */
+#include "core/edgeprof.h"
+
+#ifdef WITHOUT
+int main(void)
+{
+    return 0;
+}
+#else
+static unsigned char memory[EP_MEMORY_DEFAULT];
+
+int main(void)
+{
+    struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
+    struct ep_stats stats;
+
+    if (ep_config_from_env(&config) < 0 || ep_start(&config) != 0)
+        return 1;
+    (void)ep_level_set(EP_LEVEL_HIGH);
+    (void)ep_stats_get(&stats);
+    return ep_stop(2000);
+}
+#endif
