@@ -38,7 +38,7 @@ struct machine {
     struct ep_cfi_rules rules, initial;
     struct ep_cfi_rules saved[REMEMBER_DEPTH];
     unsigned depth;
-    uintptr_t location;
+    uintptr_t location, since; /* since: the last one that is not behind the pc */
 };
 
 static bool take(struct reader *reader, void *to, size_t size)
@@ -348,7 +348,8 @@ static bool run(struct machine *m, struct reader r, uintptr_t pc)
             extended(m, &r, op, pc);
         }
         if (m->location > pc)
-            return !r.bad;
+            break;
+        m->since = m->location;
     }
     return !r.bad;
 }
@@ -484,9 +485,10 @@ int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *r
     if (!run(&m, cie.instructions, UINTPTR_MAX))
         return -EINVAL;
     m.initial = m.rules;
-    m.location = start;
+    m.location = m.since = start;
     if (!run(&m, r, pc))
         return -EINVAL;
-    *row = (struct ep_cfi_row){.rules = m.rules, .signal_frame = cie.signal_frame, .start = start, .end = start + size};
+    *row = (struct ep_cfi_row){
+        .rules = m.rules, .signal_frame = cie.signal_frame, .start = start, .end = start + size, .since = m.since};
     return 0;
 }

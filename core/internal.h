@@ -164,6 +164,7 @@ struct ep_cfi_row {
     struct ep_cfi_rules rules;
     bool signal_frame;
     uintptr_t start, end; /* of the function */
+    uintptr_t since;      /* where in it the row begins */
 };
 
 struct ep_module;

@@ -181,10 +181,30 @@ static bool line_rule(const struct line *line, struct ep_rule *rule)
     return record >= 0 && record / WORD <= UINT8_MAX;
 }
 
+/* Execution stands behind the mov, or the movk: they are still to be seen. */
+static void constant_before(struct line *line, const struct ep_cfi_row *row)
+{
+    uintptr_t at = line->at;
+
+    for (int i = 0; i < 2 && at - row->start >= 4; i++) {
+        uint32_t code = instruction(at - 4);
+        bool movk = (code & 0xffe00000) == 0xf2a00000 || (code & 0xffe00000) == 0x72a00000;
+        if (!movk && (code & 0xffe00000) != 0xd2800000 && (code & 0xffe00000) != 0x52800000)
+            break;
+        at -= 4;
+        if (!movk)
+            break;
+    }
+    for (; at < line->at; at += 4)
+        (void)stack_move_large(line, instruction(at));
+}
+
 static bool epilogue(const struct ep_module *module, uintptr_t pc, const struct ep_cfi_row *row, struct ep_rule *rule)
 {
     struct line line = {.at = pc, .end = module->end};
 
+    if (row)
+        constant_before(&line, row);
     for (int i = 0; i < EPILOGUE_MOST && line.end - line.at >= 4; i++) {
         if (leaves(&line, module, row))
             return line_rule(&line, rule);
@@ -192,6 +212,26 @@ static bool epilogue(const struct ep_module *module, uintptr_t pc, const struct 
             return false;
     }
     return false;
+}
+
+/* Words that have been pushed since the function's start. .NET's tables tell of a prologue's instructions only when the
+ * last of them is through: the return address is in lr until then, but sp moves. */
+static int32_t pushed_before(uintptr_t start, uintptr_t pc)
+{
+    int32_t depth = 0;
+
+    for (int i = 0; i < PROLOGUE_MOST && start < pc; i++, start += 4) {
+        uint32_t code = instruction(start);
+        if ((code & 0xffc003e0) == 0xa98003e0 || (code & 0xffc003e0) == 0x6d8003e0) /* stp pair, [sp, #n]! */
+            depth -= sign_extended(code >> 15 & 0x7f, 7);
+        else if ((code & 0xffe00fe0) == 0xf8000fe0) /* str x, [sp, #n]! */
+            depth -= sign_extended(code >> 12 & 0x1ff, 9) / WORD;
+        else if ((code & 0xffc003ff) == 0xd10003ff) /* sub sp, sp, #n */
+            depth += (int32_t)(code >> 10 & 0xfff) / WORD;
+        else if ((code & 0x1c000000) == 0x14000000) /* branches */
+            break;
+    }
+    return depth;
 }
 
 /* The row of an interrupted frame. */
@@ -288,8 +328,12 @@ struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     if (epilogue(module, pc, tables ? &row : NULL, &rule))
         return rule;
-    if (tables)
-        return top_rule(&row);
+    if (tables) {
+        rule = top_rule(&row);
+        if (rule.kind == EP_RULE_LINK && row.since == row.start)
+            rule.cfa = (int16_t)(rule.cfa + pushed_before(row.start, pc));
+        return rule;
+    }
     return (struct ep_rule){.kind = module->end - pc >= 4 && is_plt(pc) ? EP_RULE_LINK : EP_RULE_CHAIN};
 }
 

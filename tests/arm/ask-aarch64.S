@@ -97,12 +97,14 @@ asked:
         b       asked
         .balign 4096
 
-/* What ILC's code calls with a convention of its own: *x14++ = x15. */
+/* What ILC's code calls with a convention of its own: *x14++ = x15. The runtime's has tables too. */
         .globl  RhpAssignRefArm64
         .type   RhpAssignRefArm64, %function
 RhpAssignRefArm64:
+        .cfi_startproc
         str     x15, [x14], #8
         ret
+        .cfi_endproc
         .size   RhpAssignRefArm64, . - RhpAssignRefArm64
 
         .section .note.GNU-stack, "", %progbits
