@@ -5,14 +5,17 @@
  *   ep_rule_derive -> epilogue   interrupted: instructions from pc lead straight to a return
  *                  -> prologue   interrupted: from the function's start to pc not everything has been pushed yet
  *                  -> row_rule   what the table says
- *                  -> restart    no tables (glibc has none): the nearest caller that r11 knows of; what lies in between
- * is shown as a gap, never invented
+ *                  -> ep_arm_path   no tables (glibc has none): where the code itself leads to
+ *                  -> restart    nor that: the nearest caller that r11 knows of; what lies in between is shown as a
+ * gap, never invented
  *
  * An interrupted pc carries the Thumb bit. One tracked register more, r7, is what Thumb code of gcc hangs frames on;
  * r11 is the .NET compiler's frame pointer ({old r11, lr} at r11). Encodings: Arm Architecture Reference Manual
  * ARMv7-A, A6 and A8; signal frames: Linux' arch/arm/include/uapi/asm/{ucontext,sigcontext}.h.
  */
 #include "code_arm.h"
+
+#include <errno.h>
 
 #define WORD 4
 
@@ -98,8 +101,9 @@ static struct ep_rule derive_interrupted(const struct ep_module *module, uintptr
     if (is_plt(module, at, thumb))
         return (struct ep_rule){.kind = EP_RULE_LINK};
     if (!tables)
-        return restart();
-    if (ep_arm_prologue(&row, at, thumb, &rules))
+        return ep_arm_path(module, at, thumb, true, &rules) ? row_rule(&rules) : restart();
+    int error = ep_arm_prologue(&row, at, thumb, &rules);
+    if (error == 0 || (error == -EINVAL && ep_arm_path(module, at, thumb, true, &rules)))
         return row_rule(&rules);
     return row_rule(&row.rules);
 }
@@ -108,6 +112,8 @@ struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
 {
     const struct ep_module *module = ep_module_find(&ep_running()->modules, pc);
     struct ep_cfi_row row;
+    struct ep_cfi_rules rules;
+    bool thumb;
 
     if (!module)
         return (struct ep_rule){.kind = EP_RULE_STOP};
@@ -115,10 +121,10 @@ struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
         return derive_interrupted(module, pc);
     if (returns_from_signal(module, pc + 1))
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
-    if (!ep_arm_follows_call(module, pc + 1))
+    if (!ep_arm_follows_call(module, pc + 1, &thumb))
         return (struct ep_rule){.kind = EP_RULE_STOP};
     if (ep_exidx_find(module, &registers, pc, &row) != 0)
-        return restart();
+        return ep_arm_path(module, pc + 1, thumb, false, &rules) ? row_rule(&rules) : restart();
     struct ep_rule rule = row_rule(&row.rules);
     return rule.kind == EP_RULE_LINK ? (struct ep_rule){.kind = EP_RULE_STOP} : rule;
 }

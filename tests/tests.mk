@@ -62,6 +62,7 @@ $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_ring_race.o): core/ring.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_rules.o): core/rules.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_unwind.o): core/unwind.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_unwind_cached.o): core/unwind.c core/unwind_cached.c core/rules.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_path_arm.o): core/code_arm.c core/path_arm.c
 
 UT_RUN = @set -e; export $(UT_ENV); for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t 2>&1; done; echo "$@: $(words $^) programs passed"
 UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1

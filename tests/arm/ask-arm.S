@@ -45,16 +45,20 @@ asked:
         .thumb_func
         .globl  RhpAssignRef
         .type   RhpAssignRef, %function
-RhpAssignRef:                           /* *r0 = r1 */
+RhpAssignRef:                           /* *r0 = r1; the runtime's has tables too */
+        .fnstart
         str     r1, [r0]
         bx      lr
+        .fnend
         .size   RhpAssignRef, . - RhpAssignRef
 
         .thumb_func
         .globl  RhpStackProbe
         .type   RhpStackProbe, %function
 RhpStackProbe:                          /* every register is the caller's */
+        .fnstart
         bx      lr
+        .fnend
         .size   RhpStackProbe, . - RhpStackProbe
 
         .section .note.GNU-stack, "", %progbits

@@ -16,7 +16,7 @@ uintptr_t asked_pc, asked_flags;
 struct shadow_stack answer;
 
 static const struct shadow_walker *walker;
-static uintptr_t stack_start, stack_end;
+static uintptr_t stack_start, stack_end, stack_root;
 
 void guest_answer(const struct guest_registers *registers)
 {
@@ -35,10 +35,11 @@ void guest_answer(const struct guest_registers *registers)
     ep_linux_context(&interrupted, &context);
     context.stack_start = stack_start;
     context.stack_end = stack_end;
+    context.stack_root = stack_root;
     walker->walk(&context, &answer);
 }
 
-int guest_prepare(const char *name)
+int guest_prepare(const char *name, uintptr_t root)
 {
     if (strcmp(name, shadow_walker_fp.name) == 0)
         walker = &shadow_walker_fp;
@@ -46,6 +47,7 @@ int guest_prepare(const char *name)
         walker = &shadow_walker_core;
     else
         return -EINVAL;
+    stack_root = root;
     return walker->prepare();
 }
 

@@ -19,8 +19,9 @@
 void step_begin(void);
 void step_end(void);
 
-/* Chooses the walker ("core" or "fp") and starts what it needs. 0 or a negative errno value. */
-int guest_prepare(const char *walker);
+/* Chooses the walker ("core" or "fp") and starts what it needs. root: main's frame, what lies above it only starts the
+ * program. 0 or a negative errno value. */
+int guest_prepare(const char *walker, uintptr_t root);
 
 /* The stack that is read, and the walker's own preparation before a run. 0 or a negative errno value. */
 int guest_refresh(void);

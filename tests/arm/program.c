@@ -24,7 +24,7 @@ int managed_pointers(int);
 
 const struct guest_work guest_managed[] = {
     {"chain", managed_chain, 3, 13175},
-    {"sort", managed_sort, 32, 1},
+    {"sort", managed_sort, 64, 1},
     {"qsort", managed_qsort, 10, 1},
     {"callbacks", managed_callbacks, 5, 105},
     {"library", managed_library, 17, 315},
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 {
     const char *walker = argc > 1 ? argv[1] : "core", *what = argc > 2 ? argv[2] : "all",
                *piece = argc > 3 ? argv[3] : NULL;
-    const int err = guest_prepare(walker);
+    const int err = guest_prepare(walker, (uintptr_t)__builtin_frame_address(0));
     sigset_t signals;
     if (err != 0) {
         fprintf(stderr, "program: walker %s does not start: %s (core or fp)\n", walker, strerror(-err));

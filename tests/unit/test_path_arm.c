@@ -1,0 +1,109 @@
+/*
+ * path_arm.c on any machine: known code leads to the rule that is right, and no code at all is read outside its module
+ * (guard pages on both sides) or followed for ever.
+ */
+#include <sys/mman.h>
+
+#include "unit.h"
+
+#include "core/code_arm.c"
+#include "core/path_arm.c"
+
+#define PAGE   4096u
+#define ROUNDS 200000u
+
+static uint64_t dice = 1;
+
+static struct ep_module code_of(const void *code, size_t size)
+{
+    return (struct ep_module){.start = (uintptr_t)code, .end = (uintptr_t)code + size};
+}
+
+struct known {
+    const char *what;
+    uint16_t code[12];
+    unsigned from; /* halves from the start */
+    bool interrupted, found, saved;
+    int32_t cfa, ra;
+};
+
+static const struct known knowns[] = {
+    {"a leaf that returns by lr", {0x1840, 0x4770}, 0, true, true, false, 0, 0},
+    {"lr is spoiled: mov lr, r0; bx lr", {0x4686, 0x4770}, 0, true, false, false, 0, 0},
+    {"after a call, bx lr alone leads nowhere", {0x1840, 0x4770}, 0, false, false, false, 0, 0},
+    {"adds; add sp, #8; pop {r4, pc}", {0x1840, 0xb002, 0xbd10}, 0, false, true, true, 16, -4},
+    {"before push {r4, lr}; sub sp, #8; add sp, #8; pop {r4, pc}",
+     {0xb510, 0xb082, 0xb002, 0xbd10},
+     0,
+     true,
+     true,
+     false,
+     0,
+     0},
+    {"behind it", {0xb510, 0xb082, 0xb002, 0xbd10}, 1, true, true, true, 8, -4},
+    {"cbz over udf: the other way", {0xb100, 0xde00, 0xbd10}, 0, true, true, true, 8, -4},
+    {"a call that never returns, then another function", {0xf000, 0xf800, 0xb510, 0xbd10}, 0, true, false, false, 0, 0},
+    {"b to itself", {0xe7fe}, 0, true, false, false, 0, 0},
+    {"sp from a register that is not followed", {0x46a5, 0xbd10}, 0, true, false, false, 0, 0},
+    {"pop {r4, lr}, then elsewhere", {0xe8bd, 0x4010, 0xe7ff, 0xb510, 0xbd10}, 0, true, true, true, 8, -4},
+};
+
+static void test_known_code(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof knowns / sizeof knowns[0]; i++) {
+        const struct known *k = &knowns[i];
+        struct ep_module module = code_of(k->code, sizeof k->code);
+        struct ep_cfi_rules rules;
+        bool found = ep_arm_path(&module, module.start + k->from * 2u, true, k->interrupted, &rules);
+        if (found != k->found ||
+            (found && ((rules.state[EP_CFI_REG_RA] == EP_CFI_SAVED) != k->saved || rules.cfa_offset != k->cfa ||
+                       (k->saved && rules.offset[EP_CFI_REG_RA] != k->ra))))
+            fail_msg("%s: found %d, cfa %d", k->what, found, (int)rules.cfa_offset);
+    }
+}
+
+/* Instructions that lead on are rare in noise. */
+static uint16_t some_half(void)
+{
+    static const uint16_t likely[] = {0xb510, 0xbd10, 0xe7f0, 0xe010, 0xd0f0, 0xd110, 0xb100, 0xf000,
+                                      0xf8f0, 0x4770, 0x4778, 0xe92d, 0xe8bd, 0x4000, 0xf85d, 0xfb04,
+                                      0x46bd, 0xaf00, 0x3708, 0xb082, 0xb002, 0xf10d, 0x0d08, 0xf1ad,
+                                      0xea00, 0xeaff, 0xe12f, 0xff1e, 0xe59d, 0xf000, 0x8000, 0x9000};
+    uint64_t any = unit_random(&dice);
+
+    return any % 3 ? likely[any / 3 % (sizeof likely / sizeof likely[0])] : (uint16_t)(any >> 8);
+}
+
+static void test_any_code_stays_inside(void **state)
+{
+    uint8_t *area = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned found = 0;
+
+    (void)state;
+    assert_ptr_not_equal(area, MAP_FAILED);
+    assert_int_equal(mprotect(area + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+    struct ep_module module = code_of(area + PAGE, PAGE);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        if (i % 64 == 0)
+            for (unsigned at = 0; at < PAGE; at += 2) {
+                uint16_t half = some_half();
+                memcpy(area + PAGE + at, &half, sizeof half);
+            }
+        uint64_t any = unit_random(&dice);
+        struct ep_cfi_rules rules;
+        found += ep_arm_path(&module, module.start + any % PAGE, any >> 20 & 1, any >> 21 & 1, &rules);
+    }
+    assert_true(found > ROUNDS / 100);
+    assert_int_equal(munmap(area, 3 * PAGE), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_code),
+        cmocka_unit_test(test_any_code_stays_inside),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
