@@ -2,6 +2,7 @@
 #include "api.h"
 #include "gzip.h"
 #include "json.h"
+#include "kinds.h"
 #include "wire_compact.h"
 #include "wire_pprof.h"
 
@@ -64,12 +65,17 @@ static void on_service(void *context, const struct et_service_row *row)
 {
     struct service_list *list = context;
     struct et_buf *out = list->out;
+    const struct et_kind *kind = et_kind_named(row->kind);
     et_buf_printf(out, "%s\n{\"service\":", list->comma);
     et_json_string(out, row->service);
     et_buf_text(out, ",\"kind\":");
     et_json_string(out, row->kind);
     et_buf_text(out, ",\"unit\":");
     et_json_string(out, row->unit);
+    et_buf_text(out, ",\"title\":");
+    et_json_string(out, kind ? kind->title : row->kind);
+    et_buf_text(out, ",\"counts\":");
+    et_json_string(out, kind ? kind->counts : "");
     et_buf_text(out, ",\"first\":");
     et_json_seconds(out, row->first_ns);
     et_buf_text(out, ",\"last\":");
@@ -97,8 +103,8 @@ unsigned et_api_services(struct et_store *store, struct et_buf *out)
 static const char *loss_name(uint32_t reason)
 {
     static const char *const names[] = {
-        "ring full",    "no timer", "no slot",         "tree full", "entries full",
-        "modules full", "refused",  "segment unknown", "stopped",   "too large",
+        "ring full",       "no timer", "no slot",   "tree full",  "entries full", "modules full",    "refused",
+        "segment unknown", "stopped",  "too large", "tag values", "contexts",     "live table full", "waiters",
     };
     return reason < sizeof names / sizeof *names ? names[reason] : "other";
 }
@@ -159,8 +165,8 @@ static void on_origin(void *context, const struct et_origin_row *row)
     et_json_seconds(out, row->first_ns);
     et_buf_text(out, ",\"last\":");
     et_json_seconds(out, row->last_ns);
-    et_buf_printf(out, ",\"profiles\":%lld,\"samples_in_range\":%llu", (long long)row->profiles,
-                  (unsigned long long)row->samples);
+    et_buf_printf(out, ",\"profiles\":%lld,\"samples_in_range\":%llu,\"unknown_kinds\":%lld", (long long)row->profiles,
+                  (unsigned long long)row->samples, (long long)row->skipped);
     totals(out, row->stats, row->stats_size);
     et_buf_char(out, '}');
     list->comma = ",";
@@ -205,7 +211,9 @@ unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, cons
                         struct et_buf *out)
 {
     struct et_profile *profile;
-    unsigned status = load(store, query, &profile, out);
+    struct et_query merged = *query;
+    merged.keep_labels = false;
+    unsigned status = load(store, &merged, &profile, out);
     if (status == 200) {
         et_symbolize(symbols, profile);
         et_json_profile(out, profile, 2000);

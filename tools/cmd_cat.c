@@ -1,6 +1,8 @@
 /* edgeprof cat: a file of compact messages, as text or as something else. */
 #include "commands.h"
 #include "ingest.h"
+#include "kinds.h"
+#include "labels.h"
 #include "options.h"
 #include "report.h"
 #include "wire_compact.h"
@@ -19,6 +21,7 @@ static const char help[] =
     "\n"
     "  --pprof FILE        all profiles together as gzipped pprof\n"
     "  --folded            all profiles together, one stack a line, \"root;caller;leaf value\"\n"
+    "  --kind KIND, --value VALUE, --label KEY=VALUE, --group-by KEY   as for `edgeprof top`\n"
     "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"
     "  --help\n"
     "\n"
@@ -87,15 +90,44 @@ static void print_module(const Edgeprof__V1__Module *m)
     printf(" path=%s\n", m->path);
 }
 
+static void print_label(void *context, const char *key, const char *value)
+{
+    (void)context;
+    printf(" %s=%s", key, value);
+}
+
+static void print_contexts(const et_message *message, const struct et_segment *segment)
+{
+    for (size_t i = 1; i <= message->n_contexts; i++) {
+        const Edgeprof__V1__Context *context = message->contexts[i - 1];
+        struct et_buf lines = {0};
+        et_message_context(message, segment, i, &lines);
+        printf("  context %zu span_id=%016" PRIx64 " trace_id=%016" PRIx64 "%016" PRIx64, i, context->span_id,
+               context->trace_high, context->trace_low);
+        et_labels_each(lines.data, print_label, NULL);
+        putchar('\n');
+        et_buf_free(&lines);
+    }
+}
+
 static void print_profile(const Edgeprof__V1__Profile *p)
 {
+    const struct et_kind *kind = et_kind_numbered((uint32_t)p->kind);
     uint64_t node = 0;
-    printf("  profile kind=%d start=%" PRIu64 " duration=%" PRIu64 " period=%" PRIu64 " quantum=%" PRIu64
+    printf("  profile kind=%d(%s) start=%" PRIu64 " duration=%" PRIu64 " period=%" PRIu64 " quantum=%" PRIu64
            " samples=%" PRIu64 " stacks=%zu\n",
-           (int)p->kind, p->start_ns, p->duration_ns, p->period_ns, p->quantum, p->samples, p->n_node);
+           (int)p->kind, kind ? kind->name : "unknown", p->start_ns, p->duration_ns, p->period_ns, p->quantum,
+           p->samples, p->n_node);
     for (size_t i = 0; i < p->n_node; i++) {
         node += p->node[i];
-        printf("    node %" PRIu64 " value %" PRIu64 "\n", node, p->value[i] * p->quantum);
+        printf("    node %" PRIu64 " value %" PRIu64, node, p->value[i] * p->quantum);
+        if (p->n_count) {
+            printf(" count %" PRIu32, p->count[i]);
+        }
+        if (p->n_context && p->context[i]) {
+            printf(" context %" PRIu32, p->context[i]);
+        }
+        putchar('\n');
     }
 }
 
@@ -146,8 +178,12 @@ static bool print_message(const et_message *message, size_t size, struct et_segm
     if (!print_nodes(message, segment, why)) {
         return false;
     }
+    if (!et_message_labels(message, segment, why)) {
+        return false;
+    }
+    print_contexts(message, segment);
     for (size_t i = 0; i < message->n_profiles; i++) {
-        if (!et_message_profile(message->profiles[i], segment->node_count, why)) {
+        if (!et_message_profile(message, i, segment->node_count, why)) {
             return false;
         }
         print_profile(message->profiles[i]);
@@ -190,7 +226,8 @@ static int print_all(const char *path, struct reader reader)
 /* ---- as something else ---- */
 
 /* Profiles of several services in one file are merged. */
-static int load_all(const char *path, struct reader reader, struct et_profile **profile)
+static int load_all(const char *path, struct reader reader, const struct et_options *options,
+                    struct et_profile **profile)
 {
     const uint8_t *bytes;
     size_t size, number = 0;
@@ -213,7 +250,8 @@ static int load_all(const char *path, struct reader reader, struct et_profile **
     if (code == ET_OK && wrong) {
         et_error("%s: ends in the middle of message %zu; what is before it is used", path, number + 1);
     }
-    struct et_query all = {.to_ns = INT64_MAX};
+    struct et_query all = options->wanted.query;
+    all.keep_labels = options->pprof != NULL;
     if (code == ET_OK && et_store_load(store, &all, profile) < 0) {
         et_error("%s: %s", path, et_store_why(store));
         code = ET_FAILED;
@@ -225,7 +263,7 @@ static int load_all(const char *path, struct reader reader, struct et_profile **
 static int convert(const struct et_options *options, const char *path, struct reader reader)
 {
     struct et_profile *profile = NULL;
-    int code = load_all(path, reader, &profile);
+    int code = load_all(path, reader, options, &profile);
     if (code == ET_OK && profile->total == 0) {
         et_error("%s: no profile in it", path);
         code = ET_NO_DATA;
@@ -248,7 +286,7 @@ static int convert(const struct et_options *options, const char *path, struct re
 int et_cmd_cat(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, "pcS", help, &options);
+    int code = et_options_parse(argc, argv, "pcSkVAG", help, &options);
     if (code >= 0) {
         return code;
     }

@@ -25,6 +25,7 @@ int et_cmd_export(int argc, char **argv)
         et_error("export: say either --pprof FILE or --folded");
         code = ET_USAGE;
     }
+    options.wanted.query.keep_labels = options.pprof != NULL;
     code = code ? code : et_options_load(&options, &profile);
     if (!code && options.pprof) {
         code = et_report_pprof(profile, options.pprof);

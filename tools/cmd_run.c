@@ -26,6 +26,8 @@ static const char help[] =
     "\n"
     "  --service NAME      name of the service (the command's file name)\n"
     "  --level LEVEL       low, medium, high: 19, 97, 251 samples a second and CPU (medium)\n"
+    "  --kind KIND         what to print: cpu, wall, wait, lock, alloc, live, exception, gc, thread (cpu)\n"
+    "  --value VALUE       value (time, bytes) or count (objects, contentions ...)\n"
     "  --interval MS       milliseconds between profiles (1000)\n"
     "  --flame FILE        write a flame graph, .html or .svg\n"
     "  --pprof FILE        write gzipped pprof\n"
@@ -212,7 +214,11 @@ static int wait_for(const struct run *run, const sigset_t *signals)
 
 static int load(const struct run *run, struct et_profile **profile)
 {
-    struct et_query query = {.service = run->service, .from_ns = run->options->from_ns, .to_ns = INT64_MAX};
+    struct et_query query = run->options->wanted.query;
+    query.service = run->service;
+    query.from_ns = run->options->from_ns;
+    query.to_ns = INT64_MAX;
+    query.keep_labels = run->options->pprof != NULL;
     const char *why = "";
     struct et_store *store = et_store_open(run->db, false, &why);
     int err = store ? et_store_load(store, &query, profile) : -1;
@@ -313,7 +319,7 @@ static bool usage_ok(const struct et_options *options, int argc, char **argv)
 int et_cmd_run(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, "ldSsneipmvP", help, &options);
+    int code = et_options_parse(argc, argv, "ldSsneipmvPkV", help, &options);
     if (code >= 0) {
         return code;
     }

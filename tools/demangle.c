@@ -27,10 +27,26 @@ static bool helper(const char *symbol, struct et_buf *out)
     return false;
 }
 
+/* _ZTV6String, descriptor of a type, is called as C++ calls its vtables: the type's name, or NULL. ILC does not keep to
+ * C++'s alphabet. */
+static const char *type_of(const char *symbol)
+{
+    static const char start[] = "_ZTV";
+    char *name;
+    if (strncmp(symbol, start, sizeof start - 1) != 0 || symbol[4] < '1' || symbol[4] > '9') {
+        return NULL;
+    }
+    unsigned long size = strtoul(symbol + sizeof start - 1, &name, 10);
+    return size == strlen(name) ? name : NULL;
+}
+
 void et_demangle(const char *symbol, const char *executable, enum et_code code, struct et_buf *out)
 {
-    char *cxx = strncmp(symbol, "_Z", 2) == 0 ? cplus_demangle_v3(symbol, DMGL_ANSI) : NULL;
-    if (cxx) {
+    const char *type = type_of(symbol);
+    char *cxx = !type && strncmp(symbol, "_Z", 2) == 0 ? cplus_demangle_v3(symbol, DMGL_ANSI) : NULL;
+    if (type) {
+        et_demangle_type(type, executable, out);
+    } else if (cxx) {
         et_buf_text(out, cxx);
     } else if (!helper(symbol, out)) {
         if (code == ET_CODE_NATIVE) {

@@ -19,6 +19,10 @@ void et_demangle(const char *symbol, const char *executable, enum et_code code, 
 /* For ..._d__7__MoveNext, the name's length up to the state machine's type; 0: the symbol is no such method. */
 size_t et_demangle_state_machine(const char *symbol);
 
+/* demangle_dotnet.c: a type's mangled name, "Boxed_Int32" as "System.Int32(boxed)", "__Array<UInt8>" as
+ * "System.Byte[]". */
+void et_demangle_type(const char *type, const char *executable, struct et_buf *out);
+
 /* demangle_dotnet.c: a NativeAOT symbol. */
 void et_demangle_dotnet(const char *symbol, const char *executable, bool iterator, struct et_buf *out);
 

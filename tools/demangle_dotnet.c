@@ -703,12 +703,9 @@ static char *unboxed(const char *symbol)
     return plain.data;
 }
 
-void et_demangle_dotnet(const char *symbol, const char *executable, bool iterator, struct et_buf *out)
+/* Takes out what flattening has left in. */
+static void drop_marks(struct et_buf *out, size_t before)
 {
-    char *assembly = assembly_of(executable), *plain = unboxed(symbol);
-    struct name name = {.assembly = assembly, .iterator = iterator};
-    size_t before = out->size;
-    demangle_text(&name, (struct text){plain, strlen(plain)}, false, out);
     size_t kept = before;
     for (size_t i = before; i < out->size; i++) {
         if (out->data[i] != MARK) {
@@ -718,6 +715,51 @@ void et_demangle_dotnet(const char *symbol, const char *executable, bool iterato
     if (out->data) {
         out->data[out->size = kept] = '\0';
     }
+}
+
+/* C#'s word as the type is called: a type that stands alone has its whole name. */
+static void type_word(const char *shown, struct et_buf *out)
+{
+    static const char *const words[][2] = {
+        {"bool", "Boolean"},  {"char", "Char"},     {"sbyte", "SByte"},  {"byte", "Byte"},     {"short", "Int16"},
+        {"ushort", "UInt16"}, {"int", "Int32"},     {"uint", "UInt32"},  {"long", "Int64"},    {"ulong", "UInt64"},
+        {"nint", "IntPtr"},   {"nuint", "UIntPtr"}, {"float", "Single"}, {"double", "Double"}, {"object", "Object"},
+        {"string", "String"}, {"void", "Void"},
+    };
+    size_t size = strspn(shown, "abcdefghijklmnopqrstuvwxyz");
+    for (size_t i = 0; i < sizeof words / sizeof *words && strchr("[*", shown[size]); i++) {
+        if (strlen(words[i][0]) == size && strncmp(shown, words[i][0], size) == 0) {
+            et_buf_printf(out, "System.%s", words[i][1]);
+            shown += size;
+            break;
+        }
+    }
+    et_buf_text(out, shown);
+}
+
+void et_demangle_type(const char *type, const char *executable, struct et_buf *out)
+{
+    static const char boxed[] = "Boxed_";
+    bool is_boxed = strncmp(type, boxed, sizeof boxed - 1) == 0 && type[sizeof boxed - 1];
+    const char *own = is_boxed ? type + sizeof boxed - 1 : type;
+    char *assembly = assembly_of(executable);
+    struct name name = {.assembly = assembly};
+    struct et_buf shown = {0};
+    demangle_text(&name, (struct text){own, strlen(own)}, true, &shown);
+    drop_marks(&shown, 0);
+    type_word(shown.size ? shown.data : own, out);
+    et_buf_text(out, is_boxed ? "(boxed)" : "");
+    et_buf_free(&shown);
+    free(assembly);
+}
+
+void et_demangle_dotnet(const char *symbol, const char *executable, bool iterator, struct et_buf *out)
+{
+    char *assembly = assembly_of(executable), *plain = unboxed(symbol);
+    struct name name = {.assembly = assembly, .iterator = iterator};
+    size_t before = out->size;
+    demangle_text(&name, (struct text){plain, strlen(plain)}, false, out);
+    drop_marks(out, before);
     if (out->size == before) {
         et_buf_text(out, symbol);
     }

@@ -19,17 +19,14 @@ enum et_verdict {
 enum et_verdict et_ingest_compact(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
                                   const char **why);
 
-/* name: "service{key=value,key=value}"; from_ns, until_ns: 0 when the request does not say. bytes: pprof, inflated. */
-enum et_verdict et_ingest_pprof(struct et_store *store, const char *name, int64_t from_ns, int64_t until_ns,
-                                const void *bytes, size_t size, int64_t now_ns, const char **why);
-
-/* Sorted "key=value\n" lines out of pairs of strings; takes clean text. For tests and both formats. */
-struct et_tags {
-    char **lines;
-    size_t count, capacity;
+struct et_pprof_push {
+    const char *name;          /* "service{key=value,key=value}" */
+    const char *family;        /* "mutex", "block": what its contentions are of; NULL: __name__ of the name, or mutex */
+    int64_t from_ns, until_ns; /* 0 when the request does not say */
+    const void *bytes;         /* pprof, inflated */
+    size_t size;
 };
-void et_tags_add(struct et_tags *tags, const char *key, const char *value);
-/* Sorts, joins, frees the list. The last of several values of one key is kept. free() the result. */
-char *et_tags_join(struct et_tags *tags);
+enum et_verdict et_ingest_pprof(struct et_store *store, const struct et_pprof_push *push, int64_t now_ns,
+                                const char **why);
 
 #endif

@@ -7,81 +7,32 @@
  *   anything else                        409, the device starts a new segment
  */
 #include "ingest.h"
+#include "kinds.h"
+#include "labels.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct push {
     struct et_store *store;
     const et_message *message;
     struct et_segment_row row;
     struct et_segment segment;
+    struct et_stored_context *contexts;
     int64_t now_ns;
     const char **why;
     int err;
 };
-
-/* ---- tags ---- */
-
-void et_tags_add(struct et_tags *tags, const char *key, const char *value)
-{
-    struct et_buf raw = {0};
-    et_buf_printf(&raw, "%s=%s", key, value);
-    tags->lines = et_reserve(tags->lines, &tags->capacity, tags->count + 1, sizeof *tags->lines);
-    tags->lines[tags->count++] = et_clean(raw.data, raw.size);
-    et_buf_free(&raw);
-}
-
-static bool same_key(const char *a, const char *b)
-{
-    size_t size = strcspn(a, "=");
-    return size == strcspn(b, "=") && strncmp(a, b, size) == 0;
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-char *et_tags_join(struct et_tags *tags)
-{
-    struct et_buf joined = {0};
-    size_t kept = 0;
-    for (size_t i = 0; i < tags->count; i++) {
-        size_t k = 0;
-        while (k < kept && !same_key(tags->lines[k], tags->lines[i])) {
-            k++;
-        }
-        char *line = tags->lines[i];
-        tags->lines[i] = NULL;
-        free(tags->lines[k]);
-        tags->lines[k] = line;
-        kept += k == kept;
-    }
-    if (kept) {
-        qsort(tags->lines, kept, sizeof *tags->lines, by_text);
-    }
-    et_buf_text(&joined, "");
-    for (size_t i = 0; i < kept; i++) {
-        et_buf_text(&joined, tags->lines[i]);
-        et_buf_char(&joined, '\n');
-        free(tags->lines[i]);
-    }
-    free(tags->lines);
-    *tags = (struct et_tags){0};
-    return joined.data;
-}
 
 /* ---- one message ---- */
 
 static int64_t put_origin(struct push *push)
 {
     const Edgeprof__V1__Origin *o = push->message->origin;
-    struct et_tags tags = {0};
+    struct et_labels tags = {0};
     for (size_t i = 0; i < o->n_tags; i++) {
-        et_tags_add(&tags, o->tags[i]->key, o->tags[i]->value);
+        et_labels_add(&tags, o->tags[i]->key, o->tags[i]->value);
     }
-    char *lines = et_tags_join(&tags);
+    char *lines = et_labels_join(&tags);
     struct et_origin origin = {
         .service = o->service,
         .tags = lines,
@@ -154,14 +105,60 @@ static uint64_t clock_offset(const struct push *push)
     return (uint64_t)push->now_ns - latest;
 }
 
-static const char *kind_name(Edgeprof__V1__Kind kind)
+static bool put_labels(struct push *push)
 {
-    return kind == EDGEPROF__V1__KIND__KIND_CPU ? "cpu" : "unknown";
+    size_t first = push->segment.label_count;
+    if (!et_message_labels(push->message, &push->segment, push->why)) {
+        return false;
+    }
+    for (size_t i = first; i < push->segment.label_count && !push->err; i++) {
+        int64_t id = et_store_labels(push->store, push->segment.labels[i].lines);
+        push->segment.labels[i].name = id;
+        push->err = id < 0 ? (int)id : 0;
+    }
+    return true;
 }
 
-static bool put_profile(struct push *push, const Edgeprof__V1__Profile *profile, uint64_t offset)
+/* What the message's contexts are in the store; [0] is none. */
+static void put_contexts(struct push *push)
 {
-    if (!et_message_profile(profile, push->segment.node_count, push->why)) {
+    const et_message *message = push->message;
+    push->contexts = et_alloc(message->n_contexts + 1, sizeof *push->contexts);
+    for (size_t i = 0; i < message->n_contexts && !push->err; i++) {
+        const Edgeprof__V1__Context *context = message->contexts[i];
+        int64_t labels = push->segment.labels[et_segment_labels(&push->segment, context->tag_set)].name;
+        if (context->thread[0]) {
+            struct et_buf lines = {0};
+            et_message_context(message, &push->segment, i + 1, &lines);
+            labels = et_store_labels(push->store, lines.data);
+            et_buf_free(&lines);
+        }
+        push->err = labels < 0 ? (int)labels : 0;
+        push->contexts[i + 1] = (struct et_stored_context){.labels = labels,
+                                                           .span_id = context->span_id,
+                                                           .trace_high = context->trace_high,
+                                                           .trace_low = context->trace_low};
+    }
+}
+
+static void put_stacks(const struct push *push, const Edgeprof__V1__Profile *profile, struct et_stored *stored)
+{
+    struct et_stacks *stacks = &stored->stacks;
+    uint64_t node = 0;
+    for (size_t i = 0; i < profile->n_node; i++) {
+        node += profile->node[i];
+        struct et_stack stack = {.node = push->segment.nodes[node], .value = profile->value[i]};
+        stack.count = profile->n_count ? profile->count[i] : 0;
+        stack.context = push->contexts[profile->n_context ? profile->context[i] : 0];
+        et_stacks_add(stacks, &stack);
+    }
+}
+
+static bool put_profile(struct push *push, size_t number, uint64_t offset)
+{
+    const Edgeprof__V1__Profile *profile = push->message->profiles[number];
+    const struct et_kind *kind = et_kind_numbered((uint32_t)profile->kind);
+    if (!et_message_profile(push->message, number, push->segment.node_count, push->why)) {
         return false;
     }
     uint64_t start = profile->start_ns + offset;
@@ -169,26 +166,25 @@ static bool put_profile(struct push *push, const Edgeprof__V1__Profile *profile,
         *push->why = "a profile's time is out of range";
         return false;
     }
-    struct et_buf stacks = {0};
-    uint64_t node = 0;
-    for (size_t i = 0; i < profile->n_node; i++) {
-        node += profile->node[i];
-        et_varint_put(&stacks, (uint64_t)push->segment.nodes[node]);
-        et_varint_put(&stacks, profile->value[i]);
+    if (!kind) {
+        push->err = et_store_skipped(push->store, push->row.origin);
+        return true;
     }
     struct et_stored stored = {
         .origin = push->row.origin,
-        .kind = kind_name(profile->kind),
-        .unit = "nanoseconds",
+        .kind = kind->name,
+        .unit = kind->unit,
         .start_ns = (int64_t)start,
         .end_ns = (int64_t)(start + profile->duration_ns),
         .period = profile->period_ns,
         .samples = profile->samples,
         .quantum = profile->quantum,
-        .stacks = &stacks,
+        .stacks.columns = (uint8_t)(ET_COLUMN_VALUE | (profile->n_count ? ET_COLUMN_COUNT : 0) |
+                                    (profile->n_context ? ET_COLUMN_CONTEXT : 0)),
     };
+    put_stacks(push, profile, &stored);
     push->err = et_store_profile(push->store, &stored);
-    et_buf_free(&stacks);
+    et_stacks_free(&stored.stacks);
     return true;
 }
 
@@ -196,7 +192,7 @@ static bool put_profiles(struct push *push)
 {
     uint64_t offset = clock_offset(push);
     for (size_t i = 0; i < push->message->n_profiles && !push->err; i++) {
-        if (!put_profile(push, push->message->profiles[i], offset)) {
+        if (!put_profile(push, i, offset)) {
             return false;
         }
     }
@@ -221,11 +217,15 @@ static bool put_message(struct push *push)
     uint64_t id = push->message->segment;
     et_segment_init(&push->segment);
     push->err = et_store_segment_load(push->store, id, &push->segment);
-    size_t first_span = push->segment.span_count, first_node = push->segment.node_count;
-    if (push->err || !put_modules(push) || push->err || !put_nodes(push) || push->err) {
+    struct et_segment_mark before = et_segment_mark(&push->segment);
+    if (push->err || !put_modules(push) || push->err || !put_nodes(push) || push->err || !put_labels(push) ||
+        push->err) {
         return push->err != 0;
     }
-    push->err = et_store_segment_add(push->store, id, push->message->sequence, &push->segment, first_span, first_node);
+    push->err = et_store_segment_add(push->store, id, push->message->sequence, &push->segment, before);
+    if (!push->err) {
+        put_contexts(push);
+    }
     if (!push->err && !put_profiles(push)) {
         return false;
     }
@@ -282,6 +282,7 @@ enum et_verdict et_ingest_compact(struct et_store *store, const void *bytes, siz
         verdict = ET_UNAVAILABLE;
     }
     et_segment_free(&push.segment);
+    free(push.contexts);
     et_message_free(message);
     return verdict;
 }

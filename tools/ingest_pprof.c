@@ -1,7 +1,8 @@
 /*
- * See ingest.h: pprof as Pyroscope's clients send it, one stored profile per sample type.
+ * See ingest.h: pprof as Pyroscope's clients send it, one stored profile for each kind in it.
  */
 #include "ingest.h"
+#include "labels.h"
 #include "when.h"
 #include "wire_pprof.h"
 
@@ -33,45 +34,108 @@ static int store_nodes(struct et_store *store, const struct et_profile *p, int64
     return id < 0 ? (int)id : 0;
 }
 
+/* A number of 16 hexadecimal digits, or of the half of 32. */
+static bool read_hex(const char *text, size_t size, uint64_t *number)
+{
+    *number = 0;
+    for (size_t i = 0; i < size; i++) {
+        const char *digits = "0123456789abcdef", *digit = text[i] ? strchr(digits, text[i]) : NULL;
+        if (!digit) {
+            return false;
+        }
+        *number = *number << 4 | (uint64_t)(digit - digits);
+    }
+    return true;
+}
+
+struct split {
+    struct et_labels rest;
+    struct et_stored_context context;
+};
+
+/* Ids of spans and traces are kept as numbers, there are many. */
+static void on_label(void *data, const char *key, const char *value)
+{
+    struct split *split = data;
+    struct et_stored_context *context = &split->context;
+    bool span = strcmp(key, ET_SPAN_ID) == 0 && strlen(value) == 16 && read_hex(value, 16, &context->span_id);
+    bool trace = strcmp(key, ET_TRACE_ID) == 0 && strlen(value) == 32 && read_hex(value, 16, &context->trace_high) &&
+                 read_hex(value + 16, 16, &context->trace_low);
+    if (!span && !trace) {
+        et_labels_add(&split->rest, key, value);
+    }
+}
+
+static int store_context(struct et_store *store, const char *lines, struct et_stored_context *context)
+{
+    struct split split = {0};
+    et_labels_each(lines, on_label, &split);
+    char *rest = et_labels_join(&split.rest);
+    *context = split.context;
+    context->labels = et_store_labels(store, rest);
+    free(rest);
+    return context->labels < 0 ? (int)context->labels : 0;
+}
+
+static int store_stacks(struct et_store *store, const struct et_profile *p, const int64_t *nodes,
+                        struct et_stacks *stacks)
+{
+    struct et_map known = {0}; /* labels -> context + 1 */
+    struct et_stored_context *contexts = et_alloc(p->strings.count + 1, sizeof *contexts);
+    int err = 0;
+    for (size_t i = 0; i < p->entry_count && !err; i++) {
+        const struct et_entry *entry = &p->entries[i];
+        uint64_t *seen = et_map_at(&known, entry->labels);
+        if (!*seen) {
+            *seen = known.count;
+            err = store_context(store, et_text(&p->strings, entry->labels), &contexts[known.count]);
+        }
+        et_stacks_add(stacks, &(struct et_stack){.node = nodes[entry->node],
+                                                 .value = entry->value,
+                                                 .count = entry->count,
+                                                 .context = contexts[*seen]});
+    }
+    et_map_free(&known);
+    free(contexts);
+    return err;
+}
+
 static int store_profile(struct et_store *store, const struct et_profile *p, int64_t origin, int64_t from,
                          int64_t until)
 {
     int64_t *nodes = et_alloc(p->node_count, sizeof *nodes);
-    int err = store_nodes(store, p, nodes);
-    struct et_buf stacks = {0};
-    for (size_t i = 1; i < p->node_count && !err; i++) {
-        if (p->nodes[i].self) {
-            et_varint_put(&stacks, (uint64_t)nodes[i]);
-            et_varint_put(&stacks, p->nodes[i].self);
-        }
-    }
     struct et_stored stored = {
         .origin = origin,
         .kind = et_text(&p->strings, p->kind),
-        .unit = et_text(&p->strings, p->unit),
+        .unit = et_text(&p->strings, p->value_unit),
         .start_ns = from,
         .end_ns = until,
         .period = p->period,
         .samples = p->samples,
         .quantum = 1,
-        .stacks = &stacks,
+        .stacks.columns = (uint8_t)((p->values || !p->counts ? ET_COLUMN_VALUE : 0) |
+                                    (p->counts ? ET_COLUMN_COUNT : 0) | ET_COLUMN_CONTEXT),
     };
+    int err = store_nodes(store, p, nodes);
+    err = err ? err : store_stacks(store, p, nodes, &stored.stacks);
     err = err ? err : et_store_profile(store, &stored);
-    et_buf_free(&stacks);
+    et_stacks_free(&stored.stacks);
     free(nodes);
     return err;
 }
 
 static int64_t store_origin(struct et_store *store, const struct et_wanted *wanted)
 {
-    struct et_tags tags = {0};
+    struct et_labels tags = {0};
     for (size_t i = 0; i < wanted->query.tag_count; i++) {
         char *tag = et_strdup(wanted->query.tags[i]), *equals = strchr(tag, '=');
         *equals = '\0';
-        et_tags_add(&tags, tag, equals + 1);
+        if (tag[0] != '_' || tag[1] != '_') {
+            et_labels_add(&tags, tag, equals + 1);
+        }
         free(tag);
     }
-    char *lines = et_tags_join(&tags);
+    char *lines = et_labels_join(&tags);
     struct et_origin origin = {.service = wanted->service,
                                .tags = lines,
                                .host = "",
@@ -101,37 +165,49 @@ static struct times times_of(const et_pprof *pprof, int64_t from, int64_t until,
 }
 
 /* Inside a transaction. NULL, or what is wrong with the profile; *err: the store failed. */
-static const char *store_all(struct et_store *store, const et_pprof *pprof, int64_t origin, struct times times,
-                             int *err)
+static const char *store_all(struct et_store *store, const et_pprof *pprof, const char *family, int64_t origin,
+                             struct times times, int *err)
 {
+    struct et_pprof_kind kinds[ET_PPROF_KINDS];
     const char *why = NULL;
-    for (size_t type = 0; type < pprof->n_sample_type && !*err; type++) {
-        struct et_profile *profile = et_pprof_is_count(pprof, type) ? NULL : et_pprof_profile(pprof, type, &why);
-        if (why) {
+    size_t count = et_pprof_kinds(pprof, family, kinds);
+    for (size_t i = 0; i < count && !*err; i++) {
+        struct et_profile *profile = et_pprof_profile(pprof, &kinds[i], &why);
+        if (!profile) {
             return why;
         }
-        if (profile) {
-            *err = store_profile(store, profile, origin, times.from, times.until);
-            et_profile_free(profile);
-        }
+        *err = store_profile(store, profile, origin, times.from, times.until);
+        et_profile_free(profile);
     }
     return NULL;
 }
 
-enum et_verdict et_ingest_pprof(struct et_store *store, const char *name, int64_t from_ns, int64_t until_ns,
-                                const void *bytes, size_t size, int64_t now_ns, const char **why)
+/* What the request says that the profile is, or the name's __name__. */
+static const char *family_of(const struct et_pprof_push *push, const struct et_wanted *wanted)
+{
+    static const char name[] = "__name__=";
+    for (size_t i = 0; !push->family && i < wanted->query.tag_count; i++) {
+        if (strncmp(wanted->query.tags[i], name, sizeof name - 1) == 0) {
+            return wanted->query.tags[i] + sizeof name - 1;
+        }
+    }
+    return push->family ? push->family : "";
+}
+
+enum et_verdict et_ingest_pprof(struct et_store *store, const struct et_pprof_push *push, int64_t now_ns,
+                                const char **why)
 {
     struct et_wanted wanted = {0};
     et_pprof *pprof = NULL;
     enum et_verdict verdict = ET_MALFORMED;
-    if (!et_wanted_name(&wanted, name) || !wanted.service[0]) {
+    if (!et_wanted_name(&wanted, push->name) || !wanted.service[0]) {
         *why = "name is service or service{key=value,...}";
-    } else if ((pprof = et_pprof_decode(bytes, size, why))) {
+    } else if ((pprof = et_pprof_decode(push->bytes, push->size, why))) {
         int err = et_store_begin(store);
         int64_t origin = err ? err : store_origin(store, &wanted);
         err = origin < 0 ? (int)origin : 0;
-        const char *wrong =
-            err ? NULL : store_all(store, pprof, origin, times_of(pprof, from_ns, until_ns, now_ns), &err);
+        struct times times = times_of(pprof, push->from_ns, push->until_ns, now_ns);
+        const char *wrong = err ? NULL : store_all(store, pprof, family_of(push, &wanted), origin, times, &err);
         int ended = et_store_end(store, !err && !wrong);
         verdict = err || ended ? ET_UNAVAILABLE : wrong ? ET_MALFORMED : ET_ACCEPTED;
         *why = verdict == ET_UNAVAILABLE ? et_store_why(store) : wrong ? wrong : "ok";

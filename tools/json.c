@@ -1,5 +1,7 @@
 /* See json.h. */
 #include "json.h"
+#include "kinds.h"
+#include "labels.h"
 
 #include <string.h>
 
@@ -102,6 +104,63 @@ static void field(struct et_buf *out, const char *name, const char *text)
     et_buf_char(out, ',');
 }
 
+/* What each value of each label had, whatever labels were asked for: {"key": {"value": 123}}. */
+struct label_list {
+    struct et_buf *out;
+    const struct et_profile *profile;
+    struct et_strings keys, lines; /* "key=value" */
+    struct et_map sums;            /* line -> sum */
+    uint64_t shown;
+};
+
+static void on_label(void *context, const char *key, const char *value)
+{
+    struct label_list *list = context;
+    struct et_buf line = {0};
+    et_buf_printf(&line, "%s=%s", key, value);
+    et_intern(&list->keys, key);
+    *et_map_at(&list->sums, et_intern(&list->lines, line.data)) += list->shown;
+    et_buf_free(&line);
+}
+
+static void label_values(struct label_list *list, const char *key)
+{
+    const char *comma = "";
+    size_t size = strlen(key);
+    for (uint32_t i = 1; i < list->lines.count; i++) {
+        const char *line = et_text(&list->lines, i);
+        if (strncmp(line, key, size) == 0 && line[size] == '=') {
+            et_buf_text(list->out, comma);
+            et_json_string(list->out, line + size + 1);
+            et_buf_printf(list->out, ":%llu", (unsigned long long)*et_map_at(&list->sums, i));
+            comma = ",";
+        }
+    }
+}
+
+static void labels(struct et_buf *out, const struct et_profile *p)
+{
+    struct label_list list = {.out = out, .profile = p};
+    et_intern(&list.keys, "");
+    et_intern(&list.lines, "");
+    for (size_t i = 0; i < p->label_count; i++) {
+        list.shown = et_entry_shown(p, &p->label_sums[i]);
+        et_labels_each(et_text(&p->strings, p->label_sums[i].labels), on_label, &list);
+    }
+    et_buf_text(out, "\"labels\":{");
+    for (uint32_t i = 1; i < list.keys.count; i++) {
+        et_buf_text(out, i > 1 ? "," : "");
+        et_json_string(out, et_text(&list.keys, i));
+        et_buf_text(out, ":{");
+        label_values(&list, et_text(&list.keys, i));
+        et_buf_char(out, '}');
+    }
+    et_buf_text(out, "},\n");
+    et_strings_free(&list.keys);
+    et_strings_free(&list.lines);
+    et_map_free(&list.sums);
+}
+
 void et_json_profile(struct et_buf *out, const struct et_profile *p, size_t rows)
 {
     struct et_tree calls;
@@ -111,7 +170,15 @@ void et_json_profile(struct et_buf *out, const struct et_profile *p, size_t rows
     et_buf_char(out, '{');
     field(out, "service", et_text(&p->strings, p->service));
     field(out, "kind", et_text(&p->strings, p->kind));
+    const struct et_kind *kind = et_kind_named(et_text(&p->strings, p->kind));
+    bool counted = kind && p->measure == ET_MEASURE_COUNT;
     field(out, "unit", et_text(&p->strings, p->unit));
+    field(out, "title", kind ? kind->title : et_text(&p->strings, p->kind));
+    field(out, "counts", kind ? kind->counts : "");
+    et_buf_printf(out, "\"measure\":\"%s\",\"level\":%s,\"count\":%llu,\"processes\":%llu,",
+                  counted ? "count" : "value", kind && kind->level ? "true" : "false", (unsigned long long)p->counts,
+                  (unsigned long long)p->processes);
+    labels(out, p);
     et_buf_text(out, "\"from\":");
     et_json_seconds(out, p->start_ns);
     et_buf_text(out, ",\"to\":");

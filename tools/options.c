@@ -20,7 +20,8 @@ static const struct option all[] = {
     {"pprof", required_argument, NULL, 'p'},    {"folded", no_argument, NULL, 'c'},
     {"preload", required_argument, NULL, 'P'},  {"flame", required_argument, NULL, 'm'},
     {"serve", no_argument, NULL, 'v'},          {"level", required_argument, NULL, 'e'},
-    {"interval", required_argument, NULL, 'i'},
+    {"interval", required_argument, NULL, 'i'}, {"label", required_argument, NULL, 'A'},
+    {"group-by", required_argument, NULL, 'G'}, {"value", required_argument, NULL, 'V'},
 };
 
 enum { OPTIONS = sizeof all / sizeof *all };
@@ -57,6 +58,13 @@ static bool set_query(int letter, const char *value, struct et_options *out)
     case 'k':
         et_wanted_kind(&out->wanted, value);
         return true;
+    case 'A':
+        return et_wanted_label(&out->wanted, value);
+    case 'G':
+        et_wanted_group(&out->wanted, value);
+        return value[0] != '\0';
+    case 'V':
+        return value[0] && et_wanted_measure(&out->wanted, value);
     case 'n':
         return set_rows(value, out);
     default:

@@ -8,7 +8,7 @@
 #include "when.h"
 
 /* Letters of the options that a command takes, as in `takes` below. */
-#define ET_TAKES_QUERY "ustkfFLSd" /* where to read from and what */
+#define ET_TAKES_QUERY "ustkfFLSdAGV" /* where to read from and what */
 
 struct et_options {
     const char *listen, *db, *url, *output, *pprof, *preload, *flame, *level, *interval;

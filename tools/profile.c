@@ -1,5 +1,6 @@
 /* See profile.h. Plain arrays; indices, not pointers, because the arrays move when they grow. */
 #include "profile.h"
+#include "kinds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,8 @@ void et_profile_free(struct et_profile *profile)
     free(profile->frames);
     free(profile->nodes);
     free(profile->lines);
+    free(profile->entries);
+    free(profile->label_sums);
     free(profile);
 }
 
@@ -48,6 +51,35 @@ uint32_t et_profile_node(struct et_profile *p, uint32_t parent, uint32_t frame)
     return (uint32_t)p->node_count++;
 }
 
+void et_profile_entry(struct et_profile *p, const struct et_entry *entry)
+{
+    p->entries = et_reserve(p->entries, &p->entry_capacity, p->entry_count + 1, sizeof *p->entries);
+    p->entries[p->entry_count++] = *entry;
+    p->values += entry->value;
+    p->counts += entry->count;
+}
+
+uint64_t et_entry_shown(const struct et_profile *p, const struct et_entry *entry)
+{
+    return p->measure == ET_MEASURE_COUNT ? entry->count : entry->value;
+}
+
+void et_profile_show(struct et_profile *p, enum et_measure measure)
+{
+    const struct et_kind *kind = et_kind_named(et_text(&p->strings, p->kind));
+    bool counted = kind && kind->counts[0];
+    bool wanted = measure == ET_MEASURE_COUNT || (measure == ET_MEASURE_DEFAULT && p->values == 0 && p->counts > 0);
+    p->measure = counted && wanted ? ET_MEASURE_COUNT : ET_MEASURE_VALUE;
+    p->unit = p->measure == ET_MEASURE_COUNT ? et_intern(&p->strings, "count") : p->value_unit;
+    p->total = p->measure == ET_MEASURE_COUNT ? p->counts : p->values;
+    for (size_t i = 0; i < p->node_count; i++) {
+        p->nodes[i].self = 0;
+    }
+    for (size_t i = 0; i < p->entry_count; i++) {
+        p->nodes[p->entries[i].node].self += et_entry_shown(p, &p->entries[i]);
+    }
+}
+
 void et_profile_line(struct et_profile *p, struct et_frame *frame, const char *function, const char *file,
                      uint32_t line)
 {
@@ -66,8 +98,12 @@ void et_profile_line(struct et_profile *p, struct et_frame *frame, const char *f
 void et_special_name(uint64_t address, char name[32])
 {
     static const char *const names[] = {
-        "[none]",          "[truncated]",     "[stack cut]", "[deeper frames]", "[thread exit]", "[lost: ring full]",
-        "[lost: refused]", "[lost: segment]", "[gc hijack]", "[unknown]",       "[gap]",         "[gap]",
+        "[none]",          "[truncated]",       "[stack cut]",     "[deeper frames]",
+        "[thread exit]",   "[lost: ring full]", "[lost: refused]", "[lost: segment]",
+        "[gc hijack]",     "[unknown]",         "[gap]",           "[wait]",
+        "[lock]",          "[sleep]",           "[network]",       "[disk]",
+        "[idle]",          "[gc gen0]",         "[gc gen1]",       "[gc gen2]",
+        "[gc background]", "[lost: stopped]",
     };
     if (address < sizeof names / sizeof *names) {
         snprintf(name, 32, "%s", names[address]);

@@ -34,7 +34,21 @@ struct et_frame {
 struct et_node {
     uint32_t parent; /* smaller than the node's own index; node 0 is the root */
     uint32_t frame;
-    uint64_t self;
+    uint64_t self; /* of what is shown, the sum of the node's entries */
+};
+
+/* What was measured at a stack, named by its leaf node, with one set of labels. */
+struct et_entry {
+    uint32_t node;
+    uint32_t labels;       /* string number: lines of labels (labels.h), "" none or not asked for */
+    uint64_t count, value; /* count 0: unknown */
+};
+
+/* Which of an entry's two figures is shown. */
+enum et_measure {
+    ET_MEASURE_DEFAULT, /* the value, or the count when there is nothing else */
+    ET_MEASURE_VALUE,
+    ET_MEASURE_COUNT,
 };
 
 struct et_profile {
@@ -47,13 +61,22 @@ struct et_profile {
     size_t node_count, node_capacity;
     struct et_line *lines;
     size_t line_count, line_capacity;
+    struct et_entry *entries;
+    size_t entry_count, entry_capacity;
+    struct et_entry *label_sums; /* node 0; what each set of labels had before any was left out */
+    size_t label_count, label_capacity;
 
-    uint32_t service, kind, unit; /* string numbers; kind "cpu", unit "nanoseconds" */
-    uint64_t total;               /* sum of all values */
-    uint64_t samples;             /* stacks captured; 0: unknown */
-    uint64_t period;              /* mean, in units; 0: unknown */
-    int64_t start_ns, end_ns;     /* unix time that the data covers */
-    uint64_t profiles;            /* merged into this one */
+    uint32_t service, kind;   /* string numbers; kind "cpu" */
+    uint32_t unit;            /* of what is shown: "nanoseconds" */
+    uint32_t value_unit;      /* of values */
+    enum et_measure measure;  /* what is shown; never ET_MEASURE_DEFAULT once et_profile_show() was called */
+    uint64_t total;           /* of what is shown */
+    uint64_t values, counts;  /* sums of both figures */
+    uint64_t samples;         /* stacks captured; 0: unknown */
+    uint64_t period;          /* mean, in units; 0: unknown */
+    int64_t start_ns, end_ns; /* unix time that the data covers */
+    uint64_t profiles;        /* merged into this one */
+    uint64_t processes;       /* that they are from; 0: unknown */
 };
 
 /* A profile with nothing but its root node. */
@@ -64,8 +87,15 @@ void et_profile_free(struct et_profile *profile);
 uint32_t et_profile_module(struct et_profile *profile, const char *build_id, const char *path);
 uint32_t et_profile_frame(struct et_profile *profile, struct et_frame frame);
 uint32_t et_profile_node(struct et_profile *profile, uint32_t parent, uint32_t frame);
+void et_profile_entry(struct et_profile *profile, const struct et_entry *entry);
 void et_profile_line(struct et_profile *profile, struct et_frame *frame, const char *function, const char *file,
                      uint32_t line);
+
+/* Sets the nodes' own figures, total and unit to the measure that was asked for. */
+void et_profile_show(struct et_profile *profile, enum et_measure measure);
+
+/* The figure of an entry that is shown. */
+uint64_t et_entry_shown(const struct et_profile *profile, const struct et_entry *entry);
 
 /* "[truncated]" and the like for addresses below 256 outside every module. */
 void et_special_name(uint64_t address, char name[32]);

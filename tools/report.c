@@ -2,27 +2,12 @@
 #include "report.h"
 #include "gzip.h"
 #include "json.h"
+#include "kinds.h"
 #include "wire_pprof.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-/* 1234567890 as "1.23s", or as it is when the unit is no time. */
-static void value_text(uint64_t value, const char *unit, char text[32])
-{
-    static const struct {
-        double size;
-        const char *name;
-    } units[] = {{3600e9, "h"}, {60e9, "min"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
-    for (size_t i = 0; strcmp(unit, "nanoseconds") == 0 && i < sizeof units / sizeof *units; i++) {
-        if ((double)value >= units[i].size) {
-            snprintf(text, 32, "%.2f%s", (double)value / units[i].size, units[i].name);
-            return;
-        }
-    }
-    snprintf(text, 32, "%llu%s", (unsigned long long)value, strcmp(unit, "nanoseconds") == 0 && value ? "ns" : "");
-}
 
 static double percent(uint64_t part, uint64_t whole)
 {
@@ -34,18 +19,28 @@ void et_report_top(const struct et_profile *p, size_t rows, struct et_buf *out)
     struct et_table table;
     char total[32], self[32], cum[32];
     const char *unit = et_text(&p->strings, p->unit), *service = et_text(&p->strings, p->service);
+    const char *name = et_text(&p->strings, p->kind);
+    const struct et_kind *kind = et_kind_named(name);
     et_table_make(p, &table);
-    value_text(p->total, unit, total);
-    et_buf_printf(out, "%s%s%s: %s", service, *service ? " " : "", et_text(&p->strings, p->kind), total);
-    if (p->samples) {
+    et_value_text(p->total, unit, total);
+    et_buf_printf(out, "%s%s%s: %s", service, *service ? " " : "", name, total);
+    if (p->measure == ET_MEASURE_COUNT) {
+        et_buf_printf(out, " %s", kind->counts);
+    } else if (p->samples && kind && kind->number == 1) {
         et_buf_printf(out, " in %llu samples", (unsigned long long)p->samples);
+    } else if (p->counts && kind) {
+        et_buf_printf(out, " in %llu %s", (unsigned long long)p->counts, kind->counts);
+    }
+    if (kind && kind->level) {
+        et_buf_printf(out, ", the last level of %llu %s", (unsigned long long)p->processes,
+                      p->processes == 1 ? "process" : "processes");
     }
     et_buf_printf(out, ", %zu functions\n", table.count);
     et_buf_printf(out, "%8s %10s %8s %10s  %s\n", "flat%", "flat", "cum%", "cum", "function");
     for (size_t i = 0; i < table.count && i < rows; i++) {
         const struct et_function *row = &table.rows[i];
-        value_text(row->self, unit, self);
-        value_text(row->total, unit, cum);
+        et_value_text(row->self, unit, self);
+        et_value_text(row->total, unit, cum);
         et_buf_printf(out, "%7.2f%% %10s %7.2f%% %10s  ", percent(row->self, p->total), self,
                       percent(row->total, p->total), cum);
         et_buf_text(out, et_text(&p->strings, row->function));

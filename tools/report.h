@@ -12,7 +12,12 @@
     "  --url URL           ask the server there instead\n"                                                             \
     "  --service NAME      or 'NAME{key=value,...}'; needed when there are several\n"                                  \
     "  --tag KEY=VALUE     only profiles with that tag; may be given several times\n"                                  \
-    "  --kind KIND         what was measured (cpu)\n"                                                                  \
+    "  --kind KIND         cpu, wall, wait, lock, alloc, live, exception, gc or thread (cpu); live is a level: what\n" \
+    "                      each process had at the end of the time that is asked for\n"                                \
+    "  --value VALUE       value: time, bytes; or count: objects, contentions, waits, pauses, samples (value)\n"       \
+    "  --label KEY=VALUE   only stacks with that label, or of processes with that tag; several must all match\n"       \
+    "                      span_id=16 and trace_id=32 hexadecimal digits are labels, too\n"                            \
+    "  --group-by KEY      put stacks under a frame for the label's value\n"                                           \
     "  --last TIME         only the last 90s, 10m, 2h, 7d\n"                                                           \
     "  --from T, --to T    now, now-10m, Unix seconds, 2026-01-31T12:00:00Z (default: all there is)\n"                 \
     "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"      \

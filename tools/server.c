@@ -119,14 +119,14 @@ static void watch_store(struct et_server *server, enum et_verdict verdict, const
     server->accepted += verdict == ET_ACCEPTED;
 }
 
-static enum et_verdict ingest_locked(struct et_server *server, const char *name, int64_t from, int64_t until,
+/* pprof: NULL for a compact message. */
+static enum et_verdict ingest_locked(struct et_server *server, const struct et_pprof_push *pprof,
                                      const struct et_buf *body, struct et_buf *why)
 {
     const char *text = "ok";
     pthread_mutex_lock(&server->write_lock);
-    enum et_verdict verdict =
-        name ? et_ingest_pprof(server->writer, name, from, until, body->data, body->size, et_now(), &text)
-             : et_ingest_compact(server->writer, body->data, body->size, et_now(), &text);
+    enum et_verdict verdict = pprof ? et_ingest_pprof(server->writer, pprof, et_now(), &text)
+                                    : et_ingest_compact(server->writer, body->data, body->size, et_now(), &text);
     watch_store(server, verdict, text);
     et_buf_text(why, text);
     pthread_mutex_unlock(&server->write_lock);
@@ -137,7 +137,7 @@ static enum MHD_Result push_compact(struct et_server *server, struct MHD_Connect
                                     const struct et_buf *body)
 {
     struct et_buf why = {0};
-    enum et_verdict verdict = ingest_locked(server, NULL, 0, 0, body, &why);
+    enum et_verdict verdict = ingest_locked(server, NULL, body, &why);
     enum MHD_Result result = reply_text(connection, status_of(verdict), why.data);
     et_buf_free(&why);
     return result;
@@ -154,6 +154,7 @@ static enum MHD_Result ingest_pprof(struct et_server *server, struct MHD_Connect
 {
     const char *name = argument(connection, "name"), *format = argument(connection, "format");
     const char *from = argument(connection, "from"), *until = argument(connection, "until");
+    const char *family = argument(connection, "family");
     int64_t from_ns = 0, until_ns = 0;
     if (*format && strcmp(format, "pprof") != 0) {
         return reply_text(connection, 400, "the only format is pprof");
@@ -168,7 +169,13 @@ static enum MHD_Result ingest_pprof(struct et_server *server, struct MHD_Connect
         result = reply_text(connection, err == -EFBIG ? 413 : 400,
                             err == -EFBIG ? "larger than 32 MiB when inflated" : "broken gzip data");
     } else {
-        enum et_verdict verdict = ingest_locked(server, name, from_ns, until_ns, &inflated, &why);
+        struct et_pprof_push push = {.name = name,
+                                     .family = *family ? family : NULL,
+                                     .from_ns = from_ns,
+                                     .until_ns = until_ns,
+                                     .bytes = inflated.data,
+                                     .size = inflated.size};
+        enum et_verdict verdict = ingest_locked(server, &push, &inflated, &why);
         result = reply_text(connection, status_of(verdict), why.data);
     }
     et_buf_free(&inflated);
@@ -195,6 +202,14 @@ static enum MHD_Result on_argument(void *context, enum MHD_ValueKind kind, const
         arguments->wrong = et_wanted_tag(wanted, value) ? arguments->wrong : "tag is key=value";
     } else if (strcmp(key, "kind") == 0) {
         et_wanted_kind(wanted, value);
+    } else if (strcmp(key, "label") == 0) {
+        arguments->wrong = et_wanted_label(wanted, value) ? arguments->wrong : "label is key=value";
+    } else if (strcmp(key, "group") == 0) {
+        et_wanted_group(wanted, value);
+    } else if (strcmp(key, "value") == 0) {
+        arguments->wrong = et_wanted_measure(wanted, value) ? arguments->wrong : "value is value or count";
+    } else if (strcmp(key, "labels") == 0) {
+        wanted->query.keep_labels = strcmp(value, "no") != 0;
     } else if (strcmp(key, "from") == 0 && *value && !et_parse_time(value, &wanted->query.from_ns)) {
         arguments->wrong = "from is now-10m, Unix seconds or 2026-01-31T12:00:00Z";
     } else if (strcmp(key, "to") == 0 && *value && !et_parse_time(value, &wanted->query.to_ns)) {
@@ -216,7 +231,7 @@ static unsigned query(struct et_server *server, const char *url, const struct et
 
 static enum MHD_Result answer_api(struct et_server *server, struct MHD_Connection *connection, const char *url)
 {
-    struct arguments arguments = {.wanted.query.to_ns = INT64_MAX};
+    struct arguments arguments = {.wanted.query = {.to_ns = INT64_MAX, .keep_labels = true}};
     struct et_buf body = {0};
     unsigned status = 400;
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, on_argument, &arguments);

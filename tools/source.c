@@ -1,6 +1,7 @@
 /* See source.h. A server gives pprof, symbolized there. */
 #include "source.h"
 #include "gzip.h"
+#include "kinds.h"
 #include "wire_pprof.h"
 
 #include <curl/curl.h>
@@ -86,6 +87,12 @@ static void make_url(CURL *curl, const char *base, const struct et_query *query,
     for (size_t i = 0; i < query->tag_count; i++) {
         parameter(curl, url, "tag", query->tags[i]);
     }
+    for (size_t i = 0; i < query->label_count; i++) {
+        parameter(curl, url, "label", query->labels[i]);
+    }
+    parameter(curl, url, "group", query->group);
+    parameter(curl, url, "value", query->measure == ET_MEASURE_COUNT ? "count" : "");
+    parameter(curl, url, "labels", query->keep_labels ? "" : "no");
     time_parameter(url, "from", query->from_ns);
     time_parameter(url, "to", query->to_ns);
 }
@@ -115,7 +122,30 @@ static int fetch(CURL *curl, const char *base, const struct et_query *query, str
     return code == CURLE_OK && status == 200 ? ET_OK : ET_FAILED;
 }
 
-static int decode(const char *base, const struct et_buf *body, struct et_profile **profile)
+/* The kind that edgeprof has noted; its names in pprof are not always enough. */
+static struct et_profile *convert(const et_pprof *pprof, enum et_measure measure, const char **why)
+{
+    struct et_pprof_kind kinds[ET_PPROF_KINDS];
+    const char *noted = et_pprof_note(pprof, "kind");
+    const struct et_kind *kind = et_kind_named(noted);
+    et_pprof_kinds(pprof, kind ? kind->family : "", kinds);
+    struct et_profile *profile = et_pprof_profile(pprof, &kinds[0], why);
+    if (profile && kind) {
+        profile->kind = et_intern(&profile->strings, noted);
+        profile->value_unit = et_intern(&profile->strings, kind->unit);
+    }
+    if (profile) {
+        char *service = et_clean(et_pprof_note(pprof, "service"), strlen(et_pprof_note(pprof, "service")));
+        profile->service = et_intern(&profile->strings, service);
+        profile->samples = strtoull(et_pprof_note(pprof, "samples"), NULL, 10);
+        profile->processes = strtoull(et_pprof_note(pprof, "processes"), NULL, 10);
+        et_profile_show(profile, measure);
+        free(service);
+    }
+    return profile;
+}
+
+static int decode(const char *base, const struct et_buf *body, enum et_measure measure, struct et_profile **profile)
 {
     struct et_buf raw = {0};
     const char *why = "broken gzip data";
@@ -123,7 +153,7 @@ static int decode(const char *base, const struct et_buf *body, struct et_profile
     if (et_gunzip(body->data, body->size, ANSWER_LIMIT, &raw) == 0) {
         pprof = et_pprof_decode(raw.data, raw.size, &why);
     }
-    *profile = pprof ? et_pprof_profile(pprof, et_pprof_default_type(pprof), &why) : NULL;
+    *profile = pprof ? convert(pprof, measure, &why) : NULL;
     if (pprof) {
         et_pprof_free(pprof);
     }
@@ -144,7 +174,7 @@ int et_source_url(const char *base, const struct et_query *query, struct et_prof
         return ET_FAILED;
     }
     int code = fetch(curl, base, query, &body);
-    code = code ? code : decode(base, &body, profile);
+    code = code ? code : decode(base, &body, query->measure, profile);
     curl_easy_cleanup(curl);
     et_buf_free(&body);
     return code;

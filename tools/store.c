@@ -1,12 +1,7 @@
 /*
- * See store.h: the schema, opening, transactions, and everything that writes.
+ * See store.h: opening, transactions, and everything that writes.
  *
- *   module  (build id, path)                 profile (origin, kind, time, stacks)   stacks: varints node, value, ...
- *   frame   (module, address | name ...)     origin  (service, tags, process, running totals)
- *   node    (parent, frame)                  segment, span, chunk: a device's dictionary, so that a restart of the
- *                                            server costs nothing
- *
- * Reading is in store_query.c.
+ * The schema is in store_schema.c; reading is in store_query.c and store_load.c.
  */
 #include "store_internal.h"
 
@@ -15,31 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char SCHEMA[] =
-    "CREATE TABLE IF NOT EXISTS module (id INTEGER PRIMARY KEY, build_id TEXT NOT NULL, path TEXT NOT NULL,"
-    " UNIQUE (build_id, path));"
-    "CREATE TABLE IF NOT EXISTS frame (id INTEGER PRIMARY KEY, module INTEGER NOT NULL, address INTEGER NOT NULL,"
-    " name TEXT NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, UNIQUE (module, address, name, file, line));"
-    "CREATE TABLE IF NOT EXISTS node (id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, frame INTEGER NOT NULL,"
-    " UNIQUE (parent, frame));"
-    "CREATE TABLE IF NOT EXISTS origin (id INTEGER PRIMARY KEY, service TEXT NOT NULL, tags TEXT NOT NULL,"
-    " host TEXT NOT NULL, boot_id TEXT NOT NULL, pid INTEGER NOT NULL, executable TEXT NOT NULL, arch TEXT NOT NULL,"
-    " agent TEXT NOT NULL, process_start INTEGER NOT NULL, stats BLOB,"
-    " UNIQUE (service, tags, host, boot_id, pid, executable, arch, agent, process_start));"
-    "CREATE TABLE IF NOT EXISTS profile (id INTEGER PRIMARY KEY, origin INTEGER NOT NULL, kind TEXT NOT NULL,"
-    " unit TEXT NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, period INTEGER NOT NULL,"
-    " samples INTEGER NOT NULL, quantum INTEGER NOT NULL, stacks BLOB NOT NULL);"
-    "CREATE INDEX IF NOT EXISTS profile_time ON profile (end_ns);"
-    "CREATE INDEX IF NOT EXISTS profile_origin ON profile (origin, kind, unit, start_ns, end_ns);"
-    "CREATE TABLE IF NOT EXISTS segment (id INTEGER PRIMARY KEY, origin INTEGER NOT NULL,"
-    " next_sequence INTEGER NOT NULL, ended INTEGER NOT NULL, seen_ns INTEGER NOT NULL);"
-    "CREATE TABLE IF NOT EXISTS span (segment INTEGER NOT NULL, number INTEGER NOT NULL, base INTEGER NOT NULL,"
-    " size INTEGER NOT NULL, address INTEGER NOT NULL, module INTEGER NOT NULL, PRIMARY KEY (segment, number))"
-    " WITHOUT ROWID;"
-    "CREATE TABLE IF NOT EXISTS chunk (segment INTEGER NOT NULL, sequence INTEGER NOT NULL, nodes BLOB NOT NULL,"
-    " PRIMARY KEY (segment, sequence)) WITHOUT ROWID;"
-    "PRAGMA user_version = 1;";
 
 static const char *const SQL[S_COUNT] = {
     [S_BEGIN] = "BEGIN IMMEDIATE",
@@ -56,8 +26,17 @@ static const char *const SQL[S_COUNT] = {
     [S_ORIGIN_ADD] = "INSERT INTO origin (service, tags, host, boot_id, pid, executable, arch, agent, process_start)"
                      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [S_STATS_PUT] = "UPDATE origin SET stats = ?2 WHERE id = ?1",
-    [S_PROFILE_ADD] = "INSERT INTO profile (origin, kind, unit, start_ns, end_ns, period, samples, quantum, stacks)"
-                      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [S_SKIPPED] = "UPDATE origin SET skipped = skipped + 1 WHERE id = ?",
+    [S_LABELS_FIND] = "SELECT id FROM labels WHERE lines = ?",
+    [S_LABELS_ADD] = "INSERT INTO labels (lines) VALUES (?)",
+    [S_LABELS_GET] = "SELECT lines FROM labels WHERE id = ?",
+    [S_LABELSET_ADD] = "INSERT INTO labelset (segment, number, labels) VALUES (?, ?, ?)",
+    [S_LABELSET_GET] =
+        "SELECT s.number, ifnull(l.lines, ''), s.labels FROM labelset s LEFT JOIN labels l ON l.id = s.labels"
+        " WHERE s.segment = ?",
+    [S_LABELSET_DROP] = "DELETE FROM labelset WHERE segment = ?",
+    [S_PROFILE_ADD] = "INSERT INTO profile (origin, kind, unit, start_ns, end_ns, period, samples, quantum, columns,"
+                      " stacks, contexts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [S_SEGMENT_GET] = "SELECT origin, next_sequence, ended FROM segment WHERE id = ?",
     [S_SEGMENT_PUT] = "INSERT OR REPLACE INTO segment (id, origin, next_sequence, ended, seen_ns)"
                       " VALUES (?, ?, ?, ?, ?)",
@@ -71,14 +50,18 @@ static const char *const SQL[S_COUNT] = {
     [S_FRAME_GET] = "SELECT module, address, name, file, line FROM frame WHERE id = ?",
     [S_NODE_GET] = "SELECT parent, frame FROM node WHERE id = ?",
     [S_SERVICES] = "SELECT o.service, p.kind, p.unit, min(p.start_ns), max(p.end_ns), count(*) FROM profile p"
-                   " JOIN origin o ON o.id = p.origin GROUP BY o.service, p.kind ORDER BY 5 DESC, 1, 2",
+                   " JOIN origin o ON o.id = p.origin GROUP BY o.service, p.kind UNION ALL"
+                   " SELECT o.service, 'wall', 'nanoseconds', min(p.start_ns), max(p.end_ns), count(*) FROM profile p"
+                   " JOIN origin o ON o.id = p.origin WHERE p.kind IN ('cpu', 'wait', 'wall') GROUP BY o.service"
+                   " HAVING max(p.kind = 'wait') AND NOT max(p.kind = 'wall') ORDER BY 5 DESC, 1, 2",
     [S_TAGSETS] = "SELECT DISTINCT tags FROM origin WHERE service = ? ORDER BY tags",
-    [S_PROFILES] = "SELECT o.tags, p.unit, p.start_ns, p.end_ns, p.period, p.samples, p.quantum, p.stacks"
-                   " FROM profile p JOIN origin o ON o.id = p.origin"
-                   " WHERE p.end_ns > ?1 AND p.start_ns < ?2 AND (?3 = '' OR o.service = ?3) AND p.kind = ?4"
-                   " ORDER BY p.start_ns",
+    [S_PROFILES] = "SELECT p.origin, o.tags, p.unit, p.start_ns, p.end_ns, p.period, p.samples, p.quantum, p.columns,"
+                   " p.kind, p.stacks, p.contexts FROM profile p JOIN origin o ON o.id = p.origin"
+                   " WHERE p.end_ns > ?1 AND p.start_ns < ?2 AND (?3 = '' OR o.service = ?3) AND (p.kind = ?4 OR"
+                   " (?4 = 'wall' AND p.kind IN ('cpu', 'wait') AND NOT EXISTS (SELECT 1 FROM profile q"
+                   " WHERE q.origin = p.origin AND q.kind = 'wall'))) ORDER BY p.start_ns DESC",
     [S_ORIGINS] = "SELECT o.service, o.tags, o.host, o.boot_id, o.executable, o.arch, o.agent, o.pid, o.process_start,"
-                  " o.stats, min(p.start_ns), max(p.end_ns), count(*), sum(p.samples) FROM profile p"
+                  " o.stats, min(p.start_ns), max(p.end_ns), count(*), sum(p.samples), o.skipped FROM profile p"
                   " JOIN origin o ON o.id = p.origin WHERE p.end_ns > ?1 AND p.start_ns < ?2"
                   " AND (?3 = '' OR o.service = ?3) GROUP BY o.id ORDER BY 12 DESC, o.id DESC",
     [S_KIND] = "SELECT p.kind FROM profile p JOIN origin o ON o.id = p.origin WHERE (?1 = '' OR o.service = ?1)"
@@ -100,7 +83,7 @@ static int error_of(int sqlite_code)
     }
 }
 
-static int note(struct et_store *store, int sqlite_code)
+int et_store_note(struct et_store *store, int sqlite_code)
 {
     int err = error_of(sqlite_code);
     if (!store->failed) {
@@ -141,7 +124,7 @@ sqlite3_stmt *et_store_bind(struct et_store *store, enum et_statement which, con
     if (!*statement) {
         int code = sqlite3_prepare_v3(store->db, SQL[which], -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
         if (code != SQLITE_OK) {
-            note(store, code);
+            et_store_note(store, code);
             return NULL;
         }
     }
@@ -154,7 +137,7 @@ sqlite3_stmt *et_store_bind(struct et_store *store, enum et_statement which, con
     }
     va_end(args);
     if (code != SQLITE_OK) {
-        note(store, code);
+        et_store_note(store, code);
         return NULL;
     }
     return *statement;
@@ -169,7 +152,7 @@ int et_store_step(struct et_store *store, sqlite3_stmt *statement)
     if (code == SQLITE_ROW) {
         return 1;
     }
-    int err = code == SQLITE_DONE ? 0 : note(store, code);
+    int err = code == SQLITE_DONE ? 0 : et_store_note(store, code);
     sqlite3_reset(statement);
     return err;
 }
@@ -206,18 +189,9 @@ static int configure(struct et_store *store)
     sqlite3_busy_timeout(store->db, 5000);
     int code = sqlite3_exec(store->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", NULL, NULL, NULL);
     if (code != SQLITE_OK) {
-        return note(store, code);
+        return et_store_note(store, code);
     }
-    sqlite3_stmt *version = NULL;
-    code = sqlite3_prepare_v2(store->db, "PRAGMA user_version", -1, &version, NULL);
-    int64_t number = code == SQLITE_OK ? first(store, version) : 0;
-    sqlite3_finalize(version);
-    if (number > 1) {
-        snprintf(store->why, sizeof store->why, "it was written by a newer edgeprof (schema %d)", (int)number);
-        return -EIO;
-    }
-    code = number == 1 ? SQLITE_OK : sqlite3_exec(store->db, SCHEMA, NULL, NULL, NULL);
-    return code == SQLITE_OK && number >= 0 ? 0 : note(store, code);
+    return et_store_schema(store);
 }
 
 struct et_store *et_store_open(const char *path, bool create, const char **why)
@@ -226,7 +200,7 @@ struct et_store *et_store_open(const char *path, bool create, const char **why)
     struct et_store *store = et_alloc(1, sizeof *store);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
     int code = sqlite3_open_v2(path, &store->db, flags, NULL);
-    int err = code == SQLITE_OK ? configure(store) : note(store, code);
+    int err = code == SQLITE_OK ? configure(store) : et_store_note(store, code);
     if (err) {
         snprintf(text, sizeof text, "%s", store->why);
         *why = text;
@@ -311,11 +285,64 @@ int et_store_stats(struct et_store *store, int64_t origin, const void *stats, si
     return et_store_step(store, et_store_bind(store, S_STATS_PUT, "ib", origin, stats, size));
 }
 
+int et_store_skipped(struct et_store *store, int64_t origin)
+{
+    return et_store_step(store, et_store_bind(store, S_SKIPPED, "i", origin));
+}
+
+int64_t et_store_labels(struct et_store *store, const char *lines)
+{
+    int64_t id = *lines ? first(store, et_store_bind(store, S_LABELS_FIND, "s", lines)) : 0;
+    return id || !*lines ? id : added(store, et_store_bind(store, S_LABELS_ADD, "s", lines));
+}
+
+/* The context's index, 0 for none. */
+static uint32_t context_index(struct et_stacks *stacks, const struct et_stored_context *context)
+{
+    char key[96];
+    uint64_t fields[] = {(uint64_t)context->labels, context->span_id, context->trace_high, context->trace_low};
+    bool any = fields[0] || fields[1] || fields[2] || fields[3];
+    snprintf(key, sizeof key, "%llx.%llx.%llx.%llx", (unsigned long long)fields[0], (unsigned long long)fields[1],
+             (unsigned long long)fields[2], (unsigned long long)fields[3]);
+    if (stacks->known.count == 0) {
+        et_intern(&stacks->known, "");
+    }
+    size_t before = stacks->known.count;
+    uint32_t index = any ? et_intern(&stacks->known, key) : 0;
+    for (size_t i = 0; stacks->known.count != before && i < 4; i++) {
+        et_varint_put(&stacks->contexts, fields[i]);
+    }
+    return index;
+}
+
+void et_stacks_add(struct et_stacks *stacks, const struct et_stack *stack)
+{
+    et_varint_put(&stacks->bytes, (uint64_t)stack->node);
+    if (stacks->columns & ET_COLUMN_VALUE) {
+        et_varint_put(&stacks->bytes, stack->value);
+    }
+    if (stacks->columns & ET_COLUMN_COUNT) {
+        et_varint_put(&stacks->bytes, stack->count);
+    }
+    if (stacks->columns & ET_COLUMN_CONTEXT) {
+        et_varint_put(&stacks->bytes, context_index(stacks, &stack->context));
+    }
+}
+
+void et_stacks_free(struct et_stacks *stacks)
+{
+    et_buf_free(&stacks->bytes);
+    et_buf_free(&stacks->contexts);
+    et_strings_free(&stacks->known);
+}
+
 int et_store_profile(struct et_store *store, const struct et_stored *p)
 {
-    return et_store_step(store, et_store_bind(store, S_PROFILE_ADD, "issiiuuub", p->origin, p->kind, p->unit,
-                                              p->start_ns, p->end_ns, p->period, p->samples, p->quantum,
-                                              (const void *)p->stacks->data, p->stacks->size));
+    return et_store_step(store,
+                         et_store_bind(store, S_PROFILE_ADD, "issiiuuuibb", p->origin, p->kind, p->unit, p->start_ns,
+                                       p->end_ns, p->period, p->samples, p->quantum, (int64_t)p->stacks.columns,
+                                       (const void *)p->stacks.bytes.data, p->stacks.bytes.size,
+                                       (const void *)p->stacks.contexts.data, p->stacks.contexts.size));
 }
 
 /* ---- segments ---- */
@@ -370,37 +397,60 @@ static int load_nodes(struct et_store *store, uint64_t segment, struct et_segmen
     return got;
 }
 
+static int load_labels(struct et_store *store, uint64_t segment, struct et_segment *out)
+{
+    sqlite3_stmt *statement = et_store_bind(store, S_LABELSET_GET, "u", segment);
+    int got;
+    while ((got = et_store_step(store, statement)) == 1) {
+        et_segment_add_labels(out, (uint32_t)sqlite3_column_int64(statement, 0), et_column_text(statement, 1),
+                              sqlite3_column_int64(statement, 2));
+    }
+    return got;
+}
+
 int et_store_segment_load(struct et_store *store, uint64_t segment, struct et_segment *out)
 {
     int err = load_spans(store, segment, out);
-    return err ? err : load_nodes(store, segment, out);
+    err = err ? err : load_nodes(store, segment, out);
+    return err ? err : load_labels(store, segment, out);
 }
 
-int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence, const struct et_segment *now,
-                         size_t first_span, size_t first_node)
+static int add_nodes(struct et_store *store, uint64_t segment, uint32_t sequence, const struct et_segment *now,
+                     size_t first_node)
 {
-    int err = 0;
-    for (size_t i = first_span; i < now->span_count && !err; i++) {
-        const struct et_span *span = &now->spans[i];
-        err = et_store_step(store, et_store_bind(store, S_SPAN_ADD, "uiiiui", segment, (int64_t)i, (int64_t)span->base,
-                                                 (int64_t)span->size, span->address, span->module));
-    }
-    if (err || first_node == now->node_count) {
-        return err;
-    }
     struct et_buf blob = {0};
     for (size_t i = first_node; i < now->node_count; i++) {
         et_varint_put(&blob, (uint64_t)now->nodes[i]);
         et_varint_put(&blob, now->depths[i]);
     }
-    err = et_store_step(store, et_store_bind(store, S_CHUNK_ADD, "uib", segment, (int64_t)sequence,
-                                             (const void *)blob.data, blob.size));
+    int err = et_store_step(store, et_store_bind(store, S_CHUNK_ADD, "uib", segment, (int64_t)sequence,
+                                                 (const void *)blob.data, blob.size));
     et_buf_free(&blob);
     return err;
 }
 
+int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence, const struct et_segment *now,
+                         struct et_segment_mark before)
+{
+    int err = 0;
+    for (size_t i = before.spans; i < now->span_count && !err; i++) {
+        const struct et_span *span = &now->spans[i];
+        err = et_store_step(store, et_store_bind(store, S_SPAN_ADD, "uiiiui", segment, (int64_t)i, (int64_t)span->base,
+                                                 (int64_t)span->size, span->address, span->module));
+    }
+    for (size_t i = before.labels; i < now->label_count && !err; i++) {
+        err = et_store_step(store, et_store_bind(store, S_LABELSET_ADD, "uii", segment, (int64_t)now->labels[i].id,
+                                                 now->labels[i].name));
+    }
+    return err || before.nodes == now->node_count ? err : add_nodes(store, segment, sequence, now, before.nodes);
+}
+
 int et_store_segment_drop(struct et_store *store, uint64_t segment)
 {
-    int err = et_store_step(store, et_store_bind(store, S_SPAN_DROP, "u", segment));
-    return err ? err : et_store_step(store, et_store_bind(store, S_CHUNK_DROP, "u", segment));
+    static const enum et_statement drops[] = {S_SPAN_DROP, S_CHUNK_DROP, S_LABELSET_DROP};
+    int err = 0;
+    for (size_t i = 0; i < sizeof drops / sizeof *drops && !err; i++) {
+        err = et_store_step(store, et_store_bind(store, drops[i], "u", segment));
+    }
+    return err;
 }

@@ -43,12 +43,42 @@ int64_t et_store_origin(struct et_store *store, const struct et_origin *origin);
 /* Running totals of an origin, an encoded edgeprof.v1.Stats. */
 int et_store_stats(struct et_store *store, int64_t origin, const void *stats, size_t size);
 
+/* Notes that a profile of a kind that is not known here was left out. */
+int et_store_skipped(struct et_store *store, int64_t origin);
+
+/* Looks up or adds lines of labels (labels.h); the id, 0 for "". */
+int64_t et_store_labels(struct et_store *store, const char *lines);
+
+/* What a stack was measured with. Zeroed: nothing. */
+struct et_stored_context {
+    int64_t labels; /* et_store_labels() */
+    uint64_t span_id, trace_high, trace_low;
+};
+
+enum et_column { ET_COLUMN_VALUE = 1, ET_COLUMN_COUNT = 2, ET_COLUMN_CONTEXT = 4 };
+
+struct et_stack {
+    int64_t node;
+    uint64_t value, count; /* value in quanta */
+    struct et_stored_context context;
+};
+
+/* A profile's stacks on their way to the store. Set columns first, the rest is zeroed. */
+struct et_stacks {
+    uint8_t columns; /* enum et_column: which figures are kept */
+    struct et_buf bytes, contexts;
+    struct et_strings known; /* contexts */
+};
+
+void et_stacks_add(struct et_stacks *stacks, const struct et_stack *stack);
+void et_stacks_free(struct et_stacks *stacks);
+
 struct et_stored {
     int64_t origin;
     const char *kind, *unit;
     int64_t start_ns, end_ns; /* unix time */
     uint64_t period, samples, quantum;
-    const struct et_buf *stacks; /* varints: node id, value in quanta, ... */
+    struct et_stacks stacks;
 };
 
 int et_store_profile(struct et_store *store, const struct et_stored *stored);
@@ -66,7 +96,7 @@ int et_store_segment_put(struct et_store *store, uint64_t segment, const struct 
 /* Dictionary of a segment: what messages have added, in order. */
 int et_store_segment_load(struct et_store *store, uint64_t segment, struct et_segment *out);
 int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence,
-                         const struct et_segment *segment_now, size_t first_span, size_t first_node);
+                         const struct et_segment *segment_now, struct et_segment_mark before);
 
 /* Forgets the dictionary of a segment that has ended. */
 int et_store_segment_drop(struct et_store *store, uint64_t segment);
@@ -77,11 +107,17 @@ struct et_query {
     const char *service; /* NULL or "": every service */
     const char *kind;    /* NULL or "": "cpu", else whatever there is first */
     int64_t from_ns, to_ns;
-    char **tags; /* "key=value", all must match */
+    char **tags; /* "key=value" of processes, all must match */
     size_t tag_count;
+    char **labels; /* "key=value" of stacks, or of their process when the stack has no such key; all must match */
+    size_t label_count;
+    const char *group; /* stacks stand under a frame for the value of this label; NULL: they do not */
+    enum et_measure measure;
+    bool keep_labels; /* entries have their labels; else they are merged */
 };
 
-/* Merges what matches. 0 and *out, which has no values when nothing matched. */
+/* Merges what matches. 0 and *out, which has no values when nothing matched. Of a kind that is a level, what each
+ * process had at last; the sum of CPU time and waits for ET_WALL, where nobody has sent wall time itself. */
 int et_store_load(struct et_store *store, const struct et_query *query, struct et_profile **out);
 
 /* Calls row() for each (service, kind), newest first. */
@@ -100,13 +136,14 @@ int et_store_choose(struct et_store *store, const struct et_query *query, struct
 int et_store_tagsets(struct et_store *store, const char *service, void (*row)(void *context, const char *tags),
                      void *context);
 
-/* Whether tags (as in et_origin) have all of the query's. */
+/* Whether tags (as in et_origin) have all of the query's tags. */
 bool et_tags_match(const char *tags, const struct et_query *query);
 
 /* Calls row() for each origin that matches and has stats or profiles in the range, newest first. */
 struct et_origin_row {
     struct et_origin origin;
     int64_t first_ns, last_ns, profiles;
+    int64_t skipped; /* profiles of unknown kinds, ever */
     uint64_t samples;
     const void *stats;
     size_t stats_size;

@@ -1,4 +1,5 @@
-/* Shared by store.c (opening, writing) and store_query.c (reading): the handle and its statements. */
+/* Shared by store.c (opening, writing), store_schema.c, store_load.c and store_query.c (reading): the handle and its
+ * statements. */
 #ifndef ET_STORE_INTERNAL_H
 #define ET_STORE_INTERNAL_H
 
@@ -20,14 +21,21 @@ enum et_statement {
     S_ORIGIN_ADD,
     S_STATS_PUT,
     S_PROFILE_ADD,
+    S_SKIPPED,
+    S_LABELS_FIND,
+    S_LABELS_ADD,
+    S_LABELS_GET,
     S_SEGMENT_GET,
     S_SEGMENT_PUT,
     S_SPAN_ADD,
     S_SPAN_GET,
+    S_LABELSET_ADD,
+    S_LABELSET_GET,
     S_CHUNK_ADD,
     S_CHUNK_GET,
     S_SPAN_DROP,
     S_CHUNK_DROP,
+    S_LABELSET_DROP,
     S_MODULE_GET,
     S_FRAME_GET,
     S_NODE_GET,
@@ -49,6 +57,12 @@ struct et_store {
 /* Binds by format: i int64_t, u uint64_t (kept as its bits), s text, b void pointer and size_t.
  * Returns the statement, ready to step; NULL: failed, the store says why. */
 sqlite3_stmt *et_store_bind(struct et_store *store, enum et_statement which, const char *format, ...);
+
+/* Notes SQLite's error; the store's own code for it. */
+int et_store_note(struct et_store *store, int sqlite_code);
+
+/* Makes the schema, or brings an older one up to date. 0 or an error, which is noted. */
+int et_store_schema(struct et_store *store);
 
 /* Steps: 1 a row, 0 done, negative errno. */
 int et_store_step(struct et_store *store, sqlite3_stmt *statement);

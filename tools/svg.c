@@ -1,5 +1,6 @@
 /* The picture of flame.h: an icicle graph, the root on top. */
 #include "flame.h"
+#include "kinds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,8 +122,11 @@ void et_flame_svg(const struct et_profile *profile, struct et_buf *out)
     const char *service = et_text(&profile->strings, profile->service),
                *kind = et_text(&profile->strings, profile->kind);
     xml(out, service, strlen(service));
+    char total[32];
+    et_value_text(profile->total, et_text(&profile->strings, profile->unit), total);
     et_buf_char(out, ' ');
     xml(out, kind, strlen(kind));
+    et_buf_printf(out, ": %s", total);
     et_buf_text(out, "</text>\n");
     for (uint32_t i = 0; i < tree.count; i++) {
         frame(&d, i);

@@ -156,7 +156,8 @@ static void add_symbol(struct et_symfile *file, const GElf_Sym *sym, const char 
 {
     unsigned type = GELF_ST_TYPE(sym->st_info);
     bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
-    if (!name || !*name || *name == '$' || sym->st_shndx == SHN_UNDEF || (!function && type != STT_NOTYPE)) {
+    bool data = type == STT_OBJECT || type == STT_NOTYPE; /* descriptors of types are either */
+    if (!name || !*name || *name == '$' || sym->st_shndx == SHN_UNDEF || (!function && !data)) {
         return;
     }
     const char *own = strip_label(name);

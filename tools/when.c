@@ -113,6 +113,43 @@ bool et_wanted_tag(struct et_wanted *wanted, const char *tag)
     return true;
 }
 
+bool et_wanted_label(struct et_wanted *wanted, const char *label)
+{
+    struct et_query *query = &wanted->query;
+    const char *equals = strchr(label, '=');
+    if (!equals || equals == label) {
+        return false;
+    }
+    query->labels = et_reserve(query->labels, &wanted->label_capacity, query->label_count + 1, sizeof *query->labels);
+    query->labels[query->label_count++] = et_clean(label, strlen(label));
+    return true;
+}
+
+void et_wanted_group(struct et_wanted *wanted, const char *key)
+{
+    free(wanted->group);
+    wanted->group = *key ? et_clean(key, strlen(key)) : NULL;
+    wanted->query.group = wanted->group;
+}
+
+bool et_wanted_measure(struct et_wanted *wanted, const char *word)
+{
+    static const struct {
+        const char *word;
+        enum et_measure measure;
+    } words[] = {{"", ET_MEASURE_DEFAULT},      {"value", ET_MEASURE_VALUE},       {"bytes", ET_MEASURE_VALUE},
+                 {"time", ET_MEASURE_VALUE},    {"delay", ET_MEASURE_VALUE},       {"count", ET_MEASURE_COUNT},
+                 {"objects", ET_MEASURE_COUNT}, {"contentions", ET_MEASURE_COUNT}, {"waits", ET_MEASURE_COUNT},
+                 {"samples", ET_MEASURE_COUNT}, {"pauses", ET_MEASURE_COUNT}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(word, words[i].word) == 0) {
+            wanted->query.measure = words[i].measure;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* key=value or key="value" up to a comma or brace; *at is moved behind it. */
 static bool braced_tag(struct et_wanted *wanted, const char **at)
 {
@@ -166,7 +203,12 @@ void et_wanted_free(struct et_wanted *wanted)
     for (size_t i = 0; i < wanted->query.tag_count; i++) {
         free(wanted->query.tags[i]);
     }
+    for (size_t i = 0; i < wanted->query.label_count; i++) {
+        free(wanted->query.labels[i]);
+    }
     free(wanted->query.tags);
+    free(wanted->query.labels);
+    free(wanted->group);
     free(wanted->service);
     free(wanted->kind);
     *wanted = (struct et_wanted){0};

@@ -18,15 +18,20 @@ bool et_parse_time(const char *text, int64_t *ns);
 
 /* A query that owns its strings. Zeroed: everything. */
 struct et_wanted {
-    char *service, *kind;
+    char *service, *kind, *group;
     struct et_query query;
-    size_t tag_capacity;
+    size_t tag_capacity, label_capacity;
 };
 
 /* "service", "service{key=value,other="value"}"; adds to what is there. false: not of that form. */
 bool et_wanted_name(struct et_wanted *wanted, const char *name);
 /* "key=value". */
 bool et_wanted_tag(struct et_wanted *wanted, const char *tag);
+/* "key=value" of stacks. */
+bool et_wanted_label(struct et_wanted *wanted, const char *label);
+void et_wanted_group(struct et_wanted *wanted, const char *key);
+/* "value", "bytes", "time" or "count", "objects" and the like; "": the default. */
+bool et_wanted_measure(struct et_wanted *wanted, const char *word);
 void et_wanted_kind(struct et_wanted *wanted, const char *kind);
 void et_wanted_free(struct et_wanted *wanted);
 

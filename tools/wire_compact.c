@@ -3,6 +3,7 @@
  * ask for much memory (empty repeated messages), and a server must survive that.
  */
 #include "wire_compact.h"
+#include "labels.h"
 #include "profile.h"
 
 #include <stdlib.h>
@@ -16,6 +17,10 @@ enum {
     LOSSES_MAX = 64,
     BUILD_ID_MAX = 64,
     TEXT_MAX = 4096,
+    TAG_SETS_MAX = 4096, /* of a segment */
+    TAG_SET_MAX = 8192,  /* bytes of one as text */
+    TAG_SET_ID_MAX = 65535,
+    CONTEXTS_MAX = 65536,
 };
 
 static const size_t DECODE_BUDGET = (size_t)192 << 20;
@@ -26,6 +31,7 @@ void et_segment_init(struct et_segment *segment)
 {
     *segment = (struct et_segment){0};
     et_segment_add_node(segment, 0, 0);
+    et_segment_add_labels(segment, 0, "", 0);
 }
 
 void et_segment_free(struct et_segment *segment)
@@ -33,6 +39,11 @@ void et_segment_free(struct et_segment *segment)
     free(segment->spans);
     free(segment->depths);
     free(segment->nodes);
+    for (size_t i = 0; i < segment->label_count; i++) {
+        free(segment->labels[i].lines);
+    }
+    free(segment->labels);
+    et_map_free(&segment->label_ids);
     *segment = (struct et_segment){0};
 }
 
@@ -48,6 +59,24 @@ void et_segment_add_span(struct et_segment *s, const struct et_span *span)
 {
     s->spans = et_reserve(s->spans, &s->span_capacity, s->span_count + 1, sizeof *s->spans);
     s->spans[s->span_count++] = *span;
+}
+
+void et_segment_add_labels(struct et_segment *s, uint32_t id, const char *lines, int64_t name)
+{
+    s->labels = et_reserve(s->labels, &s->label_capacity, s->label_count + 1, sizeof *s->labels);
+    s->labels[s->label_count++] = (struct et_label_set){.id = id, .lines = et_strdup(lines), .name = name};
+    *et_map_at(&s->label_ids, id) = s->label_count;
+}
+
+size_t et_segment_labels(const struct et_segment *s, uint32_t id)
+{
+    const uint64_t *found = et_map_find(&s->label_ids, id);
+    return found ? (size_t)*found - 1 : SIZE_MAX;
+}
+
+struct et_segment_mark et_segment_mark(const struct et_segment *s)
+{
+    return (struct et_segment_mark){.spans = s->span_count, .nodes = s->node_count, .labels = s->label_count};
 }
 
 /* ---- decoding ---- */
@@ -108,8 +137,44 @@ static bool columns_ok(const et_message *message, const char **why)
         return refuse(why, "columns of nodes differ in length");
     }
     for (size_t i = 0; i < message->n_profiles; i++) {
-        if (message->profiles[i]->n_node != message->profiles[i]->n_value) {
+        const Edgeprof__V1__Profile *profile = message->profiles[i];
+        if (profile->n_node != profile->n_value || (profile->n_count && profile->n_count != profile->n_node) ||
+            (profile->n_context && profile->n_context != profile->n_node)) {
             return refuse(why, "columns of a profile differ in length");
+        }
+    }
+    return true;
+}
+
+static bool tag_set_ok(const Edgeprof__V1__TagSet *set, const char **why)
+{
+    if (set->id == 0 || set->id > TAG_SET_ID_MAX || set->n_tags > TAGS_MAX) {
+        return refuse(why, "a tag set's number is out of range, or it has too many tags");
+    }
+    for (size_t i = 0; i < set->n_tags; i++) {
+        const Edgeprof__V1__Tag *tag = set->tags[i];
+        if (tag->key[0] == '\0' || !text_fits(tag->key) || !text_fits(tag->value)) {
+            return refuse(why, "a tag without a key or too long");
+        }
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(tag->key, set->tags[k]->key) == 0) {
+                return refuse(why, "a tag set has a key twice");
+            }
+        }
+    }
+    return true;
+}
+
+static bool texts_ok(const et_message *message, const char **why)
+{
+    for (size_t i = 0; i < message->n_tag_sets; i++) {
+        if (!tag_set_ok(message->tag_sets[i], why)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < message->n_contexts; i++) {
+        if (!text_fits(message->contexts[i]->thread)) {
+            return refuse(why, "a thread's name is too long");
         }
     }
     return true;
@@ -135,7 +200,10 @@ static bool message_ok(const et_message *message, const char **why)
     if (message->stats && message->stats->n_losses > LOSSES_MAX) {
         return refuse(why, "too many losses");
     }
-    return columns_ok(message, why);
+    if (message->n_tag_sets > TAG_SETS_MAX || message->n_contexts > CONTEXTS_MAX) {
+        return refuse(why, "too many tag sets or contexts");
+    }
+    return columns_ok(message, why) && texts_ok(message, why);
 }
 
 /* What is shown later, in a terminal or on a page, is text: cleaning never makes it longer. */
@@ -289,20 +357,88 @@ bool et_message_nodes(const et_message *message, const struct et_segment *segmen
     return true;
 }
 
-bool et_message_profile(const Edgeprof__V1__Profile *profile, size_t node_count, const char **why)
+/* ---- labels and profiles ---- */
+
+static bool add_tag_set(const Edgeprof__V1__TagSet *told, struct et_segment *segment, const char **why)
 {
-    uint64_t node = 0, sum = 0;
+    struct et_labels set = {0};
+    if (et_segment_labels(segment, told->id) != SIZE_MAX || segment->label_count > TAG_SETS_MAX) {
+        return refuse(why, "a tag set was told before, or there are too many");
+    }
+    for (size_t i = 0; i < told->n_tags; i++) {
+        et_labels_add(&set, told->tags[i]->key, told->tags[i]->value);
+    }
+    char *lines = et_labels_join(&set);
+    bool fits = strlen(lines) <= TAG_SET_MAX;
+    if (fits) {
+        et_segment_add_labels(segment, told->id, lines, 0);
+    }
+    free(lines);
+    return fits || refuse(why, "a tag set is too long");
+}
+
+bool et_message_labels(const et_message *message, struct et_segment *segment, const char **why)
+{
+    for (size_t i = 0; i < message->n_tag_sets; i++) {
+        if (!add_tag_set(message->tag_sets[i], segment, why)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < message->n_contexts; i++) {
+        if (et_segment_labels(segment, message->contexts[i]->tag_set) == SIZE_MAX) {
+            return refuse(why, "a context refers to a tag set that does not exist");
+        }
+    }
+    return true;
+}
+
+/* Of several contexts at one node, all but the first have difference 0. */
+static bool references_ok(const et_message *message, const Edgeprof__V1__Profile *profile, size_t node_count,
+                          const char **why)
+{
+    uint64_t node = 0;
+    for (size_t i = 0; i < profile->n_node; i++) {
+        bool again = profile->node[i] == 0 && i > 0 && profile->n_context;
+        node += profile->node[i];
+        if ((profile->node[i] == 0 && !again) || node >= node_count) {
+            return refuse(why, "a profile refers to a node that does not exist");
+        }
+        if (profile->n_context && profile->context[i] > message->n_contexts) {
+            return refuse(why, "a profile refers to a context that does not exist");
+        }
+    }
+    return true;
+}
+
+bool et_message_profile(const et_message *message, size_t number, size_t node_count, const char **why)
+{
+    const Edgeprof__V1__Profile *profile = message->profiles[number];
+    uint64_t sum = 0, count = 0;
     if (profile->quantum == 0 || profile->duration_ns > INT64_MAX / 2 || profile->start_ns > INT64_MAX / 2) {
         return refuse(why, "a profile's quantum or time is out of range");
     }
     for (size_t i = 0; i < profile->n_node; i++) {
-        if (profile->node[i] == 0 || (node += profile->node[i]) >= node_count) {
-            return refuse(why, "a profile refers to a node that does not exist");
-        }
         if (profile->value[i] > INT64_MAX / profile->quantum ||
             (sum += profile->value[i] * profile->quantum) > INT64_MAX) {
             return refuse(why, "a profile's values are too large");
         }
+        if (profile->n_count && (count += profile->count[i]) > INT64_MAX) {
+            return refuse(why, "a profile's counts are too large");
+        }
     }
-    return true;
+    return references_ok(message, profile, node_count, why);
+}
+
+void et_message_context(const et_message *message, const struct et_segment *segment, size_t number,
+                        struct et_buf *lines)
+{
+    const Edgeprof__V1__Context *context = message->contexts[number - 1];
+    struct et_labels set = {0};
+    if (context->thread[0]) {
+        et_labels_add(&set, "thread", context->thread);
+    }
+    et_labels_add_lines(&set, segment->labels[et_segment_labels(segment, context->tag_set)].lines);
+    char *joined = et_labels_join(&set);
+    et_buf_text(lines, joined);
+    free(joined);
 }

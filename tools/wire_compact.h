@@ -31,13 +31,23 @@ struct et_wire_node {
     uint32_t depth;
 };
 
-/* What a segment's earlier messages have said. Node 0 is the root. */
+/* A set of labels: "key=value" lines, sorted, one a key, '\n' after each. */
+struct et_label_set {
+    uint32_t id; /* in the segment */
+    char *lines;
+    int64_t name; /* whatever the owner of the segment calls it */
+};
+
+/* What a segment's earlier messages have said. Node 0 is the root. Label set 0 is none and first. */
 struct et_segment {
     struct et_span *spans;
     size_t span_count, span_capacity;
     uint32_t *depths; /* of each node */
     int64_t *nodes;   /* whatever the owner of the segment calls them */
     size_t node_count, depth_capacity, node_capacity;
+    struct et_label_set *labels; /* in the order in which they were told */
+    size_t label_count, label_capacity;
+    struct et_map label_ids; /* id -> index + 1 */
 };
 
 /* A segment before its first message. */
@@ -45,6 +55,15 @@ void et_segment_init(struct et_segment *segment);
 void et_segment_free(struct et_segment *segment);
 void et_segment_add_node(struct et_segment *segment, uint32_t depth, int64_t name);
 void et_segment_add_span(struct et_segment *segment, const struct et_span *span);
+void et_segment_add_labels(struct et_segment *segment, uint32_t id, const char *lines, int64_t name);
+/* Index of a label set, SIZE_MAX: never heard of. */
+size_t et_segment_labels(const struct et_segment *segment, uint32_t id);
+
+/* How much a segment has, before a message adds to it. */
+struct et_segment_mark {
+    size_t spans, nodes, labels;
+};
+struct et_segment_mark et_segment_mark(const struct et_segment *segment);
 
 /* Decodes and checks what can be checked alone; strings are clean (et_clean). NULL: malformed, *why says in what way.
  * et_message_free() it. */
@@ -61,7 +80,15 @@ bool et_message_nodes(const et_message *message, const struct et_segment *segmen
 /* Number of nodes that the message brings. */
 size_t et_message_node_count(const et_message *message);
 
-/* Checks a profile's references and that its sum fits 63 bits. node_count: with the message's own nodes. */
-bool et_message_profile(const Edgeprof__V1__Profile *profile, size_t node_count, const char **why);
+/* Adds the message's label sets to the segment, after checking them; their names stay 0. false: malformed. */
+bool et_message_labels(const et_message *message, struct et_segment *segment, const char **why);
+
+/* Checks a profile's references and that its sums fit 63 bits. node_count: with the message's own nodes; the context
+ * column refers to the message's contexts, of which each refers to a label set of the segment. */
+bool et_message_profile(const et_message *message, size_t profile, size_t node_count, const char **why);
+
+/* Labels of one of the message's contexts (from 1), with its thread's name as one of them; appended to *lines. */
+void et_message_context(const et_message *message, const struct et_segment *segment, size_t context,
+                        struct et_buf *lines);
 
 #endif

@@ -3,13 +3,21 @@
  * compact one: a few bytes can ask for much memory.
  */
 #include "wire_pprof.h"
+#include "kinds.h"
+#include "labels.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const size_t DECODE_BUDGET = (size_t)256 << 20;
 
-enum { SAMPLE_TYPES_MAX = 16, FRAMES_OF_A_SAMPLE = 1 << 16 };
+enum {
+    SAMPLE_TYPES_MAX = ET_PPROF_KINDS,
+    FRAMES_OF_A_SAMPLE = 1 << 16,
+    LABELS_OF_A_SAMPLE = 128,
+    LABELS_BYTES = 16384
+};
 
 static void *budget_alloc(void *data, size_t size)
 {
@@ -64,6 +72,16 @@ static bool types_ok(const et_pprof *p)
     return p->n_sample_type > 0 && p->n_sample_type <= SAMPLE_TYPES_MAX && text_ok(p, p->default_sample_type);
 }
 
+static bool comments_ok(const et_pprof *p)
+{
+    for (size_t i = 0; i < p->n_comment; i++) {
+        if (!text_ok(p, p->comment[i])) {
+            return false;
+        }
+    }
+    return !p->period_type || (text_ok(p, p->period_type->type) && text_ok(p, p->period_type->unit));
+}
+
 static bool mappings_ok(struct check *c)
 {
     for (size_t i = 0; i < c->p->n_mapping; i++) {
@@ -105,11 +123,26 @@ static bool locations_ok(struct check *c)
     return true;
 }
 
+static bool labels_ok(const et_pprof *p, const Edgeprof__Pprof__Sample *sample)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < sample->n_label; i++) {
+        const Edgeprof__Pprof__Label *label = sample->label[i];
+        if (!text_ok(p, label->key) || !text_ok(p, label->str) || !text_ok(p, label->num_unit)) {
+            return false;
+        }
+        bytes += strlen(p->string_table[label->key]) + strlen(p->string_table[label->str]) +
+                 strlen(p->string_table[label->num_unit]);
+    }
+    return sample->n_label <= LABELS_OF_A_SAMPLE && bytes <= LABELS_BYTES;
+}
+
 static bool samples_ok(struct check *c)
 {
     for (size_t i = 0; i < c->p->n_sample; i++) {
         const Edgeprof__Pprof__Sample *sample = c->p->sample[i];
-        if (sample->n_value != c->p->n_sample_type || sample->n_location_id > FRAMES_OF_A_SAMPLE) {
+        if (sample->n_value != c->p->n_sample_type || sample->n_location_id > FRAMES_OF_A_SAMPLE ||
+            !labels_ok(c->p, sample)) {
             return false;
         }
         for (size_t k = 0; k < sample->n_location_id; k++) {
@@ -137,6 +170,7 @@ static const char *first_wrong(struct check *c)
         return "pprof: its time is out of range";
     }
     return !types_ok(p)       ? "pprof: no sample types, too many, or without names"
+           : !comments_ok(p)  ? "pprof: a comment or the period's type is not there"
            : !mappings_ok(c)  ? "pprof: a mapping's id or name is wrong"
            : !functions_ok(c) ? "pprof: a function's id or name is wrong"
            : !locations_ok(c) ? "pprof: a location refers to what is not there"
@@ -166,25 +200,116 @@ et_pprof *et_pprof_decode(const void *bytes, size_t size, const char **why)
     return pprof;
 }
 
+/* ---- kinds ---- */
+
 static const char *type_name(const et_pprof *p, size_t type)
 {
     return p->string_table[p->sample_type[type]->type];
 }
 
-size_t et_pprof_default_type(const et_pprof *p)
+static const char *unit_name(const et_pprof *p, size_t type)
 {
-    for (size_t i = 0; i < p->n_sample_type; i++) {
-        if (p->default_sample_type && p->sample_type[i]->type == p->default_sample_type) {
-            return i;
-        }
-    }
-    return p->n_sample_type - 1;
+    return p->string_table[p->sample_type[type]->unit];
 }
 
-bool et_pprof_is_count(const et_pprof *p, size_t type)
+static bool type_is(const et_pprof *p, size_t type, const char *name, const char *unit)
 {
-    return p->n_sample_type > 1 && strcmp(type_name(p, type), "samples") == 0 &&
-           strcmp(p->string_table[p->sample_type[type]->unit], "count") == 0;
+    return strcmp(type_name(p, type), name) == 0 && strcmp(unit_name(p, type), unit) == 0;
+}
+
+static bool has_type(const et_pprof *p, const char *name, const char *unit)
+{
+    for (size_t i = 0; i < p->n_sample_type; i++) {
+        if (type_is(p, i, name, unit)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a sample type only counts samples beside others that measure something else. */
+static bool is_mere_count(const et_pprof *p, size_t type)
+{
+    return p->n_sample_type > 1 && type_is(p, type, "samples", "count") && !has_type(p, "cpu", "nanoseconds");
+}
+
+/* What a sample stands for where only samples were counted. */
+static uint64_t sample_period(const et_pprof *p)
+{
+    bool cpu = p->period_type && strcmp(p->string_table[p->period_type->type], "cpu") == 0 &&
+               strcmp(p->string_table[p->period_type->unit], "nanoseconds") == 0;
+    return cpu && p->period > 0 ? (uint64_t)p->period : 0;
+}
+
+static void copy_clean(char *to, size_t size, const char *text)
+{
+    char *clean = et_clean(text, strnlen(text, size - 1));
+    snprintf(to, size, "%s", clean);
+    free(clean);
+}
+
+/* A sample type that is none of our kinds is one of its own, under a name that is none of ours. */
+static void own_kind(const et_pprof *p, size_t type, struct et_pprof_kind *kind)
+{
+    char name[sizeof kind->name / 2];
+    copy_clean(kind->unit, sizeof kind->unit, unit_name(p, type));
+    copy_clean(name, sizeof name, type_name(p, type));
+    snprintf(kind->name, sizeof kind->name, et_kind_named(name) ? "%s %.40s" : "%s", name, kind->unit);
+    kind->value = (int)type;
+}
+
+static struct et_pprof_kind *kind_entry(struct et_pprof_kind *kinds, size_t *count, const char *name)
+{
+    for (size_t i = 0; i < *count; i++) {
+        if (name && strcmp(kinds[i].name, name) == 0) {
+            return &kinds[i];
+        }
+    }
+    kinds[*count] = (struct et_pprof_kind){.value = -1, .count = -1};
+    snprintf(kinds[*count].name, sizeof kinds->name, "%s", name ? name : "");
+    return &kinds[(*count)++];
+}
+
+static void add_type(const et_pprof *p, const char *hint, size_t type, struct et_pprof_kind *kinds, size_t *count)
+{
+    bool counts = false;
+    const struct et_kind *known = et_kind_of_pprof(hint, type_name(p, type), unit_name(p, type), &counts);
+    bool alone = type_is(p, type, "samples", "count") && p->n_sample_type == 1;
+    if (!known || (alone && !sample_period(p))) {
+        own_kind(p, type, kind_entry(kinds, count, NULL));
+        return;
+    }
+    struct et_pprof_kind *kind = kind_entry(kinds, count, known->name);
+    int *place = counts ? &kind->count : &kind->value;
+    snprintf(kind->unit, sizeof kind->unit, "%s", known->unit);
+    *place = *place < 0 ? (int)type : *place;
+    kind->scale = alone ? sample_period(p) : 0;
+}
+
+size_t et_pprof_kinds(const et_pprof *p, const char *hint, struct et_pprof_kind kinds[ET_PPROF_KINDS])
+{
+    size_t count = 0;
+    for (size_t type = 0; type < p->n_sample_type; type++) {
+        if (!is_mere_count(p, type)) {
+            add_type(p, hint, type, kinds, &count);
+        }
+    }
+    return count;
+}
+
+const char *et_pprof_note(const et_pprof *p, const char *name)
+{
+    struct et_buf start = {0};
+    const char *found = "";
+    et_buf_printf(&start, "edgeprof %s: ", name);
+    for (size_t i = 0; i < p->n_comment; i++) {
+        const char *comment = p->string_table[p->comment[i]];
+        if (strncmp(comment, start.data, start.size) == 0) {
+            found = comment + start.size;
+        }
+    }
+    et_buf_free(&start);
+    return found;
 }
 
 /* ---- to a profile ---- */
@@ -289,27 +414,60 @@ static size_t stack_of(struct reading *r, const Edgeprof__Pprof__Sample *sample,
     return depth;
 }
 
-static bool add_sample(struct reading *r, const Edgeprof__Pprof__Sample *sample, size_t type)
+static void add_label(const et_pprof *p, const Edgeprof__Pprof__Label *label, struct et_labels *labels)
+{
+    const char *key = p->string_table[label->key], *text = p->string_table[label->str];
+    struct et_buf value = {0};
+    if (!*key || (!*text && !label->num)) {
+        return;
+    }
+    et_buf_text(&value, text);
+    if (!*text) {
+        const char *unit = p->string_table[label->num_unit];
+        et_buf_printf(&value, "%lld%s%s", (long long)label->num, *unit ? " " : "", unit);
+    }
+    et_labels_add(labels, strcmp(key, "profile_id") == 0 ? ET_SPAN_ID : key, value.data);
+    et_buf_free(&value);
+}
+
+static uint32_t labels_of(struct reading *r, const Edgeprof__Pprof__Sample *sample)
+{
+    struct et_labels labels = {0};
+    for (size_t i = 0; i < sample->n_label; i++) {
+        add_label(r->p, sample->label[i], &labels);
+    }
+    char *lines = et_labels_join(&labels);
+    uint32_t number = et_intern(&r->profile->strings, lines);
+    free(lines);
+    return number;
+}
+
+static bool add_sample(struct reading *r, const Edgeprof__Pprof__Sample *sample, const struct et_pprof_kind *kind)
 {
     uint32_t stack[ET_MAX_DEPTH], node = 0;
-    uint64_t value = (uint64_t)sample->value[type];
-    if (value == 0) {
+    uint64_t count = kind->count >= 0 ? (uint64_t)sample->value[kind->count] : 0;
+    uint64_t value = kind->value >= 0 ? (uint64_t)sample->value[kind->value] : 0;
+    if (kind->scale && count > INT64_MAX / kind->scale) {
+        return false;
+    }
+    value = kind->scale ? count * kind->scale : value;
+    if (value == 0 && count == 0) {
         return true;
     }
     for (size_t depth = stack_of(r, sample, stack); depth-- > 0;) {
         node = node_of(r, node, stack[depth]);
     }
-    r->profile->nodes[node].self += value;
-    r->profile->total += value;
-    return r->profile->total <= INT64_MAX;
+    et_profile_entry(r->profile,
+                     &(struct et_entry){.node = node, .labels = labels_of(r, sample), .count = count, .value = value});
+    return r->profile->values <= INT64_MAX && r->profile->counts <= INT64_MAX;
 }
 
-static void add_header(struct reading *r, size_t type)
+static void add_header(struct reading *r, const struct et_pprof_kind *kind)
 {
     const et_pprof *p = r->p;
     struct et_profile *profile = r->profile;
-    profile->kind = clean_text(r, p->sample_type[type]->type);
-    profile->unit = clean_text(r, p->sample_type[type]->unit);
+    profile->kind = et_intern(&profile->strings, kind->name);
+    profile->value_unit = et_intern(&profile->strings, kind->unit);
     profile->period = p->period > 0 ? (uint64_t)p->period : 0;
     profile->start_ns = p->time_nanos;
     profile->end_ns = p->time_nanos + p->duration_nanos;
@@ -325,23 +483,26 @@ static void add_header(struct reading *r, size_t type)
     }
 }
 
-static void count_samples(struct reading *r)
+/* Samples are those of the CPU, or of what has no other count. */
+static void count_samples(struct reading *r, const struct et_pprof_kind *kind)
 {
-    for (size_t type = 0; type < r->p->n_sample_type; type++) {
-        for (size_t i = 0; et_pprof_is_count(r->p, type) && i < r->p->n_sample; i++) {
+    const struct et_kind *known = et_kind_named(kind->name);
+    bool own = !known || !known->counts[0] || known->number == 1;
+    for (size_t type = 0; type < r->p->n_sample_type && r->p->n_sample_type > 1 && own; type++) {
+        for (size_t i = 0; type_is(r->p, type, "samples", "count") && i < r->p->n_sample; i++) {
             r->profile->samples += (uint64_t)r->p->sample[i]->value[type];
         }
     }
 }
 
-struct et_profile *et_pprof_profile(const et_pprof *p, size_t type, const char **why)
+struct et_profile *et_pprof_profile(const et_pprof *p, const struct et_pprof_kind *kind, const char **why)
 {
     struct reading r = {.p = p, .profile = et_profile_new()};
     bool ok = true;
-    add_header(&r, type);
-    count_samples(&r);
+    add_header(&r, kind);
+    count_samples(&r, kind);
     for (size_t i = 0; i < p->n_sample && ok; i++) {
-        ok = add_sample(&r, p->sample[i], type);
+        ok = add_sample(&r, p->sample[i], kind);
     }
     struct et_map *maps[] = {&r.mappings, &r.functions, &r.locations, &r.frames, &r.nodes, &r.modules};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
@@ -352,5 +513,6 @@ struct et_profile *et_pprof_profile(const et_pprof *p, size_t type, const char *
         et_profile_free(r.profile);
         return NULL;
     }
+    et_profile_show(r.profile, ET_MEASURE_DEFAULT);
     return r.profile;
 }

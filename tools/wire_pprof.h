@@ -13,14 +13,23 @@ typedef Edgeprof__Pprof__Profile et_pprof;
 et_pprof *et_pprof_decode(const void *bytes, size_t size, const char **why);
 void et_pprof_free(et_pprof *pprof);
 
-/* The sample type that is shown when nothing else is asked for. */
-size_t et_pprof_default_type(const et_pprof *pprof);
+/* One kind of profile in a pprof: the sample types that are its value and its count. */
+struct et_pprof_kind {
+    char name[96], unit[64]; /* clean text; a kind of kinds.h where there is one for it, else the sample type's name */
+    int value, count;        /* sample types, -1: none */
+    uint64_t scale;          /* when there is no value: what one of the count stands for, 0: unknown */
+};
 
-/* Whether a sample type only counts samples beside another that measures. */
-bool et_pprof_is_count(const et_pprof *pprof, size_t type);
+enum { ET_PPROF_KINDS = 16 };
 
-/* One sample type as a profile. NULL: its sum does not fit 63 bits, *why. Labels are not kept. */
-struct et_profile *et_pprof_profile(const et_pprof *pprof, size_t type, const char **why);
+/* The kinds in it. hint: "mutex", "block": what contentions are of, or "". Returns their number, at least 1. */
+size_t et_pprof_kinds(const et_pprof *pprof, const char *hint, struct et_pprof_kind kinds[ET_PPROF_KINDS]);
+
+/* One of them as a profile. NULL: its sums do not fit 63 bits, *why. */
+struct et_profile *et_pprof_profile(const et_pprof *pprof, const struct et_pprof_kind *kind, const char **why);
+
+/* What edgeprof itself has noted in a pprof under that name, "" when it has not. Valid as long as the pprof. */
+const char *et_pprof_note(const et_pprof *pprof, const char *name);
 
 /* A symbolized profile as pprof. */
 void et_pprof_encode(const struct et_profile *profile, struct et_buf *out);

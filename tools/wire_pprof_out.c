@@ -3,7 +3,10 @@
  * ids are 1..n in the order of the tables, as the strictest readers want.
  */
 #include "wire_pprof.h"
+#include "kinds.h"
+#include "labels.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct writing {
@@ -13,6 +16,8 @@ struct writing {
     struct et_map functions; /* name << 32 | file -> function id */
     size_t function_capacity;
     uint64_t *locations; /* of each frame: location id */
+    size_t label_capacity;
+    enum et_measure types[2]; /* which figure each sample type is */
 };
 
 static int64_t text(struct writing *w, uint32_t number)
@@ -83,38 +88,98 @@ static void add_locations(struct writing *w)
     }
 }
 
-static void add_sample(struct writing *w, size_t node)
+static void on_label(void *context, const char *key, const char *value)
+{
+    struct writing *w = context;
+    Edgeprof__Pprof__Sample *sample = w->pprof.sample[w->pprof.n_sample];
+    Edgeprof__Pprof__Label *label = et_alloc(1, sizeof *label);
+    edgeprof__pprof__label__init(label);
+    label->key = et_intern(&w->strings, key);
+    label->str = et_intern(&w->strings, value);
+    sample->label = et_reserve(sample->label, &w->label_capacity, sample->n_label + 1, sizeof *sample->label);
+    sample->label[sample->n_label++] = label;
+}
+
+static void add_sample(struct writing *w, const struct et_entry *entry)
 {
     const struct et_profile *p = w->profile;
     Edgeprof__Pprof__Sample *sample = et_alloc(1, sizeof *sample);
     edgeprof__pprof__sample__init(sample);
-    sample->n_value = 1;
-    sample->value = et_alloc(1, sizeof *sample->value);
-    sample->value[0] = (int64_t)p->nodes[node].self;
+    w->pprof.sample[w->pprof.n_sample] = sample;
+    sample->n_value = w->pprof.n_sample_type;
+    sample->value = et_alloc(sample->n_value, sizeof *sample->value);
+    for (size_t i = 0; i < sample->n_value; i++) {
+        sample->value[i] = (int64_t)(w->types[i] == ET_MEASURE_COUNT ? entry->count : entry->value);
+    }
     size_t capacity = 0;
-    for (size_t up = node; up; up = p->nodes[up].parent) {
+    for (size_t up = entry->node; up; up = p->nodes[up].parent) {
         sample->location_id =
             et_reserve(sample->location_id, &capacity, sample->n_location_id + 1, sizeof *sample->location_id);
         sample->location_id[sample->n_location_id++] = w->locations[p->nodes[up].frame];
     }
-    w->pprof.sample[w->pprof.n_sample++] = sample;
+    w->label_capacity = 0;
+    et_labels_each(et_text(&p->strings, entry->labels), on_label, w);
+    w->pprof.n_sample++;
+}
+
+static Edgeprof__Pprof__ValueType *value_type(struct writing *w, const char *type, const char *unit)
+{
+    Edgeprof__Pprof__ValueType *made = et_alloc(1, sizeof *made);
+    edgeprof__pprof__value_type__init(made);
+    made->type = et_intern(&w->strings, type);
+    made->unit = et_intern(&w->strings, unit);
+    return made;
+}
+
+static void add_type(struct writing *w, enum et_measure measure, const char *type, const char *unit)
+{
+    size_t at = w->pprof.n_sample_type++;
+    w->types[at] = measure;
+    w->pprof.sample_type[at] = value_type(w, type, unit);
+    if (w->profile->measure == measure) {
+        w->pprof.default_sample_type = w->pprof.sample_type[at]->type;
+    }
+}
+
+/* The count comes first, as everywhere. */
+static void add_types(struct writing *w)
+{
+    const struct et_profile *p = w->profile;
+    const char *name = et_text(&p->strings, p->kind), *unit = et_text(&p->strings, p->value_unit);
+    const struct et_kind *kind = et_kind_named(name);
+    w->pprof.sample_type = et_alloc(2, sizeof *w->pprof.sample_type);
+    if (kind && kind->counts[0] && (p->counts || p->measure == ET_MEASURE_COUNT)) {
+        add_type(w, ET_MEASURE_COUNT, kind->count, "count");
+    }
+    add_type(w, ET_MEASURE_VALUE, !kind ? name : kind->value[0] ? kind->value : kind->count, unit);
+    w->pprof.period_type = kind ? value_type(w, kind->period, kind->period_unit) : value_type(w, name, unit);
+}
+
+/* What pprof has no field for; source.c reads it. */
+static void add_note(struct writing *w, size_t *capacity, const char *name, const char *text)
+{
+    struct et_buf note = {0};
+    et_buf_printf(&note, "edgeprof %s: %s", name, text);
+    w->pprof.comment = et_reserve(w->pprof.comment, capacity, w->pprof.n_comment + 1, sizeof *w->pprof.comment);
+    w->pprof.comment[w->pprof.n_comment++] = et_intern(&w->strings, note.data);
+    et_buf_free(&note);
 }
 
 static void add_header(struct writing *w)
 {
     const struct et_profile *p = w->profile;
-    Edgeprof__Pprof__ValueType *type = et_alloc(1, sizeof *type), *period = et_alloc(1, sizeof *period);
-    edgeprof__pprof__value_type__init(type);
-    type->type = text(w, p->kind);
-    type->unit = text(w, p->unit);
-    *period = *type;
-    w->pprof.sample_type = et_alloc(1, sizeof *w->pprof.sample_type);
-    w->pprof.sample_type[0] = type;
-    w->pprof.n_sample_type = 1;
-    w->pprof.period_type = period;
+    size_t capacity = 0;
+    char number[24];
+    add_types(w);
     w->pprof.period = p->period && p->period <= INT64_MAX ? (int64_t)p->period : 1;
     w->pprof.time_nanos = p->start_ns;
     w->pprof.duration_nanos = p->end_ns - p->start_ns;
+    add_note(w, &capacity, "service", et_text(&p->strings, p->service));
+    add_note(w, &capacity, "kind", et_text(&p->strings, p->kind));
+    snprintf(number, sizeof number, "%llu", (unsigned long long)p->samples);
+    add_note(w, &capacity, "samples", number);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)p->processes);
+    add_note(w, &capacity, "processes", number);
 }
 
 void et_pprof_encode(const struct et_profile *profile, struct et_buf *out)
@@ -125,10 +190,10 @@ void et_pprof_encode(const struct et_profile *profile, struct et_buf *out)
     add_header(&w);
     add_mappings(&w);
     add_locations(&w);
-    w.pprof.sample = et_alloc(profile->node_count, sizeof *w.pprof.sample);
-    for (size_t i = 1; i < profile->node_count; i++) {
-        if (profile->nodes[i].self) {
-            add_sample(&w, i);
+    w.pprof.sample = et_alloc(profile->entry_count, sizeof *w.pprof.sample);
+    for (size_t i = 0; i < profile->entry_count; i++) {
+        if (profile->entries[i].count || profile->entries[i].value) {
+            add_sample(&w, &profile->entries[i]);
         }
     }
     w.pprof.string_table = w.strings.text;

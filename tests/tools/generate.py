@@ -52,14 +52,27 @@ def nodes(back, frames):
 
 
 def profile(stacks, quantum=10_000_000, start=1_000_000_000, duration=1_000_000_000, period=10_000_000, samples=None, kind=1):
-    """stacks: {node: value in quanta}"""
-    before, column, values = 0, b"", b""
-    for node in sorted(stacks):
+    """stacks: {node: value in quanta}, or [(node, context, count, value)] in the order of nodes"""
+    rows = stacks if isinstance(stacks, list) else [(node, 0, 0, stacks[node]) for node in sorted(stacks)]
+    before, column, values, counts, contexts = 0, b"", b"", b"", b""
+    for node, context, count, value in rows:
         column += varint(node - before)
-        values += varint(stacks[node])
+        values += varint(value)
+        counts += varint(count)
+        contexts += varint(context)
         before = node
+    has_count, has_context = (any(row[i] for row in rows) for i in (2, 1))
     return (number(1, kind) + fixed64(2, start) + number(3, duration) + number(4, period) + number(5, quantum) +
-            number(6, sum(stacks.values()) if samples is None else samples) + data(7, column) + data(8, values))
+            number(6, sum(row[3] for row in rows) if samples is None else samples) + data(7, column) + data(8, values) +
+            data(9, counts if has_count else b"") + data(10, contexts if has_context else b""))
+
+
+def tag_set(ident, **tags):
+    return number(1, ident) + b"".join(nested(2, data(1, k) + data(2, v)) for k, v in tags.items())
+
+
+def context(tags=0, span=0, trace=(0, 0), thread=""):
+    return number(1, tags) + fixed64(2, span) + fixed64(3, trace[0]) + fixed64(4, trace[1]) + data(5, thread)
 
 
 def stats(samples=0, exact=0, gap=0, cut=0, losses=(), hits=0, misses=0, threads=1):
@@ -68,11 +81,12 @@ def stats(samples=0, exact=0, gap=0, cut=0, losses=(), hits=0, misses=0, threads
 
 
 def message(segment, sequence, origin=None, modules=(), nodes=None, profiles=(), stats=None, last=False,
-            unix_minus_uptime=1_700_000_000_000_000_000):
+            unix_minus_uptime=1_700_000_000_000_000_000, tag_sets=(), contexts=()):
     return (fixed64(1, segment) + number(2, sequence) + (nested(3, origin) if origin is not None else b"") +
             b"".join(nested(4, m) for m in modules) + (nested(5, nodes) if nodes is not None else b"") +
             b"".join(nested(6, p) for p in profiles) + (nested(7, stats) if stats is not None else b"") +
-            number(8, int(last)) + fixed64(9, unix_minus_uptime))
+            number(8, int(last)) + fixed64(9, unix_minus_uptime) +
+            b"".join(nested(10, t) for t in tag_sets) + b"".join(nested(11, c) for c in contexts))
 
 
 def unsound():
@@ -117,5 +131,23 @@ def unsound():
         ("sum overflow", but(profiles=[profile({1: 2**62, 2: 2**62}, quantum=1, samples=1)])),
         ("time overflow", but(profiles=[profile({1: 1}, start=2**63)])),
         ("clock overflow", but(profiles=[profile({1: 1})], unix_minus_uptime=2**64 - 1)),
+        ("context of nothing", but(profiles=[profile([(1, 1, 0, 1)])])),
+        ("context beyond", but(profiles=[profile([(1, 2, 0, 1)])], contexts=[context()])),
+        ("tag set of nothing", but(contexts=[context(5)])),
+        ("tag set 0", but(tag_sets=[tag_set(0, a="b")])),
+        ("tag set beyond 65535", but(tag_sets=[tag_set(65536, a="b")])),
+        ("tag set twice", but(tag_sets=[tag_set(3, a="b"), tag_set(3, a="b")])),
+        ("key twice", but(tag_sets=[number(1, 3) + 2 * nested(2, data(1, "k") + data(2, "v"))])),
+        ("label without key", but(tag_sets=[tag_set(3, **{"": "b"})])),
+        ("long label", but(tag_sets=[tag_set(3, a="x" * 5000)])),
+        ("long set", but(tag_sets=[tag_set(3, **{f"k{i}": "x" * 4000 for i in range(3)})])),
+        ("many tag sets", but(tag_sets=[tag_set(i, a="b") for i in range(1, 5000)])),
+        ("long thread", but(contexts=[context(thread="t" * 5000)])),
+        ("counts too short", but(profiles=[profile({1: 1, 2: 1}) + data(9, b"\1")])),
+        ("counts too long", but(profiles=[profile({1: 1}) + data(9, b"\1\1")])),
+        ("contexts too short", but(profiles=[profile({1: 1, 2: 1}) + data(10, b"\0")])),
+        ("a node twice without contexts", but(profiles=[profile([(1, 0, 0, 1), (1, 0, 0, 1)])])),
+        ("no node with contexts", but(profiles=[profile([(0, 1, 0, 1)])], contexts=[context()])),
+        ("unknown kind, wrong", but(profiles=[profile({9: 1}, kind=77)])),
         ("duration overflow", but(profiles=[profile({1: 1}, duration=2**63)])),
     ]

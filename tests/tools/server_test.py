@@ -11,7 +11,7 @@ import tempfile
 import threading
 
 import generate
-from generate import data, message, module, nested, nodes, number, origin, profile, stats, varint
+from generate import context, data, message, module, nested, nodes, number, origin, profile, stats, tag_set, varint
 from harness import Checks, Server
 
 PROGRAM = sys.argv[1]
@@ -35,7 +35,8 @@ def total(server, service="svc", **query):
 
 def decoded_by_protoc():
     """The generator itself is checked by an independent decoder."""
-    for body in (first(1), later(1, 1), message(3, 0, origin(tags=[("a", "b")]), stats=stats(5, 4, 1, 0, [(0, 1, 2)]), last=True)):
+    for body in (first(1), later(1, 1), message(3, 0, origin(tags=[("a", "b")]), stats=stats(5, 4, 1, 0, [(0, 1, 2)]), last=True),
+                 message_of_kinds(4, 0, random.Random(1), {})):
         run = subprocess.run(["protoc", "--decode", "edgeprof.v1.Message", "core/proto/compact.proto"], input=body,
                              capture_output=True, check=False)
         check(run.returncode == 0 and b"segment:" in run.stdout, f"protoc: {run.stderr}")
@@ -234,6 +235,100 @@ def statistics(server):
                 [("ring full", 5), ("tree full", 1), ("other", 2)], "losses by name")
 
 
+EVIL = "<b>\"x\"'\n;=&"
+KINDS = {"cpu": 1, "wait": 2, "lock": 3, "alloc": 4, "live": 5, "exception": 6, "gc": 7, "thread": 8}
+COUNTED = {"wait", "lock", "alloc", "live", "gc"}
+
+
+def message_of_kinds(segment, sequence, rng, truth, service="kinds"):
+    """Every kind, with labels; truth[kind][label] += (count, value)."""
+    profiles = []
+    contexts = [context(1), context(2, 7, (8, 9)), context(0, thread="worker"), context(3)]
+    names = ["step=a", "step=b", "", "odd"]
+    for kind, ident in KINDS.items():
+        rows = []
+        for node in (1, 2, 3):
+            for place in sorted(rng.sample(range(5), 2)):
+                count, value = rng.randrange(1, 50), rng.randrange(1, 1000)
+                rows.append((node, place, count if kind in COUNTED else 0, value))
+        if kind == "live":
+            truth[kind] = {}
+        for _, place, count, value in rows:
+            sums = truth.setdefault(kind, {}).setdefault(names[place - 1] if place else "", [0, 0])
+            sums[0] += count
+            sums[1] += value * 3
+        profiles.append(profile(rows, quantum=3, kind=ident, start=(1 + sequence) * 10**9, period=30))
+    profiles.append(profile({1: 5}, kind=99))
+    first_one = sequence == 0
+    sets = [tag_set(1, step="a", zone="x"), tag_set(2, step="b"), tag_set(3, **{"odd": EVIL})] if first_one else []
+    return message(segment, sequence, origin(service, [("version", "1")], pid=segment) if first_one else None,
+                   [module(4096, 4096, 0, b"\1" * 20, "/nowhere/app")] if first_one else [],
+                   nodes([0, 1, 1], [4100, 4200, 12]) if first_one else None, profiles, tag_sets=sets, contexts=contexts)
+
+
+def all_kinds(server):
+    rng, truth = random.Random(7), {}
+    for sequence in range(6):
+        check.equal(server.push(message_of_kinds(2000, sequence, rng, truth)), 200, f"all kinds, message {sequence}")
+    rows = {row["kind"]: row for row in server.get("/api/services")[1]["services"] if row["service"] == "kinds"}
+    check.equal(sorted(rows), sorted([*KINDS, "wall"]), "kinds of the service")
+    check.equal((rows["alloc"]["unit"], rows["alloc"]["counts"], rows["lock"]["unit"]), ("bytes", "objects", "nanoseconds"), "their units")
+    for kind in KINDS:
+        sums = truth[kind].values()
+        check.equal(total(server, "kinds", kind=kind), sum(value for _, value in sums), f"{kind}: value")
+        if kind in COUNTED:
+            check.equal(total(server, "kinds", kind=kind, value="count"), sum(count for count, _ in sums), f"{kind}: count")
+        check.equal(total(server, "kinds", kind=kind, label="step=a"), truth[kind].get("step=a", [0, 0])[1], f"{kind}: a label")
+        check.equal(total(server, "kinds", kind=kind, label="span_id=" + 15 * "0" + "7"), truth[kind].get("step=b", [0, 0])[1], f"{kind}: a span")
+        check.equal(total(server, "kinds", kind=kind, label="trace_id=" + 15 * "0" + "8" + 15 * "0" + "9"),
+                    truth[kind].get("step=b", [0, 0])[1], f"{kind}: a trace")
+        check.equal(total(server, "kinds", kind=kind, label="version=1"), sum(value for _, value in sums), f"{kind}: a process' tag")
+    check.equal(total(server, "kinds", kind="wall"), total(server, "kinds", kind="cpu") + total(server, "kinds", kind="wait"), "wall time")
+    answer = server.get("/api/profile", service="kinds", kind="alloc", group="step")[1]
+    check.equal({child["name"]: child["value"] for child in answer["tree"]["children"]},
+                {name: value for name, value in (("step=a", truth["alloc"]["step=a"][1]), ("step=b", truth["alloc"]["step=b"][1]),
+                 ("[no step]", sum(v[1] for k, v in truth["alloc"].items() if not k.startswith("step"))))}, "split by a label")
+    check.equal(answer["labels"]["step"], {key[5:]: value[1] for key, value in sorted(truth["alloc"].items()) if key.startswith("step")}, "sums of labels")
+    check.equal(list(answer["labels"]["odd"]), [EVIL.replace("\n", "?")], "a label is text")
+    raw = server.request("GET", "/api/profile?service=kinds&kind=alloc")[1]
+    check(b"<b>" not in raw, "labels are no markup")
+    process = server.get("/api/stats", service="kinds")[1]["processes"][0]
+    check.equal(process["unknown_kinds"], 6, "profiles of unknown kinds are counted")
+    again = {}
+    check.equal(server.push(message_of_kinds(2001, 0, random.Random(8), again)), 200, "another process")
+    check.equal(total(server, "kinds", kind="live"), sum(v[1] for t in (truth, again) for v in t["live"].values()),
+                "a level is the last of each process")
+    path = os.path.join(tempfile.gettempdir(), f"edgeprof-kinds-{os.getpid()}.pb.gz")
+    for kind, index, unit in (("alloc", "alloc_objects", "count"), ("alloc", "alloc_space", "bytes"), ("live", "inuse_space", "bytes"),
+                              ("lock", "delay", "nanoseconds"), ("exception", "exception", "count"), ("gc", "pause", "nanoseconds")):
+        with open(path, "wb") as file:
+            file.write(server.request("GET", f"/api/pprof?service=kinds&kind={kind}")[1])
+        done = subprocess.run(["go", "tool", "pprof", "-raw", f"-sample_index={index}", path], capture_output=True, text=True, check=False)
+        check(done.returncode == 0 and f"{index}/{unit}" in done.stdout, f"go tool pprof {index}: {done.stdout[:200]} {done.stderr}")
+    check("step:[a]" in done.stdout and "span_id:[0000000000000007]" in done.stdout, "labels in pprof")
+    os.unlink(path)
+
+
+def several_types(server):
+    """All sample types of a pprof, and their labels."""
+    strings = [b"", b"cpu", b"nanoseconds", b"main", b"alloc_objects", b"count", b"alloc_space", b"bytes", b"contentions", b"delay",
+               b"inuse_space", b"queue", b"step", b"pricing", b"size", b"span_id", b"00000000000000ff"]
+    types = ((1, 2), (4, 5), (6, 7), (8, 5), (9, 2), (10, 7), (11, 5))
+    labels = nested(3, number(1, 12) + number(2, 13)) + nested(3, number(1, 14) + number(3, 64) + number(4, 7)) + nested(3, number(1, 15) + number(2, 16))
+    samples = [data(1, b"\1") + data(2, bytes([1, 2, 3, 4, 5, 6, 7])) + labels, data(1, b"\1") + data(2, bytes([10, 20, 30, 40, 50, 60, 70]))]
+    body = pprof_profile(strings, samples, types, [nested(4, number(1, 1) + nested(4, number(1, 1)))], [function_of(1, 3)])
+    for name, family, contended in (("types", "", "lock"), ("types-block", "&family=block", "wait"), ("types-name%7B__name__%3Dblock%7D", "", "wait")):
+        check.equal(server.request("POST", f"/ingest?name={name}{family}", body)[0], 200, name)
+        service = name.split("%")[0]
+        for kind, value, count in (("cpu", 11, None), ("alloc", 33, 22), (contended, 55, 44), ("live", 66, None), ("queue", 77, None)):
+            check.equal(total(server, service, kind=kind), value, f"{name}: {kind}")
+            check.equal(total(server, service, kind=kind, label="step=pricing"), value // 11, f"{name}: {kind} with a label")
+            check.equal(total(server, service, kind=kind, label="size=64 bytes"), value // 11, f"{name}: {kind} with a number")
+            check.equal(total(server, service, kind=kind, label="span_id=00000000000000ff"), value // 11, f"{name}: {kind} of a span")
+            if count:
+                check.equal(total(server, service, kind=kind, value="count"), count, f"{name}: {kind} as counts")
+
+
 def at_once(server):
     """Many devices at a time, and somebody looking."""
     results = []
@@ -326,7 +421,8 @@ def main():
     decoded_by_protoc()
     with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder:
         server = Server(PROGRAM, os.path.join(folder, "test.db"))
-        for test in (contract, written_example, unsound, mutated, sizes, large_but_sound, wrong_requests, names, pprof, statistics, at_once):
+        for test in (contract, written_example, unsound, mutated, sizes, large_but_sound, wrong_requests, names, pprof, statistics, all_kinds,
+                     several_types, at_once):
             test(server)
             check(server.process.poll() is None, f"the server lives after {test.__name__}")
         check.equal(server.stop(), 0, "exit code of the server")

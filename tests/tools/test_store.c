@@ -417,6 +417,13 @@ static void few_bytes_do_not_take_much_memory(void **state)
 
 /* ---- pprof ---- */
 
+static enum et_verdict push_pprof(struct et_store *store, const char *name, const void *bytes, size_t size,
+                                  const char **why)
+{
+    struct et_pprof_push one = {.name = name, .bytes = bytes, .size = size};
+    return et_ingest_pprof(store, &one, NOW, why);
+}
+
 static void pprof_survives_a_round_trip(void **state)
 {
     const char *why = "";
@@ -430,7 +437,7 @@ static void pprof_survives_a_round_trip(void **state)
     et_symbols_free(symbols);
     et_pprof_encode(p, &bytes);
     et_profile_free(p);
-    assert_int_equal(et_ingest_pprof(*state, "pp{a=b}", 0, 0, bytes.data, bytes.size, NOW, &why), ET_ACCEPTED);
+    assert_int_equal(push_pprof(*state, "pp{a=b}", bytes.data, bytes.size, &why), ET_ACCEPTED);
     p = load(*state, &cpu);
     struct et_table table;
     symbols = et_symbols_new();
@@ -443,10 +450,10 @@ static void pprof_survives_a_round_trip(void **state)
     assert_int_equal(table.rows[0].self, 30);
     et_table_free(&table);
     et_profile_free(p);
-    assert_int_equal(et_ingest_pprof(*state, "bad{", 0, 0, bytes.data, bytes.size, NOW, &why), ET_MALFORMED);
-    assert_int_equal(et_ingest_pprof(*state, "", 0, 0, bytes.data, bytes.size, NOW, &why), ET_MALFORMED);
+    assert_int_equal(push_pprof(*state, "bad{", bytes.data, bytes.size, &why), ET_MALFORMED);
+    assert_int_equal(push_pprof(*state, "", bytes.data, bytes.size, &why), ET_MALFORMED);
     for (size_t cut = 0; cut < bytes.size; cut++) { /* a shorter one may make sense; it may not crash */
-        et_ingest_pprof(*state, "cut", 0, 0, bytes.data, cut, NOW, &why);
+        push_pprof(*state, "cut", bytes.data, cut, &why);
     }
     et_buf_free(&bytes);
 }

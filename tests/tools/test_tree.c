@@ -1,7 +1,7 @@
 /* Sums, recursion, inlined calls and pruning of the tree; JSON and SVG of hostile names; times and names as people
  * write them. */
 #include "flame.h"
-#include "ingest.h"
+#include "labels.h"
 #include "json.h"
 #include "report.h"
 #include "tree.h"
@@ -235,12 +235,12 @@ static void services_with_tags_are_understood(void **state)
 static void tags_are_sorted_and_unique(void **state)
 {
     (void)state;
-    struct et_tags tags = {0};
-    et_tags_add(&tags, "b", "1");
-    et_tags_add(&tags, "a", "x\ny");
-    et_tags_add(&tags, "b", "2");
-    et_tags_add(&tags, "ab", "3");
-    char *lines = et_tags_join(&tags);
+    struct et_labels tags = {0};
+    et_labels_add(&tags, "b", "1");
+    et_labels_add(&tags, "a", "x\ny");
+    et_labels_add(&tags, "b", "2");
+    et_labels_add(&tags, "ab", "3");
+    char *lines = et_labels_join(&tags);
     assert_string_equal(lines, "a=x?y\nab=3\nb=2\n");
     free(lines);
 }

@@ -5,7 +5,8 @@ import { Viewer, element, formatShare, formatTime, formatValue } from '/viewer.j
 const LIVE_MS = 5000;
 const byId = (id) => document.getElementById(id);
 const viewer = new Viewer(byId('viewer'));
-const state = { service: '', kind: '', range: '1h', from: '', to: '', tags: [], live: false };
+const state = { service: '', kind: '', value: '', group: '', range: '1h', from: '', to: '', tags: [], labels: [], live: false };
+const KEYS = ['service', 'kind', 'value', 'group', 'range', 'from', 'to'];
 let services = [];
 let asked = 0;
 let timer = null;
@@ -14,21 +15,23 @@ let timer = null;
 
 function readAddress() {
   const parameters = new URLSearchParams(location.hash.slice(1));
-  for (const key of ['service', 'kind', 'range', 'from', 'to']) {
+  for (const key of KEYS) {
     state[key] = parameters.get(key) ?? (key === 'range' ? '1h' : '');
   }
   state.tags = parameters.getAll('tag');
+  state.labels = parameters.getAll('label');
   state.live = parameters.get('live') === '1';
 }
 
 function writeAddress() {
   const parameters = new URLSearchParams();
-  for (const key of ['service', 'kind', 'range', 'from', 'to']) {
+  for (const key of KEYS) {
     if (state[key]) {
       parameters.set(key, state[key]);
     }
   }
   state.tags.forEach((tag) => parameters.append('tag', tag));
+  state.labels.forEach((label) => parameters.append('label', label));
   if (state.live) {
     parameters.set('live', '1');
   }
@@ -37,10 +40,13 @@ function writeAddress() {
 
 function query() {
   const parameters = new URLSearchParams({ service: state.service });
-  if (state.kind) {
-    parameters.set('kind', state.kind);
+  for (const key of ['kind', 'value', 'group']) {
+    if (state[key]) {
+      parameters.set(key, state[key]);
+    }
   }
   state.tags.forEach((tag) => parameters.append('tag', tag));
+  state.labels.forEach((label) => parameters.append('label', label));
   if (state.range === 'custom') {
     for (const key of ['from', 'to']) {
       const time = Date.parse(state[key]);
@@ -66,8 +72,23 @@ async function get(path) {
 
 // ---- controls ----
 
-function fillSelect(select, values, chosen) {
-  select.replaceChildren(...values.map((value) => element('option', { value, selected: value === chosen }, value || '(no name)')));
+function fillSelect(select, values, chosen, text = (value) => value || '(no name)') {
+  select.replaceChildren(...values.map((value) => element('option', { value, selected: value === chosen }, text(value))));
+}
+
+const UNITS = { nanoseconds: 'time', bytes: 'bytes', count: '' };
+
+// What can be chosen of a service: "alloc" is a kind's value, "alloc:count" its count.
+function kindOptions(rows) {
+  const options = new Map();
+  for (const row of rows.sort((a, b) => (a.kind < b.kind ? -1 : 1))) {
+    const unit = UNITS[row.unit] ?? row.unit;
+    options.set(row.kind, unit && !row.title.endsWith(unit) ? `${row.title}, ${unit}` : row.title);
+    if (row.counts && row.kind !== 'cpu') {
+      options.set(`${row.kind}:count`, `${row.title}, ${row.counts}`);
+    }
+  }
+  return options;
 }
 
 function fillControls() {
@@ -75,14 +96,17 @@ function fillControls() {
   if (!names.includes(state.service)) {
     state.service = names[0] ?? '';
     state.tags = [];
+    state.labels = [];
   }
-  const kinds = services.filter((row) => row.service === state.service).map((row) => row.kind).sort();
+  const rows = services.filter((row) => row.service === state.service);
+  const kinds = rows.map((row) => row.kind).sort();
   if (!kinds.includes(state.kind)) {
     state.kind = kinds.includes('cpu') ? 'cpu' : kinds[0] ?? '';
   }
   fillSelect(byId('service'), names, state.service);
-  fillSelect(byId('kind'), kinds, state.kind);
-  byId('kind-label').hidden = kinds.length < 2;
+  const options = kindOptions(rows);
+  fillSelect(byId('kind'), [...options.keys()], state.kind + (state.value ? `:${state.value}` : ''), (value) => options.get(value));
+  byId('kind-label').hidden = options.size < 2;
   byId('range').value = state.range;
   byId('custom').hidden = state.range !== 'custom';
   byId('from').value = state.from;
@@ -102,19 +126,36 @@ function fillTags() {
   }
   const parts = [...values].sort().flatMap(([key, set]) => [
     element('span', { class: 'key' }, `${key}:`),
-    ...[...set].sort().map((value) => chip(`${key}=${value}`, value)),
+    ...[...set].sort().map((value) => chip('tags', `${key}=${value}`, value)),
   ]);
   byId('tags').hidden = parts.length === 0;
   byId('tags').replaceChildren(...parts);
 }
 
-function chip(tag, text) {
+// Labels of stacks: the values that have most, and what to split by.
+function fillLabels(profile) {
+  const parts = Object.entries(profile.labels).sort().flatMap(([key, values]) => [
+    element('span', { class: 'key' }, `${key}:`),
+    ...Object.entries(values).sort((a, b) => b[1] - a[1]).slice(0, 20)
+      .map(([value, sum]) => chip('labels', `${key}=${value}`, value, formatValue(sum, profile.unit))),
+  ]);
+  const chosen = state.labels.filter((label) => !(label.slice(0, label.indexOf('=')) in profile.labels));
+  parts.push(...chosen.map((label) => chip('labels', label, label)));
+  byId('labels').hidden = parts.length === 0;
+  byId('labels').replaceChildren(...parts);
+  const tags = services.filter((row) => row.service === state.service).flatMap((row) => row.tags.flatMap(Object.keys));
+  const keys = ['', ...new Set([...Object.keys(profile.labels), ...tags, ...(state.group ? [state.group] : [])])].sort();
+  fillSelect(byId('group'), keys, state.group, (key) => key || 'nothing');
+  byId('group-label').hidden = keys.length < 2;
+}
+
+function chip(list, tag, text, title) {
   return element('button', {
-    type: 'button', class: 'chip', 'aria-pressed': String(state.tags.includes(tag)),
+    type: 'button', class: 'chip', title, 'aria-pressed': String(state[list].includes(tag)),
     onclick: () => {
       const key = tag.slice(0, tag.indexOf('=') + 1);
-      const others = state.tags.filter((other) => !other.startsWith(key));
-      state.tags = state.tags.includes(tag) ? others : [...others, tag];
+      const others = state[list].filter((other) => !other.startsWith(key));
+      state[list] = state[list].includes(tag) ? others : [...others, tag];
       refresh();
     },
   }, text || '(empty)');
@@ -142,9 +183,12 @@ function showFigures(profile, processes) {
   const lost = sum(processes, lossCount);
   const measured = samples > 0;
   byId('figures').replaceChildren(
-    figure(profile.kind === 'cpu' ? 'CPU time' : profile.kind, formatValue(profile.total, profile.unit), 'all stacks together'),
-    ...(profile.samples ? [figure('samples', profile.samples.toLocaleString('en'), 'stacks captured')] : []),
-    ...(profile.unit === 'nanoseconds' && seconds > 0
+    figure(profile.measure === 'count' ? `${profile.title}, ${profile.counts}` : profile.title, formatValue(profile.total, profile.unit),
+      profile.level ? `at the end of this time, in ${profile.processes} processes` : 'all stacks together'),
+    ...(profile.count && profile.kind !== 'cpu' && profile.measure === 'value'
+      ? [figure(profile.counts, profile.count.toLocaleString('en'), 'that this stands for')] : []),
+    ...(profile.samples && profile.kind === 'cpu' ? [figure('samples', profile.samples.toLocaleString('en'), 'stacks captured')] : []),
+    ...(profile.kind === 'cpu' && profile.unit === 'nanoseconds' && seconds > 0
       ? [figure('cores busy', (profile.total / 1e9 / seconds).toFixed(3), 'mean over the time that the data covers')] : []),
     figure('data covers', `${Math.max(0, seconds).toFixed(0)} s`, `${formatTime(profile.from)} to ${formatTime(profile.to)}`),
     figure(processes.length === 1 ? 'process' : 'processes', String(processes.length), 'that sent these profiles'),
@@ -161,6 +205,9 @@ function processElement(process) {
   const who = [process.executable, process.pid ? `pid ${process.pid}` : '', process.host, process.arch, process.agent, tags];
   const parts = [element('p', {}, element('b', {}, process.service), ` ${who.filter(Boolean).join(' · ')}`),
     element('p', {}, `${process.profiles} profiles, ${formatTime(process.first)} to ${formatTime(process.last)}`)];
+  if (process.unknown_kinds) {
+    parts.push(element('p', { class: 'bad' }, `${process.unknown_kinds} profiles are of kinds that this edgeprof does not know.`));
+  }
   if (stats) {
     parts.push(element('p', {}, `${stats.samples.toLocaleString('en')} samples, ${formatShare(stats.exact, stats.samples)} exact, ` +
       `${formatShare(stats.gap, stats.samples)} with a gap, ${formatShare(stats.cut, stats.samples)} cut; ` +
@@ -196,6 +243,7 @@ function showProblem(text) {
 }
 
 function showData(profile, stats) {
+  fillLabels(profile);
   if (!profile.total) {
     const latest = Math.max(...services.filter((row) => row.service === state.service).map((row) => row.last));
     showEmpty('Nothing in this time', Number.isFinite(latest)
@@ -239,7 +287,8 @@ async function refresh() {
 
 function onChange() {
   state.service = byId('service').value;
-  state.kind = byId('kind').value;
+  [state.kind, state.value = ''] = byId('kind').value.split(':');
+  state.group = byId('group').value;
   state.range = byId('range').value;
   state.from = byId('from').value;
   state.to = byId('to').value;

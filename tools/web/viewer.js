@@ -28,7 +28,7 @@ export function formatValue(value, unit) {
       return `${(value / size).toFixed(2)} ${name}`;
     }
   }
-  return unit === 'nanoseconds' ? `${value} ns` : value.toLocaleString('en');
+  return unit === 'nanoseconds' ? `${value} ns` : unit === 'bytes' ? `${value} B` : value.toLocaleString('en');
 }
 
 export function formatShare(part, whole) {
@@ -238,7 +238,7 @@ export class Viewer {
 const embedded = document.getElementById('edgeprof-profile');
 if (embedded) {
   const profile = JSON.parse(embedded.textContent);
-  document.getElementById('title').textContent = `${profile.service || 'profile'} ${profile.kind}: ` +
+  document.getElementById('title').textContent = `${profile.service || 'profile'} ${profile.kind}${profile.measure === 'count' ? ` ${profile.counts}` : ''}: ` +
     `${formatValue(profile.total, profile.unit)}${profile.from ? `, from ${formatTime(profile.from)}` : ''}`;
   new Viewer(document.getElementById('viewer')).show(profile);
 }
