@@ -5,6 +5,7 @@ import random
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -363,6 +364,30 @@ def restarts(folder):
     check.equal(server.stop(), 0, "exit code")
 
 
+def older_database(folder):
+    """What version 1 of the schema held is there afterwards, under the names of today."""
+    db = os.path.join(folder, "older.db")
+    server = Server(PROGRAM, db)
+    check.equal(server.push(first(1)), 200, "before")
+    check.equal(server.stop(), 0, "exit code")
+    connection = sqlite3.connect(db)
+    for statement in ("ALTER TABLE profile DROP COLUMN columns", "ALTER TABLE profile DROP COLUMN contexts",
+                      "ALTER TABLE origin DROP COLUMN skipped", "DROP TABLE labels", "DROP TABLE labelset", "PRAGMA user_version = 1"):
+        connection.execute(statement)
+    for kind, unit in (("alloc_space", "bytes"), ("alloc_objects", "count"), ("delay", "nanoseconds"), ("queue", "count")):
+        connection.execute("INSERT INTO profile (origin, kind, unit, start_ns, end_ns, period, samples, quantum, stacks) SELECT origin, ?, ?,"
+                           " start_ns, end_ns, period, samples, 1, stacks FROM profile WHERE kind = 'cpu'", (kind, unit))
+    connection.commit()
+    connection.close()
+    server = Server(PROGRAM, db)
+    check.equal(total(server), 40_000_000, "CPU time of before")
+    for kind, value, wanted in (("alloc", "value", 4), ("alloc", "count", 4), ("lock", "value", 4), ("queue", "value", 4)):
+        check.equal(total(server, kind=kind, value=value), wanted, f"{kind} {value} of before")
+    check.equal(server.push(later(1, 1)), 200, "the segment goes on")
+    check.equal(total(server), 60_000_000, "both together")
+    check.equal(server.stop(), 0, "exit code")
+
+
 def full_disk(folder):
     db = os.path.join(folder, "full.db")
     server = Server(PROGRAM, db, prefix=["prlimit", "--fsize=3000000"])
@@ -427,6 +452,7 @@ def main():
             check(server.process.poll() is None, f"the server lives after {test.__name__}")
         check.equal(server.stop(), 0, "exit code of the server")
         restarts(folder)
+        older_database(folder)
         full_disk(folder)
         start_up(folder)
     check.done("test-tools-server")
