@@ -96,10 +96,9 @@ static int lost(struct ep *ep, enum ep_kind kind, uint64_t value)
 }
 
 /* event: NULL for a CPU sample. info: EP_WORD_INFO without tags and span. */
-static int take(struct ep *ep, const struct ep_context *context, uint32_t tid, uint32_t info, uint64_t value,
-                const struct ep_hook_event *event)
+static int take(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
+                uint32_t info, uint64_t value, const struct ep_hook_event *event)
 {
-    const struct ep_work *work = ep_port_work();
     bool wake = false, span;
     unsigned head = event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
 
@@ -135,7 +134,7 @@ static int take(struct ep *ep, const struct ep_context *context, uint32_t tid, u
 void ep_capture(const struct ep_context *context, uint32_t tid, uint64_t ns)
 {
     if (ep_hook_wants(EP_KIND_CPU))
-        (void)take(ep_running(), context, tid, EP_KIND_CPU << EP_INFO_KIND_SHIFT, ns, NULL);
+        (void)take(ep_running(), ep_port_work(), context, tid, EP_KIND_CPU << EP_INFO_KIND_SHIFT, ns, NULL);
 }
 
 /* Its own frame is the one above event->skip. */
@@ -155,12 +154,19 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
         tid = ep_port_here(&context);
         skip = 1 + event->skip;
     }
-    int result = take(ep, &context, tid,
+    int result = take(ep, ep_port_work(), &context, tid,
                       (uint32_t)event->kind << EP_INFO_KIND_SHIFT | skip << EP_INFO_SKIP_SHIFT |
                           event->frame << EP_INFO_FRAME_SHIFT,
                       event->value, event);
     ep_release();
     return result;
+}
+
+void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
+                    const struct ep_hook_event *event)
+{
+    (void)take(ep, work, context, tid,
+               (uint32_t)event->kind << EP_INFO_KIND_SHIFT | event->frame << EP_INFO_FRAME_SHIFT, event->value, event);
 }
 
 void ep_thread_rest(uint32_t tid, int64_t rest_ns)

@@ -119,6 +119,8 @@ static void add_sample(struct ep *ep, const struct ep_record *record)
 {
     struct sample sample = sample_of(record);
 
+    if (sample.kind == EP_KIND_WAIT && !ep_wait_classify(ep, record, sample.head + sample.skip, &sample.frame))
+        return;
     if (ep->config.flags & EP_THREAD_LABELS)
         sample.context.thread = ep_context_thread(ep, sample.tid);
     unsigned node = leaf_node(ep, record, &sample), context = ep_context_find(ep, &sample.context);
@@ -359,6 +361,8 @@ void ep_collect_round(struct ep *ep)
     if (generation != ep->modules.generation && ep_port_modules_scan() == 0)
         ep->modules.generation = generation;
     ep_level_apply(ep);
+    if (now - ep->interval_start_ns >= ep->interval_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping))
+        ep_waits_charge(ep);
     drain(ep);
     collect_losses(ep);
     if (now >= ep->next_scan_ns && !atomic_load(&ep->stopping)) {

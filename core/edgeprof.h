@@ -200,8 +200,9 @@ enum ep_wait {
     EP_WAITS = 6
 };
 
-/* Brackets a call that blocks. Nests; only the outermost pair counts. Costs two clock reads and little more, does not
- * block, does not allocate. errno is kept. Context: any thread. */
+/* Brackets a call that blocks. Nests; only the outermost pair counts. The function that calls begin must not return
+ * before end. Costs two clock reads and little more, does not block, does not allocate. errno is kept.
+ * Context: signal. */
 void ep_wait_begin(enum ep_wait wait);
 void ep_wait_end(void);
 

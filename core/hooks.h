@@ -75,6 +75,19 @@ struct ep_hook_event {
  * Context: signal. */
 int ep_hook_event(const struct ep_hook_event *event);
 
+/* ---- waits ---- */
+
+/* A class for ep_wait_begin(): the innermost caller that is one of the places below says which. */
+#define EP_WAIT_BY_CALLER EP_WAITS
+
+struct ep_wait_place {
+    uintptr_t function; /* 0: this program does not have it */
+    enum ep_wait wait;
+};
+
+/* Where in a language runtime waits are of which class; kept by reference. Context: init. */
+void ep_wait_places(const struct ep_wait_place *place, unsigned count);
+
 /* ---- whose work a thread does, for languages where it moves between threads ---- */
 
 /* The tag set that is `set` plus key=value (0: no tags). Strings need no terminator. Ids are valid until ep_stop(); a

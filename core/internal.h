@@ -56,6 +56,7 @@ enum ep_special {
     EP_FRAME_GC_BACKGROUND = 20,
     EP_FRAME_LOST_STOPPED = 21,
     EP_FRAME_SPECIALS = 22,
+    EP_FRAME_BY_CALLER = 255, /* in records alone: ep_wait_classify() finds out which [wait] it is */
     EP_FRAME_FIRST_ADDRESS = 256,
 };
 
@@ -341,6 +342,25 @@ bool ep_tags_hidden(const struct ep_tags *tags, unsigned set, unsigned inner);
  * Context: signal. */
 unsigned ep_work_read(const struct ep *ep, const struct ep_work *work, bool *span);
 
+/* ---- waits ---- */
+
+/* A thread that has waited. */
+struct ep_waiter {
+    atomic_uint tid;               /* 0: free */
+    atomic_uintptr_t work;         /* its struct ep_work, 0: not yet */
+    _Atomic uint64_t accounted_ns; /* up to when its open wait is charged */
+};
+
+/* Charges waits that are still open to the ring. Context: collect. */
+void ep_waits_charge(struct ep *ep);
+/* Puts the class in place of EP_FRAME_BY_CALLER. False: to be left out. Context: collect. */
+bool ep_wait_classify(const struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame);
+/* End of the function that starts there, by its table; 0: none. One per architecture. Context: collect. */
+uintptr_t ep_function_end(uintptr_t function);
+/* An event on another thread, whose registers and stack, a copy, are in *context. Context: collect. */
+void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
+                    const struct ep_hook_event *event);
+
 /* ---- contexts: which tags, span and thread stacks of this interval carry (collect) ---- */
 
 struct ep_context_key {
@@ -442,6 +462,7 @@ struct ep {
     atomic_uint lost_samples; /* ring full, drained by collect */
     _Atomic uint64_t lost_value[EP_KINDS];
     struct ep_tags tags;
+    struct ep_waiter waiter[EP_MAX_THREADS];
     atomic_uint refused[EP_LOSS_REASONS]; /* threads without a timer, by reason */
     atomic_uint rule_hits, rule_misses;
     _Atomic uint64_t rule[EP_RULE_CACHE];

@@ -15,8 +15,9 @@
 
 struct walk {
     struct ep_frame frame;
-    uintptr_t end; /* of the stack that frame.sp is on; 0: unknown */
-    bool exact;    /* frame.pc is where execution stands, not a return address */
+    uintptr_t moved; /* struct ep_context */
+    uintptr_t end;   /* of the stack that frame.sp is on; 0: unknown */
+    bool exact;      /* frame.pc is where execution stands, not a return address */
     bool guessed;
     bool sp_lost; /* frame.sp is only a lower bound */
 };
@@ -34,7 +35,7 @@ static bool load(const struct walk *walk, uintptr_t at, uintptr_t *word)
 {
     if (at < walk->frame.sp || at >= walk->end || walk->end - at < WORD || at % WORD)
         return false;
-    memcpy(word, (const void *)at, WORD);
+    memcpy(word, (const void *)(at + walk->moved), WORD);
     return true;
 }
 
@@ -153,8 +154,10 @@ static bool step(struct walk *walk, struct ep_rule rule)
 static bool step_interrupted(struct walk *walk, struct ep_rule rule, const struct ep_context *context)
 {
     uintptr_t cfa = walk->frame.sp + (uintptr_t)rule.cfa * WORD;
-    bool found = rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&walk->frame, walk->end)
-                                             : ep_fault_frame(&walk->frame, cfa, walk->end);
+
+    walk->frame.sp += walk->moved;
+    bool found = rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&walk->frame, walk->end + walk->moved)
+                                             : ep_fault_frame(&walk->frame, cfa + walk->moved, walk->end + walk->moved);
 
     walk->exact = true;
     walk->end = found ? stack_end(context, walk->frame.sp) : 0;
@@ -200,6 +203,7 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
 {
     struct walk walk = {
         .frame = {.pc = context->pc, .sp = context->sp, .fp = context->fp, .lr = context->lr, .base = context->base},
+        .moved = context->moved,
         .end = stack_end(context, context->sp),
         .exact = true};
     uintptr_t hijack_stub = ep_running()->hijack_stub;
@@ -207,7 +211,7 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
     stack->depth = 0;
     stack->hits = stack->misses = 0;
     for (;;) {
-        if (!walk.sp_lost && walk.end && ep_unwind_cached(&walk.frame, walk.end, walk.exact, stack))
+        if (!walk.sp_lost && walk.end && !walk.moved && ep_unwind_cached(&walk.frame, walk.end, walk.exact, stack))
             walk.exact = false;
         if (walk.frame.pc == 0 && stack->depth > 0) {
             finish(stack, &walk, is_outermost(&walk, context) ? EP_FRAME_NONE : EP_FRAME_CUT);

@@ -368,3 +368,11 @@ bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end)
     (void)end;
     return false;
 }
+
+uintptr_t ep_function_end(uintptr_t function)
+{
+    const struct ep_module *module = ep_module_find(&ep_running()->modules, function);
+    struct ep_cfi_row row;
+
+    return module && ep_cfi_find(module, &registers, function, &row) == 0 ? row.end : 0;
+}

@@ -104,8 +104,9 @@ uint32_t ep_port_here(struct ep_context *context);
 /* Bounds alone. Returns the thread's id. Context: signal. */
 uint32_t ep_port_bounds(struct ep_context *context);
 
-/* Copies another thread's memory; returns the bytes copied, fewer when it is gone. Never faults. Context: collect. */
-size_t ep_port_copy(uintptr_t from, void *to, size_t size);
+/* Copies another thread's memory; returns the bytes copied, 0 when the thread is gone. Never faults. Context: collect.
+ */
+size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size);
 
 /* What the calling thread last said of itself; lives as long as the thread. Context: signal. */
 struct ep_work *ep_port_work(void);
@@ -155,6 +156,12 @@ void ep_leave(void);
 /* Takes one sample that stands for `ns` of CPU time on the calling thread. Context: signal. */
 void ep_capture(const struct ep_context *context, uint32_t tid, uint64_t ns);
 
+/* ep_wait_begin() of core/edgeprof.h is the port's: it hands its caller's registers on, as they are after the call. The
+ * stack pointer's low three bits, 0 wherever functions are called, are the class of waiting. Context: signal. */
+void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t base);
+
+#define EP_WORK_WAITING 44
+
 /* What a thread says of itself, kept by the port for each thread, zero at its start. The thread itself alone writes it
  * (tags.c), handlers on it read it. */
 struct ep_work {
@@ -163,7 +170,7 @@ struct ep_work {
     uint32_t tags;          /* tag set, 0: none */
     uint32_t pushed_beyond; /* pushes that found no room: pops that belong to them do nothing */
     uint64_t span_id, trace_high, trace_low;
-    uint32_t wait_run, wait_slot, wait_depth; /* waits.c */
+    uint64_t waiting[EP_WORK_WAITING]; /* waits.c */
 };
 
 /* A thread ends (or sampling stops) and has used rest_ns more CPU time than its samples say; may be negative.

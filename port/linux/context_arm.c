@@ -42,3 +42,21 @@ __asm__(".text\n"
         ".size ep_port_here, . - ep_port_here\n");
 
 _Static_assert(offsetof(struct ep_context, base) == 4 * sizeof(uintptr_t), "ep_port_here stores five words");
+
+/* ep_wait_begin: likewise; see ep_wait_open. */
+__asm__(".text\n"
+        ".syntax unified\n"
+#ifdef __thumb__
+        ".thumb\n"
+        ".thumb_func\n"
+#endif
+        ".globl ep_wait_begin\n"
+        ".hidden ep_wait_begin\n"
+        ".type ep_wait_begin, %function\n"
+        "ep_wait_begin:\n"
+        "    add r0, r0, sp\n"
+        "    mov r1, lr\n"
+        "    mov r2, r11\n"
+        "    mov r3, r7\n"
+        "    b ep_wait_open\n"
+        ".size ep_wait_begin, . - ep_wait_begin\n");

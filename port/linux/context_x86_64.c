@@ -36,3 +36,17 @@ __asm__(".text\n"
         ".size ep_port_here, . - ep_port_here\n");
 
 _Static_assert(offsetof(struct ep_context, base) == 4 * sizeof(uintptr_t), "ep_port_here stores five words");
+
+/* ep_wait_begin: likewise; see ep_wait_open. */
+__asm__(".text\n"
+        ".globl ep_wait_begin\n"
+        ".hidden ep_wait_begin\n"
+        ".type ep_wait_begin, @function\n"
+        "ep_wait_begin:\n"
+        "    movl %edi, %edi\n"
+        "    leaq 8(%rsp,%rdi), %rdi\n"
+        "    movq (%rsp), %rsi\n"
+        "    movq %rbp, %rdx\n"
+        "    movq %rbx, %rcx\n"
+        "    jmp ep_wait_open\n"
+        ".size ep_wait_begin, . - ep_wait_begin\n");

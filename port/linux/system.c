@@ -138,10 +138,10 @@ void ep_port_thread_name(uint32_t tid, char *name, size_t size)
         name[got - 1] = 0;
 }
 
-size_t ep_port_copy(uintptr_t from, void *to, size_t size)
+size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
 {
     struct iovec local = {.iov_base = to, .iov_len = size}, remote = {.iov_base = (void *)from, .iov_len = size};
-    ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    ssize_t got = process_vm_readv((pid_t)tid, &local, 1, &remote, 1, 0);
 
     return got > 0 ? (size_t)got : 0;
 }

@@ -179,6 +179,21 @@ test-nativeaot-run: $(NA_PLAIN) $(BUILD)/edgeprof $(PRELOAD_LIB)
 	@tests/nativeaot/run.py $(BUILD)/edgeprof $(NA_PLAIN) $(NA_BUILD)/run
 endif
 
+# Locks, waits and a deadlock of managed code against stopwatches.
+NA_WAITS := $(call na_published,Waits)
+$(NA_WAITS): $(wildcard tests/nativeaot/Waits/*) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) tests/nativeaot/Waits
+	@touch $@
+.PHONY: test-nativeaot-waits
+ifeq ($(NA_DOTNET),)
+test-nativeaot-waits:
+	@echo "$@: skipped, there is no .NET SDK"
+else
+test-nativeaot-waits: $(NA_WAITS)
+	@EDGEPROF_LEVEL=high $(NA_WAITS)
+endif
+TESTS += test-nativeaot-waits
+
 test-demo:
 	@DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
 

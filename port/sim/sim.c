@@ -122,15 +122,17 @@ void ep_port_thread_name(uint32_t tid, char *name, size_t size)
     (void)snprintf(name, size, "thread-%u", (unsigned)tid);
 }
 
-size_t ep_port_copy(uintptr_t from, void *to, size_t size)
+size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
 {
+    if (tid == ep_sim.gone_tid)
+        return 0;
     memcpy(to, (const void *)from, size);
     return size;
 }
 
 struct ep_work *ep_port_work(void)
 {
-    return &ep_sim.work;
+    return ep_sim.works ? ep_sim.works : &ep_sim.work;
 }
 
 int ep_port_threads_announced(void)

@@ -57,6 +57,8 @@ struct ep_sim {
 
     struct ep_work work; /* of the thread that ticks and events happen on */
     uint32_t tid;
+    uint32_t gone_tid;     /* its memory cannot be read, 0: none */
+    struct ep_work *works; /* of another thread, NULL: `work` */
 
     unsigned fail_at; /* 0: none */
     int fail_error;

@@ -5,6 +5,8 @@
  */
 #include "sim.h"
 
+#include "core/edgeprof.h"
+
 struct record {
     uintptr_t fp, pc;
 };
@@ -105,4 +107,9 @@ bool ep_sim_rest(uint32_t tid, int64_t rest_ns)
     ep_thread_rest(tid, rest_ns);
     ep_leave();
     return true;
+}
+
+void ep_wait_begin(enum ep_wait wait)
+{
+    ep_wait_open(here_context.sp + (unsigned)wait, here_context.pc, here_context.fp, 0);
 }

@@ -148,7 +148,7 @@ uint32_t ep_port_bounds(struct ep_context *context)
     return 0;
 }
 
-size_t ep_port_copy(uintptr_t from, void *to, size_t size)
+size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
 {
     /* Tasks' stacks do not go away here. */
     memcpy(to, (const void *)from, size);
@@ -186,4 +186,9 @@ int ep_port_modules_scan(void)
     /* !FIXME: ep_module_seen() for each stretch of code, with its unwind tables (__eh_frame_hdr_start or
      * __exidx_start of the linker script) and its build id. */
     return 0;
+}
+
+void ep_wait_begin(enum ep_wait wait)
+{
+    (void)wait; /* ep_wait_open(sp | wait, pc, fp, 0) of the caller: waits are not seen without it */
 }

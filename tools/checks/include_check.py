@@ -13,7 +13,7 @@ import sys
 
 FREESTANDING = {'float.h', 'iso646.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdatomic.h', 'stdbool.h', 'stddef.h',
                 'stdint.h', 'stdnoreturn.h', 'string.h', 'errno.h'}  # errno.h for its constants
-PUBLIC = ['core/edgeprof.h', 'core/config.h']
+PUBLIC = ['core/edgeprof.h', 'core/config.h', 'core/hooks.h']
 CONTRACTS = ['port/port.h', 'transport/transport.h']
 
 # (files, what they may include)

@@ -1,0 +1,303 @@
+/*
+ * Waits: what threads do while they do nothing, told by brackets around the calls that block (ep_wait_begin,
+ * ep_wait_end).
+ *
+ * The thread keeps its wait beside its other words of itself (struct ep_work, in the port's thread-local storage):
+ * begin notes when and from where, end decides by the duration, stratum by stratum, whether the wait becomes a sample
+ * and how long it stands for. Neither holds the profiler or makes an atomic change unless there is a sample.
+ *
+ * Waits that are still open are charged by the collect thread once an interval: it copies the thread's note, then as
+ * much of its stack as fits into the free part of the outbox, and checks that the wait is still the same. Up to when a
+ * wait is accounted for stands in one word that both sides change by a single operation, so every nanosecond is told
+ * once. So a deadlock grows while it lasts.
+ *
+ *   port: ep_wait_begin -> ep_wait_open -> claim        a thread's first wait: a place in the table
+ *   ep_wait_end -> sampled -> ep_hook_event
+ *   ep_waits_charge -> charge -> copy_stack, ep_capture_for
+ *   ep_wait_classify                                    which kind of wait a .NET monitor's was, by its callers
+ */
+#include "internal.h"
+
+#include <string.h>
+
+#define WAIT_MASK 7u
+/* Ends of two waits of one acquire and the next one's begin: a woken thread that finds the lock taken spins this long.
+ */
+#define AGAIN_NS 50000u
+/* A call on a descriptor that is back by then has not waited, its time is CPU time. */
+#define BLOCKED_NS 10000u
+/* Open for less is told when it ends. */
+#define OPEN_NS   100000000u
+#define STACK_MIN 2048u
+/* Callers among which a wait's class is looked for. */
+#define CLASS_DEPTH 16u
+/* None of these functions is larger: the table is asked only when the caller may be one. */
+#define FUNCTION_MOST 16384u
+
+struct waiting {
+    atomic_uint sequence; /* odd: a wait is open */
+    uint32_t run, slot;   /* place in ep->waiter + 1; 0: none */
+    uint32_t depth;
+    uint32_t wait; /* enum ep_wait */
+    bool again;    /* of the same acquire as the last one */
+    uint64_t start_ns, end_ns;
+    struct ep_context at; /* where begin was called */
+    struct ep_stratum stratum[EP_WAITS + 1];
+};
+
+_Static_assert(sizeof(struct waiting) <= sizeof(((struct ep_work *)0)->waiting), "EP_WORK_WAITING is too small");
+_Static_assert(EP_WAITS < WAIT_MASK, "a class has three bits");
+
+static const struct ep_wait_place *places;
+static unsigned place_count;
+
+static struct waiting *of(struct ep_work *work)
+{
+    return (struct waiting *)(void *)work->waiting;
+}
+
+/* ---- on the waiting thread ---- */
+
+static void claim(struct waiting *waiting)
+{
+    struct ep *ep = ep_hold();
+
+    if (!ep)
+        return;
+    uint32_t tid = ep_port_bounds(&waiting->at);
+    waiting->slot = 0;
+    waiting->run = ep->run;
+    for (unsigned i = 0; i < EP_MAX_THREADS && !waiting->slot; i++) {
+        struct ep_waiter *waiter = &ep->waiter[i];
+        unsigned none = 0;
+        if (atomic_compare_exchange_strong(&waiter->tid, &none, tid)) {
+            waiting->slot = i + 1;
+            atomic_store(&waiter->work, (uintptr_t)ep_port_work());
+        }
+    }
+    if (!waiting->slot)
+        (void)atomic_fetch_add_explicit(&ep->refused[EP_LOSS_WAITERS], 1, memory_order_relaxed);
+    ep_release();
+}
+
+static bool left_out(const struct ep *ep, unsigned wait)
+{
+    return wait == EP_WAIT_IDLE && !(ep->config.flags & EP_IDLE_WAITS);
+}
+
+static unsigned frame_of(unsigned wait)
+{
+    return wait == EP_WAIT_BY_CALLER ? (unsigned)EP_FRAME_BY_CALLER : EP_FRAME_WAIT + wait;
+}
+
+static struct ep_hook_event event_of(const struct waiting *waiting, uint32_t count, uint64_t value)
+{
+    return (struct ep_hook_event){.kind = EP_KIND_WAIT,
+                                  .frame = frame_of(waiting->wait),
+                                  .count = count,
+                                  .value = value,
+                                  .token = waiting->again ? 0 : count,
+                                  .context = &waiting->at};
+}
+
+static bool wanted(unsigned wait)
+{
+    unsigned kinds = EP_KIND_BIT(EP_KIND_WAIT);
+
+    if (wait == EP_WAIT_LOCK || wait == EP_WAIT_BY_CALLER)
+        kinds |= EP_KIND_BIT(EP_KIND_LOCK);
+    return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & kinds) != 0;
+}
+
+void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t base)
+{
+    unsigned wait = sp_and_wait & WAIT_MASK;
+    uintptr_t sp = sp_and_wait - wait;
+
+    if (!wanted(wait))
+        return;
+    struct waiting *waiting = of(ep_port_work());
+    /* Inside another wait, that is: called from deeper. One that is not has been left by a long jump. */
+    if (waiting->depth && sp <= waiting->at.sp) {
+        waiting->depth++;
+        return;
+    }
+    bool same = waiting->at.sp == sp && waiting->at.pc == pc;
+    waiting->at.sp = sp;
+    atomic_signal_fence(memory_order_seq_cst); /* a handler of the program may wait as well, from here on inside us */
+    waiting->depth = 1;
+    if (waiting->run != atomic_load_explicit(&ep_run, memory_order_relaxed))
+        claim(waiting);
+    atomic_thread_fence(memory_order_release);
+    waiting->at.pc = pc;
+    waiting->at.sp = sp;
+    waiting->at.fp = fp;
+    waiting->at.base = base;
+    waiting->wait = wait;
+    waiting->start_ns = ep_port_uptime_ns();
+    waiting->again = same && wait == EP_WAIT_BY_CALLER && waiting->start_ns - waiting->end_ns < AGAIN_NS;
+    unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
+    atomic_store_explicit(&waiting->sequence, (sequence + 2) | 1, memory_order_release);
+}
+
+/* Not beyond what open waits are charged from: who may have been charged must ask. */
+static uint64_t period_now(void)
+{
+    uint64_t period = ep_hook_period(ep_hook_wants(EP_KIND_WAIT) ? EP_KIND_WAIT : EP_KIND_LOCK);
+
+    return period < OPEN_NS ? period : OPEN_NS;
+}
+
+/* What of the wait is not accounted for, counted as such; *told: some is. */
+static uint64_t settle(struct ep *ep, const struct waiting *waiting, bool *told)
+{
+    struct ep_waiter *waiter = waiting->slot ? &ep->waiter[waiting->slot - 1] : NULL;
+    uint64_t start = waiting->start_ns;
+
+    *told = false;
+    if (!waiter || atomic_load(&waiter->work) != (uintptr_t)ep_port_work())
+        return waiting->end_ns - start;
+    uint64_t until = atomic_exchange(&waiter->accounted_ns, waiting->end_ns);
+    *told = until > start;
+    return waiting->end_ns - (*told ? until : start); /* closed before the clock was read: never negative */
+}
+
+static __attribute__((noinline)) void sampled(struct waiting *waiting, uint64_t stands_for, uint64_t period)
+{
+    uint64_t duration = waiting->end_ns - waiting->start_ns;
+    bool told = false;
+    struct ep *ep = ep_hold();
+
+    if (!ep)
+        return;
+    if (waiting->run != ep->run || left_out(ep, waiting->wait))
+        stands_for = 0;
+    else if (duration >= period)
+        stands_for = settle(ep, waiting, &told);
+    if (stands_for) {
+        uint32_t count = told ? 0 : ep_stratum_count(&waiting->stratum[waiting->wait], stands_for, duration);
+        const struct ep_hook_event event = event_of(waiting, count, stands_for);
+        (void)ep_hook_event(&event);
+    }
+    ep_release();
+}
+
+void ep_wait_end(void)
+{
+    struct waiting *waiting = of(ep_port_work());
+
+    if (waiting->depth != 1) {
+        waiting->depth -= waiting->depth > 1;
+        return;
+    }
+    /* Closed before the clock is read: what the collect thread charged of an open wait is never beyond its end. */
+    unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
+    atomic_store_explicit(&waiting->sequence, (sequence + 1) & ~1u, memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst);
+    waiting->end_ns = ep_port_uptime_ns();
+    uint64_t duration = waiting->end_ns - waiting->start_ns;
+    bool call = waiting->wait == EP_WAIT_NETWORK || waiting->wait == EP_WAIT_DISK;
+    if (!call || duration >= BLOCKED_NS) {
+        uint64_t period = period_now();
+        uint64_t stands_for = ep_stratum_advance(&waiting->stratum[waiting->wait], duration, period);
+        if (stands_for)
+            sampled(waiting, stands_for, period);
+    }
+    waiting->depth = 0;
+}
+
+/* ---- on the collect thread ---- */
+
+static void forget(struct ep_waiter *waiter)
+{
+    atomic_store(&waiter->work, 0);
+    atomic_store(&waiter->tid, 0);
+}
+
+/* As much of the stack as there is room for, and *at leads there. False: no room now. */
+static bool copy_stack(struct ep *ep, uint32_t tid, struct ep_context *at)
+{
+    uint8_t *room;
+    uint32_t size = ep_outbox_room(&ep->outbox, &room);
+    uintptr_t wanted_size = at->sp < at->stack_end ? at->stack_end - at->sp : 0;
+
+    if (size < STACK_MIN)
+        return false;
+    if (wanted_size > size)
+        wanted_size = size;
+    at->stack_start = at->sp;
+    at->stack_end = at->sp + (wanted_size ? ep_port_copy(tid, at->sp, room, wanted_size) : 0);
+    at->moved = (uintptr_t)room - at->sp;
+    return true;
+}
+
+static bool is_still(uint32_t tid, uintptr_t work, unsigned sequence)
+{
+    unsigned now;
+    uintptr_t at = work + offsetof(struct ep_work, waiting) + offsetof(struct waiting, sequence);
+
+    return ep_port_copy(tid, at, &now, sizeof now) == sizeof now && now == sequence;
+}
+
+static void charge(struct ep *ep, struct ep_waiter *waiter, unsigned slot)
+{
+    struct ep_work work;
+    struct waiting *waiting = of(&work);
+    uint32_t tid = atomic_load(&waiter->tid);
+    uint64_t until = atomic_load(&waiter->accounted_ns);
+    uintptr_t at = atomic_load(&waiter->work);
+
+    if (!at)
+        return;
+    if (ep_port_copy(tid, at, &work, sizeof work) != sizeof work || waiting->run != ep->run || waiting->slot != slot) {
+        forget(waiter);
+        return;
+    }
+    unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
+    uint64_t now = ep_port_uptime_ns(), from = until > waiting->start_ns ? until : waiting->start_ns;
+    if (!(sequence & 1) || now < from + OPEN_NS || left_out(ep, waiting->wait) || !copy_stack(ep, tid, &waiting->at) ||
+        !is_still(tid, at, sequence) || !atomic_compare_exchange_strong(&waiter->accounted_ns, &until, now))
+        return;
+    uint32_t count = from == waiting->start_ns;
+    const struct ep_hook_event event = event_of(waiting, count, now - from);
+    ep_capture_for(ep, &work, &waiting->at, tid, &event);
+}
+
+void ep_waits_charge(struct ep *ep)
+{
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+        charge(ep, &ep->waiter[i], i + 1);
+}
+
+void ep_wait_places(const struct ep_wait_place *place, unsigned count)
+{
+    places = place;
+    place_count = count;
+}
+
+/* The class of the innermost caller that is known for one. */
+static unsigned class_of(uintptr_t pc)
+{
+    for (unsigned i = 0; i < place_count; i++) {
+        uintptr_t function = places[i].function;
+        if (function == 0 || pc - function >= FUNCTION_MOST)
+            continue;
+        if (pc < ep_function_end(function))
+            return (unsigned)places[i].wait;
+    }
+    return EP_WAITS;
+}
+
+bool ep_wait_classify(const struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame)
+{
+    unsigned class = EP_WAITS;
+
+    if (*frame != EP_FRAME_BY_CALLER)
+        return true;
+    for (unsigned i = first; i < record->count && i < first + CLASS_DEPTH && class == EP_WAITS; i++)
+        class = class_of(record->words[i]);
+    if (class == EP_WAITS)
+        class = EP_WAIT_OTHER;
+    *frame = EP_FRAME_WAIT + class;
+    return !left_out(ep, class);
+}

@@ -1,0 +1,140 @@
+// Contended locks, sleeps, a socket's receives and a deadlock under the profiler, against stopwatches of their own: what
+// the profiler says of them is read from its statistics.
+using System;
+using System.Diagnostics;
+using System.Net;
+using System.Net.Sockets;
+using System.Runtime.InteropServices;
+using System.Threading;
+using EdgeProf;
+
+internal static unsafe class Program
+{
+    private const int Wait = 2, Lock = 3, Kinds = 9, CountAt = 6;
+    private static readonly object Gate = new();
+    private static long lockTicks;
+    private static bool failed;
+
+    [DllImport("edgeprof")] private static extern int ep_stats_get(ulong* stats);
+    [DllImport("edgeprof")] private static extern int ep_flush();
+    [DllImport("edgeprof")] private static extern int ep_kinds_set(uint kinds);
+
+    private static ulong Told(int kind, bool value)
+    {
+        var stats = stackalloc ulong[128];
+        ep_flush();
+        Thread.Sleep(300);
+        if (ep_stats_get(stats) != 0)
+            throw new InvalidOperationException("no profiler runs");
+        return stats[CountAt + kind + (value ? Kinds : 0)];
+    }
+
+    private static void Check(string figure, double value, string unit, double most)
+    {
+        Console.WriteLine(FormattableString.Invariant($"figure {figure} {value:F2} {unit}"));
+        failed |= !(value <= most);
+    }
+
+    private static double OffBy(double told, double truth) => 100 * Math.Abs(told - truth) / truth;
+
+    private static double Nanoseconds(long ticks) => ticks * 1e9 / Stopwatch.Frequency;
+
+    private static void Contend()
+    {
+        for (int i = 0; i < 250; i++)
+        {
+            long start = Stopwatch.GetTimestamp();
+            lock (Gate)
+            {
+                Interlocked.Add(ref lockTicks, Stopwatch.GetTimestamp() - start);
+                long until = Stopwatch.GetTimestamp() + Stopwatch.Frequency / 1000 * (1 + i % 4);
+                while (Stopwatch.GetTimestamp() < until)
+                    Thread.Sleep(1);
+            }
+            Thread.Sleep(2); /* else the thread that has the lock takes it again */
+        }
+    }
+
+    private static void Locks()
+    {
+        ep_kinds_set(1 << Lock);
+        ulong delay = Told(Lock, true), count = Told(Lock, false);
+        long contentions = Monitor.LockContentionCount;
+        var threads = new Thread[3];
+        for (int i = 0; i < threads.Length; i++)
+            (threads[i] = new Thread(Contend)).Start();
+        foreach (var thread in threads)
+            thread.Join();
+        contentions = Monitor.LockContentionCount - contentions;
+        double told = Told(Lock, true) - delay, toldCount = Told(Lock, false) - count;
+        Console.WriteLine($"locks: {told / 1e6:F0} ms of {Nanoseconds(lockTicks) / 1e6:F0} ms, {toldCount} of {contentions} contentions");
+        Check("lock_delay_error_pct", OffBy(told, Nanoseconds(lockTicks)), "%", 5);
+        Check("lock_count_error_pct", OffBy(toldCount, contentions), "%", 10);
+    }
+
+    private static long Receives()
+    {
+        using var listener = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
+        using var client = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
+        listener.Bind(new IPEndPoint(IPAddress.Loopback, 0));
+        listener.Listen(1);
+        client.Connect(listener.LocalEndPoint!);
+        using var server = listener.Accept();
+        client.ReceiveTimeout = 50;
+        var buffer = new byte[16];
+        long start = Stopwatch.GetTimestamp();
+        for (int i = 0; i < 30; i++)
+        {
+            try { client.Receive(buffer); failed = true; }
+            catch (SocketException) { }
+        }
+        return Stopwatch.GetTimestamp() - start;
+    }
+
+    private static void Waits()
+    {
+        ep_kinds_set(1 << Wait);
+        ulong before = Told(Wait, true);
+        long start = Stopwatch.GetTimestamp(), truth = 0;
+        for (int i = 0; i < 400; i++)
+            Thread.Sleep(1 + i % 5);
+        truth += Stopwatch.GetTimestamp() - start + Receives();
+        double own = 0.3e9; /* the sleep in Told() */
+        double told = Told(Wait, true) - before - own;
+        Console.WriteLine($"waits: {told / 1e6:F0} ms of {Nanoseconds(truth) / 1e6:F0} ms");
+        Check("managed_wait_error_pct", OffBy(told, Nanoseconds(truth)), "%", 2);
+    }
+
+    private static void Deadlock()
+    {
+        object one = new(), other = new();
+        using var met = new Barrier(2);
+        void Cross(object first, object second)
+        {
+            lock (first)
+            {
+                met.SignalAndWait();
+                lock (second) { }
+            }
+        }
+        ep_kinds_set(1 << Lock);
+        ulong before = Told(Lock, true), count = Told(Lock, false);
+        new Thread(() => Cross(one, other)) { IsBackground = true }.Start();
+        new Thread(() => Cross(other, one)) { IsBackground = true }.Start();
+        Thread.Sleep(2000);
+        double told = (Told(Lock, true) - before) / 1e6;
+        ulong stuck = Told(Lock, false) - count;
+        Console.WriteLine($"deadlock: {told:F0} ms told of two threads, {stuck} contentions");
+        failed |= stuck != 2 || told < 3600;
+    }
+
+    private static int Main()
+    {
+        Profiler.Start(new ProfilerOptions { Service = "waits", Endpoint = "file:///dev/null" });
+        Locks();
+        Waits();
+        Deadlock();
+        Console.WriteLine(failed ? "FAILED" : "ok");
+        return failed ? 1 : 0;
+    }
+}

@@ -1,0 +1,199 @@
+/*
+ * Waits of real threads against a stopwatch around each of them: many short ones, long ones that are charged while they
+ * are open, two threads that wait for ever, a thread that is gone while it waits; and what an unsampled wait costs
+ * over the two clock reads that it cannot do without.
+ */
+#include "linux_test.h"
+
+#include "core/hooks.h"
+
+#define RATE       97
+#define SHORT_ONES 600u
+#define LONG_ONES  3u
+#define STUCK      2u
+#define PAIRS      20000u
+#define TRIES      31u
+
+#define WAIT_FRAME 11u /* [wait], the classes follow */
+
+static struct {
+    uint64_t count[EP_WAITS], value[EP_WAITS], lock_count, lock_value;
+    unsigned deepest[EP_WAITS];
+} told;
+
+static void on_entry(const struct receiver_stack *stack)
+{
+    unsigned wait = stack->depth ? stack->frame[0] - WAIT_FRAME : EP_WAITS;
+
+    if (stack->kind == EP_KIND_LOCK) {
+        told.lock_count += stack->count;
+        told.lock_value += stack->value;
+    }
+    if (wait < EP_WAITS && stack->depth > told.deepest[wait])
+        told.deepest[wait] = stack->depth;
+    if (stack->kind != EP_KIND_WAIT || wait >= EP_WAITS)
+        return;
+    told.count[wait] += stack->count;
+    told.value[wait] += stack->value;
+}
+
+static void begin(uint32_t kinds)
+{
+    receiver_reset();
+    memset(&told, 0, sizeof told);
+    receiver.on_entry = on_entry;
+    assert_int_equal(begin_profile(RATE, 200), 0);
+    assert_int_equal(ep_kinds_set(kinds), 0);
+}
+
+static double off_by(uint64_t is, uint64_t should)
+{
+    return 100.0 * (is > should ? (double)(is - should) : (double)(should - is)) / (double)should;
+}
+
+static __attribute__((noinline)) uint64_t wait_us(enum ep_wait wait, unsigned us)
+{
+    uint64_t start = clock_of(CLOCK_MONOTONIC);
+
+    ep_wait_begin(wait);
+    (void)usleep(us);
+    ep_wait_end();
+    return clock_of(CLOCK_MONOTONIC) - start;
+}
+
+static void test_known_waits(void **state)
+{
+    (void)state;
+    uint64_t truth[EP_WAITS] = {0};
+
+    begin(EP_KIND_BIT(EP_KIND_WAIT) | EP_KIND_BIT(EP_KIND_LOCK));
+    for (unsigned i = 0; i < SHORT_ONES; i++) {
+        truth[EP_WAIT_SLEEP] += wait_us(EP_WAIT_SLEEP, 1000 + i * 4);
+        truth[EP_WAIT_LOCK] += wait_us(EP_WAIT_LOCK, 2500 - i * 4);
+    }
+    for (unsigned i = 0; i < LONG_ONES; i++)
+        truth[EP_WAIT_DISK] += wait_us(EP_WAIT_DISK, 450000);
+    (void)wait_us(EP_WAIT_IDLE, 250000);
+    assert_int_equal(end_profile(2000), 0);
+    assert_null(receiver.broken);
+    double worst = 0, off;
+    for (unsigned wait = EP_WAIT_LOCK; wait < EP_WAIT_IDLE; wait++)
+        if (truth[wait] && (off = off_by(told.value[wait], truth[wait])) > worst)
+            worst = off;
+    print_message("figure wait_error_pct %.2f %%\n", worst);
+    assert_true(worst <= 2);
+    assert_int_equal(told.value[EP_WAIT_IDLE], 0);
+    assert_int_equal(told.value[EP_WAIT_LOCK], told.lock_value);
+    assert_true(off_by(told.lock_count, SHORT_ONES) <= 15);
+    assert_int_equal(told.count[EP_WAIT_DISK], LONG_ONES); /* each once, however often it was charged */
+    assert_true(told.deepest[EP_WAIT_DISK] > 3);
+}
+
+static pthread_mutex_t two[STUCK] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+static pthread_barrier_t met;
+
+static void unlock(void *lock)
+{
+    (void)pthread_mutex_unlock(lock);
+}
+
+static void *deadlock(void *argument)
+{
+    unsigned mine = (unsigned)(uintptr_t)argument;
+    struct timespec until;
+
+    (void)pthread_mutex_lock(&two[mine]);
+    pthread_cleanup_push(unlock, &two[mine]);
+    (void)pthread_barrier_wait(&met);
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 2;
+    ep_wait_begin(EP_WAIT_LOCK);
+    (void)pthread_mutex_timedlock(&two[!mine], &until); /* it has to end some day: after the profile does */
+    ep_wait_end();
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+static void test_deadlock(void **state)
+{
+    (void)state;
+    pthread_t thread[STUCK];
+
+    assert_int_equal(pthread_barrier_init(&met, NULL, STUCK), 0);
+    begin(EP_KIND_BIT(EP_KIND_LOCK));
+    for (unsigned i = 0; i < STUCK; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, deadlock, (void *)(uintptr_t)i), 0);
+    sleep_ms(1000);
+    assert_int_equal(end_profile(2000), 0);
+    print_message("deadlock: %.0f ms of two threads' 2000, %u frames\n", (double)told.lock_value / (double)MS,
+                  told.deepest[EP_WAIT_LOCK]);
+    assert_int_equal(told.lock_count, STUCK);
+    assert_true(told.lock_value > 1600 * MS && told.lock_value < 2400 * MS);
+    for (unsigned i = 0; i < STUCK; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+}
+
+static void *leaves(void *unused)
+{
+    (void)unused;
+    ep_wait_begin(EP_WAIT_SLEEP);
+    pthread_exit(NULL);
+}
+
+static void test_thread_gone(void **state)
+{
+    (void)state;
+    pthread_t thread;
+
+    begin(EP_KIND_BIT(EP_KIND_WAIT));
+    assert_int_equal(pthread_create(&thread, NULL, leaves, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    sleep_ms(700);
+    assert_int_equal(end_profile(2000), 0);
+    assert_int_equal(told.value[EP_WAIT_SLEEP], 0);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+
+    return one < other ? -1 : one > other;
+}
+
+static uint64_t middle(uint64_t *numbers)
+{
+    qsort(numbers, TRIES, sizeof *numbers, by_number);
+    return numbers[TRIES / 2];
+}
+
+static void test_cost(void **state)
+{
+    (void)state;
+    uint64_t bare[TRIES], wait[TRIES];
+
+    begin(EP_KIND_BIT(EP_KIND_WAIT));
+    for (unsigned try = 0; try < TRIES; try++) {
+        uint64_t start = clock_of(CLOCK_MONOTONIC);
+        for (unsigned i = 0; i < 2 * PAIRS; i++)
+            (void)ep_port_uptime_ns();
+        uint64_t between = clock_of(CLOCK_MONOTONIC);
+        for (unsigned i = 0; i < PAIRS; i++) {
+            ep_wait_begin(EP_WAIT_OTHER);
+            ep_wait_end();
+        }
+        bare[try] = between - start;
+        wait[try] = clock_of(CLOCK_MONOTONIC) - between;
+    }
+    assert_int_equal(end_profile(2000), 0);
+    double ratio = (double)middle(wait) / (double)middle(bare);
+    print_message("figure wait_hook_clock_ratio %.2f x\n", ratio);
+    assert_true(ratio <= 1.5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_waits), cmocka_unit_test(test_deadlock),
+                                       cmocka_unit_test(test_thread_gone), cmocka_unit_test(test_cost)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
