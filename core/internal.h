@@ -543,6 +543,8 @@ int ep_complain(int error, const char *a, const char *b, const char *c);
 
 #define EP_KINDS_ALL ((EP_KIND_BIT(EP_KINDS) - 1) & ~1u)
 
+/* Kinds that a level measures; it is a valid one. Context: any thread. */
+uint32_t ep_level_kinds(enum ep_level level);
 /* Level, kinds and periods as the configuration wants them. Context: init. */
 void ep_level_begin(struct ep *ep);
 void ep_level_end(void);

@@ -34,6 +34,11 @@ static uint32_t period_of(uint32_t rate_hz)
     return 1000000000u / rate_hz;
 }
 
+uint32_t ep_level_kinds(enum ep_level level)
+{
+    return levels[level].kinds;
+}
+
 void ep_level_begin(struct ep *ep)
 {
     const struct ep_config *config = &ep->config;

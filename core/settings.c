@@ -1,6 +1,6 @@
 /*
- * What users type: the configuration checked, completed and copied into the profiler's own memory; environment
- * variables; static tags. Everything that is wrong gives one line of words (ep_start_error()).
+ * What users type: the configuration checked, completed and copied into the profiler's own memory; static tags.
+ * Everything that is wrong gives one line of words (ep_start_error()). Environment variables: environment.c.
  */
 #include "internal.h"
 
@@ -150,71 +150,4 @@ int ep_settings_apply(struct ep *ep, const struct ep_config *config)
         return ep_complain(-EINVAL, "transport: its state is larger than EP_TRANSPORT_BYTES: ", ep->transport->name,
                            "");
     return 0;
-}
-
-/* ---- environment ---- */
-
-static int env_number(const char *name, uint32_t *value)
-{
-    const char *text = ep_port_env(name);
-    uint64_t number = 0;
-
-    if (!text || *value)
-        return 0;
-    for (const char *c = text; *c; c++) {
-        if (*c < '0' || *c > '9' || number > UINT32_MAX / 16 || c - text > 9)
-            return ep_complain(-EINVAL, name, ": want a number, not ", text);
-        number = number * 10 + (uint64_t)(*c - '0');
-    }
-    if (number == 0)
-        return ep_complain(-EINVAL, name, ": want a positive number, not ", text);
-    *value = (uint32_t)number;
-    return 0;
-}
-
-/* One of `count` words; the result is its place, + 1 when found. */
-static int env_word(const char *name, const char *words, int *place)
-{
-    const char *text = ep_port_env(name);
-
-    *place = 0;
-    if (!text)
-        return 0;
-    int i = 1;
-    for (const char *word = words; *word; word += strlen(word) + 1, i++) {
-        if (strcmp(word, text) == 0) {
-            *place = i;
-            return 0;
-        }
-    }
-    return ep_complain(-EINVAL, name, ": unknown word ", text);
-}
-
-int ep_config_from_env(struct ep_config *config)
-{
-    int level, format, error;
-
-    error_text[0] = 0;
-    if ((error = env_word("EDGEPROF_LEVEL", "low\0medium\0high\0", &level)) < 0)
-        return error;
-    if ((error = env_word("EDGEPROF_FORMAT", "compact\0pprof\0", &format)) < 0)
-        return error;
-    if ((error = env_number("EDGEPROF_RATE", &config->rate_hz)) < 0)
-        return error;
-    if ((error = env_number("EDGEPROF_INTERVAL", &config->interval_ms)) < 0)
-        return error;
-    if (level && config->level == EP_LEVEL_DEFAULT)
-        config->level = (enum ep_level)level;
-    if (format && config->format == EP_FORMAT_COMPACT)
-        config->format = (enum ep_format)(format - 1);
-    if (!config->service)
-        config->service = ep_port_env("EDGEPROF_SERVICE");
-    if (!config->tags)
-        config->tags = ep_port_env("EDGEPROF_TAGS");
-    const char *endpoint = ep_port_env("EDGEPROF_ENDPOINT");
-    if (!endpoint || !*endpoint) /* set to nothing is not set */
-        return 0;
-    if (!config->endpoint)
-        config->endpoint = endpoint;
-    return 1;
 }

@@ -1,6 +1,6 @@
 /*
- * settings.c: every field at and beyond its range, every environment variable with good and bad values, the grammar of
- * tags, strings of every length around the limit. What is refused says why in one line that names the field.
+ * settings.c: every field at and beyond its range, the grammar of tags, strings of every length around the limit. What
+ * is refused says why in one line that names the field.
  */
 #include "account.h"
 #include "unit.h"
@@ -256,74 +256,6 @@ static void test_long_complaint(void **state)
     assert_true(strlen(ep_start_error()) < 160);
 }
 
-/* ---- environment ---- */
-
-static int from_env(const char *line, struct ep_config *config)
-{
-    const char *const environment[] = {line, NULL};
-
-    ep_sim_reset();
-    ep_sim.environment = environment;
-    int result = ep_config_from_env(config);
-    ep_sim.environment = NULL;
-    return result;
-}
-
-static void test_environment(void **state)
-{
-    struct ep_config c = {0};
-
-    (void)state;
-    assert_int_equal(from_env("OTHER=1", &c), 0);
-    assert_int_equal(from_env("EDGEPROF_ENDPOINT=http://h:1", &c), 1);
-    assert_string_equal(c.endpoint, "http://h:1");
-    assert_int_equal(from_env("EDGEPROF_SERVICE=svc", &c), 0);
-    assert_string_equal(c.service, "svc");
-    assert_int_equal(from_env("EDGEPROF_TAGS=a=b", &c), 0);
-    assert_string_equal(c.tags, "a=b");
-    assert_int_equal(from_env("EDGEPROF_RATE=97", &c), 0);
-    assert_int_equal(c.rate_hz, 97);
-    assert_int_equal(from_env("EDGEPROF_RATE=5", &c), 0); /* zero fields only */
-    assert_int_equal(c.rate_hz, 97);
-    assert_int_equal(from_env("EDGEPROF_INTERVAL=2500", &c), 0);
-    assert_int_equal(c.interval_ms, 2500);
-    assert_int_equal(from_env("EDGEPROF_LEVEL=high", &c), 0);
-    assert_int_equal(c.level, EP_LEVEL_HIGH);
-    assert_int_equal(from_env("EDGEPROF_LEVEL=low", &c), 0);
-    assert_int_equal(c.level, EP_LEVEL_HIGH);
-    assert_int_equal(from_env("EDGEPROF_FORMAT=pprof", &c), 0);
-    assert_int_equal(c.format, EP_FORMAT_PPROF);
-}
-
-/* An endpoint that is set to nothing is not set: the program runs on without profiling, as without the variable. */
-static void test_empty_endpoint(void **state)
-{
-    struct ep_config c = {0};
-
-    (void)state;
-    assert_int_equal(from_env("EDGEPROF_ENDPOINT=", &c), 0);
-    assert_null(c.endpoint);
-}
-
-static void test_bad_environment(void **state)
-{
-    static const char *const bad[] = {
-        "EDGEPROF_RATE=0",        "EDGEPROF_RATE=-1",         "EDGEPROF_RATE=1e3",      "EDGEPROF_RATE= 9",
-        "EDGEPROF_RATE=ten",      "EDGEPROF_RATE=",           "EDGEPROF_INTERVAL=10 s", "EDGEPROF_INTERVAL=99999999999",
-        "EDGEPROF_LEVEL=LOW",     "EDGEPROF_LEVEL=ultra",     "EDGEPROF_FORMAT=json",   "EDGEPROF_INTERVAL=00000000001",
-        "EDGEPROF_LEVEL=medium ", "EDGEPROF_RATE=4294967296",
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        struct ep_config c = {0};
-        char name[32];
-        assert_int_equal(from_env(bad[i], &c), -EINVAL);
-        *stpncpy(name, bad[i], strcspn(bad[i], "=")) = 0;
-        assert_non_null(strstr(ep_start_error(), name));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,8 +263,7 @@ int main(void)
         cmocka_unit_test(test_ranges),          cmocka_unit_test(test_levels),
         cmocka_unit_test(test_endpoints),       cmocka_unit_test(test_tags),
         cmocka_unit_test(test_tags_round_trip), cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_long_complaint),  cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_empty_endpoint),  cmocka_unit_test(test_bad_environment),
+        cmocka_unit_test(test_long_complaint),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
