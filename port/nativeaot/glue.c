@@ -1,6 +1,6 @@
 /*
- * See glue.h. ep_dotnet_start() -> fill() -> take_memory() -> ep_start(); ep_dotnet_stop() -> ep_stop() ->
- * release_memory(). C# serialises start and stop.
+ * See glue.h. ep_dotnet_start() -> ep_config_from_env() -> take_memory() -> ep_start(); ep_dotnet_stop() -> ep_stop()
+ * -> release_memory(). C# serialises start and stop.
  */
 #include "glue.h"
 
@@ -14,25 +14,6 @@
 static alignas(16) uint8_t memory[EP_MEMORY_DEFAULT];
 static void *mapped;
 static size_t mapped_size;
-
-static const char *environment(const char *name)
-{
-    const char *value = getenv(name);
-    return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
-/* From the environment, into what is still zero. */
-static int fill(struct ep_config *config)
-{
-    const int err = ep_config_from_env(config);
-    if (err < 0)
-        return err;
-    if (config->endpoint == NULL)
-        config->endpoint = environment("PYROSCOPE_SERVER_ADDRESS");
-    if (config->service == NULL)
-        config->service = environment("PYROSCOPE_APPLICATION_NAME");
-    return config->endpoint != NULL;
-}
 
 static int take_memory(struct ep_config *config, uint64_t size)
 {
@@ -65,7 +46,7 @@ static void release_memory(void)
 int ep_dotnet_configured(void)
 {
     struct ep_config config = {0};
-    return fill(&config);
+    return ep_config_from_env(&config);
 }
 
 int ep_dotnet_start(const struct ep_dotnet_options *options)
@@ -76,8 +57,11 @@ int ep_dotnet_start(const struct ep_dotnet_options *options)
                                .level = (enum ep_level)options->level,
                                .rate_hz = options->rate_hz,
                                .interval_ms = options->interval_ms,
-                               .format = (enum ep_format)options->format};
-    int err = fill(&config);
+                               .format = (enum ep_format)options->format,
+                               .kinds = options->kinds,
+                               .budget_ppm = options->budget_ppm,
+                               .flags = options->flags};
+    int err = ep_config_from_env(&config);
     if (err < 0)
         return err;
     if (mapped != NULL)
@@ -127,18 +111,33 @@ static void copy_figures(const struct ep_stats *stats, uint64_t *figure)
     figure[EP_DOTNET_MEMORY_USED] = stats->memory_used;
 }
 
-int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *lost_count, uint64_t *lost_ns, uint32_t reasons)
+uint32_t ep_dotnet_kinds(void)
+{
+    return EP_KINDS;
+}
+
+uint32_t ep_dotnet_loss_reasons(void)
+{
+    return EP_LOSS_REASONS;
+}
+
+int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *by_kind, uint32_t kinds, uint64_t *lost,
+                    uint32_t reasons)
 {
     struct ep_stats stats;
-    if (figures != EP_DOTNET_FIGURES || reasons != EP_LOSS_REASONS)
+    if (figures != EP_DOTNET_FIGURES || kinds != EP_KINDS || reasons != EP_LOSS_REASONS)
         return -EINVAL;
     const int err = ep_stats_get(&stats);
     if (err != 0)
         return err;
     copy_figures(&stats, figure);
+    for (unsigned i = 0; i < EP_KINDS; i++) {
+        by_kind[2 * i] = stats.kind_count[i];
+        by_kind[2 * i + 1] = stats.kind_value[i];
+    }
     for (unsigned i = 0; i < EP_LOSS_REASONS; i++) {
-        lost_count[i] = stats.lost_count[i];
-        lost_ns[i] = stats.lost_ns[i];
+        lost[2 * i] = stats.lost_count[i];
+        lost[2 * i + 1] = stats.lost_ns[i];
     }
     return 0;
 }

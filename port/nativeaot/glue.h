@@ -17,7 +17,7 @@ struct ep_dotnet_options {
     const char *tags;
     const char *endpoint;
     uint64_t memory_bytes;
-    uint32_t level, rate_hz, interval_ms, format;
+    uint32_t level, rate_hz, interval_ms, format, kinds, budget_ppm, flags;
 };
 
 /* What ep_dotnet_stats() fills in, by index. Mirrored by the enum Figure in EdgeProf/Native.cs. */
@@ -45,8 +45,8 @@ enum ep_dotnet_figure {
     EP_DOTNET_FIGURES
 };
 
-/* 1 when the environment names an endpoint (EDGEPROF_ENDPOINT or PYROSCOPE_SERVER_ADDRESS), 0 when not, -EINVAL when
- * a variable makes no sense. Context: init. */
+/* 1 when the environment says where profiles go, 0 when not, -EINVAL when a variable makes no sense: as
+ * ep_config_from_env(). Context: init. */
 int ep_dotnet_configured(void);
 
 /* ep_start(). -ENOMEM also when the memory that was asked for cannot be mapped. Context: init. */
@@ -58,9 +58,15 @@ int ep_dotnet_stop(uint32_t deadline_ms);
 /* ep_flush(). Context: any thread. */
 int ep_dotnet_flush(void);
 
-/* Fills the first `figures` of enum ep_dotnet_figure and the first `reasons` of enum ep_loss. 0, -ESRCH: never
- * started, -EINVAL: not the numbers that this library has. Context: any thread. */
-int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *lost_count, uint64_t *lost_ns, uint32_t reasons);
+/* How many there are: EP_KINDS, EP_LOSS_REASONS. Context: any thread. */
+uint32_t ep_dotnet_kinds(void);
+uint32_t ep_dotnet_loss_reasons(void);
+
+/* Fills `figures` of enum ep_dotnet_figure; for each of `kinds` kinds its count and its value; for each of `reasons`
+ * loss reasons its count and its CPU time in ns. 0, -ESRCH: never started, -EINVAL: not the numbers that this library
+ * has. Context: any thread. */
+int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *by_kind, uint32_t kinds, uint64_t *lost,
+                    uint32_t reasons);
 
 /* Texts for people; never NULL. Context: init. */
 const char *ep_dotnet_error(void);

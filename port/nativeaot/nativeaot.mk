@@ -163,6 +163,22 @@ $(NA_LIFECYCLE): $(wildcard tests/nativeaot/Lifecycle/*) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) tests/nativeaot/Lifecycle
 	@touch $@
 
+# Tags and spans against what the program knows.
+NA_CONTEXT := $(call na_published,Context)
+$(NA_CONTEXT): $(wildcard tests/nativeaot/Context/*) $(wildcard port/nativeaot/EdgeProf.OpenTelemetry/*) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) tests/nativeaot/Context
+	@touch $@
+
+.PHONY: test-nativeaot-context
+ifeq ($(NA_DOTNET),)
+test-nativeaot-context:
+	@echo "$@: skipped, there is no .NET SDK"
+else
+test-nativeaot-context: $(NA_CONTEXT)
+	@for mode in tags spans otel ratio; do $(NA_CONTEXT) $$mode || exit 1; done
+endif
+TESTS += test-nativeaot-context
+
 .PHONY: test-nativeaot-run test-nativeaot-lifecycle test-nativeaot-package test-demo test-demo-c
 ifeq ($(NA_DOTNET),)
 test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run:

@@ -13,7 +13,7 @@ internal unsafe struct NativeOptions
     public byte* Tags;
     public byte* Endpoint;
     public ulong MemoryBytes;
-    public uint Level, RateHz, IntervalMs, Format;
+    public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags;
 }
 
 /// <summary>Indices of the figures that ep_dotnet_stats fills in (enum ep_dotnet_figure in glue.h).</summary>
@@ -45,7 +45,7 @@ internal enum Figure
 /// <summary>The C library, linked into a NativeAOT program; calls are direct and blittable.</summary>
 internal static unsafe class Native
 {
-    public const int LossReasons = 14; // enum ep_loss
+    public const int FlagThreadLabels = 2, FlagIdleWaits = 4; // enum ep_flags
 
     public const int EInval = 22, EBusy = 16, EAlready = 114, ETimedOut = 110, ESrch = 3, ENoMem = 12;
 
@@ -64,7 +64,37 @@ internal static unsafe class Native
     public static extern int Flush();
 
     [DllImport(Library, EntryPoint = "ep_dotnet_stats")]
-    public static extern int Stats(ulong* figure, uint figures, ulong* lostCount, ulong* lostNs, uint reasons);
+    public static extern int Stats(ulong* figure, uint figures, ulong* byKind, uint kinds, ulong* lost, uint reasons);
+
+    /// <summary>How many kinds (the first is none) and loss reasons the library has.</summary>
+    [DllImport(Library, EntryPoint = "ep_dotnet_kinds")]
+    public static extern uint Kinds();
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_loss_reasons")]
+    public static extern uint LossReasons();
+
+    [DllImport(Library, EntryPoint = "ep_level_get")]
+    public static extern uint LevelGet();
+
+    [DllImport(Library, EntryPoint = "ep_level_set")]
+    public static extern int LevelSet(uint level);
+
+    [DllImport(Library, EntryPoint = "ep_kinds_get")]
+    public static extern uint KindsGet();
+
+    [DllImport(Library, EntryPoint = "ep_kinds_set")]
+    public static extern int KindsSet(uint kinds);
+
+    [DllImport(Library, EntryPoint = "ep_kinds_change")]
+    public static extern int KindsChange(uint on, uint off);
+
+    [DllImport(Library, EntryPoint = "ep_tags_add")]
+    public static extern uint TagsAdd(uint set, byte* key, uint keySize, byte* value, uint valueSize);
+
+    /// <summary>Some stores to the calling thread's own memory: no transition for the garbage collector is needed.</summary>
+    [SuppressGCTransition]
+    [DllImport(Library, EntryPoint = "ep_work_set")]
+    public static extern void WorkSet(uint tags, ulong spanId, ulong traceHigh, ulong traceLow);
 
     [DllImport(Library, EntryPoint = "ep_dotnet_error")]
     private static extern byte* ErrorText();
@@ -72,9 +102,19 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_dotnet_loss_name")]
     private static extern byte* LossNameText(uint reason);
 
+    [DllImport(Library, EntryPoint = "ep_kind_name")]
+    private static extern byte* KindNameText(uint kind);
+
+    [DllImport(Library, EntryPoint = "ep_kind_unit")]
+    private static extern byte* KindUnitText(uint kind);
+
     public static string Error() => Marshal.PtrToStringUTF8((nint)ErrorText()) ?? "";
 
     public static string LossName(int reason) => Marshal.PtrToStringUTF8((nint)LossNameText((uint)reason)) ?? "";
+
+    public static string KindName(int kind) => Marshal.PtrToStringUTF8((nint)KindNameText((uint)kind)) ?? "";
+
+    public static string KindUnit(int kind) => Marshal.PtrToStringUTF8((nint)KindUnitText((uint)kind)) ?? "";
 
     /// <summary>Whether the library is linked into this program.</summary>
     public static bool IsLinked { get; } = Probe();

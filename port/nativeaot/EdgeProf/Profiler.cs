@@ -6,7 +6,7 @@ namespace EdgeProf;
 /// Always-on profiler of a NativeAOT program. One runs in a process at a time. All members may be called from any
 /// thread. In a program that was not published with NativeAOT nothing happens but one line on standard error.
 /// </summary>
-public static unsafe class Profiler
+public static unsafe partial class Profiler
 {
     private static readonly object Gate = new();
     private static bool running, automatic, unsupportedSaid;
@@ -89,29 +89,46 @@ public static unsafe class Profiler
     {
         get
         {
-            var figures = new ulong[(int)Figure.Count];
-            Span<ulong> count = stackalloc ulong[Native.LossReasons], ns = stackalloc ulong[Native.LossReasons];
-            if (!Native.IsLinked || Fetch(figures, count, ns) != 0)
+            if (!Native.IsLinked)
                 return default;
-            var losses = new List<ProfilerLoss>();
-            for (var i = 0; i < Native.LossReasons; i++)
-                if ((count[i] | ns[i]) != 0)
-                    losses.Add(new ProfilerLoss(Native.LossName(i), (long)count[i],
-                                                TimeSpan.FromTicks((long)ns[i] / TimeSpan.NanosecondsPerTick)));
-            return new ProfilerStats(figures, losses.ToArray());
+            var figures = new ulong[(int)Figure.Count];
+            var kinds = new ulong[2 * Native.Kinds()];
+            var lost = new ulong[2 * Native.LossReasons()];
+            return Fetch(figures, kinds, lost) == 0 ? new ProfilerStats(figures, Measured(kinds), Lost(lost)) : default;
         }
     }
 
-    private static int Fetch(Span<ulong> figures, Span<ulong> count, Span<ulong> ns)
+    private static int Fetch(ulong[] figures, ulong[] kinds, ulong[] lost)
     {
-        fixed (ulong* figure = figures, lostCount = count, lostNs = ns)
-            return Native.Stats(figure, (uint)figures.Length, lostCount, lostNs, (uint)count.Length);
+        fixed (ulong* figure = figures, kind = kinds, loss = lost)
+            return Native.Stats(figure, (uint)figures.Length, kind, (uint)kinds.Length / 2, loss, (uint)lost.Length / 2);
+    }
+
+    private static ProfilerKind[] Measured(ulong[] pairs)
+    {
+        var kinds = new List<ProfilerKind>();
+        for (var i = 0; i < pairs.Length / 2; i++)
+            if ((pairs[2 * i] | pairs[2 * i + 1]) != 0)
+                kinds.Add(new ProfilerKind((ProfileKinds)(1u << i), Native.KindName(i), Native.KindUnit(i),
+                                           (long)pairs[2 * i], (long)pairs[2 * i + 1]));
+        return kinds.ToArray();
+    }
+
+    private static ProfilerLoss[] Lost(ulong[] pairs)
+    {
+        var losses = new List<ProfilerLoss>();
+        for (var i = 0; i < pairs.Length / 2; i++)
+            if ((pairs[2 * i] | pairs[2 * i + 1]) != 0)
+                losses.Add(new ProfilerLoss(Native.LossName(i), (long)pairs[2 * i],
+                                            TimeSpan.FromTicks((long)pairs[2 * i + 1] / TimeSpan.NanosecondsPerTick)));
+        return losses.ToArray();
     }
 
     private static int StartLocked(ProfilerOptions options)
     {
         Require(options.MemoryBytes >= 0, nameof(options.MemoryBytes), options.MemoryBytes, "0 or more");
         Require(options.RateHz >= 0, nameof(options.RateHz), options.RateHz, "1 to 1000, or 0");
+        Require(options.BudgetPpm >= 0, nameof(options.BudgetPpm), options.BudgetPpm, "0 or more");
         Require(options.Interval >= TimeSpan.Zero && options.Interval <= TimeSpan.FromHours(1),
                 nameof(options.Interval), options.Interval, "100 ms to 1 hour, or zero");
         fixed (byte* service = Utf8(options.Service), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(options.Endpoint))
@@ -126,12 +143,19 @@ public static unsafe class Profiler
                 RateHz = (uint)options.RateHz,
                 IntervalMs = (uint)Math.Ceiling(options.Interval.TotalMilliseconds),
                 Format = (uint)options.Format,
+                Kinds = (uint)options.Kinds,
+                BudgetPpm = (uint)options.BudgetPpm,
+                Flags = (options.ThreadLabels ? (uint)Native.FlagThreadLabels : 0)
+                        | (options.IdleWaits ? (uint)Native.FlagIdleWaits : 0),
             };
+            Run++; // what tags' numbers were before means nothing any more
             var error = Native.Start(&native);
             if (error != 0)
                 return error;
         }
-        running = true;
+        running = Tracks = true;
+        TrackOptions(options.SpanSources);
+        Spans.Begin();
         exitTimeout = options.ExitTimeout;
         ProcessEnd.Watch();
         return 0;
@@ -139,6 +163,8 @@ public static unsafe class Profiler
 
     private static bool StopLocked(TimeSpan timeout)
     {
+        Tracks = false;
+        Spans.End();
         var deadline = (uint)Math.Clamp(timeout.TotalMilliseconds, 0, 3_600_000);
         var error = -Native.EBusy;
         for (var tries = 0; error == -Native.EBusy && tries < 50; tries++)

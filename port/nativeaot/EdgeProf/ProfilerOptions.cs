@@ -6,15 +6,50 @@ public enum ProfileLevel
     /// <summary>What EDGEPROF_LEVEL says, otherwise <see cref="Low"/>.</summary>
     Default = 0,
 
-    /// <summary>19 samples per second of CPU time of each thread.</summary>
+    /// <summary>19 samples per second of CPU time of each thread; nothing else is measured.</summary>
     Low = 1,
 
-    /// <summary>97 samples per second of CPU time of each thread.</summary>
+    /// <summary>97 samples per second of CPU time of each thread; also allocations, live heap and locks.</summary>
     Medium = 2,
 
-    /// <summary>251 samples per second of CPU time of each thread. No kernel samples faster than its tick (often 250
+    /// <summary>251 samples per second of CPU time of each thread, and every kind. No kernel samples faster than its tick (often 250
     /// or 100 Hz); samples then stand for more time each.</summary>
     High = 3,
+}
+
+/// <summary>What is measured.</summary>
+[Flags]
+public enum ProfileKinds : uint
+{
+    /// <summary>In <see cref="ProfilerOptions"/>: as the level says.</summary>
+    None = 0,
+
+    /// <summary>Time on the CPU.</summary>
+    Cpu = 1 << 1,
+
+    /// <summary>Time in waits: locks, sleeps, network, disk.</summary>
+    Wait = 1 << 2,
+
+    /// <summary>Contended locks and the delay that they cause.</summary>
+    Lock = 1 << 3,
+
+    /// <summary>Allocations, by stack and type.</summary>
+    Allocation = 1 << 4,
+
+    /// <summary>Objects in use, by the stack that allocated them and type.</summary>
+    LiveHeap = 1 << 5,
+
+    /// <summary>Exceptions thrown, by type.</summary>
+    Exception = 1 << 6,
+
+    /// <summary>Pauses of the garbage collector.</summary>
+    GarbageCollection = 1 << 7,
+
+    /// <summary>Every thread's stack; only when asked for.</summary>
+    Threads = 1 << 8,
+
+    /// <summary>All of them.</summary>
+    All = Cpu | Wait | Lock | Allocation | LiveHeap | Exception | GarbageCollection | Threads,
 }
 
 /// <summary>How profiles are encoded.</summary>
@@ -29,8 +64,7 @@ public enum ProfileFormat
 
 /// <summary>
 /// What <see cref="Profiler.Start"/> needs to know. Everything may be left out: what is null, zero or default is taken
-/// from the environment (EDGEPROF_SERVICE, EDGEPROF_TAGS, EDGEPROF_LEVEL, EDGEPROF_RATE, EDGEPROF_INTERVAL,
-/// EDGEPROF_ENDPOINT, EDGEPROF_FORMAT; then PYROSCOPE_SERVER_ADDRESS and PYROSCOPE_APPLICATION_NAME), else a default.
+/// from the environment (EDGEPROF_*, then PYROSCOPE_* and OTEL_*; the package's README has the table), else a default.
 /// </summary>
 public sealed class ProfilerOptions
 {
@@ -46,6 +80,23 @@ public sealed class ProfilerOptions
 
     /// <summary>Samples per second of CPU time, 1 to 1000; overrides <see cref="Level"/>. 0: as the level says.</summary>
     public int RateHz { get; set; }
+
+    /// <summary>What is measured; overrides <see cref="Level"/>. None: as the level says.</summary>
+    public ProfileKinds Kinds { get; set; }
+
+    /// <summary>The most that profiling may cost, in millionths of the CPU time that the process uses: 500 is 0.05 %.
+    /// Sampling gets coarser before more is spent. 0: the level's own.</summary>
+    public int BudgetPpm { get; set; }
+
+    /// <summary>Each stack carries its thread's name as the label <c>thread</c>.</summary>
+    public bool ThreadLabels { get; set; }
+
+    /// <summary>Waits of pools that have nothing to do count as well.</summary>
+    public bool IdleWaits { get; set; }
+
+    /// <summary>Names of the activity sources whose spans samples are to carry, as <see cref="Profiler.TrackSpans"/> takes
+    /// them. Empty: as EDGEPROF_SPANS says, else none but those that were asked for there.</summary>
+    public IList<string> SpanSources { get; set; } = new List<string>();
 
     /// <summary>One profile per interval, 100 ms to 1 hour. Zero: 10 seconds.</summary>
     public TimeSpan Interval { get; set; }

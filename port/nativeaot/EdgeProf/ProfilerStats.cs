@@ -6,15 +6,25 @@ namespace EdgeProf;
 /// <param name="CpuTime">The CPU time that they stood for.</param>
 public readonly record struct ProfilerLoss(string Reason, long Count, TimeSpan CpuTime);
 
+/// <summary>What was measured of one kind.</summary>
+/// <param name="Kind">Which.</param>
+/// <param name="Name">Its name in profiles, "cpu".</param>
+/// <param name="Unit">Of the value: "nanoseconds", "bytes", "count".</param>
+/// <param name="Count">Samples of CPU time; of all other kinds, the events that samples stand for.</param>
+/// <param name="Value">In its unit. Of the live heap: now.</param>
+public readonly record struct ProfilerKind(ProfileKinds Kind, string Name, string Unit, long Count, long Value);
+
 /// <summary>What the profiler has done since it was started; after a stop, the figures of the run that ended.</summary>
 public readonly struct ProfilerStats
 {
     private readonly ulong[]? figures;
+    private readonly ProfilerKind[]? kinds;
     private readonly ProfilerLoss[]? losses;
 
-    internal ProfilerStats(ulong[] figures, ProfilerLoss[] losses)
+    internal ProfilerStats(ulong[] figures, ProfilerKind[] kinds, ProfilerLoss[] losses)
     {
         this.figures = figures;
+        this.kinds = kinds;
         this.losses = losses;
     }
 
@@ -81,6 +91,9 @@ public readonly struct ProfilerStats
 
     /// <summary>Bytes of the profiler's memory in use.</summary>
     public long MemoryUsed => this[Figure.MemoryUsed];
+
+    /// <summary>What was measured, by kind; only kinds of which there is something.</summary>
+    public IReadOnlyList<ProfilerKind> Kinds => kinds ?? [];
 
     /// <summary>What was lost, by reason; only reasons that occurred.</summary>
     public IReadOnlyList<ProfilerLoss> Losses => losses ?? [];

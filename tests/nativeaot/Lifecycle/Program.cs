@@ -105,6 +105,7 @@ internal sealed class ApiChecks(string directory)
         };
         Check(Profiler.Start(options) && Profiler.IsRunning, $"round {round} starts");
         Refuses<InvalidOperationException>(options, "a second start");
+        Levels();
         Work.For(400);
         Profiler.Flush();
         Check(Profiler.Stop(TimeSpan.FromSeconds(10)), $"round {round} stops, all delivered");
@@ -116,8 +117,20 @@ internal sealed class ApiChecks(string directory)
         Check(stats.Delivered > 0 && stats.Delivered == stats.Messages, $"{stats.Messages} messages, {stats.Delivered} delivered");
         Check(stats.MemoryUsed > 0 && stats.Modules > 1 && stats.RuleHits > stats.RuleMisses, "memory, modules and rules are counted");
         Check(stats.SampledCpuTime > TimeSpan.FromMilliseconds(100), $"sampled CPU time {stats.SampledCpuTime}");
+        Check(stats.Kinds.Any(kind => kind is { Kind: ProfileKinds.Cpu, Unit: "nanoseconds", Value: > 0 }), "CPU time is counted by kind");
         Check(stats.Losses.Count == 0, $"nothing is lost: {string.Join(", ", stats.Losses)}");
         Check(File.Exists(path) && new FileInfo(path).Length == stats.DeliveredBytes + 4 * stats.Delivered, "the file has it");
+    }
+
+    /// <summary>Level and kinds while it runs; ends where it began.</summary>
+    private void Levels()
+    {
+        Check(Profiler.Level == ProfileLevel.High && Profiler.Kinds.HasFlag(ProfileKinds.Cpu), "the level is the one asked for");
+        Profiler.Level = ProfileLevel.Low;
+        Check(Profiler.Level == ProfileLevel.Low && Profiler.Kinds == ProfileKinds.Cpu, "low is CPU alone");
+        Check(Profiler.Enable(ProfileKinds.Lock) && Profiler.Kinds == (ProfileKinds.Cpu | ProfileKinds.Lock), "a kind more");
+        Check(Profiler.Disable(ProfileKinds.Lock) && Profiler.Kinds == ProfileKinds.Cpu, "a kind less");
+        Profiler.Level = ProfileLevel.High;
     }
 
     private void Refuses<T>(ProfilerOptions options, string what) where T : Exception

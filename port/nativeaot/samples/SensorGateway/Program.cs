@@ -21,6 +21,8 @@ builder.Services.AddHostedService<AggregatingWorker>();
 builder.Services.AddHostedService(services => services.GetRequiredService<Burner>());
 
 var app = builder.Build();
+app.UseRouting();
+Labels.Use(app);
 
 app.MapGet("/health", () => "ok");
 
@@ -38,6 +40,7 @@ app.MapPost("/readings", (Reading[] readings, ReadingStore store) =>
 
 app.MapGet("/report", (ReadingStore store, Signer signer, HttpResponse response, string? site) =>
 {
+    using var forSite = Labels.Site(site);
     var lines = Report.Build(store.Snapshot(), site);
     response.Headers["X-Signature"] = signer.Sign(lines);
     return Results.Ok(lines);
