@@ -148,11 +148,10 @@ int ep_start(const struct ep_config *config);
 
 /* Reads EDGEPROF_ENDPOINT, EDGEPROF_SERVICE, EDGEPROF_TAGS, EDGEPROF_LEVEL (low, medium, high), EDGEPROF_KINDS
  * ("cpu,alloc", as ep_kind_name()), EDGEPROF_RATE (Hz), EDGEPROF_BUDGET (ppm), EDGEPROF_INTERVAL (ms), EDGEPROF_FORMAT
- * (compact, pprof), EDGEPROF_THREAD_LABELS and EDGEPROF_IDLE_WAITS (1, 0) into the fields of *config that are zero; then
- * PYROSCOPE_* and OTEL_*, where they mean the same (port/nativeaot/EdgeProf/README.md has the table). Strings point into
- * the environment or into memory that lasts until the next call.
- * Returns 1 if a variable says where profiles go, 0 if not, -EINVAL: a variable makes no sense (ep_start_error()).
- * Context: init. */
+ * (compact, pprof), EDGEPROF_THREAD_LABELS and EDGEPROF_IDLE_WAITS (1, 0) into the fields of *config that are zero;
+ * then PYROSCOPE_* and OTEL_*, where they mean the same (port/nativeaot/EdgeProf/README.md has the table). Strings
+ * point into the environment or into memory that lasts until the next call. Returns 1 if a variable says where profiles
+ * go, 0 if not, -EINVAL: a variable makes no sense (ep_start_error()). Context: init. */
 int ep_config_from_env(struct ep_config *config);
 
 /* One line that says what the last ep_start() or ep_config_from_env() did not like, "" when it liked everything.
