@@ -8,7 +8,7 @@ import tempfile
 import time
 
 from browser import Browser
-from generate import data, message, module, nodes, number, origin, profile, stats, varint
+from generate import context, data, message, module, nodes, number, origin, profile, stats, tag_set, varint
 from generate import nested
 from harness import Checks, Server
 
@@ -172,6 +172,32 @@ def times(browser, server):
     browser.wait(f"{TEXTS}.includes('Program.Main')")
 
 
+def kinds(browser, server):
+    """Each kind with its own unit, and split by a label."""
+    rows = [(1, 1, 3, 1 << 20), (1, 2, 5, 2 << 20)]
+    body = message(77, 0, origin("kinds"), [module(4096, 4096, 0, b"", "[app]")], nodes([0], [4100]),
+                   [profile(rows, kind=4, quantum=1), profile([(1, 0, 2, 3_000_000_000)], kind=3, quantum=1)],
+                   unix_minus_uptime=time.time_ns() - 30 * 10**9, tag_sets=[tag_set(1, step="a"), tag_set(2, step=EVIL)],
+                   contexts=[context(1), context(2)])
+    check.equal(server.push(body), 200, "message with kinds")
+    browser.js("document.getElementById('refresh').click()")
+    browser.wait("[...document.getElementById('service').options].some((o) => o.value === 'kinds')")
+    choose(browser, "service", "kinds")
+    figures = "document.getElementById('figures').innerText"
+    for kind, wanted in (("alloc", "3.00 MiB"), ("alloc:count", "Allocation, objects"), ("lock", "3.00 s"), ("alloc", "3.00 MiB")):
+        choose(browser, "kind", kind)
+        check(wanted in browser.js(figures), f"{kind}: {browser.js(figures)}")
+    choose(browser, "group", "step")
+    check({"step=a", f"step={EVIL}"} <= set(browser.js(TEXTS)), f"split by a label: {browser.js(TEXTS)}")
+    choose(browser, "group", "")
+    browser.js("[...document.querySelectorAll('#labels .chip')].find((c) => c.textContent === 'a').click()")
+    browser.wait(f"{figures}.includes('1.00 MiB')")
+    shot(browser, "kinds")
+    browser.js("[...document.querySelectorAll('#labels .chip')].find((c) => c.textContent === 'a').click()")
+    browser.wait(f"{figures}.includes('3.00 MiB')")
+    choose(browser, "service", "shop")
+
+
 def live(browser, server):
     browser.js("document.getElementById('live').click()")
     fill(server, "shop", {("Program.Main", "Came.Later"): 2_000_000_000})
@@ -239,6 +265,7 @@ def main():
         table(browser)
         tags(browser, server)
         times(browser, server)
+        kinds(browser, server)
         live(browser, server)
         hostile_names(browser, server)
         narrow(browser, server)
