@@ -150,7 +150,7 @@ uint32_t ep_port_bounds(struct ep_context *context)
 
 size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
 {
-    /* Tasks' stacks do not go away here. */
+    (void)tid; /* tasks' stacks do not go away here */
     memcpy(to, (const void *)from, size);
     return size;
 }
