@@ -208,7 +208,7 @@ static void push(struct ep *ep, const struct ep_encoding *encoding, uint32_t siz
         .sequence = ep->sequence++,
         .segment = ep->segment,
         .cpu_ns = encoding->sums.value[EP_KIND_CPU],
-        .kinds = encoding->kinds,
+        .family = ep->config.format == EP_FORMAT_PPROF ? ep_pprof_family_name(encoding->kinds) : NULL,
         .start_unix_ns = unix_ns ? encoding->start_ns + unix_ns : 0,
         .end_unix_ns = unix_ns ? encoding->end_ns + unix_ns : 0,
     };

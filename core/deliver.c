@@ -96,7 +96,7 @@ static int attempt(struct ep *ep, const struct ep_box_header *header, uint64_t d
         .data = (const uint8_t *)(header + 1),
         .size = header->size,
         .format = ep->config.format,
-        .family = ep->config.format == EP_FORMAT_PPROF ? ep_pprof_family_name(header->kinds) : NULL,
+        .family = header->family,
         .segment = header->segment,
         .sequence = header->sequence,
         .start_unix_ns = header->start_unix_ns,

@@ -117,10 +117,10 @@ static int begin(struct ep *ep)
         ep_segment_begin(ep);
         ep->interval_start_ns = ep_port_uptime_ns();
         ep->next_scan_ns = ep->interval_start_ns + ep->interval_ns; /* sampling_start makes the first scan */
+        ep_level_begin(ep);                                         /* hooks see it from here on */
         error = threads_start(ep);
     }
     if (!error) {
-        ep_level_begin(ep); /* hooks see it from here on */
         error = ep_port_sampling_start(ep->port_memory, ep->period_applied_ns);
         if (error >= 0) {
             ep_count(ep, EP_COUNT_THREADS, (uint64_t)error);

@@ -395,7 +395,7 @@ struct ep_box_header {
     uint64_t segment;
     uint64_t samples, cpu_ns;
     uint64_t start_unix_ns, end_unix_ns;
-    uint32_t kinds; /* in it */
+    const char *family; /* pprof: see struct ep_message */
 };
 
 struct ep_outbox {

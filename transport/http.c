@@ -181,6 +181,10 @@ static void put_pprof_path(struct http *http, const struct ep_message *message)
         put_number(http, (message->end_unix_ns + 999999999) / 1000000000);
     }
     put_text(http, "&format=pprof&spyName=edgeprof");
+    if (message->family) { /* a server of ours tells waits from locks by it, others ignore it */
+        put_text(http, "&family=");
+        put_text(http, message->family);
+    }
 }
 
 static void put_head(struct http *http, const struct ep_message *message)

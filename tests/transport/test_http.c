@@ -52,6 +52,7 @@ static int send_bytes(struct fixture *f, enum ep_format format, const void *data
         .data = data,
         .size = size,
         .format = format,
+        .family = format == EP_FORMAT_PPROF ? "memory" : NULL,
         .start_unix_ns = UINT64_C(1700000000999999999),
         .end_unix_ns = UINT64_C(1700000010000000001),
     };
@@ -111,7 +112,7 @@ static void test_pprof_request(void **unused)
 {
     static const char expected[] =
         "POST /x/ingest?name=gate%20way%7Bv%3D1.0%2Cpath%3D%2Fa%26b%7D&from=1700000000&until=1700000011"
-        "&format=pprof&spyName=edgeprof HTTP/1.1\r\nHost: h\r\nUser-Agent: edgeprof/" EP_VERSION
+        "&format=pprof&spyName=edgeprof&family=memory HTTP/1.1\r\nHost: h\r\nUser-Agent: edgeprof/" EP_VERSION
         "\r\nContent-Type: application/octet-stream\r\nContent-Length: 3\r\n\r\nabc";
     struct fixture f;
     (void)unused;
