@@ -175,7 +175,12 @@ test-nativeaot-context:
 	@echo "$@: skipped, there is no .NET SDK"
 else
 test-nativeaot-context: $(NA_CONTEXT)
-	@for mode in tags spans otel ratio; do $(NA_CONTEXT) $$mode || exit 1; done
+	@for mode in tags spans otel; do $(NA_CONTEXT) $$mode || exit 1; done
+
+.PHONY: bench-nativeaot-tags
+bench-nativeaot-tags: $(NA_CONTEXT)
+	@$(NA_CONTEXT) ratio
+BENCHES += bench-nativeaot-tags
 endif
 TESTS += test-nativeaot-context
 

@@ -10,7 +10,7 @@ using OpenTelemetry;
 using OpenTelemetry.Trace;
 
 CultureInfo.CurrentCulture = CultureInfo.InvariantCulture;
-var options = new ProfilerOptions { Service = "context", Endpoint = "file:///dev/null", Level = ProfileLevel.Low };
+var options = new ProfilerOptions { Service = "context", Level = ProfileLevel.Low };
 if (args is ["spans"])
     options.SpanSources.Add("Test.*");
 using var provider = args is ["otel"]
@@ -25,7 +25,8 @@ var good = args switch
     ["ratio"] => Ratio.Measure(),
     _ => throw new ArgumentException("Context: expected tags, spans, otel or ratio"),
 };
-return good & Profiler.Stop(TimeSpan.FromSeconds(5)) ? 0 : 1;
+Profiler.Stop(TimeSpan.FromSeconds(1));
+return good ? 0 : 1;
 
 internal static class Hops
 {
