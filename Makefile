@@ -87,7 +87,7 @@ $(EP_LIB): $(EP_OBJ) $(THIRD_OBJ)
 
 $(EP_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CFLAGS) $(if $(filter $(EP_FAST),$<),,-Os))
+	$(call compile,$(EP_CFLAGS) $(if $(filter $(EP_FAST),$<),,-Os -fomit-frame-pointer))
 
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
