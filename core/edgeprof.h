@@ -35,7 +35,7 @@ enum ep_kind {
     EP_KIND_LIVE = 5,      /* what is in use when the interval ends, a level and no sum; bytes */
     EP_KIND_EXCEPTION = 6, /* exceptions thrown; as many */
     EP_KIND_GC = 7,        /* pauses of the garbage collector; ns */
-    EP_KIND_THREAD = 8,    /* every thread's stack, when asked for (ep_threads_dump()); as many */
+    EP_KIND_THREAD = 8,    /* every thread's stack at one moment; as many; nothing records it yet */
     EP_KINDS = 9
 };
 #define EP_KIND_BIT(kind) (1u << (kind))
@@ -75,7 +75,7 @@ struct ep_config {
     enum ep_level level;
     uint32_t kinds;       /* EP_KIND_BIT()s, overrides the level's */
     uint32_t rate_hz;     /* 1..1000, overrides the level's rate */
-    uint32_t budget_ppm;  /* most that profiling may cost, of the process' CPU time; 0: the level's; periods stretch */
+    uint32_t budget_ppm;  /* most that profiling may cost, of the process' CPU time; nothing acts on it yet */
     uint32_t interval_ms; /* one profile per interval; 100..3600000, default 10000 */
 
     /* Where profiles go: "http://host[:port][/prefix]" or "file:///path". NULL: nowhere, they merge in memory.
@@ -184,9 +184,6 @@ int ep_kinds_set(uint32_t kinds);               /* EP_KIND_BIT()s */
 int ep_kinds_change(uint32_t on, uint32_t off); /* the same, one by one */
 enum ep_level ep_level_get(void);               /* EP_LEVEL_DEFAULT when none runs */
 uint32_t ep_kinds_get(void);                    /* 0 when none runs */
-
-/* One stack of every thread goes into the next profile as EP_KIND_THREAD. 0 or -ESRCH. Context: any thread. */
-int ep_threads_dump(void);
 
 /* ---- what a thread is doing ---- */
 
