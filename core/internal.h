@@ -88,7 +88,7 @@ enum ep_rule_kind {
     EP_RULE_BASE,    /* CFA = base + cfa words, likewise */
     EP_RULE_FP_LOAD, /* CFA = word at (fp + cfa words), likewise, caller's fp at fp: a realigned stack */
     EP_RULE_GUESS,   /* like EP_RULE_FP, but nothing says that fp is a frame pointer here */
-    EP_RULE_LINK,    /* return address still in lr, CFA = sp + cfa words */
+    EP_RULE_LINK,    /* return address still in lr, CFA = sp + cfa words; of an interrupted frame */
     EP_RULE_CHAIN, /* record {caller's fp, return address} at fp, CFA = fp + cfa words; cfa 0: only a guess, and the CFA
                       stays unknown; fp 0 is the root */
     EP_RULE_RECORD,  /* the same at sp + fp_slot words, CFA = sp + cfa words */

@@ -80,6 +80,8 @@ static bool by_slots(const struct walk *walk, struct ep_rule rule, struct ep_fra
     uintptr_t cfa = caller->sp;
     uintptr_t fp_at = rule.kind == EP_RULE_FP_LOAD ? walk->frame.fp : cfa - rule.fp_slot * WORD;
 
+    if (rule.kind == EP_RULE_LINK && !walk->exact) /* what lr held then nobody knows */
+        return false;
     if (rule.kind == EP_RULE_LINK)
         caller->pc = walk->frame.lr;
     else if (rule.kind == EP_RULE_APART)
