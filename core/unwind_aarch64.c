@@ -21,6 +21,8 @@
 #define EPILOGUE_MOST 24
 #define PROLOGUE_MOST 24
 #define RECORD_WORDS  2
+#define OFFSET_MOST   (INT16_MAX * WORD) /* that a rule can say */
+#define SIGNAL_MOST   0x20000            /* of the kernel's frame: with all of SVE and SME it is 74 KiB */
 
 static const struct ep_cfi_registers registers = {.sp = SP, .fp = FP, .base = 255, .ra = LR};
 
@@ -208,7 +210,7 @@ static bool epilogue(const struct ep_module *module, uintptr_t pc, const struct 
     for (int i = 0; i < EPILOGUE_MOST && line.end - line.at >= 4; i++) {
         if (leaves(&line, module, row))
             return line_rule(&line, rule);
-        if (!follow(&line))
+        if (!follow(&line) || line.offset > OFFSET_MOST || line.offset < -OFFSET_MOST)
             return false;
     }
     return false;
@@ -348,8 +350,8 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
     if (frame->fp < frame->sp || frame->fp > end || end - frame->fp < sizeof record || frame->fp % 16)
         return false;
     memcpy(record, (const void *)frame->fp, sizeof record);
-    for (uintptr_t at = frame->fp - size_least; at + size_least - frame->sp <= end - frame->sp && at >= frame->sp;
-         at -= 16) {
+    uintptr_t least = frame->fp - frame->sp > SIGNAL_MOST ? frame->fp - SIGNAL_MOST : frame->sp;
+    for (uintptr_t at = frame->fp - size_least; at + size_least - least <= end - least && at >= least; at -= 16) {
         memcpy(regs, (const void *)(at + x29), sizeof regs);
         if (regs[0] == record[0] && regs[1] == record[1]) { /* arch/arm64/kernel/signal.c: next_frame */
             *frame = (struct ep_frame){.pc = regs[3], .sp = regs[2], .fp = regs[0], .lr = regs[1]};
