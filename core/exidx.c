@@ -229,6 +229,10 @@ int ep_exidx_find(const struct ep_module *module, const struct ep_cfi_registers 
     int error = codes_open(module, module->table + (uintptr_t)index * 8, &codes);
     if (error)
         return error;
+    bool last = (index + 1) >= module->table_size / 8;
+    uintptr_t start = function_at(module, index), end = last ? module->end : function_at(module, index + 1);
+    if (start < module->start) /* its code will be looked at */
+        return -EINVAL;
     memset(&frame, 0, sizeof frame);
     frame.registers = registers;
     frame.rules.cfa = EP_CFI_SP;
@@ -243,9 +247,6 @@ int ep_exidx_find(const struct ep_module *module, const struct ep_cfi_registers 
             return -EINVAL;
         frame.rules.cfa_offset = -frame.rules.offset[EP_CFI_REG_FP];
     }
-    bool last = (index + 1) >= module->table_size / 8;
-    *row = (struct ep_cfi_row){.rules = frame.rules,
-                               .start = function_at(module, index),
-                               .end = last ? module->end : function_at(module, index + 1)};
+    *row = (struct ep_cfi_row){.rules = frame.rules, .start = start, .end = end < module->end ? end : module->end};
     return 0;
 }
