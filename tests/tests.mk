@@ -1,6 +1,5 @@
-# Unit tests on the simulated port (tests/unit/test_*.c), of the Linux port in real processes (tests/unit/linux_*.c), and
-# the fuzz targets (tests/fuzz/). The product's sources are compiled once a way: plain as the library is, with ASan and
-# UBSan, with TSan.
+# Unit tests on the simulated port (tests/unit/test_*.c) and of the Linux port in real processes (tests/unit/linux_*.c).
+# The product's sources are compiled once a way: plain as the library is, with ASan and UBSan, with TSan.
 
 UT_DIR      := $(BUILD)/tests/unit
 UT_CPPFLAGS  = $(EP_CPPFLAGS) -Itests/unit -I$(UT_DIR)
@@ -95,19 +94,3 @@ test-encoders: $(UT_DIR)/encode_dump
 	    if [ $$f = compact ]; then proto=core/proto/compact.proto; else proto=$(UT_PPROF_PROTO); fi; \
 	    $(PYTHON) tests/unit/encode_check.py $$f $(UT_DIR)/$$f $$proto "go tool pprof"; \
 	done
-
-# Fuzzing: `make test` replays the corpus and its variations; `make fuzz` goes on until ctrl-c or FUZZ_SECONDS.
-UT_FUZZ        := tests/fuzz/fuzz_unwind.c
-UT_FUZZ_CORPUS := $(wildcard tests/fuzz/corpus/*)
-TESTS += test-fuzz-unwind
-.PHONY: test-fuzz-unwind fuzz
-$(UT_DIR)/replay_unwind: $(UT_DIR)/asan/$(UT_FUZZ:.c=.o) $(UT_DIR)/asan/tests/transport/replay.o $(UT_DIR)/asan/core.a $(UT_DIR)/asan/sim.a
-	$(CC) $(UT_BASE) $(UT_asan) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lpthread -lresolv
-test-fuzz-unwind: $(UT_DIR)/replay_unwind
-	@printf 'test-fuzz-unwind: '; ASAN_OPTIONS=detect_leaks=0 $(BOARD_EXEC) $< $(UT_FUZZ_CORPUS)
-fuzz:           ## look for inputs that break the unwinder (FUZZ_SECONDS=0: for ever)
-	@tools/setup.sh apt build demo fuzz
-	@mkdir -p $(UT_DIR)/fuzz-corpus
-	clang $(UT_CPPFLAGS) -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Wno-unused-command-line-argument \
-	    $(UT_FUZZ) $(CORE_SRC) $(TRANSPORT_SRC) $(UT_sim) $(UT_THIRD) -lpthread -lresolv -o $(UT_DIR)/fuzz_unwind
-	$(UT_DIR)/fuzz_unwind -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -artifact_prefix=$(UT_DIR)/ $(UT_DIR)/fuzz-corpus tests/fuzz/corpus

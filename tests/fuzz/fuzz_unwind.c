@@ -1,50 +1,63 @@
 /*
- * Fuzz target: tables, code and stacks that nobody made on purpose, through cfi.c, rules.c, unwind.c and the
- * architecture's file. An input is a mapped image (code, .eh_frame_hdr, .eh_frame), registers and a stack:
+ * Fuzz target: tables, code, registers and stacks that nobody made on purpose, through unwind.c, rules.c, modules.c and
+ * one architecture's unwinder: unwind_<arch>.c with cfi.c, or exidx.c and code_arm.c. Compiled for the machine that
+ * tests, with addresses as wide as the architecture's. struct head in fuzz.h says what an input is.
  *
- *   struct head | stack (head.stack bytes) | image (the rest)
- *
- * Invariants:
- *   1. Nothing outside the image, the stack and the profiler is read: their surroundings are poisoned for ASan.
- *   2. ep_cfi_find() returns 0, -ENOENT or -EINVAL, and with 0 the pc lies in [row.start, row.end) and offsets are
- *      within what narrow() lets through.
- *   3. ep_unwind() ends, with 1 to EP_MAX_DEPTH frames, the first of them the pc; the stack is cut if and only if it
- *      says what stands in for its root.
- *   4. The same input walks the same way again, from the rules in the cache as from the tables.
+ * Invariants, by the name that is printed when one breaks:
+ *   (ASan)   nothing outside the image, the two stacks and the profiler is read: their surroundings are poisoned
+ *   table    a lookup returns 0, -ENOENT or -EINVAL; with 0 the pc lies in the function, the function in the module's
+ *            code, and states and offsets are within what a row can say
+ *   cache    what the cache returns for a pc is what is derived for it, whatever other pc was asked before
+ *   depth    a walk ends, with 1 to EP_MAX_DEPTH frames and one rule a frame, the first frame is the pc
+ *   end      the stack is cut if and only if it says what stands in for its root
+ *   growth   each frame follows from the one before by its rule, with sp strictly greater (but out of an interrupted
+ *            frame), read in bounds: model() walks by the contract in internal.h alone, as far as that goes
+ *   same     the same input walks the same way again, from the rules in the cache as from the tables
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <sanitizer/asan_interface.h>
 
-#include "core/internal.h"
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define IMAGE_MOST  65536u
-#define STACK_MOST  1024u
 #define MARGIN      4096u
+#define WORD        sizeof(uintptr_t)
 #define OFFSET_MOST 0x1000000
+#define PLACES      8u
+#define SMALL       0x1000000u
 
-struct head {
-    uint16_t table, table_size; /* in the image */
-    uint16_t code, code_size;
-    uint16_t pc;           /* in the code */
-    uint16_t sp, fp, base; /* in the stack, or a little beyond */
-    uint16_t stack;
-    uint8_t relocate; /* stack words whose low bits say so become addresses */
-    uint8_t reserved;
-};
+/* The running profiler, without the rest of capture.c. */
+_Atomic(struct ep *) ep_current;
 
 static struct ep ep;
-static _Alignas(16) uint8_t image_area[IMAGE_MOST + 2 * MARGIN], stack_area[STACK_MOST + 2 * MARGIN];
-static uint8_t *const image = image_area + MARGIN, *const stack = stack_area + MARGIN;
+static _Alignas(16) uint8_t image_area[IMAGE_MOST + 2 * MARGIN];
+static _Alignas(16) uint8_t stack_area[STACK_MOST + 2 * MARGIN], alt_area[ALT_MOST + 2 * MARGIN];
+static uint8_t *const image = image_area + MARGIN, *const stack = stack_area + MARGIN, *const alt = alt_area + MARGIN;
 
-static void must(bool condition)
+struct sizes {
+    size_t stack, alt, image;
+};
+
+static void broken(const char *invariant, int line)
 {
-    if (!condition)
-        abort();
+    fprintf(stderr, "fuzz_unwind.c:%d: broken invariant: %s\n", line, invariant);
+    abort();
+}
+
+#define MUST(invariant, condition)                                                                                     \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            broken(invariant, __LINE__);                                                                               \
+    } while (0)
+
+static void forget_rules(void)
+{
+    memset(ep.rule, 0, sizeof ep.rule);
 }
 
 static void fence(uint8_t *area, size_t area_size, const uint8_t *start, size_t size)
@@ -57,20 +70,43 @@ static void open_fences(void)
 {
     ASAN_UNPOISON_MEMORY_REGION(image_area, sizeof image_area);
     ASAN_UNPOISON_MEMORY_REGION(stack_area, sizeof stack_area);
+    ASAN_UNPOISON_MEMORY_REGION(alt_area, sizeof alt_area);
 }
 
-/* Real frame chains are addresses: of two bits in each word some make it one, of the stack or of the code. */
-static void relocate(const struct head *head, size_t stack_size)
+/* Real frame chains are addresses: two bits of a small word may make it one, of the stacks or of the code. */
+static void relocate(const struct head *head, uint8_t *words, size_t size)
 {
-    for (size_t at = 0; head->relocate && at + sizeof(uintptr_t) <= stack_size; at += sizeof(uintptr_t)) {
+    for (size_t at = 0; head->relocate && at + WORD <= size; at += WORD) {
         uintptr_t word;
-        memcpy(&word, stack + at, sizeof word);
+        memcpy(&word, words + at, sizeof word);
+        if (word >= SMALL)
+            continue;
         if ((word & 3) == 1)
-            word = (uintptr_t)stack + (word >> 2) % (STACK_MOST + 64) / 8 * 8;
+            word = (uintptr_t)stack + (word >> 2) % (STACK_MOST + 64) / WORD * WORD;
         else if ((word & 3) == 2)
             word = (uintptr_t)image + head->code + (word >> 2) % (head->code_size + 1u);
-        memcpy(stack + at, &word, sizeof word);
+        else if ((word & 3) == 3 && head->alt)
+            word = (uintptr_t)alt + (word >> 2) % (ALT_MOST + 64) / WORD * WORD;
+        memcpy(words + at, &word, sizeof word);
     }
+}
+
+static void stacks_make(const struct head *head, const uint8_t *data, size_t size, struct sizes *sizes)
+{
+    sizes->alt = head->alt < size ? head->alt : size;
+    sizes->alt = sizes->alt < ALT_MOST ? sizes->alt : ALT_MOST;
+    size_t rest = size - sizes->alt;
+    rest = rest < STACK_MOST ? rest : STACK_MOST;
+    size_t at = head->gap_at < rest ? head->gap_at : rest, gap = STACK_MOST - rest;
+    gap = head->gap < gap ? head->gap : gap;
+
+    memcpy(stack, data, at);
+    memset(stack + at, 0, gap);
+    memcpy(stack + at + gap, data + at, rest - at);
+    memcpy(alt, data + size - sizes->alt, sizes->alt);
+    sizes->stack = rest + gap;
+    relocate(head, stack, sizes->stack);
+    relocate(head, alt, sizes->alt);
 }
 
 static bool module_make(const struct head *head, size_t image_size)
@@ -81,7 +117,7 @@ static bool module_make(const struct head *head, size_t image_size)
     if (head->code_size == 0 || (size_t)head->code + head->code_size > image_size ||
         (size_t)head->table + head->table_size > image_size)
         return false;
-    memset(&ep, 0, sizeof ep);
+    forget_rules();
     *m = (struct ep_module){
         .start = start + head->code,
         .end = start + head->code + head->code_size,
@@ -92,83 +128,316 @@ static bool module_make(const struct head *head, size_t image_size)
         .image_end = start + image_size,
         .path = "/fuzz",
     };
+    ep.hijack_stub = head->flags & FLAG_HIJACK ? m->start + head->hijack % head->code_size : 0;
     atomic_store(&ep.modules.count, 1);
     return true;
 }
 
-static void check_tables(const struct head *head)
+static uintptr_t address(unsigned offset, bool on_alt, bool wild)
 {
-    static const struct ep_cfi_registers registers = {.sp = 7, .fp = 6, .base = 3, .ra = 16};
-    const struct ep_module *m = &ep.modules.slot[0];
-    unsigned step = head->code_size / 16 + 1;
+    if (wild)
+        return on_alt ? 0 - (uintptr_t)offset : offset;
+    return on_alt ? (uintptr_t)alt + offset % (ALT_MOST + 16) : (uintptr_t)stack + offset % (STACK_MOST + 16);
+}
 
-    for (unsigned at = head->pc % step; at < head->code_size; at += step) {
-        struct ep_cfi_row row;
-        int error = ep_cfi_find(m, &registers, m->start + at, &row);
-        must(error == 0 || error == -ENOENT || error == -EINVAL);
-        if (error)
-            continue;
-        must(m->start + at - row.start < row.end - row.start);
-        must(row.rules.cfa <= EP_CFI_OTHER);
-        must(abs(row.rules.cfa_offset) <= OFFSET_MOST + 8);
-        for (unsigned reg = 0; reg < EP_CFI_REGS; reg++)
-            must(row.rules.state[reg] <= EP_CFI_UNDEFINED && abs(row.rules.offset[reg]) <= OFFSET_MOST);
+static struct ep_context context_make(const struct head *head, const struct sizes *sizes)
+{
+    uintptr_t code = ep.modules.slot[0].start;
+
+    return (struct ep_context){
+        .pc = fuzz_pc(code + head->pc % head->code_size),
+        .lr = code + head->lr % (head->code_size + 1u),
+        .sp = address(head->sp, head->flags & FLAG_SP_ALT, head->flags & FLAG_SP_WILD),
+        .fp = address(head->fp, head->flags & FLAG_FP_ALT, head->flags & FLAG_FP_WILD),
+        .base = (uintptr_t)stack + head->base % (STACK_MOST + 16),
+        .stack_start = (uintptr_t)stack,
+        .stack_end = (uintptr_t)stack + sizes->stack,
+        .stack_root = head->flags & FLAG_ROOT ? (uintptr_t)stack + head->root % (STACK_MOST + 16) : 0,
+        .alt_start = sizes->alt ? (uintptr_t)alt : 0,
+        .alt_end = sizes->alt ? (uintptr_t)alt + sizes->alt : 0,
+    };
+}
+
+static void check_table(const struct ep_module *m, uintptr_t pc)
+{
+    struct ep_cfi_row row;
+    int error = fuzz_row(m, pc, &row);
+
+    MUST("table", error == 0 || error == -ENOENT || error == -EINVAL);
+    if (error)
+        return;
+    MUST("table", pc >= row.start && pc < row.end && row.start >= m->start && row.end <= m->end);
+    MUST("table", row.rules.cfa <= EP_CFI_OTHER);
+    MUST("table", abs(row.rules.cfa_offset) <= OFFSET_MOST + 8);
+    for (unsigned reg = 0; reg < EP_CFI_REGS; reg++)
+        MUST("table", row.rules.state[reg] <= EP_CFI_UNDEFINED && abs(row.rules.offset[reg]) <= 2 * OFFSET_MOST);
+}
+
+static bool rules_equal(struct ep_rule a, struct ep_rule b)
+{
+    return a.kind == b.kind && a.fp_slot == b.fp_slot && a.base_slot == b.base_slot && a.ra_extra == b.ra_extra &&
+           a.cfa == b.cfa;
+}
+
+static void check_cache(uintptr_t pc, bool exact)
+{
+    struct ep_stack counted = {0};
+    struct ep_rule derived = ep_rule_derive(pc, exact), got = ep_rule_get(pc, exact, &counted);
+
+    MUST("cache", rules_equal(derived, got));
+    MUST("cache", counted.hits + counted.misses == 1);
+}
+
+/* At places spread over the code, as interrupted and as behind a call. */
+static void check_places(const struct head *head)
+{
+    const struct ep_module *m = &ep.modules.slot[0];
+    unsigned step = head->code_size / PLACES + 1, first = head->pc % step;
+
+    for (unsigned at = first; at < head->code_size; at += step)
+        check_table(m, m->start + at);
+    for (int exact = 0; exact <= 1; exact++) {
+        forget_rules();
+        for (unsigned at = first; at < head->code_size; at += step)
+            check_cache(exact ? fuzz_pc(m->start + at) : (m->start + at) | 1, exact);
+    }
+    forget_rules();
+}
+
+/* ---- a walk by the contract alone ---- */
+
+struct model {
+    const struct ep_context *context;
+    uintptr_t asked[2][EP_MAX_DEPTH]; /* for rules: behind calls, where interrupted */
+    unsigned count[2];
+    struct ep_frame frame;
+    uintptr_t end;
+    bool exact, sp_lost;
+};
+
+static uintptr_t bounds(const struct ep_context *c, uintptr_t sp)
+{
+    return sp >= c->stack_start && sp < c->stack_end ? c->stack_end
+           : sp >= c->alt_start && sp < c->alt_end   ? c->alt_end
+                                                     : 0;
+}
+
+static bool word_at(const struct model *m, uintptr_t at, uintptr_t *word)
+{
+    if (at % WORD || at < m->frame.sp || at >= m->end || m->end - at < WORD)
+        return false;
+    memcpy(word, (const void *)at, WORD);
+    return true;
+}
+
+static uintptr_t stripped(uintptr_t word)
+{
+    return WORD == 4 ? word & ~(uintptr_t)1 : word & (uintptr_t)0xffffffffffffu;
+}
+
+static bool model_interrupted(struct model *m, struct ep_rule rule)
+{
+    uintptr_t cfa = m->frame.sp + (uintptr_t)rule.cfa * WORD;
+    bool found =
+        rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&m->frame, m->end) : ep_fault_frame(&m->frame, cfa, m->end);
+
+    m->exact = true;
+    m->end = found ? bounds(m->context, m->frame.sp) : 0;
+    return m->end != 0;
+}
+
+static bool model_cfa(const struct model *m, struct ep_rule rule, uintptr_t *cfa)
+{
+    uintptr_t offset = (uintptr_t)((intptr_t)rule.cfa * (intptr_t)WORD);
+
+    switch (rule.kind) {
+    case EP_RULE_SP:
+    case EP_RULE_LINK:
+    case EP_RULE_APART:
+    case EP_RULE_RECORD:
+        *cfa = m->frame.sp + offset;
+        return true;
+    case EP_RULE_FP:
+    case EP_RULE_GUESS:
+    case EP_RULE_RESTART:
+        *cfa = m->frame.fp + offset;
+        return true;
+    case EP_RULE_CHAIN:
+        *cfa = m->frame.fp + (rule.cfa ? offset : 2 * WORD);
+        return true;
+    case EP_RULE_BASE:
+        *cfa = m->frame.base + offset;
+        return true;
+    case EP_RULE_FP_LOAD:
+        return word_at(m, m->frame.fp + offset, cfa);
+    default:
+        return false;
     }
 }
 
-static unsigned walk(const struct ep_context *context, atomic_uintptr_t *pcs)
+/* The caller's value of a register, which lies `slot` words below the CFA unless that was popped. */
+static bool model_saved(const struct model *m, unsigned slot, uintptr_t cfa, uintptr_t *value)
 {
-    struct ep_stack walked = {.pc = pcs};
+    uintptr_t at = cfa - slot * WORD;
 
-    ep_unwind(context, &walked);
-    must(walked.depth >= 1 && walked.depth <= EP_MAX_DEPTH);
-    must(pcs[0] == context->pc);
-    must((walked.quality == EP_STACK_CUT) == (walked.end != EP_FRAME_NONE));
-    must(walked.quality <= EP_STACK_CUT && walked.end < EP_FRAME_SPECIALS);
-    return walked.depth;
+    return slot == 0 || at < m->frame.sp || word_at(m, at, value);
 }
 
-static void check_walk(const struct head *head, size_t stack_size)
+static bool model_registers(const struct model *m, struct ep_rule rule, uintptr_t cfa, struct ep_frame *caller)
 {
-    static atomic_uintptr_t first[EP_MAX_DEPTH], second[EP_MAX_DEPTH];
-    const struct ep_context context = {
-        .pc = ep.modules.slot[0].start + head->pc % head->code_size,
-        .sp = (uintptr_t)stack + head->sp % (STACK_MOST + 16),
-        .fp = (uintptr_t)stack + head->fp % (STACK_MOST + 16),
-        .base = (uintptr_t)stack + head->base % (STACK_MOST + 16),
-        .stack_start = (uintptr_t)stack,
-        .stack_end = (uintptr_t)stack + stack_size,
-    };
+    uintptr_t record = rule.kind == EP_RULE_CHAIN ? m->frame.fp : m->frame.sp + rule.fp_slot * WORD;
+    unsigned ra_slot = rule.kind == EP_RULE_APART ? rule.base_slot : 1u + rule.ra_extra;
 
-    unsigned depth = walk(&context, first);
-    must(walk(&context, second) == depth);
-    for (unsigned i = 0; i < depth; i++)
-        must(first[i] == second[i]);
+    if (rule.kind == EP_RULE_CHAIN || rule.kind == EP_RULE_RECORD)
+        return word_at(m, record, &caller->fp) && word_at(m, record + WORD, &caller->pc);
+    if (rule.kind == EP_RULE_LINK && !m->exact)
+        return false;
+    if (rule.kind == EP_RULE_LINK)
+        caller->pc = m->frame.lr;
+    else if (!word_at(m, cfa - ra_slot * WORD, &caller->pc))
+        return false;
+    bool apart = rule.kind == EP_RULE_APART;
+    if (!apart && !model_saved(m, rule.base_slot, cfa, &caller->base))
+        return false;
+    if (rule.kind == EP_RULE_FP_LOAD && rule.fp_slot)
+        return m->frame.fp < m->frame.sp || word_at(m, m->frame.fp, &caller->fp);
+    return model_saved(m, rule.fp_slot, cfa, &caller->fp);
+}
+
+static bool model_step(struct model *m, struct ep_rule rule)
+{
+    struct ep_frame caller = {.fp = m->frame.fp, .base = m->frame.base};
+    bool from_sp = rule.kind == EP_RULE_SP || rule.kind == EP_RULE_LINK || rule.kind == EP_RULE_APART ||
+                   rule.kind == EP_RULE_RECORD;
+
+    if (m->sp_lost && from_sp)
+        rule = (struct ep_rule){.kind = EP_RULE_CHAIN};
+    if (!model_cfa(m, rule, &caller.sp) || caller.sp > m->end || caller.sp < m->frame.sp ||
+        (caller.sp == m->frame.sp && !m->exact) || !model_registers(m, rule, caller.sp, &caller))
+        return false;
+    m->sp_lost = rule.kind == EP_RULE_CHAIN && rule.cfa == 0;
+    if (m->sp_lost || rule.kind == EP_RULE_GUESS || rule.kind == EP_RULE_RESTART)
+        caller.base = 0;
+    caller.pc = stripped(caller.pc);
+    m->frame = caller;
+    m->exact = false;
+    return true;
+}
+
+static struct ep_rule model_rule(struct model *m, uintptr_t pc)
+{
+    struct ep_stack unused = {0};
+
+    m->asked[m->exact][m->count[m->exact]++] = pc;
+    return ep_rule_get(pc, m->exact, &unused);
+}
+
+/* Whether one place was asked for both ways, which the cache does not tell apart: what a walk finds depends on what
+ * was asked before. Compiled code has that in one place: on ARM, in front of a signal trampoline. */
+static bool ambiguous(const struct model *m)
+{
+    for (unsigned i = 0; i < m->count[0]; i++)
+        for (unsigned j = 0; j < m->count[1]; j++)
+            if (m->asked[0][i] == m->asked[1][j])
+                return true;
+    return false;
+}
+
+/* Frames as far as rules lead: it knows no root, so a real walk ends there or before. */
+static unsigned model(struct model *m, uintptr_t *pcs)
+{
+    const struct ep_context *c = m->context;
+    unsigned depth = 0;
+
+    m->frame = (struct ep_frame){.pc = c->pc, .sp = c->sp, .fp = c->fp, .lr = c->lr, .base = c->base};
+    m->end = bounds(c, c->sp);
+    m->exact = true;
+    m->sp_lost = false;
+    m->count[0] = m->count[1] = 0;
+    while (depth < EP_MAX_DEPTH) {
+        uintptr_t pc = m->exact ? m->frame.pc : m->frame.pc - 1;
+        struct ep_rule rule = model_rule(m, pc);
+        pcs[depth++] = m->exact ? stripped(pc) : pc;
+        bool interrupted = rule.kind == EP_RULE_SIGNAL || rule.kind == EP_RULE_FAULT;
+        if (m->end == 0 || !(interrupted ? model_interrupted(m, rule) : model_step(m, rule)))
+            break;
+        if (rule.kind == EP_RULE_RESTART && depth < EP_MAX_DEPTH)
+            pcs[depth++] = EP_FRAME_GAP;
+    }
+    return depth;
+}
+
+/* ---- the walk itself ---- */
+
+static void walk(const struct ep_context *context, struct ep_stack *walked)
+{
+    unsigned gaps = 0;
+
+    ep_unwind(context, walked);
+    MUST("depth", walked->depth >= 1 && walked->depth <= EP_MAX_DEPTH);
+    MUST("depth", walked->pc[0] == stripped(context->pc));
+    for (unsigned i = 0; i < walked->depth; i++)
+        gaps += walked->pc[i] == EP_FRAME_GAP;
+    MUST("depth", walked->hits + walked->misses + gaps >= walked->depth);
+    MUST("depth", walked->hits + walked->misses <= walked->depth);
+    MUST("end", (walked->quality == EP_STACK_CUT) == (walked->end != EP_FRAME_NONE));
+    MUST("end", walked->quality <= EP_STACK_CUT && walked->end < EP_FRAME_SPECIALS);
+    MUST("end", walked->end != EP_FRAME_DEEP || walked->depth == EP_MAX_DEPTH);
+}
+
+static void compare(const struct ep_stack *a, const struct ep_stack *b)
+{
+    MUST("same", a->depth == b->depth && a->quality == b->quality && a->end == b->end);
+    for (unsigned i = 0; i < a->depth; i++)
+        MUST("same", a->pc[i] == b->pc[i]);
+}
+
+static void check_walk(const struct head *head, const struct ep_context *context)
+{
+    static atomic_uintptr_t pcs[3][EP_MAX_DEPTH];
+    static uintptr_t expected[EP_MAX_DEPTH];
+    static struct model m;
+    struct ep_stack cold = {.pc = pcs[0]}, warm = {.pc = pcs[1]}, late = {.pc = pcs[2]};
+
+    m.context = context;
+    unsigned depth = model(&m, expected);
+    forget_rules();
+    walk(context, &cold);
+    MUST("growth", cold.depth <= depth);
+    for (unsigned i = 0; i < cold.depth; i++)
+        MUST("growth", cold.pc[i] == expected[i]);
+    walk(context, &warm);
+    if (!ambiguous(&m))
+        compare(&cold, &warm);
+    check_places(head);
+    walk(context, &late);
+    compare(&cold, &late);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct head head;
+    struct sizes sizes;
 
     if (size < sizeof head)
         return 0;
     memcpy(&head, data, sizeof head);
-    size_t rest = size - sizeof head;
-    size_t stack_size = head.stack < rest ? head.stack : rest;
-    stack_size = stack_size < STACK_MOST ? stack_size : STACK_MOST;
-    size_t image_size = rest - stack_size < IMAGE_MOST ? rest - stack_size : IMAGE_MOST;
+    data += sizeof head;
+    size -= sizeof head;
+    size_t stack_size = head.stack < size ? head.stack : size;
+    sizes.image = size - stack_size < IMAGE_MOST ? size - stack_size : IMAGE_MOST;
 
     open_fences();
-    if (!module_make(&head, image_size))
+    if (!module_make(&head, sizes.image))
         return 0;
-    memcpy(stack, data + sizeof head, stack_size);
-    memcpy(image, data + sizeof head + stack_size, image_size);
-    relocate(&head, stack_size);
-    fence(image_area, sizeof image_area, image, image_size);
-    fence(stack_area, sizeof stack_area, stack, stack_size);
-    ep_publish(&ep);
-    check_tables(&head);
-    check_walk(&head, stack_size);
+    stacks_make(&head, data, stack_size, &sizes);
+    memcpy(image, data + stack_size, sizes.image);
+    fence(image_area, sizeof image_area, image, sizes.image);
+    fence(stack_area, sizeof stack_area, stack, sizes.stack);
+    fence(alt_area, sizeof alt_area, alt, sizes.alt);
+    atomic_store(&ep_current, &ep);
+    struct ep_context context = context_make(&head, &sizes);
+    check_walk(&head, &context);
     open_fences();
     return 0;
 }

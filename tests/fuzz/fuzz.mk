@@ -1,0 +1,83 @@
+# Fuzzing the unwinders, each architecture's on the machine that tests: fuzz_unwind.c says what must hold.
+#
+#   test-fuzz-<arch>   the kept inputs, each also cut short everywhere and with every byte changed, under ASan and UBSan
+#   fuzz, fuzz-<arch>  libFuzzer: FUZZ_RUNS executions each, at most FUZZ_SECONDS (0: no limit). What it finds is kept in
+#                      $(FUZZ_DIR)/found-<arch>; what breaks an invariant belongs into tests/fuzz/corpus/<arch>
+#   fuzz-coverage      lines that the kept inputs reach, by file
+#   fuzz-corpus        what was found, reduced to the inputs that reach something, put into tests/fuzz/corpus
+
+ifeq ($(BOARD),host)
+FUZZ_DIR     := $(BUILD)/tests/fuzz
+FUZZ_RUNS    ?= 10000000
+FUZZ_SECONDS ?= 0
+
+# Addresses as wide as the architecture's.
+FUZZ_ARCHS_x86_64  := x86_64 aarch64 arm
+FUZZ_ARCHS_aarch64 := x86_64 aarch64
+FUZZ_ARCHS_arm     := arm
+FUZZ_ARCHS         := $(FUZZ_ARCHS_$(BOARD_ARCH))
+# Without gcc-multilib, which cannot be installed beside cross compilers, <asm/errno.h> is only here.
+FUZZ_FLAGS_arm     := $(if $(filter x86_64,$(BOARD_ARCH)),-m32 -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu)
+
+FUZZ_COMMON        := tests/fuzz/fuzz_unwind.c core/unwind.c core/unwind_cached.c core/rules.c core/modules.c core/stats.c
+FUZZ_SRC_x86_64    := $(FUZZ_COMMON) tests/fuzz/arch_x86_64.c tests/fuzz/pieces_cfi.c core/unwind_x86_64.c core/cfi.c
+FUZZ_SRC_aarch64   := $(FUZZ_COMMON) tests/fuzz/arch_aarch64.c tests/fuzz/pieces_cfi.c core/unwind_aarch64.c core/cfi.c
+FUZZ_SRC_arm       := $(FUZZ_COMMON) tests/fuzz/arch_arm.c core/unwind_arm.c core/code_arm.c core/path_arm.c core/exidx.c
+FUZZ_HEADERS       := $(wildcard tests/fuzz/*.h core/*.h port/port.h)
+FUZZ_CFLAGS        := -I. -Icore -D_GNU_SOURCE -std=c11 -g -O1 -fno-omit-frame-pointer
+FUZZ_SANITIZE      := -fsanitize=address,undefined -fno-sanitize-recover=all
+FUZZ_MOST          := 5200
+
+TESTS += $(FUZZ_ARCHS:%=test-fuzz-%)
+.PHONY: $(FUZZ_ARCHS:%=test-fuzz-%) fuzz $(FUZZ_ARCHS:%=fuzz-%) fuzz-seeds fuzz-corpus fuzz-coverage
+
+# $(1): architecture
+define fuzz_target
+$(FUZZ_DIR)/replay-$(1): $(FUZZ_SRC_$(1)) tests/transport/replay.c $(FUZZ_HEADERS) tests/fuzz/fuzz.mk
+	@mkdir -p $$(@D)
+	$(CC) $(FUZZ_CFLAGS) $(WARNINGS) $(FUZZ_SANITIZE),bounds-strict $(FUZZ_FLAGS_$(1)) $(FUZZ_SRC_$(1)) tests/transport/replay.c -o $$@
+test-fuzz-$(1): $(FUZZ_DIR)/replay-$(1)
+	@printf '$$@: '; ASAN_OPTIONS=detect_leaks=0 $$< $$(wildcard tests/fuzz/corpus/$(1)/*)
+$(FUZZ_DIR)/fuzz-$(1): $(FUZZ_SRC_$(1)) tests/fuzz/mutate.c $(FUZZ_HEADERS) tests/fuzz/fuzz.mk
+	@tools/setup.sh apt build demo test fuzz
+	@mkdir -p $$(@D)
+	clang $(FUZZ_CFLAGS) $(WARNINGS) -fsanitize=fuzzer $(FUZZ_SANITIZE) $(FUZZ_FLAGS_$(1)) $(FUZZ_SRC_$(1)) tests/fuzz/mutate.c -o $$@
+fuzz-$(1): $(FUZZ_DIR)/fuzz-$(1) fuzz-seeds
+	@mkdir -p $(FUZZ_DIR)/found-$(1)
+	ASAN_OPTIONS=detect_leaks=0 $$< -runs=$(FUZZ_RUNS) -max_total_time=$(FUZZ_SECONDS) -max_len=$(FUZZ_MOST) -print_final_stats=1 \
+	    -artifact_prefix=$(FUZZ_DIR)/$(1)- $(FUZZ_DIR)/found-$(1) tests/fuzz/corpus/$(1) $(FUZZ_DIR)/seeds/$(1)
+$(FUZZ_DIR)/coverage-$(1): $(FUZZ_SRC_$(1)) tests/fuzz/mutate.c $(FUZZ_HEADERS) tests/fuzz/fuzz.mk
+	@tools/setup.sh apt build demo test fuzz
+	@mkdir -p $$(@D)
+	clang $(FUZZ_CFLAGS) -fsanitize=fuzzer -fprofile-instr-generate -fcoverage-mapping $(FUZZ_FLAGS_$(1)) $(FUZZ_SRC_$(1)) \
+	    tests/fuzz/mutate.c -o $$@
+endef
+$(foreach arch,$(FUZZ_ARCHS),$(eval $(call fuzz_target,$(arch))))
+
+fuzz: $(FUZZ_ARCHS:%=fuzz-%)  ## look for inputs that break the unwinders (FUZZ_RUNS=, FUZZ_SECONDS=)
+
+fuzz-seeds: $(FUZZ_DIR)/seeds/done
+$(FUZZ_DIR)/seeds/done: tests/fuzz/seeds.sh tests/fuzz/seed.c tests/fuzz/seed.py
+	@tools/setup.sh apt build cross
+	@rm -rf $(@D)
+	tests/fuzz/seeds.sh $(@D)
+	@touch $@
+
+# Regressions have names; the rest is chosen anew: the fewest bytes that reach every edge.
+fuzz-corpus: $(FUZZ_ARCHS:%=$(FUZZ_DIR)/fuzz-%) fuzz-seeds
+	@set -e; for a in $(FUZZ_ARCHS); do \
+	    rm -rf $(FUZZ_DIR)/chosen-$$a; mkdir -p $(FUZZ_DIR)/chosen-$$a $(FUZZ_DIR)/found-$$a; \
+	    ASAN_OPTIONS=detect_leaks=0 $(FUZZ_DIR)/fuzz-$$a -merge=1 -set_cover_merge=1 -use_counters=0 $(FUZZ_DIR)/chosen-$$a \
+	        $(FUZZ_DIR)/found-$$a tests/fuzz/corpus/$$a $(FUZZ_DIR)/seeds/$$a >$(FUZZ_DIR)/merge-$$a.log 2>&1; \
+	    find tests/fuzz/corpus/$$a -regextype egrep -regex '.*/[0-9a-f]{40}' -delete; \
+	    cp $(FUZZ_DIR)/chosen-$$a/* tests/fuzz/corpus/$$a/; du -sb tests/fuzz/corpus/$$a; \
+	done
+
+fuzz-coverage: $(FUZZ_ARCHS:%=$(FUZZ_DIR)/coverage-%)  ## lines of the unwinders that the kept fuzz inputs reach
+	@set -e; for a in $(FUZZ_ARCHS); do \
+	    LLVM_PROFILE_FILE=$(FUZZ_DIR)/$$a.raw $(FUZZ_DIR)/coverage-$$a -runs=0 tests/fuzz/corpus/$$a >$(FUZZ_DIR)/coverage.log 2>&1; \
+	    llvm-profdata merge -sparse $(FUZZ_DIR)/$$a.raw -o $(FUZZ_DIR)/$$a.profile; \
+	    llvm-cov report $(FUZZ_DIR)/coverage-$$a -instr-profile=$(FUZZ_DIR)/$$a.profile core | \
+	        awk -v a=$$a '$$1 ~ /^(unwind|cfi|exidx|code_arm|path_arm|rules)/ { print a, $$1, $$8 - $$9 "/" $$8, "lines", $$10 }'; \
+	done
+endif
