@@ -1,10 +1,10 @@
 /*
- * See wire_compact.h. protobuf-c does the decoding, with an allocator that has a budget: a few bytes on the wire can
- * ask for much memory (empty repeated messages), and a server must survive that.
+ * See wire_compact.h. protobuf-c does the decoding, within a budget of memory.
  */
 #include "wire_compact.h"
 #include "labels.h"
 #include "profile.h"
+#include "wire_budget.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,22 +80,6 @@ struct et_segment_mark et_segment_mark(const struct et_segment *s)
 }
 
 /* ---- decoding ---- */
-
-static void *budget_alloc(void *data, size_t size)
-{
-    size_t *left = data;
-    if (size > *left) {
-        return NULL;
-    }
-    *left -= size;
-    return malloc(size);
-}
-
-static void budget_free(void *data, void *memory)
-{
-    (void)data;
-    free(memory);
-}
 
 static bool refuse(const char **why, const char *text)
 {
@@ -239,7 +223,7 @@ static void clean_all(et_message *message)
 et_message *et_message_decode(const void *bytes, size_t size, const char **why)
 {
     size_t left = DECODE_BUDGET;
-    ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = &left};
+    ProtobufCAllocator allocator = et_budget_allocator(&left);
     et_message *message = size ? edgeprof__v1__message__unpack(&allocator, size, bytes) : NULL;
     if (!message) {
         refuse(why, "not a compact message");
@@ -255,7 +239,7 @@ et_message *et_message_decode(const void *bytes, size_t size, const char **why)
 
 void et_message_free(et_message *message)
 {
-    ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = NULL};
+    ProtobufCAllocator allocator = et_budget_allocator(NULL);
     edgeprof__v1__message__free_unpacked(message, &allocator);
 }
 

@@ -1,10 +1,10 @@
 /*
- * See wire_pprof.h: the reading half; wire_pprof_out.c writes. The decoder has a budget for the same reason as the
- * compact one: a few bytes can ask for much memory.
+ * See wire_pprof.h: the reading half; wire_pprof_out.c writes. Decoded within a budget of memory.
  */
 #include "wire_pprof.h"
 #include "kinds.h"
 #include "labels.h"
+#include "wire_budget.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,26 +19,10 @@ enum {
     LABELS_BYTES = 16384
 };
 
-static void *budget_alloc(void *data, size_t size)
-{
-    size_t *left = data;
-    if (size > *left) {
-        return NULL;
-    }
-    *left -= size;
-    return malloc(size);
-}
-
-static void budget_free(void *data, void *memory)
-{
-    (void)data;
-    free(memory);
-}
-
 void et_pprof_free(et_pprof *pprof)
 {
-    ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free};
-    edgeprof__pprof__profile__free_unpacked(pprof, &allocator);
+    ProtobufCAllocator allocator = et_budget_allocator(NULL);
+    perftools__profiles__profile__free_unpacked(pprof, &allocator);
 }
 
 /* ---- checks ---- */
@@ -85,7 +69,7 @@ static bool comments_ok(const et_pprof *p)
 static bool mappings_ok(struct check *c)
 {
     for (size_t i = 0; i < c->p->n_mapping; i++) {
-        const Edgeprof__Pprof__Mapping *mapping = c->p->mapping[i];
+        const Perftools__Profiles__Mapping *mapping = c->p->mapping[i];
         if (!enter(&c->mappings, mapping->id, i) || !text_ok(c->p, mapping->filename) ||
             !text_ok(c->p, mapping->build_id)) {
             return false;
@@ -97,7 +81,7 @@ static bool mappings_ok(struct check *c)
 static bool functions_ok(struct check *c)
 {
     for (size_t i = 0; i < c->p->n_function; i++) {
-        const Edgeprof__Pprof__Function *function = c->p->function[i];
+        const Perftools__Profiles__Function *function = c->p->function[i];
         if (!enter(&c->functions, function->id, i) || !text_ok(c->p, function->name) ||
             !text_ok(c->p, function->filename)) {
             return false;
@@ -109,7 +93,7 @@ static bool functions_ok(struct check *c)
 static bool locations_ok(struct check *c)
 {
     for (size_t i = 0; i < c->p->n_location; i++) {
-        const Edgeprof__Pprof__Location *location = c->p->location[i];
+        const Perftools__Profiles__Location *location = c->p->location[i];
         if (!enter(&c->locations, location->id, i) ||
             (location->mapping_id && !et_map_find(&c->mappings, location->mapping_id))) {
             return false;
@@ -123,11 +107,11 @@ static bool locations_ok(struct check *c)
     return true;
 }
 
-static bool labels_ok(const et_pprof *p, const Edgeprof__Pprof__Sample *sample)
+static bool labels_ok(const et_pprof *p, const Perftools__Profiles__Sample *sample)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < sample->n_label; i++) {
-        const Edgeprof__Pprof__Label *label = sample->label[i];
+        const Perftools__Profiles__Label *label = sample->label[i];
         if (!text_ok(p, label->key) || !text_ok(p, label->str) || !text_ok(p, label->num_unit)) {
             return false;
         }
@@ -140,7 +124,7 @@ static bool labels_ok(const et_pprof *p, const Edgeprof__Pprof__Sample *sample)
 static bool samples_ok(struct check *c)
 {
     for (size_t i = 0; i < c->p->n_sample; i++) {
-        const Edgeprof__Pprof__Sample *sample = c->p->sample[i];
+        const Perftools__Profiles__Sample *sample = c->p->sample[i];
         if (sample->n_value != c->p->n_sample_type || sample->n_location_id > FRAMES_OF_A_SAMPLE ||
             !labels_ok(c->p, sample)) {
             return false;
@@ -181,8 +165,8 @@ static const char *first_wrong(struct check *c)
 et_pprof *et_pprof_decode(const void *bytes, size_t size, const char **why)
 {
     size_t left = DECODE_BUDGET;
-    ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = &left};
-    et_pprof *pprof = size ? edgeprof__pprof__profile__unpack(&allocator, size, bytes) : NULL;
+    ProtobufCAllocator allocator = et_budget_allocator(&left);
+    et_pprof *pprof = size ? perftools__profiles__profile__unpack(&allocator, size, bytes) : NULL;
     if (!pprof) {
         *why = "not a pprof profile";
         return NULL;
@@ -342,7 +326,7 @@ static uint32_t module_of(struct reading *r, uint64_t mapping_id)
 {
     uint64_t *module = et_map_at(&r->modules, mapping_id);
     if (mapping_id && !*module) {
-        const Edgeprof__Pprof__Mapping *mapping = r->p->mapping[*et_map_find(&r->mappings, mapping_id)];
+        const Perftools__Profiles__Mapping *mapping = r->p->mapping[*et_map_find(&r->mappings, mapping_id)];
         uint32_t path = clean_text(r, mapping->filename), id = clean_text(r, mapping->build_id);
         const char *hex = et_text(&r->profile->strings, id);
         char *own_id = et_strdup(is_hex(hex) ? hex : ""), *own_path = et_strdup(et_text(&r->profile->strings, path));
@@ -354,12 +338,12 @@ static uint32_t module_of(struct reading *r, uint64_t mapping_id)
 }
 
 /* Senders that know the ELF address leave the mapping's range empty; else what we have is the offset in the file. */
-static uint64_t elf_address(struct reading *r, const Edgeprof__Pprof__Location *location)
+static uint64_t elf_address(struct reading *r, const Perftools__Profiles__Location *location)
 {
     if (!location->mapping_id) {
         return location->address;
     }
-    const Edgeprof__Pprof__Mapping *mapping = r->p->mapping[*et_map_find(&r->mappings, location->mapping_id)];
+    const Perftools__Profiles__Mapping *mapping = r->p->mapping[*et_map_find(&r->mappings, location->mapping_id)];
     return location->address - mapping->memory_start + mapping->file_offset;
 }
 
@@ -370,11 +354,11 @@ static uint32_t frame_of(struct reading *r, uint64_t location_id, size_t line)
     if (*known) {
         return (uint32_t)*known;
     }
-    const Edgeprof__Pprof__Location *location = r->p->location[index];
+    const Perftools__Profiles__Location *location = r->p->location[index];
     struct et_frame frame = {.module = module_of(r, location->mapping_id), .address = elf_address(r, location)};
     if (line < location->n_line) {
-        const Edgeprof__Pprof__Line *from = location->line[line];
-        const Edgeprof__Pprof__Function *function = r->p->function[*et_map_find(&r->functions, from->function_id)];
+        const Perftools__Profiles__Line *from = location->line[line];
+        const Perftools__Profiles__Function *function = r->p->function[*et_map_find(&r->functions, from->function_id)];
         frame.name = clean_text(r, function->name);
         frame.file = clean_text(r, function->filename);
         frame.line = from->line > 0 && from->line < UINT32_MAX ? (uint32_t)from->line : 0;
@@ -397,7 +381,7 @@ static uint32_t node_of(struct reading *r, uint32_t parent, uint32_t frame)
 }
 
 /* Frames of a sample, leaf first; too deep ones keep the leaf side under a frame that says so. */
-static size_t stack_of(struct reading *r, const Edgeprof__Pprof__Sample *sample, uint32_t *stack)
+static size_t stack_of(struct reading *r, const Perftools__Profiles__Sample *sample, uint32_t *stack)
 {
     size_t depth = 0;
     for (size_t i = 0; i < sample->n_location_id; i++) {
@@ -414,7 +398,7 @@ static size_t stack_of(struct reading *r, const Edgeprof__Pprof__Sample *sample,
     return depth;
 }
 
-static void add_label(const et_pprof *p, const Edgeprof__Pprof__Label *label, struct et_labels *labels)
+static void add_label(const et_pprof *p, const Perftools__Profiles__Label *label, struct et_labels *labels)
 {
     const char *key = p->string_table[label->key], *text = p->string_table[label->str];
     struct et_buf value = {0};
@@ -430,7 +414,7 @@ static void add_label(const et_pprof *p, const Edgeprof__Pprof__Label *label, st
     et_buf_free(&value);
 }
 
-static uint32_t labels_of(struct reading *r, const Edgeprof__Pprof__Sample *sample)
+static uint32_t labels_of(struct reading *r, const Perftools__Profiles__Sample *sample)
 {
     struct et_labels labels = {0};
     for (size_t i = 0; i < sample->n_label; i++) {
@@ -442,7 +426,7 @@ static uint32_t labels_of(struct reading *r, const Edgeprof__Pprof__Sample *samp
     return number;
 }
 
-static bool add_sample(struct reading *r, const Edgeprof__Pprof__Sample *sample, const struct et_pprof_kind *kind)
+static bool add_sample(struct reading *r, const Perftools__Profiles__Sample *sample, const struct et_pprof_kind *kind)
 {
     uint32_t stack[ET_MAX_DEPTH], node = 0;
     uint64_t count = kind->count >= 0 ? (uint64_t)sample->value[kind->count] : 0;

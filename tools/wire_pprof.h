@@ -1,13 +1,13 @@
 /*
- * pprof (tools/profile.proto) in and out of struct et_profile. Uncompressed bytes on both sides.
+ * pprof (core/proto/pprof.proto) in and out of struct et_profile. Uncompressed bytes on both sides.
  */
 #ifndef ET_WIRE_PPROF_H
 #define ET_WIRE_PPROF_H
 
 #include "profile.h"
-#include "profile.pb-c.h"
+#include "pprof.pb-c.h"
 
-typedef Edgeprof__Pprof__Profile et_pprof;
+typedef Perftools__Profiles__Profile et_pprof;
 
 /* Decodes and checks every reference. NULL: malformed, *why says in what way. */
 et_pprof *et_pprof_decode(const void *bytes, size_t size, const char **why);

@@ -31,8 +31,8 @@ static void add_mappings(struct writing *w)
     w->pprof.n_mapping = p->module_count;
     w->pprof.mapping = et_alloc(p->module_count, sizeof *w->pprof.mapping);
     for (size_t i = 0; i < p->module_count; i++) {
-        Edgeprof__Pprof__Mapping *mapping = et_alloc(1, sizeof *mapping);
-        edgeprof__pprof__mapping__init(mapping);
+        Perftools__Profiles__Mapping *mapping = et_alloc(1, sizeof *mapping);
+        perftools__profiles__mapping__init(mapping);
         mapping->id = i + 1;
         mapping->filename = text(w, p->modules[i].path);
         mapping->build_id = text(w, p->modules[i].build_id);
@@ -45,8 +45,8 @@ static uint64_t function_id(struct writing *w, const struct et_line *line)
 {
     uint64_t *id = et_map_at(&w->functions, (uint64_t)line->function << 32 | line->file);
     if (!*id) {
-        Edgeprof__Pprof__Function *function = et_alloc(1, sizeof *function);
-        edgeprof__pprof__function__init(function);
+        Perftools__Profiles__Function *function = et_alloc(1, sizeof *function);
+        perftools__profiles__function__init(function);
         w->pprof.function =
             et_reserve(w->pprof.function, &w->function_capacity, w->pprof.n_function + 1, sizeof *w->pprof.function);
         w->pprof.function[w->pprof.n_function++] = function;
@@ -59,8 +59,8 @@ static uint64_t function_id(struct writing *w, const struct et_line *line)
 
 static void add_location(struct writing *w, const struct et_frame *frame, uint64_t id)
 {
-    Edgeprof__Pprof__Location *location = et_alloc(1, sizeof *location);
-    edgeprof__pprof__location__init(location);
+    Perftools__Profiles__Location *location = et_alloc(1, sizeof *location);
+    perftools__profiles__location__init(location);
     location->id = id;
     location->mapping_id = frame->module;
     location->address = frame->module ? frame->address : 0;
@@ -69,7 +69,7 @@ static void add_location(struct writing *w, const struct et_frame *frame, uint64
     for (uint32_t i = 0; i < frame->line_count; i++) {
         const struct et_line *line = &w->profile->lines[frame->first_line + i];
         location->line[i] = et_alloc(1, sizeof **location->line);
-        edgeprof__pprof__line__init(location->line[i]);
+        perftools__profiles__line__init(location->line[i]);
         location->line[i]->function_id = function_id(w, line);
         location->line[i]->line = line->line;
     }
@@ -91,9 +91,9 @@ static void add_locations(struct writing *w)
 static void on_label(void *context, const char *key, const char *value)
 {
     struct writing *w = context;
-    Edgeprof__Pprof__Sample *sample = w->pprof.sample[w->pprof.n_sample];
-    Edgeprof__Pprof__Label *label = et_alloc(1, sizeof *label);
-    edgeprof__pprof__label__init(label);
+    Perftools__Profiles__Sample *sample = w->pprof.sample[w->pprof.n_sample];
+    Perftools__Profiles__Label *label = et_alloc(1, sizeof *label);
+    perftools__profiles__label__init(label);
     label->key = et_intern(&w->strings, key);
     label->str = et_intern(&w->strings, value);
     sample->label = et_reserve(sample->label, &w->label_capacity, sample->n_label + 1, sizeof *sample->label);
@@ -103,8 +103,8 @@ static void on_label(void *context, const char *key, const char *value)
 static void add_sample(struct writing *w, const struct et_entry *entry)
 {
     const struct et_profile *p = w->profile;
-    Edgeprof__Pprof__Sample *sample = et_alloc(1, sizeof *sample);
-    edgeprof__pprof__sample__init(sample);
+    Perftools__Profiles__Sample *sample = et_alloc(1, sizeof *sample);
+    perftools__profiles__sample__init(sample);
     w->pprof.sample[w->pprof.n_sample] = sample;
     sample->n_value = w->pprof.n_sample_type;
     sample->value = et_alloc(sample->n_value, sizeof *sample->value);
@@ -122,10 +122,10 @@ static void add_sample(struct writing *w, const struct et_entry *entry)
     w->pprof.n_sample++;
 }
 
-static Edgeprof__Pprof__ValueType *value_type(struct writing *w, const char *type, const char *unit)
+static Perftools__Profiles__ValueType *value_type(struct writing *w, const char *type, const char *unit)
 {
-    Edgeprof__Pprof__ValueType *made = et_alloc(1, sizeof *made);
-    edgeprof__pprof__value_type__init(made);
+    Perftools__Profiles__ValueType *made = et_alloc(1, sizeof *made);
+    perftools__profiles__value_type__init(made);
     made->type = et_intern(&w->strings, type);
     made->unit = et_intern(&w->strings, unit);
     return made;
@@ -185,7 +185,7 @@ static void add_header(struct writing *w)
 void et_pprof_encode(const struct et_profile *profile, struct et_buf *out)
 {
     struct writing w = {.profile = profile};
-    edgeprof__pprof__profile__init(&w.pprof);
+    perftools__profiles__profile__init(&w.pprof);
     et_intern(&w.strings, "");
     add_header(&w);
     add_mappings(&w);
@@ -198,9 +198,9 @@ void et_pprof_encode(const struct et_profile *profile, struct et_buf *out)
     }
     w.pprof.string_table = w.strings.text;
     w.pprof.n_string_table = w.strings.count;
-    size_t size = edgeprof__pprof__profile__get_packed_size(&w.pprof);
+    size_t size = perftools__profiles__profile__get_packed_size(&w.pprof);
     uint8_t *bytes = et_alloc(size, 1);
-    edgeprof__pprof__profile__pack(&w.pprof, bytes);
+    perftools__profiles__profile__pack(&w.pprof, bytes);
     et_buf_add(out, bytes, size);
     free(bytes);
 

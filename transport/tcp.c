@@ -208,40 +208,38 @@ static int tcp_connect(void *state, const char *host, const char *port, const st
     return err;
 }
 
+/* After a call that failed: 0 when it is worth repeating. */
+static int before_repeat(int fd, short events, const struct ep_deadline *deadline)
+{
+    if (errno == EINTR)
+        return 0;
+    return errno == EAGAIN ? wait_for(fd, events, deadline, NO_LIMIT) : -errno;
+}
+
 static long tcp_read(void *state, void *bytes, size_t size, const struct ep_deadline *deadline)
 {
-    int fd = ((struct tcp *)state)->fd_plus_1 - 1;
+    int fd = ((struct tcp *)state)->fd_plus_1 - 1, err = 0;
 
-    for (;;) {
+    while (err == 0) {
         ssize_t n = recv(fd, bytes, size, 0);
         if (n >= 0)
             return n;
-        if (errno == EINTR)
-            continue;
-        if (errno != EAGAIN)
-            return -errno;
-        int err = wait_for(fd, POLLIN, deadline, NO_LIMIT);
-        if (err)
-            return err;
+        err = before_repeat(fd, POLLIN, deadline);
     }
+    return err;
 }
 
 static long tcp_write(void *state, const void *bytes, size_t size, const struct ep_deadline *deadline)
 {
-    int fd = ((struct tcp *)state)->fd_plus_1 - 1;
+    int fd = ((struct tcp *)state)->fd_plus_1 - 1, err = 0;
 
-    for (;;) {
+    while (err == 0) {
         ssize_t n = send(fd, bytes, size, MSG_NOSIGNAL);
         if (n >= 0)
             return n;
-        if (errno == EINTR)
-            continue;
-        if (errno != EAGAIN)
-            return -errno;
-        int err = wait_for(fd, POLLOUT, deadline, NO_LIMIT);
-        if (err)
-            return err;
+        err = before_repeat(fd, POLLOUT, deadline);
     }
+    return err;
 }
 
 const struct ep_stream ep_stream_tcp = {

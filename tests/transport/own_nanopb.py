@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 PROTO = {'compact': ('core/proto', 'compact.proto', 'edgeprof.v1.Message'),
-         'pprof': ('tools', 'profile.proto', 'edgeprof.pprof.Profile')}
+         'pprof': ('core/proto', 'pprof.proto', 'perftools.profiles.Profile')}
 
 
 def messages(path):

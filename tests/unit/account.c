@@ -26,12 +26,19 @@ void account_memory_gone(void)
     assert_int_equal(mprotect(block, BLOCK, PROT_NONE), 0);
 }
 
-void account_check(const struct account *given, int exact)
+struct ep_stats account_stats(void)
 {
     struct ep_stats s;
-    uint64_t period = ep_sim.period_ns;
 
     assert_int_equal(ep_stats_get(&s), 0);
+    return s;
+}
+
+void account_check(const struct account *given, int exact)
+{
+    const struct ep_stats s = account_stats();
+    uint64_t period = ep_sim.period_ns;
+
     if (receiver.broken)
         print_error("the format was broken: %s\n", receiver.broken);
     assert_null(receiver.broken);

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/edgeprof.h"
+
 /* `size` bytes that may be used from now on; contents are rubbish. The same block every time. */
 void *account_memory(size_t size);
 
@@ -16,6 +18,9 @@ struct account {
     uint64_t samples, ticks;
     int64_t rest_ns;
 };
+
+/* Statistics of the profiler that runs, or ran; fails the test when there is none. */
+struct ep_stats account_stats(void);
 
 /* Compares what was given, the statistics and what the receiver has, after ep_stop() or in between when all was
  * delivered. exact: nothing was refused or made stale after the last interval. Fails the test. */

@@ -29,14 +29,6 @@ static struct ep *begin(size_t memory, enum ep_format format, uint32_t flags)
     return ep_running();
 }
 
-static struct ep_stats stats(void)
-{
-    struct ep_stats s;
-
-    assert_int_equal(ep_stats_get(&s), 0);
-    return s;
-}
-
 static void end(int exact)
 {
     (void)ep_stop(20000);
@@ -139,9 +131,9 @@ static void test_idle_wakeups(void **state)
     (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
     ep_running()->interval_ns = 10000 * MS;
     ep_sim_run(20000 * MS);
-    uint64_t before = stats().wakeups;
+    uint64_t before = account_stats().wakeups;
     ep_sim_run(600000 * MS);
-    assert_true(stats().wakeups - before <= 300); /* 30 a minute */
+    assert_true(account_stats().wakeups - before <= 300); /* 30 a minute */
     end(1);
 }
 
@@ -159,13 +151,13 @@ static void test_intervals_merge(void **state)
             random_ticks(&dice, 40, 20, 6);
             ep_sim_run(1000 * MS);
         }
-        struct ep_stats s = stats();
+        struct ep_stats s = account_stats();
         assert_true(s.intervals_merged > 0);
         assert_int_equal(receiver.accepted, 0);
         receiver.always = 0;
         ep_sim_run(130000 * MS);
         end(1);
-        s = stats();
+        s = account_stats();
         assert_int_equal(s.lost_ns[EP_LOSS_STOPPED], 0);
         assert_int_equal(s.lost_ns[EP_LOSS_TOO_LARGE], 0);
     }
@@ -188,7 +180,7 @@ static void test_split_messages(void **state)
             assert_true(receiver.sends < before + 300); /* each message tells something */
             random_ticks(&dice, 50, 4000, 30);
             end(1);
-            assert_int_equal(stats().lost_ns[EP_LOSS_TOO_LARGE], 0);
+            assert_int_equal(account_stats().lost_ns[EP_LOSS_TOO_LARGE], 0);
             assert_true(receiver.accepted > 1);
         }
     }
@@ -245,7 +237,7 @@ static void test_too_large(void **state)
             tick(other, 2, 1);
         ep_sim_run(1000 * MS);
     }
-    struct ep_stats s = stats();
+    struct ep_stats s = account_stats();
     assert_true(s.lost_ns[EP_LOSS_TOO_LARGE] >= 3 * 10 * MS);
     assert_true(receiver.samples >= 7);
     end(1);
@@ -264,7 +256,7 @@ static void test_segments_roll_over(void **state)
             random_ticks(&dice, 300, 4000, 12);
             ep_sim_run(1000 * MS);
         }
-        struct ep_stats s = stats();
+        struct ep_stats s = account_stats();
         assert_true(s.lost_count[EP_LOSS_TREE_FULL] > 0);
         if (format == EP_FORMAT_COMPACT) {
             assert_true(receiver.segments > 5);
@@ -315,7 +307,7 @@ static void test_ring_full_is_a_frame(void **state)
             assert_int_equal(ep_collect(), 0);
             assert_int_equal(ep_deliver(10), 0);
         }
-        struct ep_stats s = stats();
+        struct ep_stats s = account_stats();
         assert_true(s.lost_count[EP_LOSS_RING_FULL] > 100);
         assert_int_equal(receiver.special_ns[EP_FRAME_LOST_RING], s.lost_ns[EP_LOSS_RING_FULL]);
         assert_int_equal(receiver.ns, given.ticks * 10 * MS);
@@ -334,13 +326,13 @@ static void test_ring_recovers(void **state)
     for (unsigned n = 0; n < ep->ring.mask; n++)
         tick(stack, 3, 1);
     ep_sim_run(MS);
-    uint64_t lost = stats().lost_count[EP_LOSS_RING_FULL];
+    uint64_t lost = account_stats().lost_count[EP_LOSS_RING_FULL];
     assert_true(lost > 0);
     for (unsigned n = 0; n < 500; n++) {
         tick(stack, 3, 1);
         ep_sim_run(MS);
     }
-    assert_int_equal(stats().lost_count[EP_LOSS_RING_FULL], lost);
+    assert_int_equal(account_stats().lost_count[EP_LOSS_RING_FULL], lost);
     end(1);
 }
 
@@ -364,23 +356,23 @@ static void test_rests(void **state)
     rest(-5 * period);
     rest(4 * period);
     ep_sim_run(1000 * MS);
-    assert_int_equal(stats().thread_exit_ns, 0);
+    assert_int_equal(account_stats().thread_exit_ns, 0);
     rest(2 * period + 1);
     ep_sim_run(1000 * MS);
-    assert_int_equal(stats().thread_exit_ns, period);
+    assert_int_equal(account_stats().thread_exit_ns, period);
     for (unsigned i = 0; i < 1000; i++) {
         int64_t ns = (int64_t)(unit_random(&dice) % 20000000) - 9000000;
         sum += ns;
         rest(ns);
         ep_sim_run(20 * MS);
     }
-    uint64_t exit_ns = stats().thread_exit_ns;
+    uint64_t exit_ns = account_stats().thread_exit_ns;
     int64_t left = period + 1 + sum - (int64_t)exit_ns;
     assert_true(left < period);
     rest((int64_t)1 << 40); /* a thread of 18 minutes that was never seen */
     ep_sim_run(2000 * MS);
-    assert_true(stats().thread_exit_ns - exit_ns > (1ull << 40) - 2 * (uint64_t)period);
-    assert_int_equal(receiver.special_ns[EP_FRAME_THREAD_EXIT], stats().thread_exit_ns);
+    assert_true(account_stats().thread_exit_ns - exit_ns > (1ull << 40) - 2 * (uint64_t)period);
+    assert_int_equal(receiver.special_ns[EP_FRAME_THREAD_EXIT], account_stats().thread_exit_ns);
     end(1);
 }
 
@@ -412,14 +404,14 @@ static void test_module_found_late(void **state)
     tick(stack, 4, 1);
     ep_sim_run(1500 * MS);
     assert_int_equal(receiver.special_ns[EP_FRAME_UNKNOWN], 10 * MS);
-    assert_int_equal(stats().cut, 1);
+    assert_int_equal(account_stats().cut, 1);
     ep_sim.module_count = 2;
     ep_sim.modules_generation++;
     ep_sim_run(1500 * MS);
     for (unsigned i = 0; i < 10; i++)
         tick(stack, 4, 1);
     ep_sim_run(1500 * MS);
-    s = stats();
+    s = account_stats();
     assert_int_equal(s.cut, 1);
     assert_int_equal(s.gap + s.exact, 10); /* with tables it is no guess */
     end(1);
@@ -472,8 +464,8 @@ static void test_refused_threads(void **state)
     ep_thread_refused(UINT32_MAX);
     ep_leave();
     ep_sim_run(1500 * MS);
-    assert_int_equal(stats().lost_count[EP_LOSS_NO_TIMER], 5);
-    assert_int_equal(stats().lost_count[EP_LOSS_NO_SLOT], 1);
+    assert_int_equal(account_stats().lost_count[EP_LOSS_NO_TIMER], 5);
+    assert_int_equal(account_stats().lost_count[EP_LOSS_NO_SLOT], 1);
     end(1);
 }
 

@@ -45,14 +45,6 @@ static void interval(void)
     ep_sim_run(INTERVAL * MS);
 }
 
-static struct ep_stats stats(void)
-{
-    struct ep_stats s;
-
-    assert_int_equal(ep_stats_get(&s), 0);
-    return s;
-}
-
 static void end(int exact)
 {
     (void)ep_stop(5000);
@@ -98,8 +90,8 @@ static void test_retried_errors(void **state)
         assert_int_equal(receiver.sends, 5);
         assert_int_equal(different, 0);
         assert_int_equal(receiver.accepted, 1);
-        assert_int_equal(stats().delivery_failures, 4);
-        assert_int_equal(stats().last_error, errors[i]);
+        assert_int_equal(account_stats().delivery_failures, 4);
+        assert_int_equal(account_stats().last_error, errors[i]);
         receiver.on_send = NULL;
         end(1);
     }
@@ -204,11 +196,11 @@ static void test_refused(void **state)
         interval();
         interval();
         assert_int_equal(receiver.refusals, 1);
-        assert_int_equal(stats().lost_ns[EP_LOSS_REFUSED], receiver.refused_ns);
-        assert_int_equal(stats().lost_count[EP_LOSS_REFUSED], 20);
+        assert_int_equal(account_stats().lost_ns[EP_LOSS_REFUSED], receiver.refused_ns);
+        assert_int_equal(account_stats().lost_count[EP_LOSS_REFUSED], 20);
         for (int n = 0; n < 5; n++)
             interval();
-        struct ep_stats s = stats();
+        struct ep_stats s = account_stats();
         /* What the refused message told is not known there: a new segment, and nothing else is lost. */
         assert_int_equal(receiver.segments, 2);
         assert_int_equal(receiver.special_ns[EP_FRAME_LOST_REFUSED], s.lost_ns[EP_LOSS_REFUSED]);
@@ -231,7 +223,7 @@ static void test_stale_starts_a_segment(void **state)
         for (unsigned i = 0; i < 4; i++)
             interval();
         assert_int_equal(receiver.segments, 2);
-        struct ep_stats s = stats();
+        struct ep_stats s = account_stats();
         assert_int_equal(s.lost_count[EP_LOSS_SEGMENT], 20);
         assert_int_equal(receiver.special_ns[EP_FRAME_LOST_SEGMENT], s.lost_ns[EP_LOSS_SEGMENT]);
         end(1);
@@ -255,7 +247,7 @@ static void test_stale_with_a_queue(void **state)
     }
     for (unsigned i = 0; i < 5; i++)
         interval();
-    struct ep_stats s = stats();
+    struct ep_stats s = account_stats();
     assert_true(s.lost_count[EP_LOSS_SEGMENT] >= 8 * 20);
     assert_int_equal(receiver.segments, 2);
     assert_int_equal(receiver.special_ns[EP_FRAME_LOST_SEGMENT], s.lost_ns[EP_LOSS_SEGMENT]);
@@ -271,7 +263,7 @@ static void test_always_stale(void **state)
     for (unsigned i = 0; i < 10; i++)
         interval();
     assert_true(receiver.sends >= 10 && receiver.sends <= 12);
-    struct ep_stats s = stats();
+    struct ep_stats s = account_stats();
     assert_int_equal(s.lost_count[EP_LOSS_SEGMENT], 200);
     end(0);
 }
