@@ -1,9 +1,9 @@
 /*
  * The collect thread: records from the ring become stacks in the tree, and once an interval the tree becomes a message.
  *
- *   ep_collect_round -> drain -> add_sample -> leaf_node, ep_context_find, add_entry
+ *   ep_collect_round -> ep_collect_drain -> add_sample -> leaf_node, ep_context_find, add_entry
  *                             -> add_rest
- *                    -> modules and threads are looked for
+ *                    -> modules and threads are looked for; a snapshot of all stacks, when asked for (threads.c)
  *                    -> ep_collect_finish -> tell -> encode_some -> ep_encode_*, ep_outbox_push
  *
  * Never blocks: when the outbox has no room the interval simply goes on, so a lost link costs resolution in time and
@@ -108,20 +108,33 @@ static unsigned leaf_node(struct ep *ep, const struct ep_record *record, const s
 
 static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
 {
-    if (!(ep->kinds & EP_KIND_BIT(kind)))
+    if (!((ep->kinds | EP_KIND_BIT(EP_KIND_THREAD)) & EP_KIND_BIT(kind)))
         return;
     if (!ep_tree_add(&ep->tree, node, kind, context, count, value))
         ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, kind == EP_KIND_CPU ? value : 0);
     ep_count_kind(ep, kind, count, value);
 }
 
+/* The stack of a thread that runs, for whoever has asked for one of every thread. */
+static void add_snapshot(struct ep *ep, unsigned node, const struct sample *sample)
+{
+    const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
+    struct ep_context_key context = sample->context;
+
+    if (!snapshot || !snapshot->wants(ep, sample->tid))
+        return;
+    context.thread = ep_context_thread(ep, sample->tid);
+    add_entry(ep, node, EP_KIND_THREAD, ep_context_find(ep, &context), 1, 1);
+}
+
 static void add_sample(struct ep *ep, const struct ep_record *record)
 {
     struct sample sample = sample_of(record);
+    bool in = ep_wait_classify(ep, record, sample.head + sample.skip, &sample.frame);
 
-    if (sample.kind == EP_KIND_WAIT && !ep_wait_classify(ep, record, sample.head + sample.skip, &sample.frame))
+    if (sample.kind == EP_KIND_WAIT && !in)
         return;
-    if (ep->config.flags & EP_THREAD_LABELS)
+    if (ep->config.flags & EP_THREAD_LABELS || sample.kind == EP_KIND_THREAD)
         sample.context.thread = ep_context_thread(ep, sample.tid);
     unsigned node = leaf_node(ep, record, &sample), context = ep_context_find(ep, &sample.context);
     add_entry(ep, node, sample.kind, context, sample.count, sample.value);
@@ -131,7 +144,15 @@ static void add_sample(struct ep *ep, const struct ep_record *record)
     if (sample.kind == EP_KIND_CPU) {
         ep_count(ep, EP_COUNT_SAMPLES, 1);
         ep_count(ep, EP_COUNT_WEIGHT_NS, sample.value);
+        add_snapshot(ep, node, &sample);
     }
+}
+
+void ep_collect_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t tid, uint64_t value)
+{
+    const struct ep_context_key context = {.thread = ep_context_thread(ep, tid)};
+
+    add_entry(ep, root_node(ep, frame), kind, ep_context_find(ep, &context), 1, value);
 }
 
 static void add_rest(struct ep *ep, const struct ep_record *record)
@@ -147,7 +168,7 @@ static void add_rest(struct ep *ep, const struct ep_record *record)
     ep_count(ep, EP_COUNT_THREAD_EXIT_NS, ns);
 }
 
-static void drain(struct ep *ep)
+void ep_collect_drain(struct ep *ep)
 {
     struct ep_record record;
 
@@ -363,7 +384,10 @@ void ep_collect_round(struct ep *ep)
     ep_level_apply(ep);
     if (now - ep->interval_start_ns >= ep->interval_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping))
         ep_waits_charge(ep);
-    drain(ep);
+    ep_collect_drain(ep);
+    const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
+    if (snapshot)
+        snapshot->round(ep);
     collect_losses(ep);
     if (now >= ep->next_scan_ns && !atomic_load(&ep->stopping)) {
         int threads = ep_port_threads_scan();
@@ -371,8 +395,9 @@ void ep_collect_round(struct ep *ep)
             atomic_store_explicit(&ep->counter[EP_COUNT_THREADS], (uint64_t)threads, memory_order_relaxed);
         ep->next_scan_ns = now + (ep_port_threads_announced() ? SCAN_ANNOUNCED_NS : SCAN_NS);
     }
-    if (now - ep->interval_start_ns >= ep->interval_ns || atomic_exchange(&ep->flush, false) ||
-        atomic_load(&ep->encode_pending))
+    /* A snapshot of the threads stands in one profile. */
+    if (!ep->snapshot_next_ns && (now - ep->interval_start_ns >= ep->interval_ns ||
+                                  atomic_exchange(&ep->flush, false) || atomic_load(&ep->encode_pending)))
         (void)ep_collect_finish(ep, false);
     atomic_store_explicit(&ep->counter[EP_COUNT_TREE_NODES], ep->tree.nodes, memory_order_relaxed);
 }
@@ -386,6 +411,8 @@ static uint64_t until_next(const struct ep *ep)
         next = now + ep->interval_ns;
     if (ep->next_scan_ns < next)
         next = ep->next_scan_ns;
+    if (ep->snapshot_next_ns && ep->snapshot_next_ns < next)
+        next = ep->snapshot_next_ns;
     return next > now ? next - now : 1;
 }
 

@@ -35,7 +35,7 @@ enum ep_kind {
     EP_KIND_LIVE = 5,      /* what is in use when the interval ends, a level and no sum; bytes */
     EP_KIND_EXCEPTION = 6, /* exceptions thrown; as many */
     EP_KIND_GC = 7,        /* pauses of the garbage collector; ns */
-    EP_KIND_THREAD = 8,    /* every thread's stack at one moment; as many; nothing records it yet */
+    EP_KIND_THREAD = 8,    /* every thread's stack at one moment; as many; see ep_threads_dump() */
     EP_KINDS = 9
 };
 #define EP_KIND_BIT(kind) (1u << (kind))
@@ -103,7 +103,8 @@ enum ep_loss {
     EP_LOSS_CONTEXTS = 11,    /* stacks whose span or tags had no room in this interval; they are there without them */
     EP_LOSS_LIVE_FULL = 12,   /* objects that the live heap could not follow; the others stand for them */
     EP_LOSS_WAITERS = 13,     /* waits of threads beyond the table: seen when they end, not while they are open */
-    EP_LOSS_REASONS = 14
+    EP_LOSS_NO_STACK = 14,    /* threads whose stack could not be had for a dump (count only): [no stack] */
+    EP_LOSS_REASONS = 15
 };
 
 struct ep_stats {
@@ -184,6 +185,13 @@ int ep_kinds_set(uint32_t kinds);               /* EP_KIND_BIT()s */
 int ep_kinds_change(uint32_t on, uint32_t off); /* the same, one by one */
 enum ep_level ep_level_get(void);               /* EP_LEVEL_DEFAULT when none runs */
 uint32_t ep_kinds_get(void);                    /* 0 when none runs */
+
+/* Asks for a stack of every thread, as EP_KIND_THREAD, whatever kinds are on: one of each, with its name as a label, in
+ * one profile, within an interval. The collect thread takes them and disturbs nobody: of a thread in a wait that was
+ * announced (below) from a copy of its stack, of one that sleeps in the kernel likewise, as far as it can be walked
+ * without its frame pointer, of one that runs with its next CPU sample. Threads whose stack cannot be had are there as
+ * [no stack]. 0 or -ESRCH. Context: any thread. */
+int ep_threads_dump(void);
 
 /* ---- what a thread is doing ---- */
 

@@ -55,7 +55,8 @@ enum ep_special {
     EP_FRAME_GC0 = 17,  /* + generation */
     EP_FRAME_GC_BACKGROUND = 20,
     EP_FRAME_LOST_STOPPED = 21,
-    EP_FRAME_SPECIALS = 22,
+    EP_FRAME_NO_STACK = 22,
+    EP_FRAME_SPECIALS = 23,
     EP_FRAME_BY_CALLER = 255, /* in records alone: ep_wait_classify() finds out which [wait] it is */
     EP_FRAME_FIRST_ADDRESS = 256,
 };
@@ -361,6 +362,19 @@ uintptr_t ep_function_end(uintptr_t function);
 void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
                     const struct ep_hook_event *event);
 
+/* The thread's open wait becomes an event of kind EP_KIND_THREAD. False: it has none now. Context: collect. */
+bool ep_wait_take(struct ep *ep, uint32_t tid);
+/* As much of the stack from at->sp on as there is room for in the outbox, and *at leads there. False: no room now.
+ * Context: collect. */
+bool ep_copy_stack(struct ep *ep, uint32_t tid, struct ep_context *at);
+
+/* ---- a stack of every thread: threads.c, which only those link who ask for it ---- */
+
+struct ep_snapshot {
+    void (*round)(struct ep *ep);               /* takes what can be taken now */
+    bool (*wants)(struct ep *ep, uint32_t tid); /* the thread's next CPU sample */
+};
+
 /* ---- contexts: which tags, span and thread stacks of this interval carry (collect) ---- */
 
 struct ep_context_key {
@@ -377,7 +391,7 @@ struct ep_thread_name {
 struct ep_contexts {
     unsigned count, capacity; /* [0] is none and not used */
     struct ep_context_key *key;
-    unsigned names, name_capacity; /* 0 unless threads are to be told apart */
+    unsigned names, name_capacity;
     struct ep_thread_name *name;
 };
 
@@ -480,6 +494,9 @@ struct ep {
     uint32_t sequence;
     unsigned nodes_declared; /* nodes of the tree that the segment knows */
     unsigned module_hint;
+    _Atomic(const struct ep_snapshot *) snapshot; /* NULL: nobody has asked for one yet */
+    atomic_bool snapshot_asked;
+    uint64_t snapshot_next_ns;              /* when to look again; 0: none is being taken */
     atomic_bool encode_pending;             /* the interval is over, but the outbox had no room */
     atomic_bool flush, stopping, collected; /* collected: stopping, and nothing more will come */
     atomic_bool segment_stale;              /* set by deliver */
@@ -557,6 +574,10 @@ void ep_segment_begin(struct ep *ep);
 /* One round of collecting: drains the ring, looks for modules and threads, ends the interval when it is time.
  * Context: collect. */
 void ep_collect_round(struct ep *ep);
+/* Puts what is in the ring into the tree. Context: collect. */
+void ep_collect_drain(struct ep *ep);
+/* One of the kind's events without a stack. Context: collect. */
+void ep_collect_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t tid, uint64_t value);
 /* Encodes everything that was measured; with `last` as the end of the segment. False: the outbox has no room for
  * (all of) it. Context: collect. */
 bool ep_collect_finish(struct ep *ep, bool last);

@@ -28,7 +28,7 @@ static unsigned ring_words(size_t bytes)
 }
 
 /* Returns the bytes used of those at `at`. */
-static size_t contexts_carve(struct ep *ep, uint8_t *at, size_t bytes, uint32_t flags)
+static size_t contexts_carve(struct ep *ep, uint8_t *at, size_t bytes)
 {
     struct ep_contexts *contexts = &ep->contexts;
 
@@ -37,7 +37,7 @@ static size_t contexts_carve(struct ep *ep, uint8_t *at, size_t bytes, uint32_t 
         contexts->capacity = CONTEXTS_MAX;
     contexts->key = (struct ep_context_key *)(void *)at;
     at += contexts->capacity * sizeof contexts->key[0];
-    contexts->name_capacity = flags & EP_THREAD_LABELS ? EP_MAX_THREADS : 0;
+    contexts->name_capacity = EP_MAX_THREADS;
     contexts->name = (struct ep_thread_name *)(void *)at;
     size_t used = contexts->capacity * sizeof contexts->key[0] + contexts->name_capacity * sizeof contexts->name[0];
     return (used + 15) & ~(size_t)15;
@@ -57,7 +57,7 @@ int ep_layout(const struct ep_config *config, struct ep **out)
     size_t outbox = left / 4 & ~(size_t)15;
     if (outbox > OUTBOX_MAX)
         outbox = OUTBOX_MAX;
-    size_t names = config->flags & EP_THREAD_LABELS ? EP_MAX_THREADS * sizeof(struct ep_thread_name) : 0;
+    size_t names = EP_MAX_THREADS * sizeof(struct ep_thread_name);
     if (outbox < OUTBOX_MIN || left < ring + outbox + left / 16 + names + TREE_MIN)
         return -ENOMEM;
 
@@ -67,7 +67,7 @@ int ep_layout(const struct ep_config *config, struct ep **out)
     at += fixed;
     ep_ring_init(&ep->ring, (atomic_uintptr_t *)(void *)at, words);
     at += ring;
-    size_t contexts = contexts_carve(ep, at, left / 16, config->flags);
+    size_t contexts = contexts_carve(ep, at, left / 16);
     at += contexts;
     ep_outbox_init(&ep->outbox, at, outbox);
     at += outbox;

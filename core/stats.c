@@ -68,8 +68,8 @@ void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
 const char *ep_loss_name(unsigned reason)
 {
     static const char names[EP_LOSS_REASONS][16] = {
-        "ring full", "no timer", "no slot",   "tree full", "entries full",  "modules full",   "refused",
-        "segment",   "stopped",  "too large", "tags full", "contexts full", "live heap full", "waiters full",
+        "ring full", "no timer",  "no slot",   "tree full",     "entries full",   "modules full", "refused",  "segment",
+        "stopped",   "too large", "tags full", "contexts full", "live heap full", "waiters full", "no stack",
     };
 
     return reason < EP_LOSS_REASONS ? names[reason] : NULL;
@@ -83,7 +83,7 @@ const char *ep_special_name(unsigned frame)
         "[gc hijack]",     "[unknown]",         "[gap]",           "[wait]",
         "[lock]",          "[sleep]",           "[network]",       "[disk]",
         "[idle]",          "[gc gen0]",         "[gc gen1]",       "[gc gen2]",
-        "[gc background]", "[lost: stopped]",
+        "[gc background]", "[lost: stopped]",   "[no stack]",
     };
 
     return names[frame < EP_FRAME_SPECIALS ? frame : EP_FRAME_UNKNOWN];

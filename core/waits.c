@@ -13,7 +13,8 @@
  *
  *   port: ep_wait_begin -> ep_wait_open -> claim        a thread's first wait: a place in the table
  *   ep_wait_end -> sampled -> ep_hook_event
- *   ep_waits_charge -> charge -> copy_stack, ep_capture_for
+ *   ep_waits_charge -> charge -> read_note, ep_copy_stack, ep_capture_for
+ *   ep_wait_take -> the same                            of one thread, for a stack of every thread
  *   ep_wait_classify                                    which kind of wait a .NET monitor's was, by its callers
  */
 #include "internal.h"
@@ -214,8 +215,7 @@ static void forget(struct ep_waiter *waiter)
     atomic_store(&waiter->tid, 0);
 }
 
-/* As much of the stack as there is room for, and *at leads there. False: no room now. */
-static bool copy_stack(struct ep *ep, uint32_t tid, struct ep_context *at)
+bool ep_copy_stack(struct ep *ep, uint32_t tid, struct ep_context *at)
 {
     uint8_t *room;
     uint32_t size = ep_outbox_room(&ep->outbox, &room);
@@ -239,6 +239,21 @@ static bool is_still(uint32_t tid, uintptr_t work, unsigned sequence)
     return ep_port_copy(tid, at, &now, sizeof now) == sizeof now && now == sequence;
 }
 
+/* Copies the note of the thread in that place; the place becomes free when the note is not its. False: no note. */
+static bool read_note(const struct ep *ep, struct ep_waiter *waiter, unsigned slot, struct ep_work *work)
+{
+    const struct waiting *waiting = of(work);
+    uintptr_t at = atomic_load(&waiter->work);
+
+    if (!at)
+        return false;
+    if (ep_port_copy(atomic_load(&waiter->tid), at, work, sizeof *work) == sizeof *work && waiting->run == ep->run &&
+        waiting->slot == slot)
+        return true;
+    forget(waiter);
+    return false;
+}
+
 static void charge(struct ep *ep, struct ep_waiter *waiter, unsigned slot)
 {
     struct ep_work work;
@@ -247,20 +262,39 @@ static void charge(struct ep *ep, struct ep_waiter *waiter, unsigned slot)
     uint64_t until = atomic_load(&waiter->accounted_ns);
     uintptr_t at = atomic_load(&waiter->work);
 
-    if (!at)
+    if (!read_note(ep, waiter, slot, &work))
         return;
-    if (ep_port_copy(tid, at, &work, sizeof work) != sizeof work || waiting->run != ep->run || waiting->slot != slot) {
-        forget(waiter);
-        return;
-    }
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
     uint64_t now = ep_port_uptime_ns(), from = until > waiting->start_ns ? until : waiting->start_ns;
-    if (!(sequence & 1) || now < from + OPEN_NS || left_out(ep, waiting->wait) || !copy_stack(ep, tid, &waiting->at) ||
-        !is_still(tid, at, sequence) || !atomic_compare_exchange_strong(&waiter->accounted_ns, &until, now))
+    if (!(sequence & 1) || now < from + OPEN_NS || left_out(ep, waiting->wait) ||
+        !ep_copy_stack(ep, tid, &waiting->at) || !is_still(tid, at, sequence) ||
+        !atomic_compare_exchange_strong(&waiter->accounted_ns, &until, now))
         return;
     uint32_t count = from == waiting->start_ns;
     const struct ep_hook_event event = event_of(waiting, count, now - from);
     ep_capture_for(ep, &work, &waiting->at, tid, &event);
+}
+
+bool ep_wait_take(struct ep *ep, uint32_t tid)
+{
+    unsigned i = 0;
+    struct ep_work work;
+    struct waiting *waiting = of(&work);
+
+    while (i < EP_MAX_THREADS && atomic_load(&ep->waiter[i].tid) != tid)
+        i++;
+    if (i == EP_MAX_THREADS)
+        return false;
+    uintptr_t at = atomic_load(&ep->waiter[i].work);
+    if (!read_note(ep, &ep->waiter[i], i + 1, &work))
+        return false;
+    unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
+    if (!(sequence & 1) || !ep_copy_stack(ep, tid, &waiting->at) || !is_still(tid, at, sequence))
+        return false;
+    const struct ep_hook_event event = {
+        .kind = EP_KIND_THREAD, .frame = frame_of(waiting->wait), .count = 1, .value = 1};
+    ep_capture_for(ep, &work, &waiting->at, tid, &event);
+    return true;
 }
 
 void ep_waits_charge(struct ep *ep)

@@ -91,11 +91,22 @@ int ep_port_threads_announced(void);
  * period that they were made with. Context: collect. */
 void ep_port_sampling_period(uint32_t period_ns);
 
-/* Name of a thread of this process, "" when it is gone. Context: collect. */
-void ep_port_thread_name(uint32_t tid, char *name, size_t size);
-
 struct ep_context;
 struct ep_work;
+
+/* Calls fn for every thread of the process but edgeprof's own. 0 or a negative errno value. Context: collect. */
+int ep_port_threads_each(void (*fn)(uint32_t tid));
+
+/* Of a thread that sleeps in the kernel: pc and sp; other registers are EP_PORT_UNKNOWN, bounds are 0. *ran_ns: its CPU
+ * time; as long as that and the registers stay the same the thread has not run and its stack is what it was. 0;
+ * -EAGAIN: it runs; -ESRCH: it is gone; else why the system does not say. Context: collect. */
+int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *ran_ns);
+
+/* A register that nobody knows: an address of nothing, and no end of a chain of frames. */
+#define EP_PORT_UNKNOWN 1u
+
+/* Name of a thread of this process, "" when it is gone. Context: collect. */
+void ep_port_thread_name(uint32_t tid, char *name, size_t size);
 
 /* The calling thread's registers as they are when this returns to its caller, and where its stack may be read. Returns
  * the thread's id. Context: signal. */

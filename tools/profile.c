@@ -103,7 +103,7 @@ void et_special_name(uint64_t address, char name[32])
         "[gc hijack]",     "[unknown]",         "[gap]",           "[wait]",
         "[lock]",          "[sleep]",           "[network]",       "[disk]",
         "[idle]",          "[gc gen0]",         "[gc gen1]",       "[gc gen2]",
-        "[gc background]", "[lost: stopped]",
+        "[gc background]", "[lost: stopped]",   "[no stack]",
     };
     if (address < sizeof names / sizeof *names) {
         snprintf(name, 32, "%s", names[address]);

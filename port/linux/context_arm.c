@@ -20,6 +20,17 @@ void ep_linux_context(const void *ucontext, struct ep_context *context)
     context->alt_end = context->alt_start + uc->uc_stack.ss_size;
 }
 
+/* The text lacks the Thumb bit; what the thread is in says it: two bytes, svc 0, end there. */
+uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc)
+{
+    const uint16_t thumb_svc = 0xdf00;
+    uint16_t before = 0;
+
+    if (ep_port_copy(tid, pc - sizeof before, &before, sizeof before) != sizeof before)
+        return pc;
+    return before == thumb_svc ? pc | 1u : pc;
+}
+
 /* ep_port_here: the caller's registers as they are after the call, in struct ep_context's order; the rest is C. */
 __asm__(".text\n"
         ".syntax unified\n"

@@ -19,6 +19,12 @@ void ep_linux_context(const void *ucontext, struct ep_context *context)
     context->alt_end = context->alt_start + uc->uc_stack.ss_size;
 }
 
+uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc)
+{
+    (void)tid;
+    return pc;
+}
+
 /* ep_port_here: the caller's registers as they are after the call, in struct ep_context's order; the rest is C. */
 __asm__(".text\n"
         ".globl ep_port_here\n"

@@ -3,6 +3,7 @@
  *
  *   sampler.c       timers and the signal handler; owns the thread table
  *   task_scan.c     finds threads in /proc/self/task
+ *   blocked.c       threads that sleep, as /proc shows them
  *   thread_start.c  __wrap_pthread_create: threads that announce themselves
  *   own_threads.c   collect and deliver threads, events
  *   modules.c       what the dynamic linker has loaded
@@ -28,6 +29,9 @@ struct ep_linux_bounds {
 /* Copies the interrupted registers. ucontext is what the kernel hands to a handler. Context: signal. */
 void ep_linux_context(const void *ucontext, struct ep_context *context);
 
+/* A pc as the kernel's text says it, as it is in struct ep_context. Context: collect. */
+uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
+
 /* The kind of program header that holds this architecture's unwind tables. */
 extern const uint32_t ep_linux_table_segment;
 
@@ -44,8 +48,11 @@ void ep_linux_scan_begin(void);
 void ep_linux_scan_thread(uint32_t tid);
 int ep_linux_scan_end(void);
 
-/* Calls ep_linux_scan_thread() for every thread of the process. 0 or a negative errno value. Context: collect, init. */
-int ep_linux_tasks(void);
+/* Calls each() for every thread of the process. 0 or a negative errno value. Context: collect, init. */
+int ep_linux_tasks(void (*each)(uint32_t tid));
+
+/* Whether the thread is edgeprof's own. Context: collect. */
+bool ep_linux_thread_is_own(uint32_t tid);
 
 /* Whether the calling thread runs the given start routine for edgeprof itself. Context: any thread. */
 bool ep_linux_is_own_start(void *(*start)(void *));
@@ -53,6 +60,9 @@ bool ep_linux_is_own_start(void *(*start)(void *));
 /* Reads a small file of /proc whole: size bytes at most, 0-terminated. Bytes read or a negative errno value.
  * Context: any thread. */
 int ep_linux_read(const char *path, char *text, size_t size);
+
+/* The same of a thread: `name` is "/comm". Context: collect. */
+int ep_linux_task_read(uint32_t tid, const char *name, char *text, size_t size);
 
 /* Unsigned decimal at *text, which is moved behind it. Context: any thread. */
 uint64_t ep_linux_number(const char **text);

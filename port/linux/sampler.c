@@ -318,7 +318,7 @@ void ep_linux_scan_begin(void)
         atomic_store(&slots[i].seen, false);
 }
 
-static bool is_own(uint32_t tid)
+bool ep_linux_thread_is_own(uint32_t tid)
 {
     return tid == atomic_load(&own_tid[EP_ROLE_COLLECT]) || tid == atomic_load(&own_tid[EP_ROLE_DELIVER]);
 }
@@ -330,7 +330,7 @@ void ep_linux_scan_thread(uint32_t tid)
     if (slot) {
         atomic_store(&slot->seen, true);
         atomic_store(&slot->seen_ns, cpu_ns(tid));
-    } else if (!is_own(tid)) {
+    } else if (!ep_linux_thread_is_own(tid)) {
         arm(tid, cpu_ns(tid));
     }
 }
@@ -365,7 +365,7 @@ int ep_port_threads_scan(void)
     if (!atomic_load(&sampling)) /* the collect thread is there before it begins */
         return 0;
     ep_linux_scan_begin();
-    int error = ep_linux_tasks();
+    int error = ep_linux_tasks(ep_linux_scan_thread);
     return error ? error : ep_linux_scan_end();
 }
 

@@ -123,17 +123,23 @@ const char *ep_port_env(const char *name)
     return getenv(name);
 }
 
-void ep_port_thread_name(uint32_t tid, char *name, size_t size)
+int ep_linux_task_read(uint32_t tid, const char *name, char *text, size_t size)
 {
-    char path[40] = "/proc/self/task/";
+    char path[48] = "/proc/self/task/";
     size_t at = strlen(path), digits = 1;
 
     for (uint32_t rest = tid; rest >= 10; rest /= 10)
         digits++;
     for (size_t i = digits; i > 0; i--, tid /= 10)
         path[at + i - 1] = (char)('0' + tid % 10);
-    memcpy(path + at + digits, "/comm", sizeof "/comm");
-    int got = ep_linux_read(path, name, size);
+    copy(path + at + digits, sizeof path - at - digits, name);
+    return ep_linux_read(path, text, size);
+}
+
+void ep_port_thread_name(uint32_t tid, char *name, size_t size)
+{
+    int got = ep_linux_task_read(tid, "/comm", name, size);
+
     if (got > 0 && name[got - 1] == '\n')
         name[got - 1] = 0;
 }

@@ -12,28 +12,28 @@
 #define RECORD_SIZE_AT 16
 #define NAME_AT        19
 
-static void entry(const char *record)
+static void entry(const char *record, void (*each)(uint32_t tid))
 {
     const char *name = record + NAME_AT;
     uint64_t tid = ep_linux_number(&name);
 
     if (tid > 0 && tid <= UINT32_MAX && *name == 0)
-        ep_linux_scan_thread((uint32_t)tid);
+        each((uint32_t)tid);
 }
 
-static void entries(const char *bytes, long size)
+static void entries(const char *bytes, long size, void (*each)(uint32_t tid))
 {
     for (long at = 0; at + NAME_AT < size;) {
         uint16_t record_size;
         __builtin_memcpy(&record_size, bytes + at + RECORD_SIZE_AT, sizeof record_size);
         if (record_size < NAME_AT || record_size > size - at)
             return;
-        entry(bytes + at);
+        entry(bytes + at, each);
         at += record_size;
     }
 }
 
-int ep_linux_tasks(void)
+int ep_linux_tasks(void (*each)(uint32_t tid))
 {
     char bytes[2048];
     long got;
@@ -42,7 +42,7 @@ int ep_linux_tasks(void)
     if (fd < 0)
         return -errno;
     while ((got = syscall(SYS_getdents64, fd, bytes, sizeof bytes)) > 0)
-        entries(bytes, got);
+        entries(bytes, got, each);
     int error = got < 0 ? -errno : 0;
     (void)close(fd);
     return error;

@@ -210,8 +210,10 @@ ifeq ($(NA_DOTNET),)
 test-nativeaot-waits:
 	@echo "$@: skipped, there is no .NET SDK"
 else
-test-nativeaot-waits: $(NA_WAITS)
-	@EDGEPROF_LEVEL=high $(NA_WAITS)
+test-nativeaot-waits: $(NA_WAITS) $(BUILD)/edgeprof
+	@rm -f $(NA_BUILD)/waits.ep
+	@EDGEPROF_LEVEL=high $(NA_WAITS) $(abspath $(NA_BUILD))/waits.ep
+	@tests/nativeaot/deadlock.py $(BUILD)/edgeprof $(NA_BUILD)/waits.ep $(dir $(NA_WAITS))
 endif
 TESTS += test-nativeaot-waits
 

@@ -122,6 +122,31 @@ void ep_port_thread_name(uint32_t tid, char *name, size_t size)
     (void)snprintf(name, size, "thread-%u", (unsigned)tid);
 }
 
+int ep_port_threads_each(void (*fn)(uint32_t tid))
+{
+    int error = ep_sim_fails("threads_each");
+
+    for (unsigned i = 0; i < ep_sim.thread_count && !error; i++)
+        fn(ep_sim.thread[i].tid);
+    return error;
+}
+
+int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *ran_ns)
+{
+    if (ep_sim.on_look)
+        ep_sim.on_look(tid);
+    for (unsigned i = 0; i < ep_sim.thread_count; i++) {
+        struct ep_sim_thread *thread = &ep_sim.thread[i];
+        if (thread->tid != tid)
+            continue;
+        thread->ran_ns += thread->restless;
+        *context = thread->at;
+        *ran_ns = thread->ran_ns;
+        return thread->error;
+    }
+    return -ESRCH;
+}
+
 size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
 {
     if (tid == ep_sim.gone_tid)

@@ -30,6 +30,15 @@
 #define EP_SIM_DEPTH     600u
 #define EP_SIM_RESTS     64u
 
+/* A thread as ep_port_threads_each() and ep_port_thread_blocked() show it. */
+struct ep_sim_thread {
+    uint32_t tid;
+    int error; /* 0: asleep, at what `at` says; -EAGAIN: it runs */
+    struct ep_context at;
+    uint64_t ran_ns;
+    bool restless; /* has run whenever looked at */
+};
+
 struct ep_sim {
     /* ---- what the port reports ---- */
     uint64_t uptime_ns;
@@ -59,6 +68,10 @@ struct ep_sim {
     uint32_t tid;
     uint32_t gone_tid;     /* its memory cannot be read, 0: none */
     struct ep_work *works; /* of another thread, NULL: `work` */
+
+    struct ep_sim_thread *thread;
+    void (*on_look)(uint32_t tid); /* called, when set, before ep_port_thread_blocked() answers */
+    unsigned thread_count;
 
     unsigned fail_at; /* 0: none */
     int fail_error;

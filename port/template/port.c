@@ -126,6 +126,22 @@ void ep_port_sampling_period(uint32_t period_ns)
     (void)period_ns;
 }
 
+int ep_port_threads_each(void (*fn)(uint32_t tid))
+{
+    /* !FIXME: fn() for each thread of the program, for stacks of all threads on demand. */
+    (void)fn;
+    return -ENOSYS;
+}
+
+int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *ran_ns)
+{
+    /* !FIXME: where a thread that does not run left off; the scheduler has saved all its registers. */
+    (void)tid;
+    (void)context;
+    (void)ran_ns;
+    return -ENOSYS;
+}
+
 void ep_port_thread_name(uint32_t tid, char *name, size_t size)
 {
     /* !FIXME: for EP_THREAD_LABELS. */

@@ -231,6 +231,20 @@ def pprof_raw(tool, path):
     return sum(int(r[1]) for r in rows if r), sum(int(r[2]) for r in rows if r)
 
 
+def check_threads(path, proto, tool):
+    """The dump of nine threads, each with its name as a label; a family of its own."""
+    profile = decode(proto, 'perftools.profiles.Profile', path)
+    strings = [s.decode() for s in profile['string_table']]
+    types = [(strings[one(t, 'type')], strings[one(t, 'unit')]) for t in profile['sample_type']]
+    want(types == [('goroutine', 'count')], f'sample types of threads {types}')
+    labels = sorted(strings[one(label, 'str')] for sample in profile['sample'] for label in sample['label']
+                    if strings[one(label, 'key')] == 'thread')
+    want(labels == [f'thread-{i}' for i in range(1, 10)], f'labels of threads {labels}')
+    done = subprocess.run([*tool.split(), '-top', str(path)], capture_output=True, text=True)
+    want(done.returncode == 0 and 'Type: goroutine' in done.stdout and re.search(r'of 9 total', done.stdout),
+         f'threads: {done.stderr.strip()} {done.stdout}')
+
+
 def check_pprof(folder, proto, tool):
     stacks, samples, raw = collections.Counter(), 0, [0, 0]
     files = sorted(folder.glob('*.msg'))
@@ -239,6 +253,7 @@ def check_pprof(folder, proto, tool):
         count, ns = pprof_raw(tool, path)
         raw[0] += count
         raw[1] += ns
+    check_threads(folder / 'threads', proto, tool)
     expected, expected_samples = truth(folder)
     compare(stacks, expected, 'pprof')
     want(samples == expected_samples == raw[0], f'{samples} samples, pprof says {raw[0]}, not {expected_samples}')

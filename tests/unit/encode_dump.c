@@ -2,7 +2,7 @@
  * Writes messages for encode_check.py: encode_dump compact|pprof FOLDER. Random stacks of several modules and special
  * frames go through the profiler on the simulated port; each message that it sends becomes FOLDER/NNN.msg, and what was
  * sampled is told in FOLDER/truth, a line a stack: nanoseconds, count, then its frames leaf first, "path:address" with
- * ELF addresses.
+ * ELF addresses. As pprof also a dump of THREADS threads, in FOLDER/threads.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #define MS      1000000ull
 #define STACKS  400u
 #define DEEPEST 14u
+#define THREADS 9u
 
 static uint64_t memory[EP_MEMORY_DEFAULT / sizeof(uint64_t)];
 static const char *folder;
@@ -39,7 +40,10 @@ static int send_(void *state, const struct ep_message *message, const struct ep_
     (void)state;
     (void)deadline;
     (void)retry_ns;
-    snprintf(name, sizeof name, "%03u.msg", messages++);
+    if (message->family && strcmp(message->family, "goroutine") == 0)
+        snprintf(name, sizeof name, "threads");
+    else
+        snprintf(name, sizeof name, "%03u.msg", messages++);
     FILE *file = create(name);
     size_t written = fwrite(message->data, 1, message->size, file);
     return fclose(file) == 0 && written == message->size ? 0 : -1;
@@ -125,6 +129,21 @@ static void sample_all(FILE *truth)
     fprintf(truth, "%llu 0\t[thread exit]\n", 5ull * ep_sim.period_ns);
 }
 
+static void dump_threads(void)
+{
+    static struct ep_sim_thread threads[THREADS];
+    static const uint16_t stack[] = {3};
+
+    for (unsigned i = 0; i < THREADS; i++) {
+        threads[i].tid = i + 1;
+        ep_sim_stack(stack, 1, &threads[i].at);
+    }
+    ep_sim.thread = threads;
+    ep_sim.thread_count = THREADS;
+    if (ep_threads_dump() != 0 || ep_collect() != 0 || ep_deliver(10) != 0)
+        exit(1);
+}
+
 int main(int argc, char **argv)
 {
     struct ep_config config = {.memory = memory,
@@ -148,5 +167,7 @@ int main(int argc, char **argv)
     if (ep_start(&config) != 0)
         return 1;
     sample_all(truth);
+    if (config.format == EP_FORMAT_PPROF)
+        dump_threads();
     return ep_stop(1000) == 0 && fclose(truth) == 0 ? 0 : 1;
 }

@@ -73,6 +73,9 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_dotnet_loss_reasons")]
     public static extern uint LossReasons();
 
+    [DllImport(Library, EntryPoint = "ep_threads_dump")]
+    public static extern int ThreadsDump();
+
     [DllImport(Library, EntryPoint = "ep_level_get")]
     public static extern uint LevelGet();
 

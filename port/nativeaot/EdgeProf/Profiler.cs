@@ -84,6 +84,13 @@ public static unsafe partial class Profiler
             Native.Flush(); // -ESRCH: not running, nothing to flush
     }
 
+    /// <summary>Asks for a stack of every thread: one profile of kind <see cref="ProfileKinds.Threads"/>, in pprof
+    /// <c>goroutine</c>, which is delivered within an interval. No thread is interrupted. Threads that wait show where when
+    /// the kind <see cref="ProfileKinds.Wait"/> or <see cref="ProfileKinds.Lock"/> was on as their wait began; without, the
+    /// stack may end in <c>[stack cut]</c> behind the native calls.</summary>
+    /// <returns>False when no profiler runs.</returns>
+    public static bool DumpThreads() => Native.IsLinked && Native.ThreadsDump() == 0;
+
     /// <summary>What the profiler has done. All figures are zero when it never ran.</summary>
     public static ProfilerStats Stats
     {

@@ -4,13 +4,14 @@ using System;
 using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
+using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using System.Threading;
 using EdgeProf;
 
 internal static unsafe class Program
 {
-    private const int Wait = 2, Lock = 3, Kinds = 9, CountAt = 6;
+    private const int Wait = 2, Lock = 3, Threads = 8, Kinds = 9, CountAt = 6;
     private static readonly object Gate = new();
     private static long lockTicks;
     private static bool failed;
@@ -124,35 +125,53 @@ internal static unsafe class Program
         Check("managed_wait_error_pct", OffBy(told, Nanoseconds(truth)), "%", 2);
     }
 
+    private static readonly object One = new(), Other = new();
+    private static readonly Barrier Met = new(2);
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void TakesOneThenOther()
+    {
+        lock (One)
+        {
+            Met.SignalAndWait();
+            lock (Other) { }
+        }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void TakesOtherThenOne()
+    {
+        lock (Other)
+        {
+            Met.SignalAndWait();
+            lock (One) { }
+        }
+    }
+
+    /// Both threads wait for ever: for locks, and in the dump that is asked for then.
     private static void Deadlock()
     {
-        object one = new(), other = new();
-        using var met = new Barrier(2);
-        void Cross(object first, object second)
-        {
-            lock (first)
-            {
-                met.SignalAndWait();
-                lock (second) { }
-            }
-        }
         ep_kinds_set(1 << Lock);
         ulong before = Told(Lock, true), count = Told(Lock, false);
-        new Thread(() => Cross(one, other)) { IsBackground = true }.Start();
-        new Thread(() => Cross(other, one)) { IsBackground = true }.Start();
+        new Thread(TakesOneThenOther) { IsBackground = true, Name = "one-other" }.Start();
+        new Thread(TakesOtherThenOne) { IsBackground = true, Name = "other-one" }.Start();
         Thread.Sleep(2000);
         double told = (Told(Lock, true) - before) / 1e6;
         ulong stuck = Told(Lock, false) - count;
         Console.WriteLine($"deadlock: {told:F0} ms told of two threads, {stuck} contentions");
-        failed |= stuck != 2 || told < 3600;
+        failed |= stuck != 2 || told < 3600 || !Profiler.DumpThreads();
+        for (int i = 0; i < 100 && Told(Threads, true) == 0; i++) { }
+        Console.WriteLine($"threads: {Told(Threads, true)}");
     }
 
-    private static int Main()
+    /// Profiles go to the file that is named.
+    private static int Main(string[] arguments)
     {
-        Profiler.Start(new ProfilerOptions { Service = "waits", Endpoint = "file:///dev/null" });
+        Profiler.Start(new ProfilerOptions { Service = "waits", Endpoint = "file://" + arguments[0] });
         Locks();
         Waits();
         Deadlock();
+        failed |= !Profiler.Stop(TimeSpan.FromSeconds(5));
         Console.WriteLine(failed ? "FAILED" : "ok");
         return failed ? 1 : 0;
     }
