@@ -142,7 +142,7 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
 {
     struct ep *ep = ep_hold();
     struct ep_context context;
-    unsigned skip = 0;
+    unsigned skip = event->skip;
     uint32_t tid;
 
     if (!ep)
@@ -152,7 +152,7 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
         tid = ep_port_bounds(&context);
     } else {
         tid = ep_port_here(&context);
-        skip = 1 + event->skip;
+        skip++;
     }
     int result = take(ep, ep_port_work(), &context, tid,
                       (uint32_t)event->kind << EP_INFO_KIND_SHIFT | skip << EP_INFO_SKIP_SHIFT |

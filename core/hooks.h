@@ -63,7 +63,7 @@ struct ep_hook_event {
     uint32_t count; /* events that this one stands for */
     uint64_t value; /* in the kind's unit */
     uint32_t token; /* EP_KIND_ALLOC: place in the live table + 1; EP_KIND_WAIT: contentions, see below; 0: none */
-    unsigned skip;  /* frames of the hook's own to leave out at the leaf side, with context NULL: beyond the caller of
+    unsigned skip;  /* frames to leave out at the leaf side, at most 6; with context NULL: beyond the caller of
                        ep_hook_event() itself */
     /* Where to walk from; NULL: from the caller of ep_hook_event(). pc is exact: an instruction that is executed next,
      * as after a call. Bounds are filled in by ep_port_bounds(). */

@@ -217,6 +217,21 @@ test-nativeaot-waits: $(NA_WAITS) $(BUILD)/edgeprof
 endif
 TESTS += test-nativeaot-waits
 
+# Allocations, exceptions and collections of managed code against the program's own counts.
+NA_HEAP := $(call na_published,Heap)
+$(NA_HEAP): $(wildcard tests/nativeaot/Heap/*) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) tests/nativeaot/Heap
+	@touch $@
+.PHONY: test-nativeaot-heap
+ifeq ($(NA_DOTNET),)
+test-nativeaot-heap:
+	@echo "$@: skipped, there is no .NET SDK"
+else
+test-nativeaot-heap: $(NA_HEAP) $(BUILD)/edgeprof
+	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/heap
+endif
+TESTS += test-nativeaot-heap
+
 test-demo:
 	@DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
 

@@ -1,0 +1,8 @@
+/* The transition frame on aarch64 (PUSH_COOP_PINVOKE_FRAME): fp, lr, thread, flags, x19-x28, sp. */
+#include "runtime.h"
+
+void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
+{
+    /* lr is dead after the call that got here. */
+    *context = (struct ep_context){.pc = frame[1], .fp = frame[0], .lr = frame[1], .sp = frame[14]};
+}

@@ -1,0 +1,9 @@
+/* The transition frame on arm (PUSH_COOP_PINVOKE_FRAME): r11, lr, r11, thread, flags, r4-r10, sp. */
+#include "runtime.h"
+
+void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
+{
+    /* The lowest bit of lr says Thumb. r7 hangs gcc's and clang's Thumb frames. */
+    *context = (struct ep_context){
+        .pc = frame[1] & ~(uintptr_t)1, .fp = frame[0], .lr = frame[1], .base = frame[8], .sp = frame[12]};
+}

@@ -1,0 +1,135 @@
+#!/usr/bin/python3
+"""What a profile says of allocations, exceptions and collections against what the program (tests/nativeaot/Heap) counted.
+
+usage: heap.py EDGEPROF PROGRAM WORK
+
+Bytes by site may be off by three standard errors. Of n samples of a site among N each stands for one period, and the
+error of n is at most that of a draw of N; large objects are told exactly. One site in some hundred is beyond that by
+chance, so a run with one is made once more. Prints `figure NAME VALUE UNIT` lines."""
+import math
+import os
+import subprocess
+import sys
+
+PERIOD = 512 * 1024
+# How a site's objects are met: those that share a stratum compete with each other.
+SHARED = ("MakeSmall", "MakeWide", "MakeNode", "MakeBytes", "MakeText")
+TYPES = {"MakeSmall": "Small", "MakeWide": "Wide", "MakeNode": "Node", "MakeBytes": "System.Byte[]", "MakeText": "System.String",
+         "MakeMedium": "System.Byte[]", "MakeLarge": "System.Byte[]", "MakeRaw": "System.Byte[]", "MakePinned": "System.Byte[]",
+         "MakeFinal": "Final", "ThrowOdd": "OddException", "ThrowEven": "EvenException",
+         "ThrowFault": "System.NullReferenceException"}
+ROOTS = ("_start", "__GI___clone3", "__clone3", "clone3", "start_thread", "clone")
+edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
+os.makedirs(work, exist_ok=True)
+profile = os.path.join(work, "heap.profile")
+wrong = []
+
+
+def figure(name, value, unit):
+    print(f"figure {name} {value:.3f} {unit}")
+
+
+def run():
+    """{kind: {site: (count, value)}} as the program counted."""
+    if os.path.exists(profile):
+        os.unlink(profile)
+    env = dict(os.environ, DOTNET_gcConcurrent="0")
+    out = subprocess.run([program, "truth", profile], env=env, capture_output=True, text=True)
+    if out.returncode:
+        sys.exit(f"heap.py: {program} ended with {out.returncode}\n{out.stdout}{out.stderr}")
+    truth = {}
+    for line in out.stdout.splitlines():
+        _, kind, site, count, value = line.split()
+        truth.setdefault(kind, {})[site] = (int(count), int(value))
+    return truth
+
+
+def stacks(kind, value):
+    """[(frames, number)], root first."""
+    out = subprocess.run([edgeprof, "cat", "--folded", "--kind", kind, "--value", value, "--symbols",
+                          os.path.dirname(program), profile], capture_output=True, text=True, check=True).stdout
+    return [(line.rsplit(" ", 1)[0].split(";"), int(line.rsplit(" ", 1)[1])) for line in out.splitlines()]
+
+
+def site_of(frames):
+    """The innermost frame that is a site, by its method's name."""
+    for frame in reversed(frames):
+        method = frame.rsplit(".", 1)[-1]
+        if method in TYPES:
+            return method
+    return None
+
+
+def by_site(kind, value="value"):
+    """{site: sum}; what is not rooted, or of another type than the site makes, is wrong."""
+    sums = {}
+    for frames, number in stacks(kind, value):
+        site = site_of(frames)
+        if frames[0] not in ROOTS:
+            wrong.append(f"{kind}: a stack that does not end in a root: {';'.join(frames)}")
+        # Exceptions allocate on their way: that is theirs, not the site's.
+        if site and (frames[-1] == TYPES[site] or not site.startswith("Throw")):
+            if frames[-1] != TYPES[site]:
+                wrong.append(f"{kind}: {frames[-1]} is not what {site} makes")
+            sums[site] = sums.get(site, 0) + number
+    sums["total"] = sum(number for _, number in stacks(kind, value))
+    return sums
+
+
+def allocations(truth):
+    """Sites that are off by more than they may."""
+    told, beyond = by_site("alloc"), []
+    figure("alloc_bytes_error_pct", 100 * abs(told["total"] / truth["total"][1] - 1), "%")
+    if abs(told["total"] / truth["total"][1] - 1) > 0.03:
+        wrong.append("allocated bytes are off by more than 3 %")
+    shared = sum(truth[site][1] for site in SHARED)
+    for site, (_, bytes_made) in truth.items():
+        if site == "total":
+            continue
+        rivals = shared if site in SHARED else sum(v for s, (_, v) in truth.items() if s != "total") - shared
+        share = bytes_made / rivals
+        error = PERIOD * math.sqrt(rivals / PERIOD * share * (1 - share)) + 1
+        off = (told.get(site, 0) - bytes_made) / error
+        print(f"  {site}: {bytes_made / 1e6:.1f} MB, told {told.get(site, 0) / 1e6:.1f}, off by {off:+.2f} standard errors")
+        if abs(off) > 3:
+            beyond.append(site)
+    return beyond
+
+
+def exceptions(truth):
+    told = by_site("exception")
+    for site, (count, _) in truth.items():
+        if told.get(site) != count:
+            wrong.append(f"{count} exceptions of {site} are told as {told.get(site, 0)}")
+    figure("exception_count_errors", sum(abs(told.get(site, 0) - count) for site, (count, _) in truth.items()), "exceptions")
+
+
+def collections(truth):
+    sums = {"count": {}, "value": {}}
+    for value, into in sums.items():
+        for frames, number in stacks("gc", value):
+            into[frames[-1]] = into.get(frames[-1], 0) + number
+    for generation in ("gen0", "gen1", "gen2"):
+        if sums["count"].get(f"[gc {generation}]", 0) != truth[generation][0]:
+            wrong.append(f"{truth[generation][0]} collections of {generation} are told as {sums['count']}")
+    if sum(sums["count"].values()) != truth["total"][0]:
+        wrong.append(f"{truth['total'][0]} collections are told as {sums['count']}")
+    figure("gc_count_errors", abs(sum(sums["count"].values()) - truth["total"][0]), "collections")
+    off = 100 * abs(sum(sums["value"].values()) / truth["total"][1] - 1)
+    figure("gc_pause_error_pct", off, "%")
+    if off > 5:
+        wrong.append("pauses are off by more than 5 %")
+
+
+counted = run()
+beyond = allocations(counted["alloc"])
+if beyond:
+    print(f"  once more: {', '.join(beyond)}")
+    counted = run()
+    for site in set(beyond) & set(allocations(counted["alloc"])):
+        wrong.append(f"bytes of {site} are off by more than 3 standard errors, twice")
+exceptions(counted["exception"])
+collections(counted["gc"])
+for text in sorted(set(wrong)):
+    print(f"heap.py: {text}", file=sys.stderr)
+sys.exit(bool(wrong))
