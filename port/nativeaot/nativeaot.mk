@@ -232,6 +232,25 @@ test-nativeaot-heap: $(NA_HEAP) $(BUILD)/edgeprof
 endif
 TESTS += test-nativeaot-heap
 
+# Calls that a signal could break, with and without the profiler.
+NA_WORKLOAD := $(call na_published,Workload)
+NA_COUNTER  := $(NA_BUILD)/count_eintr.so
+$(NA_WORKLOAD): $(wildcard tests/nativeaot/Workload/*) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) tests/nativeaot/Workload
+	@touch $@
+$(NA_COUNTER): tests/nativeaot/count_eintr.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=c11 -O2 -fPIC -shared $(WARNINGS) $< -ldl -o $@
+.PHONY: test-nativeaot-workload
+ifeq ($(NA_DOTNET),)
+test-nativeaot-workload:
+	@echo "$@: skipped, there is no .NET SDK"
+else
+test-nativeaot-workload: $(NA_WORKLOAD) $(NA_COUNTER)
+	@tests/nativeaot/workload.py $^ $(NA_BUILD)/workload
+endif
+TESTS += test-nativeaot-workload
+
 test-demo:
 	@DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
 

@@ -1,7 +1,7 @@
 # Benchmarks in C and of the sample service. Ratios are taken in one run; nothing depends on the machine's speed.
 BENCH_BUILD := $(BUILD)/bench
 BENCH_C     := accounted idle sample_cost
-BENCH_BIN   := $(BENCH_C:%=$(BENCH_BUILD)/%)
+BENCH_BIN   := $(BENCH_C:%=$(BENCH_BUILD)/%) $(BENCH_BUILD)/blocking
 
 $(BENCH_BIN): $(BENCH_BUILD)/%: tests/bench/%.c core/edgeprof.h core/config.h $(EP_LIB)
 	@mkdir -p $(@D)
@@ -26,5 +26,25 @@ $(BENCH_SERVICE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(N
 	@touch $@
 bench-service: $(BENCH_SERVICE)
 	@tests/bench/service.py $(BENCH_SERVICE) $(BENCH_BUILD)/service
-BENCHES += bench-service
+
+# What the whole product costs that service.
+BENCH_OVERHEAD := $(BENCH_BUILD)/overhead/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
+$(BENCH_BUILD)/measure_overhead.o: tests/bench/measure_overhead.c port/port.h core/edgeprof.h core/hooks.h
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -fPIC $(WARNINGS) -c $< -o $@
+$(BENCH_OVERHEAD): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB) \
+                   $(BENCH_BUILD)/measure_overhead.o tests/bench/overhead.targets
+	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(BENCH_BUILD))/overhead/ port/nativeaot/samples/SensorGateway \
+	    -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:MeasureObject=$(abspath $(BENCH_BUILD)/measure_overhead.o) \
+	    -p:CustomAfterMicrosoftCommonTargets=$(abspath tests/bench/overhead.targets) >&2
+	@touch $@
+.PHONY: bench-overhead
+bench-overhead: $(BENCH_OVERHEAD) $(BUILD)/edgeprof
+	@tests/bench/overhead.py $(BENCH_OVERHEAD) $(BUILD)/edgeprof $(BENCH_BUILD)/overhead/work
+
+# System calls that signals interrupt.
+.PHONY: bench-interrupted
+bench-interrupted: $(NA_COUNTER) $(BENCH_BUILD)/blocking $(NA_WORKLOAD)
+	@tests/bench/interrupted.py $^ $(BENCH_BUILD)/interrupted
+BENCHES += bench-service bench-overhead bench-interrupted
 endif

@@ -3,7 +3,8 @@ namespace SensorGateway;
 /// <summary>
 /// Runs the burning functions on threads of its own, in parts of 60, 30 and 10, at a bounded share of a core
 /// (SENSOR_BURN_THREADS, default 2; SENSOR_BURN_PERCENT of a core for each, default 25). Lengths of bursts and pauses
-/// are random, so that nothing runs in step with the kernel's tick, on which every CPU sample lands.
+/// are random, so that nothing runs in step with the kernel's tick, on which every CPU sample lands. SENSOR_BURN_BURSTS:
+/// each thread does so many bursts, and every run the very same work, however fast the machine is (default 0: no end).
 /// </summary>
 public sealed class Burner : IHostedService
 {
@@ -12,6 +13,7 @@ public sealed class Burner : IHostedService
 
     private readonly int threads = Setting("SENSOR_BURN_THREADS", 2, 0, 16);
     private readonly int percent = Setting("SENSOR_BURN_PERCENT", 25, 1, 90);
+    private readonly int atMost = Setting("SENSOR_BURN_BURSTS", 0, 0, 1_000_000);
     private readonly List<Thread> running = [];
     private readonly long[] cpuNs = new long[3];
     private readonly long[] bursts = new long[3];
@@ -50,9 +52,9 @@ public sealed class Burner : IHostedService
 
     private void Run(Random random)
     {
-        while (!stopping)
+        for (var i = 0; !stopping && (atMost == 0 || i < atMost); i++)
         {
-            var used = Burst(MostBehind(), random);
+            var used = Burst(atMost == 0 ? MostBehind() : i % 10 < 6 ? 0 : i % 10 < 9 ? 1 : 2, random);
             var pauseMs = used / 1e6 * (100 - percent) / percent;
             Thread.Sleep((int)Math.Round(pauseMs * (0.5 + random.NextDouble())));
         }
@@ -81,7 +83,8 @@ public sealed class Burner : IHostedService
         var used = Math.Max(1, ThreadClock.Nanoseconds() - before);
         Interlocked.Add(ref cpuNs[which], used);
         Interlocked.Increment(ref bursts[which]);
-        Volatile.Write(ref roundsPerMs[which], 0.9 * roundsPerMs[which] + 0.1 * rounds / (used / 1e6));
+        if (atMost == 0)
+            Volatile.Write(ref roundsPerMs[which], 0.9 * roundsPerMs[which] + 0.1 * rounds / (used / 1e6));
         Volatile.Write(ref sink, result); // keeps the work from being optimised away
         return used;
     }

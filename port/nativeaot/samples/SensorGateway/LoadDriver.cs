@@ -6,8 +6,9 @@ using System.Text.Json;
 namespace SensorGateway;
 
 /// <summary>
-/// --load URL --seconds N [--clients C]: drives every endpoint of a gateway on this machine, with good and bad
-/// input, until the time or MaxRequests is over. Only loopback addresses are accepted.
+/// --load URL --seconds N [--clients C] [--requests R]: drives every endpoint of a gateway on this machine, with good and
+/// bad input, until the time is over or R requests (MaxRequests) were made; each client makes the same ones in every run.
+/// Only loopback addresses are accepted.
 /// </summary>
 internal static class LoadDriver
 {
@@ -16,12 +17,12 @@ internal static class LoadDriver
 
     public static async Task<int> RunAsync(string[] args)
     {
-        if (!TryParse(args, out var url, out var seconds, out var clients))
+        if (!TryParse(args, out var url, out var seconds, out var clients, out var requests))
             return 2;
         using var http = new HttpClient { BaseAddress = url, Timeout = TimeSpan.FromSeconds(10) };
         using var stop = new CancellationTokenSource(TimeSpan.FromSeconds(seconds));
         var counts = new Counts();
-        await Task.WhenAll(Enumerable.Range(0, clients).Select(i => ClientAsync(http, i, counts, stop.Token)));
+        await Task.WhenAll(Enumerable.Range(0, clients).Select(i => ClientAsync(http, i, requests / clients, counts, stop.Token)));
         Console.WriteLine($"load: {counts.Sent} requests, {counts.BadOnPurpose} bad on purpose, {counts.Unexpected} unexpected answers");
         return counts.Unexpected == 0 && counts.Sent > 0 ? 0 : 1;
     }
@@ -31,11 +32,12 @@ internal static class LoadDriver
         public int Sent, BadOnPurpose, Unexpected;
     }
 
-    private static async Task ClientAsync(HttpClient http, int seed, Counts counts, CancellationToken stop)
+    private static async Task ClientAsync(HttpClient http, int seed, int requests, Counts counts, CancellationToken stop)
     {
         var random = new Random(seed);
-        while (!stop.IsCancellationRequested && Interlocked.Increment(ref counts.Sent) <= MaxRequests)
+        for (var i = 0; i < requests && !stop.IsCancellationRequested; i++)
         {
+            Interlocked.Increment(ref counts.Sent);
             try
             {
                 await OneAsync(http, random, counts);
@@ -92,11 +94,12 @@ internal static class LoadDriver
         return JsonSerializer.SerializeToUtf8Bytes(readings, GatewayJson.Default.ReadingArray);
     }
 
-    private static bool TryParse(string[] args, out Uri url, out int seconds, out int clients)
+    private static bool TryParse(string[] args, out Uri url, out int seconds, out int clients, out int requests)
     {
         url = null!;
         seconds = 10;
         clients = 4;
+        requests = MaxRequests;
         for (var i = 0; i < args.Length; i += 2)
         {
             var value = i + 1 < args.Length ? args[i + 1] : "";
@@ -105,11 +108,12 @@ internal static class LoadDriver
                 "--load" => Uri.TryCreate(value, UriKind.Absolute, out url!) && url.IsLoopback,
                 "--seconds" => int.TryParse(value, out seconds) && seconds is > 0 and <= 3600,
                 "--clients" => int.TryParse(value, out clients) && clients is > 0 and <= 64,
+                "--requests" => int.TryParse(value, out requests) && requests is >= 64 and <= MaxRequests,
                 _ => false,
             };
             if (good)
                 continue;
-            Console.Error.WriteLine($"SensorGateway: {args[i]} {value}: expected --load http://127.0.0.1:PORT [--seconds 1..3600] [--clients 1..64]");
+            Console.Error.WriteLine($"SensorGateway: {args[i]} {value}: expected --load http://127.0.0.1:PORT [--seconds 1..3600] [--clients 1..64] [--requests 64..{MaxRequests}]");
             return false;
         }
         return true;

@@ -1,0 +1,259 @@
+/*
+ * Direct accounting of what the profiler costs a program, linked in front of it (tests/bench/overhead.targets). Nothing
+ * of the product is built differently: its handler is timed where it is installed (sigaction), its hooks where others
+ * call them (-Wl,--wrap).
+ *
+ *   handler   by the thread's CPU clock, two reads around it; what two reads cost is subtracted
+ *   hooks     by the time stamp counter, likewise; of two that nest the outer one counts. One that took longer than
+ *             PREEMPTED was put off the processor inside, and counts as much as the others do on average
+ *
+ *   signal    what the kernel takes for one: now and then, when a thread takes up other work (a tag, a request), it
+ *             queues one to itself whose handler is empty, by the time stamp counter; the mean without the longest
+ * tenth
+ *
+ * SIGUSR2 takes a snapshot of all figures and of the process' CPU time. At exit the difference of the last two goes to
+ * the file that EDGEPROF_MEASURE names, as lines of a name and a number, for overhead.py.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "core/edgeprof.h"
+#include "core/hooks.h"
+
+#define PREEMPTED   100000u /* cycles: tens of microseconds */
+#define PROBE       (SIGRTMAX - 3)
+#define PROBE_EACH  64u /* changes of a thread's work */
+#define PROBES_MOST 8192u
+
+/* clang-format off */
+#define HOOKS(X) \
+    X(void, ep_wait_open, (uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t base), (sp_and_wait, pc, fp, base)) \
+    X(void, ep_wait_end, (void), ()) \
+    X(void, ep_linux_thread_ends, (void), ())
+/* clang-format on */
+
+enum {
+    SIGNALS,
+    HANDLER_NS,
+    HOOK_CALLS,
+    HOOK_CYCLES,
+    HOOK_PREEMPTED,
+    EVENTS,
+    EVENT_CYCLES,
+    TSC,
+    CLOCK_NS,
+    PROCESS_NS,
+    COLLECT_NS,
+    DELIVER_NS,
+    SAMPLES,
+    WAKEUPS,
+    FIGURES
+};
+
+static const char *const names[FIGURES] = {"signals",    "handler_ns",   "hook_calls", "hook_cycles", "hook_preempted",
+                                           "events",     "event_cycles", "tsc",        "clock_ns",    "process_ns",
+                                           "collect_ns", "deliver_ns",   "samples",    "wakeups"};
+
+static _Atomic uint64_t figure[FIGURES];
+static uint64_t snapshot[2][FIGURES]; /* the last but one, the last */
+static void (*handler)(int, siginfo_t *, void *);
+static _Thread_local unsigned depth;
+static bool measuring;
+static atomic_uint probes;
+static uint64_t probe_cycles[PROBES_MOST];
+
+static void add(unsigned which, uint64_t amount)
+{
+    (void)atomic_fetch_add_explicit(&figure[which], amount, memory_order_relaxed);
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+
+    (void)clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- the handler ---- */
+
+int __real_sigaction(int signal, const struct sigaction *action, struct sigaction *before);
+int __wrap_sigaction(int signal, const struct sigaction *action, struct sigaction *before);
+
+static void timed(int signal, siginfo_t *info, void *context)
+{
+    uint64_t empty = clock_ns(CLOCK_THREAD_CPUTIME_ID), start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+    depth++;
+    handler(signal, info, context);
+    depth--;
+    uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - start, clock = start - empty;
+    add(SIGNALS, 1);
+    add(HANDLER_NS, took > clock ? took - clock : 0);
+}
+
+int __wrap_sigaction(int signal, const struct sigaction *action, struct sigaction *before)
+{
+    struct sigaction mine;
+
+    if (signal != SIGPROF || !action)
+        return __real_sigaction(signal, action, before);
+    mine = *action;
+    handler = action->sa_sigaction;
+    mine.sa_sigaction = timed;
+    return __real_sigaction(signal, &mine, before);
+}
+
+/* ---- hooks ---- */
+
+static void spent(uint64_t empty, uint64_t start, unsigned calls, unsigned cycles)
+{
+    uint64_t took = __rdtsc() - start, clock = start - empty;
+
+    if (took > PREEMPTED) {
+        add(HOOK_PREEMPTED, calls == HOOK_CALLS);
+        return;
+    }
+    add(calls, 1);
+    add(cycles, took > clock ? took - clock : 0);
+}
+
+#define HOOK(result, name, parameters, arguments)                                                                      \
+    result __real_##name parameters;                                                                                   \
+    result __wrap_##name parameters;                                                                                   \
+    result __wrap_##name parameters                                                                                    \
+    {                                                                                                                  \
+        if (depth++ == 0) {                                                                                            \
+            uint64_t empty = __rdtsc(), start = __rdtsc();                                                             \
+            __real_##name arguments;                                                                                   \
+            spent(empty, start, HOOK_CALLS, HOOK_CYCLES);                                                              \
+        } else {                                                                                                       \
+            __real_##name arguments;                                                                                   \
+        }                                                                                                              \
+        depth--;                                                                                                       \
+    }
+HOOKS(HOOK)
+
+static void nothing(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)info, (void)context;
+}
+
+static void probe(void)
+{
+    static _Thread_local siginfo_t info;
+    int kept = errno;
+
+    info.si_signo = PROBE;
+    info.si_code = SI_TIMER;
+    long process = getpid(), thread = syscall(SYS_gettid);
+    uint64_t empty = __rdtsc(), start = __rdtsc();
+    (void)syscall(SYS_rt_tgsigqueueinfo, process, thread, PROBE, &info);
+    uint64_t took = __rdtsc() - start, clock = start - empty;
+    unsigned place = atomic_fetch_add(&probes, 1);
+    if (place < PROBES_MOST)
+        probe_cycles[place] = took > clock ? took - clock : 0;
+    errno = kept;
+}
+
+void __real_ep_work_set(uint32_t tags, uint64_t span, uint64_t high, uint64_t low);
+void __wrap_ep_work_set(uint32_t tags, uint64_t span, uint64_t high, uint64_t low);
+
+void __wrap_ep_work_set(uint32_t tags, uint64_t span, uint64_t high, uint64_t low)
+{
+    static _Thread_local unsigned changes;
+    uint64_t empty = __rdtsc(), start = __rdtsc();
+
+    __real_ep_work_set(tags, span, high, low);
+    spent(empty, start, HOOK_CALLS, HOOK_CYCLES);
+    if (measuring && ++changes % PROBE_EACH == 0)
+        probe();
+}
+
+/* An event is a hook's rarer part: counted within the hook that tells it, or alone. */
+int __real_ep_hook_event(const struct ep_hook_event *event);
+int __wrap_ep_hook_event(const struct ep_hook_event *event);
+
+int __wrap_ep_hook_event(const struct ep_hook_event *event)
+{
+    uint64_t empty = __rdtsc(), start = __rdtsc();
+    int result = __real_ep_hook_event(event);
+
+    spent(empty, start, EVENTS, EVENT_CYCLES);
+    if (depth == 0)
+        spent(empty, start, HOOK_CALLS, HOOK_CYCLES);
+    return result;
+}
+
+/* ---- telling ---- */
+
+static void snap(int signal)
+{
+    struct ep_stats stats;
+
+    (void)signal;
+    for (unsigned i = 0; i < FIGURES; i++)
+        snapshot[0][i] = snapshot[1][i];
+    if (ep_stats_get(&stats) == 0) {
+        figure[COLLECT_NS] = stats.collect_cpu_ns;
+        figure[DELIVER_NS] = stats.deliver_cpu_ns;
+        figure[SAMPLES] = stats.samples;
+        figure[WAKEUPS] = stats.wakeups;
+    }
+    figure[TSC] = __rdtsc();
+    figure[CLOCK_NS] = clock_ns(CLOCK_MONOTONIC);
+    figure[PROCESS_NS] = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    for (unsigned i = 0; i < FIGURES; i++)
+        snapshot[1][i] = figure[i];
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    struct sigaction take = {.sa_handler = snap, .sa_flags = SA_RESTART};
+    struct sigaction empty = {.sa_sigaction = nothing, .sa_flags = SA_SIGINFO | SA_RESTART};
+
+    measuring = getenv("EDGEPROF_MEASURE") != NULL;
+    if (!measuring)
+        return;
+    (void)__real_sigaction(SIGUSR2, &take, NULL);
+    (void)__real_sigaction(PROBE, &empty, NULL);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Mean without the longest tenth: those were put off the processor. */
+static uint64_t usual(uint64_t *value, unsigned count)
+{
+    uint64_t sum = 0;
+    unsigned kept = count - count / 10;
+
+    qsort(value, count, sizeof *value, by_value);
+    for (unsigned i = 0; i < kept; i++)
+        sum += value[i];
+    return kept ? sum / kept : 0;
+}
+
+__attribute__((destructor)) static void tell(void)
+{
+    const char *path = getenv("EDGEPROF_MEASURE");
+    FILE *file = path ? fopen(path, "w") : NULL;
+
+    if (!file)
+        return;
+    unsigned count = probes < PROBES_MOST ? probes : PROBES_MOST;
+    (void)fprintf(file, "probes %u\nprobe_cycles %llu\n", count, (unsigned long long)usual(probe_cycles, count));
+    for (unsigned i = 0; i < FIGURES; i++)
+        (void)fprintf(file, "%s %llu\n", names[i], (unsigned long long)(snapshot[1][i] - snapshot[0][i]));
+    (void)fclose(file);
+}
