@@ -4,7 +4,7 @@ BOARD_CROSS        := aarch64-linux-gnu-
 BOARD_SYSROOT      := /usr/aarch64-linux-gnu
 BOARD_EXEC         := qemu-aarch64 -L $(BOARD_SYSROOT)
 BOARD_PORT         := port/linux
-BOARD_EXCLUDE      := port/linux/preload.c core/exidx.c
+BOARD_EXCLUDE      := port/linux/preload% core/exidx.c
 # Atomic operations inline: the outline ones are functions of libgcc, which the signal path does not call.
 BOARD_CFLAGS       := -mno-outline-atomics
 # GNU ld makes no .eh_frame_hdr in static programs of this architecture unless it is told to.

@@ -51,6 +51,10 @@ int ep_linux_scan_end(void);
 /* Calls each() for every thread of the process. 0 or a negative errno value. Context: collect, init. */
 int ep_linux_tasks(void (*each)(uint32_t tid));
 
+/* Whether the calling thread is edgeprof's own. Context: signal. */
+bool ep_linux_here_is_own(void);
+/* A thread of the service does edgeprof's work for a while. Context: init. */
+void ep_linux_here_set_own(bool own);
 /* Whether the thread is edgeprof's own. Context: collect. */
 bool ep_linux_thread_is_own(uint32_t tid);
 

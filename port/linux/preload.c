@@ -34,14 +34,18 @@ __attribute__((constructor)) static void begin(void)
 
     if (wanted == 0)
         return;
+    ep_linux_here_set_own(true);
     int error = wanted < 0 ? wanted : ep_start(&config);
+    ep_linux_here_set_own(false);
     if (error)
         say(ep_start_error()[0] ? ep_start_error() : strerror(-error));
 }
 
 __attribute__((destructor)) static void end(void)
 {
+    ep_linux_here_set_own(true);
     (void)ep_stop(STOP_MS);
+    ep_linux_here_set_own(false);
 }
 
 __attribute__((visibility("default"))) int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,

@@ -318,6 +318,16 @@ void ep_linux_scan_begin(void)
         atomic_store(&slots[i].seen, false);
 }
 
+bool ep_linux_here_is_own(void)
+{
+    return self.own;
+}
+
+void ep_linux_here_set_own(bool own)
+{
+    self.own = own;
+}
+
 bool ep_linux_thread_is_own(uint32_t tid)
 {
     return tid == atomic_load(&own_tid[EP_ROLE_COLLECT]) || tid == atomic_load(&own_tid[EP_ROLE_DELIVER]);

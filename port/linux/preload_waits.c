@@ -1,0 +1,194 @@
+/*
+ * Waits of programs that were built without edgeprof: the preload library stands in front of the C library's functions
+ * that block and brackets them by ep_wait_begin() and ep_wait_end().
+ *
+ * Off, a call costs one branch more. On, arguments, results, errno and cancellation are the C library's own: each
+ * function calls the real one once. Only locks are tried first, since one that is free is no wait. What the C library
+ * calls inside itself does not come here (the reads of stdio, the names that getaddrinfo asks for are in its one
+ * bracket), neither do edgeprof's own threads' calls count. Descriptors are looked at (fstat) to tell disk from network
+ * from others. epoll_wait is an event loop without work: [idle].
+ *
+ * A thread that is cancelled, or leaves by a long jump, never ends its wait; the next one takes its place.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/edgeprof.h"
+#include "core/hooks.h"
+#include "linux.h"
+
+#define WAITS EP_KIND_BIT(EP_KIND_WAIT)
+#define LOCKS (WAITS | EP_KIND_BIT(EP_KIND_LOCK))
+
+/* The first condition variables of x86-64's glibc are still there, under the same names. */
+static void *find(_Atomic(void *) *next, const char *name)
+{
+    void *symbol = NULL;
+
+    if (strncmp(name, "pthread_cond_", 13) == 0)
+        symbol = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+    if (!symbol)
+        symbol = dlsym(RTLD_NEXT, name);
+    atomic_store(next, symbol);
+    return symbol;
+}
+
+static inline bool wanted(unsigned kinds)
+{
+    return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & kinds) != 0 && !ep_linux_here_is_own();
+}
+
+static enum ep_wait wait_of(int fd)
+{
+    struct stat file;
+    int kept = errno;
+    bool known = fstat(fd, &file) == 0;
+
+    errno = kept;
+    if (known && S_ISSOCK(file.st_mode))
+        return EP_WAIT_NETWORK;
+    return !known || S_ISREG(file.st_mode) || S_ISBLK(file.st_mode) ? EP_WAIT_DISK : EP_WAIT_OTHER;
+}
+
+/* The name is the assembler's: no header has a say in what stands in front of the function. */
+/* clang-format off */
+#define FUNCTION(result, name, arguments) \
+    typedef result type_##name arguments; \
+    __attribute__((visibility("default"))) result ep_preload_##name arguments __asm__(#name); \
+    static inline type_##name *next_##name(void) \
+    { \
+        static _Atomic(void *) next; \
+        type_##name *function; \
+        void *symbol = atomic_load_explicit(&next, memory_order_relaxed); \
+        if (!symbol) \
+            symbol = find(&next, #name); \
+        memcpy(&function, &symbol, sizeof function); \
+        return function; \
+    } \
+    result ep_preload_##name arguments
+
+#define WAITING(result, name, wait, arguments, passed) \
+    FUNCTION(result, name, arguments) \
+    { \
+        type_##name *next = next_##name(); \
+        if (!wanted(WAITS)) \
+            return next passed; \
+        ep_wait_begin(wait); \
+        result value = next passed; \
+        ep_wait_end(); \
+        return value; \
+    }
+
+/* try: takes the lock if it is free, else says EBUSY. */
+#define LOCKING(name, try, arguments, passed) \
+    FUNCTION(int, name, arguments) \
+    { \
+        type_##name *next = next_##name(); \
+        if (!wanted(LOCKS)) \
+            return next passed; \
+        int value = try(lock); \
+        if (value != EBUSY) \
+            return value; \
+        ep_wait_begin(EP_WAIT_LOCK); \
+        value = next passed; \
+        ep_wait_end(); \
+        return value; \
+    }
+
+/* The last argument is there only when a file may be made. */
+#define OPENING(name, arguments, ...) \
+    FUNCTION(int, name, arguments) \
+    { \
+        type_##name *next = next_##name(); \
+        va_list list; \
+        va_start(list, flags); \
+        unsigned mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(list, unsigned) : 0; \
+        va_end(list); \
+        if (!wanted(WAITS)) \
+            return next(__VA_ARGS__, mode); \
+        ep_wait_begin(EP_WAIT_DISK); \
+        int value = next(__VA_ARGS__, mode); \
+        ep_wait_end(); \
+        return value; \
+    }
+
+/* ---- locks ---- */
+
+LOCKING(pthread_mutex_lock, pthread_mutex_trylock, (pthread_mutex_t *lock), (lock))
+LOCKING(pthread_mutex_timedlock, pthread_mutex_trylock, (pthread_mutex_t *lock, const void *until), (lock, until))
+LOCKING(pthread_mutex_clocklock, pthread_mutex_trylock, (pthread_mutex_t *lock, int clock, const void *until), (lock, clock, until))
+LOCKING(pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, (pthread_rwlock_t *lock), (lock))
+LOCKING(pthread_rwlock_wrlock, pthread_rwlock_trywrlock, (pthread_rwlock_t *lock), (lock))
+
+/* ---- what other threads and processes do ---- */
+
+WAITING(int, pthread_cond_wait, EP_WAIT_OTHER, (void *condition, void *mutex), (condition, mutex))
+WAITING(int, pthread_cond_timedwait, EP_WAIT_OTHER, (void *condition, void *mutex, const void *until), (condition, mutex, until))
+WAITING(int, pthread_cond_clockwait, EP_WAIT_OTHER, (void *condition, void *mutex, int clock, const void *until), (condition, mutex, clock, until))
+WAITING(int, pthread_barrier_wait, EP_WAIT_OTHER, (void *barrier), (barrier))
+WAITING(int, pthread_join, EP_WAIT_OTHER, (pthread_t thread, void **result), (thread, result))
+WAITING(int, sem_wait, EP_WAIT_OTHER, (void *semaphore), (semaphore))
+WAITING(int, sem_timedwait, EP_WAIT_OTHER, (void *semaphore, const void *until), (semaphore, until))
+WAITING(int, sem_clockwait, EP_WAIT_OTHER, (void *semaphore, int clock, const void *until), (semaphore, clock, until))
+WAITING(pid_t, wait, EP_WAIT_OTHER, (int *status), (status))
+WAITING(pid_t, waitpid, EP_WAIT_OTHER, (pid_t pid, int *status, int options), (pid, status, options))
+WAITING(pid_t, wait4, EP_WAIT_OTHER, (pid_t pid, int *status, int options, void *usage), (pid, status, options, usage))
+WAITING(int, waitid, EP_WAIT_OTHER, (int type, unsigned id, void *info, int options), (type, id, info, options))
+
+/* ---- time ---- */
+
+WAITING(unsigned, sleep, EP_WAIT_SLEEP, (unsigned seconds), (seconds))
+WAITING(int, usleep, EP_WAIT_SLEEP, (unsigned microseconds), (microseconds))
+WAITING(int, nanosleep, EP_WAIT_SLEEP, (const void *time, void *left), (time, left))
+WAITING(int, clock_nanosleep, EP_WAIT_SLEEP, (int clock, int flags, const void *time, void *left), (clock, flags, time, left))
+
+/* ---- events on descriptors ---- */
+
+WAITING(int, poll, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (void *events, unsigned long count, int timeout), (events, count, timeout))
+WAITING(int, ppoll, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (void *events, unsigned long count, const void *timeout, const void *mask), (events, count, timeout, mask))
+WAITING(int, __poll_chk, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (void *events, unsigned long count, int timeout, size_t room), (events, count, timeout, room))
+WAITING(int, select, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (int count, void *in, void *out, void *bad, void *timeout), (count, in, out, bad, timeout))
+WAITING(int, pselect, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (int count, void *in, void *out, void *bad, const void *timeout, const void *mask), (count, in, out, bad, timeout, mask))
+WAITING(int, epoll_wait, EP_WAIT_IDLE, (int fd, void *events, int count, int timeout), (fd, events, count, timeout))
+WAITING(int, epoll_pwait, EP_WAIT_IDLE, (int fd, void *events, int count, int timeout, const void *mask), (fd, events, count, timeout, mask))
+
+/* ---- network ---- */
+
+WAITING(int, connect, EP_WAIT_NETWORK, (int fd, const void *address, unsigned size), (fd, address, size))
+WAITING(int, accept, EP_WAIT_NETWORK, (int fd, void *address, void *size), (fd, address, size))
+WAITING(int, accept4, EP_WAIT_NETWORK, (int fd, void *address, void *size, int flags), (fd, address, size, flags))
+WAITING(ssize_t, recv, EP_WAIT_NETWORK, (int fd, void *bytes, size_t size, int flags), (fd, bytes, size, flags))
+WAITING(ssize_t, __recv_chk, EP_WAIT_NETWORK, (int fd, void *bytes, size_t size, size_t room, int flags), (fd, bytes, size, room, flags))
+WAITING(ssize_t, recvfrom, EP_WAIT_NETWORK, (int fd, void *bytes, size_t size, int flags, void *from, void *from_size), (fd, bytes, size, flags, from, from_size))
+WAITING(ssize_t, recvmsg, EP_WAIT_NETWORK, (int fd, void *message, int flags), (fd, message, flags))
+WAITING(int, recvmmsg, EP_WAIT_NETWORK, (int fd, void *messages, unsigned count, int flags, void *timeout), (fd, messages, count, flags, timeout))
+WAITING(ssize_t, send, EP_WAIT_NETWORK, (int fd, const void *bytes, size_t size, int flags), (fd, bytes, size, flags))
+WAITING(ssize_t, sendto, EP_WAIT_NETWORK, (int fd, const void *bytes, size_t size, int flags, const void *to, unsigned to_size), (fd, bytes, size, flags, to, to_size))
+WAITING(ssize_t, sendmsg, EP_WAIT_NETWORK, (int fd, const void *message, int flags), (fd, message, flags))
+WAITING(int, sendmmsg, EP_WAIT_NETWORK, (int fd, void *messages, unsigned count, int flags), (fd, messages, count, flags))
+WAITING(int, getaddrinfo, EP_WAIT_NETWORK, (const char *node, const char *service, const void *hints, void *result), (node, service, hints, result))
+
+/* ---- files, and whatever else reads and writes ---- */
+
+WAITING(ssize_t, read, wait_of(fd), (int fd, void *bytes, size_t size), (fd, bytes, size))
+WAITING(ssize_t, __read_chk, wait_of(fd), (int fd, void *bytes, size_t size, size_t room), (fd, bytes, size, room))
+WAITING(ssize_t, write, wait_of(fd), (int fd, const void *bytes, size_t size), (fd, bytes, size))
+WAITING(ssize_t, readv, wait_of(fd), (int fd, const void *vectors, int count), (fd, vectors, count))
+WAITING(ssize_t, writev, wait_of(fd), (int fd, const void *vectors, int count), (fd, vectors, count))
+WAITING(ssize_t, pread, EP_WAIT_DISK, (int fd, void *bytes, size_t size, long offset), (fd, bytes, size, offset))
+WAITING(ssize_t, pread64, EP_WAIT_DISK, (int fd, void *bytes, size_t size, int64_t offset), (fd, bytes, size, offset))
+WAITING(ssize_t, pwrite, EP_WAIT_DISK, (int fd, const void *bytes, size_t size, long offset), (fd, bytes, size, offset))
+WAITING(ssize_t, pwrite64, EP_WAIT_DISK, (int fd, const void *bytes, size_t size, int64_t offset), (fd, bytes, size, offset))
+WAITING(int, fsync, EP_WAIT_DISK, (int fd), (fd))
+WAITING(int, fdatasync, EP_WAIT_DISK, (int fd), (fd))
+WAITING(int, flock, EP_WAIT_DISK, (int fd, int operation), (fd, operation))
+OPENING(open, (const char *path, int flags, ...), path, flags)
+OPENING(open64, (const char *path, int flags, ...), path, flags)
+OPENING(openat, (int folder, const char *path, int flags, ...), folder, path, flags)
+OPENING(openat64, (int folder, const char *path, int flags, ...), folder, path, flags)
