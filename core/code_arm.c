@@ -39,6 +39,12 @@ static struct ep_arm_effect lr_spoiled(bool spoils)
     return (struct ep_arm_effect){.kind = EP_ARM_OTHER, .spoils_lr = spoils};
 }
 
+/* bx, not of lr. */
+static struct ep_arm_effect exchange(void)
+{
+    return (struct ep_arm_effect){.kind = EP_ARM_COMPUTED, .leaves = true};
+}
+
 static uint32_t rotated(uint32_t value, unsigned by)
 {
     by &= 31;
@@ -91,7 +97,9 @@ static struct ep_arm_effect thumb16(uintptr_t at, uint32_t half)
             veneer.to_arm = true;
             return veneer;
         }
-        return effect(half == 0x4770 ? EP_ARM_RETURN : half & 0x80 ? EP_ARM_CALL : EP_ARM_COMPUTED, 0);
+        if (half & 0x80)
+            return effect(EP_ARM_CALL, 0);
+        return half == 0x4770 ? effect(EP_ARM_RETURN, 0) : exchange();
     case 0xb1: /* cbz, cbnz */
     case 0xb3:
     case 0xb9:
@@ -287,8 +295,8 @@ static struct ep_arm_effect arm_always(uintptr_t at, uint32_t code)
         return effect(EP_ARM_RETURN, 0);
     if ((code & 0x0f000000) == 0x0b000000 || (code & 0x0ffffff0) == 0x012fff30)
         return effect(EP_ARM_CALL, 0);
-    if ((code & 0x0ffffff0) == 0x012fff10) /* bx */
-        return effect(EP_ARM_COMPUTED, 0);
+    if ((code & 0x0ffffff0) == 0x012fff10)
+        return exchange();
     if ((code & 0x0f000000) == 0x0a000000)
         return jump(EP_ARM_BRANCH, at + 8, (int32_t)(code << 8) >> 6);
     return code >> 25 & 6 ? arm_memory(code) : arm_data(code);
@@ -352,36 +360,69 @@ static int32_t save_mask(struct ep_cfi_rules *rules, unsigned mask, int32_t offs
     return offset;
 }
 
+/* A prologue, on its way from the function's start. */
+struct prologue {
+    int32_t depth; /* of sp below the CFA */
+    bool framed, parted;
+};
+
+static bool is_complete(const struct prologue *prologue, const struct ep_cfi_row *row)
+{
+    return row->rules.cfa == EP_CFI_SP ? prologue->depth >= row->rules.cfa_offset : prologue->framed;
+}
+
+/* One instruction of it; anything but 0 ends it. */
+static int grow(struct prologue *prologue, const struct ep_cfi_row *row, const struct ep_arm_effect *e,
+                struct ep_cfi_rules *rules)
+{
+    if (e->kind == EP_ARM_RETURN || (e->kind == EP_ARM_POP && e->mask >> PC & 1)) {
+        prologue->parted = true;
+        return e->conditional ? 0 : -EINVAL;
+    }
+    if (e->kind == EP_ARM_FORK)
+        prologue->parted |= !is_complete(prologue, row);
+    if (e->conditional || e->kind == EP_ARM_FORK || e->kind == EP_ARM_END)
+        return 0;
+    switch (e->kind) {
+    case EP_ARM_OTHER:
+    case EP_ARM_ADD_BASE:
+        return 0;
+    case EP_ARM_PUSH:
+        prologue->depth += __builtin_popcount(e->mask) * WORD;
+        (void)save_mask(rules, e->mask, -prologue->depth);
+        return 0;
+    case EP_ARM_MOVE_SP:
+        prologue->depth -= e->amount;
+        return 0;
+    case EP_ARM_SET_FP:
+    case EP_ARM_SET_BASE:
+        prologue->framed |= row->rules.cfa == (e->kind == EP_ARM_SET_FP ? EP_CFI_FP : EP_CFI_BASE);
+        return 0;
+    case EP_ARM_CALL: /* the stack probe of a large frame */
+        return rules->state[EP_CFI_REG_RA] == EP_CFI_SAVED ? 0 : -ENOENT;
+    default:
+        prologue->parted |= e->kind == EP_ARM_BRANCH && prologue->depth == 0;
+        return -ENOENT;
+    }
+}
+
 int ep_arm_prologue(const struct ep_cfi_row *row, uintptr_t pc, bool thumb, struct ep_cfi_rules *rules)
 {
-    int32_t depth = 0; /* of sp below the CFA */
-    bool framed = false;
+    struct prologue prologue = {0};
     uintptr_t at = row->start;
+    int error = 0;
 
     memset(rules, 0, sizeof *rules);
-    for (int i = 0; i < PROLOGUE_MOST && at < pc; i++) {
+    for (int i = 0; i < PROLOGUE_MOST && at < pc && error == 0; i++) {
         struct ep_arm_effect e = ep_arm_decode(at, row->end, thumb);
-        if (e.conditional || e.kind == EP_ARM_FORK || e.kind == EP_ARM_END) {
-            ;
-        } else if (e.kind == EP_ARM_PUSH) {
-            depth += __builtin_popcount(e.mask) * WORD;
-            (void)save_mask(rules, e.mask, -depth);
-        } else if (e.kind == EP_ARM_MOVE_SP) {
-            depth -= e.amount;
-        } else if (e.kind == EP_ARM_SET_FP || e.kind == EP_ARM_SET_BASE) {
-            framed |= row->rules.cfa == (e.kind == EP_ARM_SET_FP ? EP_CFI_FP : EP_CFI_BASE);
-        } else if (e.kind == EP_ARM_CALL) { /* the stack probe of a large frame */
-            if (rules->state[EP_CFI_REG_RA] != EP_CFI_SAVED)
-                return -ENOENT;
-        } else if (e.kind != EP_ARM_OTHER && e.kind != EP_ARM_ADD_BASE) {
-            return e.kind == EP_ARM_BRANCH && depth == 0 ? -EINVAL : -ENOENT;
-        }
+        error = grow(&prologue, row, &e, rules);
         at += e.size;
     }
     rules->cfa = EP_CFI_SP;
-    rules->cfa_offset = depth;
-    bool complete = row->rules.cfa == EP_CFI_SP ? depth >= row->rules.cfa_offset : framed;
-    return at == pc && !complete && depth >= 0 ? 0 : -ENOENT;
+    rules->cfa_offset = prologue.depth;
+    if (error == 0 && at == pc && !is_complete(&prologue, row) && prologue.depth >= 0)
+        return 0;
+    return prologue.parted ? -EINVAL : -ENOENT;
 }
 
 /* sp, as an epilogue moves it: an offset from a register's value at the interrupted pc. */
@@ -389,6 +430,7 @@ struct line {
     struct ep_cfi_rules rules; /* offsets from that register, until it returns */
     int32_t offset, base_added;
     bool lr_popped;
+    bool moved, body; /* by instructions that take a frame down; by others */
 };
 
 static bool take(struct line *line, const struct ep_arm_effect *e)
@@ -396,7 +438,11 @@ static bool take(struct line *line, const struct ep_arm_effect *e)
     bool moved_fp = line->rules.state[EP_CFI_REG_FP] == EP_CFI_SAVED;
     bool moved_base = line->rules.state[EP_CFI_REG_BASE] == EP_CFI_SAVED;
 
+    line->moved |= e->kind != EP_ARM_OTHER;
     switch (e->kind) {
+    case EP_ARM_OTHER: /* where the frame is gone, or has never been made */
+        line->body = true;
+        return !e->spoils_lr;
     case EP_ARM_POP:
         line->offset = save_mask(&line->rules, e->mask, line->offset);
         line->lr_popped |= (e->mask >> LR & 1) != 0;
@@ -419,11 +465,15 @@ static bool take(struct line *line, const struct ep_arm_effect *e)
 
 static bool leaves(const struct line *line, const struct ep_arm_effect *e, const struct ep_cfi_row *row)
 {
-    if (e->kind == EP_ARM_RETURN || (e->kind == EP_ARM_POP && e->mask >> PC & 1))
+    if (e->kind == EP_ARM_RETURN || (e->kind == EP_ARM_POP && e->mask >> PC & 1) || e->to_arm)
         return true;
-    if ((e->kind != EP_ARM_BRANCH && e->kind != EP_ARM_COMPUTED) || !line->lr_popped)
+    if (e->kind == EP_ARM_COMPUTED)
+        return line->lr_popped || (row && e->leaves);
+    if (e->kind != EP_ARM_BRANCH)
         return false;
-    return e->target == 0 || (row && (e->target < row->start || e->target >= row->end));
+    if (e->target == 0)
+        return line->lr_popped;
+    return row && (line->lr_popped || !line->moved) && (e->target < row->start || e->target >= row->end);
 }
 
 bool ep_arm_epilogue(const struct ep_module *module, uintptr_t pc, bool thumb, const struct ep_cfi_row *row,
@@ -442,6 +492,8 @@ bool ep_arm_epilogue(const struct ep_module *module, uintptr_t pc, bool thumb, c
             if (!take(&line, &e))
                 return false;
         }
+        if (last && line.moved && line.body)
+            return false;
         if (last) {
             *rules = line.rules;
             rules->cfa_offset = line.offset;
@@ -452,6 +504,19 @@ bool ep_arm_epilogue(const struct ep_module *module, uintptr_t pc, bool thumb, c
         pc += e.size;
     }
     return false;
+}
+
+bool ep_arm_will_call(const struct ep_module *module, uintptr_t pc, bool thumb)
+{
+    struct ep_arm_effect e = {0};
+
+    for (int i = 0; i < EPILOGUE_MOST; i++) {
+        e = ep_arm_decode(pc, module->end, thumb);
+        if (e.kind != EP_ARM_OTHER || e.spoils_lr)
+            break;
+        pc += e.size;
+    }
+    return e.kind == EP_ARM_CALL && !e.conditional;
 }
 
 bool ep_arm_follows_call(const struct ep_module *module, uintptr_t pc, bool *thumb)

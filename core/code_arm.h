@@ -32,7 +32,8 @@ enum ep_arm_kind {
 struct ep_arm_effect {
     uint8_t kind, size;
     bool conditional; /* this alone: only if a condition holds */
-    bool to_arm;      /* a jump from Thumb to ARM code */
+    bool to_arm;      /* a jump from Thumb to ARM code, as linkers make it */
+    bool leaves;      /* EP_ARM_COMPUTED: to another function, which no jump inside one does that way */
     bool spoils_lr;   /* it may write lr, to no purpose that is known */
     uint16_t mask;
     int32_t amount;
@@ -53,9 +54,12 @@ bool ep_arm_epilogue(const struct ep_module *module, uintptr_t pc, bool thumb, c
                      struct ep_cfi_rules *rules);
 
 /* Rules at an interrupted pc before which the function has not yet pushed all that its row says. 0; -ENOENT when it
- * has, or the code is not understood; -EINVAL when there is no prologue: the function begins with a part that has no
- * frame. Context: signal. */
+ * has, or the code is not understood; -EINVAL when that may be so on some ways to pc only: parts of the function have
+ * no frame, or not all of it. Context: signal. */
 int ep_arm_prologue(const struct ep_cfi_row *row, uintptr_t pc, bool thumb, struct ep_cfi_rules *rules);
+
+/* Whether execution comes from pc straight to a call: then the frame is complete. Context: signal. */
+bool ep_arm_will_call(const struct ep_module *module, uintptr_t pc, bool thumb);
 
 /* Whether the instruction before pc is a call: else pc is no return address. thumb: which state it is in. Context:
  * signal. */

@@ -95,7 +95,7 @@ enum ep_rule_kind {
     EP_RULE_RECORD,  /* the same at sp + fp_slot words, CFA = sp + cfa words */
     EP_RULE_APART,   /* CFA = sp + cfa words, return address at CFA - base_slot words, caller's fp as for EP_RULE_SP */
     EP_RULE_SIGNAL,  /* the kernel's signal frame starts at sp */
-    EP_RULE_FAULT,   /* .NET's record of a hardware fault ends at CFA = sp + cfa words */
+    EP_RULE_FAULT,   /* .NET's record of a hardware fault ends at CFA = sp + cfa words; fp_slot 1: fp + cfa words */
     EP_RULE_ROOT,    /* no caller */
     EP_RULE_STOP,    /* the caller cannot be found */
     EP_RULE_RESTART, /* like EP_RULE_FP, but fp is the frame pointer of some caller: those in between are unknown */

@@ -155,7 +155,7 @@ static bool step(struct walk *walk, struct ep_rule rule)
 /* To a frame that was interrupted: its registers are all in memory. */
 static bool step_interrupted(struct walk *walk, struct ep_rule rule, const struct ep_context *context)
 {
-    uintptr_t cfa = walk->frame.sp + (uintptr_t)rule.cfa * WORD;
+    uintptr_t cfa = (rule.fp_slot ? walk->frame.fp : walk->frame.sp) + (uintptr_t)rule.cfa * WORD;
 
     walk->frame.sp += walk->moved;
     bool found = rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&walk->frame, walk->end + walk->moved)

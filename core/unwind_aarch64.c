@@ -3,6 +3,7 @@
  *
  *   ep_rule_derive -> epilogue   interrupted: instructions from pc lead straight to a return
  *                  -> top_rule   interrupted: .eh_frame's row, or a leaf's lr
+ *                  -> fault_rule .NET's thrower of hardware faults, known by its code
  *                  -> call_rule  a return address: the record {x29, x30} that x29 points to, as the AAPCS64 wants and
  * all managed methods have. .NET's funclets leave x29 at their parent's record: theirs is found by the table, from sp.
  *
@@ -21,6 +22,8 @@
 #define EPILOGUE_MOST 24
 #define PROLOGUE_MOST 24
 #define RECORD_WORDS  2
+#define FAULT_WORDS   10 /* of .NET's RhpThrowHwEx, from its {sp, pc} of the fault to the end of its frame */
+#define FAULT_FP      24 /* its own record, which begins with the fault's {x29, x30} */
 #define OFFSET_MOST   (INT16_MAX * WORD) /* that a rule can say */
 #define SIGNAL_MOST   0x20000            /* of the kernel's frame: with all of SVE and SME it is 74 KiB */
 
@@ -313,6 +316,28 @@ static bool is_sigreturn(const struct ep_module *module, uintptr_t pc)
     return module->end - pc >= 8 && pc % 4 == 0 && instruction(pc) == 0xd2801168 && instruction(pc + 4) == 0xd4000001;
 }
 
+/* .NET's RhpThrowHwEx: entered from a signal handler as if the faulting instruction had called it, which x1 points to.
+ * mov x3, sp; sub sp, sp, #0x50; stp x3, x1, [sp]. */
+static const uint32_t fault_thrower[] = {0x910003e3, 0xd10143ff, 0xa90007e3};
+
+static bool is_fault_thrower(const struct ep_cfi_row *row)
+{
+    return row->end - row->start > sizeof fault_thrower &&
+           memcmp((const void *)row->start, fault_thrower, sizeof fault_thrower) == 0;
+}
+
+static struct ep_rule fault_rule(const struct ep_cfi_row *row, uintptr_t pc)
+{
+    const struct ep_cfi_rules *rules = &row->rules;
+    const struct ep_rule rule = {
+        .kind = EP_RULE_FAULT, .fp_slot = rules->cfa == EP_CFI_FP, .cfa = (int16_t)(rules->cfa_offset / WORD)};
+
+    if (pc - row->start < sizeof fault_thrower || rules->cfa_offset % WORD || rule.cfa < FAULT_WORDS ||
+        rule.cfa > FAULT_FP + UINT8_MAX || (rules->cfa != EP_CFI_SP && rules->cfa != EP_CFI_FP))
+        return (struct ep_rule){.kind = EP_RULE_STOP};
+    return rule;
+}
+
 struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
 {
     const struct ep_module *module = ep_module_find(&ep_running()->modules, pc);
@@ -324,6 +349,8 @@ struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
     if (is_sigreturn(module, exact ? pc : pc + 1))
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     bool tables = ep_cfi_find(module, &registers, pc, &row) == 0;
+    if (tables && is_fault_thrower(&row))
+        return fault_rule(&row, pc);
     if (!exact)
         return call_rule(tables ? &row : NULL, pc);
     if (tables && row.signal_frame)
@@ -361,14 +388,23 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
     return false;
 }
 
-/* .NET throws hardware faults through RhpThrowHwEx. What its frame looks like here could not be tried: no rule makes
- * this. */
+/* What its frame ends with is PAL_LIMITED_CONTEXT of .NET's src/coreclr/nativeaot/Runtime/PalLimitedContext.h: x29, x30
+ * ... sp, pc, d8-d15. x29 and x30 are stored last: before that they are still what they were. */
 bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end)
 {
-    (void)frame;
-    (void)cfa;
-    (void)end;
-    return false;
+    uintptr_t at = cfa - FAULT_WORDS * WORD, record = cfa - FAULT_FP * WORD, word[2];
+
+    if (at < frame->sp || at > end || end - at < sizeof word)
+        return false;
+    if (record <= at && record >= frame->sp) {
+        memcpy(word, (const void *)record, sizeof word);
+        frame->fp = word[0];
+        frame->lr = word[1];
+    }
+    memcpy(word, (const void *)at, sizeof word);
+    frame->sp = word[0];
+    frame->pc = word[1];
+    return true;
 }
 
 uintptr_t ep_function_end(uintptr_t function)

@@ -5,6 +5,7 @@
  *   ep_rule_derive -> epilogue   interrupted: instructions from pc lead straight to a return
  *                  -> prologue   interrupted: from the function's start to pc not everything has been pushed yet
  *                  -> row_rule   what the table says
+ *                  -> fault_rule .NET's thrower of hardware faults, known by its code
  *                  -> ep_arm_path   no tables (glibc has none): where the code itself leads to
  *                  -> restart    nor that: the nearest caller that r11 knows of; what lies in between is shown as a
  * gap, never invented
@@ -17,7 +18,8 @@
 
 #include <errno.h>
 
-#define WORD 4
+#define WORD        4
+#define FAULT_WORDS 28 /* of .NET's RhpThrowHwEx: what it knows of the fault, at the end of its frame */
 
 static const struct ep_cfi_registers registers = {.sp = 13, .fp = EP_ARM_FP, .base = EP_ARM_BASE, .ra = 14};
 
@@ -88,6 +90,27 @@ static bool is_plt(const struct ep_module *module, uintptr_t pc, bool thumb)
     return (code & 0xfffff000) == 0xe28fc000 || (code & 0xfffff000) == 0xe28cc000 || (code & 0xfffff000) == 0xe5bcf000;
 }
 
+/* .NET's RhpThrowHwEx: entered from a signal handler as if the faulting instruction had called it, which r1 points to.
+ * Its table has the frame's size right, and takes the faulting instruction's address for a return address. */
+static bool is_fault_thrower(const struct ep_cfi_row *row)
+{
+    static const uint16_t start[] = {0x4602, 0x4668, 0x468e}; /* mov r2, r0; mov r0, sp; mov lr, r1 */
+
+    return row->end - row->start > sizeof start && memcmp((const void *)row->start, start, sizeof start) == 0;
+}
+
+/* Until its frame is complete it cannot be left. */
+static struct ep_rule fault_rule(const struct ep_cfi_row *row, uintptr_t pc, bool exact)
+{
+    const struct ep_rule rule = {.kind = EP_RULE_FAULT, .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
+    struct ep_cfi_rules rules;
+
+    if (row->rules.cfa != EP_CFI_SP || rule.cfa < FAULT_WORDS || row->rules.cfa_offset / WORD > INT16_MAX ||
+        (exact && ep_arm_prologue(row, pc, true, &rules) == 0))
+        return (struct ep_rule){.kind = EP_RULE_STOP};
+    return rule;
+}
+
 static struct ep_rule derive_interrupted(const struct ep_module *module, uintptr_t pc)
 {
     struct ep_cfi_row row;
@@ -96,6 +119,8 @@ static struct ep_rule derive_interrupted(const struct ep_module *module, uintptr
     bool thumb = pc & 1;
     bool tables = ep_exidx_find(module, &registers, at, &row) == 0;
 
+    if (tables && is_fault_thrower(&row))
+        return fault_rule(&row, at, true);
     if (ep_arm_epilogue(module, at, thumb, tables ? &row : NULL, &rules))
         return row_rule(&rules);
     if (is_plt(module, at, thumb))
@@ -105,7 +130,7 @@ static struct ep_rule derive_interrupted(const struct ep_module *module, uintptr
     int error = ep_arm_prologue(&row, at, thumb, &rules);
     if (error == 0 || (error == -EINVAL && ep_arm_path(module, at, thumb, true, &rules)))
         return row_rule(&rules);
-    return row_rule(&row.rules);
+    return error == -EINVAL && !ep_arm_will_call(module, at, thumb) ? restart() : row_rule(&row.rules);
 }
 
 struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
@@ -125,6 +150,8 @@ struct ep_rule ep_rule_derive(uintptr_t pc, bool exact)
         return (struct ep_rule){.kind = EP_RULE_STOP};
     if (ep_exidx_find(module, &registers, pc, &row) != 0)
         return ep_arm_path(module, pc + 1, thumb, false, &rules) ? row_rule(&rules) : restart();
+    if (is_fault_thrower(&row))
+        return fault_rule(&row, pc, false);
     struct ep_rule rule = row_rule(&row.rules);
     return rule.kind == EP_RULE_LINK ? (struct ep_rule){.kind = EP_RULE_STOP} : rule;
 }
@@ -151,14 +178,19 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
     return true;
 }
 
-/* .NET throws hardware faults through RhpThrowHwEx. What its frame looks like here could not be tried: no rule makes
- * this. */
+/* PAL_LIMITED_CONTEXT of .NET's src/coreclr/nativeaot/Runtime/PalLimitedContext.h: r0, r4 ... r11, lr, sp, pc, d8-d15.
+ * The fault's lr is not among it. Managed code is Thumb code. */
 bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end)
 {
-    (void)frame;
-    (void)cfa;
-    (void)end;
-    return false;
+    enum { R7 = 4, R11 = 8, FAULT_SP = 10, FAULT_PC = 11 };
+    uintptr_t at = cfa - FAULT_WORDS * WORD;
+    uintptr_t word[FAULT_PC + 1];
+
+    if (at < frame->sp || at > end || end - at < sizeof word)
+        return false;
+    memcpy(word, (const void *)at, sizeof word);
+    *frame = (struct ep_frame){.pc = word[FAULT_PC] | 1, .sp = word[FAULT_SP], .fp = word[R11], .base = word[R7]};
+    return true;
 }
 
 uintptr_t ep_function_end(uintptr_t function)

@@ -107,4 +107,62 @@ RhpAssignRefArm64:
         .cfi_endproc
         .size   RhpAssignRefArm64, . - RhpAssignRefArm64
 
+/* The frame that .NET throws a hardware fault from, in the words, the order and with the table of RhpThrowHwEx in its
+   src/coreclr/nativeaot/Runtime/arm64/ExceptionHandling.S (read, not linked: the runtime's libraries for ARM are not to
+   be had here). x0: exception code, x1: where; sp, x29 and the rest are the fault's. Where .NET's goes on with a catch
+   block, this one lets the thread go on behind the instruction at fault. */
+#define EXCEPTION_INFO 0x290
+        .globl  RhpThrowHwEx
+        .type   RhpThrowHwEx, %function
+RhpThrowHwEx:
+        .cfi_startproc
+        mov     x3, sp
+        sub     sp, sp, #0x50
+        .cfi_adjust_cfa_offset 0x50
+        stp     x3, x1, [sp]
+        stp     d8, d9, [sp, #0x10]
+        stp     d10, d11, [sp, #0x20]
+        stp     d12, d13, [sp, #0x30]
+        stp     d14, d15, [sp, #0x40]
+        stp     x29, x30, [sp, #-0x70]!
+        .cfi_adjust_cfa_offset 0x70
+        .cfi_rel_offset x29, 0
+        .cfi_rel_offset x30, 8
+        mov     x29, sp
+        .cfi_def_cfa_register x29
+        stp     xzr, xzr, [sp, #0x10]
+        stp     x19, x20, [sp, #0x20]
+        stp     x21, x22, [sp, #0x30]
+        stp     x23, x24, [sp, #0x40]
+        stp     x25, x26, [sp, #0x50]
+        stp     x27, x28, [sp, #0x60]
+        sub     sp, sp, #EXCEPTION_INFO
+        stp     x0, x1, [sp, #-16]!
+        bl      zero_thread
+        ldp     x0, x1, [sp], #16
+        mov     x1, sp
+        bl      RhThrowHwEx
+        b       fault_resume
+        .cfi_endproc
+        .size   RhpThrowHwEx, . - RhpThrowHwEx
+
+        .globl  fault_resume
+        .type   fault_resume, %function
+fault_resume:
+        ldp     x19, x20, [x29, #0x20]
+        ldp     x21, x22, [x29, #0x30]
+        ldp     x23, x24, [x29, #0x40]
+        ldp     x25, x26, [x29, #0x50]
+        ldp     x27, x28, [x29, #0x60]
+        ldp     x2, x1, [x29, #0x70]
+        ldp     d8, d9, [x29, #0x80]
+        ldp     d10, d11, [x29, #0x90]
+        ldp     d12, d13, [x29, #0xa0]
+        ldp     d14, d15, [x29, #0xb0]
+        ldp     x29, x30, [x29]
+        add     x1, x1, #4
+        mov     sp, x2
+        br      x1
+        .size   fault_resume, . - fault_resume
+
         .section .note.GNU-stack, "", %progbits

@@ -61,4 +61,59 @@ RhpStackProbe:                          /* every register is the caller's */
         .fnend
         .size   RhpStackProbe, . - RhpStackProbe
 
+/* The frame that .NET throws a hardware fault from, in the words, the order and with the table of RhpThrowHwEx in its
+   src/coreclr/nativeaot/Runtime/arm/ExceptionHandling.S (read, not linked: the runtime's libraries for ARM are not to
+   be had here). r0: exception code, r1: where; sp, r11 and the rest are the fault's, lr is lost. Where .NET's goes on
+   with a catch block, this one lets the thread go on behind the instruction at fault. */
+#define EXCEPTION_INFO 0x168
+        .thumb_func
+        .globl  RhpThrowHwEx
+        .type   RhpThrowHwEx, %function
+RhpThrowHwEx:
+        .fnstart
+        mov     r2, r0
+        mov     r0, sp
+        mov     lr, r1
+        vpush   {d8-d15}
+        .vsave  {d8-d15}
+        push    {r0, lr}
+        .save   {r0, lr}
+        push    {r0, r4-r11, lr}
+        .save   {r0, r4-r11, lr}
+        sub     sp, sp, #EXCEPTION_INFO
+        .pad    #EXCEPTION_INFO
+        mov     r4, r2
+        bl      zero_thread
+        mov     r1, sp
+        mov     r0, r4
+        bl      RhThrowHwEx
+        b       fault_resume
+        .fnend
+        .size   RhpThrowHwEx, . - RhpThrowHwEx
+
+        .thumb_func
+        .globl  fault_resume
+        .type   fault_resume, %function
+fault_resume:
+        .fnstart
+        .cantunwind
+        add     r0, sp, #EXCEPTION_INFO
+        ldr     r1, [r0, #44]
+        ldrh    r2, [r1]
+        lsrs    r2, r2, #11
+        cmp     r2, #0x1d
+        ite     hs
+        addhs   r1, #4
+        addlo   r1, #2
+        orr     r1, r1, #1
+        add     r2, r0, #48
+        vldm    r2, {d8-d15}
+        ldr     r3, [r0, #40]
+        add     r2, r0, #4
+        ldm     r2, {r4-r11}
+        mov     sp, r3
+        bx      r1
+        .fnend
+        .size   fault_resume, . - fault_resume
+
         .section .note.GNU-stack, "", %progbits

@@ -26,6 +26,9 @@ int guest_prepare(const char *walker, uintptr_t root);
 /* The stack that is read, and the walker's own preparation before a run. 0 or a negative errno value. */
 int guest_refresh(void);
 
+/* From now on faults of managed code end in RhpThrowHwEx (ask-<arch>.S). 0 or a negative errno value. */
+int guest_catch_faults(void);
+
 /* ask-<arch>.S saves every register in this order and calls guest_answer(); it returns with all of them as before. */
 struct guest_registers {
 #if defined(__aarch64__)

@@ -1,14 +1,20 @@
-/* What compiled C# needs from below: the zero runtime's memory, and C functions to call into. */
+/* What compiled C# needs from below: the zero runtime's memory, its handler of hardware faults, and C functions to call
+ * into. */
 #include "guest.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucontext.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
 
 void *zero_allocate(uint32_t size);
 void zero_fail(void);
+void *zero_thread(void);
+void RhpThrowHwEx(void);
 int native_leaf(int a, int b);
 int native_quick(int a, int b);
 int native_call_back(int (*function)(int), int argument);
@@ -77,4 +83,40 @@ NOINLINE void *RhSpanHelpers_MemZero(void *to, size_t size)
 NOINLINE int64_t RhpLMul(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
+/* Called as the runtime calls for its thread, to no purpose. */
+NOINLINE void *zero_thread(void)
+{
+    return heap;
+}
+
+/* As .NET's handler: the thread goes on in RhpThrowHwEx, told where the fault was, with sp as it was there. */
+static void on_fault(int signal, siginfo_t *info, void *context)
+{
+    mcontext_t *machine = &((ucontext_t *)context)->uc_mcontext;
+    const uintptr_t thrower = (uintptr_t)&RhpThrowHwEx;
+    const unsigned code = 3;
+
+    (void)info;
+    if (signal != SIGSEGV)
+        zero_fail();
+#if defined(__aarch64__)
+    machine->regs[0] = code;
+    machine->regs[1] = machine->pc;
+    machine->pc = thrower;
+#else
+    const unsigned long thumb = 1ul << 5, if_then = 0x0600fc00;
+    machine->arm_r0 = code;
+    machine->arm_r1 = machine->arm_pc;
+    machine->arm_pc = thrower & ~(uintptr_t)1;
+    machine->arm_cpsr = (machine->arm_cpsr & ~if_then) | thumb;
+#endif
+}
+
+int guest_catch_faults(void)
+{
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+    return sigaction(SIGSEGV, &action, NULL) == 0 ? 0 : -errno;
 }

@@ -21,6 +21,7 @@ int managed_recursion(int);
 int managed_frames(int);
 int managed_tail_calls(int);
 int managed_pointers(int);
+int managed_faults(int);
 
 const struct guest_work guest_managed[] = {
     {"chain", managed_chain, 3, 13175},
@@ -35,6 +36,7 @@ const struct guest_work guest_managed[] = {
     {"frames", managed_frames, 3, 686},
     {"tail_calls", managed_tail_calls, 40, 80740356},
     {"pointers", managed_pointers, 6, -5},
+    {"faults", managed_faults, 5, 250150},
     {0},
 };
 
@@ -82,13 +84,19 @@ int main(int argc, char **argv)
 {
     const char *walker = argc > 1 ? argv[1] : "core", *what = argc > 2 ? argv[2] : "all",
                *piece = argc > 3 ? argv[3] : NULL;
-    const int err = guest_prepare(walker, (uintptr_t)__builtin_frame_address(0));
+    int err = guest_prepare(walker, (uintptr_t)__builtin_frame_address(0));
     sigset_t signals;
     if (err != 0) {
         fprintf(stderr, "program: walker %s does not start: %s (core or fp)\n", walker, strerror(-err));
         return 2;
     }
+    err = guest_catch_faults();
+    if (err != 0) {
+        fprintf(stderr, "program: no handler for SIGSEGV: %s\n", strerror(-err));
+        return 2;
+    }
     sigfillset(&signals);
+    sigdelset(&signals, SIGSEGV);           /* stores to nowhere in managed code: native.c */
     sigprocmask(SIG_BLOCK, &signals, NULL); /* the profiler's own timer is not wanted here */
     int status = 0;
     if (strcmp(what, "c") != 0)

@@ -2,7 +2,7 @@
 """Checks an unwinder on ARM against the truth, at every instruction of a program that QEMU runs.
 
     truth.py ARCH PROGRAM MAP [--walker core|fp] [--what all|managed|c] [--piece NAME]
-             [--least STEPS] [--need PLACE=PCT] [--top N]
+             [--least STEPS] [--need PLACE=PCT] [--honest] [--top N]
 
 PROGRAM (guest.h) is single-stepped through QEMU's gdbstub between its markers step_begin and step_end. The calls and
 returns that it executes make a shadow stack: what is on it is true, tables are not asked. After each step the program
@@ -204,13 +204,19 @@ class Stub:
         return value.to_bytes(self.arch["word"], "little").hex().encode()
 
     def run(self, *before, verb=b"c"):
-        """Lets the program run, through signals that are none of ours, to the next stop: False when it has ended."""
+        """Lets the program run, through signals that are none of ours, to the next stop or fault: None when it has ended."""
         replies = self.ask(*before, verb)
-        while replies[-1] is None or not replies[-1].startswith(b"T05"):
+        while replies[-1] is None or not replies[-1].startswith((b"T05", b"T0b")):
             if replies[-1] is None or replies[-1][:1] in b"WX":
                 return None
             replies = replies[:-1] + self.ask(verb)
         return replies
+
+    def run_to(self, address, verb=b"c"):
+        self.breakpoint(address, True)
+        if self.run(verb=verb) is None:
+            raise RuntimeError(f"the program ended on its way to {address:#x}")
+        self.breakpoint(address, False)
 
     def registers(self):
         """sp, lr, pc and the flags; all that matter of the others is what `ask` saves."""
@@ -225,7 +231,9 @@ class Stub:
         self.ask(b"%s0,%x,%x" % (b"Z" if on else b"z", address, kind))
 
 
-Call = collections.namedtuple("Call", "to sp")  # the return address, and sp when the call was made
+# The return address, and sp when the call was made. A fault's is what was interrupted; walkers show return addresses - 1
+# plus 1, which makes it one more.
+Call = collections.namedtuple("Call", "to sp fault", defaults=[0])
 
 
 class Shadow:
@@ -235,6 +243,7 @@ class Shadow:
         self.program, self.setjmps = program, setjmps
         self.calls = []
         self.landings = set()
+        self.resumes = {}  # (pc, sp) behind an instruction at fault: its call
         self.made = self.returned = self.jumped = 0
         self.faults = []
 
@@ -244,10 +253,11 @@ class Shadow:
         following = before[2] + instruction.size
         if pc == following and not instruction.call:
             self.drop(sp)
+            self.land(pc, sp, after[1] & ~1)
             return
         if instruction.call and pc != following:
             self.push(Call(following, before[0]), pc)
-        elif self.calls and self.calls[-1] == (pc, sp):
+        elif self.calls and self.calls[-1][:2] == (pc, sp):
             self.calls.pop()
             self.returned += 1
         else:
@@ -259,20 +269,32 @@ class Shadow:
         if target in self.setjmps:
             self.landings.add(call)
 
+    def fault(self, pc, sp, size):
+        """What throws the exception is as good as called by the instruction at fault."""
+        self.calls.append(Call(pc, sp, 1))
+        self.resumes[pc + size, sp] = self.calls[-1]
+
     def drop(self, sp):
         while self.calls and self.calls[-1].sp < sp:
             self.calls.pop()
 
-    def leave(self, before, pc, sp, instruction):
-        """A jump, or a return to where nobody called from: longjmp."""
-        self.drop(sp)
-        if self.calls and self.calls[-1] == (pc, sp):
-            self.calls.pop()
-            self.returned += 1
-        elif (pc, sp) in self.landings and self.program.function(before[2])[2].endswith("longjmp"):
+    def land(self, pc, sp, lr):
+        """longjmp has taken over sp and return address: what is left is the second return of that setjmp."""
+        call = Call(lr, sp)
+        if call in self.landings and self.calls[-1:] != [call] and self.program.function(pc)[2].endswith("longjmp"):
             while self.calls and self.calls[-1].sp <= sp:
                 self.calls.pop()
+            self.calls.append(call)
             self.jumped += 1
+
+    def leave(self, before, pc, sp, instruction):
+        """A jump, or a return to where nobody called from."""
+        self.drop(sp)
+        if self.calls and self.calls[-1][:2] == (pc, sp):
+            self.calls.pop()
+            self.returned += 1
+        elif self.calls and self.resumes.get((pc, sp)) == self.calls[-1]:
+            self.calls.pop()
         elif instruction.returns:
             self.faults.append((before[2], pc))
 
@@ -294,7 +316,7 @@ class Check:
     def compare(self, place, pc, calls, answer):
         count, sure, deep, frames = answer
         self.steps[place] += 1
-        true = [pc] + [call.to for call in reversed(calls)]
+        true = [pc] + [call.to + call.fault for call in reversed(calls)]
         got = list(frames[:len(true)])
         if got == true or deep and got == true[:len(got)]:
             self.exact[place] += 1
@@ -324,7 +346,8 @@ class Stepper:
         self.symbol = {n: program.by_name[n] for n in ("step_begin", "step_end", "ask", "asked", "asked_pc",
                                                        "asked_flags", "answer")}
         self.setjmps = {program.by_name[n] for n in SETJMPS if n in program.by_name}
-        self.calls = self.returns = self.longjmps = self.steps = 0
+        self.thrower, self.resume = program.by_name.get("RhpThrowHwEx"), program.by_name.get("fault_resume")
+        self.calls = self.returns = self.longjmps = self.steps = self.hardware = 0
         self.faults = []
 
     def answer_words(self, depth):
@@ -352,6 +375,10 @@ class Stepper:
         frames = struct.unpack_from(f"<{(len(data) - 8) // self.arch['word']}{'Q' if self.arch['word'] == 8 else 'I'}", data, 8)
         return count, sure, deep, frames[:max(count, 0)]
 
+    def is_resuming(self, pc):
+        """In what takes a thread back from a fault: .NET never does so."""
+        return self.resume is not None and self.program.function(pc)[0] == self.resume
+
     def round(self):
         """From behind step_begin to step_end."""
         shadow = Shadow(self.program, self.setjmps)
@@ -361,7 +388,7 @@ class Stepper:
             instruction = self.program.instruction(state[2])
             if instruction.exclusive:  # asking would take the reservation away, and the loop would never end
                 exclusive = 16
-            asked = shadow.calls and exclusive == 0
+            asked = shadow.calls and exclusive == 0 and not self.is_resuming(state[2])
             packets = self.unwound(state, len(shadow.calls)) if asked else []
             replies = self.stub.run(*packets, verb=b"s")
             if replies is None:
@@ -370,8 +397,14 @@ class Stepper:
                 self.check.compare(self.program.place_under(state[2], shadow.calls), state[2], shadow.calls, self.answer(replies[0]))
             self.check.skipped += exclusive > 0
             exclusive = 0 if instruction.exclusive_end else max(exclusive - 1, 0)
-            after = self.stub.registers()
-            shadow.follow(state, after, instruction)
+            if replies[-1].startswith(b"T0b"):
+                shadow.fault(state[2], state[0], instruction.size)
+                self.stub.run_to(self.thrower, verb=b"C0b")  # through the signal's handler, which is the program's own
+                self.hardware += 1
+                after = self.stub.registers()
+            else:
+                after = self.stub.registers()
+                shadow.follow(state, after, instruction)
             state = after
             self.steps += 1
         if len(shadow.calls) != 1:
@@ -387,9 +420,7 @@ class Stepper:
         while self.stub.run() is not None:
             back = self.stub.registers()[1] & ~1
             self.stub.breakpoint(self.symbol["step_begin"], False)
-            self.stub.breakpoint(back, True)
-            self.stub.run()
-            self.stub.breakpoint(back, False)
+            self.stub.run_to(back)
             self.round()
             self.stub.breakpoint(self.symbol["step_begin"], True)
             rounds += 1
@@ -443,7 +474,7 @@ def summary(name, walker, check, stepper):
         exact = check.exact[place]
         print(f"steps {place}: {steps}, exact {100 * exact / steps:.3f} %, wrong {steps - exact}, wrong and sure of it "
               f"{check.sure[place]}")
-    print(f"truth: {stepper.calls} calls, {stepper.returns} returns, {stepper.longjmps} longjmps, {len(stepper.faults)} "
+    print(f"truth: {stepper.calls} calls, {stepper.returns} returns, {stepper.longjmps} longjmps, {stepper.hardware} hardware faults, {len(stepper.faults)} "
           f"returns not where the shadow says, {check.skipped} steps not asked (exclusive loads)")
     print(f"frames below the base: {check.outer_same} of {check.outer_steps} rooted stacks agree")
     if walker == "core":
@@ -464,6 +495,9 @@ def verdict(arguments, check, stepper, program, status):
     if status != 0:
         print(f"truth: {arguments.program} ended with status {status}: its own results are wrong", file=sys.stderr)
         good = False
+    if arguments.honest and (sure := sum(check.sure.values())):
+        print(f"truth: {arguments.program}: {sure} stacks are wrong and call themselves exact", file=sys.stderr)
+        good = False
     for need in arguments.need:
         place, least = need.split("=")
         share = 100 * check.exact[place] / check.steps[place] if check.steps[place] else 0
@@ -483,6 +517,7 @@ def main():
     parser.add_argument("--piece", action="append", default=[], help="that piece alone")
     parser.add_argument("--least", type=int, default=0)
     parser.add_argument("--need", action="append", default=[])
+    parser.add_argument("--honest", action="store_true", help="what is wrong must not call itself exact")
     parser.add_argument("--top", type=int, default=20)
     arguments = parser.parse_args()
     arch = ARCHES[arguments.arch]

@@ -1,6 +1,6 @@
 /*
- * path_arm.c on any machine: known code leads to the rule that is right, and no code at all is read outside its module
- * (guard pages on both sides) or followed for ever.
+ * path_arm.c and code_arm.c on any machine: known code leads to the rule that is right, and no code at all is read
+ * outside its module (guard pages on both sides) or followed for ever.
  */
 #include <sys/mman.h>
 
@@ -63,6 +63,64 @@ static void test_known_code(void **state)
     }
 }
 
+/* A function with a table of its own, "pop {r4, lr}"; what lies behind its end is another one. */
+struct tabled {
+    const char *what;
+    uint16_t code[8];
+    unsigned from, end; /* halves from the start */
+    bool leaves;        /* no frame here: lr is the caller's, whatever the table says */
+    int prologue;
+};
+
+static const struct tabled tableds[] = {
+    {"behind push {r4, lr}", {0xb510, 0x1c40, 0xbd10}, 1, 3, false, -ENOENT},
+    {"at it", {0xb510, 0x1c40, 0xbd10}, 0, 3, false, 0},
+    {"cbz to a part without a frame: adds; b elsewhere",
+     {0xb110, 0xb510, 0xbd10, 0x46c0, 0x1c40, 0xe7ff, 0x4770},
+     4,
+     6,
+     true,
+     -EINVAL},
+    {"its b", {0xb110, 0xb510, 0xbd10, 0x46c0, 0x1c40, 0xe7ff, 0x4770}, 5, 6, true, -EINVAL},
+    {"its own frame may be there or not: cbz inside",
+     {0xb108, 0xb510, 0x1c40, 0xb100, 0x1c40, 0xbd10},
+     4,
+     6,
+     false,
+     -EINVAL},
+    {"b to itself", {0xb510, 0x1c40, 0xe7fe}, 2, 3, false, -ENOENT},
+    {"bx r3", {0xb510, 0xe8bd, 0x4010, 0x4718}, 3, 4, true, -ENOENT},
+    {"mov pc, r3: into a jump table", {0xb510, 0x1c40, 0x469f, 0xbd10}, 2, 4, false, -ENOENT},
+    {"mov lr, r0 on the way out", {0xb510, 0x4686, 0xe7ff, 0x4770}, 1, 3, false, -ENOENT},
+    {"a veneer: bx pc; nop", {0x4778, 0x46c0, 0x4770, 0x4770}, 0, 4, true, 0},
+    {"another function, its entry merged with the first's",
+     {0xb510, 0xbd10, 0xb510, 0x1c40, 0xbd10},
+     2,
+     5,
+     false,
+     -EINVAL},
+};
+
+static void test_tables_of_whole_functions(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof tableds / sizeof tableds[0]; i++) {
+        const struct tabled *t = &tableds[i];
+        struct ep_module module = code_of(t->code, sizeof t->code);
+        struct ep_cfi_row row = {
+            .rules = {.cfa = EP_CFI_SP, .cfa_offset = 8}, .start = module.start, .end = module.start + t->end * 2u};
+        uintptr_t pc = module.start + t->from * 2u;
+        struct ep_cfi_rules rules;
+        bool out = ep_arm_epilogue(&module, pc, true, &row, &rules);
+        bool leaves =
+            out && rules.cfa == EP_CFI_SP && rules.cfa_offset == 0 && rules.state[EP_CFI_REG_RA] != EP_CFI_SAVED;
+        int prologue = ep_arm_prologue(&row, pc, true, &rules);
+
+        if (leaves != t->leaves || prologue != t->prologue)
+            fail_msg("%s: leaves %d, prologue %d", t->what, leaves, prologue);
+    }
+}
+
 /* Instructions that lead on are rare in noise. */
 static uint16_t some_half(void)
 {
@@ -102,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_code),
+        cmocka_unit_test(test_tables_of_whole_functions),
         cmocka_unit_test(test_any_code_stays_inside),
     };
 

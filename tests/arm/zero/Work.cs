@@ -1,6 +1,7 @@
 // Pieces of work whose call stacks are checked at every instruction. Each exported method is one piece; program.c calls
 // them between its two markers. Results are checked there: a piece that did not do what it says proves nothing.
 
+using System.Runtime;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 
@@ -64,6 +65,8 @@ internal static class Chain
     [MethodImpl(MethodImplOptions.NoInlining)] private static int F27(int n) => F26(n) + F26(n + 1);
     [MethodImpl(MethodImplOptions.NoInlining)] private static int F28(int n) => F27(n);
     [MethodImpl(MethodImplOptions.NoInlining)] private static int F29(int n) { var a = 0; for (var i = 0; i < n; i++) a += F28(i); return a; }
+
+    internal static int Leaf(int n) => F1(n);
 
     [UnmanagedCallersOnly(EntryPoint = "managed_chain")]
     private static int Run(int n) => F29(n);
@@ -469,4 +472,75 @@ internal static unsafe class Pointers
 
     [UnmanagedCallersOnly(EntryPoint = "managed_pointers")]
     private static int Run(int n) => Fold(&Add, n) + Fold(&Subtract, n) + (int)Series(0.5, n) + Busy(1, 2, 3, n);
+}
+
+/// <summary>Stores to nowhere: after each the runtime's assembly calls Dispatch as if the store had called it, and then goes on behind
+/// it (native.c, ask-*.S).</summary>
+internal static unsafe class Faults
+{
+    private static int s_dispatched, s_nested;
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static int Handle(int n) => n == 0 ? Native.native_leaf(1, 1) : Handle(n - 1) + 1;
+
+    [RuntimeExport("RhThrowHwEx")]
+    private static void Dispatch(uint code, void* info)
+    {
+        s_dispatched += Handle((int)code) + (info != null ? 1 : 0);
+        if (s_nested > 0)
+        {
+            s_nested--;
+            Store(null, 1);
+        }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Store(int* at, int value) => *at = value;
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static int StoreBetween(int* at, int n)
+    {
+        var kept = Native.native_leaf(n, 2);
+        *at = n;
+        return Chain.Leaf(n) + kept;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static int StoreBelowBlock(int* at, int n)
+    {
+        var block = stackalloc byte[8 * n];
+        Native.memset(block, n, (nuint)(8 * n));
+        *at = n;
+        return block[8 * n - 1] + Chain.Leaf(n);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static int StoreInFinally(int* at, int n)
+    {
+        var sum = 0;
+        try
+        {
+            sum += Chain.Leaf(n);
+        }
+        finally
+        {
+            *at = n;
+            sum += Chain.Leaf(1);
+        }
+        return sum;
+    }
+
+    [UnmanagedCallersOnly(EntryPoint = "managed_faults")]
+    private static int Run(int n)
+    {
+        var sum = 0;
+        s_dispatched = s_nested = 0;
+        Store(null, n);
+        for (var i = 1; i < n; i++)
+        {
+            s_nested = i & 1;
+            sum += StoreBetween(null, i) + StoreBelowBlock(null, i) + StoreInFinally(null, i);
+        }
+        return sum * 1000 + s_dispatched;
+    }
 }
