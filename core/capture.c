@@ -102,6 +102,7 @@ static int take(struct ep *ep, const struct ep_work *work, const struct ep_conte
     bool wake = false, span;
     unsigned head = event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
 
+    uint64_t start_ns = atomic_load_explicit(&ep->governor.to_time, memory_order_relaxed) ? ep_timing_begin(ep) : 0;
     info |= ep_work_read(ep, work, &span);
     unsigned words = head + (span ? EP_SPAN_WORDS : 0), most = words + EP_MAX_DEPTH;
     int at = ep_ring_reserve(&ep->ring, most, &wake);
@@ -128,6 +129,8 @@ static int take(struct ep *ep, const struct ep_work *work, const struct ep_conte
     (void)atomic_fetch_add_explicit(&ep->rule_hits, stack.hits, memory_order_relaxed);
     if (stack.misses)
         (void)atomic_fetch_add_explicit(&ep->rule_misses, stack.misses, memory_order_relaxed);
+    if (start_ns)
+        ep_timing_end(ep, start_ns);
     return 0;
 }
 

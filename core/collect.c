@@ -171,15 +171,19 @@ static void add_rest(struct ep *ep, const struct ep_record *record)
 void ep_collect_drain(struct ep *ep)
 {
     struct ep_record record;
+    uint64_t start_ns = ep_port_thread_cpu_ns();
+    unsigned i = 0;
 
     /* Bounded: handlers cannot keep this thread here for ever. */
-    for (unsigned i = 0; i <= ep->ring.mask && ep_ring_peek(&ep->ring, &record); i++) {
+    for (; i <= ep->ring.mask && ep_ring_peek(&ep->ring, &record); i++) {
         if (record.kind == EP_RECORD_REST)
             add_rest(ep, &record);
         else
             add_sample(ep, &record);
         ep_ring_pop(&ep->ring, &record);
     }
+    ep_governor_drained(ep, i);
+    ep->governor.drain_ns += ep_port_thread_cpu_ns() - start_ns;
 }
 
 /* Losses of others become counts here and frames of their own, so that totals add up. */
@@ -190,7 +194,9 @@ static void collect_losses(struct ep *ep)
         add_special(ep, EP_FRAME_LOST_RING, (enum ep_kind)kind, 0, value);
         ep_lose(ep, EP_LOSS_RING_FULL, 0, kind == EP_KIND_CPU ? value : 0);
     }
-    ep_lose(ep, EP_LOSS_RING_FULL, atomic_exchange(&ep->lost_samples, 0), 0);
+    unsigned lost = atomic_exchange(&ep->lost_samples, 0);
+    ep->governor.events += lost;
+    ep_lose(ep, EP_LOSS_RING_FULL, lost, 0);
     add_special(ep, EP_FRAME_LOST_REFUSED, EP_KIND_CPU, 0, atomic_exchange(&ep->lost_ns_refused, 0));
     add_special(ep, EP_FRAME_LOST_SEGMENT, EP_KIND_CPU, 0, atomic_exchange(&ep->lost_ns_segment, 0));
     for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++) {
@@ -396,9 +402,11 @@ void ep_collect_round(struct ep *ep)
         ep->next_scan_ns = now + (ep_port_threads_announced() ? SCAN_ANNOUNCED_NS : SCAN_NS);
     }
     /* A snapshot of the threads stands in one profile. */
-    if (!ep->snapshot_next_ns && (now - ep->interval_start_ns >= ep->interval_ns ||
-                                  atomic_exchange(&ep->flush, false) || atomic_load(&ep->encode_pending)))
+    bool ended = !ep->snapshot_next_ns && (now - ep->interval_start_ns >= ep->interval_ns ||
+                                           atomic_exchange(&ep->flush, false) || atomic_load(&ep->encode_pending));
+    if (ended)
         (void)ep_collect_finish(ep, false);
+    ep_govern(ep, ended);
     atomic_store_explicit(&ep->counter[EP_COUNT_TREE_NODES], ep->tree.nodes, memory_order_relaxed);
 }
 

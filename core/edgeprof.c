@@ -239,7 +239,9 @@ int ep_collect(void)
 
     if (!ep || !manual(ep))
         return -ESRCH;
+    uint64_t start_ns = ep_port_thread_cpu_ns();
     ep_collect_round(ep);
+    ep_count(ep, EP_COUNT_COLLECT_CPU_NS, ep_port_thread_cpu_ns() - start_ns);
     return 0;
 }
 
@@ -249,5 +251,8 @@ int ep_deliver(uint32_t deadline_ms)
 
     if (!ep || !manual(ep))
         return -ESRCH;
-    return ep->transport ? ep_deliver_round(ep, ep_port_uptime_ns() + (uint64_t)deadline_ms * MS) : 0;
+    uint64_t start_ns = ep_port_thread_cpu_ns();
+    int error = ep->transport ? ep_deliver_round(ep, ep_port_uptime_ns() + (uint64_t)deadline_ms * MS) : 0;
+    ep_count(ep, EP_COUNT_DELIVER_CPU_NS, ep_port_thread_cpu_ns() - start_ns);
+    return error;
 }

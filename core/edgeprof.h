@@ -75,7 +75,7 @@ struct ep_config {
     enum ep_level level;
     uint32_t kinds;       /* EP_KIND_BIT()s, overrides the level's */
     uint32_t rate_hz;     /* 1..1000, overrides the level's rate */
-    uint32_t budget_ppm;  /* most that profiling may cost, of the process' CPU time; nothing acts on it yet */
+    uint32_t budget_ppm;  /* most that profiling may cost, of the process' CPU time; 0: whatever it costs */
     uint32_t interval_ms; /* one profile per interval; 100..3600000, default 10000 */
 
     /* Where profiles go: "http://host[:port][/prefix]" or "file:///path". NULL: nowhere, they merge in memory.
@@ -134,8 +134,14 @@ struct ep_stats {
 
     uint64_t collect_cpu_ns; /* CPU time of edgeprof's own threads */
     uint64_t deliver_cpu_ns;
-    uint64_t wakeups; /* of both threads */
-    uint32_t threads; /* with a timer now */
+    uint64_t wakeups;    /* of both threads */
+    uint64_t handler_ns; /* CPU time that samples took of the service's own threads; some are timed, once an interval */
+
+    /* What keeps the budget: see governor.c. */
+    uint64_t cost_ppm;    /* of profiling, of the process' CPU time, over about the last minute */
+    uint64_t stretch_pct; /* periods now, of the level's; 100 unless there is a budget and it is scarce */
+    uint64_t stretches;   /* how often that has changed */
+    uint32_t threads;     /* with a timer now */
     uint32_t modules;
     uint32_t tree_nodes, tree_capacity;
     uint32_t memory_used;

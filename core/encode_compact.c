@@ -340,7 +340,9 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
            ep_put_number(s, TAG(Stats, cut), atomic_load(&ep->counter[EP_COUNT_CUT])) &&
            ep_put_number(s, TAG(Stats, rule_hits), atomic_load(&ep->counter[EP_COUNT_RULE_HITS])) &&
            ep_put_number(s, TAG(Stats, rule_misses), atomic_load(&ep->counter[EP_COUNT_RULE_MISSES])) &&
-           ep_put_number(s, TAG(Stats, threads), atomic_load(&ep->counter[EP_COUNT_THREADS]));
+           ep_put_number(s, TAG(Stats, threads), atomic_load(&ep->counter[EP_COUNT_THREADS])) &&
+           ep_put_number(s, TAG(Stats, stretches), atomic_load(&ep->counter[EP_COUNT_STRETCHES])) &&
+           ep_put_number(s, TAG(Stats, cost_ppm), atomic_load(&ep->counter[EP_COUNT_COST_PPM]));
 }
 
 static bool write_message(pb_ostream_t *s, const struct ep_source *source)

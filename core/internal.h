@@ -451,10 +451,45 @@ enum ep_counter {
     EP_COUNT_COLLECT_CPU_NS,
     EP_COUNT_DELIVER_CPU_NS,
     EP_COUNT_WAKEUPS,
-    EP_COUNT_THREADS,
+    EP_COUNT_HANDLER_NS,
+    EP_COUNT_COST_PPM,
+    EP_COUNT_STRETCH_PCT,
+    EP_COUNT_STRETCHES,
+    EP_COUNT_THREADS, /* from here on: 32 bits in struct ep_stats */
     EP_COUNT_TREE_NODES,
     EP_COUNTERS
 };
+
+/* ---- the governor ---- */
+
+/* How much longer periods are than the level's, in 16ths. */
+#define EP_STRETCH_NONE 16u
+#define EP_STRETCH_MOST 1024u
+
+/* CPU time, in 1024 ns: the process'; of ours, what goes with the number of samples, and what does not; what the
+ * samples would have cost unstretched, in 16ths. */
+enum ep_meter { EP_METER_PROCESS, EP_METER_OWN, EP_METER_DRAIN, EP_METER_EVENTS, EP_METER_TICKS, EP_METERS };
+enum ep_cost { EP_COST_CPU, EP_COST_SAMPLES, EP_COST_OTHER, EP_COST_DEMAND, EP_COSTS };
+
+struct ep_governor {
+    atomic_uint to_time;                /* samples from now on that are to be timed */
+    _Atomic uint64_t timed;             /* how many were (bits 0-15), ns of all */
+    uint32_t stretch;                   /* 16ths; collect's, like all the rest */
+    uint64_t minute[EP_COSTS];          /* sums over about that */
+    uint64_t event_ns;                  /* of a sample, in the handler or hook */
+    uint64_t events, drain_ns;          /* records taken from the ring, and the time that took */
+    uint64_t since_ns, seen[EP_METERS]; /* at the last measurement */
+};
+
+/* Start and end of a sample that is to be timed; begin returns 0 when it is not. Context: signal. */
+uint64_t ep_timing_begin(struct ep *ep);
+void ep_timing_end(struct ep *ep, uint64_t start_ns);
+/* Context: init. */
+void ep_governor_begin(struct ep *ep);
+/* That many records were taken from the ring; some of the next samples will be timed. Context: collect. */
+void ep_governor_drained(struct ep *ep, unsigned events);
+/* Measures and decides: when an interval has ended, or when that is long ago. Context: collect. */
+void ep_govern(struct ep *ep, bool interval_ended);
 
 /* ---- the profiler ---- */
 
@@ -473,6 +508,7 @@ struct ep {
     /* signal path */
     struct ep_modules modules;
     struct ep_ring ring;
+    struct ep_governor governor;
     atomic_uint lost_samples; /* ring full, drained by collect */
     _Atomic uint64_t lost_value[EP_KINDS];
     struct ep_tags tags;
@@ -565,7 +601,7 @@ uint32_t ep_level_kinds(enum ep_level level);
 /* Level, kinds and periods as the configuration wants them. Context: init. */
 void ep_level_begin(struct ep *ep);
 void ep_level_end(void);
-/* Applies a rate that was changed. Context: collect. */
+/* Applies a rate, or a stretch, that was changed. Context: collect. */
 void ep_level_apply(struct ep *ep);
 
 /* Begins a new segment: the dictionary is empty. Context: collect, init. */

@@ -34,6 +34,24 @@ static uint32_t period_of(uint32_t rate_hz)
     return 1000000000u / rate_hz;
 }
 
+static uint32_t stretched(const struct ep *ep, uint32_t base)
+{
+    uint64_t period = (uint64_t)base * ep->governor.stretch / EP_STRETCH_NONE;
+
+    return period < UINT32_MAX ? (uint32_t)period : UINT32_MAX;
+}
+
+static void periods_store(struct ep *ep)
+{
+    static const uint32_t base[EP_KINDS] = {
+        [EP_KIND_WAIT] = 10 * MS, [EP_KIND_LOCK] = 10 * MS, [EP_KIND_ALLOC] = 512 * KIB};
+
+    for (unsigned kind = EP_KIND_WAIT; kind < EP_KINDS; kind++)
+        atomic_store(&ep_hook_periods[kind], stretched(ep, base[kind] ? base[kind] : 1));
+    ep->period_applied_ns = stretched(ep, atomic_load(&ep->period_ns));
+    atomic_store(&ep_hook_periods[EP_KIND_CPU], ep->period_applied_ns);
+}
+
 uint32_t ep_level_kinds(enum ep_level level)
 {
     return levels[level].kinds;
@@ -43,17 +61,11 @@ void ep_level_begin(struct ep *ep)
 {
     const struct ep_config *config = &ep->config;
     const struct level *level = &levels[config->level];
-    uint32_t period = period_of(config->rate_hz ? config->rate_hz : level->rate_hz);
 
     atomic_store(&ep->level, config->level ? (unsigned)config->level : EP_LEVEL_LOW);
-    for (unsigned kind = 0; kind < EP_KINDS; kind++)
-        atomic_store(&ep_hook_periods[kind], 1);
-    atomic_store(&ep_hook_periods[EP_KIND_WAIT], 10 * MS);
-    atomic_store(&ep_hook_periods[EP_KIND_LOCK], 10 * MS);
-    atomic_store(&ep_hook_periods[EP_KIND_ALLOC], 512 * KIB);
-    atomic_store(&ep_hook_periods[EP_KIND_CPU], period);
-    atomic_store(&ep->period_ns, period);
-    ep->period_applied_ns = period;
+    atomic_store(&ep->period_ns, period_of(config->rate_hz ? config->rate_hz : level->rate_hz));
+    ep_governor_begin(ep);
+    periods_store(ep);
     ep->kinds = config->kinds ? config->kinds : level->kinds;
     atomic_store(&ep_hook_kinds, ep->kinds);
 }
@@ -65,15 +77,13 @@ void ep_level_end(void)
 
 void ep_level_apply(struct ep *ep)
 {
-    uint32_t period = atomic_load(&ep->period_ns), kinds = atomic_load(&ep_hook_kinds);
+    uint32_t before = ep->period_applied_ns, kinds = atomic_load(&ep_hook_kinds);
 
     if (kinds) /* none: stopping, and what is in the ring still counts */
         ep->kinds = kinds;
-    if (period == ep->period_applied_ns)
-        return;
-    ep->period_applied_ns = period;
-    atomic_store(&ep_hook_periods[EP_KIND_CPU], period);
-    ep_port_sampling_period(period);
+    periods_store(ep);
+    if (ep->period_applied_ns != before)
+        ep_port_sampling_period(ep->period_applied_ns);
 }
 
 static void changed(struct ep *ep)

@@ -23,45 +23,57 @@ void ep_count_kind(struct ep *ep, enum ep_kind kind, uint64_t count, uint64_t va
     (void)atomic_fetch_add_explicit(&ep->kind_value[kind], value, memory_order_relaxed);
 }
 
-static uint64_t get(struct ep *ep, enum ep_counter counter)
+static uint64_t get(const _Atomic uint64_t *number)
 {
-    return atomic_load_explicit(&ep->counter[counter], memory_order_relaxed);
+    return atomic_load_explicit(number, memory_order_relaxed);
 }
+
+#define PLACE(member) (uint16_t) offsetof(struct ep_stats, member)
+
+/* Where a counter goes; the last ones are narrower. */
+static const uint16_t place[EP_COUNT_THREADS] = {
+    [EP_COUNT_SAMPLES] = PLACE(samples),
+    [EP_COUNT_WEIGHT_NS] = PLACE(weight_ns),
+    [EP_COUNT_EXACT] = PLACE(exact),
+    [EP_COUNT_GAP] = PLACE(gap),
+    [EP_COUNT_CUT] = PLACE(cut),
+    [EP_COUNT_THREAD_EXIT_NS] = PLACE(thread_exit_ns),
+    [EP_COUNT_RULE_HITS] = PLACE(rule_hits),
+    [EP_COUNT_RULE_MISSES] = PLACE(rule_misses),
+    [EP_COUNT_MESSAGES] = PLACE(messages),
+    [EP_COUNT_MESSAGE_BYTES] = PLACE(message_bytes),
+    [EP_COUNT_DELIVERED] = PLACE(delivered),
+    [EP_COUNT_DELIVERED_BYTES] = PLACE(delivered_bytes),
+    [EP_COUNT_DELIVERY_FAILURES] = PLACE(delivery_failures),
+    [EP_COUNT_INTERVALS_MERGED] = PLACE(intervals_merged),
+    [EP_COUNT_COLLECT_CPU_NS] = PLACE(collect_cpu_ns),
+    [EP_COUNT_DELIVER_CPU_NS] = PLACE(deliver_cpu_ns),
+    [EP_COUNT_WAKEUPS] = PLACE(wakeups),
+    [EP_COUNT_HANDLER_NS] = PLACE(handler_ns),
+    [EP_COUNT_COST_PPM] = PLACE(cost_ppm),
+    [EP_COUNT_STRETCH_PCT] = PLACE(stretch_pct),
+    [EP_COUNT_STRETCHES] = PLACE(stretches),
+};
 
 void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
 {
     *stats = (struct ep_stats){
-        .samples = get(ep, EP_COUNT_SAMPLES),
-        .weight_ns = get(ep, EP_COUNT_WEIGHT_NS),
-        .exact = get(ep, EP_COUNT_EXACT),
-        .gap = get(ep, EP_COUNT_GAP),
-        .cut = get(ep, EP_COUNT_CUT),
-        .thread_exit_ns = get(ep, EP_COUNT_THREAD_EXIT_NS),
-        .rule_hits = get(ep, EP_COUNT_RULE_HITS),
-        .rule_misses = get(ep, EP_COUNT_RULE_MISSES),
-        .messages = get(ep, EP_COUNT_MESSAGES),
-        .message_bytes = get(ep, EP_COUNT_MESSAGE_BYTES),
-        .delivered = get(ep, EP_COUNT_DELIVERED),
-        .delivered_bytes = get(ep, EP_COUNT_DELIVERED_BYTES),
-        .delivery_failures = get(ep, EP_COUNT_DELIVERY_FAILURES),
-        .intervals_merged = get(ep, EP_COUNT_INTERVALS_MERGED),
-        .collect_cpu_ns = get(ep, EP_COUNT_COLLECT_CPU_NS),
-        .deliver_cpu_ns = get(ep, EP_COUNT_DELIVER_CPU_NS),
-        .wakeups = get(ep, EP_COUNT_WAKEUPS),
         .last_error = atomic_load_explicit(&ep->last_error, memory_order_relaxed),
-        .threads = (uint32_t)get(ep, EP_COUNT_THREADS),
-        .tree_nodes = (uint32_t)get(ep, EP_COUNT_TREE_NODES),
+        .threads = (uint32_t)get(&ep->counter[EP_COUNT_THREADS]),
+        .tree_nodes = (uint32_t)get(&ep->counter[EP_COUNT_TREE_NODES]),
         .modules = atomic_load_explicit(&ep->modules.count, memory_order_relaxed),
         .tree_capacity = ep->tree.node_capacity,
         .memory_used = ep->memory_used,
     };
+    for (unsigned i = 0; i < EP_COUNT_THREADS; i++)
+        *(uint64_t *)(void *)((char *)stats + place[i]) = get(&ep->counter[i]);
     for (unsigned i = 0; i < EP_KINDS; i++) {
-        stats->kind_count[i] = atomic_load_explicit(&ep->kind_count[i], memory_order_relaxed);
-        stats->kind_value[i] = atomic_load_explicit(&ep->kind_value[i], memory_order_relaxed);
+        stats->kind_count[i] = get(&ep->kind_count[i]);
+        stats->kind_value[i] = get(&ep->kind_value[i]);
     }
     for (unsigned i = 0; i < EP_LOSS_REASONS; i++) {
-        stats->lost_count[i] = atomic_load_explicit(&ep->lost_count[i], memory_order_relaxed);
-        stats->lost_ns[i] = atomic_load_explicit(&ep->lost_ns[i], memory_order_relaxed);
+        stats->lost_count[i] = get(&ep->lost_count[i]);
+        stats->lost_ns[i] = get(&ep->lost_ns[i]);
     }
 }
 

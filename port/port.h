@@ -26,8 +26,11 @@ uint64_t ep_port_uptime_ns(void);
 /* Wall clock, ns since 1970; 0 when the device does not know the date. Context: collect. */
 uint64_t ep_port_unix_ns(void);
 
-/* CPU time of the calling thread. Context: any thread. */
+/* CPU time of the calling thread. Context: signal. */
 uint64_t ep_port_thread_cpu_ns(void);
+
+/* CPU time of the process, all threads that there are and were. Context: collect, init. */
+uint64_t ep_port_process_cpu_ns(void);
 
 /* Fills size bytes with random numbers good enough for ids and phases. Context: init, collect. */
 void ep_port_random(void *bytes, size_t size);
@@ -90,6 +93,9 @@ int ep_port_threads_announced(void);
 /* Another period from now on, for threads that have a timer as well. Ticks that were already on their way carry the
  * period that they were made with. Context: collect. */
 void ep_port_sampling_period(uint32_t period_ns);
+
+/* CPU time that a tick takes of a thread beside ep_capture(), as it was measured at start. Context: collect. */
+uint64_t ep_port_tick_cost_ns(void);
 
 struct ep_context;
 struct ep_work;

@@ -41,6 +41,11 @@ uint64_t ep_port_thread_cpu_ns(void)
     return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+uint64_t ep_port_process_cpu_ns(void)
+{
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 void ep_port_random(void *bytes, size_t size)
 {
     uint8_t *at = bytes;

@@ -109,6 +109,10 @@ static void copy_figures(const struct ep_stats *stats, uint64_t *figure)
     figure[EP_DOTNET_THREADS] = stats->threads;
     figure[EP_DOTNET_MODULES] = stats->modules;
     figure[EP_DOTNET_MEMORY_USED] = stats->memory_used;
+    figure[EP_DOTNET_HANDLER_NS] = stats->handler_ns;
+    figure[EP_DOTNET_COST_PPM] = stats->cost_ppm;
+    figure[EP_DOTNET_STRETCH_PCT] = stats->stretch_pct;
+    figure[EP_DOTNET_STRETCHES] = stats->stretches;
 }
 
 uint32_t ep_dotnet_kinds(void)

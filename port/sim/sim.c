@@ -49,7 +49,18 @@ uint64_t ep_port_unix_ns(void)
 
 uint64_t ep_port_thread_cpu_ns(void)
 {
+    ep_sim.thread_cpu_ns += ep_sim.thread_cpu_step_ns;
     return ep_sim.thread_cpu_ns;
+}
+
+uint64_t ep_port_process_cpu_ns(void)
+{
+    return ep_sim.process_cpu_ns;
+}
+
+uint64_t ep_port_tick_cost_ns(void)
+{
+    return ep_sim.tick_cost_ns;
 }
 
 void ep_port_random(void *bytes, size_t size)

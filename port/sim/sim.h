@@ -44,6 +44,9 @@ struct ep_sim {
     uint64_t uptime_ns;
     uint64_t unix_minus_uptime_ns; /* 0: no wall clock */
     uint64_t thread_cpu_ns;
+    uint64_t thread_cpu_step_ns; /* by which it goes on at each look */
+    uint64_t process_cpu_ns;
+    uint64_t tick_cost_ns;
     uint64_t random_state;
     int random_byte; /* >= 0: every random byte is this one */
     struct ep_identity identity;

@@ -11,7 +11,11 @@ $(BENCH_BUILD)/measure_capture.o: tests/bench/measure_capture.c port/port.h core
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -fPIC $(WARNINGS) -c $< -o $@
 
-.PHONY: $(BENCH_C:%=bench-%) bench-service
+.PHONY: $(BENCH_C:%=bench-%) bench-service bench-governor
+# On the simulated port: costs are scripted, the figure is the same everywhere.
+bench-governor: $(UT_DIR)/plain/test_governor
+	@mkdir -p $(BENCH_BUILD); $< >$(BENCH_BUILD)/governor.out 2>&1 || { cat $(BENCH_BUILD)/governor.out >&2; exit 1; }; grep '^figure' $(BENCH_BUILD)/governor.out
+BENCHES += bench-governor
 BENCHES += $(BENCH_C:%=bench-%)
 $(BENCH_C:%=bench-%): bench-%: $(BENCH_BUILD)/%
 	@$<

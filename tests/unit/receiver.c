@@ -274,6 +274,8 @@ static uint64_t take_profile(struct dictionary *d, struct wire bytes)
     uint64_t total = 0;
 
     receiver.samples += p.number[1] == EP_KIND_CPU ? p.number[6] : 0;
+    if (p.number[1] < EP_KINDS)
+        receiver.period_ns[p.number[1]] = p.number[4];
     while (next_stack(d, &p, &stack)) {
         receiver.kind_count[stack.kind] += stack.count;
         receiver.kind_value[stack.kind] += stack.value;

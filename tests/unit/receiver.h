@@ -48,7 +48,8 @@ struct receiver {
     uint64_t bytes, samples, ns;            /* accepted */
     uint64_t special_ns[RECEIVER_SPECIALS]; /* of these: stacks whose leaf or root is that special frame */
     uint64_t kind_count[EP_KINDS], kind_value[EP_KINDS];
-    uint64_t refused_ns; /* of messages that were answered -EBADMSG or -EMSGSIZE */
+    uint64_t period_ns[EP_KINDS]; /* that the newest profile tells */
+    uint64_t refused_ns;          /* of messages that were answered -EBADMSG or -EMSGSIZE */
     uint64_t send_at_ns[256];
     unsigned modules;   /* declared in the newest segment */
     const char *broken; /* the first rule of the format that was broken */

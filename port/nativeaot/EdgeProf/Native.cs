@@ -39,6 +39,10 @@ internal enum Figure
     Threads,
     Modules,
     MemoryUsed,
+    HandlerNs,
+    CostPpm,
+    StretchPct,
+    Stretches,
     Count,
 }
 

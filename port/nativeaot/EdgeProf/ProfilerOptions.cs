@@ -85,7 +85,7 @@ public sealed class ProfilerOptions
     public ProfileKinds Kinds { get; set; }
 
     /// <summary>The most that profiling may cost, in millionths of the CPU time that the process uses: 500 is 0.05 %.
-    /// Sampling gets coarser before more is spent. 0: the level's own.</summary>
+    /// Sampling gets coarser before more is spent; samples carry more weight then. 0: no limit.</summary>
     public int BudgetPpm { get; set; }
 
     /// <summary>Each stack carries its thread's name as the label <c>thread</c>.</summary>

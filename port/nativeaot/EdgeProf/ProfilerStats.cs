@@ -80,6 +80,19 @@ public readonly struct ProfilerStats
     /// <summary>CPU time of the profiler's own threads.</summary>
     public TimeSpan OwnCpuTime => Time(Figure.OwnCpuNs);
 
+    /// <summary>CPU time that samples took of the service's own threads, estimated from those that were timed.</summary>
+    public TimeSpan HandlerCpuTime => Time(Figure.HandlerNs);
+
+    /// <summary>What profiling costs, in millionths of the process' CPU time, over about the last minute.</summary>
+    public long CostPpm => this[Figure.CostPpm];
+
+    /// <summary>How much longer than the level's the distance of samples is, so that <see cref="ProfilerOptions.BudgetPpm"/>
+    /// is kept: 1 is not at all.</summary>
+    public double Stretch => this[Figure.StretchPct] / 100.0;
+
+    /// <summary>How often <see cref="Stretch"/> has changed.</summary>
+    public long Stretches => this[Figure.Stretches];
+
     /// <summary>How often the profiler's threads have woken up.</summary>
     public long Wakeups => this[Figure.Wakeups];
 

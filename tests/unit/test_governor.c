@@ -1,0 +1,363 @@
+/*
+ * governor.c on scripted costs: a program of so many threads, samples that cost so much, and the clock that says so.
+ * When the budget is scarce what profiling costs comes to it and stays there, up to 20 %; when it is not, nothing is
+ * stretched; whatever happens, what profiles tell adds up to the CPU time that was used.
+ */
+#include "unit.h"
+
+#define MS      1000000ull
+#define US      1000ull
+#define SECOND  1000000000ull
+#define STEP    (100 * MS)
+#define RATE    97u
+#define MOST    20.0 /* percent */
+#define SETTLED 240u /* seconds */
+
+static uint8_t memory[EP_MEMORY_DEFAULT];
+
+/* What things cost; the clock goes on by so much at each look. */
+struct costs {
+    uint64_t sample_ns, tick_ns, drain_ns; /* in the handler, of the signal; in the collect thread */
+    uint64_t message_ns;                   /* of the deliver thread's, a second */
+};
+
+static struct {
+    uint64_t dice;
+    uint64_t used_ns;      /* CPU time of the service, with what it lost to handlers */
+    uint64_t cost_ns;      /* the truth */
+    uint64_t carry_ns;     /* since the last tick, of all threads */
+    uint64_t ticked_ns;    /* what samples stand for */
+    unsigned pending;      /* samples since the last collecting */
+    uint64_t delivered_at; /* uptime */
+} world;
+
+static struct ep_stats stats(void)
+{
+    struct ep_stats s;
+
+    assert_int_equal(ep_stats_get(&s), 0);
+    return s;
+}
+
+static void begin(uint32_t budget_ppm, uint32_t rate_hz)
+{
+    struct ep_config c = {.memory = memory,
+                          .memory_size = sizeof memory,
+                          .rate_hz = rate_hz,
+                          .interval_ms = 5000,
+                          .kinds = EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_ALLOC),
+                          .budget_ppm = budget_ppm,
+                          .transport = &receiver_transport,
+                          .flags = EP_MANUAL};
+
+    if (ep_running())
+        ep_sim_fork();
+    ep_sim_reset();
+    receiver_reset();
+    memset(&world, 0, sizeof world);
+    world.dice = 7;
+    assert_int_equal(ep_start(&c), 0);
+}
+
+static void end(void)
+{
+    ep_sim.thread_cpu_step_ns = 0;
+    assert_int_equal(ep_stop(1000), 0);
+    assert_null(receiver.broken);
+    assert_int_equal(stats().lost_count[EP_LOSS_RING_FULL], 0);
+    assert_int_equal(receiver.ns, world.ticked_ns);
+}
+
+/* Half of the samples cost half, the others half as much again. */
+static void tick(const struct costs *costs)
+{
+    const uint16_t stack[] = {(uint16_t)(unit_random(&world.dice) % 20), 100, 200};
+    uint64_t ns = costs->sample_ns / 2 + (unit_random(&world.dice) & 1 ? costs->sample_ns : 0);
+
+    ep_sim.thread_cpu_step_ns = ns;
+    assert_true(ep_sim_tick(1, 1, stack, 3));
+    world.ticked_ns += ep_sim.period_ns;
+    world.cost_ns += ns + costs->tick_ns;
+    world.used_ns += ns + costs->tick_ns;
+    world.pending++;
+}
+
+/* The clock is looked at four times: the round, and the ring in it. */
+static void collect(const struct costs *costs)
+{
+    ep_sim.thread_cpu_step_ns = world.pending * costs->drain_ns;
+    ep_sim.process_cpu_ns = world.used_ns;
+    assert_int_equal(ep_collect(), 0);
+    world.cost_ns += 3 * ep_sim.thread_cpu_step_ns;
+    world.used_ns += 3 * ep_sim.thread_cpu_step_ns;
+    world.pending = 0;
+    if (ep_sim.uptime_ns - world.delivered_at < SECOND)
+        return;
+    world.delivered_at = ep_sim.uptime_ns;
+    ep_sim.thread_cpu_step_ns = costs->message_ns;
+    assert_int_equal(ep_deliver(100), 0);
+    world.cost_ns += costs->message_ns;
+    world.used_ns += costs->message_ns;
+}
+
+static void run(const struct costs *costs, unsigned busy_threads, unsigned steps)
+{
+    ep_sim.tick_cost_ns = costs->tick_ns;
+    for (unsigned i = 0; i < steps; i++) {
+        assert_true(ep_sim.period_ns > 0);
+        ep_sim.uptime_ns += STEP;
+        world.used_ns += busy_threads * STEP;
+        for (world.carry_ns += busy_threads * STEP; world.carry_ns >= ep_sim.period_ns;) {
+            world.carry_ns -= ep_sim.period_ns;
+            tick(costs);
+            if (world.pending == 20)
+                collect(costs);
+        }
+        collect(costs);
+    }
+}
+
+static void run_seconds(const struct costs *costs, unsigned busy_threads, unsigned seconds)
+{
+    run(costs, busy_threads, seconds * 10);
+}
+
+/* What profiling costs from here on, in ppm of the CPU time. */
+static double cost_over(const struct costs *costs, unsigned busy_threads, unsigned seconds)
+{
+    uint64_t cost = world.cost_ns, used = world.used_ns;
+
+    run_seconds(costs, busy_threads, seconds);
+    return (double)(world.cost_ns - cost) * 1e6 / (double)(world.used_ns - used);
+}
+
+static double error_pct(double cost_ppm, double budget_ppm)
+{
+    double error = 100 * (cost_ppm - budget_ppm) / budget_ppm;
+
+    return error < 0 ? -error : error;
+}
+
+/* ---- what is asked of it ---- */
+
+/* 1 to 64 threads and back, at every cost. */
+static void test_budget_is_kept(void **state)
+{
+    static const unsigned threads[] = {1, 4, 16, 64, 16, 4, 1};
+    static const uint64_t sample_us[] = {2, 10, 50, 5};
+    const uint32_t budget = 150;
+    double worst = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof sample_us / sizeof sample_us[0]; i++) {
+        struct costs costs = {sample_us[i] * US, 1 * US, 300, 20 * US};
+        begin(budget, RATE);
+        for (unsigned j = 0; j < sizeof threads / sizeof threads[0]; j++) {
+            run_seconds(&costs, threads[j], SETTLED);
+            uint64_t changes = stats().stretches;
+            double cost = cost_over(&costs, threads[j], 120), error = error_pct(cost, budget);
+            if (error > MOST)
+                print_message("%u us, %u threads: %.0f ppm of %u\n", (unsigned)sample_us[i], threads[j], cost, budget);
+            worst = error > worst ? error : worst;
+            assert_true(stats().stretch_pct > 100);
+            assert_true(stats().stretches - changes <= 4);
+            assert_true(error_pct((double)stats().cost_ppm, cost) < MOST);
+            assert_int_equal(receiver.period_ns[EP_KIND_CPU], ep_sim.period_ns);
+        }
+        end();
+        assert_true((double)world.ticked_ns > 0.99 * (double)world.used_ns);
+    }
+    print_message("figure governor_error_pct %.1f %%\n", worst);
+    assert_true(worst <= MOST);
+}
+
+/* A sample's cost changes by 25 and back while it runs. */
+static void test_cost_of_a_sample_changes(void **state)
+{
+    static const uint64_t sample_us[] = {2, 50, 2, 50, 10};
+    const uint32_t budget = 150;
+
+    (void)state;
+    begin(budget, RATE);
+    for (unsigned i = 0; i < sizeof sample_us / sizeof sample_us[0]; i++) {
+        struct costs costs = {sample_us[i] * US, 1 * US, 300, 10 * US};
+        run_seconds(&costs, 4, 30);
+        assert_true(error_pct(cost_over(&costs, 4, 120), budget) <= MOST);
+    }
+    end();
+}
+
+/* Demand that is a little more than the budget comes down to it as well. */
+static void test_a_little_too_dear(void **state)
+{
+    const struct costs costs = {10 * US, 1 * US, 300, 10 * US};
+
+    (void)state;
+    for (unsigned percent = 125; percent <= 200; percent += 25) {
+        uint32_t budget = (uint32_t)(RATE * (costs.sample_ns + costs.tick_ns + 3 * costs.drain_ns) / 10 / percent);
+        begin(budget, RATE);
+        run_seconds(&costs, 8, SETTLED);
+        assert_true(error_pct(cost_over(&costs, 8, 120), budget) <= MOST);
+        end();
+    }
+}
+
+static void test_enough_budget_is_left_alone(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct costs costs = {(2 + 8 * i) * US, 1 * US, 300, 50 * US};
+        double demand = (double)(RATE * (costs.sample_ns + costs.tick_ns + 3 * costs.drain_ns)) / 1e3;
+        begin((uint32_t)(demand * 1.1) + 51, RATE);
+        for (unsigned threads = 1; threads <= 64; threads *= 8)
+            run_seconds(&costs, threads, 120);
+        assert_int_equal(stats().stretches, 0);
+        assert_int_equal(stats().stretch_pct, 100);
+        end();
+    }
+}
+
+/* Dear, then cheap: all of the stretch is taken back, and no more is heard of it. */
+static void test_stretch_is_taken_back(void **state)
+{
+    const struct costs dear = {50 * US, 1 * US, 300, 10 * US}, cheap = {2 * US, 1 * US, 300, 10 * US};
+
+    (void)state;
+    begin(1000, RATE);
+    run_seconds(&dear, 4, 60);
+    assert_true(stats().stretch_pct > 300);
+    run_seconds(&cheap, 4, SETTLED);
+    assert_int_equal(stats().stretch_pct, 100);
+    assert_int_equal(ep_sim.period_ns, SECOND / RATE);
+    uint64_t changes = stats().stretches;
+    run_seconds(&cheap, 4, SETTLED);
+    assert_int_equal(stats().stretches, changes);
+    end();
+}
+
+static void test_no_budget_no_limit(void **state)
+{
+    const struct costs costs = {50 * US, 1 * US, 300, 100 * US};
+
+    (void)state;
+    begin(0, RATE);
+    double cost = cost_over(&costs, 16, 120);
+    assert_int_equal(stats().stretches, 0);
+    assert_true(error_pct((double)stats().cost_ppm, cost) < MOST);
+    end();
+}
+
+/* Two busy seconds in twenty: over minutes the budget holds. */
+static void test_bursts(void **state)
+{
+    const struct costs costs = {20 * US, 1 * US, 300, 2 * US};
+    const uint32_t budget = 300;
+
+    (void)state;
+    begin(budget, RATE);
+    uint64_t cost = 0, used = 0;
+    for (unsigned i = 0; i < 30; i++) {
+        if (i == 15) {
+            cost = world.cost_ns;
+            used = world.used_ns;
+        }
+        run_seconds(&costs, 16, 2);
+        run_seconds(&costs, 0, 18);
+    }
+    double ppm = (double)(world.cost_ns - cost) * 1e6 / (double)(world.used_ns - used);
+    assert_true(error_pct(ppm, budget) <= MOST);
+    end();
+}
+
+/* Nothing but our own threads costs anything: stretching cannot help, and is not tried. Then there is work again. */
+static void test_idle(void **state)
+{
+    const struct costs costs = {2 * US, 1 * US, 300, 100 * US};
+
+    (void)state;
+    begin(1000, RATE);
+    run_seconds(&costs, 0, 600);
+    assert_int_equal(stats().stretches, 0);
+    run_seconds(&costs, 2, 300);
+    assert_int_equal(stats().stretch_pct, 100);
+    end();
+    begin(1000, RATE); /* the clocks stand still */
+    const struct costs nothing = {0, 0, 0, 0};
+    run_seconds(&nothing, 0, 600);
+    assert_int_equal(stats().stretches, 0);
+    assert_int_equal(stats().cost_ppm, 0);
+    end();
+}
+
+/* Where no stretch is enough it ends at the ceiling; a period stays a number. What cannot be stretched leaves samples a
+ * quarter of the budget. */
+static void test_ends_of_the_range(void **state)
+{
+    const struct costs costs = {5000 * US, 1 * US, 300, 10 * US}, messages = {10 * US, 1 * US, 300, 5000 * US};
+
+    (void)state;
+    begin(1, 1);
+    run_seconds(&costs, 16, SETTLED);
+    assert_int_equal(stats().stretch_pct, 6400);
+    assert_int_equal(ep_sim.period_ns, UINT32_MAX);
+    assert_int_equal(ep_hook_period(EP_KIND_ALLOC), 64 * 512 * 1024);
+    end();
+    begin(1000, 1000);
+    run_seconds(&messages, 1, SETTLED);
+    uint64_t samples = stats().handler_ns, used = world.used_ns;
+    run_seconds(&messages, 1, 120);
+    double ppm = (double)(stats().handler_ns - samples) * 1e6 / (double)(world.used_ns - used);
+    assert_true(ppm > 250 * 0.7 && ppm < 250 * 1.2);
+    end();
+}
+
+/* All kinds are stretched by one factor, events keep their totals, and a level that is set meanwhile counts. */
+static void test_kinds_and_levels(void **state)
+{
+    const struct costs costs = {20 * US, 1 * US, 300, 10 * US};
+    struct ep_stratum stratum = {0};
+    uint64_t bytes = 0;
+
+    (void)state;
+    begin(100, RATE);
+    for (unsigned i = 0; i < 20 * SETTLED; i++) {
+        uint64_t size = 1 + unit_random(&world.dice) % 200000;
+        struct ep_hook_event event = {.kind = EP_KIND_ALLOC, .count = 1};
+        bytes += size;
+        event.value = ep_stratum_advance(&stratum, size, ep_hook_period(EP_KIND_ALLOC));
+        ep_sim.thread_cpu_step_ns = costs.sample_ns;
+        if (event.value)
+            assert_int_equal(ep_hook_event(&event), 0);
+        run(&costs, 2, 1);
+    }
+    uint64_t pct = stats().stretch_pct;
+    assert_true(pct > 1000);
+    assert_true((double)ep_hook_period(EP_KIND_ALLOC) / 524288 > (double)pct / 100 - 0.1);
+    assert_true((double)ep_hook_period(EP_KIND_ALLOC) / 524288 < (double)pct / 100 + 0.1);
+    assert_int_equal(ep_level_set(EP_LEVEL_HIGH), 0);
+    collect(&costs);
+    uint64_t period = SECOND / 251 * ep_hook_period(EP_KIND_ALLOC) / 524288;
+    assert_true(ep_sim.period_ns >= period - 10 && ep_sim.period_ns <= period + 10);
+    end();
+    uint64_t told = receiver.kind_value[EP_KIND_ALLOC], off = told > bytes ? told - bytes : bytes - told;
+    assert_true(off < 2 * 64 * 524288ull);
+    assert_true(off < bytes / 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_budget_is_kept),
+        cmocka_unit_test(test_cost_of_a_sample_changes),
+        cmocka_unit_test(test_a_little_too_dear),
+        cmocka_unit_test(test_enough_budget_is_left_alone),
+        cmocka_unit_test(test_stretch_is_taken_back),
+        cmocka_unit_test(test_no_budget_no_limit),
+        cmocka_unit_test(test_bursts),
+        cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_ends_of_the_range),
+        cmocka_unit_test(test_kinds_and_levels),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
