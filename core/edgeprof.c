@@ -60,12 +60,12 @@ static int threads_start(struct ep *ep)
         return 0;
     int error = ep_port_thread_start(EP_ROLE_COLLECT, ep_collect_thread);
     if (error)
-        return ep_complain(error, "the collect thread cannot be started", "", "");
+        return ep_refuse(error, "the collect thread cannot be started");
     error = ep_port_thread_start(EP_ROLE_DELIVER, ep_deliver_thread);
     if (error) {
         atomic_store(&ep->stop_deadline_ns, 1);
         collect_end(ep);
-        return ep_complain(error, "the deliver thread cannot be started", "", "");
+        return ep_refuse(error, "the deliver thread cannot be started");
     }
     return 0;
 }
@@ -112,7 +112,7 @@ static int begin(struct ep *ep)
     ep->modules.generation = ep_port_modules_generation();
     error = ep_port_modules_scan();
     if (error) {
-        error = ep_complain(error, "the loaded modules cannot be listed", "", "");
+        error = ep_refuse(error, "the loaded modules cannot be listed");
     } else {
         ep_segment_begin(ep);
         ep->interval_start_ns = ep_port_uptime_ns();
@@ -126,8 +126,7 @@ static int begin(struct ep *ep)
             ep_count(ep, EP_COUNT_THREADS, (uint64_t)error);
             return 0;
         }
-        error = ep_complain(error, error == -EBUSY ? "SIGPROF belongs to somebody else" : "sampling cannot be started",
-                            "", "");
+        error = ep_refuse(error, error == -EBUSY ? "SIGPROF belongs to somebody else" : "sampling cannot be started");
         (void)handlers_left(); /* of threads that were armed before it failed */
         threads_stop(ep, 0);
     }
@@ -140,14 +139,14 @@ int ep_start(const struct ep_config *config)
     struct ep *ep;
 
     if (ep_running())
-        return ep_complain(-EALREADY, "running already", "", "");
+        return ep_refuse(-EALREADY, "running already");
     if (!handlers_left())
-        return ep_complain(-EBUSY, "a handler of the last run is still on its way", "", "");
+        return ep_refuse(-EBUSY, "a handler of the last run is still on its way");
     int error = ep_settings_check(config);
     if (error)
         return error;
     if (ep_port_memory_size() > EP_PORT_BYTES || ep_layout(config, &ep) != 0)
-        return ep_complain(-ENOMEM, "memory_size: too small for this configuration", "", "");
+        return ep_refuse(-ENOMEM, "memory_size: too small for this configuration");
     ep_port_identity(&ep->identity);
     error = ep_settings_apply(ep, config);
     if (error)

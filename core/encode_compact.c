@@ -327,6 +327,17 @@ static bool write_loss(pb_ostream_t *s, const struct ep_source *source)
 
 static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
 {
+    static const uint8_t counters[] = {
+        [TAG(Stats, samples)] = EP_COUNT_SAMPLES,
+        [TAG(Stats, exact)] = EP_COUNT_EXACT,
+        [TAG(Stats, gap)] = EP_COUNT_GAP,
+        [TAG(Stats, cut)] = EP_COUNT_CUT,
+        [TAG(Stats, rule_hits)] = EP_COUNT_RULE_HITS,
+        [TAG(Stats, rule_misses)] = EP_COUNT_RULE_MISSES,
+        [TAG(Stats, threads)] = EP_COUNT_THREADS,
+        [TAG(Stats, stretches)] = EP_COUNT_STRETCHES,
+        [TAG(Stats, cost_ppm)] = EP_COUNT_COST_PPM,
+    };
     struct ep *ep = source->ep;
     struct ep_source one = *source;
 
@@ -334,15 +345,10 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
         if ((atomic_load(&ep->lost_count[one.index]) || atomic_load(&ep->lost_ns[one.index])) &&
             !ep_put_nested(s, TAG(Stats, losses), write_loss, &one))
             return false;
-    return ep_put_number(s, TAG(Stats, samples), atomic_load(&ep->counter[EP_COUNT_SAMPLES])) &&
-           ep_put_number(s, TAG(Stats, exact), atomic_load(&ep->counter[EP_COUNT_EXACT])) &&
-           ep_put_number(s, TAG(Stats, gap), atomic_load(&ep->counter[EP_COUNT_GAP])) &&
-           ep_put_number(s, TAG(Stats, cut), atomic_load(&ep->counter[EP_COUNT_CUT])) &&
-           ep_put_number(s, TAG(Stats, rule_hits), atomic_load(&ep->counter[EP_COUNT_RULE_HITS])) &&
-           ep_put_number(s, TAG(Stats, rule_misses), atomic_load(&ep->counter[EP_COUNT_RULE_MISSES])) &&
-           ep_put_number(s, TAG(Stats, threads), atomic_load(&ep->counter[EP_COUNT_THREADS])) &&
-           ep_put_number(s, TAG(Stats, stretches), atomic_load(&ep->counter[EP_COUNT_STRETCHES])) &&
-           ep_put_number(s, TAG(Stats, cost_ppm), atomic_load(&ep->counter[EP_COUNT_COST_PPM]));
+    for (unsigned tag = TAG(Stats, samples); tag <= TAG(Stats, cost_ppm); tag++)
+        if (!ep_put_number(s, tag, atomic_load(&ep->counter[counters[tag]])))
+            return false;
+    return true;
 }
 
 static bool write_message(pb_ostream_t *s, const struct ep_source *source)

@@ -109,7 +109,7 @@ static unsigned measure(struct ep *ep, uint64_t slot[EP_COSTS])
     return times;
 }
 
-static uint64_t ppm(uint64_t part, uint64_t of)
+static __attribute__((noinline)) uint64_t ppm(uint64_t part, uint64_t of)
 {
     return of ? part * MILLION / of : 0;
 }

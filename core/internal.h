@@ -506,22 +506,17 @@ struct ep {
     uintptr_t hijack_stub;
 
     /* signal path */
-    struct ep_modules modules;
     struct ep_ring ring;
     struct ep_governor governor;
     atomic_uint lost_samples; /* ring full, drained by collect */
     _Atomic uint64_t lost_value[EP_KINDS];
-    struct ep_tags tags;
-    struct ep_waiter waiter[EP_MAX_THREADS];
     atomic_uint refused[EP_LOSS_REASONS]; /* threads without a timer, by reason */
     atomic_uint rule_hits, rule_misses;
-    _Atomic uint64_t rule[EP_RULE_CACHE];
 
     /* collect */
     struct ep_event collect_event;
     struct ep_tree tree;
     struct ep_contexts contexts;
-    uint32_t tags_declared[EP_TAG_SETS / 32 + 1]; /* the segment knows these sets */
     uint64_t interval_start_ns, next_scan_ns;
     uint32_t period_applied_ns; /* the port samples with it */
     uint32_t kinds;             /* that count; as ep_hook_kinds before stop */
@@ -549,12 +544,19 @@ struct ep {
     _Atomic uint64_t stop_deadline_ns; /* 0: not stopping */
     struct ep_deadline send_deadline;  /* of the message that is being sent */
     atomic_int last_error;
-    _Alignas(8) uint8_t transport_state[EP_TRANSPORT_BYTES];
-    _Alignas(8) uint8_t port_memory[EP_PORT_BYTES];
 
     _Atomic uint64_t counter[EP_COUNTERS];
     _Atomic uint64_t kind_count[EP_KINDS], kind_value[EP_KINDS];
     _Atomic uint64_t lost_count[EP_LOSS_REASONS], lost_ns[EP_LOSS_REASONS];
+
+    /* What is large, last: code for what is near the start is shorter. */
+    struct ep_modules modules;
+    struct ep_tags tags;
+    struct ep_waiter waiter[EP_MAX_THREADS];
+    uint32_t tags_declared[EP_TAG_SETS / 32 + 1]; /* the segment knows these sets */
+    _Atomic uint64_t rule[EP_RULE_CACHE];
+    _Alignas(8) uint8_t transport_state[EP_TRANSPORT_BYTES];
+    _Alignas(8) uint8_t port_memory[EP_PORT_BYTES];
 };
 
 extern _Atomic(struct ep *) ep_current;
@@ -591,8 +593,9 @@ int ep_layout(const struct ep_config *config, struct ep **ep);
  * Context: init. */
 int ep_settings_check(const struct ep_config *config);
 int ep_settings_apply(struct ep *ep, const struct ep_config *config);
-/* Sets ep_start_error() to a, b and c joined; returns error. Context: init. */
+/* Sets ep_start_error() to a, b and c joined, or to why; returns error. Context: init. */
 int ep_complain(int error, const char *a, const char *b, const char *c);
+int ep_refuse(int error, const char *why);
 
 #define EP_KINDS_ALL ((EP_KIND_BIT(EP_KINDS) - 1) & ~1u)
 

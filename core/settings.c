@@ -36,6 +36,11 @@ int ep_complain(int error, const char *a, const char *b, const char *c)
     return error;
 }
 
+int ep_refuse(int error, const char *why)
+{
+    return ep_complain(error, why, "", "");
+}
+
 static bool is_key_char(char c, bool first)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
@@ -82,21 +87,23 @@ static int tags_check(const char *tags)
 
 static int ranges_check(const struct ep_config *config)
 {
+    const char *wrong = NULL;
+
     if (!config->memory)
-        return ep_complain(-EINVAL, "memory: no buffer given", "", "");
-    if (config->memory_size < EP_MEMORY_MIN)
-        return ep_complain(-ENOMEM, "memory_size: less than EP_MEMORY_MIN", "", "");
-    if ((unsigned)config->level > EP_LEVEL_HIGH)
-        return ep_complain(-EINVAL, "level: want low, medium or high", "", "");
-    if (config->kinds & ~EP_KINDS_ALL)
-        return ep_complain(-EINVAL, "kinds: want EP_KIND_BIT()s of known kinds", "", "");
-    if (config->rate_hz > RATE_MAX)
-        return ep_complain(-EINVAL, "rate_hz: want 1 to 1000", "", "");
-    if (config->interval_ms && (config->interval_ms < INTERVAL_MIN || config->interval_ms > INTERVAL_MAX))
-        return ep_complain(-EINVAL, "interval_ms: want 100 to 3600000", "", "");
-    if ((unsigned)config->format > EP_FORMAT_PPROF)
-        return ep_complain(-EINVAL, "format: want compact or pprof", "", "");
-    return tags_check(config->tags);
+        wrong = "memory: no buffer given";
+    else if (config->memory_size < EP_MEMORY_MIN)
+        return ep_refuse(-ENOMEM, "memory_size: less than EP_MEMORY_MIN");
+    else if ((unsigned)config->level > EP_LEVEL_HIGH)
+        wrong = "level: want low, medium or high";
+    else if (config->kinds & ~EP_KINDS_ALL)
+        wrong = "kinds: want EP_KIND_BIT()s of known kinds";
+    else if (config->rate_hz > RATE_MAX)
+        wrong = "rate_hz: want 1 to 1000";
+    else if (config->interval_ms && (config->interval_ms < INTERVAL_MIN || config->interval_ms > INTERVAL_MAX))
+        wrong = "interval_ms: want 100 to 3600000";
+    else if ((unsigned)config->format > EP_FORMAT_PPROF)
+        wrong = "format: want compact or pprof";
+    return wrong ? ep_refuse(-EINVAL, wrong) : tags_check(config->tags);
 }
 
 static const char *keep(struct ep *ep, const char *text, size_t *used)
@@ -122,7 +129,7 @@ static int strings_keep(struct ep *ep)
         if (!config->endpoint)
             config->tags = NULL;
     }
-    return config->tags ? 0 : ep_complain(-EINVAL, "service, tags and endpoint together are too long", "", "");
+    return config->tags ? 0 : ep_refuse(-EINVAL, "service, tags and endpoint together are too long");
 }
 
 int ep_settings_check(const struct ep_config *config)
