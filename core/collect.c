@@ -18,6 +18,8 @@
 #define SCAN_ANNOUNCED_NS 10000000000u /* threads announce themselves: only ends can be missed */
 #define SCAN_NS           5000000000u
 
+const struct ep_live *ep_live;
+
 /* A node under the root for a frame that is no address; 0 for no frame: the root itself. */
 static unsigned root_node(struct ep *ep, unsigned frame)
 {
@@ -140,6 +142,10 @@ static void add_sample(struct ep *ep, const struct ep_record *record)
     add_entry(ep, node, sample.kind, context, sample.count, sample.value);
     if (sample.kind == EP_KIND_WAIT && sample.frame == EP_FRAME_WAIT + EP_WAIT_LOCK)
         add_entry(ep, node, EP_KIND_LOCK, context, sample.token, sample.value);
+    if (sample.kind == EP_KIND_ALLOC && ep_live) {
+        const struct ep_live_stack stack = {node, sample.context.tags, sample.count, sample.value};
+        ep_live->bind(ep, sample.token, &stack);
+    }
     ep_count(ep, EP_COUNT_EXACT + (record->quality > EP_STACK_CUT ? EP_STACK_CUT : record->quality), 1);
     if (sample.kind == EP_KIND_CPU) {
         ep_count(ep, EP_COUNT_SAMPLES, 1);
@@ -192,6 +198,8 @@ static void collect_losses(struct ep *ep)
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++) {
         uint64_t value = atomic_exchange(&ep->lost_value[kind], 0);
         add_special(ep, EP_FRAME_LOST_RING, (enum ep_kind)kind, 0, value);
+        if (kind == EP_KIND_ALLOC && ep_live)
+            ep_live->miss(value);
         ep_lose(ep, EP_LOSS_RING_FULL, 0, kind == EP_KIND_CPU ? value : 0);
     }
     unsigned lost = atomic_exchange(&ep->lost_samples, 0);
@@ -322,7 +330,10 @@ static void declare(struct ep *ep, unsigned reached)
 static void interval_done(struct ep *ep, uint64_t now)
 {
     if (ep->tree.full) {
-        ep_tree_clear(&ep->tree);
+        if (ep_live)
+            ep_live->clear_tree(ep);
+        else
+            ep_tree_clear(&ep->tree);
         ep_segment_begin(ep);
     } else {
         ep_tree_clear_entries(&ep->tree);
@@ -362,6 +373,8 @@ bool ep_collect_finish(struct ep *ep, bool last)
         return true;
     if (atomic_exchange(&ep->segment_stale, false))
         ep_segment_begin(ep);
+    if (ep_live)
+        ep_live->charge(ep);
     ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
     if (!sums.kinds && !(last && ep->sequence > 0)) {
         ep->interval_start_ns = now;

@@ -153,6 +153,8 @@ int ep_start(const struct ep_config *config)
         return error;
     ep->started_ns = ep_port_uptime_ns();
     ep_contexts_clear(ep);
+    if (ep_live)
+        ep_live->begin();
     while (ep->run == 0)
         ep_port_random(&ep->run, sizeof ep->run);
     ep->hijack_stub = ep_port_hijack_stub();

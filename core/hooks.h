@@ -88,6 +88,32 @@ struct ep_wait_place {
 /* Where in a language runtime waits are of which class; kept by reference. Context: init. */
 void ep_wait_places(const struct ep_wait_place *place, unsigned count);
 
+/* ---- the live heap: objects that are followed (live.c) ---- */
+
+/* A place in the hook's table. `object` is the hook's: the word of a weak reference, 0 when the object is gone. The
+ * rest is edgeprof's; zero is free. */
+struct ep_live_place {
+    const atomic_uintptr_t *object;
+    uint64_t value;
+    uint32_t count, since;
+    uint16_t node, tags;
+    atomic_uint state;
+};
+
+struct ep_live_table {
+    struct ep_live_place *place;
+    unsigned places;                /* a power of two */
+    const atomic_uint *collections; /* that the garbage collector has made: what it has not looked at is not told */
+};
+
+/* The table, once a process, before ep_start(). What it points to stays for ever. 0 or -EINVAL. Context: init. */
+int ep_live_attach(const struct ep_live_table *table);
+
+/* A place for one more object: its number + 1, 0 when there is none or nobody wants any. It is handed on as
+ * ep_hook_event.token of an EP_KIND_ALLOC, or dropped. Context: signal. */
+uint32_t ep_live_take(void);
+void ep_live_drop(uint32_t token);
+
 /* ---- whose work a thread does, for languages where it moves between threads ---- */
 
 /* The tag set that is `set` plus key=value (0: no tags). Strings need no terminator. Ids are valid until ep_stop(); a

@@ -307,6 +307,10 @@ struct ep_sums {
 /* Totals of the entries of nodes below limit, by kind. */
 void ep_tree_sum(const struct ep_tree *tree, unsigned limit, struct ep_sums *sums);
 
+/* Forgets all nodes that are not marked, and all entries. Parents of marked nodes must be marked. Until
+ * ep_tree_clear_entries(), node[old id].entry is a kept node's new id. */
+void ep_tree_keep(struct ep_tree *tree);
+
 /* The child of `parent` with that frame, made when there is room. 0 when there is not. */
 unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame);
 
@@ -400,6 +404,25 @@ unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key);
 /* The thread's place in names + 1, 0 when there is no room. Context: collect. */
 uint32_t ep_context_thread(struct ep *ep, uint32_t tid);
 void ep_contexts_clear(struct ep *ep);
+
+/* ---- the live heap (live.c, collect) ---- */
+
+struct ep_live_stack {
+    unsigned node, tags;
+    uint32_t count;
+    uint64_t value;
+};
+
+struct ep_live {
+    void (*begin)(void); /* lets go of everything; also init */
+    /* The object at that place has this stack, and stands for that much. token 0: it is not followed. */
+    void (*bind)(struct ep *ep, uint32_t token, const struct ep_live_stack *stack);
+    void (*miss)(uint64_t value);      /* objects were lost on the way here */
+    void (*charge)(struct ep *ep);     /* puts what is in use into the tree, in place of what was there */
+    void (*clear_tree)(struct ep *ep); /* ep_tree_clear(), but for the stacks of what is followed */
+};
+/* NULL: nothing follows objects. Written before ep_start(). */
+extern const struct ep_live *ep_live;
 
 /* ---- outbox: one producer (collect), one consumer (deliver) ---- */
 

@@ -7,7 +7,8 @@
  * [truncated] child where there is still room for one, else in the [truncated] node under the root: detail goes, totals
  * stay.
  *
- * Does not know what frames mean, and never frees single nodes: the collect thread clears the tree as a whole.
+ * Does not know what frames mean, and never frees single nodes: the collect thread clears the tree as a whole, or but
+ * for marked nodes.
  */
 #include "internal.h"
 
@@ -92,6 +93,29 @@ void ep_tree_sum(const struct ep_tree *tree, unsigned limit, struct ep_sums *sum
                 sums->kinds |= EP_KIND_BIT(entry->kind);
         }
     }
+}
+
+void ep_tree_keep(struct ep_tree *tree)
+{
+    unsigned kept = 1;
+
+    tree->mark[tree->truncated / 32] |= 1u << (tree->truncated % 32);
+    tree->node[0].child = 0;
+    for (unsigned id = 1; id < tree->nodes; id++) {
+        if (!(tree->mark[id / 32] >> (id % 32) & 1u))
+            continue;
+        /* A parent comes before its child, and nobody moves up: .entry of an old id survives what moves there. */
+        unsigned old = tree->node[id].parent, parent = old ? tree->node[old].entry : 0;
+        tree->node[kept].frame = tree->node[id].frame;
+        tree->node[kept].parent = (uint16_t)parent;
+        tree->node[kept].child = 0;
+        tree->node[kept].sibling = tree->node[parent].child;
+        tree->node[parent].child = (uint16_t)kept;
+        tree->node[id].entry = (uint16_t)kept++;
+    }
+    tree->truncated = tree->node[tree->truncated].entry;
+    tree->nodes = kept;
+    tree->full = false;
 }
 
 static unsigned node_make(struct ep_tree *tree, unsigned parent, uint32_t frame)

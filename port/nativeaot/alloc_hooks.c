@@ -32,6 +32,8 @@
 #define LARGE_BYTES      85000 /* never in a context */
 #define RECENT_BYTES     (1u << 20)
 #define COIN             65536u
+#define GAP_BYTES        16
+#define MISFITS_MOST     64
 
 EP_RUNTIME_FUNCTION void *__real_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintptr_t elements,
                                             const uintptr_t *frame);
@@ -41,14 +43,19 @@ EP_RUNTIME_FUNCTION void __real_RhAllocateNewArray(const struct ep_dotnet_type *
                                                    void **array);
 void __wrap_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t elements, uint32_t flags, void **array);
 
+/* Cooperative mode from preemptive mode and back, as at a call from C into managed code. */
+EP_RUNTIME_FUNCTION void RhpReversePInvoke(void *frame);
+EP_RUNTIME_FUNCTION void RhpReversePInvokeReturn(void *frame);
+
 /* In bytes of this thread's counter: where the shared stratum stands, and where it has to be looked at again. 0: not
  * watching. */
 struct watcher {
     uint64_t stands_at, look_at;
     unsigned stops;        /* ep_dotnet_stops when the thread got its context */
     uint32_t broken, over; /* contexts that were broken off lately, over so many bytes of the shared stratum */
-    uint32_t usual;        /* size of objects that were met lately */
-    uint64_t owed;         /* what an object that was refused would have stood for */
+    uint32_t misfits;
+    uint32_t usual; /* size of objects that were met lately */
+    uint64_t owed;  /* what an object that was refused would have stood for */
     struct ep_stratum shared, lone, coin;
 };
 static _Thread_local struct watcher mine;
@@ -60,6 +67,13 @@ struct allocation {
     const struct ep_dotnet_type *type;
     uint64_t size, stands_for;
 };
+
+/* For its own sake, or because the live heap follows what is met. */
+static bool wanted(void)
+{
+    return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) &
+            (EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE))) != 0;
+}
 
 static bool works(void)
 {
@@ -76,18 +90,21 @@ static uint64_t size_of(const struct ep_dotnet_type *type, uintptr_t elements)
     return (size + word - 1) & ~(word - 1);
 }
 
-static void record(const struct allocation *allocation, struct ep_stratum *stratum, const struct ep_context *context)
+static void record(const struct allocation *allocation, struct ep_stratum *stratum, uint32_t token,
+                   const struct ep_context *context)
 {
     const struct ep_hook_event event = {
         .kind = EP_KIND_ALLOC,
         .type = (uintptr_t)allocation->type,
         .value = allocation->stands_for,
         .count = ep_stratum_count(stratum, allocation->stands_for, allocation->size),
+        .token = token,
         .skip = context ? 0 : 1,
         .context = context,
     };
 
-    (void)ep_hook_event(&event);
+    if (ep_hook_event(&event) < 0 && token)
+        ep_live_drop(token);
 }
 
 /* Bytes that can go by without one that is chosen. */
@@ -161,6 +178,15 @@ static bool watching(struct watcher *me, uint64_t counter)
     return true;
 }
 
+/* Now and then the collector adds an object of its own to fill a gap; not nearly always. */
+static void check_size(struct watcher *me, uint64_t took, uint64_t size)
+{
+    if (took - size <= GAP_BYTES)
+        me->misfits -= me->misfits > 0;
+    else if ((me->misfits += 4) > MISFITS_MOST)
+        atomic_store_explicit(&misfit, true, memory_order_relaxed);
+}
+
 static bool is_lone(uint32_t flags, uint64_t size)
 {
     return (flags & ~FLAGS_OF_CONTEXT) != 0 || size >= CONTEXT_BYTES;
@@ -187,14 +213,12 @@ static __attribute__((noinline)) void *watch(const struct ep_dotnet_type *type, 
         if (met_for_size)
             allocation.stands_for = watch_shared(me, counter + allocation.size / 2, allocation.size, period);
         me->look_at = me->owed ? 1 : me->stands_at + quiet(&me->shared) + 1;
-        uint64_t took = RhGetAllocatedBytesForCurrentThread() - counter;
-        if (took - allocation.size > 16)
-            atomic_store_explicit(&misfit, true, memory_order_relaxed);
+        check_size(me, RhGetAllocatedBytesForCurrentThread() - counter, allocation.size);
     }
     if (allocation.stands_for) {
         struct ep_context context;
         ep_dotnet_frame(frame, &context);
-        record(&allocation, lone ? &me->lone : &me->shared, &context);
+        record(&allocation, lone ? &me->lone : &me->shared, ep_dotnet_follow(object), &context);
     }
     return object;
 }
@@ -203,7 +227,7 @@ void *__wrap_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintp
 {
     struct watcher *me = &mine;
 
-    if (!ep_hook_wants(EP_KIND_ALLOC)) {
+    if (!wanted()) {
         me->look_at = 0;
         return __real_RhpGcAlloc(type, flags, elements, frame);
     }
@@ -216,17 +240,30 @@ void *__wrap_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintp
     return watch(type, flags, elements, frame);
 }
 
+/* Called from managed code in preemptive mode: the array may move while it is not held. */
+static uint32_t follow_array(void *const *array)
+{
+    uintptr_t frame[4] = {0};
+
+    if (!ep_hook_wants(EP_KIND_LIVE) || !RhpReversePInvoke || !RhpReversePInvokeReturn)
+        return 0;
+    RhpReversePInvoke(frame);
+    uint32_t token = *array ? ep_dotnet_follow(*array) : 0;
+    RhpReversePInvokeReturn(frame);
+    return token;
+}
+
 void __wrap_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t elements, uint32_t flags, void **array)
 {
     struct allocation allocation = {.type = type, .size = size_of(type, elements)};
     struct watcher *me = &mine;
 
     __real_RhAllocateNewArray(type, elements, flags, array);
-    if (!ep_hook_wants(EP_KIND_ALLOC) || !works())
+    if (!wanted() || !works())
         return;
     allocation.stands_for = ep_stratum_advance(&me->lone, allocation.size, ep_hook_period(EP_KIND_ALLOC));
     if (me->look_at)
         pass_over(me, allocation.size);
     if (allocation.stands_for)
-        record(&allocation, &me->lone, NULL);
+        record(&allocation, &me->lone, follow_array(array), NULL);
 }

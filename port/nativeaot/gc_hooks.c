@@ -33,7 +33,7 @@ void RESTART(__wrap_)(bool finished);
 void START(__wrap_)(int condemned, int most);
 void DONE(__wrap_)(int condemned);
 
-atomic_uint ep_dotnet_stops = 1;
+atomic_uint ep_dotnet_stops = 1, ep_dotnet_collections;
 
 static struct ep_stratum stratum;
 static uint64_t stopped_at; /* the collecting thread's, as the next three */
@@ -60,6 +60,7 @@ void START(__wrap_)(int condemned, int most)
 void DONE(__wrap_)(int condemned)
 {
     ended = true;
+    (void)atomic_fetch_add_explicit(&ep_dotnet_collections, 1, memory_order_relaxed);
     DONE(__real_)(condemned);
 }
 

@@ -62,6 +62,11 @@ int ep_dotnet_stop(uint32_t deadline_ms);
 /* ep_flush(). Context: any thread. */
 int ep_dotnet_flush(void);
 
+/* The live heap's weak handles (GCHandle.ToIntPtr), once, before the first start. 0, -EINVAL: another number, -ENOSYS:
+ * this runtime cannot. Context: init. */
+#define EP_DOTNET_LIVE_PLACES 1024
+int ep_dotnet_live_attach(void *const *handles, uint32_t count);
+
 /* How many there are: EP_KINDS, EP_LOSS_REASONS. Context: any thread. */
 uint32_t ep_dotnet_kinds(void);
 uint32_t ep_dotnet_loss_reasons(void);

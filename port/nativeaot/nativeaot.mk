@@ -217,7 +217,7 @@ test-nativeaot-waits: $(NA_WAITS) $(BUILD)/edgeprof
 endif
 TESTS += test-nativeaot-waits
 
-# Allocations, exceptions and collections of managed code against the program's own counts.
+# Allocations, the live heap, exceptions and collections of managed code against the program's own counts.
 NA_HEAP := $(call na_published,Heap)
 $(NA_HEAP): $(wildcard tests/nativeaot/Heap/*) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) tests/nativeaot/Heap
@@ -229,6 +229,7 @@ test-nativeaot-heap:
 else
 test-nativeaot-heap: $(NA_HEAP) $(BUILD)/edgeprof
 	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/heap
+	@$(NA_HEAP) live
 endif
 TESTS += test-nativeaot-heap
 

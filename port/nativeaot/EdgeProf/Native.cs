@@ -70,6 +70,9 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_dotnet_stats")]
     public static extern int Stats(ulong* figure, uint figures, ulong* byKind, uint kinds, ulong* lost, uint reasons);
 
+    [DllImport(Library, EntryPoint = "ep_dotnet_live_attach")]
+    public static extern int LiveAttach(nint* handles, uint count);
+
     /// <summary>How many kinds (the first is none) and loss reasons the library has.</summary>
     [DllImport(Library, EntryPoint = "ep_dotnet_kinds")]
     public static extern uint Kinds();

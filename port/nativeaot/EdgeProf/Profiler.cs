@@ -156,6 +156,7 @@ public static unsafe partial class Profiler
                         | (options.IdleWaits ? (uint)Native.FlagIdleWaits : 0),
             };
             Run++; // what tags' numbers were before means nothing any more
+            RuntimeHooks.Attach();
             var error = Native.Start(&native);
             if (error != 0)
                 return error;

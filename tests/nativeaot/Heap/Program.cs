@@ -2,21 +2,31 @@
 // which tests/nativeaot/heap.py holds against the profile. Each site is a method of its own that makes one type.
 //
 //   Heap truth PROFILE
+//   Heap live             `figure` lines of what is retained while garbage is made; 0 when they are good
 using System.Runtime.CompilerServices;
 using EdgeProf;
 
-if (args is not ["truth", var profile])
-    throw new ArgumentException("Heap: expected truth PROFILE");
-Profiler.Start(new ProfilerOptions
+switch (args)
+{
+    case ["truth", var profile]:
+        Start(ProfileKinds.Allocation | ProfileKinds.Exception | ProfileKinds.GarbageCollection, $"file://{profile}");
+        Truth.Measure();
+        return Profiler.Stop(TimeSpan.FromSeconds(5)) ? 0 : 1;
+    case ["live"]:
+        Start(ProfileKinds.LiveHeap, "file:///dev/null");
+        return Live.Measure() ? 0 : 1;
+    default:
+        throw new ArgumentException("Heap: expected truth PROFILE, or live");
+}
+
+static void Start(ProfileKinds kinds, string endpoint) => Profiler.Start(new ProfilerOptions
 {
     Service = "heap",
-    Endpoint = $"file://{profile}",
-    Kinds = ProfileKinds.Allocation | ProfileKinds.Exception | ProfileKinds.GarbageCollection,
+    Endpoint = endpoint,
+    Kinds = kinds,
     MemoryBytes = 4 << 20,
     Interval = TimeSpan.FromMinutes(10),
 });
-Truth.Measure();
-return Profiler.Stop(TimeSpan.FromSeconds(5)) ? 0 : 1;
 
 #pragma warning disable CS0649, CS0414 // fields that only make objects larger
 internal sealed class Small { public long A; }
@@ -168,5 +178,95 @@ internal static class Truth
         Tell("gc", "gen1", one, 0);
         Tell("gc", "gen2", two, 0);
         Tell("gc", "total", zero + one + two, (long)GC.GetTotalPauseDuration().TotalNanoseconds);
+    }
+}
+
+/// <summary>A set of objects whose bytes are known, grown and shrunk while other threads make garbage.</summary>
+internal static class Live
+{
+    private const int Megabyte = 1 << 20, Garbage = 2;
+    private static readonly List<List<object>> Kept = []; // blocks of 8 MB
+    private static volatile bool done;
+    private static long bytes;
+
+    private static byte[] Sized(Random random) => new byte[random.Next(16) == 0 ? 8200 + random.Next(16_000) : random.Next(2000)];
+
+    private static void MakeGarbage(int seed)
+    {
+        var random = new Random(seed);
+        object? sink = null;
+        while (!done)
+        {
+            for (var i = 0; i < 2000; i++)
+                sink = Sized(random);
+            Thread.Sleep(1); // some GB a second are enough
+        }
+        GC.KeepAlive(sink);
+    }
+
+    private static void Grow(int blocks, int seed)
+    {
+        var random = new Random(seed);
+        for (var block = 0; block < blocks; block++)
+        {
+            var objects = new List<object>(16_384);
+            long size = 24 + 8 * 16_384;
+            while (size < 8 * Megabyte)
+            {
+                var made = Sized(random);
+                objects.Add(made);
+                size += (24 + made.Length + 7) & ~7;
+            }
+            Kept.Add(objects);
+            bytes += size;
+        }
+    }
+
+    /// Every second block of the oldest goes.
+    private static void Shrink(int blocks)
+    {
+        for (var block = 0; block < blocks; block++)
+        {
+            bytes -= Kept[block].Sum(o => (24L + ((byte[])o).Length + 7) & ~7) + 24 + 8 * 16_384;
+            Kept.RemoveAt(block);
+        }
+    }
+
+    /// Three looks while garbage goes on; what was let go is gone first.
+    private static double Error(string what)
+    {
+        double worst = 0;
+        GC.Collect();
+        for (var look = 0; look < 3; look++)
+        {
+            Thread.Sleep(150);
+            Profiler.Flush();
+            Thread.Sleep(150);
+            var told = Profiler.Stats.Kinds.Where(k => k.Kind == ProfileKinds.LiveHeap).Sum(k => k.Value);
+            Console.WriteLine(FormattableString.Invariant($"  {what}: {bytes / 1e6:F1} MB, told {told / 1e6:F1}"));
+            worst = Math.Max(worst, 100.0 * Math.Abs(told - bytes) / bytes);
+        }
+        return worst;
+    }
+
+    public static bool Measure()
+    {
+        var threads = Enumerable.Range(1, Garbage).Select(seed => new Thread(() => MakeGarbage(seed))).ToArray();
+        foreach (var thread in threads)
+            thread.Start();
+        Grow(24, 10);
+        var worst = Error("grown");
+        Shrink(8);
+        worst = Math.Max(worst, Error("shrunk"));
+        Grow(48, 11);
+        worst = Math.Max(worst, Error("more than there are places for"));
+        done = true;
+        foreach (var thread in threads)
+            thread.Join();
+        Console.WriteLine(FormattableString.Invariant($"figure live_bytes_error_pct {worst:F2} %"));
+        foreach (var loss in Profiler.Stats.Losses)
+            Console.WriteLine($"  {loss}");
+        GC.KeepAlive(Kept);
+        return worst <= 5;
     }
 }

@@ -1,0 +1,36 @@
+/*
+ * The live heap's weak references: handles that C# makes once (RuntimeHooks.cs) and that are only pointed elsewhere
+ * from then on, because making one may block. A handle is the address of a word that the collector keeps up to date and
+ * clears when the object is gone; core/live.c reads it.
+ */
+#include "runtime.h"
+#include "glue.h"
+
+#include <errno.h>
+
+EP_RUNTIME_FUNCTION void RhHandleSet(void *handle, void *object);
+
+static struct ep_live_place table[EP_DOTNET_LIVE_PLACES];
+
+int ep_dotnet_live_attach(void *const *handles, uint32_t count)
+{
+    static const struct ep_live_table live = {
+        .place = table, .places = EP_DOTNET_LIVE_PLACES, .collections = &ep_dotnet_collections};
+
+    if (count != EP_DOTNET_LIVE_PLACES)
+        return -EINVAL;
+    if (!RhHandleSet)
+        return -ENOSYS;
+    for (uint32_t i = 0; i < count; i++)
+        table[i].object = handles[i];
+    return ep_live_attach(&live);
+}
+
+uint32_t ep_dotnet_follow(void *object)
+{
+    uint32_t token = ep_live_take();
+
+    if (token)
+        RhHandleSet((void *)(uintptr_t)table[token - 1].object, object);
+    return token;
+}

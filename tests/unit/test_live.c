@@ -1,0 +1,236 @@
+/*
+ * The live heap (core/live.c): objects that a hook follows, and what becomes of them. Properties: while there are
+ * places all that is in use is told, to the byte, and what is gone is told no more; when there are not enough the total
+ * stays within a few strata, and no stack is favoured; what could not be followed is made up for by others; nothing is
+ * told that no collection has looked at; stacks survive when the tree is emptied.
+ */
+#include "account.h"
+#include "unit.h"
+
+#define MS     1000000ull
+#define PLACES 256u
+#define SIZE   600000u /* more than the period of allocations: every object is a sample */
+
+static atomic_uintptr_t reference[PLACES];
+static struct ep_live_place place[PLACES];
+static atomic_uint collections;
+static uint64_t told[64]; /* by stack */
+static uint32_t stack_frame[64];
+static unsigned depth_wrong;
+
+static void begin(size_t memory)
+{
+    struct ep_config c = {.memory = account_memory(memory),
+                          .memory_size = memory,
+                          .interval_ms = 1000,
+                          .kinds = EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_ALLOC),
+                          .transport = &receiver_transport,
+                          .flags = EP_MANUAL};
+    const struct ep_live_table table = {place, PLACES, &collections};
+
+    for (unsigned i = 0; i < PLACES; i++)
+        place[i].object = &reference[i];
+    atomic_store(&collections, 0);
+    if (ep_running())
+        ep_sim_fork();
+    ep_sim_reset();
+    receiver_reset();
+    assert_int_equal(ep_live_attach(&table), 0);
+    assert_int_equal(ep_start(&c), 0);
+}
+
+static void end(void)
+{
+    assert_int_equal(ep_stop(1000), 0);
+    assert_null(receiver.broken);
+    account_memory_gone();
+}
+
+static uint32_t make(unsigned stack, uint64_t size)
+{
+    const uint16_t frames[] = {3, (uint16_t)(10 + stack)};
+    uint32_t token = ep_live_take();
+    const struct ep_hook_event event = {.kind = EP_KIND_ALLOC, .count = 1, .value = size, .token = token};
+
+    if (token)
+        atomic_store(&reference[token - 1], 1);
+    ep_sim_here(frames, 2);
+    if (ep_hook_event(&event) < 0 && token)
+        ep_live_drop(token);
+    assert_int_equal(ep_collect(), 0);
+    return token;
+}
+
+static void die(uint32_t token)
+{
+    atomic_store(&reference[token - 1], 0);
+}
+
+/* What is in use, at the end of an interval. */
+static uint64_t live(void)
+{
+    struct ep_stats stats;
+
+    ep_sim.uptime_ns += 1000 * MS;
+    assert_int_equal(ep_collect(), 0);
+    assert_int_equal(ep_deliver(100), 0);
+    assert_int_equal(ep_stats_get(&stats), 0);
+    return stats.kind_value[EP_KIND_LIVE];
+}
+
+static void test_exact_while_there_are_places(void **state)
+{
+    uint32_t token[100];
+
+    (void)state;
+    begin(EP_MEMORY_DEFAULT);
+    for (unsigned i = 0; i < 100; i++)
+        token[i] = make(i % 7, SIZE + i);
+    assert_int_equal(live(), 100ull * SIZE + 99 * 50);
+    assert_int_equal(live(), 100ull * SIZE + 99 * 50); /* a level, no sum */
+    for (unsigned i = 0; i < 100; i += 2)
+        die(token[i]);
+    assert_int_equal(live(), 50ull * SIZE + 50 * 50);
+    for (unsigned i = 1; i < 100; i += 2)
+        die(token[i]);
+    assert_int_equal(live(), 0);
+    assert_int_equal(account_stats().lost_count[EP_LOSS_LIVE_FULL], 0);
+    end();
+}
+
+static void test_what_no_collection_has_seen(void **state)
+{
+    (void)state;
+    begin(EP_MEMORY_DEFAULT);
+    make(1, SIZE);
+    assert_int_equal(live(), SIZE); /* nobody has ever collected */
+    atomic_store(&collections, 1);
+    make(1, SIZE);
+    assert_int_equal(live(), SIZE);
+    atomic_store(&collections, 2);
+    assert_int_equal(live(), 2 * SIZE);
+    end();
+}
+
+static void forget(void)
+{
+    memset(told, 0, sizeof told);
+    memset(stack_frame, 0, sizeof stack_frame);
+    depth_wrong = 0;
+}
+
+static void on_entry(const struct receiver_stack *stack)
+{
+    unsigned i = 0;
+
+    if (stack->kind != EP_KIND_LIVE)
+        return;
+    depth_wrong += stack->depth != 2;
+    while (i < 63 && stack_frame[i] && stack_frame[i] != stack->frame[1])
+        i++;
+    stack_frame[i] = stack->frame[1];
+    told[i] += stack->value;
+}
+
+/* Far more than there are places, of two stacks in the proportion 1 to 3, with garbage in between. */
+static void test_thinned(void **state)
+{
+    const unsigned objects = 6000;
+    double sum = 0, worst = 0, minor = 0;
+
+    (void)state;
+    for (unsigned run = 0; run < 20; run++) {
+        uint64_t kept = 0;
+        begin(EP_MEMORY_DEFAULT);
+        for (unsigned i = 0; i < objects; i++) {
+            uint32_t token = make(i % 8 == 0, SIZE + i % 8);
+            if (i % 2)
+                die(token);
+            else
+                kept += SIZE + i % 8;
+        }
+        receiver.on_entry = on_entry;
+        forget();
+        double off = (double)live() / (double)kept - 1;
+        sum += off;
+        worst = off * off > worst * worst ? off : worst;
+        double all = 0;
+        for (unsigned i = 0; i < 64; i++)
+            all += (double)told[i];
+        for (unsigned i = 0; i < 64; i++)
+            if (told[i] && (double)told[i] < 0.45 * all)
+                minor += (double)told[i] / all / 20;
+        end();
+    }
+    printf("             total off by %.2f %% at worst, %.2f %% in the mean; a quarter is told as %.3f\n", 100 * worst,
+           5 * sum, minor);
+    assert_true(worst < 0.25 && worst > -0.25); /* some 150 places of these: 5 standard errors and more */
+    assert_true(sum / 20 < 0.06 && sum / 20 > -0.06);
+    assert_true(minor > 0.2 && minor < 0.3);
+}
+
+/* The table is full of what is on its way: others stand for what has no place. */
+static void test_no_place(void **state)
+{
+    unsigned taken = 0;
+
+    (void)state;
+    begin(EP_MEMORY_DEFAULT);
+    for (unsigned i = 0; i < 100 * PLACES; i++)
+        taken += ep_live_take() != 0;
+    assert_int_equal(taken, PLACES);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(make(1, SIZE), 0);
+    assert_int_equal(account_stats().lost_count[EP_LOSS_LIVE_FULL], 20);
+    for (uint32_t i = 1; i <= PLACES; i++)
+        ep_live_drop(i);
+    for (unsigned i = 0; i < 40; i++)
+        assert_int_not_equal(make(1, SIZE), 0);
+    assert_int_equal(live(), 60ull * SIZE);
+    end();
+}
+
+/* So many stacks that the tree has to be emptied now and then: what is in use keeps its stack. */
+static void test_stacks_survive(void **state)
+{
+    uint64_t dice = 5;
+
+    (void)state;
+    begin(EP_MEMORY_MIN);
+    receiver.on_entry = on_entry;
+    for (unsigned i = 0; i < 12; i++)
+        make(i, SIZE);
+    for (unsigned round = 0; round < 60; round++) {
+        for (unsigned i = 0; i < 40; i++) {
+            uint16_t frames[24];
+            for (unsigned j = 0; j < 24; j++)
+                frames[j] = (uint16_t)(unit_random(&dice) % 60);
+            const struct ep_hook_event event = {.kind = EP_KIND_ALLOC, .count = 1, .value = 1};
+            ep_sim_here(frames, 24);
+            (void)ep_hook_event(&event);
+            assert_int_equal(ep_collect(), 0);
+        }
+        forget();
+        assert_int_equal(live(), 12ull * SIZE);
+        unsigned stacks = 0;
+        for (unsigned i = 0; i < 64; i++)
+            stacks += told[i] == SIZE;
+        assert_int_equal(stacks, 12);
+        assert_int_equal(depth_wrong, 0);
+    }
+    assert_true(account_stats().lost_count[EP_LOSS_TREE_FULL] > 0);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exact_while_there_are_places),
+        cmocka_unit_test(test_what_no_collection_has_seen),
+        cmocka_unit_test(test_thinned),
+        cmocka_unit_test(test_no_place),
+        cmocka_unit_test(test_stacks_survive),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
