@@ -354,12 +354,15 @@ struct ep_waiter {
     atomic_uint tid;               /* 0: free */
     atomic_uintptr_t work;         /* its struct ep_work, 0: not yet */
     _Atomic uint64_t accounted_ns; /* up to when its open wait is charged */
+    atomic_uintptr_t unwanted;     /* the frame by which its last wait was of a class that nobody wants; 0: none */
 };
 
 /* Charges waits that are still open to the ring. Context: collect. */
 void ep_waits_charge(struct ep *ep);
 /* Puts the class in place of EP_FRAME_BY_CALLER. False: to be left out. Context: collect. */
-bool ep_wait_classify(const struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame);
+bool ep_wait_classify(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame);
+/* Other kinds are on: what nobody wanted may be wanted now. Context: collect. */
+void ep_waits_reconsider(struct ep *ep);
 /* End of the function that starts there, by its table; 0: none. One per architecture. Context: collect. */
 uintptr_t ep_function_end(uintptr_t function);
 /* An event on another thread, whose registers and stack, a copy, are in *context. Context: collect. */

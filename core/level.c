@@ -79,8 +79,10 @@ void ep_level_apply(struct ep *ep)
 {
     uint32_t before = ep->period_applied_ns, kinds = atomic_load(&ep_hook_kinds);
 
-    if (kinds) /* none: stopping, and what is in the ring still counts */
+    if (kinds && kinds != ep->kinds) { /* none: stopping, and what is in the ring still counts */
         ep->kinds = kinds;
+        ep_waits_reconsider(ep);
+    }
     periods_store(ep);
     if (ep->period_applied_ns != before)
         ep_port_sampling_period(ep->period_applied_ns);

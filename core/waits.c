@@ -11,8 +11,12 @@
  * wait is accounted for stands in one word that both sides change by a single operation, so every nanosecond is told
  * once. So a deadlock grows while it lasts.
  *
+ * Most of a service's waits are a pool's that has nothing to do, which shows only when their callers are looked at, and
+ * then they are left out. So the collect thread tells the waiting thread by which return address that was, and as long
+ * as the thread waits at the same depth of the stack below that address, only one of LOOK_AGAIN chosen waits is told.
+ *
  *   port: ep_wait_begin -> ep_wait_open -> claim        a thread's first wait: a place in the table
- *   ep_wait_end -> sampled -> ep_hook_event
+ *   ep_wait_end -> sampled -> is_unwanted, ep_hook_event
  *   ep_waits_charge -> charge -> read_note, ep_copy_stack, ep_capture_for
  *   ep_wait_take -> the same                            of one thread, for a stack of every thread
  *   ep_wait_classify                                    which kind of wait a .NET monitor's was, by its callers
@@ -32,6 +36,9 @@
 #define STACK_MIN 2048u
 /* Callers among which a wait's class is looked for. */
 #define CLASS_DEPTH 16u
+/* The word that says so lies among this many above a wait's stack pointer. */
+#define UNWANTED_WORDS 96u
+#define LOOK_AGAIN     16u
 /* None of these functions is larger: the table is asked only when the caller may be one. */
 #define FUNCTION_MOST 16384u
 
@@ -39,8 +46,10 @@ struct waiting {
     atomic_uint sequence; /* odd: a wait is open */
     uint32_t run, slot;   /* place in ep->waiter + 1; 0: none */
     uint32_t depth;
-    uint32_t wait; /* enum ep_wait */
-    bool again;    /* of the same acquire as the last one */
+    uint32_t wait;     /* enum ep_wait */
+    bool again;        /* of the same acquire as the last one */
+    unsigned passed;   /* chosen waits that were not told */
+    uintptr_t told_sp; /* of the last one that was */
     uint64_t start_ns, end_ns;
     struct ep_context at; /* where begin was called */
     struct ep_stratum stratum[EP_WAITS + 1];
@@ -163,6 +172,30 @@ static uint64_t settle(struct ep *ep, const struct waiting *waiting, bool *told)
     return waiting->end_ns - (*told ? until : start); /* closed before the clock was read: never negative */
 }
 
+/* Reads words that are no variables: a sanitizer would object. */
+static __attribute__((no_sanitize("address"))) bool is_on_stack(const struct ep_context *at, uintptr_t pc)
+{
+    const uintptr_t *word = (const uintptr_t *)at->sp;
+    uintptr_t words = at->sp < at->stack_end ? (at->stack_end - at->sp) / sizeof *word : 0;
+
+    for (unsigned i = 0; i < UNWANTED_WORDS && i < words; i++)
+        if ((word[i] & ~(uintptr_t)1) == ((pc + 1) & ~(uintptr_t)1)) /* bit 0 is Thumb's */
+            return true;
+    return false;
+}
+
+/* Of a class that the collect thread would leave out. */
+static bool is_unwanted(const struct ep *ep, struct waiting *waiting)
+{
+    bool same = waiting->wait == EP_WAIT_BY_CALLER && waiting->slot && waiting->at.sp == waiting->told_sp;
+    uintptr_t pc = same ? atomic_load_explicit(&ep->waiter[waiting->slot - 1].unwanted, memory_order_relaxed) : 0;
+
+    if (pc && ++waiting->passed % LOOK_AGAIN && is_on_stack(&waiting->at, pc))
+        return true;
+    waiting->told_sp = waiting->at.sp;
+    return false;
+}
+
 static __attribute__((noinline)) void sampled(struct waiting *waiting, uint64_t stands_for, uint64_t period)
 {
     uint64_t duration = waiting->end_ns - waiting->start_ns;
@@ -171,7 +204,7 @@ static __attribute__((noinline)) void sampled(struct waiting *waiting, uint64_t 
 
     if (!ep)
         return;
-    if (waiting->run != ep->run || left_out(ep, waiting->wait))
+    if (waiting->run != ep->run || left_out(ep, waiting->wait) || is_unwanted(ep, waiting))
         stands_for = 0;
     else if (duration >= period)
         stands_for = settle(ep, waiting, &told);
@@ -322,16 +355,36 @@ static unsigned class_of(uintptr_t pc)
     return EP_WAITS;
 }
 
-bool ep_wait_classify(const struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame)
+/* The frame at `pc` says that the record's wait is of a class that nobody wants; 0: none says. */
+static void remember(struct ep *ep, const struct ep_record *record, uintptr_t pc)
 {
-    unsigned class = EP_WAITS;
+    uint32_t tid = (uint32_t)record->words[EP_WORD_TID];
+
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+        if (atomic_load_explicit(&ep->waiter[i].tid, memory_order_relaxed) == tid)
+            atomic_store_explicit(&ep->waiter[i].unwanted, pc, memory_order_relaxed);
+}
+
+void ep_waits_reconsider(struct ep *ep)
+{
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+        atomic_store_explicit(&ep->waiter[i].unwanted, 0, memory_order_relaxed);
+}
+
+bool ep_wait_classify(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame)
+{
+    unsigned class = EP_WAITS, i = first;
 
     if (*frame != EP_FRAME_BY_CALLER)
         return true;
-    for (unsigned i = first; i < record->count && i < first + CLASS_DEPTH && class == EP_WAITS; i++)
+    for (; i < record->count && i < first + CLASS_DEPTH && class == EP_WAITS; i++)
         class = class_of(record->words[i]);
-    if (class == EP_WAITS)
+    bool known = class != EP_WAITS;
+    if (!known)
         class = EP_WAIT_OTHER;
     *frame = EP_FRAME_WAIT + class;
-    return !left_out(ep, class);
+    if (!left_out(ep, class) && (class == EP_WAIT_LOCK || (ep->kinds & EP_KIND_BIT(EP_KIND_WAIT))))
+        return true;
+    remember(ep, record, known ? record->words[i - 1] : 0);
+    return false;
 }

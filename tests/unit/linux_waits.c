@@ -153,6 +153,68 @@ static void test_thread_gone(void **state)
     assert_int_equal(told.value[EP_WAIT_SLEEP], 0);
 }
 
+static __attribute__((noinline)) void idle_wait(unsigned us)
+{
+    ep_wait_begin((enum ep_wait)EP_WAIT_BY_CALLER);
+    (void)usleep(us);
+    ep_wait_end();
+}
+
+/* The two waits below stand at the same depth of the stack, as those of one runtime may. */
+static __attribute__((noinline)) void pool_waits(unsigned us)
+{
+    idle_wait(us);
+    __asm__ volatile("" ::: "memory"); /* no tail call */
+}
+
+static __attribute__((noinline)) void lock_waits(unsigned us)
+{
+    idle_wait(us);
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Frames that were walked: what waits cost when they are told. */
+static uint64_t walked(void)
+{
+    struct ep_stats stats;
+
+    (void)usleep(500000); /* more than an interval: all is collected */
+    assert_int_equal(ep_stats_get(&stats), 0);
+    return stats.rule_hits + stats.rule_misses;
+}
+
+/* Idle waits are chosen as others are, but hardly ever told once it is known whose they are; a lock that is waited for
+ * at the very same place of the stack is told to the last, also when the thread goes to and fro. */
+static void test_unwanted(void **state)
+{
+    (void)state;
+    const struct ep_wait_place places[] = {{(uintptr_t)pool_waits, EP_WAIT_IDLE},
+                                           {(uintptr_t)lock_waits, EP_WAIT_LOCK}};
+    uint64_t locks = 0;
+
+    ep_wait_places(places, 2);
+    begin(EP_KIND_BIT(EP_KIND_LOCK));
+    uint64_t start = walked();
+    for (unsigned i = 0; i < 4; i++)
+        pool_waits(15000);
+    uint64_t each = (walked() - start) / 4, before = walked();
+    for (unsigned i = 0; i < 64; i++)
+        pool_waits(15000);
+    uint64_t later = walked() - before;
+    for (unsigned i = 0; i < 60; i++) {
+        uint64_t begun = clock_of(CLOCK_MONOTONIC);
+        lock_waits(12000);
+        locks += clock_of(CLOCK_MONOTONIC) - begun;
+        pool_waits(12000);
+    }
+    assert_int_equal(end_profile(2000), 0);
+    ep_wait_places(NULL, 0);
+    print_message("idle waits: %.1f frames walked each before, %.1f later\n", (double)each, (double)later / 64);
+    assert_int_equal(told.value[EP_WAIT_IDLE], 0);
+    assert_true(each >= 3 && later < 64 * each / 4);
+    assert_true(off_by(told.lock_value, locks) <= 2);
+}
+
 static int by_number(const void *a, const void *b)
 {
     uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
@@ -195,7 +257,8 @@ static void test_cost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_waits), cmocka_unit_test(test_deadlock),
-                                       cmocka_unit_test(test_thread_gone), cmocka_unit_test(test_cost)};
+                                       cmocka_unit_test(test_thread_gone), cmocka_unit_test(test_unwanted),
+                                       cmocka_unit_test(test_cost)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
