@@ -67,8 +67,15 @@ $(NA_NUPKG): $(NA_SOURCE) $(NA_LIB) $(NA_CROSS) core/edgeprof.h LICENSE
 	    -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ -o $(@D)
 	@touch $@
 
+# Spans of OpenTelemetry; it needs the package above, and a program that has none does not need it.
+NA_NUPKG_OTEL := build/nuget/EdgeProf.OpenTelemetry.$(EP_VERSION).nupkg
+$(NA_NUPKG_OTEL): $(NA_NUPKG) $(shell find port/nativeaot/EdgeProf.OpenTelemetry -type f) LICENSE
+	$(NA_LOCKED) dotnet pack port/nativeaot/EdgeProf.OpenTelemetry -c Release -nologo -v quiet -p:Version=$(EP_VERSION) \
+	    -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ -o $(@D)
+	@touch $@
+
 .PHONY: nuget
-nuget: $(NA_NUPKG)              ## the NuGet package, in build/nuget/
+nuget: $(NA_NUPKG) $(NA_NUPKG_OTEL) ## the NuGet packages, in build/nuget/
 
 # The same service, built without the package.
 NA_PLAIN := $(NA_BUILD)/plain/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
@@ -251,6 +258,23 @@ test-nativeaot-workload: $(NA_WORKLOAD) $(NA_COUNTER)
 	@tests/nativeaot/workload.py $^ $(NA_BUILD)/workload
 endif
 TESTS += test-nativeaot-workload
+
+# Which of the framework's native calls may be wrapped: by the assemblies that publishing compiles.
+NA_IMPORTS  := $(NA_BUILD)/Imports/bin/Release/net9.0/Imports.dll
+NA_PACKAGES := $(or $(NUGET_PACKAGES),$(HOME)/.nuget/packages)
+$(NA_IMPORTS): $(wildcard tests/nativeaot/Imports/*) $(NA_PROPS)
+	$(NA_LOCKED) dotnet build -c Release -nologo -v quiet -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ tests/nativeaot/Imports
+	@touch $@
+.PHONY: test-nativeaot-imports
+ifeq ($(NA_DOTNET),)
+test-nativeaot-imports:
+	@echo "$@: skipped, there is no .NET SDK"
+else
+test-nativeaot-imports: $(NA_IMPORTS) $(NA_SAMPLE)
+	@dotnet $(NA_IMPORTS) port/nativeaot/EdgeProf/build/EdgeProf.targets \
+	    $(wildcard $(NA_PACKAGES)/runtime.$(NA_RID).microsoft.dotnet.ilcompiler $(NA_PACKAGES)/microsoft.aspnetcore.app.runtime.$(NA_RID))
+endif
+TESTS += test-nativeaot-imports
 
 test-demo:
 	@DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
