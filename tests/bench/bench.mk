@@ -36,10 +36,14 @@ BENCH_OVERHEAD := $(BENCH_BUILD)/overhead/SensorGateway/bin/Release/net9.0/$(NA_
 $(BENCH_BUILD)/measure_overhead.o: tests/bench/measure_overhead.c port/port.h core/edgeprof.h core/hooks.h
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -fPIC $(WARNINGS) -c $< -o $@
-$(BENCH_OVERHEAD): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB) \
+BENCH_TIMED := $(BENCH_BUILD)/libedgeprof-timed.a
+$(BENCH_TIMED): $(NA_LIB)
+	@mkdir -p $(@D)
+	$(OBJCOPY) --redefine-sym __wrap_RhpGcAlloc=hooked_RhpGcAlloc --redefine-sym __real_RhpGcAlloc=timed_RhpGcAlloc $< $@
+$(BENCH_OVERHEAD): $(BENCH_TIMED) $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB) \
                    $(BENCH_BUILD)/measure_overhead.o tests/bench/overhead.targets
 	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(BENCH_BUILD))/overhead/ port/nativeaot/samples/SensorGateway \
-	    -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:MeasureObject=$(abspath $(BENCH_BUILD)/measure_overhead.o) \
+	    -p:EdgeProfNativeLibrary=$(abspath $(BENCH_TIMED)) -p:MeasureObject=$(abspath $(BENCH_BUILD)/measure_overhead.o) \
 	    -p:CustomAfterMicrosoftCommonTargets=$(abspath tests/bench/overhead.targets) >&2
 	@touch $@
 .PHONY: bench-overhead

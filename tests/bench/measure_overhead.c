@@ -5,7 +5,9 @@
  *
  *   handler   by the thread's CPU clock, two reads around it; what two reads cost is subtracted
  *   hooks     by the time stamp counter, likewise; of two that nest the outer one counts. One that took longer than
- *             PREEMPTED was put off the processor inside, and counts as much as the others do on average
+ *             PREEMPTED was put off the processor inside, and counts as much as the others do on average. The
+ * allocation hook stands between the runtime's callers and its function: both its names lead here in a copy of the
+ *             archive (bench.mk), and the time of the runtime's own part is taken out
  *
  *   signal    what the kernel takes for one: now and then, when a thread takes up other work (a tag, a request), it
  *             queues one to itself whose handler is empty, by the time stamp counter; the mean without the longest
@@ -66,8 +68,10 @@ static uint64_t snapshot[2][FIGURES]; /* the last but one, the last */
 static void (*handler)(int, siginfo_t *, void *);
 static _Thread_local unsigned depth;
 static bool measuring;
-static atomic_uint probes;
-static uint64_t probe_cycles[PROBES_MOST];
+static struct probes {
+    atomic_uint count;
+    uint64_t cycles[PROBES_MOST];
+} probed, checked;
 
 static void add(unsigned which, uint64_t amount)
 {
@@ -113,9 +117,9 @@ int __wrap_sigaction(int signal, const struct sigaction *action, struct sigactio
 
 /* ---- hooks ---- */
 
-static void spent(uint64_t empty, uint64_t start, unsigned calls, unsigned cycles)
+static void spent(uint64_t clock, uint64_t start, unsigned calls, unsigned cycles)
 {
-    uint64_t took = __rdtsc() - start, clock = start - empty;
+    uint64_t took = __rdtsc() - start;
 
     if (took > PREEMPTED) {
         add(HOOK_PREEMPTED, calls == HOOK_CALLS);
@@ -133,7 +137,7 @@ static void spent(uint64_t empty, uint64_t start, unsigned calls, unsigned cycle
         if (depth++ == 0) {                                                                                            \
             uint64_t empty = __rdtsc(), start = __rdtsc();                                                             \
             __real_##name arguments;                                                                                   \
-            spent(empty, start, HOOK_CALLS, HOOK_CYCLES);                                                              \
+            spent(start - empty, start, HOOK_CALLS, HOOK_CYCLES);                                                      \
         } else {                                                                                                       \
             __real_##name arguments;                                                                                   \
         }                                                                                                              \
@@ -146,20 +150,26 @@ static void nothing(int signal, siginfo_t *info, void *context)
     (void)signal, (void)info, (void)context;
 }
 
-static void probe(void)
+static void note(struct probes *probes, uint64_t cycles)
+{
+    unsigned place = atomic_fetch_add(&probes->count, 1);
+
+    if (place < PROBES_MOST)
+        probes->cycles[place] = cycles;
+}
+
+/* In turn the signal and signal 0, which is no signal: the call does all but to queue it. */
+static void probe(unsigned turn)
 {
     static _Thread_local siginfo_t info;
-    int kept = errno;
+    int kept = errno, which = turn % 2 ? PROBE : 0;
 
-    info.si_signo = PROBE;
+    info.si_signo = which;
     info.si_code = SI_TIMER;
     long process = getpid(), thread = syscall(SYS_gettid);
-    uint64_t empty = __rdtsc(), start = __rdtsc();
-    (void)syscall(SYS_rt_tgsigqueueinfo, process, thread, PROBE, &info);
-    uint64_t took = __rdtsc() - start, clock = start - empty;
-    unsigned place = atomic_fetch_add(&probes, 1);
-    if (place < PROBES_MOST)
-        probe_cycles[place] = took > clock ? took - clock : 0;
+    uint64_t start = __rdtsc();
+    (void)syscall(SYS_rt_tgsigqueueinfo, process, thread, which, &info);
+    note(which ? &probed : &checked, __rdtsc() - start);
     errno = kept;
 }
 
@@ -172,9 +182,38 @@ void __wrap_ep_work_set(uint32_t tags, uint64_t span, uint64_t high, uint64_t lo
     uint64_t empty = __rdtsc(), start = __rdtsc();
 
     __real_ep_work_set(tags, span, high, low);
-    spent(empty, start, HOOK_CALLS, HOOK_CYCLES);
+    spent(start - empty, start, HOOK_CALLS, HOOK_CYCLES);
     if (measuring && ++changes % PROBE_EACH == 0)
-        probe();
+        probe(changes / PROBE_EACH);
+}
+
+/* ---- the allocation hook ---- */
+
+static _Thread_local uint64_t inside;
+
+void *__real_RhpGcAlloc(const void *type, uint32_t flags, uintptr_t elements, const uintptr_t *frame);
+void *timed_RhpGcAlloc(const void *type, uint32_t flags, uintptr_t elements, const uintptr_t *frame);
+void *hooked_RhpGcAlloc(const void *type, uint32_t flags, uintptr_t elements, const uintptr_t *frame);
+void *__wrap_RhpGcAlloc(const void *type, uint32_t flags, uintptr_t elements, const uintptr_t *frame);
+
+void *timed_RhpGcAlloc(const void *type, uint32_t flags, uintptr_t elements, const uintptr_t *frame)
+{
+    uint64_t empty = __rdtsc(), start = __rdtsc();
+    void *object = __real_RhpGcAlloc(type, flags, elements, frame);
+
+    inside = __rdtsc() - start + 2 * (start - empty); /* three reads of the counter: the outer ones are a half each */
+    return object;
+}
+
+void *__wrap_RhpGcAlloc(const void *type, uint32_t flags, uintptr_t elements, const uintptr_t *frame)
+{
+    uint64_t empty = __rdtsc(), start = __rdtsc();
+
+    depth++;
+    void *object = hooked_RhpGcAlloc(type, flags, elements, frame);
+    depth--;
+    spent(start - empty, start + inside, HOOK_CALLS, HOOK_CYCLES);
+    return object;
 }
 
 /* An event is a hook's rarer part: counted within the hook that tells it, or alone. */
@@ -186,9 +225,9 @@ int __wrap_ep_hook_event(const struct ep_hook_event *event)
     uint64_t empty = __rdtsc(), start = __rdtsc();
     int result = __real_ep_hook_event(event);
 
-    spent(empty, start, EVENTS, EVENT_CYCLES);
+    spent(start - empty, start, EVENTS, EVENT_CYCLES);
     if (depth == 0)
-        spent(empty, start, HOOK_CALLS, HOOK_CYCLES);
+        spent(start - empty, start, HOOK_CALLS, HOOK_CYCLES);
     return result;
 }
 
@@ -233,15 +272,15 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Mean without the longest tenth: those were put off the processor. */
-static uint64_t usual(uint64_t *value, unsigned count)
+static void tell_usual(FILE *file, const char *name, struct probes *probes)
 {
+    unsigned count = probes->count < PROBES_MOST ? probes->count : PROBES_MOST, kept = count - count / 10;
     uint64_t sum = 0;
-    unsigned kept = count - count / 10;
 
-    qsort(value, count, sizeof *value, by_value);
+    qsort(probes->cycles, count, sizeof probes->cycles[0], by_value);
     for (unsigned i = 0; i < kept; i++)
-        sum += value[i];
-    return kept ? sum / kept : 0;
+        sum += probes->cycles[i];
+    (void)fprintf(file, "%ss %u\n%s_cycles %llu\n", name, count, name, (unsigned long long)(kept ? sum / kept : 0));
 }
 
 __attribute__((destructor)) static void tell(void)
@@ -251,8 +290,8 @@ __attribute__((destructor)) static void tell(void)
 
     if (!file)
         return;
-    unsigned count = probes < PROBES_MOST ? probes : PROBES_MOST;
-    (void)fprintf(file, "probes %u\nprobe_cycles %llu\n", count, (unsigned long long)usual(probe_cycles, count));
+    tell_usual(file, "probe", &probed);
+    tell_usual(file, "check", &checked);
     for (unsigned i = 0; i < FIGURES; i++)
         (void)fprintf(file, "%s %llu\n", names[i], (unsigned long long)(snapshot[1][i] - snapshot[0][i]));
     (void)fclose(file);
