@@ -1,0 +1,327 @@
+/*
+ * waits.c on the simulated port. Properties: whatever the order of begins, ends and intervals, and however many threads
+ * wait at once, what is told of a class is what was waited, to the nanosecond for waits of a period or more, each
+ * counted once; short ones are never more than two periods a thread and class off. What is open is told while it is
+ * open, and never twice.
+ */
+#include "account.h"
+#include "unit.h"
+
+#define MS      1000000ull
+#define THREADS 5u
+#define PERIOD  (10 * MS)
+#define STEPS   700u
+
+static struct ep_work works[EP_MAX_THREADS + 8];
+static uint64_t told_ns[EP_WAITS], told_count[EP_WAITS];
+static unsigned wrong, runs;
+
+static void on_entry(const struct receiver_stack *stack)
+{
+    unsigned wait = stack->depth ? stack->frame[0] - EP_FRAME_WAIT : EP_WAITS;
+
+    if (stack->kind != EP_KIND_WAIT)
+        return;
+    if (wait >= EP_WAITS || stack->depth < 2) {
+        wrong++;
+        return;
+    }
+    told_ns[wait] += stack->value;
+    told_count[wait] += stack->count;
+}
+
+static void begin(uint32_t kinds, uint32_t flags)
+{
+    struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
+                          .memory_size = EP_MEMORY_DEFAULT,
+                          .interval_ms = 1000,
+                          .kinds = kinds,
+                          .transport = &receiver_transport,
+                          .flags = flags | EP_MANUAL};
+
+    if (ep_running())
+        ep_sim_fork();
+    ep_sim_reset();
+    receiver_reset();
+    memset(works, 0, sizeof works);
+    memset(told_ns, 0, sizeof told_ns);
+    memset(told_count, 0, sizeof told_count);
+    wrong = 0;
+    receiver.on_entry = on_entry;
+    ep_sim.random_state = ++runs; /* neither do numbers of runs come again nor does time */
+    ep_sim.uptime_ns += runs * 1000000 * MS;
+    assert_int_equal(ep_start(&c), 0);
+}
+
+static void end(void)
+{
+    assert_int_equal(ep_stop(1000), 0);
+    assert_null(receiver.broken);
+    assert_int_equal(wrong, 0);
+    account_memory_gone();
+}
+
+/* From here on the calling thread is that one. */
+static void be(unsigned thread)
+{
+    const uint16_t stack[] = {20, 21, 22};
+
+    ep_sim.tid = thread + 1;
+    ep_sim.works = &works[thread];
+    ep_sim_here(stack, 3);
+}
+
+static void collect(void)
+{
+    assert_int_equal(ep_collect(), 0);
+    assert_int_equal(ep_deliver(100), 0);
+}
+
+static void pass(uint64_t ns)
+{
+    ep_sim.uptime_ns += ns;
+    collect();
+}
+
+/* ---- permutations ---- */
+
+struct truth {
+    uint64_t start[THREADS];
+    unsigned wait[THREADS];
+    bool open[THREADS];
+    uint64_t ns[EP_WAITS], count[EP_WAITS];
+};
+
+static void toggle(struct truth *truth, unsigned thread, unsigned wait)
+{
+    be(thread);
+    if (truth->open[thread]) {
+        uint64_t ns = ep_sim.uptime_ns - truth->start[thread];
+        ep_wait_end();
+        truth->ns[truth->wait[thread]] += ns;
+        truth->count[truth->wait[thread]] += ns > 0;
+    } else {
+        ep_wait_begin((enum ep_wait)wait);
+        truth->start[thread] = ep_sim.uptime_ns;
+        truth->wait[thread] = wait;
+    }
+    truth->open[thread] = !truth->open[thread];
+}
+
+/* Random begins, ends and rounds of the collect thread; `least` is the shortest wait. */
+static void permute(struct truth *truth, uint64_t *dice, uint64_t least, uint64_t most, unsigned waits)
+{
+    memset(truth, 0, sizeof *truth);
+    for (unsigned step = 0; step < STEPS; step++) {
+        unsigned thread = unit_random(dice) % THREADS;
+        uint64_t jump = unit_random(dice) % 12 == 0 ? 900 * MS : 0;
+        toggle(truth, thread, unit_random(dice) % waits);
+        ep_sim.uptime_ns += least + jump + unit_random(dice) % (most - least + 1);
+        if (unit_random(dice) % 3)
+            collect();
+    }
+    for (unsigned thread = 0; thread < THREADS; thread++)
+        if (truth->open[thread])
+            toggle(truth, thread, 0);
+}
+
+static void test_long_waits_are_exact(void **state)
+{
+    struct truth truth;
+    uint64_t dice = 17;
+
+    (void)state;
+    for (unsigned run = 0; run < 40; run++) {
+        begin(EP_KIND_BIT(EP_KIND_WAIT) | EP_KIND_BIT(EP_KIND_LOCK), EP_IDLE_WAITS);
+        permute(&truth, &dice, PERIOD, (1 + run % 5) * 80 * MS, EP_WAITS);
+        end();
+        for (unsigned wait = 0; wait < EP_WAITS; wait++) {
+            assert_int_equal(told_ns[wait], truth.ns[wait]);
+            assert_int_equal(told_count[wait], truth.count[wait]);
+        }
+        assert_int_equal(receiver.kind_value[EP_KIND_LOCK], truth.ns[EP_WAIT_LOCK]);
+        assert_int_equal(receiver.kind_count[EP_KIND_LOCK], truth.count[EP_WAIT_LOCK]);
+    }
+}
+
+static void test_short_waits_are_near(void **state)
+{
+    struct truth truth;
+    uint64_t dice = 23;
+
+    (void)state;
+    for (unsigned run = 0; run < 40; run++) {
+        begin(EP_KIND_BIT(EP_KIND_WAIT), EP_IDLE_WAITS);
+        permute(&truth, &dice, 20000, 3 * MS, EP_WAITS);
+        end();
+        for (unsigned wait = 0; wait < EP_WAITS; wait++) {
+            assert_true(told_ns[wait] <= truth.ns[wait] + 2 * PERIOD * THREADS);
+            assert_true(truth.ns[wait] <= told_ns[wait] + 2 * PERIOD * THREADS);
+        }
+    }
+}
+
+/* ---- open waits ---- */
+
+static void test_open_waits_grow(void **state)
+{
+    uint64_t before = 0;
+
+    (void)state;
+    begin(EP_KIND_BIT(EP_KIND_LOCK), 0);
+    uint64_t start = ep_sim.uptime_ns;
+    for (unsigned thread = 0; thread < 2; thread++) {
+        be(thread);
+        ep_wait_begin(EP_WAIT_LOCK);
+    }
+    for (unsigned interval = 0; interval < 8; interval++) {
+        pass(1000 * MS);
+        uint64_t now = receiver.kind_value[EP_KIND_LOCK];
+        assert_int_equal(now - before, 2000 * MS);
+        before = now;
+    }
+    end();
+    assert_int_equal(receiver.kind_value[EP_KIND_LOCK], 2 * (ep_sim.uptime_ns - start));
+    assert_int_equal(receiver.kind_count[EP_KIND_LOCK], 2);
+}
+
+static void test_thread_gone(void **state)
+{
+    (void)state;
+    begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
+    be(0);
+    ep_wait_begin(EP_WAIT_SLEEP);
+    pass(1000 * MS);
+    ep_sim.gone_tid = 1;
+    pass(1000 * MS);
+    pass(1000 * MS);
+    end();
+    assert_int_equal(told_ns[EP_WAIT_SLEEP], 1000 * MS);
+}
+
+/* Threads beyond the table are seen when their waits end, in full. */
+static void test_more_threads_than_places(void **state)
+{
+    struct ep_stats s;
+
+    (void)state;
+    begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
+    for (unsigned thread = 0; thread < EP_MAX_THREADS + 8; thread++) {
+        be(thread);
+        ep_wait_begin(EP_WAIT_DISK);
+    }
+    for (unsigned interval = 0; interval < 3; interval++)
+        for (unsigned i = 0; i < 10; i++)
+            pass(100 * MS);
+    for (unsigned thread = 0; thread < EP_MAX_THREADS + 8; thread++) {
+        be(thread);
+        ep_wait_end();
+        collect();
+    }
+    end();
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_int_equal(s.lost_count[EP_LOSS_WAITERS], 8);
+    uint64_t lost = receiver.kind_value[EP_KIND_WAIT] - told_ns[EP_WAIT_DISK]; /* told as [lost: ring full] */
+    assert_int_equal(told_ns[EP_WAIT_DISK] + lost, (EP_MAX_THREADS + 8ull) * 3000 * MS);
+}
+
+/* ---- what counts ---- */
+
+static void test_outermost_counts(void **state)
+{
+    (void)state;
+    begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
+    be(0);
+    ep_wait_begin(EP_WAIT_NETWORK);
+    for (unsigned i = 0; i < 3; i++) {
+        ep_wait_begin(EP_WAIT_DISK);
+        pass(20 * MS);
+        ep_wait_end();
+    }
+    ep_wait_end();
+    ep_wait_end(); /* one too many */
+    end();
+    assert_int_equal(told_ns[EP_WAIT_NETWORK], 60 * MS);
+    assert_int_equal(told_ns[EP_WAIT_DISK], 0);
+}
+
+/* Calls that are back at once are CPU time, and idle workers are left out unless asked for. */
+static void test_left_out(void **state)
+{
+    (void)state;
+    for (unsigned idle = 0; idle < 2; idle++) {
+        begin(EP_KIND_BIT(EP_KIND_WAIT), idle ? EP_IDLE_WAITS : 0);
+        be(0);
+        for (unsigned i = 0; i < 100000; i++) {
+            ep_wait_begin(EP_WAIT_NETWORK);
+            ep_sim.uptime_ns += 9000;
+            ep_wait_end();
+        }
+        ep_wait_begin(EP_WAIT_IDLE);
+        pass(1500 * MS); /* while open, */
+        ep_wait_end();
+        ep_wait_begin(EP_WAIT_IDLE);
+        pass(30 * MS); /* and at its end */
+        ep_wait_end();
+        end();
+        assert_int_equal(told_ns[EP_WAIT_NETWORK], 0);
+        assert_int_equal(told_ns[EP_WAIT_IDLE], idle ? 1530 * MS : 0);
+    }
+}
+
+/* A wait that begins before its kind is on, or ends when it is off again, or in another run of the profiler, is never
+ * told as more than it was. */
+static void test_kinds_and_runs_change(void **state)
+{
+    uint64_t dice = 3, truth = 0;
+
+    (void)state;
+    begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
+    be(0);
+    for (unsigned i = 0; i < 400; i++) {
+        uint64_t ns = PERIOD + unit_random(&dice) % (300 * MS);
+        bool before = unit_random(&dice) % 2, after = unit_random(&dice) % 2;
+        assert_int_equal(
+            ep_kinds_change(before ? EP_KIND_BIT(EP_KIND_WAIT) : 0, before ? 0 : EP_KIND_BIT(EP_KIND_WAIT)), 0);
+        ep_wait_begin(EP_WAIT_SLEEP);
+        pass(ns / 2);
+        assert_int_equal(ep_kinds_change(after ? EP_KIND_BIT(EP_KIND_WAIT) : 0, after ? 0 : EP_KIND_BIT(EP_KIND_WAIT)),
+                         0);
+        pass(ns - ns / 2);
+        ep_wait_end();
+        truth += before && after ? ns : 0;
+        assert_true(receiver.kind_value[EP_KIND_WAIT] <= truth + i * 300 * MS);
+    }
+    assert_int_equal(ep_kinds_change(EP_KIND_BIT(EP_KIND_WAIT), 0), 0);
+    collect();
+    assert_true(told_ns[EP_WAIT_SLEEP] >= truth - 300 * MS);
+    ep_wait_begin(EP_WAIT_SLEEP);
+    end();
+    struct ep_work kept = works[0];
+    begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
+    works[0] = kept;
+    be(0);
+    pass(1500 * MS);
+    ep_wait_end(); /* of the other run */
+    ep_wait_begin(EP_WAIT_SLEEP);
+    pass(50 * MS);
+    ep_wait_end();
+    end();
+    assert_int_equal(told_ns[EP_WAIT_SLEEP], 50 * MS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_long_waits_are_exact),
+        cmocka_unit_test(test_short_waits_are_near),
+        cmocka_unit_test(test_open_waits_grow),
+        cmocka_unit_test(test_thread_gone),
+        cmocka_unit_test(test_more_threads_than_places),
+        cmocka_unit_test(test_outermost_counts),
+        cmocka_unit_test(test_left_out),
+        cmocka_unit_test(test_kinds_and_runs_change),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
