@@ -100,11 +100,12 @@ unsigned et_api_services(struct et_store *store, struct et_buf *out)
 
 /* ---- stats ---- */
 
+/* The library's names: tools/checks/names_check.py. */
 static const char *loss_name(uint32_t reason)
 {
     static const char *const names[] = {
-        "ring full",       "no timer", "no slot",   "tree full",  "entries full", "modules full",    "refused",
-        "segment unknown", "stopped",  "too large", "tag values", "contexts",     "live table full", "waiters",
+        "ring full", "no timer",  "no slot",   "tree full",     "entries full",   "modules full", "refused",  "segment",
+        "stopped",   "too large", "tags full", "contexts full", "live heap full", "waiters full", "no stack",
     };
     return reason < sizeof names / sizeof *names ? names[reason] : "other";
 }

@@ -10,7 +10,7 @@ CHECK_SYMBOLS := NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --al
                  --prefix ep_ __wrap_ --data-max $(BOARD_DATA_MAX) --text-max $(BOARD_TEXT_MAX)
 WEIGH         := $(BUILD)/checks/weigh
 
-CHECK_TARGETS := check-selftest check-signal check-symbols check-memory check-includes check-functions check-format check-tree
+CHECK_TARGETS := check-selftest check-signal check-symbols check-memory check-includes check-functions check-format check-tree check-names
 TESTS   += $(CHECK_TARGETS)
 BENCHES += bench-signal bench-symbols
 .PHONY: $(CHECK_TARGETS) signal-check bench-signal bench-symbols
@@ -51,6 +51,9 @@ check-format:
 
 check-tree:
 	@$(PYTHON) $(CHECKS)/tree_check.py
+
+check-names:
+	@$(PYTHON) $(CHECKS)/names_check.py
 
 bench-signal: $(EP_LIB)
 	@$(CHECK_SIGNAL) --figure handler_stack_bytes $(CHECK_SIGNAL_SOURCES)

@@ -244,5 +244,27 @@ class Tree(Fixture):
         self.red(self.check(subject='core: ' + 'x' * 55), 'the subject has 61 characters')
 
 
+class Names(Fixture):
+    FILES = ('core/stats.c', 'core/edgeprof.h', 'tools/profile.c', 'tools/api.c', 'tools/kinds.c')
+
+    def changed(self, file, old, new):
+        for name in self.FILES:
+            text = (HERE.parent.parent / name).read_text()
+            self.assertIn(old if name == file else '', text)
+            self.write(name, text.replace(old, new, 1) if name == file else text)
+        return run('names_check.py', self.root)
+
+    def test_right(self):
+        self.green(self.changed('core/stats.c', '', ''))
+
+    def test_wrong(self):
+        for file, old, new, words in (('tools/api.c', '"too large"', '"large"', 'number 9: the library says too large'),
+                                      ('tools/profile.c', '"[unknown]", ', '', 'special frames: number 9'),
+                                      ('core/stats.c', '"no stack"', '"no stack", "new"', 'number 15: the library says new'),
+                                      ('tools/kinds.c', '{8, "thread"', '{8, "threads"', "the library says (8, 'thread'"),
+                                      ('tools/kinds.c', '"Locks", "nanoseconds"', '"Locks", "bytes"', 'kinds')):
+            self.red(self.changed(file, old, new), words)
+
+
 if __name__ == '__main__':
     unittest.main(verbosity=0)
