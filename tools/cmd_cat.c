@@ -1,11 +1,13 @@
-/* edgeprof cat: a file of compact messages, as text or as something else. */
+/* edgeprof cat: a file of messages, compact or pprof, as text or as something else. */
 #include "commands.h"
+#include "gzip.h"
 #include "ingest.h"
 #include "kinds.h"
 #include "labels.h"
 #include "options.h"
 #include "report.h"
 #include "wire_compact.h"
+#include "wire_pprof.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,8 +18,10 @@
 static const char help[] =
     "usage: edgeprof cat [options] FILE\n"
     "\n"
-    "Reads compact messages, each after its length in 4 bytes, least significant first, or one bare message.\n"
-    "FILE may be - for standard input. Without options it says what is in the messages.\n"
+    "Reads messages, compact or pprof, each after its length in 4 bytes, least significant first, or one bare "
+    "message:\n"
+    "what a file:// endpoint writes, and any pprof file, gzipped or not. FILE may be - for standard input. Without\n"
+    "options it says what is in the messages.\n"
     "\n"
     "  --pprof FILE        all profiles together as gzipped pprof\n"
     "  --folded            all profiles together, one stack a line, \"root;caller;leaf value\"\n"
@@ -27,7 +31,7 @@ static const char help[] =
     "\n"
     "exit codes: 0 done, 1 unreadable or malformed (what was sound is printed), 2 wrong usage, 3 no profile in it\n";
 
-enum { FILE_LIMIT = 1 << 30 };
+enum { FILE_LIMIT = 1 << 30, GZIP_0 = 0x1f, GZIP_1 = 0x8b, FIRST_IN_PPROF = 0x0a };
 
 struct reader {
     const uint8_t *at, *end;
@@ -39,15 +43,54 @@ static uint32_t length_at(const uint8_t *at)
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
+/* Both formats are written in the order of their fields: a compact message begins with its segment, a pprof with a
+ * sample type. */
+static bool is_pprof(const uint8_t *bytes, size_t size)
+{
+    return size > 1 && (bytes[0] == FIRST_IN_PPROF || (bytes[0] == GZIP_0 && bytes[1] == GZIP_1));
+}
+
+/* *inflated keeps its bytes. NULL: *why. */
+static et_pprof *pprof_of(const uint8_t *bytes, size_t size, struct et_buf *inflated, const char **why)
+{
+    int err = et_gunzip(bytes, size, FILE_LIMIT, inflated);
+    if (err) {
+        *why = "its gzip is broken or too large";
+        return NULL;
+    }
+    return et_pprof_decode(inflated->data, inflated->size, why);
+}
+
+/* What contentions in it are of, when edgeprof wrote it: its names alone do not tell. */
+static const char *hint_of(const et_pprof *pprof)
+{
+    const struct et_kind *kind = et_kind_named(et_pprof_note(pprof, "kind"));
+    return kind ? kind->family : "";
+}
+
+static bool is_message(const uint8_t *bytes, size_t size)
+{
+    const char *why;
+    struct et_buf inflated = {0};
+    et_message *message = is_pprof(bytes, size) ? NULL : et_message_decode(bytes, size, &why);
+    et_pprof *pprof = is_pprof(bytes, size) ? pprof_of(bytes, size, &inflated, &why) : NULL;
+    bool ok = message || pprof;
+    if (message) {
+        et_message_free(message);
+    }
+    if (pprof) {
+        et_pprof_free(pprof);
+    }
+    et_buf_free(&inflated);
+    return ok;
+}
+
 /* Lengths that lead exactly to the end make a file of frames; else the first frame must be a message. */
 static bool is_framed(const struct reader *reader)
 {
-    const char *why;
     const uint8_t *at = reader->at;
     while (reader->end - at >= 4 && length_at(at) <= (size_t)(reader->end - at) - 4) {
-        et_message *message = at == reader->at ? et_message_decode(at + 4, length_at(at), &why) : NULL;
-        if (message) {
-            et_message_free(message);
+        if (at == reader->at && is_message(at + 4, length_at(at))) {
             return true;
         }
         at += 4 + length_at(at);
@@ -194,6 +237,36 @@ static bool print_message(const et_message *message, size_t size, struct et_segm
     return true;
 }
 
+static bool print_kind(const et_pprof *pprof, const struct et_pprof_kind *kind, const char **why)
+{
+    struct et_profile *profile = et_pprof_profile(pprof, kind, why);
+    if (profile) {
+        printf("  profile kind=%s unit=%s total=%" PRIu64 " nodes=%zu\n", kind->name, kind->unit, profile->total,
+               profile->node_count ? profile->node_count - 1 : 0);
+    }
+    et_profile_free(profile);
+    return profile != NULL;
+}
+
+static bool print_pprof(const uint8_t *bytes, size_t size, const char **why)
+{
+    struct et_buf inflated = {0};
+    struct et_pprof_kind kinds[ET_PPROF_KINDS];
+    et_pprof *pprof = pprof_of(bytes, size, &inflated, why);
+    bool ok = pprof != NULL;
+    if (ok) {
+        printf("pprof bytes=%zu samples=%zu locations=%zu mappings=%zu time=%" PRId64 " duration=%" PRId64 "\n", size,
+               pprof->n_sample, pprof->n_location, pprof->n_mapping, pprof->time_nanos, pprof->duration_nanos);
+        size_t count = et_pprof_kinds(pprof, hint_of(pprof), kinds);
+        for (size_t i = 0; i < count && ok; i++) {
+            ok = print_kind(pprof, &kinds[i], why);
+        }
+        et_pprof_free(pprof);
+    }
+    et_buf_free(&inflated);
+    return ok;
+}
+
 static int print_all(const char *path, struct reader reader)
 {
     const uint8_t *bytes;
@@ -203,8 +276,10 @@ static int print_all(const char *path, struct reader reader)
     struct et_segment segment;
     et_segment_init(&segment);
     while (!why && next(&reader, &bytes, &size, &wrong)) {
-        et_message *message = et_message_decode(bytes, size, &why);
-        if (message) {
+        et_message *message = is_pprof(bytes, size) ? NULL : et_message_decode(bytes, size, &why);
+        if (is_pprof(bytes, size)) {
+            (void)print_pprof(bytes, size, &why);
+        } else if (message) {
             print_message(message, size, &segment, &why);
             et_message_free(message);
         }
@@ -225,6 +300,21 @@ static int print_all(const char *path, struct reader reader)
 
 /* ---- as something else ---- */
 
+static enum et_verdict take_pprof(struct et_store *store, const uint8_t *bytes, size_t size, const char **why)
+{
+    struct et_buf inflated = {0};
+    enum et_verdict verdict = ET_MALFORMED;
+    et_pprof *pprof = pprof_of(bytes, size, &inflated, why);
+    if (pprof) {
+        const struct et_pprof_push push = {
+            .name = "pprof", .family = hint_of(pprof), .bytes = inflated.data, .size = inflated.size};
+        verdict = et_ingest_pprof(store, &push, et_now(), why);
+        et_pprof_free(pprof);
+    }
+    et_buf_free(&inflated);
+    return verdict;
+}
+
 /* Profiles of several services in one file are merged. */
 static int load_all(const char *path, struct reader reader, const struct et_options *options,
                     struct et_profile **profile)
@@ -241,7 +331,8 @@ static int load_all(const char *path, struct reader reader, const struct et_opti
     int code = ET_OK;
     while (code == ET_OK && next(&reader, &bytes, &size, &wrong)) {
         number++;
-        enum et_verdict verdict = et_ingest_compact(store, bytes, size, et_now(), &why);
+        enum et_verdict verdict = is_pprof(bytes, size) ? take_pprof(store, bytes, size, &why)
+                                                        : et_ingest_compact(store, bytes, size, et_now(), &why);
         if (verdict != ET_ACCEPTED && verdict != ET_REPEATED) {
             et_error("%s: message %zu: %s", path, number, why);
             code = ET_FAILED;

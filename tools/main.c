@@ -16,7 +16,7 @@ static const char help[] =
     "  top       the functions that use most, as a table\n"
     "  flame     a flame graph as one HTML or SVG file\n"
     "  export    a profile as pprof\n"
-    "  cat       show or convert a file of compact messages\n"
+    "  cat       show or convert a file of messages, compact or pprof\n"
     "\n"
     "  edgeprof COMMAND --help   what a command does and its options\n"
     "  edgeprof --version\n"

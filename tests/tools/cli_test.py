@@ -12,7 +12,7 @@ import tempfile
 import time
 import xml.etree.ElementTree
 
-from generate import message, module, nodes, origin, profile
+from generate import context, message, module, nodes, origin, profile, tag_set
 from harness import Checks, Server, clean_environment
 
 CHECKED, SHIPPED, SAMPLE = (os.path.abspath(path) for path in sys.argv[1:4])
@@ -81,7 +81,7 @@ def framed(*messages):
 
 
 def pprof_order(path):
-    done = subprocess.run(["go", "tool", "pprof", "-top", path], capture_output=True, text=True, check=False,
+    done = subprocess.run(["go", "tool", "pprof", "-top", "-nodefraction=0", path], capture_output=True, text=True, check=False,
                           env=clean_environment(HOME=os.path.dirname(path), PPROF_TMPDIR=os.path.dirname(path)))
     check.equal(done.returncode, 0, f"go tool pprof: {done.stderr}")
     rows = re.findall(r"^ *\S+ +([\d.]+)% +\S+% +\S+ +([\d.]+)% +(.*)$", done.stdout, re.M)
@@ -99,6 +99,52 @@ def same_order(ours, theirs, what):
     check.equal(sorted(ours), sorted(theirs), f"{what}: the rest")
 
 
+def same_after_pprof(folder, path, folded):
+    """pprof in: gzipped, plain, in frames as a file endpoint writes it; wrong ones in one line."""
+    packed = open(path, "rb").read()
+    plain = gzip.decompress(packed)
+    for data, times, what in ((packed, 1, "gzipped"), (plain, 1, "plain"), (framed(plain, packed), 2, "framed")):
+        text = run("cat", "-", data=data).out
+        check.equal((text.count("pprof bytes="), text.count("kind=cpu unit=nanoseconds total=480000000")), (times, times), f"cat of {what} pprof")
+        again = {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1]) for line in run("cat", "--folded", "-", data=data).out.splitlines()}
+        check.equal(again, {line.rsplit(" ", 1)[0]: times * int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()}, f"folded from {what} pprof")
+    fails(1, "gzip", "cat", "-", data=packed[:40])
+    fails(1, "gzip", "cat", "--folded", "-", data=packed[:40])
+    fails(1, "message 1", "cat", "--folded", "-", data=plain[:-3])
+    fails(3, "no profile", "cat", "--folded", "--kind", "gc", "-", data=plain)
+
+
+def kinds_and_labels(folder):
+    """--value, --label and --group-by, of a file and of a database."""
+    body = message(31, 0, origin("labels", tags=[("version", "1")]), [module(4096, 65536, 0, b"\7" * 20, "[app]")],
+                   nodes([0, 1, 2], [4100, 4200, 4300]),
+                   [profile([(2, 1, 3, 300), (2, 2, 5, 500), (3, 0, 7, 700)], quantum=1, kind=4),
+                    profile([(3, 2, 2, 20)], quantum=1, kind=3)],
+                   tag_sets=[tag_set(1, step="a"), tag_set(2, step="b")], contexts=[context(1), context(2, span=7)])
+    path, db = os.path.join(folder, "labels.edgeprof"), os.path.join(folder, "labels.db")
+    with open(path, "wb") as file:
+        file.write(framed(body))
+    server = Server(CHECKED, db)
+    check.equal(server.push(body), 200, "labels are taken")
+    two, three = "[app]+0x4;[app]+0x68", "[app]+0x4;[app]+0xcc"
+    for kind, options, expected in (
+            ("alloc", [], [f"{two} 800", f"{three} 700"]), ("alloc", ["--value", "count"], [f"{two} 8", f"{three} 7"]),
+            ("alloc", ["--value", "value"], [f"{two} 800", f"{three} 700"]), ("lock", ["--value", "count"], [f"{three} 2"]),
+            ("alloc", ["--label", "step=a"], [f"{two} 300"]), ("alloc", ["--label", "step=b", "--value", "count"], [f"{two} 5"]),
+            ("alloc", ["--label", "step=b", "--label", "span_id=0000000000000007"], [f"{two} 500"]),
+            ("alloc", ["--label", "version=1"], [f"{two} 800", f"{three} 700"]),
+            ("alloc", ["--group-by", "step"], [f"step=a;{two} 300", f"step=b;{two} 500", f"[no step];{three} 700"]),
+            ("alloc", ["--group-by", "step", "--label", "step=a", "--value", "count"], [f"step=a;{two} 3"])):
+        for source in (["cat", path], ["export", "--db", db], ["export", "--url", server.url]):
+            done = run(source[0], "--folded", "--kind", kind, *options, *source[1:])
+            check.equal(sorted(done.out.splitlines()), sorted(expected), f"{source} {kind} {options}: {done.err}")
+    for source in (["cat", path], ["export", "--db", db], ["export", "--url", server.url]):
+        fails(3, "no", source[0], "--folded", "--kind", "alloc", "--label", "step=none", *source[1:])
+    for word, *arguments in (("--value", "--value", "weight"), ("--label", "--label", "step"), ("--group-by", "--group-by", "")):
+        fails(2, word, "top", "--db", db, *arguments)
+    check.equal(server.stop(), 0, "server")
+
+
 def files(folder):
     path = os.path.join(folder, "two.edgeprof")
     first, second = message_of(7, "svc", {2: 5, 3: 30, 6: 11}), message_of(7, "svc", {3: 2}, 1)
@@ -113,6 +159,7 @@ def files(folder):
     out = os.path.join(folder, "cat.pb.gz")
     check.equal(run("cat", "--pprof", out, path).returncode, 0, "cat to pprof")
     check.equal([row[0] for row in pprof_order(out)][:3], ["[app]+0xcc", "[app]+0x1f8", "[app]+0x68"], "pprof's order")
+    same_after_pprof(folder, out, folded)
     for cut, code in ((-1, 1), (-len(second) - 2, 1)):
         with open(path + ".cut", "wb") as file:
             file.write(framed(first, second)[:cut])
@@ -238,6 +285,7 @@ with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder_:
     help_texts()
     wrong_usage(folder_)
     files(folder_)
+    kinds_and_labels(folder_)
     stored(folder_)
     compressed_answers(folder_)
     preload(folder_)
