@@ -40,7 +40,8 @@ static int asleep(struct ep *ep, uint32_t tid)
     if (error)
         return error;
     struct ep_context at = before;
-    at.stack_end = UINTPTR_MAX;
+    if (!at.stack_end)
+        at.stack_end = UINTPTR_MAX; /* as far as there is memory */
     if (!ep_copy_stack(ep, tid, &at))
         return -ENOMEM;
     error = ep_port_thread_blocked(tid, &after, &ran_after);

@@ -103,9 +103,9 @@ struct ep_work;
 /* Calls fn for every thread of the process but edgeprof's own. 0 or a negative errno value. Context: collect. */
 int ep_port_threads_each(void (*fn)(uint32_t tid));
 
-/* Of a thread that sleeps in the kernel: pc and sp; other registers are EP_PORT_UNKNOWN, bounds are 0. *ran_ns: its CPU
- * time; as long as that and the registers stay the same the thread has not run and its stack is what it was. 0;
- * -EAGAIN: it runs; -ESRCH: it is gone; else why the system does not say. Context: collect. */
+/* Of a thread that sleeps in the kernel: pc and sp; other registers are EP_PORT_UNKNOWN, bounds 0, where nobody knows.
+ * *ran_ns: its CPU time; as long as that and the registers stay the same the thread has not run and its stack is what
+ * it was. 0; -EAGAIN: it runs; -ESRCH: it is gone; else why the system does not say. Context: collect. */
 int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *ran_ns);
 
 /* A register that nobody knows: an address of nothing, and no end of a chain of frames. */

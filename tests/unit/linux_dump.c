@@ -15,6 +15,13 @@
 #define CREW      16u
 #define NAME_SIZE 16u
 
+/* An emulator's own threads are what /proc shows, and a sanitizer stands in front of poll(). */
+#if defined __x86_64__ && !defined __SANITIZE_ADDRESS__
+#define SLEEPERS_NAMED 1
+#else
+#define SLEEPERS_NAMED 0
+#endif
+
 struct member {
     char name[NAME_SIZE];
     void (*in)(void);
@@ -195,10 +202,8 @@ static void test_every_thread(void **state)
         assert_int_equal(seen[i].times, 1);
         assert_int_equal(seen[i].leaf, crew[i].leaf);
         assert_true(seen[i].depth >= 1);
-#ifdef __x86_64__ /* elsewhere this runs in an emulator, whose threads /proc shows */
-        if (is_sleeper(i))
+        if (SLEEPERS_NAMED && is_sleeper(i))
             assert_true(seen[i].named);
-#endif
         if (crew[i].leaf || crew[i].in == on_cpu)
             assert_true(seen[i].named);
     }

@@ -116,7 +116,10 @@ static void make(unsigned tid, unsigned way)
                  : way == GONE                    ? -ESRCH
                                                   : -EAGAIN,
         .restless = way == RESTLESS,
-        .at = {.pc = ep_sim_pc(10 * tid), .sp = (uintptr_t)stack, .fp = (uintptr_t)stack},
+        .at = {.pc = ep_sim_pc(10 * tid),
+               .sp = (uintptr_t)stack,
+               .fp = (uintptr_t)stack,
+               .stack_end = (uintptr_t)(stack + DEPTH)},
     };
     if (way != WAITS)
         return;
