@@ -4,20 +4,14 @@ namespace EdgeProf;
 /// made it: <c>using (Profiler.Tag("tenant", name)) ...</c></summary>
 public readonly struct TagScope : IDisposable
 {
-    private readonly Work? pushed;
-    private readonly ExecutionContext? before, after;
+    private readonly Step? step;
 
-    internal TagScope(Work pushed, ExecutionContext? before, ExecutionContext? after)
-    {
-        this.pushed = pushed;
-        this.before = before;
-        this.after = after;
-    }
+    internal TagScope(Step step) => this.step = step;
 
     /// <summary>The tag is in force no more.</summary>
     public void Dispose()
     {
-        if (pushed is not null)
-            Work.Pop(pushed, before, after);
+        if (step is not null)
+            Work.Pop(step);
     }
 }

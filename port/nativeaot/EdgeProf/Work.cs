@@ -29,52 +29,53 @@ internal sealed class Work
 
     // ---- tags ----
 
-    /// <summary>What a push on this thread led from and to: the same tag over the same context leads there again,
-    /// without a new context. Keeps a few contexts alive until other tags take their places.</summary>
-    private struct Step
-    {
-        internal ExecutionContext? Before, After;
-        internal string? Key, Value;
-        internal Work? Pushed;
-    }
-
     private const int Steps = 8;
 
     [ThreadStatic]
-    private static Step[]? steps;
+    private static Step?[]? steps;
 
+    /// <summary>Two contexts that a step has connected differ in our value alone, so going from one to the other needs no more
+    /// than this thread's context replaced and the C side told: none of the other notifications that
+    /// <see cref="ExecutionContext.Restore"/> looks for is due.</summary>
     internal static TagScope Push(string key, string value)
     {
-        var before = ExecutionContext.Capture(); // null: it must not flow, and is not kept
-        ref var step = ref (steps ??= new Step[Steps])[(uint)(key.Length ^ value.Length * 5) % Steps];
-        if (before is null || !ReferenceEquals(step.Before, before) || !ReferenceEquals(step.Key, key)
-            || !ReferenceEquals(step.Value, value))
-            return PushNew(key, value, before, ref step);
-        var scope = new TagScope(step.Pushed!, before, step.After);
-        ExecutionContext.Restore(step.After!);
-        return scope;
+        ref var context = ref ThreadContext.Here;
+        var place = (uint)(key.Length ^ value.Length * 5) % Steps;
+        if ((steps ??= new Step?[Steps])[place] is not { } step || !ReferenceEquals(step.Before, context)
+            || !ReferenceEquals(step.Key, key) || !ReferenceEquals(step.Value, value))
+            return new TagScope(PushNew(key, value, ref context, ref steps[place]));
+        context = step.After;
+        Tell(step.Pushed);
+        return new TagScope(step);
     }
 
-    private static TagScope PushNew(string key, string value, ExecutionContext? before, ref Step step)
+    private static Step PushNew(string key, string value, ref ExecutionContext? context, ref Step? kept)
     {
-        var current = Local.Value;
+        var flows = ExecutionContext.Capture() is not null;
+        var (before, current) = (context, Local.Value);
         var tags = TagCache.Get(current?.tags, key, value);
         var work = current?.span is { } span ? span.Carry(tags) : tags.Alone;
         Local.Value = work;
-        var after = ExecutionContext.Capture();
-        if (before is not null && after is not null)
-            step = new Step { Before = before, After = after, Key = key, Value = value, Pushed = work };
-        return new TagScope(work, before, after);
+        var step = new Step(key, value, before, flows ? context : null, current, work);
+        if (step.After is not null)
+            kept = step;
+        return step;
     }
 
     /// <summary>Back to what was before a push. When nothing else has changed since, the context from before is the
     /// exact answer, and cheaper than a new one.</summary>
-    internal static void Pop(Work pushed, ExecutionContext? before, ExecutionContext? after)
+    internal static void Pop(Step step)
     {
-        if (before is not null && after is not null && ReferenceEquals(ExecutionContext.Capture(), after))
-            ExecutionContext.Restore(before);
-        else if (Local.Value is { } current && pushed.tags is { } tag)
+        ref var context = ref ThreadContext.Here;
+        if (step.After is not null && ReferenceEquals(context, step.After))
+        {
+            context = step.Before;
+            Tell(step.Previous);
+        }
+        else if (Local.Value is { } current && step.Pushed.tags is { } tag)
+        {
             Set(TagNode.Without(current.tags, tag), current.span);
+        }
     }
 
     // ---- spans ----
@@ -108,4 +109,15 @@ internal sealed class Work
         }
         Native.WorkSet(tags?.Id ?? 0, own.SpanId, own.TraceHigh, own.TraceLow);
     }
+}
+
+/// <summary>What a push on a thread led from and to: the same tag over the same context leads there again, without a new
+/// context. A thread keeps a few, and with them their contexts, until other tags take their places. After is null when
+/// the context must not flow: then nothing is kept.</summary>
+internal sealed class Step(string key, string value, ExecutionContext? before, ExecutionContext? after, Work? previous, Work pushed)
+{
+    internal readonly string Key = key, Value = value;
+    internal readonly ExecutionContext? Before = before, After = after;
+    internal readonly Work? Previous = previous;
+    internal readonly Work Pushed = pushed;
 }

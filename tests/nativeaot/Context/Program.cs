@@ -228,7 +228,7 @@ internal static class Ratio
         var among = One("among others");
         Console.WriteLine($"figure tag_ratio {among:F2}");
         Console.WriteLine($"figure tag_ratio_empty_context {alone:F2}");
-        return among <= 1.3;
+        return among <= 1.3 && alone <= 1.3;
     }
 
     private static double One(string where)
