@@ -276,6 +276,21 @@ test-nativeaot-imports: $(NA_IMPORTS) $(NA_SAMPLE)
 endif
 TESTS += test-nativeaot-imports
 
+# A program with something of every kind, as the server and as pprof's readers see it.
+NA_KINDS := $(call na_published,Kinds)
+$(NA_KINDS): $(wildcard tests/nativeaot/Kinds/*) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) tests/nativeaot/Kinds
+	@touch $@
+.PHONY: test-nativeaot-kinds
+ifeq ($(NA_DOTNET),)
+test-nativeaot-kinds:
+	@echo "$@: skipped, there is no .NET SDK"
+else
+test-nativeaot-kinds: $(NA_KINDS) $(BUILD)/edgeprof
+	@tests/nativeaot/kinds.py $(BUILD)/edgeprof $(NA_KINDS) $(NA_BUILD)/kinds
+endif
+TESTS += test-nativeaot-kinds
+
 test-demo:
 	@DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
 
