@@ -11,7 +11,7 @@
 #define EP_MAX_DEPTH 128
 #endif
 
-/* Threads with a timer of their own; more are covered by a process timer. 64 bytes each. Possible: 4..4096. */
+/* Threads with a timer of their own; more take turns. 64 bytes each. Possible: 4..4096. */
 #ifndef EP_MAX_THREADS
 #define EP_MAX_THREADS 96
 #endif

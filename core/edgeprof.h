@@ -90,8 +90,8 @@ struct ep_config {
 /* Why something that was measured is not in a profile as what it was. Numbers are part of the format. */
 enum ep_loss {
     EP_LOSS_RING_FULL = 0,    /* collect came too late for the samples */
-    EP_LOSS_NO_TIMER = 1,     /* threads that got no timer (count only); covered by a process timer */
-    EP_LOSS_NO_SLOT = 2,      /* threads beyond EP_MAX_THREADS (count only); covered by a process timer */
+    EP_LOSS_NO_TIMER = 1,     /* threads that got no timer (count only); their CPU time is there */
+    EP_LOSS_NO_SLOT = 2,      /* threads beyond EP_MAX_THREADS (count only); likewise */
     EP_LOSS_TREE_FULL = 3,    /* stacks that end in [truncated]; the weight is kept */
     EP_LOSS_ENTRIES_FULL = 4, /* stacks that were merged into [truncated] alone; the weight is kept */
     EP_LOSS_MODULES_FULL = 5, /* modules beyond the table (count only): their frames are [unknown] */
@@ -113,7 +113,7 @@ struct ep_stats {
     uint64_t exact;          /* of these: walked to the root, every frame by a rule */
     uint64_t gap;            /* rooted, with a guess in between */
     uint64_t cut;            /* not rooted */
-    uint64_t thread_exit_ns; /* CPU time charged when threads ended */
+    uint64_t thread_exit_ns; /* CPU time beside samples: when threads ended, of threads without a timer */
 
     uint64_t kind_count[EP_KINDS]; /* by kind: samples that were taken (CPU), else events that they stand for */
     uint64_t kind_value[EP_KINDS]; /* by kind: in its unit; EP_KIND_LIVE: now */

@@ -190,11 +190,12 @@ struct ep_work {
     uint64_t waiting[EP_WORK_WAITING]; /* waits.c */
 };
 
-/* A thread ends (or sampling stops) and has used rest_ns more CPU time than its samples say; may be negative.
+/* A thread ends (or sampling stops) and has used rest_ns more CPU time than its samples say; may be negative. tid 0:
+ * threads that cannot be sampled have used it.
  * Context: any thread, signal. */
 void ep_thread_rest(uint32_t tid, int64_t rest_ns);
 
-/* A thread could not be given a timer. reason: enum ep_loss. Context: any thread. */
+/* A thread could not be given a timer; told once for each. reason: enum ep_loss. Context: any thread. */
 void ep_thread_refused(unsigned reason);
 
 /* This process is a fork: nothing of the profiler runs here. Context: init, in the child. */

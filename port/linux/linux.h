@@ -2,6 +2,7 @@
  * Private to port/linux: how its files see each other.
  *
  *   sampler.c       timers and the signal handler; owns the thread table
+ *   uncovered.c     threads that got no timer, and their CPU time
  *   task_scan.c     finds threads in /proc/self/task
  *   blocked.c       threads that sleep, as /proc shows them
  *   thread_start.c  __wrap_pthread_create: threads that announce themselves
@@ -42,11 +43,39 @@ void ep_linux_thread_ends(void);
 /* The calling thread is edgeprof's own: never sampled. Context: any thread. */
 void ep_linux_thread_own(enum ep_role role);
 
-/* The scan's three steps: begin; each thread that runs; end, which returns the number of armed threads.
- * Context: collect, init. */
-void ep_linux_scan_begin(void);
-void ep_linux_scan_thread(uint32_t tid);
-int ep_linux_scan_end(void);
+/* ---- threads without a timer (uncovered.c) ---- */
+
+#define EP_LINUX_USED_UNIT 1024u /* ns */
+
+struct ep_linux_watched {
+    atomic_uint tid;  /* 0: free */
+    atomic_uint used; /* CPU time at the last scan, in EP_LINUX_USED_UNIT, wraps */
+};
+
+/* memory: EP_MAX_THREADS entries, zeroed. Opens the books. Context: init. */
+void ep_linux_uncovered_begin(struct ep_linux_watched *memory);
+
+/* A thread is without a timer, for a reason that is counted once. used_ns: its CPU time, 0 when it begins. Returns what
+ * it used since the last scan, in EP_LINUX_USED_UNIT, 0 when that is not known. Context: any thread. */
+unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, unsigned reason);
+
+/* CPU time of the process without our own threads, to be read before what its covered threads used is. Context: any
+ * thread. */
+uint64_t ep_linux_process_ns(void);
+/* A thread used that much (modulo 2^64: it may be taken back) while it had a timer. Context: any thread. */
+void ep_linux_covered(uint64_t ns);
+/* Once there was a thread without a timer: tells what such threads have used by then, and
+ * forgets those that have ended. Context: collect, init. */
+void ep_linux_uncovered_tell(uint64_t process_ns);
+
+/* ---- clocks ---- */
+
+/* 0: it cannot be read. Context: signal. */
+uint64_t ep_linux_clock_ns(int clock);
+/* CPU time of our own threads. Context: any thread. */
+uint64_t ep_linux_own_ns(void);
+
+/* ---- the scan ---- */
 
 /* Calls each() for every thread of the process. 0 or a negative errno value. Context: collect, init. */
 int ep_linux_tasks(void (*each)(uint32_t tid));
@@ -75,6 +104,12 @@ uint64_t ep_linux_number(const char **text);
 static inline int ep_linux_cpu_clock(uint32_t tid)
 {
     return (int)((~tid << 3) | 6u);
+}
+
+/* CPU time of a thread, 0: it is gone. Context: signal. */
+static inline uint64_t ep_linux_cpu_ns(uint32_t tid)
+{
+    return ep_linux_clock_ns(ep_linux_cpu_clock(tid));
 }
 
 #endif

@@ -3,7 +3,7 @@
  *
  *   ep_linux_on_signal   the handler: which thread, how many periods, its registers and bounds -> ep_capture()
  *   arm / disarm         a slot of the thread table and its timer
- *   ep_linux_thread_*    threads that announce themselves; ep_linux_scan_* threads that were found
+ *   ep_linux_thread_*    threads that announce themselves; scan -> scan_thread, scan_end: threads that are found
  *
  * A timer counts CPU time, so a thread that sleeps is never signalled and no system call of it is interrupted. The
  * first expiry is random in (0, period]: short and rarely active threads are sampled as often as they deserve. A tick
@@ -11,8 +11,8 @@
  * when it ends and no tick has accounted for is its rest (ep_thread_rest), negative when the last tick was charged
  * ahead.
  *
- * Threads that cannot have a timer (RLIMIT_SIGPENDING, table full) are covered by one timer on the process' CPU clock,
- * made at start and set going on the first such thread; its ticks on threads with a timer of their own are dropped.
+ * Threads that cannot have a timer (RLIMIT_SIGPENDING, table full) are uncovered.c's: their CPU time is accounted for.
+ * The scan gives the timer of the thread that used least to one of them that used more.
  *
  * The handler stays installed after stop and does nothing: SIG_DFL would kill the process with a late signal, SIG_IGN
  * would be inherited by what it executes. Slots lie in the caller's memory, touched only between ep_enter and ep_leave.
@@ -20,6 +20,7 @@
 #include "linux.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -37,15 +38,16 @@
 #define SYS_timer_settime SYS_timer_settime32
 #endif
 
-#define SIGNAL        SIGPROF
-#define NS            1000000000u
-#define NOTHING_USED  UINT64_MAX
-#define PROCESS_TIMER 0xffff /* in place of a slot's index */
-#define TRIALS        16u
+#define SIGNAL SIGPROF
+#define NS     1000000000u
+#define TRIALS 16u
 /* A main thread's stack is taken to be at most this large, whatever the limit says. */
 #define MAIN_STACK_MOST (64u << 20)
 
 enum { SLOT_FREE, SLOT_BUSY, SLOT_ARMED };
+
+/* What of a thread's CPU time belongs to a slot that it leaves: all; what is known, for the thread is gone; nothing. */
+enum used { USED_NOW, USED_BEFORE, USED_NOTHING };
 
 struct slot {
     atomic_uint state;
@@ -56,17 +58,17 @@ struct slot {
     _Atomic uint64_t seen_ns;    /* CPU time at the last scan */
     _Atomic uint64_t charged_ns; /* since it was armed */
     atomic_uint period_ns;       /* of its timer */
+    atomic_uint lately;          /* used between the last two scans, in EP_LINUX_USED_UNIT */
     atomic_bool seen;
 };
 
-_Static_assert(sizeof(struct slot) * EP_MAX_THREADS <= EP_PORT_BYTES, "EP_PORT_BYTES is too small");
+#define MEMORY ((sizeof(struct slot) + sizeof(struct ep_linux_watched)) * EP_MAX_THREADS)
+_Static_assert(MEMORY <= EP_PORT_BYTES, "EP_PORT_BYTES is too small");
 
 static struct slot *slots;
 static atomic_uint period_ns;
 static atomic_bool sampling;
-static int process_timer;
 static uint64_t tick_cost_ns;
-static atomic_bool process_timer_made, process_timer_runs;
 static struct ep_linux_bounds main_bounds;
 static bool fork_hooked;
 static atomic_uint own_tid[EP_ROLES];
@@ -82,7 +84,7 @@ static _Thread_local struct {
 
 size_t ep_port_memory_size(void)
 {
-    return sizeof(struct slot) * EP_MAX_THREADS;
+    return MEMORY;
 }
 
 static uint32_t tid_here(void)
@@ -90,25 +92,7 @@ static uint32_t tid_here(void)
     return (uint32_t)syscall(SYS_gettid);
 }
 
-static uint64_t cpu_ns(uint32_t tid)
-{
-    struct timespec now = {0};
-
-    if (clock_gettime(ep_linux_cpu_clock(tid), &now) != 0)
-        return 0;
-    return (uint64_t)now.tv_sec * NS + (uint64_t)now.tv_nsec;
-}
-
 /* ---- the handler ---- */
-
-static bool has_own_timer(uint32_t tid)
-{
-    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
-        if (atomic_load_explicit(&slots[i].tid, memory_order_relaxed) == tid &&
-            atomic_load_explicit(&slots[i].state, memory_order_relaxed) == SLOT_ARMED)
-            return true;
-    return false;
-}
 
 struct ep_work *ep_port_work(void)
 {
@@ -149,12 +133,6 @@ static void tick(const siginfo_t *info, const void *ucontext)
     uint32_t value = (uint32_t)info->si_value.sival_int, index = value & 0xffff;
     uint64_t ticks = 1u + (uint32_t)info->si_overrun;
 
-    if (index == PROCESS_TIMER) {
-        uint32_t tid = tid_here();
-        if (!self.own && !has_own_timer(tid))
-            take(tid, ticks * atomic_load_explicit(&period_ns, memory_order_relaxed), ucontext);
-        return;
-    }
     if (index >= EP_MAX_THREADS ||
         (atomic_load_explicit(&slots[index].generation, memory_order_relaxed) & 0xffff) != value >> 16)
         return;
@@ -198,21 +176,13 @@ uint64_t ep_port_tick_cost_ns(void)
 
 /* ---- timers ---- */
 
-static int timer_make(int clock, uint32_t tid, uint32_t value, int *timer)
+static int timer_make(uint32_t tid, uint32_t value, int *timer)
 {
-    struct sigevent event = {.sigev_signo = SIGNAL, .sigev_value.sival_int = (int)value};
+    struct sigevent event = {
+        .sigev_signo = SIGNAL, .sigev_value.sival_int = (int)value, .sigev_notify = SIGEV_THREAD_ID};
 
-    event.sigev_notify = tid ? SIGEV_THREAD_ID : SIGEV_SIGNAL;
     event.sigev_notify_thread_id = (pid_t)tid;
-    return syscall(SYS_timer_create, clock, &event, timer) == 0 ? 0 : -errno;
-}
-
-static void timer_run(int timer, uint64_t first_ns, uint64_t period)
-{
-    /* The kernel's struct, whatever size time_t has in this C library. */
-    const long spec[4] = {(long)(period / NS), (long)(period % NS), (long)(first_ns / NS), (long)(first_ns % NS)};
-
-    (void)syscall(SYS_timer_settime, timer, 0, spec, NULL);
+    return syscall(SYS_timer_create, ep_linux_cpu_clock(tid), &event, timer) == 0 ? 0 : -errno;
 }
 
 static uint64_t random_phase(uint32_t period)
@@ -223,42 +193,42 @@ static uint64_t random_phase(uint32_t period)
     return 1 + (uint64_t)dice * period / UINT32_MAX;
 }
 
-static void cover_by_process_timer(unsigned reason)
+static void timer_run(int timer, uint32_t period)
 {
-    ep_thread_refused(reason);
-    if (atomic_load(&process_timer_made) && !atomic_exchange(&process_timer_runs, true))
-        timer_run(process_timer, random_phase(atomic_load(&period_ns)), atomic_load(&period_ns));
+    uint64_t first = random_phase(period);
+    /* The kernel's struct, whatever size time_t has in this C library. */
+    const long spec[4] = {(long)(period / NS), (long)(period % NS), (long)(first / NS), (long)(first % NS)};
+
+    (void)syscall(SYS_timer_settime, timer, 0, spec, NULL);
 }
 
 /* ---- slots ---- */
 
 static struct slot *slot_of(uint32_t tid)
 {
-    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
-        if (atomic_load(&slots[i].tid) == tid && atomic_load(&slots[i].state) == SLOT_ARMED)
-            return &slots[i];
+    for (struct slot *slot = slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+        if (atomic_load(&slot->tid) == tid && atomic_load(&slot->state) == SLOT_ARMED)
+            return slot;
     return NULL;
 }
 
 static struct slot *slot_take(void)
 {
-    for (unsigned i = 0; i < EP_MAX_THREADS; i++) {
+    for (struct slot *slot = slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
         unsigned free = SLOT_FREE;
-        if (atomic_compare_exchange_strong(&slots[i].state, &free, SLOT_BUSY))
-            return &slots[i];
+        if (atomic_compare_exchange_strong(&slot->state, &free, SLOT_BUSY))
+            return slot;
     }
     return NULL;
 }
 
-/* base_ns: CPU time of the thread that is accounted for already. */
-static void arm(uint32_t tid, uint64_t base_ns)
+/* base_ns: CPU time of the thread that is accounted for already. 0, or the reason why it has no timer. */
+static unsigned arm(uint32_t tid, uint64_t base_ns)
 {
     struct slot *slot = slot_take();
 
-    if (!slot) {
-        cover_by_process_timer(EP_LOSS_NO_SLOT);
-        return;
-    }
+    if (!slot)
+        return EP_LOSS_NO_SLOT;
     uint32_t value = (uint32_t)(slot - slots) | (atomic_fetch_add(&slot->generation, 1) + 1) << 16;
     uint32_t period = atomic_load(&period_ns);
     atomic_store(&slot->charged_ns, 0);
@@ -266,30 +236,40 @@ static void arm(uint32_t tid, uint64_t base_ns)
     slot->base_ns = base_ns;
     atomic_store(&slot->seen_ns, slot->base_ns);
     atomic_store(&slot->seen, true);
-    int error = timer_make(ep_linux_cpu_clock(tid), tid, value, &slot->timer);
+    atomic_store(&slot->lately, UINT_MAX); /* a whole interval first */
+    int error = timer_make(tid, value, &slot->timer);
     if (error) {
         atomic_store(&slot->state, SLOT_FREE);
-        if (error != -EINVAL && error != -ESRCH) /* the thread is gone: nothing to cover */
-            cover_by_process_timer(EP_LOSS_NO_TIMER);
-        return;
+        return error != -EINVAL && error != -ESRCH ? EP_LOSS_NO_TIMER : 0; /* gone: nothing to cover */
     }
     atomic_store(&slot->tid, tid);
     atomic_store(&slot->state, SLOT_ARMED);
-    timer_run(slot->timer, random_phase(period), period);
+    timer_run(slot->timer, period);
+    return 0;
 }
 
-/* used_ns: the thread's CPU time, as late as it is known; NOTHING_USED takes back all that was charged. */
-static void disarm(struct slot *slot, uint64_t used_ns)
+/* Of a thread that cannot be asked any more; its last ticks may be later than the last scan. */
+static uint64_t used_at_least(const struct slot *slot)
+{
+    uint64_t seen = atomic_load(&slot->seen_ns), charged = slot->base_ns + atomic_load(&slot->charged_ns);
+
+    return seen > charged ? seen : charged;
+}
+
+/* Takes the timer away and tells the rest; all that while the slot is busy. */
+static void disarm(struct slot *slot, enum used until)
 {
     unsigned armed = SLOT_ARMED;
 
     if (!atomic_compare_exchange_strong(&slot->state, &armed, SLOT_BUSY))
         return;
     (void)syscall(SYS_timer_delete, slot->timer);
-    if (used_ns == NOTHING_USED) /* base_ns is the slot owner's: not to be read before */
-        used_ns = slot->base_ns;
-    ep_thread_rest(atomic_load(&slot->tid),
-                   (int64_t)(used_ns - slot->base_ns) - (int64_t)atomic_load(&slot->charged_ns));
+    uint32_t tid = atomic_load(&slot->tid);
+    uint64_t used = until == USED_NOTHING ? slot->base_ns : until == USED_NOW ? ep_linux_cpu_ns(tid) : 0;
+    if (!used && until != USED_NOTHING)
+        used = used_at_least(slot);
+    ep_thread_rest(tid, (int64_t)(used - slot->base_ns) - (int64_t)atomic_load(&slot->charged_ns));
+    ep_linux_covered(used - atomic_exchange(&slot->seen_ns, used));
     atomic_store(&slot->tid, 0);
     atomic_store(&slot->state, SLOT_FREE);
 }
@@ -311,8 +291,10 @@ void ep_linux_thread_begins(struct ep_linux_bounds bounds)
         uint32_t tid = tid_here();
         struct slot *stale = slot_of(tid); /* of a thread that ended unseen and had the same id */
         if (stale)
-            disarm(stale, stale->seen_ns);
-        arm(tid, 0); /* it begins: what it has used belongs to this profile */
+            disarm(stale, USED_BEFORE);
+        unsigned reason = arm(tid, 0); /* it begins: what it has used belongs to this profile */
+        if (reason)
+            (void)ep_linux_uncovered(tid, 0, reason);
     }
     ep_leave();
 }
@@ -324,17 +306,11 @@ void ep_linux_thread_ends(void)
     uint32_t tid = tid_here();
     struct slot *slot = atomic_load(&sampling) ? slot_of(tid) : NULL;
     if (slot)
-        disarm(slot, cpu_ns(tid));
+        disarm(slot, USED_NOW);
     ep_leave();
 }
 
 /* ---- threads that are found ---- */
-
-void ep_linux_scan_begin(void)
-{
-    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
-        atomic_store(&slots[i].seen, false);
-}
 
 bool ep_linux_here_is_own(void)
 {
@@ -351,15 +327,59 @@ bool ep_linux_thread_is_own(uint32_t tid)
     return tid == atomic_load(&own_tid[EP_ROLE_COLLECT]) || tid == atomic_load(&own_tid[EP_ROLE_DELIVER]);
 }
 
-void ep_linux_scan_thread(uint32_t tid)
+uint64_t ep_linux_own_ns(void)
 {
-    struct slot *slot = slot_of(tid);
+    uint64_t ns = 0;
+
+    for (unsigned role = 0; role < EP_ROLES; role++) {
+        uint32_t tid = atomic_load(&own_tid[role]);
+        ns += tid ? ep_linux_cpu_ns(tid) : 0;
+    }
+    return ns;
+}
+
+/* The slot of the thread that used least since the scan before, less than `used`. */
+static struct slot *idlest(unsigned used)
+{
+    struct slot *found = NULL;
+
+    for (struct slot *slot = slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
+        unsigned lately = atomic_load(&slot->lately);
+        if (lately < used && atomic_load(&slot->state) == SLOT_ARMED) {
+            found = slot;
+            used = lately;
+        }
+    }
+    return found;
+}
+
+static void found(uint32_t tid, uint64_t now)
+{
+    unsigned reason = arm(tid, now);
+    unsigned used = reason ? ep_linux_uncovered(tid, now, reason) : 0;
+    struct slot *slot = used > atomic_load(&period_ns) / EP_LINUX_USED_UNIT ? idlest(used) : NULL;
 
     if (slot) {
-        atomic_store(&slot->seen, true);
-        atomic_store(&slot->seen_ns, cpu_ns(tid));
-    } else if (!ep_linux_thread_is_own(tid)) {
-        arm(tid, cpu_ns(tid));
+        disarm(slot, USED_NOW); /* the next scan counts its thread as one without a timer */
+        (void)arm(tid, now);
+    }
+}
+
+static void scan_thread(uint32_t tid)
+{
+    struct slot *slot = slot_of(tid);
+    uint64_t now = ep_linux_cpu_ns(tid), seen = slot ? atomic_load(&slot->seen_ns) : 0;
+
+    if (!slot) {
+        if (now && !ep_linux_thread_is_own(tid))
+            found(tid, now);
+        return;
+    }
+    atomic_store(&slot->seen, true);
+    /* Unless it belongs to another by now. */
+    if (now && atomic_compare_exchange_strong(&slot->seen_ns, &seen, now)) {
+        atomic_store(&slot->lately, (unsigned)((now - seen) / EP_LINUX_USED_UNIT));
+        ep_linux_covered(now - seen);
     }
 }
 
@@ -370,31 +390,52 @@ static bool is_twin(const struct slot *slot)
     return slot_of(atomic_load(&slot->tid)) != slot;
 }
 
-int ep_linux_scan_end(void)
+/* *settled: no thread is between leaving its slot and having told what it used. Returns the number of armed threads. */
+static int scan_end(bool *settled)
 {
     int armed = 0;
 
-    for (unsigned i = 0; i < EP_MAX_THREADS; i++) {
-        struct slot *slot = &slots[i];
-        if (atomic_load(&slot->state) != SLOT_ARMED)
-            continue;
-        if (is_twin(slot))
-            disarm(slot, NOTHING_USED);
-        else if (!atomic_load(&slot->seen) && cpu_ns(atomic_load(&slot->tid)) == 0)
-            disarm(slot, atomic_load(&slot->seen_ns));
+    *settled = true;
+    for (struct slot *slot = slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
+        unsigned state = atomic_load(&slot->state);
+        if (state != SLOT_ARMED)
+            *settled &= state == SLOT_FREE;
+        else if (is_twin(slot))
+            disarm(slot, USED_NOTHING);
+        else if (!atomic_load(&slot->seen) && ep_linux_cpu_ns(atomic_load(&slot->tid)) == 0)
+            disarm(slot, USED_BEFORE);
         else
             armed++;
     }
     return armed;
 }
 
+static int scan(void)
+{
+    uint64_t process_ns = ep_linux_process_ns();
+    bool settled;
+
+    for (struct slot *slot = slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+        atomic_store(&slot->seen, false);
+    int error = ep_linux_tasks(scan_thread);
+    if (error)
+        return error;
+    int armed = scan_end(&settled);
+    if (settled) /* else the next scan tells */
+        ep_linux_uncovered_tell(process_ns);
+    return armed;
+}
+
 int ep_port_threads_scan(void)
 {
-    if (!atomic_load(&sampling)) /* the collect thread is there before it begins */
+    int armed = 0;
+
+    if (!ep_enter()) /* stop waits until no thread is armed any more */
         return 0;
-    ep_linux_scan_begin();
-    int error = ep_linux_tasks(ep_linux_scan_thread);
-    return error ? error : ep_linux_scan_end();
+    if (atomic_load(&sampling)) /* the collect thread is there before it begins */
+        armed = scan();
+    ep_leave();
+    return armed;
 }
 
 /* ---- fork ---- */
@@ -477,8 +518,7 @@ int ep_port_sampling_start(void *memory, uint32_t period)
     main_bounds_find();
     if (!fork_hooked)
         fork_hooked = pthread_atfork(fork_prepare, fork_parent, fork_child) == 0;
-    atomic_store(&process_timer_runs, false);
-    atomic_store(&process_timer_made, timer_make(CLOCK_PROCESS_CPUTIME_ID, 0, PROCESS_TIMER, &process_timer) == 0);
+    ep_linux_uncovered_begin((struct ep_linux_watched *)(slots + EP_MAX_THREADS));
     atomic_store(&sampling, true);
     int armed = ep_port_threads_scan();
     if (armed < 0)
@@ -491,22 +531,21 @@ int ep_port_sampling_start(void *memory, uint32_t period)
 void ep_port_sampling_period(uint32_t period)
 {
     atomic_store(&period_ns, period);
-    for (unsigned i = 0; i < EP_MAX_THREADS; i++) {
-        if (atomic_load(&slots[i].state) != SLOT_ARMED)
+    for (struct slot *slot = slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
+        if (atomic_load(&slot->state) != SLOT_ARMED)
             continue;
-        atomic_store(&slots[i].period_ns, period);
-        timer_run(slots[i].timer, random_phase(period), period);
+        atomic_store(&slot->period_ns, period);
+        timer_run(slot->timer, period);
     }
-    if (atomic_load(&process_timer_runs))
-        timer_run(process_timer, random_phase(period), period);
 }
 
 void ep_port_sampling_stop(void)
 {
-    atomic_store(&sampling, false);
-    if (atomic_exchange(&process_timer_made, false))
-        (void)syscall(SYS_timer_delete, process_timer);
-    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
-        if (atomic_load(&slots[i].state) == SLOT_ARMED)
-            disarm(&slots[i], cpu_ns(atomic_load(&slots[i].tid)));
+    uint64_t process_ns = ep_linux_process_ns();
+
+    bool again = !atomic_exchange(&sampling, false); /* handlers have left: all is told */
+    for (struct slot *slot = slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+        disarm(slot, USED_NOW);
+    if (again)
+        ep_linux_uncovered_tell(process_ns);
 }

@@ -16,7 +16,7 @@
 /* Earlier than this (2020-09-13) a device's clock is not set, whatever it says. */
 #define PLAUSIBLE_UNIX_NS 1600000000000000000u
 
-static uint64_t clock_ns(clockid_t clock)
+uint64_t ep_linux_clock_ns(int clock)
 {
     struct timespec now = {0};
 
@@ -26,24 +26,24 @@ static uint64_t clock_ns(clockid_t clock)
 
 uint64_t ep_port_uptime_ns(void)
 {
-    return clock_ns(CLOCK_BOOTTIME);
+    return ep_linux_clock_ns(CLOCK_BOOTTIME);
 }
 
 uint64_t ep_port_unix_ns(void)
 {
-    uint64_t now = clock_ns(CLOCK_REALTIME);
+    uint64_t now = ep_linux_clock_ns(CLOCK_REALTIME);
 
     return now >= PLAUSIBLE_UNIX_NS ? now : 0;
 }
 
 uint64_t ep_port_thread_cpu_ns(void)
 {
-    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    return ep_linux_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 uint64_t ep_port_process_cpu_ns(void)
 {
-    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    return ep_linux_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 void ep_port_random(void *bytes, size_t size)
@@ -53,7 +53,7 @@ void ep_port_random(void *bytes, size_t size)
     if (getrandom(bytes, size, GRND_NONBLOCK) == (ssize_t)size)
         return;
     /* Early in boot, before the kernel's pool is ready: ids and phases only need to differ. */
-    uint64_t state = clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)getpid() << 32;
+    uint64_t state = ep_linux_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)getpid() << 32;
     for (size_t i = 0; i < size; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         at[i] = (uint8_t)(state >> 56);

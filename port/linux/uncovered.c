@@ -1,0 +1,77 @@
+/*
+ * Threads without a timer (RLIMIT_SIGPENDING, thread table full): that they are known, and that their CPU time is
+ * accounted for. Who has a timer is sampler.c's: it gives that of a thread that uses less to one of these.
+ *
+ *   ep_linux_uncovered_begin   at start: the books are opened
+ *   ep_linux_uncovered         a thread has none: counted when it is new, else what it has used since the last scan
+ *   ep_linux_uncovered_tell    the scan has met all: what they used goes to ep_thread_rest(), those that ended are
+ *                              forgotten
+ *
+ * What they used: process clock - our own threads - what is accounted for: threads with a timer, and what was told
+ * before. Of either sign: errors of one look are gone with the next.
+ */
+#include "linux.h"
+
+#include "core/edgeprof.h"
+
+static struct {
+    struct ep_linux_watched *watched;
+    _Atomic uint64_t accounted_ns;
+    atomic_bool any;
+} books;
+
+uint64_t ep_linux_process_ns(void)
+{
+    return ep_port_process_cpu_ns() - ep_linux_own_ns();
+}
+
+void ep_linux_uncovered_begin(struct ep_linux_watched *memory)
+{
+    books.watched = memory;
+    atomic_store(&books.any, false);
+    atomic_store(&books.accounted_ns, ep_linux_process_ns());
+}
+
+void ep_linux_covered(uint64_t ns)
+{
+    (void)atomic_fetch_add(&books.accounted_ns, ns);
+}
+
+static struct ep_linux_watched *entry_of(uint32_t tid)
+{
+    for (struct ep_linux_watched *at = books.watched, *end = at + EP_MAX_THREADS; at < end; at++)
+        if (atomic_load(&at->tid) == tid)
+            return at;
+    return NULL;
+}
+
+/* Without room one that begins is counted; later it is never counted again, and gets a timer only when one is free. */
+unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, unsigned reason)
+{
+    struct ep_linux_watched *entry = entry_of(tid);
+    unsigned used = (unsigned)(used_ns / EP_LINUX_USED_UNIT), free = 0, was = used;
+    bool known = entry && used_ns;
+
+    atomic_store(&books.any, true);
+    for (; !entry && (entry = entry_of(0)) != NULL; free = 0)
+        if (!atomic_compare_exchange_strong(&entry->tid, &free, tid))
+            entry = NULL;
+    if (!known && (entry || !used_ns))
+        ep_thread_refused(reason);
+    if (entry)
+        was = atomic_exchange(&entry->used, used);
+    return known ? used - was : 0;
+}
+
+void ep_linux_uncovered_tell(uint64_t process_ns)
+{
+    uint64_t rest = process_ns - atomic_load(&books.accounted_ns);
+
+    if (!atomic_load(&books.any))
+        return;
+    ep_linux_covered(rest);
+    ep_thread_rest(0, (int64_t)rest);
+    for (struct ep_linux_watched *at = books.watched, *end = at + EP_MAX_THREADS; at < end; at++)
+        if (atomic_load(&at->tid) && ep_linux_cpu_ns(atomic_load(&at->tid)) == 0)
+            atomic_store(&at->tid, 0);
+}
