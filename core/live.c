@@ -31,7 +31,8 @@ enum { FREE, TAKEN, HELD };
 static struct {
     struct ep_live_place *place;
     const atomic_uint *collections;
-    atomic_uint places, next, held, taken;
+    atomic_uint places, next, taken;
+    unsigned held;   /* collect's count: some of them may be gone, and taken by a hook again */
     uint64_t period; /* length of a stratum, 1: everything is followed */
     uint64_t missed; /* that others have to stand for */
     struct ep_stratum stratum;
@@ -79,12 +80,7 @@ uint32_t ep_live_take(void)
     for (unsigned probe = 0; probe < PROBES; probe++) {
         unsigned number = mix(at * PROBES + probe) & (places - 1);
         struct ep_live_place *place = &live.place[number];
-        bool mine = moved(place, FREE, TAKEN);
-        if (!mine && gone(place) && moved(place, HELD, TAKEN)) {
-            (void)atomic_fetch_sub(&live.held, 1);
-            mine = true;
-        }
-        if (!mine)
+        if (!moved(place, FREE, TAKEN) && !(gone(place) && moved(place, HELD, TAKEN)))
             continue;
         place->since = atomic_load_explicit(live.collections, memory_order_relaxed);
         hurry(atomic_fetch_add(&live.taken, 1) + 1, places);
@@ -101,15 +97,10 @@ void ep_live_drop(uint32_t token)
 
 /* ---- collect ---- */
 
-static unsigned held(void)
-{
-    return atomic_load_explicit(&live.held, memory_order_relaxed);
-}
-
 static void let_go(struct ep_live_place *place)
 {
-    if (moved(place, HELD, FREE))
-        (void)atomic_fetch_sub(&live.held, 1);
+    if (moved(place, HELD, FREE) && live.held)
+        live.held--;
 }
 
 /* The next place that is held by an object that is still there; others are let go. NULL: no more. */
@@ -117,7 +108,7 @@ static struct ep_live_place *next_held(unsigned *at)
 {
     unsigned places = atomic_load_explicit(&live.places, memory_order_relaxed);
 
-    while (*at < places && held()) {
+    while (*at < places) {
         struct ep_live_place *place = &live.place[(*at)++];
         if (atomic_load(&place->state) != HELD)
             continue;
@@ -141,28 +132,50 @@ static void thin(void)
 {
     struct ep_live_place *place;
     uint64_t least = 2 * ep_hook_period(EP_KIND_ALLOC);
+    unsigned kept = 0;
 
     live.period = live.period < least / 2 ? least : live.period * 2;
     for (unsigned at = 0; (place = next_held(&at)) != NULL;) {
         uint64_t stands_for = ep_stratum_advance(&live.stratum, place->value, live.period);
-        if (stands_for)
+        if (stands_for) {
             scale(place, stands_for);
-        else
+            kept++;
+        } else {
             let_go(place);
+        }
     }
+    live.held = kept;
+}
+
+static void count_held(void)
+{
+    unsigned at = 0, held = 0;
+
+    while (next_held(&at))
+        held++;
+    live.held = held;
 }
 
 /* Lets go of what is gone, then of as much as it takes. A quarter stays free for what happens between two rounds. */
 static void make_room(void)
 {
-    unsigned places = atomic_load_explicit(&live.places, memory_order_relaxed), at = 0;
+    unsigned places = atomic_load_explicit(&live.places, memory_order_relaxed);
 
-    if (held() < places / 4 * 3)
+    if (live.held < places / 4 * 3)
         return;
-    while (next_held(&at)) {
-    }
-    while (held() >= places / 8 * 5 && live.period < LONGEST)
+    count_held();
+    while (live.held >= places / 8 * 5 && live.period < LONGEST)
         thin();
+}
+
+/* Nobody wants to know any more. What is on its way here comes, and is dropped. */
+static void forget(void)
+{
+    for (unsigned at = 0, places = atomic_load(&live.places); at < places; at++)
+        (void)moved(&live.place[at], HELD, FREE);
+    live.held = 0;
+    live.period = 1;
+    live.missed = 0;
 }
 
 static void begin(void)
@@ -171,10 +184,8 @@ static void begin(void)
 
     for (unsigned i = 0; i < places; i++)
         atomic_store(&live.place[i].state, FREE);
-    atomic_store(&live.held, 0);
     atomic_store(&live.taken, 0);
-    live.period = 1;
-    live.missed = 0;
+    forget();
 }
 
 static void miss(uint64_t value)
@@ -215,7 +226,7 @@ static void bind(struct ep *ep, uint32_t token, const struct ep_live_stack *stac
     place->count = stack->count;
     place->value = stack->value;
     scale(place, stands_for);
-    (void)atomic_fetch_add(&live.held, 1);
+    live.held++;
     (void)atomic_fetch_sub(&live.taken, 1);
     atomic_store(&place->state, HELD);
     make_room();
@@ -229,7 +240,8 @@ static void charge(struct ep *ep)
 
     ep_tree_zero_entries(&ep->tree, ep->tree.nodes, EP_KIND_BIT(EP_KIND_LIVE));
     if (!ep_hook_wants(EP_KIND_LIVE) && !atomic_load(&ep->stopping))
-        begin();
+        forget();
+    count_held();
     for (unsigned at = 0; (place = next_held(&at)) != NULL;) {
         const struct ep_context_key key = {.tags = place->tags};
         if (collections && place->since == collections)
@@ -241,7 +253,7 @@ static void charge(struct ep *ep)
     }
     atomic_store_explicit(&ep->kind_count[EP_KIND_LIVE], count, memory_order_relaxed);
     atomic_store_explicit(&ep->kind_value[EP_KIND_LIVE], value, memory_order_relaxed);
-    if (held() < atomic_load(&live.places) / 4 && live.period > 1)
+    if (live.held < atomic_load(&live.places) / 4 && live.period > 1)
         live.period /= 2;
 }
 
@@ -266,10 +278,10 @@ static void clear_tree(struct ep *ep)
     struct ep_live_place *place;
     struct ep_tree *tree = &ep->tree;
 
-    while (held() && mark(tree) > tree->node_capacity / 2 && live.period < LONGEST)
+    while (live.held && mark(tree) > tree->node_capacity / 2 && live.period < LONGEST)
         thin();
-    if (!held() || live.period >= LONGEST) {
-        begin();
+    if (!live.held || live.period >= LONGEST) {
+        forget();
         ep_tree_clear(tree);
         return;
     }

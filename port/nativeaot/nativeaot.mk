@@ -229,16 +229,24 @@ NA_HEAP := $(call na_published,Heap)
 $(NA_HEAP): $(wildcard tests/nativeaot/Heap/*) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) tests/nativeaot/Heap
 	@touch $@
-.PHONY: test-nativeaot-heap
+.PHONY: test-nativeaot-heap test-nativeaot-soak
 ifeq ($(NA_DOTNET),)
-test-nativeaot-heap:
+test-nativeaot-heap test-nativeaot-soak:
 	@echo "$@: skipped, there is no .NET SDK"
 else
 test-nativeaot-heap: $(NA_HEAP) $(BUILD)/edgeprof
 	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/heap
 	@$(NA_HEAP) live
+
+test-nativeaot-soak: $(NA_HEAP) $(BUILD)/edgeprof
+	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/soak 20
+
+SECONDS := 600
+.PHONY: soak-gc
+soak-gc: $(NA_HEAP) $(BUILD)/edgeprof ## every kind at once under collections all the time, SECONDS=600
+	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/soak $(SECONDS)
 endif
-TESTS += test-nativeaot-heap
+TESTS += test-nativeaot-heap test-nativeaot-soak
 
 # Calls that a signal could break, with and without the profiler.
 NA_WORKLOAD := $(call na_published,Workload)

@@ -3,6 +3,7 @@
 //
 //   Heap truth PROFILE
 //   Heap live             `figure` lines of what is retained while garbage is made; 0 when they are good
+//   Heap soak SECONDS PROFILE   everything at once, with collections all the time; 0 when nothing was damaged
 using System.Runtime.CompilerServices;
 using EdgeProf;
 
@@ -15,8 +16,10 @@ switch (args)
     case ["live"]:
         Start(ProfileKinds.LiveHeap, "file:///dev/null");
         return Live.Measure() ? 0 : 1;
+    case ["soak", var seconds, var profile]:
+        return Soak.Run(int.Parse(seconds), profile) ? 0 : 1;
     default:
-        throw new ArgumentException("Heap: expected truth PROFILE, or live");
+        throw new ArgumentException("Heap: expected truth PROFILE, live or soak SECONDS PROFILE");
 }
 
 static void Start(ProfileKinds kinds, string endpoint) => Profiler.Start(new ProfilerOptions
@@ -100,6 +103,7 @@ internal static class Truth
 {
     private const int Threads = 2, Rounds = 2_000_000, Throws = 3000;
     private static int odd, even, faults;
+    public static int Thrown => odd + even + faults;
 
     private static void Tell(string kind, string site, long count, long value) => Console.WriteLine($"truth {kind} {site} {count} {value}");
 
@@ -108,7 +112,7 @@ internal static class Truth
     [MethodImpl(MethodImplOptions.NoInlining)] private static int ThrowFault(int[]? nothing) => nothing!.Length;
 
     /// Each is thrown once, is thrown on by a handler on its way, and is caught far from where it began.
-    private static void Throw(int i)
+    public static void Throw(int i)
     {
         try
         {
@@ -121,17 +125,17 @@ internal static class Truth
         }
         catch (OddException)
         {
-            odd++;
+            Interlocked.Increment(ref odd);
             throw;
         }
         catch (EvenException)
         {
-            even++;
+            Interlocked.Increment(ref even);
             throw;
         }
         catch (NullReferenceException)
         {
-            faults++;
+            Interlocked.Increment(ref faults);
         }
     }
 
