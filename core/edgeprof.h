@@ -138,6 +138,7 @@ struct ep_stats {
     uint64_t handler_ns; /* CPU time that samples took of the service's own threads; some are timed, once an interval */
 
     /* What keeps the budget: see governor.c. */
+    uint64_t budget_ppm;  /* as it was configured */
     uint64_t cost_ppm;    /* of profiling, of the process' CPU time, over about the last minute */
     uint64_t stretch_pct; /* periods now, of the level's; 100 unless there is a budget and it is scarce */
     uint64_t stretches;   /* how often that has changed */
@@ -198,6 +199,17 @@ uint32_t ep_kinds_get(void);                    /* 0 when none runs */
  * without its frame pointer, of one that runs with its next CPU sample. Threads whose stack cannot be had are there as
  * [no stack]. 0 or -ESRCH. Context: any thread. */
 int ep_threads_dump(void);
+
+/* The control endpoint: levels, kinds and statistics over HTTP, for curl and for tools on the device. Off unless this
+ * is called; a program that does not call it does not link it. where: a path (a unix socket, for the program's user
+ * alone) or a number (a port of 127.0.0.1). token: requests must carry it as "Authorization: Bearer TOKEN"; a port
+ * needs one of at least 16 characters. where NULL: as EDGEPROF_CONTROL and EDGEPROF_CONTROL_TOKEN say, which may say
+ * nothing. Both must stay valid until ep_control_stop(). Goes on over ep_stop() and ep_start().
+ * Returns 1 when it listens; 0: nobody asked; -EINVAL: neither a path nor a port, or a port without a good token;
+ * -EALREADY; else what the system said. Context: init. */
+int ep_control_start(const char *where, const char *token);
+/* Returns 0, or -ESRCH when there is none. Context: init. */
+int ep_control_stop(void);
 
 /* ---- what a thread is doing ---- */
 

@@ -64,6 +64,7 @@ void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
         .modules = atomic_load_explicit(&ep->modules.count, memory_order_relaxed),
         .tree_capacity = ep->tree.node_capacity,
         .memory_used = ep->memory_used,
+        .budget_ppm = ep->config.budget_ppm,
     };
     for (unsigned i = 0; i < EP_COUNT_THREADS; i++)
         *(uint64_t *)(void *)((char *)stats + place[i]) = get(&ep->counter[i]);

@@ -51,7 +51,7 @@ const char *ep_port_env(const char *name);
 
 /* ---- threads of our own ---- */
 
-enum ep_role { EP_ROLE_COLLECT, EP_ROLE_DELIVER, EP_ROLES };
+enum ep_role { EP_ROLE_COLLECT, EP_ROLE_DELIVER, EP_ROLE_CONTROL, EP_ROLES }; /* the last: only for programs that ask */
 
 /* Runs fn() on a new thread of the given role with all signals blocked. Context: init. */
 int ep_port_thread_start(enum ep_role role, void (*fn)(void));
@@ -203,5 +203,15 @@ void ep_forked(void);
 
 /* One stretch of a module; called by ep_port_modules_scan() only. Context: init, collect. */
 void ep_module_seen(const struct ep_module_info *info);
+
+/* The control endpoint (control.c), for a port that has one. Requests are HTTP/1.1 without a body. */
+#define EP_CONTROL_REQUEST 1024 /* bytes of a request that are looked at */
+#define EP_CONTROL_ANSWER  4096
+
+/* Whether the request's head is complete, or so wrong that it never will be. Context: any thread. */
+int ep_control_complete(const char *request, size_t size);
+/* Does what the request asks for and writes the answer, EP_CONTROL_ANSWER bytes at most; returns its size. token: what
+ * requests must carry, NULL: nothing. Context: any thread. */
+size_t ep_control_answer(const char *request, size_t size, const char *token, char *answer);
 
 #endif

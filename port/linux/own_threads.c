@@ -32,11 +32,12 @@ static struct {
 
 static void *own_main(void *argument)
 {
+    static const char name[EP_ROLES][16] = {"edgeprof-coll", "edgeprof-dlvr", "edgeprof-ctrl"};
     unsigned role = (unsigned)(uintptr_t)argument;
 
     ep_linux_thread_own((enum ep_role)role);
     ep_port_wake(&own[role].ready);
-    (void)prctl(PR_SET_NAME, role == EP_ROLE_COLLECT ? "edgeprof-coll" : "edgeprof-dlvr");
+    (void)prctl(PR_SET_NAME, name[role]);
     if (role == EP_ROLE_DELIVER) /* Linux: nice is a thread's own */
         (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), DELIVER_NICE);
     own[role].fn();

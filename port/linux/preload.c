@@ -8,6 +8,7 @@
 #include "thread_start.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,10 +19,10 @@
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
 
-static void say(const char *text)
+static void say(const char *what, const char *why)
 {
     char line[256];
-    int size = snprintf(line, sizeof line, "edgeprof: not profiling: %s\n", text);
+    int size = snprintf(line, sizeof line, "edgeprof: %s: %s\n", what, why);
 
     if (size > 0 && write(STDERR_FILENO, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1) < 0)
         return;
@@ -36,14 +37,18 @@ __attribute__((constructor)) static void begin(void)
         return;
     ep_linux_here_set_own(true);
     int error = wanted < 0 ? wanted : ep_start(&config);
+    int control = error ? 0 : ep_control_start(NULL, NULL);
     ep_linux_here_set_own(false);
     if (error)
-        say(ep_start_error()[0] ? ep_start_error() : strerror(-error));
+        say("not profiling", ep_start_error()[0] ? ep_start_error() : strerror(-error));
+    else if (control < 0 && control != -EADDRINUSE) /* a child has what its parent listens on */
+        say("no control endpoint, see EDGEPROF_CONTROL", strerror(-control));
 }
 
 __attribute__((destructor)) static void end(void)
 {
     ep_linux_here_set_own(true);
+    (void)ep_control_stop();
     (void)ep_stop(STOP_MS);
     ep_linux_here_set_own(false);
 }

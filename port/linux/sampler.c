@@ -324,7 +324,11 @@ void ep_linux_here_set_own(bool own)
 
 bool ep_linux_thread_is_own(uint32_t tid)
 {
-    return tid == atomic_load(&own_tid[EP_ROLE_COLLECT]) || tid == atomic_load(&own_tid[EP_ROLE_DELIVER]);
+    bool own = false;
+
+    for (unsigned role = 0; role < EP_ROLES; role++)
+        own |= tid == atomic_load(&own_tid[role]);
+    return own;
 }
 
 uint64_t ep_linux_own_ns(void)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdalign.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -14,6 +15,7 @@
 static alignas(16) uint8_t memory[EP_MEMORY_DEFAULT];
 static void *mapped;
 static size_t mapped_size;
+static bool control_failed;
 
 static int take_memory(struct ep_config *config, uint64_t size)
 {
@@ -49,6 +51,18 @@ int ep_dotnet_configured(void)
     return ep_config_from_env(&config);
 }
 
+/* An endpoint that was asked for and cannot be had is no start. */
+static int control_start(void)
+{
+    const int err = ep_control_start(NULL, NULL);
+
+    if (err >= 0)
+        return 0;
+    control_failed = true;
+    (void)ep_dotnet_stop(0);
+    return err;
+}
+
 int ep_dotnet_start(const struct ep_dotnet_options *options)
 {
     struct ep_config config = {.service = options->service,
@@ -62,6 +76,7 @@ int ep_dotnet_start(const struct ep_dotnet_options *options)
                                .budget_ppm = options->budget_ppm,
                                .flags = options->flags};
     int err = ep_config_from_env(&config);
+    control_failed = false;
     if (err < 0)
         return err;
     if (mapped != NULL)
@@ -71,11 +86,12 @@ int ep_dotnet_start(const struct ep_dotnet_options *options)
         err = ep_start(&config);
     if (err != 0)
         release_memory();
-    return err;
+    return err != 0 ? err : control_start();
 }
 
 int ep_dotnet_stop(uint32_t deadline_ms)
 {
+    (void)ep_control_stop();
     const int err = ep_stop(deadline_ms);
     if (err != -EBUSY) /* a handler may still be writing into it */
         release_memory();
@@ -148,6 +164,10 @@ int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *by_kind, uint3
 
 const char *ep_dotnet_error(void)
 {
+    if (control_failed)
+        return "EDGEPROF_CONTROL: want a socket's path that can be made, or a free port and EDGEPROF_CONTROL_TOKEN of "
+               "at "
+               "least 16 characters";
     const char *text = ep_start_error();
     return text != NULL ? text : "";
 }

@@ -299,6 +299,21 @@ test-nativeaot-kinds: $(NA_KINDS) $(BUILD)/edgeprof
 endif
 TESTS += test-nativeaot-kinds
 
+.PHONY: test-nativeaot-control bench-nativeaot-governor
+ifeq ($(NA_DOTNET),)
+test-nativeaot-control:
+	@echo "$@: skipped, there is no .NET SDK"
+else
+test-nativeaot-control: $(NA_SAMPLE)
+	@tests/nativeaot/control.py $(NA_SAMPLE) $(NA_BUILD)/control
+
+# Three minutes: the governor's memory is one.
+bench-nativeaot-governor: $(NA_SAMPLE)
+	@tests/nativeaot/control.py $(NA_SAMPLE) $(NA_BUILD)/governor governor
+BENCHES += bench-nativeaot-governor
+endif
+TESTS += test-nativeaot-control
+
 test-demo:
 	@DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
 

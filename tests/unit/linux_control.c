@@ -1,0 +1,241 @@
+/*
+ * The control endpoint's sockets: a unix socket and a port, tokens, clients that say nothing, too much or never read,
+ * and that none of them keeps others, or the collect thread, from going on. A forked child serves nobody.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/edgeprof.h"
+
+#define TOKEN    "correct horse battery"
+#define PATIENCE 20000 /* ms until a test gives up */
+
+static uint8_t memory[EP_MEMORY_DEFAULT];
+static char path[64], answer[8192];
+
+static void begin(void)
+{
+    struct ep_config c = {.memory = memory, .memory_size = sizeof memory, .interval_ms = 100, .endpoint = "null:"};
+
+    (void)snprintf(path, sizeof path, "/tmp/ep-control-%d", (int)getpid());
+    assert_int_equal(ep_start(&c), 0);
+}
+
+static void end(void)
+{
+    assert_int_equal(ep_control_stop(), 0);
+    assert_int_equal(ep_control_stop(), -ESRCH);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(ep_stop(1000), 0);
+}
+
+static int dial_unix(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static int dial_port(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* Reads to the end; returns the status, 0 when there was no answer. Closes. */
+static int read_answer(int fd)
+{
+    size_t fill = 0;
+    int status = 0;
+
+    for (;;) {
+        struct pollfd polled = {.fd = fd, .events = POLLIN};
+        assert_int_equal(poll(&polled, 1, PATIENCE), 1);
+        ssize_t got = read(fd, answer + fill, sizeof answer - 1 - fill);
+        if (got <= 0)
+            break;
+        fill += (size_t)got;
+    }
+    answer[fill] = 0;
+    (void)close(fd);
+    (void)sscanf(answer, "HTTP/1.1 %d ", &status);
+    return status;
+}
+
+static int ask(int fd, const char *line, const char *headers)
+{
+    char request[512];
+    int size = snprintf(request, sizeof request, "%s HTTP/1.1\r\nHost: x\r\n%s\r\n", line, headers);
+
+    assert_int_equal(write(fd, request, (size_t)size), size);
+    return read_answer(fd);
+}
+
+static void test_unix_socket(void **state)
+{
+    struct stat about;
+
+    (void)state;
+    begin();
+    assert_int_equal(ep_control_start(path, NULL), 1);
+    assert_int_equal(ep_control_start(path, NULL), -EALREADY);
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0600);
+    for (unsigned i = 0; i < 50; i++)
+        assert_int_equal(ask(dial_unix(), "GET /status", ""), 200);
+    assert_non_null(strstr(answer, "\"level\":\"low\""));
+    assert_int_equal(ask(dial_unix(), "POST /level?high", ""), 200);
+    assert_int_equal(ep_level_get(), EP_LEVEL_HIGH);
+    /* A body that nobody reads does not take the answer back. */
+    assert_int_equal(ask(dial_unix(), "POST /level?low", "Content-Length: 5\r\n\r\nhello"), 200);
+    end();
+    /* With a token, a unix socket wants it too; what a killed process left behind is in nobody's way. */
+    int stale = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    assert_int_equal(bind(stale, (struct sockaddr *)&address, sizeof address), 0);
+    (void)close(stale);
+    begin();
+    assert_int_equal(ep_control_start(path, TOKEN), 1);
+    assert_int_equal(ask(dial_unix(), "GET /status", ""), 401);
+    assert_int_equal(ask(dial_unix(), "GET /status", "Authorization: Bearer " TOKEN "\r\n"), 200);
+    end();
+}
+
+static void test_port(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof address;
+    char where[8];
+    int probe = socket(AF_INET, SOCK_STREAM, 0);
+
+    (void)state;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(probe, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(getsockname(probe, (struct sockaddr *)&address, &size), 0);
+    (void)snprintf(where, sizeof where, "%u", ntohs(address.sin_port));
+    begin();
+    assert_int_equal(ep_control_start(where, NULL), -EINVAL);
+    assert_int_equal(ep_control_start(where, "short"), -EINVAL);
+    assert_int_equal(ep_control_start("0", TOKEN), -EINVAL);
+    assert_int_equal(ep_control_start("65536", TOKEN), -EINVAL);
+    assert_int_equal(ep_control_start("host:80", TOKEN), -EINVAL);
+    assert_int_equal(listen(probe, 1), 0);
+    assert_int_equal(ep_control_start(where, TOKEN), -EADDRINUSE);
+    (void)close(probe);
+    assert_int_equal(ep_control_start(where, TOKEN), 1);
+    uint16_t port = ntohs(address.sin_port);
+    assert_int_equal(ask(dial_port(port), "POST /level?high", ""), 401);
+    assert_int_equal(ask(dial_port(port), "POST /level?high", "Authorization: Bearer wrong horse battery!\r\n"), 401);
+    assert_int_equal(ep_level_get(), EP_LEVEL_LOW);
+    assert_int_equal(ask(dial_port(port), "POST /level?high", "Authorization: Bearer " TOKEN "\r\n"), 200);
+    assert_int_equal(ep_level_get(), EP_LEVEL_HIGH);
+    end();
+}
+
+static void test_environment(void **state)
+{
+    (void)state;
+    (void)unsetenv("EDGEPROF_CONTROL");
+    assert_int_equal(ep_control_start(NULL, NULL), 0);
+    begin();
+    (void)setenv("EDGEPROF_CONTROL", path, 1);
+    (void)setenv("EDGEPROF_CONTROL_TOKEN", TOKEN, 1);
+    assert_int_equal(ep_control_start(NULL, NULL), 1);
+    assert_int_equal(ask(dial_unix(), "GET /status", ""), 401);
+    end();
+    (void)unsetenv("EDGEPROF_CONTROL");
+    (void)unsetenv("EDGEPROF_CONTROL_TOKEN");
+}
+
+/* More clients than there is room for, each of which says a part of a request and no more. */
+static void test_slow_clients(void **state)
+{
+    struct ep_stats before, after;
+    int slow[12];
+
+    (void)state;
+    begin();
+    assert_int_equal(ep_control_start(path, NULL), 1);
+    assert_int_equal(ep_stats_get(&before), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        slow[i] = dial_unix();
+        assert_int_equal(write(slow[i], "GET /sta", i * 4), (ssize_t)(i * 4));
+    }
+    assert_int_equal(ask(dial_unix(), "GET /status", ""), 200); /* there is room for one more */
+    for (unsigned i = 3; i < 8; i++)
+        slow[i] = dial_unix();
+    assert_int_equal(ask(dial_unix(), "GET /status", ""), 200); /* when they have had their time */
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(read_answer(slow[i]), 0);
+    assert_int_equal(ep_stats_get(&after), 0);
+    assert_true(after.wakeups - before.wakeups >= 10); /* intervals of 100 ms went on all the while */
+    /* More than a request may have is refused, and the rest of it is taken in. */
+    char much[3000];
+    memset(much, 'x', sizeof much);
+    int fd = dial_unix();
+    assert_int_equal(write(fd, much, sizeof much), sizeof much);
+    assert_int_equal(read_answer(fd), 431);
+    /* Byte by byte is as good as at once. */
+    fd = dial_unix();
+    for (const char *at = "PUT /level?medium HTTP/1.1\r\n\r\n"; *at; at++)
+        assert_int_equal(write(fd, at, 1), 1);
+    assert_int_equal(read_answer(fd), 200);
+    assert_int_equal(ep_level_get(), EP_LEVEL_MEDIUM);
+    /* Clients that are gone at once, one after another. */
+    for (unsigned i = 0; i < 100; i++)
+        (void)close(dial_unix());
+    assert_int_equal(ask(dial_unix(), "GET /status", ""), 200);
+    end();
+}
+
+static void test_fork(void **state)
+{
+    int status = 0;
+
+    (void)state;
+    begin();
+    assert_int_equal(ep_control_start(path, NULL), 1);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(ep_control_stop() == -ESRCH && access(path, F_OK) == 0 ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(ask(dial_unix(), "GET /status", ""), 200);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unix_socket),  cmocka_unit_test(test_port), cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_slow_clients), cmocka_unit_test(test_fork),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,237 @@
+/*
+ * control.c: what requests do, who may make them, and that any bytes at all are answered by a well-formed refusal.
+ * Under ASan every request lies in a block of its own size, and every answer in one of EP_CONTROL_ANSWER bytes.
+ */
+#include <stdlib.h>
+
+#include "unit.h"
+
+#define TOKEN "0123456789abcdef"
+
+static char answer[EP_CONTROL_ANSWER + 1];
+static uint8_t memory[EP_MEMORY_DEFAULT];
+
+static void begin(void)
+{
+    struct ep_config c = {
+        .memory = memory, .memory_size = sizeof memory, .budget_ppm = 700, .interval_ms = 1000, .flags = EP_MANUAL};
+
+    ep_sim_reset();
+    receiver_reset();
+    assert_int_equal(ep_start(&c), 0);
+}
+
+static void end(void)
+{
+    assert_int_equal(ep_stop(0), 0);
+}
+
+/* Returns the status. The answer's head and length are checked. */
+static int ask_bytes(const char *request, size_t size, const char *token)
+{
+    char *exact = malloc(size ? size : 1), *out = malloc(EP_CONTROL_ANSWER);
+    int status = 0, used = 0;
+    unsigned length = 0;
+
+    assert_true(exact && out);
+    memcpy(exact, request, size);
+    size_t got = ep_control_answer(exact, size, token, out);
+    assert_true(got > 0 && got <= EP_CONTROL_ANSWER);
+    memcpy(answer, out, got);
+    answer[got] = 0;
+    free(exact);
+    free(out);
+    assert_int_equal(strlen(answer), got);
+    char *body = strstr(answer, "\r\n\r\n");
+    assert_non_null(body);
+    assert_int_equal(sscanf(answer, "HTTP/1.1 %d %n", &status, &used), 1);
+    assert_true(used > 0 && status >= 200 && status < 600);
+    assert_int_equal(sscanf(strstr(answer, "Content-Length: "), "Content-Length: %u", &length), 1);
+    assert_int_equal(strlen(body + 4), length);
+    assert_true(body[4] == '{' && answer[got - 2] == '}');
+    return status;
+}
+
+static int ask(const char *request_line, const char *headers, const char *token)
+{
+    char request[EP_CONTROL_REQUEST + 64];
+    int size = snprintf(request, sizeof request, "%s HTTP/1.1\r\nHost: x\r\n%s\r\n", request_line, headers);
+
+    assert_true(size > 0 && (size_t)size < sizeof request);
+    assert_int_equal(ep_control_complete(request, (size_t)size), 1);
+    for (size_t i = 0; i < (size_t)size && i < EP_CONTROL_REQUEST; i++)
+        assert_int_equal(ep_control_complete(request, i), 0);
+    return ask_bytes(request, (size_t)size, token);
+}
+
+static int asked(const char *request_line)
+{
+    return ask(request_line, "", NULL);
+}
+
+static void test_what_requests_do(void **state)
+{
+    const uint32_t cpu = EP_KIND_BIT(EP_KIND_CPU), lock = EP_KIND_BIT(EP_KIND_LOCK), gc = EP_KIND_BIT(EP_KIND_GC);
+
+    (void)state;
+    begin();
+    assert_int_equal(asked("POST /level?high"), 200);
+    assert_int_equal(ep_level_get(), EP_LEVEL_HIGH);
+    assert_int_equal(asked("PUT /level?medium"), 200);
+    assert_int_equal(ep_level_get(), EP_LEVEL_MEDIUM);
+    assert_int_equal(asked("POST /kinds?cpu,gc"), 200);
+    assert_int_equal(ep_kinds_get(), cpu | gc);
+    assert_int_equal(asked("POST /kinds?on=lock&off=gc"), 200);
+    assert_int_equal(ep_kinds_get(), cpu | lock);
+    assert_int_equal(asked("POST /kinds?off=lock"), 200);
+    assert_int_equal(ep_kinds_get(), cpu);
+    assert_int_equal(asked("POST /flush"), 200);
+    assert_int_equal(asked("POST /threads"), 200);
+    assert_int_equal(asked("GET /status"), 200);
+    assert_non_null(strstr(answer, "\"level\":\"medium\""));
+    assert_non_null(strstr(answer, "\"cpu\":{\"on\":true,\"period\":"));
+    assert_non_null(strstr(answer, "\"lock\":{\"on\":false,"));
+    assert_non_null(strstr(answer, "\"budget_ppm\":700,"));
+    assert_non_null(strstr(answer, "\"stretch_pct\":100,"));
+    end();
+}
+
+/* What is refused changes nothing. */
+static void test_refusals(void **state)
+{
+    static const struct {
+        const char *line;
+        int status;
+    } cases[] = {{"POST /level?loud", 400},
+                 {"POST /level", 400},
+                 {"POST /level?", 400},
+                 {"POST /kinds?cpu,nothing", 400},
+                 {"POST /kinds", 400},
+                 {"POST /kinds?on=", 400},
+                 {"POST /kinds?up=cpu", 400},
+                 {"POST /kinds?on=gc&", 200},
+                 {"POST /kinds?,", 400},
+                 {"GET /level?high", 405},
+                 {"DELETE /level?high", 405},
+                 {"GET /flush", 405},
+                 {"POST /status", 405},
+                 {"HEAD /status", 405},
+                 {"GET /", 404},
+                 {"GET /statuses", 404},
+                 {"get /status", 405},
+                 {"GET", 400},
+                 {"GET ", 400},
+                 {"", 400},
+                 {" /status", 400}};
+
+    (void)state;
+    begin();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(ep_level_set(EP_LEVEL_LOW), 0);
+        assert_int_equal(asked(cases[i].line), cases[i].status);
+        assert_int_equal(ep_level_get(), EP_LEVEL_LOW);
+        if (cases[i].status != 200)
+            assert_int_equal(ep_kinds_get(), EP_KIND_BIT(EP_KIND_CPU));
+    }
+    end();
+    assert_int_equal(asked("POST /level?high"), 503);
+    assert_int_equal(asked("GET /status"), 200); /* of the run that ended */
+    assert_non_null(strstr(answer, "\"running\":false"));
+}
+
+static void test_tokens(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "Authorization: Bearer \r\n",
+                                      "Authorization: Bearer 0123456789abcde\r\n",
+                                      "Authorization: Bearer 0123456789abcdef0\r\n",
+                                      "Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n",
+                                      "Authorization: Bearer 0123456789abcdeF\r\n",
+                                      "Authorization: Bearer X123456789abcdef\r\n",
+                                      "Authorization: Basic 0123456789abcdef\r\n",
+                                      "Authorization: 0123456789abcdef\r\n",
+                                      "Authorisation: Bearer 0123456789abcdef\r\n",
+                                      "X: Authorization: Bearer 0123456789abcdef\r\n",
+                                      "Authorization: Bearer 0123456789abcdef\r\nAuthorization: Bearer 1\r\n"};
+
+    (void)state;
+    begin();
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(ask("POST /level?high", bad[i], TOKEN), 401);
+        assert_int_equal(ask("GET /status", bad[i], TOKEN), 401);
+        assert_null(strstr(answer, "samples"));
+        assert_int_equal(ask("GET /nothing", bad[i], TOKEN), 401); /* who may not ask does not learn what there is */
+        assert_int_equal(ep_level_get(), EP_LEVEL_LOW);
+    }
+    assert_int_equal(ask("POST /level?high", "authorization:   Bearer " TOKEN "\r\n", TOKEN), 200);
+    assert_int_equal(ep_level_get(), EP_LEVEL_HIGH);
+    end();
+}
+
+/* The answer holds the largest figures that there can be. */
+static void test_largest_answer(void **state)
+{
+    (void)state;
+    begin();
+    struct ep *ep = ep_running();
+    for (unsigned i = 0; i < EP_COUNTERS; i++)
+        atomic_store(&ep->counter[i], UINT64_MAX);
+    for (unsigned i = 0; i < EP_KINDS; i++) {
+        atomic_store(&ep->kind_count[i], UINT64_MAX);
+        atomic_store(&ep->kind_value[i], UINT64_MAX);
+        atomic_store(&ep_hook_periods[i], UINT32_MAX);
+    }
+    for (unsigned i = 0; i < EP_LOSS_REASONS; i++) {
+        atomic_store(&ep->lost_count[i], UINT64_MAX);
+        atomic_store(&ep->lost_ns[i], UINT64_MAX);
+    }
+    assert_int_equal(asked("GET /status"), 200);
+    assert_non_null(strstr(answer, ep_loss_name(EP_LOSS_REASONS - 1)));
+    end();
+}
+
+/* Good requests with bytes changed, cut, repeated; and no request at all. Without the token nothing is ever changed. */
+static void test_any_bytes(void **state)
+{
+    static const char *const seeds[] = {"POST /kinds?on=lock,gc&off=cpu HTTP/1.1\r\nHost: x\r\n\r\n",
+                                        "GET /status HTTP/1.1\r\nAuthorization: Bearer 0123456789abcdeX\r\nA:\r\n\r\n",
+                                        "PUT /level?high HTTP/1.0\n\n"};
+    static const char special[] = "\0\r\n :?=&,/\xff"
+                                  "1aA";
+    char request[EP_CONTROL_REQUEST + 16];
+    uint64_t dice = 11;
+    unsigned good = 0;
+
+    (void)state;
+    begin();
+    for (unsigned i = 0; i < 60000; i++) {
+        const char *seed = seeds[i % 3];
+        size_t size = strlen(seed);
+        memcpy(request, seed, size);
+        for (unsigned n = unit_random(&dice) % 4; n; n--)
+            request[unit_random(&dice) % size] = special[unit_random(&dice) % (sizeof special - 1)];
+        if (i % 5 == 0)
+            size = unit_random(&dice) % size;
+        if (i % 7 == 0)
+            for (; size < sizeof request; size++)
+                request[size] = (char)unit_random(&dice);
+        (void)ep_control_complete(request, size);
+        uint32_t kinds = ep_kinds_get();
+        assert_int_not_equal(ask_bytes(request, size, TOKEN), 200);
+        assert_int_equal(ep_kinds_get(), kinds);
+        good += ask_bytes(request, size, NULL) == 200;
+        assert_int_equal(ep_kinds_get() & ~EP_KINDS_ALL, 0);
+    }
+    assert_true(good > 5000);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_requests_do), cmocka_unit_test(test_refusals),  cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_largest_answer),   cmocka_unit_test(test_any_bytes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
