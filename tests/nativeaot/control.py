@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-LIMIT, SETTLE, MEASURE, FREE = 20, 75, 60, 25
+LIMIT, SETTLE, MEASURE, FREE = 20, 70, 60, 40
 
 service, work = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 os.makedirs(work, exist_ok=True)
@@ -120,7 +120,7 @@ def cost_ppm(pid, seconds):
 
 def loaded(budget, settle, measure):
     more = {"EDGEPROF_BUDGET": str(budget)} if budget else {}
-    process, url = start(path, EDGEPROF_LEVEL="high", EDGEPROF_INTERVAL="5000", **more)
+    process, url = start(path, EDGEPROF_LEVEL="high", **more)
     load = subprocess.Popen([service, "--load", url, "--seconds", str(settle + measure + 10)], stdout=subprocess.DEVNULL,
                             env={k: v for k, v in os.environ.items() if not k.startswith("EDGEPROF")})
     time.sleep(settle)
@@ -136,10 +136,10 @@ def loaded(budget, settle, measure):
 def governor():
     free, untouched = loaded(0, 15, FREE)
     expect(untouched["stretches"], 0, "nothing is stretched without a budget")
-    budget = round(free / 2)
+    budget = round(0.6 * free)
     ppm, governed = loaded(budget, SETTLE, MEASURE)
     if governed["stretch_pct"] <= 100:
-        fail("a budget of half the cost did not stretch anything")
+        fail("a budget below the cost did not stretch anything")
     error = 100 * (ppm - budget) / budget
     print(f"figure governor_service_error_pct {abs(error):.1f} %")
     if abs(error) > LIMIT:
