@@ -181,8 +181,9 @@ ifeq ($(NA_DOTNET),)
 test-nativeaot-context:
 	@echo "$@: skipped, there is no .NET SDK"
 else
-test-nativeaot-context: $(NA_CONTEXT)
+test-nativeaot-context: $(NA_CONTEXT) $(BUILD)/edgeprof
 	@for mode in tags spans otel; do $(NA_CONTEXT) $$mode || exit 1; done
+	@tests/nativeaot/labels.py $(BUILD)/edgeprof $(NA_CONTEXT) $(NA_BUILD)/labels
 
 .PHONY: bench-nativeaot-tags
 bench-nativeaot-tags: $(NA_CONTEXT)

@@ -23,6 +23,16 @@ internal static unsafe class Native
     [DllImport("edgeprof", EntryPoint = "ep_tags_add")]
     private static extern uint Add(uint set, byte* key, uint keySize, byte* value, uint valueSize);
 
+    [DllImport("libc", EntryPoint = "clock_gettime")]
+    private static extern int ClockGetTime(int clock, long* seconds);
+
+    /// <summary>CPU time of the calling thread (CLOCK_THREAD_CPUTIME_ID).</summary>
+    public static long ThreadCpuNs()
+    {
+        var time = stackalloc long[2];
+        return ClockGetTime(3, time) == 0 ? time[0] * 1_000_000_000 + time[1] : 0;
+    }
+
     public static NativeWork Here => *Work();
 
     /// <summary>Number of a set, asked for without the package.</summary>

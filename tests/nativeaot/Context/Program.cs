@@ -2,6 +2,8 @@
 // logical flow of control, and a pool thread that has finished must have none.
 //
 //   Context tags | spans | otel | ratio        prints "figure NAME VALUE" and its checks; 0 when all are good
+//   Context labels ENDPOINT                     uses CPU time under tags and spans and prints how much of each, for labels.py
+using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Globalization;
 using EdgeProf;
@@ -11,7 +13,9 @@ using OpenTelemetry.Trace;
 
 CultureInfo.CurrentCulture = CultureInfo.InvariantCulture;
 var options = new ProfilerOptions { Service = "context", Level = ProfileLevel.Low };
-if (args is ["spans"])
+if (args is ["labels", var endpoint])
+    (options.Endpoint, options.Level) = (endpoint, ProfileLevel.High);
+if (args is ["spans"] or ["labels", _])
     options.SpanSources.Add("Test.*");
 using var provider = args is ["otel"]
     ? Sdk.CreateTracerProviderBuilder().AddSource("Test.Spans").SetSampler(new AlwaysOnSampler())
@@ -23,7 +27,8 @@ var good = args switch
     ["tags"] => await Hops.TagsAsync(),
     ["spans"] or ["otel"] => await Hops.SpansAsync(),
     ["ratio"] => Ratio.Measure(),
-    _ => throw new ArgumentException("Context: expected tags, spans, otel or ratio"),
+    ["labels", _] => await Labelled.RunAsync(),
+    _ => throw new ArgumentException("Context: expected tags, spans, otel, ratio or labels ENDPOINT"),
 };
 Profiler.Stop(TimeSpan.FromSeconds(1));
 return good ? 0 : 1;
@@ -208,6 +213,54 @@ internal static class Hops
         Console.WriteLine($"ok   {hops} hops, {moved} of them to another thread");
         Console.WriteLine($"figure {figure} {wrong + stale} of {hops} hops");
         return wrong + stale == 0 && hops >= (figure == "tag_errors" ? 6 * Flows * PerFlow / 10 : 100) && moved > hops / 100;
+    }
+}
+
+/// <summary>CPU time under known tags and spans, on whatever thread the work goes to, and its sums by the threads' own
+/// clocks.</summary>
+internal static class Labelled
+{
+    private const int Flows = 3, Bursts = 240;
+    private static readonly ActivitySource Source = new("Test.Labels");
+    private static readonly ConcurrentDictionary<string, long> Truth = new();
+    private static double sink;
+
+    public static async Task<bool> RunAsync()
+    {
+        await Task.WhenAll(Enumerable.Range(0, Flows).Select(flow => Task.Run(() => FlowAsync(flow))));
+        foreach (var (label, ns) in Truth)
+            Console.WriteLine($"truth {label} {ns}");
+        return !double.IsNaN(sink);
+    }
+
+    /// <summary>Flow 0 has no span; the others have one each, of different weight.</summary>
+    private static async Task FlowAsync(int flow)
+    {
+        using var span = flow == 0 ? null : Source.StartActivity($"flow-{flow}");
+        for (var i = 0; i < Bursts * (flow + 1); i++)
+            using (Profiler.Tag("step", i % 4 == 0 ? "rare" : "often"))
+            {
+                await Task.Yield();
+                var ns = Burn(i % 7);
+                Truth.AddOrUpdate(i % 4 == 0 ? "step=rare" : "step=often", ns, (_, sum) => sum + ns);
+                if (span is not null)
+                {
+                    Truth.AddOrUpdate($"span_id={span.SpanId}", ns, (_, sum) => sum + ns);
+                    Truth.AddOrUpdate($"trace_id={span.TraceId}", ns, (_, sum) => sum + ns);
+                    Truth.AddOrUpdate($"endpoint=flow-{flow}", ns, (_, sum) => sum + ns);
+                }
+            }
+    }
+
+    private static long Burn(int more)
+    {
+        var start = Native.ThreadCpuNs();
+        long used;
+        do
+            for (var i = 1; i < 1000; i++)
+                sink += Math.Sqrt(i);
+        while ((used = Native.ThreadCpuNs() - start) < 1_500_000 + more * 300_000);
+        return used;
     }
 }
 
