@@ -19,6 +19,7 @@
 #define SCAN_NS           5000000000u
 
 const struct ep_live *ep_live;
+_Atomic(const struct ep_waits *) ep_waits;
 
 /* A node under the root for a frame that is no address; 0 for no frame: the root itself. */
 static unsigned root_node(struct ep *ep, unsigned frame)
@@ -132,7 +133,8 @@ static void add_snapshot(struct ep *ep, unsigned node, const struct sample *samp
 static void add_sample(struct ep *ep, const struct ep_record *record)
 {
     struct sample sample = sample_of(record);
-    bool in = ep_wait_classify(ep, record, sample.head + sample.skip, &sample.frame);
+    bool in = sample.frame != EP_FRAME_BY_CALLER ||
+              atomic_load(&ep_waits)->classify(ep, record, sample.head + sample.skip, &sample.frame);
 
     if (sample.kind == EP_KIND_WAIT && !in)
         return;
@@ -401,8 +403,10 @@ void ep_collect_round(struct ep *ep)
     if (generation != ep->modules.generation && ep_port_modules_scan() == 0)
         ep->modules.generation = generation;
     ep_level_apply(ep);
-    if (now - ep->interval_start_ns >= ep->interval_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping))
-        ep_waits_charge(ep);
+    const struct ep_waits *waits = atomic_load(&ep_waits);
+    if (waits &&
+        (now - ep->interval_start_ns >= ep->interval_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping)))
+        waits->charge(ep);
     ep_collect_drain(ep);
     const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
     if (snapshot)

@@ -57,7 +57,7 @@ enum ep_special {
     EP_FRAME_LOST_STOPPED = 21,
     EP_FRAME_NO_STACK = 22,
     EP_FRAME_SPECIALS = 23,
-    EP_FRAME_BY_CALLER = 255, /* in records alone: ep_wait_classify() finds out which [wait] it is */
+    EP_FRAME_BY_CALLER = 255, /* in records alone: struct ep_waits.classify finds out which [wait] it is */
     EP_FRAME_FIRST_ADDRESS = 256,
 };
 
@@ -357,12 +357,15 @@ struct ep_waiter {
     atomic_uintptr_t unwanted;     /* the frame by which its last wait was of a class that nobody wants; 0: none */
 };
 
-/* Charges waits that are still open to the ring. Context: collect. */
-void ep_waits_charge(struct ep *ep);
-/* Puts the class in place of EP_FRAME_BY_CALLER. False: to be left out. Context: collect. */
-bool ep_wait_classify(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame);
-/* Other kinds are on: what nobody wanted may be wanted now. Context: collect. */
-void ep_waits_reconsider(struct ep *ep);
+/* What the collect thread does about waits: waits.c, which only those link whose waits are told. Context: collect. */
+struct ep_waits {
+    void (*charge)(struct ep *ep); /* waits that are still open, to the ring */
+    /* Puts the class in place of EP_FRAME_BY_CALLER. False: to be left out. */
+    bool (*classify)(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame);
+    void (*reconsider)(struct ep *ep); /* other kinds are on: what nobody wanted may be wanted now */
+};
+/* NULL: no thread has waited yet. */
+extern _Atomic(const struct ep_waits *) ep_waits;
 /* End of the function that starts there, by its table; 0: none. One per architecture. Context: collect. */
 uintptr_t ep_function_end(uintptr_t function);
 /* An event on another thread, whose registers and stack, a copy, are in *context. Context: collect. */

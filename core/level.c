@@ -80,8 +80,10 @@ void ep_level_apply(struct ep *ep)
     uint32_t before = ep->period_applied_ns, kinds = atomic_load(&ep_hook_kinds);
 
     if (kinds && kinds != ep->kinds) { /* none: stopping, and what is in the ring still counts */
+        const struct ep_waits *waits = atomic_load(&ep_waits);
         ep->kinds = kinds;
-        ep_waits_reconsider(ep);
+        if (waits)
+            waits->reconsider(ep);
     }
     periods_store(ep);
     if (ep->period_applied_ns != before)

@@ -17,9 +17,9 @@
  *
  *   port: ep_wait_begin -> ep_wait_open -> claim        a thread's first wait: a place in the table
  *   ep_wait_end -> sampled -> is_unwanted, ep_hook_event
- *   ep_waits_charge -> charge -> read_note, ep_copy_stack, ep_capture_for
+ *   charge_all -> charge -> read_note, ep_copy_stack, ep_capture_for
  *   ep_wait_take -> the same                            of one thread, for a stack of every thread
- *   ep_wait_classify                                    which kind of wait a .NET monitor's was, by its callers
+ *   classify                                            which kind of wait a .NET monitor's was, by its callers
  */
 #include "internal.h"
 
@@ -66,6 +66,12 @@ static struct waiting *of(struct ep_work *work)
     return (struct waiting *)(void *)work->waiting;
 }
 
+static void charge_all(struct ep *ep);
+static void reconsider(struct ep *ep);
+static bool classify(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame);
+
+static const struct ep_waits functions = {.charge = charge_all, .classify = classify, .reconsider = reconsider};
+
 /* ---- on the waiting thread ---- */
 
 static void claim(struct waiting *waiting)
@@ -75,6 +81,7 @@ static void claim(struct waiting *waiting)
     if (!ep)
         return;
     uint32_t tid = ep_port_bounds(&waiting->at);
+    atomic_store(&ep_waits, &functions);
     waiting->slot = 0;
     waiting->run = ep->run;
     for (unsigned i = 0; i < EP_MAX_THREADS && !waiting->slot; i++) {
@@ -330,7 +337,7 @@ bool ep_wait_take(struct ep *ep, uint32_t tid)
     return true;
 }
 
-void ep_waits_charge(struct ep *ep)
+static void charge_all(struct ep *ep)
 {
     for (unsigned i = 0; i < EP_MAX_THREADS; i++)
         charge(ep, &ep->waiter[i], i + 1);
@@ -365,18 +372,16 @@ static void remember(struct ep *ep, const struct ep_record *record, uintptr_t pc
             atomic_store_explicit(&ep->waiter[i].unwanted, pc, memory_order_relaxed);
 }
 
-void ep_waits_reconsider(struct ep *ep)
+static void reconsider(struct ep *ep)
 {
     for (unsigned i = 0; i < EP_MAX_THREADS; i++)
         atomic_store_explicit(&ep->waiter[i].unwanted, 0, memory_order_relaxed);
 }
 
-bool ep_wait_classify(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame)
+static bool classify(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame)
 {
     unsigned class = EP_WAITS, i = first;
 
-    if (*frame != EP_FRAME_BY_CALLER)
-        return true;
     for (; i < record->count && i < first + CLASS_DEPTH && class == EP_WAITS; i++)
         class = class_of(record->words[i]);
     bool known = class != EP_WAITS;

@@ -44,8 +44,8 @@ else
 QEMU_NAME := $(BOARD:qemu-%=%)
 
 .PHONY: bench-board
-bench-board: $(EP_LIB)
-	@$(CHECK_SYMBOLS) --figure text_bytes_$(QEMU_NAME) $(EP_LIB)
+bench-board: $(EP_LIB) $(WEIGH)-with
+	@$(CHECK_SYMBOLS) --figure text_bytes_$(QEMU_NAME) --weigh $(WEIGH)-with $(WEIGH)-without -- $(EP_LIB)
 
 # The C tests, as their own .mk files build them, with a cmocka compiled for this board. Left out: what needs a library of
 # the host (libdw). Tests of the Linux port want a real kernel: qemu-user cannot fork a program with threads, has few
