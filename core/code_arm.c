@@ -16,6 +16,7 @@
 #define LR            14
 #define PC            15
 #define EPILOGUE_MOST 16
+#define POPPED_FAR    16 /* bytes */
 #define PROLOGUE_MOST 64
 #define FRAME_MOST    (1 << 24)
 
@@ -37,12 +38,6 @@ static struct ep_arm_effect jump(enum ep_arm_kind kind, uintptr_t from, int32_t 
 static struct ep_arm_effect lr_spoiled(bool spoils)
 {
     return (struct ep_arm_effect){.kind = EP_ARM_OTHER, .spoils_lr = spoils};
-}
-
-/* bx, not of lr. */
-static struct ep_arm_effect exchange(void)
-{
-    return (struct ep_arm_effect){.kind = EP_ARM_COMPUTED, .leaves = true};
 }
 
 static uint32_t rotated(uint32_t value, unsigned by)
@@ -97,9 +92,7 @@ static struct ep_arm_effect thumb16(uintptr_t at, uint32_t half)
             veneer.to_arm = true;
             return veneer;
         }
-        if (half & 0x80)
-            return effect(EP_ARM_CALL, 0);
-        return half == 0x4770 ? effect(EP_ARM_RETURN, 0) : exchange();
+        return effect(half == 0x4770 ? EP_ARM_RETURN : half & 0x80 ? EP_ARM_CALL : EP_ARM_COMPUTED, 0);
     case 0xb1: /* cbz, cbnz */
     case 0xb3:
     case 0xb9:
@@ -291,12 +284,13 @@ static struct ep_arm_effect arm_always(uintptr_t at, uint32_t code)
         return add(rd, code & 15, 0);
     if ((code & 0xffe00010) == 0xe0400000 && rd == SP)
         return effect(EP_ARM_UNKNOWN, 0);
-    if (code == 0xe12fff1e || (code & 0xfffff000) == 0xe5bcf000) /* bx lr; .plt's ldr pc, [ip, #n]! */
+    /* bx lr; .plt's ldr pc, [ip, #n]! and ldr pc, [ip] */
+    if (code == 0xe12fff1e || (code & 0xfffff000) == 0xe5bcf000 || code == 0xe59cf000)
         return effect(EP_ARM_RETURN, 0);
     if ((code & 0x0f000000) == 0x0b000000 || (code & 0x0ffffff0) == 0x012fff30)
         return effect(EP_ARM_CALL, 0);
-    if ((code & 0x0ffffff0) == 0x012fff10)
-        return exchange();
+    if ((code & 0x0ffffff0) == 0x012fff10) /* bx */
+        return effect(EP_ARM_COMPUTED, 0);
     if ((code & 0x0f000000) == 0x0a000000)
         return jump(EP_ARM_BRANCH, at + 8, (int32_t)(code << 8) >> 6);
     return code >> 25 & 6 ? arm_memory(code) : arm_data(code);
@@ -467,13 +461,28 @@ static bool leaves(const struct line *line, const struct ep_arm_effect *e, const
 {
     if (e->kind == EP_ARM_RETURN || (e->kind == EP_ARM_POP && e->mask >> PC & 1) || e->to_arm)
         return true;
-    if (e->kind == EP_ARM_COMPUTED)
-        return line->lr_popped || (row && e->leaves);
-    if (e->kind != EP_ARM_BRANCH)
-        return false;
-    if (e->target == 0)
-        return line->lr_popped;
+    if (e->kind != EP_ARM_BRANCH || e->target == 0)
+        return line->lr_popped && (e->kind == EP_ARM_BRANCH || e->kind == EP_ARM_COMPUTED);
     return row && (line->lr_popped || !line->moved) && (e->target < row->start || e->target >= row->end);
+}
+
+/* Whether execution comes to pc straight from a pop of lr: what is left is to jump to another function. */
+static bool has_popped_lr(const struct ep_module *module, uintptr_t pc, bool thumb)
+{
+    uintptr_t known = pc > module->start ? pc - module->start : 0;
+
+    for (uintptr_t back = WORD; back <= POPPED_FAR && back <= known; back += thumb ? 2 : WORD) {
+        uintptr_t at = pc - back;
+        struct ep_arm_effect e = ep_arm_decode(at, pc, thumb);
+        if (e.conditional || e.kind != EP_ARM_POP || !(e.mask >> LR & 1))
+            continue;
+        do
+            at += e.size;
+        while (at < pc && (e = ep_arm_decode(at, pc, thumb)).kind == EP_ARM_OTHER && e.size && !e.spoils_lr);
+        if (at == pc)
+            return true;
+    }
+    return false;
 }
 
 bool ep_arm_epilogue(const struct ep_module *module, uintptr_t pc, bool thumb, const struct ep_cfi_row *row,
@@ -483,6 +492,7 @@ bool ep_arm_epilogue(const struct ep_module *module, uintptr_t pc, bool thumb, c
 
     memset(&line, 0, sizeof line);
     line.rules.cfa = EP_CFI_SP;
+    line.lr_popped = has_popped_lr(module, pc, thumb);
     for (int i = 0; i < EPILOGUE_MOST; i++) {
         struct ep_arm_effect e = ep_arm_decode(pc, module->end, thumb);
         if (e.size == 0 || e.conditional)

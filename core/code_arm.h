@@ -33,7 +33,6 @@ struct ep_arm_effect {
     uint8_t kind, size;
     bool conditional; /* this alone: only if a condition holds */
     bool to_arm;      /* a jump from Thumb to ARM code, as linkers make it */
-    bool leaves;      /* EP_ARM_COMPUTED: to another function, which no jump inside one does that way */
     bool spoils_lr;   /* it may write lr, to no purpose that is known */
     uint16_t mask;
     int32_t amount;

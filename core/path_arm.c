@@ -29,7 +29,7 @@ struct way {
     struct ep_cfi_rules rules;
     uintptr_t at;
     bool thumb;
-    int32_t offset;          /* of sp */
+    int32_t offset, highest; /* of sp, and where it has been at most */
     int32_t fp, base;        /* where r11 and r7 point to since the way set them, or NOWHERE */
     int32_t base_added;      /* what was added to r7 otherwise */
     int32_t lr_pushed;       /* where the way has put lr, or NOWHERE */
@@ -46,10 +46,10 @@ struct ways {
 
 enum outcome { ON, RETURNS, ENDS };
 
-/* Below where sp was at first: only what the way itself has pushed is there. */
+/* Below where sp has been: only what the way itself has pushed is there. */
 static bool is_pushed(const struct way *way, int32_t offset)
 {
-    return way->rules.cfa == EP_CFI_SP && offset < 0;
+    return way->rules.cfa == EP_CFI_SP && offset < way->highest;
 }
 
 static void load(struct way *way, unsigned column, int32_t offset)
@@ -209,6 +209,8 @@ static enum outcome advance(const struct ep_module *module, struct way *way, str
         return go(way, ways, &e);
     enum outcome outcome = follow(way, ways, &e);
     way->at += e.size;
+    if (way->offset > way->highest)
+        way->highest = way->offset;
     return is_sane(way->offset) ? outcome : ENDS;
 }
 

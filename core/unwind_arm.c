@@ -79,17 +79,6 @@ static struct ep_rule restart(void)
     return (struct ep_rule){.kind = EP_RULE_RESTART, .cfa = 2, .fp_slot = 2};
 }
 
-/* The linker's .plt, ARM state: add ip, pc, #n; add ip, ip, #n; ldr pc, [ip, #n]!. Nothing is pushed there. */
-static bool is_plt(const struct ep_module *module, uintptr_t pc, bool thumb)
-{
-    uint32_t code;
-
-    if (thumb || module->end - pc < sizeof code)
-        return false;
-    memcpy(&code, (const void *)pc, sizeof code);
-    return (code & 0xfffff000) == 0xe28fc000 || (code & 0xfffff000) == 0xe28cc000 || (code & 0xfffff000) == 0xe5bcf000;
-}
-
 /* .NET's RhpThrowHwEx: entered from a signal handler as if the faulting instruction had called it, which r1 points to.
  * Its table has the frame's size right, and takes the faulting instruction's address for a return address. */
 static bool is_fault_thrower(const struct ep_cfi_row *row)
@@ -123,8 +112,6 @@ static struct ep_rule derive_interrupted(const struct ep_module *module, uintptr
         return fault_rule(&row, at, true);
     if (ep_arm_epilogue(module, at, thumb, tables ? &row : NULL, &rules))
         return row_rule(&rules);
-    if (is_plt(module, at, thumb))
-        return (struct ep_rule){.kind = EP_RULE_LINK};
     if (!tables)
         return ep_arm_path(module, at, thumb, true, &rules) ? row_rule(&rules) : restart();
     int error = ep_arm_prologue(&row, at, thumb, &rules);

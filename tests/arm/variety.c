@@ -178,6 +178,28 @@ static NOINLINE int branches(int most)
     return sum;
 }
 
+/* Jumps inside itself that look like those to other functions. */
+static NOINLINE int interpreting(int n)
+{
+    __extension__ static const void *const does[] = {&&add, &&call, &&halve, &&end};
+    static const uint8_t program[] = {0, 1, 0, 2, 1, 2, 0, 1, 3};
+    const uint8_t *at = program;
+    int value = n;
+
+    __extension__({ goto *does[*at]; });
+add:
+    value += n;
+    __extension__({ goto *does[*++at]; });
+call:
+    value += leaf(value & 7, n);
+    __extension__({ goto *does[*++at]; });
+halve:
+    value /= 2;
+    __extension__({ goto *does[*++at]; });
+end:
+    return value + recurse(value & 3);
+}
+
 static NOINLINE int library(int n)
 {
     void *block = malloc((size_t)n);
@@ -191,8 +213,17 @@ static NOINLINE int library(int n)
 }
 
 const struct guest_work VARIETY[] = {
-    {"c_sorting", sorting, 10, 44},          {"c_formatting", formatting, 17, 17}, {"c_copying", copying, 500, 4},
-    {"c_moving_stack", moving_stack, 4, 20}, {"c_aligned", aligned_frame, 5, 85},  {"c_large", large_frame, 4, 15},
-    {"c_jumping", jumping, 8, 53},           {"c_pointers", pointers, 6, 544},     {"c_branches", branches, 8, 481},
-    {"c_library", library, 300, 11},         {"c_recursion", recurse, 30, 3723},   {0},
+    {"c_sorting", sorting, 10, 44},
+    {"c_formatting", formatting, 17, 17},
+    {"c_copying", copying, 500, 4},
+    {"c_moving_stack", moving_stack, 4, 20},
+    {"c_aligned", aligned_frame, 5, 85},
+    {"c_large", large_frame, 4, 15},
+    {"c_jumping", jumping, 8, 53},
+    {"c_pointers", pointers, 6, 544},
+    {"c_branches", branches, 8, 481},
+    {"c_library", library, 300, 11},
+    {"c_recursion", recurse, 30, 3723},
+    {"c_interpreting", interpreting, 9, 127},
+    {0},
 };
