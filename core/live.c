@@ -61,7 +61,7 @@ static unsigned mix(uint32_t x)
 /* Collect has not been here for a while: it gets going before there is no place left. */
 static void hurry(unsigned taken, unsigned places)
 {
-    if (taken < places / 8 || taken % (places / 16) != 0)
+    if (taken < places / 8 || (taken & (places / 16 - 1)) != 0)
         return;
     struct ep *ep = ep_hold();
     if (!ep)
