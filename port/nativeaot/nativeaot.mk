@@ -187,7 +187,7 @@ test-nativeaot-context: $(NA_CONTEXT) $(BUILD)/edgeprof
 
 .PHONY: bench-nativeaot-tags
 bench-nativeaot-tags: $(NA_CONTEXT)
-	@$(NA_CONTEXT) ratio
+	@for mode in ratio tags spans; do $(NA_CONTEXT) $$mode || exit 1; done
 BENCHES += bench-nativeaot-tags
 endif
 TESTS += test-nativeaot-context

@@ -55,4 +55,16 @@ bench-overhead: $(BENCH_OVERHEAD) $(BUILD)/edgeprof
 bench-interrupted: $(NA_COUNTER) $(BENCH_BUILD)/blocking $(NA_WORKLOAD)
 	@tests/bench/interrupted.py $^ $(BENCH_BUILD)/interrupted
 BENCHES += bench-service bench-overhead bench-interrupted
+
+# Locks and waits of managed code against stopwatches.
+.PHONY: bench-nativeaot-waits
+bench-nativeaot-waits: $(NA_WAITS)
+	@EDGEPROF_LEVEL=high $(NA_WAITS)
+BENCHES += bench-nativeaot-waits
 endif
+
+# Waits of C programs against a stopwatch, and what a bracket costs.
+.PHONY: bench-waits
+bench-waits: $(UT_DIR)/plain/linux_waits
+	@$(BOARD_EXEC) $< 2>&1
+BENCHES += bench-waits

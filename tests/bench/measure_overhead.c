@@ -7,7 +7,8 @@
  *   hooks     by the time stamp counter, likewise; of two that nest the outer one counts. One that took longer than
  *             PREEMPTED was put off the processor inside, and counts as much as the others do on average. The
  * allocation hook stands between the runtime's callers and its function: both its names lead here in a copy of the
- *             archive (bench.mk), and the time of the runtime's own part is taken out
+ *             archive (bench.mk), and the time of the runtime's own part is taken out. Hooks of kinds and those that
+ * tell whose work is done (work) are kept apart
  *
  *   signal    what the kernel takes for one: now and then, when a thread takes up other work (a tag, a request), it
  *             queues one to itself whose handler is empty, by the time stamp counter; the mean without the longest
@@ -44,8 +45,10 @@
 enum {
     SIGNALS,
     HANDLER_NS,
-    HOOK_CALLS,
-    HOOK_CYCLES,
+    KIND_CALLS,
+    KIND_CYCLES,
+    WORK_CALLS,
+    WORK_CYCLES,
     HOOK_PREEMPTED,
     EVENTS,
     EVENT_CYCLES,
@@ -59,9 +62,10 @@ enum {
     FIGURES
 };
 
-static const char *const names[FIGURES] = {"signals",    "handler_ns",   "hook_calls", "hook_cycles", "hook_preempted",
-                                           "events",     "event_cycles", "tsc",        "clock_ns",    "process_ns",
-                                           "collect_ns", "deliver_ns",   "samples",    "wakeups"};
+static const char *const names[FIGURES] = {"signals",      "handler_ns",  "kind_calls",     "kind_cycles",
+                                           "work_calls",   "work_cycles", "hook_preempted", "events",
+                                           "event_cycles", "tsc",         "clock_ns",       "process_ns",
+                                           "collect_ns",   "deliver_ns",  "samples",        "wakeups"};
 
 static _Atomic uint64_t figure[FIGURES];
 static uint64_t snapshot[2][FIGURES]; /* the last but one, the last */
@@ -122,7 +126,7 @@ static void spent(uint64_t clock, uint64_t start, unsigned calls, unsigned cycle
     uint64_t took = __rdtsc() - start;
 
     if (took > PREEMPTED) {
-        add(HOOK_PREEMPTED, calls == HOOK_CALLS);
+        add(HOOK_PREEMPTED, calls != EVENTS);
         return;
     }
     add(calls, 1);
@@ -137,7 +141,7 @@ static void spent(uint64_t clock, uint64_t start, unsigned calls, unsigned cycle
         if (depth++ == 0) {                                                                                            \
             uint64_t empty = __rdtsc(), start = __rdtsc();                                                             \
             __real_##name arguments;                                                                                   \
-            spent(start - empty, start, HOOK_CALLS, HOOK_CYCLES);                                                      \
+            spent(start - empty, start, KIND_CALLS, KIND_CYCLES);                                                      \
         } else {                                                                                                       \
             __real_##name arguments;                                                                                   \
         }                                                                                                              \
@@ -182,7 +186,7 @@ void __wrap_ep_work_set(uint32_t tags, uint64_t span, uint64_t high, uint64_t lo
     uint64_t empty = __rdtsc(), start = __rdtsc();
 
     __real_ep_work_set(tags, span, high, low);
-    spent(start - empty, start, HOOK_CALLS, HOOK_CYCLES);
+    spent(start - empty, start, WORK_CALLS, WORK_CYCLES);
     if (measuring && ++changes % PROBE_EACH == 0)
         probe(changes / PROBE_EACH);
 }
@@ -212,7 +216,7 @@ void *__wrap_RhpGcAlloc(const void *type, uint32_t flags, uintptr_t elements, co
     depth++;
     void *object = hooked_RhpGcAlloc(type, flags, elements, frame);
     depth--;
-    spent(start - empty, start + inside, HOOK_CALLS, HOOK_CYCLES);
+    spent(start - empty, start + inside, KIND_CALLS, KIND_CYCLES);
     return object;
 }
 
@@ -227,7 +231,7 @@ int __wrap_ep_hook_event(const struct ep_hook_event *event)
 
     spent(start - empty, start, EVENTS, EVENT_CYCLES);
     if (depth == 0)
-        spent(start - empty, start, HOOK_CALLS, HOOK_CYCLES);
+        spent(start - empty, start, KIND_CALLS, KIND_CYCLES);
     return result;
 }
 

@@ -211,7 +211,7 @@ internal static class Hops
     private static bool Report(string figure)
     {
         Console.WriteLine($"ok   {hops} hops, {moved} of them to another thread");
-        Console.WriteLine($"figure {figure} {wrong + stale} of {hops} hops");
+        Console.WriteLine($"figure {figure} {wrong + stale} count");
         return wrong + stale == 0 && hops >= (figure == "tag_errors" ? 6 * Flows * PerFlow / 10 : 100) && moved > hops / 100;
     }
 }
