@@ -15,11 +15,11 @@
 #define CREW      16u
 #define NAME_SIZE 16u
 
-/* An emulator's own threads are what /proc shows, and a sanitizer stands in front of poll(). */
-#if defined __x86_64__ && !defined __SANITIZE_ADDRESS__
-#define SLEEPERS_NAMED 1
-#else
+/* A sanitizer stands in front of poll(), with a frame that hangs on its frame pointer. */
+#ifdef __SANITIZE_ADDRESS__
 #define SLEEPERS_NAMED 0
+#else
+#define SLEEPERS_NAMED 1
 #endif
 
 struct member {
