@@ -59,7 +59,7 @@ BENCHES += bench-service bench-overhead bench-interrupted
 # Locks and waits of managed code against stopwatches.
 .PHONY: bench-nativeaot-waits
 bench-nativeaot-waits: $(NA_WAITS)
-	@EDGEPROF_LEVEL=high $(NA_WAITS)
+	@EDGEPROF_LEVEL=high $(NA_WAITS) /dev/null
 BENCHES += bench-nativeaot-waits
 endif
 

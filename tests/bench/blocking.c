@@ -101,7 +101,7 @@ static void *thread(void *index)
         return NULL;
     for (unsigned i = 0; !stopping; i++) {
         waits[*(const unsigned *)index](pair[0]);
-        work(i % 7);
+        work(i % 7 * 100);
     }
     return NULL;
 }
