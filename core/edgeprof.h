@@ -108,9 +108,9 @@ enum ep_loss {
 };
 
 struct ep_stats {
-    uint64_t samples;        /* stacks captured */
+    uint64_t samples;        /* of CPU time */
     uint64_t weight_ns;      /* CPU time that they stand for */
-    uint64_t exact;          /* of these: walked to the root, every frame by a rule */
+    uint64_t exact;          /* stacks of all kinds: walked to the root, every frame by a rule */
     uint64_t gap;            /* rooted, with a guess in between */
     uint64_t cut;            /* not rooted */
     uint64_t thread_exit_ns; /* CPU time beside samples: when threads ended, of threads without a timer */
