@@ -65,8 +65,8 @@ struct ep_hook_event {
     uint32_t token; /* EP_KIND_ALLOC: place in the live table + 1; EP_KIND_WAIT: contentions, see below; 0: none */
     unsigned skip;  /* frames to leave out at the leaf side, at most 6; with context NULL: beyond the caller of
                        ep_hook_event() itself */
-    /* Where to walk from; NULL: from the caller of ep_hook_event(). pc is exact: an instruction that is executed next,
-     * as after a call. Bounds are filled in by ep_port_bounds(). */
+    /* Where to walk from; NULL: from the caller of ep_hook_event(). pc is an instruction that is executed next, or
+     * (lr = EP_LR_CALLED) where a call returns to. Bounds are filled in by ep_port_bounds(). */
     const struct ep_context *context;
 };
 

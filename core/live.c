@@ -202,15 +202,23 @@ static uint64_t others(uint64_t value)
     return share;
 }
 
+/* Hooks see it at once when the profiler stops, this thread goes on with what there is. */
+static bool wanted(const struct ep *ep)
+{
+    return (ep->kinds & EP_KIND_BIT(EP_KIND_LIVE)) != 0;
+}
+
 static void bind(struct ep *ep, uint32_t token, const struct ep_live_stack *stack)
 {
-    if (!ep_hook_wants(EP_KIND_LIVE) || token == 0 || token > atomic_load(&live.places)) {
-        if (token == 0 && ep_hook_wants(EP_KIND_LIVE)) {
-            ep_lose(ep, EP_LOSS_LIVE_FULL, 1, 0);
-            miss(stack->value);
-        }
-        if (token && token <= atomic_load(&live.places))
-            ep_live_drop(token);
+    if (token > atomic_load(&live.places) || (token == 0 && !wanted(ep)))
+        return;
+    if (token == 0) {
+        ep_lose(ep, EP_LOSS_LIVE_FULL, 1, 0);
+        miss(stack->value);
+        return;
+    }
+    if (!wanted(ep)) {
+        ep_live_drop(token);
         return;
     }
     struct ep_live_place *place = &live.place[token - 1];
@@ -239,7 +247,7 @@ static void charge(struct ep *ep)
     uint64_t count = 0, value = 0;
 
     ep_tree_zero_entries(&ep->tree, ep->tree.nodes, EP_KIND_BIT(EP_KIND_LIVE));
-    if (!ep_hook_wants(EP_KIND_LIVE) && !atomic_load(&ep->stopping))
+    if (!wanted(ep))
         forget();
     count_held();
     for (unsigned at = 0; (place = next_held(&at)) != NULL;) {

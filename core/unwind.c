@@ -207,7 +207,7 @@ void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
         .frame = {.pc = context->pc, .sp = context->sp, .fp = context->fp, .lr = context->lr, .base = context->base},
         .moved = context->moved,
         .end = stack_end(context, context->sp),
-        .exact = true};
+        .exact = context->lr != EP_LR_CALLED};
     uintptr_t hijack_stub = ep_running()->hijack_stub;
 
     stack->depth = 0;

@@ -154,11 +154,14 @@ int ep_port_modules_scan(void);
 
 /* ---- what a port tells the core (implemented in core/) ---- */
 
+#define EP_LR_CALLED 1u
+
 /* Registers of an interrupted thread, and where its stack may be read: [stack_start, stack_end), and, when the
  * thread has an alternate signal stack, [alt_start, alt_end). Zero: unknown, then only the top frame is taken.
  * stack_root: frames at or above it only start the thread; 0: unknown. */
 struct ep_context {
-    uintptr_t pc, sp, fp, lr;
+    uintptr_t pc, sp, fp;
+    uintptr_t lr;   /* EP_LR_CALLED: pc is where a call returns to, not what is executed next */
     uintptr_t base; /* one more register that frames hang on: rbx on x86-64 */
     uintptr_t stack_start, stack_end, stack_root;
     uintptr_t alt_start, alt_end;

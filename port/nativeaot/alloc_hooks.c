@@ -90,8 +90,9 @@ static uint64_t size_of(const struct ep_dotnet_type *type, uintptr_t elements)
     return (size + word - 1) & ~(word - 1);
 }
 
-static void record(const struct allocation *allocation, struct ep_stratum *stratum, uint32_t token,
-                   const struct ep_context *context)
+/* Its frame is one of those that .skip leaves out. */
+static __attribute__((noinline)) void record(const struct allocation *allocation, struct ep_stratum *stratum,
+                                             uint32_t token, const struct ep_context *context)
 {
     const struct ep_hook_event event = {
         .kind = EP_KIND_ALLOC,
@@ -99,7 +100,7 @@ static void record(const struct allocation *allocation, struct ep_stratum *strat
         .value = allocation->stands_for,
         .count = ep_stratum_count(stratum, allocation->stands_for, allocation->size),
         .token = token,
-        .skip = context ? 0 : 1,
+        .skip = context ? 0 : 2,
         .context = context,
     };
 

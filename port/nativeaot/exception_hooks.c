@@ -23,7 +23,7 @@ static _Thread_local struct {
 void ep_dotnet_throwing(uintptr_t again, uintptr_t pc, uintptr_t sp, uintptr_t fp, uintptr_t base)
 {
     throwing.known = !again;
-    throwing.context = (struct ep_context){.pc = pc, .sp = sp, .fp = fp, .lr = pc, .base = base};
+    throwing.context = (struct ep_context){.pc = pc, .sp = sp, .fp = fp, .lr = EP_LR_CALLED, .base = base};
 }
 
 void ep_dotnet_first_chance(void *const *object)

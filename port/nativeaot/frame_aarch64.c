@@ -3,6 +3,5 @@
 
 void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
 {
-    /* lr is dead after the call that got here. */
-    *context = (struct ep_context){.pc = frame[1], .fp = frame[0], .lr = frame[1], .sp = frame[14]};
+    *context = (struct ep_context){.pc = frame[1], .fp = frame[0], .lr = EP_LR_CALLED, .sp = frame[14]};
 }

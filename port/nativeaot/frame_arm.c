@@ -5,5 +5,5 @@ void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
 {
     /* The lowest bit of lr says Thumb. r7 hangs gcc's and clang's Thumb frames. */
     *context = (struct ep_context){
-        .pc = frame[1] & ~(uintptr_t)1, .fp = frame[0], .lr = frame[1], .base = frame[8], .sp = frame[12]};
+        .pc = frame[1] & ~(uintptr_t)1, .fp = frame[0], .lr = EP_LR_CALLED, .base = frame[8], .sp = frame[12]};
 }

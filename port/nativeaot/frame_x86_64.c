@@ -3,5 +3,6 @@
 
 void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
 {
-    *context = (struct ep_context){.pc = frame[0], .fp = frame[1], .base = frame[4], .sp = frame[9]};
+    *context =
+        (struct ep_context){.pc = frame[0], .fp = frame[1], .lr = EP_LR_CALLED, .base = frame[4], .sp = frame[9]};
 }

@@ -225,6 +225,26 @@ test-nativeaot-waits: $(NA_WAITS) $(BUILD)/edgeprof
 endif
 TESTS += test-nativeaot-waits
 
+# The hooks without .NET, on every architecture.
+NA_HOOKS := $(NA_BUILD)/hooks
+NA_HOOKS_WRAPS := RhpGcAlloc RhAllocateNewArray OnFirstChanceException RhThrowEx RhThrowHwEx RhRethrow \
+    $(addprefix _ZN15GCToEEInterface,9SuspendEEE14SUSPEND_REASON 9RestartEEEb 11GcStartWorkEii 6GcDoneEi)
+$(NA_HOOKS): $(wildcard tests/nativeaot/hooks/*) $(NA_LIB)
+	$(CC) -I. -Icore -Itests/nativeaot/hooks -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNINGS) -funwind-tables \
+	    $(filter %.c,$^) $(NA_LIB) $(EP_LDFLAGS) $(NA_HOOKS_WRAPS:%=-Wl,--wrap=%) $(EP_LDLIBS) -o $@
+.PHONY: na-hooks test-nativeaot-hooks
+na-hooks: $(NA_HOOKS)
+ifeq ($(BOARD),host)
+NA_QEMU_aarch64 := qemu-aarch64 -L /usr/aarch64-linux-gnu
+NA_QEMU_armhf   := qemu-arm -L /usr/arm-linux-gnueabihf
+test-nativeaot-hooks: $(NA_HOOKS) $(BUILD)/edgeprof
+	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof $(NA_HOOKS) $(NA_BUILD)/hooks-work
+	@for arch in aarch64 armhf; do $(MAKE) --no-print-directory -s BOARD=qemu-$$arch na-hooks || exit 1; done
+	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-aarch64/nativeaot/hooks $(NA_BUILD)/hooks-work/aarch64 $(NA_QEMU_aarch64)
+	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-armhf/nativeaot/hooks $(NA_BUILD)/hooks-work/armhf $(NA_QEMU_armhf)
+TESTS += test-nativeaot-hooks
+endif
+
 # Allocations, the live heap, exceptions and collections of managed code against the program's own counts.
 NA_HEAP := $(call na_published,Heap)
 $(NA_HEAP): $(wildcard tests/nativeaot/Heap/*) $(NA_SOURCE) $(NA_LIB)

@@ -98,6 +98,23 @@ static void test_exact_while_there_are_places(void **state)
     end();
 }
 
+/* Switched off it is forgotten; but the last interval tells what there was. */
+static void test_stopped_and_switched_off(void **state)
+{
+    (void)state;
+    begin(EP_MEMORY_DEFAULT);
+    make(1, SIZE);
+    assert_int_equal(ep_kinds_change(0, EP_KIND_BIT(EP_KIND_LIVE)), 0);
+    assert_int_equal(live(), 0);
+    assert_int_equal(ep_kinds_change(EP_KIND_BIT(EP_KIND_LIVE), 0), 0);
+    assert_int_equal(ep_collect(), 0);
+    make(1, 2 * SIZE);
+    ep_level_end(); /* as in ep_stop(), before the collect thread knows */
+    assert_int_equal(live(), 2 * SIZE);
+    end();
+    assert_int_equal(account_stats().kind_value[EP_KIND_LIVE], 2 * SIZE);
+}
+
 static void test_what_no_collection_has_seen(void **state)
 {
     (void)state;
@@ -226,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exact_while_there_are_places),
+        cmocka_unit_test(test_stopped_and_switched_off),
         cmocka_unit_test(test_what_no_collection_has_seen),
         cmocka_unit_test(test_thinned),
         cmocka_unit_test(test_no_place),
