@@ -243,6 +243,10 @@ test-nativeaot-hooks: $(NA_HOOKS) $(BUILD)/edgeprof
 	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-aarch64/nativeaot/hooks $(NA_BUILD)/hooks-work/aarch64 $(NA_QEMU_aarch64)
 	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-armhf/nativeaot/hooks $(NA_BUILD)/hooks-work/armhf $(NA_QEMU_armhf)
 TESTS += test-nativeaot-hooks
+.PHONY: bench-nativeaot-hooks
+bench-nativeaot-hooks: $(NA_HOOKS)
+	@mkdir -p $(NA_BUILD)/hooks-work && $(NA_HOOKS) $(abspath $(NA_BUILD)/hooks-work/bench.profile)
+BENCHES += bench-nativeaot-hooks
 endif
 
 # Allocations, the live heap, exceptions and collections of managed code against the program's own counts.
