@@ -60,7 +60,7 @@ THIRD_OBJ     := $(GEN_SRC:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o) \
 EP_LIB        := $(BUILD)/libedgeprof.a
 # What every sample goes through is built for speed; what runs when a rule is not known yet, and once an interval or
 # less, for size.
-EP_FAST       := $(addprefix core/,capture.c ring.c rules.c unwind.c unwind_cached.c)
+EP_FAST       := $(addprefix core/,capture.c ring.c unwind_cached.c)
 MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk)
 
 TESTS   :=
@@ -87,7 +87,7 @@ $(EP_LIB): $(EP_OBJ) $(THIRD_OBJ)
 
 $(EP_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CFLAGS) $(if $(filter $(EP_FAST),$<),,-Os -fomit-frame-pointer))
+	$(call compile,$(EP_CFLAGS) -fomit-frame-pointer $(if $(filter $(EP_FAST),$<),-fno-sched-spec --param=logical-op-non-short-circuit=0,-Os))
 
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)

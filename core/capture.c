@@ -8,7 +8,7 @@
  * A record: tid, what it is, value, for events more of that, the span when there is one, pc ... (EP_WORD_* in
  * internal.h). Rest record: tid, low half, high half.
  *
- *   ep_capture, ep_hook_event -> take -> ep_work_read, ep_unwind
+ *   ep_capture, ep_hook_event -> take -> record (record_timed) -> ep_work_read, ep_unwind
  */
 #include "internal.h"
 
@@ -42,7 +42,7 @@ struct ep *ep_hold(void)
 
 void ep_release(void)
 {
-    (void)atomic_fetch_sub(&holders, 1);
+    (void)atomic_fetch_sub_explicit(&holders, 1, memory_order_release);
 }
 
 int ep_enter(void)
@@ -95,49 +95,92 @@ static int lost(struct ep *ep, enum ep_kind kind, uint64_t value)
     return -ENOSPC;
 }
 
-/* event: NULL for a CPU sample. info: EP_WORD_INFO without tags and span. */
-static int take(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
-                uint32_t info, uint64_t value, const struct ep_hook_event *event)
-{
-    bool wake = false, span;
-    unsigned head = event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
+/* What is to be recorded. event: NULL for a CPU sample. info: EP_WORD_INFO without tags and span. */
+struct what {
+    struct ep *ep;
+    const struct ep_work *work;
+    const struct ep_hook_event *event;
+    uint64_t value;
+    uint32_t tid, info;
+};
 
-    uint64_t start_ns = atomic_load_explicit(&ep->governor.to_time, memory_order_relaxed) ? ep_timing_begin(ep) : 0;
-    info |= ep_work_read(ep, work, &span);
+static __attribute__((noinline)) int record(const struct what *what, const struct ep_context *context)
+{
+    struct ep *ep = what->ep;
+    bool wake, span;
+    unsigned head = what->event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
+    uint32_t info = what->info | ep_work_read(ep, what->work, &span);
     unsigned words = head + (span ? EP_SPAN_WORDS : 0), most = words + EP_MAX_DEPTH;
+
     int at = ep_ring_reserve(&ep->ring, most, &wake);
     if (at < 0)
-        return lost(ep, (enum ep_kind)(info >> EP_INFO_KIND_SHIFT & 0xf), value);
+        return lost(ep, (enum ep_kind)(info >> EP_INFO_KIND_SHIFT & 0xf), what->value);
     atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
-    struct ep_stack stack = {.pc = payload + words};
+    struct ep_stack stack;
+    stack.pc = payload + words;
     ep_unwind(context, &stack);
-    put(&payload[EP_WORD_TID], tid);
+    put(&payload[EP_WORD_TID], what->tid);
     put(&payload[EP_WORD_INFO], info | (span ? EP_INFO_SPAN : 0));
-    put_wide(&payload[EP_WORD_VALUE], value);
-    if (event)
-        put_event(payload, event);
+    put_wide(&payload[EP_WORD_VALUE], what->value);
+    if (what->event)
+        put_event(payload, what->event);
     if (span)
-        put_span(payload + head, work);
-    struct ep_record record = {.kind = event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
+        put_span(payload + head, what->work);
+    struct ep_record header = {.kind = what->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
                                .quality = stack.quality,
                                .end = stack.end,
                                .count = words + stack.depth};
-    ep_ring_commit(&ep->ring, at, most, &record);
+    ep_ring_commit(&ep->ring, at, most, ep_ring_header(&header));
     if (wake)
         ep_port_wake(&ep->collect_event);
 
-    (void)atomic_fetch_add_explicit(&ep->rule_hits, stack.hits, memory_order_relaxed);
     if (stack.misses)
         (void)atomic_fetch_add_explicit(&ep->rule_misses, stack.misses, memory_order_relaxed);
-    if (start_ns)
-        ep_timing_end(ep, start_ns);
     return 0;
+}
+
+static __attribute__((noinline)) int record_timed(const struct what *what, const struct ep_context *context)
+{
+    uint64_t start_ns = ep_timing_begin(what->ep);
+    int result = record(what, context);
+
+    if (start_ns && result == 0)
+        ep_timing_end(what->ep, start_ns);
+    return result;
+}
+
+static inline int take(const struct what *what, const struct ep_context *context)
+{
+    bool timed = atomic_load_explicit(&what->ep->governor.to_time, memory_order_relaxed) != 0;
+
+    return timed ? record_timed(what, context) : record(what, context);
 }
 
 void ep_capture(const struct ep_context *context, uint32_t tid, uint64_t ns)
 {
-    if (ep_hook_wants(EP_KIND_CPU))
-        (void)take(ep_running(), ep_port_work(), context, tid, EP_KIND_CPU << EP_INFO_KIND_SHIFT, ns, NULL);
+    if (!ep_hook_wants(EP_KIND_CPU))
+        return;
+    struct what what;
+    what.ep = ep_held_here();
+    what.work = ep_port_work();
+    what.event = NULL;
+    what.value = ns;
+    what.tid = tid;
+    what.info = EP_KIND_CPU << EP_INFO_KIND_SHIFT;
+    (void)take(&what, context);
+}
+
+static int take_event(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
+                      uint32_t info, const struct ep_hook_event *event)
+{
+    const struct what what = {.ep = ep,
+                              .work = work,
+                              .event = event,
+                              .value = event->value,
+                              .tid = tid,
+                              .info = info | (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
+                                      event->frame << EP_INFO_FRAME_SHIFT};
+    return take(&what, context);
 }
 
 /* Its own frame is the one above event->skip. */
@@ -157,10 +200,7 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
         tid = ep_port_here(&context);
         skip++;
     }
-    int result = take(ep, ep_port_work(), &context, tid,
-                      (uint32_t)event->kind << EP_INFO_KIND_SHIFT | skip << EP_INFO_SKIP_SHIFT |
-                          event->frame << EP_INFO_FRAME_SHIFT,
-                      event->value, event);
+    int result = take_event(ep, ep_port_work(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
     ep_release();
     return result;
 }
@@ -168,8 +208,7 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
 void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
                     const struct ep_hook_event *event)
 {
-    (void)take(ep, work, context, tid,
-               (uint32_t)event->kind << EP_INFO_KIND_SHIFT | event->frame << EP_INFO_FRAME_SHIFT, event->value, event);
+    (void)take_event(ep, work, context, tid, 0, event);
 }
 
 void ep_thread_rest(uint32_t tid, int64_t rest_ns)
@@ -187,7 +226,7 @@ void ep_thread_rest(uint32_t tid, int64_t rest_ns)
     atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
     put(&payload[0], tid);
     put_wide(&payload[1], (uint64_t)rest_ns);
-    ep_ring_commit(&ep->ring, at, REST_WORDS, &record);
+    ep_ring_commit(&ep->ring, at, REST_WORDS, ep_ring_header(&record));
     if (wake)
         ep_port_wake(&ep->collect_event);
 }

@@ -136,6 +136,7 @@ static void add_sample(struct ep *ep, const struct ep_record *record)
     bool in = sample.frame != EP_FRAME_BY_CALLER ||
               atomic_load(&ep_waits)->classify(ep, record, sample.head + sample.skip, &sample.frame);
 
+    ep->frames += record->count - sample.head;
     if (sample.kind == EP_KIND_WAIT && !in)
         return;
     if (ep->config.flags & EP_THREAD_LABELS || sample.kind == EP_KIND_THREAD)
@@ -194,6 +195,17 @@ void ep_collect_drain(struct ep *ep)
     ep->governor.drain_ns += ep_port_thread_cpu_ns() - start_ns;
 }
 
+/* A frame's rule was in the cache unless it is told as a miss, which may come before its record is read. */
+static void count_rules(struct ep *ep, unsigned misses)
+{
+    ep_count(ep, EP_COUNT_RULE_MISSES, misses);
+    ep->misses += misses;
+    if (ep->frames < ep->misses)
+        return;
+    ep_count(ep, EP_COUNT_RULE_HITS, ep->frames - ep->misses);
+    ep->frames = ep->misses = 0;
+}
+
 /* Losses of others become counts here and frames of their own, so that totals add up. */
 static void collect_losses(struct ep *ep)
 {
@@ -214,8 +226,7 @@ static void collect_losses(struct ep *ep)
         if (count)
             ep_lose(ep, (enum ep_loss)reason, count, 0);
     }
-    ep_count(ep, EP_COUNT_RULE_HITS, atomic_exchange(&ep->rule_hits, 0));
-    ep_count(ep, EP_COUNT_RULE_MISSES, atomic_exchange(&ep->rule_misses, 0));
+    count_rules(ep, atomic_exchange(&ep->rule_misses, 0));
 }
 
 void ep_segment_begin(struct ep *ep)

@@ -63,6 +63,9 @@ enum ep_special {
 
 /* ---- unwinding (signal path) ---- */
 
+/* Bytes between the end of a stack and its outermost frame, at most. */
+#define EP_ROOT_NEAR 1024u
+
 enum ep_quality {
     EP_STACK_EXACT = 0, /* to the root, every frame by a rule */
     EP_STACK_GAP = 1,   /* to the root, with a guess in between */
@@ -121,11 +124,27 @@ static inline uintptr_t ep_code_address(uintptr_t word)
     return sizeof word == 4 ? word & ~(uintptr_t)1 : word & (uintptr_t)0xffffffffffffu;
 }
 
-/* Makes as many steps of a walk as cached rules of the common kinds allow; false: none. frame->sp is in a stack that
- * ends at `end`; exact: frame->pc is where it was interrupted. Adds the frames that it leaves to *stack. Context:
- * signal.
- */
-bool ep_unwind_cached(struct ep_frame *frame, uintptr_t end, bool exact, struct ep_stack *stack);
+/* A walk on its way to the root. */
+struct ep_walk {
+    struct ep_frame frame;
+    uintptr_t moved, root; /* struct ep_context: stack_root */
+    uintptr_t end;         /* of the stack that frame.sp is on; 0: unknown */
+    bool exact;            /* frame.pc is where execution stands, not a return address */
+    bool guessed;
+    bool sp_lost; /* frame.sp is only a lower bound */
+};
+
+/* Whether nothing but what starts the thread fits between sp and the end of the stack. Context: signal. */
+static inline bool ep_is_outermost(const struct ep_walk *walk, uintptr_t sp)
+{
+    return walk->root ? sp >= walk->root : walk->end - sp <= EP_ROOT_NEAR;
+}
+
+enum ep_cached { EP_CACHED_NOTHING, EP_CACHED_STEPS, EP_CACHED_ROOT };
+
+/* Makes as many steps of a walk as cached rules of the common kinds allow, and ends it when they lead to the root. The
+ * walk's sp and end are known, its stack is not moved. Adds the frames that it leaves to *stack. Context: signal. */
+enum ep_cached ep_unwind_cached(struct ep_walk *walk, struct ep_stack *stack);
 
 /* Finds the rule for the code at pc, from the cache or from the module's tables. exact: pc is where the frame
  * was interrupted, not a return address - 1. Adds to stack->hits or ->misses. Context: signal. */
@@ -257,10 +276,19 @@ void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words
 int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake);
 
 /* The payload's words. What commit does not count must not have been written. Context: signal. */
-atomic_uintptr_t *ep_ring_payload(struct ep_ring *ring, int position);
+static inline atomic_uintptr_t *ep_ring_payload(struct ep_ring *ring, int position)
+{
+    return &ring->words[position];
+}
 
-/* Completes the record with record->count words; the rest of `most` is given back. Context: signal. */
-void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, const struct ep_record *record);
+static inline uintptr_t ep_ring_header(const struct ep_record *record)
+{
+    return (uintptr_t)record->kind | (uintptr_t)record->quality << 4 | (uintptr_t)record->end << 8 |
+           (uintptr_t)record->count << 16;
+}
+
+/* Completes the record with the words that its header counts; the rest of `most` is given back. Context: signal. */
+void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, uintptr_t header);
 
 /* The oldest complete record; false when there is none. Context: collect. */
 bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record);
@@ -342,10 +370,6 @@ const char *ep_tags_text(const struct ep_tags *tags, unsigned place);
 unsigned ep_tags_string(const struct ep_tags *tags, const char *text);
 /* Whether the pair that `inner` adds on the way from `set` to 0 has a key that was met before. Context: any thread. */
 bool ep_tags_hidden(const struct ep_tags *tags, unsigned set, unsigned inner);
-
-/* What the calling thread works for, as words of a record: returns the tag set; *span: whether *work's ids count.
- * Context: signal. */
-unsigned ep_work_read(const struct ep *ep, const struct ep_work *work, bool *span);
 
 /* ---- waits ---- */
 
@@ -540,10 +564,11 @@ struct ep {
     atomic_uint lost_samples; /* ring full, drained by collect */
     _Atomic uint64_t lost_value[EP_KINDS];
     atomic_uint refused[EP_LOSS_REASONS]; /* threads without a timer, by reason */
-    atomic_uint rule_hits, rule_misses;
+    atomic_uint rule_misses;
 
     /* collect */
     struct ep_event collect_event;
+    uint64_t frames, misses; /* not yet told as rule hits: frames - misses */
     struct ep_tree tree;
     struct ep_contexts contexts;
     uint64_t interval_start_ns, next_scan_ns;
@@ -598,6 +623,21 @@ static inline struct ep *ep_running(void)
 {
     return atomic_load_explicit(&ep_current, memory_order_acquire);
 }
+/* The same for who holds it. Context: signal. */
+static inline struct ep *ep_held_here(void)
+{
+    return atomic_load_explicit(&ep_current, memory_order_relaxed);
+}
+/* What the thread works for, as words of a record: returns the tag set; *span: whether *work's ids count.
+ * Context: signal. */
+static inline unsigned ep_work_read(const struct ep *ep, const struct ep_work *work, bool *span)
+{
+    bool whole = (atomic_load_explicit(&work->guard, memory_order_relaxed) & 1) == 0;
+
+    *span = whole && (work->span_id | work->trace_high | work->trace_low) != 0;
+    return whole && work->run == ep->run ? work->tags : 0;
+}
+
 /* Makes it the running one. Context: init. */
 void ep_publish(struct ep *ep);
 /* Whether a thread is between ep_hold and ep_release. Context: init. */

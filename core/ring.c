@@ -14,7 +14,9 @@
  * the most it may need and gives back what is left, by moving `head` back when nobody came after it, else as a pad
  * record.
  *
- * Header: kind (bits 0-3), quality (4-7), end (8-15), payload words (16-31).
+ * `head` orders nothing: what a record holds is published by its header, and words that may be written again by `tail`.
+ *
+ * Header: kind (bits 0-3), quality (4-7), end (8-15), payload words (16-31); ep_ring_header().
  */
 #include "internal.h"
 
@@ -31,17 +33,11 @@ void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words
     ring->words = memory;
 }
 
-static uintptr_t header_make(const struct ep_record *record)
-{
-    return (uintptr_t)record->kind | (uintptr_t)record->quality << 4 | (uintptr_t)record->end << 8 |
-           (uintptr_t)record->count << 16;
-}
-
 static void pad_from(struct ep_ring *ring, unsigned at, unsigned words)
 {
     const struct ep_record pad = {.kind = EP_RECORD_PAD, .count = words - 1};
 
-    atomic_store_explicit(&ring->words[at & ring->mask], header_make(&pad), memory_order_release);
+    atomic_store_explicit(&ring->words[at & ring->mask], ep_ring_header(&pad), memory_order_release);
 }
 
 int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake)
@@ -60,7 +56,7 @@ int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake)
         }
         if (size - used < pad + need)
             return -ENOSPC;
-        if (!atomic_compare_exchange_weak_explicit(&ring->head, &head, head + pad + need, memory_order_acq_rel,
+        if (!atomic_compare_exchange_weak_explicit(&ring->head, &head, head + pad + need, memory_order_relaxed,
                                                    memory_order_relaxed))
             continue;
         if (pad)
@@ -71,23 +67,18 @@ int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake)
     return -ENOSPC;
 }
 
-atomic_uintptr_t *ep_ring_payload(struct ep_ring *ring, int position)
+void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, uintptr_t header)
 {
-    return &ring->words[position];
-}
-
-void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, const struct ep_record *record)
-{
-    unsigned start = (unsigned)position - 1, spare = most - record->count;
+    unsigned start = (unsigned)position - 1, count = (unsigned)(header >> 16), spare = most - count;
 
     if (spare) {
         unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
         bool last = ((head - (start + most + 1)) & ring->mask) == 0;
-        if (!last || !atomic_compare_exchange_strong_explicit(&ring->head, &head, head - spare, memory_order_acq_rel,
+        if (!last || !atomic_compare_exchange_strong_explicit(&ring->head, &head, head - spare, memory_order_relaxed,
                                                               memory_order_relaxed))
-            pad_from(ring, start + 1 + record->count, spare);
+            pad_from(ring, start + 1 + count, spare);
     }
-    atomic_store_explicit(&ring->words[start], header_make(record), memory_order_release);
+    atomic_store_explicit(&ring->words[start], header, memory_order_release);
 }
 
 bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record)

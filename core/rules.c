@@ -8,40 +8,40 @@
 
 static bool pack(uintptr_t pc, struct ep_rule rule, uint64_t *word)
 {
-    uint64_t tag = ep_rule_tag(pc);
     unsigned cfa = (unsigned)rule.cfa & ((1u << EP_RULE_CFA_BITS) - 1);
 
-    if (tag >> EP_RULE_TAG_BITS || rule.fp_slot > EP_RULE_SLOT_MAX || rule.base_slot > EP_RULE_SLOT_MAX ||
-        rule.ra_extra >= EP_RULE_RA_MOST || rule.cfa < -CFA_MOST || rule.cfa >= CFA_MOST ||
+    if (!ep_rule_has_place(pc) || rule.fp_slot > EP_RULE_SLOT_MAX || rule.base_slot > EP_RULE_SLOT_MAX ||
+        rule.ra_extra > EP_RULE_RA_MOST || rule.cfa < -CFA_MOST || rule.cfa >= CFA_MOST ||
         (rule.kind == EP_RULE_SP && rule.cfa <= rule.ra_extra))
         return false;
-    *word = tag << EP_RULE_TAG_SHIFT | (uint64_t)(EP_RULE_NARROW ? 1u + rule.ra_extra : 0) << EP_RULE_RA_SHIFT |
-            (uint64_t)rule.kind << 21 | (uint64_t)cfa << 10 | (uint64_t)rule.fp_slot << 5 | rule.base_slot;
+    *word = ep_rule_key(pc) ^
+            ((uint64_t)rule.ra_extra << EP_RULE_RA_SHIFT | (uint64_t)(rule.kind ^ EP_RULE_PLAIN) << EP_RULE_KIND_SHIFT |
+             (uint64_t)rule.fp_slot << 16 | (uint64_t)rule.base_slot << EP_RULE_CFA_BITS | cfa);
     return true;
 }
 
-static struct ep_rule unpack(uintptr_t word)
+static struct ep_rule unpack(uintptr_t fields)
 {
     return (struct ep_rule){
-        .kind = (uint8_t)ep_rule_kind(word),
-        .fp_slot = (uint8_t)ep_rule_fp_slot(word),
-        .base_slot = (uint8_t)ep_rule_base_slot(word),
-        .ra_extra = (uint8_t)(ep_rule_ra(word) - 1),
-        .cfa = (int16_t)ep_rule_cfa(word),
+        .kind = (uint8_t)ep_rule_kind(fields),
+        .fp_slot = (uint8_t)ep_rule_fp_slot(fields),
+        .base_slot = (uint8_t)ep_rule_base_slot(fields),
+        .ra_extra = (uint8_t)ep_rule_ra_extra(fields),
+        .cfa = (int16_t)ep_rule_cfa(fields),
     };
 }
 
 /* Kept out of line: the way of a hit stays short. */
 static __attribute__((noinline)) struct ep_rule miss(uintptr_t pc, bool exact, struct ep_stack *stack)
 {
-    _Atomic uint64_t *bucket = &ep_running()->rule[ep_rule_bucket(pc) * 2];
+    _Atomic uint64_t *bucket = &ep_held_here()->rule[ep_rule_bucket(pc) * 2];
     uint64_t newer = atomic_load_explicit(&bucket[0], memory_order_relaxed), packed;
 
     stack->misses++;
     struct ep_rule rule = ep_rule_derive(pc, exact);
     /* Not "no way on": the code's module may only have to be found yet. Not a return into the hijack stub: a walk along
      * cached rules would go through it. */
-    if (rule.kind != EP_RULE_STOP && pc + 1 != ep_running()->hijack_stub && pack(pc, rule, &packed)) {
+    if (rule.kind != EP_RULE_STOP && pc + 1 != ep_held_here()->hijack_stub && pack(pc, rule, &packed)) {
         atomic_store_explicit(&bucket[1], newer, memory_order_relaxed);
         atomic_store_explicit(&bucket[0], packed, memory_order_relaxed);
     }
@@ -50,10 +50,10 @@ static __attribute__((noinline)) struct ep_rule miss(uintptr_t pc, bool exact, s
 
 struct ep_rule ep_rule_get(uintptr_t pc, bool exact, struct ep_stack *stack)
 {
-    uintptr_t word = ep_rule_find(ep_running()->rule, pc);
+    uintptr_t fields = ep_rule_find(ep_held_here()->rule, pc);
 
-    if (ep_rule_kind(word) == EP_RULE_EMPTY)
+    if (fields == EP_RULE_NONE)
         return miss(pc, exact, stack);
     stack->hits++;
-    return unpack(word);
+    return unpack(fields);
 }

@@ -10,7 +10,6 @@
  * comes after that is "other". So a careless tag costs detail, never memory.
  *
  *   ep_tag_push, ep_tags_add -> add -> value_of -> string_find, set_find
- *   ep_work_read             a handler's or hook's view of what its thread last said
  */
 #include "internal.h"
 
@@ -240,14 +239,6 @@ uint32_t ep_work_tags(void)
 void ep_span_set(uint64_t span_id, uint64_t trace_high, uint64_t trace_low)
 {
     ep_work_set(ep_work_tags(), span_id, trace_high, trace_low);
-}
-
-unsigned ep_work_read(const struct ep *ep, const struct ep_work *work, bool *span)
-{
-    bool whole = (atomic_load_explicit(&work->guard, memory_order_relaxed) & 1) == 0;
-
-    *span = whole && (work->span_id | work->trace_high | work->trace_low) != 0;
-    return whole && work->run == ep->run ? work->tags : 0;
 }
 
 /* What was said under another run of the profiler says nothing now. */

@@ -10,17 +10,7 @@
 #include <string.h>
 
 #define WORD         sizeof(uintptr_t)
-#define ROOT_NEAR    1024u
 #define RECORD_WORDS 2
-
-struct walk {
-    struct ep_frame frame;
-    uintptr_t moved; /* struct ep_context */
-    uintptr_t end;   /* of the stack that frame.sp is on; 0: unknown */
-    bool exact;      /* frame.pc is where execution stands, not a return address */
-    bool guessed;
-    bool sp_lost; /* frame.sp is only a lower bound */
-};
 
 static uintptr_t stack_end(const struct ep_context *context, uintptr_t sp)
 {
@@ -31,7 +21,7 @@ static uintptr_t stack_end(const struct ep_context *context, uintptr_t sp)
     return 0;
 }
 
-static bool load(const struct walk *walk, uintptr_t at, uintptr_t *word)
+static bool load(const struct ep_walk *walk, uintptr_t at, uintptr_t *word)
 {
     if (at < walk->frame.sp || at >= walk->end || walk->end - at < WORD || at % WORD)
         return false;
@@ -40,12 +30,12 @@ static bool load(const struct walk *walk, uintptr_t at, uintptr_t *word)
 }
 
 /* A slot below sp was popped already: in epilogues tables go on naming it, and the register is the caller's again. */
-static bool saved(const struct walk *walk, unsigned slot, uintptr_t at, uintptr_t *value)
+static bool saved(const struct ep_walk *walk, unsigned slot, uintptr_t at, uintptr_t *value)
 {
     return slot == 0 || at < walk->frame.sp || load(walk, at, value);
 }
 
-static bool cfa_of(const struct walk *walk, struct ep_rule rule, uintptr_t *cfa)
+static bool cfa_of(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *cfa)
 {
     uintptr_t offset = (uintptr_t)((intptr_t)rule.cfa * (intptr_t)WORD);
 
@@ -75,7 +65,7 @@ static bool cfa_of(const struct walk *walk, struct ep_rule rule, uintptr_t *cfa)
 }
 
 /* By slots below the CFA. */
-static bool by_slots(const struct walk *walk, struct ep_rule rule, struct ep_frame *caller)
+static bool by_slots(const struct ep_walk *walk, struct ep_rule rule, struct ep_frame *caller)
 {
     uintptr_t cfa = caller->sp;
     uintptr_t fp_at = rule.kind == EP_RULE_FP_LOAD ? walk->frame.fp : cfa - rule.fp_slot * WORD;
@@ -93,7 +83,7 @@ static bool by_slots(const struct walk *walk, struct ep_rule rule, struct ep_fra
 }
 
 /* By a record of two words, caller's fp and return address. */
-static bool by_record(const struct walk *walk, uintptr_t record, struct ep_frame *caller)
+static bool by_record(const struct ep_walk *walk, uintptr_t record, struct ep_frame *caller)
 {
     return load(walk, record, &caller->fp) && load(walk, record + WORD, &caller->pc);
 }
@@ -119,7 +109,7 @@ static bool is_guess(struct ep_rule rule)
 }
 
 /* To the caller; false when there is no way. */
-static bool step(struct walk *walk, struct ep_rule rule)
+static bool step(struct ep_walk *walk, struct ep_rule rule)
 {
     if (walk->sp_lost && needs_sp(rule))
         rule = (struct ep_rule){.kind = EP_RULE_CHAIN};
@@ -153,7 +143,7 @@ static bool step(struct walk *walk, struct ep_rule rule)
 }
 
 /* To a frame that was interrupted: its registers are all in memory. */
-static bool step_interrupted(struct walk *walk, struct ep_rule rule, const struct ep_context *context)
+static bool step_interrupted(struct ep_walk *walk, struct ep_rule rule, const struct ep_context *context)
 {
     uintptr_t cfa = (rule.fp_slot ? walk->frame.fp : walk->frame.sp) + (uintptr_t)rule.cfa * WORD;
 
@@ -166,78 +156,84 @@ static bool step_interrupted(struct walk *walk, struct ep_rule rule, const struc
     return walk->end != 0;
 }
 
-/* Whether nothing but what starts the thread fits between the frame and the end of the stack. */
-static bool is_outermost(const struct walk *walk, const struct ep_context *context)
-{
-    if (context->stack_root)
-        return walk->frame.sp >= context->stack_root;
-    return walk->end - walk->frame.sp <= ROOT_NEAR;
-}
-
 /* The outermost frame of a thread: by the table, by a chain's end, or, in a libc without tables, because it lies above
  * the thread's first own frame. Where that is not known, closeness to the end of the stack is taken for it, as a guess.
  */
-static bool is_root(struct walk *walk, struct ep_rule rule, const struct ep_context *context)
+static bool is_root(struct ep_walk *walk, struct ep_rule rule)
 {
     if (rule.kind == EP_RULE_ROOT || (rule.kind == EP_RULE_CHAIN && walk->frame.fp == 0))
         return true;
     if (rule.kind != EP_RULE_RESTART || walk->exact)
         return false;
-    bool outermost = is_outermost(walk, context);
-    walk->guessed |= outermost && !context->stack_root;
+    bool outermost = ep_is_outermost(walk, walk->frame.sp);
+    walk->guessed |= outermost && !walk->root;
     return outermost;
 }
 
 /* A C library's code that starts a thread may say nothing of where it ends (musl's clone): above the thread's first own
  * frame there is nothing to miss. */
-static bool starts_thread(const struct walk *walk, const struct ep_context *context)
+static bool starts_thread(const struct ep_walk *walk)
 {
-    return context->stack_root && !walk->exact && walk->frame.sp >= context->stack_root;
+    return walk->root && !walk->exact && walk->frame.sp >= walk->root;
 }
 
-static void finish(struct ep_stack *stack, const struct walk *walk, unsigned end)
+static void finish(struct ep_stack *stack, const struct ep_walk *walk, unsigned end)
 {
     stack->end = (uint8_t)end;
     stack->quality = end ? EP_STACK_CUT : walk->guessed ? EP_STACK_GAP : EP_STACK_EXACT;
 }
 
+static bool is_hijacked(const struct ep_walk *walk)
+{
+    uintptr_t stub = ep_held_here()->hijack_stub;
+
+    return stub && walk->frame.pc == stub && !walk->exact;
+}
+
 void ep_unwind(const struct ep_context *context, struct ep_stack *stack)
 {
-    struct walk walk = {
-        .frame = {.pc = context->pc, .sp = context->sp, .fp = context->fp, .lr = context->lr, .base = context->base},
-        .moved = context->moved,
-        .end = stack_end(context, context->sp),
-        .exact = context->lr != EP_LR_CALLED};
-    uintptr_t hijack_stub = ep_running()->hijack_stub;
+    struct ep_walk walk;
 
+    walk.frame.pc = context->pc;
+    walk.frame.sp = context->sp;
+    walk.frame.fp = context->fp;
+    walk.frame.lr = context->lr;
+    walk.frame.base = context->base;
+    walk.moved = context->moved;
+    walk.root = context->stack_root;
+    walk.end = stack_end(context, context->sp);
+    walk.exact = context->lr != EP_LR_CALLED;
+    walk.guessed = walk.sp_lost = false;
     stack->depth = 0;
     stack->hits = stack->misses = 0;
     for (;;) {
-        if (!walk.sp_lost && walk.end && !walk.moved && ep_unwind_cached(&walk.frame, walk.end, walk.exact, stack))
-            walk.exact = false;
+        if (!walk.sp_lost && walk.end && !walk.moved && ep_unwind_cached(&walk, stack) == EP_CACHED_ROOT) {
+            finish(stack, &walk, EP_FRAME_NONE);
+            return;
+        }
         if (walk.frame.pc == 0 && stack->depth > 0) {
-            finish(stack, &walk, is_outermost(&walk, context) ? EP_FRAME_NONE : EP_FRAME_CUT);
+            finish(stack, &walk, ep_is_outermost(&walk, walk.frame.sp) ? EP_FRAME_NONE : EP_FRAME_CUT);
             return;
         }
         if (stack->depth == EP_MAX_DEPTH) {
             finish(stack, &walk, EP_FRAME_DEEP);
             return;
         }
-        if (hijack_stub && walk.frame.pc == hijack_stub && !walk.exact) {
+        if (is_hijacked(&walk)) {
             finish(stack, &walk, EP_FRAME_HIJACK);
             return;
         }
         uintptr_t pc = walk.exact ? walk.frame.pc : walk.frame.pc - 1;
         struct ep_rule rule = ep_rule_get(pc, walk.exact, stack);
         atomic_store_explicit(&stack->pc[stack->depth++], walk.exact ? ep_code_address(pc) : pc, memory_order_relaxed);
-        if (is_root(&walk, rule, context)) {
+        if (is_root(&walk, rule)) {
             finish(stack, &walk, EP_FRAME_NONE);
             return;
         }
         bool interrupted = rule.kind == EP_RULE_SIGNAL || rule.kind == EP_RULE_FAULT;
         bool went = walk.end && (interrupted ? step_interrupted(&walk, rule, context) : step(&walk, rule));
         if (!went) {
-            finish(stack, &walk, starts_thread(&walk, context) ? EP_FRAME_NONE : EP_FRAME_CUT);
+            finish(stack, &walk, starts_thread(&walk) ? EP_FRAME_NONE : EP_FRAME_CUT);
             return;
         }
         if (rule.kind == EP_RULE_RESTART && stack->depth < EP_MAX_DEPTH)

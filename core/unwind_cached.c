@@ -14,6 +14,7 @@
 
 _Static_assert(WORD << EP_RULE_CFA_BITS <= MARGIN, "an offset may be larger than MARGIN");
 
+/* pc: what rules are looked up for, a return address - 1. */
 struct registers {
     uintptr_t pc, sp, fp, base;
 };
@@ -21,6 +22,11 @@ struct registers {
 static inline uintptr_t word_at(uintptr_t at)
 {
     return *(const uintptr_t *)at;
+}
+
+static inline uintptr_t caller_of(uintptr_t return_address)
+{
+    return ep_code_address(return_address) - 1;
 }
 
 static inline uintptr_t offset_of(uintptr_t rule)
@@ -39,8 +45,8 @@ static inline bool step_to(struct registers *at, uintptr_t end, uintptr_t rule, 
 {
     if (cfa > end)
         return false;
-    at->pc = word_at(cfa - ep_rule_ra(rule) * WORD);
-    if (rule & EP_RULE_SLOTS) {
+    at->pc = caller_of(word_at(cfa - (1 + ep_rule_ra_extra(rule)) * WORD));
+    if (ep_rule_has_slots(rule)) {
         take_slot(&at->fp, at->sp, cfa, ep_rule_fp_slot(rule));
         take_slot(&at->base, at->sp, cfa, ep_rule_base_slot(rule));
     }
@@ -49,72 +55,143 @@ static inline bool step_to(struct registers *at, uintptr_t end, uintptr_t rule, 
 }
 
 /* EP_RULE_CHAIN with a known CFA. */
-static inline bool step_by_chain(struct registers *at, uintptr_t end, uintptr_t rule)
+static inline bool has_record(const struct registers *at, uintptr_t end, uintptr_t offset)
 {
-    uintptr_t record = at->fp, offset = offset_of(rule);
+    return (at->fp >= at->sp) & (at->fp <= end - offset) && at->fp % WORD == 0;
+}
 
-    if ((record < at->sp) | (record > end - offset) | (ep_rule_cfa(rule) < RECORD_WORDS) || record % WORD)
-        return false;
+static inline void step_to_record(struct registers *at, uintptr_t offset)
+{
+    uintptr_t record = at->fp;
+
     at->fp = word_at(record);
-    at->pc = word_at(record + WORD);
+    at->pc = caller_of(word_at(record + WORD));
     at->sp = record + offset;
-    return true;
 }
 
 /* Nothing but an interrupted frame has its return address in lr. */
 static inline bool step_by_link(struct registers *at, uintptr_t end, uintptr_t rule, uintptr_t lr)
 {
-    if (ep_rule_kind(rule) != EP_RULE_LINK || rule & EP_RULE_SLOTS || ep_rule_cfa(rule) < 0 ||
+    if (ep_rule_kind(rule) != EP_RULE_LINK || ep_rule_has_slots(rule) || ep_rule_cfa(rule) < 0 ||
         at->sp + offset_of(rule) > end)
         return false;
-    at->pc = lr;
+    at->pc = caller_of(lr);
     at->sp += offset_of(rule);
     return true;
 }
 
-/* 32-bit machines have no chains. sp is aligned, and so is all that is a number of words from it. */
+/* sp is aligned, and so is all that is a number of words from it. */
+static inline bool is_plain(const struct registers *at, uintptr_t end, uintptr_t offset)
+{
+    return EP_RULE_PLAIN == EP_RULE_CHAIN ? has_record(at, end, offset) : at->sp + offset <= end;
+}
+
+static inline void step_plain(struct registers *at, uintptr_t offset)
+{
+    if (EP_RULE_PLAIN == EP_RULE_CHAIN) {
+        step_to_record(at, offset);
+    } else {
+        at->sp += offset;
+        at->pc = caller_of(word_at(at->sp - WORD));
+    }
+}
+
+/* Where plain rules are chains there are none of the other kinds, and elsewhere no chains. */
 static inline bool step_by(struct registers *at, uintptr_t end, uintptr_t rule)
 {
     unsigned kind = ep_rule_kind(rule);
     uintptr_t cfa = offset_of(rule);
 
-    if (!EP_RULE_NARROW && __builtin_expect(kind == EP_RULE_CHAIN, 1))
-        return step_by_chain(at, end, rule);
-    if (__builtin_expect(kind == EP_RULE_SP, 1))
+    if (EP_RULE_PLAIN == EP_RULE_CHAIN) {
+        bool can = kind == EP_RULE_CHAIN && ep_rule_cfa(rule) >= RECORD_WORDS && has_record(at, end, cfa);
+        if (can)
+            step_to_record(at, cfa);
+        return can;
+    }
+    if (kind == EP_RULE_SP)
         return step_to(at, end, rule, at->sp + cfa);
     if (kind != EP_RULE_FP && kind != EP_RULE_BASE)
         return false;
     cfa += kind == EP_RULE_FP ? at->fp : at->base;
-    return cfa > at->sp && cfa - ep_rule_ra(rule) * WORD >= at->sp && cfa % WORD == 0 && step_to(at, end, rule, cfa);
+    return cfa > at->sp && cfa - (1 + ep_rule_ra_extra(rule)) * WORD >= at->sp && cfa % WORD == 0 &&
+           step_to(at, end, rule, cfa);
 }
 
-bool ep_unwind_cached(struct ep_frame *frame, uintptr_t end, bool exact, struct ep_stack *stack)
+static inline bool is_root(struct ep_walk *walk, const struct registers *at, uintptr_t rule, bool interrupted)
 {
-    _Atomic uint64_t *rules = ep_running()->rule;
-    struct registers at = {.pc = frame->pc, .sp = frame->sp, .fp = frame->fp, .base = frame->base};
-    atomic_uintptr_t *start = stack->pc + stack->depth, *next = start, *limit = stack->pc + EP_MAX_DEPTH;
-    uintptr_t pc = exact ? at.pc : at.pc - 1;
-    uintptr_t rule = 0;
+    unsigned kind = ep_rule_kind(rule);
 
-    if (at.sp < MARGIN || end > UINTPTR_MAX - MARGIN || at.sp % WORD)
-        return false;
+    if (kind == EP_RULE_RESTART && !interrupted && ep_is_outermost(walk, at->sp)) {
+        walk->guessed |= !walk->root;
+        return true;
+    }
+    return kind == EP_RULE_ROOT || (kind == EP_RULE_CHAIN && at->fp == 0);
+}
+
+/* What the loop leaves: a rule that is second in its bucket, an interrupted function's frame, the root (as unwind.c
+ * knows it). Out of line: the loop keeps its registers. */
+static __attribute__((noinline)) enum ep_cached step_rare(struct ep_walk *walk, struct registers *at, bool interrupted)
+{
+    uintptr_t rule = ep_rule_find(ep_held_here()->rule, at->pc);
+
+    if (step_by(at, walk->end, rule) || (interrupted && step_by_link(at, walk->end, rule, walk->frame.lr)))
+        return EP_CACHED_STEPS;
+    return is_root(walk, at, rule, interrupted) ? EP_CACHED_ROOT : EP_CACHED_NOTHING;
+}
+
+/* No sum wraps around. */
+static inline bool is_ordinary(const struct ep_walk *walk, uintptr_t pc)
+{
+    return walk->frame.sp >= MARGIN && walk->end <= UINTPTR_MAX - MARGIN && walk->frame.sp % WORD == 0 &&
+           ep_rule_has_place(pc);
+}
+
+enum ep_cached ep_unwind_cached(struct ep_walk *walk, struct ep_stack *stack)
+{
+    _Atomic uint64_t *rules = ep_held_here()->rule;
+    struct registers at = {
+        .pc = walk->frame.pc - !walk->exact, .sp = walk->frame.sp, .fp = walk->frame.fp, .base = walk->frame.base};
+    atomic_uintptr_t *start = stack->pc + stack->depth, *next = start, *limit = stack->pc + EP_MAX_DEPTH;
+    enum ep_cached done = EP_CACHED_STEPS;
+    uintptr_t end = walk->end;
+
+    if (!is_ordinary(walk, at.pc))
+        return EP_CACHED_NOTHING;
     while (next < limit) {
-        rule = ep_rule_find(rules, pc);
-        if (!step_by(&at, end, rule) && (next != start || !exact || !step_by_link(&at, end, rule, frame->lr)))
-            break;
+        uint64_t word = ep_rule_word(rules, at.pc, 0);
+        uintptr_t rule = ep_rule_fields(word, at.pc);
+        __asm__("" : "+r"(next)); /* one register, not one for each of the places where it is used */
+        if (__builtin_expect(ep_rule_is_plain(word, at.pc) && is_plain(&at, end, rule * WORD), 1)) {
+            atomic_store_explicit(next, at.pc, memory_order_relaxed);
+            step_plain(&at, rule * WORD);
+            next++;
+            continue;
+        }
+        uintptr_t pc = at.pc;
+        if (EP_RULE_PLAIN == EP_RULE_CHAIN || !ep_rule_has_place(pc) || !ep_rule_is_for(word, pc) ||
+            !step_by(&at, end, rule)) {
+            struct registers copy = at;
+            done = step_rare(walk, &copy, walk->exact && next == start);
+            if (done == EP_CACHED_NOTHING)
+                break;
+            at = copy;
+        }
         atomic_store_explicit(next++, pc, memory_order_relaxed);
-        at.pc = ep_code_address(at.pc);
-        pc = at.pc - 1;
+        if (done == EP_CACHED_ROOT)
+            break;
     }
     if (next == start)
-        return false;
-    if (exact)
-        atomic_store_explicit(start, ep_code_address(frame->pc), memory_order_relaxed);
-    frame->pc = at.pc;
-    frame->sp = at.sp;
-    frame->fp = at.fp;
-    frame->base = at.base;
+        return EP_CACHED_NOTHING;
+    if (walk->exact)
+        atomic_store_explicit(start, ep_code_address(walk->frame.pc), memory_order_relaxed);
     stack->depth = (uint16_t)(stack->depth + (next - start));
     stack->hits = (uint16_t)(stack->hits + (next - start));
-    return true;
+    if (done == EP_CACHED_ROOT)
+        return EP_CACHED_ROOT;
+    walk->exact = false;
+    walk->frame.pc = at.pc + 1;
+    walk->frame.sp = at.sp;
+    walk->frame.fp = at.fp;
+    walk->frame.base = at.base;
+    return EP_CACHED_STEPS;
 }

@@ -102,11 +102,14 @@ struct ep_work *ep_port_work(void)
 /* Only the thread itself knows where its stack lies: a slot may be another thread's before a late signal is through. */
 static void bounds_here(uint32_t tid, struct ep_context *context)
 {
-    if (self.bounds.end == 0 && tid == (uint32_t)getpid())
-        self.bounds = main_bounds;
-    context->stack_start = self.bounds.start;
-    context->stack_end = self.bounds.end;
-    context->stack_root = self.bounds.root;
+    struct ep_linux_bounds *bounds = &self.bounds;
+
+    __asm__("" : "+r"(bounds)); /* where it lies is computed once */
+    if (bounds->end == 0 && tid == (uint32_t)getpid())
+        *bounds = main_bounds;
+    context->stack_start = bounds->start;
+    context->stack_end = bounds->end;
+    context->stack_root = bounds->root;
     context->moved = 0;
 }
 
@@ -142,20 +145,17 @@ static void tick(const siginfo_t *info, const void *ucontext)
     take(atomic_load_explicit(&slot->tid, memory_order_relaxed), ns, ucontext);
 }
 
-/* Context: signal. */
+/* errno stays: nothing here changes it but ep_port_wake(), which keeps it. Context: signal. */
 void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext);
 
 void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext)
 {
-    int kept = errno;
-
     (void)signal;
     if (info->si_code == SI_TIMER && ep_enter()) {
-        if (atomic_load(&sampling))
+        if (atomic_load_explicit(&sampling, memory_order_acquire))
             tick(info, ucontext);
         ep_leave();
     }
-    errno = kept;
 }
 
 /* What the kernel takes for a signal, by signals of the calling thread to itself: the handler does nothing with them.

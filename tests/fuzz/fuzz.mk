@@ -17,6 +17,8 @@ FUZZ_ARCHS_aarch64 := x86_64 aarch64
 FUZZ_ARCHS_arm     := arm
 FUZZ_ARCHS         := $(FUZZ_ARCHS_$(BOARD_ARCH))
 # Without gcc-multilib, which cannot be installed beside cross compilers, <asm/errno.h> is only here.
+# The plain steps of unwind_cached.c as on that architecture.
+FUZZ_FLAGS_aarch64 := -DEP_RULE_PLAIN=EP_RULE_CHAIN
 FUZZ_FLAGS_arm     := $(if $(filter x86_64,$(BOARD_ARCH)),-m32 -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu)
 
 FUZZ_COMMON        := tests/fuzz/fuzz_unwind.c core/unwind.c core/unwind_cached.c core/rules.c core/modules.c core/stats.c

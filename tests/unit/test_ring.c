@@ -88,7 +88,7 @@ static void commit(unsigned at, uint64_t *dice)
     for (unsigned i = 0; i < s->count; i++)
         atomic_store(&payload[i], s->first + i);
     struct ep_record record = {.kind = EP_RECORD_SAMPLE, .quality = s->quality, .end = s->end, .count = s->count};
-    ep_ring_commit(&ring, s->position, s->most, &record);
+    ep_ring_commit(&ring, s->position, s->most, ep_ring_header(&record));
     s->state = DONE;
     spare = s->most - s->count;
     s->words -= spare;
@@ -223,7 +223,7 @@ static void test_wake_once(void **state)
             int position = ep_ring_reserve(&ring, 3, &wake);
             struct ep_record record = {.kind = EP_RECORD_REST, .count = 3};
             if (position > 0)
-                ep_ring_commit(&ring, position, 3, &record);
+                ep_ring_commit(&ring, position, 3, ep_ring_header(&record));
             wakes += wake;
         }
         assert_int_equal(wakes, 1);
@@ -260,7 +260,7 @@ static void write_one(unsigned writer, unsigned number, uint64_t *dice)
     atomic_store_explicit(&payload[0], writer, memory_order_relaxed);
     atomic_store_explicit(&payload[1], number, memory_order_relaxed);
     struct ep_record record = {.kind = EP_RECORD_SAMPLE, .quality = writer % 3, .end = count, .count = count};
-    ep_ring_commit(&ring, position, MOST, &record);
+    ep_ring_commit(&ring, position, MOST, ep_ring_header(&record));
 }
 
 static void *writer_main(void *argument)

@@ -25,7 +25,7 @@ static void push_and_pop(unsigned count)
 
     int position = ep_ring_reserve(&ring, count, &wake);
     assert_true(position > 0);
-    ep_ring_commit(&ring, position, count, &record);
+    ep_ring_commit(&ring, position, count, ep_ring_header(&record));
     assert_true(ep_ring_peek(&ring, &got));
     assert_int_equal(got.count, count);
     ep_ring_pop(&ring, &got);
