@@ -20,9 +20,13 @@
 #define SLOT_MOST_NS  10000000000u
 #define MINUTE_NS     60000000000u
 #define MILLION       1000000u
-#define EVIDENCE      8u /* timed samples that are more than chance */
-#define PARTS         1024u
-#define TIMED_BITS    16
+/* Timing costs more than the sample: two readings of a thread's clock. So it is one in that many, and some whenever
+ * there is a measurement, for programs with few samples. */
+#define TIMED_ONE_IN 128u
+#define TIMED_LEAST  EVIDENCE
+#define EVIDENCE     8u /* timed samples that are more than chance */
+#define PARTS        1024u
+#define TIMED_BITS   16
 
 /* ---- on the service's threads ---- */
 
@@ -79,14 +83,18 @@ void ep_governor_begin(struct ep *ep)
 
     ep->governor.since_ns = ep_port_uptime_ns();
     meters_read(ep, unused);
-    ep_governor_drained(ep, 0);
+    atomic_store_explicit(&ep->governor.to_time, TIMED_LEAST, memory_order_relaxed);
     stretch_to(ep, EP_STRETCH_NONE);
 }
 
 void ep_governor_drained(struct ep *ep, unsigned events)
 {
     ep->governor.events += events;
-    atomic_store_explicit(&ep->governor.to_time, events / 16 + 2, memory_order_relaxed);
+    ep->governor.untimed += events;
+    if (ep->governor.untimed < TIMED_ONE_IN)
+        return;
+    atomic_store_explicit(&ep->governor.to_time, ep->governor.untimed / TIMED_ONE_IN, memory_order_relaxed);
+    ep->governor.untimed %= TIMED_ONE_IN;
 }
 
 /* Costs since the last time, in 1024 ns so that products stay within 64 bits. Returns how many were timed. */
@@ -98,6 +106,7 @@ static unsigned measure(struct ep *ep, uint64_t slot[EP_COSTS])
 
     if (times)
         governor->event_ns = (timed >> TIMED_BITS) / times;
+    atomic_store_explicit(&governor->to_time, TIMED_LEAST, memory_order_relaxed);
     meters_read(ep, since);
     uint64_t handlers = since[EP_METER_EVENTS] * governor->event_ns + since[EP_METER_TICKS] * ep_port_tick_cost_ns();
     ep_count(ep, EP_COUNT_HANDLER_NS, handlers);

@@ -530,6 +530,7 @@ struct ep_governor {
     uint32_t stretch;                   /* 16ths; collect's, like all the rest */
     uint64_t minute[EP_COSTS];          /* sums over about that */
     uint64_t event_ns;                  /* of a sample, in the handler or hook */
+    unsigned untimed;                   /* records since some were last told to be timed */
     uint64_t events, drain_ns;          /* records taken from the ring, and the time that took */
     uint64_t since_ns, seen[EP_METERS]; /* at the last measurement */
 };
