@@ -105,6 +105,7 @@ static bool handlers_left(void)
 
 static int begin(struct ep *ep)
 {
+    uint32_t period_ns = 0;
     int error = transport_open(ep);
     if (error)
         return error;
@@ -118,10 +119,11 @@ static int begin(struct ep *ep)
         ep->interval_start_ns = ep_port_uptime_ns();
         ep->next_scan_ns = ep->interval_start_ns + ep->interval_ns; /* sampling_start makes the first scan */
         ep_level_begin(ep);                                         /* hooks see it from here on */
+        period_ns = ep->period_applied_ns;                          /* the collect thread's, once that runs */
         error = threads_start(ep);
     }
     if (!error) {
-        error = ep_port_sampling_start(ep->port_memory, ep->period_applied_ns);
+        error = ep_port_sampling_start(ep->port_memory, period_ns);
         if (error >= 0) {
             ep_count(ep, EP_COUNT_THREADS, (uint64_t)error);
             return 0;

@@ -237,7 +237,7 @@ static uintptr_t stripped(uintptr_t word)
 
 static bool model_interrupted(struct model *m, struct ep_rule rule)
 {
-    uintptr_t cfa = m->frame.sp + (uintptr_t)rule.cfa * WORD;
+    uintptr_t cfa = (rule.fp_slot ? m->frame.fp : m->frame.sp) + (uintptr_t)rule.cfa * WORD;
     bool found =
         rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&m->frame, m->end) : ep_fault_frame(&m->frame, cfa, m->end);
 
