@@ -229,6 +229,12 @@ enum ep_wait {
  * Context: signal. */
 void ep_wait_begin(enum ep_wait wait);
 void ep_wait_end(void);
+/* Not by a jump, as the last call of a function may be: its frame is where the wait's stack begins. */
+#define ep_wait_end()                                                                                                  \
+    do {                                                                                                               \
+        (ep_wait_end)();                                                                                               \
+        __asm__ volatile("" ::: "memory");                                                                             \
+    } while (0)
 
 /* Everything that is measured on this thread from here to the matching pop carries the label key=value; the inner one
  * of two with the same key counts. Keys match [a-zA-Z_][a-zA-Z0-9_]*. Both strings are copied the first time they are

@@ -147,6 +147,8 @@ static bool step_interrupted(struct ep_walk *walk, struct ep_rule rule, const st
 {
     uintptr_t cfa = (rule.fp_slot ? walk->frame.fp : walk->frame.sp) + (uintptr_t)rule.cfa * WORD;
 
+    if (!walk->exact)
+        walk->frame.lr = 0; /* an inner frame's */
     walk->frame.sp += walk->moved;
     bool found = rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&walk->frame, walk->end + walk->moved)
                                              : ep_fault_frame(&walk->frame, cfa + walk->moved, walk->end + walk->moved);

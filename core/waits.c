@@ -223,7 +223,7 @@ static __attribute__((noinline)) void sampled(struct waiting *waiting, uint64_t 
     ep_release();
 }
 
-void ep_wait_end(void)
+void(ep_wait_end)(void)
 {
     struct waiting *waiting = of(ep_port_work());
 

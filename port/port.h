@@ -103,7 +103,7 @@ struct ep_work;
 /* Calls fn for every thread of the process but edgeprof's own. 0 or a negative errno value. Context: collect. */
 int ep_port_threads_each(void (*fn)(uint32_t tid));
 
-/* Of a thread that sleeps in the kernel: pc and sp; other registers are EP_PORT_UNKNOWN, bounds 0, where nobody knows.
+/* Of a thread that sleeps in the kernel: pc and sp; where nobody knows, other registers are EP_PORT_UNKNOWN, bounds 0.
  * *ran_ns: its CPU time; as long as that and the registers stay the same the thread has not run and its stack is what
  * it was. 0; -EAGAIN: it runs; -ESRCH: it is gone; else why the system does not say. Context: collect. */
 int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *ran_ns);
@@ -154,14 +154,20 @@ int ep_port_modules_scan(void);
 
 /* ---- what a port tells the core (implemented in core/) ---- */
 
-#define EP_LR_CALLED 1u
+#define EP_LR_CALLED (~(uintptr_t)1)
+
+/* An interrupted thread's lr, which may hold anything, for ep_context: never EP_LR_CALLED, and the same address. */
+static inline uintptr_t ep_lr_of(uintptr_t lr)
+{
+    return sizeof lr == 4 ? lr | 1 : lr & (((uintptr_t)1 << 24 << 24) - 1);
+}
 
 /* Registers of an interrupted thread, and where its stack may be read: [stack_start, stack_end), and, when the
  * thread has an alternate signal stack, [alt_start, alt_end). Zero: unknown, then only the top frame is taken.
  * stack_root: frames at or above it only start the thread; 0: unknown. */
 struct ep_context {
     uintptr_t pc, sp, fp;
-    uintptr_t lr;   /* EP_LR_CALLED: pc is where a call returns to, not what is executed next */
+    uintptr_t lr;   /* ep_lr_of(); EP_LR_CALLED: pc is where a call returns to, not what is executed next */
     uintptr_t base; /* one more register that frames hang on: rbx on x86-64 */
     uintptr_t stack_start, stack_end, stack_root;
     uintptr_t alt_start, alt_end;

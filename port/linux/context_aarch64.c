@@ -13,7 +13,7 @@ void ep_linux_context(const void *ucontext, struct ep_context *context)
     context->pc = (uintptr_t)uc->uc_mcontext.pc;
     context->sp = (uintptr_t)uc->uc_mcontext.sp;
     context->fp = (uintptr_t)uc->uc_mcontext.regs[29];
-    context->lr = (uintptr_t)uc->uc_mcontext.regs[30];
+    context->lr = ep_lr_of((uintptr_t)uc->uc_mcontext.regs[30]);
     context->base = 0;
     context->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
     context->alt_end = context->alt_start + uc->uc_stack.ss_size;

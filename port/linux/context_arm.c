@@ -14,7 +14,7 @@ void ep_linux_context(const void *ucontext, struct ep_context *context)
     context->pc = uc->uc_mcontext.arm_pc | (uc->uc_mcontext.arm_cpsr & thumb ? 1u : 0u);
     context->sp = uc->uc_mcontext.arm_sp;
     context->fp = uc->uc_mcontext.arm_fp;
-    context->lr = uc->uc_mcontext.arm_lr;
+    context->lr = ep_lr_of(uc->uc_mcontext.arm_lr);
     context->base = uc->uc_mcontext.arm_r7;
     context->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
     context->alt_end = context->alt_start + uc->uc_stack.ss_size;

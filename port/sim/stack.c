@@ -5,6 +5,8 @@
  */
 #include "sim.h"
 
+#include <string.h>
+
 #include "core/edgeprof.h"
 
 struct record {
@@ -12,32 +14,49 @@ struct record {
 };
 
 #define CODE_SIZE (EP_SIM_FUNCTIONS * EP_SIM_FUNCTION)
-#define LEAD      512u /* bytes in front, so that no function is near enough to the start to be in its prologue */
 
-/* Read by the core as if it were code: no byte sequence of it means anything. */
-static _Alignas(64) uint8_t area[LEAD + CODE_SIZE];
-static uint8_t *const code = area + LEAD;
+/* Read by the core as if it were code: of what is in it means something only what ep_sim_tables() writes. */
+static _Alignas(64) uint8_t code[CODE_SIZE];
 
 uintptr_t ep_sim_pc(unsigned function)
 {
     return (uintptr_t)code + function * EP_SIM_FUNCTION + EP_SIM_FUNCTION / 2;
 }
 
+/* Two entries of an exception index: one function from the module's start on, and where the code ends. */
+struct table {
+    uintptr_t start;
+    uint32_t index[4];
+};
+
+static struct table *table_of(uintptr_t start)
+{
+    static struct table tables[16];
+    unsigned i = 0;
+
+    while (i < 15 && tables[i].start && tables[i].start != start)
+        i++;
+    tables[i].start = start;
+    return &tables[i];
+}
+
 void ep_sim_tables(struct ep_module_info *info)
 {
-    static uint32_t index[4];
+    static const uint32_t prologue[] = {0xe92d4800, 0xe1a0b00d}; /* push {r11, lr}; mov r11, sp */
 
-    if (sizeof(uintptr_t) != sizeof index[0] || info->start - (uintptr_t)code >= CODE_SIZE)
+    if (sizeof(uintptr_t) != sizeof prologue[0] || info->start - (uintptr_t)code >= CODE_SIZE)
         return;
-    index[0] = (uint32_t)((uintptr_t)area - (uintptr_t)&index[0]) & 0x7fffffff;
+    uint32_t *index = table_of(info->start)->index;
+    index[0] = (uint32_t)(info->start - (uintptr_t)&index[0]) & 0x7fffffff;
     index[1] = 0x809b8480; /* vsp = r11; pop {r11, lr} */
     index[2] = (uint32_t)((uintptr_t)code + CODE_SIZE - (uintptr_t)&index[2]) & 0x7fffffff;
     index[3] = 1; /* EXIDX_CANTUNWIND */
+    memcpy(code + (info->start - (uintptr_t)code), prologue, sizeof prologue);
     for (unsigned f = 0; f < EP_SIM_FUNCTIONS; f++)
         code[f * EP_SIM_FUNCTION + EP_SIM_FUNCTION / 2 - 1] = 0xeb; /* bl, in front of what it returns to */
     info->table = info->image_start = (uintptr_t)index;
-    info->table_size = sizeof index;
-    info->image_end = info->table + sizeof index;
+    info->table_size = sizeof((struct table *)NULL)->index;
+    info->image_end = info->table + info->table_size;
 }
 
 static void chain(const uint16_t *functions, unsigned depth, struct record *records, struct ep_context *context)

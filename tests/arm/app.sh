@@ -2,11 +2,11 @@
 # A whole service for arm64, but for the runtime's own libraries, which cannot be had for ARM here: its compiled IL is
 # linked with libedgeprof.a as the package's targets do it, and what is missing after that must be the SDK's.
 #
-#   app.sh APP.o GLUE.o LIBEDGEPROF.a SDK_PACKAGE OUT
+#   app.sh APP.o LIBEDGEPROF.a SDK_PACKAGE OUT            the package's archive, with what is for .NET
 #
 # "The SDK's": a symbol that its libraries for x64 define, or one of arm64-twins.txt, which stand in for x64 ones.
 set -eu
-app=$1 glue=$2 library=$3 package=$4 out=$5
+app=$1 library=$2 package=$3 out=$4
 here=$(cd "$(dirname "$0")" && pwd)
 cross=aarch64-linux-gnu-
 mkdir -p "$out"
@@ -18,7 +18,7 @@ fail() {
 
 # Everything at once, unresolved names as warnings: they are what is looked at.
 ${cross}gcc -static -Wl,--eh-frame-hdr -Wl,--warn-unresolved-symbols -Wl,--wrap=pthread_create -Wl,-u,__wrap_pthread_create \
-    "$app" "$glue" "$library" -lpthread -ldl -lm -lresolv -o "$out/app" 2>"$out/link.log" || fail "the link failed: $(tail -n 3 "$out/link.log")"
+    "$app" "$library" -lpthread -ldl -lm -lresolv -o "$out/app" 2>"$out/link.log" || fail "the link failed: $(tail -n 3 "$out/link.log")"
 sed -n "s/.*undefined reference to \`\([^']*\)'.*/\1/p; s/.*undefined reference to \`\([^']*\)\$/\1/p" "$out/link.log" | sort -u >"$out/missing"
 ${cross}nm --defined-only "$out/app" | awk '{ print $NF }' | sort -u >"$out/defined"
 ${cross}nm -u "$app" | awk '{ print $NF }' | sort -u >"$out/wanted"

@@ -85,11 +85,8 @@ bench-arm: $(ARM_BUILD)/aarch64/program $(ARM_BUILD)/armhf/program
 
 $(ARM_BUILD)/app/app-aarch64.o: $(ARM_RSP) $(ARM_ILC)
 	$(ARM_ILC) app $(ARM_RSP) $(@D)
-.PHONY: arm-glue
-arm-glue:
-	@$(MAKE) --no-print-directory -s BOARD=qemu-aarch64 build/qemu-aarch64/obj/port/nativeaot/glue.o
-test-arm-app: $(ARM_BUILD)/app/app-aarch64.o arm-glue arm-lib-aarch64
-	@tests/arm/app.sh $< build/qemu-aarch64/obj/port/nativeaot/glue.o build/qemu-aarch64/libedgeprof.a $$($(ARM_ILC) sdk) $(ARM_BUILD)/app/out
+test-arm-app: $(ARM_BUILD)/app/app-aarch64.o $(NA_BUILD)/native/linux-arm64/libedgeprof.a
+	@tests/arm/app.sh $^ $$($(ARM_ILC) sdk) $(ARM_BUILD)/app/out
 
 # The objects of $(ARM_BUILD)/$(1)/program, without the archive.
 arm_objects = $(addprefix $(ARM_BUILD)/$(1)/,$(addsuffix .o,program ask native variety walk_core walk_fp $(ARM_VARIETY_$(1)) $(ARM_ASM_$(1)))) \

@@ -28,6 +28,7 @@
 #include <x86intrin.h>
 
 #include "core/edgeprof.h"
+#undef ep_wait_end
 #include "core/hooks.h"
 
 #define PREEMPTED   100000u /* cycles: tens of microseconds */
