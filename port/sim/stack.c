@@ -80,7 +80,7 @@ void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_context *
     chain(functions, depth, records, context);
 }
 
-static struct record here[EP_SIM_DEPTH];
+static _Alignas(16) struct record here[EP_SIM_DEPTH]; /* as a stack pointer is */
 static struct ep_context here_context;
 
 /* The hook's own frame, function 0, is on top. */
