@@ -57,12 +57,12 @@ internal static unsafe class Program
     }
 
     /// The stopwatch also measures how long a thread spins before it waits, and on a machine that is busy with other things
-    /// that may be most of it: a run in which nearly nobody waited says nothing, the best of five counts.
+    /// that may be most of it: a run in which nearly nobody waited says nothing, the best of ten counts.
     private static void Locks()
     {
         double best = double.MaxValue, counts = 0;
         ep_kinds_set(1 << Lock);
-        for (int run = 0; run < 5 && best > 5; run++)
+        for (int run = 0; run < 10 && best > 5; run++)
         {
             double error = ContendedRun(out double countError);
             if (error >= best)
