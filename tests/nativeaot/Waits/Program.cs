@@ -128,12 +128,17 @@ internal static unsafe class Program
     private static readonly object One = new(), Other = new();
     private static readonly Barrier Met = new(2);
 
+    private static readonly long[] StuckSince = new long[2];
+
+    private static void Stuck(int thread) => Volatile.Write(ref StuckSince[thread], Stopwatch.GetTimestamp());
+
     [MethodImpl(MethodImplOptions.NoInlining)]
     private static void TakesOneThenOther()
     {
         lock (One)
         {
             Met.SignalAndWait();
+            Stuck(0);
             lock (Other) { }
         }
     }
@@ -144,6 +149,7 @@ internal static unsafe class Program
         lock (Other)
         {
             Met.SignalAndWait();
+            Stuck(1);
             lock (One) { }
         }
     }
@@ -155,11 +161,16 @@ internal static unsafe class Program
         ulong before = Told(Lock, true), count = Told(Lock, false);
         new Thread(TakesOneThenOther) { IsBackground = true, Name = "one-other" }.Start();
         new Thread(TakesOtherThenOne) { IsBackground = true, Name = "other-one" }.Start();
+        while (Volatile.Read(ref StuckSince[0]) == 0 || Volatile.Read(ref StuckSince[1]) == 0)
+            Thread.Sleep(10);
         Thread.Sleep(2000);
+        double truth = Nanoseconds(2 * Stopwatch.GetTimestamp() - StuckSince[0] - StuckSince[1]) / 1e6;
         double told = (Told(Lock, true) - before) / 1e6;
         ulong stuck = Told(Lock, false) - count;
-        Console.WriteLine($"deadlock: {told:F0} ms told of two threads, {stuck} contentions");
-        failed |= stuck != 2 || told < 3600 || !Profiler.DumpThreads();
+        Console.WriteLine($"deadlock: {told:F0} ms told of {truth:F0} ms of two threads, {stuck} contentions");
+        failed |= stuck != 2;
+        failed |= told < 0.9 * truth; /* a thread may spin before it waits */
+        failed |= !Profiler.DumpThreads();
         for (int i = 0; i < 100 && Told(Threads, true) == 0; i++) { }
         Console.WriteLine($"threads: {Told(Threads, true)}");
     }
