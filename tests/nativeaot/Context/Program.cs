@@ -279,8 +279,8 @@ internal static class Ratio
         foreach (var other in Others)
             other.Value = "x";
         var among = One("among others");
-        Console.WriteLine($"figure tag_ratio {among:F2}");
-        Console.WriteLine($"figure tag_ratio_empty_context {alone:F2}");
+        Console.WriteLine($"figure tag_ratio {among:F2} ratio");
+        Console.WriteLine($"figure tag_ratio_empty_context {alone:F2} ratio");
         return among <= 1.3 && alone <= 1.3;
     }
 
