@@ -132,7 +132,7 @@ $(SHADOW_AOT): $(wildcard tests/nativeaot/Shadow/*) $(NA_PROPS) $(SHADOW_BUILD)/
 	    -p:ShadowArchive=$(abspath $(SHADOW_BUILD)/libshadow.a) -p:CoreArchive=$(abspath $(EP_LIB))
 	@touch $@
 
-.PHONY: shadow-c shadow-aot test-shadow-c test-shadow-nativeaot bench-shadow
+.PHONY: shadow-c shadow-aot test-shadow-c bench-shadow
 # $(call shadow_check,NAME): fails when the figure that the program printed is below 99
 shadow_check = awk '/^figure exact/ { print "$(1): exact at " $$3 " % of instructions"; good = $$3 >= 99 } END { exit !good }'
 
@@ -149,81 +149,6 @@ test-shadow-c: shadow-c
 	@$(SHADOW_C) fp | awk '/^figure exact/ { good = $$3 > 0 && $$3 < 50 } END { exit !good }'
 	@$(call shadow_check,$@) $(SHADOW_BUILD)/figures-c
 TESTS += test-shadow-c
-
-ifeq ($(NA_DOTNET),)
-test-shadow-nativeaot:
-	@echo "$@: skipped, there is no .NET SDK"
-else
-test-shadow-nativeaot: shadow-aot
-	@$(call shadow_check,$@) $(SHADOW_BUILD)/figures-aot
-bench-shadow: $(SHADOW_AOT)
-	@$(SHADOW_AOT) core
-BENCHES += bench-shadow
-endif
-TESTS += test-shadow-nativeaot
-
-# ---- the package from outside ----
-
-NA_LIFECYCLE     := $(call na_published,Lifecycle)
-NA_LIFECYCLE_DLL := $(NA_BUILD)/Lifecycle/bin/Release/net9.0/$(NA_RID)/Lifecycle.dll
-$(NA_LIFECYCLE): $(wildcard tests/nativeaot/Lifecycle/*) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) tests/nativeaot/Lifecycle
-	@touch $@
-
-# Tags and spans against what the program knows.
-NA_CONTEXT := $(call na_published,Context)
-$(NA_CONTEXT): $(wildcard tests/nativeaot/Context/*) $(wildcard port/nativeaot/EdgeProf.OpenTelemetry/*) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) tests/nativeaot/Context
-	@touch $@
-
-.PHONY: test-nativeaot-context
-ifeq ($(NA_DOTNET),)
-test-nativeaot-context:
-	@echo "$@: skipped, there is no .NET SDK"
-else
-test-nativeaot-context: $(NA_CONTEXT) $(BUILD)/edgeprof
-	@for mode in tags spans otel; do $(NA_CONTEXT) $$mode || exit 1; done
-	@tests/nativeaot/labels.py $(BUILD)/edgeprof $(NA_CONTEXT) $(NA_BUILD)/labels
-
-.PHONY: bench-nativeaot-tags
-bench-nativeaot-tags: $(NA_CONTEXT)
-	@for mode in ratio tags spans; do $(NA_CONTEXT) $$mode || exit 1; done
-BENCHES += bench-nativeaot-tags
-endif
-TESTS += test-nativeaot-context
-
-.PHONY: test-nativeaot-run test-nativeaot-lifecycle test-nativeaot-package test-demo test-demo-c
-ifeq ($(NA_DOTNET),)
-test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run:
-	@echo "$@: skipped, there is no .NET SDK"
-else
-test-nativeaot-lifecycle: $(NA_LIFECYCLE) $(BUILD)/edgeprof
-	@tests/nativeaot/lifecycle.sh $(NA_LIFECYCLE) $(BUILD)/edgeprof $(NA_BUILD)/lifecycle
-	@tests/nativeaot/lifecycle.sh --jit $(NA_LIFECYCLE_DLL) $(NA_BUILD)/lifecycle-jit
-
-test-nativeaot-package: $(NA_NUPKG) $(BUILD)/edgeprof
-	@tests/nativeaot/package.sh $(NA_NUPKG) $(BUILD)/edgeprof $(NA_BUILD)/package
-
-test-nativeaot-run: $(NA_PLAIN) $(BUILD)/edgeprof $(PRELOAD_LIB)
-	@tests/nativeaot/run.py $(BUILD)/edgeprof $(NA_PLAIN) $(NA_BUILD)/run
-endif
-
-# Locks, waits and a deadlock of managed code against stopwatches.
-NA_WAITS := $(call na_published,Waits)
-$(NA_WAITS): $(wildcard tests/nativeaot/Waits/*) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) tests/nativeaot/Waits
-	@touch $@
-.PHONY: test-nativeaot-waits
-ifeq ($(NA_DOTNET),)
-test-nativeaot-waits:
-	@echo "$@: skipped, there is no .NET SDK"
-else
-test-nativeaot-waits: $(NA_WAITS) $(BUILD)/edgeprof
-	@rm -f $(NA_BUILD)/waits.ep
-	@EDGEPROF_LEVEL=high $(NA_WAITS) $(abspath $(NA_BUILD))/waits.ep
-	@tests/nativeaot/deadlock.py $(BUILD)/edgeprof $(NA_BUILD)/waits.ep $(dir $(NA_WAITS))
-endif
-TESTS += test-nativeaot-waits
 
 # The hooks without .NET, on every architecture.
 NA_HOOKS := $(NA_BUILD)/hooks
@@ -249,16 +174,71 @@ bench-nativeaot-hooks: $(NA_HOOKS)
 BENCHES += bench-nativeaot-hooks
 endif
 
-# Allocations, the live heap, exceptions and collections of managed code against the program's own counts.
-NA_HEAP := $(call na_published,Heap)
-$(NA_HEAP): $(wildcard tests/nativeaot/Heap/*) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) tests/nativeaot/Heap
-	@touch $@
-.PHONY: test-nativeaot-heap test-nativeaot-soak
+# ---- tests that need .NET ----
+
+# $(1): a program of tests/nativeaot, with nothing but the package
+define na_program
+$(call na_published,$(1)): $(wildcard tests/nativeaot/$(1)/*) $(NA_SOURCE) $(NA_LIB)
+	$$(NA_PUBLISH) tests/nativeaot/$(1)
+	@touch $$@
+endef
+$(foreach program,Lifecycle Waits Heap Workload Kinds,$(eval $(call na_program,$(program))))
+
+NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run \
+    test-nativeaot-waits test-nativeaot-heap test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
+    test-nativeaot-kinds test-nativeaot-control
+TESTS += $(NA_TESTS)
+.PHONY: $(NA_TESTS)
 ifeq ($(NA_DOTNET),)
-test-nativeaot-heap test-nativeaot-soak:
+$(NA_TESTS):
 	@echo "$@: skipped, there is no .NET SDK"
 else
+test-shadow-nativeaot: shadow-aot
+	@$(call shadow_check,$@) $(SHADOW_BUILD)/figures-aot
+bench-shadow: $(SHADOW_AOT)
+	@$(SHADOW_AOT) core
+BENCHES += bench-shadow
+
+# ---- the package from outside ----
+
+NA_LIFECYCLE     := $(call na_published,Lifecycle)
+NA_LIFECYCLE_DLL := $(NA_BUILD)/Lifecycle/bin/Release/net9.0/$(NA_RID)/Lifecycle.dll
+
+# Tags and spans against what the program knows.
+NA_CONTEXT := $(call na_published,Context)
+$(NA_CONTEXT): $(wildcard tests/nativeaot/Context/*) $(wildcard port/nativeaot/EdgeProf.OpenTelemetry/*) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) tests/nativeaot/Context
+	@touch $@
+
+test-nativeaot-context: $(NA_CONTEXT) $(BUILD)/edgeprof
+	@for mode in tags spans otel; do $(NA_CONTEXT) $$mode || exit 1; done
+	@tests/nativeaot/labels.py $(BUILD)/edgeprof $(NA_CONTEXT) $(NA_BUILD)/labels
+
+.PHONY: bench-nativeaot-tags
+bench-nativeaot-tags: $(NA_CONTEXT)
+	@for mode in ratio tags spans; do $(NA_CONTEXT) $$mode || exit 1; done
+BENCHES += bench-nativeaot-tags
+
+.PHONY: test-demo test-demo-c
+test-nativeaot-lifecycle: $(NA_LIFECYCLE) $(BUILD)/edgeprof
+	@tests/nativeaot/lifecycle.sh $(NA_LIFECYCLE) $(BUILD)/edgeprof $(NA_BUILD)/lifecycle
+	@tests/nativeaot/lifecycle.sh --jit $(NA_LIFECYCLE_DLL) $(NA_BUILD)/lifecycle-jit
+
+test-nativeaot-package: $(NA_NUPKG) $(BUILD)/edgeprof
+	@tests/nativeaot/package.sh $(NA_NUPKG) $(BUILD)/edgeprof $(NA_BUILD)/package
+
+test-nativeaot-run: $(NA_PLAIN) $(BUILD)/edgeprof $(PRELOAD_LIB)
+	@tests/nativeaot/run.py $(BUILD)/edgeprof $(NA_PLAIN) $(NA_BUILD)/run
+
+# Locks, waits and a deadlock of managed code against stopwatches.
+NA_WAITS := $(call na_published,Waits)
+test-nativeaot-waits: $(NA_WAITS) $(BUILD)/edgeprof
+	@rm -f $(NA_BUILD)/waits.ep
+	@EDGEPROF_LEVEL=high $(NA_WAITS) $(abspath $(NA_BUILD))/waits.ep
+	@tests/nativeaot/deadlock.py $(BUILD)/edgeprof $(NA_BUILD)/waits.ep $(dir $(NA_WAITS))
+
+# Allocations, the live heap, exceptions and collections of managed code against the program's own counts.
+NA_HEAP := $(call na_published,Heap)
 test-nativeaot-heap: $(NA_HEAP) $(BUILD)/edgeprof
 	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/heap
 	@$(NA_HEAP) live
@@ -270,27 +250,15 @@ SECONDS := 600
 .PHONY: soak-gc
 soak-gc: $(NA_HEAP) $(BUILD)/edgeprof ## every kind at once under collections all the time, SECONDS=600
 	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/soak $(SECONDS)
-endif
-TESTS += test-nativeaot-heap test-nativeaot-soak
 
 # Calls that a signal could break, with and without the profiler.
 NA_WORKLOAD := $(call na_published,Workload)
 NA_COUNTER  := $(NA_BUILD)/count_eintr.so
-$(NA_WORKLOAD): $(wildcard tests/nativeaot/Workload/*) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) tests/nativeaot/Workload
-	@touch $@
 $(NA_COUNTER): tests/nativeaot/count_eintr.c
 	@mkdir -p $(@D)
 	$(CC) -D_GNU_SOURCE -std=c11 -O2 -fPIC -shared $(WARNINGS) $< -ldl -o $@
-.PHONY: test-nativeaot-workload
-ifeq ($(NA_DOTNET),)
-test-nativeaot-workload:
-	@echo "$@: skipped, there is no .NET SDK"
-else
 test-nativeaot-workload: $(NA_WORKLOAD) $(NA_COUNTER)
 	@tests/nativeaot/workload.py $^ $(NA_BUILD)/workload
-endif
-TESTS += test-nativeaot-workload
 
 # Which of the framework's native calls may be wrapped: by the assemblies that publishing compiles.
 NA_IMPORTS  := $(NA_BUILD)/Imports/bin/Release/net9.0/Imports.dll
@@ -298,37 +266,16 @@ NA_PACKAGES := $(or $(NUGET_PACKAGES),$(HOME)/.nuget/packages)
 $(NA_IMPORTS): $(wildcard tests/nativeaot/Imports/*) $(NA_PROPS)
 	$(NA_LOCKED) dotnet build -c Release -nologo -v quiet -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ tests/nativeaot/Imports
 	@touch $@
-.PHONY: test-nativeaot-imports
-ifeq ($(NA_DOTNET),)
-test-nativeaot-imports:
-	@echo "$@: skipped, there is no .NET SDK"
-else
 test-nativeaot-imports: $(NA_IMPORTS) $(NA_SAMPLE)
 	@dotnet $(NA_IMPORTS) port/nativeaot/EdgeProf/build/EdgeProf.targets \
 	    $(wildcard $(NA_PACKAGES)/runtime.$(NA_RID).microsoft.dotnet.ilcompiler $(NA_PACKAGES)/microsoft.aspnetcore.app.runtime.$(NA_RID))
-endif
-TESTS += test-nativeaot-imports
 
 # A program with something of every kind, as the server and as pprof's readers see it.
 NA_KINDS := $(call na_published,Kinds)
-$(NA_KINDS): $(wildcard tests/nativeaot/Kinds/*) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) tests/nativeaot/Kinds
-	@touch $@
-.PHONY: test-nativeaot-kinds
-ifeq ($(NA_DOTNET),)
-test-nativeaot-kinds:
-	@echo "$@: skipped, there is no .NET SDK"
-else
 test-nativeaot-kinds: $(NA_KINDS) $(BUILD)/edgeprof
 	@tests/nativeaot/kinds.py $(BUILD)/edgeprof $(NA_KINDS) $(NA_BUILD)/kinds
-endif
-TESTS += test-nativeaot-kinds
 
-.PHONY: test-nativeaot-control bench-nativeaot-governor
-ifeq ($(NA_DOTNET),)
-test-nativeaot-control:
-	@echo "$@: skipped, there is no .NET SDK"
-else
+.PHONY: bench-nativeaot-governor
 test-nativeaot-control: $(NA_SAMPLE)
 	@tests/nativeaot/control.py $(NA_SAMPLE) $(NA_BUILD)/control
 
@@ -337,11 +284,10 @@ bench-nativeaot-governor: $(NA_SAMPLE)
 	@tests/nativeaot/control.py $(NA_SAMPLE) $(NA_BUILD)/governor governor
 BENCHES += bench-nativeaot-governor
 endif
-TESTS += test-nativeaot-control
 
 test-demo:
 	@DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
 
 test-demo-c:
 	@DEMO_SAMPLE=c DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
-TESTS += test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run test-demo test-demo-c
+TESTS += test-demo test-demo-c
