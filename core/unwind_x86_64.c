@@ -19,6 +19,7 @@
 #define FAULT_WORDS      11 /* pushed by .NET's RhpThrowHwEx, the return address that it has not included */
 #define EPILOGUE_MOST    24
 #define EPILOGUE_LOOKFAR 96
+#define FRAME_MOST       (1 << 24)
 
 static const struct ep_cfi_registers registers = {.sp = 7, .fp = 6, .base = 3, .ra = 16};
 
@@ -57,9 +58,15 @@ static bool pop(struct line *line, unsigned reg, unsigned size)
     return true;
 }
 
+/* Frames are not larger, and sums of what a few instructions add stay within an int. */
+static bool is_sane(int32_t offset)
+{
+    return offset <= FRAME_MOST && offset >= -FRAME_MOST;
+}
+
 static bool stack_from_fp(struct line *line, int32_t offset, unsigned size)
 {
-    if (line->fp.done)
+    if (line->fp.done || !is_sane(offset))
         return false;
     line->from_fp = true;
     line->offset = offset;
@@ -70,6 +77,8 @@ static bool stack_from_fp(struct line *line, int32_t offset, unsigned size)
 
 static bool stack_add(struct line *line, int32_t amount, unsigned size)
 {
+    if (!is_sane(amount))
+        return false;
     line->offset += amount;
     line->moved++;
     line->at += size;
