@@ -34,6 +34,23 @@ PLACE(sleep_1, "S_P_CoreLib_System_Threading_Thread__Sleep");
     result __real_##name arguments __attribute__((weak)); \
     result __wrap_##name arguments; \
     result __wrap_##name arguments
+
+#define WAITING_VOID(name, wait, arguments, passed) \
+    WRAPPED(void, name, arguments) \
+    { \
+        ep_wait_begin(wait); \
+        __real_##name passed; \
+        ep_wait_end(); \
+    }
+
+#define WAITING(type, name, wait, arguments, passed) \
+    WRAPPED(type, name, arguments) \
+    { \
+        ep_wait_begin(wait); \
+        type result = __real_##name passed; \
+        ep_wait_end(); \
+        return result; \
+    }
 /* clang-format on */
 
 __attribute__((constructor)) static void places_tell(void)
@@ -55,184 +72,28 @@ __attribute__((constructor)) static void places_tell(void)
     ep_wait_places(places, sizeof known / sizeof known[0]);
 }
 
-WRAPPED(void, SystemNative_LowLevelMonitor_Wait, (void *monitor))
-{
-    ep_wait_begin(BY_CALLER);
-    __real_SystemNative_LowLevelMonitor_Wait(monitor);
-    ep_wait_end();
-}
-
-WRAPPED(int32_t, SystemNative_LowLevelMonitor_TimedWait, (void *monitor, int32_t timeout))
-{
-    ep_wait_begin(BY_CALLER);
-    int32_t result = __real_SystemNative_LowLevelMonitor_TimedWait(monitor, timeout);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(void, SystemNative_LowLevelFutex_WaitOnAddress, (void *address, int32_t comparand))
-{
-    ep_wait_begin(BY_CALLER);
-    __real_SystemNative_LowLevelFutex_WaitOnAddress(address, comparand);
-    ep_wait_end();
-}
-
-WRAPPED(int32_t, SystemNative_LowLevelFutex_WaitOnAddressTimeout, (void *address, int32_t comparand, uint32_t timeout))
-{
-    ep_wait_begin(BY_CALLER);
-    int32_t result = __real_SystemNative_LowLevelFutex_WaitOnAddressTimeout(address, comparand, timeout);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_Receive, (intptr_t socket, void *buffer, int32_t size, int32_t flags, int32_t *received))
-{
-    ep_wait_begin(EP_WAIT_NETWORK);
-    int32_t result = __real_SystemNative_Receive(socket, buffer, size, flags, received);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_Send, (intptr_t socket, const void *buffer, int32_t size, int32_t flags, int32_t *sent))
-{
-    ep_wait_begin(EP_WAIT_NETWORK);
-    int32_t result = __real_SystemNative_Send(socket, buffer, size, flags, sent);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_ReceiveMessage, (intptr_t socket, void *message, int32_t flags, int64_t *received))
-{
-    ep_wait_begin(EP_WAIT_NETWORK);
-    int32_t result = __real_SystemNative_ReceiveMessage(socket, message, flags, received);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_SendMessage, (intptr_t socket, void *message, int32_t flags, int64_t *sent))
-{
-    ep_wait_begin(EP_WAIT_NETWORK);
-    int32_t result = __real_SystemNative_SendMessage(socket, message, flags, sent);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_Accept, (intptr_t socket, uint8_t *address, int32_t *size, intptr_t *accepted))
-{
-    ep_wait_begin(EP_WAIT_NETWORK);
-    int32_t result = __real_SystemNative_Accept(socket, address, size, accepted);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_Connect, (intptr_t socket, uint8_t *address, int32_t size))
-{
-    ep_wait_begin(EP_WAIT_NETWORK);
-    int32_t result = __real_SystemNative_Connect(socket, address, size);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_Poll, (void *events, uint32_t count, int32_t milliseconds, uint32_t *triggered))
-{
-    ep_wait_begin(EP_WAIT_NETWORK);
-    int32_t result = __real_SystemNative_Poll(events, count, milliseconds, triggered);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_WaitForSocketEvents, (intptr_t port, void *events, int32_t *count))
-{
-    ep_wait_begin(EP_WAIT_IDLE);
-    int32_t result = __real_SystemNative_WaitForSocketEvents(port, events, count);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_GetHostEntryForName, (const uint8_t *name, int32_t family, void *entry))
-{
-    ep_wait_begin(EP_WAIT_NETWORK);
-    int32_t result = __real_SystemNative_GetHostEntryForName(name, family, entry);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_Read, (intptr_t file, void *buffer, int32_t size))
-{
-    ep_wait_begin(EP_WAIT_OTHER);
-    int32_t result = __real_SystemNative_Read(file, buffer, size);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_Write, (intptr_t file, const void *buffer, int32_t size))
-{
-    ep_wait_begin(EP_WAIT_OTHER);
-    int32_t result = __real_SystemNative_Write(file, buffer, size);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_PRead, (intptr_t file, void *buffer, int32_t size, int64_t offset))
-{
-    ep_wait_begin(EP_WAIT_DISK);
-    int32_t result = __real_SystemNative_PRead(file, buffer, size, offset);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_PWrite, (intptr_t file, const void *buffer, int32_t size, int64_t offset))
-{
-    ep_wait_begin(EP_WAIT_DISK);
-    int32_t result = __real_SystemNative_PWrite(file, buffer, size, offset);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int64_t, SystemNative_PReadV, (intptr_t file, void *vectors, int32_t count, int64_t offset))
-{
-    ep_wait_begin(EP_WAIT_DISK);
-    int64_t result = __real_SystemNative_PReadV(file, vectors, count, offset);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int64_t, SystemNative_PWriteV, (intptr_t file, void *vectors, int32_t count, int64_t offset))
-{
-    ep_wait_begin(EP_WAIT_DISK);
-    int64_t result = __real_SystemNative_PWriteV(file, vectors, count, offset);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_FSync, (intptr_t file))
-{
-    ep_wait_begin(EP_WAIT_DISK);
-    int32_t result = __real_SystemNative_FSync(file);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_CopyFile, (intptr_t from, intptr_t to, int64_t size))
-{
-    ep_wait_begin(EP_WAIT_DISK);
-    int32_t result = __real_SystemNative_CopyFile(from, to, size);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_FLock, (intptr_t file, int32_t operation))
-{
-    ep_wait_begin(EP_WAIT_DISK);
-    int32_t result = __real_SystemNative_FLock(file, operation);
-    ep_wait_end();
-    return result;
-}
-
-WRAPPED(int32_t, SystemNative_ReadStdin, (void *buffer, int32_t size))
-{
-    ep_wait_begin(EP_WAIT_OTHER);
-    int32_t result = __real_SystemNative_ReadStdin(buffer, size);
-    ep_wait_end();
-    return result;
-}
+/* clang-format off */
+WAITING_VOID(SystemNative_LowLevelMonitor_Wait, BY_CALLER, (void *monitor), (monitor))
+WAITING(int32_t, SystemNative_LowLevelMonitor_TimedWait, BY_CALLER, (void *monitor, int32_t timeout), (monitor, timeout))
+WAITING_VOID(SystemNative_LowLevelFutex_WaitOnAddress, BY_CALLER, (void *address, int32_t comparand), (address, comparand))
+WAITING(int32_t, SystemNative_LowLevelFutex_WaitOnAddressTimeout, BY_CALLER, (void *address, int32_t comparand, uint32_t timeout), (address, comparand, timeout))
+WAITING(int32_t, SystemNative_Receive, EP_WAIT_NETWORK, (intptr_t socket, void *buffer, int32_t size, int32_t flags, int32_t *received), (socket, buffer, size, flags, received))
+WAITING(int32_t, SystemNative_Send, EP_WAIT_NETWORK, (intptr_t socket, const void *buffer, int32_t size, int32_t flags, int32_t *sent), (socket, buffer, size, flags, sent))
+WAITING(int32_t, SystemNative_ReceiveMessage, EP_WAIT_NETWORK, (intptr_t socket, void *message, int32_t flags, int64_t *received), (socket, message, flags, received))
+WAITING(int32_t, SystemNative_SendMessage, EP_WAIT_NETWORK, (intptr_t socket, void *message, int32_t flags, int64_t *sent), (socket, message, flags, sent))
+WAITING(int32_t, SystemNative_Accept, EP_WAIT_NETWORK, (intptr_t socket, uint8_t *address, int32_t *size, intptr_t *accepted), (socket, address, size, accepted))
+WAITING(int32_t, SystemNative_Connect, EP_WAIT_NETWORK, (intptr_t socket, uint8_t *address, int32_t size), (socket, address, size))
+WAITING(int32_t, SystemNative_Poll, EP_WAIT_NETWORK, (void *events, uint32_t count, int32_t milliseconds, uint32_t *triggered), (events, count, milliseconds, triggered))
+WAITING(int32_t, SystemNative_WaitForSocketEvents, EP_WAIT_IDLE, (intptr_t port, void *events, int32_t *count), (port, events, count))
+WAITING(int32_t, SystemNative_GetHostEntryForName, EP_WAIT_NETWORK, (const uint8_t *name, int32_t family, void *entry), (name, family, entry))
+WAITING(int32_t, SystemNative_Read, EP_WAIT_OTHER, (intptr_t file, void *buffer, int32_t size), (file, buffer, size))
+WAITING(int32_t, SystemNative_Write, EP_WAIT_OTHER, (intptr_t file, const void *buffer, int32_t size), (file, buffer, size))
+WAITING(int32_t, SystemNative_PRead, EP_WAIT_DISK, (intptr_t file, void *buffer, int32_t size, int64_t offset), (file, buffer, size, offset))
+WAITING(int32_t, SystemNative_PWrite, EP_WAIT_DISK, (intptr_t file, const void *buffer, int32_t size, int64_t offset), (file, buffer, size, offset))
+WAITING(int64_t, SystemNative_PReadV, EP_WAIT_DISK, (intptr_t file, void *vectors, int32_t count, int64_t offset), (file, vectors, count, offset))
+WAITING(int64_t, SystemNative_PWriteV, EP_WAIT_DISK, (intptr_t file, void *vectors, int32_t count, int64_t offset), (file, vectors, count, offset))
+WAITING(int32_t, SystemNative_FSync, EP_WAIT_DISK, (intptr_t file), (file))
+WAITING(int32_t, SystemNative_CopyFile, EP_WAIT_DISK, (intptr_t from, intptr_t to, int64_t size), (from, to, size))
+WAITING(int32_t, SystemNative_FLock, EP_WAIT_DISK, (intptr_t file, int32_t operation), (file, operation))
+WAITING(int32_t, SystemNative_ReadStdin, EP_WAIT_OTHER, (void *buffer, int32_t size), (buffer, size))
+/* clang-format on */
