@@ -26,6 +26,21 @@ void account_memory_gone(void)
     assert_int_equal(mprotect(block, BLOCK, PROT_NONE), 0);
 }
 
+void account_afresh(void)
+{
+    if (ep_running())
+        ep_sim_fork();
+    ep_sim_reset();
+    receiver_reset();
+}
+
+void account_end(void)
+{
+    assert_int_equal(ep_stop(1000), 0);
+    assert_null(receiver.broken);
+    account_memory_gone();
+}
+
 struct ep_stats account_stats(void)
 {
     struct ep_stats s;

@@ -13,6 +13,12 @@ void *account_memory(size_t size);
 /* From now on every access to that block is a crash. */
 void account_memory_gone(void);
 
+/* The simulated port and the receiver as before any test; what a test that failed has left running is gone. */
+void account_afresh(void);
+
+/* Stops in time and cleanly, with nothing broken received; the memory is gone. Fails the test. */
+void account_end(void);
+
 /* What the test itself gave to the profiler. */
 struct account {
     uint64_t samples, ticks;

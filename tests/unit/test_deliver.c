@@ -20,10 +20,7 @@ static struct ep *begin(uint32_t flags)
                           .transport = &receiver_transport,
                           .flags = flags};
 
-    if (ep_running()) /* of a test that failed */
-        ep_sim_fork();
-    ep_sim_reset();
-    receiver_reset();
+    account_afresh();
     given = (struct account){0};
     assert_int_equal(ep_start(&c), 0);
     return ep_running();

@@ -3,6 +3,7 @@
  * When the budget is scarce what profiling costs comes to it and stays there, up to 20 %; when it is not, nothing is
  * stretched; whatever happens, what profiles tell adds up to the CPU time that was used.
  */
+#include "account.h"
 #include "unit.h"
 
 #define MS      1000000ull
@@ -50,10 +51,7 @@ static void begin(uint32_t budget_ppm, uint32_t rate_hz)
                           .transport = &receiver_transport,
                           .flags = EP_MANUAL};
 
-    if (ep_running())
-        ep_sim_fork();
-    ep_sim_reset();
-    receiver_reset();
+    account_afresh();
     memset(&world, 0, sizeof world);
     world.dice = 7;
     assert_int_equal(ep_start(&c), 0);

@@ -23,18 +23,13 @@ static void begin(enum ep_format format, uint32_t kinds, uint32_t flags, size_t 
                           .format = format,
                           .flags = flags | EP_MANUAL};
 
-    if (ep_running())
-        ep_sim_fork();
-    ep_sim_reset();
-    receiver_reset();
+    account_afresh();
     assert_int_equal(ep_start(&c), 0);
 }
 
 static void end(void)
 {
-    assert_int_equal(ep_stop(1000), 0);
-    assert_null(receiver.broken);
-    account_memory_gone();
+    account_end();
 }
 
 static void event(enum ep_kind kind, unsigned frame, uint32_t count, uint64_t value, uint32_t token)

@@ -31,19 +31,14 @@ static void begin(size_t memory)
     for (unsigned i = 0; i < PLACES; i++)
         place[i].object = &reference[i];
     atomic_store(&collections, 0);
-    if (ep_running())
-        ep_sim_fork();
-    ep_sim_reset();
-    receiver_reset();
+    account_afresh();
     assert_int_equal(ep_live_attach(&table), 0);
     assert_int_equal(ep_start(&c), 0);
 }
 
 static void end(void)
 {
-    assert_int_equal(ep_stop(1000), 0);
-    assert_null(receiver.broken);
-    account_memory_gone();
+    account_end();
 }
 
 static uint32_t make(unsigned stack, uint64_t size)

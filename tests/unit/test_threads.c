@@ -69,10 +69,7 @@ static void begin(enum ep_format format, uint32_t kinds)
                           .format = format,
                           .flags = EP_MANUAL};
 
-    if (ep_running())
-        ep_sim_fork();
-    ep_sim_reset();
-    receiver_reset();
+    account_afresh();
     memset(times, 0, sizeof times);
     memset(one, 0, sizeof one);
     memset(threads, 0, sizeof threads);
@@ -86,10 +83,8 @@ static void begin(enum ep_format format, uint32_t kinds)
 
 static void end(void)
 {
-    assert_int_equal(ep_stop(1000), 0);
-    assert_null(receiver.broken);
+    account_end();
     assert_int_equal(wrong, 0);
-    account_memory_gone();
 }
 
 static uint64_t lost(void)

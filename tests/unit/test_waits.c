@@ -39,10 +39,7 @@ static void begin(uint32_t kinds, uint32_t flags)
                           .transport = &receiver_transport,
                           .flags = flags | EP_MANUAL};
 
-    if (ep_running())
-        ep_sim_fork();
-    ep_sim_reset();
-    receiver_reset();
+    account_afresh();
     memset(works, 0, sizeof works);
     memset(told_ns, 0, sizeof told_ns);
     memset(told_count, 0, sizeof told_count);
@@ -55,10 +52,8 @@ static void begin(uint32_t kinds, uint32_t flags)
 
 static void end(void)
 {
-    assert_int_equal(ep_stop(1000), 0);
-    assert_null(receiver.broken);
+    account_end();
     assert_int_equal(wrong, 0);
-    account_memory_gone();
 }
 
 /* From here on the calling thread is that one. */
