@@ -116,16 +116,17 @@ demo:           ## profile the sample service and show its flame graph
 endif
 
 test: setup     ## run every test; the log of each is in $(BUILD)/logs
-	@mkdir -p $(BUILD)/logs; passed=0; failed=0; table=; \
+	@mkdir -p $(BUILD)/logs; passed=0; failed=0; table=; red=; \
 	for t in $(TESTS); do \
 	    start=$$(date +%s); printf '%-28s ' "$$t"; \
 	    if $(MAKE) --no-print-directory -j$(JOBS) $$t >$(BUILD)/logs/$$t.log 2>&1; \
-	    then verdict=ok; passed=$$((passed + 1)); else verdict=FAILED; failed=$$((failed + 1)); fi; \
+	    then verdict=ok; passed=$$((passed + 1)); else verdict=FAILED; failed=$$((failed + 1)); red="$$red $$t"; fi; \
 	    line="$$verdict, $$(($$(date +%s) - start)) s"; echo "$$line"; \
 	    [ $$verdict = ok ] || tail -n 40 $(BUILD)/logs/$$t.log | sed 's/^/    /'; \
 	    table="$$table$$(printf '%-28s %s' "$$t" "$$line")\n"; \
 	done; \
-	printf '\n%b\n' "$$table"; echo "$$passed passed, $$failed failed"; [ $$failed = 0 ]
+	printf '\n%b\n' "$$table"; for t in $$red; do echo "$$t FAILED:"; tail -n 12 $(BUILD)/logs/$$t.log | sed 's/^/    /'; done; \
+	echo "$$passed passed, $$failed failed"; [ $$failed = 0 ]
 
 # A benchmark is a target, or a script that can be run. Only its `figure NAME VALUE UNIT` lines reach standard output.
 bench:          ## print every figure, one `figure NAME VALUE UNIT` a line
