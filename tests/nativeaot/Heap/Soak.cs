@@ -85,14 +85,20 @@ internal static class Soak
         }
     }
 
+    // On a machine with much else to do, collection after collection can keep everybody else from coming round at all.
     private static void Collect()
     {
+        var seen = 0L;
         for (var i = 0; !Over; i++)
         {
             GC.Collect(i % 3, GCCollectionMode.Forced, blocking: i % 2 == 0, compacting: i % 4 == 0);
             collections++;
-            if (i % 64 == 0)
-                Check(Slots);
+            if (i % 64 != 0)
+                continue;
+            Check(Slots);
+            if (rounds == seen)
+                Thread.Sleep(1);
+            seen = rounds;
         }
     }
 
