@@ -379,8 +379,12 @@ bool ep_collect_finish(struct ep *ep, bool last)
 {
     uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
     struct ep_sums sums;
-    struct ep_encoding encoding = {
-        .start_ns = ep->interval_start_ns, .end_ns = now, .unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0};
+    struct ep_encoding encoding = {.tree = &ep->tree,
+                                   .contexts = &ep->contexts,
+                                   .modules = atomic_load_explicit(&ep->modules.count, memory_order_relaxed),
+                                   .start_ns = ep->interval_start_ns,
+                                   .end_ns = now,
+                                   .unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0};
 
     if (!ep->transport)
         return true;

@@ -188,7 +188,7 @@ static bool write_types(pb_ostream_t *s, const struct ep_source *source)
 /* A sample: index is its entry's place, parent its node. */
 static bool write_locations(pb_ostream_t *s, const struct ep_source *source)
 {
-    const struct ep_tree *tree = &source->ep->tree;
+    const struct ep_tree *tree = source->encoding->tree;
 
     for (unsigned id = source->node; id; id = tree->node[id].parent)
         if (!pb_encode_varint(s, rank(tree, id)))
@@ -198,20 +198,22 @@ static bool write_locations(pb_ostream_t *s, const struct ep_source *source)
 
 static bool write_values(pb_ostream_t *s, const struct ep_source *source)
 {
-    const struct ep_entry *entry = &source->ep->tree.entry[source->index];
+    const struct ep_entry *entry = &source->encoding->tree->entry[source->index];
     unsigned types = family_of(source->encoding->kinds)->types, first = entry->kind == EP_KIND_LIVE ? 2 : 0;
 
     if (types == 1)
         return pb_encode_varint(s, entry->value);
+    const uint32_t *high = source->encoding->count_high;
+    uint64_t count = entry->count | (uint64_t)(high ? high[source->index] : 0) << 32;
     for (unsigned i = 0; i < types; i++)
-        if (!pb_encode_varint(s, i == first ? entry->count : i == first + 1 ? entry->value : 0))
+        if (!pb_encode_varint(s, i == first ? count : i == first + 1 ? entry->value : 0))
             return false;
     return true;
 }
 
-static unsigned text_of_tags(const struct ep *ep)
+static unsigned text_of_tags(const struct ep_encoding *encoding)
 {
-    return TEXT_PATH(atomic_load_explicit(&ep->modules.count, memory_order_relaxed));
+    return TEXT_PATH(encoding->modules);
 }
 
 static bool put_label(pb_ostream_t *s, uint64_t key, uint64_t text)
@@ -234,9 +236,9 @@ static bool put_label(pb_ostream_t *s, uint64_t key, uint64_t text)
 static bool write_labels(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep *ep = source->ep;
-    unsigned context = ep->tree.entry[source->index].context;
-    const struct ep_context_key *key = &ep->contexts.key[context];
-    unsigned tags = text_of_tags(ep), texts = tags + EP_TAG_STRINGS + 3 * (context - 1);
+    unsigned context = source->encoding->tree->entry[source->index].context;
+    const struct ep_context_key *key = &source->encoding->contexts->key[context];
+    unsigned tags = text_of_tags(source->encoding), texts = tags + EP_TAG_STRINGS + 3 * (context - 1);
     struct ep_tag_pair pair;
 
     if (!context)
@@ -258,7 +260,7 @@ static bool write_sample(pb_ostream_t *s, const struct ep_source *source)
 
 static bool write_samples(pb_ostream_t *s, const struct ep_source *source)
 {
-    const struct ep_tree *tree = &source->ep->tree;
+    const struct ep_tree *tree = source->encoding->tree;
     struct ep_source one = *source;
 
     for (one.node = 1; one.node < source->encoding->limit; one.node++)
@@ -284,15 +286,15 @@ static bool write_mapping(pb_ostream_t *s, const struct ep_source *source)
 
 static bool write_line(pb_ostream_t *s, const struct ep_source *source)
 {
-    return ep_put_number(s, TAG(Line, function_id), source->ep->tree.node[source->index].frame);
+    return ep_put_number(s, TAG(Line, function_id), source->encoding->tree->node[source->index].frame);
 }
 
 static bool write_location(pb_ostream_t *s, const struct ep_source *source)
 {
     struct ep_modules *modules = &source->ep->modules;
-    uint32_t frame = source->ep->tree.node[source->index].frame;
+    uint32_t frame = source->encoding->tree->node[source->index].frame;
 
-    if (!ep_put_number(s, TAG(Location, id), rank(&source->ep->tree, source->index)))
+    if (!ep_put_number(s, TAG(Location, id), rank(source->encoding->tree, source->index)))
         return false;
     if (frame < EP_FRAME_FIRST_ADDRESS)
         return ep_put_nested(s, TAG(Location, line), write_line, source);
@@ -310,15 +312,14 @@ static bool write_function(pb_ostream_t *s, const struct ep_source *source)
 
 static bool write_tables(pb_ostream_t *s, const struct ep_source *source)
 {
-    const struct ep *ep = source->ep;
     struct ep_source one = *source;
-    unsigned modules = atomic_load_explicit(&ep->modules.count, memory_order_relaxed);
 
-    for (one.index = 0; one.index < modules; one.index++)
+    for (one.index = 0; one.index < source->encoding->modules; one.index++)
         if (!ep_put_nested(s, TAG(Profile, mapping), write_mapping, &one))
             return false;
     for (one.index = 1; one.index < source->encoding->limit; one.index++)
-        if (marked(&ep->tree, one.index) && !ep_put_nested(s, TAG(Profile, location), write_location, &one))
+        if (marked(source->encoding->tree, one.index) &&
+            !ep_put_nested(s, TAG(Profile, location), write_location, &one))
             return false;
     for (one.index = 1; one.index < EP_FRAME_SPECIALS; one.index++)
         if (!ep_put_nested(s, TAG(Profile, function), write_function, &one))
@@ -350,14 +351,21 @@ static bool put_id(pb_ostream_t *s, uint64_t high, uint64_t low, unsigned size)
     return put_hex(s, bytes + sizeof bytes - size, size);
 }
 
-static bool write_context_strings(pb_ostream_t *s, const struct ep *ep)
+static const char *tag_text(const struct ep_source *source, unsigned place)
 {
-    const struct ep_contexts *contexts = &ep->contexts;
+    const uint32_t *known = source->encoding->tag_strings;
+
+    return !known || known[place / 32] >> (place % 32) & 1 ? ep_tags_text(&source->ep->tags, place) : "";
+}
+
+static bool write_context_strings(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep_contexts *contexts = source->encoding->contexts;
 
     if (contexts->count == 1)
         return true;
     for (unsigned i = 0; i < EP_TAG_STRINGS; i++)
-        if (!ep_put_element(s, TAG(Profile, string_table), ep_tags_text(&ep->tags, i)))
+        if (!ep_put_element(s, TAG(Profile, string_table), tag_text(source, i)))
             return false;
     for (unsigned i = 1; i < contexts->count; i++) {
         const struct ep_context_key *key = &contexts->key[i];
@@ -371,7 +379,6 @@ static bool write_context_strings(pb_ostream_t *s, const struct ep *ep)
 static bool write_strings(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep_modules *modules = &source->ep->modules;
-    unsigned count = atomic_load_explicit(&modules->count, memory_order_relaxed);
     const uint32_t tag = TAG(Profile, string_table);
 
     for (unsigned i = 0; i < TEXT_SPECIAL; i++)
@@ -380,11 +387,11 @@ static bool write_strings(pb_ostream_t *s, const struct ep_source *source)
     for (unsigned i = 0; i < EP_FRAME_SPECIALS; i++)
         if (!ep_put_element(s, tag, ep_special_name(i)))
             return false;
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < source->encoding->modules; i++)
         if (!ep_put_element(s, tag, modules->slot[i].path) ||
             !put_hex(s, modules->slot[i].build_id, modules->slot[i].build_id_size))
             return false;
-    return write_context_strings(s, source->ep);
+    return write_context_strings(s, source);
 }
 
 /* Of the family's first kind. */
@@ -395,6 +402,12 @@ static uint64_t period_of(const struct family *family)
     while (!(family->kinds & EP_KIND_BIT(kind)))
         kind++;
     return ep_hook_period((enum ep_kind)kind);
+}
+
+/* Where nobody asks for what is in use, what was allocated is shown first. */
+static uint64_t preferred(const struct family *family, uint32_t kinds)
+{
+    return kinds == EP_KIND_BIT(EP_KIND_ALLOC) ? TEXT_ALLOC_SPACE : family->preferred;
 }
 
 static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
@@ -408,8 +421,8 @@ static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
            ep_put_number(s, TAG(Profile, time_nanos), unix_ns ? encoding->start_ns + unix_ns : 0) &&
            ep_put_number(s, TAG(Profile, duration_nanos), encoding->end_ns - encoding->start_ns) &&
            ep_put_nested(s, TAG(Profile, period_type), write_type, &period) &&
-           ep_put_number(s, TAG(Profile, period), period_of(family)) &&
-           ep_put_number(s, TAG(Profile, default_sample_type), family->preferred);
+           ep_put_number(s, TAG(Profile, period), encoding->period ? encoding->period : period_of(family)) &&
+           ep_put_number(s, TAG(Profile, default_sample_type), preferred(family, encoding->kinds));
 }
 
 int32_t ep_encode_pprof(struct ep *ep, const struct ep_encoding *encoding)
@@ -417,6 +430,49 @@ int32_t ep_encode_pprof(struct ep *ep, const struct ep_encoding *encoding)
     struct ep_source source = {.ep = ep, .encoding = encoding};
     pb_ostream_t stream = pb_ostream_from_buffer(encoding->data, encoding->size);
 
-    mark_nodes(&ep->tree, encoding);
+    mark_nodes(encoding->tree, encoding);
     return write_profile(&stream, &source) ? (int32_t)stream.bytes_written : -ENOSPC;
+}
+
+/* A stretch of the message, the rest of which goes nowhere. */
+struct piece {
+    uint64_t skip;
+    uint8_t *to;
+    size_t room;
+};
+
+/* False when the piece is full: the rest need not be made. */
+static bool piece_write(pb_ostream_t *s, const pb_byte_t *bytes, size_t count)
+{
+    struct piece *piece = s->state;
+    size_t skip = piece->skip < count ? (size_t)piece->skip : count, keep = count - skip;
+
+    piece->skip -= skip;
+    if (keep > piece->room)
+        keep = piece->room;
+    memcpy(piece->to, bytes + skip, keep);
+    piece->to += keep;
+    piece->room -= keep;
+    return skip + keep == count;
+}
+
+uint64_t ep_encode_pprof_size(struct ep *ep, const struct ep_encoding *encoding)
+{
+    struct ep_source source = {.ep = ep, .encoding = encoding};
+    pb_ostream_t sizing = PB_OSTREAM_SIZING;
+
+    mark_nodes(encoding->tree, encoding);
+    (void)write_profile(&sizing, &source);
+    return sizing.bytes_written;
+}
+
+uint32_t ep_encode_pprof_piece(struct ep *ep, const struct ep_encoding *encoding, uint64_t from)
+{
+    struct ep_source source = {.ep = ep, .encoding = encoding};
+    struct piece piece = {.skip = from, .to = encoding->data, .room = encoding->size};
+    pb_ostream_t stream = {.callback = piece_write, .state = &piece, .max_size = SIZE_MAX};
+
+    mark_nodes(encoding->tree, encoding);
+    (void)write_profile(&stream, &source);
+    return (uint32_t)(encoding->size - piece.room);
 }

@@ -698,10 +698,17 @@ void ep_deadline_shrink(struct ep_deadline *deadline, uint64_t at_ns);
 /* Delivers what it can before deadline_ns (uptime). 0: the outbox is empty, else why not. Context: deliver. */
 int ep_deliver_round(struct ep *ep, uint64_t deadline_ns);
 
-/* An encoder writes the tree's nodes below `limit` and their entries as one message. */
+/* An encoder writes the tree's nodes below `limit` and their entries as one message. Pprof may tell another tree than
+ * the profiler's own; compact has a dictionary of that one. */
 struct ep_encoding {
     uint8_t *data;
-    uint32_t size;                 /* room */
+    uint32_t size; /* room */
+    struct ep_tree *tree;
+    const struct ep_contexts *contexts;
+    unsigned modules;              /* the first that many */
+    const uint32_t *count_high;    /* of each entry: what its count has in excess of 32 bits; NULL: nothing */
+    const uint32_t *tag_strings;   /* a bit for each place of those that count; NULL: all */
+    uint64_t period;               /* of the family's first kind; 0: as it is now */
     unsigned limit;                /* nodes [1, limit) and their entries */
     uint32_t kinds;                /* EP_KIND_BIT()s to tell */
     bool last;                     /* nothing follows in this segment */
@@ -712,6 +719,11 @@ struct ep_encoding {
 /* Returns the bytes written, or -ENOSPC. Context: collect. */
 int32_t ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding);
 int32_t ep_encode_pprof(struct ep *ep, const struct ep_encoding *encoding);
+/* The whole message's size, and the bytes of it from `from` on, as many as there are and there is room for: a large one
+ * in several rounds through a small buffer. As long as what the encoding tells stays as it is, so do all bytes.
+ * Context: collect. */
+uint64_t ep_encode_pprof_size(struct ep *ep, const struct ep_encoding *encoding);
+uint32_t ep_encode_pprof_piece(struct ep *ep, const struct ep_encoding *encoding, uint64_t from);
 
 /* Kinds that go into one pprof, because their value types' names would collide with others': of the family that `kinds`
  * has the lowest of. 0: no more. Context: collect. */

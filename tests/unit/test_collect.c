@@ -288,6 +288,42 @@ static void test_no_transport(void **state)
     assert_int_equal(ep_stop(0), 0);
 }
 
+/* A pprof in pieces of any size is the same bytes as in one. */
+static void test_pieces(void **state)
+{
+    static uint8_t whole[1 << 20], pieces[sizeof whole];
+    const size_t sizes[] = {1, 2, 7, 100, 1023, 16384, sizeof pieces};
+    uint64_t dice = 21;
+
+    (void)state;
+    struct ep *ep = begin(EP_MEMORY_DEFAULT, EP_FORMAT_PPROF, EP_MANUAL);
+    random_ticks(&dice, 60, 50, 9);
+    ep_collect_drain(ep);
+    struct ep_encoding encoding = {.data = whole,
+                                   .size = sizeof whole,
+                                   .tree = &ep->tree,
+                                   .contexts = &ep->contexts,
+                                   .modules = atomic_load(&ep->modules.count),
+                                   .limit = ep->tree.nodes,
+                                   .kinds = EP_KIND_BIT(EP_KIND_CPU)};
+    const int32_t size = ep_encode_pprof(ep, &encoding);
+    assert_true(size > 1000);
+    assert_int_equal(ep_encode_pprof_size(ep, &encoding), size);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint64_t at = 0;
+        memset(pieces, 0, sizeof pieces);
+        do {
+            encoding.data = pieces + at;
+            encoding.size = (uint32_t)(sizes[i] < sizeof pieces - at ? sizes[i] : sizeof pieces - at);
+            at += ep_encode_pprof_piece(ep, &encoding, at);
+        } while (at < (uint64_t)size);
+        assert_int_equal(at, size);
+        assert_int_equal(ep_encode_pprof_piece(ep, &encoding, at), 0);
+        assert_memory_equal(pieces, whole, (size_t)size);
+    }
+    end(1);
+}
+
 /* ---- the ring is full ---- */
 
 static void test_ring_full_is_a_frame(void **state)
@@ -476,7 +512,7 @@ int main(void)
         cmocka_unit_test(test_no_transport),      cmocka_unit_test(test_ring_full_is_a_frame),
         cmocka_unit_test(test_ring_recovers),     cmocka_unit_test(test_rests),
         cmocka_unit_test(test_module_found_late), cmocka_unit_test(test_deep_stacks),
-        cmocka_unit_test(test_refused_threads),
+        cmocka_unit_test(test_refused_threads),   cmocka_unit_test(test_pieces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
