@@ -11,8 +11,8 @@
 #define SHORT_ONES 600u
 #define LONG_ONES  3u
 #define STUCK      2u
-#define PAIRS      20000u
-#define TRIES      31u
+#define PAIRS      2000u
+#define TRIES      301u
 
 #define WAIT_FRAME 11u /* [wait], the classes follow */
 
@@ -215,17 +215,14 @@ static void test_unwanted(void **state)
     assert_true(off_by(told.lock_value, locks) <= 2);
 }
 
-static int by_number(const void *a, const void *b)
+/* Who else runs only adds. */
+static uint64_t least(const uint64_t *numbers)
 {
-    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+    uint64_t least = numbers[0];
 
-    return one < other ? -1 : one > other;
-}
-
-static uint64_t middle(uint64_t *numbers)
-{
-    qsort(numbers, TRIES, sizeof *numbers, by_number);
-    return numbers[TRIES / 2];
+    for (unsigned i = 1; i < TRIES; i++)
+        least = numbers[i] < least ? numbers[i] : least;
+    return least;
 }
 
 static void test_cost(void **state)
@@ -247,9 +244,11 @@ static void test_cost(void **state)
         wait[try] = clock_of(CLOCK_MONOTONIC) - between;
     }
     assert_int_equal(end_profile(2000), 0);
-    double ratio = (double)middle(wait) / (double)middle(bare);
+    double ratio = (double)least(wait) / (double)least(bare);
     print_message("figure wait_hook_clock_ratio %.2f x\n", ratio);
-#ifdef __x86_64__ /* elsewhere this runs in an emulator, where reading the clock costs next to nothing */
+/* Elsewhere this runs in an emulator, where reading the clock costs next to nothing; sanitizers slow us and not the
+ * clock. */
+#if defined __x86_64__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
     assert_true(ratio <= 1.5);
 #endif
 }
