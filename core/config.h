@@ -57,6 +57,11 @@
 #define EP_STRINGS_BYTES 768
 #endif
 
+/* Lines that the environment adds to the head of every request: tokens may be long. */
+#ifndef EP_HEADERS_BYTES
+#define EP_HEADERS_BYTES 4096
+#endif
+
 /* Caller's memory: what nearly everybody should use, and what is the least. */
 #ifndef EP_MEMORY_DEFAULT
 #define EP_MEMORY_DEFAULT (128 * 1024)

@@ -25,13 +25,18 @@ static bool manual(const struct ep *ep)
 
 static int transport_open(struct ep *ep)
 {
-    struct ep_target target = {.endpoint = ep->config.endpoint, .service = ep->config.service, .tags = ep->config.tags};
+    const struct ep_config *config = &ep->config;
 
     if (!ep->transport || !ep->transport->open)
         return 0;
-    int error = ep->transport->open(ep->transport_state, &target);
+    ep->target = (struct ep_target){.endpoint = config->endpoint,
+                                    .service = config->service,
+                                    .tags = config->tags,
+                                    .headers = config->headers,
+                                    .push = config->push};
+    int error = ep->transport->open(ep->transport_state, &ep->target);
     return error ? ep_complain(error, ep->transport->name, ": cannot use the endpoint ",
-                               target.endpoint ? target.endpoint : "(none)")
+                               ep_endpoint_shown(config->endpoint))
                  : 0;
 }
 

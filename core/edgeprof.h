@@ -24,7 +24,8 @@ extern "C" {
 /* The one place where the version stands; the format has its own (core/FORMAT.md). */
 #define EP_VERSION "0.1.0"
 
-struct ep_transport; /* transport/transport.h */
+struct ep_transport; /* both: transport/transport.h */
+struct ep_push;
 
 /* What is measured. Numbers are part of the format. */
 enum ep_kind {
@@ -85,7 +86,14 @@ struct ep_config {
 
     enum ep_format format;
     uint32_t flags; /* enum ep_flags */
+
+    /* For endpoints http:// and https://. Programs link only what they point to. */
+    const struct ep_push *push; /* &ep_push_pyroscope: how pprof goes there; without, EP_FORMAT_PPROF does not */
+    const char *headers; /* lines "Name: value" for each request, '\n' between; a secret, nowhere told. Not copied:
+                            must stay valid until ep_stop() has returned 0 */
 };
+
+extern const struct ep_push ep_push_pyroscope; /* Grafana Pyroscope's push.v1.PusherService/Push */
 
 /* Why something that was measured is not in a profile as what it was. Numbers are part of the format. */
 enum ep_loss {

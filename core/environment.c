@@ -416,11 +416,13 @@ static int otel(struct ep_config *config)
 
 /* ---- all of it ---- */
 
-/* 1: a variable says where profiles go. */
-static int endpoint_take(struct ep_config *config)
+/* 1: a variable says where profiles go. *pyroscope: Pyroscope's does, and it counts. */
+static int endpoint_take(struct ep_config *config, bool *pyroscope)
 {
     const char *endpoint = env_text("EDGEPROF_ENDPOINT");
     bool set = false, on = true;
+
+    *pyroscope = false;
 
     if (!endpoint && (endpoint = env_text("PYROSCOPE_SERVER_ADDRESS")) != NULL) {
         const int error = env_switch("PYROSCOPE_PROFILING_ENABLED", &set, &on);
@@ -428,23 +430,37 @@ static int endpoint_take(struct ep_config *config)
             return error;
         if (set && !on)
             endpoint = NULL;
+        *pyroscope = endpoint && !config->endpoint;
     }
     if (endpoint && !config->endpoint)
         config->endpoint = endpoint;
     return endpoint != NULL;
 }
 
+/* How pprof goes over HTTP. A server of Pyroscope's takes nothing else. */
+static void push_take(struct ep_config *config, bool pyroscope)
+{
+    if (pyroscope && !env_text("EDGEPROF_FORMAT"))
+        config->format = EP_FORMAT_PPROF;
+    if (config->format == EP_FORMAT_PPROF && !config->push)
+        config->push = &ep_push_pyroscope;
+}
+
 int ep_config_from_env(struct ep_config *config)
 {
+    bool from_pyroscope;
     int error;
 
     (void)ep_complain(0, "", "", "");
     text_used = 0;
     if ((error = own(config)) < 0)
         return error;
-    const int asked = endpoint_take(config);
+    const int asked = endpoint_take(config, &from_pyroscope);
     if (asked < 0 || (!config->endpoint && !config->transport))
         return asked;
+    push_take(config, from_pyroscope);
+    if ((error = ep_environment_headers(config, from_pyroscope)) < 0)
+        return error;
     if ((error = pyroscope(config)) < 0)
         return error;
     if ((error = otel(config)) < 0)

@@ -594,6 +594,7 @@ struct ep {
     /* deliver */
     struct ep_event deliver_event;
     const struct ep_transport *transport;
+    struct ep_target target;
     uint64_t backoff_ns;
     _Atomic uint64_t retry_at_ns;      /* stop resets it */
     _Atomic uint64_t stop_deadline_ns; /* 0: not stopping */
@@ -666,6 +667,12 @@ int ep_settings_apply(struct ep *ep, const struct ep_config *config);
 /* Sets ep_start_error() to a, b and c joined, or to why; returns error. Context: init. */
 int ep_complain(int error, const char *a, const char *b, const char *c);
 int ep_refuse(int error, const char *why);
+/* What may be told of an endpoint: not its user and password. */
+const char *ep_endpoint_shown(const char *endpoint);
+
+/* Fills config->headers, when it is NULL, from the environment, and refuses what may not be there. pyroscope: its
+ * variable gave the endpoint. 0 or -EINVAL. Context: init. */
+int ep_environment_headers(struct ep_config *config, bool pyroscope);
 
 #define EP_KINDS_ALL ((EP_KIND_BIT(EP_KINDS) - 1) & ~1u)
 

@@ -41,6 +41,13 @@ int ep_refuse(int error, const char *why)
     return ep_complain(error, why, "", "");
 }
 
+const char *ep_endpoint_shown(const char *endpoint)
+{
+    const char *at = endpoint ? strrchr(endpoint, '@') : "(none)";
+
+    return at ? at : endpoint;
+}
+
 static bool is_key_char(char c, bool first)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
@@ -85,6 +92,21 @@ static int tags_check(const char *tags)
                  : 0;
 }
 
+/* They go into a request as they stand. */
+static bool headers_good(const char *at)
+{
+    while (at && *at) {
+        size_t name = strcspn(at, ": \t\n");
+        if (name == 0 || at[name] != ':')
+            return false;
+        for (; *at && *at != '\n'; at++)
+            if ((*at < ' ' && *at != '\t') || *at > '~')
+                return false;
+        at += *at == '\n';
+    }
+    return true;
+}
+
 static int ranges_check(const struct ep_config *config)
 {
     const char *wrong = NULL;
@@ -103,6 +125,11 @@ static int ranges_check(const struct ep_config *config)
         wrong = "interval_ms: want 100 to 3600000";
     else if ((unsigned)config->format > EP_FORMAT_PPROF)
         wrong = "format: want compact or pprof";
+    else if (config->format == EP_FORMAT_PPROF && !config->push && config->endpoint &&
+             strncmp(config->endpoint, "http", 4) == 0)
+        wrong = "format: pprof over HTTP wants push";
+    else if (!headers_good(config->headers))
+        wrong = "headers: want lines Name: value"; /* a secret: not told */
     return wrong ? ep_refuse(-EINVAL, wrong) : tags_check(config->tags);
 }
 
@@ -139,7 +166,8 @@ int ep_settings_check(const struct ep_config *config)
     if (error)
         return error;
     if (!config->transport && config->endpoint && !ep_transport_find(config->endpoint))
-        return ep_complain(-EINVAL, "endpoint: want http://host[:port] or file:///path, not ", config->endpoint, "");
+        return ep_complain(-EINVAL, "endpoint: want http://host[:port] or file:///path, not ",
+                           ep_endpoint_shown(config->endpoint), "");
     return 0;
 }
 

@@ -20,7 +20,9 @@ enum et_verdict et_ingest_compact(struct et_store *store, const void *bytes, siz
                                   const char **why);
 
 struct et_pprof_push {
-    const char *name;          /* "service{key=value,key=value}" */
+    const char *name; /* "service{key=value,key=value}"; or NULL, and then: */
+    const char *service;
+    char *const *tags;         /* "key=value", to a NULL */
     const char *family;        /* "mutex", "block": what its contentions are of; NULL: __name__ of the name, or mutex */
     int64_t from_ns, until_ns; /* 0 when the request does not say */
     const void *bytes;         /* pprof, inflated */
@@ -28,5 +30,9 @@ struct et_pprof_push {
 };
 enum et_verdict et_ingest_pprof(struct et_store *store, const struct et_pprof_push *push, int64_t now_ns,
                                 const char **why);
+
+/* A push.v1.PushRequest; *why as above. */
+enum et_verdict et_ingest_push(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
+                               const char **why);
 
 #endif

@@ -194,13 +194,27 @@ static const char *family_of(const struct et_pprof_push *push, const struct et_w
     return push->family ? push->family : "";
 }
 
+static bool wanted_of(const struct et_pprof_push *push, struct et_wanted *wanted)
+{
+    if (push->name) {
+        return et_wanted_name(wanted, push->name);
+    }
+    wanted->service = et_clean(push->service, strlen(push->service));
+    for (size_t i = 0; push->tags && push->tags[i]; i++) {
+        if (!et_wanted_tag(wanted, push->tags[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 enum et_verdict et_ingest_pprof(struct et_store *store, const struct et_pprof_push *push, int64_t now_ns,
                                 const char **why)
 {
     struct et_wanted wanted = {0};
     et_pprof *pprof = NULL;
     enum et_verdict verdict = ET_MALFORMED;
-    if (!et_wanted_name(&wanted, push->name) || !wanted.service[0]) {
+    if (!wanted_of(push, &wanted) || !wanted.service[0]) {
         *why = "name is service or service{key=value,...}";
     } else if ((pprof = et_pprof_decode(push->bytes, push->size, why))) {
         int err = et_store_begin(store);

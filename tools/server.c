@@ -11,6 +11,7 @@
 #include "assets.h"
 #include "gzip.h"
 #include "ingest.h"
+#include "json.h"
 #include "when.h"
 
 #include <arpa/inet.h>
@@ -119,14 +120,17 @@ static void watch_store(struct et_server *server, enum et_verdict verdict, const
     server->accepted += verdict == ET_ACCEPTED;
 }
 
-/* pprof: NULL for a compact message. */
-static enum et_verdict ingest_locked(struct et_server *server, const struct et_pprof_push *pprof,
+typedef enum et_verdict take_message(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
+                                     const char **why);
+
+/* take: NULL for a pprof, which then says what of. */
+static enum et_verdict ingest_locked(struct et_server *server, take_message *take, const struct et_pprof_push *pprof,
                                      const struct et_buf *body, struct et_buf *why)
 {
     const char *text = "ok";
     pthread_mutex_lock(&server->write_lock);
-    enum et_verdict verdict = pprof ? et_ingest_pprof(server->writer, pprof, et_now(), &text)
-                                    : et_ingest_compact(server->writer, body->data, body->size, et_now(), &text);
+    enum et_verdict verdict = take ? take(server->writer, body->data, body->size, et_now(), &text)
+                                   : et_ingest_pprof(server->writer, pprof, et_now(), &text);
     watch_store(server, verdict, text);
     et_buf_text(why, text);
     pthread_mutex_unlock(&server->write_lock);
@@ -137,7 +141,7 @@ static enum MHD_Result push_compact(struct et_server *server, struct MHD_Connect
                                     const struct et_buf *body)
 {
     struct et_buf why = {0};
-    enum et_verdict verdict = ingest_locked(server, NULL, body, &why);
+    enum et_verdict verdict = ingest_locked(server, et_ingest_compact, NULL, body, &why);
     enum MHD_Result result = reply_text(connection, status_of(verdict), why.data);
     et_buf_free(&why);
     return result;
@@ -154,7 +158,6 @@ static enum MHD_Result ingest_pprof(struct et_server *server, struct MHD_Connect
 {
     const char *name = argument(connection, "name"), *format = argument(connection, "format");
     const char *from = argument(connection, "from"), *until = argument(connection, "until");
-    const char *family = argument(connection, "family");
     int64_t from_ns = 0, until_ns = 0;
     if (*format && strcmp(format, "pprof") != 0) {
         return reply_text(connection, 400, "the only format is pprof");
@@ -169,14 +172,47 @@ static enum MHD_Result ingest_pprof(struct et_server *server, struct MHD_Connect
         result = reply_text(connection, err == -EFBIG ? 413 : 400,
                             err == -EFBIG ? "larger than 32 MiB when inflated" : "broken gzip data");
     } else {
-        struct et_pprof_push push = {.name = name,
-                                     .family = *family ? family : NULL,
-                                     .from_ns = from_ns,
-                                     .until_ns = until_ns,
-                                     .bytes = inflated.data,
-                                     .size = inflated.size};
-        enum et_verdict verdict = ingest_locked(server, &push, &inflated, &why);
+        struct et_pprof_push push = {
+            .name = name, .from_ns = from_ns, .until_ns = until_ns, .bytes = inflated.data, .size = inflated.size};
+        enum et_verdict verdict = ingest_locked(server, NULL, &push, &inflated, &why);
         result = reply_text(connection, status_of(verdict), why.data);
+    }
+    et_buf_free(&inflated);
+    et_buf_free(&why);
+    return result;
+}
+
+/* Connect's answers: an empty message, or an error with its code. */
+static enum MHD_Result reply_connect(struct MHD_Connection *connection, unsigned status, const char *why)
+{
+    struct et_buf body = {0};
+    if (status == 200) {
+        return reply_buf(connection, status, "application/proto", &body);
+    }
+    et_buf_text(&body, "{\"code\":");
+    et_json_string(&body, status == 503 ? "unavailable" : status == 413 ? "resource_exhausted" : "invalid_argument");
+    et_buf_text(&body, ",\"message\":");
+    et_json_string(&body, why);
+    et_buf_char(&body, '}');
+    return reply_buf(connection, status, "application/json", &body);
+}
+
+static enum MHD_Result push_pyroscope(struct et_server *server, struct MHD_Connection *connection,
+                                      const struct et_buf *body)
+{
+    const char *type = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Type");
+    struct et_buf inflated = {0}, why = {0};
+    enum MHD_Result result;
+    if (!type || strcmp(type, "application/proto") != 0) {
+        return reply_text(connection, 415, "the only content type is application/proto");
+    }
+    int err = et_gunzip(body->data, body->size, INFLATED_LIMIT, &inflated);
+    if (err) {
+        result = reply_connect(connection, err == -EFBIG ? 413 : 400,
+                               err == -EFBIG ? "larger than 32 MiB when inflated" : "broken gzip data");
+    } else {
+        enum et_verdict verdict = ingest_locked(server, et_ingest_push, NULL, &inflated, &why);
+        result = reply_connect(connection, status_of(verdict), why.data);
     }
     et_buf_free(&inflated);
     et_buf_free(&why);
@@ -267,9 +303,24 @@ static enum MHD_Result answer(struct et_server *server, struct MHD_Connection *c
 
 /* ---- requests ---- */
 
-static bool is_push(const char *url)
+static const struct push {
+    const char *url;
+    enum MHD_Result (*take)(struct et_server *server, struct MHD_Connection *connection, const struct et_buf *body);
+} pushes[] = {
+    {"/edgeprof/v1/push", push_compact},
+    {"/push.v1.PusherService/Push", push_pyroscope},
+    {"/ingest", ingest_pprof},
+};
+
+/* NULL: nothing is pushed there. */
+static const struct push *push_at(const char *url)
 {
-    return strcmp(url, "/edgeprof/v1/push") == 0 || strcmp(url, "/ingest") == 0;
+    for (size_t i = 0; i < sizeof pushes / sizeof *pushes; i++) {
+        if (strcmp(url, pushes[i].url) == 0) {
+            return &pushes[i];
+        }
+    }
+    return NULL;
 }
 
 /* MHD_YES without an answer: go on and read the body. */
@@ -279,13 +330,13 @@ static enum MHD_Result begin(struct MHD_Connection *connection, const char *url,
     bool post = strcmp(method, "POST") == 0, get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
     struct request *request = et_alloc(1, sizeof *request);
     *state = request;
-    if ((!post && !get) || (get && is_push(url))) {
+    if ((!post && !get) || (get && push_at(url))) {
         return reply_text(connection, 405, "wrong method");
     }
     if (post && MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin")) {
         return reply_text(connection, 403, "web pages may not send profiles");
     }
-    if (post && !is_push(url)) {
+    if (post && !push_at(url)) {
         return reply_text(connection, 404, "there is nothing at this address");
     }
     request->too_large = length && (strlen(length) > 9 || strtoul(length, NULL, 10) > ET_MESSAGE_LIMIT);
@@ -319,8 +370,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     if (request->too_large) {
         return reply_text(connection, 413, "larger than 4 MiB");
     }
-    return strcmp(url, "/ingest") == 0 ? ingest_pprof(server, connection, &request->body)
-                                       : push_compact(server, connection, &request->body);
+    return push_at(url)->take(server, connection, &request->body);
 }
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **state,

@@ -4,7 +4,7 @@ ET_CC       ?= gcc
 ET_DIR      := $(BUILD)/tools
 ET_SRC      := $(wildcard tools/*.c)
 ET_OBJ      := $(ET_SRC:tools/%.c=$(ET_DIR)/%.o)
-ET_GEN      := $(ET_DIR)/gen/compact.pb-c.c $(ET_DIR)/gen/pprof.pb-c.c
+ET_GEN      := $(addprefix $(ET_DIR)/gen/,compact.pb-c.c pprof.pb-c.c push.pb-c.c)
 ET_GEN_OBJ  := $(ET_GEN:.c=.o)
 ET_PACKAGES := libmicrohttpd sqlite3 libdw libelf zlib libprotobuf-c libcurl
 ET_CPPFLAGS  = -D_GNU_SOURCE -DEP_VERSION_TEXT='"$(EP_VERSION)"' -Itools -isystem $(ET_DIR)/gen \
@@ -44,9 +44,13 @@ $(ET_DIR)/gen/compact.pb-c.c: core/proto/compact.proto tools/tools.mk
 	sed 's/uint32 base = 1;/uint32 start = 1;/' $< >$(@D)/compact.proto
 	protoc-c -I $(@D) --c_out=$(@D) $(@D)/compact.proto
 
-$(ET_DIR)/gen/pprof.pb-c.c: core/proto/pprof.proto
+$(ET_DIR)/gen/%.pb-c.c: core/proto/%.proto
 	@mkdir -p $(@D)
-	protoc-c -I core/proto --c_out=$(@D) $<
+	protoc-c -I $(<D) --c_out=$(@D) $<
+
+$(ET_DIR)/gen/%.pb-c.c: tools/proto/%.proto
+	@mkdir -p $(@D)
+	protoc-c -I $(<D) --c_out=$(@D) $<
 
 $(ET_NPM): tools/web/package-lock.json
 	tools/setup.sh npm

@@ -1,7 +1,7 @@
 /*
- * HTTP/1.1 client: one message is one POST. One connection, kept alive between messages and looked at before it is used
- * again; when the receiver closes it at that very moment, the request is made once more on a new one. Works on any
- * ep_stream, has no clock and no OS.
+ * HTTP/1.1 client: one message is one POST, compact ones as they are, pprof as the configured ep_push wraps it. One
+ * connection, kept alive between messages and looked at before it is used again; when the receiver closes it at that
+ * very moment, the request is made once more on a new one. Works on any ep_stream, has no clock and no OS.
  *
  * Not here: TLS, redirects, proxies, cookies, name resolution. When to try again is the caller's business. A message
  * may arrive twice (the answer was lost): compact messages carry (segment, sequence) for that, pprof has nothing.
@@ -114,20 +114,6 @@ static void put_number(struct http *http, uint64_t value)
     put(http, digits + at, sizeof digits - at);
 }
 
-/* Percent-encoded as in a query's value. */
-static void put_encoded(struct http *http, const char *text)
-{
-    static const char hex[] = "0123456789ABCDEF";
-
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                     c == '_' || c == '.' || c == '~';
-        char escaped[3] = {'%', hex[c >> 4], hex[c & 15]};
-        put(http, plain ? text : escaped, plain ? 1 : 3);
-    }
-}
-
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -167,55 +153,62 @@ static void put_base64(struct http *http, struct ep_http_part part)
     }
 }
 
-static void put_pprof_path(struct http *http, const struct ep_message *message)
+/* Each line of the configured headers, which ep_start() has found to be such. */
+static void put_headers(struct http *http, const char *headers)
 {
-    put_text(http, "/ingest?name=");
-    put_encoded(http, http->target->service);
-    put_encoded(http, "{");
-    put_encoded(http, http->target->tags);
-    put_encoded(http, "}");
-    if (message->end_unix_ns != 0) {
-        put_text(http, "&from=");
-        put_number(http, message->start_unix_ns / 1000000000);
-        put_text(http, "&until=");
-        put_number(http, (message->end_unix_ns + 999999999) / 1000000000);
-    }
-    put_text(http, "&format=pprof&spyName=edgeprof");
-    if (message->family) { /* a server of ours tells waits from locks by it, others ignore it */
-        put_text(http, "&family=");
-        put_text(http, message->family);
+    for (size_t size; headers && *headers; headers += size + (headers[size] == '\n')) {
+        size = strcspn(headers, "\n");
+        put_text(http, "\r\n");
+        put(http, headers, size);
     }
 }
 
-static void put_head(struct http *http, const struct ep_message *message)
+static void put_head(struct http *http, const char *path_and_type, uint64_t length)
 {
-    bool pprof = message->format == EP_FORMAT_PPROF;
-
     put_text(http, "POST ");
     put(http, http->url.prefix.text, http->url.prefix.size);
-    if (pprof)
-        put_pprof_path(http, message);
-    else
-        put_text(http, "/edgeprof/v1/push");
+    put_text(http, path_and_type);
     put_text(http, " HTTP/1.1\r\nHost: ");
     put(http, http->url.authority.text, http->url.authority.size);
     put_text(http, "\r\nUser-Agent: edgeprof/" EP_VERSION "\r\nContent-Type: ");
-    put_text(http, pprof ? "application/octet-stream" : "application/x-edgeprof");
+    put_text(http, path_and_type + strlen(path_and_type) + 1);
     put_text(http, "\r\nContent-Length: ");
-    put_number(http, message->size);
+    put_number(http, length);
     if (http->url.userinfo.size > 0) {
         put_text(http, "\r\nAuthorization: Basic ");
         put_base64(http, http->url.userinfo);
     }
+    put_headers(http, http->target->headers);
     put_text(http, "\r\n\r\n");
+}
+
+static void to_http(void *http, const void *bytes, size_t size)
+{
+    put(http, bytes, size);
+}
+
+static void put_push(struct http *http, const struct ep_push *push, const struct ep_message *message)
+{
+    struct ep_sink sink = {.write = to_http, .to = http};
+    struct ep_push_size size;
+
+    push->measure(&size, http->target, message);
+    put_head(http, push->path_and_type, size.body);
+    push->write(&size, http->target, message, &sink);
 }
 
 static int write_request(struct http *http, const struct ep_message *message)
 {
+    const struct ep_push *push = message->format == EP_FORMAT_PPROF ? http->target->push : NULL;
+
     http->error = 0;
     http->fill = 0;
-    put_head(http, message);
-    put(http, message->data, message->size);
+    if (push) {
+        put_push(http, push, message);
+    } else {
+        put_head(http, "/edgeprof/v1/push\0application/x-edgeprof", message->size);
+        put(http, message->data, message->size);
+    }
     flush(http);
     return http->error;
 }
@@ -267,6 +260,8 @@ static bool was_stale(const struct http *http, bool reused, int err)
     return reused && http->response.bytes == 0 && (err == -ECONNRESET || err == -EPIPE || err == -ENOTCONN);
 }
 
+/* What a status means for the message. Connect's error codes, Pyroscope's, have one each: resource_exhausted is 429,
+ * invalid_argument 400, unavailable 503, unimplemented 501, and canceled 499, which is no judgement of the message. */
 static int verdict(const struct ep_http_response *response, enum ep_format format, uint64_t *retry_ns)
 {
     unsigned status = response->status;
@@ -284,7 +279,7 @@ static int verdict(const struct ep_http_response *response, enum ep_format forma
             *retry_ns = response->retry_s * UINT64_C(1000000000);
         return -EAGAIN;
     }
-    if (status >= 300 && status <= 499)
+    if ((status >= 300 && status <= 498) || status == 501)
         return -EBADMSG;
     return status <= 599 ? -EIO : -EPROTO;
 }

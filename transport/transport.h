@@ -42,7 +42,43 @@ struct ep_message {
 struct ep_target {
     const char *endpoint; /* as configured, may be NULL for a user's own transport */
     const char *service;
-    const char *tags; /* "key=value,key=value" or "" */
+    const char *tags;           /* "key=value,key=value" or "" */
+    const char *headers;        /* struct ep_config: lines of a request's head, or NULL; a secret */
+    const struct ep_push *push; /* pprof over HTTP */
+};
+
+/* Where somebody's bytes go: to write(), or, while that is NULL, only into the count. */
+struct ep_sink {
+    void (*write)(void *to, const void *bytes, size_t size);
+    void *to;
+    uint64_t size; /* bytes so far */
+};
+
+static inline void ep_sink_put(struct ep_sink *sink, const void *bytes, size_t size)
+{
+    sink->size += size;
+    if (sink->write)
+        sink->write(sink->to, bytes, size);
+}
+
+/* Sizes of a request's body: all of it, and what push keeps for itself. */
+struct ep_push_size {
+    uint64_t body, series, profile;
+};
+
+/*
+ * What http.c puts around a pprof message; ep_push_pyroscope (push_pyroscope.c) is the one.
+ *
+ * path_and_type  of the request: path behind the endpoint's prefix, NUL, content type
+ * measure        the body's size
+ * write          the body, in pieces
+ * Context: deliver.
+ */
+struct ep_push {
+    const char *path_and_type;
+    void (*measure)(struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message);
+    void (*write)(const struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
+                  struct ep_sink *sink);
 };
 
 /*

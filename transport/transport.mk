@@ -3,7 +3,7 @@
 TRANSPORT_TEST_DIR   := $(BUILD)/tests/transport
 TRANSPORT_TEST_FLAGS := $(EP_CPPFLAGS) -Itests/transport -std=c11 -g -fno-omit-frame-pointer $(WARNINGS)
 TRANSPORT_SANITIZE   := -O1 -fsanitize=address,undefined,bounds-strict -fno-sanitize-recover=all
-TRANSPORT_HTTP       := transport/http.c transport/http_url.c transport/http_response.c
+TRANSPORT_HTTP       := transport/http.c transport/http_url.c transport/http_response.c transport/push_pyroscope.c
 TRANSPORT_CORPUS     := $(wildcard tests/transport/corpus/*)
 
 TRANSPORT_test_http     := tests/transport/test_http.c tests/transport/script.c $(TRANSPORT_HTTP)

@@ -1,5 +1,6 @@
 """Hostile and unlucky senders against a running server, built with ASan and UBSan. Usage: server_test.py EDGEPROF"""
 import gzip
+import json
 import os
 import random
 import re
@@ -227,6 +228,49 @@ def pprof(server):
     check("[deeper frames]" in [row["name"] for row in server.get("/api/profile", service="deep")[1]["top"]], "are cut at the root")
 
 
+PUSH = "/push.v1.PusherService/Push"
+PROTO = {"Content-Type": "application/proto"}
+
+
+def push_request(all_labels, *profiles):
+    """A push.v1.PushRequest, one series for each list of labels, with all the profiles."""
+    series = (b"".join(data(1, data(1, k.encode()) + data(2, v.encode())) for k, v in labels) +
+              b"".join(data(2, data(1, p) + data(2, b"an-id")) for p in profiles) for labels in all_labels)
+    return b"".join(data(1, s) for s in series)
+
+
+def pyroscope(server):
+    """push.v1.PusherService/Push: what is taken, and errors as Connect has them."""
+    strings = [b"", b"cpu", b"nanoseconds", b"F"]
+    pprof = pprof_profile(strings, [data(1, b"\1") + data(2, varint(500))], ((1, 2),), [nested(4, number(1, 1) + nested(4, number(1, 1)))],
+                          [function_of(1, 3)], number(9, NOW * 10**9) + number(10, 10**9))
+    labels = [("__name__", "process_cpu"), ("service_name", "pushed"), ("__delta__", "false"), ("spy_name", "x"), ("zone", "a=b,{c}")]
+    good = push_request([labels], pprof)
+    for body, what in ((good, "raw"), (gzip.compress(good), "gzip"), (push_request([labels], gzip.compress(pprof)), "gzip inside")):
+        check.equal(server.request("POST", PUSH, body, PROTO), (200, b""), f"push: {what}")
+    check.equal(total(server, "pushed", tag="zone=a=b,{c}"), 1500, "and kept, with its tag")
+    check.equal(server.request("POST", PUSH, push_request([labels, labels], pprof, pprof), PROTO)[0], 200, "push: series and samples")
+    check.equal(total(server, "pushed"), 3500, "all of them")
+    check.equal(server.request("POST", PUSH, push_request([[("__name__", "x")]], pprof), PROTO)[0], 200, "push: no service")
+    check.equal(total(server, "unknown_service"), 500, "it has Pyroscope's name for it")
+    check.equal(server.request("POST", PUSH, b"", PROTO)[0], 200, "push: nothing")
+    for body, what in ((b"\x0a\x7f", "cut"), (push_request([[("service_name", "x")]], pprof), "no name"), (push_request([labels], b"x"), "no pprof"),
+                       (push_request([labels], gzip.compress(pprof)[:-6]), "cut gzip"), (gzip.compress(good)[:-6], "cut gzip outside"),
+                       (push_request([[("__name__", "x"), ("service_name", "s"), ("", "v"), ("a", "b")]], pprof[:-1]), "cut pprof")):
+        status, answer = server.request("POST", PUSH, body, PROTO)
+        check.equal((status, json.loads(answer)["code"]), (400, "invalid_argument"), f"push: {what}")
+    check.equal(server.request("POST", PUSH, gzip.compress(b"\0" * (64 << 20)), PROTO)[0], 413, "push: gzip bomb")
+    check.equal(server.request("POST", PUSH, good, {"Content-Type": "application/json"})[0], 415, "push: JSON")
+    check.equal(server.request("GET", PUSH)[0], 405, "push: GET")
+    rng = random.Random(3)
+    for round_ in range(300):
+        body = bytearray(good)
+        for _ in range(rng.randrange(1, 4)):
+            body[rng.randrange(len(body))] = rng.randrange(256)
+        status = server.request("POST", PUSH, bytes(body), PROTO)[0]
+        check(status in (200, 400), f"push mutation {round_}: {status}")
+
+
 def statistics(server):
     body = first(90, "stats", stats=stats(100, 90, 7, 3, [(0, 5, 50), (3, 1, 10), (99, 2, 0)], 60, 40, 4))
     check.equal(server.push(body), 200, "stats are taken")
@@ -318,9 +362,13 @@ def several_types(server):
     labels = nested(3, number(1, 12) + number(2, 13)) + nested(3, number(1, 14) + number(3, 64) + number(4, 7)) + nested(3, number(1, 15) + number(2, 16))
     samples = [data(1, b"\1") + data(2, bytes([1, 2, 3, 4, 5, 6, 7])) + labels, data(1, b"\1") + data(2, bytes([10, 20, 30, 40, 50, 60, 70]))]
     body = pprof_profile(strings, samples, types, [nested(4, number(1, 1) + nested(4, number(1, 1)))], [function_of(1, 3)])
-    for name, family, contended in (("types", "", "lock"), ("types-block", "&family=block", "wait"), ("types-name%7B__name__%3Dblock%7D", "", "wait")):
-        check.equal(server.request("POST", f"/ingest?name={name}{family}", body)[0], 200, name)
+    for name, contended in (("types", "lock"), ("types-block", "wait"), ("types-name%7B__name__%3Dblock%7D", "wait")):
         service = name.split("%")[0]
+        if service == "types-block":
+            status = server.request("POST", PUSH, push_request([[("__name__", "block"), ("service_name", service)]], body), PROTO)[0]
+        else:
+            status = server.request("POST", f"/ingest?name={name}", body)[0]
+        check.equal(status, 200, name)
         for kind, value, count in (("cpu", 11, None), ("alloc", 33, 22), (contended, 55, 44), ("live", 66, None), ("queue", 77, None)):
             check.equal(total(server, service, kind=kind), value, f"{name}: {kind}")
             check.equal(total(server, service, kind=kind, label="step=pricing"), value // 11, f"{name}: {kind} with a label")
@@ -446,8 +494,8 @@ def main():
     decoded_by_protoc()
     with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder:
         server = Server(PROGRAM, os.path.join(folder, "test.db"))
-        for test in (contract, written_example, unsound, mutated, sizes, large_but_sound, wrong_requests, names, pprof, statistics, all_kinds,
-                     several_types, at_once):
+        for test in (contract, written_example, unsound, mutated, sizes, large_but_sound, wrong_requests, names, pprof, pyroscope,
+                     statistics, all_kinds, several_types, at_once):
             test(server)
             check(server.process.poll() is None, f"the server lives after {test.__name__}")
         check.equal(server.stop(), 0, "exit code of the server")

@@ -32,7 +32,8 @@ struct fixture {
 static void open_at(struct fixture *f, const char *endpoint)
 {
     f->state = calloc(1, ep_transport_http.state_size);
-    f->target = (struct ep_target){.endpoint = endpoint, .service = "gate way", .tags = "v=1.0,path=/a&b"};
+    f->target = (struct ep_target){
+        .endpoint = endpoint, .service = "gate way", .tags = "v=1.0,path=/a&b", .push = &ep_push_pyroscope};
     f->retry_ns = 0;
     assert_non_null(f->state);
     assert_int_equal(ep_http_open_over(f->state, &f->target, &script_stream), 0);
@@ -108,43 +109,130 @@ static void test_userinfo_and_ipv6(void **unused)
     done(&f);
 }
 
-static void test_pprof_request(void **unused)
+/* Lines of one's own, in both kinds of request. */
+static void test_headers(void **unused)
 {
-    static const char expected[] =
-        "POST /x/ingest?name=gate%20way%7Bv%3D1.0%2Cpath%3D%2Fa%26b%7D&from=1700000000&until=1700000011"
-        "&format=pprof&spyName=edgeprof&family=memory HTTP/1.1\r\nHost: h\r\nUser-Agent: edgeprof/" EP_VERSION
-        "\r\nContent-Type: application/octet-stream\r\nContent-Length: 3\r\n\r\nabc";
     struct fixture f;
     (void)unused;
 
     script_reset();
     script_say(OK);
-    open_at(&f, "http://h/x");
+    open_at(&f, "http://h");
+    f.target.headers = "Authorization: Bearer t.o-k=\nX-Scope-OrgID:7\n";
+    assert_int_equal(send_text(&f, "x"), 0);
+    heard(0, COMPACT_REQUEST("", "h", "\r\nAuthorization: Bearer t.o-k=\r\nX-Scope-OrgID:7", "1", "x"));
+    done(&f);
+    script_reset();
+    script_say(OK);
+    open_at(&f, "http://h");
+    f.target.headers = "A: b";
     assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "abc", 3), 0);
-    heard(0, expected);
-    assert_string_equal(script.port, "80");
+    assert_non_null(strstr(script.connections[0].heard, "\r\nA: b\r\n\r\n\n"));
     done(&f);
 }
 
-/* A head and a body that are both larger than the client's buffer. */
-static void test_large_request(void **unused)
+static void pushed(const char *prefix, const char *length, const char *body, size_t size)
 {
-    char service[700], body[5000];
+    struct script_connection *c = &script.connections[0];
+    char head[512];
+    size_t head_size =
+        (size_t)snprintf(head, sizeof head,
+                         "POST %s/push.v1.PusherService/Push HTTP/1.1\r\nHost: h\r\nUser-Agent: edgeprof/" EP_VERSION
+                         "\r\nContent-Type: application/proto\r\nContent-Length: %s\r\n\r\n",
+                         prefix, length);
+
+    assert_int_equal(c->heard_size, head_size + size);
+    assert_memory_equal(c->heard, head, head_size);
+    assert_memory_equal(c->heard + head_size, body, size);
+}
+
+#define LABEL(size, name_size, name, value_size, value) "\n" size "\n" name_size name "\x12" value_size value
+#define LABELS(service)                                                                                                \
+    LABEL("\x12", "\x08", "__name__", "\x06", "memory")                                                                \
+    LABEL("\x12", "\x09", "__delta__", "\x05", "false") service LABEL("\x14", "\x08", "spy_name", "\x08", "edgeprof")
+
+static void test_push_request(void **unused)
+{
+    static const char body[] = "\nw" LABELS(LABEL("\x18", "\x0c", "service_name", "\x08", "gate way"))
+        LABEL("\x08", "\x01", "v", "\x03", "1.0") LABEL("\x0c", "\x04", "path", "\x04", "/a&b") "\x12\x05\n\x03"
+                                                                                                "abc";
     struct fixture f;
     (void)unused;
 
-    memset(service, '/', sizeof service);
-    service[sizeof service - 1] = '\0';
+    for (size_t p = 0; p < 3; p++) {
+        script_reset();
+        script.write_at_most = p;
+        script_say(OK);
+        open_at(&f, "http://h/x");
+        assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "abc", 3), 0);
+        pushed("/x", "121", body, sizeof body - 1);
+        assert_string_equal(script.port, "80");
+        done(&f);
+    }
+}
+
+/* A series that has a label twice is refused by servers. */
+static void test_push_labels_once(void **unused)
+{
+    static const char body[] = "\nf" LABELS(LABEL("\x11", "\x0c", "service_name", "\x01", "s"))
+        LABEL("\x06", "\x01", "a", "\x01", "1") LABEL("\x06", "\x01", "b", "\x01", "3") "\x12\x03\n\x01x";
+    struct fixture f;
+    (void)unused;
+
+    script_reset();
+    script_say(OK);
+    open_at(&f, "http://h");
+    f.target.service = "s";
+    f.target.tags = "a=1,service_name=x,spy_name=y,__name__=z,a=2,b=3,a=4,b=5,__x=1";
+    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "x", 1), 0);
+    pushed("", "104", body, sizeof body - 1);
+    done(&f);
+}
+
+static void test_push_labels_bounded(void **unused)
+{
+    char tags[512];
+    struct fixture f;
+    size_t at = 0, labels = 0;
+    (void)unused;
+
+    for (unsigned i = 0; i < 40; i++)
+        at += (size_t)snprintf(tags + at, sizeof tags - at, "%sk%u=v", i ? "," : "", i);
+    script_reset();
+    script_say(OK);
+    open_at(&f, "http://h");
+    f.target.tags = tags;
+    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "x", 1), 0);
+    for (size_t i = 0; i < script.connections[0].heard_size; i++)
+        labels += memcmp(script.connections[0].heard + i, "\x12\x01v", 3) == 0;
+    assert_int_equal(labels, 20);
+    done(&f);
+}
+
+/* A head and a body that are both larger than the client's buffer, and lengths of several bytes. */
+static void test_large_request(void **unused)
+{
+    static char headers[1500], service[700], body[5000];
+    struct fixture f;
+    (void)unused;
+
+    memset(service, 's', sizeof service - 1);
+    memset(headers, 'v', sizeof headers - 1);
+    memcpy(headers, "A: ", 3);
     for (size_t i = 0; i < sizeof body; i++)
         body[i] = (char)('a' + i % 26);
     script_reset();
     script_say(OK);
     open_at(&f, "http://h");
     f.target.service = service;
+    f.target.tags = "";
+    f.target.headers = headers;
     assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, body, sizeof body), 0);
     struct script_connection *c = &script.connections[0];
     assert_memory_equal(c->heard + c->heard_size - sizeof body, body, sizeof body);
-    assert_memory_equal(c->heard + strlen("POST /ingest?name=") + 3 * 698, "%2F%7B", 6);
+    const char *start = strstr(c->heard, "\r\n\r\n"), *length = strstr(c->heard, "Content-Length: ");
+    assert_non_null(start);
+    assert_int_equal(strtoul(length + 16, NULL, 10), c->heard + c->heard_size - (start + 4));
     done(&f);
 }
 
@@ -237,6 +325,11 @@ static const struct answer {
     {"HTTP/1.1 413 Large\r\nContent-Length: 0\r\n\r\n", -EMSGSIZE, 0, 1},
     {"HTTP/1.1 400 Bad\r\nContent-Length: 3\r\n\r\nbad", -EBADMSG, 0, 1},
     {"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
+    {"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
+    {"HTTP/1.1 415 What\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
+    {"HTTP/1.1 499 Canceled\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
+    {"HTTP/1.1 501 Unimplemented\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
+    {"HTTP/1.1 504 Late\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
     {"HTTP/1.1 302 Away\r\nLocation: http://e/\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
     {"HTTP/1.1 304 Same\r\n\r\n", -EBADMSG, 0, 1},
     {"HTTP/1.1 408 Late\r\nContent-Length: 0\r\n\r\n", -ETIMEDOUT, 0, 1},
@@ -552,7 +645,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compact_request),
         cmocka_unit_test(test_userinfo_and_ipv6),
-        cmocka_unit_test(test_pprof_request),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_push_request),
+        cmocka_unit_test(test_push_labels_once),
+        cmocka_unit_test(test_push_labels_bounded),
         cmocka_unit_test(test_large_request),
         cmocka_unit_test(test_bad_endpoints),
         cmocka_unit_test(test_answers),

@@ -77,13 +77,16 @@ static void test_program_wins(void **state)
                                      .interval_ms = 500,
                                      .endpoint = "null:",
                                      .format = EP_FORMAT_PPROF,
+                                     .push = &ep_push_pyroscope,
+                                     .headers = "Authorization: Bearer mine",
                                      .flags = EP_THREAD_LABELS};
     struct ep_config c = chosen;
 
     (void)state;
     assert_int_equal(TAKE(&c, ENDPOINT, "EDGEPROF_SERVICE=a", "EDGEPROF_TAGS=a=b", "EDGEPROF_LEVEL=high",
                           "EDGEPROF_KINDS=cpu", "EDGEPROF_RATE=97", "EDGEPROF_BUDGET=9", "EDGEPROF_INTERVAL=100",
-                          "EDGEPROF_FORMAT=compact", "EDGEPROF_THREAD_LABELS=0", "PYROSCOPE_SERVER_ADDRESS=http://p",
+                          "EDGEPROF_FORMAT=compact", "EDGEPROF_THREAD_LABELS=0", "EDGEPROF_TOKEN=t",
+                          "EDGEPROF_HEADERS=a: b", "PYROSCOPE_AUTH_TOKEN=u", "PYROSCOPE_SERVER_ADDRESS=http://p",
                           "PYROSCOPE_APPLICATION_NAME=b", "PYROSCOPE_LABELS=c:d", "PYROSCOPE_PROFILING_CPU_ENABLED=1",
                           "OTEL_SERVICE_NAME=c", "OTEL_RESOURCE_ATTRIBUTES=service.name=d,e=f"),
                      1);
@@ -122,6 +125,138 @@ static void test_precedence(void **state)
     c = (struct ep_config){0};
     assert_int_equal(TAKE(&c, "PYROSCOPE_SERVER_ADDRESS=http://p:4040", "EDGEPROF_ENDPOINT="), 1);
     assert_string_equal(c.endpoint, "http://p:4040");
+}
+
+/* Whose server it is decides what is sent. */
+static void test_format(void **state)
+{
+    static const struct {
+        const char *endpoint, *format;
+        enum ep_format taken;
+    } cases[] = {
+        {ENDPOINT, "X=1", EP_FORMAT_COMPACT},
+        {ENDPOINT, "EDGEPROF_FORMAT=pprof", EP_FORMAT_PPROF},
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "X=1", EP_FORMAT_PPROF},
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=compact", EP_FORMAT_COMPACT},
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=pprof", EP_FORMAT_PPROF},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ep_config c = {0};
+        assert_int_equal(TAKE(&c, cases[i].endpoint, cases[i].format), 1);
+        assert_int_equal(c.format, cases[i].taken);
+        assert_ptr_equal(c.push, cases[i].taken == EP_FORMAT_PPROF ? &ep_push_pyroscope : NULL);
+    }
+    struct ep_config c = {.endpoint = "http://mine"};
+    assert_int_equal(TAKE(&c, "PYROSCOPE_SERVER_ADDRESS=http://p", "PYROSCOPE_AUTH_TOKEN=t"), 1);
+    assert_int_equal(c.format, EP_FORMAT_COMPACT);
+    assert_null(c.headers);
+}
+
+#define PYROSCOPE "PYROSCOPE_SERVER_ADDRESS=http://p"
+
+static void test_headers(void **state)
+{
+    static const struct {
+        const char *endpoint, *a, *b, *headers;
+    } cases[] = {
+        {ENDPOINT, "EDGEPROF_TOKEN=abc", "X=1", "Authorization: Bearer abc"},
+        {ENDPOINT, "EDGEPROF_HEADERS=A: b", "X=1", "A: b"},
+        {ENDPOINT, "EDGEPROF_HEADERS=A: b\nC:d", "EDGEPROF_TOKEN=t", "A: b\nC:d\nAuthorization: Bearer t"},
+        {ENDPOINT, "EDGEPROF_HEADERS=aUTHORIZATION: x y", "EDGEPROF_TOKEN=t", "aUTHORIZATION: x y"},
+        {ENDPOINT, "EDGEPROF_TOKEN=", "EDGEPROF_HEADERS=", NULL},
+        {ENDPOINT, "PYROSCOPE_AUTH_TOKEN=t", "PYROSCOPE_TENANT_ID=7", NULL}, /* of another server */
+        {ENDPOINT, "PYROSCOPE_BASIC_AUTH_USER=u", "PYROSCOPE_HTTP_HEADERS={\"a\":\"b\"}", NULL},
+        {PYROSCOPE, "PYROSCOPE_AUTH_TOKEN=t", "PYROSCOPE_TENANT_ID=7", "Authorization: Bearer t\nX-Scope-OrgID: 7"},
+        {PYROSCOPE, "PYROSCOPE_AUTH_TOKEN=t", "EDGEPROF_TOKEN=mine", "Authorization: Bearer mine"},
+        {PYROSCOPE, "PYROSCOPE_BASIC_AUTH_USER=Aladdin", "PYROSCOPE_BASIC_AUTH_PASSWORD=open sesame",
+         "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="},
+        {PYROSCOPE, "PYROSCOPE_BASIC_AUTH_USER=a", "X=1", "Authorization: Basic YTo="},
+        {PYROSCOPE, "PYROSCOPE_BASIC_AUTH_USER=ab", "X=1", "Authorization: Basic YWI6"},
+        {PYROSCOPE, "PYROSCOPE_BASIC_AUTH_USER=abc", "X=1", "Authorization: Basic YWJjOg=="},
+        {PYROSCOPE, "PYROSCOPE_BASIC_AUTH_PASSWORD=lonely", "X=1", NULL},
+        {PYROSCOPE, "PYROSCOPE_AUTH_TOKEN=t", "PYROSCOPE_BASIC_AUTH_USER=u", "Authorization: Bearer t"},
+        {PYROSCOPE, "PYROSCOPE_HTTP_HEADERS={}", "X=1", NULL},
+        {PYROSCOPE, "PYROSCOPE_HTTP_HEADERS= { \"A\" : \"b c\" , \"D\":\"\\\"\\u0041\\/\\\\\" } ", "X=1",
+         "A: b c\nD: \"A/\\"},
+        {PYROSCOPE, "PYROSCOPE_HTTP_HEADERS={\"X-Scope-OrgID\":\"1\"}", "PYROSCOPE_TENANT_ID=2", "X-Scope-OrgID: 1"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ep_config c = {
+            .memory = account_memory(EP_MEMORY_DEFAULT), .memory_size = EP_MEMORY_DEFAULT, .flags = EP_MANUAL};
+        assert_int_equal(TAKE(&c, cases[i].endpoint, cases[i].a, cases[i].b), 1);
+        if (cases[i].headers)
+            assert_string_equal(c.headers, cases[i].headers);
+        else
+            assert_null(c.headers);
+        assert_int_equal(ep_start(&c), 0);
+        assert_int_equal(ep_stop(0), 0);
+    }
+}
+
+/* What is refused says which variable it was, and never what is in it. */
+static void test_headers_refused(void **state)
+{
+    static const struct {
+        const char *variable, *said;
+    } cases[] = {
+        {"EDGEPROF_TOKEN=geheim\nX: y", "EDGEPROF_TOKEN"},
+        {"EDGEPROF_TOKEN=geheim\r", "EDGEPROF_TOKEN"},
+        {"EDGEPROF_TOKEN=gehe\xc3\xafm", "EDGEPROF_TOKEN"},
+        {"EDGEPROF_HEADERS=Host: geheim", "host"},
+        {"EDGEPROF_HEADERS=A: b\ncontent-LENGTH: 5 geheim", "content-length"},
+        {"EDGEPROF_HEADERS=Transfer-Encoding: geheim", "transfer-encoding"},
+        {"PYROSCOPE_AUTH_TOKEN=geheim\t", "PYROSCOPE_AUTH_TOKEN"},
+        {"PYROSCOPE_TENANT_ID=geheim\n", "PYROSCOPE_TENANT_ID"},
+        {"PYROSCOPE_HTTP_HEADERS=geheim", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\"}", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\":", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\":1}", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\":\"geheim", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\":\"geheim\\", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\":\"geheim\"", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\":\"geheim\",}", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\":\"geheim\"}x", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\":\"geheim\\n\"}", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\":\"geheim\\u000d\"}", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\":\"geheim\\u12", "PYROSCOPE_HTTP_HEADERS"},
+        {"PYROSCOPE_HTTP_HEADERS={\"a\":\"b\" \"c\":\"d\"}", "PYROSCOPE_HTTP_HEADERS"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ep_config c = {0};
+        assert_int_equal(TAKE(&c, PYROSCOPE, cases[i].variable), -EINVAL);
+        if (!strstr(ep_start_error(), cases[i].said) || strstr(ep_start_error(), "geh"))
+            fail_msg("%s: %s", cases[i].variable, ep_start_error());
+    }
+    struct ep_config c = {0};
+    assert_int_equal(TAKE(&c, "EDGEPROF_ENDPOINT=http://u:p@h/x", "EDGEPROF_TOKEN=t"), -EINVAL);
+    assert_non_null(strstr(ep_start_error(), "choose one"));
+    c = (struct ep_config){0};
+    assert_int_equal(TAKE(&c, "EDGEPROF_ENDPOINT=http://h/@x", "EDGEPROF_TOKEN=t"), 1);
+}
+
+/* Around the room that there is. */
+static void test_headers_length(void **state)
+{
+    static char variable[EP_HEADERS_BYTES + 64];
+
+    (void)state;
+    for (size_t size = EP_HEADERS_BYTES - 40; size < EP_HEADERS_BYTES + 8; size++) {
+        struct ep_config c = {0};
+        const size_t at = (size_t)snprintf(variable, sizeof variable, "EDGEPROF_TOKEN=");
+        memset(variable + at, 't', size);
+        variable[at + size] = 0;
+        const bool fits = size + strlen("Authorization: Bearer ") < EP_HEADERS_BYTES;
+        assert_int_equal(TAKE(&c, ENDPOINT, variable), fits ? 1 : -EINVAL);
+        if (fits)
+            assert_int_equal(strlen(c.headers), size + strlen("Authorization: Bearer "));
+    }
 }
 
 static const char *tags_of(const char *variable)
@@ -350,6 +485,10 @@ int main(void)
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_program_wins),
         cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_headers_refused),
+        cmocka_unit_test(test_headers_length),
         cmocka_unit_test(test_labels),
         cmocka_unit_test(test_labels_start),
         cmocka_unit_test(test_labels_length),

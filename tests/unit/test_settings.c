@@ -155,6 +155,46 @@ static void test_endpoints(void **state)
     assert_taken(&c);
 }
 
+/* pprof goes over HTTP in a way that is chosen; of an endpoint's password nobody is told. */
+static void test_http(void **state)
+{
+    struct ep_config c = good();
+
+    (void)state;
+    c.endpoint = "http://127.0.0.1:9";
+    assert_taken(&c);
+    c.format = EP_FORMAT_PPROF;
+    assert_refused(&c, -EINVAL, "push");
+    c.push = &ep_push_pyroscope;
+    assert_taken(&c);
+    c.endpoint = "ftp://user:geheim@h";
+    assert_refused(&c, -EINVAL, "@h");
+    assert_null(strstr(ep_start_error(), "geheim"));
+    c.endpoint = "http://user:geheim@h:port";
+    assert_refused(&c, -EINVAL, "@h:port");
+    assert_null(strstr(ep_start_error(), "geheim"));
+}
+
+static void test_headers(void **state)
+{
+    static const char *const fine[] = {NULL, "", "A:", "A: b", "A: b\n", "A: b\nC:d", "A: b\tc: ~"},
+                             *const bad[] = {"geheim",        ":geheim",           "A b: geheim",
+                                             "\nA: geheim",   "A: geheim\r\nB: c", "A: b\n\ngeheim",
+                                             "A: b\n geheim", "A: \x7fgeheim",     "A: geheim\xc3\xa9"};
+    struct ep_config c = good();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
+        c.headers = fine[i];
+        assert_taken(&c);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        c.headers = bad[i];
+        assert_refused(&c, -EINVAL, "headers");
+        assert_null(strstr(ep_start_error(), "geheim"));
+    }
+}
+
 /* ---- tags ---- */
 
 static void test_tags(void **state)
@@ -259,11 +299,10 @@ static void test_long_complaint(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),          cmocka_unit_test(test_large_memory),
-        cmocka_unit_test(test_ranges),          cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_endpoints),       cmocka_unit_test(test_tags),
-        cmocka_unit_test(test_tags_round_trip), cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_long_complaint),
+        cmocka_unit_test(test_memory),  cmocka_unit_test(test_large_memory),   cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_levels),  cmocka_unit_test(test_endpoints),      cmocka_unit_test(test_http),
+        cmocka_unit_test(test_headers), cmocka_unit_test(test_tags),           cmocka_unit_test(test_tags_round_trip),
+        cmocka_unit_test(test_strings), cmocka_unit_test(test_long_complaint),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,144 @@
+/*
+ * Grafana Pyroscope's push.v1.PusherService/Push: a PushRequest around one pprof message, one series, whose __name__ is
+ * the message's family, with one raw profile.
+ *
+ *   PushRequest { series = 1 { labels = 1 { name = 1, value = 2 } ..., samples = 2 { raw_profile = 1 } } }
+ *
+ * The message goes from where it lies straight to the sink; lengths are found by running the same writer against a sink
+ * that only counts. Of labels with the same name the first counts, for servers refuse a series that has one twice.
+ */
+#include "transport.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* Servers take 30 labels of a series, those of its stacks among them. What is beyond is left out. */
+#define TAGS_MOST 20
+
+enum { SERIES = 1, LABELS = 1, SAMPLES = 2, NAME = 1, VALUE = 2, RAW_PROFILE = 1 };
+
+/* A length-delimited field's head. */
+static void put_head(struct ep_sink *sink, unsigned field, uint64_t size)
+{
+    uint8_t bytes[11] = {(uint8_t)(field << 3 | 2)};
+    size_t count = 1;
+
+    for (; size > 0x7f; size >>= 7)
+        bytes[count++] = (uint8_t)(size | 0x80);
+    bytes[count++] = (uint8_t)size;
+    ep_sink_put(sink, bytes, count);
+}
+
+struct text {
+    const char *at;
+    size_t size;
+};
+
+static void put_text(struct ep_sink *sink, unsigned field, struct text text)
+{
+    put_head(sink, field, text.size);
+    ep_sink_put(sink, text.at, text.size);
+}
+
+static void put_label(struct ep_sink *sink, struct text name, struct text value)
+{
+    struct ep_sink inner = {0};
+
+    put_text(&inner, NAME, name);
+    put_text(&inner, VALUE, value);
+    put_head(sink, LABELS, inner.size);
+    put_text(sink, NAME, name);
+    put_text(sink, VALUE, value);
+}
+
+/* The tag at *at, which moves behind it; false: there is none. The configuration has been checked. */
+static bool tag_next(const char **at, struct text *name, struct text *value)
+{
+    if (!**at)
+        return false;
+    *name = (struct text){*at, strcspn(*at, "=")};
+    *at += name->size + 1;
+    *value = (struct text){*at, strcspn(*at, ",")};
+    *at += value->size;
+    *at += **at == ',';
+    return true;
+}
+
+static bool same(struct text a, struct text b)
+{
+    return a.size == b.size && memcmp(a.at, b.at, a.size) == 0;
+}
+
+/* Whether one of the tags that begin before `end` has that name. */
+static bool is_taken(const char *tags, const char *end, struct text name)
+{
+    struct text other, value;
+
+    while (tag_next(&tags, &other, &value) && other.at < end)
+        if (same(other, name))
+            return true;
+    return false;
+}
+
+static struct text text_of(const char *text)
+{
+    return (struct text){text, strlen(text)};
+}
+
+/* Names that begin with __ are the server's. */
+static bool is_ours(struct text name)
+{
+    return (name.size >= 2 && memcmp(name.at, "__", 2) == 0) || same(name, text_of("service_name")) ||
+           same(name, text_of("spy_name"));
+}
+
+static void put_labels(struct ep_sink *sink, const struct ep_target *target, const struct ep_message *message)
+{
+    struct text name, value;
+    unsigned left = TAGS_MOST;
+
+    put_label(sink, text_of("__name__"), text_of(message->family));
+    put_label(sink, text_of("__delta__"), text_of("false")); /* values are an interval's, not sums since the start */
+    put_label(sink, text_of("service_name"), text_of(target->service));
+    put_label(sink, text_of("spy_name"), text_of("edgeprof"));
+    for (const char *at = target->tags; left && tag_next(&at, &name, &value);) {
+        if (is_ours(name) || is_taken(target->tags, name.at, name))
+            continue;
+        put_label(sink, name, value);
+        left--;
+    }
+}
+
+static uint64_t field_size(uint64_t size)
+{
+    struct ep_sink head = {0};
+
+    put_head(&head, SERIES, size);
+    return head.size + size;
+}
+
+static void measure(struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message)
+{
+    struct ep_sink series = {0};
+
+    put_labels(&series, target, message);
+    size->profile = message->size;
+    size->series = series.size + field_size(field_size(size->profile));
+    size->body = field_size(size->series);
+}
+
+static void write(const struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
+                  struct ep_sink *sink)
+{
+    put_head(sink, SERIES, size->series);
+    put_labels(sink, target, message);
+    put_head(sink, SAMPLES, field_size(size->profile));
+    put_head(sink, RAW_PROFILE, size->profile);
+    ep_sink_put(sink, message->data, message->size);
+}
+
+const struct ep_push ep_push_pyroscope = {
+    .path_and_type = "/push.v1.PusherService/Push\0application/proto",
+    .measure = measure,
+    .write = write,
+};
