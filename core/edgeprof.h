@@ -79,7 +79,8 @@ struct ep_config {
     uint32_t budget_ppm;  /* most that profiling may cost, of the process' CPU time; 0: whatever it costs */
     uint32_t interval_ms; /* one profile per interval; 100..3600000, default 10000 */
 
-    /* Where profiles go: "http://host[:port][/prefix]" or "file:///path". NULL: nowhere, they merge in memory.
+    /* Where profiles go: "http://host[:port][/prefix]", "file:///path", or "https://...", for which transport/tls.h has
+     * ep_tls_setup(). NULL: nowhere, they merge in memory.
      * transport, when set, is used instead; endpoint is then handed to its open function as it is. */
     const char *endpoint;
     const struct ep_transport *transport;

@@ -166,7 +166,9 @@ int ep_settings_check(const struct ep_config *config)
     if (error)
         return error;
     if (!config->transport && config->endpoint && !ep_transport_find(config->endpoint))
-        return ep_complain(-EINVAL, "endpoint: want http://host[:port] or file:///path, not ",
+        return ep_complain(-EINVAL,
+                           "endpoint: want http://host[:port] or file:///path (https:// after ep_tls_setup() of "
+                           "libedgeprof-tls.a), not ",
                            ep_endpoint_shown(config->endpoint), "");
     return 0;
 }

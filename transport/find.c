@@ -2,9 +2,11 @@
  * Endpoint -> transport, by scheme. Whether the rest of the endpoint makes sense is the transport's own question
  * (open).
  */
-#include "transport.h"
-
 #include <string.h>
+
+#include "http.h"
+
+const struct ep_transport *ep_transport_https;
 
 const struct ep_transport *ep_transport_find(const char *endpoint)
 {
@@ -20,5 +22,5 @@ const struct ep_transport *ep_transport_find(const char *endpoint)
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
         if (strncmp(endpoint, schemes[i].scheme, strlen(schemes[i].scheme)) == 0)
             return schemes[i].transport;
-    return NULL;
+    return strncmp(endpoint, "https://", 8) == 0 ? ep_transport_https : NULL;
 }

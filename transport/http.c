@@ -3,8 +3,9 @@
  * connection, kept alive between messages and looked at before it is used again; when the receiver closes it at that
  * very moment, the request is made once more on a new one. Works on any ep_stream, has no clock and no OS.
  *
- * Not here: TLS, redirects, proxies, cookies, name resolution. When to try again is the caller's business. A message
- * may arrive twice (the answer was lost): compact messages carry (segment, sequence) for that, pprof has nothing.
+ * Not here: TLS (a stream like any other), redirects, proxies, cookies, name resolution. When to try again is the
+ * caller's business. A message may arrive twice (the answer was lost): compact messages carry (segment, sequence) for
+ * that, pprof has nothing.
  *
  *   http_send -> exchange -> connect -> is_idle
  *                         -> write_request -> put...     through the buffer, so that a head of any length goes out
@@ -299,7 +300,8 @@ int ep_http_open_over(void *state, const struct ep_target *target, const struct 
 
 static int http_open(void *state, const struct ep_target *target)
 {
-    return ep_http_open_over(state, target, &ep_stream_tcp);
+    int err = ep_http_open_over(state, target, &ep_stream_tcp);
+    return err == 0 && ((struct http *)state)->url.secure ? -EINVAL : err; /* nothing goes out in the clear */
 }
 
 static int http_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,

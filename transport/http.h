@@ -38,12 +38,13 @@ struct ep_http_part {
 struct ep_http_url {
     char host[EP_HTTP_HOST];       /* for connecting: IPv6 literals without brackets */
     char port[6];                  /* decimal */
+    bool secure;                   /* https */
     struct ep_http_part authority; /* host[:port] as written, for the Host line */
     struct ep_http_part userinfo;  /* percent-encoded, "" when there is none */
     struct ep_http_part prefix;    /* path without its last slashes, "" or "/..." */
 };
 
-/* Takes "http://[user[:password]@]host[:port][/prefix]" apart. Parts point into endpoint.
+/* Takes "http://[user[:password]@]host[:port][/prefix]", or the same with https, apart. Parts point into endpoint.
  * Returns 0 or -EINVAL. Context: init. */
 int ep_http_url_parse(struct ep_http_url *url, const char *endpoint);
 
@@ -71,9 +72,15 @@ void ep_http_response_start(struct ep_http_response *response);
  * the rest is unread); -EPROTO: this is no HTTP response. Context: deliver. */
 int ep_http_response_feed(struct ep_http_response *response, const uint8_t *bytes, size_t size, size_t *used);
 
+/* ---- find.c ---- */
+
+/* What https is, in programs that have set up TLS: tls/setup.c sets it, others do not link it. */
+extern const struct ep_transport *ep_transport_https;
+
 /* ---- http.c ---- */
 
-/* As ep_transport_http.open, over the given stream. Context: init. */
+/* As ep_transport_http.open, over the given stream; https as well, so that stream had better be a secure one.
+ * Context: init. */
 int ep_http_open_over(void *state, const struct ep_target *target, const struct ep_stream *stream);
 
 #endif

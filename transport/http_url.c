@@ -1,6 +1,7 @@
 /*
  * Takes an endpoint apart. The parts go into a request as they stand, so whatever could end a line or a word of it is
- * refused here and nowhere else. Only http; queries and fragments make no sense in a prefix and are refused, too.
+ * refused here and nowhere else. Only http and https; queries and fragments make no sense in a prefix and are refused,
+ * too.
  *
  *   ep_http_url_parse -> parse_authority -> parse_host, parse_port
  */
@@ -64,17 +65,20 @@ static int parse_authority(struct ep_http_url *url, const char *text, size_t siz
     if (parse_host(url, host, host_size, literal))
         return -EINVAL;
     if (rest == text + size)
-        return parse_port(url, "80", 2);
+        return parse_port(url, url->secure ? "443" : "80", 2 + url->secure);
     return *rest == ':' ? parse_port(url, rest + 1, (size_t)(text + size - rest) - 1) : -EINVAL;
 }
 
 int ep_http_url_parse(struct ep_http_url *url, const char *endpoint)
 {
-    static const char scheme[] = "http://";
-    if (strncmp(endpoint, scheme, sizeof scheme - 1) != 0)
+    if (strncmp(endpoint, "http", 4) != 0)
+        return -EINVAL;
+    url->secure = endpoint[4] == 's';
+    endpoint += 4 + url->secure;
+    if (strncmp(endpoint, "://", 3) != 0)
         return -EINVAL;
 
-    const char *authority = endpoint + sizeof scheme - 1;
+    const char *authority = endpoint + 3;
     for (const char *p = authority; *p; p++)
         if (!is_plain(*p))
             return -EINVAL;

@@ -2,7 +2,7 @@
  * How encoded profiles leave the process. Two small vtables, both open to users:
  *
  *   struct ep_transport   takes whole messages to a receiver (HTTP, a file, an MQTT client, a serial line ...)
- *   struct ep_stream      moves bytes for transports that talk over a connection (TCP here, TLS later)
+ *   struct ep_stream      moves bytes for transports that talk over a connection (TCP here, TLS in tls/)
  *
  * Everything here runs on the deliver thread, and nothing waits for it but ep_stop(). README.md shows how to write one.
  */
@@ -134,7 +134,8 @@ extern const struct ep_transport ep_transport_null; /* null.c: takes everything,
 
 extern const struct ep_stream ep_stream_tcp;
 
-/* The transport for an endpoint's scheme: http, file, null. NULL: no such scheme. Context: init. */
+/* The transport for an endpoint's scheme: http, file, null, and https after ep_tls_setup(). NULL: no such scheme.
+ * Context: init. */
 const struct ep_transport *ep_transport_find(const char *endpoint);
 
 #endif

@@ -236,12 +236,32 @@ static void test_large_request(void **unused)
     done(&f);
 }
 
+/* Over a stream of the user's own, which may be a secure one; over plain TCP it is refused. */
+static void test_https(void **unused)
+{
+    char state[EP_TRANSPORT_BYTES] = {0};
+    struct ep_target target = {.endpoint = "https://h", .service = "", .tags = ""};
+    struct fixture f;
+    (void)unused;
+
+    script_reset();
+    script_say(OK);
+    open_at(&f, "https://h/x");
+    assert_int_equal(send_text(&f, ""), 0);
+    heard(0, COMPACT_REQUEST("/x", "h", "", "0", ""));
+    assert_string_equal(script.port, "443");
+    done(&f);
+    assert_int_equal(ep_transport_http.open(state, &target), -EINVAL);
+}
+
 static void test_bad_endpoints(void **unused)
 {
     static const char *const bad[] = {
         "http://",
         "http:///x",
-        "https://h",
+        "https://",
+        "https:/h",
+        "httpss://h",
         "http://:80",
         "http://h:",
         "http://h:0",
@@ -650,6 +670,7 @@ int main(void)
         cmocka_unit_test(test_push_labels_once),
         cmocka_unit_test(test_push_labels_bounded),
         cmocka_unit_test(test_large_request),
+        cmocka_unit_test(test_https),
         cmocka_unit_test(test_bad_endpoints),
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_pprof_conflict_is_final),

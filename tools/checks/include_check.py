@@ -4,7 +4,7 @@
     include_check.py [ROOT]
 
 The first rule whose pattern fits a file decides. <system> stands for every header in angle brackets that is neither
-freestanding nor nanopb's; what is generated (*.pb.h) counts as nanopb's.
+freestanding nor nanopb's nor mbedtls'; what is generated (*.pb.h) counts as nanopb's.
 """
 import fnmatch
 import pathlib
@@ -24,6 +24,8 @@ RULES = [
     ('port/*', ['{folder}/*', *PUBLIC, 'port/port.h', '<system>']),
     ('transport/http*', [*PUBLIC, 'transport/*']),
     ('transport/transport.h', PUBLIC),
+    ('transport/tls.h', []),
+    ('transport/tls/*', [*PUBLIC, 'transport/*', 'port/port.h', '<system>', '<mbedtls>']),
     ('transport/find.c', [*PUBLIC, 'transport/*']),
     ('transport/null.c', [*PUBLIC, 'transport/*']),
     ('transport/*', [*PUBLIC, 'transport/*', 'port/port.h', '<system>']),
@@ -38,6 +40,8 @@ def resolve(root, file, bracket, name):
     """The path inside the tree, or <what it stands for>."""
     if name.endswith('.pb.h') or (name.startswith('pb') and name in ('pb.h', 'pb_encode.h', 'pb_common.h', 'pb_decode.h')):
         return '<nanopb>'
+    if name.startswith(('mbedtls/', 'psa/')) or name == 'ssl_misc.h':
+        return '<mbedtls>'
     if bracket == '<':
         return f'<free:{name}>' if name in FREESTANDING else '<system>'
     for folder in [file.parent.relative_to(root), *map(pathlib.Path, SEARCH)]:

@@ -161,7 +161,8 @@ class Includes(Fixture):
                            ('port/linux/a.c', '#include "core/internal.h"'), ('port/linux/a.c', '#include "internal.h"'),
                            ('port/linux/a.c', '#include "transport/transport.h"'), ('port/port.h', '#include <unistd.h>'),
                            ('transport/http.c', '#include <sys/socket.h>'), ('transport/http.c', '#include "internal.h"'),
-                           ('transport/tcp.c', '#include "core/internal.h"'), ('tools/a.c', '#include "../core/internal.h"'),
+                           ('transport/tcp.c', '#include "core/internal.h"'),
+                           ('transport/tcp.c', '#include <mbedtls/ssl.h>'), ('transport/tls.h', '#include <mbedtls/ssl.h>'), ('tools/a.c', '#include "../core/internal.h"'),
                            ('tools/a.c', '#include "core/edgeprof.h"'), ('boards/x/a.c', '#include <unistd.h>')):
             with self.subTest(name=name, line=line):
                 self.write('transport/http.h', '')

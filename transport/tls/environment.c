@@ -1,0 +1,38 @@
+/* What the environment says about TLS. For programs whose users set them up that way: plain ones do not link it. */
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+#include "port.h"
+
+/* Set to nothing is not set. */
+static const char *env_text(const char *name)
+{
+    const char *value = ep_port_env(name);
+
+    return value && *value ? value : NULL;
+}
+
+static void fill(const char **field, const void *other, const char *name)
+{
+    if (!*field && !other)
+        *field = env_text(name);
+}
+
+int ep_tls_config_from_env(struct ep_tls_config *config)
+{
+    const char *no_clock = env_text("EDGEPROF_TLS_NO_CLOCK");
+
+    fill(&config->ca_file, config->ca, "EDGEPROF_TLS_CA");
+    fill(&config->pin, NULL, "EDGEPROF_TLS_PIN");
+    if (!config->pin)
+        fill(&config->ca_file, config->ca, "SSL_CERT_FILE");
+    fill(&config->cert_file, config->cert, "EDGEPROF_TLS_CERT");
+    fill(&config->key_file, config->key, "EDGEPROF_TLS_KEY");
+    fill(&config->server_name, NULL, "EDGEPROF_TLS_NAME");
+    if (no_clock && strcmp(no_clock, "1") != 0 && strcmp(no_clock, "0") != 0)
+        return ep_tls_refuse(-EINVAL, "EDGEPROF_TLS_NO_CLOCK: want 1 or 0, not ", no_clock);
+    if (no_clock && *no_clock == '1')
+        config->flags |= EP_TLS_NO_CLOCK;
+    return 0;
+}

@@ -1,0 +1,127 @@
+/*
+ * What went wrong, for people: one line, and an errno value that a transport may return (so none that has a meaning of
+ * its own there, as EAGAIN has). Lines about connections are constants, so that any thread may read them at any time;
+ * only those about the configuration are put together, at setup. Nothing that is secret gets here.
+ */
+#include <errno.h>
+#include <mbedtls/error.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "internal.h"
+
+static char setup_line[200];
+static _Atomic(const char *) line = "";
+
+const char *ep_tls_error(void)
+{
+    return atomic_load_explicit(&line, memory_order_acquire);
+}
+
+int ep_tls_refuse(int error, const char *what, const char *name)
+{
+    size_t at = strlen(what), size = strlen(name);
+
+    memcpy(setup_line, what, at); /* ours, and short */
+    if (size > sizeof setup_line - 1 - at)
+        size = sizeof setup_line - 1 - at;
+    memcpy(setup_line + at, name, size);
+    setup_line[at + size] = 0;
+    atomic_store_explicit(&line, setup_line, memory_order_release);
+    return error;
+}
+
+int ep_tls_fail(struct ep_tls *tls, int error, const char *text)
+{
+    atomic_store_explicit(&line, text, memory_order_release);
+    tls->info.failed++;
+    return error;
+}
+
+struct reason {
+    int code; /* verification flag, alert, or what mbedtls returns */
+    int error;
+    const char *text;
+};
+
+/* Most important first: of all that is wrong with a certificate one thing is said. */
+static const struct reason certificate_reasons[] = {
+    {MBEDTLS_X509_BADCERT_OTHER, -EKEYREJECTED, "the server's public key is not the pinned one"},
+    {MBEDTLS_X509_BADCERT_NOT_TRUSTED, -EKEYREJECTED,
+     "unknown CA: no trusted authority has signed the server's certificate"},
+    {MBEDTLS_X509_BADCERT_BAD_KEY, -EKEYREJECTED,
+     "key too weak in the server's certificates: RSA wants 2048 bits, EC a curve of 256"},
+    {MBEDTLS_X509_BADCERT_BAD_MD, -EKEYREJECTED, "the server's certificate is signed with a weak hash (SHA-1 or MD5)"},
+    {MBEDTLS_X509_BADCERT_BAD_PK, -EKEYREJECTED, "the server's certificate has a kind of key that is not accepted"},
+    {MBEDTLS_X509_BADCERT_CN_MISMATCH, -EKEYREJECTED,
+     "host name does not match: the server's certificate is for another"},
+    {MBEDTLS_X509_BADCERT_EXPIRED, -EKEYEXPIRED, "the server's certificate has expired, by this device's clock"},
+    {MBEDTLS_X509_BADCERT_FUTURE, -EKEYEXPIRED, "the server's certificate is not yet valid, by this device's clock"},
+    {MBEDTLS_X509_BADCERT_KEY_USAGE, -EKEYREJECTED, "the server's certificate is not meant for this use"},
+    {MBEDTLS_X509_BADCERT_EXT_KEY_USAGE, -EKEYREJECTED, "the server's certificate is not meant for servers"},
+    {0, -EKEYREJECTED, "the server's certificate was refused"},
+};
+
+static const struct reason alert_reasons[] = {
+    {MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION, -EPROTONOSUPPORT, "the server speaks neither TLS 1.3 nor 1.2"},
+    {MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE, -EPROTO,
+     "the server refused the handshake: nothing in common, or it wants a client certificate"},
+    {MBEDTLS_SSL_ALERT_MSG_CERT_REQUIRED, -EACCES, "the server wants a client certificate"},
+    {MBEDTLS_SSL_ALERT_MSG_BAD_CERT, -EACCES, "the server refused our client certificate"},
+    {MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT, -EACCES, "the server refused our client certificate: unsupported"},
+    {MBEDTLS_SSL_ALERT_MSG_CERT_REVOKED, -EACCES, "the server refused our client certificate: revoked"},
+    {MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED, -EACCES, "the server refused our client certificate: expired"},
+    {MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN, -EACCES, "the server refused our client certificate"},
+    {MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA, -EACCES, "the server refused our client certificate: unknown CA"},
+    {MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED, -EACCES, "the server refused our client certificate: access denied"},
+    {MBEDTLS_SSL_ALERT_MSG_UNRECOGNIZED_NAME, -EPROTO, "the server does not know this host name"},
+    {0, -EPROTO, "the server ended the connection with a fatal alert"},
+};
+
+static const struct reason result_reasons[] = {
+    {MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION, -EPROTONOSUPPORT, "the server speaks neither TLS 1.3 nor 1.2"},
+    {MBEDTLS_ERR_SSL_CONN_EOF, -ECONNRESET, "the server closed the connection without TLS's own end"},
+    {MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL, -EPROTO,
+     "a TLS message is larger than 16 KiB, or our client certificate than 4 KiB"},
+    {MBEDTLS_ERR_SSL_INVALID_MAC, -EPROTO, "a TLS record was changed on its way"},
+    {MBEDTLS_ERR_PLATFORM_HW_ACCEL_FAILED, -EIO, "the kernel has no random numbers yet"},
+    {0, -EPROTO, "the server broke the TLS protocol"},
+};
+
+static const struct reason *reason_of(const struct reason *list, int code)
+{
+    while (list->code != 0 && list->code != code)
+        list++;
+    return list;
+}
+
+static const struct reason *certificate_reason(uint32_t flags)
+{
+    const struct reason *reason = certificate_reasons;
+
+    while (reason->code != 0 && !(flags & (uint32_t)reason->code))
+        reason++;
+    return reason;
+}
+
+int ep_tls_failed(struct ep_tls *tls, int result)
+{
+    const struct reason *reason;
+
+    if (tls->broken)
+        return ep_tls_fail(tls, tls->broken, "the connection broke");
+    if (tls->alien)
+        return ep_tls_fail(tls, -EPROTO, "answer is not TLS: is this an http port?");
+    if (result == MBEDTLS_ERR_SSL_WANT_READ || result == MBEDTLS_ERR_SSL_WANT_WRITE ||
+        result == MBEDTLS_ERR_SSL_TIMEOUT)
+        return ep_tls_fail(tls, -ETIMEDOUT, "the server did not answer in time");
+    if (ep_tls_arena_short()) /* whatever mbedtls has made of it */
+        return ep_tls_fail(tls, -ENOMEM, "TLS memory is too small: give EP_TLS_MEMORY or more");
+    if (result == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED || result == MBEDTLS_ERR_SSL_BAD_CERTIFICATE)
+        reason = certificate_reason(mbedtls_ssl_get_verify_result(&tls->ssl));
+    else if (result == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE)
+        reason = reason_of(alert_reasons, tls->ssl.in_msg[1]);
+    else
+        reason = reason_of(result_reasons, result);
+    return ep_tls_fail(tls, reason->error, reason->text);
+}

@@ -1,0 +1,276 @@
+/*
+ * From a configuration to something that connections can be made with. Everything lies in the caller's memory: struct
+ * ep_tls first, behind it the arena. Files with keys are read through the arena, which wipes what is freed.
+ *
+ *   ep_tls_setup -> take_memory -> take_trust -> take_identity -> load -> read_file
+ *                               -> configure
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <mbedtls/pk.h>
+#include <mbedtls/platform.h>
+#include <psa/crypto.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define FILE_MAX 16384 /* of a client certificate with its chain, or of a key */
+
+/* ---- memory ---- */
+
+static void *aligned(void *memory, size_t *size)
+{
+    size_t skip = -(uintptr_t)memory & 15;
+
+    *size = *size > skip ? *size - skip : 0;
+    return (uint8_t *)memory + skip;
+}
+
+static struct ep_tls *take_memory(const struct ep_tls_config *config)
+{
+    size_t size = config->memory_size;
+    struct ep_tls *tls = config->memory ? aligned(config->memory, &size) : NULL;
+    const size_t own = (sizeof *tls + 15) / 16 * 16;
+
+    if (!tls || size < own)
+        return NULL;
+    memset(tls, 0, size);
+    ep_tls_arena_set((uint8_t *)tls + own, size - own);
+    mbedtls_ssl_config_init(&tls->config);
+    mbedtls_ssl_init(&tls->ssl);
+    mbedtls_x509_crt_init(&tls->cert);
+    mbedtls_pk_init(&tls->key);
+    mbedtls_ssl_session_init(&tls->session);
+    return tls;
+}
+
+static void release(struct ep_tls *tls)
+{
+    mbedtls_ssl_session_free(&tls->session);
+    mbedtls_ssl_free(&tls->ssl);
+    mbedtls_ssl_config_free(&tls->config);
+    mbedtls_pk_free(&tls->key);
+    mbedtls_x509_crt_free(&tls->cert);
+    mbedtls_psa_crypto_free();
+    ep_tls_arena_set(NULL, 0);
+    ep_tls_wipe(tls, sizeof *tls);
+}
+
+static const char *copy(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *to = mbedtls_calloc(1, size);
+
+    return to ? memcpy(to, text, size) : NULL;
+}
+
+/* ---- whom to trust ---- */
+
+static const char *system_bundle(void)
+{
+    static const char *const bundles[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                                          "/etc/ssl/cert.pem"};
+
+    for (size_t i = 0; i < sizeof bundles / sizeof bundles[0]; i++)
+        if (access(bundles[i], R_OK) == 0)
+            return bundles[i];
+    return NULL;
+}
+
+static int take_authority(struct ep_tls *tls, const struct ep_tls_config *config)
+{
+    const char *file = config->ca_file;
+
+    if (file && config->ca)
+        return ep_tls_refuse(-EINVAL, "ca_file and ca: one of them", "");
+    tls->authority = (struct ep_tls_authority){.bytes = config->ca, .size = config->ca_size};
+    if (!file && !config->ca && config->pin)
+        return 0;
+    if (!file && !config->ca && !(file = system_bundle()))
+        return ep_tls_refuse(-ENOENT, "this system has no bundle of certificate authorities: set ca_file or pin", "");
+    if (file && !(tls->authority.file = copy(file)))
+        return -ENOMEM;
+    int error = ep_tls_authority_check(&tls->authority);
+    if (error == -EINVAL)
+        return ep_tls_refuse(error, "no certificate (PEM or DER) is in ", file ? file : "ca");
+    return error ? ep_tls_refuse(error, "cannot read certificate authorities: ", file ? file : "ca") : 0;
+}
+
+static int take_trust(struct ep_tls *tls, const struct ep_tls_config *config)
+{
+    if (config->flags & ~(uint32_t)EP_TLS_NO_CLOCK)
+        return ep_tls_refuse(-EINVAL, "flags: unknown", "");
+    if ((config->flags & EP_TLS_NO_CLOCK) && !config->pin && !config->ca && !config->ca_file)
+        return ep_tls_refuse(-EINVAL, "EP_TLS_NO_CLOCK wants a pin or an authority of your own", "");
+    tls->flags = config->flags;
+    if (config->pin && ep_tls_pins_parse(tls, config->pin) != 0)
+        return ep_tls_refuse(-EINVAL, "pin: want sha256//BASE64 with 44 characters, at most four with ; between", "");
+    if (config->server_name && !(tls->server_name = copy(config->server_name)))
+        return -ENOMEM;
+    return take_authority(tls, config);
+}
+
+/* ---- who we are ---- */
+
+struct blob {
+    const uint8_t *bytes;
+    uint8_t *file; /* what was read of one */
+    size_t size;   /* PEM: its NUL included, as mbedtls wants it */
+};
+
+static int read_all(int fd, uint8_t *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t got = read(fd, bytes, size);
+        if (got <= 0)
+            return got < 0 ? -errno : -EIO;
+        bytes += got;
+        size -= (size_t)got;
+    }
+    return 0;
+}
+
+static int read_file(const char *path, struct blob *blob)
+{
+    struct stat file;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int error = fstat(fd, &file) == 0 ? 0 : -errno;
+    if (!error && (!S_ISREG(file.st_mode) || file.st_size <= 0 || file.st_size > FILE_MAX))
+        error = -EINVAL;
+    if (!error) {
+        blob->size = (size_t)file.st_size + 1;
+        blob->bytes = blob->file = mbedtls_calloc(1, blob->size);
+        error = blob->file ? read_all(fd, blob->file, blob->size - 1) : -ENOMEM;
+    }
+    (void)close(fd);
+    return error;
+}
+
+/* From a file or from memory, with a NUL behind PEM, without one behind DER. */
+static int load(struct blob *blob, const char *path, const void *bytes, size_t size)
+{
+    *blob = (struct blob){.bytes = bytes, .size = size};
+    if (path) {
+        int error = read_file(path, blob);
+        if (error)
+            return error;
+    } else if (size > 0 && size <= FILE_MAX) {
+        blob->bytes = blob->file = mbedtls_calloc(1, size + 1);
+        if (!blob->file)
+            return -ENOMEM;
+        memcpy(blob->file, bytes, size);
+        blob->size = size + 1;
+    } else
+        return -EINVAL;
+    if (blob->bytes[0] == 0x30)
+        blob->size--;
+    return 0;
+}
+
+static int take_cert(struct ep_tls *tls, const struct ep_tls_config *config)
+{
+    const char *name = config->cert_file ? config->cert_file : "cert";
+    struct blob blob;
+    int error = load(&blob, config->cert_file, config->cert, config->cert_size);
+
+    if (!error && mbedtls_x509_crt_parse(&tls->cert, blob.bytes, blob.size) != 0)
+        error = -EINVAL;
+    mbedtls_free(blob.file);
+    return error ? ep_tls_refuse(error, "no client certificate (PEM or DER) can be read from ", name) : 0;
+}
+
+static int take_key(struct ep_tls *tls, const struct ep_tls_config *config)
+{
+    const char *name = config->key_file ? config->key_file : "key";
+    struct blob blob;
+    int error = load(&blob, config->key_file, config->key, config->key_size);
+
+    if (!error && mbedtls_pk_parse_key(&tls->key, blob.bytes, blob.size, NULL, 0, ep_tls_random, NULL) != 0)
+        error = -EINVAL;
+    mbedtls_free(blob.file);
+    if (error)
+        return ep_tls_refuse(error, "no private key (PEM or DER, not encrypted) can be read from ", name);
+    if (mbedtls_pk_check_pair(&tls->cert.pk, &tls->key, ep_tls_random, NULL) != 0)
+        return ep_tls_refuse(-EINVAL, "client certificate and key do not belong together: ", name);
+    return 0;
+}
+
+static int take_identity(struct ep_tls *tls, const struct ep_tls_config *config)
+{
+    const bool cert = config->cert || config->cert_file, key = config->key || config->key_file;
+
+    if ((config->cert && config->cert_file) || (config->key && config->key_file))
+        return ep_tls_refuse(-EINVAL, "client certificate, key: a file or memory, not both", "");
+    if (cert != key)
+        return ep_tls_refuse(-EINVAL, "a client certificate needs its key, and a key its certificate", "");
+    if (!cert)
+        return 0;
+    int error = take_cert(tls, config);
+    return error ? error : take_key(tls, config);
+}
+
+/* ---- all of it ---- */
+
+static int configure(struct ep_tls *tls)
+{
+    mbedtls_ssl_config *config = &tls->config;
+    int result = mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
+                                             MBEDTLS_SSL_PRESET_DEFAULT);
+
+    if (result == 0 && tls->cert.version != 0)
+        result = mbedtls_ssl_conf_own_cert(config, &tls->cert, &tls->key);
+    mbedtls_ssl_conf_rng(config, ep_tls_random, NULL);
+    mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_REQUIRED);
+    mbedtls_ssl_conf_verify(config, ep_tls_verify, tls);
+    mbedtls_ssl_conf_ca_cb(config, ep_tls_authority_find, &tls->authority);
+    mbedtls_ssl_conf_session_tickets(config, MBEDTLS_SSL_SESSION_TICKETS_ENABLED);
+    mbedtls_ssl_conf_tls13_enable_signal_new_session_tickets(config,
+                                                             MBEDTLS_SSL_TLS1_3_SIGNAL_NEW_SESSION_TICKETS_ENABLED);
+    return result == 0 ? 0 : -ENOMEM;
+}
+
+int ep_tls_setup(const struct ep_tls_config *config)
+{
+    if (ep_tls_instance && ep_tls_instance->tcp)
+        return ep_tls_refuse(-EBUSY, "a connection is open: set TLS up before ep_start()", "");
+    ep_tls_end();
+    struct ep_tls *tls = take_memory(config);
+    if (!tls)
+        return ep_tls_refuse(-ENOMEM, "TLS memory is too small: give EP_TLS_MEMORY or more", "");
+    psa_status_t status = psa_crypto_init();
+    int error = status == PSA_SUCCESS ? take_trust(tls, config) : -EIO;
+    if (!error)
+        error = take_identity(tls, config);
+    if (!error)
+        error = configure(tls);
+    if (ep_tls_arena_short())
+        error = ep_tls_refuse(-ENOMEM, "TLS memory is too small: give EP_TLS_MEMORY or more", "");
+    if (status != PSA_SUCCESS)
+        (void)ep_tls_refuse(error, "the kernel has no random numbers yet", "");
+    if (error) {
+        release(tls);
+        return error;
+    }
+    ep_tls_instance = tls;
+    ep_transport_https = &ep_transport_tls;
+    return 0;
+}
+
+void ep_tls_end(void)
+{
+    ep_transport_https = NULL;
+    if (ep_tls_instance)
+        release(ep_tls_instance);
+    ep_tls_instance = NULL;
+}
+
+void ep_tls_info_get(struct ep_tls_info *info)
+{
+    *info = ep_tls_instance ? ep_tls_instance->info : (struct ep_tls_info){0};
+    if (ep_tls_instance)
+        info->memory_peak = (sizeof *ep_tls_instance + 15) / 16 * 16 + ep_tls_arena_peak();
+}
