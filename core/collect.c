@@ -19,6 +19,7 @@
 #define SCAN_NS           5000000000u
 
 const struct ep_live *ep_live;
+void (*ep_heap_charge)(struct ep *ep);
 _Atomic(const struct ep_waits *) ep_waits;
 
 /* A node under the root for a frame that is no address; 0 for no frame: the root itself. */
@@ -392,6 +393,8 @@ bool ep_collect_finish(struct ep *ep, bool last)
         ep_segment_begin(ep);
     if (ep_live)
         ep_live->charge(ep);
+    if (ep_heap_charge)
+        ep_heap_charge(ep);
     ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
     if (!sums.kinds && !(last && ep->sequence > 0)) {
         ep->interval_start_ns = now;

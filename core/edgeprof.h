@@ -37,7 +37,8 @@ enum ep_kind {
     EP_KIND_EXCEPTION = 6, /* exceptions thrown; as many */
     EP_KIND_GC = 7,        /* pauses of the garbage collector; ns */
     EP_KIND_THREAD = 8,    /* every thread's stack at one moment; as many; see ep_threads_dump() */
-    EP_KINDS = 9
+    EP_KIND_HEAP = 9,      /* the collector's heap by generation after its last collection, a level; bytes */
+    EP_KINDS = 10
 };
 #define EP_KIND_BIT(kind) (1u << (kind))
 
@@ -46,7 +47,7 @@ enum ep_kind {
 enum ep_level {
     EP_LEVEL_DEFAULT = 0, /* low */
     EP_LEVEL_LOW = 1,     /* 19 Hz of CPU time per thread; CPU only */
-    EP_LEVEL_MEDIUM = 2,  /* 97 Hz; and allocation, live heap, locks */
+    EP_LEVEL_MEDIUM = 2,  /* 97 Hz; and allocation, live heap, sizes of the collector's heap, locks */
     EP_LEVEL_HIGH = 3,    /* 251 Hz; everything */
 };
 
@@ -125,7 +126,7 @@ struct ep_stats {
     uint64_t thread_exit_ns; /* CPU time beside samples: when threads ended, of threads without a timer */
 
     uint64_t kind_count[EP_KINDS]; /* by kind: samples that were taken (CPU), else events that they stand for */
-    uint64_t kind_value[EP_KINDS]; /* by kind: in its unit; EP_KIND_LIVE: now */
+    uint64_t kind_value[EP_KINDS]; /* by kind: in its unit; EP_KIND_LIVE, EP_KIND_HEAP: now */
 
     uint64_t lost_count[EP_LOSS_REASONS]; /* samples of any kind */
     uint64_t lost_ns[EP_LOSS_REASONS];    /* CPU time that they stood for */

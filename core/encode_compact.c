@@ -146,7 +146,7 @@ static const struct ep_entry *next_entry(const struct ep_source *source, struct 
 
 static bool has_counts(unsigned kind)
 {
-    return kind != EP_KIND_CPU && kind != EP_KIND_EXCEPTION && kind != EP_KIND_THREAD;
+    return kind != EP_KIND_CPU && kind != EP_KIND_EXCEPTION && kind != EP_KIND_THREAD && kind != EP_KIND_HEAP;
 }
 
 static bool has_contexts(const struct ep_source *source)

@@ -39,6 +39,7 @@ enum {
     TEXT_PAUSES,
     TEXT_PAUSE,
     TEXT_GOROUTINE,
+    TEXT_HEAP_SIZE,
     TEXT_SPAN_ID,
     TEXT_TRACE_ID,
     TEXT_THREAD,
@@ -48,10 +49,10 @@ enum {
 #define TEXT_BUILD_ID(module) (TEXT_PATH(module) + 1)
 
 static const char words[TEXT_SPECIAL][16] = {
-    "",         "samples",       "count",       "cpu",           "nanoseconds", "contentions",
-    "delay",    "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "bytes",
-    "space",    "exception",     "pauses",      "pause",         "goroutine",   "span_id",
-    "trace_id", "thread",
+    "",        "samples",       "count",       "cpu",           "nanoseconds", "contentions",
+    "delay",   "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "bytes",
+    "space",   "exception",     "pauses",      "pause",         "goroutine",   "heap_size",
+    "span_id", "trace_id",      "thread",
 };
 
 /* Names are those that Pyroscope's and pprof's users know (Go's where there are some). Types come in pairs of text
@@ -109,6 +110,7 @@ static const struct family families[] = {
      {TEXT_GOROUTINE, TEXT_COUNT},
      {TEXT_GOROUTINE, TEXT_COUNT},
      TEXT_GOROUTINE},
+    {"gc_heap", EP_KIND_BIT(EP_KIND_HEAP), 1, {TEXT_HEAP_SIZE, TEXT_BYTES}, {TEXT_SPACE, TEXT_BYTES}, TEXT_HEAP_SIZE},
 };
 
 static const struct family *family_of(uint32_t kinds)

@@ -114,6 +114,19 @@ int ep_live_attach(const struct ep_live_table *table);
 uint32_t ep_live_take(void);
 void ep_live_drop(uint32_t token);
 
+/* ---- sizes of a collector's heap, a level (heap.c) ---- */
+
+/* frame: enum ep_special, a generation; inner: one below it, 0: none. The bytes are of that place alone. */
+struct ep_heap_part {
+    uint8_t frame, inner;
+    uint64_t bytes;
+};
+#define EP_HEAP_PARTS 11
+
+/* Who knows them, once a process, before ep_start(): `read` is called by the collect thread at the end of an interval,
+ * fills as many parts as it returns and must not block. Context: init. */
+void ep_heap_attach(unsigned (*read)(struct ep_heap_part part[EP_HEAP_PARTS]));
+
 /* ---- whose work a thread does, for languages where it moves between threads ---- */
 
 /* The tag set that is `set` plus key=value (0: no tags). Strings need no terminator. Ids are valid until ep_stop(); a

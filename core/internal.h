@@ -56,7 +56,11 @@ enum ep_special {
     EP_FRAME_GC_BACKGROUND = 20,
     EP_FRAME_LOST_STOPPED = 21,
     EP_FRAME_NO_STACK = 22,
-    EP_FRAME_SPECIALS = 23,
+    EP_FRAME_GC_LOH = 23,
+    EP_FRAME_GC_POH = 24,
+    EP_FRAME_GC_FRAGMENTATION = 25,
+    EP_FRAME_GC_UNUSED = 26,
+    EP_FRAME_SPECIALS = 27,
     EP_FRAME_BY_CALLER = 255, /* in records alone: struct ep_waits.classify finds out which [wait] it is */
     EP_FRAME_FIRST_ADDRESS = 256,
 };
@@ -453,6 +457,10 @@ struct ep_live {
 };
 /* NULL: nothing follows objects. Written before ep_start(). */
 extern const struct ep_live *ep_live;
+
+/* Puts the sizes of a collector's heap into the tree, in place of what was there (heap.c). NULL: nobody knows any.
+ * Written before ep_start(). Context: collect. */
+extern void (*ep_heap_charge)(struct ep *ep);
 
 /* ---- outbox: one producer (collect), one consumer (deliver) ---- */
 

@@ -18,7 +18,8 @@ struct level {
 };
 
 #define MEDIUM_KINDS                                                                                                   \
-    (EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_LOCK))
+    (EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_LOCK) |   \
+     EP_KIND_BIT(EP_KIND_HEAP))
 
 static const struct level levels[] = {
     [EP_LEVEL_DEFAULT] = {19, EP_KIND_BIT(EP_KIND_CPU)},

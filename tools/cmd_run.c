@@ -28,7 +28,7 @@ static const char help[] =
     "  --level LEVEL       low, medium, high: 19, 97, 251 samples a second of CPU time; with medium also contended "
     "locks,\n"
     "                      with high all waits in the C library's functions (medium)\n"
-    "  --kind KIND         what to print: cpu, wall, wait, lock, alloc, live, exception, gc, thread (cpu)\n"
+    "  --kind KIND         what to print: cpu, wall, wait, lock, alloc, live, exception, gc, thread, heap (cpu)\n"
     "  --value VALUE       value (time, bytes) or count (objects, contentions ...)\n"
     "  --interval MS       milliseconds between profiles (1000)\n"
     "  --flame FILE        write a flame graph, .html or .svg\n"

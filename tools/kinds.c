@@ -14,6 +14,7 @@ const struct et_kind et_kinds[] = {
     {6, "exception", "Exceptions", "count", "", "exception", "exception", "", "exception", "count", false},
     {7, "gc", "GC pauses", "nanoseconds", "pauses", "gc", "pauses", "pause", "pause", "nanoseconds", false},
     {8, "thread", "Threads", "count", "", "goroutine", "goroutine", "", "goroutine", "count", false},
+    {9, "heap", "GC heap", "bytes", "", "gc_heap", "", "heap_size", "space", "bytes", true},
 };
 const size_t et_kind_count = sizeof et_kinds / sizeof *et_kinds;
 

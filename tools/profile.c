@@ -98,12 +98,20 @@ void et_profile_line(struct et_profile *p, struct et_frame *frame, const char *f
 void et_special_name(uint64_t address, char name[32])
 {
     static const char *const names[] = {
-        "[none]",          "[truncated]",       "[stack cut]",     "[deeper frames]",
-        "[thread exit]",   "[lost: ring full]", "[lost: refused]", "[lost: segment]",
-        "[gc hijack]",     "[unknown]",         "[gap]",           "[wait]",
-        "[lock]",          "[sleep]",           "[network]",       "[disk]",
-        "[idle]",          "[gc gen0]",         "[gc gen1]",       "[gc gen2]",
-        "[gc background]", "[lost: stopped]",   "[no stack]",
+        "[none]",          "[truncated]",
+        "[stack cut]",     "[deeper frames]",
+        "[thread exit]",   "[lost: ring full]",
+        "[lost: refused]", "[lost: segment]",
+        "[gc hijack]",     "[unknown]",
+        "[gap]",           "[wait]",
+        "[lock]",          "[sleep]",
+        "[network]",       "[disk]",
+        "[idle]",          "[gc gen0]",
+        "[gc gen1]",       "[gc gen2]",
+        "[gc background]", "[lost: stopped]",
+        "[no stack]",      "[gc loh]",
+        "[gc poh]",        "[gc fragmentation]",
+        "[gc unused]",
     };
     if (address < sizeof names / sizeof *names) {
         snprintf(name, 32, "%s", names[address]);

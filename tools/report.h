@@ -12,7 +12,8 @@
     "  --url URL           ask the server there instead\n"                                                             \
     "  --service NAME      or 'NAME{key=value,...}'; needed when there are several\n"                                  \
     "  --tag KEY=VALUE     only profiles with that tag; may be given several times\n"                                  \
-    "  --kind KIND         cpu, wall, wait, lock, alloc, live, exception, gc or thread (cpu); live is a level: what\n" \
+    "  --kind KIND         cpu, wall, wait, lock, alloc, live, exception, gc, thread or heap (cpu); live, heap: "      \
+    "what\n"                                                                                                           \
     "                      each process had at the end of the time that is asked for\n"                                \
     "  --value VALUE       value: time, bytes; or count: objects, contentions, waits, pauses, samples (value)\n"       \
     "  --label KEY=VALUE   only stacks with that label, or of processes with that tag; several must all match\n"       \

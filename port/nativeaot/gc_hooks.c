@@ -34,6 +34,7 @@ void START(__wrap_)(int condemned, int most);
 void DONE(__wrap_)(int condemned);
 
 atomic_uint ep_dotnet_stops = 1, ep_dotnet_collections;
+atomic_bool ep_dotnet_stopped;
 
 static struct ep_stratum stratum;
 static uint64_t stopped_at; /* the collecting thread's, as the next three */
@@ -45,6 +46,7 @@ void SUSPEND(__wrap_)(int reason)
     uint64_t now = ep_hook_wants(EP_KIND_GC) ? ep_port_uptime_ns() : 0;
 
     SUSPEND(__real_)(reason);
+    atomic_store(&ep_dotnet_stopped, true);
     preparing = reason == SUSPEND_FOR_BACKGROUND;
     stopped_at = now; /* nobody else stops threads until this one has let them go */
     began = NO_GENERATION;
@@ -71,6 +73,7 @@ void RESTART(__wrap_)(bool finished)
     uint64_t since = stopped_at, count = 0;
 
     (void)atomic_fetch_add_explicit(&ep_dotnet_stops, 1, memory_order_relaxed);
+    atomic_store(&ep_dotnet_stopped, false);
     if (ep_hook_wants(EP_KIND_GC) && since && (began != NO_GENERATION || ended || preparing))
         count = ep_stratum_advance(&stratum, 1, ep_hook_period(EP_KIND_GC));
     uint64_t pause = count ? ep_port_uptime_ns() - since : 0;

@@ -81,6 +81,7 @@ int ep_dotnet_start(const struct ep_dotnet_options *options)
         return err;
     if (mapped != NULL)
         return -EALREADY;
+    ep_dotnet_heap_attach();
     err = take_memory(&config, options->memory_bytes);
     if (err == 0)
         err = ep_start(&config);

@@ -67,6 +67,9 @@ int ep_dotnet_flush(void);
 #define EP_DOTNET_LIVE_PLACES 1024
 int ep_dotnet_live_attach(void *const *handles, uint32_t count);
 
+/* The heap's sizes are told from now on, if this runtime knows them. ep_dotnet_start() does it. Context: init. */
+void ep_dotnet_heap_attach(void);
+
 /* How many there are: EP_KINDS, EP_LOSS_REASONS. Context: any thread. */
 uint32_t ep_dotnet_kinds(void);
 uint32_t ep_dotnet_loss_reasons(void);

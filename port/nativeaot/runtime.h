@@ -5,6 +5,7 @@
  *   alloc_hooks.c      RhpGcAlloc, RhAllocateNewArray    gc_hooks.c           GCToEEInterface's four
  *   exception_hooks.c  OnFirstChanceException            trampoline_<arch>.S  hooks that must leave no frame
  *   live_handles.c     weak handles                      frame_<arch>.c       a transition frame's registers
+ *   heap_sizes.c       RhGetMemoryInfo
  */
 #ifndef EP_DOTNET_RUNTIME_H
 #define EP_DOTNET_RUNTIME_H
@@ -31,9 +32,10 @@ EP_RUNTIME_FUNCTION uint64_t RhGetAllocatedBytesForCurrentThread(void);
  * (PInvokeTransitionFrame). One per architecture. Context: signal. */
 void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context);
 
-/* How often threads have been stopped: from one to the next, allocation contexts stay. And how
+/* How often threads have been stopped: from one to the next, allocation contexts stay. Whether they are now. And how
  * often the collector has looked. gc_hooks.c writes them. */
 extern atomic_uint ep_dotnet_stops, ep_dotnet_collections;
+extern atomic_bool ep_dotnet_stopped;
 
 /* Follows an object that was just allocated: its token, 0 when there is no place for it. Only in cooperative mode.
  * Context: signal. */

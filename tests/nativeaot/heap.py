@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a profile says of allocations, exceptions and collections against what the program (tests/nativeaot/Heap) counted.
+"""What a profile says of allocations, exceptions, collections and the heap's sizes against what the program (tests/nativeaot/Heap) counted.
 
 usage: heap.py EDGEPROF PROGRAM WORK [SECONDS]
 
@@ -35,16 +35,18 @@ def figure(name, value, unit):
     print(f"figure {name} {value:.3f} {unit}")
 
 
-def run():
+def run(what="truth", **environment):
     """{kind: {site: (count, value)}} as the program counted."""
     if os.path.exists(profile):
         os.unlink(profile)
-    env = dict(os.environ, DOTNET_gcConcurrent="0")
-    out = subprocess.run([program, "truth", profile], env=env, capture_output=True, text=True)
+    out = subprocess.run([program, what, profile], env=dict(os.environ, **environment), capture_output=True, text=True)
     if out.returncode:
-        sys.exit(f"heap.py: {program} ended with {out.returncode}\n{out.stdout}{out.stderr}")
+        sys.exit(f"heap.py: {program} {what} ended with {out.returncode}\n{out.stdout}{out.stderr}")
     truth = {}
     for line in out.stdout.splitlines():
+        if line.startswith("figure"):
+            print(line)
+            continue
         _, kind, site, count, value = line.split()
         truth.setdefault(kind, {})[site] = (int(count), int(value))
     return truth
@@ -136,6 +138,30 @@ def collections(truth):
         wrong.append("pauses are off by more than 5 %")
 
 
+def sizes():
+    """Each part of the heap after the last collection, and their sum without what is not used, as the collector says."""
+    truth, told = run("sizes")["heap"], {";".join(frames): number for frames, number in stacks("heap", "value")}
+    used, committed = truth.pop("used")[1], truth.pop("committed")[1]
+    expected = {"[gc unused]": committed - sum(size for _, size in truth.values())}
+    for part, (fragmented, size) in truth.items():
+        expected[f"[gc {part}]"] = size - fragmented
+        expected[f"[gc {part}];[gc fragmentation]"] = fragmented
+    error = 0
+    for part in sorted(set(told) | set(expected)):
+        off = abs(told.get(part, 0) - expected.get(part, 0))
+        error = max(error, 100 * off / committed)
+        if off:
+            wrong.append(f"heap: {part} has {expected.get(part, 0)} bytes and is told as {told.get(part, 0)}")
+    figure("gc_heap_error_pct", error, "%")
+    in_use = sum(number for part, number in told.items() if not part.endswith(("[gc fragmentation]", "[gc unused]")))
+    figure("gc_heap_used_error_pct", 100 * abs(in_use / used - 1), "%")
+    if abs(in_use / used - 1) > 0.03:
+        wrong.append(f"heap: {used} bytes are used, {in_use} are told")
+    for part in ("gen2", "loh", "poh"):
+        if not told.get(f"[gc {part}]"):
+            wrong.append(f"heap: nothing is told of {part}")
+
+
 def soak(seconds):
     """Everything at once for so long; a program that has not ended a minute later hangs."""
     if os.path.exists(profile):
@@ -151,6 +177,8 @@ def soak(seconds):
         sys.exit(f"heap.py: the program ended with {done.returncode}")
     for kind in ("alloc", "live", "exception", "gc", "lock", "wait"):
         by_site(kind)
+    if not stacks("heap", "value"):
+        wrong.append("heap: nothing was told")
     thrown = int(re.search(r"(\d+) exceptions", done.stdout).group(1))
     told = by_site("exception")["total"]
     if not 0.8 * thrown < told <= thrown: # switched off for a while now and then
@@ -164,15 +192,16 @@ def soak(seconds):
 
 
 def truth():
-    counted = run()
+    counted = run(DOTNET_gcConcurrent="0")
     beyond = allocations(counted["alloc"])
     if beyond:
         print(f"  once more: {', '.join(beyond)}")
-        counted = run()
+        counted = run(DOTNET_gcConcurrent="0")
         for site in set(beyond) & set(allocations(counted["alloc"])):
             wrong.append(f"bytes of {site} are off by more than 3 standard errors, twice")
     exceptions(counted["exception"])
     collections(counted["gc"])
+    sizes()
 
 
 if len(sys.argv) > 4:

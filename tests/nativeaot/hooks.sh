@@ -21,5 +21,19 @@ stack live 'make_large;bytes_type 20'
 stack exception 'throw_odd;odd_type 20'
 stack gc 'collect;\[gc gen0\] 7'
 stack gc 'collect;\[gc gen2\] 6'
-echo "hooks.sh: $(basename "$(dirname "$(dirname "$program")")"): counts and stacks of allocations, exceptions and pauses are right"
+# A level: the last one alone. Its parts add up to what is committed.
+cat >"$work/heap.expected" <<END
+[gc gen0] 1
+[gc gen1] 18
+[gc gen1];[gc fragmentation] 2
+[gc gen2] 2923
+[gc gen2];[gc fragmentation] 77
+[gc loh] 39992
+[gc loh];[gc fragmentation] 8
+[gc poh] 500
+[gc unused] 156479
+END
+"$edgeprof" cat --folded --kind heap "$work/hooks.profile" | LC_ALL=C sort >"$work/heap"
+LC_ALL=C sort "$work/heap.expected" | diff - "$work/heap" || { echo "hooks.sh: $program: wrong sizes of the heap" >&2; exit 1; }
+echo "hooks.sh: $(basename "$(dirname "$(dirname "$program")")"): counts and stacks of allocations, exceptions and pauses, sizes of the heap are right"
 grep figure "$work/figures"

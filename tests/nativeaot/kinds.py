@@ -23,6 +23,7 @@ KINDS = {
     "exception": ("count", "", "Make.Exception", "exception/count", ""),
     "gc": ("nanoseconds", "pauses", "[gc gen0]", "pauses/count pause/nanoseconds", "[gc gen0]"),
     "thread": ("count", "", "Make.HoldLock", "goroutine/count", ""),
+    "heap": ("bytes", "", "[gc gen0]", "heap_size/bytes", "[gc gen0]"),
 }
 SECONDS = "5"
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])

@@ -281,8 +281,9 @@ def statistics(server):
 
 
 EVIL = "<b>\"x\"'\n;=&"
-KINDS = {"cpu": 1, "wait": 2, "lock": 3, "alloc": 4, "live": 5, "exception": 6, "gc": 7, "thread": 8}
+KINDS = {"cpu": 1, "wait": 2, "lock": 3, "alloc": 4, "live": 5, "exception": 6, "gc": 7, "thread": 8, "heap": 9}
 COUNTED = {"wait", "lock", "alloc", "live", "gc"}
+LEVELS = {"live", "heap"}
 
 
 def message_of_kinds(segment, sequence, rng, truth, service="kinds"):
@@ -296,7 +297,7 @@ def message_of_kinds(segment, sequence, rng, truth, service="kinds"):
             for place in sorted(rng.sample(range(5), 2)):
                 count, value = rng.randrange(1, 50), rng.randrange(1, 1000)
                 rows.append((node, place, count if kind in COUNTED else 0, value))
-        if kind == "live":
+        if kind in LEVELS:
             truth[kind] = {}
         for _, place, count, value in rows:
             sums = truth.setdefault(kind, {}).setdefault(names[place - 1] if place else "", [0, 0])
@@ -341,11 +342,13 @@ def all_kinds(server):
     check.equal(process["unknown_kinds"], 6, "profiles of unknown kinds are counted")
     again = {}
     check.equal(server.push(message_of_kinds(2001, 0, random.Random(8), again)), 200, "another process")
-    check.equal(total(server, "kinds", kind="live"), sum(v[1] for t in (truth, again) for v in t["live"].values()),
-                "a level is the last of each process")
+    for kind in LEVELS:
+        check.equal(total(server, "kinds", kind=kind), sum(v[1] for t in (truth, again) for v in t[kind].values()),
+                    f"{kind}: a level is the last of each process")
     path = os.path.join(tempfile.gettempdir(), f"edgeprof-kinds-{os.getpid()}.pb.gz")
     for kind, index, unit in (("alloc", "alloc_objects", "count"), ("alloc", "alloc_space", "bytes"), ("live", "inuse_space", "bytes"),
-                              ("lock", "delay", "nanoseconds"), ("exception", "exception", "count"), ("gc", "pause", "nanoseconds")):
+                              ("lock", "delay", "nanoseconds"), ("exception", "exception", "count"), ("gc", "pause", "nanoseconds"),
+                              ("heap", "heap_size", "bytes")):
         with open(path, "wb") as file:
             file.write(server.request("GET", f"/api/pprof?service=kinds&kind={kind}")[1])
         done = subprocess.run(["go", "tool", "pprof", "-raw", f"-sample_index={index}", path], capture_output=True, text=True, check=False)

@@ -9,7 +9,7 @@ public enum ProfileLevel
     /// <summary>19 samples per second of CPU time of each thread; nothing else is measured.</summary>
     Low = 1,
 
-    /// <summary>97 samples per second of CPU time of each thread; also allocations, live heap and locks.</summary>
+    /// <summary>97 samples per second of CPU time of each thread; also allocations, live heap, heap sizes and locks.</summary>
     Medium = 2,
 
     /// <summary>251 samples per second of CPU time of each thread, and every kind. No kernel samples faster than its tick (often 250
@@ -48,8 +48,11 @@ public enum ProfileKinds : uint
     /// <summary>Every thread's stack; only when asked for.</summary>
     Threads = 1 << 8,
 
+    /// <summary>What the garbage collector has committed, by generation, as its last collection left it.</summary>
+    HeapSizes = 1 << 9,
+
     /// <summary>All of them.</summary>
-    All = Cpu | Wait | Lock | Allocation | LiveHeap | Exception | GarbageCollection | Threads,
+    All = Cpu | Wait | Lock | Allocation | LiveHeap | Exception | GarbageCollection | Threads | HeapSizes,
 }
 
 /// <summary>How profiles are encoded.</summary>

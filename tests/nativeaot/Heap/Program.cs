@@ -3,6 +3,7 @@
 //
 //   Heap truth PROFILE
 //   Heap live             `figure` lines of what is retained while garbage is made; 0 when they are good
+//   Heap sizes PROFILE    sizes of the collector's heap as it says itself, `truth heap PART 0 BYTES`; 0 when the levels were right
 //   Heap soak SECONDS PROFILE   everything at once, with collections all the time; 0 when nothing was damaged
 using System.Runtime.CompilerServices;
 using EdgeProf;
@@ -16,10 +17,14 @@ switch (args)
     case ["live"]:
         Start(ProfileKinds.LiveHeap, "file:///dev/null");
         return Live.Measure() ? 0 : 1;
+    case ["sizes", var profile]:
+        Start(ProfileKinds.HeapSizes, $"file://{profile}");
+        var right = Sizes.Measure();
+        return Profiler.Stop(TimeSpan.FromSeconds(5)) && right ? 0 : 1;
     case ["soak", var seconds, var profile]:
         return Soak.Run(int.Parse(seconds), profile) ? 0 : 1;
     default:
-        throw new ArgumentException("Heap: expected truth PROFILE, live or soak SECONDS PROFILE");
+        throw new ArgumentException("Heap: expected truth PROFILE, live, sizes PROFILE or soak SECONDS PROFILE");
 }
 
 static void Start(ProfileKinds kinds, string endpoint) => Profiler.Start(new ProfilerOptions
@@ -272,5 +277,64 @@ internal static class Live
             Console.WriteLine($"  {loss}");
         GC.KeepAlive(Kept);
         return worst <= 5;
+    }
+}
+
+/// <summary>The heap grows and shrinks; after each collection the level must be what the collector says.</summary>
+internal static class Sizes
+{
+    private static readonly string[] Part = ["gen0", "gen1", "gen2", "loh", "poh"];
+    private static readonly List<byte[]> Kept = [];
+
+    private static void Grow(int objects, int bytes, bool pinned)
+    {
+        for (var i = 0; i < objects; i++)
+            Kept.Add(pinned ? GC.AllocateArray<byte>(bytes, pinned: true) : new byte[bytes]);
+    }
+
+    private static long Told() => Profiler.Stats.Kinds.Where(k => k.Kind == ProfileKinds.HeapSizes).Sum(k => k.Value);
+
+    /// The error of the level after this collection, in percent. One in the background goes on for a while.
+    private static double Error(string what, Action collect)
+    {
+        long told, committed;
+        var looks = 0;
+        collect();
+        do
+        {
+            committed = GC.GetGCMemoryInfo(GCKind.Any).TotalCommittedBytes;
+            Profiler.Flush();
+            Thread.Sleep(50);
+            told = Told();
+        }
+        while (told != committed && ++looks < 20);
+        Console.WriteLine($"figure heap_level_{what} {told} bytes");
+        return 100.0 * Math.Abs(told - committed) / committed;
+    }
+
+    public static bool Measure()
+    {
+        var worst = Error("empty", () => GC.Collect());
+        Grow(20_000, 1000, false);
+        worst = Math.Max(worst, Error("small", () => GC.Collect(0)));
+        Grow(50, 200_000, false);
+        Grow(100, 30_000, true);
+        worst = Math.Max(worst, Error("large", () => GC.Collect()));
+        for (var i = Kept.Count - 1; i >= 0; i -= 2)
+            Kept.RemoveAt(i);
+        worst = Math.Max(worst, Error("fragmented", () => GC.Collect(2, GCCollectionMode.Forced, true, false)));
+        worst = Math.Max(worst, Error("background", () => GC.Collect(2, GCCollectionMode.Forced, false)));
+        Error("last", () => GC.Collect(2, GCCollectionMode.Forced, true, false));
+        var info = GC.GetGCMemoryInfo(GCKind.Any);
+        Console.WriteLine($"truth heap used 0 {GC.GetTotalMemory(false)}");
+        Console.WriteLine($"truth heap committed 0 {info.TotalCommittedBytes}");
+        for (var i = 0; i < Part.Length; i++)
+        {
+            var part = info.GenerationInfo[i];
+            Console.WriteLine($"truth heap {Part[i]} {part.FragmentationAfterBytes} {part.SizeAfterBytes}");
+        }
+        GC.KeepAlive(Kept);
+        Console.WriteLine(FormattableString.Invariant($"figure heap_level_error_pct {worst:F2} %"));
+        return worst == 0;
     }
 }

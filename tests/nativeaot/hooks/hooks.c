@@ -183,12 +183,30 @@ static void count(void)
     CHECK(stats.kind_value[EP_KIND_LIVE] == 0);
 }
 
+/* What the last collection left; while threads are stopped, what was told before. */
+static void sizes(void)
+{
+    struct ep_stats stats;
+
+    heap = (struct heap){.committed = 100000, .size = {1, 20, 3000, 40000, 500}, .fragmented = {0, 2, 77, 8, 0}};
+    settle(&stats);
+    CHECK(stats.kind_value[EP_KIND_HEAP] == 100000);
+    _ZN15GCToEEInterface9SuspendEEE14SUSPEND_REASON(1);
+    heap.committed = 200000;
+    settle(&stats);
+    CHECK(stats.kind_value[EP_KIND_HEAP] == 100000);
+    _ZN15GCToEEInterface9RestartEEEb(true);
+    settle(&stats);
+    CHECK(stats.kind_value[EP_KIND_HEAP] == 200000);
+    CHECK(ep_kinds_change(0, EP_KIND_BIT(EP_KIND_HEAP)) == 0);
+}
+
 int main(int argc, char **argv)
 {
     char endpoint[512];
     void *handles[EP_DOTNET_LIVE_PLACES];
     const uint32_t kinds = EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_EXCEPTION) |
-                           EP_KIND_BIT(EP_KIND_GC);
+                           EP_KIND_BIT(EP_KIND_GC) | EP_KIND_BIT(EP_KIND_HEAP);
     struct ep_config config = {
         .memory = memory, .memory_size = sizeof memory, .kinds = kinds, .endpoint = endpoint, .interval_ms = 600000};
 
@@ -200,10 +218,12 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < EP_DOTNET_LIVE_PLACES; i++)
         handles[i] = &handle[i];
     CHECK(ep_dotnet_live_attach(handles, EP_DOTNET_LIVE_PLACES) == 0);
+    ep_dotnet_heap_attach();
     if (ep_start(&config) != 0) {
         fprintf(stderr, "hooks: %s\n", ep_start_error());
         return 1;
     }
+    sizes();
     count();
     CHECK(ep_kinds_set(EP_KIND_BIT(EP_KIND_ALLOC)) == 0);
     cost();

@@ -2,10 +2,12 @@
 #include "runtime.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 struct object *thrown;
 void *thrown_info;
 unsigned throws, reverse_calls;
+struct heap heap;
 static _Thread_local uint64_t allocated;
 static struct object made;
 
@@ -74,6 +76,19 @@ void RhThrowHwEx(struct object *object, void *info)
 void RhRethrow(struct object *object, void *info)
 {
     throw_(object, info);
+}
+
+void RhGetMemoryInfo(void *info, int which)
+{
+    uint64_t *words = info;
+
+    (void)which;
+    memset(info, 0x5a, 0x110);
+    words[5] = heap.committed;
+    for (unsigned i = 0; i < 5; i++) {
+        words[12 + 4 * i + 2] = heap.size[i];
+        words[12 + 4 * i + 3] = heap.fragmented[i];
+    }
 }
 
 void _ZN15GCToEEInterface9SuspendEEE14SUSPEND_REASON(int reason)

@@ -33,6 +33,13 @@ void _ZN15GCToEEInterface9RestartEEEb(bool finished);
 void _ZN15GCToEEInterface11GcStartWorkEii(int condemned, int most);
 void _ZN15GCToEEInterface6GcDoneEi(int condemned);
 
+/* What the collector left: at the places where the runtime's structure has them. */
+struct heap {
+    uint64_t committed, size[5], fragmented[5];
+};
+extern struct heap heap;
+void RhGetMemoryInfo(void *info, int which);
+
 /* What the throwing functions were called with last, and how often. */
 extern struct object *thrown;
 extern void *thrown_info;

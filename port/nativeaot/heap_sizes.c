@@ -1,0 +1,76 @@
+/*
+ * Sizes of the collector's heap, from the runtime's record of its last collection, which GC.GetGCMemoryInfo() shows as
+ * well. The record is only copied: no lock is taken, nothing is measured. A blocking collection writes it while threads
+ * are stopped, so a copy counts when none were stopped meanwhile; a background collection writes one of two and
+ * switches to it when it is done. During a collection, what the one before left is told.
+ *
+ * Generations are told without their fragmentation, which lies under them; what is committed and in no generation is
+ * [gc unused]. So the sum is what is committed.
+ */
+#include <stddef.h>
+
+#include "glue.h"
+#include "runtime.h"
+
+#define GENERATIONS      5 /* 0 to 2, large objects, pinned objects */
+#define FRAME_FRAGMENTED 25u
+#define FRAME_UNUSED     26u
+#define ANY_COLLECTION   0
+
+/* RH_GH_MEMORY_INFO, and room for what other runtimes may add. */
+struct record {
+    uint64_t before[5]; /* loads, limits, sums */
+    uint64_t committed;
+    uint64_t between[4];
+    uint32_t generation, pause;
+    uint8_t compacting, concurrent;
+    struct {
+        _Alignas(8) uint64_t before, fragmented_before, size, fragmented;
+    } part[GENERATIONS];
+    uint64_t rest[32];
+};
+_Static_assert(offsetof(struct record, committed) == 0x28 && offsetof(struct record, part) == 0x60 &&
+                   offsetof(struct record, rest) == 0x100,
+               "the runtime's places");
+
+EP_RUNTIME_FUNCTION void RhGetMemoryInfo(struct record *record, int which);
+
+static struct record last; /* the collect thread's */
+
+/* The newest record that is whole. */
+static void look(void)
+{
+    struct record now = {0};
+    unsigned stops = atomic_load(&ep_dotnet_stops);
+
+    if (atomic_load(&ep_dotnet_stopped))
+        return;
+    RhGetMemoryInfo(&now, ANY_COLLECTION);
+    atomic_thread_fence(memory_order_acquire);
+    if (!atomic_load(&ep_dotnet_stopped) && atomic_load(&ep_dotnet_stops) == stops)
+        last = now;
+}
+
+static unsigned read_sizes(struct ep_heap_part part[EP_HEAP_PARTS])
+{
+    static const uint8_t frames[GENERATIONS] = {17, 18, 19, 23, 24}; /* [gc gen0] to [gc poh] */
+    uint64_t used = 0;
+
+    look();
+    for (unsigned i = 0; i < GENERATIONS; i++) {
+        uint64_t size = last.part[i].size, fragmented = last.part[i].fragmented;
+        fragmented = fragmented < size ? fragmented : size;
+        part[2 * i] = (struct ep_heap_part){.frame = frames[i], .bytes = size - fragmented};
+        part[2 * i + 1] = (struct ep_heap_part){.frame = frames[i], .inner = FRAME_FRAGMENTED, .bytes = fragmented};
+        used += size;
+    }
+    part[2 * GENERATIONS] =
+        (struct ep_heap_part){.frame = FRAME_UNUSED, .bytes = last.committed > used ? last.committed - used : 0};
+    return 2 * GENERATIONS + 1;
+}
+
+void ep_dotnet_heap_attach(void)
+{
+    if (RhGetMemoryInfo)
+        ep_heap_attach(read_sizes);
+}
