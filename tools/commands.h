@@ -10,5 +10,6 @@ int et_cmd_flame(int argc, char **argv);
 int et_cmd_cat(int argc, char **argv);
 int et_cmd_export(int argc, char **argv);
 int et_cmd_run(int argc, char **argv);
+int et_cmd_control(int argc, char **argv); /* status, level, kinds, threads */
 
 #endif

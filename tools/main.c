@@ -18,6 +18,13 @@ static const char help[] =
     "  export    a profile as pprof\n"
     "  cat       show or convert a file of messages, compact or pprof\n"
     "\n"
+    "of a running service, over its control endpoint:\n"
+    "\n"
+    "  status    what it measures and what that costs\n"
+    "  level     how closely it looks: low, medium, high\n"
+    "  kinds     what it measures\n"
+    "  threads   a stack of every thread\n"
+    "\n"
     "  edgeprof COMMAND --help   what a command does and its options\n"
     "  edgeprof --version\n"
     "\n"
@@ -27,8 +34,9 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"serve", et_cmd_serve}, {"run", et_cmd_run},       {"top", et_cmd_top},
-    {"flame", et_cmd_flame}, {"export", et_cmd_export}, {"cat", et_cmd_cat},
+    {"serve", et_cmd_serve},   {"run", et_cmd_run},         {"top", et_cmd_top},        {"flame", et_cmd_flame},
+    {"export", et_cmd_export}, {"cat", et_cmd_cat},         {"status", et_cmd_control}, {"level", et_cmd_control},
+    {"kinds", et_cmd_control}, {"threads", et_cmd_control},
 };
 
 int main(int argc, char **argv)

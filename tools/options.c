@@ -22,6 +22,7 @@ static const struct option all[] = {
     {"serve", no_argument, NULL, 'v'},          {"level", required_argument, NULL, 'e'},
     {"interval", required_argument, NULL, 'i'}, {"label", required_argument, NULL, 'A'},
     {"group-by", required_argument, NULL, 'G'}, {"value", required_argument, NULL, 'V'},
+    {"at", required_argument, NULL, 'a'},
 };
 
 enum { OPTIONS = sizeof all / sizeof *all };
@@ -93,6 +94,8 @@ static const char **text_of(int letter, struct et_options *out)
         return &out->level;
     case 'i':
         return &out->interval;
+    case 'a':
+        return &out->at;
     default:
         return NULL;
     }

@@ -11,7 +11,7 @@
 #define ET_TAKES_QUERY "ustkfFLSdAGV" /* where to read from and what */
 
 struct et_options {
-    const char *listen, *db, *url, *output, *pprof, *preload, *flame, *level, *interval;
+    const char *listen, *db, *url, *output, *pprof, *preload, *flame, *level, *interval, *at;
     const char *service; /* as it was written */
     struct et_wanted wanted;
     int64_t from_ns, to_ns;

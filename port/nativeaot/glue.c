@@ -8,6 +8,7 @@
 #include <stdalign.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "core/edgeprof.h"
@@ -51,10 +52,35 @@ int ep_dotnet_configured(void)
     return ep_config_from_env(&config);
 }
 
-/* An endpoint that was asked for and cannot be had is no start. */
-static int control_start(void)
+/* What must stay while the endpoint is open: C# keeps its strings only during the call. */
+static struct {
+    char where[EP_DOTNET_WHERE], token[EP_DOTNET_TOKEN];
+} control;
+
+/* From code, else from the environment, else NULL. One that is too long is no good: -EINVAL. */
+static int control_text(const char *text, const char *variable, char *copy, size_t room, const char **kept)
 {
-    const int err = ep_control_start(NULL, NULL);
+    text = text != NULL ? text : getenv(variable);
+    *kept = NULL;
+    if (text == NULL || !*text)
+        return 0;
+    if (strlen(text) >= room)
+        return -EINVAL;
+    *kept = strcpy(copy, text);
+    return 0;
+}
+
+/* An endpoint that was asked for and cannot be had is no start. */
+static int control_start(const struct ep_dotnet_options *options)
+{
+    const char *where, *token;
+    int err = control_text(options->control, "EDGEPROF_CONTROL", control.where, sizeof control.where, &where);
+
+    if (err == 0)
+        err =
+            control_text(options->control_token, "EDGEPROF_CONTROL_TOKEN", control.token, sizeof control.token, &token);
+    if (err == 0 && where != NULL)
+        err = ep_control_start(where, token);
 
     if (err >= 0)
         return 0;
@@ -87,7 +113,7 @@ int ep_dotnet_start(const struct ep_dotnet_options *options)
         err = ep_start(&config);
     if (err != 0)
         release_memory();
-    return err != 0 ? err : control_start();
+    return err != 0 ? err : control_start(options);
 }
 
 int ep_dotnet_stop(uint32_t deadline_ms)
@@ -166,9 +192,9 @@ int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *by_kind, uint3
 const char *ep_dotnet_error(void)
 {
     if (control_failed)
-        return "EDGEPROF_CONTROL: want a socket's path that can be made, or a free port and EDGEPROF_CONTROL_TOKEN of "
-               "at "
-               "least 16 characters";
+        return "control endpoint (Control or EDGEPROF_CONTROL): want a socket's path that can be made, or a free port "
+               "and a "
+               "token of at least 16 characters";
     const char *text = ep_start_error();
     return text != NULL ? text : "";
 }

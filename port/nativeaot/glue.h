@@ -10,12 +10,16 @@
 
 #include <stdint.h>
 
+#define EP_DOTNET_WHERE 108 /* room of a socket's path */
+#define EP_DOTNET_TOKEN 257
+
 /* Options as C# hands them over: UTF-8 strings or NULL, valid during the call; 0 is a default. Fields that are zero
  * are looked for in the environment. Mirrored by NativeOptions in EdgeProf/Native.cs. */
 struct ep_dotnet_options {
     const char *service;
     const char *tags;
     const char *endpoint;
+    const char *control, *control_token;
     uint64_t memory_bytes;
     uint32_t level, rate_hz, interval_ms, format, kinds, budget_ppm, flags;
 };

@@ -17,7 +17,7 @@ from harness import Checks, Server, clean_environment
 
 CHECKED, SHIPPED, SAMPLE = (os.path.abspath(path) for path in sys.argv[1:4])
 check = Checks()
-COMMANDS = ("serve", "run", "top", "flame", "export", "cat")
+COMMANDS = ("serve", "run", "top", "flame", "export", "cat", "status", "level", "kinds", "threads")
 
 
 def run(*arguments, program=CHECKED, cwd=None, data=None, env=None):
@@ -275,6 +275,42 @@ def keeps_serving(folder):
     check.equal(process.returncode, 0, "exit code after --serve")
 
 
+def says(text, *lines):
+    return all(re.search(f"^{line}$", text, re.M) for line in lines)
+
+
+def control(folder):
+    """A program that runs, told what to do from outside."""
+    path = os.path.join(folder, "control.sock")
+    at = ("--at", path)
+    env = dict(clean_environment(), EDGEPROF_ENDPOINT="file:///dev/null", EDGEPROF_CONTROL=path, EDGEPROF_CONTROL_TOKEN="sesame",
+               LD_PRELOAD=os.path.join(os.path.dirname(SHIPPED), "libedgeprof-preload.so"))
+    program = subprocess.Popen(["sleep", "60"], env=env)
+    for _ in range(100):
+        if os.path.exists(path):
+            break
+        time.sleep(0.05)
+    fails(1, "EDGEPROF_CONTROL_TOKEN", "level", *at, "high")
+    known = dict(clean_environment(), EDGEPROF_CONTROL_TOKEN="sesame")
+    check(says(run("status", *at, env=known).out, "level    low", "kinds    cpu", "sent     .*"), "status")
+    high = run("level", "--at", "unix:" + path, "high", env=known)
+    check(says(high.out, "level    high", "kinds    cpu wait lock alloc live exception gc thread heap"), f"level: {high.out}{high.err}")
+    check(says(run("kinds", *at, "cpu,lock", env=known).out, "kinds    cpu lock"), "kinds alone")
+    check(says(run("kinds", "on", "gc,wait", "off", "cpu", env=dict(known, EDGEPROF_CONTROL=path)).out, "kinds    wait lock gc"),
+          "kinds on and off, the place from the environment")
+    check.equal(run("threads", *at, env=known).returncode, 0, "threads")
+    check('"running":true' in run("status", *at, "--json", env=known).out, "status --json")
+    fails(2, "loud", "level", *at, "loud", env=known)
+    fails(2, "wall", "kinds", *at, "cpu,wall", env=known)
+    fails(2, "on", "kinds", *at, "on", env=known)
+    program.terminate()
+    program.wait()
+    fails(1, path, "status", *at)
+    fails(2, "EDGEPROF_CONTROL", "status")
+    fails(2, "--at relative", "status", "--at", "relative")
+    fails(1, "127.0.0.1:1:", "status", "--at", "1")
+
+
 def compressed_answers(folder):
     out = os.path.join(folder, "db.pb.gz")
     check(gzip.decompress(open(out, "rb").read())[:1] == b"\x0a", "pprof is gzipped")
@@ -291,4 +327,5 @@ with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder_:
     preload(folder_)
     signals(folder_)
     keeps_serving(folder_)
+    control(folder_)
 check.done("test-tools-cli")

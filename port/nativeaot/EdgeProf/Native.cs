@@ -12,6 +12,8 @@ internal unsafe struct NativeOptions
     public byte* Service;
     public byte* Tags;
     public byte* Endpoint;
+    public byte* Control;
+    public byte* ControlToken;
     public ulong MemoryBytes;
     public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags;
 }

@@ -138,13 +138,16 @@ public static unsafe partial class Profiler
         Require(options.BudgetPpm >= 0, nameof(options.BudgetPpm), options.BudgetPpm, "0 or more");
         Require(options.Interval >= TimeSpan.Zero && options.Interval <= TimeSpan.FromHours(1),
                 nameof(options.Interval), options.Interval, "100 ms to 1 hour, or zero");
-        fixed (byte* service = Utf8(options.Service), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(options.Endpoint))
+        fixed (byte* service = Utf8(options.Service), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(options.Endpoint),
+               control = Utf8(options.Control), token = Utf8(options.ControlToken))
         {
             var native = new NativeOptions
             {
                 Service = service,
                 Tags = tags,
                 Endpoint = endpoint,
+                Control = control,
+                ControlToken = token,
                 MemoryBytes = (ulong)options.MemoryBytes,
                 Level = (uint)options.Level,
                 RateHz = (uint)options.RateHz,

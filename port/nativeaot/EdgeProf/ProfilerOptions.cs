@@ -108,6 +108,15 @@ public sealed class ProfilerOptions
     /// memory.</summary>
     public string? Endpoint { get; set; }
 
+    /// <summary>Opens the control endpoint, by which <c>edgeprof level</c> or curl change level and kinds while the program runs:
+    /// a unix socket's path, for the program's user alone, or a port of 127.0.0.1, which needs a token. Null: as
+    /// EDGEPROF_CONTROL says, else none.</summary>
+    public string? Control { get; set; }
+
+    /// <summary>What requests to the control endpoint must carry, at least 16 characters for a port. Null: as
+    /// EDGEPROF_CONTROL_TOKEN says.</summary>
+    public string? ControlToken { get; set; }
+
     /// <summary>How profiles are encoded.</summary>
     public ProfileFormat Format { get; set; }
 

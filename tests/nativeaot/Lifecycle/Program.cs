@@ -7,7 +7,9 @@
 //
 // Prints what its own handlers saw, so that runs with and without the profiler can be compared.
 using System.Diagnostics;
+using System.Net.Sockets;
 using System.Runtime.InteropServices;
+using System.Text;
 using EdgeProf;
 
 AppDomain.CurrentDomain.ProcessExit += (_, _) => Console.WriteLine("process exit seen");
@@ -86,6 +88,8 @@ internal sealed class ApiChecks(string directory)
         Refuses<ArgumentException>(new() { Tags = { ["a,b"] = "c" } }, "a tag that is none");
         Refuses<ArgumentException>(new() { Interval = TimeSpan.FromMilliseconds(1) }, "an interval that is too short");
         Refuses<ArgumentException>(new() { MemoryBytes = -1 }, "negative memory");
+        Refuses<ArgumentException>(new() { Control = "9", ControlToken = "short" }, "a control port without a good token");
+        Refuses<ArgumentException>(new() { Control = "/" + new string('x', 200) }, "a control socket with too long a path");
         Refuses<InvalidOperationException>(new() { MemoryBytes = 100 }, "too little memory");
         Console.WriteLine($"api: {failures} failures");
         return failures == 0 ? 0 : 1;
@@ -102,10 +106,15 @@ internal sealed class ApiChecks(string directory)
             Level = ProfileLevel.High,
             MemoryBytes = round switch { 0 => 0, 1 => 96 * 1024, _ => 1024 * 1024 },
             Interval = TimeSpan.FromMilliseconds(200),
+            Control = round == 1 ? Control : null,
+            ControlToken = "a token of the test",
         };
         Check(Profiler.Start(options) && Profiler.IsRunning, $"round {round} starts");
         Refuses<InvalidOperationException>(options, "a second start");
         Levels();
+        if (round == 1)
+            FromOutside();
+        Check(File.Exists(Control) == (round == 1), "the control endpoint is there when it was asked for");
         Work.For(400);
         Profiler.Flush();
         Check(Profiler.Stop(TimeSpan.FromSeconds(10)), $"round {round} stops, all delivered");
@@ -120,6 +129,25 @@ internal sealed class ApiChecks(string directory)
         Check(stats.Kinds.Any(kind => kind is { Kind: ProfileKinds.Cpu, Unit: "nanoseconds", Value: > 0 }), "CPU time is counted by kind");
         Check(stats.Losses.Count == 0, $"nothing is lost: {string.Join(", ", stats.Losses)}");
         Check(File.Exists(path) && new FileInfo(path).Length == stats.DeliveredBytes + 4 * stats.Delivered, "the file has it");
+    }
+
+    private string Control => Path.Combine(directory, "control");
+
+    /// <summary>The same over the control endpoint, which wants the token.</summary>
+    private void FromOutside()
+    {
+        Check(Ask("/level?low", "no token").Contains(" 401 ") && Profiler.Level == ProfileLevel.High, "a wrong token changes nothing");
+        Check(Ask("/level?low", "a token of the test").Contains(" 200 ") && Profiler.Level == ProfileLevel.Low, "low by the endpoint");
+        Profiler.Level = ProfileLevel.High;
+    }
+
+    private string Ask(string target, string token)
+    {
+        using var socket = new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified);
+        socket.Connect(new UnixDomainSocketEndPoint(Control));
+        socket.Send(Encoding.ASCII.GetBytes($"POST {target} HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n"));
+        var answer = new byte[1000];
+        return Encoding.ASCII.GetString(answer, 0, socket.Receive(answer));
     }
 
     /// <summary>Level and kinds while it runs; ends where it began.</summary>
