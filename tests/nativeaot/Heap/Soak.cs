@@ -41,6 +41,7 @@ internal static class Soak
         }
         foreach (var thread in pool.Concat(helpers))
             thread?.Join();
+        KeepAll();
         var good = Profiler.Stop(TimeSpan.FromSeconds(10));
         Check(Slots);
         Console.WriteLine($"soak: {rounds} rounds on {threads} threads, {tasks} tasks, {GC.CollectionCount(0)} collections ({collections} asked for), {Truth.Thrown} exceptions, {damaged} damaged");
@@ -58,6 +59,17 @@ internal static class Soak
         for (var i = 0; i < slots; i++)
             if (Kept[i] is { } kept && (Array.IndexOf(kept, (byte)kept.Length) != 0 || kept.AsSpan().IndexOfAnyExcept((byte)kept.Length) >= 0))
                 Interlocked.Increment(ref damaged);
+    }
+
+    // What is in use at the end is what the profile tells of: it may just have been switched on.
+    private static void KeepAll()
+    {
+        for (var i = 0; i < Slots; i++)
+        {
+            Kept[i] = new byte[20_000];
+            Array.Fill(Kept[i]!, unchecked((byte)20_000));
+        }
+        GC.Collect();
     }
 
     private static void Work(int seed)
