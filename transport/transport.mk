@@ -4,17 +4,15 @@ TRANSPORT_TEST_DIR   := $(BUILD)/tests/transport
 TRANSPORT_TEST_FLAGS := $(EP_CPPFLAGS) -Itests/transport -std=c11 -g -fno-omit-frame-pointer $(WARNINGS)
 TRANSPORT_SANITIZE   := -O1 -fsanitize=address,undefined,bounds-strict -fno-sanitize-recover=all
 TRANSPORT_HTTP       := transport/http.c transport/http_url.c transport/http_response.c transport/push_pyroscope.c
-TRANSPORT_CORPUS     := $(wildcard tests/transport/corpus/*)
 
 TRANSPORT_test_http     := tests/transport/test_http.c tests/transport/script.c $(TRANSPORT_HTTP)
 TRANSPORT_test_tcp      := tests/transport/test_tcp.c $(TRANSPORT_HTTP) transport/tcp.c
 TRANSPORT_test_file     := tests/transport/test_file.c $(wildcard transport/*.c)
 TRANSPORT_test_deliver  := tests/transport/test_deliver.c core/deliver.c core/outbox.c core/stats.c
-TRANSPORT_fuzz_response := tests/transport/fuzz_response.c tests/transport/script.c $(TRANSPORT_HTTP)
 TRANSPORT_CMOCKA        := test_http test_tcp test_file test_deliver
 TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) $(wildcard core/*.h) port/port.h
 
-TESTS += test-transport test-transport-readme test-own-nanopb test-fuzz-response
+TESTS += test-transport test-transport-contract test-transport-readme test-own-nanopb
 
 define transport_test
 $(TRANSPORT_TEST_DIR)/$(1): $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
@@ -42,30 +40,27 @@ test-own-nanopb: $(TRANSPORT_TEST_DIR)/own_nanopb $(TRANSPORT_TEST_DIR)/own_nano
 	@EXEC='$(BOARD_EXEC)' tests/transport/own_nanopb.py $(NM) $^
 	@echo "test-own-nanopb: $(words $^) programs passed"
 
+# The contract, on what is shipped and on what is wrong; with ASan and UBSan, too.
+TRANSPORT_CONTRACT := tests/transport/test_contract.c tests/transport/far.c tests/transport/far_protocols.c \
+                      $(wildcard transport/contract/*.c transport/examples/*.c) $(wildcard transport/*.c)
+TRANSPORT_CONTRACT_HEADERS := $(TRANSPORT_HEADERS) $(wildcard transport/contract/*.h)
+$(TRANSPORT_TEST_DIR)/test_contract: TRANSPORT_WAY := -O2
+$(TRANSPORT_TEST_DIR)/test_contract-san: TRANSPORT_WAY := $(TRANSPORT_SANITIZE)
+$(TRANSPORT_TEST_DIR)/test_contract $(TRANSPORT_TEST_DIR)/test_contract-san: $(TRANSPORT_CONTRACT) $(TRANSPORT_CONTRACT_HEADERS)
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(TRANSPORT_TEST_FLAGS) -Itransport/contract $(TRANSPORT_WAY) $(TRANSPORT_CONTRACT) -lpthread -lresolv -o $@
+
+test-transport-contract: $(TRANSPORT_TEST_DIR)/test_contract $(TRANSPORT_TEST_DIR)/test_contract-san
+	@set -e; for t in $^; do $(BOARD_EXEC) $$t; done
+
 # What the page tells users to write; with the options that it tells them to use, and all our warnings.
 test-transport-readme: $(EP_LIB)
 	@COMPILE='$(CC) $(BOARD_CFLAGS) -std=gnu11 -O2 -g -Icore -Iport -Itransport $(WARNINGS)' LINK='$(EP_LDFLAGS) $(EP_LDLIBS)' \
 	    EXEC='$(BOARD_EXEC)' tests/transport/readme_transport.py $(TRANSPORT_TEST_DIR)/readme $(EP_LIB)
 	@echo "test-transport-readme: transport/README.md says what is so"
 
-.PHONY: test-transport-readme test-own-nanopb test-transport test-fuzz-response fuzz-response
+.PHONY: test-transport-contract test-transport-readme test-own-nanopb test-transport
 test-transport: $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%) $(TRANSPORT_CMOCKA:%=$(TRANSPORT_TEST_DIR)/%-san) \
                 $(TRANSPORT_TEST_DIR)/test_stop
 	@set -e; for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t; done
 	@echo "test-transport: $(words $^) programs passed"
-
-$(TRANSPORT_TEST_DIR)/replay_response: $(TRANSPORT_fuzz_response) tests/transport/replay.c $(TRANSPORT_HEADERS)
-	@mkdir -p $(@D)
-	@echo "  CC $@"; $(CC) $(TRANSPORT_TEST_FLAGS) $(TRANSPORT_SANITIZE) $(TRANSPORT_fuzz_response) tests/transport/replay.c -o $@
-
-test-fuzz-response: $(TRANSPORT_TEST_DIR)/replay_response
-	@printf 'test-fuzz-response: '; $(BOARD_EXEC) $< $(TRANSPORT_CORPUS)
-
-# Open-ended: make fuzz-response, until ctrl-c. What it finds belongs into tests/transport/corpus.
-FUZZ_SECONDS ?= 0
-fuzz-response:
-	@tools/setup.sh apt build demo fuzz
-	@mkdir -p $(TRANSPORT_TEST_DIR)/corpus
-	clang $(EP_CPPFLAGS) -Itests/transport -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined \
-	    $(TRANSPORT_fuzz_response) -o $(TRANSPORT_TEST_DIR)/fuzz_response
-	$(TRANSPORT_TEST_DIR)/fuzz_response -max_total_time=$(FUZZ_SECONDS) $(TRANSPORT_TEST_DIR)/corpus tests/transport/corpus

@@ -3,7 +3,6 @@
  *
  * Checked: the parser stays inside its bounds (the sanitizers'), takes no byte twice, is bounded in all, and comes to
  * the same end however the bytes are portioned. The whole client, fed the same, returns one of its documented results.
- * Entry point of libFuzzer; linked with replay.c it runs the committed corpus instead.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,0 +1,52 @@
+/*
+ * tools/store.h in memory, for fuzzing what writes into it: fast, and it stops the program when it is told something
+ * that makes no sense: an id that it never gave, a step outside a transaction, sums beyond 63 bits.
+ *
+ * Keeps segments with their dictionaries and, of the last transaction, the profiles. What is taken back is gone.
+ */
+#ifndef EP_FUZZ_FAKE_STORE_H
+#define EP_FUZZ_FAKE_STORE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store.h"
+
+/* Ends the program, and says where, unless the condition holds. */
+#define REQUIRE(condition)                                                                                             \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                    \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+/* One profile that was stored, summed up. */
+struct fake_profile {
+    char kind[96];
+    uint64_t value, count, stacks; /* value in the kind's unit */
+};
+
+enum { FAKE_SEGMENTS = 16, FAKE_PROFILES = 1100 };
+
+struct fake_segment {
+    uint64_t id;
+    struct et_segment_row row;
+    struct et_segment dictionary;
+};
+
+struct et_store {
+    bool open; /* a transaction */
+    int64_t modules, frames, nodes, labels, origins;
+    struct fake_segment segments[FAKE_SEGMENTS];
+    size_t segment_count;
+    struct fake_segment pending; /* of the transaction; id 0: none */
+    struct fake_profile profiles[FAKE_PROFILES];
+    size_t profile_count; /* of the last transaction, committed or not */
+    bool committed;       /* the last transaction was */
+};
+
+/* Empty again. */
+void fake_store_reset(struct et_store *store);
+
+#endif
