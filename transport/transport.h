@@ -4,7 +4,8 @@
  *   struct ep_transport   takes whole messages to a receiver (HTTP, a file, an MQTT client, a serial line ...)
  *   struct ep_stream      moves bytes for transports that talk over a connection (TCP here, TLS in tls/)
  *
- * Everything here runs on the deliver thread, and nothing waits for it but ep_stop(). README.md shows how to write one.
+ * Everything here runs on the deliver thread, and nothing waits for it but ep_stop(). README.md shows how to write one,
+ * contract/ tests one.
  */
 #ifndef EP_TRANSPORT_H
 #define EP_TRANSPORT_H

@@ -1,0 +1,272 @@
+/*
+ * transport/contract/ on everything that is shipped: the transports, the stream and the examples. And on some that are
+ * wrong, each in one way: a contract that everybody keeps would say nothing. All at once, each in a process of its own.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "far.h"
+#include "port.h"
+
+extern const struct ep_transport serial_transport, mqtt_transport;
+
+uint64_t ep_port_uptime_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- over sockets and lines ---- */
+
+#define ALL (EP_FAR_BIT(EP_FARS) - 1)
+#define FEW (EP_FAR_BIT(EP_FAR_TAKES) | EP_FAR_BIT(EP_FAR_SILENT) | EP_FAR_BIT(EP_FAR_ABSENT))
+
+static unsigned over(const struct ep_transport *transport, const struct far_protocol *protocol, const char *format,
+                     const char *const *bad, unsigned parts)
+{
+    struct far far;
+    char endpoint[96];
+    struct ep_contract_transport test = {.transport = transport,
+                                         .target = {.endpoint = endpoint, .service = "contract", .tags = ""},
+                                         .bad_endpoints = bad};
+
+    far_start(&far, protocol);
+    snprintf(endpoint, sizeof endpoint, format, protocol->terminal ? far.device : far.port);
+    test.far = far_contract(&far);
+    test.far.can &= parts;
+    unsigned broken = ep_contract_transport(&test);
+    far_stop(&far);
+    return broken;
+}
+
+static unsigned http(void)
+{
+    static const char *const bad[] = {"", "h", "http://", "http://h:0", "http://h/a b", NULL};
+    return over(&ep_transport_http, &far_http, "http://127.0.0.1:%s/prefix", bad, ALL);
+}
+
+static unsigned mqtt(void)
+{
+    static const char *const bad[] = {"", ":1883", "broker", "broker:", NULL};
+    return over(&mqtt_transport, &far_mqtt, "127.0.0.1:%s", bad, ALL);
+}
+
+static unsigned serial(void)
+{
+    static const char *const bad[] = {"", "ttyS0", NULL};
+    return over(&serial_transport, &far_serial, "%s", bad, ALL);
+}
+
+static unsigned tcp(void)
+{
+    struct far far;
+    struct ep_contract_stream test = {.name = "tcp", .stream = &ep_stream_tcp, .host = "127.0.0.1"};
+
+    far_start(&far, &far_echo);
+    test.port = far.port;
+    test.far = far_contract(&far);
+    unsigned broken = ep_contract_stream(&test);
+    far_stop(&far);
+    return broken;
+}
+
+/* ---- files, and nothing ---- */
+
+static char folder[] = "/tmp/edgeprof-contract-XXXXXX";
+static long file_at;
+
+static long kept_in_file(void *path, uint8_t *bytes, size_t size)
+{
+    FILE *f = fopen(path, "rb");
+    uint8_t length[4];
+    long n = -1;
+
+    if (f && fseek(f, file_at, SEEK_SET) == 0 && fread(length, 1, 4, f) == 4) {
+        n = (long)(length[0] | (unsigned)length[1] << 8 | (unsigned)length[2] << 16 | (unsigned)length[3] << 24);
+        n = (size_t)n <= size && fread(bytes, 1, (size_t)n, f) == (size_t)n ? n : -2;
+        file_at += 4 + n;
+    }
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static unsigned file(void)
+{
+    static const char *const bad[] = {"", "file://", "file://relative", "http://h", NULL};
+    char endpoint[96];
+    struct ep_contract_transport test = {.transport = &ep_transport_file,
+                                         .target = {.endpoint = endpoint, .service = "", .tags = ""},
+                                         .bad_endpoints = bad};
+
+    if (!mkdtemp(folder)) {
+        perror(folder);
+        exit(1);
+    }
+    snprintf(endpoint, sizeof endpoint, "file://%s/profiles", folder);
+    char *path = endpoint + strlen("file://");
+    test.far = (struct ep_contract_far){.context = path, .can = EP_FAR_BIT(EP_FAR_TAKES), .kept = kept_in_file};
+    unsigned broken = ep_contract_transport(&test);
+    unlink(path);
+    rmdir(folder);
+    return broken;
+}
+
+static unsigned null(void)
+{
+    static const struct ep_contract_transport test = {.transport = &ep_transport_null,
+                                                      .target = {.endpoint = "null:", .service = "", .tags = ""},
+                                                      .far.can = EP_FAR_BIT(EP_FAR_TAKES)};
+    return ep_contract_transport(&test);
+}
+
+/* ---- those that are wrong ---- */
+
+static unsigned sends;
+
+static int lies(void *state, const struct ep_message *message, const struct ep_deadline *deadline, uint64_t *retry_ns)
+{
+    int result = ep_transport_http.send(state, message, deadline, retry_ns);
+    return result == -ETIMEDOUT ? 0 : result;
+}
+
+static int drops_the_last_byte(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                               uint64_t *retry_ns)
+{
+    struct ep_message less = *message;
+    less.size -= message->size > 4096;
+    return ep_transport_http.send(state, &less, deadline, retry_ns);
+}
+
+static int sends_twice(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                       uint64_t *retry_ns)
+{
+    if (++sends % 40 == 0)
+        (void)ep_transport_http.send(state, message, deadline, retry_ns);
+    return ep_transport_http.send(state, message, deadline, retry_ns);
+}
+
+/* Looks at it once. */
+static int copies_the_deadline(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                               uint64_t *retry_ns)
+{
+    struct ep_deadline fixed = {.at_ns = ep_deadline_ns(deadline)};
+    uint64_t most = ep_port_uptime_ns() + 3500 * UINT64_C(1000000);
+
+    if (fixed.at_ns > most)
+        fixed.at_ns = most;
+    return ep_transport_http.send(state, message, &fixed, retry_ns);
+}
+
+static int gives_up(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                    uint64_t *retry_ns)
+{
+    int result = ep_transport_http.send(state, message, deadline, retry_ns);
+    return result == -ECONNREFUSED ? -EBADMSG : result;
+}
+
+static int writes_behind(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                         uint64_t *retry_ns)
+{
+    ((uint8_t *)state)[ep_transport_http.state_size] = 0;
+    return ep_transport_http.send(state, message, deadline, retry_ns);
+}
+
+static int raises(void *state, const struct ep_message *message, const struct ep_deadline *deadline, uint64_t *retry_ns)
+{
+    int ends[2], result = ep_transport_http.send(state, message, deadline, retry_ns);
+
+    if (result == -ECONNREFUSED && pipe(ends) == 0) {
+        close(ends[0]);
+        (void)!write(ends[1], "x", 1);
+        close(ends[1]);
+    }
+    return result;
+}
+
+static void leaves_open(void *state)
+{
+    ep_transport_http.close(state);
+    (void)!dup(0);
+}
+
+static unsigned with_send(int (*send)(void *, const struct ep_message *, const struct ep_deadline *, uint64_t *))
+{
+    struct ep_transport transport = ep_transport_http;
+
+    transport.send = send;
+    return over(&transport, &far_http, "http://127.0.0.1:%s", NULL, FEW);
+}
+
+static unsigned with_close(void (*close)(void *))
+{
+    struct ep_transport transport = ep_transport_http;
+
+    transport.close = close;
+    return over(&transport, &far_http, "http://127.0.0.1:%s", NULL, FEW);
+}
+
+/* ---- all of them ---- */
+
+static const struct {
+    const char *name;
+    unsigned (*run)(void);                                                                  /* right, or */
+    int (*send)(void *, const struct ep_message *, const struct ep_deadline *, uint64_t *); /* wrong */
+    void (*close)(void *);
+} cases[] = {
+    {.name = "http", .run = http},
+    {.name = "file", .run = file},
+    {.name = "null", .run = null},
+    {.name = "tcp", .run = tcp},
+    {.name = "examples/mqtt", .run = mqtt},
+    {.name = "examples/serial", .run = serial},
+    {.name = "believes in silence", .send = lies},
+    {.name = "drops the last byte", .send = drops_the_last_byte},
+    {.name = "sends twice", .send = sends_twice},
+    {.name = "copies the deadline", .send = copies_the_deadline},
+    {.name = "gives up", .send = gives_up},
+    {.name = "writes behind its state", .send = writes_behind},
+    {.name = "raises SIGPIPE", .send = raises},
+    {.name = "leaves open", .close = leaves_open},
+};
+#define CASES (sizeof cases / sizeof cases[0])
+
+static unsigned run_case(size_t i)
+{
+    if (cases[i].run)
+        return cases[i].run();
+    (void)!freopen("/dev/null", "w", stderr); /* its many complaints are as they should be */
+    return cases[i].send ? with_send(cases[i].send) : with_close(cases[i].close);
+}
+
+/* test_contract: all cases; test_contract NAME: that one, here. */
+int main(int argc, char **argv)
+{
+    pid_t children[CASES];
+    unsigned failed = 0;
+
+    for (size_t i = 0; i < CASES && argc > 1; i++)
+        if (strcmp(cases[i].name, argv[1]) == 0)
+            return run_case(i) > 0;
+    for (size_t i = 0; i < CASES; i++) {
+        children[i] = fork();
+        if (children[i] == 0)
+            _exit(run_case(i) > 0);
+    }
+    for (size_t i = 0; i < CASES; i++) {
+        int status = -1;
+        bool ended = children[i] > 0 && waitpid(children[i], &status, 0) == children[i] && WIFEXITED(status);
+        bool kept = ended && WEXITSTATUS(status) == 0, good = ended && kept == (cases[i].run != NULL);
+        printf("contract: %-24s %s\n", cases[i].name, !ended ? "CRASHED" : kept ? "kept" : "broken");
+        failed += !good;
+    }
+    printf("contract: %u of %zu are not as they should be\n", failed, CASES);
+    return failed > 0;
+}
