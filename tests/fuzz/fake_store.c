@@ -148,6 +148,7 @@ int et_store_profile(struct et_store *store, const struct et_stored *stored)
         struct et_stack stack;
         memcpy(&stack, stored->stacks.bytes.data + i * sizeof stack, sizeof stack);
         REQUIRE(stack.node >= 0 && stack.node <= store->nodes);
+        sum->at_root += stack.node == 0;
         REQUIRE(stack.context.labels >= 0 && stack.context.labels <= store->labels);
         REQUIRE(!__builtin_add_overflow(sum->value, stack.value * stored->quantum, &sum->value));
         REQUIRE(!__builtin_add_overflow(sum->count, stack.count, &sum->count));

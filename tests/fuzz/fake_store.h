@@ -25,6 +25,7 @@
 struct fake_profile {
     char kind[96];
     uint64_t value, count, stacks; /* value in the kind's unit */
+    uint64_t at_root;              /* stacks without a frame */
 };
 
 enum { FAKE_SEGMENTS = 16, FAKE_PROFILES = 1100 };

@@ -36,6 +36,7 @@ static void same_sums(const Edgeprof__V1__Profile *profile, const struct fake_pr
     for (size_t i = 0; i < profile->n_count; i++)
         count += profile->count[i];
     REQUIRE(value == stored->value && count == stored->count && profile->n_node == stored->stacks);
+    REQUIRE(stored->at_root == 0);
 }
 
 static void accepted(const uint8_t *data, size_t size)

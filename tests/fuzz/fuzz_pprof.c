@@ -55,7 +55,7 @@ static void sound_tree(const struct et_profile *p)
 
 static void sound_sums(const et_pprof *pprof, const struct et_pprof_kind *kind, const struct et_profile *p)
 {
-    uint64_t values = 0, counts = 0, self = 0;
+    uint64_t values = 0, counts = 0, self = 0, scaled;
 
     for (size_t i = 0; i < p->entry_count; i++) {
         REQUIRE(p->entries[i].node < p->node_count && p->entries[i].labels < p->strings.count);
@@ -67,7 +67,8 @@ static void sound_sums(const et_pprof *pprof, const struct et_pprof_kind *kind, 
     REQUIRE(values == p->values && counts == p->counts && self == p->total);
     REQUIRE(values <= INT64_MAX && counts <= INT64_MAX);
     REQUIRE(counts == sum_of(pprof, kind->count));
-    REQUIRE(values == (kind->scale ? counts * kind->scale : sum_of(pprof, kind->value)));
+    REQUIRE(!__builtin_mul_overflow(counts, kind->scale, &scaled));
+    REQUIRE(values == (kind->scale ? scaled : sum_of(pprof, kind->value)));
 }
 
 static void encoded_again(const struct et_profile *p)

@@ -28,7 +28,7 @@ PARSERS_HEADERS      := $(wildcard tests/fuzz/*.h tests/transport/*.h transport/
 PARSERS_CFLAGS       := -I. -Icore -Iport -Itransport -Itools -Itests/transport -isystem $(ET_DIR)/gen -D_GNU_SOURCE \
                         -std=c11 -g -O1 -fno-omit-frame-pointer
 PARSERS_SANITIZE     := -fsanitize=address,undefined -fno-sanitize-recover=all
-PARSERS_MOST         ?= 2048
+PARSERS_MOST         ?= 1024
 
 .PHONY: $(PARSERS:%=test-fuzz-%) $(PARSERS:%=fuzz-%) fuzz-parsers fuzz-parsers-corpus
 TESTS += $(PARSERS:%=test-fuzz-%)
