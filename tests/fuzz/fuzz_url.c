@@ -122,6 +122,7 @@ static void request(const struct ep_target *target, const struct ep_http_url *ur
 {
     static uint64_t state[EP_TRANSPORT_BYTES / 8];
     struct ep_message message = {.data = (const uint8_t *)body, .size = strlen(body), .format = format};
+    message.family = format == EP_FORMAT_PPROF ? "process_cpu" : NULL;
     struct ep_deadline deadline = {.at_ns = 1};
     uint64_t retry_ns = 0;
 
