@@ -71,6 +71,11 @@ int ep_dotnet_flush(void);
 #define EP_DOTNET_LIVE_PLACES 1024
 int ep_dotnet_live_attach(void *const *handles, uint32_t count);
 
+/* Whoever knows how managed code calls a thread by the handle of its Thread object: at most `room` bytes of UTF-8,
+ * returns how many. Once, before the first start. Context: init. */
+typedef int32_t ep_dotnet_name_reader(void *thread, char *name, int32_t room);
+void ep_dotnet_names_attach(ep_dotnet_name_reader *read);
+
 /* The heap's sizes are told from now on, if this runtime knows them. ep_dotnet_start() does it. Context: init. */
 void ep_dotnet_heap_attach(void);
 

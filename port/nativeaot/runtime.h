@@ -5,7 +5,7 @@
  *   alloc_hooks.c      RhpGcAlloc, RhAllocateNewArray    gc_hooks.c           GCToEEInterface's four
  *   exception_hooks.c  OnFirstChanceException            trampoline_<arch>.S  hooks that must leave no frame
  *   live_handles.c     weak handles                      frame_<arch>.c       a transition frame's registers
- *   heap_sizes.c       RhGetMemoryInfo
+ *   heap_sizes.c       RhGetMemoryInfo                   thread_names.c       SystemNative_CreateThread
  */
 #ifndef EP_DOTNET_RUNTIME_H
 #define EP_DOTNET_RUNTIME_H

@@ -23,7 +23,7 @@ KINDS = {
     "exception": ("count", "", "Make.Exception", "exception/count", ""),
     "gc": ("nanoseconds", "pauses", "[gc gen0]", "pauses/count pause/nanoseconds", "[gc gen0]"),
     "thread": ("count", "", "Make.HoldLock", "goroutine/count", ""),
-    "heap": ("bytes", "", "[gc gen0]", "heap_size/bytes", "[gc gen0]"),
+    "heap": ("bytes", "", "[gc unused]", "heap_size/bytes", "[gc unused]"),
 }
 SECONDS = "5"
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
@@ -78,6 +78,11 @@ def on_the_server():
         if not any(method in name for name in names(profile["tree"])):
             wrong.append(f"no stack of {kind} has {method}")
         print(f"kinds.py: serve: {kind}: {profile['total']} {unit}")
+    threads = get(f"{url}/api/profile?service=kinds&kind=thread")["labels"].get("thread", {})
+    for name in ("Kinds", "rïval with a l", ".NET ThreadPool"):
+        if not threads.get(name):
+            wrong.append(f"no thread is called {name}, there are {sorted(threads)}")
+    print(f"kinds.py: threads: {', '.join(sorted(threads))}")
     server.terminate()
     server.wait(20)
 

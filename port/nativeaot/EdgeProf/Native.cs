@@ -75,6 +75,9 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_dotnet_live_attach")]
     public static extern int LiveAttach(nint* handles, uint count);
 
+    [DllImport(Library, EntryPoint = "ep_dotnet_names_attach")]
+    public static extern void NamesAttach(delegate* unmanaged<nint, byte*, int, int> reader);
+
     /// <summary>How many kinds (the first is none) and loss reasons the library has.</summary>
     [DllImport(Library, EntryPoint = "ep_dotnet_kinds")]
     public static extern uint Kinds();

@@ -8,12 +8,14 @@ using System.Diagnostics;
 using System.Globalization;
 using System.Runtime.CompilerServices;
 using System.Threading;
+using System.Threading.Tasks;
 using EdgeProf;
 
 var seconds = double.Parse(args[0], CultureInfo.InvariantCulture);
 var clock = Stopwatch.StartNew();
-var rival = new Thread(() => Make.HoldLock(clock, seconds)) { Name = "rival" };
+var rival = new Thread(() => Make.HoldLock(clock, seconds)) { Name = "rïval with a long name" };
 rival.Start();
+var pooled = Task.Run(() => Thread.Sleep(TimeSpan.FromSeconds(seconds)));
 var kept = new List<byte[]>();
 var dumped = false;
 while (clock.Elapsed.TotalSeconds < seconds)
@@ -29,6 +31,7 @@ while (clock.Elapsed.TotalSeconds < seconds)
     Make.Pause();
 }
 rival.Join();
+pooled.Wait();
 var stopped = Profiler.Stop(TimeSpan.FromSeconds(5));
 GC.KeepAlive(kept);
 return stopped ? 0 : 1;
