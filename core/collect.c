@@ -4,6 +4,7 @@
  *   ep_collect_round -> ep_collect_drain -> add_sample -> leaf_node, ep_context_find, add_entry
  *                             -> add_rest
  *                    -> modules and threads are looked for; a snapshot of all stacks, when asked for (threads.c)
+ *                    -> whoever pulls is answered (views.c)
  *                    -> ep_collect_finish -> tell -> encode_some -> ep_encode_*, ep_outbox_push
  *
  * Never blocks: when the outbox has no room the interval simply goes on, so a lost link costs resolution in time and
@@ -21,6 +22,7 @@
 const struct ep_live *ep_live;
 void (*ep_heap_charge)(struct ep *ep);
 _Atomic(const struct ep_waits *) ep_waits;
+_Atomic(const struct ep_pull *) ep_pull;
 
 /* A node under the root for a frame that is no address; 0 for no frame: the root itself. */
 static unsigned root_node(struct ep *ep, unsigned frame)
@@ -30,24 +32,22 @@ static unsigned root_node(struct ep *ep, unsigned frame)
     return node || !frame ? node : ep->tree.truncated;
 }
 
-static void add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t count, uint64_t value)
+/* Who pulls gets all that the tree gets. */
+static void pull_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
 {
-    if (count || value)
-        (void)ep_tree_add(&ep->tree, root_node(ep, frame), kind, 0, count, value);
+    const struct ep_pull *pull = atomic_load(&ep_pull);
+
+    if (pull)
+        pull->add(ep, node, kind, context, count, value);
 }
 
-/* Goes one frame towards the leaf. False: no room, *node is a [truncated] now. */
-static bool descend(struct ep *ep, unsigned *node, uint32_t frame)
+static void add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t count, uint64_t value)
 {
-    unsigned child = ep_tree_child(&ep->tree, *node, frame);
-
-    if (!child) {
-        unsigned truncated = ep_tree_child(&ep->tree, *node, EP_FRAME_TRUNCATED);
-        *node = truncated ? truncated : ep->tree.truncated;
-        return false;
-    }
-    *node = child;
-    return true;
+    if (!count && !value)
+        return;
+    unsigned node = root_node(ep, frame);
+    pull_add(ep, node, kind, 0, count, value);
+    (void)ep_tree_add(&ep->tree, node, kind, 0, count, value);
 }
 
 static uint64_t wide(const atomic_uintptr_t *word)
@@ -100,11 +100,12 @@ static unsigned leaf_node(struct ep *ep, const struct ep_record *record, const s
     bool room = true;
 
     for (unsigned i = record->count; room && i > first; i--)
-        room = descend(ep, &node, ep_module_linear(&ep->modules, record->words[i - 1], &ep->module_hint));
+        room =
+            ep_tree_descend(&ep->tree, &node, ep_module_linear(&ep->modules, record->words[i - 1], &ep->module_hint));
     if (room && sample->frame)
-        room = descend(ep, &node, sample->frame);
+        room = ep_tree_descend(&ep->tree, &node, sample->frame);
     if (room && sample->type)
-        room = descend(ep, &node, ep_module_linear(&ep->modules, sample->type, &ep->module_hint));
+        room = ep_tree_descend(&ep->tree, &node, ep_module_linear(&ep->modules, sample->type, &ep->module_hint));
     if (!room)
         ep_lose(ep, EP_LOSS_TREE_FULL, 1, sample->kind == EP_KIND_CPU ? sample->value : 0);
     return node;
@@ -113,6 +114,9 @@ static unsigned leaf_node(struct ep *ep, const struct ep_record *record, const s
 static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
 {
     if (!((ep->kinds | EP_KIND_BIT(EP_KIND_THREAD)) & EP_KIND_BIT(kind)))
+        return;
+    pull_add(ep, node, kind, context, count, value);
+    if (kind == EP_KIND_THREAD && ep->snapshot_for == EP_SNAPSHOT_PULL)
         return;
     if (!ep_tree_add(&ep->tree, node, kind, context, count, value))
         ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, kind == EP_KIND_CPU ? value : 0);
@@ -387,8 +391,11 @@ bool ep_collect_finish(struct ep *ep, bool last)
                                    .end_ns = now,
                                    .unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0};
 
-    if (!ep->transport)
+    if (!ep->transport) {
+        if (atomic_load(&ep_pull)) /* who pulls has it all */
+            interval_done(ep, now);
         return true;
+    }
     if (atomic_exchange(&ep->segment_stale, false))
         ep_segment_begin(ep);
     if (ep_live)
@@ -430,6 +437,9 @@ void ep_collect_round(struct ep *ep)
     if (snapshot)
         snapshot->round(ep);
     collect_losses(ep);
+    const struct ep_pull *pull = atomic_load(&ep_pull);
+    if (pull)
+        pull->round(ep);
     if (now >= ep->next_scan_ns && !atomic_load(&ep->stopping)) {
         int threads = ep_port_threads_scan();
         if (threads >= 0)
@@ -437,8 +447,9 @@ void ep_collect_round(struct ep *ep)
         ep->next_scan_ns = now + (ep_port_threads_announced() ? SCAN_ANNOUNCED_NS : SCAN_NS);
     }
     /* A snapshot of the threads stands in one profile. */
-    bool ended = !ep->snapshot_next_ns && (now - ep->interval_start_ns >= ep->interval_ns ||
-                                           atomic_exchange(&ep->flush, false) || atomic_load(&ep->encode_pending));
+    bool held = ep->snapshot_next_ns && ep->snapshot_for & EP_SNAPSHOT_PUSH;
+    bool ended = !held && (now - ep->interval_start_ns >= ep->interval_ns || atomic_exchange(&ep->flush, false) ||
+                           atomic_load(&ep->encode_pending));
     if (ended)
         (void)ep_collect_finish(ep, false);
     ep_govern(ep, ended);

@@ -70,4 +70,12 @@
 #define EP_MEMORY_MIN (48 * 1024)
 #endif
 
+/* Memory for a pull endpoint: likewise. */
+#ifndef EP_PULL_MEMORY_DEFAULT
+#define EP_PULL_MEMORY_DEFAULT (128 * 1024)
+#endif
+#ifndef EP_PULL_MEMORY_MIN
+#define EP_PULL_MEMORY_MIN (64 * 1024)
+#endif
+
 #endif

@@ -6,28 +6,36 @@
  */
 #include "internal.h"
 
+#include <errno.h>
+
 static bool same(const struct ep_context_key *a, const struct ep_context_key *b)
 {
     return a->tags == b->tags && a->thread == b->thread && a->span_id == b->span_id && a->trace_low == b->trace_low &&
            a->trace_high == b->trace_high;
 }
 
-unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key)
+int ep_contexts_find(struct ep_contexts *contexts, const struct ep_context_key *key)
 {
     static const struct ep_context_key nothing;
-    struct ep_contexts *contexts = &ep->contexts;
 
     if (same(key, &nothing))
         return 0;
     for (unsigned i = contexts->count; i > 1; i--)
         if (same(&contexts->key[i - 1], key))
-            return i - 1;
-    if (contexts->count >= contexts->capacity) {
-        ep_lose(ep, EP_LOSS_CONTEXTS, 1, 0);
-        return 0;
-    }
+            return (int)i - 1;
+    if (contexts->count >= contexts->capacity)
+        return -ENOSPC;
     contexts->key[contexts->count] = *key;
-    return contexts->count++;
+    return (int)contexts->count++;
+}
+
+unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key)
+{
+    const int found = ep_contexts_find(&ep->contexts, key);
+
+    if (found < 0)
+        ep_lose(ep, EP_LOSS_CONTEXTS, 1, 0);
+    return found < 0 ? 0 : (unsigned)found;
 }
 
 uint32_t ep_context_thread(struct ep *ep, uint32_t tid)

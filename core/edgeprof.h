@@ -169,7 +169,8 @@ int ep_start(const struct ep_config *config);
  * (compact, pprof), EDGEPROF_THREAD_LABELS and EDGEPROF_IDLE_WAITS (1, 0) into the fields of *config that are zero;
  * then PYROSCOPE_* and OTEL_*, where they mean the same (port/nativeaot/EdgeProf/README.md has the table). Strings
  * point into the environment or into memory that lasts until the next call. Returns 1 if a variable says where profiles
- * go, 0 if not, -EINVAL: a variable makes no sense (ep_start_error()). Context: init. */
+ * go, or that they are pulled (EDGEPROF_PULL; ep_pull_start() reads it), 0 if not, -EINVAL: a variable makes no sense
+ * (ep_start_error()). Context: init. */
 int ep_config_from_env(struct ep_config *config);
 
 /* One line that says what the last ep_start() or ep_config_from_env() did not like, "" when it liked everything.
@@ -220,6 +221,29 @@ int ep_threads_dump(void);
 int ep_control_start(const char *where, const char *token);
 /* Returns 0, or -ESRCH when there is none. Context: init. */
 int ep_control_stop(void);
+
+struct ep_pull_config {
+    /* All that the endpoint will ever need, EP_PULL_MEMORY_MIN bytes at least, any alignment: requests, and profiles of
+     * its own. More makes these larger. Must stay valid until ep_pull_stop(). */
+    void *memory;
+    size_t memory_size;
+    /* "port" (of 127.0.0.1), "address:port", "[IPv6 address]:port". NULL: as EDGEPROF_PULL and EDGEPROF_PULL_TOKEN say,
+     * which may say nothing. */
+    const char *where;
+    /* Requests must carry it, as "Authorization: Bearer TOKEN" or as a password ("http://any:TOKEN@host/..."). An
+     * address other than loopback needs one of at least 16 characters; /control does so everywhere. */
+    const char *token;
+};
+
+/* The pull endpoint: profiles when somebody asks, over HTTP, as Go programs have them: /debug/pprof/ for go tool pprof,
+ * Parca and curl; and /metrics for Prometheus. Off unless this is called; a program that does not call it does not link
+ * it. What is pulled is told from memory of its own and missing nowhere else; without an endpoint in ep_config it is
+ * all that is told. `where` and `token` must stay valid until ep_pull_stop(). Goes on over ep_stop() and ep_start().
+ * Returns 1 when it listens; 0: nobody asked; -EINVAL: no address and port, or one that needs a (longer) token;
+ * -ENOMEM: memory_size is too small; -EALREADY; else what the system said. Context: init. */
+int ep_pull_start(const struct ep_pull_config *config);
+/* Returns 0, or -ESRCH when there is none. Context: init. */
+int ep_pull_stop(void);
 
 /* ---- what a thread is doing ---- */
 

@@ -455,7 +455,8 @@ int ep_config_from_env(struct ep_config *config)
     text_used = 0;
     if ((error = own(config)) < 0)
         return error;
-    const int asked = endpoint_take(config, &from_pyroscope);
+    const int endpoint = endpoint_take(config, &from_pyroscope);
+    const int asked = endpoint == 0 ? env_text("EDGEPROF_PULL") != NULL : endpoint; /* or where they are fetched */
     if (asked < 0 || (!config->endpoint && !config->transport))
         return asked;
     push_take(config, from_pyroscope);

@@ -346,6 +346,12 @@ void ep_tree_keep(struct ep_tree *tree);
 /* The child of `parent` with that frame, made when there is room. 0 when there is not. */
 unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame);
 
+/* Goes one frame towards the leaf. False: no room, *node is a [truncated] now. */
+bool ep_tree_descend(struct ep_tree *tree, unsigned *node, uint32_t frame);
+
+/* The entry of a node, made when there is room; NULL when there is not. Context: collect. */
+struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context);
+
 /* Adds to the entry of a node. False: no room, it was added to [truncated]. */
 bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,
                  uint64_t value);
@@ -413,6 +419,23 @@ struct ep_snapshot {
     bool (*wants)(struct ep *ep, uint32_t tid); /* the thread's next CPU sample */
 };
 
+/* Who gets it: the next message, or who pulls. */
+enum { EP_SNAPSHOT_PUSH = 1, EP_SNAPSHOT_PULL = 2 };
+/* Asks for one; the profiler is held, or it is the collect thread that asks. Context: any thread. */
+void ep_snapshot_ask(struct ep *ep, unsigned who);
+/* Whether one for who pulls is asked for or being taken. Context: collect. */
+bool ep_snapshot_pending(const struct ep *ep);
+
+/* ---- pulling: views.c, which only those link who have a pull endpoint ---- */
+
+struct ep_pull {
+    /* The same as was added to the profiler's own tree, whose node it is. */
+    void (*add)(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value);
+    void (*round)(struct ep *ep); /* answers what the endpoint's thread asks */
+};
+/* NULL: there is no such endpoint. */
+extern _Atomic(const struct ep_pull *) ep_pull;
+
 /* ---- contexts: which tags, span and thread stacks of this interval carry (collect) ---- */
 
 struct ep_context_key {
@@ -433,7 +456,9 @@ struct ep_contexts {
     struct ep_thread_name *name;
 };
 
-/* The context's place, made when there is room; 0 and counted when not. Context: collect. */
+/* The key's place in the table, made when there is room; 0 when it is all zero, -ENOSPC. Context: collect. */
+int ep_contexts_find(struct ep_contexts *contexts, const struct ep_context_key *key);
+/* The same in the profiler's own; 0 and counted when there is no room. Context: collect. */
 unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key);
 /* The thread's place in names + 1, 0 when there is no room. Context: collect. */
 uint32_t ep_context_thread(struct ep *ep, uint32_t tid);
@@ -589,11 +614,12 @@ struct ep {
     unsigned nodes_declared; /* nodes of the tree that the segment knows */
     unsigned module_hint;
     _Atomic(const struct ep_snapshot *) snapshot; /* NULL: nobody has asked for one yet */
-    atomic_bool snapshot_asked;
-    uint64_t snapshot_next_ns;              /* when to look again; 0: none is being taken */
-    atomic_bool encode_pending;             /* the interval is over, but the outbox had no room */
-    atomic_bool flush, stopping, collected; /* collected: stopping, and nothing more will come */
-    atomic_bool segment_stale;              /* set by deliver */
+    atomic_uint snapshot_asked;                   /* EP_SNAPSHOT_PUSH, _PULL */
+    unsigned snapshot_for;                        /* likewise, of the one that is being taken */
+    uint64_t snapshot_next_ns;                    /* when to look again; 0: none is being taken */
+    atomic_bool encode_pending;                   /* the interval is over, but the outbox had no room */
+    atomic_bool flush, stopping, collected;       /* collected: stopping, and nothing more will come */
+    atomic_bool segment_stale;                    /* set by deliver */
 
     /* between them */
     struct ep_outbox outbox;

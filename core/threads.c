@@ -2,13 +2,14 @@
  * A stack of every thread, on demand. The collect thread takes them one by one, so they are not of one moment, but none
  * is torn: a stack is copied while its thread sleeps, and used only when it has slept all along.
  *
- *   ep_threads_dump -> (collect thread) round -> begin, then look at those that are left: settled
+ *   ep_threads_dump -> ep_snapshot_ask -> (collect thread) round -> begin, then look at those that are left: settled
  *       in a wait that was announced   ep_wait_take, with all registers
  *       asleep in the kernel           asleep: pc and sp are known, so the walk ends where a frame pointer is needed
  *       running                        wants: its next CPU sample; or it is asleep when looked at next
  *
  * Looked at again after 5, 10, 20 ... ms, until an interval is over; who is left then is counted and shown as
- * [no stack]. The interval does not end before, and at once afterwards.
+ * [no stack]. The interval does not end before, and at once afterwards; unless it is only for who pulls, and gives up
+ * after 2 s.
  *
  * What the collect thread needs of this file it reaches through ep->snapshot, set by the one function that programs
  * call: a program that does not call it does not link it, nor what of the port only this needs.
@@ -19,6 +20,7 @@
 
 #define FIRST_LOOK_NS 5000000u
 #define MOST_NS       250000000u
+#define PULL_NS       2000000000u /* somebody waits for the answer */
 
 /* The collect thread's alone. */
 static struct {
@@ -111,7 +113,8 @@ static void begin(struct ep *ep, uint64_t now)
 {
     left.run = ep->run;
     left.count = 0;
-    left.until_ns = now + ep->interval_ns;
+    left.until_ns =
+        now + (ep->snapshot_for & EP_SNAPSHOT_PUSH || ep->interval_ns < PULL_NS ? ep->interval_ns : PULL_NS);
     left.pause_ns = FIRST_LOOK_NS;
     if (ep_port_threads_each(first_look) != 0)
         ep_lose(ep, EP_LOSS_NO_STACK, 1, 0);
@@ -122,7 +125,8 @@ static void end(struct ep *ep)
     while (left.count > 0)
         give_up(ep, left.tid[--left.count]);
     ep->snapshot_next_ns = 0;
-    atomic_store(&ep->flush, true);
+    if (ep->snapshot_for & EP_SNAPSHOT_PUSH)
+        atomic_store(&ep->flush, true);
 }
 
 static void round_of(struct ep *ep)
@@ -130,7 +134,7 @@ static void round_of(struct ep *ep)
     uint64_t now = ep_port_uptime_ns();
     bool stopping = atomic_load(&ep->stopping);
 
-    if (!ep->snapshot_next_ns && !atomic_exchange(&ep->snapshot_asked, false))
+    if (!ep->snapshot_next_ns && (ep->snapshot_for = atomic_exchange(&ep->snapshot_asked, 0)) == 0)
         return;
     if (!ep->snapshot_next_ns)
         begin(ep, now);
@@ -147,16 +151,28 @@ static void round_of(struct ep *ep)
         left.pause_ns *= 2;
 }
 
-int ep_threads_dump(void)
+void ep_snapshot_ask(struct ep *ep, unsigned who)
 {
     static const struct ep_snapshot snapshot = {.round = round_of, .wants = wants};
+
+    atomic_store(&ep->snapshot, &snapshot);
+    (void)atomic_fetch_or(&ep->snapshot_asked, who);
+    ep_port_wake(&ep->collect_event);
+}
+
+bool ep_snapshot_pending(const struct ep *ep)
+{
+    return atomic_load(&ep->snapshot_asked) & EP_SNAPSHOT_PULL ||
+           (ep->snapshot_next_ns && ep->snapshot_for & EP_SNAPSHOT_PULL);
+}
+
+int ep_threads_dump(void)
+{
     struct ep *ep = ep_hold();
 
     if (!ep)
         return -ESRCH;
-    atomic_store(&ep->snapshot, &snapshot);
-    atomic_store(&ep->snapshot_asked, true);
-    ep_port_wake(&ep->collect_event);
+    ep_snapshot_ask(ep, EP_SNAPSHOT_PUSH);
     ep_release();
     return 0;
 }

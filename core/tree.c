@@ -35,7 +35,7 @@ void ep_tree_init(struct ep_tree *tree, void *memory, size_t size)
     ep_tree_clear(tree);
 }
 
-static struct ep_entry *entry_find(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context)
+struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context)
 {
     for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
         if (tree->entry[i - 1].kind == kind && tree->entry[i - 1].context == context)
@@ -52,7 +52,7 @@ static struct ep_entry *entry_find(struct ep_tree *tree, unsigned node, enum ep_
 static void set_aside(struct ep_tree *tree)
 {
     for (unsigned kind = EP_KINDS - 1; kind >= EP_KIND_CPU; kind--)
-        (void)entry_find(tree, tree->truncated, (enum ep_kind)kind, 0);
+        (void)ep_tree_entry(tree, tree->truncated, (enum ep_kind)kind, 0);
 }
 
 void ep_tree_clear(struct ep_tree *tree)
@@ -153,15 +153,26 @@ unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame)
     return node_make(tree, parent, frame);
 }
 
+bool ep_tree_descend(struct ep_tree *tree, unsigned *node, uint32_t frame)
+{
+    unsigned child = ep_tree_child(tree, *node, frame);
+    bool room = child != 0;
+
+    if (!room)
+        child = ep_tree_child(tree, *node, EP_FRAME_TRUNCATED);
+    *node = child ? child : tree->truncated;
+    return room;
+}
+
 bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,
                  uint64_t value)
 {
-    struct ep_entry *entry = entry_find(tree, node, kind, context);
+    struct ep_entry *entry = ep_tree_entry(tree, node, kind, context);
     bool placed = entry != NULL;
 
     if (!placed) {
         tree->full = true;
-        entry = entry_find(tree, tree->truncated, kind, 0);
+        entry = ep_tree_entry(tree, tree->truncated, kind, 0);
     }
     if (entry) {
         entry->count += count;

@@ -9,6 +9,7 @@
  *   signal   async-signal-safe: no lock, no allocation, errno kept, bounded
  *   collect  called on the collect thread only; must not block on files' or sockets' far ends
  *   deliver  called on the deliver thread only
+ *   pull     called on the pull endpoint's thread only
  *   init     start and stop; one thread at a time; may block
  */
 #ifndef EP_PORT_H
@@ -51,7 +52,8 @@ const char *ep_port_env(const char *name);
 
 /* ---- threads of our own ---- */
 
-enum ep_role { EP_ROLE_COLLECT, EP_ROLE_DELIVER, EP_ROLE_CONTROL, EP_ROLES }; /* the last: only for programs that ask */
+/* The last two exist in programs that ask for their endpoints. */
+enum ep_role { EP_ROLE_COLLECT, EP_ROLE_DELIVER, EP_ROLE_CONTROL, EP_ROLE_PULL, EP_ROLES };
 
 /* Runs fn() on a new thread of the given role with all signals blocked. Context: init. */
 int ep_port_thread_start(enum ep_role role, void (*fn)(void));
@@ -213,14 +215,42 @@ void ep_forked(void);
 /* One stretch of a module; called by ep_port_modules_scan() only. Context: init, collect. */
 void ep_module_seen(const struct ep_module_info *info);
 
-/* The control endpoint (control.c), for a port that has one. Requests are HTTP/1.1 without a body. */
-#define EP_CONTROL_REQUEST 1024 /* bytes of a request that are looked at */
-#define EP_CONTROL_ANSWER  4096
+/* ---- serving: HTTP/1.1 for a port that has sockets; a client sends one request, without a body ---- */
 
-/* Whether the request's head is complete, or so wrong that it never will be. Context: any thread. */
-int ep_control_complete(const char *request, size_t size);
-/* Does what the request asks for and writes the answer, EP_CONTROL_ANSWER bytes at most; returns its size. token: what
- * requests must carry, NULL: nothing. Context: any thread. */
-size_t ep_control_answer(const char *request, size_t size, const char *token, char *answer);
+/* Whether the request's head is complete, or so wrong that it never will be: `room` bytes are all there may be.
+ * Context: any thread. */
+int ep_request_complete(const char *request, size_t size, size_t room);
+
+/* An answer on its way to a client; zero before there is one. */
+struct ep_answer {
+    size_t size;         /* bytes in the buffer, to be sent as they are; 0: there is no answer yet */
+    uint64_t look_ns;    /* ... then ep_pull_look() is to be called at that time (uptime) */
+    uint64_t body, sent; /* bytes to be sent after them, from ep_pull_piece(); the port counts those that are */
+    /* pull.c's own: */
+    uint64_t give_up_ns, period_ns;
+    unsigned route, view;
+};
+
+/* The control endpoint (control.c). Does what the request asks for. Context: any thread. */
+#define EP_CONTROL_REQUEST 1024 /* bytes of a request that are looked at */
+#define EP_CONTROL_ANSWER  4096 /* bytes of the buffer that an answer needs at most */
+void ep_control_answer(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer);
+
+/* The pull endpoint (pull.c). One thread serves all its clients. token: what requests must carry, NULL: nothing. */
+#define EP_PULL_REQUEST 2048
+#define EP_PULL_ANSWER  16384
+
+/* Takes the memory until ep_pull_close(). 0 or -ENOMEM. Context: init. */
+int ep_pull_open(void *memory, size_t size);
+void ep_pull_close(void);
+
+/* Answers, or begins to. Waits for the collect thread's next round where that has to do something.
+ * Context: pull. */
+void ep_pull_answer(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer);
+void ep_pull_look(char *buffer, struct ep_answer *answer);
+/* Bytes of the body from answer->sent on, EP_PULL_ANSWER of them at most; 0: there are no more to be had. */
+size_t ep_pull_piece(char *buffer, const struct ep_answer *answer);
+/* The client is gone or has everything; may be called for any answer. */
+void ep_pull_done(struct ep_answer *answer);
 
 #endif

@@ -32,7 +32,7 @@ static struct {
 
 static void *own_main(void *argument)
 {
-    static const char name[EP_ROLES][16] = {"edgeprof-coll", "edgeprof-dlvr", "edgeprof-ctrl"};
+    static const char name[EP_ROLES][16] = {"edgeprof-coll", "edgeprof-dlvr", "edgeprof-ctrl", "edgeprof-pull"};
     unsigned role = (unsigned)(uintptr_t)argument;
 
     ep_linux_thread_own((enum ep_role)role);

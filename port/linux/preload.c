@@ -1,6 +1,7 @@
 /*
- * The profiler as a shared object for LD_PRELOAD: starts before main() when EDGEPROF_ENDPOINT is set, stops when the
- * program exits, and sees new threads by interposing pthread_create. For programs that were built without edgeprof.
+ * The profiler as a shared object for LD_PRELOAD: starts before main() when EDGEPROF_ENDPOINT or EDGEPROF_PULL is set,
+ * stops when the program exits, and sees new threads by interposing pthread_create. For programs that were built
+ * without edgeprof.
  *
  * A program that is killed or calls _exit() loses its last interval. Children inherit the environment and are profiled
  * as well. Bad settings give one line on standard error; the program runs on, unprofiled.
@@ -17,7 +18,7 @@
 
 #define STOP_MS 2000
 
-static uint8_t memory[EP_MEMORY_DEFAULT];
+static uint8_t memory[EP_MEMORY_DEFAULT], pull_memory[EP_PULL_MEMORY_DEFAULT];
 
 static void say(const char *what, const char *why)
 {
@@ -28,8 +29,16 @@ static void say(const char *what, const char *why)
         return;
 }
 
+/* A child has what its parent listens on. */
+static void said_of(const char *what, int error)
+{
+    if (error < 0 && error != -EADDRINUSE)
+        say(what, strerror(-error));
+}
+
 __attribute__((constructor)) static void begin(void)
 {
+    const struct ep_pull_config pull = {.memory = pull_memory, .memory_size = sizeof pull_memory};
     struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
     int wanted = ep_config_from_env(&config);
 
@@ -37,17 +46,18 @@ __attribute__((constructor)) static void begin(void)
         return;
     ep_linux_here_set_own(true);
     int error = wanted < 0 ? wanted : ep_start(&config);
-    int control = error ? 0 : ep_control_start(NULL, NULL);
+    int control = error ? 0 : ep_control_start(NULL, NULL), pulled = error ? 0 : ep_pull_start(&pull);
     ep_linux_here_set_own(false);
     if (error)
         say("not profiling", ep_start_error()[0] ? ep_start_error() : strerror(-error));
-    else if (control < 0 && control != -EADDRINUSE) /* a child has what its parent listens on */
-        say("no control endpoint, see EDGEPROF_CONTROL", strerror(-control));
+    said_of("no control endpoint, see EDGEPROF_CONTROL", control);
+    said_of("no pull endpoint, see EDGEPROF_PULL", pulled);
 }
 
 __attribute__((destructor)) static void end(void)
 {
     ep_linux_here_set_own(true);
+    (void)ep_pull_stop();
     (void)ep_control_stop();
     (void)ep_stop(STOP_MS);
     ep_linux_here_set_own(false);

@@ -35,7 +35,9 @@ static int ask_bytes(const char *request, size_t size, const char *token)
 
     assert_true(exact && out);
     memcpy(exact, request, size);
-    size_t got = ep_control_answer(exact, size, token, out);
+    struct ep_answer about = {0};
+    ep_control_answer(exact, size, token, out, &about);
+    const size_t got = about.size;
     assert_true(got > 0 && got <= EP_CONTROL_ANSWER);
     memcpy(answer, out, got);
     answer[got] = 0;
@@ -58,9 +60,9 @@ static int ask(const char *request_line, const char *headers, const char *token)
     int size = snprintf(request, sizeof request, "%s HTTP/1.1\r\nHost: x\r\n%s\r\n", request_line, headers);
 
     assert_true(size > 0 && (size_t)size < sizeof request);
-    assert_int_equal(ep_control_complete(request, (size_t)size), 1);
+    assert_int_equal(ep_request_complete(request, (size_t)size, EP_CONTROL_REQUEST), 1);
     for (size_t i = 0; i < (size_t)size && i < EP_CONTROL_REQUEST; i++)
-        assert_int_equal(ep_control_complete(request, i), 0);
+        assert_int_equal(ep_request_complete(request, i, EP_CONTROL_REQUEST), 0);
     return ask_bytes(request, (size_t)size, token);
 }
 
@@ -215,7 +217,7 @@ static void test_any_bytes(void **state)
         if (i % 7 == 0)
             for (; size < sizeof request; size++)
                 request[size] = (char)unit_random(&dice);
-        (void)ep_control_complete(request, size);
+        (void)ep_request_complete(request, size, EP_CONTROL_REQUEST);
         uint32_t kinds = ep_kinds_get();
         assert_int_not_equal(ask_bytes(request, size, TOKEN), 200);
         assert_int_equal(ep_kinds_get(), kinds);

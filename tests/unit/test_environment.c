@@ -405,6 +405,20 @@ static void test_not_asked(void **state)
     assert_null(c.tags);
 }
 
+/* Profiles that are fetched need no endpoint; then variables of others count no more than without. */
+static void test_pulled(void **state)
+{
+    struct ep_config c = {0};
+
+    (void)state;
+    assert_int_equal(TAKE(&c, "EDGEPROF_PULL=", "EDGEPROF_ENDPOINT="), 0);
+    assert_int_equal(TAKE(&c, "EDGEPROF_PULL=4041", "EDGEPROF_LEVEL=high"), 1);
+    assert_null(c.endpoint);
+    assert_int_equal(c.level, EP_LEVEL_HIGH);
+    assert_int_equal(TAKE(&c, "EDGEPROF_PULL=4041", ENDPOINT), 1);
+    assert_non_null(c.endpoint);
+}
+
 static void assert_refused(const char *variable)
 {
     struct ep_config c = {0};
@@ -495,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_pyroscope_kinds),
         cmocka_unit_test(test_pyroscope_enabled),
         cmocka_unit_test(test_not_asked),
+        cmocka_unit_test(test_pulled),
         cmocka_unit_test(test_malformed),
     };
 

@@ -1,0 +1,634 @@
+/*
+ * pull.c, views.c and metrics.c: what is pulled is what was measured in that time, told the same in any pieces,
+ * whatever goes on meanwhile; what is pushed knows nothing of it; any bytes at all are answered by something
+ * well-formed.
+ */
+#include <stdlib.h>
+
+#include "account.h"
+#include "core/request.h"
+#include "unit.h"
+#include "wire.h"
+
+#define MS    1000000ull
+#define TOKEN "0123456789abcdef"
+#define KINDS (EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_EXCEPTION) | EP_KIND_BIT(EP_KIND_ALLOC))
+
+static uint64_t pull_memory[EP_PULL_MEMORY_DEFAULT / 2 / sizeof(uint64_t)];
+static struct account given;
+static uint64_t exceptions; /* likewise given */
+static char buffer[EP_PULL_ANSWER + 1];
+static uint8_t body[1 << 20];
+
+static void begin(const struct ep_transport *transport, uint32_t kinds)
+{
+    struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
+                          .memory_size = EP_MEMORY_DEFAULT,
+                          .rate_hz = 100,
+                          .interval_ms = 1000,
+                          .kinds = kinds,
+                          .transport = transport};
+
+    account_afresh();
+    given = (struct account){0};
+    exceptions = 0;
+    assert_int_equal(ep_start(&c), 0);
+    assert_int_equal(ep_pull_open(pull_memory, sizeof pull_memory), 0);
+}
+
+/* What was pushed is all that there was. */
+static void end(void)
+{
+    ep_pull_close();
+    account_end();
+    assert_int_equal(account_stats().samples, given.samples);
+    assert_int_equal(account_stats().kind_value[EP_KIND_EXCEPTION], exceptions);
+    assert_int_equal(receiver.samples, given.samples);
+    assert_int_equal(receiver.ns, given.ticks * ep_sim.period_ns);
+    assert_int_equal(receiver.kind_value[EP_KIND_EXCEPTION], exceptions);
+}
+
+static void tick(unsigned leaf, uint32_t ticks)
+{
+    const uint16_t stack[] = {(uint16_t)leaf, 2, 3};
+
+    assert_true(ep_sim_tick(1, ticks, stack, 3));
+    given.samples++;
+    given.ticks += ticks;
+}
+
+static void event(enum ep_kind kind, uint32_t count, uint64_t value, unsigned leaf)
+{
+    const uint16_t stack[] = {(uint16_t)leaf, 4, 5};
+    struct ep_hook_event e = {.kind = kind, .count = count, .value = value};
+
+    ep_sim_here(stack, 3);
+    assert_int_equal(ep_hook_event(&e), 0);
+    exceptions += kind == EP_KIND_EXCEPTION ? count : 0;
+}
+
+/* ---- asking ---- */
+
+static int status_of(void)
+{
+    int status = 0;
+
+    assert_int_equal(sscanf(buffer, "HTTP/1.1 %d ", &status), 1);
+    return status;
+}
+
+/* The answer's head and length are checked, where it has come. Under ASan the request lies in a block of its own. */
+static int ask_bytes(const char *request, size_t size, const char *token, struct ep_answer *answer)
+{
+    char *exact = malloc(size ? size : 1), *out = malloc(EP_PULL_ANSWER);
+    unsigned length = 0;
+
+    assert_true(exact && out);
+    memcpy(exact, request, size);
+    ep_pull_answer(exact, size, token, out, answer);
+    assert_true(answer->size <= EP_PULL_ANSWER);
+    memcpy(buffer, out, answer->size);
+    buffer[answer->size] = 0;
+    free(exact);
+    free(out);
+    if (answer->size == 0)
+        return 0;
+    const char *end_of_head = strstr(buffer, "\r\n\r\n");
+    assert_non_null(end_of_head);
+    assert_int_equal(strlen(buffer), answer->size);
+    assert_int_equal(sscanf(strstr(buffer, "Content-Length: "), "Content-Length: %u", &length), 1);
+    assert_int_equal(length, answer->body ? answer->body : strlen(end_of_head + 4));
+    assert_true(status_of() >= 200 && status_of() < 600);
+    return status_of();
+}
+
+static int ask_with(const char *line, const char *headers, const char *token, struct ep_answer *answer)
+{
+    char request[EP_PULL_REQUEST];
+    int size = snprintf(request, sizeof request, "%s HTTP/1.1\r\nHost: 127.0.0.1:80\r\n%s\r\n", line, headers);
+
+    assert_true(size > 0 && (size_t)size < sizeof request);
+    return ask_bytes(request, (size_t)size, token, answer);
+}
+
+static int asked(const char *line)
+{
+    struct ep_answer answer;
+    int status = ask_with(line, "", NULL, &answer);
+
+    ep_pull_done(&answer);
+    return status;
+}
+
+/* Waits as the port does. */
+static int looked(struct ep_answer *answer)
+{
+    while (answer->size == 0) {
+        if (answer->look_ns > ep_sim.uptime_ns)
+            ep_sim_run(answer->look_ns - ep_sim.uptime_ns);
+        ep_pull_look(buffer, answer);
+        buffer[answer->size] = 0;
+    }
+    return status_of();
+}
+
+/* ---- what a profile says ---- */
+
+struct sums {
+    uint64_t samples, value[8];
+    unsigned types;
+};
+
+static struct sums sums_of(const uint8_t *data, size_t size)
+{
+    struct wire profile = wire_open(data, size);
+    struct wire_field field, inner;
+    struct sums sums = {0};
+
+    while (wire_next(&profile, &field)) {
+        sums.types += field.tag == 1;
+        sums.samples += field.tag == 2;
+        while (field.tag == 2 && wire_next(&field.bytes, &inner)) {
+            uint64_t value;
+            for (unsigned i = 0; inner.tag == 2 && i < 8 && wire_varint(&inner.bytes, &value); i++)
+                sums.value[i] += value;
+        }
+    }
+    assert_false(profile.bad);
+    return sums;
+}
+
+/* `between` goes on while the body is told, a piece at a time. */
+static struct sums told(struct ep_answer *answer, size_t portion, void (*between)(void))
+{
+    static char piece[EP_PULL_ANSWER];
+
+    assert_true(answer->body > 0 && answer->body < sizeof body);
+    while (answer->sent < answer->body) {
+        size_t size = ep_pull_piece(piece, answer), taken = size < portion ? size : portion;
+        assert_true(size > 0 && answer->sent + size <= answer->body);
+        memcpy(body + answer->sent, piece, taken);
+        answer->sent += taken;
+        if (between)
+            between();
+    }
+    assert_int_equal(ep_pull_piece(piece, answer), 0);
+    ep_pull_done(answer);
+    return sums_of(body, answer->body);
+}
+
+static struct sums pulled(const char *line)
+{
+    struct ep_answer answer;
+
+    (void)ask_with(line, "", NULL, &answer);
+    assert_int_equal(looked(&answer), 200);
+    return told(&answer, SIZE_MAX, NULL);
+}
+
+/* ---- tests ---- */
+
+static void test_cpu_of_a_time(void **state)
+{
+    struct ep_answer answer;
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    for (unsigned i = 0; i < 10; i++)
+        tick(i, 1);
+    assert_int_equal(ask_with("GET /debug/pprof/profile?seconds=3", "", NULL, &answer), 0);
+    assert_true(answer.look_ns > ep_sim.uptime_ns + 2900 * MS && answer.look_ns <= ep_sim.uptime_ns + 3000 * MS);
+    for (unsigned i = 0; i < 25; i++) {
+        tick(20 + i % 3, 2);
+        ep_sim_run(100 * MS);
+    }
+    assert_int_equal(looked(&answer), 200);
+    tick(1, 1);
+    struct sums sums = told(&answer, 100, NULL);
+    assert_int_equal(sums.types, 2);
+    assert_int_equal(sums.samples, 3);
+    assert_int_equal(sums.value[0], 25);
+    assert_int_equal(sums.value[1], 50 * ep_sim.period_ns);
+    end();
+}
+
+static void one_more(void)
+{
+    static unsigned leaf = 100;
+
+    tick(leaf++, 1);
+    event(EP_KIND_EXCEPTION, 1, 1, leaf++);
+    assert_int_equal(ep_tag_push("new", leaf % 2 ? "odd" : "even"), 0);
+    tick(leaf++, 1);
+    ep_tag_pop();
+    ep_sim_run(10 * MS);
+}
+
+/* Two at once, at different times; a slow client gets what was at the end of its time, tags of later ones not. */
+static void test_views_overlap(void **state)
+{
+    struct ep_answer first, second;
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    assert_int_equal(ep_tag_push("tag", "early"), 0);
+    (void)ask_with("GET /debug/pprof/profile?seconds=2", "", NULL, &first);
+    tick(1, 1);
+    ep_sim_run(500 * MS);
+    (void)ask_with("GET /debug/pprof/profile?seconds=3", "", NULL, &second);
+    for (unsigned i = 0; i < 10; i++)
+        tick(i, 1);
+    ep_tag_pop();
+    assert_int_equal(looked(&first), 200);
+    tick(2, 5);
+    struct sums sums = told(&first, 77, one_more);
+    assert_int_equal(sums.value[0], 11);
+    assert_int_equal(sums.value[1], 11 * ep_sim.period_ns);
+    assert_null(memmem(body, first.body, "even", 4));
+    uint64_t expected = given.samples - 1;
+    assert_int_equal(looked(&second), 200);
+    sums = told(&second, 1000, NULL);
+    assert_true(sums.value[0] <= expected && sums.value[0] >= 11);
+    end();
+}
+
+/* Since the start, of a time; the sums of the times are the whole. */
+static void test_sums(void **state)
+{
+    uint64_t in_times = 0, dice = 3;
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    for (unsigned round = 0; round < 6; round++) {
+        struct ep_answer answer;
+        (void)ask_with("GET /debug/pprof/exception?seconds=1", "", NULL, &answer);
+        for (unsigned i = unit_random(&dice) % 9; i; i--)
+            event(EP_KIND_EXCEPTION, 1, 1, unit_random(&dice) % 40);
+        assert_int_equal(looked(&answer), 200);
+        in_times += told(&answer, 500, NULL).value[0];
+    }
+    assert_true(in_times > 5);
+    assert_int_equal(pulled("GET /debug/pprof/exception").value[0], in_times);
+    assert_int_equal(pulled("GET /debug/pprof/exception").value[0], in_times);
+    end();
+}
+
+/* Counts of months. */
+static void test_large_counts(void **state)
+{
+    const uint32_t count = 4000000000u;
+
+    (void)state;
+    begin(NULL, KINDS);
+    for (unsigned i = 0; i < 5; i++) {
+        event(EP_KIND_ALLOC, count, 100ull * count, 7);
+        ep_sim_run(1100 * MS);
+    }
+    struct sums sums = pulled("GET /debug/pprof/allocs");
+    assert_int_equal(sums.types, 4);
+    assert_int_equal(sums.samples, 1);
+    assert_int_equal(sums.value[0], 5ull * count);
+    assert_int_equal(sums.value[1], 500ull * count);
+    struct ep_answer answer;
+    (void)ask_with("GET /debug/pprof/allocs?seconds=1", "", NULL, &answer);
+    event(EP_KIND_ALLOC, count, 100ull * count, 7);
+    event(EP_KIND_ALLOC, count, 100ull * count, 7);
+    assert_int_equal(looked(&answer), 200);
+    assert_int_equal(told(&answer, SIZE_MAX, NULL).value[0], 2ull * count);
+    assert_int_equal(ep_stop(0), 0);
+    ep_pull_close();
+}
+
+/* Without a receiver its tree is emptied all the same, so that there is room for what is pulled. */
+static void test_pull_alone(void **state)
+{
+    (void)state;
+    begin(NULL, KINDS);
+    for (unsigned round = 0; round < 40; round++) {
+        for (unsigned i = 0; i < 100; i++)
+            tick(round * 100 + i, 1);
+        event(EP_KIND_EXCEPTION, 1, 1, 9);
+        ep_sim_run(1100 * MS);
+        assert_true(ep_running()->tree.entries < 20);
+    }
+    struct sums sums = pulled("GET /debug/pprof/exception");
+    assert_int_equal(sums.value[0], exceptions);
+    assert_int_equal(sums.samples, 1);
+    assert_int_equal(account_stats().lost_count[EP_LOSS_ENTRIES_FULL], 0);
+    assert_int_equal(ep_stop(0), 0);
+    ep_pull_close();
+}
+
+/* More stacks than there is room for: detail goes, totals stay. */
+static void test_full(void **state)
+{
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    for (unsigned i = 0; i < 3000; i++) {
+        event(EP_KIND_EXCEPTION, 1, 1, i);
+        if (i % 20 == 0)
+            ep_sim_run(100 * MS);
+    }
+    ep_sim_run(1100 * MS);
+    struct sums sums = pulled("GET /debug/pprof/exception");
+    assert_int_equal(sums.value[0], exceptions);
+    assert_true(sums.samples < exceptions && sums.samples > 100);
+    end();
+}
+
+/* There are three places; who finds none waits for a while. */
+static void test_busy(void **state)
+{
+    struct ep_answer answer[4];
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(ask_with("GET /debug/pprof/profile?seconds=30", "", NULL, &answer[i]), 0);
+    uint64_t before = ep_sim.uptime_ns;
+    assert_int_equal(looked(&answer[3]), 503);
+    assert_non_null(strstr(buffer, "Retry-After: "));
+    assert_true(ep_sim.uptime_ns - before < 10000 * MS);
+    assert_int_equal(ask_with("GET /debug/pprof/exception", "", NULL, &answer[3]), 0);
+    ep_pull_done(&answer[1]); /* the client has hung up */
+    assert_int_equal(looked(&answer[3]), 200);
+    ep_pull_done(&answer[3]);
+    ep_pull_done(&answer[0]);
+    ep_pull_done(&answer[2]);
+    for (unsigned i = 0; i < 20; i++)
+        (void)pulled("GET /debug/pprof/exception");
+    end();
+}
+
+/* Another run of the profiler: nothing of the last one is told, least of all with this one's addresses. */
+static void test_runs(void **state)
+{
+    struct ep_answer counting, standing;
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    event(EP_KIND_EXCEPTION, 1, 1, 3);
+    (void)ask_with("GET /debug/pprof/exception?seconds=5", "", NULL, &counting);
+    (void)ask_with("GET /debug/pprof/exception", "", NULL, &standing);
+    assert_int_equal(looked(&standing), 200);
+    assert_int_equal(ep_stop(20000), 0);
+    assert_int_equal(asked("GET /debug/pprof/exception"), 503);
+    assert_int_equal(asked("GET /metrics"), 200);
+    assert_int_equal(ep_pull_piece(buffer, &standing), 0);
+    struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
+                          .memory_size = EP_MEMORY_DEFAULT,
+                          .rate_hz = 100,
+                          .interval_ms = 1000,
+                          .kinds = KINDS,
+                          .transport = &receiver_transport};
+    assert_int_equal(ep_start(&c), 0);
+    assert_int_equal(ep_pull_piece(buffer, &standing), 0);
+    assert_int_equal(looked(&counting), 503);
+    ep_pull_done(&standing);
+    assert_int_equal(pulled("GET /debug/pprof/exception").value[0], 0);
+    ep_pull_close();
+    assert_int_equal(ep_stop(20000), 0);
+}
+
+/* Threads for who pulls are in no message, and count nowhere; a dump for both is in both. */
+static void test_threads(void **state)
+{
+    struct ep_sim_thread threads[3] = {
+        {.tid = 5, .error = -EAGAIN}, {.tid = 6, .error = -EAGAIN}, {.tid = 7, .error = -EAGAIN}};
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    ep_sim.thread = threads;
+    ep_sim.thread_count = 3;
+    struct sums sums = pulled("GET /debug/pprof/goroutine");
+    assert_int_equal(sums.value[0], 3);
+    assert_int_equal(sums.types, 1);
+    ep_sim_run(3000 * MS);
+    assert_int_equal(receiver.kind_value[EP_KIND_THREAD], 0);
+    assert_int_equal(account_stats().kind_value[EP_KIND_THREAD], 0);
+    assert_int_equal(ep_threads_dump(), 0);
+    assert_int_equal(pulled("GET /debug/pprof/goroutine").value[0], 3);
+    ep_sim_run(3000 * MS);
+    assert_int_equal(receiver.kind_value[EP_KIND_THREAD], 3);
+    /* One that nobody waits for any more is not mixed up with the next. */
+    struct ep_answer gone;
+    (void)ask_with("GET /debug/pprof/goroutine", "", NULL, &gone);
+    ep_pull_done(&gone);
+    assert_int_equal(pulled("GET /debug/pprof/goroutine").value[0], 3);
+    end();
+}
+
+static void test_requests(void **state)
+{
+    static const struct {
+        const char *line;
+        int status;
+    } cases[] = {{"GET /debug/pprof/", 200},
+                 {"GET /debug/pprof", 200},
+                 {"GET /metrics", 200},
+                 {"POST /debug/pprof/symbol", 200},
+                 {"GET /", 404},
+                 {"GET /debug/pprof/nothing", 404},
+                 {"GET /debug/pprof/profiles", 404},
+                 {"GET /debug/pprofx", 404},
+                 {"GET /metricsx", 404},
+                 {"POST /debug/pprof/profile", 405},
+                 {"HEAD /debug/pprof/heap", 405},
+                 {"DELETE /metrics", 405},
+                 {"GET /debug/pprof/profile?seconds=0", 400},
+                 {"GET /debug/pprof/profile?seconds=601", 400},
+                 {"GET /debug/pprof/profile?seconds=99999999999999999999", 400},
+                 {"GET /debug/pprof/profile?seconds=-1", 400},
+                 {"GET /debug/pprof/profile?seconds=1.5", 400},
+                 {"GET /debug/pprof/profile?seconds", 400},
+                 {"GET /debug/pprof/allocs?seconds=", 400},
+                 {"GET /debug/pprof/allocs?debug=1", 400},
+                 {"GET /debug/pprof/goroutine?seconds=1", 400},
+                 {"GET /debug/pprof/heap", 409},
+                 {"GET /debug/pprof/mutex?seconds=5", 409},
+                 {"GET /control/status", 403},
+                 {"POST /control/level?high", 403},
+                 {"GET", 400},
+                 {"", 400}};
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(asked(cases[i].line), cases[i].status);
+    assert_int_equal(ep_level_get(), EP_LEVEL_LOW);
+    assert_int_equal(asked("GET /debug/pprof/heap"), 409); /* one line says how to get it */
+    const char *line = strstr(buffer, "\r\n\r\n") + 4;
+    assert_non_null(strstr(line, "medium"));
+    assert_non_null(strstr(line, "kinds?on=live"));
+    assert_int_equal(strchr(line, '\n') - line, strlen(line) - 1);
+    assert_int_equal(pulled("GET /debug/pprof/allocs?gc=1&debug=0&x").types, 4);
+    end();
+    assert_int_equal(asked("GET /debug/pprof/profile"), 503);
+    assert_int_equal(asked("GET /debug/pprof/"), 200);
+}
+
+/* "user:TOKEN" and others in base64. */
+static void test_tokens(void **state)
+{
+    static const struct {
+        const char *headers;
+        int status;
+    } cases[] = {{"", 401},
+                 {"Authorization: Bearer 0123456789abcdef\r\n", 200},
+                 {"Authorization: Bearer 0123456789abcdeX\r\n", 401},
+                 {"Authorization: Basic dXNlcjowMTIzNDU2Nzg5YWJjZGVm\r\n", 200},
+                 {"authorization: Basic OjAxMjM0NTY3ODlhYmNkZWY=\r\n", 200},                             /* no user */
+                 {"Authorization: Basic dXNlcjowMTIzNDU2Nzg5YWJjZGU=\r\n", 401},                         /* shorter */
+                 {"Authorization: Basic dXNlcjowMTIzNDU2Nzg5YWJjZGVmMA==\r\n", 401},                     /* longer */
+                 {"Authorization: Basic dXNlcjowMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZg==\r\n", 401}, /* twice */
+                 {"Authorization: Basic dXNlcjo=\r\n", 401},
+                 {"Authorization: Basic dXNlcg==\r\n", 401},
+                 {"Authorization: Basic MDEyMzQ1Njc4OWFiY2RlZg==\r\n", 401}, /* the token as the user */
+                 {"Authorization: Basic !!!!\r\n", 401},
+                 {"Authorization: Basic \r\n", 401},
+                 {"Authorization: Bearer 0123456789abcdef\r\nAuthorization: Basic x\r\n", 401}};
+    struct ep_answer answer;
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(ask_with("GET /control/status", cases[i].headers, TOKEN, &answer), cases[i].status);
+        assert_int_equal(ask_with("GET /metrics", cases[i].headers, TOKEN, &answer), cases[i].status);
+        assert_true((strstr(buffer, "edgeprof_samples_total") != NULL) == (cases[i].status == 200));
+    }
+    assert_int_equal(ask_with("POST /control/level?high", cases[1].headers, TOKEN, &answer), 200);
+    assert_int_equal(ep_level_get(), EP_LEVEL_HIGH);
+    assert_int_equal(ask_with("POST /control/level?loud", cases[1].headers, TOKEN, &answer), 400);
+    end();
+}
+
+/* Without a token, requests for somebody else's name are not answered. */
+static void test_hosts(void **state)
+{
+    static const struct {
+        const char *host;
+        int status;
+    } cases[] = {{"127.0.0.1", 200},     {"127.0.0.1:4041", 200}, {"localhost:1", 200},    {"[::1]:80", 200},
+                 {"192.0.2.1", 200},     {"evil.example", 403},   {"localhost.evil", 403}, {"x", 403},
+                 {"127.0.0.1.evil", 403}};
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char request[200];
+        struct ep_answer answer;
+        int size =
+            snprintf(request, sizeof request, "GET /metrics HTTP/1.1\r\nA: b\r\nhost: %s\r\n\r\n", cases[i].host);
+        assert_int_equal(ask_bytes(request, (size_t)size, NULL, &answer), cases[i].status);
+    }
+    end();
+}
+
+/* The largest figures that there can be fit. */
+static void test_largest_metrics(void **state)
+{
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    struct ep *ep = ep_running();
+    for (unsigned i = 0; i < EP_COUNTERS; i++)
+        atomic_store(&ep->counter[i], UINT64_MAX);
+    for (unsigned i = 0; i < EP_KINDS; i++) {
+        atomic_store(&ep->kind_count[i], UINT64_MAX);
+        atomic_store(&ep->kind_value[i], UINT64_MAX);
+    }
+    for (unsigned i = 0; i < EP_LOSS_REASONS; i++) {
+        atomic_store(&ep->lost_count[i], UINT64_MAX);
+        atomic_store(&ep->lost_ns[i], UINT64_MAX);
+    }
+    assert_int_equal(asked("GET /metrics"), 200);
+    assert_non_null(strstr(buffer, "reason=\"no stack\"} 18446744073.709551615\n"));
+    ep_pull_close();
+    (void)ep_stop(20000);
+}
+
+/* Headers in any order, requests changed, cut, repeated; and none at all. Without the token nothing is ever changed. */
+static void test_any_bytes(void **state)
+{
+    static const char *const seeds[] = {
+        "GET /debug/pprof/profile?seconds=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n\r\n",
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic OjAxMjM0NTY3ODlhYmNkZWY=\r\nA:\r\n\r\n",
+        "POST /control/level?high HTTP/1.1\r\nAuthorization: Bearer 0123456789abcdeX\r\n\r\n",
+        "GET /debug/pprof/exception HTTP/1.0\n\n"};
+    static const char special[] = "\0\r\n :?=&,/\xff"
+                                  "1aA";
+    char request[EP_PULL_REQUEST + 16];
+    uint64_t dice = 12;
+    unsigned good = 0, begun = 0;
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    for (unsigned i = 0; i < 30000; i++) {
+        struct ep_answer answer;
+        const char *seed = seeds[i % 4];
+        size_t size = strlen(seed);
+        memcpy(request, seed, size);
+        for (unsigned n = unit_random(&dice) % 4; n; n--)
+            request[unit_random(&dice) % size] = special[unit_random(&dice) % (sizeof special - 1)];
+        if (i % 5 == 0)
+            size = unit_random(&dice) % size;
+        if (i % 7 == 0)
+            for (; size < sizeof request; size++)
+                request[size] = (char)unit_random(&dice);
+        (void)ep_request_complete(request, size, EP_PULL_REQUEST);
+        const int status = ask_bytes(request, size, i % 2 ? TOKEN : NULL, &answer);
+        ep_pull_done(&answer);
+        good += status == 200;
+        begun += status == 0;
+        assert_int_equal(ep_level_get(), EP_LEVEL_LOW);
+    }
+    if (good < 1500 || begun < 1500)
+        print_error("%u answered, %u begun\n", good, begun);
+    assert_true(good > 1500 && begun > 1500);
+    end();
+}
+
+/* The order of headers says nothing. */
+static void test_permuted(void **state)
+{
+    static const char *const headers[] = {"Host: 127.0.0.1\r\n", "Authorization: Bearer " TOKEN "\r\n",
+                                          "Accept: */*\r\n", "User-Agent: Go-http-client/1.1\r\n",
+                                          "X: Authorization\r\n"};
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    for (unsigned order = 0; order < 120; order++) {
+        unsigned left = 5, place[5] = {0, 1, 2, 3, 4}, code = order;
+        char all[300] = "";
+        struct ep_answer answer;
+        for (; left; code /= left--) {
+            unsigned pick = code % left;
+            strcat(all, headers[place[pick]]);
+            place[pick] = place[left - 1];
+        }
+        assert_int_equal(ask_with("GET /control/status", all, TOKEN, &answer), 200);
+    }
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cpu_of_a_time),
+        cmocka_unit_test(test_views_overlap),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_large_counts),
+        cmocka_unit_test(test_pull_alone),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_largest_metrics),
+        cmocka_unit_test(test_any_bytes),
+        cmocka_unit_test(test_permuted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
