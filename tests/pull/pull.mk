@@ -1,0 +1,42 @@
+# The pull endpoint from outside, and its requests' fuzz target; tests/unit/test_pull.c has the inside.
+
+PULL_DIR     := $(BUILD)/tests/pull
+PULL_PROGRAM := $(PULL_DIR)/program
+
+TESTS += test-pull
+.PHONY: test-pull
+
+$(PULL_PROGRAM): tests/pull/program.c core/edgeprof.h core/config.h $(EP_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+
+test-pull: $(PULL_PROGRAM) $(BUILD)/edgeprof
+	@tests/pull/pull.py $(PULL_PROGRAM) $(BUILD)/edgeprof $(PULL_DIR)/work
+
+#   test-fuzz-request  the kept inputs, each also cut short everywhere and with every byte changed, under ASan and UBSan
+#   fuzz-request       libFuzzer: FUZZ_RUNS executions, at most FUZZ_SECONDS (0: no limit). What it finds is kept in
+#                      $(PULL_DIR)/found; what breaks an invariant belongs into tests/pull/corpus
+ifeq ($(BOARD),host)
+PULL_FUZZ_SRC   := tests/pull/fuzz_request.c $(UT_core) $(UT_sim) $(UT_THIRD)
+PULL_FUZZ_FLAGS := $(EP_CPPFLAGS) -std=gnu11 -g -O1 -fno-omit-frame-pointer -ftls-model=initial-exec
+PULL_FUZZ_LIBS  := -lpthread -ldl -lresolv
+
+TESTS += test-fuzz-request
+.PHONY: test-fuzz-request fuzz-request
+
+$(PULL_DIR)/replay_request: tests/pull/fuzz_request.c tests/transport/replay.c $(UT_DIR)/asan/core.a $(UT_DIR)/asan/sim.a
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(EP_CPPFLAGS) $(UT_BASE) $(WARNINGS) $(UT_asan) $(filter %.c,$^) -o $@ \
+	    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(PULL_FUZZ_LIBS)
+test-fuzz-request: $(PULL_DIR)/replay_request
+	@printf '$@: '; ASAN_OPTIONS=detect_leaks=0 $< $(wildcard tests/pull/corpus/*)
+
+$(PULL_DIR)/fuzz_request: $(PULL_FUZZ_SRC) $(UT_HEADERS)
+	@tools/setup.sh apt build demo test fuzz
+	@mkdir -p $(@D)
+	clang $(PULL_FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(PULL_FUZZ_SRC) $(PULL_FUZZ_LIBS) -o $@
+fuzz-request: $(PULL_DIR)/fuzz_request
+	@mkdir -p $(PULL_DIR)/found
+	ASAN_OPTIONS=detect_leaks=0 $< -runs=$(FUZZ_RUNS) -max_total_time=$(FUZZ_SECONDS) -max_len=2200 -print_final_stats=1 \
+	    -artifact_prefix=$(PULL_DIR)/ $(PULL_DIR)/found tests/pull/corpus
+endif
