@@ -47,9 +47,20 @@ struct ep_stratum {
     uint64_t position, chosen, length, seed;
 };
 
+/* The rarer part of ep_stratum_advance(). Context: signal. */
+uint64_t ep_stratum_choose(struct ep_stratum *stratum, uint64_t size, uint64_t period);
+
 /* Advances by `size` units and returns the units that this event stands for if it was chosen, else 0. An event of a
  * period or more always stands for itself. Context: signal. */
-uint64_t ep_stratum_advance(struct ep_stratum *stratum, uint64_t size, uint64_t period);
+static inline uint64_t ep_stratum_advance(struct ep_stratum *stratum, uint64_t size, uint64_t period)
+{
+    uint64_t before = stratum->position, after = before + size;
+
+    if (size >= period || after >= stratum->length || (before <= stratum->chosen && stratum->chosen < after))
+        return ep_stratum_choose(stratum, size, period);
+    stratum->position = after;
+    return 0;
+}
 
 /* An event count for a chosen event: stands_for / size, rounded at random so that its mean is right. At least 1 when
  * stands_for >= size. Context: signal. */

@@ -5,7 +5,7 @@
  * each stratum is chosen at random, and the event that it belongs to is the sample. Against independent draws this
  * takes away the error of the total, against every n-th unit it takes away lock-step with the program's own pattern.
  *
- * ep_stratum_advance -> begin -> below -> roll
+ * ep_stratum_advance (hooks.h) -> ep_stratum_choose -> begin -> below -> roll
  */
 #include "hooks.h"
 
@@ -37,7 +37,7 @@ static void begin(struct ep_stratum *stratum, uint64_t period)
     stratum->chosen = below(stratum, period);
 }
 
-uint64_t ep_stratum_advance(struct ep_stratum *stratum, uint64_t size, uint64_t period)
+uint64_t ep_stratum_choose(struct ep_stratum *stratum, uint64_t size, uint64_t period)
 {
     uint64_t stands_for = 0;
 

@@ -12,11 +12,12 @@
  * once. So a deadlock grows while it lasts.
  *
  * Most of a service's waits are a pool's that has nothing to do, which shows only when their callers are looked at, and
- * then they are left out. So the collect thread tells the waiting thread by which return address that was, and as long
- * as the thread waits at the same depth of the stack below that address, only one of LOOK_AGAIN chosen waits is told.
+ * then they are left out. So the collect thread tells the waiting thread by which return address that was. As long as
+ * the thread waits at the same depth of the stack and that address stands where it stood, only one of LOOK_AGAIN waits
+ * is measured; the others cost a note of where they are and no more.
  *
  *   port: ep_wait_begin -> ep_wait_open -> claim        a thread's first wait: a place in the table
- *   ep_wait_end -> sampled -> is_unwanted, ep_hook_event
+ *   ep_wait_end -> measure -> sampled -> learn_unwanted, ep_hook_event
  *   charge_all -> charge -> read_note, ep_copy_stack, ep_capture_for
  *   ep_wait_take -> the same                            of one thread, for a stack of every thread
  *   classify                                            which kind of wait a .NET monitor's was, by its callers
@@ -48,8 +49,14 @@ struct waiting {
     uint32_t depth;
     uint32_t wait;     /* enum ep_wait */
     bool again;        /* of the same acquire as the last one */
-    unsigned passed;   /* chosen waits that were not told */
-    uintptr_t told_sp; /* of the last one that was */
+    bool no_idle;      /* idle waits are left out */
+    bool unmeasured;   /* nobody needs to know how long this one is */
+    unsigned passed;   /* unmeasured by what stood on the stack */
+    uintptr_t told_sp; /* of the last one that was told */
+    /* The caller, 0: none, that says that waits at told_sp are of a class that nobody wants while these kinds are on,
+     * and where it is, in words above told_sp. */
+    uintptr_t unwanted;
+    uint32_t unwanted_at, unwanted_kinds;
     uint64_t start_ns, end_ns;
     struct ep_context at; /* where begin was called */
     struct ep_stratum stratum[EP_WAITS + 1];
@@ -84,6 +91,8 @@ static void claim(struct waiting *waiting)
     atomic_store(&ep_waits, &functions);
     waiting->slot = 0;
     waiting->run = ep->run;
+    waiting->no_idle = !(ep->config.flags & EP_IDLE_WAITS);
+    waiting->unwanted = 0;
     for (unsigned i = 0; i < EP_MAX_THREADS && !waiting->slot; i++) {
         struct ep_waiter *waiter = &ep->waiter[i];
         unsigned none = 0;
@@ -126,6 +135,22 @@ static bool wanted(unsigned wait)
     return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & kinds) != 0;
 }
 
+/* Whether the call whose place in the code is pc, as stacks tell it, returns to what the word of the stack says. They
+ * are no variables: a sanitizer would object. */
+static __attribute__((no_sanitize("address"))) bool returns(uintptr_t sp, unsigned at, uintptr_t pc)
+{
+    return (((const uintptr_t *)sp)[at] & ~(uintptr_t)1) == ((pc + 1) & ~(uintptr_t)1); /* bit 0 is Thumb's */
+}
+
+/* Of a class that nobody wants, for the caller that says so is where it was. */
+static bool is_unwanted(struct waiting *waiting)
+{
+    return waiting->wait == EP_WAIT_BY_CALLER && waiting->unwanted && waiting->at.sp == waiting->told_sp &&
+           returns(waiting->at.sp, waiting->unwanted_at, waiting->unwanted) &&
+           waiting->unwanted_kinds == atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) &&
+           ++waiting->passed % LOOK_AGAIN;
+}
+
 void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t base)
 {
     unsigned wait = sp_and_wait & WAIT_MASK;
@@ -151,7 +176,10 @@ void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t b
     waiting->at.fp = fp;
     waiting->at.base = base;
     waiting->wait = wait;
-    waiting->start_ns = ep_port_uptime_ns();
+    bool idle = wait == EP_WAIT_IDLE && waiting->no_idle;
+    if (!idle)
+        waiting->start_ns = ep_port_uptime_ns();
+    waiting->unmeasured = idle || is_unwanted(waiting);
     waiting->again = same && wait == EP_WAIT_BY_CALLER && waiting->start_ns - waiting->end_ns < AGAIN_NS;
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
     atomic_store_explicit(&waiting->sequence, (sequence + 2) | 1, memory_order_release);
@@ -176,31 +204,36 @@ static uint64_t settle(struct ep *ep, const struct waiting *waiting, bool *told)
         return waiting->end_ns - start;
     uint64_t until = atomic_exchange(&waiter->accounted_ns, waiting->end_ns);
     *told = until > start;
-    return waiting->end_ns - (*told ? until : start); /* closed before the clock was read: never negative */
+    if (*told)
+        start = until;
+    return waiting->end_ns > start ? waiting->end_ns - start : 0; /* charged while it was being closed: a moment more */
 }
 
-/* Reads words that are no variables: a sanitizer would object. */
-static __attribute__((no_sanitize("address"))) bool is_on_stack(const struct ep_context *at, uintptr_t pc)
+/* Where among the words above sp it does; UNWANTED_WORDS: nowhere. */
+static unsigned find_on_stack(const struct ep_context *at, uintptr_t pc)
 {
-    const uintptr_t *word = (const uintptr_t *)at->sp;
-    uintptr_t words = at->sp < at->stack_end ? (at->stack_end - at->sp) / sizeof *word : 0;
+    uintptr_t words = at->sp < at->stack_end ? (at->stack_end - at->sp) / sizeof(uintptr_t) : 0;
 
     for (unsigned i = 0; i < UNWANTED_WORDS && i < words; i++)
-        if ((word[i] & ~(uintptr_t)1) == ((pc + 1) & ~(uintptr_t)1)) /* bit 0 is Thumb's */
-            return true;
-    return false;
+        if (returns(at->sp, i, pc))
+            return i;
+    return UNWANTED_WORDS;
 }
 
-/* Of a class that the collect thread would leave out. */
-static bool is_unwanted(const struct ep *ep, struct waiting *waiting)
+/* Whether a chosen wait is of a class that the collect thread would leave out. Once that is known only those come here
+ * that are to be looked at again. */
+static bool learn_unwanted(const struct ep *ep, struct waiting *waiting)
 {
-    bool same = waiting->wait == EP_WAIT_BY_CALLER && waiting->slot && waiting->at.sp == waiting->told_sp;
-    uintptr_t pc = same ? atomic_load_explicit(&ep->waiter[waiting->slot - 1].unwanted, memory_order_relaxed) : 0;
-
-    if (pc && ++waiting->passed % LOOK_AGAIN && is_on_stack(&waiting->at, pc))
-        return true;
+    if (waiting->wait != EP_WAIT_BY_CALLER || !waiting->slot)
+        return false;
+    bool again = waiting->at.sp == waiting->told_sp, known = again && waiting->unwanted;
+    uintptr_t pc = atomic_load_explicit(&ep->waiter[waiting->slot - 1].unwanted, memory_order_relaxed);
+    uint32_t at = again && !known && pc ? find_on_stack(&waiting->at, pc) : UNWANTED_WORDS;
     waiting->told_sp = waiting->at.sp;
-    return false;
+    waiting->unwanted_at = at;
+    waiting->unwanted = at < UNWANTED_WORDS ? pc : 0;
+    waiting->unwanted_kinds = atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed);
+    return at < UNWANTED_WORDS;
 }
 
 static __attribute__((noinline)) void sampled(struct waiting *waiting, uint64_t stands_for, uint64_t period)
@@ -211,7 +244,7 @@ static __attribute__((noinline)) void sampled(struct waiting *waiting, uint64_t 
 
     if (!ep)
         return;
-    if (waiting->run != ep->run || left_out(ep, waiting->wait) || is_unwanted(ep, waiting))
+    if (waiting->run != ep->run || left_out(ep, waiting->wait) || learn_unwanted(ep, waiting))
         stands_for = 0;
     else if (duration >= period)
         stands_for = settle(ep, waiting, &told);
@@ -223,6 +256,19 @@ static __attribute__((noinline)) void sampled(struct waiting *waiting, uint64_t 
     ep_release();
 }
 
+static void measure(struct waiting *waiting)
+{
+    waiting->end_ns = ep_port_uptime_ns();
+    uint64_t duration = waiting->end_ns - waiting->start_ns;
+    bool call = waiting->wait == EP_WAIT_NETWORK || waiting->wait == EP_WAIT_DISK;
+    if (call && duration < BLOCKED_NS)
+        return;
+    uint64_t period = period_now();
+    uint64_t stands_for = ep_stratum_advance(&waiting->stratum[waiting->wait], duration, period);
+    if (stands_for)
+        sampled(waiting, stands_for, period);
+}
+
 void(ep_wait_end)(void)
 {
     struct waiting *waiting = of(ep_port_work());
@@ -231,19 +277,11 @@ void(ep_wait_end)(void)
         waiting->depth -= waiting->depth > 1;
         return;
     }
-    /* Closed before the clock is read: what the collect thread charged of an open wait is never beyond its end. */
+    /* Closed before the clock is read. No barrier: what the collect thread charges meanwhile is over at once. */
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
     atomic_store_explicit(&waiting->sequence, (sequence + 1) & ~1u, memory_order_release);
-    atomic_thread_fence(memory_order_seq_cst);
-    waiting->end_ns = ep_port_uptime_ns();
-    uint64_t duration = waiting->end_ns - waiting->start_ns;
-    bool call = waiting->wait == EP_WAIT_NETWORK || waiting->wait == EP_WAIT_DISK;
-    if (!call || duration >= BLOCKED_NS) {
-        uint64_t period = period_now();
-        uint64_t stands_for = ep_stratum_advance(&waiting->stratum[waiting->wait], duration, period);
-        if (stands_for)
-            sampled(waiting, stands_for, period);
-    }
+    if (!waiting->unmeasured)
+        measure(waiting);
     waiting->depth = 0;
 }
 
@@ -388,8 +426,7 @@ static bool classify(struct ep *ep, const struct ep_record *record, unsigned fir
     if (!known)
         class = EP_WAIT_OTHER;
     *frame = EP_FRAME_WAIT + class;
-    if (!left_out(ep, class) && (class == EP_WAIT_LOCK || (ep->kinds & EP_KIND_BIT(EP_KIND_WAIT))))
-        return true;
-    remember(ep, record, known ? record->words[i - 1] : 0);
-    return false;
+    bool told = !left_out(ep, class) && (class == EP_WAIT_LOCK || (ep->kinds & EP_KIND_BIT(EP_KIND_WAIT)));
+    remember(ep, record, known && !told ? record->words[i - 1] : 0);
+    return told;
 }

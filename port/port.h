@@ -188,7 +188,7 @@ void ep_capture(const struct ep_context *context, uint32_t tid, uint64_t ns);
  * stack pointer's low three bits, 0 wherever functions are called, are the class of waiting. Context: signal. */
 void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t base);
 
-#define EP_WORK_WAITING 46
+#define EP_WORK_WAITING 48
 
 /* What a thread says of itself, kept by the port for each thread, zero at its start. The thread itself alone writes it
  * (tags.c), handlers on it read it. */

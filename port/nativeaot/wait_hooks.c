@@ -7,15 +7,45 @@
  * managed caller that is known for one of these (the places below, by their symbols). Calls that do not block, and
  * those that keep the collector waiting (SuppressGCTransition), are left alone.
  *
+ * A socket that .NET has made non-blocking, as all are that are used asynchronously, never waits: calls on it go
+ * straight through. Which those are is kept by descriptor, from when it is made so until it is closed.
+ *
  * Everything of the runtime is weak: what another version does not have is nobody's to call. errno is what the call
  * left.
  */
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/edgeprof.h"
 #include "core/hooks.h"
 
 #define BY_CALLER ((enum ep_wait)EP_WAIT_BY_CALLER)
+
+/* Descriptors beyond are taken to block. */
+#define DESCRIPTORS 4096u
+
+static atomic_uint non_blocking[DESCRIPTORS / 32];
+
+static inline bool blocks(intptr_t descriptor)
+{
+    uintptr_t bit = (uintptr_t)descriptor;
+
+    return bit >= DESCRIPTORS ||
+           !(atomic_load_explicit(&non_blocking[bit / 32], memory_order_relaxed) >> bit % 32 & 1u);
+}
+
+static void blocks_set(intptr_t descriptor, bool blocking)
+{
+    uintptr_t bit = (uintptr_t)descriptor;
+
+    if (bit >= DESCRIPTORS || blocks(descriptor) == blocking)
+        return;
+    if (blocking)
+        (void)atomic_fetch_and_explicit(&non_blocking[bit / 32], ~(1u << bit % 32), memory_order_relaxed);
+    else
+        (void)atomic_fetch_or_explicit(&non_blocking[bit / 32], 1u << bit % 32, memory_order_relaxed);
+}
 
 /* clang-format off */
 #define PLACE(name, symbol) extern const char name[] __asm__(symbol) __attribute__((weak, visibility("hidden")))
@@ -51,7 +81,35 @@ PLACE(sleep_1, "S_P_CoreLib_System_Threading_Thread__Sleep");
         ep_wait_end(); \
         return result; \
     }
+
+/* Of a socket, the first argument. */
+#define WAITING_ON(name, arguments, passed) \
+    WRAPPED(int32_t, name, arguments) \
+    { \
+        if (!blocks(socket)) \
+            return __real_##name passed; \
+        ep_wait_begin(EP_WAIT_NETWORK); \
+        int32_t result = __real_##name passed; \
+        ep_wait_end(); \
+        return result; \
+    }
 /* clang-format on */
+
+WRAPPED(int32_t, SystemNative_FcntlSetIsNonBlocking, (intptr_t descriptor, int32_t so))
+{
+    int32_t error = __real_SystemNative_FcntlSetIsNonBlocking(descriptor, so);
+
+    if (error == 0)
+        blocks_set(descriptor, !so);
+    return error;
+}
+
+/* Before it is closed: then it may be another's at once. */
+WRAPPED(int32_t, SystemNative_Close, (intptr_t descriptor))
+{
+    blocks_set(descriptor, true);
+    return __real_SystemNative_Close(descriptor);
+}
 
 __attribute__((constructor)) static void places_tell(void)
 {
@@ -77,12 +135,12 @@ WAITING_VOID(SystemNative_LowLevelMonitor_Wait, BY_CALLER, (void *monitor), (mon
 WAITING(int32_t, SystemNative_LowLevelMonitor_TimedWait, BY_CALLER, (void *monitor, int32_t timeout), (monitor, timeout))
 WAITING_VOID(SystemNative_LowLevelFutex_WaitOnAddress, BY_CALLER, (void *address, int32_t comparand), (address, comparand))
 WAITING(int32_t, SystemNative_LowLevelFutex_WaitOnAddressTimeout, BY_CALLER, (void *address, int32_t comparand, uint32_t timeout), (address, comparand, timeout))
-WAITING(int32_t, SystemNative_Receive, EP_WAIT_NETWORK, (intptr_t socket, void *buffer, int32_t size, int32_t flags, int32_t *received), (socket, buffer, size, flags, received))
-WAITING(int32_t, SystemNative_Send, EP_WAIT_NETWORK, (intptr_t socket, const void *buffer, int32_t size, int32_t flags, int32_t *sent), (socket, buffer, size, flags, sent))
-WAITING(int32_t, SystemNative_ReceiveMessage, EP_WAIT_NETWORK, (intptr_t socket, void *message, int32_t flags, int64_t *received), (socket, message, flags, received))
-WAITING(int32_t, SystemNative_SendMessage, EP_WAIT_NETWORK, (intptr_t socket, void *message, int32_t flags, int64_t *sent), (socket, message, flags, sent))
-WAITING(int32_t, SystemNative_Accept, EP_WAIT_NETWORK, (intptr_t socket, uint8_t *address, int32_t *size, intptr_t *accepted), (socket, address, size, accepted))
-WAITING(int32_t, SystemNative_Connect, EP_WAIT_NETWORK, (intptr_t socket, uint8_t *address, int32_t size), (socket, address, size))
+WAITING_ON(SystemNative_Receive, (intptr_t socket, void *buffer, int32_t size, int32_t flags, int32_t *received), (socket, buffer, size, flags, received))
+WAITING_ON(SystemNative_Send, (intptr_t socket, const void *buffer, int32_t size, int32_t flags, int32_t *sent), (socket, buffer, size, flags, sent))
+WAITING_ON(SystemNative_ReceiveMessage, (intptr_t socket, void *message, int32_t flags, int64_t *received), (socket, message, flags, received))
+WAITING_ON(SystemNative_SendMessage, (intptr_t socket, void *message, int32_t flags, int64_t *sent), (socket, message, flags, sent))
+WAITING_ON(SystemNative_Accept, (intptr_t socket, uint8_t *address, int32_t *size, intptr_t *accepted), (socket, address, size, accepted))
+WAITING_ON(SystemNative_Connect, (intptr_t socket, uint8_t *address, int32_t size), (socket, address, size))
 WAITING(int32_t, SystemNative_Poll, EP_WAIT_NETWORK, (void *events, uint32_t count, int32_t milliseconds, uint32_t *triggered), (events, count, milliseconds, triggered))
 WAITING(int32_t, SystemNative_WaitForSocketEvents, EP_WAIT_IDLE, (intptr_t port, void *events, int32_t *count), (port, events, count))
 WAITING(int32_t, SystemNative_GetHostEntryForName, EP_WAIT_NETWORK, (const uint8_t *name, int32_t family, void *entry), (name, family, entry))
