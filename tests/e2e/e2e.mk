@@ -1,6 +1,6 @@
 # From the program to the database, with everything real in between.
 E2E_WORKER := $(BUILD)/tests/e2e/worker
-$(E2E_WORKER): tests/e2e/worker.c core/edgeprof.h core/config.h $(EP_LIB)
+$(E2E_WORKER): tests/e2e/worker.c tests/e2e/account.h core/edgeprof.h core/config.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
@@ -8,3 +8,14 @@ $(E2E_WORKER): tests/e2e/worker.c core/edgeprof.h core/config.h $(EP_LIB)
 TESTS += test-server-gone
 test-server-gone: $(E2E_WORKER) $(BUILD)/edgeprof
 	@tests/e2e/server_gone.py $(BUILD)/edgeprof $(E2E_WORKER) $(BUILD)/tests/e2e/gone
+
+# Between the device and the server: everything that breaks.
+E2E_SERVICE := $(BUILD)/tests/e2e/service
+$(E2E_SERVICE): tests/e2e/service.c tests/e2e/account.h core/edgeprof.h core/config.h $(EP_LIB)
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+
+.PHONY: test-faults
+TESTS += test-faults
+test-faults: $(E2E_SERVICE) $(BUILD)/edgeprof
+	@PYTHONDONTWRITEBYTECODE=1 tests/e2e/faults.py $(BUILD)/edgeprof $(E2E_SERVICE) $(BUILD)/tests/e2e/faults

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/edgeprof.h"
+#include "account.h"
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
 static time_t end;
@@ -30,7 +30,6 @@ int main(int argc, char **argv)
                                .level = EP_LEVEL_HIGH,
                                .interval_ms = 300,
                                .endpoint = argc > 1 ? argv[1] : NULL};
-    struct ep_stats stats;
     pthread_t thread;
 
     if (argc != 3 || ep_start(&config) != 0) {
@@ -43,12 +42,6 @@ int main(int argc, char **argv)
     (void)burn(NULL);
     (void)pthread_join(thread, NULL);
     int stopped = ep_stop(20000);
-    (void)ep_stats_get(&stats);
-    uint64_t lost = 0;
-    for (unsigned i = 0; i < EP_LOSS_REASONS; i++)
-        lost += i == EP_LOSS_TREE_FULL || i == EP_LOSS_ENTRIES_FULL ? 0 : stats.lost_ns[i];
-    printf("{\"stop\": %d, \"measured_ns\": %llu, \"lost_ns\": %llu, \"failures\": %llu, \"merged\": %llu}\n", stopped,
-           (unsigned long long)(stats.weight_ns + stats.thread_exit_ns), (unsigned long long)lost,
-           (unsigned long long)stats.delivery_failures, (unsigned long long)stats.intervals_merged);
+    print_account(stopped);
     return 0;
 }
