@@ -48,7 +48,7 @@ $(PARSERS_DIR)/fuzz-$(1): $(PARSERS_SRC_$(1)) $(PARSERS_GEN_$(1)) $(PARSERS_HEAD
 	    $(if $(PARSERS_GEN_$(1)),-lprotobuf-c) -o $$@
 fuzz-$(1): $(PARSERS_DIR)/fuzz-$(1)
 	@mkdir -p $(PARSERS_DIR)/found-$(1)
-	$$< -runs=$$(FUZZ_RUNS) -max_total_time=$$(FUZZ_SECONDS) -max_len=$(PARSERS_MOST) -rss_limit_mb=1024 -print_final_stats=1 \
+	ASAN_OPTIONS=quarantine_size_mb=16 $$< -runs=$$(FUZZ_RUNS) -max_total_time=$$(FUZZ_SECONDS) -max_len=$(PARSERS_MOST) -rss_limit_mb=1024 -print_final_stats=1 \
 	    -artifact_prefix=$(PARSERS_DIR)/$(1)- $(PARSERS_DIR)/found-$(1) tests/fuzz/corpus/$(1)
 endef
 $(foreach name,$(PARSERS),$(eval $(call parsers_target,$(name))))
