@@ -57,6 +57,11 @@
 #define EP_STRINGS_BYTES 768
 #endif
 
+/* Bytes of names of functions that are kept, for programs that send names. Possible: 4096..16777216. */
+#ifndef EP_NAMES_BYTES
+#define EP_NAMES_BYTES 65536
+#endif
+
 /* Lines that the environment adds to the head of every request: tokens may be long. */
 #ifndef EP_HEADERS_BYTES
 #define EP_HEADERS_BYTES 4096

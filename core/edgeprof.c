@@ -33,7 +33,8 @@ static int transport_open(struct ep *ep)
                                     .service = config->service,
                                     .tags = config->tags,
                                     .headers = config->headers,
-                                    .push = config->push};
+                                    .push = config->push,
+                                    .names = config->names};
     int error = ep->transport->open(ep->transport_state, &ep->target);
     return error ? ep_complain(error, ep->transport->name, ": cannot use the endpoint ",
                                ep_endpoint_shown(config->endpoint))

@@ -24,8 +24,9 @@ extern "C" {
 /* The one place where the version stands; the format has its own (core/FORMAT.md). */
 #define EP_VERSION "0.1.0"
 
-struct ep_transport; /* both: transport/transport.h */
+struct ep_transport; /* all three: transport/transport.h */
 struct ep_push;
+struct ep_names;
 
 /* What is measured. Numbers are part of the format. */
 enum ep_kind {
@@ -90,12 +91,17 @@ struct ep_config {
     uint32_t flags; /* enum ep_flags */
 
     /* For endpoints http:// and https://. Programs link only what they point to. */
-    const struct ep_push *push; /* &ep_push_pyroscope: how pprof goes there; without, EP_FORMAT_PPROF does not */
+    const struct ep_push *push;   /* &ep_push_pyroscope: how pprof goes there; without, EP_FORMAT_PPROF does not */
+    const struct ep_names *names; /* &ep_names_process: what push sends has names, for servers without symbols */
     const char *headers; /* lines "Name: value" for each request, '\n' between; a secret, nowhere told. Not copied:
                             must stay valid until ep_stop() has returned 0 */
 };
 
 extern const struct ep_push ep_push_pyroscope; /* Grafana Pyroscope's push.v1.PusherService/Push */
+
+/* Names that can be had in the process: dynamic symbols, what a language's runtime knows (.NET), else module+0x1234.
+ * Not in ep_config.memory: EP_NAMES_BYTES and 60 KiB of bss, which are touched as far as they are needed. */
+extern const struct ep_names ep_names_process;
 
 /* Why something that was measured is not in a profile as what it was. Numbers are part of the format. */
 enum ep_loss {
@@ -166,8 +172,9 @@ int ep_start(const struct ep_config *config);
 
 /* Reads EDGEPROF_ENDPOINT, EDGEPROF_SERVICE, EDGEPROF_TAGS, EDGEPROF_LEVEL (low, medium, high), EDGEPROF_KINDS
  * ("cpu,alloc", as ep_kind_name()), EDGEPROF_RATE (Hz), EDGEPROF_BUDGET (ppm), EDGEPROF_INTERVAL (ms), EDGEPROF_FORMAT
- * (compact, pprof), EDGEPROF_THREAD_LABELS and EDGEPROF_IDLE_WAITS (1, 0) into the fields of *config that are zero;
- * then PYROSCOPE_* and OTEL_*, where they mean the same (port/nativeaot/EdgeProf/README.md has the table). Strings
+ * (compact, pprof), EDGEPROF_THREAD_LABELS, EDGEPROF_IDLE_WAITS and EDGEPROF_NAMES (1, 0), EDGEPROF_TOKEN (bearer) and
+ * EDGEPROF_HEADERS into the fields of *config that are zero; then PYROSCOPE_* and OTEL_*, where they mean the same
+ * (port/nativeaot/EdgeProf/README.md has the table). Links push and names, for a variable may ask for them. Strings
  * point into the environment or into memory that lasts until the next call. Returns 1 if a variable says where profiles
  * go, or that they are pulled (EDGEPROF_PULL; ep_pull_start() reads it), 0 if not, -EINVAL: a variable makes no sense
  * (ep_start_error()). Context: init. */

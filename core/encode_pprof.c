@@ -19,6 +19,9 @@
 #define TAG(message, field) perftools_profiles_##message##_##field##_tag
 #define HEX_MOST            64
 
+/* Of what is sent: servers take 16,000 samples of a profile, which have 9 bytes and more, and a few megabytes. */
+#define MESSAGE_MOST (128u << 10)
+
 /* ---- families ---- */
 
 enum {
@@ -235,6 +238,12 @@ static bool put_label(pb_ostream_t *s, uint64_t key, uint64_t text)
     }
 }
 
+/* "": it was not asked for, or the thread is gone. */
+static const char *thread_name(const struct ep_contexts *contexts, const struct ep_context_key *key)
+{
+    return key->thread ? contexts->name[key->thread - 1].name : "";
+}
+
 static bool write_labels(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep *ep = source->ep;
@@ -246,12 +255,12 @@ static bool write_labels(pb_ostream_t *s, const struct ep_source *source)
     if (!context)
         return true;
     for (unsigned set = key->tags; ep_tags_pair(&ep->tags, set, &pair); set = pair.parent)
-        if (!ep_tags_hidden(&ep->tags, key->tags, set) &&
+        if (*pair.value && !ep_tags_hidden(&ep->tags, key->tags, set) &&
             !put_label(s, tags + ep_tags_string(&ep->tags, pair.key), tags + ep_tags_string(&ep->tags, pair.value)))
             return false;
     return put_label(s, TEXT_SPAN_ID, key->span_id ? texts : 0) &&
            put_label(s, TEXT_TRACE_ID, key->trace_high | key->trace_low ? texts + 1 : 0) &&
-           put_label(s, TEXT_THREAD, key->thread ? texts + 2 : 0);
+           put_label(s, TEXT_THREAD, *thread_name(source->encoding->contexts, key) ? texts + 2 : 0);
 }
 
 static bool write_sample(pb_ostream_t *s, const struct ep_source *source)
@@ -372,7 +381,7 @@ static bool write_context_strings(pb_ostream_t *s, const struct ep_source *sourc
     for (unsigned i = 1; i < contexts->count; i++) {
         const struct ep_context_key *key = &contexts->key[i];
         if (!put_id(s, 0, key->span_id, 8) || !put_id(s, key->trace_high, key->trace_low, 16) ||
-            !ep_put_element(s, TAG(Profile, string_table), key->thread ? contexts->name[key->thread - 1].name : ""))
+            !ep_put_element(s, TAG(Profile, string_table), thread_name(contexts, key)))
             return false;
     }
     return true;
@@ -430,7 +439,8 @@ static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
 int32_t ep_encode_pprof(struct ep *ep, const struct ep_encoding *encoding)
 {
     struct ep_source source = {.ep = ep, .encoding = encoding};
-    pb_ostream_t stream = pb_ostream_from_buffer(encoding->data, encoding->size);
+    pb_ostream_t stream =
+        pb_ostream_from_buffer(encoding->data, encoding->size < MESSAGE_MOST ? encoding->size : MESSAGE_MOST);
 
     mark_nodes(encoding->tree, encoding);
     return write_profile(&stream, &source) ? (int32_t)stream.bytes_written : -ENOSPC;

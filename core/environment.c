@@ -437,13 +437,23 @@ static int endpoint_take(struct ep_config *config, bool *pyroscope)
     return endpoint != NULL;
 }
 
-/* How pprof goes over HTTP. A server of Pyroscope's takes nothing else. */
-static void push_take(struct ep_config *config, bool pyroscope)
+/* How pprof goes over HTTP. A server of Pyroscope's takes nothing else, and as it comes looks up no names. */
+static int push_take(struct ep_config *config, bool pyroscope)
 {
+    bool set, named;
+    const int error = env_switch("EDGEPROF_NAMES", &set, &named);
+
+    if (error < 0)
+        return error;
     if (pyroscope && !env_text("EDGEPROF_FORMAT"))
         config->format = EP_FORMAT_PPROF;
-    if (config->format == EP_FORMAT_PPROF && !config->push)
+    if (config->format != EP_FORMAT_PPROF)
+        return 0;
+    if (!config->push)
         config->push = &ep_push_pyroscope;
+    if (!config->names && (set ? named : pyroscope))
+        config->names = &ep_names_process;
+    return 0;
 }
 
 int ep_config_from_env(struct ep_config *config)
@@ -459,7 +469,8 @@ int ep_config_from_env(struct ep_config *config)
     const int asked = endpoint == 0 ? env_text("EDGEPROF_PULL") != NULL : endpoint; /* or where they are fetched */
     if (asked < 0 || (!config->endpoint && !config->transport))
         return asked;
-    push_take(config, from_pyroscope);
+    if ((error = push_take(config, from_pyroscope)) < 0)
+        return error;
     if ((error = ep_environment_headers(config, from_pyroscope)) < 0)
         return error;
     if ((error = pyroscope(config)) < 0)

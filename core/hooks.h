@@ -15,6 +15,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "edgeprof.h"
@@ -137,6 +138,15 @@ struct ep_heap_part {
 /* Who knows them, once a process, before ep_start(): `read` is called by the collect thread at the end of an interval,
  * fills as many parts as it returns and must not block. Context: init. */
 void ep_heap_attach(unsigned (*read)(struct ep_heap_part part[EP_HEAP_PARTS]));
+
+/* ---- names that only a language's runtime knows (names.c) ---- */
+
+/* For one thread of the runtime's own that does nothing else: answers the last question with size bytes at name, which
+ * stay where they are (0: no name, and at the first call), and waits for the next one: a place in code, or, with *type,
+ * an object's type. Returns 0, or -ESRCH when ep_names_end() was called. Context: any thread. */
+int ep_names_next(const char *name, size_t size, uintptr_t *address, int *type);
+/* Lets that thread go. Context: init. */
+void ep_names_end(void);
 
 /* ---- whose work a thread does, for languages where it moves between threads ---- */
 

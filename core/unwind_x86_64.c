@@ -331,3 +331,10 @@ uintptr_t ep_function_end(uintptr_t function)
 
     return module && ep_cfi_find(module, &registers, function, &row) == 0 ? row.end : 0;
 }
+
+uintptr_t ep_function_start(const struct ep_module *module, uintptr_t pc)
+{
+    struct ep_cfi_row row;
+
+    return ep_cfi_find(module, &registers, pc, &row) == 0 ? row.start : 0;
+}

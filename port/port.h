@@ -154,6 +154,10 @@ uint64_t ep_port_modules_generation(void);
  * more; and for the program's writable stretch, where types' descriptors are. Context: init, collect. */
 int ep_port_modules_scan(void);
 
+/* The function's name that the system's dynamic symbols have for an address of code, cut to size bytes with its NUL.
+ * Returns where it starts, 0: no symbol. Only for programs that ask for names. Context: deliver. */
+uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size);
+
 /* ---- what a port tells the core (implemented in core/) ---- */
 
 #define EP_LR_CALLED (~(uintptr_t)1)

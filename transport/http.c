@@ -193,7 +193,7 @@ static void put_push(struct http *http, const struct ep_push *push, const struct
     struct ep_sink sink = {.write = to_http, .to = http};
     struct ep_push_size size;
 
-    push->measure(&size, http->target, message);
+    push->measure(&size, http->target, message, http->deadline);
     put_head(http, push->path_and_type, size.body);
     push->write(&size, http->target, message, &sink);
 }

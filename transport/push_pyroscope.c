@@ -4,10 +4,11 @@
  *
  *   PushRequest { series = 1 { labels = 1 { name = 1, value = 2 } ..., samples = 2 { raw_profile = 1 } } }
  *
- * The message goes from where it lies straight to the sink; lengths are found by running the same writer against a sink
- * that only counts. Of labels with the same name the first counts, for servers refuse a series that has one twice.
+ * The message goes from where it lies to the sink, with what push_pprof.c changes; lengths are found by running the
+ * same writer against a sink that only counts. Of labels with the same name the first counts, for servers refuse a
+ * series that has one twice.
  */
-#include "transport.h"
+#include "push.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -17,18 +18,6 @@
 
 enum { SERIES = 1, LABELS = 1, SAMPLES = 2, NAME = 1, VALUE = 2, RAW_PROFILE = 1 };
 
-/* A length-delimited field's head. */
-static void put_head(struct ep_sink *sink, unsigned field, uint64_t size)
-{
-    uint8_t bytes[11] = {(uint8_t)(field << 3 | 2)};
-    size_t count = 1;
-
-    for (; size > 0x7f; size >>= 7)
-        bytes[count++] = (uint8_t)(size | 0x80);
-    bytes[count++] = (uint8_t)size;
-    ep_sink_put(sink, bytes, count);
-}
-
 struct text {
     const char *at;
     size_t size;
@@ -36,8 +25,8 @@ struct text {
 
 static void put_text(struct ep_sink *sink, unsigned field, struct text text)
 {
-    put_head(sink, field, text.size);
-    ep_sink_put(sink, text.at, text.size);
+    ep_put_head(sink, field, text.size);
+    ep_put_utf8(sink, text.at, text.size);
 }
 
 static void put_label(struct ep_sink *sink, struct text name, struct text value)
@@ -46,7 +35,7 @@ static void put_label(struct ep_sink *sink, struct text name, struct text value)
 
     put_text(&inner, NAME, name);
     put_text(&inner, VALUE, value);
-    put_head(sink, LABELS, inner.size);
+    ep_put_head(sink, LABELS, inner.size);
     put_text(sink, NAME, name);
     put_text(sink, VALUE, value);
 }
@@ -113,16 +102,19 @@ static uint64_t field_size(uint64_t size)
 {
     struct ep_sink head = {0};
 
-    put_head(&head, SERIES, size);
+    ep_put_head(&head, SERIES, size);
     return head.size + size;
 }
 
-static void measure(struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message)
+static void measure(struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
+                    const struct ep_deadline *deadline)
 {
-    struct ep_sink series = {0};
+    struct ep_sink series = {0}, profile = {0};
 
     put_labels(&series, target, message);
-    size->profile = message->size;
+    ep_pprof_prepare(target->names, message, deadline);
+    ep_pprof_write(target->names, message, &profile);
+    size->profile = profile.size;
     size->series = series.size + field_size(field_size(size->profile));
     size->body = field_size(size->series);
 }
@@ -130,11 +122,11 @@ static void measure(struct ep_push_size *size, const struct ep_target *target, c
 static void write(const struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
                   struct ep_sink *sink)
 {
-    put_head(sink, SERIES, size->series);
+    ep_put_head(sink, SERIES, size->series);
     put_labels(sink, target, message);
-    put_head(sink, SAMPLES, field_size(size->profile));
-    put_head(sink, RAW_PROFILE, size->profile);
-    ep_sink_put(sink, message->data, message->size);
+    ep_put_head(sink, SAMPLES, field_size(size->profile));
+    ep_put_head(sink, RAW_PROFILE, size->profile);
+    ep_pprof_write(target->names, message, sink);
 }
 
 const struct ep_push ep_push_pyroscope = {

@@ -43,9 +43,10 @@ struct ep_message {
 struct ep_target {
     const char *endpoint; /* as configured, may be NULL for a user's own transport */
     const char *service;
-    const char *tags;           /* "key=value,key=value" or "" */
-    const char *headers;        /* struct ep_config: lines of a request's head, or NULL; a secret */
-    const struct ep_push *push; /* pprof over HTTP */
+    const char *tags;             /* "key=value,key=value" or "" */
+    const char *headers;          /* struct ep_config: lines of a request's head, or NULL; a secret */
+    const struct ep_push *push;   /* pprof over HTTP */
+    const struct ep_names *names; /* for push; NULL: addresses stay what they are */
 };
 
 /* Where somebody's bytes go: to write(), or, while that is NULL, only into the count. */
@@ -62,6 +63,43 @@ static inline void ep_sink_put(struct ep_sink *sink, const void *bytes, size_t s
         sink->write(sink->to, bytes, size);
 }
 
+/* An address as a pprof has it. */
+struct ep_place {
+    const char *build_id; /* hexadecimal digits, build_id_size of them; not terminated, as the path */
+    const char *path;
+    size_t build_id_size, path_size;
+    uint64_t address; /* ELF */
+    unsigned hint;    /* the finder's, 0 before the first of a mapping; kept for the next */
+};
+
+#define EP_NAMED_MOST      1536u /* functions that have a name of their own */
+#define EP_NAMED_LOCATIONS 8192u /* locations of one message; those beyond have their module's name */
+
+/* What push knows of the message that it is sending with names. */
+struct ep_named {
+    unsigned functions, strings; /* that the message has itself */
+    unsigned locations, count;   /* functions that are added */
+    uint16_t of[EP_NAMED_LOCATIONS];
+    uint16_t name[EP_NAMED_MOST + EP_MAX_MODULES];      /* of those; beyond EP_NAMED_MOST: of a mapping */
+    uint16_t added[EP_NAMED_MOST + EP_MAX_MODULES + 1]; /* the function for a name; 0: none yet */
+    uint64_t filename[EP_MAX_MODULES];                  /* of the mappings */
+};
+
+/*
+ * Finds names of functions for pprof messages, for servers that cannot; ep_names_process (core/names.c) is the one.
+ *
+ * begin  another message; names that would take longer than the deadline are not found
+ * find   number of the name of the function at a place, 1..EP_NAMED_MOST; 0: none
+ * text   the name with that number, until the next begin
+ * Context: deliver.
+ */
+struct ep_names {
+    void (*begin)(const struct ep_deadline *deadline);
+    unsigned (*find)(struct ep_place *place);
+    const char *(*text)(unsigned name);
+    struct ep_named *memory; /* for push */
+};
+
 /* Sizes of a request's body: all of it, and what push keeps for itself. */
 struct ep_push_size {
     uint64_t body, series, profile;
@@ -71,13 +109,14 @@ struct ep_push_size {
  * What http.c puts around a pprof message; ep_push_pyroscope (push_pyroscope.c) is the one.
  *
  * path_and_type  of the request: path behind the endpoint's prefix, NUL, content type
- * measure        the body's size
+ * measure        the body's size; names are found for it before the deadline, and stay for write
  * write          the body, in pieces
  * Context: deliver.
  */
 struct ep_push {
     const char *path_and_type;
-    void (*measure)(struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message);
+    void (*measure)(struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
+                    const struct ep_deadline *deadline);
     void (*write)(const struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
                   struct ep_sink *sink);
 };

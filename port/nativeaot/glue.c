@@ -16,7 +16,8 @@
 static alignas(16) uint8_t memory[EP_MEMORY_DEFAULT];
 static void *mapped;
 static size_t mapped_size;
-static bool control_failed;
+static bool control_failed, sends_names;
+static char headers[EP_HEADERS_BYTES];
 
 static int take_memory(struct ep_config *config, uint64_t size)
 {
@@ -89,6 +90,30 @@ static int control_start(const struct ep_dotnet_options *options)
     return err;
 }
 
+/* What C# hands over is gone when the start returns. */
+static int headers_take(struct ep_config *config, const char *lines)
+{
+    const size_t size = lines ? strlen(lines) + 1 : 0;
+
+    if (size > sizeof headers)
+        return -E2BIG;
+    if (size)
+        config->headers = memcpy(headers, lines, size);
+    return 0;
+}
+
+static void names_take(struct ep_config *config, uint32_t names)
+{
+    if (names)
+        config->names = names == 1 ? &ep_names_process : NULL;
+    sends_names = config->names && config->format == EP_FORMAT_PPROF;
+}
+
+int ep_dotnet_sends_names(void)
+{
+    return sends_names;
+}
+
 int ep_dotnet_start(const struct ep_dotnet_options *options)
 {
     struct ep_config config = {.service = options->service,
@@ -101,10 +126,13 @@ int ep_dotnet_start(const struct ep_dotnet_options *options)
                                .kinds = options->kinds,
                                .budget_ppm = options->budget_ppm,
                                .flags = options->flags};
-    int err = ep_config_from_env(&config);
+    int err = headers_take(&config, options->headers);
     control_failed = false;
+    if (err == 0)
+        err = ep_config_from_env(&config);
     if (err < 0)
         return err;
+    names_take(&config, options->names);
     if (mapped != NULL)
         return -EALREADY;
     ep_dotnet_heap_attach();

@@ -20,8 +20,10 @@ struct ep_dotnet_options {
     const char *tags;
     const char *endpoint;
     const char *control, *control_token;
+    const char *headers; /* struct ep_config; copied */
     uint64_t memory_bytes;
     uint32_t level, rate_hz, interval_ms, format, kinds, budget_ppm, flags;
+    uint32_t names; /* 0: as the environment says, 1: yes, 2: no */
 };
 
 /* What ep_dotnet_stats() fills in, by index. Mirrored by the enum Figure in EdgeProf/Native.cs. */
@@ -59,6 +61,9 @@ int ep_dotnet_configured(void);
 
 /* ep_start(). -ENOMEM also when the memory that was asked for cannot be mapped. Context: init. */
 int ep_dotnet_start(const struct ep_dotnet_options *options);
+
+/* Whether the profiler that was started last sends names. Context: init. */
+int ep_dotnet_sends_names(void);
 
 /* ep_stop(). Context: init. */
 int ep_dotnet_stop(uint32_t deadline_ms);

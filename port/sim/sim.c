@@ -202,6 +202,11 @@ static void scan_synthetic(void)
     ep_module_seen(&info);
 }
 
+uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size)
+{
+    return ep_sim.symbol ? ep_sim.symbol(pc, name, size) : 0;
+}
+
 int ep_port_modules_scan(void)
 {
     int error = ep_sim_fails("modules_scan");

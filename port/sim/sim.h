@@ -55,7 +55,8 @@ struct ep_sim {
     const struct ep_module_info *modules; /* default: the synthetic code, without tables */
     unsigned module_count;
     uint64_t modules_generation;
-    int threads; /* armed by start and scans */
+    uintptr_t (*symbol)(uintptr_t pc, char *name, size_t size); /* NULL: there are no dynamic symbols */
+    int threads;                                                /* armed by start and scans */
     int announced;
     size_t port_bytes;
 

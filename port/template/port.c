@@ -216,6 +216,15 @@ int ep_port_modules_scan(void)
     return 0;
 }
 
+uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size)
+{
+    /* Nothing to mend where there are no dynamic symbols: functions are called module+0x1234 then. */
+    (void)pc;
+    if (size)
+        name[0] = 0;
+    return 0;
+}
+
 void ep_wait_begin(enum ep_wait wait)
 {
     (void)wait; /* ep_wait_open(sp | wait, pc, fp, 0) of the caller: waits are not seen without it */

@@ -100,6 +100,34 @@ static void test_stacks_arrive(void **state)
     assert_memory_equal(sums, expected, sizeof sums);
 }
 
+static size_t largest;
+
+static void note_size(const struct ep_message *message, const struct ep_deadline *deadline)
+{
+    (void)deadline;
+    if (message->size > largest)
+        largest = message->size;
+}
+
+/* Pyroscope refuses a profile of more than 16,000 samples, which have nine bytes and more, or two megabytes: with
+ * memory for more there are several, and nothing is lost. */
+static void test_large_pprof_is_split(void **state)
+{
+    const size_t memory = 4u << 20;
+    uint64_t dice = 5;
+
+    (void)state;
+    largest = 0;
+    (void)begin(memory, EP_FORMAT_PPROF, 0);
+    receiver.on_send = note_size;
+    for (unsigned i = 0; i < 30; i++) {
+        random_ticks(&dice, 1000, 4000, 4);
+        ep_sim.uptime_ns += 10 * MS;
+    }
+    end(1);
+    assert_in_range(largest, 60u << 10, 128u << 10);
+}
+
 /* One profile an interval, and none when nothing was measured. */
 static void test_intervals(void **state)
 {
@@ -505,14 +533,23 @@ static void test_refused_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks_arrive),     cmocka_unit_test(test_intervals),
-        cmocka_unit_test(test_idle_wakeups),      cmocka_unit_test(test_intervals_merge),
-        cmocka_unit_test(test_split_messages),    cmocka_unit_test(test_split_messages_on_a_bad_link),
-        cmocka_unit_test(test_too_large),         cmocka_unit_test(test_segments_roll_over),
-        cmocka_unit_test(test_no_transport),      cmocka_unit_test(test_ring_full_is_a_frame),
-        cmocka_unit_test(test_ring_recovers),     cmocka_unit_test(test_rests),
-        cmocka_unit_test(test_module_found_late), cmocka_unit_test(test_deep_stacks),
-        cmocka_unit_test(test_refused_threads),   cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_stacks_arrive),
+        cmocka_unit_test(test_large_pprof_is_split),
+        cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_idle_wakeups),
+        cmocka_unit_test(test_intervals_merge),
+        cmocka_unit_test(test_split_messages),
+        cmocka_unit_test(test_split_messages_on_a_bad_link),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_segments_roll_over),
+        cmocka_unit_test(test_no_transport),
+        cmocka_unit_test(test_ring_full_is_a_frame),
+        cmocka_unit_test(test_ring_recovers),
+        cmocka_unit_test(test_rests),
+        cmocka_unit_test(test_module_found_late),
+        cmocka_unit_test(test_deep_stacks),
+        cmocka_unit_test(test_refused_threads),
+        cmocka_unit_test(test_pieces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,6 +154,31 @@ static void test_format(void **state)
     assert_null(c.headers);
 }
 
+static void test_names(void **state)
+{
+    static const struct {
+        const char *endpoint, *a, *b;
+        bool named;
+    } cases[] = {
+        {ENDPOINT, "EDGEPROF_FORMAT=pprof", "X=1", false},
+        {ENDPOINT, "EDGEPROF_FORMAT=pprof", "EDGEPROF_NAMES=1", true},
+        {ENDPOINT, "EDGEPROF_NAMES=1", "X=1", false}, /* compact has none */
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "X=1", "Y=1", true},
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_NAMES=off", "X=1", false},
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=compact", "X=1", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ep_config c = {0};
+        assert_int_equal(TAKE(&c, cases[i].endpoint, cases[i].a, cases[i].b), 1);
+        assert_ptr_equal(c.names, cases[i].named ? &ep_names_process : NULL);
+    }
+    struct ep_config c = {0};
+    assert_int_equal(TAKE(&c, ENDPOINT, "EDGEPROF_NAMES=some"), -EINVAL);
+    assert_non_null(strstr(ep_start_error(), "EDGEPROF_NAMES"));
+}
+
 #define PYROSCOPE "PYROSCOPE_SERVER_ADDRESS=http://p"
 
 static void test_headers(void **state)
@@ -500,6 +525,7 @@ int main(void)
         cmocka_unit_test(test_program_wins),
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_format),
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_headers_refused),
         cmocka_unit_test(test_headers_length),

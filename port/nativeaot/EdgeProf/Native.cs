@@ -14,8 +14,9 @@ internal unsafe struct NativeOptions
     public byte* Endpoint;
     public byte* Control;
     public byte* ControlToken;
+    public byte* Headers;
     public ulong MemoryBytes;
-    public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags;
+    public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags, Names;
 }
 
 /// <summary>Indices of the figures that ep_dotnet_stats fills in (enum ep_dotnet_figure in glue.h).</summary>
@@ -52,6 +53,7 @@ internal enum Figure
 internal static unsafe class Native
 {
     public const int FlagThreadLabels = 2, FlagIdleWaits = 4; // enum ep_flags
+    public const uint NamesAsk = 0, NamesOn = 1, NamesOff = 2; // ep_dotnet_options.names
 
     public const int EInval = 22, EBusy = 16, EAlready = 114, ETimedOut = 110, ESrch = 3, ENoMem = 12;
 
@@ -71,6 +73,16 @@ internal static unsafe class Native
 
     [DllImport(Library, EntryPoint = "ep_dotnet_stats")]
     public static extern int Stats(ulong* figure, uint figures, ulong* byKind, uint kinds, ulong* lost, uint reasons);
+
+    /// <summary>Whether the profiler that runs sends names.</summary>
+    [DllImport(Library, EntryPoint = "ep_dotnet_sends_names")]
+    public static extern int SendsNames();
+
+    [DllImport(Library, EntryPoint = "ep_names_next")]
+    public static extern int NamesNext(byte* name, nuint size, nuint* address, int* type);
+
+    [DllImport(Library, EntryPoint = "ep_names_end")]
+    public static extern void NamesEnd();
 
     [DllImport(Library, EntryPoint = "ep_dotnet_live_attach")]
     public static extern int LiveAttach(nint* handles, uint count);

@@ -139,7 +139,8 @@ public static unsafe partial class Profiler
         Require(options.Interval >= TimeSpan.Zero && options.Interval <= TimeSpan.FromHours(1),
                 nameof(options.Interval), options.Interval, "100 ms to 1 hour, or zero");
         fixed (byte* service = Utf8(options.Service), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(options.Endpoint),
-               control = Utf8(options.Control), token = Utf8(options.ControlToken))
+               control = Utf8(options.Control), token = Utf8(options.ControlToken),
+               headers = Utf8(JoinHeaders(options.Headers)))
         {
             var native = new NativeOptions
             {
@@ -148,6 +149,7 @@ public static unsafe partial class Profiler
                 Endpoint = endpoint,
                 Control = control,
                 ControlToken = token,
+                Headers = headers,
                 MemoryBytes = (ulong)options.MemoryBytes,
                 Level = (uint)options.Level,
                 RateHz = (uint)options.RateHz,
@@ -157,6 +159,7 @@ public static unsafe partial class Profiler
                 BudgetPpm = (uint)options.BudgetPpm,
                 Flags = (options.ThreadLabels ? (uint)Native.FlagThreadLabels : 0)
                         | (options.IdleWaits ? (uint)Native.FlagIdleWaits : 0),
+                Names = options.Names switch { null => Native.NamesAsk, true => Native.NamesOn, false => Native.NamesOff },
             };
             Run++; // what tags' numbers were before means nothing any more
             RuntimeHooks.Attach();
@@ -165,6 +168,8 @@ public static unsafe partial class Profiler
                 return error;
         }
         running = Tracks = true;
+        if (Native.SendsNames() != 0)
+            Names.Begin();
         TrackOptions(options.SpanSources);
         Spans.Begin();
         exitTimeout = options.ExitTimeout;
@@ -185,6 +190,7 @@ public static unsafe partial class Profiler
             error = Native.Stop(deadline);
         }
         running = error == -Native.EBusy;
+        Names.End();
         return error == 0;
     }
 
@@ -235,6 +241,12 @@ public static unsafe partial class Profiler
                 throw new ArgumentException($"tag {key}={value}: a key has neither comma nor equals sign, a value no comma");
         return string.Join(',', tags.Select(tag => $"{tag.Key}={tag.Value}"));
     }
+
+    private static string? JoinHeaders(IDictionary<string, string> headers) =>
+        headers.Count == 0 ? null : string.Join('\n', headers.Select(header => $"{header.Key}: {Line(header.Key, header.Value)}"));
+
+    private static string Line(string header, string value) =>
+        value.Contains('\n') ? throw new ArgumentException($"the header {header} has a line break in its value") : value;
 
     /// <summary>Null-terminated, or empty for null, which `fixed` turns into a null pointer.</summary>
     private static byte[] Utf8(string? text) => text is null ? [] : Encoding.UTF8.GetBytes(text + '\0');

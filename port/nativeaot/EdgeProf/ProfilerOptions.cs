@@ -61,7 +61,8 @@ public enum ProfileFormat
     /// <summary>edgeprof's own: small, with a dictionary that is sent once.</summary>
     Compact = 0,
 
-    /// <summary>pprof (perftools.profiles.Profile), uncompressed, with addresses and build ids.</summary>
+    /// <summary>pprof (perftools.profiles.Profile), uncompressed, with addresses and build ids; over HTTP by Grafana
+    /// Pyroscope's push API.</summary>
     Pprof = 1,
 }
 
@@ -119,6 +120,13 @@ public sealed class ProfilerOptions
 
     /// <summary>How profiles are encoded.</summary>
     public ProfileFormat Format { get; set; }
+
+    /// <summary>Headers of every request over HTTP: credentials, a tenant. They are sent and nowhere told.</summary>
+    public IDictionary<string, string> Headers { get; set; } = new Dictionary<string, string>();
+
+    /// <summary>Whether profiles that go to Pyroscope have names, which a server that looks up symbols then does not. Null: as
+    /// EDGEPROF_NAMES says, else when PYROSCOPE_SERVER_ADDRESS says where profiles go.</summary>
+    public bool? Names { get; set; }
 
     /// <summary>Memory of the profiler, all there will ever be. 0: 128 KiB, which lie in the program's bss.</summary>
     public long MemoryBytes { get; set; }

@@ -1,0 +1,70 @@
+namespace EdgeProf;
+
+/// <summary>
+/// Names of methods as people write them, as `edgeprof` shows them: Orders.Calculator.SumAsync(async), Program.Main(lambda#2),
+/// Program.Main.Local(local). What the C# compiler makes of these is written in angle brackets:
+///   type T+&lt;M&gt;d__7, method MoveNext        an async method or an iterator
+///   type T+&lt;&gt;c, method &lt;M&gt;b__3_1         a lambda; &lt;&gt;c__DisplayClass2_0 when it holds variables
+///   method &lt;M&gt;g__Local|3_1              a local function
+/// </summary>
+internal static class MethodName
+{
+    public static string Readable(string type, string method)
+    {
+        var suffix = "";
+        var nested = type.LastIndexOf('+');
+        var inner = type[(nested + 1)..];
+        if (inner.StartsWith("<>c", StringComparison.Ordinal))
+            type = nested < 0 ? "" : type[..nested];
+        else if (Split(inner, 'd') is { } machine)
+        {
+            suffix = method == "MoveNext" ? "(async)" : "(iterator)." + method;
+            method = machine.Method;
+            type = nested < 0 ? "" : type[..nested];
+        }
+        type = Plain(type);
+        return (type.Length > 0 ? type + "." : "") + Member(method) + suffix;
+    }
+
+    private static string Member(string method)
+    {
+        if (Split(method, 'b') is { } lambda)
+            return Member(lambda.Method) + "(lambda#" + lambda.Tail[(lambda.Tail.LastIndexOf('_') + 1)..] + ")";
+        if (Split(method, 'g') is { } local)
+            return Member(local.Method) + "." + local.Tail.Split('|')[0] + "(local)";
+        return method is "<Main>$" ? "Main" : method;
+    }
+
+    /// <summary>&lt;Method&gt;x__Rest; null when the name is not of that form.</summary>
+    private static (string Method, string Tail)? Split(string name, char what)
+    {
+        var end = Close(name);
+        return end > 1 && name.AsSpan(end + 1).StartsWith([what, '_', '_']) ? (name[1..end], name[(end + 4)..]) : null;
+    }
+
+    /// <summary>Where the bracket that opens the name is closed, -1: it is none.</summary>
+    private static int Close(string name)
+    {
+        var depth = 0;
+        for (var i = 0; i < name.Length; i++)
+        {
+            depth += name[i] switch { '<' => 1, '>' => -1, _ => 0 };
+            if (depth == 0)
+                return i > 0 ? i : -1;
+        }
+        return -1;
+    }
+
+    /// <summary>Without the numbers of type parameters, with a dot before what is nested.</summary>
+    private static string Plain(string type)
+    {
+        var plain = new System.Text.StringBuilder(type.Length);
+        for (var i = 0; i < type.Length; i++)
+            if (type[i] == '`')
+                while (i + 1 < type.Length && char.IsAsciiDigit(type[i + 1]))
+                    i++;
+            else
+                plain.Append(type[i] == '+' ? '.' : type[i]);
+        return plain.ToString();
+    }
+}

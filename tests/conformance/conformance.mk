@@ -1,0 +1,18 @@
+# What devices send to Pyroscope, from the socket, against the rules of those who read it; each rule is broken on purpose.
+
+CF_DIR    := $(BUILD)/tests/conformance
+CF_DEVICE := $(CF_DIR)/device
+CF_PPROF  := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto
+CF_DOTNET := $(if $(NA_DOTNET),$(call na_published,Kinds))
+
+TESTS += test-conformance
+.PHONY: test-conformance
+
+# -rdynamic: its functions are among the dynamic symbols, but for the static ones.
+$(CF_DEVICE): tests/conformance/device.c core/edgeprof.h core/config.h $(EP_LIB)
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) -rdynamic $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+
+test-conformance: $(CF_DEVICE) $(CF_DOTNET)
+	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/conformance/self_test.py
+	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/conformance/run.py $(CF_DIR)/work tools/proto/push.proto $(CF_PPROF) $(CF_DEVICE) $(CF_DOTNET)

@@ -1,0 +1,160 @@
+/*
+ * Names in a real process: of functions that the dynamic linker knows, and those that a runtime's thread is asked for.
+ * One that is late is not waited for, and its answer is never taken for another question's. This program stands in for
+ * one with .NET's runtime, whose mark it has.
+ */
+#include "linux_test.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+#include "core/internal.h"
+#include "hooks.h"
+
+/* What tells the port of a program with that runtime: where it is, there is the managed code. */
+__attribute__((noinline, visibility("hidden"))) void RhpGcProbeHijack(void);
+void RhpGcProbeHijack(void)
+{
+    __asm__ volatile("");
+}
+
+/* Code that no dynamic symbol is of. */
+#define PLACE(n)                                                                                                       \
+    __attribute__((noinline)) static void place_##n(void)                                                              \
+    {                                                                                                                  \
+        __asm__ volatile("" ::"i"(n));                                                                                 \
+    }
+PLACE(0)
+PLACE(1)
+PLACE(2)
+PLACE(3)
+static void (*const places[])(void) = {place_0, place_1, place_2, place_3};
+
+static atomic_uint questions;
+static atomic_bool held; /* the runtime takes questions, but keeps its answers for later */
+
+static void *runtime(void *unused)
+{
+    char name[64];
+    uintptr_t address;
+    int type;
+    size_t size = 0;
+
+    while (ep_names_next(name, size, &address, &type) == 0) {
+        atomic_fetch_add(&questions, 1);
+        while (atomic_load(&held))
+            usleep(1000);
+        size = 0;
+        for (unsigned i = 0; i < 4; i++)
+            if (address == (uintptr_t)places[i])
+                size = (size_t)snprintf(name, sizeof name, "Managed.Place%u", i);
+    }
+    return unused;
+}
+
+static const struct ep_module *module_of(uintptr_t pc)
+{
+    const struct ep_module *module = ep_module_find(&ep_running()->modules, pc);
+
+    assert_non_null(module);
+    return module;
+}
+
+static const char *name_of(uintptr_t pc)
+{
+    static const char digits[] = "0123456789abcdef";
+    const struct ep_module *module = module_of(pc);
+    char build_id[129];
+
+    for (unsigned i = 0; i < module->build_id_size; i++) {
+        build_id[2 * i] = digits[module->build_id[i] >> 4];
+        build_id[2 * i + 1] = digits[module->build_id[i] & 15];
+    }
+    struct ep_place place = {.build_id = build_id,
+                             .build_id_size = 2u * module->build_id_size,
+                             .path = module->path,
+                             .path_size = strlen(module->path),
+                             .address = pc - module->bias};
+    const unsigned name = ep_names_process.find(&place);
+    return name ? ep_names_process.text(name) : "(none)";
+}
+
+static void begin_message(void)
+{
+    struct ep_deadline deadline = {.at_ns = UINT64_MAX};
+
+    ep_names_process.begin(&deadline);
+}
+
+static void begin(void)
+{
+    static uint64_t memory[EP_MEMORY_DEFAULT / sizeof(uint64_t)];
+    struct ep_config config = {.memory = memory, .memory_size = sizeof memory, .endpoint = "null:"};
+
+    assert_int_equal(ep_start(&config), 0);
+    begin_message();
+}
+
+static void test_dynamic_symbols(void **state)
+{
+    (void)state;
+    begin();
+    assert_string_equal(name_of((uintptr_t)dlsym(RTLD_DEFAULT, "getenv") + 3), "getenv");
+    assert_non_null(strstr(name_of((uintptr_t)place_3), "linux_names+0x"));
+    assert_int_equal(ep_stop(0), 0);
+}
+
+/* The runtime may be slow on a busy machine, but it is asked again. */
+static const char *name_in_time(uintptr_t pc)
+{
+    const char *name = "(none)";
+
+    for (unsigned i = 0; i < 100 && strcmp(name, "(none)") == 0; i++) {
+        begin_message();
+        name = name_of(pc);
+    }
+    return name;
+}
+
+static void wait_served(void)
+{
+    for (unsigned i = 0; i < 1000 && strcmp(name_in_time((uintptr_t)place_0), "Managed.Place0") != 0; i++) {
+        assert_int_equal(ep_stop(0), 0); /* what has been named stays named as long as it runs */
+        usleep(10000);
+        begin();
+    }
+    assert_string_equal(name_of((uintptr_t)place_0), "Managed.Place0");
+}
+
+static void test_runtime(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    pthread_create(&thread, NULL, runtime, NULL);
+    begin();
+    wait_served();
+    assert_string_equal(name_in_time((uintptr_t)place_1), "Managed.Place1");
+    unsigned asked = atomic_load(&questions);
+    assert_string_equal(name_of((uintptr_t)place_1), "Managed.Place1");
+    assert_int_equal(atomic_load(&questions), asked); /* it is known now */
+
+    atomic_store(&held, true);
+    assert_string_equal(name_of((uintptr_t)place_2), "(none)"); /* too late */
+    atomic_store(&held, false);
+    assert_string_equal(name_in_time((uintptr_t)place_3), "Managed.Place3"); /* place 2's answer is not taken for it */
+    assert_string_equal(name_in_time((uintptr_t)place_2), "Managed.Place2"); /* asked again, and answered */
+    ep_names_end();
+    pthread_join(thread, NULL);
+    assert_int_equal(ep_stop(0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dynamic_symbols),
+        cmocka_unit_test(test_runtime),
+    };
+    RhpGcProbeHijack();
+    return cmocka_run_group_tests_name("linux names", tests, NULL, NULL);
+}
