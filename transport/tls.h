@@ -72,8 +72,8 @@ int ep_tls_config_from_env(struct ep_tls_config *config);
 /* Wipes keys and sessions; https endpoints are unknown again. Not while a profiler runs that has one. Context: init. */
 void ep_tls_end(void);
 
-/* One line about the last setup or connection that failed, "" when none has: "the server's certificate has expired".
- * Context: any thread. */
+/* One line about what failed, setup or a connection, "the server's certificate has expired"; "" when nothing has since
+ * the last connection was made. Context: any thread. */
 const char *ep_tls_error(void);
 
 struct ep_tls_info {

@@ -6,7 +6,7 @@ preload: $(PRELOAD_LIB)  ## the profiler as a preload library, for programs buil
 
 PRELOAD_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard port/linux/preload*.c))
 
-$(PRELOAD_LIB): $(PRELOAD_OBJ) $(EP_LIB)
+$(PRELOAD_LIB): $(PRELOAD_OBJ) $(EP_LIB) $(TLS_LIB)
 	$(CC) $(EP_CODEGEN) -shared -Wl,--gc-sections -Wl,-z,now -Wl,-z,nodelete -o $@ $^ $(EP_LDLIBS)
 
 $(PRELOAD_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)

@@ -15,10 +15,11 @@
 #include <unistd.h>
 
 #include "core/edgeprof.h"
+#include "transport/tls.h"
 
 #define STOP_MS 2000
 
-static uint8_t memory[EP_MEMORY_DEFAULT], pull_memory[EP_PULL_MEMORY_DEFAULT];
+static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY], pull_memory[EP_PULL_MEMORY_DEFAULT];
 
 static void say(const char *what, const char *why)
 {
@@ -36,6 +37,16 @@ static void said_of(const char *what, int error)
         say(what, strerror(-error));
 }
 
+static int start_secure(const struct ep_config *config)
+{
+    struct ep_tls_config tls = {.memory = tls_memory, .memory_size = sizeof tls_memory};
+
+    if (!config->endpoint || strncmp(config->endpoint, "https://", 8) != 0)
+        return 0;
+    int error = ep_tls_config_from_env(&tls);
+    return error ? error : ep_tls_setup(&tls);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     const struct ep_pull_config pull = {.memory = pull_memory, .memory_size = sizeof pull_memory};
@@ -45,11 +56,12 @@ __attribute__((constructor)) static void begin(void)
     if (wanted == 0)
         return;
     ep_linux_here_set_own(true);
-    int error = wanted < 0 ? wanted : ep_start(&config);
+    int secure = wanted < 0 ? 0 : start_secure(&config);
+    int error = wanted < 0 ? wanted : secure ? secure : ep_start(&config);
     int control = error ? 0 : ep_control_start(NULL, NULL), pulled = error ? 0 : ep_pull_start(&pull);
     ep_linux_here_set_own(false);
     if (error)
-        say("not profiling", ep_start_error()[0] ? ep_start_error() : strerror(-error));
+        say("not profiling", secure ? ep_tls_error() : ep_start_error()[0] ? ep_start_error() : strerror(-error));
     said_of("no control endpoint, see EDGEPROF_CONTROL", control);
     said_of("no pull endpoint, see EDGEPROF_PULL", pulled);
 }
@@ -59,8 +71,10 @@ __attribute__((destructor)) static void end(void)
     ep_linux_here_set_own(true);
     (void)ep_pull_stop();
     (void)ep_control_stop();
-    (void)ep_stop(STOP_MS);
+    int stopped = ep_stop(STOP_MS);
     ep_linux_here_set_own(false);
+    if (stopped == -ETIMEDOUT && ep_tls_error()[0])
+        say("profiles were not delivered", ep_tls_error());
 }
 
 __attribute__((visibility("default"))) int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,

@@ -1,5 +1,6 @@
 /*
- * See glue.h. ep_dotnet_start() -> ep_config_from_env() -> take_memory() -> ep_start(); ep_dotnet_stop() -> ep_stop()
+ * See glue.h. ep_dotnet_start() -> ep_config_from_env() -> tls_setup() -> take_memory() -> ep_start(); ep_dotnet_stop()
+ * -> ep_stop()
  * -> release_memory(). C# serialises start and stop.
  */
 #include "glue.h"
@@ -12,11 +13,12 @@
 #include <sys/mman.h>
 
 #include "core/edgeprof.h"
+#include "transport/tls.h"
 
-static alignas(16) uint8_t memory[EP_MEMORY_DEFAULT];
+static alignas(16) uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY];
 static void *mapped;
 static size_t mapped_size;
-static bool control_failed, sends_names;
+static bool control_failed, tls_failed, sends_names;
 static char headers[EP_HEADERS_BYTES];
 
 static int take_memory(struct ep_config *config, uint64_t size)
@@ -114,7 +116,33 @@ int ep_dotnet_sends_names(void)
     return sends_names;
 }
 
-int ep_dotnet_start(const struct ep_dotnet_options *options)
+static int tls_setup(const char *endpoint, const struct ep_dotnet_tls *options)
+{
+    struct ep_tls_config tls = {.memory = tls_memory,
+                                .memory_size = sizeof tls_memory,
+                                .ca_file = options->ca_file,
+                                .ca = options->ca,
+                                .ca_size = (size_t)options->ca_size,
+                                .pin = options->pin,
+                                .cert_file = options->cert_file,
+                                .key_file = options->key_file,
+                                .cert = options->cert,
+                                .key = options->key,
+                                .cert_size = (size_t)options->cert_size,
+                                .key_size = (size_t)options->key_size,
+                                .server_name = options->server_name,
+                                .flags = options->flags};
+
+    if (endpoint == NULL || strncmp(endpoint, "https://", 8) != 0)
+        return 0;
+    int err = ep_tls_config_from_env(&tls);
+    if (err == 0)
+        err = ep_tls_setup(&tls);
+    tls_failed = err != 0;
+    return err;
+}
+
+int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls)
 {
     struct ep_config config = {.service = options->service,
                                .tags = options->tags,
@@ -127,7 +155,7 @@ int ep_dotnet_start(const struct ep_dotnet_options *options)
                                .budget_ppm = options->budget_ppm,
                                .flags = options->flags};
     int err = headers_take(&config, options->headers);
-    control_failed = false;
+    control_failed = tls_failed = false;
     if (err == 0)
         err = ep_config_from_env(&config);
     if (err < 0)
@@ -136,7 +164,9 @@ int ep_dotnet_start(const struct ep_dotnet_options *options)
     if (mapped != NULL)
         return -EALREADY;
     ep_dotnet_heap_attach();
-    err = take_memory(&config, options->memory_bytes);
+    err = tls_setup(config.endpoint, tls);
+    if (err == 0)
+        err = take_memory(&config, options->memory_bytes);
     if (err == 0)
         err = ep_start(&config);
     if (err != 0)
@@ -223,6 +253,8 @@ const char *ep_dotnet_error(void)
         return "control endpoint (Control or EDGEPROF_CONTROL): want a socket's path that can be made, or a free port "
                "and a "
                "token of at least 16 characters";
+    if (tls_failed)
+        return ep_tls_error();
     const char *text = ep_start_error();
     return text != NULL ? text : "";
 }

@@ -1,6 +1,6 @@
 /*
  * What the C# package calls: a few flat functions over core/edgeprof.h, so that no C structure has to be mirrored in
- * C# but the one below. Linked into the package's archive, called by direct P/Invoke. The profiler's memory is
+ * C# but the two below. Linked into the package's archive, called by direct P/Invoke. The profiler's memory is
  * static here (EP_MEMORY_DEFAULT bytes of bss); more is mapped only when asked for.
  *
  * Errors are negative errno values; ep_start_error() says more.
@@ -24,6 +24,15 @@ struct ep_dotnet_options {
     uint64_t memory_bytes;
     uint32_t level, rate_hz, interval_ms, format, kinds, budget_ppm, flags;
     uint32_t names; /* 0: as the environment says, 1: yes, 2: no */
+};
+
+/* What https endpoints need, likewise; ca stays valid until the next start. Mirrored by NativeTls in
+ * EdgeProf/Native.cs. */
+struct ep_dotnet_tls {
+    const char *ca_file, *pin, *cert_file, *key_file, *server_name;
+    const void *ca, *cert, *key;
+    uint64_t ca_size, cert_size, key_size;
+    uint32_t flags; /* enum ep_tls_flags */
 };
 
 /* What ep_dotnet_stats() fills in, by index. Mirrored by the enum Figure in EdgeProf/Native.cs. */
@@ -59,8 +68,9 @@ enum ep_dotnet_figure {
  * ep_config_from_env(). Context: init. */
 int ep_dotnet_configured(void);
 
-/* ep_start(). -ENOMEM also when the memory that was asked for cannot be mapped. Context: init. */
-int ep_dotnet_start(const struct ep_dotnet_options *options);
+/* ep_start(), for an https endpoint behind ep_tls_setup(). -ENOMEM also when the memory that was asked for cannot be
+ * mapped. Context: init. */
+int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls);
 
 /* Whether the profiler that was started last sends names. Context: init. */
 int ep_dotnet_sends_names(void);

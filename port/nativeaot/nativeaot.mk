@@ -38,10 +38,11 @@ $(BUILD)/obj/port/nativeaot/%.o: port/nativeaot/%.S
 	$(CC) $(BOARD_CFLAGS) -g -c $< -o $@
 -include $(NA_OBJ:.o=.d)
 
-$(NA_LIB): $(EP_LIB) $(NA_OBJ)
-	@mkdir -p $(@D)
-	@rm -f $@
-	cp $(EP_LIB) $@ && $(AR) qsD $@ $(NA_OBJ)
+# With https in it: whether a program uses it is seen when it runs. ar replaces members of the same name (environment.o).
+$(NA_LIB): $(EP_LIB) $(TLS_LIB) $(NA_OBJ)
+	@rm -rf $@ $(@D)/tls && mkdir -p $(@D)/tls
+	@cd $(@D)/tls && $(AR) x $(abspath $(TLS_LIB)) && for o in *; do mv $$o tls_$$o; done
+	cp $(EP_LIB) $@ && $(AR) qsD $@ $(NA_OBJ) $(@D)/tls/*
 
 .PHONY: na-lib
 na-lib: $(NA_LIB)

@@ -1,8 +1,8 @@
 # From the program to the database, with everything real in between.
 E2E_WORKER := $(BUILD)/tests/e2e/worker
-$(E2E_WORKER): tests/e2e/worker.c tests/e2e/account.h core/edgeprof.h core/config.h $(EP_LIB)
+$(E2E_WORKER): tests/e2e/worker.c tests/e2e/account.h core/edgeprof.h core/config.h transport/tls.h $(EP_LIB) $(TLS_LIB)
 	@mkdir -p $(@D)
-	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(TLS_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
 .PHONY: test-server-gone
 TESTS += test-server-gone
@@ -19,3 +19,9 @@ $(E2E_SERVICE): tests/e2e/service.c tests/e2e/account.h core/edgeprof.h core/con
 TESTS += test-faults
 test-faults: $(E2E_SERVICE) $(BUILD)/edgeprof
 	@PYTHONDONTWRITEBYTECODE=1 tests/e2e/faults.py $(BUILD)/edgeprof $(E2E_SERVICE) $(BUILD)/tests/e2e/faults
+
+# Over https to nginx in front of the server: a C program, one that was built without edgeprof, a .NET service.
+.PHONY: test-https
+TESTS += test-https
+test-https: $(E2E_WORKER) $(BUILD)/edgeprof $(PRELOAD_LIB) $(if $(NA_DOTNET),$(NA_LIFECYCLE))
+	@PYTHONDONTWRITEBYTECODE=1 tests/e2e/https.py $(BUILD)/edgeprof $(E2E_WORKER) $(PRELOAD_LIB) $(BUILD)/tests/e2e/https $(if $(NA_DOTNET),$(NA_LIFECYCLE))

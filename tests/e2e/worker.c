@@ -1,6 +1,8 @@
 /*
- * A program for server_gone.py: burns CPU for SECONDS of wall clock on two threads, profiled to the endpoint given, and
- * prints what the profiler says of itself when it has stopped.
+ * A program for server_gone.py and https.py: burns CPU for SECONDS of wall clock on two threads, profiled to the
+ * endpoint given, and prints what the profiler says of itself when it has stopped.
+ *
+ *     worker ENDPOINT SECONDS [tls]        tls: https endpoints are set up, by EDGEPROF_TLS_*
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -8,8 +10,9 @@
 #include <time.h>
 
 #include "account.h"
+#include "transport/tls.h"
 
-static uint8_t memory[EP_MEMORY_DEFAULT];
+static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY];
 static time_t end;
 
 static void *burn(void *unused)
@@ -22,6 +25,13 @@ static void *burn(void *unused)
     return unused;
 }
 
+static int secure(void)
+{
+    struct ep_tls_config tls = {.memory = tls_memory, .memory_size = sizeof tls_memory};
+
+    return ep_tls_config_from_env(&tls) == 0 ? ep_tls_setup(&tls) : -1;
+}
+
 int main(int argc, char **argv)
 {
     struct ep_config config = {.memory = memory,
@@ -32,7 +42,11 @@ int main(int argc, char **argv)
                                .endpoint = argc > 1 ? argv[1] : NULL};
     pthread_t thread;
 
-    if (argc != 3 || ep_start(&config) != 0) {
+    if (argc == 4 && secure() != 0) {
+        fprintf(stderr, "worker: %s\n", ep_tls_error());
+        return 2;
+    }
+    if (argc < 3 || ep_start(&config) != 0) {
         fprintf(stderr, "worker: %s\n", ep_start_error());
         return 2;
     }

@@ -17,35 +17,41 @@ INSTALL_CFLAGS  := $(filter -funwind-tables,$(BOARD_CFLAGS))
 # ---- the shared library: the same sources, with the public names visible ----
 
 INSTALL_OBJ := $(EP_SRC:%.c=$(INSTALL_DIR)/obj/%.o)
+INSTALL_TLS := $(TLS_SRC:%.c=$(INSTALL_DIR)/obj/%.o)
 
 $(INSTALL_OBJ): $(INSTALL_DIR)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
 	$(call compile,$(EP_CFLAGS) $(if $(filter $(EP_FAST),$<),,-Os) -fvisibility=default)
 
+$(INSTALL_TLS): $(INSTALL_DIR)/obj/%.o: %.c $(MAKE_SRC)
+	@mkdir -p $(@D)
+	$(call compile,$(TLS_CPPFLAGS) $(EP_CFLAGS) -Os -fvisibility=default)
+
 # Public is what the installed headers declare, and the function that --wrap=pthread_create leads to.
-$(INSTALL_DIR)/names.map: core/edgeprof.h transport/transport.h
+$(INSTALL_DIR)/names.map: core/edgeprof.h transport/transport.h transport/tls.h
 	@mkdir -p $(@D)
 	@{ echo '{ global: __wrap_pthread_create;'; \
 	   sed -n 's/^[a-z].*[ *]\(ep_[a-z_]*\)(.*);.*/\1;/p; s/^extern const .* \(ep_[a-z_]*\);.*/\1;/p' $^; \
 	   echo 'local: *; };'; } >$@
 
-$(INSTALL_SO): $(INSTALL_OBJ) $(THIRD_OBJ) $(INSTALL_DIR)/names.map
+$(INSTALL_SO): $(INSTALL_OBJ) $(INSTALL_TLS) $(THIRD_OBJ) $(MBEDTLS_OBJ) $(INSTALL_DIR)/names.map
 	@echo "  LD $@"; $(CC) $(BOARD_CFLAGS) -shared -Wl,-soname,$(INSTALL_ABI) -Wl,-z,text -Wl,-z,now -Wl,-z,nodelete -Wl,--no-undefined \
 	    -Wl,--gc-sections -Wl,--build-id -Wl,--wrap=pthread_create -Wl,--version-script=$(INSTALL_DIR)/names.map \
-	    $(INSTALL_OBJ) $(THIRD_OBJ) $(EP_LDLIBS) -lresolv -o $@
+	    $(INSTALL_OBJ) $(INSTALL_TLS) $(THIRD_OBJ) $(MBEDTLS_OBJ) $(EP_LDLIBS) -lresolv -o $@
 
--include $(INSTALL_OBJ:.o=.d)
+-include $(INSTALL_OBJ:.o=.d) $(INSTALL_TLS:.o=.d)
 
 # ---- install ----
 
 .PHONY: install test-install
-install: $(EP_LIB) $(INSTALL_SO)  ## headers, libraries, pkg-config and CMake files to $(DESTDIR)$(PREFIX)
+install: $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)  ## headers, libraries, pkg-config and CMake files to $(DESTDIR)$(PREFIX)
 	@install -d '$(DESTDIR)$(INCLUDEDIR)/edgeprof' '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(LIBDIR)/cmake/edgeprof'
 	@sed 's,"config.h","edgeprof/config.h",' core/edgeprof.h >'$(DESTDIR)$(INCLUDEDIR)/edgeprof.h'
 	@{ for o in $(INSTALL_OPTIONS); do echo "#define $${o%%=*} $${o#*=}"; done; cat core/config.h; } \
 	    >'$(DESTDIR)$(INCLUDEDIR)/edgeprof/config.h'
 	@install -m 644 transport/transport.h '$(DESTDIR)$(INCLUDEDIR)/edgeprof/transport.h'
-	@install -m 644 $(EP_LIB) '$(DESTDIR)$(LIBDIR)/libedgeprof.a'
+	@install -m 644 transport/tls.h '$(DESTDIR)$(INCLUDEDIR)/edgeprof/tls.h'
+	@install -m 644 $(EP_LIB) $(TLS_LIB) '$(DESTDIR)$(LIBDIR)/'
 	@install -m 755 $(INSTALL_SO) '$(DESTDIR)$(LIBDIR)/'
 	@ln -sf libedgeprof.so.$(EP_VERSION) '$(DESTDIR)$(LIBDIR)/$(INSTALL_ABI)'
 	@ln -sf $(INSTALL_ABI) '$(DESTDIR)$(LIBDIR)/libedgeprof.so'

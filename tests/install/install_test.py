@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Installs the library into a folder of its own and builds the example program against it: by pkg-config and by CMake,
-shared and static. Each is run, and its profile must show both of its functions.
+shared and static. Each is run, and its profile must show both of its functions. And one with https, by pkg-config.
 Of the headers only edgeprof.h may be in the include folder itself.
 
     install_test.py BOARD DIR EDGEPROF       environment: CC EXEC SYSROOT ARCH
@@ -31,11 +31,11 @@ def install(board, root):
         raise SystemExit(f'install_test: /usr/include got {found}, a config.h there would be everybody\'s')
 
 
-def by_pkg_config(root, out, static):
+def by_pkg_config(root, out, static, source='device.c'):
     env = os.environ | {'PKG_CONFIG_LIBDIR': str(root / 'usr/lib/pkgconfig'), 'PKG_CONFIG_SYSROOT_DIR': str(root),
                         'PKG_CONFIG_ALLOW_SYSTEM_CFLAGS': '1', 'PKG_CONFIG_ALLOW_SYSTEM_LIBS': '1'}
     flags = run('pkg-config', *(['--static'] if static else []), '--cflags', '--libs', 'edgeprof', env=env).split()
-    run(*os.environ['CC'].split(), '-O2', '-g', '-Wl,--build-id', EXAMPLE / 'device.c', *(['-static'] if static else []), *flags, '-o', out)
+    run(*os.environ['CC'].split(), '-O2', '-g', '-Wl,--build-id', EXAMPLE / source, *(['-static'] if static else []), *flags, '-o', out)
 
 
 def by_cmake(root, out, static):
@@ -60,15 +60,28 @@ def parts(edgeprof, out, profile):
     return {name: 100 * value / max(1, total) for name, value in found.items()}
 
 
-def check(root, edgeprof, out):
-    profile = out.with_suffix('.profile')
-    profile.unlink(missing_ok=True)
+def run_program(root, out, *arguments):
     env = os.environ | {'LD_LIBRARY_PATH': str(root / 'usr/lib')}
     exec_ = os.environ['EXEC'].split()
     if exec_:
         env.pop('LD_LIBRARY_PATH')
         exec_ += ['-E', f'LD_LIBRARY_PATH={root}/usr/lib']
-    run(*exec_, out, '2', f'file://{profile}', env=env)
+    return run(*exec_, out, *arguments, env=env)
+
+
+def check_secure(root, work, static):
+    out = work / f'secure-{"static" if static else "shared"}'
+    by_pkg_config(root, out, static, 'secure.c')
+    lines = run_program(root, out).splitlines()
+    print(f'    {out.name}: {lines}')
+    if len(lines) != 2 or 'ep_tls_setup()' not in lines[0] or lines[1] != '0 0 1':
+        raise SystemExit(f'install_test: {out.name}: {lines}')
+
+
+def check(root, edgeprof, out):
+    profile = out.with_suffix('.profile')
+    profile.unlink(missing_ok=True)
+    run_program(root, out, '2', f'file://{profile}')
     shares = parts(edgeprof, out, profile)
     text = ', '.join(f'{name} {share:.0f} %' for name, share in shares.items())
     print(f'    {out.name}: {text}')
@@ -90,7 +103,9 @@ def main():
             if (b'libedgeprof.so' in out.read_bytes()) == static:
                 raise SystemExit(f'install_test: {out.name} is not linked as it should be')
             check(root, edgeprof, out)
-    print(f'install_test: {board}: 4 programs')
+    for static in False, True:
+        check_secure(root, work, static)
+    print(f'install_test: {board}: 6 programs')
 
 
 if __name__ == '__main__':

@@ -101,7 +101,7 @@ class SServer:
             command += ['-cert_chain', chain]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, start_new_session=True)
-        self.port, self.answered = None, 0
+        self.port = None
         self.ready = threading.Event()
         threading.Thread(target=self.serve, daemon=True).start()
         if not self.ready.wait(20):
@@ -118,13 +118,12 @@ class SServer:
 
     def respond(self):
         """One answer for each request that is complete."""
-        requests = [m.start() for m in re.finditer(rb'POST /edgeprof', self.output)]
-        for at in requests[self.answered:]:
+        while (at := self.output.find(b'POST /edgeprof')) >= 0:
             head, end, body = self.output[at:].partition(b'\r\n\r\n')
             size = re.search(rb'Content-Length: (\d+)', head)
             if not end or len(body) < int(size[1]):
                 return
-            self.answered += 1
+            self.output = body[int(size[1]):]
             with contextlib.suppress(OSError):
                 self.process.stdin.write(self.answer)
                 self.process.stdin.flush()

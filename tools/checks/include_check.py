@@ -21,7 +21,7 @@ RULES = [
     ('core/encode*', ['core/*', *CONTRACTS, '<nanopb>']),
     ('core/*', ['core/*', *CONTRACTS]),
     ('port/port.h', []),
-    ('port/*', ['{folder}/*', *PUBLIC, 'port/port.h', '<system>']),
+    ('port/*', ['{folder}/*', *PUBLIC, 'port/port.h', 'transport/tls.h', '<system>']),
     ('transport/http*', [*PUBLIC, 'transport/*']),
     ('transport/transport.h', PUBLIC),
     ('transport/tls.h', []),

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- the platform: arena.c, platform.c ---- */
+/* ---- the platform: arena.c, host.c ---- */
 
 #define MBEDTLS_HAVE_ASM
 #define MBEDTLS_HAVE_TIME

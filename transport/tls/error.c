@@ -11,11 +11,13 @@
 #include "internal.h"
 
 static char setup_line[200];
-static _Atomic(const char *) line = "";
+static _Atomic(const char *) line;
 
 const char *ep_tls_error(void)
 {
-    return atomic_load_explicit(&line, memory_order_acquire);
+    const char *said = atomic_load_explicit(&line, memory_order_acquire);
+
+    return said ? said : "";
 }
 
 int ep_tls_refuse(int error, const char *what, const char *name)
@@ -29,6 +31,11 @@ int ep_tls_refuse(int error, const char *what, const char *name)
     setup_line[at + size] = 0;
     atomic_store_explicit(&line, setup_line, memory_order_release);
     return error;
+}
+
+void ep_tls_fine(void)
+{
+    atomic_store_explicit(&line, NULL, memory_order_release);
 }
 
 int ep_tls_fail(struct ep_tls *tls, int error, const char *text)

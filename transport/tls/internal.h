@@ -6,7 +6,7 @@
  *   verify.c       is it the right server: pins, names that are addresses, dates
  *   authority.c    trusted certificates, one at a time
  *   error.c        what mbedtls returned -> errno and one line
- *   platform.c     time and random numbers for mbedtls
+ *   host.c         time and random numbers for mbedtls
  *   arena.c        memory for mbedtls
  *   environment.c  EDGEPROF_TLS_*
  */
@@ -27,7 +27,7 @@
 
 /* Trusted certificates: a file, or bytes in memory. */
 struct ep_tls_authority {
-    const char *file;
+    char *file;
     const uint8_t *bytes;
     size_t size;
 };
@@ -42,7 +42,7 @@ struct ep_tls {
     uint8_t pin[EP_TLS_PINS][32];
     unsigned pins;
     uint32_t flags;
-    const char *server_name; /* NULL: the host that is connected to */
+    char *server_name; /* NULL: the host that is connected to */
 
     /* the session that the next connection tries to go on with */
     mbedtls_ssl_session session;
@@ -78,7 +78,7 @@ bool ep_tls_arena_short(void);
 /* Zeroes size bytes; the compiler may not leave it out. Context: any thread. */
 void ep_tls_wipe(void *bytes, size_t size);
 
-/* ---- platform.c ---- */
+/* ---- host.c ---- */
 
 /* For mbedtls: 0, or MBEDTLS_ERR_PLATFORM_HW_ACCEL_FAILED early in boot when the kernel has no random numbers yet. */
 int ep_tls_random(void *unused, unsigned char *bytes, size_t size);
@@ -110,6 +110,9 @@ int ep_tls_verify(void *tls, mbedtls_x509_crt *cert, int depth, uint32_t *flags)
 
 /* Sets the line that ep_tls_error() returns: pieces joined, for setup. Returns error. Context: init. */
 int ep_tls_refuse(int error, const char *what, const char *name);
+
+/* A connection was made: there is no line. Context: deliver. */
+void ep_tls_fine(void);
 
 /* What a failed call of mbedtls on a connection means, as an errno value; sets the line. Context: deliver. */
 int ep_tls_failed(struct ep_tls *tls, int result);

@@ -53,12 +53,14 @@ static void release(struct ep_tls *tls)
     mbedtls_ssl_config_free(&tls->config);
     mbedtls_pk_free(&tls->key);
     mbedtls_x509_crt_free(&tls->cert);
+    mbedtls_free(tls->authority.file);
+    mbedtls_free(tls->server_name);
     mbedtls_psa_crypto_free();
     ep_tls_arena_set(NULL, 0);
     ep_tls_wipe(tls, sizeof *tls);
 }
 
-static const char *copy(const char *text)
+static char *copy(const char *text)
 {
     size_t size = strlen(text) + 1;
     char *to = mbedtls_calloc(1, size);

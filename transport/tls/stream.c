@@ -133,6 +133,7 @@ static int handshake(struct ep_tls *tls)
 
 static void count_handshake(struct ep_tls *tls)
 {
+    ep_tls_fine();
     tls->info.handshakes++;
     tls->info.resumed += !tls->verified;
     tls->info.version = mbedtls_ssl_get_version_number(&tls->ssl) == MBEDTLS_SSL_VERSION_TLS1_3 ? 13 : 12;

@@ -17,7 +17,10 @@ MBEDTLS_NAMES := platform platform_util constant_time \
     ssl_ciphersuites ssl_client ssl_msg ssl_tls ssl_tls12_client ssl_tls13_client ssl_tls13_generic ssl_tls13_keys
 MBEDTLS_SRC := $(MBEDTLS_NAMES:%=$(MBEDTLS_DIR)/library/%.c)
 MBEDTLS_OBJ := $(MBEDTLS_NAMES:%=$(BUILD)/obj/mbedtls/%.o)
+TLS_HEADERS := $(wildcard transport/tls/*.h transport/*.h)
+TLS_TEST_DIR := $(BUILD)/tests/tls
 TLS_CPPFLAGS := -isystem $(MBEDTLS_DIR)/include -Itransport/tls -DMBEDTLS_CONFIG_FILE='"ep_mbedtls_config.h"'
+TLS_PSS_ssl_tls12_client := -I$(MBEDTLS_DIR)/library -include ep_mbedtls_pss.h
 
 .PHONY: tls-lib
 all: tls-lib
@@ -27,12 +30,9 @@ $(TLS_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) transport/tls/tls.mk | $(GEN_HDR) 
 	@mkdir -p $(@D)
 	$(call compile,$(TLS_CPPFLAGS) $(EP_CFLAGS) -fomit-frame-pointer -Os)
 
-$(BUILD)/obj/mbedtls/%.o: $(MBEDTLS_DIR)/library/%.c transport/tls/ep_mbedtls_config.h $(MAKE_SRC) transport/tls/tls.mk
+$(BUILD)/obj/mbedtls/%.o: $(MBEDTLS_DIR)/library/%.c $(wildcard transport/tls/ep_mbedtls*.h) $(MAKE_SRC) transport/tls/tls.mk
 	@mkdir -p $(@D)
-	$(call compile,$(TLS_CPPFLAGS) $(EP_CODEGEN) -fomit-frame-pointer -Os)
-
-$(BUILD)/obj/mbedtls/ssl_tls12_client.o: transport/tls/ep_mbedtls_pss.h
-$(BUILD)/obj/mbedtls/ssl_tls12_client.o: private TLS_CPPFLAGS += -I$(MBEDTLS_DIR)/library -include ep_mbedtls_pss.h
+	$(call compile,$(TLS_CPPFLAGS) $(TLS_PSS_$*) $(EP_CODEGEN) -fomit-frame-pointer -Os)
 
 $(MBEDTLS_SRC) &:
 	tools/setup.sh apt build
@@ -46,18 +46,73 @@ $(TLS_LIB): $(TLS_OBJ) $(MBEDTLS_OBJ)
 
 -include $(TLS_OBJ:.o=.d) $(MBEDTLS_OBJ:.o=.d)
 
+# ---- checks ----
+
+# The library as a whole: nothing from outside that libedgeprof.a may not take either, nothing of mbedtls' names given.
+TLS_WHOLE := $(TLS_TEST_DIR)/whole.a
+$(TLS_WHOLE): $(EP_LIB) $(TLS_LIB)
+	@mkdir -p $(@D)
+	@printf '%s\n' 'create $@' 'addlib $(EP_LIB)' 'addlib $(TLS_LIB)' save end | $(AR) -M
+check-symbols-tls: $(TLS_WHOLE)
+	@NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --allow $(CHECKS)/undefined_allow.txt --prefix ep_ __wrap_ \
+	    --data-max 4 --text-max 400000 $<
+
 # ---- tests ----
 
-TLS_TEST_DIR   := $(BUILD)/tests/tls
-TLS_TEST_FLAGS := $(EP_CPPFLAGS) -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNINGS)
+TLS_TEST_FLAGS := $(EP_CPPFLAGS) -std=c11 -g $(BOARD_CFLAGS) $(WARNINGS)
 TLS_CLIENT     := $(TLS_TEST_DIR)/tls_client
+TLS_OWN        := $(TLS_TEST_DIR)/own_mbedtls $(TLS_TEST_DIR)/own_mbedtls-shared
+TLS_FAULTS     := $(TLS_TEST_DIR)/tls_faults
+TLS_ASAN       := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+TLS_ASAN_OBJ   := $(patsubst transport/tls/%.c,$(TLS_TEST_DIR)/asan/%.o,$(filter-out %/arena.c,$(TLS_SRC))) \
+                  $(MBEDTLS_NAMES:%=$(TLS_TEST_DIR)/asan/mbedtls/%.o)
 
 $(TLS_CLIENT): tests/transport/tls_client.c $(TLS_LIB) $(EP_LIB)
 	@mkdir -p $(@D)
-	@echo "  CC $@"; $(CC) $(TLS_TEST_FLAGS) $< $(EP_LIB) $(TLS_LIB) -Wl,--wrap=ep_port_unix_ns $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
-.PHONY: tls-client test-tls
+	@echo "  CC $@"; $(CC) $(TLS_TEST_FLAGS) -O2 $< $(EP_LIB) $(TLS_LIB) -Wl,--wrap=ep_port_unix_ns \
+	    -Wl,--wrap=ep_mbedtls_ssl_handshake_step $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+
+# Debian's mbedtls, another version, first as an archive and then as a shared library.
+$(TLS_TEST_DIR)/own_mbedtls: TLS_OWN_LIB := -l:libmbedcrypto.a
+$(TLS_TEST_DIR)/own_mbedtls-shared: TLS_OWN_LIB := -l:libmbedcrypto.so -rdynamic
+$(TLS_OWN): tests/transport/own_mbedtls.c $(TLS_LIB) $(EP_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(TLS_TEST_FLAGS) -O2 $< $(EP_LIB) $(TLS_LIB) $(EP_LDFLAGS) $(TLS_OWN_LIB) $(EP_LDLIBS) -o $@
+
+$(TLS_TEST_DIR)/asan/%.o: transport/tls/%.c $(TLS_HEADERS)
+	@mkdir -p $(@D)
+	@echo "  CC $< (ASan)"; $(CC) $(TLS_CPPFLAGS) $(TLS_TEST_FLAGS) $(TLS_ASAN) -c $< -o $@
+$(TLS_TEST_DIR)/asan/mbedtls/%.o: $(MBEDTLS_DIR)/library/%.c $(TLS_HEADERS)
+	@mkdir -p $(@D)
+	@echo "  CC $< (ASan)"; $(CC) $(TLS_CPPFLAGS) $(TLS_PSS_$*) $(TLS_ASAN) -c $< -o $@
+$(TLS_FAULTS): tests/transport/tls_faults.c $(TLS_ASAN_OBJ) $(EP_LIB)
+	@echo "  CC $@"; $(CC) $(TLS_CPPFLAGS) $(TLS_TEST_FLAGS) $(TLS_ASAN) $^ $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+
+.PHONY: tls-client test-tls test-tls-own test-tls-faults test-tls-arm check-symbols-tls bench-tls
 tls-client: $(TLS_CLIENT)
-TESTS += test-tls
+TESTS += check-symbols-tls test-tls test-tls-own test-tls-faults
 
 test-tls: $(TLS_CLIENT)
-	@tests/transport/tls_test.py $< $(TLS_TEST_DIR)/table -- $(BOARD_EXEC)
+	@EXEC='$(BOARD_EXEC)' tests/transport/tls_test.py $< $(TLS_TEST_DIR)/table --only '$(TLS_ONLY)'
+
+test-tls-own: $(TLS_OWN)
+	@for program in $^; do tests/transport/tls_more.py $(TLS_TEST_DIR)/own $$program || exit 1; done
+
+# Every allocation of setup, and of the handshakes one in TLS_FAULTS_STEP.
+TLS_FAULTS_STEP ?= 199
+test-tls-faults: $(TLS_FAULTS)
+	@tests/transport/tls_more.py $(TLS_TEST_DIR)/faults $< $(TLS_FAULTS_STEP)
+
+BENCHES += bench-tls
+bench-tls: $(TLS_CLIENT)
+	@tests/transport/tls_test.py $< $(TLS_TEST_DIR)/bench --figure tls_arena_peak_bytes
+
+# The ARM boards' own code, in qemu-user; what differs there is arithmetic and the size of things.
+ifeq ($(BOARD),host)
+TESTS += test-tls-arm
+test-tls-arm:
+	@set -e; for b in $(QEMU_BOARDS); do \
+	    $(MAKE) --no-print-directory -s BOARD=$$b tls-client; echo "$$b"; \
+	    $(MAKE) --no-print-directory -s BOARD=$$b test-tls TLS_ONLY='^TLS 1.[23]|RSA 4096|^expired|bundle|^right pin|client certificate, -tls|records|resumed'; \
+	done
+endif

@@ -19,6 +19,16 @@ internal unsafe struct NativeOptions
     public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags, Names;
 }
 
+/// <summary>What https needs (struct ep_dotnet_tls in glue.h).</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal unsafe struct NativeTls
+{
+    public byte* CaFile, Pin, CertFile, KeyFile, ServerName;
+    public void* Ca, Cert, Key;
+    public ulong CaSize, CertSize, KeySize;
+    public uint Flags;
+}
+
 /// <summary>Indices of the figures that ep_dotnet_stats fills in (enum ep_dotnet_figure in glue.h).</summary>
 internal enum Figure
 {
@@ -55,6 +65,8 @@ internal static unsafe class Native
     public const int FlagThreadLabels = 2, FlagIdleWaits = 4; // enum ep_flags
     public const uint NamesAsk = 0, NamesOn = 1, NamesOff = 2; // ep_dotnet_options.names
 
+    public const uint TlsNoClock = 1; // enum ep_tls_flags
+
     public const int EInval = 22, EBusy = 16, EAlready = 114, ETimedOut = 110, ESrch = 3, ENoMem = 12;
 
     private const string Library = "edgeprof";
@@ -63,7 +75,7 @@ internal static unsafe class Native
     public static extern int Configured();
 
     [DllImport(Library, EntryPoint = "ep_dotnet_start")]
-    public static extern int Start(NativeOptions* options);
+    public static extern int Start(NativeOptions* options, NativeTls* tls);
 
     [DllImport(Library, EntryPoint = "ep_dotnet_stop")]
     public static extern int Stop(uint deadlineMs);
@@ -136,6 +148,12 @@ internal static unsafe class Native
     private static extern byte* KindUnitText(uint kind);
 
     public static string Error() => Marshal.PtrToStringUTF8((nint)ErrorText()) ?? "";
+
+    [DllImport(Library, EntryPoint = "ep_tls_error")]
+    private static extern byte* TlsErrorText();
+
+    /// <summary>Why the last connection of an https endpoint failed; empty when it did not.</summary>
+    public static string TlsError() => Marshal.PtrToStringUTF8((nint)TlsErrorText()) ?? "";
 
     public static string LossName(int reason) => Marshal.PtrToStringUTF8((nint)LossNameText((uint)reason)) ?? "";
 

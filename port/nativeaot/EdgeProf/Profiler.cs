@@ -11,6 +11,7 @@ public static unsafe partial class Profiler
     private static readonly object Gate = new();
     private static bool running, automatic, unsupportedSaid;
     private static TimeSpan exitTimeout;
+    private static byte[] authority = [];
 
     /// <summary>Whether this program can be profiled: it was published with NativeAOT for a platform that the package
     /// has a library for.</summary>
@@ -101,7 +102,7 @@ public static unsafe partial class Profiler
             var figures = new ulong[(int)Figure.Count];
             var kinds = new ulong[2 * Native.Kinds()];
             var lost = new ulong[2 * Native.LossReasons()];
-            return Fetch(figures, kinds, lost) == 0 ? new ProfilerStats(figures, Measured(kinds), Lost(lost)) : default;
+            return Fetch(figures, kinds, lost) == 0 ? new ProfilerStats(figures, Measured(kinds), Lost(lost), Native.TlsError()) : default;
         }
     }
 
@@ -163,7 +164,7 @@ public static unsafe partial class Profiler
             };
             Run++; // what tags' numbers were before means nothing any more
             RuntimeHooks.Attach();
-            var error = Native.Start(&native);
+            var error = StartNative(&native, options.Tls);
             if (error != 0)
                 return error;
         }
@@ -175,6 +176,33 @@ public static unsafe partial class Profiler
         exitTimeout = options.ExitTimeout;
         ProcessEnd.Watch();
         return 0;
+    }
+
+    private static int StartNative(NativeOptions* native, ProfilerTls tls)
+    {
+        // Read during handshakes, so it has to stay where it is; what was there before is no longer in use.
+        authority = tls.Authority is { Length: > 0 } given ? GC.AllocateArray<byte>(given.Length, pinned: true) : [];
+        tls.Authority?.CopyTo(authority, 0);
+        fixed (byte* caFile = Utf8(tls.AuthorityFile), pin = Utf8(tls.Pin), certFile = Utf8(tls.CertificateFile),
+               keyFile = Utf8(tls.KeyFile), name = Utf8(tls.ServerName), ca = authority, cert = tls.Certificate, key = tls.Key)
+        {
+            var secure = new NativeTls
+            {
+                CaFile = caFile,
+                Pin = pin,
+                CertFile = certFile,
+                KeyFile = keyFile,
+                ServerName = name,
+                Ca = ca,
+                Cert = cert,
+                Key = key,
+                CaSize = (ulong)authority.Length,
+                CertSize = (ulong)(tls.Certificate?.Length ?? 0),
+                KeySize = (ulong)(tls.Key?.Length ?? 0),
+                Flags = tls.AllowUnknownDate ? Native.TlsNoClock : 0,
+            };
+            return Native.Start(native, &secure);
+        }
     }
 
     private static bool StopLocked(TimeSpan timeout)

@@ -67,6 +67,42 @@ public enum ProfileFormat
 }
 
 /// <summary>
+/// Whom an https endpoint is trusted by, and who this device is. What is null is taken from the environment
+/// (EDGEPROF_TLS_*); with nothing set the system's authorities count.
+/// </summary>
+public sealed class ProfilerTls
+{
+    /// <summary>File with the authorities that may sign the server's certificate: PEM with any number, or DER with one.</summary>
+    public string? AuthorityFile { get; set; }
+
+    /// <summary>The same from memory.</summary>
+    public byte[]? Authority { get; set; }
+
+    /// <summary>"sha256//BASE64" of the server's public key, several with ';' between. With an authority both must be right;
+    /// alone the key is the server's identity.</summary>
+    public string? Pin { get; set; }
+
+    /// <summary>File with this device's certificate, with its chain: PEM or DER.</summary>
+    public string? CertificateFile { get; set; }
+
+    /// <summary>File with its key: PEM or DER, not encrypted.</summary>
+    public string? KeyFile { get; set; }
+
+    /// <summary>The certificate from memory.</summary>
+    public byte[]? Certificate { get; set; }
+
+    /// <summary>The key from memory; only read during the start.</summary>
+    public byte[]? Key { get; set; }
+
+    /// <summary>Name that the server's certificate must have. Default: the endpoint's host.</summary>
+    public string? ServerName { get; set; }
+
+    /// <summary>As long as the device does not know the date, certificates count whatever their dates say. Needs a pin or an
+    /// authority of one's own; without this such a device does not connect until its clock is set.</summary>
+    public bool AllowUnknownDate { get; set; }
+}
+
+/// <summary>
 /// What <see cref="Profiler.Start"/> needs to know. Everything may be left out: what is null, zero or default is taken
 /// from the environment (EDGEPROF_*, then PYROSCOPE_* and OTEL_*; the package's README has the table), else a default.
 /// </summary>
@@ -105,9 +141,12 @@ public sealed class ProfilerOptions
     /// <summary>One profile per interval, 100 ms to 1 hour. Zero: 10 seconds.</summary>
     public TimeSpan Interval { get; set; }
 
-    /// <summary>Where profiles go: "http://host[:port][/prefix]" or "file:///path". Null: nowhere, they merge in
-    /// memory.</summary>
+    /// <summary>Where profiles go: "http://host[:port][/prefix]", the same with https, or "file:///path". Null: nowhere, they
+    /// merge in memory.</summary>
     public string? Endpoint { get; set; }
+
+    /// <summary>For an https endpoint: whom to trust.</summary>
+    public ProfilerTls Tls { get; set; } = new();
 
     /// <summary>Opens the control endpoint, by which <c>edgeprof level</c> or curl change level and kinds while the program runs:
     /// a unix socket's path, for the program's user alone, or a port of 127.0.0.1, which needs a token. Null: as

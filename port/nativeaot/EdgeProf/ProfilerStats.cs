@@ -1,3 +1,5 @@
+using System.Runtime.InteropServices;
+
 namespace EdgeProf;
 
 /// <summary>Something that was measured and is not in a profile as what it was.</summary>
@@ -21,8 +23,11 @@ public readonly struct ProfilerStats
     private readonly ProfilerKind[]? kinds;
     private readonly ProfilerLoss[]? losses;
 
-    internal ProfilerStats(ulong[] figures, ProfilerKind[] kinds, ProfilerLoss[] losses)
+    private readonly string? tlsError;
+
+    internal ProfilerStats(ulong[] figures, ProfilerKind[] kinds, ProfilerLoss[] losses, string tlsError)
     {
+        this.tlsError = tlsError;
         this.figures = figures;
         this.kinds = kinds;
         this.losses = losses;
@@ -76,6 +81,10 @@ public readonly struct ProfilerStats
 
     /// <summary>Of the last failed delivery, an errno value. 0: none has failed.</summary>
     public int LastError => (int)this[Figure.LastError];
+
+    /// <summary>The same in words, of an https endpoint with the reason: "the server's certificate has expired". Empty: none has
+    /// failed.</summary>
+    public string LastErrorText => LastError == 0 ? "" : string.IsNullOrEmpty(tlsError) ? Marshal.GetPInvokeErrorMessage(LastError) : tlsError;
 
     /// <summary>CPU time of the profiler's own threads.</summary>
     public TimeSpan OwnCpuTime => Time(Figure.OwnCpuNs);

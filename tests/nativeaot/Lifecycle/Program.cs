@@ -1,5 +1,6 @@
 // What lifecycle.sh runs: the profiler's start, stop and end of process, seen from a program.
 //
+//   https ENDPOINT CA CERTIFICATE KEY OTHER   delivers with these, and says why it cannot with another CA
 //   api DIRECTORY     starts and stops from code, checks what the API promises
 //   return | exit     works a little, then returns 3 from Main / calls Environment.Exit(5)
 //   wait              works a little, says ready, waits to be killed
@@ -17,6 +18,8 @@ switch (args)
 {
     case ["api", var directory]:
         return new ApiChecks(directory).Run();
+    case ["https", var endpoint, var authority, var certificate, var key, var other]:
+        return Https(endpoint, authority, certificate, key, other);
     case ["return"]:
         Work.For(300);
         return 3;
@@ -32,8 +35,31 @@ switch (args)
     case ["cancel"]:
         return Cancel();
     default:
-        Console.Error.WriteLine("Lifecycle: expected api DIRECTORY, return, exit, wait or cancel");
+        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, return, exit, wait or cancel");
         return 2;
+}
+
+static int Https(string endpoint, string authority, string certificate, string key, string other)
+{
+    foreach (var file in new[] { authority, other })
+    {
+        Profiler.Start(new ProfilerOptions
+        {
+            Service = "by-options",
+            Endpoint = endpoint,
+            Tls = new ProfilerTls
+            {
+                Authority = File.ReadAllBytes(file),
+                Certificate = File.ReadAllBytes(certificate),
+                KeyFile = key,
+            },
+        });
+        Work.For(300);
+        if (Profiler.Stop(TimeSpan.FromSeconds(file == other ? 1 : 10)) != (file == authority))
+            return 1;
+    }
+    Console.WriteLine(Profiler.Stats.LastErrorText);
+    return 0;
 }
 
 static int Cancel()
