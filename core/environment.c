@@ -240,28 +240,6 @@ static bool put(const char *bytes, size_t size)
     return true;
 }
 
-/* Whether these bytes are UTF-8: receivers refuse messages that have others. */
-static bool is_utf8(const char *bytes, size_t size)
-{
-    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-
-    for (size_t i = 0; i < size;) {
-        const unsigned char first = (unsigned char)bytes[i++];
-        const unsigned more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-        uint32_t code = first & (more == 0 ? 0x7fu : 0x3fu >> more);
-        if (first >= 0xf8 || (first >= 0x80 && first < 0xc0) || more > size - i)
-            return false;
-        for (unsigned k = 0; k < more; k++, i++) {
-            if (((unsigned char)bytes[i] & 0xc0) != 0x80)
-                return false;
-            code = code << 6 | ((unsigned char)bytes[i] & 0x3fu);
-        }
-        if (code < least[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-            return false;
-    }
-    return true;
-}
-
 static bool is_key_byte(int byte, bool first)
 {
     return (byte | 32) >= 'a' ? (byte | 32) <= 'z' || byte == '_' : byte >= '0' && byte <= '9' && !first;
@@ -287,8 +265,9 @@ static int append(const struct labels *labels, const char *piece, size_t size, b
     if (!fits)
         return ep_complain(-EINVAL, labels->variable, ": too long; EDGEPROF_TAGS and EDGEPROF_SERVICE go before it",
                            "");
-    return is_utf8(text + start, text_used - start) ? 0
-                                                    : ep_complain(-EINVAL, labels->variable, ": not UTF-8: ", piece);
+    return ep_utf8_run(text + start, text_used - start) == text_used - start
+               ? 0
+               : ep_complain(-EINVAL, labels->variable, ": not UTF-8: ", piece);
 }
 
 static bool is_service(const struct label *label)

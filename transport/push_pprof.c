@@ -78,39 +78,12 @@ static struct reader reader_of(const struct ep_message *message)
     return (struct reader){message->data, message->data + message->size};
 }
 
-/* ---- UTF-8 ---- */
-
-/* Bytes of the character at the start, 0: it is none. */
-static unsigned utf8_size(const uint8_t *at, size_t size)
-{
-    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-    const unsigned more = at[0] < 0x80 ? 0 : at[0] < 0xe0 ? 1 : at[0] < 0xf0 ? 2 : 3;
-    uint32_t code = at[0] & (more == 0 ? 0x7fu : 0x3fu >> more);
-
-    if (at[0] >= 0xf8 || (at[0] >= 0x80 && at[0] < 0xc0) || more >= size)
-        return 0;
-    for (unsigned i = 1; i <= more; i++) {
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (at[i] & 0x3fu);
-    }
-    return code < least[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : more + 1;
-}
-
-/* Bytes at the start that are UTF-8. */
-static size_t utf8_run(const uint8_t *at, size_t size)
-{
-    size_t run = 0;
-
-    for (unsigned one; run < size && (one = utf8_size(at + run, size - run)) != 0;)
-        run += one;
-    return run;
-}
+/* ---- writing ---- */
 
 void ep_put_utf8(struct ep_sink *sink, const char *bytes, size_t size)
 {
     while (size > 0) {
-        size_t run = utf8_run((const uint8_t *)bytes, size);
+        size_t run = ep_utf8_run(bytes, size);
         ep_sink_put(sink, bytes, run);
         if (run < size)
             ep_sink_put(sink, "?", 1);
@@ -119,8 +92,6 @@ void ep_put_utf8(struct ep_sink *sink, const char *bytes, size_t size)
         size -= run;
     }
 }
-
-/* ---- writing ---- */
 
 static size_t put_varint(uint8_t *bytes, uint64_t value)
 {
@@ -354,7 +325,7 @@ static bool put_changed(const struct ep_named *named, unsigned *locations, const
 
     if (field->number == PROFILE_LOCATION)
         return named && put_location(named, (*locations)++, field, sink);
-    if (field->number != PROFILE_STRING || utf8_run(field->inner.at, size) == size)
+    if (field->number != PROFILE_STRING || ep_utf8_run((const char *)field->inner.at, size) == size)
         return false;
     ep_put_head(sink, PROFILE_STRING, size);
     ep_put_utf8(sink, (const char *)field->inner.at, size);

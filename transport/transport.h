@@ -168,6 +168,9 @@ struct ep_stream {
     void (*close)(void *state);
 };
 
+/* Bytes at the start of the text that are UTF-8 (utf8.c). Context: any thread. */
+size_t ep_utf8_run(const char *text, size_t size);
+
 extern const struct ep_transport ep_transport_http; /* http.c: POST, over ep_stream_tcp */
 extern const struct ep_transport ep_transport_file; /* file.c: appends length-prefixed messages */
 extern const struct ep_transport ep_transport_null; /* null.c: takes everything, keeps nothing */

@@ -4,10 +4,10 @@ TRANSPORT_TEST_DIR   := $(BUILD)/tests/transport
 TRANSPORT_TEST_FLAGS := $(EP_CPPFLAGS) -Itests/transport -std=c11 -g -fno-omit-frame-pointer $(WARNINGS)
 TRANSPORT_SANITIZE   := -O1 -fsanitize=address,undefined,bounds-strict -fno-sanitize-recover=all
 TRANSPORT_HTTP       := transport/http.c transport/http_url.c transport/http_response.c \
-                        transport/push_pyroscope.c transport/push_pprof.c
+                        transport/push_pyroscope.c transport/push_pprof.c transport/utf8.c
 
 TRANSPORT_test_http     := tests/transport/test_http.c tests/transport/script.c $(TRANSPORT_HTTP)
-TRANSPORT_test_push     := tests/transport/test_push.c transport/push_pprof.c
+TRANSPORT_test_push     := tests/transport/test_push.c transport/push_pprof.c transport/utf8.c
 TRANSPORT_test_tcp      := tests/transport/test_tcp.c $(TRANSPORT_HTTP) transport/tcp.c
 TRANSPORT_test_file     := tests/transport/test_file.c $(wildcard transport/*.c)
 TRANSPORT_test_deliver  := tests/transport/test_deliver.c core/deliver.c core/outbox.c core/stats.c

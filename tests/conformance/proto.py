@@ -49,7 +49,7 @@ def signed(value):
 
 
 def fields(data):
-    """(number, wire type, value) of each field; bytes or a number."""
+    """(number, wire type, value) of each field; a number, or bytes, of a fixed width as well."""
     at = 0
     while at < len(data):
         tag, at = varint(data, at)
@@ -58,10 +58,13 @@ def fields(data):
         elif tag & 7 == 2:
             size, at = varint(data, at)
             value, at = data[at:at + size], at + size
-            if at > len(data):
-                raise Malformed("bytes beyond the end")
+        elif tag & 7 in (1, 5):
+            size = 8 if tag & 7 == 1 else 4
+            value, at = data[at:at + size], at + size
         else:
             raise Malformed(f"wire type {tag & 7}")
+        if at > len(data):
+            raise Malformed("bytes beyond the end")
         yield tag >> 3, tag & 7, value
 
 
@@ -71,7 +74,7 @@ def decode(kind, data):
         if number not in table:
             raise Malformed(f"{kind} has a field {number}, which the schema does not know")
         name, type_, repeated = table[number]
-        if (wire == 0) != (type_ is int) and not (type_ is int and repeated):
+        if wire not in (0, 2) or (wire == 0) != (type_ is int) and not (type_ is int and repeated):
             raise Malformed(f"{kind}.{name}: wire type {wire}")
         if type_ is int and wire == 2:
             at, values = 0, []

@@ -3,6 +3,7 @@ not understand is an error of the client's."""
 import re
 import socket
 import threading
+import time
 
 
 class Wrong(Exception):
@@ -39,7 +40,7 @@ class Receiver:
     """Answers each request with the next of `answers`, and with 200 when there is none left."""
 
     def __init__(self, answers=()):
-        self.requests, self.wrong, self.answers = [], [], list(answers)
+        self.requests, self.times, self.wrong, self.answers = [], [], [], list(answers)
         self.lock = threading.Lock()
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
@@ -59,6 +60,7 @@ class Receiver:
                 while request := read_request(stream):
                     with self.lock:
                         self.requests.append(request)
+                        self.times.append(time.monotonic())
                         answer = self.answers.pop(0) if self.answers else "200 OK"
                     status, *headers = answer.split("\n")
                     lines = "".join(f"{header}\r\n" for header in headers)
