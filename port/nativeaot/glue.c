@@ -18,8 +18,10 @@
 static alignas(16) uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY];
 static void *mapped;
 static size_t mapped_size;
-static bool control_failed, tls_failed, sends_names;
+static bool tls_failed, sends_names;
 static char headers[EP_HEADERS_BYTES];
+static uint8_t pull_memory[EP_PULL_MEMORY_DEFAULT];
+static const char *failed; /* what of the endpoints could not be had */
 
 static int take_memory(struct ep_config *config, uint64_t size)
 {
@@ -55,13 +57,14 @@ int ep_dotnet_configured(void)
     return ep_config_from_env(&config);
 }
 
-/* What must stay while the endpoint is open: C# keeps its strings only during the call. */
-static struct {
+/* What must stay while an endpoint is open: C# keeps its strings only during the call. */
+struct kept {
     char where[EP_DOTNET_WHERE], token[EP_DOTNET_TOKEN];
-} control;
+};
+static struct kept control, pull;
 
 /* From code, else from the environment, else NULL. One that is too long is no good: -EINVAL. */
-static int control_text(const char *text, const char *variable, char *copy, size_t room, const char **kept)
+static int text_keep(const char *text, const char *variable, char *copy, size_t room, const char **kept)
 {
     text = text != NULL ? text : getenv(variable);
     *kept = NULL;
@@ -73,21 +76,39 @@ static int control_text(const char *text, const char *variable, char *copy, size
     return 0;
 }
 
-/* An endpoint that was asked for and cannot be had is no start. */
 static int control_start(const struct ep_dotnet_options *options)
 {
     const char *where, *token;
-    int err = control_text(options->control, "EDGEPROF_CONTROL", control.where, sizeof control.where, &where);
+    int err = text_keep(options->control, "EDGEPROF_CONTROL", control.where, sizeof control.where, &where);
 
     if (err == 0)
-        err =
-            control_text(options->control_token, "EDGEPROF_CONTROL_TOKEN", control.token, sizeof control.token, &token);
-    if (err == 0 && where != NULL)
-        err = ep_control_start(where, token);
+        err = text_keep(options->control_token, "EDGEPROF_CONTROL_TOKEN", control.token, sizeof control.token, &token);
+    return err == 0 && where != NULL ? ep_control_start(where, token) : err;
+}
 
+static int pull_start(const struct ep_dotnet_options *options)
+{
+    struct ep_pull_config config = {.memory = pull_memory, .memory_size = sizeof pull_memory};
+    int err = text_keep(options->pull, "EDGEPROF_PULL", pull.where, sizeof pull.where, &config.where);
+
+    if (err == 0)
+        err = text_keep(options->pull_token, "EDGEPROF_PULL_TOKEN", pull.token, sizeof pull.token, &config.token);
+    return err == 0 && config.where != NULL ? ep_pull_start(&config) : err;
+}
+
+/* An endpoint that was asked for and cannot be had is no start. */
+static int endpoints_start(const struct ep_dotnet_options *options)
+{
+    int err = control_start(options);
+
+    if (err < 0)
+        failed = "control endpoint (Control or EDGEPROF_CONTROL): want a socket's path that can be made, or a free "
+                 "port and a token of at least 16 characters";
+    else if ((err = pull_start(options)) < 0)
+        failed = "pull endpoint (Pull or EDGEPROF_PULL): want a free port, or address:port, and beside loopback a "
+                 "token of at least 16 characters";
     if (err >= 0)
         return 0;
-    control_failed = true;
     (void)ep_dotnet_stop(0);
     return err;
 }
@@ -155,7 +176,8 @@ int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dot
                                .budget_ppm = options->budget_ppm,
                                .flags = options->flags};
     int err = headers_take(&config, options->headers);
-    control_failed = tls_failed = false;
+    failed = NULL;
+    tls_failed = false;
     if (err == 0)
         err = ep_config_from_env(&config);
     if (err < 0)
@@ -171,11 +193,12 @@ int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dot
         err = ep_start(&config);
     if (err != 0)
         release_memory();
-    return err != 0 ? err : control_start(options);
+    return err != 0 ? err : endpoints_start(options);
 }
 
 int ep_dotnet_stop(uint32_t deadline_ms)
 {
+    (void)ep_pull_stop();
     (void)ep_control_stop();
     const int err = ep_stop(deadline_ms);
     if (err != -EBUSY) /* a handler may still be writing into it */
@@ -249,10 +272,8 @@ int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *by_kind, uint3
 
 const char *ep_dotnet_error(void)
 {
-    if (control_failed)
-        return "control endpoint (Control or EDGEPROF_CONTROL): want a socket's path that can be made, or a free port "
-               "and a "
-               "token of at least 16 characters";
+    if (failed != NULL)
+        return failed;
     if (tls_failed)
         return ep_tls_error();
     const char *text = ep_start_error();

@@ -21,6 +21,7 @@ struct ep_dotnet_options {
     const char *endpoint;
     const char *control, *control_token;
     const char *headers; /* struct ep_config; copied */
+    const char *pull, *pull_token;
     uint64_t memory_bytes;
     uint32_t level, rate_hz, interval_ms, format, kinds, budget_ppm, flags;
     uint32_t names; /* 0: as the environment says, 1: yes, 2: no */

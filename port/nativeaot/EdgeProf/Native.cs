@@ -15,6 +15,8 @@ internal unsafe struct NativeOptions
     public byte* Control;
     public byte* ControlToken;
     public byte* Headers;
+    public byte* Pull;
+    public byte* PullToken;
     public ulong MemoryBytes;
     public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags, Names;
 }

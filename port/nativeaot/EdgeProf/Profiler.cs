@@ -49,7 +49,7 @@ public static unsafe partial class Profiler
         }
     }
 
-    /// <summary>Starts the profiler when EDGEPROF_ENDPOINT (or PYROSCOPE_SERVER_ADDRESS) is set. Programs that
+    /// <summary>Starts the profiler when EDGEPROF_ENDPOINT, PYROSCOPE_SERVER_ADDRESS or EDGEPROF_PULL is set. Programs that
     /// reference the package do this by themselves before Main, unless their project file says
     /// <c>&lt;EdgeProfAutoStart&gt;false&lt;/EdgeProfAutoStart&gt;</c>. Never throws: a variable that makes no sense is
     /// one line on standard error.</summary>
@@ -142,6 +142,7 @@ public static unsafe partial class Profiler
         fixed (byte* service = Utf8(options.Service), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(options.Endpoint),
                control = Utf8(options.Control), token = Utf8(options.ControlToken),
                headers = Utf8(JoinHeaders(options.Headers)))
+        fixed (byte* pull = Utf8(options.Pull), pullToken = Utf8(options.PullToken))
         {
             var native = new NativeOptions
             {
@@ -151,6 +152,8 @@ public static unsafe partial class Profiler
                 Control = control,
                 ControlToken = token,
                 Headers = headers,
+                Pull = pull,
+                PullToken = pullToken,
                 MemoryBytes = (ulong)options.MemoryBytes,
                 Level = (uint)options.Level,
                 RateHz = (uint)options.RateHz,
@@ -227,7 +230,8 @@ public static unsafe partial class Profiler
 
     private static bool EnvironmentAsks() =>
         !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("EDGEPROF_ENDPOINT"))
-        || !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("PYROSCOPE_SERVER_ADDRESS"));
+        || !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("PYROSCOPE_SERVER_ADDRESS"))
+        || !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("EDGEPROF_PULL"));
 
     private static bool Supported()
     {

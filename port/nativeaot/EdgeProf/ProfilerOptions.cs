@@ -142,7 +142,7 @@ public sealed class ProfilerOptions
     public TimeSpan Interval { get; set; }
 
     /// <summary>Where profiles go: "http://host[:port][/prefix]", the same with https, or "file:///path". Null: nowhere, they
-    /// merge in memory.</summary>
+    /// merge in memory, or are pulled.</summary>
     public string? Endpoint { get; set; }
 
     /// <summary>For an https endpoint: whom to trust.</summary>
@@ -156,6 +156,16 @@ public sealed class ProfilerOptions
     /// <summary>What requests to the control endpoint must carry, at least 16 characters for a port. Null: as
     /// EDGEPROF_CONTROL_TOKEN says.</summary>
     public string? ControlToken { get; set; }
+
+    /// <summary>Where profiles can be fetched over HTTP, by <c>go tool pprof</c>, Parca or a browser at /debug/pprof/, and
+    /// /metrics by Prometheus: "port" (of 127.0.0.1), "address:port". With or without <see cref="Endpoint"/>. Null: as
+    /// EDGEPROF_PULL says, else nowhere.</summary>
+    public string? Pull { get; set; }
+
+    /// <summary>The token that requests to <see cref="Pull"/> must carry, as "Authorization: Bearer TOKEN" or as a password;
+    /// 16 characters or more. Addresses other than loopback need one, and so does /control. Null: as EDGEPROF_PULL_TOKEN
+    /// says, else none.</summary>
+    public string? PullToken { get; set; }
 
     /// <summary>How profiles are encoded.</summary>
     public ProfileFormat Format { get; set; }
