@@ -32,22 +32,20 @@ static unsigned root_node(struct ep *ep, unsigned frame)
     return node || !frame ? node : ep->tree.truncated;
 }
 
-/* Who pulls gets all that the tree gets. */
-static void pull_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+/* Who pulls gets all that the tree gets, and may get it alone. False: no room. */
+static __attribute__((noinline)) bool tree_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context,
+                                               uint32_t count, uint64_t value)
 {
     const struct ep_pull *pull = atomic_load(&ep_pull);
 
-    if (pull)
-        pull->add(ep, node, kind, context, count, value);
+    return (pull && pull->add(ep, node, kind, context, count, value)) ||
+           ep_tree_add(&ep->tree, node, kind, context, count, value);
 }
 
 static void add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t count, uint64_t value)
 {
-    if (!count && !value)
-        return;
-    unsigned node = root_node(ep, frame);
-    pull_add(ep, node, kind, 0, count, value);
-    (void)ep_tree_add(&ep->tree, node, kind, 0, count, value);
+    if (count || value)
+        (void)tree_add(ep, root_node(ep, frame), kind, 0, count, value);
 }
 
 static uint64_t wide(const atomic_uintptr_t *word)
@@ -115,10 +113,7 @@ static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned 
 {
     if (!((ep->kinds | EP_KIND_BIT(EP_KIND_THREAD)) & EP_KIND_BIT(kind)))
         return;
-    pull_add(ep, node, kind, context, count, value);
-    if (kind == EP_KIND_THREAD && ep->snapshot_for == EP_SNAPSHOT_PULL)
-        return;
-    if (!ep_tree_add(&ep->tree, node, kind, context, count, value))
+    if (!tree_add(ep, node, kind, context, count, value))
         ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, kind == EP_KIND_CPU ? value : 0);
     ep_count_kind(ep, kind, count, value);
 }
@@ -391,11 +386,8 @@ bool ep_collect_finish(struct ep *ep, bool last)
                                    .end_ns = now,
                                    .unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0};
 
-    if (!ep->transport) {
-        if (atomic_load(&ep_pull)) /* who pulls has it all */
-            interval_done(ep, now);
+    if (!ep->transport)
         return true;
-    }
     if (atomic_exchange(&ep->segment_stale, false))
         ep_segment_begin(ep);
     if (ep_live)

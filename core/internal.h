@@ -431,8 +431,8 @@ bool ep_snapshot_pending(const struct ep *ep);
 /* ---- pulling: views.c, which only those link who have a pull endpoint ---- */
 
 struct ep_pull {
-    /* The same as was added to the profiler's own tree, whose node it is. */
-    void (*add)(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value);
+    /* What is about to be added to the profiler's own tree, whose node it is. True: that need not be done. */
+    bool (*add)(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value);
     void (*round)(struct ep *ep); /* answers what the endpoint's thread asks */
 };
 /* NULL: there is no such endpoint. */

@@ -10,7 +10,7 @@
  * what has been added since. So clients do not get in each other's way, a profile can be told in pieces for as long as
  * it takes, and a stack is kept once. Spans are left out: each is another; tags stay.
  *
- *   collect:  add -> afresh, follow, context_of
+ *   collect:  add -> afresh, store_add -> follow, context_of
  *             round_of -> answer -> view_open | view_end -> settle, charge_live, freeze | view_piece -> catch_up
  *             close_unwanted
  *   pull:     ep_view_ask -> the collect thread is woken, and wakes in turn
@@ -131,27 +131,38 @@ static unsigned context_of(const struct ep *ep, unsigned context, struct ep_cont
     return found < 0 ? 0 : (unsigned)found;
 }
 
-static void add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+static void store_add(struct ep *ep, struct store *store, unsigned node, enum ep_kind kind, unsigned context,
+                      uint32_t count, uint64_t value)
 {
-    struct store *store = PASSING & EP_KIND_BIT(kind) ? &pull.passing : &pull.total;
-    uint32_t frame = ep->tree.node[node].frame;
-
-    if (pull.run != ep->run)
-        afresh(ep);
-    if (store == &pull.passing && !(pull.passing_kinds & EP_KIND_BIT(kind)))
-        return;
-    if (kind == EP_KIND_THREAD && !(ep->snapshot_for & EP_SNAPSHOT_PULL))
-        return;
-    if (frame == EP_FRAME_LOST_REFUSED || frame == EP_FRAME_LOST_SEGMENT) /* here they were not */
-        return;
     struct ep_entry *entry = ep_tree_entry(&store->tree, follow(&ep->tree, node, &store->tree), kind,
                                            context_of(ep, context, &store->contexts));
+
     if (!entry)
         entry = ep_tree_entry(&store->tree, store->tree.truncated, kind, 0);
     uint32_t before = entry->count;
     entry->count += count;
     entry->value += value;
     store->high[entry - store->tree.entry] += entry->count < before;
+}
+
+static bool wanted(const struct ep *ep, unsigned node, enum ep_kind kind)
+{
+    uint32_t frame = ep->tree.node[node].frame;
+
+    if (frame == EP_FRAME_LOST_REFUSED || frame == EP_FRAME_LOST_SEGMENT) /* here they were not */
+        return false;
+    if (kind == EP_KIND_THREAD && !(ep->snapshot_for & EP_SNAPSHOT_PULL))
+        return false;
+    return !(PASSING & EP_KIND_BIT(kind)) || pull.passing_kinds & EP_KIND_BIT(kind);
+}
+
+static bool add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+{
+    if (pull.run != ep->run)
+        afresh(ep);
+    if (wanted(ep, node, kind))
+        store_add(ep, PASSING & EP_KIND_BIT(kind) ? &pull.passing : &pull.total, node, kind, context, count, value);
+    return kind == EP_KIND_THREAD && ep->snapshot_for == EP_SNAPSHOT_PULL;
 }
 
 /* ---- views ---- */
@@ -233,7 +244,7 @@ static void charge_live(struct ep *ep)
         for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next) {
             const struct ep_entry *entry = &tree->entry[i - 1];
             if (entry->kind == EP_KIND_LIVE && entry->count)
-                add(ep, node, EP_KIND_LIVE, entry->context, entry->count, entry->value);
+                store_add(ep, &pull.total, node, EP_KIND_LIVE, entry->context, entry->count, entry->value);
         }
 }
 
@@ -364,12 +375,30 @@ static void close_unwanted(void)
     passing_kinds_find();
 }
 
+/* Without a receiver nobody else empties collect's tree, and what is pulled passes through it. */
+static void empty(struct ep *ep)
+{
+    uint64_t now = ep_port_uptime_ns();
+
+    if (ep->transport || now - ep->interval_start_ns < ep->interval_ns)
+        return;
+    if (!ep->tree.full)
+        ep_tree_clear_entries(&ep->tree);
+    else if (ep_live)
+        ep_live->clear_tree(ep);
+    else
+        ep_tree_clear(&ep->tree);
+    ep_contexts_clear(ep);
+    ep->interval_start_ns = now;
+}
+
 static void round_of(struct ep *ep)
 {
     unsigned asked = ASKED;
 
     if (pull.run != ep->run)
         afresh(ep);
+    empty(ep);
     close_unwanted();
     if (!atomic_compare_exchange_strong(&pull.state, &asked, TAKEN))
         return;

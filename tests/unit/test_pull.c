@@ -390,7 +390,7 @@ static void test_runs(void **state)
     assert_int_equal(ep_stop(20000), 0);
 }
 
-/* Threads for who pulls are in no message, and count nowhere; a dump for both is in both. */
+/* Threads for who pulls are in no message; a dump for both is in both. */
 static void test_threads(void **state)
 {
     struct ep_sim_thread threads[3] = {
@@ -405,7 +405,6 @@ static void test_threads(void **state)
     assert_int_equal(sums.types, 1);
     ep_sim_run(3000 * MS);
     assert_int_equal(receiver.kind_value[EP_KIND_THREAD], 0);
-    assert_int_equal(account_stats().kind_value[EP_KIND_THREAD], 0);
     assert_int_equal(ep_threads_dump(), 0);
     assert_int_equal(pulled("GET /debug/pprof/goroutine").value[0], 3);
     ep_sim_run(3000 * MS);
