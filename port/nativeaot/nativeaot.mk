@@ -187,7 +187,7 @@ $(foreach program,Lifecycle Waits Heap Workload Kinds,$(eval $(call na_program,$
 
 NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run \
     test-nativeaot-waits test-nativeaot-heap test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
-    test-nativeaot-kinds test-nativeaot-control
+    test-nativeaot-kinds test-nativeaot-control test-nativeaot-pull
 TESTS += $(NA_TESTS)
 .PHONY: $(NA_TESTS)
 ifeq ($(NA_DOTNET),)
@@ -279,6 +279,9 @@ test-nativeaot-kinds: $(NA_KINDS) $(BUILD)/edgeprof
 .PHONY: bench-nativeaot-governor
 test-nativeaot-control: $(NA_SAMPLE)
 	@tests/nativeaot/control.py $(NA_SAMPLE) $(NA_BUILD)/control
+
+test-nativeaot-pull: $(NA_SAMPLE)
+	@tests/nativeaot/pull.py $(NA_SAMPLE) $(NA_BUILD)/pull
 
 # Three minutes: the governor's memory is one.
 bench-nativeaot-governor: $(NA_SAMPLE)
