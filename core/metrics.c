@@ -149,7 +149,7 @@ static void put_kinds(struct ep_text *out, const struct ep_stats *stats)
         sample(out, on, "kind", ep_kind_name(kind), (kinds & EP_KIND_BIT(kind)) != 0, ONE);
     family(out, events, "counter", "Events that samples of the kind stand for; of cpu the samples.");
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
-        if (kind != EP_KIND_LIVE)
+        if (kind != EP_KIND_LIVE && kind != EP_KIND_HEAP)
             sample(out, events, "kind", ep_kind_name(kind), stats->kind_count[kind], ONE);
     family(out, seconds, "counter", "Time of these.");
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
@@ -179,6 +179,7 @@ static void put_others(struct ep_text *out, const struct ep_stats *stats)
     put_plain(out, "edgeprof_live_objects", "gauge", "Objects in use when the last interval ended.",
               stats->kind_count[EP_KIND_LIVE]);
     put_plain(out, "edgeprof_live_bytes", "gauge", "Bytes in use then.", stats->kind_value[EP_KIND_LIVE]);
+    put_plain(out, "edgeprof_gc_heap_bytes", "gauge", "The collector's heap then.", stats->kind_value[EP_KIND_HEAP]);
 }
 
 static uint64_t value_of(const struct ep_stats *stats, const struct figure *figure)

@@ -5,6 +5,7 @@
  *   GET /debug/pprof/                       what there is, for people
  *   GET /debug/pprof/profile?seconds=30     CPU samples of the next seconds
  *   GET /debug/pprof/goroutine              a stack of every thread, now
+ *   GET /debug/pprof/gc_heap                the collector's generations, now
  *   GET /debug/pprof/{allocs,heap,mutex,block,exception,gc}[?seconds=N]
  *                                           since the endpoint or the profiler was started; or of the next seconds
  *   GET, POST /debug/pprof/symbol           that there are no names here; go tool pprof gives up without an answer
@@ -55,6 +56,11 @@ static const struct route routes[] = {
      .wanted = EP_KIND_EXCEPTION,
      .about = "exceptions thrown, by type and place (.NET)"},
     {.name = "gc", .kinds = EP_KIND_BIT(EP_KIND_GC), .wanted = EP_KIND_GC, .about = "the collector's pauses (.NET)"},
+    {.name = "gc_heap",
+     .kinds = EP_KIND_BIT(EP_KIND_HEAP),
+     .wanted = EP_KIND_HEAP,
+     .moment = true,
+     .about = "the collector's heap by generation (.NET)"},
     {.name = "goroutine",
      .kinds = EP_KIND_BIT(EP_KIND_THREAD),
      .moment = true,
@@ -279,8 +285,8 @@ static void index_page(char *buffer, struct ep_answer *answer)
         ep_text_put(&body, "</td></tr>\n");
     }
     ep_text_put(&body,
-                "</table>\n<p>All but profile and goroutine are since the start, or with ?seconds=N of the next N "
-                "seconds. <a href=\"/metrics\">/metrics</a></p>\n</body></html>\n");
+                "</table>\n<p>allocs, block, exception, gc, heap and mutex are since the start, or with ?seconds=N of "
+                "the next N seconds. <a href=\"/metrics\">/metrics</a></p>\n</body></html>\n");
     finish(&body, body.full ? -ENOBUFS : 0, "text/html; charset=utf-8", answer);
 }
 

@@ -11,7 +11,7 @@
  * it takes, and a stack is kept once. Spans are left out: each is another; tags stay.
  *
  *   collect:  add -> afresh, store_add -> follow, context_of
- *             round_of -> answer -> view_open | view_end -> settle, charge_live, freeze | view_piece -> catch_up
+ *             round_of -> answer -> view_open | view_end -> settle, levels_take, freeze | view_piece -> catch_up
  *             close_unwanted
  *   pull:     ep_view_ask -> the collect thread is woken, and wakes in turn
  */
@@ -30,6 +30,7 @@
 #define VALUES_BYTES (sizeof(struct ep_entry) + sizeof(uint32_t))
 #define LEAST        64u /* entries of a tree */
 #define PASSING      (EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_THREAD))
+#define LEVELS       (EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_HEAP))
 #define WAITS        (EP_KIND_BIT(EP_KIND_WAIT) | EP_KIND_BIT(EP_KIND_LOCK))
 #define STRING_WORDS ((EP_TAG_STRINGS + 31) / 32)
 
@@ -231,20 +232,27 @@ static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
     return view->number;
 }
 
-/* The live heap as it is now, from collect's tree. */
-static void charge_live(struct ep *ep)
+/* Into collect's tree. */
+static void charge(struct ep *ep)
+{
+    if (ep_live)
+        ep_live->charge(ep);
+    if (ep_heap_charge)
+        ep_heap_charge(ep);
+}
+
+/* What is in use now, and no sum of anything. */
+static void levels_take(struct ep *ep)
 {
     const struct ep_tree *tree = &ep->tree;
 
-    if (!ep_live)
-        return;
-    ep_live->charge(ep);
-    ep_tree_zero_entries(&pull.total.tree, pull.total.tree.nodes, EP_KIND_BIT(EP_KIND_LIVE));
+    charge(ep);
+    ep_tree_zero_entries(&pull.total.tree, pull.total.tree.nodes, LEVELS);
     for (unsigned node = 1; node < tree->nodes; node++)
         for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next) {
             const struct ep_entry *entry = &tree->entry[i - 1];
-            if (entry->kind == EP_KIND_LIVE && entry->count)
-                store_add(ep, &pull.total, node, EP_KIND_LIVE, entry->context, entry->count, entry->value);
+            if (LEVELS & EP_KIND_BIT(entry->kind))
+                store_add(ep, &pull.total, node, (enum ep_kind)entry->kind, entry->context, entry->count, entry->value);
         }
 }
 
@@ -261,13 +269,13 @@ static void catch_up(struct view *view)
     }
 }
 
-/* In place of what was, what came since; the live heap is no sum. */
+/* In place of what was, what came since. */
 static void freeze(struct view *view)
 {
     const struct ep_tree *now = &view->of->tree;
 
     for (unsigned i = 0; i < now->entries; i++) {
-        const bool before = i < view->entries && now->entry[i].kind != EP_KIND_LIVE;
+        const bool before = i < view->entries && !(LEVELS & EP_KIND_BIT(now->entry[i].kind));
         uint64_t count = now->entry[i].count | (uint64_t)view->of->high[i] << 32;
         uint64_t count_before = before ? view->entry[i].count | (uint64_t)view->high[i] << 32 : 0;
         uint64_t value_before = before ? view->entry[i].value : 0;
@@ -311,8 +319,8 @@ static int64_t view_end(struct ep *ep, struct view *view)
     if (view->kinds & EP_KIND_BIT(EP_KIND_THREAD) && ep_snapshot_pending(ep))
         return -EAGAIN;
     settle(ep, view->kinds);
-    if (view->kinds & EP_KIND_BIT(EP_KIND_LIVE))
-        charge_live(ep);
+    if (view->kinds & LEVELS)
+        levels_take(ep);
     freeze(view);
     view->state = STANDING;
     passing_kinds_find();
@@ -382,6 +390,7 @@ static void empty(struct ep *ep)
 
     if (ep->transport || now - ep->interval_start_ns < ep->interval_ns)
         return;
+    charge(ep); /* for the statistics */
     if (!ep->tree.full)
         ep_tree_clear_entries(&ep->tree);
     else if (ep_live)

@@ -86,7 +86,7 @@ def truth(port, pid):
     expect(abs(dump - threads) <= 2, "goroutine: every thread", f"{dump} of {threads}")
     cpu = raw(port, "profile?seconds=3")
     expect(cpu["samples/count"] > 20 and cpu["cpu/nanoseconds"] > 1e8, "profile of 3 s", cpu)
-    for path in ("mutex", "block", "exception", "gc"):
+    for path in ("mutex", "block", "exception", "gc", "gc_heap"):
         print(f"     {path}: {raw(port, path)}")
 
 

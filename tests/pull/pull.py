@@ -20,10 +20,15 @@ import time
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../conformance"))
+sys.dont_write_bytecode = True
+from rules import check_pprof  # noqa: E402
+
 program, tool, work = (os.path.abspath(a) for a in sys.argv[1:4])
 os.makedirs(work, exist_ok=True)
 TOKEN = "a-token-that-is-long-enough"
 THREADS = 6
+PATHS = ("profile?seconds=1", "mutex", "mutex?seconds=1", "block", "goroutine", "allocs", "heap", "exception", "gc", "gc_heap")
 
 
 def fail(text):
@@ -116,11 +121,13 @@ def top(source, *options):
 
 # ---- truth ----
 
-def check_shares(source, what, slack=0.1):
+def check_shares(source, what, period=0.004):
+    """Within four standard errors of as many samples as there were CPU seconds for, and what little the program strays."""
     total, functions = top(source)
     for name, part in (("burn_heavy", 0.6), ("burn_medium", 0.3), ("burn_light", 0.1)):
-        share = functions.get(name, 0) / total
-        expect(0 < share and abs(share - part) < slack, f"{what}: {name}", f"{100 * share:.1f} %, is {100 * part:.0f} %")
+        share, slack = functions.get(name, 0) / total, 0.04 + 4 * (part * (1 - part) * period / total) ** 0.5
+        expect(abs(share - part) < slack, f"{what}: {name}",
+               f"{100 * share:.1f} %, is {100 * part:.0f} % +- {100 * slack:.0f}")
 
 
 def truth():
@@ -137,6 +144,11 @@ def truth():
     count, functions = top(run.url("/debug/pprof/goroutine"))
     expect(count == THREADS and functions.get("burner") == 2 and functions.get("contender") == 2 and
            functions.get("sleeper") == 1, "goroutine: every thread once", (count, functions, out))
+    for path in PATHS:
+        status, body, headers = run.get("/debug/pprof/" + path)
+        wrong = check_pprof(body, time.time())
+        expect(status == 200 and headers["Content-Type"] == "application/octet-stream" and not wrong,
+               f"{path}: as the strictest of pprof's readers wants it", wrong or f"{len(body)} bytes")
     first = top(run.url("/debug/pprof/block?seconds=2"))
     expect(1.0 < first[1].get("sleeper", 0) < 3.5, "block of 2 s: one sleeper", first)
     delay, functions = top(run.url("/debug/pprof/mutex"))
@@ -214,8 +226,7 @@ def metrics(run):
 
 def refusals():
     run = Program(EDGEPROF_LEVEL="low", EDGEPROF_INTERVAL="500")
-    # Some hundred samples, of which the shares have a standard error of 5 %.
-    check_shares(run.url("/debug/pprof/profile?seconds=5"), "pull alone, level low", slack=0.25)
+    check_shares(run.url("/debug/pprof/profile?seconds=5"), "pull alone, level low", period=1 / 19)
     status, body, headers = run.get("/debug/pprof/mutex")
     expect(status == 409 and body.count(b"\n") == 1 and b"level medium has it" in body, "what is off says so", body)
     expect("level medium has it" in pprof(run.url("/debug/pprof/mutex"), "-top")[1], "in go tool pprof as well")
@@ -231,7 +242,7 @@ def refusals():
     count, _ = top(run.url("/debug/pprof/goroutine", user=f"any:{TOKEN}@"))
     expect(count == THREADS, "go tool pprof with the token as a password")
     status, body, _ = run.get("/debug/pprof/", Authorization="Bearer " + TOKEN)
-    expect(status == 200 and body.count(b"<tr>") == 8, "the page with the token")
+    expect(status == 200 and body.count(b"<tr>") == 9, "the page with the token")
     run.stop()
     for where, token in (("192.0.2.1:80", ""), ("0.0.0.0:0", TOKEN), ("host:80", ""), ("127.0.0.1:1", "short")):
         run = Program(EDGEPROF_PULL=where, EDGEPROF_PULL_TOKEN=token)
