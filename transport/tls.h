@@ -21,8 +21,9 @@
 extern "C" {
 #endif
 
-/* Memory for one connection: records of 16 KiB, a chain of four certificates with RSA keys of 4096 bits, a client
- * certificate, a session to resume. The most that was ever seen is ep_tls_info.memory_peak. */
+/* Memory for one connection: records of 16 KiB, a session to resume, and certificates whose chain is as long as a
+ * message may be. Usual chains need less than 48 KiB: ep_tls_info.memory_peak says what it was. Handshakes also want
+ * some 24 KiB of stack. */
 #define EP_TLS_MEMORY 98304
 
 enum ep_tls_flags {
@@ -84,7 +85,7 @@ struct ep_tls_info {
     unsigned version;    /* of the last: 12 or 13; 0: none yet */
 };
 
-/* Context: any thread. */
+/* All zero before setup and after the end. Context: any thread, but during neither of these two. */
 void ep_tls_info_get(struct ep_tls_info *info);
 
 #ifdef __cplusplus

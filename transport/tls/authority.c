@@ -27,6 +27,7 @@
 struct reader {
     int fd; /* -1: from memory */
     int error;
+    bool begun;
     const uint8_t *at, *end;
     char line[PEM_LINE_MAX];
     uint8_t der[CERTIFICATE_MAX];
@@ -38,11 +39,12 @@ static int open_reader(struct reader *reader, const struct ep_tls_authority *aut
 {
     reader->fd = -1;
     reader->error = 0;
+    reader->begun = false;
     reader->at = authority->bytes;
     reader->end = authority->bytes ? authority->bytes + authority->size : NULL;
     if (!authority->file)
         return 0;
-    reader->fd = open(authority->file, O_RDONLY | O_CLOEXEC);
+    reader->fd = open(authority->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* whoever names a pipe shall not wait */
     return reader->fd < 0 ? -errno : 0;
 }
 
@@ -131,12 +133,15 @@ static bool whole_file(struct reader *reader, int first)
 static bool next_certificate(struct reader *reader)
 {
     static const char begin[] = "-----BEGIN CERTIFICATE-----";
-    int first = next_byte(reader);
 
-    if (first == (MBEDTLS_ASN1_SEQUENCE | MBEDTLS_ASN1_CONSTRUCTED))
-        return whole_file(reader, first);
-    if (first >= 0)
-        reader->at--;
+    if (!reader->begun) {
+        int first = next_byte(reader);
+        reader->begun = true;
+        if (first == (MBEDTLS_ASN1_SEQUENCE | MBEDTLS_ASN1_CONSTRUCTED))
+            return whole_file(reader, first);
+        if (first >= 0)
+            reader->at--;
+    }
     while (next_line(reader))
         if (strcmp(reader->line, begin) == 0 && decode(reader))
             return true;

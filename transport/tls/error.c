@@ -41,7 +41,7 @@ void ep_tls_fine(void)
 int ep_tls_fail(struct ep_tls *tls, int error, const char *text)
 {
     atomic_store_explicit(&line, text, memory_order_release);
-    tls->info.failed++;
+    tls->failed++;
     return error;
 }
 

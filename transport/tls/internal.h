@@ -16,6 +16,7 @@
 #define MBEDTLS_ALLOW_PRIVATE_ACCESS /* the number of an alert that was received */
 
 #include <mbedtls/ssl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,7 +62,8 @@ struct ep_tls {
     uint8_t address[16]; /* the same as an address */
     size_t address_size; /* 0: it is none */
 
-    struct ep_tls_info info;
+    _Atomic uint64_t handshakes, resumed, failed; /* as in struct ep_tls_info; any thread reads them */
+    _Atomic unsigned version;
 };
 
 /* ---- arena.c ---- */

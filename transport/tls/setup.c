@@ -28,16 +28,21 @@ static void *aligned(void *memory, size_t *size)
     return (uint8_t *)memory + skip;
 }
 
+/* Of struct ep_tls, which lies before the arena. */
+static size_t own_size(void)
+{
+    return (sizeof(struct ep_tls) + 15) / 16 * 16;
+}
+
 static struct ep_tls *take_memory(const struct ep_tls_config *config)
 {
     size_t size = config->memory_size;
     struct ep_tls *tls = config->memory ? aligned(config->memory, &size) : NULL;
-    const size_t own = (sizeof *tls + 15) / 16 * 16;
 
-    if (!tls || size < own)
+    if (!tls || size < own_size())
         return NULL;
     memset(tls, 0, size);
-    ep_tls_arena_set((uint8_t *)tls + own, size - own);
+    ep_tls_arena_set((uint8_t *)tls + own_size(), size - own_size());
     mbedtls_ssl_config_init(&tls->config);
     mbedtls_ssl_init(&tls->ssl);
     mbedtls_x509_crt_init(&tls->cert);
@@ -137,7 +142,7 @@ static int read_all(int fd, uint8_t *bytes, size_t size)
 static int read_file(const char *path, struct blob *blob)
 {
     struct stat file;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -errno;
     int error = fstat(fd, &file) == 0 ? 0 : -errno;
@@ -272,7 +277,13 @@ void ep_tls_end(void)
 
 void ep_tls_info_get(struct ep_tls_info *info)
 {
-    *info = ep_tls_instance ? ep_tls_instance->info : (struct ep_tls_info){0};
-    if (ep_tls_instance)
-        info->memory_peak = (sizeof *ep_tls_instance + 15) / 16 * 16 + ep_tls_arena_peak();
+    const struct ep_tls *tls = ep_tls_instance;
+
+    *info = (struct ep_tls_info){0};
+    if (tls)
+        *info = (struct ep_tls_info){.memory_peak = own_size() + ep_tls_arena_peak(),
+                                     .handshakes = tls->handshakes,
+                                     .resumed = tls->resumed,
+                                     .failed = tls->failed,
+                                     .version = tls->version};
 }

@@ -134,10 +134,10 @@ static int handshake(struct ep_tls *tls)
 static void count_handshake(struct ep_tls *tls)
 {
     ep_tls_fine();
-    tls->info.handshakes++;
-    tls->info.resumed += !tls->verified;
-    tls->info.version = mbedtls_ssl_get_version_number(&tls->ssl) == MBEDTLS_SSL_VERSION_TLS1_3 ? 13 : 12;
-    if (tls->info.version == 12)
+    tls->handshakes++;
+    tls->resumed += !tls->verified;
+    tls->version = mbedtls_ssl_get_version_number(&tls->ssl) == MBEDTLS_SSL_VERSION_TLS1_3 ? 13 : 12;
+    if (tls->version == 12)
         keep_session(tls);
 }
 
