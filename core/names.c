@@ -7,7 +7,7 @@
  *
  * The runtime answers on a thread of its own, for what it does there would not do on ours: it has its signals blocked
  * and the lowest priority, and a garbage collection would have to wait for it. So a question is handed over and waited
- * for, a fifth of a second at most, two seconds a message; what has not come by then is asked again next time.
+ * for, a tenth of a second at most, two seconds a message; what has not come by then is asked again next time.
  *
  *   ep_names_process.find -> module_of, function -> known | learn -> symbol, ask, address
  *   the runtime's thread: ep_names_next -> answer, then wait
@@ -23,7 +23,7 @@
 
 #define NAME_MOST  256u
 #define PLACES     4096u /* of the hash table: a power of two, more than twice EP_NAMED_MOST */
-#define ANSWER_NS  200000000u
+#define ANSWER_NS  100000000u
 #define MESSAGE_NS 2000000000u
 #define FULL_FOR   64u /* messages */
 #define FOREVER_NS 3600000000000u
@@ -37,6 +37,7 @@ static struct {
     uint32_t at[EP_NAMED_MOST];       /* in text */
     char text[EP_NAMES_BYTES];
     uint64_t patience_ns; /* uptime until which the runtime may be asked for this message */
+    const struct ep_deadline *deadline;
 } names;
 
 static struct ep_named named;
@@ -80,14 +81,13 @@ static int ask(uintptr_t address, bool type, char *name)
 
     if (!atomic_load(&runtime.serving))
         return 0;
-    if (now >= names.patience_ns)
+    if (now >= names.patience_ns || now >= ep_deadline_ns(names.deadline))
         return -ETIMEDOUT;
     atomic_store(&runtime.address, address);
     atomic_store(&runtime.type, type);
     atomic_store(&runtime.state, question | STATE_ASKED);
     ep_port_wake(&runtime.asked);
-    const uint64_t most = now + ANSWER_NS < names.patience_ns ? now + ANSWER_NS : names.patience_ns;
-    if (wait_answered(question | STATE_ANSWERED, most)) {
+    if (wait_answered(question | STATE_ANSWERED, now + ANSWER_NS)) {
         size = (int)runtime.size;
         memcpy(name, runtime.answer, runtime.size);
     }
@@ -276,12 +276,12 @@ static unsigned find(struct ep_place *place)
 static void begin(const struct ep_deadline *deadline)
 {
     const uint32_t run = ep_running()->run;
-    const uint64_t most = ep_port_uptime_ns() + MESSAGE_NS, end = ep_deadline_ns(deadline);
 
     names.full_since += names.full;
     if (names.run != run || names.full_since > FULL_FOR)
         forget_all(run);
-    names.patience_ns = most < end ? most : end;
+    names.patience_ns = ep_port_uptime_ns() + MESSAGE_NS;
+    names.deadline = deadline;
 }
 
 static const char *text(unsigned name)

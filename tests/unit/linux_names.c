@@ -81,7 +81,7 @@ static const char *name_of(uintptr_t pc)
 
 static void begin_message(void)
 {
-    struct ep_deadline deadline = {.at_ns = UINT64_MAX};
+    static struct ep_deadline deadline = {.at_ns = UINT64_MAX};
 
     ep_names_process.begin(&deadline);
 }

@@ -47,7 +47,7 @@ static void end(void)
 
 static void begin_message(void)
 {
-    struct ep_deadline deadline = {.at_ns = UINT64_MAX};
+    static struct ep_deadline deadline = {.at_ns = UINT64_MAX};
 
     ep_names_process.begin(&deadline);
 }
