@@ -5,7 +5,7 @@
  *                             -> add_rest
  *                    -> modules and threads are looked for; a snapshot of all stacks, when asked for (threads.c)
  *                    -> whoever pulls is answered (views.c)
- *                    -> ep_collect_finish -> tell -> encode_some -> ep_encode_*, ep_outbox_push
+ *                    -> ep_collect_finish -> tell -> encode_some -> encoder->encode, ep_outbox_push
  *
  * Never blocks: when the outbox has no room the interval simply goes on, so a lost link costs resolution in time and
  * no samples. CPU time is charged in whole periods; what threads used beside their samples is kept as a
@@ -243,11 +243,6 @@ void ep_segment_begin(struct ep *ep)
         ep->modules.slot[i].declared = false;
 }
 
-static int32_t encode(struct ep *ep, const struct ep_encoding *encoding)
-{
-    return ep->config.format == EP_FORMAT_PPROF ? ep_encode_pprof(ep, encoding) : ep_encode_compact(ep, encoding);
-}
-
 static void push(struct ep *ep, const struct ep_encoding *encoding, uint32_t size)
 {
     uint64_t unix_ns = encoding->unix_minus_uptime_ns;
@@ -256,7 +251,7 @@ static void push(struct ep *ep, const struct ep_encoding *encoding, uint32_t siz
         .sequence = ep->sequence++,
         .segment = ep->segment,
         .cpu_ns = encoding->sums.value[EP_KIND_CPU],
-        .family = ep->config.format == EP_FORMAT_PPROF ? ep_pprof_family_name(encoding->kinds) : NULL,
+        .family = ep->config.encoder->family(encoding->kinds),
         .start_unix_ns = unix_ns ? encoding->start_ns + unix_ns : 0,
         .end_unix_ns = unix_ns ? encoding->end_ns + unix_ns : 0,
     };
@@ -281,7 +276,7 @@ static bool measured(const struct ep_tree *tree, unsigned node)
 static unsigned first_untold(const struct ep *ep)
 {
     const struct ep_tree *tree = &ep->tree;
-    bool by_dictionary = ep->config.format == EP_FORMAT_COMPACT && ep->nodes_declared < tree->nodes;
+    bool by_dictionary = ep->config.encoder->format == EP_FORMAT_COMPACT && ep->nodes_declared < tree->nodes;
     unsigned id = 1, end = by_dictionary ? ep->nodes_declared : tree->nodes - 1;
 
     while (id < end && !measured(tree, id))
@@ -309,7 +304,7 @@ static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool la
     for (encoding->limit = ep->tree.nodes; encoding->limit > low; encoding->limit = low + (encoding->limit - low) / 2) {
         encoding->last = last && encoding->limit == ep->tree.nodes;
         tell_sums(ep, encoding);
-        int32_t size = encode(ep, encoding);
+        int32_t size = ep->config.encoder->encode(ep, encoding);
         if (size > 0) {
             push(ep, encoding, (uint32_t)size);
             return encoding->limit;
@@ -356,12 +351,6 @@ static void interval_done(struct ep *ep, uint64_t now)
     atomic_store(&ep->encode_pending, false);
 }
 
-/* The kinds that one message can hold. */
-static uint32_t together(const struct ep *ep, uint32_t kinds)
-{
-    return ep->config.format == EP_FORMAT_PPROF ? ep_pprof_family(kinds) : EP_KINDS_ALL;
-}
-
 /* Tells what there is of the kinds that go together. False: no room now. */
 static bool tell(struct ep *ep, struct ep_encoding *encoding, bool last)
 {
@@ -400,7 +389,7 @@ bool ep_collect_finish(struct ep *ep, bool last)
         return true;
     }
     do {
-        encoding.kinds = together(ep, sums.kinds);
+        encoding.kinds = ep->config.encoder->together(sums.kinds);
         if (!tell(ep, &encoding, last || ep->tree.full)) {
             if (!atomic_exchange(&ep->encode_pending, true))
                 ep_count(ep, EP_COUNT_INTERVALS_MERGED, 1);

@@ -95,7 +95,7 @@ static int attempt(struct ep *ep, const struct ep_box_header *header, uint64_t d
     struct ep_message message = {
         .data = (const uint8_t *)(header + 1),
         .size = header->size,
-        .format = ep->config.format,
+        .format = ep->config.encoder->format,
         .family = header->family,
         .segment = header->segment,
         .sequence = header->sequence,

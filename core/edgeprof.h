@@ -25,6 +25,7 @@ extern "C" {
 #define EP_VERSION "0.1.0"
 
 struct ep_transport; /* all three: transport/transport.h */
+struct ep_encoder;
 struct ep_push;
 struct ep_names;
 
@@ -87,16 +88,20 @@ struct ep_config {
     const char *endpoint;
     const struct ep_transport *transport;
 
-    enum ep_format format;
     uint32_t flags; /* enum ep_flags */
 
-    /* For endpoints http:// and https://. Programs link only what they point to. */
-    const struct ep_push *push;   /* &ep_push_pyroscope: how pprof goes there; without, EP_FORMAT_PPROF does not */
+    /* How profiles are written, EP_FORMAT_COMPACT: NULL, EP_FORMAT_PPROF: &ep_encoder_pprof. Programs link only what
+     * they point to. */
+    const struct ep_encoder *encoder;
+
+    /* For endpoints http:// and https://. */
+    const struct ep_push *push;   /* &ep_push_pyroscope: how pprof goes there; without, it does not */
     const struct ep_names *names; /* &ep_names_process: what push sends has names, for servers without symbols */
     const char *headers; /* lines "Name: value" for each request, '\n' between; a secret, nowhere told. Not copied:
                             must stay valid until ep_stop() has returned 0 */
 };
 
+extern const struct ep_encoder ep_encoder_pprof;
 extern const struct ep_push ep_push_pyroscope; /* Grafana Pyroscope's push.v1.PusherService/Push */
 
 /* Names that can be had in the process: dynamic symbols, what a language's runtime knows (.NET), else module+0x1234.

@@ -368,7 +368,7 @@ static bool write_message(pb_ostream_t *s, const struct ep_source *source)
            ep_put_fixed64(s, TAG(Message, unix_minus_uptime_ns), encoding->unix_minus_uptime_ns);
 }
 
-int32_t ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding)
+static int32_t encode(struct ep *ep, const struct ep_encoding *encoding)
 {
     struct ep_source source = {.ep = ep, .encoding = encoding};
     pb_ostream_t stream = pb_ostream_from_buffer(encoding->data, encoding->size);
@@ -376,3 +376,18 @@ int32_t ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding)
     want_modules(ep, encoding->limit);
     return write_message(&stream, &source) ? (int32_t)stream.bytes_written : -ENOSPC;
 }
+
+static uint32_t together(uint32_t kinds)
+{
+    (void)kinds;
+    return EP_KINDS_ALL;
+}
+
+static const char *family(uint32_t kinds)
+{
+    (void)kinds;
+    return NULL;
+}
+
+const struct ep_encoder ep_encoder_compact = {
+    .format = EP_FORMAT_COMPACT, .encode = encode, .together = together, .family = family};

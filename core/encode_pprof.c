@@ -124,12 +124,13 @@ static const struct family *family_of(uint32_t kinds)
     return &families[0]; /* nothing measured: an empty CPU profile */
 }
 
-uint32_t ep_pprof_family(uint32_t kinds)
+/* Value types' names of other families would collide with theirs. */
+static uint32_t together(uint32_t kinds)
 {
     return family_of(kinds)->kinds;
 }
 
-const char *ep_pprof_family_name(uint32_t kinds)
+static const char *family_name(uint32_t kinds)
 {
     return family_of(kinds)->name;
 }
@@ -436,7 +437,7 @@ static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
            ep_put_number(s, TAG(Profile, default_sample_type), preferred(family, encoding->kinds));
 }
 
-int32_t ep_encode_pprof(struct ep *ep, const struct ep_encoding *encoding)
+static int32_t encode(struct ep *ep, const struct ep_encoding *encoding)
 {
     struct ep_source source = {.ep = ep, .encoding = encoding};
     pb_ostream_t stream =
@@ -488,3 +489,6 @@ uint32_t ep_encode_pprof_piece(struct ep *ep, const struct ep_encoding *encoding
     (void)write_profile(&stream, &source);
     return (uint32_t)(encoding->size - piece.room);
 }
+
+const struct ep_encoder ep_encoder_pprof = {
+    .format = EP_FORMAT_PPROF, .encode = encode, .together = together, .family = family_name};

@@ -135,8 +135,8 @@ static int own_words(struct ep_config *config)
         return error;
     if (level && config->level == EP_LEVEL_DEFAULT)
         config->level = (enum ep_level)level;
-    if (format && config->format == EP_FORMAT_COMPACT)
-        config->format = (enum ep_format)(format - 1);
+    if (format == 2 && !config->encoder)
+        config->encoder = &ep_encoder_pprof;
     return 0;
 }
 
@@ -425,8 +425,8 @@ static int push_take(struct ep_config *config, bool pyroscope)
     if (error < 0)
         return error;
     if (pyroscope && !env_text("EDGEPROF_FORMAT"))
-        config->format = EP_FORMAT_PPROF;
-    if (config->format != EP_FORMAT_PPROF)
+        config->encoder = &ep_encoder_pprof;
+    if (config->encoder != &ep_encoder_pprof)
         return 0;
     if (!config->push)
         config->push = &ep_push_pyroscope;

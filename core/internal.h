@@ -759,20 +759,22 @@ struct ep_encoding {
     uint64_t unix_minus_uptime_ns; /* 0: the device has no clock */
     struct ep_sums sums;           /* of what is told */
 };
-/* Returns the bytes written, or -ENOSPC. Context: collect. */
-int32_t ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding);
-int32_t ep_encode_pprof(struct ep *ep, const struct ep_encoding *encoding);
+struct ep_encoder {
+    enum ep_format format;
+    /* Returns the bytes written, or -ENOSPC. Context: collect. */
+    int32_t (*encode)(struct ep *ep, const struct ep_encoding *encoding);
+    /* The kinds that go into one message with the lowest of `kinds`. Context: collect. */
+    uint32_t (*together)(uint32_t kinds);
+    /* What ep_message.family is for such a message. Context: collect. */
+    const char *(*family)(uint32_t kinds);
+};
+extern const struct ep_encoder ep_encoder_compact;
+
 /* The whole message's size, and the bytes of it from `from` on, as many as there are and there is room for: a large one
  * in several rounds through a small buffer. As long as what the encoding tells stays as it is, so do all bytes.
  * Context: collect. */
 uint64_t ep_encode_pprof_size(struct ep *ep, const struct ep_encoding *encoding);
 uint32_t ep_encode_pprof_piece(struct ep *ep, const struct ep_encoding *encoding, uint64_t from);
-
-/* Kinds that go into one pprof, because their value types' names would collide with others': of the family that `kinds`
- * has the lowest of. 0: no more. Context: collect. */
-uint32_t ep_pprof_family(uint32_t kinds);
-/* Its name, "process_cpu". Context: any thread. */
-const char *ep_pprof_family_name(uint32_t kinds);
 
 /* Iterates "key=value,key=value". Returns the rest behind the pair, NULL at the end or (*error) when it is
  * malformed. Context: any thread. */

@@ -123,11 +123,9 @@ static int ranges_check(const struct ep_config *config)
         wrong = "rate_hz: want 1 to 1000";
     else if (config->interval_ms && (config->interval_ms < INTERVAL_MIN || config->interval_ms > INTERVAL_MAX))
         wrong = "interval_ms: want 100 to 3600000";
-    else if ((unsigned)config->format > EP_FORMAT_PPROF)
-        wrong = "format: want compact or pprof";
-    else if (config->format == EP_FORMAT_PPROF && !config->push && config->endpoint &&
+    else if (config->encoder && config->encoder->format == EP_FORMAT_PPROF && !config->push && config->endpoint &&
              strncmp(config->endpoint, "http", 4) == 0)
-        wrong = "format: pprof over HTTP wants push";
+        wrong = "encoder: pprof over HTTP wants push";
     else if (!headers_good(config->headers))
         wrong = "headers: want lines Name: value"; /* a secret: not told */
     return wrong ? ep_refuse(-EINVAL, wrong) : tags_check(config->tags);
@@ -176,6 +174,8 @@ int ep_settings_check(const struct ep_config *config)
 int ep_settings_apply(struct ep *ep, const struct ep_config *config)
 {
     ep->config = *config;
+    if (!ep->config.encoder)
+        ep->config.encoder = &ep_encoder_compact;
     int error = strings_keep(ep);
     if (error)
         return error;

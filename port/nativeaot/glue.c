@@ -129,7 +129,7 @@ static void names_take(struct ep_config *config, uint32_t names)
 {
     if (names)
         config->names = names == 1 ? &ep_names_process : NULL;
-    sends_names = config->names && config->format == EP_FORMAT_PPROF;
+    sends_names = config->names && config->encoder == &ep_encoder_pprof;
 }
 
 int ep_dotnet_sends_names(void)
@@ -171,7 +171,7 @@ int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dot
                                .level = (enum ep_level)options->level,
                                .rate_hz = options->rate_hz,
                                .interval_ms = options->interval_ms,
-                               .format = (enum ep_format)options->format,
+                               .encoder = options->format == EP_FORMAT_PPROF ? &ep_encoder_pprof : NULL,
                                .kinds = options->kinds,
                                .budget_ppm = options->budget_ppm,
                                .flags = options->flags};

@@ -159,7 +159,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: encode_dump compact|pprof FOLDER\n");
         return 2;
     }
-    config.format = argv[1][0] == 'c' ? EP_FORMAT_COMPACT : EP_FORMAT_PPROF;
+    config.encoder = argv[1][0] == 'c' ? NULL : &ep_encoder_pprof;
     folder = argv[2];
     ep_sim_reset();
     modules_make();
@@ -167,7 +167,7 @@ int main(int argc, char **argv)
     if (ep_start(&config) != 0)
         return 1;
     sample_all(truth);
-    if (config.format == EP_FORMAT_PPROF)
+    if (config.encoder)
         dump_threads();
     return ep_stop(1000) == 0 && fclose(truth) == 0 ? 0 : 1;
 }

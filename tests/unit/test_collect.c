@@ -10,14 +10,14 @@
 
 static struct account given;
 
-static struct ep *begin(size_t memory, enum ep_format format, uint32_t flags)
+static struct ep *begin(size_t memory, const struct ep_encoder *encoder, uint32_t flags)
 {
     struct ep_config c = {.memory = account_memory(memory),
                           .memory_size = memory,
                           .rate_hz = 100,
                           .interval_ms = 1000,
                           .transport = &receiver_transport,
-                          .format = format,
+                          .encoder = encoder,
                           .flags = flags};
 
     account_afresh();
@@ -85,7 +85,7 @@ static void test_stacks_arrive(void **state)
 
     (void)state;
     memset(sums, 0, sizeof sums);
-    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
     receiver.on_stack = sum_stack;
     for (unsigned i = 0; i < 2000; i++) {
         uint16_t f = (uint16_t)(unit_random(&dice) % 64), stack[] = {f, (uint16_t)(f % 8 + 70), 90};
@@ -118,7 +118,7 @@ static void test_large_pprof_is_split(void **state)
 
     (void)state;
     largest = 0;
-    (void)begin(memory, EP_FORMAT_PPROF, 0);
+    (void)begin(memory, &ep_encoder_pprof, 0);
     receiver.on_send = note_size;
     for (unsigned i = 0; i < 30; i++) {
         random_ticks(&dice, 1000, 4000, 4);
@@ -134,7 +134,7 @@ static void test_intervals(void **state)
     const uint16_t stack[] = {1};
 
     (void)state;
-    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
     ep_sim_run(60000 * MS);
     assert_int_equal(receiver.sends, 0);
     for (unsigned i = 1; i <= 20; i++) {
@@ -153,7 +153,7 @@ static void test_intervals(void **state)
 static void test_idle_wakeups(void **state)
 {
     (void)state;
-    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
     ep_running()->interval_ns = 10000 * MS;
     ep_sim_run(20000 * MS);
     uint64_t before = account_stats().wakeups;
@@ -169,8 +169,8 @@ static void test_intervals_merge(void **state)
     uint64_t dice = 4;
 
     (void)state;
-    for (unsigned format = 0; format < 2; format++) {
-        (void)begin(EP_MEMORY_MIN, (enum ep_format)format, 0);
+    for (unsigned pprof = 0; pprof < 2; pprof++) {
+        (void)begin(EP_MEMORY_MIN, pprof ? &ep_encoder_pprof : NULL, 0);
         receiver.always = -ECONNREFUSED;
         for (unsigned i = 0; i < 100; i++) {
             random_ticks(&dice, 40, 20, 6);
@@ -196,9 +196,9 @@ static void test_split_messages(void **state)
     uint64_t dice = 6;
 
     (void)state;
-    for (unsigned format = 0; format < 2; format++) {
+    for (unsigned pprof = 0; pprof < 2; pprof++) {
         for (size_t memory = EP_MEMORY_MIN; memory <= 2 * EP_MEMORY_DEFAULT; memory += 40 * 1024) {
-            (void)begin(memory, (enum ep_format)format, 0);
+            (void)begin(memory, pprof ? &ep_encoder_pprof : NULL, 0);
             random_ticks(&dice, 1500, 4000, 30);
             unsigned before = receiver.sends;
             ep_sim_run(2000 * MS);
@@ -218,8 +218,8 @@ static void test_split_messages_on_a_bad_link(void **state)
     uint64_t dice = 6;
 
     (void)state;
-    for (unsigned format = 0; format < 2; format++) {
-        (void)begin(EP_MEMORY_MIN, (enum ep_format)format, 0);
+    for (unsigned pprof = 0; pprof < 2; pprof++) {
+        (void)begin(EP_MEMORY_MIN, pprof ? &ep_encoder_pprof : NULL, 0);
         receiver.answers = answers;
         receiver.answer_count = sizeof answers / sizeof answers[0];
         for (unsigned i = 0; i < 20; i++) {
@@ -241,7 +241,7 @@ static void test_too_large(void **state)
 
     (void)state;
     memset(path, 'p', sizeof path - 1);
-    (void)begin(EP_MEMORY_MIN, EP_FORMAT_COMPACT, 0);
+    (void)begin(EP_MEMORY_MIN, NULL, 0);
     (void)ep_stop(0);
     two[0] = (struct ep_module_info){.start = ep_sim_pc(0) - 8, .end = ep_sim_pc(1000) - 8, .path = "/fine"};
     two[1] = (struct ep_module_info){.start = ep_sim_pc(1000) - 8, .end = ep_sim_pc(4095), .path = path};
@@ -275,15 +275,15 @@ static void test_segments_roll_over(void **state)
     uint64_t dice = 8;
 
     (void)state;
-    for (unsigned format = 0; format < 2; format++) {
-        (void)begin(EP_MEMORY_MIN, (enum ep_format)format, 0);
+    for (unsigned pprof = 0; pprof < 2; pprof++) {
+        (void)begin(EP_MEMORY_MIN, pprof ? &ep_encoder_pprof : NULL, 0);
         for (unsigned i = 0; i < 20; i++) {
             random_ticks(&dice, 300, 4000, 12);
             ep_sim_run(1000 * MS);
         }
         struct ep_stats s = account_stats();
         assert_true(s.lost_count[EP_LOSS_TREE_FULL] > 0);
-        if (format == EP_FORMAT_COMPACT) {
+        if (!pprof) {
             assert_true(receiver.segments > 5);
             assert_true(receiver.lasts + 1 >= receiver.segments);
             assert_true(receiver.special_ns[EP_FRAME_TRUNCATED] > 0);
@@ -324,7 +324,7 @@ static void test_pieces(void **state)
     uint64_t dice = 21;
 
     (void)state;
-    struct ep *ep = begin(EP_MEMORY_DEFAULT, EP_FORMAT_PPROF, EP_MANUAL);
+    struct ep *ep = begin(EP_MEMORY_DEFAULT, &ep_encoder_pprof, EP_MANUAL);
     random_ticks(&dice, 60, 50, 9);
     ep_collect_drain(ep);
     struct ep_encoding encoding = {.data = whole,
@@ -334,7 +334,7 @@ static void test_pieces(void **state)
                                    .modules = atomic_load(&ep->modules.count),
                                    .limit = ep->tree.nodes,
                                    .kinds = EP_KIND_BIT(EP_KIND_CPU)};
-    const int32_t size = ep_encode_pprof(ep, &encoding);
+    const int32_t size = ep_encoder_pprof.encode(ep, &encoding);
     assert_true(size > 1000);
     assert_int_equal(ep_encode_pprof_size(ep, &encoding), size);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -360,7 +360,7 @@ static void test_ring_full_is_a_frame(void **state)
 
     (void)state;
     for (unsigned round = 0; round < 5; round++) {
-        struct ep *ep = begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, EP_MANUAL);
+        struct ep *ep = begin(EP_MEMORY_DEFAULT, NULL, EP_MANUAL);
         for (unsigned i = 0; i < 20; i++) {
             for (unsigned n = 0; n < ep->ring.mask / 4; n++)
                 tick(stack, 1 + n % 8, 1 + n % 3);
@@ -383,7 +383,7 @@ static void test_ring_recovers(void **state)
     struct ep *ep;
 
     (void)state;
-    ep = begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    ep = begin(EP_MEMORY_DEFAULT, NULL, 0);
     for (unsigned n = 0; n < ep->ring.mask; n++)
         tick(stack, 3, 1);
     ep_sim_run(MS);
@@ -413,7 +413,7 @@ static void test_rests(void **state)
     int64_t sum = 0;
 
     (void)state;
-    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
     rest(-5 * period);
     rest(4 * period);
     ep_sim_run(1000 * MS);
@@ -447,7 +447,7 @@ static void test_module_found_late(void **state)
     struct ep_stats s;
 
     (void)state;
-    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
     (void)ep_stop(0);
     two[0] = (struct ep_module_info){.start = ep_sim_pc(0) - 8, .end = ep_sim_pc(1000), .path = "/first"};
     two[1] = (struct ep_module_info){.start = ep_sim_pc(1000), .end = ep_sim_pc(4095), .path = "/late"};
@@ -498,7 +498,7 @@ static void test_deep_stacks(void **state)
     for (unsigned i = 0; i < EP_SIM_DEPTH; i++)
         stack[i] = (uint16_t)i;
     for (unsigned depth = EP_MAX_DEPTH - 1; depth < EP_MAX_DEPTH + 3; depth++) {
-        (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+        (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
         receiver.on_stack = note_deep;
         tick(stack, depth, 1);
         ep_sim_run(1500 * MS);
@@ -507,7 +507,7 @@ static void test_deep_stacks(void **state)
         assert_int_equal(deep_root, depth <= EP_MAX_DEPTH ? linear_of(depth - 1) - 1 : EP_FRAME_DEEP);
         end(1);
     }
-    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
     tick(stack, EP_SIM_DEPTH, 1);
     end(1);
 }
@@ -516,7 +516,7 @@ static void test_deep_stacks(void **state)
 static void test_refused_threads(void **state)
 {
     (void)state;
-    (void)begin(EP_MEMORY_DEFAULT, EP_FORMAT_COMPACT, 0);
+    (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
     assert_true(ep_enter());
     for (unsigned i = 0; i < 5; i++)
         ep_thread_refused(EP_LOSS_NO_TIMER);

@@ -37,7 +37,7 @@ static void test_own(void **state)
     assert_int_equal(c.budget_ppm, 1500);
     assert_int_equal(TAKE(&c, "EDGEPROF_LEVEL=high", "EDGEPROF_FORMAT=pprof"), 0);
     assert_int_equal(c.level, EP_LEVEL_HIGH);
-    assert_int_equal(c.format, EP_FORMAT_PPROF);
+    assert_ptr_equal(c.encoder, &ep_encoder_pprof);
     assert_int_equal(TAKE(&c, "EDGEPROF_THREAD_LABELS=1"), 0);
     assert_int_equal(c.flags, EP_THREAD_LABELS);
     assert_int_equal(TAKE(&c, "EDGEPROF_IDLE_WAITS=true", "EDGEPROF_THREAD_LABELS=0"), 0);
@@ -76,7 +76,7 @@ static void test_program_wins(void **state)
                                      .budget_ppm = 3,
                                      .interval_ms = 500,
                                      .endpoint = "null:",
-                                     .format = EP_FORMAT_PPROF,
+                                     .encoder = &ep_encoder_pprof,
                                      .push = &ep_push_pyroscope,
                                      .headers = "Authorization: Bearer mine",
                                      .flags = EP_THREAD_LABELS};
@@ -132,25 +132,25 @@ static void test_format(void **state)
 {
     static const struct {
         const char *endpoint, *format;
-        enum ep_format taken;
+        const struct ep_encoder *taken;
     } cases[] = {
-        {ENDPOINT, "X=1", EP_FORMAT_COMPACT},
-        {ENDPOINT, "EDGEPROF_FORMAT=pprof", EP_FORMAT_PPROF},
-        {"PYROSCOPE_SERVER_ADDRESS=http://p", "X=1", EP_FORMAT_PPROF},
-        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=compact", EP_FORMAT_COMPACT},
-        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=pprof", EP_FORMAT_PPROF},
+        {ENDPOINT, "X=1", NULL},
+        {ENDPOINT, "EDGEPROF_FORMAT=pprof", &ep_encoder_pprof},
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "X=1", &ep_encoder_pprof},
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=compact", NULL},
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=pprof", &ep_encoder_pprof},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ep_config c = {0};
         assert_int_equal(TAKE(&c, cases[i].endpoint, cases[i].format), 1);
-        assert_int_equal(c.format, cases[i].taken);
-        assert_ptr_equal(c.push, cases[i].taken == EP_FORMAT_PPROF ? &ep_push_pyroscope : NULL);
+        assert_ptr_equal(c.encoder, cases[i].taken);
+        assert_ptr_equal(c.push, cases[i].taken ? &ep_push_pyroscope : NULL);
     }
     struct ep_config c = {.endpoint = "http://mine"};
     assert_int_equal(TAKE(&c, "PYROSCOPE_SERVER_ADDRESS=http://p", "PYROSCOPE_AUTH_TOKEN=t"), 1);
-    assert_int_equal(c.format, EP_FORMAT_COMPACT);
+    assert_null(c.encoder);
     assert_null(c.headers);
 }
 

@@ -25,14 +25,14 @@ static unsigned read_sizes(struct ep_heap_part part[EP_HEAP_PARTS])
     return parts;
 }
 
-static void begin(enum ep_format format, uint32_t kinds, size_t memory)
+static void begin(const struct ep_encoder *encoder, uint32_t kinds, size_t memory)
 {
     struct ep_config c = {.memory = account_memory(memory),
                           .memory_size = memory,
                           .interval_ms = 1000,
                           .kinds = kinds,
                           .transport = &receiver_transport,
-                          .format = format,
+                          .encoder = encoder,
                           .flags = EP_MANUAL};
 
     account_afresh();
@@ -86,7 +86,7 @@ static void forget(void)
 static void test_each_interval_tells_what_there_is(void **state)
 {
     (void)state;
-    begin(EP_FORMAT_COMPACT, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_DEFAULT);
+    begin(NULL, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_DEFAULT);
     for (scale = 1; scale <= 20; scale++) {
         forget();
         assert_int_equal(interval(), 4175 * scale);
@@ -104,7 +104,7 @@ static void test_each_interval_tells_what_there_is(void **state)
 static void test_off_and_unknown(void **state)
 {
     (void)state;
-    begin(EP_FORMAT_COMPACT, EP_KIND_BIT(EP_KIND_CPU), EP_MEMORY_DEFAULT);
+    begin(NULL, EP_KIND_BIT(EP_KIND_CPU), EP_MEMORY_DEFAULT);
     forget();
     assert_int_equal(interval(), 0);
     assert_int_equal(asked, 0);
@@ -126,7 +126,7 @@ static void test_off_and_unknown(void **state)
 static void test_merged_intervals(void **state)
 {
     (void)state;
-    begin(EP_FORMAT_COMPACT, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_MIN);
+    begin(NULL, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_MIN);
     receiver.always = -ENETDOWN;
     for (scale = 1; account_stats().intervals_merged == 0 || scale % 50; scale++)
         assert_int_equal(interval(), 4175 * scale);
@@ -147,7 +147,7 @@ static void test_full_tree(void **state)
     unsigned merged = 0;
 
     (void)state;
-    begin(EP_FORMAT_COMPACT, EP_KIND_BIT(EP_KIND_HEAP) | EP_KIND_BIT(EP_KIND_ALLOC), EP_MEMORY_MIN);
+    begin(NULL, EP_KIND_BIT(EP_KIND_HEAP) | EP_KIND_BIT(EP_KIND_ALLOC), EP_MEMORY_MIN);
     for (unsigned round = 0; round < 20; round++) {
         for (unsigned i = 0; i < 60; i++) {
             uint16_t frames[24];
@@ -178,7 +178,7 @@ static void on_send(const struct ep_message *message, const struct ep_deadline *
 static void test_pprof(void **state)
 {
     (void)state;
-    begin(EP_FORMAT_PPROF, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_DEFAULT);
+    begin(&ep_encoder_pprof, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_DEFAULT);
     receiver.on_send = on_send;
     assert_int_equal(interval(), 4175);
     assert_string_equal(family, "gc_heap");

@@ -12,7 +12,7 @@
 #define PERIOD     4096u
 #define TAG_VALUES 5u
 
-static void begin(enum ep_format format, uint32_t kinds, uint32_t flags, size_t memory)
+static void begin(const struct ep_encoder *encoder, uint32_t kinds, uint32_t flags, size_t memory)
 {
     struct ep_config c = {.memory = account_memory(memory),
                           .memory_size = memory,
@@ -20,7 +20,7 @@ static void begin(enum ep_format format, uint32_t kinds, uint32_t flags, size_t 
                           .interval_ms = 1000,
                           .kinds = kinds,
                           .transport = &receiver_transport,
-                          .format = format,
+                          .encoder = encoder,
                           .flags = flags | EP_MANUAL};
 
     account_afresh();
@@ -55,7 +55,7 @@ static void test_sums_of_all_kinds(void **state)
     uint64_t count[EP_KINDS] = {0}, value[EP_KINDS] = {0}, dice = 3;
 
     (void)state;
-    begin(EP_FORMAT_COMPACT, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
+    begin(NULL, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
     for (unsigned i = 0; i < 3000; i++) {
         unsigned kind = EP_KIND_WAIT + unit_random(&dice) % (EP_KINDS - EP_KIND_WAIT);
         uint32_t n = 1 + unit_random(&dice) % 3;
@@ -82,7 +82,7 @@ static void test_locks_are_waits(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
-        begin(EP_FORMAT_COMPACT, masks[i], 0, EP_MEMORY_DEFAULT);
+        begin(NULL, masks[i], 0, EP_MEMORY_DEFAULT);
         event(EP_KIND_WAIT, EP_FRAME_WAIT + EP_WAIT_LOCK, 5, 70, 3);
         event(EP_KIND_WAIT, EP_FRAME_WAIT + EP_WAIT_SLEEP, 1, 11, 0);
         end();
@@ -113,7 +113,7 @@ static void on_entry(const struct receiver_stack *stack)
 static void test_stacks_carry_their_context(void **state)
 {
     (void)state;
-    begin(EP_FORMAT_COMPACT, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
+    begin(NULL, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
     receiver.on_entry = on_entry;
     seen = wrong = 0;
     for (unsigned i = 1; i <= 400; i++) {
@@ -147,7 +147,7 @@ static void on_thread(const struct receiver_stack *stack)
 static void test_thread_labels(void **state)
 {
     (void)state;
-    begin(EP_FORMAT_COMPACT, ALL_KINDS, EP_THREAD_LABELS, EP_MEMORY_DEFAULT);
+    begin(NULL, ALL_KINDS, EP_THREAD_LABELS, EP_MEMORY_DEFAULT);
     receiver.on_entry = on_thread;
     seen = wrong = 0;
     for (ep_sim.tid = 1; ep_sim.tid <= 20; ep_sim.tid++)
@@ -162,7 +162,7 @@ static void test_full_tables_cost_detail_only(void **state)
     char text[16];
 
     (void)state;
-    begin(EP_FORMAT_COMPACT, ALL_KINDS, 0, EP_MEMORY_MIN);
+    begin(NULL, ALL_KINDS, 0, EP_MEMORY_MIN);
     for (unsigned i = 0; i < 2000; i++) {
         (void)snprintf(text, sizeof text, "user-%u", i);
         (void)ep_tag_push("user", text);
@@ -188,7 +188,7 @@ static void test_bad_keys_and_balance(void **state)
     (void)state;
     assert_int_equal(ep_tag_push("before", "start"), 0);
     ep_tag_pop();
-    begin(EP_FORMAT_COMPACT, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
+    begin(NULL, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
     assert_int_equal(ep_tag_push("a", "1"), 0);
     uint32_t set = ep_work_tags();
     assert_int_not_equal(set, 0);
@@ -211,7 +211,7 @@ static void test_bad_keys_and_balance(void **state)
 static void test_sets_are_shared(void **state)
 {
     (void)state;
-    begin(EP_FORMAT_COMPACT, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
+    begin(NULL, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
     uint32_t a = ep_tags_add(0, "a", 1, "1", 1), ab = ep_tags_add(a, "b", 1, "2", 1);
     for (unsigned i = 0; i < 100; i++) {
         assert_int_equal(ep_tags_add(0, "a", 1, "1x", 1), a);
@@ -265,7 +265,7 @@ static void test_levels_change_at_run_time(void **state)
 
     (void)state;
     assert_int_equal(ep_level_set(EP_LEVEL_HIGH), -ESRCH);
-    begin(EP_FORMAT_COMPACT, 0, 0, EP_MEMORY_DEFAULT);
+    begin(NULL, 0, 0, EP_MEMORY_DEFAULT);
     assert_int_equal(ep_kinds_get(), EP_KIND_BIT(EP_KIND_CPU));
     assert_int_equal(ep_level_set((enum ep_level)7), -EINVAL);
     assert_int_equal(ep_kinds_set(1u << 30), -EINVAL);

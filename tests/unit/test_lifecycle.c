@@ -15,16 +15,20 @@ static uint64_t dice;
 
 struct variant {
     uint32_t flags;
-    enum ep_format format;
+    const struct ep_encoder *encoder;
     bool transport;
     int error;
 };
 
 static const struct variant variants[] = {
-    {0, EP_FORMAT_COMPACT, true, -EIO},          {0, EP_FORMAT_PPROF, true, -ENOMEM},
-    {0, EP_FORMAT_COMPACT, false, -EAGAIN},      {EP_MANUAL, EP_FORMAT_COMPACT, true, -EIO},
-    {EP_MANUAL, EP_FORMAT_PPROF, true, -EAGAIN}, {EP_MANUAL, EP_FORMAT_COMPACT, false, -EIO},
-    {0, EP_FORMAT_COMPACT, true, -EBUSY},        {EP_MANUAL, EP_FORMAT_COMPACT, true, -EBUSY},
+    {0, NULL, true, -EIO},
+    {0, &ep_encoder_pprof, true, -ENOMEM},
+    {0, NULL, false, -EAGAIN},
+    {EP_MANUAL, NULL, true, -EIO},
+    {EP_MANUAL, &ep_encoder_pprof, true, -EAGAIN},
+    {EP_MANUAL, NULL, false, -EIO},
+    {0, NULL, true, -EBUSY},
+    {EP_MANUAL, NULL, true, -EBUSY},
 };
 
 static struct ep_config config_of(const struct variant *v)
@@ -37,7 +41,7 @@ static struct ep_config config_of(const struct variant *v)
         .rate_hz = 100,
         .interval_ms = INTERVAL,
         .transport = v->transport ? &receiver_transport : NULL,
-        .format = v->format,
+        .encoder = v->encoder,
         .flags = v->flags,
     };
 }
@@ -152,7 +156,7 @@ static void check_ended(const struct variant *v, bool last)
     if (v->transport)
         account_check(&given, 1);
     /* Without threads of its own stop makes one attempt, so there a failed send may have been the last. */
-    if (v->transport && last && v->format == EP_FORMAT_COMPACT && !(v->flags & EP_MANUAL))
+    if (v->transport && last && !v->encoder && !(v->flags & EP_MANUAL))
         assert_int_equal(receiver.lasts, receiver.segments);
 }
 

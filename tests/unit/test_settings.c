@@ -103,9 +103,6 @@ static void test_ranges(void **state)
         c = good();
         c.level = (enum ep_level)value;
         value >= 0 && value <= EP_LEVEL_HIGH ? assert_taken(&c) : assert_refused(&c, -EINVAL, "level");
-        c = good();
-        c.format = (enum ep_format)value;
-        value >= 0 && value <= EP_FORMAT_PPROF ? assert_taken(&c) : assert_refused(&c, -EINVAL, "format");
     }
 }
 
@@ -163,7 +160,7 @@ static void test_http(void **state)
     (void)state;
     c.endpoint = "http://127.0.0.1:9";
     assert_taken(&c);
-    c.format = EP_FORMAT_PPROF;
+    c.encoder = &ep_encoder_pprof;
     assert_refused(&c, -EINVAL, "push");
     c.push = &ep_push_pyroscope;
     assert_taken(&c);

@@ -58,7 +58,7 @@ static void on_send(const struct ep_message *message, const struct ep_deadline *
     told = receiver.kind_value[EP_KIND_THREAD];
 }
 
-static void begin(enum ep_format format, uint32_t kinds)
+static void begin(const struct ep_encoder *encoder, uint32_t kinds)
 {
     struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
                           .memory_size = EP_MEMORY_DEFAULT,
@@ -66,7 +66,7 @@ static void begin(enum ep_format format, uint32_t kinds)
                           .interval_ms = 1000,
                           .kinds = kinds,
                           .transport = &receiver_transport,
-                          .format = format,
+                          .encoder = encoder,
                           .flags = EP_MANUAL};
 
     account_afresh();
@@ -152,7 +152,7 @@ static void test_each_once(void **state)
     assert_int_equal(ep_threads_dump(), -ESRCH);
     for (unsigned run = 0; run < 60; run++) {
         unsigned count[WAYS] = {0};
-        begin(EP_FORMAT_COMPACT, EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_LOCK));
+        begin(NULL, EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_LOCK));
         for (unsigned tid = 1; tid <= THREADS; tid++) {
             unsigned way = unit_random(&dice) % WAYS;
             make(tid, way);
@@ -187,7 +187,7 @@ static void test_more_than_the_table(void **state)
 {
     (void)state;
     for (unsigned way = SLEEPS; way <= RESTLESS; way++) {
-        begin(EP_FORMAT_COMPACT, 0);
+        begin(NULL, 0);
         for (unsigned tid = 1; tid <= MANY; tid++)
             make(tid, way);
         assert_int_equal(ep_threads_dump(), 0);
@@ -216,7 +216,7 @@ static void falls_asleep(uint32_t tid)
 static void test_sampled_and_asleep(void **state)
 {
     (void)state;
-    begin(EP_FORMAT_COMPACT, 0);
+    begin(NULL, 0);
     make(1, RUNS);
     make(2, RUNS);
     assert_int_equal(ep_threads_dump(), 0);
@@ -233,7 +233,7 @@ static void test_sampled_and_asleep(void **state)
 static void test_stop(void **state)
 {
     (void)state;
-    begin(EP_FORMAT_COMPACT, 0);
+    begin(NULL, 0);
     for (unsigned tid = 1; tid <= 9; tid++)
         make(tid, tid % 2 ? SLEEPS : RUNS);
     assert_int_equal(ep_threads_dump(), 0);
@@ -247,7 +247,7 @@ static void test_stop(void **state)
 static void test_system_says_nothing(void **state)
 {
     (void)state;
-    begin(EP_FORMAT_COMPACT, 0);
+    begin(NULL, 0);
     make(1, SLEEPS);
     ep_sim.fail_at = ep_sim.calls + 1;
     assert_int_equal(ep_threads_dump(), 0);
@@ -269,7 +269,7 @@ static void on_pprof(const struct ep_message *message, const struct ep_deadline 
 static void test_family(void **state)
 {
     (void)state;
-    begin(EP_FORMAT_PPROF, 0);
+    begin(&ep_encoder_pprof, 0);
     receiver.on_send = on_pprof;
     for (unsigned tid = 1; tid <= 7; tid++)
         make(tid, SLEEPS);

@@ -4,7 +4,7 @@
  *
  * A broker cannot say what the server at its other side thinks of a message. Whoever subscribes must keep their order,
  * and post them to /edgeprof/v1/push; when that answers 409 the segment is lost until the program starts anew. With
- * config.format = EP_FORMAT_PPROF each message stands for itself.
+ * config.encoder = &ep_encoder_pprof each message stands for itself.
  */
 #include <errno.h>
 #include <string.h>
