@@ -44,8 +44,9 @@ test-own-nanopb: $(TRANSPORT_TEST_DIR)/own_nanopb $(TRANSPORT_TEST_DIR)/own_nano
 
 # The contract, on what is shipped and on what is wrong; with ASan and UBSan, too.
 TRANSPORT_CONTRACT := tests/transport/test_contract.c tests/transport/far.c tests/transport/far_protocols.c \
+                      port/nativeaot/managed_transport.c \
                       $(wildcard transport/contract/*.c transport/examples/*.c) $(wildcard transport/*.c)
-TRANSPORT_CONTRACT_HEADERS := $(TRANSPORT_HEADERS) $(wildcard transport/contract/*.h)
+TRANSPORT_CONTRACT_HEADERS := $(TRANSPORT_HEADERS) $(wildcard transport/contract/*.h) port/nativeaot/glue.h
 $(TRANSPORT_TEST_DIR)/test_contract: TRANSPORT_WAY := -O2
 $(TRANSPORT_TEST_DIR)/test_contract-san: TRANSPORT_WAY := $(TRANSPORT_SANITIZE)
 $(TRANSPORT_TEST_DIR)/test_contract $(TRANSPORT_TEST_DIR)/test_contract-san: $(TRANSPORT_CONTRACT) $(TRANSPORT_CONTRACT_HEADERS)

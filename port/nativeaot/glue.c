@@ -168,6 +168,7 @@ int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dot
     struct ep_config config = {.service = options->service,
                                .tags = options->tags,
                                .endpoint = options->endpoint,
+                               .transport = options->managed ? &ep_dotnet_transport : NULL,
                                .level = (enum ep_level)options->level,
                                .rate_hz = options->rate_hz,
                                .interval_ms = options->interval_ms,
@@ -185,6 +186,8 @@ int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dot
     names_take(&config, options->names);
     if (mapped != NULL)
         return -EALREADY;
+    if (options->managed)
+        config.endpoint = NULL;
     ep_dotnet_heap_attach();
     err = tls_setup(config.endpoint, tls);
     if (err == 0)

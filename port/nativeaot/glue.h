@@ -25,6 +25,7 @@ struct ep_dotnet_options {
     uint64_t memory_bytes;
     uint32_t level, rate_hz, interval_ms, format, kinds, budget_ppm, flags;
     uint32_t names; /* 0: as the environment says, 1: yes, 2: no */
+    uint32_t managed; /* 1: ep_dotnet_transport takes the profiles, whatever endpoint says */
 };
 
 /* What https endpoints need, likewise; ca stays valid until the next start. Mirrored by NativeTls in
@@ -94,6 +95,27 @@ void ep_dotnet_names_attach(ep_dotnet_name_reader *read);
 
 /* The heap's sizes are told from now on, if this runtime knows them. ep_dotnet_start() does it. Context: init. */
 void ep_dotnet_heap_attach(void);
+
+/* ---- managed_transport.c ---- */
+
+struct ep_transport;
+extern const struct ep_transport ep_dotnet_transport;
+
+/* Mirrored by NativeMessage in EdgeProf/Native.cs. */
+struct ep_dotnet_message {
+    uint64_t size, segment, start_unix_ns, end_unix_ns;
+    uint32_t sequence, format;
+};
+
+/* The run that goes on: what take and done are told. Context: init, after ep_dotnet_start(). */
+uint32_t ep_dotnet_message_run(void);
+
+/* Waits for a message and copies it. Returns its size; 0: the run has ended; -EMSGSIZE: about->size bytes are wanted, take
+ * it again. Context: a thread of .NET's, one a run. */
+int64_t ep_dotnet_message_take(uint32_t run, struct ep_dotnet_message *about, uint8_t *buffer, uint64_t capacity);
+
+/* What became of it: as a transport's send. Context: the same. */
+void ep_dotnet_message_done(uint32_t run, int32_t result, uint64_t retry_ns);
 
 /* How many there are: EP_KINDS, EP_LOSS_REASONS. Context: any thread. */
 uint32_t ep_dotnet_kinds(void);

@@ -70,6 +70,11 @@ aot() {
         "$edgeprof" cat "$work/api/round-$round.profile" >"$work/round" 2>&1 && grep -q "lifecycle-ä$round" "$work/round" &&
             ok "round $round: the file is readable and names the service" || bad "round $round: $(head -n 3 "$work/round")"
     done
+    "$edgeprof" cat "$work/api/stream.profile" >"$work/stream" 2>&1 && grep -q "streams" "$work/stream" &&
+        ok "a stream's bytes are those of a file" || bad "stream: $(head -n 3 "$work/stream")"
+    signal=
+    run stuck -u EDGEPROF_ENDPOINT timeout 60 "$program" stuck
+    [ "$(cat "$work/stuck.status")" = 4 ] && ok "stuck: the process ends all the same" || bad "stuck: status $(cat "$work/stuck.status"): $(cat "$work/stuck.out" "$work/stuck.err")"
     same return ''
     same exit ''
     same wait TERM
@@ -79,7 +84,7 @@ aot() {
     run wrong EDGEPROF_ENDPOINT=file:///dev/null EDGEPROF_LEVEL=loud "$program" return
     [ "$(cat "$work/wrong.status")" = 3 ] && [ "$(wc -l <"$work/wrong.err")" = 1 ] && ok "bad variable: $(cat "$work/wrong.err")" ||
         bad "bad variable: status $(cat "$work/wrong.status"), says '$(cat "$work/wrong.err")'"
-    run fallback PYROSCOPE_SERVER_ADDRESS="file://$work/fallback.profile" PYROSCOPE_APPLICATION_NAME=by-another-name "$program" return
+    run fallback EDGEPROF_FORMAT=compact PYROSCOPE_SERVER_ADDRESS="file://$work/fallback.profile" PYROSCOPE_APPLICATION_NAME=by-another-name "$program" return
     "$edgeprof" cat "$work/fallback.profile" 2>&1 | grep -q by-another-name && ok "PYROSCOPE_* are taken" || bad "PYROSCOPE_*: $(cat "$work/fallback.err")"
 }
 

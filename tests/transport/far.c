@@ -43,6 +43,11 @@ static bool readable(int fd)
     return poll(&one, 1, 5) == 1;
 }
 
+void far_pause(void)
+{
+    pause_ms(2);
+}
+
 /* ---- parts ---- */
 
 static enum ep_far part_now(struct far *far, unsigned *turn, bool *stop)
@@ -53,6 +58,13 @@ static enum ep_far part_now(struct far *far, unsigned *turn, bool *stop)
     *stop = far->stop;
     pthread_mutex_unlock(&far->lock);
     return part;
+}
+
+enum ep_far far_part(struct far *far)
+{
+    unsigned turn;
+    bool stop;
+    return part_now(far, &turn, &stop);
 }
 
 static bool is_over(struct far *far)
@@ -89,7 +101,7 @@ static enum ep_far begin_part(struct far *far)
 
 /* ---- what was kept ---- */
 
-static void keep(struct far *far, const uint8_t *bytes, long size)
+void far_keep(struct far *far, const uint8_t *bytes, long size)
 {
     struct far_kept *kept = malloc(sizeof *kept + (size_t)size);
 
@@ -190,7 +202,7 @@ static bool serve(struct far *far, int fd, enum ep_far part)
     if (n < 0)
         return false;
     if (n > 0 && (part == EP_FAR_TAKES || part == EP_FAR_SLOW))
-        keep(far, bytes, n);
+        far_keep(far, bytes, n);
     if (part != EP_FAR_SILENT)
         far->protocol->answer(far, fd, part);
     return true;
@@ -260,14 +272,14 @@ static void turn_away(struct far *far)
 
 static void change_part(struct far *far)
 {
-    enum ep_far was = far->part;
+    enum ep_far part = far_part(far);
 
     if (far->listening >= 0)
         turn_away(far);
-    if (far->part == EP_FAR_ABSENT && far->listening >= 0) {
+    if (part == EP_FAR_ABSENT && far->listening >= 0) {
         close(far->listening);
         far->listening = -1;
-    } else if (was != EP_FAR_ABSENT && far->listening < 0) {
+    } else if (part != EP_FAR_ABSENT && far->listening < 0 && !far->protocol->memory) {
         listen_again(far);
     }
     (void)begin_part(far);
@@ -303,7 +315,7 @@ void far_start(struct far *far, const struct far_protocol *protocol)
     far->last = &far->first;
     if (protocol->terminal)
         open_terminal(far);
-    else
+    else if (!protocol->memory)
         listen_again(far);
     must(pthread_create(&far->thread, NULL, run, far) == 0, "pthread_create");
 }

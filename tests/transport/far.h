@@ -20,7 +20,8 @@ struct far_protocol {
     long (*hear)(struct far *far, int fd, uint8_t *bytes);
     /* What part has to say to the message that was just heard. */
     void (*answer)(struct far *far, int fd, enum ep_far part);
-    bool terminal;
+    bool terminal; /* instead of a socket */
+    bool memory;   /* nothing is listened to: somebody else asks for the part, and keeps */
 };
 
 extern const struct far_protocol far_http, far_mqtt, far_serial;
@@ -53,6 +54,13 @@ void far_stop(struct far *far);
 
 /* For struct ep_contract_far, whose context it is. */
 struct ep_contract_far far_contract(struct far *far);
+
+/* The part that is played. */
+enum ep_far far_part(struct far *far);
+/* Keeps a message that has come in some other way. */
+void far_keep(struct far *far, const uint8_t *bytes, long size);
+/* A little while. */
+void far_pause(void);
 
 /* For protocols: exactly size bytes, slowly when the part is slow. False: the far side or the part is over. */
 bool far_read(struct far *far, int fd, void *bytes, size_t size);

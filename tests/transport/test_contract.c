@@ -13,6 +13,7 @@
 
 #include "far.h"
 #include "port.h"
+#include "port/nativeaot/glue.h"
 
 extern const struct ep_transport serial_transport, mqtt_transport;
 
@@ -74,6 +75,70 @@ static unsigned tcp(void)
     test.far = far_contract(&far);
     unsigned broken = ep_contract_stream(&test);
     far_stop(&far);
+    return broken;
+}
+
+/* ---- managed code, played by a thread ---- */
+
+static struct managed {
+    struct far far; /* its parts and what it keeps; no connection */
+    atomic_bool stop;
+} managed_far;
+
+static const struct far_protocol far_managed = {
+    .can = EP_FAR_BIT(EP_FAR_TAKES) | EP_FAR_BIT(EP_FAR_SLOW) | EP_FAR_BIT(EP_FAR_SILENT) | EP_FAR_BIT(EP_FAR_STALE) |
+           EP_FAR_BIT(EP_FAR_REFUSES) | EP_FAR_BIT(EP_FAR_BUSY),
+    .memory = true,
+};
+
+/* Silence is a stream that takes its time: in the end it has it. */
+static int managed_result(struct far *far, uint32_t run, const uint8_t *bytes, long size)
+{
+    static const int results[EP_FARS] = {
+        [EP_FAR_STALE] = -ESTALE, [EP_FAR_REFUSES] = -EBADMSG, [EP_FAR_BUSY] = -EAGAIN};
+    enum ep_far part = far_part(far);
+
+    while (far_part(far) == EP_FAR_SILENT && ep_dotnet_message_run() == run)
+        far_pause();
+    if (part == EP_FAR_SLOW)
+        far_pause();
+    if (results[part] == 0 && ep_dotnet_message_run() == run)
+        far_keep(far, bytes, size);
+    return results[part];
+}
+
+static void *managed_pump(void *unused)
+{
+    static uint8_t small[64], large[FAR_LARGEST];
+    struct ep_dotnet_message about;
+
+    while (!atomic_load(&managed_far.stop)) {
+        uint32_t run = ep_dotnet_message_run();
+        int64_t size = run % 2 ? ep_dotnet_message_take(run, &about, small, sizeof small) : 0;
+        const uint8_t *bytes = size == -EMSGSIZE ? large : small;
+        if (size == -EMSGSIZE)
+            size = ep_dotnet_message_take(run, &about, large, sizeof large);
+        if (size > 0)
+            ep_dotnet_message_done(run, managed_result(&managed_far.far, run, bytes, (long)size), 0);
+        else
+            far_pause();
+    }
+    return unused;
+}
+
+static unsigned managed(void)
+{
+    struct ep_contract_transport test = {.transport = &ep_dotnet_transport, .target = {.service = "", .tags = ""}};
+    pthread_t pump;
+
+    far_start(&managed_far.far, &far_managed);
+    if (pthread_create(&pump, NULL, managed_pump, NULL) != 0)
+        return 1;
+    test.far = far_contract(&managed_far.far);
+    unsigned broken = ep_contract_transport(&test);
+    atomic_store(&managed_far.stop, true);
+    pthread_join(pump, NULL);
+    far_stop(&managed_far.far);
     return broken;
 }
 
@@ -225,6 +290,7 @@ static const struct {
     {.name = "file", .run = file},
     {.name = "null", .run = null},
     {.name = "tcp", .run = tcp},
+    {.name = "managed", .run = managed},
     {.name = "examples/mqtt", .run = mqtt},
     {.name = "examples/serial", .run = serial},
     {.name = "believes in silence", .send = lies},

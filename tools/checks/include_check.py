@@ -21,6 +21,7 @@ RULES = [
     ('core/encode*', ['core/*', *CONTRACTS, '<nanopb>']),
     ('core/*', ['core/*', *CONTRACTS]),
     ('port/port.h', []),
+    ('port/nativeaot/managed_transport.c', ['{folder}/*', *PUBLIC, *CONTRACTS, '<system>']),
     ('port/*', ['{folder}/*', *PUBLIC, 'port/port.h', 'transport/tls.h', '<system>']),
     ('transport/http*', [*PUBLIC, 'transport/*']),
     ('transport/transport.h', PUBLIC),

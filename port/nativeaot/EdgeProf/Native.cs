@@ -18,7 +18,7 @@ internal unsafe struct NativeOptions
     public byte* Pull;
     public byte* PullToken;
     public ulong MemoryBytes;
-    public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags, Names;
+    public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags, Names, Managed;
 }
 
 /// <summary>What https needs (struct ep_dotnet_tls in glue.h).</summary>
@@ -29,6 +29,14 @@ internal unsafe struct NativeTls
     public void* Ca, Cert, Key;
     public ulong CaSize, CertSize, KeySize;
     public uint Flags;
+}
+
+/// <summary>A message's head (struct ep_dotnet_message in glue.h).</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal struct NativeMessage
+{
+    public ulong Size, Segment, StartUnixNs, EndUnixNs;
+    public uint Sequence, Format;
 }
 
 /// <summary>Indices of the figures that ep_dotnet_stats fills in (enum ep_dotnet_figure in glue.h).</summary>
@@ -69,7 +77,8 @@ internal static unsafe class Native
 
     public const uint TlsNoClock = 1; // enum ep_tls_flags
 
-    public const int EInval = 22, EBusy = 16, EAlready = 114, ETimedOut = 110, ESrch = 3, ENoMem = 12;
+    public const int EInval = 22, EBusy = 16, EAlready = 114, ETimedOut = 110, ESrch = 3, ENoMem = 12,
+                     EStale = 116, EBadMsg = 74, EMsgSize = 90, EAgain = 11, EIo = 5;
 
     private const string Library = "edgeprof";
 
@@ -103,6 +112,16 @@ internal static unsafe class Native
 
     [DllImport(Library, EntryPoint = "ep_dotnet_names_attach")]
     public static extern void NamesAttach(delegate* unmanaged<nint, byte*, int, int> reader);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_message_run")]
+    public static extern uint MessageRun();
+
+    /// <summary>Blocks until there is one.</summary>
+    [DllImport(Library, EntryPoint = "ep_dotnet_message_take")]
+    public static extern long MessageTake(uint run, NativeMessage* about, byte* buffer, ulong capacity);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_message_done")]
+    public static extern void MessageDone(uint run, int result, ulong retryNs);
 
     /// <summary>How many kinds (the first is none) and loss reasons the library has.</summary>
     [DllImport(Library, EntryPoint = "ep_dotnet_kinds")]

@@ -164,6 +164,7 @@ public static unsafe partial class Profiler
                 Flags = (options.ThreadLabels ? (uint)Native.FlagThreadLabels : 0)
                         | (options.IdleWaits ? (uint)Native.FlagIdleWaits : 0),
                 Names = options.Names switch { null => Native.NamesAsk, true => Native.NamesOn, false => Native.NamesOff },
+                Managed = options.Transport is null ? 0u : 1u,
             };
             Run++; // what tags' numbers were before means nothing any more
             RuntimeHooks.Attach();
@@ -171,6 +172,8 @@ public static unsafe partial class Profiler
             if (error != 0)
                 return error;
         }
+        if (options.Transport is { } transport)
+            TransportPump.Start(transport, Native.MessageRun());
         running = Tracks = true;
         if (Native.SendsNames() != 0)
             Names.Begin();

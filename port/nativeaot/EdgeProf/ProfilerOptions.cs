@@ -167,6 +167,10 @@ public sealed class ProfilerOptions
     /// says, else none.</summary>
     public string? PullToken { get; set; }
 
+    /// <summary>Takes the profiles in place of <see cref="Endpoint"/>: your own way, or a <see cref="Stream"/>
+    /// (<see cref="StreamTransport"/>).</summary>
+    public ProfileTransport? Transport { get; set; }
+
     /// <summary>How profiles are encoded.</summary>
     public ProfileFormat Format { get; set; }
 

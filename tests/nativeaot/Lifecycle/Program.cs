@@ -3,6 +3,7 @@
 //   https ENDPOINT CA CERTIFICATE KEY OTHER   delivers with these, and says why it cannot with another CA
 //   api DIRECTORY     starts and stops from code, checks what the API promises
 //   return | exit     works a little, then returns 3 from Main / calls Environment.Exit(5)
+//   stuck             profiles to a stream that gets stuck, returns 4 from Main
 //   wait              works a little, says ready, waits to be killed
 //   cancel            like wait, but handles SIGTERM itself and then returns 7
 //
@@ -27,6 +28,8 @@ switch (args)
         Work.For(300);
         Environment.Exit(5);
         return 0;
+    case ["stuck"]:
+        return Stuck();
     case ["wait"]:
         Work.For(300);
         Console.WriteLine("ready");
@@ -35,7 +38,7 @@ switch (args)
     case ["cancel"]:
         return Cancel();
     default:
-        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, return, exit, wait or cancel");
+        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, return, exit, stuck, wait or cancel");
         return 2;
 }
 
@@ -79,6 +82,22 @@ static int Cancel()
     return 7;
 }
 
+static int Stuck()
+{
+    var stream = new StuckStream();
+    Profiler.Start(new ProfilerOptions
+    {
+        Interval = TimeSpan.FromMilliseconds(100),
+        RateHz = 250,
+        Transport = new StreamTransport(stream),
+        ExitTimeout = TimeSpan.FromMilliseconds(300),
+    });
+    while (!stream.Entered.Wait(0))
+        Work.For(50);
+    Console.WriteLine("stuck");
+    return 4;
+}
+
 internal static class Work
 {
     private static double sink;
@@ -117,6 +136,7 @@ internal sealed class ApiChecks(string directory)
         Refuses<ArgumentException>(new() { Control = "9", ControlToken = "short" }, "a control port without a good token");
         Refuses<ArgumentException>(new() { Control = "/" + new string('x', 200) }, "a control socket with too long a path");
         Refuses<InvalidOperationException>(new() { MemoryBytes = 100 }, "too little memory");
+        new StreamChecks(directory, Check).Run();
         Console.WriteLine($"api: {failures} failures");
         return failures == 0 ? 0 : 1;
     }
