@@ -24,7 +24,7 @@ struct ep_dotnet_options {
     const char *pull, *pull_token;
     uint64_t memory_bytes;
     uint32_t level, rate_hz, interval_ms, format, kinds, budget_ppm, flags;
-    uint32_t names; /* 0: as the environment says, 1: yes, 2: no */
+    uint32_t names;   /* 0: as the environment says, 1: yes, 2: no */
     uint32_t managed; /* 1: ep_dotnet_transport takes the profiles, whatever endpoint says */
 };
 
@@ -110,8 +110,8 @@ struct ep_dotnet_message {
 /* The run that goes on: what take and done are told. Context: init, after ep_dotnet_start(). */
 uint32_t ep_dotnet_message_run(void);
 
-/* Waits for a message and copies it. Returns its size; 0: the run has ended; -EMSGSIZE: about->size bytes are wanted, take
- * it again. Context: a thread of .NET's, one a run. */
+/* Waits for a message and copies it. Returns its size; 0: the run has ended; -EMSGSIZE: about->size bytes are wanted,
+ * take it again. Context: a thread of .NET's, one a run. */
 int64_t ep_dotnet_message_take(uint32_t run, struct ep_dotnet_message *about, uint8_t *buffer, uint64_t capacity);
 
 /* What became of it: as a transport's send. Context: the same. */
