@@ -65,10 +65,10 @@ static unsigned serial(void)
     return over(&serial_transport, &far_serial, "%s", bad, ALL);
 }
 
-static unsigned tcp(void)
+static unsigned over_stream(const struct ep_stream *stream)
 {
     struct far far;
-    struct ep_contract_stream test = {.name = "tcp", .stream = &ep_stream_tcp, .host = "127.0.0.1"};
+    struct ep_contract_stream test = {.name = "tcp", .stream = stream, .host = "127.0.0.1"};
 
     far_start(&far, &far_echo);
     test.port = far.port;
@@ -76,6 +76,11 @@ static unsigned tcp(void)
     unsigned broken = ep_contract_stream(&test);
     far_stop(&far);
     return broken;
+}
+
+static unsigned tcp(void)
+{
+    return over_stream(&ep_stream_tcp);
 }
 
 /* ---- managed code, played by a thread ---- */
@@ -278,6 +283,38 @@ static unsigned with_close(void (*close)(void *))
     return over(&transport, &far_http, "http://127.0.0.1:%s", NULL, FEW);
 }
 
+/* What has arrived is not had when the deadline has passed. */
+static long looks_at_the_clock_first(void *state, void *bytes, size_t size, const struct ep_deadline *deadline)
+{
+    if (ep_port_uptime_ns() >= ep_deadline_ns(deadline))
+        return -ETIMEDOUT;
+    return ep_stream_tcp.read(state, bytes, size, deadline);
+}
+
+/* The end of the connection is taken for silence. */
+static long takes_the_end_for_silence(void *state, void *bytes, size_t size, const struct ep_deadline *deadline)
+{
+    long n = ep_stream_tcp.read(state, bytes, size, deadline);
+    return n == 0 ? -ETIMEDOUT : n;
+}
+
+/* Nothing was written, and that is no error. */
+static long writes_nothing(void *state, const void *bytes, size_t size, const struct ep_deadline *deadline)
+{
+    long n = ep_stream_tcp.write(state, bytes, size, deadline);
+    return n == -ETIMEDOUT ? 0 : n;
+}
+
+static unsigned with_stream(long (*read)(void *, void *, size_t, const struct ep_deadline *),
+                            long (*write)(void *, const void *, size_t, const struct ep_deadline *))
+{
+    struct ep_stream stream = ep_stream_tcp;
+
+    stream.read = read ? read : stream.read;
+    stream.write = write ? write : stream.write;
+    return over_stream(&stream);
+}
+
 /* ---- all of them ---- */
 
 static const struct {
@@ -285,6 +322,8 @@ static const struct {
     unsigned (*run)(void);                                                                  /* right, or */
     int (*send)(void *, const struct ep_message *, const struct ep_deadline *, uint64_t *); /* wrong */
     void (*close)(void *);
+    long (*read)(void *, void *, size_t, const struct ep_deadline *);
+    long (*write)(void *, const void *, size_t, const struct ep_deadline *);
 } cases[] = {
     {.name = "http", .run = http},
     {.name = "file", .run = file},
@@ -301,6 +340,9 @@ static const struct {
     {.name = "writes behind its state", .send = writes_behind},
     {.name = "raises SIGPIPE", .send = raises},
     {.name = "leaves open", .close = leaves_open},
+    {.name = "looks at the clock first", .read = looks_at_the_clock_first},
+    {.name = "takes ends for silence", .read = takes_the_end_for_silence},
+    {.name = "writes nothing", .write = writes_nothing},
 };
 #define CASES (sizeof cases / sizeof cases[0])
 
@@ -309,6 +351,8 @@ static unsigned run_case(size_t i)
     if (cases[i].run)
         return cases[i].run();
     (void)!freopen("/dev/null", "w", stderr); /* its many complaints are as they should be */
+    if (cases[i].read || cases[i].write)
+        return with_stream(cases[i].read, cases[i].write);
     return cases[i].send ? with_send(cases[i].send) : with_close(cases[i].close);
 }
 
