@@ -61,6 +61,9 @@ EP_LIB        := $(BUILD)/libedgeprof.a
 # What every sample goes through is built for speed; what runs when a rule is not known yet, and once an interval or
 # less, for size.
 EP_FAST       := $(addprefix core/,capture.c ring.c unwind_cached.c)
+# On edgeprof's own threads it may be computed anew in each round of a loop what does not change: that is shorter.
+EP_UNHURRIED  := transport/% port/% core/encode% core/environment% \
+                 $(addprefix core/,collect.c edgeprof.c deliver.c governor.c layout.c level.c outbox.c settings.c stats.c)
 MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk)
 
 TESTS   :=
@@ -87,15 +90,15 @@ $(EP_LIB): $(EP_OBJ) $(THIRD_OBJ)
 
 $(EP_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CFLAGS) -fomit-frame-pointer $(if $(filter $(EP_FAST),$<),-fno-sched-spec --param=logical-op-non-short-circuit=0,-Os))
+	$(call compile,$(EP_CFLAGS) -fomit-frame-pointer $(if $(filter $(EP_FAST),$<),-fno-sched-spec --param=logical-op-non-short-circuit=0,-Os) $(if $(filter $(EP_UNHURRIED),$<),-fno-move-loop-invariants))
 
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CODEGEN) -Os)
+	$(call compile,$(EP_CODEGEN) -fomit-frame-pointer -Os)
 
 $(BUILD)/obj/nanopb/%.o: $(NANOPB_DIR)/%.c $(MAKE_SRC)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CODEGEN) -Os)
+	$(call compile,$(EP_CODEGEN) -fomit-frame-pointer -Os)
 
 # nanopb's generator needs Debian's python3-protobuf, whatever `python3` is first on PATH.
 $(BUILD)/gen/%.pb.c $(BUILD)/gen/%.pb.h &: core/proto/%.proto $(wildcard core/proto/*.options) | $(NANOPB_DIR)/pb_encode.c

@@ -90,16 +90,24 @@ const char *ep_loss_name(unsigned reason)
 
 const char *ep_special_name(unsigned frame)
 {
-    static const char special_names[] =
-        "[none]\0[truncated]\0[stack cut]\0[deeper frames]\0[thread exit]\0[lost: ring full]\0[lost: refused]\0"
-        "[lost: segment]\0[gc hijack]\0[unknown]\0[gap]\0[wait]\0[lock]\0[sleep]\0[network]\0[disk]\0[idle]\0"
-        "[gc gen0]\0[gc gen1]\0[gc gen2]\0[gc background]\0[lost: stopped]\0[no stack]\0[gc loh]\0[gc poh]\0"
-        "[gc fragmentation]\0[gc unused]\0";
-    const char *name = special_names;
+    static const char names[EP_FRAME_SPECIALS][20] = {
+        "[none]",          "[truncated]",
+        "[stack cut]",     "[deeper frames]",
+        "[thread exit]",   "[lost: ring full]",
+        "[lost: refused]", "[lost: segment]",
+        "[gc hijack]",     "[unknown]",
+        "[gap]",           "[wait]",
+        "[lock]",          "[sleep]",
+        "[network]",       "[disk]",
+        "[idle]",          "[gc gen0]",
+        "[gc gen1]",       "[gc gen2]",
+        "[gc background]", "[lost: stopped]",
+        "[no stack]",      "[gc loh]",
+        "[gc poh]",        "[gc fragmentation]",
+        "[gc unused]",
+    };
 
-    for (unsigned i = frame < EP_FRAME_SPECIALS ? frame : EP_FRAME_UNKNOWN; i > 0; i--)
-        name += strlen(name) + 1;
-    return name;
+    return names[frame < EP_FRAME_SPECIALS ? frame : EP_FRAME_UNKNOWN];
 }
 
 struct kind_words {

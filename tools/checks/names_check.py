@@ -24,14 +24,6 @@ def strings(path, start):
     return STRING.findall(block(path, start))
 
 
-def special_frames(path):
-    """One string of names that each end with a zero."""
-    found = re.search(r'special_names\[\] =([^;]*);', path.read_text())
-    if not found:
-        sys.exit(f'names_check: {path}: no special_names')
-    return ''.join(STRING.findall(found[1])).split('\\0')[:-1]
-
-
 def library_kinds(path):
     """[(number, name, unit)]: numbers are the order of enum ep_kind."""
     header = (path.parent / 'edgeprof.h').read_text()
@@ -48,7 +40,7 @@ def tool_kinds(path):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else '.')
     stats = root / 'core/stats.c'
-    pairs = (('special frames', special_frames(stats),
+    pairs = (('special frames', strings(stats, r'names\[EP_FRAME_SPECIALS\]'),
               strings(root / 'tools/profile.c', r'void et_special_name\([^{]*\{\s*static')),
              ('losses', strings(stats, r'names\[EP_LOSS_REASONS\]'),
               strings(root / 'tools/api.c', r'\*loss_name\([^{]*\{\s*static')),
