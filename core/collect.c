@@ -406,6 +406,7 @@ void ep_collect_round(struct ep *ep)
     uint64_t now = ep_port_uptime_ns();
     uint64_t generation = ep_port_modules_generation();
 
+    ep->modules.refused = 0;
     if (generation != ep->modules.generation && ep_port_modules_scan() == 0)
         ep->modules.generation = generation;
     ep_level_apply(ep);

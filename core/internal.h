@@ -224,6 +224,7 @@ struct ep_module {
 struct ep_modules {
     atomic_uint count; /* published; slots below it never change but for declared */
     uint32_t next_base;
+    unsigned refused, counted; /* had no room: in this look, and in any */
     uint64_t generation;
     struct ep_module slot[EP_MAX_MODULES];
 };

@@ -76,7 +76,10 @@ void ep_module_seen(const struct ep_module_info *info)
     if (info->end <= info->start || known(modules, info))
         return;
     if (count == EP_MAX_MODULES || size > UINT32_MAX - modules->next_base) {
-        ep_lose(ep, EP_LOSS_MODULES_FULL, 1, 0);
+        if (++modules->refused > modules->counted) {
+            modules->counted++;
+            ep_lose(ep, EP_LOSS_MODULES_FULL, 1, 0);
+        }
         return;
     }
     modules->slot[count] = (struct ep_module){
