@@ -111,7 +111,8 @@ static unsigned leaf_node(struct ep *ep, const struct ep_record *record, const s
 
 static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
 {
-    if (!((ep->kinds | EP_KIND_BIT(EP_KIND_THREAD)) & EP_KIND_BIT(kind)))
+    /* CPU time was wanted when it was recorded, and is charged to its thread. */
+    if (!((ep->kinds | EP_KIND_BIT(EP_KIND_THREAD) | EP_KIND_BIT(EP_KIND_CPU)) & EP_KIND_BIT(kind)))
         return;
     if (!tree_add(ep, node, kind, context, count, value))
         ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, kind == EP_KIND_CPU ? value : 0);

@@ -125,7 +125,7 @@ static int begin(struct ep *ep)
         ep->interval_start_ns = ep_port_uptime_ns();
         ep->next_scan_ns = ep->interval_start_ns + ep->interval_ns; /* sampling_start makes the first scan */
         ep_level_begin(ep);                                         /* hooks see it from here on */
-        period_ns = ep->period_applied_ns;                          /* the collect thread's, once that runs */
+        period_ns = ep->timers_ns;                                  /* the collect thread's, once that runs */
         error = threads_start(ep);
     }
     if (!error) {

@@ -206,6 +206,8 @@ int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *r
 
 /* ---- modules ---- */
 
+struct ep;
+
 struct ep_module {
     uintptr_t start, end;
     uintptr_t bias;
@@ -356,8 +358,6 @@ struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind
 /* Adds to the entry of a node. False: no room, it was added to [truncated]. */
 bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,
                  uint64_t value);
-
-struct ep;
 
 /* ---- tags: sets of key=value, each a set and one pair more (any thread) ---- */
 
@@ -609,7 +609,8 @@ struct ep {
     struct ep_tree tree;
     struct ep_contexts contexts;
     uint64_t interval_start_ns, next_scan_ns;
-    uint32_t period_applied_ns; /* the port samples with it */
+    uint32_t period_applied_ns; /* of CPU samples */
+    uint32_t timers_ns;         /* the port samples with it; 0: not at all */
     uint32_t kinds;             /* that count; as ep_hook_kinds before stop */
     int64_t rest_balance_ns;
     uint64_t segment;

@@ -42,7 +42,8 @@ static uint32_t stretched(const struct ep *ep, uint32_t base)
     return period < UINT32_MAX ? (uint32_t)period : UINT32_MAX;
 }
 
-static void periods_store(struct ep *ep)
+/* The port's timers are for CPU samples alone. */
+static void periods_store(struct ep *ep, uint32_t kinds)
 {
     static const uint32_t base[EP_KINDS] = {
         [EP_KIND_WAIT] = 10 * MS, [EP_KIND_LOCK] = 10 * MS, [EP_KIND_ALLOC] = 512 * KIB};
@@ -51,6 +52,7 @@ static void periods_store(struct ep *ep)
         atomic_store(&ep_hook_periods[kind], stretched(ep, base[kind] ? base[kind] : 1));
     ep->period_applied_ns = stretched(ep, atomic_load(&ep->period_ns));
     atomic_store(&ep_hook_periods[EP_KIND_CPU], ep->period_applied_ns);
+    ep->timers_ns = kinds & EP_KIND_BIT(EP_KIND_CPU) ? ep->period_applied_ns : 0;
 }
 
 uint32_t ep_level_kinds(enum ep_level level)
@@ -66,8 +68,8 @@ void ep_level_begin(struct ep *ep)
     atomic_store(&ep->level, config->level ? (unsigned)config->level : EP_LEVEL_LOW);
     atomic_store(&ep->period_ns, period_of(config->rate_hz ? config->rate_hz : level->rate_hz));
     ep_governor_begin(ep);
-    periods_store(ep);
     ep->kinds = config->kinds ? config->kinds : level->kinds;
+    periods_store(ep, ep->kinds);
     atomic_store(&ep_hook_kinds, ep->kinds);
 }
 
@@ -78,7 +80,7 @@ void ep_level_end(void)
 
 void ep_level_apply(struct ep *ep)
 {
-    uint32_t before = ep->period_applied_ns, kinds = atomic_load(&ep_hook_kinds);
+    uint32_t before = ep->timers_ns, kinds = atomic_load(&ep_hook_kinds);
 
     if (kinds && kinds != ep->kinds) { /* none: stopping, and what is in the ring still counts */
         const struct ep_waits *waits = atomic_load(&ep_waits);
@@ -86,9 +88,9 @@ void ep_level_apply(struct ep *ep)
         if (waits)
             waits->reconsider(ep);
     }
-    periods_store(ep);
-    if (ep->period_applied_ns != before)
-        ep_port_sampling_period(ep->period_applied_ns);
+    periods_store(ep, kinds);
+    if (ep->timers_ns != before)
+        ep_port_sampling_period(ep->timers_ns);
 }
 
 static void changed(struct ep *ep)

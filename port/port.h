@@ -78,7 +78,8 @@ void ep_port_wake(struct ep_event *event);
 /* Bytes of caller's memory that the port wants for its thread table; at most EP_PORT_BYTES. Context: init. */
 size_t ep_port_memory_size(void);
 
-/* Installs the sampling source and arms every thread that runs. From here on ep_capture() is called.
+/* Installs the sampling source and arms every thread that runs (period_ns 0: none, see ep_port_sampling_period()). From
+ * here on ep_capture() is called.
  * Returns the number of armed threads; -EBUSY: the signal is somebody else's. Context: init. */
 int ep_port_sampling_start(void *memory, uint32_t period_ns);
 
@@ -93,7 +94,9 @@ int ep_port_threads_scan(void);
 int ep_port_threads_announced(void);
 
 /* Another period from now on, for threads that have a timer as well. Ticks that were already on their way carry the
- * period that they were made with. Context: collect. */
+ * period that they were made with. 0: nobody wants samples, there are no timers; what threads have used until then is
+ * told as when sampling stops, what they use from then on belongs to nobody. Without effect when sampling has not
+ * started or has stopped. Context: collect. */
 void ep_port_sampling_period(uint32_t period_ns);
 
 /* CPU time that a tick takes of a thread beside ep_capture(), as it was measured at start. Context: collect. */

@@ -45,6 +45,7 @@
 #define MAIN_STACK_MOST (64u << 20)
 
 enum { SLOT_FREE, SLOT_BUSY, SLOT_ARMED };
+enum { STOPPED, PAUSED, RUNNING };
 
 /* What of a thread's CPU time belongs to a slot that it leaves: all; what is known, for the thread is gone; nothing. */
 enum used { USED_NOW, USED_BEFORE, USED_NOTHING };
@@ -67,7 +68,7 @@ _Static_assert(MEMORY <= EP_PORT_BYTES, "EP_PORT_BYTES is too small");
 
 static struct slot *slots;
 static atomic_uint period_ns;
-static atomic_bool sampling;
+static atomic_uint sampling; /* is RUNNING, else nobody is armed */
 static uint64_t tick_cost_ns;
 static struct ep_linux_bounds main_bounds;
 static bool fork_hooked;
@@ -152,7 +153,7 @@ void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext)
 {
     (void)signal;
     if (info->si_code == SI_TIMER && ep_enter()) {
-        if (atomic_load_explicit(&sampling, memory_order_acquire))
+        if (atomic_load_explicit(&sampling, memory_order_acquire) == RUNNING)
             tick(info, ucontext);
         ep_leave();
     }
@@ -287,7 +288,7 @@ void ep_linux_thread_begins(struct ep_linux_bounds bounds)
     self.bounds = bounds;
     if (!ep_enter())
         return;
-    if (atomic_load(&sampling)) {
+    if (atomic_load(&sampling) == RUNNING) {
         uint32_t tid = tid_here();
         struct slot *stale = slot_of(tid); /* of a thread that ended unseen and had the same id */
         if (stale)
@@ -304,7 +305,7 @@ void ep_linux_thread_ends(void)
     if (!ep_enter())
         return;
     uint32_t tid = tid_here();
-    struct slot *slot = atomic_load(&sampling) ? slot_of(tid) : NULL;
+    struct slot *slot = atomic_load(&sampling) == RUNNING ? slot_of(tid) : NULL;
     if (slot)
         disarm(slot, USED_NOW);
     ep_leave();
@@ -436,7 +437,7 @@ int ep_port_threads_scan(void)
 
     if (!ep_enter()) /* stop waits until no thread is armed any more */
         return 0;
-    if (atomic_load(&sampling)) /* the collect thread is there before it begins */
+    if (atomic_load(&sampling) == RUNNING) /* the collect thread is there before it begins */
         armed = scan();
     ep_leave();
     return armed;
@@ -468,7 +469,7 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-    atomic_store(&sampling, false);
+    atomic_store(&sampling, STOPPED);
     ep_forked();
     fork_parent();
 }
@@ -511,6 +512,30 @@ static void main_bounds_find(void)
         main_bounds = (struct ep_linux_bounds){.start = end - most, .end = end};
 }
 
+/* Handlers have left when sampling ends: all is told. */
+static void halt(unsigned state, enum used until)
+{
+    uint64_t process_ns = ep_linux_process_ns();
+    bool ran = atomic_exchange(&sampling, state) == RUNNING;
+
+    for (struct slot *slot = slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+        disarm(slot, until);
+    if (ran)
+        ep_linux_uncovered_tell(process_ns);
+}
+
+/* What was used until now is nobody's, also that of a thread that was armed just as the others were not any more: all
+ * are found as if they had just come. */
+static int begin(void)
+{
+    unsigned paused = PAUSED; /* unless stop is faster */
+
+    halt(PAUSED, USED_NOTHING);
+    ep_linux_uncovered_begin((struct ep_linux_watched *)(slots + EP_MAX_THREADS));
+    (void)atomic_compare_exchange_strong(&sampling, &paused, RUNNING);
+    return ep_port_threads_scan();
+}
+
 int ep_port_sampling_start(void *memory, uint32_t period)
 {
     int error = handler_install();
@@ -522,9 +547,8 @@ int ep_port_sampling_start(void *memory, uint32_t period)
     main_bounds_find();
     if (!fork_hooked)
         fork_hooked = pthread_atfork(fork_prepare, fork_parent, fork_child) == 0;
-    ep_linux_uncovered_begin((struct ep_linux_watched *)(slots + EP_MAX_THREADS));
-    atomic_store(&sampling, true);
-    int armed = ep_port_threads_scan();
+    atomic_store(&sampling, PAUSED);
+    int armed = period ? begin() : 0;
     if (armed < 0)
         ep_port_sampling_stop();
     return armed;
@@ -534,7 +558,19 @@ int ep_port_sampling_start(void *memory, uint32_t period)
  */
 void ep_port_sampling_period(uint32_t period)
 {
+    unsigned state = atomic_load(&sampling);
+
+    if (state == STOPPED)
+        return;
+    if (period == 0) {
+        halt(PAUSED, USED_NOW);
+        return;
+    }
     atomic_store(&period_ns, period);
+    if (state == PAUSED) {
+        (void)begin();
+        return;
+    }
     for (struct slot *slot = slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
         if (atomic_load(&slot->state) != SLOT_ARMED)
             continue;
@@ -545,11 +581,5 @@ void ep_port_sampling_period(uint32_t period)
 
 void ep_port_sampling_stop(void)
 {
-    uint64_t process_ns = ep_linux_process_ns();
-
-    bool again = !atomic_exchange(&sampling, false); /* handlers have left: all is told */
-    for (struct slot *slot = slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
-        disarm(slot, USED_NOW);
-    if (again)
-        ep_linux_uncovered_tell(process_ns);
+    halt(STOPPED, USED_NOW);
 }

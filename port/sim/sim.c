@@ -125,7 +125,8 @@ int ep_port_threads_scan(void)
 
 void ep_port_sampling_period(uint32_t period_ns)
 {
-    ep_sim.period_ns = period_ns;
+    if (ep_sim.sampling)
+        ep_sim.period_ns = period_ns;
 }
 
 void ep_port_thread_name(uint32_t tid, char *name, size_t size)

@@ -128,7 +128,7 @@ int ep_port_threads_scan(void)
 
 void ep_port_sampling_period(uint32_t period_ns)
 {
-    /* !FIXME: sample with this period from now on. */
+    /* !FIXME: sample with this period from now on; 0: no more, until there is another. */
     (void)period_ns;
 }
 

@@ -1,7 +1,8 @@
 /*
  * CPU time of threads that come and go is accounted for: long ones, 200 short ones, more than there are slots, and when
  * the system has no timers left, then without a signal to a thread that sleeps, and with the timers going to whom needs
- * them; and 200 starts and stops under that load, with the memory taken away in between.
+ * them; that of a time when nobody wanted it is not; and 200 starts and stops under that load, with the memory taken
+ * away in between.
  */
 #include "linux_test.h"
 
@@ -253,6 +254,73 @@ static void test_timer_goes_to_whom_needs_it(void **state)
     ASSERT_RATIO(account_after_handover(), 0.85, 1.15);
 }
 
+/* ---- nobody wants CPU samples for a while ---- */
+
+/* POSIX timers of this process, -1: the system does not tell. */
+static int timers(void)
+{
+    FILE *file = fopen("/proc/self/timers", "r");
+    char line[200];
+    int count = 0;
+
+    if (!file)
+        return -1;
+    while (fgets(line, sizeof line, file))
+        count += strncmp(line, "ID:", 3) == 0;
+    (void)fclose(file);
+    return count;
+}
+
+/* What was used while the kind was off is nobody's, by threads that go on as by those that came or ended meanwhile;
+ * before and after it is accounted for. */
+static double account_around_a_pause(unsigned timers_left)
+{
+    static struct busy busy[3];
+    struct ep_stats s;
+
+    receiver_reset();
+    memset(busy, 0, sizeof busy);
+    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    struct rlimit before = timers_limited(timers_left);
+    assert_int_equal(begin_profile(RATE, 200), 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&busy[i].thread, NULL, busy_main, &busy[i]), 0);
+    busy_for(&busy[0], 60 * MS);
+    work((struct crew){8, 5 * MS});
+    assert_int_equal(ep_kinds_set(EP_KIND_BIT(EP_KIND_WAIT)), 0);
+    for (unsigned i = 0; i < 100 && timers() > 0; i++)
+        sleep_ms(5);
+    sleep_ms(timers() < 0 ? 100 : 0);
+    uint64_t off = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    assert_int_equal(pthread_create(&busy[2].thread, NULL, busy_main, &busy[2]), 0);
+    busy_for(&busy[0], 100 * MS);
+    busy_for(&busy[2], 60 * MS);
+    work((struct crew){8, 10 * MS});
+    assert_true(timers() <= 0);
+    off = clock_of(CLOCK_PROCESS_CPUTIME_ID) - off;
+    assert_int_equal(ep_kinds_set(EP_KIND_BIT(EP_KIND_CPU)), 0);
+    for (unsigned i = 0; i < 100 && timers() == 0; i++)
+        sleep_ms(5);
+    for (unsigned i = 1; i < 3; i++)
+        busy_for(&busy[i], 60 * MS);
+    for (unsigned i = 0; i < 3; i++) {
+        atomic_store(&busy[i].end, true);
+        assert_int_equal(pthread_join(busy[i].thread, NULL), 0);
+    }
+    assert_int_equal(end_profile(5000), 0);
+    assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &before), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_true(s.samples > 0 || timers_left == 0);
+    return accounted(cpu + off);
+}
+
+static void test_pause(void **state)
+{
+    (void)state;
+    ASSERT_RATIO(account_around_a_pause(1000), 0.93, 1.07);
+    ASSERT_RATIO(account_around_a_pause(0), 0.93, 1.07);
+}
+
 /* ---- start and stop under load ---- */
 
 static atomic_bool enough;
@@ -321,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_few_timers),
         cmocka_unit_test(test_sleeper_is_left_alone),
         cmocka_unit_test(test_timer_goes_to_whom_needs_it),
+        cmocka_unit_test(test_pause),
         cmocka_unit_test(test_start_stop_under_load),
     };
 

@@ -284,6 +284,33 @@ static void test_levels_change_at_run_time(void **state)
     assert_int_equal(ep_kinds_get(), 0);
 }
 
+/* Nothing ticks for nobody; periods are those of the level all the same. */
+static void test_timers_are_for_cpu_time(void **state)
+{
+    const uint32_t cpu = EP_KIND_BIT(EP_KIND_CPU), wait = EP_KIND_BIT(EP_KIND_WAIT);
+
+    (void)state;
+    begin(EP_FORMAT_COMPACT, wait, 0, EP_MEMORY_DEFAULT);
+    assert_int_equal(ep_sim.period_ns, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(ep_kinds_change(cpu, 0), 0);
+        pass(10 * MS);
+        assert_int_equal(ep_sim.period_ns, 10 * MS);
+        assert_int_equal(ep_kinds_change(0, cpu), 0);
+        pass(10 * MS);
+        assert_int_equal(ep_sim.period_ns, 0);
+    }
+    assert_int_equal(ep_level_set(EP_LEVEL_LOW), 0);
+    pass(10 * MS);
+    assert_int_equal(ep_sim.period_ns, 1000 * MS / 19);
+    assert_int_equal(ep_kinds_set(wait), 0);
+    pass(10 * MS);
+    assert_int_equal(ep_sim.period_ns, 0);
+    event(EP_KIND_WAIT, 0, 1, 5, 0);
+    end();
+    assert_int_equal(receiver.kind_value[EP_KIND_WAIT], 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +324,7 @@ int main(void)
         cmocka_unit_test(test_strata),
         cmocka_unit_test(test_stratum_counts),
         cmocka_unit_test(test_levels_change_at_run_time),
+        cmocka_unit_test(test_timers_are_for_cpu_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
