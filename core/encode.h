@@ -17,6 +17,7 @@ struct ep_source {
     struct ep *ep;
     const struct ep_encoding *encoding;
     unsigned index, node;
+    const uint32_t *contexts; /* pprof: one bit for each that is told */
 };
 
 typedef bool ep_writer(pb_ostream_t *stream, const struct ep_source *source);

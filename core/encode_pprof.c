@@ -8,7 +8,8 @@
  * Frames that are no addresses are functions by name.
  *
  * String table: "", the types' words, names of labels, the special frames' names, path and build id of each module; and
- * when stacks carry contexts: the texts of tags, then span, trace and thread of each context.
+ * when stacks carry contexts: the texts of tags, then span, trace and thread of each context that is told. An interval
+ * may have hundreds of them and a message that is split only some: all in each would fill the outbox over and over.
  */
 #include "encode.h"
 
@@ -160,14 +161,28 @@ static void mark_nodes(struct ep_tree *tree, const struct ep_encoding *encoding)
     }
 }
 
-/* 1 for the first marked node. */
-static unsigned rank(const struct ep_tree *tree, unsigned id)
+/* 1 for the first that is marked. */
+static unsigned rank(const uint32_t *mark, unsigned id)
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < id / 32; i++)
-        count += (unsigned)__builtin_popcount(tree->mark[i]);
-    return count + (unsigned)__builtin_popcount(tree->mark[id / 32] & (0xffffffffu >> (31 - id % 32)));
+        count += (unsigned)__builtin_popcount(mark[i]);
+    return count + (unsigned)__builtin_popcount(mark[id / 32] & (0xffffffffu >> (31 - id % 32)));
+}
+
+#define CONTEXT_MARKS (4096u / 32) /* an entry keeps 12 bits */
+
+/* Marks the contexts of all entries that are told; [0] is none. */
+static void mark_contexts(uint32_t *mark, const struct ep_encoding *encoding)
+{
+    const struct ep_tree *tree = encoding->tree;
+
+    memset(mark, 0, CONTEXT_MARKS * sizeof mark[0]);
+    for (unsigned id = 1; id < encoding->limit; id++)
+        for (unsigned i = tree->node[id].entry; i; i = tree->entry[i - 1].next)
+            if (told(encoding, &tree->entry[i - 1]) && tree->entry[i - 1].context)
+                mark[tree->entry[i - 1].context / 32] |= 1u << (tree->entry[i - 1].context % 32);
 }
 
 /* ---- samples ---- */
@@ -197,7 +212,7 @@ static bool write_locations(pb_ostream_t *s, const struct ep_source *source)
     const struct ep_tree *tree = source->encoding->tree;
 
     for (unsigned id = source->node; id; id = tree->node[id].parent)
-        if (!pb_encode_varint(s, rank(tree, id)))
+        if (!pb_encode_varint(s, rank(tree->mark, id)))
             return false;
     return true;
 }
@@ -250,11 +265,12 @@ static bool write_labels(pb_ostream_t *s, const struct ep_source *source)
     const struct ep *ep = source->ep;
     unsigned context = source->encoding->tree->entry[source->index].context;
     const struct ep_context_key *key = &source->encoding->contexts->key[context];
-    unsigned tags = text_of_tags(source->encoding), texts = tags + EP_TAG_STRINGS + 3 * (context - 1);
+    unsigned tags = text_of_tags(source->encoding), texts = tags + EP_TAG_STRINGS;
     struct ep_tag_pair pair;
 
     if (!context)
         return true;
+    texts += 3 * (rank(source->contexts, context) - 1);
     for (unsigned set = key->tags; ep_tags_pair(&ep->tags, set, &pair); set = pair.parent)
         if (*pair.value && !ep_tags_hidden(&ep->tags, key->tags, set) &&
             !put_label(s, tags + ep_tags_string(&ep->tags, pair.key), tags + ep_tags_string(&ep->tags, pair.value)))
@@ -306,7 +322,7 @@ static bool write_location(pb_ostream_t *s, const struct ep_source *source)
     struct ep_modules *modules = &source->ep->modules;
     uint32_t frame = source->encoding->tree->node[source->index].frame;
 
-    if (!ep_put_number(s, TAG(Location, id), rank(source->encoding->tree, source->index)))
+    if (!ep_put_number(s, TAG(Location, id), rank(source->encoding->tree->mark, source->index)))
         return false;
     if (frame < EP_FRAME_FIRST_ADDRESS)
         return ep_put_nested(s, TAG(Location, line), write_line, source);
@@ -381,6 +397,8 @@ static bool write_context_strings(pb_ostream_t *s, const struct ep_source *sourc
             return false;
     for (unsigned i = 1; i < contexts->count; i++) {
         const struct ep_context_key *key = &contexts->key[i];
+        if (!(source->contexts[i / 32] >> (i % 32) & 1))
+            continue;
         if (!put_id(s, 0, key->span_id, 8) || !put_id(s, key->trace_high, key->trace_low, 16) ||
             !ep_put_element(s, TAG(Profile, string_table), thread_name(contexts, key)))
             return false;
@@ -439,11 +457,13 @@ static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
 
 static int32_t encode(struct ep *ep, const struct ep_encoding *encoding)
 {
-    struct ep_source source = {.ep = ep, .encoding = encoding};
+    uint32_t contexts[CONTEXT_MARKS];
+    struct ep_source source = {.ep = ep, .encoding = encoding, .contexts = contexts};
     pb_ostream_t stream =
         pb_ostream_from_buffer(encoding->data, encoding->size < MESSAGE_MOST ? encoding->size : MESSAGE_MOST);
 
     mark_nodes(encoding->tree, encoding);
+    mark_contexts(contexts, encoding);
     return write_profile(&stream, &source) ? (int32_t)stream.bytes_written : -ENOSPC;
 }
 
@@ -471,21 +491,25 @@ static bool piece_write(pb_ostream_t *s, const pb_byte_t *bytes, size_t count)
 
 uint64_t ep_encode_pprof_size(struct ep *ep, const struct ep_encoding *encoding)
 {
-    struct ep_source source = {.ep = ep, .encoding = encoding};
+    uint32_t contexts[CONTEXT_MARKS];
+    struct ep_source source = {.ep = ep, .encoding = encoding, .contexts = contexts};
     pb_ostream_t sizing = PB_OSTREAM_SIZING;
 
     mark_nodes(encoding->tree, encoding);
+    mark_contexts(contexts, encoding);
     (void)write_profile(&sizing, &source);
     return sizing.bytes_written;
 }
 
 uint32_t ep_encode_pprof_piece(struct ep *ep, const struct ep_encoding *encoding, uint64_t from)
 {
-    struct ep_source source = {.ep = ep, .encoding = encoding};
+    uint32_t contexts[CONTEXT_MARKS];
+    struct ep_source source = {.ep = ep, .encoding = encoding, .contexts = contexts};
     struct piece piece = {.skip = from, .to = encoding->data, .room = encoding->size};
     pb_ostream_t stream = {.callback = piece_write, .state = &piece, .max_size = SIZE_MAX};
 
     mark_nodes(encoding->tree, encoding);
+    mark_contexts(contexts, encoding);
     (void)write_profile(&stream, &source);
     return (uint32_t)(encoding->size - piece.room);
 }

@@ -128,6 +128,25 @@ static void test_large_pprof_is_split(void **state)
     assert_in_range(largest, 60u << 10, 128u << 10);
 }
 
+/* Hundreds of spans in an interval: a message has the strings of those that it tells. Were it all of them, what an
+ * outbox takes would be strings, and there would be hundreds of messages. */
+static void test_pprof_of_many_spans(void **state)
+{
+    uint64_t dice = 9;
+
+    (void)state;
+    (void)begin(EP_MEMORY_DEFAULT, &ep_encoder_pprof, 0);
+    for (unsigned i = 0; i < 400; i++) {
+        ep_span_set(i + 1, 7, i + 1);
+        random_ticks(&dice, 1, 30, 8);
+        ep_sim_run(MS);
+    }
+    ep_span_set(0, 0, 0);
+    end(1);
+    assert_in_range(receiver.accepted, 2, 12);
+    assert_true(receiver.bytes < 400 * 250);
+}
+
 /* One profile an interval, and none when nothing was measured. */
 static void test_intervals(void **state)
 {
@@ -533,23 +552,15 @@ static void test_refused_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks_arrive),
-        cmocka_unit_test(test_large_pprof_is_split),
-        cmocka_unit_test(test_intervals),
-        cmocka_unit_test(test_idle_wakeups),
-        cmocka_unit_test(test_intervals_merge),
-        cmocka_unit_test(test_split_messages),
-        cmocka_unit_test(test_split_messages_on_a_bad_link),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_segments_roll_over),
-        cmocka_unit_test(test_no_transport),
-        cmocka_unit_test(test_ring_full_is_a_frame),
-        cmocka_unit_test(test_ring_recovers),
-        cmocka_unit_test(test_rests),
-        cmocka_unit_test(test_module_found_late),
-        cmocka_unit_test(test_deep_stacks),
-        cmocka_unit_test(test_refused_threads),
-        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_stacks_arrive),       cmocka_unit_test(test_large_pprof_is_split),
+        cmocka_unit_test(test_pprof_of_many_spans), cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_idle_wakeups),        cmocka_unit_test(test_intervals_merge),
+        cmocka_unit_test(test_split_messages),      cmocka_unit_test(test_split_messages_on_a_bad_link),
+        cmocka_unit_test(test_too_large),           cmocka_unit_test(test_segments_roll_over),
+        cmocka_unit_test(test_no_transport),        cmocka_unit_test(test_ring_full_is_a_frame),
+        cmocka_unit_test(test_ring_recovers),       cmocka_unit_test(test_rests),
+        cmocka_unit_test(test_module_found_late),   cmocka_unit_test(test_deep_stacks),
+        cmocka_unit_test(test_refused_threads),     cmocka_unit_test(test_pieces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
