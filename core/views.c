@@ -53,7 +53,7 @@ struct view {
     struct store told; /* of, as it was at the end, with the view's values */
     uint32_t kinds;
     unsigned modules;
-    uint32_t tag_strings[STRING_WORDS];
+    uint32_t tag_strings[STRING_WORDS]; /* that there were, and are UTF-8 */
     uint64_t period, start_ns, end_ns, unix_minus_uptime_ns;
 };
 
@@ -116,7 +116,10 @@ static uint32_t thread_of(struct ep_contexts *contexts, const struct ep_thread_n
             return i + 1;
     if (contexts->names >= contexts->name_capacity)
         return 0;
+    char *name = contexts->name[contexts->names].name;
     contexts->name[contexts->names] = *thread;
+    for (size_t size = strlen(name), run; (run = ep_utf8_run(name, size)) < size; name += run + 1, size -= run + 1)
+        name[run] = '?'; /* the kernel cuts names anywhere */
     return ++contexts->names;
 }
 
@@ -330,9 +333,11 @@ static int64_t view_end(struct ep *ep, struct view *view)
     view->period = period_of(view->kinds);
     view->modules = atomic_load_explicit(&ep->modules.count, memory_order_relaxed);
     memset(view->tag_strings, 0, sizeof view->tag_strings);
-    for (unsigned i = 0; i < EP_TAG_STRINGS; i++)
-        if (ep_tags_text(&ep->tags, i)[0])
+    for (unsigned i = 0; i < EP_TAG_STRINGS; i++) {
+        const char *text = ep_tags_text(&ep->tags, i);
+        if (*text && ep_utf8_run(text, strlen(text)) == strlen(text))
             view->tag_strings[i / 32] |= 1u << (i % 32);
+    }
     const struct ep_encoding encoding = encoding_of(view);
     return (int64_t)ep_encode_pprof_size(ep, &encoding);
 }

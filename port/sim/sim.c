@@ -131,7 +131,10 @@ void ep_port_sampling_period(uint32_t period_ns)
 
 void ep_port_thread_name(uint32_t tid, char *name, size_t size)
 {
-    (void)snprintf(name, size, "thread-%u", (unsigned)tid);
+    if (ep_sim.thread_name)
+        (void)snprintf(name, size, "%s", ep_sim.thread_name);
+    else
+        (void)snprintf(name, size, "thread-%u", (unsigned)tid);
 }
 
 int ep_port_threads_each(void (*fn)(uint32_t tid))

@@ -74,6 +74,7 @@ struct ep_sim {
     struct ep_work *works; /* of another thread, NULL: `work` */
 
     struct ep_sim_thread *thread;
+    const char *thread_name;       /* of every one; NULL: by its number */
     void (*on_look)(uint32_t tid); /* called, when set, before ep_port_thread_blocked() answers */
     unsigned thread_count;
 

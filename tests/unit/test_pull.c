@@ -167,14 +167,14 @@ static struct sums told(struct ep_answer *answer, size_t portion, void (*between
     while (answer->sent < answer->body) {
         size_t size = ep_pull_piece(piece, answer), taken = size < portion ? size : portion;
         assert_true(size > 0 && answer->sent + size <= answer->body);
-        memcpy(body + answer->sent, piece, taken);
+        memcpy(body + (size_t)answer->sent, piece, taken);
         answer->sent += taken;
         if (between)
             between();
     }
     assert_int_equal(ep_pull_piece(piece, answer), 0);
     ep_pull_done(answer);
-    return sums_of(body, answer->body);
+    return sums_of(body, (size_t)answer->body);
 }
 
 static struct sums pulled(const char *line)
@@ -244,7 +244,7 @@ static void test_views_overlap(void **state)
     struct sums sums = told(&first, 77, one_more);
     assert_int_equal(sums.value[0], 11);
     assert_int_equal(sums.value[1], 11 * ep_sim.period_ns);
-    assert_null(memmem(body, first.body, "even", 4));
+    assert_null(memmem(body, (size_t)first.body, "even", 4));
     uint64_t expected = given.samples - 1;
     assert_int_equal(looked(&second), 200);
     sums = told(&second, 1000, NULL);
@@ -403,12 +403,19 @@ static void test_threads(void **state)
     struct sums sums = pulled("GET /debug/pprof/goroutine");
     assert_int_equal(sums.value[0], 3);
     assert_int_equal(sums.types, 1);
+    assert_non_null(memmem(body, sizeof body, "thread-5", 8));
     ep_sim_run(3000 * MS);
     assert_int_equal(receiver.kind_value[EP_KIND_THREAD], 0);
     assert_int_equal(ep_threads_dump(), 0);
     assert_int_equal(pulled("GET /debug/pprof/goroutine").value[0], 3);
     ep_sim_run(3000 * MS);
     assert_int_equal(receiver.kind_value[EP_KIND_THREAD], 3);
+    /* A name that was cut inside a character. */
+    ep_sim.thread_name = "\xc3\xa9\xc3\xa9 worker \xc3";
+    tick(1, 1);
+    ep_sim_run(1100 * MS); /* names are looked up once an interval */
+    (void)pulled("GET /debug/pprof/goroutine");
+    assert_non_null(memmem(body, sizeof body, "\xc3\xa9\xc3\xa9 worker ?", 13));
     /* One that nobody waits for any more is not mixed up with the next. */
     struct ep_answer gone;
     (void)ask_with("GET /debug/pprof/goroutine", "", NULL, &gone);
