@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "hooks.h"
+#include "pull.h"
 #include "request.h"
 
 enum unit { ONE, NANOSECONDS, PPM, PERCENT };
@@ -175,6 +176,10 @@ static void put_others(struct ep_text *out, const struct ep_stats *stats)
     put_plain(out, "edgeprof_level", "gauge", "1 low, 2 medium, 3 high; 0: none runs.", ep_level_get());
     put_plain(out, "edgeprof_last_error", "gauge", "errno value of the last failed delivery; 0: none yet.",
               (uint64_t) - (int64_t)stats->last_error);
+    put_plain(out, "edgeprof_pull_truncated_total", "counter",
+              "Samples that the pull endpoint had no room for in full.", atomic_load(&ep_view_losses()->truncated));
+    put_plain(out, "edgeprof_pull_unlabelled_total", "counter", "Samples whose tags it had no room for.",
+              atomic_load(&ep_view_losses()->unlabelled));
     put_plain(out, "edgeprof_alloc_bytes_total", "counter", "Bytes allocated.", stats->kind_value[EP_KIND_ALLOC]);
     put_plain(out, "edgeprof_live_objects", "gauge", "Objects in use when the last interval ended.",
               stats->kind_count[EP_KIND_LIVE]);

@@ -31,4 +31,11 @@ int64_t ep_view_ask(const struct ep_view_question *question);
 /* Gives it back, without waiting. Context: pull. */
 void ep_view_close(unsigned view);
 
+/* What was pulled with less than was measured of it: samples whose stack ends in [truncated], and without their tags.
+ * Ever; context: any thread. */
+struct ep_view_losses {
+    _Atomic uint64_t truncated, unlabelled;
+};
+const struct ep_view_losses *ep_view_losses(void);
+
 #endif

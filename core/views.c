@@ -21,7 +21,7 @@
 #include "pull.h"
 
 #define VIEWS        3
-#define KEYS         64u /* contexts of a tree */
+#define KEYS         128u /* contexts of a tree */
 #define FRAMES       (EP_MAX_DEPTH + 8)
 #define GROUP        8u /* entries, see tree.c */
 #define ANSWER_NS    2000000000u
@@ -62,6 +62,7 @@ static struct {
     uint64_t since_ns; /* `total` counts since then */
     uint32_t passing_kinds;
     unsigned opened; /* views, ever */
+    struct ep_view_losses losses;
     struct store total, passing;
     struct view view[VIEWS];
     atomic_uint unwanted[VIEWS]; /* numbers of views that their clients have no use for any more */
@@ -106,6 +107,7 @@ static unsigned follow(const struct ep_tree *from, unsigned node, struct ep_tree
         frames[depth++] = from->node[node].frame;
     while (depth && ep_tree_descend(to, &at, frames[depth - 1]))
         depth--;
+    atomic_fetch_add(&pull.losses.truncated, depth > 0);
     return at;
 }
 
@@ -132,6 +134,7 @@ static unsigned context_of(const struct ep *ep, unsigned context, struct ep_cont
     const struct ep_context_key key = {
         .tags = known->tags, .thread = known->thread ? thread_of(contexts, &ep->contexts.name[known->thread - 1]) : 0};
     const int found = ep_contexts_find(contexts, &key);
+    atomic_fetch_add(&pull.losses.unlabelled, found < 0);
     return found < 0 ? 0 : (unsigned)found;
 }
 
@@ -141,8 +144,10 @@ static void store_add(struct ep *ep, struct store *store, unsigned node, enum ep
     struct ep_entry *entry = ep_tree_entry(&store->tree, follow(&ep->tree, node, &store->tree), kind,
                                            context_of(ep, context, &store->contexts));
 
-    if (!entry)
+    if (!entry) {
         entry = ep_tree_entry(&store->tree, store->tree.truncated, kind, 0);
+        atomic_fetch_add(&pull.losses.truncated, 1);
+    }
     uint32_t before = entry->count;
     entry->count += count;
     entry->value += value;
@@ -451,6 +456,11 @@ int64_t ep_view_ask(const struct ep_view_question *question)
 void ep_view_close(unsigned view)
 {
     atomic_store(&pull.unwanted[(view - 1) % VIEWS], view);
+}
+
+const struct ep_view_losses *ep_view_losses(void)
+{
+    return &pull.losses;
 }
 
 /* ---- memory ---- */

@@ -146,7 +146,7 @@ static uint64_t read_some(int fd, uint64_t from, uint64_t most)
 
 static void pause_ms(unsigned ms)
 {
-    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    const struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
 
     (void)nanosleep(&time, NULL);
 }

@@ -333,6 +333,9 @@ static void test_full(void **state)
     struct sums sums = pulled("GET /debug/pprof/exception");
     assert_int_equal(sums.value[0], exceptions);
     assert_true(sums.samples < exceptions && sums.samples > 100);
+    assert_int_equal(asked("GET /metrics"), 200);
+    assert_null(strstr(buffer, "\nedgeprof_pull_truncated_total 0\n"));
+    assert_non_null(strstr(buffer, "\nedgeprof_pull_unlabelled_total 0\n"));
     end();
 }
 
