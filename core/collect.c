@@ -210,6 +210,8 @@ static void count_rules(struct ep *ep, unsigned misses)
 /* Losses of others become counts here and frames of their own, so that totals add up. */
 static void collect_losses(struct ep *ep)
 {
+    static const uint8_t shown[EP_SHOWN] = {EP_FRAME_LOST_REFUSED, EP_FRAME_LOST_SEGMENT, EP_FRAME_LOST_SPOOL};
+
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++) {
         uint64_t value = atomic_exchange(&ep->lost_value[kind], 0);
         add_special(ep, EP_FRAME_LOST_RING, (enum ep_kind)kind, 0, value);
@@ -220,8 +222,8 @@ static void collect_losses(struct ep *ep)
     unsigned lost = atomic_exchange(&ep->lost_samples, 0);
     ep->governor.events += lost;
     ep_lose(ep, EP_LOSS_RING_FULL, lost, 0);
-    add_special(ep, EP_FRAME_LOST_REFUSED, EP_KIND_CPU, 0, atomic_exchange(&ep->lost_ns_refused, 0));
-    add_special(ep, EP_FRAME_LOST_SEGMENT, EP_KIND_CPU, 0, atomic_exchange(&ep->lost_ns_segment, 0));
+    for (unsigned i = 0; i < EP_SHOWN; i++)
+        add_special(ep, (enum ep_special)shown[i], EP_KIND_CPU, 0, atomic_exchange(&ep->lost_shown_ns[i], 0));
     for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++) {
         unsigned count = atomic_exchange(&ep->refused[reason], 0);
         if (count)
@@ -253,6 +255,7 @@ static void push(struct ep *ep, const struct ep_encoding *encoding, uint32_t siz
         .segment = ep->segment,
         .cpu_ns = encoding->sums.value[EP_KIND_CPU],
         .family = ep->config.encoder->family(encoding->kinds),
+        .end_ns = encoding->end_ns,
         .start_unix_ns = unix_ns ? encoding->start_ns + unix_ns : 0,
         .end_unix_ns = unix_ns ? encoding->end_ns + unix_ns : 0,
     };

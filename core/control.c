@@ -77,6 +77,18 @@ static void put_governor(struct ep_text *out, const struct ep_stats *stats)
     ep_text_put(out, "}");
 }
 
+static void put_spool(struct ep_text *out, const struct ep_stats *stats)
+{
+    ep_text_put(out, ",\"spool\":{\"error\":");
+    ep_text_number(out, stats->spool_error);
+    put_member(out, "messages", stats->spool_messages);
+    put_member(out, "bytes", stats->spool_bytes);
+    put_member(out, "spooled", stats->spooled);
+    put_member(out, "replayed", stats->replayed);
+    put_member(out, "written", stats->spool_written);
+    ep_text_put(out, "}");
+}
+
 /* ---- what is asked for ---- */
 
 static const char levels[] = "low\0medium\0high\0";
@@ -108,6 +120,7 @@ static int status(struct ep_text *out)
     put_member(out, "delivery_failures", stats.delivery_failures);
     put_member(out, "threads", stats.threads);
     put_governor(out, &stats);
+    put_spool(out, &stats);
     put_kinds(out, &stats, ep_kinds_get());
     put_losses(out, &stats);
     ep_text_put(out, "}\n");

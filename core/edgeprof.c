@@ -78,8 +78,10 @@ static int threads_start(struct ep *ep)
 
 static void threads_stop(struct ep *ep, uint64_t deadline_ns)
 {
+    if (ep_spool)
+        ep_spool->stop(ep, deadline_ns);
     atomic_store(&ep->stop_deadline_ns, deadline_ns ? deadline_ns : 1);
-    ep_deadline_shrink(&ep->send_deadline, deadline_ns); /* after that store: see send_before() in deliver.c */
+    ep_deadline_shrink(&ep->send_deadline, deadline_ns); /* after that store: see struct ep_deliver_until */
     if (!manual(ep)) {
         collect_end(ep);
         deliver_end(ep);

@@ -125,7 +125,10 @@ enum ep_loss {
     EP_LOSS_LIVE_FULL = 12,   /* objects that the live heap could not follow; the others stand for them */
     EP_LOSS_WAITERS = 13,     /* waits of threads beyond the table: seen when they end, not while they are open */
     EP_LOSS_NO_STACK = 14,    /* threads whose stack could not be had for a dump (count only): [no stack] */
-    EP_LOSS_REASONS = 15
+    EP_LOSS_SPOOL_FULL = 15,  /* the spool's oldest, which had to make room */
+    EP_LOSS_SPOOL_DAMAGED = 16, /* was in the spool and cannot be read any more */
+    EP_LOSS_TOO_OLD = 17,       /* refused by a receiver, and older than receivers take (ep_spool_config.old_ms) */
+    EP_LOSS_REASONS = 18
 };
 
 struct ep_stats {
@@ -152,6 +155,14 @@ struct ep_stats {
     uint64_t delivery_failures; /* attempts that are retried */
     uint64_t intervals_merged;  /* intervals that had to wait for room in the outbox */
     int32_t last_error;         /* of the last failed delivery, negative errno value; 0: none yet */
+
+    /* With a spool. What is in it is neither delivered nor lost. */
+    uint64_t spooled;        /* messages put there in this run */
+    uint64_t replayed;       /* messages delivered from there, also of earlier runs; in `delivered`, too */
+    uint64_t spool_messages; /* there now */
+    uint64_t spool_bytes;
+    uint64_t spool_written; /* bytes written to the disk: flash wears */
+    uint64_t spool_error;   /* why nothing can be put there (messages stay in memory), errno value; 0: it can */
 
     uint64_t collect_cpu_ns; /* CPU time of edgeprof's own threads */
     uint64_t deliver_cpu_ns;
@@ -190,10 +201,38 @@ int ep_config_from_env(struct ep_config *config);
 const char *ep_start_error(void);
 
 /* Stops sampling, delivers what is in memory for at most deadline_ms, ends the threads. Start works again after it.
+ * With a spool, what cannot be delivered is put there before the deadline.
  * Returns 0; -ESRCH: not running; -ETIMEDOUT: stopped, but what could not be delivered was dropped and counted;
  * -EBUSY: a handler is still on its way (a thread stopped by a debugger), call again; the memory is still in use.
  * Context: init. */
 int ep_stop(uint32_t deadline_ms);
+
+/* Store-and-forward: what cannot be delivered waits in files, through restarts and power cuts. See DESIGN.md. */
+struct ep_spool_config {
+    const char *dir; /* the profiler's alone; made when its parent exists. One process at a time has it. Copied */
+
+    /* At least EP_SPOOL_MEMORY_MIN bytes, not fewer than in runs before: a message that is larger cannot be put or
+     * read. EP_SPOOL_MEMORY suits EP_MEMORY_DEFAULT; else a quarter of ep_config.memory_size more than the least. Both
+     * stay the spool's while the profiler runs and until ep_spool_start() is called again. */
+    void *memory;
+    size_t memory_size;
+
+    uint64_t cap_bytes;      /* most on the disk; at least 16 times memory_size, at most 1 GiB; default 16 MiB */
+    uint32_t sync_ms;        /* longest that messages wait in memory while the link is down; default 60000 */
+    uint32_t link_share_pct; /* of the time that sending what was spooled may take, 1..100; default 25 */
+    uint32_t old_ms; /* what is older and refused counts as EP_LOSS_TOO_OLD; default: pprof 1 hour, compact none */
+};
+#define EP_SPOOL_MEMORY_MIN (16 * 1024)
+#define EP_SPOOL_MEMORY     (48 * 1024)
+
+/* From the next ep_start() on there is a spool; NULL: there is none. A program that does not call it does not link it.
+ * What is wrong with the disk is no error here: ep_stats.spool_error says so, and all goes on in memory.
+ * Returns 0; -EALREADY: the profiler runs; -EINVAL: a field is out of range (ep_start_error()). Context: init. */
+int ep_spool_start(const struct ep_spool_config *config);
+
+/* Reads EDGEPROF_SPOOL (a directory) and EDGEPROF_SPOOL_BYTES into dir and cap_bytes where they are zero. Returns 1 if
+ * there is a directory then, 0 if not, -EINVAL: a variable makes no sense (ep_start_error()). Context: init. */
+int ep_spool_from_env(struct ep_spool_config *config);
 
 /* Fills *stats; after ep_stop() with the figures of the run that ended.
  * Returns 0, or -ESRCH when nothing has ever been started. Context: any thread. */

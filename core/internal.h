@@ -60,7 +60,8 @@ enum ep_special {
     EP_FRAME_GC_POH = 24,
     EP_FRAME_GC_FRAGMENTATION = 25,
     EP_FRAME_GC_UNUSED = 26,
-    EP_FRAME_SPECIALS = 27,
+    EP_FRAME_LOST_SPOOL = 27,
+    EP_FRAME_SPECIALS = 28,
     EP_FRAME_BY_CALLER = 255, /* in records alone: struct ep_waits.classify finds out which [wait] it is */
     EP_FRAME_FIRST_ADDRESS = 256,
 };
@@ -497,9 +498,13 @@ struct ep_box_header {
     uint32_t sequence;
     uint64_t segment;
     uint64_t samples, cpu_ns;
+    uint64_t end_ns; /* uptime */
     uint64_t start_unix_ns, end_unix_ns;
     const char *family; /* pprof: see struct ep_message */
 };
+
+/* What the deliver thread has lost, as frames: of collect.c's frame numbers. */
+enum ep_shown { EP_SHOWN_REFUSED, EP_SHOWN_SEGMENT, EP_SHOWN_SPOOL, EP_SHOWN };
 
 struct ep_outbox {
     uint8_t *memory;
@@ -518,6 +523,8 @@ bool ep_outbox_empty(const struct ep_outbox *box);
 
 /* The oldest message or NULL. Its bytes follow the header. Context: deliver. */
 const struct ep_box_header *ep_outbox_peek(struct ep_outbox *box);
+/* The message behind one that is in it, or NULL. Context: deliver. */
+const struct ep_box_header *ep_outbox_after(struct ep_outbox *box, const struct ep_box_header *header);
 void ep_outbox_pop(struct ep_outbox *box);
 
 /* ---- statistics: counters that any thread may read ---- */
@@ -544,6 +551,12 @@ enum ep_counter {
     EP_COUNT_COST_PPM,
     EP_COUNT_STRETCH_PCT,
     EP_COUNT_STRETCHES,
+    EP_COUNT_SPOOLED,
+    EP_COUNT_REPLAYED,
+    EP_COUNT_SPOOL_MESSAGES,
+    EP_COUNT_SPOOL_BYTES,
+    EP_COUNT_SPOOL_WRITTEN,
+    EP_COUNT_SPOOL_ERROR,
     EP_COUNT_THREADS, /* from here on: 32 bits in struct ep_stats */
     EP_COUNT_TREE_NODES,
     EP_COUNTERS
@@ -580,6 +593,16 @@ void ep_governor_begin(struct ep *ep);
 void ep_governor_drained(struct ep *ep, unsigned events);
 /* Measures and decides: when an interval has ended, or when that is long ago. Context: collect. */
 void ep_govern(struct ep *ep, bool interval_ended);
+
+/* ---- the spool: spool.c, which only those link who ask for it ---- */
+
+struct ep_spool {
+    void (*thread)(struct ep *ep);                     /* instead of ep_deliver_thread() */
+    int (*round)(struct ep *ep, uint64_t deadline_ns); /* instead of ep_deliver_round() */
+    void (*stop)(struct ep *ep, uint64_t deadline_ns); /* ep_stop() begins. Context: init */
+};
+/* NULL: there is none. Written before ep_start(). */
+extern const struct ep_spool *ep_spool;
 
 /* ---- the profiler ---- */
 
@@ -627,7 +650,7 @@ struct ep {
 
     /* between them */
     struct ep_outbox outbox;
-    _Atomic uint64_t lost_ns_refused, lost_ns_segment; /* to be shown in the next profile */
+    _Atomic uint64_t lost_shown_ns[EP_SHOWN]; /* to be shown in the next profile */
 
     /* deliver */
     struct ep_event deliver_event;
@@ -636,6 +659,7 @@ struct ep {
     uint64_t backoff_ns;
     _Atomic uint64_t retry_at_ns;      /* stop resets it */
     _Atomic uint64_t stop_deadline_ns; /* 0: not stopping */
+    _Atomic uint64_t stop_send_ns;     /* with a spool: until when messages may be sent then; stored before it */
     struct ep_deadline send_deadline;  /* of the message that is being sent */
     atomic_int last_error;
 

@@ -85,6 +85,18 @@ const struct ep_box_header *ep_outbox_peek(struct ep_outbox *box)
     return header_at(box, tail);
 }
 
+const struct ep_box_header *ep_outbox_after(struct ep_outbox *box, const struct ep_box_header *header)
+{
+    uint32_t head = atomic_load_explicit(&box->head, memory_order_acquire);
+    uint32_t next = (uint32_t)((const uint8_t *)(header + 1) - box->memory) + rounded(header->size);
+
+    if (next == box->size)
+        next = 0;
+    if (next == head)
+        return NULL;
+    return box->size - next < HEADER || header_at(box, next)->size == 0 ? header_at(box, 0) : header_at(box, next);
+}
+
 void ep_outbox_pop(struct ep_outbox *box)
 {
     uint32_t tail = atomic_load_explicit(&box->tail, memory_order_relaxed);

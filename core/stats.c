@@ -53,6 +53,12 @@ static const uint16_t place[EP_COUNT_THREADS] = {
     [EP_COUNT_COST_PPM] = PLACE(cost_ppm),
     [EP_COUNT_STRETCH_PCT] = PLACE(stretch_pct),
     [EP_COUNT_STRETCHES] = PLACE(stretches),
+    [EP_COUNT_SPOOLED] = PLACE(spooled),
+    [EP_COUNT_REPLAYED] = PLACE(replayed),
+    [EP_COUNT_SPOOL_MESSAGES] = PLACE(spool_messages),
+    [EP_COUNT_SPOOL_BYTES] = PLACE(spool_bytes),
+    [EP_COUNT_SPOOL_WRITTEN] = PLACE(spool_written),
+    [EP_COUNT_SPOOL_ERROR] = PLACE(spool_error),
 };
 
 void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
@@ -81,8 +87,9 @@ void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
 const char *ep_loss_name(unsigned reason)
 {
     static const char names[EP_LOSS_REASONS][16] = {
-        "ring full", "no timer",  "no slot",   "tree full",     "entries full",   "modules full", "refused",  "segment",
-        "stopped",   "too large", "tags full", "contexts full", "live heap full", "waiters full", "no stack",
+        "ring full",      "no timer",     "no slot",  "tree full",  "entries full",  "modules full",
+        "refused",        "segment",      "stopped",  "too large",  "tags full",     "contexts full",
+        "live heap full", "waiters full", "no stack", "spool full", "spool damaged", "refused too old",
     };
 
     return reason < EP_LOSS_REASONS ? names[reason] : NULL;
@@ -104,7 +111,7 @@ const char *ep_special_name(unsigned frame)
         "[gc background]", "[lost: stopped]",
         "[no stack]",      "[gc loh]",
         "[gc poh]",        "[gc fragmentation]",
-        "[gc unused]",
+        "[gc unused]",     "[lost: spool]",
     };
 
     return names[frame < EP_FRAME_SPECIALS ? frame : EP_FRAME_UNKNOWN];

@@ -161,6 +161,28 @@ int ep_port_modules_scan(void);
  * Returns where it starts, 0: no symbol. Only for programs that ask for names. Context: deliver. */
 uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size);
 
+/* ---- storage, for programs that have a spool ---- */
+
+/* Files of one directory, by number; whoever opens it has it alone. All calls may wait for the disk, and the core never
+ * makes them on another thread than the deliver thread. What was written is safe from a power cut when sync has
+ * returned 0; until then any part of it may be there or not, sector by sector. Writes start at multiples of 4096 and
+ * have that many bytes.
+ *
+ * open     0; -EBUSY: another process has it; else what the system said. The directory is made when its parent exists
+ * size     of a file; 0: there is none
+ * read     the bytes read, fewer at the end
+ * write    0, or why not all of it was written
+ * sync     0: the file's bytes, its size and that it exists are safe
+ * cut      shortens it; to 0: it is removed, for good
+ */
+int ep_port_store_open(const char *dir);
+void ep_port_store_close(void);
+int64_t ep_port_store_size(unsigned file);
+int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size);
+int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t size);
+int ep_port_store_sync(unsigned file);
+int ep_port_store_cut(unsigned file, uint64_t size);
+
 /* ---- what a port tells the core (implemented in core/) ---- */
 
 #define EP_LR_CALLED (~(uintptr_t)1)

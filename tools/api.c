@@ -104,8 +104,9 @@ unsigned et_api_services(struct et_store *store, struct et_buf *out)
 static const char *loss_name(uint32_t reason)
 {
     static const char *const names[] = {
-        "ring full", "no timer",  "no slot",   "tree full",     "entries full",   "modules full", "refused",  "segment",
-        "stopped",   "too large", "tags full", "contexts full", "live heap full", "waiters full", "no stack",
+        "ring full",      "no timer",     "no slot",  "tree full",  "entries full",  "modules full",
+        "refused",        "segment",      "stopped",  "too large",  "tags full",     "contexts full",
+        "live heap full", "waiters full", "no stack", "spool full", "spool damaged", "refused too old",
     };
     return reason < sizeof names / sizeof *names ? names[reason] : "other";
 }

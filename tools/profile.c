@@ -111,7 +111,7 @@ void et_special_name(uint64_t address, char name[32])
         "[gc background]", "[lost: stopped]",
         "[no stack]",      "[gc loh]",
         "[gc poh]",        "[gc fragmentation]",
-        "[gc unused]",
+        "[gc unused]",     "[lost: spool]",
     };
     if (address < sizeof names / sizeof *names) {
         snprintf(name, 32, "%s", names[address]);

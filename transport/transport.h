@@ -41,8 +41,8 @@ struct ep_message {
 };
 
 struct ep_target {
-    const char *endpoint; /* as configured, may be NULL for a user's own transport */
-    const char *service;
+    const char *endpoint;         /* as configured, may be NULL for a user's own transport */
+    const char *service;          /* and tags: while send runs, of the run that made the message */
     const char *tags;             /* "key=value,key=value" or "" */
     const char *headers;          /* struct ep_config: lines of a request's head, or NULL; a secret */
     const struct ep_push *push;   /* pprof over HTTP */

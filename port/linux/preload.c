@@ -20,6 +20,7 @@
 #define STOP_MS 2000
 
 static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY], pull_memory[EP_PULL_MEMORY_DEFAULT];
+static uint64_t spool_memory[EP_SPOOL_MEMORY / 8];
 
 static void say(const char *what, const char *why)
 {
@@ -51,13 +52,16 @@ __attribute__((constructor)) static void begin(void)
 {
     const struct ep_pull_config pull = {.memory = pull_memory, .memory_size = sizeof pull_memory};
     struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
+    struct ep_spool_config spool = {.memory = spool_memory, .memory_size = sizeof spool_memory};
     int wanted = ep_config_from_env(&config);
 
     if (wanted == 0)
         return;
     ep_linux_here_set_own(true);
     int secure = wanted < 0 ? 0 : start_secure(&config);
-    int error = wanted < 0 ? wanted : secure ? secure : ep_start(&config);
+    int spools = wanted < 0 ? wanted : secure ? secure : ep_spool_from_env(&spool);
+    int error = spools > 0 ? ep_spool_start(&spool) : spools;
+    error = error ? error : ep_start(&config);
     int control = error ? 0 : ep_control_start(NULL, NULL), pulled = error ? 0 : ep_pull_start(&pull);
     ep_linux_here_set_own(false);
     if (error)

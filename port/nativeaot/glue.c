@@ -1,7 +1,6 @@
 /*
- * See glue.h. ep_dotnet_start() -> ep_config_from_env() -> tls_setup() -> take_memory() -> ep_start(); ep_dotnet_stop()
- * -> ep_stop()
- * -> release_memory(). C# serialises start and stop.
+ * See glue.h. ep_dotnet_start() -> ep_config_from_env() -> tls_setup() -> take_memory() -> spool_start() -> ep_start();
+ * ep_dotnet_stop() -> ep_stop() -> release_memory(). C# serialises start and stop.
  */
 #include "glue.h"
 
@@ -22,6 +21,8 @@ static bool tls_failed, sends_names;
 static char headers[EP_HEADERS_BYTES];
 static uint8_t pull_memory[EP_PULL_MEMORY_DEFAULT];
 static const char *failed; /* what of the endpoints could not be had */
+static void *spool_memory;
+static size_t spool_memory_size;
 
 static int take_memory(struct ep_config *config, uint64_t size)
 {
@@ -48,7 +49,32 @@ static void release_memory(void)
 {
     if (mapped != NULL)
         munmap(mapped, mapped_size);
-    mapped = NULL;
+    if (spool_memory != NULL)
+        munmap(spool_memory, spool_memory_size);
+    mapped = spool_memory = NULL;
+}
+
+/* A spool when the options or the environment ask for one. Messages can be a quarter of the profiler's memory. */
+static int spool_start(const struct ep_dotnet_options *options, uint64_t profiler_memory)
+{
+    static alignas(16) uint8_t least[EP_SPOOL_MEMORY];
+    struct ep_spool_config spool = {
+        .dir = options->spool, .cap_bytes = options->spool_bytes, .memory = least, .memory_size = sizeof least};
+    const int asked = ep_spool_from_env(&spool);
+
+    if (asked <= 0)
+        return asked < 0 ? asked : ep_spool_start(NULL);
+    if (profiler_memory > EP_MEMORY_DEFAULT) {
+        spool.memory_size = EP_SPOOL_MEMORY + (size_t)profiler_memory / 4;
+        spool.memory = spool_memory =
+            mmap(NULL, spool.memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        spool_memory_size = spool.memory_size;
+        if (spool_memory == MAP_FAILED) {
+            spool_memory = NULL;
+            return -ENOMEM;
+        }
+    }
+    return ep_spool_start(&spool);
 }
 
 int ep_dotnet_configured(void)
@@ -193,6 +219,8 @@ int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dot
     if (err == 0)
         err = take_memory(&config, options->memory_bytes);
     if (err == 0)
+        err = spool_start(options, config.memory_size);
+    if (err == 0)
         err = ep_start(&config);
     if (err != 0)
         release_memory();
@@ -240,6 +268,12 @@ static void copy_figures(const struct ep_stats *stats, uint64_t *figure)
     figure[EP_DOTNET_COST_PPM] = stats->cost_ppm;
     figure[EP_DOTNET_STRETCH_PCT] = stats->stretch_pct;
     figure[EP_DOTNET_STRETCHES] = stats->stretches;
+    figure[EP_DOTNET_SPOOL_ERROR] = stats->spool_error;
+    figure[EP_DOTNET_SPOOLED] = stats->spooled;
+    figure[EP_DOTNET_REPLAYED] = stats->replayed;
+    figure[EP_DOTNET_SPOOL_MESSAGES] = stats->spool_messages;
+    figure[EP_DOTNET_SPOOL_BYTES] = stats->spool_bytes;
+    figure[EP_DOTNET_SPOOL_WRITTEN] = stats->spool_written;
 }
 
 uint32_t ep_dotnet_kinds(void)

@@ -22,7 +22,8 @@ struct ep_dotnet_options {
     const char *control, *control_token;
     const char *headers; /* struct ep_config; copied */
     const char *pull, *pull_token;
-    uint64_t memory_bytes;
+    const char *spool;
+    uint64_t memory_bytes, spool_bytes;
     uint32_t level, rate_hz, interval_ms, format, kinds, budget_ppm, flags;
     uint32_t names;   /* 0: as the environment says, 1: yes, 2: no */
     uint32_t managed; /* 1: ep_dotnet_transport takes the profiles, whatever endpoint says */
@@ -63,6 +64,12 @@ enum ep_dotnet_figure {
     EP_DOTNET_COST_PPM,
     EP_DOTNET_STRETCH_PCT,
     EP_DOTNET_STRETCHES,
+    EP_DOTNET_SPOOL_ERROR, /* errno value, positive */
+    EP_DOTNET_SPOOLED,
+    EP_DOTNET_REPLAYED,
+    EP_DOTNET_SPOOL_MESSAGES,
+    EP_DOTNET_SPOOL_BYTES,
+    EP_DOTNET_SPOOL_WRITTEN,
     EP_DOTNET_FIGURES
 };
 

@@ -108,6 +108,30 @@ void ep_sim_run(uint64_t ns);
 /* Whether the role's function has been started and has not returned. */
 bool ep_sim_alive(enum ep_role role);
 
+/* A disk for ep_port_store_*() (disk.c). The power goes in the middle of the cut_at-th call that changes something, 0:
+ * never; what was not synced is then there in part, as the dice say. */
+struct ep_sim_disk {
+    uint64_t dice;
+    unsigned cut_at;
+    int error, open_error, read_error; /* of every call that changes something, opens, reads; 0: none */
+
+    /* ---- what the core did ---- */
+    unsigned calls, syncs;
+    uint64_t written;
+    bool off;     /* the power is gone, everything fails */
+    bool open;    /* by a process that lives */
+    bool misused; /* a write that port.h does not allow */
+};
+extern struct ep_sim_disk ep_sim_disk;
+
+/* An empty one; power again, with what is left; the process that had it is gone. */
+void ep_sim_disk_reset(void);
+void ep_sim_disk_restart(void);
+void ep_sim_disk_kill(void);
+/* A file's bytes, to be looked at or spoiled; and a file that lies there. */
+uint8_t *ep_sim_disk_bytes(unsigned file, uint64_t *size);
+void ep_sim_disk_put(unsigned file, const void *bytes, size_t size);
+
 /* The process forks and the test goes on as the child: no threads of ours, no timers. */
 void ep_sim_fork(void);
 

@@ -225,6 +225,54 @@ uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size)
     return 0;
 }
 
+/* ---- storage ---- */
+
+int ep_port_store_open(const char *dir)
+{
+    /* !FIXME: for a spool, files or stretches of flash by number; see port.h. Without, the spool stays in memory. */
+    (void)dir;
+    return -ENOSYS;
+}
+
+void ep_port_store_close(void) {}
+
+int64_t ep_port_store_size(unsigned file)
+{
+    (void)file;
+    return 0;
+}
+
+int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size)
+{
+    (void)file;
+    (void)at;
+    (void)bytes;
+    (void)size;
+    return 0;
+}
+
+int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t size)
+{
+    (void)file;
+    (void)at;
+    (void)bytes;
+    (void)size;
+    return -ENOSYS;
+}
+
+int ep_port_store_sync(unsigned file)
+{
+    (void)file;
+    return -ENOSYS;
+}
+
+int ep_port_store_cut(unsigned file, uint64_t size)
+{
+    (void)file;
+    (void)size;
+    return -ENOSYS;
+}
+
 void ep_wait_begin(enum ep_wait wait)
 {
     (void)wait; /* ep_wait_open(sp | wait, pc, fp, 0) of the caller: waits are not seen without it */

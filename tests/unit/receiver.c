@@ -23,6 +23,7 @@ struct dictionary {
     uint32_t module_end; /* linear space declared so far is checked module by module */
     uint32_t module_start[1024], module_size[1024];
     bool last;
+    unsigned used;     /* when, by `dates` */
     unsigned contexts; /* of the message at hand */
     struct receiver_context context[4096];
     char tag_set[RECEIVER_SETS][RECEIVER_TEXT];
@@ -31,7 +32,7 @@ struct dictionary {
 
 struct receiver receiver;
 static struct dictionary dictionaries[DICTIONARIES];
-static unsigned newest;
+static unsigned dates;
 
 void receiver_forget(void)
 {
@@ -61,8 +62,11 @@ static struct dictionary *find(uint64_t segment)
 
 static struct dictionary *create(uint64_t segment)
 {
-    struct dictionary *d = &dictionaries[newest++ % DICTIONARIES];
+    struct dictionary *d = &dictionaries[0];
 
+    for (unsigned i = 1; i < DICTIONARIES; i++)
+        if (dictionaries[i].used < d->used)
+            d = &dictionaries[i];
     d->segment = segment;
     d->next_sequence = 0;
     d->nodes = 1;
@@ -373,6 +377,7 @@ static int take_compact(const struct ep_message *message, bool refused, uint64_t
         return -ESTALE;
     if (!d)
         d = create(segment);
+    d->used = ++dates;
     if (d->last)
         broken("a message after the last one");
     if (sequence != d->next_sequence && receiver.refusals)

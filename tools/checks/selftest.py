@@ -261,7 +261,7 @@ class Names(Fixture):
     def test_wrong(self):
         for file, old, new, words in (('tools/api.c', '"too large"', '"large"', 'number 9: the library says too large'),
                                       ('tools/profile.c', '"[unknown]",', '', 'special frames: number 9'),
-                                      ('core/stats.c', '"no stack"', '"no stack", "new"', 'number 15: the library says new'),
+                                      ('core/stats.c', '"refused too old"', '"refused too old", "new"', 'number 18: the library says new'),
                                       ('tools/kinds.c', '{8, "thread"', '{8, "threads"', "the library says (8, 'thread'"),
                                       ('tools/kinds.c', '"Locks", "nanoseconds"', '"Locks", "bytes"', 'kinds')):
             self.red(self.changed(file, old, new), words)

@@ -17,7 +17,8 @@ internal unsafe struct NativeOptions
     public byte* Headers;
     public byte* Pull;
     public byte* PullToken;
-    public ulong MemoryBytes;
+    public byte* Spool;
+    public ulong MemoryBytes, SpoolBytes;
     public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags, Names, Managed;
 }
 
@@ -66,6 +67,12 @@ internal enum Figure
     CostPpm,
     StretchPct,
     Stretches,
+    SpoolError,
+    Spooled,
+    Replayed,
+    SpoolMessages,
+    SpoolBytes,
+    SpoolWritten,
     Count,
 }
 

@@ -69,8 +69,8 @@ public static unsafe partial class Profiler
     }
 
     /// <summary>Stops sampling and waits until what was measured is delivered, but not longer than
-    /// <paramref name="timeout"/>. The profiler can be started again afterwards.</summary>
-    /// <returns>True when everything was delivered; false when something was dropped (see
+    /// <paramref name="timeout"/>; with a spool, what cannot be delivered is there before. The profiler can be started again afterwards.</summary>
+    /// <returns>True when everything was delivered or is in the spool; false when something was dropped (see
     /// <see cref="ProfilerStats.Losses"/>) or the profiler did not run.</returns>
     public static bool Stop(TimeSpan timeout)
     {
@@ -135,6 +135,7 @@ public static unsafe partial class Profiler
     private static int StartLocked(ProfilerOptions options)
     {
         Require(options.MemoryBytes >= 0, nameof(options.MemoryBytes), options.MemoryBytes, "0 or more");
+        Require(options.SpoolBytes >= 0, nameof(options.SpoolBytes), options.SpoolBytes, "0 or more");
         Require(options.RateHz >= 0, nameof(options.RateHz), options.RateHz, "1 to 1000, or 0");
         Require(options.BudgetPpm >= 0, nameof(options.BudgetPpm), options.BudgetPpm, "0 or more");
         Require(options.Interval >= TimeSpan.Zero && options.Interval <= TimeSpan.FromHours(1),
@@ -142,7 +143,7 @@ public static unsafe partial class Profiler
         fixed (byte* service = Utf8(options.Service), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(options.Endpoint),
                control = Utf8(options.Control), token = Utf8(options.ControlToken),
                headers = Utf8(JoinHeaders(options.Headers)))
-        fixed (byte* pull = Utf8(options.Pull), pullToken = Utf8(options.PullToken))
+        fixed (byte* pull = Utf8(options.Pull), pullToken = Utf8(options.PullToken), spool = Utf8(options.SpoolDirectory))
         {
             var native = new NativeOptions
             {
@@ -154,7 +155,9 @@ public static unsafe partial class Profiler
                 Headers = headers,
                 Pull = pull,
                 PullToken = pullToken,
+                Spool = spool,
                 MemoryBytes = (ulong)options.MemoryBytes,
+                SpoolBytes = (ulong)options.SpoolBytes,
                 Level = (uint)options.Level,
                 RateHz = (uint)options.RateHz,
                 IntervalMs = (uint)Math.Ceiling(options.Interval.TotalMilliseconds),

@@ -171,6 +171,14 @@ public sealed class ProfilerOptions
     /// (<see cref="StreamTransport"/>).</summary>
     public ProfileTransport? Transport { get; set; }
 
+    /// <summary>A directory, this program's alone, in which profiles wait that cannot be delivered, through restarts and
+    /// power cuts. Null: as EDGEPROF_SPOOL says, else they wait in memory alone.</summary>
+    public string? SpoolDirectory { get; set; }
+
+    /// <summary>The most that may be in it; the oldest goes first. At most 1 GiB. 0: as EDGEPROF_SPOOL_BYTES says, else 16
+    /// MiB.</summary>
+    public long SpoolBytes { get; set; }
+
     /// <summary>How profiles are encoded.</summary>
     public ProfileFormat Format { get; set; }
 
@@ -184,6 +192,7 @@ public sealed class ProfilerOptions
     /// <summary>Memory of the profiler, all there will ever be. 0: 128 KiB, which lie in the program's bss.</summary>
     public long MemoryBytes { get; set; }
 
-    /// <summary>How long the end of the process may wait for the last profile to be delivered. Default: 2 seconds.</summary>
+    /// <summary>How long the end of the process may wait for the last profile to be delivered, or put into the spool.
+    /// Default: 2 seconds.</summary>
     public TimeSpan ExitTimeout { get; set; } = TimeSpan.FromSeconds(2);
 }

@@ -114,6 +114,24 @@ public readonly struct ProfilerStats
     /// <summary>Bytes of the profiler's memory in use.</summary>
     public long MemoryUsed => this[Figure.MemoryUsed];
 
+    /// <summary>Why nothing can be put into the spool (profiles wait in memory), an errno value. 0: it can, or there is none.</summary>
+    public int SpoolError => (int)this[Figure.SpoolError];
+
+    /// <summary>Messages put into the spool in this run.</summary>
+    public long Spooled => this[Figure.Spooled];
+
+    /// <summary>Messages delivered from the spool, also those of earlier runs; <see cref="Delivered"/> has them too.</summary>
+    public long Replayed => this[Figure.Replayed];
+
+    /// <summary>Messages in the spool now: neither delivered nor lost.</summary>
+    public long SpoolMessages => this[Figure.SpoolMessages];
+
+    /// <summary>Bytes that the spool has on the disk now.</summary>
+    public long SpoolBytes => this[Figure.SpoolBytes];
+
+    /// <summary>Bytes that the spool has written to the disk: flash wears.</summary>
+    public long SpoolBytesWritten => this[Figure.SpoolWritten];
+
     /// <summary>What was measured, by kind; only kinds of which there is something.</summary>
     public IReadOnlyList<ProfilerKind> Kinds => kinds ?? [];
 

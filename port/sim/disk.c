@@ -1,0 +1,210 @@
+/*
+ * The simulated disk: files whose unsynced sectors are kept apart, and a power cut after any number of calls.
+ *
+ * Each call that changes something counts. When `cut_at` is reached the power goes: of what was not synced, each sector
+ * is there, is not, or is torn (its first bytes new, the rest old, or rubbish), as the dice say; sizes and removals
+ * likewise. From then on every call fails until ep_sim_disk_restart().
+ */
+#include "sim.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define FILES   33u
+#define SECTOR  512u
+#define LARGEST (1200u * 1024u)
+
+struct file {
+    uint64_t size, safe_size; /* as programs see it, as a power cut leaves it */
+    uint64_t used;            /* bytes that were ever written to */
+    bool dirty[LARGEST / SECTOR];
+};
+
+struct ep_sim_disk ep_sim_disk;
+static struct file files[FILES];
+static uint8_t now[FILES][LARGEST], safe[FILES][LARGEST];
+
+void ep_sim_disk_reset(void)
+{
+    for (unsigned i = 0; i < FILES; i++) {
+        memset(now[i], 0, files[i].used);
+        memset(safe[i], 0, files[i].used);
+    }
+    memset(files, 0, sizeof files);
+    ep_sim_disk = (struct ep_sim_disk){.dice = 1};
+}
+
+static uint32_t dice(uint32_t sides)
+{
+    ep_sim_disk.dice = ep_sim_disk.dice * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(ep_sim_disk.dice >> 33) % sides;
+}
+
+static void land_sector(unsigned file, unsigned sector)
+{
+    uint8_t *to = safe[file] + sector * SECTOR, *from = now[file] + sector * SECTOR;
+    uint32_t how = dice(5), whole = how == 0 ? 0 : how == 1 ? dice(SECTOR) : SECTOR;
+
+    if (how == 2) {
+        for (unsigned i = 0; i < SECTOR; i++)
+            to[i] = (uint8_t)dice(256);
+        return;
+    }
+    memcpy(to, from, whole);
+}
+
+/* What of the unsynced is on the disk: any subset of it. */
+static void power_off(void)
+{
+    ep_sim_disk.off = true;
+    for (unsigned f = 0; f < FILES; f++) {
+        struct file *file = &files[f];
+        if (file->size > file->safe_size) {
+            memset(safe[f] + file->safe_size, 0, file->size - file->safe_size);
+            uint64_t most = (file->size - file->safe_size) / SECTOR + 1;
+            file->safe_size += dice((uint32_t)most) * SECTOR;
+        } else if (dice(2)) {
+            file->safe_size = file->size;
+        }
+        for (unsigned s = 0; s < LARGEST / SECTOR; s++)
+            if (file->dirty[s])
+                land_sector(f, s);
+    }
+}
+
+void ep_sim_disk_restart(void)
+{
+    ep_sim_disk.off = ep_sim_disk.open = false;
+    ep_sim_disk.cut_at = ep_sim_disk.calls = 0;
+    for (unsigned f = 0; f < FILES; f++) {
+        files[f].size = files[f].safe_size;
+        memset(files[f].dirty, 0, sizeof files[f].dirty);
+        memcpy(now[f], safe[f], files[f].used);
+        if (files[f].used > files[f].size)
+            memset(now[f] + files[f].size, 0, files[f].used - files[f].size);
+    }
+}
+
+void ep_sim_disk_kill(void)
+{
+    ep_sim_disk.open = false;
+}
+
+uint8_t *ep_sim_disk_bytes(unsigned file, uint64_t *size)
+{
+    *size = files[file].size;
+    return now[file];
+}
+
+void ep_sim_disk_put(unsigned file, const void *bytes, size_t size)
+{
+    memcpy(now[file], bytes, size);
+    memcpy(safe[file], bytes, size);
+    files[file].size = files[file].safe_size = files[file].used = size;
+}
+
+/* Whether a call that changes something may go on: 0 or its error. */
+static int change(void)
+{
+    if (ep_sim_disk.off)
+        return -EIO;
+    ep_sim_disk.calls++;
+    if (ep_sim_disk.calls == ep_sim_disk.cut_at) {
+        power_off();
+        return -EIO;
+    }
+    return ep_sim_disk.error;
+}
+
+int ep_port_store_open(const char *dir)
+{
+    (void)dir;
+    if (ep_sim_disk.off || ep_sim_disk.open_error)
+        return ep_sim_disk.off ? -EIO : ep_sim_disk.open_error;
+    if (ep_sim_disk.open)
+        return -EBUSY;
+    ep_sim_disk.open = true;
+    return 0;
+}
+
+void ep_port_store_close(void)
+{
+    ep_sim_disk.open = false;
+}
+
+int64_t ep_port_store_size(unsigned file)
+{
+    return (int64_t)files[file].size;
+}
+
+int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size)
+{
+    if (ep_sim_disk.off || ep_sim_disk.read_error)
+        return ep_sim_disk.off ? -EIO : ep_sim_disk.read_error;
+    uint64_t left = at < files[file].size ? files[file].size - at : 0;
+    if (left < size)
+        size = (size_t)left;
+    memcpy(bytes, now[file] + at, size);
+    return (int64_t)size;
+}
+
+static void mark_dirty(unsigned file, uint64_t at, size_t size)
+{
+    for (uint64_t s = at / SECTOR; s < (at + size) / SECTOR; s++)
+        files[file].dirty[s] = true;
+}
+
+int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t size)
+{
+    if (at % 4096 || size % 4096 || at + size > LARGEST)
+        ep_sim_disk.misused = true;
+    /* The power may go when all of it is on its way. */
+    bool cut = ep_sim_disk.calls + 1 == ep_sim_disk.cut_at;
+    int error = cut || ep_sim_disk.off ? 0 : change();
+    if (ep_sim_disk.off || ep_sim_disk.misused)
+        return -EIO;
+    if (error == -ENOSPC)
+        size = size / 2 / SECTOR * SECTOR;
+    if (error == 0 || error == -ENOSPC) {
+        memcpy(now[file] + at, bytes, size);
+        mark_dirty(file, at, size);
+        files[file].size = files[file].size > at + size ? files[file].size : at + size;
+        files[file].used = files[file].used > at + size ? files[file].used : at + size;
+        ep_sim_disk.written += size;
+    }
+    return cut ? change() : error;
+}
+
+int ep_port_store_sync(unsigned file)
+{
+    int error = change();
+
+    if (error)
+        return error;
+    for (unsigned s = 0; s < LARGEST / SECTOR; s++)
+        if (files[file].dirty[s])
+            memcpy(safe[file] + s * SECTOR, now[file] + s * SECTOR, SECTOR);
+    memset(files[file].dirty, 0, sizeof files[file].dirty);
+    files[file].safe_size = files[file].size;
+    ep_sim_disk.syncs++;
+    return 0;
+}
+
+int ep_port_store_cut(unsigned file, uint64_t size)
+{
+    bool cut = ep_sim_disk.calls + 1 == ep_sim_disk.cut_at;
+    int error = cut || ep_sim_disk.off ? 0 : change();
+
+    if (ep_sim_disk.off || error)
+        return -EIO;
+    if (size < files[file].size) {
+        files[file].size = size;
+        for (uint64_t s = (size + SECTOR - 1) / SECTOR; s < LARGEST / SECTOR; s++)
+            files[file].dirty[s] = false;
+        memset(now[file] + size, 0, files[file].used - size);
+    }
+    if (cut)
+        return change();
+    files[file].safe_size = files[file].size;
+    return 0;
+}

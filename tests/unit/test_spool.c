@@ -1,0 +1,790 @@
+/*
+ * spool.c and spool_log.c on the simulated disk: nothing is written while the link is up; what could not be delivered
+ * survives restarts and a power cut at any write, arrives once, in order, within the link's share; what had to go is
+ * counted; a disk that fails costs nothing but itself.
+ */
+#include "account.h"
+#include "core/spool.h"
+#include "unit.h"
+#include "wire.h"
+
+#define MS       1000000ull
+#define SECOND   (1000 * MS)
+#define MINUTE   (60 * SECOND)
+#define HOUR     (60 * MINUTE)
+#define SEGMENTS 4096u
+
+/* The receiver as edgeprof serve answers: known messages are repeated, what builds on the unknown is stale. */
+static struct {
+    bool down;
+    int answer; /* to messages, 0: as above */
+    unsigned sent, repeated, stale, segments;
+    uint64_t send_ns;                 /* that each send takes */
+    uint64_t busy_ns, replay_busy_ns; /* that sends took; of old messages */
+    uint64_t last_end_ns;
+    char headers[64], service[64];
+    const struct ep_target *target;
+    uint64_t start_unix_ns, end_unix_ns;
+    struct {
+        uint64_t segment;
+        uint32_t next;
+    } known[SEGMENTS];
+} model;
+
+static struct account given;
+static uint64_t spool_memory[EP_SPOOL_MEMORY / 8];
+
+static uint32_t *next_of(uint64_t segment, bool make)
+{
+    for (unsigned i = 0; i < model.segments; i++)
+        if (model.known[i].segment == segment)
+            return &model.known[i].next;
+    if (!make)
+        return NULL;
+    assert_true(model.segments < SEGMENTS);
+    model.known[model.segments].segment = segment;
+    model.known[model.segments].next = 0;
+    return &model.known[model.segments++].next;
+}
+
+static const char *headers(void)
+{
+    return model.target->headers ? model.target->headers : "";
+}
+
+static int model_open(void *state, const struct ep_target *target)
+{
+    (void)state;
+    model.target = target;
+    return 0;
+}
+
+static void note(const struct ep_message *message)
+{
+    (void)snprintf(model.headers, sizeof model.headers, "%s", headers());
+    (void)snprintf(model.service, sizeof model.service, "%s{%s}", model.target->service, model.target->tags);
+    if (message->end_unix_ns > message->start_unix_ns) {
+        model.start_unix_ns = message->start_unix_ns;
+        model.end_unix_ns = message->end_unix_ns;
+    }
+}
+
+static int model_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                      uint64_t *retry_ns)
+{
+    model.sent++;
+    ep_sim.uptime_ns += model.send_ns;
+    model.busy_ns += model.send_ns;
+    model.replay_busy_ns += strstr(headers(), "X-Edgeprof-Age") ? model.send_ns : 0;
+    if (ep_deadline_ns(deadline) < ep_sim.uptime_ns && model.send_ns)
+        return -ETIMEDOUT;
+    if (model.down)
+        return -ECONNREFUSED;
+    note(message);
+    if (model.answer)
+        return model.answer;
+    if (message->format == EP_FORMAT_PPROF)
+        return receiver_transport.send(state, message, deadline, retry_ns);
+    uint32_t *next = next_of(message->segment, message->sequence == 0);
+    if (next && message->sequence < *next) {
+        model.repeated++;
+        receiver.accepted++;
+        receiver.bytes += message->size;
+        return 0;
+    }
+    if (!next || message->sequence != *next) {
+        model.stale++;
+        return -ESTALE;
+    }
+    int error = receiver_transport.send(state, message, deadline, retry_ns);
+    assert_int_equal(error, 0);
+    ++*next;
+    return 0;
+}
+
+static const struct ep_transport model_transport = {
+    .name = "model", .state_size = 16, .open = model_open, .send = model_send};
+
+static struct ep_spool_config spool_config(void)
+{
+    return (struct ep_spool_config){.dir = "/spool", .memory = spool_memory, .memory_size = sizeof spool_memory};
+}
+
+static struct ep_config config(void)
+{
+    return (struct ep_config){.memory = account_memory(EP_MEMORY_DEFAULT),
+                              .memory_size = EP_MEMORY_DEFAULT,
+                              .rate_hz = 100,
+                              .interval_ms = 10000,
+                              .service = "unit",
+                              .tags = "version=1",
+                              .transport = &model_transport};
+}
+
+static void start_with(const struct ep_spool_config *spool, const struct ep_config *c)
+{
+    assert_int_equal(ep_spool_start(spool), 0);
+    assert_int_equal(ep_start(c), 0);
+}
+
+static void start(void)
+{
+    const struct ep_spool_config spool = spool_config();
+    const struct ep_config c = config();
+
+    start_with(&spool, &c);
+}
+
+static void afresh(void)
+{
+    account_afresh();
+    ep_sim_disk_reset();
+    memset(&model, 0, sizeof model);
+    given = (struct account){0};
+}
+
+static void begin(void)
+{
+    afresh();
+    start();
+}
+
+static void sample(unsigned variety, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const uint16_t stack[] = {(uint16_t)(i % variety), (uint16_t)(100 + i % 3), 200};
+        assert_true(ep_sim_tick(1, 1, stack, 3));
+        given.samples++;
+        given.ticks++;
+    }
+}
+
+static void intervals(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        sample(7, 20);
+        ep_sim_run(10 * SECOND);
+    }
+}
+
+/* All that was measured in all runs has arrived, once. */
+static void check_all_arrived(void)
+{
+    if (receiver.broken)
+        print_error("the format was broken: %s\n", receiver.broken);
+    assert_null(receiver.broken);
+    assert_false(ep_sim_disk.misused);
+    assert_int_equal(receiver.samples, given.samples);
+    assert_int_equal(receiver.ns, given.ticks * ep_sim.period_ns);
+}
+
+/* ---- while all is well ---- */
+
+static void test_nothing_is_written_while_the_link_is_up(void **state)
+{
+    (void)state;
+    begin();
+    intervals(100);
+    assert_int_equal(ep_stop(5000), 0);
+    assert_int_equal(ep_sim_disk.calls, 0);
+    account_check(&given, 1);
+    check_all_arrived();
+}
+
+static void test_short_outages_are_for_memory(void **state)
+{
+    (void)state;
+    begin();
+    for (unsigned i = 0; i < 20; i++) {
+        model.down = true;
+        intervals(2);
+        model.down = false;
+        intervals(4);
+    }
+    assert_int_equal(ep_sim_disk.calls, 0);
+    assert_int_equal(ep_stop(5000), 0);
+    account_check(&given, 1);
+    check_all_arrived();
+}
+
+/* ---- the link is away ---- */
+
+static void test_outage(void **state)
+{
+    (void)state;
+    for (unsigned minutes = 2; minutes < 200; minutes += 39) {
+        begin();
+        intervals(5);
+        model.down = true;
+        intervals(6 * minutes);
+        struct ep_stats s = account_stats();
+        assert_int_equal(s.spooled, s.spool_messages);
+        assert_true(s.messages - s.delivered - s.spooled <= 7); /* what a minute brings */
+        assert_int_equal(s.spool_error, 0);
+        assert_int_equal(s.spool_written, ep_sim_disk.written);
+        assert_true(ep_sim_disk.written <= (minutes + 1) * 4096 && ep_sim_disk.written >= minutes * 4096 / 2);
+        model.down = false;
+        intervals(30);
+        s = account_stats();
+        assert_int_equal(s.spool_messages, 0);
+        assert_int_equal(s.spool_bytes, 0);
+        assert_true(s.replayed >= s.spooled && s.replayed > 6 * (minutes - 1));
+        assert_int_equal(ep_stop(5000), 0);
+        assert_int_equal(model.stale, 0);
+        assert_int_equal(model.repeated, 0);
+        account_check(&given, 1);
+        check_all_arrived();
+    }
+}
+
+/* Outages of all lengths, links that come for a moment: it all arrives, once. */
+static void test_unsteady_link(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 60; seed++) {
+        uint64_t dice = seed;
+        begin();
+        for (unsigned i = 0; i < 60; i++) {
+            model.down = unit_random(&dice) % 3 != 0;
+            model.send_ns = unit_random(&dice) % 4 == 0 ? 50 * MS : 0;
+            intervals(1 + unit_random(&dice) % 20);
+        }
+        model.down = false;
+        intervals(120);
+        assert_int_equal(account_stats().spool_messages, 0);
+        assert_int_equal(ep_stop(5000), 0);
+        assert_int_equal(model.stale, 0);
+        account_check(&given, 1);
+        check_all_arrived();
+    }
+}
+
+static void test_pprof_outage(void **state)
+{
+    (void)state;
+    afresh();
+    struct ep_spool_config spool = spool_config();
+    struct ep_config c = config();
+    c.encoder = &ep_encoder_pprof;
+    start_with(&spool, &c);
+    uint64_t from = ep_port_unix_ns();
+    model.down = true;
+    intervals(60);
+    assert_int_equal(ep_stop(1000), 0);
+    model.down = false;
+    c.service = "other";
+    start_with(&spool, &c);
+    ep_sim_run(MINUTE);
+    assert_string_equal(model.service, "unit{version=1}");
+    assert_int_equal(model.end_unix_ns, from + 600 * SECOND);
+    assert_int_equal(model.end_unix_ns - model.start_unix_ns, 10 * SECOND);
+    assert_int_equal(ep_stop(1000), 0);
+    check_all_arrived();
+}
+
+/* ---- the end of a process ---- */
+
+static void test_stop_spools(void **state)
+{
+    (void)state;
+    for (unsigned before = 0; before < 12; before++) {
+        begin();
+        intervals(2);
+        model.down = true;
+        intervals(before);
+        sample(5, 20);
+        assert_int_equal(ep_stop(1000), 0);
+        struct ep_stats s = account_stats();
+        assert_int_equal(s.lost_count[EP_LOSS_STOPPED], 0);
+        assert_int_equal(s.spool_messages, s.spooled);
+        model.down = false;
+        start();
+        ep_sim_run(MINUTE);
+        assert_int_equal(ep_stop(1000), 0);
+        assert_int_equal(model.stale, 0);
+        assert_int_equal(model.repeated, 0);
+        check_all_arrived();
+    }
+}
+
+/* A receiver that does not answer takes the time that there is, but for what the disk needs. */
+static void test_stop_leaves_time_for_the_disk(void **state)
+{
+    (void)state;
+    for (unsigned ms = 100; ms <= 10000; ms *= 10) {
+        begin();
+        model.send_ns = ms > 1000 ? SECOND : ms * MS / 2;
+        model.down = true;
+        intervals(3);
+        uint64_t since = ep_sim.uptime_ns;
+        assert_int_equal(ep_stop(ms), 0);
+        assert_true(ep_sim.uptime_ns - since <= ms * MS);
+        assert_int_equal(account_stats().spool_messages, account_stats().messages);
+    }
+}
+
+static void test_many_runs(void **state)
+{
+    (void)state;
+    afresh();
+    model.down = true;
+    for (unsigned run = 0; run < 25; run++) {
+        start();
+        intervals(run);
+        assert_int_equal(ep_stop(100), 0);
+    }
+    model.down = false;
+    start();
+    ep_sim_run(10 * MINUTE);
+    assert_int_equal(account_stats().spool_messages, 0);
+    assert_int_equal(ep_stop(1000), 0);
+    assert_int_equal(model.stale, 0);
+    check_all_arrived();
+}
+
+/* What was delivered is not sent again by the next run. */
+static void test_goes_on_where_it_was(void **state)
+{
+    (void)state;
+    begin();
+    model.down = true;
+    intervals(100);
+    model.down = false;
+    model.send_ns = SECOND;
+    intervals(6);
+    uint64_t left = account_stats().spool_messages;
+    assert_true(left > 10 && left < 90);
+    model.down = true;
+    assert_int_equal(ep_stop(4000), 0);
+    model.down = false;
+    model.send_ns = 0;
+    start();
+    ep_sim_run(10 * MINUTE);
+    assert_int_equal(account_stats().spool_messages, 0);
+    assert_int_equal(ep_stop(1000), 0);
+    assert_int_equal(model.repeated, 0);
+    check_all_arrived();
+}
+
+/* ---- answers ---- */
+
+/* A server that has lost its disk in the middle of a segment: it is told from the beginning. */
+static void test_forgetful_receiver(void **state)
+{
+    (void)state;
+    begin();
+    model.down = true;
+    intervals(100);
+    model.down = false;
+    model.send_ns = SECOND;
+    intervals(3);
+    unsigned segments = model.segments;
+    uint64_t had = receiver.ns;
+    assert_true(segments > 0);
+    model.segments = 0;
+    receiver_forget();
+    model.send_ns = 0;
+    intervals(30);
+    struct ep_stats s = account_stats();
+    assert_int_equal(s.spool_messages, 0);
+    assert_int_equal(ep_stop(1000), 0);
+    assert_null(receiver.broken);
+    /* The spool is read again from where the segment begins; a live segment is lost as ever. */
+    assert_true(receiver.ns + s.lost_ns[EP_LOSS_SEGMENT] > given.ticks * ep_sim.period_ns);
+    assert_true(receiver.ns <= given.ticks * ep_sim.period_ns + had);
+}
+
+static void test_always_stale(void **state)
+{
+    (void)state;
+    begin();
+    model.down = true;
+    intervals(100);
+    model.down = false;
+    model.answer = -ESTALE;
+    intervals(30);
+    struct ep_stats s = account_stats();
+    assert_int_equal(s.spool_messages, 0);
+    assert_int_equal(s.samples, s.lost_count[EP_LOSS_SEGMENT]);
+    (void)ep_stop(1000);
+}
+
+static void test_refused_is_counted_by_age(void **state)
+{
+    (void)state;
+    for (int old = 0; old < 2; old++) {
+        afresh();
+        struct ep_spool_config spool = spool_config();
+        struct ep_config c = config();
+        c.encoder = &ep_encoder_pprof;
+        start_with(&spool, &c);
+        model.down = true;
+        intervals(30);
+        uint64_t spooled = account_stats().spooled;
+        if (old)
+            ep_sim_run(HOUR);
+        model.down = false;
+        model.answer = -EBADMSG;
+        ep_sim_run(MINUTE + MINUTE / 2);
+        struct ep_stats s = account_stats();
+        assert_int_equal(s.spool_messages, 0);
+        assert_true(s.lost_count[old ? EP_LOSS_TOO_OLD : EP_LOSS_REFUSED] >= 20 * spooled);
+        assert_true(s.lost_count[old ? EP_LOSS_REFUSED : EP_LOSS_TOO_OLD] == 0 ||
+                    s.lost_count[EP_LOSS_REFUSED] < 20 * 10);
+        assert_int_equal(s.samples, s.lost_count[EP_LOSS_TOO_OLD] + s.lost_count[EP_LOSS_REFUSED]);
+        (void)ep_stop(1000);
+    }
+}
+
+/* ---- dates ---- */
+
+static void test_devices_without_a_clock(void **state)
+{
+    (void)state;
+    for (int boot = 0; boot < 2; boot++) {
+        afresh();
+        ep_sim.unix_minus_uptime_ns = 0;
+        struct ep_spool_config spool = spool_config();
+        struct ep_config c = config();
+        c.headers = "A: b";
+        start_with(&spool, &c);
+        model.down = true;
+        intervals(12);
+        assert_int_equal(ep_stop(100), 0);
+        ep_sim_run(100 * SECOND);
+        if (boot)
+            (void)snprintf(ep_sim.identity.boot_id, sizeof ep_sim.identity.boot_id, "another");
+        model.down = false;
+        start_with(&spool, &c);
+        ep_sim_run(SECOND);
+        assert_string_equal(model.headers, boot ? "X-Edgeprof-Age: unknown\nA: b" : "X-Edgeprof-Age: 100000\nA: b");
+        assert_int_equal(ep_stop(100), 0);
+    }
+}
+
+/* ---- the disk fails ---- */
+
+static void test_disks_that_fail(void **state)
+{
+    static const int errors[] = {-ENOSPC, -EIO, -EROFS};
+
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        begin();
+        ep_sim_disk.error = i < 3 ? errors[i] : 0;
+        ep_sim_disk.open_error = i < 3 ? 0 : errors[i - 3];
+        model.down = true;
+        intervals(20);
+        struct ep_stats s = account_stats();
+        assert_int_equal(s.spooled, 0);
+        assert_int_equal(s.spool_error, -errors[i % 3]);
+        ep_sim_disk.error = ep_sim_disk.open_error = 0;
+        intervals(20);
+        s = account_stats();
+        assert_int_equal(s.spool_error, 0);
+        assert_true(s.spooled > 0);
+        model.down = false;
+        intervals(20);
+        assert_int_equal(ep_stop(1000), 0);
+        account_check(&given, 1);
+        check_all_arrived();
+    }
+}
+
+static void test_disk_fails_for_ever(void **state)
+{
+    (void)state;
+    begin();
+    ep_sim_disk.error = -EIO;
+    model.down = true;
+    intervals(200);
+    struct ep_stats s = account_stats();
+    assert_true(s.intervals_merged > 0);
+    model.down = false;
+    intervals(20);
+    assert_int_equal(ep_stop(1000), 0);
+    account_check(&given, 1);
+    check_all_arrived();
+}
+
+/* Each call fails once: it goes on, nothing is lost, nothing is there twice. */
+static void test_each_disk_call_fails(void **state)
+{
+    (void)state;
+    for (unsigned n = 1;; n++) {
+        begin();
+        model.down = true;
+        unsigned i = 0;
+        for (; i < 60; i++) {
+            intervals(1);
+            ep_sim_disk.error = ep_sim_disk.calls >= n && ep_sim_disk.calls < n + 2 ? -EIO : 0;
+        }
+        bool reached = ep_sim_disk.calls >= n;
+        ep_sim_disk.error = 0;
+        model.down = false;
+        intervals(30);
+        assert_int_equal(ep_stop(1000), 0);
+        account_check(&given, 1);
+        check_all_arrived();
+        if (!reached)
+            return;
+    }
+}
+
+/* Somebody else has the directory. */
+static void test_one_at_a_time(void **state)
+{
+    (void)state;
+    begin();
+    ep_sim_disk.open = true;
+    model.down = true;
+    intervals(20);
+    assert_int_equal(account_stats().spool_error, EBUSY);
+    model.down = false;
+    intervals(20);
+    assert_int_equal(ep_stop(1000), 0);
+    account_check(&given, 1);
+}
+
+/* ---- room ---- */
+
+static void test_oldest_goes_first(void **state)
+{
+    (void)state;
+    afresh();
+    struct ep_spool_config spool = spool_config();
+    struct ep_config c = config();
+    spool.memory_size = EP_SPOOL_MEMORY_MIN;
+    spool.cap_bytes = 16 * EP_SPOOL_MEMORY_MIN;
+    start_with(&spool, &c);
+    model.down = true;
+    intervals(3000);
+    struct ep_stats s = account_stats();
+    assert_true(s.spool_bytes <= spool.cap_bytes && s.spool_bytes > spool.cap_bytes * 7 / 8);
+    assert_true(s.lost_count[EP_LOSS_SPOOL_FULL] > 0);
+    assert_true(s.lost_ns[EP_LOSS_SPOOL_FULL] > 0);
+    model.down = false;
+    intervals(300);
+    s = account_stats();
+    assert_int_equal(s.spool_messages, 0);
+    assert_int_equal(s.lost_count[EP_LOSS_SEGMENT], 0);
+    assert_int_equal(ep_stop(1000), 0);
+    assert_int_equal(model.stale, 0);
+    assert_null(receiver.broken);
+    assert_int_equal(given.samples, receiver.samples + s.lost_count[EP_LOSS_SPOOL_FULL]);
+    /* What is lost is in the profile. */
+    assert_true(receiver.special_ns[EP_FRAME_LOST_SPOOL] > 0);
+    assert_int_equal(receiver.ns, given.ticks * ep_sim.period_ns);
+}
+
+/* A week without a link, with what is the default: what is kept and dropped, both counted; then it catches up. */
+static void test_week_offline(void **state)
+{
+    (void)state;
+    begin();
+    model.down = true;
+    intervals(7 * 24 * 360);
+    struct ep_stats week = account_stats();
+    assert_true(week.spool_bytes <= 16u << 20);
+    uint64_t kept = week.spool_messages, dropped = week.lost_count[EP_LOSS_SPOOL_FULL];
+    assert_true(dropped > 0 && kept > 20000);
+    assert_true(week.spooled * 20 == kept * 20 + dropped);
+    print_message("a week offline: %llu messages kept, %llu dropped, %llu bytes of flash written\n",
+                  (unsigned long long)kept, (unsigned long long)(week.spooled - kept),
+                  (unsigned long long)week.spool_written);
+    printf("figure spool_week_kept_messages %llu count\n", (unsigned long long)kept);
+    printf("figure spool_flash_bytes_per_hour %llu bytes\n", (unsigned long long)(week.spool_written / (7 * 24)));
+    model.down = false;
+    model.send_ns = 40 * MS;
+    uint64_t since = ep_sim.uptime_ns, live = account_stats().messages;
+    model.busy_ns = model.replay_busy_ns = 0;
+    while (account_stats().spool_messages > 0)
+        intervals(1);
+    uint64_t took = ep_sim.uptime_ns - since;
+    assert_true(model.replay_busy_ns <= took * 26 / 100);
+    assert_true(model.replay_busy_ns >= took * 20 / 100);
+    /* Live messages have not waited: each interval's is there. */
+    struct ep_stats s = account_stats();
+    assert_true(s.messages - live >= took / (10 * SECOND) - 1);
+    assert_int_equal(s.delivered - s.replayed + 2 >= s.messages - s.spooled, 1);
+    model.send_ns = 0;
+    intervals(2);
+    assert_int_equal(ep_stop(1000), 0);
+    s = account_stats();
+    assert_null(receiver.broken);
+    int64_t uncounted = (int64_t)(given.samples - receiver.samples - s.lost_count[EP_LOSS_SPOOL_FULL]);
+    printf("figure lost_uncounted %lld samples\n", (long long)uncounted);
+    assert_int_equal(uncounted, 0);
+    assert_int_equal(receiver.ns, given.ticks * ep_sim.period_ns);
+}
+
+/* ---- power cuts ---- */
+
+/* What the dying process had been told is safe. */
+static struct cut {
+    uint64_t acknowledged, delivered;
+} at_cut;
+
+static void live_until_the_cut(uint32_t format, unsigned cut_at, uint64_t dice)
+{
+    struct ep_spool_config spool = spool_config();
+    struct ep_config c = config();
+    uint64_t life = dice;
+
+    c.encoder = format == EP_FORMAT_PPROF ? &ep_encoder_pprof : NULL;
+    c.flags = 0;
+    spool.memory_size = EP_SPOOL_MEMORY_MIN;
+    spool.cap_bytes = 16 * EP_SPOOL_MEMORY_MIN;
+    c.memory_size = EP_MEMORY_MIN + 16384;
+    ep_sim_disk.cut_at = cut_at;
+    ep_sim_disk.dice = dice;
+    start_with(&spool, &c);
+    for (unsigned i = 0; i < 300 && !ep_sim_disk.off; i++) {
+        at_cut.acknowledged = account_stats().spooled;
+        model.down = unit_random(&life) % 8 != 0;
+        sample(1 + unit_random(&life) % 50, 20);
+        ep_sim_run(10 * SECOND);
+    }
+}
+
+/* Runs until the power goes in the n-th call, again with what is left, and has all that was acknowledged once. */
+static bool cut_once(uint32_t format, unsigned n, uint64_t dice)
+{
+    afresh();
+    live_until_the_cut(format, n, dice);
+    if (!ep_sim_disk.off) {
+        (void)ep_stop(100);
+        return false;
+    }
+    struct ep_stats died = account_stats();
+    uint64_t measured = given.samples;
+    ep_sim_fork(); /* nothing of it runs any more */
+    ep_sim.identity.pid--;
+    ep_sim_disk_restart();
+    model.down = false;
+    start();
+    ep_sim_run(20 * MINUTE);
+    struct ep_stats s = account_stats();
+    assert_int_equal(s.spool_messages, 0);
+    assert_null(receiver.broken);
+    assert_int_equal(ep_stop(1000), 0);
+    /* 20 samples a message: those that were delivered or acknowledged have arrived, once; others may have. */
+    uint64_t arrived = receiver.samples, safe = 20 * (died.delivered - died.replayed + died.spooled);
+    uint64_t counted = died.lost_count[EP_LOSS_SPOOL_FULL] + s.lost_count[EP_LOSS_SPOOL_FULL];
+    uint64_t twice = format == EP_FORMAT_PPROF ? 20 : 0; /* sent, and the mark was not made */
+    if (arrived + counted < safe || arrived > measured + twice)
+        print_error("cut %u: %llu arrived, %llu counted, %llu safe, %llu measured\n", n, (unsigned long long)arrived,
+                    (unsigned long long)counted, (unsigned long long)safe, (unsigned long long)measured);
+    assert_true(arrived + counted >= safe);
+    assert_true(arrived <= measured + twice);
+    assert_int_equal(s.lost_count[EP_LOSS_SPOOL_DAMAGED] + s.lost_count[EP_LOSS_SEGMENT], 0);
+    assert_false(ep_sim_disk.misused);
+    return true;
+}
+
+static void test_power_cut_at_every_write(void **state)
+{
+    (void)state;
+    for (uint32_t format = 0; format < 2; format++)
+        for (uint64_t dice = 1; dice <= 4; dice++) {
+            unsigned n = 1;
+            while (cut_once(format, n, dice * 1000003 + n))
+                n++;
+            assert_true(n > 20);
+        }
+}
+
+/* ---- configuration ---- */
+
+static void test_settings(void **state)
+{
+    struct ep_spool_config spool = spool_config();
+    const struct ep_config c = config();
+
+    (void)state;
+    afresh();
+    spool.dir = NULL;
+    assert_int_equal(ep_spool_start(&spool), -EINVAL);
+    assert_non_null(strstr(ep_start_error(), "dir"));
+    char dir[300];
+    memset(dir, 'd', sizeof dir);
+    dir[256] = 0;
+    spool.dir = dir;
+    assert_int_equal(ep_spool_start(&spool), -EINVAL);
+    spool = spool_config();
+    spool.memory_size = EP_SPOOL_MEMORY_MIN - 1;
+    assert_int_equal(ep_spool_start(&spool), -EINVAL);
+    spool = spool_config();
+    spool.cap_bytes = 16 * sizeof spool_memory - 1;
+    assert_int_equal(ep_spool_start(&spool), -EINVAL);
+    spool.cap_bytes = 1u << 31;
+    assert_int_equal(ep_spool_start(&spool), -EINVAL);
+    spool = spool_config();
+    spool.link_share_pct = 101;
+    assert_int_equal(ep_spool_start(&spool), -EINVAL);
+    spool = spool_config();
+    start_with(&spool, &c);
+    assert_int_equal(ep_spool_start(NULL), -EALREADY);
+    assert_int_equal(ep_stop(10), 0);
+    assert_int_equal(ep_spool_start(NULL), 0);
+    assert_int_equal(ep_start(&c), 0);
+    model.down = true;
+    intervals(100);
+    assert_int_equal(ep_sim_disk.calls, 0);
+    (void)ep_stop(10);
+}
+
+static void test_environment(void **state)
+{
+    static const char *const good[] = {"EDGEPROF_SPOOL=/var/spool/x", "EDGEPROF_SPOOL_BYTES=33554432", NULL};
+    static const char *const bad[] = {"EDGEPROF_SPOOL=/var/spool/x", "EDGEPROF_SPOOL_BYTES=32M", NULL};
+    static const char *const none[] = {NULL};
+    struct ep_spool_config spool = {0};
+
+    (void)state;
+    afresh();
+    ep_sim.environment = none;
+    assert_int_equal(ep_spool_from_env(&spool), 0);
+    ep_sim.environment = bad;
+    assert_int_equal(ep_spool_from_env(&spool), -EINVAL);
+    assert_non_null(strstr(ep_start_error(), "EDGEPROF_SPOOL_BYTES"));
+    ep_sim.environment = good;
+    spool = (struct ep_spool_config){0};
+    assert_int_equal(ep_spool_from_env(&spool), 1);
+    assert_string_equal(spool.dir, "/var/spool/x");
+    assert_int_equal(spool.cap_bytes, 33554432);
+    spool = (struct ep_spool_config){.dir = "/mine", .cap_bytes = 7};
+    assert_int_equal(ep_spool_from_env(&spool), 1);
+    assert_string_equal(spool.dir, "/mine");
+    assert_int_equal(spool.cap_bytes, 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_is_written_while_the_link_is_up),
+        cmocka_unit_test(test_short_outages_are_for_memory),
+        cmocka_unit_test(test_outage),
+        cmocka_unit_test(test_unsteady_link),
+        cmocka_unit_test(test_pprof_outage),
+        cmocka_unit_test(test_stop_spools),
+        cmocka_unit_test(test_stop_leaves_time_for_the_disk),
+        cmocka_unit_test(test_many_runs),
+        cmocka_unit_test(test_goes_on_where_it_was),
+        cmocka_unit_test(test_forgetful_receiver),
+        cmocka_unit_test(test_always_stale),
+        cmocka_unit_test(test_refused_is_counted_by_age),
+        cmocka_unit_test(test_devices_without_a_clock),
+        cmocka_unit_test(test_disks_that_fail),
+        cmocka_unit_test(test_disk_fails_for_ever),
+        cmocka_unit_test(test_each_disk_call_fails),
+        cmocka_unit_test(test_one_at_a_time),
+        cmocka_unit_test(test_oldest_goes_first),
+        cmocka_unit_test(test_week_offline),
+        cmocka_unit_test(test_power_cut_at_every_write),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_environment),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
