@@ -26,9 +26,9 @@ PARSERS_OBJ_compact  := $(ET_TEST)/gen/compact.pb-c.o
 PARSERS_OBJ_pprof    := $(ET_GEN:$(ET_DIR)/gen/%.c=$(ET_TEST)/gen/%.o)
 PARSERS_HEADERS      := $(wildcard tests/fuzz/*.h tests/transport/*.h transport/*.h tools/*.h) core/edgeprof.h
 PARSERS_CFLAGS       := -I. -Icore -Iport -Itransport -Itools -Itests/transport -isystem $(ET_DIR)/gen -D_GNU_SOURCE \
-                        -std=c11 -g -O1 -fno-omit-frame-pointer
+                        -std=c11 -g -fno-omit-frame-pointer
 PARSERS_SANITIZE     := -fsanitize=address,undefined -fno-sanitize-recover=all
-PARSERS_MOST         ?= 1024
+PARSERS_MOST         ?= 512
 
 .PHONY: $(PARSERS:%=test-fuzz-%) $(PARSERS:%=fuzz-%) fuzz-parsers fuzz-parsers-corpus
 TESTS += $(PARSERS:%=test-fuzz-%)
@@ -37,14 +37,14 @@ TESTS += $(PARSERS:%=test-fuzz-%)
 define parsers_target
 $(PARSERS_DIR)/replay-$(1): $(PARSERS_SRC_$(1)) $(PARSERS_OBJ_$(1)) tests/transport/replay.c $(PARSERS_HEADERS) tests/fuzz/parsers.mk
 	@mkdir -p $$(@D)
-	@echo "  CC $$@"; $$(CC) $(PARSERS_CFLAGS) $(WARNINGS) $(PARSERS_SANITIZE),bounds-strict \
+	@echo "  CC $$@"; $$(CC) -O1 $(PARSERS_CFLAGS) $(WARNINGS) $(PARSERS_SANITIZE),bounds-strict \
 	    $(PARSERS_SRC_$(1)) $(PARSERS_OBJ_$(1)) tests/transport/replay.c $(if $(PARSERS_GEN_$(1)),-lprotobuf-c) -o $$@
 test-fuzz-$(1): $(PARSERS_DIR)/replay-$(1)
 	@printf '$$@: '; $$< $$(wildcard tests/fuzz/corpus/$(1)/*)
 $(PARSERS_DIR)/fuzz-$(1): $(PARSERS_SRC_$(1)) $(PARSERS_GEN_$(1)) $(PARSERS_HEADERS) tests/fuzz/parsers.mk
 	@tools/setup.sh apt build tools demo fuzz
 	@mkdir -p $$(@D)
-	clang $(PARSERS_CFLAGS) -fsanitize=fuzzer $(PARSERS_SANITIZE) $(PARSERS_SRC_$(1)) $(PARSERS_GEN_$(1)) \
+	clang -O2 $(PARSERS_CFLAGS) -fsanitize=fuzzer $(PARSERS_SANITIZE) $(PARSERS_SRC_$(1)) $(PARSERS_GEN_$(1)) \
 	    $(if $(PARSERS_GEN_$(1)),-lprotobuf-c) -o $$@
 fuzz-$(1): $(PARSERS_DIR)/fuzz-$(1)
 	@mkdir -p $(PARSERS_DIR)/found-$(1)

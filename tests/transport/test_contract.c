@@ -30,13 +30,14 @@ uint64_t ep_port_uptime_ns(void)
 #define FEW (EP_FAR_BIT(EP_FAR_TAKES) | EP_FAR_BIT(EP_FAR_SILENT) | EP_FAR_BIT(EP_FAR_ABSENT))
 
 static unsigned over(const struct ep_transport *transport, const struct far_protocol *protocol, const char *format,
-                     const char *const *bad, unsigned parts)
+                     const char *const *bad, unsigned parts, size_t largest)
 {
     struct far far;
     char endpoint[96];
     struct ep_contract_transport test = {.transport = transport,
                                          .target = {.endpoint = endpoint, .service = "contract", .tags = ""},
-                                         .bad_endpoints = bad};
+                                         .bad_endpoints = bad,
+                                         .largest = largest};
 
     far_start(&far, protocol);
     snprintf(endpoint, sizeof endpoint, format, protocol->terminal ? far.device : far.port);
@@ -50,19 +51,34 @@ static unsigned over(const struct ep_transport *transport, const struct far_prot
 static unsigned http(void)
 {
     static const char *const bad[] = {"", "h", "http://", "http://h:0", "http://h/a b", NULL};
-    return over(&ep_transport_http, &far_http, "http://127.0.0.1:%s/prefix", bad, ALL);
+    return over(&ep_transport_http, &far_http, "http://127.0.0.1:%s/prefix", bad, ALL, 0);
+}
+
+/* Messages of one radio frame. */
+static int sends_little(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                        uint64_t *retry_ns)
+{
+    return message->size > 255 ? -EMSGSIZE : ep_transport_http.send(state, message, deadline, retry_ns);
+}
+
+static unsigned small(void)
+{
+    struct ep_transport transport = ep_transport_http;
+
+    transport.send = sends_little;
+    return over(&transport, &far_http, "http://127.0.0.1:%s", NULL, ALL, 255);
 }
 
 static unsigned mqtt(void)
 {
     static const char *const bad[] = {"", ":1883", "broker", "broker:", NULL};
-    return over(&mqtt_transport, &far_mqtt, "127.0.0.1:%s", bad, ALL);
+    return over(&mqtt_transport, &far_mqtt, "127.0.0.1:%s", bad, ALL, 0);
 }
 
 static unsigned serial(void)
 {
     static const char *const bad[] = {"", "ttyS0", NULL};
-    return over(&serial_transport, &far_serial, "%s", bad, ALL);
+    return over(&serial_transport, &far_serial, "%s", bad, ALL, 0);
 }
 
 static unsigned over_stream(const struct ep_stream *stream)
@@ -272,7 +288,7 @@ static unsigned with_send(int (*send)(void *, const struct ep_message *, const s
     struct ep_transport transport = ep_transport_http;
 
     transport.send = send;
-    return over(&transport, &far_http, "http://127.0.0.1:%s", NULL, FEW);
+    return over(&transport, &far_http, "http://127.0.0.1:%s", NULL, FEW, 0);
 }
 
 static unsigned with_close(void (*close)(void *))
@@ -280,7 +296,7 @@ static unsigned with_close(void (*close)(void *))
     struct ep_transport transport = ep_transport_http;
 
     transport.close = close;
-    return over(&transport, &far_http, "http://127.0.0.1:%s", NULL, FEW);
+    return over(&transport, &far_http, "http://127.0.0.1:%s", NULL, FEW, 0);
 }
 
 /* What has arrived is not had when the deadline has passed. */
@@ -326,6 +342,7 @@ static const struct {
     long (*write)(void *, const void *, size_t, const struct ep_deadline *);
 } cases[] = {
     {.name = "http", .run = http},
+    {.name = "small messages", .run = small},
     {.name = "file", .run = file},
     {.name = "null", .run = null},
     {.name = "tcp", .run = tcp},

@@ -35,6 +35,12 @@ static void play(enum ep_far part)
         test->far.play(test->far.context, part);
 }
 
+/* So many bytes, or as many as the transport takes. */
+static size_t fitting(size_t size)
+{
+    return test->largest && test->largest < size ? test->largest : size;
+}
+
 /* ---- sending ---- */
 
 /* Message number `sequence`, of so many bytes; contents that no other has. */
@@ -171,8 +177,9 @@ static void order(void)
         return;
     play(EP_FAR_TAKES);
     for (unsigned i = 0; i < 50; i++) {
-        int result = send_size(20 + i);
-        if (!bench_holds(result == 0 && was_kept(20 + i), "message %u of 50 in a row: %d", i, result))
+        size_t size = fitting(20 + i);
+        int result = send_size(size);
+        if (!bench_holds(result == 0 && was_kept(size), "message %u of 50 in a row: %d", i, result))
             break;
     }
     if (test->far.kept)
@@ -187,9 +194,9 @@ static void slow(void)
         return;
     play(EP_FAR_SLOW);
     bench_interrupt(true);
-    int result = send_size(2000);
+    int result = send_size(fitting(2000));
     bench_interrupt(false);
-    bench_holds(result == 0 && was_kept(2000), "a far end that is slow, and interruptions: %d", result);
+    bench_holds(result == 0 && was_kept(fitting(2000)), "a far end that is slow, and interruptions: %d", result);
     close_it();
 }
 
@@ -200,11 +207,12 @@ static void verdict(enum ep_far part, int wanted)
     if (!can(part) || !open_it())
         return;
     play(part);
-    int result = send_size(1000);
+    size_t size = fitting(1000);
+    int result = send_size(size);
     bench_holds(result == wanted, "a far end %s: %d, not %d", parts[part], result, wanted);
     sequence++;
-    fill(1000);
-    recovers(1000, parts[part]);
+    fill(size);
+    recovers(size, parts[part]);
     close_it();
 }
 
@@ -219,20 +227,21 @@ static void verdicts(void)
 /* From the beginning, and over a connection that has worked before. */
 static void failure(enum ep_far part, bool worked_before)
 {
+    size_t size = fitting(5000);
     uint64_t took;
 
     if (!can(part) || !open_it())
         return;
     play(EP_FAR_TAKES);
     if (worked_before)
-        bench_holds(send_size(1000) == 0 && was_kept(1000), "the first message, before a far end %s", parts[part]);
+        bench_holds(send_size(size) == 0 && was_kept(size), "the first message, before a far end %s", parts[part]);
     play(part);
     sequence++;
-    fill(5000);
+    fill(size);
     int result =
-        send_once(5000, BENCH_LONG_NS, part == EP_FAR_SILENT || part == EP_FAR_DEAF || part == EP_FAR_GARBAGE, &took);
+        send_once(size, BENCH_LONG_NS, part == EP_FAR_SILENT || part == EP_FAR_DEAF || part == EP_FAR_GARBAGE, &took);
     bench_holds(to_be_sent_again(result), "a far end %s: %d", parts[part], result);
-    recovers(5000, parts[part]);
+    recovers(size, parts[part]);
     close_it();
 }
 
@@ -257,7 +266,7 @@ static bool ends(enum ep_far part, int result, uint64_t took)
 
 static void deadline(enum ep_far part)
 {
-    size_t size = test->largest && test->largest < LARGEST ? test->largest : LARGEST;
+    size_t size = fitting(LARGEST);
     uint64_t took;
 
     if (!can(part) || !open_it())
@@ -289,8 +298,8 @@ static void reopens(void)
     for (unsigned i = 0; i < 20; i++) {
         if (!open_it())
             return;
-        int result = send_size(100);
-        bench_holds(result == 0 && was_kept(100), "opened for the %u. time: %d", i + 2, result);
+        int result = send_size(fitting(100));
+        bench_holds(result == 0 && was_kept(fitting(100)), "opened for the %u. time: %d", i + 2, result);
         if (i == 0 && bench_descriptors(&inherited) >= 0)
             bench_holds(inherited <= inherited_before, "%d descriptors do not close on exec",
                         inherited - inherited_before);
