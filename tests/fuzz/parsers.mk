@@ -59,7 +59,7 @@ fuzz-parsers: $(PARSERS:%=fuzz-%)  ## look for bytes that break what reads them 
 fuzz-parsers-corpus: $(PARSERS:%=$(PARSERS_DIR)/fuzz-%)
 	@set -e; for n in $(PARSERS); do \
 	    rm -rf $(PARSERS_DIR)/chosen-$$n; mkdir -p $(PARSERS_DIR)/chosen-$$n $(PARSERS_DIR)/found-$$n; \
-	    $(PARSERS_DIR)/fuzz-$$n -merge=1 -set_cover_merge=1 -use_counters=0 -max_len=512 $(PARSERS_DIR)/chosen-$$n \
+	    $(PARSERS_DIR)/fuzz-$$n -merge=1 -set_cover_merge=1 -use_counters=0 -max_len=320 $(PARSERS_DIR)/chosen-$$n \
 	        $(PARSERS_DIR)/found-$$n tests/fuzz/corpus/$$n >$(PARSERS_DIR)/merge-$$n.log 2>&1; \
 	    find tests/fuzz/corpus/$$n -regextype egrep -regex '.*/[0-9a-f]{40}' -delete; \
 	    for f in $(PARSERS_DIR)/chosen-$$n/*; do \
