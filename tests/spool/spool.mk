@@ -1,0 +1,36 @@
+# The spool on a real file system, and its reader against any bytes. The simulated disk: tests/unit/test_spool.c.
+#
+#   spool-kill    SPOOL_RUNS processes that are killed; test-spool-kill makes fewer
+#   spool-fuzz    libFuzzer: FUZZ_RUNS executions; test-spool-fuzz replays tests/spool/corpus
+SPOOL_DIR  := $(BUILD)/tests/spool
+SPOOL_RUNS ?= 1000
+TESTS += test-spool-kill test-spool-fuzz
+.PHONY: test-spool-kill spool-kill test-spool-fuzz spool-fuzz bench-spool
+
+$(SPOOL_DIR)/kill: tests/spool/kill.c tests/unit/wire.c tests/unit/wire.h core/edgeprof.h core/config.h $(EP_LIB)
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+test-spool-kill: $(SPOOL_DIR)/kill
+	@rm -rf $(SPOOL_DIR)/killed; $(BOARD_EXEC) $< $(SPOOL_DIR)/killed 40 1
+spool-kill: $(SPOOL_DIR)/kill  ## the spool in SPOOL_RUNS processes that are killed at any moment
+	@rm -rf $(SPOOL_DIR)/killed; $(BOARD_EXEC) $< $(SPOOL_DIR)/killed $(SPOOL_RUNS) $$(date +%s)
+
+SPOOL_FUZZ_SRC   := tests/spool/fuzz_log.c core/spool_log.c
+SPOOL_FUZZ_FLAGS := $(EP_CPPFLAGS) -std=c11 -g -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
+$(SPOOL_DIR)/replay: $(SPOOL_FUZZ_SRC) tests/transport/replay.c core/spool.h core/internal.h
+	@mkdir -p $(@D)
+	$(CC) $(SPOOL_FUZZ_FLAGS) $(WARNINGS) -fsanitize=address,undefined $(filter %.c,$^) -o $@
+test-spool-fuzz: $(SPOOL_DIR)/replay
+	@printf '$@: '; ASAN_OPTIONS=detect_leaks=0 $< $(wildcard tests/spool/corpus/*)
+$(SPOOL_DIR)/fuzz: $(SPOOL_FUZZ_SRC) core/spool.h core/internal.h
+	@tools/setup.sh apt build demo test fuzz
+	@mkdir -p $(@D)
+	clang $(SPOOL_FUZZ_FLAGS) $(WARNINGS) -fsanitize=fuzzer,address,undefined $(SPOOL_FUZZ_SRC) -o $@
+spool-fuzz: $(SPOOL_DIR)/fuzz
+	@mkdir -p $(SPOOL_DIR)/found
+	$< -runs=$(or $(FUZZ_RUNS),10000000) -max_len=20000 -print_final_stats=1 -artifact_prefix=$(SPOOL_DIR)/ $(SPOOL_DIR)/found tests/spool/corpus
+
+# Simulated, so the figures are the same everywhere.
+BENCHES += bench-spool
+bench-spool: $(UT_DIR)/plain/test_spool
+	@mkdir -p $(SPOOL_DIR); $< >$(SPOOL_DIR)/bench.out 2>&1 || { cat $(SPOOL_DIR)/bench.out >&2; exit 1; }; grep '^figure' $(SPOOL_DIR)/bench.out
