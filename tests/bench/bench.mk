@@ -31,6 +31,12 @@ $(BENCH_SERVICE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(N
 bench-service: $(BENCH_SERVICE)
 	@tests/bench/service.py $(BENCH_SERVICE) $(BENCH_BUILD)/service
 
+# What that service puts on the wire.
+.PHONY: bench-wire
+bench-wire: $(NA_SAMPLE)
+	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/bench/wire.py $(NA_SAMPLE) $(BENCH_BUILD)/wire
+BENCHES += bench-wire
+
 # What the whole product costs that service.
 BENCH_OVERHEAD := $(BENCH_BUILD)/overhead/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
 $(BENCH_BUILD)/measure_overhead.o: tests/bench/measure_overhead.c port/port.h core/edgeprof.h core/hooks.h
