@@ -19,6 +19,10 @@ enum et_verdict {
 enum et_verdict et_ingest_compact(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
                                   const char **why);
 
+/* The same of a device without a clock, of an earlier boot: it is dated now, and the tag undated=true says so. */
+enum et_verdict et_ingest_compact_undated(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
+                                          const char **why);
+
 struct et_pprof_push {
     const char *name; /* "service{key=value,key=value}"; or NULL, and then: */
     const char *service;

@@ -19,6 +19,7 @@ struct push {
     struct et_segment segment;
     struct et_stored_context *contexts;
     int64_t now_ns;
+    bool undated;
     const char **why;
     int err;
 };
@@ -154,7 +155,7 @@ static void put_stacks(const struct push *push, const Edgeprof__V1__Profile *pro
     }
 }
 
-static bool put_profile(struct push *push, size_t number, uint64_t offset)
+static bool put_profile(struct push *push, size_t number, uint64_t offset, int64_t origin)
 {
     const Edgeprof__V1__Profile *profile = push->message->profiles[number];
     const struct et_kind *kind = et_kind_numbered((uint32_t)profile->kind);
@@ -171,7 +172,7 @@ static bool put_profile(struct push *push, size_t number, uint64_t offset)
         return true;
     }
     struct et_stored stored = {
-        .origin = push->row.origin,
+        .origin = origin,
         .kind = kind->name,
         .unit = kind->unit,
         .start_ns = (int64_t)start,
@@ -191,8 +192,13 @@ static bool put_profile(struct push *push, size_t number, uint64_t offset)
 static bool put_profiles(struct push *push)
 {
     uint64_t offset = clock_offset(push);
+    int64_t origin = push->row.origin;
+    if (push->undated && !push->message->unix_minus_uptime_ns) {
+        origin = et_store_origin_undated(push->store, push->row.origin);
+        push->err = origin < 0 ? (int)origin : 0;
+    }
     for (size_t i = 0; i < push->message->n_profiles && !push->err; i++) {
-        if (!put_profile(push, i, offset)) {
+        if (!put_profile(push, i, offset, origin)) {
             return false;
         }
     }
@@ -266,14 +272,14 @@ static enum et_verdict decide(struct push *push)
     return push->err ? ET_UNAVAILABLE : put_message(push) ? ET_ACCEPTED : ET_MALFORMED;
 }
 
-enum et_verdict et_ingest_compact(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
-                                  const char **why)
+static enum et_verdict take(struct et_store *store, const void *bytes, size_t size, int64_t now_ns, bool undated,
+                            const char **why)
 {
     et_message *message = et_message_decode(bytes, size, why);
     if (!message) {
         return ET_MALFORMED;
     }
-    struct push push = {.store = store, .message = message, .now_ns = now_ns, .why = why};
+    struct push push = {.store = store, .message = message, .now_ns = now_ns, .undated = undated, .why = why};
     push.err = et_store_begin(store);
     enum et_verdict verdict = push.err ? ET_UNAVAILABLE : decide(&push);
     int err = et_store_end(store, verdict == ET_ACCEPTED && !push.err);
@@ -285,4 +291,16 @@ enum et_verdict et_ingest_compact(struct et_store *store, const void *bytes, siz
     free(push.contexts);
     et_message_free(message);
     return verdict;
+}
+
+enum et_verdict et_ingest_compact(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
+                                  const char **why)
+{
+    return take(store, bytes, size, now_ns, false, why);
+}
+
+enum et_verdict et_ingest_compact_undated(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
+                                          const char **why)
+{
+    return take(store, bytes, size, now_ns, true, why);
 }

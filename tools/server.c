@@ -125,23 +125,45 @@ typedef enum et_verdict take_message(struct et_store *store, const void *bytes, 
 
 /* take: NULL for a pprof, which then says what of. */
 static enum et_verdict ingest_locked(struct et_server *server, take_message *take, const struct et_pprof_push *pprof,
-                                     const struct et_buf *body, struct et_buf *why)
+                                     const struct et_buf *body, int64_t age_ns, struct et_buf *why)
 {
     const char *text = "ok";
     pthread_mutex_lock(&server->write_lock);
-    enum et_verdict verdict = take ? take(server->writer, body->data, body->size, et_now(), &text)
-                                   : et_ingest_pprof(server->writer, pprof, et_now(), &text);
+    enum et_verdict verdict = take ? take(server->writer, body->data, body->size, et_now() - age_ns, &text)
+                                   : et_ingest_pprof(server->writer, pprof, et_now() - age_ns, &text);
     watch_store(server, verdict, text);
     et_buf_text(why, text);
     pthread_mutex_unlock(&server->write_lock);
     return verdict;
 }
 
+/* How long ago a message that waited on the device ended (core/FORMAT.md, section 9); 0 when it did not wait. False:
+ * the device does not know. */
+static bool age_of(struct MHD_Connection *connection, int64_t *age_ns)
+{
+    const char *text = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "X-Edgeprof-Age");
+    char *end = NULL;
+    *age_ns = 0;
+    if (!text) {
+        return true;
+    }
+    errno = 0;
+    long long ms = strtoll(text, &end, 10);
+    if (errno || end == text || *end || ms < 0 || ms > INT64_MAX / 4000000) {
+        return false;
+    }
+    *age_ns = ms * 1000000;
+    return *age_ns < et_now();
+}
+
 static enum MHD_Result push_compact(struct et_server *server, struct MHD_Connection *connection,
                                     const struct et_buf *body)
 {
     struct et_buf why = {0};
-    enum et_verdict verdict = ingest_locked(server, et_ingest_compact, NULL, body, &why);
+    int64_t age_ns;
+    bool known = age_of(connection, &age_ns);
+    enum et_verdict verdict =
+        ingest_locked(server, known ? et_ingest_compact : et_ingest_compact_undated, NULL, body, age_ns, &why);
     enum MHD_Result result = reply_text(connection, status_of(verdict), why.data);
     et_buf_free(&why);
     return result;
@@ -174,7 +196,7 @@ static enum MHD_Result ingest_pprof(struct et_server *server, struct MHD_Connect
     } else {
         struct et_pprof_push push = {
             .name = name, .from_ns = from_ns, .until_ns = until_ns, .bytes = inflated.data, .size = inflated.size};
-        enum et_verdict verdict = ingest_locked(server, NULL, &push, &inflated, &why);
+        enum et_verdict verdict = ingest_locked(server, NULL, &push, &inflated, 0, &why);
         result = reply_text(connection, status_of(verdict), why.data);
     }
     et_buf_free(&inflated);
@@ -211,7 +233,9 @@ static enum MHD_Result push_pyroscope(struct et_server *server, struct MHD_Conne
         result = reply_connect(connection, err == -EFBIG ? 413 : 400,
                                err == -EFBIG ? "larger than 32 MiB when inflated" : "broken gzip data");
     } else {
-        enum et_verdict verdict = ingest_locked(server, et_ingest_push, NULL, &inflated, &why);
+        int64_t age_ns;
+        (void)age_of(connection, &age_ns);
+        enum et_verdict verdict = ingest_locked(server, et_ingest_push, NULL, &inflated, age_ns, &why);
         result = reply_connect(connection, status_of(verdict), why.data);
     }
     et_buf_free(&inflated);

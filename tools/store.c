@@ -25,6 +25,13 @@ static const char *const SQL[S_COUNT] = {
                       " AND executable = ? AND arch = ? AND agent = ? AND process_start = ?",
     [S_ORIGIN_ADD] = "INSERT INTO origin (service, tags, host, boot_id, pid, executable, arch, agent, process_start)"
                      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [S_UNDATED_FIND] =
+        "SELECT u.id FROM origin o JOIN origin u USING (service, host, boot_id, pid, executable, arch, agent,"
+        " process_start) WHERE o.id = ? AND u.tags = o.tags || 'undated=true' || char(10)",
+    [S_UNDATED_ADD] =
+        "INSERT INTO origin (service, tags, host, boot_id, pid, executable, arch, agent, process_start)"
+        " SELECT service, tags || 'undated=true' || char(10), host, boot_id, pid, executable, arch, agent,"
+        " process_start FROM origin WHERE id = ?",
     [S_STATS_PUT] = "UPDATE origin SET stats = ?2 WHERE id = ?1",
     [S_SKIPPED] = "UPDATE origin SET skipped = skipped + 1 WHERE id = ?",
     [S_LABELS_FIND] = "SELECT id FROM labels WHERE lines = ?",
@@ -278,6 +285,12 @@ int64_t et_store_origin(struct et_store *store, const struct et_origin *origin)
 {
     int64_t id = first(store, bind_origin(store, S_ORIGIN_FIND, origin));
     return id ? id : added(store, bind_origin(store, S_ORIGIN_ADD, origin));
+}
+
+int64_t et_store_origin_undated(struct et_store *store, int64_t origin)
+{
+    int64_t id = first(store, et_store_bind(store, S_UNDATED_FIND, "i", origin));
+    return id ? id : added(store, et_store_bind(store, S_UNDATED_ADD, "i", origin));
 }
 
 int et_store_stats(struct et_store *store, int64_t origin, const void *stats, size_t size)

@@ -40,6 +40,8 @@ struct et_origin {
 };
 
 int64_t et_store_origin(struct et_store *store, const struct et_origin *origin);
+/* The same with the tag undated=true. */
+int64_t et_store_origin_undated(struct et_store *store, int64_t origin);
 /* Running totals of an origin, an encoded edgeprof.v1.Stats. */
 int et_store_stats(struct et_store *store, int64_t origin, const void *stats, size_t size);
 

@@ -19,6 +19,8 @@ enum et_statement {
     S_NODE_ADD,
     S_ORIGIN_FIND,
     S_ORIGIN_ADD,
+    S_UNDATED_FIND,
+    S_UNDATED_ADD,
     S_STATS_PUT,
     S_PROFILE_ADD,
     S_SKIPPED,

@@ -70,13 +70,16 @@ int ep_port_store_cut(unsigned file, uint64_t size)
 
 static uint32_t crc(const uint8_t *at, size_t size)
 {
+    static uint32_t table[256];
     uint32_t sum = 0xffffffff;
 
-    for (size_t i = 0; i < size; i++) {
-        sum ^= at[i];
+    for (uint32_t i = 0; i < 256 && !table[255]; i++) {
+        table[i] = i;
         for (int bit = 0; bit < 8; bit++)
-            sum = sum >> 1 ^ (sum & 1 ? 0x82f63b78 : 0);
+            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0x82f63b78 : 0);
     }
+    for (size_t i = 0; i < size; i++)
+        sum = table[(sum ^ at[i]) & 255] ^ sum >> 8;
     return ~sum;
 }
 

@@ -16,7 +16,7 @@ spool-kill: $(SPOOL_DIR)/kill  ## the spool in SPOOL_RUNS processes that are kil
 	@rm -rf $(SPOOL_DIR)/killed; $(BOARD_EXEC) $< $(SPOOL_DIR)/killed $(SPOOL_RUNS) $$(date +%s)
 
 SPOOL_FUZZ_SRC   := tests/spool/fuzz_log.c core/spool_log.c
-SPOOL_FUZZ_FLAGS := $(EP_CPPFLAGS) -std=c11 -g -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
+SPOOL_FUZZ_FLAGS := $(EP_CPPFLAGS) -std=c11 -g -O2 -fno-omit-frame-pointer -fno-sanitize-recover=all
 $(SPOOL_DIR)/replay: $(SPOOL_FUZZ_SRC) tests/transport/replay.c core/spool.h core/internal.h
 	@mkdir -p $(@D)
 	$(CC) $(SPOOL_FUZZ_FLAGS) $(WARNINGS) -fsanitize=address,undefined $(filter %.c,$^) -o $@
@@ -28,7 +28,7 @@ $(SPOOL_DIR)/fuzz: $(SPOOL_FUZZ_SRC) core/spool.h core/internal.h
 	clang $(SPOOL_FUZZ_FLAGS) $(WARNINGS) -fsanitize=fuzzer,address,undefined $(SPOOL_FUZZ_SRC) -o $@
 spool-fuzz: $(SPOOL_DIR)/fuzz
 	@mkdir -p $(SPOOL_DIR)/found
-	$< -runs=$(or $(FUZZ_RUNS),10000000) -max_len=20000 -print_final_stats=1 -artifact_prefix=$(SPOOL_DIR)/ $(SPOOL_DIR)/found tests/spool/corpus
+	$< -runs=$(or $(FUZZ_RUNS),10000000) -max_len=700 -print_final_stats=1 -artifact_prefix=$(SPOOL_DIR)/ $(SPOOL_DIR)/found tests/spool/corpus
 
 # Simulated, so the figures are the same everywhere.
 BENCHES += bench-spool

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import generate
 from generate import context, data, message, module, nested, nodes, number, origin, profile, stats, tag_set, varint
@@ -401,6 +402,22 @@ def at_once(server):
     check.equal(total(server, "many"), 8 * (40_000_000 + 11 * 20_000_000), "and nothing is lost")
 
 
+def waited(server):
+    """What waited on a device without a clock is dated by its age, and marked when nobody knows that."""
+    for segment, age, known in ((61, "7200000", True), (62, "unknown", False), (63, "-1", False), (64, "9" * 30, False)):
+        body = first(segment, f"waited{segment}", unix_minus_uptime=0)
+        for _ in range(2):  # the second is repeated
+            status = server.request("POST", "/edgeprof/v1/push", body, {"X-Edgeprof-Age": age})[0]
+            check.equal(status, 200, f"age {age}")
+        now = int(time.time())
+        service = f"waited{segment}"
+        hour_ago = total(server, service, **{"from": now - 9000, "to": now - 5000})
+        check.equal(hour_ago if known else total(server, service, **{"from": now - 60, "to": now + 60}), 40_000_000,
+                    f"age {age}: it is where it belongs, once")
+        tags = total(server, service + '{undated="true"}', **{"from": now - 9000, "to": now + 60})
+        check.equal(bool(tags), not known, f"age {age}: marked when it cannot be dated")
+
+
 def restarts(folder):
     db = os.path.join(folder, "restart.db")
     server = Server(PROGRAM, db)
@@ -498,7 +515,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder:
         server = Server(PROGRAM, os.path.join(folder, "test.db"))
         for test in (contract, written_example, unsound, mutated, sizes, large_but_sound, wrong_requests, names, pprof, pyroscope,
-                     statistics, all_kinds, several_types, at_once):
+                     statistics, all_kinds, several_types, waited, at_once):
             test(server)
             check(server.process.poll() is None, f"the server lives after {test.__name__}")
         check.equal(server.stop(), 0, "exit code of the server")
