@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Programs over https that are run once, against s_server: with a CA, and a connection for each message.
+"""Runs a program over https against s_server, with a CA, a client certificate, and a connection for each message.
 
     tls_more.py FOLDER PROGRAM [ARGUMENT...]        the endpoint is put before the arguments
 """

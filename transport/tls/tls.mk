@@ -20,7 +20,9 @@ MBEDTLS_OBJ := $(MBEDTLS_NAMES:%=$(BUILD)/obj/mbedtls/%.o)
 TLS_HEADERS := $(wildcard transport/tls/*.h transport/*.h)
 TLS_TEST_DIR := $(BUILD)/tests/tls
 TLS_CPPFLAGS := -isystem $(MBEDTLS_DIR)/include -Itransport/tls -DMBEDTLS_CONFIG_FILE='"ep_mbedtls_config.h"'
-TLS_PSS_ssl_tls12_client := -I$(MBEDTLS_DIR)/library -include ep_mbedtls_pss.h
+# What its files are mended by.
+TLS_MEND_ssl_tls12_client := -I$(MBEDTLS_DIR)/library -include ep_mbedtls_pss.h
+TLS_MEND_ssl_tls13_keys   := -I$(MBEDTLS_DIR)/library -include ep_mbedtls_leak.h
 
 .PHONY: tls-lib
 all: tls-lib
@@ -32,7 +34,7 @@ $(TLS_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) transport/tls/tls.mk | $(GEN_HDR) 
 
 $(BUILD)/obj/mbedtls/%.o: $(MBEDTLS_DIR)/library/%.c $(wildcard transport/tls/ep_mbedtls*.h) $(MAKE_SRC) transport/tls/tls.mk
 	@mkdir -p $(@D)
-	$(call compile,$(TLS_CPPFLAGS) $(TLS_PSS_$*) $(EP_CODEGEN) -fomit-frame-pointer -Os)
+	$(call compile,$(TLS_CPPFLAGS) $(TLS_MEND_$*) $(EP_CODEGEN) -fomit-frame-pointer -Os)
 
 $(MBEDTLS_SRC) &:
 	tools/setup.sh apt build
@@ -84,13 +86,20 @@ $(TLS_TEST_DIR)/asan/%.o: transport/tls/%.c $(TLS_HEADERS)
 	@echo "  CC $< (ASan)"; $(CC) $(TLS_CPPFLAGS) $(TLS_TEST_FLAGS) $(TLS_ASAN) -c $< -o $@
 $(TLS_TEST_DIR)/asan/mbedtls/%.o: $(MBEDTLS_DIR)/library/%.c $(TLS_HEADERS)
 	@mkdir -p $(@D)
-	@echo "  CC $< (ASan)"; $(CC) $(TLS_CPPFLAGS) $(TLS_PSS_$*) $(TLS_ASAN) -c $< -o $@
+	@echo "  CC $< (ASan)"; $(CC) $(TLS_CPPFLAGS) $(TLS_MEND_$*) $(TLS_ASAN) -c $< -o $@
 $(TLS_FAULTS): tests/transport/tls_faults.c $(TLS_ASAN_OBJ) $(EP_LIB)
 	@echo "  CC $@"; $(CC) $(TLS_CPPFLAGS) $(TLS_TEST_FLAGS) $(TLS_ASAN) $^ $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-.PHONY: tls-client test-tls test-tls-own test-tls-faults test-tls-arm check-symbols-tls bench-tls
+# The transports' contract: tests/transport/tls_contract.py ends TLS before a far end that plays its parts.
+TLS_CONTRACT := $(TLS_TEST_DIR)/tls_contract
+$(TLS_CONTRACT): tests/transport/tls_contract.c tests/transport/far.c tests/transport/far_protocols.c \
+                 $(wildcard transport/contract/*.[ch]) tests/transport/far.h $(EP_LIB) $(TLS_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(TLS_TEST_FLAGS) -Itests/transport -Itransport/contract -O2 $(filter %.c %.a,$^) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+
+.PHONY: tls-client test-tls test-tls-own test-tls-faults test-tls-contract test-tls-arm check-symbols-tls bench-tls
 tls-client: $(TLS_CLIENT)
-TESTS += check-symbols-tls test-tls test-tls-own test-tls-faults
+TESTS += check-symbols-tls test-tls test-tls-own test-tls-faults test-tls-contract
 
 test-tls: $(TLS_CLIENT)
 	@EXEC='$(BOARD_EXEC)' tests/transport/tls_test.py $< $(TLS_TEST_DIR)/table --only '$(TLS_ONLY)'
@@ -98,10 +107,12 @@ test-tls: $(TLS_CLIENT)
 test-tls-own: $(TLS_OWN)
 	@for program in $^; do tests/transport/tls_more.py $(TLS_TEST_DIR)/own $$program || exit 1; done
 
-# Every allocation of setup, and of the handshakes one in TLS_FAULTS_STEP.
-TLS_FAULTS_STEP ?= 199
+TLS_FAULTS_STEP ?= 499
 test-tls-faults: $(TLS_FAULTS)
 	@tests/transport/tls_more.py $(TLS_TEST_DIR)/faults $< $(TLS_FAULTS_STEP)
+
+test-tls-contract: $(TLS_CONTRACT)
+	@tests/transport/tls_contract.py $< $(TLS_TEST_DIR)/contract
 
 BENCHES += bench-tls
 bench-tls: $(TLS_CLIENT)
