@@ -254,6 +254,7 @@ static void push(struct ep *ep, const struct ep_encoding *encoding, uint32_t siz
         .sequence = ep->sequence++,
         .segment = ep->segment,
         .cpu_ns = encoding->sums.value[EP_KIND_CPU],
+        .lost_ns = encoding->sums.lost_ns,
         .family = ep->config.encoder->family(encoding->kinds),
         .end_ns = encoding->end_ns,
         .start_unix_ns = unix_ns ? encoding->start_ns + unix_ns : 0,
@@ -295,6 +296,8 @@ static void tell_sums(const struct ep *ep, struct ep_encoding *encoding)
     for (unsigned kind = 0; kind < EP_KINDS; kind++)
         if (!(encoding->kinds & EP_KIND_BIT(kind)))
             encoding->sums.count[kind] = encoding->sums.value[kind] = 0;
+    if (!(encoding->kinds & EP_KIND_BIT(EP_KIND_CPU)))
+        encoding->sums.lost_ns = 0;
 }
 
 /* One message: all of the tree, or as many nodes as an empty outbox can take. Returns the limit that it reached, or 0
@@ -318,7 +321,8 @@ static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool la
     }
     encoding->limit = ep->tree.nodes;
     tell_sums(ep, encoding);
-    ep_lose(ep, EP_LOSS_TOO_LARGE, encoding->sums.count[EP_KIND_CPU], encoding->sums.value[EP_KIND_CPU]);
+    ep_lose(ep, EP_LOSS_TOO_LARGE, encoding->sums.count[EP_KIND_CPU],
+            encoding->sums.value[EP_KIND_CPU] - encoding->sums.lost_ns);
     ep->tree.full = true; /* its dictionary cannot be told either: the segment ends here */
     return ep->tree.nodes;
 }

@@ -31,7 +31,7 @@ static inline void ep_deliver_popped(struct ep *ep)
 static inline void ep_deliver_dropped(struct ep *ep, const struct ep_box_header *header, enum ep_loss reason,
                                       enum ep_shown shown)
 {
-    ep_lose(ep, reason, header->samples, header->cpu_ns);
+    ep_lose(ep, reason, header->samples, header->cpu_ns - header->lost_ns);
     (void)atomic_fetch_add(&ep->lost_shown_ns[shown], header->cpu_ns);
     ep_deliver_popped(ep);
 }

@@ -66,6 +66,14 @@ enum ep_special {
     EP_FRAME_FIRST_ADDRESS = 256,
 };
 
+/* [lost: ...]: time that was counted when it was lost. */
+#define EP_LOST_FRAMES                                                                                                 \
+    (1u << EP_FRAME_LOST_RING | 1u << EP_FRAME_LOST_REFUSED | 1u << EP_FRAME_LOST_SEGMENT | 1u << EP_FRAME_LOST_SPOOL)
+static inline bool ep_is_lost(uint32_t frame)
+{
+    return frame < 32 && (EP_LOST_FRAMES >> frame & 1);
+}
+
 /* ---- unwinding (signal path) ---- */
 
 /* Bytes between the end of a stack and its outermost frame, at most. */
@@ -338,7 +346,8 @@ void ep_tree_zero_entries(struct ep_tree *tree, unsigned limit, uint32_t kinds);
 
 struct ep_sums {
     uint64_t count[EP_KINDS], value[EP_KINDS];
-    uint32_t kinds; /* that have any */
+    uint32_t kinds;   /* that have any */
+    uint64_t lost_ns; /* of CPU: in [lost: ...] frames under the root, which was counted when it was lost */
 };
 /* Totals of the entries of nodes below limit, by kind. */
 void ep_tree_sum(const struct ep_tree *tree, unsigned limit, struct ep_sums *sums);
@@ -497,8 +506,8 @@ struct ep_box_header {
     uint32_t size; /* of the message; 0 marks "go on at the start" */
     uint32_t sequence;
     uint64_t segment;
-    uint64_t samples, cpu_ns;
-    uint64_t end_ns; /* uptime */
+    uint64_t samples, cpu_ns, lost_ns; /* lost_ns: of cpu_ns, what is counted as lost already */
+    uint64_t end_ns;                   /* uptime */
     uint64_t start_unix_ns, end_unix_ns;
     const char *family; /* pprof: see struct ep_message */
 };

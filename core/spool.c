@@ -235,12 +235,14 @@ static bool behind_spooled(const struct ep_box_header *header)
     return !header->family && header->segment == spool->segment && !ep_spool_log_empty(&spool->log);
 }
 
+/* By messages: what is skipped at the outbox' end is not in their way. */
 static uint32_t outbox_used(struct ep *ep)
 {
-    struct ep_outbox *box = &ep->outbox;
-    uint32_t head = atomic_load(&box->head), tail = atomic_load(&box->tail);
+    uint32_t used = 0;
 
-    return head >= tail ? head - tail : box->size - tail + head;
+    for (const struct ep_box_header *at = ep_outbox_peek(&ep->outbox); at; at = ep_outbox_after(&ep->outbox, at))
+        used += (uint32_t)sizeof *at + at->size;
+    return used;
 }
 
 /* Whether the messages that wait should go to the disk now; *due: else when. */

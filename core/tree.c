@@ -18,6 +18,8 @@
 #define GROUP_ENTRIES   8 /* a group is 8 entries, 32 nodes and their 32 mark bits */
 /* The last nodes are kept for [truncated] children, so that what is merged stays near its caller. */
 #define RESERVE_DIVISOR 16
+/* And a node and an entry for CPU time each that is shown as lost: who loses that again has to know how much it was. */
+#define LOST_ROOM 4
 
 void ep_tree_init(struct ep_tree *tree, void *memory, size_t size)
 {
@@ -40,7 +42,8 @@ struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind
     for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
         if (tree->entry[i - 1].kind == kind && tree->entry[i - 1].context == context)
             return &tree->entry[i - 1];
-    if (tree->entries >= tree->entry_capacity)
+    bool lost = kind == EP_KIND_CPU && ep_is_lost(tree->node[node].frame);
+    if (tree->entries >= tree->entry_capacity - (lost ? 0 : LOST_ROOM))
         return NULL;
     struct ep_entry *entry = &tree->entry[tree->entries++];
     *entry = (struct ep_entry){.next = tree->node[node].entry, .kind = kind & 0xf, .context = context & 0xfff};
@@ -91,6 +94,8 @@ void ep_tree_sum(const struct ep_tree *tree, unsigned limit, struct ep_sums *sum
             sums->value[entry->kind] += entry->value;
             if (entry->count || entry->value)
                 sums->kinds |= EP_KIND_BIT(entry->kind);
+            if (entry->kind == EP_KIND_CPU && ep_is_lost(tree->node[id].frame))
+                sums->lost_ns += entry->value;
         }
     }
 }
@@ -121,7 +126,10 @@ void ep_tree_keep(struct ep_tree *tree)
 static unsigned node_make(struct ep_tree *tree, unsigned parent, uint32_t frame)
 {
     unsigned reserve = tree->node_capacity / RESERVE_DIVISOR;
-    unsigned limit = frame == EP_FRAME_TRUNCATED ? tree->node_capacity : tree->node_capacity - reserve;
+    unsigned limit = tree->node_capacity;
+
+    if (!ep_is_lost(frame))
+        limit -= frame == EP_FRAME_TRUNCATED ? LOST_ROOM : reserve;
 
     if (tree->nodes >= limit) {
         tree->full = true;

@@ -206,6 +206,26 @@ static void test_refused(void **state)
     }
 }
 
+/* What was refused is on its way as a frame when the link goes, in a message or not yet in one. */
+static void test_refused_and_then_stopped(void **state)
+{
+    static const int answers[] = {0, -EBADMSG, -EBADMSG};
+
+    (void)state;
+    for (unsigned after = 0; after < 3; after++) {
+        (void)begin(0);
+        receiver.answers = answers;
+        receiver.answer_count = 3;
+        receiver.always = -EIO;
+        for (unsigned i = 0; i < 3 + after; i++)
+            interval();
+        sample(7);
+        end(0);
+        struct ep_stats s = account_stats();
+        assert_int_equal(s.lost_ns[EP_LOSS_REFUSED] + s.lost_ns[EP_LOSS_STOPPED] + receiver.ns, s.weight_ns);
+    }
+}
+
 /* ---- stale ---- */
 
 static void test_stale_starts_a_segment(void **state)
@@ -300,11 +320,12 @@ static void test_random_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_retried_errors),         cmocka_unit_test(test_back_off_grows),
-        cmocka_unit_test(test_jitter_differs),         cmocka_unit_test(test_back_off_is_forgotten),
-        cmocka_unit_test(test_receivers_wish),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_stale_starts_a_segment), cmocka_unit_test(test_stale_with_a_queue),
-        cmocka_unit_test(test_always_stale),           cmocka_unit_test(test_random_answers),
+        cmocka_unit_test(test_retried_errors),           cmocka_unit_test(test_back_off_grows),
+        cmocka_unit_test(test_jitter_differs),           cmocka_unit_test(test_back_off_is_forgotten),
+        cmocka_unit_test(test_receivers_wish),           cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused_and_then_stopped), cmocka_unit_test(test_stale_starts_a_segment),
+        cmocka_unit_test(test_stale_with_a_queue),       cmocka_unit_test(test_always_stale),
+        cmocka_unit_test(test_random_answers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,8 +133,34 @@ static void test_totals_when_entries_run_out(void **state)
         value += 10;
         check_totals(i + 1, value);
     }
-    assert_int_equal(tree.entries, tree.entry_capacity);
+    assert_true(tree.entries < tree.entry_capacity);
     assert_true(tree.entry[tree.node[tree.truncated].entry - 1].value > 0);
+    check_shape();
+}
+
+/* Whatever is full: what is shown as lost has a place of its own, and is summed up apart. */
+static void test_room_for_what_was_lost(void **state)
+{
+    static const uint32_t lost[] = {EP_FRAME_LOST_RING, EP_FRAME_LOST_REFUSED, EP_FRAME_LOST_SEGMENT};
+    struct ep_sums sums;
+
+    (void)state;
+    start_tree(516 * 4);
+    for (unsigned i = 0; i < 200; i++) {
+        unsigned node = ep_tree_child(&tree, 0, EP_FRAME_FIRST_ADDRESS + i);
+        unsigned below = node ? ep_tree_child(&tree, node, EP_FRAME_TRUNCATED) : 0;
+        (void)ep_tree_add(&tree, below ? below : tree.truncated, EP_KIND_CPU, 0, 1, 10);
+        for (unsigned up = 1; up < tree.nodes && !node; up++)
+            (void)ep_tree_child(&tree, up, EP_FRAME_TRUNCATED);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned node = ep_tree_child(&tree, 0, lost[i]);
+        assert_true(node && ep_tree_add(&tree, node, EP_KIND_CPU, 0, 0, 7));
+        (void)ep_tree_add(&tree, node, EP_KIND_ALLOC, 0, 0, 1000);
+    }
+    ep_tree_sum(&tree, tree.nodes, &sums);
+    assert_int_equal(sums.lost_ns, 3 * 7);
+    assert_int_equal(sums.value[EP_KIND_CPU], 200 * 10 + 3 * 7);
     check_shape();
 }
 
@@ -217,8 +243,11 @@ static void test_clear_after_full(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_totals_when_nodes_run_out), cmocka_unit_test(test_totals_when_entries_run_out),
-        cmocka_unit_test(test_against_the_model),         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_room_for_what_was_lost),
+        cmocka_unit_test(test_totals_when_nodes_run_out),
+        cmocka_unit_test(test_totals_when_entries_run_out),
+        cmocka_unit_test(test_against_the_model),
+        cmocka_unit_test(test_limits),
         cmocka_unit_test(test_clear_after_full),
     };
 
