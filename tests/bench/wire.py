@@ -7,6 +7,7 @@ usage: wire.py PROGRAM WORK [LEVEL...]
 wire_bytes_per_hour_LEVEL, _pprof, _pprof_named   over INTERVALS intervals after WARM, each of 10 s as by default
 stack_entry_bytes     of a compact CPU profile at the level high: what a stack that the segment knows takes, with its value
 stack_entry_labels_bytes   what its labels add (this service's stacks have some), without the set of labels itself"""
+import atexit
 import os
 import re
 import signal
@@ -76,6 +77,7 @@ def cpu_columns(body):
 def main():
     for level in sys.argv[3:] or ("low", "medium", "high"):
         runs = {name: Run(level, name, settings) for name, settings in FORMATS.items()}
+        atexit.register(lambda runs=runs: [process.kill() for run in runs.values() for process in (run.service, run.load)])
         for name, run in runs.items():
             warm = run.end()
             print(f"figure wire_bytes_per_hour_{level}{name} {sum(map(wire_bytes, warm)) * 3600 / (INTERVALS * INTERVAL_S):.0f} bytes")
