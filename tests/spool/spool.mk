@@ -34,3 +34,12 @@ spool-fuzz: $(SPOOL_DIR)/fuzz
 BENCHES += bench-spool
 bench-spool: $(UT_DIR)/plain/test_spool
 	@mkdir -p $(SPOOL_DIR); $< >$(SPOOL_DIR)/bench.out 2>&1 || { cat $(SPOOL_DIR)/bench.out >&2; exit 1; }; grep '^figure' $(SPOOL_DIR)/bench.out
+
+# Told to end while the server is away.
+TESTS += test-spool-graceful
+.PHONY: test-spool-graceful
+$(SPOOL_DIR)/graceful: tests/spool/graceful.c core/edgeprof.h core/config.h $(EP_LIB)
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+test-spool-graceful: $(SPOOL_DIR)/graceful $(BUILD)/edgeprof
+	@tests/spool/graceful.py $(BUILD)/edgeprof $< $(SPOOL_DIR)/graceful-work
