@@ -44,9 +44,10 @@ absent() {
         awk -v all="$*" '/^.i/ { there[$2] = 1 } END { n = split(all, a, " "); for (i = 1; i <= n; i++) if (!(a[i] in there)) print a[i] }'
 }
 
+# In runlevel 1 no package starts its service: a test's nginx is none for the machine.
 apt_install() {
     # shellcheck disable=SC2086 # a list of package names
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+    as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q --no-install-recommends \
         -o DPkg::Lock::Timeout=600 $missing >"$scratch/apt.log" 2>&1
 }
 
