@@ -59,6 +59,7 @@ void ep_forked(void)
 {
     ep_level_end();
     ep_publish(NULL);
+    ep_spool = NULL; /* its files are the parent's */
     atomic_store(&holders, 0);
 }
 

@@ -226,7 +226,8 @@ struct ep_spool_config {
 #define EP_SPOOL_MEMORY     (48 * 1024)
 
 /* From the next ep_start() on there is a spool; NULL: there is none. A program that does not call it does not link it.
- * What is wrong with the disk is no error here: ep_stats.spool_error says so, and all goes on in memory.
+ * What is wrong with the disk is no error here: ep_stats.spool_error says so, and all goes on in memory. A forked child
+ * has no spool until it calls this.
  * Returns 0; -EALREADY: the profiler runs; -EINVAL: a field is out of range (ep_start_error()). Context: init. */
 int ep_spool_start(const struct ep_spool_config *config);
 

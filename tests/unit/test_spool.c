@@ -694,6 +694,24 @@ static void test_power_cut_at_every_write(void **state)
         }
 }
 
+/* A child does not write into its parent's files. */
+static void test_fork(void **state)
+{
+    const struct ep_config c = config();
+
+    (void)state;
+    begin();
+    model.down = true;
+    intervals(30);
+    unsigned calls = ep_sim_disk.calls;
+    assert_true(calls > 0);
+    ep_sim_fork();
+    assert_int_equal(ep_start(&c), 0);
+    intervals(30);
+    assert_int_equal(ep_sim_disk.calls, calls);
+    (void)ep_stop(10);
+}
+
 /* ---- configuration ---- */
 
 static void test_settings(void **state)
@@ -782,6 +800,7 @@ int main(void)
         cmocka_unit_test(test_oldest_goes_first),
         cmocka_unit_test(test_week_offline),
         cmocka_unit_test(test_power_cut_at_every_write),
+        cmocka_unit_test(test_fork),
         cmocka_unit_test(test_settings),
         cmocka_unit_test(test_environment),
     };
