@@ -112,6 +112,12 @@ int64_t et_store_origin(struct et_store *store, const struct et_origin *origin)
     return ++store->origins;
 }
 
+int64_t et_store_origin_undated(struct et_store *store, int64_t origin)
+{
+    REQUIRE(store->open && origin > 0 && origin <= store->origins);
+    return ++store->origins;
+}
+
 int et_store_stats(struct et_store *store, int64_t origin, const void *stats, size_t size)
 {
     REQUIRE(store->open && origin > 0 && origin <= store->origins && (stats || size == 0));

@@ -61,11 +61,11 @@ static size_t dictionary(void)
     return sum;
 }
 
-static void push(const uint8_t *data, size_t size)
+static void push(const uint8_t *data, size_t size, bool undated)
 {
     const char *why = NULL;
     size_t before = dictionary();
-    enum et_verdict verdict = et_ingest_compact(&store, data, size, NOW, &why);
+    enum et_verdict verdict = (undated ? et_ingest_compact_undated : et_ingest_compact)(&store, data, size, NOW, &why);
 
     REQUIRE(!store.open && verdict != ET_UNAVAILABLE);
     REQUIRE(verdict == ET_ACCEPTED || (why && why[0] && !store.committed));
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_memory_begin();
     for (unsigned messages = 0; at && messages < FAKE_SEGMENTS; messages++) {
         const uint8_t *next = at < end ? memmem(at, (size_t)(end - at), "EPMS", 4) : NULL;
-        push(at, (size_t)((next ? next : end) - at));
+        push(at, (size_t)((next ? next : end) - at), messages % 2);
         at = next ? next + 4 : NULL;
     }
     fake_store_reset(&store);
