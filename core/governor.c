@@ -4,14 +4,16 @@
  *
  * The cost of samples: time in ep_capture() and ep_hook_event(), of which about one call in 16 is timed, by the
  * thread's CPU clock; what the port says of a bare signal; the collect thread's time with the ring. All the rest of
- * what our threads use (encoding, delivering, looking for threads) does not shrink with the number of samples: it is
- * taken off the budget, down to a quarter, which is left to samples always. Hooks that take no sample are not in it.
+ * what our threads use (encoding, delivering, looking for threads) does not shrink with the number of samples, and
+ * neither does what hooks cost that take no sample, of which one in 512 is timed: it is taken off the budget, down to a
+ * quarter, which is left to samples always.
  *
  * What samples would cost unstretched does not depend on the factor in force, so a mean of it over about a minute gives
- * the factor at once, and nothing swings. A change to the double or the half of it begins a new mean. Between 1 / 16
- * too dear and 1 / 8 too cheap nothing happens; too dear is put right at once, too cheap by halves.
+ * the factor at once, and nothing swings. A change to the double or the half of it begins a new mean. The aim is 1 / 16
+ * below the budget, and up to 1 / 16 above the aim and 1 / 8 below it nothing happens; too dear is put right at once,
+ * too cheap by halves.
  *
- *   capture.c: ep_timing_begin, ep_timing_end     on the service's threads
+ *   capture.c: ep_timing_begin, ep_timing_end; hooks: ep_hook_cost     on the service's threads
  *   ep_govern -> measure -> remember -> wanted -> ep_level_apply
  */
 #include "internal.h"
@@ -47,6 +49,16 @@ __attribute__((noinline)) void ep_timing_end(struct ep *ep, uint64_t start_ns)
                                     memory_order_relaxed);
 }
 
+static _Atomic uint64_t hooks_ns; /* of all runs */
+
+void ep_hook_cost(uint64_t start_ns, unsigned calls)
+{
+    uint64_t end_ns = ep_port_thread_cpu_ns(), took = end_ns - start_ns, clock = ep_port_thread_cpu_ns() - end_ns;
+
+    if (took > clock)
+        (void)atomic_fetch_add_explicit(&hooks_ns, (took - clock) * calls, memory_order_relaxed);
+}
+
 /* ---- on the collect thread ---- */
 
 static void stretch_to(struct ep *ep, uint32_t stretch)
@@ -69,6 +81,7 @@ static void meters_read(struct ep *ep, uint64_t since[EP_METERS])
         [EP_METER_DRAIN] = ep->governor.drain_ns,
         [EP_METER_EVENTS] = ep->governor.events,
         [EP_METER_TICKS] = counter(ep, EP_COUNT_SAMPLES),
+        [EP_METER_HOOKS] = atomic_load_explicit(&hooks_ns, memory_order_relaxed),
     };
 
     for (unsigned i = 0; i < EP_METERS; i++) {
@@ -112,8 +125,9 @@ static unsigned measure(struct ep *ep, uint64_t slot[EP_COSTS])
     ep_count(ep, EP_COUNT_HANDLER_NS, handlers);
     slot[EP_COST_CPU] = since[EP_METER_PROCESS] / PARTS;
     slot[EP_COST_SAMPLES] = (handlers + since[EP_METER_DRAIN]) / PARTS;
-    slot[EP_COST_OTHER] =
-        since[EP_METER_OWN] > since[EP_METER_DRAIN] ? (since[EP_METER_OWN] - since[EP_METER_DRAIN]) / PARTS : 0;
+    slot[EP_COST_OTHER] = since[EP_METER_HOOKS] / PARTS;
+    if (since[EP_METER_OWN] > since[EP_METER_DRAIN])
+        slot[EP_COST_OTHER] += (since[EP_METER_OWN] - since[EP_METER_DRAIN]) / PARTS;
     slot[EP_COST_DEMAND] = slot[EP_COST_SAMPLES] * governor->stretch;
     return times;
 }
@@ -136,7 +150,8 @@ static void remember(uint64_t minute[EP_COSTS], const uint64_t slot[EP_COSTS], u
 
 static uint32_t wanted(const uint64_t minute[EP_COSTS], uint32_t budget_ppm, uint32_t stretch)
 {
-    uint64_t budget = minute[EP_COST_CPU] * budget_ppm, other = minute[EP_COST_OTHER] * MILLION;
+    uint64_t all = minute[EP_COST_CPU] * budget_ppm, budget = all - all / 16;
+    uint64_t other = minute[EP_COST_OTHER] * MILLION;
     uint64_t left = budget > other ? budget - other : 0;
 
     if (left < budget / 4)

@@ -87,6 +87,18 @@ struct ep_hook_event {
  * Context: signal. */
 int ep_hook_event(const struct ep_hook_event *event);
 
+/* For the budget: a hook took no sample, and the thread's CPU clock (ep_port_thread_cpu_ns()) stood at start_ns when it
+ * began; it stands for so many calls, because reading that clock takes longer than most of them. Context: signal. */
+#define EP_HOOK_TIMED_ONE_IN 512u
+void ep_hook_cost(uint64_t start_ns, unsigned calls);
+
+/* Whether a thread's n-th call is to be timed. here: an address of the thread's own, so that threads do not begin
+ * alike: short ones count as often as they deserve. Context: signal. */
+static inline bool ep_hook_is_timed(unsigned n, const void *here)
+{
+    return (n + (unsigned)((uintptr_t)here / 4096) * 37u) % EP_HOOK_TIMED_ONE_IN == 0;
+}
+
 /* ---- waits ---- */
 
 /* A class for ep_wait_begin(): the innermost caller that is one of the places below says which. */

@@ -579,7 +579,15 @@ enum ep_counter {
 
 /* CPU time, in 1024 ns: the process'; of ours, what goes with the number of samples, and what does not; what the
  * samples would have cost unstretched, in 16ths. */
-enum ep_meter { EP_METER_PROCESS, EP_METER_OWN, EP_METER_DRAIN, EP_METER_EVENTS, EP_METER_TICKS, EP_METERS };
+enum ep_meter {
+    EP_METER_PROCESS,
+    EP_METER_OWN,
+    EP_METER_DRAIN,
+    EP_METER_EVENTS,
+    EP_METER_TICKS,
+    EP_METER_HOOKS,
+    EP_METERS
+};
 enum ep_cost { EP_COST_CPU, EP_COST_SAMPLES, EP_COST_OTHER, EP_COST_DEMAND, EP_COSTS };
 
 struct ep_governor {

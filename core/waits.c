@@ -35,6 +35,8 @@
 /* Open for less is told when it ends. */
 #define OPEN_NS   100000000u
 #define STACK_MIN 2048u
+/* What a wait adds to its sequence. */
+#define SEQUENCE_STEP 4u
 /* Callers among which a wait's class is looked for. */
 #define CLASS_DEPTH 16u
 /* The word that says so lies among this many above a wait's stack pointer. */
@@ -151,6 +153,14 @@ static bool is_unwanted(struct waiting *waiting)
            ++waiting->passed % LOOK_AGAIN;
 }
 
+/* Begin and end of the same wait. */
+static uint64_t timing_begin(const struct waiting *waiting)
+{
+    unsigned waits = atomic_load_explicit(&waiting->sequence, memory_order_relaxed) / SEQUENCE_STEP;
+
+    return ep_hook_is_timed(waits, waiting) ? ep_port_thread_cpu_ns() : 0;
+}
+
 void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t base)
 {
     unsigned wait = sp_and_wait & WAIT_MASK;
@@ -164,6 +174,7 @@ void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t b
         waiting->depth++;
         return;
     }
+    uint64_t timed_from = timing_begin(waiting);
     bool same = waiting->at.sp == sp && waiting->at.pc == pc;
     waiting->at.sp = sp;
     atomic_signal_fence(memory_order_seq_cst); /* a handler of the program may wait as well, from here on inside us */
@@ -183,6 +194,8 @@ void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t b
     waiting->again = same && wait == EP_WAIT_BY_CALLER && waiting->start_ns - waiting->end_ns < AGAIN_NS;
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
     atomic_store_explicit(&waiting->sequence, (sequence + 2) | 1, memory_order_release);
+    if (timed_from)
+        ep_hook_cost(timed_from, EP_HOOK_TIMED_ONE_IN);
 }
 
 /* Not beyond what open waits are charged from: who may have been charged must ask. */
@@ -256,17 +269,19 @@ static __attribute__((noinline)) void sampled(struct waiting *waiting, uint64_t 
     ep_release();
 }
 
-static void measure(struct waiting *waiting)
+/* Whether it was chosen. */
+static bool measure(struct waiting *waiting)
 {
     waiting->end_ns = ep_port_uptime_ns();
     uint64_t duration = waiting->end_ns - waiting->start_ns;
     bool call = waiting->wait == EP_WAIT_NETWORK || waiting->wait == EP_WAIT_DISK;
     if (call && duration < BLOCKED_NS)
-        return;
+        return false;
     uint64_t period = period_now();
     uint64_t stands_for = ep_stratum_advance(&waiting->stratum[waiting->wait], duration, period);
     if (stands_for)
         sampled(waiting, stands_for, period);
+    return stands_for != 0;
 }
 
 void(ep_wait_end)(void)
@@ -277,12 +292,14 @@ void(ep_wait_end)(void)
         waiting->depth -= waiting->depth > 1;
         return;
     }
+    uint64_t timed_from = timing_begin(waiting);
     /* Closed before the clock is read. No barrier: what the collect thread charges meanwhile is over at once. */
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
     atomic_store_explicit(&waiting->sequence, (sequence + 1) & ~1u, memory_order_release);
-    if (!waiting->unmeasured)
-        measure(waiting);
+    bool chosen = !waiting->unmeasured && measure(waiting);
     waiting->depth = 0;
+    if (timed_from && !chosen)
+        ep_hook_cost(timed_from, EP_HOOK_TIMED_ONE_IN);
 }
 
 /* ---- on the collect thread ---- */

@@ -53,7 +53,7 @@ struct watcher {
     uint64_t stands_at, look_at;
     unsigned stops;        /* ep_dotnet_stops when the thread got its context */
     uint32_t broken, over; /* contexts that were broken off lately, over so many bytes of the shared stratum */
-    uint32_t misfits;
+    uint32_t misfits, watched;
     uint32_t usual; /* size of objects that were met lately */
     uint64_t owed;  /* what an object that was refused would have stood for */
     struct ep_stratum shared, lone, coin;
@@ -205,6 +205,7 @@ static __attribute__((noinline)) void *watch(const struct ep_dotnet_type *type, 
     void *object = __real_RhpGcAlloc(type, flags, elements, frame);
     if (!object || !watched)
         return object;
+    uint64_t timed_from = ep_hook_is_timed(++me->watched, me) ? ep_port_thread_cpu_ns() : 0;
     uint64_t period = ep_hook_period(EP_KIND_ALLOC);
     if (lone) {
         allocation.stands_for = ep_stratum_advance(&me->lone, allocation.size, period);
@@ -220,6 +221,8 @@ static __attribute__((noinline)) void *watch(const struct ep_dotnet_type *type, 
         struct ep_context context;
         ep_dotnet_frame(frame, &context);
         record(&allocation, lone ? &me->lone : &me->shared, ep_dotnet_follow(object), &context);
+    } else if (timed_from) {
+        ep_hook_cost(timed_from, EP_HOOK_TIMED_ONE_IN);
     }
     return object;
 }

@@ -98,6 +98,17 @@ static void collect(const struct costs *costs)
     world.used_ns += costs->message_ns;
 }
 
+/* Hooks that have taken so long, as one that was timed says. */
+static void hooks(uint64_t ns)
+{
+    const uint64_t start = ep_port_thread_cpu_ns() - ns / EP_HOOK_TIMED_ONE_IN;
+
+    ep_sim.thread_cpu_step_ns = 300; /* for the clock itself, which is not the hook's */
+    ep_hook_cost(start, EP_HOOK_TIMED_ONE_IN);
+    world.cost_ns += ns;
+    world.used_ns += ns;
+}
+
 static void run(const struct costs *costs, unsigned busy_threads, unsigned steps)
 {
     ep_sim.tick_cost_ns = costs->tick_ns;
@@ -198,6 +209,28 @@ static void test_a_little_too_dear(void **state)
         assert_true(error_pct(cost_over(&costs, 8, 120), budget) <= MOST);
         end();
     }
+}
+
+/* What hooks cost that take no sample comes off the budget. */
+static void test_hooks(void **state)
+{
+    const struct costs costs = {10 * US, 1 * US, 300, 10 * US};
+    const uint32_t budget = 800;
+
+    (void)state;
+    begin(budget, RATE);
+    for (unsigned share = 1; share <= 2; share++) {
+        uint64_t cost = 0, used = 0;
+        for (unsigned seconds = 0; seconds < SETTLED + 120; seconds++) {
+            if (seconds == SETTLED)
+                cost = world.cost_ns, used = world.used_ns;
+            hooks(share * 2 * MS);
+            run_seconds(&costs, 8, 1);
+        }
+        double total = (double)(world.cost_ns - cost) * 1e6 / (double)(world.used_ns - used);
+        assert_true(error_pct(total, budget) <= MOST);
+    }
+    end();
 }
 
 static void test_enough_budget_is_left_alone(void **state)
@@ -348,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_budget_is_kept),
         cmocka_unit_test(test_cost_of_a_sample_changes),
         cmocka_unit_test(test_a_little_too_dear),
+        cmocka_unit_test(test_hooks),
         cmocka_unit_test(test_enough_budget_is_left_alone),
         cmocka_unit_test(test_stretch_is_taken_back),
         cmocka_unit_test(test_no_budget_no_limit),
