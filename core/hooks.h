@@ -87,8 +87,9 @@ struct ep_hook_event {
  * Context: signal. */
 int ep_hook_event(const struct ep_hook_event *event);
 
-/* For the budget: a hook took no sample, and the thread's CPU clock (ep_port_thread_cpu_ns()) stood at start_ns when it
- * began; it stands for so many calls, because reading that clock takes longer than most of them. Context: signal. */
+/* For the budget: a hook took no sample, and ep_port_uptime_ns() was start_ns when it began; it stands for so many
+ * calls, because reading a clock takes longer than most of them. A thread's CPU clock is a system call, which makes
+ * what follows it 400 ns slower: more than what is to be measured. Context: signal. */
 #define EP_HOOK_TIMED_ONE_IN 512u
 void ep_hook_cost(uint64_t start_ns, unsigned calls);
 

@@ -158,7 +158,7 @@ static uint64_t timing_begin(const struct waiting *waiting)
 {
     unsigned waits = atomic_load_explicit(&waiting->sequence, memory_order_relaxed) / SEQUENCE_STEP;
 
-    return ep_hook_is_timed(waits, waiting) ? ep_port_thread_cpu_ns() : 0;
+    return ep_hook_is_timed(waits, waiting) ? ep_port_uptime_ns() : 0;
 }
 
 void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t base)

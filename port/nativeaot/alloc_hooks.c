@@ -205,7 +205,7 @@ static __attribute__((noinline)) void *watch(const struct ep_dotnet_type *type, 
     void *object = __real_RhpGcAlloc(type, flags, elements, frame);
     if (!object || !watched)
         return object;
-    uint64_t timed_from = ep_hook_is_timed(++me->watched, me) ? ep_port_thread_cpu_ns() : 0;
+    uint64_t timed_from = ep_hook_is_timed(++me->watched, me) ? ep_port_uptime_ns() : 0;
     uint64_t period = ep_hook_period(EP_KIND_ALLOC);
     if (lone) {
         allocation.stands_for = ep_stratum_advance(&me->lone, allocation.size, period);

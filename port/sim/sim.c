@@ -39,6 +39,7 @@ int ep_sim_fails(const char *name)
 
 uint64_t ep_port_uptime_ns(void)
 {
+    ep_sim.uptime_ns += ep_sim.uptime_step_ns;
     return ep_sim.uptime_ns;
 }
 

@@ -42,6 +42,7 @@ struct ep_sim_thread {
 struct ep_sim {
     /* ---- what the port reports ---- */
     uint64_t uptime_ns;
+    uint64_t uptime_step_ns;       /* by which it goes on at each look */
     uint64_t unix_minus_uptime_ns; /* 0: no wall clock */
     uint64_t thread_cpu_ns;
     uint64_t thread_cpu_step_ns; /* by which it goes on at each look */

@@ -101,10 +101,12 @@ static void collect(const struct costs *costs)
 /* Hooks that have taken so long, as one that was timed says. */
 static void hooks(uint64_t ns)
 {
-    const uint64_t start = ep_port_thread_cpu_ns() - ns / EP_HOOK_TIMED_ONE_IN;
+    const uint64_t start = ep_port_uptime_ns() - ns / EP_HOOK_TIMED_ONE_IN;
 
-    ep_sim.thread_cpu_step_ns = 300; /* for the clock itself, which is not the hook's */
+    ep_sim.uptime_step_ns = 30; /* for the clock itself, which is not the hook's */
     ep_hook_cost(start, EP_HOOK_TIMED_ONE_IN);
+    ep_hook_cost(start - MS, EP_HOOK_TIMED_ONE_IN); /* was interrupted: says nothing */
+    ep_sim.uptime_step_ns = 0;
     world.cost_ns += ns;
     world.used_ns += ns;
 }
