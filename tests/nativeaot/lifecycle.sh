@@ -15,7 +15,9 @@ bad() {
 }
 
 # A shell's background processes ignore SIGINT; env undoes that.
-# run NAME VARIABLE... -- PROGRAM ARGUMENT...: status in $work/NAME.status; killed with $signal once it says ready
+# run NAME VARIABLE... -- PROGRAM ARGUMENT...: status in $work/NAME.status; killed with $signal once it says ready, and
+# $pause seconds later
+pause=0
 run() {
     name=$1
     shift
@@ -28,6 +30,7 @@ run() {
             kill -0 $pid 2>/dev/null || break
             sleep 0.05
         done
+        sleep $pause
         kill "-$signal" $pid
     fi
     status=0
@@ -80,6 +83,15 @@ aot() {
     same wait TERM
     same wait INT
     same cancel TERM
+    signal=TERM
+    run away EDGEPROF_ENDPOINT=http://127.0.0.1:9 EDGEPROF_SERVICE=was-away EDGEPROF_SPOOL="$work/spool" "$program" wait
+    pause=4
+    run back EDGEPROF_ENDPOINT="file://$work/back.profile" EDGEPROF_SERVICE=is-back EDGEPROF_SPOOL="$work/spool" "$program" wait
+    pause=0
+    for name in was-away is-back; do
+        "$edgeprof" cat "$work/back.profile" 2>&1 | grep -q $name && ok "spool: what was measured by $name arrives" ||
+            bad "spool: nothing of $name: $(cat "$work/away.err" "$work/back.err"; ls -l "$work/spool")"
+    done
     signal=
     run wrong EDGEPROF_ENDPOINT=file:///dev/null EDGEPROF_LEVEL=loud "$program" return
     [ "$(cat "$work/wrong.status")" = 3 ] && [ "$(wc -l <"$work/wrong.err")" = 1 ] && ok "bad variable: $(cat "$work/wrong.err")" ||
