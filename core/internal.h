@@ -413,7 +413,8 @@ struct ep_waits {
 extern _Atomic(const struct ep_waits *) ep_waits;
 /* End of the function that starts there, by its table; 0: none. One per architecture. Context: collect. */
 uintptr_t ep_function_end(uintptr_t function);
-/* Start of the function that holds pc, likewise. Context: collect, deliver. */
+/* Start of the function that holds pc, likewise; 0 as well where tables do not tell functions apart. Context: collect,
+ * deliver. */
 uintptr_t ep_function_start(const struct ep_module *module, uintptr_t pc);
 /* An event on another thread, whose registers and stack, a copy, are in *context. Context: collect. */
 void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,

@@ -1,9 +1,10 @@
 /*
  * Names of functions that can be had in the process itself, for pprof messages that are being sent (push_pprof.c).
  *
- * A function is known by its start, which the unwind tables tell, as a linear address. Its name, once found, stays in a
- * fixed store; a store that is full is emptied now and then, not within a message. In this order: dynamic symbols; what
- * a language's runtime answers, of its own module; "module+0x1234", the function's ELF address.
+ * A function is known by its start, where the unwind tables tell it, else each pc by itself, as a linear address. A
+ * name, once found, stays in a fixed store; a store that is full is emptied now and then, not within a message. In this
+ * order: dynamic symbols; what a language's runtime answers, of its own module; "module+0x1234", the function's ELF
+ * address.
  *
  * The runtime answers on a thread of its own, for what it does there would not do on ours: it has its signals blocked
  * and the lowest priority, and a garbage collection would have to wait for it. So a question is handed over and waited
@@ -267,7 +268,7 @@ static unsigned find(struct ep_place *place)
     const uintptr_t pc = (uintptr_t)place->address + module->bias;
     uintptr_t function = module->data ? pc : ep_function_start(module, pc);
     if (function - module->start >= module->end - module->start)
-        function = pc; /* no table describes it */
+        function = pc; /* no table tells */
     const uint32_t key = module->base + (uint32_t)(function - module->start);
     const uint16_t known = *place_of(key);
     return known ? known : learn(ep, module, function, key);

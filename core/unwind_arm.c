@@ -188,9 +188,10 @@ uintptr_t ep_function_end(uintptr_t function)
     return module && ep_exidx_find(module, &registers, function, &row) == 0 ? row.end : 0;
 }
 
+/* Linkers merge entries of neighbours that unwind alike: an entry's start may be another function's. */
 uintptr_t ep_function_start(const struct ep_module *module, uintptr_t pc)
 {
-    struct ep_cfi_row row;
-
-    return ep_exidx_find(module, &registers, pc, &row) == 0 ? row.start : 0;
+    (void)module;
+    (void)pc;
+    return 0;
 }
