@@ -15,8 +15,8 @@
 #define LARGEST (1200u * 1024u)
 
 struct file {
-    uint64_t size, safe_size; /* as programs see it, as a power cut leaves it */
-    uint64_t used;            /* bytes that were ever written to */
+    size_t size, safe_size; /* as programs see it, as a power cut leaves it */
+    size_t used;            /* bytes that were ever written to */
     bool dirty[LARGEST / SECTOR];
 };
 
@@ -168,8 +168,9 @@ int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t si
     if (error == 0 || error == -ENOSPC) {
         memcpy(now[file] + at, bytes, size);
         mark_dirty(file, at, size);
-        files[file].size = files[file].size > at + size ? files[file].size : at + size;
-        files[file].used = files[file].used > at + size ? files[file].used : at + size;
+        size_t end = (size_t)at + size;
+        files[file].size = files[file].size > end ? files[file].size : end;
+        files[file].used = files[file].used > end ? files[file].used : end;
         ep_sim_disk.written += size;
     }
     return cut ? change() : error;
@@ -198,10 +199,10 @@ int ep_port_store_cut(unsigned file, uint64_t size)
     if (ep_sim_disk.off || error)
         return -EIO;
     if (size < files[file].size) {
-        files[file].size = size;
+        files[file].size = (size_t)size;
         for (uint64_t s = (size + SECTOR - 1) / SECTOR; s < LARGEST / SECTOR; s++)
             files[file].dirty[s] = false;
-        memset(now[file] + size, 0, files[file].used - size);
+        memset(now[file] + size, 0, files[file].used - files[file].size);
     }
     if (cut)
         return change();

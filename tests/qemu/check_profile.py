@@ -14,7 +14,8 @@ import pathlib
 import subprocess
 import sys
 
-SHARE_POINTS = 1.5    # of 100: each thread's timer is exact to one period
+SHARE_POINTS = 1.5    # of 100
+SHARE_PERIODS = 4     # each thread's timer is exact to one period: with few samples that is more
 ROOTED_PCT = 95       # what C libraries without tables leave
 
 
@@ -32,11 +33,12 @@ def parts_of(folded, names):
 def check(truth, folded, args):
     errors = []
     names = truth['parts']
+    points = max(SHARE_POINTS, 100 * SHARE_PERIODS / max(1, truth['samples']))
     found, total = parts_of(folded, names)
     seconds = sum(names.values())
     for name, used in names.items():
         want, got = 100 * used / seconds, 100 * found[name] / max(1, sum(found.values()))
-        if abs(want - got) > SHARE_POINTS:
+        if abs(want - got) > points:
             errors.append(f'{name} used {want:.1f} % and is shown with {got:.1f} %')
     accounted = 100 * (truth['weight'] + truth['ends']) / truth['used']
     if abs(accounted - 100) > args.coverage:
