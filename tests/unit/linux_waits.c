@@ -61,6 +61,7 @@ static __attribute__((noinline)) uint64_t wait_us(enum ep_wait wait, unsigned us
     return clock_of(CLOCK_MONOTONIC) - start;
 }
 
+/* A class is told to within two strata of 10 ms, one at either end: 1.5 % of the 1.3 s and more that each waits. */
 static void test_known_waits(void **state)
 {
     (void)state;
@@ -69,7 +70,7 @@ static void test_known_waits(void **state)
     begin(EP_KIND_BIT(EP_KIND_WAIT) | EP_KIND_BIT(EP_KIND_LOCK));
     for (unsigned i = 0; i < SHORT_ONES; i++) {
         truth[EP_WAIT_SLEEP] += wait_us(EP_WAIT_SLEEP, 1000 + i * 4);
-        truth[EP_WAIT_LOCK] += wait_us(EP_WAIT_LOCK, 2500 - i * 4);
+        truth[EP_WAIT_LOCK] += wait_us(EP_WAIT_LOCK, 4000 - i * 4);
     }
     for (unsigned i = 0; i < LONG_ONES; i++)
         truth[EP_WAIT_DISK] += wait_us(EP_WAIT_DISK, 450000);
