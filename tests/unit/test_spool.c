@@ -323,6 +323,15 @@ static void test_stop_leaves_time_for_the_disk(void **state)
     }
 }
 
+/* Another run, with a link: the spool is empty in the end. */
+static void run_until_empty(void)
+{
+    start();
+    ep_sim_run(10 * MINUTE);
+    assert_int_equal(account_stats().spool_messages, 0);
+    assert_int_equal(ep_stop(1000), 0);
+}
+
 static void test_many_runs(void **state)
 {
     (void)state;
@@ -334,10 +343,7 @@ static void test_many_runs(void **state)
         assert_int_equal(ep_stop(100), 0);
     }
     model.down = false;
-    start();
-    ep_sim_run(10 * MINUTE);
-    assert_int_equal(account_stats().spool_messages, 0);
-    assert_int_equal(ep_stop(1000), 0);
+    run_until_empty();
     assert_int_equal(model.stale, 0);
     check_all_arrived();
 }
@@ -358,10 +364,7 @@ static void test_goes_on_where_it_was(void **state)
     assert_int_equal(ep_stop(4000), 0);
     model.down = false;
     model.send_ns = 0;
-    start();
-    ep_sim_run(10 * MINUTE);
-    assert_int_equal(account_stats().spool_messages, 0);
-    assert_int_equal(ep_stop(1000), 0);
+    run_until_empty();
     assert_int_equal(model.repeated, 0);
     check_all_arrived();
 }
