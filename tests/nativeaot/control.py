@@ -15,6 +15,9 @@ import subprocess
 import sys
 import time
 
+sys.dont_write_bytecode = True
+import gateway  # noqa: E402
+
 LIMIT, SETTLE, MEASURE, FREE = 20, 70, 60, 40
 
 service, work = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
@@ -30,18 +33,8 @@ def fail(text):
 
 
 def start(control, **more):
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF", "PYROSCOPE", "OTEL"))}
-    env.update(ASPNETCORE_URLS="http://127.0.0.1:0", EDGEPROF_ENDPOINT="file://" + os.path.join(work, "control.ep"),
-               EDGEPROF_CONTROL=control, **more)
-    with open(log_path, "w", encoding="utf-8") as log:
-        process = subprocess.Popen([service], env=env, stdout=log, stderr=log)
-    for _ in range(200):
-        found = re.search(r"sensor gateway: (http://127\S*)", open(log_path, encoding="utf-8").read())
-        if found:
-            return process, found.group(1)
-        time.sleep(0.1)
-    process.kill()
-    return fail("the service did not start, see " + log_path)
+    return gateway.start(service, log_path, EDGEPROF_ENDPOINT="file://" + os.path.join(work, "control.ep"),
+                         EDGEPROF_CONTROL=control, **more)
 
 
 def stop(process):
@@ -72,12 +65,6 @@ def kinds_on(status):
     return sorted(name for name, kind in status["kinds"].items() if kind["on"])
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def control():
     process, _ = start(path)
     status = ask(path, "GET /status")[1]
@@ -92,7 +79,7 @@ def control():
     expect(kinds_on(ask(path, "GET /status")[1]), ["cpu", "lock"], "one on, one off")
     stop(process)
     expect(os.path.exists(path), False, "the socket is gone with the service")
-    port = free_port()
+    port = gateway.free_port()
     process, _ = start(str(port), EDGEPROF_CONTROL_TOKEN=TOKEN)
     expect(ask(("127.0.0.1", port), "GET /status")[0], 401, "a port wants the token")
     expect(ask(("127.0.0.1", port), "GET /status", f"Authorization: Bearer {TOKEN}\r\n")[0], 200, "and takes it")

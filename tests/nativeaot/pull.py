@@ -8,11 +8,13 @@ threads    goroutine has every thread that the kernel has, but the profiler's ow
 mutex and so on are there; a port that is taken, or a token that is too short, is one line and no start"""
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
+
+sys.dont_write_bytecode = True
+import gateway  # noqa: E402
 
 service, work = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 os.makedirs(work, exist_ok=True)
@@ -29,24 +31,8 @@ def expect(good, what, got=""):
     print(f"ok   {what} {got}")
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def start(pull, **more):
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF", "PYROSCOPE", "OTEL"))}
-    env.update(ASPNETCORE_URLS="http://127.0.0.1:0", EDGEPROF_PULL=pull, **more)
-    with open(log_path, "w", encoding="utf-8") as log:
-        process = subprocess.Popen([service], env=env, stdout=log, stderr=log)
-    for _ in range(200):
-        found = re.search(r"sensor gateway: (http://127\S*)", open(log_path, encoding="utf-8").read())
-        if found:
-            return process, found.group(1)
-        time.sleep(0.1)
-    process.kill()
-    return fail("the service did not start, see " + log_path)
+    return gateway.start(service, log_path, EDGEPROF_PULL=pull, **more)
 
 
 def metric(port, name):
@@ -91,10 +77,10 @@ def truth(port, pid):
 
 
 def main():
-    port = free_port()
+    port = gateway.free_port()
     process, url = start(str(port), EDGEPROF_LEVEL="high", EDGEPROF_INTERVAL="500")
     load = subprocess.Popen([service, "--load", url, "--seconds", "60"], stdout=subprocess.DEVNULL,
-                            env={k: v for k, v in os.environ.items() if not k.startswith("EDGEPROF")})
+                            env=gateway.environment())
     time.sleep(2)
     truth(port, process.pid)
     for where, token in ((str(port), ""), ("127.0.0.1:1234", "short"), ("0.0.0.0:1234", ""), ("nonsense", "")):

@@ -213,14 +213,22 @@ static int settle(struct ep_tls *tls, int result)
     return ep_tls_failed(tls, result);
 }
 
-static long tls_read(void *state, void *bytes, size_t size, const struct ep_deadline *deadline)
+/* Ready to read or write until then; NULL: this stream is not connected. */
+static struct ep_tls *connected(struct stream *stream, const struct ep_deadline *deadline)
 {
     struct ep_tls *tls = ep_tls_instance;
-    int next = 1;
 
-    if (!tls || tls->tcp != ((struct stream *)state)->tcp)
-        return -ENOTCONN;
-    take(tls, state, deadline);
+    if (!tls || tls->tcp != stream->tcp)
+        return NULL;
+    take(tls, stream, deadline);
+    return tls;
+}
+
+static long tls_read(void *state, void *bytes, size_t size, const struct ep_deadline *deadline)
+{
+    struct ep_tls *tls = connected(state, deadline);
+    int next = tls ? 1 : -ENOTCONN;
+
     while (next > 0) {
         int got = mbedtls_ssl_read(&tls->ssl, bytes, size);
         if (got > 0)
@@ -235,12 +243,9 @@ static long tls_read(void *state, void *bytes, size_t size, const struct ep_dead
 /* After -ETIMEDOUT a record may be under way in part: nothing but the same bytes, or close, makes sense then. */
 static long tls_write(void *state, const void *bytes, size_t size, const struct ep_deadline *deadline)
 {
-    struct ep_tls *tls = ep_tls_instance;
-    int next = 1;
+    struct ep_tls *tls = connected(state, deadline);
+    int next = tls ? 1 : -ENOTCONN;
 
-    if (!tls || tls->tcp != ((struct stream *)state)->tcp)
-        return -ENOTCONN;
-    take(tls, state, deadline);
     while (next > 0) {
         int put = mbedtls_ssl_write(&tls->ssl, bytes, size);
         if (put > 0)
