@@ -331,7 +331,8 @@ int et_cmd_run(int argc, char **argv)
     }
     struct run run = {.options = &options, .command = argv + options.first};
     const char *slash = strrchr(run.command[0], '/');
-    run.service = options.wanted.service ? options.wanted.service : slash ? slash + 1 : run.command[0];
+    const char *named = options.wanted.query.service;
+    run.service = named && *named ? named : slash ? slash + 1 : run.command[0];
     options.from_ns = et_now() - 1000000000; /* the database may hold earlier runs */
     code = find_preload(&run) && choose_db(&run) ? run_with_server(&run) : RUN_FAILED;
     remove_db(&run);

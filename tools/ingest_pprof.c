@@ -3,7 +3,7 @@
  */
 #include "ingest.h"
 #include "labels.h"
-#include "when.h"
+#include "selector.h"
 #include "wire_pprof.h"
 
 #include <errno.h>
@@ -124,19 +124,17 @@ static int store_profile(struct et_store *store, const struct et_profile *p, int
     return err;
 }
 
-static int64_t store_origin(struct et_store *store, const struct et_wanted *wanted)
+/* What a request says that its profile is of. */
+struct named {
+    struct et_selector name;
+    struct et_labels tags;
+    const char *service, *family;
+};
+
+static int64_t store_origin(struct et_store *store, struct named *named)
 {
-    struct et_labels tags = {0};
-    for (size_t i = 0; i < wanted->query.tag_count; i++) {
-        char *tag = et_strdup(wanted->query.tags[i]), *equals = strchr(tag, '=');
-        *equals = '\0';
-        if (tag[0] != '_' || tag[1] != '_') {
-            et_labels_add(&tags, tag, equals + 1);
-        }
-        free(tag);
-    }
-    char *lines = et_labels_join(&tags);
-    struct et_origin origin = {.service = wanted->service,
+    char *lines = et_labels_join(&named->tags);
+    struct et_origin origin = {.service = named->service,
                                .tags = lines,
                                .host = "",
                                .boot_id = "",
@@ -182,51 +180,71 @@ static const char *store_all(struct et_store *store, const et_pprof *pprof, cons
     return NULL;
 }
 
-/* What the request says that the profile is, or the name's __name__. */
-static const char *family_of(const struct et_pprof_push *push, const struct et_wanted *wanted)
+/* "service{key=value}": names with two underscores are no tags, __name__ is the family. */
+static bool read_name(const char *text, struct named *named, const char **why)
 {
-    static const char name[] = "__name__=";
-    for (size_t i = 0; !push->family && i < wanted->query.tag_count; i++) {
-        if (strncmp(wanted->query.tags[i], name, sizeof name - 1) == 0) {
-            return wanted->query.tags[i] + sizeof name - 1;
-        }
+    if (!et_selector_parse(&named->name, text, why)) {
+        return false;
     }
-    return push->family ? push->family : "";
-}
-
-static bool wanted_of(const struct et_pprof_push *push, struct et_wanted *wanted)
-{
-    if (push->name) {
-        return et_wanted_name(wanted, push->name);
-    }
-    wanted->service = et_clean(push->service, strlen(push->service));
-    for (size_t i = 0; push->tags && push->tags[i]; i++) {
-        if (!et_wanted_tag(wanted, push->tags[i])) {
+    named->service = named->name.name;
+    for (size_t i = 0; i < named->name.count; i++) {
+        const struct et_matcher *tag = &named->name.matchers[i];
+        if (tag->how != ET_MATCH_EQUAL) {
+            *why = "name is service or service{key=value,...}";
             return false;
+        }
+        if (strcmp(tag->name, "__name__") == 0) {
+            named->family = named->family ? named->family : tag->value;
+        } else if (strncmp(tag->name, "__", 2) != 0) {
+            et_labels_add(&named->tags, tag->name, tag->value);
         }
     }
     return true;
 }
 
+static void read_tags(char *const *tags, struct named *named)
+{
+    for (; tags && *tags; tags++) {
+        char *tag = et_strdup(*tags), *equals = strchr(tag, '=');
+        *equals = '\0';
+        et_labels_add(&named->tags, tag, equals + 1);
+        free(tag);
+    }
+}
+
+static bool read_named(const struct et_pprof_push *push, struct named *named, const char **why)
+{
+    named->family = push->family;
+    if (push->name && !read_name(push->name, named, why)) {
+        return false;
+    }
+    if (!push->name) {
+        named->name.name = et_clean(push->service, strlen(push->service));
+        named->service = named->name.name;
+        read_tags(push->tags, named);
+    }
+    *why = named->service[0] ? *why : "the name has no service";
+    return named->service[0] != '\0';
+}
+
 enum et_verdict et_ingest_pprof(struct et_store *store, const struct et_pprof_push *push, int64_t now_ns,
                                 const char **why)
 {
-    struct et_wanted wanted = {0};
+    struct named named = {0};
     et_pprof *pprof = NULL;
     enum et_verdict verdict = ET_MALFORMED;
-    if (!wanted_of(push, &wanted) || !wanted.service[0]) {
-        *why = "name is service or service{key=value,...}";
-    } else if ((pprof = et_pprof_decode(push->bytes, push->size, why))) {
+    if (read_named(push, &named, why) && (pprof = et_pprof_decode(push->bytes, push->size, why))) {
         int err = et_store_begin(store);
-        int64_t origin = err ? err : store_origin(store, &wanted);
+        int64_t origin = err ? err : store_origin(store, &named);
         err = origin < 0 ? (int)origin : 0;
         struct times times = times_of(pprof, push->from_ns, push->until_ns, now_ns);
-        const char *wrong = err ? NULL : store_all(store, pprof, family_of(push, &wanted), origin, times, &err);
+        const char *wrong = err ? NULL : store_all(store, pprof, named.family ? named.family : "", origin, times, &err);
         int ended = et_store_end(store, !err && !wrong);
         verdict = err || ended ? ET_UNAVAILABLE : wrong ? ET_MALFORMED : ET_ACCEPTED;
         *why = verdict == ET_UNAVAILABLE ? et_store_why(store) : wrong ? wrong : "ok";
         et_pprof_free(pprof);
     }
-    et_wanted_free(&wanted);
+    et_labels_free(&named.tags);
+    et_selector_free(&named.name);
     return verdict;
 }

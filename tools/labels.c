@@ -45,6 +45,15 @@ static int by_key(const void *a, const void *b)
     return x->number > y->number ? -1 : x->number < y->number;
 }
 
+void et_labels_free(struct et_labels *labels)
+{
+    for (size_t i = 0; i < labels->count; i++) {
+        free(labels->lines[i]);
+    }
+    free(labels->lines);
+    *labels = (struct et_labels){0};
+}
+
 char *et_labels_join(struct et_labels *labels)
 {
     struct et_buf joined = {0};
@@ -63,24 +72,9 @@ char *et_labels_join(struct et_labels *labels)
             et_buf_char(&joined, '\n');
         }
     }
-    for (size_t i = 0; i < labels->count; i++) {
-        free(places[i].line);
-    }
     free(places);
-    free(labels->lines);
-    *labels = (struct et_labels){0};
+    et_labels_free(labels);
     return joined.data;
-}
-
-bool et_labels_have(const char *lines, const char *line)
-{
-    size_t size = strlen(line);
-    for (const char *end; (end = strchr(lines, '\n')); lines = end + 1) {
-        if ((size_t)(end - lines) == size && memcmp(lines, line, size) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 const char *et_labels_value(const char *lines, const char *key, size_t *size)

@@ -24,8 +24,8 @@ void et_labels_add_lines(struct et_labels *labels, const char *lines);
 /* Sorts, joins, frees the list. The last of several values of one key is kept. free() the result. */
 char *et_labels_join(struct et_labels *labels);
 
-/* Whether the text has that "key=value" line. */
-bool et_labels_have(const char *lines, const char *line);
+/* Of a list that was not joined. */
+void et_labels_free(struct et_labels *labels);
 
 /* Value of a key, of *size bytes, or NULL. */
 const char *et_labels_value(const char *lines, const char *key, size_t *size);

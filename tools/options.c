@@ -53,7 +53,7 @@ static bool set_query(int letter, const char *value, struct et_options *out)
     switch (letter) {
     case 's':
         out->service = value;
-        return et_wanted_name(&out->wanted, value) && out->wanted.service[0];
+        return value[0] && et_wanted_name(&out->wanted, value);
     case 't':
         return et_wanted_tag(&out->wanted, value);
     case 'k':

@@ -10,8 +10,10 @@
     "\n"                                                                                                               \
     "  --db FILE           read this database (./edgeprof.db)\n"                                                       \
     "  --url URL           ask the server there instead\n"                                                             \
-    "  --service NAME      or 'NAME{key=value,...}'; needed when there are several\n"                                  \
-    "  --tag KEY=VALUE     only profiles with that tag; may be given several times\n"                                  \
+    "  --service NAME      or 'NAME{key=\"value\",key!=\"value\",key=~\"regex\",key!~\"regex\"}' of labels and "       \
+    "tags;\n"                                                                                                          \
+    "                      needed when there are several\n"                                                            \
+    "  --tag KEY=VALUE     only profiles of processes with that tag; may be given several times\n"                     \
     "  --kind KIND         cpu, wall, wait, lock, alloc, live, exception, gc, thread or heap (cpu); live, heap: "      \
     "what\n"                                                                                                           \
     "                      each process had at the end of the time that is asked for\n"                                \

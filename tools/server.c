@@ -257,13 +257,13 @@ static enum MHD_Result on_argument(void *context, enum MHD_ValueKind kind, const
     (void)kind;
     value = value ? value : "";
     if (strcmp(key, "service") == 0) {
-        arguments->wrong = et_wanted_name(wanted, value) ? arguments->wrong : "service is name or name{key=value,...}";
+        arguments->wrong = et_wanted_name(wanted, value) ? arguments->wrong : wanted->why;
     } else if (strcmp(key, "tag") == 0) {
-        arguments->wrong = et_wanted_tag(wanted, value) ? arguments->wrong : "tag is key=value";
+        arguments->wrong = et_wanted_tag(wanted, value) ? arguments->wrong : wanted->why;
     } else if (strcmp(key, "kind") == 0) {
         et_wanted_kind(wanted, value);
     } else if (strcmp(key, "label") == 0) {
-        arguments->wrong = et_wanted_label(wanted, value) ? arguments->wrong : "label is key=value";
+        arguments->wrong = et_wanted_label(wanted, value) ? arguments->wrong : wanted->why;
     } else if (strcmp(key, "group") == 0) {
         et_wanted_group(wanted, value);
     } else if (strcmp(key, "value") == 0) {

@@ -68,6 +68,19 @@ static void parameter(CURL *curl, struct et_buf *url, const char *name, const ch
     curl_free(escaped);
 }
 
+static void selector_parameters(CURL *curl, struct et_buf *url, const struct et_query *query)
+{
+    struct et_buf text = {0};
+    et_selector_print(query->service ? query->service : "", query->matchers, query->matcher_count, &text);
+    parameter(curl, url, "service", text.data);
+    for (size_t i = 0; i < query->matcher_count; i++) {
+        text.size = 0;
+        et_matcher_print(&query->matchers[i], &text);
+        parameter(curl, url, "tag", query->matchers[i].process ? text.data : "");
+    }
+    et_buf_free(&text);
+}
+
 static void time_parameter(struct et_buf *url, const char *name, int64_t ns)
 {
     if (ns > 0 && ns < INT64_MAX) {
@@ -82,14 +95,8 @@ static void make_url(CURL *curl, const char *base, const struct et_query *query,
         size--;
     }
     et_buf_printf(url, "%.*s/api/pprof?", (int)size, base);
-    parameter(curl, url, "service", query->service);
+    selector_parameters(curl, url, query);
     parameter(curl, url, "kind", query->kind);
-    for (size_t i = 0; i < query->tag_count; i++) {
-        parameter(curl, url, "tag", query->tags[i]);
-    }
-    for (size_t i = 0; i < query->label_count; i++) {
-        parameter(curl, url, "label", query->labels[i]);
-    }
     parameter(curl, url, "group", query->group);
     parameter(curl, url, "value", query->measure == ET_MEASURE_COUNT ? "count" : "");
     parameter(curl, url, "labels", query->keep_labels ? "" : "no");

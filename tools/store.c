@@ -63,7 +63,7 @@ static const char *const SQL[S_COUNT] = {
                    " HAVING max(p.kind = 'wait') AND NOT max(p.kind = 'wall') ORDER BY 5 DESC, 1, 2",
     [S_TAGSETS] = "SELECT DISTINCT tags FROM origin WHERE service = ? ORDER BY tags",
     [S_PROFILES] = "SELECT p.origin, o.tags, p.unit, p.start_ns, p.end_ns, p.period, p.samples, p.quantum, p.columns,"
-                   " p.kind, p.stacks, p.contexts FROM profile p JOIN origin o ON o.id = p.origin"
+                   " p.kind, p.stacks, p.contexts, o.service, o.host FROM profile p JOIN origin o ON o.id = p.origin"
                    " WHERE p.end_ns > ?1 AND p.start_ns < ?2 AND (?3 = '' OR o.service = ?3) AND (p.kind = ?4 OR"
                    " (?4 = 'wall' AND p.kind IN ('cpu', 'wait') AND NOT EXISTS (SELECT 1 FROM profile q"
                    " WHERE q.origin = p.origin AND q.kind = 'wall'))) ORDER BY p.start_ns DESC",

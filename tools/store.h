@@ -12,6 +12,7 @@
 #define ET_STORE_H
 
 #include "profile.h"
+#include "selector.h"
 #include "wire_compact.h"
 
 struct et_store;
@@ -109,10 +110,9 @@ struct et_query {
     const char *service; /* NULL or "": every service */
     const char *kind;    /* NULL or "": "cpu", else whatever there is first */
     int64_t from_ns, to_ns;
-    char **tags; /* "key=value" of processes, all must match */
-    size_t tag_count;
-    char **labels; /* "key=value" of stacks, or of their process when the stack has no such key; all must match */
-    size_t label_count;
+    /* All must match: a stack's label, or else its process' tag, service or host. */
+    const struct et_matcher *matchers;
+    size_t matcher_count;
     const char *group; /* stacks stand under a frame for the value of this label; NULL: they do not */
     enum et_measure measure;
     bool keep_labels; /* entries have their labels; else they are merged */
@@ -130,16 +130,13 @@ struct et_service_row {
 int et_store_services(struct et_store *store, void (*row)(void *context, const struct et_service_row *row),
                       void *context);
 
-/* The service that a query means: its own, or the only one there is, "" in an empty store. Appends it to *service.
- * -EINVAL: there are several; *service lists them instead. */
+/* The service that a query means: its own, or the only one there is, "" in an empty store, or when a matcher chooses
+ * services. Appends it to *service. -EINVAL: there are several; *service lists them instead. */
 int et_store_choose(struct et_store *store, const struct et_query *query, struct et_buf *service);
 
 /* Calls row() for each different set of tags of a service. */
 int et_store_tagsets(struct et_store *store, const char *service, void (*row)(void *context, const char *tags),
                      void *context);
-
-/* Whether tags (as in et_origin) have all of the query's tags. */
-bool et_tags_match(const char *tags, const struct et_query *query);
 
 /* Calls row() for each origin that matches and has stats or profiles in the range, newest first. */
 struct et_origin_row {

@@ -69,6 +69,17 @@ int et_store_schema(struct et_store *store);
 /* Steps: 1 a row, 0 done, negative errno. */
 int et_store_step(struct et_store *store, sqlite3_stmt *statement);
 
+/* What is known of a profile's process. */
+struct et_process {
+    const char *tags, *service, *host; /* tags as in et_origin */
+};
+
+/* What matchers and groups call key, in labels (lines) or else of the process; NULL: nothing. */
+const char *et_process_value(const char *labels, const struct et_process *process, const char *key, size_t *size);
+
+/* Whether the matcher accepts a stack with these labels of that process. */
+bool et_process_matches(const struct et_matcher *matcher, const char *labels, const struct et_process *process);
+
 /* A column's text, "" for NULL. Valid until the next step. */
 const char *et_column_text(sqlite3_stmt *statement, int column);
 

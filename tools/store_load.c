@@ -44,8 +44,11 @@ struct sums {
     struct et_map texts;   /* labels in the store -> string number + 1 */
     struct et_map by_text; /* string number -> index into label_sums + 1 */
     struct et_map latest;  /* origin -> middle of its last interval */
+    struct et_map origins; /* that have something to show */
     struct seen *seen;
     size_t seen_count, seen_capacity;
+    struct et_process process; /* of the row that is being read */
+    bool left_out;             /* some stacks of a profile, by their labels */
     int err;
 };
 
@@ -79,32 +82,14 @@ static char *full_labels(const char *lines, const uint64_t ids[3])
     return et_labels_join(&all);
 }
 
-/* A label of a stack, or else of its process. */
-static const char *value_of(const char *labels, const char *tags, const char *key, size_t *size)
-{
-    const char *own = et_labels_value(labels, key, size);
-    return own ? own : et_labels_value(tags, key, size);
-}
-
-static bool label_matches(const char *labels, const char *tags, const char *wanted)
-{
-    char *key = et_strdup(wanted), *equals = strchr(key, '=');
-    size_t size = 0;
-    *equals = '\0';
-    const char *value = value_of(labels, tags, key, &size);
-    bool same = value && strlen(equals + 1) == size && memcmp(value, equals + 1, size) == 0;
-    free(key);
-    return same;
-}
-
-static uint32_t group_of(struct sums *s, const char *labels, const char *tags)
+static uint32_t group_of(struct sums *s, const char *labels)
 {
     struct et_buf name = {0};
     size_t size = 0;
     if (!s->query->group) {
         return 0;
     }
-    const char *value = value_of(labels, tags, s->query->group, &size);
+    const char *value = et_process_value(labels, &s->process, s->query->group, &size);
     if (value) {
         et_buf_printf(&name, "%s=", s->query->group);
         et_buf_add(&name, value, size);
@@ -128,13 +113,13 @@ static uint32_t label_sum(struct sums *s, uint32_t lines)
     return (uint32_t)*known - 1;
 }
 
-static void see(struct sums *s, int64_t labels, const uint64_t ids[3], const char *tags)
+static void see(struct sums *s, int64_t labels, const uint64_t ids[3])
 {
     uint32_t text = text_of(s, labels);
     char *lines = full_labels(et_text(&s->profile->strings, text), ids);
-    struct seen seen = {.sum = label_sum(s, text), .wanted = true, .group = group_of(s, lines, tags)};
-    for (size_t i = 0; i < s->query->label_count && seen.wanted; i++) {
-        seen.wanted = label_matches(lines, tags, s->query->labels[i]);
+    struct seen seen = {.sum = label_sum(s, text), .wanted = true, .group = group_of(s, lines)};
+    for (size_t i = 0; i < s->query->matcher_count && seen.wanted; i++) {
+        seen.wanted = et_process_matches(&s->query->matchers[i], lines, &s->process);
     }
     if (s->query->keep_labels) {
         seen.labels = et_intern(&s->profile->strings, lines);
@@ -144,17 +129,52 @@ static void see(struct sums *s, int64_t labels, const uint64_t ids[3], const cha
     free(lines);
 }
 
-static void read_contexts(struct sums *s, sqlite3_stmt *row, const char *tags)
+/* The next of a profile's contexts; false at the end. */
+static bool next_context(const uint8_t **at, const uint8_t *end, uint64_t *labels, uint64_t ids[3])
+{
+    return *at && et_varint_get(at, end, labels) && et_varint_get(at, end, &ids[0]) &&
+           et_varint_get(at, end, &ids[1]) && et_varint_get(at, end, &ids[2]);
+}
+
+static void read_contexts(struct sums *s, sqlite3_stmt *row)
 {
     static const uint64_t none[3];
     const uint8_t *at = sqlite3_column_blob(row, 11), *end = at ? at + sqlite3_column_bytes(row, 11) : NULL;
     uint64_t labels, ids[3];
     s->seen_count = 0;
-    see(s, 0, none, tags);
-    while (at && et_varint_get(&at, end, &labels) && et_varint_get(&at, end, &ids[0]) &&
-           et_varint_get(&at, end, &ids[1]) && et_varint_get(&at, end, &ids[2])) {
-        see(s, (int64_t)labels, ids, tags);
+    see(s, 0, none);
+    while (next_context(&at, end, &labels, ids)) {
+        see(s, (int64_t)labels, ids);
     }
+}
+
+/* Whether a stack of the profile may have a label of that name. */
+static bool labels_have(struct sums *s, sqlite3_stmt *row, const char *name)
+{
+    const uint8_t *at = sqlite3_column_blob(row, 11), *end = at ? at + sqlite3_column_bytes(row, 11) : NULL;
+    uint64_t labels, ids[3];
+    size_t size;
+    bool found = false;
+    while (!found && next_context(&at, end, &labels, ids)) {
+        found = (strcmp(name, ET_SPAN_ID) == 0 && ids[0]) || (strcmp(name, ET_TRACE_ID) == 0 && (ids[1] || ids[2])) ||
+                et_labels_value(et_text(&s->profile->strings, text_of(s, (int64_t)labels)), name, &size);
+    }
+    return found;
+}
+
+/* False: no stack of this profile can be wanted, its process is another. */
+static bool process_wanted(struct sums *s, sqlite3_stmt *row)
+{
+    s->process = (struct et_process){
+        .tags = et_column_text(row, 1), .service = et_column_text(row, 12), .host = et_column_text(row, 13)};
+    for (size_t i = 0; i < s->query->matcher_count; i++) {
+        const struct et_matcher *matcher = &s->query->matchers[i];
+        if (!et_process_matches(matcher, "", &s->process) &&
+            (matcher->process || !labels_have(s, row, matcher->name))) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static struct sum *sum_of(struct sums *s, uint64_t node, const struct seen *seen)
@@ -208,11 +228,12 @@ static void add_stacks(struct sums *s, sqlite3_stmt *row)
             sum->value += value;
             sum->count += count;
         }
+        s->left_out |= !seen->wanted;
     }
 }
 
 /* Rows come latest first; of a level only those of each process' last interval count, which may have come in several
- * messages. Also counts processes. */
+ * messages. */
 static bool counts(struct sums *s, sqlite3_stmt *row)
 {
     int64_t start = sqlite3_column_int64(row, 3), end = sqlite3_column_int64(row, 4);
@@ -220,7 +241,6 @@ static bool counts(struct sums *s, sqlite3_stmt *row)
     uint64_t *middle = et_map_at(&s->latest, (uint64_t)sqlite3_column_int64(row, 0));
     if (s->latest.count != before) {
         *middle = (uint64_t)(start / 2 + end / 2);
-        s->profile->processes++;
     }
     return !s->kind || !s->kind->level || end > (int64_t)*middle;
 }
@@ -236,8 +256,10 @@ static void add_profile(struct sums *s, sqlite3_stmt *row)
     p->start_ns = p->profiles == 0 || start < p->start_ns ? start : p->start_ns;
     p->end_ns = p->profiles == 0 || end > p->end_ns ? end : p->end_ns;
     p->profiles++;
+    (void)et_map_at(&s->origins, (uint64_t)sqlite3_column_int64(row, 0));
+    p->processes = s->origins.count;
     p->samples += (uint64_t)sqlite3_column_int64(row, 6);
-    read_contexts(s, row, et_column_text(row, 1));
+    read_contexts(s, row);
     add_stacks(s, row);
 }
 
@@ -247,11 +269,11 @@ static int sum_profiles(struct sums *s, const char *kind)
     sqlite3_stmt *row = et_store_bind(s->store, S_PROFILES, "iiss", s->query->from_ns, s->query->to_ns, service, kind);
     int got;
     while ((got = et_store_step(s->store, row)) == 1 && !s->err) {
-        if (et_tags_match(et_column_text(row, 1), s->query) && counts(s, row)) {
+        if (counts(s, row) && process_wanted(s, row)) {
             add_profile(s, row);
         }
     }
-    if (s->query->label_count) {
+    if (s->left_out) {
         s->profile->samples = 0; /* nobody has counted those with these labels */
     }
     sqlite3_reset(row);
@@ -393,7 +415,7 @@ static int choose_kind(struct et_store *store, const struct et_query *query, str
 
 static void free_sums(struct sums *s)
 {
-    struct et_map *maps[] = {&s->nodes, &s->index, &s->pairs, &s->texts, &s->by_text, &s->latest};
+    struct et_map *maps[] = {&s->nodes, &s->index, &s->pairs, &s->texts, &s->by_text, &s->latest, &s->origins};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         et_map_free(maps[i]);
     }

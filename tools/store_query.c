@@ -3,11 +3,31 @@
 #include "store_internal.h"
 
 #include <errno.h>
+#include <string.h>
 
-bool et_tags_match(const char *tags, const struct et_query *query)
+const char *et_process_value(const char *labels, const struct et_process *process, const char *key, size_t *size)
 {
-    for (size_t i = 0; i < query->tag_count; i++) {
-        if (!et_labels_have(tags, query->tags[i])) {
+    const char *value = et_labels_value(labels, key, size);
+    value = value ? value : et_labels_value(process->tags, key, size);
+    if (!value) {
+        value = strcmp(key, ET_SERVICE_NAME) == 0 ? process->service : strcmp(key, ET_HOST) == 0 ? process->host : NULL;
+        *size = value ? strlen(value) : 0;
+    }
+    return value;
+}
+
+bool et_process_matches(const struct et_matcher *matcher, const char *labels, const struct et_process *process)
+{
+    size_t size = 0;
+    const char *value = et_process_value(matcher->process ? "" : labels, process, matcher->name, &size);
+    return et_matcher_matches(matcher, value ? value : "", size);
+}
+
+static bool origin_matches(const struct et_origin *origin, const struct et_query *query)
+{
+    struct et_process process = {.tags = origin->tags, .service = origin->service, .host = origin->host};
+    for (size_t i = 0; i < query->matcher_count; i++) {
+        if (!et_process_matches(&query->matchers[i], "", &process)) {
             return false;
         }
     }
@@ -48,10 +68,20 @@ static void on_name(void *context, const struct et_service_row *row)
     }
 }
 
+static bool chooses_services(const struct et_query *query)
+{
+    for (size_t i = 0; i < query->matcher_count; i++) {
+        if (strcmp(query->matchers[i].name, ET_SERVICE_NAME) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int et_store_choose(struct et_store *store, const struct et_query *query, struct et_buf *service)
 {
     et_buf_text(service, query->service ? query->service : "");
-    if (service->size) {
+    if (service->size || chooses_services(query)) {
         return 0;
     }
     struct names names = {.list = service};
@@ -104,7 +134,7 @@ int et_store_origins(struct et_store *store, const struct et_query *query,
     while ((got = et_store_step(store, row)) == 1) {
         struct et_origin_row origin;
         origin_row(row, &origin);
-        if (et_tags_match(origin.origin.tags, query)) {
+        if (origin_matches(&origin.origin, query)) {
             call(context, &origin);
         }
     }

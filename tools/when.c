@@ -96,33 +96,27 @@ bool et_parse_time(const char *text, int64_t *ns)
 
 /* ---- names ---- */
 
-static void add_tag(struct et_wanted *wanted, const char *tag, size_t size)
+static bool added(struct et_wanted *wanted, bool ok)
 {
-    struct et_query *query = &wanted->query;
-    query->tags = et_reserve(query->tags, &wanted->tag_capacity, query->tag_count + 1, sizeof *query->tags);
-    query->tags[query->tag_count++] = et_clean(tag, size);
+    wanted->query.service = wanted->selector.name;
+    wanted->query.matchers = wanted->selector.matchers;
+    wanted->query.matcher_count = wanted->selector.count;
+    return ok;
 }
 
 bool et_wanted_tag(struct et_wanted *wanted, const char *tag)
 {
-    const char *equals = strchr(tag, '=');
-    if (!equals || equals == tag) {
-        return false;
-    }
-    add_tag(wanted, tag, strlen(tag));
-    return true;
+    return added(wanted, et_selector_add(&wanted->selector, tag, true, &wanted->why));
 }
 
 bool et_wanted_label(struct et_wanted *wanted, const char *label)
 {
-    struct et_query *query = &wanted->query;
-    const char *equals = strchr(label, '=');
-    if (!equals || equals == label) {
-        return false;
-    }
-    query->labels = et_reserve(query->labels, &wanted->label_capacity, query->label_count + 1, sizeof *query->labels);
-    query->labels[query->label_count++] = et_clean(label, strlen(label));
-    return true;
+    return added(wanted, et_selector_add(&wanted->selector, label, false, &wanted->why));
+}
+
+bool et_wanted_name(struct et_wanted *wanted, const char *name)
+{
+    return added(wanted, et_selector_parse(&wanted->selector, name, &wanted->why));
 }
 
 void et_wanted_group(struct et_wanted *wanted, const char *key)
@@ -150,47 +144,6 @@ bool et_wanted_measure(struct et_wanted *wanted, const char *word)
     return false;
 }
 
-/* key=value or key="value" up to a comma or brace; *at is moved behind it. */
-static bool braced_tag(struct et_wanted *wanted, const char **at)
-{
-    struct et_buf tag = {0};
-    size_t key = strcspn(*at, "=,{}\"");
-    bool ok = key > 0 && (*at)[key] == '=';
-    if (ok) {
-        const char *value = *at + key + 1;
-        bool quoted = *value == '"';
-        value += quoted;
-        size_t size = strcspn(value, quoted ? "\"" : ",{}\"");
-        ok = !quoted || value[size] == '"';
-        et_buf_add(&tag, *at, key + 1);
-        et_buf_add(&tag, value, size);
-        *at = value + size + (quoted && ok);
-        add_tag(wanted, tag.data, tag.size);
-    }
-    et_buf_free(&tag);
-    return ok;
-}
-
-static bool braced_tags(struct et_wanted *wanted, const char *at)
-{
-    while (*at != '}') {
-        if (!braced_tag(wanted, &at) || (*at != ',' && *at != '}')) {
-            return false;
-        }
-        at += *at == ',';
-    }
-    return at[1] == '\0';
-}
-
-bool et_wanted_name(struct et_wanted *wanted, const char *name)
-{
-    size_t size = strcspn(name, "{");
-    free(wanted->service);
-    wanted->service = et_clean(name, size);
-    wanted->query.service = wanted->service;
-    return name[size] == '\0' || braced_tags(wanted, name + size + 1);
-}
-
 void et_wanted_kind(struct et_wanted *wanted, const char *kind)
 {
     free(wanted->kind);
@@ -200,16 +153,8 @@ void et_wanted_kind(struct et_wanted *wanted, const char *kind)
 
 void et_wanted_free(struct et_wanted *wanted)
 {
-    for (size_t i = 0; i < wanted->query.tag_count; i++) {
-        free(wanted->query.tags[i]);
-    }
-    for (size_t i = 0; i < wanted->query.label_count; i++) {
-        free(wanted->query.labels[i]);
-    }
-    free(wanted->query.tags);
-    free(wanted->query.labels);
+    et_selector_free(&wanted->selector);
     free(wanted->group);
-    free(wanted->service);
     free(wanted->kind);
     *wanted = (struct et_wanted){0};
 }

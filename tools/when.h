@@ -18,16 +18,17 @@ bool et_parse_time(const char *text, int64_t *ns);
 
 /* A query that owns its strings. Zeroed: everything. */
 struct et_wanted {
-    char *service, *kind, *group;
+    struct et_selector selector;
+    char *kind, *group;
     struct et_query query;
-    size_t tag_capacity, label_capacity;
+    const char *why; /* what was wrong with what was not of its form (static) */
 };
 
-/* "service", "service{key=value,other="value"}"; adds to what is there. false: not of that form. */
+/* "service", "service{key=value,other=~"regex"}", "{key!=value}"; adds to what is there. false: not of that form. */
 bool et_wanted_name(struct et_wanted *wanted, const char *name);
-/* "key=value". */
+/* "key=value" of processes; other operators of selectors, too. */
 bool et_wanted_tag(struct et_wanted *wanted, const char *tag);
-/* "key=value" of stacks. */
+/* "key=value" of stacks, or else of their process. */
 bool et_wanted_label(struct et_wanted *wanted, const char *label);
 void et_wanted_group(struct et_wanted *wanted, const char *key);
 /* "value", "bytes", "time" or "count", "objects" and the like; "": the default. */

@@ -320,6 +320,13 @@ def all_kinds(server):
     rows = {row["kind"]: row for row in server.get("/api/services")[1]["services"] if row["service"] == "kinds"}
     check.equal(sorted(rows), sorted([*KINDS, "wall"]), "kinds of the service")
     check.equal((rows["alloc"]["unit"], rows["alloc"]["counts"], rows["lock"]["unit"]), ("bytes", "objects", "nanoseconds"), "their units")
+    for selector, wanted in (('{step=~"a|b"}', ("step=a", "step=b")), ('{step!="a"}', None), ('{step=~"[ab]",step!="b"}', ("step=a",)),
+                             ('{service_name=~"kin.*",step="b"}', ("step=b",))):
+        some = truth["cpu"]
+        value = sum(v for _, v in some.values()) - some["step=a"][1] if wanted is None else sum(some[key][1] for key in wanted)
+        check.equal(total(server, "kinds" + selector, kind="cpu"), value, f"selector {selector}")
+        check.equal(total(server, selector, kind="cpu"), value, f"selector {selector} of the only service") if "service" in selector else None
+    check.equal(server.get("/api/profile", service='kinds{step=~"("}')[0], 400, "an expression that is none")
     for kind in KINDS:
         sums = truth[kind].values()
         check.equal(total(server, "kinds", kind=kind), sum(value for _, value in sums), f"{kind}: value")

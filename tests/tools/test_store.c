@@ -373,11 +373,14 @@ static void time_ranges_select(void **state)
 
 static uint64_t total_tagged(struct et_store *store, char *tag)
 {
-    char *tags[] = {tag};
-    struct et_query query = {.to_ns = INT64_MAX, .tags = tags, .tag_count = 1};
+    struct et_selector selector = {0};
+    const char *why;
+    assert_true(et_selector_add(&selector, tag, true, &why));
+    struct et_query query = {.to_ns = INT64_MAX, .matchers = selector.matchers, .matcher_count = 1};
     struct et_profile *p = load(store, &query);
     uint64_t sum = p->total;
     et_profile_free(p);
+    et_selector_free(&selector);
     return sum;
 }
 

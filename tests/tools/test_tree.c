@@ -217,10 +217,10 @@ static void services_with_tags_are_understood(void **state)
     (void)state;
     struct et_wanted wanted = {0};
     assert_true(et_wanted_name(&wanted, "svc{a=b,c=\"d,e}\"}"));
-    assert_string_equal(wanted.service, "svc");
-    assert_int_equal(wanted.query.tag_count, 2);
-    assert_string_equal(wanted.query.tags[0], "a=b");
-    assert_string_equal(wanted.query.tags[1], "c=d,e}");
+    assert_string_equal(wanted.query.service, "svc");
+    assert_int_equal(wanted.query.matcher_count, 2);
+    assert_string_equal(wanted.query.matchers[0].value, "b");
+    assert_string_equal(wanted.query.matchers[1].value, "d,e}");
     assert_true(et_wanted_name(&wanted, "svc{}"));
     assert_true(et_wanted_name(&wanted, "plain"));
     static const char *const wrong[] = {"s{", "s{a}", "s{a=b", "s{=b}", "s{a=\"b}", "s{a=b}x", "s{a=b;c=d", "s{a=b}}"};
