@@ -5,6 +5,7 @@
 #include "kinds.h"
 #include "labels.h"
 #include "options.h"
+#include "output.h"
 #include "report.h"
 #include "wire_compact.h"
 #include "wire_pprof.h"
@@ -361,12 +362,10 @@ static int convert(const struct et_options *options, const char *path, struct re
     }
     if (code == ET_OK) {
         struct et_symbols *symbols = et_options_symbols(options);
-        struct et_buf out = {0};
         et_symbolize(symbols, profile);
-        code = options->pprof ? et_report_pprof(profile, options->pprof) : ET_OK;
+        code = options->pprof ? et_output_write(profile, ET_FORMAT_PPROF, options->pprof) : ET_OK;
         if (code == ET_OK && options->folded) {
-            et_report_folded(profile, &out);
-            code = et_report_print(&out);
+            code = et_output_write(profile, ET_FORMAT_FOLDED, "-");
         }
         et_symbols_free(symbols);
     }

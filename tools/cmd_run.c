@@ -4,8 +4,8 @@
  * The program is in the terminal's foreground as if it had been started alone; signals that are sent to us go on to it.
  */
 #include "commands.h"
-#include "flame.h"
 #include "options.h"
+#include "output.h"
 #include "report.h"
 #include "server.h"
 
@@ -249,10 +249,10 @@ static int report(const struct run *run)
         code = et_report_print(&out);
     }
     if (code == ET_OK && run->options->flame) {
-        code = et_flame_write(profile, run->options->flame);
+        code = et_output_write(profile, et_format_of_file(run->options->flame), run->options->flame);
     }
     if (code == ET_OK && run->options->pprof) {
-        code = et_report_pprof(profile, run->options->pprof);
+        code = et_output_write(profile, ET_FORMAT_PPROF, run->options->pprof);
     }
     et_profile_free(profile);
     return code == ET_OK || code == ET_NO_DATA ? code : RUN_FAILED;
@@ -313,7 +313,7 @@ static bool usage_ok(const struct et_options *options, int argc, char **argv)
                 strtoul(options->interval, NULL, 10) < 100 || strtoul(options->interval, NULL, 10) > 3600000)) {
         et_error("run: --interval %s: it is 100 to 3600000 milliseconds", options->interval);
     } else {
-        return true;
+        return !options->flame || et_flame_format(options->flame) != ET_FORMAT_NONE;
     }
     return false;
 }

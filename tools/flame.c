@@ -3,8 +3,6 @@
 #include "assets.h"
 #include "json.h"
 
-#include <string.h>
-
 /* Nothing may be loaded from anywhere; names are text in a JSON element that is not run. */
 static const char HEAD[] =
     "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -36,31 +34,4 @@ void et_flame_html(const struct et_profile *profile, struct et_buf *out)
     et_buf_text(out, "\n</script>\n<script type=\"module\">\n");
     asset(out, "/viewer.js");
     et_buf_text(out, "</script>\n</body>\n</html>\n");
-}
-
-static bool ends(const char *text, const char *ending)
-{
-    size_t size = strlen(text), tail = strlen(ending);
-    return size >= tail && strcmp(text + size - tail, ending) == 0;
-}
-
-int et_flame_write(const struct et_profile *profile, const char *path)
-{
-    struct et_buf out = {0};
-    bool svg = ends(path, ".svg");
-    if (!svg && !ends(path, ".html") && !ends(path, ".htm")) {
-        et_error("flame graph %s: the name ends neither in .html nor in .svg", path);
-        return ET_USAGE;
-    }
-    if (svg) {
-        et_flame_svg(profile, &out);
-    } else {
-        et_flame_html(profile, &out);
-    }
-    int err = et_write_file(path, out.data, out.size);
-    if (err) {
-        et_error("%s: %s", path, strerror(-err));
-    }
-    et_buf_free(&out);
-    return err ? ET_FAILED : ET_OK;
 }

@@ -12,7 +12,4 @@ void et_flame_html(const struct et_profile *profile, struct et_buf *out);
 /* A picture; names and figures are shown by pointing at a frame. */
 void et_flame_svg(const struct et_profile *profile, struct et_buf *out);
 
-/* Writes path as what its ending says, .html or .svg. An exit code, all is said. */
-int et_flame_write(const struct et_profile *profile, const char *path);
-
 #endif

@@ -15,7 +15,7 @@ static const char help[] =
     "  run       profile a program that was not built for it, and show the result\n"
     "  top       the functions that use most, as a table\n"
     "  flame     a flame graph as one HTML or SVG file\n"
-    "  export    a profile as pprof\n"
+    "  export    a profile as pprof, folded stacks, speedscope, SVG, HTML or JSON\n"
     "  cat       show or convert a file of messages, compact or pprof\n"
     "\n"
     "of a running service, over its control endpoint:\n"

@@ -22,7 +22,7 @@ static const struct option all[] = {
     {"serve", no_argument, NULL, 'v'},          {"level", required_argument, NULL, 'e'},
     {"interval", required_argument, NULL, 'i'}, {"label", required_argument, NULL, 'A'},
     {"group-by", required_argument, NULL, 'G'}, {"value", required_argument, NULL, 'V'},
-    {"at", required_argument, NULL, 'a'},
+    {"at", required_argument, NULL, 'a'},       {"format", required_argument, NULL, 'T'},
 };
 
 enum { OPTIONS = sizeof all / sizeof *all };
@@ -82,8 +82,6 @@ static const char **text_of(int letter, struct et_options *out)
         return &out->db;
     case 'u':
         return &out->url;
-    case 'o':
-        return &out->output;
     case 'p':
         return &out->pprof;
     case 'P':
@@ -96,6 +94,8 @@ static const char **text_of(int letter, struct et_options *out)
         return &out->interval;
     case 'a':
         return &out->at;
+    case 'T':
+        return &out->format;
     default:
         return NULL;
     }
@@ -108,10 +108,11 @@ static bool set(int letter, char *value, struct et_options *out)
         *text = value;
         return value[0] != '\0';
     }
-    if (letter == 'S') {
-        out->symbols = et_reserve(out->symbols, &out->symbol_capacity, out->symbol_count + 1, sizeof *out->symbols);
-        out->symbols[out->symbol_count++] = value;
-        return true;
+    if (letter == 'S' || letter == 'o') {
+        struct et_list *list = letter == 'S' ? &out->symbols : &out->outputs;
+        list->items = et_reserve(list->items, &list->capacity, list->count + 1, sizeof *list->items);
+        list->items[list->count++] = value;
+        return value[0] != '\0';
     }
     out->json |= letter == 'j';
     out->folded |= letter == 'c';
@@ -179,9 +180,9 @@ static int parse(int argc, char **argv, const char *takes, const char *help, str
         et_error("%s: --db and --url exclude each other", argv[0]);
         return ET_USAGE;
     }
-    for (size_t i = 0; i < out->symbol_count; i++) {
-        if (access(out->symbols[i], R_OK) != 0) {
-            et_error("%s: --symbols %s: %s", argv[0], out->symbols[i], strerror(errno));
+    for (size_t i = 0; i < out->symbols.count; i++) {
+        if (access(out->symbols.items[i], R_OK) != 0) {
+            et_error("%s: --symbols %s: %s", argv[0], out->symbols.items[i], strerror(errno));
             return ET_FAILED;
         }
     }
@@ -194,7 +195,8 @@ static int parse(int argc, char **argv, const char *takes, const char *help, str
 void et_options_free(struct et_options *options)
 {
     et_wanted_free(&options->wanted);
-    free(options->symbols);
+    free(options->symbols.items);
+    free(options->outputs.items);
 }
 
 int et_options_parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
@@ -209,8 +211,8 @@ int et_options_parse(int argc, char **argv, const char *takes, const char *help,
 struct et_symbols *et_options_symbols(const struct et_options *options)
 {
     struct et_symbols *symbols = et_symbols_new();
-    for (size_t i = 0; i < options->symbol_count; i++) {
-        et_symbols_add_folder(symbols, options->symbols[i]);
+    for (size_t i = 0; i < options->symbols.count; i++) {
+        et_symbols_add_folder(symbols, options->symbols.items[i]);
     }
     return symbols;
 }

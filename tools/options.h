@@ -10,13 +10,18 @@
 /* Letters of the options that a command takes, as in `takes` below. */
 #define ET_TAKES_QUERY "ustkfFLSdAGV" /* where to read from and what */
 
+/* What an option that may be given several times was given. */
+struct et_list {
+    const char **items;
+    size_t count, capacity;
+};
+
 struct et_options {
-    const char *listen, *db, *url, *output, *pprof, *preload, *flame, *level, *interval, *at;
+    const char *listen, *db, *url, *pprof, *preload, *flame, *level, *interval, *at, *format;
     const char *service; /* as it was written */
     struct et_wanted wanted;
     int64_t from_ns, to_ns;
-    char **symbols;
-    size_t symbol_count, symbol_capacity;
+    struct et_list symbols, outputs;
     unsigned long rows;
     bool json, folded, serve;
     int first; /* index of the first argument that is no option */

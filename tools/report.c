@@ -1,9 +1,7 @@
 /* See report.h. */
 #include "report.h"
-#include "gzip.h"
 #include "json.h"
 #include "kinds.h"
-#include "wire_pprof.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -62,21 +60,18 @@ void et_report_json(const struct et_profile *p, size_t rows, struct et_buf *out)
     et_table_free(&table);
 }
 
-/* Names of a call's ancestors, root first; ';' separates and therefore may not be in a name. */
+/* ';' separates and therefore may not be in a name. */
 static void folded_path(const struct et_profile *p, const struct et_tree *tree, uint32_t call, struct et_buf *out)
 {
-    uint32_t path[8192];
-    size_t depth = 0;
-    for (; call && depth < sizeof path / sizeof *path; call = tree->calls[call].parent) {
-        path[depth++] = call;
-    }
-    while (depth-- > 0) {
+    uint32_t path[ET_TREE_PATH];
+    size_t depth = et_tree_path(tree, call, path);
+    for (size_t i = 0; i < depth; i++) {
         size_t start = out->size;
-        et_buf_text(out, et_text(&p->strings, tree->calls[path[depth]].function));
+        et_buf_text(out, et_text(&p->strings, tree->calls[path[i]].function));
         for (; start < out->size; start++) {
             out->data[start] = out->data[start] == ';' ? ':' : out->data[start];
         }
-        et_buf_char(out, depth ? ';' : ' ');
+        et_buf_char(out, i + 1 < depth ? ';' : ' ');
     }
 }
 
@@ -91,20 +86,6 @@ void et_report_folded(const struct et_profile *p, struct et_buf *out)
         }
     }
     et_tree_free(&tree);
-}
-
-int et_report_pprof(const struct et_profile *profile, const char *path)
-{
-    struct et_buf raw = {0}, packed = {0};
-    et_pprof_encode(profile, &raw);
-    et_gzip(raw.data, raw.size, &packed);
-    int err = et_write_file(path, packed.data, packed.size);
-    if (err) {
-        et_error("%s: %s", path, strerror(-err));
-    }
-    et_buf_free(&raw);
-    et_buf_free(&packed);
-    return err ? ET_FAILED : ET_OK;
 }
 
 int et_report_print(struct et_buf *out)

@@ -31,9 +31,6 @@ void et_report_json(const struct et_profile *profile, size_t rows, struct et_buf
 /* "root;caller;leaf value" a line */
 void et_report_folded(const struct et_profile *profile, struct et_buf *out);
 
-/* gzipped pprof to a file. An exit code. */
-int et_report_pprof(const struct et_profile *profile, const char *path);
-
 /* To standard output; frees the buffer. An exit code. */
 int et_report_print(struct et_buf *out);
 

@@ -162,6 +162,20 @@ void et_tree_free(struct et_tree *tree)
     *tree = (struct et_tree){0};
 }
 
+size_t et_tree_path(const struct et_tree *tree, uint32_t call, uint32_t path[ET_TREE_PATH])
+{
+    size_t depth = 0;
+    for (; call && depth < ET_TREE_PATH; call = tree->calls[call].parent) {
+        path[depth++] = call;
+    }
+    for (size_t i = 0; i < depth / 2; i++) {
+        uint32_t outer = path[i];
+        path[i] = path[depth - 1 - i];
+        path[depth - 1 - i] = outer;
+    }
+    return depth;
+}
+
 /* ---- table ---- */
 
 static bool recursive(const struct et_tree *tree, const struct et_call *call)

@@ -36,6 +36,9 @@ struct et_table {
 
 void et_tree_make(const struct et_profile *profile, size_t shown, struct et_tree *tree);
 void et_tree_free(struct et_tree *tree);
+/* Calls from the root's child to this one, at most the ET_TREE_PATH innermost; returns their number. */
+#define ET_TREE_PATH 8192
+size_t et_tree_path(const struct et_tree *tree, uint32_t call, uint32_t path[ET_TREE_PATH]);
 void et_table_make(const struct et_profile *profile, struct et_table *table);
 void et_table_free(struct et_table *table);
 

@@ -1,0 +1,35 @@
+"""Commands from outside: run one, and look at its code, its output and its one line of complaint. Standard library only."""
+import subprocess
+
+from generate import message, module, nodes, origin, profile
+from harness import clean_environment
+
+
+class Cli:
+    """Runs `program`; whatever it does, a sanitizer's report is a failure of `check`."""
+
+    def __init__(self, program, check):
+        self.program, self.check = program, check
+
+    def run(self, *arguments, program=None, cwd=None, data=None, env=None):
+        done = subprocess.run([program or self.program, *arguments], capture_output=True, cwd=cwd, input=data, timeout=120, check=False,
+                              env=env or clean_environment())
+        done.out, done.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        self.check("Sanitizer" not in done.err and "runtime error" not in done.err, f"{arguments}: {done.err}")
+        return done
+
+    def fails(self, code, word, *arguments, **options):
+        """With this code and one line, in which `word` is."""
+        done = self.run(*arguments, **options)
+        lines = done.err.splitlines()
+        self.check.equal(done.returncode, code, f"{arguments}: {lines}")
+        self.check(len(lines) == 1 and lines[0].startswith("edgeprof: ") and word in lines[0], f"{arguments}: {word!r} in one line: {lines}")
+        return done
+
+
+def message_of(segment, service, stacks, sequence=0, tags=(), **options):
+    """Six functions without symbols, [app]+0x4 and 0x64 on each: 1 calls 2, 3, 4 and 5, and 4 calls 6."""
+    if sequence:
+        return message(segment, sequence, profiles=[profile(stacks, **options)])
+    return message(segment, 0, origin(service, tags=tags), [module(4096, 65536, 0, b"\7" * 20, "[app]")],
+                   nodes([0, 1, 2, 3, 4, 2], [4100, 4200, 4300, 4400, 4500, 4600]), [profile(stacks, **options)])
