@@ -174,8 +174,10 @@ static void on_origin(void *context, const struct et_origin_row *row)
     list->comma = ",";
 }
 
-unsigned et_api_stats(struct et_store *store, const struct et_query *query, struct et_buf *out)
+unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                      struct et_buf *out)
 {
+    (void)symbols; /* one shape for all answers to a query */
     struct service_list list = {.store = store, .out = out, .comma = ""};
     et_buf_text(out, "{\"processes\":[");
     if (et_store_origins(store, query, on_origin, &list) < 0) {

@@ -8,7 +8,8 @@
 #include "symbols.h"
 
 unsigned et_api_services(struct et_store *store, struct et_buf *out);
-unsigned et_api_stats(struct et_store *store, const struct et_query *query, struct et_buf *out);
+unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                      struct et_buf *out);
 unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                         struct et_buf *out);
 /* gzipped pprof, symbolized */

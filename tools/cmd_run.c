@@ -280,7 +280,8 @@ static int run_with_server(struct run *run)
     }
     sigprocmask(SIG_BLOCK, &signals, &before); /* before the server's threads start */
     const char *listen = run->options->listen ? run->options->listen : "127.0.0.1:0";
-    run->server = et_server_start(listen, run->db, et_options_symbols(run->options));
+    run->server = et_server_start(
+        &(struct et_server_config){.listen = listen, .db = run->db, .symbols = et_options_symbols(run->options)});
     if (!run->server) {
         return RUN_FAILED;
     }

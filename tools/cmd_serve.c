@@ -35,8 +35,11 @@ int et_cmd_serve(int argc, char **argv)
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     sigprocmask(SIG_BLOCK, &signals, NULL); /* before the server's threads start */
-    struct et_server *server = et_server_start(options.listen ? options.listen : "127.0.0.1:4040",
-                                               options.db ? options.db : "edgeprof.db", et_options_symbols(&options));
+    struct et_server *server = et_server_start(&(struct et_server_config){
+        .listen = options.listen ? options.listen : "127.0.0.1:4040",
+        .db = options.db ? options.db : "edgeprof.db",
+        .symbols = et_options_symbols(&options),
+    });
     et_options_free(&options);
     if (!server) {
         return ET_FAILED;

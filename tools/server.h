@@ -8,9 +8,15 @@
 
 struct et_server;
 
-/* Listens on "host:port"; port 0: any free one. db is made when it is not there. symbols becomes the server's.
- * NULL: failed, one line is on stderr. */
-struct et_server *et_server_start(const char *listen, const char *db, struct et_symbols *symbols);
+/* Strings may go away after the start. */
+struct et_server_config {
+    const char *listen;         /* "host:port"; port 0: any free one */
+    const char *db;             /* made when it is not there */
+    struct et_symbols *symbols; /* becomes the server's */
+};
+
+/* NULL: failed, one line is on stderr. */
+struct et_server *et_server_start(const struct et_server_config *config);
 
 /* "127.0.0.1:4040", valid as long as the server. */
 const char *et_server_address(const struct et_server *server);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ struct et_symbols {
     size_t answer_count, answer_capacity;
     struct et_strings strings;
     struct et_strings complaints; /* each is made once */
+    pthread_mutex_t lock;
 };
 
 /* A module without symbols is looked for again after so many seconds: files may have been added. */
@@ -52,7 +54,9 @@ enum { RETRY_SECONDS = 15 };
 
 struct et_symbols *et_symbols_new(void)
 {
-    return et_alloc(1, sizeof(struct et_symbols));
+    struct et_symbols *symbols = et_alloc(1, sizeof *symbols);
+    pthread_mutex_init(&symbols->lock, NULL);
+    return symbols;
 }
 
 void et_symbols_free(struct et_symbols *s)
@@ -60,6 +64,7 @@ void et_symbols_free(struct et_symbols *s)
     if (!s) {
         return;
     }
+    pthread_mutex_destroy(&s->lock);
     for (size_t i = 0; i < s->folder_count; i++) {
         free(s->folders[i]);
     }
@@ -367,9 +372,11 @@ static void symbolize_frame(struct et_symbols *s, struct et_profile *profile, st
 
 void et_symbolize(struct et_symbols *symbols, struct et_profile *profile)
 {
+    pthread_mutex_lock(&symbols->lock);
     for (size_t i = 0; i < profile->frame_count; i++) {
         if (profile->frames[i].line_count == 0) {
             symbolize_frame(symbols, profile, &profile->frames[i]);
         }
     }
+    pthread_mutex_unlock(&symbols->lock);
 }
