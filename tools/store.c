@@ -15,6 +15,9 @@ static const char *const SQL[S_COUNT] = {
     [S_BEGIN] = "BEGIN IMMEDIATE",
     [S_COMMIT] = "COMMIT",
     [S_ROLLBACK] = "ROLLBACK",
+    [S_PART] = "SAVEPOINT part",
+    [S_PART_KEEP] = "RELEASE part",
+    [S_PART_UNDO] = "ROLLBACK TO part",
     [S_MODULE_FIND] = "SELECT id FROM module WHERE build_id = ? AND path = ?",
     [S_MODULE_ADD] = "INSERT INTO module (build_id, path) VALUES (?, ?)",
     [S_FRAME_FIND] = "SELECT id FROM frame WHERE module = ? AND address = ? AND name = ? AND file = ? AND line = ?",
@@ -230,25 +233,82 @@ void et_store_close(struct et_store *store)
     free(store);
 }
 
+/* ---- transactions ---- */
+
+static int run(struct et_store *store, enum et_statement which)
+{
+    return et_store_step(store, et_store_bind(store, which, ""));
+}
+
+/* The same after something has failed: what is said of that stays. */
+static int undo(struct et_store *store, enum et_statement which)
+{
+    char why[sizeof store->why];
+    memcpy(why, store->why, sizeof why);
+    int err = run(store, which);
+    memcpy(store->why, why, sizeof why);
+    return err;
+}
+
+/* Commits, unless a step has failed, or takes everything back. */
+static int end(struct et_store *store, bool commit)
+{
+    int err = store->failed;
+    if (commit && !err) {
+        err = run(store, S_COMMIT);
+    }
+    if (!sqlite3_get_autocommit(store->db)) {
+        undo(store, S_ROLLBACK);
+    }
+    return err;
+}
+
+static int end_part(struct et_store *store, bool commit)
+{
+    int err = store->failed;
+    if (commit && !err) {
+        err = run(store, S_PART_KEEP);
+    }
+    if (sqlite3_get_autocommit(store->db)) {
+        store->group_failed = err ? err : -EIO;
+    } else if (err || !commit) {
+        int undone = undo(store, S_PART_UNDO);
+        store->group_failed = undone ? undone : undo(store, S_PART_KEEP);
+    }
+    return err;
+}
+
 int et_store_begin(struct et_store *store)
 {
+    if (store->group_failed) {
+        return store->group_failed;
+    }
     store->failed = 0;
-    return et_store_step(store, et_store_bind(store, S_BEGIN, ""));
+    return run(store, store->grouped ? S_PART : S_BEGIN);
 }
 
 int et_store_end(struct et_store *store, bool commit)
 {
-    int err = store->failed;
-    if (commit && !err) {
-        err = et_store_step(store, et_store_bind(store, S_COMMIT, ""));
+    if (store->group_failed) {
+        return store->group_failed;
     }
-    if (!sqlite3_get_autocommit(store->db)) {
-        char why[sizeof store->why];
-        memcpy(why, store->why, sizeof why);
-        et_store_step(store, et_store_bind(store, S_ROLLBACK, ""));
-        memcpy(store->why, why, sizeof why);
-    }
+    return store->grouped ? end_part(store, commit) : end(store, commit);
+}
+
+int et_store_group_begin(struct et_store *store)
+{
+    store->failed = 0;
+    int err = run(store, S_BEGIN);
+    store->grouped = err == 0;
     return err;
+}
+
+int et_store_group_end(struct et_store *store)
+{
+    store->failed = store->group_failed;
+    store->group_failed = 0;
+    store->grouped = false;
+    return end(store, true);
 }
 
 /* ---- dictionary ---- */

@@ -27,6 +27,12 @@ int et_store_begin(struct et_store *store);
 /* commit: keep what was written since begin, unless a step has failed. Returns 0 or that step's error. */
 int et_store_end(struct et_store *store, bool commit);
 
+/* What begins and ends between these two is one transaction: what fails is undone alone, the rest is kept when
+ * group_end returns 0, and nothing at all when it returns an error. SQLite may give up all of it earlier: every step
+ * fails then. */
+int et_store_group_begin(struct et_store *store);
+int et_store_group_end(struct et_store *store);
+
 /* Look up or add; return the id, > 0. */
 int64_t et_store_module(struct et_store *store, const char *build_id, const char *path);
 int64_t et_store_frame(struct et_store *store, int64_t module, uint64_t address, const char *name, const char *file,

@@ -11,6 +11,9 @@ enum et_statement {
     S_BEGIN,
     S_COMMIT,
     S_ROLLBACK,
+    S_PART,
+    S_PART_KEEP,
+    S_PART_UNDO,
     S_MODULE_FIND,
     S_MODULE_ADD,
     S_FRAME_FIND,
@@ -52,7 +55,9 @@ enum et_statement {
 struct et_store {
     sqlite3 *db;
     sqlite3_stmt *statements[S_COUNT];
-    int failed; /* first error since begin */
+    int failed;       /* first error since begin */
+    bool grouped;     /* between group_begin and group_end */
+    int group_failed; /* why SQLite has given up the whole group */
     char why[256];
 };
 

@@ -63,6 +63,7 @@ ET_TEST      := $(BUILD)/tests/tools
 ET_ASAN      := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 ET_ASAN_OBJ  := $(ET_SRC:tools/%.c=$(ET_TEST)/%.o) $(ET_GEN:$(ET_DIR)/gen/%.c=$(ET_TEST)/gen/%.o)
 ET_UNIT      := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/test_*.c))
+ET_SUPPORT   := $(patsubst tests/tools/support/%.c,$(ET_TEST)/support/%.o,$(wildcard tests/tools/support/*.c))
 ET_SAMPLE    := $(ET_TEST)/sample
 ET_RUN_ENV   := ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 PYTHONDONTWRITEBYTECODE=1
 TESTS        += test-tools-unit test-tools-server test-tools-cli test-tools-page
@@ -78,10 +79,14 @@ $(ET_TEST)/gen/%.o: $(ET_DIR)/gen/%.c
 	@echo "  CC $< (ASan)"; $(ET_CC) -std=gnu11 $(ET_ASAN) -c $< -o $@
 $(ET_TEST)/edgeprof: $(ET_ASAN_OBJ)
 	@echo "  LD $@"; $(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS)
-$(ET_TEST)/test_%.o: tests/tools/test_%.c tools/tools.mk $(wildcard tools/*.h) $(ET_GEN)
+$(ET_TEST)/support/%.o $(ET_TEST)/test_%.o: private ET_CPPFLAGS += -Itests/tools/support
+$(ET_TEST)/support/%.o: tests/tools/support/%.c tools/tools.mk $(wildcard tools/*.h tests/tools/support/*.h) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
-$(ET_TEST)/test_%: $(ET_TEST)/test_%.o $(filter-out $(ET_TEST)/main.o,$(ET_ASAN_OBJ))
+$(ET_TEST)/test_%.o: tests/tools/test_%.c tools/tools.mk $(wildcard tools/*.h tests/tools/support/*.h) $(ET_GEN)
+	@mkdir -p $(@D)
+	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
+$(ET_TEST)/test_%: $(ET_TEST)/test_%.o $(ET_SUPPORT) $(filter-out $(ET_TEST)/main.o,$(ET_ASAN_OBJ))
 	@echo "  LD $@"; $(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS) -lcmocka
 
 # A program whose functions and lines are known, as it is built, as it is shipped, and its debug file.

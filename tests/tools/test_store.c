@@ -2,7 +2,7 @@
  * What is taken and kept: compact messages through et_ingest_compact() into a store, and what queries give back.
  * Messages are made with the generated packer, so that each test says only what matters to it.
  */
-#include "ingest.h"
+#include "message.h"
 #include "store_internal.h"
 #include "symbols.h"
 #include "tree.h"
@@ -19,111 +19,6 @@
 #include <unistd.h>
 
 static char *path;
-static const int64_t NOW = 1700000000000000000, SECOND = 1000000000;
-
-/* ---- messages ---- */
-
-/* A message with module [4096, 8192), a chain of three nodes in it and one profile, changed by the test. */
-struct sample {
-    Edgeprof__V1__Message message;
-    Edgeprof__V1__Origin origin;
-    Edgeprof__V1__Tag tag, *tags[1];
-    Edgeprof__V1__Module module, *modules[1];
-    Edgeprof__V1__Nodes nodes;
-    Edgeprof__V1__Profile profile, *profiles[1];
-    Edgeprof__V1__Stats stats;
-    uint32_t back[3], leaf[2];
-    int64_t frame[3];
-    uint64_t value[2];
-};
-
-static void sample_origin(struct sample *s)
-{
-    edgeprof__v1__origin__init(&s->origin);
-    edgeprof__v1__tag__init(&s->tag);
-    s->tag.key = "version";
-    s->tag.value = "1";
-    s->tags[0] = &s->tag;
-    s->origin.format = 1;
-    s->origin.service = "svc";
-    s->origin.tags = s->tags;
-    s->origin.n_tags = 1;
-    s->origin.host = "box";
-    s->origin.pid = 7;
-    s->message.origin = &s->origin;
-}
-
-static void sample_dictionary(struct sample *s)
-{
-    edgeprof__v1__module__init(&s->module);
-    edgeprof__v1__nodes__init(&s->nodes);
-    s->module.start = 4096;
-    s->module.size = 4096;
-    s->module.address = 0x100000;
-    s->module.path = "/bin/app";
-    s->modules[0] = &s->module;
-    s->message.modules = s->modules;
-    s->message.n_modules = 1;
-    s->back[1] = s->back[2] = 1;
-    s->frame[0] = 4096;
-    s->frame[1] = s->frame[2] = 16;
-    s->nodes.back = s->back;
-    s->nodes.frame = s->frame;
-    s->nodes.n_back = s->nodes.n_frame = 3;
-    s->message.nodes = &s->nodes;
-}
-
-static void sample_profile(struct sample *s)
-{
-    edgeprof__v1__profile__init(&s->profile);
-    s->profile.kind = EDGEPROF__V1__KIND__KIND_CPU;
-    s->profile.start_ns = (uint64_t)SECOND;
-    s->profile.duration_ns = (uint64_t)SECOND;
-    s->profile.quantum = 10;
-    s->profile.samples = 5;
-    s->leaf[0] = 1;
-    s->leaf[1] = 2;
-    s->value[0] = 2;
-    s->value[1] = 3;
-    s->profile.node = s->leaf;
-    s->profile.value = s->value;
-    s->profile.n_node = s->profile.n_value = 2;
-    s->profiles[0] = &s->profile;
-    s->message.profiles = s->profiles;
-    s->message.n_profiles = 1;
-}
-
-static void sample_init(struct sample *s, uint64_t segment, uint32_t sequence)
-{
-    memset(s, 0, sizeof *s);
-    edgeprof__v1__message__init(&s->message);
-    s->message.segment = segment;
-    s->message.sequence = sequence;
-    s->message.unix_minus_uptime_ns = (uint64_t)NOW;
-    sample_profile(s);
-    if (sequence == 0) {
-        sample_origin(s);
-        sample_dictionary(s);
-    }
-}
-
-static enum et_verdict push(struct et_store *store, const struct sample *s)
-{
-    size_t size = edgeprof__v1__message__get_packed_size(&s->message);
-    uint8_t *bytes = et_alloc(size, 1);
-    const char *why = "";
-    edgeprof__v1__message__pack(&s->message, bytes);
-    enum et_verdict verdict = et_ingest_compact(store, bytes, size, NOW + 100 * SECOND, &why);
-    free(bytes);
-    return verdict;
-}
-
-static enum et_verdict push_number(struct et_store *store, uint64_t segment, uint32_t sequence)
-{
-    struct sample s;
-    sample_init(&s, segment, sequence);
-    return push(store, &s);
-}
 
 /* ---- the store ---- */
 
@@ -192,13 +87,13 @@ static int64_t count(struct et_store *store, const char *table)
 static void what_goes_in_comes_out(void **state)
 {
     struct et_query query = {.service = "svc", .to_ns = INT64_MAX};
-    assert_int_equal(push_number(*state, 1, 0), ET_ACCEPTED);
+    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
     struct et_profile *p = load(*state, &query);
     assert_int_equal(p->total, 50);
     assert_int_equal(p->samples, 5);
     assert_int_equal(p->node_count, 4);
-    assert_int_equal(p->start_ns, NOW + SECOND);
-    assert_int_equal(p->end_ns, NOW + 2 * SECOND);
+    assert_int_equal(p->start_ns, MESSAGE_NOW + MESSAGE_SECOND);
+    assert_int_equal(p->end_ns, MESSAGE_NOW + 2 * MESSAGE_SECOND);
     for (size_t i = 1; i < p->node_count; i++) {
         const struct et_frame *frame = &p->frames[p->nodes[i].frame];
         assert_true(p->nodes[i].parent < i);
@@ -211,11 +106,11 @@ static void what_goes_in_comes_out(void **state)
 
 static void repeated_messages_count_once(void **state)
 {
-    assert_int_equal(push_number(*state, 1, 0), ET_ACCEPTED);
-    assert_int_equal(push_number(*state, 1, 0), ET_REPEATED);
-    assert_int_equal(push_number(*state, 1, 1), ET_ACCEPTED);
-    assert_int_equal(push_number(*state, 1, 0), ET_REPEATED);
-    assert_int_equal(push_number(*state, 1, 1), ET_REPEATED);
+    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
+    assert_int_equal(message_push_number(*state, 1, 0), ET_REPEATED);
+    assert_int_equal(message_push_number(*state, 1, 1), ET_ACCEPTED);
+    assert_int_equal(message_push_number(*state, 1, 0), ET_REPEATED);
+    assert_int_equal(message_push_number(*state, 1, 1), ET_REPEATED);
     assert_int_equal(total(*state), 100);
     assert_int_equal(count(*state, "profile"), 2);
     assert_int_equal(count(*state, "node"), 3);
@@ -223,30 +118,30 @@ static void repeated_messages_count_once(void **state)
 
 static void gaps_and_strangers_are_stale(void **state)
 {
-    assert_int_equal(push_number(*state, 2, 1), ET_STALE);
-    assert_int_equal(push_number(*state, 1, 0), ET_ACCEPTED);
-    assert_int_equal(push_number(*state, 1, 2), ET_STALE);
-    assert_int_equal(push_number(*state, 1, UINT32_MAX), ET_STALE);
-    assert_int_equal(push_number(*state, 1, 1), ET_ACCEPTED);
+    assert_int_equal(message_push_number(*state, 2, 1), ET_STALE);
+    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
+    assert_int_equal(message_push_number(*state, 1, 2), ET_STALE);
+    assert_int_equal(message_push_number(*state, 1, UINT32_MAX), ET_STALE);
+    assert_int_equal(message_push_number(*state, 1, 1), ET_ACCEPTED);
     assert_int_equal(total(*state), 100);
-    struct sample s;
-    sample_init(&s, 1, 2);
+    struct message s;
+    message_init(&s, 1, 2);
     s.message.last = 1;
     assert_int_equal(count(*state, "chunk"), 1);
-    assert_int_equal(push(*state, &s), ET_ACCEPTED);
+    assert_int_equal(message_push(*state, &s), ET_ACCEPTED);
     assert_int_equal(count(*state, "chunk") + count(*state, "span"), 0); /* nobody will ask for it again */
-    assert_int_equal(push_number(*state, 1, 2), ET_REPEATED);
-    assert_int_equal(push_number(*state, 1, 3), ET_STALE);
+    assert_int_equal(message_push_number(*state, 1, 2), ET_REPEATED);
+    assert_int_equal(message_push_number(*state, 1, 3), ET_STALE);
 }
 
 static void a_restart_loses_nothing(void **state)
 {
-    assert_int_equal(push_number(*state, 1, 0), ET_ACCEPTED);
+    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
     for (uint32_t sequence = 1; sequence < 5; sequence++) {
         et_store_close(*state);
         *state = open_store();
-        struct sample s;
-        sample_init(&s, 1, sequence);
+        struct message s;
+        message_init(&s, 1, sequence);
         /* one more node below the last one, in the module of message 0 */
         edgeprof__v1__nodes__init(&s.nodes);
         s.back[0] = 1;
@@ -257,7 +152,7 @@ static void a_restart_loses_nothing(void **state)
         s.message.nodes = &s.nodes;
         s.leaf[0] = 3 + sequence;
         s.profile.n_node = s.profile.n_value = 1;
-        assert_int_equal(push(*state, &s), ET_ACCEPTED);
+        assert_int_equal(message_push(*state, &s), ET_ACCEPTED);
     }
     struct et_query all = {.to_ns = INT64_MAX};
     struct et_profile *p = load(*state, &all);
@@ -272,15 +167,15 @@ static void a_restart_loses_nothing(void **state)
 
 static void malformed_leaves_nothing(void **state)
 {
-    struct sample s;
-    sample_init(&s, 1, 0);
+    struct message s;
+    message_init(&s, 1, 0);
     s.leaf[1] = 3; /* node 4 of 3, after module, nodes and the origin were written */
-    assert_int_equal(push(*state, &s), ET_MALFORMED);
+    assert_int_equal(message_push(*state, &s), ET_MALFORMED);
     static const char *const tables[] = {"module", "frame", "node", "origin", "profile", "segment", "span", "chunk"};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         assert_int_equal(count(*state, tables[i]), 0);
     }
-    assert_int_equal(push_number(*state, 1, 0), ET_ACCEPTED);
+    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
 }
 
 static void a_full_disk_is_all_or_nothing(void **state)
@@ -290,7 +185,7 @@ static void a_full_disk_is_all_or_nothing(void **state)
     assert_int_equal(sqlite3_exec(store->db, "PRAGMA max_page_count = 40", NULL, NULL, NULL), SQLITE_OK);
     enum et_verdict verdict = ET_ACCEPTED;
     for (; verdict == ET_ACCEPTED && sequence < 5000; sequence++) {
-        verdict = push_number(store, 1, sequence);
+        verdict = message_push_number(store, 1, sequence);
     }
     assert_int_equal(verdict, ET_UNAVAILABLE);
     assert_int_equal(store->failed, -ENOSPC);
@@ -298,10 +193,10 @@ static void a_full_disk_is_all_or_nothing(void **state)
     uint32_t kept = sequence - 1;
     assert_true(kept > 10);
     assert_int_equal(total(store), 50 * (uint64_t)kept);
-    assert_int_equal(push_number(store, 1, kept), ET_UNAVAILABLE);
-    assert_int_equal(push_number(store, 1, kept - 1), ET_REPEATED);
+    assert_int_equal(message_push_number(store, 1, kept), ET_UNAVAILABLE);
+    assert_int_equal(message_push_number(store, 1, kept - 1), ET_REPEATED);
     assert_int_equal(sqlite3_exec(store->db, "PRAGMA max_page_count = 4000", NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(push_number(store, 1, kept), ET_ACCEPTED); /* the device has tried again */
+    assert_int_equal(message_push_number(store, 1, kept), ET_ACCEPTED); /* the device has tried again */
     assert_int_equal(total(store), 50 * (uint64_t)(kept + 1));
 }
 
@@ -321,13 +216,13 @@ static void any_step_may_fail(void **state)
         uint64_t segment = (uint64_t)fail_at;
         steps = 0;
         sqlite3_progress_handler(store->db, 5, progress, NULL);
-        failed = push_number(store, segment, 0) != ET_ACCEPTED;
+        failed = message_push_number(store, segment, 0) != ET_ACCEPTED;
         sqlite3_progress_handler(store->db, 0, NULL, NULL);
         struct et_segment_row row;
         assert_int_equal(et_store_segment(store, segment, &row), failed ? 0 : 1);
         if (failed) {
             assert_int_equal(count(store, "profile"), (fail_at - 1) / 3);
-            assert_int_equal(push_number(store, segment, 0), ET_ACCEPTED);
+            assert_int_equal(message_push_number(store, segment, 0), ET_ACCEPTED);
         }
     }
     assert_true(fail_at > 10);
@@ -336,20 +231,21 @@ static void any_step_may_fail(void **state)
 
 static void devices_without_a_clock_are_dated_on_arrival(void **state)
 {
-    struct sample s;
-    sample_init(&s, 1, 0);
+    struct message s;
+    message_init(&s, 1, 0);
     s.message.unix_minus_uptime_ns = 0;
-    assert_int_equal(push(*state, &s), ET_ACCEPTED);
+    assert_int_equal(message_push(*state, &s), ET_ACCEPTED);
     struct et_query all = {.to_ns = INT64_MAX};
     struct et_profile *p = load(*state, &all);
-    assert_int_equal(p->end_ns, NOW + 100 * SECOND);
-    assert_int_equal(p->start_ns, NOW + 99 * SECOND);
+    assert_int_equal(p->end_ns, MESSAGE_NOW + 100 * MESSAGE_SECOND);
+    assert_int_equal(p->start_ns, MESSAGE_NOW + 99 * MESSAGE_SECOND);
     et_profile_free(p);
 }
 
 static uint64_t total_between(struct et_store *store, int64_t from, int64_t to)
 {
-    struct et_query query = {.from_ns = NOW + from * SECOND, .to_ns = NOW + to * SECOND};
+    struct et_query query = {.from_ns = MESSAGE_NOW + from * MESSAGE_SECOND,
+                             .to_ns = MESSAGE_NOW + to * MESSAGE_SECOND};
     struct et_profile *p = load(store, &query);
     uint64_t sum = p->total;
     et_profile_free(p);
@@ -358,11 +254,11 @@ static uint64_t total_between(struct et_store *store, int64_t from, int64_t to)
 
 static void time_ranges_select(void **state)
 {
-    struct sample s;
+    struct message s;
     for (uint32_t i = 0; i < 10; i++) { /* [1,2) .. [10,11) */
-        sample_init(&s, 1, i);
-        s.profile.start_ns = (i + 1) * (uint64_t)SECOND;
-        assert_int_equal(push(*state, &s), ET_ACCEPTED);
+        message_init(&s, 1, i);
+        s.profile.start_ns = (i + 1) * (uint64_t)MESSAGE_SECOND;
+        assert_int_equal(message_push(*state, &s), ET_ACCEPTED);
     }
     assert_int_equal(total_between(*state, 0, 100), 500);
     assert_int_equal(total_between(*state, 0, 1), 0);
@@ -386,12 +282,12 @@ static uint64_t total_tagged(struct et_store *store, char *tag)
 
 static void services_and_tags_select(void **state)
 {
-    struct sample s;
+    struct message s;
     for (uint64_t i = 0; i < 4; i++) {
-        sample_init(&s, i + 1, 0);
+        message_init(&s, i + 1, 0);
         s.origin.service = i < 3 ? "svc" : "other'; DROP TABLE profile; --";
         s.tag.value = i < 2 ? "1" : "12";
-        assert_int_equal(push(*state, &s), ET_ACCEPTED);
+        assert_int_equal(message_push(*state, &s), ET_ACCEPTED);
     }
     struct et_query svc = {.service = "svc", .to_ns = INT64_MAX};
     struct et_profile *p = load(*state, &svc);
@@ -424,7 +320,7 @@ static enum et_verdict push_pprof(struct et_store *store, const char *name, cons
                                   const char **why)
 {
     struct et_pprof_push one = {.name = name, .bytes = bytes, .size = size};
-    return et_ingest_pprof(store, &one, NOW, why);
+    return et_ingest_pprof(store, &one, MESSAGE_NOW, why);
 }
 
 static void pprof_survives_a_round_trip(void **state)
@@ -432,7 +328,7 @@ static void pprof_survives_a_round_trip(void **state)
     const char *why = "";
     struct et_query all = {.to_ns = INT64_MAX}, cpu = {.service = "pp", .to_ns = INT64_MAX};
     struct et_buf bytes = {0};
-    assert_int_equal(push_number(*state, 1, 0), ET_ACCEPTED);
+    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
     struct et_profile *p = load(*state, &all);
     struct et_symbols *symbols = et_symbols_new();
     p->modules[0].path = et_intern(&p->strings, "[nowhere]");

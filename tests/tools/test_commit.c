@@ -1,0 +1,411 @@
+/*
+ * Group commit (commit.h): what comes while the store is busy is one transaction; in it a message that is refused is
+ * undone alone; when it fails nobody of the group is told that all is well, nothing of it is kept, and the next one
+ * works. Whether a commit is on the disk is test_powercut.c's.
+ */
+#include "commit.h"
+#include "message.h"
+#include "store_internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SENDERS = 24, LONG_MS = 3600000 };
+
+static char *path;
+static struct et_store *store;
+static struct et_commit *commit;
+static int commits, refused_commits;
+static sem_t reached, released;
+
+/* ---- senders ---- */
+
+struct sender {
+    pthread_t thread;
+    uint64_t segment;
+    uint32_t sequence;
+    bool malformed;
+    enum et_verdict verdict;
+    struct et_commit_result result;
+};
+
+static void take(struct et_store *of, void *context)
+{
+    struct sender *sender = context;
+    struct message message;
+    message_init(&message, sender->segment, sender->sequence);
+    if (sender->malformed) {
+        message.leaf[1] = 3; /* found out when all else is written */
+    }
+    sender->verdict = message_push(of, &message);
+}
+
+static void *send_one(void *context)
+{
+    struct sender *sender = context;
+    sender->result = et_commit_run(commit, take, sender);
+    return NULL;
+}
+
+static bool send_alone(uint64_t segment, uint32_t sequence)
+{
+    struct sender sender = {.segment = segment, .sequence = sequence};
+    send_one(&sender);
+    return sender.result.err == 0 && (sender.verdict == ET_ACCEPTED || sender.verdict == ET_REPEATED);
+}
+
+/* Holds up the committing thread, in the middle of a group. */
+static void block(struct et_store *of, void *context)
+{
+    (void)of;
+    (void)context;
+    sem_post(&reached);
+    sem_wait(&released);
+}
+
+static void *hold_up(void *context)
+{
+    struct et_commit_result *result = context;
+    *result = et_commit_run(commit, block, NULL);
+    return NULL;
+}
+
+/* All of them wait at once; call(): when they do. Returns what became of the group. */
+static struct et_commit_result send_together(struct sender *senders, size_t count, void (*call)(void))
+{
+    pthread_t blocker;
+    struct et_commit_result result;
+    assert_int_equal(pthread_create(&blocker, NULL, hold_up, &result), 0);
+    sem_wait(&reached);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(pthread_create(&senders[i].thread, NULL, send_one, &senders[i]), 0);
+        while (et_commit_waiting(commit) != i + 1) {
+            usleep(100); /* in this order */
+        }
+    }
+    if (call) {
+        call();
+    }
+    sem_post(&released);
+    for (size_t i = 0; i < count; i++) {
+        pthread_join(senders[i].thread, NULL);
+    }
+    pthread_join(blocker, NULL);
+    return result;
+}
+
+/* ---- the store ---- */
+
+static int on_commit(void *context)
+{
+    (void)context;
+    commits++;
+    return refused_commits && refused_commits-- > 0;
+}
+
+static void remove_files(void)
+{
+    static const char *const endings[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < 3; i++) {
+        char name[4096];
+        snprintf(name, sizeof name, "%s%s", path, endings[i]);
+        unlink(name);
+    }
+}
+
+static int set_up(void **state)
+{
+    const char *why = "";
+    (void)state;
+    remove_files();
+    sem_init(&reached, 0, 0);
+    sem_init(&released, 0, 0);
+    store = et_store_open(path, true, &why);
+    assert_non_null(store);
+    sqlite3_busy_timeout(store->db, 1);
+    sqlite3_commit_hook(store->db, on_commit, NULL);
+    commit = et_commit_start(store, LONG_MS);
+    assert_non_null(commit);
+    commits = refused_commits = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    et_commit_stop(commit);
+    et_store_close(store);
+    remove_files();
+    return 0;
+}
+
+/* Seen by somebody else: what is not committed is not there. */
+static int64_t stored(const char *table)
+{
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    char sql[64];
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t count = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return count;
+}
+
+/* ---- properties ---- */
+
+static void waiting_messages_share_a_commit(void **state)
+{
+    struct sender senders[SENDERS] = {0};
+    (void)state;
+    for (uint32_t i = 0; i < SENDERS; i++) {
+        senders[i].segment = 1 + i / 4;
+        senders[i].sequence = i % 4; /* the next builds on what nobody has committed yet */
+    }
+    assert_int_equal(send_together(senders, SENDERS, NULL).err, 0);
+    assert_int_equal(commits, 1);
+    assert_int_equal(stored("profile"), SENDERS);
+    for (size_t i = 0; i < SENDERS; i++) {
+        assert_int_equal(senders[i].result.err, 0);
+        assert_int_equal(senders[i].verdict, ET_ACCEPTED);
+    }
+}
+
+static void a_group_ends(void **state)
+{
+    struct sender senders[SENDERS] = {0};
+    (void)state;
+    et_commit_stop(commit);
+    commit = et_commit_start(store, 0);
+    assert_non_null(commit);
+    for (uint32_t i = 0; i < SENDERS; i++) {
+        senders[i].segment = 1 + i;
+    }
+    assert_int_equal(send_together(senders, SENDERS, NULL).err, 0);
+    assert_int_equal(commits, 1 + SENDERS);
+    assert_int_equal(stored("profile"), SENDERS);
+}
+
+static void who_comes_alone_is_committed_alone(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_true(send_alone(1, i));
+        assert_int_equal(stored("profile"), i + 1);
+    }
+    assert_int_equal(commits, 10);
+}
+
+static void a_refused_message_is_undone_alone(void **state)
+{
+    struct sender senders[SENDERS] = {0};
+    (void)state;
+    for (uint32_t i = 0; i < SENDERS; i++) {
+        senders[i].segment = 1 + i;
+        senders[i].malformed = i % 3 == 1;
+        senders[i].sequence = i % 3 == 2; /* of a segment that nobody knows */
+    }
+    assert_int_equal(send_together(senders, SENDERS, NULL).err, 0);
+    for (size_t i = 0; i < SENDERS; i++) {
+        static const enum et_verdict wanted[] = {ET_ACCEPTED, ET_MALFORMED, ET_STALE};
+        assert_int_equal(senders[i].result.err, 0);
+        assert_int_equal(senders[i].verdict, wanted[i % 3]);
+    }
+    assert_int_equal(stored("profile"), SENDERS / 3);
+    assert_int_equal(stored("segment"), SENDERS / 3);
+    assert_int_equal(stored("chunk"), SENDERS / 3);
+}
+
+/* What was refused or undone is not remembered: the same segment, the same message, may come again and be right. */
+static void what_was_undone_may_come_again(void **state)
+{
+    struct sender senders[3] = {{.segment = 1, .malformed = true}, {.segment = 1}, {.segment = 1, .sequence = 1}};
+    (void)state;
+    assert_int_equal(send_together(senders, 3, NULL).err, 0);
+    assert_int_equal(senders[0].verdict, ET_MALFORMED);
+    assert_int_equal(senders[1].verdict, ET_ACCEPTED);
+    assert_int_equal(senders[2].verdict, ET_ACCEPTED);
+    assert_int_equal(stored("profile"), 2);
+    assert_int_equal(stored("node"), 3);
+}
+
+static void group_fails(struct sender *senders, int err, void (*call)(void))
+{
+    for (uint32_t i = 0; i < SENDERS;
+         i++) { /* each message twice: the second is known, for as long as the group lives */
+        senders[i] = (struct sender){.segment = 100 + i / 2};
+    }
+    struct et_commit_result result = send_together(senders, SENDERS, call);
+    assert_int_equal(result.err, err);
+    assert_true(result.why[0] != '\0');
+    for (size_t i = 0; i < SENDERS; i++) {
+        assert_int_equal(senders[i].result.err, err);
+        assert_string_equal(senders[i].result.why, result.why);
+    }
+    assert_int_equal(stored("profile"), 1);
+    assert_int_equal(stored("segment"), 1);
+}
+
+static void works_again(void)
+{
+    struct sender senders[SENDERS] = {0};
+    for (uint32_t i = 0; i < SENDERS; i++) {
+        senders[i] = (struct sender){.segment = 100 + i / 2};
+    }
+    assert_int_equal(send_together(senders, SENDERS, NULL).err, 0);
+    assert_int_equal(stored("profile"), 1 + SENDERS / 2);
+    assert_true(send_alone(1, 1));
+    assert_int_equal(stored("profile"), 2 + SENDERS / 2);
+}
+
+static void refuse_commit(void)
+{
+    refused_commits = 1;
+}
+
+static void a_failed_commit_acknowledges_nothing(void **state)
+{
+    struct sender senders[SENDERS];
+    (void)state;
+    assert_true(send_alone(1, 0));
+    group_fails(senders, -EIO, refuse_commit);
+    works_again();
+}
+
+static void fill_disk(void)
+{
+    assert_int_equal(sqlite3_exec(store->db, "PRAGMA max_page_count = 1", NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* What is acknowledged fits; with room again the segment goes on where it was. */
+static void a_full_disk_refuses_what_does_not_fit(void **state)
+{
+    struct sender senders[SENDERS];
+    (void)state;
+    uint32_t kept = 0, sequence = 0;
+    assert_true(send_alone(1, sequence++));
+    fill_disk(); /* SQLite takes what there is already as the least */
+    for (bool refused = false; !refused;) {
+        for (uint32_t i = 0; i < SENDERS; i++) {
+            senders[i] = (struct sender){.segment = 1, .sequence = sequence++};
+        }
+        int err = send_together(senders, SENDERS, NULL).err;
+        for (uint32_t i = 0; i < SENDERS; i++) {
+            bool taken = err == 0 && senders[i].verdict == ET_ACCEPTED;
+            refused |= !taken;
+            assert_true(err != 0 || refused != taken); /* what comes after a gap is not taken */
+            kept += taken;
+        }
+        assert_int_equal(stored("profile"), 1 + kept);
+    }
+    assert_true(kept > 0);
+    while (send_alone(1, 1 + kept)) {
+        kept++;
+    }
+    assert_int_equal(stored("profile"), 1 + kept);
+    assert_int_equal(sqlite3_exec(store->db, "PRAGMA max_page_count = 4000", NULL, NULL, NULL), SQLITE_OK);
+    assert_true(send_alone(1, 1 + kept));
+    assert_int_equal(stored("profile"), 2 + kept);
+}
+
+static void a_locked_database_acknowledges_nothing(void **state)
+{
+    sqlite3 *other;
+    (void)state;
+    assert_true(send_alone(1, 0));
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    struct sender sender = {.segment = 100};
+    send_one(&sender);
+    assert_int_equal(sender.result.err, -EBUSY);
+    assert_string_equal(sender.result.why, "database is locked");
+    assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(other);
+    assert_int_equal(stored("profile"), 1);
+    works_again();
+}
+
+/* SQLite takes the whole transaction back when a statement is interrupted: at any step of any message. */
+static int fail_at, steps;
+static bool failing;
+static int progress(void *context)
+{
+    (void)context;
+    return failing && ++steps == fail_at;
+}
+
+static void begin_to_fail(void)
+{
+    failing = true;
+}
+
+static void any_step_may_fail(void **state)
+{
+    (void)state;
+    uint32_t kept = 0;
+    bool failed = true;
+    sqlite3_progress_handler(store->db, 5, progress, NULL);
+    for (fail_at = 1; failed; fail_at += 7) {
+        struct sender senders[4];
+        for (uint32_t i = 0; i < 4; i++) {
+            senders[i] = (struct sender){.segment = (uint64_t)fail_at, .sequence = i};
+        }
+        steps = 0;
+        int err = send_together(senders, 4, begin_to_fail).err;
+        failing = false;
+        failed = err != 0;
+        for (size_t i = 0; i < 4; i++) {
+            assert_int_equal(senders[i].result.err, err);
+            kept += err == 0 && senders[i].verdict == ET_ACCEPTED;
+            failed |= senders[i].verdict == ET_UNAVAILABLE;
+        }
+        assert_int_equal(stored("profile"), kept);
+    }
+    assert_true(kept >= 4);
+}
+
+static void stopping_finishes_what_was_given(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        assert_true(send_alone(1, (uint32_t)i));
+        et_commit_stop(commit);
+        commit = et_commit_start(store, LONG_MS);
+        assert_non_null(commit);
+    }
+    assert_int_equal(stored("profile"), 20);
+}
+
+int main(int argc, char **argv)
+{
+    struct et_buf name = {0};
+    et_buf_printf(&name, "%s/test_commit.db", argc > 1 ? argv[1] : ".");
+    path = name.data;
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(waiting_messages_share_a_commit),
+        TEST(a_group_ends),
+        TEST(who_comes_alone_is_committed_alone),
+        TEST(a_refused_message_is_undone_alone),
+        TEST(what_was_undone_may_come_again),
+        TEST(a_failed_commit_acknowledges_nothing),
+        TEST(a_full_disk_refuses_what_does_not_fit),
+        TEST(a_locked_database_acknowledges_nothing),
+        TEST(any_step_may_fail),
+        TEST(stopping_finishes_what_was_given),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    et_buf_free(&name);
+    return failed;
+}
