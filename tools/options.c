@@ -1,6 +1,6 @@
 /* See options.h. */
 #include "options.h"
-#include "source.h"
+#include "progress.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -10,19 +10,34 @@
 #include <unistd.h>
 
 static const struct option all[] = {
-    {"help", no_argument, NULL, 'h'},           {"listen", required_argument, NULL, 'l'},
-    {"db", required_argument, NULL, 'd'},       {"url", required_argument, NULL, 'u'},
-    {"symbols", required_argument, NULL, 'S'},  {"service", required_argument, NULL, 's'},
-    {"tag", required_argument, NULL, 't'},      {"kind", required_argument, NULL, 'k'},
-    {"from", required_argument, NULL, 'f'},     {"to", required_argument, NULL, 'F'},
-    {"last", required_argument, NULL, 'L'},     {"rows", required_argument, NULL, 'n'},
-    {"json", no_argument, NULL, 'j'},           {"output", required_argument, NULL, 'o'},
-    {"pprof", required_argument, NULL, 'p'},    {"folded", no_argument, NULL, 'c'},
-    {"preload", required_argument, NULL, 'P'},  {"flame", required_argument, NULL, 'm'},
-    {"serve", no_argument, NULL, 'v'},          {"level", required_argument, NULL, 'e'},
-    {"interval", required_argument, NULL, 'i'}, {"label", required_argument, NULL, 'A'},
-    {"group-by", required_argument, NULL, 'G'}, {"value", required_argument, NULL, 'V'},
-    {"at", required_argument, NULL, 'a'},       {"format", required_argument, NULL, 'T'},
+    {"help", no_argument, NULL, 'h'},
+    {"listen", required_argument, NULL, 'l'},
+    {"db", required_argument, NULL, 'd'},
+    {"url", required_argument, NULL, 'u'},
+    {"symbols", required_argument, NULL, 'S'},
+    {"service", required_argument, NULL, 's'},
+    {"tag", required_argument, NULL, 't'},
+    {"kind", required_argument, NULL, 'k'},
+    {"from", required_argument, NULL, 'f'},
+    {"to", required_argument, NULL, 'F'},
+    {"last", required_argument, NULL, 'L'},
+    {"rows", required_argument, NULL, 'n'},
+    {"json", no_argument, NULL, 'j'},
+    {"output", required_argument, NULL, 'o'},
+    {"pprof", required_argument, NULL, 'p'},
+    {"folded", no_argument, NULL, 'c'},
+    {"preload", required_argument, NULL, 'P'},
+    {"flame", required_argument, NULL, 'm'},
+    {"serve", no_argument, NULL, 'v'},
+    {"level", required_argument, NULL, 'e'},
+    {"interval", required_argument, NULL, 'i'},
+    {"label", required_argument, NULL, 'A'},
+    {"group-by", required_argument, NULL, 'G'},
+    {"value", required_argument, NULL, 'V'},
+    {"at", required_argument, NULL, 'a'},
+    {"format", required_argument, NULL, 'T'},
+    {"token-file", required_argument, NULL, 'K'},
+    {"ca", required_argument, NULL, 'C'},
 };
 
 enum { OPTIONS = sizeof all / sizeof *all };
@@ -96,6 +111,10 @@ static const char **text_of(int letter, struct et_options *out)
         return &out->at;
     case 'T':
         return &out->format;
+    case 'K':
+        return &out->token_file;
+    case 'C':
+        return &out->ca;
     default:
         return NULL;
     }
@@ -128,6 +147,46 @@ static const char *name_of(int letter)
         }
     }
     return "?";
+}
+
+/* ---- the token ---- */
+
+enum { TOKEN_LIMIT = 4096 };
+
+/* A header's value: what is visible, and no blank. */
+static bool token_ok(const char *token)
+{
+    size_t size = strlen(token);
+    for (size_t i = 0; i < size; i++) {
+        if (token[i] <= ' ' || token[i] > '~') {
+            return false;
+        }
+    }
+    return size > 0;
+}
+
+/* From --token-file, or EDGEPROF_TOKEN. An exit code. */
+static int read_token(const char *command, struct et_options *out)
+{
+    const char *given = getenv("EDGEPROF_TOKEN");
+    struct et_buf file = {0};
+    if (!out->url || (!out->token_file && (!given || !*given))) {
+        return ET_OK;
+    }
+    int err = out->token_file ? et_read_file(out->token_file, TOKEN_LIMIT, &file) : 0;
+    if (err) {
+        et_error("%s: --token-file %s: %s", command, out->token_file, strerror(-err));
+    } else {
+        out->token = et_strdup(!out->token_file ? given : file.data ? file.data : "");
+        out->token[strcspn(out->token, "\r\n")] = '\0';
+        if (!token_ok(out->token)) {
+            et_error("%s: %s: a token is one line without blanks", command,
+                     out->token_file ? out->token_file : "EDGEPROF_TOKEN");
+            err = -EINVAL;
+        }
+    }
+    et_buf_free(&file);
+    return err ? ET_FAILED : ET_OK;
 }
 
 /* ---- the line ---- */
@@ -186,6 +245,9 @@ static int parse(int argc, char **argv, const char *takes, const char *help, str
             return ET_FAILED;
         }
     }
+    if (read_token(argv[0], out) != ET_OK) {
+        return ET_FAILED;
+    }
     out->first = optind;
     out->wanted.query.from_ns = out->from_ns;
     out->wanted.query.to_ns = out->to_ns;
@@ -195,6 +257,7 @@ static int parse(int argc, char **argv, const char *takes, const char *help, str
 void et_options_free(struct et_options *options)
 {
     et_wanted_free(&options->wanted);
+    free(options->token);
     free(options->symbols.items);
     free(options->outputs.items);
 }
@@ -217,12 +280,22 @@ struct et_symbols *et_options_symbols(const struct et_options *options)
     return symbols;
 }
 
+struct et_remote et_options_remote(const struct et_options *options)
+{
+    return (struct et_remote){.url = options->url, .token = options->token, .authority = options->ca};
+}
+
 int et_options_load(const struct et_options *options, struct et_profile **profile)
 {
     struct et_symbols *symbols = et_options_symbols(options);
-    int code = options->url ? et_source_url(options->url, &options->wanted.query, profile)
-                            : et_source_db(options->db ? options->db : "edgeprof.db", &options->wanted.query, profile);
+    const struct et_remote remote = et_options_remote(options);
+    const char *db = options->db ? options->db : "edgeprof.db";
+    et_progress_on();
+    et_progress("reading %s", options->url ? options->url : db);
+    int code = options->url ? et_source_url(&remote, &options->wanted.query, profile)
+                            : et_source_db(db, &options->wanted.query, profile);
     if (code == ET_OK) {
+        et_progress("finding names");
         et_symbolize(symbols, *profile);
         if ((*profile)->total == 0) {
             et_error("no data: no profile matches%s%s", options->service ? " service " : "",
@@ -232,6 +305,7 @@ int et_options_load(const struct et_options *options, struct et_profile **profil
             code = ET_NO_DATA;
         }
     }
+    et_progress_end();
     et_symbols_free(symbols);
     return code;
 }

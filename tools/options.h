@@ -4,11 +4,12 @@
 #ifndef ET_OPTIONS_H
 #define ET_OPTIONS_H
 
+#include "source.h"
 #include "symbols.h"
 #include "when.h"
 
 /* Letters of the options that a command takes, as in `takes` below. */
-#define ET_TAKES_QUERY "ustkfFLSdAGV" /* where to read from and what */
+#define ET_TAKES_QUERY "uKCstkfFLSdAGV" /* where to read from and what */
 
 /* What an option that may be given several times was given. */
 struct et_list {
@@ -17,7 +18,8 @@ struct et_list {
 };
 
 struct et_options {
-    const char *listen, *db, *url, *pprof, *preload, *flame, *level, *interval, *at, *format;
+    const char *listen, *db, *url, *pprof, *preload, *flame, *level, *interval, *at, *format, *token_file, *ca;
+    char *token;         /* of the server at url; NULL: none */
     const char *service; /* as it was written */
     struct et_wanted wanted;
     int64_t from_ns, to_ns;
@@ -35,6 +37,9 @@ void et_options_free(struct et_options *options);
 
 /* Symbol folders as given. */
 struct et_symbols *et_options_symbols(const struct et_options *options);
+
+/* The server that --url and what belongs to it say. */
+struct et_remote et_options_remote(const struct et_options *options);
 
 /* Loads what --db or --url and the query options say, symbolized. Returns an exit code; ET_NO_DATA and others are
  * said on stderr. */

@@ -9,7 +9,9 @@
 #define ET_QUERY_HELP                                                                                                  \
     "\n"                                                                                                               \
     "  --db FILE           read this database (./edgeprof.db)\n"                                                       \
-    "  --url URL           ask the server there instead\n"                                                             \
+    "  --url URL           ask the server there instead, http or https\n"                                              \
+    "  --token-file FILE   its token, in one line; or EDGEPROF_TOKEN has it\n"                                         \
+    "  --ca FILE           who may sign its certificate, PEM (the system's authorities)\n"                             \
     "  --service NAME      or 'NAME{key=\"value\",key!=\"value\",key=~\"regex\",key!~\"regex\"}' of labels and "       \
     "tags;\n"                                                                                                          \
     "                      needed when there are several\n"                                                            \

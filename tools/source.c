@@ -1,17 +1,17 @@
 /* See source.h. A server gives pprof, symbolized there. */
 #include "source.h"
+#include "fetch.h"
 #include "gzip.h"
 #include "kinds.h"
 #include "wire_pprof.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { ANSWER_LIMIT = 256 << 20 };
+enum { ANSWER_LIMIT = 256 << 20, WORDS = 200 };
 
 static int load(struct et_store *store, const char *path, const struct et_query *query, struct et_profile **profile)
 {
@@ -49,34 +49,15 @@ int et_source_db(const char *path, const struct et_query *query, struct et_profi
 
 /* ---- server ---- */
 
-static size_t on_data(char *data, size_t size, size_t count, void *context)
-{
-    struct et_buf *body = context;
-    if (body->size + size * count > ANSWER_LIMIT) {
-        return 0;
-    }
-    et_buf_add(body, data, size * count);
-    return size * count;
-}
-
-static void parameter(CURL *curl, struct et_buf *url, const char *name, const char *value)
-{
-    char *escaped = value && *value ? curl_easy_escape(curl, value, 0) : NULL;
-    if (escaped) {
-        et_buf_printf(url, "&%s=%s", name, escaped);
-    }
-    curl_free(escaped);
-}
-
-static void selector_parameters(CURL *curl, struct et_buf *url, const struct et_query *query)
+static void selector_parameters(struct et_buf *url, const struct et_query *query)
 {
     struct et_buf text = {0};
     et_selector_print(query->service ? query->service : "", query->matchers, query->matcher_count, &text);
-    parameter(curl, url, "service", text.data);
+    et_url_parameter(url, "service", text.data);
     for (size_t i = 0; i < query->matcher_count; i++) {
         text.size = 0;
         et_matcher_print(&query->matchers[i], &text);
-        parameter(curl, url, "tag", query->matchers[i].process ? text.data : "");
+        et_url_parameter(url, "tag", query->matchers[i].process ? text.data : "");
     }
     et_buf_free(&text);
 }
@@ -88,45 +69,55 @@ static void time_parameter(struct et_buf *url, const char *name, int64_t ns)
     }
 }
 
-static void make_url(CURL *curl, const char *base, const struct et_query *query, struct et_buf *url)
+static void query_parameters(struct et_buf *url, const struct et_query *query)
 {
-    size_t size = strlen(base);
-    while (size && base[size - 1] == '/') {
-        size--;
-    }
-    et_buf_printf(url, "%.*s/api/pprof?", (int)size, base);
-    selector_parameters(curl, url, query);
-    parameter(curl, url, "kind", query->kind);
-    parameter(curl, url, "group", query->group);
-    parameter(curl, url, "value", query->measure == ET_MEASURE_COUNT ? "count" : "");
-    parameter(curl, url, "labels", query->keep_labels ? "" : "no");
+    selector_parameters(url, query);
+    et_url_parameter(url, "kind", query->kind);
+    et_url_parameter(url, "group", query->group);
+    et_url_parameter(url, "value", query->measure == ET_MEASURE_COUNT ? "count" : "");
+    et_url_parameter(url, "labels", query->keep_labels ? "" : "no");
     time_parameter(url, "from", query->from_ns);
     time_parameter(url, "to", query->to_ns);
 }
 
-static int fetch(CURL *curl, const char *base, const struct et_query *query, struct et_buf *body)
+/* body: NULL for a GET. */
+static int ask(const struct et_remote *remote, const char *path, const struct et_query *query,
+               const struct et_buf *sent, struct et_buf *body)
 {
-    struct et_buf url = {0};
-    long status = 0;
-    make_url(curl, base, query, &url);
-    curl_easy_setopt(curl, CURLOPT_URL, url.data);
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, body);
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 10L);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT, 120L);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    CURLcode code = curl_easy_perform(curl);
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    et_buf_free(&url);
-    if (code != CURLE_OK) {
-        et_error("%s: %s", base, curl_easy_strerror(code));
+    struct et_buf url = {0}, why = {0};
+    size_t size = strlen(remote->url);
+    while (size && remote->url[size - 1] == '/') {
+        size--;
+    }
+    et_buf_printf(&url, "%.*s%s%s", (int)size, remote->url, path, query ? "?" : "");
+    if (query) {
+        query_parameters(&url, query);
+    }
+    const struct et_fetch fetch = {
+        .url = url.data, .token = remote->token, .authority = remote->authority, .body = sent, .answer = body};
+    long status = et_fetch(&fetch, &why);
+    if (status == 0) {
+        et_error("%s: %s", remote->url, why.data);
     } else if (status != 200) {
-        char *text = et_clean(body->data ? body->data : "", body->size < 200 ? body->size : 200);
-        et_error("%s: HTTP status %ld: %s", base, status, text);
+        et_buf_text(body, "");
+        char *text = et_clean(body->data, strcspn(body->data, "\n") < WORDS ? strcspn(body->data, "\n") : WORDS);
+        et_error("%s: HTTP status %ld: %s%s", remote->url, status, text,
+                 status == 401 ? "; --token-file or EDGEPROF_TOKEN has the token" : "");
         free(text);
     }
-    return code == CURLE_OK && status == 200 ? ET_OK : ET_FAILED;
+    et_buf_free(&url);
+    et_buf_free(&why);
+    return status == 200 ? ET_OK : ET_FAILED;
+}
+
+int et_source_get(const struct et_remote *remote, const char *path, const struct et_query *query, struct et_buf *body)
+{
+    return ask(remote, path, query, NULL, body);
+}
+
+int et_source_post(const struct et_remote *remote, const char *path, const struct et_buf *sent, struct et_buf *body)
+{
+    return ask(remote, path, NULL, sent, body);
 }
 
 /* The kind that edgeprof has noted; its names in pprof are not always enough. */
@@ -172,17 +163,11 @@ static int decode(const char *base, const struct et_buf *body, enum et_measure m
     return ET_OK;
 }
 
-int et_source_url(const char *base, const struct et_query *query, struct et_profile **profile)
+int et_source_url(const struct et_remote *remote, const struct et_query *query, struct et_profile **profile)
 {
     struct et_buf body = {0};
-    CURL *curl = curl_easy_init();
-    if (!curl) {
-        et_error("cannot start libcurl");
-        return ET_FAILED;
-    }
-    int code = fetch(curl, base, query, &body);
-    code = code ? code : decode(base, &body, query->measure, profile);
-    curl_easy_cleanup(curl);
+    int code = et_source_get(remote, "/api/pprof", query, &body);
+    code = code ? code : decode(remote->url, &body, query->measure, profile);
     et_buf_free(&body);
     return code;
 }

@@ -9,6 +9,18 @@
 /* Return an exit code and say on stderr what is wrong. Without a service in the query, the only one there is is
  * taken. A profile without values is no failure. */
 int et_source_db(const char *path, const struct et_query *query, struct et_profile **profile);
-int et_source_url(const char *url, const struct et_query *query, struct et_profile **profile);
+
+/* A server that runs. */
+struct et_remote {
+    const char *url;
+    const char *token;     /* NULL: none */
+    const char *authority; /* PEM file; NULL: the system's */
+};
+int et_source_url(const struct et_remote *remote, const struct et_query *query, struct et_profile **profile);
+
+/* What the server says at "/api/..." for a query; NULL: without one. An exit code. */
+int et_source_get(const struct et_remote *remote, const char *path, const struct et_query *query, struct et_buf *body);
+/* The same with a body, by POST. */
+int et_source_post(const struct et_remote *remote, const char *path, const struct et_buf *sent, struct et_buf *body);
 
 #endif

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+void (*et_before_error)(void);
+
 void et_error(const char *format, ...)
 {
     char line[1024];
@@ -14,6 +16,9 @@ void et_error(const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    if (et_before_error) {
+        et_before_error();
+    }
     fprintf(stderr, "edgeprof: %s\n", line);
 }
 

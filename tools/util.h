@@ -21,6 +21,8 @@ enum et_exit {
 
 /* One line on stderr, "edgeprof: ...". Context: any thread. */
 void et_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Called before such a line is written; NULL: nothing is. */
+extern void (*et_before_error)(void);
 
 /* Zeroed memory; ends the program when there is none. free() gives it back. */
 void *et_alloc(size_t count, size_t size);
