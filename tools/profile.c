@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct et_profile *et_profile_new(void)
 {
@@ -93,6 +94,36 @@ void et_profile_line(struct et_profile *p, struct et_frame *frame, const char *f
         .file = et_intern(&p->strings, file),
         .line = line,
     };
+}
+
+void et_profile_lines(const struct et_profile *p, const struct et_frame *frame, bool bare,
+                      void (*call)(void *context, const char *function, const char *file, uint32_t line), void *context)
+{
+    for (uint32_t i = 0; i < frame->line_count; i++) {
+        const struct et_line *line = &p->lines[frame->first_line + i];
+        call(context, et_text(&p->strings, line->function), et_text(&p->strings, line->file), line->line);
+    }
+    if (frame->line_count) {
+        return;
+    }
+    if (frame->name) {
+        call(context, et_text(&p->strings, frame->name), et_text(&p->strings, frame->file), frame->line);
+    } else if (frame->module == 0) {
+        char name[32];
+        et_special_name(frame->address, name);
+        call(context, name, "", 0);
+    } else if (!bare || frame->address == 0) {
+        struct et_buf name = {0};
+        et_address_name(et_text(&p->strings, p->modules[frame->module - 1].path), frame->address, &name);
+        call(context, name.data, "", 0);
+        et_buf_free(&name);
+    }
+}
+
+void et_address_name(const char *path, uint64_t address, struct et_buf *name)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    et_buf_printf(name, "%s+0x%llx", *path ? base : "?", (unsigned long long)address);
 }
 
 void et_special_name(uint64_t address, char name[32])

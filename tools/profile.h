@@ -97,6 +97,15 @@ void et_profile_show(struct et_profile *profile, enum et_measure measure);
 /* The figure of an entry that is shown. */
 uint64_t et_entry_shown(const struct et_profile *profile, const struct et_entry *entry);
 
+/* Calls line() for each line that the frame is shown with, innermost first: its own, else the name that its sender
+ * gave, else that of a special frame, else "module+0x1234". bare: not that last one, unless the address is 0. */
+void et_profile_lines(const struct et_profile *profile, const struct et_frame *frame, bool bare,
+                      void (*line)(void *context, const char *function, const char *file, uint32_t line),
+                      void *context);
+
+/* Appends "module+0x1234". */
+void et_address_name(const char *path, uint64_t address, struct et_buf *name);
+
 /* "[truncated]" and the like for addresses below 256 outside every module. */
 void et_special_name(uint64_t address, char name[32]);
 

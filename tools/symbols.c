@@ -268,12 +268,6 @@ struct resolving {
     uint64_t address;
 };
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static enum et_code code_at(const struct resolving *r, const char *mangled)
 {
     size_t type = et_demangle_state_machine(mangled);
@@ -291,8 +285,7 @@ static void add_answer(const struct resolving *r, const char *mangled, const cha
     if (mangled) {
         et_demangle(mangled, r->module->path, code_at(r, mangled), &name);
     } else {
-        const char *module = r->module->path[0] ? base_name(r->module->path) : "?";
-        et_buf_printf(&name, "%s+0x%llx", module, (unsigned long long)r->address);
+        et_address_name(r->module->path, r->address, &name);
     }
     char *clean_name = et_clean(name.data, name.size),
          *clean_source = et_clean(source ? source : "", source ? strlen(source) : 0);

@@ -34,4 +34,28 @@ const char *et_pprof_note(const et_pprof *pprof, const char *name);
 /* A symbolized profile as pprof. */
 void et_pprof_encode(const struct et_profile *profile, struct et_buf *out);
 
+/* A label as a reader wants it. */
+struct et_pprof_label {
+    char key[128];
+    const char *text; /* NULL: number */
+    uint64_t number;
+};
+
+/* What a pprof for a reader with rules of its own looks like. */
+struct et_pprof_form {
+    const char *count, *value; /* sample types; "": that figure is left out */
+    const char *period, *period_unit;
+    bool level;            /* of a moment: without a duration */
+    bool bare;             /* frames that have no line go out as addresses, without a name */
+    size_t depth;          /* most frames of a stack, those next to the root are kept; 0: all */
+    size_t first, entries; /* of the profile's entries */
+    uint64_t shift_ns;     /* added to the time: two pieces of a profile are not of the same */
+    /* false: the label is left out. A key that a sample has already is left out, too. */
+    bool (*label)(void *context, const char *key, const char *value, struct et_pprof_label *out);
+    void *context;
+};
+
+/* Appends the pprof. Only what is used is in its tables. Returns the number of samples, of which none is all zero. */
+size_t et_pprof_encode_form(const struct et_profile *profile, const struct et_pprof_form *form, struct et_buf *out);
+
 #endif

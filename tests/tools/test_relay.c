@@ -1,0 +1,245 @@
+/* What the relay makes of profiles: nothing is lost by cutting to a server's limits, names are legal, ids are stable.
+ */
+#include "gzip.h"
+#include "push.pb-c.h"
+#include "relay_backend.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct et_relay_row row_of(const char *kind, const char *unit)
+{
+    struct et_profile *p = et_profile_new();
+    p->kind = et_intern(&p->strings, kind);
+    p->value_unit = et_intern(&p->strings, unit);
+    p->start_ns = 1700000000000000000;
+    p->end_ns = p->start_ns + 10000000000;
+    p->period = 10;
+    return (struct et_relay_row){.id = 5,
+                                 .origin = {.service = "svc",
+                                            .tags = "version=1.2\n",
+                                            .host = "pi-1",
+                                            .boot_id = "b",
+                                            .executable = "/bin/app",
+                                            .arch = "aarch64",
+                                            .agent = "a",
+                                            .pid = 7},
+                                 .profile = p};
+}
+
+/* A stack of `depth` frames of a module of its own address each; every third has labels. */
+static void add_stack(struct et_profile *p, uint32_t number, size_t depth)
+{
+    uint32_t module = p->module_count ? 1 : et_profile_module(p, "00ff", "/bin/app"), node = 0;
+    for (size_t i = 0; i < depth; i++) {
+        node = et_profile_node(
+            p, node, et_profile_frame(p, (struct et_frame){.module = module, .address = 4096 + number * 2000 + i}));
+    }
+    et_profile_entry(p, &(struct et_entry){.node = node, .value = 100 + number, .count = 3});
+}
+
+struct sum {
+    uint64_t value, count;
+    size_t pieces, samples, largest, deepest;
+    int64_t last_time;
+};
+
+static void on_pprof(struct sum *sum, const void *bytes, size_t size)
+{
+    const char *why = NULL;
+    et_pprof *pprof = et_pprof_decode(bytes, size, &why);
+    assert_non_null(pprof);
+    assert_true(pprof->time_nanos > sum->last_time);
+    sum->last_time = pprof->time_nanos;
+    sum->pieces++;
+    sum->largest = size > sum->largest ? size : sum->largest;
+    for (size_t i = 0; i < pprof->n_sample; i++) {
+        sum->count += (uint64_t)pprof->sample[i]->value[0];
+        sum->value += (uint64_t)pprof->sample[i]->value[1];
+        sum->deepest = pprof->sample[i]->n_location_id > sum->deepest ? pprof->sample[i]->n_location_id : sum->deepest;
+    }
+    sum->samples += pprof->n_sample;
+    et_pprof_free(pprof);
+}
+
+static void on_push(struct sum *sum, const struct et_buf *body)
+{
+    Push__V1__PushRequest *request = push__v1__push_request__unpack(NULL, body->size, (const uint8_t *)body->data);
+    assert_non_null(request);
+    for (size_t i = 0; i < request->n_series; i++) {
+        ProtobufCBinaryData raw = request->series[i]->samples[0]->raw_profile;
+        struct et_buf pprof = {0};
+        assert_int_equal(et_gunzip(raw.data, raw.len, 64 << 20, &pprof), 0);
+        on_pprof(sum, pprof.data, pprof.size);
+        et_buf_free(&pprof);
+    }
+    push__v1__push_request__free_unpacked(request, NULL);
+}
+
+static struct sum push(struct et_relay_row *row)
+{
+    struct et_relay_form form = {.bare = true, .family = "dotnet"};
+    struct et_buf body = {0};
+    struct sum sum = {0};
+    char type[96];
+    void *request = et_relay_pyroscope.begin(&form);
+    size_t pieces = et_relay_pyroscope.add(request, row);
+    et_relay_pyroscope.finish(request, &body, type);
+    on_push(&sum, &body);
+    assert_int_equal(sum.pieces, pieces);
+    et_buf_free(&body);
+    et_profile_free(row->profile);
+    return sum;
+}
+
+static void a_profile_that_is_too_large_goes_in_pieces(void **state)
+{
+    struct et_relay_row row = row_of("cpu", "nanoseconds");
+    (void)state;
+    for (uint32_t i = 0; i < 1000; i++) {
+        add_stack(row.profile, i, 300);
+    }
+    uint64_t values = row.profile->values, counts = row.profile->counts;
+    struct sum sum = push(&row);
+    assert_int_equal(sum.value, values);
+    assert_int_equal(sum.count, counts);
+    assert_true(sum.pieces > 1);
+    assert_true(sum.largest <= et_relay_pyroscope.limit);
+}
+
+static void too_many_samples_go_in_pieces(void **state)
+{
+    struct et_relay_row row = row_of("cpu", "nanoseconds");
+    (void)state;
+    add_stack(row.profile, 1, 1);
+    const struct et_entry entry = row.profile->entries[0];
+    for (uint32_t i = 1; i < 40000; i++) {
+        et_profile_entry(row.profile, &entry);
+    }
+    uint64_t values = row.profile->values;
+    struct sum sum = push(&row);
+    assert_int_equal(sum.value, values);
+    assert_int_equal(sum.samples, 40000);
+    assert_int_equal(sum.pieces, 4);
+}
+
+static void a_stack_that_is_too_deep_keeps_its_root(void **state)
+{
+    struct et_relay_row row = row_of("cpu", "nanoseconds");
+    (void)state;
+    add_stack(row.profile, 0, 1024);
+    struct sum sum = push(&row);
+    assert_int_equal(sum.deepest, 1000);
+    assert_int_equal(sum.value, 100);
+}
+
+static void nothing_makes_no_piece(void **state)
+{
+    struct et_relay_row row = row_of("cpu", "nanoseconds");
+    (void)state;
+    add_stack(row.profile, 0, 1);
+    row.profile->entries[0].value = row.profile->entries[0].count = 0;
+    assert_int_equal(push(&row).pieces, 0);
+}
+
+static void names_become_legal(void **state)
+{
+    static const char *const names[][2] = {{"a", "a"},          {"a.b-c", "a_b_c"}, {"9x", "_9x"},
+                                           {"\xc3\xa4x", "_x"}, {"", ""},           {"a\nb\"", "a_b_"}};
+    char legal[128], longest[400];
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        et_relay_legal(names[i][0], legal);
+        assert_string_equal(legal, names[i][1]);
+    }
+    memset(longest, '7', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    et_relay_legal(longest, legal);
+    assert_int_equal(strlen(legal), 127);
+}
+
+static void a_series_has_each_label_once(void **state)
+{
+    struct et_series series = {0};
+    char longest[3001];
+    (void)state;
+    memset(longest, 'x', 3000);
+    memcpy(longest + 2047, "\xc3\xa4", 2); /* a character that stands over the limit */
+    longest[3000] = '\0';
+    et_series_add(&series, "a.b", "1");
+    et_series_add(&series, "a-b", "2");
+    et_series_add(&series, "empty", "");
+    et_series_add(&series, "long", longest);
+    assert_int_equal(series.count, 2);
+    assert_string_equal(et_series_value(&series, "a_b"), "1");
+    assert_int_equal(strlen(et_series_value(&series, "long")), 2047);
+    et_series_free(&series);
+}
+
+static void ids_are_of_what_is_sent(void **state)
+{
+    struct et_relay_row row = row_of("cpu", "nanoseconds");
+    uint8_t first[16], again[16], other[16];
+    char text[37];
+    (void)state;
+    et_relay_id(&row, 0, first);
+    et_relay_id(&row, 0, again);
+    et_relay_id(&row, 1, other);
+    assert_memory_equal(first, again, 16);
+    assert_memory_not_equal(first, other, 16);
+    row.id = 6;
+    et_relay_id(&row, 0, other);
+    assert_memory_not_equal(first, other, 16);
+    et_relay_id_text(first, text);
+    assert_int_equal(strlen(text), 36);
+    assert_true(text[8] == '-' && text[13] == '-' && text[14] == '8' && text[18] == '-' && text[23] == '-');
+    et_profile_free(row.profile);
+}
+
+static void every_backend_takes_every_kind(void **state)
+{
+    static const char *const kinds[] = {"cpu",       "wall", "wait",   "lock", "alloc",           "live",
+                                        "exception", "gc",   "thread", "heap", "of somebody-else"};
+    static const struct et_relay_backend *const backends[] = {&et_relay_pyroscope, &et_relay_parca, &et_relay_otlp,
+                                                              &et_relay_datadog};
+    struct et_relay_form form = {.bare = true, .family = "native"};
+    (void)state;
+    for (size_t b = 0; b < 4; b++) {
+        size_t without = 0;
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            struct et_relay_row row = row_of(kinds[k], "nanoseconds");
+            struct et_buf body = {0};
+            char type[96];
+            add_stack(row.profile, 0, 3);
+            void *request = backends[b]->begin(&form);
+            without += backends[b]->add(request, &row) == 0;
+            backends[b]->finish(request, &body, type);
+            et_buf_free(&body);
+            et_profile_free(row.profile);
+        }
+        assert_int_equal(without, backends[b] == &et_relay_datadog ? 4 : 0); /* gc, thread, heap, and the stranger */
+        assert_ptr_equal(et_relay_backend(backends[b]->name), backends[b]);
+    }
+    assert_null(et_relay_backend("nobody"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_profile_that_is_too_large_goes_in_pieces),
+        cmocka_unit_test(too_many_samples_go_in_pieces),
+        cmocka_unit_test(a_stack_that_is_too_deep_keeps_its_root),
+        cmocka_unit_test(nothing_makes_no_piece),
+        cmocka_unit_test(names_become_legal),
+        cmocka_unit_test(a_series_has_each_label_once),
+        cmocka_unit_test(ids_are_of_what_is_sent),
+        cmocka_unit_test(every_backend_takes_every_kind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
