@@ -6,7 +6,7 @@ ET_SRC      := $(wildcard tools/*.c)
 ET_OBJ      := $(ET_SRC:tools/%.c=$(ET_DIR)/%.o)
 ET_GEN      := $(addprefix $(ET_DIR)/gen/,compact.pb-c.c pprof.pb-c.c push.pb-c.c)
 ET_GEN_OBJ  := $(ET_GEN:.c=.o)
-ET_PACKAGES := libmicrohttpd sqlite3 libpcre2-8 libdw libelf zlib libprotobuf-c libcurl
+ET_PACKAGES := libmicrohttpd gnutls nettle jansson sqlite3 libpcre2-8 libdw libelf zlib libprotobuf-c libcurl
 ET_CPPFLAGS  = -D_GNU_SOURCE -DEP_VERSION_TEXT='"$(EP_VERSION)"' -Itools -isystem $(ET_DIR)/gen \
                $(shell pkg-config --cflags $(ET_PACKAGES) 2>/dev/null)
 ET_CFLAGS   := -std=c11 -O2 -g -fno-omit-frame-pointer -fstack-protector-strong $(WARNINGS)

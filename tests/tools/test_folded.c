@@ -1,0 +1,282 @@
+/* Folded text: sums do not depend on the order of lines, stacks come out as they went in, what the numbers are, what is
+ * refused and where. */
+#include "folded.h"
+#include "report.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct et_folded bytes = {.kind = "alloc", .unit = "bytes"};
+static uint32_t seed;
+
+static uint32_t any(uint32_t below)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 8) % below;
+}
+
+static struct et_profile *parse(const char *text, bool lines, const struct et_folded *what)
+{
+    struct et_buf why = {0};
+    struct et_profile *profile = et_folded_parse(text, strlen(text), lines, what, &why);
+    if (!profile) {
+        fail_msg("%s: %s", text, why.data);
+    }
+    et_buf_free(&why);
+    return profile;
+}
+
+/* As folded text again; each frame's name is its line. */
+static char *unparsed(struct et_profile *p)
+{
+    struct et_buf out = {0};
+    for (size_t i = 1; i < p->frame_count; i++) {
+        struct et_frame frame = p->frames[i];
+        char special[32];
+        et_special_name(frame.address, special);
+        char *name = et_strdup(frame.name ? et_text(&p->strings, frame.name) : special);
+        et_profile_line(p, &frame, name, "", 0);
+        p->frames[i] = frame;
+        free(name);
+    }
+    et_report_folded(p, &out);
+    return out.data ? out.data : et_strdup("");
+}
+
+static void stacks_come_out_as_they_went_in(void **state)
+{
+    (void)state;
+    struct et_profile *p =
+        parse("main;a b;c 3\nmain;d 4\r\n\nmain;a b;c 5\nmain 7  \nx;; y;z 0\nmain;a b 1", false, &bytes);
+    char *out = unparsed(p);
+    assert_non_null(strstr(out, "main;a b;c 8\n"));
+    assert_non_null(strstr(out, "main;d 4\n"));
+    assert_non_null(strstr(out, "main;a b 1\n"));
+    assert_null(strstr(out, "x;"));
+    assert_int_equal(p->total, 20);
+    assert_int_equal(p->entry_count, 4);
+    free(out);
+    et_profile_free(p);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The lines of a text, sorted. */
+static char *sorted(char *text)
+{
+    char *lines[64], *rest = text, *line;
+    size_t count = 0;
+    struct et_buf out = {0};
+    while ((line = strsep(&rest, "\n")) && count < 64) {
+        lines[count++] = line;
+    }
+    qsort(lines, count, sizeof *lines, by_text);
+    for (size_t i = 0; i < count; i++) {
+        et_buf_printf(&out, "%s\n", lines[i]);
+    }
+    free(text);
+    return out.data;
+}
+
+static void order_does_not_matter(void **state)
+{
+    (void)state;
+    for (uint32_t round = 1; round < 200; round++) {
+        char stacks[24][32];
+        struct et_buf forth = {0}, back = {0};
+        seed = round;
+        for (size_t i = 0; i < 24; i++) {
+            snprintf(stacks[i], sizeof stacks[i], "f%u;f%u;f%u %u\n", any(3), any(3), any(3), any(50));
+        }
+        for (size_t i = 0; i < 24; i++) {
+            et_buf_text(&forth, stacks[i]);
+            et_buf_text(&back, stacks[23 - i]);
+        }
+        struct et_profile *a = parse(forth.data, false, &bytes), *b = parse(back.data, false, &bytes);
+        char *x = sorted(unparsed(a)), *y = sorted(unparsed(b));
+        assert_string_equal(x, y);
+        assert_int_equal(a->total, b->total);
+        free(x);
+        free(y);
+        et_profile_free(a);
+        et_profile_free(b);
+        et_buf_free(&forth);
+        et_buf_free(&back);
+    }
+}
+
+static void lines_count_one_each(void **state)
+{
+    (void)state;
+    struct et_folded cpu;
+    size_t size;
+    assert_true(et_folded_kind("app.cpu", &size, "", false, 100, &cpu));
+    struct et_profile *p = parse("a;b\na;b\na;c 7\n", true, &cpu);
+    char *out = unparsed(p);
+    assert_non_null(strstr(out, "a;b 20000000\n"));
+    assert_non_null(strstr(out, "a;c 7 10000000\n"));
+    assert_int_equal(p->samples, 3);
+    assert_int_equal(p->counts, 3);
+    assert_int_equal(p->period, 10000000);
+    free(out);
+    et_profile_free(p);
+}
+
+static void names_and_units_say_what_it_is(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *units;
+        bool average;
+        const char *kind;
+        size_t service;
+        bool count;
+        uint64_t period;
+    } cases[] = {
+        {"app", "", false, "cpu", 3, true, 10000000},
+        {"app.cpu", "bytes", false, "cpu", 3, true, 10000000},
+        {"a.b.itimer", "", false, "cpu", 3, true, 10000000},
+        {"app.wall", "", false, "wall", 3, true, 10000000},
+        {"app.alloc_objects", "", false, "alloc", 3, true, 0},
+        {"app.alloc_space", "", false, "alloc", 3, false, 0},
+        {"app.inuse_objects", "", true, "live", 3, true, 0},
+        {"app.inuse_space", "", true, "live", 3, false, 0},
+        {"app.goroutines", "", true, "thread", 3, false, 0},
+        {"app.mutex_count", "", false, "lock", 3, true, 0},
+        {"app.mutex_duration", "", false, "lock", 3, false, 0},
+        {"app.block_count", "", false, "wait", 3, true, 0},
+        {"app.block_duration", "", false, "wait", 3, false, 0},
+        {"app.exceptions", "", false, "exception", 3, false, 0},
+        {"my.app", "", false, "cpu", 6, true, 10000000},
+        {"my.app", "objects", false, "alloc", 6, true, 0},
+        {"my.app", "objects", true, "live", 6, true, 0},
+        {"my.app", "bytes", true, "live", 6, false, 0},
+        {"my.app", "bytes", false, "alloc", 6, false, 0},
+        {"my.app", "lock_nanoseconds", false, "lock", 6, false, 0},
+        {"my.app", "lock_samples", false, "lock", 6, true, 0},
+        {"my.app", "goroutines", false, "thread", 6, false, 0},
+        {".cpu", "", false, "cpu", 4, true, 10000000},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct et_folded what;
+        size_t service = 0;
+        bool known = et_folded_kind(cases[i].name, &service, cases[i].units, cases[i].average, 100, &what);
+        if (!known || strcmp(what.kind, cases[i].kind) != 0 || service != cases[i].service ||
+            what.count != cases[i].count || what.period != cases[i].period) {
+            fail_msg("%s, %s: %s, %zu, %d, %llu", cases[i].name, cases[i].units, what.kind, service, what.count,
+                     (unsigned long long)what.period);
+        }
+    }
+    struct et_folded what;
+    size_t service;
+    assert_false(et_folded_kind("app", &service, "parsecs", false, 100, &what));
+}
+
+static void deep_stacks_keep_their_leaf(void **state)
+{
+    (void)state;
+    struct et_buf text = {0};
+    for (int i = 0; i < 3000; i++) {
+        et_buf_printf(&text, "f%d;", i);
+    }
+    et_buf_text(&text, "leaf 5\n");
+    struct et_profile *p = parse(text.data, false, &bytes);
+    size_t depth = 0;
+    uint32_t top = 0;
+    assert_string_equal(et_text(&p->strings, p->frames[p->nodes[p->entries[0].node].frame].name), "leaf");
+    for (uint32_t node = p->entries[0].node; node; node = p->nodes[node].parent) {
+        depth++;
+        top = node;
+    }
+    assert_int_equal(depth, ET_MAX_DEPTH);
+    assert_int_equal(p->frames[p->nodes[top].frame].address, 3);
+    et_profile_free(p);
+    et_buf_free(&text);
+}
+
+static void what_is_wrong_is_said_with_its_line(void **state)
+{
+    (void)state;
+    struct et_folded cpu;
+    size_t size;
+    assert_true(et_folded_kind("app", &size, "", false, 1, &cpu));
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
+        {"a 1\nb", "line 2: not of the form"},
+        {"a;b 1\n\nc;d x\n", "line 3: not of the form"},
+        {"a -1", "line 1: not"},
+        {"a 1.5", "line 1: not"},
+        {" 1", "line 1: not"},
+        {"17", "line 1: not"},
+        {"a 9999999999999999999999", "line 1: not"},
+        {"a 999999999999999999", "line 1: its number is too large"},
+        {"a 9000000000\na 9000000000", "line 2: the sum"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct et_buf why = {0};
+        assert_null(et_folded_parse(cases[i].text, strlen(cases[i].text), false, &cpu, &why));
+        if (!strstr(why.data, cases[i].why)) {
+            fail_msg("%s: %s", cases[i].text, why.data);
+        }
+        et_buf_free(&why);
+    }
+}
+
+static void many_calls_are_bounded(void **state)
+{
+    (void)state;
+    struct et_buf text = {0}, why = {0};
+    for (int line = 0; line < 1200; line++) {
+        et_buf_printf(&text, "%d", line);
+        for (int i = 0; i < 1000; i++) {
+            et_buf_text(&text, ";x");
+        }
+        et_buf_text(&text, " 1\n");
+    }
+    assert_null(et_folded_parse(text.data, text.size, false, &bytes, &why));
+    assert_non_null(strstr(why.data, "more than a million calls"));
+    et_buf_free(&text);
+    et_buf_free(&why);
+}
+
+static void no_bytes_do_harm(void **state)
+{
+    (void)state;
+    static const char parts[] = ";; \n\r0123456789ab\t\377\300";
+    for (uint32_t round = 1; round < 5000; round++) {
+        char text[80];
+        struct et_buf why = {0};
+        seed = round;
+        size_t size = any(sizeof text);
+        for (size_t i = 0; i < size; i++) {
+            text[i] = any(9) ? parts[any(sizeof parts - 1)] : (char)any(256);
+        }
+        struct et_profile *p = et_folded_parse(text, size, round & 1, &bytes, &why);
+        assert_true(p || why.size);
+        et_profile_free(p);
+        et_buf_free(&why);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stacks_come_out_as_they_went_in),
+        cmocka_unit_test(order_does_not_matter),
+        cmocka_unit_test(lines_count_one_each),
+        cmocka_unit_test(names_and_units_say_what_it_is),
+        cmocka_unit_test(deep_stacks_keep_their_leaf),
+        cmocka_unit_test(what_is_wrong_is_said_with_its_line),
+        cmocka_unit_test(many_calls_are_bounded),
+        cmocka_unit_test(no_bytes_do_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
