@@ -4,7 +4,7 @@ ET_CC       ?= gcc
 ET_DIR      := $(BUILD)/tools
 ET_SRC      := $(wildcard tools/*.c)
 ET_OBJ      := $(ET_SRC:tools/%.c=$(ET_DIR)/%.o)
-ET_GEN      := $(addprefix $(ET_DIR)/gen/,compact.pb-c.c pprof.pb-c.c push.pb-c.c)
+ET_GEN      := $(addprefix $(ET_DIR)/gen/,compact.pb-c.c pprof.pb-c.c push.pb-c.c querier.pb-c.c)
 ET_GEN_OBJ  := $(ET_GEN:.c=.o)
 ET_PACKAGES := libmicrohttpd gnutls nettle jansson sqlite3 libpcre2-8 libdw libelf zlib libprotobuf-c libcurl
 ET_CPPFLAGS  = -D_GNU_SOURCE -DEP_VERSION_TEXT='"$(EP_VERSION)"' -Itools -isystem $(ET_DIR)/gen \
@@ -50,7 +50,7 @@ $(ET_DIR)/gen/%.pb-c.c: core/proto/%.proto
 
 $(ET_DIR)/gen/%.pb-c.c: tools/proto/%.proto
 	@mkdir -p $(@D)
-	protoc-c -I $(<D) --c_out=$(@D) $<
+	protoc-c -I $(<D) -I core/proto --c_out=$(@D) $<
 
 $(ET_NPM): tools/web/package-lock.json
 	tools/setup.sh npm
