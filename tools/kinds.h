@@ -23,6 +23,7 @@ struct et_kind {
     bool level; /* what is there at a time, and no sum over time */
 };
 
+#define ET_CPU "cpu"
 /* Time on the CPU and in waits together. */
 #define ET_WALL "wall"
 

@@ -1,7 +1,7 @@
 /*
- * See store.h: opening, transactions, and everything that writes.
+ * See store.h: opening, transactions, and what writes dictionaries.
  *
- * The schema is in store_schema.c; reading is in store_query.c and store_load.c.
+ * The schema is in store_schema.c; profiles are written by store_profile.c and read by store_load.c and others.
  */
 #include "store_internal.h"
 
@@ -45,8 +45,30 @@ static const char *const SQL[S_COUNT] = {
         "SELECT s.number, ifnull(l.lines, ''), s.labels FROM labelset s LEFT JOIN labels l ON l.id = s.labels"
         " WHERE s.segment = ?",
     [S_LABELSET_DROP] = "DELETE FROM labelset WHERE segment = ?",
-    [S_PROFILE_ADD] = "INSERT INTO profile (origin, kind, unit, start_ns, end_ns, period, samples, quantum, columns,"
-                      " stacks, contexts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [S_SERIES_ADD] = "INSERT INTO series (origin, kind, unit, first_ns, last_ns, profiles) VALUES (?, ?, ?, ?, ?, 1)"
+                     " ON CONFLICT (origin, kind, unit) DO UPDATE SET first_ns = min(first_ns, excluded.first_ns),"
+                     " last_ns = max(last_ns, excluded.last_ns), profiles = profiles + 1 RETURNING id",
+    [S_SERIES_LABELS_ADD] = "INSERT OR IGNORE INTO series_labels (series, labels) VALUES (?, ?)",
+    [S_SERIES_LABELS] = "SELECT l.lines FROM series_labels s JOIN labels l ON l.id = s.labels WHERE s.series = ?",
+    [S_SERIES_WANTED] =
+        "SELECT s.id, s.origin, s.kind, s.unit, o.tags, o.service, o.host FROM series s JOIN origin o ON"
+        " o.id = s.origin WHERE s.last_ns > ?1 AND s.first_ns < ?2 AND (?3 = '' OR o.service = ?3) AND (?4 = ''"
+        " OR s.kind = ?4 OR (?4 = 'wall' AND s.kind IN ('cpu', 'wait') AND NOT EXISTS (SELECT 1 FROM series w"
+        " WHERE w.origin = s.origin AND w.kind = 'wall'))) ORDER BY s.id",
+    [S_SERIES_GET] = "SELECT s.id, s.origin, s.kind, s.unit, o.tags, o.service, o.host FROM series s JOIN origin o ON"
+                     " o.id = s.origin WHERE s.id = ?",
+    [S_PROFILE_ADD] = "INSERT INTO profile (level, series, at_ns, start_ns, end_ns, profiles, period, samples, quantum,"
+                      " columns, packing, value_sum, count_sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [S_STACKS_ADD] = "INSERT INTO stacks (profile, stacks, contexts) VALUES (?, ?, ?)",
+    [S_STACKS_GET] = "SELECT stacks, contexts FROM stacks WHERE profile = ?",
+    [S_BUCKET_DIRTY] = "INSERT INTO bucket (level, start_ns, dirty) VALUES (?, ?, 1)"
+                       " ON CONFLICT (level, start_ns) DO UPDATE SET dirty = 1 WHERE NOT dirty",
+    [S_BUCKETS] = "SELECT start_ns, dirty, low, high, done, gone, swept, bare FROM bucket"
+                  " WHERE level = ? AND start_ns >= ? AND start_ns < ? ORDER BY start_ns",
+    [S_ROWS] = "SELECT id, series, at_ns, start_ns, end_ns, profiles, period, samples, quantum, columns, packing,"
+               " value_sum, count_sum FROM profile WHERE level = ? AND at_ns >= ? AND at_ns < ?",
+    [S_ROW_NEXT] = "SELECT id, series, at_ns, start_ns, end_ns, profiles, period, samples, quantum, columns, packing,"
+                   " value_sum, count_sum FROM profile WHERE id > ? AND NOT level ORDER BY id LIMIT 1",
     [S_SEGMENT_GET] = "SELECT origin, next_sequence, ended FROM segment WHERE id = ?",
     [S_SEGMENT_PUT] = "INSERT OR REPLACE INTO segment (id, origin, next_sequence, ended, seen_ns)"
                       " VALUES (?, ?, ?, ?, ?)",
@@ -57,25 +79,19 @@ static const char *const SQL[S_COUNT] = {
     [S_SPAN_DROP] = "DELETE FROM span WHERE segment = ?",
     [S_CHUNK_DROP] = "DELETE FROM chunk WHERE segment = ?",
     [S_MODULE_GET] = "SELECT build_id, path FROM module WHERE id = ?",
-    [S_FRAME_GET] = "SELECT module, address, name, file, line FROM frame WHERE id = ?",
+    [S_FRAMES_TO] = "SELECT id, module, address, name, file, line FROM frame WHERE id >= ? AND id <= ?",
     [S_NODE_GET] = "SELECT parent, frame FROM node WHERE id = ?",
-    [S_SERVICES] = "SELECT o.service, p.kind, p.unit, min(p.start_ns), max(p.end_ns), count(*) FROM profile p"
-                   " JOIN origin o ON o.id = p.origin GROUP BY o.service, p.kind UNION ALL"
-                   " SELECT o.service, 'wall', 'nanoseconds', min(p.start_ns), max(p.end_ns), count(*) FROM profile p"
-                   " JOIN origin o ON o.id = p.origin WHERE p.kind IN ('cpu', 'wait', 'wall') GROUP BY o.service"
-                   " HAVING max(p.kind = 'wait') AND NOT max(p.kind = 'wall') ORDER BY 5 DESC, 1, 2",
+    [S_NODES_TO] = "SELECT id, parent, frame FROM node WHERE id <= ?",
+    [S_SERVICES] = "SELECT o.service, s.kind, s.unit, min(s.first_ns), max(s.last_ns), sum(s.profiles) FROM series s"
+                   " JOIN origin o ON o.id = s.origin GROUP BY o.service, s.kind UNION ALL"
+                   " SELECT o.service, 'wall', 'nanoseconds', min(s.first_ns), max(s.last_ns), sum(s.profiles)"
+                   " FROM series s JOIN origin o ON o.id = s.origin WHERE s.kind IN ('cpu', 'wait', 'wall')"
+                   " GROUP BY o.service HAVING max(s.kind = 'wait') AND NOT max(s.kind = 'wall') ORDER BY 5 DESC, 1, 2",
     [S_TAGSETS] = "SELECT DISTINCT tags FROM origin WHERE service = ? ORDER BY tags",
-    [S_PROFILES] = "SELECT p.origin, o.tags, p.unit, p.start_ns, p.end_ns, p.period, p.samples, p.quantum, p.columns,"
-                   " p.kind, p.stacks, p.contexts, o.service, o.host FROM profile p JOIN origin o ON o.id = p.origin"
-                   " WHERE p.end_ns > ?1 AND p.start_ns < ?2 AND (?3 = '' OR o.service = ?3) AND (p.kind = ?4 OR"
-                   " (?4 = 'wall' AND p.kind IN ('cpu', 'wait') AND NOT EXISTS (SELECT 1 FROM profile q"
-                   " WHERE q.origin = p.origin AND q.kind = 'wall'))) ORDER BY p.start_ns DESC",
-    [S_ORIGINS] = "SELECT o.service, o.tags, o.host, o.boot_id, o.executable, o.arch, o.agent, o.pid, o.process_start,"
-                  " o.stats, min(p.start_ns), max(p.end_ns), count(*), sum(p.samples), o.skipped FROM profile p"
-                  " JOIN origin o ON o.id = p.origin WHERE p.end_ns > ?1 AND p.start_ns < ?2"
-                  " AND (?3 = '' OR o.service = ?3) GROUP BY o.id ORDER BY 12 DESC, o.id DESC",
-    [S_KIND] = "SELECT p.kind FROM profile p JOIN origin o ON o.id = p.origin WHERE (?1 = '' OR o.service = ?1)"
-               " ORDER BY p.kind = 'cpu' DESC, p.end_ns DESC LIMIT 1",
+    [S_ORIGIN_GET] = "SELECT service, tags, host, boot_id, executable, arch, agent, pid, process_start, stats, skipped"
+                     " FROM origin WHERE id = ?",
+    [S_KIND] = "SELECT s.kind FROM series s JOIN origin o ON o.id = s.origin WHERE (?1 = '' OR o.service = ?1)"
+               " ORDER BY s.kind = 'cpu' DESC, s.last_ns DESC LIMIT 1",
 };
 
 /* ---- errors ---- */
@@ -278,6 +294,18 @@ static int end_part(struct et_store *store, bool commit)
     return err;
 }
 
+bool et_store_reading(struct et_store *store)
+{
+    return sqlite3_get_autocommit(store->db) && sqlite3_exec(store->db, "BEGIN", NULL, NULL, NULL) == SQLITE_OK;
+}
+
+void et_store_reading_done(struct et_store *store, bool began)
+{
+    if (began) {
+        sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL);
+    }
+}
+
 int et_store_begin(struct et_store *store)
 {
     if (store->group_failed) {
@@ -333,7 +361,7 @@ int64_t et_store_node(struct et_store *store, int64_t parent, int64_t frame)
     return id ? id : added(store, et_store_bind(store, S_NODE_ADD, "ii", parent, frame));
 }
 
-/* ---- origins and profiles ---- */
+/* ---- origins ---- */
 
 static sqlite3_stmt *bind_origin(struct et_store *store, enum et_statement which, const struct et_origin *o)
 {
@@ -367,55 +395,6 @@ int64_t et_store_labels(struct et_store *store, const char *lines)
 {
     int64_t id = *lines ? first(store, et_store_bind(store, S_LABELS_FIND, "s", lines)) : 0;
     return id || !*lines ? id : added(store, et_store_bind(store, S_LABELS_ADD, "s", lines));
-}
-
-/* The context's index, 0 for none. */
-static uint32_t context_index(struct et_stacks *stacks, const struct et_stored_context *context)
-{
-    char key[96];
-    uint64_t fields[] = {(uint64_t)context->labels, context->span_id, context->trace_high, context->trace_low};
-    bool any = fields[0] || fields[1] || fields[2] || fields[3];
-    snprintf(key, sizeof key, "%llx.%llx.%llx.%llx", (unsigned long long)fields[0], (unsigned long long)fields[1],
-             (unsigned long long)fields[2], (unsigned long long)fields[3]);
-    if (stacks->known.count == 0) {
-        et_intern(&stacks->known, "");
-    }
-    size_t before = stacks->known.count;
-    uint32_t index = any ? et_intern(&stacks->known, key) : 0;
-    for (size_t i = 0; stacks->known.count != before && i < 4; i++) {
-        et_varint_put(&stacks->contexts, fields[i]);
-    }
-    return index;
-}
-
-void et_stacks_add(struct et_stacks *stacks, const struct et_stack *stack)
-{
-    et_varint_put(&stacks->bytes, (uint64_t)stack->node);
-    if (stacks->columns & ET_COLUMN_VALUE) {
-        et_varint_put(&stacks->bytes, stack->value);
-    }
-    if (stacks->columns & ET_COLUMN_COUNT) {
-        et_varint_put(&stacks->bytes, stack->count);
-    }
-    if (stacks->columns & ET_COLUMN_CONTEXT) {
-        et_varint_put(&stacks->bytes, context_index(stacks, &stack->context));
-    }
-}
-
-void et_stacks_free(struct et_stacks *stacks)
-{
-    et_buf_free(&stacks->bytes);
-    et_buf_free(&stacks->contexts);
-    et_strings_free(&stacks->known);
-}
-
-int et_store_profile(struct et_store *store, const struct et_stored *p)
-{
-    return et_store_step(store,
-                         et_store_bind(store, S_PROFILE_ADD, "issiiuuuibb", p->origin, p->kind, p->unit, p->start_ns,
-                                       p->end_ns, p->period, p->samples, p->quantum, (int64_t)p->stacks.columns,
-                                       (const void *)p->stacks.bytes.data, p->stacks.bytes.size,
-                                       (const void *)p->stacks.contexts.data, p->stacks.contexts.size));
 }
 
 /* ---- segments ---- */

@@ -74,9 +74,11 @@ struct et_stack {
 
 /* A profile's stacks on their way to the store. Set columns first, the rest is zeroed. */
 struct et_stacks {
-    uint8_t columns; /* enum et_column: which figures are kept */
-    struct et_buf bytes, contexts;
+    uint8_t columns;         /* enum et_column: which figures are kept */
+    struct et_buf column[4]; /* node, value, count, context: see store_pack.h */
+    struct et_buf contexts;
     struct et_strings known; /* contexts */
+    int64_t last_node;
 };
 
 void et_stacks_add(struct et_stacks *stacks, const struct et_stack *stack);
@@ -155,5 +157,59 @@ struct et_origin_row {
 };
 int et_store_origins(struct et_store *store, const struct et_query *query,
                      void (*row)(void *context, const struct et_origin_row *row), void *context);
+
+/* Calls row() for each (process' service and tags, kind) with profiles that match and overlap the range, by service,
+ * tags and kind, each once. At most ET_LISTED. A matcher that only labels of stacks satisfy is taken as satisfied when
+ * any stack of the process and kind ever had a label of that name. */
+struct et_series_row {
+    const char *service, *tags, *host, *kind, *unit;
+};
+int et_store_series_list(struct et_store *store, const struct et_query *query,
+                         void (*row)(void *context, const struct et_series_row *row), void *context);
+
+/* Names of labels: tags of processes, labels of stacks, service_name, host; sorted, each once, at most ET_LISTED. Of
+ * series that match, as above. query->kind NULL or "": any kind. span_id and trace_id are not listed. */
+enum { ET_LISTED = 10000 };
+int et_store_label_names(struct et_store *store, const struct et_query *query,
+                         void (*name)(void *context, const char *name), void *context);
+/* The same for the values of one of them; "" is not listed. */
+int et_store_label_values(struct et_store *store, const struct et_query *query, const char *name,
+                          void (*value)(void *context, const char *value), void *context);
+
+/* ---- over time ---- */
+
+/* Sums per step. Line i is that of the label value names[i] of query->group, of stacks that have none "", of all
+ * stacks when nothing is grouped. Most lines are ET_TIMELINE_LINES, largest first; what is left of the others is the
+ * last, called "[others]". */
+enum { ET_TIMELINE_STEPS = 11000, ET_TIMELINE_LINES = 100 };
+struct et_timeline {
+    int64_t from_ns, step_ns; /* step i is [from + i * step, from + (i + 1) * step) */
+    size_t steps;
+    char *kind, *unit; /* of what is shown, as query->measure says */
+    enum et_measure measure;
+    struct et_timeline_line {
+        char *name;
+        uint64_t total, *sums; /* steps of them */
+    } * lines;
+    size_t line_count;
+};
+
+/* Sums of what matches in steps from query->from_ns until query->to_ns, the last one included whole. A profile belongs
+ * to the step that its middle is in; what was merged so far that its time is longer than a step, to that of its
+ * bucket's middle. Of a level, what each process had at last in a step. Reads no stacks unless a matcher or the group
+ * asks for their labels. 0 and *out, which et_timeline_free() frees; -EINVAL: step_ns < 1, or more than
+ * ET_TIMELINE_STEPS. */
+int et_store_series(struct et_store *store, const struct et_query *query, int64_t step_ns, struct et_timeline *out);
+void et_timeline_free(struct et_timeline *timeline);
+
+/* The first profile that came after the one with id `after` (0: the first at all), as it came, with all its labels and
+ * ids of spans. 1: *out is filled, its strings belong to its profile, which et_profile_free() frees; 0: there is none.
+ */
+struct et_arrival {
+    int64_t id;
+    struct et_origin origin;
+    struct et_profile *profile;
+};
+int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out);
 
 #endif

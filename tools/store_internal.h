@@ -26,6 +26,17 @@ enum et_statement {
     S_UNDATED_ADD,
     S_STATS_PUT,
     S_PROFILE_ADD,
+    S_STACKS_ADD,
+    S_STACKS_GET,
+    S_SERIES_ADD,
+    S_SERIES_WANTED,
+    S_SERIES_GET,
+    S_SERIES_LABELS_ADD,
+    S_SERIES_LABELS,
+    S_BUCKET_DIRTY,
+    S_BUCKETS,
+    S_ROWS,
+    S_ROW_NEXT,
     S_SKIPPED,
     S_LABELS_FIND,
     S_LABELS_ADD,
@@ -42,12 +53,12 @@ enum et_statement {
     S_CHUNK_DROP,
     S_LABELSET_DROP,
     S_MODULE_GET,
-    S_FRAME_GET,
+    S_FRAMES_TO,
     S_NODE_GET,
+    S_NODES_TO,
     S_SERVICES,
     S_TAGSETS,
-    S_PROFILES,
-    S_ORIGINS,
+    S_ORIGIN_GET,
     S_KIND,
     S_COUNT
 };
@@ -84,6 +95,16 @@ const char *et_process_value(const char *labels, const struct et_process *proces
 
 /* Whether the matcher accepts a stack with these labels of that process. */
 bool et_process_matches(const struct et_matcher *matcher, const char *labels, const struct et_process *process);
+
+/* 1: *out is filled, its strings are copies in *strings; 0: there is none; or an error. */
+int et_store_origin_get(struct et_store *store, int64_t id, struct et_strings *strings, struct et_origin *out);
+
+/* Appends the kind that a query means to *kind. */
+int et_store_choose_kind(struct et_store *store, const struct et_query *query, struct et_buf *kind);
+
+/* Begins to read one state of the database, unless that has begun already: true. */
+bool et_store_reading(struct et_store *store);
+void et_store_reading_done(struct et_store *store, bool began);
 
 /* A column's text, "" for NULL. Valid until the next step. */
 const char *et_column_text(sqlite3_stmt *statement, int column);

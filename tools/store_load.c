@@ -1,34 +1,35 @@
 /*
- * See store.h: loading a profile. All matching profiles are added up by (node, labels) first; then each node, frame and
- * module that occurs once is fetched.
+ * See store.h: loading a profile. The rows that stand for the range are added up by (node, labels) first; then each
+ * node, frame and module that occurs once is fetched.
  *
- *   et_store_load -> sum_profiles -> add_profile -> read_contexts, add_stacks
- *                 -> load_dictionary -> load_node -> load_frame -> load_module
+ *   et_store_load -> sum_rows -> add_row -> read_contexts -> see
+ *                                        -> add_stacks -> sum_of
+ *                 -> et_dictionary_load
  */
-#include "kinds.h"
 #include "labels.h"
-#include "store_internal.h"
+#include "store_dictionary.h"
+#include "store_rows.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sums ---- */
+/* Up to here sums are found by the node as an index, for up to so many pairs: 64 MiB at most. */
+enum { DIRECT_NODES = 1 << 20, DIRECT_PAIRS = 16 };
 
-/* One of a stored profile's contexts, as the query sees it. */
+/* A context of stored profiles, as the query sees it. */
 struct seen {
-    uint32_t sum;    /* index into the profile's label_sums */
-    uint32_t labels; /* string numbers: what entries carry */
-    uint32_t group;  /* name of the frame that its stacks stand under, "" none */
+    uint32_t sum;  /* index into the profile's label_sums */
+    uint32_t pair; /* of its labels and group */
     bool wanted;
 };
 
-/* Stacks of one node with the same labels and group. */
-struct sum {
-    uint64_t node; /* in the store */
+/* What entries carry, and the frame that they stand under. */
+struct pair {
     uint32_t labels, group;
-    uint64_t count, value;
+    uint32_t *direct; /* node -> sum + 1 */
+    size_t room;
 };
 
 struct sums {
@@ -36,21 +37,31 @@ struct sums {
     const struct et_query *query;
     struct et_profile *profile;
     const struct et_kind *kind; /* NULL: none of ours */
-    struct et_map nodes;        /* node in the store -> dense index + 1 */
-    struct et_map index;        /* dense node << 32 | pair -> sum + 1 */
-    struct et_map pairs;        /* labels << 32 | group -> pair + 1 */
-    struct sum *sums;
+    bool ids;                   /* spans and traces make a difference */
+    struct et_selection selection;
+    const struct et_series *series; /* of the row that is being read */
+    struct et_unpacked unpacked;
+    struct pair *pairs;
+    size_t pair_count, pair_capacity;
+    struct et_map pair_index; /* labels << 32 | group -> pair + 1 */
+    struct et_map index;      /* node << 20 | pair -> sum + 1, of what has no direct place */
+    struct et_sum *sums;
     size_t count, capacity;
     struct et_map texts;   /* labels in the store -> string number + 1 */
     struct et_map by_text; /* string number -> index into label_sums + 1 */
-    struct et_map latest;  /* origin -> middle of its last interval */
+    struct et_map latest;  /* series -> middle of its last interval */
     struct et_map origins; /* that have something to show */
     struct seen *seen;
     size_t seen_count, seen_capacity;
-    struct et_process process; /* of the row that is being read */
-    bool left_out;             /* some stacks of a profile, by their labels */
+    struct et_map known; /* series << 32 | labels -> seen + 1 */
+    uint32_t *contexts;  /* of the row: number -> seen */
+    size_t context_count, context_capacity;
+    bool began;    /* a reading transaction of our own */
+    bool left_out; /* some stacks of a profile, by their labels */
     int err;
 };
+
+/* ---- contexts ---- */
 
 static uint32_t text_of(struct sums *s, int64_t labels)
 {
@@ -89,7 +100,7 @@ static uint32_t group_of(struct sums *s, const char *labels)
     if (!s->query->group) {
         return 0;
     }
-    const char *value = et_process_value(labels, &s->process, s->query->group, &size);
+    const char *value = et_process_value(labels, &s->series->process, s->query->group, &size);
     if (value) {
         et_buf_printf(&name, "%s=", s->query->group);
         et_buf_add(&name, value, size);
@@ -113,118 +124,99 @@ static uint32_t label_sum(struct sums *s, uint32_t lines)
     return (uint32_t)*known - 1;
 }
 
-static void see(struct sums *s, int64_t labels, const uint64_t ids[3])
+static uint32_t pair_of(struct sums *s, uint32_t labels, uint32_t group)
+{
+    uint64_t *known = et_map_at(&s->pair_index, (uint64_t)labels << 32 | group);
+    if (!*known) {
+        s->pairs = et_reserve(s->pairs, &s->pair_capacity, s->pair_count + 1, sizeof *s->pairs);
+        s->pairs[s->pair_count] = (struct pair){.labels = labels, .group = group};
+        *known = ++s->pair_count;
+    }
+    return (uint32_t)*known - 1;
+}
+
+/* The context's index in seen. */
+static uint32_t see(struct sums *s, int64_t labels, const uint64_t ids[3])
 {
     uint32_t text = text_of(s, labels);
     char *lines = full_labels(et_text(&s->profile->strings, text), ids);
-    struct seen seen = {.sum = label_sum(s, text), .wanted = true, .group = group_of(s, lines)};
+    struct seen seen = {.sum = label_sum(s, text), .wanted = true};
     for (size_t i = 0; i < s->query->matcher_count && seen.wanted; i++) {
-        seen.wanted = et_process_matches(&s->query->matchers[i], lines, &s->process);
+        seen.wanted = et_process_matches(&s->query->matchers[i], lines, &s->series->process);
     }
-    if (s->query->keep_labels) {
-        seen.labels = et_intern(&s->profile->strings, lines);
-    }
+    uint32_t carried = s->query->keep_labels ? et_intern(&s->profile->strings, lines) : 0;
+    seen.pair = pair_of(s, carried, group_of(s, lines));
     s->seen = et_reserve(s->seen, &s->seen_capacity, s->seen_count + 1, sizeof *s->seen);
-    s->seen[s->seen_count++] = seen;
+    s->seen[s->seen_count] = seen;
     free(lines);
+    return (uint32_t)s->seen_count++;
 }
 
-/* The next of a profile's contexts; false at the end. */
-static bool next_context(const uint8_t **at, const uint8_t *end, uint64_t *labels, uint64_t ids[3])
-{
-    return *at && et_varint_get(at, end, labels) && et_varint_get(at, end, &ids[0]) &&
-           et_varint_get(at, end, &ids[1]) && et_varint_get(at, end, &ids[2]);
-}
-
-static void read_contexts(struct sums *s, sqlite3_stmt *row)
+static void add_context(struct sums *s, uint64_t series, uint64_t labels, const uint64_t ids[3])
 {
     static const uint64_t none[3];
-    const uint8_t *at = sqlite3_column_blob(row, 11), *end = at ? at + sqlite3_column_bytes(row, 11) : NULL;
-    uint64_t labels, ids[3];
-    s->seen_count = 0;
-    see(s, 0, none);
-    while (next_context(&at, end, &labels, ids)) {
-        see(s, (int64_t)labels, ids);
+    uint32_t number;
+    if (s->ids && (ids[0] || ids[1] || ids[2])) {
+        number = see(s, (int64_t)labels, ids);
+    } else {
+        uint64_t *known = et_map_at(&s->known, series << 32 | labels);
+        *known = *known ? *known : 1u + see(s, (int64_t)labels, none);
+        number = (uint32_t)*known - 1;
+    }
+    s->contexts = et_reserve(s->contexts, &s->context_capacity, s->context_count + 1, sizeof *s->contexts);
+    s->contexts[s->context_count++] = number;
+}
+
+static void read_contexts(struct sums *s, uint64_t series, struct et_blob contexts)
+{
+    const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
+    uint64_t labels, ids[3] = {0};
+    s->context_count = 0;
+    add_context(s, series, 0, ids);
+    while (at < end && et_context_next(&at, end, &labels, ids)) {
+        add_context(s, series, labels, ids);
     }
 }
 
-/* Whether a stack of the profile may have a label of that name. */
-static bool labels_have(struct sums *s, sqlite3_stmt *row, const char *name)
+/* ---- sums ---- */
+
+static uint32_t add_sum(struct sums *s, uint64_t node, const struct pair *pair)
 {
-    const uint8_t *at = sqlite3_column_blob(row, 11), *end = at ? at + sqlite3_column_bytes(row, 11) : NULL;
-    uint64_t labels, ids[3];
-    size_t size;
-    bool found = false;
-    while (!found && next_context(&at, end, &labels, ids)) {
-        found = (strcmp(name, ET_SPAN_ID) == 0 && ids[0]) || (strcmp(name, ET_TRACE_ID) == 0 && (ids[1] || ids[2])) ||
-                et_labels_value(et_text(&s->profile->strings, text_of(s, (int64_t)labels)), name, &size);
+    s->sums = et_reserve(s->sums, &s->capacity, s->count + 1, sizeof *s->sums);
+    s->sums[s->count] = (struct et_sum){.node = node, .labels = pair->labels, .group = pair->group};
+    return (uint32_t)++s->count;
+}
+
+static struct et_sum *sum_of(struct sums *s, uint64_t node, uint32_t number)
+{
+    struct pair *pair = &s->pairs[number];
+    if (node >= DIRECT_NODES || number >= DIRECT_PAIRS) {
+        uint64_t *index = et_map_at(&s->index, node << 20 | number);
+        *index = *index ? *index : add_sum(s, node, pair);
+        return &s->sums[*index - 1];
     }
-    return found;
-}
-
-/* False: no stack of this profile can be wanted, its process is another. */
-static bool process_wanted(struct sums *s, sqlite3_stmt *row)
-{
-    s->process = (struct et_process){
-        .tags = et_column_text(row, 1), .service = et_column_text(row, 12), .host = et_column_text(row, 13)};
-    for (size_t i = 0; i < s->query->matcher_count; i++) {
-        const struct et_matcher *matcher = &s->query->matchers[i];
-        if (!et_process_matches(matcher, "", &s->process) &&
-            (matcher->process || !labels_have(s, row, matcher->name))) {
-            return false;
-        }
+    if (node >= pair->room) {
+        pair->direct = et_reserve(pair->direct, &pair->room, (size_t)node + 1, sizeof *pair->direct);
     }
-    return true;
-}
-
-static struct sum *sum_of(struct sums *s, uint64_t node, const struct seen *seen)
-{
-    uint64_t *dense = et_map_at(&s->nodes, node);
-    *dense = *dense ? *dense : s->nodes.count;
-    uint64_t key = *dense << 32, *pair = et_map_at(&s->pairs, (uint64_t)seen->labels << 32 | seen->group);
-    *pair = *pair ? *pair : s->pairs.count;
-    uint64_t *index = et_map_at(&s->index, key | *pair);
-    if (!*index) {
-        s->sums = et_reserve(s->sums, &s->capacity, s->count + 1, sizeof *s->sums);
-        s->sums[s->count] = (struct sum){.node = node, .labels = seen->labels, .group = seen->group};
-        *index = ++s->count;
+    if (!pair->direct[node]) {
+        pair->direct[node] = add_sum(s, node, pair);
     }
-    return &s->sums[*index - 1];
+    return &s->sums[pair->direct[node] - 1];
 }
 
-/* One stack; false at the end. */
-static bool next_stack(const uint8_t **at, const uint8_t *end, int columns, uint64_t stack[4])
+static void add_stacks(struct sums *s, const struct et_row *row)
 {
-    static const int bits[] = {ET_COLUMN_VALUE, ET_COLUMN_COUNT, ET_COLUMN_CONTEXT};
-    bool ok = *at && et_varint_get(at, end, &stack[0]);
-    for (int i = 0; i < 3 && ok; i++) {
-        stack[i + 1] = 0;
-        ok = !(columns & bits[i]) || et_varint_get(at, end, &stack[i + 1]);
-    }
-    return ok;
-}
-
-/* CPU samples are not counted by their sender: as many as periods fit in. */
-static uint64_t count_of(const struct sums *s, int columns, uint64_t value, uint64_t count, uint64_t period)
-{
-    bool unknown = !(columns & ET_COLUMN_COUNT) && s->kind && s->kind->number == 1 && period;
-    return unknown ? (value + period / 2) / period : count;
-}
-
-static void add_stacks(struct sums *s, sqlite3_stmt *row)
-{
-    const uint8_t *at = sqlite3_column_blob(row, 10), *end = at ? at + sqlite3_column_bytes(row, 10) : NULL;
-    uint64_t period = (uint64_t)sqlite3_column_int64(row, 5), quantum = (uint64_t)sqlite3_column_int64(row, 7);
-    int columns = sqlite3_column_int(row, 8);
-    uint64_t stack[4];
-    while (next_stack(&at, end, columns, stack)) {
-        const struct seen *seen = &s->seen[stack[3] < s->seen_count ? stack[3] : 0];
-        uint64_t value = stack[1] * quantum, count = count_of(s, columns, value, stack[2], period);
+    bool cpu = s->kind && strcmp(s->kind->name, ET_CPU) == 0;
+    for (size_t i = 0; i < s->unpacked.count; i++) {
+        const struct et_packed *stack = &s->unpacked.stacks[i];
+        const struct seen *seen = &s->seen[s->contexts[stack->context < s->context_count ? stack->context : 0]];
+        uint64_t value = stack->value * row->quantum;
+        uint64_t count = et_packed_count(cpu, row->columns, value, stack->count, row->period);
         struct et_entry *all = &s->profile->label_sums[seen->sum];
         all->value += value;
         all->count += count;
         if (seen->wanted) {
-            struct sum *sum = sum_of(s, stack[0], seen);
+            struct et_sum *sum = sum_of(s, stack->node, seen->pair);
             sum->value += value;
             sum->count += count;
         }
@@ -232,219 +224,157 @@ static void add_stacks(struct sums *s, sqlite3_stmt *row)
     }
 }
 
-/* Rows come latest first; of a level only those of each process' last interval count, which may have come in several
- * messages. */
-static bool counts(struct sums *s, sqlite3_stmt *row)
-{
-    int64_t start = sqlite3_column_int64(row, 3), end = sqlite3_column_int64(row, 4);
-    size_t before = s->latest.count;
-    uint64_t *middle = et_map_at(&s->latest, (uint64_t)sqlite3_column_int64(row, 0));
-    if (s->latest.count != before) {
-        *middle = (uint64_t)(start / 2 + end / 2);
-    }
-    return !s->kind || !s->kind->level || end > (int64_t)*middle;
-}
-
-static void add_profile(struct sums *s, sqlite3_stmt *row)
+static void note_row(struct sums *s, const struct et_row *row)
 {
     struct et_profile *p = s->profile;
-    int64_t start = sqlite3_column_int64(row, 3), end = sqlite3_column_int64(row, 4);
     if (p->profiles == 0) {
-        p->value_unit = et_intern(&p->strings, et_column_text(row, 2));
-        p->period = (uint64_t)sqlite3_column_int64(row, 5);
+        p->value_unit = et_intern(&p->strings, s->series->unit);
+        p->period = row->period;
     }
-    p->start_ns = p->profiles == 0 || start < p->start_ns ? start : p->start_ns;
-    p->end_ns = p->profiles == 0 || end > p->end_ns ? end : p->end_ns;
-    p->profiles++;
-    (void)et_map_at(&s->origins, (uint64_t)sqlite3_column_int64(row, 0));
+    p->start_ns = p->profiles == 0 || row->start_ns < p->start_ns ? row->start_ns : p->start_ns;
+    p->end_ns = p->profiles == 0 || row->end_ns > p->end_ns ? row->end_ns : p->end_ns;
+    p->profiles += row->profiles;
+    (void)et_map_at(&s->origins, (uint64_t)s->series->origin);
     p->processes = s->origins.count;
-    p->samples += (uint64_t)sqlite3_column_int64(row, 6);
-    read_contexts(s, row);
-    add_stacks(s, row);
+    p->samples += row->samples;
 }
 
-static int sum_profiles(struct sums *s, const char *kind)
+static int add_row(struct sums *s, const struct et_row *row)
 {
-    const char *service = s->query->service ? s->query->service : "";
-    sqlite3_stmt *row = et_store_bind(s->store, S_PROFILES, "iiss", s->query->from_ns, s->query->to_ns, service, kind);
-    int got;
-    while ((got = et_store_step(s->store, row)) == 1 && !s->err) {
-        if (counts(s, row) && process_wanted(s, row)) {
-            add_profile(s, row);
+    s->series = &s->selection.series[row->series];
+    note_row(s, row);
+    sqlite3_stmt *statement = et_store_bind(s->store, S_STACKS_GET, "i", row->id);
+    int got = et_store_step(s->store, statement);
+    if (got == 1) {
+        struct et_blob stacks = et_column_blob(statement, 0);
+        read_contexts(s, (uint64_t)row->series, et_column_blob(statement, 1));
+        got = et_unpack(&s->unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
+        add_stacks(s, row);
+    } else {
+        got = got ? got : -EIO;
+    }
+    sqlite3_reset(statement);
+    return got;
+}
+
+static bool asks_for(const struct et_query *query, const char *key)
+{
+    bool found = query->group && strcmp(query->group, key) == 0;
+    for (size_t i = 0; i < query->matcher_count && !found; i++) {
+        found = strcmp(query->matchers[i].name, key) == 0 && !query->matchers[i].process;
+    }
+    return found;
+}
+
+static int sum_rows(struct sums *s, const char *kind)
+{
+    struct et_rows rows = {0};
+    const struct et_query *query = s->query;
+    s->ids = query->keep_labels || asks_for(query, ET_SPAN_ID) || asks_for(query, ET_TRACE_ID);
+    int err = et_selection_make(s->store, query, kind, &s->selection);
+    err =
+        err ? err
+            : et_rows_choose(s->store, &s->selection, query->from_ns, query->to_ns, s->ids ? 1 : ET_LEVELS - 1, &rows);
+    for (size_t i = 0; i < rows.count && !err; i++) {
+        bool level = s->kind && s->kind->level;
+        if (!level || et_row_is_last(&s->latest, (uint64_t)rows.rows[i].series, &rows.rows[i])) {
+            err = add_row(s, &rows.rows[i]);
+            err = err ? err : s->err;
         }
     }
     if (s->left_out) {
         s->profile->samples = 0; /* nobody has counted those with these labels */
     }
-    sqlite3_reset(row);
-    return s->err ? s->err : got;
-}
-
-/* ---- dictionary ---- */
-
-struct loader {
-    struct et_store *store;
-    struct et_profile *profile;
-    struct et_map modules, frames, nodes; /* id in the store -> index in the profile, modules + 1 */
-    uint32_t top;                         /* node that stacks stand under: 0, or that of their group */
-    int err;
-};
-
-/* Whoever gets a row resets its statement after use: an open one would hold on to the state of the database. */
-static bool row_of(struct loader *loader, sqlite3_stmt *statement)
-{
-    int got = et_store_step(loader->store, statement);
-    if (got != 1) {
-        loader->err = got ? got : -EIO;
-    }
-    return got == 1;
-}
-
-static uint32_t load_module(struct loader *loader, int64_t id)
-{
-    uint64_t *index = et_map_at(&loader->modules, (uint64_t)id);
-    if (id && !*index) {
-        sqlite3_stmt *row = et_store_bind(loader->store, S_MODULE_GET, "i", id);
-        if (row_of(loader, row)) {
-            *index = et_profile_module(loader->profile, et_column_text(row, 0), et_column_text(row, 1));
-        }
-        sqlite3_reset(row);
-    }
-    return (uint32_t)*index;
-}
-
-static uint32_t load_frame(struct loader *loader, int64_t id)
-{
-    uint64_t *known = et_map_find(&loader->frames, (uint64_t)id);
-    if (known) {
-        return (uint32_t)*known;
-    }
-    sqlite3_stmt *row = et_store_bind(loader->store, S_FRAME_GET, "i", id);
-    if (!row_of(loader, row)) {
-        return 0;
-    }
-    struct et_strings *strings = &loader->profile->strings;
-    int64_t module = sqlite3_column_int64(row, 0);
-    struct et_frame frame = {
-        .address = (uint64_t)sqlite3_column_int64(row, 1),
-        .name = et_intern(strings, et_column_text(row, 2)),
-        .file = et_intern(strings, et_column_text(row, 3)),
-        .line = (uint32_t)sqlite3_column_int64(row, 4),
-    };
-    sqlite3_reset(row);
-    frame.module = load_module(loader, module);
-    uint32_t index = et_profile_frame(loader->profile, frame);
-    *et_map_at(&loader->frames, (uint64_t)id) = index;
-    return index;
-}
-
-/* Parents first, so that indices only ever point back. A stack has at most ET_MAX_DEPTH nodes. */
-static uint32_t load_node(struct loader *loader, int64_t id)
-{
-    int64_t ids[ET_MAX_DEPTH + 1], frames[ET_MAX_DEPTH + 1];
-    size_t count = 0;
-    while (id && !et_map_find(&loader->nodes, (uint64_t)id) && count <= ET_MAX_DEPTH) {
-        sqlite3_stmt *row = et_store_bind(loader->store, S_NODE_GET, "i", id);
-        if (!row_of(loader, row)) {
-            return 0;
-        }
-        ids[count] = id;
-        id = sqlite3_column_int64(row, 0);
-        frames[count++] = sqlite3_column_int64(row, 1);
-        sqlite3_reset(row);
-    }
-    uint64_t *known = et_map_find(&loader->nodes, (uint64_t)id);
-    uint32_t node = id && known ? (uint32_t)*known : loader->top;
-    while (count-- > 0 && !loader->err) {
-        node = et_profile_node(loader->profile, node, load_frame(loader, frames[count]));
-        *et_map_at(&loader->nodes, (uint64_t)ids[count]) = node;
-    }
-    return node;
-}
-
-/* A frame of that name under the root; nodes of the group before are of no use under it. */
-static void begin_group(struct loader *loader, uint32_t group)
-{
-    et_map_free(&loader->nodes);
-    loader->top =
-        group ? et_profile_node(loader->profile, 0, et_profile_frame(loader->profile, (struct et_frame){.name = group}))
-              : 0;
-}
-
-static int by_group(const void *a, const void *b)
-{
-    const struct sum *x = a, *y = b;
-    uint64_t first = (uint64_t)x->group << 32 | x->labels, second = (uint64_t)y->group << 32 | y->labels;
-    return first != second ? (first < second ? -1 : 1) : x->node < y->node ? -1 : x->node > y->node;
-}
-
-static int load_dictionary(struct et_store *store, struct sums *s)
-{
-    struct loader loader = {.store = store, .profile = s->profile};
-    if (s->count) {
-        qsort(s->sums, s->count, sizeof *s->sums, by_group);
-    }
-    for (size_t i = 0; i < s->count && !loader.err; i++) {
-        const struct sum *sum = &s->sums[i];
-        if (i == 0 || sum->group != s->sums[i - 1].group) {
-            begin_group(&loader, sum->group);
-        }
-        uint32_t node = load_node(&loader, (int64_t)sum->node);
-        et_profile_entry(
-            s->profile,
-            &(struct et_entry){.node = node, .labels = sum->labels, .count = sum->count, .value = sum->value});
-    }
-    et_map_free(&loader.modules);
-    et_map_free(&loader.frames);
-    et_map_free(&loader.nodes);
-    return loader.err;
-}
-
-static int choose_kind(struct et_store *store, const struct et_query *query, struct et_buf *kind)
-{
-    if (query->kind && query->kind[0]) {
-        et_buf_text(kind, query->kind);
-        return 0;
-    }
-    sqlite3_stmt *row = et_store_bind(store, S_KIND, "s", query->service ? query->service : "");
-    int got = et_store_step(store, row);
-    et_buf_text(kind, got == 1 ? et_column_text(row, 0) : "cpu");
-    sqlite3_reset(row);
-    return got < 0 ? got : 0;
+    free(rows.rows);
+    return err;
 }
 
 static void free_sums(struct sums *s)
 {
-    struct et_map *maps[] = {&s->nodes, &s->index, &s->pairs, &s->texts, &s->by_text, &s->latest, &s->origins};
+    struct et_map *maps[] = {&s->index, &s->pair_index, &s->texts, &s->by_text, &s->latest, &s->origins, &s->known};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         et_map_free(maps[i]);
     }
+    for (size_t i = 0; i < s->pair_count; i++) {
+        free(s->pairs[i].direct);
+    }
+    free(s->pairs);
     free(s->sums);
     free(s->seen);
+    free(s->contexts);
+    et_unpacked_free(&s->unpacked);
+    et_selection_free(&s->selection);
+}
+
+/* Sets what is known of the profile before anything is added. */
+static void begin(struct sums *s, const char *service, const char *kind)
+{
+    struct et_profile *p = s->profile = et_profile_new();
+    s->kind = et_kind_named(kind);
+    p->kind = et_intern(&p->strings, kind);
+    p->service = et_intern(&p->strings, service);
+    p->value_unit = et_intern(&p->strings, s->kind ? s->kind->unit : "");
+}
+
+/* What was added becomes a profile, unless there was an error. */
+static int end(struct sums *s, int err, struct et_profile **out)
+{
+    err = err ? err : et_dictionary_load(s->store, s->profile, s->sums, s->count);
+    et_store_reading_done(s->store, s->began);
+    if (err) {
+        et_profile_free(s->profile);
+    } else {
+        et_profile_show(s->profile, s->query->measure);
+        *out = s->profile;
+    }
+    free_sums(s);
+    return err;
 }
 
 int et_store_load(struct et_store *store, const struct et_query *query, struct et_profile **out)
 {
-    struct et_profile *p = et_profile_new();
-    struct sums sums = {.store = store, .query = query, .profile = p};
+    struct sums sums = {.store = store, .query = query};
     struct et_buf kind = {0};
     /* one reading transaction: a message that arrives meanwhile is seen whole or not at all */
-    sqlite3_exec(store->db, "BEGIN", NULL, NULL, NULL);
-    int err = choose_kind(store, query, &kind);
-    sums.kind = kind.data ? et_kind_named(kind.data) : NULL;
-    p->kind = et_intern(&p->strings, kind.data ? kind.data : "");
-    p->service = et_intern(&p->strings, query->service ? query->service : "");
-    p->value_unit = et_intern(&p->strings, sums.kind ? sums.kind->unit : "");
-    err = err ? err : sum_profiles(&sums, kind.data);
-    err = err ? err : load_dictionary(store, &sums);
-    sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL);
+    sums.began = et_store_reading(store);
+    et_buf_text(&kind, "");
+    int err = et_store_choose_kind(store, query, &kind);
+    begin(&sums, query->service ? query->service : "", kind.data);
+    err = err ? err : sum_rows(&sums, kind.data);
     et_buf_free(&kind);
-    free_sums(&sums);
-    if (err) {
-        et_profile_free(p);
-        return err;
+    return end(&sums, err, out);
+}
+
+static int next_row(struct et_store *store, int64_t after, struct et_row *out)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_ROW_NEXT, "i", after);
+    int got = et_store_step(store, row);
+    if (got == 1) {
+        *out = et_row_of(row, 0);
+        sqlite3_reset(row);
     }
-    et_profile_show(p, query->measure);
-    *out = p;
-    return 0;
+    return got;
+}
+
+int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out)
+{
+    static const struct et_query all = {.keep_labels = true};
+    struct sums sums = {.store = store, .query = &all, .ids = true};
+    struct et_row row;
+    sums.began = et_store_reading(store);
+    int got = next_row(store, after, &row);
+    if (got != 1) {
+        et_store_reading_done(store, sums.began);
+        return got;
+    }
+    int err = et_selection_one(store, row.series, &sums.selection);
+    const struct et_series *series = sums.selection.series;
+    int64_t origin = series ? series->origin : 0;
+    begin(&sums, series ? series->service : "", series ? series->kind : "");
+    row.series = 0;
+    err = err ? err : add_row(&sums, &row);
+    got = err ? err : et_store_origin_get(store, origin, &sums.profile->strings, &out->origin);
+    out->id = row.id;
+    err = end(&sums, got == 1 ? 0 : got ? got : -EIO, &out->profile);
+    return err ? err : 1;
 }

@@ -1,8 +1,9 @@
 /* See store.h: lists of what there is. Profiles are loaded by store_load.c. */
 #include "labels.h"
-#include "store_internal.h"
+#include "store_rows.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *et_process_value(const char *labels, const struct et_process *process, const char *key, size_t *size)
@@ -103,9 +104,46 @@ int et_store_tagsets(struct et_store *store, const char *service, void (*call)(v
     return got;
 }
 
-static void origin_row(sqlite3_stmt *row, struct et_origin_row *out)
+int et_store_choose_kind(struct et_store *store, const struct et_query *query, struct et_buf *kind)
 {
-    out->origin = (struct et_origin){
+    if (query->kind && query->kind[0]) {
+        et_buf_text(kind, query->kind);
+        return 0;
+    }
+    sqlite3_stmt *row = et_store_bind(store, S_KIND, "s", query->service ? query->service : "");
+    int got = et_store_step(store, row);
+    et_buf_text(kind, got == 1 ? et_column_text(row, 0) : ET_CPU);
+    sqlite3_reset(row);
+    return got < 0 ? got : 0;
+}
+
+/* ---- origins ---- */
+
+struct origin_sum {
+    int64_t origin, first_ns, last_ns, profiles;
+    uint64_t samples;
+};
+
+static void add_origin(struct origin_sum *sum, const struct et_row *row)
+{
+    sum->first_ns = sum->profiles == 0 || row->start_ns < sum->first_ns ? row->start_ns : sum->first_ns;
+    sum->last_ns = sum->profiles == 0 || row->end_ns > sum->last_ns ? row->end_ns : sum->last_ns;
+    sum->profiles += (int64_t)row->profiles;
+    sum->samples += row->samples;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct origin_sum *x = a, *y = b;
+    if (x->last_ns != y->last_ns) {
+        return x->last_ns > y->last_ns ? -1 : 1;
+    }
+    return x->origin > y->origin ? -1 : x->origin < y->origin;
+}
+
+static struct et_origin origin_of(sqlite3_stmt *row)
+{
+    return (struct et_origin){
         .service = et_column_text(row, 0),
         .tags = et_column_text(row, 1),
         .host = et_column_text(row, 2),
@@ -116,27 +154,82 @@ static void origin_row(sqlite3_stmt *row, struct et_origin_row *out)
         .pid = (uint32_t)sqlite3_column_int64(row, 7),
         .process_start_ns = (uint64_t)sqlite3_column_int64(row, 8),
     };
-    out->stats = sqlite3_column_blob(row, 9);
-    out->stats_size = (size_t)sqlite3_column_bytes(row, 9);
-    out->first_ns = sqlite3_column_int64(row, 10);
-    out->last_ns = sqlite3_column_int64(row, 11);
-    out->profiles = sqlite3_column_int64(row, 12);
-    out->samples = (uint64_t)sqlite3_column_int64(row, 13);
-    out->skipped = sqlite3_column_int64(row, 14);
+}
+
+int et_store_origin_get(struct et_store *store, int64_t id, struct et_strings *strings, struct et_origin *out)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_ORIGIN_GET, "i", id);
+    int got = et_store_step(store, row);
+    if (got == 1) {
+        *out = origin_of(row);
+        const char **texts[] = {&out->service,    &out->tags, &out->host, &out->boot_id,
+                                &out->executable, &out->arch, &out->agent};
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            *texts[i] = et_text(strings, et_intern(strings, *texts[i]));
+        }
+    }
+    sqlite3_reset(row);
+    return got;
+}
+
+static int origin_row(struct et_store *store, const struct origin_sum *sum, const struct et_query *query,
+                      void (*call)(void *context, const struct et_origin_row *row), void *context)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_ORIGIN_GET, "i", sum->origin);
+    int got = et_store_step(store, row);
+    if (got == 1) {
+        struct et_origin_row out = {
+            .origin = origin_of(row),
+            .stats = sqlite3_column_blob(row, 9),
+            .stats_size = (size_t)sqlite3_column_bytes(row, 9),
+            .skipped = sqlite3_column_int64(row, 10),
+            .first_ns = sum->first_ns,
+            .last_ns = sum->last_ns,
+            .profiles = sum->profiles,
+            .samples = sum->samples,
+        };
+        if (origin_matches(&out.origin, query)) {
+            call(context, &out);
+        }
+    }
+    sqlite3_reset(row);
+    return got < 0 ? got : 0;
+}
+
+/* Sums the rows by their origins, newest first. free() the result. */
+static struct origin_sum *sum_origins(const struct et_selection *selection, const struct et_rows *rows, size_t *count)
+{
+    struct et_map index = {0};
+    struct origin_sum *sums = et_alloc(selection->count, sizeof *sums);
+    for (size_t i = 0; i < rows->count; i++) {
+        int64_t origin = selection->series[rows->rows[i].series].origin;
+        uint64_t *at = et_map_at(&index, (uint64_t)origin);
+        *at = *at ? *at : index.count;
+        sums[*at - 1].origin = origin;
+        add_origin(&sums[*at - 1], &rows->rows[i]);
+    }
+    *count = index.count;
+    et_map_free(&index);
+    qsort(sums, *count, sizeof *sums, newest_first);
+    return sums;
 }
 
 int et_store_origins(struct et_store *store, const struct et_query *query,
                      void (*call)(void *context, const struct et_origin_row *row), void *context)
 {
-    const char *service = query->service ? query->service : "";
-    sqlite3_stmt *row = et_store_bind(store, S_ORIGINS, "iis", query->from_ns, query->to_ns, service);
-    int got;
-    while ((got = et_store_step(store, row)) == 1) {
-        struct et_origin_row origin;
-        origin_row(row, &origin);
-        if (origin_matches(&origin.origin, query)) {
-            call(context, &origin);
-        }
+    struct et_selection selection = {0};
+    struct et_rows rows = {0};
+    size_t count = 0;
+    bool began = et_store_reading(store);
+    int err = et_selection_make(store, query, NULL, &selection);
+    err = err ? err : et_rows_choose(store, &selection, query->from_ns, query->to_ns, ET_LEVELS - 1, &rows);
+    struct origin_sum *sums = sum_origins(&selection, &rows, &count);
+    for (size_t i = 0; i < count && !err; i++) {
+        err = origin_row(store, &sums[i], query, call, context);
     }
-    return got;
+    et_store_reading_done(store, began);
+    free(sums);
+    free(rows.rows);
+    et_selection_free(&selection);
+    return err;
 }

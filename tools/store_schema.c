@@ -1,21 +1,26 @@
 /*
  * The database's schema, and bringing an older one up to date in place.
  *
- *   module  (build id, path)                 profile (origin, kind, time, stacks, contexts)
- *   frame   (module, address | name ...)     origin  (service, tags, process, running totals)
- *   node    (parent, frame)                  labels  (lines of labels)
+ *   module  (build id, path)                 origin  (service, tags, process, running totals)
+ *   frame   (module, address | name ...)     series  (origin, kind, unit): what one process has of one kind
+ *   node    (parent, frame)                  labels  (lines of labels); series_labels: who has them
+ *   profile (level, series, time, sums)      stacks  (of a profile, packed as store_pack.h says)
+ *   bucket  (level, time): how far its profiles are merged, see store_rows.h
+ *   relay   (destination, cursor): the last profile that a destination has
  *   segment, span, chunk, labelset: a device's dictionary, so that a restart of the server costs nothing
  *
- * profile.stacks: varints, for each stack its node and then a number for each bit of profile.columns: value in quanta,
- * count, context. A context is an index (from 1) into profile.contexts: varints labels, span id, trace id high and low.
+ * A profile's id is never used again, so that "later than" means "id greater than". Its at_ns is its time when one
+ * moment stands for all: the middle of what came, the middle of the bucket of what was merged. value_sum and count_sum
+ * are in units, modulo 2^64.
  */
 #include "kinds.h"
 #include "store_internal.h"
+#include "store_rows.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 
 static const char VERSION_1[] =
     "CREATE TABLE IF NOT EXISTS module (id INTEGER PRIMARY KEY, build_id TEXT NOT NULL, path TEXT NOT NULL,"
@@ -49,6 +54,28 @@ static const char VERSION_2[] =
     "CREATE TABLE labelset (segment INTEGER NOT NULL, number INTEGER NOT NULL, labels INTEGER NOT NULL,"
     " PRIMARY KEY (segment, number)) WITHOUT ROWID;"
     "PRAGMA user_version = 2;";
+
+static const char VERSION_3[] =
+    "DROP INDEX profile_time; DROP INDEX profile_origin;"
+    "ALTER TABLE profile RENAME TO profile_2;"
+    "CREATE TABLE series (id INTEGER PRIMARY KEY, origin INTEGER NOT NULL, kind TEXT NOT NULL, unit TEXT NOT NULL,"
+    " first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL, profiles INTEGER NOT NULL, UNIQUE (origin, kind, unit));"
+    "CREATE TABLE profile (id INTEGER PRIMARY KEY AUTOINCREMENT, level INTEGER NOT NULL, series INTEGER NOT NULL,"
+    " at_ns INTEGER NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, profiles INTEGER NOT NULL,"
+    " period INTEGER NOT NULL, samples INTEGER NOT NULL, quantum INTEGER NOT NULL, columns INTEGER NOT NULL,"
+    " packing INTEGER NOT NULL, value_sum INTEGER NOT NULL, count_sum INTEGER NOT NULL);"
+    "CREATE INDEX profile_at ON profile (level, at_ns);"
+    "CREATE TABLE stacks (profile INTEGER PRIMARY KEY, stacks BLOB NOT NULL, contexts BLOB);"
+    "CREATE TABLE bucket (level INTEGER NOT NULL, start_ns INTEGER NOT NULL, dirty INTEGER NOT NULL,"
+    " low INTEGER NOT NULL DEFAULT 0, high INTEGER NOT NULL DEFAULT 0, done INTEGER NOT NULL DEFAULT 0,"
+    " gone INTEGER NOT NULL DEFAULT 0, swept INTEGER NOT NULL DEFAULT 0, bare INTEGER NOT NULL DEFAULT 0,"
+    " PRIMARY KEY (level, start_ns)) WITHOUT ROWID;"
+    "CREATE TABLE series_labels (series INTEGER NOT NULL, labels INTEGER NOT NULL, PRIMARY KEY (series, labels))"
+    " WITHOUT ROWID;"
+    "CREATE TABLE relay (name TEXT PRIMARY KEY, cursor INTEGER NOT NULL DEFAULT 0, sent INTEGER NOT NULL DEFAULT 0,"
+    " refused INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0, state TEXT NOT NULL DEFAULT '')"
+    " WITHOUT ROWID;"
+    "PRAGMA user_version = 3;";
 
 static int version_of(struct et_store *store, int *version)
 {
@@ -96,12 +123,43 @@ static int rename_kinds(struct et_store *store)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
+/* Profiles of version 2 as if they came now: their sums and middles are what is new. */
+static int move_profiles(struct et_store *store)
+{
+    sqlite3_stmt *row = NULL;
+    int code = sqlite3_prepare_v2(store->db,
+                                  "SELECT origin, kind, unit, start_ns, end_ns, period, samples, quantum, columns,"
+                                  " stacks, contexts FROM profile_2 ORDER BY id",
+                                  -1, &row, NULL);
+    while (code == SQLITE_OK && (code = sqlite3_step(row)) == SQLITE_ROW) {
+        struct et_stored stored = {
+            .origin = sqlite3_column_int64(row, 0),
+            .kind = et_column_text(row, 1),
+            .unit = et_column_text(row, 2),
+            .start_ns = sqlite3_column_int64(row, 3),
+            .end_ns = sqlite3_column_int64(row, 4),
+            .period = (uint64_t)sqlite3_column_int64(row, 5),
+            .samples = (uint64_t)sqlite3_column_int64(row, 6),
+            .quantum = (uint64_t)sqlite3_column_int64(row, 7),
+            .stacks.columns = (uint8_t)sqlite3_column_int(row, 8),
+        };
+        struct et_blob blob = et_column_blob(row, 9), contexts = et_column_blob(row, 10);
+        code = et_store_add(store, &stored, ET_PACK_ROWS, blob, contexts) < 0 ? SQLITE_ERROR : SQLITE_OK;
+    }
+    sqlite3_finalize(row);
+    return code == SQLITE_DONE ? sqlite3_exec(store->db, "DROP TABLE profile_2", NULL, NULL, NULL) : code;
+}
+
 static int bring_up_to_date(struct et_store *store, int version)
 {
     int code = version < 1 ? sqlite3_exec(store->db, VERSION_1, NULL, NULL, NULL) : SQLITE_OK;
     if (code == SQLITE_OK && version < 2) {
         code = sqlite3_exec(store->db, VERSION_2, NULL, NULL, NULL);
         code = code == SQLITE_OK && version == 1 ? rename_kinds(store) : code;
+    }
+    if (code == SQLITE_OK && version < 3) {
+        code = sqlite3_exec(store->db, VERSION_3, NULL, NULL, NULL);
+        code = code == SQLITE_OK ? move_profiles(store) : code;
     }
     return code;
 }

@@ -439,15 +439,43 @@ def restarts(folder):
     check.equal(server.stop(), 0, "exit code")
 
 
+def varints(blob):
+    number = shift = 0
+    for byte in blob:
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield number
+            number = shift = 0
+
+
+def rows_of(blob):
+    """Stacks as version 2 of the schema had them: node, value, one after the other. The profile has no other columns."""
+    numbers = list(varints(blob))
+    count, node, rows = (len(numbers) - 3) // 2, 0, b""
+    for step, value in zip(numbers[3:3 + count], numbers[3 + count:]):
+        node += step >> 1 ^ -(step & 1)
+        rows += varint(node) + varint(value)
+    return rows
+
+
 def older_database(folder):
-    """What version 1 of the schema held is there afterwards, under the names of today."""
+    """What versions 1 and 2 of the schema held is there afterwards, under the names of today."""
     db = os.path.join(folder, "older.db")
     server = Server(PROGRAM, db)
     check.equal(server.push(first(1)), 200, "before")
     check.equal(server.stop(), 0, "exit code")
     connection = sqlite3.connect(db)
-    for statement in ("ALTER TABLE profile DROP COLUMN columns", "ALTER TABLE profile DROP COLUMN contexts",
-                      "ALTER TABLE origin DROP COLUMN skipped", "DROP TABLE labels", "DROP TABLE labelset", "PRAGMA user_version = 1"):
+    connection.create_function("rows_of", 1, rows_of)
+    for statement in ("CREATE TABLE old (id INTEGER PRIMARY KEY, origin INTEGER NOT NULL, kind TEXT NOT NULL, unit TEXT NOT NULL,"
+                      " start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, period INTEGER NOT NULL, samples INTEGER NOT NULL,"
+                      " quantum INTEGER NOT NULL, stacks BLOB NOT NULL)",
+                      "INSERT INTO old SELECT p.id, s.origin, s.kind, s.unit, p.start_ns, p.end_ns, p.period, p.samples, p.quantum,"
+                      " rows_of(b.stacks) FROM profile p JOIN series s ON s.id = p.series JOIN stacks b ON b.profile = p.id",
+                      *(f"DROP TABLE {table}" for table in "profile stacks series bucket series_labels relay labels labelset".split()),
+                      "ALTER TABLE old RENAME TO profile", "CREATE INDEX profile_time ON profile (end_ns)",
+                      "CREATE INDEX profile_origin ON profile (origin, kind, unit, start_ns, end_ns)",
+                      "ALTER TABLE origin DROP COLUMN skipped", "PRAGMA user_version = 1"):
         connection.execute(statement)
     for kind, unit in (("alloc_space", "bytes"), ("alloc_objects", "count"), ("delay", "nanoseconds"), ("queue", "count")):
         connection.execute("INSERT INTO profile (origin, kind, unit, start_ns, end_ns, period, samples, quantum, stacks) SELECT origin, ?, ?,"
