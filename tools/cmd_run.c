@@ -64,7 +64,7 @@ struct run {
 
 static bool find_preload(struct run *run)
 {
-
+    static const char *const places[] = {"", "../lib/", "../lib/edgeprof/"};
     char self[PATH_MAX / 2];
     if (run->options->preload) {
         if (realpath(run->options->preload, run->preload) && access(run->preload, R_OK) == 0) {
@@ -76,10 +76,9 @@ static bool find_preload(struct run *run)
     ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
     self[size > 0 ? size : 0] = '\0';
     char *slash = strrchr(self, '/');
-    for (int i = 0; slash && i < 2; i++) {
+    for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
         char path[PATH_MAX];
-        snprintf(path, sizeof path, i == 0 ? "%.*s/libedgeprof-preload.so" : "%.*s/../lib/libedgeprof-preload.so",
-                 (int)(slash - self), self);
+        snprintf(path, sizeof path, "%.*s/%slibedgeprof-preload.so", (int)(slash - self), self, places[i]);
         if (realpath(path, run->preload) && access(run->preload, R_OK) == 0) {
             return true;
         }

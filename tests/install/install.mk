@@ -11,6 +11,7 @@ INSTALL_SO  := $(INSTALL_DIR)/libedgeprof.so.$(EP_VERSION)
 INSTALL_ABI := libedgeprof.so.$(firstword $(subst ., ,$(EP_VERSION)))
 # Options that change what the headers say go into the installed header.
 INSTALL_OPTIONS := $(patsubst -D%,%,$(filter -DEP_%,$(BOARD_CFLAGS)))
+INSTALL_INCLUDE  = $(shell realpath -ms --relative-to=$(LIBDIR) $(INCLUDEDIR))
 # What a program needs to be compiled with, so that stack walks get through it.
 INSTALL_CFLAGS  := $(filter -funwind-tables,$(BOARD_CFLAGS))
 
@@ -57,7 +58,7 @@ install: $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)  ## headers, libraries, pkg-config a
 	@ln -sf $(INSTALL_ABI) '$(DESTDIR)$(LIBDIR)/libedgeprof.so'
 	@for f in edgeprof.pc edgeprofConfig.cmake edgeprofConfigVersion.cmake; do \
 	    case $$f in *.pc) to=pkgconfig;; *) to=cmake/edgeprof;; esac; \
-	    sed 's,@PREFIX@,$(PREFIX),; s,@INCLUDEDIR@,$(INCLUDEDIR),; s,@LIBDIR@,$(LIBDIR),; s,@VERSION@,$(EP_VERSION),; s,@ABI@,$(INSTALL_ABI),; s|@CFLAGS@|$(INSTALL_CFLAGS)|; s|@LDFLAGS@|$(BOARD_LDFLAGS)|' \
+	    sed 's,@PREFIX@,$(PREFIX),; s,@INCLUDEDIR@,$(INCLUDEDIR),; s,@LIBDIR@,$(LIBDIR),; s,@INCLUDE_FROM_LIB@,$(INSTALL_INCLUDE),; s,@VERSION@,$(EP_VERSION),; s,@ABI@,$(INSTALL_ABI),; s|@CFLAGS@|$(INSTALL_CFLAGS)|; s|@LDFLAGS@|$(BOARD_LDFLAGS)|' \
 	        tests/install/$$f.in >'$(DESTDIR)$(LIBDIR)'/$$to/$$f; \
 	done
 	@echo "installed edgeprof $(EP_VERSION) for $(BOARD) to $(DESTDIR)$(PREFIX)"

@@ -1,5 +1,5 @@
-# What packages have beside the programs: manual page and completions, made from the program's own help texts, so there is
-# nothing to keep in step.
+# Packages. `make manual`: manual page and completions, made from the program's own help texts, so there is nothing to keep
+# in step. `make deb`: Debian packages for BOARD, of which the tool is the host's alone.
 
 PKG       := tools/package
 PKG_DIR   := $(BUILD)/package
@@ -30,3 +30,46 @@ $(PKG_DIR)/_edgeprof: $(PKG_HELP) $(PKG)/help.awk $(PKG)/completion.awk $(PKG)/c
 TESTS += test-tools-manual
 test-tools-manual: $(BUILD)/edgeprof $(PKG_MADE)
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/manual_test.py $< $(PKG_DIR)
+
+# ---- Debian packages ----
+
+DEB_DIR     ?= $(BUILD)/deb
+DEB_VERSION ?= $(EP_VERSION)
+DEB_ARCH    := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(patsubst arm,armhf,$(BOARD_ARCH))))
+DEB_TRIPLET  = $(shell dpkg-architecture -a$(DEB_ARCH) -qDEB_HOST_MULTIARCH 2>/dev/null)
+DEB_LIB     := $(DEB_DIR)/debian/libedgeprof0
+DEB_DEV     := $(DEB_DIR)/debian/libedgeprof-dev
+DEB_TOOL    := $(DEB_DIR)/debian/edgeprof
+
+.PHONY: deb deb-library deb-tool test-tools-deb
+deb: deb-library $(if $(filter host,$(BOARD)),deb-tool)  ## Debian packages for BOARD, in $(BUILD)/deb
+	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(PKG)/deb.sh $(DEB_DIR) $(DEB_VERSION) $(DEB_ARCH) libedgeprof0 libedgeprof-dev \
+	    $(if $(filter host,$(BOARD)),edgeprof)
+	@ls $(DEB_DIR)/*.deb
+
+# With its .so, -dev would make every program that links as usual depend on it: the shared library is a package's own.
+deb-library:
+	@tools/setup.sh apt package
+	@rm -rf $(DEB_DIR)
+	@$(MAKE) --no-print-directory -s DESTDIR=$(abspath $(DEB_DEV)) PREFIX=/usr LIBDIR=/usr/lib/$(DEB_TRIPLET) \
+	    INCLUDEDIR=/usr/include/$(DEB_TRIPLET) install
+	@install -d $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
+	@mv $(DEB_DEV)/usr/lib/$(DEB_TRIPLET)/libedgeprof.so.* $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
+
+deb-tool: $(BUILD)/edgeprof $(PRELOAD_LIB) $(PKG_MADE) | deb-library
+	@install -D -m 755 $(BUILD)/edgeprof $(DEB_TOOL)/usr/bin/edgeprof
+	@install -D -m 644 $(PRELOAD_LIB) $(DEB_TOOL)/usr/lib/edgeprof/libedgeprof-preload.so
+	@install -D -m 644 $(PKG_DIR)/edgeprof.1 $(DEB_TOOL)/usr/share/man/man1/edgeprof.1
+	@install -D -m 644 $(PKG_DIR)/edgeprof.bash $(DEB_TOOL)/usr/share/bash-completion/completions/edgeprof
+	@install -D -m 644 $(PKG_DIR)/_edgeprof $(DEB_TOOL)/usr/share/zsh/vendor-completions/_edgeprof
+	@install -D -m 644 $(PKG)/edgeprof.default $(DEB_TOOL)/etc/default/edgeprof
+	@install -D -m 644 tools/README.md $(DEB_TOOL)/usr/share/doc/edgeprof/README.md
+	@install -m 644 NOTICE $(DEB_TOOL)/usr/share/doc/edgeprof/NOTICE
+
+ifeq ($(BOARD),host)
+TESTS += test-tools-deb
+endif
+test-tools-deb: deb
+	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory -s BOARD=$$b deb; done
+	@$(ET_RUN_ENV) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(PYTHON) tests/tools/deb_test.py $(DEB_DIR) $(PKG_DIR)/deb-test \
+	    $(QEMU_BOARDS:%=build/%/deb)
