@@ -348,7 +348,7 @@ static bool decode_field(const ProtobufCFieldDescriptor *field, const json_t *js
                                                      : decode_value(field, json, at + field->offset);
 }
 
-static _Thread_local char wrong[160];
+static _Thread_local char wrong[JSON_ERROR_TEXT_LENGTH + 16];
 
 static ProtobufCMessage *decode_message(const ProtobufCMessageDescriptor *descriptor, const json_t *json)
 {
