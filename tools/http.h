@@ -65,7 +65,8 @@ const struct et_route *et_route_find(const char *method, const char *path, unsig
 struct et_store *et_server_read(struct et_server *server);
 void et_server_read_done(struct et_server *server, struct et_store *store);
 
-/* Runs call on the store that is written to, one at a time, and watches over its verdicts. *why gets its words. */
+/* Runs call on the store that is written to, together with what others write, and returns when that is committed; when
+ * it cannot be, nothing of it is kept and the verdict is ET_UNAVAILABLE. *why gets its words. On another thread. */
 typedef enum et_verdict et_write(struct et_store *store, void *context, const char **why);
 enum et_verdict et_server_write(struct et_server *server, et_write *call, void *context, struct et_buf *why);
 

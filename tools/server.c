@@ -7,6 +7,7 @@
  *                last call:  the route's handler, its answer is sent
  */
 #include "server.h"
+#include "commit.h"
 #include "gzip.h"
 #include "http.h"
 #include "listen.h"
@@ -18,11 +19,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READERS = 4 };
+enum { READERS = 4, GROUP_MS = 100 };
 
 struct et_server {
     struct MHD_Daemon *daemon;
     struct et_store *writer;
+    struct et_commit *commit;          /* has the writer */
     struct et_store *readers[READERS]; /* free ones; NULL: in use, or not yet opened */
     unsigned reading;
     struct et_symbols *symbols;
@@ -187,15 +189,34 @@ static void watch_store(struct et_server *server, enum et_verdict verdict, const
     server->accepted += verdict == ET_ACCEPTED;
 }
 
+struct written {
+    et_write *call;
+    void *context;
+    enum et_verdict verdict;
+    struct et_buf *why;
+};
+
+static void write_one(struct et_store *store, void *context)
+{
+    struct written *written = context;
+    const char *text = "ok";
+    written->verdict = written->call(store, written->context, &text);
+    et_buf_text(written->why, text); /* the store's words are soon about something else */
+}
+
 enum et_verdict et_server_write(struct et_server *server, et_write *call, void *context, struct et_buf *why)
 {
-    const char *text = "ok";
+    struct written written = {.call = call, .context = context, .why = why};
+    struct et_commit_result result = et_commit_run(server->commit, write_one, &written);
+    if (result.err) {
+        written.verdict = ET_UNAVAILABLE;
+        why->size = 0;
+        et_buf_text(why, result.why);
+    }
     pthread_mutex_lock(&server->write_lock);
-    enum et_verdict verdict = call(server->writer, context, &text);
-    watch_store(server, verdict, text);
-    et_buf_text(why, text);
+    watch_store(server, written.verdict, why->data);
     pthread_mutex_unlock(&server->write_lock);
-    return verdict;
+    return written.verdict;
 }
 
 /* A free one, or NULL. */
@@ -322,8 +343,13 @@ static bool open_stores(struct et_server *server)
     server->readers[0] = server->writer ? et_store_open(server->db, false, &why) : NULL;
     if (!server->readers[0]) {
         et_error("database %s: %s", server->db, why);
+        return false;
     }
-    return server->readers[0] != NULL;
+    server->commit = et_commit_start(server->writer, GROUP_MS);
+    if (!server->commit) {
+        et_error("there is no thread to be had for the database");
+    }
+    return server->commit != NULL;
 }
 
 static void on_log(void *context, const char *format, va_list args)
@@ -377,6 +403,9 @@ void et_server_stop(struct et_server *server)
 {
     if (server->daemon) {
         MHD_stop_daemon(server->daemon);
+    }
+    if (server->commit) {
+        et_commit_stop(server->commit);
     }
     for (size_t i = 0; i < READERS; i++) {
         et_store_close(server->readers[i]);

@@ -209,8 +209,12 @@ static int64_t added(struct et_store *store, sqlite3_stmt *statement)
 
 /* ---- opening ---- */
 
+/* What was acknowledged must survive that the power goes while its neighbour on the flash is written: SQLite takes for
+ * granted that it does, and puts commits into the log wall to wall, unless it is told otherwise. */
 static int configure(struct et_store *store)
 {
+    int trusting = 0;
+    sqlite3_file_control(store->db, "main", SQLITE_FCNTL_POWERSAFE_OVERWRITE, &trusting);
     sqlite3_extended_result_codes(store->db, 1);
     sqlite3_busy_timeout(store->db, 5000);
     int code = sqlite3_exec(store->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", NULL, NULL, NULL);
