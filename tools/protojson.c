@@ -378,7 +378,7 @@ ProtobufCMessage *et_protojson_decode(const ProtobufCMessageDescriptor *descript
     wrong[0] = '\0';
     ProtobufCMessage *message = decode_message(descriptor, json);
     if (!message && !wrong[0]) {
-        snprintf(wrong, sizeof wrong, json ? "no JSON object" : "no JSON: %s", error.text);
+        snprintf(wrong, sizeof wrong, json ? "no JSON object" : "no JSON: %.100s", error.text);
     }
     *why = wrong;
     json_decref(json);
