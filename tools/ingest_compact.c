@@ -10,13 +10,14 @@
 #include "kinds.h"
 #include "labels.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 struct push {
     struct et_store *store;
     const et_message *message;
     struct et_segment_row row;
-    struct et_segment segment;
+    struct et_segment *segment; /* the store's */
     struct et_stored_context *contexts;
     int64_t now_ns;
     bool undated;
@@ -52,8 +53,8 @@ static int64_t put_origin(struct push *push)
 
 static bool put_modules(struct push *push)
 {
-    size_t first = push->segment.span_count;
-    if (!et_message_spans(push->message, &push->segment, push->why)) {
+    size_t first = push->segment->span_count;
+    if (!et_message_spans(push->message, push->segment, push->why)) {
         return false;
     }
     for (size_t i = 0; i < push->message->n_modules && !push->err; i++) {
@@ -64,7 +65,7 @@ static bool put_modules(struct push *push)
             et_buf_printf(&hex, "%02x", module->build_id.data[k]);
         }
         int64_t id = et_store_module(push->store, hex.data, module->path);
-        push->segment.spans[first + i].module = id;
+        push->segment->spans[first + i].module = id;
         push->err = id < 0 ? (int)id : 0;
         et_buf_free(&hex);
     }
@@ -73,20 +74,20 @@ static bool put_modules(struct push *push)
 
 static int64_t put_node(struct push *push, const struct et_wire_node *node)
 {
-    int64_t module = node->span ? push->segment.spans[node->span - 1].module : 0;
+    int64_t module = node->span ? push->segment->spans[node->span - 1].module : 0;
     int64_t frame = et_store_frame(push->store, module, node->address, "", "", 0);
-    return frame < 0 ? frame : et_store_node(push->store, push->segment.nodes[node->parent], frame);
+    return frame < 0 ? frame : et_store_node(push->store, push->segment->nodes[node->parent], frame);
 }
 
 static bool put_nodes(struct push *push)
 {
     size_t count = et_message_node_count(push->message);
     struct et_wire_node *nodes = et_alloc(count, sizeof *nodes);
-    bool ok = et_message_nodes(push->message, &push->segment, nodes, push->why);
+    bool ok = et_message_nodes(push->message, push->segment, nodes, push->why);
     for (size_t i = 0; ok && i < count && !push->err; i++) {
         int64_t id = put_node(push, &nodes[i]);
         push->err = id < 0 ? (int)id : 0;
-        et_segment_add_node(&push->segment, nodes[i].depth, id);
+        et_segment_add_node(push->segment, nodes[i].depth, id);
     }
     free(nodes);
     return ok;
@@ -108,13 +109,13 @@ static uint64_t clock_offset(const struct push *push)
 
 static bool put_labels(struct push *push)
 {
-    size_t first = push->segment.label_count;
-    if (!et_message_labels(push->message, &push->segment, push->why)) {
+    size_t first = push->segment->label_count;
+    if (!et_message_labels(push->message, push->segment, push->why)) {
         return false;
     }
-    for (size_t i = first; i < push->segment.label_count && !push->err; i++) {
-        int64_t id = et_store_labels(push->store, push->segment.labels[i].lines);
-        push->segment.labels[i].name = id;
+    for (size_t i = first; i < push->segment->label_count && !push->err; i++) {
+        int64_t id = et_store_labels(push->store, push->segment->labels[i].lines);
+        push->segment->labels[i].name = id;
         push->err = id < 0 ? (int)id : 0;
     }
     return true;
@@ -127,10 +128,10 @@ static void put_contexts(struct push *push)
     push->contexts = et_alloc(message->n_contexts + 1, sizeof *push->contexts);
     for (size_t i = 0; i < message->n_contexts && !push->err; i++) {
         const Edgeprof__V1__Context *context = message->contexts[i];
-        int64_t labels = push->segment.labels[et_segment_labels(&push->segment, context->tag_set)].name;
+        int64_t labels = push->segment->labels[et_segment_labels(push->segment, context->tag_set)].name;
         if (context->thread[0]) {
             struct et_buf lines = {0};
-            et_message_context(message, &push->segment, i + 1, &lines);
+            et_message_context(message, push->segment, i + 1, &lines);
             labels = et_store_labels(push->store, lines.data);
             et_buf_free(&lines);
         }
@@ -148,7 +149,7 @@ static void put_stacks(const struct push *push, const Edgeprof__V1__Profile *pro
     uint64_t node = 0;
     for (size_t i = 0; i < profile->n_node; i++) {
         node += profile->node[i];
-        struct et_stack stack = {.node = push->segment.nodes[node], .value = profile->value[i]};
+        struct et_stack stack = {.node = push->segment->nodes[node], .value = profile->value[i]};
         stack.count = profile->n_count ? profile->count[i] : 0;
         stack.context = push->contexts[profile->n_context ? profile->context[i] : 0];
         et_stacks_add(stacks, &stack);
@@ -159,7 +160,7 @@ static bool put_profile(struct push *push, size_t number, uint64_t offset, int64
 {
     const Edgeprof__V1__Profile *profile = push->message->profiles[number];
     const struct et_kind *kind = et_kind_numbered((uint32_t)profile->kind);
-    if (!et_message_profile(push->message, number, push->segment.node_count, push->why)) {
+    if (!et_message_profile(push->message, number, push->segment->node_count, push->why)) {
         return false;
     }
     uint64_t start = profile->start_ns + offset;
@@ -221,14 +222,16 @@ static void put_stats(struct push *push)
 static bool put_message(struct push *push)
 {
     uint64_t id = push->message->segment;
-    et_segment_init(&push->segment);
-    push->err = et_store_segment_load(push->store, id, &push->segment);
-    struct et_segment_mark before = et_segment_mark(&push->segment);
-    if (push->err || !put_modules(push) || push->err || !put_nodes(push) || push->err || !put_labels(push) ||
-        push->err) {
+    push->segment = et_store_segment_open(push->store, id, push->message->sequence);
+    if (!push->segment) {
+        push->err = -EIO; /* the store knows better */
+        return true;
+    }
+    struct et_segment_mark before = et_segment_mark(push->segment);
+    if (!put_modules(push) || push->err || !put_nodes(push) || push->err || !put_labels(push) || push->err) {
         return push->err != 0;
     }
-    push->err = et_store_segment_add(push->store, id, push->message->sequence, &push->segment, before);
+    push->err = et_store_segment_add(push->store, id, push->message->sequence, push->segment, before);
     if (!push->err) {
         put_contexts(push);
     }
@@ -287,7 +290,6 @@ static enum et_verdict take(struct et_store *store, const void *bytes, size_t si
         *why = et_store_why(store);
         verdict = ET_UNAVAILABLE;
     }
-    et_segment_free(&push.segment);
     free(push.contexts);
     et_message_free(message);
     return verdict;

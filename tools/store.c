@@ -250,6 +250,7 @@ void et_store_close(struct et_store *store)
         sqlite3_finalize(store->statements[i]);
     }
     sqlite3_close(store->db);
+    et_store_cache_free(store);
     free(store);
 }
 
@@ -280,6 +281,9 @@ static int end(struct et_store *store, bool commit)
     if (!sqlite3_get_autocommit(store->db)) {
         undo(store, S_ROLLBACK);
     }
+    if (err || !commit) {
+        et_store_cache_undo(store, false);
+    }
     return err;
 }
 
@@ -294,6 +298,7 @@ static int end_part(struct et_store *store, bool commit)
     } else if (err || !commit) {
         int undone = undo(store, S_PART_UNDO);
         store->group_failed = undone ? undone : undo(store, S_PART_KEEP);
+        et_store_cache_undo(store, false);
     }
     return err;
 }
@@ -316,6 +321,7 @@ int et_store_begin(struct et_store *store)
         return store->group_failed;
     }
     store->failed = 0;
+    store->part++;
     return run(store, store->grouped ? S_PART : S_BEGIN);
 }
 
@@ -340,7 +346,11 @@ int et_store_group_end(struct et_store *store)
     store->failed = store->group_failed;
     store->group_failed = 0;
     store->grouped = false;
-    return end(store, true);
+    int err = end(store, true);
+    if (err) {
+        et_store_cache_undo(store, true);
+    }
+    return err;
 }
 
 /* ---- dictionary ---- */
@@ -399,114 +409,4 @@ int64_t et_store_labels(struct et_store *store, const char *lines)
 {
     int64_t id = *lines ? first(store, et_store_bind(store, S_LABELS_FIND, "s", lines)) : 0;
     return id || !*lines ? id : added(store, et_store_bind(store, S_LABELS_ADD, "s", lines));
-}
-
-/* ---- segments ---- */
-
-int et_store_segment(struct et_store *store, uint64_t segment, struct et_segment_row *row)
-{
-    sqlite3_stmt *statement = et_store_bind(store, S_SEGMENT_GET, "u", segment);
-    int got = et_store_step(store, statement);
-    if (got == 1) {
-        row->origin = sqlite3_column_int64(statement, 0);
-        row->next_sequence = (uint32_t)sqlite3_column_int64(statement, 1);
-        row->ended = sqlite3_column_int(statement, 2) != 0;
-        sqlite3_reset(statement);
-    }
-    return got;
-}
-
-int et_store_segment_put(struct et_store *store, uint64_t segment, const struct et_segment_row *row, int64_t now_ns)
-{
-    return et_store_step(store, et_store_bind(store, S_SEGMENT_PUT, "uiiii", segment, row->origin,
-                                              (int64_t)row->next_sequence, (int64_t)row->ended, now_ns));
-}
-
-static int load_spans(struct et_store *store, uint64_t segment, struct et_segment *out)
-{
-    sqlite3_stmt *statement = et_store_bind(store, S_SPAN_GET, "u", segment);
-    int got;
-    while ((got = et_store_step(store, statement)) == 1) {
-        struct et_span span = {
-            .base = (uint32_t)sqlite3_column_int64(statement, 0),
-            .size = (uint32_t)sqlite3_column_int64(statement, 1),
-            .address = (uint64_t)sqlite3_column_int64(statement, 2),
-            .module = sqlite3_column_int64(statement, 3),
-        };
-        et_segment_add_span(out, &span);
-    }
-    return got;
-}
-
-static int load_nodes(struct et_store *store, uint64_t segment, struct et_segment *out)
-{
-    sqlite3_stmt *statement = et_store_bind(store, S_CHUNK_GET, "u", segment);
-    int got;
-    while ((got = et_store_step(store, statement)) == 1) {
-        const uint8_t *at = sqlite3_column_blob(statement, 0);
-        const uint8_t *end = at ? at + sqlite3_column_bytes(statement, 0) : NULL;
-        uint64_t node, depth;
-        while (at && et_varint_get(&at, end, &node) && et_varint_get(&at, end, &depth)) {
-            et_segment_add_node(out, (uint32_t)depth, (int64_t)node);
-        }
-    }
-    return got;
-}
-
-static int load_labels(struct et_store *store, uint64_t segment, struct et_segment *out)
-{
-    sqlite3_stmt *statement = et_store_bind(store, S_LABELSET_GET, "u", segment);
-    int got;
-    while ((got = et_store_step(store, statement)) == 1) {
-        et_segment_add_labels(out, (uint32_t)sqlite3_column_int64(statement, 0), et_column_text(statement, 1),
-                              sqlite3_column_int64(statement, 2));
-    }
-    return got;
-}
-
-int et_store_segment_load(struct et_store *store, uint64_t segment, struct et_segment *out)
-{
-    int err = load_spans(store, segment, out);
-    err = err ? err : load_nodes(store, segment, out);
-    return err ? err : load_labels(store, segment, out);
-}
-
-static int add_nodes(struct et_store *store, uint64_t segment, uint32_t sequence, const struct et_segment *now,
-                     size_t first_node)
-{
-    struct et_buf blob = {0};
-    for (size_t i = first_node; i < now->node_count; i++) {
-        et_varint_put(&blob, (uint64_t)now->nodes[i]);
-        et_varint_put(&blob, now->depths[i]);
-    }
-    int err = et_store_step(store, et_store_bind(store, S_CHUNK_ADD, "uib", segment, (int64_t)sequence,
-                                                 (const void *)blob.data, blob.size));
-    et_buf_free(&blob);
-    return err;
-}
-
-int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence, const struct et_segment *now,
-                         struct et_segment_mark before)
-{
-    int err = 0;
-    for (size_t i = before.spans; i < now->span_count && !err; i++) {
-        const struct et_span *span = &now->spans[i];
-        err = et_store_step(store, et_store_bind(store, S_SPAN_ADD, "uiiiui", segment, (int64_t)i, (int64_t)span->base,
-                                                 (int64_t)span->size, span->address, span->module));
-    }
-    for (size_t i = before.labels; i < now->label_count && !err; i++) {
-        err = et_store_step(store, et_store_bind(store, S_LABELSET_ADD, "uii", segment, (int64_t)now->labels[i].id,
-                                                 now->labels[i].name));
-    }
-    return err || before.nodes == now->node_count ? err : add_nodes(store, segment, sequence, now, before.nodes);
-}
-
-int et_store_segment_drop(struct et_store *store, uint64_t segment)
-{
-    static const enum et_statement drops[] = {S_SPAN_DROP, S_CHUNK_DROP, S_LABELSET_DROP};
-    int err = 0;
-    for (size_t i = 0; i < sizeof drops / sizeof *drops && !err; i++) {
-        err = et_store_step(store, et_store_bind(store, drops[i], "u", segment));
-    }
-    return err;
 }

@@ -104,8 +104,9 @@ struct et_segment_row {
 /* 1: *row is filled; 0: never heard of; or an error. */
 int et_store_segment(struct et_store *store, uint64_t segment, struct et_segment_row *row);
 int et_store_segment_put(struct et_store *store, uint64_t segment, const struct et_segment_row *row, int64_t now_ns);
-/* Dictionary of a segment: what messages have added, in order. */
-int et_store_segment_load(struct et_store *store, uint64_t segment, struct et_segment *out);
+/* Dictionary of a segment: what messages before that one have added, in order. NULL: failed. It is the store's own;
+ * whoever writes adds to it what et_store_segment_add() keeps, until the transaction ends, and not after _drop(). */
+struct et_segment *et_store_segment_open(struct et_store *store, uint64_t segment, uint32_t sequence);
 int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence,
                          const struct et_segment *segment_now, struct et_segment_mark before);
 

@@ -1,5 +1,5 @@
-/* Shared by store.c (opening, writing), store_schema.c, store_load.c and store_query.c (reading): the handle and its
- * statements. */
+/* Shared by store.c (opening, writing), store_segment.c, store_schema.c, store_load.c and store_query.c (reading): the
+ * handle and its statements. */
 #ifndef ET_STORE_INTERNAL_H
 #define ET_STORE_INTERNAL_H
 
@@ -63,18 +63,39 @@ enum et_statement {
     S_COUNT
 };
 
+/* Dictionaries of segments in memory, store_segment.c's. */
+struct et_cached {
+    uint64_t id;
+    uint32_t sequence; /* of the message that comes next */
+    uint64_t part;     /* the transaction that has touched it last */
+    uint64_t used;
+    struct et_segment segment;
+};
+
+struct et_cache {
+    struct et_cached **segments;
+    size_t count, capacity;
+    uint64_t clock;
+};
+
 struct et_store {
     sqlite3 *db;
     sqlite3_stmt *statements[S_COUNT];
     int failed;       /* first error since begin */
     bool grouped;     /* between group_begin and group_end */
     int group_failed; /* why SQLite has given up the whole group */
+    uint64_t part;    /* number of the transaction, of the group's part */
+    struct et_cache cache;
     char why[256];
 };
 
 /* Binds by format: i int64_t, u uint64_t (kept as its bits), s text, b void pointer and size_t.
  * Returns the statement, ready to step; NULL: failed, the store says why. */
 sqlite3_stmt *et_store_bind(struct et_store *store, enum et_statement which, const char *format, ...);
+
+/* Forgets the dictionaries that the transaction has touched, for it is taken back; or all. */
+void et_store_cache_undo(struct et_store *store, bool all);
+void et_store_cache_free(struct et_store *store);
 
 /* Notes SQLite's error; the store's own code for it. */
 int et_store_note(struct et_store *store, int sqlite_code);

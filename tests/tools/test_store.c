@@ -165,6 +165,60 @@ static void a_restart_loses_nothing(void **state)
     et_profile_free(p);
 }
 
+/* One more node below the root, and the message's value there. */
+static enum et_verdict push_node(struct et_store *store, uint64_t segment, uint32_t sequence)
+{
+    struct message s;
+    message_init(&s, segment, sequence);
+    edgeprof__v1__nodes__init(&s.nodes);
+    s.back[0] = 0;
+    s.frame[0] = 4096 + sequence;
+    s.nodes.back = s.back;
+    s.nodes.frame = s.frame;
+    s.nodes.n_back = s.nodes.n_frame = 1;
+    s.message.nodes = &s.nodes;
+    s.leaf[0] = 1 + sequence;
+    s.profile.n_node = s.profile.n_value = 1;
+    return message_push(store, &s);
+}
+
+/* A device's messages may come to several processes in turn: none may believe what it remembers. */
+static void processes_take_turns(void **state)
+{
+    struct et_store *stores[2] = {*state, open_store()};
+    for (uint32_t sequence = 0; sequence < 12; sequence++) {
+        struct et_store *store = stores[sequence / 3 % 2];
+        assert_int_equal(push_node(store, 1, sequence), ET_ACCEPTED);
+        assert_int_equal(push_node(store, 1, sequence), ET_REPEATED);
+    }
+    et_store_close(stores[1]);
+    struct et_query all = {.to_ns = INT64_MAX};
+    struct et_profile *p = load(*state, &all);
+    assert_int_equal(p->total, 12 * 20);
+    assert_int_equal(p->node_count, 13);
+    for (uint32_t i = 1; i < p->node_count; i++) {
+        assert_int_equal(p->nodes[i].parent, 0);
+        assert_int_equal(p->nodes[i].self, 20);
+    }
+    et_profile_free(p);
+}
+
+/* More segments than are kept in memory. */
+static void many_segments_go_on(void **state)
+{
+    enum { SEGMENTS = 1100 };
+    assert_int_equal(et_store_group_begin(*state), 0);
+    for (uint32_t sequence = 0; sequence < 3; sequence++) {
+        for (uint64_t segment = 1; segment <= SEGMENTS; segment++) {
+            assert_int_equal(push_node(*state, segment, sequence), ET_ACCEPTED);
+        }
+    }
+    assert_int_equal(et_store_group_end(*state), 0);
+    struct et_store *store = *state;
+    assert_true(store->cache.count > 0 && store->cache.count < SEGMENTS);
+    assert_int_equal(total(*state), 3 * 20 * SEGMENTS);
+}
+
 static void malformed_leaves_nothing(void **state)
 {
     struct message s;
@@ -368,6 +422,8 @@ int main(int argc, char **argv)
         TEST(repeated_messages_count_once),
         TEST(gaps_and_strangers_are_stale),
         TEST(a_restart_loses_nothing),
+        TEST(processes_take_turns),
+        TEST(many_segments_go_on),
         TEST(malformed_leaves_nothing),
         TEST(a_full_disk_is_all_or_nothing),
         TEST(any_step_may_fail),
