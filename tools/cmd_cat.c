@@ -1,14 +1,12 @@
 /* edgeprof cat: a file of messages, compact or pprof, as text or as something else. */
 #include "commands.h"
-#include "gzip.h"
-#include "ingest.h"
 #include "kinds.h"
 #include "labels.h"
+#include "messages.h"
 #include "options.h"
 #include "output.h"
 #include "report.h"
 #include "wire_compact.h"
-#include "wire_pprof.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -26,93 +24,11 @@ static const char help[] =
     "\n"
     "  --pprof FILE        all profiles together as gzipped pprof\n"
     "  --folded            all profiles together, one stack a line, \"root;caller;leaf value\"\n"
-    "  --kind KIND, --value VALUE, --label KEY=VALUE, --group-by KEY   as for `edgeprof top`\n"
-    "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"
+    "  --kind KIND, --value VALUE, --label KEY=VALUE, --group-by KEY   as for `edgeprof top`\n" ET_SYMBOLS_HELP
     "  --help\n"
     "\n"
-    "exit codes: 0 done, 1 unreadable or malformed (what was sound is printed), 2 wrong usage, 3 no profile in it\n";
-
-enum { FILE_LIMIT = 1 << 30, GZIP_0 = 0x1f, GZIP_1 = 0x8b, FIRST_IN_PPROF = 0x0a };
-
-struct reader {
-    const uint8_t *at, *end;
-    bool bare;
-};
-
-static uint32_t length_at(const uint8_t *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-/* Both formats are written in the order of their fields: a compact message begins with its segment, a pprof with a
- * sample type. */
-static bool is_pprof(const uint8_t *bytes, size_t size)
-{
-    return size > 1 && (bytes[0] == FIRST_IN_PPROF || (bytes[0] == GZIP_0 && bytes[1] == GZIP_1));
-}
-
-/* *inflated keeps its bytes. NULL: *why. */
-static et_pprof *pprof_of(const uint8_t *bytes, size_t size, struct et_buf *inflated, const char **why)
-{
-    int err = et_gunzip(bytes, size, FILE_LIMIT, inflated);
-    if (err) {
-        *why = "its gzip is broken or too large";
-        return NULL;
-    }
-    return et_pprof_decode(inflated->data, inflated->size, why);
-}
-
-/* What contentions in it are of, when edgeprof wrote it: its names alone do not tell. */
-static const char *hint_of(const et_pprof *pprof)
-{
-    const struct et_kind *kind = et_kind_named(et_pprof_note(pprof, "kind"));
-    return kind ? kind->family : "";
-}
-
-static bool is_message(const uint8_t *bytes, size_t size)
-{
-    const char *why;
-    struct et_buf inflated = {0};
-    et_message *message = is_pprof(bytes, size) ? NULL : et_message_decode(bytes, size, &why);
-    et_pprof *pprof = is_pprof(bytes, size) ? pprof_of(bytes, size, &inflated, &why) : NULL;
-    bool ok = message || pprof;
-    if (message) {
-        et_message_free(message);
-    }
-    if (pprof) {
-        et_pprof_free(pprof);
-    }
-    et_buf_free(&inflated);
-    return ok;
-}
-
-/* Lengths that lead exactly to the end make a file of frames; else the first frame must be a message. */
-static bool is_framed(const struct reader *reader)
-{
-    const uint8_t *at = reader->at;
-    while (reader->end - at >= 4 && length_at(at) <= (size_t)(reader->end - at) - 4) {
-        if (at == reader->at && is_message(at + 4, length_at(at))) {
-            return true;
-        }
-        at += 4 + length_at(at);
-    }
-    return at == reader->end;
-}
-
-/* Next message's bytes; false at the end; *wrong: the file ends in the middle of one. */
-static bool next(struct reader *reader, const uint8_t **bytes, size_t *size, bool *wrong)
-{
-    size_t left = (size_t)(reader->end - reader->at), head = reader->bare ? 0 : 4;
-    *wrong = false;
-    if (left == 0) {
-        return false;
-    }
-    *size = reader->bare ? left : left >= 4 ? length_at(reader->at) : left;
-    *wrong = left < head || *size > left - head;
-    *bytes = reader->at + head;
-    reader->at = *wrong ? reader->end : *bytes + *size;
-    return !*wrong;
-}
+    "exit codes: 0 done, 1 unreadable or malformed (what was sound is printed), 2 messages.torn usage, 3 no profile in "
+    "it\n";
 
 /* ---- as text ---- */
 
@@ -253,12 +169,12 @@ static bool print_pprof(const uint8_t *bytes, size_t size, const char **why)
 {
     struct et_buf inflated = {0};
     struct et_pprof_kind kinds[ET_PPROF_KINDS];
-    et_pprof *pprof = pprof_of(bytes, size, &inflated, why);
+    et_pprof *pprof = et_messages_pprof(bytes, size, &inflated, why);
     bool ok = pprof != NULL;
     if (ok) {
         printf("pprof bytes=%zu samples=%zu locations=%zu mappings=%zu time=%" PRId64 " duration=%" PRId64 "\n", size,
                pprof->n_sample, pprof->n_location, pprof->n_mapping, pprof->time_nanos, pprof->duration_nanos);
-        size_t count = et_pprof_kinds(pprof, hint_of(pprof), kinds);
+        size_t count = et_pprof_kinds(pprof, et_messages_hint(pprof), kinds);
         for (size_t i = 0; i < count && ok; i++) {
             ok = print_kind(pprof, &kinds[i], why);
         }
@@ -268,17 +184,18 @@ static bool print_pprof(const uint8_t *bytes, size_t size, const char **why)
     return ok;
 }
 
-static int print_all(const char *path, struct reader reader)
+static int print_all(const char *path, const struct et_buf *file)
 {
+    struct et_messages messages;
     const uint8_t *bytes;
     size_t size, number = 0;
-    bool wrong;
     const char *why = NULL;
     struct et_segment segment;
     et_segment_init(&segment);
-    while (!why && next(&reader, &bytes, &size, &wrong)) {
-        et_message *message = is_pprof(bytes, size) ? NULL : et_message_decode(bytes, size, &why);
-        if (is_pprof(bytes, size)) {
+    et_messages_begin(&messages, file);
+    while (!why && et_messages_next(&messages, &bytes, &size)) {
+        et_message *message = et_is_pprof(bytes, size) ? NULL : et_message_decode(bytes, size, &why);
+        if (et_is_pprof(bytes, size)) {
             (void)print_pprof(bytes, size, &why);
         } else if (message) {
             print_message(message, size, &segment, &why);
@@ -293,81 +210,30 @@ static int print_all(const char *path, struct reader reader)
     }
     if (why) {
         et_error("%s: message %zu: %s", path, number, why);
-    } else if (wrong) {
+    } else if (messages.torn) {
         et_error("%s: ends in the middle of message %zu", path, number + 1);
     }
-    return why || wrong ? ET_FAILED : number ? ET_OK : ET_NO_DATA;
+    return why || messages.torn ? ET_FAILED : number ? ET_OK : ET_NO_DATA;
 }
 
 /* ---- as something else ---- */
 
-static enum et_verdict take_pprof(struct et_store *store, const uint8_t *bytes, size_t size, const char **why)
-{
-    struct et_buf inflated = {0};
-    enum et_verdict verdict = ET_MALFORMED;
-    et_pprof *pprof = pprof_of(bytes, size, &inflated, why);
-    if (pprof) {
-        const struct et_pprof_push push = {
-            .name = "pprof", .family = hint_of(pprof), .bytes = inflated.data, .size = inflated.size};
-        verdict = et_ingest_pprof(store, &push, et_now(), why);
-        et_pprof_free(pprof);
-    }
-    et_buf_free(&inflated);
-    return verdict;
-}
-
-/* Profiles of several services in one file are merged. */
-static int load_all(const char *path, struct reader reader, const struct et_options *options,
-                    struct et_profile **profile)
-{
-    const uint8_t *bytes;
-    size_t size, number = 0;
-    bool wrong;
-    const char *why = NULL;
-    struct et_store *store = et_store_open(":memory:", true, &why);
-    if (!store) {
-        et_error("%s", why);
-        return ET_FAILED;
-    }
-    int code = ET_OK;
-    while (code == ET_OK && next(&reader, &bytes, &size, &wrong)) {
-        number++;
-        enum et_verdict verdict = is_pprof(bytes, size) ? take_pprof(store, bytes, size, &why)
-                                                        : et_ingest_compact(store, bytes, size, et_now(), &why);
-        if (verdict != ET_ACCEPTED && verdict != ET_REPEATED) {
-            et_error("%s: message %zu: %s", path, number, why);
-            code = ET_FAILED;
-        }
-    }
-    if (code == ET_OK && wrong) {
-        et_error("%s: ends in the middle of message %zu; what is before it is used", path, number + 1);
-    }
-    struct et_query all = options->wanted.query;
-    all.keep_labels = options->pprof != NULL;
-    if (code == ET_OK && et_store_load(store, &all, profile) < 0) {
-        et_error("%s: %s", path, et_store_why(store));
-        code = ET_FAILED;
-    }
-    et_store_close(store);
-    return code;
-}
-
-static int convert(const struct et_options *options, const char *path, struct reader reader)
+static int convert(const struct et_options *options, const char *path, const struct et_buf *file)
 {
     struct et_profile *profile = NULL;
-    int code = load_all(path, reader, options, &profile);
-    if (code == ET_OK && profile->total == 0) {
-        et_error("%s: no profile in it", path);
-        code = ET_NO_DATA;
-    }
+    struct et_query query = options->wanted.query;
+    query.keep_labels = options->pprof != NULL;
+    int code = et_messages_load(path, file, &query, &profile);
     if (code == ET_OK) {
         struct et_symbols *symbols = et_options_symbols(options);
         et_symbolize(symbols, profile);
-        code = options->pprof ? et_output_write(profile, ET_FORMAT_PPROF, options->pprof) : ET_OK;
-        if (code == ET_OK && options->folded) {
-            code = et_output_write(profile, ET_FORMAT_FOLDED, "-");
-        }
         et_symbols_free(symbols);
+    }
+    if (code == ET_OK && options->pprof) {
+        code = et_output_write(profile, ET_FORMAT_PPROF, options->pprof);
+    }
+    if (code == ET_OK && options->folded) {
+        code = et_output_write(profile, ET_FORMAT_FOLDED, "-");
     }
     et_profile_free(profile);
     return code;
@@ -376,7 +242,7 @@ static int convert(const struct et_options *options, const char *path, struct re
 int et_cmd_cat(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, "pcSkVAG", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "pckVAG", help, &options);
     if (code >= 0) {
         return code;
     }
@@ -387,15 +253,9 @@ int et_cmd_cat(int argc, char **argv)
     }
     struct et_buf file = {0};
     const char *path = argv[options.first];
-    int err = et_read_file(path, FILE_LIMIT, &file);
-    if (err) {
-        et_error("%s: %s", path, strerror(-err));
-        code = ET_FAILED;
-    } else {
-        et_buf_text(&file, "");
-        struct reader reader = {.at = (const uint8_t *)file.data, .end = (const uint8_t *)file.data + file.size};
-        reader.bare = !is_framed(&reader);
-        code = options.pprof || options.folded ? convert(&options, path, reader) : print_all(path, reader);
+    code = et_messages_read(path, &file);
+    if (code == ET_OK) {
+        code = options.pprof || options.folded ? convert(&options, path, &file) : print_all(path, &file);
     }
     et_buf_free(&file);
     et_options_free(&options);

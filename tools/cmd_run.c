@@ -35,8 +35,7 @@ static const char help[] =
     "  --pprof FILE        write gzipped pprof\n"
     "  --serve             keep the page up afterwards, until it is stopped\n"
     "  --listen HOST:PORT  where the page is (127.0.0.1 and a free port)\n"
-    "  --db FILE           keep the profiles in this database; without it they are gone afterwards\n"
-    "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"
+    "  --db FILE           keep the profiles in this database; without it they are gone afterwards\n" ET_SYMBOLS_HELP
     "  --preload FILE      the profiler, libedgeprof-preload.so (beside edgeprof, or in ../lib)\n"
     "  -n, --rows N        how many functions (20)\n"
     "  --help\n"
@@ -321,7 +320,7 @@ static bool usage_ok(const struct et_options *options, int argc, char **argv)
 int et_cmd_run(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, "ldSsneipmvPkV", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "+ldsneipmvPkV", help, &options);
     if (code >= 0) {
         return code;
     }

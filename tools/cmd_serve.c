@@ -1,6 +1,7 @@
 /* edgeprof serve: the server until a signal ends it. */
 #include "commands.h"
 #include "options.h"
+#include "report.h"
 #include "server.h"
 
 #include <signal.h>
@@ -12,8 +13,11 @@ static const char help[] =
     "Takes profiles from devices, keeps them in an SQLite database and shows them on a page, until it is stopped.\n"
     "\n"
     "  --listen HOST:PORT  where to listen (127.0.0.1:4040); port 0 takes a free one; 0.0.0.0 is for all the world\n"
-    "  --db FILE           the database, made when it is not there (./edgeprof.db)\n"
-    "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"
+    "  --db FILE           the database, made when it is not there (./edgeprof.db)\n" ET_SYMBOLS_HELP
+    "  --symbols-store DIR\n"
+    "                      take symbol files sent with `edgeprof symbols add --url`, keep them in DIR, give them out "
+    "as\n"
+    "                      a debuginfod server does\n"
     "  --help\n"
     "\n"
     "Devices send to http://HOST:PORT; Pyroscope clients may do so, too. tools/README.md describes the API.\n"
@@ -22,7 +26,7 @@ static const char help[] =
 int et_cmd_serve(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, "ldS", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldB", help, &options);
     if (code >= 0) {
         return code;
     }

@@ -11,19 +11,21 @@ static const char help[] =
     "\n"
     "usage: edgeprof COMMAND [options]\n"
     "\n"
-    "  serve     take profiles from devices, keep them, show them on a page\n"
-    "  run       profile a program that was not built for it, and show the result\n"
-    "  top       the functions that use most, as a table\n"
-    "  flame     a flame graph as one HTML or SVG file\n"
-    "  export    a profile as pprof, folded stacks, speedscope, SVG, HTML or JSON\n"
-    "  cat       show or convert a file of messages, compact or pprof\n"
+    "  serve      take profiles from devices, keep them, show them on a page\n"
+    "  run        profile a program that was not built for it, and show the result\n"
+    "  top        the functions that use most, as a table\n"
+    "  flame      a flame graph as one HTML or SVG file\n"
+    "  export     a profile as pprof, folded stacks, speedscope, SVG, HTML or JSON\n"
+    "  cat        show or convert a file of messages, compact or pprof\n"
+    "  symbols    keep symbol files by build id, and see which are missing\n"
+    "  symbolize  names for addresses, or for a pprof file\n"
     "\n"
     "of a running service, over its control endpoint:\n"
     "\n"
-    "  status    what it measures and what that costs\n"
-    "  level     how closely it looks: low, medium, high\n"
-    "  kinds     what it measures\n"
-    "  threads   a stack of every thread\n"
+    "  status     what it measures and what that costs\n"
+    "  level      how closely it looks: low, medium, high\n"
+    "  kinds      what it measures\n"
+    "  threads    a stack of every thread\n"
     "\n"
     "  edgeprof COMMAND --help   what a command does and its options\n"
     "  edgeprof --version\n"
@@ -34,9 +36,18 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"serve", et_cmd_serve},   {"run", et_cmd_run},         {"top", et_cmd_top},        {"flame", et_cmd_flame},
-    {"export", et_cmd_export}, {"cat", et_cmd_cat},         {"status", et_cmd_control}, {"level", et_cmd_control},
-    {"kinds", et_cmd_control}, {"threads", et_cmd_control},
+    {"serve", et_cmd_serve},
+    {"run", et_cmd_run},
+    {"top", et_cmd_top},
+    {"flame", et_cmd_flame},
+    {"export", et_cmd_export},
+    {"cat", et_cmd_cat},
+    {"status", et_cmd_control},
+    {"level", et_cmd_control},
+    {"kinds", et_cmd_control},
+    {"symbols", et_cmd_symbols},
+    {"symbolize", et_cmd_symbolize},
+    {"threads", et_cmd_control},
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* See options.h. */
 #include "options.h"
+#include "debuginfod.h"
 #include "progress.h"
 
 #include <errno.h>
@@ -38,6 +39,10 @@ static const struct option all[] = {
     {"format", required_argument, NULL, 'T'},
     {"token-file", required_argument, NULL, 'K'},
     {"ca", required_argument, NULL, 'C'},
+    {"debuginfod", required_argument, NULL, 'D'},
+    {"symbols-store", required_argument, NULL, 'B'},
+    {"module", required_argument, NULL, 'M'},
+    {"build-id", required_argument, NULL, 'I'},
 };
 
 enum { OPTIONS = sizeof all / sizeof *all };
@@ -115,6 +120,12 @@ static const char **text_of(int letter, struct et_options *out)
         return &out->token_file;
     case 'C':
         return &out->ca;
+    case 'B':
+        return &out->symbols_store;
+    case 'M':
+        return &out->module;
+    case 'I':
+        return &out->build_id;
     default:
         return NULL;
     }
@@ -127,8 +138,8 @@ static bool set(int letter, char *value, struct et_options *out)
         *text = value;
         return value[0] != '\0';
     }
-    if (letter == 'S' || letter == 'o') {
-        struct et_list *list = letter == 'S' ? &out->symbols : &out->outputs;
+    if (strchr("SoD", letter)) {
+        struct et_list *list = letter == 'S' ? &out->symbols : letter == 'o' ? &out->outputs : &out->debuginfod;
         list->items = et_reserve(list->items, &list->capacity, list->count + 1, sizeof *list->items);
         list->items[list->count++] = value;
         return value[0] != '\0';
@@ -195,7 +206,9 @@ static int read_token(const char *command, struct et_options *out)
 static void subset(const char *takes, struct option *longs, char *shorts)
 {
     size_t count = 0;
-    *shorts++ = '+';
+    if (strchr(takes, '+')) {
+        *shorts++ = '+';
+    }
     *shorts++ = ':';
     for (int i = 0; i < OPTIONS; i++) {
         if (all[i].val == 'h' || strchr(takes, all[i].val)) {
@@ -260,6 +273,7 @@ void et_options_free(struct et_options *options)
     free(options->token);
     free(options->symbols.items);
     free(options->outputs.items);
+    free(options->debuginfod.items);
 }
 
 int et_options_parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
@@ -271,12 +285,35 @@ int et_options_parse(int argc, char **argv, const char *takes, const char *help,
     return code;
 }
 
+static void set_debuginfod(const struct et_options *options, struct et_symbols *symbols)
+{
+    const char *known = getenv("DEBUGINFOD_URLS");
+    struct et_buf urls = {0}, cache = {0};
+    for (size_t i = 0; i < options->debuginfod.count; i++) {
+        et_buf_printf(&urls, "%s ", options->debuginfod.items[i]);
+    }
+    if (options->debuginfod.count == 0 && known) {
+        et_buf_text(&urls, known);
+    }
+    if (urls.size && et_debuginfod_cache(&cache)) {
+        et_symbols_set_debuginfod(symbols, urls.data, cache.data);
+    } else if (urls.size) {
+        et_error("debuginfod: there is no folder to keep files in, and so it is not asked: set EDGEPROF_CACHE");
+    }
+    et_buf_free(&urls);
+    et_buf_free(&cache);
+}
+
 struct et_symbols *et_options_symbols(const struct et_options *options)
 {
     struct et_symbols *symbols = et_symbols_new();
     for (size_t i = 0; i < options->symbols.count; i++) {
         et_symbols_add_folder(symbols, options->symbols.items[i]);
     }
+    if (options->symbols_store) {
+        et_symbols_set_store(symbols, options->symbols_store);
+    }
+    set_debuginfod(options, symbols);
     return symbols;
 }
 
@@ -285,27 +322,34 @@ struct et_remote et_options_remote(const struct et_options *options)
     return (struct et_remote){.url = options->url, .token = options->token, .authority = options->ca};
 }
 
-int et_options_load(const struct et_options *options, struct et_profile **profile)
+int et_options_read(const struct et_options *options, const struct et_query *query, struct et_profile **profile)
 {
-    struct et_symbols *symbols = et_options_symbols(options);
     const struct et_remote remote = et_options_remote(options);
     const char *db = options->db ? options->db : "edgeprof.db";
     et_progress_on();
     et_progress("reading %s", options->url ? options->url : db);
-    int code = options->url ? et_source_url(&remote, &options->wanted.query, profile)
-                            : et_source_db(db, &options->wanted.query, profile);
+    *profile = NULL;
+    int code = options->url ? et_source_url(&remote, query, profile) : et_source_db(db, query, profile);
+    et_progress_end();
+    if (code == ET_OK && (*profile)->total == 0) {
+        et_error("no data: no profile matches%s%s", options->service ? " service " : "",
+                 options->service ? options->service : "");
+        et_profile_free(*profile);
+        *profile = NULL;
+        code = ET_NO_DATA;
+    }
+    return code;
+}
+
+int et_options_load(const struct et_options *options, struct et_profile **profile)
+{
+    int code = et_options_read(options, &options->wanted.query, profile);
     if (code == ET_OK) {
+        struct et_symbols *symbols = et_options_symbols(options);
         et_progress("finding names");
         et_symbolize(symbols, *profile);
-        if ((*profile)->total == 0) {
-            et_error("no data: no profile matches%s%s", options->service ? " service " : "",
-                     options->service ? options->service : "");
-            et_profile_free(*profile);
-            *profile = NULL;
-            code = ET_NO_DATA;
-        }
+        et_progress_end();
+        et_symbols_free(symbols);
     }
-    et_progress_end();
-    et_symbols_free(symbols);
     return code;
 }

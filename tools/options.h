@@ -9,7 +9,8 @@
 #include "when.h"
 
 /* Letters of the options that a command takes, as in `takes` below. */
-#define ET_TAKES_QUERY "uKCstkfFLSdAGV" /* where to read from and what */
+#define ET_TAKES_SYMBOLS "SD"
+#define ET_TAKES_QUERY   "uKCstkfFLdAGV" ET_TAKES_SYMBOLS /* where to read from and what */
 
 /* What an option that may be given several times was given. */
 struct et_list {
@@ -19,27 +20,32 @@ struct et_list {
 
 struct et_options {
     const char *listen, *db, *url, *pprof, *preload, *flame, *level, *interval, *at, *format, *token_file, *ca;
+    const char *symbols_store, *module, *build_id;
     char *token;         /* of the server at url; NULL: none */
     const char *service; /* as it was written */
     struct et_wanted wanted;
     int64_t from_ns, to_ns;
-    struct et_list symbols, outputs;
+    struct et_list symbols, outputs, debuginfod;
     unsigned long rows;
     bool json, folded, serve;
     int first; /* index of the first argument that is no option */
 };
 
-/* Parses argv[1..]; stops at the first argument that is no option. help is printed for --help; takes: one letter per
- * option (options.c has the list).
+/* Parses argv[1..]; arguments that are no options are moved behind them. help is printed for --help; takes: one letter
+ * per option (options.c has the list), and + when the first argument that is no option ends them.
  * Returns -1: go on; else the exit code, all is said. */
 int et_options_parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out);
 void et_options_free(struct et_options *options);
 
-/* Symbol folders as given. */
+/* Where symbols are looked for as given; DEBUGINFOD_URLS counts when no server is. */
 struct et_symbols *et_options_symbols(const struct et_options *options);
 
 /* The server that --url and what belongs to it say. */
 struct et_remote et_options_remote(const struct et_options *options);
+
+/* Reads a query's profile from where --db or --url say, without names. An exit code; ET_NO_DATA and others are said on
+ * stderr. */
+int et_options_read(const struct et_options *options, const struct et_query *query, struct et_profile **profile);
 
 /* Loads what --db or --url and the query options say, symbolized. Returns an exit code; ET_NO_DATA and others are
  * said on stderr. */

@@ -6,6 +6,10 @@
 
 #include "options.h"
 
+#define ET_SYMBOLS_HELP                                                                                                \
+    "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"      \
+    "  --debuginfod URL    ask that server for what has no DWARF here; may be given several times (DEBUGINFOD_URLS)\n"
+
 #define ET_QUERY_HELP                                                                                                  \
     "\n"                                                                                                               \
     "  --db FILE           read this database (./edgeprof.db)\n"                                                       \
@@ -24,8 +28,7 @@
     "                      span_id=16 and trace_id=32 hexadecimal digits are labels, too\n"                            \
     "  --group-by KEY      put stacks under a frame for the label's value\n"                                           \
     "  --last TIME         only the last 90s, 10m, 2h, 7d\n"                                                           \
-    "  --from T, --to T    now, now-10m, Unix seconds, 2026-01-31T12:00:00Z (default: all there is)\n"                 \
-    "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"      \
+    "  --from T, --to T    now, now-10m, Unix seconds, 2026-01-31T12:00:00Z (default: all there is)\n" ET_SYMBOLS_HELP \
     "  --help\n"
 
 void et_report_top(const struct et_profile *profile, size_t rows, struct et_buf *out);

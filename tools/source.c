@@ -98,7 +98,7 @@ static int ask(const struct et_remote *remote, const char *path, const struct et
     long status = et_fetch(&fetch, &why);
     if (status == 0) {
         et_error("%s: %s", remote->url, why.data);
-    } else if (status != 200) {
+    } else if (status / 100 != 2) {
         et_buf_text(body, "");
         char *text = et_clean(body->data, strcspn(body->data, "\n") < WORDS ? strcspn(body->data, "\n") : WORDS);
         et_error("%s: HTTP status %ld: %s%s", remote->url, status, text,
@@ -107,7 +107,7 @@ static int ask(const struct et_remote *remote, const char *path, const struct et
     }
     et_buf_free(&url);
     et_buf_free(&why);
-    return status == 200 ? ET_OK : ET_FAILED;
+    return status / 100 == 2 ? ET_OK : ET_FAILED;
 }
 
 int et_source_get(const struct et_remote *remote, const char *path, const struct et_query *query, struct et_buf *body)

@@ -1,12 +1,15 @@
 /*
  * See symbols.h. Where a module's symbols are looked for, best quality first, all checked by build id:
  *   1. files in the folders that were given        2. the module's own path on this machine, and path.dbg beside it
- *   3. /usr/lib/debug/.build-id
+ *   3. the store, /usr/lib/debug/.build-id         4. debuginfod servers, when none of these has DWARF
  * A module without build id is only believed when it has none on this machine either.
  */
 #include "symbols.h"
+#include "debuginfod.h"
 #include "demangle.h"
+#include "progress.h"
 #include "symfile.h"
+#include "symstore.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -25,7 +28,9 @@ struct found_file {
 struct module {
     char *build_id, *path;
     struct et_symfile *file; /* NULL: no symbols */
-    struct et_map known;     /* address -> index + 1 into answers */
+    char *file_path;
+    unsigned quality;
+    struct et_map known; /* address -> index + 1 into answers */
     time_t tried;
 };
 
@@ -46,11 +51,13 @@ struct et_symbols {
     size_t answer_count, answer_capacity;
     struct et_strings strings;
     struct et_strings complaints; /* each is made once */
+    char *store;
+    struct et_debuginfod *debuginfod;
     pthread_mutex_t lock;
 };
 
 /* A module without symbols is looked for again after so many seconds: files may have been added. */
-enum { RETRY_SECONDS = 15 };
+enum { RETRY_SECONDS = 15, QUALITY_SYMTAB = 2, QUALITY_DWARF = 4 };
 
 struct et_symbols *et_symbols_new(void)
 {
@@ -77,8 +84,11 @@ void et_symbols_free(struct et_symbols *s)
         et_map_free(&s->modules[i]->known);
         free(s->modules[i]->build_id);
         free(s->modules[i]->path);
+        free(s->modules[i]->file_path);
         free(s->modules[i]);
     }
+    et_debuginfod_free(s->debuginfod);
+    free(s->store);
     free(s->folders);
     free(s->files);
     free(s->modules);
@@ -92,6 +102,23 @@ void et_symbols_add_folder(struct et_symbols *s, const char *folder)
 {
     s->folders = et_reserve(s->folders, &s->folder_capacity, s->folder_count + 1, sizeof *s->folders);
     s->folders[s->folder_count++] = et_strdup(folder);
+}
+
+void et_symbols_set_store(struct et_symbols *s, const char *folder)
+{
+    free(s->store);
+    s->store = et_strdup(folder);
+}
+
+const char *et_symbols_store(const struct et_symbols *s)
+{
+    return s->store;
+}
+
+void et_symbols_set_debuginfod(struct et_symbols *s, const char *urls, const char *cache)
+{
+    et_debuginfod_free(s->debuginfod);
+    s->debuginfod = et_debuginfod_new(urls, cache);
 }
 
 static void complain(struct et_symbols *s, const char *path, const char *why)
@@ -170,6 +197,12 @@ static void scan_folders(struct et_symbols *s)
 
 /* ---- modules ---- */
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 struct choice {
     char *path;
     unsigned quality;
@@ -194,18 +227,35 @@ static void consider_if_same(struct choice *best, const char *path, const char *
     }
 }
 
-static void consider_known_places(struct choice *best, const struct module *module)
+static void consider_known_places(const struct et_symbols *s, struct choice *best, const struct module *module)
 {
-    char path[4352];
+    const char *const folders[] = {s->store, "/usr/lib/debug/.build-id"};
+    char path[4352], id[ET_BUILD_ID_TEXT];
     if (module->path[0] == '/') {
         consider_if_same(best, module->path, module->build_id);
         snprintf(path, sizeof path, "%s.dbg", module->path);
         consider_if_same(best, path, module->build_id);
     }
-    if (strlen(module->build_id) > 2) {
-        snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", module->build_id, module->build_id + 2);
-        consider_if_same(best, path, module->build_id);
+    for (size_t i = 0; i < 2 && et_build_id_read(module->build_id, id); i++) {
+        struct et_buf place = {0};
+        if (folders[i]) {
+            et_symstore_path(folders[i], id, &place);
+            consider_if_same(best, place.data, module->build_id);
+        }
+        et_buf_free(&place);
     }
+}
+
+static void consider_servers(struct et_symbols *s, struct choice *best, const struct module *module)
+{
+    struct et_buf path = {0};
+    if (s->debuginfod && best->quality < QUALITY_DWARF && module->path[0] != '[') {
+        et_progress("asking for symbols of %s", base_name(module->path));
+        if (et_debuginfod_find(s->debuginfod, module->build_id, &path)) {
+            consider_if_same(best, path.data, module->build_id);
+        }
+    }
+    et_buf_free(&path);
 }
 
 static void find_symbols(struct et_symbols *s, struct module *module)
@@ -217,10 +267,13 @@ static void find_symbols(struct et_symbols *s, struct module *module)
             consider(&best, s->files[i].path);
         }
     }
-    consider_known_places(&best, module);
+    consider_known_places(s, &best, module);
+    consider_servers(s, &best, module);
     module->tried = time(NULL);
+    module->quality = best.quality;
     if (!best.path && strcmp(module->path, "[vdso]") == 0) {
         module->file = et_symfile_open_vdso(module->build_id);
+        module->quality = module->file ? QUALITY_SYMTAB : 0;
         return;
     }
     if (best.path) {
@@ -228,6 +281,7 @@ static void find_symbols(struct et_symbols *s, struct module *module)
         module->file = et_symfile_open(best.path, &why);
         if (!module->file) {
             complain(s, best.path, why);
+            module->quality = 0;
         }
     } else if (module->path[0] != '[') {
         struct et_buf name = {0};
@@ -235,7 +289,8 @@ static void find_symbols(struct et_symbols *s, struct module *module)
         complain(s, name.data, "no symbol file found");
         et_buf_free(&name);
     }
-    free(best.path);
+    free(module->file_path);
+    module->file_path = best.path;
 }
 
 static struct module *get_module(struct et_symbols *s, const char *build_id, const char *path)
@@ -363,10 +418,23 @@ static void symbolize_frame(struct et_symbols *s, struct et_profile *profile, st
     }
 }
 
+unsigned et_symbols_quality(struct et_symbols *symbols, const char *build_id, const char *path, struct et_buf *file)
+{
+    pthread_mutex_lock(&symbols->lock);
+    const struct module *module = get_module(symbols, build_id, path);
+    unsigned quality = module->quality;
+    if (file && module->file_path) {
+        et_buf_text(file, module->file_path);
+    }
+    pthread_mutex_unlock(&symbols->lock);
+    return quality;
+}
+
 void et_symbolize(struct et_symbols *symbols, struct et_profile *profile)
 {
     pthread_mutex_lock(&symbols->lock);
     for (size_t i = 0; i < profile->frame_count; i++) {
+        et_progress_of(i, profile->frame_count);
         if (profile->frames[i].line_count == 0) {
             symbolize_frame(symbols, profile, &profile->frames[i]);
         }

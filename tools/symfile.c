@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct symbol {
@@ -58,9 +59,16 @@ struct et_symfile {
 static Elf *elf_open(const char *path, int *fd, const char **why)
 {
     elf_version(EV_CURRENT);
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a sender may name a pipe */
     if (*fd < 0) {
         *why = strerror(errno);
+        return NULL;
+    }
+    if (fstat(*fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        *why = "not a file";
+        close(*fd);
+        errno = 0;
         return NULL;
     }
     Elf *elf = elf_begin(*fd, ELF_C_READ_MMAP_PRIVATE, NULL);

@@ -337,14 +337,18 @@ static uint32_t module_of(struct reading *r, uint64_t mapping_id)
     return (uint32_t)*module;
 }
 
-/* Senders that know the ELF address leave the mapping's range empty; else what we have is the offset in the file. */
+uint64_t et_pprof_elf_address(const Perftools__Profiles__Mapping *mapping, uint64_t address)
+{
+    return address - mapping->memory_start + mapping->file_offset;
+}
+
 static uint64_t elf_address(struct reading *r, const Perftools__Profiles__Location *location)
 {
     if (!location->mapping_id) {
         return location->address;
     }
     const Perftools__Profiles__Mapping *mapping = r->p->mapping[*et_map_find(&r->mappings, location->mapping_id)];
-    return location->address - mapping->memory_start + mapping->file_offset;
+    return et_pprof_elf_address(mapping, location->address);
 }
 
 static uint32_t frame_of(struct reading *r, uint64_t location_id, size_t line)

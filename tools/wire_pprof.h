@@ -28,6 +28,9 @@ size_t et_pprof_kinds(const et_pprof *pprof, const char *hint, struct et_pprof_k
 /* One of them as a profile. NULL: its sums do not fit 63 bits, *why. */
 struct et_profile *et_pprof_profile(const et_pprof *pprof, const struct et_pprof_kind *kind, const char **why);
 
+/* Senders that know the ELF address leave the mapping's range empty; else what there is is the offset in the file. */
+uint64_t et_pprof_elf_address(const Perftools__Profiles__Mapping *mapping, uint64_t address);
+
 /* What edgeprof itself has noted in a pprof under that name, "" when it has not. Valid as long as the pprof. */
 const char *et_pprof_note(const et_pprof *pprof, const char *name);
 

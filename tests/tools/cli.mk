@@ -1,6 +1,6 @@
 # The command line's tests, one file an idea; all of them run the program with sanitizers.
 
-ET_CLI_TESTS := test-tools-export test-tools-remote
+ET_CLI_TESTS := test-tools-export test-tools-remote test-tools-symbols test-tools-debuginfod
 TESTS        += $(ET_CLI_TESTS)
 .PHONY: $(ET_CLI_TESTS)
 
@@ -9,3 +9,9 @@ test-tools-export: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 
 test-tools-remote: $(ET_TEST)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_remote_test.py $(ET_TEST)/edgeprof
+
+test-tools-symbols: $(ET_TEST)/edgeprof $(ET_SAMPLE)
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_symbols_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
+
+test-tools-debuginfod: $(ET_TEST)/edgeprof $(ET_SAMPLE)
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_debuginfod_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
