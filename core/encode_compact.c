@@ -337,6 +337,9 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
         [TAG(Stats, threads)] = EP_COUNT_THREADS,
         [TAG(Stats, stretches)] = EP_COUNT_STRETCHES,
         [TAG(Stats, cost_ppm)] = EP_COUNT_COST_PPM,
+        [TAG(Stats, spool_messages)] = EP_COUNT_SPOOL_MESSAGES,
+        [TAG(Stats, spool_bytes)] = EP_COUNT_SPOOL_BYTES,
+        [TAG(Stats, spool_error)] = EP_COUNT_SPOOL_ERROR,
     };
     struct ep *ep = source->ep;
     struct ep_source one = *source;
@@ -345,7 +348,7 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
         if ((atomic_load(&ep->lost_count[one.index]) || atomic_load(&ep->lost_ns[one.index])) &&
             !ep_put_nested(s, TAG(Stats, losses), write_loss, &one))
             return false;
-    for (unsigned tag = TAG(Stats, samples); tag <= TAG(Stats, cost_ppm); tag++)
+    for (unsigned tag = TAG(Stats, samples); tag <= TAG(Stats, spool_error); tag++)
         if (!ep_put_number(s, tag, atomic_load(&ep->counter[counters[tag]])))
             return false;
     return true;

@@ -295,6 +295,21 @@ static uint64_t take_profile(struct dictionary *d, struct wire bytes)
     return total;
 }
 
+static void take_stats(struct wire bytes)
+{
+    struct wire_field f;
+
+    memset(receiver.told, 0, sizeof receiver.told);
+    while (wire_next(&bytes, &f)) {
+        if (f.tag < sizeof receiver.told / sizeof *receiver.told)
+            receiver.told[f.tag] = f.number;
+        receiver.spool_told += f.tag >= 11;
+    }
+    receiver.spool_most = receiver.told[11] > receiver.spool_most ? receiver.told[11] : receiver.spool_most;
+    if (bytes.bad)
+        broken("stats");
+}
+
 /* The fields of a message in any order of their parts: dictionary first, profiles after it. */
 static uint64_t take_parts(struct dictionary *d, struct wire bytes)
 {
@@ -308,6 +323,8 @@ static uint64_t take_parts(struct dictionary *d, struct wire bytes)
             origin = true;
         else if (f.tag == 4)
             take_module(d, f.bytes);
+        else if (f.tag == 7)
+            take_stats(f.bytes);
         else if (f.tag == 8)
             d->last = f.number != 0;
     }

@@ -51,8 +51,11 @@ struct receiver {
     uint64_t period_ns[EP_KINDS]; /* that the newest profile tells */
     uint64_t refused_ns;          /* of messages that were answered -EBADMSG or -EMSGSIZE */
     uint64_t send_at_ns[256];
-    unsigned modules;   /* declared in the newest segment */
-    const char *broken; /* the first rule of the format that was broken */
+    uint64_t told[14];   /* Stats' numbers, by field: the newest ones */
+    unsigned spool_told; /* how often something of the spool was told */
+    uint64_t spool_most; /* messages there at most, as told */
+    unsigned modules;    /* declared in the newest segment */
+    const char *broken;  /* the first rule of the format that was broken */
 };
 
 extern struct receiver receiver;

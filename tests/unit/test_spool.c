@@ -187,6 +187,7 @@ static void test_nothing_is_written_while_the_link_is_up(void **state)
     intervals(100);
     assert_int_equal(ep_stop(5000), 0);
     assert_int_equal(ep_sim_disk.calls, 0);
+    assert_int_equal(receiver.spool_told, 0);
     account_check(&given, 1);
     check_all_arrived();
 }
@@ -225,6 +226,8 @@ static void test_outage(void **state)
         assert_true(ep_sim_disk.written <= (minutes + 1) * 4096 && ep_sim_disk.written >= minutes * 4096 / 2);
         model.down = false;
         intervals(30);
+        assert_true(receiver.spool_most <= s.spool_messages + 12 && s.spool_messages <= receiver.spool_most + 12);
+        assert_int_equal(receiver.told[11] + receiver.told[12] + receiver.told[13], 0);
         s = account_stats();
         assert_int_equal(s.spool_messages, 0);
         assert_int_equal(s.spool_bytes, 0);
@@ -506,6 +509,7 @@ static void test_disk_fails_for_ever(void **state)
     model.down = false;
     intervals(20);
     assert_int_equal(ep_stop(1000), 0);
+    assert_int_equal(receiver.told[13], EIO);
     account_check(&given, 1);
     check_all_arrived();
 }
