@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "options.h"
 #include "report.h"
+#include "serve_settings.h"
 #include "server.h"
 
 #include <signal.h>
@@ -18,6 +19,7 @@ static const char help[] =
     "                      take symbol files sent with `edgeprof symbols add --url`, keep them in DIR, give them out "
     "as\n"
     "                      a debuginfod server does\n"
+    "  --config FILE       settings: the above as listen, db, symbols in [serve]; [limits], targets to [scrape]\n"
     "  --help\n"
     "\n"
     "Devices send to http://HOST:PORT; Pyroscope clients may do so, too. tools/README.md describes the API.\n"
@@ -26,7 +28,7 @@ static const char help[] =
 int et_cmd_serve(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldB", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldBx", help, &options);
     if (code >= 0) {
         return code;
     }
@@ -39,11 +41,19 @@ int et_cmd_serve(int argc, char **argv)
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     sigprocmask(SIG_BLOCK, &signals, NULL); /* before the server's threads start */
+    struct et_serve_settings settings;
+    code = et_serve_settings_read(&options, &settings);
+    if (code != ET_OK) {
+        et_options_free(&options);
+        return code;
+    }
     struct et_server *server = et_server_start(&(struct et_server_config){
-        .listen = options.listen ? options.listen : "127.0.0.1:4040",
-        .db = options.db ? options.db : "edgeprof.db",
+        .listen = settings.listen,
+        .db = settings.db,
         .symbols = et_options_symbols(&options),
+        .limits = &settings.limits,
     });
+    et_serve_settings_free(&settings);
     et_options_free(&options);
     if (!server) {
         return ET_FAILED;

@@ -55,7 +55,7 @@ struct et_route {
     const char *method; /* "GET" takes HEAD, too */
     const char *path;   /* one that ends in '*' stands for all that begin so */
     void (*handle)(struct et_server *server, const struct et_request *request, struct et_answer *answer);
-    size_t limit; /* largest body; 0: ET_MESSAGE_LIMIT */
+    size_t limit; /* largest body; 0: what the server's limits say */
 };
 
 /* The route of a request. NULL: there is none, *status is 404 or 405. */
@@ -71,5 +71,8 @@ typedef enum et_verdict et_write(struct et_store *store, void *context, const ch
 enum et_verdict et_server_write(struct et_server *server, et_write *call, void *context, struct et_buf *why);
 
 struct et_symbols *et_server_symbols(struct et_server *server);
+
+struct et_limits;
+const struct et_limits *et_server_limits(const struct et_server *server);
 
 #endif

@@ -10,6 +10,7 @@ enum et_verdict {
     ET_ACCEPTED,    /* 200 */
     ET_REPEATED,    /* 200: it was here before and is not counted again */
     ET_MALFORMED,   /* 400 */
+    ET_LIMITED,     /* 429: there are too many services or labels already (bounds.h) */
     ET_STALE,       /* 409: the segment is not known here or a message is missing; start a new one */
     ET_UNAVAILABLE, /* 503: the store could not keep it; try again later */
 };
@@ -24,19 +25,12 @@ enum et_verdict et_ingest_compact_undated(struct et_store *store, const void *by
                                           const char **why);
 
 struct et_pprof_push {
-    const char *name; /* "service{key=value,key=value}"; or NULL, and then: */
-    const char *service;
-    char *const *tags;         /* "key=value", to a NULL */
-    const char *family;        /* "mutex", "block": what its contentions are of; NULL: __name__ of the name, or mutex */
-    int64_t from_ns, until_ns; /* 0 when the request does not say */
-    const void *bytes;         /* pprof, inflated */
+    const char *name;   /* "service{key=value,key=value}" */
+    const char *family; /* "mutex", "block": what its contentions are of; NULL: __name__ of the name, or mutex */
+    const void *bytes;  /* pprof, inflated */
     size_t size;
 };
 enum et_verdict et_ingest_pprof(struct et_store *store, const struct et_pprof_push *push, int64_t now_ns,
                                 const char **why);
-
-/* A push.v1.PushRequest; *why as above. */
-enum et_verdict et_ingest_push(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
-                               const char **why);
 
 #endif

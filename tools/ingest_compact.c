@@ -6,6 +6,7 @@
  *   the next sequence of a segment       taken
  *   anything else                        409, the device starts a new segment
  */
+#include "bounds.h"
 #include "ingest.h"
 #include "kinds.h"
 #include "labels.h"
@@ -22,6 +23,7 @@ struct push {
     int64_t now_ns;
     bool undated;
     const char **why;
+    const char *refused; /* by bounds, NULL: nothing */
     int err;
 };
 
@@ -46,9 +48,18 @@ static int64_t put_origin(struct push *push)
         .pid = o->pid,
         .process_start_ns = o->process_start_ns,
     };
-    int64_t id = et_store_origin(push->store, &origin);
+    push->refused = et_bounds_series(et_store_bounds(push->store), o->service, lines);
+    int64_t id = push->refused ? 0 : et_store_origin(push->store, &origin);
     free(lines);
     return id;
+}
+
+/* As et_store_labels(), within bounds; 0 when they are refused. */
+static int64_t put_lines(struct push *push, const char *lines)
+{
+    const char *refused = et_bounds_labels(et_store_bounds(push->store), lines);
+    push->refused = refused ? refused : push->refused;
+    return refused ? 0 : et_store_labels(push->store, lines);
 }
 
 static bool put_modules(struct push *push)
@@ -114,7 +125,7 @@ static bool put_labels(struct push *push)
         return false;
     }
     for (size_t i = first; i < push->segment->label_count && !push->err; i++) {
-        int64_t id = et_store_labels(push->store, push->segment->labels[i].lines);
+        int64_t id = put_lines(push, push->segment->labels[i].lines);
         push->segment->labels[i].name = id;
         push->err = id < 0 ? (int)id : 0;
     }
@@ -132,7 +143,7 @@ static void put_contexts(struct push *push)
         if (context->thread[0]) {
             struct et_buf lines = {0};
             et_message_context(message, push->segment, i + 1, &lines);
-            labels = et_store_labels(push->store, lines.data);
+            labels = put_lines(push, lines.data);
             et_buf_free(&lines);
         }
         push->err = labels < 0 ? (int)labels : 0;
@@ -168,6 +179,8 @@ static bool put_profile(struct push *push, size_t number, uint64_t offset, int64
         *push->why = "a profile's time is out of range";
         return false;
     }
+    const char *refused = et_bounds_time(et_store_bounds(push->store), (int64_t)start, (int64_t)start);
+    push->refused = refused ? refused : push->refused;
     if (!kind) {
         push->err = et_store_skipped(push->store, push->row.origin);
         return true;
@@ -272,7 +285,11 @@ static enum et_verdict decide(struct push *push)
         push->row = (struct et_segment_row){.origin = origin};
         push->err = origin < 0 ? (int)origin : 0;
     }
-    return push->err ? ET_UNAVAILABLE : put_message(push) ? ET_ACCEPTED : ET_MALFORMED;
+    if (push->err || push->refused) {
+        return push->err ? ET_UNAVAILABLE : et_bounds_verdict(push->refused);
+    }
+    bool sound = put_message(push);
+    return !sound ? ET_MALFORMED : push->refused ? et_bounds_verdict(push->refused) : ET_ACCEPTED;
 }
 
 static enum et_verdict take(struct et_store *store, const void *bytes, size_t size, int64_t now_ns, bool undated,
@@ -285,6 +302,7 @@ static enum et_verdict take(struct et_store *store, const void *bytes, size_t si
     struct push push = {.store = store, .message = message, .now_ns = now_ns, .undated = undated, .why = why};
     push.err = et_store_begin(store);
     enum et_verdict verdict = push.err ? ET_UNAVAILABLE : decide(&push);
+    *why = push.refused && verdict != ET_ACCEPTED ? push.refused : *why;
     int err = et_store_end(store, verdict == ET_ACCEPTED && !push.err);
     if (push.err || err) {
         *why = et_store_why(store);

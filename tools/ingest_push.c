@@ -1,103 +1,67 @@
 /*
- * See ingest.h: push.v1.PusherService/Push, as Pyroscope's clients send it. Each profile is kept whole or not at all;
- * of a request with several the first that is refused ends it, as its answer says.
+ * See ingest_batch.h: the profiles of a push.v1.PusherService/Push. Each series is taken or refused by itself, as
+ * Pyroscope does; the answer names those that were refused.
  */
 #include "gzip.h"
-#include "ingest.h"
-#include "push.pb-c.h"
+#include "ingest_batch.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef Push__V1__RawProfileSeries series;
+enum { TOLD = 8 };
 
-enum { INFLATED_LIMIT = 32 << 20 };
-
-static const char *label_of(const series *series, const char *name)
-{
-    for (size_t i = 0; i < series->n_labels; i++) {
-        if (strcmp(series->labels[i]->name, name) == 0) {
-            return series->labels[i]->value;
-        }
-    }
-    return NULL;
-}
-
-/* The labels that are tags of the service, "key=value"; NULL-terminated. */
-static char **tags_of(const series *series)
-{
-    char **tags = et_alloc(series->n_labels + 1, sizeof *tags);
-    size_t count = 0;
-    for (size_t i = 0; i < series->n_labels; i++) {
-        const char *name = series->labels[i]->name;
-        if (*name && strncmp(name, "__", 2) != 0 && strcmp(name, "service_name") != 0 &&
-            strcmp(name, "spy_name") != 0) {
-            struct et_buf tag = {0};
-            et_buf_printf(&tag, "%s=%s", name, series->labels[i]->value);
-            tags[count++] = tag.data;
-        }
-    }
-    return tags;
-}
-
-static void tags_free(char **tags)
-{
-    for (size_t i = 0; tags[i]; i++) {
-        free(tags[i]);
-    }
-    free(tags);
-}
-
-static enum et_verdict take_sample(struct et_store *store, const series *series, const ProtobufCBinaryData *profile,
-                                   int64_t now_ns, const char **why)
+/* NULL, or what is wrong with it. *left: bytes that the rest of the request may have when inflated. */
+static const char *take_sample(struct et_batch *batch, const struct et_batch_source *source,
+                               const ProtobufCBinaryData *profile, size_t *left)
 {
     struct et_buf inflated = {0};
-    enum et_verdict verdict = ET_MALFORMED;
-    const char *service = label_of(series, "service_name");
-    int err = et_gunzip(profile->data, profile->len, INFLATED_LIMIT, &inflated);
-    if (err) {
-        *why = err == -EFBIG ? "larger than 32 MiB when inflated" : "broken gzip data";
-    } else {
-        char **tags = tags_of(series);
-        struct et_pprof_push push = {.service = service && *service ? service : "unknown_service",
-                                     .tags = tags,
-                                     .family = label_of(series, "__name__"),
-                                     .bytes = inflated.data,
-                                     .size = inflated.size};
-        verdict = et_ingest_pprof(store, &push, now_ns, why);
-        tags_free(tags);
-    }
+    int err = et_gunzip(profile->data, profile->len, *left, &inflated);
+    const char *wrong = err == -EFBIG ? "too large when inflated"
+                        : err         ? "broken gzip data"
+                                      : et_batch_pprof(batch, source, inflated.data, inflated.size);
+    *left -= err ? 0 : inflated.size;
     et_buf_free(&inflated);
-    return verdict;
+    return wrong;
 }
 
-static enum et_verdict take_series(struct et_store *store, const series *series, int64_t now_ns, const char **why)
+/* NULL, or what is wrong with one of its profiles. */
+static const char *take_series(struct et_batch *batch, const et_push_series *series, int64_t now_ns, size_t *left,
+                               size_t *refused)
 {
-    const char *name = label_of(series, "__name__");
-    enum et_verdict verdict = ET_ACCEPTED;
-    if (!name || !*name) {
-        *why = "a series without the label __name__";
-        return ET_MALFORMED;
+    const char *wrong = et_push_wrong(series), *service = et_push_label(series, "service_name");
+    if (wrong) {
+        *refused += series->n_samples ? series->n_samples : 1;
+        return wrong;
     }
-    for (size_t i = 0; i < series->n_samples && verdict == ET_ACCEPTED; i++) {
-        verdict = take_sample(store, series, &series->samples[i]->raw_profile, now_ns, why);
+    char *tags = et_push_tags(series);
+    struct et_batch_source source = {.service = service && *service ? service : "unknown_service",
+                                     .tags = tags,
+                                     .family = et_push_label(series, "__name__"),
+                                     .now_ns = now_ns};
+    for (size_t i = 0; i < series->n_samples; i++) {
+        const char *bad = take_sample(batch, &source, &series->samples[i]->raw_profile, left);
+        *refused += bad != NULL;
+        wrong = bad ? bad : wrong;
     }
-    return verdict;
+    free(tags);
+    return wrong;
 }
 
-enum et_verdict et_ingest_push(struct et_store *store, const void *bytes, size_t size, int64_t now_ns, const char **why)
+size_t et_batch_push(struct et_batch *batch, const et_push *push, size_t limit, int64_t now_ns, struct et_buf *why)
 {
-    Push__V1__PushRequest *request = push__v1__push_request__unpack(NULL, size, bytes);
-    enum et_verdict verdict = ET_ACCEPTED;
-    *why = "ok";
-    if (!request) {
-        *why = "no PushRequest";
-        return ET_MALFORMED;
+    size_t refused = 0, told = 0;
+    for (size_t i = 0; i < push->n_series; i++) {
+        const char *wrong = take_series(batch, push->series[i], now_ns, &limit, &refused);
+        if (wrong && told++ < TOLD) {
+            const char *service = et_push_label(push->series[i], "service_name");
+            char *clean = et_clean(service ? service : "", service ? strnlen(service, 64) : 0);
+            et_buf_printf(why, "%sseries %zu%s%s: %s", told > 1 ? "; " : "", i + 1, *clean ? " of " : "", clean, wrong);
+            free(clean);
+        }
     }
-    for (size_t i = 0; i < request->n_series && verdict == ET_ACCEPTED; i++) {
-        verdict = take_series(store, request->series[i], now_ns, why);
+    if (told > TOLD) {
+        et_buf_printf(why, "; and %zu more", told - TOLD);
     }
-    push__v1__push_request__free_unpacked(request, NULL);
-    return verdict;
+    return refused;
 }

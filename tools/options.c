@@ -43,6 +43,7 @@ static const struct option all[] = {
     {"symbols-store", required_argument, NULL, 'B'},
     {"module", required_argument, NULL, 'M'},
     {"build-id", required_argument, NULL, 'I'},
+    {"config", required_argument, NULL, 'x'},
 };
 
 enum { OPTIONS = sizeof all / sizeof *all };
@@ -126,6 +127,8 @@ static const char **text_of(int letter, struct et_options *out)
         return &out->module;
     case 'I':
         return &out->build_id;
+    case 'x':
+        return &out->config;
     default:
         return NULL;
     }

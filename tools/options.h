@@ -19,7 +19,7 @@ struct et_list {
 };
 
 struct et_options {
-    const char *listen, *db, *url, *pprof, *preload, *flame, *level, *interval, *at, *format, *token_file, *ca;
+    const char *listen, *db, *url, *pprof, *preload, *flame, *level, *interval, *at, *format, *token_file, *ca, *config;
     const char *symbols_store, *module, *build_id;
     char *token;         /* of the server at url; NULL: none */
     const char *service; /* as it was written */

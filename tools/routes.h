@@ -3,10 +3,15 @@
 #define ET_ROUTES_H
 
 #include "http.h"
+#include "ingest_batch.h"
 
 extern const struct et_route et_routes_push[];
+extern const struct et_route et_routes_ingest[];
 extern const struct et_route et_routes_api[];
 extern const struct et_route et_routes_symbols[];
 extern const struct et_route et_routes_page[];
+
+/* Keeps a batch; its answer's status. What is refused is told in *why, after what is there. */
+unsigned et_route_batch(struct et_server *server, struct et_batch *batch, struct et_buf *why);
 
 #endif

@@ -1,17 +1,19 @@
 /*
- * Addresses that profiles are sent to: devices' compact messages, Pyroscope's push and its older /ingest. The formats
- * are ingest_*.c's.
+ * Addresses that profiles are sent to: devices' compact messages and Pyroscope's push; its older /ingest is
+ * routes_ingest.c's. The formats are ingest_*.c's.
  */
+#include "bounds.h"
 #include "gzip.h"
+#include "ingest_batch.h"
 #include "json.h"
+#include "refused.h"
 #include "routes.h"
+#include "serve_limits.h"
 #include "when.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { INFLATED_LIMIT = 32 << 20 };
 
 static unsigned status_of(enum et_verdict verdict)
 {
@@ -21,6 +23,8 @@ static unsigned status_of(enum et_verdict verdict)
         return 200;
     case ET_MALFORMED:
         return 400;
+    case ET_LIMITED:
+        return 429;
     case ET_STALE:
         return 409;
     default:
@@ -72,86 +76,123 @@ static void push_compact(struct et_server *server, const struct et_request *requ
                               .body = &request->body,
                               .now_ns = et_now() - age_ns};
     enum et_verdict verdict = et_server_write(server, take_message, &message, &why);
+    if (verdict == ET_LIMITED || verdict == ET_MALFORMED) {
+        et_refused(verdict == ET_LIMITED ? ET_REFUSED_BOUNDS : ET_REFUSED_MALFORMED, "%s: %s", request->path, why.data);
+    }
     et_answer_text(answer, status_of(verdict), why.data);
-    et_buf_free(&why);
-}
-
-/* ---- pprof ---- */
-
-static enum et_verdict take_pprof(struct et_store *store, void *context, const char **why)
-{
-    return et_ingest_pprof(store, context, et_now(), why);
-}
-
-static void ingest(struct et_server *server, const struct et_request *request, struct et_answer *answer)
-{
-    const char *format = et_argument(request, "format");
-    const char *from = et_argument(request, "from"), *until = et_argument(request, "until");
-    struct et_pprof_push push = {.name = et_argument(request, "name")};
-    if (*format && strcmp(format, "pprof") != 0) {
-        et_answer_text(answer, 400, "the only format is pprof");
-        return;
-    }
-    if ((*from && !et_parse_time(from, &push.from_ns)) || (*until && !et_parse_time(until, &push.until_ns))) {
-        et_answer_text(answer, 400, "from and until are Unix times");
-        return;
-    }
-    struct et_buf inflated = {0}, why = {0};
-    if (et_body(request, INFLATED_LIMIT, &inflated, answer) == 0) {
-        push.bytes = inflated.data;
-        push.size = inflated.size;
-        enum et_verdict verdict = et_server_write(server, take_pprof, &push, &why);
-        et_answer_text(answer, status_of(verdict), why.data);
-    }
-    et_buf_free(&inflated);
     et_buf_free(&why);
 }
 
 /* ---- Pyroscope's push ---- */
 
 /* Connect's answers: an empty message, or an error with its code. why: a line. */
-static void answer_connect(struct et_answer *answer, unsigned status, const char *why)
+static void answer_connect(struct et_answer *answer, unsigned status, bool json, const char *why)
 {
     answer->status = status;
-    answer->type = status == 200 ? "application/proto" : "application/json";
+    answer->type = status == 200 && !json ? "application/proto" : "application/json";
     answer->body.size = 0;
-    if (status != 200) {
-        et_buf_text(&answer->body, "{\"code\":");
-        et_json_string(&answer->body, status == 503   ? "unavailable"
-                                      : status == 413 ? "resource_exhausted"
-                                                      : "invalid_argument");
-        et_buf_text(&answer->body, ",\"message\":");
-        et_json_string(&answer->body, why);
-        et_buf_char(&answer->body, '}');
+    if (status == 200) {
+        et_buf_text(&answer->body, json ? "{}" : "");
+        return;
     }
+    et_buf_text(&answer->body, "{\"code\":");
+    et_json_string(&answer->body, status == 503                    ? "unavailable"
+                                  : status == 413 || status == 429 ? "resource_exhausted"
+                                                                   : "invalid_argument");
+    et_buf_text(&answer->body, ",\"message\":");
+    et_json_string(&answer->body, why);
+    et_buf_char(&answer->body, '}');
+}
+
+static enum et_verdict take_batch(struct et_store *store, void *context, const char **why)
+{
+    return et_batch_store(store, context, why);
+}
+
+/* What bounds have refused of a batch that was kept otherwise. */
+static size_t refused_of(const struct et_batch *batch, struct et_buf *why)
+{
+    size_t refused = 0;
+    const char *last = NULL;
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->items[i].refused) {
+            if (batch->items[i].refused != last) {
+                et_buf_printf(why, "%s%s: %s", why->size ? "; " : "", batch->items[i].service, batch->items[i].refused);
+            }
+            last = batch->items[i].refused;
+            refused++;
+        }
+    }
+    return refused;
+}
+
+unsigned et_route_batch(struct et_server *server, struct et_batch *batch, struct et_buf *why)
+{
+    struct et_buf text = {0};
+    enum et_verdict verdict = batch->count ? et_server_write(server, take_batch, batch, &text) : ET_ACCEPTED;
+    unsigned status = status_of(verdict);
+    if (verdict == ET_UNAVAILABLE) {
+        et_buf_printf(why, "%s%s", why->size ? "; " : "", text.data);
+    } else if (refused_of(batch, why) > 0) {
+        et_refused(ET_REFUSED_BOUNDS, "%s", why->data);
+        status = status == 200 ? 400 : status; /* a part is kept: not to be sent again */
+    }
+    et_buf_free(&text);
+    return status;
+}
+
+static bool type_is(const struct et_request *request, const char *type)
+{
+    const char *got = et_header(request, "Content-Type");
+    size_t size = strlen(type);
+    return got && strncasecmp(got, type, size) == 0 && (got[size] == '\0' || got[size] == ';' || got[size] == ' ');
+}
+
+/* The status; *why: what is wrong. */
+static unsigned take_push(struct et_server *server, const struct et_request *request, const struct et_buf *bytes,
+                          bool json, struct et_buf *why)
+{
+    struct et_batch batch = {0};
+    int64_t age_ns;
+    (void)age_of(request, &age_ns);
+    et_push *push =
+        json ? et_push_decode_json(bytes->data, bytes->size, why) : et_push_decode(bytes->data, bytes->size, why);
+    if (!push) {
+        et_refused(ET_REFUSED_MALFORMED, "%s: %s", request->path, why->data);
+        return 400;
+    }
+    size_t refused = et_batch_push(&batch, push, et_server_limits(server)->inflated, et_now() - age_ns, why);
+    et_push_free(push);
+    if (refused) {
+        et_refused(ET_REFUSED_MALFORMED, "%s: %s", request->path, why->data);
+    }
+    unsigned status = et_route_batch(server, &batch, why);
+    et_batch_free(&batch);
+    return refused && status == 200 ? 400 : status;
 }
 
 static void push_pyroscope(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    const char *type = et_header(request, "Content-Type");
     struct et_buf inflated = {0}, why = {0};
     unsigned status;
-    if (!type || strcmp(type, "application/proto") != 0) {
-        et_answer_text(answer, 415, "the only content type is application/proto");
+    bool json = type_is(request, "application/json");
+    if (!json && !type_is(request, "application/proto")) {
+        et_answer_text(answer, 415, "the content types are application/proto and application/json");
         return;
     }
-    if (et_body(request, INFLATED_LIMIT, &inflated, answer) == 0) {
-        int64_t age_ns;
-        (void)age_of(request, &age_ns);
-        struct message message = {.take = et_ingest_push, .body = &inflated, .now_ns = et_now() - age_ns};
-        status = status_of(et_server_write(server, take_message, &message, &why));
+    if (et_body(request, et_server_limits(server)->inflated, &inflated, answer) == 0) {
+        status = take_push(server, request, &inflated, json, &why);
     } else {
         status = answer->status;
         et_buf_add(&why, answer->body.data, answer->body.size - 1); /* without its end of line */
     }
-    answer_connect(answer, status, why.data);
+    answer_connect(answer, status, json, why.size ? why.data : "ok");
     et_buf_free(&inflated);
     et_buf_free(&why);
 }
 
 const struct et_route et_routes_push[] = {
-    {.method = "POST", .path = "/edgeprof/v1/push", .handle = push_compact},
+    {.method = "POST", .path = "/edgeprof/v1/push", .handle = push_compact, .limit = ET_MESSAGE_LIMIT},
     {.method = "POST", .path = "/push.v1.PusherService/Push", .handle = push_pyroscope},
-    {.method = "POST", .path = "/ingest", .handle = ingest},
     {0},
 };

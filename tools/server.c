@@ -11,6 +11,7 @@
 #include "gzip.h"
 #include "http.h"
 #include "listen.h"
+#include "refused.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -30,6 +31,8 @@ struct et_server {
     struct et_symbols *symbols;
     pthread_mutex_t write_lock, read_lock;
     pthread_cond_t read_done;
+    struct et_limits limits;
+    struct et_bounds *bounds;
     unsigned long accepted;
     bool refusing; /* the store failed last time */
     char address[128];
@@ -93,7 +96,9 @@ int et_body(const struct et_request *request, size_t limit, struct et_buf *out, 
     int err = et_gunzip(request->body.data, request->body.size, limit, out);
     if (err) {
         struct et_buf why = {0};
-        et_buf_printf(&why, "larger than %zu MiB when inflated", limit >> 20);
+        et_buf_printf(&why, "larger than %zu bytes when inflated", limit);
+        et_refused(err == -EFBIG ? ET_REFUSED_SIZE : ET_REFUSED_MALFORMED, "%s: %s", request->path,
+                   err == -EFBIG ? why.data : "broken gzip data");
         et_answer_text(answer, err == -EFBIG ? 413 : 400, err == -EFBIG ? why.data : "broken gzip data");
         et_buf_free(&why);
     }
@@ -129,7 +134,7 @@ static void add_headers(struct MHD_Response *response, const struct et_answer *a
     if (answer->status == 405) {
         MHD_add_response_header(response, "Allow", "GET, HEAD, POST");
     }
-    if (answer->status == 503) {
+    if (answer->status == 503 || answer->status == 429) {
         MHD_add_response_header(response, "Retry-After", "5");
     }
     for (size_t i = 0; i < answer->header_count; i++) {
@@ -172,6 +177,11 @@ static enum MHD_Result reply_text(struct MHD_Connection *connection, unsigned st
 struct et_symbols *et_server_symbols(struct et_server *server)
 {
     return server->symbols;
+}
+
+const struct et_limits *et_server_limits(const struct et_server *server)
+{
+    return &server->limits;
 }
 
 /* Says once that the store fails, and once that it works again. */
@@ -262,7 +272,8 @@ void et_server_read_done(struct et_server *server, struct et_store *store)
 /* ---- connections ---- */
 
 /* MHD_YES without an answer: go on and read the body. */
-static enum MHD_Result begin(struct MHD_Connection *connection, const char *url, const char *method, void **state)
+static enum MHD_Result begin(const struct et_server *server, struct MHD_Connection *connection, const char *url,
+                             const char *method, void **state)
 {
     const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
     struct incoming *incoming = et_alloc(1, sizeof *incoming);
@@ -275,7 +286,7 @@ static enum MHD_Result begin(struct MHD_Connection *connection, const char *url,
     if (!incoming->route) {
         return reply_text(connection, status, status == 405 ? "wrong method" : "there is nothing at this address");
     }
-    incoming->limit = incoming->route->limit ? incoming->route->limit : ET_MESSAGE_LIMIT;
+    incoming->limit = incoming->route->limit ? incoming->route->limit : server->limits.body;
     incoming->too_large = length && (strlen(length) > 15 || strtoull(length, NULL, 10) > incoming->limit);
     return MHD_YES;
 }
@@ -300,7 +311,8 @@ static enum MHD_Result handle(struct et_server *server, struct MHD_Connection *c
     struct et_answer answer = {.status = 200};
     if (incoming->too_large) {
         struct et_buf why = {0};
-        et_buf_printf(&why, "larger than %zu MiB", incoming->limit >> 20);
+        et_buf_printf(&why, "larger than %zu bytes", incoming->limit);
+        et_refused(ET_REFUSED_SIZE, "%s: %s, see body in [limits]", url, why.data);
         et_answer_text(&answer, 413, why.data);
         et_buf_free(&why);
     } else {
@@ -315,7 +327,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 {
     (void)version;
     if (!*state) {
-        return begin(connection, url, method, state);
+        return begin(context, connection, url, method, state);
     }
     return *size ? more(*state, data, size) : handle(context, connection, url, method, *state);
 }
@@ -345,6 +357,11 @@ static bool open_stores(struct et_server *server)
         et_error("database %s: %s", server->db, why);
         return false;
     }
+    et_store_set_bounds(server->writer, server->bounds);
+    if (et_bounds_load(server->bounds, server->writer) != 0) {
+        et_error("database %s: %s", server->db, et_store_why(server->writer));
+        return false;
+    }
     server->commit = et_commit_start(server->writer, GROUP_MS);
     if (!server->commit) {
         et_error("there is no thread to be had for the database");
@@ -364,6 +381,8 @@ struct et_server *et_server_start(const struct et_server_config *config)
     struct et_server *server = et_alloc(1, sizeof *server);
     server->symbols = config->symbols;
     server->db = et_strdup(config->db);
+    server->limits = config->limits ? *config->limits : et_limits_default();
+    server->bounds = et_bounds_new(&server->limits.bounds);
     pthread_mutex_init(&server->write_lock, NULL);
     pthread_mutex_init(&server->read_lock, NULL);
     pthread_cond_init(&server->read_done, NULL);
@@ -412,6 +431,7 @@ void et_server_stop(struct et_server *server)
     }
     et_store_close(server->writer);
     et_symbols_free(server->symbols);
+    et_bounds_free(server->bounds);
     pthread_mutex_destroy(&server->write_lock);
     pthread_mutex_destroy(&server->read_lock);
     pthread_cond_destroy(&server->read_done);

@@ -4,15 +4,17 @@
 #ifndef ET_SERVER_H
 #define ET_SERVER_H
 
+#include "serve_limits.h"
 #include "symbols.h"
 
 struct et_server;
 
 /* Strings may go away after the start. */
 struct et_server_config {
-    const char *listen;         /* "host:port"; port 0: any free one */
-    const char *db;             /* made when it is not there */
-    struct et_symbols *symbols; /* becomes the server's */
+    const char *listen;             /* "host:port"; port 0: any free one */
+    const char *db;                 /* made when it is not there */
+    struct et_symbols *symbols;     /* becomes the server's */
+    const struct et_limits *limits; /* NULL: the usual ones */
 };
 
 /* NULL: failed, one line is on stderr. */

@@ -88,6 +88,8 @@ static const char *const SQL[S_COUNT] = {
                    " FROM series s JOIN origin o ON o.id = s.origin WHERE s.kind IN ('cpu', 'wait', 'wall')"
                    " GROUP BY o.service HAVING max(s.kind = 'wait') AND NOT max(s.kind = 'wall') ORDER BY 5 DESC, 1, 2",
     [S_TAGSETS] = "SELECT DISTINCT tags FROM origin WHERE service = ? ORDER BY tags",
+    [S_TAGS_ALL] = "SELECT DISTINCT service, tags FROM origin",
+    [S_LABELS_ALL] = "SELECT lines FROM labels",
     [S_ORIGIN_GET] = "SELECT service, tags, host, boot_id, executable, arch, agent, pid, process_start, stats, skipped"
                      " FROM origin WHERE id = ?",
     [S_KIND] = "SELECT s.kind FROM series s JOIN origin o ON o.id = s.origin WHERE (?1 = '' OR o.service = ?1)"
@@ -252,6 +254,16 @@ void et_store_close(struct et_store *store)
     sqlite3_close(store->db);
     et_store_cache_free(store);
     free(store);
+}
+
+void et_store_set_bounds(struct et_store *store, struct et_bounds *bounds)
+{
+    store->bounds = bounds;
+}
+
+struct et_bounds *et_store_bounds(const struct et_store *store)
+{
+    return store->bounds;
 }
 
 /* ---- transactions ---- */

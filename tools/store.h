@@ -55,6 +55,11 @@ int et_store_stats(struct et_store *store, int64_t origin, const void *stats, si
 /* Notes that a profile of a kind that is not known here was left out. */
 int et_store_skipped(struct et_store *store, int64_t origin);
 
+/* What may be learnt; NULL, as at first: all. The store's user looks at it before he writes. */
+struct et_bounds;
+void et_store_set_bounds(struct et_store *store, struct et_bounds *bounds);
+struct et_bounds *et_store_bounds(const struct et_store *store);
+
 /* Looks up or adds lines of labels (labels.h); the id, 0 for "". */
 int64_t et_store_labels(struct et_store *store, const char *lines);
 
@@ -146,6 +151,11 @@ int et_store_choose(struct et_store *store, const struct et_query *query, struct
 /* Calls row() for each different set of tags of a service. */
 int et_store_tagsets(struct et_store *store, const char *service, void (*row)(void *context, const char *tags),
                      void *context);
+
+/* Calls row() for each set of tags of each service; for all lines of labels. */
+int et_store_all_tags(struct et_store *store, void (*row)(void *context, const char *service, const char *tags),
+                      void *context);
+int et_store_all_labels(struct et_store *store, void (*row)(void *context, const char *lines), void *context);
 
 /* Calls row() for each origin that matches and has stats or profiles in the range, newest first. */
 struct et_origin_row {

@@ -58,6 +58,8 @@ enum et_statement {
     S_NODES_TO,
     S_SERVICES,
     S_TAGSETS,
+    S_TAGS_ALL,
+    S_LABELS_ALL,
     S_ORIGIN_GET,
     S_KIND,
     S_COUNT
@@ -81,6 +83,7 @@ struct et_cache {
 struct et_store {
     sqlite3 *db;
     sqlite3_stmt *statements[S_COUNT];
+    struct et_bounds *bounds;
     int failed;       /* first error since begin */
     bool grouped;     /* between group_begin and group_end */
     int group_failed; /* why SQLite has given up the whole group */

@@ -104,6 +104,27 @@ int et_store_tagsets(struct et_store *store, const char *service, void (*call)(v
     return got;
 }
 
+int et_store_all_tags(struct et_store *store, void (*call)(void *context, const char *service, const char *tags),
+                      void *context)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_TAGS_ALL, "");
+    int got;
+    while ((got = et_store_step(store, row)) == 1) {
+        call(context, et_column_text(row, 0), et_column_text(row, 1));
+    }
+    return got;
+}
+
+int et_store_all_labels(struct et_store *store, void (*call)(void *context, const char *lines), void *context)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_LABELS_ALL, "");
+    int got;
+    while ((got = et_store_step(store, row)) == 1) {
+        call(context, et_column_text(row, 0));
+    }
+    return got;
+}
+
 int et_store_choose_kind(struct et_store *store, const struct et_query *query, struct et_buf *kind)
 {
     if (query->kind && query->kind[0]) {

@@ -218,6 +218,11 @@ uint32_t et_intern(struct et_strings *strings, const char *text)
     return string_add(strings, text);
 }
 
+bool et_known(const struct et_strings *strings, const char *text)
+{
+    return strings->count > 0 && *string_slot(strings, text) != 0;
+}
+
 const char *et_text(const struct et_strings *strings, uint32_t number)
 {
     return number < strings->count ? strings->text[number] : "";

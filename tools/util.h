@@ -69,6 +69,8 @@ struct et_strings {
 
 uint32_t et_intern(struct et_strings *strings, const char *text);
 const char *et_text(const struct et_strings *strings, uint32_t number);
+/* Whether it has been interned. */
+bool et_known(const struct et_strings *strings, const char *text);
 void et_strings_free(struct et_strings *strings);
 
 /* A copy of size bytes in which all is printable UTF-8: control characters and what is no UTF-8 became '?'. */

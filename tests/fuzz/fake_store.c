@@ -212,3 +212,28 @@ int et_store_segment_drop(struct et_store *store, uint64_t segment)
     et_segment_init(&store->pending.dictionary);
     return 0;
 }
+
+/* ---- no bounds ---- */
+
+struct et_bounds *et_store_bounds(const struct et_store *store)
+{
+    (void)store;
+    return NULL;
+}
+
+int et_store_all_tags(struct et_store *store, void (*row)(void *context, const char *service, const char *tags),
+                      void *context)
+{
+    (void)store;
+    (void)row;
+    (void)context;
+    return 0;
+}
+
+int et_store_all_labels(struct et_store *store, void (*row)(void *context, const char *lines), void *context)
+{
+    (void)store;
+    (void)row;
+    (void)context;
+    return 0;
+}

@@ -1,0 +1,82 @@
+/* See serve_settings.h. */
+#include "serve_settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const kinds[] = {"serve", "limits", "scrape", "relay", NULL};
+
+static void add_symbols(struct et_list *symbols, const char *folder)
+{
+    symbols->items = et_reserve(symbols->items, &symbols->capacity, symbols->count + 1, sizeof *symbols->items);
+    symbols->items[symbols->count++] = folder;
+}
+
+/* What there may be only one of. *section: NULL when there is none. */
+static bool only(const struct et_config *config, const char *kind, const struct et_section **section)
+{
+    *section = et_config_next(config, kind, NULL);
+    const struct et_section *second = *section ? et_config_next(config, kind, *section) : NULL;
+    if (second) {
+        et_config_error(config, second->line, "[%s] is there twice, first in line %u; put both into one", kind,
+                        (*section)->line);
+    }
+    return !second;
+}
+
+static const char *either(const char *option, const struct et_section *section, const char *key, const char *usual)
+{
+    const char *set = section ? et_config_value(section, key) : NULL;
+    return option ? option : set ? set : usual;
+}
+
+static bool read_symbols(const struct et_config *config, const struct et_section *section, struct et_list *symbols)
+{
+    bool ok = true;
+    for (size_t i = 0; section && i < section->count; i++) {
+        const struct et_setting *setting = &section->settings[i];
+        if (strcmp(setting->key, "symbols") == 0) {
+            add_symbols(symbols, setting->value);
+            if (access(setting->value, R_OK) != 0) {
+                et_config_error(config, setting->line, "symbols %s: %s", setting->value, strerror(errno));
+                ok = false;
+            }
+        }
+    }
+    return ok;
+}
+
+static bool read_sections(struct et_options *options, struct et_serve_settings *out)
+{
+    static const char *const keys[] = {"listen", "db", "symbols*", NULL};
+    const struct et_section *serve, *limits;
+    const struct et_config *config = &out->config;
+    bool ok = et_config_kinds(config, kinds);
+    ok &= only(config, "serve", &serve) & only(config, "limits", &limits);
+    ok = ok && (!serve || et_config_keys(config, serve, keys));
+    ok = ok && (!limits || et_limits_read(config, limits, &out->limits));
+    out->listen = either(options->listen, serve, "listen", "127.0.0.1:4040");
+    out->db = either(options->db, serve, "db", "edgeprof.db");
+    return ok && read_symbols(config, serve, &options->symbols);
+}
+
+int et_serve_settings_read(struct et_options *options, struct et_serve_settings *out)
+{
+    *out = (struct et_serve_settings){.limits = et_limits_default()};
+    if (options->config && !et_config_read(options->config, &out->config)) {
+        return ET_FAILED;
+    }
+    if (!read_sections(options, out)) {
+        et_serve_settings_free(out);
+        return ET_FAILED;
+    }
+    return ET_OK;
+}
+
+void et_serve_settings_free(struct et_serve_settings *settings)
+{
+    et_config_free(&settings->config);
+    *settings = (struct et_serve_settings){0};
+}

@@ -1,0 +1,23 @@
+/*
+ * What `edgeprof serve` is told: its options, and the sections [serve] and [limits] of its config file. Options come
+ * before the file. Sections of others ([scrape], [relay]) stay in `config` for them.
+ */
+#ifndef ET_SERVE_SETTINGS_H
+#define ET_SERVE_SETTINGS_H
+
+#include "options.h"
+#include "serve_limits.h"
+
+/* Strings are the options' or the config's. */
+struct et_serve_settings {
+    struct et_config config; /* empty without a file */
+    const char *listen, *db;
+    struct et_limits limits;
+};
+
+/* An exit code: ET_OK, or all is said and nothing is to be freed. Folders with symbols are added to the options'; they
+ * stay the settings'. */
+int et_serve_settings_read(struct et_options *options, struct et_serve_settings *out);
+void et_serve_settings_free(struct et_serve_settings *settings);
+
+#endif
