@@ -65,12 +65,16 @@ uint64_t et_entry_shown(const struct et_profile *p, const struct et_entry *entry
     return p->measure == ET_MEASURE_COUNT ? entry->count : entry->value;
 }
 
+bool et_measure_counts(const struct et_kind *kind, enum et_measure measure, uint64_t values, uint64_t counts)
+{
+    bool wanted = measure == ET_MEASURE_COUNT || (measure == ET_MEASURE_DEFAULT && values == 0 && counts > 0);
+    return kind && kind->counts[0] && wanted;
+}
+
 void et_profile_show(struct et_profile *p, enum et_measure measure)
 {
     const struct et_kind *kind = et_kind_named(et_text(&p->strings, p->kind));
-    bool counted = kind && kind->counts[0];
-    bool wanted = measure == ET_MEASURE_COUNT || (measure == ET_MEASURE_DEFAULT && p->values == 0 && p->counts > 0);
-    p->measure = counted && wanted ? ET_MEASURE_COUNT : ET_MEASURE_VALUE;
+    p->measure = et_measure_counts(kind, measure, p->values, p->counts) ? ET_MEASURE_COUNT : ET_MEASURE_VALUE;
     p->unit = p->measure == ET_MEASURE_COUNT ? et_intern(&p->strings, "count") : p->value_unit;
     p->total = p->measure == ET_MEASURE_COUNT ? p->counts : p->values;
     for (size_t i = 0; i < p->node_count; i++) {

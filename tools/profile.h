@@ -91,6 +91,10 @@ void et_profile_entry(struct et_profile *profile, const struct et_entry *entry);
 void et_profile_line(struct et_profile *profile, struct et_frame *frame, const char *function, const char *file,
                      uint32_t line);
 
+/* Whether the count is shown of a kind (kinds.h, NULL: none of ours) whose sums are these. */
+struct et_kind;
+bool et_measure_counts(const struct et_kind *kind, enum et_measure measure, uint64_t values, uint64_t counts);
+
 /* Sets the nodes' own figures, total and unit to the measure that was asked for. */
 void et_profile_show(struct et_profile *profile, enum et_measure measure);
 

@@ -65,6 +65,34 @@ static const char *const SQL[S_COUNT] = {
                        " ON CONFLICT (level, start_ns) DO UPDATE SET dirty = 1 WHERE NOT dirty",
     [S_BUCKETS] = "SELECT start_ns, dirty, low, high, done, gone, swept, bare FROM bucket"
                   " WHERE level = ? AND start_ns >= ? AND start_ns < ? ORDER BY start_ns",
+    [S_BUCKET_PUT] = "UPDATE bucket SET dirty = ?3, low = ?4, high = ?5, done = ?6, gone = ?7, swept = ?8, bare = ?9"
+                     " WHERE level = ?1 AND start_ns = ?2",
+    [S_BUCKET_DUE] = "SELECT start_ns, dirty, low, high, done, gone, swept, bare, level FROM bucket WHERE (dirty OR"
+                     " low <> high) AND start_ns <= CASE level WHEN 1 THEN ?1 ELSE ?2 END ORDER BY level, start_ns"
+                     " LIMIT 1",
+    [S_BUCKET_FULL] = "SELECT start_ns, dirty, low, high, done, gone, swept, bare FROM bucket WHERE level = ? AND"
+                      " start_ns <= ? AND low = high AND gone < low ORDER BY start_ns LIMIT 1",
+    [S_BUCKET_FIRST] = "SELECT min(start_ns) FROM bucket HAVING count(*)",
+    [S_BUCKET_DROP] = "DELETE FROM bucket WHERE start_ns < ?1 AND NOT EXISTS (SELECT 1 FROM profile WHERE level = 0"
+                      " AND at_ns < ?1)",
+    [S_LAST_ID] = "SELECT seq FROM sqlite_sequence WHERE name = 'profile'",
+    [S_RELAY_LEAST] = "SELECT ifnull(min(cursor), 9223372036854775807) FROM relay",
+    [S_RELAY_LOST] = "UPDATE relay SET lost = lost + 1 WHERE cursor < ?",
+    [S_ROWS_OLD] = "SELECT id FROM profile WHERE level = ?1 AND at_ns >= ?2 AND at_ns < ?3 AND id <= ?4"
+                   " AND (id <= ?5 OR at_ns < ?6) LIMIT ?7",
+    [S_PROFILE_DROP] = "DELETE FROM profile WHERE id = ?",
+    [S_STACKS_DROP] = "DELETE FROM stacks WHERE profile = ?",
+    [S_SERIES_DROP] = "DELETE FROM series WHERE last_ns < ?1 AND NOT EXISTS (SELECT 1 FROM profile WHERE level = 0"
+                      " AND at_ns < ?1)",
+    [S_SERIES_LABELS_DROP] = "DELETE FROM series_labels WHERE series IN (SELECT id FROM series WHERE last_ns < ?1)"
+                             " AND NOT EXISTS (SELECT 1 FROM profile WHERE level = 0 AND at_ns < ?1)",
+    [S_SERIES_FIRST] = "UPDATE series SET first_ns = ?1 WHERE first_ns < ?1",
+    [S_PAGES] = "PRAGMA page_count",
+    [S_PAGES_FREE] = "PRAGMA freelist_count",
+    [S_PAGE_SIZE] = "PRAGMA page_size",
+    [S_SEGMENT_OLD] = "SELECT id FROM segment WHERE seen_ns < ? LIMIT 1",
+    [S_SEGMENT_DROP] = "DELETE FROM segment WHERE id = ?",
+    [S_VACUUM] = "PRAGMA incremental_vacuum(128)",
     [S_ROWS] = "SELECT id, series, at_ns, start_ns, end_ns, profiles, period, samples, quantum, columns, packing,"
                " value_sum, count_sum FROM profile WHERE level = ? AND at_ns >= ? AND at_ns < ?",
     [S_ROW_NEXT] = "SELECT id, series, at_ns, start_ns, end_ns, profiles, period, samples, quantum, columns, packing,"
@@ -219,7 +247,9 @@ static int configure(struct et_store *store)
     sqlite3_file_control(store->db, "main", SQLITE_FCNTL_POWERSAFE_OVERWRITE, &trusting);
     sqlite3_extended_result_codes(store->db, 1);
     sqlite3_busy_timeout(store->db, 5000);
-    int code = sqlite3_exec(store->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", NULL, NULL, NULL);
+    int code = sqlite3_exec(store->db,
+                            "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL",
+                            NULL, NULL, NULL);
     if (code != SQLITE_OK) {
         return et_store_note(store, code);
     }

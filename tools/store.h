@@ -160,8 +160,9 @@ int et_store_all_labels(struct et_store *store, void (*row)(void *context, const
 /* Calls row() for each origin that matches and has stats or profiles in the range, newest first. */
 struct et_origin_row {
     struct et_origin origin;
-    int64_t first_ns, last_ns, profiles;
-    int64_t skipped; /* profiles of unknown kinds, ever */
+    int64_t first_ns, last_ns; /* first: without levels; where there is nothing else their last interval */
+    int64_t profiles;          /* and samples: without those of levels */
+    int64_t skipped;           /* profiles of unknown kinds, ever */
     uint64_t samples;
     const void *stats;
     size_t stats_size;
@@ -169,9 +170,9 @@ struct et_origin_row {
 int et_store_origins(struct et_store *store, const struct et_query *query,
                      void (*row)(void *context, const struct et_origin_row *row), void *context);
 
-/* Calls row() for each (process' service and tags, kind) with profiles that match and overlap the range, by service,
- * tags and kind, each once. At most ET_LISTED. A matcher that only labels of stacks satisfy is taken as satisfied when
- * any stack of the process and kind ever had a label of that name. */
+/* Calls row() for each (service, tags, host, kind) with profiles that match and overlap the range, sorted, each once.
+ * At most ET_LISTED. A matcher that only labels of stacks satisfy is taken as satisfied when any stack of the process
+ * and kind ever had a label of that name. */
 struct et_series_row {
     const char *service, *tags, *host, *kind, *unit;
 };
@@ -205,11 +206,10 @@ struct et_timeline {
     size_t line_count;
 };
 
-/* Sums of what matches in steps from query->from_ns until query->to_ns, the last one included whole. A profile belongs
- * to the step that its middle is in; what was merged so far that its time is longer than a step, to that of its
- * bucket's middle. Of a level, what each process had at last in a step. Reads no stacks unless a matcher or the group
- * asks for their labels. 0 and *out, which et_timeline_free() frees; -EINVAL: step_ns < 1, or more than
- * ET_TIMELINE_STEPS. */
+/* Sums of what matches in steps from query->from_ns until query->to_ns. A profile belongs to the step that its middle
+ * is in; what was merged so far that its time is longer than a step, to that of its bucket's middle. Of a level, what
+ * each process had at last in a step. Reads no stacks unless a matcher or the group asks for their labels. 0 and *out,
+ * which et_timeline_free() frees; -EINVAL: step_ns < 1, more than ET_TIMELINE_STEPS, or a range that is none. */
 int et_store_series(struct et_store *store, const struct et_query *query, int64_t step_ns, struct et_timeline *out);
 void et_timeline_free(struct et_timeline *timeline);
 

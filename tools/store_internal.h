@@ -37,6 +37,26 @@ enum et_statement {
     S_BUCKETS,
     S_ROWS,
     S_ROW_NEXT,
+    S_BUCKET_PUT,
+    S_BUCKET_DUE,
+    S_BUCKET_FULL,
+    S_BUCKET_FIRST,
+    S_BUCKET_DROP,
+    S_LAST_ID,
+    S_RELAY_LEAST,
+    S_RELAY_LOST,
+    S_ROWS_OLD,
+    S_PROFILE_DROP,
+    S_STACKS_DROP,
+    S_SERIES_DROP,
+    S_SERIES_LABELS_DROP,
+    S_SERIES_FIRST,
+    S_PAGES,
+    S_PAGES_FREE,
+    S_PAGE_SIZE,
+    S_SEGMENT_OLD,
+    S_SEGMENT_DROP,
+    S_VACUUM,
     S_SKIPPED,
     S_LABELS_FIND,
     S_LABELS_ADD,
@@ -122,6 +142,9 @@ bool et_process_matches(const struct et_matcher *matcher, const char *labels, co
 
 /* 1: *out is filled, its strings are copies in *strings; 0: there is none; or an error. */
 int et_store_origin_get(struct et_store *store, int64_t id, struct et_strings *strings, struct et_origin *out);
+
+/* Appends the labels (lines) of that id, "" for 0. 0 or an error. */
+int et_store_labels_text(struct et_store *store, int64_t labels, struct et_buf *out);
 
 /* Appends the kind that a query means to *kind. */
 int et_store_choose_kind(struct et_store *store, const struct et_query *query, struct et_buf *kind);

@@ -6,12 +6,10 @@
  *                                        -> add_stacks -> sum_of
  *                 -> et_dictionary_load
  */
-#include "labels.h"
 #include "store_dictionary.h"
 #include "store_rows.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,30 +65,12 @@ static uint32_t text_of(struct sums *s, int64_t labels)
 {
     uint64_t *known = et_map_at(&s->texts, (uint64_t)labels);
     if (!*known && !s->err) {
-        sqlite3_stmt *row = labels ? et_store_bind(s->store, S_LABELS_GET, "i", labels) : NULL;
-        int got = labels ? et_store_step(s->store, row) : 1;
-        s->err = got < 0 ? got : 0;
-        *known = 1 + et_intern(&s->profile->strings, labels && got == 1 ? et_column_text(row, 0) : "");
-        sqlite3_reset(row);
+        struct et_buf lines = {0};
+        s->err = et_store_labels_text(s->store, labels, &lines);
+        *known = 1 + et_intern(&s->profile->strings, lines.data);
+        et_buf_free(&lines);
     }
     return *known ? (uint32_t)*known - 1 : 0;
-}
-
-/* With the span and the trace as labels like others. free() the result. */
-static char *full_labels(const char *lines, const uint64_t ids[3])
-{
-    struct et_labels all = {0};
-    char hex[40];
-    et_labels_add_lines(&all, lines);
-    if (ids[0]) {
-        snprintf(hex, sizeof hex, "%016llx", (unsigned long long)ids[0]);
-        et_labels_add(&all, ET_SPAN_ID, hex);
-    }
-    if (ids[1] || ids[2]) {
-        snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)ids[1], (unsigned long long)ids[2]);
-        et_labels_add(&all, ET_TRACE_ID, hex);
-    }
-    return et_labels_join(&all);
 }
 
 static uint32_t group_of(struct sums *s, const char *labels)
@@ -139,7 +119,7 @@ static uint32_t pair_of(struct sums *s, uint32_t labels, uint32_t group)
 static uint32_t see(struct sums *s, int64_t labels, const uint64_t ids[3])
 {
     uint32_t text = text_of(s, labels);
-    char *lines = full_labels(et_text(&s->profile->strings, text), ids);
+    char *lines = et_context_text(et_text(&s->profile->strings, text), ids);
     struct seen seen = {.sum = label_sum(s, text), .wanted = true};
     for (size_t i = 0; i < s->query->matcher_count && seen.wanted; i++) {
         seen.wanted = et_process_matches(&s->query->matchers[i], lines, &s->series->process);
@@ -206,12 +186,12 @@ static struct et_sum *sum_of(struct sums *s, uint64_t node, uint32_t number)
 
 static void add_stacks(struct sums *s, const struct et_row *row)
 {
-    bool cpu = s->kind && strcmp(s->kind->name, ET_CPU) == 0;
+    bool cpu = s->kind && strcmp(s->kind->name, ET_CPU) == 0, counted = !s->kind || s->kind->counts[0];
     for (size_t i = 0; i < s->unpacked.count; i++) {
         const struct et_packed *stack = &s->unpacked.stacks[i];
         const struct seen *seen = &s->seen[s->contexts[stack->context < s->context_count ? stack->context : 0]];
         uint64_t value = stack->value * row->quantum;
-        uint64_t count = et_packed_count(cpu, row->columns, value, stack->count, row->period);
+        uint64_t count = counted ? et_packed_count(cpu, row->columns, value, stack->count, row->period) : 0;
         struct et_entry *all = &s->profile->label_sums[seen->sum];
         all->value += value;
         all->count += count;
@@ -257,21 +237,12 @@ static int add_row(struct sums *s, const struct et_row *row)
     return got;
 }
 
-static bool asks_for(const struct et_query *query, const char *key)
-{
-    bool found = query->group && strcmp(query->group, key) == 0;
-    for (size_t i = 0; i < query->matcher_count && !found; i++) {
-        found = strcmp(query->matchers[i].name, key) == 0 && !query->matchers[i].process;
-    }
-    return found;
-}
-
 static int sum_rows(struct sums *s, const char *kind)
 {
     struct et_rows rows = {0};
     const struct et_query *query = s->query;
-    s->ids = query->keep_labels || asks_for(query, ET_SPAN_ID) || asks_for(query, ET_TRACE_ID);
-    int err = et_selection_make(s->store, query, kind, &s->selection);
+    s->ids = query->keep_labels || et_query_asks_ids(query);
+    int err = et_selection_make(s->store, query, kind, ET_SLACK_NS, &s->selection);
     err =
         err ? err
             : et_rows_choose(s->store, &s->selection, query->from_ns, query->to_ns, s->ids ? 1 : ET_LEVELS - 1, &rows);

@@ -1,5 +1,6 @@
 /* See store_pack.h. What is read comes from our own database, which may be damaged: every size is checked. */
 #include "store_pack.h"
+#include "labels.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -212,6 +213,22 @@ bool et_context_next(const uint8_t **at, const uint8_t *end, uint64_t *labels, u
 {
     return *at && et_varint_get(at, end, labels) && et_varint_get(at, end, &ids[0]) &&
            et_varint_get(at, end, &ids[1]) && et_varint_get(at, end, &ids[2]);
+}
+
+char *et_context_text(const char *lines, const uint64_t ids[3])
+{
+    struct et_labels all = {0};
+    char hex[40];
+    et_labels_add_lines(&all, lines);
+    if (ids[0]) {
+        snprintf(hex, sizeof hex, "%016llx", (unsigned long long)ids[0]);
+        et_labels_add(&all, ET_SPAN_ID, hex);
+    }
+    if (ids[1] || ids[2]) {
+        snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)ids[1], (unsigned long long)ids[2]);
+        et_labels_add(&all, ET_TRACE_ID, hex);
+    }
+    return et_labels_join(&all);
 }
 
 uint64_t et_packed_count(bool cpu, int columns, uint64_t value, uint64_t count, uint64_t period)

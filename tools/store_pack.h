@@ -37,6 +37,9 @@ void et_unpacked_free(struct et_unpacked *unpacked);
 /* The next of a profile's contexts; false at the end. ids: span, trace high, trace low. */
 bool et_context_next(const uint8_t **at, const uint8_t *end, uint64_t *labels, uint64_t ids[3]);
 
+/* Labels (lines) with the span and the trace as labels like others. free() the result. */
+char *et_context_text(const char *lines, const uint64_t ids[3]);
+
 /* A stack's count. CPU samples are not counted by their sender: as many as periods fit in. value in units. */
 uint64_t et_packed_count(bool cpu, int columns, uint64_t value, uint64_t count, uint64_t period);
 

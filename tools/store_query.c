@@ -138,19 +138,34 @@ int et_store_choose_kind(struct et_store *store, const struct et_query *query, s
     return got < 0 ? got : 0;
 }
 
+int et_store_labels_text(struct et_store *store, int64_t labels, struct et_buf *out)
+{
+    sqlite3_stmt *row = labels ? et_store_bind(store, S_LABELS_GET, "i", labels) : NULL;
+    int got = labels ? et_store_step(store, row) : 0;
+    et_buf_text(out, got == 1 ? et_column_text(row, 0) : "");
+    sqlite3_reset(row);
+    return got < 0 ? got : 0;
+}
+
 /* ---- origins ---- */
 
 struct origin_sum {
     int64_t origin, first_ns, last_ns, profiles;
     uint64_t samples;
+    bool seen, sums; /* any row, one that is of no level */
 };
 
-static void add_origin(struct origin_sum *sum, const struct et_row *row)
+static void add_origin(struct origin_sum *sum, const struct et_row *row, bool level)
 {
-    sum->first_ns = sum->profiles == 0 || row->start_ns < sum->first_ns ? row->start_ns : sum->first_ns;
-    sum->last_ns = sum->profiles == 0 || row->end_ns > sum->last_ns ? row->end_ns : sum->last_ns;
-    sum->profiles += (int64_t)row->profiles;
-    sum->samples += row->samples;
+    bool begins = level ? row->start_ns > sum->first_ns : row->start_ns < sum->first_ns;
+    if (!sum->seen || (level ? !sum->sums && begins : !sum->sums || begins)) {
+        sum->first_ns = row->start_ns;
+    }
+    sum->last_ns = !sum->seen || row->end_ns > sum->last_ns ? row->end_ns : sum->last_ns;
+    sum->profiles += level ? 0 : (int64_t)row->profiles;
+    sum->samples += level ? 0 : row->samples;
+    sum->seen = true;
+    sum->sums |= !level;
 }
 
 static int newest_first(const void *a, const void *b)
@@ -223,11 +238,12 @@ static struct origin_sum *sum_origins(const struct et_selection *selection, cons
     struct et_map index = {0};
     struct origin_sum *sums = et_alloc(selection->count, sizeof *sums);
     for (size_t i = 0; i < rows->count; i++) {
-        int64_t origin = selection->series[rows->rows[i].series].origin;
-        uint64_t *at = et_map_at(&index, (uint64_t)origin);
+        const struct et_series *series = &selection->series[rows->rows[i].series];
+        const struct et_kind *kind = et_kind_named(series->kind);
+        uint64_t *at = et_map_at(&index, (uint64_t)series->origin);
         *at = *at ? *at : index.count;
-        sums[*at - 1].origin = origin;
-        add_origin(&sums[*at - 1], &rows->rows[i]);
+        sums[*at - 1].origin = series->origin;
+        add_origin(&sums[*at - 1], &rows->rows[i], kind && kind->level);
     }
     *count = index.count;
     et_map_free(&index);
@@ -242,7 +258,7 @@ int et_store_origins(struct et_store *store, const struct et_query *query,
     struct et_rows rows = {0};
     size_t count = 0;
     bool began = et_store_reading(store);
-    int err = et_selection_make(store, query, NULL, &selection);
+    int err = et_selection_make(store, query, NULL, ET_SLACK_NS, &selection);
     err = err ? err : et_rows_choose(store, &selection, query->from_ns, query->to_ns, ET_LEVELS - 1, &rows);
     struct origin_sum *sums = sum_origins(&selection, &rows, &count);
     for (size_t i = 0; i < count && !err; i++) {

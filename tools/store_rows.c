@@ -48,6 +48,32 @@ static int series_wanted(struct et_store *store, const struct et_query *query, c
     return 0;
 }
 
+int et_series_asks_stacks(struct et_store *store, const struct et_query *query, const struct et_series *series,
+                          bool *asks)
+{
+    *asks = false;
+    int err = query->group ? series_labelled(store, series->id, query->group, asks) : 0;
+    for (size_t i = 0; i < query->matcher_count && !*asks && !err; i++) {
+        const struct et_matcher *matcher = &query->matchers[i];
+        err = matcher->process ? 0 : series_labelled(store, series->id, matcher->name, asks);
+    }
+    return err;
+}
+
+static bool asks_for(const struct et_query *query, const char *key)
+{
+    bool found = query->group && strcmp(query->group, key) == 0;
+    for (size_t i = 0; i < query->matcher_count && !found; i++) {
+        found = strcmp(query->matchers[i].name, key) == 0 && !query->matchers[i].process;
+    }
+    return found;
+}
+
+bool et_query_asks_ids(const struct et_query *query)
+{
+    return asks_for(query, ET_SPAN_ID) || asks_for(query, ET_TRACE_ID);
+}
+
 static void free_series(struct et_series *series)
 {
     free(series->kind);
@@ -82,11 +108,13 @@ static int add_series(struct et_store *store, const struct et_query *query, sqli
     return 0;
 }
 
-int et_selection_make(struct et_store *store, const struct et_query *query, const char *kind, struct et_selection *out)
+int et_selection_make(struct et_store *store, const struct et_query *query, const char *kind, int64_t slack_ns,
+                      struct et_selection *out)
 {
+    int64_t from = query->from_ns > INT64_MIN + slack_ns ? query->from_ns - slack_ns : INT64_MIN;
+    int64_t to = query->to_ns < INT64_MAX - slack_ns ? query->to_ns + slack_ns : INT64_MAX;
     const char *service = query->service ? query->service : "";
-    sqlite3_stmt *row =
-        et_store_bind(store, S_SERIES_WANTED, "iiss", query->from_ns, query->to_ns, service, kind ? kind : "");
+    sqlite3_stmt *row = et_store_bind(store, S_SERIES_WANTED, "iiss", from, to, service, kind ? kind : "");
     int got, err = 0;
     while (!err && (got = et_store_step(store, row)) != 0) {
         err = got < 0 ? got : add_series(store, query, row, out);
@@ -117,23 +145,28 @@ void et_selection_free(struct et_selection *selection)
 
 /* ---- buckets ---- */
 
+struct et_bucket et_bucket_of(sqlite3_stmt *statement, int level)
+{
+    return (struct et_bucket){
+        .level = level,
+        .start_ns = sqlite3_column_int64(statement, 0),
+        .dirty = sqlite3_column_int(statement, 1) != 0,
+        .low = sqlite3_column_int64(statement, 2),
+        .high = sqlite3_column_int64(statement, 3),
+        .done = sqlite3_column_int64(statement, 4),
+        .gone = sqlite3_column_int64(statement, 5),
+        .swept = sqlite3_column_int64(statement, 6),
+        .bare = sqlite3_column_int64(statement, 7),
+    };
+}
+
 int et_buckets_load(struct et_store *store, int level, int64_t from_ns, int64_t to_ns, struct et_buckets *out)
 {
     sqlite3_stmt *row = et_store_bind(store, S_BUCKETS, "iii", (int64_t)level, from_ns, to_ns);
     int got;
     while ((got = et_store_step(store, row)) == 1) {
         out->buckets = et_reserve(out->buckets, &out->capacity, out->count + 1, sizeof *out->buckets);
-        out->buckets[out->count++] = (struct et_bucket){
-            .level = level,
-            .start_ns = sqlite3_column_int64(row, 0),
-            .dirty = sqlite3_column_int(row, 1) != 0,
-            .low = sqlite3_column_int64(row, 2),
-            .high = sqlite3_column_int64(row, 3),
-            .done = sqlite3_column_int64(row, 4),
-            .gone = sqlite3_column_int64(row, 5),
-            .swept = sqlite3_column_int64(row, 6),
-            .bare = sqlite3_column_int64(row, 7),
-        };
+        out->buckets[out->count++] = et_bucket_of(row, level);
     }
     return got;
 }
@@ -292,12 +325,14 @@ int et_rows_choose(struct et_store *store, const struct et_selection *selection,
 {
     /* times that nobody has, so that differences stay in range */
     int64_t from = from_ns > INT64_MIN / 4 ? from_ns : INT64_MIN / 4;
+    int64_t to = to_ns > INT64_MIN / 4 ? to_ns : INT64_MIN / 4;
     struct choice c = {
-        .store = store, .selection = selection, .from = from, .to = to_ns, .coarsest = coarsest, .out = out};
+        .store = store, .selection = selection, .from = from, .to = to, .coarsest = coarsest, .out = out};
     struct et_buckets fives = {0}, hours = {0};
     int64_t first = et_bucket_start(2, from);
-    c.err = selection->count ? et_buckets_load(store, 1, first, to_ns, &fives) : 0;
-    c.err = c.err || !selection->count ? c.err : et_buckets_load(store, 2, first, to_ns, &hours);
+    int64_t last = to < INT64_MAX / 2 ? et_bucket_start(2, to) + et_level_ns[2] : to; /* the whole hour that it is in */
+    c.err = selection->count ? et_buckets_load(store, 1, first, last, &fives) : 0;
+    c.err = c.err || !selection->count ? c.err : et_buckets_load(store, 2, first, last, &hours);
     choose(&c, &fives, &hours);
     free(fives.buckets);
     free(hours.buckets);

@@ -75,8 +75,20 @@ struct et_selection {
     struct et_map index; /* series -> index + 1 */
 };
 
-/* Those of a kind, NULL any, that may have stacks that match; for ET_WALL CPU and waits of who has no wall time. */
-int et_selection_make(struct et_store *store, const struct et_query *query, const char *kind, struct et_selection *out);
+/* Those of a kind, NULL any, that may have stacks that match, with something in the range or within slack_ns of it; for
+ * ET_WALL CPU and waits of who has no wall time. */
+int et_selection_make(struct et_store *store, const struct et_query *query, const char *kind, int64_t slack_ns,
+                      struct et_selection *out);
+
+/* A merged row may stand for a time in which its series has nothing. */
+#define ET_SLACK_NS (3600 * ET_NS_PER_S)
+/* Whether what the query asks for may be in the labels of the series' stacks. 0 or an error. */
+int et_series_asks_stacks(struct et_store *store, const struct et_query *query, const struct et_series *series,
+                          bool *asks);
+
+/* Whether a matcher or the group asks for spans or traces. */
+bool et_query_asks_ids(const struct et_query *query);
+
 /* That one alone. */
 int et_selection_one(struct et_store *store, int64_t series, struct et_selection *out);
 void et_selection_free(struct et_selection *selection);
@@ -95,6 +107,9 @@ int et_rows_choose(struct et_store *store, const struct et_selection *selection,
  * latest first. Zeroed map: none asked yet. key: what the last is wanted of, such as the series. */
 bool et_row_is_last(struct et_map *latest, uint64_t key, const struct et_row *row);
 
+/* The greatest id that a profile ever had, or an error. */
+int64_t et_store_last_id(struct et_store *store);
+
 /* How far a bucket is merged. */
 struct et_bucket {
     int64_t start_ns, low, high, done, gone, swept, bare;
@@ -109,6 +124,12 @@ struct et_buckets {
 
 /* Buckets of a level with from <= start < to, by start. */
 int et_buckets_load(struct et_store *store, int level, int64_t from_ns, int64_t to_ns, struct et_buckets *out);
+
+/* A row of S_BUCKETS and others. */
+struct et_bucket et_bucket_of(sqlite3_stmt *statement, int level);
+
+/* Writes a bucket that is there. 0 or an error. */
+int et_bucket_put(struct et_store *store, const struct et_bucket *bucket);
 
 bool et_bucket_merged(const struct et_bucket *bucket, int64_t id, int64_t series);
 

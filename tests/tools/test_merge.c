@@ -1,0 +1,661 @@
+/*
+ * Merging over time: whatever is asked of a store whose profiles are merged, the answer is that of one in which they
+ * are not. Two stores get the same profiles, partly late and in another order; one of them merges in small steps in
+ * between. Then the same with steps that fail and processes that are killed, and after finer rows have gone.
+ */
+#include "kinds.h"
+#include "store_internal.h"
+#include "store_keep.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const int64_t SECOND = 1000000000, MINUTE = 60000000000, HOUR = 3600000000000;
+static const int64_t START = 1700006400000000000; /* a whole hour */
+static char *path;
+
+/* The same numbers on every machine. */
+static uint64_t state;
+static uint64_t dice(uint64_t sides)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (state >> 33) % sides;
+}
+
+/* ---- profiles ---- */
+
+static const char *const KINDS[] = {"cpu", "cpu", "wait", "live", "alloc"};
+enum { DEVICES = 3, NODES = 30, STACKS = 8 };
+
+struct made {
+    int device, kind;
+    int64_t start_ns, end_ns;
+    uint64_t period, quantum;
+    int contexts; /* 0: none, 1: labels, 2: spans too */
+    struct {
+        int node, label, span;
+        uint64_t value, count;
+    } stacks[STACKS];
+};
+
+static struct made make(int64_t start_ns)
+{
+    struct made made = {.device = (int)dice(DEVICES), .kind = (int)dice(5), .start_ns = start_ns};
+    made.end_ns = start_ns + (int64_t)(1 + dice(40)) * SECOND;
+    made.period = dice(10) ? 10000000 : 7000000;
+    made.quantum = dice(10) ? made.period : 1 + dice(5);
+    made.contexts = (int)dice(3);
+    for (int i = 0; i < STACKS; i++) {
+        made.stacks[i].node = (int)dice(NODES);
+        made.stacks[i].label = (int)dice(3);
+        made.stacks[i].span = (int)dice(4);
+        made.stacks[i].value = dice(50);
+        made.stacks[i].count = dice(9);
+    }
+    return made;
+}
+
+/* Node number i below node i / 3. */
+static int64_t put_node(struct et_store *store, int64_t module, int i)
+{
+    int64_t parent = i ? put_node(store, module, i / 3) : 0;
+    return et_store_node(store, parent, et_store_frame(store, module, (uint64_t)i * 16, "", "", 0));
+}
+
+static void put(struct et_store *store, const struct made *made)
+{
+    static const char *const labels[] = {"", "step=a\n", "device=own\nstep=b\n"};
+    char tags[64], host[16];
+    snprintf(tags, sizeof tags, "device=pi-%d\nversion=%d\n", made->device, made->device / 2);
+    snprintf(host, sizeof host, "box-%d", made->device);
+    assert_int_equal(et_store_begin(store), 0);
+    struct et_origin origin = {
+        .service = "svc", .tags = tags, .host = host, .boot_id = "", .executable = "", .arch = "", .agent = ""};
+    const struct et_kind *kind = et_kind_named(KINDS[made->kind]);
+    bool counted = strcmp(kind->name, ET_CPU) != 0;
+    struct et_stored stored = {
+        .origin = et_store_origin(store, &origin),
+        .kind = kind->name,
+        .unit = kind->unit,
+        .start_ns = made->start_ns,
+        .end_ns = made->end_ns,
+        .period = made->period,
+        .samples = STACKS,
+        .quantum = made->quantum,
+        .stacks.columns =
+            (uint8_t)(ET_COLUMN_VALUE | (counted ? ET_COLUMN_COUNT : 0) | (made->contexts ? ET_COLUMN_CONTEXT : 0)),
+    };
+    int64_t module = et_store_module(store, "00", "/bin/app");
+    for (int i = 0; i < STACKS; i++) {
+        struct et_stack stack = {.node = put_node(store, module, made->stacks[i].node),
+                                 .value = made->stacks[i].value,
+                                 .count = made->stacks[i].count};
+        stack.context.labels = made->contexts ? et_store_labels(store, labels[made->stacks[i].label]) : 0;
+        if (made->contexts > 1 && made->stacks[i].span) {
+            stack.context.span_id = (uint64_t)made->stacks[i].span;
+            stack.context.trace_low = 77;
+        }
+        et_stacks_add(&stored.stacks, &stack);
+    }
+    assert_int_equal(et_store_profile(store, &stored), 0);
+    et_stacks_free(&stored.stacks);
+    assert_int_equal(et_store_end(store, true), 0);
+}
+
+/* ---- what a store says ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void print_entry(const struct et_profile *p, const struct et_entry *entry, struct et_buf *out)
+{
+    for (uint32_t node = entry->node; node; node = p->nodes[node].parent) {
+        const struct et_frame *frame = &p->frames[p->nodes[node].frame];
+        et_buf_printf(out, "%s%llx;", et_text(&p->strings, frame->name), (unsigned long long)frame->address);
+    }
+    et_buf_printf(out, " %s %llu %llu", et_text(&p->strings, entry->labels), (unsigned long long)entry->value,
+                  (unsigned long long)entry->count);
+}
+
+/* All that a profile holds, whatever order it is in. */
+static char *print(const struct et_profile *p)
+{
+    struct et_buf out = {0};
+    char **lines = et_alloc(p->entry_count + p->label_count, sizeof *lines);
+    for (size_t i = 0; i < p->entry_count + p->label_count; i++) {
+        struct et_buf line = {0};
+        print_entry(p, i < p->entry_count ? &p->entries[i] : &p->label_sums[i - p->entry_count], &line);
+        lines[i] = line.data;
+    }
+    qsort(lines, p->entry_count + p->label_count, sizeof *lines, by_text);
+    et_buf_printf(&out, "%s %s %llu %llu samples %llu profiles %llu processes %llu from %lld to %lld\n",
+                  et_text(&p->strings, p->kind), et_text(&p->strings, p->unit), (unsigned long long)p->values,
+                  (unsigned long long)p->counts, (unsigned long long)p->samples, (unsigned long long)p->profiles,
+                  (unsigned long long)p->processes, (long long)p->start_ns, (long long)p->end_ns);
+    for (size_t i = 0; i < p->entry_count + p->label_count; i++) {
+        et_buf_printf(&out, "%s\n", lines[i]);
+        free(lines[i]);
+    }
+    free(lines);
+    return out.data;
+}
+
+static char *ask(struct et_store *store, const struct et_query *query)
+{
+    struct et_profile *profile = NULL;
+    assert_int_equal(et_store_load(store, query, &profile), 0);
+    char *text = print(profile);
+    et_profile_free(profile);
+    return text;
+}
+
+static char *ask_series(struct et_store *store, const struct et_query *query, int64_t step)
+{
+    struct et_timeline line;
+    struct et_buf out = {0};
+    assert_int_equal(et_store_series(store, query, step, &line), 0);
+    et_buf_printf(&out, "%s %s\n", line.kind, line.unit);
+    for (size_t i = 0; i < line.line_count; i++) {
+        et_buf_printf(&out, "\n%s:", line.lines[i].name);
+        uint64_t sum = 0;
+        for (size_t k = 0; k < line.steps; k++) {
+            et_buf_printf(&out, " %llu", (unsigned long long)line.lines[i].sums[k]);
+            sum += line.lines[i].sums[k];
+        }
+        assert_true(sum == line.lines[i].total);
+    }
+    et_timeline_free(&line);
+    return out.data;
+}
+
+static void equal(char *one, char *other)
+{
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+}
+
+static void on_origin(void *context, const struct et_origin_row *row)
+{
+    et_buf_printf(context, "%s %lld %lld %llu %llu\n", row->origin.tags, (long long)row->first_ns,
+                  (long long)row->last_ns, (unsigned long long)row->samples, (unsigned long long)row->profiles);
+}
+
+static char *ask_origins(struct et_store *store, const struct et_query *query)
+{
+    struct et_buf out = {0};
+    et_buf_text(&out, "");
+    assert_int_equal(et_store_origins(store, query, on_origin, &out), 0);
+    return out.data;
+}
+
+/* ---- queries ---- */
+
+static const char *const MATCHERS[] = {
+    "",           "step=a",          "step!=a", "device=pi-1", "device=own", "version=~0", "span_id=0000000000000002",
+    "host=box-2", "service_name=svc"};
+static const char *const GROUPS[] = {NULL, "step", "device", "span_id", "version"};
+static const char *const ASKED[] = {"cpu", "wait", "live", "alloc", "wall"};
+
+static void compare(struct et_store *raw, struct et_store *merged, int64_t from, int64_t to, uint64_t matcher,
+                    uint64_t group, uint64_t kind)
+{
+    struct et_selector selector = {0};
+    const char *why = "";
+    assert_true(matcher == 0 || et_selector_add(&selector, MATCHERS[matcher], false, &why));
+    struct et_query query = {.kind = ASKED[kind],
+                             .from_ns = from,
+                             .to_ns = to,
+                             .matchers = selector.matchers,
+                             .matcher_count = selector.count,
+                             .group = GROUPS[group],
+                             .keep_labels = dice(2) == 1};
+    equal(ask(raw, &query), ask(merged, &query));
+    if (to - from < 20 * HOUR && from >= 0) {
+        static const int64_t steps[] = {17 * 1000000000ll, 60000000000, 300000000000, 3600000000000};
+        int64_t step = steps[dice(4)];
+        query.from_ns = step % MINUTE ? from : from - from % step; /* as those who draw it do */
+        equal(ask_series(raw, &query, step), ask_series(merged, &query, step));
+    }
+    et_selector_free(&selector);
+}
+
+static void compare_many(struct et_store *raw, struct et_store *merged, int64_t length, int queries, int64_t grain)
+{
+    for (int i = 0; i < queries; i++) {
+        int64_t from = START + (int64_t)dice((uint64_t)(length / SECOND)) * SECOND;
+        int64_t to = from + (int64_t)dice((uint64_t)(length / SECOND)) * SECOND;
+        from = dice(6) ? from - from % grain : 0;
+        to = dice(6) ? to - to % grain : INT64_MAX;
+        compare(raw, merged, from, to, dice(9), dice(5), dice(5));
+    }
+    struct et_query all = {.to_ns = INT64_MAX};
+    equal(ask_origins(raw, &all), ask_origins(merged, &all));
+}
+
+/* ---- stores ---- */
+
+static void remove_files(void)
+{
+    static const char *const endings[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < 3; i++) {
+        char name[4096];
+        snprintf(name, sizeof name, "%s%s", path, endings[i]);
+        unlink(name);
+    }
+}
+
+static struct et_store *open_store(const char *name)
+{
+    const char *why = "";
+    struct et_store *store = et_store_open(name, true, &why);
+    if (!store) {
+        fail_msg("%s: %s", name, why);
+    }
+    return store;
+}
+
+struct stores {
+    struct et_store *raw, *merged;
+};
+
+static int set_up(void **context)
+{
+    struct stores *stores = et_alloc(1, sizeof *stores);
+    remove_files();
+    stores->raw = open_store(":memory:");
+    stores->merged = open_store(path);
+    *context = stores;
+    return 0;
+}
+
+static int tear_down(void **context)
+{
+    struct stores *stores = *context;
+    et_store_close(stores->raw);
+    et_store_close(stores->merged);
+    free(stores);
+    remove_files();
+    return 0;
+}
+
+static int64_t number(struct et_store *store, const char *sql)
+{
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_prepare_v2(store->db, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return value;
+}
+
+/* One step with very few stacks, so that most passes take several. */
+static int merge(struct et_store *store, int64_t now_ns)
+{
+    assert_int_equal(et_store_begin(store), 0);
+    int got = et_merge_step(store, now_ns, 20);
+    assert_int_equal(et_store_end(store, got >= 0), 0);
+    return got;
+}
+
+/* Profiles of that time into both stores, some of them late, while one of them merges. */
+static void fill(struct stores *stores, int64_t length)
+{
+    for (int64_t at = START; at < START + length; at += (int64_t)dice(40) * SECOND) {
+        int64_t late = dice(8) ? 0 : (int64_t)dice(7000) * SECOND;
+        struct made made = make(at > START + late ? at - late : at);
+        put(stores->raw, &made);
+        put(stores->merged, &made);
+        for (uint64_t i = dice(3); i > 0; i--) {
+            assert_true(merge(stores->merged, at) >= 0);
+        }
+    }
+}
+
+static const struct et_policy KEEP_ALL;
+
+/* ---- tests ---- */
+
+static void merged_answers_as_raw_does(void **context)
+{
+    struct stores *stores = *context;
+    state = 1;
+    fill(stores, 4 * HOUR);
+    compare_many(stores->raw, stores->merged, 4 * HOUR, 150, SECOND);
+    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
+    compare_many(stores->raw, stores->merged, 4 * HOUR, 150, SECOND);
+    assert_true(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 2") >= 4 * 3);
+    assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"),
+                     number(stores->raw, "SELECT count(*) FROM profile"));
+    assert_int_equal(et_keep_step(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0); /* nothing more to do */
+}
+
+/* Ids of spans are not in blocks of an hour: those queries are left out. */
+static void compare_hours(struct stores *stores, int64_t grain, int queries)
+{
+    for (int i = 0; i < queries; i++) {
+        int64_t from = START + (int64_t)dice(4) * grain,
+                to = from + (int64_t)dice((uint64_t)(4 * HOUR / grain)) * grain;
+        struct et_query query = {
+            .kind = ASKED[dice(5)], .from_ns = from, .to_ns = to, .group = dice(2) ? "step" : "device"};
+        equal(ask(stores->raw, &query), ask(stores->merged, &query));
+        equal(ask_series(stores->raw, &query, grain), ask_series(stores->merged, &query, grain));
+        equal(ask_origins(stores->raw, &query), ask_origins(stores->merged, &query));
+    }
+}
+
+static void what_comes_later_is_added(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR};
+    state = 2;
+    fill(stores, 2 * HOUR);
+    assert_int_equal(et_keep_all(stores->merged, &policy, START + 10 * HOUR), 0);
+    fill(stores, 2 * HOUR); /* the same two hours again */
+    compare_hours(stores, HOUR, 60);
+    assert_int_equal(et_keep_all(stores->merged, &policy, START + 10 * HOUR), 0);
+    compare_hours(stores, HOUR, 60);
+}
+
+static void finer_rows_go(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.fine_ns = HOUR};
+    state = 3;
+    fill(stores, 4 * HOUR);
+    assert_int_equal(et_keep_all(stores->merged, &policy, START + 10 * HOUR), 0);
+    assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"), 0);
+    assert_true(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 1") > 50);
+    compare_hours(stores, 5 * MINUTE, 60);
+    policy.five_ns = HOUR;
+    assert_int_equal(et_keep_all(stores->merged, &policy, START + 10 * HOUR), 0);
+    assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 1"), 0);
+    compare_hours(stores, HOUR, 60);
+    assert_int_equal(number(stores->merged, "SELECT count(*) FROM stacks"),
+                     number(stores->merged, "SELECT count(*) FROM profile"));
+}
+
+/* Every range that is cut somewhere adds up to the whole, whichever resolution is left of it. */
+static void cut_ranges_add_up(void **context)
+{
+    struct stores *stores = *context;
+    static const struct et_policy policies[] = {{0},
+                                                {.fine_ns = 9 * 3600000000000},
+                                                {.fine_ns = 3600000000000},
+                                                {.fine_ns = 3600000000000, .five_ns = 9 * 3600000000000},
+                                                {.fine_ns = 3600000000000, .five_ns = 3600000000000}};
+    state = 4;
+    fill(stores, 4 * HOUR);
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        assert_int_equal(et_keep_all(stores->merged, &policies[i], START + 12 * HOUR), 0);
+        struct et_query query = {.kind = "cpu", .to_ns = INT64_MAX};
+        struct et_profile *whole = NULL;
+        assert_int_equal(et_store_load(stores->merged, &query, &whole), 0);
+        for (int cut = 0; cut < 20; cut++) {
+            int64_t at = START + (int64_t)dice(14400) * SECOND;
+            struct et_profile *before = NULL, *after = NULL;
+            query = (struct et_query){.kind = "cpu", .to_ns = at};
+            assert_int_equal(et_store_load(stores->merged, &query, &before), 0);
+            query = (struct et_query){.kind = "cpu", .from_ns = at, .to_ns = INT64_MAX};
+            assert_int_equal(et_store_load(stores->merged, &query, &after), 0);
+            assert_int_equal(before->values + after->values, whole->values);
+            assert_int_equal(before->counts + after->counts, whole->counts);
+            et_profile_free(before);
+            et_profile_free(after);
+        }
+        et_profile_free(whole);
+    }
+}
+
+static int steps_left;
+
+static int interrupt(void *context)
+{
+    (void)context;
+    return --steps_left <= 0;
+}
+
+static int kill_self(void *context)
+{
+    (void)context;
+    if (--steps_left <= 0) {
+        raise(SIGKILL);
+    }
+    return 0;
+}
+
+static void steps_that_fail_change_nothing(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR};
+    state = 5;
+    fill(stores, HOUR);
+    int failed = 0, got = 1;
+    for (int most = 1; got; most += 3) {
+        steps_left = most;
+        sqlite3_progress_handler(stores->merged->db, 50, interrupt, NULL);
+        got = et_keep_step(stores->merged, &policy, START + 9 * HOUR);
+        sqlite3_progress_handler(stores->merged->db, 0, NULL, NULL);
+        failed += got < 0;
+        if (most % 15 == 1) {
+            compare_hours(stores, HOUR, 1);
+        }
+        most = got < 0 ? most : 1;
+    }
+    assert_true(failed > 100);
+    compare_hours(stores, HOUR, 60);
+}
+
+static void killed_processes_leave_equal_sums(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR};
+    state = 6;
+    fill(stores, HOUR);
+    int killed = 0, status = -1;
+    for (int run = 0; status != 0; run++) {
+        et_store_close(stores->merged);
+        pid_t child = fork();
+        if (child == 0) {
+            struct et_store *store = open_store(path);
+            steps_left = 10 + 6 * run;
+            sqlite3_progress_handler(store->db, 20, kill_self, NULL);
+            _exit(et_keep_all(store, &policy, START + 9 * HOUR) != 0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+        killed += status != 0;
+        stores->merged = open_store(path);
+        compare_hours(stores, HOUR, 2);
+    }
+    assert_true(killed > 10);
+    compare_hours(stores, HOUR, 60);
+}
+
+/* Rows of level 0 that a relay has not had yet stay for a day. */
+static void a_relay_is_waited_for(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR, .keep_ns = 72 * HOUR};
+    state = 7;
+    fill(stores, 2 * HOUR);
+    int64_t all = number(stores->raw, "SELECT count(*) FROM profile");
+    sqlite3_exec(
+        stores->merged->db,
+        "INSERT INTO relay (name, cursor) SELECT 'one', id FROM profile WHERE NOT level ORDER BY id LIMIT 1 OFFSET 20",
+        NULL, NULL, NULL);
+    int64_t cursor = number(stores->merged, "SELECT cursor FROM relay");
+    assert_int_equal(et_keep_all(stores->merged, &policy, START + 20 * HOUR), 0);
+    assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"), all - 21);
+    compare_hours(stores, HOUR, 60);
+    struct et_arrival arrival;
+    for (int64_t i = 0; i < all - 21; i++) {
+        assert_int_equal(et_store_next(stores->merged, cursor, &arrival), 1);
+        assert_true(arrival.id > cursor);
+        assert_string_equal(arrival.origin.service, "svc");
+        cursor = arrival.id;
+        et_profile_free(arrival.profile);
+    }
+    assert_int_equal(et_store_next(stores->merged, cursor, &arrival), 0);
+    assert_int_equal(et_keep_all(stores->merged, &policy, START + 40 * HOUR), 0);
+    assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"), 0);
+    assert_int_equal(number(stores->merged, "SELECT lost FROM relay"), all - 21);
+}
+
+static void old_profiles_go(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR, .keep_ns = 24 * HOUR};
+    state = 8;
+    fill(stores, 3 * HOUR);
+    assert_int_equal(et_keep_all(stores->merged, &policy, START + 26 * HOUR), 0);
+    struct et_query rest = {.kind = "cpu", .from_ns = START + 2 * HOUR, .to_ns = INT64_MAX};
+    struct et_query all = {.kind = "cpu", .to_ns = INT64_MAX};
+    equal(ask(stores->raw, &rest), ask(stores->merged, &all));
+    assert_int_equal(number(stores->merged, "SELECT min(first_ns) FROM series"), START + 2 * HOUR);
+    assert_int_equal(et_keep_all(stores->merged, &policy, START + 48 * HOUR), 0);
+    static const char *const empty[] = {"profile", "stacks", "series", "bucket", "series_labels"};
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
+        char sql[64];
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", empty[i]);
+        assert_int_equal(number(stores->merged, sql), 0);
+    }
+}
+
+static void on_size(struct stores *stores, int64_t bytes)
+{
+    struct et_policy policy = {.max_bytes = bytes};
+    assert_int_equal(et_keep_all(stores->merged, &policy, START + 26 * HOUR), 0);
+    int64_t used =
+        number(stores->merged, "SELECT (SELECT * FROM pragma_page_count) - (SELECT * FROM pragma_freelist_count)") *
+        number(stores->merged, "SELECT * FROM pragma_page_size");
+    assert_true(used <= bytes);
+}
+
+static void large_databases_lose_the_oldest(void **context)
+{
+    struct stores *stores = *context;
+    state = 9;
+    fill(stores, 8 * HOUR);
+    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 26 * HOUR), 0);
+    int64_t used = number(stores->merged, "SELECT * FROM pragma_page_count") *
+                   number(stores->merged, "SELECT * FROM pragma_page_size");
+    on_size(stores, used * 95 / 100); /* fine rows go, no sum changes */
+    struct et_query all = {.kind = "cpu", .group = "step", .to_ns = INT64_MAX};
+    equal(ask(stores->raw, &all), ask(stores->merged, &all));
+    assert_true(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0") > 0);
+    on_size(stores, used * 4 / 10);
+    int64_t first = number(stores->merged, "SELECT min(at_ns) FROM profile");
+    all.from_ns = first - first % HOUR;
+    equal(ask(stores->raw, &all), ask(stores->merged, &all));
+    assert_true(number(stores->merged, "SELECT count(*) FROM profile") > 0);
+}
+
+static void on_name(void *context, const char *name)
+{
+    et_buf_printf(context, "%s ", name);
+}
+
+static void on_series(void *context, const struct et_series_row *row)
+{
+    et_buf_printf(context, "%s/%s/%s ", row->service, row->host, row->kind);
+}
+
+static void labels_are_listed(void **context)
+{
+    struct stores *stores = *context;
+    struct et_query all = {.to_ns = INT64_MAX};
+    struct et_buf out = {0};
+    state = 10;
+    fill(stores, HOUR);
+    assert_int_equal(et_store_label_names(stores->merged, &all, on_name, &out), 0);
+    assert_string_equal(out.data, "device host service_name step version ");
+    out.size = 0;
+    assert_int_equal(et_store_label_values(stores->merged, &all, "device", on_name, &out), 0);
+    assert_string_equal(out.data, "own pi-0 pi-1 pi-2 ");
+    out.size = 0;
+    assert_int_equal(et_store_label_values(stores->merged, &all, "service_name", on_name, &out), 0);
+    assert_string_equal(out.data, "svc ");
+    out.size = 0;
+    assert_int_equal(et_store_label_values(stores->merged, &all, "nothing", on_name, &out), 0);
+    assert_int_equal(out.size, 0);
+    struct et_selector selector = {0};
+    const char *why = "";
+    assert_true(et_selector_add(&selector, "host=box-1", false, &why));
+    all.matchers = selector.matchers;
+    all.matcher_count = 1;
+    et_buf_text(&out, "");
+    assert_int_equal(et_store_series_list(stores->merged, &all, on_series, &out), 0);
+    assert_string_equal(out.data, "svc/box-1/alloc svc/box-1/cpu svc/box-1/live svc/box-1/wait ");
+    out.size = 0;
+    all.from_ns = START + 2 * HOUR;
+    assert_int_equal(et_store_series_list(stores->merged, &all, on_series, &out), 0);
+    assert_int_equal(out.size, 0);
+    et_selector_free(&selector);
+    et_buf_free(&out);
+}
+
+static void many_lines_share_the_last(void **context)
+{
+    struct stores *stores = *context;
+    state = 11;
+    for (int i = 0; i < 3 * ET_TIMELINE_LINES; i++) {
+        struct made made = make(START + i * SECOND);
+        made.device = i;
+        made.kind = 2;
+        put(stores->merged, &made);
+    }
+    struct et_query query = {.kind = "wait", .group = "host", .from_ns = START, .to_ns = START + HOUR};
+    struct et_timeline lines;
+    struct et_profile *profile = NULL;
+    uint64_t sum = 0;
+    assert_int_equal(et_store_series(stores->merged, &query, MINUTE, &lines), 0);
+    assert_int_equal(lines.steps, 60);
+    assert_int_equal(lines.line_count, ET_TIMELINE_LINES);
+    assert_string_equal(lines.lines[ET_TIMELINE_LINES - 1].name, "[others]");
+    for (size_t i = 0; i < lines.line_count; i++) {
+        sum += lines.lines[i].total;
+        assert_true(i < 2 || i + 1 == lines.line_count || lines.lines[i - 1].total >= lines.lines[i].total);
+    }
+    assert_int_equal(et_store_load(stores->merged, &query, &profile), 0);
+    assert_int_equal(sum, profile->total);
+    et_profile_free(profile);
+    et_timeline_free(&lines);
+    assert_int_equal(et_store_series(stores->merged, &query, 0, &lines), -EINVAL);
+    assert_int_equal(et_store_series(stores->merged, &query, SECOND / 4, &lines), -EINVAL);
+    query.to_ns = START - 1;
+    assert_int_equal(et_store_series(stores->merged, &query, SECOND, &lines), -EINVAL);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(merged_answers_as_raw_does, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_comes_later_is_added, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(finer_rows_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cut_ranges_add_up, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(steps_that_fail_change_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(killed_processes_leave_equal_sums, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_relay_is_waited_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(old_profiles_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(large_databases_lose_the_oldest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(labels_are_listed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_lines_share_the_last, set_up, tear_down),
+    };
+    struct et_buf name = {0};
+    et_buf_printf(&name, "%s/merge.db", argc > 1 ? argv[1] : ".");
+    path = name.data;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    et_buf_free(&name);
+    return failed;
+}
