@@ -1,6 +1,7 @@
 /* edgeprof serve: the server until a signal ends it. */
 #include "commands.h"
 #include "options.h"
+#include "relay.h"
 #include "report.h"
 #include "serve_settings.h"
 #include "server.h"
@@ -19,7 +20,8 @@ static const char help[] =
     "                      take symbol files sent with `edgeprof symbols add --url`, keep them in DIR, give them out "
     "as\n"
     "                      a debuginfod server does\n"
-    "  --config FILE       settings: the above as listen, db, symbols in [serve]; [limits], targets to [scrape]\n"
+    "  --config FILE       settings: the above as listen, db, symbols in [serve]; [limits], targets to [scrape],\n"
+    "                      destinations of all that arrives as [relay NAME]\n"
     "  --help\n"
     "\n"
     "Devices send to http://HOST:PORT; Pyroscope clients may do so, too. tools/README.md describes the API.\n"
@@ -47,12 +49,20 @@ int et_cmd_serve(int argc, char **argv)
         et_options_free(&options);
         return code;
     }
+    struct et_relay_config relay;
+    if (!et_relay_config_read(&settings.config, &relay)) {
+        et_serve_settings_free(&settings);
+        et_options_free(&options);
+        return ET_FAILED;
+    }
     struct et_server *server = et_server_start(&(struct et_server_config){
         .listen = settings.listen,
         .db = settings.db,
         .symbols = et_options_symbols(&options),
         .limits = &settings.limits,
+        .relay = &relay,
     });
+    et_relay_config_free(&relay); /* what the server has not taken */
     et_serve_settings_free(&settings);
     et_options_free(&options);
     if (!server) {

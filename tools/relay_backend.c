@@ -172,7 +172,7 @@ static bool on_label(void *context, const char *key, const char *value, struct e
     return number < before || number <= keys->most; /* number 0 is "" */
 }
 
-size_t et_relay_series(const struct et_relay_backend *backend, const struct et_relay_row *row, bool bare,
+size_t et_relay_series(const struct et_relay_backend *backend, const struct et_arrival *row, bool bare,
                        struct et_series *series, et_relay_piece *piece, void *context)
 {
     const struct et_profile *p = row->profile;
@@ -212,7 +212,7 @@ static uint64_t hash_of(const struct et_buf *text, uint64_t seed)
     return hash ^ hash >> 29;
 }
 
-void et_relay_id(const struct et_relay_row *row, unsigned piece, uint8_t id[16])
+void et_relay_id(const struct et_arrival *row, unsigned piece, uint8_t id[16])
 {
     const struct et_profile *p = row->profile;
     struct et_buf text = {0};

@@ -3,19 +3,14 @@
  * functions of what they are given: nothing here reads the store, waits or sends.
  *
  *   request = backend->begin(form);  backend->add(request, row) ...;  backend->finish(request, body, type);
+ *
+ * A row is a stored profile (et_store_next), its stacks with their labels, symbolized if that was asked for.
  */
 #ifndef ET_RELAY_BACKEND_H
 #define ET_RELAY_BACKEND_H
 
 #include "store.h"
 #include "wire_pprof.h"
-
-/* One stored profile on its way out. The origin's strings are the row's own. */
-struct et_relay_row {
-    int64_t id;
-    struct et_origin origin;
-    struct et_profile *profile; /* its stacks have their labels; symbolized if that was asked for */
-};
 
 /* What one destination wants of its requests. */
 struct et_relay_form {
@@ -43,12 +38,13 @@ struct et_relay_backend {
     size_t limit;                      /* bytes of a profile, inflated */
     size_t samples;                    /* in a profile; 0: any number */
     size_t rows;                       /* most stored profiles in a request */
+    size_t enough;                     /* bytes of a request that gets no more of them */
     unsigned timeout_s;                /* how long its server reads a request */
     bool gzip;                         /* the body goes out with Content-Encoding: gzip */
     void *(*begin)(const struct et_relay_form *form);
     /* Returns the pprof profiles or messages that came of it: 0 when the backend has no name for the kind. */
-    size_t (*add)(void *request, const struct et_relay_row *row); /* the row lives until finish() */
-    size_t (*size)(const void *request);                          /* bytes so far, about */
+    size_t (*add)(void *request, const struct et_arrival *row); /* the row lives until finish() */
+    size_t (*size)(const void *request);                        /* bytes so far, about */
     /* Frees the request. type: of the body, may point into it no longer than the body lives. */
     void (*finish)(void *request, struct et_buf *body, char type[96]);
 };
@@ -87,11 +83,11 @@ size_t et_relay_pieces(const struct et_relay_backend *backend, const struct et_p
 
 /* The profile as pieces of a series: puts the series' labels behind those that the backend has put there itself. A kind
  * that the backend has no name for keeps its own. Returns the pieces. */
-size_t et_relay_series(const struct et_relay_backend *backend, const struct et_relay_row *row, bool bare,
+size_t et_relay_series(const struct et_relay_backend *backend, const struct et_arrival *row, bool bare,
                        struct et_series *series, et_relay_piece *piece, void *context);
 
 /* A name for what is sent that is the same when it is sent again: a UUID. */
-void et_relay_id(const struct et_relay_row *row, unsigned piece, uint8_t id[16]);
+void et_relay_id(const struct et_arrival *row, unsigned piece, uint8_t id[16]);
 void et_relay_id_text(const uint8_t id[16], char text[37]);
 
 #endif

@@ -28,7 +28,7 @@ static const char BOUNDARY[] = "edgeprof-3f9a6c1d7e2b48";
 
 struct request {
     const struct et_relay_form *form;
-    const struct et_relay_row *row;
+    const struct et_arrival *row;
     struct et_buf names, parts; /* of the attachments: in JSON; whole */
 };
 
@@ -76,7 +76,7 @@ static bool on_label(void *context, const char *key, const char *value, struct e
     return *value && (!span || !out->text) && strncmp(key, "pprof::", 7) != 0;
 }
 
-static size_t add(void *context, const struct et_relay_row *row)
+static size_t add(void *context, const struct et_arrival *row)
 {
     struct request *request = context;
     const struct et_profile *p = row->profile;
@@ -185,6 +185,7 @@ const struct et_relay_backend et_relay_datadog = {
     .names = names,
     .limit = 4000000,
     .rows = 1,
+    .enough = 1,
     .timeout_s = 10,
     .begin = begin,
     .add = add,

@@ -25,7 +25,7 @@ static void *begin(const struct et_relay_form *form)
     return et_otlp_new(form->bare);
 }
 
-static size_t add(void *request, const struct et_relay_row *row)
+static size_t add(void *request, const struct et_arrival *row)
 {
     const struct et_profile *p = row->profile;
     const char *kind = et_text(&p->strings, p->kind), *unit = et_text(&p->strings, p->value_unit);
@@ -59,6 +59,7 @@ const struct et_relay_backend et_relay_otlp = {
     .path = "/v1development/profiles",
     .names = names,
     .rows = 16,
+    .enough = 4000000,
     .timeout_s = 30,
     .gzip = true,
     .begin = begin,

@@ -78,7 +78,7 @@ static void on_piece(void *context, unsigned number, const struct et_buf *pprof)
     et_buf_free(&gzipped);
 }
 
-static size_t add(void *context, const struct et_relay_row *row)
+static size_t add(void *context, const struct et_arrival *row)
 {
     struct request *request = context;
     size_t pieces = et_relay_series(&et_relay_parca, row, request->form->bare, &request->labels, on_piece, request);
@@ -110,6 +110,7 @@ const struct et_relay_backend et_relay_parca = {
     .labels = 60,
     .limit = 4000000,
     .rows = 4,
+    .enough = 256000,
     .timeout_s = 5,
     .begin = begin,
     .add = add,

@@ -28,7 +28,7 @@ struct request {
     const struct et_relay_form *form;
     struct et_buf body;
     struct et_series series; /* that is being added */
-    const struct et_relay_row *row;
+    const struct et_arrival *row;
 };
 
 static void *begin(const struct et_relay_form *form)
@@ -68,7 +68,7 @@ static void on_piece(void *context, unsigned number, const struct et_buf *pprof)
     et_buf_free(&gzipped);
 }
 
-static size_t add(void *context, const struct et_relay_row *row)
+static size_t add(void *context, const struct et_arrival *row)
 {
     struct request *request = context;
     request->row = row;
@@ -103,6 +103,7 @@ const struct et_relay_backend et_relay_pyroscope = {
     .limit = 2000000,
     .samples = 16000,
     .rows = 16,
+    .enough = 1000000,
     .timeout_s = 30,
     .begin = begin,
     .add = add,

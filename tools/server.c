@@ -12,6 +12,7 @@
 #include "http.h"
 #include "listen.h"
 #include "refused.h"
+#include "relay.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -29,6 +30,7 @@ struct et_server {
     struct et_store *readers[READERS]; /* free ones; NULL: in use, or not yet opened */
     unsigned reading;
     struct et_symbols *symbols;
+    struct et_relay *relay;
     pthread_mutex_t write_lock, read_lock;
     pthread_cond_t read_done;
     struct et_limits limits;
@@ -182,6 +184,11 @@ struct et_symbols *et_server_symbols(struct et_server *server)
 const struct et_limits *et_server_limits(const struct et_server *server)
 {
     return &server->limits;
+}
+
+struct et_relay *et_server_relay(struct et_server *server)
+{
+    return server->relay;
 }
 
 /* Says once that the store fails, and once that it works again. */
@@ -369,6 +376,13 @@ static bool open_stores(struct et_server *server)
     return server->commit != NULL;
 }
 
+static bool start_relay(struct et_server *server, struct et_relay_config *config)
+{
+    bool wanted = config && config->count;
+    server->relay = wanted ? et_relay_start(server, config) : NULL;
+    return server->relay || !wanted;
+}
+
 static void on_log(void *context, const char *format, va_list args)
 {
     (void)context;
@@ -387,7 +401,7 @@ struct et_server *et_server_start(const struct et_server_config *config)
     pthread_mutex_init(&server->read_lock, NULL);
     pthread_cond_init(&server->read_done, NULL);
     int fd = et_listen(config->listen, server->address, sizeof server->address);
-    if (fd >= 0 && open_stores(server)) {
+    if (fd >= 0 && open_stores(server) && start_relay(server, config->relay)) {
         server->daemon = MHD_start_daemon(
             MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ERROR_LOG, 0, NULL,
             NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
@@ -423,6 +437,7 @@ void et_server_stop(struct et_server *server)
     if (server->daemon) {
         MHD_stop_daemon(server->daemon);
     }
+    et_relay_stop(server->relay);
     if (server->commit) {
         et_commit_stop(server->commit);
     }

@@ -7,6 +7,8 @@
 #include "serve_limits.h"
 #include "symbols.h"
 
+struct et_relay_config;
+
 struct et_server;
 
 /* Strings may go away after the start. */
@@ -15,6 +17,7 @@ struct et_server_config {
     const char *db;                 /* made when it is not there */
     struct et_symbols *symbols;     /* becomes the server's */
     const struct et_limits *limits; /* NULL: the usual ones */
+    struct et_relay_config *relay;  /* becomes the server's; NULL: nothing is passed on */
 };
 
 /* NULL: failed, one line is on stderr. */

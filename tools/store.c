@@ -37,6 +37,13 @@ static const char *const SQL[S_COUNT] = {
         " process_start FROM origin WHERE id = ?",
     [S_STATS_PUT] = "UPDATE origin SET stats = ?2 WHERE id = ?1",
     [S_SKIPPED] = "UPDATE origin SET skipped = skipped + 1 WHERE id = ?",
+    [S_RELAY_GET] = "SELECT cursor, sent, refused, lost FROM relay WHERE name = ?",
+    [S_RELAY_ADD] =
+        "INSERT INTO relay (name, cursor, sent, refused, lost) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
+        " cursor = cursor + excluded.cursor, sent = sent + excluded.sent, refused = refused + excluded.refused,"
+        " lost = lost + excluded.lost",
+    [S_PROFILE_LAST] = "SELECT ifnull(max(id), 0) FROM profile",
+    [S_PROFILES_BEHIND] = "SELECT count(*) FROM (SELECT 1 FROM profile WHERE id > ? AND level = 0 LIMIT ?)",
     [S_LABELS_FIND] = "SELECT id FROM labels WHERE lines = ?",
     [S_LABELS_ADD] = "INSERT INTO labels (lines) VALUES (?)",
     [S_LABELS_GET] = "SELECT lines FROM labels WHERE id = ?",

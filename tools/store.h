@@ -223,4 +223,22 @@ struct et_arrival {
 };
 int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out);
 
+/* ---- who it is passed on to ---- */
+
+/* How far a destination of the relay has come, and what became of its profiles; lost: too old for the receiver, or gone
+ * before they were sent. */
+struct et_relay_mark {
+    int64_t cursor; /* id of the last profile that it is done with */
+    uint64_t sent, refused, lost;
+};
+
+/* 1: *out is filled; 0: never heard of; or an error. */
+int et_store_relay_get(struct et_store *store, const char *name, struct et_relay_mark *out);
+/* Adds to all four; a new destination begins with them. */
+int et_store_relay_add(struct et_store *store, const char *name, const struct et_relay_mark *moved);
+/* Id of the last profile, 0 when there is none. */
+int64_t et_store_last(struct et_store *store);
+/* How many came after that one, counted up to `most`. */
+int64_t et_store_behind(struct et_store *store, int64_t cursor, int64_t most);
+
 #endif

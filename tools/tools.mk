@@ -108,3 +108,8 @@ test-tools-cli: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-prelo
 
 test-tools-page: $(BUILD)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/page_test.py $(BUILD)/edgeprof
+
+TESTS += test-tools-relay
+.PHONY: test-tools-relay
+test-tools-relay: $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/relay_test.py $(ET_TEST)/edgeprof

@@ -234,7 +234,7 @@ static void put_type(struct et_otlp *o, struct et_buf *profile, unsigned field, 
 }
 
 /* false: it has no sample. */
-static bool add_profile(struct et_otlp *o, const struct et_relay_row *row, const struct et_otlp_type *type,
+static bool add_profile(struct et_otlp *o, const struct et_arrival *row, const struct et_otlp_type *type,
                         unsigned number, struct et_buf *scope)
 {
     const struct et_profile *p = row->profile;
@@ -302,7 +302,7 @@ static void put_origin(struct et_buf *resource, const struct et_origin *origin)
     free(lines);
 }
 
-size_t et_otlp_add(struct et_otlp *o, const struct et_relay_row *row, const struct et_otlp_type *types, size_t count)
+size_t et_otlp_add(struct et_otlp *o, const struct et_arrival *row, const struct et_otlp_type *types, size_t count)
 {
     struct et_buf scope = {0}, named = {0}, resource = {0}, whole = {0};
     size_t added = 0;

@@ -18,8 +18,7 @@ struct et_otlp_type {
 };
 
 /* Adds the row's profile once for each type; returns how many of them have a sample. */
-size_t et_otlp_add(struct et_otlp *otlp, const struct et_relay_row *row, const struct et_otlp_type *types,
-                   size_t count);
+size_t et_otlp_add(struct et_otlp *otlp, const struct et_arrival *row, const struct et_otlp_type *types, size_t count);
 size_t et_otlp_size(const struct et_otlp *otlp);
 
 /* Appends the request and frees. */

@@ -37,13 +37,16 @@ def read_request(stream):
 
 
 class Receiver:
-    """Answers each request with the next of `answers`, and with 200 when there is none left."""
+    """Answers each request with the next of `answers`, or with what decide(head, body) says, and with 200 when neither says anything.
+    "close" is no answer. `taken` are the requests that were answered with 200."""
 
-    def __init__(self, answers=()):
-        self.requests, self.times, self.wrong, self.answers = [], [], [], list(answers)
+    def __init__(self, answers=(), decide=None, port=0, context=None):
+        self.requests, self.times, self.wrong, self.answers, self.taken = [], [], [], list(answers), []
+        self.decide, self.context = decide, context
         self.lock = threading.Lock()
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        self.socket = socket.create_server(("127.0.0.1", port))
+        self.port = self.socket.getsockname()[1]
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self.port}"
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -55,13 +58,23 @@ class Receiver:
             threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
 
     def serve(self, connection):
+        try:
+            connection = self.context.wrap_socket(connection, server_side=True) if self.context else connection
+        except OSError:
+            return
         with connection, connection.makefile("rb") as stream:
             try:
                 while request := read_request(stream):
                     with self.lock:
                         self.requests.append(request)
                         self.times.append(time.monotonic())
-                        answer = self.answers.pop(0) if self.answers else "200 OK"
+                        answer = self.answers.pop(0) if self.answers else None
+                    answer = answer or (self.decide and self.decide(*request)) or "200 OK"
+                    if answer == "close":
+                        return
+                    if answer.startswith("200"):
+                        with self.lock:
+                            self.taken.append(request)
                     status, *headers = answer.split("\n")
                     lines = "".join(f"{header}\r\n" for header in headers)
                     connection.sendall(f"HTTP/1.1 {status}\r\n{lines}Content-Length: 0\r\n\r\n".encode())
@@ -71,4 +84,8 @@ class Receiver:
                 pass
 
     def close(self):
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)  # accept() holds on to a socket that is only closed
+        except OSError:
+            pass
         self.socket.close()

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-static struct et_relay_row row_of(const char *kind, const char *unit)
+static struct et_arrival row_of(const char *kind, const char *unit)
 {
     struct et_profile *p = et_profile_new();
     p->kind = et_intern(&p->strings, kind);
@@ -21,16 +21,16 @@ static struct et_relay_row row_of(const char *kind, const char *unit)
     p->start_ns = 1700000000000000000;
     p->end_ns = p->start_ns + 10000000000;
     p->period = 10;
-    return (struct et_relay_row){.id = 5,
-                                 .origin = {.service = "svc",
-                                            .tags = "version=1.2\n",
-                                            .host = "pi-1",
-                                            .boot_id = "b",
-                                            .executable = "/bin/app",
-                                            .arch = "aarch64",
-                                            .agent = "a",
-                                            .pid = 7},
-                                 .profile = p};
+    return (struct et_arrival){.id = 5,
+                               .origin = {.service = "svc",
+                                          .tags = "version=1.2\n",
+                                          .host = "pi-1",
+                                          .boot_id = "b",
+                                          .executable = "/bin/app",
+                                          .arch = "aarch64",
+                                          .agent = "a",
+                                          .pid = 7},
+                               .profile = p};
 }
 
 /* A stack of `depth` frames of a module of its own address each; every third has labels. */
@@ -82,7 +82,7 @@ static void on_push(struct sum *sum, const struct et_buf *body)
     push__v1__push_request__free_unpacked(request, NULL);
 }
 
-static struct sum push(struct et_relay_row *row)
+static struct sum push(struct et_arrival *row)
 {
     struct et_relay_form form = {.bare = true, .family = "dotnet"};
     struct et_buf body = {0};
@@ -100,7 +100,7 @@ static struct sum push(struct et_relay_row *row)
 
 static void a_profile_that_is_too_large_goes_in_pieces(void **state)
 {
-    struct et_relay_row row = row_of("cpu", "nanoseconds");
+    struct et_arrival row = row_of("cpu", "nanoseconds");
     (void)state;
     for (uint32_t i = 0; i < 1000; i++) {
         add_stack(row.profile, i, 300);
@@ -115,7 +115,7 @@ static void a_profile_that_is_too_large_goes_in_pieces(void **state)
 
 static void too_many_samples_go_in_pieces(void **state)
 {
-    struct et_relay_row row = row_of("cpu", "nanoseconds");
+    struct et_arrival row = row_of("cpu", "nanoseconds");
     (void)state;
     add_stack(row.profile, 1, 1);
     const struct et_entry entry = row.profile->entries[0];
@@ -131,7 +131,7 @@ static void too_many_samples_go_in_pieces(void **state)
 
 static void a_stack_that_is_too_deep_keeps_its_root(void **state)
 {
-    struct et_relay_row row = row_of("cpu", "nanoseconds");
+    struct et_arrival row = row_of("cpu", "nanoseconds");
     (void)state;
     add_stack(row.profile, 0, 1024);
     struct sum sum = push(&row);
@@ -141,7 +141,7 @@ static void a_stack_that_is_too_deep_keeps_its_root(void **state)
 
 static void nothing_makes_no_piece(void **state)
 {
-    struct et_relay_row row = row_of("cpu", "nanoseconds");
+    struct et_arrival row = row_of("cpu", "nanoseconds");
     (void)state;
     add_stack(row.profile, 0, 1);
     row.profile->entries[0].value = row.profile->entries[0].count = 0;
@@ -184,7 +184,7 @@ static void a_series_has_each_label_once(void **state)
 
 static void ids_are_of_what_is_sent(void **state)
 {
-    struct et_relay_row row = row_of("cpu", "nanoseconds");
+    struct et_arrival row = row_of("cpu", "nanoseconds");
     uint8_t first[16], again[16], other[16];
     char text[37];
     (void)state;
@@ -213,7 +213,7 @@ static void every_backend_takes_every_kind(void **state)
     for (size_t b = 0; b < 4; b++) {
         size_t without = 0;
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            struct et_relay_row row = row_of(kinds[k], "nanoseconds");
+            struct et_arrival row = row_of(kinds[k], "nanoseconds");
             struct et_buf body = {0};
             char type[96];
             add_stack(row.profile, 0, 3);

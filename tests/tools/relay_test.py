@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""The relay against receivers that are down, slow, rude or gone, and itself killed in the middle: what a server has acknowledged arrives,
+in order; twice at most by what was under way.
+
+    relay_test.py PROGRAM"""
+import collections
+import gzip
+import os
+import pathlib
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
+import generate
+from harness import Checks, Server
+from proto import decode
+from receiver import Receiver
+
+program = sys.argv[1]
+check = Checks()
+work = tempfile.TemporaryDirectory()
+folder = pathlib.Path(work.name)
+SECOND = 10**9
+PATIENCE = 60
+
+
+def until(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+class Device:
+    """A segment of its own; each message has one profile of one stack, whose value tells which it is."""
+    count = 0
+
+    def __init__(self, service="svc", **origin):
+        Device.count += 1
+        self.segment, self.sequence, self.origin, self.sent = 1000 + Device.count, 0, generate.origin(service=service, **origin), []
+
+    def message(self, value, age=5, **more):
+        first = self.sequence == 0
+        self.sequence += 1
+        return generate.message(self.segment, self.sequence - 1, origin=self.origin if first else None,
+                                modules=[generate.module(4096, 4096, 0, b"\1" * 20, "/bin/app")] if first else (),
+                                nodes=generate.nodes([0, 1], [4100, 4200]) if first else None,
+                                profiles=more.pop("profiles", [generate.profile({2: value}, quantum=1, start=SECOND)]),
+                                unix_minus_uptime=int((time.time() - age) * SECOND) - SECOND, **more)
+
+    def push(self, server, value, **more):
+        status = server.push(self.message(value, **more))
+        if status == 200:
+            self.sent.append(value)
+        return status
+
+
+def serve(name, *destinations, **settings):
+    """destinations: (name, to, url, settings)"""
+    text = "".join(f"[relay {label}]\nto = {to}\nurl = {url}\n" + "".join(f"{key} = {value}\n" for key, value in more.items())
+                   for label, to, url, more in destinations)
+    (folder / f"{name}.conf").write_text(text)
+    return Server(program, str(folder / f"{name}.db"), "--config", str(folder / f"{name}.conf"))
+
+
+def pushed(requests):
+    """[(id, service, time, sum of values)] in the order in which they came"""
+    found = []
+    for _, body in requests:
+        for series in decode("PushRequest", body)["series"]:
+            labels = {pair["name"]: pair["value"] for pair in series["labels"]}
+            sample = series["samples"][0]
+            profile = decode("Profile", gzip.decompress(sample["raw_profile"]))
+            found.append((sample["ID"], labels[b"service_name"].decode(), profile["time_nanos"],
+                          sum(row["value"][-1] for row in profile["sample"])))
+    return found
+
+
+def once(requests):
+    """The same, each id once."""
+    return list({row[0]: row for row in pushed(requests)}.values())
+
+
+def values(requests, service="svc"):
+    return [row[3] for row in once(requests) if row[1] == service]
+
+
+def state(server, name="up"):
+    return next(one for one in server.get("/api/relays")[1]["relays"] if one["name"] == name)
+
+
+def round_trip():
+    other = Server(program, str(folder / "other.db"))
+    server = serve("first", ("up", "pyroscope", other.url, {}))
+    device = Device(tags=[("version", "1.2"), ("a.b", "c")])
+    kinds = {1: "cpu", 2: "wait", 3: "lock", 4: "alloc", 5: "live", 6: "exception", 7: "gc", 8: "thread", 9: "heap"}
+    rows = [(1, 0, 0, 3), (2, 1, 5, 7)]
+    profiles = [generate.profile([(node, context, count if kind not in (1, 6, 8, 9) else 0, value + kind) for node, context, count, value in rows],
+                                 start=SECOND, kind=kind, quantum=1000) for kind in kinds]
+    contexts = [generate.context(1, span=0xabcdef, trace=(1, 2), thread="worker")]
+    device.push(server, 0, profiles=profiles, tag_sets=[generate.tag_set(1, step="pricing")], contexts=contexts)
+    check(until(lambda: state(server)["sent"] == len(kinds)), f"all kinds are passed on: {state(server)}")
+    for kind in kinds.values():
+        for label in ("", "step=pricing", "span_id=0000000000abcdef", "trace_id=00000000000000010000000000000002"):
+            query = dict(service="svc", kind=kind, **({"label": label} if label else {}))
+            here, there = server.get("/api/profile", **query)[1], other.get("/api/profile", **query)[1]
+            for field in ("total", "count", "unit", "tree", "period"):
+                check.equal(there.get(field), here.get(field), f"{kind} {label}: {field} of the other server")
+            check(here.get("total"), f"{kind} {label}: there is something to compare")
+    tags = other.get("/api/services")[1]["services"][0]["tags"]
+    check.equal(tags, [{"a_b": "c", "host": "host", "version": "1.2"}], "tags and the host are labels")
+    check.equal(server.stop(), 0, "the first server ends")
+    check.equal(other.stop(), 0, "the second server ends")
+
+
+def faults():
+    """Each of the ways to fail once, then a profile that is refused whenever it comes."""
+    def decide(head, body):
+        return "400 Bad Request" if any(row[1] == "poison" for row in pushed([(head, body)])) else None
+    receiver = Receiver(["close", "500 Oops", "429 Too Many\nRetry-After: 2", "502 Bad Gateway", "401 Unauthorized", "408 Timeout"], decide)
+    server = serve("faults", ("up", "pyroscope", receiver.url, {"retry": "1s", "retry_max": "1s"}))
+    device, poison = Device(), Device("poison")
+    for value in range(1, 11):
+        check.equal(device.push(server, value), 200, "a push is taken while the receiver fails")
+        if value == 5:
+            poison.push(server, 1000)
+    check(until(lambda: state(server)["waiting"] == 0), f"all is passed on: {state(server)}")
+    told = state(server)
+    check.equal((told["sent"], told["refused"], told["lost"], told["failing"]), (10, 1, 0, False), "counted")
+    check.equal(values(receiver.taken), device.sent, "what was acknowledged arrives in order, but what is refused")
+    bodies = [body for _, body in receiver.requests]
+    check(len(set(bodies[:6])) == 1, "the same request is sent until it is taken or refused")
+    gap = receiver.times[3] - receiver.times[2]
+    check(gap >= 2, f"Retry-After is kept: {gap:.2f} s")
+    check(not receiver.wrong, f"requests are sound HTTP: {receiver.wrong}")
+    receiver.close()
+    server.stop()
+    lines = server.stderr().splitlines()
+    check.equal(len([line for line in lines if "profiles wait" in line]), 1, f"one line when it begins to fail: {lines}")
+    check.equal(len([line for line in lines if "works again" in line]), 1, "one line when it works again")
+    check.equal(len([line for line in lines if "refuses a profile: 400" in line]), 1, "one line for what is refused")
+
+
+def down_and_old():
+    receiver = Receiver()
+    port = receiver.port
+    receiver.close()
+    server = serve("down", ("up", "pyroscope", f"http://127.0.0.1:{port}", {"retry": "1s", "retry_max": "1s"}))
+    device = Device()
+    device.push(server, 3, age=7200)  # Pyroscope takes nothing that is older than an hour
+    device.push(server, 4)
+    check(until(lambda: state(server)["failing"]), "nobody listens")
+    check(state(server)["why"] != "" and state(server)["next_try"] > time.time() - 60, f"and why: {state(server)}")
+    receiver = Receiver(port=port)
+    check(until(lambda: state(server)["sent"] == 1), f"it arrives when somebody does: {state(server)}")
+    check.equal(values(receiver.taken), [4], "what is too old is skipped")
+    check.equal(state(server)["lost"], 1, "and counted")
+    receiver.close()
+    server.stop()
+
+
+def killed():
+    """A receiver that takes its time, and kill -9 three times while it does."""
+    receiver = Receiver(decide=lambda head, body: time.sleep(0.15))
+    options = ("up", "pyroscope", receiver.url, {"batch": "3", "retry": "1s", "retry_max": "1s"})
+    device, value = Device(), 0
+    for life in range(4):
+        server = serve("killed", options)
+        for _ in range(15):
+            value += 1
+            device.push(server, value)
+        if life < 3:
+            time.sleep(0.25 * life)
+            server.process.send_signal(signal.SIGKILL)
+            server.process.wait()
+    check(until(lambda: state(server)["waiting"] == 0), f"all is passed on: {state(server)}")
+    server.stop()
+    receiver.close()
+    arrived = values(receiver.taken)
+    check.equal(sorted(arrived), device.sent, "all that was acknowledged has arrived")
+    check.equal(arrived, sorted(arrived), "in order")
+    check(len(receiver.requests) < value, f"several profiles are in a request: {len(receiver.requests)} requests")
+    twice = [one for one, count in collections.Counter(row[0] for row in pushed(receiver.requests)).items() if count > 1]
+    check(len(twice) <= 3 * 3, f"sent again is only what was under way: {len(twice)}")
+    print(f"relay: {value} profiles over 3 kills, {len(twice)} sent twice")
+
+
+def one_is_slow():
+    stuck = Receiver(decide=lambda head, body: time.sleep(PATIENCE))
+    receiver = Receiver()
+    server = serve("slow", ("slow", "pyroscope", stuck.url, {"timeout": "2s", "retry": "1s"}), ("up", "pyroscope", receiver.url, {}))
+    device = Device()
+    for value in range(1, 6):
+        started = time.monotonic()
+        device.push(server, value)
+        check(until(lambda: len(values(receiver.taken)) == value), "the other one gets it")
+        check(time.monotonic() - started < 20, "at once")
+    check(until(lambda: state(server, "slow")["failing"]), "the slow one fails in the end")
+    check.equal(state(server, "slow")["sent"], 0, "nothing is taken as sent")
+    check.equal(server.stop(), 0, "stops although a request is under way")
+    stuck.close()
+    receiver.close()
+
+
+def bounded_rate():
+    """What has gathered is passed on, but no faster than the rate; and from the beginning only if that is asked for."""
+    db = folder / "rate.db"
+    server = Server(program, str(db))
+    device, nodes = Device(), 200
+    stacks = generate.nodes([0] + [1] * (nodes - 1), [4096 + i * 7 for i in range(nodes)])
+    server.push(generate.message(device.segment, 0, origin=device.origin, modules=[generate.module(4096, 4096, 0, b"\1" * 20, "/bin/app")], nodes=stacks,
+                                 unix_minus_uptime=int(time.time() * SECOND) - 20 * SECOND))
+    for i in range(7):
+        server.push(generate.message(device.segment, 1 + i, profiles=[generate.profile({node: node + i for node in range(1, nodes)}, start=SECOND)],
+                                     unix_minus_uptime=int(time.time() * SECOND) - 20 * SECOND))
+    server.stop()
+    receiver, late = Receiver(), Receiver()
+    rate = 4096
+    server = serve("rate", ("up", "pyroscope", receiver.url, {"backfill": "yes", "rate": rate, "batch": "2"}), ("late", "pyroscope", late.url, {}))
+    check(until(lambda: state(server)["waiting"] == 0), f"what was there is passed on: {state(server)}")
+    check.equal(len(once(receiver.taken)), 7, "all of it")
+    bytes_, seconds = sum(len(body) for _, body in receiver.requests[:-1]), receiver.times[-1] - receiver.times[0]
+    check(bytes_ <= rate * seconds * 1.1, f"{bytes_} bytes in {seconds:.1f} s, {rate} a second are allowed")
+    check.equal(late.requests, [], "without backfill only what comes from then on")
+    server.stop()
+    receiver.close()
+    late.close()
+
+
+def secrets():
+    (folder / "token").write_text("s3cret-token\n")
+    (folder / "password").write_text("pa ss")
+    (folder / "key").write_text("dd-key\n")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=relay",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "tls.key", "-out", folder / "tls.crt"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    token, basic, datadog, untrusted = Receiver(context=context), Receiver(["401 Unauthorized"]), Receiver(), Receiver(context=context)
+    server = serve("secrets",
+                   ("token", "pyroscope", token.url + "/base/", {"token_file": folder / "token", "org_id": "7", "ca": folder / "tls.crt", "header": "X-More: a b"}),
+                   ("basic", "parca", basic.url, {"user": "u", "password_file": folder / "password", "retry": "1s"}),
+                   ("datadog", "datadog", datadog.url, {"api_key_file": folder / "key"}),
+                   ("untrusted", "otlp", untrusted.url, {"retry": "1s"}))
+    Device().push(server, 1)
+    check(until(lambda: token.taken and basic.taken and datadog.taken and state(server, "untrusted")["failing"]), "all three are served")
+    heads = [(receiver.taken[0][0][0], dict((name.lower(), value) for name, value in receiver.taken[0][0][1])) for receiver in (token, basic, datadog)]
+    check.equal(heads[0][0], "POST /base/push.v1.PusherService/Push HTTP/1.1", "behind the address' own path")
+    check.equal([heads[0][1].get(name) for name in ("authorization", "x-scope-orgid", "x-more")], ["Bearer s3cret-token", "7", "a b"], "token and headers")
+    check.equal(heads[1][1].get("authorization"), "Basic dTpwYSBzcw==", "basic authentication")
+    check.equal((heads[2][0], heads[2][1].get("dd-api-key")), ("POST /api/v2/profile HTTP/1.1", "dd-key"), "Datadog's intake with a key")
+    check.equal(untrusted.requests, [], "a server that nobody vouches for gets nothing")
+    told = server.request("GET", "/api/relays")[1].decode()
+    server.stop()
+    for secret in ("s3cret-token", "pa ss", "dd-key", "dTpwYSBzcw"):
+        check(secret not in told and secret not in server.stderr(), f"{secret} is in no answer and no message")
+    for receiver in (token, basic, datadog, untrusted):
+        receiver.close()
+
+
+def wrong_configs():
+    cases = [("[relay]\nto = parca\nurl = http://h\n", "[relay NAME]"), ("[relay a]\nurl = http://h\n", "pyroscope, parca"),
+             ("[relay a]\nto = zipkin\nurl = http://h\n", "pyroscope, parca"), ("[relay a]\nto = parca\n", "http://HOST"),
+             ("[relay a]\nto = parca\nurl = ftp://h\n", "http://HOST"), ("[relay a]\nto = parca\nurl = http://u:p@h\n", "password_file"),
+             ("[relay a]\nto = parca\nurl = http://h\nspeed = 1\n", "speed"), ("[relay a]\nto = parca\nurl = http://h\nsymbolize = maybe\n", "fallback"),
+             ("[relay a]\nto = parca\nurl = http://h\nuser = x\n", "together"), ("[relay a]\nto = parca\nurl = http://h\nca = /nowhere\n", "cannot be read"),
+             ("[relay a]\nto = parca\nurl = http://h\nheader = Authorization: x\n", "files"), ("[relay a]\nto = parca\nurl = http://h\nbatch = 0\n", "at least 1"),
+             ("[relay a]\nto = parca\nurl = http://h\n[relay a]\nto = parca\nurl = http://h\n", "already"), ("[rely a]\n", "rely")]
+    for text, said in cases:
+        (folder / "wrong.conf").write_text(text)
+        done = subprocess.run([program, "serve", "--listen", "127.0.0.1:0", "--db", folder / "wrong.db", "--config", folder / "wrong.conf"],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        check(done.returncode == 1 and said in done.stderr and "wrong.conf:" in done.stderr, f"{text!r}: {done.returncode} {done.stderr!r}")
+    (folder / "wrong.conf").write_text(f"[relay a]\nto = parca\nurl = http://h\ntoken_file = {folder}/nothing\n")
+    done = subprocess.run([program, "serve", "--listen", "127.0.0.1:0", "--db", folder / "wrong.db", "--config", folder / "wrong.conf"],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    check(done.returncode == 1 and "relay a" in done.stderr and "nothing" in done.stderr, f"a secret that is not there: {done.stderr!r}")
+
+
+for test in (round_trip, faults, down_and_old, killed, one_is_slow, bounded_rate, secrets, wrong_configs):
+    begun = time.monotonic()
+    test()
+    print(f"{test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
+check.done("relay")
