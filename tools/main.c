@@ -17,6 +17,7 @@ static const char help[] =
     "  flame      a flame graph as one HTML or SVG file\n"
     "  export     a profile as pprof, folded stacks, speedscope, SVG, HTML or JSON\n"
     "  cat        show or convert a file of messages, compact or pprof\n"
+    "  backup     a copy of the database, also while `serve` writes to it\n"
     "  symbols    keep symbol files by build id, and see which are missing\n"
     "  symbolize  names for addresses, or for a pprof file\n"
     "\n"
@@ -36,17 +37,10 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"serve", et_cmd_serve},
-    {"run", et_cmd_run},
-    {"top", et_cmd_top},
-    {"flame", et_cmd_flame},
-    {"export", et_cmd_export},
-    {"cat", et_cmd_cat},
-    {"status", et_cmd_control},
-    {"level", et_cmd_control},
-    {"kinds", et_cmd_control},
-    {"symbols", et_cmd_symbols},
-    {"symbolize", et_cmd_symbolize},
+    {"serve", et_cmd_serve},     {"run", et_cmd_run},         {"top", et_cmd_top},
+    {"flame", et_cmd_flame},     {"export", et_cmd_export},   {"cat", et_cmd_cat},
+    {"backup", et_cmd_backup},   {"status", et_cmd_control},  {"level", et_cmd_control},
+    {"kinds", et_cmd_control},   {"symbols", et_cmd_symbols}, {"symbolize", et_cmd_symbolize},
     {"threads", et_cmd_control},
 };
 

@@ -1,4 +1,4 @@
-"""Makes compact messages, sound and unsound, from nothing but the rules of core/proto/compact.proto."""
+"""Makes compact messages, sound and unsound, from nothing but the rules of core/proto/compact.proto; and pprof."""
 import struct
 
 
@@ -87,6 +87,22 @@ def message(segment, sequence, origin=None, modules=(), nodes=None, profiles=(),
             b"".join(nested(6, p) for p in profiles) + (nested(7, stats) if stats is not None else b"") +
             number(8, int(last)) + fixed64(9, unix_minus_uptime) +
             b"".join(nested(10, t) for t in tag_sets) + b"".join(nested(11, c) for c in contexts))
+
+
+def function_of(ident, name):
+    return nested(5, number(1, ident) + number(2, name))
+
+
+def pprof_profile(strings, samples, types=((1, 2),), locations=(), functions=(), extra=b""):
+    return (b"".join(nested(1, number(1, t) + number(2, u)) for t, u in types) + b"".join(nested(2, s) for s in samples) +
+            b"".join(locations) + b"".join(functions) + b"".join(varint(6 << 3 | 2) + varint(len(s)) + s for s in strings) + extra)
+
+
+def push_request(all_labels, *profiles):
+    """A push.v1.PushRequest, one series for each list of labels, with all the profiles."""
+    series = (b"".join(data(1, data(1, k.encode()) + data(2, v.encode())) for k, v in labels) +
+              b"".join(data(2, data(1, p) + data(2, b"an-id")) for p in profiles) for labels in all_labels)
+    return b"".join(data(1, s) for s in series)
 
 
 def unsound():

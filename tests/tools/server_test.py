@@ -14,7 +14,7 @@ import threading
 import time
 
 import generate
-from generate import context, data, message, module, nested, nodes, number, origin, profile, stats, tag_set, varint
+from generate import context, data, function_of, message, module, nested, nodes, number, origin, pprof_profile, profile, push_request, stats, tag_set, varint
 from harness import Checks, Server
 
 PROGRAM = sys.argv[1]
@@ -179,15 +179,6 @@ def names(server):
     check.equal(total(server), 60_000_000, "the other service is still there")
 
 
-def function_of(ident, name):
-    return nested(5, number(1, ident) + number(2, name))
-
-
-def pprof_profile(strings, samples, types=((1, 2),), locations=(), functions=(), extra=b""):
-    return (b"".join(nested(1, number(1, t) + number(2, u)) for t, u in types) + b"".join(nested(2, s) for s in samples) +
-            b"".join(locations) + b"".join(functions) + b"".join(varint(6 << 3 | 2) + varint(len(s)) + s for s in strings) + extra)
-
-
 def pprof(server):
     strings = [b"", b"cpu", b"nanoseconds", b"Orders.Total(async)", b"main", b"samples", b"count"]
     locations = [nested(4, number(1, i) + nested(4, number(1, i) + number(2, 10 + i))) for i in (1, 2)]
@@ -231,13 +222,6 @@ def pprof(server):
 
 PUSH = "/push.v1.PusherService/Push"
 PROTO = {"Content-Type": "application/proto"}
-
-
-def push_request(all_labels, *profiles):
-    """A push.v1.PushRequest, one series for each list of labels, with all the profiles."""
-    series = (b"".join(data(1, data(1, k.encode()) + data(2, v.encode())) for k, v in labels) +
-              b"".join(data(2, data(1, p) + data(2, b"an-id")) for p in profiles) for labels in all_labels)
-    return b"".join(data(1, s) for s in series)
 
 
 def pyroscope(server):
