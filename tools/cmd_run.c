@@ -158,7 +158,7 @@ static char **make_environment(const struct run *run)
             free(name);
         }
     }
-    et_buf_printf(&url, "http://%s", et_server_address(run->server));
+    et_buf_text(&url, et_server_url(run->server));
     set(&environment, "LD_PRELOAD", run->preload, getenv("LD_PRELOAD"));
     set(&environment, "EDGEPROF_ENDPOINT", url.data, NULL);
     set(&environment, "EDGEPROF_SERVICE", run->service, NULL);
@@ -263,7 +263,7 @@ static void keep_serving(const struct run *run)
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
-    printf("edgeprof: http://%s\n", et_server_address(run->server));
+    printf("edgeprof: %s\n", et_server_url(run->server));
     fflush(stdout);
     sigwait(&ends, &signal);
 }
@@ -279,7 +279,11 @@ static int run_with_server(struct run *run)
     sigprocmask(SIG_BLOCK, &signals, &before); /* before the server's threads start */
     const char *listen = run->options->listen ? run->options->listen : "127.0.0.1:0";
     run->server = et_server_start(
-        &(struct et_server_config){.listen = listen, .db = run->db, .symbols = et_options_symbols(run->options)});
+        &(struct et_server_config){.listen = listen,
+                                   .db = run->db,
+                                   .symbols = et_options_symbols(run->options),
+                                   /* It lasts as long as the program, and --listen is somebody's decision. */
+                                   .access.insecure = run->options->listen != NULL});
     if (!run->server) {
         return RUN_FAILED;
     }

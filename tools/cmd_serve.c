@@ -20,8 +20,14 @@ static const char help[] =
     "                      take symbol files sent with `edgeprof symbols add --url`, keep them in DIR, give them out "
     "as\n"
     "                      a debuginfod server does\n"
-    "  --config FILE       settings: the above as listen, db, symbols in [serve]; [limits], targets to [scrape],\n"
-    "                      destinations of all that arrives as [relay NAME]\n"
+    "  --token-file FILE   who may read and write: lines TOKEN, read TOKEN, write TOKEN (bearer, or Basic's password)\n"
+    "  --tls-cert FILE     speak TLS with this certificate and its chain (PEM), and\n"
+    "  --tls-key FILE      its key; SIGHUP reads tokens and certificates again\n"
+    "  --tls-client-ca FILE\n"
+    "                      let in who has a certificate signed by one of these\n"
+    "  --insecure          let everybody in, on addresses beyond this machine as well\n"
+    "  --config FILE       settings: the above in [serve]; [limits], targets to [scrape], destinations of all that\n"
+    "                      arrives as [relay NAME]\n"
     "  --help\n"
     "\n"
     "Devices send to http://HOST:PORT; Pyroscope clients may do so, too. tools/README.md describes the API.\n"
@@ -30,7 +36,7 @@ static const char help[] =
 int et_cmd_serve(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldBx", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldBxK1234", help, &options);
     if (code >= 0) {
         return code;
     }
@@ -42,6 +48,7 @@ int et_cmd_serve(int argc, char **argv)
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, NULL); /* before the server's threads start */
     struct et_serve_settings settings;
     code = et_serve_settings_read(&options, &settings);
@@ -61,6 +68,7 @@ int et_cmd_serve(int argc, char **argv)
         .symbols = et_options_symbols(&options),
         .limits = &settings.limits,
         .relay = &relay,
+        .access = settings.access,
     });
     et_relay_config_free(&relay); /* what the server has not taken */
     et_serve_settings_free(&settings);
@@ -68,10 +76,12 @@ int et_cmd_serve(int argc, char **argv)
     if (!server) {
         return ET_FAILED;
     }
-    printf("edgeprof: http://%s\n", et_server_address(server));
+    printf("edgeprof: %s\n", et_server_url(server));
     fflush(stdout);
     int signal;
-    sigwait(&signals, &signal);
+    while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) {
+        et_server_reload(server);
+    }
     et_server_stop(server);
     return ET_OK;
 }

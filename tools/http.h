@@ -51,11 +51,19 @@ void et_answer_header(struct et_answer *answer, const char *name, const char *va
 /* A line of text. */
 void et_answer_text(struct et_answer *answer, unsigned status, const char *text);
 
+/* What a request needs to be let in: a token that may read, or to POST one that may write. */
+enum et_need {
+    ET_NEED_USUAL,
+    ET_NEED_READ,    /* a POST that only asks */
+    ET_NEED_NOTHING, /* everybody may know the answer */
+};
+
 struct et_route {
     const char *method; /* "GET" takes HEAD, too */
     const char *path;   /* one that ends in '*' stands for all that begin so */
     void (*handle)(struct et_server *server, const struct et_request *request, struct et_answer *answer);
     size_t limit; /* largest body; 0: what the server's limits say */
+    enum et_need need;
 };
 
 /* The route of a request. NULL: there is none, *status is 404 or 405. */
@@ -77,5 +85,8 @@ const struct et_limits *et_server_limits(const struct et_server *server);
 
 /* NULL: nothing is passed on. */
 struct et_relay *et_server_relay(struct et_server *server);
+
+/* Takes off what the sender may send a second: profiles beside the request's first. */
+void et_server_charge(struct et_server *server, const struct et_request *request, uint64_t profiles);
 
 #endif

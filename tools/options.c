@@ -44,6 +44,10 @@ static const struct option all[] = {
     {"module", required_argument, NULL, 'M'},
     {"build-id", required_argument, NULL, 'I'},
     {"config", required_argument, NULL, 'x'},
+    {"tls-cert", required_argument, NULL, '1'},
+    {"tls-key", required_argument, NULL, '2'},
+    {"tls-client-ca", required_argument, NULL, '3'},
+    {"insecure", no_argument, NULL, '4'},
 };
 
 enum { OPTIONS = sizeof all / sizeof *all };
@@ -129,6 +133,12 @@ static const char **text_of(int letter, struct et_options *out)
         return &out->build_id;
     case 'x':
         return &out->config;
+    case '1':
+        return &out->tls_cert;
+    case '2':
+        return &out->tls_key;
+    case '3':
+        return &out->tls_client_ca;
     default:
         return NULL;
     }
@@ -150,7 +160,8 @@ static bool set(int letter, char *value, struct et_options *out)
     out->json |= letter == 'j';
     out->folded |= letter == 'c';
     out->serve |= letter == 'v';
-    return strchr("jcv", letter) || set_query(letter, value, out);
+    out->insecure |= letter == '4';
+    return strchr("jcv4", letter) || set_query(letter, value, out);
 }
 
 static const char *name_of(int letter)

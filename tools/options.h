@@ -20,6 +20,7 @@ struct et_list {
 
 struct et_options {
     const char *listen, *db, *url, *pprof, *preload, *flame, *level, *interval, *at, *format, *token_file, *ca, *config;
+    const char *tls_cert, *tls_key, *tls_client_ca;
     const char *symbols_store, *module, *build_id;
     char *token;         /* of the server at url; NULL: none */
     const char *service; /* as it was written */
@@ -27,7 +28,7 @@ struct et_options {
     int64_t from_ns, to_ns;
     struct et_list symbols, outputs, debuginfod;
     unsigned long rows;
-    bool json, folded, serve;
+    bool json, folded, serve, insecure;
     int first; /* index of the first argument that is no option */
 };
 

@@ -23,7 +23,7 @@ static void file(struct et_server *server, const struct et_request *request, str
 }
 
 const struct et_route et_routes_page[] = {
-    {.method = "GET", .path = "/healthz", .handle = health},
+    {.method = "GET", .path = "/healthz", .handle = health, .need = ET_NEED_NOTHING},
     {.method = "GET", .path = "/*", .handle = file},
     {0},
 };

@@ -166,6 +166,7 @@ static unsigned take_push(struct et_server *server, const struct et_request *req
     if (refused) {
         et_refused(ET_REFUSED_MALFORMED, "%s: %s", request->path, why->data);
     }
+    et_server_charge(server, request, batch.count ? batch.count - 1 : 0);
     unsigned status = et_route_batch(server, &batch, why);
     et_batch_free(&batch);
     return refused && status == 200 ? 400 : status;

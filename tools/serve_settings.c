@@ -50,7 +50,8 @@ static bool read_symbols(const struct et_config *config, const struct et_section
 
 static bool read_sections(struct et_options *options, struct et_serve_settings *out)
 {
-    static const char *const keys[] = {"listen", "db", "symbols*", NULL};
+    static const char *const keys[] = {"listen",        "db",    "symbols*", "token-file", "tls-cert", "tls-key",
+                                       "tls-client-ca", "hosts", "insecure", NULL};
     const struct et_section *serve, *limits;
     const struct et_config *config = &out->config;
     bool ok = et_config_kinds(config, kinds);
@@ -59,6 +60,15 @@ static bool read_sections(struct et_options *options, struct et_serve_settings *
     ok = ok && (!limits || et_limits_read(config, limits, &out->limits));
     out->listen = either(options->listen, serve, "listen", "127.0.0.1:4040");
     out->db = either(options->db, serve, "db", "edgeprof.db");
+    out->access = (struct et_access_config){
+        .token_file = either(options->token_file, serve, "token-file", NULL),
+        .tls = {.certificate = either(options->tls_cert, serve, "tls-cert", NULL),
+                .key = either(options->tls_key, serve, "tls-key", NULL),
+                .client_ca = either(options->tls_client_ca, serve, "tls-client-ca", NULL)},
+        .hosts = either(NULL, serve, "hosts", NULL),
+    };
+    ok = ok && (!serve || et_config_flag(config, serve, "insecure", &out->access.insecure));
+    out->access.insecure |= options->insecure;
     return ok && read_symbols(config, serve, &options->symbols);
 }
 

@@ -5,6 +5,7 @@
 #ifndef ET_SERVE_SETTINGS_H
 #define ET_SERVE_SETTINGS_H
 
+#include "access.h"
 #include "options.h"
 #include "serve_limits.h"
 
@@ -13,6 +14,7 @@ struct et_serve_settings {
     struct et_config config; /* empty without a file */
     const char *listen, *db;
     struct et_limits limits;
+    struct et_access_config access;
 };
 
 /* An exit code: ET_OK, or all is said and nothing is to be freed. Folders with symbols are added to the options'; they

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,7 +38,8 @@ struct et_server {
     struct et_bounds *bounds;
     unsigned long accepted;
     bool refusing; /* the store failed last time */
-    char address[128];
+    struct et_access *access;
+    char url[160];
     char *db;
 };
 
@@ -278,6 +280,46 @@ void et_server_read_done(struct et_server *server, struct et_store *store)
 
 /* ---- connections ---- */
 
+static const struct sockaddr *sender_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+}
+
+static struct et_visit visit_of(struct MHD_Connection *connection, const char *url, const char *method)
+{
+    const union MHD_ConnectionInfo *session = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    return (struct et_visit){
+        .path = url,
+        .host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
+        .origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"),
+        .authorization = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"),
+        .sender = sender_of(connection),
+        .session = session ? session->tls_session : NULL,
+        .post = strcmp(method, "POST") == 0,
+    };
+}
+
+void et_server_charge(struct et_server *server, const struct et_request *request, uint64_t profiles)
+{
+    et_access_charge(server->access, sender_of(request->connection), profiles);
+}
+
+/* Before libmicrohttpd makes a connection of it. */
+static enum MHD_Result on_accept(void *context, const struct sockaddr *address, socklen_t size)
+{
+    const struct et_server *server = context;
+    (void)size;
+    return et_access_connects(server->access, address) ? MHD_YES : MHD_NO;
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    const struct et_server *server = context;
+    (void)state;
+    et_access_connected(server->access, sender_of(connection), code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1);
+}
+
 /* MHD_YES without an answer: go on and read the body. */
 static enum MHD_Result begin(const struct et_server *server, struct MHD_Connection *connection, const char *url,
                              const char *method, void **state)
@@ -287,8 +329,10 @@ static enum MHD_Result begin(const struct et_server *server, struct MHD_Connecti
     unsigned status;
     *state = incoming;
     incoming->route = et_route_find(method, url, &status);
-    if (strcmp(method, "POST") == 0 && MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin")) {
-        return reply_text(connection, 403, "web pages may not send profiles");
+    struct et_answer answer = {0};
+    struct et_visit visit = visit_of(connection, url, method);
+    if (!et_access_allows(server->access, &visit, incoming->route, &answer)) {
+        return reply(connection, &answer);
     }
     if (!incoming->route) {
         return reply_text(connection, status, status == 405 ? "wrong method" : "there is nothing at this address");
@@ -390,6 +434,24 @@ static void on_log(void *context, const char *format, va_list args)
     (void)args; /* libmicrohttpd reports every client that goes away early */
 }
 
+static void start_daemon(struct et_server *server, int fd)
+{
+    unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(intptr_t)et_tls_retrieve},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t) "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    bool has_tls = et_access_tls(server->access) != NULL;
+    /* Ours is the limit that is said; theirs only has to be beyond it. */
+    unsigned connections = (unsigned)server->limits.connections + 16;
+    server->daemon = MHD_start_daemon(flags | (has_tls ? MHD_USE_TLS : 0), 0, on_accept, server, on_request, server,
+                                      MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+                                      MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT, 30u,
+                                      MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+                                      on_connection, server, MHD_OPTION_ARRAY, has_tls ? tls : tls + 2, MHD_OPTION_END);
+}
+
 struct et_server *et_server_start(const struct et_server_config *config)
 {
     struct et_server *server = et_alloc(1, sizeof *server);
@@ -400,17 +462,16 @@ struct et_server *et_server_start(const struct et_server_config *config)
     pthread_mutex_init(&server->write_lock, NULL);
     pthread_mutex_init(&server->read_lock, NULL);
     pthread_cond_init(&server->read_done, NULL);
-    int fd = et_listen(config->listen, server->address, sizeof server->address);
-    if (fd >= 0 && open_stores(server) && start_relay(server, config->relay)) {
-        server->daemon = MHD_start_daemon(
-            MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ERROR_LOG, 0, NULL,
-            NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-            MHD_OPTION_CONNECTION_LIMIT, 128u, MHD_OPTION_CONNECTION_TIMEOUT, 30u, MHD_OPTION_NOTIFY_COMPLETED,
-            on_completed, NULL, MHD_OPTION_END);
+    char address[128] = "";
+    int fd = et_listen(config->listen, address, sizeof address);
+    server->access = fd >= 0 ? et_access_open(&config->access, &server->limits, fd, address) : NULL;
+    snprintf(server->url, sizeof server->url, "%s://%s", config->access.tls.certificate ? "https" : "http", address);
+    if (server->access && open_stores(server) && start_relay(server, config->relay)) {
+        start_daemon(server, fd);
         if (server->daemon) {
             return server;
         }
-        et_error("cannot start the HTTP server on %s", server->address);
+        et_error("cannot start the HTTP server on %s", server->url);
     }
     if (fd >= 0) {
         close(fd);
@@ -419,9 +480,14 @@ struct et_server *et_server_start(const struct et_server_config *config)
     return NULL;
 }
 
-const char *et_server_address(const struct et_server *server)
+const char *et_server_url(const struct et_server *server)
 {
-    return server->address;
+    return server->url;
+}
+
+void et_server_reload(struct et_server *server)
+{
+    et_access_reload(server->access);
 }
 
 unsigned long et_server_accepted(struct et_server *server)
@@ -447,6 +513,7 @@ void et_server_stop(struct et_server *server)
     et_store_close(server->writer);
     et_symbols_free(server->symbols);
     et_bounds_free(server->bounds);
+    et_access_close(server->access);
     pthread_mutex_destroy(&server->write_lock);
     pthread_mutex_destroy(&server->read_lock);
     pthread_cond_destroy(&server->read_done);

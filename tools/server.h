@@ -4,6 +4,7 @@
 #ifndef ET_SERVER_H
 #define ET_SERVER_H
 
+#include "access.h"
 #include "serve_limits.h"
 #include "symbols.h"
 
@@ -18,13 +19,17 @@ struct et_server_config {
     struct et_symbols *symbols;     /* becomes the server's */
     const struct et_limits *limits; /* NULL: the usual ones */
     struct et_relay_config *relay;  /* becomes the server's; NULL: nothing is passed on */
+    struct et_access_config access; /* zeroed: whoever is on this machine */
 };
 
 /* NULL: failed, one line is on stderr. */
 struct et_server *et_server_start(const struct et_server_config *config);
 
-/* "127.0.0.1:4040", valid as long as the server. */
-const char *et_server_address(const struct et_server *server);
+/* "http://127.0.0.1:4040", valid as long as the server. */
+const char *et_server_url(const struct et_server *server);
+
+/* Reads tokens and certificates again; what is wrong with them is said, and the old ones stay. */
+void et_server_reload(struct et_server *server);
 
 /* Messages and profiles that were taken. */
 unsigned long et_server_accepted(struct et_server *server);
