@@ -129,7 +129,7 @@ static void add_side(struct build *b, const struct et_profile *profile, enum et_
     diff->level = kind && kind->level;
 }
 
-static double largest_share(const struct et_diff *diff, const struct et_diff_call *call)
+double et_diff_weight(const struct et_diff *diff, const struct et_diff_call *call)
 {
     return fmax(et_diff_share(diff, ET_LEFT, call->total[ET_LEFT]),
                 et_diff_share(diff, ET_RIGHT, call->total[ET_RIGHT]));
@@ -141,12 +141,11 @@ static int by_share(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The share that the `shown` largest calls have at least. */
-static double threshold_of(const struct et_diff *diff, size_t shown)
+double et_diff_least_weight(const struct et_diff *diff, size_t shown)
 {
     double *shares = et_alloc(diff->count, sizeof *shares);
     for (size_t i = 0; i < diff->count; i++) {
-        shares[i] = largest_share(diff, &diff->calls[i]);
+        shares[i] = et_diff_weight(diff, &diff->calls[i]);
     }
     qsort(shares, diff->count, sizeof *shares, by_share);
     double least = shares[shown - 1];
@@ -161,16 +160,16 @@ static void prune(struct et_diff *diff, size_t shown)
     if (diff->count <= shown) {
         return;
     }
-    double least = threshold_of(diff, shown);
+    double least = et_diff_least_weight(diff, shown);
     size_t above = 0, kept = 0;
     for (size_t i = 0; i < diff->count; i++) {
-        above += largest_share(diff, &diff->calls[i]) > least;
+        above += et_diff_weight(diff, &diff->calls[i]) > least;
     }
     size_t equal = shown - above;
     uint32_t *moved = et_alloc(diff->count, sizeof *moved);
     for (size_t i = 0; i < diff->count; i++) {
         struct et_diff_call call = diff->calls[i];
-        double share = largest_share(diff, &call);
+        double share = et_diff_weight(diff, &call);
         bool fits = share > least || (share >= least && equal > 0);
         bool keep = fits && (i == 0 || moved[call.parent] != UINT32_MAX);
         equal -= keep && share <= least;
@@ -189,7 +188,7 @@ static int compare_calls(const void *a, const void *b, void *context)
 {
     const struct et_diff *diff = context;
     const struct et_diff_call *x = &diff->calls[*(const uint32_t *)a], *y = &diff->calls[*(const uint32_t *)b];
-    double first = largest_share(diff, x), second = largest_share(diff, y);
+    double first = et_diff_weight(diff, x), second = et_diff_weight(diff, y);
     if (first < second || first > second) {
         return first < second ? 1 : -1;
     }

@@ -51,6 +51,11 @@ void et_diff_free(struct et_diff *diff);
 /* 0..1; 0 of an empty side. */
 double et_diff_share(const struct et_diff *diff, enum et_side side, uint64_t figure);
 
+/* The larger of a call's two shares, and the least of those that the `shown` largest calls have, 1 <= shown <= count.
+ */
+double et_diff_weight(const struct et_diff *diff, const struct et_diff_call *call);
+double et_diff_least_weight(const struct et_diff *diff, size_t shown);
+
 /* Where the true value lies with 95 %. */
 struct et_interval {
     double low, high;

@@ -8,7 +8,6 @@
 #include "json.h"
 #include "tree.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,34 +28,13 @@ struct drawing {
     size_t count, capacity;
 };
 
-static double weight(const struct et_diff *diff, const struct et_diff_call *call)
-{
-    return fmax(et_diff_share(diff, ET_LEFT, call->total[ET_LEFT]),
-                et_diff_share(diff, ET_RIGHT, call->total[ET_RIGHT]));
-}
-
-static int descending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
+/* The root is always drawn and not counted. */
 static double least_weight(const struct et_diff *diff, uint64_t max_nodes)
 {
     max_nodes = max_nodes == 0                    ? ET_FLAMEBEARER_NODES
                 : max_nodes < ET_FLAMEBEARER_MOST ? max_nodes
                                                   : ET_FLAMEBEARER_MOST;
-    if (diff->count - 1 <= max_nodes) {
-        return 0;
-    }
-    double *weights = et_alloc(diff->count, sizeof *weights);
-    for (size_t i = 1; i < diff->count; i++) {
-        weights[i - 1] = weight(diff, &diff->calls[i]);
-    }
-    qsort(weights, diff->count - 1, sizeof *weights, descending);
-    double least = weights[max_nodes - 1];
-    free(weights);
-    return least;
+    return diff->count - 1 <= max_nodes ? 0 : et_diff_least_weight(diff, max_nodes + 1);
 }
 
 /* ---- nodes ---- */
@@ -128,7 +106,7 @@ static size_t push_children(struct drawing *d, const struct bar *parent)
     }
     for (uint32_t i = call->first_child; i; i = d->diff->calls[i].next) {
         const struct et_diff_call *child = &d->diff->calls[i];
-        if (weight(d->diff, child) >= d->least) {
+        if (et_diff_weight(d->diff, child) >= d->least) {
             push_call(d, x, level, i);
         } else {
             other[ET_LEFT] += child->total[ET_LEFT];

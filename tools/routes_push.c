@@ -3,9 +3,9 @@
  * routes_ingest.c's. The formats are ingest_*.c's.
  */
 #include "bounds.h"
+#include "connect.h"
 #include "gzip.h"
 #include "ingest_batch.h"
-#include "json.h"
 #include "refused.h"
 #include "routes.h"
 #include "serve_limits.h"
@@ -88,20 +88,13 @@ static void push_compact(struct et_server *server, const struct et_request *requ
 /* Connect's answers: an empty message, or an error with its code. why: a line. */
 static void answer_connect(struct et_answer *answer, unsigned status, bool json, const char *why)
 {
-    answer->status = status;
-    answer->type = status == 200 && !json ? "application/proto" : "application/json";
-    answer->body.size = 0;
     if (status == 200) {
+        answer->status = status;
+        answer->type = json ? "application/json" : "application/proto";
         et_buf_text(&answer->body, json ? "{}" : "");
-        return;
+    } else {
+        et_connect_error(answer, status, why);
     }
-    et_buf_text(&answer->body, "{\"code\":");
-    et_json_string(&answer->body, status == 503                    ? "unavailable"
-                                  : status == 413 || status == 429 ? "resource_exhausted"
-                                                                   : "invalid_argument");
-    et_buf_text(&answer->body, ",\"message\":");
-    et_json_string(&answer->body, why);
-    et_buf_char(&answer->body, '}');
 }
 
 static enum et_verdict take_batch(struct et_store *store, void *context, const char **why)
@@ -141,13 +134,6 @@ unsigned et_route_batch(struct et_server *server, struct et_batch *batch, struct
     return status;
 }
 
-static bool type_is(const struct et_request *request, const char *type)
-{
-    const char *got = et_header(request, "Content-Type");
-    size_t size = strlen(type);
-    return got && strncasecmp(got, type, size) == 0 && (got[size] == '\0' || got[size] == ';' || got[size] == ' ');
-}
-
 /* The status; *why: what is wrong. */
 static unsigned take_push(struct et_server *server, const struct et_request *request, const struct et_buf *bytes,
                           bool json, struct et_buf *why)
@@ -176,8 +162,8 @@ static void push_pyroscope(struct et_server *server, const struct et_request *re
 {
     struct et_buf inflated = {0}, why = {0};
     unsigned status;
-    bool json = type_is(request, "application/json");
-    if (!json && !type_is(request, "application/proto")) {
+    bool json = et_content_type_is(request, "application/json");
+    if (!json && !et_content_type_is(request, "application/proto")) {
         et_answer_text(answer, 415, "the content types are application/proto and application/json");
         return;
     }

@@ -48,8 +48,8 @@ static void names_and_numbers(void **state)
                "{\"value\":0.5,\"timestamp\":\"3\"}");
     same_again(&querier__v1__point__descriptor, "{\"value\":\"-2.5\"}", "{\"value\":-2.5}");
     same_again(&querier__v1__point__descriptor, "{\"value\":\"Infinity\"}", "{\"value\":\"Infinity\"}");
-    same_again(&querier__v1__query_impact__descriptor, "{\"totalBytesInTimeRange\":\"18446744073709551615\"}",
-               "{\"totalBytesInTimeRange\":\"18446744073709551615\"}");
+    same_again(&perftools__profiles__mapping__descriptor, "{\"memoryLimit\":\"18446744073709551615\"}",
+               "{\"memoryLimit\":\"18446744073709551615\"}");
     same_again(&querier__v1__get_profile_stats_response__descriptor, "{\"dataIngested\":true}",
                "{\"dataIngested\":true}");
     same_again(&querier__v1__level__descriptor, "{\"values\":[\"0\",1,\"-2\"]}", "{\"values\":[\"0\",\"1\",\"-2\"]}");

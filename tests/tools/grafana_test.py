@@ -1,0 +1,239 @@
+"""The files for Grafana, and the requests that its Pyroscope data source makes, byte for byte as its Connect client
+encodes them: recorded from the data source's source (pkg/tsdb/grafana-pyroscope-datasource, Grafana 12.2), because
+Grafana itself is no Debian package. Answers are read as the data source reads them.
+Usage: grafana_test.py EDGEPROF_WITH_SANITIZERS"""
+import json
+import os
+import re
+import struct
+import sys
+import tempfile
+
+import pprof
+from generate import context, data, message, module, nodes, number, origin, profile
+from harness import Checks, Server
+
+PROGRAM = sys.argv[1]
+FOLDER = "tools/grafana"
+check = Checks()
+CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+ALLOC = "memory:alloc_space:bytes:space:bytes"
+START, END = 1_700_000_000_000, 1_700_000_060_000
+HEADERS = {"Content-Type": "application/proto", "Connect-Protocol-Version": "1", "Accept-Encoding": "gzip",
+           "User-Agent": "connect-go/1.18.1 (go1.25.0)", "X-Grafana-Org-Id": "1"}
+
+
+# ---- files ----
+
+def scalar(text):
+    if text[:1] in "\"'":
+        if len(text) < 2 or text[-1] != text[0]:
+            raise ValueError(text)
+        return text[1:-1]
+    if re.search(r": |[\[\]{}&*!|>%@`]", text):
+        raise ValueError(f"not plain: {text}")
+    return {"true": True, "false": False}.get(text, int(text) if re.fullmatch(r"-?\d+", text) else text)
+
+
+def lines_of(text):
+    for line in text.splitlines():
+        if "\t" in line:
+            raise ValueError("tab")
+        line = re.sub(r"(^|\s)#.*$", "", line).rstrip()
+        if line:
+            yield len(line) - len(line.lstrip()), line.lstrip()
+
+
+def block(lines, indent):
+    """Mappings, lists of mappings, and plain or quoted scalars: what these files need of YAML, and no more."""
+    if lines[0][1].startswith("- "):
+        items = []
+        while lines and lines[0][0] == indent and lines[0][1].startswith("- "):
+            lines[0] = (indent + 2, lines[0][1][2:])
+            items.append(block(lines, indent + 2))
+        return items
+    found = {}
+    while lines and lines[0][0] == indent and not lines[0][1].startswith("- "):
+        key, colon, value = lines.pop(0)[1].partition(":")
+        if not colon or key in found or (value and value[0] != " "):
+            raise ValueError(key)
+        found[key] = scalar(value.strip()) if value.strip() else block(lines, lines[0][0])
+    return found
+
+
+def yaml(path):
+    lines = list(lines_of(open(path).read()))
+    found = block(lines, 0)
+    if lines:
+        raise ValueError(f"{path}: {lines[0]}")
+    return found
+
+
+def files():
+    sources = yaml(f"{FOLDER}/provisioning/datasources/edgeprof.yaml")
+    check.equal(sources["apiVersion"], 1, "version of the data sources' file")
+    by_type = {source["type"]: source for source in sources["datasources"]}
+    profiles, traces = by_type["grafana-pyroscope-datasource"], by_type["tempo"]
+    for source in (profiles, traces):
+        check(source["access"] == "proxy" and re.fullmatch(r"http://[a-z]+:\d+", source["url"]) and source["uid"], f"{source['name']}")
+    check(re.fullmatch(r"\d+s", profiles["jsonData"]["minStep"]), "a step")
+    to_profiles = traces["jsonData"]["tracesToProfiles"]
+    check.equal(to_profiles["datasourceUid"], profiles["uid"], "traces lead to the profiles")
+    check.equal(to_profiles["profileTypeId"], CPU, "their type")
+    check.equal(to_profiles["tags"], [{"key": "service.name", "value": "service_name"}], "their labels")
+    provider = yaml(f"{FOLDER}/provisioning/dashboards/edgeprof.yaml")["providers"][0]
+    check.equal(provider["type"], "file", "dashboards from files")
+    check(f":{provider['options']['path']}:ro" in open(f"{FOLDER}/README.md").read(), "the dashboards are mounted where they are looked for")
+    return profiles["uid"]
+
+
+def dashboard(uid):
+    """Returns the profile types that its panels ask for."""
+    board = json.load(open(f"{FOLDER}/dashboards/edgeprof.json"))
+    check(board["uid"] and board["title"] and board["schemaVersion"] >= 36 and board["time"]["from"], "what a dashboard has")
+    check.equal(len({panel["id"] for panel in board["panels"]}), len(board["panels"]), "ids of panels")
+    taken, types = set(), set()
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+        check(not cells & taken and place["x"] + place["w"] <= 24, f"{panel['title']} has a place of its own")
+        taken |= cells
+        for target in panel["targets"]:
+            check.equal(target["datasource"], {"type": "grafana-pyroscope-datasource", "uid": uid}, f"{panel['title']}: source")
+            check.equal(target["queryType"], "profile" if panel["type"] == "flamegraph" else "metrics", f"{panel['title']}: query")
+            types.add(target["profileTypeId"])
+    variable = board["templating"]["list"][0]
+    check("$" + variable["name"] in json.dumps(board["panels"]), "the variable is used")
+    check.equal((variable["query"]["type"], variable["query"]["labelName"]), ("labelValue", "service_name"), "its values")
+    return types
+
+
+# ---- requests ----
+
+def ask(server, method, body):
+    status, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, HEADERS)
+    check.equal(status, 200, f"{method}: {answer[:200]}")
+    check.equal(server.headers["Content-Type"], "application/proto", f"{method}: content type")
+    return pprof.fields(answer)
+
+
+def texts(found, field):
+    return [value.decode() for value in pprof.every(found, field)]
+
+
+def between():
+    return number(3, START) + number(4, END)
+
+
+def levels_to_tree(levels, names):
+    """The data source's way: each bar belongs to the first bar above that it lies within."""
+    root = {"name": names[levels[0][3]], "start": 0, "value": levels[0][1], "nodes": []}
+    above = [root]
+    for level in levels[1:]:
+        row, offset, parents = [], 0, iter(above)
+        parent = next(parents)
+        for i in range(0, len(level), 4):
+            start, value = level[i] + offset, level[i + 1]
+            while not (start >= parent["start"] and start + value <= parent["start"] + parent["value"]):
+                parent = next(parents)  # StopIteration: a bar without a parent
+            row.append({"name": names[level[i + 3]], "start": start, "value": value, "self": level[i + 2], "nodes": []})
+            parent["nodes"].append(row[-1])
+            offset = start + value
+        above = row
+    return root
+
+
+def flame(answer):
+    graph = pprof.fields(pprof.one(answer, 1, b""))
+    levels = [pprof.numbers(pprof.fields(level), 1) for level in pprof.every(graph, 2)]
+    return levels_to_tree(levels, texts(graph, 1))
+
+
+def paths(node, path=()):
+    found = {path + (node["name"],): node["value"]}
+    for child in node["nodes"]:
+        found |= paths(child, path + (node["name"],))
+    return found
+
+
+def data_source(server, board_types):
+    types = [pprof.fields(value) for value in pprof.every(ask(server, "ProfileTypes", number(1, START) + number(2, END)), 1)]
+    ids = [texts(found, 1)[0] for found in types]
+    check(board_types <= set(ids), f"types of the dashboard: {board_types - set(ids)}")
+    check.equal([texts(found, 2)[0] + " - " + texts(found, 4)[0] for found in types if texts(found, 1)[0] == CPU], ["process_cpu - cpu"], "label of a type")
+    ranged = number(2, START) + number(3, END)
+    names = texts(ask(server, "LabelNames", data(1, CPU + "{}") + ranged), 1)
+    check({"service_name", "host", "version"} <= set(names), f"label names {names}")
+    check.equal([name for name in names if names.count(name) > 1], [], "names are there once")
+    for selector, label, wanted in ((CPU + "{}", "service_name", ["orders", "users"]), (CPU + '{service_name="orders"}', "version", ["1.2.3"]),
+                                    ('{service_name="users"}', "host", ["pi-2"]), ("", "version", ["1.2.3", "2.0"])):
+        found = texts(ask(server, "LabelValues", data(1, label) + data(2, selector) + between()), 1)
+        check.equal(found, wanted, f"values of {label} by {selector}")
+
+
+def metrics(server):
+    for group, wanted in ((["service_name"], {"orders": 500.0, "users": 200.0}), ([], {None: 700.0}), (["host", "service_name"], None)):
+        body = (data(1, CPU) + data(2, "{}") + between() + b"".join(data(5, label) for label in group) + b"\x31" + struct.pack("<d", 15) +
+                number(10, 1))
+        found = {}
+        for line in map(pprof.fields, pprof.every(ask(server, "SelectSeries", body), 1)):
+            labels = {pprof.one(f, 1).decode(): pprof.one(f, 2).decode() for f in map(pprof.fields, pprof.every(line, 1))}
+            points = [pprof.fields(point) for point in pprof.every(line, 2)]
+            stamps = [pprof.one(point, 2) for point in points]
+            check(stamps == sorted(set(stamps)) and all(START <= stamp <= END + 15000 for stamp in stamps), f"times {stamps}")
+            check.equal(sorted(labels), sorted(group), "labels of a series")
+            found[tuple(labels.values())[0] if labels else None] = sum(
+                struct.unpack("<d", struct.pack("<Q", pprof.one(point, 1)))[0] for point in points) / 1e6
+        if wanted:
+            check.equal(found, wanted, f"series by {group}")
+        else:
+            check.equal(sorted(found.values()), [200.0, 500.0], "series by two labels")
+    limited = data(1, CPU) + data(2, "{}") + between() + data(5, "service_name") + b"\x31" + struct.pack("<d", 15) + number(9, 1)
+    check.equal(len(pprof.every(ask(server, "SelectSeries", limited), 1)), 1, "the largest series alone")
+
+
+def flames(server):
+    body = data(1, CPU) + data(2, '{service_name="orders"}') + between() + number(5, 16384)
+    check.equal(paths(flame(ask(server, "SelectMergeStacktraces", body))),
+                {("total",): 500000000, ("total", "app+0x4"): 500000000, ("total", "app+0x4", "app+0x68"): 300000000}, "flame graph")
+    few = flame(ask(server, "SelectMergeStacktraces", data(1, CPU) + data(2, "{}") + between() + number(5, 1)))
+    check.equal(few["value"], 700000000, "pruned, nothing is lost")
+    span = data(1, CPU) + data(2, '{service_name="orders"}') + data(3, "00f067aa0ba902b7") + number(4, START) + number(5, END) + number(6, 16384)
+    check.equal(flame(ask(server, "SelectMergeSpanProfile", span))["value"], 300000000, "profile of a span")
+    check.equal(flame(ask(server, "SelectMergeSpanProfile", span.replace(b"902b7", b"902b8")))["value"], 0, "a span that nothing is known of")
+    check.equal(flame(ask(server, "SelectMergeStacktraces", data(1, ALLOC) + data(2, '{service_name="none"}') + between()))["value"], 0, "no data")
+
+
+def errors(server):
+    for method, body, status, code in (("SelectMergeStacktraces", data(1, "cpu") + data(2, "{}"), 400, "invalid_argument"),
+                                       ("SelectMergeStacktraces", data(1, CPU) + data(2, "{a=~\"(\"}"), 400, "invalid_argument"),
+                                       ("SelectSeries", data(1, CPU) + data(2, "{}") + between(), 400, "invalid_argument"),
+                                       ("SelectHeatmap", b"", 501, "unimplemented"), ("ProfileTypes", b"\xff", 400, "invalid_argument")):
+        got, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, HEADERS)
+        check.equal((got, server.headers["Content-Type"], json.loads(answer)["code"]), (status, "application/json", code), f"{method} {body}")
+        check(len(json.loads(answer)["message"]) > 10, f"{method}: {answer}")
+    check.equal(server.request("POST", "/querier.v1.QuerierService/ProfileTypes", b"", {"Content-Type": "text/plain"})[0], 415, "no such encoding")
+
+
+def fill(server):
+    for ident, (service, version, span, values) in enumerate((("orders", "1.2.3", 0x00f067aa0ba902b7, (20, 30)), ("users", "2.0", 0, (20, 0))), 1):
+        stacks = [(1, 0, 0, values[0])] + ([(2, 1, 0, values[1])] if values[1] else [])
+        contexts = [context(span=span)] if span else []
+        made = [profile(stacks, start=15_000_000_000, duration=10_000_000_000), profile([(1, 0, 2, 9)], quantum=64, start=15_000_000_000, kind=4),
+                profile([(2, 0, 1, 7)], quantum=1000, start=15_000_000_000, kind=3)]
+        body = message(ident, 0, origin(service, [("version", version)], host=f"pi-{ident}", boot_id=f"b{ident}", pid=ident),
+                       [module(4096, 4096, 0, bytes([ident]) * 20, "/nowhere/app")], nodes([0, 1], [4100, 4200]), made,
+                       contexts=contexts, unix_minus_uptime=1_700_000_000_000_000_000)
+        check.equal(server.push(body), 200, f"push of {service}")
+
+
+board_types_ = dashboard(files())
+with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder_:
+    server_ = Server(PROGRAM, os.path.join(folder_, "grafana.db"))
+    fill(server_)
+    data_source(server_, board_types_)
+    metrics(server_)
+    flames(server_)
+    errors(server_)
+    check.equal(server_.stop(), 0, "server")
+check.done("test-tools-grafana")

@@ -1,0 +1,442 @@
+"""What the server answers equals an independent merge of the raw profiles by `go tool pprof -proto`: every address, kind
+and figure, by time, process, label and span; and again after the store has merged them, and has only blocks left.
+Usage: merge_test.py EDGEPROF_WITH_SANITIZERS MERGE_NOW"""
+import collections
+import json
+import random
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+import urllib.request
+
+import pprof
+from generate import context, data, message, module, nodes, number, origin, profile, tag_set
+from harness import Checks, Server
+
+PROGRAM, MERGE_NOW = sys.argv[1:3]
+check = Checks()
+START = 1_700_000_000
+SECOND = 1_000_000_000
+INTERVAL = 10
+BLOCK = 300
+PERIOD = 10_000_000
+
+# kind -> number in compact, pprof: name before the types, (count, value), (period, unit); the figure's quantum
+KINDS = {
+    "cpu": (1, "process_cpu", (("samples", "count"), ("cpu", "nanoseconds")), ("cpu", "nanoseconds"), PERIOD),
+    "wait": (2, "block", (("contentions", "count"), ("delay", "nanoseconds")), ("contentions", "count"), 1000),
+    "lock": (3, "mutex", (("contentions", "count"), ("delay", "nanoseconds")), ("contentions", "count"), 1000),
+    "alloc": (4, "memory", (("alloc_objects", "count"), ("alloc_space", "bytes")), ("space", "bytes"), 16),
+    "live": (5, "memory", (("inuse_objects", "count"), ("inuse_space", "bytes")), ("space", "bytes"), 16),
+    "exception": (6, "exception", (("exception", "count"),), ("exception", "count"), 1),
+    "gc": (7, "gc", (("pauses", "count"), ("pause", "nanoseconds")), ("pause", "nanoseconds"), 1),
+    "thread": (8, "goroutine", (("goroutine", "count"),), ("goroutine", "count"), 1),
+    "heap": (9, "gc_heap", (("heap_size", "bytes"),), ("space", "bytes"), 1),
+}
+LEVELS = ("live", "heap")
+IN_PPROF = ("cpu", "wait", "lock", "alloc")
+
+Raw = collections.namedtuple("Raw", "service host version kind start stacks")
+
+
+def span_of(device):
+    """A hexadecimal number that go tool pprof does not take for a decimal one."""
+    return 0xabc0 + device
+
+
+class Device:
+    """A process that sends compact messages: one tree of stacks, all kinds, labels and spans."""
+    NODES = [0, 1, 2, 2, 1, 5, 6, 5]  # parents; 0 is the root
+
+    def __init__(self, rng, number_, service, version):
+        self.rng, self.service, self.version = rng, service, version
+        self.host, self.segment, self.sequence = f"pi-{number_}", number_ + 100, 0
+        self.labels = [{}, {"step": "pricing"}, {"step": "routing", "tenant": "a b"},
+                       {"span_id": f"{span_of(number_):016x}", "trace_id": f"{span_of(number_):032x}", "step": "pricing"}, {"thread": "worker"}]
+
+    def stack(self, node):
+        frames = []
+        while node:
+            frames.append(f"app+0x{4 + 16 * (node % 5):x}")  # nodes 1 and 6, 2 and 7 have one function
+            node = self.NODES[node - 1]
+        return tuple(reversed(frames))
+
+    def profile(self, kind, start):
+        number_, _, types, _, quantum = KINDS[kind]
+        rows, stacks = [], []
+        for node in sorted(self.rng.sample(range(1, 9), 5)):
+            for labels in sorted(self.rng.sample(range(5), 2)):
+                value, count = self.rng.randrange(1, 50), self.rng.randrange(1, 9)
+                counted = len(types) == 2 and kind != "cpu"
+                rows.append((node, labels, count if counted else 0, value))
+                figures = [value * quantum] if len(types) == 1 else [value if kind == "cpu" else count, value * quantum]
+                stacks.append((self.stack(node), figures, self.labels[labels]))
+        encoded = profile(rows, quantum, start=(start - START + 1) * SECOND, duration=INTERVAL * SECOND,
+                          period=PERIOD if kind == "cpu" else 1, kind=number_)
+        return encoded, Raw(self.service, self.host, self.version, kind, start, stacks)
+
+    def send(self, server, start):
+        made = [self.profile(kind, start) for kind in KINDS]
+        ident = self.segment - 100
+        extra = {"contexts": [context(1), context(2), context(1, span_of(ident), (0, span_of(ident))), context(thread="worker")]}
+        if self.sequence == 0:
+            frames = [4100 + 16 * (node % 5) for node in range(1, 9)]
+            back = [node - parent if parent else 0 for node, parent in enumerate(self.NODES, 1)]
+            extra |= {"origin": origin(self.service, [("version", self.version)], host=self.host, boot_id=f"b{ident}", pid=ident),
+                     "modules": [module(4096, 4096, 0, bytes([ident]) * 20, "/nowhere/app")], "nodes": nodes(back, frames),
+                      "tag_sets": [tag_set(1, step="pricing"), tag_set(2, step="routing", tenant="a b")]}
+        body = message(self.segment, self.sequence, profiles=[encoded for encoded, _ in made],
+                       unix_minus_uptime=(START - 1) * SECOND, **extra)
+        status, why = server.request("POST", "/edgeprof/v1/push", body)
+        check.equal(status, 200, f"{self.host} at {start}: {why}")
+        self.sequence += 1
+        return [raw for _, raw in made]
+
+
+def as_pprof(raw):
+    _, _, types, period, _ = KINDS[raw.kind]
+    return pprof.encode(types, period, raw.stacks, raw.start * SECOND, INTERVAL * SECOND)
+
+
+def pushed_pprof(server, rng, service, host, version, kind, start):
+    """A process whose profiles come as pprof, with names, inlined calls and recursion."""
+    names = ["main", ("handle", "parse"), "sum", "main", "sort<T>", "größe"]
+    types = KINDS[kind][2]
+    stacks = []
+    for _ in range(12):
+        frames = tuple(rng.choice(names) for _ in range(rng.randrange(1, 7)))
+        value = rng.randrange(1, 1000)
+        figures = [value, value * PERIOD] if kind == "cpu" else [rng.randrange(1, 9), value * 7919]
+        stacks.append((frames, figures[:len(types)], rng.choice([{}, {"step": "pricing"}, {"step": "x=y", "queue": "q"}])))
+    raw = Raw(service, host, version, kind, start, stacks)
+    name = f"{service}{{host={host},version={version},__name__={KINDS[kind][1]}}}"
+    status, body = server.request("POST", "/ingest?" + urllib.parse.urlencode(
+        {"name": name, "from": start, "until": start + INTERVAL, "format": "pprof"}), as_pprof(raw))
+    check.equal(status, 200, f"pprof of {kind}: {body}")
+    return raw
+
+
+# ---- what the server says ----
+
+def from_levels(names, levels):
+    """{stack: self} of a flamebearer."""
+    found, above = collections.Counter(), []
+    for level in levels:
+        at, row = 0, []
+        for i in range(0, len(level), 4):
+            start = at + level[i]
+            at = start + level[i + 1]
+            parents = [stack for first, end, stack in above if first <= start and at <= end]
+            stack = (parents[0] if parents else ()) + (names[level[i + 3]],)
+            row.append((start, at, stack))
+            found[stack[1:]] += level[i + 2]
+        above = row
+    return +found
+
+
+def from_folded(text):
+    found = collections.Counter()
+    for line in text.splitlines():
+        stack, _, value = line.rpartition(" ")
+        found[tuple(stack.split(";"))] += int(value)
+    return +found
+
+
+def from_tree(call, path=()):
+    found = collections.Counter({path: call["self"]})
+    for child in call.get("children", []):
+        found += from_tree(child, path + (child["name"],))
+    return +found
+
+
+def fetch(server, path, **arguments):
+    status, body = server.request("GET", path + "?" + urllib.parse.urlencode(arguments))
+    if not check.equal(status, 200, f"{path} {arguments}: {body[:200]}"):
+        raise SystemExit(1)
+    return body
+
+
+def ask_json(server, method, **request):
+    status, body = server.request("POST", "/querier.v1.QuerierService/" + method, json.dumps(request), {"Content-Type": "application/json"})
+    check.equal(status, 200, f"{method} {request}: {body[:200]}")
+    return json.loads(body)
+
+
+def ask(server, method, body):
+    status, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, {"Content-Type": "application/proto"})
+    check.equal(status, 200, f"{method}: {answer[:200]}")
+    return pprof.fields(answer)
+
+
+def binary_levels(answer):
+    graph = pprof.fields(pprof.one(answer, 1, b""))
+    names = [name.decode() for name in pprof.every(graph, 1)]
+    return from_levels(names, [pprof.numbers(pprof.fields(level), 1) for level in pprof.every(graph, 2)])
+
+
+def type_id(kind, sample_type):
+    _, name, types, period, _ = KINDS[kind]
+    return ":".join((name, *next(pair for pair in types if pair[0] == sample_type), *period))
+
+
+def quoted(matchers):
+    return "{" + ",".join(f'{name}{how}"{value}"' for name, how, value in matchers) + "}"
+
+
+class Answers:
+    """Every way to ask the same question."""
+
+    def __init__(self, server, kind, sample_type, matchers, start, end):
+        self.server, self.kind, self.sample_type, self.matchers = server, kind, sample_type, matchers
+        self.start, self.end = start, end
+        self.type, self.selector = type_id(kind, sample_type), quoted(matchers)
+        self.own = {"kind": kind, "value": "count" if (sample_type, "count") == KINDS[kind][2][0] and len(KINDS[kind][2]) == 2 else "value",
+                    "service": self.selector, "from": start, "to": end}
+        self.request = {"profileTypeID": self.type, "labelSelector": self.selector, "start": start * 1000, "end": end * 1000,
+                        "maxNodes": 100000}
+        self.binary = (data(1, self.type) + data(2, self.selector) + number(3, start * 1000) + number(4, end * 1000) + number(5, 100000))
+
+    def stacks(self):
+        """(how it was asked, {stack: value})"""
+        render = {"query": self.type + self.selector, "from": self.start, "until": self.end, "max-nodes": 100000}
+        answer = json.loads(fetch(self.server, "/render", **render))
+        yield "/render", from_levels(answer["flamebearer"]["names"], answer["flamebearer"]["levels"])
+        check.equal(sum(answer["flamebearer"]["levels"][0]), answer["flamebearer"]["numTicks"], "levels[0] is the total")
+        if self.kind != "heap" and self.kind != "live":
+            check.equal(sum(answer["timeline"]["samples"]), answer["flamebearer"]["numTicks"], f"timeline of {self.kind} {self.selector}")
+        yield "collapsed", from_folded(fetch(self.server, "/pyroscope/render", format="collapsed", **render).decode())
+        yield "/render pprof", pprof.sums(pprof.decode(fetch(self.server, "/render", format="pprof", **render)), self.sample_type)
+        graph = ask_json(self.server, "SelectMergeStacktraces", **self.request)["flamegraph"]
+        yield "JSON", from_levels(graph["names"], [[int(value) for value in level["values"]] for level in graph["levels"]])
+        yield "binary", binary_levels(ask(self.server, "SelectMergeStacktraces", self.binary))
+        wrapped = pprof.fields(pprof.one(ask(self.server, "SelectMergeStacktraces", self.binary + number(6, 4)), 5, b""))
+        decoded = pprof.decode(pprof.one(wrapped, 1, b""))
+        check.equal(decoded[0], [self.sample_type], "the sample type that was asked for alone")
+        yield "binary pprof", pprof.sums(decoded, self.sample_type)
+        yield "/api/profile", from_tree(json.loads(fetch(self.server, "/api/profile", **self.own))["tree"])
+        yield "/api/pprof", pprof.sums(pprof.decode(fetch(self.server, "/api/pprof", **self.own)), self.sample_type)
+
+
+def by_function(stacks):
+    """{name: (self, total)}; recursion counts once."""
+    found = collections.defaultdict(lambda: [0, 0])
+    for stack, value in stacks.items():
+        found[stack[-1]][0] += value
+        for name in set(stack):
+            found[name][1] += value
+    return {name: tuple(figures) for name, figures in found.items()}
+
+
+def chosen(raws, kind, start, end, accept):
+    """The raw profiles that a question is about; of a level the last of each process."""
+    kept = [raw for raw in raws if raw.kind == kind and start <= raw.start < end and accept(raw)]
+    if kind in LEVELS:
+        last = {}
+        for raw in kept:
+            last[raw.service, raw.host] = max(raw.start, last.get((raw.service, raw.host), 0))
+        kept = [raw for raw in kept if raw.start == last[raw.service, raw.host]]
+    return kept
+
+
+def compare(server, folder, raws, kind, matchers, accept, start, end, *focus):
+    decoded = pprof.merge(folder, [as_pprof(raw) for raw in chosen(raws, kind, start, end, accept)], *focus)
+    for sample_type, _ in KINDS[kind][2]:
+        wanted = pprof.sums(decoded, sample_type) if decoded[0] else {}
+        what = f"{kind} {sample_type} {quoted(matchers)} {focus} +{start - START}..{end - START}"
+        check(wanted, f"{what}: there is something to compare")
+        answers = Answers(server, kind, sample_type, matchers, start, end)
+        for how, found in answers.stacks():
+            check.equal(dict(found), dict(wanted), f"{what}: {how}")
+        top = json.loads(fetch(server, "/api/profile", **answers.own))["top"]
+        check.equal({row["name"]: (row["self"], row["total"]) for row in top}, by_function(wanted), f"{what}: functions")
+
+
+def series(server, raws, kind, sample_type, group, value_of, start, end, step):
+    """Sums over time by a label: of each step, and of all."""
+    at = [name for name, _ in KINDS[kind][2]].index(sample_type)
+    wanted = collections.Counter()
+    for raw in chosen(raws, kind, start, end, lambda raw: True):
+        for _, figures, labels in raw.stacks:
+            wanted[value_of(raw, labels), (raw.start - start) // step] += figures[at]
+    answer = ask_json(server, "SelectSeries", profileTypeID=type_id(kind, sample_type), labelSelector="{}", start=start * 1000,
+                      end=end * 1000, step=step, groupBy=[group])
+    found = collections.Counter()
+    for line in answer.get("series", []):
+        labels = {pair["name"]: pair["value"] for pair in line.get("labels", [])}
+        for point in line["points"]:
+            found[labels.get(group, ""), (int(point["timestamp"]) // 1000 - start) // step - 1] += int(point["value"])
+    check.equal(dict(found), dict(+wanted), f"SelectSeries {kind} {sample_type} by {group}")
+    request = (data(1, type_id(kind, sample_type)) + data(2, "{}") + number(3, start * 1000) + number(4, end * 1000) + data(5, group) +
+               b"\x31" + struct.pack("<d", step))
+    total = 0.0
+    for line in pprof.every(ask(server, "SelectSeries", request), 1):
+        for point in pprof.every(pprof.fields(line), 2):
+            total += struct.unpack("<d", struct.pack("<Q", pprof.one(pprof.fields(point), 1)))[0]
+    check.equal(total, float(sum(wanted.values())), f"binary SelectSeries {kind} {sample_type} by {group}")
+
+
+def send_all(server):
+    rng, raws = random.Random(7), []
+    devices = [Device(rng, i, "gateway", "1.2.3" if i < 3 else "1.3.0") for i in range(1, 5)]
+    for step in range(12):
+        start = START + step * INTERVAL
+        for device in devices:
+            raws += device.send(server, start)
+        for kind in IN_PPROF:
+            raws.append(pushed_pprof(server, rng, "gateway", "pc-1", "1.3.0", kind, start))
+    return raws
+
+
+def everything(server, folder, raws, start, end):
+    for kind in KINDS:
+        compare(server, folder, raws, kind, [("service_name", "=", "gateway")], lambda raw: True, start, end)
+    for kind in ("cpu", "lock", "alloc", "live"):
+        compare(server, folder, raws, kind, [("host", "=~", "pi-[12]")], lambda raw: raw.host in ("pi-1", "pi-2"), start, end)
+        compare(server, folder, raws, kind, [("version", "!=", "1.2.3")], lambda raw: raw.version != "1.2.3", start, end)
+        compare(server, folder, raws, kind, [("step", "=", "pricing")], lambda raw: True, start, end, "-tagfocus=step=^pricing$")
+    compare(server, folder, raws, "alloc", [("step", "=~", "x=y|routing"), ("version", "=", "1.3.0")],
+            lambda raw: raw.version == "1.3.0", start, end, "-tagfocus=step=^(x=y|routing)$")
+    compare(server, folder, raws, "cpu", [("span_id", "=", f"{span_of(2):016x}")], lambda raw: True, start, end,
+            f"-tagfocus=span_id={span_of(2):016x}")
+
+
+def parts(server, folder, raws):
+    """Ranges within blocks, as long as what came is there."""
+    for kind in ("cpu", "live", "heap"):
+        compare(server, folder, raws, kind, [("version", "=", "1.3.0")], lambda raw: raw.version == "1.3.0", START + 30, START + 80)
+
+
+def over_time(server, raws, start, end, step):
+    for group, value_of in (("host", lambda raw, labels: raw.host), ("version", lambda raw, labels: raw.version),
+                            ("step", lambda raw, labels: labels.get("step", ""))):
+        series(server, raws, "cpu", "cpu", group, value_of, start, end, step)
+        series(server, raws, "alloc", "alloc_objects", group, value_of, start, end, step)
+
+
+def spans(server, folder, raws):
+    """Span selectors, as Grafana sends them from a trace."""
+    wanted = pprof.sums(pprof.merge(folder, [as_pprof(raw) for raw in raws if raw.kind == "cpu"],
+                                    f"-tagfocus=span_id={span_of(1):016x}|{span_of(3):016x}"), "cpu")
+    request = data(1, type_id("cpu", "cpu")) + data(2, "{}") + data(3, f"{span_of(1):016x}") + data(3, f"{span_of(3):016x}".upper())
+    check.equal(dict(binary_levels(ask(server, "SelectMergeSpanProfile", request))), dict(wanted), "SelectMergeSpanProfile")
+    graph = ask_json(server, "SelectMergeStacktraces", profileTypeID=type_id("cpu", "cpu"), labelSelector="{}",
+                     traceIdSelector=[f"{span_of(1):032x}", f"{span_of(3):032x}"])["flamegraph"]
+    check.equal(dict(from_levels(graph["names"], [[int(v) for v in level["values"]] for level in graph["levels"]])), dict(wanted), "traces")
+
+
+def calls(server, folder, raws):
+    """Stacks that begin with these calls, and CPU time and waits together."""
+    cpu, wait = (pprof.sums(pprof.merge(folder, [as_pprof(raw) for raw in raws if raw.kind == kind]), name)
+                 for kind, name in (("cpu", "cpu"), ("wait", "delay")))
+    for site in (("handle", "parse"), ("app+0x14",), ("main", "main", "sum")):
+        graph = ask_json(server, "SelectMergeStacktraces", profileTypeID=type_id("cpu", "cpu"), labelSelector="{}", maxNodes=100000,
+                         stackTraceSelector={"callSite": [{"name": name} for name in site]})["flamegraph"]
+        wanted = {stack: value for stack, value in cpu.items() if stack[:len(site)] == site}
+        check(wanted and len(wanted) < len(cpu), f"below {site} is something")
+        check.equal(dict(from_levels(graph["names"], [[int(v) for v in level["values"]] for level in graph["levels"]])), wanted, f"below {site}")
+    found = from_folded(fetch(server, "/render", query="gateway.wall", format="folded").decode())
+    check.equal(dict(found), dict(cpu + wait), "wall time")
+    wall = "wall:wall:nanoseconds:cpu:nanoseconds"
+    check(wall in json.loads(fetch(server, "/pyroscope/label-values", label="__name__")), "its profile type")
+
+
+def lists(server, raws):
+    """Series are the processes' kinds and figures, each once; labels are those of processes and stacks."""
+    wanted = {(raw.host, raw.version, type_id(raw.kind, name)) for raw in raws for name, _ in KINDS[raw.kind][2]}
+    answer = ask_json(server, "Series", matchers=['{service_name="gateway"}'], labelNames=["version", "host", "__profile_type__"])
+    found = [{pair["name"]: pair["value"] for pair in labels["labels"]} for labels in answer["labelsSet"]]
+    check.equal(sorted((one["host"], one["version"], one["__profile_type__"]) for one in found), sorted(wanted), "series")
+    check.equal(ask_json(server, "Series", matchers=['{service_name="other"}']), {}, "no series")
+    steps = {labels["step"] for raw in raws for _, _, labels in raw.stacks if "step" in labels}
+    check.equal(ask_json(server, "LabelValues", name="step", matchers=[])["names"], sorted(steps), "values of a stack's label")
+    check.equal(json.loads(fetch(server, "/label-values", label="version")), ["1.2.3", "1.3.0"], "values of a tag")
+    names = set(json.loads(fetch(server, "/pyroscope/label-names")))
+    check({"host", "service_name", "version", "step", "tenant", "queue", "__profile_type__"} <= names, f"names {names}")
+    oldest = ask_json(server, "GetProfileStats")
+    check.equal(oldest, {"dataIngested": True, "oldestProfileTime": str(START * 1000), "newestProfileTime": str((START + 120) * 1000)}, "times")
+
+
+def two_labels(server, raws):
+    wanted = collections.Counter()
+    for raw in raws:
+        for _, figures, labels in raw.stacks if raw.kind == "cpu" else ():
+            wanted[raw.version, labels.get("step", "")] += figures[0]
+    answer = ask_json(server, "SelectSeries", profileTypeID=type_id("cpu", "samples"), labelSelector="{}", start=START * 1000,
+                      end=(START + 120) * 1000, step=120, groupBy=["version", "step"])
+    found = collections.Counter()
+    for line in answer["series"]:
+        labels = {pair["name"]: pair["value"] for pair in line["labels"]}
+        found[labels["version"], labels.get("step", "")] += sum(point["value"] for point in line["points"])
+    check.equal(dict(found), dict(wanted), "series by two labels")
+
+
+def both_sides(server, folder, raws):
+    """Two versions side by side: each side's stacks are those of its own merge."""
+    old, new = ([as_pprof(raw) for raw in raws if raw.kind == "cpu" and raw.version == version] for version in ("1.2.3", "1.3.0"))
+    wanted = [pprof.sums(pprof.merge(folder, bodies), "cpu") for bodies in (old, new)]
+    answer = json.loads(fetch(server, "/render-diff", leftQuery="gateway.cpu{version=1.2.3}", rightQuery='gateway.cpu{version="1.3.0"}',
+                              **{"max-nodes": 100000}))
+    check.equal((answer["leftTicks"], answer["rightTicks"]), tuple(sum(side.values()) for side in wanted), "ticks of both sides")
+    graph = ask_json(server, "Diff", left={"profileTypeID": type_id("cpu", "cpu"), "labelSelector": '{version="1.2.3"}'},
+                     right={"profileTypeID": type_id("cpu", "cpu"), "labelSelector": '{version="1.3.0"}', "maxNodes": "100000"})["flamegraph"]
+    for names, levels, how in ((answer["flamebearer"]["names"], answer["flamebearer"]["levels"], "/render-diff"),
+                               (graph["names"], [[int(v) for v in level["values"]] for level in graph["levels"]], "Diff")):
+        for side in range(2):
+            halves = [[value for i in range(0, len(level), 7) for value in (*level[i + 3 * side:i + 3 * side + 3], level[i + 6])]
+                      for level in levels]
+            check.equal(dict(from_levels(names, halves)), dict(wanted[side]), f"{how}, side {side}")
+
+
+def script(server, raws, start):
+    """As somebody would write it."""
+    url = f"{server.url}/render?query=gateway.cpu{{version=1.2.3}}&from={start}&until=now&format=json"
+    wanted = sum(figures[1] for raw in raws if raw.kind == "cpu" and raw.version == "1.2.3" for _, figures, _ in raw.stacks)
+    for address in (url, url.replace("{", "%7B").replace("}", "%7D")):
+        with urllib.request.urlopen(address) as answer:
+            check.equal(sum(json.load(answer)["flamebearer"]["levels"][0]), wanted, address)
+
+
+def merge_now(db, *how):
+    done = subprocess.run([MERGE_NOW, db, *how], capture_output=True, text=True, check=False)
+    check.equal((done.returncode, done.stderr), (0, ""), f"merging {how}")
+
+
+def rows(db):
+    """How many profiles there are, however they are merged."""
+    return sqlite3.connect(f"file:{db}?mode=ro", uri=True).execute("SELECT count(*) FROM profile").fetchone()[0]
+
+
+def ask_all(db, folder, raws, fine):
+    server = Server(PROGRAM, db)
+    whole = (START // BLOCK * BLOCK, (START + 120 + BLOCK) // BLOCK * BLOCK)
+    everything(server, folder, raws, *whole)
+    spans(server, folder, raws)
+    calls(server, folder, raws)
+    lists(server, raws)
+    both_sides(server, folder, raws)
+    script(server, raws, whole[0])
+    over_time(server, raws, *whole, BLOCK)
+    if fine:
+        parts(server, folder, raws)
+        two_labels(server, raws)
+        over_time(server, raws, START, START + 120, 20)
+    check.equal(server.stop(), 0, "server")
+
+
+with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder_:
+    db_ = folder_ + "/merge.db"
+    server_ = Server(PROGRAM, db_)
+    raws_ = send_all(server_)
+    check.equal(server_.stop(), 0, "server")
+    ask_all(db_, folder_, raws_, True)
+    came = rows(db_)
+    merge_now(db_)
+    check(rows(db_) > came, "there are blocks beside what came")
+    ask_all(db_, folder_, raws_, True)
+    merge_now(db_, "drop")
+    check(rows(db_) < came / 2, "only blocks are left")
+    ask_all(db_, folder_, raws_, False)
+check.done("test-tools-merge")
