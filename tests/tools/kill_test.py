@@ -84,7 +84,7 @@ def killed_while_copying(folder, rng):
         for round_ in range(ROUNDS):
             backup = subprocess.Popen([PROGRAM, "backup", "--db", db, "-o", copy], stderr=subprocess.PIPE)
             try:
-                _, errors = backup.communicate(timeout=rng.random() * takes)
+                _, errors = backup.communicate(timeout=rng.random() * 1.5 * takes)
                 check.equal((backup.returncode, errors), (0, b""), f"backup {round_}")
                 finished += 1
             except subprocess.TimeoutExpired:
