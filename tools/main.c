@@ -15,6 +15,7 @@ static const char help[] =
     "  run        profile a program that was not built for it, and show the result\n"
     "  top        the functions that use most, as a table\n"
     "  flame      a flame graph as one HTML or SVG file\n"
+    "  diff       what has changed between two profiles, and whether it is a regression\n"
     "  export     a profile as pprof, folded stacks, speedscope, SVG, HTML or JSON\n"
     "  cat        show or convert a file of messages, compact or pprof\n"
     "  backup     a copy of the database, also while `serve` writes to it\n"
@@ -31,17 +32,17 @@ static const char help[] =
     "  edgeprof COMMAND --help   what a command does and its options\n"
     "  edgeprof --version\n"
     "\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 there is no data; `run` returns its program's\n";
+    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 there is no data; `diff` has more, `run` returns its program's\n";
 
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"serve", et_cmd_serve},     {"run", et_cmd_run},         {"top", et_cmd_top},
-    {"flame", et_cmd_flame},     {"export", et_cmd_export},   {"cat", et_cmd_cat},
-    {"backup", et_cmd_backup},   {"status", et_cmd_control},  {"level", et_cmd_control},
-    {"kinds", et_cmd_control},   {"symbols", et_cmd_symbols}, {"symbolize", et_cmd_symbolize},
-    {"threads", et_cmd_control},
+    {"serve", et_cmd_serve},   {"run", et_cmd_run},         {"top", et_cmd_top},
+    {"flame", et_cmd_flame},   {"export", et_cmd_export},   {"cat", et_cmd_cat},
+    {"backup", et_cmd_backup}, {"status", et_cmd_control},  {"level", et_cmd_control},
+    {"kinds", et_cmd_control}, {"symbols", et_cmd_symbols}, {"symbolize", et_cmd_symbolize},
+    {"diff", et_cmd_diff},     {"threads", et_cmd_control},
 };
 
 int main(int argc, char **argv)

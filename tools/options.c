@@ -48,11 +48,23 @@ static const struct option all[] = {
     {"tls-key", required_argument, NULL, '2'},
     {"tls-client-ca", required_argument, NULL, '3'},
     {"insecure", no_argument, NULL, '4'},
+    {"baseline", required_argument, NULL, 'b'},
+    {"baseline-from", required_argument, NULL, 'y'},
+    {"baseline-to", required_argument, NULL, 'Y'},
+    {"threshold", required_argument, NULL, 'H'},
+    {"function", required_argument, NULL, 'N'},
+    {"per-function", no_argument, NULL, 'W'},
 };
 
 enum { OPTIONS = sizeof all / sizeof *all };
 
 /* ---- values ---- */
+
+static void add_to(struct et_list *list, const char *value)
+{
+    list->items = et_reserve(list->items, &list->capacity, list->count + 1, sizeof *list->items);
+    list->items[list->count++] = value;
+}
 
 static bool set_time(int letter, const char *value, struct et_options *out)
 {
@@ -62,7 +74,10 @@ static bool set_time(int letter, const char *value, struct et_options *out)
         out->from_ns = ok ? et_now() - back : 0;
         return ok;
     }
-    return et_parse_time(value, letter == 'f' ? &out->from_ns : &out->to_ns);
+    return et_parse_time(value, letter == 'f'   ? &out->from_ns
+                                : letter == 'F' ? &out->to_ns
+                                : letter == 'y' ? &out->baseline_from_ns
+                                                : &out->baseline_to_ns);
 }
 
 static bool set_rows(const char *value, struct et_options *out)
@@ -73,6 +88,16 @@ static bool set_rows(const char *value, struct et_options *out)
     return value[0] >= '0' && value[0] <= '9' && *end == '\0' && errno == 0 && out->rows > 0;
 }
 
+/* "10%", "0.5"; a hundredth each. */
+static bool set_threshold(const char *value, struct et_options *out)
+{
+    char *end;
+    double percent = strtod(value, &end);
+    end += *end == '%';
+    out->threshold = percent / 100;
+    return value[0] >= '0' && value[0] <= '9' && *end == '\0' && percent > 0 && percent <= 1e6;
+}
+
 static bool set_query(int letter, const char *value, struct et_options *out)
 {
     switch (letter) {
@@ -80,11 +105,13 @@ static bool set_query(int letter, const char *value, struct et_options *out)
         out->service = value;
         return value[0] && et_wanted_name(&out->wanted, value);
     case 't':
+        add_to(&out->tags, value);
         return et_wanted_tag(&out->wanted, value);
     case 'k':
         et_wanted_kind(&out->wanted, value);
         return true;
     case 'A':
+        add_to(&out->labels, value);
         return et_wanted_label(&out->wanted, value);
     case 'G':
         et_wanted_group(&out->wanted, value);
@@ -93,6 +120,8 @@ static bool set_query(int letter, const char *value, struct et_options *out)
         return value[0] && et_wanted_measure(&out->wanted, value);
     case 'n':
         return set_rows(value, out);
+    case 'H':
+        return set_threshold(value, out);
     default:
         return set_time(letter, value, out);
     }
@@ -139,6 +168,24 @@ static const char **text_of(int letter, struct et_options *out)
         return &out->tls_key;
     case '3':
         return &out->tls_client_ca;
+    case 'b':
+        return &out->baseline;
+    default:
+        return NULL;
+    }
+}
+
+static struct et_list *list_of(int letter, struct et_options *out)
+{
+    switch (letter) {
+    case 'S':
+        return &out->symbols;
+    case 'o':
+        return &out->outputs;
+    case 'D':
+        return &out->debuginfod;
+    case 'N':
+        return &out->functions;
     default:
         return NULL;
     }
@@ -151,17 +198,17 @@ static bool set(int letter, char *value, struct et_options *out)
         *text = value;
         return value[0] != '\0';
     }
-    if (strchr("SoD", letter)) {
-        struct et_list *list = letter == 'S' ? &out->symbols : letter == 'o' ? &out->outputs : &out->debuginfod;
-        list->items = et_reserve(list->items, &list->capacity, list->count + 1, sizeof *list->items);
-        list->items[list->count++] = value;
+    struct et_list *list = list_of(letter, out);
+    if (list) {
+        add_to(list, value);
         return value[0] != '\0';
     }
     out->json |= letter == 'j';
     out->folded |= letter == 'c';
     out->serve |= letter == 'v';
     out->insecure |= letter == '4';
-    return strchr("jcv4", letter) || set_query(letter, value, out);
+    out->per_function |= letter == 'W';
+    return strchr("jcv4W", letter) || set_query(letter, value, out);
 }
 
 static const char *name_of(int letter)
@@ -243,7 +290,7 @@ static int parse(int argc, char **argv, const char *takes, const char *help, str
     struct option longs[OPTIONS + 1];
     char shorts[3 * OPTIONS + 3];
     int letter;
-    *out = (struct et_options){.to_ns = INT64_MAX, .rows = 20};
+    *out = (struct et_options){.to_ns = INT64_MAX, .baseline_to_ns = INT64_MAX, .rows = 20};
     subset(takes, longs, shorts);
     opterr = 0;
     while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
@@ -288,6 +335,9 @@ void et_options_free(struct et_options *options)
     free(options->symbols.items);
     free(options->outputs.items);
     free(options->debuginfod.items);
+    free(options->functions.items);
+    free(options->tags.items);
+    free(options->labels.items);
 }
 
 int et_options_parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
@@ -336,7 +386,7 @@ struct et_remote et_options_remote(const struct et_options *options)
     return (struct et_remote){.url = options->url, .token = options->token, .authority = options->ca};
 }
 
-int et_options_read(const struct et_options *options, const struct et_query *query, struct et_profile **profile)
+int et_options_fetch(const struct et_options *options, const struct et_query *query, struct et_profile **profile)
 {
     const struct et_remote remote = et_options_remote(options);
     const char *db = options->db ? options->db : "edgeprof.db";
@@ -345,6 +395,19 @@ int et_options_read(const struct et_options *options, const struct et_query *que
     *profile = NULL;
     int code = options->url ? et_source_url(&remote, query, profile) : et_source_db(db, query, profile);
     et_progress_end();
+    return code;
+}
+
+int et_options_seconds(const struct et_options *options, const struct et_query *query, double *seconds)
+{
+    const struct et_remote remote = et_options_remote(options);
+    return options->url ? et_source_url_seconds(&remote, query, seconds)
+                        : et_source_db_seconds(options->db ? options->db : "edgeprof.db", query, seconds);
+}
+
+int et_options_read(const struct et_options *options, const struct et_query *query, struct et_profile **profile)
+{
+    int code = et_options_fetch(options, query, profile);
     if (code == ET_OK && (*profile)->total == 0) {
         et_error("no data: no profile matches%s%s", options->service ? " service " : "",
                  options->service ? options->service : "");

@@ -26,9 +26,12 @@ struct et_options {
     const char *service; /* as it was written */
     struct et_wanted wanted;
     int64_t from_ns, to_ns;
-    struct et_list symbols, outputs, debuginfod;
+    struct et_list symbols, outputs, debuginfod, functions, tags, labels;
+    const char *baseline;
+    int64_t baseline_from_ns, baseline_to_ns;
+    double threshold; /* 0.1 is 10 %; 0: none was given */
     unsigned long rows;
-    bool json, folded, serve, insecure;
+    bool json, folded, serve, insecure, per_function;
     int first; /* index of the first argument that is no option */
 };
 
@@ -43,6 +46,12 @@ struct et_symbols *et_options_symbols(const struct et_options *options);
 
 /* The server that --url and what belongs to it say. */
 struct et_remote et_options_remote(const struct et_options *options);
+
+/* Reads a query's profile from where --db or --url say, without names; it may be empty. An exit code, all is said. */
+int et_options_fetch(const struct et_options *options, const struct et_query *query, struct et_profile **profile);
+
+/* How long processes that match ran while they were measured, added up, from there, too. An exit code, all is said. */
+int et_options_seconds(const struct et_options *options, const struct et_query *query, double *seconds);
 
 /* Reads a query's profile from where --db or --url say, without names. An exit code; ET_NO_DATA and others are said on
  * stderr. */

@@ -30,21 +30,44 @@ static int load(struct et_store *store, const char *path, const struct et_query 
     return code;
 }
 
-int et_source_db(const char *path, const struct et_query *query, struct et_profile **profile)
+/* NULL: said why. */
+static struct et_store *open_store(const char *path)
 {
     const char *why;
     if (access(path, F_OK) != 0) {
         et_error("no database %s: `edgeprof serve` makes one, --db names another", path);
-        return ET_FAILED;
+        return NULL;
     }
     struct et_store *store = et_store_open(path, false, &why);
     if (!store) {
         et_error("database %s: %s", path, why);
-        return ET_FAILED;
     }
-    int code = load(store, path, query, profile);
+    return store;
+}
+
+int et_source_db(const char *path, const struct et_query *query, struct et_profile **profile)
+{
+    struct et_store *store = open_store(path);
+    int code = store ? load(store, path, query, profile) : ET_FAILED;
     et_store_close(store);
     return code;
+}
+
+static void add_seconds(void *context, const struct et_origin_row *row)
+{
+    *(double *)context += (double)(row->last_ns - row->first_ns) / 1e9;
+}
+
+int et_source_db_seconds(const char *path, const struct et_query *query, double *seconds)
+{
+    struct et_store *store = open_store(path);
+    *seconds = 0;
+    int err = store ? et_store_origins(store, query, add_seconds, seconds) : 0;
+    if (err < 0) {
+        et_error("%s: %s", path, et_store_why(store));
+    }
+    et_store_close(store);
+    return store && err >= 0 ? ET_OK : ET_FAILED;
 }
 
 /* ---- server ---- */
@@ -169,5 +192,38 @@ int et_source_url(const struct et_remote *remote, const struct et_query *query, 
     int code = et_source_get(remote, "/api/pprof", query, &body);
     code = code ? code : decode(remote->url, &body, query->measure, profile);
     et_buf_free(&body);
+    return code;
+}
+
+int et_source_json(const struct et_remote *remote, const char *path, const struct et_query *query, json_t **out)
+{
+    struct et_buf body = {0}, why = {0};
+    *out = NULL;
+    int code = et_source_get(remote, path, query, &body);
+    if (code == ET_OK) {
+        *out = et_json_read(body.data ? body.data : "", body.size, &why);
+        if (!*out) {
+            et_error("%s%s: not an answer of edgeprof: %s", remote->url, path, why.data);
+            code = ET_FAILED;
+        }
+    }
+    et_buf_free(&body);
+    et_buf_free(&why);
+    return code;
+}
+
+int et_source_url_seconds(const struct et_remote *remote, const struct et_query *query, double *seconds)
+{
+    json_t *document;
+    const json_t *process;
+    size_t i;
+    int code = et_source_json(remote, "/api/stats", query, &document);
+    *seconds = 0;
+    json_array_foreach(json_object_get(document, "processes"), i, process)
+    {
+        *seconds +=
+            json_number_value(json_object_get(process, "last")) - json_number_value(json_object_get(process, "first"));
+    }
+    json_decref(document);
     return code;
 }

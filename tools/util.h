@@ -17,6 +17,10 @@ enum et_exit {
     ET_FAILED = 1,
     ET_USAGE = 2,
     ET_NO_DATA = 3,
+    /* of diff */
+    ET_REGRESSION = 4,
+    ET_NO_BASELINE = 5,
+    ET_TOO_FEW_SAMPLES = 6,
 };
 
 /* One line on stderr, "edgeprof: ...". Context: any thread. */

@@ -1,6 +1,6 @@
 # The command line's tests, one file an idea; all of them run the program with sanitizers.
 
-ET_CLI_TESTS := test-tools-export test-tools-remote test-tools-symbols test-tools-debuginfod
+ET_CLI_TESTS := test-tools-export test-tools-remote test-tools-symbols test-tools-debuginfod test-tools-diff
 TESTS        += $(ET_CLI_TESTS)
 .PHONY: $(ET_CLI_TESTS)
 
@@ -15,3 +15,6 @@ test-tools-symbols: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 
 test-tools-debuginfod: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_debuginfod_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
+
+test-tools-diff: $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_diff_test.py $(ET_TEST)/edgeprof
