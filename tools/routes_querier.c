@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REQUEST_LIMIT = 1 << 20 };
+/* Bytes of a request; in one, selectors or names, labels to group by. */
+enum { REQUEST_LIMIT = 1 << 20, LISTED_MOST = 100, GROUPED_MOST = 8 };
 
 struct call {
     struct et_server *server;
@@ -39,10 +40,11 @@ static void reply(const struct call *call, const ProtobufCMessage *message)
     free(bytes);
 }
 
-/* Milliseconds; 0 is no bound. */
+/* Milliseconds; 0 is no bound. Beyond 2200 nothing is measured, and sums of times stay in range. */
 static int64_t from_ms(int64_t ms, int64_t unbounded)
 {
-    return ms == 0 || ms > INT64_MAX / 1000000 ? unbounded : ms < 0 ? 0 : ms * 1000000;
+    static const int64_t far_ms = 7258118400000;
+    return ms == 0 ? unbounded : ms < 0 ? 0 : (ms < far_ms ? ms : far_ms) * 1000000;
 }
 
 /* ---- what is selected ---- */
@@ -339,6 +341,10 @@ static bool list(const struct call *call, enum et_listing what, const struct et_
                  struct et_strings *found)
 {
     struct et_listed own = *of;
+    if (of->selector_count > LISTED_MOST || of->name_count > LISTED_MOST) {
+        et_connect_error(call->answer, 400, "more than 100 matchers or label names");
+        return false;
+    }
     own.from_ns = from_ms(start, 0);
     own.to_ns = from_ms(end, INT64_MAX);
     return et_pyroscope_list(call->server, what, &own, found, call->answer);
@@ -589,6 +595,7 @@ static const char *why_not(const Querier__V1__SelectSeriesRequest *request)
     return average ? "series are sums, no averages"
            : request->stack_trace_selector && request->stack_trace_selector->n_call_site
                ? "series are of whole profiles"
+           : request->n_group_by > GROUPED_MOST                    ? "more than 8 labels to group by"
            : !(request->step > 0 && request->step < 1e9)           ? "step is seconds, above 0"
            : request->start <= 0 || request->end <= request->start ? "start and end are ms since 1970, end is later"
                                                                    : NULL;

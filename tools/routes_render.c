@@ -115,7 +115,7 @@ static bool add_timeline(struct et_server *server, const struct et_request *requ
     const char *group = et_argument(request, "groupBy");
     own.from_ns = query->from_ns > 0 ? query->from_ns : profile->start_ns;
     own.to_ns = query->to_ns < INT64_MAX ? query->to_ns : profile->end_ns;
-    own.to_ns = own.to_ns > own.from_ns ? own.to_ns : own.from_ns + 1;
+    own.from_ns = own.from_ns < own.to_ns ? own.from_ns : own.to_ns - 1; /* at least one step, also of nothing */
     int64_t step_ns = step_of(own.to_ns - own.from_ns) * SECOND;
     if (!et_pyroscope_timeline(server, &own, step_ns, &all, answer)) {
         return false;

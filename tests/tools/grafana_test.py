@@ -215,6 +215,30 @@ def errors(server):
     check.equal(server.request("POST", "/querier.v1.QuerierService/ProfileTypes", b"", {"Content-Type": "text/plain"})[0], 415, "no such encoding")
 
 
+def extremes(server):
+    """Numbers at the ends of their ranges, and more of everything than anybody needs, are answered."""
+    ends = (0, 1, 2**63 - 1, 2**63, 2**64 - 1, START)
+    for start in ends:
+        for end in ends:
+            times = number(3, start) + number(4, end)
+            check.equal(server.request("POST", "/querier.v1.QuerierService/SelectMergeStacktraces", data(1, CPU) + times + number(5, end), HEADERS)[0],
+                        200, f"stacks from {start} to {end}")
+            for step in (1e-300, 15.0, 1e8, 1e300, float("nan"), -1.0):
+                status, _ = server.request("POST", "/querier.v1.QuerierService/SelectSeries",
+                                           data(1, CPU) + times + b"\x31" + struct.pack("<d", step), HEADERS)
+                check(status in (200, 400), f"series from {start} to {end} by {step}: {status}")
+    for start in ("0", "1", "9223372036854775807", "99999999999999999999", "now"):
+        for end in ("0", "1", "9223372036854775807", "now-1s"):
+            status, answer = server.request("GET", f"/render?query=orders.cpu&from={start}&until={end}&max-nodes={start}")
+            check(status in (200, 400) and json.loads(answer).get("flamebearer", {"levels": [0]})["levels"], f"/render from {start} to {end}: {status}")
+    for method, body in (("LabelNames", data(1, "{a=b}") * 1000), ("Series", data(2, "a") * 1000), ("Series", data(1, CPU + "{}") * 1000),
+                         ("SelectMergeStacktraces", data(1, CPU) + data(11, "00f067aa0ba902b7") * 1000),
+                         ("SelectSeries", data(1, CPU) + between() + data(5, "host") * 1000 + b"\x31" + struct.pack("<d", 15))):
+        status, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, HEADERS)
+        check.equal((status, json.loads(answer)["code"]), (400, "invalid_argument"), f"too much for {method}")
+    check.equal(server.request("POST", "/querier.v1.QuerierService/LabelNames", bytes(2 << 20), HEADERS)[0], 413, "too large")
+
+
 def fill(server):
     for ident, (service, version, span, values) in enumerate((("orders", "1.2.3", 0x00f067aa0ba902b7, (20, 30)), ("users", "2.0", 0, (20, 0))), 1):
         stacks = [(1, 0, 0, values[0])] + ([(2, 1, 0, values[1])] if values[1] else [])
@@ -235,5 +259,6 @@ with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder_:
     metrics(server_)
     flames(server_)
     errors(server_)
+    extremes(server_)
     check.equal(server_.stop(), 0, "server")
 check.done("test-tools-grafana")
