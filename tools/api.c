@@ -17,15 +17,14 @@ void et_api_error(struct et_buf *out, const char *text)
     et_buf_text(out, "}\n");
 }
 
-static unsigned failed(struct et_store *store, struct et_buf *out)
+unsigned et_api_failed(struct et_store *store, struct et_buf *out)
 {
     out->size = 0;
     et_api_error(out, et_store_why(store));
     return 503;
 }
 
-/* "a=b\nc=d\n" as {"a":"b","c":"d"} */
-static void tags_object(struct et_buf *out, const char *tags)
+void et_api_tags(struct et_buf *out, const char *tags)
 {
     char *copy = et_strdup(tags), *rest = copy, *line;
     const char *comma = "";
@@ -57,7 +56,7 @@ static void on_tags(void *context, const char *tags)
 {
     struct service_list *list = context;
     et_buf_text(list->out, list->comma);
-    tags_object(list->out, tags);
+    et_api_tags(list->out, tags);
     list->comma = ",";
 }
 
@@ -92,7 +91,7 @@ unsigned et_api_services(struct et_store *store, struct et_buf *out)
     struct service_list list = {.store = store, .out = out, .comma = ""};
     et_buf_text(out, "{\"services\":[");
     if (et_store_services(store, on_service, &list) < 0) {
-        return failed(store, out);
+        return et_api_failed(store, out);
     }
     et_buf_text(out, "]}\n");
     return 200;
@@ -101,7 +100,7 @@ unsigned et_api_services(struct et_store *store, struct et_buf *out)
 /* ---- stats ---- */
 
 /* The library's names: tools/checks/names_check.py. */
-static const char *loss_name(uint32_t reason)
+const char *et_api_loss(uint32_t reason)
 {
     static const char *const names[] = {
         "ring full",      "no timer",     "no slot",  "tree full",  "entries full",  "modules full",
@@ -117,7 +116,7 @@ static void losses(struct et_buf *out, const Edgeprof__V1__Stats *stats)
     for (size_t i = 0; i < stats->n_losses; i++) {
         const Edgeprof__V1__Loss *loss = stats->losses[i];
         et_buf_printf(out, "%s{\"reason\":\"%s\",\"number\":%u,\"count\":%llu,\"weight_ns\":%llu}", i ? "," : "",
-                      loss_name(loss->reason), loss->reason, (unsigned long long)loss->count,
+                      et_api_loss(loss->reason), loss->reason, (unsigned long long)loss->count,
                       (unsigned long long)loss->weight_ns);
     }
     et_buf_char(out, ']');
@@ -133,9 +132,18 @@ static void totals(struct et_buf *out, const void *bytes, size_t size)
         const char *name;
         uint64_t value;
     } fields[] = {
-        {"samples", stats->samples}, {"exact", stats->exact},         {"gap", stats->gap},
-        {"cut", stats->cut},         {"rule_hits", stats->rule_hits}, {"rule_misses", stats->rule_misses},
+        {"samples", stats->samples},
+        {"exact", stats->exact},
+        {"gap", stats->gap},
+        {"cut", stats->cut},
+        {"rule_hits", stats->rule_hits},
+        {"rule_misses", stats->rule_misses},
         {"threads", stats->threads},
+        {"stretches", stats->stretches},
+        {"cost_ppm", stats->cost_ppm},
+        {"spool_messages", stats->spool_messages},
+        {"spool_bytes", stats->spool_bytes},
+        {"spool_error", stats->spool_error},
     };
     et_buf_text(out, ",\"stats\":{");
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -162,7 +170,7 @@ static void on_origin(void *context, const struct et_origin_row *row)
         et_json_string(out, fields[i].text);
     }
     et_buf_text(out, ",\"tags\":");
-    tags_object(out, row->origin.tags);
+    et_api_tags(out, row->origin.tags);
     et_buf_text(out, ",\"first\":");
     et_json_seconds(out, row->first_ns);
     et_buf_text(out, ",\"last\":");
@@ -181,7 +189,7 @@ unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const 
     struct service_list list = {.store = store, .out = out, .comma = ""};
     et_buf_text(out, "{\"processes\":[");
     if (et_store_origins(store, query, on_origin, &list) < 0) {
-        return failed(store, out);
+        return et_api_failed(store, out);
     }
     et_buf_text(out, "]}\n");
     return 200;
@@ -189,8 +197,7 @@ unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const 
 
 /* ---- profile ---- */
 
-/* 200 and *profile, else the error is in *out. */
-static unsigned load(struct et_store *store, const struct et_query *query, struct et_profile **profile,
+unsigned et_api_load(struct et_store *store, const struct et_query *query, struct et_profile **profile,
                      struct et_buf *out)
 {
     struct et_buf service = {0};
@@ -205,7 +212,7 @@ static unsigned load(struct et_store *store, const struct et_query *query, struc
         et_buf_free(&text);
         status = 400;
     } else if (err || et_store_load(store, &own, profile) < 0) {
-        status = failed(store, out);
+        status = et_api_failed(store, out);
     }
     et_buf_free(&service);
     return status;
@@ -217,7 +224,7 @@ unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, cons
     struct et_profile *profile;
     struct et_query merged = *query;
     merged.keep_labels = false;
-    unsigned status = load(store, &merged, &profile, out);
+    unsigned status = et_api_load(store, &merged, &profile, out);
     if (status == 200) {
         et_symbolize(symbols, profile);
         et_json_profile(out, profile, 2000);
@@ -231,7 +238,7 @@ unsigned et_api_pprof(struct et_store *store, struct et_symbols *symbols, const 
 {
     struct et_profile *profile;
     struct et_buf raw = {0};
-    unsigned status = load(store, query, &profile, out);
+    unsigned status = et_api_load(store, query, &profile, out);
     if (status == 200) {
         et_symbolize(symbols, profile);
         et_pprof_encode(profile, &raw);

@@ -32,6 +32,6 @@ void et_flame_html(const struct et_profile *profile, struct et_buf *out)
     et_buf_text(out, "\n</script>\n<script>\n");
     asset(out, "/d3-flamegraph.js");
     et_buf_text(out, "\n</script>\n<script type=\"module\">\n");
-    asset(out, "/viewer.js");
+    asset(out, "viewer-alone.js");
     et_buf_text(out, "</script>\n</body>\n</html>\n");
 }

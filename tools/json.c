@@ -1,7 +1,6 @@
 /* See json.h. */
 #include "json.h"
 #include "kinds.h"
-#include "labels.h"
 
 #include <string.h>
 
@@ -35,7 +34,7 @@ static const char *module_name(const struct et_profile *profile, uint32_t module
     return slash ? slash + 1 : path;
 }
 
-static void place(struct et_buf *out, const struct et_profile *profile, uint32_t module, uint32_t file, uint32_t line)
+void et_json_place(struct et_buf *out, const struct et_profile *profile, uint32_t module, uint32_t file, uint32_t line)
 {
     if (module) {
         et_buf_text(out, ",\"module\":");
@@ -54,11 +53,11 @@ static void call(struct et_buf *out, const struct et_profile *profile, const str
     et_json_string(out, call->function ? et_text(&profile->strings, call->function) : "all");
     et_buf_printf(out, ",\"value\":%llu,\"self\":%llu", (unsigned long long)call->total,
                   (unsigned long long)call->self);
-    place(out, profile, call->module, call->file, call->line);
+    et_json_place(out, profile, call->module, call->file, call->line);
 }
 
 /* Depth first without recursion: stacks may be a few thousand calls deep. */
-static void tree(struct et_buf *out, const struct et_profile *profile, const struct et_tree *tree)
+void et_json_tree(struct et_buf *out, const struct et_profile *profile, const struct et_tree *tree)
 {
     uint32_t at = 0;
     for (;;) {
@@ -91,7 +90,7 @@ void et_json_table(struct et_buf *out, const struct et_profile *profile, const s
         et_json_string(out, et_text(&profile->strings, row->function));
         et_buf_printf(out, ",\"self\":%llu,\"total\":%llu", (unsigned long long)row->self,
                       (unsigned long long)row->total);
-        place(out, profile, row->module, row->file, row->line);
+        et_json_place(out, profile, row->module, row->file, row->line);
         et_buf_char(out, '}');
     }
     et_buf_char(out, ']');
@@ -102,63 +101,6 @@ static void field(struct et_buf *out, const char *name, const char *text)
     et_buf_printf(out, "\"%s\":", name);
     et_json_string(out, text);
     et_buf_char(out, ',');
-}
-
-/* What each value of each label had, whatever labels were asked for: {"key": {"value": 123}}. */
-struct label_list {
-    struct et_buf *out;
-    const struct et_profile *profile;
-    struct et_strings keys, lines; /* "key=value" */
-    struct et_map sums;            /* line -> sum */
-    uint64_t shown;
-};
-
-static void on_label(void *context, const char *key, const char *value)
-{
-    struct label_list *list = context;
-    struct et_buf line = {0};
-    et_buf_printf(&line, "%s=%s", key, value);
-    et_intern(&list->keys, key);
-    *et_map_at(&list->sums, et_intern(&list->lines, line.data)) += list->shown;
-    et_buf_free(&line);
-}
-
-static void label_values(struct label_list *list, const char *key)
-{
-    const char *comma = "";
-    size_t size = strlen(key);
-    for (uint32_t i = 1; i < list->lines.count; i++) {
-        const char *line = et_text(&list->lines, i);
-        if (strncmp(line, key, size) == 0 && line[size] == '=') {
-            et_buf_text(list->out, comma);
-            et_json_string(list->out, line + size + 1);
-            et_buf_printf(list->out, ":%llu", (unsigned long long)*et_map_at(&list->sums, i));
-            comma = ",";
-        }
-    }
-}
-
-static void labels(struct et_buf *out, const struct et_profile *p)
-{
-    struct label_list list = {.out = out, .profile = p};
-    et_intern(&list.keys, "");
-    et_intern(&list.lines, "");
-    for (size_t i = 0; i < p->label_count; i++) {
-        list.shown = et_entry_shown(p, &p->label_sums[i]);
-        et_labels_each(et_text(&p->strings, p->label_sums[i].labels), on_label, &list);
-    }
-    et_buf_text(out, "\"labels\":{");
-    for (uint32_t i = 1; i < list.keys.count; i++) {
-        et_buf_text(out, i > 1 ? "," : "");
-        et_json_string(out, et_text(&list.keys, i));
-        et_buf_text(out, ":{");
-        label_values(&list, et_text(&list.keys, i));
-        et_buf_char(out, '}');
-    }
-    et_buf_text(out, "},\n");
-    et_strings_free(&list.keys);
-    et_strings_free(&list.lines);
-    et_map_free(&list.sums);
 }
 
 void et_json_profile(struct et_buf *out, const struct et_profile *p, size_t rows)
@@ -178,7 +120,7 @@ void et_json_profile(struct et_buf *out, const struct et_profile *p, size_t rows
     et_buf_printf(out, "\"measure\":\"%s\",\"level\":%s,\"count\":%llu,\"processes\":%llu,",
                   counted ? "count" : "value", kind && kind->level ? "true" : "false", (unsigned long long)p->counts,
                   (unsigned long long)p->processes);
-    labels(out, p);
+    et_json_labels(out, p);
     et_buf_text(out, "\"from\":");
     et_json_seconds(out, p->start_ns);
     et_buf_text(out, ",\"to\":");
@@ -187,7 +129,7 @@ void et_json_profile(struct et_buf *out, const struct et_profile *p, size_t rows
                   (unsigned long long)p->total, (unsigned long long)p->samples, (unsigned long long)p->period,
                   (unsigned long long)p->profiles, (unsigned long long)calls.pruned);
     et_buf_printf(out, "\"functions\":%llu,\n\"tree\":", (unsigned long long)table.count);
-    tree(out, p, &calls);
+    et_json_tree(out, p, &calls);
     et_buf_text(out, ",\n\"top\":");
     et_json_table(out, p, &table, rows);
     et_buf_text(out, "}\n");

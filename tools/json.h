@@ -15,6 +15,15 @@ void et_json_profile(struct et_buf *out, const struct et_profile *profile, size_
 /* The table alone, an array of objects. */
 void et_json_table(struct et_buf *out, const struct et_profile *profile, const struct et_table *table, size_t rows);
 
+/* The tree alone: {"name", "value", "self", "module", "file", "line", "children": [...]}. */
+void et_json_tree(struct et_buf *out, const struct et_profile *profile, const struct et_tree *tree);
+/* ,"module":"libc.so.6","file":"a.c","line":12 as far as it is known. */
+void et_json_place(struct et_buf *out, const struct et_profile *profile, uint32_t module, uint32_t file, uint32_t line);
+
+/* What each value of each label had, whatever labels were asked for: "labels":{"key":{"value":123}}, the largest values
+ * first and some hundred of them; "label_values":{"key":5}: how many there are. A comma behind both. */
+void et_json_labels(struct et_buf *out, const struct et_profile *profile);
+
 /* Seconds since 1970 with milliseconds. */
 void et_json_seconds(struct et_buf *out, int64_t ns);
 

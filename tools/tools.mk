@@ -27,13 +27,20 @@ $(ET_OBJ): $(ET_DIR)/%.o: tools/%.c tools/tools.mk Makefile $(ET_GEN)
 
 # .incbin is the assembler's: files are found relative to tools/web, and make has to know of them.
 $(ET_DIR)/assets.o: private ET_CFLAGS += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_DIR)/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js
+$(ET_DIR)/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
 
 # The library puts a style sheet into the page when it loads, which the page's policy forbids: style.css has the rules.
 $(ET_DIR)/gen/d3-flamegraph.js: $(ET_NPM) tools/tools.mk
 	@mkdir -p $(@D)
 	sed 's/,document\.head\.appendChild([A-Za-z$$_]*)//' tools/web/node_modules/d3-flame-graph/dist/d3-flamegraph.umd.min.js >$@
 	@! grep -q 'appendChild(' $@ || { echo "d3-flame-graph: its style sheet was not found where it used to be" >&2; exit 1; }
+
+# In a file alone there is nothing to import from: the modules one after another. An import or export is one line.
+ET_ALONE := $(addprefix tools/web/,dom.js format.js colors.js flame.js table.js functions.js viewer.js alone.js)
+$(ET_DIR)/gen/viewer-alone.js: $(ET_ALONE) tools/tools.mk
+	@mkdir -p $(@D)
+	sed -e '/^import .* from .*;$$/d' -e 's/^export //' $(ET_ALONE) >$@
+	@! grep -nE '^(import|export)' $@ || { echo "$@: an import or export of more than one line" >&2; exit 1; }
 
 $(ET_GEN_OBJ): $(ET_DIR)/gen/%.o: $(ET_DIR)/gen/%.c
 	@echo "  CC $<"; $(ET_CC) -std=gnu11 -O2 -g -c $< -o $@
@@ -66,14 +73,15 @@ ET_UNIT      := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/test_*.c))
 ET_SUPPORT   := $(patsubst tests/tools/support/%.c,$(ET_TEST)/support/%.o,$(wildcard tests/tools/support/*.c))
 ET_SAMPLE    := $(ET_TEST)/sample
 ET_RUN_ENV   := ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 PYTHONDONTWRITEBYTECODE=1
-TESTS        += test-tools-unit test-tools-server test-tools-cli test-tools-page
-.PHONY: test-tools-unit test-tools-server test-tools-cli test-tools-page
+ET_PAGE      := test-tools-page test-tools-page-views test-tools-page-hostile
+TESTS        += test-tools-unit test-tools-server test-tools-cli $(ET_PAGE)
+.PHONY: test-tools-unit test-tools-server test-tools-cli $(ET_PAGE)
 
 $(ET_TEST)/%.o: tools/%.c tools/tools.mk $(wildcard tools/*.h) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
 $(ET_TEST)/assets.o: private ET_ASAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_TEST)/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js
+$(ET_TEST)/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
 $(ET_TEST)/gen/%.o: $(ET_DIR)/gen/%.c
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) -std=gnu11 $(ET_ASAN) -c $< -o $@
@@ -106,8 +114,14 @@ test-tools-server: $(ET_TEST)/edgeprof
 test-tools-cli: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE)
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_test.py $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(ET_SAMPLE)
 
-test-tools-page: $(BUILD)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/page_test.py $(BUILD)/edgeprof
+# The pictures that they take are in $(ET_TEST)/shots.
+$(ET_PAGE): test-tools-page%: $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/page$(subst -,_,$*)_test.py $< $(ET_TEST)/shots
+
+BENCHES += bench-page
+.PHONY: bench-page
+bench-page: $(BUILD)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/first_paint.py $<
 
 TESTS += test-tools-relay
 .PHONY: test-tools-relay

@@ -8,25 +8,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct build {
-    const struct et_profile *profile;
-    struct et_tree *tree;
-    struct et_map children; /* parent << 32 | function -> call */
-};
-
-static uint32_t child(struct build *b, uint32_t parent, const struct et_line *line, uint32_t module)
+uint32_t et_tree_child(struct et_tree *tree, struct et_map *children, uint32_t parent, const struct et_call *like)
 {
-    uint64_t *known = et_map_at(&b->children, (uint64_t)parent << 32 | line->function);
+    uint64_t *known = et_map_at(children, (uint64_t)parent << 32 | like->function);
     if (*known) {
         return (uint32_t)*known;
     }
-    struct et_tree *tree = b->tree;
     tree->calls = et_reserve(tree->calls, &tree->capacity, tree->count + 1, sizeof *tree->calls);
     tree->calls[tree->count] = (struct et_call){
-        .parent = parent, .function = line->function, .module = module, .file = line->file, .line = line->line};
+        .parent = parent, .function = like->function, .module = like->module, .file = like->file, .line = like->line};
     *known = tree->count;
     return (uint32_t)tree->count++;
 }
+
+void et_tree_begin(struct et_tree *tree)
+{
+    *tree = (struct et_tree){0};
+    tree->calls = et_reserve(NULL, &tree->capacity, 1, sizeof *tree->calls);
+    tree->count = 1;
+}
+
+void et_tree_sum(struct et_tree *tree)
+{
+    for (size_t i = tree->count; i-- > 0;) {
+        struct et_call *call = &tree->calls[i];
+        call->total += call->self;
+        if (i) {
+            tree->calls[call->parent].total += call->total;
+        }
+    }
+}
+
+struct build {
+    const struct et_profile *profile;
+    struct et_tree *tree;
+    struct et_map children; /* of et_tree_child() */
+};
 
 /* Calls of every node of the profile, in calls[]; the root's is 0. */
 static void expand(struct build *b, uint32_t *calls)
@@ -36,7 +53,10 @@ static void expand(struct build *b, uint32_t *calls)
         const struct et_frame *frame = &p->frames[p->nodes[i].frame];
         uint32_t call = calls[p->nodes[i].parent];
         for (uint32_t k = frame->line_count; k-- > 0;) {
-            call = child(b, call, &p->lines[frame->first_line + k], frame->module);
+            const struct et_line *line = &p->lines[frame->first_line + k];
+            struct et_call like = {
+                .function = line->function, .module = frame->module, .file = line->file, .line = line->line};
+            call = et_tree_child(b->tree, &b->children, call, &like);
         }
         calls[i] = call;
     }
@@ -45,22 +65,14 @@ static void expand(struct build *b, uint32_t *calls)
 /* A tree of all calls with their sums, children not linked yet. */
 static void make_all(const struct et_profile *profile, struct et_tree *tree)
 {
-    *tree = (struct et_tree){0};
     struct build b = {.profile = profile, .tree = tree};
-    tree->calls = et_reserve(NULL, &tree->capacity, 1, sizeof *tree->calls);
-    tree->count = 1;
+    et_tree_begin(tree);
     uint32_t *calls = et_alloc(profile->node_count, sizeof *calls);
     expand(&b, calls);
     for (size_t i = 0; i < profile->node_count; i++) {
         tree->calls[calls[i]].self += profile->nodes[i].self;
     }
-    for (size_t i = tree->count; i-- > 0;) {
-        struct et_call *call = &tree->calls[i];
-        call->total += call->self;
-        if (i) {
-            tree->calls[call->parent].total += call->total;
-        }
-    }
+    et_tree_sum(tree);
     free(calls);
     et_map_free(&b.children);
 }
@@ -149,11 +161,16 @@ static void link_children(const struct et_profile *profile, struct et_tree *tree
     free(sorted);
 }
 
+void et_tree_finish(const struct et_profile *profile, size_t shown, struct et_tree *tree)
+{
+    prune(tree, shown);
+    link_children(profile, tree);
+}
+
 void et_tree_make(const struct et_profile *profile, size_t shown, struct et_tree *tree)
 {
     make_all(profile, tree);
-    prune(tree, shown);
-    link_children(profile, tree);
+    et_tree_finish(profile, shown, tree);
 }
 
 void et_tree_free(struct et_tree *tree)

@@ -39,6 +39,15 @@ void et_tree_free(struct et_tree *tree);
 /* Calls from the root's child to this one, at most the ET_TREE_PATH innermost; returns their number. */
 #define ET_TREE_PATH 8192
 size_t et_tree_path(const struct et_tree *tree, uint32_t call, uint32_t path[ET_TREE_PATH]);
+
+/* Other trees of a profile's functions, built step by step: begin() makes a root, child() the parent's call of a
+ * function (children: a map for all calls of that tree, zeroed at first), sum() totals from what calls have themselves,
+ * finish() prunes and links. */
+void et_tree_begin(struct et_tree *tree);
+uint32_t et_tree_child(struct et_tree *tree, struct et_map *children, uint32_t parent, const struct et_call *like);
+void et_tree_sum(struct et_tree *tree);
+void et_tree_finish(const struct et_profile *profile, size_t shown, struct et_tree *tree);
+
 void et_table_make(const struct et_profile *profile, struct et_table *table);
 void et_table_free(struct et_table *table);
 

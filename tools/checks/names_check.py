@@ -43,7 +43,7 @@ def main():
     pairs = (('special frames', strings(stats, r'names\[EP_FRAME_SPECIALS\]'),
               strings(root / 'tools/profile.c', r'void et_special_name\([^{]*\{\s*static')),
              ('losses', strings(stats, r'names\[EP_LOSS_REASONS\]'),
-              strings(root / 'tools/api.c', r'\*loss_name\([^{]*\{\s*static')),
+              strings(root / 'tools/api.c', r'\*et_api_loss\([^{]*\{\s*static')),
              ('kinds', library_kinds(stats), tool_kinds(root / 'tools/kinds.c')))
     wrong = 0
     for what, ours, theirs in pairs:

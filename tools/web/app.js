@@ -1,240 +1,78 @@
-// The page of `edgeprof serve`: what is selected (kept in the address, so that it can be shared), asking the API for
-// it, and the figures around the viewer.
-import { Viewer, element, formatShare, formatTime, formatValue } from '/viewer.js';
+// The page of `edgeprof serve`. State lives in the address (address.js). A change of it leads to refresh(), which shows
+// the form, the timeline and one view; a later refresh makes an earlier one's answers void.
+import { forget, get } from '/api.js';
+import { addressOf, parseSpan, readAddress, writeAddress } from '/address.js';
+import { CallersView } from '/callers.js';
+import { DeviceView } from '/devices.js';
+import { DiffView } from '/diff.js';
+import { byId, element } from '/dom.js';
+import { formatTime } from '/format.js';
+import { listenForKeys } from '/keyboard.js';
+import { ProfileView } from '/profile.js';
+import { baseTimeOf, ofSpan, queryOf, timeOf, windowOf } from '/query.js';
+import { Selection } from '/selection.js';
+import { toggled } from '/selector.js';
+import { SpanView } from '/spans.js';
+import { Timeline } from '/timeline.js';
 
 const LIVE_MS = 5000;
-const byId = (id) => document.getElementById(id);
-const viewer = new Viewer(byId('viewer'));
-const state = { service: '', kind: '', value: '', group: '', range: '1h', from: '', to: '', tags: [], labels: [], live: false };
-const KEYS = ['service', 'kind', 'value', 'group', 'range', 'from', 'to'];
+const BUSY_MS = 250;
+const VIEWS = {
+  flame: { title: 'Flame graph', make: ProfileView },
+  callers: { title: 'Callers', make: CallersView },
+  diff: { title: 'Compare', make: DiffView },
+  span: { title: 'Spans', make: SpanView },
+  devices: { title: 'Devices', make: DeviceView },
+};
+
+const views = {};
+let state = readAddress();
 let services = [];
 let asked = 0;
 let timer = null;
+let nothing = false; // the view has nothing to show
 
-// ---- the address ----
+// ---- what is shown instead of data ----
 
-function readAddress() {
-  const parameters = new URLSearchParams(location.hash.slice(1));
-  for (const key of KEYS) {
-    state[key] = parameters.get(key) ?? (key === 'range' ? '1h' : '');
-  }
-  state.tags = parameters.getAll('tag');
-  state.labels = parameters.getAll('label');
-  state.live = parameters.get('live') === '1';
+function filled() {
+  nothing = false;
+  byId('view').hidden = false;
+  byId('empty').hidden = true;
 }
 
-function writeAddress() {
-  const parameters = new URLSearchParams();
-  for (const key of KEYS) {
-    if (state[key]) {
-      parameters.set(key, state[key]);
-    }
-  }
-  state.tags.forEach((tag) => parameters.append('tag', tag));
-  state.labels.forEach((label) => parameters.append('label', label));
-  if (state.live) {
-    parameters.set('live', '1');
-  }
-  history.replaceState(null, '', `#${parameters}`);
-}
-
-function query() {
-  const parameters = new URLSearchParams({ service: state.service });
-  for (const key of ['kind', 'value', 'group']) {
-    if (state[key]) {
-      parameters.set(key, state[key]);
-    }
-  }
-  state.tags.forEach((tag) => parameters.append('tag', tag));
-  state.labels.forEach((label) => parameters.append('label', label));
-  if (state.range === 'custom') {
-    for (const key of ['from', 'to']) {
-      const time = Date.parse(state[key]);
-      if (!Number.isNaN(time)) {
-        parameters.set(key, String(time / 1000));
-      }
-    }
-  } else if (state.range !== 'all') {
-    parameters.set('from', `now-${state.range}`);
-  }
-  return parameters;
-}
-
-
-async function get(path) {
-  const response = await fetch(path);
-  const body = await response.json();
-  if (!response.ok) {
-    throw new Error(body.error ?? `status ${response.status}`);
-  }
-  return body;
-}
-
-// ---- controls ----
-
-function fillSelect(select, values, chosen, text = (value) => value || '(no name)') {
-  select.replaceChildren(...values.map((value) => element('option', { value, selected: value === chosen }, text(value))));
-}
-
-const UNITS = { nanoseconds: 'time', bytes: 'bytes', count: '' };
-
-// What can be chosen of a service: "alloc" is a kind's value, "alloc:count" its count.
-function kindOptions(rows) {
-  const options = new Map();
-  for (const row of rows.sort((a, b) => (a.kind < b.kind ? -1 : 1))) {
-    const unit = UNITS[row.unit] ?? row.unit;
-    options.set(row.kind, unit && !row.title.endsWith(unit) ? `${row.title}, ${unit}` : row.title);
-    if (row.counts && row.kind !== 'cpu') {
-      options.set(`${row.kind}:count`, `${row.title}, ${row.counts}`);
-    }
-  }
-  return options;
-}
-
-function fillControls() {
-  const names = [...new Set(services.map((row) => row.service))];
-  if (!names.includes(state.service)) {
-    state.service = names[0] ?? '';
-    state.tags = [];
-    state.labels = [];
-  }
-  const rows = services.filter((row) => row.service === state.service);
-  const kinds = rows.map((row) => row.kind).sort();
-  if (!kinds.includes(state.kind)) {
-    state.kind = kinds.includes('cpu') ? 'cpu' : kinds[0] ?? '';
-  }
-  fillSelect(byId('service'), names, state.service);
-  const options = kindOptions(rows);
-  fillSelect(byId('kind'), [...options.keys()], state.kind + (state.value ? `:${state.value}` : ''), (value) => options.get(value));
-  byId('kind-label').hidden = options.size < 2;
-  byId('range').value = state.range;
-  byId('custom').hidden = state.range !== 'custom';
-  byId('from').value = state.from;
-  byId('to').value = state.to;
-  byId('live').checked = state.live;
-  fillTags();
-}
-
-function fillTags() {
-  const values = new Map();
-  for (const row of services.filter((other) => other.service === state.service)) {
-    for (const set of row.tags) {
-      for (const [key, value] of Object.entries(set)) {
-        values.set(key, (values.get(key) ?? new Set()).add(value));
-      }
-    }
-  }
-  const parts = [...values].sort().flatMap(([key, set]) => [
-    element('span', { class: 'key' }, `${key}:`),
-    ...[...set].sort().map((value) => chip('tags', `${key}=${value}`, value)),
-  ]);
-  byId('tags').hidden = parts.length === 0;
-  byId('tags').replaceChildren(...parts);
-}
-
-// Labels of stacks: the values that have most, and what to split by.
-function fillLabels(profile) {
-  const parts = Object.entries(profile.labels).sort().flatMap(([key, values]) => [
-    element('span', { class: 'key' }, `${key}:`),
-    ...Object.entries(values).sort((a, b) => b[1] - a[1]).slice(0, 20)
-      .map(([value, sum]) => chip('labels', `${key}=${value}`, value, formatValue(sum, profile.unit))),
-  ]);
-  const chosen = state.labels.filter((label) => !(label.slice(0, label.indexOf('=')) in profile.labels));
-  parts.push(...chosen.map((label) => chip('labels', label, label)));
-  byId('labels').hidden = parts.length === 0;
-  byId('labels').replaceChildren(...parts);
-  const tags = services.filter((row) => row.service === state.service).flatMap((row) => row.tags.flatMap(Object.keys));
-  const keys = ['', ...new Set([...Object.keys(profile.labels), ...tags, ...(state.group ? [state.group] : [])])].sort();
-  fillSelect(byId('group'), keys, state.group, (key) => key || 'nothing');
-  byId('group-label').hidden = keys.length < 2;
-}
-
-function chip(list, tag, text, title) {
-  return element('button', {
-    type: 'button', class: 'chip', title, 'aria-pressed': String(state[list].includes(tag)),
-    onclick: () => {
-      const key = tag.slice(0, tag.indexOf('=') + 1);
-      const others = state[list].filter((other) => !other.startsWith(key));
-      state[list] = state[list].includes(tag) ? others : [...others, tag];
-      refresh();
-    },
-  }, text || '(empty)');
-}
-
-// ---- figures ----
-
-function figure(text, value, title, bad = false) {
-  return element('div', { class: bad ? 'figure bad' : 'figure', title }, element('b', {}, value), element('span', {}, text));
-}
-
-function sum(processes, pick) {
-  return processes.reduce((total, process) => total + (process.stats ? pick(process.stats) : 0), 0);
-}
-
-function lossCount(stats) {
-  return stats.losses.reduce((total, loss) => total + loss.count, 0);
-}
-
-function showFigures(profile, processes) {
-  const seconds = profile.to - profile.from;
-  const samples = sum(processes, (stats) => stats.samples);
-  const exact = sum(processes, (stats) => stats.exact);
-  const cut = sum(processes, (stats) => stats.cut);
-  const lost = sum(processes, lossCount);
-  const measured = samples > 0;
-  byId('figures').replaceChildren(
-    figure(profile.measure === 'count' ? `${profile.title}, ${profile.counts}` : profile.title, formatValue(profile.total, profile.unit),
-      profile.level ? `at the end of this time, in ${profile.processes} processes` : 'all stacks together'),
-    ...(profile.count && profile.kind !== 'cpu' && profile.measure === 'value'
-      ? [figure(profile.counts, profile.count.toLocaleString('en'), 'that this stands for')] : []),
-    ...(profile.samples && profile.kind === 'cpu' ? [figure('samples', profile.samples.toLocaleString('en'), 'stacks captured')] : []),
-    ...(profile.kind === 'cpu' && profile.unit === 'nanoseconds' && seconds > 0
-      ? [figure('cores busy', (profile.total / 1e9 / seconds).toFixed(3), 'mean over the time that the data covers')] : []),
-    figure('data covers', `${Math.max(0, seconds).toFixed(0)} s`, `${formatTime(profile.from)} to ${formatTime(profile.to)}`),
-    figure(processes.length === 1 ? 'process' : 'processes', String(processes.length), 'that sent these profiles'),
-    ...(measured ? [
-      figure('stacks exact', formatShare(exact, samples), 'walked to the root, every frame by a rule; since the processes started'),
-      figure('stacks cut', formatShare(cut, samples), 'not walked to the root', cut > samples / 10),
-      figure('lost', lost.toLocaleString('en'), 'see below for the reasons', lost > 0),
-    ] : []));
-}
-
-function processElement(process) {
-  const { stats } = process;
-  const tags = Object.entries(process.tags).map(([key, value]) => `${key}=${value}`).join(', ');
-  const who = [process.executable, process.pid ? `pid ${process.pid}` : '', process.host, process.arch, process.agent, tags];
-  const parts = [element('p', {}, element('b', {}, process.service), ` ${who.filter(Boolean).join(' · ')}`),
-    element('p', {}, `${process.profiles} profiles, ${formatTime(process.first)} to ${formatTime(process.last)}`)];
-  if (process.unknown_kinds) {
-    parts.push(element('p', { class: 'bad' }, `${process.unknown_kinds} profiles are of kinds that this edgeprof does not know.`));
-  }
-  if (stats) {
-    parts.push(element('p', {}, `${stats.samples.toLocaleString('en')} samples, ${formatShare(stats.exact, stats.samples)} exact, ` +
-      `${formatShare(stats.gap, stats.samples)} with a gap, ${formatShare(stats.cut, stats.samples)} cut; ` +
-      `${stats.threads} threads; rules in the cache ${formatShare(stats.rule_hits, stats.rule_hits + stats.rule_misses)}`));
-    const losses = stats.losses.filter((loss) => loss.count || loss.weight_ns);
-    parts.push(losses.length
-      ? element('p', { class: 'bad' }, `Lost: ${losses.map((loss) =>
-        `${loss.count.toLocaleString('en')} ${loss.reason}${loss.weight_ns ? ` (${formatValue(loss.weight_ns, 'nanoseconds')})` : ''}`).join(', ')}`)
-      : element('p', {}, 'Nothing lost.'));
-  }
-  return element('div', { class: 'process' }, ...parts);
-}
-
-// ---- showing ----
-
-function show(part) {
-  byId('data').hidden = part !== 'data';
-  byId('empty').hidden = part !== 'empty';
-}
-
-function showEmpty(title, text, example) {
-  const [h1, p, pre] = byId('empty').children;
+function showEmpty(title, text, example = '', action = null) {
+  const [h1, p, pre, button] = byId('empty').children;
   h1.textContent = title;
   p.textContent = text;
   pre.textContent = example;
   pre.hidden = !example;
-  show('empty');
+  button.hidden = !action;
+  button.textContent = action?.text ?? '';
+  button.onclick = action?.act ?? null;
+  byId('empty').hidden = false;
+  byId('view').hidden = true;
+}
+
+// Why a view has nothing to show; when it says so it may not be known yet what services there are.
+function emptyOf() {
+  if (!nothing || services.length === 0) {
+    return;
+  }
+  const rows = services.filter((row) => row.service === state.service);
+  const latest = Math.max(...rows.map((row) => row.last));
+  if (state.view === 'span' && (state.span_id || state.trace_id)) {
+    showEmpty('Nothing of this span', 'No stack of this time and kind has that id. It may be of another time, or nothing was sampled while it ran.', '',
+      { text: 'All there is', act: () => change({ range: 'all', at: '' }) });
+  } else if (state.filter) {
+    showEmpty('Nothing matches', `No profile of this time has ${state.filter}.`, '', { text: 'Without the filter', act: () => change({ filter: '' }) });
+  } else if (state.at) {
+    showEmpty('Nothing in the chosen time', 'Choose another part of the timeline.', '', { text: 'All of the timeline', act: () => change({ at: '' }) });
+  } else if (Number.isFinite(latest)) {
+    showEmpty('Nothing in this time', `The latest profile of ${state.service} is of ${formatTime(latest)}.`, '',
+      { text: 'Show the hour before that', act: () => change({ range: 'custom', from: String(Math.floor(latest) - 3600), to: String(Math.ceil(latest) + 1) }) });
+  } else {
+    showEmpty('Nothing in this time', 'Choose a longer time.', '', { text: 'All there is', act: () => change({ range: 'all', at: '' }) });
+  }
 }
 
 function showProblem(text) {
@@ -242,68 +80,183 @@ function showProblem(text) {
   byId('problem').hidden = !text;
 }
 
-function showData(profile, stats) {
-  fillLabels(profile);
-  if (!profile.total) {
-    const latest = Math.max(...services.filter((row) => row.service === state.service).map((row) => row.last));
-    showEmpty('Nothing in this time', Number.isFinite(latest)
-      ? `The latest profile of ${state.service} is of ${formatTime(latest)}. Choose a longer time or other tags.` : '', '');
+function busy(on) {
+  clearTimeout(busy.timer);
+  document.body.setAttribute('aria-busy', String(on));
+  if (on) {
+    busy.timer = setTimeout(() => { byId('busy').textContent = 'Loading …'; }, BUSY_MS);
+  } else {
+    byId('busy').textContent = '';
+  }
+}
+
+// ---- changing ----
+
+// replace: no step for "back", and nothing is asked for: what is on the page has shown the change already
+function change(patch, replace = false) {
+  const before = state;
+  state = { ...state, ...patch };
+  if (patch.view && patch.view !== before.view) {
+    const day = patch.view === 'devices' && before.range === '1h';
+    state = { ...state, range: day ? '1d' : state.range };
+  }
+  writeAddress(state, replace);
+  if (replace || ['zoom', 'shape'].some((key) => key in patch && Object.keys(patch).length === 1)) {
+    showViews();
+  } else {
+    refresh();
+  }
+}
+
+const selection = new Selection(change, () => { forget(); refresh(); });
+const timeline = new Timeline(byId('timeline'), {
+  onSelect: (which, span) => change({ [which]: span ? `${span.from}-${span.to}` : '', zoom: '' }),
+  onZoom: (span) => change({ range: 'custom', from: String(span.from), to: String(span.to), at: '', zoom: '' }),
+  onOut: (data) => zoomOut(data),
+  onChart: (chart) => change({ chart }),
+  onFilter: (name, value) => change({ filter: toggled(state.filter, name, value) }),
+});
+
+// The same middle, twice as long, not into the future.
+function zoomOut(data) {
+  const half = data.step * data.buckets;
+  const middle = data.from + half / 2;
+  const to = Math.min(middle + half, Math.max(Date.now() / 1000, data.from + half));
+  change({ range: 'custom', from: String(Math.max(0, Math.round(to - 2 * half))), to: String(Math.round(to)) });
+}
+
+// ---- showing ----
+
+function showViews() {
+  const current = state.view in VIEWS ? state.view : 'flame';
+  byId('views').replaceChildren(...Object.entries(VIEWS).map(([name, { title }]) => element('a', {
+    href: addressOf({ ...state, view: name, zoom: '', sort: '', find: '' }), 'aria-current': name === current ? 'page' : null, 'data-view': name,
+    onclick: (event) => {
+      if (event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+        event.preventDefault();
+        change({ view: name, zoom: '', sort: '', find: '' });
+      }
+    },
+  }, title)));
+  document.title = `${current === 'devices' ? 'Devices' : state.service || 'Profiles'} – edgeprof`;
+}
+
+// Each view is made when it is first wanted, and stays.
+function viewOf() {
+  const name = state.view in VIEWS ? state.view : 'flame';
+  if (!views[name]) {
+    const place = element('div', { 'data-of': name });
+    byId('view').append(place);
+    views[name] = { place, view: new VIEWS[name].make(place, { change, filled, empty: () => { nothing = true; }, labels: (profile) => selection.showLabels(profile) }) };
+  }
+  for (const [other, { place }] of Object.entries(views)) {
+    place.hidden = other !== name;
+  }
+  return views[name].view;
+}
+
+function spansFor(data) {
+  const absolute = (time) => {
+    if (!time) {
+      return null;
+    }
+    const end = data.asked_to;
+    const seconds = (text, usual) => (text === '' ? usual : text.startsWith('now-') ? end - parseFloat(text.slice(4)) : Number(text));
+    const snap = (at) => data.from + Math.round((at - data.from) / data.step) * data.step;
+    return { from: snap(seconds(time.from, data.from)), to: snap(seconds(time.to, end)) };
+  };
+  const comparing = state.view === 'diff';
+  return { at: parseSpan(state.at) ?? (comparing ? absolute(timeOf(state)) : null), base: comparing ? absolute(baseTimeOf(state)) : null };
+}
+
+async function showTimeline(still) {
+  byId('timeline').hidden = state.view === 'devices';
+  if (state.view === 'devices') {
     return;
   }
-  show('data');
-  document.title = `${state.service} – edgeprof`;
-  showFigures(profile, stats.processes);
-  byId('process-list').replaceChildren(...stats.processes.slice(0, 100).map(processElement));
-  viewer.show(profile);
+  const buckets = innerWidth < 700 ? 100 : 240;
+  const asked = state.view === 'span' && (state.span_id || state.trace_id) ? ofSpan(state) : state;
+  const data = await get(`/api/timeline?${queryOf(asked, windowOf(state), { group: state.view === 'diff' ? '' : state.group, buckets: String(buckets) })}`);
+  if (still()) {
+    selection.data = data;
+    const comparing = state.view === 'diff';
+    timeline.show(data, spansFor(data), { comparing, chart: state.chart, onlyTimes: comparing && Boolean(state.basefilter) });
+  }
 }
 
-// A later refresh makes an earlier one's answer void.
+async function showAll(still) {
+  // What the address names can be asked for at once; else the services say what there is.
+  const early = state.service || state.view === 'devices' || (state.view === 'span' && (state.span_id || state.trace_id)) ? [viewOf().show(state, still), showTimeline(still)] : [];
+  early.forEach((one) => one.catch(() => {}));
+  ({ services } = await get('/api/services'));
+  if (!still()) {
+    return;
+  }
+  const names = [...new Set(services.map((row) => row.service))];
+  state.service ||= names[0] ?? '';
+  selection.show(state, services);
+  showViews();
+  if (services.length === 0) {
+    byId('timeline').hidden = true;
+    showEmpty('No profiles yet', 'Start a service with the profiler in it, or profile a program as it is:',
+      `EDGEPROF_ENDPOINT=${location.origin} ./your-service\nedgeprof run -- ./any-program`);
+    return;
+  }
+  await Promise.all(early.length ? early : [viewOf().show(state, still), showTimeline(still)]);
+  if (still()) {
+    emptyOf();
+  }
+}
+
 async function refresh() {
   const own = ++asked;
+  const still = () => own === asked;
   clearTimeout(timer);
+  showViews();
+  busy(true);
   try {
-    ({ services } = await get('/api/services'));
-    fillControls();
-    writeAddress();
-    if (services.length === 0) {
-      showEmpty('No profiles yet', 'Start a service with the profiler in it, or profile a program as it is:',
-        `EDGEPROF_ENDPOINT=${location.origin} ./your-service\nedgeprof run -- ./any-program`);
-    } else {
-      const parameters = query();
-      const [profile, stats] = await Promise.all([get(`/api/profile?${parameters}`), get(`/api/stats?${parameters}`)]);
-      if (own === asked) {
-        showData(profile, stats);
-      }
+    await showAll(still);
+    if (still()) {
+      showProblem('');
     }
-    showProblem('');
   } catch (error) {
-    showProblem(`The server does not answer as it should: ${error.message}`);
+    if (still()) {
+      showProblem(error.message);
+    }
   }
+  if (!still()) {
+    return;
+  }
+  busy(false);
   document.body.dataset.ready = String(own);
-  if (own === asked && (state.live || services.length === 0)) {
-    timer = setTimeout(refresh, LIVE_MS);
+  if (state.live || services.length === 0) {
+    timer = setTimeout(() => { forget(); refresh(); }, LIVE_MS);
   }
 }
 
-function onChange() {
-  state.service = byId('service').value;
-  [state.kind, state.value = ''] = byId('kind').value.split(':');
-  state.group = byId('group').value;
-  state.range = byId('range').value;
-  state.from = byId('from').value;
-  state.to = byId('to').value;
-  state.live = byId('live').checked;
-  refresh();
+function onAddress() {
+  const before = addressOf(state);
+  state = readAddress();
+  if (addressOf(state) !== before) {
+    refresh();
+  }
 }
 
-byId('selection').addEventListener('change', onChange);
-byId('selection').addEventListener('submit', (event) => {
+byId('skip').addEventListener('click', (event) => {
   event.preventDefault();
-  onChange();
+  byId('main').focus();
 });
-addEventListener('hashchange', () => {
-  readAddress();
-  refresh();
-});
-readAddress();
+addEventListener('popstate', onAddress);
+addEventListener('hashchange', onAddress);
+listenForKeys([
+  ...Object.entries(VIEWS).map(([name, { title }], i) => ({ key: String(i + 1), text: title, act: () => change({ view: name, zoom: '', sort: '', find: '' }) })),
+  { key: '/', text: 'search', act: () => document.querySelector('#view > :not([hidden]) input[type="search"]')?.focus() },
+  { key: 'f', text: 'filter by labels', act: () => byId('filter-text').focus() },
+  { key: 't', text: 'to the timeline', act: () => document.querySelector('#plot .edge.at')?.focus() },
+  { key: 'g', text: 'to the flame graph', act: () => document.querySelector('#view > :not([hidden]) .chart')?.focus() },
+  { key: 'r', text: 'refresh', act: () => { forget(); refresh(); } },
+  { key: 'l', text: 'live, or not', act: () => byId('live').click() },
+  { key: 'd', text: 'dark, light, or as the system', act: () => globalThis.nextTheme() },
+]);
+writeAddress(state, true);
 refresh();

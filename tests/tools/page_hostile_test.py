@@ -1,0 +1,211 @@
+"""The page with hostile names, for people who cannot see well or use no mouse, on small screens and in the dark.
+Usage: page_hostile_test.py EDGEPROF FOLDER. FOLDER gets a picture of each view, wide and narrow, light and dark."""
+import json
+import os
+import sys
+import tempfile
+import time
+import urllib.parse
+
+from browser import Browser
+from generate import context, message, module, nodes, number, origin, profile, stats, tag_set
+from harness import Checks, Server
+from page_kit import EVIL, MAIN, SHOP, TEXTS, Page, fill
+
+PROGRAM = os.path.abspath(sys.argv[1])
+check = Checks()
+NOW = int(time.time())
+SEEN = EVIL.replace("\n", "?")  # a line is a line: control characters are not kept
+
+# Text whose contrast with what is behind it is below 4.5, but for what cannot be used.
+CONTRAST = """(() => {
+  const context = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
+  const parts = (color) => { context.clearRect(0, 0, 1, 1); context.fillStyle = color; context.fillRect(0, 0, 1, 1);
+    return [...context.getImageData(0, 0, 1, 1).data]; };
+  const light = (color) => { const [r, g, b] = color.map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+  const bar = parts(getComputedStyle(document.documentElement).getPropertyValue('--bar') ? (() => { const probe = document.createElement('i');
+    probe.className = 'probe'; document.body.append(probe); probe.style.color = 'var(--bar)'; const color = getComputedStyle(probe).color; probe.remove(); return color; })() : 'white');
+  const grounds = (element) => {
+    if (element.closest('.frame')) return [parts(getComputedStyle(element.closest('.frame').querySelector('rect')).fill)];
+    const found = [];
+    for (let at = element; at; at = at.parentElement) {
+      if (at.matches('td.share')) found.push(bar);
+      const color = parts(getComputedStyle(at).backgroundColor);
+      if (color[3] === 255) return [...found, color];
+    }
+    return [...found, [255, 255, 255, 255]];
+  };
+  const bad = [];
+  let seen = 0;
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const element = node.parentElement;
+    if (!node.data.trim() || !element.checkVisibility({visibilityProperty: true}) || element.closest(':disabled, option, noscript, script, .skip')) continue;
+    const style = getComputedStyle(element);
+    const color = parts(element instanceof SVGElement ? style.fill : style.color);
+    seen++;
+    for (const ground of grounds(element)) {
+      if (ratio(color, ground) < 4.5) bad.push([node.data.trim().slice(0, 40), element.className.baseVal ?? element.className, ratio(color, ground).toFixed(2)]);
+    }
+  }
+  return {seen, bad};
+})()"""
+
+UNNAMED = """[...document.querySelectorAll('button, input, select, textarea, a, [role=slider], [role=application], [role=region]')].filter((e) => e.checkVisibility())
+  .filter((e) => !(e.getAttribute('aria-label') || [...(e.labels ?? [])].map((l) => l.textContent.trim()).join('') || e.textContent.trim() || e.title))
+  .map((e) => e.outerHTML.slice(0, 100))"""
+
+
+def hostile_fill(server):
+    fill(server, "hostile", {("Program.Main", EVIL): 2_000_000_000, ("Program.Main", "other"): 1}, "k=\"" + "<b>x</b>" + "\"")
+    body = message(1, 0, origin(EVIL, [(EVIL, EVIL), ("version", EVIL), ("device", EVIL)], host=EVIL, executable=EVIL, agent=EVIL, arch=EVIL),
+                   [module(4096, 4096, 0, b"", "/x/" + EVIL)], nodes([0], [4100]), [profile([(1, 1, 0, 100), (1, 2, 0, 50)], start=10**9)],
+                   stats(10, 9, 1, 0, [(0, 3, 5)]) + number(11, 5) + number(13, 4095), unix_minus_uptime=time.time_ns() - 30 * 10**9,
+                   tag_sets=[tag_set(1, **{EVIL: EVIL, "step": EVIL}), tag_set(2, step="<i>")], contexts=[context(1, thread=EVIL), context(2)])
+    check.equal(server.push(body), 200, "hostile message")
+
+
+def not_markup(page, what):
+    check.equal(page.js("window.injected === undefined && document.querySelectorAll('main img, main script, main b > img, main i > *').length"), 0,
+                f"{what}: names are not markup")
+    check.equal(page.violations(), [], f"{what}: nothing was tried that the policy forbids")
+
+
+def hostile(page):
+    for service in ("hostile", SEEN):
+        for view in ("flame", "callers", "diff", "span", "devices"):
+            for more in ({}, {"group": "step", "fn": SEEN, "base": "same", "search": EVIL, "find": EVIL[:5]}):
+                page.open({"service": service, "view": view, **more})
+                page.js("for (const part of document.querySelectorAll('details')) part.open = true")
+                not_markup(page, f"{service[:8]}, {view}, {sorted(more)}")
+    page.open({"service": SEEN})
+    page.js("for (const part of document.querySelectorAll('details')) part.open = true")
+    check(page.js("document.body.innerText").count(SEEN[:30]) > 5, "names are shown as they are")
+    check("3 ring full" in page.text("process-list"), "losses by reason")
+    page.shot("hostile")
+    page.open({"service": "hostile"})
+    check(SEEN in page.js(TEXTS), "a function's name as it is")
+    page.open({"service": SEEN, "view": "devices"})
+    check(SEEN in page.js("document.querySelector('#devices').innerText"), "a device's name as it is")
+    page.shot("hostile-devices")
+
+
+def hostile_addresses(page):
+    """What an address can say is text, or nothing."""
+    keys = ("kind", "value", "filter", "group", "range", "from", "to", "at", "base", "basefilter", "fn", "span_id", "trace_id", "search",
+            "zoom", "shape", "sort", "find", "chart", "live", "tag", "label")
+    for view in ("flame", "callers", "diff", "span", "devices", EVIL, "__proto__"):
+        for value in (EVIL, "__proto__"):
+            page.open({"service": "shop", "view": view, **dict.fromkeys(keys, value)})
+            not_markup(page, f"{view[:8]}, {value[:9]}")
+    for key in ("at", "base", "from", "zoom", "service", "fn"):
+        for value in ("1-0", "9" * 400):
+            page.open({"service": "shop", "view": "diff", key: value})
+            not_markup(page, f"{key}={value[:5]}")
+    for text in ("#%", "#service=%ff&view=%", "?service=shop&service=shop#service=shop", "#" + "a" * 5000):
+        page.open(text)
+        not_markup(page, text[:20])
+
+
+def many_values(page):
+    """Five thousand values of a label, the most that a server takes: the page shows some and says how many more."""
+    for part in range(5):
+        contexts = [context(i + 1) for i in range(1000)]
+        body = message(500 + part, 0, origin("many", pid=part + 1), [module(4096, 4096, 0, b"", "/x")], nodes([0], [4100]),
+                       [profile([(1, i + 1, 0, 1 + i) for i in range(1000)])], unix_minus_uptime=time.time_ns() - 30 * 10**9,
+                       tag_sets=[tag_set(i + 1, request=f"r{part * 1000 + i}") for i in range(1000)], contexts=contexts)
+        check.equal(page.server.push(body), 200, "message with many values")
+    page.open({"service": "many", "group": "request"})
+    chips = page.js("document.querySelectorAll('#chips .chip').length")
+    check(0 < chips <= 40, f"{chips} values can be clicked")
+    check.equal(page.js("document.querySelectorAll('#legend .chip').length"), 9, "series of the timeline: eight and the others")
+    check("more" in page.js("document.getElementById('chips').textContent"), "that there are more is said")
+
+
+# ---- layout and access ----
+
+def scene_fill(server):
+    for minute in range(120):
+        for device in ("pi-1", "pi-2", "pi-3"):
+            version = "1.4.1" if minute > 30 else "1.4.2"
+            factor = 1.8 if version == "1.4.2" else 1 + (minute // 10 % 3) / 2
+            stacks = {stack: int(value * factor / 30) for stack, value in SHOP.items()}
+            stacks[(*MAIN, "System.Net.Sockets.Socket.Send", "libc.so.6!send")] = 60_000_000
+            fill(server, "shop", stacks, f"version={version},device={device}", at=NOW - 60 * minute - 60)
+    contexts = [context(1, 0x00f067aa0ba902b7 + i, (0x4bf92f3577b34da6, 0xa3ce929d0e0e4736)) for i in range(5)]
+    for i in range(3):
+        told = number(10, 340 + i) + (number(11, 41) + number(12, 167_000) if i == 2 else b"")
+        body = message(77 + i, 0, origin("gateway", [("version", f"1.{i}")], host=f"gw-{i}", executable="gatewayd", agent="edgeprof/0.1.0", arch="aarch64"),
+                       [module(4096, 4096, 0, b"", "/opt/app")], nodes([0], [4100]),
+                       [profile([(1, 1 + k, 3, (k + 1) << 20) for k in range(5)], kind=4, quantum=1),
+                        profile([(1, 1 + k, 0, 3_000_000 * (k + 1)) for k in range(5)], quantum=1)],
+                       stats(1000, 990, 5, 5, [(0, 3, 5_000_000)] if i == 1 else []) + told, tag_sets=[tag_set(1, step="pricing")],
+                       contexts=contexts, unix_minus_uptime=time.time_ns() - (40 + i * 100) * 10**9)
+        check.equal(server.push(body), 200, "scene")
+
+
+SCENES = {
+    "flame": {"service": "shop"},
+    "split": {"service": "shop", "group": "device", "at": f"{NOW // 60 * 60 - 2400}-{NOW // 60 * 60 - 1200}"},
+    "callers": {"service": "shop", "view": "callers", "fn": "Orders.Pricing.Calculate(async)"},
+    "diff": {"service": "shop", "view": "diff", "range": "1d", "base": "same", "filter": 'version="1.4.2"', "basefilter": 'version="1.4.1"'},
+    "spans": {"service": "gateway", "view": "span"},
+    "span": {"span_id": "00f067aa0ba902b8"},
+    "devices": {"view": "devices"},
+    "nothing": {"service": "shop", "filter": 'version="9"'},
+}
+
+
+def scenes(page):
+    for width in (1280, 400):
+        for theme in ("light", "dark"):
+            page.look(width, theme)
+            for name, address in SCENES.items():
+                page.open(address)
+                what = f"{name}, {width} pixels, {theme}"
+                page.shot(f"{name}-{width}-{theme}")
+                page.js("for (const part of document.querySelectorAll('details')) part.open = true")
+                scroll, inner = page.js("[document.documentElement.scrollWidth, innerWidth]")
+                check(scroll <= inner, f"{what}: {scroll} pixels wide")
+                found = page.js(CONTRAST)
+                check(found["seen"] > 15 and found["bad"] == [], f"{what}: contrast of {found['seen']} texts: {found['bad'][:6]}")
+                check.equal(page.js(UNNAMED), [], f"{what}: controls without a name")
+    page.look(1280, "light")
+
+
+def focus_order(page):
+    """Tab goes through the page as it is read, and nothing is left out or visited twice."""
+    page.open({"service": "shop"})
+    page.js("document.activeElement.blur(); window.order = []; document.addEventListener('focusin', (e) => order.push(e.target))")
+    for _ in range(30):
+        page.key("Tab")
+    found = page.js("({count: order.length, unlike: order.slice(1).filter((e, i) => !(order[i].compareDocumentPosition(e) & 4)).map((e) => e.outerHTML.slice(0, 80)),"
+                    " first: order[0].id, ids: order.map((e) => e.id).filter(Boolean)})")
+    check.equal([found["count"], found["unlike"], found["first"]], [30, [], "skip"], "order of the focus")
+    for ident in ("live", "theme", "help", "service", "filter-text", "range", "refresh", "search", "turn", "chart", "filter"):
+        check(ident in found["ids"], f"{ident} can be reached by Tab: {found['ids']}")
+    check(page.js("document.querySelectorAll('[tabindex]:not([tabindex=\"0\"]):not([tabindex=\"-1\"])').length === 0"), "nothing jumps the queue")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder, Browser() as browser:
+        server, pictures = Server(PROGRAM, os.path.join(folder, "hostile.db")), Server(PROGRAM, os.path.join(folder, "scenes.db"))
+        scene_fill(pictures)
+        page = Page(browser, pictures, sys.argv[2])
+        scenes(page)
+        focus_order(page)
+        page = Page(browser, server, sys.argv[2])
+        fill(server, "shop", SHOP)
+        hostile_fill(server)
+        for part in (hostile, hostile_addresses, many_values):
+            part(page)
+        problems = [text for text in browser.problems if "400 (Bad Request)" not in text]
+        check.equal(problems, [], "nothing red in the browser's console")
+        pictures.stop()
+        server.stop()
+    check.done("test-tools-page-hostile")
+
+
+main()

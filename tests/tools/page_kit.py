@@ -1,0 +1,153 @@
+"""What the tests of the page have in common: profiles with names, a page to act on, and figures as the page writes them."""
+import json
+import os
+import time
+import urllib.parse
+
+from generate import data, nested, number, varint
+
+FRAMES = "[...document.querySelectorAll('#chart .frame')]"
+TEXTS = f"{FRAMES}.map((g) => g.getAttribute('name'))"
+ROWS = "[...document.querySelectorAll('#top tbody tr')].map((row) => row.querySelector('td.name button').textContent)"
+MAIN = ("Program.Main", "Orders.Worker.ExecuteAsync(async)")
+SHOP = {
+    (*MAIN, "Orders.Pricing.Calculate(async)", "Orders.Pricing.Round"): 3_000_000_000,
+    (*MAIN, "Orders.Pricing.Calculate(async)"): 500_000_000,
+    (*MAIN, "System.Text.Json.JsonSerializer.Serialize<__Canon>"): 1_000_000_000,
+    ("Program.Main", "[thread exit]"): 100_000_000,
+}
+EVIL = "<img src=x onerror=\"window.injected=1\"><script>window.injected=1</script>'\\\"\n&amp;"
+
+# Runs before anything of the page: what the policy forbids is noted.
+WATCH = """window.violations = [];
+document.addEventListener('securitypolicyviolation', (event) => violations.push(`${event.violatedDirective} ${event.blockedURI}`));"""
+
+
+def pprof(stacks, kind="cpu"):
+    """{("root", ..., "leaf"): nanoseconds} with names."""
+    names = sorted({name for stack in stacks for name in stack})
+    strings = ["", kind, "nanoseconds", *names]
+    ident = {name: i + 1 for i, name in enumerate(names)}
+    samples = [data(1, b"".join(varint(ident[name]) for name in reversed(stack))) + data(2, varint(value))
+               for stack, value in stacks.items()]
+    return (nested(1, number(1, 1) + number(2, 2)) + b"".join(nested(2, sample) for sample in samples) +
+            b"".join(nested(4, number(1, i) + nested(4, number(1, i) + number(2, 7))) for i in ident.values()) +
+            b"".join(nested(5, number(1, i) + number(2, strings.index(name))) for name, i in ident.items()) +
+            b"".join(varint(6 << 3 | 2) + varint(len(text.encode())) + text.encode() for text in strings))
+
+
+def fill(server, service, stacks, tags="", at=None, seconds=10):
+    """A profile of the ten seconds from `at` on, a minute ago when nothing is said."""
+    at = int(time.time()) - 60 if at is None else at
+    name = urllib.parse.quote(f"{service}{{{tags}}}")
+    status = server.request("POST", f"/ingest?name={name}&from={at}&until={at + seconds}", pprof(stacks))[0]
+    assert status == 200, status
+
+
+def format_value(value, unit):
+    units = {"nanoseconds": ((3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs")),
+             "bytes": ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))}.get(unit, ())
+    for size, name in units:
+        if value >= size:
+            return f"{value / size:.2f} {name}"
+    return f"{value}{ {'nanoseconds': ' ns', 'bytes': ' B'}.get(unit, '')}"
+
+
+def format_share(part, whole):
+    return f"{100 * part / whole if whole else 0:.2f} %"
+
+
+class Page:
+    """The page of a server in a browser, and what people do with it."""
+
+    def __init__(self, browser, server, shots):
+        self.browser, self.server, self.shots = browser, server, shots
+        browser.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+        os.makedirs(shots, exist_ok=True)
+
+    def js(self, expression):
+        return self.browser.js(expression)
+
+    def wait(self, expression, seconds=60):
+        return self.browser.wait(expression, seconds)
+
+    def open(self, address=""):
+        """address: a dictionary of what stands behind '#', or text behind the server's name."""
+        text = address if isinstance(address, str) else "#" + urllib.parse.urlencode(address)
+        self.browser.go(self.server.url + "/" + text)
+        self.wait("!!document.body && !!document.body.dataset.ready")
+
+    def after(self, act):
+        """Does it, and waits until the page has shown what came of it."""
+        before = self.js("document.body.dataset.ready")
+        act()
+        self.wait(f"document.body.dataset.ready !== {json.dumps(before)}")
+
+    def text(self, ident):
+        return self.js(f"document.getElementById({json.dumps(ident)}).innerText")
+
+    def hidden(self, ident):
+        return self.js(f"!document.getElementById({json.dumps(ident)}).checkVisibility()")
+
+    def click(self, selector, refreshes=False):
+        def act():
+            self.js(f"document.querySelector({json.dumps(selector)}).click()")
+        if refreshes:
+            self.after(act)
+        else:
+            act()
+
+    def type_into(self, ident, text, event="input"):
+        self.js(f"(() => {{ const e = document.getElementById({json.dumps(ident)}); e.value = {json.dumps(text)};"
+                f" e.dispatchEvent(new Event('{event}', {{bubbles: true}})); }})()")
+
+    def choose(self, ident, value):
+        self.after(lambda: self.type_into(ident, value, "change"))
+
+    def address(self, key):
+        return self.js(f"new URLSearchParams(location.hash.slice(1)).get({json.dumps(key)}) ?? ''")
+
+    def rows(self, ident, column):
+        """A column's cells of a table, from 0."""
+        return self.js(f"[...document.querySelectorAll('#{ident} tbody tr')].map((row) => row.cells[{column}].innerText)")
+
+    def key(self, key, code=None):
+        """A key as pressed by a person, wherever the focus is."""
+        codes = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Enter": 13, "Escape": 27, "Tab": 9}
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        values = {"key": key, "windowsVirtualKeyCode": codes.get(key, ord(key.upper()[0]))}
+        self.browser.call("Input.dispatchKeyEvent", type="keyDown", **values, **text)
+        self.browser.call("Input.dispatchKeyEvent", type="keyUp", **values)
+
+    def box(self, selector):
+        return self.js(f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
+                       " const b = e.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })()")
+
+    def drag(self, start, end, y):
+        """With the mouse."""
+        def mouse(kind, x, buttons):
+            self.browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=buttons, clickCount=1)
+        mouse("mouseMoved", start, 0)
+        mouse("mousePressed", start, 1)
+        for i in range(1, 5):
+            mouse("mouseMoved", start + (end - start) * i / 4, 1)
+        mouse("mouseReleased", end, 0)
+
+    def swipe(self, start, end, y):
+        """With a finger."""
+        def touch(kind, points):
+            self.browser.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y} for x in points])
+        touch("touchStart", [start])
+        for i in range(1, 9):
+            touch("touchMove", [start + (end - start) * i / 8])
+        touch("touchEnd", [])
+
+    def look(self, width, theme):
+        self.browser.resize(width, 900)
+        self.browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+
+    def shot(self, name):
+        self.browser.screenshot(os.path.join(self.shots, name + ".png"))
+
+    def violations(self):
+        return self.js("window.violations")

@@ -1,0 +1,41 @@
+// Asking the server. What was asked already is kept until something newer is wanted, so that going back is quick.
+
+const KEPT = 24;
+const answers = new Map();
+
+export function forget() {
+  answers.clear();
+}
+
+async function ask(path) {
+  let response;
+  try {
+    response = await fetch(path);
+  } catch {
+    throw new Error('The server cannot be reached. Is `edgeprof serve` still running? Refresh tries again.');
+  }
+  let body;
+  try {
+    body = await response.json();
+  } catch {
+    throw new Error(`The server's answer cannot be read (status ${response.status}). Refresh tries again.`);
+  }
+  if (!response.ok) {
+    const error = new Error(`${body.error ?? `status ${response.status}`}${response.status >= 500 ? ' Refresh tries again.' : ''}`);
+    error.status = response.status;
+    throw error;
+  }
+  return body;
+}
+
+export function get(path) {
+  if (!answers.has(path)) {
+    const answer = ask(path);
+    answers.set(path, answer);
+    answer.catch(() => answers.delete(path));
+    if (answers.size > KEPT) {
+      answers.delete(answers.keys().next().value);
+    }
+  }
+  return answers.get(path);
+}

@@ -1,0 +1,125 @@
+// All devices: when each was last heard of, what it runs, what it lost, what waits on its disk, what profiling costs it;
+// and the targets that the server scrapes.
+import { get } from '/api.js';
+import { element } from '/dom.js';
+import { figure, lossText } from '/figures.js';
+import { formatDuration, formatTime, formatValue } from '/format.js';
+import { timeOf } from '/query.js';
+import { formatSelector } from '/selector.js';
+import { Table } from '/table.js';
+
+const LATE = 180; // seconds: a device sends every 10, and in an outage what it spooled comes later
+
+function lossCount(row) {
+  return row.losses.reduce((sum, loss) => sum + loss.count, 0);
+}
+
+export class DeviceView {
+  constructor(parent, app) {
+    this.app = app;
+    this.figures = element('div', { class: 'figures', id: 'device-figures' });
+    const devices = element('section', { class: 'card' });
+    this.targets = element('section', { class: 'card', id: 'targets', hidden: true });
+    parent.append(this.figures, devices, this.targets);
+    this.table = this.makeTable(devices);
+    this.targetTable = this.makeTargets(this.targets);
+  }
+
+  late(row) {
+    return this.now - row.last > LATE;
+  }
+
+  makeTable(parent) {
+    const text = (value) => value || '–';
+    return new Table(parent, {
+      id: 'devices', title: 'Devices', filterText: 'Filter devices', noun: 'devices', sort: { column: 'last', down: true },
+      textOf: (row) => JSON.stringify(row),
+      onChange: ({ sort, filter }) => this.app.change({ sort, find: filter }, true),
+      columns: [
+        { key: 'device', text: 'device', class: 'name', value: (row) => row.device, cell: (row) => this.device(row) },
+        { key: 'last', text: 'last seen', down: true, value: (row) => row.last, cell: (row) => element('td', { title: formatTime(row.last), class: this.late(row) ? 'bad' : null },
+          this.now - row.last < 1 ? 'now' : `${formatDuration(this.now - row.last)} ago`) },
+        { key: 'spool', text: 'spool', title: 'messages that wait on the device’s disk', down: true, value: (row) => row.spool_messages, cell: (row) => this.spool(row) },
+        { key: 'lost', text: 'lost', title: 'since the processes of this time started', down: true, value: lossCount, cell: (row) => this.losses(row) },
+        { key: 'version', text: 'version', value: (row) => row.versions.join(), cell: (row) => text(row.versions.join(', ')) },
+        { key: 'cost', text: 'cost', title: 'of profiling, in millionths of the process’ CPU time over about the last minute', down: true, value: (row) => row.cost_ppm ?? -1, cell: (row) => (row.cost_ppm ? `${row.cost_ppm.toLocaleString('en')} ppm` : '–') },
+        { key: 'agent', text: 'agent', value: (row) => row.agents.join(), cell: (row) => text(row.agents.join(', ')) },
+        { key: 'processes', text: 'processes', down: true, value: (row) => row.processes, cell: (row) => String(row.processes) },
+      ],
+    });
+  }
+
+  device(row) {
+    const { device, service, host, tags } = row;
+    const filter = formatSelector([tags.device ? { name: 'device', how: '=', value: tags.device } : { name: 'host', how: '=', value: host }]);
+    const about = [service, host !== device ? host : '', row.executable, row.arch].filter(Boolean).join(' · ');
+    return element('td', { class: 'name' },
+      element('button', { type: 'button', title: 'Its profiles', onclick: () => this.app.change({ view: 'flame', service, filter: host || tags.device ? filter : '', kind: '', value: '', sort: '', find: '' }) }, device || '(no name)'),
+      element('small', {}, about));
+  }
+
+  spool(row) {
+    if (row.spool_error) {
+      return element('td', { class: 'bad', title: 'nothing can be put on the disk; messages stay in memory' }, row.spool_error_text);
+    }
+    return element('td', { class: row.spool_messages ? 'waits' : null, title: row.spool_messages ? formatValue(row.spool_bytes, 'bytes') : null },
+      row.spool_messages ? `${row.spool_messages.toLocaleString('en')} (${formatValue(row.spool_bytes, 'bytes')})` : '–');
+  }
+
+  losses(row) {
+    const lost = lossText(row.losses);
+    return lost ? element('td', { class: 'bad' }, lossCount(row).toLocaleString('en'), element('small', { class: 'reasons' }, lost)) : element('td', {}, '0');
+  }
+
+  makeTargets(parent) {
+    return new Table(parent, {
+      id: 'target-table', filterId: 'target-filter', title: 'Scraped targets', filterText: 'Filter targets', noun: 'targets', sort: { column: 'target', down: false },
+      textOf: (row) => JSON.stringify(row),
+      columns: [
+        { key: 'target', text: 'target', class: 'name', value: (row) => row.name, cell: (row) => element('td', { class: 'name' }, row.name, element('small', {}, row.url)) },
+        { key: 'state', text: 'state', value: (row) => row.state, cell: (row) => element('td', { class: row.bad ? 'bad' : null }, row.state) },
+        { key: 'last', text: 'last scraped', down: true, value: (row) => row.last, cell: (row) => (row.last ? `${formatDuration(Math.max(0, this.now - row.last))} ago` : 'never') },
+      ],
+    });
+  }
+
+  async show(state, still) {
+    const { from, to } = timeOf(state);
+    const parameters = new URLSearchParams(Object.entries({ from, to }).filter(([, value]) => value));
+    const data = await get(`/api/devices?${parameters}`);
+    if (!still()) {
+      return;
+    }
+    this.now = data.now;
+    if (data.devices.length === 0) {
+      this.app.empty();
+      return;
+    }
+    this.app.filled();
+    const late = data.devices.filter((row) => this.late(row)).length;
+    const lost = data.devices.reduce((sum, row) => sum + lossCount(row), 0);
+    const waiting = data.devices.reduce((sum, row) => sum + row.spool_messages, 0);
+    this.figures.replaceChildren(
+      figure(data.devices.length === 1 ? 'device' : 'devices', data.devices.length.toLocaleString('en'), 'heard of in this time'),
+      figure('late', late.toLocaleString('en'), `not heard of for ${LATE / 60} minutes`, late > 0),
+      figure('waiting in spools', waiting.toLocaleString('en'), 'messages, as the devices told at last'),
+      figure('lost', lost.toLocaleString('en'), 'the reasons are with each device', lost > 0));
+    this.table.set({ sort: state.sort, filter: state.find });
+    this.table.show(data.devices);
+  }
+
+  async showTargets(still) {
+    let targets = [];
+    try {
+      ({ targets } = await get('/api/targets'));
+    } catch (error) {
+      if (error.status !== 404) {
+        throw error;
+      }
+    }
+    if (still()) {
+      this.targets.hidden = targets.length === 0;
+      this.targetTable.show(targets.map((row) => ({ ...row, last: row.last ?? 0 })));
+    }
+  }
+}

@@ -1,0 +1,49 @@
+// Making elements. What comes from devices goes into text nodes and attributes, never into markup.
+export const byId = (id) => document.getElementById(id);
+
+function fill(made, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith('on')) {
+      made.addEventListener(name.slice(2), value);
+    } else if (value !== null && value !== undefined && value !== false) {
+      made.setAttribute(name, value === true ? '' : value);
+    }
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+export function element(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
+}
+
+// A button that is either on or off.
+export function toggle(text, attributes, onclick) {
+  return element('button', { type: 'button', class: 'toggle', 'aria-pressed': 'false', ...attributes, onclick }, text);
+}
+
+export function press(button, on) {
+  button.setAttribute('aria-pressed', String(on));
+}
+
+export function fillSelect(select, values, chosen, text = (value) => value || '(no name)') {
+  select.replaceChildren(...values.map((value) => element('option', { value, selected: value === chosen }, text(value))));
+  select.value = chosen;
+}
+
+export async function copyText(text) {
+  if (navigator.clipboard && isSecureContext) {
+    await navigator.clipboard.writeText(text);
+    return;
+  }
+  const area = element('textarea', { class: 'away', 'aria-hidden': 'true' });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  document.execCommand('copy'); // pages over plain http have no clipboard
+  area.remove();
+}

@@ -1,0 +1,63 @@
+// Cards with one figure each, and the processes behind a profile.
+import { element } from '/dom.js';
+import { formatCores, formatShare, formatTime, formatValue } from '/format.js';
+
+export function figure(text, value, title, bad = false) {
+  return element('div', { class: bad ? 'figure bad' : 'figure', title }, element('b', {}, value), element('span', {}, text));
+}
+
+export function lossText(losses) {
+  return losses.filter((loss) => loss.count || loss.weight_ns).map((loss) =>
+    `${loss.count.toLocaleString('en')} ${loss.reason}${loss.weight_ns ? ` (${formatValue(loss.weight_ns, 'nanoseconds')})` : ''}`).join(', ');
+}
+
+function sum(processes, pick) {
+  return processes.reduce((total, process) => total + (process.stats ? pick(process.stats) : 0), 0);
+}
+
+export function profileFigures(profile) {
+  const seconds = profile.to - profile.from;
+  return [
+    figure(profile.measure === 'count' ? `${profile.title}, ${profile.counts}` : profile.title, formatValue(profile.total, profile.unit),
+      profile.level ? `at the end of this time, in ${profile.processes} processes` : 'all stacks together'),
+    ...(profile.count && profile.kind !== 'cpu' && profile.measure === 'value'
+      ? [figure(profile.counts, profile.count.toLocaleString('en'), 'all stacks together')] : []),
+    ...(profile.samples && profile.samples !== profile.count ? [figure('samples', profile.samples.toLocaleString('en'), 'stacks captured')] : []),
+    ...(profile.kind === 'cpu' && seconds > 0
+      ? [figure('cores busy', formatCores(profile.total / 1e9 / seconds), 'mean over the time that the data covers')] : []),
+    figure('data covers', `${Math.max(0, seconds).toFixed(0)} s`, `${formatTime(profile.from)} to ${formatTime(profile.to)}`),
+  ];
+}
+
+export function qualityFigures(processes) {
+  const samples = sum(processes, (stats) => stats.samples);
+  const lost = sum(processes, (stats) => stats.losses.reduce((total, loss) => total + loss.count, 0));
+  const cut = sum(processes, (stats) => stats.cut);
+  return [
+    figure(processes.length === 1 ? 'process' : 'processes', String(processes.length), 'that sent these profiles'),
+    ...(samples > 0 ? [
+      figure('stacks exact', formatShare(sum(processes, (stats) => stats.exact), samples), 'walked to the root, every frame by a rule; since the processes started'),
+      figure('stacks cut', formatShare(cut, samples), 'not walked to the root', cut > samples / 10),
+      figure('lost', lost.toLocaleString('en'), 'the reasons are below, with the processes', lost > 0),
+    ] : []),
+  ];
+}
+
+export function processElement(process) {
+  const { stats } = process;
+  const tags = Object.entries(process.tags).map(([key, value]) => `${key}=${value}`).join(', ');
+  const who = [process.executable, process.pid ? `pid ${process.pid}` : '', process.host, process.arch, process.agent, tags];
+  const parts = [element('p', {}, element('b', {}, process.service), ` ${who.filter(Boolean).join(' · ')}`),
+    element('p', {}, `${process.profiles} profiles, ${formatTime(process.first)} to ${formatTime(process.last)}`)];
+  if (process.unknown_kinds) {
+    parts.push(element('p', { class: 'bad' }, `${process.unknown_kinds} profiles are of kinds that this edgeprof does not know.`));
+  }
+  if (stats) {
+    parts.push(element('p', {}, `${stats.samples.toLocaleString('en')} samples, ${formatShare(stats.exact, stats.samples)} exact, ` +
+      `${formatShare(stats.gap, stats.samples)} with a gap, ${formatShare(stats.cut, stats.samples)} cut; ` +
+      `${stats.threads} threads; rules in the cache ${formatShare(stats.rule_hits, stats.rule_hits + stats.rule_misses)}`));
+    const losses = lossText(stats.losses);
+    parts.push(losses ? element('p', { class: 'bad' }, `Lost: ${losses}`) : element('p', {}, 'Nothing lost.'));
+  }
+  return element('div', { class: 'process' }, ...parts);
+}

@@ -1,0 +1,66 @@
+// Figures as text.
+const TIME_UNITS = [[3600e9, 'h'], [60e9, 'min'], [1e9, 's'], [1e6, 'ms'], [1e3, 'µs']];
+const BYTE_UNITS = [[2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']];
+
+export function formatValue(value, unit) {
+  const units = unit === 'nanoseconds' ? TIME_UNITS : unit === 'bytes' ? BYTE_UNITS : [];
+  for (const [size, name] of units) {
+    if (Math.abs(value) >= size) {
+      return `${(value / size).toFixed(2)} ${name}`;
+    }
+  }
+  const rounded = Math.round(value * 100) / 100;
+  return unit === 'nanoseconds' ? `${rounded} ns` : unit === 'bytes' ? `${rounded} B` : rounded.toLocaleString('en');
+}
+
+export function formatShare(part, whole) {
+  return `${(whole ? 100 * part / whole : 0).toFixed(2)} %`;
+}
+
+// With its sign, for differences.
+export function formatSigned(value, text) {
+  return value > 0 ? `+${text}` : value < 0 ? `−${text.replace(/^-/, '')}` : text;
+}
+
+const two = (number) => String(number).padStart(2, '0');
+
+export function formatTime(seconds) {
+  const date = new Date(seconds * 1000);
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ` +
+    `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+// 90 -> "1 min 30 s"
+export function formatDuration(seconds) {
+  const parts = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+  let left = Math.round(seconds);
+  const text = [];
+  for (const [size, name] of parts) {
+    if (left >= size && text.length < 2) {
+      text.push(`${Math.floor(left / size)} ${name}`);
+      left %= size;
+    } else if (text.length) {
+      break;
+    }
+  }
+  return text.join(' ') || `${Math.max(0, seconds).toFixed(seconds > 0 && seconds < 1 ? 1 : 0)} s`;
+}
+
+// Two digits that say something, however few.
+export function formatCores(cores) {
+  return cores >= 0.1 ? cores.toFixed(2) : String(Number(cores.toPrecision(2)));
+}
+
+// What a bucket of a timeline has, by the second: CPU time in a second is cores.
+export function formatRate(value, seconds, unit, kind) {
+  const rate = seconds ? value / seconds : 0;
+  return kind === 'cpu' && unit === 'nanoseconds' ? `${formatCores(rate / 1e9)} cores` : `${formatValue(rate, unit)}/s`;
+}
+
+// Of a tick on an axis: the day at midnight, else the time, with seconds where they matter.
+export function formatTick(date) {
+  if (date.getHours() + date.getMinutes() + date.getSeconds() === 0) {
+    return `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  }
+  return `${two(date.getHours())}:${two(date.getMinutes())}${date.getSeconds() ? `:${two(date.getSeconds())}` : ''}`;
+}

@@ -1,0 +1,58 @@
+// The view of one profile: figures, flame graph, functions, and the processes that it is of.
+import { get } from '/api.js';
+import { element } from '/dom.js';
+import { processElement, profileFigures, qualityFigures } from '/figures.js';
+import { queryOf } from '/query.js';
+import { Viewer } from '/viewer.js';
+
+const PROCESSES = 100;
+
+export class ProfileView {
+  // app: what app.js gives to each view. whole: all of a service, so that its processes can be shown and its callers
+  constructor(parent, app, whole = true) {
+    this.app = app;
+    this.whole = whole;
+    this.figures = element('div', { id: 'figures', class: 'figures' });
+    this.list = element('div', { id: 'process-list' });
+    const place = element('div', { id: 'viewer' });
+    parent.append(this.figures, place);
+    if (whole) {
+      parent.append(element('details', { id: 'processes', class: 'card' }, element('summary', {}, 'Processes and losses'), this.list));
+    }
+    this.viewer = new Viewer(place, {
+      callers: whole && ((name) => app.change({ view: 'callers', fn: name, search: '', zoom: '', sort: '', find: '' })),
+      onChange: ({ filter, ...patch }) => app.change({ ...patch, ...(filter === undefined ? {} : { find: filter }) }, !('zoom' in patch || 'shape' in patch)),
+    });
+  }
+
+  address(state) {
+    return queryOf(state, undefined, { group: state.group });
+  }
+
+  async show(state, still) {
+    const query = this.address(state);
+    const stats = this.whole ? get(`/api/stats?${query}`) : Promise.resolve(null);
+    stats.catch(() => {}); // reported when it is waited for
+    const profile = await get(`/api/profile?${query}`);
+    if (!still()) {
+      return;
+    }
+    this.app.labels(profile);
+    if (!profile.total) {
+      this.app.empty();
+      return;
+    }
+    this.app.filled();
+    this.figures.replaceChildren(...profileFigures(profile));
+    this.viewer.set({ ...state, filter: state.find });
+    if (profile !== this.shown) {
+      this.viewer.show(profile);
+      this.shown = profile;
+    }
+    const processes = (await stats)?.processes;
+    if (still() && processes) {
+      this.figures.replaceChildren(...profileFigures(profile), ...qualityFigures(processes));
+      this.list.replaceChildren(...processes.slice(0, PROCESSES).map(processElement));
+    }
+  }
+}
