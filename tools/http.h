@@ -9,6 +9,7 @@
 #define ET_HTTP_H
 
 #include "ingest.h"
+#include "room.h"
 #include "symbols.h"
 
 struct et_server;
@@ -18,6 +19,7 @@ struct et_request {
     const char *method, *path; /* the path is decoded and has no arguments */
     struct et_buf body;        /* as it came; "" of a GET */
     struct MHD_Connection *connection;
+    struct et_share *work; /* memory that et_body may take, until the handler returns */
 };
 
 /* Of the address, decoded; "" when it is not there, the first when there are several. Valid as long as the request. */

@@ -8,6 +8,7 @@
  */
 #include "server.h"
 #include "commit.h"
+#include "crowd.h"
 #include "gzip.h"
 #include "http.h"
 #include "listen.h"
@@ -15,6 +16,7 @@
 #include "relay.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +24,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READERS = 4, GROUP_MS = 100 };
+/* DECODED: what an inflated body becomes, times its size. */
+enum { READERS = 4, GROUP_MS = 100, DECODED = 6, DEFLATE_AT_MOST = 1032 };
+/* Bytes of all bodies that are being received; of those being inflated and decoded. */
+static const size_t RECEIVING = (size_t)256 << 20, WORKING = (size_t)512 << 20;
 
 struct et_server {
     struct MHD_Daemon *daemon;
@@ -36,6 +41,8 @@ struct et_server {
     pthread_cond_t read_done;
     struct et_limits limits;
     struct et_bounds *bounds;
+    struct et_crowd *crowd;
+    struct et_room receiving, working;
     unsigned long accepted;
     bool refusing; /* the store failed last time */
     struct et_access *access;
@@ -48,7 +55,8 @@ struct incoming {
     const struct et_route *route;
     struct et_buf body;
     size_t received, limit;
-    bool too_large;
+    bool too_large, no_room;
+    struct et_share share, work; /* of room: the body's, what comes of it */
 };
 
 /* Bytes that are read of a body that is too large, so that its sender gets to the answer. */
@@ -97,7 +105,11 @@ int et_body(const struct et_request *request, size_t limit, struct et_buf *out, 
         et_answer_text(answer, 415, "the only content encoding is gzip");
         return -EINVAL;
     }
+    size_t least = limit / DEFLATE_AT_MOST,
+           large = request->body.size < least ? request->body.size * DEFLATE_AT_MOST : limit;
+    et_room_take(request->work->room, request->work, large * DECODED);
     int err = et_gunzip(request->body.data, request->body.size, limit, out);
+    et_room_keep(request->work, out->size * DECODED);
     if (err) {
         struct et_buf why = {0};
         et_buf_printf(&why, "larger than %zu bytes when inflated", limit);
@@ -312,12 +324,19 @@ static enum MHD_Result on_accept(void *context, const struct sockaddr *address, 
     return et_access_connects(server->access, address) ? MHD_YES : MHD_NO;
 }
 
-static void on_connection(void *context, struct MHD_Connection *connection, void **state,
+static void on_connection(void *context, struct MHD_Connection *connection, void **place,
                           enum MHD_ConnectionNotificationCode code)
 {
-    const struct et_server *server = context;
-    (void)state;
-    et_access_connected(server->access, sender_of(connection), code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1);
+    struct et_server *server = context;
+    bool begins = code == MHD_CONNECTION_NOTIFY_STARTED;
+    et_access_connected(server->access, sender_of(connection), begins ? 1 : -1);
+    if (begins) {
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *place = info ? et_crowd_enter(server->crowd, info->connect_fd) : NULL;
+    } else if (*place) {
+        et_crowd_leave(server->crowd, *place);
+        *place = NULL;
+    }
 }
 
 /* MHD_YES without an answer: go on and read the body. */
@@ -342,18 +361,30 @@ static enum MHD_Result begin(const struct et_server *server, struct MHD_Connecti
     return MHD_YES;
 }
 
-static enum MHD_Result more(struct incoming *incoming, const char *data, size_t *size)
+static enum MHD_Result more(struct et_server *server, struct incoming *incoming, const char *data, size_t *size)
 {
     incoming->received += *size;
     incoming->too_large |= incoming->received > incoming->limit;
     if (incoming->too_large && incoming->received > PATIENCE) {
         return MHD_NO; /* an answer would not be read anyway */
     }
-    if (!incoming->too_large) {
+    incoming->no_room |= !et_room_try(&server->receiving, &incoming->share, *size);
+    if (incoming->too_large || incoming->no_room) {
+        et_buf_free(&incoming->body);
+        et_room_keep(&incoming->share, 0);
+    } else {
         et_buf_add(&incoming->body, data, *size);
     }
     *size = 0;
     return MHD_YES;
+}
+
+static void set_busy(struct et_server *server, struct MHD_Connection *connection, bool busy)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (info && info->socket_context) {
+        et_crowd_busy(server->crowd, info->socket_context, busy);
+    }
 }
 
 static enum MHD_Result handle(struct et_server *server, struct MHD_Connection *connection, const char *url,
@@ -366,9 +397,16 @@ static enum MHD_Result handle(struct et_server *server, struct MHD_Connection *c
         et_refused(ET_REFUSED_SIZE, "%s: %s, see body in [limits]", url, why.data);
         et_answer_text(&answer, 413, why.data);
         et_buf_free(&why);
+    } else if (incoming->no_room) {
+        et_answer_text(&answer, 503, "others are sending too much just now");
     } else {
-        struct et_request request = {.method = method, .path = url, .body = incoming->body, .connection = connection};
+        incoming->work.room = &server->working;
+        struct et_request request = {
+            .method = method, .path = url, .body = incoming->body, .connection = connection, .work = &incoming->work};
+        set_busy(server, connection, true);
         incoming->route->handle(server, &request, &answer);
+        et_room_keep(&incoming->work, 0);
+        set_busy(server, connection, false);
     }
     return reply(connection, &answer);
 }
@@ -380,7 +418,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     if (!*state) {
         return begin(context, connection, url, method, state);
     }
-    return *size ? more(*state, data, size) : handle(context, connection, url, method, *state);
+    return *size ? more(context, *state, data, size) : handle(context, connection, url, method, *state);
 }
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **state,
@@ -392,12 +430,21 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     (void)code;
     if (incoming) {
         et_buf_free(&incoming->body);
+        et_room_keep(&incoming->share, 0);
         free(incoming);
         *state = NULL;
     }
 }
 
 /* ---- starting ---- */
+
+/* SQLite's temporary files as well: no other folder is written to, and /var/tmp may be small. */
+static void write_beside(const char *db)
+{
+    char *folder = et_strdup(db);
+    setenv("SQLITE_TMPDIR", dirname(folder), 0);
+    free(folder);
+}
 
 static bool open_stores(struct et_server *server)
 {
@@ -458,10 +505,14 @@ struct et_server *et_server_start(const struct et_server_config *config)
     server->symbols = config->symbols;
     server->db = et_strdup(config->db);
     server->limits = config->limits ? *config->limits : et_limits_default();
+    server->crowd = et_crowd_new((unsigned)(server->limits.connections - server->limits.connections / 8));
     server->bounds = et_bounds_new(&server->limits.bounds);
     pthread_mutex_init(&server->write_lock, NULL);
     pthread_mutex_init(&server->read_lock, NULL);
     pthread_cond_init(&server->read_done, NULL);
+    et_room_init(&server->receiving, RECEIVING);
+    et_room_init(&server->working, WORKING);
+    write_beside(server->db);
     char address[128] = "";
     int fd = et_listen(config->listen, address, sizeof address);
     server->access = fd >= 0 ? et_access_open(&config->access, &server->limits, fd, address) : NULL;
@@ -514,9 +565,12 @@ void et_server_stop(struct et_server *server)
     et_symbols_free(server->symbols);
     et_bounds_free(server->bounds);
     et_access_close(server->access);
+    et_crowd_free(server->crowd);
     pthread_mutex_destroy(&server->write_lock);
     pthread_mutex_destroy(&server->read_lock);
     pthread_cond_destroy(&server->read_done);
+    et_room_destroy(&server->receiving);
+    et_room_destroy(&server->working);
     free(server->db);
     free(server);
 }

@@ -57,7 +57,7 @@ struct et_symbols {
 };
 
 /* A module without symbols is looked for again after so many seconds: files may have been added. */
-enum { RETRY_SECONDS = 15, QUALITY_SYMTAB = 2, QUALITY_DWARF = 4 };
+enum { RETRY_SECONDS = 15, COMPLAINTS = 200, QUALITY_SYMTAB = 2, QUALITY_DWARF = 4 };
 
 struct et_symbols *et_symbols_new(void)
 {
@@ -121,14 +121,18 @@ void et_symbols_set_debuginfod(struct et_symbols *s, const char *urls, const cha
     s->debuginfod = et_debuginfod_new(urls, cache);
 }
 
+/* Senders name modules: no more lines than somebody would read. */
 static void complain(struct et_symbols *s, const char *path, const char *why)
 {
+    if (s->complaints.count >= COMPLAINTS) {
+        return;
+    }
     struct et_buf line = {0};
     et_buf_printf(&line, "symbols: %s: %s; its frames are shown as addresses", path, why);
     size_t before = s->complaints.count;
     et_intern(&s->complaints, line.data);
     if (s->complaints.count != before) {
-        et_error("%s", line.data);
+        et_error("%s%s", line.data, s->complaints.count == COMPLAINTS ? "; more of these are not said" : "");
     }
     et_buf_free(&line);
 }
@@ -231,7 +235,7 @@ static void consider_known_places(const struct et_symbols *s, struct choice *bes
 {
     const char *const folders[] = {s->store, "/usr/lib/debug/.build-id"};
     char path[4352], id[ET_BUILD_ID_TEXT];
-    if (module->path[0] == '/') {
+    if (module->path[0] == '/' && !strstr(module->path, "/../")) { /* no kernel says it so */
         consider_if_same(best, module->path, module->build_id);
         snprintf(path, sizeof path, "%s.dbg", module->path);
         consider_if_same(best, path, module->build_id);

@@ -56,19 +56,35 @@ struct et_symfile {
 
 /* ---- opening ---- */
 
+/* Senders name paths. A pipe must not be waited for, and opening a device may do something: a watchdog is armed by it.
+ */
+static int file_open(const char *path, const char **why)
+{
+    struct stat status;
+    int fd = -1;
+    bool there = stat(path, &status) == 0;
+    if (there && S_ISREG(status.st_mode)) {
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        there = fd >= 0;
+    }
+    if (!there) {
+        *why = strerror(errno);
+    } else if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        *why = "not a file";
+        errno = 0;
+        if (fd >= 0) {
+            close(fd);
+        }
+        return -1;
+    }
+    return fd;
+}
+
 static Elf *elf_open(const char *path, int *fd, const char **why)
 {
     elf_version(EV_CURRENT);
-    struct stat status;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a sender may name a pipe */
+    *fd = file_open(path, why);
     if (*fd < 0) {
-        *why = strerror(errno);
-        return NULL;
-    }
-    if (fstat(*fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-        *why = "not a file";
-        close(*fd);
-        errno = 0;
         return NULL;
     }
     Elf *elf = elf_begin(*fd, ELF_C_READ_MMAP_PRIVATE, NULL);

@@ -73,8 +73,9 @@ static bool utc_time(const char *text, int64_t *ns)
         struct tm tm = {0};
         const char *end = strptime(text, formats[i], &tm);
         if (end && *end == '\0') {
-            *ns = (int64_t)timegm(&tm) * SECOND;
-            return *ns >= 0;
+            int64_t seconds = timegm(&tm);
+            *ns = seconds > INT64_MAX / SECOND ? INT64_MAX : seconds * SECOND;
+            return seconds >= 0;
         }
     }
     return false;
