@@ -85,6 +85,9 @@ struct et_symbols *et_server_symbols(struct et_server *server);
 struct et_limits;
 const struct et_limits *et_server_limits(const struct et_server *server);
 
+/* Path of the database. */
+const char *et_server_db(const struct et_server *server);
+
 /* NULL: nothing is passed on. */
 struct et_relay *et_server_relay(struct et_server *server);
 

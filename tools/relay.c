@@ -346,9 +346,12 @@ static enum et_verdict find_place(struct et_store *store, void *context, const c
         d->cursor = last;
         return last < 0 ? ET_UNAVAILABLE : move(store, &moving, why);
     }
-    d->cursor = got == 1 ? mark.cursor : 0;
-    *why = got < 0 ? et_store_why(store) : "ok";
-    return got < 0 ? ET_UNAVAILABLE : ET_REPEATED;
+    if (got < 0) {
+        *why = et_store_why(store);
+        return ET_UNAVAILABLE;
+    }
+    d->cursor = mark.cursor;
+    return move(store, &(struct moving){d->config->name, &(struct et_relay_mark){0}}, why); /* it is configured */
 }
 
 static bool start_one(struct et_relay *relay, struct destination *d, const struct et_destination_config *config)

@@ -12,6 +12,7 @@ extern const struct et_route et_routes_symbols[];
 extern const struct et_route et_routes_relay[];
 extern const struct et_route et_routes_render[];
 extern const struct et_route et_routes_querier[];
+extern const struct et_route et_routes_metrics[];
 extern const struct et_route et_routes_page[];
 
 /* Keeps a batch; its answer's status. What is refused is told in *why, after what is there. */

@@ -200,6 +200,11 @@ const struct et_limits *et_server_limits(const struct et_server *server)
     return &server->limits;
 }
 
+const char *et_server_db(const struct et_server *server)
+{
+    return server->db;
+}
+
 struct et_relay *et_server_relay(struct et_server *server)
 {
     return server->relay;
@@ -467,9 +472,23 @@ static bool open_stores(struct et_server *server)
     return server->commit != NULL;
 }
 
+/* Destinations of an earlier configuration hold back nothing any more. */
+static enum et_verdict forget_relays(struct et_store *store, void *context, const char **why)
+{
+    (void)context;
+    *why = et_store_why(store);
+    int err = et_store_begin(store);
+    err = err ? err : et_store_relay_none(store);
+    int ended = et_store_end(store, !err);
+    return err || ended ? ET_UNAVAILABLE : ET_REPEATED;
+}
+
 static bool start_relay(struct et_server *server, struct et_relay_config *config)
 {
+    struct et_buf why = {0};
     bool wanted = config && config->count;
+    (void)et_server_write(server, forget_relays, NULL, &why);
+    et_buf_free(&why);
     server->relay = wanted ? et_relay_start(server, config) : NULL;
     return server->relay || !wanted;
 }

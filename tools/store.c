@@ -40,8 +40,18 @@ static const char *const SQL[S_COUNT] = {
     [S_RELAY_GET] = "SELECT cursor, sent, refused, lost FROM relay WHERE name = ?",
     [S_RELAY_ADD] =
         "INSERT INTO relay (name, cursor, sent, refused, lost) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
-        " cursor = cursor + excluded.cursor, sent = sent + excluded.sent, refused = refused + excluded.refused,"
+        " state = '', cursor = cursor + excluded.cursor, sent = sent + excluded.sent, refused = refused + "
+        "excluded.refused,"
         " lost = lost + excluded.lost",
+    [S_RELAY_OFF] = "UPDATE relay SET state = 'off' WHERE state <> 'off'",
+    [S_METRIC_MORE] = "UPDATE metric SET value = value + ?, count = count + ?, profiles = profiles + ?,"
+                      " last_ns = max(last_ns, ?) WHERE service = ? AND version = ? AND device = ? AND kind = ?",
+    [S_METRIC_NEW] = "INSERT INTO metric (service, version, device, kind, value, count, profiles, last_ns)"
+                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    [S_METRIC_SETS] = "SELECT EXISTS (SELECT 1 FROM metric WHERE service = ? AND version = ? AND device = ?),"
+                      " (SELECT count(*) FROM (SELECT DISTINCT service, version, device FROM metric))",
+    [S_METRICS] = "SELECT service, version, device, kind, value, count, profiles, last_ns FROM metric"
+                  " ORDER BY service, version, device, kind",
     [S_PROFILE_LAST] = "SELECT ifnull(max(id), 0) FROM profile",
     [S_PROFILES_BEHIND] = "SELECT count(*) FROM (SELECT 1 FROM profile WHERE id > ? AND level = 0 LIMIT ?)",
     [S_LABELS_FIND] = "SELECT id FROM labels WHERE lines = ?",
@@ -83,8 +93,8 @@ static const char *const SQL[S_COUNT] = {
     [S_BUCKET_DROP] = "DELETE FROM bucket WHERE start_ns < ?1 AND NOT EXISTS (SELECT 1 FROM profile WHERE level = 0"
                       " AND at_ns < ?1)",
     [S_LAST_ID] = "SELECT seq FROM sqlite_sequence WHERE name = 'profile'",
-    [S_RELAY_LEAST] = "SELECT ifnull(min(cursor), 9223372036854775807) FROM relay",
-    [S_RELAY_LOST] = "UPDATE relay SET lost = lost + 1 WHERE cursor < ?",
+    [S_RELAY_LEAST] = "SELECT ifnull(min(cursor), 9223372036854775807) FROM relay WHERE state <> 'off'",
+    [S_RELAY_LOST] = "UPDATE relay SET lost = lost + 1 WHERE cursor < ? AND state <> 'off'",
     [S_ROWS_OLD] = "SELECT id FROM profile WHERE level = ?1 AND at_ns >= ?2 AND at_ns < ?3 AND id <= ?4"
                    " AND (id <= ?5 OR at_ns < ?6) LIMIT ?7",
     [S_PROFILE_DROP] = "DELETE FROM profile WHERE id = ?",
@@ -446,7 +456,8 @@ int64_t et_store_origin_undated(struct et_store *store, int64_t origin)
 
 int et_store_stats(struct et_store *store, int64_t origin, const void *stats, size_t size)
 {
-    return et_store_step(store, et_store_bind(store, S_STATS_PUT, "ib", origin, stats, size));
+    int err = et_store_count_losses(store, origin, stats, size);
+    return err ? err : et_store_step(store, et_store_bind(store, S_STATS_PUT, "ib", origin, stats, size));
 }
 
 int et_store_skipped(struct et_store *store, int64_t origin)

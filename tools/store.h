@@ -223,6 +223,30 @@ struct et_arrival {
 };
 int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out);
 
+/* ---- sums that only grow ---- */
+
+#define ET_METRIC_LOSS  "loss/"  /* and the reason's number: count, and weight in ns as value */
+#define ET_METRIC_OTHER "_other" /* the service of what there was no room for */
+
+struct et_counted {
+    uint64_t value, count, profiles;
+    int64_t last_ns; /* end of the latest profile, unix time */
+};
+
+struct et_metric {
+    const char *service, *version, *device; /* device: the tag, or the host */
+    const char *kind;
+    struct et_counted sum;
+};
+
+/* Adds to the sums of an origin's service, version and device. In a transaction; 0 or an error. */
+int et_store_count(struct et_store *store, int64_t origin, const char *kind, const struct et_counted *more);
+/* The same of the losses in stats that are about to replace the origin's; et_store_stats() does it. */
+int et_store_count_losses(struct et_store *store, int64_t origin, const void *stats, size_t size);
+/* Calls metric() for each, by service, version, device and kind. */
+int et_store_metrics(struct et_store *store, void (*metric)(void *context, const struct et_metric *metric),
+                     void *context);
+
 /* ---- who it is passed on to ---- */
 
 /* How far a destination of the relay has come, and what became of its profiles; lost: too old for the receiver, or gone
@@ -236,6 +260,8 @@ struct et_relay_mark {
 int et_store_relay_get(struct et_store *store, const char *name, struct et_relay_mark *out);
 /* Adds to all four; a new destination begins with them. */
 int et_store_relay_add(struct et_store *store, const char *name, const struct et_relay_mark *moved);
+/* From now on none is configured but those that are added to; their marks stay and hold nothing back. */
+int et_store_relay_none(struct et_store *store);
 /* Id of the last profile, 0 when there is none. */
 int64_t et_store_last(struct et_store *store);
 /* How many came after that one, counted up to `most`. */

@@ -40,24 +40,23 @@ static int add_labels(struct et_store *store, int64_t series, struct et_blob con
     return err;
 }
 
-int64_t et_store_add_row(struct et_store *store, const struct et_row *wanted, bool cpu, struct et_blob stacks,
+int64_t et_store_add_row(struct et_store *store, struct et_row *row, bool cpu, struct et_blob stacks,
                          struct et_blob contexts)
 {
-    struct et_row row = *wanted;
-    row.value_sum = row.count_sum = 0;
-    int err = sum_stacks(&row, cpu, stacks);
+    row->value_sum = row->count_sum = 0;
+    int err = sum_stacks(row, cpu, stacks);
     err = err ? err
-              : et_store_step(store, et_store_bind(store, S_PROFILE_ADD, "iiiiiuuuuiiuu", (int64_t)row.level,
-                                                   row.series, row.at_ns, row.start_ns, row.end_ns, row.profiles,
-                                                   row.period, row.samples, row.quantum, (int64_t)row.columns,
-                                                   (int64_t)row.packing, row.value_sum, row.count_sum));
+              : et_store_step(store, et_store_bind(store, S_PROFILE_ADD, "iiiiiuuuuiiuu", (int64_t)row->level,
+                                                   row->series, row->at_ns, row->start_ns, row->end_ns, row->profiles,
+                                                   row->period, row->samples, row->quantum, (int64_t)row->columns,
+                                                   (int64_t)row->packing, row->value_sum, row->count_sum));
     int64_t id = sqlite3_last_insert_rowid(store->db);
     err = err ? err
               : et_store_step(store, et_store_bind(store, S_STACKS_ADD, "ibb", id, stacks.bytes, stacks.size,
                                                    contexts.bytes, contexts.size));
-    if (!err && row.level + 1 < ET_LEVELS) {
-        int64_t bucket = et_bucket_start(row.level + 1, row.at_ns);
-        err = et_store_step(store, et_store_bind(store, S_BUCKET_DIRTY, "ii", (int64_t)row.level + 1, bucket));
+    if (!err && row->level + 1 < ET_LEVELS) {
+        int64_t bucket = et_bucket_start(row->level + 1, row->at_ns);
+        err = et_store_step(store, et_store_bind(store, S_BUCKET_DIRTY, "ii", (int64_t)row->level + 1, bucket));
     }
     return err ? err : id;
 }
@@ -93,7 +92,11 @@ int64_t et_store_add(struct et_store *store, const struct et_stored *p, enum et_
         .packing = packing,
     };
     int err = add_labels(store, series, contexts);
-    return err ? err : et_store_add_row(store, &row, strcmp(p->kind, ET_CPU) == 0, stacks, contexts);
+    int64_t id = err ? err : et_store_add_row(store, &row, strcmp(p->kind, ET_CPU) == 0, stacks, contexts);
+    const struct et_counted more = {
+        .value = row.value_sum, .count = row.count_sum, .profiles = 1, .last_ns = p->end_ns};
+    err = id < 0 ? (int)id : et_store_count(store, p->origin, p->kind, &more);
+    return err ? err : id;
 }
 
 int et_store_profile(struct et_store *store, const struct et_stored *stored)

@@ -22,6 +22,11 @@ int et_store_relay_add(struct et_store *store, const char *name, const struct et
                                               moved->refused, moved->lost));
 }
 
+int et_store_relay_none(struct et_store *store)
+{
+    return et_store_step(store, et_store_bind(store, S_RELAY_OFF, ""));
+}
+
 /* The number of one row, or an error. */
 static int64_t number(struct et_store *store, sqlite3_stmt *row)
 {

@@ -56,8 +56,9 @@ struct et_row {
 /* Adds a profile that came, with its series and bucket. stored->stacks: only columns. Id or an error. */
 int64_t et_store_add(struct et_store *store, const struct et_stored *stored, enum et_packing packing,
                      struct et_blob stacks, struct et_blob contexts);
-/* Adds a row of any level, id and sums left to it; marks the bucket that it is to be merged into. */
-int64_t et_store_add_row(struct et_store *store, const struct et_row *row, bool cpu, struct et_blob stacks,
+/* Adds a row of any level, with its sums, which are put into it, and an id; marks the bucket that it is to be merged
+ * into. */
+int64_t et_store_add_row(struct et_store *store, struct et_row *row, bool cpu, struct et_blob stacks,
                          struct et_blob contexts);
 
 /* A process' profiles of one kind. */

@@ -7,6 +7,7 @@
  *   profile (level, series, time, sums)      stacks  (of a profile, packed as store_pack.h says)
  *   bucket  (level, time): how far its profiles are merged, see store_rows.h
  *   relay   (destination, cursor): the last profile that a destination has
+ *   metric  (service, version, device, kind): sums that only grow
  *   segment, span, chunk, labelset: a device's dictionary, so that a restart of the server costs nothing
  *
  * A profile's id is never used again, so that "later than" means "id greater than". Its at_ns is its time when one
@@ -75,6 +76,9 @@ static const char VERSION_3[] =
     "CREATE TABLE relay (name TEXT PRIMARY KEY, cursor INTEGER NOT NULL DEFAULT 0, sent INTEGER NOT NULL DEFAULT 0,"
     " refused INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0, state TEXT NOT NULL DEFAULT '')"
     " WITHOUT ROWID;"
+    "CREATE TABLE metric (service TEXT NOT NULL, version TEXT NOT NULL, device TEXT NOT NULL, kind TEXT NOT NULL,"
+    " value INTEGER NOT NULL, count INTEGER NOT NULL, profiles INTEGER NOT NULL, last_ns INTEGER NOT NULL,"
+    " PRIMARY KEY (service, version, device, kind)) WITHOUT ROWID;"
     "PRAGMA user_version = 3;";
 
 static int version_of(struct et_store *store, int *version)

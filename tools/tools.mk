@@ -127,3 +127,8 @@ TESTS += test-tools-relay
 .PHONY: test-tools-relay
 test-tools-relay: $(ET_TEST)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/relay_test.py $(ET_TEST)/edgeprof
+
+TESTS += test-tools-metrics
+.PHONY: test-tools-metrics
+test-tools-metrics: $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/metrics_test.py $(ET_TEST)/edgeprof tools/prometheus

@@ -456,7 +456,7 @@ def older_database(folder):
                       " quantum INTEGER NOT NULL, stacks BLOB NOT NULL)",
                       "INSERT INTO old SELECT p.id, s.origin, s.kind, s.unit, p.start_ns, p.end_ns, p.period, p.samples, p.quantum,"
                       " rows_of(b.stacks) FROM profile p JOIN series s ON s.id = p.series JOIN stacks b ON b.profile = p.id",
-                      *(f"DROP TABLE {table}" for table in "profile stacks series bucket series_labels relay labels labelset".split()),
+                      *(f"DROP TABLE {table}" for table in "profile stacks series bucket series_labels relay metric labels labelset".split()),
                       "ALTER TABLE old RENAME TO profile", "CREATE INDEX profile_time ON profile (end_ns)",
                       "CREATE INDEX profile_origin ON profile (origin, kind, unit, start_ns, end_ns)",
                       "ALTER TABLE origin DROP COLUMN skipped", "PRAGMA user_version = 1"):
