@@ -127,7 +127,7 @@ def many_values(page):
 # ---- layout and access ----
 
 def scene_fill(server):
-    for minute in range(120):
+    for minute in range(0, 120, 3):
         for device in ("pi-1", "pi-2", "pi-3"):
             version = "1.4.1" if minute > 30 else "1.4.2"
             factor = 1.8 if version == "1.4.2" else 1 + (minute // 10 % 3) / 2

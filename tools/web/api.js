@@ -7,6 +7,15 @@ export function forget() {
   answers.clear();
 }
 
+// The libraries are loaded after the modules; what is asked for is under way meanwhile.
+const loaded = new Promise((done) => {
+  if (document.readyState === 'complete') {
+    done();
+  } else {
+    addEventListener('DOMContentLoaded', done, { once: true });
+  }
+});
+
 async function ask(path) {
   let response;
   try {
@@ -20,6 +29,7 @@ async function ask(path) {
   } catch {
     throw new Error(`The server's answer cannot be read (status ${response.status}). Refresh tries again.`);
   }
+  await loaded;
   if (!response.ok) {
     const error = new Error(`${body.error ?? `status ${response.status}`}${response.status >= 500 ? ' Refresh tries again.' : ''}`);
     error.status = response.status;

@@ -7,13 +7,11 @@ import { copyText, element, press, svg, toggle } from '/dom.js';
 import { frameColor } from '/colors.js';
 import { formatShare } from '/format.js';
 
-const d3 = globalThis.d3;
-const flamegraph = globalThis.flamegraph.default;
-
 // Frames are where they are at once: with thousands of them, transitions take longer than drawing.
-d3.selection.prototype.transition = function still() { return this; };
-for (const name of ['duration', 'delay', 'ease']) {
-  d3.selection.prototype[name] = function unchanged() { return this; };
+function stopTransitions(d3) {
+  for (const name of ['transition', 'duration', 'delay', 'ease']) {
+    d3.selection.prototype[name] = function unchanged() { return this; };
+  }
 }
 
 function matcher(text) {
@@ -93,7 +91,8 @@ export class FlameGraph {
   }
 
   make() {
-    return flamegraph()
+    stopTransitions(globalThis.d3);
+    return globalThis.flamegraph.default()
       .width(Math.max(200, this.width))
       .cellHeight(CELL)
       .resetHeightOnZoom(true)
@@ -120,8 +119,8 @@ export class FlameGraph {
     press(this.turn, this.upright);
     this.chart.replaceChildren();
     this.graph = this.make();
-    d3.select(this.chart).datum(structuredClone(this.tree)).call(this.graph);
-    this.root = d3.select(this.chart).datum();
+    const selection = globalThis.d3.select(this.chart).datum(structuredClone(this.tree)).call(this.graph);
+    this.root = selection.datum();
     this.marked = false;
     this.quiet = true;
     const zoomed = this.nodeAt(this.zoomed);
@@ -171,7 +170,7 @@ export class FlameGraph {
       }
       this.say('Click a frame to zoom in.');
     }
-    this.mark();
+    this.settle();
   }
 
   onTurn() {
@@ -186,6 +185,7 @@ export class FlameGraph {
     }
     this.zoomed = place(node);
     this.reset.disabled = !this.zoomed;
+    this.settle();
     this.pick(node);
     this.options.onChange({ zoom: this.zoomed });
   }
@@ -212,10 +212,17 @@ export class FlameGraph {
   }
 
   mark() {
-    const { current } = this;
+    this.chart.querySelector('.current')?.classList.remove('current');
+    if (this.current) {
+      globalThis.d3.select(this.chart).selectAll('g').filter((node) => node === this.current).classed('current', true);
+    }
+  }
+
+  // After the library has drawn.
+  settle() {
     this.trim();
     this.fitLabels();
-    d3.select(this.chart).selectAll('g').classed('current', (node) => node === current);
+    this.mark();
   }
 
   // The library leaves room for two more rows.
@@ -235,7 +242,7 @@ export class FlameGraph {
         label?.remove();
       } else if (!label) {
         frame.append(svg('foreignObject', { width, height: CELL, class: 'untouchable' },
-          element('div', { class: 'd3-flame-graph-label' }, d3.select(frame).datum().data.name)));
+          element('div', { class: 'd3-flame-graph-label' }, frame.getAttribute('name'))));
       }
     }
   }

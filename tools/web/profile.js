@@ -46,8 +46,8 @@ export class ProfileView {
     this.figures.replaceChildren(...profileFigures(profile));
     this.viewer.set({ ...state, filter: state.find });
     if (profile !== this.shown) {
-      this.viewer.show(profile);
       this.shown = profile;
+      await this.viewer.show(profile);
     }
     const processes = (await stats)?.processes;
     if (still() && processes) {

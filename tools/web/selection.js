@@ -138,11 +138,10 @@ export class Selection {
     const rows = this.services.filter((row) => row.service === this.state.service);
     const values = labelValues(rows, labels);
     const more = (key, sums) => Math.max(sums.size, labels?.label_values[key] ?? 0) - Math.min(CHIPS, sums.size);
-    const chips = values.flatMap(([key, sums]) => [
+    const chips = values.map(([key, sums]) => element('div', { class: 'chips' },
       element('span', { class: 'key' }, `${key}:`),
       ...[...sums].sort((a, b) => (b[1] ?? 0) - (a[1] ?? 0) || (a[0] < b[0] ? -1 : 1)).slice(0, CHIPS).map(([value, sum]) => this.chip(key, value, sum, labels?.unit)),
-      more(key, sums) ? element('small', {}, `and ${more(key, sums)} more`) : null,
-    ]).filter(Boolean);
+      more(key, sums) ? element('small', {}, `and ${more(key, sums)} more`) : null));
     byId('labels').hidden = chips.length === 0 || this.state.view === 'devices';
     byId('labels').firstElementChild.textContent = `Labels: ${values.map(([key]) => key).join(', ')}`;
     byId('chips').replaceChildren(...chips);

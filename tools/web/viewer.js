@@ -4,6 +4,14 @@ import { formatShare, formatValue } from '/format.js';
 import { FlameGraph } from '/flame.js';
 import { Functions } from '/functions.js';
 
+// In a page that is not seen nothing is painted.
+function painted() {
+  return new Promise((done) => {
+    requestAnimationFrame(() => setTimeout(done));
+    setTimeout(done, 100);
+  });
+}
+
 export class Viewer {
   // callers: what to do for a function's callers, if anything; onChange as of FlameGraph and Table
   constructor(parent, { callers, onChange = () => {} } = {}) {
@@ -22,10 +30,14 @@ export class Viewer {
     this.functions.set(state);
   }
 
-  show(profile) {
+  // The graph is what people wait for: the table comes when it has been painted.
+  async show(profile) {
     this.profile = profile;
     this.flame.show(profile.tree);
-    this.functions.showProfile(profile);
+    await painted();
+    if (profile === this.profile) {
+      this.functions.showProfile(profile);
+    }
   }
 
   describe(data) {
