@@ -82,7 +82,8 @@ static int copy_pages(struct backup *b, sqlite3 *source, sqlite3 *copy)
     if (code == SQLITE_DONE) {
         return 0;
     }
-    bool reading = code == SQLITE_CORRUPT || code == SQLITE_NOTADB || (code & 0xff) == SQLITE_IOERR;
+    bool reading = (code & 0xff) == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_IOERR_READ ||
+                   code == SQLITE_IOERR_SHORT_READ;
     return refuse(b, code == SQLITE_FULL ? -ENOSPC : -EIO, reading ? b->from : b->part.data, sqlite3_errstr(code));
 }
 

@@ -156,13 +156,35 @@ static int error_of(int sqlite_code)
     }
 }
 
+/* What to do about it, where SQLite's words do not say. */
+static const char *advice_on(struct et_store *store, int sqlite_code)
+{
+    switch (sqlite_code & 0xff) {
+    case SQLITE_READONLY:
+        return "this user may not write to it or to its folder";
+    case SQLITE_CANTOPEN:
+        return sqlite3_system_errno(store->db) ? strerror(sqlite3_system_errno(store->db)) : "";
+    case SQLITE_BUSY:
+        return "another program writes to it";
+    case SQLITE_CORRUPT:
+        return "restore a backup, or move it away and begin anew";
+    case SQLITE_NOTADB:
+        return "choose another with --db";
+    default:
+        return "";
+    }
+}
+
 int et_store_note(struct et_store *store, int sqlite_code)
 {
     int err = error_of(sqlite_code);
+    const char *advice = advice_on(store, sqlite_code);
+    bool said = sqlite3_errcode(store->db) != SQLITE_OK;
     if (!store->failed) {
         store->failed = err;
     }
-    snprintf(store->why, sizeof store->why, "%s", sqlite3_errmsg(store->db));
+    snprintf(store->why, sizeof store->why, "%s%s%s", said ? sqlite3_errmsg(store->db) : sqlite3_errstr(sqlite_code),
+             *advice ? "; " : "", advice);
     return err;
 }
 
@@ -256,17 +278,29 @@ static int64_t added(struct et_store *store, sqlite3_stmt *statement)
 
 /* ---- opening ---- */
 
+/* A database that may only be read is read as it is, a backup on a disk that is mounted so. */
+static int configure_log(struct et_store *store, bool create)
+{
+    bool readonly = sqlite3_db_readonly(store->db, "main") == 1;
+    if (readonly && create) {
+        return SQLITE_READONLY;
+    }
+    return readonly ? SQLITE_OK
+                    : sqlite3_exec(store->db,
+                                   "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
+                                   " PRAGMA synchronous = FULL",
+                                   NULL, NULL, NULL);
+}
+
 /* What was acknowledged must survive that the power goes while its neighbour on the flash is written: SQLite takes for
  * granted that it does, and puts commits into the log wall to wall, unless it is told otherwise. */
-static int configure(struct et_store *store)
+static int configure(struct et_store *store, bool create)
 {
     int trusting = 0;
     sqlite3_file_control(store->db, "main", SQLITE_FCNTL_POWERSAFE_OVERWRITE, &trusting);
     sqlite3_extended_result_codes(store->db, 1);
     sqlite3_busy_timeout(store->db, 5000);
-    int code = sqlite3_exec(store->db,
-                            "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL",
-                            NULL, NULL, NULL);
+    int code = configure_log(store, create);
     if (code != SQLITE_OK) {
         return et_store_note(store, code);
     }
@@ -279,7 +313,7 @@ struct et_store *et_store_open(const char *path, bool create, const char **why)
     struct et_store *store = et_alloc(1, sizeof *store);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
     int code = sqlite3_open_v2(path, &store->db, flags, NULL);
-    int err = code == SQLITE_OK ? configure(store) : et_store_note(store, code);
+    int err = code == SQLITE_OK ? configure(store, create) : et_store_note(store, code);
     if (err) {
         snprintf(text, sizeof text, "%s", store->why);
         *why = text;

@@ -5,6 +5,7 @@ profiles are merged: missing, whole, or counted twice. Standard library only."""
 import http.client
 import random
 import threading
+import time
 
 from generate import data, function_of, message, module, nested, nodes, number, origin, pprof_profile, profile, push_request, varint
 
@@ -31,7 +32,10 @@ class Sender(threading.Thread):
                 index = self.state.next
                 path, body, headers = self.state.request(index)
                 self.state.begin(index)
-                self.state.answered(index, self.post(connection, path, body, headers))
+                status = self.post(connection, path, body, headers)
+                self.state.answered(index, status)
+                if status == 503:
+                    time.sleep(0.01)
         except (OSError, http.client.HTTPException):
             pass  # the server is gone: what became of the message nobody knows
         finally:
@@ -42,7 +46,7 @@ class Stream:
     """What one sender has sent to one service: index -> "sent", "kept" (it was told so), "refused"."""
 
     def __init__(self, service):
-        self.service, self.next, self.fate, self.odd = service, 0, {}, []
+        self.service, self.next, self.fate, self.odd, self.put_off = service, 0, {}, [], 0
 
     def begin(self, index):
         self.fate[index] = "sent"
@@ -51,7 +55,9 @@ class Stream:
         if status == 200:
             self.fate[index] = "kept"
             self.next = index + 1
-        elif status != 503:  # 503: again
+        elif status == 503:  # again
+            self.put_off += 1
+        else:
             self.fate[index] = "refused"
             self.odd.append((index, status))
             self.next = index + 1
@@ -96,10 +102,9 @@ class Pprof(Stream):
         self.next = index + 1
 
     def answered(self, index, status):
+        super().answered(index, status)
         if status == 503:
             self.fate[index] = "refused"
-        else:
-            super().answered(index, status)
 
     @staticmethod
     def index_of(name):
@@ -146,6 +151,9 @@ class Fleet:
 
     def acknowledged(self):
         return sum(fate == "kept" for s in self.streams for fate in s.fate.values())
+
+    def put_off(self):
+        return sum(s.put_off for s in self.streams)
 
     def wrong(self, server, settled=False):
         """What the server's database has that it should not have, or has not. settled: devices have sent everything again."""

@@ -329,7 +329,7 @@ static void a_locked_database_acknowledges_nothing(void **state)
     struct sender sender = {.segment = 100};
     send_one(&sender);
     assert_int_equal(sender.result.err, -EBUSY);
-    assert_string_equal(sender.result.why, "database is locked");
+    assert_non_null(strstr(sender.result.why, "locked"));
     assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(other);
     assert_int_equal(stored("profile"), 1);
