@@ -78,7 +78,7 @@ BENCHES :=
 all: lib        ## the library and the host tool
 
 include $(wildcard transport/tls/tls.mk port/linux/linux.mk transport/transport.mk tools/checks/checks.mk tools/tools.mk tests/tools/cli.mk tests/tools/durable.mk tests/tools/ingest.mk tests/tests.mk tests/fuzz/fuzz.mk tests/fuzz/parsers.mk port/nativeaot/nativeaot.mk tests/e2e/e2e.mk tests/pull/pull.mk tests/conformance/conformance.mk tests/docs/docs.mk tests/bench/bench.mk tests/qemu/qemu.mk tests/arm/arm.mk tests/install/install.mk tests/spool/spool.mk)
-include $(wildcard tools/package/package.mk tests/tools/hostile.mk tests/tools/query.mk)
+include $(wildcard tools/package/package.mk tests/tools/store.mk tests/tools/hostile.mk tests/tools/query.mk)
 
 lib: $(EP_LIB)  ## $(BUILD)/libedgeprof.a
 

@@ -20,14 +20,16 @@ static const char help[] =
     "                      take symbol files sent with `edgeprof symbols add --url`, keep them in DIR, give them out "
     "as\n"
     "                      a debuginfod server does\n"
+    "  --keep TIME         profiles go after TIME (14d), or never: forever\n"
+    "  --max-size SIZE     the oldest go when the database has become larger than SIZE, such as 4G (any)\n"
     "  --token-file FILE   who may read and write: lines TOKEN, read TOKEN, write TOKEN (bearer, or Basic's password)\n"
     "  --tls-cert FILE     speak TLS with this certificate and its chain (PEM), and\n"
     "  --tls-key FILE      its key; SIGHUP reads tokens and certificates again\n"
     "  --tls-client-ca FILE\n"
     "                      let in who has a certificate signed by one of these\n"
     "  --insecure          let everybody in, on addresses beyond this machine as well\n"
-    "  --config FILE       settings: the above in [serve]; [limits], targets to [scrape], destinations of all that\n"
-    "                      arrives as [relay NAME]\n"
+    "  --config FILE       settings: the above in [serve]; [keep], [limits], targets to [scrape], destinations of all\n"
+    "                      that arrives as [relay NAME]\n"
     "  --help\n"
     "\n"
     "Devices send to http://HOST:PORT; Pyroscope clients may do so, too. tools/README.md describes the API.\n"
@@ -36,7 +38,7 @@ static const char help[] =
 int et_cmd_serve(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldBxK1234", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldBxK123456", help, &options);
     if (code >= 0) {
         return code;
     }
@@ -71,9 +73,13 @@ int et_cmd_serve(int argc, char **argv)
         .access = settings.access,
     });
     et_relay_config_free(&relay); /* what the server has not taken */
+    struct et_keeper *keeper = server ? et_keeper_start(settings.db, &settings.keep) : NULL;
     et_serve_settings_free(&settings);
     et_options_free(&options);
-    if (!server) {
+    if (!keeper) {
+        if (server) {
+            et_server_stop(server);
+        }
         return ET_FAILED;
     }
     printf("edgeprof: %s\n", et_server_url(server));
@@ -82,6 +88,7 @@ int et_cmd_serve(int argc, char **argv)
     while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) {
         et_server_reload(server);
     }
+    et_keeper_stop(keeper);
     et_server_stop(server);
     return ET_OK;
 }

@@ -54,6 +54,8 @@ static const struct option all[] = {
     {"threshold", required_argument, NULL, 'H'},
     {"function", required_argument, NULL, 'N'},
     {"per-function", no_argument, NULL, 'W'},
+    {"keep", required_argument, NULL, '5'},
+    {"max-size", required_argument, NULL, '6'},
 };
 
 enum { OPTIONS = sizeof all / sizeof *all };
@@ -170,6 +172,10 @@ static const char **text_of(int letter, struct et_options *out)
         return &out->tls_client_ca;
     case 'b':
         return &out->baseline;
+    case '5':
+        return &out->keep;
+    case '6':
+        return &out->max_size;
     default:
         return NULL;
     }

@@ -21,7 +21,7 @@ struct et_list {
 struct et_options {
     const char *listen, *db, *url, *pprof, *preload, *flame, *level, *interval, *at, *format, *token_file, *ca, *config;
     const char *tls_cert, *tls_key, *tls_client_ca;
-    const char *symbols_store, *module, *build_id;
+    const char *symbols_store, *module, *build_id, *keep, *max_size;
     char *token;         /* of the server at url; NULL: none */
     const char *service; /* as it was written */
     struct et_wanted wanted;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const kinds[] = {"serve", "limits", "scrape", "relay", NULL};
+static const char *const kinds[] = {"serve", "limits", "keep", "scrape", "relay", NULL};
 
 static void add_symbols(struct et_list *symbols, const char *folder)
 {
@@ -48,16 +48,30 @@ static bool read_symbols(const struct et_config *config, const struct et_section
     return ok;
 }
 
+static bool read_keep(const struct et_options *options, struct et_policy *policy)
+{
+    if (options->keep && !et_policy_keep(options->keep, policy)) {
+        et_error("serve: --keep %s: not a time such as 14d, from 1h, or forever", options->keep);
+        return false;
+    }
+    if (options->max_size && !et_policy_size(options->max_size, policy)) {
+        et_error("serve: --max-size %s: not a size such as 500M or 4G, or any", options->max_size);
+        return false;
+    }
+    return true;
+}
+
 static bool read_sections(struct et_options *options, struct et_serve_settings *out)
 {
     static const char *const keys[] = {"listen",        "db",    "symbols*", "token-file", "tls-cert", "tls-key",
                                        "tls-client-ca", "hosts", "insecure", NULL};
-    const struct et_section *serve, *limits;
+    const struct et_section *serve, *limits, *keep;
     const struct et_config *config = &out->config;
     bool ok = et_config_kinds(config, kinds);
-    ok &= only(config, "serve", &serve) & only(config, "limits", &limits);
+    ok &= only(config, "serve", &serve) & only(config, "limits", &limits) & only(config, "keep", &keep);
     ok = ok && (!serve || et_config_keys(config, serve, keys));
     ok = ok && (!limits || et_limits_read(config, limits, &out->limits));
+    ok = ok && (!keep || et_policy_read(config, keep, &out->keep));
     out->listen = either(options->listen, serve, "listen", "127.0.0.1:4040");
     out->db = either(options->db, serve, "db", "edgeprof.db");
     out->access = (struct et_access_config){
@@ -74,13 +88,17 @@ static bool read_sections(struct et_options *options, struct et_serve_settings *
 
 int et_serve_settings_read(struct et_options *options, struct et_serve_settings *out)
 {
-    *out = (struct et_serve_settings){.limits = et_limits_default()};
+    *out = (struct et_serve_settings){.limits = et_limits_default(), .keep = et_policy_default};
     if (options->config && !et_config_read(options->config, &out->config)) {
         return ET_FAILED;
     }
     if (!read_sections(options, out)) {
         et_serve_settings_free(out);
         return ET_FAILED;
+    }
+    if (!read_keep(options, &out->keep)) {
+        et_serve_settings_free(out);
+        return ET_USAGE;
     }
     return ET_OK;
 }

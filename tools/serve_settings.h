@@ -1,11 +1,12 @@
 /*
- * What `edgeprof serve` is told: its options, and the sections [serve] and [limits] of its config file. Options come
- * before the file. Sections of others ([scrape], [relay]) stay in `config` for them.
+ * What `edgeprof serve` is told: its options, and the sections [serve], [limits] and [keep] of its config file. Options
+ * come before the file. Sections of others ([scrape], [relay]) stay in `config` for them.
  */
 #ifndef ET_SERVE_SETTINGS_H
 #define ET_SERVE_SETTINGS_H
 
 #include "access.h"
+#include "keeper.h"
 #include "options.h"
 #include "serve_limits.h"
 
@@ -15,6 +16,7 @@ struct et_serve_settings {
     const char *listen, *db;
     struct et_limits limits;
     struct et_access_config access;
+    struct et_policy keep;
 };
 
 /* An exit code: ET_OK, or all is said and nothing is to be freed. Folders with symbols are added to the options'; they

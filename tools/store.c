@@ -80,18 +80,23 @@ static const char *const SQL[S_COUNT] = {
     [S_STACKS_GET] = "SELECT stacks, contexts FROM stacks WHERE profile = ?",
     [S_BUCKET_DIRTY] = "INSERT INTO bucket (level, start_ns, dirty) VALUES (?, ?, 1)"
                        " ON CONFLICT (level, start_ns) DO UPDATE SET dirty = 1 WHERE NOT dirty",
-    [S_BUCKETS] = "SELECT start_ns, dirty, low, high, done, gone, swept, bare FROM bucket"
+    [S_BUCKETS] = "SELECT start_ns, dirty, low, high, done, gone, swept, bare, seen_ns FROM bucket"
                   " WHERE level = ? AND start_ns >= ? AND start_ns < ? ORDER BY start_ns",
-    [S_BUCKET_PUT] = "UPDATE bucket SET dirty = ?3, low = ?4, high = ?5, done = ?6, gone = ?7, swept = ?8, bare = ?9"
+    [S_BUCKET_PUT] = "UPDATE bucket SET dirty = ?3, low = ?4, high = ?5, done = ?6, gone = ?7, swept = ?8, bare = ?9,"
+                     " seen_ns = ?10"
                      " WHERE level = ?1 AND start_ns = ?2",
-    [S_BUCKET_DUE] = "SELECT start_ns, dirty, low, high, done, gone, swept, bare, level FROM bucket WHERE (dirty OR"
-                     " low <> high) AND start_ns <= CASE level WHEN 1 THEN ?1 ELSE ?2 END ORDER BY level, start_ns"
-                     " LIMIT 1",
-    [S_BUCKET_FULL] = "SELECT start_ns, dirty, low, high, done, gone, swept, bare FROM bucket WHERE level = ? AND"
-                      " start_ns <= ? AND low = high AND gone < low ORDER BY start_ns LIMIT 1",
-    [S_BUCKET_FIRST] = "SELECT min(start_ns) FROM bucket HAVING count(*)",
-    [S_BUCKET_DROP] = "DELETE FROM bucket WHERE start_ns < ?1 AND NOT EXISTS (SELECT 1 FROM profile WHERE level = 0"
-                      " AND at_ns < ?1)",
+    [S_BUCKET_DUE] =
+        "SELECT start_ns, dirty, low, high, done, gone, swept, bare, seen_ns, level FROM bucket WHERE (dirty OR"
+        " low <> high) AND start_ns <= CASE level WHEN 1 THEN ?1 ELSE ?2 END ORDER BY level, start_ns"
+        " LIMIT 1",
+    [S_BUCKET_FULL] =
+        "SELECT start_ns, dirty, low, high, done, gone, swept, bare, seen_ns FROM bucket WHERE level = ? AND"
+        " start_ns <= ? AND seen_ns <= ? AND low = high AND gone < low ORDER BY start_ns LIMIT 1",
+    [S_HOUR_OLD] = "SELECT start_ns - start_ns % 3600000000000 AS hour FROM bucket GROUP BY hour HAVING"
+                   " hour + 3600000000000 <= ?1 AND max(seen_ns) <= ?1 AND NOT max(dirty OR low <> high)"
+                   " ORDER BY hour LIMIT 1",
+    [S_HOUR_FIRST] = "SELECT start_ns - start_ns % 3600000000000 FROM bucket ORDER BY start_ns LIMIT 1",
+    [S_BUCKET_DROP] = "DELETE FROM bucket WHERE start_ns >= ?1 AND start_ns < ?2",
     [S_LAST_ID] = "SELECT seq FROM sqlite_sequence WHERE name = 'profile'",
     [S_RELAY_LEAST] = "SELECT ifnull(min(cursor), 9223372036854775807) FROM relay WHERE state <> 'off'",
     [S_RELAY_LOST] = "UPDATE relay SET lost = lost + 1 WHERE cursor < ? AND state <> 'off'",
@@ -99,11 +104,11 @@ static const char *const SQL[S_COUNT] = {
                    " AND (id <= ?5 OR at_ns < ?6) LIMIT ?7",
     [S_PROFILE_DROP] = "DELETE FROM profile WHERE id = ?",
     [S_STACKS_DROP] = "DELETE FROM stacks WHERE profile = ?",
-    [S_SERIES_DROP] = "DELETE FROM series WHERE last_ns < ?1 AND NOT EXISTS (SELECT 1 FROM profile WHERE level = 0"
-                      " AND at_ns < ?1)",
-    [S_SERIES_LABELS_DROP] = "DELETE FROM series_labels WHERE series IN (SELECT id FROM series WHERE last_ns < ?1)"
-                             " AND NOT EXISTS (SELECT 1 FROM profile WHERE level = 0 AND at_ns < ?1)",
-    [S_SERIES_FIRST] = "UPDATE series SET first_ns = ?1 WHERE first_ns < ?1",
+    [S_ROWS_LEFT] = "SELECT count(*) FROM profile WHERE NOT level AND at_ns >= ?1 AND at_ns < ?2",
+    [S_SERIES_DROP] = "DELETE FROM series WHERE last_ns < ?1 AND id NOT IN (SELECT series FROM profile)",
+    [S_SERIES_LABELS_DROP] = "DELETE FROM series_labels WHERE series NOT IN (SELECT id FROM series)",
+    [S_SERIES_FIRST] = "UPDATE series SET first_ns = ?1 WHERE first_ns < ?1 AND NOT EXISTS"
+                       " (SELECT 1 FROM bucket WHERE start_ns < ?1)",
     [S_PAGES] = "PRAGMA page_count",
     [S_PAGES_FREE] = "PRAGMA freelist_count",
     [S_PAGE_SIZE] = "PRAGMA page_size",

@@ -4,7 +4,7 @@
  *   et_keep_step -> et_merge_step                               1 merge what is due
  *                -> bare_step -> strip_bucket, strip_hour       2 finer rows that are old enough are as good as gone
  *                -> sweep_step                                  3 and are deleted, some at a time
- *                -> age_step, size_step -> drop_before          4 so is everything that is too old or too much
+ *                -> age_step, size_step -> drop_hour            4 so is everything that is too old or too much
  *                -> segment_step                                5 dictionaries of devices that do not come back
  *                -> et_sweep_step                               6 rows of dictionaries that nothing refers to
  *                -> room_step                                   7 free pages go back to the file system
@@ -23,7 +23,8 @@ enum { DELETED_AT_ONCE = 300, MERGED_AT_ONCE = 100000 };
 /* A segment that nothing came of for this long is forgotten; its device then begins a new one. */
 static const int64_t SEGMENT_NS = 14 * 86400 * ET_NS_PER_S;
 
-const struct et_policy et_policy_default = {.fine_ns = 7200 * ET_NS_PER_S, .five_ns = 172800 * ET_NS_PER_S};
+const struct et_policy et_policy_default = {
+    .fine_ns = 7200 * ET_NS_PER_S, .five_ns = 172800 * ET_NS_PER_S, .keep_ns = 14 * 86400 * ET_NS_PER_S};
 
 static int64_t number_of(struct et_store *store, sqlite3_stmt *statement)
 {
@@ -73,10 +74,12 @@ static int strip_hour(struct et_store *store, struct et_bucket *hour, int64_t la
     return err ? err : settled;
 }
 
-/* The oldest bucket of the level that starts before `before_ns` and still has finer rows. 1: stripped. */
+/* The oldest bucket of the level that ended before then, was merged before then and still has finer rows. 1: stripped.
+ */
 static int strip_oldest(struct et_store *store, int level, int64_t before_ns)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_BUCKET_FULL, "ii", (int64_t)level, before_ns);
+    int64_t start = before_ns - et_level_ns[level];
+    sqlite3_stmt *row = et_store_bind(store, S_BUCKET_FULL, "iii", (int64_t)level, start, before_ns);
     int got = et_store_step(store, row);
     if (got != 1) {
         return got;
@@ -97,8 +100,8 @@ static int strip_oldest(struct et_store *store, int level, int64_t before_ns)
 
 static int bare_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
 {
-    int got = policy->fine_ns ? strip_oldest(store, 1, now_ns - policy->fine_ns - et_level_ns[1]) : 0;
-    return got || !policy->five_ns ? got : strip_oldest(store, 2, now_ns - policy->five_ns - et_level_ns[2]);
+    int got = policy->fine_ns ? strip_oldest(store, 1, now_ns - policy->fine_ns) : 0;
+    return got || !policy->five_ns ? got : strip_oldest(store, 2, now_ns - policy->five_ns);
 }
 
 /* ---- deleting ---- */
@@ -152,27 +155,39 @@ static int sweep_step(struct et_store *store, int64_t now_ns)
     return 0;
 }
 
-/* Everything before that time, some rows of it. */
-static int drop_before(struct et_store *store, int64_t before_ns, int64_t now_ns)
+/* What there is of an hour, some rows of it; then what only they needed. */
+static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns)
 {
     for (int level = 0; level < ET_LEVELS; level++) {
-        struct range range = {level, INT64_MIN, before_ns, INT64_MAX};
+        struct range range = {level, hour_ns, hour_ns + HOUR, INT64_MAX};
         int got = delete_some(store, &range, now_ns);
         if (got) {
             return got > 0 ? 1 : got;
         }
     }
-    static const enum et_statement ends[] = {S_BUCKET_DROP, S_SERIES_LABELS_DROP, S_SERIES_DROP, S_SERIES_FIRST};
-    int changed = sqlite3_total_changes(store->db), err = 0;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends && !err; i++) {
-        err = et_store_step(store, et_store_bind(store, ends[i], "i", before_ns));
+    int64_t left = number_of(store, et_store_bind(store, S_ROWS_LEFT, "ii", hour_ns, hour_ns + HOUR));
+    if (left) {
+        return left < 0 ? (int)left : 0; /* a relay wants them */
     }
-    return err ? err : sqlite3_total_changes(store->db) != changed;
+    int err = et_store_step(store, et_store_bind(store, S_BUCKET_DROP, "ii", hour_ns, hour_ns + HOUR));
+    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_DROP, "i", hour_ns + HOUR));
+    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_LABELS_DROP, ""));
+    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_FIRST, "i", hour_ns + HOUR));
+    return err ? err : 1;
+}
+
+static int drop_hour_of(struct et_store *store, sqlite3_stmt *row, int64_t now_ns)
+{
+    int got = et_store_step(store, row);
+    int64_t hour = got == 1 ? sqlite3_column_int64(row, 0) : 0;
+    sqlite3_reset(row);
+    return got == 1 ? drop_hour(store, hour, now_ns) : got;
 }
 
 static int age_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
 {
-    return policy->keep_ns ? drop_before(store, et_bucket_start(2, now_ns - policy->keep_ns), now_ns) : 0;
+    sqlite3_stmt *row = policy->keep_ns ? et_store_bind(store, S_HOUR_OLD, "i", now_ns - policy->keep_ns) : NULL;
+    return policy->keep_ns ? drop_hour_of(store, row, now_ns) : 0;
 }
 
 static int64_t used_bytes(struct et_store *store)
@@ -192,14 +207,7 @@ static int size_step(struct et_store *store, const struct et_policy *policy, int
     }
     int got = strip_oldest(store, 1, INT64_MAX);
     got = got ? got : strip_oldest(store, 2, INT64_MAX);
-    if (got) {
-        return got;
-    }
-    sqlite3_stmt *row = et_store_bind(store, S_BUCKET_FIRST, "");
-    got = et_store_step(store, row);
-    int64_t first = got == 1 ? sqlite3_column_int64(row, 0) : 0;
-    sqlite3_reset(row);
-    return got == 1 ? drop_before(store, et_bucket_start(2, first) + HOUR, now_ns) : got;
+    return got ? got : drop_hour_of(store, et_store_bind(store, S_HOUR_FIRST, ""), now_ns);
 }
 
 /* ---- the rest ---- */

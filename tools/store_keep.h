@@ -11,7 +11,8 @@
 
 #include "store.h"
 
-/* Ages count from the middle of what was measured. 0: for ever, or of any size. */
+/* Ages count from when it was measured, and from when it was merged, which is soon after it came: what comes late stays
+ * as long. 0: for ever, or of any size. */
 struct et_policy {
     int64_t fine_ns;   /* what came stays this long beside what it was merged into */
     int64_t five_ns;   /* blocks of 5 minutes do, and ids of spans with them */
@@ -19,7 +20,7 @@ struct et_policy {
     int64_t max_bytes; /* of the database without its free pages: the oldest goes first, its finest resolution before */
 };
 
-/* 2 hours, 2 days, for ever, any size. */
+/* 2 hours, 2 days, 14 days, any size. */
 extern const struct et_policy et_policy_default;
 
 /* One step of whatever is to be done. */

@@ -253,12 +253,13 @@ static int sources(struct et_store *store, const struct et_bucket *bucket, struc
 
 int et_bucket_put(struct et_store *store, const struct et_bucket *b)
 {
-    return et_store_step(store, et_store_bind(store, S_BUCKET_PUT, "iiiiiiiii", (int64_t)b->level, b->start_ns,
-                                              (int64_t)b->dirty, b->low, b->high, b->done, b->gone, b->swept, b->bare));
+    return et_store_step(store, et_store_bind(store, S_BUCKET_PUT, "iiiiiiiiii", (int64_t)b->level, b->start_ns,
+                                              (int64_t)b->dirty, b->low, b->high, b->done, b->gone, b->swept, b->bare,
+                                              b->seen_ns));
 }
 
 /* Goes on with the bucket's pass, or begins one. */
-static int merge_bucket(struct et_store *store, struct et_bucket *bucket, size_t most)
+static int merge_bucket(struct et_store *store, struct et_bucket *bucket, int64_t now_ns, size_t most)
 {
     struct et_rows rows = {0};
     size_t at = 0, stacks = 0;
@@ -269,6 +270,7 @@ static int merge_bucket(struct et_store *store, struct et_bucket *bucket, size_t
         }
         bucket->high = last;
         bucket->done = 0;
+        bucket->seen_ns = now_ns;
         bucket->dirty = false;
     }
     int err = sources(store, bucket, &rows);
@@ -294,9 +296,9 @@ int et_merge_step(struct et_store *store, int64_t now_ns, size_t stacks)
     sqlite3_stmt *row = et_store_bind(store, S_BUCKET_DUE, "ii", due - et_level_ns[1], due - et_level_ns[2]);
     int got = et_store_step(store, row);
     if (got == 1) {
-        bucket = et_bucket_of(row, sqlite3_column_int(row, 8));
+        bucket = et_bucket_of(row, sqlite3_column_int(row, 9));
         sqlite3_reset(row);
-        got = merge_bucket(store, &bucket, stacks);
+        got = merge_bucket(store, &bucket, now_ns, stacks);
         got = got ? got : 1;
     }
     return got;

@@ -157,6 +157,7 @@ struct et_bucket et_bucket_of(sqlite3_stmt *statement, int level)
         .gone = sqlite3_column_int64(statement, 5),
         .swept = sqlite3_column_int64(statement, 6),
         .bare = sqlite3_column_int64(statement, 7),
+        .seen_ns = sqlite3_column_int64(statement, 8),
     };
 }
 

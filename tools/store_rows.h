@@ -17,7 +17,7 @@
  *   are gone      those with id <= gone; they may still be there until swept is gone
  *
  * and the bucket's own rows with id <= bare stand for rows that have gone. dirty: rows have come that the last pass has
- * not seen.
+ * not seen. seen_ns: when the last pass began.
  */
 #ifndef ET_STORE_ROWS_H
 #define ET_STORE_ROWS_H
@@ -113,7 +113,7 @@ int64_t et_store_last_id(struct et_store *store);
 
 /* How far a bucket is merged. */
 struct et_bucket {
-    int64_t start_ns, low, high, done, gone, swept, bare;
+    int64_t start_ns, low, high, done, gone, swept, bare, seen_ns;
     int level;
     bool dirty;
 };

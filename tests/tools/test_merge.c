@@ -324,6 +324,13 @@ static void fill(struct stores *stores, int64_t length)
 
 static const struct et_policy KEEP_ALL;
 
+/* Merges what is there five hours after the first, then keeps what the policy says at that hour. */
+static void keep(struct et_store *store, const struct et_policy *policy, int64_t hour)
+{
+    assert_int_equal(et_keep_all(store, &KEEP_ALL, START + 5 * HOUR), 0);
+    assert_int_equal(et_keep_all(store, policy, START + hour * HOUR), 0);
+}
+
 /* ---- tests ---- */
 
 static void merged_answers_as_raw_does(void **context)
@@ -360,10 +367,10 @@ static void what_comes_later_is_added(void **context)
     struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR};
     state = 2;
     fill(stores, 2 * HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &policy, START + 10 * HOUR), 0);
+    keep(stores->merged, &policy, 10);
     fill(stores, 2 * HOUR); /* the same two hours again */
     compare_hours(stores, HOUR, 60);
-    assert_int_equal(et_keep_all(stores->merged, &policy, START + 10 * HOUR), 0);
+    keep(stores->merged, &policy, 10);
     compare_hours(stores, HOUR, 60);
 }
 
@@ -373,12 +380,12 @@ static void finer_rows_go(void **context)
     struct et_policy policy = {.fine_ns = HOUR};
     state = 3;
     fill(stores, 4 * HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &policy, START + 10 * HOUR), 0);
+    keep(stores->merged, &policy, 10);
     assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"), 0);
     assert_true(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 1") > 50);
     compare_hours(stores, 5 * MINUTE, 60);
     policy.five_ns = HOUR;
-    assert_int_equal(et_keep_all(stores->merged, &policy, START + 10 * HOUR), 0);
+    keep(stores->merged, &policy, 10);
     assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 1"), 0);
     compare_hours(stores, HOUR, 60);
     assert_int_equal(number(stores->merged, "SELECT count(*) FROM stacks"),
@@ -397,7 +404,7 @@ static void cut_ranges_add_up(void **context)
     state = 4;
     fill(stores, 4 * HOUR);
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
-        assert_int_equal(et_keep_all(stores->merged, &policies[i], START + 12 * HOUR), 0);
+        keep(stores->merged, &policies[i], 12);
         struct et_query query = {.kind = "cpu", .to_ns = INT64_MAX};
         struct et_profile *whole = NULL;
         assert_int_equal(et_store_load(stores->merged, &query, &whole), 0);
@@ -440,6 +447,7 @@ static void steps_that_fail_change_nothing(void **context)
     struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR};
     state = 5;
     fill(stores, HOUR);
+    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 40 * MINUTE), 0);
     int failed = 0, got = 1;
     for (int most = 1; got; most += 3) {
         steps_left = most;
@@ -462,6 +470,7 @@ static void killed_processes_leave_equal_sums(void **context)
     struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR};
     state = 6;
     fill(stores, HOUR);
+    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 40 * MINUTE), 0);
     int killed = 0, status = -1;
     for (int run = 0; status != 0; run++) {
         et_store_close(stores->merged);
@@ -495,7 +504,7 @@ static void a_relay_is_waited_for(void **context)
         "INSERT INTO relay (name, cursor) SELECT 'one', id FROM profile WHERE NOT level ORDER BY id LIMIT 1 OFFSET 20",
         NULL, NULL, NULL);
     int64_t cursor = number(stores->merged, "SELECT cursor FROM relay");
-    assert_int_equal(et_keep_all(stores->merged, &policy, START + 20 * HOUR), 0);
+    keep(stores->merged, &policy, 20);
     assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"), all - 21);
     compare_hours(stores, HOUR, 60);
     struct et_arrival arrival;
@@ -507,7 +516,7 @@ static void a_relay_is_waited_for(void **context)
         et_profile_free(arrival.profile);
     }
     assert_int_equal(et_store_next(stores->merged, cursor, &arrival), 0);
-    assert_int_equal(et_keep_all(stores->merged, &policy, START + 40 * HOUR), 0);
+    keep(stores->merged, &policy, 40);
     assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"), 0);
     assert_int_equal(number(stores->merged, "SELECT lost FROM relay"), all - 21);
 }
@@ -518,12 +527,15 @@ static void old_profiles_go(void **context)
     struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR, .keep_ns = 24 * HOUR};
     state = 8;
     fill(stores, 3 * HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &policy, START + 26 * HOUR), 0);
-    struct et_query rest = {.kind = "cpu", .from_ns = START + 2 * HOUR, .to_ns = INT64_MAX};
+    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 3 * HOUR), 0);
+    assert_int_equal(et_keep_all(stores->merged, &policy, START + 27 * HOUR), 0);
+    int64_t first = number(stores->merged, "SELECT min(at_ns) FROM profile");
+    assert_true(first > START + HOUR && first < START + 3 * HOUR);
+    struct et_query rest = {.kind = "cpu", .from_ns = first - first % HOUR, .to_ns = INT64_MAX};
     struct et_query all = {.kind = "cpu", .to_ns = INT64_MAX};
     equal(ask(stores->raw, &rest), ask(stores->merged, &all));
-    assert_int_equal(number(stores->merged, "SELECT min(first_ns) FROM series"), START + 2 * HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &policy, START + 48 * HOUR), 0);
+    assert_int_equal(number(stores->merged, "SELECT min(first_ns) FROM series"), rest.from_ns);
+    keep(stores->merged, &policy, 60);
     static const char *const empty[] = {"profile", "stacks", "series", "bucket", "series_labels"};
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
         char sql[64];
@@ -535,7 +547,7 @@ static void old_profiles_go(void **context)
 static void on_size(struct stores *stores, int64_t bytes)
 {
     struct et_policy policy = {.max_bytes = bytes};
-    assert_int_equal(et_keep_all(stores->merged, &policy, START + 26 * HOUR), 0);
+    keep(stores->merged, &policy, 26);
     int64_t used =
         number(stores->merged, "SELECT (SELECT * FROM pragma_page_count) - (SELECT * FROM pragma_freelist_count)") *
         number(stores->merged, "SELECT * FROM pragma_page_size");
