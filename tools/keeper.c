@@ -11,6 +11,8 @@
 /* How often it looks whether something is due, and the least pause between two steps. */
 static const int64_t LOOK_NS = 10000000000, PAUSE_NS = 5000000;
 
+enum { SAID_AFTER = 6 };
+
 struct et_keeper {
     struct et_store *store;
     char *db;
@@ -19,7 +21,7 @@ struct et_keeper {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool stopping;
-    bool failing; /* it was said */
+    int failures; /* one after the other */
 };
 
 /* ---- the thread ---- */
@@ -52,10 +54,10 @@ static void *run(void *context)
         int64_t took = et_now() - before;
         pause = got != 1 || took > LOOK_NS ? LOOK_NS : took > PAUSE_NS ? took : PAUSE_NS;
         bool failed = got < 0 && got != -EBUSY; /* somebody else writes for long: later */
-        if (failed && !keeper->failing) {
+        keeper->failures = failed ? keeper->failures + 1 : 0;
+        if (keeper->failures == SAID_AFTER) { /* a full disk is the server's to tell */
             et_error("database %s: it is not merged and nothing goes: %s", keeper->db, et_store_why(keeper->store));
         }
-        keeper->failing = failed;
     }
     return NULL;
 }

@@ -455,7 +455,7 @@ def older_database(folder):
                       " start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, period INTEGER NOT NULL, samples INTEGER NOT NULL,"
                       " quantum INTEGER NOT NULL, stacks BLOB NOT NULL)",
                       "INSERT INTO old SELECT p.id, s.origin, s.kind, s.unit, p.start_ns, p.end_ns, p.period, p.samples, p.quantum,"
-                      " rows_of(b.stacks) FROM profile p JOIN series s ON s.id = p.series JOIN stacks b ON b.profile = p.id",
+                      " rows_of(b.stacks) FROM profile p JOIN series s ON s.id = p.series JOIN stacks b ON b.profile = p.id WHERE NOT p.level",
                       *(f"DROP TABLE {table}" for table in "profile stacks series bucket series_labels relay metric labels labelset".split()),
                       "ALTER TABLE old RENAME TO profile", "CREATE INDEX profile_time ON profile (end_ns)",
                       "CREATE INDEX profile_origin ON profile (origin, kind, unit, start_ns, end_ns)",
