@@ -71,6 +71,7 @@ int et_cmd_serve(int argc, char **argv)
         .limits = &settings.limits,
         .relay = &relay,
         .access = settings.access,
+        .scrape = &settings.scrape,
     });
     et_relay_config_free(&relay); /* what the server has not taken */
     struct et_keeper *keeper = server ? et_keeper_start(settings.db, &settings.keep) : NULL;

@@ -39,9 +39,9 @@ static size_t on_data(char *bytes, size_t size, size_t count, void *context)
 
 static int on_progress(void *context, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up_now)
 {
-    (void)context;
+    const struct et_fetch *fetch = context;
     et_progress_of((size_t)(now + up_now), (size_t)(total + up_total));
-    return 0;
+    return fetch->stop && atomic_load(fetch->stop);
 }
 
 static struct curl_slist *headers(const struct et_fetch *fetch)
@@ -72,6 +72,7 @@ static void set_up(const struct et_fetch *fetch, struct receiving *receiving)
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, receiving);
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, (void *)(uintptr_t)fetch);
     curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT, fetch->seconds ? fetch->seconds : (long)SECONDS);

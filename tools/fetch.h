@@ -6,6 +6,7 @@
 
 #include "util.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 /* Zeroed but for url and what takes the answer: a GET with sensible limits. */
@@ -18,6 +19,7 @@ struct et_fetch {
     long seconds;              /* for all of it; 0: 120 */
     size_t limit;              /* most bytes that are taken; 0: 256 MiB */
     struct et_buf *answer;     /* takes what comes; NULL: file does, when the status is 200 */
+    const atomic_bool *stop;   /* ends it within seconds when it becomes true; NULL: nothing does */
     FILE *file;
 };
 

@@ -91,6 +91,9 @@ const char *et_server_db(const struct et_server *server);
 /* NULL: nothing is passed on. */
 struct et_relay *et_server_relay(struct et_server *server);
 
+/* NULL: no target is asked. */
+struct et_scraper *et_server_scraper(struct et_server *server);
+
 /* Takes off what the sender may send a second: profiles beside the request's first. */
 void et_server_charge(struct et_server *server, const struct et_request *request, uint64_t profiles);
 

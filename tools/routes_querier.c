@@ -73,7 +73,15 @@ static void answer_call(struct et_server *server, const struct et_request *reque
 }
 
 const struct et_route et_routes_querier[] = {
-    {.method = "POST", .path = "/querier.v1.QuerierService/*", .handle = answer_call, .limit = REQUEST_LIMIT},
-    {.method = "POST", .path = "/pyroscope/querier.v1.QuerierService/*", .handle = answer_call, .limit = REQUEST_LIMIT},
+    {.method = "POST",
+     .path = "/querier.v1.QuerierService/*",
+     .handle = answer_call,
+     .limit = REQUEST_LIMIT,
+     .need = ET_NEED_READ},
+    {.method = "POST",
+     .path = "/pyroscope/querier.v1.QuerierService/*",
+     .handle = answer_call,
+     .limit = REQUEST_LIMIT,
+     .need = ET_NEED_READ},
     {0},
 };

@@ -83,6 +83,7 @@ static bool read_sections(struct et_options *options, struct et_serve_settings *
     };
     ok = ok && (!serve || et_config_flag(config, serve, "insecure", &out->access.insecure));
     out->access.insecure |= options->insecure;
+    ok &= et_scrape_config_read(config, &out->scrape);
     return ok && read_symbols(config, serve, &options->symbols);
 }
 
@@ -106,5 +107,6 @@ int et_serve_settings_read(struct et_options *options, struct et_serve_settings 
 void et_serve_settings_free(struct et_serve_settings *settings)
 {
     et_config_free(&settings->config);
+    et_scrape_config_free(&settings->scrape);
     *settings = (struct et_serve_settings){0};
 }

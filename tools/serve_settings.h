@@ -1,6 +1,6 @@
 /*
  * What `edgeprof serve` is told: its options, and the sections [serve], [limits] and [keep] of its config file. Options
- * come before the file. Sections of others ([scrape], [relay]) stay in `config` for them.
+ * come before the file. Targets are read as well; sections of others ([relay]) stay in `config` for them.
  */
 #ifndef ET_SERVE_SETTINGS_H
 #define ET_SERVE_SETTINGS_H
@@ -8,6 +8,7 @@
 #include "access.h"
 #include "keeper.h"
 #include "options.h"
+#include "scrape_config.h"
 #include "serve_limits.h"
 
 /* Strings are the options' or the config's. */
@@ -17,6 +18,7 @@ struct et_serve_settings {
     struct et_limits limits;
     struct et_access_config access;
     struct et_policy keep;
+    struct et_scrape_config scrape; /* the server's when it takes them */
 };
 
 /* An exit code: ET_OK, or all is said and nothing is to be freed. Folders with symbols are added to the options'; they

@@ -13,6 +13,7 @@
 #include "http.h"
 #include "listen.h"
 #include "refused.h"
+#include "scrape.h"
 #include "relay.h"
 
 #include <errno.h>
@@ -46,6 +47,7 @@ struct et_server {
     unsigned long accepted;
     bool refusing; /* the store failed last time */
     struct et_access *access;
+    struct et_scraper *scraper;
     char url[160];
     char *db;
 };
@@ -537,6 +539,7 @@ struct et_server *et_server_start(const struct et_server_config *config)
     server->access = fd >= 0 ? et_access_open(&config->access, &server->limits, fd, address) : NULL;
     snprintf(server->url, sizeof server->url, "%s://%s", config->access.tls.certificate ? "https" : "http", address);
     if (server->access && open_stores(server) && start_relay(server, config->relay)) {
+        server->scraper = config->scrape && config->scrape->count ? et_scraper_start(server, config->scrape) : NULL;
         start_daemon(server, fd);
         if (server->daemon) {
             return server;
@@ -553,6 +556,11 @@ struct et_server *et_server_start(const struct et_server_config *config)
 const char *et_server_url(const struct et_server *server)
 {
     return server->url;
+}
+
+struct et_scraper *et_server_scraper(struct et_server *server)
+{
+    return server->scraper;
 }
 
 void et_server_reload(struct et_server *server)
@@ -573,6 +581,7 @@ void et_server_stop(struct et_server *server)
     if (server->daemon) {
         MHD_stop_daemon(server->daemon);
     }
+    et_scraper_stop(server->scraper);
     et_relay_stop(server->relay);
     if (server->commit) {
         et_commit_stop(server->commit);

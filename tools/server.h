@@ -5,6 +5,7 @@
 #define ET_SERVER_H
 
 #include "access.h"
+#include "scrape_config.h"
 #include "serve_limits.h"
 #include "symbols.h"
 
@@ -14,12 +15,13 @@ struct et_server;
 
 /* Strings may go away after the start. */
 struct et_server_config {
-    const char *listen;             /* "host:port"; port 0: any free one */
-    const char *db;                 /* made when it is not there */
-    struct et_symbols *symbols;     /* becomes the server's */
-    const struct et_limits *limits; /* NULL: the usual ones */
-    struct et_relay_config *relay;  /* becomes the server's; NULL: nothing is passed on */
-    struct et_access_config access; /* zeroed: whoever is on this machine */
+    const char *listen;              /* "host:port"; port 0: any free one */
+    const char *db;                  /* made when it is not there */
+    struct et_symbols *symbols;      /* becomes the server's */
+    const struct et_limits *limits;  /* NULL: the usual ones */
+    struct et_relay_config *relay;   /* becomes the server's; NULL: nothing is passed on */
+    struct et_scrape_config *scrape; /* becomes the server's; NULL: no target is asked */
+    struct et_access_config access;  /* zeroed: whoever is on this machine */
 };
 
 /* NULL: failed, one line is on stderr. */

@@ -1,6 +1,6 @@
 # What serve takes from others, from whom, and what it fetches itself.
 
-ET_INGEST_TESTS := test-tools-ingest test-tools-access
+ET_INGEST_TESTS := test-tools-ingest test-tools-access test-tools-scrape
 TESTS           += $(ET_INGEST_TESTS)
 .PHONY: $(ET_INGEST_TESTS)
 
@@ -9,3 +9,11 @@ test-tools-ingest: $(ET_TEST)/edgeprof
 
 test-tools-access: $(ET_TEST)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/access_test.py $(ET_TEST)/edgeprof
+
+ET_GO_TARGET := $(ET_TEST)/target-go
+$(ET_GO_TARGET): tests/tools/support/target.go
+	@mkdir -p $(@D)
+	GOFLAGS= GO111MODULE=off GOCACHE=$(abspath $(ET_TEST)/go) go build -o $@ $<
+
+test-tools-scrape: $(ET_TEST)/edgeprof $(ET_GO_TARGET) $(BUILD)/tests/pull/program
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/scrape_test.py $(ET_TEST)/edgeprof $(ET_GO_TARGET) $(BUILD)/tests/pull/program

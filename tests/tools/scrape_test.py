@@ -1,0 +1,309 @@
+"""Targets that serve asks for profiles: a Go service, edgeprof's own pull endpoint, and hostile ones of Python.
+Usage: scrape_test.py EDGEPROF GO_TARGET PULL_PROGRAM"""
+import concurrent.futures
+import gzip
+import http.server
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+from generate import data, nested, number, varint
+from harness import Checks, Server
+
+PROGRAM, GO_TARGET, PULL_PROGRAM = sys.argv[1:4]
+TOKEN = "a-token-that-is-long-enough"
+check = Checks()
+
+
+def pprof(types, stacks, duration=0):
+    """types: [(type, unit)]; stacks: {(name, ...) root first: [value of each type]}."""
+    names = sorted({name for stack in stacks for name in stack})
+    texts = [b""] + [t.encode() for pair in types for t in pair]
+    strings = texts + [name.encode() for name in names]
+    ident = {name: i + 1 for i, name in enumerate(names)}
+    return (b"".join(nested(1, number(1, 1 + 2 * i) + number(2, 2 + 2 * i)) for i in range(len(types))) +
+            b"".join(nested(2, data(1, b"".join(varint(ident[name]) for name in reversed(stack))) + data(2, b"".join(varint(v) for v in values)))
+                     for stack, values in stacks.items()) +
+            b"".join(nested(4, number(1, i) + nested(4, number(1, i))) for i in ident.values()) +
+            b"".join(nested(5, number(1, i) + number(2, len(texts) + i - 1)) for i in ident.values()) +
+            b"".join(varint(6 << 3 | 2) + varint(len(s)) + s for s in strings) + (number(10, duration) if duration else b""))
+
+
+MEMORY = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")]
+CONTENTION = [("contentions", "count"), ("delay", "nanoseconds")]
+
+
+class Fake:
+    """A target whose answers are functions of the request."""
+
+    def __init__(self, answer):
+        fake = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                fake.seen.append((self.path, self.headers.get("Authorization")))
+                status, body = answer(self.path.rpartition("/")[2].partition("?")[0], self)
+                if body is not None:
+                    self.send_response(status)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    try:
+                        self.wfile.write(body)
+                    except OSError:
+                        pass
+
+            def log_message(self, *arguments):
+                pass
+
+        self.seen = []
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+def serve(folder, name, config, *arguments):
+    path = os.path.join(folder, name + ".conf")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(config)
+    return Server(PROGRAM, os.path.join(folder, name + ".db"), "--config", path, *arguments)
+
+
+def status_of(server, url, profile):
+    targets = {target["url"]: target for target in server.get("/api/targets")[1]["targets"]}
+    return {row["name"]: row for row in targets[url]["profiles"]}[profile]
+
+
+def await_(what, condition, seconds=60):
+    """What the condition gives as soon as it is true; what else may not be said in a time that holds on every machine."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.2)
+    check(False, f"{what}: not within {seconds} s")
+    return None
+
+
+def total(server, service, **query):
+    status, answer = server.get("/api/profile", service=service, **query)
+    return answer["total"] if status == 200 else 0
+
+
+def deltas(folder):
+    """Counts since the start become what has come since, also through a restart; levels stay levels."""
+    counts = {"a": 1000, "b": 500, "level": 70}
+    pause, rounds = threading.Lock(), []
+
+    def answer(name, _):
+        with pause:
+            if name == "allocs":
+                rounds.append(dict(counts))
+                values = pprof(MEMORY, {("main", "a"): [counts["a"], counts["a"] * 10, 1, 1], ("main", "b"): [counts["b"], counts["b"] * 10, 1, 1]})
+                counts["a"] += 100
+                counts["b"] += 7
+                return 200, gzip.compress(values)
+            if name == "heap":
+                return 200, pprof(MEMORY, {("main", "a"): [5, 50, 2, counts["level"]]})
+            if name in ("mutex", "block"):
+                return 200, pprof(CONTENTION, {("main", name): [len(rounds), len(rounds) * 1000]})
+            if name == "goroutine":
+                return 200, pprof([("goroutine", "count")], {("main", "worker"): [4]})
+            return 200, pprof([("samples", "count"), ("cpu", "nanoseconds")], {("main", "hot"): [3, 3 * 10**7]}, duration=10**9)
+
+    fake = Fake(answer)
+    server = serve(folder, "deltas", f"[scrape app]\nurl = {fake.url}/\ninterval = 1s\ntags = zone=a, device=\"pi-7\"\n")
+    await_("five rounds", lambda: status_of(server, fake.url, "goroutine")["taken"] >= 5)
+    with pause:
+        before = dict(counts)
+        counts.update(a=30, b=20)  # the process has been started anew
+    await_("a restart is seen", lambda: status_of(server, fake.url, "allocs")["restarts"] == 1)
+    await_("another round", lambda: status_of(server, fake.url, "cpu")["taken"] >= 8)
+    with pause:
+        asked = [dict(counts) for counts in rounds]
+    await_("what was asked for is kept", lambda: status_of(server, fake.url, "allocs")["taken"] >= len(asked))
+    with pause:
+        asked = [dict(counts) for counts in rounds]
+        want = sum((now[key] - then[key] if now["a"] >= then["a"] else now[key]) for then, now in zip(asked, asked[1:]) for key in ("a", "b"))
+        await_("all is kept", lambda: total(server, "app", kind="alloc", value="count") == want, 20)
+    check.equal(total(server, "app", kind="alloc", value="count"), want, "objects since the first time")
+    check.equal(total(server, "app", kind="alloc"), want * 10, "bytes since the first time")
+    check(before["a"] > 1400, "there was something before the restart")
+    check.equal(total(server, "app", kind="live"), 70, "what is in use is a level")
+    check.equal(status_of(server, fake.url, "mutex")["restarts"], 0, "what only grows has not begun anew")
+    check.equal(total(server, "app", kind="lock", value="count") * 1000, total(server, "app", kind="lock"), "contentions and their delay")
+    check(total(server, "app", kind="wait") > 0 and total(server, "app", kind="thread") % 4 == 0, "the other kinds")
+    check.equal(total(server, "app", kind="cpu") % (3 * 10**7), 0, "CPU profiles are as they are")
+    check.equal(total(server, 'app{zone="a",device="pi-7"}', kind="alloc"), want * 10, "tags")
+    check.equal(total(server, 'app{instance="%s"}' % fake.url[7:], kind="alloc"), want * 10, "and the instance")
+    paths = {path for path, _ in fake.seen}
+    check.equal(paths, {"/debug/pprof/" + name for name in ("allocs", "heap", "mutex", "block", "goroutine", "profile?seconds=1")}, "what is asked for")
+    check.equal(server.stop(), 0, "ends")
+
+
+def hostile(folder):
+    """Each kind of bad target harms itself alone, and is said once."""
+    slow = threading.Event()
+    bomb = gzip.compress(b"\0" * (64 << 20), 9)
+    state = {"rubbish": True}
+
+    def forever(_, handler):
+        handler.send_response(200)
+        handler.end_headers()
+        try:
+            while not slow.is_set():
+                handler.wfile.write(b"x")
+                slow.wait(0.2)
+        except OSError:
+            pass
+        return 0, None
+
+    def endless(_, handler):
+        handler.send_response(200)
+        handler.end_headers()
+        try:
+            while True:
+                handler.wfile.write(b"\0" * (1 << 20))
+        except OSError:
+            pass
+        return 0, None
+
+    def recovers(name, _):
+        return (200, b"rubbish\n") if state["rubbish"] else (200, pprof([("goroutine", "count")], {("main", "worker"): [1]}))
+
+    bad = {"bomb": (Fake(lambda *_: (200, bomb)), "too large when inflated"), "endless": (Fake(endless), "too large"), "slow": (Fake(forever), "imed out"),
+           "silent": (Fake(lambda *_: (slow.wait(30), (0, None))[1]), "imed out"), "missing": (Fake(lambda *_: (404, b"<b>no\nsuch</b>")), "status 404: <b>no"),
+           "elsewhere": (Fake(lambda _, handler: (302, b"")), "status 302"), "other": (Fake(lambda *_: (200, pprof([("x", "y")], {("m",): [1]}))), "no sample type"),
+           "empty": (Fake(lambda *_: (200, b"")), "not a pprof"), "recovers": (Fake(recovers), "pprof")}
+    good = Fake(lambda *_: (200, pprof([("goroutine", "count")], {("main", "worker"): [1]})))
+    urls = {"down": ("http://127.0.0.1:1", "onnect"), "name": ("http://no.such.host.invalid", "esolve"), **{key: (fake.url, word) for key, (fake, word) in bad.items()}}
+    config = "[limits]\nbody = 2M\ninflated = 4M\n" + "".join(
+        f"[scrape {key}]\nurl = {url}\nprofiles = goroutine\ninterval = 1s\ntimeout = 2s\n" for key, (url, _) in {**urls, "good": (good.url, "")}.items())
+    server = serve(folder, "hostile", config)
+    for key, (url, word) in urls.items():
+        row = await_(key, lambda url=url: (lambda row: row if row["failed"] >= 2 else None)(status_of(server, url, "goroutine")))
+        if row:
+            check.equal(row["state"], "down", f"{key} is down")
+            check(word in row["error"], f"{key}: {row['error']!r} says {word!r}")
+    taken = status_of(server, good.url, "goroutine")
+    check.equal((taken["state"], taken["failed"]), ("up", 0), "the good one is up")
+    await_("and goes on", lambda: status_of(server, good.url, "goroutine")["taken"] > taken["taken"] + 2)
+    state["rubbish"] = False
+    await_("one recovers", lambda: status_of(server, urls["recovers"][0], "goroutine")["state"] == "up")
+    check(total(server, "recovers", kind="thread") > 0, "and is taken")
+    raw = server.request("GET", "/api/targets")[1]
+    check(b"<b>" not in raw, "no markup of theirs in JSON")
+    slow.set()
+    said = server.stderr()
+    for key, (url, _) in urls.items():
+        check.equal(said.count(f"scrape {url}: goroutine: "), 2 if key == "recovers" else 1, f"{key}: a line when it changes")
+    check("works again" in said, "also when it works again")
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+        threads = [line for line in file if line.startswith("Threads:")]
+    check(int(threads[0].split()[1]) < 40, f"threads: {threads}")
+    began = time.monotonic()
+    check.equal(server.stop(), 0, "ends")
+    check(time.monotonic() - began < 30, "soon")
+
+
+def tokens(folder):
+    with open(folder + "/target-token", "w", encoding="utf-8") as file:
+        file.write(TOKEN + "\n")
+    fake = Fake(lambda _, handler: (200, pprof([("goroutine", "count")], {("m",): [1]})) if handler.headers.get("Authorization") == "Bearer " + TOKEN
+                else (401, b"no\n"))
+    config = f"[scrape open]\nurl = {fake.url}\nprofiles = goroutine\ninterval = 1s\n[scrape closed]\nurl = {fake.url}/x\nprofiles = goroutine\ninterval = 1s\n"
+    server = serve(folder, "tokens", config + f"token-file = {folder}/target-token\n")
+    await_("with its token", lambda: status_of(server, fake.url + "/x", "goroutine")["taken"])
+    await_("without", lambda: "status 401" in status_of(server, fake.url, "goroutine")["error"])
+    check(TOKEN not in server.stderr() + server.request("GET", "/api/targets")[1].decode(), "the token is not told")
+    check.equal(server.stop(), 0, "ends")
+
+
+def mistakes(folder):
+    for text, word in (("[scrape a]\n", ":1: [scrape]: url: it is missing"), ("[scrape]\nurl = http://x\n", ":1: [scrape]: service"),
+                       ("[scrape a]\nurl = ftp://x\n", ":2: url = ftp://x: want http"), ("[scrape a]\nurl = http://u:p@x\n", "token-file"),
+                       ("[scrape a]\nurl = http://x\nprofiles = cpu, heaps\n", ":3: [scrape]: profiles: there are cpu"),
+                       ("[scrape a]\nurl = http://x\ntags = a\n", ":3: [scrape]: tags"), ("[scrape a]\nurl = http://x\ninterval = 5s\nseconds = 6s\n", ":4: [scrape]: seconds"),
+                       ("[scrape a]\nurl = http://x\ntoken-file = /none\n", ":3: [scrape]: token-file: No such file"),
+                       ("[scrape a]\nurl = http://x\nca = /none\n", ":3: [scrape]: ca"), ("[scrape a]\nurl = http://x\ninterval = soon\n", ":3: interval = soon"),
+                       ("[scrape a]\nurl = http://x\nservice = a\nservice = b\n", ":4: service is there twice")):
+        path = folder + "/wrong.conf"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        run = subprocess.run([PROGRAM, "serve", "--db", ":memory:", "--listen", "127.0.0.1:0", "--config", path], capture_output=True, text=True, timeout=60,
+                             check=False)
+        check.equal(run.returncode, 1, text)
+        check(word in run.stderr and run.stderr.count("\n") == 1, f"{text!r}: one line with {word!r}: {run.stderr!r}")
+
+
+def go_service(folder):
+    """What a real Go program says of itself."""
+    process = subprocess.Popen([GO_TARGET], stdout=subprocess.PIPE, text=True)
+    try:
+        url = f"http://127.0.0.1:{int(process.stdout.readline())}"
+
+        def allocated():
+            with urllib.request.urlopen(url + "/allocated", timeout=60) as answer:
+                return int(answer.read())
+
+        before = allocated()
+        server = serve(folder, "go", f"[scrape go]\nurl = {url}\ninterval = 3s\nseconds = 2s\n")
+        await_("a first round", lambda: status_of(server, url, "allocs")["taken"])
+        await_("more rounds", lambda: status_of(server, url, "cpu")["taken"] >= 3)
+        kept = total(server, "go", kind="alloc", label="bytes=65536")
+        after = allocated()
+        for name in ("allocs", "heap", "mutex", "block", "goroutine", "cpu"):
+            row = status_of(server, url, name)
+            check.equal((row["state"], row["failed"], row["restarts"]), ("up", 0, 0), f"go: {name}: {row['error']}")
+        check(0 < kept <= after - before, f"go: allocated {kept} of {after - before}, not what it had before {before}")
+        for kind, function in (("cpu", "main.spin"), ("alloc", "main.allocate"), ("live", "main.main"), ("lock", "main.contend"), ("thread", "main.main.func")):
+            names = [row["name"] for row in server.get("/api/profile", service="go", kind=kind)[1]["top"]]
+            check(any(name.startswith(function) for name in names), f"go: {kind} has {function}: {names[:5]}")
+        live = total(server, "go", kind="live")
+        check((1 << 21) <= live < (1 << 25), f"go: 2 MiB are held: {live}")
+        check.equal(server.stop(), 0, "ends")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def own_endpoint(folder):
+    """edgeprof's own pull endpoint, with a token."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF", "PYROSCOPE"))}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment.update(EDGEPROF_PULL=f"127.0.0.1:{port}", EDGEPROF_PULL_TOKEN=TOKEN, EDGEPROF_LEVEL="medium")
+    process = subprocess.Popen([PULL_PROGRAM, "300"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        check.equal(process.stdout.readline().strip(), "ready", "the program is there")
+        with open(folder + "/pull-token", "w", encoding="utf-8") as file:
+            file.write(TOKEN)
+        url = f"http://127.0.0.1:{port}"
+        server = serve(folder, "own", f"[scrape own]\nurl = {url}\ninterval = 2s\nseconds = 1s\ntoken-file = {folder}/pull-token\nprofiles = cpu, mutex, goroutine\n")
+        await_("rounds", lambda: status_of(server, url, "cpu")["taken"] >= 3)
+        for name in ("cpu", "mutex", "goroutine"):
+            row = status_of(server, url, name)
+            check.equal((row["state"], row["restarts"]), ("up", 0), f"own: {name}: {row['error']}")
+        check(total(server, "own", kind="cpu") > 0 and total(server, "own", kind="lock") > 0 and total(server, "own", kind="thread") > 0, "own: all have arrived")
+        check.equal(server.stop(), 0, "ends")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def main():
+    parts = (mistakes, deltas, hostile, tokens, go_service, own_endpoint)
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(len(parts)) as pool:
+        for done in [pool.submit(part, folder) for part in parts]:  # they mostly wait
+            done.result()
+    check.done("test-tools-scrape")
+
+
+main()

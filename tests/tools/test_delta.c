@@ -1,0 +1,144 @@
+/* What has come between two profiles: before and the difference make now, whatever the order of stacks; a process that
+ * began anew is seen; what differs in frames or labels is another stack. */
+#include "delta.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STACKS = 40 };
+
+static uint32_t seed;
+
+static uint32_t any(uint32_t below)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 8) % below;
+}
+
+/* Stack i is one of frames a/b/c by the digits of i, with a label for odd ones. */
+static void put(struct et_profile *p, unsigned i, uint64_t value, uint64_t count)
+{
+    uint32_t node = 0;
+    for (unsigned rest = i, level = 0; level < 3; level++, rest /= 4) {
+        char name[16];
+        snprintf(name, sizeof name, "f%u", rest % 4);
+        struct et_frame frame = {.name = et_intern(&p->strings, name)};
+        if (rest % 4 == 3) {
+            frame = (struct et_frame){.module = et_profile_module(p, "abcd", name), .address = i};
+        }
+        node = et_profile_node(p, node, et_profile_frame(p, frame));
+    }
+    et_profile_entry(
+        p, &(struct et_entry){
+               .node = node, .labels = et_intern(&p->strings, i % 2 ? "k=v\n" : ""), .value = value, .count = count});
+}
+
+static struct et_profile *profile_of(const uint64_t *values, bool backwards)
+{
+    struct et_profile *p = et_profile_new();
+    p->kind = et_intern(&p->strings, "alloc");
+    p->value_unit = et_intern(&p->strings, "bytes");
+    for (unsigned i = 0; i < STACKS; i++) {
+        unsigned k = backwards ? STACKS - 1 - i : i;
+        if (values[k]) {
+            put(p, k, values[k], values[k] / 2 + 1);
+            et_intern(&p->strings, backwards ? "other" : "numbers"); /* strings' numbers differ */
+        }
+    }
+    et_profile_show(p, ET_MEASURE_DEFAULT);
+    return p;
+}
+
+static void before_and_difference_make_now(void **state)
+{
+    (void)state;
+    for (uint32_t round = 1; round < 500; round++) {
+        uint64_t then[STACKS] = {0}, now[STACKS], more = 0, changed = 0;
+        seed = round;
+        for (size_t i = 0; i < STACKS; i++) {
+            then[i] = any(3) ? any(1000) : 0;
+            uint64_t grown = any(2) ? any(500) : 0;
+            now[i] = then[i] + grown;
+            more += grown;
+            changed += grown > 0 || now[i] / 2 != then[i] / 2;
+        }
+        struct et_profile *a = profile_of(then, round & 1), *b = profile_of(now, round & 2);
+        assert_true(et_delta(a, b));
+        assert_int_equal(b->values, more);
+        assert_int_equal(b->total, more);
+        assert_in_range(b->entry_count, changed ? 1 : 0, changed);
+        uint64_t nodes = 0;
+        for (size_t i = 0; i < b->node_count; i++) {
+            nodes += b->nodes[i].self;
+        }
+        assert_int_equal(nodes, more);
+        et_profile_free(a);
+        et_profile_free(b);
+    }
+}
+
+static void a_process_that_began_anew_is_whole(void **state)
+{
+    (void)state;
+    uint64_t then[STACKS] = {0}, now[STACKS] = {0}, sum;
+    static const struct {
+        uint64_t then[3], now[3];
+        bool same;
+    } cases[] = {
+        {{1000, 500, 0}, {10, 5, 0}, false},     /* all have fallen */
+        {{1000, 500, 0}, {5000, 400, 0}, false}, /* one has, although the sum has not */
+        {{1000, 500, 0}, {5000, 0, 0}, false},   /* one is gone */
+        {{1000, 500, 0}, {0, 0, 0}, false},      /* all are */
+        {{1000, 500, 0}, {1000, 500, 0}, true},  /* nothing has come */
+        {{1000, 500, 0}, {1000, 500, 7}, true},  /* a new one */
+        {{1000, 500, 0}, {995, 600, 0}, true},   /* rounded */
+        {{1000, 500, 0}, {985, 600, 0}, false},  /* more than that */
+        {{0, 0, 0}, {5, 0, 0}, true},            /* nothing was there */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t k = 0; k < 3; k++) {
+            then[k * 7] = cases[i].then[k];
+            now[k * 7] = cases[i].now[k];
+        }
+        struct et_profile *a = profile_of(then, false), *b = profile_of(now, true);
+        sum = b->values;
+        if (et_delta(a, b) != cases[i].same) {
+            fail_msg("case %zu", i);
+        }
+        assert_true(cases[i].same || b->values == sum);
+        et_profile_free(a);
+        et_profile_free(b);
+    }
+}
+
+static void one_stack_in_several_entries_is_one(void **state)
+{
+    (void)state;
+    uint64_t none[STACKS] = {0};
+    struct et_profile *a = profile_of(none, false), *b = profile_of(none, false);
+    put(a, 5, 100, 1);
+    put(a, 5, 50, 1);
+    put(b, 5, 80, 1);
+    put(b, 5, 90, 4);
+    put(b, 4, 7, 7); /* the same frames but one, and no label */
+    assert_true(et_delta(a, b));
+    assert_int_equal(b->values, 20 + 7);
+    assert_int_equal(b->counts, 3 + 7);
+    assert_int_equal(b->entry_count, 2);
+    et_profile_free(a);
+    et_profile_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(before_and_difference_make_now),
+        cmocka_unit_test(a_process_that_began_anew_is_whole),
+        cmocka_unit_test(one_stack_in_several_entries_is_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
