@@ -1,12 +1,13 @@
-# What devices send to Pyroscope, from the socket, against the rules of those who read it; each rule is broken on purpose.
+# What devices send to Pyroscope, and the relay to four backends, from the socket, against the rules of those who read it; each rule is
+# broken on purpose.
 
 CF_DIR    := $(BUILD)/tests/conformance
 CF_DEVICE := $(CF_DIR)/device
 CF_PPROF  := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto
 CF_DOTNET := $(if $(NA_DOTNET),$(call na_published,Kinds))
 
-TESTS += test-conformance
-.PHONY: test-conformance
+TESTS += test-conformance test-relay-conformance
+.PHONY: test-conformance test-relay-conformance
 
 # -rdynamic: its functions are among the dynamic symbols, but for the static ones.
 $(CF_DEVICE): tests/conformance/device.c core/edgeprof.h core/config.h $(EP_LIB)
@@ -16,3 +17,7 @@ $(CF_DEVICE): tests/conformance/device.c core/edgeprof.h core/config.h $(EP_LIB)
 test-conformance: $(CF_DEVICE) $(CF_DOTNET)
 	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/conformance/self_test.py
 	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/conformance/run.py $(CF_DIR)/work tools/proto/push.proto $(CF_PPROF) $(CF_DEVICE) $(CF_DOTNET)
+
+test-relay-conformance: $(ET_TEST)/edgeprof $(ET_SAMPLE)
+	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/conformance/relay_self_test.py
+	@$(ET_RUN_ENV) $(PYTHON) tests/conformance/relay_run.py $(ET_TEST)/edgeprof $(CF_DIR)/relay tools/proto $(CF_PPROF) $(ET_SAMPLE)

@@ -1,8 +1,10 @@
 """What pprof's readers (google/pprof, Parca's normalizer, Pyroscope's validation) and Pyroscope's push API demand, as rules with a
 name each. Every consumer's strictest word counts, so what passes here is taken by all of them.
 
-check_push(head, body, now, named) -> [(rule, what is wrong)]"""
+check_push(head, body, now, named, relayed) -> [(rule, what is wrong)]"""
+import gzip
 import re
+import zlib
 
 from proto import Malformed, decode
 
@@ -24,10 +26,24 @@ FAMILIES = {
 }
 
 
+# What comes over the relay besides, whose pprofs may have some of the types only.
+RELAYED = {**FAMILIES, "wall": (["wall/nanoseconds"], "cpu/nanoseconds")}
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+def inflated(data):
+    """Readers take pprof raw or as gzip."""
+    try:
+        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    except (OSError, EOFError, zlib.error) as error:
+        raise Malformed(f"gzip: {error}") from error
+
+
 class Profile:
     """One pprof on its way through the rules."""
 
     def __init__(self, data, now, named, wrong):
+        data = inflated(data)
         self.say, self.now, self.named, self.size = lambda rule, what: wrong.append((rule, what)), now, named, len(data)
         self.p = decode("Profile", data)
         self.strings = self.p.get("string_table", [])
@@ -218,9 +234,13 @@ def check_series_labels(series, say):
     return values
 
 
-def check_series(series, now, named, say, wrong):
+def types_fit(types, family, relayed):
+    return types == family or (relayed and types == [type_ for type_ in family if type_ in types] and types)
+
+
+def check_series(series, now, named, relayed, say, wrong):
     values = check_series_labels(series, say)
-    family = FAMILIES.get(values.get("__name__"))
+    family = (RELAYED if relayed else FAMILIES).get(values.get("__name__"))
     if not family:
         say("series-name", f"{values.get('__name__')!r} is none that the user interface knows")
     if len(series.get("samples", [])) != 1:
@@ -230,7 +250,9 @@ def check_series(series, now, named, say, wrong):
         profile = Profile(sample.get("raw_profile", b""), now, named, wrong)
         profile.check()
         sound = not {rule for rule, _ in wrong[found:]} & ABOUT_TYPES
-        if family and sound and (profile.types(), profile.pair(profile.p["period_type"])) != family:
+        if "ID" in sample and not UUID.fullmatch(sample["ID"].decode("ascii", "replace")):
+            say("sample-id", f"{sample['ID']} is no UUID")
+        if family and sound and not (types_fit(profile.types(), family[0], relayed) and profile.pair(profile.p["period_type"]) == family[1]):
             say("series-types", f"{values['__name__']} with {profile.types()}")
         keys = set(values) | profile.label_keys() - {"span_id", "trace_id"}
         if len(keys) > SERIES_LABELS_MOST:
@@ -260,7 +282,7 @@ def check_head(head, body, say):
         say("http-plain", f"{names}")
 
 
-def check_push(head, body, now, named=False):
+def check_push(head, body, now, named=False, relayed=False):
     wrong = []
 
     def say(rule, what):
@@ -272,7 +294,7 @@ def check_push(head, body, now, named=False):
         if not request.get("series"):
             say("push-series", "there is none")
         for series in request.get("series", []):
-            check_series(series, now, named, say, wrong)
+            check_series(series, now, named, relayed, say, wrong)
     except Malformed as error:
         say("push", str(error))
     return wrong
