@@ -106,30 +106,38 @@ static void add_groups(const struct et_timeline *timeline, struct et_buf *out)
     et_buf_char(out, '}');
 }
 
+/* A line of nothing when the range is empty. false: the answer is the error. */
+static bool load_timeline(struct et_server *server, const struct et_query *query, const char *group,
+                          struct et_timeline *timeline, struct et_answer *answer)
+{
+    struct et_query own = *query;
+    int64_t step_ns = step_of(own.to_ns - own.from_ns) * SECOND;
+    own.group = *group ? group : NULL;
+    *timeline = (struct et_timeline){.from_ns = own.from_ns, .step_ns = step_ns};
+    return own.to_ns <= own.from_ns || et_pyroscope_timeline(server, &own, step_ns, timeline, answer);
+}
+
 static bool add_timeline(struct et_server *server, const struct et_request *request, const struct et_query *query,
                          const struct et_profile *profile, struct et_answer *answer)
 {
     struct et_buf *out = &answer->body;
     struct et_query own = *query;
-    struct et_timeline all, grouped;
+    struct et_timeline timeline;
     const char *group = et_argument(request, "groupBy");
     own.from_ns = query->from_ns > 0 ? query->from_ns : profile->start_ns;
     own.to_ns = query->to_ns < INT64_MAX ? query->to_ns : profile->end_ns;
-    own.from_ns = own.from_ns < own.to_ns ? own.from_ns : own.to_ns - 1; /* at least one step, also of nothing */
-    int64_t step_ns = step_of(own.to_ns - own.from_ns) * SECOND;
-    if (!et_pyroscope_timeline(server, &own, step_ns, &all, answer)) {
+    if (!load_timeline(server, &own, "", &timeline, answer)) {
         return false;
     }
     et_buf_text(out, ",\"timeline\":");
-    add_line(&all, all.line_count ? &all.lines[0] : NULL, out);
-    et_timeline_free(&all);
+    add_line(&timeline, timeline.line_count ? &timeline.lines[0] : NULL, out);
+    et_timeline_free(&timeline);
     et_buf_text(out, ",\"groups\":");
-    own.group = group;
     if (!*group) {
         et_buf_text(out, "null");
-    } else if (et_pyroscope_timeline(server, &own, step_ns, &grouped, answer)) {
-        add_groups(&grouped, out);
-        et_timeline_free(&grouped);
+    } else if (load_timeline(server, &own, group, &timeline, answer)) {
+        add_groups(&timeline, out);
+        et_timeline_free(&timeline);
     } else {
         return false;
     }

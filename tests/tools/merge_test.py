@@ -399,6 +399,35 @@ def script(server, raws, start):
             check.equal(sum(json.load(answer)["flamebearer"]["levels"][0]), wanted, address)
 
 
+def forms(server, raws, start):
+    """The other arguments of /render, and what is wrong."""
+    totals = collections.Counter()
+    for raw in raws:
+        totals[raw.version, raw.kind] += sum(figures[-1] for _, figures, _ in raw.stacks)
+    cpu = {version: totals[version, "cpu"] for version in ("1.2.3", "1.3.0")}
+    whole = {"query": "gateway.cpu", "from": start, "until": START + 600}
+    by_name = json.loads(fetch(server, "/render", name="gateway.cpu", **{"from": start, "until": START + 600}))
+    grouped = json.loads(fetch(server, "/render", groupBy="version", **whole))
+    check.equal(by_name["flamebearer"], grouped["flamebearer"], "name is query")
+    check.equal({value: sum(line["samples"]) for value, line in grouped["groups"].items()}, cpu, "groups")
+    for line in (grouped["timeline"], *grouped["groups"].values()):
+        check.equal((line["startTime"], line["durationDelta"], line["watermarks"]), (start, 15, {}), "a timeline's shape")
+    check.equal(grouped["metadata"], {"format": "single", "spyName": "edgeprof", "sampleRate": 1000000000, "units": "samples", "name": "cpu"}, "CPU")
+    objects = json.loads(fetch(server, "/render", query="gateway.alloc_objects"))["metadata"]
+    check.equal((objects["units"], objects["name"], objects["sampleRate"]), ("objects", "alloc_objects", 100), "objects")
+    few = json.loads(fetch(server, "/render", **{"max-nodes": 3}, **whole))["flamebearer"]
+    check("other" in few["names"] and few["levels"][0] == [0, sum(cpu.values()), 0, 0], f"pruned: {few}")
+    check.equal(sum(from_levels(few["names"], few["levels"]).values()), sum(cpu.values()), "nothing is lost")
+    none = json.loads(fetch(server, "/render", query="nobody.cpu"))["flamebearer"]
+    check.equal((none["levels"], none["names"]), ([[0, 0, 0, 0]], ["total"]), "no data has a level")
+    for path, word in (("/render", "query"), ("/render?query=svc{", "operator"), ("/render?query=svc&format=html", "format"),
+                       ("/render?query=svc&from=yesterday", "from"), ("/render-diff?leftQuery=svc.cpu", "rightQuery"),
+                       ("/render-diff?leftQuery=svc.cpu&rightQuery=svc.alloc_space", "same profile type"), ("/label-values", "label"),
+                       ("/render?query=a:b:c", "profile type")):
+        status, body = server.request("GET", path)
+        check(status == 400 and word in json.loads(body)["message"], f"{path}: {status} {body}")
+
+
 def merge_now(db, *how):
     done = subprocess.run([MERGE_NOW, db, *how], capture_output=True, text=True, check=False)
     check.equal((done.returncode, done.stderr), (0, ""), f"merging {how}")
@@ -418,6 +447,7 @@ def ask_all(db, folder, raws, fine):
     lists(server, raws)
     both_sides(server, folder, raws)
     script(server, raws, whole[0])
+    forms(server, raws, whole[0])
     over_time(server, raws, *whole, BLOCK)
     if fine:
         parts(server, folder, raws)
