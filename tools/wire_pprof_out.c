@@ -214,6 +214,9 @@ static void add_header(struct writing *w)
     w->pprof.sample_type = et_alloc(2, sizeof *w->pprof.sample_type);
     add_type(w, ET_MEASURE_COUNT, w->form->count, "count");
     add_type(w, ET_MEASURE_VALUE, w->form->value, et_text(&p->strings, p->value_unit));
+    if (w->pprof.n_sample_type == 0) { /* a sample type without a name, of somebody else's */
+        add_type(w, ET_MEASURE_VALUE, "value", et_text(&p->strings, p->value_unit));
+    }
     w->pprof.period_type = value_type(w, w->form->period, w->form->period_unit);
     w->pprof.period = p->period && p->period <= INT64_MAX ? (int64_t)p->period : 1;
     w->pprof.time_nanos = p->start_ns + (int64_t)w->form->shift_ns;
