@@ -70,6 +70,10 @@ int et_store_end(struct et_store *store, bool commit)
         et_segment_free(&store->pending.dictionary);
     }
     store->pending = (struct fake_segment){0};
+    if (store->lent) {
+        et_segment_free(&store->dictionary);
+        store->lent = false;
+    }
     return 0;
 }
 
@@ -175,15 +179,17 @@ int et_store_segment(struct et_store *store, uint64_t segment, struct et_segment
     return known != NULL;
 }
 
-int et_store_segment_load(struct et_store *store, uint64_t segment, struct et_segment *out)
+struct et_segment *et_store_segment_open(struct et_store *store, uint64_t segment, uint32_t sequence)
 {
     const struct fake_segment *known = find(store, segment);
-    REQUIRE(store->open);
+    REQUIRE(store->open && !store->lent && sequence == (known ? known->row.next_sequence : 0));
+    store->lent = true;
     if (known) {
-        et_segment_free(out);
-        copy_segment(out, &known->dictionary);
+        copy_segment(&store->dictionary, &known->dictionary);
+    } else {
+        et_segment_init(&store->dictionary);
     }
-    return 0;
+    return &store->dictionary;
 }
 
 int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence,

@@ -41,7 +41,9 @@ struct et_store {
     int64_t modules, frames, nodes, labels, origins;
     struct fake_segment segments[FAKE_SEGMENTS];
     size_t segment_count;
-    struct fake_segment pending; /* of the transaction; id 0: none */
+    struct fake_segment pending;  /* of the transaction; id 0: none */
+    struct et_segment dictionary; /* lent to whoever writes, until the transaction ends */
+    bool lent;
     struct fake_profile profiles[FAKE_PROFILES];
     size_t profile_count; /* of the last transaction, committed or not */
     bool committed;       /* the last transaction was */
