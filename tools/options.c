@@ -56,6 +56,8 @@ static const struct option all[] = {
     {"per-function", no_argument, NULL, 'W'},
     {"keep", required_argument, NULL, '5'},
     {"max-size", required_argument, NULL, '6'},
+    {"every", required_argument, NULL, 'E'},
+    {"count", required_argument, NULL, 'Q'},
 };
 
 enum { OPTIONS = sizeof all / sizeof *all };
@@ -74,6 +76,7 @@ static bool set_time(int letter, const char *value, struct et_options *out)
     if (letter == 'L') {
         bool ok = et_parse_duration(value, &back);
         out->from_ns = ok ? et_now() - back : 0;
+        out->last_ns = ok ? back : 0;
         return ok;
     }
     return et_parse_time(value, letter == 'f'   ? &out->from_ns
@@ -82,12 +85,12 @@ static bool set_time(int letter, const char *value, struct et_options *out)
                                                 : &out->baseline_to_ns);
 }
 
-static bool set_rows(const char *value, struct et_options *out)
+static bool set_number(const char *value, unsigned long *number)
 {
     char *end;
     errno = 0;
-    out->rows = strtoul(value, &end, 10);
-    return value[0] >= '0' && value[0] <= '9' && *end == '\0' && errno == 0 && out->rows > 0;
+    *number = strtoul(value, &end, 10);
+    return value[0] >= '0' && value[0] <= '9' && *end == '\0' && errno == 0 && *number > 0;
 }
 
 /* "10%", "0.5"; a hundredth each. */
@@ -121,7 +124,11 @@ static bool set_query(int letter, const char *value, struct et_options *out)
     case 'V':
         return value[0] && et_wanted_measure(&out->wanted, value);
     case 'n':
-        return set_rows(value, out);
+        return set_number(value, &out->rows);
+    case 'Q':
+        return set_number(value, &out->count);
+    case 'E':
+        return et_parse_duration(value, &out->every_ns);
     case 'H':
         return set_threshold(value, out);
     default:

@@ -29,8 +29,9 @@ struct et_options {
     struct et_list symbols, outputs, debuginfod, functions, tags, labels;
     const char *baseline;
     int64_t baseline_from_ns, baseline_to_ns;
-    double threshold; /* 0.1 is 10 %; 0: none was given */
-    unsigned long rows;
+    double threshold;          /* 0.1 is 10 %; 0: none was given */
+    unsigned long rows, count; /* count 0: none was given */
+    int64_t last_ns, every_ns; /* 0: none was given */
     bool json, folded, serve, insecure, per_function;
     int first; /* index of the first argument that is no option */
 };

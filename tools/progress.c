@@ -14,7 +14,7 @@ enum { TICK_MS = 200, QUIET_MS = 1000 };
 
 static struct {
     pthread_mutex_t lock;
-    bool on, shown;
+    bool on, never, shown;
     char what[160]; /* "": nothing is done */
     size_t done, total;
     struct timespec since;
@@ -73,7 +73,7 @@ void et_progress_on(void)
 {
     pthread_t thread;
     sigset_t all, before;
-    if (state.on || !isatty(STDERR_FILENO)) {
+    if (state.on || state.never || !isatty(STDERR_FILENO)) {
         return;
     }
     sigfillset(&all);
@@ -81,6 +81,11 @@ void et_progress_on(void)
     state.on = pthread_create(&thread, NULL, ticker, NULL) == 0 && pthread_detach(thread) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     et_before_error = before_error;
+}
+
+void et_progress_never(void)
+{
+    state.never = true;
 }
 
 void et_progress(const char *format, ...)

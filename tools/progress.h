@@ -10,6 +10,8 @@
 #include <stddef.h>
 
 void et_progress_on(void);
+/* From now on it stays off. */
+void et_progress_never(void);
 
 /* What is done from now on, "reading edgeprof.db". */
 void et_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));

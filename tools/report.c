@@ -12,14 +12,13 @@ static double percent(uint64_t part, uint64_t whole)
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-void et_report_top(const struct et_profile *p, size_t rows, struct et_buf *out)
+void et_report_table(const struct et_profile *p, const struct et_table *table, size_t first, size_t rows,
+                     struct et_buf *out)
 {
-    struct et_table table;
     char total[32], self[32], cum[32];
     const char *unit = et_text(&p->strings, p->unit), *service = et_text(&p->strings, p->service);
     const char *name = et_text(&p->strings, p->kind);
     const struct et_kind *kind = et_kind_named(name);
-    et_table_make(p, &table);
     et_value_text(p->total, unit, total);
     et_buf_printf(out, "%s%s%s: %s", service, *service ? " " : "", name, total);
     if (p->measure == ET_MEASURE_COUNT) {
@@ -33,10 +32,10 @@ void et_report_top(const struct et_profile *p, size_t rows, struct et_buf *out)
         et_buf_printf(out, ", the last level of %llu %s", (unsigned long long)p->processes,
                       p->processes == 1 ? "process" : "processes");
     }
-    et_buf_printf(out, ", %zu functions\n", table.count);
+    et_buf_printf(out, ", %zu functions\n", table->count);
     et_buf_printf(out, "%8s %10s %8s %10s  %s\n", "flat%", "flat", "cum%", "cum", "function");
-    for (size_t i = 0; i < table.count && i < rows; i++) {
-        const struct et_function *row = &table.rows[i];
+    for (size_t i = first; i < table->count && i - first < rows; i++) {
+        const struct et_function *row = &table->rows[i];
         et_value_text(row->self, unit, self);
         et_value_text(row->total, unit, cum);
         et_buf_printf(out, "%7.2f%% %10s %7.2f%% %10s  ", percent(row->self, p->total), self,
@@ -44,6 +43,13 @@ void et_report_top(const struct et_profile *p, size_t rows, struct et_buf *out)
         et_buf_text(out, et_text(&p->strings, row->function));
         et_buf_char(out, '\n');
     }
+}
+
+void et_report_top(const struct et_profile *p, size_t rows, struct et_buf *out)
+{
+    struct et_table table;
+    et_table_make(p, &table);
+    et_report_table(p, &table, 0, rows, out);
     et_table_free(&table);
 }
 

@@ -5,6 +5,7 @@
 #define ET_REPORT_H
 
 #include "options.h"
+#include "tree.h"
 
 #define ET_SYMBOLS_HELP                                                                                                \
     "  --symbols DIR       search DIR and below for .dbg and ELF files by build id; may be given several times\n"      \
@@ -31,6 +32,10 @@
     "  --from T, --to T    now, now-10m, Unix seconds, 2026-01-31T12:00:00Z (default: all there is)\n" ET_SYMBOLS_HELP \
     "  --help\n"
 
+/* The table's rows from first on, under lines that say what of and what they are. */
+void et_report_table(const struct et_profile *profile, const struct et_table *table, size_t first, size_t rows,
+                     struct et_buf *out);
+/* The same of a table of its own. */
 void et_report_top(const struct et_profile *profile, size_t rows, struct et_buf *out);
 void et_report_json(const struct et_profile *profile, size_t rows, struct et_buf *out);
 /* "root;caller;leaf value" a line */

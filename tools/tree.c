@@ -218,6 +218,20 @@ static int compare_rows(const void *a, const void *b, void *context)
     return strcmp(et_text(&profile->strings, x->function), et_text(&profile->strings, y->function));
 }
 
+static int compare_totals(const void *a, const void *b, void *context)
+{
+    const struct et_function *x = a, *y = b;
+    return x->total != y->total ? x->total < y->total ? 1 : -1 : compare_rows(a, b, context);
+}
+
+void et_table_sort(struct et_table *table, const struct et_profile *profile, bool by_total)
+{
+    if (table->count) {
+        qsort_r(table->rows, table->count, sizeof *table->rows, by_total ? compare_totals : compare_rows,
+                (void *)(uintptr_t)profile);
+    }
+}
+
 void et_table_make(const struct et_profile *profile, struct et_table *table)
 {
     struct et_tree tree;
@@ -238,9 +252,7 @@ void et_table_make(const struct et_profile *profile, struct et_table *table)
         function->self += call->self;
         function->total += recursive(&tree, call) ? 0 : call->total;
     }
-    if (table->count) {
-        qsort_r(table->rows, table->count, sizeof *table->rows, compare_rows, (void *)(uintptr_t)profile);
-    }
+    et_table_sort(table, profile, false);
     et_map_free(&index);
     et_tree_free(&tree);
 }

@@ -49,6 +49,8 @@ void et_tree_sum(struct et_tree *tree);
 void et_tree_finish(const struct et_profile *profile, size_t shown, struct et_tree *tree);
 
 void et_table_make(const struct et_profile *profile, struct et_table *table);
+/* By what functions use with all that they call, or by what they use themselves. */
+void et_table_sort(struct et_table *table, const struct et_profile *profile, bool by_total);
 void et_table_free(struct et_table *table);
 
 #endif

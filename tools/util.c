@@ -8,6 +8,12 @@
 #include <string.h>
 
 void (*et_before_error)(void);
+static struct et_buf *errors;
+
+void et_error_to(struct et_buf *buf)
+{
+    errors = buf;
+}
 
 void et_error(const char *format, ...)
 {
@@ -16,6 +22,10 @@ void et_error(const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    if (errors) {
+        et_buf_printf(errors, "%s%s", errors->size ? "; " : "", line);
+        return;
+    }
     if (et_before_error) {
         et_before_error();
     }

@@ -25,6 +25,9 @@ enum et_exit {
 
 /* One line on stderr, "edgeprof: ...". Context: any thread. */
 void et_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Lines go to the buffer instead, one after the other, from now on; NULL: to stderr. Context: no other thread runs. */
+struct et_buf;
+void et_error_to(struct et_buf *buf);
 /* Called before such a line is written; NULL: nothing is. */
 extern void (*et_before_error)(void);
 

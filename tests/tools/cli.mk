@@ -1,6 +1,6 @@
 # The command line's tests, one file an idea; all of them run the program with sanitizers.
 
-ET_CLI_TESTS := test-tools-export test-tools-remote test-tools-symbols test-tools-debuginfod test-tools-diff
+ET_CLI_TESTS := test-tools-export test-tools-remote test-tools-symbols test-tools-debuginfod test-tools-diff test-tools-watch
 TESTS        += $(ET_CLI_TESTS)
 .PHONY: $(ET_CLI_TESTS)
 
@@ -18,3 +18,6 @@ test-tools-debuginfod: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 
 test-tools-diff: $(ET_TEST)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_diff_test.py $(ET_TEST)/edgeprof
+
+test-tools-watch: $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_watch_test.py $(ET_TEST)/edgeprof
