@@ -49,7 +49,9 @@ static int bound(struct et_store *store, struct et_query *query)
         query->to_ns = query->to_ns < extent.last_ns ? query->to_ns : extent.last_ns;
     }
     query->to_ns = query->to_ns < et_now() ? query->to_ns : et_now();
-    query->from_ns = query->from_ns < query->to_ns ? query->from_ns : query->to_ns - SECOND;
+    if (query->from_ns >= query->to_ns) {
+        query->from_ns = query->to_ns > SECOND ? query->to_ns - SECOND : 0;
+    }
     return err;
 }
 

@@ -134,9 +134,9 @@ static void callers(struct et_server *server, const struct et_request *request, 
 static void diff(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     struct arguments compared = EVERYTHING, base = EVERYTHING;
-    et_wanted_kind(&base.wanted, et_argument(request, "kind"));
-    (void)et_wanted_measure(&base.wanted, et_argument(request, "value"));
     if (read_arguments(request, "", &compared, answer) && read_arguments(request, "base_", &base, answer)) {
+        et_wanted_kind(&base.wanted, et_argument(request, "kind"));
+        (void)et_wanted_measure(&base.wanted, et_argument(request, "value"));
         struct et_store *store = et_server_read(server);
         answer->status =
             et_api_diff(store, et_server_symbols(server), &base.wanted.query, &compared.wanted.query, &answer->body);

@@ -2,6 +2,7 @@
 compared with the API's figures, and these with figures that are known. Usage: page_views_test.py EDGEPROF FOLDER"""
 import json
 import os
+import socket
 import sys
 import tempfile
 import time
@@ -37,6 +38,15 @@ def callers_figures(page):
     check.equal([api["callers_tree"]["name"], api["callers_tree"]["value"]], ["f", api["total"]], "the function is the root")
     check.equal(page.server.get("/api/callers", service="calls")[0], 400, "without a function")
     check.equal(page.server.get("/api/callers", service="calls", function="F")[1]["total"], 0, "names are compared whole")
+
+
+def odd_questions(page):
+    """Answers are JSON, whatever is asked for."""
+    for query in ({"to": "0.1"}, {"from": 9_223_372_036}, {"from": "now", "to": 1}, {"from": 1, "buckets": 10**30}, {"buckets": -1}, {"kind": "nope"}):
+        for path in ("timeline", "callers", "diff", "devices"):
+            check.equal(page.server.get(f"/api/{path}", service="calls", base_service="calls", function="f", **query)[0], 200, f"{path} {query}")
+    same = page.server.get("/api/diff", service="calls", base_service="calls", base_kind="alloc")[1]
+    check.equal(same["sides"][0]["total"], same["sides"][1]["total"], "both sides are of one kind")
 
 
 def callers(page):
@@ -220,6 +230,31 @@ def devices(page):
     check.equal([page.address("service"), page.address("filter")], ["gateway", 'device="d"'], "a device's profiles")
 
 
+def targets(page, folder):
+    """What the server scrapes is told with the devices, even when there are none yet."""
+    path = os.path.join(folder, "targets.conf")
+    with socket.socket() as taken, open(path, "w", encoding="utf-8") as file:
+        taken.bind(("127.0.0.1", 0))  # and does not listen: who asks there is refused
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        file.write(f"[scrape away]\nurl = {url}\nprofiles = allocs, heap\ninterval = 1s\ntags = zone=<b>a</b>\n")
+        file.flush()
+        server = Server(PROGRAM, os.path.join(folder, "targets.db"), "--config", path)
+        own = Page(page.browser, server, page.shots)
+        end = time.monotonic() + 30
+        while time.monotonic() < end and {one["state"] for one in server.get("/api/targets")[1]["targets"][0]["profiles"]} != {"down"}:
+            time.sleep(0.1)
+        own.open({"view": "devices"})
+        api = server.get("/api/targets")[1]["targets"][0]
+        check(url in own.rows("target-table", 0)[0] and "away" in own.rows("target-table", 0)[0], "the target's address and service")
+        state = own.rows("target-table", 1)[0]
+        check(state.startswith("down") and all(f"{one['name']}: {one['error']}" in state for one in api["profiles"]), f"its state: {state!r}")
+        check.equal([own.rows("target-table", 3), own.hidden("devices")], [["0"], False], "nothing was taken yet; the list of devices is empty")
+        own.shot("targets")
+        server.stop()
+    page.open({"view": "devices"})
+    check(page.hidden("targets"), "without targets nothing is said of them")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder, Browser() as browser:
         server = Server(PROGRAM, os.path.join(folder, "views.db"))
@@ -227,7 +262,7 @@ def main():
         fill(server, "shop", SHOP, "version=1")
         fill(server, "calls", RECURSIVE)
         diff_fill(server)
-        for part in (callers_figures, callers, diff, diff_form):
+        for part in (callers_figures, odd_questions, callers, diff, diff_form):
             part(page)
         spans_fill(server)
         spans(page)
@@ -235,6 +270,7 @@ def main():
         own = Server(PROGRAM, os.path.join(folder, "devices.db"))
         devices_fill(own)
         devices(Page(browser, own, sys.argv[2]))
+        targets(Page(browser, own, sys.argv[2]), folder)
         check.equal(page.violations(), [], "nothing that the page's policy forbids")
         check.equal(browser.problems, [], "nothing red in the browser's console")
         own.stop()

@@ -55,7 +55,13 @@ function showEmpty(title, text, example = '', action = null) {
 
 // Why a view has nothing to show; when it says so it may not be known yet what services there are.
 function emptyOf() {
-  if (!nothing || services.length === 0) {
+  if (!nothing) {
+    return;
+  }
+  if (services.length === 0) {
+    byId('timeline').hidden = true;
+    showEmpty('No profiles yet', 'Start a service with the profiler in it, or profile a program as it is:',
+      `EDGEPROF_ENDPOINT=${location.origin} ./your-service\nedgeprof run -- ./any-program`);
     return;
   }
   const rows = services.filter((row) => row.service === state.service);
@@ -196,13 +202,8 @@ async function showAll(still) {
   state.service ||= names[0] ?? '';
   selection.show(state, services);
   showViews();
-  if (services.length === 0) {
-    byId('timeline').hidden = true;
-    showEmpty('No profiles yet', 'Start a service with the profiler in it, or profile a program as it is:',
-      `EDGEPROF_ENDPOINT=${location.origin} ./your-service\nedgeprof run -- ./any-program`);
-    return;
-  }
-  await Promise.all(early.length ? early : [viewOf().show(state, still), showTimeline(still)]);
+  nothing ||= early.length + services.length === 0;
+  await Promise.all(early.length || nothing ? early : [viewOf().show(state, still), showTimeline(still)]);
   if (still()) {
     emptyOf();
   }
@@ -211,6 +212,7 @@ async function showAll(still) {
 async function refresh() {
   const own = ++asked;
   const still = () => own === asked;
+  nothing = false;
   clearTimeout(timer);
   showViews();
   busy(true);

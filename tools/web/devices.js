@@ -76,22 +76,48 @@ export class DeviceView {
       id: 'target-table', filterId: 'target-filter', title: 'Scraped targets', filterText: 'Filter targets', noun: 'targets', sort: { column: 'target', down: false },
       textOf: (row) => JSON.stringify(row),
       columns: [
-        { key: 'target', text: 'target', class: 'name', value: (row) => row.name, cell: (row) => element('td', { class: 'name' }, row.name, element('small', {}, row.url)) },
-        { key: 'state', text: 'state', value: (row) => row.state, cell: (row) => element('td', { class: row.bad ? 'bad' : null }, row.state) },
+        { key: 'target', text: 'target', class: 'name', value: (row) => row.url, cell: (row) => element('td', { class: 'name' }, row.url, element('small', {}, [row.service, row.tags.trim().replace(/\n/g, ', ')].filter(Boolean).join(' · '))) },
+        { key: 'state', text: 'state', value: (row) => row.state, cell: (row) => this.targetState(row) },
         { key: 'last', text: 'last scraped', down: true, value: (row) => row.last, cell: (row) => (row.last ? `${formatDuration(Math.max(0, this.now - row.last))} ago` : 'never') },
+        { key: 'taken', text: 'profiles', title: 'taken since the server started', down: true, value: (row) => row.taken, cell: (row) => row.taken.toLocaleString('en') },
       ],
     });
+  }
+
+  targetState(row) {
+    const down = row.profiles.filter((one) => one.state === 'down');
+    return element('td', { class: down.length ? 'bad' : null }, row.state,
+      ...down.map((one) => element('small', { class: 'reasons' }, `${one.name}: ${one.error}`)));
+  }
+
+  async showTargets(still) {
+    const { targets } = await get('/api/targets');
+    if (still()) {
+      this.targets.hidden = targets.length === 0;
+      this.targetTable.show(targets.map((row) => ({
+        ...row,
+        state: ['down', 'new', 'up'].find((state) => row.profiles.some((one) => one.state === state)) ?? 'new',
+        last: Math.max(0, ...row.profiles.map((one) => one.last)),
+        taken: row.profiles.reduce((sum, one) => sum + one.taken, 0),
+      })));
+    }
+    return targets.length;
   }
 
   async show(state, still) {
     const { from, to } = timeOf(state);
     const parameters = new URLSearchParams(Object.entries({ from, to }).filter(([, value]) => value));
+    get('/api/targets').catch(() => {}); // reported when it is waited for
     const data = await get(`/api/devices?${parameters}`);
     if (!still()) {
       return;
     }
     this.now = data.now;
-    if (data.devices.length === 0) {
+    const targets = await this.showTargets(still);
+    if (!still()) {
+      return;
+    }
+    if (data.devices.length + targets === 0) {
       this.app.empty();
       return;
     }
@@ -106,20 +132,5 @@ export class DeviceView {
       figure('lost', lost.toLocaleString('en'), 'the reasons are with each device', lost > 0));
     this.table.set({ sort: state.sort, filter: state.find });
     this.table.show(data.devices);
-  }
-
-  async showTargets(still) {
-    let targets = [];
-    try {
-      ({ targets } = await get('/api/targets'));
-    } catch (error) {
-      if (error.status !== 404) {
-        throw error;
-      }
-    }
-    if (still()) {
-      this.targets.hidden = targets.length === 0;
-      this.targetTable.show(targets.map((row) => ({ ...row, last: row.last ?? 0 })));
-    }
   }
 }
