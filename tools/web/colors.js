@@ -30,7 +30,7 @@ export function changeColor(change) {
 }
 
 // Series of a timeline: a class a number, style.css has the colours. Okabe and Ito's order, which most people can tell apart.
-export const SERIES_COLORS = 8;
+const SERIES_COLORS = 8;
 export function seriesClass(index, rest) {
   return rest ? 'series-rest' : `series-${index % SERIES_COLORS}`;
 }

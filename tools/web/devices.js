@@ -85,9 +85,12 @@ export class DeviceView {
   }
 
   targetState(row) {
-    const down = row.profiles.filter((one) => one.state === 'down');
-    return element('td', { class: down.length ? 'bad' : null }, row.state,
-      ...down.map((one) => element('small', { class: 'reasons' }, `${one.name}: ${one.error}`)));
+    const reasons = new Map(); // error -> profiles that it is of
+    for (const { name, error } of row.profiles.filter((one) => one.state === 'down')) {
+      reasons.set(error, [...reasons.get(error) ?? [], name]);
+    }
+    return element('td', { class: reasons.size ? 'bad' : null }, row.state,
+      ...[...reasons].map(([error, names]) => element('small', { class: 'reasons' }, `${names.join(', ')}: ${error}`)));
   }
 
   async showTargets(still) {

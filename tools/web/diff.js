@@ -16,7 +16,7 @@ const VERDICTS = {
 };
 
 function shares(figures, totals) {
-  return figures.map((figure_, side) => (totals[side] ? figure_ / totals[side] : 0));
+  return figures.map((value, side) => (totals[side] ? value / totals[side] : 0));
 }
 
 // In points of a percentage: 0.123 -> "+12.30"
