@@ -90,14 +90,25 @@ static void wait_until(struct et_relay *relay, int64_t until_ns)
 
 /* ---- what is next ---- */
 
+/* What is next cannot be read: it is tried again, for it may not be left out. */
+static void unreadable(struct destination *d, const char *why)
+{
+    bool begins = !d->failing;
+    pthread_mutex_lock(&d->relay->lock);
+    d->failing = true;
+    snprintf(d->why, sizeof d->why, "database: %s", why);
+    pthread_mutex_unlock(&d->relay->lock);
+    if (begins) {
+        et_error("relay %s: %s", d->config->name, d->why);
+    }
+}
+
 static int next_row(struct destination *d, int64_t after, struct et_arrival *row)
 {
     struct et_store *store = et_server_read(d->relay->server);
     int got = et_store_next(store, after, row);
     if (got < 0) {
-        pthread_mutex_lock(&d->relay->lock);
-        snprintf(d->why, sizeof d->why, "database: %s", et_store_why(store));
-        pthread_mutex_unlock(&d->relay->lock);
+        unreadable(d, et_store_why(store));
     }
     et_server_read_done(d->relay->server, store);
     return got;
@@ -117,7 +128,7 @@ static void take_row(struct destination *d, struct et_arrival *row)
     struct batch *batch = &d->batch;
     const struct et_destination_config *config = d->config;
     batch->last = row->id;
-    if (config->oldest_ns && row->profile->end_ns < et_now() - config->oldest_ns) {
+    if (config->oldest_ns && row->profile->start_ns < et_now() - config->oldest_ns) {
         batch->moved.lost++;
         et_profile_free(row->profile);
         return;
@@ -424,7 +435,6 @@ void et_relay_stop(struct et_relay *relay)
         }
         et_relay_http_free(d->http);
     }
-    curl_global_cleanup();
     pthread_mutex_destroy(&relay->lock);
     pthread_cond_destroy(&relay->stopping);
     free(relay->destinations);

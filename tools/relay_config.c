@@ -59,6 +59,10 @@ static bool read_url(const struct et_config *config, const struct et_section *se
         return wrong(config, section, "url",
                      "write http://HOST:PORT or https://HOST:PORT, with a path if there is one");
     }
+    if (url[strcspn(url, "?#")]) {
+        return wrong(config, section, "url",
+                     "an address ends with its path; what servers want besides goes into header");
+    }
     if (memchr(url + scheme, '@', strcspn(url + scheme, "/"))) {
         return wrong(config, section, "url", "no password in an address: write user and password_file");
     }

@@ -48,8 +48,11 @@ static const char *const SQL[S_COUNT] = {
                       " last_ns = max(last_ns, ?) WHERE service = ? AND version = ? AND device = ? AND kind = ?",
     [S_METRIC_NEW] = "INSERT INTO metric (service, version, device, kind, value, count, profiles, last_ns)"
                      " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    [S_METRIC_SETS] = "SELECT EXISTS (SELECT 1 FROM metric WHERE service = ? AND version = ? AND device = ?),"
-                      " (SELECT count(*) FROM (SELECT DISTINCT service, version, device FROM metric))",
+    [S_METRIC_KNOWN] = "SELECT 1 FROM metric WHERE service = ? AND version = ? AND device = ? LIMIT 1",
+    [S_METRIC_SETS] = "SELECT count(*) FROM (SELECT DISTINCT service, version, device FROM metric)",
+    [S_METRIC_DROP] =
+        "DELETE FROM metric WHERE (service, version, device) IN (SELECT service, version, device FROM metric"
+        " WHERE service <> ? GROUP BY 1, 2, 3 HAVING max(last_ns) < ?)",
     [S_METRICS] = "SELECT service, version, device, kind, value, count, profiles, last_ns FROM metric"
                   " ORDER BY service, version, device, kind",
     [S_PROFILE_LAST] = "SELECT ifnull(max(id), 0) FROM profile",

@@ -62,7 +62,9 @@ enum et_statement {
     S_SKIPPED,
     S_METRIC_MORE,
     S_METRIC_NEW,
+    S_METRIC_KNOWN,
     S_METRIC_SETS,
+    S_METRIC_DROP,
     S_METRICS,
     S_RELAY_GET,
     S_RELAY_ADD,
@@ -115,10 +117,11 @@ struct et_store {
     sqlite3 *db;
     sqlite3_stmt *statements[S_COUNT];
     struct et_bounds *bounds;
-    int failed;       /* first error since begin */
-    bool grouped;     /* between group_begin and group_end */
-    int group_failed; /* why SQLite has given up the whole group */
-    uint64_t part;    /* number of the transaction, of the group's part */
+    int64_t metric_sets, metric_swept_ns; /* store_metrics.c */
+    int failed;                           /* first error since begin */
+    bool grouped;                         /* between group_begin and group_end */
+    int group_failed;                     /* why SQLite has given up the whole group */
+    uint64_t part;                        /* number of the transaction, of the group's part */
     struct et_cache cache;
     char why[256];
 };

@@ -7,6 +7,7 @@
  */
 #include "labels.h"
 #include "store_internal.h"
+#include "when.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,10 @@
 
 /* Most sets of service, version and device; what comes beyond is counted as ET_METRIC_OTHER. */
 enum { SETS = 4096 };
+
+/* When there is no room, sets that were not seen for 30 days make some; looked at once an hour. */
+#define UNSEEN_NS (30 * 86400 * 1000000000LL)
+#define SWEEP_NS  (3600 * 1000000000LL)
 
 struct set {
     char *service, *version, *device;
@@ -48,12 +53,43 @@ static void set_free(struct set *set)
     free(set->device);
 }
 
-static bool is_full(struct et_store *store, const struct set *set)
+static int count_sets(struct et_store *store)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_METRIC_SETS, "sss", set->service, set->version, set->device);
-    bool full = et_store_step(store, row) == 1 && !sqlite3_column_int(row, 0) && sqlite3_column_int64(row, 1) >= SETS;
+    sqlite3_stmt *row = et_store_bind(store, S_METRIC_SETS, "");
+    int got = et_store_step(store, row);
+    store->metric_sets = got == 1 ? sqlite3_column_int64(row, 0) : store->metric_sets;
     sqlite3_reset(row);
-    return full;
+    return got < 0 ? got : 0;
+}
+
+/* Counts the sets; when there are too many the oldest make room. 0 or an error. */
+static int sweep(struct et_store *store, int64_t now_ns)
+{
+    int err = count_sets(store);
+    store->metric_swept_ns = now_ns;
+    if (err || store->metric_sets < SETS) {
+        return err;
+    }
+    err = et_store_step(store, et_store_bind(store, S_METRIC_DROP, "si", ET_METRIC_OTHER, now_ns - UNSEEN_NS));
+    return err ? err : count_sets(store);
+}
+
+/* Whether a set has a place of its own, or gets one. 1, 0 or an error. The count is the handle's: taken again once an
+ * hour when it matters, not with each profile that finds no room. */
+static int has_room(struct et_store *store, const struct set *set)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_METRIC_KNOWN, "sss", set->service, set->version, set->device);
+    int known = et_store_step(store, row);
+    int64_t now_ns = et_now();
+    sqlite3_reset(row);
+    bool due = !store->metric_swept_ns || (store->metric_sets >= SETS && now_ns - store->metric_swept_ns > SWEEP_NS);
+    int err = known == 0 && due ? sweep(store, now_ns) : 0;
+    if (known || err) {
+        return known ? known : err;
+    }
+    bool room = store->metric_sets < SETS;
+    store->metric_sets += room;
+    return room;
 }
 
 static int add(struct et_store *store, const struct set *set, const char *kind, const struct et_counted *more)
@@ -66,8 +102,9 @@ static int add(struct et_store *store, const struct set *set, const char *kind, 
     }
     static char name[] = ET_METRIC_OTHER, none[] = "";
     static const struct set other = {name, none, none};
-    if (set != &other && is_full(store, set)) {
-        return add(store, &other, kind, more);
+    int room = set == &other ? 1 : has_room(store, set);
+    if (room <= 0) {
+        return room < 0 ? room : add(store, &other, kind, more);
     }
     return et_store_step(store, et_store_bind(store, S_METRIC_NEW, "ssssuuui", set->service, set->version, set->device,
                                               kind, more->value, more->count, more->profiles, more->last_ns));

@@ -123,7 +123,15 @@ def never_fall(server):
 def bounded(server):
     server.stop()
     with sqlite3.connect(db) as file:
-        file.executemany("INSERT INTO metric VALUES (?, '', '', 'cpu', 1, 0, 1, 1)", [(f"filler {i}",) for i in range(4096)])
+        file.execute("INSERT INTO metric VALUES ('filler of old', '', '', 'cpu', 1, 0, 1, 1)")
+    file.close()
+    server = start()
+    push(server, [(1, SECOND, 0)], service="new", host="pi-1")
+    check(("edgeprof_cpu_seconds_total", "filler of old", "", "") in metrics(server)[0], "nothing goes while there is room")
+    server.stop()
+    with sqlite3.connect(db) as file:
+        now = int(time.time() * SECOND)
+        file.executemany("INSERT INTO metric VALUES (?, '', '', 'cpu', 1, 0, 1, ?)", [(f"filler {i}", now) for i in range(4096)])
     file.close()
     server = start()
     known = metrics(server)[0][("edgeprof_cpu_seconds_total", "svc", "1.0", "pi-1")]
@@ -134,6 +142,17 @@ def bounded(server):
     check.equal(found.get(("edgeprof_cpu_seconds_total", "_other", "", "")), 2, "what there is no room for is counted together")
     check.equal(found.get(("edgeprof_allocated_bytes_total", "_other", "", "")), 10, "of every kind")
     check.equal(found[("edgeprof_cpu_seconds_total", "svc", "1.0", "pi-1")], known + 1, "what was known before has its place")
+    server.stop()
+    with sqlite3.connect(db) as file:
+        file.execute("UPDATE metric SET last_ns = ? WHERE service LIKE 'filler%'", (now - 31 * 86400 * SECOND,))
+    file.close()
+    server = start()
+    push(server, [(1, SECOND, 0)], service="now there is room")
+    after = stored(metrics(server)[0])
+    check.equal(after.get(("edgeprof_cpu_seconds_total", "now there is room", "", "host")), 1, "what was not seen for a month makes room")
+    check(not any("filler" in key[1] for key in after), "and is gone")
+    check.equal({key: number for key, number in after.items() if key[1] in ("svc", "_other")},
+                {key: number for key, number in stored(found).items() if key[1] in ("svc", "_other")}, "the others stay as they are")
     return server
 
 

@@ -265,7 +265,7 @@ def wrong_configs():
     cases = [("[relay]\nto = parca\nurl = http://h\n", "[relay NAME]"), ("[relay a]\nurl = http://h\n", "pyroscope, parca"),
              ("[relay a]\nto = zipkin\nurl = http://h\n", "pyroscope, parca"), ("[relay a]\nto = parca\n", "http://HOST"),
              ("[relay a]\nto = parca\nurl = ftp://h\n", "http://HOST"), ("[relay a]\nto = parca\nurl = http://u:p@h\n", "password_file"),
-             ("[relay a]\nto = parca\nurl = http://h\nspeed = 1\n", "speed"), ("[relay a]\nto = parca\nurl = http://h\nsymbolize = maybe\n", "fallback"),
+             ("[relay a]\nto = parca\nurl = http://h/?key=1\n", "ends with its path"), ("[relay a]\nto = parca\nurl = http://h\nspeed = 1\n", "speed"), ("[relay a]\nto = parca\nurl = http://h\nsymbolize = maybe\n", "fallback"),
              ("[relay a]\nto = parca\nurl = http://h\nuser = x\n", "together"), ("[relay a]\nto = parca\nurl = http://h\nca = /nowhere\n", "cannot be read"),
              ("[relay a]\nto = parca\nurl = http://h\nheader = Authorization: x\n", "files"), ("[relay a]\nto = parca\nurl = http://h\nbatch = 0\n", "at least 1"),
              ("[relay a]\nto = parca\nurl = http://h\n[relay a]\nto = parca\nurl = http://h\n", "already"), ("[rely a]\n", "rely")]
