@@ -15,6 +15,8 @@ static const char help[] =
     "  run        profile a program that was not built for it, and show the result\n"
     "  top        the functions that use most, as a table\n"
     "  watch      the same again and again, live\n"
+    "  query      services, labels, series, a timeline or a profile, for scripts\n"
+    "  devices    who sends: last seen, versions, losses, cost, spool\n"
     "  flame      a flame graph as one HTML or SVG file\n"
     "  diff       what has changed between two profiles, and whether it is a regression\n"
     "  export     a profile as pprof, folded stacks, speedscope, SVG, HTML or JSON\n"
@@ -39,10 +41,12 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"serve", et_cmd_serve},   {"run", et_cmd_run},       {"top", et_cmd_top},         {"flame", et_cmd_flame},
-    {"export", et_cmd_export}, {"cat", et_cmd_cat},       {"backup", et_cmd_backup},   {"status", et_cmd_control},
-    {"level", et_cmd_control}, {"kinds", et_cmd_control}, {"symbols", et_cmd_symbols}, {"symbolize", et_cmd_symbolize},
-    {"diff", et_cmd_diff},     {"watch", et_cmd_watch},   {"threads", et_cmd_control},
+    {"serve", et_cmd_serve},   {"run", et_cmd_run},         {"top", et_cmd_top},
+    {"flame", et_cmd_flame},   {"export", et_cmd_export},   {"cat", et_cmd_cat},
+    {"backup", et_cmd_backup}, {"status", et_cmd_control},  {"level", et_cmd_control},
+    {"kinds", et_cmd_control}, {"symbols", et_cmd_symbols}, {"symbolize", et_cmd_symbolize},
+    {"diff", et_cmd_diff},     {"query", et_cmd_query},     {"devices", et_cmd_query},
+    {"watch", et_cmd_watch},   {"threads", et_cmd_control},
 };
 
 int main(int argc, char **argv)

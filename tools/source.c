@@ -70,6 +70,20 @@ int et_source_db_seconds(const char *path, const struct et_query *query, double 
     return store && err >= 0 ? ET_OK : ET_FAILED;
 }
 
+int et_source_db_text(const char *path, et_source_ask *ask, const struct et_query *query, struct et_buf *out)
+{
+    struct et_store *store = open_store(path);
+    unsigned status = store ? ask(store, query, out) : 0;
+    if (store && status != 200) {
+        char *text =
+            et_clean(out->data ? out->data : "", out->size < WORDS ? strcspn(out->data ? out->data : "", "\n") : WORDS);
+        et_error("%s: %s", path, text);
+        free(text);
+    }
+    et_store_close(store);
+    return status == 200 ? ET_OK : ET_FAILED;
+}
+
 /* ---- server ---- */
 
 static void selector_parameters(struct et_buf *url, const struct et_query *query)

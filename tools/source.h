@@ -14,6 +14,10 @@ int et_source_db(const char *path, const struct et_query *query, struct et_profi
 /* How long the processes of a query ran while they were measured, added up. */
 int et_source_db_seconds(const char *path, const struct et_query *query, double *seconds);
 
+/* What the API (api.h) says of a database, as text. */
+typedef unsigned et_source_ask(struct et_store *store, const struct et_query *query, struct et_buf *out);
+int et_source_db_text(const char *path, et_source_ask *ask, const struct et_query *query, struct et_buf *out);
+
 /* A server that runs. */
 struct et_remote {
     const char *url;

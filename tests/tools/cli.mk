@@ -1,6 +1,6 @@
 # The command line's tests, one file an idea; all of them run the program with sanitizers.
 
-ET_CLI_TESTS := test-tools-export test-tools-remote test-tools-symbols test-tools-debuginfod test-tools-diff test-tools-watch
+ET_CLI_TESTS := test-tools-export test-tools-remote test-tools-symbols test-tools-debuginfod test-tools-diff test-tools-watch test-tools-query
 TESTS        += $(ET_CLI_TESTS)
 .PHONY: $(ET_CLI_TESTS)
 
@@ -21,3 +21,6 @@ test-tools-diff: $(ET_TEST)/edgeprof
 
 test-tools-watch: $(ET_TEST)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_watch_test.py $(ET_TEST)/edgeprof
+
+test-tools-query: $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_query_test.py $(ET_TEST)/edgeprof

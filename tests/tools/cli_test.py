@@ -18,7 +18,7 @@ from harness import Checks, Server, clean_environment
 
 CHECKED, SHIPPED, SAMPLE = (os.path.abspath(path) for path in sys.argv[1:4])
 check = Checks()
-COMMANDS = ("serve", "run", "top", "flame", "export", "cat", "watch", "diff", "symbols", "symbolize", "status", "level", "kinds", "threads")
+COMMANDS = ("serve", "run", "top", "flame", "export", "cat", "watch", "query", "devices", "diff", "symbols", "symbolize", "status", "level", "kinds", "threads")
 cli = Cli(CHECKED, check)
 run, fails = cli.run, cli.fails
 
