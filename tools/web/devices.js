@@ -41,9 +41,9 @@ export class DeviceView {
           this.now - row.last < 1 ? 'now' : `${formatDuration(this.now - row.last)} ago`) },
         { key: 'spool', text: 'spool', title: 'messages that wait on the device’s disk', down: true, value: (row) => row.spool_messages, cell: (row) => this.spool(row) },
         { key: 'lost', text: 'lost', title: 'since the processes of this time started', down: true, value: lossCount, cell: (row) => this.losses(row) },
-        { key: 'version', text: 'version', value: (row) => row.versions.join(), cell: (row) => text(row.versions.join(', ')) },
+        { key: 'version', text: 'version', class: 'text', value: (row) => row.versions.join(), cell: (row) => text(row.versions.join(', ')) },
         { key: 'cost', text: 'cost', title: 'of profiling, in millionths of the process’ CPU time over about the last minute', down: true, value: (row) => row.cost_ppm ?? -1, cell: (row) => (row.cost_ppm ? `${row.cost_ppm.toLocaleString('en')} ppm` : '–') },
-        { key: 'agent', text: 'agent', value: (row) => row.agents.join(), cell: (row) => text(row.agents.join(', ')) },
+        { key: 'agent', text: 'agent', class: 'text', value: (row) => row.agents.join(), cell: (row) => text(row.agents.join(', ')) },
         { key: 'processes', text: 'processes', down: true, value: (row) => row.processes, cell: (row) => String(row.processes) },
       ],
     });

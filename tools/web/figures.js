@@ -15,18 +15,22 @@ function sum(processes, pick) {
   return processes.reduce((total, process) => total + (process.stats ? pick(process.stats) : 0), 0);
 }
 
-export function profileFigures(profile) {
+// whole: all of a service; a span's time is not that of the profiles that it is in
+export function profileFigures(profile, whole) {
   const seconds = profile.to - profile.from;
-  return [
+  const figures = [
     figure(profile.measure === 'count' ? `${profile.title}, ${profile.counts}` : profile.title, formatValue(profile.total, profile.unit),
       profile.level ? `at the end of this time, in ${profile.processes} processes` : 'all stacks together'),
     ...(profile.count && profile.kind !== 'cpu' && profile.measure === 'value'
       ? [figure(profile.counts, profile.count.toLocaleString('en'), 'all stacks together')] : []),
     ...(profile.samples && profile.samples !== profile.count ? [figure('samples', profile.samples.toLocaleString('en'), 'stacks captured')] : []),
+  ];
+  return whole ? [
+    ...figures,
     ...(profile.kind === 'cpu' && seconds > 0
       ? [figure('cores busy', formatCores(profile.total / 1e9 / seconds), 'mean over the time that the data covers')] : []),
     figure('data covers', `${Math.max(0, seconds).toFixed(0)} s`, `${formatTime(profile.from)} to ${formatTime(profile.to)}`),
-  ];
+  ] : figures;
 }
 
 export function qualityFigures(processes) {

@@ -43,7 +43,7 @@ export class ProfileView {
       return;
     }
     this.app.filled();
-    this.figures.replaceChildren(...profileFigures(profile));
+    this.figures.replaceChildren(...profileFigures(profile, this.whole));
     this.viewer.set({ ...state, filter: state.find });
     if (profile !== this.shown) {
       this.shown = profile;
@@ -51,7 +51,7 @@ export class ProfileView {
     }
     const processes = (await stats)?.processes;
     if (still() && processes) {
-      this.figures.replaceChildren(...profileFigures(profile), ...qualityFigures(processes));
+      this.figures.replaceChildren(...profileFigures(profile, this.whole), ...qualityFigures(processes));
       this.list.replaceChildren(...processes.slice(0, PROCESSES).map(processElement));
     }
   }
