@@ -6,19 +6,13 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 
 from generate import message, module, nodes, origin, profile
 from harness import Checks, Server
-from senders import Fleet
+from senders import Fleet, wait_for
 
 PROGRAM = sys.argv[1]
 check = Checks()
-
-
-def wait_for(condition):
-    while not condition():
-        time.sleep(0.001)
 
 
 def first(segment, service="svc"):

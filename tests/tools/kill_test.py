@@ -1,5 +1,5 @@
-"""kill -9 while senders of all kinds send, again and again: what was acknowledged is there exactly once, devices go on
-with their segments, and a backup that is killed leaves what was there. Usage: kill_test.py EDGEPROF [ROUNDS]"""
+"""kill -9 while senders of all kinds send and the server merges what came, again and again: what was acknowledged is there
+exactly once, devices go on with their segments, and a backup that is killed leaves what was there. Usage: kill_test.py EDGEPROF [ROUNDS]"""
 import os
 import random
 import signal
@@ -10,10 +10,19 @@ import tempfile
 import time
 
 from harness import Checks, Server
-from senders import Fleet
+from senders import Fleet, wait_for
 
 PROGRAM, ROUNDS = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 12
 check = Checks()
+
+
+def merged(path):
+    """Rows that were merged; what the senders tell of is long past."""
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute("SELECT count(*) FROM profile WHERE level > 0").fetchone()[0]
+    finally:
+        connection.close()
 
 
 def sound(path, least=0, alone=False):
@@ -33,8 +42,7 @@ def killed_in_the_middle(server, fleet, rng):
     wanted = fleet.acknowledged() + rng.randrange(1, 120)
 
     def wait():
-        while fleet.acknowledged() < wanted:
-            time.sleep(0.001)
+        wait_for(lambda: fleet.acknowledged() >= wanted)
         server.stop(signal.SIGKILL)
     fleet.run(server.port, wait)
 
@@ -52,12 +60,8 @@ def killed_while_ingesting(folder, rng):
     fleet.run(server.port, lambda: wait_for(lambda: all(s.next > 0 for s in fleet.streams) and fleet.acknowledged() > before + 20))
     check.equal(fleet.wrong(server, settled=True), [], "in the end everything is there exactly once")
     check.equal(server.stop(), 0, "exit code")
+    check(merged(db) > 0, "some of it is merged")
     return fleet.acknowledged()
-
-
-def wait_for(condition):
-    while not condition():
-        time.sleep(0.001)
 
 
 def swell(db):

@@ -10,6 +10,15 @@ import time
 from generate import data, function_of, message, module, nested, nodes, number, origin, pprof_profile, profile, push_request, varint
 
 
+def wait_for(condition):
+    """Not a measure of anything: a test that cannot go on says so."""
+    end = time.monotonic() + 120
+    while not condition():
+        if time.monotonic() > end:
+            raise RuntimeError("waited in vain for what the senders were to bring about")
+        time.sleep(0.001)
+
+
 class Sender(threading.Thread):
     """Sends message after message to a port until the connection fails or `enough` is set."""
     MESSAGES = 400  # of a service; the answer about functions has at most 2000
@@ -143,9 +152,11 @@ class Fleet:
         for sender in senders:
             sender.port = port
             sender.start()
-        what()
-        for sender in senders:
-            sender.enough.set()
+        try:
+            what()
+        finally:
+            for sender in senders:
+                sender.enough.set()
         for sender in senders:
             sender.join()
 
