@@ -8,7 +8,7 @@ import sys
 from proto import encode
 import relay_rules
 import rules
-from self_test import HEAD, NOW, STRINGS, Push, profile
+from self_test import HEAD, NOW, STRINGS, Push, place, profile
 
 
 def gz(data):
@@ -16,16 +16,7 @@ def gz(data):
 
 
 def put(path, value):
-    """Sets message[path[0]][path[1]]...; None removes it."""
-    def breaks(message):
-        at = message
-        for step in path[:-1]:
-            at = at[step]
-        if value is None:
-            del at[path[-1]]
-        else:
-            at[path[-1]] = value
-    return breaks
+    return lambda message: place(message, path, value)
 
 
 def append(path, value):

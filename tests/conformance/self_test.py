@@ -79,17 +79,19 @@ def label(name, value):
     return breaks
 
 
+def place(at, path, value):
+    """Sets at[path[0]][path[1]]...; None removes it."""
+    for step in path[:-1]:
+        at = at[step]
+    if value is None:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+
+
 def put(path, value):
-    """Sets p[path[0]][path[1]]... of the profile; None removes it."""
-    def breaks(push):
-        at = push.p
-        for step in path[:-1]:
-            at = at[step]
-        if value is None:
-            del at[path[-1]]
-        else:
-            at[path[-1]] = value
-    return breaks
+    """In the profile."""
+    return lambda push: place(push.p, path, value)
 
 
 def attribute(name, value):
