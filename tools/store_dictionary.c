@@ -24,7 +24,9 @@ struct loader {
     struct et_profile *profile;
     struct et_map modules; /* id -> index + 1 */
     struct et_map frames;  /* id of one that is wanted -> index, 0 not read yet */
-    struct et_map nodes;   /* id -> slot + 1 */
+    uint32_t *near;        /* id -> slot + 1 of those that were read in one go */
+    size_t near_count;
+    struct et_map nodes; /* the same of others */
     struct slot *slots;
     size_t slot_count, slot_capacity;
     int err;
@@ -37,29 +39,29 @@ static void fail(struct loader *l, int err)
 
 /* ---- nodes ---- */
 
-static struct slot *add_slot(struct loader *l, int64_t id, int64_t parent, int64_t frame)
+/* The slot's number + 1. */
+static size_t add_slot(struct loader *l, int64_t parent, int64_t frame)
 {
     l->slots = et_reserve(l->slots, &l->slot_capacity, l->slot_count + 1, sizeof *l->slots);
     l->slots[l->slot_count] = (struct slot){.parent = parent, .frame = frame};
-    *et_map_at(&l->nodes, (uint64_t)id) = ++l->slot_count;
-    return &l->slots[l->slot_count - 1];
+    return ++l->slot_count;
 }
 
 /* NULL: failed. Valid until the next call. */
 static struct slot *node_at(struct loader *l, int64_t id)
 {
-    const uint64_t *known = et_map_find(&l->nodes, (uint64_t)id);
-    if (known) {
-        return &l->slots[*known - 1];
+    if (id > 0 && (uint64_t)id < l->near_count && l->near[id]) {
+        return &l->slots[l->near[id] - 1];
     }
-    sqlite3_stmt *row = et_store_bind(l->store, S_NODE_GET, "i", id);
-    int got = et_store_step(l->store, row);
-    struct slot *slot = got == 1 ? add_slot(l, id, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1)) : NULL;
-    sqlite3_reset(row);
-    if (!slot) {
-        fail(l, got ? got : -EIO);
+    uint64_t *known = et_map_at(&l->nodes, (uint64_t)id);
+    if (!*known) {
+        sqlite3_stmt *row = et_store_bind(l->store, S_NODE_GET, "i", id);
+        int got = et_store_step(l->store, row);
+        *known = got == 1 ? add_slot(l, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1)) : 0;
+        sqlite3_reset(row);
+        fail(l, got == 1 ? 0 : got ? got : -EIO);
     }
-    return slot;
+    return *known ? &l->slots[*known - 1] : NULL;
 }
 
 /* Wants the node and all above it. Parents have smaller ids, so that this ends whatever the database holds. */
@@ -86,10 +88,16 @@ static void read_nodes(struct loader *l, const struct et_sum *sums, size_t count
         last = sums[i].node > last ? sums[i].node : last;
     }
     if (last / PASSED_OVER <= count) {
+        l->near_count = (size_t)last + 1;
+        l->near = et_alloc(l->near_count, sizeof *l->near);
         sqlite3_stmt *row = et_store_bind(l->store, S_NODES_TO, "u", last);
         int got;
         while ((got = et_store_step(l->store, row)) == 1) {
-            add_slot(l, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1), sqlite3_column_int64(row, 2));
+            int64_t id = sqlite3_column_int64(row, 0);
+            size_t slot = add_slot(l, sqlite3_column_int64(row, 1), sqlite3_column_int64(row, 2));
+            if (id > 0) {
+                l->near[id] = (uint32_t)slot;
+            }
         }
         fail(l, got);
     }
@@ -228,6 +236,7 @@ int et_dictionary_load(struct et_store *store, struct et_profile *profile, struc
     et_map_free(&l.modules);
     et_map_free(&l.frames);
     et_map_free(&l.nodes);
+    free(l.near);
     free(l.slots);
     return l.err;
 }

@@ -3,7 +3,7 @@
  * node, frame and module that occurs once is fetched.
  *
  *   et_store_load -> sum_rows -> add_row -> read_contexts -> see
- *                                        -> add_stacks -> sum_of
+ *                                        -> add_stacks -> add_figures
  *                 -> et_dictionary_load
  */
 #include "store_dictionary.h"
@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Up to here sums are found by the node as an index, for up to so many pairs: 64 MiB at most. */
-enum { DIRECT_NODES = 1 << 20, DIRECT_PAIRS = 16 };
+/* Up to here sums stand in the order of nodes, for up to so many pairs, 64 MiB at most: blocks are in that order, too.
+ */
+enum { DIRECT_NODES = 1 << 19, DIRECT_PAIRS = 8 };
 
 /* A context of stored profiles, as the query sees it. */
 struct seen {
@@ -23,11 +24,16 @@ struct seen {
     bool wanted;
 };
 
+struct figures {
+    uint64_t value, count;
+};
+
 /* What entries carry, and the frame that they stand under. */
 struct pair {
     uint32_t labels, group;
-    uint32_t *direct; /* node -> sum + 1 */
-    size_t room;
+    struct figures *direct; /* of each node below room */
+    uint64_t *there;        /* a bit for each: it has been added to */
+    size_t room, words;
 };
 
 struct sums {
@@ -167,38 +173,71 @@ static uint32_t add_sum(struct sums *s, uint64_t node, const struct pair *pair)
     return (uint32_t)++s->count;
 }
 
-static struct et_sum *sum_of(struct sums *s, uint64_t node, uint32_t number)
+static void add_figures(struct sums *s, uint64_t node, uint32_t number, struct figures figures)
 {
     struct pair *pair = &s->pairs[number];
     if (node >= DIRECT_NODES || number >= DIRECT_PAIRS) {
         uint64_t *index = et_map_at(&s->index, node << 20 | number);
         *index = *index ? *index : add_sum(s, node, pair);
-        return &s->sums[*index - 1];
+        s->sums[*index - 1].value += figures.value;
+        s->sums[*index - 1].count += figures.count;
+        return;
     }
     if (node >= pair->room) {
         pair->direct = et_reserve(pair->direct, &pair->room, (size_t)node + 1, sizeof *pair->direct);
+        pair->there = et_reserve(pair->there, &pair->words, pair->room / 64 + 1, sizeof *pair->there);
     }
-    if (!pair->direct[node]) {
-        pair->direct[node] = add_sum(s, node, pair);
+    pair->direct[node].value += figures.value;
+    pair->direct[node].count += figures.count;
+    pair->there[node / 64] |= 1ull << node % 64;
+}
+
+/* Those that stand in the order of nodes become sums like the others. */
+static void collect_direct(struct sums *s)
+{
+    for (size_t i = 0; i < s->pair_count; i++) {
+        struct pair *pair = &s->pairs[i];
+        for (size_t node = 0; node < pair->room; node++) {
+            if (pair->there[node / 64] >> node % 64 & 1) {
+                uint32_t number = add_sum(s, node, pair);
+                s->sums[number - 1].value = pair->direct[node].value;
+                s->sums[number - 1].count = pair->direct[node].count;
+            }
+        }
     }
-    return &s->sums[pair->direct[node] - 1];
+}
+
+/* What a row's stacks have in common. */
+struct reading {
+    const struct et_row *row;
+    bool cpu, counted;
+    bool whole; /* values are periods, so that they are their own counts: spares a division each */
+};
+
+static inline uint64_t count_of(const struct reading *reading, const struct et_packed *stack, uint64_t value)
+{
+    if (reading->whole && stack->value <= UINT32_MAX) {
+        return stack->value;
+    }
+    const struct et_row *row = reading->row;
+    return reading->counted ? et_packed_count(reading->cpu, row->columns, value, stack->count, row->period) : 0;
 }
 
 static void add_stacks(struct sums *s, const struct et_row *row)
 {
-    bool cpu = s->kind && strcmp(s->kind->name, ET_CPU) == 0, counted = !s->kind || s->kind->counts[0];
+    struct reading reading = {.row = row, .counted = !s->kind || s->kind->counts[0]};
+    reading.cpu = s->kind && strcmp(s->kind->name, ET_CPU) == 0;
+    reading.whole = reading.cpu && !(row->columns & ET_COLUMN_COUNT) && row->quantum == row->period && row->period &&
+                    row->period <= INT32_MAX;
     for (size_t i = 0; i < s->unpacked.count; i++) {
         const struct et_packed *stack = &s->unpacked.stacks[i];
         const struct seen *seen = &s->seen[s->contexts[stack->context < s->context_count ? stack->context : 0]];
-        uint64_t value = stack->value * row->quantum;
-        uint64_t count = counted ? et_packed_count(cpu, row->columns, value, stack->count, row->period) : 0;
+        uint64_t value = stack->value * row->quantum, count = count_of(&reading, stack, value);
         struct et_entry *all = &s->profile->label_sums[seen->sum];
         all->value += value;
         all->count += count;
         if (seen->wanted) {
-            struct et_sum *sum = sum_of(s, stack->node, seen->pair);
-            sum->value += value;
-            sum->count += count;
+            add_figures(s, stack->node, seen->pair, (struct figures){value, count});
         }
         s->left_out |= !seen->wanted;
     }
@@ -268,6 +307,7 @@ static void free_sums(struct sums *s)
     }
     for (size_t i = 0; i < s->pair_count; i++) {
         free(s->pairs[i].direct);
+        free(s->pairs[i].there);
     }
     free(s->pairs);
     free(s->sums);
@@ -290,6 +330,7 @@ static void begin(struct sums *s, const char *service, const char *kind)
 /* What was added becomes a profile, unless there was an error. */
 static int end(struct sums *s, int err, struct et_profile **out)
 {
+    collect_direct(s);
     err = err ? err : et_dictionary_load(s->store, s->profile, s->sums, s->count);
     et_store_reading_done(s->store, s->began);
     if (err) {

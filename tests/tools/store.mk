@@ -5,3 +5,14 @@ TESTS += test-tools-keep
 
 test-tools-keep: $(ET_TEST)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/keep_test.py $(ET_TEST)/edgeprof
+
+# A day of 100 devices: how long queries take, how large it is; what taking profiles costs.
+BENCH_STORE := $(BUILD)/bench/store_day $(BUILD)/bench/store_ingest
+.PHONY: bench-store
+BENCHES += bench-store
+$(BENCH_STORE): $(BUILD)/bench/%: tests/bench/%.c tests/tools/store.mk $(filter-out $(ET_DIR)/main.o,$(ET_OBJ)) $(ET_GEN_OBJ)
+	@mkdir -p $(@D)
+	@echo "  LD $@"; $(ET_CC) $(ET_CPPFLAGS) $(ET_CFLAGS) -o $@ $< $(filter %.o,$^) $(ET_LDLIBS)
+bench-store: $(BENCH_STORE)
+	@set -e; db=$(BUILD)/bench/store.db; trap 'rm -f $$db*' EXIT; rm -f $$db*; $(BUILD)/bench/store_ingest $$db; rm -f $$db*; \
+	    $(BUILD)/bench/store_day fill $$db; $(BUILD)/bench/store_day queries $$db
