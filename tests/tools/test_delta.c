@@ -133,12 +133,45 @@ static void one_stack_in_several_entries_is_one(void **state)
     et_profile_free(b);
 }
 
+static void counts_lines_and_labels_tell(void **state)
+{
+    (void)state;
+    uint64_t none[STACKS] = {0};
+    struct et_profile *a = profile_of(none, false), *b = profile_of(none, false);
+    put(a, 5, 100, 50);
+    put(b, 5, 200, 10); /* the value has grown, the count has fallen, although the sum of all has not */
+    put(b, 6, 100, 90);
+    assert_false(et_delta(a, b));
+    et_profile_free(a);
+    et_profile_free(b);
+    for (uint32_t line = 1; line < 3; line++) {
+        a = profile_of(none, false);
+        b = profile_of(none, false);
+        put(a, 5, 100, 1);
+        put(b, 5, 100, 1);
+        b->frames[1].line = line; /* another line is another stack: the first one is gone */
+        a->frames[1].line = 1;
+        assert_int_equal(et_delta(a, b), line == 1);
+        et_profile_free(a);
+        et_profile_free(b);
+    }
+    a = profile_of(none, false);
+    b = profile_of(none, false);
+    put(a, 5, 100, 1);
+    put(b, 5, 100, 1);
+    b->entries[0].labels = et_intern(&b->strings, "k=w\n");
+    assert_false(et_delta(a, b));
+    et_profile_free(a);
+    et_profile_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_and_difference_make_now),
         cmocka_unit_test(a_process_that_began_anew_is_whole),
         cmocka_unit_test(one_stack_in_several_entries_is_one),
+        cmocka_unit_test(counts_lines_and_labels_tell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
