@@ -6,8 +6,7 @@
  *                -> sweep_step                                  3 and are deleted, some at a time
  *                -> age_step, size_step -> drop_hour            4 so is everything that is too old or too much
  *                -> segment_step                                5 dictionaries of devices that do not come back
- *                -> et_sweep_step                               6 rows of dictionaries that nothing refers to
- *                -> room_step                                   7 free pages go back to the file system
+ *                -> room_step                                   6 free pages go back to the file system
  */
 #include "store_keep.h"
 #include "store_rows.h"

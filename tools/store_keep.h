@@ -1,7 +1,8 @@
 /*
- * Keeping the store small: what came is merged over time (store_rows.h says how), old rows go, then what only they
- * referred to. Everything is done in steps, each one transaction of some 10 ms that ends as if nothing had been or as
- * if it had been done wholly; nothing is lost when the program ends between two.
+ * Keeping the store small: what came is merged over time (store_rows.h says how), old rows go with their series. Nodes,
+ * frames, modules, labels and origins stay, whether anything refers to them or not. Everything is done in steps, each
+ * one transaction of some 10 ms that ends as if nothing had been or as if it had been done wholly; nothing is lost when
+ * the program ends between two.
  *
  * Functions that return int give 1 when they have done something and there may be more to do, 0 when there is nothing
  * to do now, or a negative errno value.
