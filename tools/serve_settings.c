@@ -8,10 +8,10 @@
 
 static const char *const kinds[] = {"serve", "limits", "keep", "scrape", "relay", NULL};
 
-static void add_symbols(struct et_list *symbols, const char *folder)
+static void add_item(struct et_list *list, const char *item)
 {
-    symbols->items = et_reserve(symbols->items, &symbols->capacity, symbols->count + 1, sizeof *symbols->items);
-    symbols->items[symbols->count++] = folder;
+    list->items = et_reserve(list->items, &list->capacity, list->count + 1, sizeof *list->items);
+    list->items[list->count++] = item;
 }
 
 /* What there may be only one of. *section: NULL when there is none. */
@@ -32,13 +32,15 @@ static const char *either(const char *option, const struct et_section *section, 
     return option ? option : set ? set : usual;
 }
 
-static bool read_symbols(const struct et_config *config, const struct et_section *section, struct et_list *symbols)
+static bool read_symbols(const struct et_config *config, const struct et_section *section, struct et_options *options)
 {
     bool ok = true;
     for (size_t i = 0; section && i < section->count; i++) {
         const struct et_setting *setting = &section->settings[i];
-        if (strcmp(setting->key, "symbols") == 0) {
-            add_symbols(symbols, setting->value);
+        if (strcmp(setting->key, "debuginfod") == 0) {
+            add_item(&options->debuginfod, setting->value);
+        } else if (strcmp(setting->key, "symbols") == 0) {
+            add_item(&options->symbols, setting->value);
             if (access(setting->value, R_OK) != 0) {
                 et_config_error(config, setting->line, "symbols %s: %s", setting->value, strerror(errno));
                 ok = false;
@@ -63,8 +65,9 @@ static bool read_keep(const struct et_options *options, struct et_policy *policy
 
 static bool read_sections(struct et_options *options, struct et_serve_settings *out)
 {
-    static const char *const keys[] = {"listen",        "db",    "symbols*", "token-file", "tls-cert", "tls-key",
-                                       "tls-client-ca", "hosts", "insecure", NULL};
+    static const char *const keys[] = {"listen",        "db",         "symbols*", "symbols-store",
+                                       "debuginfod*",   "token-file", "tls-cert", "tls-key",
+                                       "tls-client-ca", "hosts",      "insecure", NULL};
     const struct et_section *serve, *limits, *keep;
     const struct et_config *config = &out->config;
     bool ok = et_config_kinds(config, kinds);
@@ -74,6 +77,7 @@ static bool read_sections(struct et_options *options, struct et_serve_settings *
     ok = ok && (!keep || et_policy_read(config, keep, &out->keep));
     out->listen = either(options->listen, serve, "listen", "127.0.0.1:4040");
     out->db = either(options->db, serve, "db", "edgeprof.db");
+    options->symbols_store = either(options->symbols_store, serve, "symbols-store", NULL);
     out->access = (struct et_access_config){
         .token_file = either(options->token_file, serve, "token-file", NULL),
         .tls = {.certificate = either(options->tls_cert, serve, "tls-cert", NULL),
@@ -84,7 +88,7 @@ static bool read_sections(struct et_options *options, struct et_serve_settings *
     ok = ok && (!serve || et_config_flag(config, serve, "insecure", &out->access.insecure));
     out->access.insecure |= options->insecure;
     ok &= et_scrape_config_read(config, &out->scrape);
-    return ok && read_symbols(config, serve, &options->symbols);
+    return ok && read_symbols(config, serve, options);
 }
 
 int et_serve_settings_read(struct et_options *options, struct et_serve_settings *out)

@@ -24,7 +24,7 @@ EXAMPLE = pathlib.Path("tests/install/example/device.c")
 check = Checks()
 
 CONTENT = {
-    "edgeprof": ["etc/default/edgeprof", UNIT, "usr/bin/edgeprof", "usr/lib/edgeprof/libedgeprof-preload.so",
+    "edgeprof": ["etc/edgeprof/edgeprof.conf", UNIT, "usr/bin/edgeprof", "usr/lib/edgeprof/libedgeprof-preload.so",
                  "usr/share/bash-completion/completions/edgeprof", "usr/share/doc/edgeprof/README.md.gz", "usr/share/doc/edgeprof/NOTICE",
                  "usr/share/man/man1/edgeprof.1.gz", "usr/share/zsh/vendor-completions/_edgeprof"],
     "libedgeprof0": ["usr/lib/TRIPLET/libedgeprof.so.0", "usr/lib/TRIPLET/libedgeprof.so.VERSION"],
@@ -113,13 +113,11 @@ def unit_options():
 
 
 def command_line(state):
-    """ExecStart, with the variables that systemd puts in."""
-    default = (ROOT / "etc/default/edgeprof").read_text()
-    variables = {"STATE_DIRECTORY": str(state)}
-    for key, value in re.findall(r'^(\w+)="(.*)"$', default, re.M):
-        variables[key] = value.replace("/var/lib/edgeprof", str(state)).replace(":4040", ":0")
-    line = re.sub(r"\$\{?(\w+)\}?", lambda found: variables[found[1]], unit_options()["ExecStart"])
-    return [str(ROOT / word[1:]) if word.startswith("/usr") else word for word in shlex.split(line)]
+    """ExecStart with the default settings, in this root and on a free port."""
+    settings = (ROOT / "etc/edgeprof/edgeprof.conf").read_text()
+    (WORK / "edgeprof.conf").write_text(settings.replace("/var/lib/edgeprof", str(state)).replace(":4040", ":0"))
+    line = unit_options()["ExecStart"].replace("/etc/edgeprof", str(WORK))
+    return [str(ROOT / word[1:]) if word.startswith("/usr") else word for word in line.split()]
 
 
 def allowed_calls():
@@ -144,7 +142,8 @@ def allowed_calls():
 def service():
     """The service as its unit starts it, with the system calls it makes."""
     state = ROOT / "var/lib/private/edgeprof"
-    (state / "symbols").mkdir(parents=True, exist_ok=True)
+    for name in re.search(r"^StateDirectory=edgeprof (.*)$", (ROOT / UNIT).read_text(), re.M)[1].split():
+        (state / name.removeprefix("edgeprof/")).mkdir(parents=True, exist_ok=True)
     trace = WORK / "trace"
     server = subprocess.Popen(["strace", "-f", "-qq", "-o", trace, *command_line(state)], stdout=subprocess.PIPE, text=True, cwd=state,
                               env=clean_environment())
@@ -174,6 +173,8 @@ def service():
 def unit():
     for target in pathlib.Path("/lib/systemd/system").glob("*.target"):
         shutil.copy(target, ROOT / UNIT.rsplit("/", 1)[0])
+    (ROOT / "bin").mkdir(exist_ok=True)
+    shutil.copy("/bin/kill", ROOT / "bin/kill")
     done = run("systemd-analyze", "verify", "--man=no", f"--root={ROOT}", "edgeprof.service")
     ours = [line for line in (done.stdout + done.stderr).splitlines() if "edgeprof" in line]
     check.equal((done.returncode, ours), (0, []), "systemd-analyze verify")
@@ -221,21 +222,21 @@ def life(debs):
 
 
 def upgrade(debs):
-    default, database = ROOT / "etc/default/edgeprof", ROOT / "var/lib/private/edgeprof/edgeprof.db"
+    settings, database = ROOT / "etc/edgeprof/edgeprof.conf", ROOT / "var/lib/private/edgeprof/edgeprof.db"
     link = ROOT / "var/lib/edgeprof"
     link.symlink_to("private/edgeprof")
-    default.write_text(default.read_text() + "# edited\n")
+    settings.write_text(settings.read_text() + "# edited\n")
     before = database.read_bytes()
     must("make", "-s", "--no-print-directory", "deb", f"DEB_DIR={WORK}/newer", "DEB_VERSION=9.0")
     newer = found(WORK / "newer")
     dpkg("-i", *newer.values())
     check.equal(must("dpkg-query", f"--admindir={ROOT}/var/lib/dpkg", "-W", "-f", "${Version}\n").split(), ["9.0"] * 3, "upgraded")
-    check(default.read_text().endswith("# edited\n"), "an upgrade keeps what was edited")
+    check(settings.read_text().endswith("# edited\n"), "an upgrade keeps what was edited")
     check(database.read_bytes() == before, "an upgrade keeps the database")
     dpkg("-r", "edgeprof")
-    check(default.exists() and database.exists() and not (ROOT / "usr/bin/edgeprof").exists(), "removal keeps settings and data")
+    check(settings.exists() and database.exists() and not (ROOT / "usr/bin/edgeprof").exists(), "removal keeps settings and data")
     dpkg("-P", "edgeprof")
-    left = [path for path in (default, database.parent, link, *ROOT.glob("etc/systemd/**/edgeprof*")) if os.path.lexists(path)]
+    left = [path for path in (settings, database.parent, link, *ROOT.glob("etc/systemd/**/edgeprof*")) if os.path.lexists(path)]
     check.equal(left, [], "a purge leaves nothing")
     dpkg("-P", "libedgeprof-dev", "libedgeprof0")
     files = [path for path in ROOT.rglob("*") if "edgeprof" in path.name and "var/lib/dpkg" not in str(path)]

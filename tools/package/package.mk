@@ -62,7 +62,7 @@ deb-tool: $(BUILD)/edgeprof $(PRELOAD_LIB) $(PKG_MADE) | deb-library
 	@install -D -m 644 $(PKG_DIR)/edgeprof.1 $(DEB_TOOL)/usr/share/man/man1/edgeprof.1
 	@install -D -m 644 $(PKG_DIR)/edgeprof.bash $(DEB_TOOL)/usr/share/bash-completion/completions/edgeprof
 	@install -D -m 644 $(PKG_DIR)/_edgeprof $(DEB_TOOL)/usr/share/zsh/vendor-completions/_edgeprof
-	@install -D -m 644 $(PKG)/edgeprof.default $(DEB_TOOL)/etc/default/edgeprof
+	@install -D -m 644 $(PKG)/edgeprof.conf $(DEB_TOOL)/etc/edgeprof/edgeprof.conf
 	@install -D -m 644 tools/README.md $(DEB_TOOL)/usr/share/doc/edgeprof/README.md
 	@install -m 644 NOTICE $(DEB_TOOL)/usr/share/doc/edgeprof/NOTICE
 
@@ -73,3 +73,10 @@ test-tools-deb: deb
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory -s BOARD=$$b deb; done
 	@$(ET_RUN_ENV) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(PYTHON) tests/tools/deb_test.py $(DEB_DIR) $(PKG_DIR)/deb-test \
 	    $(QEMU_BOARDS:%=build/%/deb)
+
+# ---- container ----
+
+.PHONY: test-tools-container
+TESTS += test-tools-container
+test-tools-container: $(BUILD)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/tools/container_test.py $< $(ET_DIR)
