@@ -526,7 +526,7 @@ struct et_server *et_server_start(const struct et_server_config *config)
     server->symbols = config->symbols;
     server->db = et_strdup(config->db);
     server->limits = config->limits ? *config->limits : et_limits_default();
-    server->crowd = et_crowd_new((unsigned)(server->limits.connections - server->limits.connections / 8));
+    server->crowd = et_crowd_new((unsigned)(server->limits.connections - server->limits.connections / 4));
     server->bounds = et_bounds_new(&server->limits.bounds);
     pthread_mutex_init(&server->write_lock, NULL);
     pthread_mutex_init(&server->read_lock, NULL);

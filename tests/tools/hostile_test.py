@@ -228,6 +228,39 @@ def paths(server, folder):
         check(status in REFUSED | {0} and b"root:" not in body, f"GET {path[:60]}: {status}")
 
 
+def uploads(server, folder):
+    """Symbol files that are none, of ids that are paths, and damaged ones; links that lie in the store already."""
+    store, secret, ident = folder / "data/store", folder / "elsewhere", "ab" * 20
+    elf = pathlib.Path(SHIPPED).read_bytes()
+    own = re.search(rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})", elf, re.S)[1].hex()
+    secret.mkdir(exist_ok=True)
+    (secret / "kept").write_text("the-secret-of-this-machine")
+    if not (store / "cd").exists():
+        (store / "cd").symlink_to(secret)
+    for name in ("../../kept", "..%2f..%2fkept", "%2e%2e/%2e%2e/kept", "/etc/passwd", "%2fetc%2fpasswd", ident + "%00", ident + "/../../kept", "AB" * 20, "zz" * 20, "a", "", "ab" * 3000,
+                 ident, "cd" * 20, "cd/kept"):
+        for body in (b"", b"\x7fELF", elf[:4096], gzip.compress(elf[:4096]), b"#!/bin/sh\n"):
+            status, _ = ask(server, "POST", f"/api/symbols/{name}", body)
+            check(status != 201, f"taken as symbols of {name[:50]}: {body[:10]!r}")
+        for path in (f"/buildid/{name}/debuginfo", f"/buildid/{name}/source/etc/passwd", f"/buildid/{name}/executable"):
+            _, body = ask(server, "GET", path)
+            check(b"the-secret" not in body and b"root:" not in body, f"GET {path[:80]}")
+    status, _ = ask(server, "POST", f"/api/symbols/{own}", gzip.compress(elf, 1), allowed={201})
+    check(status in (200, 201), f"a sound one: {status}")
+    rng = random.Random(8)
+    for _ in range(15):
+        damaged = bytearray(elf)
+        for _ in range(200):
+            damaged[rng.choice((rng.randrange(4096), rng.randrange(len(elf)), len(elf) - 1 - rng.randrange(4096)))] = rng.randrange(256)
+        ask(server, "POST", f"/api/symbols/{own}", gzip.compress(bytes(damaged), 1), allowed=REFUSED | {201})
+    body = message(6000, 0, origin("uploads"), [module(4096, 1 << 20, 0, bytes.fromhex(own), "/nowhere/edgeprof")], nodes([0] * 50, [4096 + 5000 * i for i in range(50)]),
+                   [profile({i: 1 for i in range(1, 51)})])
+    ask(server, "POST", "/edgeprof/v1/push", body)
+    ask(server, "GET", "/api/profile?service=uploads")
+    ask(server, "GET", "/api/symbols")
+    check.equal([path.name for path in secret.iterdir()], ["kept"], "nothing was written through a link")
+
+
 # ---- bombs ----
 
 def gzip_of(chunk, times):
@@ -327,6 +360,7 @@ def slow(server, _):
             sockets.append(connection)
         except OSError:
             pass
+        time.sleep(0.01)  # places are held, which is not the same as many coming at one moment
     begin = time.monotonic()
     status, _ = server.request("GET", "/healthz")
     check.equal(status, 200, "somebody is served beside 300 slow ones")
@@ -394,7 +428,7 @@ def bodies(server, folder):
                     ask(server, "POST", place, body, headers)
 
 
-ALL = (texts, large_texts, many_values, paths, bombs, huge, connections, queries, bodies, slow)
+ALL = (texts, large_texts, uploads, many_values, paths, bombs, huge, connections, queries, bodies, slow)
 
 
 ATTACKS = [one for one in ALL if len(sys.argv) < 4 or one.__name__ in sys.argv[3:]]  # further arguments: only these
@@ -443,7 +477,8 @@ def touched(trace, folder):
 
 def run(program, folder, prefix=()):
     (folder / "data").mkdir(exist_ok=True)
-    server = Server(program, str(folder / "data" / "hostile.db"), prefix=prefix)
+    (folder / "data" / "store").mkdir()
+    server = Server(program, str(folder / "data" / "hostile.db"), "--symbols-store", str(folder / "data" / "store"), prefix=prefix)
     child = server.process.pid
     if prefix:
         child = int(pathlib.Path(f"/proc/{child}/task/{child}/children").read_text().split()[0])
