@@ -377,7 +377,7 @@ def routes():
     for file in sorted(pathlib.Path("tools").glob("routes_*.c")):
         text = file.read_text()
         names = set(re.findall(r'et_argument\([^,]+, "([a-zA-Z_-]+)"\)', text)) | set(re.findall(r'strcmp\((?:key|name), "([a-zA-Z_-]+)"\) == 0', text))
-        for method, path in re.findall(r'\.method = "([A-Z]+)", \.path = "([^"]+)"', text) + re.findall(r'\{"([A-Z]+)", "([^"]+)"', text):
+        for method, path in re.findall(r'\.method = "([A-Z]+)",\s*\.path = "([^"]+)"', text) + re.findall(r'\{"([A-Z]+)", "([^"]+)"', text):
             found.append((method, path, sorted(names)))
     return found
 
@@ -390,7 +390,7 @@ VALUES = [*EVIL, *REGEX_BOMBS, "bystander", "svc.cpu{version=~\"(a+)+$\"}", "bys
 
 def queries(server, folder):
     known = routes()
-    check(len(known) >= 6, f"addresses found in the sources: {known}")
+    check(len(known) >= 30 and any("Querier" in path for _, path, _ in known), f"addresses found in the sources: {known}")
     rng = random.Random(5)
     for method, path, names in known:
         if method != "GET":
@@ -410,6 +410,9 @@ def deep_json(depth):
     return b'{"a":' * depth + b"1" + b"}" * depth
 
 
+CALLS = ("ProfileTypes", "LabelNames", "LabelValues", "Series", "SelectMergeStacktraces", "SelectMergeSpanProfile", "SelectMergeProfile", "SelectSeries", "Diff")
+
+
 def bodies(server, folder):
     """What has a body: bytes that are none of its formats, JSON that is deep, wide, twice, of other types, never ends."""
     rng = random.Random(6)
@@ -422,7 +425,7 @@ def bodies(server, folder):
     for method, path, _ in routes():
         if method != "POST":
             continue
-        for place in {path.replace("*", "x"), path.replace("*", "%2e%2e%2f%2e%2e%2fsecret"), path.replace("*", "querier.v1.QuerierService/SelectMergeStacktraces")}:
+        for place in sorted({path.replace("*", word) for word in ("x", "%2e%2e%2f%2e%2e%2fsecret", *(CALLS if path.startswith("/querier") else ()))}):
             for body in hostile:
                 for headers in ({"Content-Type": "application/json"}, PROTO, {"Content-Type": rng.choice(["text/plain", "multipart/form-data; boundary=x", "a" * 500, "application/grpc"])}):
                     ask(server, "POST", place, body, headers)
