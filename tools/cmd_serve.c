@@ -74,7 +74,7 @@ int et_cmd_serve(int argc, char **argv)
         .scrape = &settings.scrape,
     });
     et_relay_config_free(&relay); /* what the server has not taken */
-    struct et_keeper *keeper = server ? et_keeper_start(settings.db, &settings.keep) : NULL;
+    struct et_keeper *keeper = server ? et_keeper_start(server, &settings.keep) : NULL;
     et_serve_settings_free(&settings);
     et_options_free(&options);
     if (!keeper) {

@@ -14,8 +14,7 @@ static const int64_t LOOK_NS = 10000000000, PAUSE_NS = 5000000;
 enum { SAID_AFTER = 6 };
 
 struct et_keeper {
-    struct et_store *store;
-    char *db;
+    struct et_server *server;
     struct et_policy policy;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -44,43 +43,56 @@ static bool rest(struct et_keeper *keeper, int64_t ns)
     return !stopping;
 }
 
+struct step {
+    const struct et_policy *policy;
+    int64_t now_ns;
+    int got;
+};
+
+/* A step that fails is undone alone, and nothing of a sender's. */
+static enum et_verdict take_step(struct et_store *store, void *context, const char **why)
+{
+    struct step *step = context;
+    step->got = et_keep_step(store, step->policy, step->now_ns);
+    *why = step->got < 0 ? et_store_why(store) : "ok";
+    return ET_REPEATED;
+}
+
 static void *run(void *context)
 {
     struct et_keeper *keeper = context;
     int64_t pause = PAUSE_NS;
     while (rest(keeper, pause)) {
         int64_t before = et_now();
-        int got = et_keep_step(keeper->store, &keeper->policy, before);
+        struct step step = {.policy = &keeper->policy, .now_ns = before};
+        struct et_buf why = {0};
+        bool kept = et_server_write(keeper->server, take_step, &step, &why) == ET_REPEATED;
         int64_t took = et_now() - before;
-        pause = got != 1 || took > LOOK_NS ? LOOK_NS : took > PAUSE_NS ? took : PAUSE_NS;
-        bool failed = got < 0 && got != -EBUSY; /* somebody else writes for long: later */
-        keeper->failures = failed ? keeper->failures + 1 : 0;
-        if (keeper->failures == SAID_AFTER) { /* a full disk is the server's to tell */
-            et_error("database %s: it is not merged and nothing goes: %s", keeper->db, et_store_why(keeper->store));
+        pause = !kept || step.got != 1 || took > LOOK_NS ? LOOK_NS : took > PAUSE_NS ? took : PAUSE_NS;
+        keeper->failures = kept && step.got < 0 ? keeper->failures + 1 : 0;
+        if (keeper->failures == SAID_AFTER) { /* a store that keeps nothing is the server's to tell */
+            et_error("the database is not merged and nothing goes: %s", why.data);
         }
+        et_buf_free(&why);
     }
     return NULL;
 }
 
-struct et_keeper *et_keeper_start(const char *db, const struct et_policy *policy)
+struct et_keeper *et_keeper_start(struct et_server *server, const struct et_policy *policy)
 {
-    const char *why = "no thread for keeping it small";
     struct et_keeper *keeper = et_alloc(1, sizeof *keeper);
     pthread_condattr_t attributes;
     keeper->policy = *policy;
-    keeper->db = et_strdup(db);
+    keeper->server = server;
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&keeper->wake, &attributes);
     pthread_condattr_destroy(&attributes);
-    keeper->store = et_store_open(db, false, &why);
-    if (keeper->store && pthread_create(&keeper->thread, NULL, run, keeper) == 0) {
+    if (pthread_create(&keeper->thread, NULL, run, keeper) == 0) {
         return keeper;
     }
-    et_error("database %s: %s", db, why);
-    et_store_close(keeper->store);
-    free(keeper->db);
+    et_error("there is no thread to be had for keeping the database small");
     free(keeper);
     return NULL;
 }
@@ -97,8 +109,6 @@ void et_keeper_stop(struct et_keeper *keeper)
     pthread_join(keeper->thread, NULL);
     pthread_cond_destroy(&keeper->wake);
     pthread_mutex_destroy(&keeper->lock);
-    et_store_close(keeper->store);
-    free(keeper->db);
     free(keeper);
 }
 

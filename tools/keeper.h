@@ -7,13 +7,15 @@
 #define ET_KEEPER_H
 
 #include "config.h"
+#include "http.h"
 #include "store_keep.h"
 
 struct et_keeper;
 
-/* Has a connection of its own to the database. NULL: failed, one line is on stderr. */
-struct et_keeper *et_keeper_start(const char *db, const struct et_policy *policy);
-/* Ends after the step that is under way. NULL is nothing. */
+/* Its steps are committed with what arrives meanwhile: a connection of its own would keep senders waiting for the lock.
+ * NULL: failed, one line is on stderr. */
+struct et_keeper *et_keeper_start(struct et_server *server, const struct et_policy *policy);
+/* Before the server stops. Ends after the step that is under way. NULL is nothing. */
 void et_keeper_stop(struct et_keeper *keeper);
 
 /* "14d", "forever"; "4G", "any". False: not of that form. */
