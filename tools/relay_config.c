@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const KEYS[] = {"to",           "url",       "symbolize", "token_file", "user",    "password_file",
-                                   "api_key_file", "org_id",    "ca",        "cert",       "key",     "family",
-                                   "header*",      "backfill",  "batch",     "rate",       "timeout", "max_age",
-                                   "retry",        "retry_max", NULL};
+static const char *const KEYS[] = {"to",           "url",       "symbolize", "token-file", "user",    "password-file",
+                                   "api-key-file", "org-id",    "ca",        "cert",       "key",     "family",
+                                   "header*",      "backfill",  "batch",     "rate",       "timeout", "max-age",
+                                   "retry",        "retry-max", NULL};
 
 static bool wrong(const struct et_config *config, const struct et_section *section, const char *key, const char *what)
 {
@@ -64,7 +64,7 @@ static bool read_url(const struct et_config *config, const struct et_section *se
                      "an address ends with its path; what servers want besides goes into header");
     }
     if (memchr(url + scheme, '@', strcspn(url + scheme, "/"))) {
-        return wrong(config, section, "url", "no password in an address: write user and password_file");
+        return wrong(config, section, "url", "no password in an address: write user and password-file");
     }
     size_t size = strlen(url) - (url[strlen(url) - 1] == '/');
     const char *path = d->api_key_file && d->backend->keyed_path ? d->backend->keyed_path : d->backend->path;
@@ -103,9 +103,9 @@ static bool read_numbers(const struct et_config *config, const struct et_section
     return et_config_number(config, section, "batch", d->backend->rows, &d->rows) &&
            et_config_size(config, section, "rate", &d->rate) &&
            et_config_duration(config, section, "timeout", false, &d->timeout_ns) &&
-           et_config_duration(config, section, "max_age", true, &d->oldest_ns) &&
+           et_config_duration(config, section, "max-age", true, &d->oldest_ns) &&
            et_config_duration(config, section, "retry", false, &d->retry_ns) &&
-           et_config_duration(config, section, "retry_max", false, &d->retry_most_ns) &&
+           et_config_duration(config, section, "retry-max", false, &d->retry_most_ns) &&
            et_config_flag(config, section, "backfill", &d->backfill) &&
            ((d->rows && d->rate) || wrong(config, section, d->rows ? "rate" : "batch", "at least 1"));
 }
@@ -121,8 +121,8 @@ static bool read_files(const struct et_config *config, const struct et_section *
         }
     }
     return (!d->key || d->cert || wrong(config, section, "key", "a key without cert")) &&
-           (!d->user == !d->password_file || wrong(config, section, "user", "write user and password_file together")) &&
-           (!d->user || !d->token_file || wrong(config, section, "token_file", "a token or a password, not both"));
+           (!d->user == !d->password_file || wrong(config, section, "user", "write user and password-file together")) &&
+           (!d->user || !d->token_file || wrong(config, section, "token-file", "a token or a password, not both"));
 }
 
 static bool read_section(const struct et_config *config, const struct et_section *section,
@@ -141,11 +141,11 @@ static bool read_section(const struct et_config *config, const struct et_section
         return wrong(config, section, "to", "pyroscope, parca, otlp or datadog");
     }
     d->name = et_strdup(section->name);
-    d->token_file = text(section, "token_file");
+    d->token_file = text(section, "token-file");
     d->user = text(section, "user");
-    d->password_file = text(section, "password_file");
-    d->api_key_file = text(section, "api_key_file");
-    d->org_id = text(section, "org_id");
+    d->password_file = text(section, "password-file");
+    d->api_key_file = text(section, "api-key-file");
+    d->org_id = text(section, "org-id");
     d->ca = text(section, "ca");
     d->cert = text(section, "cert");
     d->key = text(section, "key");

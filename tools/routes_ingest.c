@@ -35,16 +35,17 @@ static const char *read_format(const struct et_request *request, struct ingest *
     ingest->said = *format != '\0';
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         if (strcmp(format, foreign[i]) == 0) {
-            return "formats are pprof, groups and lines; jfr, trie, tree and speedscope are not taken here";
+            return "formats are pprof, groups (folded) and lines; jfr, trie, tree and speedscope are not taken here";
         }
     }
     if (type && strncasecmp(type, "multipart/form-data", strlen("multipart/form-data")) == 0) {
         ingest->pprof = true;
     } else if (type && strncmp(type, "binary/octet-stream+", strlen("binary/octet-stream+")) == 0) {
-        return "formats are pprof, groups and lines; tries and trees are not taken here";
+        return "formats are pprof, groups (folded) and lines; tries and trees are not taken here";
     }
-    bool known = !*format || ingest->pprof || ingest->lines || strcmp(format, "groups") == 0;
-    return known ? NULL : "formats are pprof, groups and lines";
+    bool known = !*format || ingest->pprof || ingest->lines || strcmp(format, "groups") == 0 ||
+                 strcmp(format, "folded") == 0; /* its older name */
+    return known ? NULL : "formats are pprof, groups (folded) and lines";
 }
 
 /* Samples a second: digits. */

@@ -169,7 +169,8 @@ def folded(server):
     answer = server.get("/api/profile", service="app", tag="zone=a")[1]
     check.equal((answer["total"], answer["samples"], answer["from"], answer["to"], answer["period"]), (700_000_000, 7, NOW, NOW + 10, 10**8), "its figures")
     check.equal(ingest(server, "lines", b"a;b\na;b\na;c\n", format="lines", sampleRate=1000)[0], 200, "lines")
-    check.equal(total(server, "lines"), 3_000_000, "one each")
+    check.equal(ingest(server, "lines", b"a;b 2\n", format="folded", sampleRate=1000)[0], 200, "groups by their older name")
+    check.equal(total(server, "lines"), 5_000_000, "one each, and two")
     for name, service, kind, query, wanted in (("m.alloc_space", "m", "alloc", {}, 7), ("m.alloc_objects", "m", "alloc", {"value": "count"}, 7),
                                                ("m.inuse_space", "m", "live", {}, 7), ("m.mutex_duration", "m", "lock", {}, 7),
                                                ("m.block_count", "m", "wait", {"value": "count"}, 7), ("m.goroutines", "m", "thread", {}, 7)):
@@ -189,7 +190,7 @@ def folded(server):
     for name in ("jfr", "trie", "tree", "speedscope"):
         status, answer = ingest(server, "refused", b"x", format=name)
         check.equal((status, answer.count(b"\n")), (400, 1), name)
-        check(b"pprof, groups and lines" in answer and name.encode() in answer, f"{name}: the line says what is taken")
+        check(b"pprof, groups (folded) and lines" in answer and name.encode() in answer, f"{name}: the line says what is taken")
     check.equal(ingest(server, "refused", b"x", {"Content-Type": "binary/octet-stream+trie"})[0], 400, "a trie by its type")
     check(total(server, "refused") in (0, None), "nothing of what was refused is kept")
 

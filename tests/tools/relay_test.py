@@ -122,7 +122,7 @@ def faults():
     def decide(head, body):
         return "400 Bad Request" if any(row[1] == "poison" for row in pushed([(head, body)])) else None
     receiver = Receiver(["close", "500 Oops", "429 Too Many\nRetry-After: 2", "502 Bad Gateway", "401 Unauthorized", "408 Timeout"], decide)
-    server = serve("faults", ("up", "pyroscope", receiver.url, {"retry": "1s", "retry_max": "1s"}))
+    server = serve("faults", ("up", "pyroscope", receiver.url, {"retry": "1s", "retry-max": "1s"}))
     device, poison = Device(), Device("poison")
     for value in range(1, 11):
         check.equal(device.push(server, value), 200, "a push is taken while the receiver fails")
@@ -149,7 +149,7 @@ def down_and_old():
     receiver = Receiver()
     port = receiver.port
     receiver.close()
-    server = serve("down", ("up", "pyroscope", f"http://127.0.0.1:{port}", {"retry": "1s", "retry_max": "1s"}))
+    server = serve("down", ("up", "pyroscope", f"http://127.0.0.1:{port}", {"retry": "1s", "retry-max": "1s"}))
     device = Device()
     device.push(server, 3, age=7200)  # Pyroscope takes nothing that is older than an hour
     device.push(server, 4)
@@ -166,7 +166,7 @@ def down_and_old():
 def killed():
     """A receiver that takes its time, and kill -9 three times while it does."""
     receiver = Receiver(decide=lambda head, body: time.sleep(0.15))
-    options = ("up", "pyroscope", receiver.url, {"batch": "3", "retry": "1s", "retry_max": "1s"})
+    options = ("up", "pyroscope", receiver.url, {"batch": "3", "retry": "1s", "retry-max": "1s"})
     device, value = Device(), 0
     for life in range(4):
         server = serve("killed", options)
@@ -241,9 +241,9 @@ def secrets():
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
     token, basic, datadog, untrusted = Receiver(context=context), Receiver(["401 Unauthorized"]), Receiver(), Receiver(context=context)
     server = serve("secrets",
-                   ("token", "pyroscope", token.url + "/base/", {"token_file": folder / "token", "org_id": "7", "ca": folder / "tls.crt", "header": "X-More: a b"}),
-                   ("basic", "parca", basic.url, {"user": "u", "password_file": folder / "password", "retry": "1s"}),
-                   ("datadog", "datadog", datadog.url, {"api_key_file": folder / "key"}),
+                   ("token", "pyroscope", token.url + "/base/", {"token-file": folder / "token", "org-id": "7", "ca": folder / "tls.crt", "header": "X-More: a b"}),
+                   ("basic", "parca", basic.url, {"user": "u", "password-file": folder / "password", "retry": "1s"}),
+                   ("datadog", "datadog", datadog.url, {"api-key-file": folder / "key"}),
                    ("untrusted", "otlp", untrusted.url, {"retry": "1s"}))
     Device().push(server, 1)
     check(until(lambda: token.taken and basic.taken and datadog.taken and state(server, "untrusted")["failing"]), "all three are served")
@@ -264,7 +264,7 @@ def secrets():
 def wrong_configs():
     cases = [("[relay]\nto = parca\nurl = http://h\n", "[relay NAME]"), ("[relay a]\nurl = http://h\n", "pyroscope, parca"),
              ("[relay a]\nto = zipkin\nurl = http://h\n", "pyroscope, parca"), ("[relay a]\nto = parca\n", "http://HOST"),
-             ("[relay a]\nto = parca\nurl = ftp://h\n", "http://HOST"), ("[relay a]\nto = parca\nurl = http://u:p@h\n", "password_file"),
+             ("[relay a]\nto = parca\nurl = ftp://h\n", "http://HOST"), ("[relay a]\nto = parca\nurl = http://u:p@h\n", "password-file"),
              ("[relay a]\nto = parca\nurl = http://h/?key=1\n", "ends with its path"), ("[relay a]\nto = parca\nurl = http://h\nspeed = 1\n", "speed"), ("[relay a]\nto = parca\nurl = http://h\nsymbolize = maybe\n", "fallback"),
              ("[relay a]\nto = parca\nurl = http://h\nuser = x\n", "together"), ("[relay a]\nto = parca\nurl = http://h\nca = /nowhere\n", "cannot be read"),
              ("[relay a]\nto = parca\nurl = http://h\nheader = Authorization: x\n", "files"), ("[relay a]\nto = parca\nurl = http://h\nbatch = 0\n", "at least 1"),
@@ -274,7 +274,7 @@ def wrong_configs():
         done = subprocess.run([program, "serve", "--listen", "127.0.0.1:0", "--db", folder / "wrong.db", "--config", folder / "wrong.conf"],
                               capture_output=True, text=True, timeout=PATIENCE)
         check(done.returncode == 1 and said in done.stderr and "wrong.conf:" in done.stderr, f"{text!r}: {done.returncode} {done.stderr!r}")
-    (folder / "wrong.conf").write_text(f"[relay a]\nto = parca\nurl = http://h\ntoken_file = {folder}/nothing\n")
+    (folder / "wrong.conf").write_text(f"[relay a]\nto = parca\nurl = http://h\ntoken-file = {folder}/nothing\n")
     done = subprocess.run([program, "serve", "--listen", "127.0.0.1:0", "--db", folder / "wrong.db", "--config", folder / "wrong.conf"],
                           capture_output=True, text=True, timeout=PATIENCE)
     check(done.returncode == 1 and "relay a" in done.stderr and "nothing" in done.stderr, f"a secret that is not there: {done.stderr!r}")
