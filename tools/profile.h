@@ -73,7 +73,7 @@ struct et_profile {
     uint64_t total;           /* of what is shown */
     uint64_t values, counts;  /* sums of both figures */
     uint64_t samples;         /* stacks captured; 0: unknown */
-    uint64_t period;          /* mean, in units; 0: unknown */
+    uint64_t period;          /* the latest, in units; 0: unknown */
     int64_t start_ns, end_ns; /* unix time that the data covers */
     uint64_t profiles;        /* merged into this one */
     uint64_t processes;       /* that they are from; 0: unknown */

@@ -246,7 +246,7 @@ static void add_stacks(struct sums *s, const struct et_row *row)
 static void note_row(struct sums *s, const struct et_row *row)
 {
     struct et_profile *p = s->profile;
-    if (p->profiles == 0) {
+    if (p->profiles == 0 || row->end_ns > p->end_ns) { /* what the latest says */
         p->value_unit = et_intern(&p->strings, s->series->unit);
         p->period = row->period;
     }
@@ -276,6 +276,13 @@ static int add_row(struct sums *s, const struct et_row *row)
     return got;
 }
 
+/* As they lie in the file, so that the system reads ahead. */
+static int by_id(const void *a, const void *b)
+{
+    const struct et_row *x = a, *y = b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
 static int sum_rows(struct sums *s, const char *kind)
 {
     struct et_rows rows = {0};
@@ -285,8 +292,11 @@ static int sum_rows(struct sums *s, const char *kind)
     err =
         err ? err
             : et_rows_choose(s->store, &s->selection, query->from_ns, query->to_ns, s->ids ? 1 : ET_LEVELS - 1, &rows);
+    bool level = s->kind && s->kind->level;
+    if (!level && rows.count) {
+        qsort(rows.rows, rows.count, sizeof *rows.rows, by_id);
+    }
     for (size_t i = 0; i < rows.count && !err; i++) {
-        bool level = s->kind && s->kind->level;
         if (!level || et_row_is_last(&s->latest, (uint64_t)rows.rows[i].series, &rows.rows[i])) {
             err = add_row(s, &rows.rows[i]);
             err = err ? err : s->err;

@@ -98,9 +98,11 @@ enum et_packing et_pack(const struct et_stacks *stacks, bool deflate, struct et_
 
 /* ---- reading ---- */
 
-static struct et_packed *next(struct et_unpacked *out)
+static inline struct et_packed *next(struct et_unpacked *out)
 {
-    out->stacks = et_reserve(out->stacks, &out->capacity, out->count + 1, sizeof *out->stacks);
+    if (out->count == out->capacity) {
+        out->stacks = et_reserve(out->stacks, &out->capacity, out->count + 1, sizeof *out->stacks);
+    }
     out->stacks[out->count] = (struct et_packed){0};
     return &out->stacks[out->count++];
 }
