@@ -55,7 +55,6 @@ static const char *const SQL[S_COUNT] = {
         " WHERE service <> ? GROUP BY 1, 2, 3 HAVING max(last_ns) < ?)",
     [S_METRICS] = "SELECT service, version, device, kind, value, count, profiles, last_ns FROM metric"
                   " ORDER BY service, version, device, kind",
-    [S_PROFILE_LAST] = "SELECT ifnull(max(id), 0) FROM profile",
     [S_PROFILES_BEHIND] = "SELECT count(*) FROM (SELECT 1 FROM profile WHERE id > ? AND level = 0 LIMIT ?)",
     [S_LABELS_FIND] = "SELECT id FROM labels WHERE lines = ?",
     [S_LABELS_ADD] = "INSERT INTO labels (lines) VALUES (?)",
@@ -266,8 +265,7 @@ const char *et_column_text(sqlite3_stmt *statement, int column)
     return text ? text : "";
 }
 
-/* First column of the first row, 0 when there is none. */
-static int64_t first(struct et_store *store, sqlite3_stmt *statement)
+int64_t et_store_number(struct et_store *store, sqlite3_stmt *statement)
 {
     int got = et_store_step(store, statement);
     if (got <= 0) {
@@ -458,7 +456,7 @@ int et_store_group_end(struct et_store *store)
 
 int64_t et_store_module(struct et_store *store, const char *build_id, const char *path)
 {
-    int64_t id = first(store, et_store_bind(store, S_MODULE_FIND, "ss", build_id, path));
+    int64_t id = et_store_number(store, et_store_bind(store, S_MODULE_FIND, "ss", build_id, path));
     return id ? id : added(store, et_store_bind(store, S_MODULE_ADD, "ss", build_id, path));
 }
 
@@ -466,13 +464,13 @@ int64_t et_store_frame(struct et_store *store, int64_t module, uint64_t address,
                        uint32_t line)
 {
     int64_t at = (int64_t)line;
-    int64_t id = first(store, et_store_bind(store, S_FRAME_FIND, "iussi", module, address, name, file, at));
+    int64_t id = et_store_number(store, et_store_bind(store, S_FRAME_FIND, "iussi", module, address, name, file, at));
     return id ? id : added(store, et_store_bind(store, S_FRAME_ADD, "iussi", module, address, name, file, at));
 }
 
 int64_t et_store_node(struct et_store *store, int64_t parent, int64_t frame)
 {
-    int64_t id = first(store, et_store_bind(store, S_NODE_FIND, "ii", parent, frame));
+    int64_t id = et_store_number(store, et_store_bind(store, S_NODE_FIND, "ii", parent, frame));
     return id ? id : added(store, et_store_bind(store, S_NODE_ADD, "ii", parent, frame));
 }
 
@@ -486,13 +484,13 @@ static sqlite3_stmt *bind_origin(struct et_store *store, enum et_statement which
 
 int64_t et_store_origin(struct et_store *store, const struct et_origin *origin)
 {
-    int64_t id = first(store, bind_origin(store, S_ORIGIN_FIND, origin));
+    int64_t id = et_store_number(store, bind_origin(store, S_ORIGIN_FIND, origin));
     return id ? id : added(store, bind_origin(store, S_ORIGIN_ADD, origin));
 }
 
 int64_t et_store_origin_undated(struct et_store *store, int64_t origin)
 {
-    int64_t id = first(store, et_store_bind(store, S_UNDATED_FIND, "i", origin));
+    int64_t id = et_store_number(store, et_store_bind(store, S_UNDATED_FIND, "i", origin));
     return id ? id : added(store, et_store_bind(store, S_UNDATED_ADD, "i", origin));
 }
 
@@ -509,6 +507,6 @@ int et_store_skipped(struct et_store *store, int64_t origin)
 
 int64_t et_store_labels(struct et_store *store, const char *lines)
 {
-    int64_t id = *lines ? first(store, et_store_bind(store, S_LABELS_FIND, "s", lines)) : 0;
+    int64_t id = *lines ? et_store_number(store, et_store_bind(store, S_LABELS_FIND, "s", lines)) : 0;
     return id || !*lines ? id : added(store, et_store_bind(store, S_LABELS_ADD, "s", lines));
 }

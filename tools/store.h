@@ -262,7 +262,7 @@ int et_store_relay_get(struct et_store *store, const char *name, struct et_relay
 int et_store_relay_add(struct et_store *store, const char *name, const struct et_relay_mark *moved);
 /* From now on none is configured but those that are added to; their marks stay and hold nothing back. */
 int et_store_relay_none(struct et_store *store);
-/* Id of the last profile, 0 when there is none. */
+/* The greatest id that a profile ever had, 0 when there was none, or an error. */
 int64_t et_store_last(struct et_store *store);
 /* How many came after that one, counted up to `most`. */
 int64_t et_store_behind(struct et_store *store, int64_t cursor, int64_t most);

@@ -69,7 +69,6 @@ enum et_statement {
     S_RELAY_GET,
     S_RELAY_ADD,
     S_RELAY_OFF,
-    S_PROFILE_LAST,
     S_PROFILES_BEHIND,
     S_LABELS_FIND,
     S_LABELS_ADD,
@@ -142,6 +141,9 @@ int et_store_schema(struct et_store *store);
 
 /* Steps: 1 a row, 0 done, negative errno. */
 int et_store_step(struct et_store *store, sqlite3_stmt *statement);
+
+/* First column of the first row, 0 when there is none, or an error. */
+int64_t et_store_number(struct et_store *store, sqlite3_stmt *statement);
 
 /* What is known of a profile's process. */
 struct et_process {

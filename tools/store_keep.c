@@ -25,24 +25,11 @@ static const int64_t SEGMENT_NS = 14 * 86400 * ET_NS_PER_S;
 const struct et_policy et_policy_default = {
     .fine_ns = 7200 * ET_NS_PER_S, .five_ns = 172800 * ET_NS_PER_S, .keep_ns = 14 * 86400 * ET_NS_PER_S};
 
-static int64_t number_of(struct et_store *store, sqlite3_stmt *statement)
-{
-    int got = et_store_step(store, statement);
-    int64_t number = got == 1 ? sqlite3_column_int64(statement, 0) : got;
-    sqlite3_reset(statement);
-    return number;
-}
-
-int64_t et_store_last_id(struct et_store *store)
-{
-    return number_of(store, et_store_bind(store, S_LAST_ID, ""));
-}
-
 /* Of level 0 only rows with ids up to this may be deleted, unless they are older than a day: a relay still wants them.
  */
 static int64_t relayed(struct et_store *store)
 {
-    return number_of(store, et_store_bind(store, S_RELAY_LEAST, ""));
+    return et_store_number(store, et_store_bind(store, S_RELAY_LEAST, ""));
 }
 
 /* ---- finer rows go ---- */
@@ -85,7 +72,7 @@ static int strip_oldest(struct et_store *store, int level, int64_t before_ns)
     }
     struct et_bucket bucket = et_bucket_of(row, level);
     sqlite3_reset(row);
-    int64_t last = et_store_last_id(store);
+    int64_t last = et_store_last(store);
     if (last < 0) {
         return (int)last;
     }
@@ -164,7 +151,7 @@ static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns)
             return got > 0 ? 1 : got;
         }
     }
-    int64_t left = number_of(store, et_store_bind(store, S_ROWS_LEFT, "ii", hour_ns, hour_ns + HOUR));
+    int64_t left = et_store_number(store, et_store_bind(store, S_ROWS_LEFT, "ii", hour_ns, hour_ns + HOUR));
     if (left) {
         return left < 0 ? (int)left : 0; /* a relay wants them */
     }
@@ -191,9 +178,9 @@ static int age_step(struct et_store *store, const struct et_policy *policy, int6
 
 static int64_t used_bytes(struct et_store *store)
 {
-    int64_t pages = number_of(store, et_store_bind(store, S_PAGES, ""));
-    int64_t free_pages = number_of(store, et_store_bind(store, S_PAGES_FREE, ""));
-    int64_t size = number_of(store, et_store_bind(store, S_PAGE_SIZE, ""));
+    int64_t pages = et_store_number(store, et_store_bind(store, S_PAGES, ""));
+    int64_t free_pages = et_store_number(store, et_store_bind(store, S_PAGES_FREE, ""));
+    int64_t size = et_store_number(store, et_store_bind(store, S_PAGE_SIZE, ""));
     return pages < 0 ? pages : free_pages < 0 ? free_pages : size < 0 ? size : (pages - free_pages) * size;
 }
 
@@ -229,8 +216,8 @@ static int segment_step(struct et_store *store, int64_t now_ns)
 static int room_step(struct et_store *store)
 {
     enum { FEW = 1024, AT_ONCE = 128 };
-    int64_t pages = number_of(store, et_store_bind(store, S_PAGES, ""));
-    int64_t spare = number_of(store, et_store_bind(store, S_PAGES_FREE, ""));
+    int64_t pages = et_store_number(store, et_store_bind(store, S_PAGES, ""));
+    int64_t spare = et_store_number(store, et_store_bind(store, S_PAGES_FREE, ""));
     if (pages < 0 || spare < 0 || spare < FEW || spare < pages / 4) {
         return pages < 0 ? (int)pages : spare < 0 ? (int)spare : 0;
     }
@@ -239,7 +226,7 @@ static int room_step(struct et_store *store)
     while ((got = et_store_step(store, row)) == 1 && steps++ < AT_ONCE) {
     }
     sqlite3_reset(row);
-    int64_t left = number_of(store, et_store_bind(store, S_PAGES_FREE, ""));
+    int64_t left = et_store_number(store, et_store_bind(store, S_PAGES_FREE, ""));
     return got < 0 ? got : left < spare;
 }
 

@@ -264,7 +264,7 @@ static int merge_bucket(struct et_store *store, struct et_bucket *bucket, int64_
     struct et_rows rows = {0};
     size_t at = 0, stacks = 0;
     if (bucket->low == bucket->high) {
-        int64_t last = et_store_last_id(store);
+        int64_t last = et_store_last(store);
         if (last < 0) {
             return (int)last;
         }

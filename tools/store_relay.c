@@ -27,21 +27,12 @@ int et_store_relay_none(struct et_store *store)
     return et_store_step(store, et_store_bind(store, S_RELAY_OFF, ""));
 }
 
-/* The number of one row, or an error. */
-static int64_t number(struct et_store *store, sqlite3_stmt *row)
-{
-    int got = et_store_step(store, row);
-    int64_t value = got == 1 ? sqlite3_column_int64(row, 0) : got;
-    sqlite3_reset(row);
-    return value;
-}
-
 int64_t et_store_last(struct et_store *store)
 {
-    return number(store, et_store_bind(store, S_PROFILE_LAST, ""));
+    return et_store_number(store, et_store_bind(store, S_LAST_ID, ""));
 }
 
 int64_t et_store_behind(struct et_store *store, int64_t cursor, int64_t most)
 {
-    return number(store, et_store_bind(store, S_PROFILES_BEHIND, "ii", cursor, most));
+    return et_store_number(store, et_store_bind(store, S_PROFILES_BEHIND, "ii", cursor, most));
 }

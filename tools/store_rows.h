@@ -108,9 +108,6 @@ int et_rows_choose(struct et_store *store, const struct et_selection *selection,
  * latest first. Zeroed map: none asked yet. key: what the last is wanted of, such as the series. */
 bool et_row_is_last(struct et_map *latest, uint64_t key, const struct et_row *row);
 
-/* The greatest id that a profile ever had, or an error. */
-int64_t et_store_last_id(struct et_store *store);
-
 /* How far a bucket is merged. */
 struct et_bucket {
     int64_t start_ns, low, high, done, gone, swept, bare, seen_ns;

@@ -3,6 +3,7 @@
  * undone alone; when it fails nobody of the group is told that all is well, nothing of it is kept, and the next one
  * works. Whether a commit is on the disk is test_powercut.c's.
  */
+#include "db.h"
 #include "commit.h"
 #include "message.h"
 #include "store_internal.h"
@@ -111,21 +112,11 @@ static int on_commit(void *context)
     return refused_commits && refused_commits-- > 0;
 }
 
-static void remove_files(void)
-{
-    static const char *const endings[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < 3; i++) {
-        char name[4096];
-        snprintf(name, sizeof name, "%s%s", path, endings[i]);
-        unlink(name);
-    }
-}
-
 static int set_up(void **state)
 {
     const char *why = "";
     (void)state;
-    remove_files();
+    db_remove(path);
     sem_init(&reached, 0, 0);
     sem_init(&released, 0, 0);
     store = et_store_open(path, true, &why);
@@ -143,7 +134,7 @@ static int tear_down(void **state)
     (void)state;
     et_commit_stop(commit);
     et_store_close(store);
-    remove_files();
+    db_remove(path);
     return 0;
 }
 

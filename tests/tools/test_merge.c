@@ -3,6 +3,7 @@
  * are not. Two stores get the same profiles, partly late and in another order; one of them merges in small steps in
  * between. Then the same with steps that fail and processes that are killed, and after finer rows have gone.
  */
+#include "db.h"
 #include "kinds.h"
 #include "store_internal.h"
 #include "store_keep.h"
@@ -245,16 +246,6 @@ static void compare_many(struct et_store *raw, struct et_store *merged, int64_t 
 
 /* ---- stores ---- */
 
-static void remove_files(void)
-{
-    static const char *const endings[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < 3; i++) {
-        char name[4096];
-        snprintf(name, sizeof name, "%s%s", path, endings[i]);
-        unlink(name);
-    }
-}
-
 static struct et_store *open_store(const char *name)
 {
     const char *why = "";
@@ -272,7 +263,7 @@ struct stores {
 static int set_up(void **context)
 {
     struct stores *stores = et_alloc(1, sizeof *stores);
-    remove_files();
+    db_remove(path);
     stores->raw = open_store(":memory:");
     stores->merged = open_store(path);
     *context = stores;
@@ -285,7 +276,7 @@ static int tear_down(void **context)
     et_store_close(stores->raw);
     et_store_close(stores->merged);
     free(stores);
-    remove_files();
+    db_remove(path);
     return 0;
 }
 

@@ -2,6 +2,7 @@
  * What is taken and kept: compact messages through et_ingest_compact() into a store, and what queries give back.
  * Messages are made with the generated packer, so that each test says only what matters to it.
  */
+#include "db.h"
 #include "message.h"
 #include "store_internal.h"
 #include "symbols.h"
@@ -16,21 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static char *path;
 
 /* ---- the store ---- */
-
-static void remove_files(void)
-{
-    static const char *const endings[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < 3; i++) {
-        char name[4096];
-        snprintf(name, sizeof name, "%s%s", path, endings[i]);
-        unlink(name);
-    }
-}
 
 static struct et_store *open_store(void)
 {
@@ -44,7 +34,7 @@ static struct et_store *open_store(void)
 
 static int set_up(void **state)
 {
-    remove_files();
+    db_remove(path);
     *state = open_store();
     return 0;
 }
@@ -52,7 +42,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     et_store_close(*state);
-    remove_files();
+    db_remove(path);
     return 0;
 }
 
