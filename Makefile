@@ -19,6 +19,8 @@ NM      := $(BOARD_CROSS)nm
 OBJCOPY := $(BOARD_CROSS)objcopy
 SIZE    := $(BOARD_CROSS)size
 PYTHON  := /usr/bin/python3
+# Tests import from folders of the tree, in which nothing is to be built.
+export PYTHONDONTWRITEBYTECODE := 1
 JOBS    ?= 2
 CLANG_FORMAT ?= clang-format-14
 
@@ -104,7 +106,7 @@ $(BUILD)/obj/nanopb/%.o: $(NANOPB_DIR)/%.c $(MAKE_SRC)
 # nanopb's generator needs Debian's python3-protobuf, whatever `python3` is first on PATH.
 $(BUILD)/gen/%.pb.c $(BUILD)/gen/%.pb.h &: core/proto/%.proto $(wildcard core/proto/*.options) | $(NANOPB_DIR)/pb_encode.c
 	@mkdir -p $(@D)
-	@echo "  PROTO $<"; PYTHONDONTWRITEBYTECODE=1 $(PYTHON) $(NANOPB_DIR)/generator/nanopb_generator.py -q -I core/proto -D $(@D) $<
+	@echo "  PROTO $<"; $(PYTHON) $(NANOPB_DIR)/generator/nanopb_generator.py -q -I core/proto -D $(@D) $<
 
 $(NANOPB_DIR)/pb_encode.c $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_decode.c &:
 	tools/setup.sh apt build

@@ -72,7 +72,7 @@ ET_ASAN_OBJ  := $(ET_SRC:tools/%.c=$(ET_TEST)/%.o) $(ET_GEN:$(ET_DIR)/gen/%.c=$(
 ET_UNIT      := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/test_*.c))
 ET_SUPPORT   := $(patsubst tests/tools/support/%.c,$(ET_TEST)/support/%.o,$(wildcard tests/tools/support/*.c))
 ET_SAMPLE    := $(ET_TEST)/sample
-ET_RUN_ENV   := ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 PYTHONDONTWRITEBYTECODE=1
+ET_RUN_ENV   := ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 ET_PAGE      := test-tools-page test-tools-page-views test-tools-page-hostile
 TESTS        += test-tools-unit test-tools-server test-tools-cli $(ET_PAGE)
 .PHONY: test-tools-unit test-tools-server test-tools-cli $(ET_PAGE)

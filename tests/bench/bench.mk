@@ -34,7 +34,7 @@ bench-service: $(BENCH_SERVICE)
 # What that service puts on the wire.
 .PHONY: bench-wire
 bench-wire: $(NA_SAMPLE)
-	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/bench/wire.py $(NA_SAMPLE) $(BENCH_BUILD)/wire
+	@$(PYTHON) tests/bench/wire.py $(NA_SAMPLE) $(BENCH_BUILD)/wire
 BENCHES += bench-wire
 
 # What the whole product costs that service.

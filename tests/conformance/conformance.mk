@@ -15,9 +15,9 @@ $(CF_DEVICE): tests/conformance/device.c core/edgeprof.h core/config.h $(EP_LIB)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) -rdynamic $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
 test-conformance: $(CF_DEVICE) $(CF_DOTNET)
-	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/conformance/self_test.py
-	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/conformance/run.py $(CF_DIR)/work tools/proto/push.proto $(CF_PPROF) $(CF_DEVICE) $(CF_DOTNET)
+	@$(PYTHON) tests/conformance/self_test.py
+	@$(PYTHON) tests/conformance/run.py $(CF_DIR)/work tools/proto/push.proto $(CF_PPROF) $(CF_DEVICE) $(CF_DOTNET)
 
 test-relay-conformance: $(ET_TEST)/edgeprof $(ET_SAMPLE)
-	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/conformance/relay_self_test.py
+	@$(PYTHON) tests/conformance/relay_self_test.py
 	@$(ET_RUN_ENV) $(PYTHON) tests/conformance/relay_run.py $(ET_TEST)/edgeprof $(CF_DIR)/relay tools/proto $(CF_PPROF) $(ET_SAMPLE)

@@ -18,10 +18,10 @@ $(E2E_SERVICE): tests/e2e/service.c tests/e2e/account.h core/edgeprof.h core/con
 .PHONY: test-faults
 TESTS += test-faults
 test-faults: $(E2E_SERVICE) $(BUILD)/edgeprof
-	@PYTHONDONTWRITEBYTECODE=1 tests/e2e/faults.py $(BUILD)/edgeprof $(E2E_SERVICE) $(BUILD)/tests/e2e/faults
+	@tests/e2e/faults.py $(BUILD)/edgeprof $(E2E_SERVICE) $(BUILD)/tests/e2e/faults
 
 # Over https to nginx in front of the server: a C program, one that was built without edgeprof, a .NET service.
 .PHONY: test-https
 TESTS += test-https
 test-https: $(E2E_WORKER) $(BUILD)/edgeprof $(PRELOAD_LIB) $(if $(NA_DOTNET),$(NA_LIFECYCLE))
-	@PYTHONDONTWRITEBYTECODE=1 tests/e2e/https.py $(BUILD)/edgeprof $(E2E_WORKER) $(PRELOAD_LIB) $(BUILD)/tests/e2e/https $(if $(NA_DOTNET),$(NA_LIFECYCLE))
+	@tests/e2e/https.py $(BUILD)/edgeprof $(E2E_WORKER) $(PRELOAD_LIB) $(BUILD)/tests/e2e/https $(if $(NA_DOTNET),$(NA_LIFECYCLE))

@@ -68,7 +68,7 @@ install: $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)  ## headers, libraries, pkg-config a
 # Installs afresh, builds the example four ways, runs it: BOARD's compiler, cmake, pkg-config.
 .PHONY: check-install
 check-install:
-	@CC='$(CC)' EXEC='$(BOARD_EXEC)' SYSROOT='$(BOARD_SYSROOT)' ARCH='$(BOARD_ARCH)' PYTHONDONTWRITEBYTECODE=1 \
+	@CC='$(CC)' EXEC='$(BOARD_EXEC)' SYSROOT='$(BOARD_SYSROOT)' ARCH='$(BOARD_ARCH)' \
 	    $(PYTHON) tests/install/install_test.py $(BOARD) $(abspath $(INSTALL_DIR)/test) $(abspath $(if $(QEMU_TOOL),$(QEMU_TOOL),$(BUILD)/edgeprof))
 
 ifeq ($(BOARD),host)
