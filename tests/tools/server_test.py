@@ -477,7 +477,7 @@ def older_database(folder):
 
 def full_disk(folder):
     db = os.path.join(folder, "full.db")
-    server = Server(PROGRAM, db, prefix=["prlimit", "--fsize=3000000"])
+    server = Server(PROGRAM, db, prefix=["prlimit", "--fsize=6000000"])
     sequence, status = 0, 200
     while status == 200 and sequence < 20000:
         if sequence == 0:
