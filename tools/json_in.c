@@ -94,3 +94,11 @@ bool et_base64(const char *text, size_t size, struct et_buf *out)
     free(bytes);
     return ok;
 }
+
+void et_base64_put(struct et_buf *out, const void *bytes, size_t size)
+{
+    char *text = et_alloc(BASE64_ENCODE_RAW_LENGTH(size), 1);
+    base64_encode_raw(text, size, bytes);
+    et_buf_add(out, text, BASE64_ENCODE_RAW_LENGTH(size));
+    free(text);
+}

@@ -1,6 +1,7 @@
 /*
- * Reading JSON that others have sent, with jansson, within bounds: a few bytes on the wire can ask for much memory
- * (empty arrays) and for much of the stack (nested ones), and a server must survive both.
+ * Reading JSON that others have sent, with jansson, and base64 both ways. JSON is read within bounds: a few bytes on
+ * the wire can ask for much memory (empty arrays) and for much of the stack (nested ones), and a server must survive
+ * both.
  */
 #ifndef ET_JSON_IN_H
 #define ET_JSON_IN_H
@@ -21,5 +22,7 @@ const char *et_json_text(const json_t *object, const char *name);
 /* Appends what base64 stands for; both alphabets, with '=' at the end or without, as protobuf's JSON has it. False: it
  * is none. */
 bool et_base64(const char *text, size_t size, struct et_buf *out);
+/* Appends the bytes as base64, padded. */
+void et_base64_put(struct et_buf *out, const void *bytes, size_t size);
 
 #endif

@@ -7,16 +7,14 @@
  */
 #include "protojson.h"
 #include "json.h"
+#include "json_in.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char BASE64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /* Bytes that a value of the type takes in its message. */
 static size_t size_of(ProtobufCType type)
@@ -58,15 +56,7 @@ static void camel(const char *name, struct et_buf *out)
 static void encode_bytes(const ProtobufCBinaryData *bytes, struct et_buf *out)
 {
     et_buf_char(out, '"');
-    for (size_t i = 0; i < bytes->len; i += 3) {
-        size_t left = bytes->len - i;
-        uint32_t group = (uint32_t)bytes->data[i] << 16 | (left > 1 ? (uint32_t)bytes->data[i + 1] << 8 : 0) |
-                         (left > 2 ? bytes->data[i + 2] : 0);
-        et_buf_char(out, BASE64[group >> 18]);
-        et_buf_char(out, BASE64[group >> 12 & 63]);
-        et_buf_char(out, left > 1 ? BASE64[group >> 6 & 63] : '=');
-        et_buf_char(out, left > 2 ? BASE64[group & 63] : '=');
-    }
+    et_base64_put(out, bytes->data, bytes->len);
     et_buf_char(out, '"');
 }
 
@@ -190,27 +180,13 @@ void et_protojson_encode(const ProtobufCMessage *message, struct et_buf *out)
 
 static ProtobufCMessage *decode_message(const ProtobufCMessageDescriptor *descriptor, const json_t *json);
 
-/* Either alphabet, with or without padding. */
 static bool decode_bytes(const char *text, ProtobufCBinaryData *bytes)
 {
-    size_t size = strcspn(text, "="), bits = 0;
-    uint32_t group = 0;
-    bytes->len = 0;
-    bytes->data = et_alloc(size / 4 * 3 + 3, 1);
-    for (size_t i = 0; i < size; i++) {
-        char c = text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i];
-        const char *digit = strchr(BASE64, c);
-        if (!digit || !c) {
-            return false;
-        }
-        group = group << 6 | (uint32_t)(digit - BASE64);
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            bytes->data[bytes->len++] = (uint8_t)(group >> bits);
-        }
-    }
-    return size % 4 != 1 && strspn(text + size, "=") == strlen(text + size);
+    struct et_buf plain = {0};
+    et_buf_text(&plain, "");
+    bool ok = et_base64(text, strlen(text), &plain);
+    *bytes = (ProtobufCBinaryData){.data = (uint8_t *)plain.data, .len = plain.size};
+    return ok;
 }
 
 /* A number, or one in quotes. */
@@ -348,7 +324,7 @@ static bool decode_field(const ProtobufCFieldDescriptor *field, const json_t *js
                                                      : decode_value(field, json, at + field->offset);
 }
 
-static _Thread_local char wrong[JSON_ERROR_TEXT_LENGTH + 16];
+static _Thread_local char wrong[JSON_ERROR_TEXT_LENGTH + 64];
 
 static ProtobufCMessage *decode_message(const ProtobufCMessageDescriptor *descriptor, const json_t *json)
 {
@@ -373,13 +349,14 @@ static ProtobufCMessage *decode_message(const ProtobufCMessageDescriptor *descri
 ProtobufCMessage *et_protojson_decode(const ProtobufCMessageDescriptor *descriptor, const void *text, size_t size,
                                       const char **why)
 {
-    json_error_t error;
-    json_t *json = json_loadb(text, size, 0, &error);
+    struct et_buf unread = {0};
+    json_t *json = et_json_read(text, size, &unread);
     wrong[0] = '\0';
     ProtobufCMessage *message = decode_message(descriptor, json);
     if (!message && !wrong[0]) {
-        snprintf(wrong, sizeof wrong, json ? "no JSON object" : "no JSON: %.100s", error.text);
+        snprintf(wrong, sizeof wrong, "%s", json ? "no JSON object" : unread.data);
     }
+    et_buf_free(&unread);
     *why = wrong;
     json_decref(json);
     return message;

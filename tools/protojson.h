@@ -12,8 +12,9 @@
 
 void et_protojson_encode(const ProtobufCMessage *message, struct et_buf *out);
 
-/* Unknown fields are skipped. NULL: no JSON, or not of that message; *why says what (static, or valid until the next
- * call of the thread). protobuf_c_message_free_unpacked(message, NULL) frees the result. Context: any thread. */
+/* Unknown fields are skipped. NULL: no JSON, or beyond the bounds of json_in.h, or not of that message; *why says what
+ * (static, or valid until the next call of the thread). protobuf_c_message_free_unpacked(message, NULL) frees the
+ * result. Context: any thread. */
 ProtobufCMessage *et_protojson_decode(const ProtobufCMessageDescriptor *descriptor, const void *text, size_t size,
                                       const char **why);
 

@@ -5,6 +5,7 @@
  */
 #include "gzip.h"
 #include "json.h"
+#include "json_in.h"
 #include "relay_backend.h"
 
 #include <stdio.h>
@@ -37,20 +38,6 @@ static void *begin(const struct et_relay_form *form)
     return request;
 }
 
-static void put_base64(struct et_buf *out, const struct et_buf *bytes)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint8_t *at = (const uint8_t *)bytes->data;
-    for (size_t i = 0; i < bytes->size; i += 3) {
-        size_t left = bytes->size - i;
-        uint32_t three = (uint32_t)at[i] << 16 | (left > 1 ? (uint32_t)at[i + 1] << 8 : 0) | (left > 2 ? at[i + 2] : 0);
-        et_buf_char(out, digits[three >> 18]);
-        et_buf_char(out, digits[three >> 12 & 63]);
-        et_buf_char(out, left > 1 ? digits[three >> 6 & 63] : '=');
-        et_buf_char(out, left > 2 ? digits[three & 63] : '=');
-    }
-}
-
 static void put_labels(struct et_buf *out, const struct et_series *series)
 {
     et_buf_text(out, "{\"labels\":[");
@@ -73,7 +60,7 @@ static void on_piece(void *context, unsigned number, const struct et_buf *pprof)
     et_buf_text(&request->series, request->series.size ? ",{\"labels\":" : "{\"labels\":");
     put_labels(&request->series, &request->labels);
     et_buf_text(&request->series, ",\"samples\":[{\"rawProfile\":\"");
-    put_base64(&request->series, &gzipped);
+    et_base64_put(&request->series, gzipped.data, gzipped.size);
     et_buf_text(&request->series, "\"}]}");
     et_buf_free(&gzipped);
 }

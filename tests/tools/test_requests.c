@@ -271,6 +271,20 @@ static void labels_are_what_pyroscope_takes(void **state)
     }
 }
 
+/* Values that are not there are one and the same string of protobuf-c. */
+static void a_name_twice_without_values(void **state)
+{
+    (void)state;
+    static const uint8_t wire[] = {10, 10, 10, 3, 10, 1, 'k', 10, 3, 10, 1, 'k'};
+    struct et_buf why = {0};
+    et_push *push = et_push_decode(wire, sizeof wire, &why);
+    assert_non_null(push);
+    assert_int_equal(push->series[0]->n_labels, 2);
+    assert_string_equal(et_push_wrong(push->series[0]), "a label twice");
+    et_push_free(push);
+    et_buf_free(&why);
+}
+
 static void few_bytes_do_not_take_much_memory(void **state)
 {
     (void)state;
@@ -363,6 +377,7 @@ int main(void)
         cmocka_unit_test(json_and_binary_say_the_same),
         cmocka_unit_test(other_shapes_are_refused),
         cmocka_unit_test(labels_are_what_pyroscope_takes),
+        cmocka_unit_test(a_name_twice_without_values),
         cmocka_unit_test(few_bytes_do_not_take_much_memory),
         cmocka_unit_test(a_boundary_is_found),
         cmocka_unit_test(fields_are_found_whatever_they_hold),
