@@ -1,7 +1,7 @@
 # edgeprof. `make help` lists what can be made; boards/README.md says what BOARD= means.
 #
-# This file builds the library and runs what the folders' own .mk files add: test targets to TESTS, benchmarks to
-# BENCHES. Everything made goes to build/.
+# This file builds the library and runs what the folders' own .mk files add: test targets by $(call test,...), benchmarks
+# to BENCHES. Everything made goes to build/.
 
 BOARD ?= host
 BUILD := build/$(BOARD)
@@ -21,7 +21,7 @@ SIZE    := $(BOARD_CROSS)size
 PYTHON  := /usr/bin/python3
 # Tests import from folders of the tree, in which nothing is to be built.
 export PYTHONDONTWRITEBYTECODE := 1
-JOBS    ?= 2
+JOBS    ?= $(shell nproc)
 CLANG_FORMAT ?= clang-format-14
 
 EP_VERSION := $(shell sed -n 's/^.define EP_VERSION "\(.*\)"/\1/p' core/edgeprof.h)
@@ -33,8 +33,9 @@ EP_CPPFLAGS := $(EP_INCLUDES) -DPB_NO_ERRMSG=1 -D_GNU_SOURCE -D_FILE_OFFSET_BITS
 EP_CODEGEN  := -std=c11 -O2 -g -fPIC -ftls-model=initial-exec -fvisibility=hidden -fno-omit-frame-pointer \
                -ffunction-sections -fdata-sections $(BOARD_CFLAGS)
 EP_CFLAGS   := $(EP_CODEGEN) $(WARNINGS) -fcallgraph-info=su
-# A program that links the library statically: every thread is to be seen when it starts.
-EP_LDFLAGS  := -Wl,--wrap=pthread_create -Wl,-u,__wrap_pthread_create
+# A program that links the library statically: every thread is to be seen when it starts, and no signal mask is to hold
+# back the samples. gcc and clang read the options from the file.
+EP_LDFLAGS  := @$(CURDIR)/port/linux/link.opt
 EP_LDLIBS   := -lpthread -ldl
 
 # V=1 shows the commands. The archive appears whole or not at all: somebody else may be linking it.
@@ -49,7 +50,8 @@ endif
 # A file that is named for an architecture, unwind_arm.c, is for that one alone.
 OTHER_ARCHS   := $(filter-out $(BOARD_ARCH),x86_64 aarch64 arm)
 here           = $(filter-out $(BOARD_EXCLUDE) $(foreach arch,$(OTHER_ARCHS),$(1)/%_$(arch).c),$(wildcard $(1)/*.c))
-CORE_SRC      := $(call here,core)
+CORE_ROOMS    := core $(patsubst %/,%,$(sort $(dir $(wildcard core/*/*.c))))
+CORE_SRC      := $(foreach room,$(CORE_ROOMS),$(call here,$(room)))
 PORT_SRC      := $(call here,$(BOARD_PORT))
 TRANSPORT_SRC := $(wildcard transport/*.c)
 PROTO         := $(wildcard core/proto/*.proto)
@@ -62,16 +64,33 @@ THIRD_OBJ     := $(GEN_SRC:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o) \
 EP_LIB        := $(BUILD)/libedgeprof.a
 # What every sample goes through is built for speed; what runs when a rule is not known yet, and once an interval or
 # less, for size.
-EP_FAST       := $(addprefix core/,capture.c ring.c unwind_cached.c)
+EP_FAST       := $(addprefix core/,capture/capture.c data/ring.c unwind/unwind_cached.c)
 # On edgeprof's own threads it may be computed anew in each round of a loop what does not change: that is shorter.
-EP_UNHURRIED  := transport/% port/% core/encode% core/environment% \
-                 $(addprefix core/,collect.c edgeprof.c deliver.c governor.c layout.c level.c outbox.c settings.c stats.c)
+EP_UNHURRIED  := transport/% port/% core/encode/% core/environment/% core/state/counters.c core/state/words.c core/state/text.c \
+                 $(addprefix core/,collect/collect.c collect/governor.c collect/level.c deliver/deliver.c data/outbox.c edgeprof.c layout.c settings.c stats.c)
 MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk)
 
-TESTS   :=
-BENCHES :=
+TESTS     :=
+OWN_TESTS :=
+BENCHES   :=
 
-.PHONY: all lib demo test bench setup setup-demo format clean help
+# The boards whose tests the host runs in QEMU.
+QEMU_BOARDS := $(if $(filter host,$(BOARD)),qemu-aarch64 qemu-armhf)
+
+# $(call test,TARGET,TIER,SECONDS,shared|alone,Claim.) registers a test target.
+#   TIER     quick: `make test` runs it; all: `make test-all` does, too; own: nobody but the one who names it
+#   SECONDS  the timeout: several times what the target needs on a busy machine
+#   alone    it compares CPU times or waits, and nothing else may run beside it
+# The claim is one sentence for tests/README.md. It may contain commas, up to six.
+comma := ,
+hash  := \#
+and_more  = $(if $(strip $(1)),$(comma)$(1))
+the_claim = $(5)$(call and_more,$(6))$(call and_more,$(7))$(call and_more,$(8))$(call and_more,$(9))$(call and_more,$(10))$(call and_more,$(11))
+define test
+$(eval .PHONY: $(1))$(eval $(if $(filter own,$(2)),OWN_TESTS,TESTS) += $(1))$(eval TEST_$(1) := $(2)|$(3)|$(4)|$(subst $(hash),\$(hash),$(the_claim)))
+endef
+
+.PHONY: all lib demo test test-all test-rest print-tests tests-readme bench setup setup-demo format clean help
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -79,8 +98,38 @@ BENCHES :=
 
 all: lib        ## the library and the host tool
 
-include $(wildcard transport/tls/tls.mk port/linux/linux.mk transport/transport.mk tools/checks/checks.mk tools/tools.mk tests/tools/cli.mk tests/tools/durable.mk tests/tools/ingest.mk tests/tests.mk tests/fuzz/fuzz.mk tests/fuzz/parsers.mk port/nativeaot/nativeaot.mk tests/e2e/e2e.mk tests/pull/pull.mk tests/conformance/conformance.mk tests/docs/docs.mk tests/bench/bench.mk tests/qemu/qemu.mk tests/arm/arm.mk tests/install/install.mk tests/spool/spool.mk)
-include $(wildcard tools/package/package.mk tests/tools/store.mk tests/tools/hostile.mk tests/tools/query.mk)
+# What a tree does not have it does not test.
+include $(wildcard \
+    transport/tls/tls.mk \
+    port/linux/linux.mk \
+    transport/transport.mk \
+    tools/build/checks/checks.mk \
+    tools/tools.mk \
+    tests/tools/cli.mk \
+    tests/tools/durable.mk \
+    tests/tools/ingest.mk \
+    tests/tests.mk \
+    tests/fuzz/fuzz.mk \
+    tests/fuzz/parsers.mk \
+    port/nativeaot/nativeaot.mk \
+    tests/stop/stop.mk \
+    tests/limits/limits.mk \
+    tests/e2e/e2e.mk \
+    tests/pull/pull.mk \
+    tests/conformance/conformance.mk \
+    tests/docs/docs.mk \
+    tests/bench/bench.mk \
+    tests/qemu/qemu.mk \
+    tests/signals/signals.mk \
+    tests/arm/arm.mk \
+    tools/package/install.mk \
+    tests/install/install.mk \
+    tests/spool/spool.mk \
+    tests/programs/programs.mk \
+    tools/package/package.mk \
+    tests/tools/store.mk \
+    tests/tools/hostile.mk \
+    tests/tools/query.mk)
 
 lib: $(EP_LIB)  ## $(BUILD)/libedgeprof.a
 
@@ -109,8 +158,8 @@ $(BUILD)/gen/%.pb.c $(BUILD)/gen/%.pb.h &: core/proto/%.proto $(wildcard core/pr
 	@echo "  PROTO $<"; $(PYTHON) $(NANOPB_DIR)/generator/nanopb_generator.py -q -I core/proto -D $(@D) $<
 
 $(NANOPB_DIR)/pb_encode.c $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_decode.c &:
-	tools/setup.sh apt build
-	tools/setup.sh deps
+	tools/build/setup.sh apt build
+	tools/build/setup.sh deps
 
 -include $(EP_OBJ:.o=.d) $(THIRD_OBJ:.o=.d)
 
@@ -121,22 +170,33 @@ demo:           ## profile the sample service and show its flame graph
 	@echo "make demo: port/nativeaot/nativeaot.mk is missing, there is no sample service in this tree" >&2; exit 1
 endif
 
-test: setup     ## run every test; the log of each is in $(BUILD)/logs
-	@mkdir -p $(BUILD)/logs; passed=0; failed=0; table=; red=; \
-	for t in $(TESTS); do \
-	    start=$$(date +%s); printf '%-28s ' "$$t"; \
-	    if $(MAKE) --no-print-directory -j$(JOBS) $$t >$(BUILD)/logs/$$t.log 2>&1; \
-	    then verdict=ok; passed=$$((passed + 1)); else verdict=FAILED; failed=$$((failed + 1)); red="$$red $$t"; fi; \
-	    line="$$verdict, $$(($$(date +%s) - start)) s"; echo "$$line"; \
-	    [ $$verdict = ok ] || tail -n 40 $(BUILD)/logs/$$t.log | sed 's/^/    /'; \
-	    table="$$table$$(printf '%-28s %s' "$$t" "$$line")\n"; \
-	done; \
-	printf '\n%b\n' "$$table"; for t in $$red; do echo "$$t FAILED:"; tail -n 12 $(BUILD)/logs/$$t.log | sed 's/^/    /'; done; \
-	echo "$$passed passed, $$failed failed"; [ $$failed = 0 ]
+# RECORD=1 keeps the seconds for tests/README.md. EXPECTED_SKIPS=FILE: any other skip is a failure.
+RUN_TESTS = $(PYTHON) tests/run.py --make '$(MAKE)' --logs $(BUILD)/logs --jobs $(JOBS) --seconds tests/seconds.txt \
+            $(if $(EXPECTED_SKIPS),--expected-skips '$(EXPECTED_SKIPS)') $(if $(RECORD),--record tests/seconds.txt)
+test: setup     ## the tests that a developer waits for; the log of each is in $(BUILD)/logs
+	@$(RUN_TESTS) --tier quick $(MAKEOVERRIDES)
+test-all: setup ## every test
+	@$(RUN_TESTS) --tier all --boards '$(QEMU_BOARDS)' $(MAKEOVERRIDES)
+test-rest: setup ## the tests of `make test-all` that `make test` has not
+	@$(RUN_TESTS) --tier rest --boards '$(QEMU_BOARDS)' $(MAKEOVERRIDES)
+
+# TARGET|TIER|SECONDS|MODE|CLAIM
+print-tests:
+	@:$(foreach t,$(TESTS) $(OWN_TESTS),$(info $(t)|$(TEST_$(t))))
+
+tests-readme:   ## write tests/README.md from the registered tests and tests/seconds.txt
+	@$(MAKE) -s --no-print-directory print-tests | $(PYTHON) tests/readme.py tests/seconds.txt tests/README.md
+$(call test,check-tests-readme,quick,60,shared,tests/README.md names exactly the registered test targets.)
+check-tests-readme:
+	@$(MAKE) -s --no-print-directory print-tests | $(PYTHON) tests/readme.py --check tests/seconds.txt tests/README.md
+
+$(call test,check-runner,quick,120,shared,The runner reports passed, failed, skipped and timed-out targets and builds shared files once.)
+check-runner:
+	@$(PYTHON) tests/run_test.py $(BUILD)/tests/runner
 
 # A benchmark is a target, or a script that can be run. Only its `figure NAME VALUE UNIT` lines reach standard output.
 bench:          ## print every figure, one `figure NAME VALUE UNIT` a line
-	@tools/setup.sh apt >&2 && tools/setup.sh deps >&2
+	@tools/build/setup.sh apt >&2 && tools/build/setup.sh deps >&2
 	@mkdir -p $(BUILD)/logs; status=0; \
 	for b in $(BENCHES); do \
 	    log=$(BUILD)/logs/$$(basename $$b).out; echo "$$b ..." >&2; \
@@ -146,15 +206,15 @@ bench:          ## print every figure, one `figure NAME VALUE UNIT` a line
 	done; exit $$status
 
 setup:          ## install what building, testing and the demo need
-	@tools/setup.sh apt
-	@tools/setup.sh deps
-	@tools/setup.sh npm
+	@tools/build/setup.sh apt
+	@tools/build/setup.sh deps
+	@tools/build/setup.sh npm
 
 setup-demo:     ## install what `make demo` needs
-	@tools/setup.sh apt build tools demo
-	@tools/setup.sh deps
-	@tools/setup.sh dotnet
-	@tools/setup.sh npm
+	@tools/build/setup.sh apt build tools demo
+	@tools/build/setup.sh deps
+	@tools/build/setup.sh dotnet
+	@tools/build/setup.sh npm
 
 format:         ## clang-format every C file in place
 	$(CLANG_FORMAT) -i $(C_FILES)

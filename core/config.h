@@ -1,5 +1,5 @@
 /*
- * Every compile-time option. Each can be set with -D; limits are checked in internal.h.
+ * Every compile-time option. Each can be set with -D; limits are checked in state/profiler.h.
  * What depends on memory at hand (ring, tree, contexts, outbox) is sized at run time from ep_config.memory_size.
  */
 #ifndef EP_CONFIG_H
@@ -16,13 +16,13 @@
 #define EP_MAX_THREADS 96
 #endif
 
-/* Executable stretches of loaded modules. 160 bytes each. Possible: 4..1024. */
+/* Executable stretches of loaded modules. 88 bytes each on 64 bits. Possible: 4..1024. */
 #ifndef EP_MAX_MODULES
 #define EP_MAX_MODULES 48
 #endif
 
 /* Entries of the cache that maps a program counter to how its caller is found. A power of two, 8 bytes each.
- * Possible: 64..65536. Too few make samples dearer, never wrong. */
+ * Possible: 64..65536. Too few make samples more expensive, never wrong. */
 #ifndef EP_RULE_CACHE
 #define EP_RULE_CACHE 1024
 #endif
@@ -67,7 +67,7 @@
 #define EP_HEADERS_BYTES 4096
 #endif
 
-/* Caller's memory: what nearly everybody should use, and what is the least. */
+/* The caller's memory block: a size that suits nearly every program, and the least. */
 #ifndef EP_MEMORY_DEFAULT
 #define EP_MEMORY_DEFAULT (128 * 1024)
 #endif
@@ -75,7 +75,7 @@
 #define EP_MEMORY_MIN (48 * 1024)
 #endif
 
-/* Memory for a pull endpoint: likewise. */
+/* Memory for a pull endpoint: the same two sizes. */
 #ifndef EP_PULL_MEMORY_DEFAULT
 #define EP_PULL_MEMORY_DEFAULT (128 * 1024)
 #endif

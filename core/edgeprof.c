@@ -6,7 +6,9 @@
  *
  * Each step of the start that fails undoes the ones before it.
  */
-#include "internal.h"
+#include "core/start.h"
+#include "core/collect/collect.h"
+#include "core/deliver/deliver.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,7 +52,7 @@ static void transport_close(struct ep *ep)
 static void collect_end(struct ep *ep)
 {
     atomic_store(&ep->stopping, true);
-    ep_port_wake(&ep->collect_event);
+    ep_collect_wake(ep);
     (void)ep_port_thread_join(EP_ROLE_COLLECT);
 }
 
@@ -60,9 +62,35 @@ static void deliver_end(struct ep *ep)
     (void)ep_port_thread_join(EP_ROLE_DELIVER);
 }
 
+/* A program may take its time until it has done what only a single-threaded one may do. */
+#define LATEST_NS 3000000000u
+
+static int threads_park(struct ep *ep)
+{
+    int error = ep_port_thread_park(EP_ROLE_COLLECT, ep_collect_thread);
+
+    if (error)
+        return error;
+    error = ep_port_thread_park(EP_ROLE_DELIVER, ep_deliver_thread);
+    if (error) {
+        atomic_store(&ep->stopping, true);
+        atomic_store(&ep->stop_deadline_ns, 1);
+        ep_port_wake(&ep->collect_event); /* a port may have let it run at once */
+        (void)ep_port_thread_join(EP_ROLE_COLLECT);
+        atomic_store(&ep->stopping, false);
+        atomic_store(&ep->stop_deadline_ns, 0);
+        return error;
+    }
+    /* Every sample is timed while the threads are parked: record_timed() also looks at the clock for us. */
+    atomic_store_explicit(&ep->governor.to_time, EP_PARKED_SAMPLES, memory_order_relaxed);
+    ep->resume_at_ns = ep_port_uptime_ns() + (ep->interval_ns > LATEST_NS ? ep->interval_ns : LATEST_NS);
+    atomic_store(&ep->parked, true);
+    return 0;
+}
+
 static int threads_start(struct ep *ep)
 {
-    if (manual(ep))
+    if (manual(ep) || (ep->config.flags & EP_LAZY_THREADS && threads_park(ep) == 0))
         return 0;
     int error = ep_port_thread_start(EP_ROLE_COLLECT, ep_collect_thread);
     if (error)
@@ -82,10 +110,14 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
         ep_spool->stop(ep, deadline_ns);
     atomic_store(&ep->stop_deadline_ns, deadline_ns ? deadline_ns : 1);
     ep_deadline_shrink(&ep->send_deadline, deadline_ns); /* after that store: see struct ep_deliver_until */
-    if (!manual(ep)) {
+    if (!manual(ep) && ep_threads_resume(ep) == 0) {
         collect_end(ep);
         deliver_end(ep);
         return;
+    }
+    if (!manual(ep)) { /* the system gives the process no thread any more: this one does their work */
+        (void)ep_port_thread_join(EP_ROLE_COLLECT);
+        (void)ep_port_thread_join(EP_ROLE_DELIVER);
     }
     ep->retry_at_ns = 0;
     atomic_store(&ep->stopping, true);
@@ -117,8 +149,8 @@ static int begin(struct ep *ep)
     int error = transport_open(ep);
     if (error)
         return error;
-    ep->modules.next_base = EP_FRAME_FIRST_ADDRESS;
-    ep->modules.generation = ep_port_modules_generation();
+    ep->unwinder.modules.next_base = EP_FRAME_FIRST_ADDRESS;
+    ep->unwinder.modules.generation = ep_port_modules_generation();
     error = ep_port_modules_scan();
     if (error) {
         error = ep_refuse(error, "the loaded modules cannot be listed");
@@ -136,7 +168,8 @@ static int begin(struct ep *ep)
             ep_count(ep, EP_COUNT_THREADS, (uint64_t)error);
             return 0;
         }
-        error = ep_refuse(error, error == -EBUSY ? "SIGPROF belongs to somebody else" : "sampling cannot be started");
+        error = ep_refuse(error, error == -EBUSY ? "no signal is free for profiling" : "sampling cannot be started");
+        ep_level_end();
         (void)handlers_left(); /* of threads that were armed before it failed */
         threads_stop(ep, 0);
     }
@@ -167,7 +200,7 @@ int ep_start(const struct ep_config *config)
         ep_live->begin();
     while (ep->run == 0)
         ep_port_random(&ep->run, sizeof ep->run);
-    ep->hijack_stub = ep_port_hijack_stub();
+    ep->unwinder.hijack_stub = ep_port_hijack_stub();
     ep_publish(ep);
     error = begin(ep);
     if (!error) {
@@ -239,7 +272,7 @@ int ep_flush(void)
     if (!ep)
         return -ESRCH;
     atomic_store(&ep->flush, true);
-    ep_port_wake(&ep->collect_event);
+    ep_collect_wake(ep);
     ep_release();
     return 0;
 }
@@ -266,4 +299,10 @@ int ep_deliver(uint32_t deadline_ms)
     int error = ep->transport ? ep_deliver_round(ep, ep_port_uptime_ns() + (uint64_t)deadline_ms * MS) : 0;
     ep_count(ep, EP_COUNT_DELIVER_CPU_NS, ep_port_thread_cpu_ns() - start_ns);
     return error;
+}
+
+void ep_forked(void)
+{
+    ep_running_forget();
+    ep_spool = NULL; /* its files are the parent's */
 }

@@ -65,11 +65,16 @@ enum ep_flags {
     EP_THREAD_LABELS = 2,
     /* Waits of pools with nothing to do count as well. */
     EP_IDLE_WAITS = 4,
+    /* edgeprof's two threads start when they are first needed: the ring is nearly full, an interval and 3 s are over,
+     * the program creates a thread, or it calls ep_flush(), ep_stop() and the like. Until then a single-threaded
+     * program stays one. Needs glibc; elsewhere the threads start at once. */
+    EP_LAZY_THREADS = 8,
 };
 
 struct ep_config {
-    /* All the memory there will ever be: at least EP_MEMORY_MIN bytes, any alignment. EP_MEMORY_DEFAULT is a good
-     * size; more makes the ring, the tree and the outbox larger. Must stay valid until ep_stop() has returned 0. */
+    /* The working memory: at least EP_MEMORY_MIN bytes, any alignment. EP_MEMORY_DEFAULT is a good size; more makes
+     * the ring, the tree and the outbox larger. Must stay valid until ep_stop() has returned 0. docs/memory.md lists
+     * what the library uses beside it. */
     void *memory;
     size_t memory_size;
 
@@ -79,7 +84,7 @@ struct ep_config {
     enum ep_level level;
     uint32_t kinds;       /* EP_KIND_BIT()s, overrides the level's */
     uint32_t rate_hz;     /* 1..1000, overrides the level's rate */
-    uint32_t budget_ppm;  /* most that profiling may cost, of the process' CPU time; 0: whatever it costs */
+    uint32_t budget_ppm;  /* most that profiling may cost, in millionths of the process' CPU time; 0: no limit */
     uint32_t interval_ms; /* one profile per interval; 100..3600000, default 10000 */
 
     /* Where profiles go: "http://host[:port][/prefix]", "file:///path", or "https://...", for which transport/tls.h has
@@ -97,7 +102,7 @@ struct ep_config {
     /* For endpoints http:// and https://. */
     const struct ep_push *push;   /* &ep_push_pyroscope: how pprof goes there; without, it does not */
     const struct ep_names *names; /* &ep_names_process: what push sends has names, for servers without symbols */
-    const char *headers; /* lines "Name: value" for each request, '\n' between; a secret, nowhere told. Not copied:
+    const char *headers; /* lines "Name: value" for each request, '\n' between; a secret, in no message. Not copied:
                             must stay valid until ep_stop() has returned 0 */
 };
 
@@ -128,8 +133,19 @@ enum ep_loss {
     EP_LOSS_SPOOL_FULL = 15,  /* the spool's oldest, which had to make room */
     EP_LOSS_SPOOL_DAMAGED = 16, /* was in the spool and cannot be read any more */
     EP_LOSS_TOO_OLD = 17,       /* refused by a receiver, and older than receivers take (ep_spool_config.old_ms) */
-    EP_LOSS_REASONS = 18
+    EP_LOSS_SIGNAL_BLOCKED =
+        18, /* threads that keep the profiling signal blocked (count only); as those without timer */
+    EP_LOSS_REASONS = 19
 };
+
+/* Threads that are not sampled, for one reason; ep_stats.lost_count says how many there were. */
+struct ep_unsampled {
+    uint32_t reason;  /* EP_LOSS_NO_TIMER, EP_LOSS_NO_SLOT or EP_LOSS_SIGNAL_BLOCKED */
+    int32_t error;    /* EP_LOSS_NO_TIMER: what the system answered last, negative errno value; else 0 */
+    uint64_t limit;   /* the limit that is reached, 0: none; EP_LOSS_SIGNAL_BLOCKED: the signal's number */
+    char name[3][16]; /* of the first such threads, "": there is none. UTF-8, without control characters, '"', '\\' */
+};
+#define EP_UNSAMPLED 3
 
 struct ep_stats {
     uint64_t samples;        /* of CPU time */
@@ -137,7 +153,7 @@ struct ep_stats {
     uint64_t exact;          /* stacks of all kinds: walked to the root, every frame by a rule */
     uint64_t gap;            /* rooted, with a guess in between */
     uint64_t cut;            /* not rooted */
-    uint64_t thread_exit_ns; /* CPU time beside samples: when threads ended, of threads without a timer */
+    uint64_t thread_exit_ns; /* CPU time beside samples: when threads ended, of threads that are not sampled */
 
     uint64_t kind_count[EP_KINDS]; /* by kind: samples that were taken (CPU), else events that they stand for */
     uint64_t kind_value[EP_KINDS]; /* by kind: in its unit; EP_KIND_LIVE, EP_KIND_HEAP: now */
@@ -178,11 +194,14 @@ struct ep_stats {
     uint32_t modules;
     uint32_t tree_nodes, tree_capacity;
     uint32_t memory_used;
+
+    uint64_t unsampled_ns; /* CPU time of threads that are not sampled; thread_exit_ns has it in whole periods */
+    struct ep_unsampled unsampled[EP_UNSAMPLED];
 };
 
 /* Starts profiling. Copies what it needs from *config.
  * Returns 0; -EINVAL: a field is out of range (ep_start_error() names it); -ENOMEM: memory_size is too small;
- * -EALREADY: running; -EBUSY: the profiling signal belongs to somebody else; else what the system said.
+ * -EALREADY: running; -EBUSY: no signal is free for profiling; else what the system said.
  * Context: init. */
 int ep_start(const struct ep_config *config);
 

@@ -6,7 +6,7 @@
  * What remains behind struct ep is shared out: about a sixth to the ring (a power of two of words), a sixteenth to
  * contexts, a quarter to the outbox, the rest to the tree.
  */
-#include "internal.h"
+#include "core/start.h"
 
 #include <errno.h>
 #include <string.h>

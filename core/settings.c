@@ -2,7 +2,8 @@
  * What users type: the configuration checked, completed and copied into the profiler's own memory; static tags.
  * Everything that is wrong gives one line of words (ep_start_error()). Environment variables: environment.c.
  */
-#include "internal.h"
+#include "core/start.h"
+#include "core/encode/encode.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,72 +13,11 @@
 #define INTERVAL_MAX     3600000
 #define INTERVAL_DEFAULT 10000
 
-static char error_text[160];
-
-const char *ep_start_error(void)
-{
-    return error_text;
-}
-
-/* Joins up to four pieces into the error line. */
-int ep_complain(int error, const char *a, const char *b, const char *c)
-{
-    const char *pieces[] = {a, b, c};
-    size_t at = 0;
-
-    for (size_t i = 0; i < 3; i++) {
-        size_t size = strlen(pieces[i]);
-        if (size > sizeof error_text - 1 - at)
-            size = sizeof error_text - 1 - at;
-        memcpy(error_text + at, pieces[i], size);
-        at += size;
-    }
-    error_text[at] = 0;
-    return error;
-}
-
-int ep_refuse(int error, const char *why)
-{
-    return ep_complain(error, why, "", "");
-}
-
 const char *ep_endpoint_shown(const char *endpoint)
 {
     const char *at = endpoint ? strrchr(endpoint, '@') : "(none)";
 
     return at ? at : endpoint;
-}
-
-static bool is_key_char(char c, bool first)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
-}
-
-unsigned ep_tag_key_size(const char *text)
-{
-    unsigned size = 0;
-
-    while (is_key_char(text[size], size == 0))
-        size++;
-    return size;
-}
-
-const char *ep_tag_next(const char *text, struct ep_tag *tag, bool *error)
-{
-    *error = false;
-    if (!text || !*text)
-        return NULL;
-    const char *at = text + ep_tag_key_size(text);
-    *tag = (struct ep_tag){.key = text, .key_size = (unsigned)(at - text)};
-    if (at == text || *at != '=') {
-        *error = true;
-        return NULL;
-    }
-    tag->value = ++at;
-    while (*at && *at != ',')
-        at++;
-    tag->value_size = (unsigned)(at - tag->value);
-    return *at ? at + 1 : at;
 }
 
 static int tags_check(const char *tags)
@@ -159,7 +99,7 @@ static int strings_keep(struct ep *ep)
 
 int ep_settings_check(const struct ep_config *config)
 {
-    error_text[0] = 0;
+    (void)ep_refuse(0, "");
     int error = ranges_check(config);
     if (error)
         return error;

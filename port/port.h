@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../core/unwind/context.h"
+
 /* ---- clocks, random numbers, identity ---- */
 
 /* Monotonic time that goes on in suspend where the system has such a clock. Context: signal. */
@@ -58,7 +60,14 @@ enum ep_role { EP_ROLE_COLLECT, EP_ROLE_DELIVER, EP_ROLE_CONTROL, EP_ROLE_PULL, 
 /* Runs fn() on a new thread of the given role with all signals blocked. Context: init. */
 int ep_port_thread_start(enum ep_role role, void (*fn)(void));
 
-/* Waits until that thread's fn has returned. Context: init. */
+/* The same, but the thread does not run, and the system does not know of it, until ep_port_thread_resume(). -ENOTSUP:
+ * this system cannot do that. Context: init. */
+int ep_port_thread_park(enum ep_role role, void (*fn)(void));
+
+/* Lets a parked thread run; 0 as well when it runs already. After an error it is still parked. Context: signal. */
+int ep_port_thread_resume(enum ep_role role);
+
+/* Waits until that thread's fn has returned; a parked thread's has. Context: init. */
 int ep_port_thread_join(enum ep_role role);
 
 /* A counter that can be waited on. */
@@ -80,7 +89,7 @@ size_t ep_port_memory_size(void);
 
 /* Installs the sampling source and arms every thread that runs (period_ns 0: none, see ep_port_sampling_period()). From
  * here on ep_capture() is called.
- * Returns the number of armed threads; -EBUSY: the signal is somebody else's. Context: init. */
+ * Returns the number of armed threads; -EBUSY: no signal is free for it. Context: init. */
 int ep_port_sampling_start(void *memory, uint32_t period_ns);
 
 /* Stops every source. ep_capture() may still be running on other threads when this returns; the core waits for
@@ -116,7 +125,7 @@ int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *r
 /* A register that nobody knows: an address of nothing, and no end of a chain of frames. */
 #define EP_PORT_UNKNOWN 1u
 
-/* Name of a thread of this process, "" when it is gone. Context: collect. */
+/* Name of a thread of this process, "" when it is gone. Context: any thread. */
 void ep_port_thread_name(uint32_t tid, char *name, size_t size);
 
 /* The calling thread's registers as they are when this returns to its caller, and where its stack may be read. Returns
@@ -185,33 +194,17 @@ int ep_port_store_cut(unsigned file, uint64_t size);
 
 /* ---- what a port tells the core (implemented in core/) ---- */
 
-#define EP_LR_CALLED (~(uintptr_t)1)
+struct ep;
 
-/* An interrupted thread's lr, which may hold anything, for ep_context: never EP_LR_CALLED, and the same address. */
-static inline uintptr_t ep_lr_of(uintptr_t lr)
-{
-    return sizeof lr == 4 ? lr | 1 : lr & (((uintptr_t)1 << 24 << 24) - 1);
-}
-
-/* Registers of an interrupted thread, and where its stack may be read: [stack_start, stack_end), and, when the
- * thread has an alternate signal stack, [alt_start, alt_end). Zero: unknown, then only the top frame is taken.
- * stack_root: frames at or above it only start the thread; 0: unknown. */
-struct ep_context {
-    uintptr_t pc, sp, fp;
-    uintptr_t lr;   /* ep_lr_of(); EP_LR_CALLED: pc is where a call returns to, not what is executed next */
-    uintptr_t base; /* one more register that frames hang on: rbx on x86-64 */
-    uintptr_t stack_start, stack_end, stack_root;
-    uintptr_t alt_start, alt_end;
-    uintptr_t moved; /* the stack's bytes stand that far above their addresses: a copy; 0: they are the stack */
-};
-
-/* Whoever calls the functions below from a thread of the service brackets that by these: in between the profiler and
- * the memory it gave to the port stay there. 0: no profiler runs, do not call ep_leave(). Context: signal. */
-int ep_enter(void);
+/* A thread of the service calls the functions below only between ep_enter() and ep_leave(): in between, the profiler
+ * and the memory that it gave to the port stay valid. ep_enter() returns the profiler, or NULL: no profiler runs, and
+ * ep_leave() must not be called. Context: signal. */
+struct ep *ep_enter(void);
 void ep_leave(void);
 
-/* Takes one sample that stands for `ns` of CPU time on the calling thread. Context: signal. */
-void ep_capture(const struct ep_context *context, uint32_t tid, uint64_t ns);
+/* Takes one sample that stands for `ns` of CPU time on the calling thread. `ep` is what ep_enter() returned.
+ * Context: signal. */
+void ep_capture(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns);
 
 /* ep_wait_begin() of core/edgeprof.h is the port's: it hands its caller's registers on, as they are after the call. The
  * stack pointer's low three bits, 0 wherever functions are called, are the class of waiting. Context: signal. */
@@ -235,8 +228,19 @@ struct ep_work {
  * Context: any thread, signal. */
 void ep_thread_rest(uint32_t tid, int64_t rest_ns);
 
-/* A thread could not be given a timer; told once for each. reason: enum ep_loss. Context: any thread. */
-void ep_thread_refused(unsigned reason);
+/* The process has another thread from now on: threads of edgeprof's own that were parked may run. Context: any thread.
+ */
+void ep_threads_needed(void);
+
+/* Whether a profiler runs whose threads are parked: nothing has been delivered yet. Context: any thread. */
+int ep_threads_parked(void);
+
+/* A thread is not sampled; said once for each. reason: enum ep_loss; error, limit: as in struct ep_unsampled of
+ * core/edgeprof.h. Context: any thread. */
+void ep_thread_refused(unsigned reason, uint32_t tid, int error, uint64_t limit);
+
+/* Such a thread ends: its name can be looked at for the last time. Context: any thread. */
+void ep_thread_unsampled_ends(uint32_t tid);
 
 /* This process is a fork: nothing of the profiler runs here. Context: init, in the child. */
 void ep_forked(void);

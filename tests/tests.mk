@@ -25,8 +25,12 @@ UT_HEADERS  := $(wildcard core/*.h port/*.h port/sim/*.h port/linux/*.h transpor
 
 UT_LIBS_test_cfi := -ldw -lelf
 
-TESTS += test-unit test-unit-asan test-unit-tsan test-template test-linux
-.PHONY: test-unit test-unit-asan test-unit-tsan test-template test-linux
+$(call test,test-unit,quick,300,shared,Each file of the core does what its header says, on the simulated port.)
+$(call test,test-unit-asan,all,600,shared,The C unit tests of the core run without a finding of ASan and UBSan.)
+$(call test,test-linux-asan,all,600,alone,The tests of the Linux port run without a finding of ASan and UBSan.)
+$(call test,test-unit-tsan,all,300,shared,TSan finds no data race between the profiler's threads.)
+$(call test,test-template,quick,120,shared,The core links against the template of a port, so port.h misses no function.)
+$(call test,test-linux,quick,600,alone,The Linux port profiles real processes: signals, threads, waits, names and allocations.)
 
 # $(1): way
 define ut_way
@@ -57,19 +61,21 @@ $(UT_DIR)/$(1)/linux_%: $(UT_DIR)/$(1)/tests/unit/linux_%.o $(UT_help:%.c=$(UT_D
 endef
 $(foreach w,$(UT_WAYS),$(eval $(call ut_way,$(w))))
 # Those that include a source to reach inside it.
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_ring_race.o): core/ring.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_rules.o): core/rules.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_unwind.o): core/unwind.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_unwind_cached.o): core/unwind.c core/unwind_cached.c core/rules.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_path_arm.o): core/code_arm.c core/path_arm.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_ring_race.o): core/data/ring.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_rules.o): core/unwind/rules.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_unwind.o): core/unwind/unwind.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_unwind_cached.o): core/unwind/unwind.c core/unwind/unwind_cached.c core/unwind/rules.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_path_arm.o): core/unwind/code_arm.c core/unwind/path_arm.c
 
 UT_RUN = @set -e; export $(UT_ENV); for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t 2>&1; done; echo "$@: $(words $^) programs passed"
 UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1
 
 test-unit: $(UT_TESTS:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
+test-unit-asan: $(UT_TESTS:%=$(UT_DIR)/asan/%)
+	$(UT_RUN)
 # linux_alloc brings an allocator of its own.
-test-unit-asan: $(UT_TESTS:%=$(UT_DIR)/asan/%) $(patsubst %,$(UT_DIR)/asan/%,$(filter-out linux_alloc,$(UT_LINUX)))
+test-linux-asan: $(patsubst %,$(UT_DIR)/asan/%,$(filter-out linux_alloc,$(UT_LINUX)))
 	$(UT_RUN)
 test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%) $(UT_DIR)/tsan/linux_threads
 	$(UT_RUN)
@@ -84,8 +90,7 @@ test-template: $(UT_DIR)/template
 
 # The encoders' messages, read by other people's programs and compared with what was sampled.
 UT_PPROF_PROTO := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto
-TESTS += test-encoders
-.PHONY: test-encoders
+$(call test,test-encoders,quick,120,shared,The readers of other people decode both encodings to exactly what was sampled.)
 $(UT_DIR)/encode_dump: $(UT_DIR)/plain/tests/unit/encode_dump.o $(UT_DIR)/plain/core.a $(UT_DIR)/plain/sim.a
 	$(CC) $(UT_BASE) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lpthread -lresolv
 test-encoders: $(UT_DIR)/encode_dump

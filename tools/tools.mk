@@ -2,12 +2,16 @@
 
 ET_CC       ?= gcc
 ET_DIR      := $(BUILD)/tools
-ET_SRC      := $(wildcard tools/*.c)
+# The rooms, from the bottom; $(CHECKS)/rooms.txt says which may include which.
+ET_ROOMS    := lib profile formats symbols store web serve/http serve/ingest serve/query serve/query/pyroscope serve/scrape \
+               serve/relay serve cmd
+ET_SRC      := $(wildcard $(ET_ROOMS:%=tools/%/*.c))
+ET_HEADERS  := $(wildcard $(ET_ROOMS:%=tools/%/*.h))
 ET_OBJ      := $(ET_SRC:tools/%.c=$(ET_DIR)/%.o)
 ET_GEN      := $(addprefix $(ET_DIR)/gen/,compact.pb-c.c pprof.pb-c.c push.pb-c.c querier.pb-c.c)
 ET_GEN_OBJ  := $(ET_GEN:.c=.o)
 ET_PACKAGES := libmicrohttpd gnutls nettle jansson sqlite3 libpcre2-8 libdw libelf zlib libprotobuf-c libcurl
-ET_CPPFLAGS  = -D_GNU_SOURCE -DEP_VERSION_TEXT='"$(EP_VERSION)"' -Itools -isystem $(ET_DIR)/gen \
+ET_CPPFLAGS  = -D_GNU_SOURCE -DEP_VERSION_TEXT='"$(EP_VERSION)"' -I. -isystem $(ET_DIR)/gen \
                $(shell pkg-config --cflags $(ET_PACKAGES) 2>/dev/null)
 ET_CFLAGS   := -std=c11 -O2 -g -fno-omit-frame-pointer -fstack-protector-strong $(WARNINGS)
 ET_LDLIBS    = $(shell pkg-config --libs $(ET_PACKAGES) 2>/dev/null) -l:libiberty.a -lm -lpthread
@@ -26,8 +30,8 @@ $(ET_OBJ): $(ET_DIR)/%.o: tools/%.c tools/tools.mk Makefile $(ET_GEN)
 	@echo "  CC $<"; $(ET_CC) $(ET_CPPFLAGS) $(ET_CFLAGS) -MMD -MP -c $< -o $@
 
 # .incbin is the assembler's: files are found relative to tools/web, and make has to know of them.
-$(ET_DIR)/assets.o: private ET_CFLAGS += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_DIR)/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
+$(ET_DIR)/web/assets.o: private ET_CFLAGS += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
+$(ET_DIR)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
 
 # The library puts a style sheet into the page when it loads, which the page's policy forbids: style.css has the rules.
 $(ET_DIR)/gen/d3-flamegraph.js: $(ET_NPM) tools/tools.mk
@@ -60,7 +64,7 @@ $(ET_DIR)/gen/%.pb-c.c: tools/proto/%.proto
 	protoc-c -I $(<D) -I core/proto --c_out=$(@D) $<
 
 $(ET_NPM): tools/web/package-lock.json
-	tools/setup.sh npm
+	tools/build/setup.sh npm
 
 -include $(ET_OBJ:.o=.d)
 
@@ -74,27 +78,31 @@ ET_SUPPORT   := $(patsubst tests/tools/support/%.c,$(ET_TEST)/support/%.o,$(wild
 ET_SAMPLE    := $(ET_TEST)/sample
 ET_RUN_ENV   := ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 ET_PAGE      := test-tools-page test-tools-page-views test-tools-page-hostile
-TESTS        += test-tools-unit test-tools-server test-tools-cli $(ET_PAGE)
-.PHONY: test-tools-unit test-tools-server test-tools-cli $(ET_PAGE)
+$(call test,test-tools-unit,quick,600,shared,Each part of the host tool does what its header says, with ASan and UBSan.)
+$(call test,test-tools-server,quick,300,shared,Hostile and unlucky senders do no harm to a running server with sanitizers.)
+$(call test,test-tools-cli,quick,300,shared,Commands give the right exit status and one clear line, and agree with go tool pprof.)
+$(call test,test-tools-page,quick,300,shared,The page shows the profile, selection, timeline and address correctly in Chromium.)
+$(call test,test-tools-page-views,quick,300,shared,The other views of the page show the figures of the API in Chromium.)
+$(call test,test-tools-page-hostile,all,300,shared,The page shows hostile names as text and is usable without a mouse, on small screens and in the dark.)
 
-$(ET_TEST)/%.o: tools/%.c tools/tools.mk $(wildcard tools/*.h) $(ET_GEN)
+$(ET_TEST)/%.o: tools/%.c tools/tools.mk $(ET_HEADERS) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
-$(ET_TEST)/assets.o: private ET_ASAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_TEST)/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
+$(ET_TEST)/web/assets.o: private ET_ASAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
+$(ET_TEST)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
 $(ET_TEST)/gen/%.o: $(ET_DIR)/gen/%.c
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) -std=gnu11 $(ET_ASAN) -c $< -o $@
 $(ET_TEST)/edgeprof: $(ET_ASAN_OBJ)
 	@echo "  LD $@"; $(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS)
 $(ET_TEST)/support/%.o $(ET_TEST)/test_%.o: private ET_CPPFLAGS += -Itests/tools/support
-$(ET_TEST)/support/%.o: tests/tools/support/%.c tools/tools.mk $(wildcard tools/*.h tests/tools/support/*.h) $(ET_GEN)
+$(ET_TEST)/support/%.o: tests/tools/support/%.c tools/tools.mk $(ET_HEADERS) $(wildcard tests/tools/support/*.h) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
-$(ET_TEST)/test_%.o: tests/tools/test_%.c tools/tools.mk $(wildcard tools/*.h tests/tools/support/*.h) $(ET_GEN)
+$(ET_TEST)/test_%.o: tests/tools/test_%.c tools/tools.mk $(ET_HEADERS) $(wildcard tests/tools/support/*.h) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
-$(ET_TEST)/test_%: $(ET_TEST)/test_%.o $(ET_SUPPORT) $(filter-out $(ET_TEST)/main.o,$(ET_ASAN_OBJ))
+$(ET_TEST)/test_%: $(ET_TEST)/test_%.o $(ET_SUPPORT) $(filter-out $(ET_TEST)/cmd/main.o,$(ET_ASAN_OBJ))
 	@echo "  LD $@"; $(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS) -lcmocka
 
 # A program whose functions and lines are known, as it is built, as it is shipped, and its debug file.
@@ -123,12 +131,10 @@ BENCHES += bench-page
 bench-page: $(BUILD)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/first_paint.py $<
 
-TESTS += test-tools-relay
-.PHONY: test-tools-relay
+$(call test,test-tools-relay,all,600,shared,The relay delivers every acknowledged profile in order to receivers that are down, slow or gone.)
 test-tools-relay: $(ET_TEST)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/relay_test.py $(ET_TEST)/edgeprof
 
-TESTS += test-tools-metrics
-.PHONY: test-tools-metrics
+$(call test,test-tools-metrics,quick,300,shared,/metrics counts what was pushed and never falls, and promtool accepts metrics and rules.)
 test-tools-metrics: $(ET_TEST)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/metrics_test.py $(ET_TEST)/edgeprof tools/prometheus

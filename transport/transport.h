@@ -86,7 +86,8 @@ struct ep_named {
 };
 
 /*
- * Finds names of functions for pprof messages, for servers that cannot; ep_names_process (core/names.c) is the one.
+ * Finds names of functions for pprof messages, for servers that cannot; ep_names_process (core/deliver/names.c) is the
+ * one.
  *
  * begin  another message; names that would take longer than the deadline, which may come nearer, are not found
  * find   number of the name of the function at a place, 1..EP_NAMED_MOST; 0: none

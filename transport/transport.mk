@@ -10,12 +10,14 @@ TRANSPORT_test_http     := tests/transport/test_http.c tests/transport/script.c 
 TRANSPORT_test_push     := tests/transport/test_push.c transport/push_pprof.c transport/utf8.c
 TRANSPORT_test_tcp      := tests/transport/test_tcp.c $(TRANSPORT_HTTP) transport/tcp.c
 TRANSPORT_test_file     := tests/transport/test_file.c $(wildcard transport/*.c)
-TRANSPORT_test_deliver  := tests/transport/test_deliver.c core/deliver.c core/outbox.c core/stats.c
+TRANSPORT_test_deliver  := tests/transport/test_deliver.c core/deliver/deliver.c core/data/outbox.c core/state/counters.c
 TRANSPORT_CMOCKA        := test_http test_push test_tcp test_file test_deliver
 TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) $(wildcard core/*.h) port/port.h
 
-TESTS += test-transport test-transport-contract test-transport-readme test-own-nanopb
-
+$(call test,test-transport,quick,300,shared,HTTP, TCP, file and push transports and the deliver thread handle every response and fault, with sanitizers too.)
+$(call test,test-transport-contract,quick,300,shared,Each shipped transport keeps the transport contract, and the contract test finds broken ones.)
+$(call test,test-transport-readme,quick,120,shared,The programs in the transport documents compile and run.)
+$(call test,test-own-nanopb,quick,120,shared,A program with its own nanopb links beside the library, and both work.)
 define transport_test
 $(TRANSPORT_TEST_DIR)/$(1): $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
 	@mkdir -p $$(@D)

@@ -4,13 +4,13 @@ BOARD_CROSS        := aarch64-linux-gnu-
 BOARD_SYSROOT      := /usr/aarch64-linux-gnu
 BOARD_EXEC         := qemu-aarch64 -L $(BOARD_SYSROOT)
 BOARD_PORT         := port/linux
-BOARD_EXCLUDE      := port/linux/preload% core/exidx.c
+BOARD_EXCLUDE      := port/linux/preload% core/unwind/exidx.c
 # Atomic operations inline: the outline ones are functions of libgcc, which the signal path does not call.
 BOARD_CFLAGS       := -mno-outline-atomics
 # GNU ld makes no .eh_frame_hdr in static programs of this architecture unless it is told to.
 BOARD_LDFLAGS      := -Wl,--eh-frame-hdr
 
-BOARD_TEXT_MAX     := 49152
+BOARD_TEXT_MAX     := 57344
 BOARD_DATA_MAX     := 0
 BOARD_STACK_MAX    := 2048
 BOARD_MEMORY_MAX   := 131072

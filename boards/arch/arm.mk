@@ -4,7 +4,7 @@ BOARD_CROSS        := arm-linux-gnueabihf-
 BOARD_SYSROOT      := /usr/arm-linux-gnueabihf
 BOARD_EXEC         := qemu-arm -L $(BOARD_SYSROOT)
 BOARD_PORT         := port/linux
-BOARD_EXCLUDE      := port/linux/preload% core/cfi.c
+BOARD_EXCLUDE      := port/linux/preload% core/unwind/cfi.c
 # Without tables (.ARM.exidx) nobody can walk through compiled C here: Thumb code has no chain of frame pointers.
 # Programs want -funwind-tables as well.
 BOARD_CFLAGS       := -mthumb -funwind-tables

@@ -4,7 +4,7 @@ BOARD_CROSS         :=
 BOARD_EXEC          :=
 BOARD_CFLAGS        :=
 BOARD_PORT          := port/linux
-BOARD_EXCLUDE       := port/linux/preload% $(if $(filter arm,$(BOARD_ARCH)),core/cfi.c,core/exidx.c)
+BOARD_EXCLUDE       := port/linux/preload% $(if $(filter arm,$(BOARD_ARCH)),core/unwind/cfi.c,core/unwind/exidx.c)
 
 # What must hold here: `make test` fails beyond these.
 BOARD_TEXT_MAX      := 65536

@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 const uint32_t ep_linux_table_segment = PT_GNU_EH_FRAME;
+const bool ep_linux_tls_above = false;
 
 void ep_linux_context(const void *ucontext, struct ep_context *context)
 {

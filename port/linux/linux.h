@@ -1,11 +1,19 @@
 /*
  * Private to port/linux: how its files see each other.
  *
- *   sampler.c       timers and the signal handler; owns the thread table
- *   uncovered.c     threads that got no timer, and their CPU time
+ *   sampler.c       the signal handler; threads that announce themselves or are found; start and stop
+ *   thread_table.c  which threads have a timer, and what of their CPU time is accounted for
+ *   cpu_clock.c     what makes a thread tick
+ *   stack_bounds.c  where stacks lie
+ *   own_signal.c    the signals' numbers, and what the program believes of them
+ *   signal_calls.c  what the program asks for with signal functions, without our signals
+ *   signal_wrap.c   those functions in programs that are linked with link.opt
+ *   uncovered.c     threads that have no timer, and their CPU time
+ *   signal_blocked.c  whether a thread has our signal blocked, as /proc shows it
  *   task_scan.c     finds threads in /proc/self/task
  *   blocked.c       threads that sleep, as /proc shows them
  *   thread_start.c  __wrap_pthread_create: threads that announce themselves
+ *   stack_bounds.c  where a new thread's stack lies
  *   own_threads.c   collect and deliver threads, events
  *   modules.c       what the dynamic linker has loaded
  *   system.c        clocks, random numbers, identity
@@ -27,6 +35,11 @@ struct ep_linux_bounds {
     uintptr_t root; /* frames at or above only start the thread; 0: unknown */
 };
 
+/* The main thread's stack, as far as its limit allows; zero: unknown. */
+extern struct ep_linux_bounds ep_linux_main_bounds;
+/* Finds it. Context: init. */
+void ep_linux_main_bounds_find(void);
+
 /* Copies the interrupted registers. ucontext is what the kernel hands to a handler. Context: signal. */
 void ep_linux_context(const void *ucontext, struct ep_context *context);
 
@@ -36,6 +49,12 @@ uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
 /* The kind of program header that holds this architecture's unwind tables. */
 extern const uint32_t ep_linux_table_segment;
 
+/* Whether a thread's static TLS lies above its thread pointer on this architecture, else below. */
+extern const bool ep_linux_tls_above;
+
+/* The signal that carries ticks now; 0 before the first start. Context: signal. */
+int ep_linux_signal(void);
+
 /* The thread that announces itself: its bounds are noted, and it is armed if a profiler runs. Context: any thread. */
 void ep_linux_thread_begins(struct ep_linux_bounds bounds);
 /* Gives the calling thread's timer back and tells what it used since its last sample. Context: any thread. */
@@ -43,21 +62,28 @@ void ep_linux_thread_ends(void);
 /* The calling thread is edgeprof's own: never sampled. Context: any thread. */
 void ep_linux_thread_own(enum ep_role role);
 
+/* Whether the thread has that signal blocked, and with `pending` one of it that waits. False when the system does not
+ * say. Context: any thread. */
+bool ep_linux_signal_blocked(uint32_t tid, bool pending);
+
 /* ---- threads without a timer (uncovered.c) ---- */
 
 #define EP_LINUX_USED_UNIT 1024u /* ns */
 
 struct ep_linux_watched {
     atomic_uint tid;  /* 0: free */
-    atomic_uint used; /* CPU time at the last scan, in EP_LINUX_USED_UNIT, wraps */
+    atomic_uint used; /* CPU time at the last scan, in EP_LINUX_USED_UNIT, wraps; the lowest bit: see uncovered.c */
 };
 
 /* memory: EP_MAX_THREADS entries, zeroed. Opens the books. Context: init. */
 void ep_linux_uncovered_begin(struct ep_linux_watched *memory);
 
-/* A thread is without a timer, for a reason that is counted once. used_ns: its CPU time, 0 when it begins. Returns what
- * it used since the last scan, in EP_LINUX_USED_UNIT, 0 when that is not known. Context: any thread. */
-unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, unsigned reason);
+/* A thread is without a timer, for a reason that is counted once. used_ns: its CPU time, 0 when it begins. error: what
+ * timer_create() answered; -EXFULL: the table is full; 0: it keeps our signal blocked. Returns what it used since the
+ * last scan, in EP_LINUX_USED_UNIT, 0 when that is not known. Context: any thread. */
+unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, int error);
+/* Whether the thread gave its timer back because it kept our signal blocked, and still does. Context: collect. */
+bool ep_linux_still_blocks(uint32_t tid);
 
 /* CPU time of the process without our own threads, to be read before what its covered threads used is. Context: any
  * thread. */

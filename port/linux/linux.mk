@@ -16,12 +16,39 @@ $(PRELOAD_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 -include $(PRELOAD_OBJ:.o=.d)
 
 # Waits of a program that was built without edgeprof. With frame pointers or without: stacks are found by its tables.
-PRELOAD_WAITS := $(BUILD)/tests/preload/waits
-$(PRELOAD_WAITS): tests/preload/waits.c
+PRELOAD_WAITS  := $(BUILD)/tests/preload/waits
+PRELOAD_CHOICE := $(BUILD)/tests/preload/choice
+$(PRELOAD_WAITS) $(PRELOAD_CHOICE): $(BUILD)/tests/preload/%: tests/preload/%.c
 	@mkdir -p $(@D)
 	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< -o $@ -lpthread
 
-.PHONY: test-preload
+.PHONY: test-preload test-preload-choice test-preload-targets
 test-preload: $(PRELOAD_WAITS) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/waits.py $(BUILD)/edgeprof $(PRELOAD_WAITS) $(BUILD)/tests/preload
-TESTS += test-preload
+$(call test,test-preload,all,300,alone,Waits of a program built without edgeprof appear with the right time and stack.)
+
+# The process ends with its last thread: the program's, not edgeprof's.
+PRELOAD_MAIN_EXITS := $(BUILD)/tests/preload/main_exits
+$(PRELOAD_MAIN_EXITS): tests/preload/main_exits.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< -o $@ -lpthread
+
+.PHONY: test-preload-end
+test-preload-end: $(PRELOAD_MAIN_EXITS) $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@for level in low high; do for threads in 0 1 9; do \
+	    timeout -s KILL 60 $(BUILD)/edgeprof run --level $$level -- $< $$threads >$<.out 2>&1; status=$$?; \
+	    grep -q "^at exit: all $$threads" $<.out && { [ $$status = 0 ] || [ $$status = 3 ]; } || \
+	        { cat $<.out; echo "$@: level $$level, $$threads threads: status $$status" >&2; exit 1; }; \
+	done; done; echo "$@: 6 programs ended with their last thread"
+	@timeout -s KILL 60 $(BUILD)/edgeprof run --level high -- \
+	    sh -c 'i=0; while [ $$i -lt 200000 ]; do i=$$((i + 1)); done' >$<.out 2>&1 && grep -q 'cpu:' $<.out || \
+	    { cat $<.out; echo "$@: dash ends by _exit(): its profile is lost" >&2; exit 1; }
+$(call test,test-preload-end,all,400,shared,A profiled process ends with its last thread at every level and number of threads.)
+test-preload-choice: $(PRELOAD_CHOICE) $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/preload/choice.py $(BUILD)/edgeprof $(PRELOAD_CHOICE) $(BUILD)/tests/preload/choices
+
+# Programs that the profiler can hardly get into, or not at all.
+test-preload-targets: $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/preload/targets.py $(BUILD)/edgeprof $(BUILD)/tests/preload/targets
+$(call test,test-preload-choice,all,300,shared,run profiles exactly the processes that --only and --skip choose.)
+$(call test,test-preload-targets,all,300,shared,run says in one line why it cannot profile a program, and the program runs.)

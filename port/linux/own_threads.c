@@ -3,38 +3,143 @@
  *
  * All signals are blocked before a thread is made, so that it is born with them blocked: no signal of the service
  * ever ends up here, and no profiling signal either.
+ *
+ * A parked thread is a thread for the C library but not for the kernel: it was made by pthread_create() as usual, noted
+ * where it stands (setjmp) and left by the bare system call. The process is single-threaded again. To resume it, one
+ * system call, which a signal handler may make, gives it a new kernel thread on the same stack with the same thread
+ * pointer, and that one jumps back to where the first one stood. glibc alone: musl's threads share what the kernel
+ * clears at their end.
  */
-#include "linux.h"
+#include "own_signal.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "own_threads.h"
+
 #define NS 1000000000u
+/* How far from the thread pointer glibc's thread block may lie. */
+#define THREAD_BLOCK 2304
+/* Room below a parked thread's frame for the jump back. */
+#define RESUME_ROOM 4096u
+#define GONE_TRIALS 10000u
 
 /* Room for TLS handshakes and name lookups on the deliver thread; address space, touched only when used. */
 #define STACK_BYTES  (256 * 1024)
 #define DELIVER_NICE 10
 
+enum { LIVE, PARKED };
+
 static struct {
     pthread_t thread;
     void (*fn)(void);
-    struct ep_event ready; /* counts starts: the thread is known as ours */
+    struct ep_event ready; /* counts starts: the thread is known as ours, or is about to be parked */
+    bool park;
+    atomic_uint state;
+    int *tid_at; /* where the C library keeps the thread's id; the kernel clears it when the thread ends */
+    uint32_t parked_tid;
+    uintptr_t stack, tls;
+    sigjmp_buf at;
 } own[EP_ROLES];
+
+static atomic_uint own_tid[EP_ROLES];
+static _Thread_local bool here_is_own;
+
+void ep_linux_thread_own(enum ep_role role)
+{
+    here_is_own = true;
+    atomic_store(&own_tid[role], (uint32_t)syscall(SYS_gettid));
+}
+
+bool ep_linux_here_is_own(void)
+{
+    return here_is_own;
+}
+
+void ep_linux_here_set_own(bool own)
+{
+    here_is_own = own;
+}
+
+bool ep_linux_thread_is_own(uint32_t tid)
+{
+    bool own = false;
+
+    for (unsigned role = 0; role < EP_ROLES; role++)
+        own |= tid == atomic_load(&own_tid[role]);
+    return own;
+}
+
+uint64_t ep_linux_own_ns(void)
+{
+    uint64_t ns = 0;
+
+    for (unsigned role = 0; role < EP_ROLES; role++) {
+        uint32_t tid = atomic_load(&own_tid[role]);
+        ns += tid ? ep_linux_cpu_ns(tid) : 0;
+    }
+    return ns;
+}
+
+/* In the calling thread's block, above or below the thread pointer. NULL: this C library is another one. */
+static int *find_tid(void)
+{
+    uintptr_t here = (uintptr_t)__builtin_thread_pointer();
+#ifdef __x86_64__
+    int *word = (int *)here, *end = (int *)(here + THREAD_BLOCK);
+#else
+    int *word = (int *)(here - THREAD_BLOCK), *end = (int *)here;
+#endif
+    int tid = (int)syscall(SYS_gettid), *found = NULL;
+
+    for (; word < end; word++)
+        if (*word == tid)
+            found = found ? found : word;
+    return found;
+}
+
+static void park(unsigned role)
+{
+    own[role].tid_at = find_tid();
+    own[role].parked_tid = (uint32_t)syscall(SYS_gettid);
+    own[role].tls = (uintptr_t)__builtin_thread_pointer();
+    own[role].stack = ((uintptr_t)__builtin_frame_address(0) - RESUME_ROOM) & ~(uintptr_t)63;
+    if (!own[role].tid_at || sigsetjmp(own[role].at, 0) != 0)
+        return;
+    atomic_store(&own[role].state, PARKED);
+    ep_port_wake(&own[role].ready);
+    for (;;)
+        (void)syscall(SYS_exit, 0);
+}
+
+/* The new kernel thread: no signal reaches it but the C library's own, which setuid() and the like need. */
+static void resumed(uintptr_t role)
+{
+    sigset_t all;
+
+    (void)sigfillset(&all);
+    (void)ep_linux_mask_raw(SIG_SETMASK, ep_linux_set_bits(&all));
+    siglongjmp(own[role].at, 1);
+}
 
 static void *own_main(void *argument)
 {
     static const char name[EP_ROLES][16] = {"edgeprof-coll", "edgeprof-dlvr", "edgeprof-ctrl", "edgeprof-pull"};
     unsigned role = (unsigned)(uintptr_t)argument;
 
+    if (own[role].park)
+        park(role);
     ep_linux_thread_own((enum ep_role)role);
     ep_port_wake(&own[role].ready);
     (void)prctl(PR_SET_NAME, name[role]);
@@ -49,25 +154,69 @@ bool ep_linux_is_own_start(void *(*start)(void *))
     return start == own_main;
 }
 
-int ep_port_thread_start(enum ep_role role, void (*fn)(void))
+static int make(enum ep_role role, void (*fn)(void), bool parked)
 {
-    sigset_t all, before;
+    sigset_t all;
     pthread_attr_t attributes;
 
     own[role].fn = fn;
+    own[role].park = parked;
+    atomic_store(&own[role].state, LIVE);
     unsigned seen = atomic_load(&own[role].ready.value);
-    (void)sigfillset(&all);
     int error = pthread_attr_init(&attributes);
     if (error)
         return -error;
     (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    (void)sigfillset(&all); /* but the C library's own */
+    uint64_t before = ep_linux_mask_raw(SIG_SETMASK, ep_linux_set_bits(&all));
     error = pthread_create(&own[role].thread, &attributes, own_main, (void *)(uintptr_t)role);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)ep_linux_mask_raw(SIG_SETMASK, before);
     (void)pthread_attr_destroy(&attributes);
     while (!error && atomic_load(&own[role].ready.value) == seen)
         ep_port_wait(&own[role].ready, seen, NS);
     return -error;
+}
+
+int ep_port_thread_start(enum ep_role role, void (*fn)(void))
+{
+    return make(role, fn, false);
+}
+
+/* Weak: a C library that is not glibc does not have it. */
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
+
+int ep_port_thread_park(enum ep_role role, void (*fn)(void))
+{
+    if (!gnu_get_libc_version)
+        return -ENOTSUP;
+    int error = make(role, fn, true);
+    if (error || atomic_load(&own[role].state) != PARKED) /* a thread whose id was not found just runs */
+        return error;
+    for (unsigned i = 0; i < GONE_TRIALS; i++) {
+        if (syscall(SYS_tgkill, getpid(), own[role].parked_tid, 0) != 0)
+            break;
+        (void)sched_yield();
+    }
+    return 0;
+}
+
+int ep_port_thread_resume(enum ep_role role)
+{
+    const unsigned long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                                CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+    unsigned parked = PARKED;
+    int kept = errno;
+
+    if (!atomic_compare_exchange_strong(&own[role].state, &parked, LIVE))
+        return 0;
+    uint64_t before = ep_linux_mask_raw(SIG_SETMASK, UINT64_MAX);
+    long tid = ep_linux_clone(flags, own[role].stack, own[role].tid_at, own[role].tls, resumed, role);
+    (void)ep_linux_mask_raw(SIG_SETMASK, before);
+    errno = kept;
+    if (tid > 0)
+        return 0;
+    atomic_store(&own[role].state, PARKED);
+    return (int)tid;
 }
 
 int ep_port_thread_join(enum ep_role role)

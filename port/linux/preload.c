@@ -3,15 +3,19 @@
  * stops when the program exits, and sees new threads by interposing pthread_create. For programs that were built
  * without edgeprof.
  *
- * A program that is killed or calls _exit() loses its last interval. Children inherit the environment and are profiled
- * as well. Bad settings give one line on standard error; the program runs on, unprofiled.
+ * A program that is killed loses its last interval, or its first seconds. One that calls _exit() loses its last
+ * interval. Children inherit the environment and are profiled as well; EDGEPROF_ONLY and EDGEPROF_SKIP choose among
+ * them (preload_choice.c). Bad settings give one line on standard error; the program runs on, unprofiled.
  */
+#include "preload.h"
+#include "preload_lines.h"
 #include "thread_start.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/edgeprof.h"
@@ -21,21 +25,13 @@
 
 static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY], pull_memory[EP_PULL_MEMORY_DEFAULT];
 static uint64_t spool_memory[EP_SPOOL_MEMORY / 8];
-
-static void say(const char *what, const char *why)
-{
-    char line[256];
-    int size = snprintf(line, sizeof line, "edgeprof: %s: %s\n", what, why);
-
-    if (size > 0 && write(STDERR_FILENO, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1) < 0)
-        return;
-}
+static pid_t started; /* the process that profiles */
 
 /* A child has what its parent listens on. */
 static void said_of(const char *what, int error)
 {
     if (error < 0 && error != -EADDRINUSE)
-        say(what, strerror(-error));
+        ep_preload_say(what, strerror(-error));
 }
 
 static int start_secure(const struct ep_config *config)
@@ -53,32 +49,83 @@ __attribute__((constructor)) static void begin(void)
     const struct ep_pull_config pull = {.memory = pull_memory, .memory_size = sizeof pull_memory};
     struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
     struct ep_spool_config spool = {.memory = spool_memory, .memory_size = sizeof spool_memory};
-    int wanted = ep_config_from_env(&config);
+    int wanted = ep_preload_chosen() ? ep_config_from_env(&config) : 0;
 
     if (wanted == 0)
         return;
     ep_linux_here_set_own(true);
+    if (!ep_preload_sanitized())
+        config.flags |= EP_LAZY_THREADS;
     int secure = wanted < 0 ? 0 : start_secure(&config);
     int spools = wanted < 0 ? wanted : secure ? secure : ep_spool_from_env(&spool);
     int error = spools > 0 ? ep_spool_start(&spool) : spools;
     error = error ? error : ep_start(&config);
+    started = error ? 0 : getpid();
     int control = error ? 0 : ep_control_start(NULL, NULL), pulled = error ? 0 : ep_pull_start(&pull);
     ep_linux_here_set_own(false);
-    if (error)
-        say("not profiling", secure ? ep_tls_error() : ep_start_error()[0] ? ep_start_error() : strerror(-error));
+    if (error && secure)
+        ep_preload_say("not profiling", ep_tls_error());
+    else if (error == -EINVAL && ep_start_error()[0])
+        ep_preload_say("not profiling", ep_start_error());
+    else if (error)
+        ep_preload_say_error("not profiling", ep_start_error(), error);
     said_of("no control endpoint, see EDGEPROF_CONTROL", control);
     said_of("no pull endpoint, see EDGEPROF_PULL", pulled);
 }
 
 __attribute__((destructor)) static void end(void)
 {
+    struct ep_stats stats;
+
+    if (!ep_preload_chosen())
+        return;
     ep_linux_here_set_own(true);
     (void)ep_pull_stop();
     (void)ep_control_stop();
     int stopped = ep_stop(STOP_MS);
     ep_linux_here_set_own(false);
-    if (stopped == -ETIMEDOUT && ep_tls_error()[0])
-        say("profiles were not delivered", ep_tls_error());
+    if (stopped != -ETIMEDOUT)
+        return;
+    if (ep_tls_error()[0])
+        ep_preload_say("profiles were not delivered", ep_tls_error());
+    else if (ep_stats_get(&stats) == 0 && stats.last_error)
+        ep_preload_say_error("profiles were not delivered", "", stats.last_error);
+}
+
+/* A program that ends without exit() would lose everything while the threads are parked. A child of vfork() ends here
+ * as well, in its parent's memory. */
+static void end_early(int status, const char *name)
+{
+    void (*next)(int) __attribute__((noreturn));
+    void *symbol = dlsym(RTLD_NEXT, name);
+
+    if (started && getpid() == started && ep_threads_parked())
+        end();
+    memcpy(&next, &symbol, sizeof next);
+    next(status);
+}
+
+__attribute__((visibility("default"), noreturn)) void _exit(int status)
+{
+    end_early(status, "_exit");
+    __builtin_unreachable();
+}
+
+__attribute__((visibility("default"), noreturn)) void _Exit(int status)
+{
+    end_early(status, "_Exit");
+    __builtin_unreachable();
+}
+
+__attribute__((visibility("default"), noreturn)) void pthread_exit(void *value)
+{
+    void (*next)(void *) __attribute__((noreturn));
+    void *symbol = dlsym(RTLD_NEXT, "pthread_exit");
+
+    if ((pid_t)syscall(SYS_gettid) == getpid())
+        ep_linux_main_exits();
+    memcpy(&next, &symbol, sizeof next);
+    next(value);
 }
 
 __attribute__((visibility("default"))) int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
@@ -92,5 +139,7 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread, con
         memcpy(&create, &symbol, sizeof create);
         atomic_store(&next, create);
     }
+    if (!ep_preload_chosen())
+        return create(thread, attributes, fn, argument);
     return ep_linux_thread_create(create, thread, attributes, fn, argument);
 }

@@ -10,34 +10,21 @@
  *
  * A thread that is cancelled, or leaves by a long jump, never ends its wait; the next one takes its place.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/edgeprof.h"
 #include "core/hooks.h"
 #include "linux.h"
+#include "preload.h"
+#include "signal_calls.h"
 
 #define WAITS EP_KIND_BIT(EP_KIND_WAIT)
 #define LOCKS (WAITS | EP_KIND_BIT(EP_KIND_LOCK))
-
-/* The first condition variables of x86-64's glibc are still there, under the same names. */
-static void *find(_Atomic(void *) *next, const char *name)
-{
-    void *symbol = NULL;
-
-    if (strncmp(name, "pthread_cond_", 13) == 0)
-        symbol = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
-    if (!symbol)
-        symbol = dlsym(RTLD_NEXT, name);
-    atomic_store(next, symbol);
-    return symbol;
-}
 
 static inline bool wanted(unsigned kinds)
 {
@@ -56,23 +43,7 @@ static enum ep_wait wait_of(int fd)
     return !known || S_ISREG(file.st_mode) || S_ISBLK(file.st_mode) ? EP_WAIT_DISK : EP_WAIT_OTHER;
 }
 
-/* The name is the assembler's: no header has a say in what stands in front of the function. */
 /* clang-format off */
-#define FUNCTION(result, name, arguments) \
-    typedef result type_##name arguments; \
-    __attribute__((visibility("default"))) result ep_preload_##name arguments __asm__(#name); \
-    static inline type_##name *next_##name(void) \
-    { \
-        static _Atomic(void *) next; \
-        type_##name *function; \
-        void *symbol = atomic_load_explicit(&next, memory_order_relaxed); \
-        if (!symbol) \
-            symbol = find(&next, #name); \
-        memcpy(&function, &symbol, sizeof function); \
-        return function; \
-    } \
-    result ep_preload_##name arguments
-
 #define WAITING(result, name, wait, arguments, passed) \
     FUNCTION(result, name, arguments) \
     { \
@@ -85,14 +56,31 @@ static enum ep_wait wait_of(int fd)
         return value; \
     }
 
-/* try: takes the lock if it is free, else says EBUSY. */
+/* With a mask for the time of the call: without waits too. */
+#define MASKED(name, wait, arguments, passed) \
+    FUNCTION(int, name, arguments) \
+    { \
+        type_##name *next = next_##name(); \
+        bool waits = wanted(WAITS); \
+        uint64_t kept = ep_linux_mask_lend(mask); \
+        if (waits) \
+            ep_wait_begin(wait); \
+        int value = next passed; \
+        if (waits) \
+            ep_wait_end(); \
+        ep_linux_mask_return(kept); \
+        return value; \
+    }
+
+/* try: takes the lock if it is free, else says EBUSY. It is the one behind this library: a program with ThreadSanitizer
+ * has its own in front, which must not see the lock taken twice. */
 #define LOCKING(name, try, arguments, passed) \
     FUNCTION(int, name, arguments) \
     { \
         type_##name *next = next_##name(); \
         if (!wanted(LOCKS)) \
             return next passed; \
-        int value = try(lock); \
+        int value = next_##try()(lock); \
         if (value != EBUSY) \
             return value; \
         ep_wait_begin(EP_WAIT_LOCK); \
@@ -120,6 +108,9 @@ static enum ep_wait wait_of(int fd)
 
 /* ---- locks ---- */
 
+NEXT(int, pthread_mutex_trylock, (pthread_mutex_t *lock))
+NEXT(int, pthread_rwlock_tryrdlock, (pthread_rwlock_t *lock))
+NEXT(int, pthread_rwlock_trywrlock, (pthread_rwlock_t *lock))
 LOCKING(pthread_mutex_lock, pthread_mutex_trylock, (pthread_mutex_t *lock), (lock))
 LOCKING(pthread_mutex_timedlock, pthread_mutex_trylock, (pthread_mutex_t *lock, const void *until), (lock, until))
 LOCKING(pthread_mutex_clocklock, pthread_mutex_trylock, (pthread_mutex_t *lock, int clock, const void *until), (lock, clock, until))
@@ -151,12 +142,14 @@ WAITING(int, clock_nanosleep, EP_WAIT_SLEEP, (int clock, int flags, const void *
 /* ---- events on descriptors ---- */
 
 WAITING(int, poll, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (void *events, unsigned long count, int timeout), (events, count, timeout))
-WAITING(int, ppoll, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (void *events, unsigned long count, const void *timeout, const void *mask), (events, count, timeout, mask))
+MASKED(ppoll, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (void *events, unsigned long count, const void *timeout, const void *mask), (events, count, timeout, mask))
+MASKED(__ppoll_chk, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (void *events, unsigned long count, const void *timeout, const void *mask, size_t room), (events, count, timeout, mask, room))
 WAITING(int, __poll_chk, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (void *events, unsigned long count, int timeout, size_t room), (events, count, timeout, room))
 WAITING(int, select, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (int count, void *in, void *out, void *bad, void *timeout), (count, in, out, bad, timeout))
-WAITING(int, pselect, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (int count, void *in, void *out, void *bad, const void *timeout, const void *mask), (count, in, out, bad, timeout, mask))
+MASKED(pselect, count ? EP_WAIT_NETWORK : EP_WAIT_SLEEP, (int count, void *in, void *out, void *bad, const void *timeout, const void *mask), (count, in, out, bad, timeout, mask))
 WAITING(int, epoll_wait, EP_WAIT_IDLE, (int fd, void *events, int count, int timeout), (fd, events, count, timeout))
-WAITING(int, epoll_pwait, EP_WAIT_IDLE, (int fd, void *events, int count, int timeout, const void *mask), (fd, events, count, timeout, mask))
+MASKED(epoll_pwait, EP_WAIT_IDLE, (int fd, void *events, int count, int timeout, const void *mask), (fd, events, count, timeout, mask))
+MASKED(epoll_pwait2, EP_WAIT_IDLE, (int fd, void *events, int count, const void *timeout, const void *mask), (fd, events, count, timeout, mask))
 
 /* ---- network ---- */
 

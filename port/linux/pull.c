@@ -1,6 +1,6 @@
 /*
  * The pull endpoint: where it listens, and how its memory is shared out: requests, the buffer for answers, and the rest
- * for profiles. core/pull.c has the requests, serve.c the sockets.
+ * for profiles. core/endpoint/pull.c has the requests, serve.c the sockets.
  *
  *   ep_pull_start -> address_read -> memory_take -> ep_pull_open -> ep_linux_server_start
  */

@@ -332,6 +332,7 @@ int ep_linux_server_start(struct ep_linux_server *server, const struct sockaddr 
     }
     if (!error) {
         know(server);
+        ep_threads_needed();
         error = ep_port_thread_start(server->service->role, server->service->thread);
     }
     if (error)

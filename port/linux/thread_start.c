@@ -9,16 +9,18 @@
  */
 #include "thread_start.h"
 
+#include <limits.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-#define STARTS 64
-#define PAGE   4096u
-/* What the C library takes out of a stack's size: guard, thread block, static TLS. Generous: a stack pointer in this
- * stretch is taken as foreign, which costs a sample's callers, while the opposite could fault. */
-#define STACK_MARGIN (4 * PAGE)
-/* The thread block lies above the first frame in the same mapping, on glibc and musl; this far at most. */
-#define THREAD_BLOCK_FAR (64 * 1024u)
+#include "own_signal.h"
+
+#define STARTS      64
+#define LAST_TRIALS 100
 
 struct start {
     atomic_uint used;
@@ -34,22 +36,81 @@ static pthread_key_t end_key;
 static bool end_key_made;
 static size_t default_stack;
 static atomic_uint announced;
+/* The program's threads that are known, those that announced themselves and the main thread, less one. */
+static atomic_int more_than_one;
+static atomic_uint others; /* counted by is_last() */
 
+static bool is_ended_main(uint32_t tid)
+{
+    char text[192];
+    const char *state;
+
+    return tid == (uint32_t)getpid() && ep_linux_task_read(tid, "/stat", text, sizeof text) > 0 &&
+           (state = strrchr(text, ')')) != NULL && strncmp(state, ") Z", 3) == 0;
+}
+
+static void count_other(uint32_t tid)
+{
+    if (tid != (uint32_t)syscall(SYS_gettid) && !ep_linux_thread_is_own(tid) && !is_ended_main(tid))
+        (void)atomic_fetch_add(&others, 1);
+}
+
+/* A main thread that has just called pthread_exit() takes a moment. */
+static bool is_last(void)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+
+    for (unsigned i = 0; i < LAST_TRIALS; i++) {
+        atomic_store(&others, 0);
+        if (ep_linux_tasks(count_other) != 0)
+            return false;
+        if (atomic_load(&others) == 0)
+            return true;
+        (void)nanosleep(&moment, NULL);
+    }
+    return false;
+}
+
+/* The C library ends the process with its last thread, and counts edgeprof's threads as well: we do what it would do.
+ */
+static void end_with_last_thread(void)
+{
+    if (atomic_fetch_sub(&more_than_one, 1) != 0 || !ep_enter())
+        return;
+    ep_leave();
+    if (is_last())
+        exit(0);
+}
+
+/* Called in several rounds, so that the program's own destructors have run; not in the last one, in which sanitizers
+ * and allocators take their own state of the thread away. */
 static void thread_ends(void *value)
 {
-    (void)value;
+    const struct start *round = value;
+
+    if (round < &starts[PTHREAD_DESTRUCTOR_ITERATIONS - 2] && pthread_setspecific(end_key, round + 1) == 0)
+        return;
     ep_linux_thread_ends();
+    end_with_last_thread();
 }
 
 static void prepare(void)
 {
     pthread_attr_t attributes;
 
+    ep_linux_stack_prepare();
     end_key_made = pthread_key_create(&end_key, thread_ends) == 0;
     if (pthread_attr_init(&attributes) == 0) {
         (void)pthread_attr_getstacksize(&attributes, &default_stack);
         (void)pthread_attr_destroy(&attributes);
     }
+}
+
+void ep_linux_main_exits(void)
+{
+    (void)pthread_once(&once, prepare);
+    if (end_key_made)
+        (void)pthread_setspecific(end_key, starts);
 }
 
 int ep_port_threads_announced(void)
@@ -83,28 +144,18 @@ static void stack_of(const pthread_attr_t *attributes, struct start *start)
     }
 }
 
-static struct ep_linux_bounds bounds_here(const struct start *start)
-{
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    uintptr_t block = (uintptr_t)__builtin_thread_pointer();
-    uintptr_t end = block - here < THREAD_BLOCK_FAR ? block : (here | (PAGE - 1)) + 1;
-    uintptr_t low = start->stack_start;
-
-    if (!low)
-        low = here - (start->stack_size < here ? start->stack_size : here) + STACK_MARGIN;
-    return (struct ep_linux_bounds){.start = low, .end = end, .root = here};
-}
-
 static void *entry(void *argument)
 {
     struct start *start = argument;
     void *(*fn)(void *) = start->fn;
     void *fn_argument = start->argument;
-    struct ep_linux_bounds bounds = bounds_here(start);
+    struct ep_linux_bounds bounds =
+        ep_linux_stack_bounds(start->stack_start, start->stack_size, (uintptr_t)__builtin_frame_address(0));
 
+    ep_linux_signals_born();
     atomic_store(&start->used, 0);
     if (end_key_made)
-        (void)pthread_setspecific(end_key, &starts);
+        (void)pthread_setspecific(end_key, starts);
     ep_linux_thread_begins(bounds);
     return fn(fn_argument);
 }
@@ -118,11 +169,19 @@ int ep_linux_thread_create(ep_linux_create *create, pthread_t *thread, const pth
         return create(thread, attributes, fn, argument);
 
     atomic_store_explicit(&announced, 1, memory_order_relaxed);
+    (void)atomic_fetch_add(&more_than_one, 1);
+    ep_threads_needed();
     start->fn = fn;
     start->argument = argument;
     stack_of(attributes, start);
+    /* The new thread is born with what this one believes to be blocked, for its first instructions. */
+    uint64_t believed = ep_linux_believed(), blocked = believed ? ep_linux_mask_raw(SIG_BLOCK, believed) : 0;
     int error = create(thread, attributes, entry, start);
-    if (error)
+    if (believed)
+        (void)ep_linux_mask_raw(SIG_UNBLOCK, believed & ~blocked);
+    if (error) {
+        (void)atomic_fetch_sub(&more_than_one, 1);
         atomic_store(&start->used, 0);
+    }
     return error;
 }

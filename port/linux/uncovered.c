@@ -1,6 +1,7 @@
 /*
- * Threads without a timer (RLIMIT_SIGPENDING, thread table full): that they are known, and that their CPU time is
- * accounted for. Who has a timer is sampler.c's: it gives that of a thread that uses less to one of these.
+ * Threads without a timer (RLIMIT_SIGPENDING, thread table full, a filter of system calls; those that keep our signal
+ * blocked give theirs back): that they are known, and that their CPU time is accounted for. Who has a timer is
+ * sampler.c's: it gives that of a thread that uses less to one of these.
  *
  *   ep_linux_uncovered_begin   at start: the books are opened
  *   ep_linux_uncovered         a thread has none: counted when it is new, else what it has used since the last scan
@@ -12,7 +13,13 @@
  */
 #include "linux.h"
 
+#include <errno.h>
+#include <sys/resource.h>
+
 #include "core/edgeprof.h"
+
+/* In ep_linux_watched.used: the thread keeps our signal blocked. */
+#define BLOCKS 1u
 
 static struct {
     struct ep_linux_watched *watched;
@@ -45,11 +52,32 @@ static struct ep_linux_watched *entry_of(uint32_t tid)
     return NULL;
 }
 
-/* Without room one that begins is counted; later it is never counted again, and gets a timer only when one is free. */
-unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, unsigned reason)
+bool ep_linux_still_blocks(uint32_t tid)
 {
     struct ep_linux_watched *entry = entry_of(tid);
-    unsigned used = (unsigned)(used_ns / EP_LINUX_USED_UNIT), free = 0, was = used;
+
+    return entry && (atomic_load(&entry->used) & BLOCKS) && ep_linux_signal_blocked(tid, false);
+}
+
+static void refused(uint32_t tid, int error)
+{
+    struct rlimit pending = {0};
+
+    if (error == 0) {
+        ep_thread_refused(EP_LOSS_SIGNAL_BLOCKED, tid, 0, (uint64_t)ep_linux_signal());
+    } else if (error == -EXFULL) {
+        ep_thread_refused(EP_LOSS_NO_SLOT, tid, 0, EP_MAX_THREADS);
+    } else {
+        bool limited = error == -EAGAIN && getrlimit(RLIMIT_SIGPENDING, &pending) == 0;
+        ep_thread_refused(EP_LOSS_NO_TIMER, tid, error, limited ? pending.rlim_cur : 0);
+    }
+}
+
+/* Without room one that begins is counted; later it is never counted again, and gets a timer only when one is free. */
+unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, int error)
+{
+    struct ep_linux_watched *entry = entry_of(tid);
+    unsigned used = (unsigned)(used_ns / EP_LINUX_USED_UNIT) & ~BLOCKS, free = 0, was = used;
     bool known = entry && used_ns;
 
     atomic_store(&books.any, true);
@@ -57,9 +85,9 @@ unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, unsigned reason)
         if (!atomic_compare_exchange_strong(&entry->tid, &free, tid))
             entry = NULL;
     if (!known && (entry || !used_ns))
-        ep_thread_refused(reason);
+        refused(tid, error);
     if (entry)
-        was = atomic_exchange(&entry->used, used);
+        was = atomic_exchange(&entry->used, used | (error ? 0 : BLOCKS)) & ~BLOCKS;
     return known ? used - was : 0;
 }
 

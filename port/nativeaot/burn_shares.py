@@ -5,8 +5,8 @@
     burn_shares.py compare TOP TRUTH     TOP: `edgeprof top --json`, of all functions; TRUTH: what fetch printed
 
 Shares are percent among the burning functions, with all that they call. Prints the truth and the line
-`burn shares: A B C of N samples`; exit code 1 when a share is off by more than four standard deviations of a sample
-of that size plus one point.
+`burn shares: A B C of N samples`; exit code 1 when a share is off by more than 3.5 standard deviations of a sample of
+that size: one sound run of 700 is.
 """
 import json
 import math
@@ -44,7 +44,7 @@ def compare(top_path, truth_path):
     print(f"burn shares: {' '.join(f'{share:.1f}' for share in shares)} of {samples} samples")
     for share, measured in zip(truth, shares):
         p = share["percent"] / 100
-        limit = 400 * math.sqrt(p * (1 - p) / samples) + 1
+        limit = 350 * math.sqrt(p * (1 - p) / samples)
         if abs(measured - 100 * p) > limit:
             sys.exit(f"burn_shares: {share['function']} is off by {abs(measured - 100 * p):.2f} points, allowed are {limit:.2f}")
 

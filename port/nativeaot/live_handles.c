@@ -1,7 +1,7 @@
 /*
  * The live heap's weak references: handles that C# makes once (RuntimeHooks.cs) and that are only pointed elsewhere
  * from then on, because making one may block. A handle is the address of a word that the collector keeps up to date and
- * clears when the object is gone; core/live.c reads it.
+ * clears when the object is gone; core/collect/live.c reads it.
  */
 #include "runtime.h"
 #include "glue.h"

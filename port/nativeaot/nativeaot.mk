@@ -26,7 +26,13 @@ NA_OBJ    := $(NA_C:%.c=$(BUILD)/obj/%.o) $(patsubst %.S,$(BUILD)/obj/%.o,$(wild
 # Another board's archive for this one's package; the plainest board of an architecture runs on all others.
 NA_BOARD_linux-arm64 := aarch64
 NA_BOARD_linux-arm   := armhf
-NA_CROSS  := $(foreach rid,linux-arm64 linux-arm,$(NA_BUILD)/native/$(rid)/libedgeprof.a)
+# The platforms that `make nuget` packs. RIDS=linux-x64 needs no ARM cross compiler.
+RIDS      ?= linux-x64 linux-arm64 linux-arm
+NA_CROSS  := $(foreach rid,$(filter linux-arm64 linux-arm,$(RIDS)),$(NA_BUILD)/native/$(rid)/libedgeprof.a)
+# dotnet would split the list at commas and semicolons.
+NA_EMPTY  :=
+NA_PACK   := dotnet pack -c Release -nologo -v quiet -p:Version=$(EP_VERSION) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ \
+             -p:EdgeProfRids=$(subst $(NA_EMPTY) $(NA_EMPTY),+,$(strip $(RIDS)))
 NA_SOURCE := $(shell find port/nativeaot/EdgeProf -type f) $(NA_PROPS)
 NA_SAMPLE := $(call na_published,SensorGateway)
 
@@ -65,15 +71,13 @@ $(NA_SAMPLE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SO
 NA_NUPKG := build/nuget/EdgeProf.$(EP_VERSION).nupkg
 $(NA_NUPKG): $(NA_SOURCE) $(NA_LIB) $(NA_CROSS) core/edgeprof.h LICENSE
 	@command -v dotnet >/dev/null || { echo "make nuget: there is no .NET SDK on PATH" >&2; exit 1; }
-	$(NA_LOCKED) dotnet pack port/nativeaot/EdgeProf -c Release -nologo -v quiet -p:Version=$(EP_VERSION) \
-	    -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ -o $(@D)
+	$(NA_LOCKED) $(NA_PACK) port/nativeaot/EdgeProf -o $(@D)
 	@touch $@
 
 # Spans of OpenTelemetry; it needs the package above, and a program that has none does not need it.
 NA_NUPKG_OTEL := build/nuget/EdgeProf.OpenTelemetry.$(EP_VERSION).nupkg
 $(NA_NUPKG_OTEL): $(NA_NUPKG) $(shell find port/nativeaot/EdgeProf.OpenTelemetry -type f) LICENSE
-	$(NA_LOCKED) dotnet pack port/nativeaot/EdgeProf.OpenTelemetry -c Release -nologo -v quiet -p:Version=$(EP_VERSION) \
-	    -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ -o $(@D)
+	$(NA_LOCKED) $(NA_PACK) port/nativeaot/EdgeProf.OpenTelemetry -o $(@D)
 	@touch $@
 
 .PHONY: nuget
@@ -92,7 +96,7 @@ sample-plain: $(NA_PLAIN)
 # ---- the demo ----
 
 CSAMPLE := $(BUILD)/csample/burn
-$(CSAMPLE): tests/csample/burn.c core/edgeprof.h core/config.h $(EP_LIB)
+$(CSAMPLE): port/samples/burn.c core/edgeprof.h core/config.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
@@ -115,7 +119,7 @@ SHADOW_C      := $(SHADOW_BUILD)/shadow-c
 SHADOW_AOT    := $(call na_published,Shadow)
 SHADOW_CFLAGS := -std=c11 -O2 -g -fPIC $(WARNINGS)
 
-$(SHADOW_BUILD)/%.o: tests/shadow/%.c tests/shadow/shadow.h core/internal.h port/nativeaot/nativeaot.mk
+$(SHADOW_BUILD)/%.o: tests/shadow/%.c tests/shadow/shadow.h core/state/profiler.h port/nativeaot/nativeaot.mk
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE $(SHADOW_CFLAGS) -c $< -o $@
 
@@ -135,8 +139,9 @@ $(SHADOW_AOT): $(wildcard tests/nativeaot/Shadow/*) $(NA_PROPS) $(SHADOW_BUILD)/
 	@touch $@
 
 .PHONY: shadow-c shadow-aot test-shadow-c bench-shadow
-# $(call shadow_check,NAME): fails when the figure that the program printed is below 99
-shadow_check = awk '/^figure exact/ { print "$(1): exact at " $$3 " % of instructions"; good = $$3 >= 99 } END { exit !good }'
+# $(call shadow_check,NAME,c or aot,PROGRAM,LEAST...): no wrong stack calls itself exact, and no figure is below its least
+shadow_check = tests/shadow/report.py $(SHADOW_BUILD)/places-$(2) $(3) --honest $(SHADOW_BUILD)/figures-$(2) \
+    $(addprefix --need exact_steps_,$(4)) && echo "$(1): no wrong stack calls itself exact"
 
 shadow-c: $(SHADOW_C)
 	@$(SHADOW_C) core $(SHADOW_BUILD)/places-c >$(SHADOW_BUILD)/figures-c && cat $(SHADOW_BUILD)/figures-c
@@ -149,8 +154,8 @@ shadow-aot: $(SHADOW_AOT)
 # Frame pointers alone are to fail: a comparison that cannot is worth nothing.
 test-shadow-c: shadow-c
 	@$(SHADOW_C) fp | awk '/^figure exact/ { good = $$3 > 0 && $$3 < 50 } END { exit !good }'
-	@$(call shadow_check,$@) $(SHADOW_BUILD)/figures-c
-TESTS += test-shadow-c
+	@$(call shadow_check,$@,c,$(SHADOW_C),c_x86_64_pct=99.9 x86_64_c_pct=99.8 x86_64_libc_pct=99.9)
+$(call test,test-shadow-c,all,300,shared,The x86-64 unwinder is exact in a C program and libc; no wrong stack calls itself exact.)
 
 # The hooks without .NET, on every architecture.
 NA_HOOKS := $(NA_BUILD)/hooks
@@ -169,7 +174,7 @@ test-nativeaot-hooks: $(NA_HOOKS) $(BUILD)/edgeprof
 	@for arch in aarch64 armhf; do $(MAKE) --no-print-directory -s BOARD=qemu-$$arch na-hooks || exit 1; done
 	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-aarch64/nativeaot/hooks $(NA_BUILD)/hooks-work/aarch64 $(NA_QEMU_aarch64)
 	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-armhf/nativeaot/hooks $(NA_BUILD)/hooks-work/armhf $(NA_QEMU_armhf)
-TESTS += test-nativeaot-hooks
+$(call test,test-nativeaot-hooks,all,300,shared,The runtime hooks count allocations, exceptions and collections on x86-64 and both ARMs.)
 .PHONY: bench-nativeaot-hooks
 bench-nativeaot-hooks: $(NA_HOOKS)
 	@mkdir -p $(NA_BUILD)/hooks-work && $(NA_HOOKS) $(abspath $(NA_BUILD)/hooks-work/bench.profile)
@@ -187,8 +192,7 @@ endef
 $(foreach program,Lifecycle Waits Heap Workload Kinds,$(eval $(call na_program,$(program))))
 
 # What a build leaves running in the background, as dotnet does, does not hold up the next.
-TESTS += test-build-lock
-.PHONY: test-build-lock
+$(call test,test-build-lock,quick,60,shared,A process that a build leaves behind does not hold the lock of the next build.)
 test-build-lock:
 	@$(NA_LOCKED) sh -c 'sleep 300 & echo $$! >$(NA_BUILD)/.left'; \
 	    flock -n $(NA_BUILD)/.lock true; free=$$?; kill $$(cat $(NA_BUILD)/.left); rm -f $(NA_BUILD)/.left; \
@@ -197,14 +201,26 @@ test-build-lock:
 NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run \
     test-nativeaot-waits test-nativeaot-heap test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
     test-nativeaot-kinds test-nativeaot-control test-nativeaot-pull
-TESTS += $(NA_TESTS)
-.PHONY: $(NA_TESTS)
+$(call test,test-shadow-nativeaot,all,300,shared,The x86-64 unwinder is exact in all managed code; no wrong stack calls itself exact.)
+$(call test,test-nativeaot-context,all,300,alone,Tags and spans that C# sets carry the CPU time of the work under them.)
+$(call test,test-nativeaot-lifecycle,all,300,alone,A .NET program starts, stops and restarts the profiler, and the JIT build of it still runs.)
+$(call test,test-nativeaot-package,all,600,shared,A project outside the tree builds and runs with nothing but the NuGet package.)
+$(call test,test-nativeaot-run,all,300,alone,A service built without the package shows the same hot functions under edgeprof run.)
+$(call test,test-nativeaot-waits,all,300,alone,Locks, waits and a deadlock of managed code agree with stopwatches.)
+$(call test,test-nativeaot-heap,all,300,alone,Allocations, live heap, exceptions and collections agree with the program's own counts.)
+$(call test,test-nativeaot-soak,all,300,alone,Every kind at once survives twenty seconds of constant collections.)
+$(call test,test-nativeaot-workload,all,300,alone,Sockets, sleeps and files behave the same without the profiler and at every level.)
+$(call test,test-nativeaot-imports,all,300,shared,Each native call that the package wraps may be wrapped, judged by the framework's assemblies.)
+$(call test,test-nativeaot-kinds,all,300,alone,Every kind of profile of a .NET program reaches the server with its unit, count and stacks.)
+$(call test,test-nativeaot-control,all,300,alone,Levels and kinds of the sample service change over its control endpoint, within the CPU budget.)
+$(call test,test-nativeaot-pull,quick,300,alone,The real .NET sample service runs under load, and go tool pprof reads its pull endpoint.)
+$(call test,soak-gc,own,3600,alone,Every kind at once survives ten minutes of constant collections.)
 ifeq ($(NA_DOTNET),)
 $(NA_TESTS):
-	@echo "$@: skipped, there is no .NET SDK"
+	@echo "SKIPPED: there is no .NET SDK on PATH"
 else
 test-shadow-nativeaot: shadow-aot
-	@$(call shadow_check,$@) $(SHADOW_BUILD)/figures-aot
+	@$(call shadow_check,$@,aot,$(SHADOW_AOT) --symbols $(SHADOW_AOT).dbg,x86_64_pct=100 x86_64_runtime_pct=99.55 x86_64_libc_pct=99.95)
 bench-shadow: $(SHADOW_AOT)
 	@$(SHADOW_AOT) core
 BENCHES += bench-shadow
@@ -303,4 +319,5 @@ test-demo:
 
 test-demo-c:
 	@DEMO_SAMPLE=c DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
-TESTS += test-demo test-demo-c
+$(call test,test-demo,all,300,alone,make demo profiles the sample service and its flame graph shows the right shares.)
+$(call test,test-demo-c,all,300,alone,make demo profiles the C program and its flame graph shows the right shares.)

@@ -13,7 +13,7 @@
 
 struct role {
     void (*fn)(void);
-    bool alive;
+    bool alive, parked;
     struct ep_event *event; /* that it waits for, NULL: none */
     unsigned seen;
     uint64_t until_ns;
@@ -50,6 +50,7 @@ int ep_port_thread_start(enum ep_role role, void (*fn)(void))
     r->fn = fn;
     r->event = NULL;
     r->alive = true;
+    r->parked = false;
     (void)getcontext(&r->context);
     r->context.uc_stack.ss_sp = r->stack;
     r->context.uc_stack.ss_size = sizeof r->stack;
@@ -61,7 +62,8 @@ int ep_port_thread_start(enum ep_role role, void (*fn)(void))
 
 static bool ready(const struct role *r)
 {
-    return r->alive && (!r->event || atomic_load(&r->event->value) != r->seen || ep_sim.uptime_ns >= r->until_ns);
+    return r->alive && !r->parked &&
+           (!r->event || atomic_load(&r->event->value) != r->seen || ep_sim.uptime_ns >= r->until_ns);
 }
 
 static bool run_ready(void)
@@ -84,7 +86,7 @@ static bool run_ready(void)
 static void advance(uint64_t limit)
 {
     for (unsigned i = 0; i < EP_ROLES; i++)
-        if (roles[i].alive && roles[i].event && roles[i].until_ns < limit)
+        if (roles[i].alive && !roles[i].parked && roles[i].event && roles[i].until_ns < limit)
             limit = roles[i].until_ns;
     if (limit > ep_sim.uptime_ns)
         ep_sim.uptime_ns = limit;
@@ -108,8 +110,26 @@ bool ep_sim_alive(enum ep_role role)
     return roles[role].alive;
 }
 
+int ep_port_thread_park(enum ep_role role, void (*fn)(void))
+{
+    int error = ep_port_thread_start(role, fn);
+
+    roles[role].parked = !error;
+    return error;
+}
+
+int ep_port_thread_resume(enum ep_role role)
+{
+    int error = ep_sim_fails("thread_resume");
+
+    if (!error)
+        roles[role].parked = false;
+    return error;
+}
+
 int ep_port_thread_join(enum ep_role role)
 {
+    roles[role].alive &= !roles[role].parked;
     while (roles[role].alive)
         if (!run_ready())
             advance(UINT64_MAX);

@@ -110,11 +110,12 @@ bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsign
 {
     struct record records[EP_SIM_DEPTH];
     struct ep_context context;
+    struct ep *ep = ep_enter();
 
-    if (!ep_enter())
+    if (!ep)
         return false;
     chain(functions, depth, records, &context);
-    ep_capture(&context, tid, (uint64_t)ticks * ep_sim.period_ns);
+    ep_capture(ep, &context, tid, (uint64_t)ticks * ep_sim.period_ns);
     ep_leave();
     return true;
 }

@@ -69,6 +69,20 @@ const char *ep_port_env(const char *name)
 
 /* ---- threads of our own ---- */
 
+/* Right as it is where threads cannot be parked: they start at once. */
+int ep_port_thread_park(enum ep_role role, void (*fn)(void))
+{
+    (void)role;
+    (void)fn;
+    return -ENOTSUP;
+}
+
+int ep_port_thread_resume(enum ep_role role)
+{
+    (void)role;
+    return 0;
+}
+
 int ep_port_thread_start(enum ep_role role, void (*fn)(void))
 {
     /* !FIXME: one task a role; the deliver role at low priority. Without tasks the program uses EP_MANUAL. */

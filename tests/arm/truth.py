@@ -30,6 +30,7 @@ ARCHES = {
               "flags": 25},
 }
 THUMB, IT_BITS = 1 << 5, 0x0600fc00
+READ = 256    # bytes that QEMU's gdbstub reads at once
 DEPTH = 1024  # SHADOW_DEPTH of tests/shadow/shadow.h
 SETJMPS = ("setjmp", "_setjmp", "__sigsetjmp", "sigsetjmp")
 CONDITION = "(eq|ne|cs|cc|hs|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le)?"
@@ -185,20 +186,27 @@ class Stub:
                 return None
             self.buffer += more
 
-    def ask(self, *packets):
-        """Sends packets in one go (QEMU reads 256 bytes at once); only the last may let the program run."""
+    @staticmethod
+    def framed(*packets):
+        """The packets in one go, and the acknowledgements of their replies. QEMU reads packets 256 bytes at once, and an
+        acknowledgement as a single byte from behind them: nobody waits. Only the last packet may let the program run."""
         data = b"".join(b"$%s#%02x" % (p, sum(p) & 255) for p in packets)
-        assert len(data) <= 256
-        self.socket.sendall(data)
+        assert len(data) <= READ
+        return data.rjust(READ, b"+") + b"+" * len(packets)
+
+    def replies(self, *packets):
         replies = []
-        for _ in packets:
+        for packet in packets:
             replies.append(self.reply())
             if replies[-1] is None:
                 break
-            self.socket.sendall(b"+")
             if replies[-1] == b"" or replies[-1][:1] == b"E":
-                raise RuntimeError(f"QEMU refuses {packets[len(replies) - 1].decode()}: {replies[-1].decode()}")
+                raise RuntimeError(f"QEMU refuses {packet.decode()}: {replies[-1].decode()}")
         return replies
+
+    def ask(self, *packets):
+        self.socket.sendall(self.framed(*packets))
+        return self.replies(*packets)
 
     def word(self, value):
         return value.to_bytes(self.arch["word"], "little").hex().encode()
@@ -220,10 +228,15 @@ class Stub:
 
     def registers(self):
         """sp, lr, pc and the flags; all that matter of the others is what `ask` saves."""
-        arch, extra = self.arch, [b"p%x" % self.arch["flags"]] if "flags" in self.arch else []
-        replies = self.ask(b"g", *extra)
+        return self.state(self.ask(*self.register_packets()))
+
+    def register_packets(self):
+        return [b"g", b"p%x" % self.arch["flags"]] if "flags" in self.arch else [b"g"]
+
+    def state(self, replies):
+        arch = self.arch
         words = struct.unpack_from("<33Q" if arch["word"] == 8 else "<16I", bytes.fromhex(replies[0].decode()))
-        flags = int.from_bytes(bytes.fromhex(replies[1].decode()), "little") if extra else 0
+        flags = int.from_bytes(bytes.fromhex(replies[1].decode()), "little") if "flags" in arch else 0
         return words[arch["sp"]], words[arch["lr"]], words[arch["pc"]], flags
 
     def breakpoint(self, address, on):
@@ -354,7 +367,7 @@ class Stepper:
         return min(depth + 8, DEPTH)
 
     def unwound(self, state, depth):
-        """Sends the program through `ask`. The next packets to send, and how to read what they bring."""
+        """The packets that send the program through `ask`, and those that read its answer and go back."""
         stub, symbol, word = self.stub, self.symbol, self.arch["word"]
         _, _, pc, flags = state
         before = [b"M%x,%x:%s" % (symbol["asked_pc"], word, stub.word(pc))]
@@ -365,9 +378,25 @@ class Stepper:
             before.append(b"M%x,%x:%s" % (symbol["asked_flags"], word, stub.word(flags)))
             there.insert(0, b"P%x=%s" % (register, stub.word(flags & ~(THUMB | IT_BITS))))
             back.insert(0, b"P%x=%s" % (register, stub.word(flags)))
-        if stub.run(*before, *there) is None:
-            raise RuntimeError("the program ended while the unwinder was asked")
-        return [b"m%x,%x" % (symbol["answer"], 8 + word * self.answer_words(depth)), *back]
+        return [*before, *there], [b"m%x,%x" % (symbol["answer"], 8 + word * self.answer_words(depth)), *back]
+
+    def step(self, asked, state, depth):
+        """One instruction, after asking the unwinder if so: (the unwinder's answer, how the step ended, what is in the registers)."""
+        stub, back = self.stub, []
+        if asked:
+            there, back = self.unwound(state, depth)
+            if stub.run(*there) is None:
+                raise RuntimeError("the program ended while the unwinder was asked")
+        last = stub.register_packets()
+        stub.socket.sendall(stub.framed(*back, b"s") + stub.framed(*last))
+        replies = stub.replies(*back, b"s")
+        after = stub.state(stub.replies(*last)) if replies[-1] else None
+        while replies[-1] and not replies[-1].startswith((b"T05", b"T0b")):  # a signal that is none of ours came first
+            replies[-1:] = stub.ask(b"s")
+            after = stub.registers() if replies[-1] else None
+        if after is None:
+            raise RuntimeError("the program ended while it was stepped")
+        return replies[0], replies[-1], after
 
     def answer(self, reply):
         data = bytes.fromhex(reply.decode())
@@ -389,21 +418,17 @@ class Stepper:
             if instruction.exclusive:  # asking would take the reservation away, and the loop would never end
                 exclusive = 16
             asked = shadow.calls and exclusive == 0 and not self.is_resuming(state[2])
-            packets = self.unwound(state, len(shadow.calls)) if asked else []
-            replies = self.stub.run(*packets, verb=b"s")
-            if replies is None:
-                raise RuntimeError("the program ended while it was stepped")
+            answer, end, after = self.step(asked, state, len(shadow.calls))
             if asked:
-                self.check.compare(self.program.place_under(state[2], shadow.calls), state[2], shadow.calls, self.answer(replies[0]))
+                self.check.compare(self.program.place_under(state[2], shadow.calls), state[2], shadow.calls, self.answer(answer))
             self.check.skipped += exclusive > 0
             exclusive = 0 if instruction.exclusive_end else max(exclusive - 1, 0)
-            if replies[-1].startswith(b"T0b"):
+            if end.startswith(b"T0b"):
                 shadow.fault(state[2], state[0], instruction.size)
                 self.stub.run_to(self.thrower, verb=b"C0b")  # through the signal's handler, which is the program's own
                 self.hardware += 1
                 after = self.stub.registers()
             else:
-                after = self.stub.registers()
                 shadow.follow(state, after, instruction)
             state = after
             self.steps += 1

@@ -37,6 +37,12 @@ bench-wire: $(NA_SAMPLE)
 	@$(PYTHON) tests/bench/wire.py $(NA_SAMPLE) $(BENCH_BUILD)/wire
 BENCHES += bench-wire
 
+# What the package adds to that service's memory, by feature.
+.PHONY: bench-memory
+bench-memory: $(NA_SAMPLE) $(NA_PLAIN)
+	@$(PYTHON) tests/bench/memory.py $(NA_LIB) $(NA_SAMPLE) $(NA_PLAIN) $(BENCH_BUILD)/memory
+BENCHES += bench-memory
+
 # What the whole product costs that service.
 BENCH_OVERHEAD := $(BENCH_BUILD)/overhead/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
 $(BENCH_BUILD)/measure_overhead.o: tests/bench/measure_overhead.c port/port.h core/edgeprof.h core/hooks.h

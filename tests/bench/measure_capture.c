@@ -11,8 +11,8 @@
 #include "core/edgeprof.h"
 #include "port/port.h"
 
-void __real_ep_capture(const struct ep_context *context, uint32_t tid, uint64_t ns);
-void __wrap_ep_capture(const struct ep_context *context, uint32_t tid, uint64_t ns);
+void __real_ep_capture(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns);
+void __wrap_ep_capture(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns);
 
 static _Atomic uint64_t spent_ns, calls;
 
@@ -24,11 +24,11 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void __wrap_ep_capture(const struct ep_context *context, uint32_t tid, uint64_t ns)
+void __wrap_ep_capture(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns)
 {
     uint64_t empty = now_ns(), start = now_ns();
 
-    __real_ep_capture(context, tid, ns);
+    __real_ep_capture(ep, context, tid, ns);
     uint64_t took = now_ns() - start, clock = start - empty;
     (void)atomic_fetch_add(&spent_ns, took > clock ? took - clock : 0);
     (void)atomic_fetch_add(&calls, 1);

@@ -1,7 +1,7 @@
 /*
  * Direct accounting of what the profiler costs a program, linked in front of it (tests/bench/overhead.targets). Nothing
- * of the product is built differently: its handler is timed where it is installed (sigaction), its hooks where others
- * call them (-Wl,--wrap).
+ * of the product is built differently: its handler and its hooks are timed where others call them
+ * (-Wl,--wrap).
  *
  *   handler   by the thread's CPU clock, two reads around it; what two reads cost is subtracted
  *   hooks     by the time stamp counter, likewise; of two that nest the outer one counts. One that took longer than
@@ -70,7 +70,6 @@ static const char *const names[FIGURES] = {"signals",      "handler_ns",  "kind_
 
 static _Atomic uint64_t figure[FIGURES];
 static uint64_t snapshot[2][FIGURES]; /* the last but one, the last */
-static void (*handler)(int, siginfo_t *, void *);
 static _Thread_local unsigned depth;
 static bool measuring;
 static struct probes {
@@ -93,31 +92,19 @@ static uint64_t clock_ns(clockid_t clock)
 
 /* ---- the handler ---- */
 
-int __real_sigaction(int signal, const struct sigaction *action, struct sigaction *before);
-int __wrap_sigaction(int signal, const struct sigaction *action, struct sigaction *before);
+void __real_ep_linux_on_signal(int signal, siginfo_t *info, void *context);
+void __wrap_ep_linux_on_signal(int signal, siginfo_t *info, void *context);
 
-static void timed(int signal, siginfo_t *info, void *context)
+void __wrap_ep_linux_on_signal(int signal, siginfo_t *info, void *context)
 {
     uint64_t empty = clock_ns(CLOCK_THREAD_CPUTIME_ID), start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
     depth++;
-    handler(signal, info, context);
+    __real_ep_linux_on_signal(signal, info, context);
     depth--;
     uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - start, clock = start - empty;
     add(SIGNALS, 1);
     add(HANDLER_NS, took > clock ? took - clock : 0);
-}
-
-int __wrap_sigaction(int signal, const struct sigaction *action, struct sigaction *before)
-{
-    struct sigaction mine;
-
-    if (signal != SIGPROF || !action)
-        return __real_sigaction(signal, action, before);
-    mine = *action;
-    handler = action->sa_sigaction;
-    mine.sa_sigaction = timed;
-    return __real_sigaction(signal, &mine, before);
 }
 
 /* ---- hooks ---- */
@@ -266,8 +253,8 @@ __attribute__((constructor)) static void begin(void)
     measuring = getenv("EDGEPROF_MEASURE") != NULL;
     if (!measuring)
         return;
-    (void)__real_sigaction(SIGUSR2, &take, NULL);
-    (void)__real_sigaction(PROBE, &empty, NULL);
+    (void)sigaction(SIGUSR2, &take, NULL);
+    (void)sigaction(PROBE, &empty, NULL);
 }
 
 static int by_value(const void *a, const void *b)

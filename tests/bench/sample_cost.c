@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/edgeprof.h"
+#include "port/linux/own_signal.h"
 
 #define DEPTH   32
 #define ROUNDS  31
@@ -43,7 +44,8 @@ static void queue(int signal)
     memset(&info, 0, sizeof info);
     info.si_signo = signal;
     info.si_code = SI_TIMER;
-    info.si_value.sival_int = 1 << 16; /* slot 0, its first owner: the main thread, found first */
+    info.si_value.sival_ptr =
+        (void *)ep_linux_tick_value(0, 1); /* slot 0, its first owner: the main thread, found first */
     if (syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, &info) != 0) {
         perror("rt_tgsigqueueinfo");
         exit(1);
@@ -65,10 +67,10 @@ static double measure(int signal)
 
 static void rounds(void)
 {
-    (void)measure(SIGPROF);
+    (void)measure(ep_linux_signal());
     for (int i = 0; i < ROUNDS; i++) {
         cost[0][i] = measure(SIGUSR2);
-        cost[1][i] = measure(SIGPROF);
+        cost[1][i] = measure(ep_linux_signal());
     }
 }
 

@@ -9,8 +9,8 @@
  *   store_day queries DB        asks many times, each in a process of its own after the file's pages were dropped from
  *                               the page cache (posix_fadvise), and weighs: prints the figures
  */
-#include "store_internal.h"
-#include "store_keep.h"
+#include "tools/store/store_internal.h"
+#include "tools/store/store_keep.h"
 
 #include <errno.h>
 #include <fcntl.h>

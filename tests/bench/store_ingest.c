@@ -2,8 +2,8 @@
  * What it takes to keep what devices send, without HTTP: 100 devices with dictionaries of 5,000 nodes, each message a
  * profile of 150 to 400 stacks, by 16 threads into group commits that are synced. Usage: store_ingest DB
  */
-#include "commit.h"
-#include "ingest.h"
+#include "tools/store/group_commit.h"
+#include "tools/serve/ingest/ingest.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -20,11 +20,11 @@ struct device {
 struct push {
     uint8_t *bytes;
     size_t size;
-    enum et_verdict verdict;
+    enum et_outcome outcome;
 };
 
 static struct device devices[DEVICES];
-static struct et_commit *commit;
+static struct et_group_commit *commit;
 
 static uint32_t dice(struct device *device, uint32_t sides)
 {
@@ -108,8 +108,8 @@ static void take(struct et_store *store, void *context)
 {
     struct push *push = context;
     const char *why = "";
-    push->verdict = et_ingest_compact(store, push->bytes, push->size, (int64_t)(NOW + 3600 * SECOND), &why);
-    if (push->verdict != ET_ACCEPTED) {
+    push->outcome = et_ingest_compact(store, push->bytes, push->size, (int64_t)(NOW + 3600 * SECOND), &why);
+    if (push->outcome != ET_ACCEPTED) {
         fprintf(stderr, "store_ingest: %s\n", why);
     }
 }
@@ -117,7 +117,7 @@ static void take(struct et_store *store, void *context)
 static void send_one(struct device *device, uint32_t sequence)
 {
     struct push push = make(device, sequence);
-    if (et_commit_run(commit, take, &push).err || push.verdict != ET_ACCEPTED) {
+    if (et_group_commit_run(commit, take, &push).err || push.outcome != ET_ACCEPTED) {
         exit(1);
     }
     free(push.bytes);
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     pthread_t threads[THREADS];
     const char *why = "usage: store_ingest DB";
     struct et_store *store = argc > 1 ? et_store_open(argv[1], true, &why) : NULL;
-    commit = store ? et_commit_start(store, 100) : NULL;
+    commit = store ? et_group_commit_start(store, 100) : NULL;
     if (!commit) {
         fprintf(stderr, "store_ingest: %s\n", why);
         return 1;
@@ -167,7 +167,7 @@ int main(int argc, char **argv)
     int profiles = DEVICES * (MESSAGES - 1);
     printf("figure ingest_profiles_per_s %.0f 1/s\n", profiles / (seconds(CLOCK_MONOTONIC) - start));
     printf("figure ingest_cpu_us_per_profile %.0f us\n", (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e6 / profiles);
-    et_commit_stop(commit);
+    et_group_commit_stop(commit);
     et_store_close(store);
     return 0;
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""README.md's programs: takes them out of the page, holds them to 50 lines, builds and runs them as the page says.
+"""The programs of README.md and of the pages for beginners: builds each and runs it.
 
 usage: readme_programs.py BUILD c|csharp
-The C program is built with the page's own command line; each run must leave a profile in a file."""
+Each page has one block of the language, of at most 50 lines. README.md's is a part of a program: it gets a main function,
+some work instead of the comment "your program", and a file as endpoint. Each run must leave a profile in that file."""
 import os
 import re
 import shutil
@@ -10,19 +11,28 @@ import subprocess
 import sys
 
 LINES = 50
+ENDPOINT = '"http://127.0.0.1:4040"'
 build, which = sys.argv[1], sys.argv[2]
-page = open("README.md", encoding="utf-8").read()
 work = os.path.abspath(os.path.join(build, "tests", "readme-" + which))
 os.makedirs(work, exist_ok=True)
 
 
-def block(language):
+def block(path, language):
+    page = open(path, encoding="utf-8").read()
     found = re.findall(rf"```{language}\n(.*?)```", page, re.S)
     if len(found) != 1:
-        sys.exit(f"readme_programs: {len(found)} {language} blocks in README.md, expected 1")
+        sys.exit(f"readme_programs: {len(found)} {language} blocks in {path}, expected 1")
     if found[0].count("\n") > LINES:
-        sys.exit(f"readme_programs: the {language} program has {found[0].count(chr(10))} lines, at most {LINES}")
+        sys.exit(f"readme_programs: the {language} program of {path} has {found[0].count(chr(10))} lines, at most {LINES}")
     return found[0]
+
+
+def excerpt(path, language, comment, busy, endpoint):
+    text = block(path, language)
+    for part in (comment, ENDPOINT):
+        if text.count(part) != 1:
+            sys.exit(f"readme_programs: the {language} block of {path} needs {part} once")
+    return text.replace(comment, busy).replace(ENDPOINT, endpoint)
 
 
 def write(name, text):
@@ -41,18 +51,25 @@ def profile(program):
     path = os.path.join(work, "profile.ep")
     if os.path.exists(path):
         os.remove(path)
-    output = run([program, "file://" + path])
+    run([program, "file://" + path])
     if not os.path.exists(path) or os.path.getsize(path) < 100:
         sys.exit(f"readme_programs: {program} left no profile")
-    print(f"readme_programs: {which}: {os.path.getsize(path)} bytes of profile; {output.strip()[-40:]!r}")
+    print(f"readme_programs: {os.path.basename(program)}: {os.path.getsize(path)} bytes of profile")
+
+
+C_BUSY = "for (volatile unsigned i = 0; i < 1u << 30; i++)\n    ;"
+C_FRAME = "#include <edgeprof.h>\n\nint main(int argc, char **argv)\n{{\n    (void)argc;\n{0}}}\n"
 
 
 def c():
-    write("sorter.c", block("c"))
-    line = re.search(r"^gcc .*$", page, re.M).group(0).replace("build/host", build)
-    command = line.replace("sorter.c", os.path.join(work, "sorter.c")).split()
-    run(command + ["-Wall", "-Wextra", "-Werror", "-o", os.path.join(work, "sorter")])
-    profile(os.path.join(work, "sorter"))
+    line = re.search(r"^gcc .*$", open("docs/getting-started-c.md", encoding="utf-8").read(), re.M).group(0)
+    line = line.replace("$edgeprof_dir/build/host", build).replace("$edgeprof_dir/", "")
+    write("sorter.c", block("docs/getting-started-c.md", "c"))
+    write("readme.c", C_FRAME.format(excerpt("README.md", "c", "/* your program */", C_BUSY, "argv[1]")))
+    for name in ("sorter", "readme"):
+        command = line.replace("sorter.c", os.path.join(work, name + ".c")).replace("-o sorter", "").split()
+        run(command + ["-Wall", "-Wextra", "-Werror", "-o", os.path.join(work, name)])
+        profile(os.path.join(work, name))
 
 
 PROJECT = """<Project Sdk="Microsoft.NET.Sdk">
@@ -78,21 +95,25 @@ CONFIG = """<configuration>
   <packageSources><add key="edgeprof" value="{source}" /></packageSources>
 </configuration>
 """
+CS_BUSY = "double sum = 0; for (int i = 0; i < 100_000_000; i++) sum += Math.Sqrt(i); Console.WriteLine(sum);"
 
 
 def csharp():
-    project = os.path.join(work, "app") # beside the package cache: everything below it is compiled
-    os.makedirs(project, exist_ok=True)
-    write("app/Program.cs", block("csharp"))
-    write("app/Readme.csproj", PROJECT)
+    programs = {"Page": block("docs/getting-started-dotnet.md", "csharp"),
+                "Readme": excerpt("README.md", "csharp", "// your program", CS_BUSY, "args[0]")}
     write("nuget.config", CONFIG.format(cache=os.environ.get("NUGET_PACKAGES", os.path.expanduser("~/.nuget/packages")),
                                         source=os.path.abspath("build/nuget")))
-    # Nothing of this tree's settings may reach the project, and no older package of the same version.
+    # Nothing of this tree's settings may reach the projects, and no older package of the same version.
     write("Directory.Build.props", "<Project />")
     shutil.rmtree(os.path.join(work, "packages"), ignore_errors=True)
     environment = {key: value for key, value in os.environ.items() if key != "NUGET_PACKAGES"}
-    run(["dotnet", "publish", project, "-c", "Release", "-o", os.path.join(work, "out"), "--nologo", "-v", "q"], environment)
-    profile(os.path.join(work, "out", "Readme"))
+    for name, text in programs.items():
+        folder = os.path.join(work, name.lower()) # beside the package cache: everything below it is compiled
+        os.makedirs(folder, exist_ok=True)
+        write(os.path.join(name.lower(), "Program.cs"), text)
+        write(os.path.join(name.lower(), name + ".csproj"), PROJECT)
+        run(["dotnet", "publish", folder, "-c", "Release", "-o", os.path.join(work, "out", name), "--nologo", "-v", "q"], environment)
+        profile(os.path.join(work, "out", name, name))
 
 
 {"c": c, "csharp": csharp}[which]()

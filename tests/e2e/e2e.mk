@@ -4,8 +4,7 @@ $(E2E_WORKER): tests/e2e/worker.c tests/e2e/account.h core/edgeprof.h core/confi
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(TLS_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-.PHONY: test-server-gone
-TESTS += test-server-gone
+$(call test,test-server-gone,all,300,alone,When the server goes away and comes back, everything measured is in the database or counted as lost.)
 test-server-gone: $(E2E_WORKER) $(BUILD)/edgeprof
 	@tests/e2e/server_gone.py $(BUILD)/edgeprof $(E2E_WORKER) $(BUILD)/tests/e2e/gone
 
@@ -15,13 +14,11 @@ $(E2E_SERVICE): tests/e2e/service.c tests/e2e/account.h core/edgeprof.h core/con
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-.PHONY: test-faults
-TESTS += test-faults
+$(call test,test-faults,all,600,alone,Services do not notice faults on the way to the server, and every profile is accounted for.)
 test-faults: $(E2E_SERVICE) $(BUILD)/edgeprof
 	@tests/e2e/faults.py $(BUILD)/edgeprof $(E2E_SERVICE) $(BUILD)/tests/e2e/faults
 
 # Over https to nginx in front of the server: a C program, one that was built without edgeprof, a .NET service.
-.PHONY: test-https
-TESTS += test-https
+$(call test,test-https,all,300,alone,Everything measured reaches the server over https through nginx with client certificates.)
 test-https: $(E2E_WORKER) $(BUILD)/edgeprof $(PRELOAD_LIB) $(if $(NA_DOTNET),$(NA_LIFECYCLE))
 	@tests/e2e/https.py $(BUILD)/edgeprof $(E2E_WORKER) $(PRELOAD_LIB) $(BUILD)/tests/e2e/https $(if $(NA_DOTNET),$(NA_LIFECYCLE))

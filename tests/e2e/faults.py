@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Everything that can happen on the way to the server, while services run: nobody notices, and nothing is unaccounted for.
 
-usage: faults.py EDGEPROF SERVICE WORK
+usage: faults.py EDGEPROF SERVICE WORK [SEED]
+SEED deals the faults out; without it, the clock's, which is printed.
 Five profiled services, each behind a proxy of its own (fault_proxy.py) that plays its share of the faults, a sound answer
 after each. Meanwhile one of them answers requests in slices, in turn with a service that is not profiled. Until every
 fault was had; then all stop, with sound answers. Held:
@@ -29,6 +30,9 @@ PERCENTILES = ("50 %", "90 %", "99 %")
 SPREAD, CLOCK = (0.05, 0.95), 0.01  # by rank; when nothing else runs all slices are the same, to the clock's steps
 
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
+seed = int(sys.argv[4]) if len(sys.argv) > 4 else time.time_ns()
+dice = random.Random(seed)
+print(f"faults: seed {seed}", flush=True)
 shutil.rmtree(work, ignore_errors=True)
 os.makedirs(work)
 db = os.path.join(work, "faults.db")
@@ -62,7 +66,7 @@ class Service:
 def share_out(count):
     """Schedules: a slow fault each, the others dealt out, a sound answer after each but the first, which breaks the beginning."""
     quick = fault_proxy.FAILING + fault_proxy.LOSING + fault_proxy.HARMLESS
-    random.Random(time.time_ns()).shuffle(quick)
+    dice.shuffle(quick)
     hands = [quick[i::count] + fault_proxy.SLOW[i::count] for i in range(count)]
     return [[fault for pair in zip(hand, ["none"] * len(hand)) for fault in pair] for hand in hands]
 
@@ -74,7 +78,7 @@ def measure(services, off, inline):
     while not all(s.proxy.finished() for s in services) or len(slices["on"]) < PAIRS:
         if time.monotonic() > patience:
             sys.exit("faults: not all was played: " + ", ".join(f"{s.name}: {list(s.proxy.schedule)}" for s in services))
-        random.shuffle(turn)
+        dice.shuffle(turn)
         for name, service in turn:
             slices[name].append(service.run())
         if len(slices["on"]) % 10 == 0:

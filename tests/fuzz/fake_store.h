@@ -1,6 +1,6 @@
 /*
- * tools/store.h in memory, for fuzzing what writes into it: fast, and it stops the program when it is told something
- * that makes no sense: an id that it never gave, a step outside a transaction, sums beyond 63 bits.
+ * tools/store/store.h in memory, for fuzzing what writes into it: fast, and it stops the program when it is told
+ * something that makes no sense: an id that it never gave, a step outside a transaction, sums beyond 63 bits.
  *
  * Keeps segments with their dictionaries and, of the last transaction, the profiles. What is taken back is gone.
  */
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store.h"
+#include "tools/store/store.h"
 
 /* Ends the program, and says where, unless the condition holds. */
 #define REQUIRE(condition)                                                                                             \

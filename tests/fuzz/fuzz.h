@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/internal.h"
+#include "tests/unit/core_rooms.h"
 
 #define IMAGE_MOST 65536u
 #define STACK_MOST 8192u

@@ -21,16 +21,17 @@ FUZZ_ARCHS         := $(FUZZ_ARCHS_$(BOARD_ARCH))
 FUZZ_FLAGS_aarch64 := -DEP_RULE_PLAIN=EP_RULE_CHAIN
 FUZZ_FLAGS_arm     := $(if $(filter x86_64,$(BOARD_ARCH)),-m32 -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu)
 
-FUZZ_COMMON        := tests/fuzz/fuzz_unwind.c core/unwind.c core/unwind_cached.c core/rules.c core/modules.c core/stats.c
-FUZZ_SRC_x86_64    := $(FUZZ_COMMON) tests/fuzz/arch_x86_64.c tests/fuzz/pieces_cfi.c core/unwind_x86_64.c core/cfi.c
-FUZZ_SRC_aarch64   := $(FUZZ_COMMON) tests/fuzz/arch_aarch64.c tests/fuzz/pieces_cfi.c core/unwind_aarch64.c core/cfi.c
-FUZZ_SRC_arm       := $(FUZZ_COMMON) tests/fuzz/arch_arm.c core/unwind_arm.c core/code_arm.c core/path_arm.c core/exidx.c
+FUZZ_COMMON        := tests/fuzz/fuzz_unwind.c core/unwind/unwind.c core/unwind/unwind_cached.c core/unwind/rules.c core/unwind/modules.c
+FUZZ_SRC_x86_64    := $(FUZZ_COMMON) tests/fuzz/arch_x86_64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_x86_64.c core/unwind/cfi.c
+FUZZ_SRC_aarch64   := $(FUZZ_COMMON) tests/fuzz/arch_aarch64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_aarch64.c core/unwind/cfi.c
+FUZZ_SRC_arm       := $(FUZZ_COMMON) tests/fuzz/arch_arm.c core/unwind/unwind_arm.c core/unwind/code_arm.c core/unwind/path_arm.c core/unwind/exidx.c
 FUZZ_HEADERS       := $(wildcard tests/fuzz/*.h core/*.h port/port.h)
 FUZZ_CFLAGS        := -I. -Icore -D_GNU_SOURCE -std=c11 -g -O1 -fno-omit-frame-pointer
 FUZZ_SANITIZE      := -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_MOST          := 5200
 
-TESTS += $(FUZZ_ARCHS:%=test-fuzz-%)
+$(foreach arch,$(FUZZ_ARCHS),$(call test,test-fuzz-$(arch),quick,300,shared,No kept, truncated or changed stack breaks the $(arch) unwinder under ASan and UBSan.))
+$(call test,fuzz,own,86400,alone,Ten million libFuzzer inputs for each unwinder break no invariant.)
 .PHONY: $(FUZZ_ARCHS:%=test-fuzz-%) fuzz $(FUZZ_ARCHS:%=fuzz-%) fuzz-seeds fuzz-corpus fuzz-coverage
 
 # $(1): architecture
@@ -41,7 +42,7 @@ $(FUZZ_DIR)/replay-$(1): $(FUZZ_SRC_$(1)) tests/transport/replay.c $(FUZZ_HEADER
 test-fuzz-$(1): $(FUZZ_DIR)/replay-$(1)
 	@printf '$$@: '; ASAN_OPTIONS=detect_leaks=0 $$< $$(wildcard tests/fuzz/corpus/$(1)/*)
 $(FUZZ_DIR)/fuzz-$(1): $(FUZZ_SRC_$(1)) tests/fuzz/mutate.c $(FUZZ_HEADERS) tests/fuzz/fuzz.mk
-	@tools/setup.sh apt build demo test fuzz
+	@tools/build/setup.sh apt build demo test fuzz
 	@mkdir -p $$(@D)
 	clang $(FUZZ_CFLAGS) $(WARNINGS) -fsanitize=fuzzer $(FUZZ_SANITIZE) $(FUZZ_FLAGS_$(1)) $(FUZZ_SRC_$(1)) tests/fuzz/mutate.c -o $$@
 fuzz-$(1): $(FUZZ_DIR)/fuzz-$(1) fuzz-seeds
@@ -49,7 +50,7 @@ fuzz-$(1): $(FUZZ_DIR)/fuzz-$(1) fuzz-seeds
 	ASAN_OPTIONS=detect_leaks=0 $$< -runs=$(FUZZ_RUNS) -max_total_time=$(FUZZ_SECONDS) -max_len=$(FUZZ_MOST) -print_final_stats=1 \
 	    -artifact_prefix=$(FUZZ_DIR)/$(1)- $(FUZZ_DIR)/found-$(1) tests/fuzz/corpus/$(1) $(FUZZ_DIR)/seeds/$(1)
 $(FUZZ_DIR)/coverage-$(1): $(FUZZ_SRC_$(1)) tests/fuzz/mutate.c $(FUZZ_HEADERS) tests/fuzz/fuzz.mk
-	@tools/setup.sh apt build demo test fuzz
+	@tools/build/setup.sh apt build demo test fuzz
 	@mkdir -p $$(@D)
 	clang $(FUZZ_CFLAGS) -fsanitize=fuzzer -fprofile-instr-generate -fcoverage-mapping $(FUZZ_FLAGS_$(1)) $(FUZZ_SRC_$(1)) \
 	    tests/fuzz/mutate.c -o $$@
@@ -60,7 +61,7 @@ fuzz: $(FUZZ_ARCHS:%=fuzz-%)  ## look for inputs that break the unwinders (FUZZ_
 
 fuzz-seeds: $(FUZZ_DIR)/seeds/done
 $(FUZZ_DIR)/seeds/done: tests/fuzz/seeds.sh tests/fuzz/seed.c tests/fuzz/seed.py
-	@tools/setup.sh apt build cross
+	@tools/build/setup.sh apt build cross
 	@rm -rf $(@D)
 	tests/fuzz/seeds.sh $(@D)
 	@touch $@

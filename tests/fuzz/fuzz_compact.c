@@ -1,6 +1,7 @@
 /*
- * Any bytes as compact messages, one after the other, into a receiver: tools/wire_compact.c and tools/ingest_compact.c
- * as `edgeprof serve` has them, over a store in memory. "EPMS" in the input stands between messages.
+ * Any bytes as compact messages, one after the other, into a receiver: tools/formats/compact.c and
+ * tools/serve/ingest/ingest_compact.c as `edgeprof serve` has them, over a store in memory. "EPMS" in the input stands
+ * between messages.
  *
  * Checked: nothing outside the message is read (the sanitizers), each message is answered by one of the documented
  * verdicts, with a reason unless it was accepted; what is refused leaves nothing behind, neither profiles nor
@@ -12,8 +13,8 @@
 #include <string.h>
 
 #include "fake_store.h"
-#include "ingest.h"
-#include "kinds.h"
+#include "tools/serve/ingest/ingest.h"
+#include "tools/lib/kinds.h"
 #include "memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -65,11 +66,11 @@ static void push(const uint8_t *data, size_t size, bool undated)
 {
     const char *why = NULL;
     size_t before = dictionary();
-    enum et_verdict verdict = (undated ? et_ingest_compact_undated : et_ingest_compact)(&store, data, size, NOW, &why);
+    enum et_outcome outcome = (undated ? et_ingest_compact_undated : et_ingest_compact)(&store, data, size, NOW, &why);
 
-    REQUIRE(!store.open && verdict != ET_UNAVAILABLE);
-    REQUIRE(verdict == ET_ACCEPTED || (why && why[0] && !store.committed));
-    if (verdict == ET_ACCEPTED)
+    REQUIRE(!store.open && outcome != ET_UNAVAILABLE);
+    REQUIRE(outcome == ET_ACCEPTED || (why && why[0] && !store.committed));
+    if (outcome == ET_ACCEPTED)
         accepted(data, size);
     else
         REQUIRE(dictionary() == before);

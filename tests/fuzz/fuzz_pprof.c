@@ -1,6 +1,6 @@
 /*
- * Any bytes as a pprof profile: tools/wire_pprof.c and tools/ingest_pprof.c as `edgeprof serve` has them, over a store
- * in memory.
+ * Any bytes as a pprof profile: tools/formats/pprof_read.c and tools/serve/ingest/ingest_pprof.c as `edgeprof serve`
+ * has them, over a store in memory.
  *
  * Checked: nothing outside the profile is read (the sanitizers); the decoder either refuses, with a reason, or every
  * kind in it is a profile whose sums are those of its samples, added up by a loop that knows nothing of kinds; whose
@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "fake_store.h"
-#include "ingest.h"
+#include "tools/serve/ingest/ingest.h"
 #include "memory.h"
-#include "wire_pprof.h"
+#include "tools/formats/pprof_read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -123,10 +123,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     fuzz_memory_begin();
     bool sound = decode(data, size);
-    enum et_verdict verdict = et_ingest_pprof(&store, &push, NOW, &why);
-    REQUIRE(verdict == ET_ACCEPTED || verdict == ET_MALFORMED);
-    REQUIRE(why && why[0] && !store.open && (sound || verdict == ET_MALFORMED));
-    REQUIRE(store.committed == (verdict == ET_ACCEPTED));
+    enum et_outcome outcome = et_ingest_pprof(&store, &push, NOW, &why);
+    REQUIRE(outcome == ET_ACCEPTED || outcome == ET_MALFORMED);
+    REQUIRE(why && why[0] && !store.open && (sound || outcome == ET_MALFORMED));
+    REQUIRE(store.committed == (outcome == ET_ACCEPTED));
     fake_store_reset(&store);
     REQUIRE(fuzz_memory_asked() <= MEMORY_FIXED + MEMORY_PER_BYTE * size);
     REQUIRE(fuzz_memory_held() == 0);

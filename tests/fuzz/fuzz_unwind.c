@@ -11,7 +11,7 @@
  *   depth    a walk ends, with 1 to EP_MAX_DEPTH frames and one rule a frame, the first frame is the pc
  *   end      the stack is cut if and only if it says what stands in for its root
  *   growth   each frame follows from the one before by its rule, with sp strictly greater (but out of an interrupted
- *            frame), read in bounds: model() walks by the contract in internal.h alone, as far as that goes
+ *            frame), read in bounds: model() walks by the contract in walk.h alone, as far as that goes
  *   same     the same input walks the same way again, from the rules in the cache as from the tables
  */
 #include <errno.h>
@@ -31,10 +31,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define PLACES      8u
 #define SMALL       0x1000000u
 
-/* The running profiler, without the rest of capture.c. */
+/* modules.c and stats.c refer to them; no input gets there. */
 _Atomic(struct ep *) ep_current;
 
-static struct ep ep;
+void ep_unsampled_read(struct ep *ep, unsigned index, struct ep_unsampled *unsampled)
+{
+    (void)ep;
+    (void)index;
+    (void)unsampled;
+}
+
+static struct ep_unwinder unwinder;
 static _Alignas(16) uint8_t image_area[IMAGE_MOST + 2 * MARGIN];
 static _Alignas(16) uint8_t stack_area[STACK_MOST + 2 * MARGIN], alt_area[ALT_MOST + 2 * MARGIN];
 static uint8_t *const image = image_area + MARGIN, *const stack = stack_area + MARGIN, *const alt = alt_area + MARGIN;
@@ -57,7 +64,7 @@ static void broken(const char *invariant, int line)
 
 static void forget_rules(void)
 {
-    memset(ep.rule, 0, sizeof ep.rule);
+    memset(unwinder.rule, 0, sizeof unwinder.rule);
 }
 
 static void fence(uint8_t *area, size_t area_size, const uint8_t *start, size_t size)
@@ -111,7 +118,7 @@ static void stacks_make(const struct head *head, const uint8_t *data, size_t siz
 
 static bool module_make(const struct head *head, size_t image_size)
 {
-    struct ep_module *m = &ep.modules.slot[0];
+    struct ep_module *m = &unwinder.modules.slot[0];
     uintptr_t start = (uintptr_t)image;
 
     if (head->code_size == 0 || (size_t)head->code + head->code_size > image_size ||
@@ -128,8 +135,8 @@ static bool module_make(const struct head *head, size_t image_size)
         .image_end = start + image_size,
         .path = "/fuzz",
     };
-    ep.hijack_stub = head->flags & FLAG_HIJACK ? m->start + head->hijack % head->code_size : 0;
-    atomic_store(&ep.modules.count, 1);
+    unwinder.hijack_stub = head->flags & FLAG_HIJACK ? m->start + head->hijack % head->code_size : 0;
+    atomic_store(&unwinder.modules.count, 1);
     return true;
 }
 
@@ -142,7 +149,7 @@ static uintptr_t address(unsigned offset, bool on_alt, bool wild)
 
 static struct ep_context context_make(const struct head *head, const struct sizes *sizes)
 {
-    uintptr_t code = ep.modules.slot[0].start;
+    uintptr_t code = unwinder.modules.slot[0].start;
 
     return (struct ep_context){
         .pc = fuzz_pc(code + head->pc % head->code_size),
@@ -182,7 +189,8 @@ static bool rules_equal(struct ep_rule a, struct ep_rule b)
 static void check_cache(uintptr_t pc, bool exact)
 {
     struct ep_stack counted = {0};
-    struct ep_rule derived = ep_rule_derive(pc, exact), got = ep_rule_get(pc, exact, &counted);
+    struct ep_rule derived = ep_rule_derive(&unwinder.modules, pc, exact),
+                   got = ep_rule_get(&unwinder, pc, exact, &counted);
 
     MUST("cache", rules_equal(derived, got));
     MUST("cache", counted.hits + counted.misses == 1);
@@ -191,7 +199,7 @@ static void check_cache(uintptr_t pc, bool exact)
 /* At places spread over the code, as interrupted and as behind a call. */
 static void check_places(const struct head *head)
 {
-    const struct ep_module *m = &ep.modules.slot[0];
+    const struct ep_module *m = &unwinder.modules.slot[0];
     unsigned step = head->code_size / PLACES + 1, first = head->pc % step;
 
     for (unsigned at = first; at < head->code_size; at += step)
@@ -329,7 +337,7 @@ static struct ep_rule model_rule(struct model *m, uintptr_t pc)
     struct ep_stack unused = {0};
 
     m->asked[m->exact][m->count[m->exact]++] = pc;
-    return ep_rule_get(pc, m->exact, &unused);
+    return ep_rule_get(&unwinder, pc, m->exact, &unused);
 }
 
 /* Whether one place was asked for both ways, which the cache does not tell apart: what a walk finds depends on what
@@ -373,7 +381,7 @@ static void walk(const struct ep_context *context, struct ep_stack *walked)
 {
     unsigned gaps = 0;
 
-    ep_unwind(context, walked);
+    ep_unwind(&unwinder, context, walked);
     MUST("depth", walked->depth >= 1 && walked->depth <= EP_MAX_DEPTH);
     MUST("depth", walked->pc[0] == stripped(context->pc));
     for (unsigned i = 0; i < walked->depth; i++)
@@ -435,7 +443,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fence(image_area, sizeof image_area, image, sizes.image);
     fence(stack_area, sizeof stack_area, stack, sizes.stack);
     fence(alt_area, sizeof alt_area, alt, sizes.alt);
-    atomic_store(&ep_current, &ep);
     struct ep_context context = context_make(&head, &sizes);
     check_walk(&head, &context);
     open_fences();

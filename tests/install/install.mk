@@ -1,69 +1,4 @@
-# make install DESTDIR= PREFIX=/usr/local: headers, static and shared library, files for pkg-config and CMake; for any
-# BOARD. And its test: a program for a device, built against what was installed.
-
-PREFIX     ?= /usr/local
-DESTDIR    ?=
-INCLUDEDIR ?= $(PREFIX)/include
-LIBDIR     ?= $(PREFIX)/lib
-
-INSTALL_DIR := $(BUILD)/install
-INSTALL_SO  := $(INSTALL_DIR)/libedgeprof.so.$(EP_VERSION)
-INSTALL_ABI := libedgeprof.so.$(firstword $(subst ., ,$(EP_VERSION)))
-# Options that change what the headers say go into the installed header.
-INSTALL_OPTIONS := $(patsubst -D%,%,$(filter -DEP_%,$(BOARD_CFLAGS)))
-INSTALL_INCLUDE  = $(shell realpath -ms --relative-to=$(LIBDIR) $(INCLUDEDIR))
-# What a program needs to be compiled with, so that stack walks get through it.
-INSTALL_CFLAGS  := $(filter -funwind-tables,$(BOARD_CFLAGS))
-
-# ---- the shared library: the same sources, with the public names visible ----
-
-INSTALL_OBJ := $(EP_SRC:%.c=$(INSTALL_DIR)/obj/%.o)
-INSTALL_TLS := $(TLS_SRC:%.c=$(INSTALL_DIR)/obj/%.o)
-
-$(INSTALL_OBJ): $(INSTALL_DIR)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
-	@mkdir -p $(@D)
-	$(call compile,$(EP_CFLAGS) $(if $(filter $(EP_FAST),$<),,-Os) -fvisibility=default)
-
-$(INSTALL_TLS): $(INSTALL_DIR)/obj/%.o: %.c $(MAKE_SRC)
-	@mkdir -p $(@D)
-	$(call compile,$(TLS_CPPFLAGS) $(EP_CFLAGS) -Os -fvisibility=default)
-
-# Public is what the installed headers declare, and the function that --wrap=pthread_create leads to.
-$(INSTALL_DIR)/names.map: core/edgeprof.h transport/transport.h transport/tls.h
-	@mkdir -p $(@D)
-	@{ echo '{ global: __wrap_pthread_create;'; \
-	   sed -n 's/^[a-z].*[ *]\(ep_[a-z_]*\)(.*);.*/\1;/p; s/^extern const .* \(ep_[a-z_]*\);.*/\1;/p' $^; \
-	   echo 'local: *; };'; } >$@
-
-$(INSTALL_SO): $(INSTALL_OBJ) $(INSTALL_TLS) $(THIRD_OBJ) $(MBEDTLS_OBJ) $(INSTALL_DIR)/names.map
-	@echo "  LD $@"; $(CC) $(BOARD_CFLAGS) -shared -Wl,-soname,$(INSTALL_ABI) -Wl,-z,text -Wl,-z,now -Wl,-z,nodelete -Wl,--no-undefined \
-	    -Wl,--gc-sections -Wl,--build-id -Wl,--wrap=pthread_create -Wl,--version-script=$(INSTALL_DIR)/names.map \
-	    $(INSTALL_OBJ) $(INSTALL_TLS) $(THIRD_OBJ) $(MBEDTLS_OBJ) $(EP_LDLIBS) -lresolv -o $@
-
--include $(INSTALL_OBJ:.o=.d) $(INSTALL_TLS:.o=.d)
-
-# ---- install ----
-
-.PHONY: install test-install
-install: $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)  ## headers, libraries, pkg-config and CMake files to $(DESTDIR)$(PREFIX)
-	@install -d '$(DESTDIR)$(INCLUDEDIR)/edgeprof' '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(LIBDIR)/cmake/edgeprof'
-	@sed 's,"config.h","edgeprof/config.h",' core/edgeprof.h >'$(DESTDIR)$(INCLUDEDIR)/edgeprof.h'
-	@{ for o in $(INSTALL_OPTIONS); do echo "#define $${o%%=*} $${o#*=}"; done; cat core/config.h; } \
-	    >'$(DESTDIR)$(INCLUDEDIR)/edgeprof/config.h'
-	@install -m 644 transport/transport.h '$(DESTDIR)$(INCLUDEDIR)/edgeprof/transport.h'
-	@install -m 644 transport/tls.h '$(DESTDIR)$(INCLUDEDIR)/edgeprof/tls.h'
-	@install -m 644 $(EP_LIB) $(TLS_LIB) '$(DESTDIR)$(LIBDIR)/'
-	@install -m 755 $(INSTALL_SO) '$(DESTDIR)$(LIBDIR)/'
-	@ln -sf libedgeprof.so.$(EP_VERSION) '$(DESTDIR)$(LIBDIR)/$(INSTALL_ABI)'
-	@ln -sf $(INSTALL_ABI) '$(DESTDIR)$(LIBDIR)/libedgeprof.so'
-	@for f in edgeprof.pc edgeprofConfig.cmake edgeprofConfigVersion.cmake; do \
-	    case $$f in *.pc) to=pkgconfig;; *) to=cmake/edgeprof;; esac; \
-	    sed 's,@PREFIX@,$(PREFIX),; s,@INCLUDEDIR@,$(INCLUDEDIR),; s,@LIBDIR@,$(LIBDIR),; s,@INCLUDE_FROM_LIB@,$(INSTALL_INCLUDE),; s,@VERSION@,$(EP_VERSION),; s,@ABI@,$(INSTALL_ABI),; s|@CFLAGS@|$(INSTALL_CFLAGS)|; s|@LDFLAGS@|$(BOARD_LDFLAGS)|' \
-	        tests/install/$$f.in >'$(DESTDIR)$(LIBDIR)'/$$to/$$f; \
-	done
-	@echo "installed edgeprof $(EP_VERSION) for $(BOARD) to $(DESTDIR)$(PREFIX)"
-
-# ---- its test ----
+# The test of `make install`: a program for a device, built against what was installed.
 
 # Installs afresh, builds the example four ways, runs it: BOARD's compiler, cmake, pkg-config.
 .PHONY: check-install
@@ -72,8 +7,8 @@ check-install:
 	    $(PYTHON) tests/install/install_test.py $(BOARD) $(abspath $(INSTALL_DIR)/test) $(abspath $(if $(QEMU_TOOL),$(QEMU_TOOL),$(BUILD)/edgeprof))
 
 ifeq ($(BOARD),host)
-TESTS += test-install
-test-install: $(BUILD)/edgeprof
+$(call test,test-install,all,600,shared,A program builds against the installed library in four ways, and runs, on x86-64 and both ARMs.)
+test-install: $(BUILD)/edgeprof $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
 	@$(MAKE) --no-print-directory check-install
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b QEMU_TOOL=$< check-install; done
 endif

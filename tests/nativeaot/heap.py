@@ -16,6 +16,8 @@ import subprocess
 import sys
 
 PERIOD = 512 * 1024
+# In %: strata leave the total's error at one period a thread, pauses are clocked twice, sizes are the collector's own.
+TOTAL_OFF, PAUSES_OFF, USED_OFF = 0.1, 1, 0.3
 # How a site's objects are met: those that share a stratum compete with each other.
 SHARED = ("MakeSmall", "MakeWide", "MakeNode", "MakeBytes", "MakeText")
 TYPES = {"MakeSmall": "Small", "MakeWide": "Wide", "MakeNode": "Node", "MakeBytes": "System.Byte[]", "MakeText": "System.String",
@@ -97,8 +99,8 @@ def allocations(truth):
     """Sites that are off by more than they may."""
     told, beyond = by_site("alloc"), []
     figure("alloc_bytes_error_pct", 100 * abs(told["total"] / truth["total"][1] - 1), "%")
-    if abs(told["total"] / truth["total"][1] - 1) > 0.03:
-        wrong.append("allocated bytes are off by more than 3 %")
+    if abs(told["total"] / truth["total"][1] - 1) > TOTAL_OFF / 100:
+        wrong.append(f"allocated bytes are off by more than {TOTAL_OFF} %")
     shared = sum(truth[site][1] for site in SHARED)
     for site, (_, bytes_made) in truth.items():
         if site == "total":
@@ -122,6 +124,7 @@ def exceptions(truth):
 
 
 def collections(truth):
+    """By how many % the pauses are off."""
     sums = {"count": {}, "value": {}}
     for value, into in sums.items():
         for frames, number in stacks("gc", value):
@@ -134,8 +137,7 @@ def collections(truth):
     figure("gc_count_errors", abs(sum(sums["count"].values()) - truth["total"][0]), "collections")
     off = 100 * abs(sum(sums["value"].values()) / truth["total"][1] - 1)
     figure("gc_pause_error_pct", off, "%")
-    if off > 5:
-        wrong.append("pauses are off by more than 5 %")
+    return off
 
 
 def sizes():
@@ -155,7 +157,7 @@ def sizes():
     figure("gc_heap_error_pct", error, "%")
     in_use = sum(number for part, number in told.items() if not part.endswith(("[gc fragmentation]", "[gc unused]")))
     figure("gc_heap_used_error_pct", 100 * abs(in_use / used - 1), "%")
-    if abs(in_use / used - 1) > 0.03:
+    if abs(in_use / used - 1) > USED_OFF / 100:
         wrong.append(f"heap: {used} bytes are used, {in_use} are told")
     for part in ("gen2", "loh", "poh"):
         if not told.get(f"[gc {part}]"):
@@ -193,14 +195,15 @@ def soak(seconds):
 
 def truth():
     counted = run(DOTNET_gcConcurrent="0")
-    beyond = allocations(counted["alloc"])
-    if beyond:
-        print(f"  once more: {', '.join(beyond)}")
+    beyond, off = allocations(counted["alloc"]), collections(counted["gc"])
+    if beyond or off > PAUSES_OFF:  # a loaded machine may take the processor between the runtime's clock and ours
+        print(f"  once more: {', '.join(beyond)} pauses {off:.2f} %")
         counted = run(DOTNET_gcConcurrent="0")
         for site in set(beyond) & set(allocations(counted["alloc"])):
             wrong.append(f"bytes of {site} are off by more than 3 standard errors, twice")
+        if min(off, collections(counted["gc"])) > PAUSES_OFF:
+            wrong.append(f"pauses are off by more than {PAUSES_OFF} %, twice")
     exceptions(counted["exception"])
-    collections(counted["gc"])
     sizes()
 
 

@@ -70,6 +70,9 @@ grep -q 'Kestrel' "$work/folded" || die "no function of the service has its C# n
 echo "package: $(wc -l <"$work/folded") stacks of a fresh project, such as"
 grep -m 1 'Kestrel' "$work/folded" | tr ';' '\n' | grep -m 3 'Kestrel'
 
-# Without the environment it is a program like any other.
-ASPNETCORE_URLS=nonsense "$publish/fresh" >"$work/plain.log" 2>&1 || true
+# Without the environment it is a program like any other: it starts, says nothing of the profiler, and refuses the address.
+status=0
+ASPNETCORE_URLS=nonsense "$publish/fresh" >"$work/plain.log" 2>&1 || status=$?
+[ $status != 0 ] || die "without the environment: the program took the address 'nonsense'"
+grep -q "nonsense" "$work/plain.log" || die "without the environment: the program did not start (status $status): $(cat "$work/plain.log")"
 ! grep -qi edgeprof "$work/plain.log" || die "the profiler spoke without being asked: $(grep -i edgeprof "$work/plain.log")"

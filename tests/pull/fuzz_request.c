@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/internal.h"
+#include "tests/unit/core_rooms.h"
 #include "port/sim/sim.h"
 
 enum { TO_CONTROL = 1, WITH_TOKEN = 2, TO_THE_END = 4 };

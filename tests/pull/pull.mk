@@ -3,8 +3,7 @@
 PULL_DIR     := $(BUILD)/tests/pull
 PULL_PROGRAM := $(PULL_DIR)/program
 
-TESTS += test-pull
-.PHONY: test-pull
+$(call test,test-pull,quick,300,alone,Clients of other people read true profiles from the pull endpoint, and bad clients disturb nobody.)
 
 $(PULL_PROGRAM): tests/pull/program.c core/edgeprof.h core/config.h $(EP_LIB)
 	@mkdir -p $(@D)
@@ -21,7 +20,7 @@ PULL_FUZZ_SRC   := tests/pull/fuzz_request.c $(UT_core) $(UT_sim) $(UT_THIRD)
 PULL_FUZZ_FLAGS := $(EP_CPPFLAGS) -std=gnu11 -g -O1 -fno-omit-frame-pointer -ftls-model=initial-exec
 PULL_FUZZ_LIBS  := -lpthread -ldl -lresolv
 
-TESTS += test-fuzz-request
+$(call test,test-fuzz-request,quick,300,shared,No kept, truncated or changed request breaks the endpoint under ASan and UBSan.)
 .PHONY: test-fuzz-request fuzz-request
 
 $(PULL_DIR)/replay_request: tests/pull/fuzz_request.c tests/transport/replay.c $(UT_DIR)/asan/core.a $(UT_DIR)/asan/sim.a
@@ -32,7 +31,7 @@ test-fuzz-request: $(PULL_DIR)/replay_request
 	@printf '$@: '; ASAN_OPTIONS=detect_leaks=0 $< $(wildcard tests/pull/corpus/*)
 
 $(PULL_DIR)/fuzz_request: $(PULL_FUZZ_SRC) $(UT_HEADERS)
-	@tools/setup.sh apt build demo test fuzz
+	@tools/build/setup.sh apt build demo test fuzz
 	@mkdir -p $(@D)
 	clang $(PULL_FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(PULL_FUZZ_SRC) $(PULL_FUZZ_LIBS) -o $@
 fuzz-request: $(PULL_DIR)/fuzz_request

@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools' / 'checks'))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools' / 'build' / 'checks'))
 import symbols_check  # noqa: E402
 
 RELOCATION = re.compile(r'^[0-9a-f]+\s+[0-9a-f]+\s+(R_\w+)')

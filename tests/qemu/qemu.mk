@@ -21,20 +21,21 @@ sizes-accept: $(QEMU_DIR)/probe.so  ## take this board's sizes as the baseline
 # ---- all boards, from the machine that builds ----
 
 ifeq ($(BOARD),host)
-QEMU_BOARDS  := qemu-aarch64 qemu-armhf
 OTHER_BOARDS := $(filter-out host,$(notdir $(patsubst %/,%,$(dir $(wildcard boards/*/board.mk)))))
 
 .PHONY: test-boards bench-text qemu-test $(QEMU_BOARDS:qemu-%=test-qemu-%) bench-qemu
-TESTS   += test-boards $(QEMU_BOARDS:qemu-%=test-qemu-%)
+$(foreach b,$(OTHER_BOARDS),$(call test,test-board-$(b),all,300,shared,The $(b) library has the allowed relocations, TLS model, undefined symbols, stack need and size.))
+$(call test,test-qemu-aarch64,all,900,shared,C tests, a service and a whole 64-bit ARM machine pass in QEMU.)
+$(call test,test-qemu-armhf,all,900,shared,C tests, a service and a whole 32-bit ARM machine pass in QEMU.)
 BENCHES += bench-text bench-qemu
 qemu-test: test-boards $(QEMU_BOARDS:qemu-%=test-qemu-%)  ## the ARM boards: libraries, C tests, a service, whole machines
 $(QEMU_BOARDS:qemu-%=test-qemu-%): test-qemu-%: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory BOARD=qemu-$* QEMU_TOOL=$< qemu-unit qemu-user qemu-system
 bench-qemu: $(BUILD)/edgeprof
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) -s --no-print-directory BOARD=$$b QEMU_TOOL=$< qemu-bench; done
-test-boards:
-	@set -e; for b in $(OTHER_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b check-board; done; \
-	    echo "$@: $(words $(OTHER_BOARDS)) boards: $(OTHER_BOARDS)"
+test-boards: $(OTHER_BOARDS:%=test-board-%)
+$(OTHER_BOARDS:%=test-board-%): test-board-%:
+	@$(MAKE) --no-print-directory BOARD=$* check-board
 bench-text:
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) -s --no-print-directory BOARD=$$b lib >&2; \
 	    $(MAKE) -s --no-print-directory BOARD=$$b bench-board; done
@@ -61,7 +62,7 @@ TRANSPORT_TEST_FLAGS += -isystem $(CMOCKA_DIR)/include -L$(QEMU_DIR) $(BOARD_CFL
 $(QEMU_SIM) $(QEMU_LINUX): | $(QEMU_CMOCKA)
 
 $(CMOCKA_DIR)/src/cmocka.c $(BOARD_QEMU_KERNEL) &:
-	tools/setup.sh cross
+	tools/build/setup.sh cross
 
 $(QEMU_CMOCKA): $(CMOCKA_DIR)/src/cmocka.c
 	@mkdir -p $(@D)

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Lists by symbol and instruction where an unwinder was wrong.
 
-    report.py PLACES PROGRAM [--symbols PROGRAM.dbg] [--top N]
+    report.py PLACES PROGRAM [--symbols PROGRAM.dbg] [--top N] [--honest FIGURES] [--need NAME=LEAST ...]
 
 PLACES is what shadow_report() wrote. Uses nm and objdump of binutils. For each place: how many steps, whether the
 interrupted frame's own caller was wrong ("top") or that of a frame further down, and the instruction there: the
 interrupted one, or the one behind the call whose caller was missed.
+
+--honest: FIGURES is what the program printed. Lists each place of a stack that is wrong and calls itself exact, and
+fails on any. --need: fails when that figure of FIGURES is below LEAST.
 """
 import argparse
 import bisect
 import collections
 import re
 import subprocess
+import sys
 
 PLACES = ["managed", "program", "libc", "other"]
 WRONG = re.compile(r"wrong (\d+) sure (\d+) place (\d) pc (\S+) frame (\d+) of (\d+),(\d+) callee (\S+) "
@@ -52,10 +56,13 @@ class Module:
 
 
 def read(path, program, symbols):
-    modules, wrong, walker = [], [], "?"
+    """The walker's name, the modules, the wrong places, and how many steps found no room in the list."""
+    modules, wrong, walker, lost = [], [], "?", 0
     for line in open(path, encoding="utf-8"):
         if line.startswith("walker "):
             walker = line.split()[1]
+        elif line.startswith("lost "):
+            lost = int(line.split()[1])
         elif line.startswith("module "):
             _, start, end, bias, name = line.split(maxsplit=4)
             name = name.strip()
@@ -64,7 +71,7 @@ def read(path, program, symbols):
                                   symbols if own else None))
         elif match := WRONG.match(line):
             wrong.append([int(field, 0) for field in match.groups()])
-    return walker, modules, wrong
+    return walker, modules, wrong, lost
 
 
 def find(modules, address):
@@ -97,14 +104,30 @@ def cause(modules, at, top):
     return "in a body", code
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("places")
-    parser.add_argument("program")
-    parser.add_argument("--symbols")
-    parser.add_argument("--top", type=int, default=40)
-    arguments = parser.parse_args()
-    walker, modules, wrong = read(arguments.places, arguments.program, arguments.symbols)
+def judge(path, needs, modules, wrong, lost):
+    """What is not as wanted: stacks that are wrong and call themselves exact, and figures that are too low."""
+    figures = {}
+    for line in open(path, encoding="utf-8"):
+        if line.startswith("figure "):
+            figures[line.split()[1]] = float(line.split()[2])
+    sure = {figure: value for figure, value in figures.items() if figure.startswith("shadow_wrong_exact_")}
+    bad = [] if sure else [f"{path} has no figure shadow_wrong_exact_..."]
+    bad += [f"{value:.0f} stacks are wrong and call themselves exact ({figure})" for figure, value in sure.items() if value]
+    for w in wrong:
+        if w[1]:
+            code = cause(modules, w[3], True)[1]
+            bad.append(f"wrong and exact {w[1]} times in {PLACES[w[2]]} code: {name(modules, w[3])}: {' | '.join(code)}; "
+                       f"frame {w[4]}: expected {name(modules, w[8])}, got {name(modules, w[9])}")
+    if lost:
+        bad.append(f"{lost} wrong steps found no room in the list of places")
+    for need in needs:
+        figure, least = need.split("=")
+        if figures.get(figure, -1.0) < float(least):
+            bad.append(f"{figure} is {figures.get(figure)}, at least {least} is wanted")
+    return bad
+
+
+def list_places(walker, modules, wrong, top_count):
     total = sum(w[0] for w in wrong)
     print(f"walker {walker}: {len(wrong)} places, {total} wrong steps")
     groups = collections.defaultdict(lambda: [0, 0, 0, None])
@@ -118,7 +141,7 @@ def main():
         group[3] = group[3] or w
     causes = collections.Counter()
     for i, ((place, top, at), (steps, sure, count, w)) in enumerate(sorted(groups.items(), key=lambda g: -g[1][0])):
-        if i >= arguments.top:
+        if i >= top_count:
             causes[(place, "not looked at")] += steps
             continue
         why, code = cause(modules, at, top)
@@ -132,5 +155,24 @@ def main():
         print(f"{steps:8} {PLACES[place]:8} {why}")
 
 
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("places")
+    parser.add_argument("program")
+    parser.add_argument("--symbols")
+    parser.add_argument("--top", type=int, default=40)
+    parser.add_argument("--honest", metavar="FIGURES")
+    parser.add_argument("--need", action="append", default=[], metavar="NAME=LEAST")
+    arguments = parser.parse_args()
+    walker, modules, wrong, lost = read(arguments.places, arguments.program, arguments.symbols)
+    if arguments.honest:
+        bad = judge(arguments.honest, arguments.need, modules, wrong, lost)
+        for line in bad:
+            print(f"report.py: {arguments.program}: {line}", file=sys.stderr)
+        return 1 if bad else 0
+    list_places(walker, modules, wrong, arguments.top)
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -364,9 +364,34 @@ static void print_place(FILE *out, const char *name, enum shadow_place place)
                 (unsigned long long)figures->sure_but_wrong[place]);
 }
 
+/* The program's own code is the .NET runtime's where there is managed code beside it. */
+static const char *kind_of(enum shadow_place place)
+{
+    const char *own = &managed_start[0] != &managed_stop[0] ? "runtime" : "c";
+    return place == SHADOW_MANAGED   ? "managed"
+           : place == SHADOW_PROGRAM ? own
+           : place == SHADOW_LIBC    ? "libc"
+                                     : "other";
+}
+
+static void print_figures(FILE *out)
+{
+    for (enum shadow_place place = SHADOW_MANAGED; place < SHADOW_PLACES; place++) {
+        const uint64_t steps = shadow.figures.steps[place];
+        if (steps == 0)
+            continue;
+        fprintf(out, "figure shadow_wrong_exact_%s %llu stacks\n", kind_of(place),
+                (unsigned long long)shadow.figures.sure_but_wrong[place]);
+        if (place != SHADOW_MANAGED)
+            fprintf(out, "figure exact_steps_x86_64_%s_pct %.3f pct\n", kind_of(place),
+                    100.0 * (double)shadow.figures.exact[place] / (double)steps);
+    }
+}
+
 static void print_wrong(FILE *places)
 {
     fprintf(places, "walker %s\n", shadow.walker->name);
+    fprintf(places, "lost %llu\n", (unsigned long long)shadow.figures.places_lost);
     for (int i = 0; i < shadow.ranges; i++)
         if (shadow.range[i].path[0] != '\0')
             fprintf(places, "module %#lx %#lx %#lx %s\n", shadow.range[i].start, shadow.range[i].end,
@@ -396,6 +421,7 @@ void shadow_report(FILE *out, FILE *places)
     if (figures->places_lost != 0)
         fprintf(out, "places: the list is full, %llu wrong steps are not in it\n",
                 (unsigned long long)figures->places_lost);
+    print_figures(out);
     if (places != NULL)
         print_wrong(places);
 }

@@ -5,7 +5,8 @@
  *
  *   shadow_start()      once: finds out what code is where
  *   shadow_run()        runs one function single-stepped, on the calling thread
- *   shadow_report()     prints the shares, and every place where the unwinder was wrong (for report.py)
+ *   shadow_report()     prints the shares, how many wrong stacks call themselves exact, and every place where the
+ *                       unwinder was wrong (for report.py)
  *
  * Call tables are no oracle (they do not describe epilogues) and unwinders check each other badly; calls and returns
  * that were seen to happen are what is true. The shadow stack checks itself: each executed return must go where the

@@ -4,7 +4,7 @@
  */
 #include "shadow.h"
 
-#include "core/internal.h"
+#include "tests/unit/core_rooms.h"
 
 static uint64_t memory[EP_MEMORY_DEFAULT / sizeof(uint64_t)];
 static atomic_uintptr_t walked_pc[EP_MAX_DEPTH];
@@ -29,7 +29,7 @@ static void refresh(void)
 
 static void walk(const struct ep_context *context, struct shadow_stack *stack)
 {
-    ep_unwind(context, &walked);
+    ep_unwind(&ep_running()->unwinder, context, &walked);
     stack->sure = walked.quality == EP_STACK_EXACT;
     stack->deep = walked.end == EP_FRAME_DEEP;
     stack->count = walked.depth;

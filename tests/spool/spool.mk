@@ -4,7 +4,9 @@
 #   spool-fuzz    libFuzzer: FUZZ_RUNS executions; test-spool-fuzz replays tests/spool/corpus
 SPOOL_DIR  := $(BUILD)/tests/spool
 SPOOL_RUNS ?= 1000
-TESTS += test-spool-kill test-spool-fuzz
+$(call test,test-spool-kill,all,300,shared,Forty processes killed at any moment lose and repeat no spooled profile.)
+$(call test,test-spool-fuzz,quick,300,shared,No kept, truncated or changed spool log breaks its reader under ASan and UBSan.)
+$(call test,spool-kill,own,3600,shared,A thousand processes killed at any moment lose and repeat no spooled profile.)
 .PHONY: test-spool-kill spool-kill test-spool-fuzz spool-fuzz bench-spool
 
 $(SPOOL_DIR)/kill: tests/spool/kill.c tests/unit/wire.c tests/unit/wire.h core/edgeprof.h core/config.h $(EP_LIB)
@@ -15,15 +17,15 @@ test-spool-kill: $(SPOOL_DIR)/kill
 spool-kill: $(SPOOL_DIR)/kill  ## the spool in SPOOL_RUNS processes that are killed at any moment
 	@rm -rf $(SPOOL_DIR)/killed; $(BOARD_EXEC) $< $(SPOOL_DIR)/killed $(SPOOL_RUNS) $$(date +%s)
 
-SPOOL_FUZZ_SRC   := tests/spool/fuzz_log.c core/spool_log.c
+SPOOL_FUZZ_SRC   := tests/spool/fuzz_log.c core/deliver/spool_log.c
 SPOOL_FUZZ_FLAGS := $(EP_CPPFLAGS) -std=c11 -g -O2 -fno-omit-frame-pointer -fno-sanitize-recover=all
-$(SPOOL_DIR)/replay: $(SPOOL_FUZZ_SRC) tests/transport/replay.c core/spool.h core/internal.h
+$(SPOOL_DIR)/replay: $(SPOOL_FUZZ_SRC) tests/transport/replay.c core/deliver/spool_log.h core/state/profiler.h
 	@mkdir -p $(@D)
 	$(CC) $(SPOOL_FUZZ_FLAGS) $(WARNINGS) -fsanitize=address,undefined $(filter %.c,$^) -o $@
 test-spool-fuzz: $(SPOOL_DIR)/replay
 	@printf '$@: '; ASAN_OPTIONS=detect_leaks=0 $< $(wildcard tests/spool/corpus/*)
-$(SPOOL_DIR)/fuzz: $(SPOOL_FUZZ_SRC) core/spool.h core/internal.h
-	@tools/setup.sh apt build demo test fuzz
+$(SPOOL_DIR)/fuzz: $(SPOOL_FUZZ_SRC) core/deliver/spool_log.h core/state/profiler.h
+	@tools/build/setup.sh apt build demo test fuzz
 	@mkdir -p $(@D)
 	clang $(SPOOL_FUZZ_FLAGS) $(WARNINGS) -fsanitize=fuzzer,address,undefined $(SPOOL_FUZZ_SRC) -o $@
 spool-fuzz: $(SPOOL_DIR)/fuzz
@@ -36,7 +38,7 @@ bench-spool: $(UT_DIR)/plain/test_spool
 	@mkdir -p $(SPOOL_DIR); $< >$(SPOOL_DIR)/bench.out 2>&1 || { cat $(SPOOL_DIR)/bench.out >&2; exit 1; }; grep '^figure' $(SPOOL_DIR)/bench.out
 
 # Told to end while the server is away.
-TESTS += test-spool-graceful
+$(call test,test-spool-graceful,all,300,shared,A device that ends while the server is away delivers everything once after its next start.)
 .PHONY: test-spool-graceful
 $(SPOOL_DIR)/graceful: tests/spool/graceful.c core/edgeprof.h core/config.h $(EP_LIB)
 	@mkdir -p $(@D)

@@ -1,8 +1,13 @@
 # The command line's tests, one file an idea; all of them run the program with sanitizers.
 
 ET_CLI_TESTS := test-tools-export test-tools-remote test-tools-symbols test-tools-debuginfod test-tools-diff test-tools-watch test-tools-query
-TESTS        += $(ET_CLI_TESTS)
-.PHONY: $(ET_CLI_TESTS)
+$(call test,test-tools-export,quick,300,shared,Every export format and flame graph of one query holds the same profile.)
+$(call test,test-tools-remote,quick,300,shared,Commands that ask a server handle tokens, https and every failure on the way in one clear line.)
+$(call test,test-tools-symbols,quick,300,shared,Symbol files in a folder or at a server give the right function names.)
+$(call test,test-tools-debuginfod,quick,300,shared,Symbols come from any debuginfod server, and a hostile one does no harm.)
+$(call test,test-tools-diff,quick,300,shared,diff tells a regression from noise, and its exit status says which.)
+$(call test,test-tools-watch,quick,300,shared,watch restores the terminal on every way out and writes plain lines into a pipe.)
+$(call test,test-tools-query,quick,300,shared,query and devices answer the same from a database and from a server.)
 
 test-tools-export: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_export_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)

@@ -1,5 +1,5 @@
 """The container file, without an engine: its steps, followed in a folder. What it copies is all that the build reads, its
-packages are those of tools/packages.txt and those whose libraries the program needs, and its command and health check
+packages are those of tools/build/packages.txt and those whose libraries the program needs, and its command and health check
 run where there is nothing else: a root with those packages' libraries, the program and a shell.
 
     container_test.py EDGEPROF OBJECTS      OBJECTS: the folder of its .d files
@@ -70,7 +70,7 @@ def build_stage(stage):
         done = subprocess.run(["make", "-n", "tools"], cwd=folder, capture_output=True, text=True, check=False, env=clean_environment())
         check(done.returncode == 0 and "-o build/host/edgeprof" in done.stdout, f"make -n tools with what is copied: {done.stderr[-300:]}")
     runs = [arguments for word, arguments in stage if word == "RUN"]
-    check("tools/setup.sh apt build tools" in runs, "the packages are those of tools/packages.txt, sections build and tools")
+    check("tools/build/setup.sh apt build tools" in runs, "the packages are those of tools/build/packages.txt, sections build and tools")
     check(any("make" in line and line.split(" && ")[0].endswith(" tools") for line in runs), "the tool is built")
 
 

@@ -22,10 +22,14 @@ ROOT = WORK / "root"
 UNIT = "lib/systemd/system/edgeprof.service"
 EXAMPLE = pathlib.Path("tests/install/example/device.c")
 check = Checks()
+COMPRESSED = 4096 # dh_compress leaves smaller files alone
 
 CONTENT = {
     "edgeprof": ["etc/edgeprof/edgeprof.conf", UNIT, "usr/bin/edgeprof", "usr/lib/edgeprof/libedgeprof-preload.so",
+                 "usr/share/gdb/auto-load/usr/lib/edgeprof/libedgeprof-preload.so-gdb.gdb",
                  "usr/share/bash-completion/completions/edgeprof", "usr/share/doc/edgeprof/README.md.gz", "usr/share/doc/edgeprof/NOTICE",
+                 *(f"usr/share/doc/edgeprof/docs/{page}.md" + (".gz" if os.path.getsize(f"docs/{page}.md") > COMPRESSED else "") for page in (
+                     "configuration", "server", "security", "http-api", "pyroscope-and-grafana", "troubleshooting")),
                  "usr/share/man/man1/edgeprof.1.gz", "usr/share/zsh/vendor-completions/_edgeprof"],
     "libedgeprof0": ["usr/lib/TRIPLET/libedgeprof.so.0", "usr/lib/TRIPLET/libedgeprof.so.VERSION"],
     "libedgeprof-dev": ["usr/include/TRIPLET/edgeprof.h", "usr/include/TRIPLET/edgeprof/config.h", "usr/include/TRIPLET/edgeprof/tls.h",

@@ -1,8 +1,10 @@
-# What `serve` has acknowledged is never lost: kill -9, in `make test` a few times, and for as long as one likes.
+# What `serve` has acknowledged is never lost: kill -9, in `make test-all` a few times, and for as long as one likes.
 
 ET_KILL_ROUNDS ?= 200
-TESTS          += test-tools-kill test-tools-failure
-.PHONY: test-tools-kill test-tools-failure ingest-kill power-cut
+$(call test,test-tools-kill,all,600,shared,After kill -9 at any moment each acknowledged profile is in the database exactly once.)
+$(call test,test-tools-failure,all,300,shared,A full disk and a locked, read-only or damaged database give one clear line and lose nothing acknowledged.)
+$(call test,ingest-kill,own,7200,shared,After 200 kills at any moment each acknowledged profile is in the database exactly once.)
+$(call test,power-cut,own,7200,shared,A power cut at every write, sync, truncation and removal of the store loses nothing acknowledged.)
 
 test-tools-kill: $(ET_TEST)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/kill_test.py $(ET_TEST)/edgeprof

@@ -80,6 +80,12 @@ def stats(samples=0, exact=0, gap=0, cut=0, losses=(), hits=0, misses=0, threads
             number(3, exact) + number(4, gap) + number(5, cut) + number(6, hits) + number(7, misses) + number(8, threads))
 
 
+def unsampled(reason, threads, names=(), error=0, limit=0, ns=0, of=0):
+    """To be added to stats(): threads that are not sampled, their CPU time and all there is."""
+    return (nested(1, number(1, reason) + number(2, threads) + b"".join(data(4, name.encode()) for name in names) + number(5, error) +
+                   number(6, limit)) + number(14, ns) + number(15, of))
+
+
 def message(segment, sequence, origin=None, modules=(), nodes=None, profiles=(), stats=None, last=False,
             unix_minus_uptime=1_700_000_000_000_000_000, tag_sets=(), contexts=()):
     return (fixed64(1, segment) + number(2, sequence) + (nested(3, origin) if origin is not None else b"") +

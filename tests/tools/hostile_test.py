@@ -374,7 +374,7 @@ def slow(server, _):
 def routes():
     """(method, path, names of arguments), as the sources have them: what is added is tried as well."""
     found = []
-    for file in sorted(pathlib.Path("tools").glob("routes_*.c")):
+    for file in sorted(pathlib.Path("tools").rglob("routes_*.c")):
         text = file.read_text()
         names = set(re.findall(r'et_argument\([^,]+, "([a-zA-Z_-]+)"\)', text)) | set(re.findall(r'strcmp\((?:key|name), "([a-zA-Z_-]+)"\) == 0', text))
         for method, path in re.findall(r'\.method = "([A-Z]+)",\s*\.path = "([^"]+)"', text) + re.findall(r'\{"([A-Z]+)", "([^"]+)"', text):

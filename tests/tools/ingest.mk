@@ -1,8 +1,9 @@
 # What serve takes from others, from whom, and what it fetches itself.
 
 ET_INGEST_TESTS := test-tools-ingest test-tools-access test-tools-scrape
-TESTS           += $(ET_INGEST_TESTS)
-.PHONY: $(ET_INGEST_TESTS)
+$(call test,test-tools-ingest,quick,300,shared,The server accepts every form that Pyroscope's clients send, and refuses the rest with a reason.)
+$(call test,test-tools-access,quick,300,shared,Tokens, TLS, client certificates, host names, rates and connection limits let in exactly whom they should.)
+$(call test,test-tools-scrape,quick,300,alone,The server scrapes a Go service and the pull endpoint, and hostile targets do no harm.)
 
 test-tools-ingest: $(ET_TEST)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/ingest_test.py $(ET_TEST)/edgeprof

@@ -29,13 +29,13 @@ def output(*command, **options):
 
 def real_commands():
     """The names in main.c's table."""
-    table = re.search(r"commands\[\] = \{(.*?)\};", pathlib.Path("tools/main.c").read_text(), re.S)[1]
+    table = re.search(r"commands\[\] = \{(.*?)\};", pathlib.Path("tools/cmd/main.c").read_text(), re.S)[1]
     return re.findall(r'\{"([a-z-]+)", ', table)
 
 
 def real_options():
     """{name: has a value} of options.c."""
-    text = pathlib.Path("tools/options.c").read_text()
+    text = pathlib.Path("tools/cmd/options.c").read_text()
     return {name: kind == "required" for name, kind in re.findall(r'\{"([a-z-]+)", (no|required)_argument', text)}
 
 

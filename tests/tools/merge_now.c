@@ -1,7 +1,7 @@
 /* Merges all of a database that is due, as `serve` does over time. Usage: merge_now DATABASE [drop]; drop: what came is
  * given up as soon as it is merged. */
-#include "store_keep.h"
-#include "when.h"
+#include "tools/store/store_keep.h"
+#include "tools/lib/time_text.h"
 
 #include <stdio.h>
 #include <string.h>

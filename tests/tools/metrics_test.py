@@ -157,7 +157,7 @@ def bounded(server):
 
 
 def promtool(body):
-    if not check(subprocess.run(["which", "promtool"], capture_output=True).returncode == 0, "promtool is there: tools/setup.sh apt test"):
+    if not check(subprocess.run(["which", "promtool"], capture_output=True).returncode == 0, "promtool is there: tools/build/setup.sh apt test"):
         return
     done = subprocess.run(["promtool", "check", "metrics"], input=body, capture_output=True)
     check(done.returncode == 0 and not done.stderr, f"promtool check metrics: {done.stderr.decode()}")

@@ -8,7 +8,7 @@ import tempfile
 import time
 
 from browser import Browser
-from generate import context, message, module, nodes, number, origin, profile, stats, tag_set
+from generate import context, message, module, nodes, number, origin, profile, stats, tag_set, unsampled
 from harness import Checks, Server
 from page_kit import SHOP, Page, fill, format_share, format_value
 
@@ -195,6 +195,18 @@ def device(segment, name, version, ago, told=b"", pid=7, start=1):
                    stats(1000, 990, 5, 5, [(0, 3, 5_000_000), (4, 7, 0)] if name == "b" else []) + told, unix_minus_uptime=(NOW - ago) * SECOND)
 
 
+def unsampled_line(page):
+    page.open({"service": "shop"})
+    check(page.hidden("unsampled"), "nothing is said where all threads are sampled")
+    told = stats(100, 90, 5, 5) + unsampled(1, 3, ["<b>worker</b>"], 11, 10, 300, 1000)
+    body = message(110, 0, origin("limited", host="h"), [module(4096, 4096, 0, b"", "/opt/app")], nodes([0], [4100]),
+                   [profile({1: 100})], told, unix_minus_uptime=(NOW - 60) * SECOND)
+    check.equal(page.server.push(body), 200, "a message of a service with threads that are not sampled")
+    page.open({"service": "limited"})
+    check.equal(page.text("unsampled"), page.server.get("/api/stats", service="limited")[1]["unsampled"], "the line is the API's")
+    check("3 threads were not sampled (<b>worker</b>, ...), 30 % of the CPU time" in page.text("unsampled"), page.text("unsampled"))
+
+
 def devices_fill(server):
     """A server of its own: the list is of all there are."""
     for body in (device(101, "a", "1.1", 3000, number(10, 200), pid=1), device(102, "a", "1.2", 60, number(10, 340), pid=2, start=2),
@@ -264,6 +276,7 @@ def main():
         diff_fill(server)
         for part in (callers_figures, odd_questions, callers, diff, diff_form):
             part(page)
+        unsampled_line(page)
         spans_fill(server)
         spans(page)
         span_links(page)

@@ -14,7 +14,7 @@ import threading
 import time
 
 import generate
-from generate import context, data, function_of, message, module, nested, nodes, number, origin, pprof_profile, profile, push_request, stats, tag_set, varint
+from generate import context, data, function_of, message, module, nested, nodes, number, origin, pprof_profile, profile, push_request, stats, tag_set, unsampled, varint
 from harness import Checks, Server
 
 PROGRAM = sys.argv[1]
@@ -263,6 +263,16 @@ def statistics(server):
     check.equal([process["stats"][k] for k in ("samples", "exact", "gap", "cut", "threads")], [100, 90, 7, 3, 4], "stats")
     check.equal([(loss["reason"], loss["count"]) for loss in process["stats"]["losses"]],
                 [("ring full", 5), ("tree full", 1), ("other", 2)], "losses by name")
+    check.equal(server.get("/api/stats", service="stats")[1]["unsampled"], "", "all threads are sampled")
+    told = (stats(100, 90, 7, 3) + unsampled(1, 40, ["worker-1", "worker-1", "worker-2"], 11, 10, 300, 1000) + unsampled(18, 1, ["\x1b[0m"], 0, 27))
+    check.equal(server.push(first(91, "unsampled", stats=told)), 200, "threads that are not sampled are taken")
+    check.equal(server.get("/api/stats", service="unsampled")[1]["unsampled"],
+                '41 threads were not sampled (worker-1, worker-2, ?[0m, ...), 30 % of the CPU time: of 40 the limit of pending signals '
+                '(RLIMIT_SIGPENDING, 10) is reached; raise it with "ulimit -i"; of 1 they block edgeprof\'s signal (27); leave it out of their '
+                'signal mask', "and told in one line")
+    check.equal(server.push(first(92, "old agent", stats=stats(100, 90, 7, 3, [(1, 2, 0)]))), 200, "an agent that does not say why")
+    check.equal(server.get("/api/stats", service="old agent")[1]["unsampled"],
+                '2 threads were not sampled: the limit of pending signals (RLIMIT_SIGPENDING) is reached; raise it with "ulimit -i"', "what is likely")
 
 
 EVIL = "<b>\"x\"'\n;=&"

@@ -1,12 +1,12 @@
 /*
- * Group commit (commit.h): what comes while the store is busy is one transaction; in it a message that is refused is
- * undone alone; when it fails nobody of the group is told that all is well, nothing of it is kept, and the next one
+ * Group commit (group_commit.h): what comes while the store is busy is one transaction; in it a message that is refused
+ * is undone alone; when it fails nobody of the group is told that all is well, nothing of it is kept, and the next one
  * works. Whether a commit is on the disk is test_powercut.c's.
  */
 #include "db.h"
-#include "commit.h"
+#include "tools/store/group_commit.h"
 #include "message.h"
-#include "store_internal.h"
+#include "tools/store/store_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ enum { SENDERS = 24, LONG_MS = 3600000 };
 
 static char *path;
 static struct et_store *store;
-static struct et_commit *commit;
+static struct et_group_commit *commit;
 static int commits, refused_commits;
 static sem_t reached, released;
 
@@ -34,8 +34,8 @@ struct sender {
     uint64_t segment;
     uint32_t sequence;
     bool malformed;
-    enum et_verdict verdict;
-    struct et_commit_result result;
+    enum et_outcome outcome;
+    struct et_group_commit_result result;
 };
 
 static void take(struct et_store *of, void *context)
@@ -46,13 +46,13 @@ static void take(struct et_store *of, void *context)
     if (sender->malformed) {
         message.leaf[1] = 3; /* found out when all else is written */
     }
-    sender->verdict = message_push(of, &message);
+    sender->outcome = message_push(of, &message);
 }
 
 static void *send_one(void *context)
 {
     struct sender *sender = context;
-    sender->result = et_commit_run(commit, take, sender);
+    sender->result = et_group_commit_run(commit, take, sender);
     return NULL;
 }
 
@@ -60,7 +60,7 @@ static bool send_alone(uint64_t segment, uint32_t sequence)
 {
     struct sender sender = {.segment = segment, .sequence = sequence};
     send_one(&sender);
-    return sender.result.err == 0 && (sender.verdict == ET_ACCEPTED || sender.verdict == ET_REPEATED);
+    return sender.result.err == 0 && (sender.outcome == ET_ACCEPTED || sender.outcome == ET_REPEATED);
 }
 
 /* Holds up the committing thread, in the middle of a group. */
@@ -74,21 +74,21 @@ static void block(struct et_store *of, void *context)
 
 static void *hold_up(void *context)
 {
-    struct et_commit_result *result = context;
-    *result = et_commit_run(commit, block, NULL);
+    struct et_group_commit_result *result = context;
+    *result = et_group_commit_run(commit, block, NULL);
     return NULL;
 }
 
 /* All of them wait at once; call(): when they do. Returns what became of the group. */
-static struct et_commit_result send_together(struct sender *senders, size_t count, void (*call)(void))
+static struct et_group_commit_result send_together(struct sender *senders, size_t count, void (*call)(void))
 {
     pthread_t blocker;
-    struct et_commit_result result;
+    struct et_group_commit_result result;
     assert_int_equal(pthread_create(&blocker, NULL, hold_up, &result), 0);
     sem_wait(&reached);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(pthread_create(&senders[i].thread, NULL, send_one, &senders[i]), 0);
-        while (et_commit_waiting(commit) != i + 1) {
+        while (et_group_commit_waiting(commit) != i + 1) {
             usleep(100); /* in this order */
         }
     }
@@ -123,7 +123,7 @@ static int set_up(void **state)
     assert_non_null(store);
     sqlite3_busy_timeout(store->db, 1);
     sqlite3_commit_hook(store->db, on_commit, NULL);
-    commit = et_commit_start(store, LONG_MS);
+    commit = et_group_commit_start(store, LONG_MS);
     assert_non_null(commit);
     commits = refused_commits = 0;
     return 0;
@@ -132,7 +132,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    et_commit_stop(commit);
+    et_group_commit_stop(commit);
     et_store_close(store);
     db_remove(path);
     return 0;
@@ -169,7 +169,7 @@ static void waiting_messages_share_a_commit(void **state)
     assert_int_equal(stored("profile"), SENDERS);
     for (size_t i = 0; i < SENDERS; i++) {
         assert_int_equal(senders[i].result.err, 0);
-        assert_int_equal(senders[i].verdict, ET_ACCEPTED);
+        assert_int_equal(senders[i].outcome, ET_ACCEPTED);
     }
 }
 
@@ -177,8 +177,8 @@ static void a_group_ends(void **state)
 {
     struct sender senders[SENDERS] = {0};
     (void)state;
-    et_commit_stop(commit);
-    commit = et_commit_start(store, 0);
+    et_group_commit_stop(commit);
+    commit = et_group_commit_start(store, 0);
     assert_non_null(commit);
     for (uint32_t i = 0; i < SENDERS; i++) {
         senders[i].segment = 1 + i;
@@ -209,9 +209,9 @@ static void a_refused_message_is_undone_alone(void **state)
     }
     assert_int_equal(send_together(senders, SENDERS, NULL).err, 0);
     for (size_t i = 0; i < SENDERS; i++) {
-        static const enum et_verdict wanted[] = {ET_ACCEPTED, ET_MALFORMED, ET_STALE};
+        static const enum et_outcome wanted[] = {ET_ACCEPTED, ET_MALFORMED, ET_STALE};
         assert_int_equal(senders[i].result.err, 0);
-        assert_int_equal(senders[i].verdict, wanted[i % 3]);
+        assert_int_equal(senders[i].outcome, wanted[i % 3]);
     }
     assert_int_equal(stored("profile"), SENDERS / 3);
     assert_int_equal(stored("segment"), SENDERS / 3);
@@ -224,9 +224,9 @@ static void what_was_undone_may_come_again(void **state)
     struct sender senders[3] = {{.segment = 1, .malformed = true}, {.segment = 1}, {.segment = 1, .sequence = 1}};
     (void)state;
     assert_int_equal(send_together(senders, 3, NULL).err, 0);
-    assert_int_equal(senders[0].verdict, ET_MALFORMED);
-    assert_int_equal(senders[1].verdict, ET_ACCEPTED);
-    assert_int_equal(senders[2].verdict, ET_ACCEPTED);
+    assert_int_equal(senders[0].outcome, ET_MALFORMED);
+    assert_int_equal(senders[1].outcome, ET_ACCEPTED);
+    assert_int_equal(senders[2].outcome, ET_ACCEPTED);
     assert_int_equal(stored("profile"), 2);
     assert_int_equal(stored("node"), 3);
 }
@@ -237,7 +237,7 @@ static void group_fails(struct sender *senders, int err, void (*call)(void))
          i++) { /* each message twice: the second is known, for as long as the group lives */
         senders[i] = (struct sender){.segment = 100 + i / 2};
     }
-    struct et_commit_result result = send_together(senders, SENDERS, call);
+    struct et_group_commit_result result = send_together(senders, SENDERS, call);
     assert_int_equal(result.err, err);
     assert_true(result.why[0] != '\0');
     for (size_t i = 0; i < SENDERS; i++) {
@@ -293,7 +293,7 @@ static void a_full_disk_refuses_what_does_not_fit(void **state)
         }
         int err = send_together(senders, SENDERS, NULL).err;
         for (uint32_t i = 0; i < SENDERS; i++) {
-            bool taken = err == 0 && senders[i].verdict == ET_ACCEPTED;
+            bool taken = err == 0 && senders[i].outcome == ET_ACCEPTED;
             refused |= !taken;
             assert_true(err != 0 || refused != taken); /* what comes after a gap is not taken */
             kept += taken;
@@ -358,8 +358,8 @@ static void any_step_may_fail(void **state)
         failed = err != 0;
         for (size_t i = 0; i < 4; i++) {
             assert_int_equal(senders[i].result.err, err);
-            kept += err == 0 && senders[i].verdict == ET_ACCEPTED;
-            failed |= senders[i].verdict == ET_UNAVAILABLE;
+            kept += err == 0 && senders[i].outcome == ET_ACCEPTED;
+            failed |= senders[i].outcome == ET_UNAVAILABLE;
         }
         assert_int_equal(stored("profile"), kept);
     }
@@ -371,8 +371,8 @@ static void stopping_finishes_what_was_given(void **state)
     (void)state;
     for (int i = 0; i < 20; i++) {
         assert_true(send_alone(1, (uint32_t)i));
-        et_commit_stop(commit);
-        commit = et_commit_start(store, LONG_MS);
+        et_group_commit_stop(commit);
+        commit = et_group_commit_start(store, LONG_MS);
         assert_non_null(commit);
     }
     assert_int_equal(stored("profile"), 20);

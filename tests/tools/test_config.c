@@ -1,6 +1,6 @@
 /* Config files: what is written is what is read, in any order and spacing; what is wrong is said with its line; no
  * bytes whatever do harm. */
-#include "config.h"
+#include "tools/lib/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* What has come between two profiles: before and the difference make now, whatever the order of stacks; a process that
  * began anew is seen; what differs in frames or labels is another stack. */
-#include "delta.h"
+#include "tools/profile/delta.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* names.tsv: symbols of a published NativeAOT service and what they should read as; then nonsense, which may not crash.
  */
-#include "demangle.h"
+#include "tools/symbols/demangle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* A diff: both sides in one tree by names, rows, pruning, and whether what it says about chance holds. */
-#include "diff.h"
-#include "kinds.h"
+#include "tools/profile/diff.h"
+#include "tools/lib/kinds.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

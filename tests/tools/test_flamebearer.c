@@ -1,5 +1,5 @@
 /* Levels of numbers: that they are a tree again, its sums, "other" for what is small, two sides, nothing at all. */
-#include "flamebearer.h"
+#include "tools/formats/flamebearer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

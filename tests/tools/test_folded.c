@@ -1,7 +1,7 @@
 /* Folded text: sums do not depend on the order of lines, stacks come out as they went in, what the numbers are, what is
  * refused and where. */
-#include "folded.h"
-#include "report.h"
+#include "tools/formats/folded.h"
+#include "tools/formats/report.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,9 +4,9 @@
  * between. Then the same with steps that fail and processes that are killed, and after finer rows have gone.
  */
 #include "db.h"
-#include "kinds.h"
-#include "store_internal.h"
-#include "store_keep.h"
+#include "tools/lib/kinds.h"
+#include "tools/store/store_internal.h"
+#include "tools/store/store_keep.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,8 +9,8 @@
  */
 #include "cut_vfs.h"
 #include "message.h"
-#include "store_internal.h"
-#include "store_keep.h"
+#include "tools/store/store_internal.h"
+#include "tools/store/store_keep.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +46,7 @@ static uint64_t address_of(unsigned segment, uint32_t sequence)
 }
 
 /* A new node below the root, and all of the message's value there. */
-static enum et_verdict push(struct et_store *store, unsigned segment, uint32_t sequence)
+static enum et_outcome push(struct et_store *store, unsigned segment, uint32_t sequence)
 {
     struct message m;
     message_init(&m, 1 + segment, sequence);
@@ -147,11 +147,11 @@ static bool send_group(struct et_store *store)
     }
     for (unsigned i = 0; i < GROUP; i++) {
         unsigned segment = (sent[0] + sent[1] + sent[2]) % SEGMENTS;
-        enum et_verdict verdict = sent[segment] < MESSAGES ? push(store, segment, sent[segment]) : ET_REPEATED;
-        if (verdict == ET_ACCEPTED || verdict == ET_REPEATED) {
+        enum et_outcome outcome = sent[segment] < MESSAGES ? push(store, segment, sent[segment]) : ET_REPEATED;
+        if (outcome == ET_ACCEPTED || outcome == ET_REPEATED) {
             sent[segment] += sent[segment] < MESSAGES;
         } else {
-            assert_int_equal(verdict, ET_UNAVAILABLE);
+            assert_int_equal(outcome, ET_UNAVAILABLE);
         }
     }
     for (int i = 0; i < 2; i++) {

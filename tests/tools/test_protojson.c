@@ -1,5 +1,5 @@
 /* Messages to JSON and back: names, numbers as text, bytes, enums, what is wrong. */
-#include "protojson.h"
+#include "tools/formats/protojson.h"
 #include "push.pb-c.h"
 #include "querier.pb-c.h"
 

@@ -1,5 +1,6 @@
 /* Queries as clients write them: short forms, profile types of Go and .NET, and types of our kinds and back. */
-#include "query_text.h"
+#include "tools/serve/query/pyroscope/query_text.h"
+#include "tools/store/query_builder.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +11,7 @@
 static void understood(const char *text, const char *service, const char *kind, enum et_measure measure,
                        const char *matchers)
 {
-    struct et_wanted wanted = {0};
+    struct et_query_builder wanted = {0};
     struct et_buf printed = {0};
     if (!et_wanted_query(&wanted, text)) {
         fail_msg("%s: %s", text, wanted.why);
@@ -22,7 +23,7 @@ static void understood(const char *text, const char *service, const char *kind, 
     et_selector_print("", wanted.query.matchers, wanted.query.matcher_count, &printed);
     assert_string_equal(printed.data, matchers);
     et_buf_free(&printed);
-    et_wanted_free(&wanted);
+    et_query_builder_free(&wanted);
 }
 
 static void short_forms(void **state)
@@ -101,12 +102,12 @@ static void what_is_wrong_is_said(void **state)
         "a:b:c:d:e:f", "a:b:c:d:e:f:g", ":b:c:d:e", "{__name__=\"x\"}", "svc{a=~\"(\"}", "svc{a=\"b}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        struct et_wanted wanted = {0};
+        struct et_query_builder wanted = {0};
         if (et_wanted_query(&wanted, texts[i])) {
             fail_msg("%s was understood", texts[i]);
         }
         assert_true(wanted.why && strlen(wanted.why) > 10);
-        et_wanted_free(&wanted);
+        et_query_builder_free(&wanted);
     }
 }
 

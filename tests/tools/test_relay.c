@@ -1,8 +1,8 @@
 /* What the relay makes of profiles: nothing is lost by cutting to a server's limits, names are legal, ids are stable.
  */
-#include "gzip.h"
+#include "tools/lib/gzip.h"
 #include "push.pb-c.h"
-#include "relay_backend.h"
+#include "tools/serve/relay/relay_backend.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -166,20 +166,20 @@ static void names_become_legal(void **state)
 
 static void a_series_has_each_label_once(void **state)
 {
-    struct et_series series = {0};
+    struct et_relay_labels series = {0};
     char longest[3001];
     (void)state;
     memset(longest, 'x', 3000);
     memcpy(longest + 2047, "\xc3\xa4", 2); /* a character that stands over the limit */
     longest[3000] = '\0';
-    et_series_add(&series, "a.b", "1");
-    et_series_add(&series, "a-b", "2");
-    et_series_add(&series, "empty", "");
-    et_series_add(&series, "long", longest);
+    et_relay_labels_add(&series, "a.b", "1");
+    et_relay_labels_add(&series, "a-b", "2");
+    et_relay_labels_add(&series, "empty", "");
+    et_relay_labels_add(&series, "long", longest);
     assert_int_equal(series.count, 2);
-    assert_string_equal(et_series_value(&series, "a_b"), "1");
-    assert_int_equal(strlen(et_series_value(&series, "long")), 2047);
-    et_series_free(&series);
+    assert_string_equal(et_relay_labels_value(&series, "a_b"), "1");
+    assert_int_equal(strlen(et_relay_labels_value(&series, "long")), 2047);
+    et_relay_labels_free(&series);
 }
 
 static void ids_are_of_what_is_sent(void **state)

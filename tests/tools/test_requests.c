@@ -1,9 +1,9 @@
 /* What requests are made of: Push as JSON equals Push as protobuf, base64 in all its forms, fields of multipart bodies
  * whatever they hold, JSON within bounds; cut and random bytes do no harm. */
-#include "json_in.h"
-#include "labels.h"
-#include "multipart.h"
-#include "push_request.h"
+#include "tools/lib/json_read.h"
+#include "tools/lib/labels.h"
+#include "tools/formats/multipart.h"
+#include "tools/serve/ingest/push_request.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

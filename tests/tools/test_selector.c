@@ -1,5 +1,5 @@
 /* Selectors: what is understood, what is refused and why, and that hostile expressions cost little. */
-#include "selector.h"
+#include "tools/lib/selector.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

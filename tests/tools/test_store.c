@@ -4,11 +4,11 @@
  */
 #include "db.h"
 #include "message.h"
-#include "store_internal.h"
-#include "symbols.h"
-#include "tree.h"
-#include "when.h"
-#include "wire_pprof.h"
+#include "tools/store/store_internal.h"
+#include "tools/symbols/symbols.h"
+#include "tools/profile/tree.h"
+#include "tools/lib/time_text.h"
+#include "tools/formats/pprof_read.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -156,7 +156,7 @@ static void a_restart_loses_nothing(void **state)
 }
 
 /* One more node below the root, and the message's value there. */
-static enum et_verdict push_node(struct et_store *store, uint64_t segment, uint32_t sequence)
+static enum et_outcome push_node(struct et_store *store, uint64_t segment, uint32_t sequence)
 {
     struct message s;
     message_init(&s, segment, sequence);
@@ -227,11 +227,11 @@ static void a_full_disk_is_all_or_nothing(void **state)
     struct et_store *store = *state;
     uint32_t sequence = 0;
     assert_int_equal(sqlite3_exec(store->db, "PRAGMA max_page_count = 40", NULL, NULL, NULL), SQLITE_OK);
-    enum et_verdict verdict = ET_ACCEPTED;
-    for (; verdict == ET_ACCEPTED && sequence < 5000; sequence++) {
-        verdict = message_push_number(store, 1, sequence);
+    enum et_outcome outcome = ET_ACCEPTED;
+    for (; outcome == ET_ACCEPTED && sequence < 5000; sequence++) {
+        outcome = message_push_number(store, 1, sequence);
     }
-    assert_int_equal(verdict, ET_UNAVAILABLE);
+    assert_int_equal(outcome, ET_UNAVAILABLE);
     assert_int_equal(store->failed, -ENOSPC);
     assert_non_null(strstr(et_store_why(store), "full"));
     uint32_t kept = sequence - 1;
@@ -360,7 +360,7 @@ static void few_bytes_do_not_take_much_memory(void **state)
 
 /* ---- pprof ---- */
 
-static enum et_verdict push_pprof(struct et_store *store, const char *name, const void *bytes, size_t size,
+static enum et_outcome push_pprof(struct et_store *store, const char *name, const void *bytes, size_t size,
                                   const char **why)
 {
     struct et_pprof_push one = {.name = name, .bytes = bytes, .size = size};

@@ -1,7 +1,7 @@
 /* sample.c is built as it is, stripped, and as a debug file: names, lines and inlined calls of its addresses are known.
  */
-#include "symbols.h"
-#include "symfile.h"
+#include "tools/symbols/symbols.h"
+#include "tools/symbols/symfile.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

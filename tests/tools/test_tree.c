@@ -1,11 +1,12 @@
 /* Sums, recursion, inlined calls and pruning of the tree; JSON and SVG of hostile names; times and names as people
  * write them. */
-#include "flame.h"
-#include "labels.h"
-#include "json.h"
-#include "report.h"
-#include "tree.h"
-#include "when.h"
+#include "tools/formats/html.h"
+#include "tools/lib/labels.h"
+#include "tools/formats/json.h"
+#include "tools/formats/report.h"
+#include "tools/profile/tree.h"
+#include "tools/lib/time_text.h"
+#include "tools/store/query_builder.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -215,21 +216,21 @@ static void times_are_understood(void **state)
 static void services_with_tags_are_understood(void **state)
 {
     (void)state;
-    struct et_wanted wanted = {0};
-    assert_true(et_wanted_name(&wanted, "svc{a=b,c=\"d,e}\"}"));
+    struct et_query_builder wanted = {0};
+    assert_true(et_query_builder_name(&wanted, "svc{a=b,c=\"d,e}\"}"));
     assert_string_equal(wanted.query.service, "svc");
     assert_int_equal(wanted.query.matcher_count, 2);
     assert_string_equal(wanted.query.matchers[0].value, "b");
     assert_string_equal(wanted.query.matchers[1].value, "d,e}");
-    assert_true(et_wanted_name(&wanted, "svc{}"));
-    assert_true(et_wanted_name(&wanted, "plain"));
+    assert_true(et_query_builder_name(&wanted, "svc{}"));
+    assert_true(et_query_builder_name(&wanted, "plain"));
     static const char *const wrong[] = {"s{", "s{a}", "s{a=b", "s{=b}", "s{a=\"b}", "s{a=b}x", "s{a=b;c=d", "s{a=b}}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        if (et_wanted_name(&wanted, wrong[i])) {
+        if (et_query_builder_name(&wanted, wrong[i])) {
             fail_msg("'%s' was understood", wrong[i]);
         }
     }
-    et_wanted_free(&wanted);
+    et_query_builder_free(&wanted);
 }
 
 static void tags_are_sorted_and_unique(void **state)

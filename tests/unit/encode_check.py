@@ -13,8 +13,6 @@ import re
 import subprocess
 import sys
 
-SPECIAL = ['[none]', '[truncated]', '[stack cut]', '[deeper frames]', '[thread exit]', '[lost: ring full]',
-           '[lost: refused]', '[lost: segment]', '[gc hijack]', '[unknown]']
 TOKEN = re.compile(r'\s*(?:(\w+)\s*(\{)|(\w+):\s*("(?:[^"\\]|\\.)*"|\S+)|(\}))')
 
 
@@ -25,6 +23,19 @@ class Wrong(Exception):
 def want(condition, text):
     if not condition:
         raise Wrong(text)
+
+
+def special_frames():
+    """Names by number, of every frame that core/proto/compact.proto declares: FRAME_X = 1;  // [name]"""
+    proto = (pathlib.Path(__file__).parents[2] / 'core/proto/compact.proto').read_text()
+    body = re.search(r'^enum SpecialFrame \{(.*?)^\}', proto, re.M | re.S)[1]
+    rows = re.findall(r'^  FRAME_\w+ = (\d+);(?: *// (\[[^\]]+\]))?', body, re.M)
+    want([int(number) for number, _ in rows] == list(range(body.count('FRAME_'))), 'numbers of the special frames')
+    want(all(name for number, name in rows if number != '0'), 'a special frame without a name')
+    return ['[none]'] + [name for _, name in rows[1:]]
+
+
+SPECIAL = special_frames()
 
 
 def unescape(text):

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/internal.h"
+#include "tests/unit/core_rooms.h"
 #include "port/sim/sim.h"
 
 #define MS      1000000ull

@@ -9,7 +9,7 @@
 #include <poll.h>
 #include <semaphore.h>
 
-#include "core/internal.h"
+#include "tests/unit/core_rooms.h"
 
 #define RATE      97
 #define CREW      16u
@@ -122,11 +122,11 @@ static void *member_main(void *argument)
 /* Whether a frame is in the function. */
 static bool is_in(uint32_t frame, void (*function)(void))
 {
-    const struct ep_module *module = ep_module_of_linear(&ep_running()->modules, frame);
+    const struct ep_module *module = ep_module_of_linear(&ep_running()->unwinder.modules, frame);
     uintptr_t start = ep_code_address((uintptr_t)function);
 
     return module && frame - module->base + module->start >= start &&
-           frame - module->base + module->start < ep_function_end(start);
+           frame - module->base + module->start < ep_function_end(&ep_running()->unwinder.modules, start);
 }
 
 static void on_entry(const struct receiver_stack *stack)

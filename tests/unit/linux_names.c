@@ -8,7 +8,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-#include "core/internal.h"
+#include "tests/unit/core_rooms.h"
 #include "hooks.h"
 
 /* What tells the port of a program with that runtime: where it is, there is the managed code. */
@@ -54,7 +54,7 @@ static void *runtime(void *unused)
 
 static const struct ep_module *module_of(uintptr_t pc)
 {
-    const struct ep_module *module = ep_module_find(&ep_running()->modules, pc);
+    const struct ep_module *module = ep_module_find(&ep_running()->unwinder.modules, pc);
 
     assert_non_null(module);
     return module;

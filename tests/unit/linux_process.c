@@ -65,7 +65,7 @@ static double fork_and_account(void)
 static void test_fork(void **state)
 {
     (void)state;
-    ASSERT_RATIO(fork_and_account(), 0.9, 1.1);
+    ASSERT_RATIO(fork_and_account(), 0.98, 1.005);
 }
 
 static void *burner(void *argument)

@@ -3,6 +3,7 @@
  * threads or transport code on its own, or die of a signal that comes late.
  */
 #include "linux_test.h"
+#include "port/linux/own_signal.h"
 
 #include <dirent.h>
 #include <poll.h>
@@ -214,13 +215,18 @@ static void test_transport_runs_on_the_deliver_thread(void **state)
 
 /* ---- late and foreign signals ---- */
 
-static void block_sigprof(int how)
+/* What the kernel has: a set in which all signals are blocked, but for this thread's real mask. */
+static void block_really(int how)
 {
-    sigset_t set;
+    (void)ep_linux_mask_raw(how, ep_linux_signals_ours());
+}
 
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGPROF);
-    assert_int_equal(pthread_sigmask(how, &set, NULL), 0);
+static void queue_tick(uint32_t slot, uint32_t generation)
+{
+    siginfo_t info = {.si_code = SI_TIMER};
+
+    info.si_value.sival_ptr = (void *)ep_linux_tick_value(slot, generation);
+    assert_int_equal(syscall(SYS_rt_tgsigqueueinfo, getpid(), tid_of(), ep_linux_signal(), &info), 0);
 }
 
 static void test_signals_pending_over_stop(void **state)
@@ -229,71 +235,112 @@ static void test_signals_pending_over_stop(void **state)
     for (unsigned i = 0; i < 20; i++) {
         receiver_reset();
         assert_int_equal(begin_profile(RATE, 100), 0);
-        block_sigprof(SIG_BLOCK);
+        block_really(SIG_BLOCK);
         burn(10 * MS);
-        (void)kill(getpid(), SIGPROF);
+        queue_tick(0, 1);
         assert_int_equal(end_profile(1000), 0);
-        block_sigprof(SIG_UNBLOCK);
+        block_really(SIG_UNBLOCK);
         burn(2 * MS);
-        (void)raise(SIGPROF);
+        queue_tick(0, 1);
     }
 }
 
-/* SIGPROF from elsewhere is not a sample. */
-static void test_foreign_signals(void **state)
+/* Ticks of threads that had a slot before, and of slots that there are not, are dropped. */
+static void test_foreign_ticks(void **state)
 {
     struct ep_stats s;
 
     (void)state;
     receiver_reset();
     assert_int_equal(begin_profile(1, 100), 0);
-    for (unsigned i = 0; i < 1000; i++)
-        (void)raise(SIGPROF);
-    /* What our own timers' signals carry, from somebody else. */
-    for (int slot = 0; slot < 4; slot++)
-        for (int i = 0, generation = 0; i < 1000; i++, generation = i % 8)
-            (void)sigqueue(getpid(), SIGPROF, (union sigval){.sival_int = generation << 16 | slot});
+    for (uint32_t slot = 0; slot <= EP_MAX_THREADS; slot++)
+        for (uint32_t generation = 128; generation < 138; generation++)
+            queue_tick(slot, generation);
     assert_int_equal(end_profile(1000), 0);
     assert_int_equal(ep_stats_get(&s), 0);
     assert_true(s.samples < 10);
 }
 
+static atomic_int sent_to_us;
+
 static void theirs(int signal)
 {
     (void)signal;
+    atomic_fetch_add(&sent_to_us, 1);
 }
 
-/* A handler of somebody else is respected, and ours comes back after it was put away. In a child: the handler stays. */
-static void test_busy_signal(void **state)
+/* What profiles after each other do with numbers whose handlers are the program's. In a child: the handlers stay. */
+static int numbers_taken(void)
+{
+    struct sigaction action = {.sa_handler = theirs}, now;
+
+    for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+        (void)sigaction(i, &action, NULL);
+    int busy = begin_profile(100, 100);
+    action.sa_handler = SIG_DFL;
+    (void)sigaction(SIGRTMAX - 10, &action, NULL); /* in the range, and free */
+    int start = begin_profile(100, 100), number = ep_linux_signal();
+    (void)sigaction(number, NULL, &now);
+    if (busy != -EBUSY || start != 0 || number != SIGRTMAX - 10 || now.sa_handler != SIG_DFL)
+        return 1;
+    (void)raise(SIGRTMIN + 3);
+    if (end_profile(100) != 0 || atomic_load(&sent_to_us) != 1)
+        return 2;
+    return begin_profile(100, 100) == 0 && ep_linux_signal() == number && end_profile(100) == 0 ? 0 : 3;
+}
+
+/* A number that the program comes to name is given back; the profile goes on with another. */
+static int numbers_given_back(void)
+{
+    struct sigaction action = {.sa_handler = theirs};
+    struct ep_stats s;
+
+    if (begin_profile(RATE, 100) != 0)
+        return 1;
+    for (int i = 0; i < 3; i++) {
+        int number = ep_linux_signal();
+        (void)sigaction(number, &action, NULL);
+        (void)raise(number);
+        if (ep_linux_signal() == number)
+            return 2;
+    }
+    int last = ep_linux_signal();
+    (void)sigaction(last, &action, NULL);
+    (void)raise(last);
+    burn(200 * MS);
+    if (ep_linux_signal() != last || atomic_load(&sent_to_us) != 4 || end_profile(1000) != 0)
+        return 3;
+    return ep_stats_get(&s) == 0 && s.samples > 10 ? 0 : 4;
+}
+
+static void in_a_child(int (*body)(void))
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(body());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void test_numbers(void **state)
 {
     (void)state;
-    pid_t child = fork();
-    if (child == 0) {
-        struct sigaction action = {.sa_handler = theirs}, now;
-        (void)sigaction(SIGPROF, &action, NULL);
-        int busy = begin_profile(100, 100);
-        (void)sigaction(SIGPROF, NULL, &now);
-        bool kept = now.sa_handler == theirs;
-        action.sa_handler = SIG_DFL;
-        (void)sigaction(SIGPROF, &action, NULL);
-        int start = begin_profile(100, 100);
-        _exit(busy == -EBUSY && kept && start == 0 && end_profile(100) == 0 ? 0 : 1);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    in_a_child(numbers_taken);
+    in_a_child(numbers_given_back);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_busy_signal), /* first: our handler is not installed yet */
+        cmocka_unit_test(test_numbers), /* first: nothing is installed yet */
         cmocka_unit_test(test_errno_is_kept),
         cmocka_unit_test(test_no_interrupted_calls),
         cmocka_unit_test(test_own_threads_block_all_signals),
         cmocka_unit_test(test_transport_runs_on_the_deliver_thread),
         cmocka_unit_test(test_signals_pending_over_stop),
-        cmocka_unit_test(test_foreign_signals),
+        cmocka_unit_test(test_foreign_ticks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

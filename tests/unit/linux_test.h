@@ -105,17 +105,30 @@ static inline double accounted(uint64_t cpu_at_start)
     return (double)(s.weight_ns + s.thread_exit_ns) / (double)(used - s.collect_cpu_ns - s.deliver_cpu_ns);
 }
 
-/* A ratio within bounds in one of three runs: the machine is shared. */
+/* A sanitizer's own work at the end of a thread is CPU time that no profile has, and in an emulated machine a tick
+ * takes milliseconds: there the bounds are wider by so much. */
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__ || !defined __x86_64__
+#define RATIO_SLACK 0.05
+#else
+#define RATIO_SLACK 0.0
+#endif
+
+/* A ratio within bounds, in one run. Above and below it is CPU time of the same run: other load slows both. */
 #define ASSERT_RATIO(run, low, high)                                                                                   \
     do {                                                                                                               \
-        double ratio_ = 0;                                                                                             \
-        for (int try_ = 0; try_ < 3; try_++) {                                                                         \
-            ratio_ = run;                                                                                              \
-            if (ratio_ >= (low) && ratio_ <= (high))                                                                   \
-                break;                                                                                                 \
-        }                                                                                                              \
-        print_message("             %s = %.3f\n", #run, ratio_);                                                       \
-        assert_true(ratio_ >= (low) && ratio_ <= (high));                                                              \
+        double ratio_ = run;                                                                                           \
+        print_message("             %s = %.4f\n", #run, ratio_);                                                       \
+        assert_true(ratio_ >= (low)-RATIO_SLACK && ratio_ <= (high) + RATIO_SLACK);                                    \
+    } while (0)
+
+/* The best of three runs, for what a loaded machine does change. Each use says why. */
+#define ASSERT_RATIO_WHEN_QUIET(run, low, high)                                                                        \
+    do {                                                                                                               \
+        double best_ = run;                                                                                            \
+        for (int try_ = 1; try_ < 3 && (best_ < (low)-RATIO_SLACK || best_ > (high) + RATIO_SLACK); try_++)            \
+            best_ = run;                                                                                               \
+        print_message("             %s = %.4f\n", #run, best_);                                                        \
+        assert_true(best_ >= (low)-RATIO_SLACK && best_ <= (high) + RATIO_SLACK);                                      \
     } while (0)
 
 #endif

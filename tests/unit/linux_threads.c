@@ -1,7 +1,8 @@
 /*
  * CPU time of threads that come and go is accounted for: long ones, 200 short ones, more than there are slots, and when
  * the system has no timers left, then without a signal to a thread that sleeps, and with the timers going to whom needs
- * them; that of a time when nobody wanted it is not; and 200 starts and stops under that load, with the memory taken
+ * them; of threads that keep the signal blocked, which are counted once and sampled again when they do not;
+ * that of a time when nobody wanted it is not; and 200 starts and stops under that load, with the memory taken
  * away in between.
  */
 #include "linux_test.h"
@@ -49,13 +50,13 @@ static double account_crew(struct crew crew)
 static void test_long_threads(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_crew((struct crew){8, 150 * MS}), 0.95, 1.05);
+    ASSERT_RATIO(account_crew((struct crew){8, 150 * MS}), 0.99, 1.005);
 }
 
 static void test_200_short_threads(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_crew((struct crew){200, 5 * MS}), 0.95, 1.05);
+    ASSERT_RATIO(account_crew((struct crew){200, 5 * MS}), 0.985, 1.005);
 }
 
 /* ---- more threads than slots: all alive at once ---- */
@@ -94,7 +95,7 @@ static double account_many(void)
 static void test_more_threads_than_slots(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_many(), 0.95, 1.15);
+    ASSERT_RATIO(account_many(), 0.99, 1.005);
 }
 
 /* ---- no timers left ---- */
@@ -146,9 +147,9 @@ static double account_without_timers(unsigned timers)
 static void test_few_timers(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_without_timers(0), 0.95, 1.05);
-    ASSERT_RATIO(account_without_timers(1), 0.95, 1.1);
-    ASSERT_RATIO(account_without_timers(3), 0.95, 1.1);
+    ASSERT_RATIO(account_without_timers(0), 0.99, 1.005);
+    ASSERT_RATIO(account_without_timers(1), 0.99, 1.005);
+    ASSERT_RATIO(account_without_timers(3), 0.99, 1.005);
 }
 
 /* A thread that sleeps has no part in it: poll() is not restarted, so every signal would be seen. A few come when it is
@@ -251,7 +252,76 @@ static double account_after_handover(void)
 static void test_timer_goes_to_whom_needs_it(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_after_handover(), 0.85, 1.15);
+    /* Who gets the timer depends on who ran last, and 20 ms before and after the 200 ms are not known apart. */
+    ASSERT_RATIO_WHEN_QUIET(account_after_handover(), 0.9, 1.05);
+}
+
+/* ---- threads that keep the signal blocked ---- */
+
+static atomic_bool blocks;
+
+/* By the system call itself: whatever wraps sigprocmask() has no part in it. */
+static void *blocker_main(void *argument)
+{
+    const uint64_t all = UINT64_MAX, none = 0;
+    struct busy *busy = argument;
+
+    while (!atomic_load(&busy->end)) {
+        (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, atomic_load(&blocks) ? &all : &none, NULL, sizeof all);
+        if (atomic_load(&busy->work))
+            burn(MS);
+        else
+            sleep_ms(1);
+        atomic_store(&busy->used_ns, clock_of(CLOCK_THREAD_CPUTIME_ID));
+    }
+    return NULL;
+}
+
+/* Two threads block it, two scans and both ends see that; one of them stops doing so in between. */
+static double account_blocked(void)
+{
+    static struct busy busy[2];
+    struct ep_stats s;
+
+    receiver_reset();
+    memset(busy, 0, sizeof busy);
+    atomic_store(&blocks, true);
+    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    assert_int_equal(begin_profile(RATE, 60000), 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&busy[i].thread, NULL, blocker_main, &busy[i]), 0);
+    busy_for(&busy[0], 100 * MS);
+    int before = ep_port_threads_scan(); /* the first gives its timer back */
+    busy_for(&busy[0], 50 * MS);
+    int after = ep_port_threads_scan(); /* and is left alone */
+    busy_for(&busy[1], 100 * MS);
+    atomic_store(&busy[1].end, true); /* which nobody has looked at until it ends */
+    assert_int_equal(pthread_join(busy[1].thread, NULL), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_true(s.weight_ns < 100 * MS);
+    atomic_store(&blocks, false);
+    busy_for(&busy[0], 5 * MS);
+    int again = ep_port_threads_scan();
+    busy_for(&busy[0], 200 * MS);
+    atomic_store(&busy[0].end, true);
+    assert_int_equal(pthread_join(busy[0].thread, NULL), 0);
+    assert_int_equal(end_profile(5000), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_int_equal(after, before);
+    assert_int_equal(again, before); /* one has ended, one has come back */
+    assert_int_equal(s.lost_count[EP_LOSS_SIGNAL_BLOCKED], 2);
+    assert_string_equal(s.unsampled[2].name[1], s.unsampled[2].name[0]);
+    assert_true(s.unsampled[2].name[0][0] && !s.unsampled[2].name[2][0]);
+    /* At least: on a busy machine a thread goes on for a while. accounted() checks that nothing counts twice. */
+    assert_true(s.weight_ns >= 150 * MS);
+    assert_true(s.unsampled_ns >= 200 * MS);
+    return accounted(cpu);
+}
+
+static void test_blocked_signal(void **state)
+{
+    (void)state;
+    ASSERT_RATIO(account_blocked(), 0.985, 1.005);
 }
 
 /* ---- nobody wants CPU samples for a while ---- */
@@ -317,8 +387,8 @@ static double account_around_a_pause(unsigned timers_left)
 static void test_pause(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_around_a_pause(1000), 0.93, 1.07);
-    ASSERT_RATIO(account_around_a_pause(0), 0.93, 1.07);
+    ASSERT_RATIO(account_around_a_pause(1000), 0.98, 1.005);
+    ASSERT_RATIO(account_around_a_pause(0), 0.98, 1.005);
 }
 
 /* ---- start and stop under load ---- */
@@ -389,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_few_timers),
         cmocka_unit_test(test_sleeper_is_left_alone),
         cmocka_unit_test(test_timer_goes_to_whom_needs_it),
+        cmocka_unit_test(test_blocked_signal),
         cmocka_unit_test(test_pause),
         cmocka_unit_test(test_start_stop_under_load),
     };

@@ -7,7 +7,7 @@
 
 #include <ucontext.h>
 
-#include "core/internal.h"
+#include "tests/unit/core_rooms.h"
 #include "port/linux/linux.h"
 
 static uint64_t memory[EP_MEMORY_DEFAULT / sizeof(uint64_t)];
@@ -41,7 +41,7 @@ static struct ep_stack walk(const struct ep_context *context)
 {
     struct ep_stack stack = {.pc = pcs};
 
-    ep_unwind(context, &stack);
+    ep_unwind(&ep_running()->unwinder, context, &stack);
     assert_true(stack.depth >= 1 && stack.depth <= EP_MAX_DEPTH);
     assert_true(stack.quality <= EP_STACK_CUT);
     assert_int_equal(stack.quality == EP_STACK_CUT, stack.end != EP_FRAME_NONE);
@@ -84,7 +84,7 @@ static void send_here(int number)
 
 static uintptr_t some_code(uint64_t *dice)
 {
-    const struct ep_modules *m = &ep_running()->modules;
+    const struct ep_modules *m = &ep_running()->unwinder.modules;
     const struct ep_module *module = &m->slot[dice_of(dice) % atomic_load(&m->count)];
 
     return module->start + dice_of(dice) % (module->end - module->start);
@@ -278,13 +278,13 @@ static void test_hijack_is_labelled(void **state)
     through_signals(0);
     unsigned caller = place_of(__start_fn_outer, __stop_fn_outer);
     uintptr_t stub = pcs[caller] + 1; /* outer's return address plays the stub */
-    ep_running()->hijack_stub = stub;
+    ep_running()->unwinder.hijack_stub = stub;
     for (unsigned i = 0; i < EP_RULE_CACHE; i++) /* where it lies is known before anything is cached */
-        atomic_store(&ep_running()->rule[i], 0);
+        atomic_store(&ep_running()->unwinder.rule[i], 0);
     struct sigaction inner = {.sa_sigaction = on_sample, .sa_flags = SA_SIGINFO};
     assert_int_equal(sigaction(SIGUSR2, &inner, NULL), 0);
     outer();
-    ep_running()->hijack_stub = 0;
+    ep_running()->unwinder.hijack_stub = 0;
     assert_int_equal(seen.end, EP_FRAME_HIJACK);
     assert_int_equal(seen.quality, EP_STACK_CUT);
     assert_int_equal(seen.depth, caller);

@@ -295,15 +295,40 @@ static uint64_t take_profile(struct dictionary *d, struct wire bytes)
     return total;
 }
 
+static void take_loss(struct wire bytes)
+{
+    uint64_t number[7] = {0};
+    char thread[16] = "";
+    unsigned threads = 0;
+    struct wire_field f;
+
+    while (wire_next(&bytes, &f)) {
+        if (f.tag == 4 && f.bytes.end - f.bytes.at < 16)
+            (void)snprintf(thread, sizeof thread, "%.*s", (int)(f.bytes.end - f.bytes.at), (const char *)f.bytes.at);
+        threads += f.tag == 4;
+        if (f.tag < 7)
+            number[f.tag] = f.number;
+    }
+    if (bytes.bad || number[1] >= EP_LOSS_REASONS) {
+        broken("a loss");
+        return;
+    }
+    memcpy(receiver.loss[number[1]].number, number, sizeof number);
+    memcpy(receiver.loss[number[1]].thread, thread, sizeof thread);
+    receiver.loss[number[1]].threads = threads;
+}
+
 static void take_stats(struct wire bytes)
 {
     struct wire_field f;
 
     memset(receiver.told, 0, sizeof receiver.told);
     while (wire_next(&bytes, &f)) {
+        if (f.tag == 1)
+            take_loss(f.bytes);
         if (f.tag < sizeof receiver.told / sizeof *receiver.told)
             receiver.told[f.tag] = f.number;
-        receiver.spool_told += f.tag >= 11;
+        receiver.spool_told += f.tag >= 11 && f.tag <= 13;
     }
     receiver.spool_most = receiver.told[11] > receiver.spool_most ? receiver.told[11] : receiver.spool_most;
     if (bytes.bad)

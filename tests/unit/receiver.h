@@ -51,7 +51,12 @@ struct receiver {
     uint64_t period_ns[EP_KINDS]; /* that the newest profile tells */
     uint64_t refused_ns;          /* of messages that were answered -EBADMSG or -EMSGSIZE */
     uint64_t send_at_ns[256];
-    uint64_t told[14];   /* Stats' numbers, by field: the newest ones */
+    uint64_t told[17]; /* Stats' numbers, by field: the newest ones */
+    struct {
+        uint64_t number[7]; /* by field */
+        unsigned threads;
+        char thread[16]; /* the last */
+    } loss[EP_LOSS_REASONS];
     unsigned spool_told; /* how often something of the spool was told */
     uint64_t spool_most; /* messages there at most, as told */
     unsigned modules;    /* declared in the newest segment */

@@ -350,7 +350,7 @@ static void test_pieces(void **state)
                                    .size = sizeof whole,
                                    .tree = &ep->tree,
                                    .contexts = &ep->contexts,
-                                   .modules = atomic_load(&ep->modules.count),
+                                   .modules = atomic_load(&ep->unwinder.modules.count),
                                    .limit = ep->tree.nodes,
                                    .kinds = EP_KIND_BIT(EP_KIND_CPU)};
     const int32_t size = ep_encoder_pprof.encode(ep, &encoding);
@@ -531,22 +531,70 @@ static void test_deep_stacks(void **state)
     end(1);
 }
 
-/* Threads without a timer are counted by reason. */
+/* Threads that are not sampled are counted by reason, with what stands in the way and the names of three. */
 static void test_refused_threads(void **state)
 {
     (void)state;
     (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
     assert_true(ep_enter());
+    ep_sim.thread_name = "born";
     for (unsigned i = 0; i < 5; i++)
-        ep_thread_refused(EP_LOSS_NO_TIMER);
-    ep_thread_refused(EP_LOSS_NO_SLOT);
-    ep_thread_refused(EP_LOSS_REASONS); /* nonsense is not an index */
-    ep_thread_refused(UINT32_MAX);
+        ep_thread_refused(EP_LOSS_NO_TIMER, 100 + i, -EAGAIN, 10);
+    ep_thread_refused(EP_LOSS_NO_SLOT, 200, 0, EP_MAX_THREADS);
+    ep_thread_refused(EP_LOSS_SIGNAL_BLOCKED, 300, 0, 27);
+    ep_thread_refused(EP_LOSS_RING_FULL, 400, 0, 0); /* no reason for that */
+    ep_thread_refused(EP_LOSS_REASONS, 400, 0, 0);   /* nonsense is not an index */
+    ep_thread_refused(UINT32_MAX, 400, 0, 0);
+    ep_thread_rest(0, 30 * MS);
+    ep_leave();
+    ep_sim.thread_name = "a\x01\"\\\xff\xc3\xa9z"; /* named after it started; nothing that JSON could not hold */
+    ep_sim_run(1500 * MS);
+    struct ep_stats s = account_stats();
+    assert_int_equal(s.lost_count[EP_LOSS_NO_TIMER], 5);
+    assert_int_equal(s.lost_count[EP_LOSS_NO_SLOT], 1);
+    assert_int_equal(s.lost_count[EP_LOSS_SIGNAL_BLOCKED], 1);
+    assert_int_equal(s.unsampled_ns, 30 * MS);
+    assert_int_equal(s.unsampled[0].reason, EP_LOSS_NO_TIMER);
+    assert_int_equal(s.unsampled[0].error, -EAGAIN);
+    assert_int_equal(s.unsampled[0].limit, 10);
+    assert_int_equal(s.unsampled[1].limit, EP_MAX_THREADS);
+    assert_int_equal(s.unsampled[2].limit, 27);
+    for (unsigned i = 0; i < 3; i++)
+        assert_string_equal(s.unsampled[0].name[i], "a????\xc3\xa9z");
+    assert_string_equal(s.unsampled[1].name[1], "");
+    /* The name of a thread that has ended stays; it is not another's who has its number. */
+    assert_true(ep_enter());
+    ep_thread_unsampled_ends(200);
+    ep_leave();
+    ep_sim.thread_name = "";
+    ep_sim_run(1500 * MS);
+    ep_sim.thread_name = "another";
+    ep_sim_run(1500 * MS);
+    s = account_stats();
+    assert_string_equal(s.unsampled[0].name[2], "a????\xc3\xa9z");
+    assert_string_equal(s.unsampled[1].name[0], "a????\xc3\xa9z");
+    /* What was too much is taken back, and never shown as less than nothing. */
+    assert_true(ep_enter());
+    ep_thread_rest(0, -50 * (int64_t)MS);
     ep_leave();
     ep_sim_run(1500 * MS);
-    assert_int_equal(account_stats().lost_count[EP_LOSS_NO_TIMER], 5);
-    assert_int_equal(account_stats().lost_count[EP_LOSS_NO_SLOT], 1);
-    end(1);
+    assert_int_equal(account_stats().unsampled_ns, 0);
+    ep_sim.thread_name = NULL;
+    assert_true(ep_enter());
+    ep_thread_rest(0, 60 * MS);
+    ep_leave();
+    (void)ep_stop(20000);
+    account_memory_gone();
+    /* The receiver learns the same. */
+    assert_null(receiver.broken);
+    assert_int_equal(receiver.told[14], 40 * MS);
+    assert_int_equal(receiver.told[15] + receiver.told[16], 40 * MS);
+    assert_int_equal(receiver.loss[EP_LOSS_NO_TIMER].number[2], 5);
+    assert_int_equal(receiver.loss[EP_LOSS_NO_TIMER].threads, 3);
+    assert_int_equal(receiver.loss[EP_LOSS_NO_TIMER].number[5], EAGAIN);
+    assert_int_equal(receiver.loss[EP_LOSS_NO_TIMER].number[6], 10);
+    assert_string_equal(receiver.loss[EP_LOSS_NO_TIMER].thread, "a????\xc3\xa9z");
+    assert_int_equal(receiver.loss[EP_LOSS_SIGNAL_BLOCKED].number[6], 27);
 }
 
 int main(void)

@@ -187,6 +187,12 @@ static void test_largest_answer(void **state)
         atomic_store(&ep->lost_count[i], UINT64_MAX);
         atomic_store(&ep->lost_ns[i], UINT64_MAX);
     }
+    for (unsigned i = 0; i < EP_UNSAMPLED; i++) {
+        atomic_store(&ep->unsampled[i].limit, UINT64_MAX);
+        atomic_store(&ep->unsampled[i].error, -4095);
+        for (unsigned k = 0; k < 6; k++)
+            atomic_store(&ep->unsampled[i].thread[k / 2].name[k % 2], UINT64_MAX);
+    }
     assert_int_equal(asked("GET /status"), 200);
     assert_non_null(strstr(answer, ep_loss_name(EP_LOSS_REASONS - 1)));
     end();

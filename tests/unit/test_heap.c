@@ -1,7 +1,7 @@
 /*
- * Sizes of a collector's heap (core/heap.c). Properties: each interval tells what the runtime says then, part by part,
- * and not what was before; whatever the outbox, the tree and the format do, the sum is right; nothing is told when the
- * kind is off.
+ * Sizes of a collector's heap (core/collect/heap.c). Properties: each interval tells what the runtime says then, part
+ * by part, and not what was before; whatever the outbox, the tree and the format do, the sum is right; nothing is told
+ * when the kind is off.
  */
 #include "account.h"
 #include "unit.h"

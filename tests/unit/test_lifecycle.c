@@ -29,6 +29,9 @@ static const struct variant variants[] = {
     {EP_MANUAL, NULL, false, -EIO},
     {0, NULL, true, -EBUSY},
     {EP_MANUAL, NULL, true, -EBUSY},
+    {EP_LAZY_THREADS, NULL, true, -EAGAIN},
+    {EP_LAZY_THREADS, &ep_encoder_pprof, true, -EIO},
+    {EP_LAZY_THREADS, NULL, false, -EAGAIN},
 };
 
 static struct ep_config config_of(const struct variant *v)

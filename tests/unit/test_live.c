@@ -1,8 +1,8 @@
 /*
- * The live heap (core/live.c): objects that a hook follows, and what becomes of them. Properties: while there are
- * places all that is in use is told, to the byte, and what is gone is told no more; when there are not enough the total
- * stays within a few strata, and no stack is favoured; what could not be followed is made up for by others; nothing is
- * told that no collection has looked at; stacks survive when the tree is emptied.
+ * The live heap (core/collect/live.c): objects that a hook follows, and what becomes of them. Properties: while there
+ * are places all that is in use is told, to the byte, and what is gone is told no more; when there are not enough the
+ * total stays within a few strata, and no stack is favoured; what could not be followed is made up for by others;
+ * nothing is told that no collection has looked at; stacks survive when the tree is emptied.
  */
 #include "account.h"
 #include "unit.h"

@@ -39,9 +39,9 @@ static void random_infos(uint64_t *dice, unsigned count)
 
 static void check_address(struct ep *ep, uintptr_t pc, unsigned count)
 {
-    const struct ep_module *found = ep_module_find(&ep->modules, pc);
+    const struct ep_module *found = ep_module_find(&ep->unwinder.modules, pc);
     unsigned hint = (unsigned)(pc % EP_MAX_MODULES), at = 0;
-    uint32_t linear = ep_module_linear(&ep->modules, pc, &hint);
+    uint32_t linear = ep_module_linear(&ep->unwinder.modules, pc, &hint);
 
     while (at < count && !(pc >= infos[at].start && pc < infos[at].end))
         at++;
@@ -53,8 +53,8 @@ static void check_address(struct ep *ep, uintptr_t pc, unsigned count)
     assert_non_null(found);
     assert_int_equal(found->start, infos[at].start);
     assert_int_equal(linear, found->base + (pc - found->start));
-    assert_ptr_equal(ep_module_of_linear(&ep->modules, linear), found);
-    assert_int_equal(ep_module_linear(&ep->modules, pc, &hint), linear);
+    assert_ptr_equal(ep_module_of_linear(&ep->unwinder.modules, linear), found);
+    assert_int_equal(ep_module_linear(&ep->unwinder.modules, pc, &hint), linear);
 }
 
 static void test_addresses(void **state)
@@ -74,7 +74,7 @@ static void test_addresses(void **state)
             check_address(ep, unit_random(&dice) % 8000000, count);
         check_address(ep, 0, count);
         check_address(ep, UINTPTR_MAX, count);
-        assert_int_equal(ep_module_of_linear(&ep->modules, EP_FRAME_FIRST_ADDRESS - 1) != NULL, 0);
+        assert_int_equal(ep_module_of_linear(&ep->unwinder.modules, EP_FRAME_FIRST_ADDRESS - 1) != NULL, 0);
         assert_int_equal(ep_stop(1), 0);
     }
 }
@@ -101,7 +101,7 @@ static void test_linear_space_runs_out(void **state)
     assert_int_equal(s.modules, 4); /* three of 1 GiB, and the small one */
     assert_int_equal(s.lost_count[EP_LOSS_MODULES_FULL], 4);
     for (unsigned i = 0; i < s.modules; i++) {
-        const struct ep_module *m = &ep->modules.slot[i];
+        const struct ep_module *m = &ep->unwinder.modules.slot[i];
         assert_true((uint64_t)m->base + (m->end - m->start) <= UINT32_MAX);
     }
     assert_int_equal(ep_stop(1), 0);
@@ -124,7 +124,7 @@ static void test_table_full(void **state)
     }
     assert_int_equal(account_stats().lost_count[EP_LOSS_MODULES_FULL], 20);
     check_address(ep, infos[3].start, EP_MAX_MODULES);
-    assert_null(ep_module_find(&ep->modules, infos[EP_MAX_MODULES].start));
+    assert_null(ep_module_find(&ep->unwinder.modules, infos[EP_MAX_MODULES].start));
     assert_int_equal(ep_stop(1), 0);
 }
 
@@ -139,16 +139,16 @@ static void test_growing(void **state)
     struct ep *ep = start_with(1);
     for (unsigned count = 2; count <= 40; count++) {
         for (unsigned i = 0; i + 1 < count; i++)
-            bases[i] = ep->modules.slot[i].base;
+            bases[i] = ep->unwinder.modules.slot[i].base;
         ep_sim.module_count = count;
         ep_sim.modules_generation++;
         assert_int_equal(ep_collect(), 0);
         assert_int_equal(ep_sim.module_scans, count);
         assert_int_equal(ep_collect(), 0); /* nothing new: not scanned again */
         assert_int_equal(ep_sim.module_scans, count);
-        assert_int_equal(atomic_load(&ep->modules.count), count);
+        assert_int_equal(atomic_load(&ep->unwinder.modules.count), count);
         for (unsigned i = 0; i + 1 < count; i++)
-            assert_int_equal(bases[i], ep->modules.slot[i].base);
+            assert_int_equal(bases[i], ep->unwinder.modules.slot[i].base);
     }
     assert_int_equal(ep_stop(1), 0);
 }
@@ -166,9 +166,9 @@ static void test_scan_fails_once(void **state)
     ep_sim.fail_at = ep_sim.calls + 1;
     assert_int_equal(ep_collect(), 0);
     assert_string_equal(ep_sim.failed, "modules_scan");
-    assert_int_equal(atomic_load(&ep->modules.count), 1);
+    assert_int_equal(atomic_load(&ep->unwinder.modules.count), 1);
     assert_int_equal(ep_collect(), 0);
-    assert_int_equal(atomic_load(&ep->modules.count), 2);
+    assert_int_equal(atomic_load(&ep->unwinder.modules.count), 2);
     assert_int_equal(ep_stop(1), 0);
 }
 
@@ -180,7 +180,7 @@ static void test_long_build_id(void **state)
     infos[0] = (struct ep_module_info){.start = 0x1000, .end = 0x2000, .path = "/m", .build_id = id};
     infos[0].build_id_size = sizeof id;
     struct ep *ep = start_with(1);
-    assert_int_equal(ep->modules.slot[0].build_id_size, 64);
+    assert_int_equal(ep->unwinder.modules.slot[0].build_id_size, 64);
     assert_int_equal(ep_stop(1), 0);
 }
 

@@ -6,8 +6,8 @@
 
 #include "unit.h"
 
-#include "core/code_arm.c"
-#include "core/path_arm.c"
+#include "core/unwind/code_arm.c"
+#include "core/unwind/path_arm.c"
 
 #define PAGE   4096u
 #define ROUNDS 200000u

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "account.h"
-#include "core/request.h"
+#include "core/endpoint/request.h"
 #include "unit.h"
 #include "wire.h"
 

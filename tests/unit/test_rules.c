@@ -7,11 +7,11 @@
 
 #include "unit.h"
 
-static struct ep_rule derive(uintptr_t pc, bool exact);
+static struct ep_rule derive(const struct ep_modules *modules, uintptr_t pc, bool exact);
 #define ep_rule_derive derive
-#include "core/rules.c"
+#include "core/unwind/rules.c"
 
-static struct ep ep;
+static struct ep_unwinder unwinder;
 static _Thread_local unsigned derivations;
 
 static uint64_t mixed(uintptr_t pc)
@@ -37,8 +37,9 @@ static struct ep_rule rule_of(uintptr_t pc)
     };
 }
 
-static struct ep_rule derive(uintptr_t pc, bool exact)
+static struct ep_rule derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
 {
+    (void)modules;
     (void)exact;
     derivations++;
     return rule_of(pc);
@@ -59,15 +60,14 @@ static bool fits(struct ep_rule rule)
 
 static void begin(void)
 {
-    memset(&ep, 0, sizeof ep);
-    ep_publish(&ep);
+    memset(&unwinder, 0, sizeof unwinder);
 }
 
 static bool get(uintptr_t pc)
 {
     struct ep_stack stack = {0};
     unsigned before = derivations;
-    struct ep_rule rule = ep_rule_get(pc, true, &stack);
+    struct ep_rule rule = ep_rule_get(&unwinder, pc, true, &stack);
     bool derived = derivations != before;
 
     assert_true(equal(rule, rule_of(pc)));
@@ -169,7 +169,7 @@ static void *thread_main(void *argument)
     for (unsigned i = 0; i < 100000; i++) {
         uintptr_t pc = 0x400000 + unit_random(&dice) % 3000;
         struct ep_stack stack = {0};
-        bad += !equal(ep_rule_get(pc, true, &stack), rule_of(pc));
+        bad += !equal(ep_rule_get(&unwinder, pc, true, &stack), rule_of(pc));
     }
     return (void *)(uintptr_t)bad;
 }

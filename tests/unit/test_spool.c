@@ -4,7 +4,7 @@
  * counted; a disk that fails costs nothing but itself.
  */
 #include "account.h"
-#include "core/spool.h"
+#include "core/deliver/spool_log.h"
 #include "unit.h"
 #include "wire.h"
 

@@ -7,16 +7,16 @@
 
 #include "unit.h"
 
-static struct ep_rule rule_for(uintptr_t pc, bool exact, struct ep_stack *stack);
+static struct ep_rule rule_for(struct ep_unwinder *unwinder, uintptr_t pc, bool exact, struct ep_stack *stack);
 #define ep_rule_get rule_for
-#include "core/unwind.c"
+#include "core/unwind/unwind.c"
 
 #define PAGES  2u
 #define PAGE   4096u
 #define BYTES  (PAGES * PAGE)
 #define ROUNDS 300000u
 
-static struct ep ep;
+static struct ep_unwinder rules;
 static atomic_uintptr_t pcs[EP_MAX_DEPTH];
 static uint64_t dice = 1;
 static struct ep_rule fixed[8]; /* by number of the call; random ones when there is none */
@@ -37,8 +37,9 @@ static struct ep_rule random_rule(void)
     return rule;
 }
 
-static struct ep_rule rule_for(uintptr_t pc, bool exact, struct ep_stack *stack)
+static struct ep_rule rule_for(struct ep_unwinder *unwinder, uintptr_t pc, bool exact, struct ep_stack *stack)
 {
+    (void)unwinder;
     (void)pc;
     (void)exact;
     stack->hits++;
@@ -80,9 +81,7 @@ static struct ep_stack walk_checked(const struct ep_context *context)
     struct ep_stack stack = {.pc = pcs};
 
     asked = 0;
-    ep_publish(&ep);
-    ep_unwind(context, &stack);
-    ep_publish(NULL);
+    ep_unwind(&rules, context, &stack);
     assert_true(stack.depth >= 1 && stack.depth <= EP_MAX_DEPTH && stack.quality <= EP_STACK_CUT);
     assert_int_equal(stack.quality == EP_STACK_CUT, stack.end != EP_FRAME_NONE);
     return stack;

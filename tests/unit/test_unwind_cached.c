@@ -6,11 +6,11 @@
 
 #include "unit.h"
 
-#include "core/unwind_cached.c"
+#include "core/unwind/unwind_cached.c"
 
-static struct ep_rule derive(uintptr_t pc, bool exact);
+static struct ep_rule derive(const struct ep_modules *modules, uintptr_t pc, bool exact);
 #define ep_rule_derive derive
-#include "core/rules.c"
+#include "core/unwind/rules.c"
 
 static bool shortcuts;
 static unsigned strides, roots; /* frames that unwind_cached.c left, walks that it ended */
@@ -29,7 +29,7 @@ static enum ep_cached cached(struct ep_walk *on, struct ep_stack *stack)
 #define is_root is_root_of_frame
 #undef RECORD_WORDS
 #define ep_unwind_cached cached
-#include "core/unwind.c"
+#include "core/unwind/unwind.c"
 
 #define PAGE   4096u
 #define BYTES  (2 * PAGE)
@@ -38,7 +38,7 @@ static enum ep_cached cached(struct ep_walk *on, struct ep_stack *stack)
 #define CODES  97
 #define ROUNDS 200000u
 
-static struct ep ep;
+static struct ep_unwinder unwinder;
 static uint64_t dice = 1;
 static struct ep_rule rules[CODES];
 static uintptr_t *stack_words;
@@ -78,8 +78,9 @@ static struct ep_rule some_rule(void)
     return rule;
 }
 
-static struct ep_rule derive(uintptr_t pc, bool exact)
+static struct ep_rule derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
 {
+    (void)modules;
     (void)exact;
     return pc - CODE < CODES ? rules[pc - CODE] : (struct ep_rule){.kind = EP_RULE_STOP};
 }
@@ -122,8 +123,8 @@ static void some_program(void)
     for (unsigned i = 0; i < CODES; i++)
         rules[i] = some_rule();
     for (unsigned i = 0; i < EP_RULE_CACHE; i++)
-        atomic_store(&ep.rule[i], 0);
-    ep.hijack_stub = unit_random(&dice) % 3 ? 0 : some_code();
+        atomic_store(&unwinder.rule[i], 0);
+    unwinder.hijack_stub = unit_random(&dice) % 3 ? 0 : some_code();
 }
 
 static void some_stack(unsigned round)
@@ -162,7 +163,7 @@ static struct ep_stack walk(const struct ep_context *context, atomic_uintptr_t *
     struct ep_stack stack = {.pc = pcs};
 
     shortcuts = with;
-    ep_unwind(context, &stack);
+    ep_unwind(&unwinder, context, &stack);
     return stack;
 }
 
@@ -176,7 +177,6 @@ static void test_walks_are_equal(void **state)
     assert_ptr_not_equal(area, MAP_FAILED);
     assert_int_equal(mprotect(area + PAGE, BYTES, PROT_READ | PROT_WRITE), 0);
     stack_words = (uintptr_t *)(void *)(area + PAGE);
-    ep_publish(&ep);
     for (unsigned i = 0; i < WORDS; i++)
         stack_words[i] = some_word(i);
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -191,7 +191,6 @@ static void test_walks_are_equal(void **state)
             assert_int_equal(pcs[i], expected_pcs[i]);
         frames += stack.depth;
     }
-    ep_publish(NULL);
     print_message("             %.2f frames a stack, %.0f %% of them by cached steps, which ended %.0f %%\n",
                   (double)frames / ROUNDS, 100.0 * strides / frames, 100.0 * roots / ROUNDS);
     assert_true(frames > 3 * ROUNDS && strides > frames / 3 && roots > ROUNDS / 50);

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "core/internal.h"
+#include "tests/unit/core_rooms.h"
 #include "port/sim/sim.h"
 #include "receiver.h"
 

@@ -27,7 +27,7 @@ $(PKG_DIR)/edgeprof.bash: $(PKG_HELP) $(PKG)/help.awk $(PKG)/completion.awk $(PK
 $(PKG_DIR)/_edgeprof: $(PKG_HELP) $(PKG)/help.awk $(PKG)/completion.awk $(PKG)/completion-zsh.awk
 	@awk -f $(PKG)/help.awk -f $(PKG)/completion.awk -f $(PKG)/completion-zsh.awk $< >$@
 
-TESTS += test-tools-manual
+$(call test,test-tools-manual,quick,300,shared,Manual page and completions hold exactly the commands and options of the tool.)
 test-tools-manual: $(BUILD)/edgeprof $(PKG_MADE)
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/manual_test.py $< $(PKG_DIR)
 
@@ -48,26 +48,31 @@ deb: deb-library $(if $(filter host,$(BOARD)),deb-tool)  ## Debian packages for 
 	@ls $(DEB_DIR)/*.deb
 
 # With its .so, -dev would make every program that links as usual depend on it: the shared library is a package's own.
-deb-library:
-	@tools/setup.sh apt package
+deb-library: $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
+	@tools/build/setup.sh apt package
 	@rm -rf $(DEB_DIR)
 	@$(MAKE) --no-print-directory -s DESTDIR=$(abspath $(DEB_DEV)) PREFIX=/usr LIBDIR=/usr/lib/$(DEB_TRIPLET) \
 	    INCLUDEDIR=/usr/include/$(DEB_TRIPLET) install
 	@install -d $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
 	@mv $(DEB_DEV)/usr/lib/$(DEB_TRIPLET)/libedgeprof.so.* $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
 
+# The pages that an administrator needs.
+PKG_PAGES := configuration server security http-api pyroscope-and-grafana troubleshooting
+
 deb-tool: $(BUILD)/edgeprof $(PRELOAD_LIB) $(PKG_MADE) | deb-library
 	@install -D -m 755 $(BUILD)/edgeprof $(DEB_TOOL)/usr/bin/edgeprof
 	@install -D -m 644 $(PRELOAD_LIB) $(DEB_TOOL)/usr/lib/edgeprof/libedgeprof-preload.so
+	@install -D -m 644 $(PKG)/edgeprof.gdb $(DEB_TOOL)/usr/share/gdb/auto-load/usr/lib/edgeprof/libedgeprof-preload.so-gdb.gdb
 	@install -D -m 644 $(PKG_DIR)/edgeprof.1 $(DEB_TOOL)/usr/share/man/man1/edgeprof.1
 	@install -D -m 644 $(PKG_DIR)/edgeprof.bash $(DEB_TOOL)/usr/share/bash-completion/completions/edgeprof
 	@install -D -m 644 $(PKG_DIR)/_edgeprof $(DEB_TOOL)/usr/share/zsh/vendor-completions/_edgeprof
 	@install -D -m 644 $(PKG)/edgeprof.conf $(DEB_TOOL)/etc/edgeprof/edgeprof.conf
 	@install -D -m 644 tools/README.md $(DEB_TOOL)/usr/share/doc/edgeprof/README.md
+	@install -D -m 644 -t $(DEB_TOOL)/usr/share/doc/edgeprof/docs $(PKG_PAGES:%=docs/%.md)
 	@install -m 644 NOTICE $(DEB_TOOL)/usr/share/doc/edgeprof/NOTICE
 
 ifeq ($(BOARD),host)
-TESTS += test-tools-deb
+$(call test,test-tools-deb,all,900,shared,The Debian packages pass lintian and install, work, upgrade and purge; C programs build with them.)
 endif
 test-tools-deb: deb
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory -s BOARD=$$b deb; done
@@ -76,7 +81,6 @@ test-tools-deb: deb
 
 # ---- container ----
 
-.PHONY: test-tools-container
-TESTS += test-tools-container
+$(call test,test-tools-container,all,300,shared,The steps of the container file build and start a healthy server.)
 test-tools-container: $(BUILD)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/tools/container_test.py $< $(ET_DIR)

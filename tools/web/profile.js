@@ -15,7 +15,8 @@ export class ProfileView {
     this.figures = element('div', { id: 'figures', class: 'figures' });
     this.list = element('div', { id: 'process-list' });
     const place = element('div', { id: 'viewer' });
-    parent.append(this.figures, place);
+    this.unsampled = element('p', { id: 'unsampled', class: 'problem', hidden: '' });
+    parent.append(this.figures, ...(whole ? [this.unsampled] : []), place);
     if (whole) {
       parent.append(element('details', { id: 'processes', class: 'card' }, element('summary', {}, 'Processes and losses'), this.list));
     }
@@ -43,14 +44,18 @@ export class ProfileView {
       return;
     }
     this.app.filled();
+    this.unsampled.hidden = true;
     this.figures.replaceChildren(...profileFigures(profile, this.whole));
     this.viewer.set({ ...state, filter: state.find });
     if (profile !== this.shown) {
       this.shown = profile;
       await this.viewer.show(profile);
     }
-    const processes = (await stats)?.processes;
+    const told = await stats;
+    const processes = told?.processes;
     if (still() && processes) {
+      this.unsampled.textContent = told.unsampled;
+      this.unsampled.hidden = !told.unsampled;
       this.figures.replaceChildren(...profileFigures(profile, this.whole), ...qualityFigures(processes));
       this.list.replaceChildren(...processes.slice(0, PROCESSES).map(processElement));
     }

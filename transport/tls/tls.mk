@@ -37,8 +37,8 @@ $(BUILD)/obj/mbedtls/%.o: $(MBEDTLS_DIR)/library/%.c $(wildcard transport/tls/ep
 	$(call compile,$(TLS_CPPFLAGS) $(TLS_MEND_$*) $(EP_CODEGEN) -fomit-frame-pointer -Os)
 
 $(MBEDTLS_SRC) &:
-	tools/setup.sh apt build
-	tools/setup.sh deps
+	tools/build/setup.sh apt build
+	tools/build/setup.sh deps
 
 # Names of the library itself, ep_..., stay as they are.
 $(TLS_LIB): $(TLS_OBJ) $(MBEDTLS_OBJ)
@@ -99,7 +99,11 @@ $(TLS_CONTRACT): tests/transport/tls_contract.c tests/transport/far.c tests/tran
 
 .PHONY: tls-client test-tls test-tls-own test-tls-faults test-tls-contract test-tls-arm check-symbols-tls bench-tls
 tls-client: $(TLS_CLIENT)
-TESTS += check-symbols-tls test-tls test-tls-own test-tls-faults test-tls-contract
+$(call test,check-symbols-tls,quick,120,shared,The library with TLS needs only allowed symbols and stays within its size.)
+$(call test,test-tls,all,300,shared,Each https server and certificate is accepted or refused as it should be, with the right line.)
+$(call test,test-tls-own,all,120,shared,A program with its own mbedtls links beside the library, and both work.)
+$(call test,test-tls-faults,all,600,shared,An allocation that fails at any point of a TLS session leaks nothing and crashes nothing.)
+$(call test,test-tls-contract,quick,300,shared,The https transport keeps the transport contract.)
 
 test-tls: $(TLS_CLIENT)
 	@EXEC='$(BOARD_EXEC)' tests/transport/tls_test.py $< $(TLS_TEST_DIR)/table --only '$(TLS_ONLY)'
@@ -120,10 +124,9 @@ bench-tls: $(TLS_CLIENT)
 
 # The ARM boards' own code, in qemu-user; what differs there is arithmetic and the size of things.
 ifeq ($(BOARD),host)
-TESTS += test-tls-arm
-test-tls-arm:
-	@set -e; for b in $(QEMU_BOARDS); do \
-	    $(MAKE) --no-print-directory -s BOARD=$$b tls-client; echo "$$b"; \
-	    $(MAKE) --no-print-directory -s BOARD=$$b test-tls TLS_ONLY='^TLS 1.[23]|RSA 4096|^expired|bundle|^right pin|client certificate, -tls|records|resumed'; \
-	done
+$(foreach b,$(QEMU_BOARDS),$(call test,test-tls-$(b),all,600,shared,The https cases hold with the code of $(b).))
+test-tls-arm: $(QEMU_BOARDS:%=test-tls-%)
+$(QEMU_BOARDS:%=test-tls-%): test-tls-%:
+	@$(MAKE) --no-print-directory -s BOARD=$* tls-client
+	@$(MAKE) --no-print-directory -s BOARD=$* test-tls TLS_ONLY='^TLS 1.[23]|RSA 4096|^expired|bundle|^right pin|client certificate, -tls|records|resumed'
 endif

@@ -104,7 +104,7 @@ public sealed class ProfilerTls
 
 /// <summary>
 /// What <see cref="Profiler.Start"/> needs to know. Everything may be left out: what is null, zero or default is taken
-/// from the environment (EDGEPROF_*, then PYROSCOPE_* and OTEL_*; the package's README has the table), else a default.
+/// from the environment (EDGEPROF_*, then PYROSCOPE_* and OTEL_*; docs/configuration.md has the table), else a default.
 /// </summary>
 public sealed class ProfilerOptions
 {

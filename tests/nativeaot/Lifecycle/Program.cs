@@ -2,6 +2,7 @@
 //
 //   https ENDPOINT CA CERTIFICATE KEY OTHER   delivers with these, and says why it cannot with another CA
 //   api DIRECTORY     starts and stops from code, checks what the API promises
+//   storm DIRECTORY STOPS   starts and stops while threads wait, lock, allocate, throw and receive
 //   return | exit     works a little, then returns 3 from Main / calls Environment.Exit(5)
 //   stuck             profiles to a stream that gets stuck, returns 4 from Main
 //   wait              works a little, says ready, waits to be killed
@@ -21,6 +22,8 @@ switch (args)
         return new ApiChecks(directory).Run();
     case ["https", var endpoint, var authority, var certificate, var key, var other]:
         return Https(endpoint, authority, certificate, key, other);
+    case ["storm", var directory, var stops]:
+        return new Storm(directory, int.Parse(stops)).Run();
     case ["return"]:
         Work.For(300);
         return 3;
@@ -38,7 +41,7 @@ switch (args)
     case ["cancel"]:
         return Cancel();
     default:
-        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, return, exit, stuck, wait or cancel");
+        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, storm DIRECTORY STOPS, return, exit, stuck, wait or cancel");
         return 2;
 }
 

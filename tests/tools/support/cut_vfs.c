@@ -5,7 +5,7 @@
  * a list of operations: a sync lands those of its file, power_off() what the dice leave of them.
  */
 #include "cut_vfs.h"
-#include "util.h"
+#include "tools/lib/util.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>

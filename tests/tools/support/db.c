@@ -1,6 +1,6 @@
 /* See db.h. */
 #include "db.h"
-#include "util.h"
+#include "tools/lib/util.h"
 
 #include <unistd.h>
 

@@ -74,18 +74,18 @@ void message_init(struct message *s, uint64_t segment, uint32_t sequence)
     }
 }
 
-enum et_verdict message_push(struct et_store *store, const struct message *s)
+enum et_outcome message_push(struct et_store *store, const struct message *s)
 {
     size_t size = edgeprof__v1__message__get_packed_size(&s->message);
     uint8_t *bytes = et_alloc(size, 1);
     const char *why = "";
     edgeprof__v1__message__pack(&s->message, bytes);
-    enum et_verdict verdict = et_ingest_compact(store, bytes, size, MESSAGE_NOW + 100 * MESSAGE_SECOND, &why);
+    enum et_outcome outcome = et_ingest_compact(store, bytes, size, MESSAGE_NOW + 100 * MESSAGE_SECOND, &why);
     free(bytes);
-    return verdict;
+    return outcome;
 }
 
-enum et_verdict message_push_number(struct et_store *store, uint64_t segment, uint32_t sequence)
+enum et_outcome message_push_number(struct et_store *store, uint64_t segment, uint32_t sequence)
 {
     struct message s;
     message_init(&s, segment, sequence);

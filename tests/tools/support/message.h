@@ -4,7 +4,7 @@
 #ifndef MESSAGE_H
 #define MESSAGE_H
 
-#include "ingest.h"
+#include "tools/serve/ingest/ingest.h"
 
 #define MESSAGE_SECOND 1000000000ll
 #define MESSAGE_NOW    (1700000000 * MESSAGE_SECOND)
@@ -26,7 +26,7 @@ struct message {
 /* sequence 0 has origin and dictionary. s may not be moved. */
 void message_init(struct message *s, uint64_t segment, uint32_t sequence);
 
-enum et_verdict message_push(struct et_store *store, const struct message *s);
-enum et_verdict message_push_number(struct et_store *store, uint64_t segment, uint32_t sequence);
+enum et_outcome message_push(struct et_store *store, const struct message *s);
+enum et_outcome message_push_number(struct et_store *store, uint64_t segment, uint32_t sequence);
 
 #endif

@@ -1,0 +1,194 @@
+/*
+ * Capture: what runs in a handler or hook on the service's own thread. Unwinds, writes one record, nothing else.
+ *
+ * A record: tid, what it is, value, for events more of that, the span when there is one, pc ... (EP_WORD_* in
+ * core/data/ring.h). Rest record: tid, low half, high half.
+ *
+ *   ep_capture, ep_hook_event -> take -> record (record_timed) -> ep_work_read, ep_unwind
+ */
+#include "core/capture/capture.h"
+
+#include <errno.h>
+
+#define REST_WORDS 3
+
+static void put(atomic_uintptr_t *word, uint64_t value)
+{
+    atomic_store_explicit(word, (uintptr_t)value, memory_order_relaxed);
+}
+
+static void put_wide(atomic_uintptr_t *word, uint64_t value)
+{
+    put(&word[0], value & UINT32_MAX);
+    put(&word[1], value >> 32);
+}
+
+static void put_span(atomic_uintptr_t *word, const struct ep_work *work)
+{
+    put_wide(&word[0], work->span_id);
+    put_wide(&word[2], work->trace_high);
+    put_wide(&word[4], work->trace_low);
+}
+
+static void put_event(atomic_uintptr_t *payload, const struct ep_hook_event *event)
+{
+    put(&payload[EP_WORD_COUNT], event->count);
+    put(&payload[EP_WORD_TYPE], event->type);
+    put(&payload[EP_WORD_TOKEN], event->token);
+}
+
+static int lost(struct ep *ep, enum ep_kind kind, uint64_t value)
+{
+    (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&ep->lost_value[kind], value, memory_order_relaxed);
+    ep_collect_wake(ep);
+    return -ENOSPC;
+}
+
+/* What is to be recorded. event: NULL for a CPU sample. info: EP_WORD_INFO without tags and span. */
+struct what {
+    struct ep *ep;
+    const struct ep_work *work;
+    const struct ep_hook_event *event;
+    uint64_t value;
+    uint32_t tid, info;
+};
+
+static __attribute__((noinline)) int record(const struct what *what, const struct ep_context *context)
+{
+    struct ep *ep = what->ep;
+    bool wake, span;
+    unsigned head = what->event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
+    uint32_t info = what->info | ep_work_read(ep, what->work, &span);
+    unsigned words = head + (span ? EP_SPAN_WORDS : 0), most = words + EP_MAX_DEPTH;
+
+    int at = ep_ring_reserve(&ep->ring, most, &wake);
+    if (at < 0)
+        return lost(ep, (enum ep_kind)(info >> EP_INFO_KIND_SHIFT & 0xf), what->value);
+    atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
+    struct ep_stack stack;
+    stack.pc = payload + words;
+    ep_unwind(&ep->unwinder, context, &stack);
+    put(&payload[EP_WORD_TID], what->tid);
+    put(&payload[EP_WORD_INFO], info | (span ? EP_INFO_SPAN : 0));
+    put_wide(&payload[EP_WORD_VALUE], what->value);
+    if (what->event)
+        put_event(payload, what->event);
+    if (span)
+        put_span(payload + head, what->work);
+    struct ep_record header = {.kind = what->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
+                               .quality = stack.quality,
+                               .end = stack.end,
+                               .count = words + stack.depth};
+    ep_ring_commit(&ep->ring, at, most, ep_ring_header(&header));
+    if (wake)
+        ep_port_wake(&ep->collect_event);
+
+    if (stack.misses)
+        (void)atomic_fetch_add_explicit(&ep->rule_misses, stack.misses, memory_order_relaxed);
+    return 0;
+}
+
+static __attribute__((noinline)) int record_timed(const struct what *what, const struct ep_context *context)
+{
+    struct ep *ep = what->ep;
+    uint64_t start_ns = ep_timing_begin(ep);
+    int result = record(what, context);
+
+    if (atomic_load_explicit(&ep->parked, memory_order_relaxed) && ep_threads_due(ep))
+        ep_collect_wake(ep);
+    if (start_ns && result == 0)
+        ep_timing_end(ep, start_ns);
+    return result;
+}
+
+static inline int take(const struct what *what, const struct ep_context *context)
+{
+    bool timed = atomic_load_explicit(&what->ep->governor.to_time, memory_order_relaxed) != 0;
+
+    return timed ? record_timed(what, context) : record(what, context);
+}
+
+void ep_capture(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns)
+{
+    if (!ep_hook_wants(EP_KIND_CPU))
+        return;
+    struct what what;
+    what.ep = ep;
+    what.work = ep_port_work();
+    what.event = NULL;
+    what.value = ns;
+    what.tid = tid;
+    what.info = EP_KIND_CPU << EP_INFO_KIND_SHIFT;
+    (void)take(&what, context);
+}
+
+static int take_event(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
+                      uint32_t info, const struct ep_hook_event *event)
+{
+    const struct what what = {.ep = ep,
+                              .work = work,
+                              .event = event,
+                              .value = event->value,
+                              .tid = tid,
+                              .info = info | (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
+                                      event->frame << EP_INFO_FRAME_SHIFT};
+    return take(&what, context);
+}
+
+/* Its own frame is the one above event->skip. */
+__attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
+{
+    struct ep *ep = ep_hold();
+    struct ep_context context;
+    unsigned skip = event->skip;
+    uint32_t tid;
+
+    if (!ep)
+        return -ESRCH;
+    if (atomic_load(&ep_hook_kinds) == 0) { /* the profiler is stopping: nothing drains the ring any more */
+        ep_release();
+        return -ESRCH;
+    }
+    if (event->context) {
+        context = *event->context;
+        tid = ep_port_bounds(&context);
+    } else {
+        tid = ep_port_here(&context);
+        skip++;
+    }
+    int result = take_event(ep, ep_port_work(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
+    ep_release();
+    return result;
+}
+
+void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
+                    const struct ep_hook_event *event)
+{
+    (void)take_event(ep, work, context, tid, 0, event);
+}
+
+void ep_thread_rest(uint32_t tid, int64_t rest_ns)
+{
+    struct ep *ep = ep_hold();
+    const struct ep_record record = {.kind = EP_RECORD_REST, .count = REST_WORDS};
+    bool wake = false;
+
+    if (!ep)
+        return;
+    if (tid == 0)
+        (void)atomic_fetch_add_explicit(&ep->unsampled_ns, (uint64_t)rest_ns, memory_order_relaxed);
+    int at = ep_ring_reserve(&ep->ring, REST_WORDS, &wake);
+    if (at < 0) {
+        if (rest_ns > 0)
+            (void)atomic_fetch_add_explicit(&ep->lost_value[EP_KIND_CPU], (uint64_t)rest_ns, memory_order_relaxed);
+    } else {
+        atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
+        put(&payload[0], tid);
+        put_wide(&payload[1], (uint64_t)rest_ns);
+        ep_ring_commit(&ep->ring, at, REST_WORDS, ep_ring_header(&record));
+    }
+    if (wake)
+        ep_collect_wake(ep);
+    ep_release();
+}

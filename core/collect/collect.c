@@ -1,0 +1,487 @@
+/*
+ * The collect thread: records from the ring become stacks in the tree, and once an interval the tree becomes a message.
+ *
+ *   ep_collect_round -> ep_collect_drain -> add_sample -> leaf_node, ep_context_find, add_entry
+ *                             -> add_rest
+ *                    -> modules and threads are looked for; a snapshot of all stacks, when asked for (threads.c)
+ *                    -> whoever pulls is answered (views.c)
+ *                    -> ep_collect_finish -> tell -> encode_some -> encoder->encode, ep_outbox_push
+ *
+ * Never blocks: when the outbox has no room the interval simply goes on, so a lost link costs resolution in time and
+ * no samples. CPU time is charged in whole periods; what threads used beside their samples is kept as a
+ * balance that may be negative and goes to [thread exit] whenever it has come to a period, so totals are right in
+ * the long run although the last tick of a thread is never its end.
+ */
+#include "core/collect/collect.h"
+#include "core/capture/capture.h"
+#include "core/data/encoding.h"
+
+#include <string.h>
+
+#define SCAN_ANNOUNCED_NS 10000000000u /* threads announce themselves: only ends can be missed */
+#define SCAN_NS           5000000000u
+
+const struct ep_live *ep_live;
+void (*ep_heap_charge)(struct ep *ep);
+_Atomic(const struct ep_pull *) ep_pull;
+
+/* A node under the root for a frame that is no address; 0 for no frame: the root itself. */
+static unsigned root_node(struct ep *ep, unsigned frame)
+{
+    unsigned node = frame ? ep_tree_child(&ep->tree, 0, frame) : 0;
+
+    return node || !frame ? node : ep->tree.truncated;
+}
+
+/* Who pulls gets all that the tree gets, and may get it alone. False: no room. */
+static __attribute__((noinline)) bool tree_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context,
+                                               uint32_t count, uint64_t value)
+{
+    const struct ep_pull *pull = atomic_load(&ep_pull);
+
+    return (pull && pull->add(ep, node, kind, context, count, value)) ||
+           ep_tree_add(&ep->tree, node, kind, context, count, value);
+}
+
+static void add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t count, uint64_t value)
+{
+    if (count || value)
+        (void)tree_add(ep, root_node(ep, frame), kind, 0, count, value);
+}
+
+static uint64_t wide(const atomic_uintptr_t *word)
+{
+    return (uint64_t)word[0] | (uint64_t)word[1] << 32;
+}
+
+/* A record's words by name. */
+struct sample {
+    enum ep_kind kind;
+    uint32_t tid, count, token;
+    unsigned frame, skip, head; /* head: words in front of the stack */
+    uint64_t value;
+    uintptr_t type;
+    struct ep_context_key context;
+};
+
+static struct sample sample_of(const struct ep_record *record)
+{
+    uint32_t info = (uint32_t)record->words[EP_WORD_INFO];
+    struct sample sample = {.kind = (enum ep_kind)(info >> EP_INFO_KIND_SHIFT & 0xf),
+                            .tid = (uint32_t)record->words[EP_WORD_TID],
+                            .count = 1,
+                            .frame = info >> EP_INFO_FRAME_SHIFT,
+                            .skip = info >> EP_INFO_SKIP_SHIFT & 7,
+                            .head = EP_SAMPLE_WORDS,
+                            .value = wide(&record->words[EP_WORD_VALUE]),
+                            .context.tags = info & 0xffff};
+
+    if (record->kind == EP_RECORD_EVENT) {
+        sample.head = EP_EVENT_WORDS;
+        sample.count = (uint32_t)record->words[EP_WORD_COUNT];
+        sample.type = record->words[EP_WORD_TYPE];
+        sample.token = (uint32_t)record->words[EP_WORD_TOKEN];
+    }
+    if (info & EP_INFO_SPAN) {
+        const atomic_uintptr_t *span = &record->words[sample.head];
+        sample.context.span_id = wide(&span[0]);
+        sample.context.trace_high = wide(&span[2]);
+        sample.context.trace_low = wide(&span[4]);
+        sample.head += EP_SPAN_WORDS;
+    }
+    return sample;
+}
+
+/* The node of the record's leaf, made from the root side on. */
+static unsigned leaf_node(struct ep *ep, const struct ep_record *record, const struct sample *sample)
+{
+    unsigned node = root_node(ep, record->end), first = sample->head + sample->skip;
+    bool room = true;
+
+    for (unsigned i = record->count; room && i > first; i--)
+        room = ep_tree_descend(&ep->tree, &node,
+                               ep_module_linear(&ep->unwinder.modules, record->words[i - 1], &ep->module_hint));
+    if (room && sample->frame)
+        room = ep_tree_descend(&ep->tree, &node, sample->frame);
+    if (room && sample->type)
+        room =
+            ep_tree_descend(&ep->tree, &node, ep_module_linear(&ep->unwinder.modules, sample->type, &ep->module_hint));
+    if (!room)
+        ep_lose(ep, EP_LOSS_TREE_FULL, 1, sample->kind == EP_KIND_CPU ? sample->value : 0);
+    return node;
+}
+
+static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+{
+    /* CPU time was wanted when it was recorded, and is charged to its thread. */
+    if (!((ep->kinds | EP_KIND_BIT(EP_KIND_THREAD) | EP_KIND_BIT(EP_KIND_CPU)) & EP_KIND_BIT(kind)))
+        return;
+    if (!tree_add(ep, node, kind, context, count, value))
+        ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, kind == EP_KIND_CPU ? value : 0);
+    ep_count_kind(ep, kind, count, value);
+}
+
+/* The stack of a thread that runs, for whoever has asked for one of every thread. */
+static void add_snapshot(struct ep *ep, unsigned node, const struct sample *sample)
+{
+    const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
+    struct ep_context_key context = sample->context;
+
+    if (!snapshot || !snapshot->wants(ep, sample->tid))
+        return;
+    context.thread = ep_context_thread(ep, sample->tid);
+    add_entry(ep, node, EP_KIND_THREAD, ep_context_find(ep, &context), 1, 1);
+}
+
+static void add_sample(struct ep *ep, const struct ep_record *record)
+{
+    struct sample sample = sample_of(record);
+    bool in = sample.frame != EP_FRAME_BY_CALLER ||
+              atomic_load(&ep_waits)->classify(ep, record, sample.head + sample.skip, &sample.frame);
+
+    ep->frames += record->count - sample.head;
+    if (sample.kind == EP_KIND_WAIT && !in)
+        return;
+    if (ep->config.flags & EP_THREAD_LABELS || sample.kind == EP_KIND_THREAD)
+        sample.context.thread = ep_context_thread(ep, sample.tid);
+    unsigned node = leaf_node(ep, record, &sample), context = ep_context_find(ep, &sample.context);
+    add_entry(ep, node, sample.kind, context, sample.count, sample.value);
+    if (sample.kind == EP_KIND_WAIT && sample.frame == EP_FRAME_WAIT + EP_WAIT_LOCK)
+        add_entry(ep, node, EP_KIND_LOCK, context, sample.token, sample.value);
+    if (sample.kind == EP_KIND_ALLOC && ep_live) {
+        const struct ep_live_stack stack = {node, sample.context.tags, sample.count, sample.value};
+        ep_live->bind(ep, sample.token, &stack);
+    }
+    ep_count(ep, EP_COUNT_EXACT + (record->quality > EP_STACK_CUT ? EP_STACK_CUT : record->quality), 1);
+    if (sample.kind == EP_KIND_CPU) {
+        ep_count(ep, EP_COUNT_SAMPLES, 1);
+        ep_count(ep, EP_COUNT_WEIGHT_NS, sample.value);
+        add_snapshot(ep, node, &sample);
+    }
+}
+
+void ep_collect_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t tid, uint64_t value)
+{
+    const struct ep_context_key context = {.thread = ep_context_thread(ep, tid)};
+
+    add_entry(ep, root_node(ep, frame), kind, ep_context_find(ep, &context), 1, value);
+}
+
+static void add_rest(struct ep *ep, const struct ep_record *record)
+{
+    uint64_t period = ep->period_applied_ns;
+
+    ep->rest_balance_ns += (int64_t)wide(&record->words[1]);
+    if (ep->rest_balance_ns < (int64_t)period || !(ep->kinds & EP_KIND_BIT(EP_KIND_CPU)))
+        return;
+    uint64_t ns = (uint64_t)ep->rest_balance_ns / period * period;
+    ep->rest_balance_ns -= (int64_t)ns;
+    add_special(ep, EP_FRAME_THREAD_EXIT, EP_KIND_CPU, 0, ns);
+    ep_count(ep, EP_COUNT_THREAD_EXIT_NS, ns);
+}
+
+void ep_collect_drain(struct ep *ep)
+{
+    struct ep_record record;
+    uint64_t start_ns = ep_port_thread_cpu_ns();
+    unsigned i = 0;
+
+    /* Bounded: handlers cannot keep this thread here for ever. */
+    for (; i <= ep->ring.mask && ep_ring_peek(&ep->ring, &record); i++) {
+        if (record.kind == EP_RECORD_REST)
+            add_rest(ep, &record);
+        else
+            add_sample(ep, &record);
+        ep_ring_pop(&ep->ring, &record);
+    }
+    ep_governor_drained(ep, i);
+    ep->governor.drain_ns += ep_port_thread_cpu_ns() - start_ns;
+}
+
+/* A frame's rule was in the cache unless it is told as a miss, which may come before its record is read. */
+static void count_rules(struct ep *ep, unsigned misses)
+{
+    ep_count(ep, EP_COUNT_RULE_MISSES, misses);
+    ep->misses += misses;
+    if (ep->frames < ep->misses)
+        return;
+    ep_count(ep, EP_COUNT_RULE_HITS, ep->frames - ep->misses);
+    ep->frames = ep->misses = 0;
+}
+
+/* Losses of others become counts here and frames of their own, so that totals add up. */
+static void collect_losses(struct ep *ep)
+{
+    static const uint8_t shown[EP_SHOWN] = {EP_FRAME_LOST_REFUSED, EP_FRAME_LOST_SEGMENT, EP_FRAME_LOST_SPOOL};
+
+    for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++) {
+        uint64_t value = atomic_exchange(&ep->lost_value[kind], 0);
+        add_special(ep, EP_FRAME_LOST_RING, (enum ep_kind)kind, 0, value);
+        if (kind == EP_KIND_ALLOC && ep_live)
+            ep_live->miss(value);
+        ep_lose(ep, EP_LOSS_RING_FULL, 0, kind == EP_KIND_CPU ? value : 0);
+    }
+    unsigned lost = atomic_exchange(&ep->lost_samples, 0);
+    ep->governor.events += lost;
+    ep_lose(ep, EP_LOSS_RING_FULL, lost, 0);
+    for (unsigned i = 0; i < EP_SHOWN; i++)
+        add_special(ep, (enum ep_special)shown[i], EP_KIND_CPU, 0, atomic_exchange(&ep->lost_shown_ns[i], 0));
+    for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++) {
+        unsigned count = atomic_exchange(&ep->refused[reason], 0);
+        if (count)
+            ep_lose(ep, (enum ep_loss)reason, count, 0);
+    }
+    count_rules(ep, atomic_exchange(&ep->rule_misses, 0));
+}
+
+void ep_segment_begin(struct ep *ep)
+{
+    unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
+
+    do
+        ep_port_random(&ep->segment, sizeof ep->segment);
+    while (ep->segment == 0);
+    ep->sequence = 0;
+    ep->nodes_declared = 1;
+    memset(ep->tags_declared, 0, sizeof ep->tags_declared);
+    for (unsigned i = 0; i < count; i++)
+        ep->unwinder.modules.slot[i].declared = false;
+}
+
+static void push(struct ep *ep, const struct ep_encoding *encoding, uint32_t size)
+{
+    uint64_t unix_ns = encoding->unix_minus_uptime_ns;
+    struct ep_box_header header = {
+        .size = size,
+        .sequence = ep->sequence++,
+        .segment = ep->segment,
+        .cpu_ns = encoding->sums.value[EP_KIND_CPU],
+        .lost_ns = encoding->sums.lost_ns,
+        .family = ep->config.encoder->family(encoding->kinds),
+        .end_ns = encoding->end_ns,
+        .start_unix_ns = unix_ns ? encoding->start_ns + unix_ns : 0,
+        .end_unix_ns = unix_ns ? encoding->end_ns + unix_ns : 0,
+    };
+
+    for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
+        header.samples += encoding->sums.count[kind];
+    ep_outbox_push(&ep->outbox, &header);
+    ep_count(ep, EP_COUNT_MESSAGES, 1);
+    ep_count(ep, EP_COUNT_MESSAGE_BYTES, size);
+    ep_port_wake(&ep->deliver_event);
+}
+
+static bool measured(const struct ep_tree *tree, unsigned node)
+{
+    for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
+        if (tree->entry[i - 1].count || tree->entry[i - 1].value)
+            return true;
+    return false;
+}
+
+/* The first node that has something to tell: all before it would be an empty message. */
+static unsigned first_untold(const struct ep *ep)
+{
+    const struct ep_tree *tree = &ep->tree;
+    bool by_dictionary = ep->config.encoder->format == EP_FORMAT_COMPACT && ep->nodes_declared < tree->nodes;
+    unsigned id = 1, end = by_dictionary ? ep->nodes_declared : tree->nodes - 1;
+
+    while (id < end && !measured(tree, id))
+        id++;
+    return id;
+}
+
+/* Totals of what the encoding tells. */
+static void tell_sums(const struct ep *ep, struct ep_encoding *encoding)
+{
+    ep_tree_sum(&ep->tree, encoding->limit, &encoding->sums);
+    for (unsigned kind = 0; kind < EP_KINDS; kind++)
+        if (!(encoding->kinds & EP_KIND_BIT(kind)))
+            encoding->sums.count[kind] = encoding->sums.value[kind] = 0;
+    if (!(encoding->kinds & EP_KIND_BIT(EP_KIND_CPU)))
+        encoding->sums.lost_ns = 0;
+}
+
+/* One message: all of the tree, or as many nodes as an empty outbox can take. Returns the limit that it reached, or 0
+ * when there is no room now. */
+static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool last)
+{
+    bool was_empty = ep_outbox_empty(&ep->outbox);
+    unsigned low = first_untold(ep);
+
+    encoding->size = ep_outbox_room(&ep->outbox, &encoding->data);
+    for (encoding->limit = ep->tree.nodes; encoding->limit > low; encoding->limit = low + (encoding->limit - low) / 2) {
+        encoding->last = last && encoding->limit == ep->tree.nodes;
+        tell_sums(ep, encoding);
+        int32_t size = ep->config.encoder->encode(ep, encoding);
+        if (size > 0) {
+            push(ep, encoding, (uint32_t)size);
+            return encoding->limit;
+        }
+        if (!was_empty)
+            return 0;
+    }
+    encoding->limit = ep->tree.nodes;
+    tell_sums(ep, encoding);
+    ep_lose(ep, EP_LOSS_TOO_LARGE, encoding->sums.count[EP_KIND_CPU],
+            encoding->sums.value[EP_KIND_CPU] - encoding->sums.lost_ns);
+    ep->tree.full = true; /* its dictionary cannot be told either: the segment ends here */
+    return ep->tree.nodes;
+}
+
+/* The segment knows these now. */
+static void declare(struct ep *ep, unsigned reached)
+{
+    unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
+
+    for (unsigned i = 0; i < count; i++)
+        ep->unwinder.modules.slot[i].declared |= ep->unwinder.modules.slot[i].wanted;
+    if (ep->nodes_declared < reached)
+        ep->nodes_declared = reached;
+    for (unsigned i = 1; i < ep->contexts.count; i++) {
+        unsigned set = ep->contexts.key[i].tags;
+        ep->tags_declared[set / 32] |= 1u << (set % 32);
+    }
+}
+
+/* Everything has been told: make room for the next interval. */
+static void interval_done(struct ep *ep, uint64_t now)
+{
+    if (ep->tree.full) {
+        if (ep_live)
+            ep_live->clear_tree(ep);
+        else
+            ep_tree_clear(&ep->tree);
+        ep_segment_begin(ep);
+    } else {
+        ep_tree_clear_entries(&ep->tree);
+    }
+    ep_contexts_clear(ep);
+    ep->interval_start_ns = now;
+    atomic_store(&ep->encode_pending, false);
+}
+
+/* Tells what there is of the kinds that go together. False: no room now. */
+static bool tell(struct ep *ep, struct ep_encoding *encoding, bool last)
+{
+    for (unsigned reached = 0; reached < ep->tree.nodes;) {
+        reached = encode_some(ep, encoding, last);
+        if (reached == 0)
+            return false;
+        ep_tree_zero_entries(&ep->tree, reached, encoding->kinds);
+        declare(ep, reached);
+    }
+    return true;
+}
+
+bool ep_collect_finish(struct ep *ep, bool last)
+{
+    uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
+    struct ep_sums sums;
+    struct ep_encoding encoding = {.tree = &ep->tree,
+                                   .contexts = &ep->contexts,
+                                   .modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed),
+                                   .start_ns = ep->interval_start_ns,
+                                   .end_ns = now,
+                                   .unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0};
+
+    if (!ep->transport)
+        return true;
+    if (atomic_exchange(&ep->segment_stale, false))
+        ep_segment_begin(ep);
+    if (ep_live)
+        ep_live->charge(ep);
+    if (ep_heap_charge)
+        ep_heap_charge(ep);
+    ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
+    if (!sums.kinds && !(last && ep->sequence > 0)) {
+        ep->interval_start_ns = now;
+        return true;
+    }
+    do {
+        encoding.kinds = ep->config.encoder->together(sums.kinds);
+        if (!tell(ep, &encoding, last || ep->tree.full)) {
+            if (!atomic_exchange(&ep->encode_pending, true))
+                ep_count(ep, EP_COUNT_INTERVALS_MERGED, 1);
+            return false;
+        }
+        sums.kinds &= ~encoding.kinds;
+    } while (sums.kinds);
+    interval_done(ep, now);
+    return true;
+}
+
+void ep_collect_round(struct ep *ep)
+{
+    uint64_t now = ep_port_uptime_ns();
+    uint64_t generation = ep_port_modules_generation();
+
+    ep->unwinder.modules.refused = 0;
+    if (generation != ep->unwinder.modules.generation && ep_port_modules_scan() == 0)
+        ep->unwinder.modules.generation = generation;
+    ep_level_apply(ep);
+    const struct ep_waits *waits = atomic_load(&ep_waits);
+    if (waits &&
+        (now - ep->interval_start_ns >= ep->interval_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping)))
+        waits->charge(ep);
+    ep_collect_drain(ep);
+    const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
+    if (snapshot)
+        snapshot->round(ep);
+    collect_losses(ep);
+    const struct ep_pull *pull = atomic_load(&ep_pull);
+    if (pull)
+        pull->round(ep);
+    bool scanned = now >= ep->next_scan_ns && !atomic_load(&ep->stopping);
+    if (scanned) {
+        int threads = ep_port_threads_scan();
+        if (threads >= 0)
+            atomic_store_explicit(&ep->counter[EP_COUNT_THREADS], (uint64_t)threads, memory_order_relaxed);
+        ep->next_scan_ns = now + (ep_port_threads_announced() ? SCAN_ANNOUNCED_NS : SCAN_NS);
+    }
+    /* A snapshot of the threads stands in one profile. */
+    bool held = ep->snapshot_next_ns && ep->snapshot_for & EP_SNAPSHOT_PUSH;
+    bool ended = !held && (now - ep->interval_start_ns >= ep->interval_ns || atomic_exchange(&ep->flush, false) ||
+                           atomic_load(&ep->encode_pending));
+    if (ended || scanned || atomic_load(&ep->stopping))
+        ep_unsampled_look(ep);
+    if (ended)
+        (void)ep_collect_finish(ep, false);
+    ep_govern(ep, ended);
+    atomic_store_explicit(&ep->counter[EP_COUNT_TREE_NODES], ep->tree.nodes, memory_order_relaxed);
+}
+
+static uint64_t until_next(const struct ep *ep)
+{
+    uint64_t now = ep_port_uptime_ns();
+    uint64_t next = ep->interval_start_ns + ep->interval_ns;
+
+    if (next <= now) /* waiting for room in the outbox: deliver wakes us */
+        next = now + ep->interval_ns;
+    if (ep->next_scan_ns < next)
+        next = ep->next_scan_ns;
+    if (ep->snapshot_next_ns && ep->snapshot_next_ns < next)
+        next = ep->snapshot_next_ns;
+    return next > now ? next - now : 1;
+}
+
+void ep_collect_thread(void)
+{
+    struct ep *ep = ep_running();
+    unsigned seen = atomic_load(&ep->collect_event.value);
+
+    while (!atomic_load(&ep->stopping)) {
+        ep_collect_round(ep);
+        atomic_store_explicit(&ep->counter[EP_COUNT_COLLECT_CPU_NS], ep_port_thread_cpu_ns(), memory_order_relaxed);
+        ep_port_wait(&ep->collect_event, seen, until_next(ep));
+        ep_count(ep, EP_COUNT_WAKEUPS, 1);
+        seen = atomic_load(&ep->collect_event.value);
+    }
+    ep_collect_round(ep);
+    while (!ep_collect_finish(ep, true) && ep_port_uptime_ns() < atomic_load(&ep->stop_deadline_ns)) {
+        ep_port_wait(&ep->collect_event, seen, 10000000);
+        seen = atomic_load(&ep->collect_event.value);
+    }
+    atomic_store(&ep->collected, true);
+    ep_port_wake(&ep->deliver_event);
+}

@@ -1,0 +1,38 @@
+/*
+ * Contexts: the combinations of tags, span and thread that the stacks of one interval carry. A stack's entry names its
+ * context by a small number; the table is forgotten with the interval. When it is full a stack stays without, counted.
+ *
+ * Looked up from the newest on: what was seen last is likely to be seen again.
+ */
+#include "core/collect/collect.h"
+
+#include <errno.h>
+
+unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key)
+{
+    const int found = ep_contexts_find(&ep->contexts, key);
+
+    if (found < 0)
+        ep_lose(ep, EP_LOSS_CONTEXTS, 1, 0);
+    return found < 0 ? 0 : (unsigned)found;
+}
+
+uint32_t ep_context_thread(struct ep *ep, uint32_t tid)
+{
+    struct ep_contexts *contexts = &ep->contexts;
+
+    for (unsigned i = 0; i < contexts->names; i++)
+        if (contexts->name[i].tid == tid)
+            return i + 1;
+    if (contexts->names >= contexts->name_capacity)
+        return 0;
+    contexts->name[contexts->names].tid = tid;
+    ep_port_thread_name(tid, contexts->name[contexts->names].name, sizeof contexts->name[0].name);
+    return ++contexts->names;
+}
+
+void ep_contexts_clear(struct ep *ep)
+{
+    ep->contexts.count = 1;
+    ep->contexts.names = 0;
+}

@@ -1,0 +1,161 @@
+/*
+ * The governor: measures what profiling costs on this device and stretches the periods of all kinds, by one factor, so
+ * that it stays within ep_config.budget_ppm of the process' CPU time.
+ *
+ * The cost of samples: time in ep_capture() and ep_hook_event(), of which about one call in 128 is timed, by the
+ * thread's CPU clock; what the port says of a bare signal; the collect thread's time with the ring. All the rest of
+ * what our threads use (encoding, delivering, looking for threads) does not shrink with the number of samples, and
+ * neither does what hooks cost that take no sample, of which one in 512 is timed: it is taken off the budget, down to a
+ * quarter, which is left to samples always.
+ *
+ * What samples would cost unstretched does not depend on the factor in force, so a mean of it over about a minute gives
+ * the factor at once, and nothing swings. A change to the double or the half of it begins a new mean. The aim is 1 / 16
+ * below the budget, and up to 1 / 16 above the aim and 1 / 8 below it nothing happens; too dear is put right at once,
+ * too cheap by halves.
+ *
+ *   core/capture: ep_timing_begin, ep_timing_end, ep_hook_cost     on the service's threads
+ *   ep_govern -> measure -> remember -> wanted -> ep_level_apply
+ */
+#include "core/collect/collect.h"
+#include "core/capture/capture.h"
+
+#define SLOT_LEAST_NS 1000000000u
+#define SLOT_MOST_NS  10000000000u
+#define MINUTE_NS     60000000000u
+#define MILLION       1000000u
+/* Timing costs more than the sample: two readings of a thread's clock. So it is one in that many, and some whenever
+ * there is a measurement, for programs with few samples. */
+#define TIMED_ONE_IN 128u
+#define TIMED_LEAST  EVIDENCE
+#define EVIDENCE     8u /* timed samples that are more than chance */
+#define PARTS        1024u
+
+static void stretch_to(struct ep *ep, uint32_t stretch)
+{
+    ep->governor.stretch = stretch;
+    atomic_store_explicit(&ep->counter[EP_COUNT_STRETCH_PCT], stretch * 100 / EP_STRETCH_NONE, memory_order_relaxed);
+}
+
+static uint64_t counter(struct ep *ep, enum ep_counter which)
+{
+    return atomic_load_explicit(&ep->counter[which], memory_order_relaxed);
+}
+
+/* What has come since the last time. */
+static void meters_read(struct ep *ep, uint64_t since[EP_METERS])
+{
+    const uint64_t now[EP_METERS] = {
+        [EP_METER_PROCESS] = ep_port_process_cpu_ns(),
+        [EP_METER_OWN] = counter(ep, EP_COUNT_COLLECT_CPU_NS) + counter(ep, EP_COUNT_DELIVER_CPU_NS),
+        [EP_METER_DRAIN] = ep->governor.drain_ns,
+        [EP_METER_EVENTS] = ep->governor.events,
+        [EP_METER_TICKS] = counter(ep, EP_COUNT_SAMPLES),
+        [EP_METER_HOOKS] = atomic_load_explicit(&ep_hooks_ns, memory_order_relaxed),
+    };
+
+    for (unsigned i = 0; i < EP_METERS; i++) {
+        since[i] = now[i] - ep->governor.seen[i];
+        ep->governor.seen[i] = now[i];
+    }
+}
+
+void ep_governor_begin(struct ep *ep)
+{
+    uint64_t unused[EP_METERS];
+
+    ep->governor.since_ns = ep_port_uptime_ns();
+    meters_read(ep, unused);
+    atomic_store_explicit(&ep->governor.to_time, TIMED_LEAST, memory_order_relaxed);
+    stretch_to(ep, EP_STRETCH_NONE);
+}
+
+void ep_governor_drained(struct ep *ep, unsigned events)
+{
+    ep->governor.events += events;
+    ep->governor.untimed += events;
+    if (ep->governor.untimed < TIMED_ONE_IN)
+        return;
+    atomic_store_explicit(&ep->governor.to_time, ep->governor.untimed / TIMED_ONE_IN, memory_order_relaxed);
+    ep->governor.untimed %= TIMED_ONE_IN;
+}
+
+/* Costs since the last time, in 1024 ns so that products stay within 64 bits. Returns how many were timed. */
+static unsigned measure(struct ep *ep, uint64_t slot[EP_COSTS])
+{
+    struct ep_governor *governor = &ep->governor;
+    uint64_t since[EP_METERS], timed = atomic_exchange(&governor->timed, 0);
+    unsigned times = timed & ((1u << EP_TIMED_BITS) - 1);
+
+    if (times)
+        governor->event_ns = (timed >> EP_TIMED_BITS) / times;
+    atomic_store_explicit(&governor->to_time, TIMED_LEAST, memory_order_relaxed);
+    meters_read(ep, since);
+    uint64_t handlers = since[EP_METER_EVENTS] * governor->event_ns + since[EP_METER_TICKS] * ep_port_tick_cost_ns();
+    ep_count(ep, EP_COUNT_HANDLER_NS, handlers);
+    slot[EP_COST_CPU] = since[EP_METER_PROCESS] / PARTS;
+    slot[EP_COST_SAMPLES] = (handlers + since[EP_METER_DRAIN]) / PARTS;
+    slot[EP_COST_OTHER] = since[EP_METER_HOOKS] / PARTS;
+    if (since[EP_METER_OWN] > since[EP_METER_DRAIN])
+        slot[EP_COST_OTHER] += (since[EP_METER_OWN] - since[EP_METER_DRAIN]) / PARTS;
+    slot[EP_COST_DEMAND] = slot[EP_COST_SAMPLES] * governor->stretch;
+    return times;
+}
+
+static __attribute__((noinline)) uint64_t ppm(uint64_t part, uint64_t of)
+{
+    return of ? part * MILLION / of : 0;
+}
+
+static void remember(uint64_t minute[EP_COSTS], const uint64_t slot[EP_COSTS], uint64_t length, unsigned timed)
+{
+    uint64_t before = ppm(minute[EP_COST_DEMAND], minute[EP_COST_CPU]);
+    uint64_t demand = ppm(slot[EP_COST_DEMAND], slot[EP_COST_CPU]);
+    bool another = timed >= EVIDENCE && (demand > 2 * before || 2 * demand < before);
+    uint64_t keep = another || length >= MINUTE_NS ? 0 : PARTS - length * PARTS / MINUTE_NS;
+
+    for (unsigned i = 0; i < EP_COSTS; i++)
+        minute[i] = minute[i] * keep / PARTS + slot[i];
+}
+
+static uint32_t wanted(const uint64_t minute[EP_COSTS], uint32_t budget_ppm, uint32_t stretch)
+{
+    uint64_t all = minute[EP_COST_CPU] * budget_ppm, budget = all - all / 16;
+    uint64_t other = minute[EP_COST_OTHER] * MILLION;
+    uint64_t left = budget > other ? budget - other : 0;
+
+    if (left < budget / 4)
+        left = budget / 4;
+    if (left == 0)
+        return stretch;
+    uint64_t to = minute[EP_COST_DEMAND] * MILLION / left;
+    if (to > EP_STRETCH_MOST)
+        to = EP_STRETCH_MOST;
+    if (to > stretch + stretch / 16)
+        return (uint32_t)to;
+    if (to >= EP_STRETCH_NONE && to + stretch / 8 >= stretch)
+        return stretch;
+    to = (to + stretch) / 2;
+    return to > EP_STRETCH_NONE ? (uint32_t)to : EP_STRETCH_NONE;
+}
+
+void ep_govern(struct ep *ep, bool interval_ended)
+{
+    struct ep_governor *governor = &ep->governor;
+    uint64_t now = ep_port_uptime_ns(), length = now - governor->since_ns, slot[EP_COSTS];
+
+    if (length < (interval_ended ? SLOT_LEAST_NS : SLOT_MOST_NS))
+        return;
+    governor->since_ns = now;
+    unsigned timed = measure(ep, slot);
+    remember(governor->minute, slot, length, timed);
+    uint64_t cost = governor->minute[EP_COST_SAMPLES] + governor->minute[EP_COST_OTHER];
+    atomic_store_explicit(&ep->counter[EP_COUNT_COST_PPM], ppm(cost, governor->minute[EP_COST_CPU]),
+                          memory_order_relaxed);
+    uint32_t stretch =
+        ep->config.budget_ppm ? wanted(governor->minute, ep->config.budget_ppm, governor->stretch) : EP_STRETCH_NONE;
+    if (stretch == governor->stretch)
+        return;
+    stretch_to(ep, stretch);
+    ep_count(ep, EP_COUNT_STRETCHES, 1);
+    ep_level_apply(ep);
+}

@@ -1,0 +1,154 @@
+/*
+ * Levels: what is measured and how often, at the start and when somebody changes it.
+ *
+ * The setters only store what is wanted; the collect thread applies it (ep_level_apply), because the port's timers are
+ * its. Kinds take effect at once: every hook looks at them. A sample carries the weight that it was taken with, so no
+ * figure depends on when a change arrives.
+ */
+#include "core/collect/collect.h"
+#include "core/capture/capture.h"
+
+#include <errno.h>
+
+#define MS  1000000u
+#define KIB 1024u
+
+struct level {
+    uint16_t rate_hz;
+    uint16_t kinds;
+};
+
+#define MEDIUM_KINDS                                                                                                   \
+    (EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_LOCK) |   \
+     EP_KIND_BIT(EP_KIND_HEAP))
+
+static const struct level levels[] = {
+    [EP_LEVEL_DEFAULT] = {19, EP_KIND_BIT(EP_KIND_CPU)},
+    [EP_LEVEL_LOW] = {19, EP_KIND_BIT(EP_KIND_CPU)},
+    [EP_LEVEL_MEDIUM] = {97, MEDIUM_KINDS},
+    [EP_LEVEL_HIGH] = {251, EP_KINDS_ALL},
+};
+
+static uint32_t period_of(uint32_t rate_hz)
+{
+    return 1000000000u / rate_hz;
+}
+
+static uint32_t stretched(const struct ep *ep, uint32_t base)
+{
+    uint64_t period = (uint64_t)base * ep->governor.stretch / EP_STRETCH_NONE;
+
+    return period < UINT32_MAX ? (uint32_t)period : UINT32_MAX;
+}
+
+/* The port's timers are for CPU samples alone. */
+static void periods_store(struct ep *ep, uint32_t kinds)
+{
+    static const uint32_t base[EP_KINDS] = {
+        [EP_KIND_WAIT] = 10 * MS, [EP_KIND_LOCK] = 10 * MS, [EP_KIND_ALLOC] = 512 * KIB};
+
+    for (unsigned kind = EP_KIND_WAIT; kind < EP_KINDS; kind++)
+        atomic_store(&ep_hook_periods[kind], stretched(ep, base[kind] ? base[kind] : 1));
+    ep->period_applied_ns = stretched(ep, atomic_load(&ep->period_ns));
+    atomic_store(&ep_hook_periods[EP_KIND_CPU], ep->period_applied_ns);
+    ep->timers_ns = kinds & EP_KIND_BIT(EP_KIND_CPU) ? ep->period_applied_ns : 0;
+}
+
+uint32_t ep_level_kinds(enum ep_level level)
+{
+    return levels[level].kinds;
+}
+
+void ep_level_begin(struct ep *ep)
+{
+    const struct ep_config *config = &ep->config;
+    const struct level *level = &levels[config->level];
+
+    atomic_store(&ep->level, config->level ? (unsigned)config->level : EP_LEVEL_LOW);
+    atomic_store(&ep->period_ns, period_of(config->rate_hz ? config->rate_hz : level->rate_hz));
+    ep_governor_begin(ep);
+    ep->kinds = config->kinds ? config->kinds : level->kinds;
+    periods_store(ep, ep->kinds);
+    atomic_store(&ep_hook_kinds, ep->kinds);
+}
+
+void ep_level_end(void)
+{
+    atomic_store(&ep_hook_kinds, 0);
+}
+
+void ep_level_apply(struct ep *ep)
+{
+    uint32_t before = ep->timers_ns, kinds = atomic_load(&ep_hook_kinds);
+
+    if (kinds && kinds != ep->kinds) { /* none: stopping, and what is in the ring still counts */
+        const struct ep_waits *waits = atomic_load(&ep_waits);
+        ep->kinds = kinds;
+        if (waits)
+            waits->reconsider(ep);
+    }
+    periods_store(ep, kinds);
+    if (ep->timers_ns != before)
+        ep_port_sampling_period(ep->timers_ns);
+}
+
+static void changed(struct ep *ep)
+{
+    atomic_store(&ep->flush, true);
+    ep_collect_wake(ep);
+}
+
+int ep_level_set(enum ep_level level)
+{
+    if (level < EP_LEVEL_LOW || level > EP_LEVEL_HIGH)
+        return -EINVAL;
+    struct ep *ep = ep_hold();
+    if (!ep)
+        return -ESRCH;
+    atomic_store(&ep->level, level);
+    atomic_store(&ep_hook_kinds, levels[level].kinds);
+    atomic_store(&ep->period_ns, period_of(levels[level].rate_hz));
+    changed(ep);
+    ep_release();
+    return 0;
+}
+
+static int kinds_store(uint32_t keep, uint32_t on)
+{
+    if (on & ~EP_KINDS_ALL)
+        return -EINVAL;
+    struct ep *ep = ep_hold();
+    if (!ep)
+        return -ESRCH;
+    unsigned before = atomic_load(&ep_hook_kinds);
+    while (!atomic_compare_exchange_weak(&ep_hook_kinds, &before, (before & keep) | on)) {
+    }
+    changed(ep);
+    ep_release();
+    return 0;
+}
+
+int ep_kinds_set(uint32_t kinds)
+{
+    return kinds_store(0, kinds);
+}
+
+int ep_kinds_change(uint32_t on, uint32_t off)
+{
+    return kinds_store(~off, on & ~off);
+}
+
+enum ep_level ep_level_get(void)
+{
+    struct ep *ep = ep_hold();
+    enum ep_level level = ep ? (enum ep_level)atomic_load(&ep->level) : EP_LEVEL_DEFAULT;
+
+    if (ep)
+        ep_release();
+    return level;
+}
+
+uint32_t ep_kinds_get(void)
+{
+    return atomic_load(&ep_hook_kinds);
+}

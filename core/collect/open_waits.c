@@ -1,0 +1,168 @@
+/*
+ * The collect thread's side of waits (core/capture/waits.c has the threads' own).
+ *
+ *   charge_all -> charge -> read_note, ep_copy_stack, ep_capture_for     waits that are still open, once an interval
+ *   ep_wait_take -> the same                                            of one thread, for a stack of every thread
+ *   classify                                                            which kind of wait a .NET monitor's was
+ */
+#include "core/collect/collect.h"
+
+#include <string.h>
+
+#include "core/capture/waiting.h"
+#include "core/capture/capture.h"
+
+#define STACK_MIN 2048u
+/* Callers among which a wait's class is looked for. */
+#define CLASS_DEPTH 16u
+/* None of these functions is larger: the table is asked only when the caller may be one. */
+#define FUNCTION_MOST 16384u
+
+static const struct ep_wait_place *places;
+static unsigned place_count;
+
+static void forget(struct ep_waiter *waiter)
+{
+    atomic_store(&waiter->work, 0);
+    atomic_store(&waiter->tid, 0);
+}
+
+bool ep_copy_stack(struct ep *ep, uint32_t tid, struct ep_context *at)
+{
+    uint8_t *room;
+    uint32_t size = ep_outbox_room(&ep->outbox, &room);
+    uintptr_t wanted_size = at->sp < at->stack_end ? at->stack_end - at->sp : 0;
+
+    if (size < STACK_MIN)
+        return false;
+    if (wanted_size > size)
+        wanted_size = size;
+    at->stack_start = at->sp;
+    at->stack_end = at->sp + (wanted_size ? ep_port_copy(tid, at->sp, room, wanted_size) : 0);
+    at->moved = (uintptr_t)room - at->sp;
+    return true;
+}
+
+static bool is_still(uint32_t tid, uintptr_t work, unsigned sequence)
+{
+    unsigned now;
+    uintptr_t at = work + offsetof(struct ep_work, waiting) + offsetof(struct ep_waiting, sequence);
+
+    return ep_port_copy(tid, at, &now, sizeof now) == sizeof now && now == sequence;
+}
+
+/* Copies the note of the thread in that place; the place becomes free when the note is not its. False: no note. */
+static bool read_note(const struct ep *ep, struct ep_waiter *waiter, unsigned slot, struct ep_work *work)
+{
+    const struct ep_waiting *waiting = ep_waiting_of(work);
+    uintptr_t at = atomic_load(&waiter->work);
+
+    if (!at)
+        return false;
+    if (ep_port_copy(atomic_load(&waiter->tid), at, work, sizeof *work) == sizeof *work && waiting->run == ep->run &&
+        waiting->slot == slot)
+        return true;
+    forget(waiter);
+    return false;
+}
+
+static void charge(struct ep *ep, struct ep_waiter *waiter, unsigned slot)
+{
+    struct ep_work work;
+    struct ep_waiting *waiting = ep_waiting_of(&work);
+    uint32_t tid = atomic_load(&waiter->tid);
+    uint64_t until = atomic_load(&waiter->accounted_ns);
+    uintptr_t at = atomic_load(&waiter->work);
+
+    if (!read_note(ep, waiter, slot, &work))
+        return;
+    unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
+    uint64_t now = ep_port_uptime_ns(), from = until > waiting->start_ns ? until : waiting->start_ns;
+    if (!(sequence & 1) || now < from + EP_WAIT_OPEN_NS || ep_wait_left_out(ep, waiting->wait) ||
+        !ep_copy_stack(ep, tid, &waiting->at) || !is_still(tid, at, sequence) ||
+        !atomic_compare_exchange_strong(&waiter->accounted_ns, &until, now))
+        return;
+    uint32_t count = from == waiting->start_ns;
+    const struct ep_hook_event event = ep_wait_event(waiting, count, now - from);
+    ep_capture_for(ep, &work, &waiting->at, tid, &event);
+}
+
+bool ep_wait_take(struct ep *ep, uint32_t tid)
+{
+    unsigned i = 0;
+    struct ep_work work;
+    struct ep_waiting *waiting = ep_waiting_of(&work);
+
+    while (i < EP_MAX_THREADS && atomic_load(&ep->waiter[i].tid) != tid)
+        i++;
+    if (i == EP_MAX_THREADS)
+        return false;
+    uintptr_t at = atomic_load(&ep->waiter[i].work);
+    if (!read_note(ep, &ep->waiter[i], i + 1, &work))
+        return false;
+    unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
+    if (!(sequence & 1) || !ep_copy_stack(ep, tid, &waiting->at) || !is_still(tid, at, sequence))
+        return false;
+    const struct ep_hook_event event = {
+        .kind = EP_KIND_THREAD, .frame = ep_wait_frame(waiting->wait), .count = 1, .value = 1};
+    ep_capture_for(ep, &work, &waiting->at, tid, &event);
+    return true;
+}
+
+static void charge_all(struct ep *ep)
+{
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+        charge(ep, &ep->waiter[i], i + 1);
+}
+
+void ep_wait_places(const struct ep_wait_place *place, unsigned count)
+{
+    places = place;
+    place_count = count;
+}
+
+/* The class of the innermost caller that is known for one. */
+static unsigned class_of(const struct ep_modules *modules, uintptr_t pc)
+{
+    for (unsigned i = 0; i < place_count; i++) {
+        uintptr_t function = places[i].function;
+        if (function == 0 || pc - function >= FUNCTION_MOST)
+            continue;
+        if (pc < ep_function_end(modules, function))
+            return (unsigned)places[i].wait;
+    }
+    return EP_WAITS;
+}
+
+/* The frame at `pc` says that the record's wait is of a class that nobody wants; 0: none says. */
+static void remember(struct ep *ep, const struct ep_record *record, uintptr_t pc)
+{
+    uint32_t tid = (uint32_t)record->words[EP_WORD_TID];
+
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+        if (atomic_load_explicit(&ep->waiter[i].tid, memory_order_relaxed) == tid)
+            atomic_store_explicit(&ep->waiter[i].unwanted, pc, memory_order_relaxed);
+}
+
+static void reconsider(struct ep *ep)
+{
+    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+        atomic_store_explicit(&ep->waiter[i].unwanted, 0, memory_order_relaxed);
+}
+
+static bool classify(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame)
+{
+    unsigned class = EP_WAITS, i = first;
+
+    for (; i < record->count && i < first + CLASS_DEPTH && class == EP_WAITS; i++)
+        class = class_of(&ep->unwinder.modules, record->words[i]);
+    bool known = class != EP_WAITS;
+    if (!known)
+        class = EP_WAIT_OTHER;
+    *frame = EP_FRAME_WAIT + class;
+    bool told = !ep_wait_left_out(ep, class) && (class == EP_WAIT_LOCK || (ep->kinds & EP_KIND_BIT(EP_KIND_WAIT)));
+    remember(ep, record, known && !told ? record->words[i - 1] : 0);
+    return told;
+}
+
+const struct ep_waits ep_open_waits = {.charge = charge_all, .classify = classify, .reconsider = reconsider};

@@ -1,0 +1,106 @@
+/*
+ * The outbox: encoded messages on their way from the collect thread to the deliver thread.
+ *
+ * A byte ring in which every message is contiguous: [header|bytes][header|bytes]... A message that does not fit behind
+ * the head goes to the start of the ring when there is more room, and a header of size 0 says so. One producer, one
+ * consumer, no lock: each side moves its own offset. One cell always stays free so that equal offsets mean "empty".
+ */
+#include "core/data/outbox.h"
+
+#include <string.h>
+
+#define HEADER ((uint32_t)sizeof(struct ep_box_header))
+
+static uint32_t rounded(uint32_t size)
+{
+    return (size + 7u) & ~7u;
+}
+
+void ep_outbox_init(struct ep_outbox *box, void *memory, size_t size)
+{
+    box->memory = memory;
+    box->size = (uint32_t)size & ~7u;
+    atomic_init(&box->head, 0);
+    atomic_init(&box->tail, 0);
+}
+
+static struct ep_box_header *header_at(struct ep_outbox *box, uint32_t offset)
+{
+    return (struct ep_box_header *)(void *)(box->memory + offset);
+}
+
+/* Room behind the head, and whether it is at the start of the ring instead. */
+static uint32_t room(struct ep_outbox *box, uint32_t *at)
+{
+    uint32_t head = atomic_load_explicit(&box->head, memory_order_relaxed);
+    uint32_t tail = atomic_load_explicit(&box->tail, memory_order_acquire);
+    uint32_t behind, start = 0;
+
+    if (head < tail) {
+        behind = tail - head - 8;
+    } else {
+        behind = box->size - head - (tail == 0 ? 8 : 0);
+        start = tail >= 8 ? tail - 8 : 0;
+    }
+    *at = behind >= start ? head : 0;
+    uint32_t most = behind >= start ? behind : start;
+    return most > HEADER ? most - HEADER : 0;
+}
+
+uint32_t ep_outbox_room(struct ep_outbox *box, uint8_t **data)
+{
+    uint32_t size = room(box, &box->reserved);
+
+    *data = box->memory + box->reserved + HEADER;
+    return size;
+}
+
+void ep_outbox_push(struct ep_outbox *box, const struct ep_box_header *header)
+{
+    uint32_t at = box->reserved, head = atomic_load_explicit(&box->head, memory_order_relaxed);
+
+    if (at != head && box->size - head >= HEADER)
+        header_at(box, head)->size = 0;
+    memcpy(box->memory + at, header, sizeof *header);
+    uint32_t next = at + HEADER + rounded(header->size);
+    atomic_store_explicit(&box->head, next == box->size ? 0 : next, memory_order_release);
+}
+
+bool ep_outbox_empty(const struct ep_outbox *box)
+{
+    return atomic_load_explicit(&box->head, memory_order_acquire) ==
+           atomic_load_explicit(&box->tail, memory_order_acquire);
+}
+
+const struct ep_box_header *ep_outbox_peek(struct ep_outbox *box)
+{
+    uint32_t tail = atomic_load_explicit(&box->tail, memory_order_relaxed);
+
+    if (tail == atomic_load_explicit(&box->head, memory_order_acquire))
+        return NULL;
+    if (box->size - tail < HEADER || header_at(box, tail)->size == 0) {
+        tail = 0;
+        atomic_store_explicit(&box->tail, 0, memory_order_release);
+    }
+    return header_at(box, tail);
+}
+
+const struct ep_box_header *ep_outbox_after(struct ep_outbox *box, const struct ep_box_header *header)
+{
+    uint32_t head = atomic_load_explicit(&box->head, memory_order_acquire);
+    uint32_t next = (uint32_t)((const uint8_t *)(header + 1) - box->memory) + rounded(header->size);
+
+    if (next == box->size)
+        next = 0;
+    if (next == head)
+        return NULL;
+    return box->size - next < HEADER || header_at(box, next)->size == 0 ? header_at(box, 0) : header_at(box, next);
+}
+
+void ep_outbox_pop(struct ep_outbox *box)
+{
+    uint32_t tail = atomic_load_explicit(&box->tail, memory_order_relaxed);
+    uint32_t next = tail + HEADER + rounded(header_at(box, tail)->size);
+
+    atomic_store_explicit(&box->tail, next == box->size ? 0 : next, memory_order_release);
+}

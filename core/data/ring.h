@@ -1,0 +1,74 @@
+/*
+ * Records from the threads of the service to the collect thread: many writers, one reader, no lock.
+ */
+#ifndef EP_DATA_RING_H
+#define EP_DATA_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Records' words, in units of the reader's choice (capture.c writes, collect.c reads). 64-bit numbers are two words. */
+enum ep_record_kind { EP_RECORD_PAD = 1, EP_RECORD_SAMPLE = 2, EP_RECORD_REST = 3, EP_RECORD_EVENT = 4 };
+
+enum {
+    EP_WORD_TID,
+    EP_WORD_INFO, /* tag set (bits 0-15), kind (16-19), flag: a span follows (20), skip (21-23), frame (24-31) */
+    EP_WORD_VALUE,
+    EP_WORD_VALUE_HIGH,
+    EP_SAMPLE_WORDS,
+    EP_WORD_COUNT = EP_SAMPLE_WORDS, /* events only, from here */
+    EP_WORD_TYPE,
+    EP_WORD_TOKEN,
+    EP_EVENT_WORDS,
+    EP_SPAN_WORDS = 6, /* after the above when flagged: span id, trace id */
+};
+#define EP_INFO_KIND_SHIFT  16
+#define EP_INFO_SPAN        (1u << 20)
+#define EP_INFO_SKIP_SHIFT  21
+#define EP_INFO_FRAME_SHIFT 24
+
+struct ep_ring {
+    atomic_uint head, tail; /* in words, running free */
+    unsigned mask;
+    atomic_uintptr_t *words; /* the first word of a record: its header, 0 while it is being written */
+};
+
+/* Record as the reader sees it: `words` point into the ring until ep_ring_pop(). */
+struct ep_record {
+    enum ep_record_kind kind;
+    unsigned quality, end, count;
+    const atomic_uintptr_t *words;
+};
+
+/* Prepares a ring over `words` words of zeroed memory, a power of two. Context: init. */
+void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words);
+
+/* Reserves room for a record of at most `most` payload words. Positive: position to hand to payload and commit;
+ * -ENOSPC when full; *wake is set when the reader should be woken. Context: signal. */
+int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake);
+
+/* The payload's words. What commit does not count must not have been written. Context: signal. */
+static inline atomic_uintptr_t *ep_ring_payload(struct ep_ring *ring, int position)
+{
+    return &ring->words[position];
+}
+
+static inline uintptr_t ep_ring_header(const struct ep_record *record)
+{
+    return (uintptr_t)record->kind | (uintptr_t)record->quality << 4 | (uintptr_t)record->end << 8 |
+           (uintptr_t)record->count << 16;
+}
+
+/* Words that are reserved or not yet popped. Context: signal. */
+unsigned ep_ring_used(const struct ep_ring *ring);
+
+/* Completes the record with the words that its header counts; the rest of `most` is given back. Context: signal. */
+void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, uintptr_t header);
+
+/* The oldest complete record; false when there is none. Context: collect. */
+bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record);
+void ep_ring_pop(struct ep_ring *ring, const struct ep_record *record);
+
+#endif

@@ -1,0 +1,190 @@
+/*
+ * The calling-context tree: stacks merged by common root side, in a fixed pool of 12-byte nodes.
+ *
+ * Node 0 is the root; a node's id is its place in the pool, so the order in which nodes were made is the order in
+ * which the format tells them. What was measured hangs on the node of a stack's leaf frame as a short chain of
+ * entries, one a kind and context. When the pool is full a new stack keeps the path that exists and ends in a
+ * [truncated] child where there is still room for one, else in the [truncated] node under the root: detail goes, totals
+ * stay.
+ *
+ * Does not know what frames mean, and never frees single nodes: the collect thread clears the tree as a whole, or but
+ * for marked nodes.
+ */
+#include "core/data/tree.h"
+
+#include <string.h>
+
+#define NODES_PER_ENTRY 4
+#define GROUP_ENTRIES   8 /* a group is 8 entries, 32 nodes and their 32 mark bits */
+/* The last nodes are kept for [truncated] children, so that what is merged stays near its caller. */
+#define RESERVE_DIVISOR 16
+/* And a node and an entry for CPU time each that is shown as lost: who loses that again has to know how much it was. */
+#define LOST_ROOM 4
+
+void ep_tree_init(struct ep_tree *tree, void *memory, size_t size)
+{
+    size_t nodes = GROUP_ENTRIES * NODES_PER_ENTRY;
+    size_t group = GROUP_ENTRIES * sizeof(struct ep_entry) + nodes * sizeof(struct ep_node) + sizeof(uint32_t);
+    size_t groups = size / group;
+
+    if (groups * nodes > UINT16_MAX)
+        groups = UINT16_MAX / nodes;
+    tree->entry = memory;
+    tree->entry_capacity = (unsigned)(groups * GROUP_ENTRIES);
+    tree->node = (struct ep_node *)(void *)(tree->entry + tree->entry_capacity);
+    tree->node_capacity = (unsigned)(groups * nodes);
+    tree->mark = (uint32_t *)(void *)(tree->node + tree->node_capacity);
+    ep_tree_clear(tree);
+}
+
+struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context)
+{
+    for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
+        if (tree->entry[i - 1].kind == kind && tree->entry[i - 1].context == context)
+            return &tree->entry[i - 1];
+    bool lost = kind == EP_KIND_CPU && ep_is_lost(tree->node[node].frame);
+    if (tree->entries >= tree->entry_capacity - (lost ? 0 : LOST_ROOM))
+        return NULL;
+    struct ep_entry *entry = &tree->entry[tree->entries++];
+    *entry = (struct ep_entry){.next = tree->node[node].entry, .kind = kind & 0xf, .context = context & 0xfff};
+    tree->node[node].entry = (uint16_t)tree->entries;
+    return entry;
+}
+
+/* An entry of every kind for [truncated]: whatever happens, there is a place for weight. */
+static void set_aside(struct ep_tree *tree)
+{
+    for (unsigned kind = EP_KINDS - 1; kind >= EP_KIND_CPU; kind--)
+        (void)ep_tree_entry(tree, tree->truncated, (enum ep_kind)kind, 0);
+}
+
+void ep_tree_clear(struct ep_tree *tree)
+{
+    memset(&tree->node[0], 0, sizeof tree->node[0]);
+    tree->nodes = 1;
+    tree->entries = 0;
+    tree->full = false;
+    tree->truncated = ep_tree_child(tree, 0, EP_FRAME_TRUNCATED);
+    set_aside(tree);
+}
+
+void ep_tree_clear_entries(struct ep_tree *tree)
+{
+    for (unsigned i = 0; i < tree->nodes; i++)
+        tree->node[i].entry = 0;
+    tree->entries = 0;
+    set_aside(tree);
+}
+
+void ep_tree_zero_entries(struct ep_tree *tree, unsigned limit, uint32_t kinds)
+{
+    for (unsigned id = 1; id < limit; id++)
+        for (unsigned i = tree->node[id].entry; i; i = tree->entry[i - 1].next)
+            if (kinds & EP_KIND_BIT(tree->entry[i - 1].kind))
+                tree->entry[i - 1].count = 0, tree->entry[i - 1].value = 0;
+}
+
+void ep_tree_sum(const struct ep_tree *tree, unsigned limit, struct ep_sums *sums)
+{
+    *sums = (struct ep_sums){0};
+    for (unsigned id = 1; id < limit; id++) {
+        for (unsigned i = tree->node[id].entry; i; i = tree->entry[i - 1].next) {
+            const struct ep_entry *entry = &tree->entry[i - 1];
+            sums->count[entry->kind] += entry->count;
+            sums->value[entry->kind] += entry->value;
+            if (entry->count || entry->value)
+                sums->kinds |= EP_KIND_BIT(entry->kind);
+            if (entry->kind == EP_KIND_CPU && ep_is_lost(tree->node[id].frame))
+                sums->lost_ns += entry->value;
+        }
+    }
+}
+
+void ep_tree_keep(struct ep_tree *tree)
+{
+    unsigned kept = 1;
+
+    tree->mark[tree->truncated / 32] |= 1u << (tree->truncated % 32);
+    tree->node[0].child = 0;
+    for (unsigned id = 1; id < tree->nodes; id++) {
+        if (!(tree->mark[id / 32] >> (id % 32) & 1u))
+            continue;
+        /* A parent comes before its child, and nobody moves up: .entry of an old id survives what moves there. */
+        unsigned old = tree->node[id].parent, parent = old ? tree->node[old].entry : 0;
+        tree->node[kept].frame = tree->node[id].frame;
+        tree->node[kept].parent = (uint16_t)parent;
+        tree->node[kept].child = 0;
+        tree->node[kept].sibling = tree->node[parent].child;
+        tree->node[parent].child = (uint16_t)kept;
+        tree->node[id].entry = (uint16_t)kept++;
+    }
+    tree->truncated = tree->node[tree->truncated].entry;
+    tree->nodes = kept;
+    tree->full = false;
+}
+
+static unsigned node_make(struct ep_tree *tree, unsigned parent, uint32_t frame)
+{
+    unsigned reserve = tree->node_capacity / RESERVE_DIVISOR;
+    unsigned limit = tree->node_capacity;
+
+    if (!ep_is_lost(frame))
+        limit -= frame == EP_FRAME_TRUNCATED ? LOST_ROOM : reserve;
+
+    if (tree->nodes >= limit) {
+        tree->full = true;
+        return 0;
+    }
+    unsigned id = tree->nodes++;
+    struct ep_node *up = &tree->node[parent];
+    tree->node[id] = (struct ep_node){.frame = frame, .parent = (uint16_t)parent, .sibling = up->child};
+    up->child = (uint16_t)id;
+    return id;
+}
+
+unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame)
+{
+    unsigned before = 0;
+
+    for (unsigned id = tree->node[parent].child; id; id = tree->node[id].sibling) {
+        if (tree->node[id].frame != frame) {
+            before = id;
+            continue;
+        }
+        if (before) { /* to the front: what was sampled is likely to be sampled again */
+            tree->node[before].sibling = tree->node[id].sibling;
+            tree->node[id].sibling = tree->node[parent].child;
+            tree->node[parent].child = (uint16_t)id;
+        }
+        return id;
+    }
+    return node_make(tree, parent, frame);
+}
+
+bool ep_tree_descend(struct ep_tree *tree, unsigned *node, uint32_t frame)
+{
+    unsigned child = ep_tree_child(tree, *node, frame);
+    bool room = child != 0;
+
+    if (!room)
+        child = ep_tree_child(tree, *node, EP_FRAME_TRUNCATED);
+    *node = child ? child : tree->truncated;
+    return room;
+}
+
+bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,
+                 uint64_t value)
+{
+    struct ep_entry *entry = ep_tree_entry(tree, node, kind, context);
+    bool placed = entry != NULL;
+
+    if (!placed) {
+        tree->full = true;
+        entry = ep_tree_entry(tree, tree->truncated, kind, 0);
+    }
+    if (entry) {
+        entry->count += count;
+        entry->value += value;
+    }
+    return placed;
+}

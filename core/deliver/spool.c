@@ -1,0 +1,520 @@
+/*
+ * Store-and-forward: what cannot be delivered now waits on the disk. Decides what goes there and when, and delivers it
+ * from there; files and bytes are spool_log.c's. Only programs that call ep_spool_start() link this: deliver.c reaches
+ * it through a pointer that the call sets. Everything but that call runs on the deliver thread.
+ *
+ * While the link is up nothing is written. When a send has failed, messages are put on the disk as soon as a quarter of
+ * the outbox is full of them or the oldest has waited for sync_ms, many at a time, for flash wears. When the link is
+ * back live messages go first, in a segment of their own: what is spooled of the old one would have to go before them.
+ * The spool follows, oldest first, for link_share_pct of the time. ep_stop() keeps a part of its deadline for the disk.
+ *
+ *   thread -> round_ -> once -> put -> put_some -> gather, the log
+ *                  -> live -> ep_deliver_live
+ *                  -> replay -> ep_deliver_message, then passed / refused / unknown
+ */
+#include "core/deliver/steps.h"
+#include "core/deliver/spool_log.h"
+
+#include <string.h>
+
+#define SYNC_MS         60000u
+#define SHARE_PCT       25u
+#define OLD_PPROF_MS    3600000u
+#define CAP_BYTES       (16u << 20)
+#define CAP_LARGEST     (1u << 30)
+#define FILES_A_CAP     16u
+#define DISK_AGAIN_NS   60000000000u
+#define DISK_RESERVE_NS 1000000000u
+#define MS              1000000u
+#define DIR_BYTES       256u
+
+struct spool {
+    char dir[DIR_BYTES];
+    uint64_t sync_ns, old_ns;
+    uint32_t share_pct;
+    bool old_given;
+    bool open;
+    bool tangled;             /* collect may be in a segment of which something is spooled */
+    uint64_t disk_again_ns;   /* when a disk that failed is tried again */
+    uint64_t replay_again_ns; /* the link's share */
+    _Atomic uint64_t due_ns;  /* when the next round is */
+    struct ep_deadline send;  /* of the message that is being sent */
+    char headers[EP_HEADERS_BYTES + 64];
+    uint64_t segment; /* of the message that was spooled last */
+    uint64_t reading; /* the segment that is being delivered */
+    bool again;       /* it was begun again, or has a hole: a receiver that does not know it will not learn */
+    struct ep_spool_log log;
+};
+
+static struct spool *spool;
+
+/* ---- what others see ---- */
+
+static void tell(struct ep *ep, enum ep_counter counter, uint64_t value)
+{
+    atomic_store_explicit(&ep->counter[counter], value, memory_order_relaxed);
+}
+
+static void tell_all(struct ep *ep)
+{
+    tell(ep, EP_COUNT_SPOOL_MESSAGES, ep_spool_log_messages(&spool->log));
+    tell(ep, EP_COUNT_SPOOL_BYTES, spool->log.bytes);
+    tell(ep, EP_COUNT_SPOOL_WRITTEN, spool->log.written);
+}
+
+static void lost(struct ep *ep, enum ep_loss reason, const struct ep_spool_dropped *dropped)
+{
+    if (!dropped->all.messages)
+        return;
+    ep_lose(ep, reason, dropped->all.samples, dropped->all.cpu_ns);
+    (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SPOOL], dropped->own_cpu_ns);
+}
+
+/* ---- to the disk ---- */
+
+static int disk_failed(struct ep *ep, int error)
+{
+    spool->disk_again_ns = ep_port_uptime_ns() + DISK_AGAIN_NS;
+    tell(ep, EP_COUNT_SPOOL_ERROR, (uint64_t)-error);
+    tell_all(ep);
+    return error;
+}
+
+static bool ending(struct ep *ep)
+{
+    return atomic_load(&ep->stop_deadline_ns) != 0;
+}
+
+/* Whether the disk can be written to. */
+static bool usable(struct ep *ep)
+{
+    if (ep_port_uptime_ns() < spool->disk_again_ns && !ending(ep))
+        return false;
+    if (!spool->open) {
+        int error = ep_spool_log_open(&spool->log, spool->dir);
+        if (error) {
+            (void)disk_failed(ep, error);
+            return false;
+        }
+        spool->open = true;
+        tell(ep, EP_COUNT_SPOOL_ERROR, 0);
+        tell_all(ep);
+    }
+    return true;
+}
+
+/* "service\0tags\0boot id\0" */
+static uint32_t origin(const struct ep *ep, char *text)
+{
+    const char *parts[] = {ep->config.service, ep->config.tags, ep->identity.boot_id};
+    size_t used = 0;
+
+    for (unsigned i = 0; i < 3; i++) {
+        size_t size = strlen(parts[i]) + 1;
+        memcpy(text + used, parts[i], size);
+        used += size;
+    }
+    return (uint32_t)used;
+}
+
+static struct ep_spool_record record_of(const struct ep_box_header *header)
+{
+    uint64_t duration = header->end_unix_ns - header->start_unix_ns;
+    struct ep_spool_record record = {
+        .size = header->size,
+        .sequence = header->sequence,
+        .segment = header->segment,
+        .start_ns = header->end_ns - duration,
+        .duration_ns = duration,
+        .unix_minus_uptime_ns = header->end_unix_ns ? header->end_unix_ns - header->end_ns : 0,
+        .cpu_ns = header->cpu_ns,
+        .samples = header->samples,
+    };
+    size_t size = header->family ? strlen(header->family) : 0;
+
+    memcpy(record.family, header->family ? header->family : "", size < sizeof record.family ? size : 0);
+    return record;
+}
+
+/* Whether this message begins a file: a file that is large enough ends where a dictionary does. */
+static bool begins_file(struct ep *ep, const struct ep_box_header *header)
+{
+    bool full = spool->log.write.offset >= spool->log.cap / FILES_A_CAP;
+
+    if (full && !header->family && header->sequence != 0) {
+        atomic_store(&ep->segment_stale, true);
+        return false;
+    }
+    return full;
+}
+
+/* As many messages as go into one batch, from the oldest on. Returns how many that are, 0: not even one. */
+static unsigned gather(struct ep *ep)
+{
+    char text[EP_SPOOL_ORIGIN_SIZE];
+    const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
+    unsigned messages = 0;
+
+    if (begins_file(ep, header))
+        ep_spool_log_turn(&spool->log);
+    ep_spool_log_begin(&spool->log, text, origin(ep, text));
+    for (; header && (messages == 0 || !begins_file(ep, header)); header = ep_outbox_after(&ep->outbox, header)) {
+        struct ep_spool_record record = record_of(header);
+        if (!ep_spool_log_add(&spool->log, &record, header + 1))
+            break;
+        spool->segment = header->segment;
+        messages++;
+    }
+    return messages;
+}
+
+/* One batch. 0, or why the messages stay where they are. */
+static int put_some(struct ep *ep)
+{
+    struct ep_spool_dropped dropped = {0};
+    uint64_t segment = spool->segment;
+    unsigned messages = gather(ep);
+
+    if (messages == 0) {
+        ep_spool_log_turn(&spool->log);
+        return -EMSGSIZE;
+    }
+    int error = ep_spool_log_commit(&spool->log, &dropped);
+    lost(ep, EP_LOSS_SPOOL_FULL, &dropped);
+    if (error) {
+        spool->segment = segment;
+        return error;
+    }
+    ep_count(ep, EP_COUNT_SPOOLED, messages);
+    for (; messages && ep_outbox_peek(&ep->outbox); messages--) /* each is looked at: the ring's end is found so */
+        ep_deliver_popped(ep);
+    return 0;
+}
+
+/* All that waits. What is measured from now on can be read without what went before. */
+static int put(struct ep *ep)
+{
+    int error = usable(ep) ? 0 : -EIO;
+
+    while (error == 0 && !ep_outbox_empty(&ep->outbox)) {
+        error = put_some(ep);
+        if (error)
+            return disk_failed(ep, error);
+        if (!spool->tangled)
+            atomic_store(&ep->segment_stale, true);
+        spool->tangled = true;
+        tell(ep, EP_COUNT_SPOOL_ERROR, 0);
+        tell_all(ep);
+    }
+    return error;
+}
+
+/* ---- from the outbox ---- */
+
+static void link_is_up(struct ep *ep)
+{
+    ep->backoff_ns = 0;
+    if (spool->tangled)
+        atomic_store(&ep->segment_stale, true);
+    spool->tangled = false;
+}
+
+static struct ep_deliver_until until_of(struct ep *ep)
+{
+    return (struct ep_deliver_until){&spool->send, &ep->stop_send_ns};
+}
+
+static void live(struct ep *ep, const struct ep_box_header *header, uint64_t limit)
+{
+    if (ep_deliver_live(ep, header, until_of(ep), limit) == 0)
+        link_is_up(ep);
+}
+
+static bool behind_spooled(const struct ep_box_header *header)
+{
+    return !header->family && header->segment == spool->segment && !ep_spool_log_empty(&spool->log);
+}
+
+/* By messages: what is skipped at the outbox' end is not in their way. */
+static uint32_t outbox_used(struct ep *ep)
+{
+    uint32_t used = 0;
+
+    for (const struct ep_box_header *at = ep_outbox_peek(&ep->outbox); at; at = ep_outbox_after(&ep->outbox, at))
+        used += (uint32_t)sizeof *at + at->size;
+    return used;
+}
+
+/* Whether the messages that wait should go to the disk now; *due: else when. */
+static bool to_disk(struct ep *ep, const struct ep_box_header *header, uint64_t send_until, uint64_t *due)
+{
+    uint64_t now = ep_port_uptime_ns();
+
+    if (ending(ep))
+        return behind_spooled(header) || now < ep->retry_at_ns || now >= send_until;
+    if (!ep->backoff_ns)
+        return behind_spooled(header);
+    *due = header->end_ns + spool->sync_ns;
+    return now >= *due || outbox_used(ep) >= ep->outbox.size / 4 || atomic_load(&ep->encode_pending);
+}
+
+/* ---- from the disk ---- */
+
+/* How long ago the message's interval ended; UINT64_MAX: nobody knows. */
+static uint64_t age(struct ep *ep, const struct ep_spool_record *record)
+{
+    const char *boot = spool->log.origin;
+    uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
+    uint64_t end = record->start_ns + record->duration_ns, end_unix = end + record->unix_minus_uptime_ns;
+
+    boot += strlen(boot) + 1; /* tags */
+    boot += strlen(boot) + 1;
+    if (*boot && strcmp(boot, ep->identity.boot_id) == 0 && end <= now)
+        return now - end;
+    return record->unix_minus_uptime_ns && unix_ns >= end_unix ? unix_ns - end_unix : UINT64_MAX;
+}
+
+/* The headers with a line in front that dates the message for a receiver; when there is no room the headers alone. */
+static const char *dated(const char *headers, uint64_t age_ns)
+{
+    static const char name[] = "X-Edgeprof-Age: ";
+    char digits[20], *to = spool->headers;
+    size_t at = sizeof digits, more = headers ? strlen(headers) : 0;
+
+    if (sizeof name + sizeof digits + 1 + more > sizeof spool->headers)
+        return headers;
+    for (uint64_t ms = age_ns / MS; ms || at == sizeof digits; ms /= 10)
+        digits[--at] = (char)('0' + ms % 10);
+    memcpy(to, name, sizeof name - 1);
+    to += sizeof name - 1;
+    memcpy(to, age_ns == UINT64_MAX ? "unknown" : digits + at, age_ns == UINT64_MAX ? 7 : sizeof digits - at);
+    to += age_ns == UINT64_MAX ? 7 : sizeof digits - at;
+    if (more)
+        *to++ = '\n';
+    memcpy(to, headers ? headers : "", more + 1);
+    return spool->headers;
+}
+
+/* The message is delivered, or never will be. */
+static void passed(struct ep *ep, const struct ep_spool_record *record)
+{
+    ep_spool_log_pass(&spool->log, record, record->family[0] != 0);
+    tell_all(ep);
+}
+
+static void refused(struct ep *ep, const struct ep_spool_record *record, uint64_t age_ns)
+{
+    uint64_t old_ns = spool->old_given || record->family[0] ? spool->old_ns : UINT64_MAX;
+    bool own = record->file >= spool->log.first_own;
+
+    ep_lose(ep, age_ns > old_ns ? EP_LOSS_TOO_OLD : EP_LOSS_REFUSED, record->samples, record->cpu_ns);
+    (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_REFUSED], own ? record->cpu_ns : 0);
+    spool->again = true;
+    passed(ep, record);
+}
+
+/* The receiver does not know what the message builds on: it is told from the beginning, once. */
+static void unknown(struct ep *ep, const struct ep_spool_record *record)
+{
+    bool again = spool->again;
+
+    spool->again = true;
+    if (!again && ep_spool_log_back(&spool->log, record))
+        return;
+    ep_lose(ep, EP_LOSS_SEGMENT, record->samples, record->cpu_ns);
+    (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SEGMENT],
+                           record->file >= spool->log.first_own ? record->cpu_ns : 0);
+    passed(ep, record);
+}
+
+static struct ep_message message_of(const struct ep_spool_record *record, const uint8_t *bytes, uint64_t offset_ns)
+{
+    return (struct ep_message){
+        .data = bytes,
+        .size = record->size,
+        .format = record->family[0] ? EP_FORMAT_PPROF : EP_FORMAT_COMPACT,
+        .family = record->family[0] ? record->family : NULL,
+        .segment = record->segment,
+        .sequence = record->sequence,
+        .start_unix_ns = offset_ns ? record->start_ns + offset_ns : 0,
+        .end_unix_ns = offset_ns ? record->start_ns + record->duration_ns + offset_ns : 0,
+    };
+}
+
+/* Uptime to wall clock for the message: as it was noted, else, when it is of this boot, as it is known now. */
+static uint64_t clock_offset(const struct ep_spool_record *record, uint64_t age_ns)
+{
+    uint64_t unix_ns = ep_port_unix_ns(), end = record->start_ns + record->duration_ns;
+
+    if (record->unix_minus_uptime_ns || age_ns == UINT64_MAX || unix_ns < age_ns + end)
+        return record->unix_minus_uptime_ns;
+    return unix_ns - age_ns - end;
+}
+
+/* As the run that made it would have sent it: the target is that run's meanwhile. */
+static int send_spooled(struct ep *ep, const struct ep_spool_record *record, const uint8_t *bytes, uint64_t limit)
+{
+    const struct ep_target target = ep->target;
+    uint64_t age_ns = age(ep, record);
+    struct ep_message message = message_of(record, bytes, clock_offset(record, age_ns));
+
+    ep->target.service = spool->log.origin;
+    ep->target.tags = spool->log.origin + strlen(spool->log.origin) + 1;
+    ep->target.headers = dated(target.headers, age_ns);
+    if (record->file < spool->log.first_own)
+        ep->target.names = NULL; /* another program's addresses, for all we know */
+    int error = ep_deliver_message(ep, &message, until_of(ep), limit);
+    ep->target = target;
+    return error;
+}
+
+/* The oldest message of the spool. */
+static void replay(struct ep *ep, uint64_t limit)
+{
+    struct ep_spool_record record;
+    struct ep_spool_dropped damaged = {0};
+    const uint8_t *bytes = ep_spool_log_read(&spool->log, &record, &damaged);
+
+    lost(ep, EP_LOSS_SPOOL_DAMAGED, &damaged);
+    if (!bytes)
+        return;
+    if (record.segment != spool->reading)
+        spool->again = false;
+    spool->reading = record.segment;
+    uint64_t before = ep_port_uptime_ns();
+    int error = send_spooled(ep, &record, bytes, limit);
+    uint64_t now = ep_port_uptime_ns();
+    spool->replay_again_ns = now + (now - before) * (100 - spool->share_pct) / spool->share_pct;
+    if (error == 0) {
+        ep_count(ep, EP_COUNT_REPLAYED, 1);
+        passed(ep, &record);
+    } else if (error == -EBADMSG) {
+        refused(ep, &record, age(ep, &record));
+    } else if (error == -ESTALE) {
+        unknown(ep, &record);
+    } else {
+        return;
+    }
+    link_is_up(ep);
+}
+
+/* ---- a round ---- */
+
+static int look_again(uint64_t at_ns)
+{
+    atomic_store(&spool->due_ns, at_ns);
+    return -EAGAIN;
+}
+
+/* One step. 1: go on; 0: nothing is left to do; else why not now, and when to look again. */
+static int once(struct ep *ep, uint64_t until)
+{
+    const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
+    uint64_t now = ep_port_uptime_ns(), due = UINT64_MAX;
+    uint64_t limit = until < now + EP_SEND_TIMEOUT_NS ? until : now + EP_SEND_TIMEOUT_NS;
+    bool spooled = spool->open && !ep_spool_log_empty(&spool->log) && !ending(ep);
+
+    if (header && to_disk(ep, header, until, &due) && put(ep) == 0)
+        return 1;
+    if (!header && !spooled)
+        return 0;
+    if (now < ep->retry_at_ns)
+        return look_again(due > now && due < ep->retry_at_ns ? due : ep->retry_at_ns);
+    if (now >= until)
+        return look_again(now + 10 * MS); /* only the disk is left, and it did not take everything */
+    if (header && !behind_spooled(header)) {
+        live(ep, header, limit);
+        return 1;
+    }
+    if (now < spool->replay_again_ns)
+        return look_again(spool->replay_again_ns);
+    replay(ep, limit);
+    return 1;
+}
+
+/* The spool as the next run of the profiler finds it. */
+static void let_go(struct ep *ep)
+{
+    if (spool->open) {
+        ep_spool_log_close(&spool->log);
+        tell_all(ep);
+    }
+    spool->open = spool->tangled = spool->again = false;
+    spool->disk_again_ns = spool->replay_again_ns = 0;
+    spool->segment = spool->reading = 0;
+}
+
+static int round_(struct ep *ep, uint64_t deadline_ns)
+{
+    int more = 0;
+
+    if (!ep->transport)
+        return 0;
+    (void)usable(ep);
+    while ((more = once(ep, ending(ep) ? atomic_load(&ep->stop_send_ns) : deadline_ns)) > 0) {
+    }
+    if (ending(ep) && ep->config.flags & EP_MANUAL)
+        let_go(ep); /* nobody says which round is the last */
+    return more;
+}
+
+static void thread(struct ep *ep)
+{
+    ep_deliver_loop(ep, round_, &spool->due_ns);
+    let_go(ep);
+}
+
+/* A part of the deadline is the disk's. */
+static void stop(struct ep *ep, uint64_t deadline_ns)
+{
+    uint64_t now = ep_port_uptime_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+    uint64_t until = deadline_ns - (left / 2 < DISK_RESERVE_NS ? left / 2 : DISK_RESERVE_NS);
+
+    atomic_store(&ep->stop_send_ns, until ? until : 1);
+    ep_deadline_shrink(&spool->send, until);
+}
+
+/* ---- configuration ---- */
+
+static const char *wrong(const struct ep_spool_config *config)
+{
+    if (!config->dir || !config->dir[0] || strlen(config->dir) >= DIR_BYTES)
+        return "spool: dir: no directory given, or a path of more than 255 characters";
+    if (!config->memory || config->memory_size < EP_SPOOL_MEMORY_MIN || config->memory_size > CAP_LARGEST / FILES_A_CAP)
+        return "spool: memory_size: want EP_SPOOL_MEMORY_MIN to 64 MiB";
+    if (config->cap_bytes > CAP_LARGEST ||
+        (config->cap_bytes ? config->cap_bytes : CAP_BYTES) < FILES_A_CAP * (uint64_t)config->memory_size)
+        return "spool: cap_bytes: want 16 times memory_size to 1 GiB";
+    if (config->link_share_pct > 100)
+        return "spool: link_share_pct: want 1 to 100";
+    return NULL;
+}
+
+int ep_spool_start(const struct ep_spool_config *config)
+{
+    static const struct ep_spool table = {.thread = thread, .round = round_, .stop = stop};
+
+    if (ep_running())
+        return ep_refuse(-EALREADY, "spool: the profiler runs");
+    ep_spool = NULL;
+    if (!config)
+        return 0;
+    const char *why = wrong(config);
+    if (why)
+        return ep_refuse(-EINVAL, why);
+    uintptr_t at = ((uintptr_t)config->memory + 15) & ~(uintptr_t)15;
+    size_t left = config->memory_size - (at - (uintptr_t)config->memory) - sizeof *spool;
+    spool = (struct spool *)at;
+    *spool = (struct spool){
+        .sync_ns = (config->sync_ms ? config->sync_ms : SYNC_MS) * (uint64_t)MS,
+        .old_ns = (config->old_ms ? config->old_ms : OLD_PPROF_MS) * (uint64_t)MS,
+        .old_given = config->old_ms != 0,
+        .share_pct = config->link_share_pct ? config->link_share_pct : SHARE_PCT,
+        .log = {.cap = config->cap_bytes ? config->cap_bytes : CAP_BYTES,
+                .buffer = (uint8_t *)(spool + 1),
+                .size = (uint32_t)left & ~(EP_SPOOL_BLOCK - 1)},
+    };
+    memcpy(spool->dir, config->dir, strlen(config->dir) + 1);
+    ep_spool = &table;
+    return 0;
+}

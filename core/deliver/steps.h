@@ -1,0 +1,162 @@
+/*
+ * The steps of delivery that deliver.c and spool.c share, inline: a program without a spool does not pay for it in
+ * code.
+ *
+ *   ep_deliver_loop -> round -> ep_deliver_live -> ep_deliver_message -> transport->send, ep_deliver_later
+ *                                               -> ep_deliver_popped / ep_deliver_stale / ep_deliver_dropped
+ *
+ * Context of everything here: deliver.
+ */
+#ifndef EP_DELIVER_STEPS_H
+#define EP_DELIVER_STEPS_H
+
+#include "core/deliver/deliver.h"
+#include "core/data/encoding.h"
+
+#include <errno.h>
+
+#define EP_BACKOFF_FIRST_NS 1000000000u
+#define EP_BACKOFF_MOST_NS  60000000000u
+#define EP_ASKED_MOST_NS    86400000000000u
+#define EP_FOREVER_NS       ((uint64_t)1 << 42) /* an hour and more, by one instruction */
+#define EP_SEND_TIMEOUT_NS  10000000000u
+
+/* The outbox's oldest message is done with: whoever waits for room is told. */
+static inline void ep_deliver_popped(struct ep *ep)
+{
+    ep_outbox_pop(&ep->outbox);
+    if (atomic_load(&ep->encode_pending) || atomic_load(&ep->stopping))
+        ep_port_wake(&ep->collect_event);
+}
+
+static inline void ep_deliver_dropped(struct ep *ep, const struct ep_box_header *header, enum ep_loss reason,
+                                      enum ep_shown shown)
+{
+    ep_lose(ep, reason, header->samples, header->cpu_ns - header->lost_ns);
+    (void)atomic_fetch_add(&ep->lost_shown_ns[shown], header->cpu_ns);
+    ep_deliver_popped(ep);
+}
+
+/* The receiver does not know the segment: what was made for it is useless. */
+static inline void ep_deliver_stale(struct ep *ep, uint64_t segment)
+{
+    const struct ep_box_header *header;
+
+    while ((header = ep_outbox_peek(&ep->outbox)) != NULL && header->segment == segment)
+        ep_deliver_dropped(ep, header, EP_LOSS_SEGMENT, EP_SHOWN_SEGMENT);
+}
+
+static inline void ep_deliver_later(struct ep *ep, uint64_t asked_ns, uint64_t now)
+{
+    uint8_t dice;
+
+    ep_port_random(&dice, sizeof dice);
+    ep->backoff_ns = ep->backoff_ns ? ep->backoff_ns * 2 : EP_BACKOFF_FIRST_NS;
+    if (ep->backoff_ns > EP_BACKOFF_MOST_NS)
+        ep->backoff_ns = EP_BACKOFF_MOST_NS;
+    uint64_t pause = asked_ns ? asked_ns : ep->backoff_ns;
+    if (pause > EP_ASKED_MOST_NS)
+        pause = EP_ASKED_MOST_NS;
+    ep->retry_at_ns = now + pause + pause / 4 * dice / 256;
+    ep_count(ep, EP_COUNT_DELIVERY_FAILURES, 1);
+}
+
+/* A send's deadline, and when a stop brings it nearer. Stop stores its own first and shrinks this one then: whichever
+ * of the two stores here comes first, one of us sees the other. */
+struct ep_deliver_until {
+    struct ep_deadline *send;
+    _Atomic uint64_t *stop;
+};
+
+/* To the transport. 0; -ESTALE; -EBADMSG: refused for good; else not now, see ep->retry_at_ns. */
+static inline int ep_deliver_message(struct ep *ep, const struct ep_message *message, struct ep_deliver_until until,
+                                     uint64_t deadline_ns)
+{
+    uint64_t asked_ns = 0;
+
+    atomic_store(&until.send->at_ns, deadline_ns);
+    uint64_t stop = atomic_load(until.stop);
+    if (stop)
+        ep_deadline_shrink(until.send, stop);
+    int error = ep->transport->send(ep->transport_state, message, until.send, &asked_ns);
+    if (error == 0) {
+        ep_count(ep, EP_COUNT_DELIVERED, 1);
+        ep_count(ep, EP_COUNT_DELIVERED_BYTES, message->size);
+        ep->backoff_ns = 0;
+        return 0;
+    }
+    atomic_store(&ep->last_error, error);
+    if (error == -ESTALE)
+        return error;
+    if (error == -EBADMSG || error == -EMSGSIZE)
+        return -EBADMSG;
+    ep_deliver_later(ep, asked_ns, ep_port_uptime_ns());
+    return error;
+}
+
+/* The outbox's oldest message, and what comes of it. 0: it is done with. */
+static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *header, struct ep_deliver_until until,
+                                  uint64_t deadline_ns)
+{
+    struct ep_message message = {
+        .data = (const uint8_t *)(header + 1),
+        .size = header->size,
+        .format = ep->config.encoder->format,
+        .family = header->family,
+        .segment = header->segment,
+        .sequence = header->sequence,
+        .start_unix_ns = header->start_unix_ns,
+        .end_unix_ns = header->end_unix_ns,
+    };
+    int error = ep_deliver_message(ep, &message, until, deadline_ns);
+
+    if (error == 0) {
+        ep_deliver_popped(ep);
+        return 0;
+    }
+    if (error != -ESTALE && error != -EBADMSG)
+        return error;
+    atomic_store(&ep->segment_stale,
+                 true); /* what the message told of the dictionary was not learned: another begins */
+    if (error == -ESTALE)
+        ep_deliver_stale(ep, header->segment);
+    else
+        ep_deliver_dropped(ep, header, EP_LOSS_REFUSED, EP_SHOWN_REFUSED);
+    return 0;
+}
+
+/* How long to wait before the next round, which is due then; 0: it is time to end. */
+static inline uint64_t ep_deliver_pause(struct ep *ep, int error, uint64_t due_ns)
+{
+    uint64_t now = ep_port_uptime_ns(), stop = atomic_load(&ep->stop_deadline_ns);
+
+    if (stop && ((error == 0 && atomic_load(&ep->collected) && ep_outbox_empty(&ep->outbox)) || now >= stop))
+        return 0;
+    uint64_t pause = error == 0 ? EP_FOREVER_NS : due_ns > now ? due_ns - now : 1;
+    return stop && stop - now < pause ? stop - now : pause;
+}
+
+/* The deliver thread: rounds until it is time to end. *due: when the next one is, of a round that returned no 0. */
+static inline void ep_deliver_loop(struct ep *ep, int (*round)(struct ep *ep, uint64_t deadline_ns),
+                                   const _Atomic uint64_t *due)
+{
+    bool ending = false;
+
+    for (;;) {
+        unsigned seen = atomic_load(&ep->deliver_event.value);
+        uint64_t stop = atomic_load(&ep->stop_deadline_ns);
+        if (stop && !ending) {
+            ending = true;
+            ep->retry_at_ns = 0;
+        }
+        int error = round(ep, stop ? stop : UINT64_MAX);
+        atomic_store_explicit(&ep->counter[EP_COUNT_DELIVER_CPU_NS], ep_port_thread_cpu_ns(), memory_order_relaxed);
+        uint64_t pause = ep_deliver_pause(ep, error, *due);
+        if (pause == 0)
+            return;
+        ep_port_wait(&ep->deliver_event, seen, pause);
+        ep_count(ep, EP_COUNT_WAKEUPS, 1);
+    }
+}
+
+#endif

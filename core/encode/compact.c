@@ -1,0 +1,415 @@
+/*
+ * The compact encoder: one edgeprof.v1.Message (core/FORMAT.md) from what is new in the tree and what was measured.
+ *
+ * Tells each module, node and tag set once a segment. Does not change the profiler: whether the message was handed on,
+ * and with it the dictionary, is the collect thread's to note.
+ */
+#include "core/encode/write.h"
+#include "core/capture/capture.h"
+
+#include <compact.pb.h>
+#include <errno.h>
+
+#define TAG(message, field) edgeprof_v1_##message##_##field##_tag
+#define STATS_EVERY         6
+
+static bool write_tag(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_tag tag = {0};
+    bool error;
+    const char *at = source->ep->config.tags;
+
+    for (unsigned i = 0; i <= source->index; i++)
+        at = ep_tag_next(at, &tag, &error);
+    return ep_put_bytes(s, TAG(Tag, key), tag.key, tag.key_size) &&
+           ep_put_bytes(s, TAG(Tag, value), tag.value, tag.value_size);
+}
+
+static bool write_tags(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_source one = *source;
+    struct ep_tag tag;
+    bool error;
+
+    one.index = 0;
+    for (const char *at = source->ep->config.tags; (at = ep_tag_next(at, &tag, &error)) != NULL; one.index++)
+        if (!ep_put_nested(s, TAG(Origin, tags), write_tag, &one))
+            return false;
+    return true;
+}
+
+static bool write_origin(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep *ep = source->ep;
+
+    return ep_put_number(s, TAG(Origin, format), 1) && ep_put_text(s, TAG(Origin, service), ep->config.service) &&
+           write_tags(s, source) && ep_put_text(s, TAG(Origin, host), ep->identity.host) &&
+           ep_put_text(s, TAG(Origin, boot_id), ep->identity.boot_id) &&
+           ep_put_number(s, TAG(Origin, pid), ep->identity.pid) &&
+           ep_put_text(s, TAG(Origin, executable), ep->identity.executable) &&
+           ep_put_text(s, TAG(Origin, arch), ep->identity.arch) &&
+           ep_put_text(s, TAG(Origin, agent), "edgeprof/" EP_VERSION) &&
+           ep_put_number(s, TAG(Origin, process_start_ns), ep->started_ns);
+}
+
+static bool write_module(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep_module *module = &source->ep->unwinder.modules.slot[source->index];
+
+    return ep_put_number(s, TAG(Module, base), module->base) &&
+           ep_put_number(s, TAG(Module, size), module->end - module->start) &&
+           ep_put_number(s, TAG(Module, address), module->start - module->bias) &&
+           ep_put_bytes(s, TAG(Module, build_id), module->build_id, module->build_id_size) &&
+           ep_put_text(s, TAG(Module, path), module->path);
+}
+
+/* Marks the modules that the new nodes need. */
+static void want_modules(struct ep *ep, unsigned limit)
+{
+    unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
+
+    for (unsigned i = 0; i < count; i++)
+        ep->unwinder.modules.slot[i].wanted = false;
+    for (unsigned id = ep->nodes_declared; id < limit; id++) {
+        uint32_t frame = ep->tree.node[id].frame;
+        struct ep_module *module =
+            frame < EP_FRAME_FIRST_ADDRESS ? NULL : ep_module_of_linear(&ep->unwinder.modules, frame);
+        if (module)
+            module->wanted = true;
+    }
+}
+
+static bool write_modules(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_source one = *source;
+    unsigned count = atomic_load_explicit(&source->ep->unwinder.modules.count, memory_order_relaxed);
+
+    for (one.index = 0; one.index < count; one.index++) {
+        const struct ep_module *module = &source->ep->unwinder.modules.slot[one.index];
+        if (module->wanted && !module->declared && !ep_put_nested(s, TAG(Message, modules), write_module, &one))
+            return false;
+    }
+    return true;
+}
+
+static bool write_back(pb_ostream_t *s, const struct ep_source *source)
+{
+    for (unsigned id = source->ep->nodes_declared; id < source->encoding->limit; id++) {
+        unsigned parent = source->ep->tree.node[id].parent;
+        if (!pb_encode_varint(s, parent ? id - parent : 0))
+            return false;
+    }
+    return true;
+}
+
+static bool write_frame(pb_ostream_t *s, const struct ep_source *source)
+{
+    int64_t before = 0;
+
+    for (unsigned id = source->ep->nodes_declared; id < source->encoding->limit; id++) {
+        int64_t frame = source->ep->tree.node[id].frame;
+        if (!pb_encode_svarint(s, frame - before))
+            return false;
+        before = frame;
+    }
+    return true;
+}
+
+static bool write_nodes(pb_ostream_t *s, const struct ep_source *source)
+{
+    return source->ep->nodes_declared >= source->encoding->limit ||
+           (ep_put_nested(s, TAG(Nodes, back), write_back, source) &&
+            ep_put_nested(s, TAG(Nodes, frame), write_frame, source));
+}
+
+/* ---- profiles: source->index is the kind ---- */
+
+/* The next entry of that kind that has something to tell, in the order of nodes; *at is where to go on. */
+struct cursor {
+    unsigned node, entry; /* entry: + 1 */
+};
+
+static const struct ep_entry *next_entry(const struct ep_source *source, struct cursor *at)
+{
+    const struct ep_tree *tree = &source->ep->tree;
+
+    while (at->node < source->encoding->limit) {
+        at->entry = at->entry ? tree->entry[at->entry - 1].next : tree->node[at->node].entry;
+        if (!at->entry) {
+            at->node++;
+            continue;
+        }
+        const struct ep_entry *entry = &tree->entry[at->entry - 1];
+        if (entry->kind == source->index && (entry->count || entry->value))
+            return entry;
+    }
+    return NULL;
+}
+
+static bool has_counts(unsigned kind)
+{
+    return kind != EP_KIND_CPU && kind != EP_KIND_EXCEPTION && kind != EP_KIND_THREAD && kind != EP_KIND_HEAP;
+}
+
+static bool has_contexts(const struct ep_source *source)
+{
+    struct cursor at = {1, 0};
+    const struct ep_entry *entry;
+
+    while ((entry = next_entry(source, &at)) != NULL)
+        if (entry->context)
+            return true;
+    return false;
+}
+
+/* CPU time comes in periods, unless the period has changed on the way. */
+static uint64_t quantum_of(const struct ep_source *source)
+{
+    struct cursor at = {1, 0};
+    const struct ep_entry *entry;
+    uint64_t period = source->ep->period_applied_ns;
+
+    if (source->index != EP_KIND_CPU)
+        return 1;
+    while ((entry = next_entry(source, &at)) != NULL)
+        if (entry->value % period)
+            return 1;
+    return period;
+}
+
+static bool write_node_column(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct cursor at = {1, 0};
+    unsigned before = 0;
+
+    while (next_entry(source, &at)) {
+        if (!pb_encode_varint(s, at.node - before))
+            return false;
+        before = at.node;
+    }
+    return true;
+}
+
+static bool write_value_column(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct cursor at = {1, 0};
+    const struct ep_entry *entry;
+    uint64_t quantum = quantum_of(source);
+
+    while ((entry = next_entry(source, &at)) != NULL)
+        if (!pb_encode_varint(s, entry->value / quantum))
+            return false;
+    return true;
+}
+
+static bool write_count_column(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct cursor at = {1, 0};
+    const struct ep_entry *entry;
+
+    while ((entry = next_entry(source, &at)) != NULL)
+        if (!pb_encode_varint(s, entry->count))
+            return false;
+    return true;
+}
+
+static bool write_context_column(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct cursor at = {1, 0};
+    const struct ep_entry *entry;
+
+    while ((entry = next_entry(source, &at)) != NULL)
+        if (!pb_encode_varint(s, entry->context))
+            return false;
+    return true;
+}
+
+static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep_encoding *encoding = source->encoding;
+    unsigned kind = source->index;
+
+    return ep_put_number(s, TAG(Profile, kind), kind) &&
+           ep_put_fixed64(s, TAG(Profile, start_ns), encoding->start_ns) &&
+           ep_put_number(s, TAG(Profile, duration_ns), encoding->end_ns - encoding->start_ns) &&
+           ep_put_number(s, TAG(Profile, period_ns), ep_hook_period((enum ep_kind)kind)) &&
+           ep_put_number(s, TAG(Profile, quantum), quantum_of(source)) &&
+           ep_put_number(s, TAG(Profile, samples), encoding->sums.count[kind]) &&
+           ep_put_nested(s, TAG(Profile, node), write_node_column, source) &&
+           ep_put_nested(s, TAG(Profile, value), write_value_column, source) &&
+           (!has_counts(kind) || ep_put_nested(s, TAG(Profile, count), write_count_column, source)) &&
+           (!has_contexts(source) || ep_put_nested(s, TAG(Profile, context), write_context_column, source));
+}
+
+/* A level that has come to nothing is news, a sum of nothing is not. */
+static bool write_profiles(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep_sums *sums = &source->encoding->sums;
+    struct ep_source one = *source;
+
+    for (one.index = EP_KIND_CPU; one.index < EP_KINDS; one.index++)
+        if ((sums->count[one.index] || sums->value[one.index] ||
+             (one.index == EP_KIND_LIVE && ep_hook_wants(EP_KIND_LIVE))) &&
+            !ep_put_nested(s, TAG(Message, profiles), write_profile, &one))
+            return false;
+    return true;
+}
+
+/* ---- contexts ---- */
+
+static bool write_context(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep_contexts *contexts = &source->ep->contexts;
+    const struct ep_context_key *key = &contexts->key[source->index];
+
+    return ep_put_number(s, TAG(Context, tag_set), key->tags) &&
+           ep_put_fixed64(s, TAG(Context, span_id), key->span_id) &&
+           ep_put_fixed64(s, TAG(Context, trace_high), key->trace_high) &&
+           ep_put_fixed64(s, TAG(Context, trace_low), key->trace_low) &&
+           (!key->thread || ep_put_text(s, TAG(Context, thread), contexts->name[key->thread - 1].name));
+}
+
+static bool write_contexts(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_source one = *source;
+
+    for (one.index = 1; one.index < source->ep->contexts.count; one.index++)
+        if (!ep_put_nested(s, TAG(Message, contexts), write_context, &one))
+            return false;
+    return true;
+}
+
+static bool write_pair(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_tag_pair pair;
+
+    return !ep_tags_pair(&source->ep->tags, source->index, &pair) ||
+           (ep_put_text(s, TAG(Tag, key), pair.key) && ep_put_text(s, TAG(Tag, value), pair.value));
+}
+
+static bool write_tag_set(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep_source one = *source;
+    struct ep_tag_pair pair;
+
+    if (!ep_put_number(s, TAG(TagSet, id), source->index))
+        return false;
+    for (; ep_tags_pair(&source->ep->tags, one.index, &pair); one.index = pair.parent)
+        if (!ep_tags_hidden(&source->ep->tags, source->index, one.index) &&
+            !ep_put_nested(s, TAG(TagSet, tags), write_pair, &one))
+            return false;
+    return true;
+}
+
+/* Sets that this message's contexts have and the segment does not know; each once. */
+static bool write_tag_sets(pb_ostream_t *s, const struct ep_source *source)
+{
+    const struct ep *ep = source->ep;
+    struct ep_source one = *source;
+
+    for (unsigned i = 1; i < ep->contexts.count; i++) {
+        one.index = ep->contexts.key[i].tags;
+        bool known = !one.index || (ep->tags_declared[one.index / 32] >> (one.index % 32) & 1);
+        for (unsigned j = 1; j < i && !known; j++)
+            known = ep->contexts.key[j].tags == one.index;
+        if (!known && !ep_put_nested(s, TAG(Message, tag_sets), write_tag_set, &one))
+            return false;
+    }
+    return true;
+}
+
+static bool write_unsampled(pb_ostream_t *s, struct ep *ep, unsigned index)
+{
+    struct ep_unsampled unsampled;
+
+    ep_unsampled_read(ep, index, &unsampled);
+    for (unsigned i = 0; i < 3; i++)
+        if (!ep_put_text(s, TAG(Loss, threads), unsampled.name[i]))
+            return false;
+    return ep_put_number(s, TAG(Loss, error), (uint64_t)-unsampled.error) &&
+           ep_put_number(s, TAG(Loss, limit), unsampled.limit);
+}
+
+static bool write_loss(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep *ep = source->ep;
+    unsigned index = ep_unsampled_index(source->index);
+
+    return ep_put_number(s, TAG(Loss, reason), source->index) &&
+           ep_put_number(s, TAG(Loss, count), atomic_load(&ep->lost_count[source->index])) &&
+           ep_put_number(s, TAG(Loss, weight_ns), atomic_load(&ep->lost_ns[source->index])) &&
+           (index == EP_UNSAMPLED || write_unsampled(s, ep, index));
+}
+
+static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
+{
+    static const uint8_t counters[] = {
+        [TAG(Stats, samples)] = EP_COUNT_SAMPLES,
+        [TAG(Stats, exact)] = EP_COUNT_EXACT,
+        [TAG(Stats, gap)] = EP_COUNT_GAP,
+        [TAG(Stats, cut)] = EP_COUNT_CUT,
+        [TAG(Stats, rule_hits)] = EP_COUNT_RULE_HITS,
+        [TAG(Stats, rule_misses)] = EP_COUNT_RULE_MISSES,
+        [TAG(Stats, threads)] = EP_COUNT_THREADS,
+        [TAG(Stats, stretches)] = EP_COUNT_STRETCHES,
+        [TAG(Stats, cost_ppm)] = EP_COUNT_COST_PPM,
+        [TAG(Stats, spool_messages)] = EP_COUNT_SPOOL_MESSAGES,
+        [TAG(Stats, spool_bytes)] = EP_COUNT_SPOOL_BYTES,
+        [TAG(Stats, spool_error)] = EP_COUNT_SPOOL_ERROR,
+        [TAG(Stats, unsampled_ns)] = EP_COUNT_UNSAMPLED_NS,
+        [TAG(Stats, weight_ns)] = EP_COUNT_WEIGHT_NS,
+        [TAG(Stats, thread_exit_ns)] = EP_COUNT_THREAD_EXIT_NS,
+    };
+    struct ep *ep = source->ep;
+    struct ep_source one = *source;
+
+    for (one.index = 0; one.index < EP_LOSS_REASONS; one.index++)
+        if ((atomic_load(&ep->lost_count[one.index]) || atomic_load(&ep->lost_ns[one.index])) &&
+            !ep_put_nested(s, TAG(Stats, losses), write_loss, &one))
+            return false;
+    for (unsigned tag = TAG(Stats, samples); tag <= TAG(Stats, thread_exit_ns); tag++)
+        if (!ep_put_number(s, tag, atomic_load(&ep->counter[counters[tag]])))
+            return false;
+    return true;
+}
+
+static bool write_message(pb_ostream_t *s, const struct ep_source *source)
+{
+    struct ep *ep = source->ep;
+    const struct ep_encoding *encoding = source->encoding;
+    bool stats = encoding->last || ep->sequence % STATS_EVERY == 0;
+
+    return ep_put_fixed64(s, TAG(Message, segment), ep->segment) &&
+           ep_put_number(s, TAG(Message, sequence), ep->sequence) &&
+           (ep->sequence > 0 || ep_put_nested(s, TAG(Message, origin), write_origin, source)) &&
+           write_modules(s, source) &&
+           (ep->nodes_declared >= encoding->limit || ep_put_nested(s, TAG(Message, nodes), write_nodes, source)) &&
+           write_tag_sets(s, source) && write_contexts(s, source) && write_profiles(s, source) &&
+           (!stats || ep_put_nested(s, TAG(Message, stats), write_stats, source)) &&
+           ep_put_number(s, TAG(Message, last), encoding->last) &&
+           ep_put_fixed64(s, TAG(Message, unix_minus_uptime_ns), encoding->unix_minus_uptime_ns);
+}
+
+static int32_t encode(struct ep *ep, const struct ep_encoding *encoding)
+{
+    struct ep_source source = {.ep = ep, .encoding = encoding};
+    pb_ostream_t stream = pb_ostream_from_buffer(encoding->data, encoding->size);
+
+    want_modules(ep, encoding->limit);
+    return write_message(&stream, &source) ? (int32_t)stream.bytes_written : -ENOSPC;
+}
+
+static uint32_t together(uint32_t kinds)
+{
+    (void)kinds;
+    return EP_KINDS_ALL;
+}
+
+static const char *family(uint32_t kinds)
+{
+    (void)kinds;
+    return NULL;
+}
+
+const struct ep_encoder ep_encoder_compact = {
+    .format = EP_FORMAT_COMPACT, .encode = encode, .together = together, .family = family};

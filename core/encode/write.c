@@ -1,0 +1,39 @@
+/*
+ * Small steps between the encoders and nanopb; see encode.h.
+ */
+#include "core/encode/write.h"
+
+#include <string.h>
+
+bool ep_put_number(pb_ostream_t *stream, uint32_t tag, uint64_t value)
+{
+    return value == 0 || (pb_encode_tag(stream, PB_WT_VARINT, tag) && pb_encode_varint(stream, value));
+}
+
+bool ep_put_fixed64(pb_ostream_t *stream, uint32_t tag, uint64_t value)
+{
+    return value == 0 || (pb_encode_tag(stream, PB_WT_64BIT, tag) && pb_encode_fixed64(stream, &value));
+}
+
+bool ep_put_bytes(pb_ostream_t *stream, uint32_t tag, const void *bytes, size_t size)
+{
+    return size == 0 || (pb_encode_tag(stream, PB_WT_STRING, tag) && pb_encode_string(stream, bytes, size));
+}
+
+bool ep_put_text(pb_ostream_t *stream, uint32_t tag, const char *text)
+{
+    return !text || ep_put_bytes(stream, tag, text, strlen(text));
+}
+
+bool ep_put_element(pb_ostream_t *stream, uint32_t tag, const char *text)
+{
+    return pb_encode_tag(stream, PB_WT_STRING, tag) && pb_encode_string(stream, (const pb_byte_t *)text, strlen(text));
+}
+
+bool ep_put_nested(pb_ostream_t *stream, uint32_t tag, ep_writer *writer, const struct ep_source *source)
+{
+    pb_ostream_t sizing = PB_OSTREAM_SIZING;
+
+    return writer(&sizing, source) && pb_encode_tag(stream, PB_WT_STRING, tag) &&
+           pb_encode_varint(stream, sizing.bytes_written) && writer(stream, source);
+}

@@ -1,0 +1,256 @@
+/*
+ * The control endpoint's requests and answers, without sockets: bytes in, bytes out, and the public functions called in
+ * between.
+ *
+ *   GET  /status                what runs, as JSON
+ *   POST /level?high            low, medium, high
+ *   POST /kinds?cpu,alloc       these alone
+ *   POST /kinds?on=lock,gc      these as well; off=...: without these
+ *   POST /flush                 ends the interval
+ *   POST /threads               a stack of every thread
+ *
+ * PUT does as well as POST. The pull endpoint has the same below /control.
+ *
+ *   ep_control_answer -> ep_request_read -> ep_control_act -> status -> put...
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "core/hooks.h"
+#include "port/port.h"
+#include "core/endpoint/request.h"
+
+/* "name":value, in an object whose first member stands already. */
+static void put_member(struct ep_text *out, const char *name, uint64_t value)
+{
+    ep_text_put(out, ",\"");
+    ep_text_put(out, name);
+    ep_text_put(out, "\":");
+    ep_text_number(out, value);
+}
+
+static void put_kinds(struct ep_text *out, const struct ep_stats *stats, uint32_t kinds)
+{
+    ep_text_put(out, ",\"kinds\":{");
+    for (unsigned kind = 1; kind < EP_KINDS; kind++) {
+        ep_text_put(out, kind > 1 ? ",\"" : "\"");
+        ep_text_put(out, ep_kind_name(kind));
+        ep_text_put(out, kinds & EP_KIND_BIT(kind) ? "\":{\"on\":true" : "\":{\"on\":false");
+        put_member(out, "period", ep_hook_period((enum ep_kind)kind));
+        put_member(out, "count", stats->kind_count[kind]);
+        put_member(out, "value", stats->kind_value[kind]);
+        ep_text_put(out, ",\"unit\":\"");
+        ep_text_put(out, ep_kind_unit(kind));
+        ep_text_put(out, "\"}");
+    }
+    ep_text_put(out, "}");
+}
+
+static void put_losses(struct ep_text *out, const struct ep_stats *stats)
+{
+    const char *between = "\"";
+
+    ep_text_put(out, ",\"losses\":{");
+    for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++) {
+        if (!stats->lost_count[reason] && !stats->lost_ns[reason])
+            continue;
+        ep_text_put(out, between);
+        ep_text_put(out, ep_loss_name(reason));
+        ep_text_put(out, "\":{\"count\":");
+        ep_text_number(out, stats->lost_count[reason]);
+        put_member(out, "cpu_ns", stats->lost_ns[reason]);
+        ep_text_put(out, "}");
+        between = ",\"";
+    }
+    ep_text_put(out, "}");
+}
+
+/* Names have no character that would have to be escaped. */
+static void put_unsampled(struct ep_text *out, const struct ep_stats *stats)
+{
+    ep_text_put(out, ",\"unsampled\":[");
+    for (unsigned i = 0, some = 0; i < EP_UNSAMPLED; i++) {
+        const struct ep_unsampled *of = &stats->unsampled[i];
+        if (!stats->lost_count[of->reason])
+            continue;
+        ep_text_put(out, some++ ? ",{\"reason\":\"" : "{\"reason\":\"");
+        ep_text_put(out, ep_loss_name(of->reason));
+        ep_text_put(out, "\"");
+        put_member(out, "number", of->reason);
+        put_member(out, "threads", stats->lost_count[of->reason]);
+        put_member(out, "error", (uint64_t)-of->error);
+        put_member(out, "limit", of->limit);
+        for (unsigned k = 0; k < 3 && of->name[k][0]; k++) {
+            ep_text_put(out, k ? "\",\"" : ",\"names\":[\"");
+            ep_text_put(out, of->name[k]);
+        }
+        ep_text_put(out, of->name[0][0] ? "\"]}" : "}");
+    }
+    ep_text_put(out, "]");
+}
+
+static void put_governor(struct ep_text *out, const struct ep_stats *stats)
+{
+    ep_text_put(out, ",\"governor\":{\"budget_ppm\":");
+    ep_text_number(out, stats->budget_ppm);
+    put_member(out, "cost_ppm", stats->cost_ppm);
+    put_member(out, "stretch_pct", stats->stretch_pct);
+    put_member(out, "stretches", stats->stretches);
+    ep_text_put(out, "}");
+}
+
+static void put_spool(struct ep_text *out, const struct ep_stats *stats)
+{
+    ep_text_put(out, ",\"spool\":{\"error\":");
+    ep_text_number(out, stats->spool_error);
+    put_member(out, "messages", stats->spool_messages);
+    put_member(out, "bytes", stats->spool_bytes);
+    put_member(out, "spooled", stats->spooled);
+    put_member(out, "replayed", stats->replayed);
+    put_member(out, "written", stats->spool_written);
+    ep_text_put(out, "}");
+}
+
+/* ---- what is asked for ---- */
+
+static const char levels[] = "low\0medium\0high\0";
+
+static int status(struct ep_text *out)
+{
+    struct ep_stats stats;
+    unsigned level = ep_level_get();
+    const char *name = levels;
+
+    if (ep_stats_get(&stats) != 0)
+        return -ESRCH;
+    for (unsigned i = 1; i < level; i++)
+        name += strlen(name) + 1;
+    ep_text_put(out, "{\"version\":\"" EP_VERSION "\",\"running\":");
+    ep_text_put(out, level ? "true,\"level\":\"" : "false,\"level\":\"");
+    ep_text_put(out, level ? name : "");
+    ep_text_put(out, "\"");
+    put_member(out, "samples", stats.samples);
+    put_member(out, "weight_ns", stats.weight_ns);
+    put_member(out, "exact", stats.exact);
+    put_member(out, "gap", stats.gap);
+    put_member(out, "cut", stats.cut);
+    put_member(out, "handler_ns", stats.handler_ns);
+    put_member(out, "collect_cpu_ns", stats.collect_cpu_ns);
+    put_member(out, "deliver_cpu_ns", stats.deliver_cpu_ns);
+    put_member(out, "messages", stats.messages);
+    put_member(out, "delivered", stats.delivered);
+    put_member(out, "delivery_failures", stats.delivery_failures);
+    put_member(out, "threads", stats.threads);
+    put_member(out, "thread_exit_ns", stats.thread_exit_ns);
+    put_member(out, "unsampled_ns", stats.unsampled_ns);
+    put_governor(out, &stats);
+    put_spool(out, &stats);
+    put_kinds(out, &stats, ep_kinds_get());
+    put_losses(out, &stats);
+    put_unsampled(out, &stats);
+    ep_text_put(out, "}\n");
+    return 0;
+}
+
+static int level_change(struct ep_part name)
+{
+    unsigned level = 1;
+
+    for (const char *at = levels; *at; at += strlen(at) + 1, level++)
+        if (ep_part_is(name, at))
+            return ep_level_set((enum ep_level)level);
+    return -EINVAL;
+}
+
+/* "cpu,alloc"; 0 when one of them is none. */
+static uint32_t kinds_of(struct ep_part list)
+{
+    uint32_t kinds = 0;
+
+    while (list.size) {
+        struct ep_part name = ep_part_before(&list, ',');
+        unsigned kind = 1;
+        while (kind < EP_KINDS && !ep_part_is(name, ep_kind_name(kind)))
+            kind++;
+        if (kind == EP_KINDS)
+            return 0;
+        kinds |= EP_KIND_BIT(kind);
+    }
+    return kinds;
+}
+
+static int kinds_change(struct ep_part query)
+{
+    uint32_t on = 0, off = 0;
+
+    if (query.size && !memchr(query.at, '=', query.size)) {
+        on = kinds_of(query);
+        return on ? ep_kinds_set(on) : -EINVAL;
+    }
+    while (query.size) {
+        struct ep_part list = ep_part_before(&query, '&'), name = ep_part_before(&list, '=');
+        uint32_t kinds = kinds_of(list);
+        if (!kinds || (!ep_part_is(name, "on") && !ep_part_is(name, "off")))
+            return -EINVAL;
+        *(ep_part_is(name, "on") ? &on : &off) |= kinds;
+    }
+    return on | off ? ep_kinds_change(on, off) : -EINVAL;
+}
+
+int ep_control_act(struct ep_text *out, const struct ep_request *request)
+{
+    const struct ep_part path = request->path;
+    const bool post = ep_part_is(request->method, "POST") || ep_part_is(request->method, "PUT");
+
+    if (ep_part_is(path, "/status"))
+        return ep_part_is(request->method, "GET") ? status(out) : -ENOTSUP;
+    if (ep_part_is(path, "/level"))
+        return post ? level_change(request->query) : -ENOTSUP;
+    if (ep_part_is(path, "/kinds"))
+        return post ? kinds_change(request->query) : -ENOTSUP;
+    if (ep_part_is(path, "/flush"))
+        return post ? ep_flush() : -ENOTSUP;
+    if (ep_part_is(path, "/threads"))
+        return post ? ep_threads_dump() : -ENOTSUP;
+    return -ENOENT;
+}
+
+const char *ep_control_reason(int error)
+{
+    return error == 0         ? "{\"done\":true}\n"
+           : error == -ESRCH  ? "{\"error\":\"no profiler runs\"}\n"
+           : error == -EINVAL ? "{\"error\":\"want /level?low|medium|high, /kinds?cpu,... or /kinds?on=...&off=...\"}\n"
+           : error == -EACCES ? "{\"error\":\"want Authorization: Bearer TOKEN\"}\n"
+           : error == -ENOENT ? "{\"error\":\"want /status, /level, /kinds, /flush or /threads\"}\n"
+           : error == -ENOTSUP ? "{\"error\":\"GET is for /status, all else is POST or PUT\"}\n"
+           : error == -E2BIG   ? "{\"error\":\"the request is too long\"}\n"
+                               : "{\"error\":\"failed\"}\n";
+}
+
+/* The head's length is not known before the body's: the body is written behind the room for one. */
+void ep_control_answer(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer)
+{
+    enum { HEAD = 256 };
+    struct ep_text body = {.at = buffer, .room = EP_CONTROL_ANSWER, .fill = HEAD};
+    struct ep_text head = {.at = buffer, .room = HEAD};
+    struct ep_request asked;
+    int error = size >= EP_CONTROL_REQUEST ? -E2BIG : ep_request_read(request, size, token, &asked);
+
+    if (!error)
+        error = ep_control_act(&body, &asked);
+    if (error || body.fill == HEAD || body.full) {
+        error = body.full ? -ENOBUFS : error;
+        body.fill = HEAD;
+        body.full = false;
+        ep_text_put(&body, ep_control_reason(error));
+    }
+    ep_text_put(&head, "HTTP/1.1 ");
+    ep_text_put(&head, ep_request_verdict(error));
+    ep_text_put(&head, "\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: ");
+    ep_text_number(&head, body.fill - HEAD);
+    ep_text_put(&head, "\r\n\r\n");
+    memmove(buffer + head.fill, buffer + HEAD, body.fill - HEAD);
+    *answer = (struct ep_answer){.size = head.fill + body.fill - HEAD};
+}

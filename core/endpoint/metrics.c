@@ -1,0 +1,223 @@
+/*
+ * struct ep_stats in Prometheus' text format, version 0.0.4: a family is its HELP, its TYPE and its samples, and all of
+ * it is written from the tables below. Times are seconds, sizes bytes; what only ever grows ends in _total.
+ *
+ *   ep_metrics_put -> family, sample
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/hooks.h"
+#include "core/endpoint/views.h"
+#include "core/endpoint/request.h"
+
+enum unit { ONE, NANOSECONDS, PPM, PERCENT };
+
+struct figure {
+    char name[40];
+    uint16_t at;  /* in struct ep_stats */
+    uint8_t wide; /* 64 bits, else 32 */
+    uint8_t unit; /* of the figure; what is told is the whole: seconds, ratios */
+    char help[88];
+};
+
+#define AT(member) offsetof(struct ep_stats, member), sizeof(((struct ep_stats *)0)->member) == 8
+
+/* A name that ends in _total is a counter, any other a gauge. */
+static const struct figure figures[] = {
+    {"edgeprof_samples_total", AT(samples), ONE, "Samples of CPU time."},
+    {"edgeprof_cpu_seconds_total", AT(weight_ns), NANOSECONDS, "CPU time that samples stand for."},
+    {"edgeprof_thread_exit_seconds_total", AT(thread_exit_ns), NANOSECONDS,
+     "CPU time of threads beside their samples."},
+    {"edgeprof_rule_hits_total", AT(rule_hits), ONE, "Frames whose unwind rule was in the cache."},
+    {"edgeprof_rule_misses_total", AT(rule_misses), ONE, "Frames whose unwind rule had to be derived."},
+    {"edgeprof_messages_total", AT(messages), ONE, "Profiles encoded to be delivered."},
+    {"edgeprof_message_bytes_total", AT(message_bytes), ONE, "Bytes of these."},
+    {"edgeprof_delivered_total", AT(delivered), ONE, "Profiles that the receiver has accepted."},
+    {"edgeprof_delivered_bytes_total", AT(delivered_bytes), ONE, "Bytes of these."},
+    {"edgeprof_delivery_failures_total", AT(delivery_failures), ONE,
+     "Attempts to deliver that failed and are retried."},
+    {"edgeprof_intervals_merged_total", AT(intervals_merged), ONE, "Intervals that waited for room in the outbox."},
+    {"edgeprof_collect_cpu_seconds_total", AT(collect_cpu_ns), NANOSECONDS, "CPU time of the collect thread."},
+    {"edgeprof_deliver_cpu_seconds_total", AT(deliver_cpu_ns), NANOSECONDS, "CPU time of the deliver thread."},
+    {"edgeprof_handler_seconds_total", AT(handler_ns), NANOSECONDS,
+     "CPU time that samples took of the service's threads."},
+    {"edgeprof_wakeups_total", AT(wakeups), ONE, "Wake-ups of the collect and the deliver thread."},
+    {"edgeprof_stretch_changes_total", AT(stretches), ONE, "How often the governor has changed the sampling periods."},
+    {"edgeprof_stretch_ratio", AT(stretch_pct), PERCENT, "Sampling periods now, of the level's."},
+    {"edgeprof_budget_ratio", AT(budget_ppm), PPM, "CPU time that profiling may cost, of the process'; 0: no limit."},
+    {"edgeprof_cost_ratio", AT(cost_ppm), PPM,
+     "CPU time that profiling has cost over about a minute, of the process'."},
+    {"edgeprof_threads", AT(threads), ONE, "Threads that have a sampling timer now."},
+    {"edgeprof_modules", AT(modules), ONE, "Executable stretches of the loaded modules."},
+    {"edgeprof_tree_nodes", AT(tree_nodes), ONE, "Nodes of the stack tree in use."},
+    {"edgeprof_tree_nodes_limit", AT(tree_capacity), ONE, "Nodes that the stack tree has room for."},
+    {"edgeprof_memory_bytes", AT(memory_used), ONE, "Memory of the profiler."},
+};
+
+/* ---- lines ---- */
+
+static void family(struct ep_text *out, const char *name, const char *type, const char *help)
+{
+    ep_text_put(out, "# HELP ");
+    ep_text_put(out, name);
+    ep_text_put(out, " ");
+    ep_text_put(out, help);
+    ep_text_put(out, "\n# TYPE ");
+    ep_text_put(out, name);
+    ep_text_put(out, " ");
+    ep_text_put(out, type);
+    ep_text_put(out, "\n");
+}
+
+/* value / 10^digits */
+static void put_decimal(struct ep_text *out, uint64_t value, unsigned digits)
+{
+    uint64_t one = 1;
+    char fraction[9];
+
+    for (unsigned i = 0; i < digits; i++)
+        one *= 10;
+    ep_text_number(out, value / one);
+    value %= one;
+    for (unsigned i = digits; i > 0; i--, value /= 10)
+        fraction[i - 1] = (char)('0' + value % 10);
+    if (digits)
+        ep_text_put(out, ".");
+    ep_text_bytes(out, fraction, digits);
+}
+
+static void put_value(struct ep_text *out, uint64_t value, enum unit unit)
+{
+    static const uint8_t digits[] = {[ONE] = 0, [NANOSECONDS] = 9, [PPM] = 6, [PERCENT] = 2};
+
+    ep_text_put(out, " ");
+    put_decimal(out, value, digits[unit]);
+    ep_text_put(out, "\n");
+}
+
+/* No name of ours has a character that would have to be escaped. */
+static void sample(struct ep_text *out, const char *name, const char *label, const char *text, uint64_t value,
+                   enum unit unit)
+{
+    ep_text_put(out, name);
+    ep_text_put(out, "{");
+    ep_text_put(out, label);
+    ep_text_put(out, "=\"");
+    ep_text_put(out, text);
+    ep_text_put(out, "\"}");
+    put_value(out, value, unit);
+}
+
+/* ---- what is not one figure ---- */
+
+static void put_stacks(struct ep_text *out, const struct ep_stats *stats)
+{
+    static const char name[] = "edgeprof_stacks_total";
+
+    family(out, name, "counter", "Stacks of all kinds, by how far they could be walked.");
+    sample(out, name, "quality", "exact", stats->exact, ONE);
+    sample(out, name, "quality", "gap", stats->gap, ONE);
+    sample(out, name, "quality", "cut", stats->cut, ONE);
+}
+
+static void put_losses(struct ep_text *out, const struct ep_stats *stats)
+{
+    static const char count[] = "edgeprof_lost_samples_total", ns[] = "edgeprof_lost_cpu_seconds_total";
+
+    family(out, count, "counter", "Samples that are in no profile as what they were, by reason.");
+    for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++)
+        sample(out, count, "reason", ep_loss_name(reason), stats->lost_count[reason], ONE);
+    family(out, ns, "counter", "CPU time that they stood for.");
+    for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++)
+        sample(out, ns, "reason", ep_loss_name(reason), stats->lost_ns[reason], NANOSECONDS);
+}
+
+static bool in_time(unsigned kind)
+{
+    return strcmp(ep_kind_unit(kind), "nanoseconds") == 0;
+}
+
+static void put_kinds(struct ep_text *out, const struct ep_stats *stats)
+{
+    static const char on[] = "edgeprof_kind_enabled", events[] = "edgeprof_kind_events_total",
+                      seconds[] = "edgeprof_kind_seconds_total";
+    const uint32_t kinds = ep_kinds_get();
+
+    family(out, on, "gauge", "Whether the kind is measured now.");
+    for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
+        sample(out, on, "kind", ep_kind_name(kind), (kinds & EP_KIND_BIT(kind)) != 0, ONE);
+    family(out, events, "counter", "Events that samples of the kind stand for; of cpu the samples.");
+    for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
+        if (kind != EP_KIND_LIVE && kind != EP_KIND_HEAP)
+            sample(out, events, "kind", ep_kind_name(kind), stats->kind_count[kind], ONE);
+    family(out, seconds, "counter", "Time of these.");
+    for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
+        if (in_time(kind))
+            sample(out, seconds, "kind", ep_kind_name(kind), stats->kind_value[kind], NANOSECONDS);
+}
+
+static void put_plain(struct ep_text *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+    family(out, name, type, help);
+    ep_text_put(out, name);
+    put_value(out, value, ONE);
+}
+
+static void put_others(struct ep_text *out, const struct ep_stats *stats)
+{
+    static const char build[] = "edgeprof_build_info";
+
+    family(out, build, "gauge", "Always 1.");
+    sample(out, build, "version", EP_VERSION, 1, ONE);
+    put_plain(out, "edgeprof_running", "gauge", "Whether a profiler runs; if not, figures are of the last one.",
+              ep_level_get() != EP_LEVEL_DEFAULT);
+    put_plain(out, "edgeprof_level", "gauge", "1 low, 2 medium, 3 high; 0: none runs.", ep_level_get());
+    put_plain(out, "edgeprof_last_error", "gauge", "errno value of the last failed delivery; 0: none yet.",
+              (uint64_t) - (int64_t)stats->last_error);
+    put_plain(out, "edgeprof_pull_truncated_total", "counter",
+              "Samples that the pull endpoint had no room for in full.", atomic_load(&ep_view_losses()->truncated));
+    put_plain(out, "edgeprof_pull_unlabelled_total", "counter", "Samples whose tags it had no room for.",
+              atomic_load(&ep_view_losses()->unlabelled));
+    put_plain(out, "edgeprof_alloc_bytes_total", "counter", "Bytes allocated.", stats->kind_value[EP_KIND_ALLOC]);
+    put_plain(out, "edgeprof_live_objects", "gauge", "Objects in use when the last interval ended.",
+              stats->kind_count[EP_KIND_LIVE]);
+    put_plain(out, "edgeprof_live_bytes", "gauge", "Bytes in use then.", stats->kind_value[EP_KIND_LIVE]);
+    put_plain(out, "edgeprof_gc_heap_bytes", "gauge", "The collector's heap then.", stats->kind_value[EP_KIND_HEAP]);
+}
+
+static uint64_t value_of(const struct ep_stats *stats, const struct figure *figure)
+{
+    uint64_t wide = 0;
+    uint32_t narrow = 0;
+
+    memcpy(figure->wide ? (void *)&wide : (void *)&narrow, (const char *)stats + figure->at, figure->wide ? 8 : 4);
+    return figure->wide ? wide : narrow;
+}
+
+static bool grows(const char *name)
+{
+    static const char end[] = "_total";
+    size_t size = strlen(name);
+
+    return size >= sizeof end && strcmp(name + size - (sizeof end - 1), end) == 0;
+}
+
+int ep_metrics_put(struct ep_text *out)
+{
+    struct ep_stats stats;
+
+    if (ep_stats_get(&stats) != 0)
+        return -ESRCH;
+    put_others(out, &stats);
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        family(out, figures[i].name, grows(figures[i].name) ? "counter" : "gauge", figures[i].help);
+        ep_text_put(out, figures[i].name);
+        put_value(out, value_of(&stats, &figures[i]), (enum unit)figures[i].unit);
+    }
+    put_stacks(out, &stats);
+    put_kinds(out, &stats);
+    put_losses(out, &stats);
+    return 0;
+}

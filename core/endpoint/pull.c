@@ -1,0 +1,415 @@
+/*
+ * The pull endpoint's requests and answers, without sockets: the paths that Go's net/http/pprof has, so that whoever
+ * can read a Go program's profiles can read these, Prometheus' /metrics, and the control endpoint's below /control.
+ *
+ *   GET /debug/pprof/                       what there is, for people
+ *   GET /debug/pprof/profile?seconds=30     CPU samples of the next seconds
+ *   GET /debug/pprof/goroutine              a stack of every thread, now
+ *   GET /debug/pprof/gc_heap                the collector's generations, now
+ *   GET /debug/pprof/{allocs,heap,mutex,block,exception,gc}[?seconds=N]
+ *                                           since the endpoint or the profiler was started; or of the next seconds
+ *   GET, POST /debug/pprof/symbol           that there are no names here; go tool pprof gives up without an answer
+ *   GET /metrics                            statistics in Prometheus' text format
+ *   ... /control/status, /control/level?high and so on, as control.c says, with a token only
+ *
+ * A profile is had from views.c in three steps: a view is opened, later ended, and then told in pieces. Where there is
+ * none free, the client waits its turn for a while.
+ *
+ *   ep_pull_answer -> ep_request_read -> serve -> metrics | index_page | control | profile -> begin
+ *   ep_pull_look -> begin | end
+ *   Bodies are written behind the room for a head, which has to tell their length.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/endpoint/views.h"
+#include "core/endpoint/request.h"
+
+#define HEAD          384u
+#define SECONDS       1000000000u
+#define SECONDS_MOST  600u
+#define SECONDS_USUAL 30u
+#define PATIENCE_NS   3000000000u /* for a view */
+#define LOOK_AGAIN_NS 20000000u
+#define FIRST         1u /* no route */
+#define DEBUG_PPROF   "/debug/pprof/"
+#define TEXT_TYPE     "text/plain; charset=utf-8"
+#define METRICS_TYPE  "text/plain; version=0.0.4; charset=utf-8"
+
+struct route {
+    char name[12];
+    uint16_t kinds;
+    uint16_t wanted; /* the kind without which there is nothing to see; 0: always */
+    bool moment;     /* of now, not of a time */
+    bool passing;    /* never since the start */
+    char about[80];
+};
+
+static const struct route routes[] = {
+    {.name = "allocs",
+     .kinds = EP_KIND_BIT(EP_KIND_ALLOC),
+     .wanted = EP_KIND_ALLOC,
+     .about = "what was allocated, by type and place (.NET)"},
+    {.name = "block", .kinds = EP_KIND_BIT(EP_KIND_WAIT), .wanted = EP_KIND_WAIT, .about = "where threads wait"},
+    {.name = "exception",
+     .kinds = EP_KIND_BIT(EP_KIND_EXCEPTION),
+     .wanted = EP_KIND_EXCEPTION,
+     .about = "exceptions thrown, by type and place (.NET)"},
+    {.name = "gc", .kinds = EP_KIND_BIT(EP_KIND_GC), .wanted = EP_KIND_GC, .about = "the collector's pauses (.NET)"},
+    {.name = "gc_heap",
+     .kinds = EP_KIND_BIT(EP_KIND_HEAP),
+     .wanted = EP_KIND_HEAP,
+     .moment = true,
+     .about = "the collector's heap by generation (.NET)"},
+    {.name = "goroutine",
+     .kinds = EP_KIND_BIT(EP_KIND_THREAD),
+     .moment = true,
+     .passing = true,
+     .about = "a stack of every thread, now"},
+    {.name = "heap",
+     .kinds = EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE),
+     .wanted = EP_KIND_LIVE,
+     .about = "what is in use, and what was allocated (.NET)"},
+    {.name = "mutex",
+     .kinds = EP_KIND_BIT(EP_KIND_LOCK),
+     .wanted = EP_KIND_LOCK,
+     .about = "contended locks: where threads wait for them"},
+    {.name = "profile",
+     .kinds = EP_KIND_BIT(EP_KIND_CPU),
+     .wanted = EP_KIND_CPU,
+     .passing = true,
+     .about = "CPU time, of the next 30 seconds or of ?seconds=N"},
+};
+#define ROUTES (sizeof routes / sizeof routes[0])
+
+/* ---- heads ---- */
+
+static struct ep_text body_begin(char *buffer)
+{
+    return (struct ep_text){.at = buffer, .room = EP_PULL_ANSWER, .fill = HEAD};
+}
+
+static void head_put(struct ep_text *head, int error, const char *type, uint64_t size)
+{
+    ep_text_put(head, "HTTP/1.1 ");
+    ep_text_put(head, ep_request_verdict(error));
+    ep_text_put(head, "\r\nContent-Type: ");
+    ep_text_put(head, type);
+    /* By the second `go tool pprof` knows that an error's text is for people. */
+    ep_text_put(head, "\r\nX-Content-Type-Options: nosniff\r\nX-Go-Pprof: 1\r\nConnection: close\r\nContent-Length: ");
+    ep_text_number(head, size);
+    ep_text_put(head, "\r\n\r\n");
+}
+
+/* The body follows its head at once. */
+static void finish(struct ep_text *body, int error, const char *type, struct ep_answer *answer)
+{
+    struct ep_text head = {.at = body->at, .room = HEAD};
+    size_t size = body->fill - HEAD;
+
+    head_put(&head, error, type, size);
+    memmove(body->at + head.fill, body->at + HEAD, size);
+    *answer = (struct ep_answer){.size = head.fill + size};
+}
+
+/* One line. */
+static void say(char *buffer, int error, const char *a, const char *b, const char *c, struct ep_answer *answer)
+{
+    struct ep_text body = body_begin(buffer);
+
+    ep_text_put(&body, a);
+    ep_text_put(&body, b);
+    ep_text_put(&body, c);
+    ep_text_put(&body, "\n");
+    finish(&body, error, TEXT_TYPE, answer);
+}
+
+static const char *reason(int error)
+{
+    return error == -EINVAL    ? "no HTTP/1.1 request"
+           : error == -EACCES  ? "want the token: Authorization: Bearer TOKEN, or http://any:TOKEN@host/..."
+           : error == -EPERM   ? "want an address or localhost as the host, or EDGEPROF_PULL_TOKEN to be set"
+           : error == -ENOENT  ? "want " DEBUG_PPROF ", /metrics or /control/status"
+           : error == -ENOTSUP ? "GET is for profiles and /metrics, all else is below /control"
+           : error == -E2BIG   ? "the request is too long"
+           : error == -EBUSY   ? "others are being served, try again"
+           : error == -ESRCH   ? "no profiler runs"
+                               : "failed";
+}
+
+/* ---- profiles ---- */
+
+static const char *level_with(unsigned kind)
+{
+    return ep_level_kinds(EP_LEVEL_LOW) & EP_KIND_BIT(kind)      ? "low"
+           : ep_level_kinds(EP_LEVEL_MEDIUM) & EP_KIND_BIT(kind) ? "medium"
+                                                                 : "high";
+}
+
+/* False: the kind is off, and the answer says how it gets on. */
+static bool switched_on(char *buffer, const struct route *route, struct ep_answer *answer)
+{
+    struct ep_text body = body_begin(buffer);
+
+    if (!route->wanted || ep_kinds_get() & EP_KIND_BIT(route->wanted))
+        return true;
+    ep_text_put(&body, route->name);
+    ep_text_put(&body, ": the kind ");
+    ep_text_put(&body, ep_kind_name(route->wanted));
+    ep_text_put(&body, " is off; level ");
+    ep_text_put(&body, level_with(route->wanted));
+    ep_text_put(&body, " has it (EDGEPROF_LEVEL, POST /control/level?");
+    ep_text_put(&body, level_with(route->wanted));
+    ep_text_put(&body, "), or switch it on alone: POST /control/kinds?on=");
+    ep_text_put(&body, ep_kind_name(route->wanted));
+    ep_text_put(&body, "\n");
+    finish(&body, -ENODATA, TEXT_TYPE, answer);
+    return false;
+}
+
+/* A view, or one more look later for as long as there is patience. */
+static void begin(char *buffer, struct ep_answer *answer)
+{
+    const struct route *route = &routes[answer->route - FIRST];
+    const struct ep_view_question open = {
+        .what = EP_VIEW_OPEN, .kinds = route->kinds, .since_start = !route->passing && !answer->period_ns};
+    int64_t view = ep_view_ask(&open);
+    uint64_t now = ep_port_uptime_ns();
+
+    if (view == -EBUSY && now < answer->give_up_ns) {
+        answer->look_ns = now + LOOK_AGAIN_NS;
+    } else if (view < 0) {
+        say(buffer, (int)view, reason((int)view), "", "", answer);
+    } else {
+        answer->view = (unsigned)view;
+        answer->look_ns = now + answer->period_ns;
+    }
+}
+
+/* What the view has is told from here on; or it has not got it yet. */
+static void end(char *buffer, struct ep_answer *answer)
+{
+    const struct ep_view_question close = {.what = EP_VIEW_END, .view = answer->view};
+    struct ep_text head = {.at = buffer, .room = EP_PULL_ANSWER};
+    int64_t size = ep_view_ask(&close);
+    uint64_t now = ep_port_uptime_ns();
+
+    if ((size == -EAGAIN || size == -EBUSY) && now < answer->give_up_ns + answer->period_ns + PATIENCE_NS) {
+        answer->look_ns = now + LOOK_AGAIN_NS;
+        return;
+    }
+    if (size < 0) {
+        ep_pull_done(answer);
+        say(buffer, (int)size, reason((int)size), "", "", answer);
+        return;
+    }
+    head_put(&head, 0, "application/octet-stream", (uint64_t)size);
+    answer->size = head.fill;
+    answer->look_ns = 0;
+    answer->body = (uint64_t)size;
+}
+
+/* 1 to `most`, 0 when it is none of these. */
+static unsigned number_of(struct ep_part digits, unsigned most)
+{
+    unsigned number = 0;
+
+    for (size_t i = 0; i < digits.size; i++) {
+        if (digits.at[i] < '0' || digits.at[i] > '9' || number > most)
+            return 0;
+        number = number * 10 + (unsigned)(digits.at[i] - '0');
+    }
+    return number <= most ? number : 0;
+}
+
+/* "seconds=5"; what else is asked for is for others. False: it makes no sense. */
+static bool period_read(struct ep_part query, const struct route *route, uint64_t *period_ns)
+{
+    *period_ns = route->passing && !route->moment ? (uint64_t)SECONDS_USUAL * SECONDS : 0;
+    while (query.size) {
+        struct ep_part value = ep_part_before(&query, '&'), name = ep_part_before(&value, '=');
+        unsigned seconds = number_of(value, SECONDS_MOST);
+        if (ep_part_is(name, "debug") && !ep_part_is(value, "0"))
+            return false;
+        if (!ep_part_is(name, "seconds"))
+            continue;
+        if (!seconds || route->moment)
+            return false;
+        *period_ns = (uint64_t)seconds * SECONDS;
+    }
+    return true;
+}
+
+static void profile(char *buffer, const struct route *route, struct ep_part query, struct ep_answer *answer)
+{
+    uint64_t period_ns;
+
+    if (!period_read(query, route, &period_ns)) {
+        say(buffer, -EINVAL, route->name,
+            route->moment ? " is of this moment: want no ?seconds" : ": want ?seconds=1 to 600",
+            ", and no ?debug: this is pprof's binary format, for go tool pprof", answer);
+        return;
+    }
+    if (ep_level_get() == EP_LEVEL_DEFAULT) {
+        say(buffer, -ESRCH, reason(-ESRCH), "", "", answer);
+        return;
+    }
+    if (!switched_on(buffer, route, answer))
+        return;
+    answer->route = (unsigned)(route - routes) + FIRST;
+    answer->period_ns = period_ns;
+    answer->give_up_ns = ep_port_uptime_ns() + PATIENCE_NS;
+    ep_pull_look(buffer, answer);
+}
+
+/* ---- all else ---- */
+
+static void index_page(char *buffer, struct ep_answer *answer)
+{
+    struct ep_text body = body_begin(buffer);
+    const uint32_t kinds = ep_kinds_get();
+
+    ep_text_put(&body, "<!DOCTYPE html>\n<html><head><title>" DEBUG_PPROF "</title></head>\n<body>\n<p>" DEBUG_PPROF
+                       "</p>\n<p>Set of profiles, for go tool pprof; of this device's edgeprof " EP_VERSION
+                       ".</p>\n<table>\n");
+    for (const struct route *route = routes; route < routes + ROUTES; route++) {
+        const bool on = kinds && (!route->wanted || kinds & EP_KIND_BIT(route->wanted));
+        ep_text_put(&body, "<tr><td><a href=\"" DEBUG_PPROF);
+        ep_text_put(&body, route->name);
+        ep_text_put(&body, "\">");
+        ep_text_put(&body, route->name);
+        ep_text_put(&body, "</a></td><td>");
+        ep_text_put(&body, on ? "on" : "off");
+        ep_text_put(&body, "</td><td>");
+        ep_text_put(&body, route->about);
+        ep_text_put(&body, "</td></tr>\n");
+    }
+    ep_text_put(&body,
+                "</table>\n<p>allocs, block, exception, gc, heap and mutex are since the start, or with ?seconds=N of "
+                "the next N seconds. <a href=\"/metrics\">/metrics</a></p>\n</body></html>\n");
+    finish(&body, body.full ? -ENOBUFS : 0, "text/html; charset=utf-8", answer);
+}
+
+static void metrics(char *buffer, struct ep_answer *answer)
+{
+    struct ep_text body = body_begin(buffer);
+    int error = ep_metrics_put(&body);
+
+    if (error || body.full)
+        say(buffer, error ? error : -ENOBUFS, reason(error), "", "", answer);
+    else
+        finish(&body, 0, METRICS_TYPE, answer);
+}
+
+/* path: from "/status" on */
+static void control(char *buffer, const struct ep_request *request, struct ep_answer *answer)
+{
+    struct ep_text body = body_begin(buffer);
+    int error = ep_control_act(&body, request);
+
+    if (error || body.fill == HEAD || body.full) {
+        error = body.full ? -ENOBUFS : error;
+        body = body_begin(buffer);
+        ep_text_put(&body, ep_control_reason(error));
+    }
+    finish(&body, error, "application/json", answer);
+}
+
+/* Takes the beginning off the path. */
+static bool below(struct ep_part *path, const char *beginning)
+{
+    size_t size = strlen(beginning);
+
+    if (path->size < size || memcmp(path->at, beginning, size) != 0)
+        return false;
+    path->at += size;
+    path->size -= size;
+    return true;
+}
+
+/* A page of somebody else's may have its own name resolved to this address, and then read what is here. */
+static bool is_foreign(struct ep_part host)
+{
+    if (host.size == 0 || host.at[0] == '[' || ep_part_is(host, "localhost"))
+        return false;
+    for (size_t i = 0; i < host.size; i++)
+        if (host.at[i] != '.' && (host.at[i] < '0' || host.at[i] > '9'))
+            return true;
+    return false;
+}
+
+static void serve(char *buffer, struct ep_request *request, bool token, struct ep_answer *answer)
+{
+    struct ep_part path = request->path;
+    int error = -ENOENT;
+
+    if (!token && is_foreign(request->host)) {
+        error = -EPERM;
+    } else if (below(&request->path, "/control")) {
+        if (token)
+            control(buffer, request, answer);
+        else
+            say(buffer, -EPERM, "/control wants a token, and none was set: EDGEPROF_PULL_TOKEN", "", "", answer);
+        return;
+    } else if (ep_part_is(path, DEBUG_PPROF "symbol")) {
+        say(buffer, 0, "num_symbols: 0", "", "", answer);
+        return;
+    } else if (!ep_part_is(request->method, "GET")) {
+        error = -ENOTSUP;
+    } else if (ep_part_is(path, "/metrics")) {
+        metrics(buffer, answer);
+        return;
+    } else if (ep_part_is(path, "/debug/pprof") || below(&path, DEBUG_PPROF)) {
+        if (path.size == 0 || path.at == request->path.at) {
+            index_page(buffer, answer);
+            return;
+        }
+        for (const struct route *route = routes; route < routes + ROUTES; route++)
+            if (ep_part_is(path, route->name)) {
+                profile(buffer, route, request->query, answer);
+                return;
+            }
+    }
+    say(buffer, error, reason(error), "", "", answer);
+}
+
+/* ---- for the port ---- */
+
+void ep_pull_answer(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer)
+{
+    struct ep_request asked;
+    int error = size >= EP_PULL_REQUEST ? -E2BIG : ep_request_read(request, size, token, &asked);
+
+    *answer = (struct ep_answer){0};
+    if (error)
+        say(buffer, error, reason(error), "", "", answer);
+    else
+        serve(buffer, &asked, token != NULL, answer);
+}
+
+void ep_pull_look(char *buffer, struct ep_answer *answer)
+{
+    if (!answer->view)
+        begin(buffer, answer);
+    if (answer->view && !answer->size && answer->look_ns <= ep_port_uptime_ns())
+        end(buffer, answer);
+}
+
+size_t ep_pull_piece(char *buffer, const struct ep_answer *answer)
+{
+    const struct ep_view_question piece = {.what = EP_VIEW_PIECE,
+                                           .view = answer->view,
+                                           .from = answer->sent,
+                                           .data = (uint8_t *)buffer,
+                                           .size = EP_PULL_ANSWER};
+    int64_t size = answer->sent < answer->body ? ep_view_ask(&piece) : 0;
+
+    return size > 0 ? (size_t)size : 0;
+}
+
+void ep_pull_done(struct ep_answer *answer)
+{
+    if (answer->view)
+        ep_view_close(answer->view);
+    answer->view = 0;
+}

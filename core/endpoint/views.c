@@ -1,0 +1,530 @@
+/*
+ * What the pull endpoint shows: views of two trees of its own, in the memory that was given to it.
+ *
+ * While there is an endpoint, collect hands over all that it adds to its own tree (add). Allocations, locks, waits and
+ * the like go to `total`, which is never emptied while the profiler runs: as Go's heap or mutex, it shows everything
+ * since the start. CPU samples and dumps of threads go to `passing`, only while somebody looks, and it is emptied when
+ * nobody does. Nothing is taken from what is pushed, and nothing of it is counted as measured a second time.
+ *
+ * A view is a tree's nodes with values of its own: at first what the values were when it was opened, from its end on
+ * what has been added since. So clients do not get in each other's way, a profile can be told in pieces for as long as
+ * it takes, and a stack is kept once. Spans are left out: each is another; tags stay.
+ *
+ *   collect:  add -> afresh, store_add -> follow, context_of
+ *             round_of -> answer -> view_open | view_end -> settle, levels_take, freeze | view_piece -> catch_up
+ *             close_unwanted
+ *   pull:     ep_view_ask -> the collect thread is woken, and wakes in turn
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/endpoint/views.h"
+#include "core/capture/capture.h"
+
+#define VIEWS        3
+#define KEYS         128u /* contexts of a tree */
+#define FRAMES       (EP_MAX_DEPTH + 8)
+#define GROUP        8u /* entries, see tree.c */
+#define ANSWER_NS    2000000000u
+#define LOOK_NS      50000000u
+#define GROUP_BYTES  (GROUP * sizeof(struct ep_entry) + 4 * GROUP * sizeof(struct ep_node) + sizeof(uint32_t))
+#define VALUES_BYTES (sizeof(struct ep_entry) + sizeof(uint32_t))
+#define LEAST        64u /* entries of a tree */
+#define PASSING      (EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_THREAD))
+#define LEVELS       (EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_HEAP))
+#define WAITS        (EP_KIND_BIT(EP_KIND_WAIT) | EP_KIND_BIT(EP_KIND_LOCK))
+#define STRING_WORDS ((EP_TAG_STRINGS + 31) / 32)
+
+enum state { FREE, COUNTING, STANDING };
+
+/* A tree, the contexts of its entries, and what their counts have in excess of 32 bits: they grow for months. */
+struct store {
+    struct ep_tree tree;
+    struct ep_contexts contexts;
+    uint32_t *high;
+};
+
+struct view {
+    enum state state;
+    unsigned number; /* tells it from others that were in its place */
+    struct store *of;
+    struct ep_entry *entry; /* room for all that the tree can have */
+    uint32_t *high;
+    unsigned entries;  /* that have a value */
+    struct store told; /* of, as it was at the end, with the view's values */
+    uint32_t kinds;
+    unsigned modules;
+    uint32_t tag_strings[STRING_WORDS]; /* that there were, and are UTF-8 */
+    uint64_t period, start_ns, end_ns, unix_minus_uptime_ns;
+};
+
+static struct {
+    uint32_t run;      /* of the profiler */
+    uint64_t since_ns; /* `total` counts since then */
+    uint32_t passing_kinds;
+    unsigned opened; /* views, ever */
+    struct ep_view_losses losses;
+    struct store total, passing;
+    struct view view[VIEWS];
+    atomic_uint unwanted[VIEWS]; /* numbers of views that their clients have no use for any more */
+    /* The one question. Whoever moves `state` on may write the rest. */
+    atomic_uint state;
+    struct ep_view_question question;
+    int64_t answer;
+    struct ep_event answered;
+} pull;
+
+enum { IDLE, ASKED, TAKEN };
+
+/* ---- what collect adds ---- */
+
+static void store_clear(struct store *store)
+{
+    ep_tree_clear(&store->tree);
+    memset(store->high, 0, store->tree.entry_capacity * sizeof store->high[0]);
+    store->contexts.count = 1;
+    store->contexts.names = 0;
+}
+
+/* Another profiler runs: addresses and tags mean something else. */
+static void afresh(struct ep *ep)
+{
+    pull.run = ep->run;
+    pull.since_ns = ep_port_uptime_ns();
+    pull.passing_kinds = 0;
+    store_clear(&pull.total);
+    store_clear(&pull.passing);
+    for (unsigned i = 0; i < VIEWS; i++)
+        pull.view[i].state = FREE;
+}
+
+/* The node of the same stack. */
+static unsigned follow(const struct ep_tree *from, unsigned node, struct ep_tree *to)
+{
+    uint32_t frames[FRAMES];
+    unsigned depth = 0, at = 0;
+
+    for (; node && depth < FRAMES; node = from->node[node].parent)
+        frames[depth++] = from->node[node].frame;
+    while (depth && ep_tree_descend(to, &at, frames[depth - 1]))
+        depth--;
+    atomic_fetch_add(&pull.losses.truncated, depth > 0);
+    return at;
+}
+
+static uint32_t thread_of(struct ep_contexts *contexts, const struct ep_thread_name *thread)
+{
+    for (unsigned i = 0; i < contexts->names; i++)
+        if (contexts->name[i].tid == thread->tid)
+            return i + 1;
+    if (contexts->names >= contexts->name_capacity)
+        return 0;
+    char *name = contexts->name[contexts->names].name;
+    contexts->name[contexts->names] = *thread;
+    for (size_t size = strlen(name), run; (run = ep_utf8_run(name, size)) < size; name += run + 1, size -= run + 1)
+        name[run] = '?'; /* the kernel cuts names anywhere */
+    return ++contexts->names;
+}
+
+static unsigned context_of(const struct ep *ep, unsigned context, struct ep_contexts *contexts)
+{
+    const struct ep_context_key *known = &ep->contexts.key[context];
+
+    if (!context)
+        return 0;
+    const struct ep_context_key key = {
+        .tags = known->tags, .thread = known->thread ? thread_of(contexts, &ep->contexts.name[known->thread - 1]) : 0};
+    const int found = ep_contexts_find(contexts, &key);
+    atomic_fetch_add(&pull.losses.unlabelled, found < 0);
+    return found < 0 ? 0 : (unsigned)found;
+}
+
+static void store_add(struct ep *ep, struct store *store, unsigned node, enum ep_kind kind, unsigned context,
+                      uint32_t count, uint64_t value)
+{
+    struct ep_entry *entry = ep_tree_entry(&store->tree, follow(&ep->tree, node, &store->tree), kind,
+                                           context_of(ep, context, &store->contexts));
+
+    if (!entry) {
+        entry = ep_tree_entry(&store->tree, store->tree.truncated, kind, 0);
+        atomic_fetch_add(&pull.losses.truncated, 1);
+    }
+    uint32_t before = entry->count;
+    entry->count += count;
+    entry->value += value;
+    store->high[entry - store->tree.entry] += entry->count < before;
+}
+
+static bool wanted(const struct ep *ep, unsigned node, enum ep_kind kind)
+{
+    uint32_t frame = ep->tree.node[node].frame;
+
+    if (frame == EP_FRAME_LOST_REFUSED || frame == EP_FRAME_LOST_SEGMENT) /* here they were not */
+        return false;
+    if (kind == EP_KIND_THREAD && !(ep->snapshot_for & EP_SNAPSHOT_PULL))
+        return false;
+    return !(PASSING & EP_KIND_BIT(kind)) || pull.passing_kinds & EP_KIND_BIT(kind);
+}
+
+static bool add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+{
+    if (pull.run != ep->run)
+        afresh(ep);
+    if (wanted(ep, node, kind))
+        store_add(ep, PASSING & EP_KIND_BIT(kind) ? &pull.passing : &pull.total, node, kind, context, count, value);
+    return kind == EP_KIND_THREAD && ep->snapshot_for == EP_SNAPSHOT_PULL;
+}
+
+/* ---- views ---- */
+
+/* What is still on its way belongs to before. */
+static void settle(struct ep *ep, uint32_t kinds)
+{
+    const struct ep_waits *waits = atomic_load(&ep_waits);
+
+    if (waits && kinds & WAITS)
+        waits->charge(ep);
+    ep_collect_drain(ep);
+}
+
+static unsigned views_of(const struct store *store)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < VIEWS; i++)
+        count += pull.view[i].state != FREE && pull.view[i].of == store;
+    return count;
+}
+
+static void passing_kinds_find(void)
+{
+    pull.passing_kinds = 0;
+    for (unsigned i = 0; i < VIEWS; i++)
+        if (pull.view[i].state == COUNTING)
+            pull.passing_kinds |= pull.view[i].kinds & PASSING;
+}
+
+/* 0: one more view may look at passing stacks. */
+static int passing_open(const struct ep *ep, uint32_t kinds)
+{
+    const struct ep_tree *tree = &pull.passing.tree;
+
+    if (views_of(&pull.passing) == 0)
+        store_clear(&pull.passing);
+    /* Two that want one dump each would get parts of both. */
+    bool dumping = ep_snapshot_pending(ep) || pull.passing_kinds & EP_KIND_BIT(EP_KIND_THREAD);
+    return tree->nodes > tree->node_capacity / 4 * 3 || (kinds & EP_KIND_BIT(EP_KIND_THREAD) && dumping) ? -EBUSY : 0;
+}
+
+static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
+{
+    struct store *of = question->kinds & PASSING ? &pull.passing : &pull.total;
+    unsigned number = 0;
+
+    while (number < VIEWS && pull.view[number].state != FREE)
+        number++;
+    if (number == VIEWS || (of == &pull.passing && passing_open(ep, question->kinds) != 0))
+        return -EBUSY;
+    struct view *view = &pull.view[number];
+    settle(ep, question->kinds);
+    view->state = COUNTING;
+    view->of = of;
+    view->kinds = question->kinds;
+    view->entries = question->since_start ? 0 : of->tree.entries;
+    memcpy(view->entry, of->tree.entry, view->entries * sizeof view->entry[0]);
+    memcpy(view->high, of->high, view->entries * sizeof view->high[0]);
+    view->start_ns = question->since_start ? pull.since_ns : ep_port_uptime_ns();
+    passing_kinds_find();
+    if (question->kinds & EP_KIND_BIT(EP_KIND_THREAD))
+        ep_snapshot_ask(ep, EP_SNAPSHOT_PULL);
+    view->number = (pull.opened++ & INT16_MAX) * VIEWS + number + 1;
+    return view->number;
+}
+
+/* Into collect's tree. */
+static void charge(struct ep *ep)
+{
+    if (ep_live)
+        ep_live->charge(ep);
+    if (ep_heap_charge)
+        ep_heap_charge(ep);
+}
+
+/* What is in use now, and no sum of anything. */
+static void levels_take(struct ep *ep)
+{
+    const struct ep_tree *tree = &ep->tree;
+
+    charge(ep);
+    ep_tree_zero_entries(&pull.total.tree, pull.total.tree.nodes, LEVELS);
+    for (unsigned node = 1; node < tree->nodes; node++)
+        for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next) {
+            const struct ep_entry *entry = &tree->entry[i - 1];
+            if (LEVELS & EP_KIND_BIT(entry->kind))
+                store_add(ep, &pull.total, node, (enum ep_kind)entry->kind, entry->context, entry->count, entry->value);
+        }
+}
+
+/* What is measured from here on has no value in the view. */
+static void catch_up(struct view *view)
+{
+    const struct ep_tree *now = &view->of->tree;
+
+    for (unsigned i = view->entries; i < now->entries; i++) {
+        view->entry[i] = now->entry[i];
+        view->entry[i].count = 0;
+        view->entry[i].value = 0;
+        view->high[i] = 0;
+    }
+}
+
+/* In place of what was, what came since. */
+static void freeze(struct view *view)
+{
+    const struct ep_tree *now = &view->of->tree;
+
+    for (unsigned i = 0; i < now->entries; i++) {
+        const bool before = i < view->entries && !(LEVELS & EP_KIND_BIT(now->entry[i].kind));
+        uint64_t count = now->entry[i].count | (uint64_t)view->of->high[i] << 32;
+        uint64_t count_before = before ? view->entry[i].count | (uint64_t)view->high[i] << 32 : 0;
+        uint64_t value_before = before ? view->entry[i].value : 0;
+        view->entry[i] = now->entry[i];
+        view->entry[i].count = (uint32_t)(count - count_before);
+        view->entry[i].value -= value_before;
+        view->high[i] = (uint32_t)((count - count_before) >> 32);
+    }
+    view->entries = now->entries;
+    view->told = *view->of;
+    view->told.tree.entry = view->entry;
+    view->told.high = view->high;
+}
+
+static uint64_t period_of(uint32_t kinds)
+{
+    unsigned kind = EP_KIND_CPU;
+
+    while (!(kinds & EP_KIND_BIT(kind)))
+        kind++;
+    return ep_hook_period((enum ep_kind)kind);
+}
+
+static struct ep_encoding encoding_of(struct view *view)
+{
+    return (struct ep_encoding){.tree = &view->told.tree,
+                                .contexts = &view->told.contexts,
+                                .count_high = view->told.high,
+                                .modules = view->modules,
+                                .tag_strings = view->tag_strings,
+                                .period = view->period,
+                                .limit = view->told.tree.nodes,
+                                .kinds = view->kinds,
+                                .start_ns = view->start_ns,
+                                .end_ns = view->end_ns,
+                                .unix_minus_uptime_ns = view->unix_minus_uptime_ns};
+}
+
+static int64_t view_end(struct ep *ep, struct view *view)
+{
+    if (view->kinds & EP_KIND_BIT(EP_KIND_THREAD) && ep_snapshot_pending(ep))
+        return -EAGAIN;
+    settle(ep, view->kinds);
+    if (view->kinds & LEVELS)
+        levels_take(ep);
+    freeze(view);
+    view->state = STANDING;
+    passing_kinds_find();
+    uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
+    view->end_ns = now;
+    view->unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0;
+    view->period = period_of(view->kinds);
+    view->modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
+    memset(view->tag_strings, 0, sizeof view->tag_strings);
+    for (unsigned i = 0; i < EP_TAG_STRINGS; i++) {
+        const char *text = ep_tags_text(&ep->tags, i);
+        if (*text && ep_utf8_run(text, strlen(text)) == strlen(text))
+            view->tag_strings[i / 32] |= 1u << (i % 32);
+    }
+    const struct ep_encoding encoding = encoding_of(view);
+    return (int64_t)ep_encode_pprof_size(ep, &encoding);
+}
+
+static int64_t view_piece(struct ep *ep, struct view *view, const struct ep_view_question *question)
+{
+    struct ep_encoding encoding = encoding_of(view);
+
+    catch_up(view);
+    encoding.data = question->data;
+    encoding.size = question->size;
+    return ep_encode_pprof_piece(ep, &encoding, question->from);
+}
+
+/* ---- questions ---- */
+
+static struct view *view_find(unsigned number)
+{
+    for (unsigned i = 0; i < VIEWS; i++)
+        if (pull.view[i].state != FREE && pull.view[i].number == number)
+            return &pull.view[i];
+    return NULL;
+}
+
+static int64_t answer(struct ep *ep, const struct ep_view_question *question)
+{
+    if (question->what == EP_VIEW_DETACH) {
+        atomic_store(&ep_pull, NULL);
+        return 0;
+    }
+    if (question->what == EP_VIEW_OPEN)
+        return view_open(ep, question);
+    struct view *view = view_find(question->view);
+    if (!view)
+        return -ESRCH;
+    if (question->what == EP_VIEW_END)
+        return view->state == COUNTING ? view_end(ep, view) : -ESRCH;
+    return view->state == STANDING ? view_piece(ep, view, question) : -ESRCH;
+}
+
+static void close_unwanted(void)
+{
+    for (unsigned i = 0; i < VIEWS; i++) {
+        struct view *view = &pull.view[i];
+        if (view->state != FREE && atomic_load(&pull.unwanted[i]) == view->number)
+            view->state = FREE;
+    }
+    passing_kinds_find();
+}
+
+/* Without a receiver nobody else empties collect's tree, and what is pulled passes through it. */
+static void empty(struct ep *ep)
+{
+    uint64_t now = ep_port_uptime_ns();
+
+    if (ep->transport || now - ep->interval_start_ns < ep->interval_ns)
+        return;
+    charge(ep); /* for the statistics */
+    if (!ep->tree.full)
+        ep_tree_clear_entries(&ep->tree);
+    else if (ep_live)
+        ep_live->clear_tree(ep);
+    else
+        ep_tree_clear(&ep->tree);
+    ep_contexts_clear(ep);
+    ep->interval_start_ns = now;
+}
+
+static void round_of(struct ep *ep)
+{
+    unsigned asked = ASKED;
+
+    if (pull.run != ep->run)
+        afresh(ep);
+    empty(ep);
+    close_unwanted();
+    if (!atomic_compare_exchange_strong(&pull.state, &asked, TAKEN))
+        return;
+    pull.answer = answer(ep, &pull.question);
+    atomic_store(&pull.state, IDLE);
+    ep_port_wake(&pull.answered);
+}
+
+static const struct ep_pull functions = {.add = add, .round = round_of};
+
+int64_t ep_view_ask(const struct ep_view_question *question)
+{
+    uint64_t until = ep_port_uptime_ns() + ANSWER_NS;
+    unsigned asked = ASKED, seen = atomic_load(&pull.answered.value);
+    struct ep *ep = ep_hold();
+
+    if (!ep)
+        return -ESRCH;
+    pull.question = *question;
+    atomic_store(&pull.state, ASKED);
+    ep_collect_wake(ep);
+    ep_release();
+    while (atomic_load(&pull.state) != IDLE) {
+        ep_port_wait(&pull.answered, seen, LOOK_NS);
+        seen = atomic_load(&pull.answered.value);
+        if ((ep_running() && ep_port_uptime_ns() < until) ||
+            !atomic_compare_exchange_strong(&pull.state, &asked, IDLE)) {
+            asked = ASKED;
+            continue;
+        }
+        return -EBUSY;
+    }
+    return pull.answer;
+}
+
+void ep_view_close(unsigned view)
+{
+    atomic_store(&pull.unwanted[(view - 1) % VIEWS], view);
+}
+
+const struct ep_view_losses *ep_view_losses(void)
+{
+    return &pull.losses;
+}
+
+/* ---- memory ---- */
+
+static size_t aligned(size_t size)
+{
+    return (size + 15) & ~(size_t)15;
+}
+
+/* Takes bytes off the memory. */
+static void *carve(uint8_t **at, size_t size)
+{
+    void *piece = *at;
+
+    *at += aligned(size);
+    return piece;
+}
+
+static void store_carve(struct store *store, uint8_t **at, size_t entries)
+{
+    const size_t tree = entries / GROUP * GROUP_BYTES;
+    struct ep_contexts *contexts = &store->contexts;
+
+    ep_tree_init(&store->tree, carve(at, tree), tree);
+    store->high = carve(at, entries * sizeof store->high[0]);
+    contexts->capacity = KEYS;
+    contexts->key = carve(at, KEYS * sizeof contexts->key[0]);
+    contexts->name_capacity = EP_MAX_THREADS;
+    contexts->name = carve(at, EP_MAX_THREADS * sizeof contexts->name[0]);
+}
+
+int ep_pull_open(void *memory, size_t size)
+{
+    const size_t each = 2 * (GROUP_BYTES + GROUP * sizeof(uint32_t)) + VIEWS * GROUP * VALUES_BYTES;
+    const size_t most = UINT16_MAX / (4 * GROUP) * GROUP; /* that a tree can have */
+    uint8_t *at = (uint8_t *)aligned((uintptr_t)memory);
+    size_t fixed = (size_t)(at - (uint8_t *)memory) + 2 * aligned(EP_MAX_THREADS * sizeof(struct ep_thread_name)) +
+                   2 * aligned(KEYS * sizeof(struct ep_context_key)) + (4 + 2 * VIEWS) * 16;
+
+    if (size < fixed + LEAST / GROUP * each)
+        return -ENOMEM;
+    size_t entries = (size - fixed) / each * GROUP;
+    entries = entries < most ? entries : most;
+    pull.run = 0;
+    atomic_store(&pull.state, IDLE);
+    store_carve(&pull.total, &at, entries);
+    store_carve(&pull.passing, &at, entries);
+    for (unsigned i = 0; i < VIEWS; i++)
+        pull.view[i] = (struct view){.entry = carve(&at, entries * sizeof(struct ep_entry)),
+                                     .high = carve(&at, entries * sizeof(uint32_t))};
+    atomic_store(&ep_pull, &functions);
+    return 0;
+}
+
+void ep_pull_close(void)
+{
+    const struct ep_view_question detach = {.what = EP_VIEW_DETACH};
+    struct ep *ep = ep_hold();
+    const bool manual = ep && ep->config.flags & EP_MANUAL;
+
+    if (ep)
+        ep_release();
+    while (!manual && ep_view_ask(&detach) == -EBUSY) {
+    }
+    atomic_store(&ep_pull, NULL);
+}

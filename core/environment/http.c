@@ -1,0 +1,274 @@
+/*
+ * What the environment adds to the head of every request: credentials, a tenant, headers of one's own. Becomes the
+ * configuration's `headers`, lines in memory that lasts until the next call. Pyroscope's variables count only when
+ * its variable says where profiles go: nobody else is told its secrets. Nothing here tells a value, in no message.
+ *
+ *   ep_environment_headers -> own, pyroscopes -> authorize, headers_json -> line -> put
+ *                          -> names_check
+ */
+#include "core/environment/environment.h"
+
+#include <errno.h>
+#include <string.h>
+
+static char lines[EP_HEADERS_BYTES];
+static size_t used;
+
+/* Set to nothing is not set. */
+static const char *env_text(const char *name)
+{
+    const char *value = ep_port_env(name);
+
+    return value && *value ? value : NULL;
+}
+
+static bool put(char c)
+{
+    if (used + 1 >= sizeof lines)
+        return false;
+    lines[used++] = c;
+    lines[used] = 0;
+    return true;
+}
+
+static int put_text(const char *variable, const char *text)
+{
+    for (; *text; text++) {
+        if (*text < ' ' || *text > '~')
+            return ep_complain(-EINVAL, variable, ": a character that is not printable ASCII", "");
+        if (!put(*text))
+            return ep_complain(-EINVAL, variable, ": too long, with the headers before it", "");
+    }
+    return 0;
+}
+
+/* "Name: scheme value", on a line of its own. */
+static int line(const char *variable, const char *name, const char *value)
+{
+    int error;
+
+    if (used && !put('\n'))
+        return ep_complain(-EINVAL, variable, ": too long, with the headers before it", "");
+    if ((error = put_text(variable, name)) < 0)
+        return error;
+    return put_text(variable, value);
+}
+
+static char lower(char c)
+{
+    return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+/* Whether a line begins with that name, in lower case. */
+static bool is_named(const char *at, const char *name)
+{
+    for (; *name; at++, name++)
+        if (lower(*at) != *name)
+            return false;
+    return *at == ':';
+}
+
+static const char *next_line(const char *at)
+{
+    at += strcspn(at, "\n");
+    return at + (*at == '\n');
+}
+
+static bool has(const char *headers, const char *name)
+{
+    for (; *headers; headers = next_line(headers))
+        if (is_named(headers, name))
+            return true;
+    return false;
+}
+
+/* ---- base64 ---- */
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/* "user:password" */
+static bool put_basic(const char *user, const char *password)
+{
+    const size_t colon = strlen(user), size = colon + 1 + strlen(password);
+    bool fits = true;
+
+    for (size_t i = 0; i < size && fits; i += 3) {
+        uint32_t bits = 0;
+        for (size_t k = i; k < i + 3; k++)
+            bits = bits << 8 | (uint8_t)(k < colon                ? user[k]
+                                         : k == colon             ? ':'
+                                         : k < size && k >= colon ? password[k - colon - 1]
+                                                                  : 0);
+        for (size_t k = 0; k < 4; k++)
+            fits = fits && put(k > size - i ? '=' : alphabet[bits >> (18 - 6 * k) & 63]);
+    }
+    return fits;
+}
+
+/* ---- headers as JSON ---- */
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* The character of an escape, *at behind the backslash; 0: none that a header may have. */
+static char escaped(const char **at)
+{
+    const char c = *(*at)++;
+    int code = 0;
+
+    if (c == '"' || c == '\\' || c == '/')
+        return c;
+    if (c != 'u')
+        return 0;
+    for (int i = 0; i < 4; i++) {
+        const int digit = hex_digit(**at);
+        if (digit < 0)
+            return 0;
+        code = code * 16 + digit;
+        (*at)++;
+    }
+    return (char)(code >= ' ' && code <= '~' ? code : 0);
+}
+
+static void blanks(const char **at)
+{
+    *at += strspn(*at, " \t\r\n");
+}
+
+/* A string, appended. */
+static int json_string(const char *variable, const char **at)
+{
+    if (*(*at)++ != '"')
+        return ep_complain(-EINVAL, variable, ": want a JSON object of strings, {\"Name\":\"value\"}", "");
+    for (; **at != '"';) {
+        const char *raw = (*at)++;
+        const char c = *raw == '\\' ? escaped(at) : *raw;
+        const char text[] = {c ? c : '\n', 0}; /* which is refused */
+        const int error = put_text(variable, text);
+        if (error < 0)
+            return error;
+    }
+    (*at)++;
+    blanks(at);
+    return 0;
+}
+
+static int json_member(const char *variable, const char **at)
+{
+    int error;
+
+    if ((error = line(variable, "", "")) < 0 || (error = json_string(variable, at)) < 0)
+        return error;
+    if (*(*at)++ != ':')
+        return ep_complain(-EINVAL, variable, ": want a JSON object of strings, {\"Name\":\"value\"}", "");
+    blanks(at);
+    if ((error = put_text(variable, ": ")) < 0)
+        return error;
+    return json_string(variable, at);
+}
+
+static int headers_json(const char *variable)
+{
+    const char *at = env_text(variable);
+    bool more;
+
+    if (!at)
+        return 0;
+    blanks(&at);
+    more = *at == '{';
+    for (at += more, blanks(&at); more && *at != '}'; blanks(&at)) {
+        const int error = json_member(variable, &at);
+        if (error < 0)
+            return error;
+        more = *at == '}' || (*at == ',' && at[1 + strspn(at + 1, " \t\r\n")] == '"');
+        at += *at == ',';
+    }
+    if (more) {
+        at++;
+        blanks(&at);
+    }
+    return more && !*at ? 0
+                        : ep_complain(-EINVAL, variable, ": want a JSON object of strings, {\"Name\":\"value\"}", "");
+}
+
+/* ---- all of it ---- */
+
+static int bearer(const char *variable)
+{
+    const char *token = env_text(variable);
+
+    return token && !has(lines, "authorization") ? line(variable, "Authorization: Bearer ", token) : 0;
+}
+
+static int basic(const char *user_variable, const char *password_variable)
+{
+    const char *user = env_text(user_variable), *password = env_text(password_variable);
+
+    if (!user || has(lines, "authorization"))
+        return 0;
+    const int error = line(user_variable, "Authorization: Basic ", "");
+    if (error < 0)
+        return error;
+    return put_basic(user, password ? password : "") ? 0 : ep_complain(-EINVAL, user_variable, ": too long", "");
+}
+
+static int own(void)
+{
+    const char *headers = env_text("EDGEPROF_HEADERS");
+
+    for (; headers && *headers; headers = next_line(headers)) {
+        if (used && !put('\n'))
+            return ep_complain(-EINVAL, "EDGEPROF_HEADERS: too long", "", "");
+        for (const char *at = headers; *at && *at != '\n'; at++)
+            if (!put(*at))
+                return ep_complain(-EINVAL, "EDGEPROF_HEADERS: too long", "", "");
+    }
+    return bearer("EDGEPROF_TOKEN");
+}
+
+static int pyroscopes(void)
+{
+    const char *tenant = env_text("PYROSCOPE_TENANT_ID");
+    int error;
+
+    if ((error = headers_json("PYROSCOPE_HTTP_HEADERS")) < 0)
+        return error;
+    if ((error = bearer("PYROSCOPE_AUTH_TOKEN")) < 0)
+        return error;
+    if ((error = basic("PYROSCOPE_BASIC_AUTH_USER", "PYROSCOPE_BASIC_AUTH_PASSWORD")) < 0)
+        return error;
+    return tenant && !has(lines, "x-scope-orgid") ? line("PYROSCOPE_TENANT_ID", "X-Scope-OrgID: ", tenant) : 0;
+}
+
+/* Those that the HTTP client says itself, and those that are there twice in effect. */
+static int names_check(const struct ep_config *config)
+{
+    static const char ours[][18] = {"host",       "content-type", "content-length", "transfer-encoding",
+                                    "connection", "expect",       "user-agent",     "content-encoding"};
+    const char *path = config->endpoint ? strstr(config->endpoint, "://") : NULL;
+    const size_t authority = path ? strcspn(path + 3, "/") : 0;
+
+    for (size_t i = 0; config->headers && i < sizeof ours / sizeof ours[0]; i++)
+        if (has(config->headers, ours[i]))
+            return ep_complain(-EINVAL, "headers: edgeprof says this one itself: ", ours[i], "");
+    if (config->headers && has(config->headers, "authorization") && path && memchr(path + 3, '@', authority))
+        return ep_refuse(-EINVAL, "headers: a token, and a user in the endpoint as well: choose one");
+    return 0;
+}
+
+int ep_environment_headers(struct ep_config *config, bool pyroscope)
+{
+    int error = 0;
+
+    if (!config->headers) {
+        used = 0;
+        lines[0] = 0;
+        error = own();
+        if (error == 0 && pyroscope)
+            error = pyroscopes();
+        config->headers = used ? lines : NULL;
+    }
+    return error ? error : names_check(config);
+}

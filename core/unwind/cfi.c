@@ -1,0 +1,494 @@
+/*
+ * Call frame information, evaluated in place: .eh_frame_hdr's sorted table gives the function's entry, its few
+ * instructions are run up to the pc, and what comes out is one row: how to find the caller's frame, its frame pointer
+ * and return address. Everything else the tables say is skipped.
+ *
+ * Formats: DWARF 5 section 6.4 (instructions), the LSB Core specification chapter 10.6 (.eh_frame, .eh_frame_hdr).
+ * Every read is bounds-checked against the mapped image and every loop ends with the bytes it reads: broken tables give
+ * -EINVAL, never a fault. Only the encodings that linkers write are understood (pc-relative and hdr-relative sdata4).
+ *
+ *   ep_cfi_find -> entry_search -> fde_read -> cie_read -> run (twice: the CIE's instructions, the function's)
+ */
+#include "core/unwind/cfi.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ENC_PCREL_SDATA4   0x1b
+#define ENC_DATAREL_SDATA4 0x3b
+#define ENC_OMIT           0xff
+#define REMEMBER_DEPTH     4
+
+struct reader {
+    uintptr_t at, end;
+    bool bad;
+};
+
+struct cie {
+    struct reader instructions;
+    uint64_t code_align;
+    int64_t data_align;
+    uint8_t encoding;
+    bool augmented, signal_frame;
+};
+
+struct machine {
+    const struct ep_cfi_registers *registers;
+    const struct cie *cie;
+    struct ep_cfi_rules rules, initial;
+    struct ep_cfi_rules saved[REMEMBER_DEPTH];
+    unsigned depth;
+    uintptr_t location, since; /* since: the last one that is not behind the pc */
+};
+
+static bool take(struct reader *reader, void *to, size_t size)
+{
+    if (reader->bad || reader->end - reader->at < size || reader->at > reader->end) {
+        reader->bad = true;
+        memset(to, 0, size);
+        return false;
+    }
+    memcpy(to, (const void *)reader->at, size);
+    reader->at += size;
+    return true;
+}
+
+static uint8_t take_u8(struct reader *reader)
+{
+    uint8_t value;
+    (void)take(reader, &value, sizeof value);
+    return value;
+}
+
+static uint16_t take_u16(struct reader *reader)
+{
+    uint16_t value;
+    (void)take(reader, &value, sizeof value);
+    return value;
+}
+
+static uint32_t take_u32(struct reader *reader)
+{
+    uint32_t value;
+    (void)take(reader, &value, sizeof value);
+    return value;
+}
+
+static void skip(struct reader *reader, uint64_t size)
+{
+    if (size > reader->end - reader->at)
+        reader->bad = true;
+    else
+        reader->at += (uintptr_t)size;
+}
+
+static uint64_t take_uleb(struct reader *reader)
+{
+    uint64_t value = 0;
+
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        uint8_t byte = take_u8(reader);
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return value;
+    }
+    reader->bad = true;
+    return 0;
+}
+
+static int64_t take_sleb(struct reader *reader)
+{
+    uint64_t value = 0;
+
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        uint8_t byte = take_u8(reader);
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80)) {
+            if ((byte & 0x40) && shift < 57)
+                value |= ~(uint64_t)0 << (shift + 7);
+            return (int64_t)value;
+        }
+    }
+    reader->bad = true;
+    return 0;
+}
+
+/* A 4-byte value relative to where it stands. */
+static uintptr_t take_pcrel(struct reader *reader)
+{
+    uintptr_t at = reader->at;
+
+    return at + (uintptr_t)(intptr_t)(int32_t)take_u32(reader);
+}
+
+/* Offsets that do not fit are made invalid here once, so that nobody else has to care. */
+static int32_t narrow(struct reader *reader, int64_t value)
+{
+    if (value < -0x1000000 || value > 0x1000000) {
+        reader->bad = true;
+        return 0;
+    }
+    return (int32_t)value;
+}
+
+/* The same for a number that the tables tell in units. */
+static int32_t scaled(struct reader *reader, int64_t value, int64_t unit)
+{
+    int64_t product;
+
+    if (__builtin_mul_overflow(value, unit, &product)) {
+        reader->bad = true;
+        return 0;
+    }
+    return narrow(reader, product);
+}
+
+static void cfa_set(struct machine *m, uint64_t number, int32_t offset)
+{
+    const struct ep_cfi_registers *r = m->registers;
+
+    m->rules.cfa = number == r->sp     ? EP_CFI_SP
+                   : number == r->fp   ? EP_CFI_FP
+                   : number == r->base ? EP_CFI_BASE
+                                       : EP_CFI_OTHER;
+    m->rules.cfa_offset = offset;
+}
+
+/* The register's column, EP_CFI_REGS when nobody cares. */
+static unsigned column(const struct machine *m, uint64_t number)
+{
+    const struct ep_cfi_registers *r = m->registers;
+
+    return number == r->fp     ? EP_CFI_REG_FP
+           : number == r->base ? EP_CFI_REG_BASE
+           : number == r->ra   ? EP_CFI_REG_RA
+                               : EP_CFI_REGS;
+}
+
+static void place_set(struct machine *m, uint64_t number, enum ep_cfi_state state, int32_t offset)
+{
+    unsigned at = column(m, number);
+
+    if (at < EP_CFI_REGS) {
+        m->rules.state[at] = (uint8_t)state;
+        m->rules.offset[at] = offset;
+    }
+}
+
+static void place_restored(struct machine *m, uint64_t number)
+{
+    unsigned at = column(m, number);
+
+    if (at < EP_CFI_REGS) {
+        m->rules.state[at] = m->initial.state[at];
+        m->rules.offset[at] = m->initial.offset[at];
+    }
+}
+
+/* Saved where only a DWARF expression tells. Known is "fp, at its own frame": DW_OP_breg<fp> 0 of a realigned stack. */
+static void place_expression(struct machine *m, struct reader *r, uint64_t number, uint64_t size)
+{
+    uint8_t op[2] = {0, 0};
+    struct reader peek = *r;
+
+    (void)take(&peek, op, sizeof op);
+    bool at_fp = size == 2 && op[0] == 0x70 + m->registers->fp && op[1] == 0;
+    if (at_fp && column(m, number) == EP_CFI_REG_FP)
+        place_set(m, number, EP_CFI_SAVED_AT_FP, 0);
+    else if (!m->cie->signal_frame && column(m, number) != EP_CFI_REG_BASE)
+        r->bad |= column(m, number) < EP_CFI_REGS;
+    skip(r, size);
+}
+
+/* DW_CFA_def_cfa_expression, as far as compilers and linkers use it on purpose:
+ *   breg<fp> n, deref                                   a realigned stack
+ *   breg<sp> 8, breg<ra> 0, lit15, and, lit<n>, ge, lit3, shl, plus   the linker's .plt: one push from entry n on */
+static void cfa_expression(struct machine *m, struct reader *r, uintptr_t pc)
+{
+    uint64_t size = take_uleb(r);
+    struct reader e = *r;
+    skip(r, size);
+    uint8_t first = take_u8(&e);
+    int32_t offset = narrow(&e, take_sleb(&e));
+
+    m->rules.cfa = EP_CFI_OTHER;
+    m->rules.cfa_offset = 0;
+    if (first == 0x70 + m->registers->fp && take_u8(&e) == 0x06) {
+        m->rules.cfa = EP_CFI_FP_LOAD;
+        m->rules.cfa_offset = offset;
+    } else if (first == 0x70 + m->registers->sp && size == 11) {
+        uint8_t op[8];
+        (void)take(&e, op, sizeof op);
+        static const uint8_t plt[8] = {0x80, 0x00, 0x3f, 0x1a, 0, 0x2a, 0x33, 0x24};
+        unsigned limit = op[4] - 0x30u;
+        op[4] = 0;
+        if (memcmp(op, plt, sizeof op) == 0 && limit < 16 && take_u8(&e) == 0x22) {
+            m->rules.cfa = EP_CFI_SP;
+            m->rules.cfa_offset = offset + ((pc & 15) >= limit ? 8 : 0);
+        }
+    }
+    r->bad |= e.bad;
+}
+
+static void remember(struct machine *m, struct reader *r)
+{
+    if (m->depth == REMEMBER_DEPTH)
+        r->bad = true;
+    else
+        m->saved[m->depth++] = m->rules;
+}
+
+static void restore(struct machine *m, struct reader *r)
+{
+    if (m->depth == 0)
+        r->bad = true;
+    else
+        m->rules = m->saved[--m->depth];
+}
+
+/* The instructions whose opcode fills the byte. */
+static void extended(struct machine *m, struct reader *r, uint8_t op, uintptr_t pc)
+{
+    int64_t factor = m->cie->data_align;
+    uint64_t number;
+
+    switch (op) {
+    case 0x00: /* nop */
+    case 0x2d: /* GNU_window_save; on aarch64: toggles return address signing */
+        break;
+    case 0x01: /* set_loc */
+        m->location = take_pcrel(r);
+        break;
+    case 0x02: /* advance_loc1 */
+        m->location += (uintptr_t)(take_u8(r) * m->cie->code_align);
+        break;
+    case 0x03: /* advance_loc2 */
+        m->location += (uintptr_t)(take_u16(r) * m->cie->code_align);
+        break;
+    case 0x04: /* advance_loc4 */
+        m->location += (uintptr_t)(take_u32(r) * m->cie->code_align);
+        break;
+    case 0x05: /* offset_extended */
+        number = take_uleb(r);
+        place_set(m, number, EP_CFI_SAVED, scaled(r, (int64_t)take_uleb(r), factor));
+        break;
+    case 0x06: /* restore_extended */
+        place_restored(m, take_uleb(r));
+        break;
+    case 0x07: /* undefined */
+        place_set(m, take_uleb(r), EP_CFI_UNDEFINED, 0);
+        break;
+    case 0x08: /* same_value */
+        place_set(m, take_uleb(r), EP_CFI_KEPT, 0);
+        break;
+    case 0x09: /* register */
+        number = take_uleb(r);
+        r->bad |= number == m->registers->ra || number == m->registers->fp;
+        (void)take_uleb(r);
+        break;
+    case 0x0a:
+        remember(m, r);
+        break;
+    case 0x0b:
+        restore(m, r);
+        break;
+    case 0x0c: /* def_cfa */
+        number = take_uleb(r);
+        cfa_set(m, number, narrow(r, (int64_t)take_uleb(r)));
+        break;
+    case 0x0d: /* def_cfa_register */
+        cfa_set(m, take_uleb(r), m->rules.cfa_offset);
+        break;
+    case 0x0e: /* def_cfa_offset */
+        m->rules.cfa_offset = narrow(r, (int64_t)take_uleb(r));
+        break;
+    case 0x0f:
+        cfa_expression(m, r, pc);
+        break;
+    case 0x10: /* expression */
+        number = take_uleb(r);
+        place_expression(m, r, number, take_uleb(r));
+        break;
+    case 0x11: /* offset_extended_sf */
+        number = take_uleb(r);
+        place_set(m, number, EP_CFI_SAVED, scaled(r, take_sleb(r), factor));
+        break;
+    case 0x12: /* def_cfa_sf */
+        number = take_uleb(r);
+        cfa_set(m, number, scaled(r, take_sleb(r), factor));
+        break;
+    case 0x13: /* def_cfa_offset_sf */
+        m->rules.cfa_offset = scaled(r, take_sleb(r), factor);
+        break;
+    case 0x2e: /* GNU_args_size */
+        (void)take_uleb(r);
+        break;
+    default: /* val_offset, val_expression: never seen for the registers that matter */
+        r->bad = true;
+    }
+}
+
+/* Runs instructions until the row for pc is complete. */
+static bool run(struct machine *m, struct reader r, uintptr_t pc)
+{
+    while (r.at < r.end && !r.bad) {
+        uint8_t op = take_u8(&r);
+        uint8_t low = op & 0x3f;
+        switch (op >> 6) {
+        case 1: /* advance_loc */
+            m->location += (uintptr_t)(low * m->cie->code_align);
+            break;
+        case 2: /* offset */
+            place_set(m, low, EP_CFI_SAVED, scaled(&r, (int64_t)take_uleb(&r), m->cie->data_align));
+            break;
+        case 3: /* restore */
+            place_restored(m, low);
+            break;
+        default:
+            extended(m, &r, op, pc);
+        }
+        if (m->location > pc)
+            break;
+        m->since = m->location;
+    }
+    return !r.bad;
+}
+
+/* One length-prefixed entry; what follows the length is the reader. */
+static struct reader entry_open(const struct ep_module *module, uintptr_t at)
+{
+    struct reader r = {.at = at, .end = module->image_end};
+
+    if (at < module->image_start || at >= module->image_end) {
+        r.bad = true;
+        return r;
+    }
+    uint32_t length = take_u32(&r);
+    if (length == 0 || length > r.end - r.at) /* 0xffffffff: 64-bit DWARF, not made by any linker for .eh_frame */
+        r.bad = true;
+    else
+        r.end = r.at + length;
+    return r;
+}
+
+/* Parses the letters of "zPLRS": what each of them puts into the augmentation data. */
+static void augmentation(struct reader *r, uintptr_t letters, struct cie *cie)
+{
+    uint8_t size_of_sdata4 = 4;
+    uint64_t size = take_uleb(r);
+    struct reader data = *r;
+
+    skip(r, size);
+    data.end = r->at;
+    for (const char *c = (const char *)letters + 1; *c; c++) {
+        if (*c == 'R') {
+            cie->encoding = take_u8(&data);
+        } else if (*c == 'P') {
+            uint8_t encoding = take_u8(&data);
+            skip(&data, (encoding & 7) == 0 || (encoding & 7) == 4 ? sizeof(uintptr_t) : size_of_sdata4);
+        } else if (*c == 'L') {
+            (void)take_u8(&data);
+        } else if (*c == 'S') {
+            cie->signal_frame = true;
+        } else if (*c != 'B') {
+            data.bad = true;
+        }
+    }
+    r->bad |= data.bad;
+}
+
+static bool cie_read(const struct ep_module *module, uintptr_t at, struct cie *cie)
+{
+    struct reader r = entry_open(module, at);
+
+    if (take_u32(&r) != 0) /* the CIE id */
+        return false;
+    uint8_t version = take_u8(&r);
+    uintptr_t letters = r.at;
+    while (take_u8(&r) != 0 && !r.bad) {
+    }
+    if (r.bad || (version != 1 && version != 3))
+        return false;
+    cie->code_align = take_uleb(&r);
+    cie->data_align = take_sleb(&r);
+    (void)(version == 1 ? take_u8(&r) : take_uleb(&r)); /* return address column: fixed by the ABI */
+    cie->encoding = 0;
+    cie->signal_frame = false;
+    cie->augmented = *(const char *)letters == 'z';
+    if (cie->augmented)
+        augmentation(&r, letters, cie);
+    cie->instructions = r;
+    return !r.bad && cie->encoding == ENC_PCREL_SDATA4;
+}
+
+/* Binary search in the header's table; the function's entry or 0. */
+static uintptr_t entry_search(const struct ep_module *module, uintptr_t pc)
+{
+    struct reader r = {.at = module->table, .end = module->table + module->table_size};
+    uint8_t version = take_u8(&r), frame_encoding = take_u8(&r), count_encoding = take_u8(&r);
+    uint8_t table_encoding = take_u8(&r);
+
+    skip(&r, 4); /* eh_frame_ptr */
+    uint32_t count = take_u32(&r);
+    if (r.bad || version != 1 || frame_encoding != ENC_PCREL_SDATA4 || count_encoding != 0x03 ||
+        table_encoding != ENC_DATAREL_SDATA4 || count > (r.end - r.at) / 8)
+        return 0;
+
+    uintptr_t table = r.at;
+    uint32_t low = 0, high = count;
+    while (low < high) { /* the last entry that starts at or before pc */
+        uint32_t middle = low + (high - low) / 2;
+        int32_t start;
+        memcpy(&start, (const void *)(table + (uintptr_t)middle * 8), sizeof start);
+        if (module->table + (uintptr_t)(intptr_t)start <= pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return 0;
+    int32_t entry;
+    memcpy(&entry, (const void *)(table + (uintptr_t)(low - 1) * 8 + 4), sizeof entry);
+    return module->table + (uintptr_t)(intptr_t)entry;
+}
+
+int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *registers, uintptr_t pc,
+                struct ep_cfi_row *row)
+{
+    uintptr_t at = module->table ? entry_search(module, pc) : 0;
+    if (!at)
+        return -ENOENT;
+
+    struct reader r = entry_open(module, at);
+    uintptr_t back_from = r.at;
+    uint32_t back = take_u32(&r);
+    struct cie cie;
+    if (r.bad || back == 0 || !cie_read(module, back_from - back, &cie))
+        return -EINVAL;
+    uintptr_t start = take_pcrel(&r);
+    uint32_t size = take_u32(&r);
+    if (cie.augmented)
+        skip(&r, take_uleb(&r));
+    if (r.bad)
+        return -EINVAL;
+    if (pc - start >= size)
+        return -ENOENT;
+    if (start < module->start || size > module->end - start) /* its code will be looked at */
+        return -EINVAL;
+
+    struct machine m;
+    memset(&m, 0, sizeof m);
+    m.registers = registers;
+    m.cie = &cie;
+    m.rules.cfa = EP_CFI_OTHER;
+    m.location = start;
+    if (!run(&m, cie.instructions, UINTPTR_MAX))
+        return -EINVAL;
+    m.initial = m.rules;
+    m.location = m.since = start;
+    if (!run(&m, r, pc))
+        return -EINVAL;
+    *row = (struct ep_cfi_row){
+        .rules = m.rules, .signal_frame = cie.signal_frame, .start = start, .end = start + size, .since = m.since};
+    return 0;
+}

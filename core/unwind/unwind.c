@@ -1,0 +1,245 @@
+/*
+ * The walk from an interrupted frame to the root, one rule a frame.
+ *
+ * Bounded by EP_MAX_DEPTH frames; each step moves the CFA towards the root and reads only whole, aligned words in
+ * [sp, end of the stack), so a wrong register ends the walk and never faults. A frame is never invented: where no
+ * rule leads on, the stack says that it was cut.
+ */
+#include "core/unwind/walk.h"
+
+#include <string.h>
+
+#define WORD         sizeof(uintptr_t)
+#define RECORD_WORDS 2
+
+static uintptr_t stack_end(const struct ep_context *context, uintptr_t sp)
+{
+    if (sp - context->stack_start < context->stack_end - context->stack_start)
+        return context->stack_end;
+    if (sp - context->alt_start < context->alt_end - context->alt_start)
+        return context->alt_end;
+    return 0;
+}
+
+static bool load(const struct ep_walk *walk, uintptr_t at, uintptr_t *word)
+{
+    if (at < walk->frame.sp || at >= walk->end || walk->end - at < WORD || at % WORD)
+        return false;
+    memcpy(word, (const void *)(at + walk->moved), WORD);
+    return true;
+}
+
+/* A slot below sp was popped already: in epilogues tables go on naming it, and the register is the caller's again. */
+static bool saved(const struct ep_walk *walk, unsigned slot, uintptr_t at, uintptr_t *value)
+{
+    return slot == 0 || at < walk->frame.sp || load(walk, at, value);
+}
+
+static bool cfa_of(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *cfa)
+{
+    uintptr_t offset = (uintptr_t)((intptr_t)rule.cfa * (intptr_t)WORD);
+
+    switch (rule.kind) {
+    case EP_RULE_SP:
+    case EP_RULE_LINK:
+    case EP_RULE_APART:
+    case EP_RULE_RECORD:
+        *cfa = walk->frame.sp + offset;
+        return true;
+    case EP_RULE_CHAIN:
+        *cfa = walk->frame.fp + (rule.cfa ? offset : RECORD_WORDS * WORD);
+        return true;
+    case EP_RULE_FP:
+    case EP_RULE_GUESS:
+    case EP_RULE_RESTART:
+        *cfa = walk->frame.fp + offset;
+        return true;
+    case EP_RULE_BASE:
+        *cfa = walk->frame.base + offset;
+        return true;
+    case EP_RULE_FP_LOAD:
+        return load(walk, walk->frame.fp + offset, cfa);
+    default:
+        return false;
+    }
+}
+
+/* By slots below the CFA. */
+static bool by_slots(const struct ep_walk *walk, struct ep_rule rule, struct ep_frame *caller)
+{
+    uintptr_t cfa = caller->sp;
+    uintptr_t fp_at = rule.kind == EP_RULE_FP_LOAD ? walk->frame.fp : cfa - rule.fp_slot * WORD;
+
+    if (rule.kind == EP_RULE_LINK && !walk->exact) /* what lr held then nobody knows */
+        return false;
+    if (rule.kind == EP_RULE_LINK)
+        caller->pc = walk->frame.lr;
+    else if (rule.kind == EP_RULE_APART)
+        return load(walk, cfa - rule.base_slot * WORD, &caller->pc) && saved(walk, rule.fp_slot, fp_at, &caller->fp);
+    else if (!load(walk, cfa - (1u + rule.ra_extra) * WORD, &caller->pc))
+        return false;
+    return saved(walk, rule.fp_slot, fp_at, &caller->fp) &&
+           saved(walk, rule.base_slot, cfa - rule.base_slot * WORD, &caller->base);
+}
+
+/* By a record of two words, caller's fp and return address. */
+static bool by_record(const struct ep_walk *walk, uintptr_t record, struct ep_frame *caller)
+{
+    return load(walk, record, &caller->fp) && load(walk, record + WORD, &caller->pc);
+}
+
+static bool needs_sp(struct ep_rule rule)
+{
+    return rule.kind == EP_RULE_SP || rule.kind == EP_RULE_LINK || rule.kind == EP_RULE_APART ||
+           rule.kind == EP_RULE_RECORD;
+}
+
+/* Whether a return address that was only guessed lies in code that can be walked on from. */
+static bool is_known(struct ep_unwinder *unwinder, uintptr_t pc)
+{
+    struct ep_stack unused = {0};
+    unsigned kind = ep_rule_get(unwinder, pc - 1, false, &unused).kind;
+
+    return kind == EP_RULE_SP || kind == EP_RULE_FP || kind == EP_RULE_BASE || kind == EP_RULE_ROOT;
+}
+
+static bool is_guess(struct ep_rule rule)
+{
+    return rule.kind == EP_RULE_GUESS || rule.kind == EP_RULE_RESTART || (rule.kind == EP_RULE_CHAIN && rule.cfa == 0);
+}
+
+/* To the caller; false when there is no way. */
+static bool step(struct ep_walk *walk, struct ep_rule rule)
+{
+    if (walk->sp_lost && needs_sp(rule))
+        rule = (struct ep_rule){.kind = EP_RULE_CHAIN};
+    struct ep_frame caller = {.fp = walk->frame.fp, .base = walk->frame.base};
+    bool found;
+
+    if (!cfa_of(walk, rule, &caller.sp) || caller.sp > walk->end || caller.sp < walk->frame.sp ||
+        (caller.sp == walk->frame.sp && !walk->exact))
+        return false;
+    if (rule.kind == EP_RULE_CHAIN)
+        found = by_record(walk, walk->frame.fp, &caller);
+    else if (rule.kind == EP_RULE_RECORD)
+        found = by_record(walk, walk->frame.sp + rule.fp_slot * WORD, &caller);
+    else
+        found = by_slots(walk, rule, &caller);
+    caller.pc = ep_code_address(caller.pc);
+    if (!found || (rule.kind == EP_RULE_RESTART && !is_known(walk->unwinder, caller.pc)))
+        return false;
+    walk->sp_lost = rule.kind == EP_RULE_CHAIN && rule.cfa == 0;
+    if (is_guess(rule)) {
+        walk->guessed = true;
+        caller.base = 0;
+    }
+    /* Field by field: a copy by vector registers waits for the single stores before it. */
+    walk->frame.pc = caller.pc;
+    walk->frame.sp = caller.sp;
+    walk->frame.fp = caller.fp;
+    walk->frame.base = caller.base;
+    walk->exact = false;
+    return true;
+}
+
+/* To a frame that was interrupted: its registers are all in memory. */
+static bool step_interrupted(struct ep_walk *walk, struct ep_rule rule, const struct ep_context *context)
+{
+    uintptr_t cfa = (rule.fp_slot ? walk->frame.fp : walk->frame.sp) + (uintptr_t)rule.cfa * WORD;
+
+    if (!walk->exact)
+        walk->frame.lr = 0; /* an inner frame's */
+    walk->frame.sp += walk->moved;
+    bool found = rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&walk->frame, walk->end + walk->moved)
+                                             : ep_fault_frame(&walk->frame, cfa + walk->moved, walk->end + walk->moved);
+
+    walk->exact = true;
+    walk->end = found ? stack_end(context, walk->frame.sp) : 0;
+    return walk->end != 0;
+}
+
+/* The outermost frame of a thread: by the table, by a chain's end, or, in a libc without tables, because it lies above
+ * the thread's first own frame. Where that is not known, closeness to the end of the stack is taken for it, as a guess.
+ */
+static bool is_root(struct ep_walk *walk, struct ep_rule rule)
+{
+    if (rule.kind == EP_RULE_ROOT || (rule.kind == EP_RULE_CHAIN && walk->frame.fp == 0))
+        return true;
+    if (rule.kind != EP_RULE_RESTART || walk->exact)
+        return false;
+    bool outermost = ep_is_outermost(walk, walk->frame.sp);
+    walk->guessed |= outermost && !walk->root;
+    return outermost;
+}
+
+/* A C library's code that starts a thread may say nothing of where it ends (musl's clone): above the thread's first own
+ * frame there is nothing to miss. */
+static bool starts_thread(const struct ep_walk *walk)
+{
+    return walk->root && !walk->exact && walk->frame.sp >= walk->root;
+}
+
+static void finish(struct ep_stack *stack, const struct ep_walk *walk, unsigned end)
+{
+    stack->end = (uint8_t)end;
+    stack->quality = end ? EP_STACK_CUT : walk->guessed ? EP_STACK_GAP : EP_STACK_EXACT;
+}
+
+static bool is_hijacked(const struct ep_walk *walk)
+{
+    uintptr_t stub = walk->unwinder->hijack_stub;
+
+    return stub && walk->frame.pc == stub && !walk->exact;
+}
+
+void ep_unwind(struct ep_unwinder *unwinder, const struct ep_context *context, struct ep_stack *stack)
+{
+    struct ep_walk walk;
+
+    walk.unwinder = unwinder;
+    walk.frame.pc = context->pc;
+    walk.frame.sp = context->sp;
+    walk.frame.fp = context->fp;
+    walk.frame.lr = context->lr;
+    walk.frame.base = context->base;
+    walk.moved = context->moved;
+    walk.root = context->stack_root;
+    walk.end = stack_end(context, context->sp);
+    walk.exact = context->lr != EP_LR_CALLED;
+    walk.guessed = walk.sp_lost = false;
+    stack->depth = 0;
+    stack->hits = stack->misses = 0;
+    for (;;) {
+        if (!walk.sp_lost && walk.end && !walk.moved && ep_unwind_cached(&walk, stack) == EP_CACHED_ROOT) {
+            finish(stack, &walk, EP_FRAME_NONE);
+            return;
+        }
+        if (walk.frame.pc == 0 && stack->depth > 0) {
+            finish(stack, &walk, ep_is_outermost(&walk, walk.frame.sp) ? EP_FRAME_NONE : EP_FRAME_CUT);
+            return;
+        }
+        if (stack->depth == EP_MAX_DEPTH) {
+            finish(stack, &walk, EP_FRAME_DEEP);
+            return;
+        }
+        if (is_hijacked(&walk)) {
+            finish(stack, &walk, EP_FRAME_HIJACK);
+            return;
+        }
+        uintptr_t pc = walk.exact ? walk.frame.pc : walk.frame.pc - 1;
+        struct ep_rule rule = ep_rule_get(unwinder, pc, walk.exact, stack);
+        atomic_store_explicit(&stack->pc[stack->depth++], walk.exact ? ep_code_address(pc) : pc, memory_order_relaxed);
+        if (is_root(&walk, rule)) {
+            finish(stack, &walk, EP_FRAME_NONE);
+            return;
+        }
+        bool interrupted = rule.kind == EP_RULE_SIGNAL || rule.kind == EP_RULE_FAULT;
+        bool went = walk.end && (interrupted ? step_interrupted(&walk, rule, context) : step(&walk, rule));
+        if (!went) {
+            finish(stack, &walk, starts_thread(&walk) ? EP_FRAME_NONE : EP_FRAME_CUT);
+            return;
+        }
+        if (rule.kind == EP_RULE_RESTART && stack->depth < EP_MAX_DEPTH)
+            atomic_store_explicit(&stack->pc[stack->depth++], EP_FRAME_GAP, memory_order_relaxed);
+    }
+}

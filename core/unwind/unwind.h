@@ -1,0 +1,95 @@
+/*
+ * The face of core/unwind: from a thread's registers to its stack.
+ *
+ * In: registers, the stack's bounds (struct ep_context), and a struct ep_unwinder, which has everything else that a
+ * walk reads. Out: program counters and how much they are to be trusted. The caller owns all memory. This room knows no
+ * struct ep and has no variable: a walk cannot read what its caller does not hold.
+ *
+ * unwind.c walks, unwind_cached.c makes the common steps, rules.c caches how to get from a frame to its caller, and
+ * unwind_<arch>.c derives that from code and tables (cfi.c, exidx.c, code_arm.c, path_arm.c).
+ */
+#ifndef EP_UNWIND_H
+#define EP_UNWIND_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/config.h"
+#include "core/unwind/context.h"
+#include "core/unwind/frames.h"
+
+enum ep_quality {
+    EP_STACK_EXACT = 0, /* to the root, every frame by a rule */
+    EP_STACK_GAP = 1,   /* to the root, with a guess in between */
+    EP_STACK_CUT = 2,   /* not to the root */
+};
+
+struct ep_stack {
+    atomic_uintptr_t *pc; /* the caller's, EP_MAX_DEPTH words: [0] as interrupted, then return addresses - 1 */
+    uint16_t depth;
+    uint8_t quality;       /* enum ep_quality */
+    uint8_t end;           /* EP_FRAME_NONE, _CUT, _DEEP or _HIJACK: what stands in for the missing root side */
+    uint16_t hits, misses; /* of the rule cache */
+};
+
+/* A code address without what architectures keep in its spare bits: ARM's Thumb bit, arm64's pointer authentication
+ * (user space of 64-bit Linux has 48 bits, unless a program asks for more). Context: signal. */
+static inline uintptr_t ep_code_address(uintptr_t word)
+{
+    return sizeof word == 4 ? word & ~(uintptr_t)1 : word & (uintptr_t)0xffffffffffffu;
+}
+
+struct ep_module {
+    uintptr_t start, end;
+    uintptr_t bias;
+    uintptr_t table;
+    size_t table_size;
+    uintptr_t image_start, image_end;
+    const uint8_t *build_id;
+    const char *path;
+    uint32_t base; /* in the linear address space */
+    uint16_t build_id_size;
+    bool data;     /* types, not code */
+    bool declared; /* in the current segment */
+    bool wanted;   /* by a message that is being encoded */
+};
+
+struct ep_modules {
+    atomic_uint count; /* published; slots below it never change but for declared */
+    uint32_t next_base;
+    unsigned refused, counted; /* had no room: in this look, and in any */
+    uint64_t generation;
+    struct ep_module slot[EP_MAX_MODULES];
+};
+
+/* Everything that a walk reads besides the stack. */
+struct ep_unwinder {
+    uintptr_t hijack_stub; /* where .NET's runtime makes a hijacked frame return to; 0: there is no such runtime */
+    struct ep_modules modules;
+    _Atomic uint64_t rule[EP_RULE_CACHE];
+};
+
+/* Walks a stack from the registers in *context. Reads stack memory only inside the bounds that *context gives, and
+ * everything else through `unwinder`: it stays valid as long as the caller holds it, whatever ep_stop() does meanwhile.
+ * Context: signal. */
+void ep_unwind(struct ep_unwinder *unwinder, const struct ep_context *context, struct ep_stack *stack);
+
+/* The module whose code holds pc, or NULL. Context: signal. */
+const struct ep_module *ep_module_find(const struct ep_modules *modules, uintptr_t pc);
+
+/* Linear address of pc, EP_FRAME_UNKNOWN outside all modules. *hint is the last hit. Context: collect. */
+uint32_t ep_module_linear(const struct ep_modules *modules, uintptr_t pc, unsigned *hint);
+
+/* The module that holds a linear address, or NULL. Context: collect. */
+struct ep_module *ep_module_of_linear(struct ep_modules *modules, uint32_t address);
+
+/* End of the function that starts there, by its table; 0: none. One per architecture. Context: collect. */
+uintptr_t ep_function_end(const struct ep_modules *modules, uintptr_t function);
+
+/* Start of the function that holds pc, likewise; 0 as well where tables do not tell functions apart. Context: collect,
+ * deliver. */
+uintptr_t ep_function_start(const struct ep_module *module, uintptr_t pc);
+
+#endif

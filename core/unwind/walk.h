@@ -1,0 +1,81 @@
+/*
+ * Private to core/unwind: a walk on its way, and the rules that it follows.
+ */
+#ifndef EP_UNWIND_WALK_H
+#define EP_UNWIND_WALK_H
+
+#include "core/unwind/unwind.h"
+
+/* Bytes between the end of a stack and its outermost frame, at most. */
+#define EP_ROOT_NEAR 1024u
+
+/* How to get from a frame to its caller. CFA: where sp will be in the caller. */
+enum ep_rule_kind {
+    EP_RULE_EMPTY = 0,
+    EP_RULE_SP,      /* CFA = sp + cfa words, what was saved lies in slots below it */
+    EP_RULE_FP,      /* CFA = fp + cfa words, likewise */
+    EP_RULE_BASE,    /* CFA = base + cfa words, likewise */
+    EP_RULE_FP_LOAD, /* CFA = word at (fp + cfa words), likewise, caller's fp at fp: a realigned stack */
+    EP_RULE_GUESS,   /* like EP_RULE_FP, but nothing says that fp is a frame pointer here */
+    EP_RULE_LINK,    /* return address still in lr, CFA = sp + cfa words; of an interrupted frame */
+    EP_RULE_CHAIN, /* record {caller's fp, return address} at fp, CFA = fp + cfa words; cfa 0: only a guess, and the CFA
+                      stays unknown; fp 0 is the root */
+    EP_RULE_RECORD,  /* the same at sp + fp_slot words, CFA = sp + cfa words */
+    EP_RULE_APART,   /* CFA = sp + cfa words, return address at CFA - base_slot words, caller's fp as for EP_RULE_SP */
+    EP_RULE_SIGNAL,  /* the kernel's signal frame starts at sp */
+    EP_RULE_FAULT,   /* .NET's record of a hardware fault ends at CFA = sp + cfa words; fp_slot 1: fp + cfa words */
+    EP_RULE_ROOT,    /* no caller */
+    EP_RULE_STOP,    /* the caller cannot be found */
+    EP_RULE_RESTART, /* like EP_RULE_FP, but fp is the frame pointer of some caller: those in between are unknown */
+};
+
+struct ep_rule {
+    uint8_t kind;
+    uint8_t fp_slot;   /* caller's fp is at CFA - fp_slot words; 0: fp is unchanged */
+    uint8_t base_slot; /* likewise */
+    uint8_t ra_extra;  /* the return address is at CFA - (1 + ra_extra) words */
+    int16_t cfa;       /* words */
+};
+
+/* A frame's registers while walking. */
+struct ep_frame {
+    uintptr_t pc, sp, fp, lr, base;
+};
+
+/* A walk on its way to the root. */
+struct ep_walk {
+    struct ep_unwinder *unwinder;
+    struct ep_frame frame;
+    uintptr_t moved, root; /* struct ep_context: stack_root */
+    uintptr_t end;         /* of the stack that frame.sp is on; 0: unknown */
+    bool exact;            /* frame.pc is where execution stands, not a return address */
+    bool guessed;
+    bool sp_lost; /* frame.sp is only a lower bound */
+};
+
+/* Whether nothing but what starts the thread fits between sp and the end of the stack. Context: signal. */
+static inline bool ep_is_outermost(const struct ep_walk *walk, uintptr_t sp)
+{
+    return walk->root ? sp >= walk->root : walk->end - sp <= EP_ROOT_NEAR;
+}
+
+enum ep_cached { EP_CACHED_NOTHING, EP_CACHED_STEPS, EP_CACHED_ROOT };
+
+/* Makes as many steps of a walk as cached rules of the common kinds allow, and ends it when they lead to the root. The
+ * walk's sp and end are known, its stack is not moved. Adds the frames that it leaves to *stack. Context: signal. */
+enum ep_cached ep_unwind_cached(struct ep_walk *walk, struct ep_stack *stack);
+
+/* Finds the rule for the code at pc, from the cache or from the module's tables. exact: pc is where the frame
+ * was interrupted, not a return address - 1. Adds to stack->hits or ->misses. Context: signal. */
+struct ep_rule ep_rule_get(struct ep_unwinder *unwinder, uintptr_t pc, bool exact, struct ep_stack *stack);
+
+/* Derives the rule from code and tables; one per architecture (unwind_<arch>.c). Context: signal. */
+struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact);
+
+/* Takes the registers out of the kernel's signal frame at frame->sp, or out of the record of a hardware fault in front
+ * of cfa; all words that it reads lie in [frame->sp, end). False when they do not fit. One per architecture and OS.
+ * Context: signal. */
+bool ep_signal_frame(struct ep_frame *frame, uintptr_t end);
+bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end);
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * Which processes are profiled: EDGEPROF_ONLY and EDGEPROF_SKIP are lists of names of executables, with commas between.
+ *
+ * A child that starts another program inherits the preload library; here a process finds that it is not meant. A
+ * process has two names, that of its file and that of argv[0]: python3 is python3.11, busybox is what its link is
+ * called. Either counts.
+ */
+#include "preload.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* Whether the name is one that the pattern [at, end) stands for; `*` is any number of characters. */
+static bool matches(const char *at, const char *end, const char *name)
+{
+    const char *star = NULL, *retry = name;
+
+    while (*name) {
+        if (at < end && *at == '*') {
+            star = ++at;
+            retry = name;
+        } else if (at < end && *at == *name) {
+            at++;
+            name++;
+        } else if (star) {
+            at = star;
+            name = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (at < end && *at == '*')
+        at++;
+    return at == end;
+}
+
+/* Of a path the last part counts, and no blank at either end. */
+static bool matches_item(const char *at, const char *end, const char *name)
+{
+    for (const char *c = at; c < end; c++)
+        if (*c == '/' || (c == at && *c == ' '))
+            at = c + 1;
+    while (end > at && end[-1] == ' ')
+        end--;
+    return at < end && matches(at, end, name);
+}
+
+static bool in_list(const char *list, const char *file, const char *called)
+{
+    for (const char *at = list; *at;) {
+        const char *end = at + strcspn(at, ",");
+        if (matches_item(at, end, file) || matches_item(at, end, called))
+            return true;
+        at = end + (*end == ',');
+    }
+    return false;
+}
+
+static bool choose(void)
+{
+    const char *only = getenv("EDGEPROF_ONLY"), *skip = getenv("EDGEPROF_SKIP");
+    char path[PATH_MAX];
+
+    if ((!only || !*only) && (!skip || !*skip))
+        return true;
+    ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[size > 0 ? size : 0] = '\0';
+    const char *file = base_of(path), *called = base_of(program_invocation_name);
+    if (only && *only && !in_list(only, file, called))
+        return false;
+    return !skip || !in_list(skip, file, called);
+}
+
+bool ep_preload_chosen(void)
+{
+    enum { UNKNOWN, CHOSEN, LEFT_OUT };
+    static atomic_int state;
+    int now = atomic_load_explicit(&state, memory_order_relaxed);
+
+    if (now == UNKNOWN) {
+        int kept = errno;
+        now = choose() ? CHOSEN : LEFT_OUT;
+        errno = kept;
+        atomic_store_explicit(&state, now, memory_order_relaxed);
+    }
+    return now == CHOSEN;
+}

@@ -1,0 +1,79 @@
+/* See preload_lines.h. */
+#include "preload_lines.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* A thread of ours wants that much. */
+#define STACK_BYTES (256 * 1024 + 4096)
+
+/* EDGEPROF_RUN is the process of `edgeprof run`. A parent cannot have been replaced by another process with its
+ * number, and to any other process SIGURG would do nothing. */
+static void run_informed(void)
+{
+    const char *run = getenv("EDGEPROF_RUN");
+    pid_t parent = getppid();
+
+    if (run && strtol(run, NULL, 10) == (long)parent)
+        (void)kill(parent, SIGURG);
+}
+
+void ep_preload_say(const char *what, const char *why)
+{
+    char line[384];
+    int size = snprintf(line, sizeof line, "edgeprof: %s: %s\n", what, why);
+
+    run_informed();
+    if (size > 0 && write(STDERR_FILENO, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1) < 0)
+        return;
+}
+
+/* The C library says EAGAIN also when there is no address space for a stack. */
+static bool stack_refused(void)
+{
+    void *stack = mmap(NULL, STACK_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (stack == MAP_FAILED)
+        return true;
+    (void)munmap(stack, STACK_BYTES);
+    return false;
+}
+
+static int limit_of(int error, const char **name, const char **option)
+{
+    if (error == -EMFILE) {
+        *name = "open files (RLIMIT_NOFILE";
+        *option = "-n";
+        return RLIMIT_NOFILE;
+    }
+    if (error == -ENOMEM || (error == -EAGAIN && stack_refused())) {
+        *name = "address space (RLIMIT_AS";
+        *option = "-v";
+        return RLIMIT_AS;
+    }
+    *name = "processes and threads (RLIMIT_NPROC";
+    *option = "-u";
+    return error == -EAGAIN ? (int)RLIMIT_NPROC : -1;
+}
+
+void ep_preload_say_error(const char *what, const char *why, int error)
+{
+    char text[256];
+    const char *name, *option, *colon = why[0] ? ": " : "";
+    struct rlimit limit;
+    int which = limit_of(error, &name, &option);
+
+    if (which >= 0 && getrlimit((__rlimit_resource_t)which, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        (void)snprintf(text, sizeof text, "%s%sthe limit of %s, %llu) is reached; raise it with \"ulimit %s\"", why,
+                       colon, name, (unsigned long long)limit.rlim_cur, option);
+    else
+        (void)snprintf(text, sizeof text, "%s%s%s", why, colon, strerror(-error));
+    ep_preload_say(what, text);
+}

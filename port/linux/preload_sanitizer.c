@@ -1,0 +1,44 @@
+/*
+ * Whether the program has a sanitizer's runtime. It keeps a list of the threads that it saw start and stops each of
+ * them when the program ends, so no thread may be missing that it knows.
+ *
+ * The runtime may be a library or part of the program, and then it need not define a symbol that dlsym() finds. But its
+ * interface is always named in a table of dynamic symbols.
+ */
+#include "preload.h"
+
+#include <link.h>
+#include <stdint.h>
+
+static const char *const interface = "__sanitizer_";
+
+/* glibc has added the load address to the pointers in most dynamic sections, but not in read-only ones. */
+static const char *loaded(const struct dl_phdr_info *info, uintptr_t pointer)
+{
+    return (const char *)(pointer < info->dlpi_addr ? info->dlpi_addr + pointer : pointer);
+}
+
+static int names_interface(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    const ElfW(Dyn) *entry = NULL;
+    const char *names = NULL;
+    size_t names_size = 0;
+
+    (void)size;
+    (void)unused;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    for (; entry && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_STRTAB)
+            names = loaded(info, entry->d_un.d_ptr);
+        else if (entry->d_tag == DT_STRSZ)
+            names_size = entry->d_un.d_val;
+    }
+    return names && memmem(names, names_size, interface, strlen(interface)) != NULL;
+}
+
+bool ep_preload_sanitized(void)
+{
+    return dl_iterate_phdr(names_interface, NULL) != 0;
+}

@@ -1,0 +1,107 @@
+/*
+ * The C library's signal functions, which the preload library stands in front of, so that edgeprof's signals and the
+ * program's never meet; see signal_calls.c. Those with a mask for the time of a call are waits as well
+ * (preload_waits.c).
+ *
+ * The real functions are looked up before main(): nothing is looked up in a handler.
+ */
+#include "preload.h"
+#include "signal_calls.h"
+
+/* clang-format off */
+FUNCTION(int, sigaction, (int signal, const struct sigaction *action, struct sigaction *old))
+{
+    return ep_linux_sigaction(next_sigaction(), signal, action, old);
+}
+
+#define SIGNAL(name, flags) \
+    FUNCTION(ep_linux_handler, name, (int signal, ep_linux_handler handler)) \
+    { \
+        return ep_linux_signal_set(next_##name(), next_sigaction(), (int)(flags), signal, handler); \
+    }
+
+SIGNAL(signal, SA_RESTART)
+SIGNAL(bsd_signal, SA_RESTART)
+SIGNAL(ssignal, SA_RESTART)
+SIGNAL(sysv_signal, SA_RESETHAND | SA_NODEFER)
+SIGNAL(__sysv_signal, SA_RESETHAND | SA_NODEFER)
+
+FUNCTION(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old))
+{
+    return ep_linux_mask(next_pthread_sigmask(), how, set, old);
+}
+
+FUNCTION(int, sigprocmask, (int how, const sigset_t *set, sigset_t *old))
+{
+    return ep_linux_mask(next_sigprocmask(), how, set, old);
+}
+
+FUNCTION(ep_linux_handler, sigset, (int signal, ep_linux_handler handler))
+{
+    return ep_linux_sigset(next_sigset(), next_sigaction(), next_sigprocmask(), signal, handler);
+}
+
+FUNCTION(int, sigignore, (int signal))
+{
+    return ep_linux_sigignore(next_sigignore(), next_sigaction(), signal);
+}
+
+FUNCTION(int, sighold, (int signal))
+{
+    return ep_linux_sighow(next_sighold(), next_sigprocmask(), SIG_BLOCK, signal);
+}
+
+FUNCTION(int, sigrelse, (int signal))
+{
+    return ep_linux_sighow(next_sigrelse(), next_sigprocmask(), SIG_UNBLOCK, signal);
+}
+
+FUNCTION(int, sigtimedwait, (const sigset_t *set, siginfo_t *info, const struct timespec *timeout))
+{
+    return ep_linux_wait(next_sigtimedwait(), set, info, timeout);
+}
+
+FUNCTION(int, sigwaitinfo, (const sigset_t *set, siginfo_t *info))
+{
+    return ep_linux_wait(next_sigtimedwait(), set, info, NULL);
+}
+
+FUNCTION(int, sigwait, (const sigset_t *set, int *signal))
+{
+    return ep_linux_sigwait(next_sigwait(), next_sigtimedwait(), set, signal);
+}
+
+FUNCTION(int, signalfd, (int fd, const sigset_t *set, int flags))
+{
+    return ep_linux_signalfd(next_signalfd(), fd, set, flags);
+}
+
+FUNCTION(int, sigsuspend, (const sigset_t *mask))
+{
+    type_sigsuspend *next = next_sigsuspend();
+    uint64_t kept = ep_linux_mask_lend(mask);
+    int value = next(mask);
+    ep_linux_mask_return(kept);
+    return value;
+}
+/* clang-format on */
+
+__attribute__((constructor)) static void look_up(void)
+{
+    (void)next_sigaction();
+    (void)next_signal();
+    (void)next_bsd_signal();
+    (void)next_ssignal();
+    (void)next_sysv_signal();
+    (void)next___sysv_signal();
+    (void)next_pthread_sigmask();
+    (void)next_sigprocmask();
+    (void)next_sigset();
+    (void)next_sigignore();
+    (void)next_sighold();
+    (void)next_sigrelse();
+    (void)next_sigtimedwait();
+    (void)next_sigwait();
+    (void)next_signalfd();
+    (void)next_sigsuspend();
+}

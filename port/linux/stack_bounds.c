@@ -1,0 +1,103 @@
+/*
+ * Where a new thread's stack lies. The C library puts the thread's block and its static TLS at the top of the stack's
+ * mapping, within the size that the thread was created with; glibc and musl add the guard below that. So the mapping's
+ * end less the size is never below the stack.
+ *
+ * The end is a page's: the one that follows what is known to lie highest in the mapping. On x86-64 that is the thread's
+ * block. On ARM static TLS lies above the block, and the C library keeps some bytes behind it, always less than a page:
+ * see ep_linux_tls_above.
+ */
+#include "thread_start.h"
+
+#include <link.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Static TLS of one module begins at most this far behind that of another, beside its alignment. */
+#define TLS_GAP 4096u
+
+/* A main thread's stack is taken to be at most this large, whatever the limit says. */
+#define MAIN_STACK_MOST (64u << 20)
+
+static struct {
+    uintptr_t page;
+    uintptr_t above; /* bytes of static TLS above the thread pointer */
+    uintptr_t align; /* of static TLS, where that is more than a page: the block may lie so much lower */
+} layout;
+
+static const ElfW(Phdr) * tls_segment(const struct dl_phdr_info *info)
+{
+    for (size_t i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_TLS)
+            return &info->dlpi_phdr[i];
+    return NULL;
+}
+
+/* TLS of a module that was loaded later is a block of its own, somewhere else. */
+static int on_module(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    const ElfW(Phdr) *tls = tls_segment(info);
+    uintptr_t block = (uintptr_t)__builtin_thread_pointer(), start = (uintptr_t)info->dlpi_tls_data;
+
+    (void)size;
+    (void)argument;
+    if (!tls || !start)
+        return 0;
+    if (tls->p_align > layout.page && tls->p_align > layout.align)
+        layout.align = tls->p_align;
+    uintptr_t end = start - block + tls->p_memsz;
+    if (ep_linux_tls_above && start >= block && start - block <= layout.above + tls->p_align + TLS_GAP &&
+        end > layout.above)
+        layout.above = end;
+    return 0;
+}
+
+void ep_linux_stack_prepare(void)
+{
+    layout.page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    (void)dl_iterate_phdr(on_module, NULL);
+}
+
+static uintptr_t page_end(uintptr_t address)
+{
+    return (address | (layout.page - 1)) + 1;
+}
+
+struct ep_linux_bounds ep_linux_stack_bounds(uintptr_t start, size_t size, uintptr_t here)
+{
+    uintptr_t end = start ? start + size : page_end((uintptr_t)__builtin_thread_pointer() + layout.above);
+    uintptr_t low = start ? start : page_end(end - size - 1) + layout.align;
+
+    if (here < low || here >= end) { /* of no C library that is known */
+        low = here & ~(layout.page - 1);
+        end = page_end(here);
+    }
+    return (struct ep_linux_bounds){.start = low, .end = end, .root = here};
+}
+
+struct ep_linux_bounds ep_linux_main_bounds;
+
+/* The main thread's stack ends at field 28, "startstack", of /proc/self/stat. */
+void ep_linux_main_bounds_find(void)
+{
+    char text[512];
+    struct rlimit limit;
+
+    ep_linux_main_bounds = (struct ep_linux_bounds){0};
+    if (ep_linux_read("/proc/self/stat", text, sizeof text) <= 0)
+        return;
+    const char *at = strrchr(text, ')'); /* the program's name may hold anything */
+    for (int field = 2; at && field < 28; field++) {
+        at = strchr(at, ' ');
+        at = at ? at + 1 : NULL;
+    }
+    if (!at)
+        return;
+    uintptr_t end = (uintptr_t)ep_linux_number(&at) & ~(sizeof(uintptr_t) - 1);
+    uintptr_t most = MAIN_STACK_MOST;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < most)
+        most = (uintptr_t)limit.rlim_cur;
+    if (end > most)
+        ep_linux_main_bounds = (struct ep_linux_bounds){.start = end - most, .end = end};
+}

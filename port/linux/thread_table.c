@@ -1,0 +1,118 @@
+/*
+ * The thread table: which threads have a timer, and what of their CPU time is accounted for.
+ */
+#include "thread_table.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#include "core/edgeprof.h"
+#include "cpu_clock.h"
+#include "own_signal.h"
+
+/* A thread whose ticks have not accounted for so much of its CPU time may keep the signal from itself. */
+#define MISSED_PERIODS 8u
+#define MISSED_NS      20000000u
+
+struct ep_linux_slot *ep_linux_slots;
+
+struct ep_linux_slot *ep_linux_slot_of(uint32_t tid)
+{
+    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+        if (atomic_load(&slot->tid) == tid && atomic_load(&slot->state) == EP_LINUX_SLOT_ARMED)
+            return slot;
+    return NULL;
+}
+
+static struct ep_linux_slot *slot_claim(void)
+{
+    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
+        unsigned free = EP_LINUX_SLOT_FREE;
+        if (atomic_compare_exchange_strong(&slot->state, &free, EP_LINUX_SLOT_BUSY))
+            return slot;
+    }
+    return NULL;
+}
+
+int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period)
+{
+    struct ep_linux_slot *slot = slot_claim();
+
+    if (!slot)
+        return -EXFULL;
+    uintptr_t value =
+        ep_linux_tick_value((uint32_t)(slot - ep_linux_slots), atomic_fetch_add(&slot->generation, 1) + 1);
+    atomic_store(&slot->charged_ns, 0);
+    atomic_store(&slot->period_ns, period);
+    slot->base_ns = base_ns;
+    atomic_store(&slot->seen_ns, slot->base_ns);
+    atomic_store(&slot->seen, true);
+    atomic_store(&slot->lately, UINT_MAX); /* a whole interval first */
+    int error = ep_linux_timer_make(tid, value, &slot->timer);
+    if (error) {
+        atomic_store(&slot->state, EP_LINUX_SLOT_FREE);
+        return error != -EINVAL && error != -ESRCH ? error : 0; /* gone: nothing to cover */
+    }
+    atomic_store(&slot->tid, tid);
+    atomic_store(&slot->state, EP_LINUX_SLOT_ARMED);
+    ep_linux_timer_run(slot->timer, period);
+    return 0;
+}
+
+/* Of a thread that cannot be asked any more; its last ticks may be later than the last scan. */
+static uint64_t used_at_least(const struct ep_linux_slot *slot)
+{
+    uint64_t seen = atomic_load(&slot->seen_ns), charged = slot->base_ns + atomic_load(&slot->charged_ns);
+
+    return seen > charged ? seen : charged;
+}
+
+bool ep_linux_keeps_blocked(const struct ep_linux_slot *slot, uint32_t tid, uint64_t used)
+{
+    uint64_t missed = used - slot->base_ns - atomic_load(&slot->charged_ns);
+
+    return (int64_t)missed > (int64_t)(MISSED_PERIODS * (uint64_t)atomic_load(&slot->period_ns) + MISSED_NS) &&
+           ep_linux_signal_blocked(tid, true);
+}
+
+void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)
+{
+    unsigned armed = EP_LINUX_SLOT_ARMED;
+
+    if (!atomic_compare_exchange_strong(&slot->state, &armed, EP_LINUX_SLOT_BUSY))
+        return;
+    uint32_t tid = atomic_load(&slot->tid);
+    uint64_t used = until == EP_LINUX_USED_NOTHING ? slot->base_ns
+                    : until == EP_LINUX_USED_NOW   ? ep_linux_cpu_ns(tid)
+                                                   : 0;
+    bool blocked = used && until == EP_LINUX_USED_NOW && ep_linux_keeps_blocked(slot, tid, used);
+    ep_linux_timer_delete(slot->timer);
+    (void)atomic_fetch_add(&slot->generation, 1); /* a signal that still waits is not charged */
+    if (!used && until != EP_LINUX_USED_NOTHING)
+        used = used_at_least(slot);
+    ep_thread_rest(blocked ? 0 : tid, (int64_t)(used - slot->base_ns) - (int64_t)atomic_load(&slot->charged_ns));
+    ep_linux_covered(used - atomic_exchange(&slot->seen_ns, used));
+    atomic_store(&slot->tid, 0);
+    atomic_store(&slot->state, EP_LINUX_SLOT_FREE);
+    if (blocked)
+        (void)ep_linux_uncovered(tid, used, 0);
+}
+
+struct ep_linux_slot *ep_linux_slot_idlest(unsigned used)
+{
+    struct ep_linux_slot *found = NULL;
+
+    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
+        unsigned lately = atomic_load(&slot->lately);
+        if (lately < used && atomic_load(&slot->state) == EP_LINUX_SLOT_ARMED) {
+            found = slot;
+            used = lately;
+        }
+    }
+    return found;
+}
+
+bool ep_linux_slot_is_twin(const struct ep_linux_slot *slot)
+{
+    return ep_linux_slot_of(atomic_load(&slot->tid)) != slot;
+}

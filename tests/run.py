@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Runs registered test targets and prints one verdict a target. `make test`, `make test-all` and `make test-rest` call it.
+
+    run.py [--make MAKE] [--tier quick|all|rest] [--logs DIR] [--jobs N] [--expected-skips FILE] [--record FILE]
+           [--boards NAMES] [--seconds FILE] [NAME=VALUE...] [TARGET...]
+
+It reads the registrations from `make print-tests`: target, tier, timeout, shared or alone, claim. It first builds the
+files that the targets need, in one make, so that no two targets build the same file. Then it runs the shared targets in
+parallel, the longest first, and the others one by one. A target over its timeout is killed with all its processes.
+A log line `SKIPPED: reason` makes the verdict SKIPPED. The exit status is 1 when a target failed or, with
+--expected-skips, when a target that FILE does not name was skipped. --record writes the seconds to FILE.
+"""
+import argparse
+import collections
+import concurrent.futures
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+Test = collections.namedtuple("Test", "name tier timeout mode claim")
+Result = collections.namedtuple("Result", "name verdict seconds cpu reason")
+SKIPPED = re.compile(rb"^SKIPPED: (.*)$", re.MULTILINE)
+GRACE = 5  # seconds between SIGTERM and SIGKILL
+# What a board builds for the targets that test it.
+BOARD_GOALS = ("lib", "na-lib", "na-hooks", "stacks", "tls-client", "qemu-unit", "qemu-user", "qemu-system", "signal-table",
+               "check-board", "deb-library", "install")
+
+
+def parsed():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--make", default="make")
+    parser.add_argument("--tier", choices=("quick", "rest", "all"), default="all")
+    parser.add_argument("--logs", type=pathlib.Path, default=pathlib.Path("build/host/logs"))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--expected-skips", type=pathlib.Path)
+    parser.add_argument("--record", type=pathlib.Path)
+    parser.add_argument("--seconds", type=pathlib.Path)
+    parser.add_argument("--boards", default="")
+    parser.add_argument("words", nargs="*")
+    return parser.parse_args()
+
+
+def environment():
+    """Without the variables by which a make tells its children about its jobs."""
+    return {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+
+
+class Runner:
+    def __init__(self, options):
+        self.options = options
+        self.variables = [word for word in options.words if "=" in word]
+        self.make = [options.make, "--no-print-directory", *self.variables]
+        self.lock = threading.Lock()
+        self.results = []
+        self.running = set()  # process groups
+        self.count = 0
+
+    def registered(self):
+        listed = subprocess.run([*self.make, "-s", "print-tests"], env=environment(), check=True, capture_output=True, text=True).stdout
+        tests = [Test(*line.split("|")) for line in listed.splitlines() if line.count("|") == 4]
+        names = [word for word in self.options.words if "=" not in word]
+        unknown = set(names) - {test.name for test in tests}
+        if unknown:
+            sys.exit(f"run.py: no such test target: {' '.join(sorted(unknown))}; `make print-tests` lists all")
+        if names:
+            return [test for test in tests if test.name in names]
+        wanted = {"quick": ("quick",), "rest": ("all",), "all": ("quick", "all")}[self.options.tier]
+        return [test for test in tests if test.tier in wanted]
+
+    # ---- what several targets need ----
+
+    def needed(self, goals, *variables):
+        """The files that the goals depend on. Goals without a folder are names: what they need counts, not they."""
+        database = subprocess.run([*self.make, "-npq", *variables, "print-tests"], env=environment(), capture_output=True, text=True).stdout
+        needs = {}
+        for line in database.splitlines():
+            found = re.match(r"([A-Za-z0-9_][^\s:=#]*)::?(?!=) ?(.*)$", line)
+            if found:
+                needs.setdefault(found[1], []).extend(found[2].replace("|", " ").split())
+        files, seen, left = [], set(), list(goals)
+        while left:
+            goal = left.pop(0)
+            if goal in seen:
+                continue
+            seen.add(goal)
+            if goal.startswith("build/"):
+                files.append(goal)
+            elif "/" not in goal:
+                left.extend(needs.get(goal, []))
+        return files
+
+    def build(self, name, goals, *variables):
+        files = self.needed(goals, *variables)
+        if not files:
+            return
+        start, log = time.monotonic(), self.options.logs / f"{name}.log"
+        with open(log, "wb") as out:
+            process = subprocess.Popen([*self.make, "-k", f"-j{self.options.jobs}", "--output-sync=target", *variables, *files],
+                                       env=environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                       start_new_session=True)
+            self.running.add(process.pid)
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.running.discard(process.pid)
+        print(f"{'ok' if status == 0 else 'FAILED':8} {name:28} {time.monotonic() - start:6.1f} s  "
+              f"CPU {used.ru_utime + used.ru_stime:6.1f} s  {len(files)} files", flush=True)
+        if status:  # the targets that need such a file fail, and say why
+            print(tail(log, 20), flush=True)
+
+    # ---- one target ----
+
+    def run(self, test, jobs=1):
+        log, start = self.options.logs / f"{test.name}.log", time.monotonic()
+        with open(log, "wb") as out:
+            process = subprocess.Popen([*self.make, f"-j{jobs}", test.name], env=environment(), stdin=subprocess.DEVNULL, stdout=out,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+            self.running.add(process.pid)
+            expired = threading.Event()
+            late = threading.Timer(float(test.timeout), lambda: (expired.set(), kill(process.pid, GRACE)))
+            late.start()
+            _, status, used = os.wait4(process.pid, 0)
+            late.cancel()
+            self.running.discard(process.pid)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            kill(process.pid, 0)  # what it left behind; a good target may leave a build server, which others use
+        skipped = SKIPPED.search(log.read_bytes())
+        verdict, reason = "ok", ""
+        if expired.is_set():
+            verdict, reason = "TIMEOUT", f"not finished after {test.timeout} s"
+        elif process.returncode:
+            verdict, reason = "FAILED", f"exit status {process.returncode}"
+        elif skipped:
+            verdict, reason = "SKIPPED", skipped[1].decode(errors="replace").strip()
+        self.report(Result(test.name, verdict, time.monotonic() - start, used.ru_utime + used.ru_stime, reason))
+
+    def report(self, result):
+        with self.lock:
+            self.results.append(result)
+            print(f"{result.verdict:8} {result.name:28} {result.seconds:6.1f} s  CPU {result.cpu:6.1f} s  {len(self.results)}/{self.count}"
+                  f"{'  ' + result.reason if result.reason else ''}", flush=True)
+            if result.verdict in ("FAILED", "TIMEOUT"):
+                print(tail(self.options.logs / f"{result.name}.log", 40), flush=True)
+
+    def everything(self, tests):
+        self.count = len(tests)
+        for board in self.options.boards.split():  # first: what the host builds asks the boards' makes, too
+            self.build(f"build-{board}", BOARD_GOALS, f"BOARD={board}")
+        self.build("build", [test.name for test in tests])
+        measured = read_seconds(self.options.seconds)
+        shared = sorted((test for test in tests if test.mode == "shared"), key=lambda test: -measured.get(test.name, (1e6, 0))[0])
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            list(pool.map(self.run, shared))
+        for test in tests:
+            if test.mode == "alone":
+                self.run(test, self.options.jobs)
+
+    def stop(self, number, _):
+        """The runner is to end: so do the targets that run."""
+        for group in list(self.running):
+            kill(group, 0)
+        os._exit(128 + number)
+
+    def verdict(self):
+        failed = [r for r in self.results if r.verdict in ("FAILED", "TIMEOUT")]
+        skipped = [r for r in self.results if r.verdict == "SKIPPED"]
+        print("\nby seconds:")
+        for r in sorted(self.results, key=lambda r: -r.seconds):
+            print(f"{r.verdict:8} {r.name:28} {r.seconds:6.1f} s  CPU {r.cpu:6.1f} s{'  ' + r.reason if r.reason else ''}")
+        print()
+        for r in failed:
+            print(f"{r.name} {r.verdict}: {r.reason}; its log ends with\n{tail(self.options.logs / f'{r.name}.log', 12)}\n")
+        unexpected = []
+        if self.options.expected_skips:
+            lines = self.options.expected_skips.read_text().splitlines()
+            expected = {line.split("#")[0].strip() for line in lines}
+            unexpected = [r for r in skipped if r.name not in expected]
+        for r in unexpected:
+            print(f"{r.name} was skipped, and {self.options.expected_skips} does not expect that: {r.reason}")
+        print(f"{len(self.results) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)} skipped", flush=True)
+        return 1 if failed or unexpected else 0
+
+
+def kill(group, grace):
+    """The whole process group: first politely, after `grace` seconds for certain."""
+    try:
+        if grace:
+            os.killpg(group, signal.SIGTERM)
+            threading.Timer(grace, kill, [group, 0]).start()
+        else:
+            os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass
+
+
+def tail(log, count):
+    lines = log.read_bytes().decode(errors="replace").splitlines()[-count:]
+    return "\n".join("    " + line for line in lines)
+
+
+def read_seconds(path):
+    """{target: (seconds, CPU seconds)}"""
+    if path is None or not path.exists():
+        return {}
+    rows = (line.split() for line in path.read_text().splitlines() if line and not line.startswith("#"))
+    return {name: (float(seconds), float(cpu)) for name, seconds, cpu in rows}
+
+
+def record(path, results):
+    known = read_seconds(path)
+    known.update({r.name: (r.seconds, r.cpu) for r in results if r.verdict == "ok"})
+    lines = [f"{name} {seconds:.0f} {cpu:.0f}\n" for name, (seconds, cpu) in sorted(known.items())]
+    path.write_text("# Last measured: target, seconds, CPU seconds. `make test-all RECORD=1` writes this file.\n" + "".join(lines))
+
+
+def main():
+    runner = Runner(parsed())
+    runner.options.logs.mkdir(parents=True, exist_ok=True)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, runner.stop)
+    start = time.monotonic()
+    runner.everything(runner.registered())
+    if runner.options.record:
+        record(runner.options.record, runner.results)
+    print(f"\n{time.monotonic() - start:.0f} s")
+    sys.exit(runner.verdict())
+
+
+if __name__ == "__main__":
+    main()

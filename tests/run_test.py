@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""The runner's verdicts, on a small Makefile: passed, failed, skipped, timed out, shared and alone.  run_test.py FOLDER"""
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+MAKEFILE = """
+print-tests:
+    @printf '%s\\n' 'good|quick|60|shared|Claim.' 'other|quick|60|shared|Claim.' 'bad|all|60|shared|Claim.' 'dry|all|60|shared|Claim.' \\
+        'stuck|all|1|shared|Claim.' 'single|all|60|alone|Claim.' 'long|own|60|alone|Claim.'
+good: build/common
+    @echo good; cat $<; touch build/a; for i in $$(seq 300); do [ ! -e build/b ] || exit 0; sleep 0.1; done; exit 1
+other: build/common
+    @touch build/b; for i in $$(seq 300); do [ ! -e build/a ] || exit 0; sleep 0.1; done; exit 1
+build/common:
+    @echo built >>build/count; touch $@
+bad:
+    @echo why it failed; exit 3
+dry:
+    @echo SKIPPED: nothing to drink
+stuck:
+    @sh -c 'echo $$$$ >build/stuck.pid; exec sleep 600' & wait
+single:
+    @[ ! -e build/running ] && echo alone
+long:
+    @touch build/long
+.PHONY: good other bad dry stuck single long
+"""
+RUN = pathlib.Path(__file__).resolve().parent / "run.py"
+
+
+def expect(good, what, output=""):
+    if not good:
+        sys.exit(f"run_test: {what}\n{output}")
+
+
+def runner(folder, *options):
+    done = subprocess.run([sys.executable, RUN, "--logs", "build/logs", "--jobs", "2", *options], cwd=folder, capture_output=True, text=True)
+    return done.returncode, done.stdout
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    subprocess.run(["rm", "-rf", folder], check=True)
+    (folder / "build").mkdir(parents=True)
+    (folder / "Makefile").write_text(MAKEFILE.replace("\n    @", "\n\t@"))
+    (folder / "skips").write_text("# expected\ndry\n")
+    (folder / "none").write_text("")
+
+    status, output = runner(folder, "--tier", "quick")
+    expect(status == 0 and output.endswith("\n2 passed, 0 failed, 0 skipped\n"), "quick tier: two targets that wait for each other", output)
+    expect((folder / "build/count").read_text() == "built\n", "what two targets need is built once")
+
+    status, output = runner(folder, "--tier", "rest", "--record", "seconds")
+    expect(status == 1 and output.endswith("\n1 passed, 2 failed, 1 skipped\n"), "the rest: one of each verdict", output)
+    expect(re.search(r"^TIMEOUT +stuck .* not finished after 1 s$", output, re.M), "a target over its timeout is a TIMEOUT", output)
+    expect(re.search(r"^SKIPPED +dry .* nothing to drink$", output, re.M), "a skip has its reason", output)
+    expect("    why it failed" in output, "the log of a failed target is shown", output)
+    expect((folder / "build/logs/bad.log").exists(), "each target has a log")
+    expect(re.fullmatch(r"#.*\nsingle \d+ \d+\n", (folder / "seconds").read_text()), "seconds of what passed are recorded")
+    pid = int((folder / "build/stuck.pid").read_text())
+    for _ in range(100):
+        if not is_alive(pid):
+            break
+        time.sleep(0.1)
+    expect(not is_alive(pid), "processes of a target over its timeout are gone")
+
+    expect(runner(folder, "--expected-skips", "skips", "dry")[0] == 0, "an expected skip is no failure")
+    status, output = runner(folder, "--expected-skips", "none", "dry")
+    expect(status == 1 and output.endswith("\n0 passed, 0 failed, 1 skipped\n"), "an unexpected skip is a failure", output)
+    expect(not (folder / "build/long").exists(), "a long run starts only by name")
+    expect(runner(folder, "absent")[0] == 1, "an unknown target is refused")
+    print("run_test: the runner's verdicts are right")
+
+
+if __name__ == "__main__":
+    main()

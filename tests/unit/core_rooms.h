@@ -1,0 +1,13 @@
+/* Every room of core/, for tests that reach inside. */
+#ifndef CORE_ROOMS_H
+#define CORE_ROOMS_H
+
+#include "core/capture/waiting.h"
+#include "core/collect/collect.h"
+#include "core/deliver/deliver.h"
+#include "core/encode/encode.h"
+#include "core/start.h"
+#include "core/unwind/cfi.h"
+#include "core/unwind/walk.h"
+
+#endif

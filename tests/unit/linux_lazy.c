@@ -1,0 +1,195 @@
+/*
+ * Threads of edgeprof's own that start when they are needed: a single-threaded program stays one until the ring is
+ * nearly full or a message is due; then, and at a stop before that, everything that was measured is delivered. Also
+ * from a signal handler, which is where the need shows. Where the C library is not glibc the threads start at once.
+ */
+#include "linux_test.h"
+
+#include <dirent.h>
+#include <sched.h>
+
+#define RATE   250
+#define ROUNDS 100
+
+static void *memory;
+
+/* Of the process without edgeprof: an emulator has threads of its own. */
+static unsigned tasks_without;
+
+static unsigned tasks_now(void)
+{
+    DIR *directory = opendir("/proc/self/task");
+    unsigned count = 0;
+
+    assert_non_null(directory);
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        count += entry->d_name[0] != '.';
+    (void)closedir(directory);
+    return count;
+}
+
+static unsigned tasks(void)
+{
+    return 1 + tasks_now() - tasks_without;
+}
+
+static void begin_lazily(uint32_t interval_ms)
+{
+    const struct ep_config config = {.memory = memory,
+                                     .memory_size = EP_MEMORY_DEFAULT,
+                                     .service = "lazy",
+                                     .rate_hz = RATE,
+                                     .interval_ms = interval_ms,
+                                     .flags = EP_LAZY_THREADS,
+                                     .transport = &receiver_transport};
+
+    receiver_reset();
+    assert_int_equal(ep_start(&config), 0);
+}
+
+/* A joined thread is still listed for a moment. */
+static unsigned tasks_soon(unsigned expected)
+{
+    for (unsigned i = 0; i < 1000 && tasks() != expected; i++)
+        sleep_ms(1);
+    return tasks();
+}
+
+static bool parks(void)
+{
+    begin_lazily(3600000);
+    bool parked = tasks() == 1;
+    assert_int_equal(ep_stop(5000), 0);
+    return parked;
+}
+
+static void burn_until_three(void)
+{
+    for (unsigned i = 0; i < 300 && tasks() != 3; i++)
+        burn(20 * MS);
+    assert_int_equal(tasks(), 3);
+}
+
+static double account_stopped_early(void)
+{
+    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+
+    begin_lazily(3600000);
+    burn(200 * MS);
+    assert_int_equal(tasks(), 1);
+    assert_int_equal(ep_stop(5000), 0);
+    assert_int_equal(tasks_soon(1), 1);
+    return accounted(cpu);
+}
+
+static void test_stop_before_need(void **state)
+{
+    (void)state;
+    ASSERT_RATIO(account_stopped_early(), 0.985, 1.005);
+    assert_true(receiver.ns > 0);
+}
+
+static double account_full_ring(void)
+{
+    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    struct ep_stats stats;
+
+    begin_lazily(3600000);
+    assert_int_equal(tasks(), 1);
+    burn_until_three();
+    burn(500 * MS);
+    assert_int_equal(ep_stop(5000), 0);
+    assert_int_equal(ep_stats_get(&stats), 0);
+    assert_int_equal(stats.lost_count[EP_LOSS_RING_FULL], 0);
+    return accounted(cpu);
+}
+
+static void test_ring_nearly_full(void **state)
+{
+    (void)state;
+    ASSERT_RATIO(account_full_ring(), 0.985, 1.005);
+}
+
+static void test_flush(void **state)
+{
+    (void)state;
+    begin_lazily(100);
+    assert_int_equal(tasks(), 1);
+    burn(20 * MS);
+    assert_int_equal(tasks(), 1);
+    assert_int_equal(ep_flush(), 0);
+    assert_int_equal(tasks_soon(3), 3);
+    for (unsigned i = 0; i < 500 && receiver.ns == 0; i++)
+        sleep_ms(10);
+    assert_true(receiver.ns > 0);
+    assert_int_equal(ep_stop(5000), 0);
+}
+
+static void *idle(void *argument)
+{
+    return argument;
+}
+
+static void test_program_creates_thread(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    begin_lazily(3600000);
+    assert_int_equal(pthread_create(&thread, NULL, idle, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(tasks_soon(3), 3);
+    assert_int_equal(ep_stop(5000), 0);
+}
+
+/* Each thread's stack and block are given back: memory does not grow, and C library state stays whole. */
+static void test_many_rounds(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        begin_lazily(3600000);
+        if (i % 2)
+            assert_int_equal(ep_flush(), 0);
+        burn(2 * MS);
+        assert_int_equal(ep_stop(5000), 0);
+        assert_int_equal(tasks_soon(1), 1);
+    }
+}
+
+/* A namespace of its own is given to single-threaded programs alone. EPERM: this system gives it to nobody. */
+static void test_unshare(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        begin_lazily(3600000);
+        burn(50 * MS);
+        int error = unshare(CLONE_NEWUSER) == 0 ? 0 : errno;
+        _exit(error == EINVAL ? 1 : 0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stop_before_need),
+        cmocka_unit_test(test_ring_nearly_full),
+        cmocka_unit_test(test_flush),
+        cmocka_unit_test(test_program_creates_thread),
+        cmocka_unit_test(test_many_rounds),
+        cmocka_unit_test(test_unshare),
+    };
+
+    memory = mmap(NULL, EP_MEMORY_DEFAULT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return 1;
+    tasks_without = tasks_now();
+    if (!parks()) {
+        print_message("linux_lazy: SKIPPED: this C library's threads cannot be parked\n");
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,75 @@
+# What a compiler does not check. Each is a test target of its own, so that its name says what broke.
+
+CHECKS  := tools/build/checks
+C_FILES  = $(shell find core port transport tools tests -name '*.[ch]' -not -path '*/node_modules/*' -not -path '*/obj/*')
+
+CHECK_SIGNAL := $(PYTHON) $(CHECKS)/signal_check.py --graph $(EP_OBJ:.o=.ci) --root ep_linux_on_signal \
+                --max $(BOARD_STACK_MAX) --allow $(CHECKS)/signal_allow.txt
+CHECK_SIGNAL_SOURCES = --sources core/*.h core/*/*.h core/*.c core/*/*.c port/port.h $(BOARD_PORT)/*.h $(BOARD_PORT)/*.c
+CHECK_SYMBOLS := NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --allow $(CHECKS)/undefined_allow.txt \
+                 --prefix ep_ __wrap_ --data-max $(BOARD_DATA_MAX) --text-max $(BOARD_TEXT_MAX)
+WEIGH         := $(BUILD)/checks/weigh
+
+CHECK_TARGETS := check-selftest check-signal check-symbols check-memory check-includes check-functions check-format check-tree check-names check-wraps
+$(call test,check-selftest,quick,120,shared,Each check finds the mistake that it is for.)
+$(call test,check-signal,quick,120,shared,The signal handler calls only allowed functions and stays within its stack.)
+$(call test,check-symbols,quick,120,shared,The library needs only allowed symbols and stays within its size.)
+$(call test,check-memory,quick,60,shared,The default memory block is within the board's limit.)
+$(call test,check-includes,quick,60,shared,Each file includes only headers that its folder may use.)
+$(call test,check-functions,quick,60,shared,Functions are short enough.)
+$(call test,check-format,quick,120,shared,clang-format changes no C file.)
+$(call test,check-tree,quick,60,shared,The tree has no build output, no large file and no path of a machine.)
+$(call test,check-names,quick,60,shared,Global names have the prefix of their part.)
+$(call test,check-wraps,quick,60,shared,Every list of wrapped functions is the same list.)
+BENCHES += bench-signal bench-symbols
+.PHONY: $(CHECK_TARGETS) signal-check bench-signal bench-symbols
+
+check-selftest:
+	@$(PYTHON) $(CHECKS)/selftest.py
+
+check-signal: $(EP_LIB)
+	@$(CHECK_SIGNAL) $(CHECK_SIGNAL_SOURCES)
+signal-check: check-signal  ## prove what the signal path calls and how much stack it needs
+
+# Two programs; the difference is what a program pays.
+$(WEIGH)-with $(WEIGH)-without &: tests/bench/weigh.c $(EP_LIB)
+	@mkdir -p $(@D)
+	@$(CC) -I. -Icore $(BOARD_CFLAGS) -Os -Wl,--gc-sections $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $(WEIGH)-with
+	@$(CC) -I. -Icore $(BOARD_CFLAGS) -Os -Wl,--gc-sections -DWITHOUT $< -o $(WEIGH)-without
+
+check-symbols: $(EP_LIB) $(WEIGH)-with
+	@$(CHECK_SYMBOLS) --weigh $(WEIGH)-with $(WEIGH)-without -- $(EP_LIB)
+
+check-memory:
+	@printf '%s\n' '#include "core/edgeprof.h"' \
+	    '_Static_assert(EP_MEMORY_DEFAULT <= $(BOARD_MEMORY_MAX), "EP_MEMORY_DEFAULT is beyond BOARD_MEMORY_MAX");' \
+	    '_Static_assert(EP_MEMORY_MIN <= EP_MEMORY_DEFAULT, "the least is more than the default");' | \
+	    $(CC) $(EP_CPPFLAGS) $(BOARD_CFLAGS) -std=c11 -fsyntax-only -x c -
+	@echo "check-memory: the default block is within $(BOARD_MEMORY_MAX) bytes"
+
+check-includes:
+	@$(PYTHON) $(CHECKS)/include_check.py
+
+check-functions:
+	@$(PYTHON) $(CHECKS)/function_size.py core port transport tools
+
+# In one run: starting the program costs ten times what it does to one file. Its messages name file and line.
+check-format:
+	@$(CLANG_FORMAT) --dry-run -Werror --ferror-limit=1 $(C_FILES) || \
+	    { echo "check-format: some files are not formatted: make format" >&2; exit 1; }
+	@echo "check-format: $(words $(C_FILES)) files"
+
+check-tree:
+	@$(PYTHON) $(CHECKS)/tree_check.py
+
+check-names:
+	@$(PYTHON) $(CHECKS)/names_check.py
+
+check-wraps:
+	@$(PYTHON) $(CHECKS)/wraps_check.py
+
+bench-signal: $(EP_LIB)
+	@$(CHECK_SIGNAL) --figure handler_stack_bytes $(CHECK_SIGNAL_SOURCES)
+
+bench-symbols: $(EP_LIB) $(WEIGH)-with
+	@$(CHECK_SYMBOLS) --weigh $(WEIGH)-with $(WEIGH)-without --figure text_bytes_$(BOARD_ARCH) $(EP_LIB)

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Who may include what: the architecture as a table.
+
+    include_check.py [ROOT]
+
+RULES is the table of the folders: the first rule whose pattern fits a file decides. ROOT/tools/build/checks/rooms.txt
+is the table of the rooms inside them. Fails on an include that a table does not allow, on a
+circle of rooms, on a folder of tools/ that is no room, and on a header that no file includes. <system> stands for every header in angle brackets that is neither
+freestanding nor nanopb's nor mbedtls'; what is generated (*.pb.h) counts as nanopb's.
+"""
+import fnmatch
+import pathlib
+import re
+import sys
+
+FREESTANDING = {'float.h', 'iso646.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdatomic.h', 'stdbool.h', 'stddef.h',
+                'stdint.h', 'stdnoreturn.h', 'string.h', 'errno.h'}  # errno.h for its constants
+PUBLIC = ['core/edgeprof.h', 'core/config.h', 'core/hooks.h']
+CONTRACTS = ['port/port.h', 'transport/transport.h']
+
+# (files, what they may include)
+RULES = [
+    ('core/encode*', ['core/*', *CONTRACTS, '<nanopb>']),
+    ('core/*', ['core/*', *CONTRACTS]),
+    ('port/port.h', ['core/unwind/context.h']),
+    ('port/nativeaot/managed_transport.c', ['{folder}/*', *PUBLIC, *CONTRACTS, '<system>']),
+    ('port/*', ['{folder}/*', *PUBLIC, 'port/port.h', 'transport/tls.h', '<system>']),
+    ('transport/http*', [*PUBLIC, 'transport/*']),
+    ('transport/transport.h', PUBLIC),
+    ('transport/tls.h', []),
+    ('transport/tls/*', [*PUBLIC, 'transport/*', 'port/port.h', '<system>', '<mbedtls>']),
+    ('transport/find.c', [*PUBLIC, 'transport/*']),
+    ('transport/null.c', [*PUBLIC, 'transport/*']),
+    ('transport/*', [*PUBLIC, 'transport/*', 'port/port.h', '<system>']),
+    ('boards/*', PUBLIC),
+    ('tools/*', ['tools/*', '<system>', '<generated>']),
+]
+ROOMS = 'tools/build/checks/rooms.txt'
+BUILT = 'tools/tools.mk'   # ET_ROOMS there: the folders that are compiled
+SEARCH = ['', 'core', 'port', 'transport', 'tools']
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+
+def resolve(root, file, bracket, name):
+    """The path inside the tree, or <what it stands for>."""
+    if name.endswith('.pb.h') or (name.startswith('pb') and name in ('pb.h', 'pb_encode.h', 'pb_common.h', 'pb_decode.h')):
+        return '<nanopb>'
+    if name.startswith(('mbedtls/', 'psa/')) or name == 'ssl_misc.h':
+        return '<mbedtls>'
+    if bracket == '<':
+        return f'<free:{name}>' if name in FREESTANDING else '<system>'
+    for folder in [file.parent.relative_to(root), *map(pathlib.Path, SEARCH)]:
+        if (root / folder / name).is_file():
+            return (root / folder / name).resolve().relative_to(root).as_posix()
+    return '<generated>'
+
+
+def allowed(path, target):
+    for pattern, may in RULES:
+        if fnmatch.fnmatch(path, pattern):
+            folder = str(pathlib.PurePosixPath(path).parent)
+            return target.startswith('<free:') or any(
+                target == m or fnmatch.fnmatch(target, m.format(folder=folder)) for m in may)
+    return True
+
+
+class Rooms:
+    """rooms.txt: folder -> headers of its face, folder -> folders that it uses, in the order of the file."""
+
+    def __init__(self, root):
+        self.faces, self.uses, self.errors = {}, {}, []
+        file, room = root / ROOMS, None
+        for number, line in enumerate(file.read_text().splitlines() if file.is_file() else [], 1):
+            key, _, words = line.partition('#')[0].partition(':')
+            if key == 'room':
+                room = words.strip()
+                self.faces[room], self.uses[room] = set(), set()
+            elif room and key == 'face':
+                self.faces[room].update(words.split())
+            elif room and key == 'uses':
+                self.uses[room].update(words.split())
+            elif key.strip():
+                self.errors.append(f'{ROOMS}:{number}: not a line such as "room: tools/lib"')
+        self.errors += self.table(root)
+
+    def table(self, root):
+        """What is wrong with the table itself."""
+        for room in self.uses:
+            yield from (f'{ROOMS}: {room} uses {used}, which is no room' for used in sorted(self.uses[room] - set(self.uses)))
+            yield from (f'{ROOMS}: {room}/{header} is in the face and does not exist' for header in sorted(self.faces[room])
+                        if not (root / room / header).is_file())
+            circle = self.circle(room)
+            if circle and room == min(circle):
+                yield f'{ROOMS}: rooms use each other in a circle: {" -> ".join(circle)}'
+
+    def circle(self, first):
+        """The shortest way from a room back to itself; None: there is none."""
+        ways = [[first]]
+        seen = set()
+        for way in ways:
+            for used in sorted(self.uses.get(way[-1], ())):
+                if used == first:
+                    return [*way, first]
+                if used not in seen:
+                    seen.add(used)
+                    ways.append([*way, used])
+        return None
+
+    def forbids(self, path, target):
+        """Why a file may not include another one; None: it may, or one of the two is in no room."""
+        room, other = (str(pathlib.PurePosixPath(p).parent) for p in (path, target))
+        if room == other or room not in self.uses or other not in self.uses:
+            return None
+        if other not in self.uses[room]:
+            return f'{room} does not use {other}'
+        if pathlib.PurePosixPath(target).name not in self.faces[other]:
+            return f'it is not in the face of {other}'
+        return None
+
+
+def unused(root, rooms, paths, included):
+    """Files that nothing builds, headers that nothing includes."""
+    built = re.search(r'^ET_ROOMS\s*:=((?:.*\\\n)*.*)', (root / BUILT).read_text(), re.M) if (root / BUILT).is_file() else None
+    folders = {f'tools/{word}' for word in built[1].replace('\\', ' ').split()} if built else set(rooms.uses)
+    for path in paths if rooms.uses else ():
+        folder = str(pathlib.PurePosixPath(path).parent)
+        if (path.startswith('tools/') or path.count('/') > 1 and path.startswith('core/')) and folder not in rooms.uses:
+            yield f'{path}: its folder is no room in {ROOMS}'
+        elif path.startswith('tools/') and path.endswith('.c') and folder not in folders:
+            yield f'{path}: nothing builds it, ET_ROOMS in {BUILT} does not have its folder'
+        elif path.endswith('.h') and folder in rooms.uses and path not in included:
+            yield f'{path}: no file includes it'
+
+
+def check(root):
+    rooms = Rooms(root)
+    errors, count, paths, included = list(rooms.errors), 0, [], set()
+    for folder in ('core', 'port', 'transport', 'boards', 'tools'):
+        for file in sorted((root / folder).rglob('*.[ch]')):
+            path = file.relative_to(root).as_posix()
+            if {'node_modules', 'obj', 'bin'} & set(file.parts):
+                continue
+            paths.append(path)
+            text = file.read_text(errors='replace')
+            for found in INCLUDE.finditer(text):
+                count += 1
+                target = resolve(root, file, found[1], found[2])
+                included.add(target)
+                why = rooms.forbids(path, target) if allowed(path, target) else 'the table of folders has no such include'
+                if why:
+                    line = text.count('\n', 0, found.start(1)) + 1
+                    errors.append(f'{path}:{line}: may not include {found[2]}: {why}')
+    return [*errors, *unused(root, rooms, paths, included)], count
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else '.').resolve()
+    errors, count = check(root)
+    for error in errors:
+        print(f'include_check: {error}', file=sys.stderr)
+    if not errors:
+        print(f'include_check: {count} includes as the table says')
+    return 1 if errors or count == 0 else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""The functions that a program's linker redirects are listed in port/linux/link.opt. Who cannot read that file repeats
+it: the sources that define them, the list of names from outside, the NuGet package. All must be the same.
+
+    wraps_check.py [ROOT]
+"""
+import pathlib
+import re
+import sys
+
+USE_THE_FILE = {'README.md': '@port/linux/link.opt', 'docs/getting-started-c.md': '/port/linux/link.opt',
+                'boards/rpi4/README.md': '@port/linux/link.opt',
+                'boards/beaglebone-black/README.md': '@port/linux/link.opt', 'tools/package/edgeprof.pc.in': '@WRAPS@',
+                'tools/package/edgeprofConfig.cmake.in': '@WRAPS@'}
+NOT_LIBC = re.compile(r'SystemNative_|Rh[A-Zp]|_ZN|OnFirstChance')
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else '.')
+    def read(path):
+        return (root / path).read_text()
+    wraps = set(re.findall(r'--wrap=(\w+)', read('port/linux/link.opt')))
+    sources = ''.join(read(f'port/linux/{name}_wrap.c') for name in ('signal', 'thread', 'exit'))
+    package = {name for names in re.findall(r'<EdgeProfWrap Include="([^"]+)"', read('port/nativeaot/EdgeProf/build/EdgeProf.targets'))
+               for name in names.split(';') if not NOT_LIBC.match(name)}
+    lists = {
+        'the sources': set(re.findall(r'^WRAP\([^,]+, (\w+)|^WRAP_MASKED\((\w+)|^(?:int|void) __wrap_(\w+)\(', sources, re.M)),
+        'EdgeProf.targets': package,
+    }
+    lists['the sources'] = {name for names in lists['the sources'] for name in names if name and name != 'result'}
+    errors = [f'{where} and port/linux/link.opt differ: {" ".join(sorted(names ^ wraps))}' for where, names in lists.items() if names != wraps]
+    errors += [f'{path} does not use {word}' for path, word in USE_THE_FILE.items() if word not in read(path)]
+    errors += [f'{path} repeats the list' for path in USE_THE_FILE if '--wrap=' in read(path)]
+    for error in errors:
+        print(f'wraps_check: {error}', file=sys.stderr)
+    if not errors:
+        print(f'wraps_check: {len(wraps)} functions, the same everywhere')
+    return 1 if errors else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,214 @@
+#!/bin/sh
+# Installs what building and testing need and this machine does not have. Quick when everything is there.
+#
+#   tools/build/setup.sh apt [SECTION...]   Debian packages of those sections of tools/build/packages.txt; default: all
+#                                           but [programs]
+#   tools/build/setup.sh deps               nanopb and mbedtls, pinned by hash, unpacked to build/deps/
+#   tools/build/setup.sh cross              for the tests in QEMU: cmocka, pinned; Debian's ARM kernels and musl, to
+#                                           build/deps/
+#   tools/build/setup.sh dotnet             only says whether the .NET SDK is there
+#   tools/build/setup.sh npm                the page's packages, as its lock file says
+#
+# NANOPB_DIR and MBEDTLS_DIR name unpacked source trees to use instead. Packages are installed as root or with sudo;
+# the rest needs no rights. apt's own configuration is neither changed nor by-passed: mirrors and proxies hold.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+deps=$root/build/deps
+scratch=
+trap 'test -z "$scratch" || rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+
+say() { echo "setup: $*" >&2; }
+die() {
+    echo "setup: error: $*" >&2
+    exit 1
+}
+
+# ---- apt ----
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# packages SECTION...: their names
+packages() {
+    awk -v want=" $* " '
+        { sub(/#.*/, ""); gsub(/[ \t\r]/, "") }
+        /^\[.*\]$/ { section = substr($0, 2, length($0) - 2); seen[section] = 1; next }
+        $0 != "" && ((want == "  " && section != "programs") || index(want, " " section " ")) { print }
+        END { n = split(want, w, " "); for (i = 1; i <= n; i++) if (!(w[i] in seen)) exit 3 }
+    ' "$root/tools/build/packages.txt" || die "tools/build/packages.txt has not all of the sections: $*"
+}
+
+# absent PACKAGE...: those that are not installed
+absent() {
+    dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null |
+        awk -v all="$*" '/^.i/ { there[$2] = 1 } END { n = split(all, a, " "); for (i = 1; i <= n; i++) if (!(a[i] in there)) print a[i] }'
+}
+
+# In runlevel 1 no package starts its service: a test's nginx is none for the machine.
+apt_install() {
+    # shellcheck disable=SC2086 # a list of package names
+    as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q --no-install-recommends \
+        -o DPkg::Lock::Timeout=600 $missing >"$scratch/apt.log" 2>&1
+}
+
+setup_apt() {
+    command -v dpkg-query >/dev/null || die "not a Debian system: install the equivalents of tools/build/packages.txt by hand"
+    wanted=$(packages "$@")
+    # shellcheck disable=SC2086
+    missing=$(absent $wanted | tr '\n' ' ')
+    [ -n "$missing" ] || return 0
+    [ "$(id -u)" = 0 ] || command -v sudo >/dev/null || die "run as root or install sudo; missing packages: $missing"
+    say "installing Debian packages: $missing"
+    scratch=$(mktemp -d)
+    apt_install && return 0
+    say "updating the package lists first"
+    as_root apt-get update -q >"$scratch/update.log" 2>&1 || die "apt-get update: $(tail -n 1 "$scratch/update.log")"
+    apt_install || die "apt-get install: $(grep '^E:' "$scratch/apt.log" | head -n 1)"
+}
+
+# ---- pinned sources ----
+
+# Every URI of the system's Debian archive, from deb822 files and one-line files, likeliest first.
+archive_uris() {
+    for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list.d/*.sources; do
+        [ ! -r "$file" ] || awk 'tolower($1) == "uris:" { print $2 }' "$file"
+    done
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+        [ ! -r "$file" ] || sed -n 's/^deb\(-src\)\{0,1\}[ \t]*\(\[[^]]*\]\)\{0,1\}[ \t]*\([^ \t]*\).*/\3/p' "$file"
+    done
+}
+debian_uris() {
+    archive_uris | awk '!seen[$0]++ { if ($0 ~ /\/debian\/?$/) print; else rest = rest $0 "\n" } END { printf "%s", rest }'
+}
+
+# private_apt URI TYPE SUITE ARCHITECTURE: an apt configuration of its own below $scratch/apt; $apt is how to use it
+private_apt() {
+    rm -rf "$scratch/apt" && mkdir -p "$scratch/apt/lists/partial" "$scratch/apt/cache/archives/partial" "$scratch/apt/etc" "$scratch/fetch"
+    : >"$scratch/apt/status"
+    cat >"$scratch/apt/etc/archive.sources" <<END
+Types: $2
+URIs: $1
+Suites: $3
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+END
+    apt="-q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$scratch/apt/etc -o Dir::State::lists=$scratch/apt/lists
+        -o Dir::State::status=$scratch/apt/status -o Dir::Cache=$scratch/apt/cache -o APT::Sandbox::User=$(id -un)
+        -o APT::Architecture=$4 -o APT::Architectures=$4"
+    # shellcheck disable=SC2086 # options
+    apt-get $apt update >"$scratch/fetch.log" 2>&1
+}
+
+# fetch URI PACKAGE TARBALL: into $scratch/fetch
+fetch() {
+    private_apt "$1" deb-src trixie "$(dpkg --print-architecture)" || return 1
+    # The archive may have dropped the .dsc and still serve the tarball: what counts is the hash, not apt's word.
+    # shellcheck disable=SC2086
+    (cd "$scratch/fetch" && apt-get $apt source --download-only "$2") >>"$scratch/fetch.log" 2>&1 || true
+    [ -f "$scratch/fetch/$3" ]
+}
+
+# pinned NAME TARBALL SHA256 FILE: build/deps/NAME, checked; FILE is in it when it is whole
+pinned() {
+    [ "$(cat "$deps/$1/.sha256" 2>/dev/null)" != "$3" ] || return 0
+    say "fetching $2"
+    mkdir -p "$deps"
+    scratch=$(mktemp -d "$deps/.setup.XXXXXX")
+    for uri in $(debian_uris); do
+        ! fetch "$uri" "$1" "$2" || break
+    done
+    [ -f "$scratch/fetch/$2" ] || die "no Debian mirror of this system served $2 ($(grep -m 1 -E "^(E|W):" "$scratch/fetch.log" 2>/dev/null)); set $5 to an unpacked tree"
+    echo "$3  $scratch/fetch/$2" | sha256sum -c --status || die "$2 is not the pinned file: its sha256 differs from $3"
+    mkdir "$scratch/tree"
+    tar -xf "$scratch/fetch/$2" -C "$scratch/tree" --strip-components=1
+    [ -f "$scratch/tree/$4" ] || die "$2 has no $4"
+    echo "$3" >"$scratch/tree/.sha256"
+    rm -rf "${deps:?}/$1"
+    mv "$scratch/tree" "$deps/$1" 2>/dev/null || [ -f "$deps/$1/$4" ] || die "cannot write $deps/$1"
+    rm -rf "$scratch"
+    scratch=
+    say "unpacked $2 to build/deps/$1"
+}
+
+# fetch_foreign URI ARCHITECTURE PACKAGE: the kernel that PACKAGE depends on, and musl-dev, into $scratch/fetch
+fetch_foreign() {
+    private_apt "$1" deb bookworm "$2" || return 1
+    # shellcheck disable=SC2086
+    image=$(apt-cache $apt depends "$3" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1)
+    # shellcheck disable=SC2086
+    [ -n "$image" ] && (cd "$scratch/fetch" && apt-get $apt download "$image" musl-dev) >>"$scratch/fetch.log" 2>&1
+}
+
+# foreign ARCHITECTURE PACKAGE: build/deps/ARCHITECTURE with vmlinuz, config and musl's usr; apt has checked signatures
+foreign() {
+    [ ! -f "$deps/$1/vmlinuz" ] || return 0
+    say "fetching $2 and musl-dev for $1"
+    mkdir -p "$deps"
+    scratch=$(mktemp -d "$deps/.setup.XXXXXX")
+    for uri in $(debian_uris); do
+        ! fetch_foreign "$uri" "$1" "$2" || break
+    done
+    mkdir "$scratch/tree"
+    for package in "$scratch"/fetch/*.deb; do
+        [ -f "$package" ] || die "no Debian mirror of this system served $2 for $1 ($(grep -m 1 -E "^(E|W):" "$scratch/fetch.log" 2>/dev/null))"
+        dpkg-deb --fsys-tarfile "$package" | tar -x -C "$scratch/tree" --wildcards --exclude=./lib --exclude=./usr/share --exclude='./usr/lib/linux-image-*'
+    done
+    mv "$scratch"/tree/boot/config-* "$scratch/tree/config" && mv "$scratch"/tree/boot/vmlinuz-* "$scratch/tree/vmlinuz" ||
+        die "the kernel package of $2 has no boot/vmlinuz"
+    rm -rf "$scratch/tree/boot" "${deps:?}/$1"
+    mv "$scratch/tree" "$deps/$1" 2>/dev/null || [ -f "$deps/$1/vmlinuz" ] || die "cannot write $deps/$1"
+    rm -rf "$scratch"
+    scratch=
+}
+
+# given DIRECTORY FILE VARIABLE: true when the user named a tree
+given() {
+    [ -n "$1" ] || return 1
+    [ -f "$1/$2" ] || die "$3=$1 has no $2"
+}
+
+setup_deps() {
+    given "${NANOPB_DIR:-}" pb_encode.c NANOPB_DIR ||
+        pinned nanopb nanopb_0.4.9.1.orig.tar.gz 4575944a468718ef25f05eb01d994364650b581563089a9841986bb1e460eac3 pb_encode.c NANOPB_DIR
+    given "${MBEDTLS_DIR:-}" include/mbedtls/ssl.h MBEDTLS_DIR ||
+        pinned mbedtls mbedtls_3.6.6.orig.tar.bz2 8fb65fae8dcae5840f793c0a334860a411f884cc537ea290ce1c52bb64ca007a include/mbedtls/ssl.h MBEDTLS_DIR
+}
+
+setup_cross() {
+    pinned cmocka cmocka_1.1.7.orig.tar.xz 810570eb0b8d64804331f82b29ff47c790ce9cd6b163e98d47a4807047ecad82 src/cmocka.c CMOCKA_DIR
+    foreign arm64 linux-image-arm64
+    foreign armhf linux-image-armmp
+}
+
+# ---- the others ----
+
+setup_dotnet() {
+    if command -v dotnet >/dev/null; then
+        say ".NET SDK $(dotnet --version 2>/dev/null) is there"
+    else
+        say "no .NET SDK on PATH: the C# parts are left out"
+    fi
+}
+
+setup_npm() {
+    lock=$root/tools/web/package-lock.json
+    [ -f "$lock" ] || return 0
+    [ ! "$root/tools/web/node_modules/.package-lock.json" -nt "$lock" ] || return 0
+    command -v npm >/dev/null || die "npm is missing: install Node.js 18 or newer"
+    say "installing the page's packages (npm ci)"
+    scratch=$(mktemp -d)
+    (cd "$root/tools/web" && npm ci --no-audit --no-fund --ignore-scripts) >"$scratch/npm.log" 2>&1 ||
+        die "npm ci: $(grep -i err "$scratch/npm.log" | head -n 1)"
+    touch "$root/tools/web/node_modules/.package-lock.json"
+}
+
+case ${1:-} in
+apt | deps | cross | dotnet | npm)
+    verb=$1
+    shift
+    "setup_$verb" "$@"
+    ;;
+*) die "usage: tools/build/setup.sh apt [SECTION...] | deps | cross | dotnet | npm" ;;
+esac

@@ -1,0 +1,58 @@
+/* edgeprof backup: a copy of the database, also of one that `serve` writes to. */
+#include "tools/store/backup.h"
+#include "tools/cmd/commands.h"
+#include "tools/cmd/options.h"
+#include "tools/lib/progress.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: edgeprof backup [--db FILE] -o COPY\n"
+    "\n"
+    "Copies the database, also while `edgeprof serve` writes to it: what was committed when the copy began, whole.\n"
+    "COPY gets its name when it is complete, checked and on the disk; an older file of that name stays until then.\n"
+    "\n"
+    "  --db FILE           the database (./edgeprof.db)\n"
+    "  -o, --output FILE   the copy; it takes about as much space as FILE\n"
+    "  --help\n"
+    "\n"
+    "To restore: stop `serve`, remove FILE, FILE-wal and FILE-shm, copy COPY to FILE, start `serve`.\n"
+    "exit codes: 0 done, 1 failed, 2 wrong usage\n";
+
+static int backup(const char *from, const char *to)
+{
+    struct et_buf why = {0};
+    if (access(from, F_OK) != 0) {
+        et_error("no database %s: --db names another", from);
+        return ET_FAILED;
+    }
+    et_progress_on();
+    int err = et_backup(from, to, &why);
+    if (err) {
+        et_error("backup: %s", why.data);
+    }
+    et_buf_free(&why);
+    return err ? ET_FAILED : ET_OK;
+}
+
+int et_cmd_backup(int argc, char **argv)
+{
+    struct et_options options;
+    int code = et_options_parse(argc, argv, "do", help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    if (options.first < argc) {
+        et_error("backup: unexpected argument %s", argv[options.first]);
+        code = ET_USAGE;
+    } else if (options.outputs.count != 1 || strcmp(options.outputs.items[0], "-") == 0 ||
+               options.outputs.items[0][0] == '\0') {
+        et_error("backup: say where the copy goes: -o COPY, one file");
+        code = ET_USAGE;
+    } else {
+        code = backup(options.db ? options.db : "edgeprof.db", options.outputs.items[0]);
+    }
+    et_options_free(&options);
+    return code;
+}

@@ -1,0 +1,268 @@
+/* edgeprof cat: a file of messages, compact or pprof, as text or as something else. */
+#include "tools/cmd/commands.h"
+#include "tools/lib/kinds.h"
+#include "tools/lib/labels.h"
+#include "tools/serve/ingest/messages.h"
+#include "tools/cmd/options.h"
+#include "tools/formats/output.h"
+#include "tools/formats/compact.h"
+#include "tools/cmd/help.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: edgeprof cat [options] FILE\n"
+    "\n"
+    "Reads messages, compact or pprof, each after its length in 4 bytes, least significant first, or one bare "
+    "message:\n"
+    "what a file:// endpoint writes, and any pprof file, gzipped or not. FILE may be - for standard input. Without\n"
+    "options it says what is in the messages.\n"
+    "\n"
+    "  --pprof FILE        all profiles together as gzipped pprof\n"
+    "  --folded            all profiles together, one stack a line, \"root;caller;leaf value\"\n"
+    "  --kind KIND, --value VALUE, --label KEY=VALUE, --group-by KEY   as for `edgeprof top`\n" ET_SYMBOLS_HELP
+    "  --help\n"
+    "\n"
+    "exit codes: 0 done, 1 unreadable or malformed (what was sound is printed), 2 messages.torn usage, 3 no profile in "
+    "it\n";
+
+/* ---- as text ---- */
+
+static void print_origin(const Edgeprof__V1__Origin *o)
+{
+    printf("  origin format=%u service=%s host=%s boot_id=%s pid=%u executable=%s arch=%s agent=%s start=%" PRIu64 "\n",
+           o->format, o->service, o->host, o->boot_id, o->pid, o->executable, o->arch, o->agent, o->process_start_ns);
+    for (size_t i = 0; i < o->n_tags; i++) {
+        printf("  tag %s=%s\n", o->tags[i]->key, o->tags[i]->value);
+    }
+}
+
+static void print_module(const Edgeprof__V1__Module *m)
+{
+    printf("  module base=%#x size=%#x address=%#" PRIx64 " build_id=", m->start, m->size, m->address);
+    for (size_t i = 0; i < m->build_id.len; i++) {
+        printf("%02x", m->build_id.data[i]);
+    }
+    printf(" path=%s\n", m->path);
+}
+
+static void print_label(void *context, const char *key, const char *value)
+{
+    (void)context;
+    printf(" %s=%s", key, value);
+}
+
+static void print_contexts(const et_message *message, const struct et_segment *segment)
+{
+    for (size_t i = 1; i <= message->n_contexts; i++) {
+        const Edgeprof__V1__Context *context = message->contexts[i - 1];
+        struct et_buf lines = {0};
+        et_message_context(message, segment, i, &lines);
+        printf("  context %zu span_id=%016" PRIx64 " trace_id=%016" PRIx64 "%016" PRIx64, i, context->span_id,
+               context->trace_high, context->trace_low);
+        et_labels_each(lines.data, print_label, NULL);
+        putchar('\n');
+        et_buf_free(&lines);
+    }
+}
+
+static void print_profile(const Edgeprof__V1__Profile *p)
+{
+    const struct et_kind *kind = et_kind_numbered((uint32_t)p->kind);
+    uint64_t node = 0;
+    printf("  profile kind=%d(%s) start=%" PRIu64 " duration=%" PRIu64 " period=%" PRIu64 " quantum=%" PRIu64
+           " samples=%" PRIu64 " stacks=%zu\n",
+           (int)p->kind, kind ? kind->name : "unknown", p->start_ns, p->duration_ns, p->period_ns, p->quantum,
+           p->samples, p->n_node);
+    for (size_t i = 0; i < p->n_node; i++) {
+        node += p->node[i];
+        printf("    node %" PRIu64 " value %" PRIu64, node, p->value[i] * p->quantum);
+        if (p->n_count) {
+            printf(" count %" PRIu32, p->count[i]);
+        }
+        if (p->n_context && p->context[i]) {
+            printf(" context %" PRIu32, p->context[i]);
+        }
+        putchar('\n');
+    }
+}
+
+static void print_stats(const Edgeprof__V1__Stats *s)
+{
+    printf("  stats samples=%" PRIu64 " exact=%" PRIu64 " gap=%" PRIu64 " cut=%" PRIu64 " rule_hits=%" PRIu64
+           " rule_misses=%" PRIu64 " threads=%" PRIu64 "\n",
+           s->samples, s->exact, s->gap, s->cut, s->rule_hits, s->rule_misses, s->threads);
+    for (size_t i = 0; i < s->n_losses; i++) {
+        printf("  loss reason=%u count=%" PRIu64 " weight=%" PRIu64 "\n", s->losses[i]->reason, s->losses[i]->count,
+               s->losses[i]->weight_ns);
+        for (size_t k = 0; k < s->losses[i]->n_threads; k++) {
+            char *name = et_clean(s->losses[i]->threads[k], strlen(s->losses[i]->threads[k]));
+            printf("    thread %s\n", name);
+            free(name);
+        }
+    }
+}
+
+/* Nodes need what earlier messages of the segment have said. */
+static bool print_nodes(const et_message *message, struct et_segment *segment, const char **why)
+{
+    size_t count = et_message_node_count(message), first = segment->node_count;
+    struct et_wire_node *nodes = et_alloc(count, sizeof *nodes);
+    bool ok = et_message_spans(message, segment, why) && et_message_nodes(message, segment, nodes, why);
+    for (size_t i = 0; ok && i < count; i++) {
+        char name[32];
+        et_special_name(nodes[i].address, name);
+        printf("  node %zu parent=%u ", first + i, nodes[i].parent);
+        if (nodes[i].span) {
+            printf("module=%#x address=%#" PRIx64 "\n", segment->spans[nodes[i].span - 1].base, nodes[i].address);
+        } else {
+            printf("%s\n", name);
+        }
+        et_segment_add_node(segment, nodes[i].depth, 0);
+    }
+    free(nodes);
+    return ok;
+}
+
+static bool print_message(const et_message *message, size_t size, struct et_segment *segment, const char **why)
+{
+    printf("message segment=%016" PRIx64 " sequence=%u bytes=%zu unix_minus_uptime=%" PRIu64 "%s\n", message->segment,
+           message->sequence, size, message->unix_minus_uptime_ns, message->last ? " last" : "");
+    if (message->origin) {
+        print_origin(message->origin);
+        et_segment_free(segment);
+        et_segment_init(segment);
+    }
+    for (size_t i = 0; i < message->n_modules; i++) {
+        print_module(message->modules[i]);
+    }
+    if (!print_nodes(message, segment, why)) {
+        return false;
+    }
+    if (!et_message_labels(message, segment, why)) {
+        return false;
+    }
+    print_contexts(message, segment);
+    for (size_t i = 0; i < message->n_profiles; i++) {
+        if (!et_message_profile(message, i, segment->node_count, why)) {
+            return false;
+        }
+        print_profile(message->profiles[i]);
+    }
+    if (message->stats) {
+        print_stats(message->stats);
+    }
+    return true;
+}
+
+static bool print_kind(const et_pprof *pprof, const struct et_pprof_kind *kind, const char **why)
+{
+    struct et_profile *profile = et_pprof_profile(pprof, kind, why);
+    if (profile) {
+        printf("  profile kind=%s unit=%s total=%" PRIu64 " nodes=%zu\n", kind->name, kind->unit, profile->total,
+               profile->node_count ? profile->node_count - 1 : 0);
+    }
+    et_profile_free(profile);
+    return profile != NULL;
+}
+
+static bool print_pprof(const uint8_t *bytes, size_t size, const char **why)
+{
+    struct et_buf inflated = {0};
+    struct et_pprof_kind kinds[ET_PPROF_KINDS];
+    et_pprof *pprof = et_messages_pprof(bytes, size, &inflated, why);
+    bool ok = pprof != NULL;
+    if (ok) {
+        printf("pprof bytes=%zu samples=%zu locations=%zu mappings=%zu time=%" PRId64 " duration=%" PRId64 "\n", size,
+               pprof->n_sample, pprof->n_location, pprof->n_mapping, pprof->time_nanos, pprof->duration_nanos);
+        size_t count = et_pprof_kinds(pprof, et_messages_hint(pprof), kinds);
+        for (size_t i = 0; i < count && ok; i++) {
+            ok = print_kind(pprof, &kinds[i], why);
+        }
+        et_pprof_free(pprof);
+    }
+    et_buf_free(&inflated);
+    return ok;
+}
+
+static int print_all(const char *path, const struct et_buf *file)
+{
+    struct et_messages messages;
+    const uint8_t *bytes;
+    size_t size, number = 0;
+    const char *why = NULL;
+    struct et_segment segment;
+    et_segment_init(&segment);
+    et_messages_begin(&messages, file);
+    while (!why && et_messages_next(&messages, &bytes, &size)) {
+        et_message *message = et_is_pprof(bytes, size) ? NULL : et_message_decode(bytes, size, &why);
+        if (et_is_pprof(bytes, size)) {
+            (void)print_pprof(bytes, size, &why);
+        } else if (message) {
+            print_message(message, size, &segment, &why);
+            et_message_free(message);
+        }
+        number++;
+    }
+    et_segment_free(&segment);
+    if (fflush(stdout) != 0 && errno != EPIPE) {
+        et_error("standard output: %s", strerror(errno));
+        return ET_FAILED;
+    }
+    if (why) {
+        et_error("%s: message %zu: %s", path, number, why);
+    } else if (messages.torn) {
+        et_error("%s: ends in the middle of message %zu", path, number + 1);
+    }
+    return why || messages.torn ? ET_FAILED : number ? ET_OK : ET_NO_DATA;
+}
+
+/* ---- as something else ---- */
+
+static int convert(const struct et_options *options, const char *path, const struct et_buf *file)
+{
+    struct et_profile *profile = NULL;
+    struct et_query query = options->wanted.query;
+    query.keep_labels = options->pprof != NULL;
+    int code = et_messages_load(path, file, &query, &profile);
+    if (code == ET_OK) {
+        struct et_symbols *symbols = et_options_symbols(options);
+        et_symbolize(symbols, profile);
+        et_symbols_free(symbols);
+    }
+    if (code == ET_OK && options->pprof) {
+        code = et_output_write(profile, ET_FORMAT_PPROF, options->pprof);
+    }
+    if (code == ET_OK && options->folded) {
+        code = et_output_write(profile, ET_FORMAT_FOLDED, "-");
+    }
+    et_profile_free(profile);
+    return code;
+}
+
+int et_cmd_cat(int argc, char **argv)
+{
+    struct et_options options;
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "pckVAG", help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    if (options.first != argc - 1) {
+        et_error("cat: say one FILE; see `edgeprof cat --help`");
+        et_options_free(&options);
+        return ET_USAGE;
+    }
+    struct et_buf file = {0};
+    const char *path = argv[options.first];
+    code = et_messages_read(path, &file);
+    if (code == ET_OK) {
+        code = options.pprof || options.folded ? convert(&options, path, &file) : print_all(path, &file);
+    }
+    et_buf_free(&file);
+    et_options_free(&options);
+    return code;
+}

@@ -1,0 +1,28 @@
+/*
+ * The commands of edgeprof. Each gets its own name in argv[0] and returns an exit code.
+ */
+#ifndef ET_COMMANDS_H
+#define ET_COMMANDS_H
+
+int et_cmd_serve(int argc, char **argv);
+int et_cmd_top(int argc, char **argv);
+int et_cmd_flame(int argc, char **argv);
+int et_cmd_cat(int argc, char **argv);
+int et_cmd_export(int argc, char **argv);
+int et_cmd_symbols(int argc, char **argv);
+int et_cmd_symbolize(int argc, char **argv);
+int et_cmd_backup(int argc, char **argv);
+int et_cmd_watch(int argc, char **argv);
+int et_cmd_query(int argc, char **argv); /* and devices */
+int et_cmd_diff(int argc, char **argv);
+int et_cmd_run(int argc, char **argv);
+int et_cmd_control(int argc, char **argv); /* status, level, kinds, threads */
+
+/* ---- what they have in common ---- */
+
+struct et_options;
+
+/* ET_USAGE and a line when the command line goes on after the options. */
+int et_no_more_arguments(int argc, char **argv, const struct et_options *options);
+
+#endif

@@ -1,0 +1,333 @@
+/*
+ * edgeprof status, level, kinds, threads: a running service's control endpoint (EDGEPROF_CONTROL there), in place of
+ * curl. The requests are those of core/endpoint/control.c; its answers are one line of JSON each, of which status
+ * prints what people look for.
+ *
+ *   et_cmd_control -> target_of (what is asked for) -> ask -> status_print
+ */
+#include "tools/cmd/commands.h"
+#include "tools/lib/json_read.h"
+#include "tools/lib/kinds.h"
+#include "tools/cmd/options.h"
+#include "tools/formats/unsampled.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWER_MOST 65536u
+
+#define AT_HELP                                                                                                        \
+    "  --at WHERE          the service's control endpoint: /path or unix:/path of its socket, or its port on\n"        \
+    "                      127.0.0.1; default: what EDGEPROF_CONTROL says here\n"                                      \
+    "\n"                                                                                                               \
+    "The service opens one when its EDGEPROF_CONTROL says where. A token is taken from EDGEPROF_CONTROL_TOKEN.\n"      \
+    "\n"                                                                                                               \
+    "exit codes: 0 done, 1 failed, 2 wrong usage\n"
+
+static const struct {
+    const char *name, *help;
+} actions[] = {
+    {"status", "usage: edgeprof status [--at WHERE] [--json]\n"
+               "\n"
+               "Prints the level, the kinds that are on, what profiling costs, what was lost, and which threads are "
+               "not sampled and\n"
+               "why.\n"
+               "\n"
+               "  --json              all there is, as the service says it\n" AT_HELP},
+    {"level", "usage: edgeprof level [--at WHERE] low|medium|high\n"
+              "\n"
+              "Sets how closely the service looks: its sampling rate and its kinds.\n"
+              "\n" AT_HELP},
+    {"kinds",
+     "usage: edgeprof kinds [--at WHERE] KIND[,KIND...]\n"
+     "       edgeprof kinds [--at WHERE] (on|off) KIND[,KIND...] ...\n"
+     "\n"
+     "Sets what the service measures: these kinds alone, or these as well, or no more. Kinds are cpu, wait, lock,\n"
+     "alloc, live, exception, gc, thread and heap.\n"
+     "\n" AT_HELP},
+    {"threads", "usage: edgeprof threads [--at WHERE]\n"
+                "\n"
+                "Has the service take a stack of every thread: a profile of kind thread, where its profiles go.\n"
+                "\n" AT_HELP},
+};
+
+/* ---- what is asked for ---- */
+
+static bool kinds_known(const char *list)
+{
+    char name[16];
+    for (const char *at = list;; at++) {
+        size_t size = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", size < sizeof name ? (int)size : 0, at);
+        const struct et_kind *kind = et_kind_named(name);
+        if (!kind || !kind->number) {
+            return false;
+        }
+        at += size;
+        if (!*at) {
+            return true;
+        }
+    }
+}
+
+static bool kinds_target(int argc, char **argv, struct et_buf *target)
+{
+    et_buf_text(target, "/kinds?");
+    if (argc == 1) {
+        et_buf_text(target, argv[0]);
+        return kinds_known(argv[0]);
+    }
+    for (int i = 0; i + 1 < argc; i += 2) {
+        if ((strcmp(argv[i], "on") != 0 && strcmp(argv[i], "off") != 0) || !kinds_known(argv[i + 1])) {
+            return false;
+        }
+        et_buf_printf(target, "%s%s=%s", i ? "&" : "", argv[i], argv[i + 1]);
+    }
+    return argc > 0 && argc % 2 == 0;
+}
+
+static bool target_of(const char *action, int argc, char **argv, struct et_buf *target)
+{
+    if (strcmp(action, "kinds") == 0) {
+        return kinds_target(argc, argv, target);
+    }
+    if (strcmp(action, "level") != 0) {
+        et_buf_printf(target, "/%s", action);
+        return argc == 0;
+    }
+    et_buf_printf(target, "/level?%s", argc ? argv[0] : "");
+    return argc == 1 && (strcmp(argv[0], "low") == 0 || strcmp(argv[0], "medium") == 0 || strcmp(argv[0], "high") == 0);
+}
+
+/* ---- the endpoint ---- */
+
+struct endpoint {
+    char url[32];
+    const char *socket; /* NULL: a port */
+    struct curl_slist *headers;
+};
+
+static bool endpoint_find(const char *at, struct endpoint *endpoint)
+{
+    const char *where = at ? at : getenv("EDGEPROF_CONTROL"), *token = getenv("EDGEPROF_CONTROL_TOKEN");
+    struct et_buf header = {0};
+    *endpoint = (struct endpoint){.url = "http://localhost"};
+    if (!where || !*where) {
+        et_error("where is the service's control endpoint? --at or EDGEPROF_CONTROL says");
+        return false;
+    }
+    where += strncmp(where, "unix:", 5) == 0 ? 5 : 0;
+    size_t digits = strspn(where, "0123456789");
+    if (where[0] == '/') {
+        endpoint->socket = where;
+    } else if (digits && digits < 6 && !where[digits]) {
+        snprintf(endpoint->url, sizeof endpoint->url, "http://127.0.0.1:%s", where);
+    } else {
+        et_error("--at %s: want the path of a socket or a port of this machine", where);
+        return false;
+    }
+    if (token && *token) {
+        et_buf_printf(&header, "Authorization: Bearer %s", token);
+        endpoint->headers = curl_slist_append(NULL, header.data);
+        et_buf_free(&header);
+    }
+    return true;
+}
+
+static size_t on_data(char *bytes, size_t size, size_t count, void *context)
+{
+    struct et_buf *answer = context;
+    if (size * count > ANSWER_MOST - answer->size) {
+        return 0;
+    }
+    et_buf_add(answer, bytes, size * count);
+    return size * count;
+}
+
+/* What the service says of an error is {"error":"..."}. */
+static void refusal(const char *where, long status, const struct et_buf *answer)
+{
+    static const char before[] = "{\"error\":\"";
+    const char *text = answer->data ? answer->data : "";
+    text += strncmp(text, before, sizeof before - 1) == 0 ? sizeof before - 1 : 0;
+    char *clean = et_clean(text, strcspn(text, "\"\n"));
+    et_error(status == 401 ? "%s: %s; EDGEPROF_CONTROL_TOKEN has it here" : "%s: %s", where,
+             *clean ? clean : "not an answer of edgeprof");
+    free(clean);
+}
+
+static int ask_process(const struct endpoint *endpoint, const char *target, struct et_buf *answer)
+{
+    CURL *curl = curl_easy_init();
+    struct et_buf url = {0};
+    long status = 0;
+    if (!curl) {
+        et_error("cannot start libcurl");
+        return ET_FAILED;
+    }
+    et_buf_printf(&url, "%s%s", endpoint->url, target);
+    curl_easy_setopt(curl, CURLOPT_URL, url.data);
+    if (endpoint->socket) {
+        curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, endpoint->socket);
+    }
+    if (strcmp(target, "/status") != 0) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "");
+    }
+    curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, endpoint->headers);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, 10L);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    CURLcode code = curl_easy_perform(curl);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_cleanup(curl);
+    et_buf_free(&url);
+    const char *where = endpoint->socket ? endpoint->socket : endpoint->url;
+    if (code != CURLE_OK) {
+        et_error("%s: %s: does a service listen there?", where, curl_easy_strerror(code));
+    } else if (status != 200) {
+        refusal(where, status, answer);
+    }
+    return code == CURLE_OK && status == 200 ? ET_OK : ET_FAILED;
+}
+
+/* ---- the answer to /status ---- */
+
+/* The number behind "name": after `from`, 0 when it is not there. */
+static unsigned long long member(const char *from, const char *name)
+{
+    struct et_buf key = {0};
+    et_buf_printf(&key, "\"%s\":", name);
+    const char *found = strstr(from, key.data);
+    unsigned long long value = found ? strtoull(found + key.size, NULL, 10) : 0;
+    et_buf_free(&key);
+    return value;
+}
+
+static void losses_print(const char *status)
+{
+    const char *at = strstr(status, "\"losses\":{");
+    at = at ? at + 10 : "";
+    for (const char *between = "lost     "; *at == '"' || *at == ','; between = ", ") {
+        at += strspn(at, ",\"");
+        size_t size = strcspn(at, "\"");
+        char *name = et_clean(at, size);
+        printf("%s%s %llu", between, name, member(at + size, "count"));
+        free(name);
+        at += strcspn(at, "}");
+        at += *at == '}';
+        if (*at != ',') {
+            putchar('\n');
+        }
+    }
+}
+
+static uint64_t number_in(const json_t *object, const char *name)
+{
+    json_int_t value = json_integer_value(json_object_get(object, name));
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+/* Threads that are not sampled, and why. */
+static void unsampled_print(const char *status)
+{
+    struct et_buf why = {0}, line = {0};
+    struct et_unsampled all = {0};
+    json_t *read = et_json_read(status, strlen(status), &why);
+    size_t i, k;
+    const json_t *of, *name;
+    json_array_foreach(json_object_get(read, "unsampled"), i, of)
+    {
+        et_unsampled_add(&all, (uint32_t)number_in(of, "number"), number_in(of, "threads"),
+                         (uint32_t)number_in(of, "error"), number_in(of, "limit"));
+        json_array_foreach(json_object_get(of, "names"), k, name)
+        {
+            et_unsampled_name(&all, json_string_value(name) ? json_string_value(name) : "");
+        }
+    }
+    all.cpu_ns = number_in(read, "unsampled_ns");
+    all.of_ns = number_in(read, "weight_ns") + number_in(read, "thread_exit_ns");
+    et_unsampled_text(&all, &line);
+    if (line.size) {
+        printf("threads  %s\n", line.data);
+    }
+    json_decref(read);
+    et_unsampled_free(&all);
+    et_buf_free(&why);
+    et_buf_free(&line);
+}
+
+static void status_print(const char *status)
+{
+    const char *level = strstr(status, "\"level\":\"");
+    char *name = et_clean(level ? level + 9 : "", level ? strcspn(level + 9, "\"") : 0);
+    printf("level    %s\nkinds   ", *name ? name : "none: no profiler runs");
+    for (size_t i = 0; i < et_kind_count; i++) {
+        struct et_buf on = {0};
+        et_buf_printf(&on, "\"%s\":{\"on\":true", et_kinds[i].name);
+        if (strstr(status, on.data)) {
+            printf(" %s", et_kinds[i].name);
+        }
+        et_buf_free(&on);
+    }
+    printf("\ncost     %llu ppm of the CPU time", member(status, "cost_ppm"));
+    if (member(status, "budget_ppm")) {
+        printf(", budget %llu, periods %llu %% of the level's", member(status, "budget_ppm"),
+               member(status, "stretch_pct"));
+    }
+    printf("\nsent     %llu of %llu messages\n", member(status, "delivered"), member(status, "messages"));
+    losses_print(status);
+    unsampled_print(status);
+    free(name);
+}
+
+/* ---- the command ---- */
+
+/* Does what is asked for and shows what is then. */
+static int act(const struct et_options *options, const char *target)
+{
+    struct endpoint endpoint;
+    struct et_buf answer = {0}, status = {0};
+    bool changes = strcmp(target, "/status") != 0;
+    if (!endpoint_find(options->at, &endpoint)) {
+        return ET_USAGE;
+    }
+    int code = changes ? ask_process(&endpoint, target, &answer) : ET_OK;
+    code = code ? code : ask_process(&endpoint, "/status", &status);
+    if (!code && options->json) {
+        fputs(status.data ? status.data : "", stdout);
+    } else if (!code) {
+        status_print(status.data ? status.data : "");
+    }
+    curl_slist_free_all(endpoint.headers);
+    et_buf_free(&answer);
+    et_buf_free(&status);
+    return code;
+}
+
+int et_cmd_control(int argc, char **argv)
+{
+    struct et_options options;
+    struct et_buf target = {0};
+    size_t action = 0;
+    while (strcmp(actions[action].name, argv[0]) != 0) {
+        action++;
+    }
+    int code = et_options_parse(argc, argv, action ? "a" : "aj", actions[action].help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    if (target_of(argv[0], argc - options.first, argv + options.first, &target)) {
+        code = act(&options, target.data);
+    } else {
+        const char *last = options.first < argc ? argv[argc - 1] : "";
+        et_error("%s%s%s: not understood; see `edgeprof %s --help`", argv[0], *last ? " ... " : "", last, argv[0]);
+        code = ET_USAGE;
+    }
+    et_buf_free(&target);
+    et_options_free(&options);
+    return code;
+}

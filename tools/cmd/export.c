@@ -1,0 +1,113 @@
+/* edgeprof export: a stored profile as files for other tools, all from one query. */
+#include "tools/cmd/commands.h"
+#include "tools/cmd/options.h"
+#include "tools/formats/output.h"
+#include "tools/cmd/help.h"
+
+#include <string.h>
+
+static const char help[] =
+    "usage: edgeprof export [--format FORMAT] [-o FILE]... [options]\n"
+    "\n"
+    "Writes one profile as one file or several.\n"
+    "\n"
+    "  -o, --output FILE   what the name's ending says: " ET_ENDINGS ";\n"
+    "                      may be given several times; - is standard output\n"
+    "  --format FORMAT     " ET_FORMATS ", whatever the name; without -o to standard output\n"
+    "  --pprof FILE        gzipped pprof with names, for `go tool pprof` and others\n"
+    "  --folded            one stack a line on standard output, \"root;caller;leaf value\"\n" ET_QUERY_HELP "\n"
+    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
+
+enum { MOST = 32 };
+
+struct targets {
+    struct {
+        const char *path;
+        enum et_format format;
+    } all[MOST];
+    size_t count;
+    bool pprof;
+};
+
+static void add_target(struct targets *targets, const char *path, enum et_format format)
+{
+    targets->all[targets->count].path = path;
+    targets->all[targets->count++].format = format;
+    targets->pprof |= format == ET_FORMAT_PPROF;
+}
+
+/* Where the files go that -o names; false: said what is wrong. */
+static bool add_outputs(const struct et_options *options, struct targets *targets)
+{
+    enum et_format named = options->format ? et_format_named(options->format) : ET_FORMAT_NONE;
+    if (options->format && named == ET_FORMAT_NONE) {
+        et_error("export: --format %s: it is " ET_FORMATS, options->format);
+        return false;
+    }
+    if (options->format && options->outputs.count > 1) {
+        et_error("export: --format %s makes every file the same; leave it out, and endings tell: " ET_ENDINGS,
+                 options->format);
+        return false;
+    }
+    for (size_t i = 0; i < options->outputs.count; i++) {
+        const char *path = options->outputs.items[i];
+        enum et_format format = named ? named : et_format_of_file(path);
+        if (format == ET_FORMAT_NONE) {
+            et_error("export: -o %s: say what it shall be by its ending, " ET_ENDINGS ", or with --format", path);
+            return false;
+        }
+        add_target(targets, path, format);
+    }
+    if (named && options->outputs.count == 0) {
+        add_target(targets, "-", named);
+    }
+    return true;
+}
+
+static bool add_all(const struct et_options *options, struct targets *targets)
+{
+    if (options->outputs.count > MOST - 2) {
+        et_error("export: more than %d files", MOST - 2);
+        return false;
+    }
+    if (!add_outputs(options, targets)) {
+        return false;
+    }
+    if (options->pprof) {
+        add_target(targets, options->pprof, ET_FORMAT_PPROF);
+    }
+    if (options->folded) {
+        add_target(targets, "-", ET_FORMAT_FOLDED);
+    }
+    size_t printed = 0;
+    for (size_t i = 0; i < targets->count; i++) {
+        printed += strcmp(targets->all[i].path, "-") == 0;
+    }
+    if (targets->count == 0 || printed > 1) {
+        et_error(printed ? "export: only one of them can go to standard output"
+                         : "export: say where to with -o FILE, or --pprof FILE, or --folded");
+        return false;
+    }
+    return true;
+}
+
+int et_cmd_export(int argc, char **argv)
+{
+    struct et_options options;
+    struct targets targets = {0};
+    struct et_profile *profile = NULL;
+    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "pcoT", help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    code = et_no_more_arguments(argc, argv, &options);
+    code = code ? code : add_all(&options, &targets) ? ET_OK : ET_USAGE;
+    options.wanted.query.keep_labels = targets.pprof;
+    code = code ? code : et_options_load(&options, &profile);
+    for (size_t i = 0; !code && i < targets.count; i++) {
+        code = et_output_write(profile, targets.all[i].format, targets.all[i].path);
+    }
+    et_profile_free(profile);
+    et_options_free(&options);
+    return code;
+}

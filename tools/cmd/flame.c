@@ -1,0 +1,46 @@
+/* edgeprof flame: a flame graph as a file. */
+#include "tools/cmd/commands.h"
+#include "tools/cmd/options.h"
+#include "tools/formats/output.h"
+#include "tools/cmd/help.h"
+
+static const char help[] =
+    "usage: edgeprof flame -o FILE [options]\n"
+    "\n"
+    "Writes a flame graph that needs nothing else: HTML with search, zoom and table, or an SVG picture.\n"
+    "\n"
+    "  -o, --output FILE   .html or .svg; may be given several times\n" ET_QUERY_HELP "\n"
+    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
+
+static int usage(const struct et_options *options)
+{
+    if (options->outputs.count == 0) {
+        et_error("flame: say where to with -o FILE.html or -o FILE.svg");
+        return ET_USAGE;
+    }
+    for (size_t i = 0; i < options->outputs.count; i++) {
+        if (et_flame_format(options->outputs.items[i]) == ET_FORMAT_NONE) {
+            return ET_USAGE;
+        }
+    }
+    return ET_OK;
+}
+
+int et_cmd_flame(int argc, char **argv)
+{
+    struct et_options options;
+    struct et_profile *profile = NULL;
+    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "o", help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    code = et_no_more_arguments(argc, argv, &options);
+    code = code ? code : usage(&options);
+    code = code ? code : et_options_load(&options, &profile);
+    for (size_t i = 0; !code && i < options.outputs.count; i++) {
+        code = et_output_write(profile, et_format_of_file(options.outputs.items[i]), options.outputs.items[i]);
+    }
+    et_profile_free(profile);
+    et_options_free(&options);
+    return code;
+}

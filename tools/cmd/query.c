@@ -1,0 +1,339 @@
+/*
+ * edgeprof query, devices: what the API's answers say, as tables or as the JSON that they are. Of a database and of a
+ * server they are the same answers.
+ *
+ *   et_cmd_query -> find what is asked for -> fetch -> JSON as it is, or print (a table)
+ */
+#include "tools/serve/query/api.h"
+#include "tools/lib/text_table.h"
+#include "tools/cmd/commands.h"
+#include "tools/lib/kinds.h"
+#include "tools/cmd/options.h"
+#include "tools/formats/output.h"
+#include "tools/lib/progress.h"
+#include "tools/formats/report.h"
+#include "tools/cmd/help.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char query_help[] =
+    "usage: edgeprof query [services|labels|series|timeline|profile] [options]\n"
+    "\n"
+    "Prints what is stored, as a table or as JSON: services with their kinds; names and values of processes' tags "
+    "(labels),\n"
+    "the sets of them that there are (series); sums over time, with --group-by a column for each value (timeline); or "
+    "a\n"
+    "profile's functions (profile, when nothing is said).\n"
+    "\n"
+    "  -n, --rows N        profile: how many functions (20)\n"
+    "  --json              as JSON: the answer of /api/services, /api/timeline, /api/profile\n" ET_QUERY_HELP "\n"
+    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 there is nothing\n";
+
+static const char devices_help[] = "usage: edgeprof devices [options]\n"
+                                   "\n"
+                                   "Prints who has sent profiles: when it was last seen, its versions, what was lost, "
+                                   "what profiling costs, and how much\n"
+                                   "waits on its disk. A device is what the tag `device` says, else the host.\n"
+                                   "\n"
+                                   "  --json              as JSON: the answer of /api/devices\n" ET_QUERY_HELP "\n"
+                                   "exit codes: 0 done, 1 failed, 2 wrong usage, 3 there is nothing\n";
+
+enum { BUCKETS = 60 };
+
+/* ---- values ---- */
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = et_json_text(object, name);
+    return text ? text : "";
+}
+
+static long long number_of(const json_t *object, const char *name)
+{
+    return (long long)json_number_value(json_object_get(object, name));
+}
+
+/* Seconds since 1970 as "2026-01-31 12:00:00". */
+static void time_cell(struct et_text_table *columns, const json_t *object, const char *name)
+{
+    time_t seconds = (time_t)number_of(object, name);
+    struct tm parts;
+    char text[32] = "";
+    if (gmtime_r(&seconds, &parts)) {
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+    }
+    et_text_table_cell(columns, "%s", text);
+}
+
+/* The strings of an array, commas between. */
+static void list_cell(struct et_text_table *columns, const json_t *array)
+{
+    struct et_buf text = {0};
+    const json_t *item;
+    size_t i;
+    json_array_foreach(array, i, item)
+    {
+        et_buf_printf(&text, "%s%s", i ? ", " : "", json_string_value(item) ? json_string_value(item) : "");
+    }
+    et_text_table_cell(columns, "%s", text.data ? text.data : "");
+    et_buf_free(&text);
+}
+
+/* ---- tables; each returns the number of its rows ---- */
+
+static size_t print_services(const json_t *document, struct et_buf *out)
+{
+    static const char *const heads[] = {"service", "kind", ">profiles", "first", "last", NULL};
+    struct et_text_table columns = {.heads = heads};
+    const json_t *row;
+    size_t i, count = 0;
+    json_array_foreach(json_object_get(document, "services"), i, row)
+    {
+        et_text_table_cell(&columns, "%s", text_of(row, "service"));
+        et_text_table_cell(&columns, "%s", text_of(row, "kind"));
+        et_text_table_cell(&columns, "%lld", number_of(row, "profiles"));
+        time_cell(&columns, row, "first");
+        time_cell(&columns, row, "last");
+        count++;
+    }
+    et_text_table_print(&columns, out);
+    return count;
+}
+
+/* A line once, however many kinds it comes with. */
+static void add_once(struct et_strings *seen, struct et_buf *line, struct et_buf *out)
+{
+    size_t before = seen->count;
+    char *clean = et_clean(line->data, line->size);
+    et_intern(seen, clean);
+    if (seen->count > before) {
+        et_buf_printf(out, "%s\n", clean);
+    }
+    free(clean);
+    et_buf_free(line);
+}
+
+static void set_line(const json_t *set, struct et_buf *line)
+{
+    const char *key, *comma = "";
+    json_t *value;
+    et_buf_char(line, '{');
+    json_object_foreach((json_t *)(uintptr_t)set, key, value)
+    {
+        et_buf_printf(line, "%s%s=\"%s\"", comma, key, json_string_value(value) ? json_string_value(value) : "");
+        comma = ",";
+    }
+    et_buf_char(line, '}');
+}
+
+static size_t print_sets(const json_t *document, bool series, struct et_buf *out)
+{
+    struct et_strings seen = {0};
+    const json_t *row, *set;
+    size_t i, k;
+    et_intern(&seen, "");
+    json_array_foreach(json_object_get(document, "services"), i, row)
+    {
+        json_array_foreach(json_object_get(row, "tags"), k, set)
+        {
+            struct et_buf line = {0};
+            const char *key;
+            json_t *value;
+            if (series) {
+                et_buf_text(&line, text_of(row, "service"));
+                set_line(set, &line);
+                add_once(&seen, &line, out);
+                continue;
+            }
+            json_object_foreach((json_t *)(uintptr_t)set, key, value)
+            {
+                et_buf_printf(&line, "%s=%s", key, json_string_value(value) ? json_string_value(value) : "");
+                add_once(&seen, &line, out);
+            }
+        }
+    }
+    size_t count = seen.count - 1;
+    et_strings_free(&seen);
+    return count;
+}
+
+static size_t print_labels(const json_t *document, struct et_buf *out)
+{
+    return print_sets(document, false, out);
+}
+
+static size_t print_series(const json_t *document, struct et_buf *out)
+{
+    return print_sets(document, true, out);
+}
+
+static size_t print_timeline(const json_t *document, struct et_buf *out)
+{
+    const json_t *all = json_object_get(document, "series");
+    const char *unit = text_of(document, "unit"), *heads[ET_TEXT_TABLE_MOST] = {"time"};
+    struct et_buf names[ET_TEXT_TABLE_MOST] = {{0}};
+    struct et_text_table columns = {.heads = heads};
+    size_t lines = json_array_size(all), buckets = (size_t)number_of(document, "buckets"), sum = 0;
+    lines = lines < ET_TEXT_TABLE_MOST - 2 ? lines : ET_TEXT_TABLE_MOST - 2;
+    for (size_t i = 0; i < lines; i++) {
+        const char *name = text_of(json_array_get(all, i), "name");
+        et_buf_printf(&names[i], ">%s", *name ? name : "all");
+        heads[i + 1] = names[i].data;
+    }
+    for (size_t i = 0; i < buckets; i++) {
+        json_t *at = json_pack("{s:f}", "at",
+                               json_number_value(json_object_get(document, "from")) +
+                                   (double)i * json_number_value(json_object_get(document, "step")));
+        time_cell(&columns, at, "at");
+        json_decref(at);
+        for (size_t k = 0; k < lines; k++) {
+            char text[32];
+            const json_t *values = json_object_get(json_array_get(all, k), "values");
+            uint64_t value = (uint64_t)json_number_value(json_array_get(values, i));
+            et_value_text(value, unit, text);
+            et_text_table_cell(&columns, "%s", text);
+            sum += value > 0;
+        }
+    }
+    et_text_table_print(&columns, out);
+    for (size_t i = 0; i < lines; i++) {
+        et_buf_free(&names[i]);
+    }
+    return sum;
+}
+
+/* "ring full 12, no timer 3" */
+static void losses_cell(struct et_text_table *columns, const json_t *device)
+{
+    struct et_buf text = {0};
+    const json_t *loss;
+    size_t i;
+    json_array_foreach(json_object_get(device, "losses"), i, loss)
+    {
+        et_buf_printf(&text, "%s%s %lld", text.size ? ", " : "", text_of(loss, "reason"), number_of(loss, "count"));
+    }
+    et_text_table_cell(columns, "%s", text.data ? text.data : "-");
+    et_buf_free(&text);
+}
+
+static size_t print_devices(const json_t *document, struct et_buf *out)
+{
+    static const char *const heads[] = {"device", "service", "versions", "last seen", ">cost ppm",
+                                        ">spool", ">bytes",  "lost",     "agents",    NULL};
+    struct et_text_table columns = {.heads = heads};
+    const json_t *row;
+    size_t i, count = 0;
+    json_array_foreach(json_object_get(document, "devices"), i, row)
+    {
+        et_text_table_cell(&columns, "%s", text_of(row, "device"));
+        et_text_table_cell(&columns, "%s", text_of(row, "service"));
+        list_cell(&columns, json_object_get(row, "versions"));
+        time_cell(&columns, row, "last");
+        et_text_table_cell(&columns, "%lld", number_of(row, "cost_ppm"));
+        et_text_table_cell(&columns, "%lld", number_of(row, "spool_messages"));
+        et_text_table_cell(&columns, "%lld", number_of(row, "spool_bytes"));
+        losses_cell(&columns, row);
+        list_cell(&columns, json_object_get(row, "agents"));
+        count++;
+    }
+    et_text_table_print(&columns, out);
+    return count;
+}
+
+/* ---- answers ---- */
+
+static unsigned ask_services(struct et_store *store, const struct et_query *query, struct et_buf *out)
+{
+    (void)query;
+    return et_api_services(store, out);
+}
+
+static unsigned ask_timeline(struct et_store *store, const struct et_query *query, struct et_buf *out)
+{
+    return et_api_timeline(store, query, BUCKETS, out);
+}
+
+static const struct question {
+    const char *name, *path;
+    et_source_ask *ask;
+    size_t (*print)(const json_t *document, struct et_buf *out);
+} questions[] = {
+    {"services", "/api/services", ask_services, print_services},
+    {"labels", "/api/services", ask_services, print_labels},
+    {"series", "/api/services", ask_services, print_series},
+    {"timeline", "/api/timeline", ask_timeline, print_timeline},
+    {"devices", "/api/devices", et_api_devices, print_devices},
+};
+
+static int answer(const struct et_options *options, const struct question *question)
+{
+    const struct et_remote remote = et_options_remote(options);
+    const char *db = options->db ? options->db : "edgeprof.db";
+    struct et_buf text = {0}, why = {0}, out = {0};
+    et_progress_on();
+    et_progress("reading %s", options->url ? options->url : db);
+    int code = options->url ? et_source_get(&remote, question->path, &options->wanted.query, &text)
+                            : et_source_db_text(db, question->ask, &options->wanted.query, &text);
+    et_progress_end();
+    json_t *document = code ? NULL : et_json_read(text.data ? text.data : "", text.size, &why);
+    if (!code && !document) {
+        et_error("%s: not an answer of edgeprof: %s", options->url ? options->url : db, why.data);
+        code = ET_FAILED;
+    }
+    if (!code && question->print(document, &out) == 0) {
+        et_error("no data: there is nothing to show");
+        code = ET_NO_DATA;
+    }
+    if (!code && options->json) {
+        out.size = 0;
+        et_buf_add(&out, text.data, text.size);
+    }
+    code = code ? code : et_print_output(&out);
+    json_decref(document);
+    et_buf_free(&out);
+    et_buf_free(&text);
+    et_buf_free(&why);
+    return code;
+}
+
+static int profile(const struct et_options *options)
+{
+    struct et_profile *loaded = NULL;
+    int code = et_options_load(options, &loaded);
+    if (code == ET_OK) {
+        struct et_buf out = {0};
+        if (!options->json) {
+            et_report_top(loaded, options->rows, &out);
+        }
+        code = options->json ? et_output_write(loaded, ET_FORMAT_JSON, "-") : et_print_output(&out);
+    }
+    et_profile_free(loaded);
+    return code;
+}
+
+int et_cmd_query(int argc, char **argv)
+{
+    struct et_options options;
+    const struct question *question = NULL;
+    bool devices = strcmp(argv[0], "devices") == 0;
+    int code = et_options_parse(argc, argv, devices ? ET_TAKES_QUERY "j" : ET_TAKES_QUERY "nj",
+                                devices ? devices_help : query_help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    const char *what = devices ? "devices" : options.first < argc ? argv[options.first++] : "profile";
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+        question = strcmp(questions[i].name, what) == 0 ? &questions[i] : question;
+    }
+    code = et_no_more_arguments(argc, argv, &options);
+    if (!code && !question && strcmp(what, "profile") != 0) {
+        et_error("query %s: it is services, labels, series, timeline or profile", what);
+        code = ET_USAGE;
+    }
+    code = code ? code : question ? answer(&options, question) : profile(&options);
+    et_options_free(&options);
+    return code;
+}

@@ -1,0 +1,460 @@
+/*
+ * edgeprof run: a program with the profiler preloaded, a server in this process to take its profiles, the result.
+ *
+ * The program is in the terminal's foreground as if it had been started alone; signals that are sent to us go on to it.
+ */
+#include "tools/cmd/commands.h"
+#include "tools/cmd/options.h"
+#include "tools/formats/output.h"
+#include "tools/formats/report.h"
+#include "tools/serve/server.h"
+#include "tools/cmd/target.h"
+#include "tools/formats/unsampled.h"
+#include "tools/cmd/help.h"
+#include "tools/lib/time_text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: edgeprof run [options] [--] COMMAND [ARGUMENT...]\n"
+    "\n"
+    "Profiles a program that need not know of it, and prints the functions that use most. One line on standard error "
+    "names\n"
+    "threads that could not be sampled, with the reason and what to do.\n"
+    "\n"
+    "  --service NAME      name of the service (the command's file name)\n"
+    "  --level LEVEL       low, medium, high: 19, 97, 251 samples a second of CPU time; with medium also contended "
+    "locks,\n"
+    "                      with high all waits in the C library's functions (medium)\n"
+    "  --kind KIND         what to print: cpu, wall, wait, lock, alloc, live, exception, gc, thread, heap (cpu)\n"
+    "  --value VALUE       value (time, bytes) or count (objects, contentions ...)\n"
+    "  --interval MS       milliseconds between profiles (1000)\n"
+    "  --flame FILE        write a flame graph, .html or .svg\n"
+    "  --pprof FILE        write gzipped pprof\n"
+    "  --serve             keep the page up afterwards, until it is stopped\n"
+    "  --listen HOST:PORT  where the page is (127.0.0.1 and a free port)\n"
+    "  --db FILE           keep the profiles in this database; without it they are gone afterwards\n" ET_SYMBOLS_HELP
+    "  --only NAME,...     profile only processes of these executables; * is any number of characters; repeatable\n"
+    "  --skip NAME,...     leave out processes of these executables, also of those that --only names; repeatable\n"
+    "  --preload FILE      the profiler, libedgeprof-preload.so (beside edgeprof, or in ../lib)\n"
+    "  -n, --rows N        how many functions (20)\n"
+    "  --help\n"
+    "\n"
+    "Programs that COMMAND starts are profiled as well. One line before the start says when COMMAND cannot be "
+    "profiled:\n"
+    "it is static, set-user-id, of another architecture, or has another C library than glibc. Programs with\n"
+    "AddressSanitizer are profiled; verify_asan_link_order=0 is added to ASAN_OPTIONS for them.\n"
+    "exit codes: the command's own; 128 + N when signal N ended it; 127 not found, 126 not executable; else 2 wrong\n"
+    "usage, 125 edgeprof failed, and 3 when the command ended with 0 but no profile has come\n";
+
+enum { RUN_FAILED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
+
+extern char **environ;
+
+struct run {
+    const struct et_options *options;
+    char **command;
+    const char *service;
+    char preload[PATH_MAX];
+    char folder[32]; /* of a database of our own, "" when one was given */
+    char db[PATH_MAX];
+    struct et_server *server;
+    enum et_target target; /* unless it is fine, a line has said why */
+    pid_t pid;
+    bool said; /* the program's profiler has said itself why there is no profile */
+};
+
+/* ---- getting ready ---- */
+
+static bool find_preload(struct run *run)
+{
+    static const char *const places[] = {"", "../lib/", "../lib/edgeprof/"};
+    char self[PATH_MAX / 2];
+    if (run->options->preload) {
+        if (realpath(run->options->preload, run->preload) && access(run->preload, R_OK) == 0) {
+            return true;
+        }
+        et_error("run: --preload %s: %s", run->options->preload, strerror(errno));
+        return false;
+    }
+    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[size > 0 ? size : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%.*s/%slibedgeprof-preload.so", (int)(slash - self), self, places[i]);
+        if (realpath(path, run->preload) && access(run->preload, R_OK) == 0) {
+            return true;
+        }
+    }
+    et_error("run: libedgeprof-preload.so is neither beside edgeprof nor in ../lib; name it with --preload FILE");
+    return false;
+}
+
+static bool choose_db(struct run *run)
+{
+    if (run->options->db) {
+        snprintf(run->db, sizeof run->db, "%s", run->options->db);
+        return true;
+    }
+    snprintf(run->folder, sizeof run->folder, "/tmp/edgeprof-XXXXXX");
+    if (!mkdtemp(run->folder)) {
+        et_error("run: %s: %s", run->folder, strerror(errno));
+        run->folder[0] = '\0';
+        return false;
+    }
+    snprintf(run->db, sizeof run->db, "%s/edgeprof.db", run->folder);
+    return true;
+}
+
+static void remove_db(const struct run *run)
+{
+    static const char *const endings[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; run->folder[0] && i < sizeof endings / sizeof *endings; i++) {
+        char path[PATH_MAX + 8];
+        snprintf(path, sizeof path, "%s%s", run->db, endings[i]);
+        unlink(path);
+    }
+    if (run->folder[0]) {
+        rmdir(run->folder);
+    }
+}
+
+static void look_at_target(struct run *run)
+{
+    struct et_buf why = {0};
+    run->target = et_target_look(run->command[0], run->preload, &why);
+    if (run->target != ET_TARGET_FINE) {
+        et_error("run: %s", why.data);
+    }
+    et_buf_free(&why);
+}
+
+/* ---- the program ---- */
+
+struct environment {
+    char **list;
+    size_t count, capacity;
+};
+
+static void set_variable(struct environment *environment, const char *name, const char *value, const char *after)
+{
+    struct et_buf text = {0};
+    et_buf_printf(&text, "%s=%s%s%s", name, value, after && *after ? ":" : "", after ? after : "");
+    environment->list =
+        et_reserve(environment->list, &environment->capacity, environment->count + 2, sizeof *environment->list);
+    environment->list[environment->count++] = text.data;
+}
+
+/* The names that one option was given, with commas between. */
+static void set_names(struct environment *environment, const char *name, const struct et_list *list)
+{
+    struct et_buf names = {0};
+    for (size_t i = 0; i < list->count; i++) {
+        et_buf_printf(&names, "%s%s", i ? "," : "", list->items[i]);
+    }
+    if (names.size) {
+        set_variable(environment, name, names.data, NULL);
+    }
+    et_buf_free(&names);
+}
+
+static bool is_ours(const struct et_options *options, const char *variable)
+{
+    static const char *const names[] = {
+        "LD_PRELOAD=",        "EDGEPROF_ENDPOINT=", "EDGEPROF_SERVICE=", "EDGEPROF_LEVEL=",
+        "EDGEPROF_INTERVAL=", "EDGEPROF_FORMAT=",   "EDGEPROF_RUN=",     "ASAN_OPTIONS="};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strncmp(variable, names[i], strlen(names[i])) == 0) {
+            return true;
+        }
+    }
+    return (options->only.count && strncmp(variable, "EDGEPROF_ONLY=", 14) == 0) ||
+           (options->skip.count && strncmp(variable, "EDGEPROF_SKIP=", 14) == 0);
+}
+
+static void set_preload(struct environment *environment, const struct run *run)
+{
+    const char *given = getenv("LD_PRELOAD");
+    if (run->target != ET_TARGET_REFUSES) {
+        set_variable(environment, "LD_PRELOAD", run->preload, given);
+    } else if (given) {
+        set_variable(environment, "LD_PRELOAD", given, NULL);
+    }
+    /* The runtime of AddressSanitizer refuses to come behind another library. It works there, and what COMMAND starts
+     * may have it when COMMAND itself has not. */
+    given = getenv("ASAN_OPTIONS");
+    set_variable(environment, "ASAN_OPTIONS", given && *given ? given : "verify_asan_link_order=0",
+                 given && *given ? "verify_asan_link_order=0" : NULL);
+}
+
+static char **make_environment(const struct run *run)
+{
+    struct environment environment = {0};
+    const struct et_options *options = run->options;
+    struct et_buf url = {0};
+    char pid[16];
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    for (char **variable = environ; *variable; variable++) {
+        if (!is_ours(options, *variable)) {
+            char *equals = strchr(*variable, '=');
+            char *name = equals ? strndup(*variable, (size_t)(equals - *variable)) : NULL;
+            if (name) {
+                set_variable(&environment, name, equals + 1, NULL);
+            }
+            free(name);
+        }
+    }
+    et_buf_text(&url, et_server_url(run->server));
+    set_preload(&environment, run);
+    set_names(&environment, "EDGEPROF_ONLY", &options->only);
+    set_names(&environment, "EDGEPROF_SKIP", &options->skip);
+    set_variable(&environment, "EDGEPROF_ENDPOINT", url.data, NULL);
+    set_variable(&environment, "EDGEPROF_SERVICE", run->service, NULL);
+    set_variable(&environment, "EDGEPROF_LEVEL", options->level ? options->level : "medium", NULL);
+    set_variable(&environment, "EDGEPROF_INTERVAL", options->interval ? options->interval : "1000", NULL);
+    set_variable(&environment, "EDGEPROF_RUN", pid, NULL);
+    et_buf_free(&url);
+    return environment.list;
+}
+
+static int start_program(struct run *run, const sigset_t *mask)
+{
+    posix_spawnattr_t attributes;
+    sigset_t defaults;
+    char **environment = make_environment(run);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    sigaddset(&defaults, SIGXFSZ);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, mask);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int err = posix_spawnp(&run->pid, run->command[0], NULL, &attributes, run->command, environment);
+    posix_spawnattr_destroy(&attributes);
+    for (size_t i = 0; environment[i]; i++) {
+        free(environment[i]);
+    }
+    free(environment);
+    if (err && !(err == ENOEXEC && run->target != ET_TARGET_FINE)) {
+        et_error("run: %s: %s", run->command[0], strerror(err));
+    }
+    return err == 0 ? 0 : err == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+}
+
+static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+/* By SIGURG, which nothing else sends to us and which does no harm to a process that is not `edgeprof run`. */
+static void hear(struct run *run)
+{
+    const struct timespec now = {0};
+    sigset_t urgent;
+    siginfo_t info;
+    sigemptyset(&urgent);
+    sigaddset(&urgent, SIGURG);
+    while (sigtimedwait(&urgent, &info, &now) == SIGURG) {
+        run->said |= info.si_pid == run->pid;
+    }
+}
+
+/* Until the program has ended; its exit code. What the terminal sends reaches it without our help. */
+static int wait_for(struct run *run, const sigset_t *signals)
+{
+    siginfo_t info;
+    int status;
+    for (;;) {
+        if (waitpid(run->pid, &status, WNOHANG) == run->pid) {
+            hear(run);
+            return WIFSIGNALED(status) ? BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+        }
+        int signal = sigwaitinfo(signals, &info);
+        if (signal == SIGURG) {
+            run->said |= info.si_pid == run->pid;
+        } else if (signal > 0 && signal != SIGCHLD && info.si_code <= 0) {
+            kill(run->pid, signal);
+        }
+    }
+}
+
+/* ---- the result ---- */
+
+static int load_run(const struct run *run, struct et_profile **profile)
+{
+    struct et_query query = run->options->wanted.query;
+    query.service = run->service;
+    query.from_ns = run->options->from_ns;
+    query.to_ns = INT64_MAX;
+    query.keep_labels = run->options->pprof != NULL;
+    const char *why = "";
+    struct et_store *store = et_store_open(run->db, false, &why);
+    int err = store ? et_store_load(store, &query, profile) : -1;
+    if (err) {
+        et_error("database %s: %s", run->db, store ? et_store_why(store) : why);
+    }
+    et_store_close(store);
+    return err ? RUN_FAILED : ET_OK;
+}
+
+static void say_nothing_came(const struct run *run)
+{
+    const struct et_options *options = run->options;
+    if (run->target == ET_TARGET_FINE) {
+        et_error(
+            "run: no profile has come from %s; it used next to no CPU time, or _exit() or a signal ended it first%s",
+            run->command[0], options->only.count || options->skip.count ? ", or --only or --skip leaves it out" : "");
+    }
+}
+
+static void on_origin(void *all, const struct et_origin_row *row)
+{
+    et_unsampled_stats(all, row->stats, row->stats_size);
+}
+
+/* Threads that are not sampled, and why. */
+static void report_unsampled(const struct run *run)
+{
+    const struct et_query query = {
+        .service = run->service, .kind = "", .from_ns = run->options->from_ns, .to_ns = INT64_MAX};
+    struct et_unsampled all = {0};
+    struct et_buf line = {0};
+    const char *why = "";
+    struct et_store *store = et_store_open(run->db, false, &why);
+    if (store && et_store_origins(store, &query, on_origin, &all) >= 0) {
+        et_unsampled_text(&all, &line);
+    }
+    if (line.size) {
+        et_error("%s", line.data);
+    }
+    et_buf_free(&line);
+    et_unsampled_free(&all);
+    et_store_close(store);
+}
+
+static int report(const struct run *run)
+{
+    struct et_profile *profile = NULL;
+    struct et_buf out = {0};
+    int code = load_run(run, &profile);
+    if (code == ET_OK && profile->total == 0) {
+        if (!run->said) {
+            say_nothing_came(run);
+        }
+        code = ET_NO_DATA;
+    }
+    if (code == ET_OK) {
+        struct et_symbols *symbols = et_options_symbols(run->options);
+        et_symbolize(symbols, profile);
+        et_symbols_free(symbols);
+        et_report_top(profile, run->options->rows, &out);
+        code = et_print_output(&out);
+    }
+    if (code == ET_OK && run->options->flame) {
+        code = et_output_write(profile, et_format_of_file(run->options->flame), run->options->flame);
+    }
+    if (code == ET_OK && run->options->pprof) {
+        code = et_output_write(profile, ET_FORMAT_PPROF, run->options->pprof);
+    }
+    et_profile_free(profile);
+    report_unsampled(run);
+    return code == ET_OK || code == ET_NO_DATA ? code : RUN_FAILED;
+}
+
+static void keep_serving(const struct run *run)
+{
+    sigset_t ends;
+    int signal;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    printf("edgeprof: %s\n", et_server_url(run->server));
+    fflush(stdout);
+    sigwait(&ends, &signal);
+}
+
+static int run_with_server(struct run *run)
+{
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGURG);
+    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) {
+        sigaddset(&signals, passed_on[i]);
+    }
+    sigprocmask(SIG_BLOCK, &signals, &before); /* before the server's threads start */
+    const char *listen = run->options->listen ? run->options->listen : "127.0.0.1:0";
+    run->server = et_server_start(
+        &(struct et_server_config){.listen = listen,
+                                   .db = run->db,
+                                   .symbols = et_options_symbols(run->options),
+                                   /* It lasts as long as the program, and --listen is somebody's decision. */
+                                   .access.insecure = run->options->listen != NULL});
+    if (!run->server) {
+        return RUN_FAILED;
+    }
+    int code = start_program(run, &before);
+    if (code == 0) {
+        code = wait_for(run, &signals);
+        int reported = report(run);
+        code = code ? code : reported;
+        if (run->options->serve) {
+            keep_serving(run);
+        }
+    }
+    et_server_stop(run->server);
+    return code;
+}
+
+static bool usage_ok(const struct et_options *options, int argc, char **argv)
+{
+    static const char levels[] = " low medium high ";
+    struct et_buf level = {0};
+    et_buf_printf(&level, " %s ", options->level ? options->level : "low");
+    bool known = strstr(levels, level.data) != NULL;
+    et_buf_free(&level);
+    if (options->first >= argc) {
+        et_error("run: say which command; see `edgeprof %s --help`", argv[0]);
+    } else if (!known) {
+        et_error("run: --level %s: it is low, medium or high", options->level);
+    } else if (options->interval &&
+               (strspn(options->interval, "0123456789") != strlen(options->interval) ||
+                strtoul(options->interval, NULL, 10) < 100 || strtoul(options->interval, NULL, 10) > 3600000)) {
+        et_error("run: --interval %s: it is 100 to 3600000 milliseconds", options->interval);
+    } else {
+        return !options->flame || et_flame_format(options->flame) != ET_FORMAT_NONE;
+    }
+    return false;
+}
+
+int et_cmd_run(int argc, char **argv)
+{
+    struct et_options options;
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "+ldsneipmvPkVOX", help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    if (!usage_ok(&options, argc, argv)) {
+        et_options_free(&options);
+        return ET_USAGE;
+    }
+    struct run run = {.options = &options, .command = argv + options.first};
+    const char *slash = strrchr(run.command[0], '/');
+    const char *named = options.wanted.query.service;
+    run.service = named && *named ? named : slash ? slash + 1 : run.command[0];
+    options.from_ns = et_now() - 1000000000; /* the database may hold earlier runs */
+    bool ready = find_preload(&run) && choose_db(&run);
+    if (ready) {
+        look_at_target(&run);
+    }
+    code = ready ? run_with_server(&run) : RUN_FAILED;
+    remove_db(&run);
+    et_options_free(&options);
+    return code;
+}

@@ -1,0 +1,244 @@
+/* See source.h. A server gives pprof, symbolized there. */
+#include "tools/cmd/source.h"
+#include "tools/lib/http_client.h"
+#include "tools/lib/gzip.h"
+#include "tools/lib/kinds.h"
+#include "tools/formats/pprof_read.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ANSWER_LIMIT = 256 << 20, WORDS = 200 };
+
+static int load_profile(struct et_store *store, const char *path, const struct et_query *query,
+                        struct et_profile **profile)
+{
+    struct et_buf service = {0};
+    struct et_query own = *query;
+    int err = et_store_choose(store, query, &service), code = ET_OK;
+    own.service = service.data;
+    if (err == -EINVAL) {
+        et_error("%s holds several services, choose one with --service: %s", path, service.data);
+        code = ET_USAGE;
+    } else if (err || et_store_load(store, &own, profile) < 0) {
+        et_error("%s: %s", path, et_store_why(store));
+        code = ET_FAILED;
+    }
+    et_buf_free(&service);
+    return code;
+}
+
+/* NULL: said why. */
+static struct et_store *open_store(const char *path)
+{
+    const char *why;
+    if (access(path, F_OK) != 0) {
+        et_error("no database %s: `edgeprof serve` makes one, --db names another", path);
+        return NULL;
+    }
+    struct et_store *store = et_store_open(path, false, &why);
+    if (!store) {
+        et_error("database %s: %s", path, why);
+    }
+    return store;
+}
+
+int et_source_db(const char *path, const struct et_query *query, struct et_profile **profile)
+{
+    struct et_store *store = open_store(path);
+    int code = store ? load_profile(store, path, query, profile) : ET_FAILED;
+    et_store_close(store);
+    return code;
+}
+
+static void add_seconds(void *context, const struct et_origin_row *row)
+{
+    *(double *)context += (double)(row->last_ns - row->first_ns) / 1e9;
+}
+
+int et_source_db_seconds(const char *path, const struct et_query *query, double *seconds)
+{
+    struct et_store *store = open_store(path);
+    *seconds = 0;
+    int err = store ? et_store_origins(store, query, add_seconds, seconds) : 0;
+    if (err < 0) {
+        et_error("%s: %s", path, et_store_why(store));
+    }
+    et_store_close(store);
+    return store && err >= 0 ? ET_OK : ET_FAILED;
+}
+
+int et_source_db_text(const char *path, et_source_ask *ask, const struct et_query *query, struct et_buf *out)
+{
+    struct et_store *store = open_store(path);
+    unsigned status = store ? ask(store, query, out) : 0;
+    if (store && status != 200) {
+        char *text =
+            et_clean(out->data ? out->data : "", out->size < WORDS ? strcspn(out->data ? out->data : "", "\n") : WORDS);
+        et_error("%s: %s", path, text);
+        free(text);
+    }
+    et_store_close(store);
+    return status == 200 ? ET_OK : ET_FAILED;
+}
+
+/* ---- server ---- */
+
+static void selector_parameters(struct et_buf *url, const struct et_query *query)
+{
+    struct et_buf text = {0};
+    et_selector_print(query->service ? query->service : "", query->matchers, query->matcher_count, &text);
+    et_url_parameter(url, "service", text.data);
+    for (size_t i = 0; i < query->matcher_count; i++) {
+        text.size = 0;
+        et_matcher_print(&query->matchers[i], &text);
+        et_url_parameter(url, "tag", query->matchers[i].process ? text.data : "");
+    }
+    et_buf_free(&text);
+}
+
+static void time_parameter(struct et_buf *url, const char *name, int64_t ns)
+{
+    if (ns > 0 && ns < INT64_MAX) {
+        et_buf_printf(url, "&%s=%lld.%09lld", name, (long long)(ns / 1000000000), (long long)(ns % 1000000000));
+    }
+}
+
+static void query_parameters(struct et_buf *url, const struct et_query *query)
+{
+    selector_parameters(url, query);
+    et_url_parameter(url, "kind", query->kind);
+    et_url_parameter(url, "group", query->group);
+    et_url_parameter(url, "value", query->measure == ET_MEASURE_COUNT ? "count" : "");
+    et_url_parameter(url, "labels", query->keep_labels ? "" : "no");
+    time_parameter(url, "from", query->from_ns);
+    time_parameter(url, "to", query->to_ns);
+}
+
+/* body: NULL for a GET. */
+static int ask_server(const struct et_remote *remote, const char *path, const struct et_query *query,
+                      const struct et_buf *sent, struct et_buf *body)
+{
+    struct et_buf url = {0}, why = {0};
+    size_t size = strlen(remote->url);
+    while (size && remote->url[size - 1] == '/') {
+        size--;
+    }
+    et_buf_printf(&url, "%.*s%s%s", (int)size, remote->url, path, query ? "?" : "");
+    if (query) {
+        query_parameters(&url, query);
+    }
+    const struct et_http_request fetch = {
+        .url = url.data, .token = remote->token, .authority = remote->authority, .body = sent, .answer = body};
+    long status = et_http_send(&fetch, &why);
+    if (status == 0) {
+        et_error("%s: %s", remote->url, why.data);
+    } else if (status / 100 != 2) {
+        et_buf_text(body, "");
+        char *text = et_clean(body->data, strcspn(body->data, "\n") < WORDS ? strcspn(body->data, "\n") : WORDS);
+        et_error("%s: HTTP status %ld: %s%s", remote->url, status, text,
+                 status == 401 ? "; --token-file or EDGEPROF_TOKEN has the token" : "");
+        free(text);
+    }
+    et_buf_free(&url);
+    et_buf_free(&why);
+    return status / 100 == 2 ? ET_OK : ET_FAILED;
+}
+
+int et_source_get(const struct et_remote *remote, const char *path, const struct et_query *query, struct et_buf *body)
+{
+    return ask_server(remote, path, query, NULL, body);
+}
+
+int et_source_post(const struct et_remote *remote, const char *path, const struct et_buf *sent, struct et_buf *body)
+{
+    return ask_server(remote, path, NULL, sent, body);
+}
+
+/* The kind that edgeprof has noted; its names in pprof are not always enough. */
+static struct et_profile *convert(const et_pprof *pprof, enum et_measure measure, const char **why)
+{
+    struct et_pprof_kind kinds[ET_PPROF_KINDS];
+    const char *noted = et_pprof_note(pprof, "kind");
+    const struct et_kind *kind = et_kind_named(noted);
+    et_pprof_kinds(pprof, kind ? kind->family : "", kinds);
+    struct et_profile *profile = et_pprof_profile(pprof, &kinds[0], why);
+    if (profile && kind) {
+        profile->kind = et_intern(&profile->strings, noted);
+        profile->value_unit = et_intern(&profile->strings, kind->unit);
+    }
+    if (profile) {
+        char *service = et_clean(et_pprof_note(pprof, "service"), strlen(et_pprof_note(pprof, "service")));
+        profile->service = et_intern(&profile->strings, service);
+        profile->samples = strtoull(et_pprof_note(pprof, "samples"), NULL, 10);
+        profile->processes = strtoull(et_pprof_note(pprof, "processes"), NULL, 10);
+        et_profile_show(profile, measure);
+        free(service);
+    }
+    return profile;
+}
+
+static int decode(const char *base, const struct et_buf *body, enum et_measure measure, struct et_profile **profile)
+{
+    struct et_buf raw = {0};
+    const char *why = "broken gzip data";
+    et_pprof *pprof = NULL;
+    if (et_gunzip(body->data, body->size, ANSWER_LIMIT, &raw) == 0) {
+        pprof = et_pprof_decode(raw.data, raw.size, &why);
+    }
+    *profile = pprof ? convert(pprof, measure, &why) : NULL;
+    if (pprof) {
+        et_pprof_free(pprof);
+    }
+    et_buf_free(&raw);
+    if (!*profile) {
+        et_error("%s: not an answer of edgeprof: %s", base, why);
+        return ET_FAILED;
+    }
+    return ET_OK;
+}
+
+int et_source_url(const struct et_remote *remote, const struct et_query *query, struct et_profile **profile)
+{
+    struct et_buf body = {0};
+    int code = et_source_get(remote, "/api/pprof", query, &body);
+    code = code ? code : decode(remote->url, &body, query->measure, profile);
+    et_buf_free(&body);
+    return code;
+}
+
+int et_source_json(const struct et_remote *remote, const char *path, const struct et_query *query, json_t **out)
+{
+    struct et_buf body = {0}, why = {0};
+    *out = NULL;
+    int code = et_source_get(remote, path, query, &body);
+    if (code == ET_OK) {
+        *out = et_json_read(body.data ? body.data : "", body.size, &why);
+        if (!*out) {
+            et_error("%s%s: not an answer of edgeprof: %s", remote->url, path, why.data);
+            code = ET_FAILED;
+        }
+    }
+    et_buf_free(&body);
+    et_buf_free(&why);
+    return code;
+}
+
+int et_source_url_seconds(const struct et_remote *remote, const struct et_query *query, double *seconds)
+{
+    json_t *document;
+    const json_t *process;
+    size_t i;
+    int code = et_source_json(remote, "/api/stats", query, &document);
+    *seconds = 0;
+    json_array_foreach(json_object_get(document, "processes"), i, process)
+    {
+        *seconds +=
+            json_number_value(json_object_get(process, "last")) - json_number_value(json_object_get(process, "first"));
+    }
+    json_decref(document);
+    return code;
+}

@@ -1,0 +1,331 @@
+/*
+ * edgeprof symbols: a folder of symbol files by build id, here or at a server.
+ *
+ *   et_cmd_symbols -> add -> add_file -> add_here | add_there
+ *                  -> list
+ *                  -> check -> check_folder, check_modules
+ */
+#include "tools/lib/text_table.h"
+#include "tools/cmd/commands.h"
+#include "tools/lib/gzip.h"
+#include "tools/lib/json_write.h"
+#include "tools/lib/json_read.h"
+#include "tools/cmd/options.h"
+#include "tools/symbols/symfile.h"
+#include "tools/symbols/symstore.h"
+#include "tools/cmd/help.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: edgeprof symbols add (--symbols-store DIR | --url URL) FILE...\n"
+    "       edgeprof symbols list (--symbols-store DIR | --url URL) [--json]\n"
+    "       edgeprof symbols check [--symbols-store DIR] [--db FILE [options]] [--json]\n"
+    "\n"
+    "Keeps .dbg and ELF files by their build id, for `serve --symbols-store DIR` or `--symbols DIR`.\n"
+    "\n"
+    "add takes files with symbols; of two with one build id the better is kept: DWARF, a symbol table, dynamic "
+    "symbols.\n"
+    "list shows what there is. check looks through every file of DIR, and says for each module of the profiles in a\n"
+    "database where its symbols are, or that they are missing.\n"
+    "\n"
+    "  --symbols-store DIR\n"
+    "                      the folder: DIR/ab/cdef01.debug; made when it is not there\n"
+    "  --json              list, check: as JSON\n" ET_QUERY_HELP "\n"
+    "exit codes: 0 done, 1 failed, a file was refused or is damaged, 2 wrong usage, 3 check: a module has no symbols\n";
+
+enum { FILE_LIMIT = 512 << 20 };
+
+/* ---- add ---- */
+
+/* ET_OK: *kept says whether what was there stays. */
+static int add_here(const char *folder, const char *id, const char *path, const struct et_buf *file, bool *kept)
+{
+    const char *why = "";
+    int err = et_symstore_put(folder, id, file->data, file->size, &why);
+    *kept = err == 1;
+    if (err < 0) {
+        et_error("%s: %s: %s", err == -EINVAL ? path : folder, id, err == -EINVAL ? why : strerror(-err));
+    }
+    return err < 0 ? ET_FAILED : ET_OK;
+}
+
+static int add_there(const struct et_options *options, const char *id, const struct et_buf *file, bool *kept)
+{
+    const struct et_remote remote = et_options_remote(options);
+    struct et_buf packed = {0}, answer = {0}, path = {0};
+    et_buf_printf(&path, "/api/symbols/%s", id);
+    et_gzip(file->data, file->size, &packed);
+    int code = et_source_post(&remote, path.data, &packed, &answer);
+    *kept = answer.data && strncmp(answer.data, "kept", 4) == 0;
+    et_buf_free(&path);
+    et_buf_free(&packed);
+    et_buf_free(&answer);
+    return code;
+}
+
+static int add_file(const struct et_options *options, const char *path)
+{
+    char id[129], taken[ET_BUILD_ID_TEXT];
+    const char *why = "";
+    struct et_buf file = {0};
+    bool kept = false;
+    int err = et_symfile_build_id(path, id);
+    if (!err && !et_build_id_read(id, taken)) {
+        err = -EINVAL;
+        why = "its build id is longer than 64 digits";
+    } else {
+        err = et_symstore_check(path, id, &why);
+    }
+    err = err ? err : et_read_file(path, FILE_LIMIT, &file);
+    if (err) {
+        et_error("%s: %s", path, *why ? why : strerror(-err));
+        return ET_FAILED;
+    }
+    int code = options->url ? add_there(options, taken, &file, &kept)
+                            : add_here(options->symbols_store, taken, path, &file, &kept);
+    if (code == ET_OK) {
+        printf("%s %s %s (%s)\n", kept ? "kept " : "added", taken, path,
+               kept ? "what is there is as good" : et_symbols_words(et_symfile_quality(path)));
+    }
+    et_buf_free(&file);
+    return code;
+}
+
+static int add_symbol_files(const struct et_options *options, int count, char **files)
+{
+    int code = count ? ET_OK : ET_USAGE;
+    if (count == 0) {
+        et_error("symbols add: say which files");
+    }
+    for (int i = 0; i < count; i++) {
+        int one = add_file(options, files[i]);
+        code = one ? one : code;
+    }
+    return code;
+}
+
+/* ---- list ---- */
+
+static void print_list(const json_t *document, struct et_buf *out)
+{
+    static const char *const heads[] = {"build id", ">bytes", "symbols", NULL};
+    struct et_text_table columns = {.heads = heads};
+    const json_t *entry;
+    size_t i;
+    json_array_foreach(json_object_get(document, "symbols"), i, entry)
+    {
+        const char *id = et_json_text(entry, "build_id"), *words = et_json_text(entry, "symbols");
+        et_text_table_cell(&columns, "%s", id ? id : "");
+        et_text_table_cell(&columns, "%lld", (long long)json_integer_value(json_object_get(entry, "bytes")));
+        et_text_table_cell(&columns, "%s", words ? words : "");
+    }
+    et_text_table_print(&columns, out);
+}
+
+static int list(const struct et_options *options)
+{
+    const struct et_remote remote = et_options_remote(options);
+    struct et_buf text = {0}, why = {0}, out = {0};
+    int err = options->url ? 0 : et_symstore_json(options->symbols_store, &text);
+    if (err) {
+        et_error("%s: %s", options->symbols_store, strerror(-err));
+    }
+    int code = options->url ? et_source_get(&remote, "/api/symbols", NULL, &text) : err ? ET_FAILED : ET_OK;
+    json_t *document = code ? NULL : et_json_read(text.data, text.size, &why);
+    if (!code && !document) {
+        et_error("%s: not an answer of edgeprof: %s", options->url, why.data);
+        code = ET_FAILED;
+    }
+    if (!code && options->json) {
+        et_buf_add(&out, text.data, text.size);
+    } else if (!code) {
+        print_list(document, &out);
+    }
+    json_decref(document);
+    et_buf_free(&text);
+    et_buf_free(&why);
+    return code ? code : et_print_output(&out);
+}
+
+/* ---- check ---- */
+
+struct damage {
+    size_t files, damaged;
+};
+
+static void check_one(void *context, const struct et_symstore_entry *entry)
+{
+    struct damage *damage = context;
+    const char *why = "";
+    damage->files++;
+    if (et_symstore_check(entry->path, entry->id, &why) != 0) {
+        et_error("%s: %s", entry->path, why);
+        damage->damaged++;
+    }
+}
+
+/* Every file of the folder. An exit code. */
+static int check_folder(const char *folder, struct damage *damage)
+{
+    int err = et_symstore_each(folder, check_one, damage);
+    if (err) {
+        et_error("%s: %s", folder, strerror(-err));
+    }
+    return err || damage->damaged ? ET_FAILED : ET_OK;
+}
+
+struct module_row {
+    const struct et_profile *profile;
+    const struct et_module *module;
+    uint64_t self; /* of what is shown, in frames of it */
+    unsigned quality;
+    struct et_buf file;
+};
+
+static int by_self(const void *a, const void *b)
+{
+    const struct module_row *x = a, *y = b;
+    return x->self < y->self ? 1 : x->self > y->self ? -1 : 0;
+}
+
+/* A row for each module of the profile, largest first; the kernel's own have no file. */
+static struct module_row *module_rows(const struct et_profile *p, struct et_symbols *symbols)
+{
+    struct module_row *rows = et_alloc(p->module_count, sizeof *rows);
+    for (size_t i = 0; i < p->module_count; i++) {
+        rows[i] = (struct module_row){.profile = p, .module = &p->modules[i]};
+        rows[i].quality = et_symbols_quality(symbols, et_text(&p->strings, p->modules[i].build_id),
+                                             et_text(&p->strings, p->modules[i].path), &rows[i].file);
+    }
+    for (size_t i = 1; i < p->node_count; i++) {
+        uint32_t module = p->frames[p->nodes[i].frame].module;
+        if (module) {
+            rows[module - 1].self += p->nodes[i].self;
+        }
+    }
+    if (p->module_count) {
+        qsort(rows, p->module_count, sizeof *rows, by_self);
+    }
+    return rows;
+}
+
+static void rows_json(const struct module_row *rows, size_t count, const struct damage *damage, struct et_buf *out)
+{
+    et_buf_printf(out, "{\"files\":%zu,\"damaged\":%zu,\"modules\":[", damage->files, damage->damaged);
+    for (size_t i = 0; i < count; i++) {
+        const struct et_strings *strings = &rows[i].profile->strings;
+        et_buf_printf(out, "%s\n{\"module\":", i ? "," : "");
+        et_json_string(out, et_text(strings, rows[i].module->path));
+        et_buf_text(out, ",\"build_id\":");
+        et_json_string(out, et_text(strings, rows[i].module->build_id));
+        et_buf_printf(out, ",\"self\":%llu,\"symbols\":\"%s\",\"file\":", (unsigned long long)rows[i].self,
+                      et_symbols_words(rows[i].quality));
+        et_json_string(out, rows[i].file.data ? rows[i].file.data : "");
+        et_buf_char(out, '}');
+    }
+    et_buf_text(out, "]}\n");
+}
+
+static void rows_table(const struct module_row *rows, size_t count, struct et_buf *out)
+{
+    static const char *const heads[] = {">share", "symbols", "module", "build id", "file", NULL};
+    struct et_text_table columns = {.heads = heads};
+    for (size_t i = 0; i < count; i++) {
+        const struct et_profile *p = rows[i].profile;
+        const char *id = et_text(&p->strings, rows[i].module->build_id);
+        et_text_table_cell(&columns, "%.2f%%", p->total ? 100.0 * (double)rows[i].self / (double)p->total : 0);
+        et_text_table_cell(&columns, "%s", et_symbols_words(rows[i].quality));
+        et_text_table_cell(&columns, "%s", et_text(&p->strings, rows[i].module->path));
+        et_text_table_cell(&columns, "%s", *id ? id : "none");
+        et_text_table_cell(&columns, "%s", rows[i].file.data ? rows[i].file.data : "");
+    }
+    et_text_table_print(&columns, out);
+}
+
+/* Every module of the profiles in the database. An exit code. */
+static int check_modules(const struct et_options *options, const struct damage *damage, struct et_buf *out)
+{
+    struct et_profile *profile = NULL;
+    size_t missing = 0;
+    int code = et_options_read(options, &options->wanted.query, &profile);
+    if (code) {
+        return code;
+    }
+    struct et_symbols *symbols = et_options_symbols(options);
+    struct module_row *rows = module_rows(profile, symbols);
+    if (options->json) {
+        rows_json(rows, profile->module_count, damage, out);
+    } else {
+        rows_table(rows, profile->module_count, out);
+    }
+    for (size_t i = 0; i < profile->module_count; i++) {
+        missing += rows[i].quality == 0 && et_text(&profile->strings, rows[i].module->path)[0] != '[';
+        et_buf_free(&rows[i].file);
+    }
+    free(rows);
+    et_symbols_free(symbols);
+    et_profile_free(profile);
+    return missing ? ET_NO_DATA : ET_OK;
+}
+
+static int check(const struct et_options *options)
+{
+    struct damage damage = {0};
+    struct et_buf out = {0};
+    int folder = options->symbols_store ? check_folder(options->symbols_store, &damage) : ET_OK, code = ET_OK;
+    bool modules = options->db || !options->symbols_store;
+    if (options->url) {
+        et_error("symbols check: it looks into a database, --db FILE, not into a server");
+        return ET_USAGE;
+    }
+    if (modules) {
+        code = check_modules(options, &damage, &out);
+    } else if (options->json) {
+        rows_json(NULL, 0, &damage, &out);
+    } else {
+        et_buf_printf(&out, "%zu files, %zu damaged\n", damage.files, damage.damaged);
+    }
+    int printed = et_print_output(&out);
+    return folder ? folder : code ? code : printed;
+}
+
+/* ---- the command ---- */
+
+static int act(const struct et_options *options, const char *action, int count, char **arguments)
+{
+    bool adds = strcmp(action, "add") == 0, lists = strcmp(action, "list") == 0;
+    if (!adds && !lists && strcmp(action, "check") != 0) {
+        et_error("symbols %s: it is add, list or check; see `edgeprof symbols --help`", action);
+        return ET_USAGE;
+    }
+    if (!adds && count) {
+        et_error("symbols %s: unexpected argument %s", action, arguments[0]);
+        return ET_USAGE;
+    }
+    if ((adds || lists) && !options->symbols_store == !options->url) {
+        et_error("symbols %s: say which symbols, with --symbols-store DIR or with --url URL", action);
+        return ET_USAGE;
+    }
+    return adds ? add_symbol_files(options, count, arguments) : lists ? list(options) : check(options);
+}
+
+int et_cmd_symbols(int argc, char **argv)
+{
+    struct et_options options;
+    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "Bj", help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    if (options.first == argc) {
+        et_error("symbols: say add, list or check; see `edgeprof symbols --help`");
+        code = ET_USAGE;
+    } else {
+        code = act(&options, argv[options.first], argc - options.first - 1, argv + options.first + 1);
+    }
+    et_options_free(&options);
+    return code;
+}

@@ -1,0 +1,167 @@
+/* See terminal.h. What gives the terminal back runs in signal handlers, too: write() and tcsetattr() alone. */
+#include "tools/cmd/terminal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+static const char ENTER[] = "\033[?1049h\033[?25l", LEAVE[] = "\033[?25h\033[?1049l";
+
+/* Of these the terminal has to know before the program ends. */
+static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+
+static struct termios before, taken;
+static volatile sig_atomic_t is_open, redraw;
+
+static void say(const char *text, size_t size)
+{
+    ssize_t written = write(STDOUT_FILENO, text, size);
+    (void)written; /* a terminal that is gone needs nothing */
+}
+
+static void give_back(void)
+{
+    if (is_open) {
+        is_open = 0;
+        say(LEAVE, sizeof LEAVE - 1);
+        tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
+    }
+}
+
+static void enter_raw_mode(void)
+{
+    is_open = 1;
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &taken);
+    say(ENTER, sizeof ENTER - 1);
+}
+
+/* The handler is gone by now (SA_RESETHAND): the signal does what it does to everybody. */
+static void on_end(int number)
+{
+    give_back();
+    raise(number);
+}
+
+static void on_stop(int number);
+
+static void set_handler(int number, void (*handler)(int), int flags)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    sigaction(number, &action, NULL);
+}
+
+static void on_stop(int number)
+{
+    int kept = errno;
+    sigset_t own;
+    give_back();
+    set_handler(number, SIG_DFL, 0);
+    sigemptyset(&own);
+    sigaddset(&own, number);
+    sigprocmask(SIG_UNBLOCK, &own, NULL);
+    raise(number); /* stops here, and goes on when somebody lets it */
+    set_handler(number, on_stop, 0);
+    enter_raw_mode();
+    redraw = 1;
+    errno = kept;
+}
+
+static void on_resize(int number)
+{
+    (void)number;
+    redraw = 1;
+}
+
+bool et_terminal_open(void)
+{
+    const char *kind = getenv("TERM");
+    static bool registered;
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !kind || !*kind || strcmp(kind, "dumb") == 0 ||
+        tcgetattr(STDIN_FILENO, &before) != 0 || (!registered && atexit(give_back) != 0)) {
+        return false;
+    }
+    registered = true;
+    taken = before;
+    taken.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    taken.c_cc[VMIN] = 1;
+    taken.c_cc[VTIME] = 0;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        set_handler(endings[i], on_end, (int)SA_RESETHAND);
+    }
+    set_handler(SIGTSTP, on_stop, 0);
+    set_handler(SIGWINCH, on_resize, 0);
+    enter_raw_mode();
+    return true;
+}
+
+void et_terminal_close(void)
+{
+    give_back();
+}
+
+/* What stands behind ESC, as far as it has a name. */
+static int named(const char *text, size_t size)
+{
+    static const struct {
+        const char *text;
+        int key;
+    } keys[] = {{"[A", ET_KEY_UP},   {"OA", ET_KEY_UP},       {"[B", ET_KEY_DOWN},
+                {"OB", ET_KEY_DOWN}, {"[5~", ET_KEY_PAGE_UP}, {"[6~", ET_KEY_PAGE_DOWN},
+                {"[H", ET_KEY_HOME}, {"OH", ET_KEY_HOME},     {"[1~", ET_KEY_HOME}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (size == strlen(keys[i].text) && memcmp(text, keys[i].text, size) == 0) {
+            return keys[i].key;
+        }
+    }
+    return ET_KEY_OTHER;
+}
+
+/* Read, and not yet used. */
+static char waiting[64];
+static size_t waiting_count;
+
+/* Several keys may have come at once; an escape sequence is read whole. */
+static int read_key(void)
+{
+    if (waiting_count == 0) {
+        ssize_t got = read(STDIN_FILENO, waiting, sizeof waiting);
+        if (got <= 0) {
+            return got < 0 && errno == EINTR ? ET_KEY_DRAW : ET_KEY_GONE;
+        }
+        waiting_count = (size_t)got;
+    }
+    size_t used = 1;
+    int key = (unsigned char)waiting[0];
+    if (waiting[0] == '\033') {
+        used = 2 + (waiting_count > 1 ? strcspn(waiting + 1, "ABCDEFGHZ~") : 0);
+        used = used > waiting_count ? waiting_count : used;
+        key = named(waiting + 1, used - 1);
+    }
+    waiting_count -= used;
+    memmove(waiting, waiting + used, waiting_count);
+    return key;
+}
+
+int et_terminal_key(long ms)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    int ready = redraw ? 0 : waiting_count ? 1 : poll(&input, 1, (int)ms);
+    if (redraw) {
+        redraw = 0;
+        return ET_KEY_DRAW;
+    }
+    return ready > 0 ? read_key() : ET_KEY_NONE;
+}
+
+void et_terminal_size(size_t *rows, size_t *columns)
+{
+    struct winsize size = {0};
+    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col;
+    *rows = known ? size.ws_row : 24;
+    *columns = known ? size.ws_col : 80;
+}

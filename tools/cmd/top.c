@@ -1,0 +1,41 @@
+/* edgeprof top: the table of functions. */
+#include "tools/cmd/commands.h"
+#include "tools/formats/json.h"
+#include "tools/cmd/options.h"
+#include "tools/formats/report.h"
+#include "tools/cmd/help.h"
+
+#include <stdio.h>
+
+static const char help[] =
+    "usage: edgeprof top [options]\n"
+    "\n"
+    "Prints the functions that use most: flat is the function itself, cum with all that it calls.\n"
+    "\n"
+    "  -n, --rows N        how many functions (20)\n"
+    "  --json              as JSON\n" ET_QUERY_HELP "\n"
+    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
+
+int et_cmd_top(int argc, char **argv)
+{
+    struct et_options options;
+    struct et_profile *profile = NULL;
+    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "nj", help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    code = et_no_more_arguments(argc, argv, &options);
+    code = code ? code : et_options_load(&options, &profile);
+    if (code == ET_OK) {
+        struct et_buf out = {0};
+        if (options.json) {
+            et_report_json(profile, options.rows, &out);
+        } else {
+            et_report_top(profile, options.rows, &out);
+        }
+        code = et_print_output(&out);
+    }
+    et_profile_free(profile);
+    et_options_free(&options);
+    return code;
+}

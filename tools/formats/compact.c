@@ -1,0 +1,428 @@
+/*
+ * See compact.h. protobuf-c does the decoding, within a budget of memory.
+ */
+#include "tools/formats/compact.h"
+#include "tools/lib/labels.h"
+#include "tools/profile/profile.h"
+#include "tools/formats/protobuf_budget.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MODULES_MAX = 4096,
+    NODES_MAX = 1 << 20,
+    PROFILES_MAX = 1024,
+    TAGS_MAX = 64,
+    LOSSES_MAX = 64,
+    BUILD_ID_MAX = 64,
+    TEXT_MAX = 4096,
+    TAG_SETS_MAX = 4096, /* of a segment */
+    TAG_SET_MAX = 8192,  /* bytes of one as text */
+    TAG_SET_ID_MAX = 65535,
+    CONTEXTS_MAX = 65536,
+};
+
+static const size_t DECODE_BUDGET = (size_t)192 << 20;
+
+/* ---- segment ---- */
+
+void et_segment_init(struct et_segment *segment)
+{
+    *segment = (struct et_segment){0};
+    et_segment_add_node(segment, 0, 0);
+    et_segment_add_labels(segment, 0, "", 0);
+}
+
+void et_segment_free(struct et_segment *segment)
+{
+    free(segment->spans);
+    free(segment->depths);
+    free(segment->nodes);
+    for (size_t i = 0; i < segment->label_count; i++) {
+        free(segment->labels[i].lines);
+    }
+    free(segment->labels);
+    et_map_free(&segment->label_ids);
+    *segment = (struct et_segment){0};
+}
+
+void et_segment_add_node(struct et_segment *s, uint32_t depth, int64_t name)
+{
+    s->depths = et_reserve(s->depths, &s->depth_capacity, s->node_count + 1, sizeof *s->depths);
+    s->nodes = et_reserve(s->nodes, &s->node_capacity, s->node_count + 1, sizeof *s->nodes);
+    s->depths[s->node_count] = depth;
+    s->nodes[s->node_count++] = name;
+}
+
+void et_segment_add_span(struct et_segment *s, const struct et_span *span)
+{
+    s->spans = et_reserve(s->spans, &s->span_capacity, s->span_count + 1, sizeof *s->spans);
+    s->spans[s->span_count++] = *span;
+}
+
+void et_segment_add_labels(struct et_segment *s, uint32_t id, const char *lines, int64_t name)
+{
+    s->labels = et_reserve(s->labels, &s->label_capacity, s->label_count + 1, sizeof *s->labels);
+    s->labels[s->label_count++] = (struct et_label_set){.id = id, .lines = et_strdup(lines), .name = name};
+    *et_map_at(&s->label_ids, id) = s->label_count;
+}
+
+size_t et_segment_labels(const struct et_segment *s, uint32_t id)
+{
+    const uint64_t *found = et_map_find(&s->label_ids, id);
+    return found ? (size_t)*found - 1 : SIZE_MAX;
+}
+
+struct et_segment_mark et_segment_mark(const struct et_segment *s)
+{
+    return (struct et_segment_mark){.spans = s->span_count, .nodes = s->node_count, .labels = s->label_count};
+}
+
+/* ---- decoding ---- */
+
+static bool refuse(const char **why, const char *text)
+{
+    *why = text;
+    return false;
+}
+
+static bool text_fits(const char *text)
+{
+    return strlen(text) <= TEXT_MAX;
+}
+
+static bool origin_ok(const Edgeprof__V1__Origin *origin, const char **why)
+{
+    if (origin->format != 1) {
+        return refuse(why, "unknown format version");
+    }
+    if (origin->service[0] == '\0') {
+        return refuse(why, "origin without a service");
+    }
+    if (origin->n_tags > TAGS_MAX) {
+        return refuse(why, "too many tags");
+    }
+    for (size_t i = 0; i < origin->n_tags; i++) {
+        if (origin->tags[i]->key[0] == '\0' || !text_fits(origin->tags[i]->key) || !text_fits(origin->tags[i]->value)) {
+            return refuse(why, "a tag without a key or too long");
+        }
+    }
+    if (!text_fits(origin->service) || !text_fits(origin->host) || !text_fits(origin->boot_id) ||
+        !text_fits(origin->executable) || !text_fits(origin->arch) || !text_fits(origin->agent)) {
+        return refuse(why, "a string of the origin is too long");
+    }
+    return true;
+}
+
+static bool columns_ok(const et_message *message, const char **why)
+{
+    if (message->nodes && message->nodes->n_back != message->nodes->n_frame) {
+        return refuse(why, "columns of nodes differ in length");
+    }
+    for (size_t i = 0; i < message->n_profiles; i++) {
+        const Edgeprof__V1__Profile *profile = message->profiles[i];
+        if (profile->n_node != profile->n_value || (profile->n_count && profile->n_count != profile->n_node) ||
+            (profile->n_context && profile->n_context != profile->n_node)) {
+            return refuse(why, "columns of a profile differ in length");
+        }
+    }
+    return true;
+}
+
+static bool tag_set_ok(const Edgeprof__V1__TagSet *set, const char **why)
+{
+    if (set->id == 0 || set->id > TAG_SET_ID_MAX || set->n_tags > TAGS_MAX) {
+        return refuse(why, "a tag set's number is out of range, or it has too many tags");
+    }
+    for (size_t i = 0; i < set->n_tags; i++) {
+        const Edgeprof__V1__Tag *tag = set->tags[i];
+        if (tag->key[0] == '\0' || !text_fits(tag->key) || !text_fits(tag->value)) {
+            return refuse(why, "a tag without a key or too long");
+        }
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(tag->key, set->tags[k]->key) == 0) {
+                return refuse(why, "a tag set has a key twice");
+            }
+        }
+    }
+    return true;
+}
+
+static bool texts_ok(const et_message *message, const char **why)
+{
+    for (size_t i = 0; i < message->n_tag_sets; i++) {
+        if (!tag_set_ok(message->tag_sets[i], why)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < message->n_contexts; i++) {
+        if (!text_fits(message->contexts[i]->thread)) {
+            return refuse(why, "a thread's name is too long");
+        }
+    }
+    return true;
+}
+
+static bool message_ok(const et_message *message, const char **why)
+{
+    if (message->segment == 0) {
+        return refuse(why, "no segment");
+    }
+    if ((message->sequence == 0) != (message->origin != NULL)) {
+        return refuse(why, "origin belongs into sequence 0, and only there");
+    }
+    if (message->unix_minus_uptime_ns > INT64_MAX / 2) {
+        return refuse(why, "the clock is out of range");
+    }
+    if (message->origin && !origin_ok(message->origin, why)) {
+        return false;
+    }
+    if (message->n_modules > MODULES_MAX || message->n_profiles > PROFILES_MAX) {
+        return refuse(why, "too many modules or profiles");
+    }
+    if (message->stats && message->stats->n_losses > LOSSES_MAX) {
+        return refuse(why, "too many losses");
+    }
+    if (message->n_tag_sets > TAG_SETS_MAX || message->n_contexts > CONTEXTS_MAX) {
+        return refuse(why, "too many tag sets or contexts");
+    }
+    return columns_ok(message, why) && texts_ok(message, why);
+}
+
+/* What is shown later, in a terminal or on a page, is text: cleaning never makes it longer. */
+static void clean(char *text)
+{
+    char *sound = et_clean(text, strlen(text));
+    size_t size = strlen(sound);
+    if (size) {
+        memcpy(text, sound, size + 1);
+    }
+    free(sound);
+}
+
+static void clean_all(et_message *message)
+{
+    Edgeprof__V1__Origin *origin = message->origin;
+    for (size_t i = 0; origin && i < origin->n_tags; i++) {
+        clean(origin->tags[i]->key);
+        clean(origin->tags[i]->value);
+    }
+    if (origin) {
+        char *texts[] = {origin->service,    origin->host, origin->boot_id,
+                         origin->executable, origin->arch, origin->agent};
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            clean(texts[i]);
+        }
+    }
+    for (size_t i = 0; i < message->n_modules; i++) {
+        clean(message->modules[i]->path);
+    }
+}
+
+et_message *et_message_decode(const void *bytes, size_t size, const char **why)
+{
+    size_t left = DECODE_BUDGET;
+    ProtobufCAllocator allocator = et_budget_allocator(&left);
+    et_message *message = size ? edgeprof__v1__message__unpack(&allocator, size, bytes) : NULL;
+    if (!message) {
+        refuse(why, "not a compact message");
+        return NULL;
+    }
+    if (!message_ok(message, why)) {
+        et_message_free(message);
+        return NULL;
+    }
+    clean_all(message);
+    return message;
+}
+
+void et_message_free(et_message *message)
+{
+    ProtobufCAllocator allocator = et_budget_allocator(NULL);
+    edgeprof__v1__message__free_unpacked(message, &allocator);
+}
+
+/* ---- references ---- */
+
+static bool overlaps(const struct et_segment *segment, const struct et_span *span)
+{
+    for (size_t i = 0; i < segment->span_count; i++) {
+        const struct et_span *other = &segment->spans[i];
+        if ((uint64_t)span->base < (uint64_t)other->base + other->size &&
+            (uint64_t)other->base < (uint64_t)span->base + span->size) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool module_ok(const Edgeprof__V1__Module *module, const char **why)
+{
+    if (module->start < 256 || module->size == 0 || (uint64_t)module->start + module->size > (uint64_t)UINT32_MAX + 1) {
+        return refuse(why, "a module outside the address space");
+    }
+    if (module->address > UINT64_MAX - module->size) {
+        return refuse(why, "a module's ELF address is out of range");
+    }
+    if (module->build_id.len > BUILD_ID_MAX || !text_fits(module->path)) {
+        return refuse(why, "a module's build id or path is too long");
+    }
+    return true;
+}
+
+bool et_message_spans(const et_message *message, struct et_segment *segment, const char **why)
+{
+    if (segment->span_count + message->n_modules > MODULES_MAX) {
+        return refuse(why, "too many modules");
+    }
+    for (size_t i = 0; i < message->n_modules; i++) {
+        const Edgeprof__V1__Module *module = message->modules[i];
+        if (!module_ok(module, why)) {
+            return false;
+        }
+        struct et_span span = {.base = module->start, .size = module->size, .address = module->address};
+        if (overlaps(segment, &span)) {
+            return refuse(why, "modules overlap");
+        }
+        et_segment_add_span(segment, &span);
+    }
+    return true;
+}
+
+size_t et_message_node_count(const et_message *message)
+{
+    return message->nodes ? message->nodes->n_back : 0;
+}
+
+static bool locate(const struct et_segment *segment, uint64_t linear, struct et_wire_node *node)
+{
+    node->span = 0;
+    node->address = linear;
+    if (linear < 256) {
+        return true;
+    }
+    for (size_t i = 0; i < segment->span_count; i++) {
+        const struct et_span *span = &segment->spans[i];
+        if (linear >= span->base && linear - span->base < span->size) {
+            node->span = (uint32_t)i + 1;
+            node->address = linear - span->base + span->address;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool et_message_nodes(const et_message *message, const struct et_segment *segment, struct et_wire_node *nodes,
+                      const char **why)
+{
+    const Edgeprof__V1__Nodes *columns = message->nodes;
+    size_t count = et_message_node_count(message), first = segment->node_count;
+    if (first + count > NODES_MAX) {
+        return refuse(why, "too many nodes in one segment");
+    }
+    uint64_t linear = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t own = (uint32_t)(first + i), back = columns->back[i];
+        if (back >= own) {
+            return refuse(why, "a node's parent does not exist");
+        }
+        nodes[i].parent = back ? own - back : 0;
+        uint32_t parent = nodes[i].parent;
+        nodes[i].depth = 1 + (parent < first ? segment->depths[parent] : nodes[parent - first].depth);
+        linear += (uint64_t)columns->frame[i];
+        if (nodes[i].depth > ET_MAX_DEPTH) {
+            return refuse(why, "a stack is too deep");
+        }
+        if (linear > UINT32_MAX || !locate(segment, linear, &nodes[i])) {
+            return refuse(why, "a frame outside every module");
+        }
+    }
+    return true;
+}
+
+/* ---- labels and profiles ---- */
+
+static bool add_tag_set(const Edgeprof__V1__TagSet *told, struct et_segment *segment, const char **why)
+{
+    struct et_labels set = {0};
+    if (et_segment_labels(segment, told->id) != SIZE_MAX || segment->label_count > TAG_SETS_MAX) {
+        return refuse(why, "a tag set was told before, or there are too many");
+    }
+    for (size_t i = 0; i < told->n_tags; i++) {
+        et_labels_add(&set, told->tags[i]->key, told->tags[i]->value);
+    }
+    char *lines = et_labels_join(&set);
+    bool fits = strlen(lines) <= TAG_SET_MAX;
+    if (fits) {
+        et_segment_add_labels(segment, told->id, lines, 0);
+    }
+    free(lines);
+    return fits || refuse(why, "a tag set is too long");
+}
+
+bool et_message_labels(const et_message *message, struct et_segment *segment, const char **why)
+{
+    for (size_t i = 0; i < message->n_tag_sets; i++) {
+        if (!add_tag_set(message->tag_sets[i], segment, why)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < message->n_contexts; i++) {
+        if (et_segment_labels(segment, message->contexts[i]->tag_set) == SIZE_MAX) {
+            return refuse(why, "a context refers to a tag set that does not exist");
+        }
+    }
+    return true;
+}
+
+/* Of several contexts at one node, all but the first have difference 0. */
+static bool references_ok(const et_message *message, const Edgeprof__V1__Profile *profile, size_t node_count,
+                          const char **why)
+{
+    uint64_t node = 0;
+    for (size_t i = 0; i < profile->n_node; i++) {
+        bool again = profile->node[i] == 0 && i > 0 && profile->n_context;
+        node += profile->node[i];
+        if ((profile->node[i] == 0 && !again) || node >= node_count) {
+            return refuse(why, "a profile refers to a node that does not exist");
+        }
+        if (profile->n_context && profile->context[i] > message->n_contexts) {
+            return refuse(why, "a profile refers to a context that does not exist");
+        }
+    }
+    return true;
+}
+
+bool et_message_profile(const et_message *message, size_t number, size_t node_count, const char **why)
+{
+    const Edgeprof__V1__Profile *profile = message->profiles[number];
+    uint64_t sum = 0, count = 0;
+    if (profile->quantum == 0 || profile->duration_ns > INT64_MAX / 2 || profile->start_ns > INT64_MAX / 2) {
+        return refuse(why, "a profile's quantum or time is out of range");
+    }
+    for (size_t i = 0; i < profile->n_node; i++) {
+        if (profile->value[i] > INT64_MAX / profile->quantum ||
+            (sum += profile->value[i] * profile->quantum) > INT64_MAX) {
+            return refuse(why, "a profile's values are too large");
+        }
+        if (profile->n_count && (count += profile->count[i]) > INT64_MAX) {
+            return refuse(why, "a profile's counts are too large");
+        }
+    }
+    return references_ok(message, profile, node_count, why);
+}
+
+void et_message_context(const et_message *message, const struct et_segment *segment, size_t number,
+                        struct et_buf *lines)
+{
+    const Edgeprof__V1__Context *context = message->contexts[number - 1];
+    struct et_labels set = {0};
+    if (context->thread[0]) {
+        et_labels_add(&set, "thread", context->thread);
+    }
+    et_labels_add_lines(&set, segment->labels[et_segment_labels(segment, context->tag_set)].lines);
+    char *joined = et_labels_join(&set);
+    et_buf_text(lines, joined);
+    free(joined);
+}

@@ -1,0 +1,230 @@
+/*
+ * See folded.h.
+ *
+ *   et_folded_kind    by_suffix, by_units
+ *   et_folded_parse   take_line -> take_stack -> node_of
+ */
+#include "tools/formats/folded.h"
+#include "tools/lib/kinds.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A megabyte of text can be half a million calls, and each takes a hundred bytes here. */
+enum { NODES_MAX = 1000000 };
+
+/* ---- what is measured ---- */
+
+static void samples_of(const char *kind, uint64_t rate, struct et_folded *out)
+{
+    *out = (struct et_folded){.kind = kind, .unit = "nanoseconds", .count = true, .period = 1000000000 / rate};
+}
+
+static bool by_suffix(const char *suffix, uint64_t rate, struct et_folded *out)
+{
+    static const char *const units[] = {"count", "bytes", "nanoseconds"};
+    if (strcmp(suffix, "cpu") == 0 || strcmp(suffix, "itimer") == 0 || strcmp(suffix, "wall") == 0) {
+        samples_of(strcmp(suffix, "wall") == 0 ? ET_WALL : "cpu", rate, out);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        bool count = false;
+        const struct et_kind *kind = et_kind_of_pprof("", suffix, units[i], &count);
+        if (kind) {
+            *out = (struct et_folded){.kind = kind->name, .unit = kind->unit, .count = count};
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool by_units(const char *units, bool average, uint64_t rate, struct et_folded *out)
+{
+    static const struct {
+        const char *units, *comes, *is_there;
+        bool count;
+    } known[] = {
+        {"objects", "alloc", "live", true},        {"bytes", "alloc", "live", false},
+        {"lock_samples", "lock", "lock", true},    {"lock_nanoseconds", "lock", "lock", false},
+        {"goroutines", "thread", "thread", false}, {"exceptions", "exception", "exception", false},
+    };
+    if (!*units || strcmp(units, "samples") == 0) {
+        samples_of("cpu", rate, out);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(units, known[i].units) == 0) {
+            const struct et_kind *kind = et_kind_named(average ? known[i].is_there : known[i].comes);
+            *out = (struct et_folded){.kind = kind->name, .unit = kind->unit, .count = known[i].count};
+            return true;
+        }
+    }
+    return false;
+}
+
+bool et_folded_kind(const char *name, size_t *service_size, const char *units, bool average, uint64_t rate,
+                    struct et_folded *out)
+{
+    const char *dot = strrchr(name, '.');
+    *service_size = strlen(name);
+    if (dot && dot > name && by_suffix(dot + 1, rate, out)) {
+        *service_size = (size_t)(dot - name);
+        return true;
+    }
+    return by_units(units, average, rate, out);
+}
+
+/* ---- reading ---- */
+
+struct folding {
+    struct et_profile *profile;
+    const struct et_folded *what;
+    struct et_map frames;  /* name -> frame */
+    struct et_map nodes;   /* parent << 32 | frame -> node */
+    struct et_map entries; /* node -> entry + 1 */
+    uint32_t deep;         /* frame, 0: not needed so far */
+    bool lines;
+};
+
+static uint32_t frame_of(struct folding *f, const char *name, size_t size)
+{
+    char *clean = et_clean(name, size);
+    uint32_t text = et_intern(&f->profile->strings, clean);
+    uint64_t *known = et_map_at(&f->frames, text);
+    if (!*known) {
+        *known = et_profile_frame(f->profile, (struct et_frame){.name = text});
+    }
+    free(clean);
+    return (uint32_t)*known;
+}
+
+static uint32_t node_of(struct folding *f, uint32_t parent, uint32_t frame)
+{
+    uint64_t *known = et_map_at(&f->nodes, (uint64_t)parent << 32 | frame);
+    if (!*known) {
+        *known = et_profile_node(f->profile, parent, frame);
+    }
+    return (uint32_t)*known;
+}
+
+static size_t depth_of(const char *stack, size_t size)
+{
+    size_t depth = 1;
+    for (size_t i = 0; i < size; i++) {
+        depth += stack[i] == ';';
+    }
+    return depth;
+}
+
+/* The leaf's node. Of stacks that are too deep the root's side goes, under a frame that says so. */
+static uint32_t take_stack(struct folding *f, const char *stack, size_t size)
+{
+    size_t depth = depth_of(stack, size), skip = depth < ET_MAX_DEPTH ? 0 : depth - (ET_MAX_DEPTH - 1);
+    uint32_t node = 0;
+    if (skip) {
+        f->deep = f->deep ? f->deep : et_profile_frame(f->profile, (struct et_frame){.address = 3 /* FRAME_DEEP */});
+        node = node_of(f, 0, f->deep);
+    }
+    for (size_t at = 0; at<size; skip -= skip> 0) {
+        const char *end = memchr(stack + at, ';', size - at);
+        size_t length = end ? (size_t)(end - stack) - at : size - at;
+        if (!skip && length) {
+            node = node_of(f, node, frame_of(f, stack + at, length));
+        }
+        at += length + 1;
+    }
+    return node;
+}
+
+/* The number at a line's end; *size becomes what stands before it. */
+static bool number_at_end(const char *line, size_t *size, uint64_t *number)
+{
+    size_t digits = 0;
+    while (digits < *size && line[*size - digits - 1] >= '0' && line[*size - digits - 1] <= '9') {
+        digits++;
+    }
+    if (digits == 0 || digits > 18 || digits + 1 >= *size || line[*size - digits - 1] != ' ') {
+        return false;
+    }
+    *number = 0;
+    for (const char *at = line + *size - digits; at < line + *size; at++) {
+        *number = *number * 10 + (uint64_t)(*at - '0');
+    }
+    *size -= digits + 1;
+    return true;
+}
+
+/* Adds to what the stack has. */
+static void add_stack(struct folding *f, uint32_t node, uint64_t value, uint64_t count)
+{
+    uint64_t *known = et_map_at(&f->entries, node);
+    if (!*known) {
+        et_profile_entry(f->profile, &(struct et_entry){.node = node});
+        *known = f->profile->entry_count;
+    }
+    struct et_entry *entry = &f->profile->entries[*known - 1];
+    entry->value += value;
+    entry->count += count;
+    f->profile->values += value;
+    f->profile->counts += count;
+}
+
+/* NULL, or what is wrong. */
+static const char *take_line(struct folding *f, const char *line, size_t size)
+{
+    uint64_t number = 1, value;
+    while (size && (line[size - 1] == '\r' || line[size - 1] == ' ')) {
+        size--;
+    }
+    if (size && !f->lines && !number_at_end(line, &size, &number)) {
+        return "not of the form a;b;c 42";
+    }
+    if (size == 0 || number == 0) {
+        return NULL;
+    }
+    bool scaled = f->what->count && f->what->period;
+    if (scaled && number > INT64_MAX / f->what->period) {
+        return "its number is too large";
+    }
+    value = scaled ? number * f->what->period : f->what->count ? 0 : number;
+    add_stack(f, take_stack(f, line, size), value, f->what->count ? number : 0);
+    return f->profile->values > INT64_MAX || f->profile->counts > INT64_MAX ? "the sum of all is too large"
+           : f->profile->node_count > NODES_MAX                             ? "more than a million calls until here"
+                                                                            : NULL;
+}
+
+static void add_header(struct et_profile *profile, const struct et_folded *what)
+{
+    profile->kind = et_intern(&profile->strings, what->kind);
+    profile->value_unit = et_intern(&profile->strings, what->unit);
+    profile->period = what->period;
+    profile->samples = what->period ? profile->counts : 0;
+    profile->profiles = 1;
+    et_profile_show(profile, ET_MEASURE_DEFAULT);
+}
+
+struct et_profile *et_folded_parse(const char *text, size_t size, bool lines, const struct et_folded *what,
+                                   struct et_buf *why)
+{
+    struct folding f = {.profile = et_profile_new(), .what = what, .lines = lines};
+    const char *wrong = NULL;
+    size_t number = 0;
+    for (size_t at = 0; at < size && !wrong; number++) {
+        const char *end = memchr(text + at, '\n', size - at);
+        size_t length = end ? (size_t)(end - text) - at : size - at;
+        wrong = take_line(&f, text + at, length);
+        at += length + 1;
+    }
+    et_map_free(&f.frames);
+    et_map_free(&f.nodes);
+    et_map_free(&f.entries);
+    add_header(f.profile, what);
+    if (wrong) {
+        et_buf_printf(why, "folded text, line %zu: %s", number, wrong);
+        et_profile_free(f.profile);
+        return NULL;
+    }
+    return f.profile;
+}

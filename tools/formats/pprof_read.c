@@ -1,0 +1,501 @@
+/*
+ * See pprof_read.h: the reading half; pprof_write.c writes. Decoded within a budget of memory.
+ */
+#include "tools/formats/pprof_read.h"
+#include "tools/lib/kinds.h"
+#include "tools/lib/labels.h"
+#include "tools/formats/protobuf_budget.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t DECODE_BUDGET = (size_t)256 << 20;
+
+enum {
+    SAMPLE_TYPES_MAX = ET_PPROF_KINDS,
+    FRAMES_OF_A_SAMPLE = 1 << 16,
+    LABELS_OF_A_SAMPLE = 128,
+    LABELS_BYTES = 16384
+};
+
+void et_pprof_free(et_pprof *pprof)
+{
+    ProtobufCAllocator allocator = et_budget_allocator(NULL);
+    perftools__profiles__profile__free_unpacked(pprof, &allocator);
+}
+
+/* ---- checks ---- */
+
+struct check {
+    const et_pprof *p;
+    struct et_map mappings, functions, locations; /* id -> index + 1 */
+    const char *wrong;
+};
+
+static bool text_ok(const et_pprof *p, int64_t text)
+{
+    return text >= 0 && (uint64_t)text < p->n_string_table;
+}
+
+static bool enter(struct et_map *map, uint64_t id, size_t index)
+{
+    uint64_t *at = et_map_at(map, id);
+    bool fresh = id != 0 && *at == 0;
+    *at = index + 1;
+    return fresh;
+}
+
+static bool types_ok(const et_pprof *p)
+{
+    for (size_t i = 0; i < p->n_sample_type; i++) {
+        if (!text_ok(p, p->sample_type[i]->type) || !text_ok(p, p->sample_type[i]->unit)) {
+            return false;
+        }
+    }
+    return p->n_sample_type > 0 && p->n_sample_type <= SAMPLE_TYPES_MAX && text_ok(p, p->default_sample_type);
+}
+
+static bool comments_ok(const et_pprof *p)
+{
+    for (size_t i = 0; i < p->n_comment; i++) {
+        if (!text_ok(p, p->comment[i])) {
+            return false;
+        }
+    }
+    return !p->period_type || (text_ok(p, p->period_type->type) && text_ok(p, p->period_type->unit));
+}
+
+static bool mappings_ok(struct check *c)
+{
+    for (size_t i = 0; i < c->p->n_mapping; i++) {
+        const Perftools__Profiles__Mapping *mapping = c->p->mapping[i];
+        if (!enter(&c->mappings, mapping->id, i) || !text_ok(c->p, mapping->filename) ||
+            !text_ok(c->p, mapping->build_id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool functions_ok(struct check *c)
+{
+    for (size_t i = 0; i < c->p->n_function; i++) {
+        const Perftools__Profiles__Function *function = c->p->function[i];
+        if (!enter(&c->functions, function->id, i) || !text_ok(c->p, function->name) ||
+            !text_ok(c->p, function->filename)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool locations_ok(struct check *c)
+{
+    for (size_t i = 0; i < c->p->n_location; i++) {
+        const Perftools__Profiles__Location *location = c->p->location[i];
+        if (!enter(&c->locations, location->id, i) ||
+            (location->mapping_id && !et_map_find(&c->mappings, location->mapping_id))) {
+            return false;
+        }
+        for (size_t k = 0; k < location->n_line; k++) {
+            if (!et_map_find(&c->functions, location->line[k]->function_id)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool labels_ok(const et_pprof *p, const Perftools__Profiles__Sample *sample)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < sample->n_label; i++) {
+        const Perftools__Profiles__Label *label = sample->label[i];
+        if (!text_ok(p, label->key) || !text_ok(p, label->str) || !text_ok(p, label->num_unit)) {
+            return false;
+        }
+        bytes += strlen(p->string_table[label->key]) + strlen(p->string_table[label->str]) +
+                 strlen(p->string_table[label->num_unit]);
+    }
+    return sample->n_label <= LABELS_OF_A_SAMPLE && bytes <= LABELS_BYTES;
+}
+
+static bool samples_ok(struct check *c)
+{
+    for (size_t i = 0; i < c->p->n_sample; i++) {
+        const Perftools__Profiles__Sample *sample = c->p->sample[i];
+        if (sample->n_value != c->p->n_sample_type || sample->n_location_id > FRAMES_OF_A_SAMPLE ||
+            !labels_ok(c->p, sample)) {
+            return false;
+        }
+        for (size_t k = 0; k < sample->n_location_id; k++) {
+            if (!et_map_find(&c->locations, sample->location_id[k])) {
+                return false;
+            }
+        }
+        for (size_t k = 0; k < sample->n_value; k++) {
+            if (sample->value[k] < 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static const char *first_wrong(struct check *c)
+{
+    const et_pprof *p = c->p;
+    if (p->n_string_table == 0 || p->string_table[0][0] != '\0') {
+        return "pprof: string 0 is not empty";
+    }
+    if (p->time_nanos < 0 || p->duration_nanos < 0 || p->time_nanos > INT64_MAX / 2 ||
+        p->duration_nanos > INT64_MAX / 4) {
+        return "pprof: its time is out of range";
+    }
+    return !types_ok(p)       ? "pprof: no sample types, too many, or without names"
+           : !comments_ok(p)  ? "pprof: a comment or the period's type is not there"
+           : !mappings_ok(c)  ? "pprof: a mapping's id or name is wrong"
+           : !functions_ok(c) ? "pprof: a function's id or name is wrong"
+           : !locations_ok(c) ? "pprof: a location refers to what is not there"
+           : !samples_ok(c)   ? "pprof: a sample refers to what is not there or its values are wrong"
+                              : NULL;
+}
+
+et_pprof *et_pprof_decode(const void *bytes, size_t size, const char **why)
+{
+    size_t left = DECODE_BUDGET;
+    ProtobufCAllocator allocator = et_budget_allocator(&left);
+    et_pprof *pprof = size ? perftools__profiles__profile__unpack(&allocator, size, bytes) : NULL;
+    if (!pprof) {
+        *why = "not a pprof profile";
+        return NULL;
+    }
+    struct check check = {.p = pprof};
+    const char *wrong = first_wrong(&check);
+    et_map_free(&check.mappings);
+    et_map_free(&check.functions);
+    et_map_free(&check.locations);
+    if (wrong) {
+        *why = wrong;
+        et_pprof_free(pprof);
+        return NULL;
+    }
+    return pprof;
+}
+
+/* ---- kinds ---- */
+
+static const char *type_name(const et_pprof *p, size_t type)
+{
+    return p->string_table[p->sample_type[type]->type];
+}
+
+static const char *unit_name(const et_pprof *p, size_t type)
+{
+    return p->string_table[p->sample_type[type]->unit];
+}
+
+static bool type_is(const et_pprof *p, size_t type, const char *name, const char *unit)
+{
+    return strcmp(type_name(p, type), name) == 0 && strcmp(unit_name(p, type), unit) == 0;
+}
+
+static bool has_type(const et_pprof *p, const char *name, const char *unit)
+{
+    for (size_t i = 0; i < p->n_sample_type; i++) {
+        if (type_is(p, i, name, unit)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a sample type only counts samples beside others that measure something else. */
+static bool is_mere_count(const et_pprof *p, size_t type)
+{
+    return p->n_sample_type > 1 && type_is(p, type, "samples", "count") && !has_type(p, "cpu", "nanoseconds");
+}
+
+/* What a sample stands for where only samples were counted. */
+static uint64_t sample_period(const et_pprof *p)
+{
+    bool cpu = p->period_type && strcmp(p->string_table[p->period_type->type], "cpu") == 0 &&
+               strcmp(p->string_table[p->period_type->unit], "nanoseconds") == 0;
+    return cpu && p->period > 0 ? (uint64_t)p->period : 0;
+}
+
+static void copy_clean(char *to, size_t size, const char *text)
+{
+    char *clean = et_clean(text, strnlen(text, size - 1));
+    snprintf(to, size, "%s", clean);
+    free(clean);
+}
+
+/* A sample type that is none of our kinds is one of its own, under a name that is none of ours. */
+static void own_kind(const et_pprof *p, size_t type, struct et_pprof_kind *kind)
+{
+    char name[sizeof kind->name / 2];
+    copy_clean(kind->unit, sizeof kind->unit, unit_name(p, type));
+    copy_clean(name, sizeof name, type_name(p, type));
+    snprintf(kind->name, sizeof kind->name, et_kind_named(name) ? "%s %.40s" : "%s", name, kind->unit);
+    kind->value = (int)type;
+}
+
+static struct et_pprof_kind *kind_entry(struct et_pprof_kind *kinds, size_t *count, const char *name)
+{
+    for (size_t i = 0; i < *count; i++) {
+        if (name && strcmp(kinds[i].name, name) == 0) {
+            return &kinds[i];
+        }
+    }
+    kinds[*count] = (struct et_pprof_kind){.value = -1, .count = -1};
+    snprintf(kinds[*count].name, sizeof kinds->name, "%s", name ? name : "");
+    return &kinds[(*count)++];
+}
+
+static void add_type(const et_pprof *p, const char *hint, size_t type, struct et_pprof_kind *kinds, size_t *count)
+{
+    bool counts = false;
+    const struct et_kind *known = et_kind_of_pprof(hint, type_name(p, type), unit_name(p, type), &counts);
+    bool alone = type_is(p, type, "samples", "count") && p->n_sample_type == 1;
+    if (!known || (alone && !sample_period(p))) {
+        own_kind(p, type, kind_entry(kinds, count, NULL));
+        return;
+    }
+    struct et_pprof_kind *kind = kind_entry(kinds, count, known->name);
+    int *place = counts ? &kind->count : &kind->value;
+    snprintf(kind->unit, sizeof kind->unit, "%s", known->unit);
+    *place = *place < 0 ? (int)type : *place;
+    kind->scale = alone ? sample_period(p) : 0;
+}
+
+size_t et_pprof_kinds(const et_pprof *p, const char *hint, struct et_pprof_kind kinds[ET_PPROF_KINDS])
+{
+    size_t count = 0;
+    for (size_t type = 0; type < p->n_sample_type; type++) {
+        if (!is_mere_count(p, type)) {
+            add_type(p, hint, type, kinds, &count);
+        }
+    }
+    return count;
+}
+
+const char *et_pprof_note(const et_pprof *p, const char *name)
+{
+    struct et_buf start = {0};
+    const char *found = "";
+    et_buf_printf(&start, "edgeprof %s: ", name);
+    for (size_t i = 0; i < p->n_comment; i++) {
+        const char *comment = p->string_table[p->comment[i]];
+        if (strncmp(comment, start.data, start.size) == 0) {
+            found = comment + start.size;
+        }
+    }
+    et_buf_free(&start);
+    return found;
+}
+
+/* ---- to a profile ---- */
+
+struct reading {
+    const et_pprof *p;
+    struct et_profile *profile;
+    struct et_map mappings, functions, locations; /* id -> index */
+    struct et_map frames;                         /* location << 16 | line -> frame */
+    struct et_map nodes;                          /* parent << 32 | frame -> node */
+    struct et_map modules;                        /* mapping id -> module */
+};
+
+static uint32_t clean_text(struct reading *r, int64_t text)
+{
+    const char *raw = r->p->string_table[text];
+    char *clean = et_clean(raw, strlen(raw));
+    uint32_t number = et_intern(&r->profile->strings, clean);
+    free(clean);
+    return number;
+}
+
+static uint32_t module_of(struct reading *r, uint64_t mapping_id)
+{
+    uint64_t *module = et_map_at(&r->modules, mapping_id);
+    if (mapping_id && !*module) {
+        const Perftools__Profiles__Mapping *mapping = r->p->mapping[*et_map_find(&r->mappings, mapping_id)];
+        uint32_t path = clean_text(r, mapping->filename), id = clean_text(r, mapping->build_id);
+        const char *hex = et_text(&r->profile->strings, id);
+        char *own_id = et_strdup(strlen(hex) <= 128 && et_is_hex(hex, strlen(hex)) ? hex : ""),
+             *own_path = et_strdup(et_text(&r->profile->strings, path));
+        *module = et_profile_module(r->profile, own_id, own_path);
+        free(own_id);
+        free(own_path);
+    }
+    return (uint32_t)*module;
+}
+
+uint64_t et_pprof_elf_address(const Perftools__Profiles__Mapping *mapping, uint64_t address)
+{
+    return address - mapping->memory_start + mapping->file_offset;
+}
+
+static uint64_t elf_address(struct reading *r, const Perftools__Profiles__Location *location)
+{
+    if (!location->mapping_id) {
+        return location->address;
+    }
+    const Perftools__Profiles__Mapping *mapping = r->p->mapping[*et_map_find(&r->mappings, location->mapping_id)];
+    return et_pprof_elf_address(mapping, location->address);
+}
+
+static uint32_t frame_of(struct reading *r, uint64_t location_id, size_t line)
+{
+    uint64_t index = *et_map_find(&r->locations, location_id);
+    uint64_t *known = et_map_at(&r->frames, index << 16 | line);
+    if (*known) {
+        return (uint32_t)*known;
+    }
+    const Perftools__Profiles__Location *location = r->p->location[index];
+    struct et_frame frame = {.module = module_of(r, location->mapping_id), .address = elf_address(r, location)};
+    if (line < location->n_line) {
+        const Perftools__Profiles__Line *from = location->line[line];
+        const Perftools__Profiles__Function *function = r->p->function[*et_map_find(&r->functions, from->function_id)];
+        frame.name = clean_text(r, function->name);
+        frame.file = clean_text(r, function->filename);
+        frame.line = from->line > 0 && from->line < UINT32_MAX ? (uint32_t)from->line : 0;
+        frame.address = 0;
+    }
+    if (!frame.name && !frame.module) {
+        frame.address = 9; /* FRAME_UNKNOWN */
+    }
+    *known = et_profile_frame(r->profile, frame);
+    return (uint32_t)*known;
+}
+
+static uint32_t node_of(struct reading *r, uint32_t parent, uint32_t frame)
+{
+    uint64_t *known = et_map_at(&r->nodes, (uint64_t)parent << 32 | frame);
+    if (!*known) {
+        *known = et_profile_node(r->profile, parent, frame);
+    }
+    return (uint32_t)*known;
+}
+
+/* Frames of a sample, leaf first; too deep ones keep the leaf side under a frame that says so. */
+static size_t stack_of(struct reading *r, const Perftools__Profiles__Sample *sample, uint32_t *stack)
+{
+    size_t depth = 0;
+    for (size_t i = 0; i < sample->n_location_id; i++) {
+        uint64_t location = *et_map_find(&r->locations, sample->location_id[i]);
+        size_t lines = r->p->location[location]->n_line;
+        for (size_t line = 0; line < (lines ? lines : 1) && line < 1 << 16; line++) {
+            if (depth == ET_MAX_DEPTH - 1) {
+                stack[depth++] = et_profile_frame(r->profile, (struct et_frame){.address = 3 /* FRAME_DEEP */});
+                return depth;
+            }
+            stack[depth++] = frame_of(r, sample->location_id[i], line);
+        }
+    }
+    return depth;
+}
+
+static void add_label(const et_pprof *p, const Perftools__Profiles__Label *label, struct et_labels *labels)
+{
+    const char *key = p->string_table[label->key], *text = p->string_table[label->str];
+    struct et_buf value = {0};
+    if (!*key || (!*text && !label->num)) {
+        return;
+    }
+    et_buf_text(&value, text);
+    if (!*text) {
+        const char *unit = p->string_table[label->num_unit];
+        et_buf_printf(&value, "%lld%s%s", (long long)label->num, *unit ? " " : "", unit);
+    }
+    et_labels_add(labels, strcmp(key, "profile_id") == 0 ? ET_SPAN_ID : key, value.data);
+    et_buf_free(&value);
+}
+
+static uint32_t labels_of(struct reading *r, const Perftools__Profiles__Sample *sample)
+{
+    struct et_labels labels = {0};
+    for (size_t i = 0; i < sample->n_label; i++) {
+        add_label(r->p, sample->label[i], &labels);
+    }
+    char *lines = et_labels_join(&labels);
+    uint32_t number = et_intern(&r->profile->strings, lines);
+    free(lines);
+    return number;
+}
+
+static bool add_sample(struct reading *r, const Perftools__Profiles__Sample *sample, const struct et_pprof_kind *kind)
+{
+    uint32_t stack[ET_MAX_DEPTH], node = 0;
+    uint64_t count = kind->count >= 0 ? (uint64_t)sample->value[kind->count] : 0;
+    uint64_t value = kind->value >= 0 ? (uint64_t)sample->value[kind->value] : 0;
+    if (kind->scale && count > INT64_MAX / kind->scale) {
+        return false;
+    }
+    value = kind->scale ? count * kind->scale : value;
+    if (value == 0 && count == 0) {
+        return true;
+    }
+    for (size_t depth = stack_of(r, sample, stack); depth-- > 0;) {
+        node = node_of(r, node, stack[depth]);
+    }
+    et_profile_entry(r->profile,
+                     &(struct et_entry){.node = node, .labels = labels_of(r, sample), .count = count, .value = value});
+    return r->profile->values <= INT64_MAX && r->profile->counts <= INT64_MAX;
+}
+
+static void add_header(struct reading *r, const struct et_pprof_kind *kind)
+{
+    const et_pprof *p = r->p;
+    struct et_profile *profile = r->profile;
+    profile->kind = et_intern(&profile->strings, kind->name);
+    profile->value_unit = et_intern(&profile->strings, kind->unit);
+    profile->period = p->period > 0 ? (uint64_t)p->period : 0;
+    profile->start_ns = p->time_nanos;
+    profile->end_ns = p->time_nanos + p->duration_nanos;
+    profile->profiles = 1;
+    for (size_t i = 0; i < p->n_mapping; i++) {
+        *et_map_at(&r->mappings, p->mapping[i]->id) = i;
+    }
+    for (size_t i = 0; i < p->n_function; i++) {
+        *et_map_at(&r->functions, p->function[i]->id) = i;
+    }
+    for (size_t i = 0; i < p->n_location; i++) {
+        *et_map_at(&r->locations, p->location[i]->id) = i;
+    }
+}
+
+/* Samples are those of the CPU, or of what has no other count. */
+static void count_samples(struct reading *r, const struct et_pprof_kind *kind)
+{
+    const struct et_kind *known = et_kind_named(kind->name);
+    bool own = !known || !known->counts[0] || known->number == 1;
+    for (size_t type = 0; type < r->p->n_sample_type && r->p->n_sample_type > 1 && own; type++) {
+        for (size_t i = 0; type_is(r->p, type, "samples", "count") && i < r->p->n_sample; i++) {
+            r->profile->samples += (uint64_t)r->p->sample[i]->value[type];
+        }
+    }
+}
+
+struct et_profile *et_pprof_profile(const et_pprof *p, const struct et_pprof_kind *kind, const char **why)
+{
+    struct reading r = {.p = p, .profile = et_profile_new()};
+    bool ok = true;
+    add_header(&r, kind);
+    count_samples(&r, kind);
+    for (size_t i = 0; i < p->n_sample && ok; i++) {
+        ok = add_sample(&r, p->sample[i], kind);
+    }
+    struct et_map *maps[] = {&r.mappings, &r.functions, &r.locations, &r.frames, &r.nodes, &r.modules};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        et_map_free(maps[i]);
+    }
+    if (!ok) {
+        *why = "pprof: its values are too large";
+        et_profile_free(r.profile);
+        return NULL;
+    }
+    et_profile_show(r.profile, ET_MEASURE_DEFAULT);
+    return r.profile;
+}

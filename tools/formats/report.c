@@ -1,0 +1,94 @@
+/* See report.h. */
+#include "tools/formats/report.h"
+#include "tools/formats/json.h"
+#include "tools/lib/kinds.h"
+#include "tools/lib/json_write.h"
+
+#include <string.h>
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+void et_report_table(const struct et_profile *p, const struct et_table *table, size_t first, size_t rows,
+                     struct et_buf *out)
+{
+    char total[32], self[32], cum[32];
+    const char *unit = et_text(&p->strings, p->unit), *service = et_text(&p->strings, p->service);
+    const char *name = et_text(&p->strings, p->kind);
+    const struct et_kind *kind = et_kind_named(name);
+    et_value_text(p->total, unit, total);
+    et_buf_printf(out, "%s%s%s: %s", service, *service ? " " : "", name, total);
+    if (p->measure == ET_MEASURE_COUNT) {
+        et_buf_printf(out, " %s", kind->counts);
+    } else if (p->samples && kind && kind->number == 1) {
+        et_buf_printf(out, " in %llu samples", (unsigned long long)p->samples);
+    } else if (p->counts && kind) {
+        et_buf_printf(out, " in %llu %s", (unsigned long long)p->counts, kind->counts);
+    }
+    if (kind && kind->level) {
+        et_buf_printf(out, ", the last level of %llu %s", (unsigned long long)p->processes,
+                      p->processes == 1 ? "process" : "processes");
+    }
+    et_buf_printf(out, ", %zu functions\n", table->count);
+    et_buf_printf(out, "%8s %10s %8s %10s  %s\n", "flat%", "flat", "cum%", "cum", "function");
+    for (size_t i = first; i < table->count && i - first < rows; i++) {
+        const struct et_function *row = &table->rows[i];
+        et_value_text(row->self, unit, self);
+        et_value_text(row->total, unit, cum);
+        et_buf_printf(out, "%7.2f%% %10s %7.2f%% %10s  ", percent(row->self, p->total), self,
+                      percent(row->total, p->total), cum);
+        et_buf_text(out, et_text(&p->strings, row->function));
+        et_buf_char(out, '\n');
+    }
+}
+
+void et_report_top(const struct et_profile *p, size_t rows, struct et_buf *out)
+{
+    struct et_table table;
+    et_table_make(p, &table);
+    et_report_table(p, &table, 0, rows, out);
+    et_table_free(&table);
+}
+
+void et_report_json(const struct et_profile *p, size_t rows, struct et_buf *out)
+{
+    struct et_table table;
+    et_table_make(p, &table);
+    et_buf_printf(out, "{\"total\":%llu,\"samples\":%llu,\"unit\":", (unsigned long long)p->total,
+                  (unsigned long long)p->samples);
+    et_json_string(out, et_text(&p->strings, p->unit));
+    et_buf_text(out, ",\"top\":");
+    et_json_table(out, p, &table, rows);
+    et_buf_text(out, "}\n");
+    et_table_free(&table);
+}
+
+/* ';' separates and therefore may not be in a name. */
+static void folded_path(const struct et_profile *p, const struct et_tree *tree, uint32_t call, struct et_buf *out)
+{
+    uint32_t path[ET_TREE_PATH];
+    size_t depth = et_tree_path(tree, call, path);
+    for (size_t i = 0; i < depth; i++) {
+        size_t start = out->size;
+        et_buf_text(out, et_text(&p->strings, tree->calls[path[i]].function));
+        for (; start < out->size; start++) {
+            out->data[start] = out->data[start] == ';' ? ':' : out->data[start];
+        }
+        et_buf_char(out, i + 1 < depth ? ';' : ' ');
+    }
+}
+
+void et_report_folded(const struct et_profile *p, struct et_buf *out)
+{
+    struct et_tree tree;
+    et_tree_make(p, SIZE_MAX, &tree);
+    for (uint32_t i = 1; i < tree.count; i++) {
+        if (tree.calls[i].self) {
+            folded_path(p, &tree, i, out);
+            et_buf_printf(out, "%llu\n", (unsigned long long)tree.calls[i].self);
+        }
+    }
+    et_tree_free(&tree);
+}

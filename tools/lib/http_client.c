@@ -1,0 +1,127 @@
+/* See http_client.h. */
+#include "tools/lib/http_client.h"
+#include "tools/lib/progress.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <string.h>
+
+enum { CONNECT_SECONDS = 10, SECONDS = 120, LIMIT = 256 << 20, REDIRECTS = 4 };
+
+struct receiving {
+    const struct et_http_request *request;
+    CURL *curl;
+    size_t size, limit;
+    int err; /* of the file */
+};
+
+static size_t on_data(char *bytes, size_t size, size_t count, void *context)
+{
+    struct receiving *r = context;
+    size_t more = size * count;
+    long status = 0;
+    if (more > r->limit - r->size) {
+        r->err = EFBIG;
+        return 0;
+    }
+    r->size += more;
+    if (r->request->answer) {
+        et_buf_add(r->request->answer, bytes, more);
+        return more;
+    }
+    curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (status == 200 && fwrite(bytes, 1, more, r->request->file) != more) {
+        r->err = errno ? errno : EIO;
+        return 0;
+    }
+    return more;
+}
+
+static int on_progress(void *context, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up_now)
+{
+    const struct et_http_request *request = context;
+    et_progress_of((size_t)(now + up_now), (size_t)(total + up_total));
+    return request->stop && atomic_load(request->stop);
+}
+
+static struct curl_slist *headers(const struct et_http_request *request)
+{
+    /* curl would wait for "100 Continue" before a large body. */
+    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+    if (request->body) {
+        list = curl_slist_append(list, "Content-Type: application/octet-stream");
+    }
+    if (request->token && *request->token) {
+        struct et_buf line = {0};
+        et_buf_printf(&line, "Authorization: Bearer %s", request->token);
+        list = curl_slist_append(list, line.data);
+        et_buf_free(&line);
+    }
+    return list;
+}
+
+void et_http_set_up(void *curl, const char *url, const char *authority, long seconds)
+{
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "edgeprof/" EP_VERSION_TEXT);
+    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, seconds);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    if (authority) {
+        curl_easy_setopt(curl, CURLOPT_CAINFO, authority);
+    }
+}
+
+static void set_up(const struct et_http_request *request, struct receiving *receiving)
+{
+    CURL *curl = receiving->curl;
+    et_http_set_up(curl, request->url, request->authority, request->seconds ? request->seconds : (long)SECONDS);
+    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, request->redirects && !request->token ? 1L : 0L);
+    curl_easy_setopt(curl, CURLOPT_MAXREDIRS, (long)REDIRECTS);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, receiving);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, (void *)(uintptr_t)request);
+    if (request->body) {
+        curl_easy_setopt(curl, CURLOPT_POST, 1L);
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body->data ? request->body->data : "");
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body->size);
+    }
+}
+
+long et_http_send(const struct et_http_request *request, struct et_buf *why)
+{
+    struct receiving receiving = {
+        .request = request, .curl = curl_easy_init(), .limit = request->limit ? request->limit : LIMIT};
+    struct curl_slist *list = headers(request);
+    char words[CURL_ERROR_SIZE] = "";
+    long status = 0;
+    CURLcode code = CURLE_FAILED_INIT;
+    if (receiving.curl) {
+        set_up(request, &receiving);
+        curl_easy_setopt(receiving.curl, CURLOPT_HTTPHEADER, list);
+        curl_easy_setopt(receiving.curl, CURLOPT_ERRORBUFFER, words);
+        code = curl_easy_perform(receiving.curl);
+        curl_easy_getinfo(receiving.curl, CURLINFO_RESPONSE_CODE, &status);
+        curl_easy_cleanup(receiving.curl);
+    }
+    curl_slist_free_all(list);
+    if (receiving.err) {
+        et_buf_text(why, receiving.err == EFBIG ? "the answer is too large" : strerror(receiving.err));
+    } else if (code != CURLE_OK) {
+        et_buf_text(why, words[0] ? words : curl_easy_strerror(code));
+    }
+    return why->size ? 0 : status;
+}
+
+void et_url_parameter(struct et_buf *url, const char *name, const char *value)
+{
+    char *escaped = value && *value ? curl_easy_escape(NULL, value, 0) : NULL;
+    if (escaped) {
+        et_buf_printf(url, "&%s=%s", name, escaped);
+    }
+    curl_free(escaped);
+}

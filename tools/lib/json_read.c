@@ -1,0 +1,104 @@
+/* See json_read.h. Jansson has a bound for depth of its own (2,048), and none for the number of values. */
+#include "tools/lib/json_read.h"
+
+#include <nettle/base64.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether brackets and commas keep within bounds. What else is wrong is the parser's to find. */
+static const char *out_of_bounds(const char *text, size_t size)
+{
+    size_t depth = 0, values = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+        if (c == '"') {
+            quoted = !quoted;
+        } else if (quoted) {
+            i += c == '\\';
+        } else if (c == '[' || c == '{') {
+            depth++;
+            values++;
+        } else if (c == ']' || c == '}') {
+            depth -= depth > 0;
+        } else if (c == ',') {
+            values++;
+        }
+        if (depth > ET_JSON_DEPTH || values > ET_JSON_VALUES) {
+            return depth > ET_JSON_DEPTH ? "nested deeper than 32" : "of more than 200000 values";
+        }
+    }
+    return NULL;
+}
+
+json_t *et_json_read(const char *text, size_t size, struct et_buf *why)
+{
+    json_error_t error;
+    const char *bounds = out_of_bounds(text, size);
+    json_t *value = bounds ? NULL : json_loadb(text, size, JSON_DECODE_ANY, &error);
+    if (bounds) {
+        et_buf_printf(why, "JSON %s", bounds);
+    } else if (!value) {
+        char *clean = et_clean(error.text, strlen(error.text));
+        et_buf_printf(why, "no JSON: line %d, column %d: %s", error.line, error.column, clean);
+        free(clean);
+    }
+    return value;
+}
+
+const char *et_json_text(const json_t *object, const char *name)
+{
+    return json_string_value(json_object_get(object, name));
+}
+
+/* Both alphabets as one, padded: the library takes only that, and skips blanks, which there may be none of. */
+static char *padded(const char *text, size_t *size)
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_";
+    char *plain = et_alloc(*size + 4, 1);
+    size_t padding = 0;
+    while (padding < 2 && *size > padding && text[*size - padding - 1] == '=') {
+        padding++;
+    }
+    bool whole = *size % 4 == 0;
+    *size -= padding;
+    if ((padding && !whole) || *size % 4 == 1) { /* six bits are no byte */
+        free(plain);
+        return NULL;
+    }
+    for (size_t i = 0; i < *size; i++) {
+        if (!text[i] || !strchr(alphabet, text[i])) {
+            free(plain);
+            return NULL;
+        }
+        plain[i] = text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i];
+    }
+    while (*size % 4) {
+        plain[(*size)++] = '=';
+    }
+    return plain;
+}
+
+bool et_base64(const char *text, size_t size, struct et_buf *out)
+{
+    struct base64_decode_ctx context;
+    char *plain = padded(text, &size);
+    uint8_t *bytes = et_alloc(BASE64_DECODE_LENGTH(size), 1);
+    size_t written = 0;
+    base64_decode_init(&context);
+    bool ok = plain && base64_decode_update(&context, &written, bytes, size, plain) && base64_decode_final(&context);
+    if (ok) {
+        et_buf_add(out, bytes, written);
+    }
+    free(plain);
+    free(bytes);
+    return ok;
+}
+
+void et_base64_put(struct et_buf *out, const void *bytes, size_t size)
+{
+    char *text = et_alloc(BASE64_ENCODE_RAW_LENGTH(size), 1);
+    base64_encode_raw(text, size, bytes);
+    et_buf_add(out, text, BASE64_ENCODE_RAW_LENGTH(size));
+    free(text);
+}

@@ -1,0 +1,103 @@
+/* See labels.h. */
+#include "tools/lib/labels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void add_line(struct et_labels *labels, char *line)
+{
+    labels->lines = et_reserve(labels->lines, &labels->capacity, labels->count + 1, sizeof *labels->lines);
+    labels->lines[labels->count++] = line;
+}
+
+void et_labels_add(struct et_labels *labels, const char *key, const char *value)
+{
+    struct et_buf raw = {0};
+    et_buf_text(&raw, key);
+    for (size_t i = 0; i < raw.size; i++) {
+        raw.data[i] = raw.data[i] == '=' ? '_' : raw.data[i];
+    }
+    et_buf_printf(&raw, "=%s", value);
+    add_line(labels, et_clean(raw.data, raw.size));
+    et_buf_free(&raw);
+}
+
+void et_labels_add_lines(struct et_labels *labels, const char *lines)
+{
+    for (const char *end; (end = strchr(lines, '\n')); lines = end + 1) {
+        add_line(labels, et_clean(lines, (size_t)(end - lines)));
+    }
+}
+
+/* By key, and of one key the last that was added first. */
+struct place {
+    char *line;
+    size_t key, number;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    int order = memcmp(x->line, y->line, x->key < y->key ? x->key : y->key);
+    if (order || x->key != y->key) {
+        return order ? order : x->key < y->key ? -1 : 1;
+    }
+    return x->number > y->number ? -1 : x->number < y->number;
+}
+
+void et_labels_free(struct et_labels *labels)
+{
+    for (size_t i = 0; i < labels->count; i++) {
+        free(labels->lines[i]);
+    }
+    free(labels->lines);
+    *labels = (struct et_labels){0};
+}
+
+char *et_labels_join(struct et_labels *labels)
+{
+    struct et_buf joined = {0};
+    struct place *places = et_alloc(labels->count, sizeof *places);
+    for (size_t i = 0; i < labels->count; i++) {
+        places[i] = (struct place){.line = labels->lines[i], .key = strcspn(labels->lines[i], "="), .number = i};
+    }
+    if (labels->count) {
+        qsort(places, labels->count, sizeof *places, by_key);
+    }
+    et_buf_text(&joined, "");
+    for (size_t i = 0; i < labels->count; i++) {
+        const struct place *before = i ? &places[i - 1] : NULL;
+        if (!before || before->key != places[i].key || memcmp(before->line, places[i].line, before->key) != 0) {
+            et_buf_text(&joined, places[i].line);
+            et_buf_char(&joined, '\n');
+        }
+    }
+    free(places);
+    et_labels_free(labels);
+    return joined.data;
+}
+
+const char *et_labels_value(const char *lines, const char *key, size_t *size)
+{
+    size_t key_size = strlen(key);
+    for (const char *end; (end = strchr(lines, '\n')); lines = end + 1) {
+        if ((size_t)(end - lines) > key_size && lines[key_size] == '=' && memcmp(lines, key, key_size) == 0) {
+            *size = (size_t)(end - lines) - key_size - 1;
+            return lines + key_size + 1;
+        }
+    }
+    return NULL;
+}
+
+void et_labels_each(const char *lines, void (*call)(void *context, const char *key, const char *value), void *context)
+{
+    char *copy = et_strdup(lines), *rest = copy, *line;
+    while ((line = strsep(&rest, "\n"))) {
+        char *equals = strchr(line, '=');
+        if (equals) {
+            *equals = '\0';
+            call(context, line, equals + 1);
+        }
+    }
+    free(copy);
+}

@@ -1,0 +1,124 @@
+/* See progress.h. A thread of its own writes, so that work that never calls anything is shown, too. */
+#include "tools/lib/progress.h"
+#include "tools/lib/util.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TICK_MS = 200, QUIET_MS = 1000 };
+
+static struct {
+    pthread_mutex_t lock;
+    bool on, never, shown;
+    char what[160]; /* "": nothing is done */
+    size_t done, total;
+    struct timespec since;
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static long elapsed_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - state.since.tv_sec) * 1000 + (now.tv_nsec - state.since.tv_nsec) / 1000000;
+}
+
+static void clear(void)
+{
+    if (state.shown) {
+        fputs("\r\033[K", stderr);
+        fflush(stderr);
+        state.shown = false;
+    }
+}
+
+static void show(void)
+{
+    long ms = elapsed_ms();
+    if (!state.what[0] || ms < QUIET_MS) {
+        return;
+    }
+    fprintf(stderr, "\r\033[Kedgeprof: %s, %ld s", state.what, ms / 1000);
+    if (state.total) {
+        fprintf(stderr, ", %zu %%", (size_t)(100.0 * (double)state.done / (double)state.total));
+    }
+    fflush(stderr);
+    state.shown = true;
+}
+
+static void *ticker(void *unused)
+{
+    const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
+    for (;;) {
+        nanosleep(&tick, NULL);
+        pthread_mutex_lock(&state.lock);
+        show();
+        pthread_mutex_unlock(&state.lock);
+    }
+    return unused;
+}
+
+static void before_error(void)
+{
+    pthread_mutex_lock(&state.lock);
+    clear();
+    pthread_mutex_unlock(&state.lock);
+}
+
+void et_progress_on(void)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    if (state.on || state.never || !isatty(STDERR_FILENO)) {
+        return;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    state.on = pthread_create(&thread, NULL, ticker, NULL) == 0 && pthread_detach(thread) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    et_before_error = before_error;
+}
+
+void et_progress_never(void)
+{
+    state.never = true;
+}
+
+void et_progress(const char *format, ...)
+{
+    va_list args;
+    if (!state.on) {
+        return;
+    }
+    pthread_mutex_lock(&state.lock);
+    va_start(args, format);
+    vsnprintf(state.what, sizeof state.what, format, args);
+    va_end(args);
+    state.done = state.total = 0;
+    clock_gettime(CLOCK_MONOTONIC, &state.since);
+    pthread_mutex_unlock(&state.lock);
+}
+
+void et_progress_of(size_t done, size_t total)
+{
+    if (state.on) {
+        pthread_mutex_lock(&state.lock);
+        state.done = done;
+        state.total = total;
+        pthread_mutex_unlock(&state.lock);
+    }
+}
+
+void et_progress_end(void)
+{
+    if (state.on) {
+        pthread_mutex_lock(&state.lock);
+        state.what[0] = '\0';
+        clear();
+        pthread_mutex_unlock(&state.lock);
+    }
+}

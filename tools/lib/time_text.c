@@ -1,0 +1,96 @@
+/* See time_text.h. */
+#include "tools/lib/time_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const int64_t SECOND = 1000000000;
+
+int64_t et_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
+}
+
+/* Digits only, at most 18 of them. */
+static bool number(const char *text, size_t size, int64_t *value)
+{
+    *value = 0;
+    if (size == 0 || size > 19 || strspn(text, "0123456789") < size) {
+        return false;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if (*value > (INT64_MAX - 9) / 10) {
+            return false;
+        }
+        *value = *value * 10 + (text[i] - '0');
+    }
+    return true;
+}
+
+bool et_parse_duration(const char *text, int64_t *ns)
+{
+    static const char units[] = "smhd";
+    static const int64_t seconds[] = {1, 60, 3600, 86400};
+    size_t digits = strspn(text, "0123456789");
+    const char *unit = text[digits] && !text[digits + 1] ? strchr(units, text[digits]) : NULL;
+    if (!unit || digits > 6 || !number(text, digits, ns) || *ns == 0) {
+        return false;
+    }
+    *ns *= seconds[unit - units] * SECOND;
+    return *ns / SECOND <= (int64_t)86400 * 36500;
+}
+
+static bool unix_time(const char *text, int64_t *ns)
+{
+    size_t size = strspn(text, "0123456789");
+    if (!number(text, size, ns)) {
+        return false;
+    }
+    int64_t scale = size >= 18 ? 1 : size >= 15 ? 1000 : size >= 12 ? 1000000 : SECOND;
+    if (text[size] == '.' && scale == SECOND) {
+        int64_t fraction, unit = SECOND;
+        size_t places = strspn(text + size + 1, "0123456789");
+        if (places > 9 || !number(text + size + 1, places, &fraction) || text[size + 1 + places]) {
+            return false;
+        }
+        while (places-- > 0) {
+            unit /= 10;
+        }
+        *ns = *ns * SECOND + fraction * unit;
+        return true;
+    }
+    *ns = *ns > INT64_MAX / scale ? INT64_MAX : *ns * scale;
+    return text[size] == '\0';
+}
+
+static bool utc_time(const char *text, int64_t *ns)
+{
+    static const char *const formats[] = {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        struct tm tm = {0};
+        const char *end = strptime(text, formats[i], &tm);
+        if (end && *end == '\0') {
+            int64_t seconds = timegm(&tm);
+            *ns = seconds > INT64_MAX / SECOND ? INT64_MAX : seconds * SECOND;
+            return seconds >= 0;
+        }
+    }
+    return false;
+}
+
+bool et_parse_time(const char *text, int64_t *ns)
+{
+    if (strncmp(text, "now", 3) == 0) {
+        int64_t back = 0;
+        *ns = et_now();
+        if (text[3] == '-' && et_parse_duration(text + 4, &back)) {
+            *ns -= back;
+            return true;
+        }
+        return text[3] == '\0';
+    }
+    return utc_time(text, ns) || unix_time(text, ns);
+}

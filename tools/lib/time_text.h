@@ -1,0 +1,20 @@
+/*
+ * The clock, and what people and requests write for times.
+ */
+#ifndef ET_TIME_TEXT_H
+#define ET_TIME_TEXT_H
+
+#include "tools/lib/util.h"
+#include "tools/lib/time_text.h"
+
+/* Unix time in nanoseconds, now. */
+int64_t et_now(void);
+
+/* "90s", "10m", "2h", "7d" -> nanoseconds, > 0. */
+bool et_parse_duration(const char *text, int64_t *ns);
+
+/* "now", "now-10m", Unix seconds (10, 13, 16 or 19 digits: s, ms, us, ns; or with a fraction), or UTC as
+ * 2026-11-21, 2026-11-21T09:30, 2026-11-21T09:30:00Z. */
+bool et_parse_time(const char *text, int64_t *ns);
+
+#endif

@@ -1,0 +1,370 @@
+/* See util.h. Nothing here knows about profiles. */
+#include "tools/lib/util.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void (*et_before_error)(void);
+static struct et_buf *errors;
+
+void et_error_to(struct et_buf *buf)
+{
+    errors = buf;
+}
+
+void et_error(const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (errors) {
+        et_buf_printf(errors, "%s%s", errors->size ? "; " : "", line);
+        return;
+    }
+    if (et_before_error) {
+        et_before_error();
+    }
+    fprintf(stderr, "edgeprof: %s\n", line);
+}
+
+static void *checked(void *memory)
+{
+    if (!memory) {
+        et_error("out of memory");
+        exit(ET_FAILED);
+    }
+    return memory;
+}
+
+void *et_alloc(size_t count, size_t size)
+{
+    return checked(calloc(count ? count : 1, size ? size : 1));
+}
+
+char *et_strdup(const char *text)
+{
+    return checked(strdup(text));
+}
+
+void *et_reserve(void *array, size_t *capacity, size_t need, size_t size)
+{
+    if (need <= *capacity) {
+        return array;
+    }
+    size_t wanted = *capacity ? *capacity : 16;
+    while (wanted < need) {
+        wanted *= 2;
+    }
+    char *grown = checked(reallocarray(array, wanted, size));
+    memset(grown + *capacity * size, 0, (wanted - *capacity) * size);
+    *capacity = wanted;
+    return grown;
+}
+
+/* ---- buffers ---- */
+
+void et_buf_add(struct et_buf *buf, const void *bytes, size_t size)
+{
+    buf->data = et_reserve(buf->data, &buf->capacity, buf->size + size + 1, 1);
+    if (size) {
+        memcpy(buf->data + buf->size, bytes, size);
+    }
+    buf->size += size;
+    buf->data[buf->size] = '\0';
+}
+
+void et_buf_text(struct et_buf *buf, const char *text)
+{
+    et_buf_add(buf, text, strlen(text));
+}
+
+void et_buf_char(struct et_buf *buf, char c)
+{
+    et_buf_add(buf, &c, 1);
+}
+
+void et_buf_printf(struct et_buf *buf, const char *format, ...)
+{
+    char small[256];
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int size = vsnprintf(small, sizeof small, format, args);
+    if (size >= 0 && (size_t)size < sizeof small) {
+        et_buf_add(buf, small, (size_t)size);
+    } else if (size >= 0) {
+        char *large = et_alloc((size_t)size + 1, 1);
+        vsnprintf(large, (size_t)size + 1, format, again);
+        et_buf_add(buf, large, (size_t)size);
+        free(large);
+    }
+    va_end(again);
+    va_end(args);
+}
+
+void et_buf_free(struct et_buf *buf)
+{
+    free(buf->data);
+    *buf = (struct et_buf){0};
+}
+
+/* ---- map ---- */
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9u;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static struct et_map_entry *map_slot(const struct et_map *map, uint64_t key)
+{
+    size_t i = (size_t)mix(key) & (map->capacity - 1);
+    while (map->entries[i].used && map->entries[i].key != key) {
+        i = (i + 1) & (map->capacity - 1);
+    }
+    return &map->entries[i];
+}
+
+static void map_grow(struct et_map *map)
+{
+    struct et_map bigger = {.capacity = map->capacity ? map->capacity * 2 : 64, .count = map->count};
+    bigger.entries = et_alloc(bigger.capacity, sizeof *bigger.entries);
+    for (size_t i = 0; i < map->capacity; i++) {
+        if (map->entries[i].used) {
+            *map_slot(&bigger, map->entries[i].key) = map->entries[i];
+        }
+    }
+    free(map->entries);
+    *map = bigger;
+}
+
+uint64_t *et_map_at(struct et_map *map, uint64_t key)
+{
+    if (map->count * 2 >= map->capacity) {
+        map_grow(map);
+    }
+    struct et_map_entry *entry = map_slot(map, key);
+    if (!entry->used) {
+        entry->used = true;
+        entry->key = key;
+        map->count++;
+    }
+    return &entry->value;
+}
+
+uint64_t *et_map_find(const struct et_map *map, uint64_t key)
+{
+    if (map->capacity == 0) {
+        return NULL;
+    }
+    struct et_map_entry *entry = map_slot(map, key);
+    return entry->used ? &entry->value : NULL;
+}
+
+void et_map_free(struct et_map *map)
+{
+    free(map->entries);
+    *map = (struct et_map){0};
+}
+
+/* ---- strings ---- */
+
+static uint64_t text_hash(const char *text)
+{
+    uint64_t hash = 1469598103934665603u;
+    for (; *text; text++) {
+        hash = (hash ^ (uint8_t)*text) * 1099511628211u;
+    }
+    return mix(hash);
+}
+
+/* Slots hold number + 1, so that zeroed memory is empty. */
+static uint32_t *string_slot(const struct et_strings *strings, const char *text)
+{
+    size_t i = (size_t)text_hash(text) & (strings->slot_count - 1);
+    while (strings->slots[i] && strcmp(strings->text[strings->slots[i] - 1], text) != 0) {
+        i = (i + 1) & (strings->slot_count - 1);
+    }
+    return &strings->slots[i];
+}
+
+static void strings_grow(struct et_strings *strings)
+{
+    free(strings->slots);
+    strings->slot_count = strings->slot_count ? strings->slot_count * 2 : 128;
+    strings->slots = et_alloc(strings->slot_count, sizeof *strings->slots);
+    for (size_t i = 0; i < strings->count; i++) {
+        *string_slot(strings, strings->text[i]) = (uint32_t)i + 1;
+    }
+}
+
+static uint32_t string_add(struct et_strings *strings, const char *text)
+{
+    if (strings->count * 2 >= strings->slot_count) {
+        strings_grow(strings);
+    }
+    uint32_t *slot = string_slot(strings, text);
+    if (*slot == 0) {
+        strings->text = et_reserve(strings->text, &strings->capacity, strings->count + 1, sizeof *strings->text);
+        strings->text[strings->count++] = et_strdup(text);
+        *slot = (uint32_t)strings->count;
+    }
+    return *slot - 1;
+}
+
+uint32_t et_intern(struct et_strings *strings, const char *text)
+{
+    if (strings->count == 0) {
+        string_add(strings, "");
+    }
+    return string_add(strings, text);
+}
+
+bool et_known(const struct et_strings *strings, const char *text)
+{
+    return strings->count > 0 && *string_slot(strings, text) != 0;
+}
+
+const char *et_text(const struct et_strings *strings, uint32_t number)
+{
+    return number < strings->count ? strings->text[number] : "";
+}
+
+void et_strings_free(struct et_strings *strings)
+{
+    for (size_t i = 0; i < strings->count; i++) {
+        free(strings->text[i]);
+    }
+    free(strings->text);
+    free(strings->slots);
+    *strings = (struct et_strings){0};
+}
+
+/* ---- text and numbers ---- */
+
+/* Length of the UTF-8 sequence at text, 0 if it is none that may be shown. */
+static size_t utf8_length(const uint8_t *text, size_t left)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint8_t first = text[0];
+    if (first < 0x80) {
+        return first >= 0x20 && first != 0x7f;
+    }
+    size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first > 0xf4 || length > left) {
+        return 0;
+    }
+    uint32_t code = first & (0xffu >> (length + 1));
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        code = code << 6 | (text[i] & 0x3fu);
+    }
+    bool control = code < 0xa0 || (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    return code < least[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) || control ? 0 : length;
+}
+
+char *et_clean(const char *text, size_t size)
+{
+    char *clean = et_alloc(size + 1, 1);
+    size_t out = 0;
+    for (size_t i = 0; i < size;) {
+        size_t length = utf8_length((const uint8_t *)text + i, size - i);
+        if (length == 0) {
+            clean[out++] = '?';
+            i++;
+            continue;
+        }
+        memcpy(clean + out, text + i, length);
+        out += length;
+        i += length;
+    }
+    return clean;
+}
+
+void et_varint_put(struct et_buf *buf, uint64_t value)
+{
+    while (value >= 0x80) {
+        et_buf_char(buf, (char)(value | 0x80));
+        value >>= 7;
+    }
+    et_buf_char(buf, (char)value);
+}
+
+bool et_varint_get(const uint8_t **at, const uint8_t *end, uint64_t *value)
+{
+    *value = 0;
+    for (unsigned shift = 0; shift < 64 && *at < end; shift += 7) {
+        uint8_t byte = *(*at)++;
+        *value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- files ---- */
+
+int et_read_file(const char *path, size_t limit, struct et_buf *out)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    if (!file) {
+        return -errno;
+    }
+    char chunk[65536];
+    int err = 0;
+    size_t got;
+    while (!err && (got = fread(chunk, 1, sizeof chunk, file)) > 0) {
+        if (out->size + got > limit) {
+            err = -EFBIG;
+        } else {
+            et_buf_add(out, chunk, got);
+        }
+    }
+    if (!err && ferror(file)) {
+        err = errno ? -errno : -EIO;
+    }
+    if (file != stdin) {
+        fclose(file);
+    }
+    return err;
+}
+
+int et_write_file(const char *path, const void *bytes, size_t size)
+{
+    bool to_stdout = strcmp(path, "-") == 0;
+    FILE *file = to_stdout ? stdout : fopen(path, "wb");
+    if (!file) {
+        return -errno;
+    }
+    int err = fwrite(bytes, 1, size, file) == size ? 0 : -EIO;
+    if ((to_stdout ? fflush(file) : fclose(file)) != 0) {
+        err = errno ? -errno : -EIO;
+    }
+    return err;
+}
+
+int et_print_output(struct et_buf *out)
+{
+    int err = et_write_file("-", out->data ? out->data : "", out->size);
+    if (err && err != -EPIPE) { /* whoever reads has seen enough */
+        et_error("standard output: %s", strerror(-err));
+    }
+    et_buf_free(out);
+    return err ? ET_FAILED : ET_OK;
+}
+
+bool et_is_hex(const char *text, size_t size)
+{
+    return strspn(text, "0123456789abcdef") == size && text[size] == '\0';
+}

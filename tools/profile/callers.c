@@ -1,0 +1,117 @@
+/* See callers.h. Both trees are built from the tree of all calls, whose parents come before their children. */
+#include "tools/profile/callers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t number_of(const struct et_profile *profile, const char *name)
+{
+    for (uint32_t i = 1; i < profile->strings.count; i++) {
+        if (strcmp(et_text(&profile->strings, i), name) == 0) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+/* What lies below the outermost calls; below[i]: where call i of `all` went, + 1. */
+static void add_callees(const struct et_tree *all, uint32_t function, struct et_callers *out, uint32_t *below)
+{
+    struct et_map children = {0};
+    for (size_t i = 1; i < all->count; i++) {
+        const struct et_call *call = &all->calls[i];
+        uint32_t above = below[call->parent];
+        if (above) {
+            below[i] = 1 + et_tree_child(&out->callees, &children, above - 1, call);
+        } else if (call->function == function) {
+            below[i] = 1;
+        }
+        if (below[i]) {
+            out->callees.calls[below[i] - 1].self += call->self;
+        }
+        out->self += call->function == function ? call->self : 0;
+    }
+    et_map_free(&children);
+}
+
+static void add_callers(const struct et_tree *all, uint32_t function, struct et_callers *out, const uint32_t *below)
+{
+    struct et_map children = {0};
+    for (size_t i = 1; i < all->count; i++) {
+        const struct et_call *call = &all->calls[i];
+        uint32_t at = 0;
+        if (call->function != function || below[call->parent]) {
+            continue;
+        }
+        for (uint32_t up = call->parent; up; up = all->calls[up].parent) {
+            at = et_tree_child(&out->callers, &children, at, &all->calls[up]);
+        }
+        out->callers.calls[at].self += call->total;
+    }
+    et_map_free(&children);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const struct et_neighbour *x = a, *y = b;
+    if (x->value != y->value) {
+        return x->value < y->value ? 1 : -1;
+    }
+    return x->function < y->function ? -1 : x->function > y->function;
+}
+
+static void collect(const struct et_tree *tree, struct et_neighbours *out)
+{
+    for (size_t i = 1; i < tree->count; i++) {
+        const struct et_call *call = &tree->calls[i];
+        if (call->parent == 0) {
+            out->rows = et_reserve(out->rows, &out->capacity, out->count + 1, sizeof *out->rows);
+            out->rows[out->count++] = (struct et_neighbour){.function = call->function,
+                                                            .module = call->module,
+                                                            .file = call->file,
+                                                            .line = call->line,
+                                                            .value = call->total};
+        }
+    }
+    if (out->count) {
+        qsort(out->rows, out->count, sizeof *out->rows, by_value);
+    }
+}
+
+static void finish_tree(const struct et_profile *profile, uint32_t function, size_t shown, struct et_tree *tree,
+                        struct et_neighbours *neighbours)
+{
+    tree->calls[0].function = function;
+    et_tree_sum(tree);
+    collect(tree, neighbours);
+    et_tree_finish(profile, shown, tree);
+}
+
+void et_callers_make(const struct et_profile *profile, const char *name, size_t shown, struct et_callers *out)
+{
+    struct et_tree all;
+    uint32_t function = number_of(profile, name);
+    *out = (struct et_callers){0};
+    et_tree_begin(&out->callers);
+    et_tree_begin(&out->callees);
+    et_tree_make(profile, SIZE_MAX, &all);
+    uint32_t *below = et_alloc(all.count, sizeof *below);
+    if (function) {
+        add_callees(&all, function, out, below);
+        add_callers(&all, function, out, below);
+    }
+    finish_tree(profile, function, shown, &out->callers, &out->called_by);
+    finish_tree(profile, function, shown, &out->callees, &out->calls);
+    out->total = out->callees.calls[0].total;
+    free(below);
+    et_tree_free(&all);
+}
+
+void et_callers_free(struct et_callers *callers)
+{
+    et_tree_free(&callers->callers);
+    et_tree_free(&callers->callees);
+    free(callers->called_by.rows);
+    free(callers->calls.rows);
+    *callers = (struct et_callers){0};
+}

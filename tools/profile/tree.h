@@ -1,0 +1,56 @@
+/*
+ * What people look at: the calls as a tree of names, and the table of functions. Made from a symbolized profile.
+ */
+#ifndef ET_TREE_H
+#define ET_TREE_H
+
+#include "tools/profile/profile.h"
+
+/* Most nodes that are shown; the small ones go first, their weight stays in their parents. */
+#define ET_TREE_SHOWN 8192
+
+struct et_call {
+    uint32_t parent, first_child, next; /* indices, 0: none; call 0 is the root */
+    uint32_t function;                  /* string number in the profile; root: 0 */
+    uint32_t module;                    /* index + 1 into the profile's modules */
+    uint32_t file, line;                /* of the first address seen */
+    uint64_t self, total;
+};
+
+struct et_tree {
+    struct et_call *calls; /* parents before children; children largest first */
+    size_t count, capacity;
+    size_t pruned; /* calls that are not shown */
+};
+
+/* A function, summed over all its calls; recursion counts once in total. */
+struct et_function {
+    uint32_t function, module, file, line;
+    uint64_t self, total;
+};
+
+struct et_table {
+    struct et_function *rows; /* largest self first, then total, then name */
+    size_t count;
+};
+
+void et_tree_make(const struct et_profile *profile, size_t shown, struct et_tree *tree);
+void et_tree_free(struct et_tree *tree);
+/* Calls from the root's child to this one, at most the ET_TREE_PATH innermost; returns their number. */
+#define ET_TREE_PATH 8192
+size_t et_tree_path(const struct et_tree *tree, uint32_t call, uint32_t path[ET_TREE_PATH]);
+
+/* Other trees of a profile's functions, built step by step: begin() makes a root, child() the parent's call of a
+ * function (children: a map for all calls of that tree, zeroed at first), sum() totals from what calls have themselves,
+ * finish() prunes and links. */
+void et_tree_begin(struct et_tree *tree);
+uint32_t et_tree_child(struct et_tree *tree, struct et_map *children, uint32_t parent, const struct et_call *like);
+void et_tree_sum(struct et_tree *tree);
+void et_tree_finish(const struct et_profile *profile, size_t shown, struct et_tree *tree);
+
+void et_table_make(const struct et_profile *profile, struct et_table *table);
+/* By what functions use with all that they call, or by what they use themselves. */
+void et_table_sort(struct et_table *table, const struct et_profile *profile, bool by_total);
+void et_table_free(struct et_table *table);
+
+#endif

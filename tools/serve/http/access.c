@@ -1,0 +1,238 @@
+/*
+ * See access.h.
+ *
+ *   et_access_open      what the address that is listened on needs
+ *   et_access_allows    certificate, host, origin, token, rate: in the order in which they cost less
+ */
+#include "tools/serve/http/access.h"
+#include "tools/serve/http/rejections.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+struct et_access {
+    struct et_limits limits;
+    char *token_file, *hosts;
+    pthread_mutex_t lock; /* of tokens, which may be replaced, and connections */
+    struct et_tokens *tokens;
+    struct et_tls *tls;
+    struct et_rate_limit *rate_limit;
+    uint64_t connections;
+    bool check_host;
+};
+
+/* ---- opening ---- */
+
+/* Everybody who reaches the port could read what services do and fill the database, so an address beyond this machine
+ * needs somebody's decision. TLS alone hides what is said and lets everybody in. */
+static bool is_safe(const struct et_access_config *config, bool loopback, const char *address)
+{
+    if (!loopback && !config->token_file && !config->tls.client_ca && !config->insecure) {
+        et_error(
+            "--listen %s: everybody who reaches it could read and write; give --token-file FILE (`openssl rand -hex 32 "
+            ">FILE` makes one), --tls-client-ca FILE, or --insecure where that is meant",
+            address);
+        return false;
+    }
+    if (!loopback && config->token_file && !config->tls.certificate) {
+        et_error(
+            "--listen %s: tokens can be read on their way without TLS; --tls-cert and --tls-key are for that, or a "
+            "proxy in front",
+            address);
+    }
+    return true;
+}
+
+static bool files_ok(const struct et_tls_files *tls)
+{
+    if (!tls->certificate != !tls->key || (tls->client_ca && !tls->certificate)) {
+        et_error("--tls-cert and --tls-key belong together, and --tls-client-ca needs both");
+        return false;
+    }
+    return true;
+}
+
+struct et_access *et_access_open(const struct et_access_config *config, const struct et_limits *limits, int fd,
+                                 const char *address)
+{
+    struct sockaddr_storage bound = {0};
+    socklen_t size = sizeof bound;
+    bool loopback = getsockname(fd, (struct sockaddr *)&bound, &size) == 0 &&
+                    et_sender_is_loopback((const struct sockaddr *)&bound);
+    if (!files_ok(&config->tls) || !is_safe(config, loopback, address)) {
+        return NULL;
+    }
+    struct et_access *access = et_alloc(1, sizeof *access);
+    pthread_mutex_init(&access->lock, NULL);
+    access->limits = *limits;
+    access->token_file = config->token_file ? et_strdup(config->token_file) : NULL;
+    access->hosts = config->hosts ? et_strdup(config->hosts) : NULL;
+    access->check_host = !config->token_file && !config->tls.client_ca && !config->insecure;
+    access->tokens = config->token_file ? et_tokens_read(config->token_file) : NULL;
+    access->tls = config->tls.certificate ? et_tls_open(&config->tls) : NULL;
+    access->rate_limit = et_rate_limit_new(limits->rate);
+    if ((config->token_file && !access->tokens) || (config->tls.certificate && !access->tls)) {
+        et_access_close(access);
+        return NULL;
+    }
+    return access;
+}
+
+void et_access_close(struct et_access *access)
+{
+    if (access) {
+        et_tokens_free(access->tokens);
+        et_tls_close(access->tls);
+        et_rate_limit_free(access->rate_limit);
+        pthread_mutex_destroy(&access->lock);
+        free(access->token_file);
+        free(access->hosts);
+        free(access);
+    }
+}
+
+void et_access_reload(struct et_access *access)
+{
+    struct et_tokens *tokens = access->token_file ? et_tokens_read(access->token_file) : NULL;
+    if (tokens) {
+        pthread_mutex_lock(&access->lock);
+        struct et_tokens *before = access->tokens;
+        access->tokens = tokens;
+        pthread_mutex_unlock(&access->lock);
+        et_tokens_free(before);
+    }
+    if (access->tls) {
+        et_tls_reload(access->tls);
+    }
+}
+
+const struct et_tls *et_access_tls(const struct et_access *access)
+{
+    return access->tls;
+}
+
+/* ---- requests ---- */
+
+static bool is_other(void *name, const char *item)
+{
+    return strcasecmp(name, item) != 0;
+}
+
+/* A page of somebody else's whose own name has been made to resolve to us calls us by that name. */
+static bool host_ok(const struct et_access *access, const char *host)
+{
+    char name[256];
+    struct in6_addr address; /* room for either */
+    bool bracket = host[0] == '[';
+    size_t size = strcspn(host + bracket, bracket ? "]" : ":");
+    if (size == 0 || size >= sizeof name) {
+        return false;
+    }
+    memcpy(name, host + bracket, size);
+    name[size] = '\0';
+    return inet_pton(bracket ? AF_INET6 : AF_INET, name, &address) == 1 ||
+           (!bracket &&
+            (strcasecmp(name, "localhost") == 0 || (access->hosts && !et_config_list(access->hosts, is_other, name))));
+}
+
+static unsigned rights_of(struct et_access *access, const char *authorization)
+{
+    pthread_mutex_lock(&access->lock);
+    unsigned rights = access->tokens ? et_tokens_rights(access->tokens, authorization) : ET_RIGHT_READ | ET_RIGHT_WRITE;
+    pthread_mutex_unlock(&access->lock);
+    return rights;
+}
+
+static bool refuse(const struct et_visit *visit, enum et_rejection reason, unsigned status, const char *text,
+                   struct et_answer *answer)
+{
+    char sender[64];
+    et_sender_text(visit->sender, sender);
+    et_reject(reason, "%s, %s: %s", sender, visit->path, text);
+    et_answer_text(answer, status, text);
+    if (status == 401) {
+        et_answer_header(answer, "WWW-Authenticate", "Basic realm=\"edgeprof\", charset=\"UTF-8\"");
+    }
+    return false;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool within_rate(struct et_access *access, const struct sockaddr *sender)
+{
+    bool held = access->limits.rate_on_loopback || !et_sender_is_loopback(sender);
+    return !held || et_rate_limit_allows(access->rate_limit, sender, now_ms());
+}
+
+bool et_access_allows(struct et_access *access, const struct et_visit *visit, const struct et_route *route,
+                      struct et_answer *answer)
+{
+    enum et_need need = route ? route->need : ET_NEED_USUAL;
+    bool reads = !visit->post || need == ET_NEED_READ;
+    if (visit->session && et_tls_is_bare(access->tls, visit->session)) {
+        return refuse(visit, ET_REJECTED_CERTIFICATE, 403, "a client certificate is wanted", answer);
+    }
+    if (access->check_host && visit->host && !host_ok(access, visit->host)) {
+        return refuse(visit, ET_REJECTED_ACCESS, 403,
+                      "want an address or localhost as the host, a name of hosts in [serve], or a token file", answer);
+    }
+    if (visit->post && visit->origin) {
+        return refuse(visit, ET_REJECTED_ACCESS, 403, "web pages may not send profiles", answer);
+    }
+    unsigned rights = need == ET_NEED_NOTHING ? ~0u : rights_of(access, visit->authorization);
+    if (!(rights & (reads ? ET_RIGHT_READ : ET_RIGHT_WRITE))) {
+        return refuse(visit, ET_REJECTED_ACCESS, rights ? 403 : 401,
+                      rights ? "this token may not do that"
+                             : "want the token: Authorization: Bearer TOKEN, or as the password of Basic",
+                      answer);
+    }
+    if (!reads && !within_rate(access, visit->sender)) {
+        return refuse(visit, ET_REJECTED_RATE, 429, "too many profiles a second, see profiles-per-second in [limits]",
+                      answer);
+    }
+    return true;
+}
+
+void et_access_charge(struct et_access *access, const struct sockaddr *sender, uint64_t profiles)
+{
+    if (access->limits.rate_on_loopback || !et_sender_is_loopback(sender)) {
+        et_rate_limit_charge(access->rate_limit, sender, profiles);
+    }
+}
+
+/* ---- connections ---- */
+
+bool et_access_connects(struct et_access *access, const struct sockaddr *sender)
+{
+    char text[64];
+    pthread_mutex_lock(&access->lock);
+    bool full = access->connections >= access->limits.connections;
+    pthread_mutex_unlock(&access->lock);
+    uint64_t own = access->limits.sender_connections ? et_rate_limit_connections(access->rate_limit, sender, 0) : 0;
+    bool many = access->limits.sender_connections && own >= access->limits.sender_connections;
+    if (full || many) {
+        et_sender_text(sender, text);
+        et_reject(ET_REJECTED_CONNECTIONS, "a connection of %s: there are %llu already, see %s in [limits]", text,
+                  (unsigned long long)(full ? access->limits.connections : own),
+                  full ? "connections" : "sender-connections");
+    }
+    return !full && !many;
+}
+
+void et_access_connected(struct et_access *access, const struct sockaddr *sender, int change)
+{
+    pthread_mutex_lock(&access->lock);
+    access->connections += (uint64_t)(int64_t)change;
+    pthread_mutex_unlock(&access->lock);
+    et_rate_limit_connections(access->rate_limit, sender, change);
+}

@@ -1,0 +1,18 @@
+/* The groups of addresses; each table ends with an empty route. A pattern of the last group takes what is left. */
+#ifndef ET_ROUTES_H
+#define ET_ROUTES_H
+
+#include "tools/serve/http/http.h"
+
+extern const struct et_route et_routes_push[];
+extern const struct et_route et_routes_ingest[];
+extern const struct et_route et_routes_targets[];
+extern const struct et_route et_routes_api[];
+extern const struct et_route et_routes_symbols[];
+extern const struct et_route et_routes_relay[];
+extern const struct et_route et_routes_render[];
+extern const struct et_route et_routes_querier[];
+extern const struct et_route et_routes_metrics[];
+extern const struct et_route et_routes_page[];
+
+#endif

@@ -1,0 +1,29 @@
+/* The page's files, built into the tool, and whether the server is there. */
+#include "tools/web/assets.h"
+#include "tools/serve/http/routes.h"
+
+static void health(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    (void)server;
+    (void)request;
+    et_answer_text(answer, 200, "ok");
+}
+
+static void file(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    const struct et_asset *asset = et_asset(request->path);
+    (void)server;
+    if (!asset) {
+        et_answer_text(answer, 404, "there is nothing at this address");
+        return;
+    }
+    answer->type = asset->type;
+    answer->fixed = asset->start;
+    answer->fixed_size = (size_t)(asset->end - asset->start);
+}
+
+const struct et_route et_routes_page[] = {
+    {.method = "GET", .path = "/healthz", .handle = health, .need = ET_NEED_NOTHING},
+    {.method = "GET", .path = "/*", .handle = file},
+    {0},
+};

@@ -1,0 +1,326 @@
+/*
+ * See ingest.h: compact messages. What may be answered when is core/proto/compact.proto's contract:
+ *
+ *   known (segment, sequence)            repeated, 200
+ *   sequence 0 of a new segment          taken, with its origin
+ *   the next sequence of a segment       taken
+ *   anything else                        409, the device starts a new segment
+ */
+#include "tools/store/bounds.h"
+#include "tools/serve/ingest/ingest.h"
+#include "tools/lib/kinds.h"
+#include "tools/lib/labels.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct push {
+    struct et_store *store;
+    const et_message *message;
+    struct et_segment_row row;
+    struct et_segment *segment; /* the store's */
+    struct et_stored_context *contexts;
+    int64_t now_ns;
+    bool undated;
+    const char **why;
+    const char *refused; /* by bounds, NULL: nothing */
+    int err;
+};
+
+/* ---- one message ---- */
+
+static int64_t put_origin(struct push *push)
+{
+    const Edgeprof__V1__Origin *o = push->message->origin;
+    struct et_labels tags = {0};
+    for (size_t i = 0; i < o->n_tags; i++) {
+        et_labels_add(&tags, o->tags[i]->key, o->tags[i]->value);
+    }
+    char *lines = et_labels_join(&tags);
+    struct et_origin origin = {
+        .service = o->service,
+        .tags = lines,
+        .host = o->host,
+        .boot_id = o->boot_id,
+        .executable = o->executable,
+        .arch = o->arch,
+        .agent = o->agent,
+        .pid = o->pid,
+        .process_start_ns = o->process_start_ns,
+    };
+    push->refused = et_bounds_series(et_store_bounds(push->store), o->service, lines);
+    int64_t id = push->refused ? 0 : et_store_origin(push->store, &origin);
+    free(lines);
+    return id;
+}
+
+/* As et_store_labels(), within bounds; 0 when they are refused. */
+static int64_t put_lines(struct push *push, const char *lines)
+{
+    const char *refused = et_bounds_labels(et_store_bounds(push->store), lines);
+    push->refused = refused ? refused : push->refused;
+    return refused ? 0 : et_store_labels(push->store, lines);
+}
+
+static bool put_modules(struct push *push)
+{
+    size_t first = push->segment->span_count;
+    if (!et_message_spans(push->message, push->segment, push->why)) {
+        return false;
+    }
+    for (size_t i = 0; i < push->message->n_modules && !push->err; i++) {
+        const Edgeprof__V1__Module *module = push->message->modules[i];
+        struct et_buf hex = {0};
+        et_buf_text(&hex, "");
+        for (size_t k = 0; k < module->build_id.len; k++) {
+            et_buf_printf(&hex, "%02x", module->build_id.data[k]);
+        }
+        int64_t id = et_store_module(push->store, hex.data, module->path);
+        push->segment->spans[first + i].module = id;
+        push->err = id < 0 ? (int)id : 0;
+        et_buf_free(&hex);
+    }
+    return true;
+}
+
+static int64_t put_node(struct push *push, const struct et_wire_node *node)
+{
+    int64_t module = node->span ? push->segment->spans[node->span - 1].module : 0;
+    int64_t frame = et_store_frame(push->store, module, node->address, "", "", 0);
+    return frame < 0 ? frame : et_store_node(push->store, push->segment->nodes[node->parent], frame);
+}
+
+static bool put_nodes(struct push *push)
+{
+    size_t count = et_message_node_count(push->message);
+    struct et_wire_node *nodes = et_alloc(count, sizeof *nodes);
+    bool ok = et_message_nodes(push->message, push->segment, nodes, push->why);
+    for (size_t i = 0; ok && i < count && !push->err; i++) {
+        int64_t id = put_node(push, &nodes[i]);
+        push->err = id < 0 ? (int)id : 0;
+        et_segment_add_node(push->segment, nodes[i].depth, id);
+    }
+    free(nodes);
+    return ok;
+}
+
+/* What to add to uptimes. A device without a clock has measured until just now. */
+static uint64_t clock_offset(const struct push *push)
+{
+    if (push->message->unix_minus_uptime_ns) {
+        return push->message->unix_minus_uptime_ns;
+    }
+    uint64_t latest = 0;
+    for (size_t i = 0; i < push->message->n_profiles; i++) {
+        uint64_t end = push->message->profiles[i]->start_ns + push->message->profiles[i]->duration_ns;
+        latest = end > latest ? end : latest;
+    }
+    return (uint64_t)push->now_ns - latest;
+}
+
+static bool put_labels(struct push *push)
+{
+    size_t first = push->segment->label_count;
+    if (!et_message_labels(push->message, push->segment, push->why)) {
+        return false;
+    }
+    for (size_t i = first; i < push->segment->label_count && !push->err; i++) {
+        int64_t id = put_lines(push, push->segment->labels[i].lines);
+        push->segment->labels[i].name = id;
+        push->err = id < 0 ? (int)id : 0;
+    }
+    return true;
+}
+
+/* What the message's contexts are in the store; [0] is none. */
+static void put_contexts(struct push *push)
+{
+    const et_message *message = push->message;
+    push->contexts = et_alloc(message->n_contexts + 1, sizeof *push->contexts);
+    for (size_t i = 0; i < message->n_contexts && !push->err; i++) {
+        const Edgeprof__V1__Context *context = message->contexts[i];
+        int64_t labels = push->segment->labels[et_segment_labels(push->segment, context->tag_set)].name;
+        if (context->thread[0]) {
+            struct et_buf lines = {0};
+            et_message_context(message, push->segment, i + 1, &lines);
+            labels = put_lines(push, lines.data);
+            et_buf_free(&lines);
+        }
+        push->err = labels < 0 ? (int)labels : 0;
+        push->contexts[i + 1] = (struct et_stored_context){.labels = labels,
+                                                           .span_id = context->span_id,
+                                                           .trace_high = context->trace_high,
+                                                           .trace_low = context->trace_low};
+    }
+}
+
+static void put_stacks(const struct push *push, const Edgeprof__V1__Profile *profile, struct et_stored *stored)
+{
+    struct et_stacks *stacks = &stored->stacks;
+    uint64_t node = 0;
+    for (size_t i = 0; i < profile->n_node; i++) {
+        node += profile->node[i];
+        struct et_stack stack = {.node = push->segment->nodes[node], .value = profile->value[i]};
+        stack.count = profile->n_count ? profile->count[i] : 0;
+        stack.context = push->contexts[profile->n_context ? profile->context[i] : 0];
+        et_stacks_add(stacks, &stack);
+    }
+}
+
+static bool put_profile(struct push *push, size_t number, uint64_t offset, int64_t origin)
+{
+    const Edgeprof__V1__Profile *profile = push->message->profiles[number];
+    const struct et_kind *kind = et_kind_numbered((uint32_t)profile->kind);
+    if (!et_message_profile(push->message, number, push->segment->node_count, push->why)) {
+        return false;
+    }
+    uint64_t start = profile->start_ns + offset;
+    if (start > (uint64_t)INT64_MAX / 2) {
+        *push->why = "a profile's time is out of range";
+        return false;
+    }
+    const char *refused = et_bounds_time(et_store_bounds(push->store), (int64_t)start, (int64_t)start);
+    push->refused = refused ? refused : push->refused;
+    if (!kind) {
+        push->err = et_store_skipped(push->store, push->row.origin);
+        return true;
+    }
+    struct et_stored stored = {
+        .origin = origin,
+        .kind = kind->name,
+        .unit = kind->unit,
+        .start_ns = (int64_t)start,
+        .end_ns = (int64_t)(start + profile->duration_ns),
+        .period = profile->period_ns,
+        .samples = profile->samples,
+        .quantum = profile->quantum,
+        .stacks.columns = (uint8_t)(ET_COLUMN_VALUE | (profile->n_count ? ET_COLUMN_COUNT : 0) |
+                                    (profile->n_context ? ET_COLUMN_CONTEXT : 0)),
+    };
+    put_stacks(push, profile, &stored);
+    push->err = et_store_profile(push->store, &stored);
+    et_stacks_free(&stored.stacks);
+    return true;
+}
+
+static bool put_profiles(struct push *push)
+{
+    uint64_t offset = clock_offset(push);
+    int64_t origin = push->row.origin;
+    if (push->undated && !push->message->unix_minus_uptime_ns) {
+        origin = et_store_origin_undated(push->store, push->row.origin);
+        push->err = origin < 0 ? (int)origin : 0;
+    }
+    for (size_t i = 0; i < push->message->n_profiles && !push->err; i++) {
+        if (!put_profile(push, i, offset, origin)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void put_stats(struct push *push)
+{
+    if (!push->message->stats || push->err) {
+        return;
+    }
+    size_t size = edgeprof__v1__stats__get_packed_size(push->message->stats);
+    uint8_t *bytes = et_alloc(size, 1);
+    edgeprof__v1__stats__pack(push->message->stats, bytes);
+    push->err = et_store_stats(push->store, push->row.origin, bytes, size);
+    free(bytes);
+}
+
+/* The whole message, inside a transaction. false: malformed; push->err: the store failed. */
+static bool put_message(struct push *push)
+{
+    uint64_t id = push->message->segment;
+    push->segment = et_store_segment_open(push->store, id, push->message->sequence);
+    if (!push->segment) {
+        push->err = -EIO; /* the store knows better */
+        return true;
+    }
+    struct et_segment_mark before = et_segment_mark(push->segment);
+    if (!put_modules(push) || push->err || !put_nodes(push) || push->err || !put_labels(push) || push->err) {
+        return push->err != 0;
+    }
+    push->err = et_store_segment_add(push->store, id, push->message->sequence, push->segment, before);
+    if (!push->err) {
+        put_contexts(push);
+    }
+    if (!push->err && !put_profiles(push)) {
+        return false;
+    }
+    put_stats(push);
+    push->row.next_sequence = push->message->sequence + 1;
+    push->row.ended = push->message->last;
+    if (!push->err) {
+        push->err = et_store_segment_put(push->store, id, &push->row, push->now_ns);
+    }
+    if (!push->err && push->message->last) {
+        push->err = et_store_segment_drop(push->store, id);
+    }
+    return true;
+}
+
+static enum et_outcome decide(struct push *push)
+{
+    const et_message *message = push->message;
+    int known = et_store_segment(push->store, message->segment, &push->row);
+    if (known < 0) {
+        push->err = known;
+        return ET_UNAVAILABLE;
+    }
+    if (known && message->sequence < push->row.next_sequence) {
+        *push->why = "this message was here before";
+        return ET_REPEATED;
+    }
+    if (known ? message->sequence != push->row.next_sequence || push->row.ended : message->sequence != 0) {
+        *push->why =
+            known ? "a message of this segment is missing, start a new one" : "unknown segment, start a new one";
+        return ET_STALE;
+    }
+    if (!known) {
+        int64_t origin = put_origin(push);
+        push->row = (struct et_segment_row){.origin = origin};
+        push->err = origin < 0 ? (int)origin : 0;
+    }
+    if (push->err || push->refused) {
+        return push->err ? ET_UNAVAILABLE : et_bounds_outcome(push->refused);
+    }
+    bool sound = put_message(push);
+    return !sound ? ET_MALFORMED : push->refused ? et_bounds_outcome(push->refused) : ET_ACCEPTED;
+}
+
+static enum et_outcome ingest_message(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
+                                      bool undated, const char **why)
+{
+    et_message *message = et_message_decode(bytes, size, why);
+    if (!message) {
+        return ET_MALFORMED;
+    }
+    struct push push = {.store = store, .message = message, .now_ns = now_ns, .undated = undated, .why = why};
+    push.err = et_store_begin(store);
+    enum et_outcome outcome = push.err ? ET_UNAVAILABLE : decide(&push);
+    *why = push.refused && outcome != ET_ACCEPTED ? push.refused : *why;
+    int err = et_store_end(store, outcome == ET_ACCEPTED && !push.err);
+    if (push.err || err) {
+        *why = et_store_why(store);
+        outcome = ET_UNAVAILABLE;
+    }
+    free(push.contexts);
+    et_message_free(message);
+    return outcome;
+}
+
+enum et_outcome et_ingest_compact(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
+                                  const char **why)
+{
+    return ingest_message(store, bytes, size, now_ns, false, why);
+}
+
+enum et_outcome et_ingest_compact_undated(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
+                                          const char **why)
+{
+    return ingest_message(store, bytes, size, now_ns, true, why);
+}

@@ -1,0 +1,130 @@
+/*
+ * See ingest.h and ingest_batch.h: pprof as Pyroscope's clients send it, one profile for each kind in it.
+ */
+#include "tools/serve/ingest/ingest_batch.h"
+#include "tools/lib/labels.h"
+#include "tools/lib/selector.h"
+#include "tools/formats/pprof_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void et_batch_add(struct et_batch *batch, const char *service, const char *tags, struct et_profile *profile,
+                  int64_t from_ns, int64_t until_ns)
+{
+    batch->items = et_reserve(batch->items, &batch->capacity, batch->count + 1, sizeof *batch->items);
+    batch->items[batch->count++] = (struct et_batch_item){.service = et_clean(service, strlen(service)),
+                                                          .tags = et_strdup(tags),
+                                                          .profile = profile,
+                                                          .from_ns = from_ns,
+                                                          .until_ns = until_ns};
+}
+
+/* Takes back what was added after the first `count`. */
+static void cut(struct et_batch *batch, size_t count)
+{
+    while (batch->count > count) {
+        struct et_batch_item *item = &batch->items[--batch->count];
+        free(item->service);
+        free(item->tags);
+        et_profile_free(item->profile);
+    }
+}
+
+void et_batch_free(struct et_batch *batch)
+{
+    cut(batch, 0);
+    free(batch->items);
+    *batch = (struct et_batch){0};
+}
+
+struct times {
+    int64_t from, until;
+};
+
+/* The request's times, else the profile's own, else it ended just now. A clock that had not been set yet is none. */
+static struct times times_of(const et_pprof *pprof, const struct et_batch_source *source)
+{
+    static const int64_t year_1971 = (int64_t)31536000 * 1000000000;
+    if (source->from_ns && source->until_ns > source->from_ns) {
+        return (struct times){source->from_ns, source->until_ns};
+    }
+    if (pprof->time_nanos >= year_1971) {
+        return (struct times){pprof->time_nanos, pprof->time_nanos + pprof->duration_nanos + 1};
+    }
+    return (struct times){source->now_ns - pprof->duration_nanos - 1, source->now_ns};
+}
+
+const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source *source, const void *bytes, size_t size)
+{
+    struct et_pprof_kind kinds[ET_PPROF_KINDS];
+    const char *why = NULL;
+    size_t before = batch->count;
+    et_pprof *pprof = et_pprof_decode(bytes, size, &why);
+    if (!pprof) {
+        return why;
+    }
+    struct times times = times_of(pprof, source);
+    size_t count = et_pprof_kinds(pprof, source->family, kinds);
+    for (size_t i = 0; i < count && !why; i++) {
+        struct et_profile *profile = et_pprof_profile(pprof, &kinds[i], &why);
+        if (profile) {
+            et_batch_add(batch, source->service, source->tags, profile, times.from, times.until);
+        }
+    }
+    if (why) {
+        cut(batch, before);
+    }
+    et_pprof_free(pprof);
+    return why;
+}
+
+bool et_batch_name(const char *text, char **service, char **tags, char **family, const char **why)
+{
+    struct et_selector name = {0};
+    struct et_labels lines = {0};
+    const char *metric = "";
+    bool ok = et_selector_parse(&name, text, why);
+    for (size_t i = 0; i < name.count && ok; i++) {
+        const struct et_matcher *tag = &name.matchers[i];
+        ok = tag->how == ET_MATCH_EQUAL;
+        *why = ok ? *why : "name is service or service{key=value,...}";
+        metric = strcmp(tag->name, "__name__") == 0 ? tag->value : metric;
+        if (strncmp(tag->name, "__", 2) != 0 || strcmp(tag->name, "__session_id__") == 0) {
+            et_labels_add(&lines, tag->name, tag->value);
+        }
+    }
+    if (ok && !name.name[0]) {
+        *why = "the name has no service";
+        ok = false;
+    }
+    *service = ok ? et_strdup(name.name) : NULL;
+    *family = ok ? et_strdup(metric) : NULL;
+    *tags = et_labels_join(&lines);
+    if (!ok) {
+        free(*tags);
+        *tags = NULL;
+    }
+    et_selector_free(&name);
+    return ok;
+}
+
+enum et_outcome et_ingest_pprof(struct et_store *store, const struct et_pprof_push *push, int64_t now_ns,
+                                const char **why)
+{
+    struct et_batch batch = {0};
+    char *service, *tags, *family;
+    if (!et_batch_name(push->name, &service, &tags, &family, why)) {
+        return ET_MALFORMED;
+    }
+    struct et_batch_source source = {
+        .service = service, .tags = tags, .family = push->family ? push->family : family, .now_ns = now_ns};
+    const char *wrong = et_batch_pprof(&batch, &source, push->bytes, push->size);
+    *why = wrong ? wrong : "ok";
+    enum et_outcome outcome = wrong ? ET_MALFORMED : et_batch_store(store, &batch, why);
+    et_batch_free(&batch);
+    free(service);
+    free(tags);
+    free(family);
+    return outcome;
+}

@@ -1,0 +1,13 @@
+/*
+ * How routes keep the profiles of a request.
+ */
+#ifndef ET_KEEP_BATCH_H
+#define ET_KEEP_BATCH_H
+
+#include "tools/serve/http/http.h"
+#include "tools/serve/ingest/ingest_batch.h"
+
+/* Keeps a batch; returns the status of the answer. Appends the reason of each refused profile to *why. */
+unsigned et_server_keep_batch(struct et_server *server, struct et_batch *batch, struct et_buf *why);
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * Addresses that profiles are sent to: devices' compact messages and Pyroscope's push; its older /ingest is
+ * routes_ingest.c's. The formats are ingest_*.c's.
+ */
+#include "tools/store/bounds.h"
+#include "tools/serve/http/connect.h"
+#include "tools/lib/gzip.h"
+#include "tools/serve/ingest/ingest_batch.h"
+#include "tools/serve/http/rejections.h"
+#include "tools/serve/http/routes.h"
+#include "tools/serve/ingest/keep_batch.h"
+#include "tools/serve/http/limits.h"
+#include "tools/lib/time_text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned status_of(enum et_outcome outcome)
+{
+    switch (outcome) {
+    case ET_ACCEPTED:
+    case ET_REPEATED:
+        return 200;
+    case ET_MALFORMED:
+        return 400;
+    case ET_LIMITED:
+        return 429;
+    case ET_STALE:
+        return 409;
+    default:
+        return 503;
+    }
+}
+
+/* How long ago a message that waited on the device ended (core/FORMAT.md, section 9); 0 when it did not wait. False:
+ * the device does not know. */
+static bool age_of(const struct et_request *request, int64_t *age_ns)
+{
+    const char *text = et_header(request, "X-Edgeprof-Age");
+    char *end = NULL;
+    *age_ns = 0;
+    if (!text) {
+        return true;
+    }
+    errno = 0;
+    long long ms = strtoll(text, &end, 10);
+    if (errno || end == text || *end || ms < 0 || ms > INT64_MAX / 4000000) {
+        return false;
+    }
+    *age_ns = ms * 1000000;
+    return *age_ns < et_now();
+}
+
+/* ---- compact ---- */
+
+typedef enum et_outcome ingest_call(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
+                                    const char **why);
+
+struct message {
+    ingest_call *ingest;
+    const struct et_buf *body;
+    int64_t now_ns;
+};
+
+static enum et_outcome take_message(struct et_store *store, void *context, const char **why)
+{
+    const struct message *message = context;
+    return message->ingest(store, message->body->data, message->body->size, message->now_ns, why);
+}
+
+static void push_compact(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct et_buf why = {0};
+    int64_t age_ns;
+    bool known = age_of(request, &age_ns);
+    struct message message = {.ingest = known ? et_ingest_compact : et_ingest_compact_undated,
+                              .body = &request->body,
+                              .now_ns = et_now() - age_ns};
+    enum et_outcome outcome = et_server_write(server, take_message, &message, &why);
+    if (outcome == ET_LIMITED || outcome == ET_MALFORMED) {
+        et_reject(outcome == ET_LIMITED ? ET_REJECTED_BOUNDS : ET_REJECTED_MALFORMED, "%s: %s", request->path,
+                  why.data);
+    }
+    et_answer_text(answer, status_of(outcome), why.data);
+    et_buf_free(&why);
+}
+
+/* ---- Pyroscope's push ---- */
+
+/* Connect's answers: an empty message, or an error with its code. why: a line. */
+static void answer_connect(struct et_answer *answer, unsigned status, bool json, const char *why)
+{
+    if (status == 200) {
+        answer->status = status;
+        answer->type = json ? "application/json" : "application/proto";
+        et_buf_text(&answer->body, json ? "{}" : "");
+    } else {
+        et_connect_error(answer, status, why);
+    }
+}
+
+static enum et_outcome take_batch(struct et_store *store, void *context, const char **why)
+{
+    return et_batch_store(store, context, why);
+}
+
+/* What bounds have refused of a batch that was kept otherwise. */
+static size_t refused_of(const struct et_batch *batch, struct et_buf *why)
+{
+    size_t refused = 0;
+    const char *last = NULL;
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->items[i].refused) {
+            if (batch->items[i].refused != last) {
+                et_buf_printf(why, "%s%s: %s", why->size ? "; " : "", batch->items[i].service, batch->items[i].refused);
+            }
+            last = batch->items[i].refused;
+            refused++;
+        }
+    }
+    return refused;
+}
+
+unsigned et_server_keep_batch(struct et_server *server, struct et_batch *batch, struct et_buf *why)
+{
+    struct et_buf text = {0};
+    enum et_outcome outcome = batch->count ? et_server_write(server, take_batch, batch, &text) : ET_ACCEPTED;
+    unsigned status = status_of(outcome);
+    if (outcome == ET_UNAVAILABLE) {
+        et_buf_printf(why, "%s%s", why->size ? "; " : "", text.data);
+    } else if (refused_of(batch, why) > 0) {
+        et_reject(ET_REJECTED_BOUNDS, "%s", why->data);
+        status = status == 200 ? 400 : status; /* a part is kept: not to be sent again */
+    }
+    et_buf_free(&text);
+    return status;
+}
+
+/* The status; *why: what is wrong. */
+static unsigned take_push(struct et_server *server, const struct et_request *request, const struct et_buf *bytes,
+                          bool json, struct et_buf *why)
+{
+    struct et_batch batch = {0};
+    int64_t age_ns;
+    (void)age_of(request, &age_ns);
+    et_push *push =
+        json ? et_push_decode_json(bytes->data, bytes->size, why) : et_push_decode(bytes->data, bytes->size, why);
+    if (!push) {
+        et_reject(ET_REJECTED_MALFORMED, "%s: %s", request->path, why->data);
+        return 400;
+    }
+    size_t refused = et_batch_push(&batch, push, et_server_limits(server)->inflated, et_now() - age_ns, why);
+    et_push_free(push);
+    if (refused) {
+        et_reject(ET_REJECTED_MALFORMED, "%s: %s", request->path, why->data);
+    }
+    et_server_charge(server, request, batch.count ? batch.count - 1 : 0);
+    unsigned status = et_server_keep_batch(server, &batch, why);
+    et_batch_free(&batch);
+    return refused && status == 200 ? 400 : status;
+}
+
+static void push_pyroscope(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct et_buf inflated = {0}, why = {0};
+    unsigned status;
+    bool json = et_content_type_is(request, "application/json");
+    if (!json && !et_content_type_is(request, "application/proto")) {
+        et_answer_text(answer, 415, "the content types are application/proto and application/json");
+        return;
+    }
+    if (et_body(request, et_server_limits(server)->inflated, &inflated, answer) == 0) {
+        status = take_push(server, request, &inflated, json, &why);
+    } else {
+        status = answer->status;
+        et_buf_add(&why, answer->body.data, answer->body.size - 1); /* without its end of line */
+    }
+    answer_connect(answer, status, json, why.size ? why.data : "ok");
+    et_buf_free(&inflated);
+    et_buf_free(&why);
+}
+
+const struct et_route et_routes_push[] = {
+    {.method = "POST", .path = "/edgeprof/v1/push", .handle = push_compact, .limit = ET_MESSAGE_LIMIT},
+    {.method = "POST", .path = "/push.v1.PusherService/Push", .handle = push_pyroscope},
+    {0},
+};

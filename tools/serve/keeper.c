@@ -1,0 +1,162 @@
+/* See keeper.h. */
+#include "tools/serve/keeper.h"
+#include "tools/lib/time_text.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* How often it looks whether something is due, and the least pause between two steps. */
+static const int64_t LOOK_NS = 10000000000, PAUSE_NS = 5000000;
+
+enum { SAID_AFTER = 6 };
+
+struct et_keeper {
+    struct et_server *server;
+    struct et_policy policy;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool stopping;
+    int failures; /* one after the other */
+};
+
+/* ---- the thread ---- */
+
+/* False: it is to end. */
+static bool rest(struct et_keeper *keeper, int64_t ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    ns += until.tv_nsec;
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    pthread_mutex_lock(&keeper->lock);
+    int code = 0;
+    while (!keeper->stopping && code != ETIMEDOUT) {
+        code = pthread_cond_timedwait(&keeper->wake, &keeper->lock, &until);
+    }
+    bool stopping = keeper->stopping;
+    pthread_mutex_unlock(&keeper->lock);
+    return !stopping;
+}
+
+struct step {
+    const struct et_policy *policy;
+    int64_t now_ns;
+    int got;
+};
+
+/* A step that fails is undone alone, and nothing of a sender's. */
+static enum et_outcome take_step(struct et_store *store, void *context, const char **why)
+{
+    struct step *step = context;
+    step->got = et_keep_step(store, step->policy, step->now_ns);
+    *why = step->got < 0 ? et_store_why(store) : "ok";
+    return ET_REPEATED;
+}
+
+static void *keeper_thread(void *context)
+{
+    struct et_keeper *keeper = context;
+    int64_t pause = PAUSE_NS;
+    while (rest(keeper, pause)) {
+        int64_t before = et_now();
+        struct step step = {.policy = &keeper->policy, .now_ns = before};
+        struct et_buf why = {0};
+        bool kept = et_server_write(keeper->server, take_step, &step, &why) == ET_REPEATED;
+        int64_t took = et_now() - before;
+        pause = !kept || step.got != 1 || took > LOOK_NS ? LOOK_NS : took > PAUSE_NS ? took : PAUSE_NS;
+        keeper->failures = kept && step.got < 0 ? keeper->failures + 1 : 0;
+        if (keeper->failures == SAID_AFTER) { /* a store that keeps nothing is the server's to tell */
+            et_error("the database is not merged and nothing goes: %s", why.data);
+        }
+        et_buf_free(&why);
+    }
+    return NULL;
+}
+
+struct et_keeper *et_keeper_start(struct et_server *server, const struct et_policy *policy)
+{
+    struct et_keeper *keeper = et_alloc(1, sizeof *keeper);
+    pthread_condattr_t attributes;
+    keeper->policy = *policy;
+    keeper->server = server;
+    pthread_mutex_init(&keeper->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&keeper->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (pthread_create(&keeper->thread, NULL, keeper_thread, keeper) == 0) {
+        return keeper;
+    }
+    et_error("there is no thread to be had for keeping the database small");
+    free(keeper);
+    return NULL;
+}
+
+void et_keeper_stop(struct et_keeper *keeper)
+{
+    if (!keeper) {
+        return;
+    }
+    pthread_mutex_lock(&keeper->lock);
+    keeper->stopping = true;
+    pthread_cond_signal(&keeper->wake);
+    pthread_mutex_unlock(&keeper->lock);
+    pthread_join(keeper->thread, NULL);
+    pthread_cond_destroy(&keeper->wake);
+    pthread_mutex_destroy(&keeper->lock);
+    free(keeper);
+}
+
+/* ---- settings ---- */
+
+bool et_policy_keep(const char *text, struct et_policy *policy)
+{
+    if (strcmp(text, "forever") == 0) {
+        policy->keep_ns = 0;
+        return true;
+    }
+    return et_parse_duration(text, &policy->keep_ns) && policy->keep_ns >= 3600000000000;
+}
+
+bool et_policy_size(const char *text, struct et_policy *policy)
+{
+    static const char units[] = "MGT";
+    size_t digits = strspn(text, "0123456789");
+    const char *unit = text[digits] && !text[digits + 1] ? strchr(units, text[digits]) : NULL;
+    if (strcmp(text, "any") == 0) {
+        policy->max_bytes = 0;
+        return true;
+    }
+    if (!unit || digits == 0 || digits > 6 || strtol(text, NULL, 10) == 0) {
+        return false;
+    }
+    policy->max_bytes = (int64_t)strtol(text, NULL, 10) << (20 + 10 * (unit - units));
+    return true;
+}
+
+static bool read_one(const struct et_config *config, const struct et_section *section, const char *key,
+                     bool (*parse)(const char *text, struct et_policy *policy), const char *form,
+                     struct et_policy *policy)
+{
+    const struct et_setting *setting = et_config_setting(section, key);
+    if (setting && !parse(setting->value, policy)) {
+        et_config_error(config, setting->line, "%s %s: not %s", key, setting->value, form);
+        return false;
+    }
+    return true;
+}
+
+bool et_policy_read(const struct et_config *config, const struct et_section *section, struct et_policy *policy)
+{
+    static const char *const keys[] = {"for", "size", "fine", "five-minutes", NULL};
+    bool ok = et_config_keys(config, section, keys);
+    ok = ok && read_one(config, section, "for", et_policy_keep, "a time such as 14d, from 1h, or forever", policy);
+    ok = ok && read_one(config, section, "size", et_policy_size, "a size such as 500M or 4G, or any", policy);
+    ok = ok && et_config_duration(config, section, "fine", true, &policy->fine_ns);
+    return ok && et_config_duration(config, section, "five-minutes", true, &policy->five_ns);
+}

@@ -1,0 +1,250 @@
+/* See api.h. */
+#include "tools/serve/query/api.h"
+#include "tools/lib/gzip.h"
+#include "tools/formats/json.h"
+#include "tools/lib/kinds.h"
+#include "tools/formats/unsampled.h"
+#include "tools/formats/compact.h"
+#include "tools/formats/pprof_read.h"
+#include "tools/lib/json_write.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void et_api_error(struct et_buf *out, const char *text)
+{
+    et_buf_text(out, "{\"error\":");
+    et_json_string(out, text);
+    et_buf_text(out, "}\n");
+}
+
+unsigned et_api_failed(struct et_store *store, struct et_buf *out)
+{
+    out->size = 0;
+    et_api_error(out, et_store_why(store));
+    return 503;
+}
+
+void et_api_tags(struct et_buf *out, const char *tags)
+{
+    char *copy = et_strdup(tags), *rest = copy, *line;
+    const char *comma = "";
+    et_buf_char(out, '{');
+    while ((line = strsep(&rest, "\n"))) {
+        char *equals = strchr(line, '=');
+        if (equals) {
+            *equals = '\0';
+            et_buf_text(out, comma);
+            et_json_string(out, line);
+            et_buf_char(out, ':');
+            et_json_string(out, equals + 1);
+            comma = ",";
+        }
+    }
+    et_buf_char(out, '}');
+    free(copy);
+}
+
+/* ---- services ---- */
+
+struct service_list {
+    struct et_store *store;
+    struct et_buf *out;
+    const char *comma;
+    struct et_unsampled unsampled;
+};
+
+static void on_tags(void *context, const char *tags)
+{
+    struct service_list *list = context;
+    et_buf_text(list->out, list->comma);
+    et_api_tags(list->out, tags);
+    list->comma = ",";
+}
+
+static void on_service(void *context, const struct et_service_row *row)
+{
+    struct service_list *list = context;
+    struct et_buf *out = list->out;
+    const struct et_kind *kind = et_kind_named(row->kind);
+    et_buf_printf(out, "%s\n{\"service\":", list->comma);
+    et_json_string(out, row->service);
+    et_buf_text(out, ",\"kind\":");
+    et_json_string(out, row->kind);
+    et_buf_text(out, ",\"unit\":");
+    et_json_string(out, row->unit);
+    et_buf_text(out, ",\"title\":");
+    et_json_string(out, kind ? kind->title : row->kind);
+    et_buf_text(out, ",\"counts\":");
+    et_json_string(out, kind ? kind->counts : "");
+    et_buf_text(out, ",\"first\":");
+    et_json_seconds(out, row->first_ns);
+    et_buf_text(out, ",\"last\":");
+    et_json_seconds(out, row->last_ns);
+    et_buf_printf(out, ",\"profiles\":%lld,\"tags\":[", (long long)row->profiles);
+    struct service_list tags = {.out = out, .comma = ""};
+    et_store_tagsets(list->store, row->service, on_tags, &tags);
+    et_buf_text(out, "]}");
+    list->comma = ",";
+}
+
+unsigned et_api_services(struct et_store *store, struct et_buf *out)
+{
+    struct service_list list = {.store = store, .out = out, .comma = ""};
+    et_buf_text(out, "{\"services\":[");
+    if (et_store_services(store, on_service, &list) < 0) {
+        return et_api_failed(store, out);
+    }
+    et_buf_text(out, "]}\n");
+    return 200;
+}
+
+/* ---- stats ---- */
+
+static void losses(struct et_buf *out, const Edgeprof__V1__Stats *stats)
+{
+    et_buf_text(out, ",\"losses\":[");
+    for (size_t i = 0; i < stats->n_losses; i++) {
+        const Edgeprof__V1__Loss *loss = stats->losses[i];
+        et_buf_printf(out, "%s{\"reason\":\"%s\",\"number\":%u,\"count\":%llu,\"weight_ns\":%llu}", i ? "," : "",
+                      et_loss_name(loss->reason), loss->reason, (unsigned long long)loss->count,
+                      (unsigned long long)loss->weight_ns);
+    }
+    et_buf_char(out, ']');
+}
+
+static void totals(struct et_buf *out, const void *bytes, size_t size)
+{
+    Edgeprof__V1__Stats *stats = bytes ? edgeprof__v1__stats__unpack(NULL, size, bytes) : NULL;
+    if (!stats) {
+        return;
+    }
+    const struct {
+        const char *name;
+        uint64_t value;
+    } fields[] = {
+        {"samples", stats->samples},
+        {"exact", stats->exact},
+        {"gap", stats->gap},
+        {"cut", stats->cut},
+        {"rule_hits", stats->rule_hits},
+        {"rule_misses", stats->rule_misses},
+        {"threads", stats->threads},
+        {"stretches", stats->stretches},
+        {"cost_ppm", stats->cost_ppm},
+        {"spool_messages", stats->spool_messages},
+        {"spool_bytes", stats->spool_bytes},
+        {"spool_error", stats->spool_error},
+        {"unsampled_ns", stats->unsampled_ns},
+    };
+    et_buf_text(out, ",\"stats\":{");
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        et_buf_printf(out, "%s\"%s\":%llu", i ? "," : "", fields[i].name, (unsigned long long)fields[i].value);
+    }
+    losses(out, stats);
+    et_buf_char(out, '}');
+    edgeprof__v1__stats__free_unpacked(stats, NULL);
+}
+
+static void on_origin(void *context, const struct et_origin_row *row)
+{
+    struct service_list *list = context;
+    struct et_buf *out = list->out;
+    const struct {
+        const char *name, *text;
+    } fields[] = {
+        {"service", row->origin.service},       {"host", row->origin.host}, {"boot_id", row->origin.boot_id},
+        {"executable", row->origin.executable}, {"arch", row->origin.arch}, {"agent", row->origin.agent},
+    };
+    et_buf_printf(out, "%s\n{\"pid\":%u", list->comma, row->origin.pid);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        et_buf_printf(out, ",\"%s\":", fields[i].name);
+        et_json_string(out, fields[i].text);
+    }
+    et_buf_text(out, ",\"tags\":");
+    et_api_tags(out, row->origin.tags);
+    et_buf_text(out, ",\"first\":");
+    et_json_seconds(out, row->first_ns);
+    et_buf_text(out, ",\"last\":");
+    et_json_seconds(out, row->last_ns);
+    et_buf_printf(out, ",\"profiles\":%lld,\"samples_in_range\":%llu,\"unknown_kinds\":%lld", (long long)row->profiles,
+                  (unsigned long long)row->samples, (long long)row->skipped);
+    totals(out, row->stats, row->stats_size);
+    et_unsampled_stats(&list->unsampled, row->stats, row->stats_size);
+    et_buf_char(out, '}');
+    list->comma = ",";
+}
+
+unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                      struct et_buf *out)
+{
+    (void)symbols; /* one shape for all answers to a query */
+    struct service_list list = {.store = store, .out = out, .comma = ""};
+    et_buf_text(out, "{\"processes\":[");
+    int err = et_store_origins(store, query, on_origin, &list);
+    if (err >= 0) {
+        struct et_buf line = {0};
+        et_unsampled_text(&list.unsampled, &line);
+        et_buf_text(out, "],\"unsampled\":");
+        et_json_string(out, line.data ? line.data : "");
+        et_buf_text(out, "}\n");
+        et_buf_free(&line);
+    }
+    et_unsampled_free(&list.unsampled);
+    return err < 0 ? et_api_failed(store, out) : 200;
+}
+
+/* ---- profile ---- */
+
+unsigned et_api_load(struct et_store *store, const struct et_query *query, struct et_profile **profile,
+                     struct et_buf *out)
+{
+    struct et_buf service = {0};
+    struct et_query own = *query;
+    int err = et_store_choose(store, query, &service);
+    unsigned status = 200;
+    own.service = service.data;
+    if (err == -EINVAL) {
+        struct et_buf text = {0};
+        et_buf_printf(&text, "there are several services, choose one with service=: %s", service.data);
+        et_api_error(out, text.data);
+        et_buf_free(&text);
+        status = 400;
+    } else if (err || et_store_load(store, &own, profile) < 0) {
+        status = et_api_failed(store, out);
+    }
+    et_buf_free(&service);
+    return status;
+}
+
+unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                        struct et_buf *out)
+{
+    struct et_profile *profile;
+    struct et_query merged = *query;
+    merged.keep_labels = false;
+    unsigned status = et_api_load(store, &merged, &profile, out);
+    if (status == 200) {
+        et_symbolize(symbols, profile);
+        et_json_profile(out, profile, 2000);
+        et_profile_free(profile);
+    }
+    return status;
+}
+
+unsigned et_api_pprof(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                      struct et_buf *out)
+{
+    struct et_profile *profile;
+    struct et_buf raw = {0};
+    unsigned status = et_api_load(store, query, &profile, out);
+    if (status == 200) {
+        et_symbolize(symbols, profile);
+        et_pprof_encode(profile, &raw);
+        et_gzip(raw.data, raw.size, out);
+        et_profile_free(profile);
+    }
+    et_buf_free(&raw);
+    return status;
+}

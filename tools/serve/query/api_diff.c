@@ -1,0 +1,147 @@
+/* See api.h: the difference of two profiles. diff.h compares, this asks and writes. */
+#include "tools/serve/query/api.h"
+#include "tools/profile/diff.h"
+#include "tools/lib/json_write.h"
+#include "tools/lib/kinds.h"
+#include "tools/profile/tree.h"
+
+enum { ROWS = 2000 };
+
+/* Relative change from which on it counts as one. */
+static const double THRESHOLD = 0.1;
+
+static void pair(struct et_buf *out, const char *name, const uint64_t figure[ET_SIDES])
+{
+    et_buf_printf(out, ",\"%s\":[%llu,%llu]", name, (unsigned long long)figure[ET_LEFT],
+                  (unsigned long long)figure[ET_RIGHT]);
+}
+
+static const char *word(enum et_judgement judgement)
+{
+    static const char *const words[] = {"same", "more", "less", "unsure", "none"};
+    return words[judgement];
+}
+
+static void put_call(struct et_buf *out, const struct et_diff *diff, const struct et_diff_call *call)
+{
+    et_buf_text(out, "{\"name\":");
+    et_json_string(out, call->function ? et_text(&diff->strings, call->function) : "all");
+    pair(out, "self", call->self);
+    pair(out, "total", call->total);
+}
+
+/* Depth first without recursion: stacks may be a few thousand calls deep. */
+static void tree(struct et_buf *out, const struct et_diff *diff)
+{
+    for (uint32_t at = 0;;) {
+        put_call(out, diff, &diff->calls[at]);
+        if (diff->calls[at].first_child) {
+            et_buf_text(out, ",\"children\":[");
+            at = diff->calls[at].first_child;
+            continue;
+        }
+        et_buf_char(out, '}');
+        for (; at && !diff->calls[at].next; at = diff->calls[at].parent) {
+            et_buf_text(out, "]}");
+        }
+        if (!at) {
+            return;
+        }
+        et_buf_char(out, ',');
+        at = diff->calls[at].next;
+    }
+}
+
+static void rows(struct et_buf *out, const struct et_diff *diff)
+{
+    for (size_t i = 0; i < diff->row_count && i < ROWS; i++) {
+        const struct et_diff_row *row = &diff->rows[i];
+        struct et_interval change = et_diff_change(diff, row->self);
+        et_buf_text(out, i ? ",\n{\"name\":" : "\n{\"name\":");
+        et_json_string(out, et_text(&diff->strings, row->function));
+        pair(out, "self", row->self);
+        pair(out, "total", row->total);
+        et_buf_printf(out, ",\"change\":[%.6f,%.6f],\"verdict\":\"%s\"", change.low, change.high,
+                      word(et_diff_judge(diff, row->self, THRESHOLD)));
+        if (row->file) {
+            et_buf_text(out, ",\"file\":");
+            et_json_string(out, et_text(&diff->strings, row->file));
+            et_buf_printf(out, ",\"line\":%u", row->line);
+        }
+        et_buf_char(out, '}');
+    }
+}
+
+static void side(struct et_buf *out, const struct et_profile *profile, const struct et_diff *diff, enum et_side side)
+{
+    et_buf_printf(out, "%s{\"total\":%llu,\"profiles\":%llu,\"processes\":%llu,\"samples\":%.1f,\"seconds\":%.3f",
+                  side ? "," : "", (unsigned long long)diff->total[side], (unsigned long long)profile->profiles,
+                  (unsigned long long)profile->processes, diff->samples[side], diff->seconds[side]);
+    et_buf_text(out, ",\"from\":");
+    et_json_seconds(out, profile->start_ns);
+    et_buf_text(out, ",\"to\":");
+    et_json_seconds(out, profile->end_ns);
+    et_buf_char(out, '}');
+}
+
+static void growth(struct et_buf *out, const struct et_diff *diff)
+{
+    double growth;
+    struct et_interval interval;
+    if (et_diff_growth(diff, &growth, &interval)) {
+        et_buf_printf(out, "\"growth\":%.6f,\"growth_interval\":[%.6f,%.6f]", growth, interval.low, interval.high);
+    } else {
+        et_buf_text(out, "\"growth\":null");
+    }
+    et_buf_printf(out, ",\"verdict\":\"%s\"", word(et_diff_judge_growth(diff, THRESHOLD)));
+}
+
+static void answer(struct et_buf *out, struct et_profile *const profiles[ET_SIDES])
+{
+    const struct et_profile *right = profiles[ET_RIGHT];
+    const struct et_kind *kind = et_kind_named(et_text(&right->strings, right->kind));
+    struct et_diff diff;
+    et_diff_make(profiles[ET_LEFT], right, ET_TREE_SHOWN, &diff);
+    et_buf_text(out, "{\"kind\":");
+    et_json_string(out, et_text(&right->strings, right->kind));
+    et_buf_text(out, ",\"title\":");
+    et_json_string(out, kind ? kind->title : et_text(&right->strings, right->kind));
+    et_buf_text(out, ",\"unit\":");
+    et_json_string(out, et_text(&right->strings, right->unit));
+    et_buf_printf(out, ",\"level\":%s,\"sides\":[", diff.level ? "true" : "false");
+    side(out, profiles[ET_LEFT], &diff, ET_LEFT);
+    side(out, right, &diff, ET_RIGHT);
+    et_buf_text(out, "],");
+    growth(out, &diff);
+    et_buf_printf(out, ",\"pruned\":%zu,\"functions\":%zu,\n\"tree\":", diff.pruned, diff.row_count);
+    tree(out, &diff);
+    et_buf_text(out, ",\n\"rows\":[");
+    rows(out, &diff);
+    et_buf_text(out, "]}\n");
+    et_diff_free(&diff);
+}
+
+unsigned et_api_diff(struct et_store *store, struct et_symbols *symbols, const struct et_query *baseline,
+                     const struct et_query *query, struct et_buf *out)
+{
+    struct et_profile *profiles[ET_SIDES] = {NULL, NULL};
+    const struct et_query *queries[ET_SIDES] = {baseline, query};
+    unsigned status = 200;
+    for (int i = 0; i < ET_SIDES && status == 200; i++) {
+        struct et_query merged = *queries[i];
+        merged.keep_labels = false;
+        status = et_api_load(store, &merged, &profiles[i], out);
+        if (status == 200) {
+            et_symbolize(symbols, profiles[i]);
+        }
+    }
+    if (status == 200) {
+        answer(out, profiles);
+    }
+    for (int i = 0; i < ET_SIDES; i++) {
+        if (profiles[i]) {
+            et_profile_free(profiles[i]);
+        }
+    }
+    return status;
+}

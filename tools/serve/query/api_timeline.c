@@ -1,0 +1,132 @@
+/* See api.h: sums over time. The store adds up; this chooses buckets that people read easily. */
+#include "tools/serve/query/api.h"
+#include "tools/lib/json_write.h"
+#include "tools/lib/kinds.h"
+#include "tools/lib/time_text.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { SHOWN = 8, MOST_BUCKETS = 2000 };
+
+#define SECOND INT64_C(1000000000)
+
+/* The least step of a round length with which the time has at most that many buckets. */
+static int64_t step_for(int64_t length_ns, size_t buckets)
+{
+    static const int steps[] = {10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400};
+    const size_t count = sizeof steps / sizeof *steps;
+    for (size_t i = 0; i < count; i++) {
+        if (length_ns <= (int64_t)buckets * steps[i] * SECOND) {
+            return (int64_t)steps[i] * SECOND;
+        }
+    }
+    int64_t days = length_ns / (int64_t)buckets / (86400 * SECOND) + 1;
+    return days * 86400 * SECOND;
+}
+
+/* Where the data begins and ends, for queries without times. */
+struct extent {
+    const char *service;
+    int64_t first_ns, last_ns;
+};
+
+static void on_service(void *context, const struct et_service_row *row)
+{
+    struct extent *extent = context;
+    if (!*extent->service || strcmp(extent->service, row->service) == 0) {
+        extent->first_ns = row->first_ns < extent->first_ns ? row->first_ns : extent->first_ns;
+        extent->last_ns = row->last_ns > extent->last_ns ? row->last_ns : extent->last_ns;
+    }
+}
+
+static int bound(struct et_store *store, struct et_query *query)
+{
+    struct extent extent = {.service = query->service, .first_ns = INT64_MAX, .last_ns = 0};
+    int err = query->from_ns == 0 ? et_store_services(store, on_service, &extent) : 0;
+    if (query->from_ns == 0 && extent.first_ns != INT64_MAX) {
+        query->from_ns = extent.first_ns;
+        query->to_ns = query->to_ns < extent.last_ns ? query->to_ns : extent.last_ns;
+    }
+    query->to_ns = query->to_ns < et_now() ? query->to_ns : et_now();
+    if (query->from_ns >= query->to_ns) {
+        query->from_ns = query->to_ns > SECOND ? query->to_ns - SECOND : 0;
+    }
+    return err;
+}
+
+static void line(struct et_buf *out, const struct et_timeline *timeline, size_t first, size_t count, bool rest)
+{
+    unsigned long long total = 0;
+    for (size_t k = 0; k < count; k++) {
+        total += timeline->lines[first + k].total;
+    }
+    et_buf_text(out, first ? ",\n{\"name\":" : "\n{\"name\":");
+    et_json_string(out, rest ? "" : timeline->lines[first].name);
+    et_buf_printf(out, ",\"rest\":%s,\"total\":%llu,\"values\":[", rest ? "true" : "false", total);
+    for (size_t i = 0; i < timeline->steps; i++) {
+        unsigned long long sum = 0;
+        for (size_t k = 0; k < count; k++) {
+            sum += timeline->lines[first + k].sums[i];
+        }
+        et_buf_printf(out, i ? ",%llu" : "%llu", sum);
+    }
+    et_buf_text(out, "]}");
+}
+
+static void answer(struct et_buf *out, const struct et_query *query, const struct et_timeline *timeline)
+{
+    const struct et_kind *kind = et_kind_named(timeline->kind);
+    et_buf_text(out, "{\"kind\":");
+    et_json_string(out, timeline->kind);
+    et_buf_text(out, ",\"unit\":");
+    et_json_string(out, timeline->unit);
+    et_buf_printf(out, ",\"level\":%s,\"split\":", kind && kind->level ? "true" : "false");
+    et_json_string(out, query->group ? query->group : "");
+    et_buf_text(out, ",\"asked_from\":");
+    et_json_seconds(out, query->from_ns);
+    et_buf_text(out, ",\"asked_to\":");
+    et_json_seconds(out, query->to_ns);
+    et_buf_text(out, ",\"from\":");
+    et_json_seconds(out, timeline->from_ns);
+    et_buf_printf(out, ",\"step\":%lld,\"buckets\":%zu,\"groups\":%zu,\"series\":[",
+                  (long long)(timeline->step_ns / SECOND), timeline->steps, timeline->line_count);
+    size_t own = timeline->line_count > SHOWN ? SHOWN : timeline->line_count;
+    for (size_t i = 0; i < own; i++) {
+        line(out, timeline, i, 1, false);
+    }
+    if (timeline->line_count > own) {
+        line(out, timeline, own, timeline->line_count - own, true);
+    }
+    et_buf_text(out, "]}\n");
+}
+
+unsigned et_api_timeline(struct et_store *store, const struct et_query *query, size_t buckets, struct et_buf *out)
+{
+    struct et_buf service = {0};
+    struct et_query own = *query;
+    struct et_timeline timeline;
+    int err = et_store_choose(store, query, &service);
+    unsigned status = 200;
+    own.service = service.data;
+    if (err == -EINVAL) {
+        et_api_error(out, "there are several services, choose one with service=");
+        status = 400;
+    } else if (err || bound(store, &own) < 0) {
+        status = et_api_failed(store, out);
+    } else {
+        int64_t step = step_for(own.to_ns - own.from_ns, buckets < 1              ? 1
+                                                         : buckets > MOST_BUCKETS ? MOST_BUCKETS
+                                                                                  : buckets);
+        struct et_query whole = own;
+        whole.from_ns = own.from_ns / step * step;
+        if (et_store_series(store, &whole, step, &timeline) < 0) {
+            status = et_api_failed(store, out);
+        } else {
+            answer(out, &own, &timeline);
+            et_timeline_free(&timeline);
+        }
+    }
+    et_buf_free(&service);
+    return status;
+}

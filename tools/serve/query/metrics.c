@@ -1,0 +1,272 @@
+/* See metrics.h. */
+#include "tools/serve/query/metrics.h"
+#include "tools/lib/kinds.h"
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the format ---- */
+
+void et_metrics_family(struct et_buf *out, const char *name, const char *type, const char *help)
+{
+    et_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void put_value(struct et_buf *out, const char *value)
+{
+    for (; *value; value++) {
+        if (*value == '\n') {
+            et_buf_text(out, "\\n");
+            continue;
+        }
+        if (*value == '"' || *value == '\\') {
+            et_buf_char(out, '\\');
+        }
+        et_buf_char(out, *value);
+    }
+}
+
+void et_metrics_sample(struct et_buf *out, const char *family, ...)
+{
+    va_list args;
+    const char *name, *before = "{";
+    et_buf_text(out, family);
+    va_start(args, family);
+    while ((name = va_arg(args, const char *))) {
+        et_buf_printf(out, "%s%s=\"", before, name);
+        put_value(out, va_arg(args, const char *));
+        et_buf_char(out, '"');
+        before = ",";
+    }
+    va_end(args);
+    et_buf_text(out, *before == ',' ? "} " : " ");
+}
+
+void et_metrics_number(struct et_buf *out, uint64_t number)
+{
+    et_buf_printf(out, "%llu\n", (unsigned long long)number);
+}
+
+void et_metrics_billionths(struct et_buf *out, uint64_t number)
+{
+    et_buf_printf(out, "%llu.%09llu\n", (unsigned long long)(number / 1000000000),
+                  (unsigned long long)(number % 1000000000));
+}
+
+/* ---- the store's ---- */
+
+enum figure { VALUE, SECONDS, COUNT, PROFILES, LAST };
+
+/* What is made of the sums; kind NULL: of all kinds together. */
+static const struct family {
+    const char *name, *type, *help, *kind;
+    enum figure figure;
+    const char *service; /* what the label for the service is called */
+} families[] = {
+    {"edgeprof_cpu_seconds_total", "counter", "CPU time of the service.", "cpu", SECONDS, "service"},
+    {"pyroscope_profiles_cpu_total", "counter", "CPU time in seconds, under the name that rules for Pyroscope use.",
+     "cpu", SECONDS, "service_name"},
+    {"edgeprof_allocated_bytes_total", "counter", "Bytes that the service has allocated.", "alloc", VALUE, "service"},
+    {"edgeprof_allocated_objects_total", "counter", "Objects that the service has allocated.", "alloc", COUNT,
+     "service"},
+    {"edgeprof_lock_delay_seconds_total", "counter", "Time that threads waited for locks.", "lock", SECONDS, "service"},
+    {"edgeprof_lock_contentions_total", "counter", "Locks that were waited for.", "lock", COUNT, "service"},
+    {"edgeprof_wait_seconds_total", "counter", "Time that threads waited, in all.", "wait", SECONDS, "service"},
+    {"edgeprof_exceptions_total", "counter", "Exceptions that were thrown.", "exception", VALUE, "service"},
+    {"edgeprof_gc_pause_seconds_total", "counter", "Time that garbage collections stopped all threads.", "gc", SECONDS,
+     "service"},
+    {"edgeprof_gc_pauses_total", "counter", "Times that garbage collections stopped all threads.", "gc", COUNT,
+     "service"},
+    {"edgeprof_profiles_total", "counter", "Profiles that were taken.", NULL, PROFILES, "service"},
+    {"edgeprof_last_seen_timestamp_seconds", "gauge", "End of the latest profile.", NULL, LAST, "service"},
+};
+
+struct metrics {
+    struct et_metric *metrics;
+    size_t count, capacity;
+    struct et_strings strings;
+};
+
+static void on_metric(void *context, const struct et_metric *metric)
+{
+    struct metrics *all = context;
+    struct et_metric copy = *metric;
+    const char **texts[] = {&copy.service, &copy.version, &copy.device, &copy.kind};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        *texts[i] = et_text(&all->strings, et_intern(&all->strings, *texts[i]));
+    }
+    all->metrics = et_reserve(all->metrics, &all->capacity, all->count + 1, sizeof *all->metrics);
+    all->metrics[all->count++] = copy;
+}
+
+static void put_labels(struct et_buf *out, const struct family *family, const struct et_metric *metric)
+{
+    et_metrics_sample(out, family->name, family->service, metric->service, "version", metric->version, "device",
+                      metric->device, NULL);
+}
+
+/* Texts are interned: equal ones are in one place. */
+static bool same_set(const struct et_metric *a, const struct et_metric *b)
+{
+    return a->service == b->service && a->version == b->version && a->device == b->device;
+}
+
+/* All kinds of a set stand together. Returns the first of the next set. */
+static size_t sum_set(const struct metrics *all, size_t first, struct et_counted *sum)
+{
+    size_t i = first;
+    *sum = (struct et_counted){0};
+    for (; i < all->count && same_set(&all->metrics[i], &all->metrics[first]); i++) {
+        sum->profiles += all->metrics[i].sum.profiles;
+        sum->last_ns = all->metrics[i].sum.last_ns > sum->last_ns ? all->metrics[i].sum.last_ns : sum->last_ns;
+    }
+    return i;
+}
+
+static void put_sets(const struct metrics *all, const struct family *family, struct et_buf *out)
+{
+    struct et_counted sum;
+    for (size_t i = 0; i < all->count;) {
+        put_labels(out, family, &all->metrics[i]);
+        i = sum_set(all, i, &sum);
+        if (family->figure == PROFILES) {
+            et_metrics_number(out, sum.profiles);
+        } else {
+            et_metrics_billionths(out, (uint64_t)sum.last_ns);
+        }
+    }
+}
+
+static void put_kind(const struct metrics *all, const struct family *family, struct et_buf *out)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        const struct et_metric *metric = &all->metrics[i];
+        if (strcmp(metric->kind, family->kind) != 0) {
+            continue;
+        }
+        put_labels(out, family, metric);
+        if (family->figure == SECONDS) {
+            et_metrics_billionths(out, metric->sum.value);
+        } else {
+            et_metrics_number(out, family->figure == COUNT ? metric->sum.count : metric->sum.value);
+        }
+    }
+}
+
+static void put_losses(const struct metrics *all, const char *name, const char *help, bool seconds, struct et_buf *out)
+{
+    et_metrics_family(out, name, "counter", help);
+    for (size_t i = 0; i < all->count; i++) {
+        const struct et_metric *metric = &all->metrics[i];
+        if (strncmp(metric->kind, ET_METRIC_LOSS, sizeof ET_METRIC_LOSS - 1) != 0) {
+            continue;
+        }
+        unsigned long reason = strtoul(metric->kind + sizeof ET_METRIC_LOSS - 1, NULL, 10);
+        char other[32];
+        snprintf(other, sizeof other, "reason %lu", reason);
+        const char *known = et_loss_name((uint32_t)reason);
+        et_metrics_sample(out, name, "service", metric->service, "version", metric->version, "device", metric->device,
+                          "reason", strcmp(known, "other") == 0 ? other : known, NULL);
+        if (seconds) {
+            et_metrics_billionths(out, metric->sum.value);
+        } else {
+            et_metrics_number(out, metric->sum.count);
+        }
+    }
+}
+
+int et_metrics_store(struct et_store *store, struct et_buf *out)
+{
+    struct metrics all = {0};
+    int err = et_store_metrics(store, on_metric, &all);
+    for (size_t i = 0; i < sizeof families / sizeof *families && !err; i++) {
+        et_metrics_family(out, families[i].name, families[i].type, families[i].help);
+        if (families[i].kind) {
+            put_kind(&all, &families[i], out);
+        } else {
+            put_sets(&all, &families[i], out);
+        }
+    }
+    if (!err) {
+        put_losses(&all, "edgeprof_lost_samples_total", "Samples and the like that were lost, by reason.", false, out);
+        put_losses(&all, "edgeprof_lost_seconds_total", "The time that they stood for.", true, out);
+    }
+    et_strings_free(&all.strings);
+    free(all.metrics);
+    return err;
+}
+
+/* ---- the process' ---- */
+
+static size_t open_files(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    size_t count = 0;
+    while (folder && readdir(folder)) {
+        count++;
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return count > 3 ? count - 3 : 0; /* ".", "..", and the folder itself */
+}
+
+/* Since the boot in ticks: the 22nd field of stat; the name before may hold anything but it ends at the last ')'. */
+static double started(void)
+{
+    struct et_buf stat = {0};
+    struct timespec boot, now;
+    double ticks = 0;
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (et_read_file("/proc/self/stat", 4096, &stat) == 0) {
+        char *at = strrchr(stat.data, ')');
+        for (int field = 2; at && field < 22; field++) {
+            at = strchr(at + 1, ' ');
+        }
+        ticks = at ? strtod(at, NULL) : 0;
+    }
+    et_buf_free(&stat);
+    double uptime = (double)boot.tv_sec + (double)boot.tv_nsec / 1e9,
+           unix_now = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return unix_now - uptime + ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+static void put_gauge(struct et_buf *out, const char *name, const char *help, uint64_t number)
+{
+    et_metrics_family(out, name, "gauge", help);
+    et_metrics_sample(out, name, NULL);
+    et_metrics_number(out, number);
+}
+
+void et_metrics_process(struct et_buf *out)
+{
+    struct rusage usage;
+    struct rlimit files = {0};
+    struct et_buf statm = {0};
+    unsigned long long pages[2] = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    getrlimit(RLIMIT_NOFILE, &files);
+    if (et_read_file("/proc/self/statm", 4096, &statm) == 0) {
+        sscanf(statm.data, "%llu %llu", &pages[0], &pages[1]);
+    }
+    et_buf_free(&statm);
+    et_metrics_family(out, "process_cpu_seconds_total", "counter", "CPU time of the server.");
+    et_metrics_sample(out, "process_cpu_seconds_total", NULL);
+    et_metrics_billionths(out, (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
+                                   (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    put_gauge(out, "process_virtual_memory_bytes", "Address space of the server.", pages[0] * page);
+    put_gauge(out, "process_resident_memory_bytes", "Memory of the server.", pages[1] * page);
+    put_gauge(out, "process_open_fds", "Open files of the server.", open_files());
+    put_gauge(out, "process_max_fds", "Files that it may open.", files.rlim_cur);
+    et_metrics_family(out, "process_start_time_seconds", "gauge", "When the server started.");
+    et_metrics_sample(out, "process_start_time_seconds", NULL);
+    et_buf_printf(out, "%.2f\n", started());
+}

@@ -1,0 +1,174 @@
+/*
+ * Sums over time, by labels. The store groups by one label; of several, all but the last are taken value by value.
+ *
+ *   et_querier_select_series -> group_by -> group_below -> group_by ... -> add_series
+ */
+#include "tools/serve/query/pyroscope/querier.h"
+#include "tools/store/query_builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Labels of one request to group by, and queries that this may come to. */
+enum { GROUPED_MOST = 8, GROUP_QUERIES = 300 };
+
+/* One more series with a line's points; those without anything are left out, as Pyroscope does. */
+static void add_series(Querier__V1__SelectSeriesResponse *response, size_t *capacity, struct et_pairs *labels,
+                       const struct et_timeline *timeline, const struct et_timeline_line *line)
+{
+    Querier__V1__Series *one = et_alloc(1, sizeof *one);
+    querier__v1__series__init(one);
+    one->n_labels = labels->count;
+    one->labels = labels->pairs;
+    one->points = et_alloc(timeline->steps, sizeof(Querier__V1__Point *));
+    for (size_t i = 0; i < timeline->steps; i++) {
+        if (line->sums[i]) {
+            Querier__V1__Point *point = et_alloc(1, sizeof *point);
+            querier__v1__point__init(point);
+            point->value = (double)line->sums[i];
+            point->timestamp = (timeline->from_ns + ((int64_t)i + 1) * timeline->step_ns) / 1000000;
+            one->points[one->n_points++] = point;
+        }
+    }
+    response->series = et_reserve(response->series, capacity, response->n_series + 1, sizeof(Querier__V1__Series *));
+    response->series[response->n_series++] = one;
+}
+
+/* A query for each set of values of all labels but the last, which the store groups by. */
+struct grouping {
+    const struct et_call *call;
+    const Querier__V1__SelectSeriesRequest *request;
+    Querier__V1__SelectSeriesResponse *response;
+    size_t capacity, queries;
+    int64_t step_ns;
+};
+
+static bool group_by(struct grouping *g, const struct et_query *query, size_t at, const struct et_pairs *labels);
+
+static void copy_pairs(const struct et_pairs *from, struct et_pairs *to)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        et_pairs_add(to, from->pairs[i]->name, from->pairs[i]->value);
+    }
+}
+
+static void free_pairs(struct et_pairs *pairs)
+{
+    for (size_t i = 0; i < pairs->count; i++) {
+        querier__v1__label_pair__free_unpacked(pairs->pairs[i], NULL);
+    }
+    free(pairs->pairs);
+}
+
+/* The same query of one value of the label alone. */
+static bool group_below(struct grouping *g, const struct et_query *query, size_t at, const struct et_pairs *labels,
+                        const char *value)
+{
+    struct et_query own = *query;
+    struct et_matcher only = {.name = g->request->group_by[at], .value = (char *)(uintptr_t)value};
+    struct et_matcher *matchers = et_alloc(query->matcher_count + 1, sizeof *matchers);
+    if (query->matcher_count) {
+        memcpy(matchers, query->matchers, query->matcher_count * sizeof *matchers);
+    }
+    matchers[query->matcher_count] = only;
+    own.matchers = matchers;
+    own.matcher_count++;
+    bool ok = group_by(g, &own, at + 1, labels);
+    free(matchers);
+    return ok;
+}
+
+static bool group_by(struct grouping *g, const struct et_query *query, size_t at, const struct et_pairs *labels)
+{
+    struct et_timeline timeline;
+    struct et_query own = *query;
+    bool last = at + 1 >= g->request->n_group_by, ok = true;
+    own.group = at < g->request->n_group_by ? g->request->group_by[at] : NULL;
+    if (g->queries++ >= GROUP_QUERIES) {
+        et_connect_error(g->call->answer, 400, "too many values to group by several labels; choose fewer");
+        return false;
+    }
+    if (!et_pyroscope_timeline(g->call->server, &own, g->step_ns, &timeline, g->call->answer)) {
+        return false;
+    }
+    for (size_t i = 0; i < timeline.line_count && ok; i++) {
+        struct et_pairs pairs = {0};
+        copy_pairs(labels, &pairs);
+        if (own.group && timeline.lines[i].name[0]) {
+            et_pairs_add(&pairs, own.group, timeline.lines[i].name);
+        }
+        if (last) {
+            add_series(g->response, &g->capacity, &pairs, &timeline, &timeline.lines[i]);
+        } else {
+            ok = group_below(g, query, at, &pairs, timeline.lines[i].name);
+            free_pairs(&pairs);
+        }
+    }
+    et_timeline_free(&timeline);
+    return ok;
+}
+
+static double total_of(const Querier__V1__Series *series)
+{
+    double sum = 0;
+    for (size_t i = 0; i < series->n_points; i++) {
+        sum += series->points[i]->value;
+    }
+    return sum;
+}
+
+static int by_total(const void *a, const void *b)
+{
+    double x = total_of(*(Querier__V1__Series *const *)a), y = total_of(*(Querier__V1__Series *const *)b);
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void keep_largest(Querier__V1__SelectSeriesResponse *response, int64_t limit)
+{
+    if (response->n_series) {
+        qsort(response->series, response->n_series, sizeof *response->series, by_total);
+    }
+    while (limit > 0 && response->n_series > (uint64_t)limit) {
+        querier__v1__series__free_unpacked(response->series[--response->n_series], NULL);
+    }
+}
+
+/* NULL: it can be answered. */
+static const char *why_not(const Querier__V1__SelectSeriesRequest *request)
+{
+    bool average =
+        request->aggregation == QUERIER__V1__TIME_SERIES_AGGREGATION_TYPE__TIME_SERIES_AGGREGATION_TYPE_AVERAGE;
+    return average ? "series are sums, no averages"
+           : request->stack_trace_selector && request->stack_trace_selector->n_call_site
+               ? "series are of whole profiles"
+           : request->n_group_by > GROUPED_MOST                    ? "more than 8 labels to group by"
+           : !(request->step > 0 && request->step < 1e9)           ? "step is seconds, above 0"
+           : request->start <= 0 || request->end <= request->start ? "start and end are ms since 1970, end is later"
+                                                                   : NULL;
+}
+
+void et_querier_select_series(const struct et_call *call, const ProtobufCMessage *message)
+{
+    const Querier__V1__SelectSeriesRequest *request = (const void *)message;
+    Querier__V1__SelectMergeStacktracesRequest same = QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__INIT;
+    struct et_query_builder wanted = {0};
+    same.profile_typeid = request->profile_typeid;
+    same.label_selector = request->label_selector;
+    same.start = request->start;
+    same.end = request->end;
+    wanted.why = why_not(request);
+    if (wanted.why || !et_call_selection(&wanted, &same)) {
+        et_connect_error(call->answer, 400, wanted.why);
+    } else {
+        Querier__V1__SelectSeriesResponse *response = et_alloc(1, sizeof *response);
+        querier__v1__select_series_response__init(response);
+        struct grouping g = {.call = call, .request = request, .response = response};
+        g.step_ns = (int64_t)(request->step * 1e9);
+        if (group_by(&g, &wanted.query, 0, &(struct et_pairs){0})) {
+            keep_largest(response, request->limit);
+            et_call_reply(call, &response->base);
+        }
+        querier__v1__select_series_response__free_unpacked(response, NULL);
+    }
+    et_query_builder_free(&wanted);
+}

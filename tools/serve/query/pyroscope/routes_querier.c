@@ -1,0 +1,87 @@
+/*
+ * Pyroscope's querier.v1.QuerierService by Connect's unary protocol: a POST for each method, binary or JSON. As far as
+ * Grafana's data source and Pyroscope's command line ask; what is not here is answered "unimplemented".
+ */
+#include "tools/formats/protojson.h"
+#include "tools/serve/query/pyroscope/querier.h"
+#include "tools/serve/http/routes.h"
+
+#include <string.h>
+
+enum { REQUEST_LIMIT = 1 << 20 };
+
+static const struct method {
+    const char *name;
+    const ProtobufCMessageDescriptor *request;
+    et_querier_method *answer;
+} methods[] = {
+    {"ProfileTypes", &querier__v1__profile_types_request__descriptor, et_querier_profile_types},
+    {"LabelNames", &querier__v1__label_names_request__descriptor, et_querier_label_names},
+    {"LabelValues", &querier__v1__label_values_request__descriptor, et_querier_label_values},
+    {"Series", &querier__v1__series_request__descriptor, et_querier_series},
+    {"SelectSeries", &querier__v1__select_series_request__descriptor, et_querier_select_series},
+    {"SelectMergeStacktraces", &querier__v1__select_merge_stacktraces_request__descriptor,
+     et_querier_merge_stacktraces},
+    {"SelectMergeSpanProfile", &querier__v1__select_merge_span_profile_request__descriptor,
+     et_querier_merge_span_profile},
+    {"SelectMergeProfile", &querier__v1__select_merge_profile_request__descriptor, et_querier_merge_profile},
+    {"Diff", &querier__v1__diff_request__descriptor, et_querier_diff},
+    {"GetProfileStats", &querier__v1__get_profile_stats_request__descriptor, et_querier_profile_stats},
+};
+
+static const struct method *method_at(const char *path)
+{
+    const char *name = strrchr(path, '/') + 1;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        if (strcmp(methods[i].name, name) == 0) {
+            return &methods[i];
+        }
+    }
+    return NULL;
+}
+
+static ProtobufCMessage *decode(const struct et_call *call, const struct method *method, const struct et_buf *body,
+                                const char **why)
+{
+    *why = "no message of this method";
+    return call->json ? et_protojson_decode(method->request, body->data ? body->data : "", body->size, why)
+                      : protobuf_c_message_unpack(method->request, NULL, body->size, (const uint8_t *)body->data);
+}
+
+static void answer_call(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    const struct method *method = method_at(request->path);
+    const char *why;
+    struct et_call call = {.server = server, .answer = answer, .json = et_content_type_is(request, "application/json")};
+    struct et_buf body = {0};
+    if (!method) {
+        et_connect_error(answer, 501, "there is no such method here");
+    } else if (!call.json && !et_content_type_is(request, "application/proto")) {
+        et_answer_text(answer, 415, "content types are application/proto and application/json");
+    } else if (et_body(request, REQUEST_LIMIT, &body, answer) != 0) {
+        et_connect_error_again(answer);
+    } else {
+        ProtobufCMessage *message = decode(&call, method, &body, &why);
+        if (message) {
+            method->answer(&call, message);
+            protobuf_c_message_free_unpacked(message, NULL);
+        } else {
+            et_connect_error(answer, 400, why);
+        }
+    }
+    et_buf_free(&body);
+}
+
+const struct et_route et_routes_querier[] = {
+    {.method = "POST",
+     .path = "/querier.v1.QuerierService/*",
+     .handle = answer_call,
+     .limit = REQUEST_LIMIT,
+     .need = ET_NEED_READ},
+    {.method = "POST",
+     .path = "/pyroscope/querier.v1.QuerierService/*",
+     .handle = answer_call,
+     .limit = REQUEST_LIMIT,
+     .need = ET_NEED_READ},
+    {0},
+};

@@ -1,0 +1,309 @@
+/*
+ * Pyroscope's plain addresses: flame graphs of one query and of two as JSON, folded text and pprof, and values of
+ * labels. Arguments are those of Pyroscope; times that are left out mean all there is.
+ */
+#include "tools/serve/http/connect.h"
+#include "tools/lib/gzip.h"
+#include "tools/lib/json_write.h"
+#include "tools/serve/query/pyroscope/pyroscope.h"
+#include "tools/formats/report.h"
+#include "tools/serve/http/routes.h"
+#include "tools/formats/pprof_read.h"
+#include "tools/store/query_builder.h"
+#include "tools/lib/time_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t SECOND = 1000000000;
+
+/* What is asked for on one side: names of the arguments. */
+struct names {
+    const char *query, *from, *until;
+};
+
+/* false: the answer is the error. */
+static bool read_query(const struct et_request *request, const struct names *names, struct et_query_builder *wanted,
+                       struct et_answer *answer)
+{
+    const char *query = et_argument(request, names->query), *from = et_argument(request, names->from);
+    const char *until = et_argument(request, names->until);
+    struct et_buf text = {0};
+    if (!*query && strcmp(names->query, "query") == 0) {
+        query = et_argument(request, "name");
+    }
+    wanted->query.to_ns = INT64_MAX;
+    if (!*query) {
+        et_buf_printf(&text, "%s is missing: service.cpu{key=value} or a profile type with a selector", names->query);
+    } else if (!et_wanted_query(wanted, query)) {
+        et_buf_printf(&text, "%s: %s", names->query, wanted->why);
+    } else if ((*from && !et_parse_time(from, &wanted->query.from_ns)) ||
+               (*until && !et_parse_time(until, &wanted->query.to_ns))) {
+        et_buf_printf(&text, "%s and %s are now-10m, Unix seconds or 2026-01-31T12:00:00Z", names->from, names->until);
+    }
+    bool ok = text.size == 0;
+    if (!ok) {
+        et_connect_error(answer, 400, text.data);
+    }
+    et_buf_free(&text);
+    return ok;
+}
+
+static uint64_t max_nodes(const struct et_request *request)
+{
+    const char *text = et_argument(request, "max-nodes");
+    text = *text ? text : et_argument(request, "maxNodes");
+    return strtoull(text, NULL, 10);
+}
+
+/* ---- JSON ---- */
+
+/* As Pyroscope names units; nanoseconds of CPU time are samples of 1 ns. */
+static void add_metadata(const struct et_profile *profile, const char *format, struct et_buf *out)
+{
+    struct et_type type;
+    et_pyroscope_type(profile, &type);
+    bool cpu = strcmp(type.sample, "cpu") == 0;
+    const char *units = cpu ? "samples" : strcmp(type.unit, "count") == 0 ? "objects" : type.unit;
+    et_buf_printf(out, ",\"metadata\":{\"format\":\"%s\",\"spyName\":\"edgeprof\",\"sampleRate\":%d,\"units\":", format,
+                  cpu ? 1000000000 : 100);
+    et_json_string(out, units);
+    et_buf_text(out, ",\"name\":");
+    et_json_string(out, type.sample);
+    et_buf_char(out, '}');
+    et_type_free(&type);
+}
+
+/* Seconds between points: at most 1500 points, and none below 15 s. */
+static int64_t step_of(int64_t range_ns)
+{
+    static const int64_t steps[] = {15,   20,   30,    60,    120,   300,   600,    900,     1200,    1800,
+                                    3600, 7200, 10800, 21600, 43200, 86400, 604800, 2592000, 31536000};
+    size_t i = 0;
+    while (i + 1 < sizeof steps / sizeof *steps && steps[i] * SECOND < range_ns / 1500) {
+        i++;
+    }
+    return steps[i];
+}
+
+static void add_line(const struct et_timeline *timeline, const struct et_timeline_line *line, struct et_buf *out)
+{
+    et_buf_printf(out, "{\"startTime\":%lld,\"samples\":[", (long long)(timeline->from_ns / SECOND));
+    for (size_t i = 0; i < timeline->steps; i++) {
+        et_buf_printf(out, "%s%llu", i ? "," : "", line ? (unsigned long long)line->sums[i] : 0);
+    }
+    et_buf_printf(out, "],\"durationDelta\":%lld,\"watermarks\":{}}", (long long)(timeline->step_ns / SECOND));
+}
+
+static void add_groups(const struct et_timeline *timeline, struct et_buf *out)
+{
+    et_buf_char(out, '{');
+    for (size_t i = 0; i < timeline->line_count; i++) {
+        const char *name = timeline->lines[i].name;
+        et_buf_text(out, i ? "," : "");
+        et_json_string(out, *name ? name : "*");
+        et_buf_char(out, ':');
+        add_line(timeline, &timeline->lines[i], out);
+    }
+    et_buf_char(out, '}');
+}
+
+/* A line of nothing when the range is empty. false: the answer is the error. */
+static bool load_timeline(struct et_server *server, const struct et_query *query, const char *group,
+                          struct et_timeline *timeline, struct et_answer *answer)
+{
+    struct et_query own = *query;
+    int64_t step_ns = step_of(own.to_ns - own.from_ns) * SECOND;
+    own.group = *group ? group : NULL;
+    *timeline = (struct et_timeline){.from_ns = own.from_ns, .step_ns = step_ns};
+    return own.to_ns <= own.from_ns || et_pyroscope_timeline(server, &own, step_ns, timeline, answer);
+}
+
+static bool add_timeline(struct et_server *server, const struct et_request *request, const struct et_query *query,
+                         const struct et_profile *profile, struct et_answer *answer)
+{
+    struct et_buf *out = &answer->body;
+    struct et_query own = *query;
+    struct et_timeline timeline;
+    const char *group = et_argument(request, "groupBy");
+    own.from_ns = query->from_ns > 0 ? query->from_ns : profile->start_ns;
+    own.to_ns = query->to_ns < INT64_MAX ? query->to_ns : profile->end_ns;
+    if (!load_timeline(server, &own, "", &timeline, answer)) {
+        return false;
+    }
+    et_buf_text(out, ",\"timeline\":");
+    add_line(&timeline, timeline.line_count ? &timeline.lines[0] : NULL, out);
+    et_timeline_free(&timeline);
+    et_buf_text(out, ",\"groups\":");
+    if (!*group) {
+        et_buf_text(out, "null");
+    } else if (load_timeline(server, &own, group, &timeline, answer)) {
+        add_groups(&timeline, out);
+        et_timeline_free(&timeline);
+    } else {
+        return false;
+    }
+    et_buf_text(out, ",\"heatmap\":null");
+    return true;
+}
+
+static void render_json(struct et_server *server, const struct et_request *request, const struct et_query *query,
+                        const struct et_profile *profile, struct et_answer *answer)
+{
+    struct et_flamebearer flamebearer;
+    et_flamebearer_make(profile, max_nodes(request), &flamebearer);
+    answer->type = "application/json";
+    et_buf_text(&answer->body, "{\"version\":1,\"flamebearer\":");
+    et_flamebearer_json(&flamebearer, &answer->body);
+    et_flamebearer_free(&flamebearer);
+    add_metadata(profile, "single", &answer->body);
+    if (add_timeline(server, request, query, profile, answer)) {
+        et_buf_text(&answer->body, "}\n");
+    }
+}
+
+/* ---- one query ---- */
+
+static void render_pprof(const struct et_profile *profile, struct et_answer *answer)
+{
+    struct et_buf raw = {0};
+    et_pprof_encode(profile, &raw);
+    et_gzip(raw.data, raw.size, &answer->body);
+    et_buf_free(&raw);
+    answer->type = "application/octet-stream";
+}
+
+static void render(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    static const struct names names = {"query", "from", "until"};
+    struct et_query_builder wanted = {0};
+    const char *format = et_argument(request, "format");
+    bool pprof = strcmp(format, "pprof") == 0;
+    bool folded = strcmp(format, "collapsed") == 0 || strcmp(format, "folded") == 0;
+    if (!pprof && !folded && *format && strcmp(format, "json") != 0) {
+        et_connect_error(answer, 400, "format is json, collapsed or pprof");
+        return;
+    }
+    wanted.query.keep_labels = pprof;
+    struct et_profile *profile =
+        read_query(request, &names, &wanted, answer) ? et_pyroscope_profile(server, &wanted.query, answer) : NULL;
+    if (profile && pprof) {
+        render_pprof(profile, answer);
+    } else if (profile && folded) {
+        et_report_folded(profile, &answer->body);
+    } else if (profile) {
+        render_json(server, request, &wanted.query, profile, answer);
+    }
+    et_profile_free(profile);
+    et_query_builder_free(&wanted);
+}
+
+/* ---- two queries ---- */
+
+static void answer_diff(const struct et_request *request, const struct et_profile *left, const struct et_profile *right,
+                        struct et_answer *answer)
+{
+    struct et_flamebearer flamebearer;
+    struct et_type types[ET_SIDES];
+    et_pyroscope_type(left, &types[ET_LEFT]);
+    et_pyroscope_type(right, &types[ET_RIGHT]);
+    if (strcmp(types[ET_LEFT].id, types[ET_RIGHT].id) != 0) {
+        et_connect_error(answer, 400, "both queries must be of the same profile type");
+    } else {
+        et_flamebearer_diff(left, right, max_nodes(request), &flamebearer);
+        answer->type = "application/json";
+        et_buf_text(&answer->body, "{\"version\":1,\"flamebearer\":");
+        et_flamebearer_json(&flamebearer, &answer->body);
+        add_metadata(left, "double", &answer->body);
+        et_buf_printf(&answer->body, ",\"timeline\":null,\"leftTicks\":%llu,\"rightTicks\":%llu}\n",
+                      (unsigned long long)flamebearer.total[ET_LEFT], (unsigned long long)flamebearer.total[ET_RIGHT]);
+        et_flamebearer_free(&flamebearer);
+    }
+    et_type_free(&types[ET_LEFT]);
+    et_type_free(&types[ET_RIGHT]);
+}
+
+static void render_diff(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    static const struct names names[ET_SIDES] = {{"leftQuery", "leftFrom", "leftUntil"},
+                                                 {"rightQuery", "rightFrom", "rightUntil"}};
+    struct et_query_builder wanted[ET_SIDES] = {0};
+    struct et_profile *profiles[ET_SIDES] = {0};
+    bool ok = read_query(request, &names[ET_LEFT], &wanted[ET_LEFT], answer) &&
+              read_query(request, &names[ET_RIGHT], &wanted[ET_RIGHT], answer);
+    for (enum et_side side = ET_LEFT; side < ET_SIDES && ok; side++) {
+        profiles[side] = et_pyroscope_profile(server, &wanted[side].query, answer);
+        ok = profiles[side] != NULL;
+    }
+    if (ok) {
+        answer_diff(request, profiles[ET_LEFT], profiles[ET_RIGHT], answer);
+    }
+    for (enum et_side side = ET_LEFT; side < ET_SIDES; side++) {
+        et_profile_free(profiles[side]);
+        et_query_builder_free(&wanted[side]);
+    }
+}
+
+/* ---- labels ---- */
+
+static void answer_list(struct et_server *server, const struct et_request *request, enum et_listing what, char *name,
+                        struct et_answer *answer)
+{
+    struct et_query_builder wanted = {.query.to_ns = INT64_MAX};
+    struct et_strings found = {0};
+    char *query = et_strdup(et_argument(request, "query"));
+    const char *from = et_argument(request, "from"), *until = et_argument(request, "until");
+    if ((*from && !et_parse_time(from, &wanted.query.from_ns)) ||
+        (*until && !et_parse_time(until, &wanted.query.to_ns))) {
+        et_connect_error(answer, 400, "from and until are now-10m, Unix seconds or 2026-01-31T12:00:00Z");
+    } else if (et_pyroscope_list(server, what,
+                                 &(struct et_listed){.selectors = &query,
+                                                     .selector_count = *query ? 1 : 0,
+                                                     .names = &name,
+                                                     .name_count = *name ? 1 : 0,
+                                                     .from_ns = wanted.query.from_ns,
+                                                     .to_ns = wanted.query.to_ns},
+                                 &found, answer)) {
+        answer->type = "application/json";
+        et_buf_char(&answer->body, '[');
+        for (uint32_t i = 1; i < found.count; i++) {
+            et_buf_text(&answer->body, i > 1 ? "," : "");
+            et_json_string(&answer->body, et_text(&found, i));
+        }
+        et_buf_text(&answer->body, "]\n");
+    }
+    et_strings_free(&found);
+    free(query);
+}
+
+static void label_names(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    char none[1] = "";
+    answer_list(server, request, ET_LIST_NAMES, none, answer);
+}
+
+static void label_values(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    char *name = et_strdup(et_argument(request, "label"));
+    if (!*name) {
+        et_connect_error(answer, 400, "label is missing");
+    } else {
+        /* Pyroscope's own way to ask for profile types */
+        answer_list(server, request, strcmp(name, "__name__") == 0 ? ET_LIST_TYPES : ET_LIST_VALUES, name, answer);
+    }
+    free(name);
+}
+
+const struct et_route et_routes_render[] = {
+    {.method = "GET", .path = "/render", .handle = render},
+    {.method = "GET", .path = "/pyroscope/render", .handle = render},
+    {.method = "GET", .path = "/render-diff", .handle = render_diff},
+    {.method = "GET", .path = "/render/diff", .handle = render_diff},
+    {.method = "GET", .path = "/pyroscope/render-diff", .handle = render_diff},
+    {.method = "GET", .path = "/label-names", .handle = label_names},
+    {.method = "GET", .path = "/labels", .handle = label_names},
+    {.method = "GET", .path = "/pyroscope/label-names", .handle = label_names},
+    {.method = "GET", .path = "/label-values", .handle = label_values},
+    {.method = "GET", .path = "/pyroscope/label-values", .handle = label_values},
+    {0},
+};

@@ -1,0 +1,172 @@
+/* Addresses of the JSON API that the page and `--url` ask; their answers are api.c's. */
+#include "tools/serve/query/api.h"
+#include "tools/serve/http/routes.h"
+#include "tools/lib/time_text.h"
+#include "tools/store/query_builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char JSON[] = "application/json; charset=utf-8";
+
+struct arguments {
+    struct et_query_builder wanted;
+    const char *prefix; /* only arguments that begin so are read, without it */
+    const char *wrong;
+};
+
+static void read_argument(void *context, const char *key, const char *value)
+{
+    struct arguments *arguments = context;
+    struct et_query_builder *wanted = &arguments->wanted;
+    size_t skip = strlen(arguments->prefix);
+    if (strncmp(key, arguments->prefix, skip) != 0) {
+        return;
+    }
+    key += skip;
+    if (strcmp(key, "service") == 0) {
+        arguments->wrong = et_query_builder_name(wanted, value) ? arguments->wrong : wanted->why;
+    } else if (strcmp(key, "tag") == 0) {
+        arguments->wrong = et_query_builder_tag(wanted, value) ? arguments->wrong : wanted->why;
+    } else if (strcmp(key, "kind") == 0) {
+        et_query_builder_kind(wanted, value);
+    } else if (strcmp(key, "label") == 0) {
+        arguments->wrong = et_query_builder_label(wanted, value) ? arguments->wrong : wanted->why;
+    } else if (strcmp(key, "group") == 0) {
+        et_query_builder_group(wanted, value);
+    } else if (strcmp(key, "value") == 0) {
+        arguments->wrong = et_query_builder_measure(wanted, value) ? arguments->wrong : "value is value or count";
+    } else if (strcmp(key, "labels") == 0) {
+        wanted->query.keep_labels = strcmp(value, "no") != 0;
+    } else if (strcmp(key, "from") == 0 && *value && !et_parse_time(value, &wanted->query.from_ns)) {
+        arguments->wrong = "from is now-10m, Unix seconds or 2026-01-31T12:00:00Z";
+    } else if (strcmp(key, "to") == 0 && *value && !et_parse_time(value, &wanted->query.to_ns)) {
+        arguments->wrong = "to is now, Unix seconds or 2026-01-31T12:00:00Z";
+    }
+}
+
+static void services(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct et_store *store = et_server_read(server);
+    (void)request;
+    answer->type = JSON;
+    answer->status = et_api_services(store, &answer->body);
+    et_server_read_done(server, store);
+}
+
+/* Adds to what *arguments has. False: the answer is the error. */
+static bool read_arguments(const struct et_request *request, const char *prefix, struct arguments *arguments,
+                           struct et_answer *answer)
+{
+    arguments->prefix = prefix;
+    et_arguments_each(request, read_argument, arguments);
+    answer->type = JSON;
+    if (arguments->wrong) {
+        answer->status = 400;
+        et_api_error(&answer->body, arguments->wrong);
+    }
+    return !arguments->wrong;
+}
+
+#define EVERYTHING                                                                                                     \
+    {                                                                                                                  \
+        .wanted.query = {.to_ns = INT64_MAX, .keep_labels = true }                                                     \
+    }
+
+typedef unsigned api_call(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                          struct et_buf *out);
+
+static void answer_query(struct et_server *server, const struct et_request *request, api_call *call, const char *type,
+                         struct et_answer *answer)
+{
+    struct arguments arguments = EVERYTHING;
+    if (read_arguments(request, "", &arguments, answer)) {
+        struct et_store *store = et_server_read(server);
+        answer->status = call(store, et_server_symbols(server), &arguments.wanted.query, &answer->body);
+        et_server_read_done(server, store);
+        answer->type = answer->status == 200 ? type : JSON;
+    }
+    et_query_builder_free(&arguments.wanted);
+}
+
+static void stats(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    answer_query(server, request, et_api_stats, JSON, answer);
+}
+
+static void profile(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    answer_query(server, request, et_api_profile, JSON, answer);
+}
+
+static void pprof(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    answer_query(server, request, et_api_pprof, "application/octet-stream", answer);
+}
+
+/* ---- what only the page asks for ---- */
+
+static void timeline(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct arguments arguments = EVERYTHING;
+    if (read_arguments(request, "", &arguments, answer)) {
+        const char *buckets = et_argument(request, "buckets");
+        struct et_store *store = et_server_read(server);
+        answer->status =
+            et_api_timeline(store, &arguments.wanted.query, *buckets ? strtoul(buckets, NULL, 10) : 240, &answer->body);
+        et_server_read_done(server, store);
+    }
+    et_query_builder_free(&arguments.wanted);
+}
+
+static void callers(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct arguments arguments = EVERYTHING;
+    if (read_arguments(request, "", &arguments, answer)) {
+        struct et_store *store = et_server_read(server);
+        answer->status = et_api_callers(store, et_server_symbols(server), &arguments.wanted.query,
+                                        et_argument(request, "function"), &answer->body);
+        et_server_read_done(server, store);
+    }
+    et_query_builder_free(&arguments.wanted);
+}
+
+/* The baseline's own service, filter and time are called base_service and so on; the kind is the same. */
+static void diff(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct arguments compared = EVERYTHING, base = EVERYTHING;
+    if (read_arguments(request, "", &compared, answer) && read_arguments(request, "base_", &base, answer)) {
+        et_query_builder_kind(&base.wanted, et_argument(request, "kind"));
+        (void)et_query_builder_measure(&base.wanted, et_argument(request, "value"));
+        struct et_store *store = et_server_read(server);
+        answer->status =
+            et_api_diff(store, et_server_symbols(server), &base.wanted.query, &compared.wanted.query, &answer->body);
+        et_server_read_done(server, store);
+    }
+    et_query_builder_free(&compared.wanted);
+    et_query_builder_free(&base.wanted);
+}
+
+static unsigned ask_devices(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                            struct et_buf *out)
+{
+    (void)symbols;
+    return et_api_devices(store, query, out);
+}
+
+static void devices(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    answer_query(server, request, ask_devices, JSON, answer);
+}
+
+const struct et_route et_routes_api[] = {
+    {.method = "GET", .path = "/api/services", .handle = services},
+    {.method = "GET", .path = "/api/stats", .handle = stats},
+    {.method = "GET", .path = "/api/profile", .handle = profile},
+    {.method = "GET", .path = "/api/pprof", .handle = pprof},
+    {.method = "GET", .path = "/api/timeline", .handle = timeline},
+    {.method = "GET", .path = "/api/callers", .handle = callers},
+    {.method = "GET", .path = "/api/diff", .handle = diff},
+    {.method = "GET", .path = "/api/devices", .handle = devices},
+    {0},
+};

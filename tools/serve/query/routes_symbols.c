@@ -1,0 +1,97 @@
+/*
+ * Addresses of symbol files, where `serve --symbols-store` keeps them: taking one, listing them, and giving one out as
+ * debuginfod servers do. What is taken is ELF of the build id that it is sent for, or refused.
+ */
+#include "tools/serve/query/api.h"
+#include "tools/serve/http/routes.h"
+#include "tools/symbols/symstore.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { SENT_LIMIT = 128 << 20, FILE_LIMIT = 512 << 20 };
+
+static const char TAKEN[] = "/api/symbols/", GIVEN[] = "/buildid/", DEBUGINFO[] = "/debuginfo";
+
+/* NULL: there is none, the answer says so. */
+static const char *folder_of(struct et_server *server, struct et_answer *answer)
+{
+    const char *folder = et_symbols_store(et_server_symbols(server));
+    if (!folder) {
+        et_answer_text(answer, 404, "no symbols are kept here: serve --symbols-store DIR does");
+    }
+    return folder;
+}
+
+static void failed(struct et_answer *answer, int err)
+{
+    et_error("symbols store: %s", strerror(-err));
+    et_answer_text(answer, 503, strerror(-err));
+}
+
+static void receive_symbols(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    char id[ET_BUILD_ID_TEXT];
+    struct et_buf bytes = {0};
+    const char *folder = folder_of(server, answer), *why = "";
+    if (!folder) {
+        return;
+    }
+    if (!et_build_id_read(request->path + sizeof TAKEN - 1, id)) {
+        et_answer_text(answer, 400, "a build id is 2 to 64 hexadecimal digits");
+    } else if (et_body(request, FILE_LIMIT, &bytes, answer) == 0) {
+        int err = et_symstore_put(folder, id, bytes.data ? bytes.data : "", bytes.size, &why);
+        if (err == -EINVAL) {
+            et_answer_text(answer, 400, why);
+        } else if (err < 0) {
+            failed(answer, err);
+        } else {
+            et_answer_text(answer, err ? 200 : 201, err ? "kept: what is here is as good" : "added");
+        }
+    }
+    et_buf_free(&bytes);
+}
+
+static void list(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    const char *folder = folder_of(server, answer);
+    int err = folder ? et_symstore_json(folder, &answer->body) : 0;
+    (void)request;
+    if (err) {
+        failed(answer, err);
+    } else if (folder) {
+        answer->type = "application/json; charset=utf-8";
+    }
+}
+
+/* "/buildid/ID/debuginfo"; no server of debuginfod's has sources or programs only, so 404 for those is no surprise. */
+static void send_symbols(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    char id[ET_BUILD_ID_TEXT], text[ET_BUILD_ID_TEXT] = "";
+    const char *rest = request->path + sizeof GIVEN - 1, *folder = folder_of(server, answer), *why;
+    size_t size = strcspn(rest, "/");
+    struct et_buf path = {0};
+    if (!folder) {
+        return;
+    }
+    if (size < sizeof text && strcmp(rest + size, DEBUGINFO) == 0) {
+        memcpy(text, rest, size);
+    }
+    bool named = et_build_id_read(text, id);
+    if (named) {
+        et_symstore_path(folder, id, &path);
+    }
+    if (!named || et_symstore_check(path.data, id, &why) != 0 || et_read_file(path.data, FILE_LIMIT, &answer->body)) {
+        et_answer_text(answer, 404, "not here");
+    } else {
+        answer->type = "application/octet-stream";
+    }
+    et_buf_free(&path);
+}
+
+const struct et_route et_routes_symbols[] = {
+    {.method = "POST", .path = "/api/symbols/*", .handle = receive_symbols, .limit = SENT_LIMIT},
+    {.method = "GET", .path = "/api/symbols", .handle = list},
+    {.method = "GET", .path = "/buildid/*", .handle = send_symbols},
+    {0},
+};

@@ -1,0 +1,236 @@
+/* See relay_backend.h: what the backends share. */
+#include "tools/serve/relay/relay_backend.h"
+#include "tools/lib/labels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUE_MOST = 2048 };
+
+const struct et_relay_backend *et_relay_backend(const char *name)
+{
+    static const struct et_relay_backend *const all[] = {&et_relay_pyroscope, &et_relay_parca, &et_relay_otlp,
+                                                         &et_relay_datadog};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (strcmp(all[i]->name, name) == 0) {
+            return all[i];
+        }
+    }
+    return NULL;
+}
+
+const struct et_relay_name *et_relay_name(const struct et_relay_backend *backend, const char *kind)
+{
+    for (const struct et_relay_name *table = backend->names; table->kind; table++) {
+        if (strcmp(table->kind, kind) == 0) {
+            return table;
+        }
+    }
+    return NULL;
+}
+
+void et_relay_legal(const char *text, char out[128])
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    size_t size = 0;
+    if (*text >= '0' && *text <= '9') {
+        out[size++] = '_';
+    }
+    for (; *text && size < 127; text++) {
+        bool legal = strchr(letters, *text) != NULL;
+        if (((unsigned char)*text & 0xc0) != 0x80) { /* one character for each of UTF-8's sequences */
+            out[size++] = legal ? *text : '_';
+        }
+    }
+    out[size] = '\0';
+}
+
+/* ---- series ---- */
+
+const char *et_relay_labels_value(const struct et_relay_labels *series, const char *name)
+{
+    for (size_t i = 0; i < series->count; i++) {
+        if (strcmp(series->labels[i].name, name) == 0) {
+            return series->labels[i].value;
+        }
+    }
+    return NULL;
+}
+
+void et_relay_labels_add(struct et_relay_labels *series, const char *name, const char *value)
+{
+    char legal[128];
+    et_relay_legal(name, legal);
+    if (!*legal || !*value || et_relay_labels_value(series, legal)) {
+        return;
+    }
+    size_t size = strlen(value);
+    if (size > VALUE_MOST) {
+        for (size = VALUE_MOST; ((unsigned char)value[size] & 0xc0) == 0x80; size--) {
+        }
+    }
+    series->labels = et_reserve(series->labels, &series->capacity, series->count + 1, sizeof *series->labels);
+    series->labels[series->count++] = (struct et_relay_label){.name = et_strdup(legal), .value = et_clean(value, size)};
+}
+
+struct adding {
+    struct et_relay_labels *series;
+    size_t most;
+};
+
+/* Names that begin with __ are the server's. */
+static void on_tag(void *context, const char *key, const char *value)
+{
+    struct adding *adding = context;
+    if (strncmp(key, "__", 2) != 0 && adding->series->count < adding->most) {
+        et_relay_labels_add(adding->series, key, value);
+    }
+}
+
+/* service_name, the tags and host, until there are `most` labels. */
+static void add_origin(struct et_relay_labels *series, const struct et_origin *origin, size_t most)
+{
+    struct adding adding = {.series = series, .most = most};
+    et_relay_labels_add(series, "service_name", origin->service);
+    et_labels_each(origin->tags, on_tag, &adding);
+    on_tag(&adding, "host", origin->host);
+}
+
+void et_relay_labels_free(struct et_relay_labels *series)
+{
+    for (size_t i = 0; i < series->count; i++) {
+        free(series->labels[i].name);
+        free(series->labels[i].value);
+    }
+    free(series->labels);
+    *series = (struct et_relay_labels){0};
+}
+
+/* ---- pieces ---- */
+
+struct splitting {
+    const struct et_relay_backend *backend;
+    const struct et_profile *profile;
+    et_relay_piece *piece;
+    void *context;
+    unsigned number;
+};
+
+static void encode_pieces(struct splitting *s, struct et_pprof_form form)
+{
+    struct et_buf pprof = {0};
+    form.shift_ns = s->number;
+    size_t samples = et_pprof_encode_form(s->profile, &form, &pprof);
+    bool large = pprof.size > s->backend->limit || (s->backend->samples && samples > s->backend->samples);
+    if (large && form.entries > 1) {
+        et_buf_free(&pprof);
+        struct et_pprof_form half = form;
+        half.entries = form.entries / 2;
+        encode_pieces(s, half);
+        half.first += half.entries;
+        half.entries = form.entries - half.entries;
+        encode_pieces(s, half);
+        return;
+    }
+    if (samples) {
+        s->piece(s->context, s->number++, &pprof);
+    }
+    et_buf_free(&pprof);
+}
+
+size_t et_relay_pieces(const struct et_relay_backend *backend, const struct et_profile *profile,
+                       const struct et_pprof_form *form, et_relay_piece *piece, void *context)
+{
+    struct splitting s = {.backend = backend, .profile = profile, .piece = piece, .context = context};
+    struct et_pprof_form whole = *form;
+    whole.entries = profile->entry_count;
+    encode_pieces(&s, whole);
+    return s.number;
+}
+
+/* Keys of labels of stacks that become labels of the series at the receiver. */
+struct keys {
+    struct et_strings kept; /* legal names */
+    size_t most;
+};
+
+/* The first `most` keys, besides the ids of spans and traces. */
+static bool on_label(void *context, const char *key, const char *value, struct et_pprof_label *out)
+{
+    struct keys *keys = context;
+    et_relay_legal(key, out->key);
+    if (!*out->key || !*value || strncmp(out->key, "__", 2) == 0) {
+        return false;
+    }
+    if (strcmp(key, ET_SPAN_ID) == 0 || strcmp(key, ET_TRACE_ID) == 0) {
+        return true;
+    }
+    size_t before = keys->kept.count;
+    uint32_t number = et_intern(&keys->kept, out->key);
+    return number < before || number <= keys->most; /* number 0 is "" */
+}
+
+size_t et_relay_series(const struct et_relay_backend *backend, const struct et_arrival *row, bool bare,
+                       struct et_relay_labels *series, et_relay_piece *piece, void *context)
+{
+    const struct et_profile *p = row->profile;
+    const char *kind = et_text(&p->strings, p->kind);
+    const struct et_relay_name *name = et_relay_name(backend, kind);
+    char own[128];
+    et_relay_legal(kind, own);
+    et_relay_labels_add(series, "__name__", name ? name->family : own);
+    add_origin(series, &row->origin, backend->series_labels);
+    struct keys keys = {.most = backend->labels - series->count};
+    struct et_pprof_form form = {
+        .count = name && p->counts ? name->count : "",
+        .value = name ? name->value : own,
+        .period = name ? name->period : own,
+        .period_unit = name ? name->period_unit : et_text(&p->strings, p->value_unit),
+        .level = name && name->level,
+        .bare = bare,
+        .depth = backend->depth,
+        .label = on_label,
+        .context = &keys,
+    };
+    size_t pieces = et_relay_pieces(backend, p, &form, piece, context);
+    et_strings_free(&keys.kept);
+    return pieces;
+}
+
+/* ---- ids ---- */
+
+/* FNV-1a; the seed makes two different ones of it. */
+static uint64_t hash_of(const struct et_buf *text, uint64_t seed)
+{
+    uint64_t hash = 1469598103934665603u ^ seed;
+    for (size_t i = 0; i < text->size; i++) {
+        hash = (hash ^ (uint8_t)text->data[i]) * 1099511628211u;
+    }
+    hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+void et_relay_id(const struct et_arrival *row, unsigned piece, uint8_t id[16])
+{
+    const struct et_profile *p = row->profile;
+    struct et_buf text = {0};
+    et_buf_printf(&text, "%lld %s\n%s%s\n%s\n%u %llu %s %lld %lld %u", (long long)row->id, row->origin.service,
+                  row->origin.tags, row->origin.host, row->origin.boot_id, row->origin.pid,
+                  (unsigned long long)row->origin.process_start_ns, et_text(&p->strings, p->kind),
+                  (long long)p->start_ns, (long long)p->end_ns, piece);
+    uint64_t halves[2] = {hash_of(&text, 0), hash_of(&text, 0x5bd1e9955bd1e995u)};
+    et_buf_free(&text);
+    for (unsigned i = 0; i < 16; i++) {
+        id[i] = (uint8_t)(halves[i / 8] >> (i % 8 * 8));
+    }
+    id[6] = (uint8_t)((id[6] & 0x0f) | 0x80); /* version 8: whoever makes it says how */
+    id[8] = (uint8_t)((id[8] & 0x3f) | 0x80);
+}
+
+void et_relay_id_text(const uint8_t id[16], char text[37])
+{
+    for (unsigned i = 0, at = 0; i < 16; i++) {
+        at += (unsigned)snprintf(text + at, 37 - at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", id[i]);
+    }
+}

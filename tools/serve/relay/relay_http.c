@@ -1,0 +1,210 @@
+/* See relay_http.h. */
+#include "tools/serve/relay/relay_http.h"
+#include "tools/lib/gzip.h"
+#include "tools/lib/http_client.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SECRET_LIMIT = 64 << 10, WORDS = 200 };
+
+struct et_relay_http {
+    const struct et_relay_target *target;
+    CURL *curl;
+    char *token, *password, *api_key;
+    bool denied; /* the last answer was 401 or 403 */
+};
+
+/* ---- secrets ---- */
+
+static void forget(char **secret)
+{
+    if (*secret) {
+        explicit_bzero(*secret, strlen(*secret));
+    }
+    free(*secret);
+    *secret = NULL;
+}
+
+/* The file's first line; a byte that may not be in a header is an error. */
+static bool read_secret(const char *path, char **secret, struct et_buf *why)
+{
+    struct et_buf bytes = {0};
+    int err = path ? et_read_file(path, SECRET_LIMIT, &bytes) : 0;
+    if (!path) {
+        return true;
+    }
+    size_t size = bytes.data ? strcspn(bytes.data, "\r\n") : 0;
+    for (size_t i = 0; i < size && !err; i++) {
+        err = (unsigned char)bytes.data[i] < 0x20 || bytes.data[i] == 0x7f ? -EINVAL : 0;
+    }
+    if (err || !size) {
+        et_buf_printf(why, "%s: %s", path,
+                      err == -EINVAL ? "holds what no header can"
+                      : err          ? strerror(-err)
+                                     : "is empty");
+    } else {
+        forget(secret);
+        *secret = et_alloc(size + 1, 1);
+        memcpy(*secret, bytes.data, size);
+    }
+    if (bytes.data) {
+        explicit_bzero(bytes.data, bytes.capacity);
+    }
+    et_buf_free(&bytes);
+    return why->size == 0;
+}
+
+static bool read_secrets(struct et_relay_http *http, struct et_buf *why)
+{
+    const struct et_relay_target *target = http->target;
+    return read_secret(target->token_file, &http->token, why) &&
+           read_secret(target->password_file, &http->password, why) &&
+           read_secret(target->api_key_file, &http->api_key, why);
+}
+
+/* ---- requests ---- */
+
+static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
+{
+    struct et_buf *words = context;
+    size_t left = WORDS - (words->size < WORDS ? words->size : WORDS), all = size * count;
+    et_buf_add(words, bytes, all < left ? all : left);
+    return all;
+}
+
+static int on_progress(void *context, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up_now)
+{
+    const atomic_bool *stop = context;
+    (void)total;
+    (void)now;
+    (void)up_total;
+    (void)up_now;
+    return atomic_load(stop) ? 1 : 0;
+}
+
+static struct curl_slist *header(struct curl_slist *list, const char *name, const char *value)
+{
+    struct et_buf line = {0};
+    if (value) {
+        et_buf_printf(&line, "%s: %s", name, value);
+        list = curl_slist_append(list, line.data);
+        explicit_bzero(line.data, line.size);
+    }
+    et_buf_free(&line);
+    return list;
+}
+
+static struct curl_slist *headers(const struct et_relay_http *http, const char *type, bool gzip)
+{
+    struct et_buf bearer = {0};
+    /* curl would wait for "100 Continue" before a large body. */
+    struct curl_slist *list = header(curl_slist_append(NULL, "Expect:"), "Content-Type", type);
+    list = header(list, "Content-Encoding", gzip ? "gzip" : NULL);
+    list = header(list, "X-Scope-OrgID", http->target->org_id);
+    list = header(list, "DD-API-KEY", http->api_key);
+    if (http->token) {
+        et_buf_printf(&bearer, "Bearer %s", http->token);
+        list = header(list, "Authorization", bearer.data);
+        explicit_bzero(bearer.data, bearer.size);
+    }
+    for (size_t i = 0; i < http->target->header_count; i++) {
+        list = curl_slist_append(list, http->target->headers[i]);
+    }
+    et_buf_free(&bearer);
+    return list;
+}
+
+static void set_up(CURL *curl, const struct et_relay_target *target)
+{
+    et_http_set_up(curl, target->url, target->ca, (long)target->timeout_s);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_POST, 1L);
+    if (target->cert) {
+        curl_easy_setopt(curl, CURLOPT_SSLCERT, target->cert);
+        curl_easy_setopt(curl, CURLOPT_SSLKEY, target->key ? target->key : target->cert);
+    }
+}
+
+struct et_relay_http *et_relay_http_new(const struct et_relay_target *target, struct et_buf *why)
+{
+    struct et_relay_http *http = et_alloc(1, sizeof *http);
+    http->target = target;
+    http->curl = curl_easy_init();
+    if (!http->curl || !read_secrets(http, why)) {
+        et_buf_text(why, http->curl ? "" : "no memory for a connection");
+        et_relay_http_free(http);
+        return NULL;
+    }
+    set_up(http->curl, target);
+    return http;
+}
+
+void et_relay_http_free(struct et_relay_http *http)
+{
+    if (http) {
+        curl_easy_cleanup(http->curl);
+        forget(&http->token);
+        forget(&http->password);
+        forget(&http->api_key);
+        free(http);
+    }
+}
+
+/* What the server says as one printable line. */
+static void one_line(struct et_buf *words)
+{
+    char *clean = et_clean(words->data ? words->data : "", words->size);
+    et_buf_free(words);
+    et_buf_text(words, clean);
+    free(clean);
+}
+
+static void perform(struct et_relay_http *http, const struct et_buf *body, struct et_relay_reply *reply)
+{
+    char words[CURL_ERROR_SIZE] = "";
+    curl_off_t after = 0;
+    curl_easy_setopt(http->curl, CURLOPT_POSTFIELDS, body->data ? body->data : "");
+    curl_easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->size);
+    curl_easy_setopt(http->curl, CURLOPT_WRITEDATA, &reply->words);
+    curl_easy_setopt(http->curl, CURLOPT_ERRORBUFFER, words);
+    if (http->target->user) {
+        curl_easy_setopt(http->curl, CURLOPT_USERNAME, http->target->user);
+        curl_easy_setopt(http->curl, CURLOPT_PASSWORD, http->password ? http->password : "");
+    }
+    CURLcode code = curl_easy_perform(http->curl);
+    curl_easy_setopt(http->curl, CURLOPT_ERRORBUFFER, NULL);
+    if (code == CURLE_OK) {
+        curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &reply->status);
+        curl_easy_getinfo(http->curl, CURLINFO_RETRY_AFTER, &after);
+        reply->retry_after_s = after;
+    } else {
+        reply->words.size = 0;
+        et_buf_text(&reply->words, words[0] ? words : curl_easy_strerror(code));
+    }
+}
+
+void et_relay_http_post(struct et_relay_http *http, const struct et_buf *body, const char *type, bool gzip,
+                        const atomic_bool *stop, struct et_relay_reply *reply)
+{
+    struct et_buf zipped = {0};
+    *reply = (struct et_relay_reply){0};
+    if (http->denied && !read_secrets(http, &reply->words)) {
+        return;
+    }
+    if (gzip) {
+        et_gzip(body->data, body->size, &zipped);
+    }
+    struct curl_slist *list = headers(http, type, gzip);
+    curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, list);
+    curl_easy_setopt(http->curl, CURLOPT_XFERINFODATA, (void *)(uintptr_t)stop);
+    perform(http, gzip ? &zipped : body, reply);
+    curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(list);
+    et_buf_free(&zipped);
+    http->denied = reply->status == 401 || reply->status == 403;
+    one_line(&reply->words);
+}

@@ -1,0 +1,105 @@
+/* What Prometheus scrapes. */
+#include "tools/serve/query/metrics.h"
+#include "tools/serve/http/rejections.h"
+#include "tools/serve/relay/relay.h"
+#include "tools/serve/http/routes.h"
+#include "tools/serve/server.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+static void put_server(struct et_server *server, struct et_buf *out)
+{
+    et_metrics_family(out, "edgeprof_build_info", "gauge", "Which edgeprof this is.");
+    et_metrics_sample(out, "edgeprof_build_info", "version", EP_VERSION_TEXT, NULL);
+    et_metrics_number(out, 1);
+    et_metrics_family(out, "edgeprof_accepted_total", "counter", "Messages that were taken since the server's start.");
+    et_metrics_sample(out, "edgeprof_accepted_total", NULL);
+    et_metrics_number(out, et_server_accepted(server));
+    et_metrics_family(out, "edgeprof_refused_total", "counter", "Messages that were refused since the server's start.");
+    for (enum et_rejection reason = 0; reason < ET_REJECTIONS; reason++) {
+        et_metrics_sample(out, "edgeprof_refused_total", "reason", et_rejection_name(reason), NULL);
+        et_metrics_number(out, et_rejection_count(reason));
+    }
+}
+
+static void put_database(struct et_server *server, struct et_buf *out)
+{
+    static const char *const parts[] = {"", "-wal"};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        struct et_buf path = {0};
+        struct stat file;
+        et_buf_printf(&path, "%s%s", et_server_db(server), parts[i]);
+        bytes += stat(path.data, &file) == 0 ? (uint64_t)file.st_size : 0;
+        et_buf_free(&path);
+    }
+    et_metrics_family(out, "edgeprof_database_bytes", "gauge", "Size of the database's files.");
+    et_metrics_sample(out, "edgeprof_database_bytes", NULL);
+    et_metrics_number(out, bytes);
+}
+
+/* ---- destinations ---- */
+
+enum { SENT, REFUSED, LOST, WAITING, FAILING, FAMILIES };
+
+static const struct {
+    const char *name, *type, *help;
+} relayed[FAMILIES] = {
+    [SENT] = {"edgeprof_relay_sent_total", "counter", "Profiles that a destination has taken."},
+    [REFUSED] = {"edgeprof_relay_refused_total", "counter", "Profiles that a destination has refused for good."},
+    [LOST] = {"edgeprof_relay_lost_total", "counter",
+              "Profiles that were too old for it, or gone before they were sent."},
+    [WAITING] = {"edgeprof_relay_waiting", "gauge", "Profiles that wait for it, counted up to 100000."},
+    [FAILING] = {"edgeprof_relay_failing", "gauge", "1: the last request failed and is tried again."},
+};
+
+static void on_relay(void *context, const struct et_relay_state *state)
+{
+    struct et_buf *families = context;
+    const uint64_t numbers[FAMILIES] = {[SENT] = state->sent,
+                                        [REFUSED] = state->refused,
+                                        [LOST] = state->lost,
+                                        [WAITING] = (uint64_t)state->waiting,
+                                        [FAILING] = state->failing};
+    for (size_t i = 0; i < FAMILIES; i++) {
+        et_metrics_sample(&families[i], relayed[i].name, "relay", state->name, "to", state->backend, NULL);
+        et_metrics_number(&families[i], numbers[i]);
+    }
+}
+
+static void put_relays(struct et_server *server, struct et_buf *out)
+{
+    struct et_buf families[FAMILIES] = {0};
+    et_relay_each(et_server_relay(server), on_relay, families);
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (families[i].size) {
+            et_metrics_family(out, relayed[i].name, relayed[i].type, relayed[i].help);
+            et_buf_text(out, families[i].data);
+        }
+        et_buf_free(&families[i]);
+    }
+}
+
+static void metrics(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct et_store *store = et_server_read(server);
+    (void)request;
+    int err = et_metrics_store(store, &answer->body);
+    if (err) {
+        et_answer_text(answer, 503, et_store_why(store));
+    }
+    et_server_read_done(server, store);
+    if (!err) {
+        put_server(server, &answer->body);
+        put_database(server, &answer->body);
+        put_relays(server, &answer->body);
+        et_metrics_process(&answer->body);
+        answer->type = "text/plain; version=0.0.4; charset=utf-8";
+    }
+}
+
+const struct et_route et_routes_metrics[] = {
+    {.method = "GET", .path = "/metrics", .handle = metrics},
+    {0},
+};

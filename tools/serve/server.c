@@ -1,0 +1,604 @@
+/*
+ * See server.h and http.h. libmicrohttpd runs a thread per connection; writing has a store of its own and reading some,
+ * so that a device's push never waits for somebody's flame graph, nor one flame graph for another.
+ *
+ *   on_request   first call: is there such an address, is the body small enough
+ *                then:       collects the body
+ *                last call:  the route's handler, its answer is sent
+ */
+#include "tools/serve/server.h"
+#include "tools/store/group_commit.h"
+#include "tools/serve/http/evict.h"
+#include "tools/lib/gzip.h"
+#include "tools/serve/http/http.h"
+#include "tools/serve/http/listen.h"
+#include "tools/serve/http/rejections.h"
+#include "tools/serve/scrape/scrape.h"
+#include "tools/serve/relay/relay.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* DECODED: what an inflated body becomes, times its size. */
+enum { READERS = 4, GROUP_MS = 100, DECODED = 6, DEFLATE_AT_MOST = 1032 };
+/* Bytes of all bodies that are being received; of those being inflated and decoded. */
+static const size_t RECEIVING = (size_t)256 << 20, WORKING = (size_t)512 << 20;
+
+struct et_server {
+    struct MHD_Daemon *daemon;
+    struct et_store *writer;
+    struct et_group_commit *commit;    /* has the writer */
+    struct et_store *readers[READERS]; /* free ones; NULL: in use, or not yet opened */
+    unsigned reading;
+    struct et_symbols *symbols;
+    struct et_relay *relay;
+    pthread_mutex_t write_lock, read_lock;
+    pthread_cond_t read_done;
+    struct et_limits limits;
+    struct et_bounds *bounds;
+    struct et_evictor *evictor;
+    struct et_memory_budget receiving, working;
+    unsigned long accepted;
+    bool refusing; /* the store failed last time */
+    struct et_access *access;
+    struct et_scraper *scraper;
+    char url[160];
+    char *db;
+};
+
+/* A request on its way in. */
+struct incoming {
+    const struct et_route *route;
+    struct et_buf body;
+    size_t received, limit;
+    bool too_large, no_room;
+    struct et_memory_share share, work; /* of a budget: the body's, what comes of it */
+};
+
+/* Bytes that are read of a body that is too large, so that its sender gets to the answer. */
+enum { PATIENCE = 64 << 20 };
+
+static const char POLICY[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+                             "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/* ---- requests ---- */
+
+const char *et_argument(const struct et_request *request, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+    return value ? value : "";
+}
+
+const char *et_header(const struct et_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+struct each {
+    void (*call)(void *context, const char *name, const char *value);
+    void *context;
+};
+
+static enum MHD_Result on_argument(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    const struct each *each = context;
+    (void)kind;
+    each->call(each->context, name, value ? value : "");
+    return MHD_YES;
+}
+
+void et_arguments_each(const struct et_request *request,
+                       void (*call)(void *context, const char *name, const char *value), void *context)
+{
+    struct each each = {call, context};
+    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, on_argument, &each);
+}
+
+int et_body(const struct et_request *request, size_t limit, struct et_buf *out, struct et_answer *answer)
+{
+    const char *encoding = et_header(request, "Content-Encoding");
+    if (encoding && strcmp(encoding, "gzip") != 0 && strcmp(encoding, "identity") != 0) {
+        et_answer_text(answer, 415, "the only content encoding is gzip");
+        return -EINVAL;
+    }
+    size_t least = limit / DEFLATE_AT_MOST,
+           large = request->body.size < least ? request->body.size * DEFLATE_AT_MOST : limit;
+    et_memory_reserve(request->work->budget, request->work, large * DECODED);
+    int err = et_gunzip(request->body.data, request->body.size, limit, out);
+    et_memory_shrink(request->work, out->size * DECODED);
+    if (err) {
+        struct et_buf why = {0};
+        et_buf_printf(&why, "larger than %zu bytes when inflated", limit);
+        et_reject(err == -EFBIG ? ET_REJECTED_SIZE : ET_REJECTED_MALFORMED, "%s: %s", request->path,
+                  err == -EFBIG ? why.data : "broken gzip data");
+        et_answer_text(answer, err == -EFBIG ? 413 : 400, err == -EFBIG ? why.data : "broken gzip data");
+        et_buf_free(&why);
+    }
+    return err;
+}
+
+/* ---- answers ---- */
+
+void et_answer_header(struct et_answer *answer, const char *name, const char *value)
+{
+    if (answer->header_count < ET_ANSWER_HEADERS) {
+        answer->headers[answer->header_count].name = name;
+        answer->headers[answer->header_count++].value = et_strdup(value);
+    }
+}
+
+void et_answer_text(struct et_answer *answer, unsigned status, const char *text)
+{
+    answer->status = status;
+    answer->type = NULL;
+    answer->body.size = 0;
+    et_buf_printf(&answer->body, "%s\n", text);
+}
+
+static void add_headers(struct MHD_Response *response, const struct et_answer *answer)
+{
+    const char *type = answer->type ? answer->type : "text/plain; charset=utf-8";
+    MHD_add_response_header(response, "Content-Type", type);
+    MHD_add_response_header(response, "Content-Security-Policy", POLICY);
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(response, "Cache-Control", "no-cache");
+    if (answer->status == 405) {
+        MHD_add_response_header(response, "Allow", "GET, HEAD, POST");
+    }
+    if (answer->status == 503 || answer->status == 429) {
+        MHD_add_response_header(response, "Retry-After", "5");
+    }
+    for (size_t i = 0; i < answer->header_count; i++) {
+        MHD_add_response_header(response, answer->headers[i].name, answer->headers[i].value);
+    }
+}
+
+/* Sends it and frees what it has. */
+static enum MHD_Result reply(struct MHD_Connection *connection, struct et_answer *answer)
+{
+    enum MHD_Result result = MHD_NO;
+    et_buf_text(&answer->body, "");
+    struct MHD_Response *response =
+        answer->fixed ? MHD_create_response_from_buffer(answer->fixed_size, (void *)(uintptr_t)answer->fixed,
+                                                        MHD_RESPMEM_PERSISTENT)
+                      : MHD_create_response_from_buffer(answer->body.size, answer->body.data, MHD_RESPMEM_MUST_FREE);
+    if (response) {
+        add_headers(response, answer);
+        result = MHD_queue_response(connection, answer->status, response);
+        MHD_destroy_response(response);
+    }
+    if (answer->fixed || !response) {
+        et_buf_free(&answer->body);
+    }
+    for (size_t i = 0; i < answer->header_count; i++) {
+        free(answer->headers[i].value);
+    }
+    return result;
+}
+
+static enum MHD_Result reply_text(struct MHD_Connection *connection, unsigned status, const char *text)
+{
+    struct et_answer answer = {0};
+    et_answer_text(&answer, status, text);
+    return reply(connection, &answer);
+}
+
+/* ---- stores ---- */
+
+struct et_symbols *et_server_symbols(struct et_server *server)
+{
+    return server->symbols;
+}
+
+const struct et_limits *et_server_limits(const struct et_server *server)
+{
+    return &server->limits;
+}
+
+const char *et_server_db(const struct et_server *server)
+{
+    return server->db;
+}
+
+struct et_relay *et_server_relay(struct et_server *server)
+{
+    return server->relay;
+}
+
+/* Says once that the store fails, and once that it works again. */
+static void watch_store(struct et_server *server, enum et_outcome outcome, const char *why)
+{
+    bool refusing = outcome == ET_UNAVAILABLE;
+    if (refusing && !server->refusing) {
+        et_error("database %s: %s; profiles are refused with 503 and senders try again", server->db, why);
+    } else if (outcome == ET_ACCEPTED && server->refusing) {
+        et_error("database %s: works again", server->db);
+    }
+    if (refusing || outcome == ET_ACCEPTED) {
+        server->refusing = refusing;
+    }
+    server->accepted += outcome == ET_ACCEPTED;
+}
+
+struct written {
+    et_write *call;
+    void *context;
+    enum et_outcome outcome;
+    struct et_buf *why;
+};
+
+static void write_one(struct et_store *store, void *context)
+{
+    struct written *written = context;
+    const char *text = "ok";
+    written->outcome = written->call(store, written->context, &text);
+    et_buf_text(written->why, text); /* the store's words are soon about something else */
+}
+
+enum et_outcome et_server_write(struct et_server *server, et_write *call, void *context, struct et_buf *why)
+{
+    struct written written = {.call = call, .context = context, .why = why};
+    struct et_group_commit_result result = et_group_commit_run(server->commit, write_one, &written);
+    if (result.err) {
+        written.outcome = ET_UNAVAILABLE;
+        why->size = 0;
+        et_buf_text(why, result.why);
+    }
+    pthread_mutex_lock(&server->write_lock);
+    watch_store(server, written.outcome, why->data);
+    pthread_mutex_unlock(&server->write_lock);
+    return written.outcome;
+}
+
+/* A free one, or NULL. */
+static struct et_store *take_reader(struct et_server *server)
+{
+    const char *why;
+    for (size_t i = 0; i < READERS; i++) {
+        if (server->readers[i]) {
+            struct et_store *store = server->readers[i];
+            server->readers[i] = NULL;
+            return store;
+        }
+    }
+    return server->reading < READERS ? et_store_open(server->db, false, &why) : NULL;
+}
+
+struct et_store *et_server_read(struct et_server *server)
+{
+    struct et_store *store;
+    pthread_mutex_lock(&server->read_lock);
+    while (!(store = take_reader(server))) {
+        pthread_cond_wait(&server->read_done, &server->read_lock);
+    }
+    server->reading++;
+    pthread_mutex_unlock(&server->read_lock);
+    return store;
+}
+
+void et_server_read_done(struct et_server *server, struct et_store *store)
+{
+    pthread_mutex_lock(&server->read_lock);
+    for (size_t i = 0; i < READERS && store; i++) {
+        if (!server->readers[i]) {
+            server->readers[i] = store;
+            store = NULL;
+        }
+    }
+    server->reading--;
+    pthread_cond_signal(&server->read_done);
+    pthread_mutex_unlock(&server->read_lock);
+}
+
+/* ---- connections ---- */
+
+static const struct sockaddr *sender_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+}
+
+static struct et_visit visit_of(struct MHD_Connection *connection, const char *url, const char *method)
+{
+    const union MHD_ConnectionInfo *session = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    return (struct et_visit){
+        .path = url,
+        .host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
+        .origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"),
+        .authorization = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"),
+        .sender = sender_of(connection),
+        .session = session ? session->tls_session : NULL,
+        .post = strcmp(method, "POST") == 0,
+    };
+}
+
+void et_server_charge(struct et_server *server, const struct et_request *request, uint64_t profiles)
+{
+    et_access_charge(server->access, sender_of(request->connection), profiles);
+}
+
+/* Before libmicrohttpd makes a connection of it. */
+static enum MHD_Result on_accept(void *context, const struct sockaddr *address, socklen_t size)
+{
+    const struct et_server *server = context;
+    (void)size;
+    return et_access_connects(server->access, address) ? MHD_YES : MHD_NO;
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **place,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct et_server *server = context;
+    bool begins = code == MHD_CONNECTION_NOTIFY_STARTED;
+    et_access_connected(server->access, sender_of(connection), begins ? 1 : -1);
+    if (begins) {
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *place = info ? et_evictor_enter(server->evictor, info->connect_fd) : NULL;
+    } else if (*place) {
+        et_evictor_leave(server->evictor, *place);
+        *place = NULL;
+    }
+}
+
+/* MHD_YES without an answer: go on and read the body. */
+static enum MHD_Result begin_request(const struct et_server *server, struct MHD_Connection *connection, const char *url,
+                                     const char *method, void **state)
+{
+    const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
+    struct incoming *incoming = et_alloc(1, sizeof *incoming);
+    unsigned status;
+    *state = incoming;
+    incoming->route = et_route_find(method, url, &status);
+    struct et_answer answer = {0};
+    struct et_visit visit = visit_of(connection, url, method);
+    if (!et_access_allows(server->access, &visit, incoming->route, &answer)) {
+        return reply(connection, &answer);
+    }
+    if (!incoming->route) {
+        return reply_text(connection, status, status == 405 ? "wrong method" : "there is nothing at this address");
+    }
+    incoming->limit = incoming->route->limit ? incoming->route->limit : server->limits.body;
+    incoming->too_large = length && (strlen(length) > 15 || strtoull(length, NULL, 10) > incoming->limit);
+    return MHD_YES;
+}
+
+static enum MHD_Result receive_body(struct et_server *server, struct incoming *incoming, const char *data, size_t *size)
+{
+    incoming->received += *size;
+    incoming->too_large |= incoming->received > incoming->limit;
+    if (incoming->too_large && incoming->received > PATIENCE) {
+        return MHD_NO; /* an answer would not be read anyway */
+    }
+    incoming->no_room |= !et_memory_try_reserve(&server->receiving, &incoming->share, *size);
+    if (incoming->too_large || incoming->no_room) {
+        et_buf_free(&incoming->body);
+        et_memory_shrink(&incoming->share, 0);
+    } else {
+        et_buf_add(&incoming->body, data, *size);
+    }
+    *size = 0;
+    return MHD_YES;
+}
+
+static void set_busy(struct et_server *server, struct MHD_Connection *connection, bool busy)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (info && info->socket_context) {
+        et_evictor_busy(server->evictor, info->socket_context, busy);
+    }
+}
+
+static enum MHD_Result answer_request(struct et_server *server, struct MHD_Connection *connection, const char *url,
+                                      const char *method, struct incoming *incoming)
+{
+    struct et_answer answer = {.status = 200};
+    if (incoming->too_large) {
+        struct et_buf why = {0};
+        et_buf_printf(&why, "larger than %zu bytes", incoming->limit);
+        et_reject(ET_REJECTED_SIZE, "%s: %s, see body in [limits]", url, why.data);
+        et_answer_text(&answer, 413, why.data);
+        et_buf_free(&why);
+    } else if (incoming->no_room) {
+        et_answer_text(&answer, 503, "others are sending too much just now");
+    } else {
+        incoming->work.budget = &server->working;
+        struct et_request request = {
+            .method = method, .path = url, .body = incoming->body, .connection = connection, .work = &incoming->work};
+        set_busy(server, connection, true);
+        incoming->route->handle(server, &request, &answer);
+        et_memory_shrink(&incoming->work, 0);
+        set_busy(server, connection, false);
+    }
+    return reply(connection, &answer);
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *data, size_t *size, void **state)
+{
+    (void)version;
+    if (!*state) {
+        return begin_request(context, connection, url, method, state);
+    }
+    return *size ? receive_body(context, *state, data, size) : answer_request(context, connection, url, method, *state);
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct incoming *incoming = *state;
+    (void)context;
+    (void)connection;
+    (void)code;
+    if (incoming) {
+        et_buf_free(&incoming->body);
+        et_memory_shrink(&incoming->share, 0);
+        free(incoming);
+        *state = NULL;
+    }
+}
+
+/* ---- starting ---- */
+
+/* SQLite's temporary files as well: no other folder is written to, and /var/tmp may be small. */
+static void write_beside(const char *db)
+{
+    char *folder = et_strdup(db);
+    setenv("SQLITE_TMPDIR", dirname(folder), 0);
+    free(folder);
+}
+
+static bool open_stores(struct et_server *server)
+{
+    const char *why = "";
+    server->writer = et_store_open(server->db, true, &why);
+    server->readers[0] = server->writer ? et_store_open(server->db, false, &why) : NULL;
+    if (!server->readers[0]) {
+        et_error("database %s: %s", server->db, why);
+        return false;
+    }
+    et_store_set_bounds(server->writer, server->bounds);
+    if (et_bounds_load(server->bounds, server->writer) != 0) {
+        et_error("database %s: %s", server->db, et_store_why(server->writer));
+        return false;
+    }
+    server->commit = et_group_commit_start(server->writer, GROUP_MS);
+    if (!server->commit) {
+        et_error("there is no thread to be had for the database");
+    }
+    return server->commit != NULL;
+}
+
+/* Destinations of an earlier configuration hold back nothing any more. */
+static enum et_outcome forget_relays(struct et_store *store, void *context, const char **why)
+{
+    (void)context;
+    *why = et_store_why(store);
+    int err = et_store_begin(store);
+    err = err ? err : et_store_relay_none(store);
+    int ended = et_store_end(store, !err);
+    return err || ended ? ET_UNAVAILABLE : ET_REPEATED;
+}
+
+static bool start_relay(struct et_server *server, struct et_relay_config *config)
+{
+    struct et_buf why = {0};
+    bool wanted = config && config->count;
+    (void)et_server_write(server, forget_relays, NULL, &why);
+    et_buf_free(&why);
+    server->relay = wanted ? et_relay_start(server, config) : NULL;
+    return server->relay || !wanted;
+}
+
+static void on_log(void *context, const char *format, va_list args)
+{
+    (void)context;
+    (void)format;
+    (void)args; /* libmicrohttpd reports every client that goes away early */
+}
+
+static void start_daemon(struct et_server *server, int fd)
+{
+    unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(intptr_t)et_tls_retrieve},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t) "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    bool has_tls = et_access_tls(server->access) != NULL;
+    /* Ours is the limit that is said; theirs only has to be beyond it. */
+    unsigned connections = (unsigned)server->limits.connections + 16;
+    server->daemon = MHD_start_daemon(flags | (has_tls ? MHD_USE_TLS : 0), 0, on_accept, server, on_request, server,
+                                      MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+                                      MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT, 30u,
+                                      MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+                                      on_connection, server, MHD_OPTION_ARRAY, has_tls ? tls : tls + 2, MHD_OPTION_END);
+}
+
+struct et_server *et_server_start(const struct et_server_config *config)
+{
+    struct et_server *server = et_alloc(1, sizeof *server);
+    server->symbols = config->symbols;
+    server->db = et_strdup(config->db);
+    server->limits = config->limits ? *config->limits : et_limits_default();
+    server->evictor = et_evictor_new((unsigned)(server->limits.connections - server->limits.connections / 4));
+    server->bounds = et_bounds_new(&server->limits.bounds);
+    pthread_mutex_init(&server->write_lock, NULL);
+    pthread_mutex_init(&server->read_lock, NULL);
+    pthread_cond_init(&server->read_done, NULL);
+    et_memory_budget_init(&server->receiving, RECEIVING);
+    et_memory_budget_init(&server->working, WORKING);
+    write_beside(server->db);
+    char address[128] = "";
+    int fd = et_listen(config->listen, address, sizeof address);
+    server->access = fd >= 0 ? et_access_open(&config->access, &server->limits, fd, address) : NULL;
+    snprintf(server->url, sizeof server->url, "%s://%s", config->access.tls.certificate ? "https" : "http", address);
+    if (server->access && open_stores(server) && start_relay(server, config->relay)) {
+        server->scraper = config->scrape && config->scrape->count ? et_scraper_start(server, config->scrape) : NULL;
+        start_daemon(server, fd);
+        if (server->daemon) {
+            return server;
+        }
+        et_error("cannot start the HTTP server on %s", server->url);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    et_server_stop(server);
+    return NULL;
+}
+
+const char *et_server_url(const struct et_server *server)
+{
+    return server->url;
+}
+
+struct et_scraper *et_server_scraper(struct et_server *server)
+{
+    return server->scraper;
+}
+
+void et_server_reload(struct et_server *server)
+{
+    et_access_reload(server->access);
+}
+
+unsigned long et_server_accepted(struct et_server *server)
+{
+    pthread_mutex_lock(&server->write_lock);
+    unsigned long accepted = server->accepted;
+    pthread_mutex_unlock(&server->write_lock);
+    return accepted;
+}
+
+void et_server_stop(struct et_server *server)
+{
+    if (server->daemon) {
+        MHD_stop_daemon(server->daemon);
+    }
+    et_scraper_stop(server->scraper);
+    et_relay_stop(server->relay);
+    if (server->commit) {
+        et_group_commit_stop(server->commit);
+    }
+    for (size_t i = 0; i < READERS; i++) {
+        et_store_close(server->readers[i]);
+    }
+    et_store_close(server->writer);
+    et_symbols_free(server->symbols);
+    et_bounds_free(server->bounds);
+    et_access_close(server->access);
+    et_evictor_free(server->evictor);
+    pthread_mutex_destroy(&server->write_lock);
+    pthread_mutex_destroy(&server->read_lock);
+    pthread_cond_destroy(&server->read_done);
+    et_memory_budget_destroy(&server->receiving);
+    et_memory_budget_destroy(&server->working);
+    free(server->db);
+    free(server);
+}

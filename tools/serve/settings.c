@@ -1,0 +1,111 @@
+/* See settings.h. */
+#include "tools/serve/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const kinds[] = {"serve", "limits", "keep", "scrape", "relay", NULL};
+
+/* What there may be only one of. *section: NULL when there is none. */
+static bool only(const struct et_config *config, const char *kind, const struct et_section **section)
+{
+    *section = et_config_next(config, kind, NULL);
+    const struct et_section *second = *section ? et_config_next(config, kind, *section) : NULL;
+    if (second) {
+        et_config_error(config, second->line, "[%s] is there twice, first in line %u; put both into one", kind,
+                        (*section)->line);
+    }
+    return !second;
+}
+
+static const char *either(const char *option, const struct et_section *section, const char *key, const char *usual)
+{
+    const char *set = section ? et_config_value(section, key) : NULL;
+    return option ? option : set ? set : usual;
+}
+
+static bool read_symbols(const struct et_config *config, const struct et_section *section,
+                         struct et_serve_options *options)
+{
+    bool ok = true;
+    for (size_t i = 0; section && i < section->count; i++) {
+        const struct et_setting *setting = &section->settings[i];
+        if (strcmp(setting->key, "debuginfod") == 0) {
+            et_list_add(&options->debuginfod, setting->value);
+        } else if (strcmp(setting->key, "symbols") == 0) {
+            et_list_add(&options->symbols, setting->value);
+            if (access(setting->value, R_OK) != 0) {
+                et_config_error(config, setting->line, "symbols %s: %s", setting->value, strerror(errno));
+                ok = false;
+            }
+        }
+    }
+    return ok;
+}
+
+static bool read_keep(const struct et_serve_options *options, struct et_policy *policy)
+{
+    if (options->keep && !et_policy_keep(options->keep, policy)) {
+        et_error("serve: --keep %s: not a time such as 14d, from 1h, or forever", options->keep);
+        return false;
+    }
+    if (options->max_size && !et_policy_size(options->max_size, policy)) {
+        et_error("serve: --max-size %s: not a size such as 500M or 4G, or any", options->max_size);
+        return false;
+    }
+    return true;
+}
+
+static bool read_sections(struct et_serve_options *options, struct et_serve_settings *out)
+{
+    static const char *const keys[] = {"listen",        "db",         "symbols*", "symbols-store",
+                                       "debuginfod*",   "token-file", "tls-cert", "tls-key",
+                                       "tls-client-ca", "hosts",      "insecure", NULL};
+    const struct et_section *serve, *limits, *keep;
+    const struct et_config *config = &out->config;
+    bool ok = et_config_kinds(config, kinds);
+    ok &= only(config, "serve", &serve) & only(config, "limits", &limits) & only(config, "keep", &keep);
+    ok = ok && (!serve || et_config_keys(config, serve, keys));
+    ok = ok && (!limits || et_limits_read(config, limits, &out->limits));
+    ok = ok && (!keep || et_policy_read(config, keep, &out->keep));
+    out->listen = either(options->listen, serve, "listen", "127.0.0.1:4040");
+    out->db = either(options->db, serve, "db", "edgeprof.db");
+    options->symbols_store = either(options->symbols_store, serve, "symbols-store", NULL);
+    out->access = (struct et_access_config){
+        .token_file = either(options->token_file, serve, "token-file", NULL),
+        .tls = {.certificate = either(options->tls_cert, serve, "tls-cert", NULL),
+                .key = either(options->tls_key, serve, "tls-key", NULL),
+                .client_ca = either(options->tls_client_ca, serve, "tls-client-ca", NULL)},
+        .hosts = either(NULL, serve, "hosts", NULL),
+    };
+    ok = ok && (!serve || et_config_flag(config, serve, "insecure", &out->access.insecure));
+    out->access.insecure |= options->insecure;
+    ok &= et_scrape_config_read(config, &out->scrape);
+    return ok && read_symbols(config, serve, options);
+}
+
+int et_serve_settings_read(struct et_serve_options *options, struct et_serve_settings *out)
+{
+    *out = (struct et_serve_settings){.limits = et_limits_default(), .keep = et_policy_default};
+    if (options->config && !et_config_read(options->config, &out->config)) {
+        return ET_FAILED;
+    }
+    if (!read_sections(options, out)) {
+        et_serve_settings_free(out);
+        return ET_FAILED;
+    }
+    if (!read_keep(options, &out->keep)) {
+        et_serve_settings_free(out);
+        return ET_USAGE;
+    }
+    return ET_OK;
+}
+
+void et_serve_settings_free(struct et_serve_settings *settings)
+{
+    et_config_free(&settings->config);
+    et_scrape_config_free(&settings->scrape);
+    *settings = (struct et_serve_settings){0};
+}

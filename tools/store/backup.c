@@ -1,0 +1,234 @@
+/*
+ * See backup.h.
+ *
+ *   et_backup       refuse what would destroy something, hold the unfinished file
+ *     copy_all      a snapshot of the source, page by page; check what lies there
+ *     publish       sync, rename, sync the folder
+ */
+#include "tools/store/backup.h"
+#include "tools/lib/progress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { STEP_PAGES = 1024, BUSY_MS = 5000 };
+
+struct backup {
+    const char *from, *to;
+    struct et_buf part; /* the unfinished file's name */
+    int hold;           /* that file, locked */
+    struct et_buf *why;
+};
+
+/* ---- errors ---- */
+
+static int refuse(struct backup *b, int err, const char *path, const char *text)
+{
+    et_buf_printf(b->why, "%s: %s", path, text);
+    return err;
+}
+
+static int refuse_errno(struct backup *b, const char *path)
+{
+    int err = -errno;
+    return refuse(b, err, path, strerror(-err));
+}
+
+static int refuse_sqlite(struct backup *b, sqlite3 *db, const char *path)
+{
+    return refuse(b, sqlite3_errcode(db) == SQLITE_FULL ? -ENOSPC : -EIO, path, sqlite3_errmsg(db));
+}
+
+/* ---- copying ---- */
+
+static int open_database(struct backup *b, const char *path, int flags, sqlite3 **db)
+{
+    int code = sqlite3_open_v2(path, db, flags, NULL);
+    if (code != SQLITE_OK) {
+        return refuse_sqlite(b, *db, path);
+    }
+    sqlite3_busy_timeout(*db, BUSY_MS);
+    return 0;
+}
+
+static int run_sql(struct backup *b, sqlite3 *db, const char *path, const char *sql)
+{
+    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : refuse_sqlite(b, db, path);
+}
+
+/* The source is in a transaction that reads: whoever writes meanwhile changes nothing of what it sees. */
+static int copy_pages(struct backup *b, sqlite3 *source, sqlite3 *copy)
+{
+    sqlite3_backup *pages = sqlite3_backup_init(copy, "main", source, "main");
+    if (!pages) {
+        return refuse_sqlite(b, copy, b->part.data);
+    }
+    int code;
+    et_progress("copying %s", b->from);
+    while ((code = sqlite3_backup_step(pages, STEP_PAGES)) == SQLITE_OK) {
+        size_t total = (size_t)sqlite3_backup_pagecount(pages);
+        et_progress_of(total - (size_t)sqlite3_backup_remaining(pages), total);
+    }
+    et_progress_end();
+    sqlite3_backup_finish(pages);
+    if (code == SQLITE_DONE) {
+        return 0;
+    }
+    bool reading = (code & 0xff) == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_IOERR_READ ||
+                   code == SQLITE_IOERR_SHORT_READ;
+    return refuse(b, code == SQLITE_FULL ? -ENOSPC : -EIO, reading ? b->from : b->part.data, sqlite3_errstr(code));
+}
+
+/* Without a log: a file that is copied elsewhere later is the whole database. */
+static int copy_from(struct backup *b, sqlite3 *source)
+{
+    sqlite3 *copy = NULL;
+    int err = open_database(b, b->part.data, SQLITE_OPEN_READWRITE, &copy);
+    err = err ? err : run_sql(b, copy, b->part.data, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF");
+    err = err ? err : copy_pages(b, source, copy);
+    err = err ? err : run_sql(b, copy, b->part.data, "PRAGMA journal_mode = DELETE");
+    sqlite3_close(copy);
+    return err;
+}
+
+static int check(struct backup *b)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    et_progress("checking %s", b->part.data);
+    int err = open_database(b, b->part.data, SQLITE_OPEN_READONLY, &db);
+    if (!err && (sqlite3_prepare_v2(db, "PRAGMA integrity_check(1)", -1, &statement, NULL) != SQLITE_OK ||
+                 sqlite3_step(statement) != SQLITE_ROW)) {
+        err = refuse_sqlite(b, db, b->from);
+    }
+    const char *verdict = err ? "ok" : (const char *)sqlite3_column_text(statement, 0);
+    if (!verdict || strcmp(verdict, "ok") != 0) {
+        et_buf_printf(b->why, "%s: the database is damaged: %s; no copy was kept", b->from, verdict ? verdict : "");
+        err = -EIO;
+    }
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    et_progress_end();
+    return err;
+}
+
+static int copy_all(struct backup *b)
+{
+    sqlite3 *source = NULL;
+    int err = open_database(b, b->from, SQLITE_OPEN_READWRITE, &source);
+    err = err ? err : run_sql(b, source, b->from, "BEGIN; SELECT count(*) FROM profile WHERE id < 0");
+    err = err ? err : copy_from(b, source);
+    sqlite3_close(source);
+    return err ? err : check(b);
+}
+
+/* ---- files ---- */
+
+static bool exists(const char *path, const char *ending)
+{
+    struct et_buf name = {0};
+    et_buf_printf(&name, "%s%s", path, ending);
+    bool there = access(name.data, F_OK) == 0;
+    et_buf_free(&name);
+    return there;
+}
+
+/* What somebody uses may not be replaced under him: his log would be applied to another file. */
+static int refuse_used(struct backup *b)
+{
+    struct stat from, to;
+    if (stat(b->from, &from) != 0) {
+        return refuse_errno(b, b->from);
+    }
+    if (stat(b->to, &to) == 0 && !S_ISREG(to.st_mode)) {
+        return refuse(b, -EINVAL, b->to, "there is something that is no file; name one");
+    }
+    if (stat(b->to, &to) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino) {
+        return refuse(b, -EINVAL, b->to, "is the database itself; choose another name");
+    }
+    if (exists(b->to, "-wal") || exists(b->to, "-journal")) {
+        return refuse(b, -EBUSY, b->to, "is a database in use (it has a log beside it); choose another name");
+    }
+    return 0;
+}
+
+/* Makes and locks the unfinished file. What a backup that was killed has left is written over. */
+static int hold_part(struct backup *b)
+{
+    struct stat held, there;
+    b->hold = open(b->part.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (b->hold < 0) {
+        return refuse_errno(b, b->part.data);
+    }
+    if (flock(b->hold, LOCK_EX | LOCK_NB) != 0 || fstat(b->hold, &held) != 0 || stat(b->part.data, &there) != 0 ||
+        held.st_ino != there.st_ino) {
+        close(b->hold);
+        b->hold = -1;
+        return refuse(b, -EBUSY, b->part.data, "another backup is being written there; wait for it");
+    }
+    return ftruncate(b->hold, 0) == 0 ? 0 : refuse_errno(b, b->part.data);
+}
+
+static void remove_leftovers(const struct backup *b)
+{
+    static const char *const endings[] = {"-journal", "-wal", "-shm"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        struct et_buf name = {0};
+        et_buf_printf(&name, "%s%s", b->part.data, endings[i]);
+        unlink(name.data);
+        et_buf_free(&name);
+    }
+}
+
+static int sync_folder(struct backup *b)
+{
+    char *copy = et_strdup(b->to);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int err = fd < 0 || fsync(fd) != 0 ? refuse_errno(b, b->to) : 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    free(copy);
+    return err;
+}
+
+static int publish(struct backup *b)
+{
+    if (fsync(b->hold) != 0) {
+        return refuse_errno(b, b->part.data);
+    }
+    if (rename(b->part.data, b->to) != 0) {
+        return refuse_errno(b, b->to);
+    }
+    return sync_folder(b);
+}
+
+int et_backup(const char *from, const char *to, struct et_buf *why)
+{
+    struct backup b = {.from = from, .to = to, .hold = -1, .why = why};
+    et_buf_printf(&b.part, "%s.part", to);
+    int err = refuse_used(&b);
+    err = err ? err : hold_part(&b);
+    if (!err) {
+        remove_leftovers(&b);
+        err = copy_all(&b);
+        err = err ? err : publish(&b);
+    }
+    if (b.hold >= 0) {
+        if (err) {
+            remove_leftovers(&b);
+            unlink(b.part.data);
+        }
+        close(b.hold);
+    }
+    et_buf_free(&b.part);
+    return err;
+}

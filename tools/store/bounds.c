@@ -1,0 +1,209 @@
+/*
+ * See bounds.h. What is known is a set of strings: "s" and a service, "t" and a service with its tags, "k" and a label,
+ * "v" and a label with its value; how many there are of a service or label is counted beside it, and of labels at "K".
+ */
+#include "tools/store/bounds.h"
+#include "tools/lib/labels.h"
+#include "tools/lib/time_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum line { SERVICES, SERIES, VALUES, LABELS, NAME, VALUE, FUTURE, PAST, LINES };
+
+struct et_bounds {
+    struct et_bounds_config limit;
+    struct et_strings known;
+    struct et_map counts; /* string -> how many of it there are */
+    uint64_t services;
+    char lines[LINES][128];
+};
+
+struct et_bounds *et_bounds_new(const struct et_bounds_config *config)
+{
+    static const char *const forms[LINES] = {
+        [SERVICES] = "too many services: more than %llu, see services in [limits]",
+        [SERIES] = "too many sets of tags: more than %llu of one service, see series in [limits]",
+        [VALUES] = "too many values of one label, or labels: more than %llu, see label-values in [limits]",
+        [LABELS] = "more than %llu labels at once, see labels in [limits]",
+        [NAME] = "a label's name is longer than %llu bytes, see label-name in [limits]",
+        [VALUE] = "a label's value or a service's name is longer than %llu bytes, see label-value in [limits]",
+        [FUTURE] = "more than %llu s in the future, see future in [limits]; is the sender's clock right?",
+        [PAST] = "more than %llu s old, see past in [limits]",
+    };
+    struct et_bounds *bounds = et_alloc(1, sizeof *bounds);
+    bounds->limit = *config;
+    const uint64_t numbers[LINES] = {
+        [SERVICES] = config->services,
+        [SERIES] = config->series,
+        [VALUES] = config->label_values,
+        [LABELS] = config->labels,
+        [NAME] = config->name_bytes,
+        [VALUE] = config->value_bytes,
+        [FUTURE] = (uint64_t)config->future_ns / 1000000000,
+        [PAST] = (uint64_t)config->past_ns / 1000000000,
+    };
+    for (size_t i = 0; i < LINES; i++) {
+        struct et_buf line = {0};
+        const char *number = strstr(forms[i], "%llu");
+        et_buf_add(&line, forms[i], (size_t)(number - forms[i]));
+        et_buf_printf(&line, "%llu%s", (unsigned long long)numbers[i], number + strlen("%llu"));
+        snprintf(bounds->lines[i], sizeof bounds->lines[i], "%s", line.data);
+        et_buf_free(&line);
+    }
+    return bounds;
+}
+
+void et_bounds_free(struct et_bounds *bounds)
+{
+    if (bounds) {
+        et_strings_free(&bounds->known);
+        et_map_free(&bounds->counts);
+        free(bounds);
+    }
+}
+
+enum et_outcome et_bounds_outcome(const char *refused)
+{
+    return strncmp(refused, "too many ", strlen("too many ")) == 0 ? ET_LIMITED : ET_MALFORMED;
+}
+
+/* ---- series ---- */
+
+/* Whether it is new; it is known from now on. */
+static bool is_new(struct et_bounds *bounds, char type, const char *text, const char *more, uint32_t *number)
+{
+    struct et_buf key = {0};
+    et_buf_printf(&key, "%c%s\n%s", type, text, more);
+    size_t before = bounds->known.count;
+    *number = et_intern(&bounds->known, key.data);
+    et_buf_free(&key);
+    return bounds->known.count > before;
+}
+
+static bool is_known(const struct et_bounds *bounds, char type, const char *text, const char *more)
+{
+    struct et_buf key = {0};
+    et_buf_printf(&key, "%c%s\n%s", type, text, more);
+    bool known = et_known(&bounds->known, key.data);
+    et_buf_free(&key);
+    return known;
+}
+
+/* How many of it are known. */
+static uint64_t *count_of(struct et_bounds *bounds, char type, const char *text)
+{
+    uint32_t number;
+    is_new(bounds, type, text, "", &number);
+    return et_map_at(&bounds->counts, number);
+}
+
+static void know_series(struct et_bounds *bounds, const char *service, const char *tags)
+{
+    uint32_t number;
+    bounds->services += is_new(bounds, 's', service, "", &number);
+    *count_of(bounds, 's', service) += is_new(bounds, 't', service, tags, &number);
+}
+
+struct check {
+    struct et_bounds *bounds;
+    uint64_t labels;
+    const char *wrong;
+    bool values;
+};
+
+static void check_label(void *context, const char *key, const char *value)
+{
+    struct check *check = context;
+    struct et_bounds *bounds = check->bounds;
+    const struct et_bounds_config *limit = &bounds->limit;
+    check->labels++;
+    if (limit->labels && check->labels > limit->labels) {
+        check->wrong = bounds->lines[LABELS];
+    } else if (limit->name_bytes && strlen(key) > limit->name_bytes) {
+        check->wrong = bounds->lines[NAME];
+    } else if (limit->value_bytes && strlen(value) > limit->value_bytes) {
+        check->wrong = bounds->lines[VALUE];
+    } else if (check->values && limit->label_values && !is_known(bounds, 'v', key, value)) {
+        uint64_t there = is_known(bounds, 'k', key, "") ? *count_of(bounds, 'k', key) : *count_of(bounds, 'K', "");
+        check->wrong = there >= limit->label_values ? bounds->lines[VALUES] : check->wrong;
+    }
+}
+
+const char *et_bounds_series(struct et_bounds *bounds, const char *service, const char *tags)
+{
+    struct check check = {.bounds = bounds};
+    if (!bounds || is_known(bounds, 't', service, tags)) {
+        return NULL;
+    }
+    et_labels_each(tags, check_label, &check);
+    if (check.wrong) {
+        return check.wrong;
+    }
+    if (bounds->limit.value_bytes && strlen(service) > bounds->limit.value_bytes) {
+        return bounds->lines[VALUE];
+    }
+    bool known = is_known(bounds, 's', service, "");
+    if (bounds->limit.services && !known && bounds->services >= bounds->limit.services) {
+        return bounds->lines[SERVICES];
+    }
+    if (bounds->limit.series && known && *count_of(bounds, 's', service) >= bounds->limit.series) {
+        return bounds->lines[SERIES];
+    }
+    know_series(bounds, service, tags);
+    return NULL;
+}
+
+/* ---- labels of stacks ---- */
+
+static void know_label(void *context, const char *key, const char *value)
+{
+    struct et_bounds *bounds = context;
+    uint32_t number;
+    *count_of(bounds, 'K', "") += is_new(bounds, 'k', key, "", &number);
+    *count_of(bounds, 'k', key) += is_new(bounds, 'v', key, value, &number);
+}
+
+const char *et_bounds_labels(struct et_bounds *bounds, const char *lines)
+{
+    struct check check = {.bounds = bounds, .values = true};
+    if (!bounds) {
+        return NULL;
+    }
+    et_labels_each(lines, check_label, &check);
+    if (!check.wrong) {
+        et_labels_each(lines, know_label, bounds);
+    }
+    return check.wrong;
+}
+
+/* ---- time ---- */
+
+const char *et_bounds_time(struct et_bounds *bounds, int64_t from_ns, int64_t until_ns)
+{
+    int64_t now = et_now();
+    if (bounds && bounds->limit.future_ns &&
+        (from_ns > now + bounds->limit.future_ns || until_ns > now + bounds->limit.future_ns)) {
+        return bounds->lines[FUTURE];
+    }
+    return bounds && bounds->limit.past_ns && until_ns < now - bounds->limit.past_ns ? bounds->lines[PAST] : NULL;
+}
+
+/* ---- what is there ---- */
+
+static void on_series(void *context, const char *service, const char *tags)
+{
+    know_series(context, service, tags);
+}
+
+static void on_labels(void *context, const char *lines)
+{
+    et_labels_each(lines, know_label, context);
+}
+
+int et_bounds_load(struct et_bounds *bounds, struct et_store *store)
+{
+    int err = et_store_all_tags(store, on_series, bounds);
+    return err ? err : et_store_all_labels(store, on_labels, bounds);
+}

@@ -1,0 +1,162 @@
+/*
+ * See group_commit.h.
+ *
+ *   et_group_commit_run      puts a job into the queue, sleeps until it is done
+ *   commit_thread      run_group() for as long as there are jobs
+ *     run_group        begin; jobs, also those that come meanwhile; commit; wakes their owners
+ */
+#include "tools/store/group_commit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { GROUP_JOBS = 256 };
+
+struct job {
+    et_group_commit_call *call;
+    void *context;
+    struct et_group_commit_result result;
+    bool done;
+    pthread_cond_t finished;
+    struct job *next;
+};
+
+struct et_group_commit {
+    struct et_store *store;
+    unsigned group_ms;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct job *first, **last;
+    size_t waiting;
+    bool stopping;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct job *take_jobs(struct et_group_commit *commit)
+{
+    pthread_mutex_lock(&commit->lock);
+    struct job *job = commit->first;
+    if (job) {
+        commit->first = job->next;
+        commit->last = commit->first ? commit->last : &commit->first;
+        commit->waiting--;
+    }
+    pthread_mutex_unlock(&commit->lock);
+    return job;
+}
+
+static void finish_jobs(struct et_group_commit *commit, struct job *jobs, const struct et_group_commit_result *result)
+{
+    pthread_mutex_lock(&commit->lock);
+    while (jobs) {
+        struct job *job = jobs;
+        jobs = job->next; /* the job is its owner's, who goes on as soon as he may */
+        job->result = *result;
+        job->done = true;
+        pthread_cond_signal(&job->finished);
+    }
+    pthread_mutex_unlock(&commit->lock);
+}
+
+/* False: there was nothing to do. */
+static bool run_group(struct et_group_commit *commit)
+{
+    struct job *group = NULL, *job = take_jobs(commit);
+    if (!job) {
+        return false;
+    }
+    struct et_group_commit_result result = {.err = et_store_group_begin(commit->store)};
+    int64_t start = now_ms();
+    for (size_t count = 1; job; count++) {
+        if (!result.err) {
+            job->call(commit->store, job->context);
+        }
+        job->next = group;
+        group = job;
+        job = count < GROUP_JOBS && now_ms() - start < commit->group_ms ? take_jobs(commit) : NULL;
+    }
+    result.err = result.err ? result.err : et_store_group_end(commit->store);
+    if (result.err) {
+        memcpy(result.why, et_store_why(commit->store), strlen(et_store_why(commit->store)) + 1);
+    }
+    finish_jobs(commit, group, &result);
+    return true;
+}
+
+static void *commit_thread(void *context)
+{
+    struct et_group_commit *commit = context;
+    bool stopping = false;
+    while (!stopping) {
+        while (run_group(commit)) {
+        }
+        pthread_mutex_lock(&commit->lock);
+        while (!commit->first && !commit->stopping) {
+            pthread_cond_wait(&commit->work, &commit->lock);
+        }
+        stopping = !commit->first;
+        pthread_mutex_unlock(&commit->lock);
+    }
+    return NULL;
+}
+
+struct et_group_commit_result et_group_commit_run(struct et_group_commit *commit, et_group_commit_call *call,
+                                                  void *context)
+{
+    struct job job = {.call = call, .context = context, .finished = PTHREAD_COND_INITIALIZER};
+    pthread_mutex_lock(&commit->lock);
+    *commit->last = &job;
+    commit->last = &job.next;
+    commit->waiting++;
+    pthread_cond_signal(&commit->work);
+    while (!job.done) {
+        pthread_cond_wait(&job.finished, &commit->lock);
+    }
+    pthread_mutex_unlock(&commit->lock);
+    pthread_cond_destroy(&job.finished);
+    return job.result;
+}
+
+size_t et_group_commit_waiting(struct et_group_commit *commit)
+{
+    pthread_mutex_lock(&commit->lock);
+    size_t waiting = commit->waiting;
+    pthread_mutex_unlock(&commit->lock);
+    return waiting;
+}
+
+struct et_group_commit *et_group_commit_start(struct et_store *store, unsigned group_ms)
+{
+    struct et_group_commit *commit = et_alloc(1, sizeof *commit);
+    commit->store = store;
+    commit->group_ms = group_ms;
+    commit->last = &commit->first;
+    pthread_mutex_init(&commit->lock, NULL);
+    pthread_cond_init(&commit->work, NULL);
+    if (pthread_create(&commit->thread, NULL, commit_thread, commit) != 0) {
+        free(commit);
+        return NULL;
+    }
+    return commit;
+}
+
+void et_group_commit_stop(struct et_group_commit *commit)
+{
+    pthread_mutex_lock(&commit->lock);
+    commit->stopping = true;
+    pthread_cond_signal(&commit->work);
+    pthread_mutex_unlock(&commit->lock);
+    pthread_join(commit->thread, NULL);
+    pthread_mutex_destroy(&commit->lock);
+    pthread_cond_destroy(&commit->work);
+    free(commit);
+}

@@ -1,0 +1,68 @@
+/* See query_builder.h. */
+#include "tools/store/query_builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool added(struct et_query_builder *wanted, bool ok)
+{
+    wanted->query.service = wanted->selector.name;
+    wanted->query.matchers = wanted->selector.matchers;
+    wanted->query.matcher_count = wanted->selector.count;
+    return ok;
+}
+
+bool et_query_builder_tag(struct et_query_builder *wanted, const char *tag)
+{
+    return added(wanted, et_selector_add(&wanted->selector, tag, true, &wanted->why));
+}
+
+bool et_query_builder_label(struct et_query_builder *wanted, const char *label)
+{
+    return added(wanted, et_selector_add(&wanted->selector, label, false, &wanted->why));
+}
+
+bool et_query_builder_name(struct et_query_builder *wanted, const char *name)
+{
+    return added(wanted, et_selector_parse(&wanted->selector, name, &wanted->why));
+}
+
+void et_query_builder_group(struct et_query_builder *wanted, const char *key)
+{
+    free(wanted->group);
+    wanted->group = *key ? et_clean(key, strlen(key)) : NULL;
+    wanted->query.group = wanted->group;
+}
+
+bool et_query_builder_measure(struct et_query_builder *wanted, const char *word)
+{
+    static const struct {
+        const char *word;
+        enum et_measure measure;
+    } words[] = {{"", ET_MEASURE_DEFAULT},      {"value", ET_MEASURE_VALUE},       {"bytes", ET_MEASURE_VALUE},
+                 {"time", ET_MEASURE_VALUE},    {"delay", ET_MEASURE_VALUE},       {"count", ET_MEASURE_COUNT},
+                 {"objects", ET_MEASURE_COUNT}, {"contentions", ET_MEASURE_COUNT}, {"waits", ET_MEASURE_COUNT},
+                 {"samples", ET_MEASURE_COUNT}, {"pauses", ET_MEASURE_COUNT}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(word, words[i].word) == 0) {
+            wanted->query.measure = words[i].measure;
+            return true;
+        }
+    }
+    return false;
+}
+
+void et_query_builder_kind(struct et_query_builder *wanted, const char *kind)
+{
+    free(wanted->kind);
+    wanted->kind = et_clean(kind, strlen(kind));
+    wanted->query.kind = wanted->kind;
+}
+
+void et_query_builder_free(struct et_query_builder *wanted)
+{
+    et_selector_free(&wanted->selector);
+    free(wanted->group);
+    free(wanted->kind);
+    *wanted = (struct et_query_builder){0};
+}

@@ -1,0 +1,512 @@
+/*
+ * See store.h: opening, transactions, and what writes dictionaries.
+ *
+ * The schema is in store_schema.c; profiles are written by store_profile.c and read by store_load.c and others.
+ */
+#include "tools/store/store_internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const SQL[S_COUNT] = {
+    [S_BEGIN] = "BEGIN IMMEDIATE",
+    [S_COMMIT] = "COMMIT",
+    [S_ROLLBACK] = "ROLLBACK",
+    [S_PART] = "SAVEPOINT part",
+    [S_PART_KEEP] = "RELEASE part",
+    [S_PART_UNDO] = "ROLLBACK TO part",
+    [S_MODULE_FIND] = "SELECT id FROM module WHERE build_id = ? AND path = ?",
+    [S_MODULE_ADD] = "INSERT INTO module (build_id, path) VALUES (?, ?)",
+    [S_FRAME_FIND] = "SELECT id FROM frame WHERE module = ? AND address = ? AND name = ? AND file = ? AND line = ?",
+    [S_FRAME_ADD] = "INSERT INTO frame (module, address, name, file, line) VALUES (?, ?, ?, ?, ?)",
+    [S_NODE_FIND] = "SELECT id FROM node WHERE parent = ? AND frame = ?",
+    [S_NODE_ADD] = "INSERT INTO node (parent, frame) VALUES (?, ?)",
+    [S_ORIGIN_FIND] = "SELECT id FROM origin WHERE service = ? AND tags = ? AND host = ? AND boot_id = ? AND pid = ?"
+                      " AND executable = ? AND arch = ? AND agent = ? AND process_start = ?",
+    [S_ORIGIN_ADD] = "INSERT INTO origin (service, tags, host, boot_id, pid, executable, arch, agent, process_start)"
+                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [S_UNDATED_FIND] =
+        "SELECT u.id FROM origin o JOIN origin u USING (service, host, boot_id, pid, executable, arch, agent,"
+        " process_start) WHERE o.id = ? AND u.tags = o.tags || 'undated=true' || char(10)",
+    [S_UNDATED_ADD] =
+        "INSERT INTO origin (service, tags, host, boot_id, pid, executable, arch, agent, process_start)"
+        " SELECT service, tags || 'undated=true' || char(10), host, boot_id, pid, executable, arch, agent,"
+        " process_start FROM origin WHERE id = ?",
+    [S_STATS_PUT] = "UPDATE origin SET stats = ?2 WHERE id = ?1",
+    [S_SKIPPED] = "UPDATE origin SET skipped = skipped + 1 WHERE id = ?",
+    [S_RELAY_GET] = "SELECT cursor, sent, refused, lost FROM relay WHERE name = ?",
+    [S_RELAY_ADD] =
+        "INSERT INTO relay (name, cursor, sent, refused, lost) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
+        " state = '', cursor = cursor + excluded.cursor, sent = sent + excluded.sent, refused = refused + "
+        "excluded.refused,"
+        " lost = lost + excluded.lost",
+    [S_RELAY_OFF] = "UPDATE relay SET state = 'off' WHERE state <> 'off'",
+    [S_METRIC_MORE] = "UPDATE metric SET value = value + ?, count = count + ?, profiles = profiles + ?,"
+                      " last_ns = max(last_ns, ?) WHERE service = ? AND version = ? AND device = ? AND kind = ?",
+    [S_METRIC_NEW] = "INSERT INTO metric (service, version, device, kind, value, count, profiles, last_ns)"
+                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    [S_METRIC_KNOWN] = "SELECT 1 FROM metric WHERE service = ? AND version = ? AND device = ? LIMIT 1",
+    [S_METRIC_SETS] = "SELECT count(*) FROM (SELECT DISTINCT service, version, device FROM metric)",
+    [S_METRIC_DROP] =
+        "DELETE FROM metric WHERE (service, version, device) IN (SELECT service, version, device FROM metric"
+        " WHERE service <> ? GROUP BY 1, 2, 3 HAVING max(last_ns) < ?)",
+    [S_METRICS] = "SELECT service, version, device, kind, value, count, profiles, last_ns FROM metric"
+                  " ORDER BY service, version, device, kind",
+    [S_PROFILES_BEHIND] = "SELECT count(*) FROM (SELECT 1 FROM profile WHERE id > ? AND level = 0 LIMIT ?)",
+    [S_LABELS_FIND] = "SELECT id FROM labels WHERE lines = ?",
+    [S_LABELS_ADD] = "INSERT INTO labels (lines) VALUES (?)",
+    [S_LABELS_GET] = "SELECT lines FROM labels WHERE id = ?",
+    [S_LABELSET_ADD] = "INSERT INTO labelset (segment, number, labels) VALUES (?, ?, ?)",
+    [S_LABELSET_GET] =
+        "SELECT s.number, ifnull(l.lines, ''), s.labels FROM labelset s LEFT JOIN labels l ON l.id = s.labels"
+        " WHERE s.segment = ?",
+    [S_LABELSET_DROP] = "DELETE FROM labelset WHERE segment = ?",
+    [S_SERIES_ADD] = "INSERT INTO series (origin, kind, unit, first_ns, last_ns, profiles) VALUES (?, ?, ?, ?, ?, 1)"
+                     " ON CONFLICT (origin, kind, unit) DO UPDATE SET first_ns = min(first_ns, excluded.first_ns),"
+                     " last_ns = max(last_ns, excluded.last_ns), profiles = profiles + 1 RETURNING id",
+    [S_SERIES_LABELS_ADD] = "INSERT OR IGNORE INTO series_labels (series, labels) VALUES (?, ?)",
+    [S_SERIES_LABELS] = "SELECT l.lines FROM series_labels s JOIN labels l ON l.id = s.labels WHERE s.series = ?",
+    [S_SERIES_WANTED] =
+        "SELECT s.id, s.origin, s.kind, s.unit, o.tags, o.service, o.host FROM series s JOIN origin o ON"
+        " o.id = s.origin WHERE s.last_ns > ?1 AND s.first_ns < ?2 AND (?3 = '' OR o.service = ?3) AND (?4 = ''"
+        " OR s.kind = ?4 OR (?4 = 'wall' AND s.kind IN ('cpu', 'wait') AND NOT EXISTS (SELECT 1 FROM series w"
+        " WHERE w.origin = s.origin AND w.kind = 'wall'))) ORDER BY s.id",
+    [S_SERIES_GET] = "SELECT s.id, s.origin, s.kind, s.unit, o.tags, o.service, o.host FROM series s JOIN origin o ON"
+                     " o.id = s.origin WHERE s.id = ?",
+    [S_PROFILE_ADD] = "INSERT INTO profile (level, series, at_ns, start_ns, end_ns, profiles, period, samples, quantum,"
+                      " columns, packing, value_sum, count_sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [S_STACKS_ADD] = "INSERT INTO stacks (profile, stacks, contexts) VALUES (?, ?, ?)",
+    [S_STACKS_GET] = "SELECT stacks, contexts FROM stacks WHERE profile = ?",
+    [S_BUCKET_DIRTY] = "INSERT INTO bucket (level, start_ns, dirty) VALUES (?, ?, 1)"
+                       " ON CONFLICT (level, start_ns) DO UPDATE SET dirty = 1 WHERE NOT dirty",
+    [S_BUCKETS] = "SELECT start_ns, dirty, low, high, done, gone, swept, bare, seen_ns FROM bucket"
+                  " WHERE level = ? AND start_ns >= ? AND start_ns < ? ORDER BY start_ns",
+    [S_BUCKET_PUT] = "UPDATE bucket SET dirty = ?3, low = ?4, high = ?5, done = ?6, gone = ?7, swept = ?8, bare = ?9,"
+                     " seen_ns = ?10"
+                     " WHERE level = ?1 AND start_ns = ?2",
+    [S_BUCKET_DUE] =
+        "SELECT start_ns, dirty, low, high, done, gone, swept, bare, seen_ns, level FROM bucket WHERE (dirty OR"
+        " low <> high) AND start_ns <= CASE level WHEN 1 THEN ?1 ELSE ?2 END ORDER BY level, start_ns"
+        " LIMIT 1",
+    [S_BUCKET_FULL] =
+        "SELECT start_ns, dirty, low, high, done, gone, swept, bare, seen_ns FROM bucket WHERE level = ? AND"
+        " start_ns <= ? AND seen_ns <= ? AND low = high AND gone < low ORDER BY start_ns LIMIT 1",
+    [S_HOUR_OLD] = "SELECT start_ns - start_ns % 3600000000000 AS hour FROM bucket GROUP BY hour HAVING"
+                   " hour + 3600000000000 <= ?1 AND max(seen_ns) <= ?1 AND NOT max(dirty OR low <> high)"
+                   " ORDER BY hour LIMIT 1",
+    [S_HOUR_FIRST] = "SELECT start_ns - start_ns % 3600000000000 FROM bucket ORDER BY start_ns LIMIT 1",
+    [S_BUCKET_DROP] = "DELETE FROM bucket WHERE start_ns >= ?1 AND start_ns < ?2",
+    [S_LAST_ID] = "SELECT seq FROM sqlite_sequence WHERE name = 'profile'",
+    [S_RELAY_LEAST] = "SELECT ifnull(min(cursor), 9223372036854775807) FROM relay WHERE state <> 'off'",
+    [S_RELAY_LOST] = "UPDATE relay SET lost = lost + 1 WHERE cursor < ? AND state <> 'off'",
+    [S_ROWS_OLD] = "SELECT id FROM profile WHERE level = ?1 AND at_ns >= ?2 AND at_ns < ?3 AND id <= ?4"
+                   " AND (id <= ?5 OR at_ns < ?6) LIMIT ?7",
+    [S_PROFILE_DROP] = "DELETE FROM profile WHERE id = ?",
+    [S_STACKS_DROP] = "DELETE FROM stacks WHERE profile = ?",
+    [S_ROWS_LEFT] = "SELECT count(*) FROM profile WHERE NOT level AND at_ns >= ?1 AND at_ns < ?2",
+    [S_SERIES_DROP] = "DELETE FROM series WHERE last_ns < ?1 AND id NOT IN (SELECT series FROM profile)",
+    [S_SERIES_LABELS_DROP] = "DELETE FROM series_labels WHERE series NOT IN (SELECT id FROM series)",
+    [S_SERIES_FIRST] = "UPDATE series SET first_ns = ?1 WHERE first_ns < ?1 AND NOT EXISTS"
+                       " (SELECT 1 FROM bucket WHERE start_ns < ?1)",
+    [S_PAGES] = "PRAGMA page_count",
+    [S_PAGES_FREE] = "PRAGMA freelist_count",
+    [S_PAGE_SIZE] = "PRAGMA page_size",
+    [S_SEGMENT_OLD] = "SELECT id FROM segment WHERE seen_ns < ? LIMIT 1",
+    [S_SEGMENT_DROP] = "DELETE FROM segment WHERE id = ?",
+    [S_VACUUM] = "PRAGMA incremental_vacuum(128)",
+    [S_ROWS] = "SELECT id, series, at_ns, start_ns, end_ns, profiles, period, samples, quantum, columns, packing,"
+               " value_sum, count_sum FROM profile WHERE level = ? AND at_ns >= ? AND at_ns < ?",
+    [S_ROW_NEXT] = "SELECT id, series, at_ns, start_ns, end_ns, profiles, period, samples, quantum, columns, packing,"
+                   " value_sum, count_sum FROM profile WHERE id > ? AND NOT level ORDER BY id LIMIT 1",
+    [S_SEGMENT_GET] = "SELECT origin, next_sequence, ended FROM segment WHERE id = ?",
+    [S_SEGMENT_PUT] = "INSERT OR REPLACE INTO segment (id, origin, next_sequence, ended, seen_ns)"
+                      " VALUES (?, ?, ?, ?, ?)",
+    [S_SPAN_ADD] = "INSERT INTO span (segment, number, base, size, address, module) VALUES (?, ?, ?, ?, ?, ?)",
+    [S_SPAN_GET] = "SELECT base, size, address, module FROM span WHERE segment = ? ORDER BY number",
+    [S_CHUNK_ADD] = "INSERT INTO chunk (segment, sequence, nodes) VALUES (?, ?, ?)",
+    [S_CHUNK_GET] = "SELECT nodes FROM chunk WHERE segment = ? ORDER BY sequence",
+    [S_SPAN_DROP] = "DELETE FROM span WHERE segment = ?",
+    [S_CHUNK_DROP] = "DELETE FROM chunk WHERE segment = ?",
+    [S_MODULE_GET] = "SELECT build_id, path FROM module WHERE id = ?",
+    [S_FRAMES_TO] = "SELECT id, module, address, name, file, line FROM frame WHERE id >= ? AND id <= ?",
+    [S_NODE_GET] = "SELECT parent, frame FROM node WHERE id = ?",
+    [S_NODES_TO] = "SELECT id, parent, frame FROM node WHERE id <= ?",
+    [S_SERVICES] = "SELECT o.service, s.kind, s.unit, min(s.first_ns), max(s.last_ns), sum(s.profiles) FROM series s"
+                   " JOIN origin o ON o.id = s.origin GROUP BY o.service, s.kind UNION ALL"
+                   " SELECT o.service, 'wall', 'nanoseconds', min(s.first_ns), max(s.last_ns), sum(s.profiles)"
+                   " FROM series s JOIN origin o ON o.id = s.origin WHERE s.kind IN ('cpu', 'wait', 'wall')"
+                   " GROUP BY o.service HAVING max(s.kind = 'wait') AND NOT max(s.kind = 'wall') ORDER BY 5 DESC, 1, 2",
+    [S_TAGSETS] = "SELECT DISTINCT tags FROM origin WHERE service = ? ORDER BY tags",
+    [S_TAGS_ALL] = "SELECT DISTINCT service, tags FROM origin",
+    [S_LABELS_ALL] = "SELECT lines FROM labels",
+    [S_ORIGIN_GET] = "SELECT service, tags, host, boot_id, executable, arch, agent, pid, process_start, stats, skipped"
+                     " FROM origin WHERE id = ?",
+    [S_KIND] = "SELECT s.kind FROM series s JOIN origin o ON o.id = s.origin WHERE (?1 = '' OR o.service = ?1)"
+               " ORDER BY s.kind = 'cpu' DESC, s.last_ns DESC LIMIT 1",
+};
+
+/* ---- errors ---- */
+
+static int error_of(int sqlite_code)
+{
+    switch (sqlite_code & 0xff) {
+    case SQLITE_FULL:
+        return -ENOSPC;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return -EBUSY;
+    default:
+        return -EIO;
+    }
+}
+
+/* What to do about it, where SQLite's words do not say. */
+static const char *advice_on(struct et_store *store, int sqlite_code)
+{
+    switch (sqlite_code & 0xff) {
+    case SQLITE_READONLY:
+        return "this user may not write to it or to its folder";
+    case SQLITE_CANTOPEN:
+        return sqlite3_system_errno(store->db) ? strerror(sqlite3_system_errno(store->db)) : "";
+    case SQLITE_BUSY:
+        return "another program writes to it";
+    case SQLITE_CORRUPT:
+        return "restore a backup, or move it away and begin anew";
+    case SQLITE_NOTADB:
+        return "choose another with --db";
+    default:
+        return "";
+    }
+}
+
+int et_store_note(struct et_store *store, int sqlite_code)
+{
+    int err = error_of(sqlite_code);
+    const char *advice = advice_on(store, sqlite_code);
+    bool said = sqlite3_errcode(store->db) != SQLITE_OK;
+    if (!store->failed) {
+        store->failed = err;
+    }
+    snprintf(store->why, sizeof store->why, "%s%s%s", said ? sqlite3_errmsg(store->db) : sqlite3_errstr(sqlite_code),
+             *advice ? "; " : "", advice);
+    return err;
+}
+
+const char *et_store_why(const struct et_store *store)
+{
+    return store->why;
+}
+
+/* ---- statements ---- */
+
+static int bind_one(sqlite3_stmt *statement, int position, char type, va_list *args)
+{
+    const char *text;
+    const void *bytes;
+    switch (type) {
+    case 'i':
+        return sqlite3_bind_int64(statement, position, va_arg(*args, int64_t));
+    case 'u':
+        return sqlite3_bind_int64(statement, position, (int64_t)va_arg(*args, uint64_t));
+    case 's':
+        text = va_arg(*args, const char *);
+        return sqlite3_bind_text(statement, position, text, -1, SQLITE_TRANSIENT);
+    default:
+        bytes = va_arg(*args, const void *);
+        return sqlite3_bind_blob64(statement, position, bytes ? bytes : "", va_arg(*args, size_t), SQLITE_TRANSIENT);
+    }
+}
+
+sqlite3_stmt *et_store_bind(struct et_store *store, enum et_statement which, const char *format, ...)
+{
+    sqlite3_stmt **statement = &store->statements[which];
+    if (!*statement) {
+        int code = sqlite3_prepare_v3(store->db, SQL[which], -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
+        if (code != SQLITE_OK) {
+            et_store_note(store, code);
+            return NULL;
+        }
+    }
+    sqlite3_reset(*statement);
+    va_list args;
+    va_start(args, format);
+    int code = SQLITE_OK;
+    for (int i = 0; format[i] && code == SQLITE_OK; i++) {
+        code = bind_one(*statement, i + 1, format[i], &args);
+    }
+    va_end(args);
+    if (code != SQLITE_OK) {
+        et_store_note(store, code);
+        return NULL;
+    }
+    return *statement;
+}
+
+int et_store_step(struct et_store *store, sqlite3_stmt *statement)
+{
+    if (!statement) {
+        return store->failed ? store->failed : -EIO;
+    }
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
+        return 1;
+    }
+    int err = code == SQLITE_DONE ? 0 : et_store_note(store, code);
+    sqlite3_reset(statement);
+    return err;
+}
+
+const char *et_column_text(sqlite3_stmt *statement, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    return text ? text : "";
+}
+
+int64_t et_store_number(struct et_store *store, sqlite3_stmt *statement)
+{
+    int got = et_store_step(store, statement);
+    if (got <= 0) {
+        return got;
+    }
+    int64_t value = sqlite3_column_int64(statement, 0);
+    sqlite3_reset(statement);
+    return value;
+}
+
+static int64_t added(struct et_store *store, sqlite3_stmt *statement)
+{
+    int err = et_store_step(store, statement);
+    return err < 0 ? err : sqlite3_last_insert_rowid(store->db);
+}
+
+/* ---- opening ---- */
+
+/* A database that may only be read is read as it is, a backup on a disk that is mounted so. */
+static int configure_log(struct et_store *store, bool create)
+{
+    bool readonly = sqlite3_db_readonly(store->db, "main") == 1;
+    if (readonly && create) {
+        return SQLITE_READONLY;
+    }
+    return readonly ? SQLITE_OK
+                    : sqlite3_exec(store->db,
+                                   "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
+                                   " PRAGMA synchronous = FULL",
+                                   NULL, NULL, NULL);
+}
+
+/* What was acknowledged must survive that the power goes while its neighbour on the flash is written: SQLite takes for
+ * granted that it does, and puts commits into the log wall to wall, unless it is told otherwise. */
+static int configure(struct et_store *store, bool create)
+{
+    int trusting = 0;
+    sqlite3_file_control(store->db, "main", SQLITE_FCNTL_POWERSAFE_OVERWRITE, &trusting);
+    sqlite3_extended_result_codes(store->db, 1);
+    sqlite3_busy_timeout(store->db, 5000);
+    int code = configure_log(store, create);
+    if (code != SQLITE_OK) {
+        return et_store_note(store, code);
+    }
+    return et_store_schema(store);
+}
+
+struct et_store *et_store_open(const char *path, bool create, const char **why)
+{
+    static _Thread_local char text[256];
+    struct et_store *store = et_alloc(1, sizeof *store);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
+    int code = sqlite3_open_v2(path, &store->db, flags, NULL);
+    int err = code == SQLITE_OK ? configure(store, create) : et_store_note(store, code);
+    if (err) {
+        snprintf(text, sizeof text, "%s", store->why);
+        *why = text;
+        et_store_close(store);
+        return NULL;
+    }
+    store->failed = 0;
+    return store;
+}
+
+void et_store_close(struct et_store *store)
+{
+    if (!store) {
+        return;
+    }
+    for (int i = 0; i < S_COUNT; i++) {
+        sqlite3_finalize(store->statements[i]);
+    }
+    sqlite3_close(store->db);
+    et_store_cache_free(store);
+    free(store);
+}
+
+void et_store_set_bounds(struct et_store *store, struct et_bounds *bounds)
+{
+    store->bounds = bounds;
+}
+
+struct et_bounds *et_store_bounds(const struct et_store *store)
+{
+    return store->bounds;
+}
+
+/* ---- transactions ---- */
+
+static int run_statement(struct et_store *store, enum et_statement which)
+{
+    return et_store_step(store, et_store_bind(store, which, ""));
+}
+
+/* The same after something has failed: what is said of that stays. */
+static int undo(struct et_store *store, enum et_statement which)
+{
+    char why[sizeof store->why];
+    memcpy(why, store->why, sizeof why);
+    int err = run_statement(store, which);
+    memcpy(store->why, why, sizeof why);
+    return err;
+}
+
+/* Commits, unless a step has failed, or takes everything back. */
+static int end_transaction(struct et_store *store, bool commit)
+{
+    int err = store->failed;
+    if (commit && !err) {
+        err = run_statement(store, S_COMMIT);
+    }
+    if (!sqlite3_get_autocommit(store->db)) {
+        undo(store, S_ROLLBACK);
+    }
+    if (err || !commit) {
+        et_store_cache_undo(store, false);
+    }
+    return err;
+}
+
+static int end_part(struct et_store *store, bool commit)
+{
+    int err = store->failed;
+    if (commit && !err) {
+        err = run_statement(store, S_PART_KEEP);
+    }
+    if (sqlite3_get_autocommit(store->db)) {
+        store->group_failed = err ? err : -EIO;
+    } else if (err || !commit) {
+        int undone = undo(store, S_PART_UNDO);
+        store->group_failed = undone ? undone : undo(store, S_PART_KEEP);
+        et_store_cache_undo(store, false);
+    }
+    return err;
+}
+
+bool et_store_reading(struct et_store *store)
+{
+    return sqlite3_get_autocommit(store->db) && sqlite3_exec(store->db, "BEGIN", NULL, NULL, NULL) == SQLITE_OK;
+}
+
+void et_store_reading_done(struct et_store *store, bool began)
+{
+    if (began) {
+        sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL);
+    }
+}
+
+int et_store_begin(struct et_store *store)
+{
+    if (store->group_failed) {
+        return store->group_failed;
+    }
+    store->failed = 0;
+    store->part++;
+    return run_statement(store, store->grouped ? S_PART : S_BEGIN);
+}
+
+int et_store_end(struct et_store *store, bool commit)
+{
+    if (store->group_failed) {
+        return store->group_failed;
+    }
+    return store->grouped ? end_part(store, commit) : end_transaction(store, commit);
+}
+
+int et_store_group_begin(struct et_store *store)
+{
+    store->failed = 0;
+    int err = run_statement(store, S_BEGIN);
+    store->grouped = err == 0;
+    return err;
+}
+
+int et_store_group_end(struct et_store *store)
+{
+    store->failed = store->group_failed;
+    store->group_failed = 0;
+    store->grouped = false;
+    int err = end_transaction(store, true);
+    if (err) {
+        et_store_cache_undo(store, true);
+    }
+    return err;
+}
+
+/* ---- dictionary ---- */
+
+int64_t et_store_module(struct et_store *store, const char *build_id, const char *path)
+{
+    int64_t id = et_store_number(store, et_store_bind(store, S_MODULE_FIND, "ss", build_id, path));
+    return id ? id : added(store, et_store_bind(store, S_MODULE_ADD, "ss", build_id, path));
+}
+
+int64_t et_store_frame(struct et_store *store, int64_t module, uint64_t address, const char *name, const char *file,
+                       uint32_t line)
+{
+    int64_t at = (int64_t)line;
+    int64_t id = et_store_number(store, et_store_bind(store, S_FRAME_FIND, "iussi", module, address, name, file, at));
+    return id ? id : added(store, et_store_bind(store, S_FRAME_ADD, "iussi", module, address, name, file, at));
+}
+
+int64_t et_store_node(struct et_store *store, int64_t parent, int64_t frame)
+{
+    int64_t id = et_store_number(store, et_store_bind(store, S_NODE_FIND, "ii", parent, frame));
+    return id ? id : added(store, et_store_bind(store, S_NODE_ADD, "ii", parent, frame));
+}
+
+/* ---- origins ---- */
+
+static sqlite3_stmt *bind_origin(struct et_store *store, enum et_statement which, const struct et_origin *o)
+{
+    return et_store_bind(store, which, "ssssisssu", o->service, o->tags, o->host, o->boot_id, (int64_t)o->pid,
+                         o->executable, o->arch, o->agent, o->process_start_ns);
+}
+
+int64_t et_store_origin(struct et_store *store, const struct et_origin *origin)
+{
+    int64_t id = et_store_number(store, bind_origin(store, S_ORIGIN_FIND, origin));
+    return id ? id : added(store, bind_origin(store, S_ORIGIN_ADD, origin));
+}
+
+int64_t et_store_origin_undated(struct et_store *store, int64_t origin)
+{
+    int64_t id = et_store_number(store, et_store_bind(store, S_UNDATED_FIND, "i", origin));
+    return id ? id : added(store, et_store_bind(store, S_UNDATED_ADD, "i", origin));
+}
+
+int et_store_stats(struct et_store *store, int64_t origin, const void *stats, size_t size)
+{
+    int err = et_store_count_losses(store, origin, stats, size);
+    return err ? err : et_store_step(store, et_store_bind(store, S_STATS_PUT, "ib", origin, stats, size));
+}
+
+int et_store_skipped(struct et_store *store, int64_t origin)
+{
+    return et_store_step(store, et_store_bind(store, S_SKIPPED, "i", origin));
+}
+
+int64_t et_store_labels(struct et_store *store, const char *lines)
+{
+    int64_t id = *lines ? et_store_number(store, et_store_bind(store, S_LABELS_FIND, "s", lines)) : 0;
+    return id || !*lines ? id : added(store, et_store_bind(store, S_LABELS_ADD, "s", lines));
+}

@@ -1,0 +1,17 @@
+/* The stacks behind node ids: nodes, frames and modules into a profile in memory, each once. */
+#ifndef ET_STORE_DICTIONARY_H
+#define ET_STORE_DICTIONARY_H
+
+#include "tools/store/store_internal.h"
+
+/* What a profile has at a node of the store. */
+struct et_sum {
+    uint64_t node;
+    uint32_t labels, group; /* string numbers of the profile; group: the frame that stacks stand under, "" none */
+    uint64_t count, value;
+};
+
+/* Sorts the sums and adds them to the profile as entries, with their nodes, frames and modules. */
+int et_dictionary_load(struct et_store *store, struct et_profile *profile, struct et_sum *sums, size_t count);
+
+#endif

@@ -1,0 +1,258 @@
+/*
+ * See store_keep.h: what goes, in which order.
+ *
+ *   et_keep_step -> et_merge_step                               1 merge what is due
+ *                -> bare_step -> strip_bucket, strip_hour       2 finer rows that are old enough are as good as gone
+ *                -> sweep_step                                  3 and are deleted, some at a time
+ *                -> age_step, size_step -> drop_hour            4 so is everything that is too old or too much
+ *                -> segment_step                                5 dictionaries of devices that do not come back
+ *                -> room_step                                   6 free pages go back to the file system
+ */
+#include "tools/store/store_keep.h"
+#include "tools/store/store_rows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static const int64_t HOUR = 3600 * ET_NS_PER_S, DAY = 86400 * ET_NS_PER_S;
+
+/* What a step deletes, and merges: about 10 ms. */
+enum { DELETED_AT_ONCE = 300, MERGED_AT_ONCE = 100000 };
+
+/* A segment that nothing came of for this long is forgotten; its device then begins a new one. */
+static const int64_t SEGMENT_NS = 14 * 86400 * ET_NS_PER_S;
+
+const struct et_policy et_policy_default = {
+    .fine_ns = 7200 * ET_NS_PER_S, .five_ns = 172800 * ET_NS_PER_S, .keep_ns = 14 * 86400 * ET_NS_PER_S};
+
+/* Of level 0 only rows with ids up to this may be deleted, unless they are older than a day: a relay still wants them.
+ */
+static int64_t relayed(struct et_store *store)
+{
+    return et_store_number(store, et_store_bind(store, S_RELAY_LEAST, ""));
+}
+
+/* ---- finer rows go ---- */
+
+static void strip(struct et_bucket *bucket, int64_t last)
+{
+    bucket->gone = bucket->low;
+    bucket->bare = last;
+}
+
+/* All buckets of level 1 in the hour first: a row may not go while its own sources stay. 1 done, 0 one is not settled.
+ */
+static int strip_hour(struct et_store *store, struct et_bucket *hour, int64_t last)
+{
+    struct et_buckets fives = {0};
+    int err = et_buckets_load(store, 1, hour->start_ns, hour->start_ns + HOUR, &fives);
+    bool settled = true;
+    for (size_t i = 0; i < fives.count; i++) {
+        settled &= fives.buckets[i].low == fives.buckets[i].high;
+    }
+    for (size_t i = 0; i < fives.count && settled && !err; i++) {
+        strip(&fives.buckets[i], last);
+        err = et_bucket_put(store, &fives.buckets[i]);
+    }
+    free(fives.buckets);
+    strip(hour, last);
+    err = err || !settled ? err : et_bucket_put(store, hour);
+    return err ? err : settled;
+}
+
+/* The oldest bucket of the level that ended before then, was merged before then and still has finer rows. 1: stripped.
+ */
+static int strip_oldest(struct et_store *store, int level, int64_t before_ns)
+{
+    int64_t start = before_ns - et_level_ns[level];
+    sqlite3_stmt *row = et_store_bind(store, S_BUCKET_FULL, "iii", (int64_t)level, start, before_ns);
+    int got = et_store_step(store, row);
+    if (got != 1) {
+        return got;
+    }
+    struct et_bucket bucket = et_bucket_of(row, level);
+    sqlite3_reset(row);
+    int64_t last = et_store_last(store);
+    if (last < 0) {
+        return (int)last;
+    }
+    if (level == 2) {
+        return strip_hour(store, &bucket, last);
+    }
+    strip(&bucket, last);
+    int err = et_bucket_put(store, &bucket);
+    return err ? err : 1;
+}
+
+static int bare_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
+{
+    int got = policy->fine_ns ? strip_oldest(store, 1, now_ns - policy->fine_ns) : 0;
+    return got || !policy->five_ns ? got : strip_oldest(store, 2, now_ns - policy->five_ns);
+}
+
+/* ---- deleting ---- */
+
+struct range {
+    int level;
+    int64_t from, to, up_to; /* at_ns, and the greatest id */
+};
+
+/* Deletes some rows of the range; how many, or an error. */
+static int delete_some(struct et_store *store, const struct range *range, int64_t now_ns)
+{
+    int64_t hold = range->level == 0 ? relayed(store) : INT64_MAX, ids[DELETED_AT_ONCE];
+    sqlite3_stmt *row = et_store_bind(store, S_ROWS_OLD, "iiiiiii", (int64_t)range->level, range->from, range->to,
+                                      range->up_to, hold, now_ns - DAY, (int64_t)DELETED_AT_ONCE);
+    int got = hold < 0 ? (int)hold : 0, count = 0;
+    while (got >= 0 && (got = et_store_step(store, row)) == 1) {
+        ids[count++] = sqlite3_column_int64(row, 0);
+    }
+    for (int i = 0; i < count && got >= 0; i++) {
+        if (ids[i] > hold) {
+            got = et_store_step(store, et_store_bind(store, S_RELAY_LOST, "i", ids[i]));
+        }
+        got = got ? got : et_store_step(store, et_store_bind(store, S_STACKS_DROP, "i", ids[i]));
+        got = got ? got : et_store_step(store, et_store_bind(store, S_PROFILE_DROP, "i", ids[i]));
+    }
+    return got < 0 ? got : count;
+}
+
+/* Rows that have gone are deleted. */
+static int sweep_step(struct et_store *store, int64_t now_ns)
+{
+    for (int level = 1; level < ET_LEVELS; level++) {
+        struct et_buckets list = {0};
+        int got = 0, err = et_buckets_load(store, level, INT64_MIN, INT64_MAX, &list);
+        for (size_t i = 0; i < list.count && !got && !err; i++) {
+            struct et_bucket *b = &list.buckets[i];
+            struct range range = {level - 1, b->start_ns, b->start_ns + et_level_ns[level], b->gone};
+            got = b->swept < b->gone ? delete_some(store, &range, now_ns) : 0;
+            if (b->swept < b->gone && !got && relayed(store) >= b->gone) {
+                b->swept = b->gone;
+                got = et_bucket_put(store, b);
+                got = got ? got : 1;
+            }
+        }
+        free(list.buckets);
+        if (err || got) {
+            return err ? err : got > 0 ? 1 : got;
+        }
+    }
+    return 0;
+}
+
+/* What there is of an hour, some rows of it; then what only they needed. */
+static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns)
+{
+    for (int level = 0; level < ET_LEVELS; level++) {
+        struct range range = {level, hour_ns, hour_ns + HOUR, INT64_MAX};
+        int got = delete_some(store, &range, now_ns);
+        if (got) {
+            return got > 0 ? 1 : got;
+        }
+    }
+    int64_t left = et_store_number(store, et_store_bind(store, S_ROWS_LEFT, "ii", hour_ns, hour_ns + HOUR));
+    if (left) {
+        return left < 0 ? (int)left : 0; /* a relay wants them */
+    }
+    int err = et_store_step(store, et_store_bind(store, S_BUCKET_DROP, "ii", hour_ns, hour_ns + HOUR));
+    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_DROP, "i", hour_ns + HOUR));
+    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_LABELS_DROP, ""));
+    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_FIRST, "i", hour_ns + HOUR));
+    return err ? err : 1;
+}
+
+static int drop_hour_of(struct et_store *store, sqlite3_stmt *row, int64_t now_ns)
+{
+    int got = et_store_step(store, row);
+    int64_t hour = got == 1 ? sqlite3_column_int64(row, 0) : 0;
+    sqlite3_reset(row);
+    return got == 1 ? drop_hour(store, hour, now_ns) : got;
+}
+
+static int age_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
+{
+    sqlite3_stmt *row = policy->keep_ns ? et_store_bind(store, S_HOUR_OLD, "i", now_ns - policy->keep_ns) : NULL;
+    return policy->keep_ns ? drop_hour_of(store, row, now_ns) : 0;
+}
+
+static int64_t used_bytes(struct et_store *store)
+{
+    int64_t pages = et_store_number(store, et_store_bind(store, S_PAGES, ""));
+    int64_t free_pages = et_store_number(store, et_store_bind(store, S_PAGES_FREE, ""));
+    int64_t size = et_store_number(store, et_store_bind(store, S_PAGE_SIZE, ""));
+    return pages < 0 ? pages : free_pages < 0 ? free_pages : size < 0 ? size : (pages - free_pages) * size;
+}
+
+/* Oldest first: what came, then blocks of 5 minutes, then whole hours. */
+static int size_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
+{
+    int64_t used = policy->max_bytes ? used_bytes(store) : 0;
+    if (used <= policy->max_bytes) {
+        return used < 0 ? (int)used : 0;
+    }
+    int got = strip_oldest(store, 1, INT64_MAX);
+    got = got ? got : strip_oldest(store, 2, INT64_MAX);
+    return got ? got : drop_hour_of(store, et_store_bind(store, S_HOUR_FIRST, ""), now_ns);
+}
+
+/* ---- the rest ---- */
+
+static int segment_step(struct et_store *store, int64_t now_ns)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_SEGMENT_OLD, "i", now_ns - SEGMENT_NS);
+    int got = et_store_step(store, row);
+    uint64_t id = got == 1 ? (uint64_t)sqlite3_column_int64(row, 0) : 0;
+    sqlite3_reset(row);
+    if (got == 1) {
+        int err = et_store_segment_drop(store, id);
+        err = err ? err : et_store_step(store, et_store_bind(store, S_SEGMENT_DROP, "u", id));
+        return err ? err : 1;
+    }
+    return got;
+}
+
+/* Free pages are used again. Where there are many they go back, if the file was made for that. */
+static int room_step(struct et_store *store)
+{
+    enum { FEW = 1024, AT_ONCE = 128 };
+    int64_t pages = et_store_number(store, et_store_bind(store, S_PAGES, ""));
+    int64_t spare = et_store_number(store, et_store_bind(store, S_PAGES_FREE, ""));
+    if (pages < 0 || spare < 0 || spare < FEW || spare < pages / 4) {
+        return pages < 0 ? (int)pages : spare < 0 ? (int)spare : 0;
+    }
+    sqlite3_stmt *row = et_store_bind(store, S_VACUUM, "");
+    int got, steps = 0;
+    while ((got = et_store_step(store, row)) == 1 && steps++ < AT_ONCE) {
+    }
+    sqlite3_reset(row);
+    int64_t left = et_store_number(store, et_store_bind(store, S_PAGES_FREE, ""));
+    return got < 0 ? got : left < spare;
+}
+
+static int any_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
+{
+    int got = et_merge_step(store, now_ns, MERGED_AT_ONCE);
+    got = got ? got : bare_step(store, policy, now_ns);
+    got = got ? got : sweep_step(store, now_ns);
+    got = got ? got : age_step(store, policy, now_ns);
+    got = got ? got : size_step(store, policy, now_ns);
+    got = got ? got : segment_step(store, now_ns);
+    return got ? got : room_step(store);
+}
+
+int et_keep_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
+{
+    int err = et_store_begin(store);
+    int got = err ? err : any_step(store, policy, now_ns);
+    err = et_store_end(store, got >= 0);
+    return got < 0 ? got : err ? err : got;
+}
+
+int et_keep_all(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
+{
+    int got;
+    while ((got = et_keep_step(store, policy, now_ns)) == 1) {
+    }
+    return got;
+}

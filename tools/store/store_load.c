@@ -1,0 +1,402 @@
+/*
+ * See store.h: loading a profile. The rows that stand for the range are added up by (node, labels) first; then each
+ * node, frame and module that occurs once is fetched.
+ *
+ *   et_store_load -> sum_rows -> add_row -> read_contexts -> see
+ *                                        -> add_stacks -> add_figures
+ *                 -> et_dictionary_load
+ */
+#include "tools/store/store_dictionary.h"
+#include "tools/store/store_rows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Up to here sums stand in the order of nodes, for up to so many pairs, 64 MiB at most: blocks are in that order, too.
+ */
+enum { DIRECT_NODES = 1 << 19, DIRECT_PAIRS = 8 };
+
+/* A context of stored profiles, as the query sees it. */
+struct seen {
+    uint32_t sum;  /* index into the profile's label_sums */
+    uint32_t pair; /* of its labels and group */
+    bool wanted;
+};
+
+struct figures {
+    uint64_t value, count;
+};
+
+/* What entries carry, and the frame that they stand under. */
+struct pair {
+    uint32_t labels, group;
+    struct figures *direct; /* of each node below room */
+    uint64_t *there;        /* a bit for each: it has been added to */
+    size_t room, words;
+};
+
+struct sums {
+    struct et_store *store;
+    const struct et_query *query;
+    struct et_profile *profile;
+    const struct et_kind *kind; /* NULL: none of ours */
+    bool ids;                   /* spans and traces make a difference */
+    struct et_selection selection;
+    const struct et_series *series; /* of the row that is being read */
+    struct et_unpacked unpacked;
+    struct pair *pairs;
+    size_t pair_count, pair_capacity;
+    struct et_map pair_index; /* labels << 32 | group -> pair + 1 */
+    struct et_map index;      /* node << 20 | pair -> sum + 1, of what has no direct place */
+    struct et_sum *sums;
+    size_t count, capacity;
+    struct et_map texts;   /* labels in the store -> string number + 1 */
+    struct et_map by_text; /* string number -> index into label_sums + 1 */
+    struct et_map latest;  /* series -> middle of its last interval */
+    struct et_map origins; /* that have something to show */
+    struct seen *seen;
+    size_t seen_count, seen_capacity;
+    struct et_map known; /* series << 32 | labels -> seen + 1 */
+    uint32_t *contexts;  /* of the row: number -> seen */
+    size_t context_count, context_capacity;
+    bool began;    /* a reading transaction of our own */
+    bool left_out; /* some stacks of a profile, by their labels */
+    int err;
+};
+
+/* ---- contexts ---- */
+
+static uint32_t text_of(struct sums *s, int64_t labels)
+{
+    uint64_t *known = et_map_at(&s->texts, (uint64_t)labels);
+    if (!*known && !s->err) {
+        struct et_buf lines = {0};
+        s->err = et_store_labels_text(s->store, labels, &lines);
+        *known = 1 + et_intern(&s->profile->strings, lines.data);
+        et_buf_free(&lines);
+    }
+    return *known ? (uint32_t)*known - 1 : 0;
+}
+
+static uint32_t group_of(struct sums *s, const char *labels)
+{
+    struct et_buf name = {0};
+    size_t size = 0;
+    if (!s->query->group) {
+        return 0;
+    }
+    const char *value = et_process_value(labels, &s->series->process, s->query->group, &size);
+    if (value) {
+        et_buf_printf(&name, "%s=", s->query->group);
+        et_buf_add(&name, value, size);
+    } else {
+        et_buf_printf(&name, "[no %s]", s->query->group);
+    }
+    uint32_t number = et_intern(&s->profile->strings, name.data);
+    et_buf_free(&name);
+    return number;
+}
+
+static uint32_t label_sum(struct sums *s, uint32_t lines)
+{
+    struct et_profile *p = s->profile;
+    uint64_t *known = et_map_at(&s->by_text, lines);
+    if (!*known) {
+        p->label_sums = et_reserve(p->label_sums, &p->label_capacity, p->label_count + 1, sizeof *p->label_sums);
+        p->label_sums[p->label_count] = (struct et_entry){.labels = lines};
+        *known = ++p->label_count;
+    }
+    return (uint32_t)*known - 1;
+}
+
+static uint32_t pair_of(struct sums *s, uint32_t labels, uint32_t group)
+{
+    uint64_t *known = et_map_at(&s->pair_index, (uint64_t)labels << 32 | group);
+    if (!*known) {
+        s->pairs = et_reserve(s->pairs, &s->pair_capacity, s->pair_count + 1, sizeof *s->pairs);
+        s->pairs[s->pair_count] = (struct pair){.labels = labels, .group = group};
+        *known = ++s->pair_count;
+    }
+    return (uint32_t)*known - 1;
+}
+
+/* The context's index in seen. */
+static uint32_t see(struct sums *s, int64_t labels, const uint64_t ids[3])
+{
+    uint32_t text = text_of(s, labels);
+    char *lines = et_context_text(et_text(&s->profile->strings, text), ids);
+    struct seen seen = {.sum = label_sum(s, text), .wanted = true};
+    for (size_t i = 0; i < s->query->matcher_count && seen.wanted; i++) {
+        seen.wanted = et_process_matches(&s->query->matchers[i], lines, &s->series->process);
+    }
+    uint32_t carried = s->query->keep_labels ? et_intern(&s->profile->strings, lines) : 0;
+    seen.pair = pair_of(s, carried, group_of(s, lines));
+    s->seen = et_reserve(s->seen, &s->seen_capacity, s->seen_count + 1, sizeof *s->seen);
+    s->seen[s->seen_count] = seen;
+    free(lines);
+    return (uint32_t)s->seen_count++;
+}
+
+static void add_context(struct sums *s, uint64_t series, uint64_t labels, const uint64_t ids[3])
+{
+    static const uint64_t none[3];
+    uint32_t number;
+    if (s->ids && (ids[0] || ids[1] || ids[2])) {
+        number = see(s, (int64_t)labels, ids);
+    } else {
+        uint64_t *known = et_map_at(&s->known, series << 32 | labels);
+        *known = *known ? *known : 1u + see(s, (int64_t)labels, none);
+        number = (uint32_t)*known - 1;
+    }
+    s->contexts = et_reserve(s->contexts, &s->context_capacity, s->context_count + 1, sizeof *s->contexts);
+    s->contexts[s->context_count++] = number;
+}
+
+static void read_contexts(struct sums *s, uint64_t series, struct et_blob contexts)
+{
+    const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
+    uint64_t labels, ids[3] = {0};
+    s->context_count = 0;
+    add_context(s, series, 0, ids);
+    while (at < end && et_context_next(&at, end, &labels, ids)) {
+        add_context(s, series, labels, ids);
+    }
+}
+
+/* ---- sums ---- */
+
+static uint32_t add_sum(struct sums *s, uint64_t node, const struct pair *pair)
+{
+    s->sums = et_reserve(s->sums, &s->capacity, s->count + 1, sizeof *s->sums);
+    s->sums[s->count] = (struct et_sum){.node = node, .labels = pair->labels, .group = pair->group};
+    return (uint32_t)++s->count;
+}
+
+static void add_figures(struct sums *s, uint64_t node, uint32_t number, struct figures figures)
+{
+    struct pair *pair = &s->pairs[number];
+    if (node >= DIRECT_NODES || number >= DIRECT_PAIRS) {
+        uint64_t *index = et_map_at(&s->index, node << 20 | number);
+        *index = *index ? *index : add_sum(s, node, pair);
+        s->sums[*index - 1].value += figures.value;
+        s->sums[*index - 1].count += figures.count;
+        return;
+    }
+    if (node >= pair->room) {
+        pair->direct = et_reserve(pair->direct, &pair->room, (size_t)node + 1, sizeof *pair->direct);
+        pair->there = et_reserve(pair->there, &pair->words, pair->room / 64 + 1, sizeof *pair->there);
+    }
+    pair->direct[node].value += figures.value;
+    pair->direct[node].count += figures.count;
+    pair->there[node / 64] |= 1ull << node % 64;
+}
+
+/* Those that stand in the order of nodes become sums like the others. */
+static void collect_direct(struct sums *s)
+{
+    for (size_t i = 0; i < s->pair_count; i++) {
+        struct pair *pair = &s->pairs[i];
+        for (size_t node = 0; node < pair->room; node++) {
+            if (pair->there[node / 64] >> node % 64 & 1) {
+                uint32_t number = add_sum(s, node, pair);
+                s->sums[number - 1].value = pair->direct[node].value;
+                s->sums[number - 1].count = pair->direct[node].count;
+            }
+        }
+    }
+}
+
+/* What a row's stacks have in common. */
+struct reading {
+    const struct et_row *row;
+    bool cpu, counted;
+    bool whole; /* values are periods, so that they are their own counts: spares a division each */
+};
+
+static inline uint64_t count_of(const struct reading *reading, const struct et_packed *stack, uint64_t value)
+{
+    if (reading->whole && stack->value <= UINT32_MAX) {
+        return stack->value;
+    }
+    const struct et_row *row = reading->row;
+    return reading->counted ? et_packed_count(reading->cpu, row->columns, value, stack->count, row->period) : 0;
+}
+
+static void add_stacks(struct sums *s, const struct et_row *row)
+{
+    struct reading reading = {.row = row, .counted = !s->kind || s->kind->counts[0]};
+    reading.cpu = s->kind && strcmp(s->kind->name, ET_CPU) == 0;
+    reading.whole = reading.cpu && !(row->columns & ET_COLUMN_COUNT) && row->quantum == row->period && row->period &&
+                    row->period <= INT32_MAX;
+    for (size_t i = 0; i < s->unpacked.count; i++) {
+        const struct et_packed *stack = &s->unpacked.stacks[i];
+        const struct seen *seen = &s->seen[s->contexts[stack->context < s->context_count ? stack->context : 0]];
+        uint64_t value = stack->value * row->quantum, count = count_of(&reading, stack, value);
+        struct et_entry *all = &s->profile->label_sums[seen->sum];
+        all->value += value;
+        all->count += count;
+        if (seen->wanted) {
+            add_figures(s, stack->node, seen->pair, (struct figures){value, count});
+        }
+        s->left_out |= !seen->wanted;
+    }
+}
+
+static void note_row(struct sums *s, const struct et_row *row)
+{
+    struct et_profile *p = s->profile;
+    if (p->profiles == 0 || row->end_ns > p->end_ns) { /* what the latest says */
+        p->value_unit = et_intern(&p->strings, s->series->unit);
+        p->period = row->period;
+    }
+    p->start_ns = p->profiles == 0 || row->start_ns < p->start_ns ? row->start_ns : p->start_ns;
+    p->end_ns = p->profiles == 0 || row->end_ns > p->end_ns ? row->end_ns : p->end_ns;
+    p->profiles += row->profiles;
+    (void)et_map_at(&s->origins, (uint64_t)s->series->origin);
+    p->processes = s->origins.count;
+    p->samples += row->samples;
+}
+
+static int add_row(struct sums *s, const struct et_row *row)
+{
+    s->series = &s->selection.series[row->series];
+    note_row(s, row);
+    sqlite3_stmt *statement = et_store_bind(s->store, S_STACKS_GET, "i", row->id);
+    int got = et_store_step(s->store, statement);
+    if (got == 1) {
+        struct et_blob stacks = et_column_blob(statement, 0);
+        read_contexts(s, (uint64_t)row->series, et_column_blob(statement, 1));
+        got = et_unpack(&s->unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
+        add_stacks(s, row);
+    } else {
+        got = got ? got : -EIO;
+    }
+    sqlite3_reset(statement);
+    return got;
+}
+
+/* As they lie in the file, so that the system reads ahead. */
+static int by_id(const void *a, const void *b)
+{
+    const struct et_row *x = a, *y = b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int sum_rows(struct sums *s, const char *kind)
+{
+    struct et_rows rows = {0};
+    const struct et_query *query = s->query;
+    s->ids = query->keep_labels || et_query_asks_ids(query);
+    int err = et_selection_make(s->store, query, kind, ET_SLACK_NS, &s->selection);
+    err =
+        err ? err
+            : et_rows_choose(s->store, &s->selection, query->from_ns, query->to_ns, s->ids ? 1 : ET_LEVELS - 1, &rows);
+    bool level = s->kind && s->kind->level;
+    if (!level && rows.count) {
+        qsort(rows.rows, rows.count, sizeof *rows.rows, by_id);
+    }
+    for (size_t i = 0; i < rows.count && !err; i++) {
+        if (!level || et_row_is_last(&s->latest, (uint64_t)rows.rows[i].series, &rows.rows[i])) {
+            err = add_row(s, &rows.rows[i]);
+            err = err ? err : s->err;
+        }
+    }
+    if (s->left_out) {
+        s->profile->samples = 0; /* nobody has counted those with these labels */
+    }
+    free(rows.rows);
+    return err;
+}
+
+static void free_sums(struct sums *s)
+{
+    struct et_map *maps[] = {&s->index, &s->pair_index, &s->texts, &s->by_text, &s->latest, &s->origins, &s->known};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        et_map_free(maps[i]);
+    }
+    for (size_t i = 0; i < s->pair_count; i++) {
+        free(s->pairs[i].direct);
+        free(s->pairs[i].there);
+    }
+    free(s->pairs);
+    free(s->sums);
+    free(s->seen);
+    free(s->contexts);
+    et_unpacked_free(&s->unpacked);
+    et_selection_free(&s->selection);
+}
+
+/* Sets what is known of the profile before anything is added. */
+static void begin_sums(struct sums *s, const char *service, const char *kind)
+{
+    struct et_profile *p = s->profile = et_profile_new();
+    s->kind = et_kind_named(kind);
+    p->kind = et_intern(&p->strings, kind);
+    p->service = et_intern(&p->strings, service);
+    p->value_unit = et_intern(&p->strings, s->kind ? s->kind->unit : "");
+}
+
+/* What was added becomes a profile, unless there was an error. */
+static int finish_sums(struct sums *s, int err, struct et_profile **out)
+{
+    collect_direct(s);
+    err = err ? err : et_dictionary_load(s->store, s->profile, s->sums, s->count);
+    et_store_reading_done(s->store, s->began);
+    if (err) {
+        et_profile_free(s->profile);
+    } else {
+        et_profile_show(s->profile, s->query->measure);
+        *out = s->profile;
+    }
+    free_sums(s);
+    return err;
+}
+
+int et_store_load(struct et_store *store, const struct et_query *query, struct et_profile **out)
+{
+    struct sums sums = {.store = store, .query = query};
+    struct et_buf kind = {0};
+    /* one reading transaction: a message that arrives meanwhile is seen whole or not at all */
+    sums.began = et_store_reading(store);
+    et_buf_text(&kind, "");
+    int err = et_store_choose_kind(store, query, &kind);
+    begin_sums(&sums, query->service ? query->service : "", kind.data);
+    err = err ? err : sum_rows(&sums, kind.data);
+    et_buf_free(&kind);
+    return finish_sums(&sums, err, out);
+}
+
+static int next_row(struct et_store *store, int64_t after, struct et_row *out)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_ROW_NEXT, "i", after);
+    int got = et_store_step(store, row);
+    if (got == 1) {
+        *out = et_row_of(row, 0);
+        sqlite3_reset(row);
+    }
+    return got;
+}
+
+int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out)
+{
+    static const struct et_query all = {.keep_labels = true};
+    struct sums sums = {.store = store, .query = &all, .ids = true};
+    struct et_row row;
+    sums.began = et_store_reading(store);
+    int got = next_row(store, after, &row);
+    if (got != 1) {
+        et_store_reading_done(store, sums.began);
+        return got;
+    }
+    int err = et_selection_one(store, row.series, &sums.selection);
+    const struct et_series *series = sums.selection.series;
+    int64_t origin = series ? series->origin : 0;
+    begin_sums(&sums, series ? series->service : "", series ? series->kind : "");
+    row.series = 0;
+    err = err ? err : add_row(&sums, &row);
+    got = err ? err : et_store_origin_get(store, origin, &sums.profile->strings, &out->origin);
+    out->id = row.id;
+    err = finish_sums(&sums, got == 1 ? 0 : got ? got : -EIO, &out->profile);
+    return err ? err : 1;
+}

@@ -1,0 +1,305 @@
+/*
+ * See store_keep.h: merging. One call is one transaction of bounded size. A bucket's row says how far it is (see
+ * store_rows.h), and is written together with what was merged: whatever ends the program, the next call goes on there.
+ *
+ *   et_merge_step -> merge_bucket -> merge_series -> add_row -> take_contexts, take_stacks
+ *                                                 -> combine, put
+ */
+#include "tools/store/store_keep.h"
+#include "tools/store/store_rows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Messages come this long after what they tell of. What is later is merged into a block of its own. */
+static const int64_t GRACE_NS = 120 * ET_NS_PER_S;
+
+struct item {
+    uint64_t node, value, count; /* value in units */
+    uint32_t context;
+};
+
+/* One series' rows on their way to one row. */
+struct merge {
+    struct et_store *store;
+    int level; /* to merge into */
+    const struct et_series *series;
+    bool is_level;
+    struct et_map latest;
+    struct et_row out;
+    struct item *items;
+    size_t count, capacity;
+    struct et_strings known; /* contexts */
+    struct et_stored_context *contexts;
+    size_t context_capacity;
+    uint32_t *numbers; /* of the row's contexts in contexts */
+    size_t number_count, number_capacity;
+    struct et_unpacked unpacked;
+    bool counts_known; /* counts follow from values and the period */
+    bool overflow;
+};
+
+/* ---- taking rows in ---- */
+
+static uint32_t context_of(struct merge *m, uint64_t labels, const uint64_t ids[3])
+{
+    struct et_buf key = {0};
+    et_buf_printf(&key, "%llx.%llx.%llx.%llx", (unsigned long long)labels, (unsigned long long)ids[0],
+                  (unsigned long long)ids[1], (unsigned long long)ids[2]);
+    uint32_t number = et_intern(&m->known, key.data);
+    et_buf_free(&key);
+    m->contexts = et_reserve(m->contexts, &m->context_capacity, m->known.count, sizeof *m->contexts);
+    m->contexts[number] = (struct et_stored_context){
+        .labels = (int64_t)labels, .span_id = ids[0], .trace_high = ids[1], .trace_low = ids[2]};
+    return number;
+}
+
+static void take_contexts(struct merge *m, struct et_blob contexts)
+{
+    static const uint64_t none[3];
+    const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
+    uint64_t labels = 0, ids[3] = {0};
+    m->number_count = 0;
+    do {
+        uint32_t number = context_of(m, labels, m->level > 1 ? none : ids);
+        m->numbers = et_reserve(m->numbers, &m->number_capacity, m->number_count + 1, sizeof *m->numbers);
+        m->numbers[m->number_count++] = number;
+    } while (at < end && et_context_next(&at, end, &labels, ids));
+}
+
+static void take_stacks(struct merge *m, const struct et_row *row)
+{
+    bool derived = m->series->cpu && !(row->columns & ET_COLUMN_COUNT);
+    m->items = et_reserve(m->items, &m->capacity, m->count + m->unpacked.count, sizeof *m->items);
+    for (size_t i = 0; i < m->unpacked.count; i++) {
+        const struct et_packed *stack = &m->unpacked.stacks[i];
+        uint64_t value;
+        m->overflow |= __builtin_mul_overflow(stack->value, row->quantum, &value);
+        m->counts_known &= derived && (!row->period || value % row->period == 0);
+        m->items[m->count++] = (struct item){
+            .node = stack->node,
+            .value = value,
+            .count = et_packed_count(m->series->cpu, row->columns, value, stack->count, row->period),
+            .context = m->numbers[stack->context < m->number_count ? stack->context : 0],
+        };
+    }
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Rows come latest first. */
+static void note_row(struct merge *m, const struct et_row *row)
+{
+    struct et_row *out = &m->out;
+    bool first = out->profiles == 0;
+    out->start_ns = first || row->start_ns < out->start_ns ? row->start_ns : out->start_ns;
+    out->end_ns = first || row->end_ns > out->end_ns ? row->end_ns : out->end_ns;
+    out->period = first ? row->period : out->period;
+    m->counts_known &= row->period == out->period;
+    out->profiles += row->profiles;
+    out->samples += row->samples;
+    out->quantum = common_divisor(out->quantum, row->quantum);
+    out->columns |= row->columns & (ET_COLUMN_VALUE | ET_COLUMN_COUNT);
+}
+
+static int add_row(struct merge *m, const struct et_row *row)
+{
+    if (m->is_level && !et_row_is_last(&m->latest, 0, row)) {
+        return 0;
+    }
+    sqlite3_stmt *statement = et_store_bind(m->store, S_STACKS_GET, "i", row->id);
+    int got = et_store_step(m->store, statement);
+    if (got == 1) {
+        struct et_blob stacks = et_column_blob(statement, 0);
+        note_row(m, row);
+        take_contexts(m, et_column_blob(statement, 1));
+        got = et_unpack(&m->unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
+        take_stacks(m, row);
+    } else {
+        got = got ? got : -EIO;
+    }
+    sqlite3_reset(statement);
+    return got;
+}
+
+/* ---- one row of them ---- */
+
+static int by_node(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    if (x->node != y->node) {
+        return x->node < y->node ? -1 : 1;
+    }
+    return x->context < y->context ? -1 : x->context > y->context;
+}
+
+static void combine(struct merge *m)
+{
+    size_t kept = 0;
+    if (m->count) {
+        qsort(m->items, m->count, sizeof *m->items, by_node);
+    }
+    for (size_t i = 0; i < m->count; i++) {
+        struct item *last = kept ? &m->items[kept - 1] : NULL;
+        if (last && by_node(last, &m->items[i]) == 0) {
+            m->overflow |= __builtin_add_overflow(last->value, m->items[i].value, &last->value);
+            last->count += m->items[i].count;
+        } else {
+            m->items[kept++] = m->items[i];
+        }
+    }
+    m->count = kept;
+}
+
+static int store_merged(struct merge *m, int64_t bucket_ns)
+{
+    struct et_row *out = &m->out;
+    struct et_stacks stacks = {0};
+    out->series = m->series->id;
+    out->level = m->level;
+    out->at_ns = bucket_ns + et_level_ns[m->level] / 2;
+    out->quantum = m->overflow || !out->quantum ? 1 : out->quantum;
+    if (m->overflow || (m->series->cpu && !m->counts_known)) {
+        out->columns |= ET_COLUMN_COUNT;
+    }
+    out->columns |= m->known.count > 1 ? ET_COLUMN_CONTEXT : 0;
+    stacks.columns = (uint8_t)out->columns;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct item *item = &m->items[i];
+        struct et_stack stack = {.node = (int64_t)item->node,
+                                 .value = item->value / out->quantum,
+                                 .count = item->count,
+                                 .context = m->contexts[item->context]};
+        et_stacks_add(&stacks, &stack);
+    }
+    struct et_buf bytes = {0};
+    out->packing = et_pack(&stacks, true, &bytes);
+    int64_t id = et_store_add_row(m->store, out, m->series->cpu, (struct et_blob){bytes.data, bytes.size},
+                                  (struct et_blob){stacks.contexts.data, stacks.contexts.size});
+    et_buf_free(&bytes);
+    et_stacks_free(&stacks);
+    return id < 0 ? (int)id : 0;
+}
+
+static int merge_series(struct et_store *store, const struct et_bucket *bucket, const struct et_row *rows, size_t count,
+                        size_t *stacks)
+{
+    static const uint64_t none[3];
+    struct et_selection selection = {0};
+    int err = et_selection_one(store, rows[0].series, &selection);
+    struct merge m = {.store = store, .level = bucket->level, .series = selection.series, .counts_known = true};
+    context_of(&m, 0, none);
+    for (size_t i = 0; i < count && !err; i++) {
+        const struct et_kind *kind = et_kind_named(m.series->kind);
+        m.is_level = kind && kind->level;
+        err = add_row(&m, &rows[i]);
+    }
+    *stacks += m.count;
+    combine(&m);
+    err = err ? err : store_merged(&m, bucket->start_ns);
+    et_map_free(&m.latest);
+    et_strings_free(&m.known);
+    et_unpacked_free(&m.unpacked);
+    free(m.items);
+    free(m.contexts);
+    free(m.numbers);
+    et_selection_free(&selection);
+    return err;
+}
+
+/* ---- buckets ---- */
+
+/* By series, and of one the latest first. */
+static int by_series(const void *a, const void *b)
+{
+    const struct et_row *x = a, *y = b;
+    if (x->series != y->series) {
+        return x->series < y->series ? -1 : 1;
+    }
+    if (x->start_ns != y->start_ns) {
+        return x->start_ns > y->start_ns ? -1 : 1;
+    }
+    return x->id > y->id ? -1 : x->id < y->id;
+}
+
+/* Rows that the bucket's pass has still to merge. */
+static int sources(struct et_store *store, const struct et_bucket *bucket, struct et_rows *out)
+{
+    int below = bucket->level - 1;
+    sqlite3_stmt *statement = et_store_bind(store, S_ROWS, "iii", (int64_t)below, bucket->start_ns,
+                                            bucket->start_ns + et_level_ns[bucket->level]);
+    int got;
+    while ((got = et_store_step(store, statement)) == 1) {
+        struct et_row row = et_row_of(statement, below);
+        if (row.id <= bucket->high && !et_bucket_merged(bucket, row.id, row.series)) {
+            out->rows = et_reserve(out->rows, &out->capacity, out->count + 1, sizeof *out->rows);
+            out->rows[out->count++] = row;
+        }
+    }
+    if (out->count) {
+        qsort(out->rows, out->count, sizeof *out->rows, by_series);
+    }
+    return got;
+}
+
+int et_bucket_put(struct et_store *store, const struct et_bucket *b)
+{
+    return et_store_step(store, et_store_bind(store, S_BUCKET_PUT, "iiiiiiiiii", (int64_t)b->level, b->start_ns,
+                                              (int64_t)b->dirty, b->low, b->high, b->done, b->gone, b->swept, b->bare,
+                                              b->seen_ns));
+}
+
+/* Goes on with the bucket's pass, or begins one. */
+static int merge_bucket(struct et_store *store, struct et_bucket *bucket, int64_t now_ns, size_t most)
+{
+    struct et_rows rows = {0};
+    size_t at = 0, stacks = 0;
+    if (bucket->low == bucket->high) {
+        int64_t last = et_store_last(store);
+        if (last < 0) {
+            return (int)last;
+        }
+        bucket->high = last;
+        bucket->done = 0;
+        bucket->seen_ns = now_ns;
+        bucket->dirty = false;
+    }
+    int err = sources(store, bucket, &rows);
+    while (at < rows.count && !err && stacks < most) {
+        size_t first = at;
+        while (at < rows.count && rows.rows[at].series == rows.rows[first].series) {
+            at++;
+        }
+        err = merge_series(store, bucket, &rows.rows[first], at - first, &stacks);
+        bucket->done = rows.rows[first].series;
+    }
+    if (at == rows.count) {
+        bucket->low = bucket->high;
+    }
+    free(rows.rows);
+    return err ? err : et_bucket_put(store, bucket);
+}
+
+int et_merge_step(struct et_store *store, int64_t now_ns, size_t stacks)
+{
+    struct et_bucket bucket;
+    int64_t due = now_ns - GRACE_NS;
+    sqlite3_stmt *row = et_store_bind(store, S_BUCKET_DUE, "ii", due - et_level_ns[1], due - et_level_ns[2]);
+    int got = et_store_step(store, row);
+    if (got == 1) {
+        bucket = et_bucket_of(row, sqlite3_column_int(row, 9));
+        sqlite3_reset(row);
+        got = merge_bucket(store, &bucket, now_ns, stacks);
+        got = got ? got : 1;
+    }
+    return got;
+}

@@ -1,0 +1,197 @@
+/*
+ * See store.h: sums that only grow, of each service, version and device. They are added to in the transaction that
+ * keeps the profile, and nothing takes anything away from them: merging and retention do not, nor does a restart.
+ *
+ *   et_store_count         a profile that came
+ *   et_store_count_losses  what a process' running totals of losses have grown by
+ */
+#include "tools/lib/labels.h"
+#include "tools/store/store_internal.h"
+#include "tools/lib/time_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Most sets of service, version and device; what comes beyond is counted as ET_METRIC_OTHER. */
+enum { SETS = 4096 };
+
+/* When there is no room, sets that were not seen for 30 days make some; looked at once an hour. */
+#define UNSEEN_NS (30 * 86400 * 1000000000LL)
+#define SWEEP_NS  (3600 * 1000000000LL)
+
+struct set {
+    char *service, *version, *device;
+};
+
+static char *value_of(const char *lines, const char *key, const char *other)
+{
+    size_t size;
+    const char *value = et_labels_value(lines, key, &size);
+    return value ? et_clean(value, size) : et_strdup(other);
+}
+
+/* Whose the origin's figures are. 1, or as et_store_step(). */
+static int set_of(struct et_store *store, int64_t origin, struct set *set)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_ORIGIN_GET, "i", origin);
+    int got = et_store_step(store, row);
+    if (got == 1) {
+        const char *tags = et_column_text(row, 1);
+        set->service = et_strdup(et_column_text(row, 0));
+        set->version = value_of(tags, "version", "");
+        set->device = value_of(tags, "device", et_column_text(row, 2));
+    }
+    sqlite3_reset(row);
+    return got;
+}
+
+static void set_free(struct set *set)
+{
+    free(set->service);
+    free(set->version);
+    free(set->device);
+}
+
+static int count_sets(struct et_store *store)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_METRIC_SETS, "");
+    int got = et_store_step(store, row);
+    store->metric_sets = got == 1 ? sqlite3_column_int64(row, 0) : store->metric_sets;
+    sqlite3_reset(row);
+    return got < 0 ? got : 0;
+}
+
+/* Counts the sets; when there are too many the oldest make room. 0 or an error. */
+static int sweep(struct et_store *store, int64_t now_ns)
+{
+    int err = count_sets(store);
+    store->metric_swept_ns = now_ns;
+    if (err || store->metric_sets < SETS) {
+        return err;
+    }
+    err = et_store_step(store, et_store_bind(store, S_METRIC_DROP, "si", ET_METRIC_OTHER, now_ns - UNSEEN_NS));
+    return err ? err : count_sets(store);
+}
+
+/* Whether a set has a place of its own, or gets one. 1, 0 or an error. The count is the handle's: taken again once an
+ * hour when it matters, not with each profile that finds no room. */
+static int has_room(struct et_store *store, const struct set *set)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_METRIC_KNOWN, "sss", set->service, set->version, set->device);
+    int known = et_store_step(store, row);
+    int64_t now_ns = et_now();
+    sqlite3_reset(row);
+    bool due = !store->metric_swept_ns || (store->metric_sets >= SETS && now_ns - store->metric_swept_ns > SWEEP_NS);
+    int err = known == 0 && due ? sweep(store, now_ns) : 0;
+    if (known || err) {
+        return known ? known : err;
+    }
+    bool room = store->metric_sets < SETS;
+    store->metric_sets += room;
+    return room;
+}
+
+static int add_to_set(struct et_store *store, const struct set *set, const char *kind, const struct et_counted *more)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_METRIC_MORE, "uuuissss", more->value, more->count, more->profiles,
+                                      more->last_ns, set->service, set->version, set->device, kind);
+    int err = et_store_step(store, row);
+    if (err || sqlite3_changes(store->db)) {
+        return err;
+    }
+    static char name[] = ET_METRIC_OTHER, none[] = "";
+    static const struct set other = {name, none, none};
+    int room = set == &other ? 1 : has_room(store, set);
+    if (room <= 0) {
+        return room < 0 ? room : add_to_set(store, &other, kind, more);
+    }
+    return et_store_step(store, et_store_bind(store, S_METRIC_NEW, "ssssuuui", set->service, set->version, set->device,
+                                              kind, more->value, more->count, more->profiles, more->last_ns));
+}
+
+int et_store_count(struct et_store *store, int64_t origin, const char *kind, const struct et_counted *more)
+{
+    struct set set = {0};
+    int got = set_of(store, origin, &set);
+    got = got == 1 ? add_to_set(store, &set, kind, more) : got;
+    set_free(&set);
+    return got;
+}
+
+/* ---- losses ---- */
+
+static const Edgeprof__V1__Loss *loss_of(const Edgeprof__V1__Stats *stats, uint32_t reason)
+{
+    for (size_t i = 0; stats && i < stats->n_losses; i++) {
+        if (stats->losses[i]->reason == reason) {
+            return stats->losses[i];
+        }
+    }
+    return NULL;
+}
+
+static int add_losses(struct et_store *store, const struct set *set, const Edgeprof__V1__Stats *before,
+                      const Edgeprof__V1__Stats *now)
+{
+    int err = 0;
+    for (size_t i = 0; i < now->n_losses && !err; i++) {
+        const Edgeprof__V1__Loss *loss = now->losses[i], *known = loss_of(before, loss->reason);
+        uint64_t count = known ? known->count : 0, weight = known ? known->weight_ns : 0;
+        struct et_counted more = {.value = loss->weight_ns > weight ? loss->weight_ns - weight : 0,
+                                  .count = loss->count > count ? loss->count - count : 0};
+        char kind[32];
+        snprintf(kind, sizeof kind, ET_METRIC_LOSS "%u", loss->reason < 64 ? loss->reason : 63);
+        err = more.value || more.count ? add_to_set(store, set, kind, &more) : 0;
+    }
+    return err;
+}
+
+static Edgeprof__V1__Stats *known_stats(struct et_store *store, int64_t origin)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_ORIGIN_GET, "i", origin);
+    Edgeprof__V1__Stats *stats = NULL;
+    if (et_store_step(store, row) == 1 && sqlite3_column_blob(row, 9)) {
+        stats = edgeprof__v1__stats__unpack(NULL, (size_t)sqlite3_column_bytes(row, 9), sqlite3_column_blob(row, 9));
+    }
+    sqlite3_reset(row);
+    return stats;
+}
+
+int et_store_count_losses(struct et_store *store, int64_t origin, const void *stats, size_t size)
+{
+    Edgeprof__V1__Stats *now = edgeprof__v1__stats__unpack(NULL, size, stats);
+    struct set set = {0};
+    int err = 0;
+    if (now && now->n_losses) {
+        Edgeprof__V1__Stats *before = known_stats(store, origin);
+        int got = set_of(store, origin, &set);
+        err = got == 1 ? add_losses(store, &set, before, now) : got;
+        set_free(&set);
+        edgeprof__v1__stats__free_unpacked(before, NULL);
+    }
+    edgeprof__v1__stats__free_unpacked(now, NULL);
+    return err;
+}
+
+/* ---- reading ---- */
+
+int et_store_metrics(struct et_store *store, void (*call)(void *context, const struct et_metric *metric), void *context)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_METRICS, "");
+    int got;
+    while ((got = et_store_step(store, row)) == 1) {
+        struct et_metric metric = {
+            .service = et_column_text(row, 0),
+            .version = et_column_text(row, 1),
+            .device = et_column_text(row, 2),
+            .kind = et_column_text(row, 3),
+            .sum = {.value = (uint64_t)sqlite3_column_int64(row, 4),
+                    .count = (uint64_t)sqlite3_column_int64(row, 5),
+                    .profiles = (uint64_t)sqlite3_column_int64(row, 6),
+                    .last_ns = sqlite3_column_int64(row, 7)},
+        };
+        call(context, &metric);
+    }
+    return got;
+}

@@ -1,0 +1,240 @@
+/* See store_pack.h. What is read comes from our own database, which may be damaged: every size is checked. */
+#include "tools/store/store_pack.h"
+#include "tools/lib/labels.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { NODE, VALUE, COUNT, CONTEXT };
+
+/* zlib makes at most about 1030 bytes of one. */
+enum { RATIO = 1100 };
+
+/* ---- writing ---- */
+
+static uint64_t zigzag(int64_t number)
+{
+    return (uint64_t)number << 1 ^ (number < 0 ? UINT64_MAX : 0);
+}
+
+/* The context's index, 0 for none. */
+static uint32_t context_index(struct et_stacks *stacks, const struct et_stored_context *context)
+{
+    char key[96];
+    uint64_t fields[] = {(uint64_t)context->labels, context->span_id, context->trace_high, context->trace_low};
+    bool any = fields[0] || fields[1] || fields[2] || fields[3];
+    snprintf(key, sizeof key, "%llx.%llx.%llx.%llx", (unsigned long long)fields[0], (unsigned long long)fields[1],
+             (unsigned long long)fields[2], (unsigned long long)fields[3]);
+    if (stacks->known.count == 0) {
+        et_intern(&stacks->known, "");
+    }
+    size_t before = stacks->known.count;
+    uint32_t index = any ? et_intern(&stacks->known, key) : 0;
+    for (size_t i = 0; stacks->known.count != before && i < 4; i++) {
+        et_varint_put(&stacks->contexts, fields[i]);
+    }
+    return index;
+}
+
+void et_stacks_add(struct et_stacks *stacks, const struct et_stack *stack)
+{
+    et_varint_put(&stacks->column[NODE], zigzag(stack->node - stacks->last_node));
+    stacks->last_node = stack->node;
+    if (stacks->columns & ET_COLUMN_VALUE) {
+        et_varint_put(&stacks->column[VALUE], stack->value);
+    }
+    if (stacks->columns & ET_COLUMN_COUNT) {
+        et_varint_put(&stacks->column[COUNT], stack->count);
+    }
+    if (stacks->columns & ET_COLUMN_CONTEXT) {
+        et_varint_put(&stacks->column[CONTEXT], context_index(stacks, &stack->context));
+    }
+}
+
+void et_stacks_free(struct et_stacks *stacks)
+{
+    for (size_t i = 0; i < 4; i++) {
+        et_buf_free(&stacks->column[i]);
+    }
+    et_buf_free(&stacks->contexts);
+    et_strings_free(&stacks->known);
+}
+
+static void deflate_into(const struct et_buf *plain, struct et_buf *out)
+{
+    uLongf size = compressBound(plain->size);
+    Bytef *bytes = et_alloc(size, 1);
+    et_varint_put(out, plain->size);
+    if (compress2(bytes, &size, (const Bytef *)plain->data, plain->size, 6) == Z_OK) {
+        et_buf_add(out, bytes, size);
+    } else {
+        out->size = 0;
+    }
+    free(bytes);
+}
+
+enum et_packing et_pack(const struct et_stacks *stacks, bool deflate, struct et_buf *out)
+{
+    struct et_buf plain = {0};
+    for (size_t i = NODE; i < CONTEXT; i++) {
+        et_varint_put(&plain, stacks->column[i].size);
+    }
+    for (size_t i = NODE; i <= CONTEXT; i++) {
+        et_buf_add(&plain, stacks->column[i].data, stacks->column[i].size);
+    }
+    struct et_buf small = {0};
+    if (deflate) {
+        deflate_into(&plain, &small);
+    }
+    bool deflated = small.size && small.size < plain.size;
+    et_buf_add(out, deflated ? small.data : plain.data, deflated ? small.size : plain.size);
+    et_buf_free(&plain);
+    et_buf_free(&small);
+    return deflated ? ET_PACK_DEFLATED : ET_PACK_COLUMNS;
+}
+
+/* ---- reading ---- */
+
+static inline struct et_packed *next(struct et_unpacked *out)
+{
+    if (out->count == out->capacity) {
+        out->stacks = et_reserve(out->stacks, &out->capacity, out->count + 1, sizeof *out->stacks);
+    }
+    out->stacks[out->count] = (struct et_packed){0};
+    return &out->stacks[out->count++];
+}
+
+/* Most numbers are of one byte. */
+static inline bool number(const uint8_t **at, const uint8_t *end, uint64_t *value)
+{
+    if (*at < end && **at < 0x80) {
+        *value = *(*at)++;
+        return true;
+    }
+    return et_varint_get(at, end, value);
+}
+
+static int unpack_rows(struct et_unpacked *out, int columns, const uint8_t *at, const uint8_t *end)
+{
+    bool ok = true;
+    while (at < end && ok) {
+        struct et_packed *stack = next(out);
+        uint64_t context = 0;
+        ok = number(&at, end, &stack->node) && (!(columns & ET_COLUMN_VALUE) || number(&at, end, &stack->value)) &&
+             (!(columns & ET_COLUMN_COUNT) || number(&at, end, &stack->count)) &&
+             (!(columns & ET_COLUMN_CONTEXT) || number(&at, end, &context));
+        stack->context = (uint32_t)context;
+    }
+    return ok ? 0 : -EIO;
+}
+
+/* One figure for each stack that the column of nodes has. */
+static bool unpack_column(struct et_unpacked *out, int which, const uint8_t *at, const uint8_t *end)
+{
+    bool ok = true;
+    for (size_t i = 0; i < out->count && ok; i++) {
+        struct et_packed *stack = &out->stacks[i];
+        uint64_t context;
+        if (which == CONTEXT) {
+            ok = number(&at, end, &context);
+            stack->context = ok ? (uint32_t)context : 0;
+        } else {
+            ok = number(&at, end, which == VALUE ? &stack->value : &stack->count);
+        }
+    }
+    return ok && at == end;
+}
+
+static int unpack_columns(struct et_unpacked *out, int columns, const uint8_t *at, const uint8_t *end)
+{
+    static const int bits[] = {0, ET_COLUMN_VALUE, ET_COLUMN_COUNT, ET_COLUMN_CONTEXT};
+    uint64_t sizes[CONTEXT], step, node = 0;
+    for (size_t i = NODE; i < CONTEXT; i++) {
+        if (!et_varint_get(&at, end, &sizes[i])) {
+            return -EIO;
+        }
+    }
+    size_t left = (size_t)(end - at);
+    if (sizes[NODE] > left || sizes[VALUE] > left - sizes[NODE] || sizes[COUNT] > left - sizes[NODE] - sizes[VALUE]) {
+        return -EIO;
+    }
+    const uint8_t *nodes_end = at + sizes[NODE];
+    while (at < nodes_end) {
+        if (!number(&at, nodes_end, &step)) {
+            return -EIO;
+        }
+        node += step >> 1 ^ (0 - (step & 1));
+        next(out)->node = node;
+    }
+    bool ok = true;
+    for (int i = VALUE; i <= CONTEXT && ok; i++) {
+        const uint8_t *column_end = i == CONTEXT ? end : at + sizes[i];
+        ok = columns & bits[i] ? unpack_column(out, i, at, column_end) : at == column_end;
+        at = column_end;
+    }
+    return ok ? 0 : -EIO;
+}
+
+static int inflate_into(struct et_buf *out, const uint8_t *at, const uint8_t *end)
+{
+    uint64_t size;
+    if (!et_varint_get(&at, end, &size) || size / RATIO > (uint64_t)(end - at)) {
+        return -EIO;
+    }
+    out->data = et_reserve(out->data, &out->capacity, (size_t)size + 1, 1);
+    uLongf got = (uLongf)size;
+    int code = uncompress((Bytef *)out->data, &got, at, (uLong)(end - at));
+    out->size = got;
+    return code == Z_OK && got == size ? 0 : -EIO;
+}
+
+int et_unpack(struct et_unpacked *out, enum et_packing packing, int columns, const void *bytes, size_t size)
+{
+    const uint8_t *at = bytes, *end = size ? at + size : at;
+    out->count = 0;
+    if (packing == ET_PACK_DEFLATED) {
+        if (inflate_into(&out->bytes, at, end)) {
+            return -EIO;
+        }
+        at = (const uint8_t *)out->bytes.data;
+        end = at + out->bytes.size;
+    }
+    return packing == ET_PACK_ROWS ? unpack_rows(out, columns, at, end) : unpack_columns(out, columns, at, end);
+}
+
+void et_unpacked_free(struct et_unpacked *unpacked)
+{
+    free(unpacked->stacks);
+    et_buf_free(&unpacked->bytes);
+}
+
+bool et_context_next(const uint8_t **at, const uint8_t *end, uint64_t *labels, uint64_t ids[3])
+{
+    return *at && et_varint_get(at, end, labels) && et_varint_get(at, end, &ids[0]) &&
+           et_varint_get(at, end, &ids[1]) && et_varint_get(at, end, &ids[2]);
+}
+
+char *et_context_text(const char *lines, const uint64_t ids[3])
+{
+    struct et_labels all = {0};
+    char hex[40];
+    et_labels_add_lines(&all, lines);
+    if (ids[0]) {
+        snprintf(hex, sizeof hex, "%016llx", (unsigned long long)ids[0]);
+        et_labels_add(&all, ET_SPAN_ID, hex);
+    }
+    if (ids[1] || ids[2]) {
+        snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)ids[1], (unsigned long long)ids[2]);
+        et_labels_add(&all, ET_TRACE_ID, hex);
+    }
+    return et_labels_join(&all);
+}
+
+uint64_t et_packed_count(bool cpu, int columns, uint64_t value, uint64_t count, uint64_t period)
+{
+    bool unknown = !(columns & ET_COLUMN_COUNT) && cpu && period;
+    return unknown ? (value + period / 2) / period : count;
+}

@@ -1,0 +1,111 @@
+/*
+ * See store.h and store_rows.h: keeping a profile, that came or was merged.
+ *
+ *   et_store_profile -> et_store_add -> et_store_add_row
+ */
+#include "tools/store/store_rows.h"
+
+#include <errno.h>
+#include <string.h>
+
+const int64_t et_level_ns[ET_LEVELS] = {0, 300 * ET_NS_PER_S, 3600 * ET_NS_PER_S};
+
+int64_t et_bucket_start(int level, int64_t at_ns)
+{
+    int64_t size = et_level_ns[level], rest = at_ns % size;
+    return at_ns - rest - (rest < 0 ? size : 0);
+}
+
+static int sum_stacks(struct et_row *row, bool cpu, struct et_blob stacks)
+{
+    struct et_unpacked unpacked = {0};
+    int err = et_unpack(&unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
+    for (size_t i = 0; i < unpacked.count; i++) {
+        uint64_t value = unpacked.stacks[i].value * row->quantum;
+        row->value_sum += value;
+        row->count_sum += et_packed_count(cpu, row->columns, value, unpacked.stacks[i].count, row->period);
+    }
+    et_unpacked_free(&unpacked);
+    return err;
+}
+
+static int add_labels(struct et_store *store, int64_t series, struct et_blob contexts)
+{
+    const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
+    uint64_t labels, ids[3];
+    int err = 0;
+    while (!err && at < end && et_context_next(&at, end, &labels, ids)) {
+        err = labels ? et_store_step(store, et_store_bind(store, S_SERIES_LABELS_ADD, "iu", series, labels)) : 0;
+    }
+    return err;
+}
+
+int64_t et_store_add_row(struct et_store *store, struct et_row *row, bool cpu, struct et_blob stacks,
+                         struct et_blob contexts)
+{
+    row->value_sum = row->count_sum = 0;
+    int err = sum_stacks(row, cpu, stacks);
+    err = err ? err
+              : et_store_step(store, et_store_bind(store, S_PROFILE_ADD, "iiiiiuuuuiiuu", (int64_t)row->level,
+                                                   row->series, row->at_ns, row->start_ns, row->end_ns, row->profiles,
+                                                   row->period, row->samples, row->quantum, (int64_t)row->columns,
+                                                   (int64_t)row->packing, row->value_sum, row->count_sum));
+    int64_t id = sqlite3_last_insert_rowid(store->db);
+    err = err ? err
+              : et_store_step(store, et_store_bind(store, S_STACKS_ADD, "ibb", id, stacks.bytes, stacks.size,
+                                                   contexts.bytes, contexts.size));
+    if (!err && row->level + 1 < ET_LEVELS) {
+        int64_t bucket = et_bucket_start(row->level + 1, row->at_ns);
+        err = et_store_step(store, et_store_bind(store, S_BUCKET_DIRTY, "ii", (int64_t)row->level + 1, bucket));
+    }
+    return err ? err : id;
+}
+
+/* The series' id; notes that it has one profile more. */
+static int64_t series_of(struct et_store *store, const struct et_stored *p)
+{
+    sqlite3_stmt *row =
+        et_store_bind(store, S_SERIES_ADD, "issii", p->origin, p->kind, p->unit, p->start_ns, p->end_ns);
+    int got = et_store_step(store, row);
+    int64_t id = got == 1 ? sqlite3_column_int64(row, 0) : got;
+    sqlite3_reset(row);
+    return id;
+}
+
+int64_t et_store_add(struct et_store *store, const struct et_stored *p, enum et_packing packing, struct et_blob stacks,
+                     struct et_blob contexts)
+{
+    int64_t series = series_of(store, p);
+    if (series <= 0) {
+        return series < 0 ? series : -EIO;
+    }
+    struct et_row row = {
+        .series = series,
+        .at_ns = p->start_ns / 2 + p->end_ns / 2,
+        .start_ns = p->start_ns,
+        .end_ns = p->end_ns,
+        .profiles = 1,
+        .period = p->period,
+        .samples = p->samples,
+        .quantum = p->quantum,
+        .columns = p->stacks.columns,
+        .packing = packing,
+    };
+    int err = add_labels(store, series, contexts);
+    int64_t id = err ? err : et_store_add_row(store, &row, strcmp(p->kind, ET_CPU) == 0, stacks, contexts);
+    const struct et_counted more = {
+        .value = row.value_sum, .count = row.count_sum, .profiles = 1, .last_ns = p->end_ns};
+    err = id < 0 ? (int)id : et_store_count(store, p->origin, p->kind, &more);
+    return err ? err : id;
+}
+
+int et_store_profile(struct et_store *store, const struct et_stored *stored)
+{
+    struct et_buf bytes = {0};
+    enum et_packing packing = et_pack(&stored->stacks, false, &bytes);
+    const struct et_buf *contexts = &stored->stacks.contexts;
+    int64_t id = et_store_add(store, stored, packing, (struct et_blob){bytes.data, bytes.size},
+                              (struct et_blob){contexts->data, contexts->size});
+    et_buf_free(&bytes);
+    return id < 0 ? (int)id : 0;
+}

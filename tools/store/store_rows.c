@@ -1,0 +1,354 @@
+/*
+ * See store_rows.h.
+ *
+ *   et_rows_choose -> choose_hour -> choose_five_minutes -> scan
+ */
+#include "tools/store/store_rows.h"
+#include "tools/lib/labels.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct et_blob et_column_blob(sqlite3_stmt *statement, int column)
+{
+    const void *bytes = sqlite3_column_blob(statement, column);
+    return (struct et_blob){bytes, (size_t)sqlite3_column_bytes(statement, column)};
+}
+
+/* ---- series ---- */
+
+/* Whether stacks of a series may have a label of that name. */
+static int series_labelled(struct et_store *store, int64_t series, const char *name, bool *has)
+{
+    *has = strcmp(name, ET_SPAN_ID) == 0 || strcmp(name, ET_TRACE_ID) == 0;
+    sqlite3_stmt *row = et_store_bind(store, S_SERIES_LABELS, "i", series);
+    int got = 0;
+    size_t size;
+    while (!*has && (got = et_store_step(store, row)) == 1) {
+        *has = et_labels_value(et_column_text(row, 0), name, &size);
+    }
+    sqlite3_reset(row);
+    return got < 0 ? got : 0;
+}
+
+/* False: none of its stacks can be wanted, its process is another. */
+static int series_wanted(struct et_store *store, const struct et_query *query, const struct et_series *series,
+                         bool *wanted)
+{
+    *wanted = true;
+    for (size_t i = 0; i < query->matcher_count && *wanted; i++) {
+        const struct et_matcher *matcher = &query->matchers[i];
+        *wanted = et_process_matches(matcher, "", &series->process);
+        int err = *wanted || matcher->process ? 0 : series_labelled(store, series->id, matcher->name, wanted);
+        if (err) {
+            return err;
+        }
+    }
+    return 0;
+}
+
+int et_series_asks_stacks(struct et_store *store, const struct et_query *query, const struct et_series *series,
+                          bool *asks)
+{
+    *asks = false;
+    int err = query->group ? series_labelled(store, series->id, query->group, asks) : 0;
+    for (size_t i = 0; i < query->matcher_count && !*asks && !err; i++) {
+        const struct et_matcher *matcher = &query->matchers[i];
+        err = matcher->process ? 0 : series_labelled(store, series->id, matcher->name, asks);
+    }
+    return err;
+}
+
+static bool asks_for(const struct et_query *query, const char *key)
+{
+    bool found = query->group && strcmp(query->group, key) == 0;
+    for (size_t i = 0; i < query->matcher_count && !found; i++) {
+        found = strcmp(query->matchers[i].name, key) == 0 && !query->matchers[i].process;
+    }
+    return found;
+}
+
+bool et_query_asks_ids(const struct et_query *query)
+{
+    return asks_for(query, ET_SPAN_ID) || asks_for(query, ET_TRACE_ID);
+}
+
+static void free_series(struct et_series *series)
+{
+    free(series->kind);
+    free(series->unit);
+    free(series->tags);
+    free(series->service);
+    free(series->host);
+}
+
+static int add_series(struct et_store *store, const struct et_query *query, sqlite3_stmt *row, struct et_selection *out)
+{
+    struct et_series series = {
+        .id = sqlite3_column_int64(row, 0),
+        .origin = sqlite3_column_int64(row, 1),
+        .kind = et_strdup(et_column_text(row, 2)),
+        .unit = et_strdup(et_column_text(row, 3)),
+        .tags = et_strdup(et_column_text(row, 4)),
+        .service = et_strdup(et_column_text(row, 5)),
+        .host = et_strdup(et_column_text(row, 6)),
+    };
+    series.process = (struct et_process){.tags = series.tags, .service = series.service, .host = series.host};
+    series.cpu = strcmp(series.kind, ET_CPU) == 0;
+    bool wanted = false;
+    int err = series_wanted(store, query, &series, &wanted);
+    if (err || !wanted) {
+        free_series(&series);
+        return err;
+    }
+    out->series = et_reserve(out->series, &out->capacity, out->count + 1, sizeof *out->series);
+    out->series[out->count++] = series;
+    *et_map_at(&out->index, (uint64_t)series.id) = out->count;
+    return 0;
+}
+
+int et_selection_make(struct et_store *store, const struct et_query *query, const char *kind, int64_t slack_ns,
+                      struct et_selection *out)
+{
+    int64_t from = query->from_ns > INT64_MIN + slack_ns ? query->from_ns - slack_ns : INT64_MIN;
+    int64_t to = query->to_ns < INT64_MAX - slack_ns ? query->to_ns + slack_ns : INT64_MAX;
+    const char *service = query->service ? query->service : "";
+    sqlite3_stmt *row = et_store_bind(store, S_SERIES_WANTED, "iiss", from, to, service, kind ? kind : "");
+    int got, err = 0;
+    while (!err && (got = et_store_step(store, row)) != 0) {
+        err = got < 0 ? got : add_series(store, query, row, out);
+    }
+    sqlite3_reset(row);
+    return err;
+}
+
+int et_selection_one(struct et_store *store, int64_t series, struct et_selection *out)
+{
+    static const struct et_query all;
+    sqlite3_stmt *row = et_store_bind(store, S_SERIES_GET, "i", series);
+    int got = et_store_step(store, row);
+    int err = got == 1 ? add_series(store, &all, row, out) : got ? got : -EIO;
+    sqlite3_reset(row);
+    return err;
+}
+
+void et_selection_free(struct et_selection *selection)
+{
+    for (size_t i = 0; i < selection->count; i++) {
+        free_series(&selection->series[i]);
+    }
+    free(selection->series);
+    et_map_free(&selection->index);
+    *selection = (struct et_selection){0};
+}
+
+/* ---- buckets ---- */
+
+struct et_bucket et_bucket_of(sqlite3_stmt *statement, int level)
+{
+    return (struct et_bucket){
+        .level = level,
+        .start_ns = sqlite3_column_int64(statement, 0),
+        .dirty = sqlite3_column_int(statement, 1) != 0,
+        .low = sqlite3_column_int64(statement, 2),
+        .high = sqlite3_column_int64(statement, 3),
+        .done = sqlite3_column_int64(statement, 4),
+        .gone = sqlite3_column_int64(statement, 5),
+        .swept = sqlite3_column_int64(statement, 6),
+        .bare = sqlite3_column_int64(statement, 7),
+        .seen_ns = sqlite3_column_int64(statement, 8),
+    };
+}
+
+int et_buckets_load(struct et_store *store, int level, int64_t from_ns, int64_t to_ns, struct et_buckets *out)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_BUCKETS, "iii", (int64_t)level, from_ns, to_ns);
+    int got;
+    while ((got = et_store_step(store, row)) == 1) {
+        out->buckets = et_reserve(out->buckets, &out->capacity, out->count + 1, sizeof *out->buckets);
+        out->buckets[out->count++] = et_bucket_of(row, level);
+    }
+    return got;
+}
+
+bool et_bucket_merged(const struct et_bucket *bucket, int64_t id, int64_t series)
+{
+    return id <= bucket->low || (id <= bucket->high && series <= bucket->done);
+}
+
+/* Whether rows of the level below may be there that are not merged. */
+static bool unsettled(const struct et_bucket *bucket)
+{
+    return bucket->dirty || bucket->low != bucket->high;
+}
+
+/* ---- choosing ---- */
+
+struct choice {
+    struct et_store *store;
+    const struct et_selection *selection;
+    int64_t from, to;
+    int coarsest;
+    struct et_rows *out;
+    int err;
+};
+
+/* What is taken of the rows of one level in a stretch of time. */
+struct scan {
+    int level;
+    int64_t from, to;
+    const struct et_bucket *above; /* their bucket of the next level; NULL: there is none */
+    int64_t bare;                  /* only those with ids up to this */
+    bool unmerged;                 /* only those that are not merged into the next level */
+};
+
+struct et_row et_row_of(sqlite3_stmt *statement, int level)
+{
+    return (struct et_row){
+        .level = level,
+        .id = sqlite3_column_int64(statement, 0),
+        .series = sqlite3_column_int64(statement, 1),
+        .at_ns = sqlite3_column_int64(statement, 2),
+        .start_ns = sqlite3_column_int64(statement, 3),
+        .end_ns = sqlite3_column_int64(statement, 4),
+        .profiles = (uint64_t)sqlite3_column_int64(statement, 5),
+        .period = (uint64_t)sqlite3_column_int64(statement, 6),
+        .samples = (uint64_t)sqlite3_column_int64(statement, 7),
+        .quantum = (uint64_t)sqlite3_column_int64(statement, 8),
+        .columns = sqlite3_column_int(statement, 9),
+        .packing = (enum et_packing)sqlite3_column_int(statement, 10),
+        .value_sum = (uint64_t)sqlite3_column_int64(statement, 11),
+        .count_sum = (uint64_t)sqlite3_column_int64(statement, 12),
+    };
+}
+
+static bool stands(const struct scan *scan, const struct et_row *row)
+{
+    if (row->id > scan->bare || (scan->above && row->id <= scan->above->gone)) {
+        return false;
+    }
+    return !scan->unmerged || !et_bucket_merged(scan->above, row->id, row->series);
+}
+
+static void scan(struct choice *c, const struct scan *scan)
+{
+    int64_t from = scan->from > c->from ? scan->from : c->from, to = scan->to < c->to ? scan->to : c->to;
+    sqlite3_stmt *statement =
+        c->err || from >= to ? NULL : et_store_bind(c->store, S_ROWS, "iii", (int64_t)scan->level, from, to);
+    int got = 0;
+    while (!c->err && from < to && (got = et_store_step(c->store, statement)) == 1) {
+        struct et_row row = et_row_of(statement, scan->level);
+        const uint64_t *index = et_map_find(&c->selection->index, (uint64_t)row.series);
+        if (index && stands(scan, &row)) {
+            row.series = (int64_t)*index - 1;
+            c->out->rows = et_reserve(c->out->rows, &c->out->capacity, c->out->count + 1, sizeof *c->out->rows);
+            c->out->rows[c->out->count++] = row;
+        }
+    }
+    c->err = got < 0 ? got : c->err;
+}
+
+static bool whole(const struct choice *c, int level, int64_t start)
+{
+    return c->coarsest >= level && start >= c->from && start <= c->to - et_level_ns[level];
+}
+
+/* A bucket of level 1 in an hour that is not whole. */
+static void choose_five_minutes(struct choice *c, const struct et_bucket *bucket, const struct et_bucket *hour)
+{
+    int64_t from = bucket->start_ns, to = from + et_level_ns[1];
+    if (whole(c, 1, from)) {
+        scan(c, &(struct scan){.level = 1, .from = from, .to = to, .above = hour, .bare = INT64_MAX});
+        if (unsettled(bucket)) {
+            scan(c, &(struct scan){.from = from, .to = to, .above = bucket, .bare = INT64_MAX, .unmerged = true});
+        }
+    } else {
+        scan(c, &(struct scan){.level = 1, .from = from, .to = to, .above = hour, .bare = bucket->bare});
+        scan(c, &(struct scan){.from = from, .to = to, .above = bucket, .bare = INT64_MAX});
+    }
+}
+
+/* buckets: those of level 1 in the hour. */
+static void choose_hour(struct choice *c, const struct et_bucket *hour, const struct et_bucket *buckets, size_t count)
+{
+    int64_t from = hour->start_ns, to = from + et_level_ns[2];
+    bool all = whole(c, 2, from);
+    if (all || hour->bare) {
+        scan(c, &(struct scan){.level = 2, .from = from, .to = to, .bare = all ? INT64_MAX : hour->bare});
+    }
+    if (all && unsettled(hour)) {
+        scan(c, &(struct scan){.level = 1, .from = from, .to = to, .above = hour, .bare = INT64_MAX, .unmerged = true});
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct et_bucket *bucket = &buckets[i];
+        if (!all) {
+            choose_five_minutes(c, bucket, hour);
+        } else if (unsettled(bucket)) {
+            scan(c, &(struct scan){.from = bucket->start_ns,
+                                   .to = bucket->start_ns + et_level_ns[1],
+                                   .above = bucket,
+                                   .bare = INT64_MAX,
+                                   .unmerged = true});
+        }
+    }
+}
+
+static int latest_first(const void *a, const void *b)
+{
+    const struct et_row *x = a, *y = b;
+    if (x->start_ns != y->start_ns) {
+        return x->start_ns > y->start_ns ? -1 : 1;
+    }
+    return x->id > y->id ? -1 : x->id < y->id;
+}
+
+static void choose(struct choice *c, const struct et_buckets *fives, const struct et_buckets *hours)
+{
+    size_t five = 0, hour = 0;
+    while (five < fives->count) {
+        int64_t start = et_bucket_start(2, fives->buckets[five].start_ns);
+        struct et_bucket none = {.level = 2, .start_ns = start};
+        size_t first = five;
+        while (five < fives->count && fives->buckets[five].start_ns - start < et_level_ns[2]) {
+            five++;
+        }
+        while (hour < hours->count && hours->buckets[hour].start_ns < start) {
+            hour++;
+        }
+        bool known = hour < hours->count && hours->buckets[hour].start_ns == start;
+        choose_hour(c, known ? &hours->buckets[hour] : &none, &fives->buckets[first], five - first);
+    }
+}
+
+int et_rows_choose(struct et_store *store, const struct et_selection *selection, int64_t from_ns, int64_t to_ns,
+                   int coarsest, struct et_rows *out)
+{
+    /* times that nobody has, so that differences stay in range */
+    int64_t from = from_ns > INT64_MIN / 4 ? from_ns : INT64_MIN / 4;
+    int64_t to = to_ns > INT64_MIN / 4 ? to_ns : INT64_MIN / 4;
+    struct choice c = {
+        .store = store, .selection = selection, .from = from, .to = to, .coarsest = coarsest, .out = out};
+    struct et_buckets fives = {0}, hours = {0};
+    int64_t first = et_bucket_start(2, from);
+    int64_t last = to < INT64_MAX / 2 ? et_bucket_start(2, to) + et_level_ns[2] : to; /* the whole hour that it is in */
+    c.err = selection->count ? et_buckets_load(store, 1, first, last, &fives) : 0;
+    c.err = c.err || !selection->count ? c.err : et_buckets_load(store, 2, first, last, &hours);
+    choose(&c, &fives, &hours);
+    free(fives.buckets);
+    free(hours.buckets);
+    if (out->count) {
+        qsort(out->rows, out->count, sizeof *out->rows, latest_first);
+    }
+    return c.err;
+}
+
+bool et_row_is_last(struct et_map *latest, uint64_t key, const struct et_row *row)
+{
+    size_t before = latest->count;
+    uint64_t *middle = et_map_at(latest, key);
+    if (latest->count != before) {
+        *middle = (uint64_t)(row->start_ns / 2 + row->end_ns / 2);
+    }
+    return row->end_ns > (int64_t)*middle;
+}

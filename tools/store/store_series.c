@@ -1,0 +1,303 @@
+/*
+ * See store.h: sums over time. Rows know their sums; stacks are read only where their labels decide.
+ *
+ *   et_store_series -> sum_rows -> add_row -> add_stacks   or the row's own sums
+ *                   -> finish
+ */
+#include "tools/lib/labels.h"
+#include "tools/store/store_rows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char OTHERS[] = "[others]";
+
+struct line {
+    uint64_t *values, *counts, value, count;
+};
+
+struct lines {
+    struct et_store *store;
+    const struct et_query *query;
+    struct et_timeline *out;
+    const struct et_kind *kind;
+    struct et_selection selection;
+    bool labelled; /* stacks' labels decide */
+    struct et_unpacked unpacked;
+    struct et_strings names; /* of the lines, in their order */
+    struct line *lines;
+    size_t capacity;
+    struct et_map latest; /* series * steps + step -> middle of its last interval */
+    struct et_map known;  /* series << 32 | labels -> line + 2, 1 for none */
+};
+
+/* ---- lines ---- */
+
+/* The line of a name, by which there may be more than are shown; those beyond a bound share one. */
+static uint32_t line_of(struct lines *l, const char *name)
+{
+    enum { KEPT = 10 * ET_TIMELINE_LINES };
+    uint32_t number = et_intern(&l->names, l->names.count < KEPT ? name : OTHERS);
+    l->lines = et_reserve(l->lines, &l->capacity, (size_t)number + 1, sizeof *l->lines);
+    if (!l->lines[number].values) {
+        l->lines[number].values = et_alloc(l->out->steps, sizeof(uint64_t));
+        l->lines[number].counts = et_alloc(l->out->steps, sizeof(uint64_t));
+    }
+    return number;
+}
+
+static uint32_t group_line(struct lines *l, const struct et_series *series, const char *labels)
+{
+    size_t size = 0;
+    const char *value = l->query->group ? et_process_value(labels, &series->process, l->query->group, &size) : NULL;
+    struct et_buf name = {0};
+    et_buf_add(&name, value ? value : "", size);
+    uint32_t number = line_of(l, name.data);
+    et_buf_free(&name);
+    return number;
+}
+
+static void add_to_line(struct lines *l, uint32_t line, size_t step, uint64_t value, uint64_t count)
+{
+    struct line *to = &l->lines[line];
+    to->values[step] += value;
+    to->counts[step] += count;
+    to->value += value;
+    to->count += count;
+}
+
+/* ---- rows ---- */
+
+static bool wanted(const struct lines *l, const struct et_series *series, const char *labels)
+{
+    for (size_t i = 0; i < l->query->matcher_count; i++) {
+        if (!et_process_matches(&l->query->matchers[i], labels, &series->process)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The line of a context + 2, 1 when it is not wanted; or an error. */
+static int64_t context_line(struct lines *l, const struct et_series *series, uint64_t labels, const uint64_t ids[3])
+{
+    struct et_buf lines = {0};
+    int err = et_store_labels_text(l->store, (int64_t)labels, &lines);
+    char *full = et_context_text(lines.data, ids);
+    int64_t line = wanted(l, series, full) ? (int64_t)group_line(l, series, full) + 2 : 1;
+    free(full);
+    et_buf_free(&lines);
+    return err ? err : line;
+}
+
+/* Lines of a row's contexts into numbers[]; how many there are or an error. */
+static int64_t context_lines(struct lines *l, const struct et_row *row, struct et_blob contexts, int64_t **numbers)
+{
+    const struct et_series *series = &l->selection.series[row->series];
+    const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
+    uint64_t labels = 0, ids[3] = {0};
+    size_t count = 0, capacity = 0;
+    do {
+        uint64_t *known = NULL, own = 0;
+        if (!ids[0] && !ids[1] && !ids[2]) {
+            known = et_map_at(&l->known, (uint64_t)row->series << 32 | labels);
+            own = *known;
+        }
+        int64_t line = own ? (int64_t)own : context_line(l, series, labels, ids);
+        if (line < 0) {
+            return line;
+        }
+        if (known) {
+            *known = (uint64_t)line;
+        }
+        *numbers = et_reserve(*numbers, &capacity, count + 1, sizeof **numbers);
+        (*numbers)[count++] = line;
+    } while (at < end && et_context_next(&at, end, &labels, ids));
+    return (int64_t)count;
+}
+
+static int add_stacks(struct lines *l, const struct et_row *row, size_t step)
+{
+    sqlite3_stmt *statement = et_store_bind(l->store, S_STACKS_GET, "i", row->id);
+    int got = et_store_step(l->store, statement);
+    if (got != 1) {
+        return got ? got : -EIO;
+    }
+    struct et_blob stacks = et_column_blob(statement, 0);
+    int64_t *numbers = NULL, count = context_lines(l, row, et_column_blob(statement, 1), &numbers);
+    int err = count < 0 ? (int)count : et_unpack(&l->unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
+    for (size_t i = 0; !err && i < l->unpacked.count; i++) {
+        const struct et_packed *stack = &l->unpacked.stacks[i];
+        int64_t line = numbers[stack->context < count ? stack->context : 0];
+        uint64_t value = stack->value * row->quantum;
+        bool cpu = l->kind && strcmp(l->kind->name, ET_CPU) == 0;
+        if (line > 1) {
+            add_to_line(l, (uint32_t)line - 2, step, value,
+                        et_packed_count(cpu, row->columns, value, stack->count, row->period));
+        }
+    }
+    free(numbers);
+    sqlite3_reset(statement);
+    return err;
+}
+
+static int add_row(struct lines *l, const struct et_row *row)
+{
+    size_t step = (size_t)((row->at_ns - l->out->from_ns) / l->out->step_ns);
+    bool level = l->kind && l->kind->level;
+    uint64_t key = (uint64_t)row->series * ET_TIMELINE_STEPS + step;
+    if (step >= l->out->steps || (level && !et_row_is_last(&l->latest, key, row))) {
+        return 0;
+    }
+    if (l->labelled) {
+        return add_stacks(l, row, step);
+    }
+    const struct et_series *series = &l->selection.series[row->series];
+    add_to_line(l, group_line(l, series, ""), step, row->value_sum, row->count_sum);
+    return 0;
+}
+
+/* Whether labels of stacks decide: something is asked for that a process of the selection does not have. */
+static int find_labelled(struct lines *l)
+{
+    int err = 0;
+    for (size_t i = 0; i < l->selection.count && !err && !l->labelled; i++) {
+        err = et_series_asks_stacks(l->store, l->query, &l->selection.series[i], &l->labelled);
+    }
+    return err;
+}
+
+static int coarsest(const struct lines *l)
+{
+    int level = 0;
+    while (level + 1 < ET_LEVELS && et_level_ns[level + 1] <= l->out->step_ns) {
+        level++;
+    }
+    return level > 1 && l->labelled && et_query_asks_ids(l->query) ? 1 : level;
+}
+
+static int sum_rows(struct lines *l, const char *kind)
+{
+    struct et_rows rows = {0};
+    int err = et_selection_make(l->store, l->query, kind, ET_SLACK_NS, &l->selection);
+    err = err ? err : find_labelled(l);
+    err = err ? err : et_rows_choose(l->store, &l->selection, l->query->from_ns, l->query->to_ns, coarsest(l), &rows);
+    for (size_t i = 0; i < rows.count && !err; i++) {
+        err = add_row(l, &rows.rows[i]);
+    }
+    free(rows.rows);
+    return err;
+}
+
+/* ---- the answer ---- */
+
+static int largest_first(const void *a, const void *b)
+{
+    const struct et_timeline_line *x = a, *y = b;
+    return x->total != y->total ? (x->total > y->total ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+static bool counted(const struct lines *l)
+{
+    uint64_t values = 0, counts = 0;
+    for (size_t i = 0; i < l->names.count; i++) {
+        values += l->lines[i].value;
+        counts += l->lines[i].count;
+    }
+    return et_measure_counts(l->kind, l->query->measure, values, counts);
+}
+
+/* Lines beyond the bound are added to the last one. */
+static void fold(struct et_timeline *out)
+{
+    struct et_timeline_line *rest = &out->lines[ET_TIMELINE_LINES - 1];
+    for (size_t i = ET_TIMELINE_LINES; i < out->line_count; i++) {
+        for (size_t k = 0; k < out->steps; k++) {
+            rest->sums[k] += out->lines[i].sums[k];
+        }
+        rest->total += out->lines[i].total;
+        free(out->lines[i].sums);
+        free(out->lines[i].name);
+    }
+    if (out->line_count > ET_TIMELINE_LINES) {
+        free(rest->name);
+        rest->name = et_strdup(OTHERS);
+        out->line_count = ET_TIMELINE_LINES;
+    }
+}
+
+static void finish_lines(struct lines *l)
+{
+    struct et_timeline *out = l->out;
+    bool counts = counted(l);
+    const char *unit = l->selection.count ? l->selection.series[0].unit : l->kind ? l->kind->unit : "";
+    out->measure = counts ? ET_MEASURE_COUNT : ET_MEASURE_VALUE;
+    out->unit = et_strdup(counts ? "count" : unit);
+    out->lines = et_alloc(l->names.count, sizeof *out->lines);
+    for (size_t i = 0; i < l->names.count; i++) {
+        struct line *line = &l->lines[i];
+        if (line->values && (line->value || line->count)) {
+            out->lines[out->line_count++] = (struct et_timeline_line){
+                .name = et_strdup(et_text(&l->names, (uint32_t)i)),
+                .total = counts ? line->count : line->value,
+                .sums = counts ? line->counts : line->values,
+            };
+            *(counts ? &line->counts : &line->values) = NULL;
+        }
+    }
+    if (out->line_count) {
+        qsort(out->lines, out->line_count, sizeof *out->lines, largest_first);
+    }
+    fold(out);
+}
+
+int et_store_series(struct et_store *store, const struct et_query *query, int64_t step_ns, struct et_timeline *out)
+{
+    *out = (struct et_timeline){.from_ns = query->from_ns, .step_ns = step_ns};
+    uint64_t span = (uint64_t)query->to_ns - (uint64_t)query->from_ns;
+    if (step_ns < 1 || query->from_ns < 0 || query->to_ns < query->from_ns ||
+        span / (uint64_t)step_ns >= ET_TIMELINE_STEPS) {
+        return -EINVAL;
+    }
+    out->steps = (size_t)(span / (uint64_t)step_ns + (span % (uint64_t)step_ns != 0));
+    struct lines l = {.store = store, .query = query, .out = out};
+    struct et_buf kind = {0};
+    bool began = et_store_reading(store);
+    et_buf_text(&kind, "");
+    et_intern(&l.names, "");
+    l.lines = et_reserve(l.lines, &l.capacity, 1, sizeof *l.lines);
+    int err = et_store_choose_kind(store, query, &kind);
+    l.kind = et_kind_named(kind.data);
+    out->kind = et_strdup(kind.data);
+    err = err ? err : sum_rows(&l, kind.data);
+    et_store_reading_done(store, began);
+    finish_lines(&l);
+    for (size_t i = 0; i < l.names.count; i++) {
+        free(l.lines[i].values);
+        free(l.lines[i].counts);
+    }
+    free(l.lines);
+    et_strings_free(&l.names);
+    et_map_free(&l.latest);
+    et_map_free(&l.known);
+    et_unpacked_free(&l.unpacked);
+    et_selection_free(&l.selection);
+    et_buf_free(&kind);
+    if (err) {
+        et_timeline_free(out);
+    }
+    return err;
+}
+
+void et_timeline_free(struct et_timeline *timeline)
+{
+    for (size_t i = 0; i < timeline->line_count; i++) {
+        free(timeline->lines[i].name);
+        free(timeline->lines[i].sums);
+    }
+    free(timeline->lines);
+    free(timeline->kind);
+    free(timeline->unit);
+    *timeline = (struct et_timeline){0};
+}

@@ -1,0 +1,253 @@
+/*
+ * See debuginfod.h.
+ *
+ *   et_debuginfod_find -> cached -> missing -> fetch_from (each server) -> trim
+ *
+ * That nobody has a file is noted by an empty one, ID.missing, beside those that are there.
+ */
+#include "tools/symbols/debuginfod.h"
+#include "tools/lib/http_client.h"
+#include "tools/symbols/symstore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SECONDS = 120, AGAIN_SECONDS = 60, MISSING_SECONDS = 3600 };
+
+static const size_t FILE_LIMIT = (size_t)512 << 20;
+static const uint64_t CACHE_LIMIT = (uint64_t)2 << 30;
+
+struct server {
+    char *url;
+    time_t failed;
+};
+
+struct et_debuginfod {
+    struct server *servers;
+    size_t count, capacity;
+    char *cache;
+};
+
+struct et_debuginfod *et_debuginfod_new(const char *urls, const char *cache)
+{
+    struct et_debuginfod *d = et_alloc(1, sizeof *d);
+    char *copy = et_strdup(urls), *rest = copy, *url;
+    d->cache = et_strdup(cache);
+    while ((url = strsep(&rest, " \t\n"))) {
+        size_t size = strlen(url);
+        while (size && url[size - 1] == '/') {
+            url[--size] = '\0';
+        }
+        if (size) {
+            d->servers = et_reserve(d->servers, &d->capacity, d->count + 1, sizeof *d->servers);
+            d->servers[d->count++].url = et_strdup(url);
+        }
+    }
+    free(copy);
+    return d;
+}
+
+void et_debuginfod_free(struct et_debuginfod *d)
+{
+    if (!d) {
+        return;
+    }
+    for (size_t i = 0; i < d->count; i++) {
+        free(d->servers[i].url);
+    }
+    free(d->servers);
+    free(d->cache);
+    free(d);
+}
+
+bool et_debuginfod_cache(struct et_buf *folder)
+{
+    const char *own = getenv("EDGEPROF_CACHE"), *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (own && *own) {
+        et_buf_text(folder, own);
+    } else if (caches && *caches == '/') {
+        et_buf_printf(folder, "%s/edgeprof/symbols", caches);
+    } else if (home && *home == '/') {
+        et_buf_printf(folder, "%s/.cache/edgeprof/symbols", home);
+    }
+    return folder->size > 0;
+}
+
+/* ---- the cache ---- */
+
+static int make_folders(const char *path)
+{
+    char *copy = et_strdup(path);
+    for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(copy, 0777);
+        *slash = '/';
+    }
+    int err = mkdir(copy, 0777) == 0 || errno == EEXIST ? 0 : -errno;
+    free(copy);
+    return err;
+}
+
+static bool cached(const struct et_debuginfod *d, const char *id, struct et_buf *path)
+{
+    const char *why;
+    struct et_buf file = {0};
+    et_symstore_path(d->cache, id, &file);
+    bool there = et_symstore_check(file.data, id, &why) == 0;
+    if (there) {
+        utimensat(AT_FDCWD, file.data, NULL, 0); /* the least used are removed first */
+        et_buf_add(path, file.data, file.size);
+    }
+    et_buf_free(&file);
+    return there;
+}
+
+static void missing_path(const struct et_debuginfod *d, const char *id, struct et_buf *path)
+{
+    et_buf_printf(path, "%s/%.2s/%s.missing", d->cache, id, id + 2);
+}
+
+static bool missing(const struct et_debuginfod *d, const char *id)
+{
+    struct stat status;
+    struct et_buf path = {0};
+    missing_path(d, id, &path);
+    bool noted = stat(path.data, &status) == 0 && time(NULL) - status.st_mtime < MISSING_SECONDS;
+    et_buf_free(&path);
+    return noted;
+}
+
+static void note_missing(const struct et_debuginfod *d, const char *id)
+{
+    struct et_buf path = {0}, folder = {0};
+    et_buf_printf(&folder, "%s/%.2s", d->cache, id);
+    missing_path(d, id, &path);
+    mkdir(folder.data, 0777);
+    unlink(path.data); /* its time is now */
+    int err = et_write_file(path.data, "", 0);
+    if (err) {
+        et_error("debuginfod: %s: %s", path.data, strerror(-err));
+    }
+    et_buf_free(&path);
+    et_buf_free(&folder);
+}
+
+struct kept {
+    char *path;
+    uint64_t size;
+    int64_t used_ns;
+};
+
+struct listing {
+    struct kept *files;
+    size_t count, capacity;
+    uint64_t size;
+};
+
+static void on_file(void *context, const struct et_symstore_entry *entry)
+{
+    struct listing *list = context;
+    list->files = et_reserve(list->files, &list->capacity, list->count + 1, sizeof *list->files);
+    list->files[list->count++] =
+        (struct kept){.path = et_strdup(entry->path), .size = entry->size, .used_ns = entry->used_ns};
+    list->size += entry->size;
+}
+
+static int by_use(const void *a, const void *b)
+{
+    const struct kept *x = a, *y = b;
+    return x->used_ns < y->used_ns ? -1 : x->used_ns > y->used_ns;
+}
+
+/* Removes what was not used for longest until the rest is within the limit. */
+static void trim(const struct et_debuginfod *d)
+{
+    struct listing list = {0};
+    et_symstore_each(d->cache, on_file, &list);
+    if (list.size > CACHE_LIMIT) {
+        qsort(list.files, list.count, sizeof *list.files, by_use);
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        if (list.size > CACHE_LIMIT && unlink(list.files[i].path) == 0) {
+            list.size -= list.files[i].size;
+        }
+        free(list.files[i].path);
+    }
+    free(list.files);
+}
+
+/* ---- servers ---- */
+
+static void server_failed(struct server *server, const char *why)
+{
+    server->failed = time(NULL);
+    et_error("debuginfod: %s: %s; it is asked again in %d s", server->url, why, AGAIN_SECONDS);
+}
+
+/* 1: the file is in the cache; 0: that server does not have it; or an error, which was said. */
+static int fetch_from(const struct et_debuginfod *d, struct server *server, const char *id)
+{
+    struct et_symstore_file file;
+    struct et_buf url = {0}, why = {0};
+    const char *wrong = NULL;
+    int err = et_symstore_begin(d->cache, id, &file);
+    if (err) {
+        et_error("debuginfod: %s: %s", d->cache, strerror(-err));
+        return err;
+    }
+    et_buf_printf(&url, "%s/buildid/%s/debuginfo", server->url, id);
+    const struct et_http_request fetch = {
+        .url = url.data, .redirects = true, .seconds = SECONDS, .limit = FILE_LIMIT, .file = file.file};
+    long status = et_http_send(&fetch, &why);
+    if (status != 200) {
+        et_symstore_abort(&file);
+        err = status == 404 ? 0 : -EIO;
+        if (status != 0 && err) {
+            et_buf_printf(&why, "HTTP status %ld", status);
+        }
+    } else {
+        err = et_symstore_commit(d->cache, id, &file, &wrong);
+        if (err < 0) {
+            et_buf_printf(&why, "its file for %s: %s", id, wrong ? wrong : strerror(-err));
+        }
+    }
+    if (err < 0) {
+        server_failed(server, why.data);
+    }
+    et_buf_free(&url);
+    et_buf_free(&why);
+    return err < 0 ? err : status == 200;
+}
+
+bool et_debuginfod_find(struct et_debuginfod *d, const char *build_id, struct et_buf *path)
+{
+    char id[ET_BUILD_ID_TEXT];
+    bool asked_all = true;
+    if (!et_build_id_read(build_id, id) || make_folders(d->cache) != 0) {
+        return false;
+    }
+    if (cached(d, id, path)) {
+        return true;
+    }
+    if (missing(d, id)) {
+        return false;
+    }
+    for (size_t i = 0; i < d->count; i++) {
+        struct server *server = &d->servers[i];
+        int found = time(NULL) - server->failed < AGAIN_SECONDS ? -EAGAIN : fetch_from(d, server, id);
+        if (found == 1) {
+            trim(d);
+            return cached(d, id, path);
+        }
+        asked_all &= found == 0;
+    }
+    if (asked_all) {
+        note_missing(d, id);
+    }
+    return false;
+}
