@@ -1,0 +1,39 @@
+# What the system refuses or keeps small: stacks of threads of every shape, here and in qemu-user.
+
+LIMITS_DIR    := $(BUILD)/tests/limits
+# Without the header static programs have tables that nobody finds.
+LIMITS_STATIC := -static -Wl,--eh-frame-hdr
+LIMITS_CFLAGS := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g -funwind-tables $(BOARD_CFLAGS) $(WARNINGS)
+
+# As a program is linked, with a large piece of static TLS, statically.
+LIMITS_STACKS := $(addprefix $(LIMITS_DIR)/,stacks stacks-tls stacks-static stacks-static-tls)
+$(LIMITS_STACKS): tests/limits/stacks.c $(EP_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(LIMITS_CFLAGS) $(if $(findstring tls,$(@F)),-DSTATIC_TLS=65536) $(if $(findstring static,$(@F)),$(LIMITS_STATIC)) \
+	    $^ $(EP_LDFLAGS) $(EP_LDLIBS) -o $@ 2>$@.log || { cat $@.log >&2; exit 1; }
+
+.PHONY: stacks test-stacks
+stacks: $(LIMITS_STACKS)
+	@failed=0; for p in $^; do echo "$(BOARD) $$(basename $$p):"; $(BOARD_EXEC) $$p || failed=1; done; exit $$failed
+
+ifeq ($(BOARD),host)
+$(call test,test-stacks,all,300,alone,Threads with the smallest stacks, with stacks of the caller and beside large TLS run under the profiler on x86-64 and both ARMs.)
+test-stacks: stacks  ## stacks of the smallest threads, of the caller's memory, beside much TLS: here and on both ARMs
+	@for b in qemu-aarch64 qemu-armhf; do $(MAKE) --no-print-directory BOARD=$$b stacks || exit 1; done
+endif
+
+# A program under limits of the system.
+LIMITS_BUSY := $(LIMITS_DIR)/busy $(LIMITS_DIR)/busy-linked
+$(LIMITS_DIR)/busy: tests/limits/busy.c
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(LIMITS_CFLAGS) $< -o $@ -lpthread
+$(LIMITS_DIR)/busy-linked: tests/limits/busy.c $(EP_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(LIMITS_CFLAGS) -DLINKED $^ $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+
+.PHONY: test-limits
+ifeq ($(BOARD),host)
+$(call test,test-limits,all,300,alone,Under each limit of the system the program lives, and one line names the limit and the consequence.)
+endif
+test-limits: $(LIMITS_BUSY) $(PRELOAD_LIB) $(BUILD)/edgeprof  ## limits of the system: the program lives, one line says what and why
+	@tests/limits/limits.py $(BUILD)/edgeprof $(LIMITS_BUSY) $(LIMITS_DIR)

@@ -1,0 +1,20 @@
+# Real programs under the profiler, each compared with its run without. Not in `make test-all`: it installs servers and
+# takes minutes. ROWS= names single ones.
+PROGRAMS := $(BUILD)/tests/programs
+
+$(PROGRAMS)/stopwatch $(PROGRAMS)/work: $(PROGRAMS)/%: tests/programs/%.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< -o $@ -lpthread -ldl
+
+$(PROGRAMS)/linked: tests/programs/work.c tests/programs/linked.c $(EP_LIB)
+	@mkdir -p $(@D)
+	$(CC) -I. -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $^ -o $@ $(EP_LDFLAGS) $(EP_LDLIBS)
+
+$(PROGRAMS)/edgeprof $(PROGRAMS)/libedgeprof-preload.so: $(PROGRAMS)/%: $(BUILD)/%
+	@mkdir -p $(@D)
+	@cp $< $@
+
+$(call test,test-programs,own,3600,alone,PostgreSQL, nginx, Redis, CPython's tests and others give the same results under the profiler.)
+test-programs: $(addprefix $(PROGRAMS)/,edgeprof libedgeprof-preload.so stopwatch work linked)  ## real programs under the profiler; ROWS="redis gcc"
+	@tools/build/setup.sh apt build tools test programs
+	@tests/programs/programs.py $(PROGRAMS) $(ROWS)
