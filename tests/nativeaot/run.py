@@ -27,8 +27,8 @@ def child_of(parent):
 
 
 def rows(text, share, name):
-    """(flat %, function) of a table whose columns these are."""
-    found = [line.split() for line in text.splitlines()]
+    """(flat %, function) of a table whose columns these are. pprof marks functions that it only saw inlined."""
+    found = [line.removesuffix(" (inline)").split() for line in text.splitlines()]
     return [(float(row[share][:-1]), " ".join(row[name:])) for row in found
             if len(row) > name and re.fullmatch(r"[\d.]+%", row[share])]
 
