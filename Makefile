@@ -105,9 +105,9 @@ include $(wildcard \
     transport/transport.mk \
     tools/build/checks/checks.mk \
     tools/tools.mk \
-    tests/tools/cli.mk \
-    tests/tools/durable.mk \
-    tests/tools/ingest.mk \
+    tests/host/cli.mk \
+    tests/host/durable.mk \
+    tests/host/ingest.mk \
     tests/tests.mk \
     tests/fuzz/fuzz.mk \
     tests/fuzz/parsers.mk \
@@ -127,9 +127,9 @@ include $(wildcard \
     tests/spool/spool.mk \
     tests/programs/programs.mk \
     tools/package/package.mk \
-    tests/tools/store.mk \
-    tests/tools/hostile.mk \
-    tests/tools/query.mk)
+    tests/host/store.mk \
+    tests/host/hostile.mk \
+    tests/host/query.mk)
 
 lib: $(EP_LIB)  ## $(BUILD)/libedgeprof.a
 

@@ -1,4 +1,4 @@
-# Unit tests on the simulated port (tests/unit/test_*.c) and of the Linux port in real processes (tests/unit/linux_*.c).
+# Unit tests on the simulated port (tests/unit/ROOM/test_*.c) and of the Linux port in real processes (tests/linux/).
 # The product's sources are compiled once a way: plain as the library is, with ASan and UBSan, with TSan.
 
 UT_DIR      := $(BUILD)/tests/unit
@@ -15,13 +15,16 @@ UT_sim      := $(wildcard port/sim/*.c)
 UT_linux    := $(PORT_SRC)
 UT_help     := tests/unit/wire.c tests/unit/receiver.c
 UT_help_sim := tests/unit/account.c
-UT_TESTS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+UT_SOURCES  := $(filter-out tests/unit/tools/%,$(wildcard tests/unit/*/test_*.c)) $(wildcard tests/linux/linux_*.c)
+UT_TESTS    := $(notdir $(basename $(filter tests/unit/%,$(UT_SOURCES))))
 # Its register numbers are x86-64's.
 UT_TESTS    := $(if $(filter x86_64,$(BOARD_ARCH)),$(UT_TESTS),$(filter-out test_cfi,$(UT_TESTS)))
-UT_LINUX    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/linux_*.c))
+UT_LINUX    := $(notdir $(basename $(filter tests/linux/%,$(UT_SOURCES))))
+# $(1): test. Its source, without .c.
+ut_source    = $(basename $(filter %/$(1).c,$(UT_SOURCES)))
 # Those with threads, and nothing that TSan cannot follow (it delays signals and knows no co-routines).
 UT_THREADED := $(filter test_ring test_outbox test_stats test_rules,$(UT_TESTS))
-UT_HEADERS  := $(wildcard core/*.h port/*.h port/sim/*.h port/linux/*.h transport/*.h tests/unit/*.h)
+UT_HEADERS  := $(wildcard core/*.h core/*/*.h port/*.h port/sim/*.h port/linux/*.h transport/*.h tests/unit/*.h tests/linux/*.h)
 
 UT_LIBS_test_cfi := -ldw -lelf
 
@@ -52,20 +55,29 @@ $(UT_DIR)/$(1)/sim.a: $(UT_sim:%.c=$(UT_DIR)/$(1)/%.o)
 $(UT_DIR)/$(1)/linux.a: $(UT_linux:%.c=$(UT_DIR)/$(1)/%.o)
 	@rm -f $$@
 	$$(AR) qcs $$@ $$^
-$(UT_DIR)/$(1)/test_%: $(UT_DIR)/$(1)/tests/unit/test_%.o $(patsubst %.c,$(UT_DIR)/$(1)/%.o,$(UT_help) $(UT_help_sim)) $(UT_DIR)/$(1)/core.a $(UT_DIR)/$(1)/sim.a
-	$$(CC) $(UT_BASE) $(UT_$(1)) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
-	    -lcmocka -lpthread -ldl -lresolv $$(UT_LIBS_test_$$*)
-$(UT_DIR)/$(1)/linux_%: $(UT_DIR)/$(1)/tests/unit/linux_%.o $(UT_help:%.c=$(UT_DIR)/$(1)/%.o) $(UT_DIR)/$(1)/core.a $(UT_DIR)/$(1)/linux.a
-	$$(CC) $(UT_BASE) $(UT_$(1)) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
-	    $(EP_LDFLAGS) -lcmocka $(EP_LDLIBS) -lresolv $$(UT_LIBS_linux_$$*)
 endef
 $(foreach w,$(UT_WAYS),$(eval $(call ut_way,$(w))))
+
+UT_HELP_test  := $(UT_help) $(UT_help_sim)
+UT_HELP_linux := $(UT_help)
+UT_PORT_test  := sim.a
+UT_PORT_linux := linux.a
+UT_OPTIONS_linux := $(EP_LDFLAGS) $(EP_LDLIBS)
+# $(1): way, $(2): test, $(3): test or linux
+define ut_program
+$(UT_DIR)/$(1)/$(2): $(UT_DIR)/$(1)/$(call ut_source,$(2)).o $(patsubst %.c,$(UT_DIR)/$(1)/%.o,$(UT_HELP_$(3))) \
+    $(UT_DIR)/$(1)/core.a $(UT_DIR)/$(1)/$(UT_PORT_$(3))
+	$$(CC) $(UT_BASE) $(UT_$(1)) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
+	    $$(UT_OPTIONS_$(3)) -lcmocka -lpthread -ldl -lresolv $$(UT_LIBS_$(2))
+endef
+$(foreach w,$(UT_WAYS),$(foreach t,$(UT_TESTS),$(eval $(call ut_program,$(w),$(t),test))))
+$(foreach w,$(UT_WAYS),$(foreach t,$(UT_LINUX),$(eval $(call ut_program,$(w),$(t),linux))))
 # Those that include a source to reach inside it.
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_ring_race.o): core/data/ring.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_rules.o): core/unwind/rules.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_unwind.o): core/unwind/unwind.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_unwind_cached.o): core/unwind/unwind.c core/unwind/unwind_cached.c core/unwind/rules.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/test_path_arm.o): core/unwind/code_arm.c core/unwind/path_arm.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/data/test_ring_race.o): core/data/ring.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_rules.o): core/unwind/rules.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind.o): core/unwind/unwind.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind_cached.o): core/unwind/unwind.c core/unwind/unwind_cached.c core/unwind/rules.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_path_arm.o): core/unwind/code_arm.c core/unwind/path_arm.c
 
 UT_RUN = @set -e; export $(UT_ENV); for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t 2>&1; done; echo "$@: $(words $^) programs passed"
 UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1
@@ -91,11 +103,11 @@ test-template: $(UT_DIR)/template
 # The encoders' messages, read by other people's programs and compared with what was sampled.
 UT_PPROF_PROTO := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto
 $(call test,test-encoders,quick,120,shared,The readers of other people decode both encodings to exactly what was sampled.)
-$(UT_DIR)/encode_dump: $(UT_DIR)/plain/tests/unit/encode_dump.o $(UT_DIR)/plain/core.a $(UT_DIR)/plain/sim.a
+$(UT_DIR)/encode_dump: $(UT_DIR)/plain/tests/unit/encode/encode_dump.o $(UT_DIR)/plain/core.a $(UT_DIR)/plain/sim.a
 	$(CC) $(UT_BASE) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lpthread -lresolv
 test-encoders: $(UT_DIR)/encode_dump
 	@set -e; for f in compact pprof; do \
 	    rm -rf $(UT_DIR)/$$f; mkdir -p $(UT_DIR)/$$f; $(BOARD_EXEC) $< $$f $(UT_DIR)/$$f; \
 	    if [ $$f = compact ]; then proto=core/proto/compact.proto; else proto=$(UT_PPROF_PROTO); fi; \
-	    $(PYTHON) tests/unit/encode_check.py $$f $(UT_DIR)/$$f $$proto "go tool pprof"; \
+	    $(PYTHON) tests/unit/encode/encode_check.py $$f $(UT_DIR)/$$f $$proto "go tool pprof"; \
 	done

@@ -73,10 +73,13 @@ $(ET_NPM): tools/web/package-lock.json
 ET_TEST      := $(BUILD)/tests/tools
 ET_ASAN      := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 ET_ASAN_OBJ  := $(ET_SRC:tools/%.c=$(ET_TEST)/%.o) $(ET_GEN:$(ET_DIR)/gen/%.c=$(ET_TEST)/gen/%.o)
-ET_UNIT      := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/test_*.c))
-ET_SUPPORT   := $(patsubst tests/tools/support/%.c,$(ET_TEST)/support/%.o,$(wildcard tests/tools/support/*.c))
+ET_UNIT_SRC  := $(wildcard tests/unit/tools/*/test_*.c)
+ET_UNIT      := $(notdir $(basename $(ET_UNIT_SRC)))
+ET_SUPPORT   := $(patsubst tests/unit/tools/%.c,$(ET_TEST)/unit/%.o,$(wildcard tests/unit/tools/support/*.c))
 ET_SAMPLE    := $(ET_TEST)/sample
 ET_RUN_ENV   := ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+# $(1): files in tests/host and options of pytest
+host_test     = $(ET_RUN_ENV) $(PYTHON) -m pytest --build $(BUILD) $(addprefix tests/host/,$(filter %_test.py,$(1))) $(filter-out %_test.py,$(1))
 ET_PAGE      := test-tools-page test-tools-page-views test-tools-page-hostile
 $(call test,test-tools-unit,quick,600,shared,Each part of the host tool does what its header says, with ASan and UBSan.)
 $(call test,test-tools-server,quick,300,shared,Hostile and unlucky senders do no harm to a running server with sanitizers.)
@@ -95,46 +98,47 @@ $(ET_TEST)/gen/%.o: $(ET_DIR)/gen/%.c
 	@echo "  CC $< (ASan)"; $(ET_CC) -std=gnu11 $(ET_ASAN) -c $< -o $@
 $(ET_TEST)/edgeprof: $(ET_ASAN_OBJ)
 	@echo "  LD $@"; $(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS)
-$(ET_TEST)/support/%.o $(ET_TEST)/test_%.o: private ET_CPPFLAGS += -Itests/tools/support
-$(ET_TEST)/support/%.o: tests/tools/support/%.c tools/tools.mk $(ET_HEADERS) $(wildcard tests/tools/support/*.h) $(ET_GEN)
+$(ET_TEST)/unit/%.o: private ET_CPPFLAGS += -Itests/unit/tools/support
+$(ET_TEST)/unit/%.o: tests/unit/tools/%.c tools/tools.mk $(ET_HEADERS) $(wildcard tests/unit/tools/support/*.h) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
-$(ET_TEST)/test_%.o: tests/tools/test_%.c tools/tools.mk $(ET_HEADERS) $(wildcard tests/tools/support/*.h) $(ET_GEN)
-	@mkdir -p $(@D)
-	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
-$(ET_TEST)/test_%: $(ET_TEST)/test_%.o $(ET_SUPPORT) $(filter-out $(ET_TEST)/cmd/main.o,$(ET_ASAN_OBJ))
-	@echo "  LD $@"; $(ET_CC) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS) -lcmocka
+# $(1): the source of a test
+define et_unit
+$(ET_TEST)/$(notdir $(basename $(1))): $(1:tests/unit/tools/%.c=$(ET_TEST)/unit/%.o) $(ET_SUPPORT) $(filter-out $(ET_TEST)/cmd/main.o,$(ET_ASAN_OBJ))
+	@echo "  LD $$@"; $$(ET_CC) $(ET_ASAN) -o $$@ $$^ $$(ET_LDLIBS) -lcmocka
+endef
+$(foreach source,$(ET_UNIT_SRC),$(eval $(call et_unit,$(source))))
 
 # A program whose functions and lines are known, as it is built, as it is shipped, and its debug file.
-$(ET_SAMPLE): tests/tools/sample.c tools/tools.mk
+$(ET_SAMPLE): tests/unit/tools/symbols/sample.c tools/tools.mk
 	@mkdir -p $(@D)/debug
 	$(ET_CC) -g -O2 -Wl,--build-id=sha1 -o $@ $<
 	objcopy --only-keep-debug $@ $(@D)/debug/sample.dbg
 	objcopy --strip-all $@ $(@D)/sample-stripped
 
 test-tools-unit: $(ET_UNIT:%=$(ET_TEST)/%) $(ET_SAMPLE)
-	@set -e; export $(ET_RUN_ENV); for t in $(ET_UNIT); do echo "$$t"; $(ET_TEST)/$$t $(ET_TEST) tests/tools; done 2>&1; \
+	@set -e; export $(ET_RUN_ENV); for t in $(ET_UNIT); do echo "$$t"; $(ET_TEST)/$$t $(ET_TEST) tests/unit/tools/symbols; done 2>&1; \
 	    echo "$@: $(words $(ET_UNIT)) programs passed"
 
 test-tools-server: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/server_test.py $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/server_test.py $(ET_TEST)/edgeprof
 
 test-tools-cli: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE)
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_test.py $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(ET_SAMPLE)
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_test.py $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(ET_SAMPLE)
 
 # The pictures that they take are in $(ET_TEST)/shots.
 $(ET_PAGE): test-tools-page%: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/page$(subst -,_,$*)_test.py $< $(ET_TEST)/shots
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/page$(subst -,_,$*)_test.py $< $(ET_TEST)/shots
 
 BENCHES += bench-page
 .PHONY: bench-page
 bench-page: $(BUILD)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/first_paint.py $<
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/first_paint.py $<
 
 $(call test,test-tools-relay,all,600,shared,The relay delivers every acknowledged profile in order to receivers that are down, slow or gone.)
 test-tools-relay: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/relay_test.py $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/relay_test.py $(ET_TEST)/edgeprof
 
 $(call test,test-tools-metrics,quick,300,shared,/metrics counts what was pushed and never falls, and promtool accepts metrics and rules.)
 test-tools-metrics: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/metrics_test.py $(ET_TEST)/edgeprof tools/prometheus
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/metrics_test.py $(ET_TEST)/edgeprof tools/prometheus

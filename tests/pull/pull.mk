@@ -1,4 +1,4 @@
-# The pull endpoint from outside, and its requests' fuzz target; tests/unit/test_pull.c has the inside.
+# The pull endpoint from outside, and its requests' fuzz target; tests/unit/endpoint/test_pull.c has the inside.
 
 PULL_DIR     := $(BUILD)/tests/pull
 PULL_PROGRAM := $(PULL_DIR)/program

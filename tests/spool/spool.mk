@@ -1,4 +1,4 @@
-# The spool on a real file system, and its reader against any bytes. The simulated disk: tests/unit/test_spool.c.
+# The spool on a real file system, and its reader against any bytes. The simulated disk: tests/unit/deliver/test_spool.c.
 #
 #   spool-kill    SPOOL_RUNS processes that are killed; test-spool-kill makes fewer
 #   spool-fuzz    libFuzzer: FUZZ_RUNS executions; test-spool-fuzz replays tests/spool/corpus

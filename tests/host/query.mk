@@ -3,11 +3,11 @@
 $(call test,test-tools-merge,all,600,shared,Server answers equal an independent merge by go tool pprof, before and after the store merges blocks.)
 $(call test,test-tools-grafana,quick,300,shared,Requests of Grafana's Pyroscope data source get the answers it expects, byte for byte.)
 
-$(ET_TEST)/merge_now: tests/tools/merge_now.c $(filter-out $(ET_TEST)/cmd/main.o,$(ET_ASAN_OBJ))
+$(ET_TEST)/merge_now: tests/host/merge_now.c $(filter-out $(ET_TEST)/cmd/main.o,$(ET_ASAN_OBJ))
 	@echo "  LD $@"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS)
 
 test-tools-merge: $(ET_TEST)/edgeprof $(ET_TEST)/merge_now
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/merge_test.py $^
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/merge_test.py $^
 
 test-tools-grafana: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/grafana_test.py $<
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/grafana_test.py $<

@@ -3,13 +3,13 @@
 $(call test,test-tools-keep,all,300,shared,A running server keeps its store small: it merges old blocks and deletes expired ones.)
 
 test-tools-keep: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/keep_test.py $(ET_TEST)/edgeprof
+	@$(call host_test,keep_test.py)
 
 # A day of 100 devices: how long queries take, how large it is; what taking profiles costs.
 BENCH_STORE := $(BUILD)/bench/store_day $(BUILD)/bench/store_ingest
 .PHONY: bench-store
 BENCHES += bench-store
-$(BENCH_STORE): $(BUILD)/bench/%: tests/bench/%.c tests/tools/store.mk $(filter-out $(ET_DIR)/cmd/main.o,$(ET_OBJ)) $(ET_GEN_OBJ)
+$(BENCH_STORE): $(BUILD)/bench/%: tests/bench/%.c tests/host/store.mk $(filter-out $(ET_DIR)/cmd/main.o,$(ET_OBJ)) $(ET_GEN_OBJ)
 	@mkdir -p $(@D)
 	@echo "  LD $@"; $(ET_CC) $(ET_CPPFLAGS) $(ET_CFLAGS) -o $@ $< $(filter %.o,$^) $(ET_LDLIBS)
 bench-store: $(BENCH_STORE)

@@ -6,15 +6,15 @@ $(call test,test-tools-access,quick,300,shared,Tokens, TLS, client certificates,
 $(call test,test-tools-scrape,quick,300,alone,The server scrapes a Go service and the pull endpoint, and hostile targets do no harm.)
 
 test-tools-ingest: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/ingest_test.py $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/ingest_test.py $(ET_TEST)/edgeprof
 
 test-tools-access: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/access_test.py $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/access_test.py $(ET_TEST)/edgeprof
 
 ET_GO_TARGET := $(ET_TEST)/target-go
-$(ET_GO_TARGET): tests/tools/support/target.go
+$(ET_GO_TARGET): tests/host/target.go
 	@mkdir -p $(@D)
 	GOFLAGS= GO111MODULE=off GOCACHE=$(abspath $(ET_TEST)/go) go build -o $@ $<
 
 test-tools-scrape: $(ET_TEST)/edgeprof $(ET_GO_TARGET) $(BUILD)/tests/pull/program
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/scrape_test.py $(ET_TEST)/edgeprof $(ET_GO_TARGET) $(BUILD)/tests/pull/program
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/scrape_test.py $(ET_TEST)/edgeprof $(ET_GO_TARGET) $(BUILD)/tests/pull/program

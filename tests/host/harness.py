@@ -36,6 +36,15 @@ class Server:
         finally:
             connection.close()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        """A server that still runs is stopped, and has to end with 0."""
+        if self.process.returncode is None:
+            code = self.stop()
+            assert kind or code == 0, f"the server ended with {code}: {self.stderr()}"
+
     def push(self, body):
         return self.request("POST", "/edgeprof/v1/push", body)[0]
 

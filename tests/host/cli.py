@@ -6,24 +6,24 @@ from harness import clean_environment
 
 
 class Cli:
-    """Runs `program`; whatever it does, a sanitizer's report is a failure of `check`."""
+    """Runs `program`; whatever it does, a sanitizer's report is a failure."""
 
-    def __init__(self, program, check):
-        self.program, self.check = program, check
+    def __init__(self, program):
+        self.program = program
 
     def run(self, *arguments, program=None, cwd=None, data=None, env=None):
         done = subprocess.run([program or self.program, *arguments], capture_output=True, cwd=cwd, input=data, timeout=120, check=False,
                               env=env or clean_environment())
         done.out, done.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-        self.check("Sanitizer" not in done.err and "runtime error" not in done.err, f"{arguments}: {done.err}")
+        assert "Sanitizer" not in done.err and "runtime error" not in done.err, f"{arguments}: {done.err}"
         return done
 
     def fails(self, code, word, *arguments, **options):
         """With this code and one line, in which `word` is."""
         done = self.run(*arguments, **options)
         lines = done.err.splitlines()
-        self.check.equal(done.returncode, code, f"{arguments}: {lines}")
-        self.check(len(lines) == 1 and lines[0].startswith("edgeprof: ") and word in lines[0], f"{arguments}: {word!r} in one line: {lines}")
+        assert done.returncode == code, f"{arguments}: {lines}"
+        assert len(lines) == 1 and lines[0].startswith("edgeprof: ") and word in lines[0], f"{arguments}: {word!r} in one line: {lines}"
         return done
 
 

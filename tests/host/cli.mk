@@ -10,22 +10,22 @@ $(call test,test-tools-watch,quick,300,shared,watch restores the terminal on eve
 $(call test,test-tools-query,quick,300,shared,query and devices answer the same from a database and from a server.)
 
 test-tools-export: $(ET_TEST)/edgeprof $(ET_SAMPLE)
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_export_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_export_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
 
 test-tools-remote: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_remote_test.py $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_remote_test.py $(ET_TEST)/edgeprof
 
 test-tools-symbols: $(ET_TEST)/edgeprof $(ET_SAMPLE)
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_symbols_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_symbols_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
 
 test-tools-debuginfod: $(ET_TEST)/edgeprof $(ET_SAMPLE)
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_debuginfod_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_debuginfod_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
 
 test-tools-diff: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_diff_test.py $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_diff_test.py $(ET_TEST)/edgeprof
 
 test-tools-watch: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_watch_test.py $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_watch_test.py $(ET_TEST)/edgeprof
 
 test-tools-query: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/tools/cli_query_test.py $(ET_TEST)/edgeprof
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_query_test.py $(ET_TEST)/edgeprof

@@ -1,0 +1,104 @@
+"""Fixtures that the host tests share. `make test-NAME` builds what a file needs and runs it; by hand:
+
+    /usr/bin/python3 -m pytest tests/host/keep_test.py [--build build/host] [-n 2]"""
+import os
+import pathlib
+import random
+
+import pytest
+
+from browser import Browser
+from cli import Cli
+from harness import Server
+
+
+def pytest_addoption(parser):
+    parser.addoption("--build", type=pathlib.Path, default=pathlib.Path("build/host"), help="what make has built")
+    parser.addoption("--rounds", type=int, default=0, help="how often a test that repeats itself does so; 0: its own choice")
+    parser.addoption("--seed", type=int, default=0, help="repeats a run; 0: a new one")
+
+
+@pytest.fixture(scope="session")
+def build(request):
+    return request.config.getoption("--build").absolute()
+
+
+@pytest.fixture(scope="session")
+def edgeprof(build):
+    """The host tool with ASan and UBSan."""
+    return str(build / "tests/tools/edgeprof")
+
+
+@pytest.fixture(scope="session")
+def shipped(build):
+    """The host tool as users have it."""
+    return str(build / "edgeprof")
+
+
+@pytest.fixture(scope="session")
+def sample(build):
+    """A program whose functions and lines are known. Beside it: sample-stripped and debug/sample.dbg."""
+    return str(build / "tests/tools/sample")
+
+
+@pytest.fixture(scope="session")
+def rounds(request):
+    return request.config.getoption("--rounds")
+
+
+@pytest.fixture
+def rng(request):
+    """Random numbers; a failure shows the seed."""
+    seed = request.config.getoption("--seed") or int.from_bytes(os.urandom(4), "little")
+    print(f"--seed {seed}")
+    return random.Random(seed)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return str(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared_folder(tmp_path_factory):
+    """One folder for all tests of a file."""
+    return str(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture
+def start_server(edgeprof, folder):
+    """start_server(*arguments, db=PATH, program=PATH, prefix=()): a Server. Those that still run when the test ends
+    are stopped, and have to end with 0."""
+    servers = []
+
+    def start(*arguments, db=None, program=None, prefix=()):
+        servers.append(Server(program or edgeprof, db or os.path.join(folder, "edgeprof.db"), *arguments, prefix=prefix))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        if server.process.returncode is None:
+            assert server.stop() == 0
+
+
+@pytest.fixture
+def server(start_server):
+    """A server with a new database."""
+    return start_server()
+
+
+@pytest.fixture
+def cli(edgeprof):
+    return Cli(edgeprof)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def shots(build):
+    """Where pictures of the page go."""
+    return str(build / "tests/tools/shots")

@@ -1,0 +1,92 @@
+"""The server keeps its store small: merges, forgets."""
+import os
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from generate import message, module, nodes, origin, profile
+
+HOUR = 3600
+SECOND = 1_000_000_000
+
+
+def total(server):
+    return server.get("/api/profile", service="svc", **{"from": "0"})[1]["total"]
+
+
+def rows(db, level):
+    connection = sqlite3.connect(db, timeout=30)
+    try:
+        return connection.execute("SELECT count(*) FROM profile WHERE level = ?", (level,)).fetchone()[0]
+    finally:
+        connection.close()
+
+
+def wait_until(condition):
+    """The keeper looks at once after the start, and then every ten seconds."""
+    end = time.monotonic() + 60
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert condition()
+
+
+def fill(server):
+    """Six hours of a profile every five minutes, 70 ms each."""
+    first = int(time.time()) - 9 * HOUR
+    for i in range(72):
+        profiles = [profile({1: 3, 2: 4}, start=i * 300 * SECOND, duration=10 * SECOND)]
+        start = (origin("svc", ()), [module(4096, 4096, 0, b"\1" * 20, "/nowhere/app")], nodes([0, 1], [4100, 4200])) if i == 0 else ()
+        assert server.push(message(1, i, *start, profiles=profiles, unix_minus_uptime=first * SECOND)) == 200, f"message {i}"
+
+
+def test_merges_and_forgets(folder, start_server):
+    db = os.path.join(folder, "keep.db")
+    server = start_server(db=db)
+    fill(server)
+    sum_ = total(server)
+    assert sum_ == 72 * 70_000_000
+    assert server.stop() == 0
+    server = start_server(db=db)
+    wait_until(lambda: rows(db, 2) >= 5)  # hours are merged
+    assert rows(db, 0) == 72, "what has just come stays for a while"
+    assert total(server) == sum_, "and counts once"
+    assert server.stop() == 0
+    config = os.path.join(folder, "config")
+    with open(config, "w") as file:
+        file.write("[keep]\nfine = 1s\nfive-minutes = 1s\nsize = 1G\n")
+    server = start_server("--config", config, db=db)
+    wait_until(lambda: rows(db, 0) + rows(db, 1) < 30)  # finer rows go
+    assert total(server) == sum_, "and nothing is lost"
+    connection = sqlite3.connect(db, timeout=30)
+    connection.execute("UPDATE bucket SET seen_ns = 0")  # as if all had come long ago
+    connection.commit()
+    connection.close()
+    assert server.stop() == 0
+    server = start_server("--keep", "1h", db=db)
+    wait_until(lambda: total(server) == 0)  # what is too old goes
+
+
+def refusal(*command):
+    """(exit code, the one line that it says)"""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, lines
+    return done.returncode, lines[0]
+
+
+@pytest.mark.parametrize("arguments", [("--keep", "14"), ("--keep", "1m"), ("--keep", "soon"), ("--max-size", "4"),
+                                       ("--max-size", "0G"), ("--max-size", "G")])
+def test_wrong_option(edgeprof, folder, arguments):
+    code, line = refusal(edgeprof, "serve", "--db", os.path.join(folder, "wrong.db"), *arguments)
+    assert code == 2 and arguments[0] in line
+
+
+@pytest.mark.parametrize("setting", ["for = 0", "size = 5", "fine = x", "else = 1"])
+def test_wrong_setting(edgeprof, folder, setting):
+    config = os.path.join(folder, "wrong")
+    with open(config, "w") as file:
+        file.write(f"[keep]\n{setting}\n")
+    code, line = refusal(edgeprof, "serve", "--config", config)
+    assert code == 1 and ":2:" in line
