@@ -11,7 +11,6 @@
 #include "core/deliver/deliver.h"
 
 #include <errno.h>
-#include <string.h>
 
 #define HANDLERS_LEAVE_NS 1000000000u
 #define HANDLERS_POLL_NS  200000u

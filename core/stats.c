@@ -5,8 +5,6 @@
 #include "core/start.h"
 #include "core/collect/collect.h"
 
-#include <string.h>
-
 static uint64_t get(const _Atomic uint64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);

@@ -6,10 +6,9 @@
  * begin notes when and from where, end decides by the duration, stratum by stratum, whether the wait becomes a sample
  * and how long it stands for. Neither holds the profiler or makes an atomic change unless there is a sample.
  *
- * Waits that are still open are charged by the collect thread once an interval: it copies the thread's note, then as
- * much of its stack as fits into the free part of the outbox, and checks that the wait is still the same. Up to when a
- * wait is accounted for stands in one word that both sides change by a single operation, so every nanosecond is told
- * once. So a deadlock grows while it lasts.
+ * Waits that are still open are charged by the collect thread once an interval (core/collect/open_waits.c). Up to when
+ * a wait is accounted for stands in one word that both sides change by a single operation, so every nanosecond is
+ * counted once.
  *
  * Most of a service's waits are a pool's that has nothing to do, which shows only when their callers are looked at, and
  * then they are left out. So the collect thread tells the waiting thread by which return address that was. As long as
@@ -18,9 +17,6 @@
  *
  *   port: ep_wait_begin -> ep_wait_open -> claim        a thread's first wait: a place in the table
  *   ep_wait_end -> measure -> sampled -> learn_unwanted, ep_hook_event
- *   charge_all -> charge -> read_note, ep_copy_stack, ep_capture_for
- *   ep_wait_take -> the same                            of one thread, for a stack of every thread
- *   classify                                            which kind of wait a .NET monitor's was, by its callers
  */
 #include "core/capture/waiting.h"
 

@@ -9,8 +9,6 @@
  */
 #include "core/collect/collect.h"
 
-#include <errno.h>
-
 static bool known(const struct ep_modules *modules, const struct ep_module_info *info)
 {
     unsigned count = atomic_load_explicit(&modules->count, memory_order_relaxed);

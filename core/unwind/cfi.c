@@ -492,3 +492,18 @@ int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *r
         .rules = m.rules, .signal_frame = cie.signal_frame, .start = start, .end = start + size, .since = m.since};
     return 0;
 }
+
+uintptr_t ep_function_end(const struct ep_modules *modules, uintptr_t function)
+{
+    const struct ep_module *module = ep_module_find(modules, function);
+    struct ep_cfi_row row;
+
+    return module && ep_cfi_find(module, &ep_cfi_registers, function, &row) == 0 ? row.end : 0;
+}
+
+uintptr_t ep_function_start(const struct ep_module *module, uintptr_t pc)
+{
+    struct ep_cfi_row row;
+
+    return ep_cfi_find(module, &ep_cfi_registers, pc, &row) == 0 ? row.start : 0;
+}

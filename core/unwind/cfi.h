@@ -12,6 +12,9 @@ struct ep_cfi_registers {
     uint8_t sp, fp, base, ra;
 };
 
+/* The architecture's. */
+extern const struct ep_cfi_registers ep_cfi_registers;
+
 enum ep_cfi_cfa { EP_CFI_SP, EP_CFI_FP, EP_CFI_FP_LOAD, EP_CFI_BASE, EP_CFI_OTHER };
 
 /* Where the caller's value of a register is. */

@@ -28,7 +28,7 @@
 #define OFFSET_MOST   (INT16_MAX * WORD) /* that a rule can say */
 #define SIGNAL_MOST   0x20000            /* of the kernel's frame: with all of SVE and SME it is 74 KiB */
 
-static const struct ep_cfi_registers registers = {.sp = SP, .fp = FP, .base = 255, .ra = LR};
+const struct ep_cfi_registers ep_cfi_registers = {.sp = SP, .fp = FP, .base = 255, .ra = LR};
 
 /* Straight-line execution from pc: where sp would be, from sp or x29 at pc, and where x29 and x30 were loaded from. */
 struct line {
@@ -150,7 +150,8 @@ static bool is_entry(const struct ep_module *module, uintptr_t pc)
 {
     struct ep_cfi_row row;
 
-    return ep_cfi_find(module, &registers, pc, &row) != 0 || (row.rules.cfa == EP_CFI_SP && row.rules.cfa_offset == 0);
+    return ep_cfi_find(module, &ep_cfi_registers, pc, &row) != 0 ||
+           (row.rules.cfa == EP_CFI_SP && row.rules.cfa_offset == 0);
 }
 
 static bool leaves(const struct line *line, const struct ep_module *module, const struct ep_cfi_row *row)
@@ -349,7 +350,7 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
         return (struct ep_rule){.kind = EP_RULE_STOP};
     if (is_sigreturn(module, exact ? pc : pc + 1))
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
-    bool tables = ep_cfi_find(module, &registers, pc, &row) == 0;
+    bool tables = ep_cfi_find(module, &ep_cfi_registers, pc, &row) == 0;
     if (tables && is_fault_thrower(&row))
         return fault_rule(&row, pc);
     if (!exact)
@@ -406,19 +407,4 @@ bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end)
     frame->sp = word[0];
     frame->pc = word[1];
     return true;
-}
-
-uintptr_t ep_function_end(const struct ep_modules *modules, uintptr_t function)
-{
-    const struct ep_module *module = ep_module_find(modules, function);
-    struct ep_cfi_row row;
-
-    return module && ep_cfi_find(module, &registers, function, &row) == 0 ? row.end : 0;
-}
-
-uintptr_t ep_function_start(const struct ep_module *module, uintptr_t pc)
-{
-    struct ep_cfi_row row;
-
-    return ep_cfi_find(module, &registers, pc, &row) == 0 ? row.start : 0;
 }

@@ -22,7 +22,7 @@
 #define EPILOGUE_LOOKFAR 96
 #define FRAME_MOST       (1 << 24)
 
-static const struct ep_cfi_registers registers = {.sp = 7, .fp = 6, .base = 3, .ra = 16};
+const struct ep_cfi_registers ep_cfi_registers = {.sp = 7, .fp = 6, .base = 3, .ra = 16};
 
 /* Straight-line execution from pc: where the stack pointer would be, in bytes from sp or fp at pc. */
 struct line {
@@ -142,7 +142,7 @@ static bool is_entry(const struct ep_module *module, uintptr_t pc)
 {
     struct ep_cfi_row row;
 
-    return ep_cfi_find(module, &registers, pc, &row) != 0 ||
+    return ep_cfi_find(module, &ep_cfi_registers, pc, &row) != 0 ||
            (row.rules.cfa == EP_CFI_SP && row.rules.cfa_offset == WORD);
 }
 
@@ -318,7 +318,7 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
 
     if (!module)
         return (struct ep_rule){.kind = EP_RULE_STOP};
-    bool tables = ep_cfi_find(module, &registers, pc, &row) == 0;
+    bool tables = ep_cfi_find(module, &ep_cfi_registers, pc, &row) == 0;
     if (exact && !(tables && row.signal_frame) && epilogue(module, pc, tables ? &row : NULL, &rule))
         return rule;
     if (tables && exact && !row.signal_frame && has_switched_stack(pc, &row))
@@ -354,19 +354,4 @@ bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end)
     memcpy(word, (const void *)at, sizeof word);
     *frame = (struct ep_frame){.pc = word[0], .sp = word[1], .fp = word[2], .base = word[4]};
     return true;
-}
-
-uintptr_t ep_function_end(const struct ep_modules *modules, uintptr_t function)
-{
-    const struct ep_module *module = ep_module_find(modules, function);
-    struct ep_cfi_row row;
-
-    return module && ep_cfi_find(module, &registers, function, &row) == 0 ? row.end : 0;
-}
-
-uintptr_t ep_function_start(const struct ep_module *module, uintptr_t pc)
-{
-    struct ep_cfi_row row;
-
-    return ep_cfi_find(module, &registers, pc, &row) == 0 ? row.start : 0;
 }

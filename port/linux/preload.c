@@ -13,9 +13,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/edgeprof.h"
@@ -122,8 +120,7 @@ __attribute__((visibility("default"), noreturn)) void pthread_exit(void *value)
     void (*next)(void *) __attribute__((noreturn));
     void *symbol = dlsym(RTLD_NEXT, "pthread_exit");
 
-    if ((pid_t)syscall(SYS_gettid) == getpid())
-        ep_linux_main_exits();
+    ep_linux_thread_exits();
     memcpy(&next, &symbol, sizeof next);
     next(value);
 }

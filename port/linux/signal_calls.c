@@ -5,7 +5,6 @@
 #include "signal_calls.h"
 
 #include <errno.h>
-#include <string.h>
 
 #define SIGNALS 65
 #define NS      1000000000

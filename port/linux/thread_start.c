@@ -106,8 +106,10 @@ static void prepare(void)
     }
 }
 
-void ep_linux_main_exits(void)
+void ep_linux_thread_exits(void)
 {
+    if ((pid_t)syscall(SYS_gettid) != getpid())
+        return;
     (void)pthread_once(&once, prepare);
     if (end_key_made)
         (void)pthread_setspecific(end_key, starts);

@@ -12,9 +12,9 @@ typedef int ep_linux_create(pthread_t *thread, const pthread_attr_t *attributes,
 int ep_linux_thread_create(ep_linux_create *create, pthread_t *thread, const pthread_attr_t *attributes,
                            void *(*fn)(void *), void *argument);
 
-/* The main thread calls pthread_exit(): the process is to end with the program's last thread, as without edgeprof.
- * Context: any thread. */
-void ep_linux_main_exits(void);
+/* The calling thread is about to call pthread_exit(). When it is the main thread, the process is to end with the
+ * program's last thread, as without edgeprof. Context: any thread. */
+void ep_linux_thread_exits(void);
 /* Learns what is the same for all threads; once, before the first of them starts. Context: any thread. */
 void ep_linux_stack_prepare(void);
 
