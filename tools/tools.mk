@@ -121,7 +121,7 @@ test-tools-unit: $(ET_UNIT:%=$(ET_TEST)/%) $(ET_SAMPLE)
 	    echo "$@: $(words $(ET_UNIT)) programs passed"
 
 test-tools-server: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/server_test.py $(ET_TEST)/edgeprof
+	@$(call host_test,server_test.py)
 
 test-tools-cli: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE)
 	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_test.py $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(ET_SAMPLE)

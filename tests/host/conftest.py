@@ -102,3 +102,10 @@ def browser():
 def shots(build):
     """Where pictures of the page go."""
     return str(build / "tests/tools/shots")
+
+
+@pytest.fixture(scope="module")
+def shared_server(edgeprof, shared_folder):
+    """A server with a new database for all tests of a file."""
+    with Server(edgeprof, os.path.join(shared_folder, "edgeprof.db")) as started:
+        yield started

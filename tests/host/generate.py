@@ -2,6 +2,15 @@
 import struct
 
 
+def mutations(body, rng, rounds, most):
+    """The body so many times, each time with another 1 to `most` of its bytes changed."""
+    for _ in range(rounds):
+        changed = bytearray(body)
+        for _ in range(rng.randint(1, most)):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        yield bytes(changed)
+
+
 def varint(value):
     out = bytearray()
     while value >= 0x80:

@@ -7,7 +7,17 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import urllib.parse
+
+
+def wait_until(condition, seconds=60):
+    """What the condition gives as soon as it is true. The time is only a bound for what never gets there."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.05)
+    return found
 
 
 class Server:
@@ -19,11 +29,11 @@ class Server:
                                         stdout=subprocess.PIPE, stderr=self.errors, text=True)
         atexit.register(self.process.kill)  # a test that fails leaves nothing behind
         line = self.process.stdout.readline()
-        found = re.fullmatch(r"edgeprof: http://(127\.0\.0\.1:(\d+))\n", line)
+        found = re.fullmatch(r"edgeprof: (https?://127\.0\.0\.1:(\d+))\n", line)
         if not found:
             self.process.wait()
             raise RuntimeError(f"the server did not start: {line!r} {self.stderr()!r}")
-        self.url, self.port = "http://" + found[1], int(found[2])
+        self.url, self.port = found[1], int(found[2])
 
     def request(self, method, path, body=None, headers=None):
         """(status, body)"""
@@ -52,9 +62,14 @@ class Server:
         status, body = self.request("GET", path + ("?" + urllib.parse.urlencode(query) if query else ""))
         return status, json.loads(body)
 
+    def total(self, service, **query):
+        """Sum of a service's profiles; None: the server does not answer with 200."""
+        status, answer = self.get("/api/profile", service=service, **query)
+        return answer["total"] if status == 200 else None
+
     def stderr(self):
-        self.errors.seek(0)
-        return self.errors.read()
+        """So far. The program writes at the offset that this file has, so it is not moved."""
+        return os.pread(self.errors.fileno(), os.fstat(self.errors.fileno()).st_size, 0).decode()
 
     def stop(self, number=signal.SIGTERM):
         """Exit code. A sanitizer's report is a failure even when nobody looks at the code."""

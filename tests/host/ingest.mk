@@ -6,10 +6,10 @@ $(call test,test-tools-access,quick,300,shared,Tokens, TLS, client certificates,
 $(call test,test-tools-scrape,quick,300,alone,The server scrapes a Go service and the pull endpoint, and hostile targets do no harm.)
 
 test-tools-ingest: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/ingest_test.py $(ET_TEST)/edgeprof
+	@$(call host_test,ingest_test.py)
 
 test-tools-access: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/access_test.py $(ET_TEST)/edgeprof
+	@$(call host_test,access_test.py)
 
 ET_GO_TARGET := $(ET_TEST)/target-go
 $(ET_GO_TARGET): tests/host/target.go

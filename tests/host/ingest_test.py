@@ -1,19 +1,16 @@
-"""What Pyroscope's clients send, in every form, and what is refused of it. Usage: ingest_test.py EDGEPROF"""
+"""What Pyroscope's clients send, in every form, and what is refused of it."""
 import base64
 import gzip
 import json
 import os
 import random
-import sys
-import tempfile
 import time
 import urllib.parse
 
-from generate import data, nested, number, varint
-from harness import Checks, Server
+import pytest
 
-PROGRAM = sys.argv[1]
-check = Checks()
+from generate import data, mutations, nested, number, varint
+
 NOW = int(time.time()) - 100
 PUSH = "/push.v1.PusherService/Push"
 PROTO, JSON = {"Content-Type": "application/proto"}, {"Content-Type": "application/json"}
@@ -48,16 +45,17 @@ def as_json(*all_series):
                                   for labels, profiles in all_series]}).encode()
 
 
-def total(server, service, **query):
-    status, answer = server.get("/api/profile", service=service, **query)
-    return answer.get("total") if status == 200 else None
-
-
 def folded_names(server, service, **query):
     return sorted(row["name"] for row in server.get("/api/profile", service=service, **query)[1]["top"])
 
 
-def pushed(server):
+@pytest.fixture
+def server(shared_server):
+    yield shared_server
+    assert shared_server.process.poll() is None, "the server lives"
+
+
+def test_pushed(server):
     """The same series in every form give the same profile."""
     rng = random.Random(1)
     for form, encode, headers in (("binary", binary, PROTO), ("json", as_json, JSON)):
@@ -67,18 +65,18 @@ def pushed(server):
         for more, sent in (({}, body), ({"Content-Encoding": "gzip"}, gzip.compress(body)),
                            ({"Content-Encoding": "identity"}, body)):
             status, answer = server.request("POST", PUSH, sent, {**headers, **more})
-            check.equal((status, answer), (200, b"" if form == "binary" else b"{}"), f"{form}, {more}")
-        check.equal(total(server, form), 3 * sum(values[:3]), f"{form}: all series")
-        check.equal(total(server, form, tag="zone=a"), 3 * sum(values[:2]), f"{form}: one of them")
-        check.equal(total(server, form + "-other"), 3 * values[3], f"{form}: the other service")
-    check.equal(server.request("POST", PUSH, b"{}", {"Content-Type": "application/json; charset=utf-8"})[0], 200, "JSON with a charset")
-    check.equal(server.request("POST", PUSH, b"{}", {"Content-Type": "application/grpc"})[0], 415, "gRPC")
-    check.equal(server.request("POST", PUSH, binary(series("br", pprof())), {**PROTO, "Content-Encoding": "br"})[0], 415, "brotli")
-    check.equal(server.request("POST", PUSH, binary(({"__name__": "process_cpu"}, [pprof(9)])), PROTO)[0], 200, "no service")
-    check.equal(total(server, "unknown_service"), 9, "it has Pyroscope's name for it")
+            assert (status, answer) == (200, b"" if form == "binary" else b"{}"), f"{form}, {more}"
+        assert server.total(form) == 3 * sum(values[:3]), f"{form}: all series"
+        assert server.total(form, tag="zone=a") == 3 * sum(values[:2]), f"{form}: one of them"
+        assert server.total(form + "-other") == 3 * values[3], f"{form}: the other service"
+    assert server.request("POST", PUSH, b"{}", {"Content-Type": "application/json; charset=utf-8"})[0] == 200, "JSON with a charset"
+    assert server.request("POST", PUSH, b"{}", {"Content-Type": "application/grpc"})[0] == 415, "gRPC"
+    assert server.request("POST", PUSH, binary(series("br", pprof())), {**PROTO, "Content-Encoding": "br"})[0] == 415, "brotli"
+    assert server.request("POST", PUSH, binary(({"__name__": "process_cpu"}, [pprof(9)])), PROTO)[0] == 200, "no service"
+    assert server.total("unknown_service") == 9, "it has Pyroscope's name for it"
 
 
-def refused_series(server):
+def test_refused_series(server):
     """A series that is refused is named, and the others are kept."""
     good = series("partly", pprof(7))
     for what, bad, word in (("no pprof", series("bad", b"nonsense"), "series 2 of bad: "), ("no name", ({"service_name": "bad"}, [pprof()]), "__name__"),
@@ -86,37 +84,33 @@ def refused_series(server):
                             ("an empty label", series("bad", pprof(), **{"": "x"}), "without a name"),
                             ("broken gzip", series("bad", gzip.compress(pprof())[:-9]), "gzip"),
                             ("a bomb", series("bad", gzip.compress(b"\0" * (40 << 20))), "too large when inflated")):
-        before = total(server, "partly") or 0
+        before = server.total("partly") or 0
         for encode, headers in ((binary, PROTO), (as_json, JSON)):
             status, answer = server.request("POST", PUSH, encode(good, bad, good), headers)
             answer = json.loads(answer)
-            check.equal((status, answer["code"]), (400, "invalid_argument"), what)
-            check(word in answer["message"], f"{what}: {answer['message']!r} has {word!r}")
-        check.equal(total(server, "partly"), before + 28, f"{what}: the others are kept")
-    check(total(server, "bad") in (None, 0), "nothing of what was refused is kept")
+            assert (status, answer["code"]) == (400, "invalid_argument"), what
+            assert word in answer["message"], f"{what}: {answer['message']!r} has {word!r}"
+        assert server.total("partly") == before + 28, f"{what}: the others are kept"
+    assert server.total("bad") in (None, 0), "nothing of what was refused is kept"
     many = binary(*[series("bad", b"x")] * 50)
-    check("and 42 more" in json.loads(server.request("POST", PUSH, many, PROTO)[1])["message"], "many errors are not all told")
+    assert "and 42 more" in json.loads(server.request("POST", PUSH, many, PROTO)[1])["message"], "many errors are not all told"
     bombs = binary(*[series("bad", gzip.compress(b"\0" * (20 << 20)))] * 20)
-    check.equal(server.request("POST", PUSH, bombs, PROTO)[0], 400, "many small bombs share one limit")
+    assert server.request("POST", PUSH, bombs, PROTO)[0] == 400, "many small bombs share one limit"
 
 
-def hostile_json(server):
+def test_hostile_json(server):
     good = as_json(series("json-cut", pprof()))
     for body, what in ((b"[" * 100000, "deep"), (b'{"series":' * 100 + b"1" + b"}" * 100, "nested"), (b"[" + b"[]," * 400000 + b"1]", "wide"),
                        (b'{"series":[{"labels":[{"name":"a","value":1e400}]}]}', "huge number"), (b'{"series":"x"}', "a string"),
                        (b'{"series":[{"samples":[{"rawProfile":"!!"}]}]}', "no base64"), (b"\xff\xfe{}", "UTF-16"), (b"", "nothing"),
                        (b'{"series":[{"labels":[{"name":"a\\u0000b"}]}]}', "a NUL")):
         status, answer = server.request("POST", PUSH, body, JSON)
-        check.equal((status, json.loads(answer)["code"]), (400, "invalid_argument"), f"JSON: {what}")
+        assert (status, json.loads(answer)["code"]) == (400, "invalid_argument"), f"JSON: {what}"
     for size in range(0, len(good), 7):
-        check.equal(server.request("POST", PUSH, good[:size], JSON)[0], 400, f"JSON cut to {size}")
-    rng = random.Random(4)
-    for round_ in range(200):
-        body = bytearray(good)
-        for _ in range(rng.randrange(1, 4)):
-            body[rng.randrange(len(body))] = rng.randrange(256)
-        check(server.request("POST", PUSH, bytes(body), JSON)[0] in (200, 400), f"JSON mutation {round_}")
-    check.equal(total(server, "json-cut{zone=never}"), 0, "alive")
+        assert server.request("POST", PUSH, good[:size], JSON)[0] == 400, f"JSON cut to {size}"
+    for round_, body in enumerate(mutations(good, random.Random(4), 200, 3)):
+        assert server.request("POST", PUSH, body, JSON)[0] in (200, 400), f"JSON mutation {round_}"
+    assert server.total("json-cut{zone=never}") == 0, "alive"
 
 
 def ingest(server, name, body, headers=None, **query):
@@ -130,18 +124,18 @@ def form(**fields):
     return body, {"Content-Type": "multipart/form-data; boundary=XyZ"}
 
 
-def pprof_ingested(server):
+def test_pprof_ingested(server):
     config = json.dumps({"cpu": {"units": "samples", "display-name": "x", "sampled": True}}).encode()
     sent = 0
     for path in ("/ingest", "/pyroscope/ingest"):
         for body in (pprof(11), gzip.compress(pprof(11))):
-            check.equal(ingest(server, "one{zone=a}", body, format="pprof", path=path)[0], 200, f"{path}: pprof")
-            check.equal(ingest(server, "one", body, path=path)[0], 200, f"{path}: pprof that does not say so")
+            assert ingest(server, "one{zone=a}", body, format="pprof", path=path)[0] == 200, f"{path}: pprof"
+            assert ingest(server, "one", body, path=path)[0] == 200, f"{path}: pprof that does not say so"
             for fields in ({"profile": body}, {"profile": body, "sample_type_config": config}, {"sample_type_config": config, "profile": body}):
-                check.equal(ingest(server, "one", *form(**fields), path=path)[0], 200, f"{path}: form of {list(fields)}")
+                assert ingest(server, "one", *form(**fields), path=path)[0] == 200, f"{path}: form of {list(fields)}"
             sent += 5
-    check.equal(total(server, "one"), sent * 11, "all of it")
-    check.equal(total(server, "one", tag="zone=a"), 4 * 11, "what has the tag")
+    assert server.total("one") == sent * 11, "all of it"
+    assert server.total("one", tag="zone=a") == 4 * 11, "what has the tag"
     for what, body, headers in (("no profile", *form(other=b"x")), ("a previous one", *form(profile=pprof(), prev_profile=pprof())),
                                 ("a configuration that is none", *form(profile=pprof(), sample_type_config=b"{")),
                                 ("a configuration that is no object", *form(profile=pprof(), sample_type_config=b"[1]")),
@@ -149,73 +143,74 @@ def pprof_ingested(server):
                                 ("another boundary", form(profile=pprof())[0], {"Content-Type": "multipart/form-data; boundary=other"}),
                                 ("cut", form(profile=pprof())[0][:-30], form()[1]), ("no pprof", *form(profile=b"x"))):
         status, answer = ingest(server, "refused", body, headers)
-        check.equal(status, 422, f"form: {what}")
-        check(answer.count(b"\n") == 1 and len(answer) > 10, f"form: {what}: one line: {answer}")
+        assert status == 422, f"form: {what}"
+        assert answer.count(b"\n") == 1 and len(answer) > 10, f"form: {what}: one line: {answer}"
     old = pprof(13, at=1000)
-    check.equal(ingest(server, "old", old, format="pprof")[0], 200, "a profile of 1970")
+    assert ingest(server, "old", old, format="pprof")[0] == 200, "a profile of 1970"
     answer = server.get("/api/profile", service="old")[1]
-    check(answer["from"] > NOW, "a clock that was not set is not believed")
-    check.equal(ingest(server, "dated", pprof(13), format="pprof", **{"from": NOW - 50, "until": NOW - 40})[0], 200, "with times")
+    assert answer["from"] > NOW, "a clock that was not set is not believed"
+    assert ingest(server, "dated", pprof(13), format="pprof", **{"from": NOW - 50, "until": NOW - 40})[0] == 200, "with times"
     answer = server.get("/api/profile", service="dated")[1]
-    check.equal((answer["from"], answer["to"]), (NOW - 50, NOW - 40), "which count")
+    assert (answer["from"], answer["to"]) == (NOW - 50, NOW - 40), "which count"
 
 
-def folded(server):
+def test_folded(server):
     text = b"main;work one;leaf 3\nmain;other 4\r\n"
-    check.equal(ingest(server, "plain", text)[0], 200, "folded text")
-    check.equal((total(server, "plain"), folded_names(server, "plain")), (70_000_000, ["leaf", "main", "other", "work one"]), "at 100 Hz")
-    check.equal(ingest(server, "app.cpu{zone=a}", text, sampleRate=10, format="groups", spyName="x", aggregationType="sum", units="samples",
-                       **{"from": NOW, "until": NOW + 10})[0], 200, "as old agents send it")
+    assert ingest(server, "plain", text)[0] == 200, "folded text"
+    assert (server.total("plain"), folded_names(server, "plain")) == (70_000_000, ["leaf", "main", "other", "work one"]), "at 100 Hz"
+    assert ingest(server, "app.cpu{zone=a}", text, sampleRate=10, format="groups", spyName="x", aggregationType="sum", units="samples",
+                       **{"from": NOW, "until": NOW + 10})[0] == 200, "as old agents send it"
     answer = server.get("/api/profile", service="app", tag="zone=a")[1]
-    check.equal((answer["total"], answer["samples"], answer["from"], answer["to"], answer["period"]), (700_000_000, 7, NOW, NOW + 10, 10**8), "its figures")
-    check.equal(ingest(server, "lines", b"a;b\na;b\na;c\n", format="lines", sampleRate=1000)[0], 200, "lines")
-    check.equal(ingest(server, "lines", b"a;b 2\n", format="folded", sampleRate=1000)[0], 200, "groups by their older name")
-    check.equal(total(server, "lines"), 5_000_000, "one each, and two")
+    assert (answer["total"], answer["samples"], answer["from"], answer["to"], answer["period"]) == (700_000_000, 7, NOW, NOW + 10, 10**8), "its figures"
+    assert ingest(server, "lines", b"a;b\na;b\na;c\n", format="lines", sampleRate=1000)[0] == 200, "lines"
+    assert ingest(server, "lines", b"a;b 2\n", format="folded", sampleRate=1000)[0] == 200, "groups by their older name"
+    assert server.total("lines") == 5_000_000, "one each, and two"
     for name, service, kind, query, wanted in (("m.alloc_space", "m", "alloc", {}, 7), ("m.alloc_objects", "m", "alloc", {"value": "count"}, 7),
                                                ("m.inuse_space", "m", "live", {}, 7), ("m.mutex_duration", "m", "lock", {}, 7),
                                                ("m.block_count", "m", "wait", {"value": "count"}, 7), ("m.goroutines", "m", "thread", {}, 7)):
-        check.equal(ingest(server, name, text)[0], 200, name)
-        check.equal(total(server, service, kind=kind, **query), wanted, f"{name} is {kind}")
-    check.equal(ingest(server, "bytes", text, units="bytes", aggregationType="average")[0], 200, "units alone")
-    check.equal(total(server, "bytes", kind="live"), 7, "a level")
-    check.equal(ingest(server, "zip.cpu", gzip.compress(text), {"Content-Encoding": "gzip"})[0], 200, "gzip")
-    check.equal(ingest(server, "empty", b"")[0], 200, "nothing at all")
+        assert ingest(server, name, text)[0] == 200, name
+        assert server.total(service, kind=kind, **query) == wanted, f"{name} is {kind}"
+    assert ingest(server, "bytes", text, units="bytes", aggregationType="average")[0] == 200, "units alone"
+    assert server.total("bytes", kind="live") == 7, "a level"
+    assert ingest(server, "zip.cpu", gzip.compress(text), {"Content-Encoding": "gzip"})[0] == 200, "gzip"
+    assert ingest(server, "empty", b"")[0] == 200, "nothing at all"
     for what, query, body, wanted in (("a line without a number", {}, b"a;b 1\nc", 422), ("units that are none", {"units": "m"}, text, 422),
                                       ("a rate that is none", {"sampleRate": "x"}, text, 400), ("a rate of 0", {"sampleRate": 0}, text, 400),
-                                      ("a large rate", {"sampleRate": 10**12}, text, 400), ("a sum beyond 63 bits", {"sampleRate": 1}, b"a 9223372036\nb 9223372036", 422),
+                                      ("a large rate", {"sampleRate": 10**12}, text, 400),
+                                      ("a sum beyond 63 bits", {"sampleRate": 1}, b"a 9223372036\nb 9223372036", 422),
                                       ("a format of the future", {"format": "x"}, text, 400), ("a bad time", {"from": "x"}, text, 400)):
         status, answer = ingest(server, "refused" if "units" in query else "refused.cpu", body, **query)
-        check.equal(status, wanted, what)
-        check(answer.count(b"\n") == 1, f"{what}: one line")
+        assert status == wanted, what
+        assert answer.count(b"\n") == 1, f"{what}: one line"
     for name in ("jfr", "trie", "tree", "speedscope"):
         status, answer = ingest(server, "refused", b"x", format=name)
-        check.equal((status, answer.count(b"\n")), (400, 1), name)
-        check(b"pprof, groups (folded) and lines" in answer and name.encode() in answer, f"{name}: the line says what is taken")
-    check.equal(ingest(server, "refused", b"x", {"Content-Type": "binary/octet-stream+trie"})[0], 400, "a trie by its type")
-    check(total(server, "refused") in (0, None), "nothing of what was refused is kept")
+        assert (status, answer.count(b"\n")) == (400, 1), name
+        assert b"pprof, groups (folded) and lines" in answer and name.encode() in answer, f"{name}: the line says what is taken"
+    assert ingest(server, "refused", b"x", {"Content-Type": "binary/octet-stream+trie"})[0] == 400, "a trie by its type"
+    assert server.total("refused") in (0, None), "nothing of what was refused is kept"
 
 
-def bounded(folder):
+def test_bounded(folder, start_server):
     """Limits of a config file, each said once and counted."""
     config = os.path.join(folder, "limits.conf")
     with open(config, "w", encoding="utf-8") as file:
         file.write("[limits]\nbody = 64k\ninflated = 128k\nservices = 3\nseries = 4\nlabel-values = 5\nlabels = 6\n"
                    "label-name = 20\nlabel-value = 30\nfuture = 1h\npast = 10d\n")
-    server = Server(PROGRAM, os.path.join(folder, "limits.db"), "--config", config)
+    server = start_server("--config", config)
 
-    def one(wanted, what, word, *items, status=None):
+    def one(wanted, what, word, *items):
         got, answer = server.request("POST", PUSH, binary(*items), PROTO)
-        check.equal(got, wanted, what)
+        assert got == wanted, what
         if word:
-            check(word in json.loads(answer)["message"], f"{what}: {answer} has {word}")
+            assert word in json.loads(answer)["message"], f"{what}: {answer} has {word}"
 
-    check.equal(ingest(server, "big", b"x" * 70000)[0], 413, "body")
-    check.equal(ingest(server, "big", gzip.compress(b"x" * 140000), {"Content-Encoding": "gzip"})[0], 413, "inflated")
+    assert ingest(server, "big", b"x" * 70000)[0] == 413, "body"
+    assert ingest(server, "big", gzip.compress(b"x" * 140000), {"Content-Encoding": "gzip"})[0] == 413, "inflated"
     one(200, "tags", None, *[series("tags", pprof(1), device=str(i)) for i in range(4)])
     one(429, "one set of tags too many", "series in [limits]", series("tags", pprof(1), device="4"))
     one(400, "one of two", "series in [limits]", series("tags", pprof(1), device="5"), series("tags", pprof(1), device="1"))
     one(200, "what is known is taken", None, series("tags", pprof(1), device="0"))
-    check.equal(total(server, "tags"), 6, "what is in bounds counts")
+    assert server.total("tags") == 6, "what is in bounds counts"
     one(200, "labels of stacks", None, series("labels", pprof(1, [f"u{i}" for i in range(5)])))
     one(429, "one value too many", "label-values in [limits]", series("labels", pprof(1, ["u5"])))
     one(200, "known values", None, series("labels", pprof(1, ["u2", "u1"])))
@@ -231,41 +226,25 @@ def bounded(folder):
     for i in range(20):
         one(429, "a fourth service", "services in [limits]", series(f"more{i}", pprof(1)))
     said = server.stderr()
-    check(1 <= said.count("refused: ") <= 4, f"a line a reason, not one a refusal: {said}")
-    check.equal(server.stop(), 0, "ends")
-    server = Server(PROGRAM, os.path.join(folder, "limits.db"), "--config", config)
+    assert 1 <= said.count("refused: ") <= 4, f"a line a reason, not one a refusal: {said}"
+    assert server.stop() == 0, "ends"
+    server = start_server("--config", config)
     one(429, "a fourth service after a restart", "services in [limits]", series("fourth", pprof(1)))
     one(429, "a set of tags after a restart", "series in [limits]", series("tags", pprof(1), device="9"))
     one(429, "a value after a restart", "label-values in [limits]", series("labels", pprof(1, ["u6"])))
     one(200, "known ones after a restart", None, series("tags", pprof(1), device="2"), series("labels", pprof(1, ["u4"])))
-    check.equal(server.stop(), 0, "ends again")
 
 
-def many_values(folder):
+def test_many_values(start_server):
     """10,000 values of a label, a megabyte of one: refused in one line, and the rest goes on."""
-    server = Server(PROGRAM, os.path.join(folder, "many.db"))
+    server = start_server()
     status, answer = server.request("POST", PUSH, binary(series("many", pprof(1, [f"v{i}" for i in range(10000)]))), PROTO)
-    check.equal(status, 429, "10,000 values")
-    check(b"label-values in [limits]" in answer, f"the line says which limit: {answer}")
+    assert status == 429, "10,000 values"
+    assert b"label-values in [limits]" in answer, f"the line says which limit: {answer}"
     for what, body in (("of a series", binary(series("long", pprof(1), k="x" * (1 << 20)))), ("of a stack", binary(series("long", pprof(1, ["x" * (1 << 20)]))))):
         status, answer = server.request("POST", PUSH, body, PROTO)
-        check.equal(status, 400, f"a label of a megabyte {what}")
-        check(len(answer) < 1000, "is not repeated in the answer")
-    check.equal(server.request("POST", PUSH, binary(series("many", pprof(5))), PROTO)[0], 200, "others are taken")
-    check.equal(total(server, "many"), 5, "and nothing of what was refused")
-    check(len(server.stderr()) < 2000, "lines on stderr are short")
-    check.equal(server.stop(), 0, "ends")
-
-
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        server = Server(PROGRAM, os.path.join(folder, "ingest.db"))
-        for part in (pushed, refused_series, hostile_json, pprof_ingested, folded):
-            part(server)
-        check.equal(server.stop(), 0, "ends")
-        bounded(folder)
-        many_values(folder)
-    check.done("test-tools-ingest")
-
-
-main()
+        assert status == 400, f"a label of a megabyte {what}"
+        assert len(answer) < 1000, "is not repeated in the answer"
+    assert server.request("POST", PUSH, binary(series("many", pprof(5))), PROTO)[0] == 200, "others are taken"
+    assert server.total("many") == 5, "and nothing of what was refused"
+    assert len(server.stderr()) < 2000, "lines on stderr are short"

@@ -1,4 +1,4 @@
-"""Hostile and unlucky senders against a running server, built with ASan and UBSan. Usage: server_test.py EDGEPROF"""
+"""Hostile and unlucky senders against a running server, built with ASan and UBSan."""
 import gzip
 import json
 import os
@@ -9,17 +9,24 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-import generate
-from generate import context, data, function_of, message, module, nested, nodes, number, origin, pprof_profile, profile, push_request, stats, tag_set, unsampled, varint
-from harness import Checks, Server
+import pytest
 
-PROGRAM = sys.argv[1]
-check = Checks()
+import generate
+from generate import (context, data, function_of, message, module, mutations, nested, nodes, number, origin, pprof_profile, profile, push_request,
+                      stats, tag_set, unsampled, varint)
+
 NOW = 1_700_000_000
+PUSH = "/push.v1.PusherService/Push"
+PROTO = {"Content-Type": "application/proto"}
+
+
+@pytest.fixture
+def server(shared_server):
+    yield shared_server
+    assert shared_server.process.poll() is None, "the server lives"
 
 
 def first(segment, service="svc", tags=(), **extra):
@@ -31,114 +38,106 @@ def later(segment, sequence, **extra):
     return message(segment, sequence, profiles=[profile({1: 2})], **extra)
 
 
-def total(server, service="svc", **query):
-    status, body = server.get("/api/profile", service=service, **query)
-    return body["total"] if status == 200 else None
-
-
-def decoded_by_protoc():
+def test_decoded_by_protoc():
     """The generator itself is checked by an independent decoder."""
     for body in (first(1), later(1, 1), message(3, 0, origin(tags=[("a", "b")]), stats=stats(5, 4, 1, 0, [(0, 1, 2)]), last=True),
                  message_of_kinds(4, 0, random.Random(1), {})):
         run = subprocess.run(["protoc", "--decode", "edgeprof.v1.Message", "core/proto/compact.proto"], input=body,
                              capture_output=True, check=False)
-        check(run.returncode == 0 and b"segment:" in run.stdout, f"protoc: {run.stderr}")
-        check(b"\n1:" not in run.stdout, "protoc knows every field")
+        assert run.returncode == 0 and b"segment:" in run.stdout, f"protoc: {run.stderr}"
+        assert b"\n1:" not in run.stdout, "protoc knows every field"
 
 
-def contract(server):
-    check.equal(server.request("GET", "/healthz"), (200, b"ok\n"), "healthz")
-    check.equal(server.push(later(8, 1)), 409, "unknown segment")
-    check.equal(server.push(first(8)), 200, "first message")
-    check.equal(server.push(first(8)), 200, "first message again")
-    check.equal(total(server), 40_000_000, "counted once")
-    check.equal(server.push(later(8, 2)), 409, "gap")
-    check.equal(server.push(later(8, 1)), 200, "next message")
-    check.equal(server.push(later(8, 1)), 200, "next message again")
-    check.equal(total(server), 60_000_000, "both counted once")
-    check.equal(server.push(first(8, service="another")), 200, "same segment and sequence from elsewhere is a repetition")
-    check.equal(total(server, "another"), 0, "and not kept")
-    tree = server.get("/api/profile", service="svc")[1]["tree"]
+def test_contract(server):
+    assert server.request("GET", "/healthz") == (200, b"ok\n"), "healthz"
+    assert server.push(later(8, 1)) == 409, "unknown segment"
+    assert server.push(first(8, "contract")) == 200, "first message"
+    assert server.push(first(8, "contract")) == 200, "first message again"
+    assert server.total("contract") == 40_000_000, "counted once"
+    assert server.push(later(8, 2)) == 409, "gap"
+    assert server.push(later(8, 1)) == 200, "next message"
+    assert server.push(later(8, 1)) == 200, "next message again"
+    assert server.total("contract") == 60_000_000, "both counted once"
+    assert server.push(first(8, service="another")) == 200, "same segment and sequence from elsewhere is a repetition"
+    assert server.total("another") == 0, "and not kept"
+    tree = server.get("/api/profile", service="contract")[1]["tree"]
     names = [child["name"] for child in tree["children"]]
-    check.equal(names, ["app+0x4"], "frames without symbols are module+address")
+    assert names == ["app+0x4"], "frames without symbols are module+address"
 
 
-def written_example(server):
+def test_written_example(server):
     """The two messages that core/FORMAT.md gives byte by byte."""
     blocks = re.findall(r"```hex\n(.*?)```", open("core/FORMAT.md").read(), re.S)
     bodies = [bytes.fromhex("".join(re.match(r"\s*((?:[0-9a-f]{2}(?: |$))*)", line)[1] for line in block.splitlines())) for block in blocks]
-    check.equal(len(bodies), 2, "messages in core/FORMAT.md")
+    assert len(bodies) == 2, "messages in core/FORMAT.md"
     for body in bodies:
-        check.equal(server.push(body), 200, "a message of core/FORMAT.md")
+        assert server.push(body) == 200, "a message of core/FORMAT.md"
     answer = server.get("/api/profile", service="sensor", tag="version=1.4.2")[1]
-    check.equal(answer["total"], (3 + 1 + 2) * 52631578, "value of the example")
-    check.equal([(row["name"], row["self"] // 52631578) for row in answer["top"]],
-                [("sensor+0x1020", 3), ("sensor+0x1050", 3), ("sensor+0x1010", 0)], "stacks of the example")
+    assert answer["total"] == (3 + 1 + 2) * 52631578, "value of the example"
+    stacks = [(row["name"], row["self"] // 52631578) for row in answer["top"]]
+    assert stacks == [("sensor+0x1020", 3), ("sensor+0x1050", 3), ("sensor+0x1010", 0)], "stacks of the example"
 
 
-def unsound(server):
+def test_unsound(server):
     before = server.get("/api/services")[1]
     for what, body in generate.unsound():
-        check.equal(server.push(body), 400, what)
-    check.equal(server.get("/api/services")[1], before, "nothing of an unsound message is kept")
+        assert server.push(body) == 400, what
+    assert server.get("/api/services")[1] == before, "nothing of an unsound message is kept"
 
 
-def mutated(server):
+def test_mutated(server):
     rng = random.Random(1)
     good = first(1000, "mutated", tags=[("k", "v")], stats=stats(5, 4, 1, 0, [(0, 1, 2)]))
     for size in range(len(good)):
         status = server.push(good[:size])
-        check(status in (200, 400), f"cut to {size} bytes: {status}")
-    for round_ in range(400):
-        body = bytearray(good)
-        for _ in range(rng.randrange(1, 6)):
-            body[rng.randrange(len(body))] = rng.randrange(256)
-        status = server.push(bytes(body))
-        check(status in (200, 400, 409), f"mutation {round_}: {status}")
+        assert status in (200, 400), f"cut to {size} bytes: {status}"
+    for round_, body in enumerate(mutations(good, rng, 400, 5)):
+        status = server.push(body)
+        assert status in (200, 400, 409), f"mutation {round_}: {status}"
     for round_ in range(100):
         status = server.push(rng.randbytes(rng.randrange(1, 3000)))
-        check.equal(status, 400, f"random bytes {round_}")
-    check.equal(server.request("GET", "/healthz")[0], 200, "alive after mutations")
+        assert status == 400, f"random bytes {round_}"
+    assert server.request("GET", "/healthz")[0] == 200, "alive after mutations"
 
 
-def sizes(server):
+def test_sizes(server):
     limit = 4 << 20
-    check.equal(server.push(b"\0" * (limit + 1)), 413, "one byte too large")
-    check.equal(server.push(b"\x22\x00" * (limit // 2)), 400, "two million empty modules")
-    check.equal(server.request("POST", "/edgeprof/v1/push", iter([b"x" * 65536] * 70), {"Transfer-Encoding": "chunked"})[0],
-                413, "too large in chunks")
+    assert server.push(b"\0" * (limit + 1)) == 413, "one byte too large"
+    assert server.push(b"\x22\x00" * (limit // 2)) == 400, "two million empty modules"
+    assert server.request("POST", "/edgeprof/v1/push", iter([b"x" * 65536] * 70), {"Transfer-Encoding": "chunked"})[0] == 413, "too large in chunks"
     try:
         endless = server.request("POST", "/edgeprof/v1/push", iter([b"x" * 65536] * 16000), {"Transfer-Encoding": "chunked"})[0]
     except OSError as error:
         endless = type(error).__name__
-    check(endless in ("ConnectionResetError", "BrokenPipeError", 413), f"a gigabyte is not read to its end: {endless}")
+    assert endless in ("ConnectionResetError", "BrokenPipeError", 413), f"a gigabyte is not read to its end: {endless}"
     empty_samples = b"\x12\x00" * (15 << 20)
-    check.equal(server.request("POST", "/ingest?name=bomb", gzip.compress(empty_samples))[0], 422, "15 million empty samples")
-    check.equal(server.request("POST", "/edgeprof/v1/push", b"", {"Content-Length": "0"})[0], 400, "empty body")
+    assert server.request("POST", "/ingest?name=bomb", gzip.compress(empty_samples))[0] == 422, "15 million empty samples"
+    assert server.request("POST", "/edgeprof/v1/push", b"", {"Content-Length": "0"})[0] == 400, "empty body"
     bomb = gzip.compress(b"\0" * (200 << 20), 9)
-    check(len(bomb) < limit, "the bomb is small")
-    check.equal(server.request("POST", "/ingest?name=bomb", bomb)[0], 413, "gzip bomb")
-    check.equal(server.request("POST", "/ingest?name=bomb", gzip.compress(bomb))[0], 422, "gzip in gzip")
-    check.equal(server.request("POST", "/ingest?name=cut", gzip.compress(b"abc")[:-6])[0], 400, "cut gzip")
+    assert len(bomb) < limit, "the bomb is small"
+    assert server.request("POST", "/ingest?name=bomb", bomb)[0] == 413, "gzip bomb"
+    assert server.request("POST", "/ingest?name=bomb", gzip.compress(bomb))[0] == 422, "gzip in gzip"
+    assert server.request("POST", "/ingest?name=cut", gzip.compress(b"abc")[:-6])[0] == 400, "cut gzip"
 
 
-def large_but_sound(server):
+def test_large_but_sound(server):
     """A wide and deep dictionary within all limits."""
     frames = [4096 + i % 4096 for i in range(20000)]
     back = [0 if i % 1000 == 0 else 1 for i in range(20000)]
     body = message(77, 0, origin("large"), [module(4096, 4096)], nodes(back, frames), [profile({i: 1 for i in range(1, 20001)})])
-    check.equal(server.push(body), 200, "20,000 nodes, 1,000 deep")
+    assert server.push(body) == 200, "20,000 nodes, 1,000 deep"
     status, answer = server.get("/api/profile", service="large")
-    check.equal(answer["total"], 20000 * 10_000_000, "all of it counts")
+    assert answer["total"] == 20000 * 10_000_000, "all of it counts"
 
     def count(call):
         return 1 + sum(map(count, call.get("children", ())))
     sys.setrecursionlimit(5000)
-    check.equal(count(answer["tree"]), 8192, "calls that are shown")
-    check(answer["pruned"] > 0, "and it says that some are not")
+    assert count(answer["tree"]) == 8192, "calls that are shown"
+    assert answer["pruned"] > 0, "and it says that some are not"
 
 
-def wrong_requests(server):
+def test_wrong_requests(server):
+    assert server.push(first(9)) == 200
     for method, path, wanted in (
             ("GET", "/nowhere", 404), ("POST", "/nowhere", 404), ("POST", "/", 404), ("GET", "/edgeprof/v1/push", 405),
             ("PUT", "/edgeprof/v1/push", 405), ("DELETE", "/", 405), ("GET", "/../../etc/passwd", 404),
@@ -148,8 +147,8 @@ def wrong_requests(server):
             ("GET", "/api/stats?to=-1", 400), ("GET", "/api/pprof?from=", 400), ("GET", "/api/pprof?service=svc", 200), ("HEAD", "/", 200),
             ("POST", "/ingest", 400), ("POST", "/ingest?name=x%7B", 400), ("POST", "/ingest?name=x&format=jfr", 400),
             ("POST", "/ingest?name=x&from=abc", 400)):
-        check.equal(server.request(method, path, b"" if method in ("POST", "PUT") else None)[0], wanted, f"{method} {path}")
-    check.equal(server.request("POST", "/ingest?name=x", b"x", {"Origin": "http://elsewhere"})[0], 403, "a web page's post")
+        assert server.request(method, path, b"" if method in ("POST", "PUT") else None)[0] == wanted, f"{method} {path}"
+    assert server.request("POST", "/ingest?name=x", b"x", {"Origin": "http://elsewhere"})[0] == 403, "a web page's post"
     for raw in (b"\0\0\0\0", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"POST /edgeprof/v1/push HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
                 b"POST /edgeprof/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nshort", b"A" * 100000):
         with socket.create_connection(("127.0.0.1", server.port), 30) as connection:
@@ -159,38 +158,39 @@ def wrong_requests(server):
                 connection.recv(4096)
             except OSError:
                 pass
-    check.equal(server.request("GET", "/healthz")[0], 200, "alive after broken requests")
+    assert server.request("GET", "/healthz")[0] == 200, "alive after broken requests"
     server.request("GET", "/")
     policy = server.headers["Content-Security-Policy"]
-    check("default-src 'none'" in policy and "unsafe" not in policy, f"policy: {policy}")
-    check.equal(server.headers["X-Content-Type-Options"], "nosniff", "no sniffing")
+    assert "default-src 'none'" in policy and "unsafe" not in policy, f"policy: {policy}"
+    assert server.headers["X-Content-Type-Options"] == "nosniff", "no sniffing"
 
 
-def names(server):
+def test_names(server):
     odd = "<script>alert(1)</script>'; DROP TABLE profile; --\x1b[31m\"\\ \u202e"
     shown = "<script>alert(1)</script>'; DROP TABLE profile; --?[31m\"\\ ???"
     body = message(55, 0, origin(odd, [("k<b>", odd)], host=odd, executable=odd), [module(4096, 4096, 0, b"\2" * 20, "/x/" + odd)],
                    nodes([0], [4100]), [profile({1: 1})])
-    check.equal(server.push(body), 200, "odd names are taken")
+    assert server.push(first(56, "plain")) == 200
+    assert server.push(body) == 200, "odd names are taken"
     services = server.get("/api/services")[1]["services"]
-    check(shown in [row["service"] for row in services], "odd names are shown as they are, without control characters")
+    assert shown in [row["service"] for row in services], "odd names are shown as they are, without control characters"
     raw = server.request("GET", "/api/services")[1]
-    check(b"<script>" not in raw and b"\x1b" not in raw, "JSON holds no markup")
-    check.equal(total(server), 60_000_000, "the other service is still there")
+    assert b"<script>" not in raw and b"\x1b" not in raw, "JSON holds no markup"
+    assert server.total("plain") == 40_000_000, "the other service is still there"
 
 
-def pprof(server):
+def test_pprof(server):
     strings = [b"", b"cpu", b"nanoseconds", b"Orders.Total(async)", b"main", b"samples", b"count"]
     locations = [nested(4, number(1, i) + nested(4, number(1, i) + number(2, 10 + i))) for i in (1, 2)]
     functions = [function_of(1, 3), function_of(2, 4)]
     sample = data(1, b"\1\2") + data(2, varint(3) + varint(700))
     good = pprof_profile(strings, [sample], ((5, 6), (1, 2)), locations, functions, number(9, NOW * 10**9) + number(10, 10**9))
     for body, what in ((good, "raw"), (gzip.compress(good), "gzip")):
-        check.equal(server.request("POST", f"/ingest?name=pp%7Bzone%3Da%7D&from={NOW}&until={NOW + 10}&format=pprof", body)[0], 200, what)
+        assert server.request("POST", f"/ingest?name=pp%7Bzone%3Da%7D&from={NOW}&until={NOW + 10}&format=pprof", body)[0] == 200, what
     answer = server.get("/api/profile", service="pp", tag="zone=a")[1]
-    check.equal((answer["total"], answer["samples"]), (1400, 6), "pprof is kept")
-    check.equal([row["name"] for row in answer["top"]], ["Orders.Total(async)", "main"], "with its names")
-    check.equal((answer["from"], answer["to"]), (NOW, NOW + 10), "and its times")
+    assert (answer["total"], answer["samples"]) == (1400, 6), "pprof is kept"
+    assert [row["name"] for row in answer["top"]] == ["Orders.Total(async)", "main"], "with its names"
+    assert (answer["from"], answer["to"]) == (NOW, NOW + 10), "and its times"
     unsound_ones = {
         "string 0": pprof_profile([b"x", *strings[1:]], []),
         "no strings": pprof_profile([], []),
@@ -207,24 +207,16 @@ def pprof(server):
         "time": pprof_profile(strings, [], extra=number(9, 2**64 - 5)),
     }
     for what, body in unsound_ones.items():
-        check.equal(server.request("POST", "/ingest?name=unsound", body)[0], 422, f"pprof: {what}")
-    rng = random.Random(2)
-    for round_ in range(300):
-        body = bytearray(good)
-        for _ in range(rng.randrange(1, 4)):
-            body[rng.randrange(len(body))] = rng.randrange(256)
-        status = server.request("POST", "/ingest?name=mutated", bytes(body))[0]
-        check(status in (200, 422), f"pprof mutation {round_}: {status}")
+        assert server.request("POST", "/ingest?name=unsound", body)[0] == 422, f"pprof: {what}"
+    for round_, body in enumerate(mutations(good, random.Random(2), 300, 3)):
+        status = server.request("POST", "/ingest?name=mutated", body)[0]
+        assert status in (200, 422), f"pprof mutation {round_}: {status}"
     deep = pprof_profile(strings, [data(1, b"\1" * 60000) + data(2, b"\5")], locations=locations, functions=functions)
-    check.equal(server.request("POST", "/ingest?name=deep", deep)[0], 200, "60,000 frames deep")
-    check("[deeper frames]" in [row["name"] for row in server.get("/api/profile", service="deep")[1]["top"]], "are cut at the root")
+    assert server.request("POST", "/ingest?name=deep", deep)[0] == 200, "60,000 frames deep"
+    assert "[deeper frames]" in [row["name"] for row in server.get("/api/profile", service="deep")[1]["top"]], "are cut at the root"
 
 
-PUSH = "/push.v1.PusherService/Push"
-PROTO = {"Content-Type": "application/proto"}
-
-
-def pyroscope(server):
+def test_pyroscope(server):
     """push.v1.PusherService/Push: what is taken, and errors as Connect has them."""
     strings = [b"", b"cpu", b"nanoseconds", b"F"]
     pprof = pprof_profile(strings, [data(1, b"\1") + data(2, varint(500))], ((1, 2),), [nested(4, number(1, 1) + nested(4, number(1, 1)))],
@@ -232,47 +224,42 @@ def pyroscope(server):
     labels = [("__name__", "process_cpu"), ("service_name", "pushed"), ("__delta__", "false"), ("spy_name", "x"), ("zone", "a=b,{c}")]
     good = push_request([labels], pprof)
     for body, what in ((good, "raw"), (gzip.compress(good), "gzip"), (push_request([labels], gzip.compress(pprof)), "gzip inside")):
-        check.equal(server.request("POST", PUSH, body, PROTO), (200, b""), f"push: {what}")
-    check.equal(total(server, "pushed", tag="zone=a=b,{c}"), 1500, "and kept, with its tag")
-    check.equal(server.request("POST", PUSH, push_request([labels, labels], pprof, pprof), PROTO)[0], 200, "push: series and samples")
-    check.equal(total(server, "pushed"), 3500, "all of them")
-    check.equal(server.request("POST", PUSH, push_request([[("__name__", "x")]], pprof), PROTO)[0], 200, "push: no service")
-    check.equal(total(server, "unknown_service"), 500, "it has Pyroscope's name for it")
-    check.equal(server.request("POST", PUSH, b"", PROTO)[0], 200, "push: nothing")
+        assert server.request("POST", PUSH, body, PROTO) == (200, b""), f"push: {what}"
+    assert server.total("pushed", tag="zone=a=b,{c}") == 1500, "and kept, with its tag"
+    assert server.request("POST", PUSH, push_request([labels, labels], pprof, pprof), PROTO)[0] == 200, "push: series and samples"
+    assert server.total("pushed") == 3500, "all of them"
+    assert server.request("POST", PUSH, push_request([[("__name__", "x")]], pprof), PROTO)[0] == 200, "push: no service"
+    assert server.total("unknown_service") == 500, "it has Pyroscope's name for it"
+    assert server.request("POST", PUSH, b"", PROTO)[0] == 200, "push: nothing"
     for body, what in ((b"\x0a\x7f", "cut"), (push_request([[("service_name", "x")]], pprof), "no name"), (push_request([labels], b"x"), "no pprof"),
                        (push_request([labels], gzip.compress(pprof)[:-6]), "cut gzip"), (gzip.compress(good)[:-6], "cut gzip outside"),
                        (push_request([[("__name__", "x"), ("service_name", "s"), ("", "v"), ("a", "b")]], pprof[:-1]), "cut pprof")):
         status, answer = server.request("POST", PUSH, body, PROTO)
-        check.equal((status, json.loads(answer)["code"]), (400, "invalid_argument"), f"push: {what}")
-    check.equal(server.request("POST", PUSH, gzip.compress(b"\0" * (64 << 20)), PROTO)[0], 413, "push: gzip bomb")
-    check.equal(server.request("POST", PUSH, good, {"Content-Type": "text/plain"})[0], 415, "push: text")
-    check.equal(server.request("GET", PUSH)[0], 405, "push: GET")
-    rng = random.Random(3)
-    for round_ in range(300):
-        body = bytearray(good)
-        for _ in range(rng.randrange(1, 4)):
-            body[rng.randrange(len(body))] = rng.randrange(256)
-        status = server.request("POST", PUSH, bytes(body), PROTO)[0]
-        check(status in (200, 400), f"push mutation {round_}: {status}")
+        assert (status, json.loads(answer)["code"]) == (400, "invalid_argument"), f"push: {what}"
+    assert server.request("POST", PUSH, gzip.compress(b"\0" * (64 << 20)), PROTO)[0] == 413, "push: gzip bomb"
+    assert server.request("POST", PUSH, good, {"Content-Type": "text/plain"})[0] == 415, "push: text"
+    assert server.request("GET", PUSH)[0] == 405, "push: GET"
+    for round_, body in enumerate(mutations(good, random.Random(3), 300, 3)):
+        status = server.request("POST", PUSH, body, PROTO)[0]
+        assert status in (200, 400), f"push mutation {round_}: {status}"
 
 
-def statistics(server):
+def test_statistics(server):
     body = first(90, "stats", stats=stats(100, 90, 7, 3, [(0, 5, 50), (3, 1, 10), (99, 2, 0)], 60, 40, 4))
-    check.equal(server.push(body), 200, "stats are taken")
+    assert server.push(body) == 200, "stats are taken"
     process = server.get("/api/stats", service="stats")[1]["processes"][0]
-    check.equal([process["stats"][k] for k in ("samples", "exact", "gap", "cut", "threads")], [100, 90, 7, 3, 4], "stats")
-    check.equal([(loss["reason"], loss["count"]) for loss in process["stats"]["losses"]],
-                [("ring full", 5), ("tree full", 1), ("other", 2)], "losses by name")
-    check.equal(server.get("/api/stats", service="stats")[1]["unsampled"], "", "all threads are sampled")
+    assert [process["stats"][k] for k in ("samples", "exact", "gap", "cut", "threads")] == [100, 90, 7, 3, 4], "stats"
+    assert [(loss["reason"], loss["count"]) for loss in process["stats"]["losses"]] == [("ring full", 5), ("tree full", 1), ("other", 2)], "losses by name"
+    assert server.get("/api/stats", service="stats")[1]["unsampled"] == "", "all threads are sampled"
     told = (stats(100, 90, 7, 3) + unsampled(1, 40, ["worker-1", "worker-1", "worker-2"], 11, 10, 300, 1000) + unsampled(18, 1, ["\x1b[0m"], 0, 27))
-    check.equal(server.push(first(91, "unsampled", stats=told)), 200, "threads that are not sampled are taken")
-    check.equal(server.get("/api/stats", service="unsampled")[1]["unsampled"],
-                '41 threads were not sampled (worker-1, worker-2, ?[0m, ...), 30 % of the CPU time: of 40 the limit of pending signals '
-                '(RLIMIT_SIGPENDING, 10) is reached; raise it with "ulimit -i"; of 1 they block edgeprof\'s signal (27); leave it out of their '
-                'signal mask', "and told in one line")
-    check.equal(server.push(first(92, "old agent", stats=stats(100, 90, 7, 3, [(1, 2, 0)]))), 200, "an agent that does not say why")
-    check.equal(server.get("/api/stats", service="old agent")[1]["unsampled"],
-                '2 threads were not sampled: the limit of pending signals (RLIMIT_SIGPENDING) is reached; raise it with "ulimit -i"', "what is likely")
+    assert server.push(first(91, "unsampled", stats=told)) == 200, "threads that are not sampled are taken"
+    assert server.get("/api/stats", service="unsampled")[1]["unsampled"] == (
+        '41 threads were not sampled (worker-1, worker-2, ?[0m, ...), 30 % of the CPU time: of 40 the limit of pending signals '
+        '(RLIMIT_SIGPENDING, 10) is reached; raise it with "ulimit -i"; of 1 they block edgeprof\'s signal (27); leave it out of their '
+        'signal mask'), "and told in one line"
+    assert server.push(first(92, "old agent", stats=stats(100, 90, 7, 3, [(1, 2, 0)]))) == 200, "an agent that does not say why"
+    assert server.get("/api/stats", service="old agent")[1]["unsampled"] == (
+        '2 threads were not sampled: the limit of pending signals (RLIMIT_SIGPENDING) is reached; raise it with "ulimit -i"'), "what is likely"
 
 
 EVIL = "<b>\"x\"'\n;=&"
@@ -307,59 +294,58 @@ def message_of_kinds(segment, sequence, rng, truth, service="kinds"):
                    nodes([0, 1, 1], [4100, 4200, 12]) if first_one else None, profiles, tag_sets=sets, contexts=contexts)
 
 
-def all_kinds(server):
+def test_all_kinds(folder, server):
     rng, truth = random.Random(7), {}
     for sequence in range(6):
-        check.equal(server.push(message_of_kinds(2000, sequence, rng, truth)), 200, f"all kinds, message {sequence}")
+        assert server.push(message_of_kinds(2000, sequence, rng, truth)) == 200, f"all kinds, message {sequence}"
     rows = {row["kind"]: row for row in server.get("/api/services")[1]["services"] if row["service"] == "kinds"}
-    check.equal(sorted(rows), sorted([*KINDS, "wall"]), "kinds of the service")
-    check.equal((rows["alloc"]["unit"], rows["alloc"]["counts"], rows["lock"]["unit"]), ("bytes", "objects", "nanoseconds"), "their units")
+    assert sorted(rows) == sorted([*KINDS, "wall"]), "kinds of the service"
+    assert (rows["alloc"]["unit"], rows["alloc"]["counts"], rows["lock"]["unit"]) == ("bytes", "objects", "nanoseconds"), "their units"
     for selector, wanted in (('{step=~"a|b"}', ("step=a", "step=b")), ('{step!="a"}', None), ('{step=~"[ab]",step!="b"}', ("step=a",)),
                              ('{service_name=~"kin.*",step="b"}', ("step=b",))):
         some = truth["cpu"]
         value = sum(v for _, v in some.values()) - some["step=a"][1] if wanted is None else sum(some[key][1] for key in wanted)
-        check.equal(total(server, "kinds" + selector, kind="cpu"), value, f"selector {selector}")
-        check.equal(total(server, selector, kind="cpu"), value, f"selector {selector} of the only service") if "service" in selector else None
-    check.equal(server.get("/api/profile", service='kinds{step=~"("}')[0], 400, "an expression that is none")
+        assert server.total("kinds" + selector, kind="cpu") == value, f"selector {selector}"
+        if "service" in selector:
+            assert server.total(selector, kind="cpu") == value, f"selector {selector} of the only service"
+    assert server.get("/api/profile", service='kinds{step=~"("}')[0] == 400, "an expression that is none"
     for kind in KINDS:
         sums = truth[kind].values()
-        check.equal(total(server, "kinds", kind=kind), sum(value for _, value in sums), f"{kind}: value")
+        assert server.total("kinds", kind=kind) == sum(value for _, value in sums), f"{kind}: value"
         if kind in COUNTED:
-            check.equal(total(server, "kinds", kind=kind, value="count"), sum(count for count, _ in sums), f"{kind}: count")
-        check.equal(total(server, "kinds", kind=kind, label="step=a"), truth[kind].get("step=a", [0, 0])[1], f"{kind}: a label")
-        check.equal(total(server, "kinds", kind=kind, label="span_id=" + 15 * "0" + "7"), truth[kind].get("step=b", [0, 0])[1], f"{kind}: a span")
-        check.equal(total(server, "kinds", kind=kind, label="trace_id=" + 15 * "0" + "8" + 15 * "0" + "9"),
-                    truth[kind].get("step=b", [0, 0])[1], f"{kind}: a trace")
-        check.equal(total(server, "kinds", kind=kind, label="version=1"), sum(value for _, value in sums), f"{kind}: a process' tag")
-    check.equal(total(server, "kinds", kind="wall"), total(server, "kinds", kind="cpu") + total(server, "kinds", kind="wait"), "wall time")
+            assert server.total("kinds", kind=kind, value="count") == sum(count for count, _ in sums), f"{kind}: count"
+        assert server.total("kinds", kind=kind, label="step=a") == truth[kind].get("step=a", [0, 0])[1], f"{kind}: a label"
+        assert server.total("kinds", kind=kind, label="span_id=" + 15 * "0" + "7") == truth[kind].get("step=b", [0, 0])[1], f"{kind}: a span"
+        assert server.total("kinds", kind=kind, label="trace_id=" + 15 * "0" + "8" + 15 * "0" + "9") == truth[kind].get("step=b", [0, 0])[1], f"{kind}: a trace"
+        assert server.total("kinds", kind=kind, label="version=1") == sum(value for _, value in sums), f"{kind}: a process' tag"
+    assert server.total("kinds", kind="wall") == server.total("kinds", kind="cpu") + server.total("kinds", kind="wait"), "wall time"
     answer = server.get("/api/profile", service="kinds", kind="alloc", group="step")[1]
-    check.equal({child["name"]: child["value"] for child in answer["tree"]["children"]},
-                {name: value for name, value in (("step=a", truth["alloc"]["step=a"][1]), ("step=b", truth["alloc"]["step=b"][1]),
-                 ("[no step]", sum(v[1] for k, v in truth["alloc"].items() if not k.startswith("step"))))}, "split by a label")
-    check.equal(answer["labels"]["step"], {key[5:]: value[1] for key, value in sorted(truth["alloc"].items()) if key.startswith("step")}, "sums of labels")
-    check.equal(list(answer["labels"]["odd"]), [EVIL.replace("\n", "?")], "a label is text")
+    step_a, step_b = truth["alloc"]["step=a"][1], truth["alloc"]["step=b"][1]
+    others = sum(v[1] for k, v in truth["alloc"].items() if not k.startswith("step"))
+    split = {child["name"]: child["value"] for child in answer["tree"]["children"]}
+    assert split == {"step=a": step_a, "step=b": step_b, "[no step]": others}, "split by a label"
+    assert answer["labels"]["step"] == {key[5:]: value[1] for key, value in sorted(truth["alloc"].items()) if key.startswith("step")}, "sums of labels"
+    assert list(answer["labels"]["odd"]) == [EVIL.replace("\n", "?")], "a label is text"
     raw = server.request("GET", "/api/profile?service=kinds&kind=alloc")[1]
-    check(b"<b>" not in raw, "labels are no markup")
+    assert b"<b>" not in raw, "labels are no markup"
     process = server.get("/api/stats", service="kinds")[1]["processes"][0]
-    check.equal(process["unknown_kinds"], 6, "profiles of unknown kinds are counted")
+    assert process["unknown_kinds"] == 6, "profiles of unknown kinds are counted"
     again = {}
-    check.equal(server.push(message_of_kinds(2001, 0, random.Random(8), again)), 200, "another process")
+    assert server.push(message_of_kinds(2001, 0, random.Random(8), again)) == 200, "another process"
     for kind in LEVELS:
-        check.equal(total(server, "kinds", kind=kind), sum(v[1] for t in (truth, again) for v in t[kind].values()),
-                    f"{kind}: a level is the last of each process")
-    path = os.path.join(tempfile.gettempdir(), f"edgeprof-kinds-{os.getpid()}.pb.gz")
+        assert server.total("kinds", kind=kind) == sum(v[1] for t in (truth, again) for v in t[kind].values()), f"{kind}: a level is the last of each process"
+    path = os.path.join(folder, "kinds.pb.gz")
     for kind, index, unit in (("alloc", "alloc_objects", "count"), ("alloc", "alloc_space", "bytes"), ("live", "inuse_space", "bytes"),
                               ("lock", "delay", "nanoseconds"), ("exception", "exception", "count"), ("gc", "pause", "nanoseconds"),
                               ("heap", "heap_size", "bytes")):
         with open(path, "wb") as file:
             file.write(server.request("GET", f"/api/pprof?service=kinds&kind={kind}")[1])
         done = subprocess.run(["go", "tool", "pprof", "-raw", f"-sample_index={index}", path], capture_output=True, text=True, check=False)
-        check(done.returncode == 0 and f"{index}/{unit}" in done.stdout, f"go tool pprof {index}: {done.stdout[:200]} {done.stderr}")
-    check("step:[a]" in done.stdout and "span_id:[0000000000000007]" in done.stdout, "labels in pprof")
-    os.unlink(path)
+        assert done.returncode == 0 and f"{index}/{unit}" in done.stdout, f"go tool pprof {index}: {done.stdout[:200]} {done.stderr}"
+    assert "step:[a]" in done.stdout and "span_id:[0000000000000007]" in done.stdout, "labels in pprof"
 
 
-def several_types(server):
+def test_several_types(server):
     """All sample types of a pprof, and their labels."""
     strings = [b"", b"cpu", b"nanoseconds", b"main", b"alloc_objects", b"count", b"alloc_space", b"bytes", b"contentions", b"delay",
                b"inuse_space", b"queue", b"step", b"pricing", b"size", b"span_id", b"00000000000000ff"]
@@ -373,17 +359,17 @@ def several_types(server):
             status = server.request("POST", PUSH, push_request([[("__name__", "block"), ("service_name", service)]], body), PROTO)[0]
         else:
             status = server.request("POST", f"/ingest?name={name}", body)[0]
-        check.equal(status, 200, name)
+        assert status == 200, name
         for kind, value, count in (("cpu", 11, None), ("alloc", 33, 22), (contended, 55, 44), ("live", 66, None), ("queue", 77, None)):
-            check.equal(total(server, service, kind=kind), value, f"{name}: {kind}")
-            check.equal(total(server, service, kind=kind, label="step=pricing"), value // 11, f"{name}: {kind} with a label")
-            check.equal(total(server, service, kind=kind, label="size=64 bytes"), value // 11, f"{name}: {kind} with a number")
-            check.equal(total(server, service, kind=kind, label="span_id=00000000000000ff"), value // 11, f"{name}: {kind} of a span")
+            assert server.total(service, kind=kind) == value, f"{name}: {kind}"
+            assert server.total(service, kind=kind, label="step=pricing") == value // 11, f"{name}: {kind} with a label"
+            assert server.total(service, kind=kind, label="size=64 bytes") == value // 11, f"{name}: {kind} with a number"
+            assert server.total(service, kind=kind, label="span_id=00000000000000ff") == value // 11, f"{name}: {kind} of a span"
             if count:
-                check.equal(total(server, service, kind=kind, value="count"), count, f"{name}: {kind} as counts")
+                assert server.total(service, kind=kind, value="count") == count, f"{name}: {kind} as counts"
 
 
-def at_once(server):
+def test_at_once(server):
     """Many devices at a time, and somebody looking."""
     results = []
 
@@ -399,38 +385,36 @@ def at_once(server):
         thread.start()
     for thread in threads:
         thread.join()
-    check.equal(set(results), {200}, "everybody is served")
-    check.equal(total(server, "many"), 8 * (40_000_000 + 11 * 20_000_000), "and nothing is lost")
+    assert set(results) == {200}, "everybody is served"
+    assert server.total("many") == 8 * (40_000_000 + 11 * 20_000_000), "and nothing is lost"
 
 
-def waited(server):
+def test_waited(server):
     """What waited on a device without a clock is dated by its age, and marked when nobody knows that."""
     for segment, age, known in ((61, "7200000", True), (62, "unknown", False), (63, "-1", False), (64, "9" * 30, False)):
         body = first(segment, f"waited{segment}", unix_minus_uptime=0)
         for _ in range(2):  # the second is repeated
             status = server.request("POST", "/edgeprof/v1/push", body, {"X-Edgeprof-Age": age})[0]
-            check.equal(status, 200, f"age {age}")
+            assert status == 200, f"age {age}"
         now = int(time.time())
         service = f"waited{segment}"
-        hour_ago = total(server, service, **{"from": now - 9000, "to": now - 5000})
-        check.equal(hour_ago if known else total(server, service, **{"from": now - 60, "to": now + 60}), 40_000_000,
-                    f"age {age}: it is where it belongs, once")
-        tags = total(server, service + '{undated="true"}', **{"from": now - 9000, "to": now + 60})
-        check.equal(bool(tags), not known, f"age {age}: marked when it cannot be dated")
+        hour_ago = server.total(service, **{"from": now - 9000, "to": now - 5000})
+        assert (hour_ago if known else server.total(service, **{"from": now - 60, "to": now + 60})) == 40_000_000, f"age {age}: it is where it belongs, once"
+        tags = server.total(service + '{undated="true"}', **{"from": now - 9000, "to": now + 60})
+        assert bool(tags) == (not known), f"age {age}: marked when it cannot be dated"
 
 
-def restarts(folder):
+def test_restarts(folder, start_server):
     db = os.path.join(folder, "restart.db")
-    server = Server(PROGRAM, db)
-    check.equal(server.push(first(1)), 200, "before the restart")
+    server = start_server(db=db)
+    assert server.push(first(1)) == 200, "before the restart"
     for sequence, number_ in ((1, signal.SIGTERM), (2, signal.SIGKILL), (3, signal.SIGINT)):
         code = server.stop(number_)
-        check.equal(code, -9 if number_ == signal.SIGKILL else 0, "exit code")
-        server = Server(PROGRAM, db)
-        check.equal(server.push(later(1, sequence)), 200, f"segment goes on after signal {number_}")
-        check.equal(server.push(later(1, sequence)), 200, "repeated")
-    check.equal(total(server), 40_000_000 + 3 * 20_000_000, "everything is there once")
-    check.equal(server.stop(), 0, "exit code")
+        assert code == (-9 if number_ == signal.SIGKILL else 0), "exit code"
+        server = start_server(db=db)
+        assert server.push(later(1, sequence)) == 200, f"segment goes on after signal {number_}"
+        assert server.push(later(1, sequence)) == 200, "repeated"
+    assert server.total("svc") == 40_000_000 + 3 * 20_000_000, "everything is there once"
 
 
 def varints(blob):
@@ -453,12 +437,12 @@ def rows_of(blob):
     return rows
 
 
-def older_database(folder):
+def test_older_database(folder, start_server):
     """What versions 1 and 2 of the schema held is there afterwards, under the names of today."""
     db = os.path.join(folder, "older.db")
-    server = Server(PROGRAM, db)
-    check.equal(server.push(first(1)), 200, "before")
-    check.equal(server.stop(), 0, "exit code")
+    server = start_server(db=db)
+    assert server.push(first(1)) == 200, "before"
+    assert server.stop() == 0, "exit code"
     connection = sqlite3.connect(db)
     connection.create_function("rows_of", 1, rows_of)
     for statement in ("CREATE TABLE old (id INTEGER PRIMARY KEY, origin INTEGER NOT NULL, kind TEXT NOT NULL, unit TEXT NOT NULL,"
@@ -476,18 +460,17 @@ def older_database(folder):
                            " start_ns, end_ns, period, samples, 1, stacks FROM profile WHERE kind = 'cpu'", (kind, unit))
     connection.commit()
     connection.close()
-    server = Server(PROGRAM, db)
-    check.equal(total(server), 40_000_000, "CPU time of before")
+    server = start_server(db=db)
+    assert server.total("svc") == 40_000_000, "CPU time of before"
     for kind, value, wanted in (("alloc", "value", 4), ("alloc", "count", 4), ("lock", "value", 4), ("queue", "value", 4)):
-        check.equal(total(server, kind=kind, value=value), wanted, f"{kind} {value} of before")
-    check.equal(server.push(later(1, 1)), 200, "the segment goes on")
-    check.equal(total(server), 60_000_000, "both together")
-    check.equal(server.stop(), 0, "exit code")
+        assert server.total("svc", kind=kind, value=value) == wanted, f"{kind} {value} of before"
+    assert server.push(later(1, 1)) == 200, "the segment goes on"
+    assert server.total("svc") == 60_000_000, "both together"
 
 
-def full_disk(folder):
+def test_full_disk(folder, start_server):
     db = os.path.join(folder, "full.db")
-    server = Server(PROGRAM, db, prefix=["prlimit", "--fsize=6000000"])
+    server = start_server(db=db, prefix=["prlimit", "--fsize=6000000"])
     sequence, refused = 0, 0
     while refused < 4 and sequence < 20000:  # what is refused once may fit when the log has been written back
         if sequence == 0:
@@ -497,29 +480,28 @@ def full_disk(folder):
         else:
             body = message(1, sequence, profiles=[profile({i: i for i in range(1, 500)})])
         status = server.push(body)
-        check(status in (200, 503), f"taken or no room: {status}")
+        assert status in (200, 503), f"taken or no room: {status}"
         sequence, refused = (sequence + 1, 0) if status == 200 else (sequence, refused + 1)
-    check.equal(status, 503, "no room")
-    check(sequence > 50, f"some fitted: {sequence}")
-    check(int(server.headers["Retry-After"]) > 0, "when to try again")
+    assert status == 503, "no room"
+    assert sequence > 50, f"some fitted: {sequence}"
+    assert int(server.headers["Retry-After"]) > 0, "when to try again"
     kept = sequence - 1
     lines = server.stderr().splitlines()
-    check(len(lines) % 2 == 1 and all(line.startswith(f"edgeprof: database {db}: ") for line in lines), f"one clear line each time: {lines}")
-    check(all(("works again" in line) == (i % 2 == 1) for i, line in enumerate(lines)), f"it fails and works by turns: {lines}")
-    sum_ = total(server)
-    check.equal(server.stop(), 0, "exit code")
-    server = Server(PROGRAM, db)
-    check.equal(total(server), sum_, "what was taken is there")
-    check.equal(server.push(later(1, kept)), 200, "repeated message is known")
-    check.equal(total(server), sum_, "and not counted again")
-    check.equal(server.push(later(1, kept + 1)), 200, "with room again the device goes on")
-    server.stop()
+    assert len(lines) % 2 == 1 and all(line.startswith(f"edgeprof: database {db}: ") for line in lines), f"one clear line each time: {lines}"
+    assert all(("works again" in line) == (i % 2 == 1) for i, line in enumerate(lines)), f"it fails and works by turns: {lines}"
+    sum_ = server.total("svc")
+    assert server.stop() == 0, "exit code"
+    server = start_server(db=db)
+    assert server.total("svc") == sum_, "what was taken is there"
+    assert server.push(later(1, kept)) == 200, "repeated message is known"
+    assert server.total("svc") == sum_, "and not counted again"
+    assert server.push(later(1, kept + 1)) == 200, "with room again the device goes on"
 
 
-def start_up(folder):
+def test_start_up(cli, folder, start_server):
     """Exit code and one line for everything that can go wrong at the start."""
     db = os.path.join(folder, "start.db")
-    server = Server(PROGRAM, db)
+    server = start_server(db=db)
     text = os.path.join(folder, "text.db")
     with open(text, "w") as file:
         file.write("this is no database\n" * 100)
@@ -532,27 +514,4 @@ def start_up(folder):
             (["--listen", "127.0.0.1:99999", "--db", db], 1, "99999"),
             (["--listen", "no.such.host.invalid:1", "--db", db], 1, "no.such.host.invalid"),
             (["--bogus"], 2, "--bogus"), (["extra"], 2, "extra"), (["--db"], 2, "--db"), (["--db", ""], 2, "--db")):
-        run = subprocess.run([PROGRAM, "serve", *arguments], capture_output=True, text=True, timeout=60, check=False)
-        lines = run.stderr.splitlines()
-        check.equal(run.returncode, code, f"serve {arguments}")
-        check(len(lines) == 1 and lines[0].startswith("edgeprof: ") and word in lines[0], f"serve {arguments}: {lines}")
-    server.stop()
-
-
-def main():
-    decoded_by_protoc()
-    with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder:
-        server = Server(PROGRAM, os.path.join(folder, "test.db"))
-        for test in (contract, written_example, unsound, mutated, sizes, large_but_sound, wrong_requests, names, pprof, pyroscope,
-                     statistics, all_kinds, several_types, waited, at_once):
-            test(server)
-            check(server.process.poll() is None, f"the server lives after {test.__name__}")
-        check.equal(server.stop(), 0, "exit code of the server")
-        restarts(folder)
-        older_database(folder)
-        full_disk(folder)
-        start_up(folder)
-    check.done("test-tools-server")
-
-
-main()
+        cli.fails(code, word, "serve", *arguments)
