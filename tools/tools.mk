@@ -137,7 +137,7 @@ bench-page: $(BUILD)/edgeprof
 
 $(call test,test-tools-relay,all,600,shared,The relay delivers every acknowledged profile in order to receivers that are down, slow or gone.)
 test-tools-relay: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/relay_test.py $(ET_TEST)/edgeprof
+	@$(call host_test,relay_test.py)
 
 $(call test,test-tools-metrics,quick,300,shared,/metrics counts what was pushed and never falls, and promtool accepts metrics and rules.)
 test-tools-metrics: $(ET_TEST)/edgeprof

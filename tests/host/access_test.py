@@ -84,7 +84,7 @@ def test_tokens(folder, start_server):
     assert asked(server, push_path, body=push(9), token=BOTH, Origin="http://elsewhere") == 403, "a web page's post"
     write(folder, "tokens", "short\n")
     server.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: "a token has 16" in server.stderr())
+    assert wait_until(lambda: "a token has 16" in server.stderr()), "it is said"
     assert asked(server, token=READ) == 200, "a wrong file changes nothing"
     write(folder, "tokens", f"{READ}{READ}\n")
     server.process.send_signal(signal.SIGHUP)
@@ -193,14 +193,14 @@ def test_tls(folder, secure):
     first = secure.serial()
     write(folder, "now.pem", "nonsense")
     secure.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: "no certificate in PEM" in secure.stderr())
+    assert wait_until(lambda: "no certificate in PEM" in secure.stderr()), "it is said"
     assert secure.serial() == first, "a wrong certificate changes nothing"
     secure.present("second")
     kept = http.client.HTTPSConnection("127.0.0.1", secure.port, timeout=60, context=secure.context())
     kept.request("GET", "/healthz")
     kept.getresponse().read()
     secure.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: secure.serial() != first)  # SIGHUP changes the certificate
+    assert wait_until(lambda: secure.serial() != first), "SIGHUP changes the certificate"
     kept.request("GET", "/healthz")
     assert kept.getresponse().status == 200, "connections that were there go on"
     kept.close()
@@ -239,7 +239,7 @@ def test_rates(folder, start_server):
     server.request("POST", "/edgeprof/v1/push", push(99))
     assert server.headers["Retry-After"], "and told when to come again"
     assert asked(server) == 200, "reading goes on"
-    wait_until(lambda: server.push(push(99)) == 200)  # it may send again
+    assert wait_until(lambda: server.push(push(99)) == 200), "it may send again"
     assert server.stderr().count("refused: ") == 1, f"said once: {server.stderr()}"
     assert server.stop() == 0, "ends"
     server = start_server(db=os.path.join(folder, "free.db"))

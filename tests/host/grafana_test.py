@@ -1,22 +1,17 @@
 """The files for Grafana, and the requests that its Pyroscope data source makes, byte for byte as its Connect client
 encodes them: recorded from the data source's source (pkg/tsdb/grafana-pyroscope-datasource, its query.go of commit
-09f63e1b), because Grafana itself is no Debian package. Answers are read as the data source reads them.
-Usage: grafana_test.py EDGEPROF_WITH_SANITIZERS"""
+09f63e1b), because Grafana itself is no Debian package. Answers are read as the data source reads them."""
 import gzip
 import json
-import os
 import re
 import struct
-import sys
-import tempfile
+
+import pytest
 
 import pprof
 from generate import context, data, message, module, nodes, number, origin, profile
-from harness import Checks, Server
 
-PROGRAM = sys.argv[1]
 FOLDER = "tools/grafana"
-check = Checks()
 CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 ALLOC = "memory:alloc_space:bytes:space:bytes"
 START, END = 1_700_000_000_000, 1_700_000_060_000
@@ -70,51 +65,71 @@ def yaml(path):
     return found
 
 
-def files():
-    sources = yaml(f"{FOLDER}/provisioning/datasources/edgeprof.yaml")
-    check.equal(sources["apiVersion"], 1, "version of the data sources' file")
+@pytest.fixture(scope="module")
+def sources():
+    return yaml(f"{FOLDER}/provisioning/datasources/edgeprof.yaml")
+
+
+@pytest.fixture(scope="module")
+def board():
+    return json.load(open(f"{FOLDER}/dashboards/edgeprof.json"))
+
+
+def test_files(sources):
+    assert sources["apiVersion"] == 1, "version of the data sources' file"
     by_type = {source["type"]: source for source in sources["datasources"]}
     profiles, traces = by_type["grafana-pyroscope-datasource"], by_type["tempo"]
     for source in (profiles, traces):
-        check(source["access"] == "proxy" and re.fullmatch(r"http://[a-z]+:\d+", source["url"]) and source["uid"], f"{source['name']}")
-    check(re.fullmatch(r"\d+s", profiles["jsonData"]["minStep"]), "a step")
+        assert source["access"] == "proxy" and re.fullmatch(r"http://[a-z]+:\d+", source["url"]) and source["uid"], f"{source['name']}"
+    assert re.fullmatch(r"\d+s", profiles["jsonData"]["minStep"]), "a step"
     to_profiles = traces["jsonData"]["tracesToProfiles"]
-    check.equal(to_profiles["datasourceUid"], profiles["uid"], "traces lead to the profiles")
-    check.equal(to_profiles["profileTypeId"], CPU, "their type")
-    check.equal(to_profiles["tags"], [{"key": "service.name", "value": "service_name"}], "their labels")
+    assert to_profiles["datasourceUid"] == profiles["uid"], "traces lead to the profiles"
+    assert to_profiles["profileTypeId"] == CPU, "their type"
+    assert to_profiles["tags"] == [{"key": "service.name", "value": "service_name"}], "their labels"
     provider = yaml(f"{FOLDER}/provisioning/dashboards/edgeprof.yaml")["providers"][0]
-    check.equal(provider["type"], "file", "dashboards from files")
-    check(f":{provider['options']['path']}:ro" in open(f"{FOLDER}/README.md").read(), "the dashboards are mounted where they are looked for")
-    return profiles["uid"]
+    assert provider["type"] == "file", "dashboards from files"
+    assert f":{provider['options']['path']}:ro" in open(f"{FOLDER}/README.md").read(), "the dashboards are mounted where they are looked for"
 
 
-def dashboard(uid):
-    """Returns the profile types that its panels ask for."""
-    board = json.load(open(f"{FOLDER}/dashboards/edgeprof.json"))
-    check(board["uid"] and board["title"] and board["schemaVersion"] >= 36 and board["time"]["from"], "what a dashboard has")
-    check.equal(len({panel["id"] for panel in board["panels"]}), len(board["panels"]), "ids of panels")
-    taken, types = set(), set()
+def test_dashboard(sources, board):
+    uid = next(source["uid"] for source in sources["datasources"] if source["type"] == "grafana-pyroscope-datasource")
+    assert board["uid"] and board["title"] and board["schemaVersion"] >= 36 and board["time"]["from"], "what a dashboard has"
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"]), "ids of panels"
+    taken = set()
     for panel in board["panels"]:
         place = panel["gridPos"]
         cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
-        check(not cells & taken and place["x"] + place["w"] <= 24, f"{panel['title']} has a place of its own")
+        assert not cells & taken and place["x"] + place["w"] <= 24, f"{panel['title']} has a place of its own"
         taken |= cells
         for target in panel["targets"]:
-            check.equal(target["datasource"], {"type": "grafana-pyroscope-datasource", "uid": uid}, f"{panel['title']}: source")
-            check.equal(target["queryType"], "profile" if panel["type"] == "flamegraph" else "metrics", f"{panel['title']}: query")
-            types.add(target["profileTypeId"])
+            assert target["datasource"] == {"type": "grafana-pyroscope-datasource", "uid": uid}, f"{panel['title']}: source"
+            assert target["queryType"] == ("profile" if panel["type"] == "flamegraph" else "metrics"), f"{panel['title']}: query"
     variable = board["templating"]["list"][0]
-    check("$" + variable["name"] in json.dumps(board["panels"]), "the variable is used")
-    check.equal((variable["query"]["type"], variable["query"]["labelName"]), ("labelValue", "service_name"), "its values")
-    return types
+    assert "$" + variable["name"] in json.dumps(board["panels"]), "the variable is used"
+    assert (variable["query"]["type"], variable["query"]["labelName"]) == ("labelValue", "service_name"), "its values"
 
 
 # ---- requests ----
 
+@pytest.fixture(scope="module")
+def server(shared_server):
+    """Two services: orders and users."""
+    for ident, (service, version, span, values) in enumerate((("orders", "1.2.3", 0x00f067aa0ba902b7, (20, 30)), ("users", "2.0", 0, (20, 0))), 1):
+        stacks = [(1, 0, 0, values[0])] + ([(2, 1, 0, values[1])] if values[1] else [])
+        contexts = [context(span=span)] if span else []
+        made = [profile(stacks, start=15_000_000_000, duration=10_000_000_000), profile([(1, 0, 2, 9)], quantum=64, start=15_000_000_000, kind=4),
+                profile([(2, 0, 1, 7)], quantum=1000, start=15_000_000_000, kind=3)]
+        body = message(ident, 0, origin(service, [("version", version)], host=f"pi-{ident}", boot_id=f"b{ident}", pid=ident),
+                       [module(4096, 4096, 0, bytes([ident]) * 20, "/nowhere/app")], nodes([0, 1], [4100, 4200]), made,
+                       contexts=contexts, unix_minus_uptime=1_700_000_000_000_000_000)
+        assert shared_server.push(body) == 200, f"push of {service}"
+    return shared_server
+
+
 def ask(server, method, body):
     status, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, HEADERS)
-    check.equal(status, 200, f"{method}: {answer[:200]}")
-    check.equal(server.headers["Content-Type"], "application/proto", f"{method}: content type")
+    assert status == 200, f"{method}: {answer[:200]}"
+    assert server.headers["Content-Type"] == "application/proto", f"{method}: content type"
     return pprof.fields(answer)
 
 
@@ -157,22 +172,23 @@ def paths(node, path=()):
     return found
 
 
-def data_source(server, board_types):
+def test_data_source(server, board):
+    board_types = {target["profileTypeId"] for panel in board["panels"] for target in panel["targets"]}
     types = [pprof.fields(value) for value in pprof.every(ask(server, "ProfileTypes", number(1, START) + number(2, END)), 1)]
     ids = [texts(found, 1)[0] for found in types]
-    check(board_types <= set(ids), f"types of the dashboard: {board_types - set(ids)}")
-    check.equal([texts(found, 2)[0] + " - " + texts(found, 4)[0] for found in types if texts(found, 1)[0] == CPU], ["process_cpu - cpu"], "label of a type")
+    assert board_types <= set(ids), f"types of the dashboard: {board_types - set(ids)}"
+    assert [texts(found, 2)[0] + " - " + texts(found, 4)[0] for found in types if texts(found, 1)[0] == CPU] == ["process_cpu - cpu"], "label of a type"
     ranged = number(2, START) + number(3, END)
     names = texts(ask(server, "LabelNames", data(1, CPU + "{}") + ranged), 1)
-    check({"service_name", "host", "version"} <= set(names), f"label names {names}")
-    check.equal([name for name in names if names.count(name) > 1], [], "names are there once")
+    assert {"service_name", "host", "version"} <= set(names), f"label names {names}"
+    assert [name for name in names if names.count(name) > 1] == [], "names are there once"
     for selector, label, wanted in ((CPU + "{}", "service_name", ["orders", "users"]), (CPU + '{service_name="orders"}', "version", ["1.2.3"]),
                                     ('{service_name="users"}', "host", ["pi-2"]), ("", "version", ["1.2.3", "2.0"])):
         found = texts(ask(server, "LabelValues", data(1, label) + data(2, selector) + between()), 1)
-        check.equal(found, wanted, f"values of {label} by {selector}")
+        assert found == wanted, f"values of {label} by {selector}"
 
 
-def metrics(server):
+def test_metrics(server):
     for group, wanted in ((["service_name"], {"orders": 500.0, "users": 200.0}), ([], {None: 700.0}), (["host", "service_name"], None)):
         body = (data(1, CPU) + data(2, "{}") + between() + b"".join(data(5, label) for label in group) + b"\x31" + struct.pack("<d", 15) +
                 number(10, 1))
@@ -181,89 +197,64 @@ def metrics(server):
             labels = {pprof.one(f, 1).decode(): pprof.one(f, 2).decode() for f in map(pprof.fields, pprof.every(line, 1))}
             points = [pprof.fields(point) for point in pprof.every(line, 2)]
             stamps = [pprof.one(point, 2) for point in points]
-            check(stamps == sorted(set(stamps)) and all(START <= stamp <= END + 15000 for stamp in stamps), f"times {stamps}")
-            check.equal(sorted(labels), sorted(group), "labels of a series")
+            assert stamps == sorted(set(stamps)) and all(START <= stamp <= END + 15000 for stamp in stamps), f"times {stamps}"
+            assert sorted(labels) == sorted(group), "labels of a series"
             found[tuple(labels.values())[0] if labels else None] = sum(
                 struct.unpack("<d", struct.pack("<Q", pprof.one(point, 1)))[0] for point in points) / 1e6
         if wanted:
-            check.equal(found, wanted, f"series by {group}")
+            assert found == wanted, f"series by {group}"
         else:
-            check.equal(sorted(found.values()), [200.0, 500.0], "series by two labels")
+            assert sorted(found.values()) == [200.0, 500.0], "series by two labels"
     limited = data(1, CPU) + data(2, "{}") + between() + data(5, "service_name") + b"\x31" + struct.pack("<d", 15) + number(9, 1)
-    check.equal(len(pprof.every(ask(server, "SelectSeries", limited), 1)), 1, "the largest series alone")
+    assert len(pprof.every(ask(server, "SelectSeries", limited), 1)) == 1, "the largest series alone"
 
 
-def flames(server):
+def test_flames(server):
     body = data(1, CPU) + data(2, '{service_name="orders"}') + between() + number(5, 16384)
-    check.equal(paths(flame(ask(server, "SelectMergeStacktraces", body))),
-                {("total",): 500000000, ("total", "app+0x4"): 500000000, ("total", "app+0x4", "app+0x68"): 300000000}, "flame graph")
+    assert paths(flame(ask(server, "SelectMergeStacktraces", body))) == {
+        ("total",): 500000000, ("total", "app+0x4"): 500000000, ("total", "app+0x4", "app+0x68"): 300000000}
     status, packed = server.request("POST", "/querier.v1.QuerierService/SelectMergeStacktraces", gzip.compress(body),
                                     {**HEADERS, "Content-Encoding": "gzip"})
-    check.equal((status, pprof.fields(packed)), (200, ask(server, "SelectMergeStacktraces", body)), "a compressed request")
+    assert (status, pprof.fields(packed)) == (200, ask(server, "SelectMergeStacktraces", body)), "a compressed request"
     few = flame(ask(server, "SelectMergeStacktraces", data(1, CPU) + data(2, "{}") + between() + number(5, 1)))
-    check.equal(few["value"], 700000000, "pruned, nothing is lost")
+    assert few["value"] == 700000000, "pruned, nothing is lost"
     span = data(1, CPU) + data(2, '{service_name="orders"}') + data(3, "00f067aa0ba902b7") + number(4, START) + number(5, END) + number(6, 16384)
-    check.equal(flame(ask(server, "SelectMergeSpanProfile", span))["value"], 300000000, "profile of a span")
-    check.equal(flame(ask(server, "SelectMergeSpanProfile", span.replace(b"902b7", b"902b8")))["value"], 0, "a span that nothing is known of")
-    check.equal(flame(ask(server, "SelectMergeStacktraces", data(1, ALLOC) + data(2, '{service_name="none"}') + between()))["value"], 0, "no data")
+    assert flame(ask(server, "SelectMergeSpanProfile", span))["value"] == 300000000, "profile of a span"
+    assert flame(ask(server, "SelectMergeSpanProfile", span.replace(b"902b7", b"902b8")))["value"] == 0, "a span that nothing is known of"
+    assert flame(ask(server, "SelectMergeStacktraces", data(1, ALLOC) + data(2, '{service_name="none"}') + between()))["value"] == 0, "no data"
 
 
-def errors(server):
+def test_errors(server):
     for method, body, status, code in (("SelectMergeStacktraces", data(1, "cpu") + data(2, "{}"), 400, "invalid_argument"),
                                        ("SelectMergeStacktraces", data(1, CPU) + data(2, "{a=~\"(\"}"), 400, "invalid_argument"),
                                        ("SelectSeries", data(1, CPU) + data(2, "{}") + between(), 400, "invalid_argument"),
                                        ("SelectHeatmap", b"", 501, "unimplemented"), ("ProfileTypes", b"\xff", 400, "invalid_argument")):
         got, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, HEADERS)
-        check.equal((got, server.headers["Content-Type"], json.loads(answer)["code"]), (status, "application/json", code), f"{method} {body}")
-        check(len(json.loads(answer)["message"]) > 10, f"{method}: {answer}")
-    check.equal(server.request("POST", "/querier.v1.QuerierService/ProfileTypes", b"", {"Content-Type": "text/plain"})[0], 415, "no such encoding")
+        assert (got, server.headers["Content-Type"], json.loads(answer)["code"]) == (status, "application/json", code), f"{method} {body}"
+        assert len(json.loads(answer)["message"]) > 10, f"{method}: {answer}"
+    assert server.request("POST", "/querier.v1.QuerierService/ProfileTypes", b"", {"Content-Type": "text/plain"})[0] == 415, "no such encoding"
 
 
-def extremes(server):
+def test_extremes(server):
     """Numbers at the ends of their ranges, and more of everything than anybody needs, are answered."""
     ends = (0, 1, 2**63 - 1, 2**63, 2**64 - 1, START)
     for start in ends:
         for end in ends:
             times = number(3, start) + number(4, end)
-            check.equal(server.request("POST", "/querier.v1.QuerierService/SelectMergeStacktraces", data(1, CPU) + times + number(5, end), HEADERS)[0],
-                        200, f"stacks from {start} to {end}")
+            status, _ = server.request("POST", "/querier.v1.QuerierService/SelectMergeStacktraces", data(1, CPU) + times + number(5, end), HEADERS)
+            assert status == 200, f"stacks from {start} to {end}"
             for step in (1e-300, 15.0, 1e8, 1e300, float("nan"), -1.0):
                 status, _ = server.request("POST", "/querier.v1.QuerierService/SelectSeries",
                                            data(1, CPU) + times + b"\x31" + struct.pack("<d", step), HEADERS)
-                check(status in (200, 400), f"series from {start} to {end} by {step}: {status}")
+                assert status in (200, 400), f"series from {start} to {end} by {step}: {status}"
     for start in ("0", "1", "9200000000000000000", "99999999999999999999", "now"):
         for end in ("0", "1", "9200000000000000000", "now-1s"):
             status, answer = server.request("GET", f"/render?query=orders.cpu&from={start}&until={end}&max-nodes={start}")
             wanted = 400 if len(start) > 19 else 200
-            check(status == wanted and (wanted == 400 or json.loads(answer)["flamebearer"]["levels"]), f"/render from {start} to {end}: {answer}")
+            assert status == wanted and (wanted == 400 or json.loads(answer)["flamebearer"]["levels"]), f"/render from {start} to {end}: {answer}"
     for method, body in (("LabelNames", data(1, "{a=b}") * 1000), ("Series", data(2, "a") * 1000), ("Series", data(1, CPU + "{}") * 1000),
                          ("SelectMergeStacktraces", data(1, CPU) + data(11, "00f067aa0ba902b7") * 1000),
                          ("SelectSeries", data(1, CPU) + between() + data(5, "host") * 1000 + b"\x31" + struct.pack("<d", 15))):
         status, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, HEADERS)
-        check.equal((status, json.loads(answer)["code"]), (400, "invalid_argument"), f"too much for {method}")
-    check.equal(server.request("POST", "/querier.v1.QuerierService/LabelNames", bytes(2 << 20), HEADERS)[0], 413, "too large")
-
-
-def fill(server):
-    for ident, (service, version, span, values) in enumerate((("orders", "1.2.3", 0x00f067aa0ba902b7, (20, 30)), ("users", "2.0", 0, (20, 0))), 1):
-        stacks = [(1, 0, 0, values[0])] + ([(2, 1, 0, values[1])] if values[1] else [])
-        contexts = [context(span=span)] if span else []
-        made = [profile(stacks, start=15_000_000_000, duration=10_000_000_000), profile([(1, 0, 2, 9)], quantum=64, start=15_000_000_000, kind=4),
-                profile([(2, 0, 1, 7)], quantum=1000, start=15_000_000_000, kind=3)]
-        body = message(ident, 0, origin(service, [("version", version)], host=f"pi-{ident}", boot_id=f"b{ident}", pid=ident),
-                       [module(4096, 4096, 0, bytes([ident]) * 20, "/nowhere/app")], nodes([0, 1], [4100, 4200]), made,
-                       contexts=contexts, unix_minus_uptime=1_700_000_000_000_000_000)
-        check.equal(server.push(body), 200, f"push of {service}")
-
-
-board_types_ = dashboard(files())
-with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder_:
-    server_ = Server(PROGRAM, os.path.join(folder_, "grafana.db"))
-    fill(server_)
-    data_source(server_, board_types_)
-    metrics(server_)
-    flames(server_)
-    errors(server_)
-    extremes(server_)
-    check.equal(server_.stop(), 0, "server")
-check.done("test-tools-grafana")
+        assert (status, json.loads(answer)["code"]) == (400, "invalid_argument"), f"too much for {method}"
+    assert server.request("POST", "/querier.v1.QuerierService/LabelNames", bytes(2 << 20), HEADERS)[0] == 413, "too large"

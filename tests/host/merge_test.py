@@ -1,27 +1,26 @@
 """What the server answers equals an independent merge of the raw profiles by `go tool pprof -proto`: every address, kind
-and figure, by time, process, label and span; and again after the store has merged them, and has only blocks left.
-Usage: merge_test.py EDGEPROF_WITH_SANITIZERS MERGE_NOW"""
+and figure, by time, process, label and span; and again after the store has merged them, and has only blocks left."""
 import collections
+import contextlib
 import json
 import random
 import sqlite3
 import struct
 import subprocess
-import sys
-import tempfile
 import urllib.parse
 import urllib.request
 
+import pytest
+
 import pprof
 from generate import context, data, message, module, nodes, number, origin, profile, tag_set
-from harness import Checks, Server
+from harness import Server
 
-PROGRAM, MERGE_NOW = sys.argv[1:3]
-check = Checks()
 START = 1_700_000_000
 SECOND = 1_000_000_000
 INTERVAL = 10
 BLOCK = 300
+WHOLE = (START // BLOCK * BLOCK, (START + 120 + BLOCK) // BLOCK * BLOCK)
 PERIOD = 10_000_000
 
 # kind -> number in compact, pprof: name before the types, (count, value), (period, unit); the figure's quantum
@@ -38,6 +37,8 @@ KINDS = {
 }
 LEVELS = ("live", "heap")
 IN_PPROF = ("cpu", "wait", "lock", "alloc")
+
+AS_IT_CAME = pytest.mark.parametrize("server", ["as it came", "merged"], indirect=True)  # what came is still there
 
 Raw = collections.namedtuple("Raw", "service host version kind start stacks")
 
@@ -91,7 +92,7 @@ class Device:
         body = message(self.segment, self.sequence, profiles=[encoded for encoded, _ in made],
                        unix_minus_uptime=(START - 1) * SECOND, **extra)
         status, why = server.request("POST", "/edgeprof/v1/push", body)
-        check.equal(status, 200, f"{self.host} at {start}: {why}")
+        assert status == 200, f"{self.host} at {start}: {why}"
         self.sequence += 1
         return [raw for _, raw in made]
 
@@ -115,7 +116,7 @@ def pushed_pprof(server, rng, service, host, version, kind, start):
     name = f"{service}{{host={host},version={version},__name__={KINDS[kind][1]}}}"
     status, body = server.request("POST", "/ingest?" + urllib.parse.urlencode(
         {"name": name, "from": start, "until": start + INTERVAL, "format": "pprof"}), as_pprof(raw))
-    check.equal(status, 200, f"pprof of {kind}: {body}")
+    assert status == 200, f"pprof of {kind}: {body}"
     return raw
 
 
@@ -154,20 +155,19 @@ def from_tree(call, path=()):
 
 def fetch(server, path, **arguments):
     status, body = server.request("GET", path + "?" + urllib.parse.urlencode(arguments))
-    if not check.equal(status, 200, f"{path} {arguments}: {body[:200]}"):
-        raise SystemExit(1)
+    assert status == 200, f"{path} {arguments}: {body[:200]}"
     return body
 
 
 def ask_json(server, method, **request):
     status, body = server.request("POST", "/querier.v1.QuerierService/" + method, json.dumps(request), {"Content-Type": "application/json"})
-    check.equal(status, 200, f"{method} {request}: {body[:200]}")
+    assert status == 200, f"{method} {request}: {body[:200]}"
     return json.loads(body)
 
 
 def ask(server, method, body):
     status, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, {"Content-Type": "application/proto"})
-    check.equal(status, 200, f"{method}: {answer[:200]}")
+    assert status == 200, f"{method}: {answer[:200]}"
     return pprof.fields(answer)
 
 
@@ -204,9 +204,9 @@ class Answers:
         render = {"query": self.type + self.selector, "from": self.start, "until": self.end, "max-nodes": 100000}
         answer = json.loads(fetch(self.server, "/render", **render))
         yield "/render", from_levels(answer["flamebearer"]["names"], answer["flamebearer"]["levels"])
-        check.equal(sum(answer["flamebearer"]["levels"][0]), answer["flamebearer"]["numTicks"], "levels[0] is the total")
+        assert sum(answer["flamebearer"]["levels"][0]) == answer["flamebearer"]["numTicks"], "levels[0] is the total"
         if self.kind != "heap" and self.kind != "live":
-            check.equal(sum(answer["timeline"]["samples"]), answer["flamebearer"]["numTicks"], f"timeline of {self.kind} {self.selector}")
+            assert sum(answer["timeline"]["samples"]) == answer["flamebearer"]["numTicks"], f"timeline of {self.kind} {self.selector}"
         yield "collapsed", from_folded(fetch(self.server, "/pyroscope/render", format="collapsed", **render).decode())
         yield "/render pprof", pprof.sums(pprof.decode(fetch(self.server, "/render", format="pprof", **render)), self.sample_type)
         graph = ask_json(self.server, "SelectMergeStacktraces", **self.request)["flamegraph"]
@@ -214,7 +214,7 @@ class Answers:
         yield "binary", binary_levels(ask(self.server, "SelectMergeStacktraces", self.binary))
         wrapped = pprof.fields(pprof.one(ask(self.server, "SelectMergeStacktraces", self.binary + number(6, 4)), 5, b""))
         decoded = pprof.decode(pprof.one(wrapped, 1, b""))
-        check.equal(decoded[0], [self.sample_type], "the sample type that was asked for alone")
+        assert decoded[0] == [self.sample_type], "the sample type that was asked for alone"
         yield "binary pprof", pprof.sums(decoded, self.sample_type)
         yield "/api/profile", from_tree(json.loads(fetch(self.server, "/api/profile", **self.own))["tree"])
         yield "/api/pprof", pprof.sums(pprof.decode(fetch(self.server, "/api/pprof", **self.own)), self.sample_type)
@@ -246,12 +246,12 @@ def compare(server, folder, raws, kind, matchers, accept, start, end, *focus):
     for sample_type, _ in KINDS[kind][2]:
         wanted = pprof.sums(decoded, sample_type) if decoded[0] else {}
         what = f"{kind} {sample_type} {quoted(matchers)} {focus} +{start - START}..{end - START}"
-        check(wanted, f"{what}: there is something to compare")
+        assert wanted, f"{what}: there is something to compare"
         answers = Answers(server, kind, sample_type, matchers, start, end)
         for how, found in answers.stacks():
-            check.equal(dict(found), dict(wanted), f"{what}: {how}")
+            assert dict(found) == dict(wanted), f"{what}: {how}"
         top = json.loads(fetch(server, "/api/profile", **answers.own))["top"]
-        check.equal({row["name"]: (row["self"], row["total"]) for row in top}, by_function(wanted), f"{what}: functions")
+        assert {row["name"]: (row["self"], row["total"]) for row in top} == by_function(wanted), f"{what}: functions"
 
 
 def series(server, raws, kind, sample_type, group, value_of, start, end, step):
@@ -268,14 +268,14 @@ def series(server, raws, kind, sample_type, group, value_of, start, end, step):
         labels = {pair["name"]: pair["value"] for pair in line.get("labels", [])}
         for point in line["points"]:
             found[labels.get(group, ""), (int(point["timestamp"]) // 1000 - start) // step - 1] += int(point["value"])
-    check.equal(dict(found), dict(+wanted), f"SelectSeries {kind} {sample_type} by {group}")
+    assert dict(found) == dict(+wanted), f"SelectSeries {kind} {sample_type} by {group}"
     request = (data(1, type_id(kind, sample_type)) + data(2, "{}") + number(3, start * 1000) + number(4, end * 1000) + data(5, group) +
                b"\x31" + struct.pack("<d", step))
     total = 0.0
     for line in pprof.every(ask(server, "SelectSeries", request), 1):
         for point in pprof.every(pprof.fields(line), 2):
             total += struct.unpack("<d", struct.pack("<Q", pprof.one(pprof.fields(point), 1)))[0]
-    check.equal(total, float(sum(wanted.values())), f"binary SelectSeries {kind} {sample_type} by {group}")
+    assert total == float(sum(wanted.values())), f"binary SelectSeries {kind} {sample_type} by {group}"
 
 
 def send_all(server):
@@ -290,23 +290,79 @@ def send_all(server):
     return raws
 
 
-def everything(server, folder, raws, start, end):
-    for kind in KINDS:
-        compare(server, folder, raws, kind, [("service_name", "=", "gateway")], lambda raw: True, start, end)
-    for kind in ("cpu", "lock", "alloc", "live"):
-        compare(server, folder, raws, kind, [("host", "=~", "pi-[12]")], lambda raw: raw.host in ("pi-1", "pi-2"), start, end)
-        compare(server, folder, raws, kind, [("version", "!=", "1.2.3")], lambda raw: raw.version != "1.2.3", start, end)
-        compare(server, folder, raws, kind, [("step", "=", "pricing")], lambda raw: True, start, end, "-tagfocus=step=^pricing$")
+# ---- what is asked, of each state of the store ----
+
+def rows(db, merged):
+    """How many profiles are there as they came, or merged ones. The server may have merged some by itself."""
+    with contextlib.closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True)) as connection:
+        return connection.execute("SELECT count(*) FROM profile WHERE (level > 0) = ?", (merged,)).fetchone()[0]
+
+
+@pytest.fixture(scope="module")
+def sent(edgeprof, shared_folder):
+    """(database, what was sent to it)"""
+    db = shared_folder + "/sent.db"
+    with Server(edgeprof, db) as server:
+        return db, send_all(server)
+
+
+@pytest.fixture(scope="module")
+def raws(sent):
+    return sent[1]
+
+
+@pytest.fixture(scope="module", params=["as it came", "merged", "only blocks"])
+def server(request, build, edgeprof, tmp_path_factory, sent):
+    """A server whose store has what was sent, in one of its states."""
+    db = str(tmp_path_factory.mktemp("state") / "merge.db")
+    with contextlib.closing(sqlite3.connect(sent[0])) as source, contextlib.closing(sqlite3.connect(db)) as copy:
+        source.backup(copy)
+
+    def merge_now(*how):
+        done = subprocess.run([build / "tests/tools/merge_now", db, *how], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), f"merging {how}"
+
+    if request.param != "as it came":
+        came = rows(db, False)
+        merge_now()
+        assert rows(db, True) > 0 and rows(db, False) == came, "there are blocks beside what came"
+    if request.param == "only blocks":
+        merge_now("drop")
+        assert rows(db, True) > 0 and rows(db, False) == 0, "only blocks are left"
+    with Server(edgeprof, db) as started:
+        yield started
+
+
+def everyone(_):
+    return True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kind(server, folder, raws, kind):
+    compare(server, folder, raws, kind, [("service_name", "=", "gateway")], everyone, *WHOLE)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "lock", "alloc", "live"])
+def test_selectors(server, folder, raws, kind):
+    compare(server, folder, raws, kind, [("host", "=~", "pi-[12]")], lambda raw: raw.host in ("pi-1", "pi-2"), *WHOLE)
+    compare(server, folder, raws, kind, [("version", "!=", "1.2.3")], lambda raw: raw.version != "1.2.3", *WHOLE)
+    compare(server, folder, raws, kind, [("step", "=", "pricing")], everyone, *WHOLE, "-tagfocus=step=^pricing$")
+
+
+def test_several_selectors(server, folder, raws):
     compare(server, folder, raws, "alloc", [("step", "=~", "x=y|routing"), ("version", "=", "1.3.0")],
-            lambda raw: raw.version == "1.3.0", start, end, "-tagfocus=step=^(x=y|routing)$")
-    compare(server, folder, raws, "cpu", [("span_id", "=", f"{span_of(2):016x}")], lambda raw: True, start, end,
-            f"-tagfocus=span_id={span_of(2):016x}")
+            lambda raw: raw.version == "1.3.0", *WHOLE, "-tagfocus=step=^(x=y|routing)$")
 
 
-def parts(server, folder, raws):
+def test_span(server, folder, raws):
+    compare(server, folder, raws, "cpu", [("span_id", "=", f"{span_of(2):016x}")], everyone, *WHOLE, f"-tagfocus=span_id={span_of(2):016x}")
+
+
+@pytest.mark.parametrize("kind", ["cpu", "live", "heap"])
+@AS_IT_CAME
+def test_parts(server, folder, raws, kind):
     """Ranges within blocks, as long as what came is there."""
-    for kind in ("cpu", "live", "heap"):
-        compare(server, folder, raws, kind, [("version", "=", "1.3.0")], lambda raw: raw.version == "1.3.0", START + 30, START + 80)
+    compare(server, folder, raws, kind, [("version", "=", "1.3.0")], lambda raw: raw.version == "1.3.0", START + 30, START + 80)
 
 
 def over_time(server, raws, start, end, step):
@@ -316,18 +372,27 @@ def over_time(server, raws, start, end, step):
         series(server, raws, "alloc", "alloc_objects", group, value_of, start, end, step)
 
 
-def spans(server, folder, raws):
+def test_over_time(server, raws):
+    over_time(server, raws, *WHOLE, BLOCK)
+
+
+@AS_IT_CAME
+def test_over_time_in_parts(server, raws):
+    over_time(server, raws, START, START + 120, 20)
+
+
+def test_spans(server, folder, raws):
     """Span selectors, as Grafana sends them from a trace."""
     wanted = pprof.sums(pprof.merge(folder, [as_pprof(raw) for raw in raws if raw.kind == "cpu"],
                                     f"-tagfocus=span_id={span_of(1):016x}|{span_of(3):016x}"), "cpu")
     request = data(1, type_id("cpu", "cpu")) + data(2, "{}") + data(3, f"{span_of(1):016x}") + data(3, f"{span_of(3):016x}".upper())
-    check.equal(dict(binary_levels(ask(server, "SelectMergeSpanProfile", request))), dict(wanted), "SelectMergeSpanProfile")
+    assert dict(binary_levels(ask(server, "SelectMergeSpanProfile", request))) == dict(wanted), "SelectMergeSpanProfile"
     graph = ask_json(server, "SelectMergeStacktraces", profileTypeID=type_id("cpu", "cpu"), labelSelector="{}",
                      traceIdSelector=[f"{span_of(1):032x}", f"{span_of(3):032x}"])["flamegraph"]
-    check.equal(dict(from_levels(graph["names"], [[int(v) for v in level["values"]] for level in graph["levels"]])), dict(wanted), "traces")
+    assert dict(from_levels(graph["names"], [[int(v) for v in level["values"]] for level in graph["levels"]])) == dict(wanted), "traces"
 
 
-def calls(server, folder, raws):
+def test_calls(server, folder, raws):
     """Stacks that begin with these calls, and CPU time and waits together."""
     cpu, wait = (pprof.sums(pprof.merge(folder, [as_pprof(raw) for raw in raws if raw.kind == kind]), name)
                  for kind, name in (("cpu", "cpu"), ("wait", "delay")))
@@ -335,31 +400,32 @@ def calls(server, folder, raws):
         graph = ask_json(server, "SelectMergeStacktraces", profileTypeID=type_id("cpu", "cpu"), labelSelector="{}", maxNodes=100000,
                          stackTraceSelector={"callSite": [{"name": name} for name in site]})["flamegraph"]
         wanted = {stack: value for stack, value in cpu.items() if stack[:len(site)] == site}
-        check(wanted and len(wanted) < len(cpu), f"below {site} is something")
-        check.equal(dict(from_levels(graph["names"], [[int(v) for v in level["values"]] for level in graph["levels"]])), wanted, f"below {site}")
+        assert wanted and len(wanted) < len(cpu), f"below {site} is something"
+        assert dict(from_levels(graph["names"], [[int(v) for v in level["values"]] for level in graph["levels"]])) == wanted, f"below {site}"
     found = from_folded(fetch(server, "/render", query="gateway.wall", format="folded").decode())
-    check.equal(dict(found), dict(cpu + wait), "wall time")
+    assert dict(found) == dict(cpu + wait), "wall time"
     wall = "wall:wall:nanoseconds:cpu:nanoseconds"
-    check(wall in json.loads(fetch(server, "/pyroscope/label-values", label="__name__")), "its profile type")
+    assert wall in json.loads(fetch(server, "/pyroscope/label-values", label="__name__")), "its profile type"
 
 
-def lists(server, raws):
+def test_lists(server, raws):
     """Series are the processes' kinds and figures, each once; labels are those of processes and stacks."""
     wanted = {(raw.host, raw.version, type_id(raw.kind, name)) for raw in raws for name, _ in KINDS[raw.kind][2]}
     answer = ask_json(server, "Series", matchers=['{service_name="gateway"}'], labelNames=["version", "host", "__profile_type__"])
     found = [{pair["name"]: pair["value"] for pair in labels["labels"]} for labels in answer["labelsSet"]]
-    check.equal(sorted((one["host"], one["version"], one["__profile_type__"]) for one in found), sorted(wanted), "series")
-    check.equal(ask_json(server, "Series", matchers=['{service_name="other"}']), {}, "no series")
+    assert sorted((one["host"], one["version"], one["__profile_type__"]) for one in found) == sorted(wanted), "series"
+    assert ask_json(server, "Series", matchers=['{service_name="other"}']) == {}, "no series"
     steps = {labels["step"] for raw in raws for _, _, labels in raw.stacks if "step" in labels}
-    check.equal(ask_json(server, "LabelValues", name="step", matchers=[])["names"], sorted(steps), "values of a stack's label")
-    check.equal(json.loads(fetch(server, "/label-values", label="version")), ["1.2.3", "1.3.0"], "values of a tag")
+    assert ask_json(server, "LabelValues", name="step", matchers=[])["names"] == sorted(steps), "values of a stack's label"
+    assert json.loads(fetch(server, "/label-values", label="version")) == ["1.2.3", "1.3.0"], "values of a tag"
     names = set(json.loads(fetch(server, "/pyroscope/label-names")))
-    check({"host", "service_name", "version", "step", "tenant", "queue", "__profile_type__"} <= names, f"names {names}")
+    assert {"host", "service_name", "version", "step", "tenant", "queue", "__profile_type__"} <= names, f"names {names}"
     oldest = ask_json(server, "GetProfileStats")
-    check.equal(oldest, {"dataIngested": True, "oldestProfileTime": str(START * 1000), "newestProfileTime": str((START + 120) * 1000)}, "times")
+    assert oldest == {"dataIngested": True, "oldestProfileTime": str(START * 1000), "newestProfileTime": str((START + 120) * 1000)}, "times"
 
 
-def two_labels(server, raws):
+@AS_IT_CAME
+def test_two_labels(server, raws):
     wanted = collections.Counter()
     for raw in raws:
         for _, figures, labels in raw.stacks if raw.kind == "cpu" else ():
@@ -370,16 +436,16 @@ def two_labels(server, raws):
     for line in answer["series"]:
         labels = {pair["name"]: pair["value"] for pair in line["labels"]}
         found[labels["version"], labels.get("step", "")] += sum(point["value"] for point in line["points"])
-    check.equal(dict(found), dict(wanted), "series by two labels")
+    assert dict(found) == dict(wanted), "series by two labels"
 
 
-def both_sides(server, folder, raws):
+def test_both_sides(server, folder, raws):
     """Two versions side by side: each side's stacks are those of its own merge."""
     old, new = ([as_pprof(raw) for raw in raws if raw.kind == "cpu" and raw.version == version] for version in ("1.2.3", "1.3.0"))
     wanted = [pprof.sums(pprof.merge(folder, bodies), "cpu") for bodies in (old, new)]
     answer = json.loads(fetch(server, "/render-diff", leftQuery="gateway.cpu{version=1.2.3}", rightQuery='gateway.cpu{version="1.3.0"}',
                               **{"max-nodes": 100000}))
-    check.equal((answer["leftTicks"], answer["rightTicks"]), tuple(sum(side.values()) for side in wanted), "ticks of both sides")
+    assert (answer["leftTicks"], answer["rightTicks"]) == tuple(sum(side.values()) for side in wanted), "ticks of both sides"
     graph = ask_json(server, "Diff", left={"profileTypeID": type_id("cpu", "cpu"), "labelSelector": '{version="1.2.3"}'},
                      right={"profileTypeID": type_id("cpu", "cpu"), "labelSelector": '{version="1.3.0"}', "maxNodes": "100000"})["flamegraph"]
     for names, levels, how in ((answer["flamebearer"]["names"], answer["flamebearer"]["levels"], "/render-diff"),
@@ -387,86 +453,42 @@ def both_sides(server, folder, raws):
         for side in range(2):
             halves = [[value for i in range(0, len(level), 7) for value in (*level[i + 3 * side:i + 3 * side + 3], level[i + 6])]
                       for level in levels]
-            check.equal(dict(from_levels(names, halves)), dict(wanted[side]), f"{how}, side {side}")
+            assert dict(from_levels(names, halves)) == dict(wanted[side]), f"{how}, side {side}"
 
 
-def script(server, raws, start):
+def test_script(server, raws):
     """As somebody would write it."""
-    url = f"{server.url}/render?query=gateway.cpu{{version=1.2.3}}&from={start}&until=now&format=json"
+    url = f"{server.url}/render?query=gateway.cpu{{version=1.2.3}}&from={WHOLE[0]}&until=now&format=json"
     wanted = sum(figures[1] for raw in raws if raw.kind == "cpu" and raw.version == "1.2.3" for _, figures, _ in raw.stacks)
     for address in (url, url.replace("{", "%7B").replace("}", "%7D")):
         with urllib.request.urlopen(address) as answer:
-            check.equal(sum(json.load(answer)["flamebearer"]["levels"][0]), wanted, address)
+            assert sum(json.load(answer)["flamebearer"]["levels"][0]) == wanted, address
 
 
-def forms(server, raws, start):
+def test_forms(server, raws):
     """The other arguments of /render, and what is wrong."""
     totals = collections.Counter()
     for raw in raws:
         totals[raw.version, raw.kind] += sum(figures[-1] for _, figures, _ in raw.stacks)
     cpu = {version: totals[version, "cpu"] for version in ("1.2.3", "1.3.0")}
-    whole = {"query": "gateway.cpu", "from": start, "until": START + 600}
-    by_name = json.loads(fetch(server, "/render", name="gateway.cpu", **{"from": start, "until": START + 600}))
+    whole = {"query": "gateway.cpu", "from": WHOLE[0], "until": START + 600}
+    by_name = json.loads(fetch(server, "/render", name="gateway.cpu", **{"from": WHOLE[0], "until": START + 600}))
     grouped = json.loads(fetch(server, "/render", groupBy="version", **whole))
-    check.equal(by_name["flamebearer"], grouped["flamebearer"], "name is query")
-    check.equal({value: sum(line["samples"]) for value, line in grouped["groups"].items()}, cpu, "groups")
+    assert by_name["flamebearer"] == grouped["flamebearer"], "name is query"
+    assert {value: sum(line["samples"]) for value, line in grouped["groups"].items()} == cpu, "groups"
     for line in (grouped["timeline"], *grouped["groups"].values()):
-        check.equal((line["startTime"], line["durationDelta"], line["watermarks"]), (start, 15, {}), "a timeline's shape")
-    check.equal(grouped["metadata"], {"format": "single", "spyName": "edgeprof", "sampleRate": 1000000000, "units": "samples", "name": "cpu"}, "CPU")
+        assert (line["startTime"], line["durationDelta"], line["watermarks"]) == (WHOLE[0], 15, {}), "a timeline's shape"
+    assert grouped["metadata"] == {"format": "single", "spyName": "edgeprof", "sampleRate": 1000000000, "units": "samples", "name": "cpu"}, "CPU"
     objects = json.loads(fetch(server, "/render", query="gateway.alloc_objects"))["metadata"]
-    check.equal((objects["units"], objects["name"], objects["sampleRate"]), ("objects", "alloc_objects", 100), "objects")
+    assert (objects["units"], objects["name"], objects["sampleRate"]) == ("objects", "alloc_objects", 100), "objects"
     few = json.loads(fetch(server, "/render", **{"max-nodes": 3}, **whole))["flamebearer"]
-    check("other" in few["names"] and few["levels"][0] == [0, sum(cpu.values()), 0, 0], f"pruned: {few}")
-    check.equal(sum(from_levels(few["names"], few["levels"]).values()), sum(cpu.values()), "nothing is lost")
+    assert "other" in few["names"] and few["levels"][0] == [0, sum(cpu.values()), 0, 0], f"pruned: {few}"
+    assert sum(from_levels(few["names"], few["levels"]).values()) == sum(cpu.values()), "nothing is lost"
     none = json.loads(fetch(server, "/render", query="nobody.cpu"))["flamebearer"]
-    check.equal((none["levels"], none["names"]), ([[0, 0, 0, 0]], ["total"]), "no data has a level")
+    assert (none["levels"], none["names"]) == ([[0, 0, 0, 0]], ["total"]), "no data has a level"
     for path, word in (("/render", "query"), ("/render?query=svc{", "operator"), ("/render?query=svc&format=html", "format"),
                        ("/render?query=svc&from=yesterday", "from"), ("/render-diff?leftQuery=svc.cpu", "rightQuery"),
                        ("/render-diff?leftQuery=svc.cpu&rightQuery=svc.alloc_space", "same profile type"), ("/label-values", "label"),
                        ("/render?query=a:b:c", "profile type")):
         status, body = server.request("GET", path)
-        check(status == 400 and word in json.loads(body)["message"], f"{path}: {status} {body}")
-
-
-def merge_now(db, *how):
-    done = subprocess.run([MERGE_NOW, db, *how], capture_output=True, text=True, check=False)
-    check.equal((done.returncode, done.stderr), (0, ""), f"merging {how}")
-
-
-def rows(db, merged):
-    """How many profiles are there as they came, or merged ones. The server may have merged some by itself."""
-    return sqlite3.connect(f"file:{db}?mode=ro", uri=True).execute("SELECT count(*) FROM profile WHERE (level > 0) = ?", (merged,)).fetchone()[0]
-
-
-def ask_all(db, folder, raws, fine):
-    server = Server(PROGRAM, db)
-    whole = (START // BLOCK * BLOCK, (START + 120 + BLOCK) // BLOCK * BLOCK)
-    everything(server, folder, raws, *whole)
-    spans(server, folder, raws)
-    calls(server, folder, raws)
-    lists(server, raws)
-    both_sides(server, folder, raws)
-    script(server, raws, whole[0])
-    forms(server, raws, whole[0])
-    over_time(server, raws, *whole, BLOCK)
-    if fine:
-        parts(server, folder, raws)
-        two_labels(server, raws)
-        over_time(server, raws, START, START + 120, 20)
-    check.equal(server.stop(), 0, "server")
-
-
-with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder_:
-    db_ = folder_ + "/merge.db"
-    server_ = Server(PROGRAM, db_)
-    raws_ = send_all(server_)
-    check.equal(server_.stop(), 0, "server")
-    ask_all(db_, folder_, raws_, True)
-    came = rows(db_, False)
-    merge_now(db_)
-    check(rows(db_, True) > 0 and rows(db_, False) == came, "there are blocks beside what came")
-    ask_all(db_, folder_, raws_, True)
-    merge_now(db_, "drop")
-    check(rows(db_, True) > 0 and rows(db_, False) == 0, "only blocks are left")
-    ask_all(db_, folder_, raws_, False)
-check.done("test-tools-merge")
+        assert status == 400 and word in json.loads(body)["message"], f"{path}: {status} {body}"

@@ -7,7 +7,7 @@ $(ET_TEST)/merge_now: tests/host/merge_now.c $(filter-out $(ET_TEST)/cmd/main.o,
 	@echo "  LD $@"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -o $@ $^ $(ET_LDLIBS)
 
 test-tools-merge: $(ET_TEST)/edgeprof $(ET_TEST)/merge_now
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/merge_test.py $^
+	@$(call host_test,merge_test.py)
 
 test-tools-grafana: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/grafana_test.py $<
+	@$(call host_test,grafana_test.py)

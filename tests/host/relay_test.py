@@ -1,38 +1,26 @@
-#!/usr/bin/env python3
 """The relay against receivers that are down, slow, rude or gone, and itself killed in the middle: what a server has acknowledged arrives,
-in order; twice at most by what was under way.
-
-    relay_test.py PROGRAM"""
+in order; twice at most by what was under way."""
 import collections
 import gzip
 import os
 import pathlib
 import signal
+import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
 import generate
-from harness import Checks, Server
+from harness import wait_until
 from proto import decode
 from receiver import Receiver
 
-program = sys.argv[1]
-check = Checks()
-work = tempfile.TemporaryDirectory()
-folder = pathlib.Path(work.name)
 SECOND = 10**9
 PATIENCE = 60
-
-
-def until(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return condition()
 
 
 class Device:
@@ -59,12 +47,30 @@ class Device:
         return status
 
 
-def serve(name, *destinations, **settings):
-    """destinations: (name, to, url, settings)"""
-    text = "".join(f"[relay {label}]\nto = {to}\nurl = {url}\n" + "".join(f"{key} = {value}\n" for key, value in more.items())
-                   for label, to, url, more in destinations)
-    (folder / f"{name}.conf").write_text(text)
-    return Server(program, str(folder / f"{name}.db"), "--config", str(folder / f"{name}.conf"))
+@pytest.fixture
+def serve(start_server, tmp_path):
+    """serve((name, to, url, settings), ...): a server that passes on to these."""
+    def start(*destinations):
+        text = "".join(f"[relay {label}]\nto = {to}\nurl = {url}\n" + "".join(f"{key} = {value}\n" for key, value in more.items())
+                       for label, to, url, more in destinations)
+        config = tmp_path / "relay.conf"
+        config.write_text(text)
+        return start_server("--config", str(config))
+    return start
+
+
+@pytest.fixture
+def receive():
+    """receive(...): a Receiver, which is closed in the end."""
+    receivers = []
+
+    def start(*arguments, **options):
+        receivers.append(Receiver(*arguments, **options))
+        return receivers[-1]
+
+    yield start
+    for receiver in receivers:
+        receiver.close()
 
 
 def pushed(requests):
@@ -93,9 +99,9 @@ def state(server, name="up"):
     return next(one for one in server.get("/api/relays")[1]["relays"] if one["name"] == name)
 
 
-def round_trip():
-    other = Server(program, str(folder / "other.db"))
-    server = serve("first", ("up", "pyroscope", other.url, {}))
+def test_round_trip(folder, start_server, serve):
+    other = start_server(db=os.path.join(folder, "other.db"))
+    server = serve(("up", "pyroscope", other.url, {}))
     device = Device(tags=[("version", "1.2"), ("a.b", "c")])
     kinds = {1: "cpu", 2: "wait", 3: "lock", 4: "alloc", 5: "live", 6: "exception", 7: "gc", 8: "thread", 9: "heap"}
     rows = [(1, 0, 0, 3), (2, 1, 5, 7)]
@@ -103,113 +109,104 @@ def round_trip():
                                  start=SECOND, kind=kind, quantum=1000) for kind in kinds]
     contexts = [generate.context(1, span=0xabcdef, trace=(1, 2), thread="worker")]
     device.push(server, 0, profiles=profiles, tag_sets=[generate.tag_set(1, step="pricing")], contexts=contexts)
-    check(until(lambda: state(server)["sent"] == len(kinds)), f"all kinds are passed on: {state(server)}")
+    assert wait_until(lambda: state(server)["sent"] == len(kinds)), f"all kinds are passed on: {state(server)}"
     for kind in kinds.values():
         for label in ("", "step=pricing", "span_id=0000000000abcdef", "trace_id=00000000000000010000000000000002"):
             query = dict(service="svc", kind=kind, **({"label": label} if label else {}))
             here, there = server.get("/api/profile", **query)[1], other.get("/api/profile", **query)[1]
             for field in ("total", "count", "unit", "tree", "period"):
-                check.equal(there.get(field), here.get(field), f"{kind} {label}: {field} of the other server")
-            check(here.get("total"), f"{kind} {label}: there is something to compare")
+                assert there.get(field) == here.get(field), f"{kind} {label}: {field} of the other server"
+            assert here.get("total"), f"{kind} {label}: there is something to compare"
     tags = other.get("/api/services")[1]["services"][0]["tags"]
-    check.equal(tags, [{"a_b": "c", "host": "host", "version": "1.2"}], "tags and the host are labels")
-    check.equal(server.stop(), 0, "the first server ends")
-    check.equal(other.stop(), 0, "the second server ends")
+    assert tags == [{"a_b": "c", "host": "host", "version": "1.2"}], "tags and the host are labels"
 
 
-def faults():
+def test_faults(serve, receive):
     """Each of the ways to fail once, then a profile that is refused whenever it comes."""
     def decide(head, body):
         return "400 Bad Request" if any(row[1] == "poison" for row in pushed([(head, body)])) else None
-    receiver = Receiver(["close", "500 Oops", "429 Too Many\nRetry-After: 2", "502 Bad Gateway", "401 Unauthorized", "408 Timeout"], decide)
-    server = serve("faults", ("up", "pyroscope", receiver.url, {"retry": "1s", "retry-max": "1s"}))
+    receiver = receive(["close", "500 Oops", "429 Too Many\nRetry-After: 2", "502 Bad Gateway", "401 Unauthorized", "408 Timeout"], decide)
+    server = serve(("up", "pyroscope", receiver.url, {"retry": "1s", "retry-max": "1s"}))
     device, poison = Device(), Device("poison")
     for value in range(1, 11):
-        check.equal(device.push(server, value), 200, "a push is taken while the receiver fails")
+        assert device.push(server, value) == 200, "a push is taken while the receiver fails"
         if value == 5:
             poison.push(server, 1000)
-    check(until(lambda: state(server)["waiting"] == 0), f"all is passed on: {state(server)}")
+    assert wait_until(lambda: state(server)["waiting"] == 0), f"all is passed on: {state(server)}"
     told = state(server)
-    check.equal((told["sent"], told["refused"], told["lost"], told["failing"]), (10, 1, 0, False), "counted")
-    check.equal(values(receiver.taken), device.sent, "what was acknowledged arrives in order, but what is refused")
+    assert (told["sent"], told["refused"], told["lost"], told["failing"]) == (10, 1, 0, False), "counted"
+    assert values(receiver.taken) == device.sent, "what was acknowledged arrives in order, but what is refused"
     bodies = [body for _, body in receiver.requests]
-    check(len(set(bodies[:6])) == 1, "the same request is sent until it is taken or refused")
+    assert len(set(bodies[:6])) == 1, "the same request is sent until it is taken or refused"
     gap = receiver.times[3] - receiver.times[2]
-    check(gap >= 2, f"Retry-After is kept: {gap:.2f} s")
-    check(not receiver.wrong, f"requests are sound HTTP: {receiver.wrong}")
-    receiver.close()
-    server.stop()
+    assert gap >= 2, f"Retry-After is kept: {gap:.2f} s"
+    assert not receiver.wrong, f"requests are sound HTTP: {receiver.wrong}"
+    assert server.stop() == 0
     lines = server.stderr().splitlines()
-    check.equal(len([line for line in lines if "profiles wait" in line]), 1, f"one line when it begins to fail: {lines}")
-    check.equal(len([line for line in lines if "works again" in line]), 1, "one line when it works again")
-    check.equal(len([line for line in lines if "refuses a profile: 400" in line]), 1, "one line for what is refused")
+    assert len([line for line in lines if "profiles wait" in line]) == 1, f"one line when it begins to fail: {lines}"
+    assert len([line for line in lines if "works again" in line]) == 1, "one line when it works again"
+    assert len([line for line in lines if "refuses a profile: 400" in line]) == 1, "one line for what is refused"
 
 
-def down_and_old():
-    receiver = Receiver()
-    port = receiver.port
-    receiver.close()
-    server = serve("down", ("up", "pyroscope", f"http://127.0.0.1:{port}", {"retry": "1s", "retry-max": "1s"}))
-    device = Device()
-    device.push(server, 3, age=7200)  # Pyroscope takes nothing that is older than an hour
-    device.push(server, 4)
-    check(until(lambda: state(server)["failing"]), "nobody listens")
-    check(state(server)["why"] != "" and state(server)["next_try"] > time.time() - 60, f"and why: {state(server)}")
-    receiver = Receiver(port=port)
-    check(until(lambda: state(server)["sent"] == 1), f"it arrives when somebody does: {state(server)}")
-    check.equal(values(receiver.taken), [4], "what is too old is skipped")
-    check.equal(state(server)["lost"], 1, "and counted")
-    receiver.close()
-    server.stop()
+def test_down_and_old(serve, receive):
+    with socket.socket() as taken:  # and does not listen: who connects is refused
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        server = serve(("up", "pyroscope", f"http://127.0.0.1:{port}", {"retry": "1s", "retry-max": "1s"}))
+        device = Device()
+        device.push(server, 3, age=7200)  # Pyroscope takes nothing that is older than an hour
+        device.push(server, 4)
+        assert wait_until(lambda: state(server)["failing"]), "nobody listens"
+        assert state(server)["why"] != "" and state(server)["next_try"] > time.time() - 60, f"and why: {state(server)}"
+        receiver = receive(port=port)
+    assert wait_until(lambda: state(server)["sent"] == 1), f"it arrives when somebody does: {state(server)}"
+    assert values(receiver.taken) == [4], "what is too old is skipped"
+    assert state(server)["lost"] == 1, "and counted"
 
 
-def killed():
+def test_killed(serve, receive):
     """A receiver that takes its time, and kill -9 three times while it does."""
-    receiver = Receiver(decide=lambda head, body: time.sleep(0.15))
+    receiver = receive(decide=lambda head, body: time.sleep(0.15))
     options = ("up", "pyroscope", receiver.url, {"batch": "3", "retry": "1s", "retry-max": "1s"})
     device, value = Device(), 0
     for life in range(4):
-        server = serve("killed", options)
+        server = serve(options)
         for _ in range(15):
             value += 1
             device.push(server, value)
         if life < 3:
             time.sleep(0.25 * life)
-            server.process.send_signal(signal.SIGKILL)
-            server.process.wait()
-    check(until(lambda: state(server)["waiting"] == 0), f"all is passed on: {state(server)}")
-    server.stop()
-    receiver.close()
+            assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+    assert wait_until(lambda: state(server)["waiting"] == 0), f"all is passed on: {state(server)}"
+    assert server.stop() == 0
     arrived = values(receiver.taken)
-    check.equal(sorted(arrived), device.sent, "all that was acknowledged has arrived")
-    check.equal(arrived, sorted(arrived), "in order")
-    check(len(receiver.requests) < value, f"several profiles are in a request: {len(receiver.requests)} requests")
+    assert sorted(arrived) == device.sent, "all that was acknowledged has arrived"
+    assert arrived == sorted(arrived), "in order"
+    assert len(receiver.requests) < value, f"several profiles are in a request: {len(receiver.requests)} requests"
     twice = [one for one, count in collections.Counter(row[0] for row in pushed(receiver.requests)).items() if count > 1]
-    check(len(twice) <= 3 * 3, f"sent again is only what was under way: {len(twice)}")
+    assert len(twice) <= 3 * 3, f"sent again is only what was under way: {len(twice)}"
     print(f"relay: {value} profiles over 3 kills, {len(twice)} sent twice")
 
 
-def one_is_slow():
-    stuck = Receiver(decide=lambda head, body: time.sleep(PATIENCE))
-    receiver = Receiver()
-    server = serve("slow", ("slow", "pyroscope", stuck.url, {"timeout": "2s", "retry": "1s"}), ("up", "pyroscope", receiver.url, {}))
+def test_one_is_slow(serve, receive):
+    stuck = receive(decide=lambda head, body: time.sleep(PATIENCE))
+    receiver = receive()
+    server = serve(("slow", "pyroscope", stuck.url, {"timeout": "2s", "retry": "1s"}), ("up", "pyroscope", receiver.url, {}))
     device = Device()
     for value in range(1, 6):
         started = time.monotonic()
         device.push(server, value)
-        check(until(lambda: len(values(receiver.taken)) == value), "the other one gets it")
-        check(time.monotonic() - started < 20, "at once")
-    check(until(lambda: state(server, "slow")["failing"]), "the slow one fails in the end")
-    check.equal(state(server, "slow")["sent"], 0, "nothing is taken as sent")
-    check.equal(server.stop(), 0, "stops although a request is under way")
-    stuck.close()
-    receiver.close()
+        assert wait_until(lambda: len(values(receiver.taken)) == value), "the other one gets it"
+        assert time.monotonic() - started < 20, "at once"
+    assert wait_until(lambda: state(server, "slow")["failing"]), "the slow one fails in the end"
+    assert state(server, "slow")["sent"] == 0, "nothing is taken as sent"
+    assert server.stop() == 0, "stops although a request is under way"
 
 
-def bounded_rate():
+def test_bounded_rate(start_server, serve, receive):
     """What has gathered is passed on, but no faster than the rate; and from the beginning only if that is asked for."""
-    db = folder / "rate.db"
-    server = Server(program, str(db))
+    server = start_server()
     device, nodes = Device(), 200
     stacks = generate.nodes([0] + [1] * (nodes - 1), [4096 + i * 7 for i in range(nodes)])
     server.push(generate.message(device.segment, 0, origin=device.origin, modules=[generate.module(4096, 4096, 0, b"\1" * 20, "/bin/app")], nodes=stacks,
@@ -217,71 +214,60 @@ def bounded_rate():
     for i in range(7):
         server.push(generate.message(device.segment, 1 + i, profiles=[generate.profile({node: node + i for node in range(1, nodes)}, start=SECOND)],
                                      unix_minus_uptime=int(time.time() * SECOND) - 20 * SECOND))
-    server.stop()
-    receiver, late = Receiver(), Receiver()
+    assert server.stop() == 0
+    receiver, late = receive(), receive()
     rate = 4096
-    server = serve("rate", ("up", "pyroscope", receiver.url, {"backfill": "yes", "rate": rate, "batch": "2"}), ("late", "pyroscope", late.url, {}))
-    check(until(lambda: state(server)["waiting"] == 0), f"what was there is passed on: {state(server)}")
-    check.equal(len(once(receiver.taken)), 7, "all of it")
+    server = serve(("up", "pyroscope", receiver.url, {"backfill": "yes", "rate": rate, "batch": "2"}), ("late", "pyroscope", late.url, {}))
+    assert wait_until(lambda: state(server)["waiting"] == 0), f"what was there is passed on: {state(server)}"
+    assert len(once(receiver.taken)) == 7, "all of it"
     bytes_, seconds = sum(len(body) for _, body in receiver.requests[:-1]), receiver.times[-1] - receiver.times[0]
-    check(bytes_ <= rate * seconds * 1.1, f"{bytes_} bytes in {seconds:.1f} s, {rate} a second are allowed")
-    check.equal(late.requests, [], "without backfill only what comes from then on")
-    server.stop()
-    receiver.close()
-    late.close()
+    assert bytes_ <= rate * seconds * 1.1, f"{bytes_} bytes in {seconds:.1f} s, {rate} a second are allowed"
+    assert late.requests == [], "without backfill only what comes from then on"
 
 
-def secrets():
-    (folder / "token").write_text("s3cret-token\n")
-    (folder / "password").write_text("pa ss")
-    (folder / "key").write_text("dd-key\n")
+def test_secrets(tmp_path, serve, receive):
+    (tmp_path / "token").write_text("s3cret-token\n")
+    (tmp_path / "password").write_text("pa ss")
+    (tmp_path / "key").write_text("dd-key\n")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=relay",
-                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "tls.key", "-out", folder / "tls.crt"], check=True, capture_output=True)
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "tls.key", "-out", tmp_path / "tls.crt"], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    token, basic, datadog, untrusted = Receiver(context=context), Receiver(["401 Unauthorized"]), Receiver(), Receiver(context=context)
-    server = serve("secrets",
-                   ("token", "pyroscope", token.url + "/base/", {"token-file": folder / "token", "org-id": "7", "ca": folder / "tls.crt", "header": "X-More: a b"}),
-                   ("basic", "parca", basic.url, {"user": "u", "password-file": folder / "password", "retry": "1s"}),
-                   ("datadog", "datadog", datadog.url, {"api-key-file": folder / "key"}),
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    token, basic, datadog, untrusted = receive(context=context), receive(["401 Unauthorized"]), receive(), receive(context=context)
+    server = serve(("token", "pyroscope", token.url + "/base/", {"token-file": tmp_path / "token", "org-id": "7", "ca": tmp_path / "tls.crt", "header": "X-More: a b"}),
+                   ("basic", "parca", basic.url, {"user": "u", "password-file": tmp_path / "password", "retry": "1s"}),
+                   ("datadog", "datadog", datadog.url, {"api-key-file": tmp_path / "key"}),
                    ("untrusted", "otlp", untrusted.url, {"retry": "1s"}))
     Device().push(server, 1)
-    check(until(lambda: token.taken and basic.taken and datadog.taken and state(server, "untrusted")["failing"]), "all three are served")
+    assert wait_until(lambda: token.taken and basic.taken and datadog.taken and state(server, "untrusted")["failing"]), "all three are served"
     heads = [(receiver.taken[0][0][0], dict((name.lower(), value) for name, value in receiver.taken[0][0][1])) for receiver in (token, basic, datadog)]
-    check.equal(heads[0][0], "POST /base/push.v1.PusherService/Push HTTP/1.1", "behind the address' own path")
-    check.equal([heads[0][1].get(name) for name in ("authorization", "x-scope-orgid", "x-more")], ["Bearer s3cret-token", "7", "a b"], "token and headers")
-    check.equal(heads[1][1].get("authorization"), "Basic dTpwYSBzcw==", "basic authentication")
-    check.equal((heads[2][0], heads[2][1].get("dd-api-key")), ("POST /api/v2/profile HTTP/1.1", "dd-key"), "Datadog's intake with a key")
-    check.equal(untrusted.requests, [], "a server that nobody vouches for gets nothing")
+    assert heads[0][0] == "POST /base/push.v1.PusherService/Push HTTP/1.1", "behind the address' own path"
+    assert [heads[0][1].get(name) for name in ("authorization", "x-scope-orgid", "x-more")] == ["Bearer s3cret-token", "7", "a b"], "token and headers"
+    assert heads[1][1].get("authorization") == "Basic dTpwYSBzcw==", "basic authentication"
+    assert (heads[2][0], heads[2][1].get("dd-api-key")) == ("POST /api/v2/profile HTTP/1.1", "dd-key"), "Datadog's intake with a key"
+    assert untrusted.requests == [], "a server that nobody vouches for gets nothing"
     told = server.request("GET", "/api/relays")[1].decode()
-    server.stop()
+    assert server.stop() == 0
     for secret in ("s3cret-token", "pa ss", "dd-key", "dTpwYSBzcw"):
-        check(secret not in told and secret not in server.stderr(), f"{secret} is in no answer and no message")
-    for receiver in (token, basic, datadog, untrusted):
-        receiver.close()
+        assert secret not in told and secret not in server.stderr(), f"{secret} is in no answer and no message"
 
 
-def wrong_configs():
-    cases = [("[relay]\nto = parca\nurl = http://h\n", "[relay NAME]"), ("[relay a]\nurl = http://h\n", "pyroscope, parca"),
-             ("[relay a]\nto = zipkin\nurl = http://h\n", "pyroscope, parca"), ("[relay a]\nto = parca\n", "http://HOST"),
-             ("[relay a]\nto = parca\nurl = ftp://h\n", "http://HOST"), ("[relay a]\nto = parca\nurl = http://u:p@h\n", "password-file"),
-             ("[relay a]\nto = parca\nurl = http://h/?key=1\n", "ends with its path"), ("[relay a]\nto = parca\nurl = http://h\nspeed = 1\n", "speed"), ("[relay a]\nto = parca\nurl = http://h\nsymbolize = maybe\n", "fallback"),
-             ("[relay a]\nto = parca\nurl = http://h\nuser = x\n", "together"), ("[relay a]\nto = parca\nurl = http://h\nca = /nowhere\n", "cannot be read"),
-             ("[relay a]\nto = parca\nurl = http://h\nheader = Authorization: x\n", "files"), ("[relay a]\nto = parca\nurl = http://h\nbatch = 0\n", "at least 1"),
-             ("[relay a]\nto = parca\nurl = http://h\n[relay a]\nto = parca\nurl = http://h\n", "already"), ("[rely a]\n", "rely")]
-    for text, said in cases:
-        (folder / "wrong.conf").write_text(text)
-        done = subprocess.run([program, "serve", "--listen", "127.0.0.1:0", "--db", folder / "wrong.db", "--config", folder / "wrong.conf"],
-                              capture_output=True, text=True, timeout=PATIENCE)
-        check(done.returncode == 1 and said in done.stderr and "wrong.conf:" in done.stderr, f"{text!r}: {done.returncode} {done.stderr!r}")
-    (folder / "wrong.conf").write_text(f"[relay a]\nto = parca\nurl = http://h\ntoken-file = {folder}/nothing\n")
-    done = subprocess.run([program, "serve", "--listen", "127.0.0.1:0", "--db", folder / "wrong.db", "--config", folder / "wrong.conf"],
-                          capture_output=True, text=True, timeout=PATIENCE)
-    check(done.returncode == 1 and "relay a" in done.stderr and "nothing" in done.stderr, f"a secret that is not there: {done.stderr!r}")
+@pytest.mark.parametrize("text, said", [
+    ("[relay]\nto = parca\nurl = http://h\n", "[relay NAME]"), ("[relay a]\nurl = http://h\n", "pyroscope, parca"),
+    ("[relay a]\nto = zipkin\nurl = http://h\n", "pyroscope, parca"), ("[relay a]\nto = parca\n", "http://HOST"),
+    ("[relay a]\nto = parca\nurl = ftp://h\n", "http://HOST"), ("[relay a]\nto = parca\nurl = http://u:p@h\n", "password-file"),
+    ("[relay a]\nto = parca\nurl = http://h/?key=1\n", "ends with its path"), ("[relay a]\nto = parca\nurl = http://h\nspeed = 1\n", "speed"),
+    ("[relay a]\nto = parca\nurl = http://h\nsymbolize = maybe\n", "fallback"),
+    ("[relay a]\nto = parca\nurl = http://h\nuser = x\n", "together"), ("[relay a]\nto = parca\nurl = http://h\nca = /nowhere\n", "cannot be read"),
+    ("[relay a]\nto = parca\nurl = http://h\nheader = Authorization: x\n", "files"), ("[relay a]\nto = parca\nurl = http://h\nbatch = 0\n", "at least 1"),
+    ("[relay a]\nto = parca\nurl = http://h\n[relay a]\nto = parca\nurl = http://h\n", "already"), ("[rely a]\n", "rely")])
+def test_wrong_config(cli, tmp_path, text, said):
+    (tmp_path / "wrong.conf").write_text(text)
+    done = cli.fails(1, said, "serve", "--listen", "127.0.0.1:0", "--db", tmp_path / "wrong.db", "--config", tmp_path / "wrong.conf")
+    assert "wrong.conf:" in done.err
 
 
-for test in (round_trip, faults, down_and_old, killed, one_is_slow, bounded_rate, secrets, wrong_configs):
-    begun = time.monotonic()
-    test()
-    print(f"{test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
-check.done("relay")
+def test_secret_that_is_not_there(cli, tmp_path):
+    (tmp_path / "wrong.conf").write_text(f"[relay a]\nto = parca\nurl = http://h\ntoken-file = {tmp_path}/nothing\n")
+    done = cli.fails(1, "relay a", "serve", "--listen", "127.0.0.1:0", "--db", tmp_path / "wrong.db", "--config", tmp_path / "wrong.conf")
+    assert "nothing" in done.err
