@@ -105,5 +105,5 @@ class Checks:
 
 
 def clean_environment(**extra):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF_", "DEBUGINFOD_"))}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF_", "PYROSCOPE_", "DEBUGINFOD_"))}
     return {**environment, **extra}

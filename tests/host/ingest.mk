@@ -16,5 +16,6 @@ $(ET_GO_TARGET): tests/host/target.go
 	@mkdir -p $(@D)
 	GOFLAGS= GO111MODULE=off GOCACHE=$(abspath $(ET_TEST)/go) go build -o $@ $<
 
+# Its tests mostly wait: side by side they take the time of the longest.
 test-tools-scrape: $(ET_TEST)/edgeprof $(ET_GO_TARGET) $(BUILD)/tests/pull/program
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/scrape_test.py $(ET_TEST)/edgeprof $(ET_GO_TARGET) $(BUILD)/tests/pull/program
+	@$(call host_test,scrape_test.py -n 5 --dist loadgroup)

@@ -1,23 +1,19 @@
-"""Targets that serve asks for profiles: a Go service, edgeprof's own pull endpoint, and hostile ones of Python.
-Usage: scrape_test.py EDGEPROF GO_TARGET PULL_PROGRAM"""
-import concurrent.futures
+"""Targets that serve asks for profiles: a Go service, edgeprof's own pull endpoint, and hostile ones of Python."""
 import gzip
 import http.server
 import os
-import socket
+import random
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 import urllib.request
 
-from generate import data, nested, number, varint
-from harness import Checks, Server
+import pytest
 
-PROGRAM, GO_TARGET, PULL_PROGRAM = sys.argv[1:4]
+from generate import data, nested, number, varint
+from harness import clean_environment, wait_until
+
 TOKEN = "a-token-that-is-long-enough"
-check = Checks()
 
 
 def pprof(types, stacks, duration=0):
@@ -67,11 +63,15 @@ class Fake:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
-def serve(folder, name, config, *arguments):
-    path = os.path.join(folder, name + ".conf")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(config)
-    return Server(PROGRAM, os.path.join(folder, name + ".db"), "--config", path, *arguments)
+@pytest.fixture
+def serve(start_server, folder):
+    """serve(TEXT): a server with this configuration."""
+    def start(config):
+        path = os.path.join(folder, "scrape.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(config)
+        return start_server("--config", path)
+    return start
 
 
 def status_of(server, url, profile):
@@ -79,24 +79,7 @@ def status_of(server, url, profile):
     return {row["name"]: row for row in targets[url]["profiles"]}[profile]
 
 
-def await_(what, condition, seconds=60):
-    """What the condition gives as soon as it is true; what else may not be said in a time that holds on every machine."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.2)
-    check(False, f"{what}: not within {seconds} s")
-    return None
-
-
-def total(server, service, **query):
-    status, answer = server.get("/api/profile", service=service, **query)
-    return answer["total"] if status == 200 else 0
-
-
-def deltas(folder):
+def test_deltas(serve):
     """Counts since the start become what has come since, also through a restart; levels stay levels."""
     counts = {"a": 1000, "b": 500, "level": 70}
     pause, rounds = threading.Lock(), []
@@ -118,36 +101,35 @@ def deltas(folder):
             return 200, pprof([("samples", "count"), ("cpu", "nanoseconds")], {("main", "hot"): [3, 3 * 10**7]}, duration=10**9)
 
     fake = Fake(answer)
-    server = serve(folder, "deltas", f"[scrape app]\nurl = {fake.url}/\ninterval = 1s\ntags = zone=a, device=\"pi-7\"\n")
-    await_("five rounds", lambda: status_of(server, fake.url, "goroutine")["taken"] >= 5)
+    server = serve(f"[scrape app]\nurl = {fake.url}/\ninterval = 1s\ntags = zone=a, device=\"pi-7\"\n")
+    assert wait_until(lambda: status_of(server, fake.url, "goroutine")["taken"] >= 5), "five rounds"
     with pause:
         before = dict(counts)
         counts.update(a=30, b=20)  # the process has been started anew
-    await_("a restart is seen", lambda: status_of(server, fake.url, "allocs")["restarts"] == 1)
-    await_("another round", lambda: status_of(server, fake.url, "cpu")["taken"] >= 8)
+    assert wait_until(lambda: status_of(server, fake.url, "allocs")["restarts"] == 1), "a restart is seen"
+    assert wait_until(lambda: status_of(server, fake.url, "cpu")["taken"] >= 8), "another round"
     with pause:
         asked = [dict(counts) for counts in rounds]
-    await_("what was asked for is kept", lambda: status_of(server, fake.url, "allocs")["taken"] >= len(asked))
+    assert wait_until(lambda: status_of(server, fake.url, "allocs")["taken"] >= len(asked)), "what was asked for is kept"
     with pause:
         asked = [dict(counts) for counts in rounds]
         want = sum((now[key] - then[key] if now["a"] >= then["a"] else now[key]) for then, now in zip(asked, asked[1:]) for key in ("a", "b"))
-        await_("all is kept", lambda: total(server, "app", kind="alloc", value="count") == want, 20)
-    check.equal(total(server, "app", kind="alloc", value="count"), want, "objects since the first time")
-    check.equal(total(server, "app", kind="alloc"), want * 10, "bytes since the first time")
-    check(before["a"] > 1400, "there was something before the restart")
-    check.equal(total(server, "app", kind="live"), 70, "what is in use is a level")
-    check.equal(status_of(server, fake.url, "mutex")["restarts"], 0, "what only grows has not begun anew")
-    check.equal(total(server, "app", kind="lock", value="count") * 1000, total(server, "app", kind="lock"), "contentions and their delay")
-    check(total(server, "app", kind="wait") > 0 and total(server, "app", kind="thread") % 4 == 0, "the other kinds")
-    check.equal(total(server, "app", kind="cpu") % (3 * 10**7), 0, "CPU profiles are as they are")
-    check.equal(total(server, 'app{zone="a",device="pi-7"}', kind="alloc"), want * 10, "tags")
-    check.equal(total(server, 'app{instance="%s"}' % fake.url[7:], kind="alloc"), want * 10, "and the instance")
+        assert wait_until(lambda: server.total("app", kind="alloc", value="count") == want, 20), "all is kept"
+        assert server.total("app", kind="alloc", value="count") == want, "objects since the first time"
+        assert server.total("app", kind="alloc") == want * 10, "bytes since the first time"
+        assert before["a"] > 1400, "there was something before the restart"
+        assert server.total("app", kind="live") == 70, "what is in use is a level"
+        assert status_of(server, fake.url, "mutex")["restarts"] == 0, "what only grows has not begun anew"
+        assert server.total("app", kind="lock", value="count") * 1000 == server.total("app", kind="lock"), "contentions and their delay"
+        assert server.total("app", kind="wait") > 0 and server.total("app", kind="thread") % 4 == 0, "the other kinds"
+        assert server.total("app", kind="cpu") % (3 * 10**7) == 0, "CPU profiles are as they are"
+        assert server.total('app{zone="a",device="pi-7"}', kind="alloc") == want * 10, "tags"
+        assert server.total('app{instance="%s"}' % fake.url[7:], kind="alloc") == want * 10, "and the instance"
     paths = {path for path, _ in fake.seen}
-    check.equal(paths, {"/debug/pprof/" + name for name in ("allocs", "heap", "mutex", "block", "goroutine", "profile?seconds=1")}, "what is asked for")
-    check.equal(server.stop(), 0, "ends")
+    assert paths == {"/debug/pprof/" + name for name in ("allocs", "heap", "mutex", "block", "goroutine", "profile?seconds=1")}, "what is asked for"
 
 
-def hostile(folder):
+def test_hostile(serve):
     """Each kind of bad target harms itself alone, and is said once."""
     slow = threading.Event()
     bomb = gzip.compress(b"\0" * (64 << 20), 9)
@@ -185,125 +167,111 @@ def hostile(folder):
     urls = {"down": ("http://127.0.0.1:1", "onnect"), "name": ("http://no.such.host.invalid", "esolve"), **{key: (fake.url, word) for key, (fake, word) in bad.items()}}
     config = "[limits]\nbody = 2M\ninflated = 4M\n" + "".join(
         f"[scrape {key}]\nurl = {url}\nprofiles = goroutine\ninterval = 1s\ntimeout = 2s\n" for key, (url, _) in {**urls, "good": (good.url, "")}.items())
-    server = serve(folder, "hostile", config)
+    server = serve(config)
     for key, (url, word) in urls.items():
-        row = await_(key, lambda url=url: (lambda row: row if row["failed"] >= 2 else None)(status_of(server, url, "goroutine")))
-        if row:
-            check.equal(row["state"], "down", f"{key} is down")
-            check(word in row["error"], f"{key}: {row['error']!r} says {word!r}")
+        assert wait_until(lambda url=url: status_of(server, url, "goroutine")["failed"] >= 2), key
+        row = status_of(server, url, "goroutine")
+        assert row["state"] == "down", f"{key} is down"
+        assert word in row["error"], key
     taken = status_of(server, good.url, "goroutine")
-    check.equal((taken["state"], taken["failed"]), ("up", 0), "the good one is up")
-    await_("and goes on", lambda: status_of(server, good.url, "goroutine")["taken"] > taken["taken"] + 2)
+    assert (taken["state"], taken["failed"]) == ("up", 0), "the good one is up"
+    assert wait_until(lambda: status_of(server, good.url, "goroutine")["taken"] > taken["taken"] + 2), "and goes on"
     state["rubbish"] = False
-    await_("one recovers", lambda: status_of(server, urls["recovers"][0], "goroutine")["state"] == "up")
-    check(total(server, "recovers", kind="thread") > 0, "and is taken")
+    assert wait_until(lambda: status_of(server, urls["recovers"][0], "goroutine")["state"] == "up"), "one recovers"
+    assert server.total("recovers", kind="thread") > 0, "and is taken"
     raw = server.request("GET", "/api/targets")[1]
-    check(b"<b>" not in raw, "no markup of theirs in JSON")
+    assert b"<b>" not in raw, "no markup of theirs in JSON"
     slow.set()
     said = server.stderr()
     for key, (url, _) in urls.items():
-        check.equal(said.count(f"scrape {url}: goroutine: "), 2 if key == "recovers" else 1, f"{key}: a line when it changes")
-    check("works again" in said, "also when it works again")
+        assert said.count(f"scrape {url}: goroutine: ") == (2 if key == "recovers" else 1), f"{key}: a line when it changes"
+    assert "works again" in said, "also when it works again"
     with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
         threads = [line for line in file if line.startswith("Threads:")]
-    check(int(threads[0].split()[1]) < 40, f"threads: {threads}")
+    assert int(threads[0].split()[1]) < 40, f"threads: {threads}"
     began = time.monotonic()
-    check.equal(server.stop(), 0, "ends")
-    check(time.monotonic() - began < 30, "soon")
+    assert server.stop() == 0, "ends"
+    assert time.monotonic() - began < 30, "soon"
 
 
-def tokens(folder):
+def test_tokens(folder, serve):
     with open(folder + "/target-token", "w", encoding="utf-8") as file:
         file.write(TOKEN + "\n")
     fake = Fake(lambda _, handler: (200, pprof([("goroutine", "count")], {("m",): [1]})) if handler.headers.get("Authorization") == "Bearer " + TOKEN
                 else (401, b"no\n"))
     config = f"[scrape open]\nurl = {fake.url}\nprofiles = goroutine\ninterval = 1s\n[scrape closed]\nurl = {fake.url}/x\nprofiles = goroutine\ninterval = 1s\n"
-    server = serve(folder, "tokens", config + f"token-file = {folder}/target-token\n")
-    await_("with its token", lambda: status_of(server, fake.url + "/x", "goroutine")["taken"])
-    await_("without", lambda: "status 401" in status_of(server, fake.url, "goroutine")["error"])
-    check(TOKEN not in server.stderr() + server.request("GET", "/api/targets")[1].decode(), "the token is not told")
-    check.equal(server.stop(), 0, "ends")
+    server = serve(config + f"token-file = {folder}/target-token\n")
+    assert wait_until(lambda: status_of(server, fake.url + "/x", "goroutine")["taken"]), "with its token"
+    assert wait_until(lambda: "status 401" in status_of(server, fake.url, "goroutine")["error"]), "without"
+    assert TOKEN not in server.stderr() + server.request("GET", "/api/targets")[1].decode(), "the token is not told"
 
 
-def mistakes(folder):
-    for text, word in (("[scrape a]\n", ":1: [scrape]: url: it is missing"), ("[scrape]\nurl = http://x\n", ":1: [scrape]: service"),
-                       ("[scrape a]\nurl = ftp://x\n", ":2: url = ftp://x: want http"), ("[scrape a]\nurl = http://u:p@x\n", "token-file"),
-                       ("[scrape a]\nurl = http://x\nprofiles = cpu, heaps\n", ":3: [scrape]: profiles: there are cpu"),
-                       ("[scrape a]\nurl = http://x\ntags = a\n", ":3: [scrape]: tags"), ("[scrape a]\nurl = http://x\ninterval = 5s\nseconds = 6s\n", ":4: [scrape]: seconds"),
-                       ("[scrape a]\nurl = http://x\ntoken-file = /none\n", ":3: [scrape]: token-file: No such file"),
-                       ("[scrape a]\nurl = http://x\nca = /none\n", ":3: [scrape]: ca"), ("[scrape a]\nurl = http://x\ninterval = soon\n", ":3: interval = soon"),
-                       ("[scrape a]\nurl = http://x\nservice = a\nservice = b\n", ":4: service is there twice")):
-        path = folder + "/wrong.conf"
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        run = subprocess.run([PROGRAM, "serve", "--db", ":memory:", "--listen", "127.0.0.1:0", "--config", path], capture_output=True, text=True, timeout=60,
-                             check=False)
-        check.equal(run.returncode, 1, text)
-        check(word in run.stderr and run.stderr.count("\n") == 1, f"{text!r}: one line with {word!r}: {run.stderr!r}")
+@pytest.mark.parametrize("text, word", [
+    ("[scrape a]\n", ":1: [scrape]: url: it is missing"), ("[scrape]\nurl = http://x\n", ":1: [scrape]: service"),
+    ("[scrape a]\nurl = ftp://x\n", ":2: url = ftp://x: want http"), ("[scrape a]\nurl = http://u:p@x\n", "token-file"),
+    ("[scrape a]\nurl = http://x\nprofiles = cpu, heaps\n", ":3: [scrape]: profiles: there are cpu"),
+    ("[scrape a]\nurl = http://x\ntags = a\n", ":3: [scrape]: tags"), ("[scrape a]\nurl = http://x\ninterval = 5s\nseconds = 6s\n", ":4: [scrape]: seconds"),
+    ("[scrape a]\nurl = http://x\ntoken-file = /none\n", ":3: [scrape]: token-file: No such file"),
+    ("[scrape a]\nurl = http://x\nca = /none\n", ":3: [scrape]: ca"), ("[scrape a]\nurl = http://x\ninterval = soon\n", ":3: interval = soon"),
+    ("[scrape a]\nurl = http://x\nservice = a\nservice = b\n", ":4: service is there twice")])
+def test_mistake(cli, tmp_path, text, word):
+    (tmp_path / "wrong.conf").write_text(text)
+    cli.fails(1, word, "serve", "--db", ":memory:", "--listen", "127.0.0.1:0", "--config", tmp_path / "wrong.conf")
 
 
-def go_service(folder):
+@pytest.fixture
+def launch():
+    """launch(COMMAND...): a process that is there until the test ends."""
+    processes = []
+
+    def start(*command, **options):
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_go_service(launch, build, serve):
     """What a real Go program says of itself."""
-    process = subprocess.Popen([GO_TARGET], stdout=subprocess.PIPE, text=True)
-    try:
-        url = f"http://127.0.0.1:{int(process.stdout.readline())}"
+    process = launch(build / "tests/tools/target-go")
+    url = f"http://127.0.0.1:{int(process.stdout.readline())}"
 
-        def allocated():
-            with urllib.request.urlopen(url + "/allocated", timeout=60) as answer:
-                return int(answer.read())
+    def allocated():
+        with urllib.request.urlopen(url + "/allocated", timeout=60) as answer:
+            return int(answer.read())
 
-        before = allocated()
-        server = serve(folder, "go", f"[scrape go]\nurl = {url}\ninterval = 3s\nseconds = 2s\n")
-        await_("a first round", lambda: status_of(server, url, "allocs")["taken"])
-        await_("more rounds", lambda: status_of(server, url, "cpu")["taken"] >= 3)
-        kept = total(server, "go", kind="alloc", label="bytes=65536")
-        after = allocated()
-        for name in ("allocs", "heap", "mutex", "block", "goroutine", "cpu"):
-            row = status_of(server, url, name)
-            check.equal((row["state"], row["failed"], row["restarts"]), ("up", 0, 0), f"go: {name}: {row['error']}")
-        check(0 < kept <= after - before, f"go: allocated {kept} of {after - before}, not what it had before {before}")
-        for kind, function in (("cpu", "main.spin"), ("alloc", "main.allocate"), ("live", "main.main"), ("lock", "main.contend"), ("thread", "main.main.func")):
-            names = [row["name"] for row in server.get("/api/profile", service="go", kind=kind)[1]["top"]]
-            check(any(name.startswith(function) for name in names), f"go: {kind} has {function}: {names[:5]}")
-        live = total(server, "go", kind="live")
-        check((1 << 21) <= live < (1 << 25), f"go: 2 MiB are held: {live}")
-        check.equal(server.stop(), 0, "ends")
-    finally:
-        process.kill()
-        process.wait()
+    before = allocated()
+    server = serve(f"[scrape go]\nurl = {url}\ninterval = 3s\nseconds = 2s\n")
+    assert wait_until(lambda: status_of(server, url, "allocs")["taken"]), "a first round"
+    assert wait_until(lambda: status_of(server, url, "cpu")["taken"] >= 3), "more rounds"
+    kept = server.total("go", kind="alloc", label="bytes=65536")
+    after = allocated()
+    for name in ("allocs", "heap", "mutex", "block", "goroutine", "cpu"):
+        row = status_of(server, url, name)
+        assert (row["state"], row["failed"], row["restarts"]) == ("up", 0, 0), f"go: {name}: {row['error']}"
+    assert 0 < kept <= after - before, f"go: allocated {kept} of {after - before}, not what it had before {before}"
+    for kind, function in (("cpu", "main.spin"), ("alloc", "main.allocate"), ("live", "main.main"), ("lock", "main.contend"), ("thread", "main.main.func")):
+        names = [row["name"] for row in server.get("/api/profile", service="go", kind=kind)[1]["top"]]
+        assert any(name.startswith(function) for name in names), f"go: {kind} has {function}: {names[:5]}"
+    live = server.total("go", kind="live")
+    assert (1 << 21) <= live < (1 << 25), f"go: 2 MiB are held: {live}"
 
 
-def own_endpoint(folder):
+def test_own_endpoint(launch, build, folder, serve):
     """edgeprof's own pull endpoint, with a token."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF", "PYROSCOPE"))}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment.update(EDGEPROF_PULL=f"127.0.0.1:{port}", EDGEPROF_PULL_TOKEN=TOKEN, EDGEPROF_LEVEL="medium")
-    process = subprocess.Popen([PULL_PROGRAM, "300"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        check.equal(process.stdout.readline().strip(), "ready", "the program is there")
-        with open(folder + "/pull-token", "w", encoding="utf-8") as file:
-            file.write(TOKEN)
-        url = f"http://127.0.0.1:{port}"
-        server = serve(folder, "own", f"[scrape own]\nurl = {url}\ninterval = 2s\nseconds = 1s\ntoken-file = {folder}/pull-token\nprofiles = cpu, mutex, goroutine\n")
-        await_("rounds", lambda: status_of(server, url, "cpu")["taken"] >= 3)
-        for name in ("cpu", "mutex", "goroutine"):
-            row = status_of(server, url, name)
-            check.equal((row["state"], row["restarts"]), ("up", 0), f"own: {name}: {row['error']}")
-        check(total(server, "own", kind="cpu") > 0 and total(server, "own", kind="lock") > 0 and total(server, "own", kind="thread") > 0, "own: all have arrived")
-        check.equal(server.stop(), 0, "ends")
-    finally:
-        process.kill()
-        process.wait()
-
-
-def main():
-    parts = (mistakes, deltas, hostile, tokens, go_service, own_endpoint)
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(len(parts)) as pool:
-        for done in [pool.submit(part, folder) for part in parts]:  # they mostly wait
-            done.result()
-    check.done("test-tools-scrape")
-
-
-main()
+    where = f"127.{random.randint(1, 254)}.{random.randint(1, 254)}.{random.randint(1, 254)}:4041"  # it takes no port 0; nobody else is there
+    environment = clean_environment(EDGEPROF_PULL=where, EDGEPROF_PULL_TOKEN=TOKEN, EDGEPROF_LEVEL="medium")
+    process = launch(build / "tests/pull/program", "300", env=environment, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout.readline().strip() == "ready", "the program is there"
+    with open(folder + "/pull-token", "w", encoding="utf-8") as file:
+        file.write(TOKEN)
+    url = "http://" + where
+    server = serve(f"[scrape own]\nurl = {url}\ninterval = 2s\nseconds = 1s\ntoken-file = {folder}/pull-token\nprofiles = cpu, mutex, goroutine\n")
+    assert wait_until(lambda: status_of(server, url, "cpu")["taken"] >= 3), "rounds"
+    for name in ("cpu", "mutex", "goroutine"):
+        row = status_of(server, url, name)
+        assert (row["state"], row["restarts"]) == ("up", 0), f"own: {name}: {row['error']}"
+    assert server.total("own", kind="cpu") > 0 and server.total("own", kind="lock") > 0 and server.total("own", kind="thread") > 0, "own: all have arrived"
