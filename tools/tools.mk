@@ -128,7 +128,7 @@ test-tools-cli: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-prelo
 
 # The pictures that they take are in $(ET_TEST)/shots.
 $(ET_PAGE): test-tools-page%: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/page$(subst -,_,$*)_test.py $< $(ET_TEST)/shots
+	@$(call host_test,page$(subst -,_,$*)_test.py)
 
 BENCHES += bench-page
 .PHONY: bench-page

@@ -20,10 +20,10 @@ class Browser:
         self.problems = []
         to_read, self.to_write = os.pipe()
         self.to_read, to_write = os.pipe()
-        # Chromium reads commands from descriptor 3 and writes answers to 4.
+        # Chromium reads commands from descriptor 3 and writes answers to 4. dash knows descriptors up to 9 alone.
         script = f"exec chromium \"$@\" 3<&{to_read} 4>&{to_write}"
         self.process = subprocess.Popen(
-            ["sh", "-c", script, "sh", *FLAGS, f"--user-data-dir={self.home}", "--remote-debugging-pipe"],
+            ["bash", "-c", script, "bash", *FLAGS, f"--user-data-dir={self.home}", "--remote-debugging-pipe"],
             pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
         os.close(to_write)
@@ -94,7 +94,7 @@ class Browser:
             value = self.js(expression)
             if value:
                 return value
-            time.sleep(0.05)
+            time.sleep(0.02)
         raise AssertionError(f"never became true: {expression}; problems: {self.problems}")
 
     def screenshot(self, path):

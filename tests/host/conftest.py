@@ -10,6 +10,7 @@ import pytest
 from browser import Browser
 from cli import Cli
 from harness import Server
+from page_kit import Page
 
 
 def pytest_addoption(parser):
@@ -109,3 +110,35 @@ def shared_server(edgeprof, shared_folder):
     """A server with a new database for all tests of a file."""
     with Server(edgeprof, os.path.join(shared_folder, "edgeprof.db")) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def figure(request):
+    """figure(NAME, VALUE, UNIT): a measured value, in a line of its own."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def show(name, value, unit):
+        with capture.global_and_fixture_disabled():
+            print(f"\nfigure {name} {value} {unit}", flush=True)
+    return show
+
+
+@pytest.fixture
+def page_of(browser, shots):
+    """page_of(SERVER): its Page. In the end it has tried nothing that its policy forbids, and has no errors but `expected`."""
+    pages = []
+
+    def show(server):
+        pages.append(Page(browser, server, shots))
+        return pages[-1]
+
+    yield show
+    violations, problems = browser.js("window.violations"), browser.problems[:]
+    browser.problems.clear()
+    assert not violations, "the page's policy"
+    assert [text for text in problems if not any(word in text for page in pages for word in page.expected)] == [], "the browser's console"
+
+
+@pytest.fixture
+def page(page_of, server):
+    return page_of(server)

@@ -1,19 +1,14 @@
 """The page with hostile names, for people who cannot see well or use no mouse, on small screens and in the dark.
-Usage: page_hostile_test.py EDGEPROF FOLDER. FOLDER gets a picture of each view, wide and narrow, light and dark."""
-import json
+build/*/tests/tools/shots gets a picture of each view, wide and narrow, light and dark."""
 import os
-import sys
-import tempfile
 import time
-import urllib.parse
 
-from browser import Browser
+import pytest
+
 from generate import context, message, module, nodes, number, origin, profile, stats, tag_set
-from harness import Checks, Server
-from page_kit import EVIL, MAIN, SHOP, TEXTS, Page, fill
+from harness import Server
+from page_kit import EVIL, MAIN, SHOP, TEXTS, fill
 
-PROGRAM = os.path.abspath(sys.argv[1])
-check = Checks()
 NOW = int(time.time())
 SEEN = EVIL.replace("\n", "?")  # a line is a line: control characters are not kept
 
@@ -64,36 +59,47 @@ def hostile_fill(server):
                    [module(4096, 4096, 0, b"", "/x/" + EVIL)], nodes([0], [4100]), [profile([(1, 1, 0, 100), (1, 2, 0, 50)], start=10**9)],
                    stats(10, 9, 1, 0, [(0, 3, 5)]) + number(11, 5) + number(13, 4095), unix_minus_uptime=time.time_ns() - 30 * 10**9,
                    tag_sets=[tag_set(1, **{EVIL: EVIL, "step": EVIL}), tag_set(2, step="<i>")], contexts=[context(1, thread=EVIL), context(2)])
-    check.equal(server.push(body), 200, "hostile message")
+    assert server.push(body) == 200, "hostile message"
+
+
+@pytest.fixture(scope="module")
+def server(shared_server):
+    fill(shared_server, "shop", SHOP)
+    hostile_fill(shared_server)
+    return shared_server
 
 
 def not_markup(page, what):
-    check.equal(page.js("window.injected === undefined && document.querySelectorAll('main img, main script, main b > img, main i > *').length"), 0,
-                f"{what}: names are not markup")
-    check.equal(page.violations(), [], f"{what}: nothing was tried that the policy forbids")
+    assert page.js("window.injected === undefined && document.querySelectorAll('main img, main script, main b > img, main i > *').length") == 0, \
+        f"{what}: names are not markup"
+    assert page.violations() == [], f"{what}: nothing was tried that the policy forbids"
 
 
-def hostile(page):
+@pytest.mark.parametrize("view", ["flame", "callers", "diff", "span", "devices"])
+def test_hostile_names(page, view):
     for service in ("hostile", SEEN):
-        for view in ("flame", "callers", "diff", "span", "devices"):
-            for more in ({}, {"group": "step", "fn": SEEN, "base": "same", "search": EVIL, "find": EVIL[:5]}):
-                page.open({"service": service, "view": view, **more})
-                page.js("for (const part of document.querySelectorAll('details')) part.open = true")
-                not_markup(page, f"{service[:8]}, {view}, {sorted(more)}")
+        for more in ({}, {"group": "step", "fn": SEEN, "base": "same", "search": EVIL, "find": EVIL[:5]}):
+            page.open({"service": service, "view": view, **more})
+            page.js("for (const part of document.querySelectorAll('details')) part.open = true")
+            not_markup(page, f"{service[:8]}, {view}, {sorted(more)}")
+
+
+def test_hostile_names_are_shown(page):
     page.open({"service": SEEN})
     page.js("for (const part of document.querySelectorAll('details')) part.open = true")
-    check(page.js("document.body.innerText").count(SEEN[:30]) > 5, "names are shown as they are")
-    check("3 ring full" in page.text("process-list"), "losses by reason")
+    assert page.js("document.body.innerText").count(SEEN[:30]) > 5, "names are shown as they are"
+    assert "3 ring full" in page.text("process-list"), "losses by reason"
     page.shot("hostile")
     page.open({"service": "hostile"})
-    check(SEEN in page.js(TEXTS), "a function's name as it is")
+    assert SEEN in page.js(TEXTS), "a function's name as it is"
     page.open({"service": SEEN, "view": "devices"})
-    check(SEEN in page.js("document.querySelector('#devices').innerText"), "a device's name as it is")
+    assert SEEN in page.js("document.querySelector('#devices').innerText"), "a device's name as it is"
     page.shot("hostile-devices")
 
 
-def hostile_addresses(page):
+def test_hostile_addresses(page):
     """What an address can say is text, or nothing."""
+    page.expected = ["400 (Bad Request)"]
     keys = ("kind", "value", "filter", "group", "range", "from", "to", "at", "base", "basefilter", "fn", "span_id", "trace_id", "search",
             "zoom", "shape", "sort", "find", "chart", "live", "tag", "label")
     for view in ("flame", "callers", "diff", "span", "devices", EVIL, "__proto__"):
@@ -109,19 +115,19 @@ def hostile_addresses(page):
         not_markup(page, text[:20])
 
 
-def many_values(page):
+def test_many_values(page):
     """Five thousand values of a label, the most that a server takes: the page shows some and says how many more."""
     for part in range(5):
         contexts = [context(i + 1) for i in range(1000)]
         body = message(500 + part, 0, origin("many", pid=part + 1), [module(4096, 4096, 0, b"", "/x")], nodes([0], [4100]),
                        [profile([(1, i + 1, 0, 1 + i) for i in range(1000)])], unix_minus_uptime=time.time_ns() - 30 * 10**9,
                        tag_sets=[tag_set(i + 1, request=f"r{part * 1000 + i}") for i in range(1000)], contexts=contexts)
-        check.equal(page.server.push(body), 200, "message with many values")
+        assert page.server.push(body) == 200, "message with many values"
     page.open({"service": "many", "group": "request"})
     chips = page.js("document.querySelectorAll('#chips .chip').length")
-    check(0 < chips <= 40, f"{chips} values can be clicked")
-    check.equal(page.js("document.querySelectorAll('#legend .chip').length"), 9, "series of the timeline: eight and the others")
-    check("more" in page.js("document.getElementById('chips').textContent"), "that there are more is said")
+    assert 0 < chips <= 40, f"{chips} values can be clicked"
+    assert page.js("document.querySelectorAll('#legend .chip').length") == 9, "series of the timeline: eight and the others"
+    assert "more" in page.js("document.getElementById('chips').textContent"), "that there are more is said"
 
 
 # ---- layout and access ----
@@ -143,7 +149,21 @@ def scene_fill(server):
                         profile([(1, 1 + k, 0, 3_000_000 * (k + 1)) for k in range(5)], quantum=1)],
                        stats(1000, 990, 5, 5, [(0, 3, 5_000_000)] if i == 1 else []) + told, tag_sets=[tag_set(1, step="pricing")],
                        contexts=contexts, unix_minus_uptime=time.time_ns() - (40 + i * 100) * 10**9)
-        check.equal(server.push(body), 200, "scene")
+        assert server.push(body) == 200, "scene"
+
+
+@pytest.fixture(scope="module")
+def scene_server(edgeprof, shared_folder):
+    with Server(edgeprof, os.path.join(shared_folder, "scenes.db")) as server:
+        scene_fill(server)
+        yield server
+
+
+@pytest.fixture
+def scene_page(page_of, scene_server):
+    page = page_of(scene_server)
+    yield page
+    page.look(1280, "light")
 
 
 SCENES = {
@@ -158,54 +178,32 @@ SCENES = {
 }
 
 
-def scenes(page):
-    for width in (1280, 400):
-        for theme in ("light", "dark"):
-            page.look(width, theme)
-            for name, address in SCENES.items():
-                page.open(address)
-                what = f"{name}, {width} pixels, {theme}"
-                page.shot(f"{name}-{width}-{theme}")
-                page.js("for (const part of document.querySelectorAll('details')) part.open = true")
-                scroll, inner = page.js("[document.documentElement.scrollWidth, innerWidth]")
-                check(scroll <= inner, f"{what}: {scroll} pixels wide")
-                found = page.js(CONTRAST)
-                check(found["seen"] > 15 and found["bad"] == [], f"{what}: contrast of {found['seen']} texts: {found['bad'][:6]}")
-                check.equal(page.js(UNNAMED), [], f"{what}: controls without a name")
-    page.look(1280, "light")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("name", SCENES)
+def test_scene(scene_page, name, width, theme):
+    page = scene_page
+    page.look(width, theme)
+    page.open(SCENES[name])
+    page.shot(f"{name}-{width}-{theme}")
+    page.js("for (const part of document.querySelectorAll('details')) part.open = true")
+    scroll, inner = page.js("[document.documentElement.scrollWidth, innerWidth]")
+    assert scroll <= inner, f"{scroll} pixels wide"
+    found = page.js(CONTRAST)
+    assert found["seen"] > 15 and found["bad"] == [], f"contrast of {found['seen']} texts: {found['bad'][:6]}"
+    assert page.js(UNNAMED) == [], "controls without a name"
 
 
-def focus_order(page):
+def test_focus_order(scene_page):
     """Tab goes through the page as it is read, and nothing is left out or visited twice."""
+    page = scene_page
     page.open({"service": "shop"})
     page.js("document.activeElement.blur(); window.order = []; document.addEventListener('focusin', (e) => order.push(e.target))")
     for _ in range(30):
         page.key("Tab")
     found = page.js("({count: order.length, unlike: order.slice(1).filter((e, i) => !(order[i].compareDocumentPosition(e) & 4)).map((e) => e.outerHTML.slice(0, 80)),"
                     " first: order[0].id, ids: order.map((e) => e.id).filter(Boolean)})")
-    check.equal([found["count"], found["unlike"], found["first"]], [30, [], "skip"], "order of the focus")
+    assert [found["count"], found["unlike"], found["first"]] == [30, [], "skip"], "order of the focus"
     for ident in ("live", "theme", "help", "service", "filter-text", "range", "refresh", "search", "turn", "chart", "filter"):
-        check(ident in found["ids"], f"{ident} can be reached by Tab: {found['ids']}")
-    check(page.js("document.querySelectorAll('[tabindex]:not([tabindex=\"0\"]):not([tabindex=\"-1\"])').length === 0"), "nothing jumps the queue")
-
-
-def main():
-    with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder, Browser() as browser:
-        server, pictures = Server(PROGRAM, os.path.join(folder, "hostile.db")), Server(PROGRAM, os.path.join(folder, "scenes.db"))
-        scene_fill(pictures)
-        page = Page(browser, pictures, sys.argv[2])
-        scenes(page)
-        focus_order(page)
-        page = Page(browser, server, sys.argv[2])
-        fill(server, "shop", SHOP)
-        hostile_fill(server)
-        for part in (hostile, hostile_addresses, many_values):
-            part(page)
-        problems = [text for text in browser.problems if "400 (Bad Request)" not in text]
-        check.equal(problems, [], "nothing red in the browser's console")
-        pictures.stop()
-        server.stop()
-    check.done("test-tools-page-hostile")
-
-
-main()
+        assert ident in found["ids"], f"{ident} can be reached by Tab: {found['ids']}"
+    assert page.js("document.querySelectorAll('[tabindex]:not([tabindex=\"0\"]):not([tabindex=\"-1\"])').length === 0"), "nothing jumps the queue"

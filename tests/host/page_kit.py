@@ -19,8 +19,10 @@ SHOP = {
 EVIL = "<img src=x onerror=\"window.injected=1\"><script>window.injected=1</script>'\\\"\n&amp;"
 
 # Runs before anything of the page: what the policy forbids is noted.
-WATCH = """window.violations = [];
-document.addEventListener('securitypolicyviolation', (event) => violations.push(`${event.violatedDirective} ${event.blockedURI}`));"""
+WATCH = """if (!window.violations) {
+  window.violations = [];
+  document.addEventListener('securitypolicyviolation', (event) => violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+}"""
 
 
 def pprof(stacks, kind="cpu"):
@@ -58,11 +60,12 @@ def format_share(part, whole):
 
 
 class Page:
-    """The page of a server in a browser, and what people do with it."""
+    """The page of a server in a browser, and what people do with it. expected: words of errors that the console may have."""
 
     def __init__(self, browser, server, shots):
-        self.browser, self.server, self.shots = browser, server, shots
+        self.browser, self.server, self.shots, self.expected = browser, server, shots, []
         browser.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+        browser.call("Page.resetNavigationHistory")  # when it has 50 entries, one of them is left out, and not the oldest
         os.makedirs(shots, exist_ok=True)
 
     def js(self, expression):
