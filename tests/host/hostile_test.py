@@ -2,10 +2,8 @@
 with its system calls traced, against the one that is shipped.
 
 Of each request: an answer that is whole and of its type, an error in one line, nobody else waits, the server lives.
-At the end: no file outside the data folder was written or named by a sender's text, and the memory stayed within bounds.
-
-    hostile_test.py EDGEPROF_WITH_SANITIZERS EDGEPROF
-"""
+At the end: no file outside the data folder was written or named by a sender's text, and the memory stayed within bounds."""
+import concurrent.futures
 import gzip
 import http.client
 import json
@@ -13,20 +11,19 @@ import os
 import pathlib
 import random
 import re
+import signal
 import socket
 import struct
-import sys
-import tempfile
 import threading
 import time
 import urllib.parse
 import zlib
 
-from generate import context, data, message, module, nested, nodes, number, origin, profile, tag_set, varint, zigzag
-from harness import Checks, Server
+import pytest
 
-SANITIZED, SHIPPED = sys.argv[1:3]
-check = Checks()
+from generate import context, data, message, module, nested, nodes, number, origin, profile, varint
+from harness import Server
+
 NOW = 1_700_000_000
 MIB = 1 << 20
 MEMORY_MIB = 700  # the most that the shipped program may ever have had
@@ -45,17 +42,17 @@ REGEX_BOMBS = ["(a+)+$", "((a{1,255}){1,255}){1,255}", "(" * 5000 + ")" * 5000, 
 
 def sound(what, status, headers, body, allowed=None):
     """An answer that a program can rely on."""
-    check(status == 200 or status in (allowed or REFUSED), f"{what}: status {status} {body[:200]!r}")
+    assert status == 200 or status in (allowed or REFUSED), f"{what}: status {status} {body[:200]!r}"
     kind = headers.get("Content-Type", "")
-    check("X-Injected" not in headers, f"{what}: a header of the sender's")
+    assert "X-Injected" not in headers, f"{what}: a header of the sender's"
     if "json" in kind:
         try:
             json.loads(body)
         except (ValueError, RecursionError) as error:
-            check(isinstance(error, RecursionError), f"{what}: no JSON: {error} {body[:200]!r}")
-        check(b"<script" not in body and b"\x1b" not in body, f"{what}: markup or an escape in JSON")
+            assert isinstance(error, RecursionError), f"{what}: no JSON: {error} {body[:200]!r}"
+        assert b"<script" not in body and b"\x1b" not in body, f"{what}: markup or an escape in JSON"
     elif status != 200:
-        check(len(body) < 9000 and body.count(b"\n") <= 1 and b"\x1b" not in body and b"<script" not in body, f"{what}: an error in one line: {body[:300]!r}")
+        assert len(body) < 9000 and body.count(b"\n") <= 1 and b"\x1b" not in body and b"<script" not in body, f"{what}: an error in one line: {body[:300]!r}"
 
 
 def ask(server, method, path, body=None, headers=None, allowed=None):
@@ -64,15 +61,10 @@ def ask(server, method, path, body=None, headers=None, allowed=None):
         status, answer = server.request(method, path, body, headers)
     except (OSError, http.client.HTTPException) as error:
         # A header or an address that is too large may end the connection while it is still being sent.
-        check(isinstance(error, (ConnectionError, http.client.RemoteDisconnected)), f"{what}: {type(error).__name__} {error}")
+        assert isinstance(error, (ConnectionError, http.client.RemoteDisconnected)), f"{what}: {type(error).__name__} {error}"
         return 0, b""
     sound(what, status, server.headers, answer, allowed)
     return status, answer
-
-
-def total(server, service, **query):
-    status, body = server.get("/api/profile", service=service, **query)
-    return body.get("total") if status == 200 else None
 
 
 class Bystander(threading.Thread):
@@ -107,8 +99,8 @@ class Bystander(threading.Thread):
             self.longest = max(self.longest, time.monotonic() - begin)
             time.sleep(0.02)
 
-    def attacked(self, name):
-        check.equal(self.failed[:3], [], f"{name}: somebody else was not served")
+    def attacked(self):
+        assert self.failed[:3] == [], "somebody else was not served"
         longest, self.longest, self.failed = self.longest, 0, []
         return longest
 
@@ -116,7 +108,72 @@ class Bystander(threading.Thread):
         self.ending = True
         self.join()
         if self.server.process.poll() is None:
-            check.equal(total(self.server, "bystander"), self.sent * 10_000_000, "somebody else's profiles")
+            assert self.server.total("bystander") == self.sent * 10_000_000, "somebody else's profiles"
+
+
+# ---- the two programs ----
+
+def memory_mib(pid):
+    return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) // 1024
+
+
+WRITES = re.compile(r'^\d+ +(?:(open|openat)\([^"]*"((?:[^"\\]|\\.)*)"[^,]*, ([A-Z_|0-9]+)|(\w+)\([^"]*"((?:[^"\\]|\\.)*)")')
+HARMLESS = {"access", "faccessat", "faccessat2", "stat", "lstat", "newfstatat", "statx", "readlink", "readlinkat", "getcwd", "execve", "statfs", "chdir"}
+
+
+def touched(trace, folder):
+    """Files that were opened, changed or run, against what a server has to do with."""
+    for line in trace.read_text(errors="replace").splitlines():
+        found = WRITES.match(line)
+        if not found or " = -1 " in line:
+            continue
+        opened, path, flags, other, other_path = found.groups()
+        if opened and re.search("O_WRONLY|O_RDWR|O_CREAT|O_TRUNC", flags):
+            assert path.startswith(str(folder / "data") + "/") or path == "/dev/null", f"opened for writing: {line[:200]}"
+        elif opened:
+            assert "/pipe" not in path and "/dev/" not in path and ".." not in path and "secret" not in path.rsplit("/", 1)[-1] or path in (str(folder / "secret"), "/dev/urandom"), \
+                f"opened: {line[:200]}"
+        elif other not in HARMLESS:
+            assert other_path.startswith(str(folder / "data") + "/"), f"changed: {line[:200]}"
+
+
+STRACE = ["strace", "-f", "--seccomp-bpf", "-qq", "-s", "5000", "-e", "trace=%file", "-o"]
+
+
+@pytest.fixture(scope="module", params=["sanitized", "shipped"])
+def target(request, edgeprof, shipped, figure, tmp_path_factory):
+    """A server, and somebody beside it who means well. What it wrote, touched and needed is looked at when all attacks are over."""
+    folder, traced = tmp_path_factory.mktemp("hostile").resolve(), request.param == "shipped"
+    (folder / "data" / "store").mkdir(parents=True)
+    server = Server(shipped if traced else edgeprof, str(folder / "data" / "hostile.db"), "--symbols-store", str(folder / "data" / "store"),
+                    prefix=[*STRACE, str(folder / "trace")] if traced else ())
+    child = server.process.pid
+    if traced:
+        child = int(pathlib.Path(f"/proc/{child}/task/{child}/children").read_text().split()[0])
+    server.sanitized, server.folder, server.bystander = not traced, folder, Bystander(server)
+    yield server
+    server.bystander.end()
+    peak = memory_mib(child)
+    lines = server.stderr().rstrip("\n").split("\n")
+    os.kill(child, signal.SIGTERM)
+    assert server.stop(0) == 0, "exit code"
+    assert len(lines) < 300, "lines on standard error"
+    assert all(line.startswith("edgeprof: ") and not re.search(r"[\x00-\x08\x0b-\x1f]", line) for line in lines), \
+        f"standard error: {[x for x in lines if not x.startswith('edgeprof: ')][:3]}"
+    if traced:
+        figure("hostile_peak_memory_mib", peak, "MiB")
+        assert peak < MEMORY_MIB, "memory"
+        touched(folder / "trace", folder)
+
+
+@pytest.fixture
+def server(target, request):
+    assert target.process.poll() is None, "it lives"
+    begin = time.monotonic()
+    yield target
+    assert target.process.poll() is None, f"the server lives: {target.stderr()[-3000:]}"
+    longest = target.bystander.attacked()
+    print(f"{request.node.name}: {time.monotonic() - begin:.1f} s, others waited for {longest:.1f} s at most")
 
 
 # ---- what senders can put into a profile ----
@@ -146,7 +203,7 @@ def as_bytes(text):
     return text if isinstance(text, bytes) else text.encode()
 
 
-def texts(server, _):
+def test_texts(server):
     """Every text that a sender can choose, in every way in; then everything that can be asked for."""
     for i, text in enumerate([*EVIL, *EVIL_BYTES]):
         raw = as_bytes(text)
@@ -164,14 +221,14 @@ def texts(server, _):
         ask(server, "POST", PUSH, json.dumps({"series": [{"labels": [{"name": raw.decode(errors="replace"), "value": raw.decode(errors="replace")}],
                                              "samples": [{"rawProfile": "AAAA", "ID": text if isinstance(text, str) else ""}]}]}).encode(), {"Content-Type": "application/json"})
     status, body = server.request("GET", "/api/services")
-    check.equal(status, 200, "services after hostile names")
+    assert status == 200, "services after hostile names"
     for row in json.loads(body)["services"]:
-        check(not re.search(r"[\x00-\x1f]", row["service"]), f"a service's name without control characters: {row['service']!r}")
+        assert not re.search(r"[\x00-\x1f]", row["service"]), f"a service's name without control characters: {row['service']!r}"
         for path in ("/api/profile", "/api/stats", "/api/pprof"):
             ask(server, "GET", f"{path}?" + urllib.parse.urlencode({"service": row["service"], "kind": row["kind"]}))
 
 
-def large_texts(server, _):
+def test_large_texts(server):
     """A label, a name, an address and a header of a MiB."""
     large = b"L" * MIB
     ask(server, "POST", "/edgeprof/v1/push", message(2000, 0, origin("large", [("k", large)])))
@@ -185,10 +242,10 @@ def large_texts(server, _):
     ask(server, "GET", "/healthz", headers={"X-Large": "y" * MIB})
     ask(server, "POST", "/ingest?name=folded-large&format=folded", large + b" 5\n" + b";".join([b"f"] * 100000) + b" 1\n")
     status, body = ask(server, "GET", "/api/services")
-    check(status == 200 and len(body) < 40 * MIB, f"services after large texts: {status}, {len(body)} bytes")
+    assert status == 200 and len(body) < 40 * MIB, f"services after large texts: {status}, {len(body)} bytes"
 
 
-def many_values(server, _):
+def test_many_values(server):
     """10,000 values of a label, at once and in one profile, and 3,000 services."""
     body = b"".join(series([("__name__", "process_cpu"), ("service_name", "many"), ("user", f"u{i}")], small_pprof()) for i in range(10_000))
     status, _ = ask(server, "POST", PUSH, gzip.compress(body, 1), PROTO)
@@ -198,15 +255,16 @@ def many_values(server, _):
         samples.append(data(1, b"\1") + data(2, varint(10)) + nested(3, number(1, 4) + number(2, 5 + i)))
     status, _ = ask(server, "POST", "/ingest?name=values", pprof(strings, samples, ((1, 2),), [nested(4, number(1, 1) + nested(4, number(1, 1)))], [nested(5, number(1, 1) + number(2, 3))]))
     if status == 200:
-        check.equal(total(server, "values"), 100_000, "10,000 values of a label add up")
+        assert server.total("values") == 100_000, "10,000 values of a label add up"
         ask(server, "GET", "/api/profile?service=values&group=user")
     ask(server, "POST", PUSH, gzip.compress(b"".join(series([("__name__", "process_cpu"), ("service_name", f"s{i}")], small_pprof()) for i in range(3000)), 1), PROTO)
     for path in ("/api/services", "/api/stats?service=many", "/api/profile?service=many", "/api/profile?service=many&group=user"):
         ask(server, "GET", path)
 
 
-def paths(server, folder):
+def test_paths(server):
     """Files of the server's machine, named by a sender: nothing is opened that is no file, and no secret is shown."""
+    folder = server.folder
     secret, pipe, link = folder / "secret", folder / "pipe", folder / "link"
     if not pipe.exists():
         os.mkfifo(pipe)
@@ -218,20 +276,20 @@ def paths(server, folder):
         body = message(4000 + i, 0, origin(f"paths{i}"), [module(4096, 4096, 0, b"\4" * 20 if i % 2 else b"", name)], nodes([0], [4100]), [profile({1: 1})])
         ask(server, "POST", "/edgeprof/v1/push", body)
         status, body = ask(server, "GET", f"/api/profile?service=paths{i}")
-        check(b"the-secret" not in body, f"a secret is shown: {name}")
+        assert b"the-secret" not in body, f"a secret is shown: {name}"
     for i, ident in enumerate(("../../../../../../etc/passwd", str(secret), "ab/../../x", "aa\0bb", "%2e%2e%2f", "zz", "ab" * 3000)):
         ask(server, "POST", f"/ingest?name=ids{i}", small_pprof(b"", (), b"", ident.encode(), ident.encode()))
         ask(server, "GET", f"/api/profile?service=ids{i}")
     for path in ("/../secret", "/%2e%2e/secret", "/..%2fsecret", "/%2e%2e%2f%2e%2e%2fetc/passwd", "//etc/passwd", "/./", "/.", "/%", "/%zz","/api/../secret",
                  "/\\..\\secret", "/" + "a/" * 4000):
         status, body = ask(server, "GET", path)
-        check(status in REFUSED | {0} and b"root:" not in body, f"GET {path[:60]}: {status}")
+        assert status in REFUSED | {0} and b"root:" not in body, f"GET {path[:60]}: {status}"
 
 
-def uploads(server, folder):
+def test_uploads(server, shipped):
     """Symbol files that are none, of ids that are paths, and damaged ones; links that lie in the store already."""
-    store, secret, ident = folder / "data/store", folder / "elsewhere", "ab" * 20
-    elf = pathlib.Path(SHIPPED).read_bytes()
+    store, secret, ident = server.folder / "data/store", server.folder / "elsewhere", "ab" * 20
+    elf = pathlib.Path(shipped).read_bytes()
     own = re.search(rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})", elf, re.S)[1].hex()
     secret.mkdir(exist_ok=True)
     (secret / "kept").write_text("the-secret-of-this-machine")
@@ -241,12 +299,12 @@ def uploads(server, folder):
                  ident, "cd" * 20, "cd/kept"):
         for body in (b"", b"\x7fELF", elf[:4096], gzip.compress(elf[:4096]), b"#!/bin/sh\n"):
             status, _ = ask(server, "POST", f"/api/symbols/{name}", body)
-            check(status != 201, f"taken as symbols of {name[:50]}: {body[:10]!r}")
+            assert status != 201, f"taken as symbols of {name[:50]}: {body[:10]!r}"
         for path in (f"/buildid/{name}/debuginfo", f"/buildid/{name}/source/etc/passwd", f"/buildid/{name}/executable"):
             _, body = ask(server, "GET", path)
-            check(b"the-secret" not in body and b"root:" not in body, f"GET {path[:80]}")
+            assert b"the-secret" not in body and b"root:" not in body, f"GET {path[:80]}"
     status, _ = ask(server, "POST", f"/api/symbols/{own}", gzip.compress(elf, 1), allowed={201})
-    check(status in (200, 201), f"a sound one: {status}")
+    assert status in (200, 201), f"a sound one: {status}"
     rng = random.Random(8)
     for _ in range(15):
         damaged = bytearray(elf)
@@ -258,7 +316,7 @@ def uploads(server, folder):
     ask(server, "POST", "/edgeprof/v1/push", body)
     ask(server, "GET", "/api/profile?service=uploads")
     ask(server, "GET", "/api/symbols")
-    check.equal([path.name for path in secret.iterdir()], ["kept"], "nothing was written through a link")
+    assert [path.name for path in secret.iterdir()] == ["kept"], "nothing was written through a link"
 
 
 # ---- bombs ----
@@ -270,14 +328,14 @@ def gzip_of(chunk, times):
     return b"\x1f\x8b\x08\0\0\0\0\0\0\3" + block * times + b"\3\0" + struct.pack("<II", 0, 0)
 
 
-def bombs(server, _):
+def test_bombs(server):
     zeros = gzip_of(b"\0" * (16 * MIB), 254)  # 4 GiB in 4 MiB
-    check(3.9 * MIB < len(zeros) <= 4 * MIB, f"the bomb has {len(zeros)} bytes")
+    assert 3.9 * MIB < len(zeros) <= 4 * MIB, f"the bomb has {len(zeros)} bytes"
     for body in (zeros, gzip.compress(zeros), gzip_of(b"\x12\0" * (8 * MIB), 250), gzip.compress(b"") * 100_000):
         for method, path, headers in (("POST", "/ingest?name=bomb", {}), ("POST", PUSH, PROTO), ("POST", "/ingest?name=bomb", {"Content-Encoding": "gzip"}),
                                       ("POST", "/edgeprof/v1/push", {"Content-Encoding": "gzip"})):
             status, _ = ask(server, method, path, body[:4 * MIB], headers)
-            check(status in (400, 413, 415, 422, 429) or (status == 200 and body[-8:] == b"\0" * 8 and len(body) < 3 * MIB), f"a bomb at {path}: {status}")
+            assert status in (400, 413, 415, 422, 429) or (status == 200 and body[-8:] == b"\0" * 8 and len(body) < 3 * MIB), f"a bomb at {path}: {status}"
     numbers = gzip.compress(b'{"series":[' + b"0," * (15 * MIB) + b"0]}", 1)
     for headers in ({"Content-Type": "application/json"}, {"Content-Type": "application/json", "Content-Encoding": "gzip"}):
         ask(server, "POST", PUSH, numbers, headers)
@@ -285,15 +343,14 @@ def bombs(server, _):
     inside = series([("__name__", "process_cpu"), ("service_name", "inside")], *[padded] * 8)
     begin = time.process_time()
     ask(server, "POST", PUSH, inside[:4 * MIB], PROTO)
-    check(time.process_time() - begin < 60, "profiles of 30 MiB in one push")
-    threads = [threading.Thread(target=ask, args=(server, "POST", "/ingest?name=bomb", gzip_of(b"\0" * MIB, 31))) for _ in range(20 if server.sanitized else 60)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert time.process_time() - begin < 60, "profiles of 30 MiB in one push"
+    many = 20 if server.sanitized else 60
+    with concurrent.futures.ThreadPoolExecutor(many) as pool:
+        for done in [pool.submit(ask, server, "POST", "/ingest?name=bomb", gzip_of(b"\0" * MIB, 31)) for _ in range(many)]:
+            done.result()
 
 
-def huge(server, _):
+def test_huge(server):
     """100,000 deep, a million samples, a million lines at one place, ids that lead nowhere or back."""
     ask(server, "POST", "/edgeprof/v1/push", message(5000, 0, origin("deep"), [module(4096, 4096)], nodes([0] + [1] * 99_999, [4100] * 100_000), [profile({100_000: 1})]))
     main = [nested(4, number(1, 1) + nested(4, number(1, 1)))], [nested(5, number(1, 1) + number(2, 3))]
@@ -302,7 +359,7 @@ def huge(server, _):
     million = gzip.compress(pprof(strings, [], ((1, 2),), *main) + nested(2, data(1, b"\1") + data(2, b"\1")) * 1_000_000, 1)
     status, _ = ask(server, "POST", "/ingest?name=million", million)
     if status == 200:
-        check.equal(total(server, "million"), 1_000_000, "a million samples add up")
+        assert server.total("million") == 1_000_000, "a million samples add up"
     lines = [nested(4, number(1, 1) + nested(4, number(1, 1)) * 1_000_000)]
     ask(server, "POST", "/ingest?name=lines", gzip.compress(pprof(strings, [data(1, b"\1") + data(2, b"\5")], ((1, 2),), lines, main[1]), 1))
     ask(server, "POST", "/ingest?name=folded-deep&format=folded", b";".join([b"f%d" % i for i in range(100_000)]) + b" 1\n")
@@ -333,13 +390,13 @@ def raw(server, blob, more=b"", wait=5.0):
     return answer
 
 
-def connections(server, _):
+def test_connections(server):
     get = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    check(raw(server, get * 50).count(b"HTTP/1.1 200") == 50, "fifty requests at once on one connection")
+    assert raw(server, get * 50).count(b"HTTP/1.1 200") == 50, "fifty requests at once on one connection"
     chunked = b"POST /edgeprof/v1/push HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     both = b"POST /edgeprof/v1/push HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
     smuggled = raw(server, both + b"0\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    check(b"200 OK\r\n" not in smuggled.split(b"\r\n\r\n")[0] + b"\r\n", f"two lengths of one body: {smuggled[:100]!r}")
+    assert b"200 OK\r\n" not in smuggled.split(b"\r\n\r\n")[0] + b"\r\n", f"two lengths of one body: {smuggled[:100]!r}"
     for blob in (chunked + b"zz\r\n", chunked + b"ffffffffffffffffff\r\nx", chunked + b"-1\r\n", chunked + b"5;" + b"x" * 100_000 + b"\r\n", chunked + b"0\r\n" + b"T: v\r\n" * 10_000,
                  chunked + b"1\r\nx\r\n" * 20_000 + b"0\r\n\r\n", get[:-2] + b"X: y\r\n" * 10_000 + b"\r\n", get[:-2] + b"X" * 100_000 + b": y\r\n\r\n",
                  get[:-2] + b"X: y\r\n folded\r\n\r\n", get.replace(b"\r\n", b"\n"), b"GET /\0 HTTP/1.1\r\n\r\n", b"GET  /  HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3" * 20,
@@ -347,10 +404,10 @@ def connections(server, _):
                  b"POST /ingest HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 4194305\r\n\r\n", b"A" * 10, b"\r\n" * 1000, b"GET /healthz HTTP/0.9\r\n\r\n",
                  b"GET /healthz?" + b"a&" * 8000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"X" * 3000 + b" / HTTP/1.1\r\nHost: localhost\r\n\r\n"):
         answer = raw(server, blob, wait=2.0)
-        check(not answer or answer.startswith(b"HTTP/1."), f"{blob[:60]!r}: {answer[:100]!r}")
+        assert not answer or answer.startswith(b"HTTP/1."), f"{blob[:60]!r}: {answer[:100]!r}"
 
 
-def slow(server, _):
+def test_slow(server):
     """300 who send a byte now and then: others are served, and the slow ones are sent away in the end."""
     sockets = []
     for i in range(300):
@@ -363,8 +420,8 @@ def slow(server, _):
         time.sleep(0.01)  # places are held, which is not the same as many coming at one moment
     begin = time.monotonic()
     status, _ = server.request("GET", "/healthz")
-    check.equal(status, 200, "somebody is served beside 300 slow ones")
-    check(time.monotonic() - begin < 45, f"who had to wait for {time.monotonic() - begin:.0f} s")
+    assert status == 200, "somebody is served beside 300 slow ones"
+    assert time.monotonic() - begin < 45, f"who had to wait for {time.monotonic() - begin:.0f} s"
     for connection in sockets:
         connection.close()
 
@@ -388,9 +445,9 @@ VALUES = [*EVIL, *REGEX_BOMBS, "bystander", "svc.cpu{version=~\"(a+)+$\"}", "bys
           "9999-12-31T23:59:59Z", "a=b", "=", "k=" + "v" * 3000]
 
 
-def queries(server, folder):
+def test_queries(server):
     known = routes()
-    check(len(known) >= 30 and any("Querier" in path for _, path, _ in known), f"addresses found in the sources: {known}")
+    assert len(known) >= 30 and any("Querier" in path for _, path, _ in known), f"addresses found in the sources: {known}"
     rng = random.Random(5)
     for method, path, names in known:
         if method != "GET":
@@ -401,7 +458,7 @@ def queries(server, folder):
         for name, value in rng.sample(wanted, min(len(wanted), 25 if server.sanitized else 8)):
             arguments = {key: sane for key, sane in SANE.items() if key in names} | {name: value}
             _, body = ask(server, "GET", f"{path}?{urllib.parse.urlencode(arguments)}")
-            check(b"the-secret" not in body, f"a secret is shown: {path} {name}={value[:60]}")
+            assert b"the-secret" not in body, f"a secret is shown: {path} {name}={value[:60]}"
         for _ in range(8):
             ask(server, "GET", f"{path}?" + urllib.parse.urlencode([(rng.choice(names or ["x"]), rng.choice(VALUES)) for _ in range(rng.randrange(1, 12))]))
 
@@ -413,7 +470,7 @@ def deep_json(depth):
 CALLS = ("ProfileTypes", "LabelNames", "LabelValues", "Series", "SelectMergeStacktraces", "SelectMergeSpanProfile", "SelectMergeProfile", "SelectSeries", "Diff")
 
 
-def bodies(server, folder):
+def test_bodies(server):
     """What has a body: bytes that are none of its formats, JSON that is deep, wide, twice, of other types, never ends."""
     rng = random.Random(6)
     query = '{"start":-9223372036854775808,"end":9223372036854775807,"profileTypeID":"process_cpu:cpu:nanoseconds:cpu:nanoseconds","labelSelector":%s,"maxNodes":%s,"step":%s,"groupBy":%s}'
@@ -429,90 +486,3 @@ def bodies(server, folder):
             for body in hostile:
                 for headers in ({"Content-Type": "application/json"}, PROTO, {"Content-Type": rng.choice(["text/plain", "multipart/form-data; boundary=x", "a" * 500, "application/grpc"])}):
                     ask(server, "POST", place, body, headers)
-
-
-ALL = (texts, large_texts, uploads, many_values, paths, bombs, huge, connections, queries, bodies, slow)
-
-
-ATTACKS = [one for one in ALL if len(sys.argv) < 4 or one.__name__ in sys.argv[3:]]  # further arguments: only these
-
-
-# ---- the two runs ----
-
-def attack(server, folder):
-    bystander = Bystander(server)
-    try:
-        for one in ATTACKS:
-            begin = time.monotonic()
-            one(server, folder)
-            if not check(server.process.poll() is None, f"the server lives after {one.__name__}"):
-                print(server.stderr()[-3000:])
-                break
-            longest = bystander.attacked(one.__name__)
-            print(f"    {one.__name__}: {time.monotonic() - begin:.1f} s, others waited for {longest:.1f} s at most", flush=True)
-    finally:
-        bystander.end()
-
-
-def memory_mib(pid):
-    return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) // 1024
-
-
-WRITES = re.compile(r'^\d+ +(?:(open|openat)\([^"]*"((?:[^"\\]|\\.)*)"[^,]*, ([A-Z_|0-9]+)|(\w+)\([^"]*"((?:[^"\\]|\\.)*)")')
-HARMLESS = {"access", "faccessat", "faccessat2", "stat", "lstat", "newfstatat", "statx", "readlink", "readlinkat", "getcwd", "execve", "statfs", "chdir"}
-
-
-def touched(trace, folder):
-    """Files that were opened, changed or run, against what a server has to do with."""
-    for line in trace.read_text(errors="replace").splitlines():
-        found = WRITES.match(line)
-        if not found or " = -1 " in line:
-            continue
-        opened, path, flags, other, other_path = found.groups()
-        if opened and re.search("O_WRONLY|O_RDWR|O_CREAT|O_TRUNC", flags):
-            check(path.startswith(str(folder / "data") + "/") or path == "/dev/null", f"opened for writing: {line[:200]}")
-        elif opened:
-            check("/pipe" not in path and "/dev/" not in path and ".." not in path and "secret" not in path.rsplit("/", 1)[-1] or path in (str(folder / "secret"), "/dev/urandom"),
-                  f"opened: {line[:200]}")
-        elif other not in HARMLESS:
-            check(other_path.startswith(str(folder / "data") + "/"), f"changed: {line[:200]}")
-
-
-def run(program, folder, prefix=()):
-    (folder / "data").mkdir(exist_ok=True)
-    (folder / "data" / "store").mkdir()
-    server = Server(program, str(folder / "data" / "hostile.db"), "--symbols-store", str(folder / "data" / "store"), prefix=prefix)
-    child = server.process.pid
-    if prefix:
-        child = int(pathlib.Path(f"/proc/{child}/task/{child}/children").read_text().split()[0])
-    server.sanitized = not prefix
-    attack(server, folder)
-    if server.process.poll() is not None:
-        check.done("test-tools-hostile")
-    peak = memory_mib(child)
-    lines = server.stderr().rstrip("\n").split("\n")
-    check(len(lines) < 300, f"lines on standard error: {len(lines)}")
-    check(all(line.startswith("edgeprof: ") and not re.search(r"[\x00-\x08\x0b-\x1f]", line) for line in lines), f"standard error: {[x for x in lines if not x.startswith('edgeprof: ')][:3]}")
-    if prefix:
-        os.kill(child, 15)
-        check.equal(server.process.wait(60), 0, "exit code")
-        server.process.stdout.close()
-    else:
-        check.equal(server.stop(), 0, "exit code")
-    return peak
-
-
-def main():
-    for program, traced in ((SANITIZED, False), (SHIPPED, True)):
-        with tempfile.TemporaryDirectory(prefix="edgeprof-hostile-") as folder:
-            folder = pathlib.Path(folder).resolve()
-            trace = folder / "trace"
-            peak = run(program, folder, ["strace", "-f", "--seccomp-bpf", "-qq", "-s", "5000", "-e", "trace=%file", "-o", str(trace)] if traced else ())
-            if traced:
-                print(f"figure hostile_peak_memory_mib {peak} MiB")
-                check(peak < MEMORY_MIB, f"memory: {peak} MiB")
-                touched(trace, folder)
-    check.done("test-tools-hostile")
-
-
-main()
