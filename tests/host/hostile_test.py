@@ -21,7 +21,7 @@ import zlib
 
 import pytest
 
-from generate import context, data, message, module, nested, nodes, number, origin, profile, varint
+from generate import context, data, message, module, nested, nodes, number, origin, pprof_profile, profile, varint
 from harness import Server
 
 NOW = 1_700_000_000
@@ -178,11 +178,6 @@ def server(target, request):
 
 # ---- what senders can put into a profile ----
 
-def pprof(strings, samples, types=((1, 2),), locations=(), functions=(), extra=b""):
-    return (b"".join(nested(1, number(1, t) + number(2, u)) for t, u in types) + b"".join(nested(2, s) for s in samples) + b"".join(locations) +
-            b"".join(functions) + b"".join(nested(6, s) for s in strings) + extra)
-
-
 def small_pprof(name=b"main", labels=(), file=b"", build_id=b"", mapping_file=b""):
     strings = [b"", b"cpu", b"nanoseconds", name, file, build_id, mapping_file]
     pairs = b""
@@ -192,7 +187,7 @@ def small_pprof(name=b"main", labels=(), file=b"", build_id=b"", mapping_file=b"
     mapping = nested(3, number(1, 1) + number(2, 4096) + number(3, 8192) + number(5, 6) + number(6, 5))
     location = nested(4, number(1, 1) + number(2, 1) + number(3, 4100) + (nested(4, number(1, 1) + number(2, 7)) if name else b""))
     function = nested(5, number(1, 1) + number(2, 3) + number(4, 4))
-    return pprof(strings, [data(1, b"\1") + data(2, varint(500)) + pairs], ((1, 2),), [mapping, location], [function], number(9, NOW * 10**9) + number(10, 10**9))
+    return pprof_profile(strings, [data(1, b"\1") + data(2, varint(500)) + pairs], ((1, 2),), [mapping, location], [function], number(9, NOW * 10**9) + number(10, 10**9))
 
 
 def series(labels, *profiles):
@@ -253,7 +248,8 @@ def test_many_values(server):
     for i in range(10_000):
         strings.append(b"v%d" % i)
         samples.append(data(1, b"\1") + data(2, varint(10)) + nested(3, number(1, 4) + number(2, 5 + i)))
-    status, _ = ask(server, "POST", "/ingest?name=values", pprof(strings, samples, ((1, 2),), [nested(4, number(1, 1) + nested(4, number(1, 1)))], [nested(5, number(1, 1) + number(2, 3))]))
+    status, _ = ask(server, "POST", "/ingest?name=values",
+                    pprof_profile(strings, samples, ((1, 2),), [nested(4, number(1, 1) + nested(4, number(1, 1)))], [nested(5, number(1, 1) + number(2, 3))]))
     if status == 200:
         assert server.total("values") == 100_000, "10,000 values of a label add up"
         ask(server, "GET", "/api/profile?service=values&group=user")
@@ -355,13 +351,13 @@ def test_huge(server):
     ask(server, "POST", "/edgeprof/v1/push", message(5000, 0, origin("deep"), [module(4096, 4096)], nodes([0] + [1] * 99_999, [4100] * 100_000), [profile({100_000: 1})]))
     main = [nested(4, number(1, 1) + nested(4, number(1, 1)))], [nested(5, number(1, 1) + number(2, 3))]
     strings = [b"", b"cpu", b"nanoseconds", b"main"]
-    status, _ = ask(server, "POST", "/ingest?name=deep-pprof", gzip.compress(pprof(strings, [data(1, b"\1" * 100_000) + data(2, b"\5")], ((1, 2),), *main), 1))
-    million = gzip.compress(pprof(strings, [], ((1, 2),), *main) + nested(2, data(1, b"\1") + data(2, b"\1")) * 1_000_000, 1)
+    status, _ = ask(server, "POST", "/ingest?name=deep-pprof", gzip.compress(pprof_profile(strings, [data(1, b"\1" * 100_000) + data(2, b"\5")], ((1, 2),), *main), 1))
+    million = gzip.compress(pprof_profile(strings, [], ((1, 2),), *main) + nested(2, data(1, b"\1") + data(2, b"\1")) * 1_000_000, 1)
     status, _ = ask(server, "POST", "/ingest?name=million", million)
     if status == 200:
         assert server.total("million") == 1_000_000, "a million samples add up"
     lines = [nested(4, number(1, 1) + nested(4, number(1, 1)) * 1_000_000)]
-    ask(server, "POST", "/ingest?name=lines", gzip.compress(pprof(strings, [data(1, b"\1") + data(2, b"\5")], ((1, 2),), lines, main[1]), 1))
+    ask(server, "POST", "/ingest?name=lines", gzip.compress(pprof_profile(strings, [data(1, b"\1") + data(2, b"\5")], ((1, 2),), lines, main[1]), 1))
     ask(server, "POST", "/ingest?name=folded-deep&format=folded", b";".join([b"f%d" % i for i in range(100_000)]) + b" 1\n")
     ask(server, "POST", "/ingest?name=folded-wide&format=folded", b"".join(b"f%d 1\n" % i for i in range(200_000)))
     wide = message(5001, 0, origin("wide"), [module(4096 * (i + 1), 4096, 0, struct.pack("<QQ", i, 1), f"/nowhere/{i}") for i in range(4000)],

@@ -9,7 +9,7 @@ import urllib.parse
 
 import pytest
 
-from generate import data, mutations, nested, number, varint
+from generate import data, function_of, mutations, nested, number, pprof_profile, varint
 
 NOW = int(time.time()) - 100
 PUSH = "/push.v1.PusherService/Push"
@@ -22,11 +22,8 @@ def pprof(value=500, labels=(), at=NOW):
     strings = STRINGS + [label.encode() for label in labels]
     samples = [data(1, b"\2\1") + data(2, varint(value)) + (nested(3, number(1, 5) + number(2, 6 + i)) if labels else b"")
                for i in range(max(1, len(labels)))]
-    return (nested(1, number(1, 1) + number(2, 2)) + b"".join(nested(2, sample) for sample in samples) +
-            b"".join(nested(4, number(1, i) + nested(4, number(1, i))) for i in (1, 2)) +
-            b"".join(nested(5, number(1, i) + number(2, 2 + i)) for i in (1, 2)) +
-            b"".join(varint(6 << 3 | 2) + varint(len(s)) + s for s in strings) +
-            (number(9, at * 10**9) + number(10, 10**9) if at else b""))
+    return pprof_profile(strings, samples, ((1, 2),), [nested(4, number(1, i) + nested(4, number(1, i))) for i in (1, 2)],
+                         [function_of(i, 2 + i) for i in (1, 2)], number(9, at * 10**9) + number(10, 10**9))
 
 
 def series(service, *profiles, **tags):
@@ -52,7 +49,7 @@ def folded_names(server, service, **query):
 @pytest.fixture
 def server(shared_server):
     yield shared_server
-    assert shared_server.process.poll() is None, "the server lives"
+    assert shared_server.process.poll() is None, shared_server.stderr()
 
 
 def test_pushed(server):

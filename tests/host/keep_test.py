@@ -1,19 +1,19 @@
 """The server keeps its store small: merges, forgets."""
 import os
 import sqlite3
-import subprocess
 import time
 
 import pytest
 
 from generate import message, module, nodes, origin, profile
+from harness import wait_until
 
 HOUR = 3600
 SECOND = 1_000_000_000
 
 
 def total(server):
-    return server.get("/api/profile", service="svc", **{"from": "0"})[1]["total"]
+    return server.total("svc", **{"from": "0"})
 
 
 def rows(db, level):
@@ -22,14 +22,6 @@ def rows(db, level):
         return connection.execute("SELECT count(*) FROM profile WHERE level = ?", (level,)).fetchone()[0]
     finally:
         connection.close()
-
-
-def wait_until(condition):
-    """The keeper looks at once after the start, and then every ten seconds."""
-    end = time.monotonic() + 60
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.1)
-    assert condition()
 
 
 def fill(server):
@@ -49,7 +41,7 @@ def test_merges_and_forgets(folder, start_server):
     assert sum_ == 72 * 70_000_000
     assert server.stop() == 0
     server = start_server(db=db)
-    wait_until(lambda: rows(db, 2) >= 5)  # hours are merged
+    assert wait_until(lambda: rows(db, 2) >= 5), "hours are merged"
     assert rows(db, 0) == 72, "what has just come stays for a while"
     assert total(server) == sum_, "and counts once"
     assert server.stop() == 0
@@ -57,7 +49,7 @@ def test_merges_and_forgets(folder, start_server):
     with open(config, "w") as file:
         file.write("[keep]\nfine = 1s\nfive-minutes = 1s\nsize = 1G\n")
     server = start_server("--config", config, db=db)
-    wait_until(lambda: rows(db, 0) + rows(db, 1) < 30)  # finer rows go
+    assert wait_until(lambda: rows(db, 0) + rows(db, 1) < 30), "finer rows go"
     assert total(server) == sum_, "and nothing is lost"
     connection = sqlite3.connect(db, timeout=30)
     connection.execute("UPDATE bucket SET seen_ns = 0")  # as if all had come long ago
@@ -65,28 +57,18 @@ def test_merges_and_forgets(folder, start_server):
     connection.close()
     assert server.stop() == 0
     server = start_server("--keep", "1h", db=db)
-    wait_until(lambda: total(server) == 0)  # what is too old goes
-
-
-def refusal(*command):
-    """(exit code, the one line that it says)"""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1, lines
-    return done.returncode, lines[0]
+    assert wait_until(lambda: total(server) == 0), "what is too old goes"
 
 
 @pytest.mark.parametrize("arguments", [("--keep", "14"), ("--keep", "1m"), ("--keep", "soon"), ("--max-size", "4"),
                                        ("--max-size", "0G"), ("--max-size", "G")])
-def test_wrong_option(edgeprof, folder, arguments):
-    code, line = refusal(edgeprof, "serve", "--db", os.path.join(folder, "wrong.db"), *arguments)
-    assert code == 2 and arguments[0] in line
+def test_wrong_option(cli, folder, arguments):
+    cli.fails(2, arguments[0], "serve", "--db", os.path.join(folder, "wrong.db"), *arguments)
 
 
 @pytest.mark.parametrize("setting", ["for = 0", "size = 5", "fine = x", "else = 1"])
-def test_wrong_setting(edgeprof, folder, setting):
+def test_wrong_setting(cli, folder, setting):
     config = os.path.join(folder, "wrong")
     with open(config, "w") as file:
         file.write(f"[keep]\n{setting}\n")
-    code, line = refusal(edgeprof, "serve", "--config", config)
-    assert code == 1 and ":2:" in line
+    cli.fails(1, ":2:", "serve", "--config", config)

@@ -4,7 +4,7 @@ import os
 import time
 import urllib.parse
 
-from generate import data, nested, number, varint
+from generate import data, function_of, nested, number, pprof_profile, varint
 
 FRAMES = "[...document.querySelectorAll('#chart .frame')]"
 TEXTS = f"{FRAMES}.map((g) => g.getAttribute('name'))"
@@ -32,10 +32,9 @@ def pprof(stacks, kind="cpu"):
     ident = {name: i + 1 for i, name in enumerate(names)}
     samples = [data(1, b"".join(varint(ident[name]) for name in reversed(stack))) + data(2, varint(value))
                for stack, value in stacks.items()]
-    return (nested(1, number(1, 1) + number(2, 2)) + b"".join(nested(2, sample) for sample in samples) +
-            b"".join(nested(4, number(1, i) + nested(4, number(1, i) + number(2, 7))) for i in ident.values()) +
-            b"".join(nested(5, number(1, i) + number(2, strings.index(name))) for name, i in ident.items()) +
-            b"".join(varint(6 << 3 | 2) + varint(len(text.encode())) + text.encode() for text in strings))
+    return pprof_profile([text.encode() for text in strings], samples, ((1, 2),),
+                         [nested(4, number(1, i) + nested(4, number(1, i) + number(2, 7))) for i in ident.values()],
+                         [function_of(i, strings.index(name)) for name, i in ident.items()])
 
 
 def fill(server, service, stacks, tags="", at=None, seconds=10):

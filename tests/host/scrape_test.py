@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from generate import data, nested, number, varint
+from generate import data, function_of, nested, number, pprof_profile, varint
 from harness import clean_environment, wait_until
 
 TOKEN = "a-token-that-is-long-enough"
@@ -22,12 +22,11 @@ def pprof(types, stacks, duration=0):
     texts = [b""] + [t.encode() for pair in types for t in pair]
     strings = texts + [name.encode() for name in names]
     ident = {name: i + 1 for i, name in enumerate(names)}
-    return (b"".join(nested(1, number(1, 1 + 2 * i) + number(2, 2 + 2 * i)) for i in range(len(types))) +
-            b"".join(nested(2, data(1, b"".join(varint(ident[name]) for name in reversed(stack))) + data(2, b"".join(varint(v) for v in values)))
-                     for stack, values in stacks.items()) +
-            b"".join(nested(4, number(1, i) + nested(4, number(1, i))) for i in ident.values()) +
-            b"".join(nested(5, number(1, i) + number(2, len(texts) + i - 1)) for i in ident.values()) +
-            b"".join(varint(6 << 3 | 2) + varint(len(s)) + s for s in strings) + (number(10, duration) if duration else b""))
+    samples = [data(1, b"".join(varint(ident[name]) for name in reversed(stack))) + data(2, b"".join(varint(value) for value in values))
+               for stack, values in stacks.items()]
+    return pprof_profile(strings, samples, [(1 + 2 * i, 2 + 2 * i) for i in range(len(types))],
+                         [nested(4, number(1, i) + nested(4, number(1, i))) for i in ident.values()],
+                         [function_of(i, len(texts) + i - 1) for i in ident.values()], number(10, duration))
 
 
 MEMORY = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")]

@@ -26,7 +26,7 @@ PROTO = {"Content-Type": "application/proto"}
 @pytest.fixture
 def server(shared_server):
     yield shared_server
-    assert shared_server.process.poll() is None, "the server lives"
+    assert shared_server.process.poll() is None, shared_server.stderr()
 
 
 def first(segment, service="svc", tags=(), **extra):
