@@ -10,7 +10,7 @@ ET_HEADERS  := $(wildcard $(ET_ROOMS:%=tools/%/*.h))
 ET_OBJ      := $(ET_SRC:tools/%.c=$(ET_DIR)/%.o)
 ET_GEN      := $(addprefix $(ET_DIR)/gen/,compact.pb-c.c pprof.pb-c.c push.pb-c.c querier.pb-c.c)
 ET_GEN_OBJ  := $(ET_GEN:.c=.o)
-ET_PACKAGES := libmicrohttpd gnutls nettle jansson sqlite3 libpcre2-8 libdw libelf zlib libprotobuf-c libcurl
+ET_PACKAGES := libmicrohttpd gnutls nettle jansson sqlite3 libpcre2-8 libdw libelf libdebuginfod zlib libprotobuf-c libcurl
 ET_CPPFLAGS  = -D_GNU_SOURCE -DEP_VERSION_TEXT='"$(EP_VERSION)"' -I. -isystem $(ET_DIR)/gen \
                $(shell pkg-config --cflags $(ET_PACKAGES) 2>/dev/null)
 ET_CFLAGS   := -std=c11 -O2 -g -fno-omit-frame-pointer -fstack-protector-strong $(WARNINGS)

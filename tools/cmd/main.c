@@ -1,6 +1,7 @@
 /* The host command line: finds the command and hands over. */
 #include "tools/cmd/commands.h"
 #include "tools/lib/util.h"
+#include "tools/symbols/debuginfod_fetch.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -52,6 +53,10 @@ static const struct {
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
+    int fetched = et_debuginfod_fetcher(argc, argv);
+    if (fetched >= 0) {
+        return fetched;
+    }
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a full disk, or a limit on files' sizes, is an error like others */
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {

@@ -3,37 +3,26 @@
 #include "tools/lib/progress.h"
 
 #include <curl/curl.h>
-#include <errno.h>
 #include <string.h>
 
-enum { CONNECT_SECONDS = 10, SECONDS = 120, LIMIT = 256 << 20, REDIRECTS = 4 };
+enum { CONNECT_SECONDS = 10, SECONDS = 120, LIMIT = 256 << 20 };
 
 struct receiving {
-    const struct et_http_request *request;
-    CURL *curl;
+    struct et_buf *answer;
     size_t size, limit;
-    int err; /* of the file */
+    bool too_large;
 };
 
 static size_t on_data(char *bytes, size_t size, size_t count, void *context)
 {
     struct receiving *r = context;
     size_t more = size * count;
-    long status = 0;
-    if (more > r->limit - r->size) {
-        r->err = EFBIG;
+    r->too_large = more > r->limit - r->size;
+    if (r->too_large) {
         return 0;
     }
     r->size += more;
-    if (r->request->answer) {
-        et_buf_add(r->request->answer, bytes, more);
-        return more;
-    }
-    curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
-    if (status == 200 && fwrite(bytes, 1, more, r->request->file) != more) {
-        r->err = errno ? errno : EIO;
-        return 0;
-    }
+    et_buf_add(r->answer, bytes, more);
     return more;
 }
 
@@ -64,7 +53,6 @@ void et_http_set_up(void *curl, const char *url, const char *authority, long sec
 {
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "edgeprof/" EP_VERSION_TEXT);
     curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
@@ -75,12 +63,9 @@ void et_http_set_up(void *curl, const char *url, const char *authority, long sec
     }
 }
 
-static void set_up(const struct et_http_request *request, struct receiving *receiving)
+static void set_up(CURL *curl, const struct et_http_request *request, struct receiving *receiving)
 {
-    CURL *curl = receiving->curl;
     et_http_set_up(curl, request->url, request->authority, request->seconds ? request->seconds : (long)SECONDS);
-    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, request->redirects && !request->token ? 1L : 0L);
-    curl_easy_setopt(curl, CURLOPT_MAXREDIRS, (long)REDIRECTS);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, receiving);
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
@@ -94,23 +79,23 @@ static void set_up(const struct et_http_request *request, struct receiving *rece
 
 long et_http_send(const struct et_http_request *request, struct et_buf *why)
 {
-    struct receiving receiving = {
-        .request = request, .curl = curl_easy_init(), .limit = request->limit ? request->limit : LIMIT};
+    struct receiving receiving = {.answer = request->answer, .limit = request->limit ? request->limit : LIMIT};
+    CURL *curl = curl_easy_init();
     struct curl_slist *list = headers(request);
     char words[CURL_ERROR_SIZE] = "";
     long status = 0;
     CURLcode code = CURLE_FAILED_INIT;
-    if (receiving.curl) {
-        set_up(request, &receiving);
-        curl_easy_setopt(receiving.curl, CURLOPT_HTTPHEADER, list);
-        curl_easy_setopt(receiving.curl, CURLOPT_ERRORBUFFER, words);
-        code = curl_easy_perform(receiving.curl);
-        curl_easy_getinfo(receiving.curl, CURLINFO_RESPONSE_CODE, &status);
-        curl_easy_cleanup(receiving.curl);
+    if (curl) {
+        set_up(curl, request, &receiving);
+        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
+        curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words);
+        code = curl_easy_perform(curl);
+        curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+        curl_easy_cleanup(curl);
     }
     curl_slist_free_all(list);
-    if (receiving.err) {
-        et_buf_text(why, receiving.err == EFBIG ? "the answer is too large" : strerror(receiving.err));
+    if (receiving.too_large) {
+        et_buf_text(why, "the answer is too large");
     } else if (code != CURLE_OK) {
         et_buf_text(why, words[0] ? words : curl_easy_strerror(code));
     }

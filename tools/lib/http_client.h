@@ -7,20 +7,17 @@
 #include "tools/lib/util.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 
-/* Zeroed but for url and what takes the answer: a GET with sensible limits. */
+/* Zeroed but for url and what takes the answer: a GET with sensible limits. Redirects are not followed. */
 struct et_http_request {
     const char *url;           /* http or https */
     const char *token;         /* sent as bearer; NULL: none */
     const char *authority;     /* PEM file of who may sign the server's certificate; NULL: the system's */
     const struct et_buf *body; /* then it is a POST; NULL: a GET */
-    bool redirects;            /* are followed, four at most, without the token */
     long seconds;              /* for all of it; 0: 120 */
     size_t limit;              /* most bytes that are taken; 0: 256 MiB */
-    struct et_buf *answer;     /* takes what comes; NULL: file does, when the status is 200 */
+    struct et_buf *answer;     /* takes what comes */
     const atomic_bool *stop;   /* ends it within seconds when it becomes true; NULL: nothing does */
-    FILE *file;
 };
 
 /* The HTTP status; 0: there was no whole answer, *why (to be freed) says why not. */

@@ -1,30 +1,33 @@
 /*
  * See debuginfod.h.
  *
- *   et_debuginfod_find -> cached -> missing -> fetch_from (each server) -> trim
+ *   et_debuginfod_find -> cached -> missing -> fetch_from (each server) -> keep, trim
  *
- * That nobody has a file is noted by an empty one, ID.missing, beside those that are there.
+ * The library's own cache knows no limit of size, and takes most errors for a file that is missing. So it gets a folder
+ * for one answer, CACHE/.asking-XXXXXX, and what came is put in place from there. That nobody has a file is noted by an
+ * empty one, ID.missing, beside those that are there.
  */
 #include "tools/symbols/debuginfod.h"
-#include "tools/lib/http_client.h"
+#include "tools/symbols/debuginfod_fetch.h"
 #include "tools/symbols/symstore.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { SECONDS = 120, AGAIN_SECONDS = 60, MISSING_SECONDS = 3600 };
+enum { AGAIN_SECONDS = 60, MISSING_SECONDS = 3600 };
 
-static const size_t FILE_LIMIT = (size_t)512 << 20;
 static const uint64_t CACHE_LIMIT = (uint64_t)2 << 30;
 
 struct server {
     char *url;
-    time_t failed;
+    _Atomic time_t failed;
 };
 
 struct et_debuginfod {
@@ -189,39 +192,54 @@ static void server_failed(struct server *server, const char *why)
     et_error("debuginfod: %s: %s; it is asked again in %d s", server->url, why, AGAIN_SECONDS);
 }
 
+/* Puts what was fetched in place. 0, 1, or a negative errno value. */
+static int keep(const struct et_debuginfod *d, const char *id, const char *folder, struct et_buf *why)
+{
+    const char *wrong = NULL;
+    struct et_buf path = {0}, inner = {0};
+    et_buf_printf(&path, "%s/%s/debuginfo", folder, id);
+    et_buf_printf(&inner, "%s/%.2s", d->cache, id);
+    struct et_symstore_file file = {.file = fopen(path.data, "rb"), .path = path.data};
+    int err = file.file ? make_folders(inner.data) : -errno;
+    if (err) {
+        et_symstore_abort(&file);
+    } else {
+        futimens(fileno(file.file), NULL); /* it has the server's time, and would be the first that is removed */
+        err = et_symstore_commit(d->cache, id, &file, &wrong);
+    }
+    if (err < 0) {
+        et_buf_printf(why, "its file for %s: %s", id, wrong ? wrong : strerror(-err));
+    }
+    et_buf_free(&inner);
+    return err;
+}
+
+static int remove_it(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status, (void)type, (void)where;
+    return remove(path);
+}
+
 /* 1: the file is in the cache; 0: that server does not have it; or an error, which was said. */
 static int fetch_from(const struct et_debuginfod *d, struct server *server, const char *id)
 {
-    struct et_symstore_file file;
-    struct et_buf url = {0}, why = {0};
-    const char *wrong = NULL;
-    int err = et_symstore_begin(d->cache, id, &file);
-    if (err) {
-        et_error("debuginfod: %s: %s", d->cache, strerror(-err));
-        return err;
-    }
-    et_buf_printf(&url, "%s/buildid/%s/debuginfo", server->url, id);
-    const struct et_http_request fetch = {
-        .url = url.data, .redirects = true, .seconds = SECONDS, .limit = FILE_LIMIT, .file = file.file};
-    long status = et_http_send(&fetch, &why);
-    if (status != 200) {
-        et_symstore_abort(&file);
-        err = status == 404 ? 0 : -EIO;
-        if (status != 0 && err) {
-            et_buf_printf(&why, "HTTP status %ld", status);
-        }
+    struct et_buf folder = {0}, why = {0};
+    et_buf_printf(&folder, "%s/.asking-XXXXXX", d->cache);
+    int found = mkdtemp(folder.data) ? 0 : -errno;
+    if (found < 0) {
+        et_error("debuginfod: %s: %s", d->cache, strerror(-found));
     } else {
-        err = et_symstore_commit(d->cache, id, &file, &wrong);
-        if (err < 0) {
-            et_buf_printf(&why, "its file for %s: %s", id, wrong ? wrong : strerror(-err));
+        found = et_debuginfod_fetch(server->url, id, folder.data, &why);
+        int err = found == 1 ? keep(d, id, folder.data, &why) : 0;
+        found = err < 0 ? err : found;
+        nftw(folder.data, remove_it, 8, FTW_DEPTH | FTW_PHYS);
+        if (found < 0) {
+            server_failed(server, why.data);
         }
     }
-    if (err < 0) {
-        server_failed(server, why.data);
-    }
-    et_buf_free(&url);
+    et_buf_free(&folder);
     et_buf_free(&why);
-    return err < 0 ? err : status == 200;
+    return found;
 }
 
 bool et_debuginfod_find(struct et_debuginfod *d, const char *build_id, struct et_buf *path)

@@ -32,6 +32,7 @@ struct module {
     unsigned quality;
     struct et_map known; /* address -> index + 1 into answers */
     time_t tried;
+    bool asking; /* a thread asks servers for it, without the lock */
 };
 
 struct answer {
@@ -54,6 +55,7 @@ struct et_symbols {
     char *store;
     struct et_debuginfod *debuginfod;
     pthread_mutex_t lock;
+    pthread_cond_t answered; /* a module is no longer asked for */
 };
 
 /* A module without symbols is looked for again after so many seconds: files may have been added. */
@@ -63,6 +65,7 @@ struct et_symbols *et_symbols_new(void)
 {
     struct et_symbols *symbols = et_alloc(1, sizeof *symbols);
     pthread_mutex_init(&symbols->lock, NULL);
+    pthread_cond_init(&symbols->answered, NULL);
     return symbols;
 }
 
@@ -72,6 +75,7 @@ void et_symbols_free(struct et_symbols *s)
         return;
     }
     pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->answered);
     for (size_t i = 0; i < s->folder_count; i++) {
         free(s->folders[i]);
     }
@@ -250,14 +254,49 @@ static void consider_known_places(const struct et_symbols *s, struct choice *bes
     }
 }
 
-static void consider_servers(struct et_symbols *s, struct choice *best, const struct module *module)
+static void consider_module(struct et_symbols *s, struct choice *best, const struct module *module)
 {
-    struct et_buf path = {0};
-    if (s->debuginfod && best->quality < QUALITY_DWARF && module->path[0] != '[') {
-        et_progress("asking for symbols of %s", base_name(module->path));
-        if (et_debuginfod_find(s->debuginfod, module->build_id, &path)) {
-            consider_if_same(best, path.data, module->build_id);
+    scan_folders(s);
+    for (size_t i = 0; i < s->file_count && module->build_id[0]; i++) {
+        if (strcmp(s->files[i].build_id, module->build_id) == 0) {
+            consider(best, s->files[i].path);
         }
+    }
+    consider_known_places(s, best, module);
+}
+
+/* Uses the best file in place of what there was; what was known of addresses is found anew. */
+static void use_file(struct et_symbols *s, struct module *module, const struct choice *best)
+{
+    const char *why = "";
+    et_symfile_close(module->file);
+    free(module->file_path);
+    et_map_free(&module->known);
+    module->file = et_symfile_open(best->path, &why);
+    module->quality = module->file ? best->quality : 0;
+    module->file_path = best->path;
+    if (!module->file) {
+        complain(s, best->path, why);
+    }
+}
+
+/* Without the lock: meanwhile others have what was found here. */
+static void ask_servers(struct et_symbols *s, struct module *module)
+{
+    struct choice best = {.quality = module->quality};
+    struct et_buf path = {0};
+    module->asking = true;
+    pthread_mutex_unlock(&s->lock);
+    et_progress("asking for symbols of %s", base_name(module->path));
+    bool found = et_debuginfod_find(s->debuginfod, module->build_id, &path);
+    pthread_mutex_lock(&s->lock);
+    module->asking = false;
+    pthread_cond_broadcast(&s->answered);
+    if (found) {
+        consider_if_same(&best, path.data, module->build_id);
+    }
+    if (best.path) {
+        use_file(s, module, &best);
     }
     et_buf_free(&path);
 }
@@ -265,39 +304,31 @@ static void consider_servers(struct et_symbols *s, struct choice *best, const st
 static void find_symbols(struct et_symbols *s, struct module *module)
 {
     struct choice best = {0};
-    scan_folders(s);
-    for (size_t i = 0; i < s->file_count && module->build_id[0]; i++) {
-        if (strcmp(s->files[i].build_id, module->build_id) == 0) {
-            consider(&best, s->files[i].path);
-        }
-    }
-    consider_known_places(s, &best, module);
-    consider_servers(s, &best, module);
-    module->tried = time(NULL);
-    module->quality = best.quality;
-    if (!best.path && strcmp(module->path, "[vdso]") == 0) {
+    bool named = module->path[0] != '[';
+    et_map_free(&module->known);
+    free(module->file_path);
+    module->file_path = NULL;
+    module->quality = 0;
+    consider_module(s, &best, module);
+    if (best.path) {
+        use_file(s, module, &best);
+    } else if (strcmp(module->path, "[vdso]") == 0) {
         module->file = et_symfile_open_vdso(module->build_id);
         module->quality = module->file ? QUALITY_SYMTAB : 0;
-        return;
     }
-    if (best.path) {
-        const char *why = "";
-        module->file = et_symfile_open(best.path, &why);
-        if (!module->file) {
-            complain(s, best.path, why);
-            module->quality = 0;
-        }
-    } else if (module->path[0] != '[') {
+    if (s->debuginfod && named && module->quality < QUALITY_DWARF) {
+        ask_servers(s, module);
+    }
+    if (!module->file_path && named) {
         struct et_buf name = {0};
         et_buf_printf(&name, "%s (build id %s)", module->path, module->build_id[0] ? module->build_id : "none");
         complain(s, name.data, "no symbol file found");
         et_buf_free(&name);
     }
-    free(module->file_path);
-    module->file_path = best.path;
+    module->tried = time(NULL);
 }
 
-static struct module *get_module(struct et_symbols *s, const char *build_id, const char *path)
+static struct module *get_module(struct et_symbols *s, const char *build_id, const char *path, bool wait)
 {
     struct module *module = NULL;
     for (size_t i = 0; i < s->module_count && !module; i++) {
@@ -312,8 +343,10 @@ static struct module *get_module(struct et_symbols *s, const char *build_id, con
         s->modules = et_reserve(s->modules, &s->module_capacity, s->module_count + 1, sizeof *s->modules);
         s->modules[s->module_count++] = module;
     }
-    if (!module->file && time(NULL) - module->tried >= RETRY_SECONDS) {
-        et_map_free(&module->known);
+    while (wait && module->asking) {
+        pthread_cond_wait(&s->answered, &s->lock);
+    }
+    if (!module->file && !module->asking && time(NULL) - module->tried >= RETRY_SECONDS) {
         find_symbols(s, module);
     }
     return module;
@@ -399,7 +432,7 @@ static size_t lookup(struct et_symbols *s, struct module *module, uint64_t addre
     return (size_t)*known - 1;
 }
 
-static void symbolize_frame(struct et_symbols *s, struct et_profile *profile, struct et_frame *frame)
+static void symbolize_frame(struct et_symbols *s, struct et_profile *profile, struct et_frame *frame, bool wait)
 {
     if (frame->name) {
         et_profile_line(profile, frame, et_text(&profile->strings, frame->name),
@@ -411,7 +444,7 @@ static void symbolize_frame(struct et_symbols *s, struct et_profile *profile, st
     } else {
         const struct et_module *module = &profile->modules[frame->module - 1];
         struct module *own =
-            get_module(s, et_text(&profile->strings, module->build_id), et_text(&profile->strings, module->path));
+            get_module(s, et_text(&profile->strings, module->build_id), et_text(&profile->strings, module->path), wait);
         const struct answer *answer;
         size_t at = lookup(s, own, frame->address);
         do {
@@ -425,7 +458,7 @@ static void symbolize_frame(struct et_symbols *s, struct et_profile *profile, st
 unsigned et_symbols_quality(struct et_symbols *symbols, const char *build_id, const char *path, struct et_buf *file)
 {
     pthread_mutex_lock(&symbols->lock);
-    const struct module *module = get_module(symbols, build_id, path);
+    const struct module *module = get_module(symbols, build_id, path, false);
     unsigned quality = module->quality;
     if (file && module->file_path) {
         et_buf_text(file, module->file_path);
@@ -434,14 +467,24 @@ unsigned et_symbols_quality(struct et_symbols *symbols, const char *build_id, co
     return quality;
 }
 
-void et_symbolize(struct et_symbols *symbols, struct et_profile *profile)
+static void symbolize(struct et_symbols *symbols, struct et_profile *profile, bool wait)
 {
     pthread_mutex_lock(&symbols->lock);
     for (size_t i = 0; i < profile->frame_count; i++) {
         et_progress_of(i, profile->frame_count);
         if (profile->frames[i].line_count == 0) {
-            symbolize_frame(symbols, profile, &profile->frames[i]);
+            symbolize_frame(symbols, profile, &profile->frames[i], wait);
         }
     }
     pthread_mutex_unlock(&symbols->lock);
+}
+
+void et_symbolize(struct et_symbols *symbols, struct et_profile *profile)
+{
+    symbolize(symbols, profile, false);
+}
+
+void et_symbolize_waiting(struct et_symbols *symbols, struct et_profile *profile)
+{
+    symbolize(symbols, profile, true);
 }

@@ -30,7 +30,9 @@ void et_symbols_set_debuginfod(struct et_symbols *symbols, const char *urls, con
 unsigned et_symbols_quality(struct et_symbols *symbols, const char *build_id, const char *module, struct et_buf *path);
 
 /* Gives every frame of the profile at least one line. Answers are remembered. One thread at a time, others wait: libdw
- * wants it so. Context: any thread. */
+ * wants it so. Not while a debuginfod server is asked: others then get what is here. Context: any thread. */
 void et_symbolize(struct et_symbols *symbols, struct et_profile *profile);
+/* The same, but others wait for the server's answer, too: for names that cannot be corrected later. */
+void et_symbolize_waiting(struct et_symbols *symbols, struct et_profile *profile);
 
 #endif

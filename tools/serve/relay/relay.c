@@ -134,7 +134,7 @@ static void take_row(struct destination *d, struct et_arrival *row)
         return;
     }
     if (config->naming == ET_NAMING_FULL) {
-        et_symbolize(et_server_symbols(d->relay->server), row->profile);
+        et_symbolize_waiting(et_server_symbols(d->relay->server), row->profile);
     }
     batch->rows[batch->count] = *row;
     size_t pieces = config->backend->add(batch->request, &batch->rows[batch->count++]);
