@@ -7,7 +7,7 @@
 #include "tools/cmd/options.h"
 #include "tools/formats/output.h"
 #include "tools/formats/report.h"
-#include "tools/serve/server.h"
+#include "tools/serve/start.h"
 #include "tools/cmd/target.h"
 #include "tools/formats/unsampled.h"
 #include "tools/cmd/help.h"
@@ -395,7 +395,8 @@ static int run_with_server(struct run *run)
                                    .db = run->db,
                                    .symbols = et_options_symbols(run->options),
                                    /* It lasts as long as the program, and --listen is somebody's decision. */
-                                   .access.insecure = run->options->listen != NULL});
+                                   .access.insecure = run->options->listen != NULL},
+        NULL, NULL);
     if (!run->server) {
         return RUN_FAILED;
     }

@@ -3,7 +3,7 @@
 #include "tools/cmd/options.h"
 #include "tools/serve/relay/relay.h"
 #include "tools/serve/settings.h"
-#include "tools/serve/server.h"
+#include "tools/serve/start.h"
 #include "tools/cmd/help.h"
 
 #include <signal.h>
@@ -88,15 +88,15 @@ int et_cmd_serve(int argc, char **argv)
         et_options_free(&options);
         return ET_FAILED;
     }
-    struct et_server *server = et_server_start(&(struct et_server_config){
-        .listen = settings.listen,
-        .db = settings.db,
-        .symbols = et_options_symbols(&options),
-        .limits = &settings.limits,
-        .relay = &relay,
-        .access = settings.access,
-        .scrape = &settings.scrape,
-    });
+    struct et_server *server = et_server_start(
+        &(struct et_server_config){
+            .listen = settings.listen,
+            .db = settings.db,
+            .symbols = et_options_symbols(&options),
+            .limits = &settings.limits,
+            .access = settings.access,
+        },
+        &relay, &settings.scrape);
     et_relay_config_free(&relay); /* what the server has not taken */
     struct et_keeper *keeper = server ? et_keeper_start(server, &settings.keep) : NULL;
     et_serve_settings_free(&settings);

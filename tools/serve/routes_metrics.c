@@ -3,7 +3,7 @@
 #include "tools/serve/http/rejections.h"
 #include "tools/serve/relay/relay.h"
 #include "tools/serve/http/routes.h"
-#include "tools/serve/server.h"
+#include "tools/serve/http/server.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

@@ -6,15 +6,13 @@
  *                then:       collects the body
  *                last call:  the route's handler, its answer is sent
  */
-#include "tools/serve/server.h"
+#include "tools/serve/http/server.h"
 #include "tools/store/group_commit.h"
 #include "tools/serve/http/evict.h"
 #include "tools/lib/gzip.h"
 #include "tools/serve/http/http.h"
 #include "tools/serve/http/listen.h"
 #include "tools/serve/http/rejections.h"
-#include "tools/serve/scrape/scrape.h"
-#include "tools/serve/relay/relay.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -48,6 +46,7 @@ struct et_server {
     bool refusing; /* the store failed last time */
     struct et_access *access;
     struct et_scraper *scraper;
+    int listener;
     char url[160];
     char *db;
 };
@@ -207,9 +206,24 @@ const char *et_server_db(const struct et_server *server)
     return server->db;
 }
 
+void et_server_set_relay(struct et_server *server, struct et_relay *relay)
+{
+    server->relay = relay;
+}
+
 struct et_relay *et_server_relay(struct et_server *server)
 {
     return server->relay;
+}
+
+void et_server_set_scraper(struct et_server *server, struct et_scraper *scraper)
+{
+    server->scraper = scraper;
+}
+
+struct et_scraper *et_server_scraper(struct et_server *server)
+{
+    return server->scraper;
 }
 
 /* Says once that the store fails, and once that it works again. */
@@ -474,27 +488,6 @@ static bool open_stores(struct et_server *server)
     return server->commit != NULL;
 }
 
-/* Destinations of an earlier configuration hold back nothing any more. */
-static enum et_outcome forget_relays(struct et_store *store, void *context, const char **why)
-{
-    (void)context;
-    *why = et_store_why(store);
-    int err = et_store_begin(store);
-    err = err ? err : et_store_relay_none(store);
-    int ended = et_store_end(store, !err);
-    return err || ended ? ET_UNAVAILABLE : ET_REPEATED;
-}
-
-static bool start_relay(struct et_server *server, struct et_relay_config *config)
-{
-    struct et_buf why = {0};
-    bool wanted = config && config->count;
-    (void)et_server_write(server, forget_relays, NULL, &why);
-    et_buf_free(&why);
-    server->relay = wanted ? et_relay_start(server, config) : NULL;
-    return server->relay || !wanted;
-}
-
 static void on_log(void *context, const char *format, va_list args)
 {
     (void)context;
@@ -502,7 +495,7 @@ static void on_log(void *context, const char *format, va_list args)
     (void)args; /* libmicrohttpd reports every client that goes away early */
 }
 
-static void start_daemon(struct et_server *server, int fd)
+bool et_server_serve(struct et_server *server)
 {
     unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {
@@ -513,14 +506,18 @@ static void start_daemon(struct et_server *server, int fd)
     bool has_tls = et_access_tls(server->access) != NULL;
     /* Ours is the limit that is said; theirs only has to be beyond it. */
     unsigned connections = (unsigned)server->limits.connections + 16;
-    server->daemon = MHD_start_daemon(flags | (has_tls ? MHD_USE_TLS : 0), 0, on_accept, server, on_request, server,
-                                      MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-                                      MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT, 30u,
-                                      MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-                                      on_connection, server, MHD_OPTION_ARRAY, has_tls ? tls : tls + 2, MHD_OPTION_END);
+    server->daemon = MHD_start_daemon(
+        flags | (has_tls ? MHD_USE_TLS : 0), 0, on_accept, server, on_request, server, MHD_OPTION_EXTERNAL_LOGGER,
+        on_log, NULL, MHD_OPTION_LISTEN_SOCKET, server->listener, MHD_OPTION_CONNECTION_LIMIT, connections,
+        MHD_OPTION_CONNECTION_TIMEOUT, 30u, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_ARRAY, has_tls ? tls : tls + 2, MHD_OPTION_END);
+    if (!server->daemon) {
+        et_error("cannot start the HTTP server on %s", server->url);
+    }
+    return server->daemon != NULL;
 }
 
-struct et_server *et_server_start(const struct et_server_config *config)
+struct et_server *et_server_open(const struct et_server_config *config)
 {
     struct et_server *server = et_alloc(1, sizeof *server);
     server->symbols = config->symbols;
@@ -535,32 +532,20 @@ struct et_server *et_server_start(const struct et_server_config *config)
     et_memory_budget_init(&server->working, WORKING);
     write_beside(server->db);
     char address[128] = "";
-    int fd = et_listen(config->listen, address, sizeof address);
-    server->access = fd >= 0 ? et_access_open(&config->access, &server->limits, fd, address) : NULL;
+    server->listener = et_listen(config->listen, address, sizeof address);
+    server->access =
+        server->listener >= 0 ? et_access_open(&config->access, &server->limits, server->listener, address) : NULL;
     snprintf(server->url, sizeof server->url, "%s://%s", config->access.tls.certificate ? "https" : "http", address);
-    if (server->access && open_stores(server) && start_relay(server, config->relay)) {
-        server->scraper = config->scrape && config->scrape->count ? et_scraper_start(server, config->scrape) : NULL;
-        start_daemon(server, fd);
-        if (server->daemon) {
-            return server;
-        }
-        et_error("cannot start the HTTP server on %s", server->url);
+    if (!server->access || !open_stores(server)) {
+        et_server_close(server);
+        return NULL;
     }
-    if (fd >= 0) {
-        close(fd);
-    }
-    et_server_stop(server);
-    return NULL;
+    return server;
 }
 
 const char *et_server_url(const struct et_server *server)
 {
     return server->url;
-}
-
-struct et_scraper *et_server_scraper(struct et_server *server)
-{
-    return server->scraper;
 }
 
 void et_server_reload(struct et_server *server)
@@ -576,13 +561,20 @@ unsigned long et_server_accepted(struct et_server *server)
     return accepted;
 }
 
-void et_server_stop(struct et_server *server)
+void et_server_quiet(struct et_server *server)
 {
     if (server->daemon) {
-        MHD_stop_daemon(server->daemon);
+        MHD_stop_daemon(server->daemon); /* closes the listener */
+    } else if (server->listener >= 0) {
+        close(server->listener);
     }
-    et_scraper_stop(server->scraper);
-    et_relay_stop(server->relay);
+    server->daemon = NULL;
+    server->listener = -1;
+}
+
+void et_server_close(struct et_server *server)
+{
+    et_server_quiet(server);
     if (server->commit) {
         et_group_commit_stop(server->commit);
     }

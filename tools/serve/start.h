@@ -1,0 +1,18 @@
+/*
+ * A server with what it passes on and whom it asks: server.h, relay.h and scrape.h in the right order.
+ */
+#ifndef ET_START_H
+#define ET_START_H
+
+#include "tools/serve/http/server.h"
+#include "tools/serve/scrape/scrape_config.h"
+
+struct et_relay_config;
+
+/* relay, scrape: become the server's; NULL: nothing is passed on, no target is asked. NULL: failed, one line is on
+ * stderr. */
+struct et_server *et_server_start(const struct et_server_config *config, struct et_relay_config *relay,
+                                  struct et_scrape_config *scrape);
+void et_server_stop(struct et_server *server);
+
+#endif
