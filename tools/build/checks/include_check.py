@@ -13,6 +13,8 @@ import pathlib
 import re
 import sys
 
+from report import report
+
 FREESTANDING = {'float.h', 'iso646.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdatomic.h', 'stdbool.h', 'stddef.h',
                 'stdint.h', 'stdnoreturn.h', 'string.h', 'errno.h'}  # errno.h for its constants
 PUBLIC = ['core/edgeprof.h', 'core/config.h', 'core/hooks.h']
@@ -156,11 +158,7 @@ def check(root):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else '.').resolve()
     errors, count = check(root)
-    for error in errors:
-        print(f'include_check: {error}', file=sys.stderr)
-    if not errors:
-        print(f'include_check: {count} includes as the table says')
-    return 1 if errors or count == 0 else 0
+    return report(errors if count else [*errors, 'no include was found'], f'{count} includes as the table says')
 
 
 if __name__ == '__main__':

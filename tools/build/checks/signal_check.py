@@ -16,6 +16,8 @@ import pathlib
 import re
 import sys
 
+from report import report
+
 NODE = re.compile(r'^node: \{ title: "(?P<title>[^"]+)" label: "(?P<label>[^"]*)"(?P<shape> shape : ellipse)?')
 EDGE = re.compile(r'^edge: \{ sourcename: "(?P<source>[^"]+)" targetname: "(?P<target>[^"]+)"')
 SIZE = re.compile(r'(\d+) bytes \(([a-z,]+)\)')
@@ -152,14 +154,8 @@ def main():
             errors.append(f'{plain(title)} is on the signal path but its comment does not say `Context: signal`')
     if worst[0] > args.max:
         errors.append(f'needs {worst[0]} bytes of stack, {args.max} are allowed: {way}')
-    for error in errors:
-        print(f'signal_check: {error}', file=sys.stderr)
-    if args.figure and not errors:
-        print(f'figure {args.figure} {worst[0]} bytes')
-    elif not errors:
-        print(f'signal_check: {len(walk.depth)} functions from {len(roots)} roots, at most {worst[0]} of {args.max} bytes '
-              f'of stack: {way}')
-    return 1 if errors else 0
+    return report(errors, f'{len(walk.depth)} functions from {len(roots)} roots, at most {worst[0]} of {args.max} bytes of stack: {way}',
+                  args.figure and f'{args.figure} {worst[0]} bytes')
 
 
 if __name__ == '__main__':

@@ -15,6 +15,8 @@ import pathlib
 import subprocess
 import sys
 
+from report import report
+
 
 def run(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -87,14 +89,9 @@ def main():
         errors.append(f'{code} bytes of code, {args.text_max} are allowed')
     if not defined:
         errors.append(f'{args.archive} defines nothing')
-    for error in errors:
-        print(f'symbols_check: {error}', file=sys.stderr)
-    if args.figure and not errors:
-        print(f'figure {args.figure} {code} bytes')
-    elif not errors:
-        print(f'symbols_check: {len(undefined)} symbols from outside, {len(defined)} defined; a program gets {code} of '
-              f'{args.text_max} bytes of code; text {total["text"]}, rodata {total["rodata"]}, .data.rel.ro {total["relro"]}, data {total["data"]}, bss {total["bss"]} bytes')
-    return 1 if errors else 0
+    return report(errors, f'{len(undefined)} symbols from outside, {len(defined)} defined; a program gets {code} of {args.text_max} bytes of '
+                  f'code; text {total["text"]}, rodata {total["rodata"]}, .data.rel.ro {total["relro"]}, data {total["data"]}, bss {total["bss"]} bytes',
+                  args.figure and f'{args.figure} {code} bytes')
 
 
 if __name__ == '__main__':

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import urllib.parse
 
+from report import report
+
 TOP_LEVEL = {'README.md', 'Makefile', 'LICENSE', 'NOTICE', 'CHANGELOG.md', '.ci', '.clang-format', '.gitignore',
              'core', 'port', 'transport', 'boards', 'docs', 'tests', 'tools'}
 BUILT = re.compile(r'\.(o|a|so|d|ci|su|gcno|gcda|dbg|nupkg|pyc|db|exe|dll)$|^build/|(^|/)(obj|node_modules|__pycache__)/')
@@ -108,11 +110,7 @@ def check(root):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else '.').resolve()
     errors, count = check(root)
-    for error in errors:
-        print(f'tree_check: {error}', file=sys.stderr)
-    if not errors:
-        print(f'tree_check: {count} files in order')
-    return 1 if errors else 0
+    return report(errors, f'{count} files in order')
 
 
 if __name__ == '__main__':

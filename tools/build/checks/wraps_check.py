@@ -8,6 +8,8 @@ import pathlib
 import re
 import sys
 
+from report import report
+
 USE_THE_FILE = {'README.md': '@port/linux/link.opt', 'docs/getting-started-c.md': '/port/linux/link.opt',
                 'boards/rpi4/README.md': '@port/linux/link.opt',
                 'boards/beaglebone-black/README.md': '@port/linux/link.opt', 'tools/package/edgeprof.pc.in': '@WRAPS@',
@@ -31,11 +33,7 @@ def main():
     errors = [f'{where} and port/linux/link.opt differ: {" ".join(sorted(names ^ wraps))}' for where, names in lists.items() if names != wraps]
     errors += [f'{path} does not use {word}' for path, word in USE_THE_FILE.items() if word not in read(path)]
     errors += [f'{path} repeats the list' for path in USE_THE_FILE if '--wrap=' in read(path)]
-    for error in errors:
-        print(f'wraps_check: {error}', file=sys.stderr)
-    if not errors:
-        print(f'wraps_check: {len(wraps)} functions, the same everywhere')
-    return 1 if errors else 0
+    return report(errors, f'{len(wraps)} functions, the same everywhere')
 
 
 if __name__ == '__main__':
