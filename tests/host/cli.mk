@@ -1,10 +1,11 @@
 # The command line's tests, one file an idea; all of them run the program with sanitizers.
 
-ET_CLI_TESTS := test-tools-export test-tools-remote test-tools-symbols test-tools-debuginfod test-tools-diff test-tools-watch test-tools-query
+ET_CLI_TESTS := test-tools-export test-tools-remote test-tools-symbols test-tools-debuginfod test-tools-debuginfod-limits test-tools-diff test-tools-watch test-tools-query
 $(call test,test-tools-export,quick,300,shared,Every export format and flame graph of one query holds the same profile.)
 $(call test,test-tools-remote,quick,300,shared,Commands that ask a server handle tokens, https and every failure on the way in one clear line.)
 $(call test,test-tools-symbols,quick,300,shared,Symbol files in a folder or at a server give the right function names.)
 $(call test,test-tools-debuginfod,quick,300,shared,Symbols come from any debuginfod server, and a hostile one does no harm.)
+$(call test,test-tools-debuginfod-limits,quick,300,shared,No debuginfod server gets past the limits of size and time, and a slow one holds up one request alone.)
 $(call test,test-tools-diff,quick,300,shared,diff tells a regression from noise, and its exit status says which.)
 $(call test,test-tools-watch,quick,300,shared,watch restores the terminal on every way out and writes plain lines into a pipe.)
 $(call test,test-tools-query,quick,300,shared,query and devices answer the same from a database and from a server.)
@@ -20,6 +21,9 @@ test-tools-symbols: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 
 test-tools-debuginfod: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_debuginfod_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
+
+test-tools-debuginfod-limits: $(ET_TEST)/edgeprof $(ET_SAMPLE)
+	@$(call host_test,debuginfod_limits_test.py)
 
 test-tools-diff: $(ET_TEST)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_diff_test.py $(ET_TEST)/edgeprof

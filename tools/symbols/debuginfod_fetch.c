@@ -202,6 +202,8 @@ static int judge(const struct answer *a, int status, struct et_buf *why)
         return code == 0;
     } else if (code == EFBIG) {
         et_buf_text(why, "the file is too large");
+    } else if (code == EIO) { /* a write that ended at the limit, which no signal says, or at the disk's end */
+        et_buf_text(why, "the file is too large, or the disk is full");
     } else if (a->http >= 400) {
         et_buf_printf(why, "HTTP status %ld", a->http);
     } else if (a->words.size) {
@@ -210,6 +212,8 @@ static int judge(const struct answer *a, int status, struct et_buf *why)
         et_buf_text(why, "it takes too long");
     } else if (code == ENOENT && a->http == 200) {
         et_buf_text(why, "its answer is empty, which is no ELF file");
+    } else if (code == ENOENT && a->http) {
+        et_buf_printf(why, "HTTP status %ld", a->http);
     } else {
         et_buf_text(why, strerror(code));
     }

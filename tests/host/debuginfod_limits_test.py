@@ -1,0 +1,200 @@
+"""Bounds of what is asked of debuginfod servers: size as unpacked, time, redirects, and whom a slow one holds up."""
+import gzip
+import http.server
+import os
+import re
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from generate import message, module, nodes, origin, profile
+from harness import Server, clean_environment
+
+
+def output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+class Known:
+    """The sample program: its build id, the address of a function, its debug file."""
+
+    def __init__(self, sample):
+        self.build_id = re.search(r"Build ID: (\w+)", output("readelf", "-n", sample))[1]
+        self.hot = next(int(line.split()[0], 16) for line in output("nm", sample).splitlines() if line.endswith(" hot"))
+        with open(os.path.join(os.path.dirname(sample), "debug", "sample.dbg"), "rb") as file:
+            self.debug = file.read()
+
+
+@pytest.fixture(scope="session")
+def known(sample):
+    return Known(sample)
+
+
+class Strange(http.server.ThreadingHTTPServer):
+    """Answers as `answer(handler)` does."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        outer = self
+        self.asked, self.seen, self.answer = threading.Event(), 0, None
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.seen += 1
+                outer.asked.set()
+                outer.answer(self)
+
+            def log_message(self, *arguments):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request, client_address):
+        """Clients go away in the middle: that is what is tested."""
+
+
+@pytest.fixture
+def strange():
+    server = Strange()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def send(handler, body, **headers):
+    handler.send_response(200)
+    for name, value in headers.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def ask(cli, folder, known, url, **variables):
+    return cli.run("symbolize", "--debuginfod", url, f"{known.build_id}+{known.hot:x}",
+                   env=clean_environment(EDGEPROF_CACHE=os.path.join(folder, "cache"), **variables))
+
+
+def left(folder):
+    """All that is in the cache, folders too."""
+    return [name for _, folders, names in os.walk(os.path.join(folder, "cache")) for name in (*folders, *names)]
+
+
+def refused(done, folder, url, words):
+    lines = [line for line in done.err.splitlines() if "debuginfod:" in line]
+    assert done.returncode == 3 and len(lines) == 1 and url in lines[0] and words in lines[0], done.err
+    assert left(folder) == []
+
+
+def test_packed_file(cli, folder, known, strange):
+    strange.answer = lambda handler: send(handler, gzip.compress(known.debug), Content_Encoding="gzip")
+    assert "\thot\t" in ask(cli, folder, known, strange.url).out + "\t"
+    assert left(folder) == [known.build_id[:2], known.build_id[2:] + ".debug"]
+
+
+def test_size_that_is_not_announced(cli, folder, known, strange):
+    """Bytes count as they are on the disk: the packed one is a hundredth of the limit."""
+    for body, headers in ((bytes(20_000_000), {}), (gzip.compress(bytes(20_000_000)), {"Content_Encoding": "gzip"})):
+        strange.answer = lambda handler: send(handler, body, **headers)
+        refused(ask(cli, folder, known, strange.url, DEBUGINFOD_MAXSIZE="2000000"), folder, strange.url, "too large")
+
+
+def test_size_that_is_announced(cli, folder, known, strange):
+    strange.answer = lambda handler: send(handler, b"", Content_Length=str(1 << 40))
+    refused(ask(cli, folder, known, strange.url, DEBUGINFOD_MAXTIME="60"), folder, strange.url, "")
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["silent", "trickling"])
+def test_time(cli, folder, known, strange, begins):
+    """A server that does not answer, and one that never ends."""
+    over = threading.Event()
+
+    def answer(handler):
+        if begins:
+            send(handler, b"")
+        while not over.wait(0.1) and begins:
+            handler.wfile.write(b"x")
+
+    strange.answer = answer
+    refused(ask(cli, folder, known, strange.url, DEBUGINFOD_MAXTIME="1"), folder, strange.url, "too long")
+    over.set()
+
+
+def test_no_connection(cli, folder, known):
+    """A machine that does not say no: its queue is full. The limit is that of connecting, not that of the file."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        waiting = []
+        for _ in range(4):
+            waiting.append(socket.socket())
+            waiting[-1].setblocking(False)
+            waiting[-1].connect_ex(full.getsockname())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}"
+        refused(ask(cli, folder, known, url), folder, url, "Connection timed out")
+        for one in waiting:
+            one.close()
+
+
+def test_redirects(cli, folder, known, strange):
+    """Four are followed."""
+    def answer(handler):
+        if strange.seen == most:
+            send(handler, known.debug)
+        else:
+            handler.send_response(302)
+            handler.send_header("Location", f"/{strange.seen}")
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+
+    strange.answer = answer
+    most = 100
+    refused(ask(cli, folder, known, strange.url), folder, strange.url, "more than 4 redirects")
+    assert strange.seen < 50
+    strange.seen, most = 0, 5
+    assert "hot" in ask(cli, folder, known, strange.url).out
+
+
+def test_endless_headers(cli, folder, known, strange):
+    def answer(handler):
+        handler.send_response(200)
+        handler.flush_headers()
+        while True:
+            handler.wfile.write(b"X-Debuginfod-Size: " + b"1" * 60_000 + b"\r\n")
+
+    strange.answer = answer
+    refused(ask(cli, folder, known, strange.url, DEBUGINFOD_MAXTIME="10"), folder, strange.url, "")
+
+
+def names(server):
+    status, document = server.get("/api/profile", service="svc", **{"from": "0"})
+    assert status == 200
+    return [function["name"] for function in document["top"]]
+
+
+def test_slow_server_holds_up_one(edgeprof, folder, known, strange, monkeypatch):
+    """Who asks first waits. Others get at once what is known here, and all have the names afterwards."""
+    answers = threading.Event()
+
+    def answer(handler):
+        answers.wait()
+        send(handler, known.debug)
+
+    strange.answer = answer
+    monkeypatch.setenv("EDGEPROF_CACHE", os.path.join(folder, "cache"))
+    with Server(edgeprof, os.path.join(folder, "x.db"), "--debuginfod", strange.url) as server:
+        app = module(4096, 1 << 20, known.hot & ~0xfff, bytes.fromhex(known.build_id), "/device/app")
+        assert server.push(message(8, 0, origin("svc"), [app], nodes([0], [4096 + (known.hot & 0xfff)]), [profile({1: 3})])) == 200
+        first = []
+        waiting = threading.Thread(target=lambda: first.append(names(server)))
+        waiting.start()
+        assert strange.asked.wait(60)
+        assert names(server) == [f"app+0x{known.hot:x}"]
+        assert waiting.is_alive() and strange.seen == 1
+        answers.set()
+        waiting.join(60)
+        assert first == [["hot"]] and names(server) == ["hot"]
