@@ -116,8 +116,8 @@ def test_time(cli, folder, known, strange, begins):
     def answer(handler):
         if begins:
             send(handler, b"")
-        while not over.wait(0.1) and begins:
-            handler.wfile.write(b"x")
+        while not over.wait(0.1):
+            handler.wfile.write(b"x" if begins else b"")
 
     strange.answer = answer
     refused(ask(cli, folder, known, strange.url, DEBUGINFOD_MAXTIME="1"), folder, strange.url, "too long")
