@@ -6,11 +6,12 @@ import re
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
 from generate import message, module, nodes, origin, profile
-from harness import Server, clean_environment
+from harness import clean_environment
 
 
 def output(*command):
@@ -51,7 +52,7 @@ class Strange(http.server.ThreadingHTTPServer):
                 pass
 
         super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request, client_address):
@@ -176,8 +177,16 @@ def names(server):
     return [function["name"] for function in document["top"]]
 
 
-def test_slow_server_holds_up_one(edgeprof, folder, known, strange, monkeypatch):
-    """Who asks first waits. Others get at once what is known here, and all have the names afterwards."""
+def push_hot(server, known):
+    app = module(4096, 1 << 20, known.hot & ~0xfff, bytes.fromhex(known.build_id), "/device/app")
+    body = message(8, 0, origin("svc"), [app], nodes([0], [4096 + (known.hot & 0xfff)]), [profile({1: 3})],
+                   unix_minus_uptime=(int(time.time()) - 60) * 10**9)
+    assert server.push(body) == 200
+
+
+@pytest.fixture
+def slow(strange, known, folder, monkeypatch):
+    """Answers when the event is set; servers that are started now have a cache of their own."""
     answers = threading.Event()
 
     def answer(handler):
@@ -186,15 +195,37 @@ def test_slow_server_holds_up_one(edgeprof, folder, known, strange, monkeypatch)
 
     strange.answer = answer
     monkeypatch.setenv("EDGEPROF_CACHE", os.path.join(folder, "cache"))
-    with Server(edgeprof, os.path.join(folder, "x.db"), "--debuginfod", strange.url) as server:
-        app = module(4096, 1 << 20, known.hot & ~0xfff, bytes.fromhex(known.build_id), "/device/app")
-        assert server.push(message(8, 0, origin("svc"), [app], nodes([0], [4096 + (known.hot & 0xfff)]), [profile({1: 3})])) == 200
-        first = []
-        waiting = threading.Thread(target=lambda: first.append(names(server)))
-        waiting.start()
-        assert strange.asked.wait(60)
-        assert names(server) == [f"app+0x{known.hot:x}"]
-        assert waiting.is_alive() and strange.seen == 1
-        answers.set()
-        waiting.join(60)
-        assert first == [["hot"]] and names(server) == ["hot"]
+    yield answers
+    answers.set()
+
+
+def test_slow_server_holds_up_one(start_server, known, strange, slow):
+    """Who asks first waits. Others get at once what is known here, and all have the names afterwards."""
+    server = start_server("--debuginfod", strange.url)
+    push_hot(server, known)
+    first = []
+    waiting = threading.Thread(target=lambda: first.append(names(server)))
+    waiting.start()
+    assert strange.asked.wait(60)
+    assert names(server) == [f"app+0x{known.hot:x}"]
+    assert waiting.is_alive() and strange.seen == 1
+    slow.set()
+    waiting.join(60)
+    assert first == [["hot"]] and names(server) == ["hot"]
+
+
+def test_relays_wait_for_names(start_server, known, strange, slow, folder):
+    """What is passed on cannot be corrected, so all destinations wait for one answer."""
+    receivers = [start_server(db=os.path.join(folder, f"{name}.db")) for name in "abcd"]
+    config = os.path.join(folder, "relays.conf")
+    with open(config, "w") as file:
+        file.writelines(f"[relay to{i}]\nto = pyroscope\nurl = {receiver.url}\nsymbolize = yes\n" for i, receiver in enumerate(receivers))
+    server = start_server("--debuginfod", strange.url, "--config", config)
+    push_hot(server, known)
+    assert strange.asked.wait(60)
+    assert names(server) == [f"app+0x{known.hot:x}"]
+    slow.set()
+    end = time.monotonic() + 60
+    while any(relay["sent"] == 0 for relay in server.get("/api/relays")[1]["relays"]) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert [names(receiver) for receiver in receivers] == [["hot"]] * 4 and strange.seen == 1
