@@ -1,5 +1,4 @@
-# Real programs under the profiler, each compared with its run without. Not in `make test-all`: it installs servers and
-# takes minutes. ROWS= names single ones.
+# Real programs under the profiler, each compared with its run without. ROWS= names single ones.
 PROGRAMS := $(BUILD)/tests/programs
 
 $(PROGRAMS)/stopwatch $(PROGRAMS)/work: $(PROGRAMS)/%: tests/programs/%.c
@@ -14,7 +13,7 @@ $(PROGRAMS)/edgeprof $(PROGRAMS)/libedgeprof-preload.so: $(PROGRAMS)/%: $(BUILD)
 	@mkdir -p $(@D)
 	@cp $< $@
 
-$(call test,test-programs,own,3600,alone,PostgreSQL, nginx, Redis, CPython's tests and others give the same results under the profiler.)
+$(call test,test-programs,all,1200,alone,PostgreSQL, nginx, Redis, CPython's tests and others give the same results under the profiler.)
 test-programs: $(addprefix $(PROGRAMS)/,edgeprof libedgeprof-preload.so stopwatch work linked)  ## real programs under the profiler; ROWS="redis gcc"
 	@tools/build/setup.sh apt build tools test programs
 	@tests/programs/programs.py $(PROGRAMS) $(ROWS)
