@@ -1,10 +1,4 @@
-/*
- * See config.h.
- *
- *   et_config_read -> et_config_parse   line by line: take_line -> take_section, take_setting
- *   et_config_kinds, et_config_keys     what a reader knows, against what is there
- *   et_config_number, ...               values of a form
- */
+/* See config.h. et_config_parse() reads line by line: parse_line() calls add_section() or add_setting(). */
 #include "tools/lib/config.h"
 #include "tools/lib/time_text.h"
 
@@ -37,7 +31,7 @@ void et_config_error(const struct et_config *config, unsigned line, const char *
 
 /* ---- reading ---- */
 
-/* Without blanks around it. */
+/* Removes blanks at both ends. */
 static void trim(const char **text, size_t *size)
 {
     while (*size && strchr(BLANKS, **text)) {
@@ -49,18 +43,18 @@ static void trim(const char **text, size_t *size)
     }
 }
 
-static char *copy(const char *text, size_t size)
+static char *copy_text(const char *text, size_t size)
 {
     char *to = et_alloc(size + 1, 1);
     memcpy(to, text, size);
     return to;
 }
 
-static char *unquoted(const char *text, size_t size)
+static char *copy_unquoted(const char *text, size_t size)
 {
     trim(&text, &size);
     bool quoted = size >= 2 && text[0] == '"' && text[size - 1] == '"';
-    return copy(text + quoted, size - (quoted ? 2 : 0));
+    return copy_text(text + quoted, size - (quoted ? 2 : 0));
 }
 
 static bool is_word(const char *text, size_t size)
@@ -68,8 +62,9 @@ static bool is_word(const char *text, size_t size)
     return size > 0 && strspn(text, WORD) >= size;
 }
 
-/* text: from the '[' on. A broken one is a section all the same: its settings are not wrong. */
-static bool take_section(struct et_config *config, unsigned line, const char *text, size_t size)
+/* text starts at the '['. A malformed header still starts a section, so that its settings report no errors of their
+ * own. */
+static bool add_section(struct et_config *config, unsigned line, const char *text, size_t size)
 {
     bool closed = text[size - 1] == ']' && size > 1;
     text++;
@@ -79,7 +74,8 @@ static bool take_section(struct et_config *config, unsigned line, const char *te
     kind = kind < size ? kind : size;
     config->sections = et_reserve(config->sections, &config->capacity, config->count + 1, sizeof *config->sections);
     struct et_section *section = &config->sections[config->count++];
-    *section = (struct et_section){.kind = copy(text, kind), .name = unquoted(text + kind, size - kind), .line = line};
+    *section = (struct et_section){
+        .kind = copy_text(text, kind), .name = copy_unquoted(text + kind, size - kind), .line = line};
     if (!closed) {
         et_config_error(config, line, "the section's ']' is missing at the end of the line");
     } else if (!is_word(text, kind)) {
@@ -89,7 +85,7 @@ static bool take_section(struct et_config *config, unsigned line, const char *te
     return closed;
 }
 
-static bool take_setting(struct et_config *config, unsigned line, const char *text, size_t size)
+static bool add_setting(struct et_config *config, unsigned line, const char *text, size_t size)
 {
     const char *equals = memchr(text, '=', size);
     size_t key = equals ? (size_t)(equals - text) : 0;
@@ -106,12 +102,14 @@ static bool take_setting(struct et_config *config, unsigned line, const char *te
     struct et_section *section = &config->sections[config->count - 1];
     section->settings =
         et_reserve(section->settings, &section->capacity, section->count + 1, sizeof *section->settings);
-    section->settings[section->count++] = (struct et_setting){
-        .key = copy(start, key), .value = unquoted(equals + 1, size - (size_t)(equals + 1 - text)), .line = line};
+    section->settings[section->count++] =
+        (struct et_setting){.key = copy_text(start, key),
+                            .value = copy_unquoted(equals + 1, size - (size_t)(equals + 1 - text)),
+                            .line = line};
     return true;
 }
 
-static bool take_line(struct et_config *config, unsigned line, const char *text, size_t size)
+static bool parse_line(struct et_config *config, unsigned line, const char *text, size_t size)
 {
     trim(&text, &size);
     if (size == 0 || text[0] == '#' || text[0] == ';') {
@@ -121,20 +119,20 @@ static bool take_line(struct et_config *config, unsigned line, const char *text,
         et_config_error(config, line, "a byte 0; this is no text file");
         return false;
     }
-    return text[0] == '[' ? take_section(config, line, text, size) : take_setting(config, line, text, size);
+    return text[0] == '[' ? add_section(config, line, text, size) : add_setting(config, line, text, size);
 }
 
 bool et_config_parse(const char *path, const char *text, size_t size, struct et_config *out)
 {
-    /* take_* look for words' ends by strspn() and the like: the copy ends with a NUL. */
-    char *bytes = copy(text, size);
+    /* The parsers use strspn() and the like, so the copy must end with a NUL. */
+    char *bytes = copy_text(text, size);
     bool ok = true;
     unsigned line = 1;
     *out = (struct et_config){.path = et_clean(path, strlen(path))};
     for (size_t at = 0; at < size; line++) {
         const char *end = memchr(bytes + at, '\n', size - at);
         size_t length = end ? (size_t)(end - bytes) - at : size - at;
-        ok &= take_line(out, line, bytes + at, length);
+        ok &= parse_line(out, line, bytes + at, length);
         at += length + 1;
     }
     free(bytes);
@@ -176,7 +174,7 @@ void et_config_free(struct et_config *config)
     *config = (struct et_config){0};
 }
 
-/* ---- what there is and what is known ---- */
+/* ---- sections and keys ---- */
 
 const struct et_section *et_config_next(const struct et_config *config, const char *kind,
                                         const struct et_section *after)
@@ -189,8 +187,8 @@ const struct et_section *et_config_next(const struct et_config *config, const ch
     return NULL;
 }
 
-/* Index of a key among those that are known, up to the NULL when it is not; *several: it may come several times. */
-static size_t known_at(const char *const *known, const char *key, bool *several)
+/* Index of the key in the NULL-terminated list, or the index of the NULL. *several: the key may occur several times. */
+static size_t find_known(const char *const *known, const char *key, bool *several)
 {
     size_t i = 0;
     for (; known[i]; i++) {
@@ -204,7 +202,7 @@ static size_t known_at(const char *const *known, const char *key, bool *several)
     return i;
 }
 
-static char *list_of(const char *const *known)
+static char *join_known(const char *const *known)
 {
     struct et_buf list = {0};
     for (size_t i = 0; known[i]; i++) {
@@ -217,8 +215,8 @@ bool et_config_kinds(const struct et_config *config, const char *const *kinds)
 {
     bool ok = true, several;
     for (size_t i = 0; i < config->count; i++) {
-        if (!kinds[known_at(kinds, config->sections[i].kind, &several)]) {
-            char *list = list_of(kinds);
+        if (!kinds[find_known(kinds, config->sections[i].kind, &several)]) {
+            char *list = join_known(kinds);
             et_config_error(config, config->sections[i].line, "there is no section [%s]; there are %s",
                             config->sections[i].kind, list);
             free(list);
@@ -234,8 +232,8 @@ bool et_config_keys(const struct et_config *config, const struct et_section *sec
     for (size_t i = 0; i < section->count; i++) {
         const struct et_setting *setting = &section->settings[i], *last = et_config_setting(section, setting->key);
         bool several = false;
-        if (!keys[known_at(keys, setting->key, &several)]) {
-            char *list = list_of(keys);
+        if (!keys[find_known(keys, setting->key, &several)]) {
+            char *list = join_known(keys);
             et_config_error(config, setting->line, "[%s] knows no '%s'; it knows %s", section->kind, setting->key,
                             list);
             free(list);
@@ -267,14 +265,14 @@ const char *et_config_value(const struct et_section *section, const char *key)
 
 /* ---- values ---- */
 
-static bool wrong(const struct et_config *config, const struct et_setting *setting, const char *form)
+static bool report_bad_value(const struct et_config *config, const struct et_setting *setting, const char *form)
 {
     et_config_error(config, setting->line, "%s = %s: want %s", setting->key, setting->value, form);
     return false;
 }
 
-/* A decimal number with a unit of those behind it or none; *scale is the unit's index + 1. */
-static bool number_of(const char *text, const char *units, uint64_t *number, unsigned *scale)
+/* A decimal number with at most one unit character from `units`. *scale: index of the unit + 1, or 0 without a unit. */
+static bool parse_scaled_number(const char *text, const char *units, uint64_t *number, unsigned *scale)
 {
     size_t digits = strspn(text, "0123456789");
     const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
@@ -292,10 +290,10 @@ bool et_config_number(const struct et_config *config, const struct et_section *s
     const struct et_setting *setting = et_config_setting(section, key);
     uint64_t number;
     unsigned scale;
-    if (setting && (!number_of(setting->value, "", &number, &scale) || number > most)) {
+    if (setting && (!parse_scaled_number(setting->value, "", &number, &scale) || number > most)) {
         char form[64];
         snprintf(form, sizeof form, "a number from 0 to %llu", (unsigned long long)most);
-        return wrong(config, setting, form);
+        return report_bad_value(config, setting, form);
     }
     *out = setting ? number : *out;
     return true;
@@ -306,9 +304,9 @@ bool et_config_size(const struct et_config *config, const struct et_section *sec
     const struct et_setting *setting = et_config_setting(section, key);
     uint64_t number;
     unsigned scale;
-    if (setting &&
-        (!number_of(setting->value, "kMG", &number, &scale) || number > (uint64_t)INT32_MAX >> (10 * scale))) {
-        return wrong(config, setting, "bytes, below 2G, like 4096, 64k, 4M or 1G");
+    if (setting && (!parse_scaled_number(setting->value, "kMG", &number, &scale) ||
+                    number > (uint64_t)INT32_MAX >> (10 * scale))) {
+        return report_bad_value(config, setting, "bytes, below 2G, like 4096, 64k, 4M or 1G");
     }
     *out = setting ? (size_t)number << (10 * scale) : *out;
     return true;
@@ -320,7 +318,8 @@ bool et_config_duration(const struct et_config *config, const struct et_section 
     const struct et_setting *setting = et_config_setting(section, key);
     int64_t ns = 0;
     if (setting && !(zero && strcmp(setting->value, "0") == 0) && !et_parse_duration(setting->value, &ns)) {
-        return wrong(config, setting, zero ? "0, or a time like 10s, 5m, 24h or 7d" : "a time like 10s, 5m, 24h or 7d");
+        return report_bad_value(config, setting,
+                                zero ? "0, or a time like 10s, 5m, 24h or 7d" : "a time like 10s, 5m, 24h or 7d");
     }
     *out_ns = setting ? ns : *out_ns;
     return true;
@@ -331,7 +330,7 @@ bool et_config_flag(const struct et_config *config, const struct et_section *sec
     const struct et_setting *setting = et_config_setting(section, key);
     bool yes = setting && strcmp(setting->value, "yes") == 0, no = setting && strcmp(setting->value, "no") == 0;
     if (setting && !yes && !no) {
-        return wrong(config, setting, "yes or no");
+        return report_bad_value(config, setting, "yes or no");
     }
     *out = setting ? yes : *out;
     return true;
@@ -341,7 +340,7 @@ bool et_config_list(const char *list, bool (*item)(void *context, const char *it
 {
     bool ok = true;
     while (*list && ok) {
-        /* A comma between quotes is no end of an item. */
+        /* A comma between quotes does not end an item. */
         size_t size = 0;
         for (bool quoted = false; list[size] && (quoted || list[size] != ','); size++) {
             quoted ^= list[size] == '"';

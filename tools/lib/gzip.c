@@ -20,7 +20,7 @@ static int inflate_all(z_stream *stream, size_t limit, struct et_buf *out)
         }
         et_buf_add(out, chunk, got);
         if (code == Z_STREAM_END && stream->avail_in > 0) {
-            code = inflateReset(stream); /* gzip files may be several, one after the other */
+            code = inflateReset(stream); /* a gzip file may have several members */
         }
     }
     return code == Z_STREAM_END ? 0 : -EBADMSG;

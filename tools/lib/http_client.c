@@ -13,9 +13,9 @@ struct receiving {
     bool too_large;
 };
 
-static size_t on_data(char *bytes, size_t size, size_t count, void *context)
+static size_t receive_body(char *bytes, size_t size, size_t count, void *context)
 {
-    struct receiving *r = context;
+    struct http_transfer *r = context;
     size_t more = size * count;
     r->too_large = more > r->limit - r->size;
     if (r->too_large) {
@@ -26,16 +26,16 @@ static size_t on_data(char *bytes, size_t size, size_t count, void *context)
     return more;
 }
 
-static int on_progress(void *context, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up_now)
+static int check_stop(void *context, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up_now)
 {
     const struct et_http_request *request = context;
     et_progress_of((size_t)(now + up_now), (size_t)(total + up_total));
     return request->stop && atomic_load(request->stop);
 }
 
-static struct curl_slist *headers(const struct et_http_request *request)
+static struct curl_slist *make_headers(const struct et_http_request *request)
 {
-    /* curl would wait for "100 Continue" before a large body. */
+    /* Without this header, curl waits for "100 Continue" before it sends a large body. */
     struct curl_slist *list = curl_slist_append(NULL, "Expect:");
     if (request->body) {
         list = curl_slist_append(list, "Content-Type: application/octet-stream");
@@ -68,7 +68,7 @@ static void set_up(CURL *curl, const struct et_http_request *request, struct rec
     et_http_set_up(curl, request->url, request->authority, request->seconds ? request->seconds : (long)SECONDS);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, receiving);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, check_stop);
     curl_easy_setopt(curl, CURLOPT_XFERINFODATA, (void *)(uintptr_t)request);
     if (request->body) {
         curl_easy_setopt(curl, CURLOPT_POST, 1L);

@@ -1,6 +1,4 @@
-/*
- * One HTTP request to somebody else, over libcurl. What comes is bounded, in bytes and in time.
- */
+/* One HTTP request as a client, with libcurl. The size of the answer and the duration are limited. */
 #ifndef ET_HTTP_CLIENT_H
 #define ET_HTTP_CLIENT_H
 
@@ -20,14 +18,14 @@ struct et_http_request {
     const atomic_bool *stop;   /* ends it within seconds when it becomes true; NULL: nothing does */
 };
 
-/* The HTTP status; 0: there was no whole answer, *why (to be freed) says why not. */
+/* Returns the HTTP status. 0: no complete answer; *why (the caller frees it) says why. */
 long et_http_send(const struct et_http_request *request, struct et_buf *why);
 
-/* Sets what all requests have in common: http and https alone, limits of time, the certificate authority (NULL: the
- * system's). curl: a CURL handle. */
+/* Sets what all requests have in common: only http and https, time limits, CA certificates (NULL: the system's). curl:
+ * a CURL handle. */
 void et_http_set_up(void *curl, const char *url, const char *authority, long seconds);
 
-/* Appends "&name=value" to a URL, escaped; nothing when the value is NULL or "". */
+/* Appends "&name=value" to a URL, escaped. Appends nothing when the value is NULL or "". */
 void et_url_parameter(struct et_buf *url, const char *name, const char *value);
 
 #endif

@@ -1,12 +1,12 @@
-/* See json_read.h. Jansson has a bound for depth of its own (2,048), and none for the number of values. */
+/* See json_read.h. Jansson limits depth (2,048), but not the number of values. */
 #include "tools/lib/json_read.h"
 
 #include <nettle/base64.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether brackets and commas keep within bounds. What else is wrong is the parser's to find. */
-static const char *out_of_bounds(const char *text, size_t size)
+/* Checks depth and number of values by counting brackets and commas. The parser finds all other errors. */
+static const char *find_exceeded_bound(const char *text, size_t size)
 {
     size_t depth = 0, values = 0;
     bool quoted = false;
@@ -34,7 +34,7 @@ static const char *out_of_bounds(const char *text, size_t size)
 json_t *et_json_read(const char *text, size_t size, struct et_buf *why)
 {
     json_error_t error;
-    const char *bounds = out_of_bounds(text, size);
+    const char *bounds = find_exceeded_bound(text, size);
     json_t *value = bounds ? NULL : json_loadb(text, size, JSON_DECODE_ANY, &error);
     if (bounds) {
         et_buf_printf(why, "JSON %s", bounds);
@@ -51,8 +51,9 @@ const char *et_json_text(const json_t *object, const char *name)
     return json_string_value(json_object_get(object, name));
 }
 
-/* Both alphabets as one, padded: the library takes only that, and skips blanks, which there may be none of. */
-static char *padded(const char *text, size_t *size)
+/* Converts both alphabets to the standard one, padded: nettle accepts nothing else. Rejects blanks, which nettle would
+ * skip. */
+static char *to_padded_base64(const char *text, size_t *size)
 {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_";
     char *plain = et_alloc(*size + 4, 1);
@@ -62,7 +63,7 @@ static char *padded(const char *text, size_t *size)
     }
     bool whole = *size % 4 == 0;
     *size -= padding;
-    if ((padding && !whole) || *size % 4 == 1) { /* six bits are no byte */
+    if ((padding && !whole) || *size % 4 == 1) { /* six bits are less than a byte */
         free(plain);
         return NULL;
     }
@@ -82,7 +83,7 @@ static char *padded(const char *text, size_t *size)
 bool et_base64(const char *text, size_t size, struct et_buf *out)
 {
     struct base64_decode_ctx context;
-    char *plain = padded(text, &size);
+    char *plain = to_padded_base64(text, &size);
     uint8_t *bytes = et_alloc(BASE64_DECODE_LENGTH(size), 1);
     size_t written = 0;
     base64_decode_init(&context);

@@ -1,4 +1,4 @@
-/* See kinds.h. Names in pprof are those that Go programs use, which every backend has titles for. */
+/* See kinds.h. The pprof names are those of Go programs, which every backend knows. */
 #include "tools/lib/kinds.h"
 
 #include <stdio.h>
@@ -18,11 +18,11 @@ const struct et_kind et_kinds[] = {
 };
 const size_t et_kind_count = sizeof et_kinds / sizeof *et_kinds;
 
-/* Sample types of others that mean the same. */
+/* Other programs' sample types for the same kinds. */
 static const struct {
     const char *type, *kind;
     bool count;
-} others[] = {
+} foreign_types[] = {
     {"cpu_samples", "cpu", true},        {"alloc_samples", "alloc", true},  {"alloc_size", "alloc", false},
     {"lock_count", "lock", true},        {"lock_time", "lock", false},      {"mutex_count", "lock", true},
     {"mutex_contentions", "lock", true}, {"mutex_duration", "lock", false}, {"mutex_delay", "lock", false},
@@ -58,17 +58,18 @@ const struct et_kind *et_kind_of_pprof(const char *hint, const char *type, const
         const struct et_kind *kind = &et_kinds[i];
         bool count = kind->count[0] && strcmp(kind->count, type) == 0 && strcmp(unit, "count") == 0;
         bool value = kind->value[0] && strcmp(kind->value, type) == 0 && strcmp(unit, kind->unit) == 0;
-        /* Without a hint, contentions are those of locks. */
+        /* Without a hint, contentions are lock contentions. */
         if ((count || value) && (!found || strcmp(kind->family, hint) == 0 || strcmp(found->family, hint) != 0)) {
             found = kind;
             *is_count = count && kind->value[0];
         }
     }
-    for (size_t i = 0; i < sizeof others / sizeof *others && !found; i++) {
-        const struct et_kind *kind = et_kind_named(others[i].kind);
-        if (strcmp(others[i].type, type) == 0 && strcmp(unit, others[i].count ? "count" : kind->unit) == 0) {
+    for (size_t i = 0; i < sizeof foreign_types / sizeof *foreign_types && !found; i++) {
+        const struct et_kind *kind = et_kind_named(foreign_types[i].kind);
+        if (strcmp(foreign_types[i].type, type) == 0 &&
+            strcmp(unit, foreign_types[i].count ? "count" : kind->unit) == 0) {
             found = kind;
-            *is_count = others[i].count && kind->value[0];
+            *is_count = foreign_types[i].count && kind->value[0];
         }
     }
     return found;
@@ -94,7 +95,7 @@ void et_value_text(uint64_t value, const char *unit, char text[32])
     snprintf(text, 32, "%llu%s", (unsigned long long)value, value ? small : "");
 }
 
-/* The library's names: tools/build/checks/names_check.py. */
+/* names_check.py compares these with the library's names. */
 const char *et_loss_name(uint32_t reason)
 {
     static const char *const names[] = {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_line(struct et_labels *labels, char *line)
+static void append_line(struct et_labels *labels, char *line)
 {
     labels->lines = et_reserve(labels->lines, &labels->capacity, labels->count + 1, sizeof *labels->lines);
     labels->lines[labels->count++] = line;
@@ -18,26 +18,26 @@ void et_labels_add(struct et_labels *labels, const char *key, const char *value)
         raw.data[i] = raw.data[i] == '=' ? '_' : raw.data[i];
     }
     et_buf_printf(&raw, "=%s", value);
-    add_line(labels, et_clean(raw.data, raw.size));
+    append_line(labels, et_clean(raw.data, raw.size));
     et_buf_free(&raw);
 }
 
 void et_labels_add_lines(struct et_labels *labels, const char *lines)
 {
     for (const char *end; (end = strchr(lines, '\n')); lines = end + 1) {
-        add_line(labels, et_clean(lines, (size_t)(end - lines)));
+        append_line(labels, et_clean(lines, (size_t)(end - lines)));
     }
 }
 
-/* By key, and of one key the last that was added first. */
-struct place {
+/* Order: by key; for one key, the last added first. */
+struct label_order {
     char *line;
     size_t key, number;
 };
 
 static int by_key(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct label_order *x = a, *y = b;
     int order = memcmp(x->line, y->line, x->key < y->key ? x->key : y->key);
     if (order || x->key != y->key) {
         return order ? order : x->key < y->key ? -1 : 1;
@@ -57,16 +57,16 @@ void et_labels_free(struct et_labels *labels)
 char *et_labels_join(struct et_labels *labels)
 {
     struct et_buf joined = {0};
-    struct place *places = et_alloc(labels->count, sizeof *places);
+    struct label_order *places = et_alloc(labels->count, sizeof *places);
     for (size_t i = 0; i < labels->count; i++) {
-        places[i] = (struct place){.line = labels->lines[i], .key = strcspn(labels->lines[i], "="), .number = i};
+        places[i] = (struct label_order){.line = labels->lines[i], .key = strcspn(labels->lines[i], "="), .number = i};
     }
     if (labels->count) {
         qsort(places, labels->count, sizeof *places, by_key);
     }
     et_buf_text(&joined, "");
     for (size_t i = 0; i < labels->count; i++) {
-        const struct place *before = i ? &places[i - 1] : NULL;
+        const struct label_order *before = i ? &places[i - 1] : NULL;
         if (!before || before->key != places[i].key || memcmp(before->line, places[i].line, before->key) != 0) {
             et_buf_text(&joined, places[i].line);
             et_buf_char(&joined, '\n');

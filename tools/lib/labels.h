@@ -1,17 +1,17 @@
 /*
- * Labels of stacks and tags of processes as text: "key=value" lines, sorted, one a key, '\n' after each. What comes in
- * is cleaned (et_clean), so that a line is a line.
+ * Labels of stacks and tags of processes as text: "key=value" lines, sorted, one per key, '\n' after each. Keys and
+ * values are cleaned (et_clean), so they contain no line break.
  */
 #ifndef ET_LABELS_H
 #define ET_LABELS_H
 
 #include "tools/lib/util.h"
 
-/* Labels with these keys say which span and trace a stack belongs to: 16 and 32 hexadecimal digits. */
+/* Keys of the labels for a stack's span and trace: 16 and 32 hexadecimal digits. */
 #define ET_SPAN_ID  "span_id"
 #define ET_TRACE_ID "trace_id"
 
-/* A list on its way to text. Zeroed: empty. */
+/* A list under construction. Zeroed: empty. */
 struct et_labels {
     char **lines;
     size_t count, capacity;
@@ -19,18 +19,18 @@ struct et_labels {
 
 /* A '=' in the key becomes '_'. */
 void et_labels_add(struct et_labels *labels, const char *key, const char *value);
-/* All lines of a text. */
+/* Adds every line of a text. */
 void et_labels_add_lines(struct et_labels *labels, const char *lines);
-/* Sorts, joins, frees the list. The last of several values of one key is kept. free() the result. */
+/* Sorts and joins the lines, and frees the list. Keeps the last value of each key. free() the result. */
 char *et_labels_join(struct et_labels *labels);
 
-/* Of a list that was not joined. */
+/* Frees a list that was not joined. */
 void et_labels_free(struct et_labels *labels);
 
-/* Value of a key, of *size bytes, or NULL. */
+/* The key's value, *size bytes long, not terminated. NULL: absent. */
 const char *et_labels_value(const char *lines, const char *key, size_t *size);
 
-/* Calls line() for each, with the key and value apart. */
+/* Calls line() for each line, with key and value separate. */
 void et_labels_each(const char *lines, void (*line)(void *context, const char *key, const char *value), void *context);
 
 #endif

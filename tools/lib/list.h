@@ -1,6 +1,4 @@
-/*
- * A list of strings that belong to somebody else.
- */
+/* A list of strings. It does not own the strings. */
 #ifndef ET_LIST_H
 #define ET_LIST_H
 

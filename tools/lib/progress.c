@@ -1,4 +1,4 @@
-/* See progress.h. A thread of its own writes, so that work that never calls anything is shown, too. */
+/* See progress.h. A separate thread writes the line, so that it also appears while one long call runs. */
 #include "tools/lib/progress.h"
 #include "tools/lib/util.h"
 
@@ -15,7 +15,7 @@ enum { TICK_MS = 200, QUIET_MS = 1000 };
 static struct {
     pthread_mutex_t lock;
     bool on, never, shown;
-    char what[160]; /* "": nothing is done */
+    char what[160]; /* "": idle */
     size_t done, total;
     struct timespec since;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -27,7 +27,7 @@ static long elapsed_ms(void)
     return (now.tv_sec - state.since.tv_sec) * 1000 + (now.tv_nsec - state.since.tv_nsec) / 1000000;
 }
 
-static void clear(void)
+static void clear_line(void)
 {
     if (state.shown) {
         fputs("\r\033[K", stderr);
@@ -36,7 +36,7 @@ static void clear(void)
     }
 }
 
-static void show(void)
+static void show_line(void)
 {
     long ms = elapsed_ms();
     if (!state.what[0] || ms < QUIET_MS) {
@@ -50,22 +50,22 @@ static void show(void)
     state.shown = true;
 }
 
-static void *ticker(void *unused)
+static void *run_progress_thread(void *unused)
 {
     const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
     for (;;) {
         nanosleep(&tick, NULL);
         pthread_mutex_lock(&state.lock);
-        show();
+        show_line();
         pthread_mutex_unlock(&state.lock);
     }
     return unused;
 }
 
-static void before_error(void)
+static void clear_before_error(void)
 {
     pthread_mutex_lock(&state.lock);
-    clear();
+    clear_line();
     pthread_mutex_unlock(&state.lock);
 }
 
@@ -78,9 +78,9 @@ void et_progress_on(void)
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    state.on = pthread_create(&thread, NULL, ticker, NULL) == 0 && pthread_detach(thread) == 0;
+    state.on = pthread_create(&thread, NULL, run_progress_thread, NULL) == 0 && pthread_detach(thread) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    et_before_error = before_error;
+    et_before_error = clear_before_error;
 }
 
 void et_progress_never(void)
@@ -118,7 +118,7 @@ void et_progress_end(void)
     if (state.on) {
         pthread_mutex_lock(&state.lock);
         state.what[0] = '\0';
-        clear();
+        clear_line();
         pthread_mutex_unlock(&state.lock);
     }
 }

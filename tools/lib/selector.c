@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds what a hostile expression costs: (a+)+$ and the like. */
+/* Limits the cost of a hostile expression such as (a+)+$. */
 static const char LIMITS[] = "(*LIMIT_MATCH=20000)(*LIMIT_DEPTH=200)(*LIMIT_HEAP=1000)";
 
 enum { EXPRESSION_LIMIT = 1000 };
@@ -73,7 +73,7 @@ static bool read_operator(const char **at, enum et_match *how)
     return false;
 }
 
-/* The character that an escape stands for, '\0' when it is none. */
+/* The character for an escape, '\0' for an invalid escape. */
 static char escaped(char c)
 {
     static const char names[] = "nrt\\\"'`", meanings[] = "\n\r\t\\\"'`";
@@ -99,7 +99,7 @@ static bool read_quoted(const char **at, struct et_buf *out)
     return closed;
 }
 
-/* A name or a value; ends: characters that end one without quotes. free() it; NULL: a quote or escape is wrong. */
+/* A name or a value. ends: characters that end an unquoted word. free() the result. NULL: invalid quote or escape. */
 static char *read_word(const char **at, const char *ends)
 {
     struct et_buf word = {0};

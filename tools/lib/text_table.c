@@ -18,7 +18,7 @@ void et_text_table_cell(struct et_text_table *columns, const char *format, ...)
     free(size < 0 ? NULL : text);
 }
 
-/* Characters, not bytes. */
+/* Counts characters, not bytes. */
 static size_t width_of(const char *text)
 {
     size_t width = 0;
@@ -35,7 +35,7 @@ static void pad(struct et_buf *out, size_t count)
     }
 }
 
-/* The last column is not filled up: lines have no blanks at their end. */
+/* Does not pad the last column, so that lines have no trailing blanks. */
 static void print_row(const struct et_text_table *columns, const size_t *widths, size_t heads, const char *const *cells,
                       size_t skip, struct et_buf *out)
 {

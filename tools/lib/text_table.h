@@ -1,6 +1,4 @@
-/*
- * Tables for people: cells as text, columns as wide as they need to be.
- */
+/* Text tables: columns as wide as their widest cell. */
 #ifndef ET_TEXT_TABLE_H
 #define ET_TEXT_TABLE_H
 
@@ -9,15 +7,15 @@
 enum { ET_TEXT_TABLE_MOST = 16 };
 
 struct et_text_table {
-    const char *const *heads; /* NULL at the end; one that begins with '>' stands to the right */
-    char **cells;             /* a row after the other */
+    const char *const *heads; /* NULL at the end; a leading '>' aligns the column right */
+    char **cells;             /* row by row */
     size_t count, capacity;
 };
 
-/* Cells are added a row at a time, from left to right; control characters in them are shown as '?'. */
+/* Adds a cell, row by row, left to right. Control characters are shown as '?'. */
 void et_text_table_cell(struct et_text_table *columns, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Appends all of it with its heads, and frees the cells. */
+/* Appends the table with its headings, and frees the cells. */
 void et_text_table_print(struct et_text_table *columns, struct et_buf *out);
 
 #endif

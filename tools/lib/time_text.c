@@ -14,8 +14,8 @@ int64_t et_now(void)
     return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
 }
 
-/* Digits only, at most 18 of them. */
-static bool number(const char *text, size_t size, int64_t *value)
+/* Only digits; fits 63 bits. */
+static bool parse_digits(const char *text, size_t size, int64_t *value)
 {
     *value = 0;
     if (size == 0 || size > 19 || strspn(text, "0123456789") < size) {
@@ -36,24 +36,24 @@ bool et_parse_duration(const char *text, int64_t *ns)
     static const int64_t seconds[] = {1, 60, 3600, 86400};
     size_t digits = strspn(text, "0123456789");
     const char *unit = text[digits] && !text[digits + 1] ? strchr(units, text[digits]) : NULL;
-    if (!unit || digits > 6 || !number(text, digits, ns) || *ns == 0) {
+    if (!unit || digits > 6 || !parse_digits(text, digits, ns) || *ns == 0) {
         return false;
     }
     *ns *= seconds[unit - units] * SECOND;
     return *ns / SECOND <= (int64_t)86400 * 36500;
 }
 
-static bool unix_time(const char *text, int64_t *ns)
+static bool parse_unix_time(const char *text, int64_t *ns)
 {
     size_t size = strspn(text, "0123456789");
-    if (!number(text, size, ns)) {
+    if (!parse_digits(text, size, ns)) {
         return false;
     }
     int64_t scale = size >= 18 ? 1 : size >= 15 ? 1000 : size >= 12 ? 1000000 : SECOND;
     if (text[size] == '.' && scale == SECOND) {
         int64_t fraction, unit = SECOND;
         size_t places = strspn(text + size + 1, "0123456789");
-        if (places > 9 || !number(text + size + 1, places, &fraction) || text[size + 1 + places]) {
+        if (places > 9 || !parse_digits(text + size + 1, places, &fraction) || text[size + 1 + places]) {
             return false;
         }
         while (places-- > 0) {
@@ -66,7 +66,7 @@ static bool unix_time(const char *text, int64_t *ns)
     return text[size] == '\0';
 }
 
-static bool utc_time(const char *text, int64_t *ns)
+static bool parse_utc_time(const char *text, int64_t *ns)
 {
     static const char *const formats[] = {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
@@ -92,5 +92,5 @@ bool et_parse_time(const char *text, int64_t *ns)
         }
         return text[3] == '\0';
     }
-    return utc_time(text, ns) || unix_time(text, ns);
+    return parse_utc_time(text, ns) || parse_unix_time(text, ns);
 }

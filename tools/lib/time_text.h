@@ -1,13 +1,11 @@
-/*
- * The clock, and what people and requests write for times.
- */
+/* The clock; parsing of times and durations from options and requests. */
 #ifndef ET_TIME_TEXT_H
 #define ET_TIME_TEXT_H
 
 #include "tools/lib/util.h"
 #include "tools/lib/time_text.h"
 
-/* Unix time in nanoseconds, now. */
+/* Unix time in nanoseconds. */
 int64_t et_now(void);
 
 /* "90s", "10m", "2h", "7d" -> nanoseconds, > 0. */

@@ -1,4 +1,4 @@
-/* See util.h. Nothing here knows about profiles. */
+/* See util.h. */
 #include "tools/lib/util.h"
 
 #include <errno.h>
@@ -8,11 +8,11 @@
 #include <string.h>
 
 void (*et_before_error)(void);
-static struct et_buf *errors;
+static struct et_buf *error_buffer;
 
 void et_error_to(struct et_buf *buf)
 {
-    errors = buf;
+    error_buffer = buf;
 }
 
 void et_error(const char *format, ...)
@@ -22,8 +22,8 @@ void et_error(const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    if (errors) {
-        et_buf_printf(errors, "%s%s", errors->size ? "; " : "", line);
+    if (error_buffer) {
+        et_buf_printf(error_buffer, "%s%s", error_buffer->size ? "; " : "", line);
         return;
     }
     if (et_before_error) {
@@ -32,7 +32,7 @@ void et_error(const char *format, ...)
     fprintf(stderr, "edgeprof: %s\n", line);
 }
 
-static void *checked(void *memory)
+static void *abort_if_null(void *memory)
 {
     if (!memory) {
         et_error("out of memory");
@@ -43,12 +43,12 @@ static void *checked(void *memory)
 
 void *et_alloc(size_t count, size_t size)
 {
-    return checked(calloc(count ? count : 1, size ? size : 1));
+    return abort_if_null(calloc(count ? count : 1, size ? size : 1));
 }
 
 char *et_strdup(const char *text)
 {
-    return checked(strdup(text));
+    return abort_if_null(strdup(text));
 }
 
 void *et_reserve(void *array, size_t *capacity, size_t need, size_t size)
@@ -60,7 +60,7 @@ void *et_reserve(void *array, size_t *capacity, size_t need, size_t size)
     while (wanted < need) {
         wanted *= 2;
     }
-    char *grown = checked(reallocarray(array, wanted, size));
+    char *grown = abort_if_null(reallocarray(array, wanted, size));
     memset(grown + *capacity * size, 0, (wanted - *capacity) * size);
     *capacity = wanted;
     return grown;
@@ -115,7 +115,7 @@ void et_buf_free(struct et_buf *buf)
 
 /* ---- map ---- */
 
-static uint64_t mix(uint64_t x)
+static uint64_t hash_number(uint64_t x)
 {
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9u;
@@ -126,7 +126,7 @@ static uint64_t mix(uint64_t x)
 
 static struct et_map_entry *map_slot(const struct et_map *map, uint64_t key)
 {
-    size_t i = (size_t)mix(key) & (map->capacity - 1);
+    size_t i = (size_t)hash_number(key) & (map->capacity - 1);
     while (map->entries[i].used && map->entries[i].key != key) {
         i = (i + 1) & (map->capacity - 1);
     }
@@ -183,7 +183,7 @@ static uint64_t text_hash(const char *text)
     for (; *text; text++) {
         hash = (hash ^ (uint8_t)*text) * 1099511628211u;
     }
-    return mix(hash);
+    return hash_number(hash);
 }
 
 /* Slots hold number + 1, so that zeroed memory is empty. */
@@ -250,7 +250,7 @@ void et_strings_free(struct et_strings *strings)
 
 /* ---- text and numbers ---- */
 
-/* Length of the UTF-8 sequence at text, 0 if it is none that may be shown. */
+/* Length of the printable UTF-8 sequence at text. 0: invalid or not printable. */
 static size_t utf8_length(const uint8_t *text, size_t left)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -357,7 +357,7 @@ int et_write_file(const char *path, const void *bytes, size_t size)
 int et_print_output(struct et_buf *out)
 {
     int err = et_write_file("-", out->data ? out->data : "", out->size);
-    if (err && err != -EPIPE) { /* whoever reads has seen enough */
+    if (err && err != -EPIPE) { /* EPIPE: the reader closed the pipe on purpose */
         et_error("standard output: %s", strerror(-err));
     }
     et_buf_free(out);
