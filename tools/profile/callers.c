@@ -1,10 +1,10 @@
-/* See callers.h. Both trees are built from the tree of all calls, whose parents come before their children. */
+/* See callers.h. Both trees are built from the tree of all calls, in which parents precede their children. */
 #include "tools/profile/callers.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t number_of(const struct et_profile *profile, const char *name)
+static uint32_t find_string(const struct et_profile *profile, const char *name)
 {
     for (uint32_t i = 1; i < profile->strings.count; i++) {
         if (strcmp(et_text(&profile->strings, i), name) == 0) {
@@ -14,7 +14,7 @@ static uint32_t number_of(const struct et_profile *profile, const char *name)
     return 0;
 }
 
-/* What lies below the outermost calls; below[i]: where call i of `all` went, + 1. */
+/* Adds all calls below the outermost calls of the function. below[i]: 1 + node in out->callees of call i of `all`. */
 static void add_callees(const struct et_tree *all, uint32_t function, struct et_callers *out, uint32_t *below)
 {
     struct et_map children = {0};
@@ -60,7 +60,7 @@ static int by_value(const void *a, const void *b)
     return x->function < y->function ? -1 : x->function > y->function;
 }
 
-static void collect(const struct et_tree *tree, struct et_neighbours *out)
+static void collect_neighbours(const struct et_tree *tree, struct et_neighbours *out)
 {
     for (size_t i = 1; i < tree->count; i++) {
         const struct et_call *call = &tree->calls[i];
@@ -83,14 +83,14 @@ static void finish_tree(const struct et_profile *profile, uint32_t function, siz
 {
     tree->calls[0].function = function;
     et_tree_sum(tree);
-    collect(tree, neighbours);
+    collect_neighbours(tree, neighbours);
     et_tree_finish(profile, shown, tree);
 }
 
 void et_callers_make(const struct et_profile *profile, const char *name, size_t shown, struct et_callers *out)
 {
     struct et_tree all;
-    uint32_t function = number_of(profile, name);
+    uint32_t function = find_string(profile, name);
     *out = (struct et_callers){0};
     et_tree_begin(&out->callers);
     et_tree_begin(&out->callees);

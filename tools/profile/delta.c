@@ -1,25 +1,25 @@
 /*
  * See delta.h.
  *
- * A stack's key is its frame's text and its parent's key, interned; so that both profiles agree on it whatever order
- * they are in. Sums of (key, labels) before are looked up for each entry now.
+ * A stack's key is its frame's text and its parent's key, interned, so that both profiles have the same keys in any
+ * order. For each entry of the later profile, the sum of (key, labels) in the earlier one is looked up.
  */
 #include "tools/profile/delta.h"
 
 #include <stdlib.h>
 
-struct sum {
+struct stack_sum {
     uint64_t value, count, now_value, now_count;
 };
 
-struct sums {
+struct delta_sums {
     struct et_strings keys; /* stacks, and pairs of stack and labels */
-    struct sum *items;
+    struct stack_sum *items;
     size_t count, capacity;
 };
 
-/* Each node's key. Parents come before their children. */
-static uint32_t *keys_of(struct sums *sums, const struct et_profile *p)
+/* Makes each node's key. Parents precede their children. */
+static uint32_t *make_stack_keys(struct delta_sums *sums, const struct et_profile *p)
 {
     uint32_t *keys = et_alloc(p->node_count, sizeof *keys);
     struct et_buf text = {0};
@@ -37,8 +37,8 @@ static uint32_t *keys_of(struct sums *sums, const struct et_profile *p)
     return keys;
 }
 
-static struct sum *sum_of(struct sums *sums, const struct et_profile *p, const uint32_t *keys,
-                          const struct et_entry *entry)
+static struct stack_sum *find_stack_sum(struct delta_sums *sums, const struct et_profile *p, const uint32_t *keys,
+                                        const struct et_entry *entry)
 {
     struct et_buf text = {0};
     et_buf_printf(&text, "=%u\n%s", keys[entry->node], et_text(&p->strings, entry->labels));
@@ -48,38 +48,38 @@ static struct sum *sum_of(struct sums *sums, const struct et_profile *p, const u
     return &sums->items[key];
 }
 
-static bool fell(uint64_t before, uint64_t now)
+static bool has_fallen(uint64_t before, uint64_t now)
 {
     return now < before && before - now > before / 100;
 }
 
-static uint64_t growth(uint64_t before, uint64_t now)
+static uint64_t subtract_before(uint64_t before, uint64_t now)
 {
     return now > before ? now - before : 0;
 }
 
-/* Whether some stack has less than before, or is gone. */
-static bool any_fell(const struct sums *sums, const struct et_profile *before, const struct et_profile *now)
+/* Whether any stack has less than before, or is missing. */
+static bool any_has_fallen(const struct delta_sums *sums, const struct et_profile *before, const struct et_profile *now)
 {
-    bool found = fell(before->values, now->values) || fell(before->counts, now->counts);
+    bool found = has_fallen(before->values, now->values) || has_fallen(before->counts, now->counts);
     for (size_t i = 0; i < sums->capacity && !found; i++) {
-        const struct sum *sum = &sums->items[i];
-        found = fell(sum->value, sum->now_value) || fell(sum->count, sum->now_count);
+        const struct stack_sum *sum = &sums->items[i];
+        found = has_fallen(sum->value, sum->now_value) || has_fallen(sum->count, sum->now_count);
     }
     return found;
 }
 
-/* Entries without what was there before; those that have nothing left go. */
-static void take_off(struct sums *sums, struct et_profile *p, const uint32_t *keys)
+/* Subtracts the earlier values from the entries, and removes entries that become zero. */
+static void subtract_entries(struct delta_sums *sums, struct et_profile *p, const uint32_t *keys)
 {
     size_t kept = 0;
     p->values = p->counts = 0;
     for (size_t i = 0; i < p->entry_count; i++) {
         struct et_entry entry = p->entries[i];
-        struct sum *sum = sum_of(sums, p, keys, &entry);
-        entry.value = growth(sum->value, sum->now_value);
-        entry.count = growth(sum->count, sum->now_count);
-        *sum = (struct sum){0}; /* one entry has it all when there are several */
+        struct stack_sum *sum = find_stack_sum(sums, p, keys, &entry);
+        entry.value = subtract_before(sum->value, sum->now_value);
+        entry.count = subtract_before(sum->count, sum->now_count);
+        *sum = (struct stack_sum){0}; /* the first of several equal entries receives the whole difference */
         if (entry.value || entry.count) {
             p->entries[kept++] = entry;
             p->values += entry.value;
@@ -92,22 +92,22 @@ static void take_off(struct sums *sums, struct et_profile *p, const uint32_t *ke
 
 bool et_delta(const struct et_profile *before, struct et_profile *now)
 {
-    struct sums sums = {0};
+    struct delta_sums sums = {0};
     et_intern(&sums.keys, "");
-    uint32_t *then_keys = keys_of(&sums, before), *now_keys = keys_of(&sums, now);
+    uint32_t *then_keys = make_stack_keys(&sums, before), *now_keys = make_stack_keys(&sums, now);
     for (size_t i = 0; i < before->entry_count; i++) {
-        struct sum *sum = sum_of(&sums, before, then_keys, &before->entries[i]);
+        struct stack_sum *sum = find_stack_sum(&sums, before, then_keys, &before->entries[i]);
         sum->value += before->entries[i].value;
         sum->count += before->entries[i].count;
     }
     for (size_t i = 0; i < now->entry_count; i++) {
-        struct sum *sum = sum_of(&sums, now, now_keys, &now->entries[i]);
+        struct stack_sum *sum = find_stack_sum(&sums, now, now_keys, &now->entries[i]);
         sum->now_value += now->entries[i].value;
         sum->now_count += now->entries[i].count;
     }
-    bool same = !any_fell(&sums, before, now);
+    bool same = !any_has_fallen(&sums, before, now);
     if (same) {
-        take_off(&sums, now, now_keys);
+        subtract_entries(&sums, now, now_keys);
     }
     free(then_keys);
     free(now_keys);

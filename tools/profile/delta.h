@@ -1,15 +1,15 @@
-/*
- * What has come between two profiles of a process that counts since its start.
- */
+/* The difference of two profiles of a process that sends totals since its start. */
 #ifndef ET_DELTA_H
 #define ET_DELTA_H
 
 #include "tools/profile/profile.h"
 
-/* Takes off now what before had already; both are of one kind. Stacks are the same when their frames and labels are.
+/*
+ * Subtracts `before` from `now`; both have the same kind. Stacks are equal when their frames and labels are equal.
  *
- * False: the process has begun anew in between, for some count has fallen: now stays whole. What falls by a hundredth
- * or less has been rounded, and is 0. */
+ * False: some count has fallen, so the process has restarted, and `now` is unchanged. A decrease of at most a hundredth
+ * is rounding, and counts as 0.
+ */
 bool et_delta(const struct et_profile *before, struct et_profile *now);
 
 #endif

@@ -1,11 +1,10 @@
 /*
- * See diff.h. Both trees are walked in their own order, parents first, into one; functions are summed from the result.
+ * See diff.h. et_diff_make() merges both trees into one, parents first, prunes it, links the children, and sums
+ * functions.
  *
- *   et_diff_make -> add_side (twice) -> prune -> link_children
- *                -> make_rows
- *
- * The interval of a difference of two shares is Newcombe's, from each share's Wilson interval: it holds for few samples
- * and for shares near 0, where most functions are. The interval of a ratio of totals is that of two Poisson counts.
+ * The interval of a difference of shares is Newcombe's, from the Wilson interval of each share: it holds for few
+ * samples and for shares near 0, where most functions are. The interval of a ratio of totals is that of two Poisson
+ * counts.
  */
 #include "tools/profile/diff.h"
 #include "tools/lib/kinds.h"
@@ -19,8 +18,8 @@ static const double CONFIDENCE = 0.95;
 
 /* ---- samples ---- */
 
-/* How many measurements of equal weight would scatter as much: Kish's effective size, where an entry's weights are
- * taken as equal. */
+/* Kish's effective sample size: the number of equally weighted samples with the same variance. The samples of one entry
+ * count as equally weighted. */
 static double effective_samples(const struct et_profile *p)
 {
     double sum = 0, squares = 0;
@@ -39,8 +38,8 @@ static double effective_samples(const struct et_profile *p)
     return squares > 0 ? sum * sum / squares : 0;
 }
 
-/* What was sampled cannot have been measured more often than it was sampled. */
-static double samples_of(const struct et_profile *p)
+/* The profile's number of captured samples is an upper bound. */
+static double independent_samples(const struct et_profile *p)
 {
     double samples = effective_samples(p);
     if (p->samples) {
@@ -53,13 +52,13 @@ static double samples_of(const struct et_profile *p)
 
 /* ---- tree ---- */
 
-struct build {
+struct diff_build {
     struct et_diff *diff;
     struct et_map children; /* parent << 32 | function -> call */
     struct et_map rows;     /* function -> row + 1 */
 };
 
-static uint32_t child(struct build *b, uint32_t parent, uint32_t function)
+static uint32_t find_call(struct diff_build *b, uint32_t parent, uint32_t function)
 {
     struct et_diff *diff = b->diff;
     uint64_t *known = et_map_at(&b->children, (uint64_t)parent << 32 | function);
@@ -71,7 +70,7 @@ static uint32_t child(struct build *b, uint32_t parent, uint32_t function)
     return (uint32_t)*known;
 }
 
-static struct et_diff_row *row_of(struct build *b, uint32_t function)
+static struct et_diff_row *find_row(struct diff_build *b, uint32_t function)
 {
     struct et_diff *diff = b->diff;
     uint64_t *known = et_map_at(&b->rows, function);
@@ -83,7 +82,7 @@ static struct et_diff_row *row_of(struct build *b, uint32_t function)
     return &diff->rows[*known - 1];
 }
 
-static void add_calls(struct build *b, const struct et_profile *profile, enum et_side side)
+static void add_calls(struct diff_build *b, const struct et_profile *profile, enum et_side side)
 {
     struct et_tree tree;
     et_tree_make(profile, SIZE_MAX, &tree);
@@ -92,7 +91,7 @@ static void add_calls(struct build *b, const struct et_profile *profile, enum et
         const struct et_call *call = &tree.calls[i];
         if (i) {
             uint32_t function = et_intern(&b->diff->strings, et_text(&profile->strings, call->function));
-            calls[i] = child(b, calls[call->parent], function);
+            calls[i] = find_call(b, calls[call->parent], function);
         }
         b->diff->calls[calls[i]].self[side] += call->self;
         b->diff->calls[calls[i]].total[side] += call->total;
@@ -101,14 +100,14 @@ static void add_calls(struct build *b, const struct et_profile *profile, enum et
     et_tree_free(&tree);
 }
 
-static void add_rows(struct build *b, const struct et_profile *profile, enum et_side side)
+static void add_rows(struct diff_build *b, const struct et_profile *profile, enum et_side side)
 {
     struct et_strings *strings = &b->diff->strings;
     struct et_table table;
     et_table_make(profile, &table);
     for (size_t i = 0; i < table.count; i++) {
         const struct et_function *function = &table.rows[i];
-        struct et_diff_row *row = row_of(b, et_intern(strings, et_text(&profile->strings, function->function)));
+        struct et_diff_row *row = find_row(b, et_intern(strings, et_text(&profile->strings, function->function)));
         row->file = et_intern(strings, et_text(&profile->strings, function->file));
         row->line = function->line;
         row->self[side] = function->self;
@@ -117,14 +116,14 @@ static void add_rows(struct build *b, const struct et_profile *profile, enum et_
     et_table_free(&table);
 }
 
-static void add_side(struct build *b, const struct et_profile *profile, enum et_side side)
+static void add_side(struct diff_build *b, const struct et_profile *profile, enum et_side side)
 {
     struct et_diff *diff = b->diff;
     const struct et_kind *kind = et_kind_named(et_text(&profile->strings, profile->kind));
     add_calls(b, profile, side);
     add_rows(b, profile, side);
     diff->total[side] = diff->calls[0].total[side];
-    diff->samples[side] = samples_of(profile);
+    diff->samples[side] = independent_samples(profile);
     diff->seconds[side] = (double)(profile->end_ns - profile->start_ns) / 1e9;
     diff->level = kind && kind->level;
 }
@@ -153,9 +152,9 @@ double et_diff_least_weight(const struct et_diff *diff, size_t shown)
     return least;
 }
 
-/* Keeps what is above the threshold, and of what equals it the first that fit: parents come before their children and
- * are never smaller, so what stays is a tree. */
-static void prune(struct et_diff *diff, size_t shown)
+/* Keeps calls above the threshold, and the first calls equal to it that fit. Parents precede their children and are
+ * never smaller, so the result is a tree. */
+static void prune_diff(struct et_diff *diff, size_t shown)
 {
     if (diff->count <= shown) {
         return;
@@ -195,8 +194,8 @@ static int compare_calls(const void *a, const void *b, void *context)
     return strcmp(et_text(&diff->strings, x->function), et_text(&diff->strings, y->function));
 }
 
-/* Inserting the smallest first puts each at its parent's front. */
-static void link_children(struct et_diff *diff)
+/* Links the smallest first, each at the front of its parent's list. */
+static void link_diff_children(struct et_diff *diff)
 {
     uint32_t *sorted = et_alloc(diff->count, sizeof *sorted);
     for (size_t i = 0; i < diff->count; i++) {
@@ -221,7 +220,7 @@ static double self_change(const struct et_diff *diff, const struct et_diff_row *
     return fabs(et_diff_share(diff, ET_RIGHT, row->self[ET_RIGHT]) - et_diff_share(diff, ET_LEFT, row->self[ET_LEFT]));
 }
 
-static int compare_rows(const void *a, const void *b, void *context)
+static int compare_diff_rows(const void *a, const void *b, void *context)
 {
     const struct et_diff *diff = context;
     const struct et_diff_row *x = a, *y = b;
@@ -244,14 +243,14 @@ static void finish_rows(struct et_diff *diff)
         diff->tests += is_judged(diff, &diff->rows[i]);
     }
     if (diff->row_count) {
-        qsort_r(diff->rows, diff->row_count, sizeof *diff->rows, compare_rows, diff);
+        qsort_r(diff->rows, diff->row_count, sizeof *diff->rows, compare_diff_rows, diff);
     }
 }
 
 void et_diff_make(const struct et_profile *left, const struct et_profile *right, size_t shown, struct et_diff *diff)
 {
     *diff = (struct et_diff){0};
-    struct build b = {.diff = diff};
+    struct diff_build b = {.diff = diff};
     et_intern(&diff->strings, "");
     diff->calls = et_reserve(NULL, &diff->capacity, 1, sizeof *diff->calls);
     diff->count = 1;
@@ -259,8 +258,8 @@ void et_diff_make(const struct et_profile *left, const struct et_profile *right,
     add_side(&b, right, ET_RIGHT);
     et_map_free(&b.children);
     et_map_free(&b.rows);
-    prune(diff, shown ? shown : 1);
-    link_children(diff);
+    prune_diff(diff, shown ? shown : 1);
+    link_diff_children(diff);
     finish_rows(diff);
 }
 
@@ -272,15 +271,15 @@ void et_diff_free(struct et_diff *diff)
     *diff = (struct et_diff){0};
 }
 
-/* ---- what a difference means ---- */
+/* ---- significance ---- */
 
 double et_diff_share(const struct et_diff *diff, enum et_side side, uint64_t figure)
 {
     return diff->total[side] ? (double)figure / (double)diff->total[side] : 0;
 }
 
-/* How many standard deviations are exceeded on either side with that probability. */
-static double deviations(double probability)
+/* The number of standard deviations that is exceeded, on either side, with this probability. */
+static double deviations_for(double probability)
 {
     double low = 0, high = 40;
     for (int i = 0; i < 60; i++) {
@@ -290,7 +289,7 @@ static double deviations(double probability)
     return (low + high) / 2;
 }
 
-static struct et_interval wilson(double share, double samples, double z)
+static struct et_interval wilson_interval(double share, double samples, double z)
 {
     double square = z * z / samples, middle = (share + square / 2) / (1 + square);
     double half = z / (1 + square) * sqrt(share * (1 - share) / samples + square / (4 * samples));
@@ -300,13 +299,13 @@ static struct et_interval wilson(double share, double samples, double z)
 struct et_interval et_diff_change(const struct et_diff *diff, const uint64_t figure[ET_SIDES])
 {
     struct et_interval side[ET_SIDES];
-    double share[ET_SIDES], z = deviations((1 - CONFIDENCE) / (diff->tests ? (double)diff->tests : 1));
+    double share[ET_SIDES], z = deviations_for((1 - CONFIDENCE) / (diff->tests ? (double)diff->tests : 1));
     for (enum et_side i = ET_LEFT; i < ET_SIDES; i++) {
         if (!(diff->samples[i] > 0)) {
             return (struct et_interval){.low = -1, .high = 1};
         }
         share[i] = fmin(1, et_diff_share(diff, i, figure[i]));
-        side[i] = wilson(share[i], diff->samples[i], z);
+        side[i] = wilson_interval(share[i], diff->samples[i], z);
     }
     double change = share[ET_RIGHT] - share[ET_LEFT];
     return (struct et_interval){
@@ -314,8 +313,8 @@ struct et_interval et_diff_change(const struct et_diff *diff, const uint64_t fig
         .high = change + hypot(side[ET_RIGHT].high - share[ET_RIGHT], share[ET_LEFT] - side[ET_LEFT].low)};
 }
 
-/* limit: the smallest change that matters, > 0. */
-static enum et_judgement judge(double change, struct et_interval interval, double limit)
+/* limit: the smallest relevant change, > 0. */
+static enum et_judgement judge_change(double change, struct et_interval interval, double limit)
 {
     if (interval.low > 0 || interval.high < 0) {
         return change >= limit ? ET_DIFF_MORE : change <= -limit ? ET_DIFF_LESS : ET_DIFF_SAME;
@@ -331,7 +330,7 @@ enum et_judgement et_diff_judge(const struct et_diff *diff, const uint64_t figur
     double left = et_diff_share(diff, ET_LEFT, figure[ET_LEFT]);
     double right = et_diff_share(diff, ET_RIGHT, figure[ET_RIGHT]);
     double limit = fmax(threshold * left, ET_DIFF_LEAST_SHARE);
-    return judge(right - left, et_diff_change(diff, figure), limit);
+    return judge_change(right - left, et_diff_change(diff, figure), limit);
 }
 
 bool et_diff_growth(const struct et_diff *diff, double *growth, struct et_interval *interval)
@@ -345,7 +344,7 @@ bool et_diff_growth(const struct et_diff *diff, double *growth, struct et_interv
         rate[i] = (double)diff->total[i] / over;
         variance += 1 / diff->samples[i];
     }
-    double factor = exp(deviations(1 - CONFIDENCE) * sqrt(variance)), ratio = rate[ET_RIGHT] / rate[ET_LEFT];
+    double factor = exp(deviations_for(1 - CONFIDENCE) * sqrt(variance)), ratio = rate[ET_RIGHT] / rate[ET_LEFT];
     *growth = ratio - 1;
     *interval = (struct et_interval){.low = ratio / factor - 1, .high = ratio * factor - 1};
     return true;
@@ -358,6 +357,7 @@ enum et_judgement et_diff_judge_growth(const struct et_diff *diff, double thresh
     if (diff->total[ET_LEFT] == 0) {
         return ET_DIFF_NO_BASELINE;
     }
-    return et_diff_growth(diff, &growth, &interval) ? judge(growth, interval, fmax(threshold, ET_DIFF_LEAST_SHARE))
-                                                    : ET_DIFF_UNSURE;
+    return et_diff_growth(diff, &growth, &interval)
+               ? judge_change(growth, interval, fmax(threshold, ET_DIFF_LEAST_SHARE))
+               : ET_DIFF_UNSURE;
 }

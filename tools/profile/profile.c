@@ -1,4 +1,4 @@
-/* See profile.h. Plain arrays; indices, not pointers, because the arrays move when they grow. */
+/* See profile.h. Arrays move when they grow, so references are indices. */
 #include "tools/profile/profile.h"
 #include "tools/lib/kinds.h"
 

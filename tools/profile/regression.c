@@ -1,6 +1,6 @@
 /*
- * See regression.h. The statistics is diff.c's; how many samples would do is found by asking it again for the same
- * shares with more of them.
+ * See regression.h. diff.c does the statistics. The number of samples needed is found by repeating its test for the
+ * same shares with more samples.
  */
 #include "tools/profile/regression.h"
 
@@ -10,13 +10,13 @@
 
 static const double MOST_TIMES_MORE = 1e6;
 
-/* The figure of a row that counts for a scope. */
+/* The values of a row that the scope compares. */
 static const uint64_t *figure_of(const struct et_diff_row *row, enum et_regression_scope scope)
 {
     return scope == ET_REGRESSION_NAMED ? row->total : row->self;
 }
 
-/* Upwards alone: less, and what may be less but not more, is the same. */
+/* Only increases count: a decrease, or an uncertain change that cannot be an increase, is ET_DIFF_SAME. */
 static enum et_judgement judge_row(const struct et_diff *diff, const uint64_t figure[ET_SIDES], double threshold)
 {
     enum et_judgement judgement = et_diff_judge(diff, figure, threshold);
@@ -35,16 +35,16 @@ static enum et_judgement judge_total(const struct et_diff *diff, double threshol
     return judgement == ET_DIFF_LESS || not_more ? ET_DIFF_SAME : judgement;
 }
 
-static enum et_judgement judge(const struct et_diff *diff, const struct et_diff_row *row,
-                               const struct et_regression_request *wanted)
+static enum et_judgement judge_finding(const struct et_diff *diff, const struct et_diff_row *row,
+                                       const struct et_regression_request *wanted)
 {
     return row ? judge_row(diff, figure_of(row, wanted->scope), wanted->threshold)
                : judge_total(diff, wanted->threshold);
 }
 
-/* Samples of the smaller side with which the same shares would no longer be unsure. */
-static double needed(const struct et_diff *diff, const struct et_diff_row *row,
-                     const struct et_regression_request *wanted)
+/* Samples that the smaller side needs, at the same shares, for a certain result. */
+static double samples_needed(const struct et_diff *diff, const struct et_diff_row *row,
+                             const struct et_regression_request *wanted)
 {
     double low = 1, high = 1;
     struct et_diff more = *diff;
@@ -53,17 +53,17 @@ static double needed(const struct et_diff *diff, const struct et_diff_row *row,
         high *= 2;
         more.samples[ET_LEFT] = diff->samples[ET_LEFT] * high;
         more.samples[ET_RIGHT] = diff->samples[ET_RIGHT] * high;
-    } while (judge(&more, row, wanted) == ET_DIFF_UNSURE && high < MOST_TIMES_MORE);
+    } while (judge_finding(&more, row, wanted) == ET_DIFF_UNSURE && high < MOST_TIMES_MORE);
     for (int i = 0; i < 30; i++) {
         double middle = (low + high) / 2;
         more.samples[ET_LEFT] = diff->samples[ET_LEFT] * middle;
         more.samples[ET_RIGHT] = diff->samples[ET_RIGHT] * middle;
-        *(judge(&more, row, wanted) == ET_DIFF_UNSURE ? &low : &high) = middle;
+        *(judge_finding(&more, row, wanted) == ET_DIFF_UNSURE ? &low : &high) = middle;
     }
     return high * fmin(diff->samples[ET_LEFT], diff->samples[ET_RIGHT]);
 }
 
-static int rank(enum et_judgement judgement)
+static int severity_of(enum et_judgement judgement)
 {
     return judgement == ET_DIFF_NO_BASELINE ? 3 : judgement == ET_DIFF_MORE ? 2 : judgement == ET_DIFF_UNSURE;
 }
@@ -71,7 +71,7 @@ static int rank(enum et_judgement judgement)
 static void add_finding(struct et_findings *out, const struct et_diff *diff, const struct et_diff_row *row,
                         const struct et_regression_request *wanted)
 {
-    struct et_finding finding = {.row = row, .judgement = judge(diff, row, wanted), .before = 1, .after = 1};
+    struct et_finding finding = {.row = row, .judgement = judge_finding(diff, row, wanted), .before = 1, .after = 1};
     struct et_interval unused;
     double growth;
     if (row) {
@@ -82,11 +82,11 @@ static void add_finding(struct et_findings *out, const struct et_diff *diff, con
         finding.after = 1 + growth;
     }
     if (finding.judgement == ET_DIFF_UNSURE) {
-        finding.needed = needed(diff, row, wanted);
+        finding.needed = samples_needed(diff, row, wanted);
     }
     out->findings = et_reserve(out->findings, &out->capacity, out->count + 1, sizeof *out->findings);
     out->findings[out->count++] = finding;
-    if (rank(finding.judgement) > rank(out->judgement)) {
+    if (severity_of(finding.judgement) > severity_of(out->judgement)) {
         out->judgement = finding.judgement;
     }
 }
@@ -111,13 +111,13 @@ static int worst_first(const void *a, const void *b)
 {
     const struct et_finding *x = a, *y = b;
     double by_x = x->after - x->before, by_y = y->after - y->before;
-    if (rank(x->judgement) != rank(y->judgement)) {
-        return rank(y->judgement) - rank(x->judgement);
+    if (severity_of(x->judgement) != severity_of(y->judgement)) {
+        return severity_of(y->judgement) - severity_of(x->judgement);
     }
     return by_x < by_y ? 1 : by_x > by_y ? -1 : 0;
 }
 
-/* What is smaller on both sides cannot matter. */
+/* A function below this share on both sides cannot change enough. */
 static bool large_enough(const struct et_diff *diff, const struct et_diff_row *row)
 {
     return et_diff_share(diff, ET_LEFT, row->self[ET_LEFT]) >= ET_DIFF_LEAST_SHARE ||
@@ -127,7 +127,7 @@ static bool large_enough(const struct et_diff *diff, const struct et_diff_row *r
 void et_regressions_find(const struct et_diff *given, const struct et_regression_request *wanted,
                          struct et_findings *out)
 {
-    struct et_diff own = *given, *diff = &own; /* with the number of judgements that are made here */
+    struct et_diff own = *given, *diff = &own; /* a copy, to set the number of tests */
     *out = (struct et_findings){.judgement = ET_DIFF_SAME};
     diff->tests = wanted->name_count;
     if (wanted->scope == ET_REGRESSION_NAMED) {

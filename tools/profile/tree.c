@@ -1,7 +1,7 @@
 /*
- * See tree.h. A node of the profile may stand for several calls (inlined functions), and nodes at different addresses
- * of one function become one call. Indices of parents are smaller than their children's everywhere, so sums go up by
- * walking the arrays backwards.
+ * See tree.h. A profile's node may become several calls (inlined functions), and nodes with different addresses in one
+ * function become one call. Parents have smaller indices than their children, so walking the arrays backwards sums
+ * totals.
  */
 #include "tools/profile/tree.h"
 
@@ -39,14 +39,14 @@ void et_tree_sum(struct et_tree *tree)
     }
 }
 
-struct build {
+struct tree_build {
     const struct et_profile *profile;
     struct et_tree *tree;
-    struct et_map children; /* of et_tree_child() */
+    struct et_map children; /* for et_tree_child() */
 };
 
-/* Calls of every node of the profile, in calls[]; the root's is 0. */
-static void expand(struct build *b, uint32_t *calls)
+/* Adds the calls of every node of the profile. calls[]: each node's call, 0 for the root. */
+static void add_calls(struct tree_build *b, uint32_t *calls)
 {
     const struct et_profile *p = b->profile;
     for (size_t i = 1; i < p->node_count; i++) {
@@ -62,13 +62,13 @@ static void expand(struct build *b, uint32_t *calls)
     }
 }
 
-/* A tree of all calls with their sums, children not linked yet. */
-static void make_all(const struct et_profile *profile, struct et_tree *tree)
+/* Makes the tree of all calls with their sums. Children are not linked yet. */
+static void make_whole_tree(const struct et_profile *profile, struct et_tree *tree)
 {
-    struct build b = {.profile = profile, .tree = tree};
+    struct tree_build b = {.profile = profile, .tree = tree};
     et_tree_begin(tree);
     uint32_t *calls = et_alloc(profile->node_count, sizeof *calls);
-    expand(&b, calls);
+    add_calls(&b, calls);
     for (size_t i = 0; i < profile->node_count; i++) {
         tree->calls[calls[i]].self += profile->nodes[i].self;
     }
@@ -77,33 +77,33 @@ static void make_all(const struct et_profile *profile, struct et_tree *tree)
     et_map_free(&b.children);
 }
 
-static int by_size(const void *a, const void *b)
+static int compare_sizes(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The total that the `shown` largest calls have at least. */
-static uint64_t threshold(const struct et_tree *tree, size_t shown)
+/* The smallest total among the `shown` largest calls. */
+static uint64_t least_total(const struct et_tree *tree, size_t shown)
 {
     uint64_t *totals = et_alloc(tree->count, sizeof *totals);
     for (size_t i = 0; i < tree->count; i++) {
         totals[i] = tree->calls[i].total;
     }
-    qsort(totals, tree->count, sizeof *totals, by_size);
+    qsort(totals, tree->count, sizeof *totals, compare_sizes);
     uint64_t least = totals[shown - 1];
     free(totals);
     return least;
 }
 
-/* Keeps what is above the threshold, and of what equals it the first that fit: parents come before their children and
- * are never smaller, so what stays is a tree. */
-static void prune(struct et_tree *tree, size_t shown)
+/* Keeps calls above the threshold, and the first calls equal to it that fit. Parents precede their children and are
+ * never smaller, so the result is a tree. */
+static void prune_tree(struct et_tree *tree, size_t shown)
 {
     if (tree->count <= shown) {
         return;
     }
-    uint64_t least = threshold(tree, shown);
+    uint64_t least = least_total(tree, shown);
     size_t above = 0;
     for (size_t i = 0; i < tree->count; i++) {
         above += tree->calls[i].total > least;
@@ -126,14 +126,14 @@ static void prune(struct et_tree *tree, size_t shown)
     free(moved);
 }
 
-struct order {
+struct call_order {
     const struct et_profile *profile;
     const struct et_call *calls;
 };
 
 static int compare_children(const void *a, const void *b, void *context)
 {
-    const struct order *order = context;
+    const struct call_order *order = context;
     const struct et_call *x = &order->calls[*(const uint32_t *)a], *y = &order->calls[*(const uint32_t *)b];
     if (x->total != y->total) {
         return x->total < y->total ? 1 : -1;
@@ -141,14 +141,14 @@ static int compare_children(const void *a, const void *b, void *context)
     return strcmp(et_text(&order->profile->strings, x->function), et_text(&order->profile->strings, y->function));
 }
 
-/* Links children, largest first: inserting the smallest first puts each at its parent's front. */
+/* Links children, largest first: the smallest comes first, and each goes to the front of its parent's list. */
 static void link_children(const struct et_profile *profile, struct et_tree *tree)
 {
     uint32_t *sorted = et_alloc(tree->count, sizeof *sorted);
     for (size_t i = 0; i < tree->count; i++) {
         sorted[i] = (uint32_t)i;
     }
-    struct order order = {.profile = profile, .calls = tree->calls};
+    struct call_order order = {.profile = profile, .calls = tree->calls};
     qsort_r(sorted, tree->count, sizeof *sorted, compare_children, &order);
     for (size_t i = tree->count; i-- > 0;) {
         uint32_t own = sorted[i];
@@ -163,13 +163,13 @@ static void link_children(const struct et_profile *profile, struct et_tree *tree
 
 void et_tree_finish(const struct et_profile *profile, size_t shown, struct et_tree *tree)
 {
-    prune(tree, shown);
+    prune_tree(tree, shown);
     link_children(profile, tree);
 }
 
 void et_tree_make(const struct et_profile *profile, size_t shown, struct et_tree *tree)
 {
-    make_all(profile, tree);
+    make_whole_tree(profile, tree);
     et_tree_finish(profile, shown, tree);
 }
 
@@ -195,7 +195,7 @@ size_t et_tree_path(const struct et_tree *tree, uint32_t call, uint32_t path[ET_
 
 /* ---- table ---- */
 
-static bool recursive(const struct et_tree *tree, const struct et_call *call)
+static bool is_recursive(const struct et_tree *tree, const struct et_call *call)
 {
     for (uint32_t up = call->parent; up; up = tree->calls[up].parent) {
         if (tree->calls[up].function == call->function) {
@@ -205,7 +205,7 @@ static bool recursive(const struct et_tree *tree, const struct et_call *call)
     return false;
 }
 
-static int compare_rows(const void *a, const void *b, void *context)
+static int compare_functions(const void *a, const void *b, void *context)
 {
     const struct et_function *x = a, *y = b;
     const struct et_profile *profile = context;
@@ -221,13 +221,13 @@ static int compare_rows(const void *a, const void *b, void *context)
 static int compare_totals(const void *a, const void *b, void *context)
 {
     const struct et_function *x = a, *y = b;
-    return x->total != y->total ? x->total < y->total ? 1 : -1 : compare_rows(a, b, context);
+    return x->total != y->total ? x->total < y->total ? 1 : -1 : compare_functions(a, b, context);
 }
 
 void et_table_sort(struct et_table *table, const struct et_profile *profile, bool by_total)
 {
     if (table->count) {
-        qsort_r(table->rows, table->count, sizeof *table->rows, by_total ? compare_totals : compare_rows,
+        qsort_r(table->rows, table->count, sizeof *table->rows, by_total ? compare_totals : compare_functions,
                 (void *)(uintptr_t)profile);
     }
 }
@@ -235,7 +235,7 @@ void et_table_sort(struct et_table *table, const struct et_profile *profile, boo
 void et_table_make(const struct et_profile *profile, struct et_table *table)
 {
     struct et_tree tree;
-    make_all(profile, &tree);
+    make_whole_tree(profile, &tree);
     struct et_map index = {0};
     size_t capacity = 0;
     *table = (struct et_table){0};
@@ -250,7 +250,7 @@ void et_table_make(const struct et_profile *profile, struct et_table *table)
         }
         struct et_function *function = &table->rows[*row - 1];
         function->self += call->self;
-        function->total += recursive(&tree, call) ? 0 : call->total;
+        function->total += is_recursive(&tree, call) ? 0 : call->total;
     }
     et_table_sort(table, profile, false);
     et_map_free(&index);

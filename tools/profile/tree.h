@@ -1,19 +1,18 @@
-/*
- * What people look at: the calls as a tree of names, and the table of functions. Made from a symbolized profile.
- */
+/* A symbolized profile for display: the calls as a tree of names, and the table of functions. */
 #ifndef ET_TREE_H
 #define ET_TREE_H
 
 #include "tools/profile/profile.h"
 
-/* Most nodes that are shown; the small ones go first, their weight stays in their parents. */
+/* Default for the maximum number of calls. The smallest are pruned first; their values remain in their parents' totals.
+ */
 #define ET_TREE_SHOWN 8192
 
 struct et_call {
     uint32_t parent, first_child, next; /* indices, 0: none; call 0 is the root */
     uint32_t function;                  /* string number in the profile; root: 0 */
     uint32_t module;                    /* index + 1 into the profile's modules */
-    uint32_t file, line;                /* of the first address seen */
+    uint32_t file, line;                /* of the first address found */
     uint64_t self, total;
 };
 
@@ -36,20 +35,21 @@ struct et_table {
 
 void et_tree_make(const struct et_profile *profile, size_t shown, struct et_tree *tree);
 void et_tree_free(struct et_tree *tree);
-/* Calls from the root's child to this one, at most the ET_TREE_PATH innermost; returns their number. */
+/* Writes the path from the root's child to this call, at most the ET_TREE_PATH innermost calls, and returns its length.
+ */
 #define ET_TREE_PATH 8192
 size_t et_tree_path(const struct et_tree *tree, uint32_t call, uint32_t path[ET_TREE_PATH]);
 
-/* Other trees of a profile's functions, built step by step: begin() makes a root, child() the parent's call of a
- * function (children: a map for all calls of that tree, zeroed at first), sum() totals from what calls have themselves,
- * finish() prunes and links. */
+/* Steps to build other trees of a profile's functions. et_tree_begin() makes the root. et_tree_child() returns the
+ * parent's call of a function, creating it; children: a zeroed map, shared by all calls of a tree. et_tree_sum()
+ * computes totals from self values. et_tree_finish() prunes and links. */
 void et_tree_begin(struct et_tree *tree);
 uint32_t et_tree_child(struct et_tree *tree, struct et_map *children, uint32_t parent, const struct et_call *like);
 void et_tree_sum(struct et_tree *tree);
 void et_tree_finish(const struct et_profile *profile, size_t shown, struct et_tree *tree);
 
 void et_table_make(const struct et_profile *profile, struct et_table *table);
-/* By what functions use with all that they call, or by what they use themselves. */
+/* Sorts by total or by self. */
 void et_table_sort(struct et_table *table, const struct et_profile *profile, bool by_total);
 void et_table_free(struct et_table *table);
 
