@@ -1,6 +1,4 @@
-/*
- * See compact.h. protobuf-c does the decoding, within a budget of memory.
- */
+/* See compact.h. protobuf-c decodes within a memory budget. */
 #include "tools/formats/compact.h"
 #include "tools/lib/labels.h"
 #include "tools/profile/profile.h"
@@ -17,8 +15,8 @@ enum {
     LOSSES_MAX = 64,
     BUILD_ID_MAX = 64,
     TEXT_MAX = 4096,
-    TAG_SETS_MAX = 4096, /* of a segment */
-    TAG_SET_MAX = 8192,  /* bytes of one as text */
+    TAG_SETS_MAX = 4096, /* in a segment */
+    TAG_SET_MAX = 8192,  /* bytes, as text */
     TAG_SET_ID_MAX = 65535,
     CONTEXTS_MAX = 65536,
 };
@@ -81,7 +79,7 @@ struct et_segment_mark et_segment_mark(const struct et_segment *s)
 
 /* ---- decoding ---- */
 
-static bool refuse(const char **why, const char *text)
+static bool set_reason(const char **why, const char *text)
 {
     *why = text;
     return false;
@@ -95,22 +93,22 @@ static bool text_fits(const char *text)
 static bool origin_ok(const Edgeprof__V1__Origin *origin, const char **why)
 {
     if (origin->format != 1) {
-        return refuse(why, "unknown format version");
+        return set_reason(why, "unknown format version");
     }
     if (origin->service[0] == '\0') {
-        return refuse(why, "origin without a service");
+        return set_reason(why, "origin without a service");
     }
     if (origin->n_tags > TAGS_MAX) {
-        return refuse(why, "too many tags");
+        return set_reason(why, "too many tags");
     }
     for (size_t i = 0; i < origin->n_tags; i++) {
         if (origin->tags[i]->key[0] == '\0' || !text_fits(origin->tags[i]->key) || !text_fits(origin->tags[i]->value)) {
-            return refuse(why, "a tag without a key or too long");
+            return set_reason(why, "a tag without a key or too long");
         }
     }
     if (!text_fits(origin->service) || !text_fits(origin->host) || !text_fits(origin->boot_id) ||
         !text_fits(origin->executable) || !text_fits(origin->arch) || !text_fits(origin->agent)) {
-        return refuse(why, "a string of the origin is too long");
+        return set_reason(why, "a string of the origin is too long");
     }
     return true;
 }
@@ -118,13 +116,13 @@ static bool origin_ok(const Edgeprof__V1__Origin *origin, const char **why)
 static bool columns_ok(const et_message *message, const char **why)
 {
     if (message->nodes && message->nodes->n_back != message->nodes->n_frame) {
-        return refuse(why, "columns of nodes differ in length");
+        return set_reason(why, "columns of nodes differ in length");
     }
     for (size_t i = 0; i < message->n_profiles; i++) {
         const Edgeprof__V1__Profile *profile = message->profiles[i];
         if (profile->n_node != profile->n_value || (profile->n_count && profile->n_count != profile->n_node) ||
             (profile->n_context && profile->n_context != profile->n_node)) {
-            return refuse(why, "columns of a profile differ in length");
+            return set_reason(why, "columns of a profile differ in length");
         }
     }
     return true;
@@ -133,16 +131,16 @@ static bool columns_ok(const et_message *message, const char **why)
 static bool tag_set_ok(const Edgeprof__V1__TagSet *set, const char **why)
 {
     if (set->id == 0 || set->id > TAG_SET_ID_MAX || set->n_tags > TAGS_MAX) {
-        return refuse(why, "a tag set's number is out of range, or it has too many tags");
+        return set_reason(why, "a tag set's number is out of range, or it has too many tags");
     }
     for (size_t i = 0; i < set->n_tags; i++) {
         const Edgeprof__V1__Tag *tag = set->tags[i];
         if (tag->key[0] == '\0' || !text_fits(tag->key) || !text_fits(tag->value)) {
-            return refuse(why, "a tag without a key or too long");
+            return set_reason(why, "a tag without a key or too long");
         }
         for (size_t k = 0; k < i; k++) {
             if (strcmp(tag->key, set->tags[k]->key) == 0) {
-                return refuse(why, "a tag set has a key twice");
+                return set_reason(why, "a tag set has a key twice");
             }
         }
     }
@@ -158,7 +156,7 @@ static bool texts_ok(const et_message *message, const char **why)
     }
     for (size_t i = 0; i < message->n_contexts; i++) {
         if (!text_fits(message->contexts[i]->thread)) {
-            return refuse(why, "a thread's name is too long");
+            return set_reason(why, "a thread's name is too long");
         }
     }
     return true;
@@ -167,31 +165,31 @@ static bool texts_ok(const et_message *message, const char **why)
 static bool message_ok(const et_message *message, const char **why)
 {
     if (message->segment == 0) {
-        return refuse(why, "no segment");
+        return set_reason(why, "no segment");
     }
     if ((message->sequence == 0) != (message->origin != NULL)) {
-        return refuse(why, "origin belongs into sequence 0, and only there");
+        return set_reason(why, "origin belongs into sequence 0, and only there");
     }
     if (message->unix_minus_uptime_ns > INT64_MAX / 2) {
-        return refuse(why, "the clock is out of range");
+        return set_reason(why, "the clock is out of range");
     }
     if (message->origin && !origin_ok(message->origin, why)) {
         return false;
     }
     if (message->n_modules > MODULES_MAX || message->n_profiles > PROFILES_MAX) {
-        return refuse(why, "too many modules or profiles");
+        return set_reason(why, "too many modules or profiles");
     }
     if (message->stats && message->stats->n_losses > LOSSES_MAX) {
-        return refuse(why, "too many losses");
+        return set_reason(why, "too many losses");
     }
     if (message->n_tag_sets > TAG_SETS_MAX || message->n_contexts > CONTEXTS_MAX) {
-        return refuse(why, "too many tag sets or contexts");
+        return set_reason(why, "too many tag sets or contexts");
     }
     return columns_ok(message, why) && texts_ok(message, why);
 }
 
-/* What is shown later, in a terminal or on a page, is text: cleaning never makes it longer. */
-static void clean(char *text)
+/* Texts are shown on terminals and pages. Cleaning never makes a text longer. */
+static void clean_text(char *text)
 {
     char *sound = et_clean(text, strlen(text));
     size_t size = strlen(sound);
@@ -201,22 +199,22 @@ static void clean(char *text)
     free(sound);
 }
 
-static void clean_all(et_message *message)
+static void clean_texts(et_message *message)
 {
     Edgeprof__V1__Origin *origin = message->origin;
     for (size_t i = 0; origin && i < origin->n_tags; i++) {
-        clean(origin->tags[i]->key);
-        clean(origin->tags[i]->value);
+        clean_text(origin->tags[i]->key);
+        clean_text(origin->tags[i]->value);
     }
     if (origin) {
         char *texts[] = {origin->service,    origin->host, origin->boot_id,
                          origin->executable, origin->arch, origin->agent};
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-            clean(texts[i]);
+            clean_text(texts[i]);
         }
     }
     for (size_t i = 0; i < message->n_modules; i++) {
-        clean(message->modules[i]->path);
+        clean_text(message->modules[i]->path);
     }
 }
 
@@ -226,14 +224,14 @@ et_message *et_message_decode(const void *bytes, size_t size, const char **why)
     ProtobufCAllocator allocator = et_budget_allocator(&left);
     et_message *message = size ? edgeprof__v1__message__unpack(&allocator, size, bytes) : NULL;
     if (!message) {
-        refuse(why, "not a compact message");
+        set_reason(why, "not a compact message");
         return NULL;
     }
     if (!message_ok(message, why)) {
         et_message_free(message);
         return NULL;
     }
-    clean_all(message);
+    clean_texts(message);
     return message;
 }
 
@@ -245,7 +243,7 @@ void et_message_free(et_message *message)
 
 /* ---- references ---- */
 
-static bool overlaps(const struct et_segment *segment, const struct et_span *span)
+static bool overlaps_span(const struct et_segment *segment, const struct et_span *span)
 {
     for (size_t i = 0; i < segment->span_count; i++) {
         const struct et_span *other = &segment->spans[i];
@@ -260,13 +258,13 @@ static bool overlaps(const struct et_segment *segment, const struct et_span *spa
 static bool module_ok(const Edgeprof__V1__Module *module, const char **why)
 {
     if (module->start < 256 || module->size == 0 || (uint64_t)module->start + module->size > (uint64_t)UINT32_MAX + 1) {
-        return refuse(why, "a module outside the address space");
+        return set_reason(why, "a module outside the address space");
     }
     if (module->address > UINT64_MAX - module->size) {
-        return refuse(why, "a module's ELF address is out of range");
+        return set_reason(why, "a module's ELF address is out of range");
     }
     if (module->build_id.len > BUILD_ID_MAX || !text_fits(module->path)) {
-        return refuse(why, "a module's build id or path is too long");
+        return set_reason(why, "a module's build id or path is too long");
     }
     return true;
 }
@@ -274,7 +272,7 @@ static bool module_ok(const Edgeprof__V1__Module *module, const char **why)
 bool et_message_spans(const et_message *message, struct et_segment *segment, const char **why)
 {
     if (segment->span_count + message->n_modules > MODULES_MAX) {
-        return refuse(why, "too many modules");
+        return set_reason(why, "too many modules");
     }
     for (size_t i = 0; i < message->n_modules; i++) {
         const Edgeprof__V1__Module *module = message->modules[i];
@@ -282,8 +280,8 @@ bool et_message_spans(const et_message *message, struct et_segment *segment, con
             return false;
         }
         struct et_span span = {.base = module->start, .size = module->size, .address = module->address};
-        if (overlaps(segment, &span)) {
-            return refuse(why, "modules overlap");
+        if (overlaps_span(segment, &span)) {
+            return set_reason(why, "modules overlap");
         }
         et_segment_add_span(segment, &span);
     }
@@ -295,7 +293,7 @@ size_t et_message_node_count(const et_message *message)
     return message->nodes ? message->nodes->n_back : 0;
 }
 
-static bool locate(const struct et_segment *segment, uint64_t linear, struct et_wire_node *node)
+static bool locate_address(const struct et_segment *segment, uint64_t linear, struct et_wire_node *node)
 {
     node->span = 0;
     node->address = linear;
@@ -319,23 +317,23 @@ bool et_message_nodes(const et_message *message, const struct et_segment *segmen
     const Edgeprof__V1__Nodes *columns = message->nodes;
     size_t count = et_message_node_count(message), first = segment->node_count;
     if (first + count > NODES_MAX) {
-        return refuse(why, "too many nodes in one segment");
+        return set_reason(why, "too many nodes in one segment");
     }
     uint64_t linear = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t own = (uint32_t)(first + i), back = columns->back[i];
         if (back >= own) {
-            return refuse(why, "a node's parent does not exist");
+            return set_reason(why, "a node's parent does not exist");
         }
         nodes[i].parent = back ? own - back : 0;
         uint32_t parent = nodes[i].parent;
         nodes[i].depth = 1 + (parent < first ? segment->depths[parent] : nodes[parent - first].depth);
         linear += (uint64_t)columns->frame[i];
         if (nodes[i].depth > ET_MAX_DEPTH) {
-            return refuse(why, "a stack is too deep");
+            return set_reason(why, "a stack is too deep");
         }
-        if (linear > UINT32_MAX || !locate(segment, linear, &nodes[i])) {
-            return refuse(why, "a frame outside every module");
+        if (linear > UINT32_MAX || !locate_address(segment, linear, &nodes[i])) {
+            return set_reason(why, "a frame outside every module");
         }
     }
     return true;
@@ -347,7 +345,7 @@ static bool add_tag_set(const Edgeprof__V1__TagSet *told, struct et_segment *seg
 {
     struct et_labels set = {0};
     if (et_segment_labels(segment, told->id) != SIZE_MAX || segment->label_count > TAG_SETS_MAX) {
-        return refuse(why, "a tag set was told before, or there are too many");
+        return set_reason(why, "a tag set was told before, or there are too many");
     }
     for (size_t i = 0; i < told->n_tags; i++) {
         et_labels_add(&set, told->tags[i]->key, told->tags[i]->value);
@@ -358,7 +356,7 @@ static bool add_tag_set(const Edgeprof__V1__TagSet *told, struct et_segment *seg
         et_segment_add_labels(segment, told->id, lines, 0);
     }
     free(lines);
-    return fits || refuse(why, "a tag set is too long");
+    return fits || set_reason(why, "a tag set is too long");
 }
 
 bool et_message_labels(const et_message *message, struct et_segment *segment, const char **why)
@@ -370,13 +368,13 @@ bool et_message_labels(const et_message *message, struct et_segment *segment, co
     }
     for (size_t i = 0; i < message->n_contexts; i++) {
         if (et_segment_labels(segment, message->contexts[i]->tag_set) == SIZE_MAX) {
-            return refuse(why, "a context refers to a tag set that does not exist");
+            return set_reason(why, "a context refers to a tag set that does not exist");
         }
     }
     return true;
 }
 
-/* Of several contexts at one node, all but the first have difference 0. */
+/* Several contexts at one node: all but the first have difference 0. */
 static bool references_ok(const et_message *message, const Edgeprof__V1__Profile *profile, size_t node_count,
                           const char **why)
 {
@@ -385,10 +383,10 @@ static bool references_ok(const et_message *message, const Edgeprof__V1__Profile
         bool again = profile->node[i] == 0 && i > 0 && profile->n_context;
         node += profile->node[i];
         if ((profile->node[i] == 0 && !again) || node >= node_count) {
-            return refuse(why, "a profile refers to a node that does not exist");
+            return set_reason(why, "a profile refers to a node that does not exist");
         }
         if (profile->n_context && profile->context[i] > message->n_contexts) {
-            return refuse(why, "a profile refers to a context that does not exist");
+            return set_reason(why, "a profile refers to a context that does not exist");
         }
     }
     return true;
@@ -399,15 +397,15 @@ bool et_message_profile(const et_message *message, size_t number, size_t node_co
     const Edgeprof__V1__Profile *profile = message->profiles[number];
     uint64_t sum = 0, count = 0;
     if (profile->quantum == 0 || profile->duration_ns > INT64_MAX / 2 || profile->start_ns > INT64_MAX / 2) {
-        return refuse(why, "a profile's quantum or time is out of range");
+        return set_reason(why, "a profile's quantum or time is out of range");
     }
     for (size_t i = 0; i < profile->n_node; i++) {
         if (profile->value[i] > INT64_MAX / profile->quantum ||
             (sum += profile->value[i] * profile->quantum) > INT64_MAX) {
-            return refuse(why, "a profile's values are too large");
+            return set_reason(why, "a profile's values are too large");
         }
         if (profile->n_count && (count += profile->count[i]) > INT64_MAX) {
-            return refuse(why, "a profile's counts are too large");
+            return set_reason(why, "a profile's counts are too large");
         }
     }
     return references_ok(message, profile, node_count, why);

@@ -1,8 +1,6 @@
 /*
- * See flamebearer.h. One profile is drawn as a diff without a right side.
- *
- *   et_flamebearer_make, _diff -> draw -> least_weight
- *                                      -> emit, push_children for each node: parents before children, left to right
+ * See flamebearer.h. One profile is drawn as a diff without a right side. draw_tree() visits parents before children,
+ * left to right, with a stack of bars.
  */
 #include "tools/formats/flamebearer.h"
 #include "tools/lib/json_write.h"
@@ -11,24 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A node on its way: of the tree, or one that is made here. */
+/* A bar still to be drawn: a call of the tree, or an added leaf. */
 struct bar {
-    uint32_t call; /* 0: the root, or one that is made here and has no children */
+    uint32_t call; /* 0: the root, or an added leaf */
     uint32_t name;
     size_t level;
     uint64_t x[ET_SIDES], self[ET_SIDES], total[ET_SIDES];
 };
 
-struct drawing {
+struct flamebearer_drawing {
     struct et_flamebearer *out;
     const struct et_diff *diff;
     int sides;
-    double least; /* share of what is drawn by itself */
+    double least; /* calls with a smaller share become "other" */
     struct bar *bars;
     size_t count, capacity;
 };
 
-/* The root is always drawn and not counted. */
+/* The root is always drawn and does not count. */
 static double least_weight(const struct et_diff *diff, uint64_t max_nodes)
 {
     max_nodes = max_nodes == 0                    ? ET_FLAMEBEARER_NODES
@@ -45,7 +43,7 @@ static void add_number(struct et_level *level, uint64_t value)
     level->values[level->count++] = (int64_t)value;
 }
 
-static void emit(struct drawing *d, const struct bar *bar)
+static void add_bar(struct flamebearer_drawing *d, const struct bar *bar)
 {
     struct et_flamebearer *out = d->out;
     if (bar->level == out->level_count) {
@@ -63,8 +61,8 @@ static void emit(struct drawing *d, const struct bar *bar)
     add_number(level, bar->name);
 }
 
-/* Places a child behind the ones before. */
-static void push(struct drawing *d, uint64_t x[ET_SIDES], struct bar bar)
+/* Places a child to the right of its earlier siblings. */
+static void push_bar(struct flamebearer_drawing *d, uint64_t x[ET_SIDES], struct bar bar)
 {
     for (enum et_side side = ET_LEFT; side < ET_SIDES; side++) {
         bar.x[side] = x[side];
@@ -74,29 +72,29 @@ static void push(struct drawing *d, uint64_t x[ET_SIDES], struct bar bar)
     d->bars[d->count++] = bar;
 }
 
-static void push_leaf(struct drawing *d, uint64_t x[ET_SIDES], size_t level, const char *name,
+static void push_leaf(struct flamebearer_drawing *d, uint64_t x[ET_SIDES], size_t level, const char *name,
                       const uint64_t figure[ET_SIDES])
 {
     if (figure[ET_LEFT] || figure[ET_RIGHT]) {
         struct bar bar = {.name = et_intern(&d->out->names, name), .level = level};
         memcpy(bar.self, figure, sizeof bar.self);
         memcpy(bar.total, figure, sizeof bar.total);
-        push(d, x, bar);
+        push_bar(d, x, bar);
     }
 }
 
-static void push_call(struct drawing *d, uint64_t x[ET_SIDES], size_t level, uint32_t index)
+static void push_call(struct flamebearer_drawing *d, uint64_t x[ET_SIDES], size_t level, uint32_t index)
 {
     const struct et_diff_call *call = &d->diff->calls[index];
     struct bar bar = {.call = index, .level = level};
     bar.name = et_intern(&d->out->names, et_text(&d->diff->strings, call->function));
     memcpy(bar.self, call->self, sizeof bar.self);
     memcpy(bar.total, call->total, sizeof bar.total);
-    push(d, x, bar);
+    push_bar(d, x, bar);
 }
 
-/* The leftmost on top of the stack. Returns their number. */
-static size_t push_children(struct drawing *d, const struct bar *parent)
+/* Pushes the leftmost child last, so that it is drawn first. Returns the number of children. */
+static size_t push_children(struct flamebearer_drawing *d, const struct bar *parent)
 {
     size_t base = d->count, level = parent->level + 1;
     uint64_t x[ET_SIDES], other[ET_SIDES] = {0};
@@ -115,7 +113,7 @@ static size_t push_children(struct drawing *d, const struct bar *parent)
     }
     push_leaf(d, x, level, "other", other);
     if (level == 1) {
-        push_leaf(d, x, level, "[no stack]", call->self); /* the root has no self */
+        push_leaf(d, x, level, "[no stack]", call->self); /* the root has no self value */
     }
     for (size_t i = base, k = d->count; i + 1 < k; i++) {
         struct bar swapped = d->bars[i];
@@ -125,8 +123,8 @@ static size_t push_children(struct drawing *d, const struct bar *parent)
     return d->count - base;
 }
 
-/* Name, self, number of children, then those. */
-static void add_to_tree(struct drawing *d, const struct bar *bar, size_t children)
+/* Writes name, self, number of children; the children follow. */
+static void add_to_tree(struct flamebearer_drawing *d, const struct bar *bar, size_t children)
 {
     const char *name = et_text(&d->out->names, bar->name);
     et_varint_put(&d->out->tree, strlen(name));
@@ -135,19 +133,19 @@ static void add_to_tree(struct drawing *d, const struct bar *bar, size_t childre
     et_varint_put(&d->out->tree, children);
 }
 
-static void draw(const struct et_diff *diff, int sides, uint64_t max_nodes, struct et_flamebearer *out)
+static void draw_tree(const struct et_diff *diff, int sides, uint64_t max_nodes, struct et_flamebearer *out)
 {
     *out = (struct et_flamebearer){0};
-    struct drawing d = {.out = out, .diff = diff, .sides = sides, .least = least_weight(diff, max_nodes)};
+    struct flamebearer_drawing d = {.out = out, .diff = diff, .sides = sides, .least = least_weight(diff, max_nodes)};
     struct bar root = {.level = 0};
     uint64_t x[ET_SIDES] = {0};
     et_intern(&out->names, "");
     memcpy(root.total, diff->total, sizeof root.total);
     memcpy(out->total, diff->total, sizeof out->total);
-    push(&d, x, root);
+    push_bar(&d, x, root);
     while (d.count) {
         struct bar bar = d.bars[--d.count];
-        emit(&d, &bar);
+        add_bar(&d, &bar);
         size_t children = bar.call || bar.level == 0 ? push_children(&d, &bar) : 0;
         if (sides == 1 && diff->total[ET_LEFT]) {
             add_to_tree(&d, &bar, children);
@@ -161,7 +159,7 @@ void et_flamebearer_diff(const struct et_profile *left, const struct et_profile 
 {
     struct et_diff diff;
     et_diff_make(left, right, SIZE_MAX, &diff);
-    draw(&diff, ET_SIDES, max_nodes, out);
+    draw_tree(&diff, ET_SIDES, max_nodes, out);
     et_diff_free(&diff);
 }
 
@@ -181,7 +179,7 @@ void et_flamebearer_make(const struct et_profile *profile, uint64_t max_nodes, s
                                               .total = {call->total}};
     }
     diff.total[ET_LEFT] = tree.calls[0].total;
-    draw(&diff, 1, max_nodes, out);
+    draw_tree(&diff, 1, max_nodes, out);
     free(diff.calls);
     et_tree_free(&tree);
 }

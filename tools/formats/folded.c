@@ -1,8 +1,6 @@
 /*
- * See folded.h.
- *
- *   et_folded_kind    by_suffix, by_units
- *   et_folded_parse   take_line -> take_stack -> node_of
+ * See folded.h. et_folded_kind() uses set_by_suffix() or set_by_units(); et_folded_parse() calls read_line() for each
+ * line.
  */
 #include "tools/formats/folded.h"
 #include "tools/lib/kinds.h"
@@ -12,21 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A megabyte of text can be half a million calls, and each takes a hundred bytes here. */
+/* A megabyte of text can have half a million calls, and each takes a hundred bytes of memory. */
 enum { NODES_MAX = 1000000 };
 
-/* ---- what is measured ---- */
+/* ---- kinds ---- */
 
-static void samples_of(const char *kind, uint64_t rate, struct et_folded *out)
+static void set_sampled_time(const char *kind, uint64_t rate, struct et_folded *out)
 {
     *out = (struct et_folded){.kind = kind, .unit = "nanoseconds", .count = true, .period = 1000000000 / rate};
 }
 
-static bool by_suffix(const char *suffix, uint64_t rate, struct et_folded *out)
+static bool set_by_suffix(const char *suffix, uint64_t rate, struct et_folded *out)
 {
     static const char *const units[] = {"count", "bytes", "nanoseconds"};
     if (strcmp(suffix, "cpu") == 0 || strcmp(suffix, "itimer") == 0 || strcmp(suffix, "wall") == 0) {
-        samples_of(strcmp(suffix, "wall") == 0 ? ET_WALL : "cpu", rate, out);
+        set_sampled_time(strcmp(suffix, "wall") == 0 ? ET_WALL : "cpu", rate, out);
         return true;
     }
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
@@ -40,7 +38,7 @@ static bool by_suffix(const char *suffix, uint64_t rate, struct et_folded *out)
     return false;
 }
 
-static bool by_units(const char *units, bool average, uint64_t rate, struct et_folded *out)
+static bool set_by_units(const char *units, bool average, uint64_t rate, struct et_folded *out)
 {
     static const struct {
         const char *units, *comes, *is_there;
@@ -51,7 +49,7 @@ static bool by_units(const char *units, bool average, uint64_t rate, struct et_f
         {"goroutines", "thread", "thread", false}, {"exceptions", "exception", "exception", false},
     };
     if (!*units || strcmp(units, "samples") == 0) {
-        samples_of("cpu", rate, out);
+        set_sampled_time("cpu", rate, out);
         return true;
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -69,26 +67,26 @@ bool et_folded_kind(const char *name, size_t *service_size, const char *units, b
 {
     const char *dot = strrchr(name, '.');
     *service_size = strlen(name);
-    if (dot && dot > name && by_suffix(dot + 1, rate, out)) {
+    if (dot && dot > name && set_by_suffix(dot + 1, rate, out)) {
         *service_size = (size_t)(dot - name);
         return true;
     }
-    return by_units(units, average, rate, out);
+    return set_by_units(units, average, rate, out);
 }
 
 /* ---- reading ---- */
 
-struct folding {
+struct folded_reader {
     struct et_profile *profile;
     const struct et_folded *what;
     struct et_map frames;  /* name -> frame */
     struct et_map nodes;   /* parent << 32 | frame -> node */
     struct et_map entries; /* node -> entry + 1 */
-    uint32_t deep;         /* frame, 0: not needed so far */
+    uint32_t deep;         /* frame for cut stacks; 0: not made yet */
     bool lines;
 };
 
-static uint32_t frame_of(struct folding *f, const char *name, size_t size)
+static uint32_t find_frame(struct folded_reader *f, const char *name, size_t size)
 {
     char *clean = et_clean(name, size);
     uint32_t text = et_intern(&f->profile->strings, clean);
@@ -100,7 +98,7 @@ static uint32_t frame_of(struct folding *f, const char *name, size_t size)
     return (uint32_t)*known;
 }
 
-static uint32_t node_of(struct folding *f, uint32_t parent, uint32_t frame)
+static uint32_t find_node(struct folded_reader *f, uint32_t parent, uint32_t frame)
 {
     uint64_t *known = et_map_at(&f->nodes, (uint64_t)parent << 32 | frame);
     if (!*known) {
@@ -118,27 +116,27 @@ static size_t depth_of(const char *stack, size_t size)
     return depth;
 }
 
-/* The leaf's node. Of stacks that are too deep the root's side goes, under a frame that says so. */
-static uint32_t take_stack(struct folding *f, const char *stack, size_t size)
+/* Returns the leaf's node. A stack that is too deep loses frames next to the root; a special frame replaces them. */
+static uint32_t add_frames(struct folded_reader *f, const char *stack, size_t size)
 {
     size_t depth = depth_of(stack, size), skip = depth < ET_MAX_DEPTH ? 0 : depth - (ET_MAX_DEPTH - 1);
     uint32_t node = 0;
     if (skip) {
         f->deep = f->deep ? f->deep : et_profile_frame(f->profile, (struct et_frame){.address = 3 /* FRAME_DEEP */});
-        node = node_of(f, 0, f->deep);
+        node = find_node(f, 0, f->deep);
     }
     for (size_t at = 0; at<size; skip -= skip> 0) {
         const char *end = memchr(stack + at, ';', size - at);
         size_t length = end ? (size_t)(end - stack) - at : size - at;
         if (!skip && length) {
-            node = node_of(f, node, frame_of(f, stack + at, length));
+            node = find_node(f, node, find_frame(f, stack + at, length));
         }
         at += length + 1;
     }
     return node;
 }
 
-/* The number at a line's end; *size becomes what stands before it. */
+/* Parses the number at the end of the line. *size becomes the size of the text before it. */
 static bool number_at_end(const char *line, size_t *size, uint64_t *number)
 {
     size_t digits = 0;
@@ -156,8 +154,8 @@ static bool number_at_end(const char *line, size_t *size, uint64_t *number)
     return true;
 }
 
-/* Adds to what the stack has. */
-static void add_stack(struct folding *f, uint32_t node, uint64_t value, uint64_t count)
+/* Adds to the stack's entry. */
+static void add_values(struct folded_reader *f, uint32_t node, uint64_t value, uint64_t count)
 {
     uint64_t *known = et_map_at(&f->entries, node);
     if (!*known) {
@@ -171,8 +169,8 @@ static void add_stack(struct folding *f, uint32_t node, uint64_t value, uint64_t
     f->profile->counts += count;
 }
 
-/* NULL, or what is wrong. */
-static const char *take_line(struct folding *f, const char *line, size_t size)
+/* Returns NULL or a description of the error. */
+static const char *read_line(struct folded_reader *f, const char *line, size_t size)
 {
     uint64_t number = 1, value;
     while (size && (line[size - 1] == '\r' || line[size - 1] == ' ')) {
@@ -189,13 +187,13 @@ static const char *take_line(struct folding *f, const char *line, size_t size)
         return "its number is too large";
     }
     value = scaled ? number * f->what->period : f->what->count ? 0 : number;
-    add_stack(f, take_stack(f, line, size), value, f->what->count ? number : 0);
+    add_values(f, add_frames(f, line, size), value, f->what->count ? number : 0);
     return f->profile->values > INT64_MAX || f->profile->counts > INT64_MAX ? "the sum of all is too large"
            : f->profile->node_count > NODES_MAX                             ? "more than a million calls until here"
                                                                             : NULL;
 }
 
-static void add_header(struct et_profile *profile, const struct et_folded *what)
+static void set_header(struct et_profile *profile, const struct et_folded *what)
 {
     profile->kind = et_intern(&profile->strings, what->kind);
     profile->value_unit = et_intern(&profile->strings, what->unit);
@@ -208,19 +206,19 @@ static void add_header(struct et_profile *profile, const struct et_folded *what)
 struct et_profile *et_folded_parse(const char *text, size_t size, bool lines, const struct et_folded *what,
                                    struct et_buf *why)
 {
-    struct folding f = {.profile = et_profile_new(), .what = what, .lines = lines};
+    struct folded_reader f = {.profile = et_profile_new(), .what = what, .lines = lines};
     const char *wrong = NULL;
     size_t number = 0;
     for (size_t at = 0; at < size && !wrong; number++) {
         const char *end = memchr(text + at, '\n', size - at);
         size_t length = end ? (size_t)(end - text) - at : size - at;
-        wrong = take_line(&f, text + at, length);
+        wrong = read_line(&f, text + at, length);
         at += length + 1;
     }
     et_map_free(&f.frames);
     et_map_free(&f.nodes);
     et_map_free(&f.entries);
-    add_header(f.profile, what);
+    set_header(f.profile, what);
     if (wrong) {
         et_buf_printf(why, "folded text, line %zu: %s", number, wrong);
         et_profile_free(f.profile);

@@ -1,9 +1,9 @@
-/* See html.h. svg.c draws the picture. */
+/* See html.h. svg.c draws the SVG. */
 #include "tools/formats/html.h"
 #include "tools/web/assets.h"
 #include "tools/formats/json.h"
 
-/* Nothing may be loaded from anywhere; names are text in a JSON element that is not run. */
+/* The page loads nothing from elsewhere. Names are text in a JSON element that is not executed. */
 static const char HEAD[] =
     "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -15,7 +15,7 @@ static const char BODY[] =
     "</header>\n<main><div id=\"viewer\"></div></main>\n"
     "<script type=\"application/json\" id=\"edgeprof-profile\">\n";
 
-static void asset(struct et_buf *out, const char *path)
+static void add_asset(struct et_buf *out, const char *path)
 {
     const struct et_asset *found = et_asset(path);
     et_buf_add(out, found->start, (size_t)(found->end - found->start));
@@ -24,14 +24,14 @@ static void asset(struct et_buf *out, const char *path)
 void et_flame_html(const struct et_profile *profile, struct et_buf *out)
 {
     et_buf_text(out, HEAD);
-    asset(out, "/style.css");
+    add_asset(out, "/style.css");
     et_buf_text(out, BODY);
     et_json_profile(out, profile, 2000);
     et_buf_text(out, "</script>\n<script>\n");
-    asset(out, "/d3.js");
+    add_asset(out, "/d3.js");
     et_buf_text(out, "\n</script>\n<script>\n");
-    asset(out, "/d3-flamegraph.js");
+    add_asset(out, "/d3-flamegraph.js");
     et_buf_text(out, "\n</script>\n<script type=\"module\">\n");
-    asset(out, "viewer-alone.js");
+    add_asset(out, "viewer-alone.js");
     et_buf_text(out, "</script>\n</body>\n</html>\n");
 }

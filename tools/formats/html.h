@@ -1,15 +1,13 @@
-/*
- * Flame graphs as files that need nothing else.
- */
+/* Flame graphs as self-contained files. */
 #ifndef ET_HTML_H
 #define ET_HTML_H
 
 #include "tools/profile/tree.h"
 
-/* The page's viewer with the profile in it: search, zoom, table. */
+/* The web page's viewer with the profile: search, zoom, table. */
 void et_flame_html(const struct et_profile *profile, struct et_buf *out);
 
-/* A picture; names and figures are shown by pointing at a frame. */
+/* An SVG image; a tooltip shows each frame's name and value. */
 void et_flame_svg(const struct et_profile *profile, struct et_buf *out);
 
 #endif

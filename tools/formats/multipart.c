@@ -1,4 +1,4 @@
-/* See multipart.h. Parts lie between lines "--BOUNDARY"; each begins with headers up to an empty line. */
+/* See multipart.h. Lines "--BOUNDARY" separate the parts. Each part begins with headers up to an empty line. */
 #include "tools/formats/multipart.h"
 
 #include <errno.h>
@@ -49,8 +49,8 @@ static bool is_named(const char *headers, const char *end, const char *name)
     return false;
 }
 
-/* Behind the first boundary, which has no line before it unless there is a preamble. */
-static const char *first_part(const char *body, size_t size, const char *line, size_t line_size)
+/* The text after the first boundary, which may be at the start of the body or after a preamble's line end. */
+static const char *find_first_part(const char *body, size_t size, const char *line, size_t line_size)
 {
     if (size >= line_size - 2 && memcmp(body, line + 2, line_size - 2) == 0) {
         return body + line_size - 2;
@@ -64,7 +64,7 @@ int et_multipart_field(const char *body, size_t size, const char *boundary, cons
 {
     char line[ET_BOUNDARY + 4];
     size_t line_size = (size_t)snprintf(line, sizeof line, "\r\n--%s", boundary);
-    const char *end = body + size, *at = first_part(body, size, line, line_size);
+    const char *end = body + size, *at = find_first_part(body, size, line, line_size);
     while (at && (end - at < 2 || memcmp(at, "--", 2) != 0)) {
         const char *headers = memmem(at, (size_t)(end - at), "\r\n", 2);
         const char *blank = headers ? memmem(headers, (size_t)(end - headers), "\r\n\r\n", 4) : NULL;

@@ -1,6 +1,6 @@
 /*
- * multipart/form-data bodies that are in memory as a whole. libmicrohttpd's own parser wants to see a body pass by on
- * its connection; ours has been collected, and perhaps inflated, before anybody asks what it is.
+ * Fields of a complete multipart/form-data body in memory. libmicrohttpd's parser works only while a body arrives; here
+ * the body is complete, and perhaps inflated.
  */
 #ifndef ET_MULTIPART_H
 #define ET_MULTIPART_H
@@ -10,10 +10,10 @@
 /* RFC 2046 allows 70 bytes. */
 #define ET_BOUNDARY 71
 
-/* The boundary of a Content-Type; false: it is none of multipart/form-data. */
+/* Extracts the boundary of a Content-Type. False: not multipart/form-data. */
 bool et_multipart_boundary(const char *content_type, char boundary[ET_BOUNDARY]);
 
-/* The field of that name: bytes of the body. 1; 0: there is none; -EBADMSG: not of this form. */
+/* Finds the field by name; *field points into the body. Returns 1; 0: no such field; -EBADMSG: malformed. */
 int et_multipart_field(const char *body, size_t size, const char *boundary, const char *name, const char **field,
                        size_t *field_size);
 

@@ -1,9 +1,7 @@
 /*
- * See otlp.h. A table is the bytes of its elements and a set of texts that say what is in it: the text's number in
- * the set is the element's index. Text "" is number 0, the zero value that every table begins with.
- *
- *   et_otlp_add -> add_profile -> add_sample -> stack_of -> location_of -> mapping_of, function_of
- *                                            -> on_label -> attribute, link
+ * See otlp.h. A table is the encoded elements and a set of texts that identify them: a text's number in the set is its
+ * element's index. Text "" has number 0, the zero value that every table begins with. For each sample, encode_sample()
+ * adds the stack with its locations, mappings and functions, and the labels as attributes and a link.
  */
 #include "tools/formats/otlp.h"
 #include "tools/lib/labels.h"
@@ -15,28 +13,28 @@
 
 enum { MAPPINGS = 1, LOCATIONS, FUNCTIONS, LINKS, STRINGS, ATTRIBUTES, STACKS, TABLES }; /* fields of the dictionary */
 
-struct table {
+struct otlp_table {
     struct et_strings known;
     struct et_buf bytes;
 };
 
 struct et_otlp {
     bool bare;
-    struct table tables[TABLES];
+    struct otlp_table tables[TABLES];
     struct et_buf resources; /* of the request */
-    /* while a profile is added: */
+    /* while a profile is being added: */
     const struct et_profile *profile;
     uint32_t *locations; /* of each frame; 0: not used yet */
     struct et_buf key, lines, attributes;
-    struct et_strings keys; /* of the sample's labels */
+    struct et_strings keys; /* keys of the sample's labels */
     const char *span, *trace;
-    bool thread; /* the sample has the thread's name already */
+    bool thread; /* the sample has the thread's name */
 };
 
-/* The element that the text says, made of the message when there is none. */
-static uint32_t element(struct et_otlp *o, unsigned field, const char *text, const struct et_buf *message)
+/* The index of the element identified by the text. Adds the message when it is new. */
+static uint32_t add_element(struct et_otlp *o, unsigned field, const char *text, const struct et_buf *message)
 {
-    struct table *table = &o->tables[field];
+    struct otlp_table *table = &o->tables[field];
     size_t before = table->known.count;
     uint32_t index = et_intern(&table->known, text);
     if (index >= before) {
@@ -56,27 +54,27 @@ struct et_otlp *et_otlp_new(bool bare)
     return o;
 }
 
-static uint32_t string(struct et_otlp *o, const char *text)
+static uint32_t add_string(struct et_otlp *o, const char *text)
 {
-    return element(o, STRINGS, text, &(struct et_buf){.data = (char *)(uintptr_t)text, .size = strlen(text)});
+    return add_element(o, STRINGS, text, &(struct et_buf){.data = (char *)(uintptr_t)text, .size = strlen(text)});
 }
 
-static uint32_t attribute(struct et_otlp *o, const char *key, const char *value)
+static uint32_t add_attribute(struct et_otlp *o, const char *key, const char *value)
 {
     struct et_buf message = {0}, any = {0}, text = {0};
     et_buf_printf(&text, "%s=%s", key, value);
-    et_put_number(&message, 1, string(o, key));
+    et_put_number(&message, 1, add_string(o, key));
     et_put_text(&any, 1, value);
     et_put_message(&message, 2, &any);
-    uint32_t index = element(o, ATTRIBUTES, text.data, &message);
+    uint32_t index = add_element(o, ATTRIBUTES, text.data, &message);
     et_buf_free(&message);
     et_buf_free(&any);
     et_buf_free(&text);
     return index;
 }
 
-/* A mapping without a build id may not be: 0 then. */
-static uint32_t mapping_of(struct et_otlp *o, uint32_t module)
+/* Returns 0 without a build id: OTLP does not allow such a mapping. */
+static uint32_t add_mapping(struct et_otlp *o, uint32_t module)
 {
     const struct et_module *from = &o->profile->modules[module - 1];
     const char *id = et_text(&o->profile->strings, from->build_id), *path = et_text(&o->profile->strings, from->path);
@@ -85,35 +83,35 @@ static uint32_t mapping_of(struct et_otlp *o, uint32_t module)
         return 0;
     }
     et_buf_printf(&text, "%s %s", id, path);
-    et_varint_put(&indices, attribute(o, "process.executable.build_id.gnu", id));
-    et_put_number(&message, 4, string(o, path));
+    et_varint_put(&indices, add_attribute(o, "process.executable.build_id.gnu", id));
+    et_put_number(&message, 4, add_string(o, path));
     et_put_bytes(&message, 5, indices.data, indices.size);
-    uint32_t index = element(o, MAPPINGS, text.data, &message);
+    uint32_t index = add_element(o, MAPPINGS, text.data, &message);
     et_buf_free(&message);
     et_buf_free(&indices);
     et_buf_free(&text);
     return index;
 }
 
-static uint32_t function_of(struct et_otlp *o, const char *name, const char *file)
+static uint32_t add_function(struct et_otlp *o, const char *name, const char *file)
 {
     struct et_buf message = {0}, text = {0};
-    uint32_t name_at = string(o, name), file_at = string(o, file);
+    uint32_t name_at = add_string(o, name), file_at = add_string(o, file);
     et_buf_printf(&text, "%u %u", name_at, file_at);
     et_put_number(&message, 1, name_at);
     et_put_number(&message, 2, name_at);
     et_put_number(&message, 3, file_at);
-    uint32_t index = element(o, FUNCTIONS, text.data, &message);
+    uint32_t index = add_element(o, FUNCTIONS, text.data, &message);
     et_buf_free(&message);
     et_buf_free(&text);
     return index;
 }
 
-static void on_line(void *context, const char *function, const char *file, uint32_t number)
+static void add_line(void *context, const char *function, const char *file, uint32_t number)
 {
     struct et_otlp *o = context;
     struct et_buf line = {0};
-    uint32_t index = function_of(o, function, file);
+    uint32_t index = add_function(o, function, file);
     et_buf_printf(&o->key, " %u:%u", index, number);
     et_put_number(&line, 1, index);
     et_put_number(&line, 2, number);
@@ -121,36 +119,36 @@ static void on_line(void *context, const char *function, const char *file, uint3
     et_buf_free(&line);
 }
 
-static uint32_t location_of(struct et_otlp *o, uint32_t number)
+static uint32_t add_location(struct et_otlp *o, uint32_t number)
 {
     const struct et_frame *frame = &o->profile->frames[number];
     if (!o->locations[number]) {
         struct et_buf message = {0};
-        uint32_t mapping = frame->module ? mapping_of(o, frame->module) : 0;
+        uint32_t mapping = frame->module ? add_mapping(o, frame->module) : 0;
         uint64_t address = mapping ? frame->address : 0;
         o->key.size = o->lines.size = 0;
         et_buf_printf(&o->key, "%u %llx", mapping, (unsigned long long)address);
-        et_profile_lines(o->profile, frame, o->bare && mapping, on_line, o);
+        et_profile_lines(o->profile, frame, o->bare && mapping, add_line, o);
         et_put_number(&message, 1, mapping);
         et_put_number(&message, 2, address);
         et_buf_add(&message, o->lines.data, o->lines.size);
-        o->locations[number] = element(o, LOCATIONS, o->key.data, &message);
+        o->locations[number] = add_element(o, LOCATIONS, o->key.data, &message);
         et_buf_free(&message);
     }
     return o->locations[number];
 }
 
-static uint32_t stack_of(struct et_otlp *o, uint32_t node)
+static uint32_t add_otlp_stack(struct et_otlp *o, uint32_t node)
 {
     const struct et_profile *p = o->profile;
     struct et_buf indices = {0}, message = {0}, text = {0};
     for (size_t up = node; up; up = p->nodes[up].parent) {
-        uint32_t index = location_of(o, p->nodes[up].frame);
+        uint32_t index = add_location(o, p->nodes[up].frame);
         et_varint_put(&indices, index);
         et_buf_printf(&text, "%u ", index);
     }
     et_put_bytes(&message, 1, indices.data, indices.size);
-    uint32_t index = text.size ? element(o, STACKS, text.data, &message) : 0;
+    uint32_t index = text.size ? add_element(o, STACKS, text.data, &message) : 0;
     et_buf_free(&indices);
     et_buf_free(&message);
     et_buf_free(&text);
@@ -168,8 +166,8 @@ static void put_hex(struct et_buf *out, unsigned field, const char *hex, size_t 
     et_put_bytes(out, field, bytes, size);
 }
 
-/* A span without a trace has one of zeros, for both have their length or there is none. */
-static uint32_t link_of(struct et_otlp *o)
+/* A span without a trace gets a zero trace id, because both ids must have their full length. */
+static uint32_t add_link(struct et_otlp *o)
 {
     static const char none[] = "00000000000000000000000000000000";
     struct et_buf message = {0}, text = {0};
@@ -181,13 +179,13 @@ static uint32_t link_of(struct et_otlp *o)
     et_buf_printf(&text, "%s %s", trace, span);
     put_hex(&message, 1, trace, 16);
     put_hex(&message, 2, span, 8);
-    uint32_t index = element(o, LINKS, text.data, &message);
+    uint32_t index = add_element(o, LINKS, text.data, &message);
     et_buf_free(&message);
     et_buf_free(&text);
     return index;
 }
 
-static void on_label(void *context, const char *key, const char *value)
+static void add_label(void *context, const char *key, const char *value)
 {
     struct et_otlp *o = context;
     if (strcmp(key, ET_SPAN_ID) == 0) {
@@ -197,22 +195,22 @@ static void on_label(void *context, const char *key, const char *value)
     } else if (*key && *value) {
         bool thread = strcmp(key, "thread") == 0 || strcmp(key, "thread.name") == 0;
         if (!thread || !o->thread) {
-            et_varint_put(&o->attributes, attribute(o, thread ? "thread.name" : key, value));
+            et_varint_put(&o->attributes, add_attribute(o, thread ? "thread.name" : key, value));
         }
         o->thread |= thread;
     }
 }
 
-static void add_sample(struct et_otlp *o, const struct et_entry *entry, uint64_t value, struct et_buf *profile)
+static void encode_sample(struct et_otlp *o, const struct et_entry *entry, uint64_t value, struct et_buf *profile)
 {
     struct et_buf sample = {0}, values = {0};
     o->attributes.size = 0;
     o->span = o->trace = NULL;
     o->thread = false;
-    et_put_number(&sample, 1, stack_of(o, entry->node));
-    et_labels_each(et_text(&o->profile->strings, entry->labels), on_label, o);
+    et_put_number(&sample, 1, add_otlp_stack(o, entry->node));
+    et_labels_each(et_text(&o->profile->strings, entry->labels), add_label, o);
     et_put_bytes(&sample, 2, o->attributes.data, o->attributes.size);
-    et_put_number(&sample, 3, link_of(o));
+    et_put_number(&sample, 3, add_link(o));
     et_varint_put(&values, value);
     et_put_bytes(&sample, 4, values.data, values.size);
     et_put_message(profile, 2, &sample);
@@ -223,13 +221,13 @@ static void add_sample(struct et_otlp *o, const struct et_entry *entry, uint64_t
 static void put_type(struct et_otlp *o, struct et_buf *profile, unsigned field, const char *type, const char *unit)
 {
     struct et_buf message = {0};
-    et_put_number(&message, 1, string(o, type));
-    et_put_number(&message, 2, string(o, *unit ? unit : "count"));
+    et_put_number(&message, 1, add_string(o, type));
+    et_put_number(&message, 2, add_string(o, *unit ? unit : "count"));
     et_put_message(profile, field, &message);
     et_buf_free(&message);
 }
 
-/* false: it has no sample. */
+/* False: the profile has no sample. */
 static bool add_profile(struct et_otlp *o, const struct et_otlp_type *type, struct et_buf *scope)
 {
     const struct et_profile *p = o->profile;
@@ -238,7 +236,7 @@ static bool add_profile(struct et_otlp *o, const struct et_otlp_type *type, stru
     for (size_t i = 0; i < p->entry_count; i++) {
         uint64_t value = type->count ? p->entries[i].count : p->entries[i].value;
         if (value) {
-            add_sample(o, &p->entries[i], value, &profile);
+            encode_sample(o, &p->entries[i], value, &profile);
             samples++;
         }
     }
@@ -255,7 +253,7 @@ static bool add_profile(struct et_otlp *o, const struct et_otlp_type *type, stru
     return samples > 0;
 }
 
-/* ---- whose it is ---- */
+/* ---- resources ---- */
 
 static void put_resource(void *context, const char *key, const char *value)
 {
@@ -270,7 +268,7 @@ static void put_resource(void *context, const char *key, const char *value)
     et_buf_free(&pair);
 }
 
-/* Tags under their own names; those that OpenTelemetry has a name for under that as well, unless a tag has it. */
+/* Writes tags under their own names, and known ones also under OpenTelemetry's name unless a tag has that name. */
 static void put_process(struct et_buf *resource, const struct et_otlp_process *process)
 {
     size_t size;

@@ -1,6 +1,6 @@
 /*
- * OTLP profiles (proto/otlp.proto): several profiles that share one dictionary. Nothing is in a table twice, and
- * nothing that no sample uses.
+ * OTLP profiles (proto/otlp.proto): several profiles with a common dictionary. No table has duplicate or unused
+ * elements.
  */
 #ifndef ET_OTLP_H
 #define ET_OTLP_H
@@ -11,24 +11,24 @@ struct et_otlp;
 
 struct et_otlp *et_otlp_new(bool bare);
 
-/* One figure of a profile, for OTLP has one sample type a profile. */
+/* One measure of a profile, because an OTLP profile has only one sample type. */
 struct et_otlp_type {
-    bool count; /* the entries' counts, else their values */
+    bool count; /* use the entries' counts, not their values */
     const char *type, *unit, *period, *period_unit;
-    uint8_t id[16]; /* of the profile that it becomes */
+    uint8_t id[16]; /* profile id */
 };
 
-/* The process that was measured. tags: lines (labels.h). */
+/* The profiled process. tags: lines (labels.h). */
 struct et_otlp_process {
     const char *service, *tags, *host, *executable, *arch;
 };
 
-/* Adds the profile once for each type; returns how many of them have a sample. */
+/* Adds the profile once per type. Returns the number of added profiles; a type without samples adds none. */
 size_t et_otlp_add(struct et_otlp *otlp, const struct et_otlp_process *process, const struct et_profile *profile,
                    const struct et_otlp_type *types, size_t count);
 size_t et_otlp_size(const struct et_otlp *otlp);
 
-/* Appends the request and frees. */
+/* Appends the request to *out and frees otlp. */
 void et_otlp_finish(struct et_otlp *otlp, struct et_buf *out);
 
 #endif

@@ -16,7 +16,7 @@ static const struct {
     const char *ending;
     enum et_format format;
 } endings[] = {
-    /* the longer ending of two is first */
+    /* the longer of two matching endings comes first */
     {".speedscope.json", ET_FORMAT_SPEEDSCOPE},
     {".json", ET_FORMAT_JSON},
     {".pb.gz", ET_FORMAT_PPROF},
@@ -61,7 +61,7 @@ enum et_format et_flame_format(const char *path)
     return ET_FORMAT_NONE;
 }
 
-static void pprof(const struct et_profile *profile, struct et_buf *out)
+static void write_pprof(const struct et_profile *profile, struct et_buf *out)
 {
     struct et_buf raw = {0};
     et_pprof_encode(profile, &raw);
@@ -73,7 +73,7 @@ static void write_as(const struct et_profile *profile, enum et_format format, st
 {
     switch (format) {
     case ET_FORMAT_PPROF:
-        pprof(profile, out);
+        write_pprof(profile, out);
         break;
     case ET_FORMAT_FOLDED:
         et_report_folded(profile, out);

@@ -1,6 +1,4 @@
-/*
- * A profile as a file in one of the formats that others read.
- */
+/* Writes a profile to a file in one of the supported formats. */
 #ifndef ET_OUTPUT_H
 #define ET_OUTPUT_H
 
@@ -13,21 +11,21 @@ enum et_format {
     ET_FORMAT_SPEEDSCOPE,
     ET_FORMAT_SVG,
     ET_FORMAT_HTML,
-    ET_FORMAT_JSON, /* as /api/profile has it */
+    ET_FORMAT_JSON, /* as /api/profile returns it */
 };
 
-/* For help texts and complaints. */
+/* For help texts and error messages. */
 #define ET_FORMATS "pprof, folded, speedscope, svg, html or json"
 #define ET_ENDINGS ".pb.gz, .pprof, .folded, .speedscope.json, .svg, .html or .json"
 
-/* ET_FORMAT_NONE: there is none of that name, or the file's ending says nothing. */
+/* ET_FORMAT_NONE: unknown name or ending. */
 enum et_format et_format_named(const char *name);
 enum et_format et_format_of_file(const char *path);
 
-/* SVG or HTML; of other files it says that they are no flame graphs. */
+/* SVG or HTML. Reports an error for other endings. */
 enum et_format et_flame_format(const char *path);
 
-/* Writes a symbolized profile to path, "-" is standard output. An exit code, all is said. */
+/* Writes a symbolized profile to path; "-" is standard output. Reports errors; returns an exit code. */
 int et_output_write(const struct et_profile *profile, enum et_format format, const char *path);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * See pprof_read.h: the reading half; pprof_write.c writes. Decoded within a budget of memory.
- */
+/* See pprof_read.h: the reading half; pprof_write.c has the other. Decoding has a memory budget. */
 #include "tools/formats/pprof_read.h"
 #include "tools/lib/kinds.h"
 #include "tools/lib/labels.h"
@@ -27,7 +25,7 @@ void et_pprof_free(et_pprof *pprof)
 
 /* ---- checks ---- */
 
-struct check {
+struct pprof_check {
     const et_pprof *p;
     struct et_map mappings, functions, locations; /* id -> index + 1 */
     const char *wrong;
@@ -38,7 +36,7 @@ static bool text_ok(const et_pprof *p, int64_t text)
     return text >= 0 && (uint64_t)text < p->n_string_table;
 }
 
-static bool enter(struct et_map *map, uint64_t id, size_t index)
+static bool add_id(struct et_map *map, uint64_t id, size_t index)
 {
     uint64_t *at = et_map_at(map, id);
     bool fresh = id != 0 && *at == 0;
@@ -66,11 +64,11 @@ static bool comments_ok(const et_pprof *p)
     return !p->period_type || (text_ok(p, p->period_type->type) && text_ok(p, p->period_type->unit));
 }
 
-static bool mappings_ok(struct check *c)
+static bool mappings_ok(struct pprof_check *c)
 {
     for (size_t i = 0; i < c->p->n_mapping; i++) {
         const Perftools__Profiles__Mapping *mapping = c->p->mapping[i];
-        if (!enter(&c->mappings, mapping->id, i) || !text_ok(c->p, mapping->filename) ||
+        if (!add_id(&c->mappings, mapping->id, i) || !text_ok(c->p, mapping->filename) ||
             !text_ok(c->p, mapping->build_id)) {
             return false;
         }
@@ -78,11 +76,11 @@ static bool mappings_ok(struct check *c)
     return true;
 }
 
-static bool functions_ok(struct check *c)
+static bool functions_ok(struct pprof_check *c)
 {
     for (size_t i = 0; i < c->p->n_function; i++) {
         const Perftools__Profiles__Function *function = c->p->function[i];
-        if (!enter(&c->functions, function->id, i) || !text_ok(c->p, function->name) ||
+        if (!add_id(&c->functions, function->id, i) || !text_ok(c->p, function->name) ||
             !text_ok(c->p, function->filename)) {
             return false;
         }
@@ -90,11 +88,11 @@ static bool functions_ok(struct check *c)
     return true;
 }
 
-static bool locations_ok(struct check *c)
+static bool locations_ok(struct pprof_check *c)
 {
     for (size_t i = 0; i < c->p->n_location; i++) {
         const Perftools__Profiles__Location *location = c->p->location[i];
-        if (!enter(&c->locations, location->id, i) ||
+        if (!add_id(&c->locations, location->id, i) ||
             (location->mapping_id && !et_map_find(&c->mappings, location->mapping_id))) {
             return false;
         }
@@ -121,7 +119,7 @@ static bool labels_ok(const et_pprof *p, const Perftools__Profiles__Sample *samp
     return sample->n_label <= LABELS_OF_A_SAMPLE && bytes <= LABELS_BYTES;
 }
 
-static bool samples_ok(struct check *c)
+static bool samples_ok(struct pprof_check *c)
 {
     for (size_t i = 0; i < c->p->n_sample; i++) {
         const Perftools__Profiles__Sample *sample = c->p->sample[i];
@@ -143,7 +141,7 @@ static bool samples_ok(struct check *c)
     return true;
 }
 
-static const char *first_wrong(struct check *c)
+static const char *find_error(struct pprof_check *c)
 {
     const et_pprof *p = c->p;
     if (p->n_string_table == 0 || p->string_table[0][0] != '\0') {
@@ -171,8 +169,8 @@ et_pprof *et_pprof_decode(const void *bytes, size_t size, const char **why)
         *why = "not a pprof profile";
         return NULL;
     }
-    struct check check = {.p = pprof};
-    const char *wrong = first_wrong(&check);
+    struct pprof_check check = {.p = pprof};
+    const char *wrong = find_error(&check);
     et_map_free(&check.mappings);
     et_map_free(&check.functions);
     et_map_free(&check.locations);
@@ -211,13 +209,13 @@ static bool has_type(const et_pprof *p, const char *name, const char *unit)
     return false;
 }
 
-/* Whether a sample type only counts samples beside others that measure something else. */
+/* Whether the sample type only counts the samples of other types. */
 static bool is_mere_count(const et_pprof *p, size_t type)
 {
     return p->n_sample_type > 1 && type_is(p, type, "samples", "count") && !has_type(p, "cpu", "nanoseconds");
 }
 
-/* What a sample stands for where only samples were counted. */
+/* The value per sample where only samples were counted. */
 static uint64_t sample_period(const et_pprof *p)
 {
     bool cpu = p->period_type && strcmp(p->string_table[p->period_type->type], "cpu") == 0 &&
@@ -232,8 +230,8 @@ static void copy_clean(char *to, size_t size, const char *text)
     free(clean);
 }
 
-/* A sample type that is none of our kinds is one of its own, under a name that is none of ours. */
-static void own_kind(const et_pprof *p, size_t type, struct et_pprof_kind *kind)
+/* A sample type without a kind in kinds.h becomes its own kind, with a different name than those. */
+static void set_unknown_kind(const et_pprof *p, size_t type, struct et_pprof_kind *kind)
 {
     char name[sizeof kind->name / 2];
     copy_clean(kind->unit, sizeof kind->unit, unit_name(p, type));
@@ -260,7 +258,7 @@ static void add_type(const et_pprof *p, const char *hint, size_t type, struct et
     const struct et_kind *known = et_kind_of_pprof(hint, type_name(p, type), unit_name(p, type), &counts);
     bool alone = type_is(p, type, "samples", "count") && p->n_sample_type == 1;
     if (!known || (alone && !sample_period(p))) {
-        own_kind(p, type, kind_entry(kinds, count, NULL));
+        set_unknown_kind(p, type, kind_entry(kinds, count, NULL));
         return;
     }
     struct et_pprof_kind *kind = kind_entry(kinds, count, known->name);
@@ -296,9 +294,9 @@ const char *et_pprof_note(const et_pprof *p, const char *name)
     return found;
 }
 
-/* ---- to a profile ---- */
+/* ---- conversion ---- */
 
-struct reading {
+struct pprof_reader {
     const et_pprof *p;
     struct et_profile *profile;
     struct et_map mappings, functions, locations; /* id -> index */
@@ -307,7 +305,7 @@ struct reading {
     struct et_map modules;                        /* mapping id -> module */
 };
 
-static uint32_t clean_text(struct reading *r, int64_t text)
+static uint32_t clean_text(struct pprof_reader *r, int64_t text)
 {
     const char *raw = r->p->string_table[text];
     char *clean = et_clean(raw, strlen(raw));
@@ -316,7 +314,7 @@ static uint32_t clean_text(struct reading *r, int64_t text)
     return number;
 }
 
-static uint32_t module_of(struct reading *r, uint64_t mapping_id)
+static uint32_t module_of(struct pprof_reader *r, uint64_t mapping_id)
 {
     uint64_t *module = et_map_at(&r->modules, mapping_id);
     if (mapping_id && !*module) {
@@ -337,7 +335,7 @@ uint64_t et_pprof_elf_address(const Perftools__Profiles__Mapping *mapping, uint6
     return address - mapping->memory_start + mapping->file_offset;
 }
 
-static uint64_t elf_address(struct reading *r, const Perftools__Profiles__Location *location)
+static uint64_t elf_address(struct pprof_reader *r, const Perftools__Profiles__Location *location)
 {
     if (!location->mapping_id) {
         return location->address;
@@ -346,7 +344,7 @@ static uint64_t elf_address(struct reading *r, const Perftools__Profiles__Locati
     return et_pprof_elf_address(mapping, location->address);
 }
 
-static uint32_t frame_of(struct reading *r, uint64_t location_id, size_t line)
+static uint32_t find_location_frame(struct pprof_reader *r, uint64_t location_id, size_t line)
 {
     uint64_t index = *et_map_find(&r->locations, location_id);
     uint64_t *known = et_map_at(&r->frames, index << 16 | line);
@@ -370,7 +368,7 @@ static uint32_t frame_of(struct reading *r, uint64_t location_id, size_t line)
     return (uint32_t)*known;
 }
 
-static uint32_t node_of(struct reading *r, uint32_t parent, uint32_t frame)
+static uint32_t find_child(struct pprof_reader *r, uint32_t parent, uint32_t frame)
 {
     uint64_t *known = et_map_at(&r->nodes, (uint64_t)parent << 32 | frame);
     if (!*known) {
@@ -379,8 +377,9 @@ static uint32_t node_of(struct reading *r, uint32_t parent, uint32_t frame)
     return (uint32_t)*known;
 }
 
-/* Frames of a sample, leaf first; too deep ones keep the leaf side under a frame that says so. */
-static size_t stack_of(struct reading *r, const Perftools__Profiles__Sample *sample, uint32_t *stack)
+/* Writes the sample's frames, leaf first, and returns their number. A stack that is too deep loses frames next to the
+ * root; a special frame replaces them. */
+static size_t stack_of(struct pprof_reader *r, const Perftools__Profiles__Sample *sample, uint32_t *stack)
 {
     size_t depth = 0;
     for (size_t i = 0; i < sample->n_location_id; i++) {
@@ -391,7 +390,7 @@ static size_t stack_of(struct reading *r, const Perftools__Profiles__Sample *sam
                 stack[depth++] = et_profile_frame(r->profile, (struct et_frame){.address = 3 /* FRAME_DEEP */});
                 return depth;
             }
-            stack[depth++] = frame_of(r, sample->location_id[i], line);
+            stack[depth++] = find_location_frame(r, sample->location_id[i], line);
         }
     }
     return depth;
@@ -413,7 +412,7 @@ static void add_label(const et_pprof *p, const Perftools__Profiles__Label *label
     et_buf_free(&value);
 }
 
-static uint32_t labels_of(struct reading *r, const Perftools__Profiles__Sample *sample)
+static uint32_t labels_of(struct pprof_reader *r, const Perftools__Profiles__Sample *sample)
 {
     struct et_labels labels = {0};
     for (size_t i = 0; i < sample->n_label; i++) {
@@ -425,7 +424,8 @@ static uint32_t labels_of(struct reading *r, const Perftools__Profiles__Sample *
     return number;
 }
 
-static bool add_sample(struct reading *r, const Perftools__Profiles__Sample *sample, const struct et_pprof_kind *kind)
+static bool read_sample(struct pprof_reader *r, const Perftools__Profiles__Sample *sample,
+                        const struct et_pprof_kind *kind)
 {
     uint32_t stack[ET_MAX_DEPTH], node = 0;
     uint64_t count = kind->count >= 0 ? (uint64_t)sample->value[kind->count] : 0;
@@ -438,14 +438,14 @@ static bool add_sample(struct reading *r, const Perftools__Profiles__Sample *sam
         return true;
     }
     for (size_t depth = stack_of(r, sample, stack); depth-- > 0;) {
-        node = node_of(r, node, stack[depth]);
+        node = find_child(r, node, stack[depth]);
     }
     et_profile_entry(r->profile,
                      &(struct et_entry){.node = node, .labels = labels_of(r, sample), .count = count, .value = value});
     return r->profile->values <= INT64_MAX && r->profile->counts <= INT64_MAX;
 }
 
-static void add_header(struct reading *r, const struct et_pprof_kind *kind)
+static void read_header(struct pprof_reader *r, const struct et_pprof_kind *kind)
 {
     const et_pprof *p = r->p;
     struct et_profile *profile = r->profile;
@@ -466,8 +466,8 @@ static void add_header(struct reading *r, const struct et_pprof_kind *kind)
     }
 }
 
-/* Samples are those of the CPU, or of what has no other count. */
-static void count_samples(struct reading *r, const struct et_pprof_kind *kind)
+/* Only CPU samples, and samples of kinds without a count of their own, count as samples. */
+static void count_samples(struct pprof_reader *r, const struct et_pprof_kind *kind)
 {
     const struct et_kind *known = et_kind_named(kind->name);
     bool own = !known || !known->counts[0] || known->number == 1;
@@ -480,12 +480,12 @@ static void count_samples(struct reading *r, const struct et_pprof_kind *kind)
 
 struct et_profile *et_pprof_profile(const et_pprof *p, const struct et_pprof_kind *kind, const char **why)
 {
-    struct reading r = {.p = p, .profile = et_profile_new()};
+    struct pprof_reader r = {.p = p, .profile = et_profile_new()};
     bool ok = true;
-    add_header(&r, kind);
+    read_header(&r, kind);
     count_samples(&r, kind);
     for (size_t i = 0; i < p->n_sample && ok; i++) {
-        ok = add_sample(&r, p->sample[i], kind);
+        ok = read_sample(&r, p->sample[i], kind);
     }
     struct et_map *maps[] = {&r.mappings, &r.functions, &r.locations, &r.frames, &r.nodes, &r.modules};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {

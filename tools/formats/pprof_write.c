@@ -1,11 +1,9 @@
 /*
- * See pprof_read.h: the writing half. Ids are 1..n in the order of the tables, as the strictest readers want. What no
- * sample uses is in no table: a location is made when a sample first needs it, its mapping and functions with it.
+ * See pprof_read.h: the writing half. Ids are 1..n in table order, as strict readers require. Tables have no unused
+ * elements: write_sample() adds a location, its mapping and its functions when a sample first needs them.
  *
- *   et_pprof_encode, et_pprof_encode_form -> encode -> add_sample -> location_of -> add_lines -> function_id
- *                                                                                -> mapping_of
- *
- * Frames with and without lines of one module are in two mappings, for servers treat a mapping as named or not.
+ * Frames with and without lines of one module have separate mappings, because servers treat a whole mapping as
+ * symbolized or not.
  */
 #include "tools/formats/pprof_read.h"
 #include "tools/lib/kinds.h"
@@ -15,25 +13,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct writing {
+struct pprof_writer {
     const struct et_profile *profile;
     const struct et_pprof_form *form;
-    bool own; /* for our own readers and `go tool pprof`: with notes, and mappings that say that all is named */
+    bool own; /* for edgeprof and `go tool pprof`: with notes, and mappings marked as symbolized */
     et_pprof pprof;
     struct et_strings strings;
     struct et_map functions; /* name << 32 | file -> function id */
     struct et_map mappings;  /* module << 1 | has lines -> mapping id */
     uint64_t *locations;     /* of each frame: location id, 0: not used yet */
     size_t function_capacity, mapping_capacity, location_capacity, sample_capacity, label_capacity;
-    enum et_measure types[2]; /* which figure each sample type is */
+    enum et_measure types[2]; /* measure of each sample type */
 };
 
-static int64_t text(struct writing *w, uint32_t number)
+static int64_t add_text(struct pprof_writer *w, uint32_t number)
 {
     return et_intern(&w->strings, et_text(&w->profile->strings, number));
 }
 
-static uint64_t mapping_of(struct writing *w, uint32_t module, bool lines)
+static uint64_t add_mapping(struct pprof_writer *w, uint32_t module, bool lines)
 {
     uint64_t *id = et_map_at(&w->mappings, (uint64_t)module << 1 | lines);
     if (module && !*id) {
@@ -44,15 +42,15 @@ static uint64_t mapping_of(struct writing *w, uint32_t module, bool lines)
             et_reserve(w->pprof.mapping, &w->mapping_capacity, w->pprof.n_mapping + 1, sizeof *w->pprof.mapping);
         w->pprof.mapping[w->pprof.n_mapping++] = mapping;
         mapping->id = *id = w->pprof.n_mapping;
-        mapping->filename = text(w, from->path);
-        mapping->build_id = text(w, from->build_id);
+        mapping->filename = add_text(w, from->path);
+        mapping->build_id = add_text(w, from->build_id);
         mapping->has_functions = mapping->has_filenames = mapping->has_line_numbers = mapping->has_inline_frames =
             w->own;
     }
     return *id;
 }
 
-static uint64_t function_id(struct writing *w, const char *name, const char *file)
+static uint64_t add_function(struct pprof_writer *w, const char *name, const char *file)
 {
     int64_t name_at = et_intern(&w->strings, name), file_at = et_intern(&w->strings, file);
     uint64_t *id = et_map_at(&w->functions, (uint64_t)name_at << 32 | (uint64_t)file_at);
@@ -69,20 +67,20 @@ static uint64_t function_id(struct writing *w, const char *name, const char *fil
     return *id;
 }
 
-static void on_line(void *context, const char *function, const char *file, uint32_t number)
+static void add_line(void *context, const char *function, const char *file, uint32_t number)
 {
-    struct writing *w = context;
+    struct pprof_writer *w = context;
     Perftools__Profiles__Location *location = w->pprof.location[w->pprof.n_location - 1];
     Perftools__Profiles__Line *line = et_alloc(1, sizeof *line);
     perftools__profiles__line__init(line);
     size_t capacity = location->n_line;
     location->line = et_reserve(location->line, &capacity, location->n_line + 1, sizeof *location->line);
     location->line[location->n_line++] = line;
-    line->function_id = function_id(w, function, file);
+    line->function_id = add_function(w, function, file);
     line->line = number;
 }
 
-static uint64_t location_of(struct writing *w, uint32_t number)
+static uint64_t add_location(struct pprof_writer *w, uint32_t number)
 {
     const struct et_frame *frame = &w->profile->frames[number];
     if (!w->locations[number]) {
@@ -93,15 +91,15 @@ static uint64_t location_of(struct writing *w, uint32_t number)
         w->pprof.location[w->pprof.n_location++] = location;
         location->id = w->locations[number] = w->pprof.n_location;
         location->address = frame->module ? frame->address : 0;
-        et_profile_lines(w->profile, frame, w->form->bare, on_line, w);
-        location->mapping_id = mapping_of(w, frame->module, location->n_line > 0);
+        et_profile_lines(w->profile, frame, w->form->bare, add_line, w);
+        location->mapping_id = add_mapping(w, frame->module, location->n_line > 0);
     }
     return w->locations[number];
 }
 
-static void on_label(void *context, const char *key, const char *value)
+static void add_label(void *context, const char *key, const char *value)
 {
-    struct writing *w = context;
+    struct pprof_writer *w = context;
     Perftools__Profiles__Sample *sample = w->pprof.sample[w->pprof.n_sample];
     struct et_pprof_label wanted = {.text = value};
     if (!w->form->label(w->form->context, key, value, &wanted)) {
@@ -122,7 +120,7 @@ static void on_label(void *context, const char *key, const char *value)
     sample->label[sample->n_label++] = label;
 }
 
-static void add_stack(struct writing *w, Perftools__Profiles__Sample *sample, uint32_t node)
+static void add_sample_stack(struct pprof_writer *w, Perftools__Profiles__Sample *sample, uint32_t node)
 {
     const struct et_profile *p = w->profile;
     size_t depth = 0, at = 0, most = w->form->depth;
@@ -134,12 +132,12 @@ static void add_stack(struct writing *w, Perftools__Profiles__Sample *sample, ui
     sample->location_id = et_alloc(sample->n_location_id, sizeof *sample->location_id);
     for (size_t up = node; up; up = p->nodes[up].parent, at++) {
         if (at >= skipped) {
-            sample->location_id[at - skipped] = location_of(w, p->nodes[up].frame);
+            sample->location_id[at - skipped] = add_location(w, p->nodes[up].frame);
         }
     }
 }
 
-static void add_sample(struct writing *w, const struct et_entry *entry)
+static void write_sample(struct pprof_writer *w, const struct et_entry *entry)
 {
     uint64_t values[2], any = 0;
     for (size_t i = 0; i < w->pprof.n_sample_type; i++) {
@@ -156,13 +154,13 @@ static void add_sample(struct writing *w, const struct et_entry *entry)
     sample->n_value = w->pprof.n_sample_type;
     sample->value = et_alloc(sample->n_value, sizeof *sample->value);
     memcpy(sample->value, values, sample->n_value * sizeof *sample->value);
-    add_stack(w, sample, entry->node);
+    add_sample_stack(w, sample, entry->node);
     w->label_capacity = 0;
-    et_labels_each(et_text(&w->profile->strings, entry->labels), on_label, w);
+    et_labels_each(et_text(&w->profile->strings, entry->labels), add_label, w);
     w->pprof.n_sample++;
 }
 
-static Perftools__Profiles__ValueType *value_type(struct writing *w, const char *type, const char *unit)
+static Perftools__Profiles__ValueType *value_type(struct pprof_writer *w, const char *type, const char *unit)
 {
     Perftools__Profiles__ValueType *made = et_alloc(1, sizeof *made);
     perftools__profiles__value_type__init(made);
@@ -171,7 +169,7 @@ static Perftools__Profiles__ValueType *value_type(struct writing *w, const char 
     return made;
 }
 
-static void add_type(struct writing *w, enum et_measure measure, const char *type, const char *unit)
+static void add_type(struct pprof_writer *w, enum et_measure measure, const char *type, const char *unit)
 {
     if (!*type) {
         return;
@@ -184,8 +182,8 @@ static void add_type(struct writing *w, enum et_measure measure, const char *typ
     }
 }
 
-/* What pprof has no field for; source.c reads it. */
-static void add_note(struct writing *w, size_t *capacity, const char *name, const char *text)
+/* A comment for data without a pprof field; source.c reads it. */
+static void add_note(struct pprof_writer *w, size_t *capacity, const char *name, const char *text)
 {
     struct et_buf note = {0};
     et_buf_printf(&note, "edgeprof %s: %s", name, text);
@@ -194,7 +192,7 @@ static void add_note(struct writing *w, size_t *capacity, const char *name, cons
     et_buf_free(&note);
 }
 
-static void add_notes(struct writing *w)
+static void add_notes(struct pprof_writer *w)
 {
     const struct et_profile *p = w->profile;
     size_t capacity = 0;
@@ -207,14 +205,14 @@ static void add_notes(struct writing *w)
     add_note(w, &capacity, "processes", number);
 }
 
-/* The count comes first, as everywhere. */
-static void add_header(struct writing *w)
+/* The count comes first, as in other pprof files. */
+static void write_header(struct pprof_writer *w)
 {
     const struct et_profile *p = w->profile;
     w->pprof.sample_type = et_alloc(2, sizeof *w->pprof.sample_type);
     add_type(w, ET_MEASURE_COUNT, w->form->count, "count");
     add_type(w, ET_MEASURE_VALUE, w->form->value, et_text(&p->strings, p->value_unit));
-    if (w->pprof.n_sample_type == 0) { /* a sample type without a name, of somebody else's */
+    if (w->pprof.n_sample_type == 0) { /* an unnamed sample type from another sender */
         add_type(w, ET_MEASURE_VALUE, "value", et_text(&p->strings, p->value_unit));
     }
     w->pprof.period_type = value_type(w, w->form->period, w->form->period_unit);
@@ -223,7 +221,7 @@ static void add_header(struct writing *w)
     w->pprof.duration_nanos = w->form->level ? 0 : p->end_ns - p->start_ns;
 }
 
-static void pack(struct writing *w, struct et_buf *out)
+static void pack(struct pprof_writer *w, struct et_buf *out)
 {
     w->pprof.string_table = w->strings.text;
     w->pprof.n_string_table = w->strings.count;
@@ -233,7 +231,7 @@ static void pack(struct writing *w, struct et_buf *out)
     et_buf_add(out, bytes, size);
     free(bytes);
 
-    /* All of it was allocated piece by piece, as a decoder would have; a copy on the heap is freed as one. */
+    /* The message consists of separate allocations, as a decoder makes them. A heap copy is freed in one call. */
     et_pprof *whole = et_alloc(1, sizeof *whole);
     *whole = w->pprof;
     whole->string_table = NULL;
@@ -245,18 +243,19 @@ static void pack(struct writing *w, struct et_buf *out)
     free(w->locations);
 }
 
-static size_t encode(const struct et_profile *profile, const struct et_pprof_form *form, bool own, struct et_buf *out)
+static size_t encode_profile(const struct et_profile *profile, const struct et_pprof_form *form, bool own,
+                             struct et_buf *out)
 {
-    struct writing w = {.profile = profile, .form = form, .own = own};
+    struct pprof_writer w = {.profile = profile, .form = form, .own = own};
     perftools__profiles__profile__init(&w.pprof);
     et_intern(&w.strings, "");
     w.locations = et_alloc(profile->frame_count, sizeof *w.locations);
-    add_header(&w);
+    write_header(&w);
     if (own) {
         add_notes(&w);
     }
     for (size_t i = form->first; i < form->first + form->entries; i++) {
-        add_sample(&w, &profile->entries[i]);
+        write_sample(&w, &profile->entries[i]);
     }
     size_t samples = w.pprof.n_sample;
     pack(&w, out);
@@ -265,10 +264,10 @@ static size_t encode(const struct et_profile *profile, const struct et_pprof_for
 
 size_t et_pprof_encode_form(const struct et_profile *profile, const struct et_pprof_form *form, struct et_buf *out)
 {
-    return encode(profile, form, false, out);
+    return encode_profile(profile, form, false, out);
 }
 
-static bool as_it_is(void *context, const char *key, const char *value, struct et_pprof_label *out)
+static bool copy_label(void *context, const char *key, const char *value, struct et_pprof_label *out)
 {
     (void)context;
     (void)value;
@@ -289,7 +288,7 @@ void et_pprof_encode(const struct et_profile *p, struct et_buf *out)
         .period = kind ? kind->period : name,
         .period_unit = kind ? kind->period_unit : unit,
         .entries = p->entry_count,
-        .label = as_it_is,
+        .label = copy_label,
     };
-    encode(p, &form, true, out);
+    encode_profile(p, &form, true, out);
 }

@@ -1,4 +1,4 @@
-/* See protobuf_budget.h. What is freed is not given back to the budget: decoding frees only when it has failed. */
+/* See protobuf_budget.h. Freed memory is not returned to the budget: decoding frees only after it has failed. */
 #include "tools/formats/protobuf_budget.h"
 
 #include <stdlib.h>

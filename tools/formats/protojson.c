@@ -1,9 +1,6 @@
 /*
- * See protojson.h. A message is a C structure whose descriptor has each field's type and offset; both directions walk
- * the descriptor.
- *
- *   et_protojson_encode -> encode_field -> encode_value -> et_protojson_encode
- *   et_protojson_decode -> decode_message -> decode_field -> decode_value -> decode_message
+ * See protojson.h. A message is a C structure; its descriptor has each field's type and offset. Both directions follow
+ * the descriptor and recurse into nested messages.
  */
 #include "tools/formats/protojson.h"
 #include "tools/lib/json_write.h"
@@ -16,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that a value of the type takes in its message. */
-static size_t size_of(ProtobufCType type)
+/* Size in bytes of a value of this type in its message. */
+static size_t size_of_type(ProtobufCType type)
 {
     switch (type) {
     case PROTOBUF_C_TYPE_INT64:
@@ -40,7 +37,7 @@ static size_t size_of(ProtobufCType type)
 }
 
 /* "profile_typeID" -> "profileTypeID" */
-static void camel(const char *name, struct et_buf *out)
+static void write_camel_case(const char *name, struct et_buf *out)
 {
     for (; *name; name++) {
         if (*name == '_' && name[1]) {
@@ -126,7 +123,7 @@ static void encode_value(const ProtobufCFieldDescriptor *field, const void *at, 
     }
 }
 
-/* Whether a field has the value that it has anyway. */
+/* Whether the field has its default value. */
 static bool is_default(const ProtobufCFieldDescriptor *field, const void *at)
 {
     static const uint8_t zero[8];
@@ -138,11 +135,11 @@ static bool is_default(const ProtobufCFieldDescriptor *field, const void *at)
     case PROTOBUF_C_TYPE_BYTES:
         return ((const ProtobufCBinaryData *)at)->len == 0;
     default:
-        return memcmp(at, zero, size_of(field->type)) == 0;
+        return memcmp(at, zero, size_of_type(field->type)) == 0;
     }
 }
 
-/* Returns whether anything was written. */
+/* Returns whether it wrote the field. */
 static bool encode_field(const ProtobufCFieldDescriptor *field, const uint8_t *message, const char *comma,
                          struct et_buf *out)
 {
@@ -153,12 +150,12 @@ static bool encode_field(const ProtobufCFieldDescriptor *field, const uint8_t *m
         return false;
     }
     et_buf_printf(out, "%s\"", comma);
-    camel(field->name, out);
+    write_camel_case(field->name, out);
     et_buf_text(out, repeated ? "\":[" : "\":");
     at = repeated ? *(const uint8_t *const *)(const void *)at : at;
     for (size_t i = 0; i < count; i++) {
         et_buf_text(out, i ? "," : "");
-        encode_value(field, at + i * size_of(field->type), out);
+        encode_value(field, at + i * size_of_type(field->type), out);
     }
     et_buf_text(out, repeated ? "]" : "");
     return true;
@@ -189,7 +186,7 @@ static bool decode_bytes(const char *text, ProtobufCBinaryData *bytes)
     return ok;
 }
 
-/* A number, or one in quotes. */
+/* A number, or a number in quotes. */
 static bool decode_integer(const json_t *json, bool is_signed, uint64_t *value)
 {
     if (json_is_integer(json)) {
@@ -249,7 +246,7 @@ static bool decode_number(const ProtobufCFieldDescriptor *field, const json_t *j
     if (!decode_integer(json, is_signed, &value)) {
         return false;
     }
-    if (size_of(field->type) == sizeof value) {
+    if (size_of_type(field->type) == sizeof value) {
         *(uint64_t *)at = value;
         return true;
     }
@@ -286,10 +283,10 @@ static bool decode_value(const ProtobufCFieldDescriptor *field, const json_t *js
     }
 }
 
-/* What has been read is counted one by one, so that a message that turns out wrong can be freed. */
+/* Counts values one by one, so that a malformed message can be freed. */
 static bool decode_repeated(const ProtobufCFieldDescriptor *field, const json_t *json, uint8_t *message)
 {
-    size_t size = size_of(field->type), *count = (size_t *)(void *)(message + field->quantifier_offset);
+    size_t size = size_of_type(field->type), *count = (size_t *)(void *)(message + field->quantifier_offset);
     if (!json_is_array(json) || *count) {
         return false;
     }
@@ -305,10 +302,10 @@ static bool decode_repeated(const ProtobufCFieldDescriptor *field, const json_t 
     return true;
 }
 
-static const json_t *member(const ProtobufCFieldDescriptor *field, const json_t *json)
+static const json_t *find_member(const ProtobufCFieldDescriptor *field, const json_t *json)
 {
     struct et_buf name = {0};
-    camel(field->name, &name);
+    write_camel_case(field->name, &name);
     const json_t *found = json_object_get(json, name.data);
     et_buf_free(&name);
     return found ? found : json_object_get(json, field->name);
@@ -335,7 +332,7 @@ static ProtobufCMessage *decode_message(const ProtobufCMessageDescriptor *descri
     descriptor->message_init(message);
     for (unsigned i = 0; i < descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
-        if (!decode_field(field, member(field, json), message)) {
+        if (!decode_field(field, find_member(field, json), message)) {
             if (!wrong[0]) {
                 snprintf(wrong, sizeof wrong, "field %s does not fit", field->name);
             }

@@ -1,6 +1,6 @@
 /*
- * Messages of protobuf-c as JSON and back, by the rules of proto3's JSON mapping: lowerCamelCase names (the original
- * ones are read, too), 64-bit numbers as text, bytes as base64, enums by name, fields of value 0 left out. Works for
+ * Converts messages of protobuf-c to JSON and back, by proto3's JSON mapping: lowerCamelCase names (reading also
+ * accepts the original names), 64-bit numbers as text, bytes as base64, enums by name, default values omitted. Supports
  * every message without maps, oneofs and groups.
  */
 #ifndef ET_PROTOJSON_H
@@ -12,9 +12,9 @@
 
 void et_protojson_encode(const ProtobufCMessage *message, struct et_buf *out);
 
-/* Unknown fields are skipped. NULL: no JSON, or beyond the bounds of json_read.h, or not of that message; *why says
- * what (static, or valid until the next call of the thread). protobuf_c_message_free_unpacked(message, NULL) frees the
- * result. Context: any thread. */
+/* Skips unknown fields. NULL: not JSON, beyond the limits of json_read.h, or not this message; *why says how (static,
+ * or valid until the thread's next call). protobuf_c_message_free_unpacked(message, NULL) frees the result. Context:
+ * any thread. */
 ProtobufCMessage *et_protojson_decode(const ProtobufCMessageDescriptor *descriptor, const void *text, size_t size,
                                       const char **why);
 

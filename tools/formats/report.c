@@ -65,7 +65,7 @@ void et_report_json(const struct et_profile *p, size_t rows, struct et_buf *out)
     et_table_free(&table);
 }
 
-/* ';' separates and therefore may not be in a name. */
+/* ';' is the separator, so ';' in a name becomes ':'. */
 static void folded_path(const struct et_profile *p, const struct et_tree *tree, uint32_t call, struct et_buf *out)
 {
     uint32_t path[ET_TREE_PATH];

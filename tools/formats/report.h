@@ -6,13 +6,13 @@
 
 #include "tools/profile/tree.h"
 
-/* The table's rows from first on, under lines that say what of and what they are. */
+/* Rows of the table from `first` on, below a line about the profile and the headings. */
 void et_report_table(const struct et_profile *profile, const struct et_table *table, size_t first, size_t rows,
                      struct et_buf *out);
-/* The same of a table of its own. */
+/* As et_report_table(), for the profile's own table. */
 void et_report_top(const struct et_profile *profile, size_t rows, struct et_buf *out);
 void et_report_json(const struct et_profile *profile, size_t rows, struct et_buf *out);
-/* "root;caller;leaf value" a line */
+/* Folded stacks: "root;caller;leaf value" per line. */
 void et_report_folded(const struct et_profile *profile, struct et_buf *out);
 
 #endif

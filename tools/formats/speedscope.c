@@ -1,5 +1,5 @@
-/* See speedscope.h. The format is that of speedscope's file-format-spec.ts: frames once, stacks as lists of their
- * numbers, root first. */
+/* See speedscope.h. The format is defined in speedscope's file-format-spec.ts: a list of frames, and stacks as lists of
+ * frame numbers, root first. */
 #include "tools/formats/speedscope.h"
 #include "tools/lib/json_write.h"
 #include "tools/profile/tree.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct writing {
+struct speedscope_writer {
     const struct et_profile *profile;
     struct et_tree tree;
     struct et_map frames; /* function -> number + 1 */
@@ -15,7 +15,7 @@ struct writing {
     struct et_buf shared, samples, weights;
 };
 
-static uint64_t frame_of(struct writing *w, const struct et_call *call)
+static uint64_t add_frame(struct speedscope_writer *w, const struct et_call *call)
 {
     uint64_t *known = et_map_at(&w->frames, call->function);
     if (!*known) {
@@ -34,13 +34,13 @@ static uint64_t frame_of(struct writing *w, const struct et_call *call)
     return *known - 1;
 }
 
-static void add_sample(struct writing *w, uint32_t call)
+static void write_stack(struct speedscope_writer *w, uint32_t call)
 {
     uint32_t path[ET_TREE_PATH];
     size_t depth = et_tree_path(&w->tree, call, path);
     et_buf_text(&w->samples, w->samples.size ? ",\n[" : "\n[");
     for (size_t i = 0; i < depth; i++) {
-        et_buf_printf(&w->samples, "%s%llu", i ? "," : "", (unsigned long long)frame_of(w, &w->tree.calls[path[i]]));
+        et_buf_printf(&w->samples, "%s%llu", i ? "," : "", (unsigned long long)add_frame(w, &w->tree.calls[path[i]]));
     }
     et_buf_char(&w->samples, ']');
     et_buf_printf(&w->weights, "%s%llu", w->weights.size ? "," : "", (unsigned long long)w->tree.calls[call].self);
@@ -52,7 +52,7 @@ static const char *unit_of(const struct et_profile *profile)
     return strcmp(unit, "nanoseconds") == 0 || strcmp(unit, "bytes") == 0 ? unit : "none";
 }
 
-static void name_of(const struct et_profile *profile, struct et_buf *out)
+static void write_name(const struct et_profile *profile, struct et_buf *out)
 {
     struct et_buf name = {0};
     const char *service = et_text(&profile->strings, profile->service);
@@ -63,20 +63,20 @@ static void name_of(const struct et_profile *profile, struct et_buf *out)
 
 void et_speedscope(const struct et_profile *profile, struct et_buf *out)
 {
-    struct writing w = {.profile = profile};
+    struct speedscope_writer w = {.profile = profile};
     et_tree_make(profile, SIZE_MAX, &w.tree);
     for (uint32_t i = 1; i < w.tree.count; i++) {
         if (w.tree.calls[i].self) {
-            add_sample(&w, i);
+            write_stack(&w, i);
         }
     }
     et_buf_text(out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"edgeprof " //
                 EP_VERSION_TEXT "\",\n\"name\":");
-    name_of(profile, out);
+    write_name(profile, out);
     et_buf_text(out, ",\"activeProfileIndex\":0,\n\"shared\":{\"frames\":[");
     et_buf_add(out, w.shared.data, w.shared.size);
     et_buf_text(out, "]},\n\"profiles\":[{\"type\":\"sampled\",\"name\":");
-    name_of(profile, out);
+    write_name(profile, out);
     et_buf_printf(out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%llu,\n\"samples\":[", unit_of(profile),
                   (unsigned long long)profile->total);
     et_buf_add(out, w.samples.data, w.samples.size);

@@ -1,12 +1,10 @@
-/*
- * A profile as a file for speedscope (its JSON, "sampled").
- */
+/* A profile as JSON for speedscope, type "sampled". */
 #ifndef ET_SPEEDSCOPE_H
 #define ET_SPEEDSCOPE_H
 
 #include "tools/profile/profile.h"
 
-/* A symbolized profile; one sample for each different stack, with its weight in the profile's unit. */
+/* Writes a symbolized profile: one sample per distinct stack, with its weight in the profile's unit. */
 void et_speedscope(const struct et_profile *profile, struct et_buf *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* The picture of html.h: an icicle graph, the root on top. */
+/* See html.h: the SVG, an icicle graph with the root on top. */
 #include "tools/formats/html.h"
 #include "tools/lib/kinds.h"
 
@@ -8,7 +8,7 @@
 
 enum { WIDTH = 1200, ROW = 18, TOP = 30, CHARACTER = 7 };
 
-struct drawing {
+struct svg_drawing {
     const struct et_profile *profile;
     const struct et_tree *tree;
     double *start; /* of each call, in its unit */
@@ -16,7 +16,7 @@ struct drawing {
     struct et_buf *out;
 };
 
-static void xml(struct et_buf *out, const char *text, size_t size)
+static void write_escaped(struct et_buf *out, const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
         switch (text[i]) {
@@ -38,8 +38,8 @@ static void xml(struct et_buf *out, const char *text, size_t size)
     }
 }
 
-/* Bytes of the first `characters` UTF-8 characters. */
-static size_t prefix(const char *text, size_t characters)
+/* Size in bytes of the first `characters` UTF-8 characters. */
+static size_t prefix_size(const char *text, size_t characters)
 {
     size_t size = 0;
     while (text[size] && (characters > 0 || ((uint8_t)text[size] & 0xc0) == 0x80)) {
@@ -49,7 +49,7 @@ static size_t prefix(const char *text, size_t characters)
     return size;
 }
 
-static void color(const char *name, char text[32])
+static void choose_color(const char *name, char text[32])
 {
     unsigned hash = 0;
     for (const char *c = name; *c; c++) {
@@ -64,7 +64,7 @@ static void color(const char *name, char text[32])
     }
 }
 
-static void frame(const struct drawing *d, uint32_t index)
+static void draw_frame(const struct svg_drawing *d, uint32_t index)
 {
     const struct et_call *call = &d->tree->calls[index];
     const char *name = index ? et_text(&d->profile->strings, call->function) : "all";
@@ -74,24 +74,24 @@ static void frame(const struct drawing *d, uint32_t index)
     if (width < 0.3) {
         return;
     }
-    color(name, fill);
+    choose_color(name, fill);
     unsigned y = TOP + d->depth[index] * ROW;
     et_buf_printf(d->out, "<g><title>");
-    xml(d->out, name, strlen(name));
+    write_escaped(d->out, name, strlen(name));
     et_buf_printf(d->out, " %.2f%%</title><rect x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>",
                   100 * (double)call->total / (total > 0 ? total : 1), x, y, width, ROW - 1, fill);
     size_t fits = width > 3 * CHARACTER ? (size_t)((width - 6) / CHARACTER) : 0;
     if (fits) {
-        size_t size = prefix(name, fits);
+        size_t size = prefix_size(name, fits);
         bool cut = name[size] != '\0';
         et_buf_printf(d->out, "<text x=\"%.1f\" y=\"%u\">", x + 3, y + 13);
-        xml(d->out, name, cut ? prefix(name, fits - 1) : size);
+        write_escaped(d->out, name, cut ? prefix_size(name, fits - 1) : size);
         et_buf_text(d->out, cut ? "\xe2\x80\xa6</text>" : "</text>");
     }
     et_buf_text(d->out, "</g>\n");
 }
 
-static uint32_t place(struct drawing *d)
+static uint32_t place_calls(struct svg_drawing *d)
 {
     uint32_t deepest = 0;
     for (uint32_t i = 0; i < d->tree->count; i++) {
@@ -110,10 +110,10 @@ void et_flame_svg(const struct et_profile *profile, struct et_buf *out)
 {
     struct et_tree tree;
     et_tree_make(profile, ET_TREE_SHOWN, &tree);
-    struct drawing d = {.profile = profile, .tree = &tree, .out = out};
+    struct svg_drawing d = {.profile = profile, .tree = &tree, .out = out};
     d.start = et_alloc(tree.count, sizeof *d.start);
     d.depth = et_alloc(tree.count, sizeof *d.depth);
-    unsigned height = TOP + (place(&d) + 1) * ROW + 10;
+    unsigned height = TOP + (place_calls(&d) + 1) * ROW + 10;
     et_buf_printf(out,
                   "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
                   "viewBox=\"0 0 %d %u\" width=\"%d\" height=\"%u\" font-family=\"sans-serif\" font-size=\"12\">\n"
@@ -121,15 +121,15 @@ void et_flame_svg(const struct et_profile *profile, struct et_buf *out)
                   WIDTH, height, WIDTH, height);
     const char *service = et_text(&profile->strings, profile->service),
                *kind = et_text(&profile->strings, profile->kind);
-    xml(out, service, strlen(service));
+    write_escaped(out, service, strlen(service));
     char total[32];
     et_value_text(profile->total, et_text(&profile->strings, profile->unit), total);
     et_buf_char(out, ' ');
-    xml(out, kind, strlen(kind));
+    write_escaped(out, kind, strlen(kind));
     et_buf_printf(out, ": %s", total);
     et_buf_text(out, "</text>\n");
     for (uint32_t i = 0; i < tree.count; i++) {
-        frame(&d, i);
+        draw_frame(&d, i);
     }
     et_buf_text(out, "</svg>\n");
     free(d.start);

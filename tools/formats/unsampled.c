@@ -56,7 +56,7 @@ void et_unsampled_stats(struct et_unsampled *all, const void *bytes, size_t size
 
 static void put_no_timer(uint32_t error, uint64_t limit, struct et_buf *out)
 {
-    if (error == EAGAIN || error == 0) { /* 0: an agent that does not say */
+    if (error == EAGAIN || error == 0) { /* 0: the agent does not send it */
         et_buf_text(out, "the limit of pending signals (RLIMIT_SIGPENDING");
         if (error) {
             et_buf_printf(out, ", %llu", (unsigned long long)limit);
