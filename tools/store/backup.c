@@ -1,9 +1,10 @@
 /*
- * See backup.h.
+ * See backup.h. et_backup() has these steps:
  *
- *   et_backup       refuse what would destroy something, hold the unfinished file
- *     copy_all      a snapshot of the source, page by page; check what lies there
- *     publish       sync, rename, sync the folder
+ *   check_target       refuse to overwrite a database in use
+ *   lock_part          create and lock the unfinished file
+ *   copy_all           copy a snapshot of the source, page by page; check the copy
+ *   publish            sync, rename, sync the folder
  */
 #include "tools/store/backup.h"
 #include "tools/lib/progress.h"
@@ -23,28 +24,28 @@ enum { STEP_PAGES = 1024, BUSY_MS = 5000 };
 
 struct backup {
     const char *from, *to;
-    struct et_buf part; /* the unfinished file's name */
-    int hold;           /* that file, locked */
+    struct et_buf part; /* name of the unfinished file */
+    int hold;           /* file descriptor of that file, locked */
     struct et_buf *why;
 };
 
 /* ---- errors ---- */
 
-static int refuse(struct backup *b, int err, const char *path, const char *text)
+static int fail_with(struct backup *b, int err, const char *path, const char *text)
 {
     et_buf_printf(b->why, "%s: %s", path, text);
     return err;
 }
 
-static int refuse_errno(struct backup *b, const char *path)
+static int fail_with_errno(struct backup *b, const char *path)
 {
     int err = -errno;
-    return refuse(b, err, path, strerror(-err));
+    return fail_with(b, err, path, strerror(-err));
 }
 
-static int refuse_sqlite(struct backup *b, sqlite3 *db, const char *path)
+static int fail_with_sqlite(struct backup *b, sqlite3 *db, const char *path)
 {
-    return refuse(b, sqlite3_errcode(db) == SQLITE_FULL ? -ENOSPC : -EIO, path, sqlite3_errmsg(db));
+    return fail_with(b, sqlite3_errcode(db) == SQLITE_FULL ? -ENOSPC : -EIO, path, sqlite3_errmsg(db));
 }
 
 /* ---- copying ---- */
@@ -53,7 +54,7 @@ static int open_database(struct backup *b, const char *path, int flags, sqlite3 
 {
     int code = sqlite3_open_v2(path, db, flags, NULL);
     if (code != SQLITE_OK) {
-        return refuse_sqlite(b, *db, path);
+        return fail_with_sqlite(b, *db, path);
     }
     sqlite3_busy_timeout(*db, BUSY_MS);
     return 0;
@@ -61,15 +62,15 @@ static int open_database(struct backup *b, const char *path, int flags, sqlite3 
 
 static int run_sql(struct backup *b, sqlite3 *db, const char *path, const char *sql)
 {
-    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : refuse_sqlite(b, db, path);
+    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail_with_sqlite(b, db, path);
 }
 
-/* The source is in a transaction that reads: whoever writes meanwhile changes nothing of what it sees. */
+/* The source connection is in a read transaction, so concurrent writes do not change what it sees. */
 static int copy_pages(struct backup *b, sqlite3 *source, sqlite3 *copy)
 {
     sqlite3_backup *pages = sqlite3_backup_init(copy, "main", source, "main");
     if (!pages) {
-        return refuse_sqlite(b, copy, b->part.data);
+        return fail_with_sqlite(b, copy, b->part.data);
     }
     int code;
     et_progress("copying %s", b->from);
@@ -84,10 +85,10 @@ static int copy_pages(struct backup *b, sqlite3 *source, sqlite3 *copy)
     }
     bool reading = (code & 0xff) == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_IOERR_READ ||
                    code == SQLITE_IOERR_SHORT_READ;
-    return refuse(b, code == SQLITE_FULL ? -ENOSPC : -EIO, reading ? b->from : b->part.data, sqlite3_errstr(code));
+    return fail_with(b, code == SQLITE_FULL ? -ENOSPC : -EIO, reading ? b->from : b->part.data, sqlite3_errstr(code));
 }
 
-/* Without a log: a file that is copied elsewhere later is the whole database. */
+/* The copy has no write-ahead log, so the file alone is the whole database. */
 static int copy_from(struct backup *b, sqlite3 *source)
 {
     sqlite3 *copy = NULL;
@@ -99,7 +100,7 @@ static int copy_from(struct backup *b, sqlite3 *source)
     return err;
 }
 
-static int check(struct backup *b)
+static int check_copy(struct backup *b)
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *statement = NULL;
@@ -107,7 +108,7 @@ static int check(struct backup *b)
     int err = open_database(b, b->part.data, SQLITE_OPEN_READONLY, &db);
     if (!err && (sqlite3_prepare_v2(db, "PRAGMA integrity_check(1)", -1, &statement, NULL) != SQLITE_OK ||
                  sqlite3_step(statement) != SQLITE_ROW)) {
-        err = refuse_sqlite(b, db, b->from);
+        err = fail_with_sqlite(b, db, b->from);
     }
     const char *verdict = err ? "ok" : (const char *)sqlite3_column_text(statement, 0);
     if (!verdict || strcmp(verdict, "ok") != 0) {
@@ -127,12 +128,12 @@ static int copy_all(struct backup *b)
     err = err ? err : run_sql(b, source, b->from, "BEGIN; SELECT count(*) FROM profile WHERE id < 0");
     err = err ? err : copy_from(b, source);
     sqlite3_close(source);
-    return err ? err : check(b);
+    return err ? err : check_copy(b);
 }
 
-/* ---- files ---- */
+/* ---- target file ---- */
 
-static bool exists(const char *path, const char *ending)
+static bool file_exists(const char *path, const char *ending)
 {
     struct et_buf name = {0};
     et_buf_printf(&name, "%s%s", path, ending);
@@ -141,40 +142,40 @@ static bool exists(const char *path, const char *ending)
     return there;
 }
 
-/* What somebody uses may not be replaced under him: his log would be applied to another file. */
-static int refuse_used(struct backup *b)
+/* Refuses a target that is in use: its process would apply its log to another file. */
+static int check_target(struct backup *b)
 {
     struct stat from, to;
     if (stat(b->from, &from) != 0) {
-        return refuse_errno(b, b->from);
+        return fail_with_errno(b, b->from);
     }
     if (stat(b->to, &to) == 0 && !S_ISREG(to.st_mode)) {
-        return refuse(b, -EINVAL, b->to, "there is something that is no file; name one");
+        return fail_with(b, -EINVAL, b->to, "there is something that is no file; name one");
     }
     if (stat(b->to, &to) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino) {
-        return refuse(b, -EINVAL, b->to, "is the database itself; choose another name");
+        return fail_with(b, -EINVAL, b->to, "is the database itself; choose another name");
     }
-    if (exists(b->to, "-wal") || exists(b->to, "-journal")) {
-        return refuse(b, -EBUSY, b->to, "is a database in use (it has a log beside it); choose another name");
+    if (file_exists(b->to, "-wal") || file_exists(b->to, "-journal")) {
+        return fail_with(b, -EBUSY, b->to, "is a database in use (it has a log beside it); choose another name");
     }
     return 0;
 }
 
-/* Makes and locks the unfinished file. What a backup that was killed has left is written over. */
-static int hold_part(struct backup *b)
+/* Creates and locks the unfinished file. Overwrites what a killed backup left. */
+static int lock_part(struct backup *b)
 {
     struct stat held, there;
     b->hold = open(b->part.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (b->hold < 0) {
-        return refuse_errno(b, b->part.data);
+        return fail_with_errno(b, b->part.data);
     }
     if (flock(b->hold, LOCK_EX | LOCK_NB) != 0 || fstat(b->hold, &held) != 0 || stat(b->part.data, &there) != 0 ||
         held.st_ino != there.st_ino) {
         close(b->hold);
         b->hold = -1;
-        return refuse(b, -EBUSY, b->part.data, "another backup is being written there; wait for it");
+        return fail_with(b, -EBUSY, b->part.data, "another backup is being written there; wait for it");
     }
-    return ftruncate(b->hold, 0) == 0 ? 0 : refuse_errno(b, b->part.data);
+    return ftruncate(b->hold, 0) == 0 ? 0 : fail_with_errno(b, b->part.data);
 }
 
 static void remove_leftovers(const struct backup *b)
@@ -192,7 +193,7 @@ static int sync_folder(struct backup *b)
 {
     char *copy = et_strdup(b->to);
     int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int err = fd < 0 || fsync(fd) != 0 ? refuse_errno(b, b->to) : 0;
+    int err = fd < 0 || fsync(fd) != 0 ? fail_with_errno(b, b->to) : 0;
     if (fd >= 0) {
         close(fd);
     }
@@ -203,10 +204,10 @@ static int sync_folder(struct backup *b)
 static int publish(struct backup *b)
 {
     if (fsync(b->hold) != 0) {
-        return refuse_errno(b, b->part.data);
+        return fail_with_errno(b, b->part.data);
     }
     if (rename(b->part.data, b->to) != 0) {
-        return refuse_errno(b, b->to);
+        return fail_with_errno(b, b->to);
     }
     return sync_folder(b);
 }
@@ -215,8 +216,8 @@ int et_backup(const char *from, const char *to, struct et_buf *why)
 {
     struct backup b = {.from = from, .to = to, .hold = -1, .why = why};
     et_buf_printf(&b.part, "%s.part", to);
-    int err = refuse_used(&b);
-    err = err ? err : hold_part(&b);
+    int err = check_target(&b);
+    err = err ? err : lock_part(&b);
     if (!err) {
         remove_leftovers(&b);
         err = copy_all(&b);

@@ -1,6 +1,6 @@
 /*
- * A copy of a database of profiles while others read and write it: what was committed when the copy began, whole, in
- * one file that needs no log beside it.
+ * A copy of a profile database while other processes read and write it. It has everything committed when the copy
+ * began, in one file without a log.
  */
 #ifndef ET_BACKUP_H
 #define ET_BACKUP_H
@@ -8,9 +8,9 @@
 #include "tools/lib/util.h"
 
 /*
- * Copies `from` to `to`, says how far it is (progress.h). It grows as `to`.part, is checked (integrity_check), synced,
- * and only then gets its name, in place of an older file of that name; when it fails, or is killed, that one is still
- * there. 0, or a negative errno value and one line at *why: what, where and what to do.
+ * Copies `from` to `to` and reports progress (progress.h). The copy is written to `to`.part, checked (integrity_check)
+ * and synced; then it replaces `to`. After a failure, or when killed, an older file `to` is unchanged. Returns 0, or a
+ * negative errno value and one line at *why: what failed, where, what to do.
  */
 int et_backup(const char *from, const char *to, struct et_buf *why);
 

@@ -1,6 +1,7 @@
 /*
- * See bounds.h. What is known is a set of strings: "s" and a service, "t" and a service with its tags, "k" and a label,
- * "v" and a label with its value; how many there are of a service or label is counted beside it, and of labels at "K".
+ * See bounds.h. Known names are a set of strings: "s" and a service, "t" and a service with its tags, "k" and a label,
+ * "v" and a label with its value. Beside each service and label is its number of tag sets or values; "K" has the number
+ * of labels.
  */
 #include "tools/store/bounds.h"
 #include "tools/lib/labels.h"
@@ -15,7 +16,7 @@ enum line { SERVICES, SERIES, VALUES, LABELS, NAME, VALUE, FUTURE, PAST, LINES }
 struct et_bounds {
     struct et_bounds_config limit;
     struct et_strings known;
-    struct et_map counts; /* string -> how many of it there are */
+    struct et_map counts; /* string -> number of tag sets or values */
     uint64_t services;
     char lines[LINES][128];
 };
@@ -71,8 +72,8 @@ enum et_outcome et_bounds_outcome(const char *refused)
 
 /* ---- series ---- */
 
-/* Whether it is new; it is known from now on. */
-static bool is_new(struct et_bounds *bounds, char type, const char *text, const char *more, uint32_t *number)
+/* Adds the name. Returns whether it was new. */
+static bool add_known(struct et_bounds *bounds, char type, const char *text, const char *more, uint32_t *number)
 {
     struct et_buf key = {0};
     et_buf_printf(&key, "%c%s\n%s", type, text, more);
@@ -91,22 +92,22 @@ static bool is_known(const struct et_bounds *bounds, char type, const char *text
     return known;
 }
 
-/* How many of it are known. */
-static uint64_t *count_of(struct et_bounds *bounds, char type, const char *text)
+/* The number of known tag sets of a service, or values of a label. */
+static uint64_t *known_count(struct et_bounds *bounds, char type, const char *text)
 {
     uint32_t number;
-    is_new(bounds, type, text, "", &number);
+    add_known(bounds, type, text, "", &number);
     return et_map_at(&bounds->counts, number);
 }
 
-static void know_series(struct et_bounds *bounds, const char *service, const char *tags)
+static void note_series(struct et_bounds *bounds, const char *service, const char *tags)
 {
     uint32_t number;
-    bounds->services += is_new(bounds, 's', service, "", &number);
-    *count_of(bounds, 's', service) += is_new(bounds, 't', service, tags, &number);
+    bounds->services += add_known(bounds, 's', service, "", &number);
+    *known_count(bounds, 's', service) += add_known(bounds, 't', service, tags, &number);
 }
 
-struct check {
+struct label_check {
     struct et_bounds *bounds;
     uint64_t labels;
     const char *wrong;
@@ -115,7 +116,7 @@ struct check {
 
 static void check_label(void *context, const char *key, const char *value)
 {
-    struct check *check = context;
+    struct label_check *check = context;
     struct et_bounds *bounds = check->bounds;
     const struct et_bounds_config *limit = &bounds->limit;
     check->labels++;
@@ -126,14 +127,15 @@ static void check_label(void *context, const char *key, const char *value)
     } else if (limit->value_bytes && strlen(value) > limit->value_bytes) {
         check->wrong = bounds->lines[VALUE];
     } else if (check->values && limit->label_values && !is_known(bounds, 'v', key, value)) {
-        uint64_t there = is_known(bounds, 'k', key, "") ? *count_of(bounds, 'k', key) : *count_of(bounds, 'K', "");
+        uint64_t there =
+            is_known(bounds, 'k', key, "") ? *known_count(bounds, 'k', key) : *known_count(bounds, 'K', "");
         check->wrong = there >= limit->label_values ? bounds->lines[VALUES] : check->wrong;
     }
 }
 
 const char *et_bounds_series(struct et_bounds *bounds, const char *service, const char *tags)
 {
-    struct check check = {.bounds = bounds};
+    struct label_check check = {.bounds = bounds};
     if (!bounds || is_known(bounds, 't', service, tags)) {
         return NULL;
     }
@@ -148,32 +150,32 @@ const char *et_bounds_series(struct et_bounds *bounds, const char *service, cons
     if (bounds->limit.services && !known && bounds->services >= bounds->limit.services) {
         return bounds->lines[SERVICES];
     }
-    if (bounds->limit.series && known && *count_of(bounds, 's', service) >= bounds->limit.series) {
+    if (bounds->limit.series && known && *known_count(bounds, 's', service) >= bounds->limit.series) {
         return bounds->lines[SERIES];
     }
-    know_series(bounds, service, tags);
+    note_series(bounds, service, tags);
     return NULL;
 }
 
 /* ---- labels of stacks ---- */
 
-static void know_label(void *context, const char *key, const char *value)
+static void note_label(void *context, const char *key, const char *value)
 {
     struct et_bounds *bounds = context;
     uint32_t number;
-    *count_of(bounds, 'K', "") += is_new(bounds, 'k', key, "", &number);
-    *count_of(bounds, 'k', key) += is_new(bounds, 'v', key, value, &number);
+    *known_count(bounds, 'K', "") += add_known(bounds, 'k', key, "", &number);
+    *known_count(bounds, 'k', key) += add_known(bounds, 'v', key, value, &number);
 }
 
 const char *et_bounds_labels(struct et_bounds *bounds, const char *lines)
 {
-    struct check check = {.bounds = bounds, .values = true};
+    struct label_check check = {.bounds = bounds, .values = true};
     if (!bounds) {
         return NULL;
     }
     et_labels_each(lines, check_label, &check);
     if (!check.wrong) {
-        et_labels_each(lines, know_label, bounds);
+        et_labels_each(lines, note_label, bounds);
     }
     return check.wrong;
 }
@@ -190,20 +192,20 @@ const char *et_bounds_time(struct et_bounds *bounds, int64_t from_ns, int64_t un
     return bounds && bounds->limit.past_ns && until_ns < now - bounds->limit.past_ns ? bounds->lines[PAST] : NULL;
 }
 
-/* ---- what is there ---- */
+/* ---- existing names ---- */
 
-static void on_series(void *context, const char *service, const char *tags)
+static void add_known_series(void *context, const char *service, const char *tags)
 {
-    know_series(context, service, tags);
+    note_series(context, service, tags);
 }
 
-static void on_labels(void *context, const char *lines)
+static void add_known_labels(void *context, const char *lines)
 {
-    et_labels_each(lines, know_label, context);
+    et_labels_each(lines, note_label, context);
 }
 
 int et_bounds_load(struct et_bounds *bounds, struct et_store *store)
 {
-    int err = et_store_all_tags(store, on_series, bounds);
-    return err ? err : et_store_all_labels(store, on_labels, bounds);
+    int err = et_store_all_tags(store, add_known_series, bounds);
+    return err ? err : et_store_all_labels(store, add_known_labels, bounds);
 }

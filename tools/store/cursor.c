@@ -1,5 +1,5 @@
-/* See store.h: how far each destination of the relay has come. Rows stay when a destination is taken out of the
- * configuration for a while; only those that are configured hold back merging. */
+/* See store.h: the progress of each relay destination. Rows of removed destinations stay, but only configured
+ * destinations delay deletion. */
 #include "tools/store/store_internal.h"
 
 int et_store_relay_get(struct et_store *store, const char *name, struct et_relay_mark *out)

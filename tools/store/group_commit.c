@@ -1,9 +1,9 @@
 /*
  * See group_commit.h.
  *
- *   et_group_commit_run      puts a job into the queue, sleeps until it is done
- *   commit_thread      run_group() for as long as there are jobs
- *     run_group        begin; jobs, also those that come meanwhile; commit; wakes their owners
+ *   et_group_commit_run  puts a job into the queue and sleeps until it is done
+ *   commit_thread        calls run_group() while there are jobs
+ *   run_group            begin; all jobs, including new ones; commit; wake their owners
  */
 #include "tools/store/group_commit.h"
 
@@ -14,13 +14,13 @@
 
 enum { GROUP_JOBS = 256 };
 
-struct job {
+struct commit_job {
     et_group_commit_call *call;
     void *context;
     struct et_group_commit_result result;
     bool done;
     pthread_cond_t finished;
-    struct job *next;
+    struct commit_job *next;
 };
 
 struct et_group_commit {
@@ -29,7 +29,7 @@ struct et_group_commit {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct job *first, **last;
+    struct commit_job *first, **last;
     size_t waiting;
     bool stopping;
 };
@@ -41,10 +41,10 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static struct job *take_jobs(struct et_group_commit *commit)
+static struct commit_job *take_jobs(struct et_group_commit *commit)
 {
     pthread_mutex_lock(&commit->lock);
-    struct job *job = commit->first;
+    struct commit_job *job = commit->first;
     if (job) {
         commit->first = job->next;
         commit->last = commit->first ? commit->last : &commit->first;
@@ -54,12 +54,13 @@ static struct job *take_jobs(struct et_group_commit *commit)
     return job;
 }
 
-static void finish_jobs(struct et_group_commit *commit, struct job *jobs, const struct et_group_commit_result *result)
+static void finish_jobs(struct et_group_commit *commit, struct commit_job *jobs,
+                        const struct et_group_commit_result *result)
 {
     pthread_mutex_lock(&commit->lock);
     while (jobs) {
-        struct job *job = jobs;
-        jobs = job->next; /* the job is its owner's, who goes on as soon as he may */
+        struct commit_job *job = jobs;
+        jobs = job->next; /* read before: the owner may free the job as soon as it is done */
         job->result = *result;
         job->done = true;
         pthread_cond_signal(&job->finished);
@@ -67,10 +68,10 @@ static void finish_jobs(struct et_group_commit *commit, struct job *jobs, const 
     pthread_mutex_unlock(&commit->lock);
 }
 
-/* False: there was nothing to do. */
+/* False: there was no job. */
 static bool run_group(struct et_group_commit *commit)
 {
-    struct job *group = NULL, *job = take_jobs(commit);
+    struct commit_job *group = NULL, *job = take_jobs(commit);
     if (!job) {
         return false;
     }
@@ -112,7 +113,7 @@ static void *commit_thread(void *context)
 struct et_group_commit_result et_group_commit_run(struct et_group_commit *commit, et_group_commit_call *call,
                                                   void *context)
 {
-    struct job job = {.call = call, .context = context, .finished = PTHREAD_COND_INITIALIZER};
+    struct commit_job job = {.call = call, .context = context, .finished = PTHREAD_COND_INITIALIZER};
     pthread_mutex_lock(&commit->lock);
     *commit->last = &job;
     commit->last = &job.next;

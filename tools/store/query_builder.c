@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool added(struct et_query_builder *wanted, bool ok)
+static bool update_query(struct et_query_builder *wanted, bool ok)
 {
     wanted->query.service = wanted->selector.name;
     wanted->query.matchers = wanted->selector.matchers;
@@ -14,17 +14,17 @@ static bool added(struct et_query_builder *wanted, bool ok)
 
 bool et_query_builder_tag(struct et_query_builder *wanted, const char *tag)
 {
-    return added(wanted, et_selector_add(&wanted->selector, tag, true, &wanted->why));
+    return update_query(wanted, et_selector_add(&wanted->selector, tag, true, &wanted->why));
 }
 
 bool et_query_builder_label(struct et_query_builder *wanted, const char *label)
 {
-    return added(wanted, et_selector_add(&wanted->selector, label, false, &wanted->why));
+    return update_query(wanted, et_selector_add(&wanted->selector, label, false, &wanted->why));
 }
 
 bool et_query_builder_name(struct et_query_builder *wanted, const char *name)
 {
-    return added(wanted, et_selector_parse(&wanted->selector, name, &wanted->why));
+    return update_query(wanted, et_selector_parse(&wanted->selector, name, &wanted->why));
 }
 
 void et_query_builder_group(struct et_query_builder *wanted, const char *key)

@@ -1,6 +1,4 @@
-/*
- * A query made of what people and requests write: services with tags, labels, kinds, measures.
- */
+/* Builds a query from the text of options and requests: services with tags, labels, kinds, measures. */
 #ifndef ET_QUERY_BUILDER_H
 #define ET_QUERY_BUILDER_H
 
@@ -12,14 +10,14 @@ struct et_query_builder {
     struct et_selector selector;
     char *kind, *group;
     struct et_query query;
-    const char *why; /* what was wrong with what was not of its form (static) */
+    const char *why; /* describes the last invalid text (static) */
 };
 
-/* "service", "service{key=value,other=~"regex"}", "{key!=value}"; adds to what is there. false: not of that form. */
+/* "service", "service{key=value,other=~"regex"}", "{key!=value}"; adds the matchers. False: malformed. */
 bool et_query_builder_name(struct et_query_builder *wanted, const char *name);
-/* "key=value" of processes; other operators of selectors, too. */
+/* "key=value" of processes; accepts the other operators of selectors. */
 bool et_query_builder_tag(struct et_query_builder *wanted, const char *tag);
-/* "key=value" of stacks, or else of their process. */
+/* "key=value" of stacks, else of their process. */
 bool et_query_builder_label(struct et_query_builder *wanted, const char *label);
 void et_query_builder_group(struct et_query_builder *wanted, const char *key);
 /* "value", "bytes", "time" or "count", "objects" and the like; "": the default. */

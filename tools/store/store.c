@@ -1,7 +1,6 @@
 /*
- * See store.h: opening, transactions, and what writes dictionaries.
- *
- * The schema is in store_schema.c; profiles are written by store_profile.c and read by store_load.c and others.
+ * See store.h: opening, transactions, and writing dictionaries. store_schema.c has the schema, store_profile.c writes
+ * profiles, store_load.c and others read them.
  */
 #include "tools/store/store_internal.h"
 
@@ -150,7 +149,7 @@ static const char *const SQL[S_COUNT] = {
 
 /* ---- errors ---- */
 
-static int error_of(int sqlite_code)
+static int to_errno(int sqlite_code)
 {
     switch (sqlite_code & 0xff) {
     case SQLITE_FULL:
@@ -163,8 +162,8 @@ static int error_of(int sqlite_code)
     }
 }
 
-/* What to do about it, where SQLite's words do not say. */
-static const char *advice_on(struct et_store *store, int sqlite_code)
+/* What to do about the error, where SQLite's message does not say it. */
+static const char *find_advice(struct et_store *store, int sqlite_code)
 {
     switch (sqlite_code & 0xff) {
     case SQLITE_READONLY:
@@ -184,8 +183,8 @@ static const char *advice_on(struct et_store *store, int sqlite_code)
 
 int et_store_note(struct et_store *store, int sqlite_code)
 {
-    int err = error_of(sqlite_code);
-    const char *advice = advice_on(store, sqlite_code);
+    int err = to_errno(sqlite_code);
+    const char *advice = find_advice(store, sqlite_code);
     bool said = sqlite3_errcode(store->db) != SQLITE_OK;
     if (!store->failed) {
         store->failed = err;
@@ -276,7 +275,7 @@ int64_t et_store_number(struct et_store *store, sqlite3_stmt *statement)
     return value;
 }
 
-static int64_t added(struct et_store *store, sqlite3_stmt *statement)
+static int64_t insert_row(struct et_store *store, sqlite3_stmt *statement)
 {
     int err = et_store_step(store, statement);
     return err < 0 ? err : sqlite3_last_insert_rowid(store->db);
@@ -284,7 +283,7 @@ static int64_t added(struct et_store *store, sqlite3_stmt *statement)
 
 /* ---- opening ---- */
 
-/* A database that may only be read is read as it is, a backup on a disk that is mounted so. */
+/* A read-only database, such as a backup on a read-only disk, is opened without changing its log mode. */
 static int configure_log(struct et_store *store, bool create)
 {
     bool readonly = sqlite3_db_readonly(store->db, "main") == 1;
@@ -298,8 +297,8 @@ static int configure_log(struct et_store *store, bool create)
                                    NULL, NULL, NULL);
 }
 
-/* What was acknowledged must survive that the power goes while its neighbour on the flash is written: SQLite takes for
- * granted that it does, and puts commits into the log wall to wall, unless it is told otherwise. */
+/* Acknowledged data must survive a power cut while the next flash page is written. By default SQLite assumes that it
+ * does (powersafe overwrite), and packs commits into the log without gaps. */
 static int configure(struct et_store *store, bool create)
 {
     int trusting = 0;
@@ -360,8 +359,8 @@ static int run_statement(struct et_store *store, enum et_statement which)
     return et_store_step(store, et_store_bind(store, which, ""));
 }
 
-/* The same after something has failed: what is said of that stays. */
-static int undo(struct et_store *store, enum et_statement which)
+/* Runs the statement after a failure, and keeps that failure's message. */
+static int undo_quietly(struct et_store *store, enum et_statement which)
 {
     char why[sizeof store->why];
     memcpy(why, store->why, sizeof why);
@@ -370,7 +369,7 @@ static int undo(struct et_store *store, enum et_statement which)
     return err;
 }
 
-/* Commits, unless a step has failed, or takes everything back. */
+/* Commits, or rolls back if a step has failed or commit is false. */
 static int end_transaction(struct et_store *store, bool commit)
 {
     int err = store->failed;
@@ -378,7 +377,7 @@ static int end_transaction(struct et_store *store, bool commit)
         err = run_statement(store, S_COMMIT);
     }
     if (!sqlite3_get_autocommit(store->db)) {
-        undo(store, S_ROLLBACK);
+        undo_quietly(store, S_ROLLBACK);
     }
     if (err || !commit) {
         et_store_cache_undo(store, false);
@@ -395,8 +394,8 @@ static int end_part(struct et_store *store, bool commit)
     if (sqlite3_get_autocommit(store->db)) {
         store->group_failed = err ? err : -EIO;
     } else if (err || !commit) {
-        int undone = undo(store, S_PART_UNDO);
-        store->group_failed = undone ? undone : undo(store, S_PART_KEEP);
+        int undone = undo_quietly(store, S_PART_UNDO);
+        store->group_failed = undone ? undone : undo_quietly(store, S_PART_KEEP);
         et_store_cache_undo(store, false);
     }
     return err;
@@ -457,7 +456,7 @@ int et_store_group_end(struct et_store *store)
 int64_t et_store_module(struct et_store *store, const char *build_id, const char *path)
 {
     int64_t id = et_store_number(store, et_store_bind(store, S_MODULE_FIND, "ss", build_id, path));
-    return id ? id : added(store, et_store_bind(store, S_MODULE_ADD, "ss", build_id, path));
+    return id ? id : insert_row(store, et_store_bind(store, S_MODULE_ADD, "ss", build_id, path));
 }
 
 int64_t et_store_frame(struct et_store *store, int64_t module, uint64_t address, const char *name, const char *file,
@@ -465,13 +464,13 @@ int64_t et_store_frame(struct et_store *store, int64_t module, uint64_t address,
 {
     int64_t at = (int64_t)line;
     int64_t id = et_store_number(store, et_store_bind(store, S_FRAME_FIND, "iussi", module, address, name, file, at));
-    return id ? id : added(store, et_store_bind(store, S_FRAME_ADD, "iussi", module, address, name, file, at));
+    return id ? id : insert_row(store, et_store_bind(store, S_FRAME_ADD, "iussi", module, address, name, file, at));
 }
 
 int64_t et_store_node(struct et_store *store, int64_t parent, int64_t frame)
 {
     int64_t id = et_store_number(store, et_store_bind(store, S_NODE_FIND, "ii", parent, frame));
-    return id ? id : added(store, et_store_bind(store, S_NODE_ADD, "ii", parent, frame));
+    return id ? id : insert_row(store, et_store_bind(store, S_NODE_ADD, "ii", parent, frame));
 }
 
 /* ---- origins ---- */
@@ -485,13 +484,13 @@ static sqlite3_stmt *bind_origin(struct et_store *store, enum et_statement which
 int64_t et_store_origin(struct et_store *store, const struct et_origin *origin)
 {
     int64_t id = et_store_number(store, bind_origin(store, S_ORIGIN_FIND, origin));
-    return id ? id : added(store, bind_origin(store, S_ORIGIN_ADD, origin));
+    return id ? id : insert_row(store, bind_origin(store, S_ORIGIN_ADD, origin));
 }
 
 int64_t et_store_origin_undated(struct et_store *store, int64_t origin)
 {
     int64_t id = et_store_number(store, et_store_bind(store, S_UNDATED_FIND, "i", origin));
-    return id ? id : added(store, et_store_bind(store, S_UNDATED_ADD, "i", origin));
+    return id ? id : insert_row(store, et_store_bind(store, S_UNDATED_ADD, "i", origin));
 }
 
 int et_store_stats(struct et_store *store, int64_t origin, const void *stats, size_t size)
@@ -508,5 +507,5 @@ int et_store_skipped(struct et_store *store, int64_t origin)
 int64_t et_store_labels(struct et_store *store, const char *lines)
 {
     int64_t id = *lines ? et_store_number(store, et_store_bind(store, S_LABELS_FIND, "s", lines)) : 0;
-    return id || !*lines ? id : added(store, et_store_bind(store, S_LABELS_ADD, "s", lines));
+    return id || !*lines ? id : insert_row(store, et_store_bind(store, S_LABELS_ADD, "s", lines));
 }

@@ -1,54 +1,54 @@
 /*
- * See store_dictionary.h. Ids that are close together are read in one go, others one by one.
+ * See store_dictionary.h. Ids close together are read with one statement, others one by one.
  *
- *   et_dictionary_load -> read_nodes -> climb -> node_at
- *                      -> read_frames -> take_frame -> module_of
- *                      -> build -> place
+ *   et_dictionary_load   read_nodes -> mark_ancestors -> read_node
+ *                        read_frames -> load_frame -> load_module
+ *                        add_entries -> place_node
  */
 #include "tools/store/store_dictionary.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* As many rows as this for one that is wanted are passed over rather than asked for one by one. */
+/* Reading this many unused rows costs less than one statement per used row. */
 enum { PASSED_OVER = 8 };
 
-struct slot {
+struct node_slot {
     int64_t parent, frame;
     bool wanted;
-    uint32_t index, group; /* in the profile, + 1, under the group that was the last to want it */
+    uint32_t index, group; /* index in the profile + 1, below the frame of this group */
 };
 
-struct loader {
+struct dictionary_loader {
     struct et_store *store;
     struct et_profile *profile;
     struct et_map modules; /* id -> index + 1 */
-    struct et_map frames;  /* id of one that is wanted -> index, 0 not read yet */
-    uint32_t *near;        /* id -> slot + 1 of those that were read in one go */
+    struct et_map frames;  /* id of a needed frame -> index; 0: not read yet */
+    uint32_t *near;        /* id -> slot + 1 of nodes read with one statement */
     size_t near_count;
-    struct et_map nodes; /* the same of others */
-    struct slot *slots;
+    struct et_map nodes; /* id -> slot + 1 of other nodes */
+    struct node_slot *slots;
     size_t slot_count, slot_capacity;
     int err;
 };
 
-static void fail(struct loader *l, int err)
+static void note_error(struct dictionary_loader *l, int err)
 {
     l->err = l->err ? l->err : err;
 }
 
 /* ---- nodes ---- */
 
-/* The slot's number + 1. */
-static size_t add_slot(struct loader *l, int64_t parent, int64_t frame)
+/* Returns the slot's number + 1. */
+static size_t add_slot(struct dictionary_loader *l, int64_t parent, int64_t frame)
 {
     l->slots = et_reserve(l->slots, &l->slot_capacity, l->slot_count + 1, sizeof *l->slots);
-    l->slots[l->slot_count] = (struct slot){.parent = parent, .frame = frame};
+    l->slots[l->slot_count] = (struct node_slot){.parent = parent, .frame = frame};
     return ++l->slot_count;
 }
 
-/* NULL: failed. Valid until the next call. */
-static struct slot *node_at(struct loader *l, int64_t id)
+/* Returns NULL on failure. The pointer is valid until the next call. */
+static struct node_slot *read_node(struct dictionary_loader *l, int64_t id)
 {
     if (id > 0 && (uint64_t)id < l->near_count && l->near[id]) {
         return &l->slots[l->near[id] - 1];
@@ -59,29 +59,30 @@ static struct slot *node_at(struct loader *l, int64_t id)
         int got = et_store_step(l->store, row);
         *known = got == 1 ? add_slot(l, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1)) : 0;
         sqlite3_reset(row);
-        fail(l, got == 1 ? 0 : got ? got : -EIO);
+        note_error(l, got == 1 ? 0 : got ? got : -EIO);
     }
     return *known ? &l->slots[*known - 1] : NULL;
 }
 
-/* Wants the node and all above it. Parents have smaller ids, so that this ends whatever the database holds. */
-static void climb(struct loader *l, int64_t id)
+/* Marks the node and its ancestors as needed. Parents must have smaller ids, so that a damaged database causes no
+ * endless loop. */
+static void mark_ancestors(struct dictionary_loader *l, int64_t id)
 {
     while (id && !l->err) {
-        struct slot *slot = node_at(l, id);
+        struct node_slot *slot = read_node(l, id);
         if (!slot || slot->wanted) {
             return;
         }
         slot->wanted = true;
         (void)et_map_at(&l->frames, (uint64_t)slot->frame);
         if (slot->parent >= id) {
-            fail(l, -EIO);
+            note_error(l, -EIO);
         }
         id = slot->parent;
     }
 }
 
-static void read_nodes(struct loader *l, const struct et_sum *sums, size_t count)
+static void read_nodes(struct dictionary_loader *l, const struct et_sum *sums, size_t count)
 {
     uint64_t last = 0;
     for (size_t i = 0; i < count; i++) {
@@ -99,16 +100,16 @@ static void read_nodes(struct loader *l, const struct et_sum *sums, size_t count
                 l->near[id] = (uint32_t)slot;
             }
         }
-        fail(l, got);
+        note_error(l, got);
     }
     for (size_t i = 0; i < count && !l->err; i++) {
-        climb(l, (int64_t)sums[i].node);
+        mark_ancestors(l, (int64_t)sums[i].node);
     }
 }
 
 /* ---- frames ---- */
 
-static uint32_t module_of(struct loader *l, int64_t id)
+static uint32_t load_module(struct dictionary_loader *l, int64_t id)
 {
     uint64_t *index = et_map_at(&l->modules, (uint64_t)id);
     if (id && !*index) {
@@ -117,15 +118,15 @@ static uint32_t module_of(struct loader *l, int64_t id)
         if (got == 1) {
             *index = et_profile_module(l->profile, et_column_text(row, 0), et_column_text(row, 1));
         } else {
-            fail(l, got ? got : -EIO);
+            note_error(l, got ? got : -EIO);
         }
         sqlite3_reset(row);
     }
     return (uint32_t)*index;
 }
 
-/* A row of S_FRAMES_TO; most of them may be of nobody's interest. */
-static void take_frame(struct loader *l, sqlite3_stmt *row)
+/* A row of S_FRAMES_TO; ignores frames that are not needed. */
+static void load_frame(struct dictionary_loader *l, sqlite3_stmt *row)
 {
     uint64_t *index = et_map_find(&l->frames, (uint64_t)sqlite3_column_int64(row, 0));
     if (!index) {
@@ -133,7 +134,7 @@ static void take_frame(struct loader *l, sqlite3_stmt *row)
     }
     struct et_strings *strings = &l->profile->strings;
     struct et_frame frame = {
-        .module = module_of(l, sqlite3_column_int64(row, 1)),
+        .module = load_module(l, sqlite3_column_int64(row, 1)),
         .address = (uint64_t)sqlite3_column_int64(row, 2),
         .name = et_intern(strings, et_column_text(row, 3)),
         .file = et_intern(strings, et_column_text(row, 4)),
@@ -142,19 +143,19 @@ static void take_frame(struct loader *l, sqlite3_stmt *row)
     *index = et_profile_frame(l->profile, frame);
 }
 
-/* All wanted frames with first <= id <= last. */
-static void take_frames(struct loader *l, uint64_t first, uint64_t last)
+/* Loads all needed frames with first <= id <= last. */
+static void load_frames(struct dictionary_loader *l, uint64_t first, uint64_t last)
 {
     sqlite3_stmt *row = et_store_bind(l->store, S_FRAMES_TO, "uu", first, last);
     int got;
     while ((got = et_store_step(l->store, row)) == 1 && !l->err) {
-        take_frame(l, row);
+        load_frame(l, row);
     }
     sqlite3_reset(row);
-    fail(l, got < 0 ? got : 0);
+    note_error(l, got < 0 ? got : 0);
 }
 
-static void read_frames(struct loader *l)
+static void read_frames(struct dictionary_loader *l)
 {
     uint64_t first = UINT64_MAX, last = 0;
     for (size_t i = 0; i < l->frames.capacity; i++) {
@@ -164,28 +165,28 @@ static void read_frames(struct loader *l)
     }
     bool dense = l->frames.count && (last - first) / PASSED_OVER <= l->frames.count;
     if (dense) {
-        take_frames(l, first, last);
+        load_frames(l, first, last);
     }
     for (size_t i = 0; i < l->frames.capacity && !l->err; i++) {
         const struct et_map_entry *entry = &l->frames.entries[i];
         if (!dense && entry->used) {
-            take_frames(l, entry->key, entry->key);
+            load_frames(l, entry->key, entry->key);
         }
         if (entry->used && !entry->value) {
-            fail(l, -EIO);
+            note_error(l, -EIO);
         }
     }
 }
 
-/* ---- the profile's own nodes ---- */
+/* ---- nodes of the profile ---- */
 
-/* Index of the node, under top. A node of another group is of no use here. */
-static uint32_t place(struct loader *l, int64_t id, uint32_t top, uint32_t group)
+/* Index of the node below `top`, added if missing. Nodes of other groups are not reused. */
+static uint32_t place_node(struct dictionary_loader *l, int64_t id, uint32_t top, uint32_t group)
 {
-    struct slot *path[ET_MAX_DEPTH + 1];
+    struct node_slot *path[ET_MAX_DEPTH + 1];
     size_t count = 0;
-    struct slot *slot = NULL;
-    while (id && count <= ET_MAX_DEPTH && (slot = node_at(l, id)) && !(slot->index && slot->group == group)) {
+    struct node_slot *slot = NULL;
+    while (id && count <= ET_MAX_DEPTH && (slot = read_node(l, id)) && !(slot->index && slot->group == group)) {
         path[count++] = slot;
         id = slot->parent;
     }
@@ -205,7 +206,7 @@ static int by_group(const void *a, const void *b)
     return first != second ? (first < second ? -1 : 1) : x->node < y->node ? -1 : x->node > y->node;
 }
 
-static void build(struct loader *l, const struct et_sum *sums, size_t count)
+static void add_entries(struct dictionary_loader *l, const struct et_sum *sums, size_t count)
 {
     uint32_t top = 0;
     for (size_t i = 0; i < count && !l->err; i++) {
@@ -215,14 +216,14 @@ static void build(struct loader *l, const struct et_sum *sums, size_t count)
             top = sum->group ? et_profile_node(l->profile, 0, et_profile_frame(l->profile, name)) : 0;
         }
         struct et_entry entry = {.labels = sum->labels, .count = sum->count, .value = sum->value};
-        entry.node = place(l, (int64_t)sum->node, top, sum->group);
+        entry.node = place_node(l, (int64_t)sum->node, top, sum->group);
         et_profile_entry(l->profile, &entry);
     }
 }
 
 int et_dictionary_load(struct et_store *store, struct et_profile *profile, struct et_sum *sums, size_t count)
 {
-    struct loader l = {.store = store, .profile = profile};
+    struct dictionary_loader l = {.store = store, .profile = profile};
     if (count) {
         qsort(sums, count, sizeof *sums, by_group);
         read_nodes(&l, sums, count);
@@ -231,7 +232,7 @@ int et_dictionary_load(struct et_store *store, struct et_profile *profile, struc
         read_frames(&l);
     }
     if (!l.err) {
-        build(&l, sums, count);
+        add_entries(&l, sums, count);
     }
     et_map_free(&l.modules);
     et_map_free(&l.frames);

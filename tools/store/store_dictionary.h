@@ -1,13 +1,13 @@
-/* The stacks behind node ids: nodes, frames and modules into a profile in memory, each once. */
+/* Loads the stacks of node ids: nodes, frames and modules into a profile in memory, each once. */
 #ifndef ET_STORE_DICTIONARY_H
 #define ET_STORE_DICTIONARY_H
 
 #include "tools/store/store_internal.h"
 
-/* What a profile has at a node of the store. */
+/* The value of a profile at a stored node. */
 struct et_sum {
     uint64_t node;
-    uint32_t labels, group; /* string numbers of the profile; group: the frame that stacks stand under, "" none */
+    uint32_t labels, group; /* string numbers of the profile; group: frame above the stacks, "" none */
     uint64_t count, value;
 };
 

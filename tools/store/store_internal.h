@@ -1,5 +1,4 @@
-/* Shared by store.c (opening, writing), store_segment.c, store_schema.c, store_load.c and origins.c (reading): the
- * handle and its statements. */
+/* The store's handle and statements, shared by the store's files. */
 #ifndef ET_STORE_INTERNAL_H
 #define ET_STORE_INTERNAL_H
 
@@ -97,11 +96,11 @@ enum et_statement {
     S_COUNT
 };
 
-/* Dictionaries of segments in memory, store_segment.c's. */
+/* The cache of segment dictionaries (store_segment.c). */
 struct et_cached {
     uint64_t id;
-    uint32_t sequence; /* of the message that comes next */
-    uint64_t part;     /* the transaction that has touched it last */
+    uint32_t sequence; /* of the next message */
+    uint64_t part;     /* number of the last transaction that changed it */
     uint64_t used;
     struct et_segment segment;
 };
@@ -119,53 +118,53 @@ struct et_store {
     int64_t metric_sets, metric_swept_ns; /* store_metrics.c */
     int failed;                           /* first error since begin */
     bool grouped;                         /* between group_begin and group_end */
-    int group_failed;                     /* why SQLite has given up the whole group */
-    uint64_t part;                        /* number of the transaction, of the group's part */
+    int group_failed;                     /* error with which SQLite aborted the whole group */
+    uint64_t part;                        /* number of the current transaction or part of a group */
     struct et_cache cache;
     char why[256];
 };
 
-/* Binds by format: i int64_t, u uint64_t (kept as its bits), s text, b void pointer and size_t.
- * Returns the statement, ready to step; NULL: failed, the store says why. */
+/* Binds by format: i int64_t, u uint64_t (stored as its bits), s text, b void pointer and size_t. Returns the
+ * statement, ready to step; NULL: failed, see et_store_why(). */
 sqlite3_stmt *et_store_bind(struct et_store *store, enum et_statement which, const char *format, ...);
 
-/* Forgets the dictionaries that the transaction has touched, for it is taken back; or all. */
+/* Removes the dictionaries that the rolled back transaction changed, or all, from the cache. */
 void et_store_cache_undo(struct et_store *store, bool all);
 void et_store_cache_free(struct et_store *store);
 
-/* Notes SQLite's error; the store's own code for it. */
+/* Keeps SQLite's message. Returns the errno value for it. */
 int et_store_note(struct et_store *store, int sqlite_code);
 
-/* Makes the schema, or brings an older one up to date. 0 or an error, which is noted. */
+/* Creates the schema, or migrates an older one. Returns 0 or an error; the store keeps the message. */
 int et_store_schema(struct et_store *store);
 
-/* Steps: 1 a row, 0 done, negative errno. */
+/* Returns 1: a row; 0: done; or a negative errno value. */
 int et_store_step(struct et_store *store, sqlite3_stmt *statement);
 
-/* First column of the first row, 0 when there is none, or an error. */
+/* First column of the first row; 0: no row; or an error. */
 int64_t et_store_number(struct et_store *store, sqlite3_stmt *statement);
 
-/* What is known of a profile's process. */
+/* The tags and names of a profile's process. */
 struct et_process {
     const char *tags, *service, *host; /* tags as in et_origin */
 };
 
-/* What matchers and groups call key, in labels (lines) or else of the process; NULL: nothing. */
+/* The value of `key` for matchers and groups: from labels (lines), else from the process. NULL: none. */
 const char *et_process_value(const char *labels, const struct et_process *process, const char *key, size_t *size);
 
 /* Whether the matcher accepts a stack with these labels of that process. */
 bool et_process_matches(const struct et_matcher *matcher, const char *labels, const struct et_process *process);
 
-/* 1: *out is filled, its strings are copies in *strings; 0: there is none; or an error. */
+/* Returns 1: *out is filled, with strings copied to *strings; 0: unknown id; or an error. */
 int et_store_origin_get(struct et_store *store, int64_t id, struct et_strings *strings, struct et_origin *out);
 
-/* Appends the labels (lines) of that id, "" for 0. 0 or an error. */
+/* Appends the label lines of an id; "" for 0. Returns 0 or an error. */
 int et_store_labels_text(struct et_store *store, int64_t labels, struct et_buf *out);
 
-/* Appends the kind that a query means to *kind. */
+/* Appends the query's kind to *kind. */
 int et_store_choose_kind(struct et_store *store, const struct et_query *query, struct et_buf *kind);
 
-/* Begins to read one state of the database, unless that has begun already: true. */
+/* Begins a read transaction, so that all reads see one state. Returns false when one has already begun. */
 bool et_store_reading(struct et_store *store);
 void et_store_reading_done(struct et_store *store, bool began);
 

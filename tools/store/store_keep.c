@@ -1,12 +1,12 @@
 /*
- * See store_keep.h: what goes, in which order.
+ * See store_keep.h. et_keep_step() does the first step that is due:
  *
- *   et_keep_step -> et_merge_step                               1 merge what is due
- *                -> bare_step -> strip_bucket, strip_hour       2 finer rows that are old enough are as good as gone
- *                -> sweep_step                                  3 and are deleted, some at a time
- *                -> age_step, size_step -> drop_hour            4 so is everything that is too old or too much
- *                -> segment_step                                5 dictionaries of devices that do not come back
- *                -> room_step                                   6 free pages go back to the file system
+ *   1 et_merge_step                              merge
+ *   2 gone_step -> strip_oldest -> strip_hour    mark merged rows that are old enough as gone
+ *   3 sweep_step                                 delete gone rows, some at a time
+ *   4 age_step, size_step -> drop_hour           delete rows that are too old or beyond the size limit
+ *   5 segment_step                               delete dictionaries of devices that stay away
+ *   6 vacuum_step                                return free pages to the file system
  */
 #include "tools/store/store_keep.h"
 #include "tools/store/store_rows.h"
@@ -16,32 +16,31 @@
 
 static const int64_t HOUR = 3600 * ET_NS_PER_S, DAY = 86400 * ET_NS_PER_S;
 
-/* What a step deletes, and merges: about 10 ms. */
+/* Rows deleted and stacks merged per step: about 10 ms. */
 enum { DELETED_AT_ONCE = 300, MERGED_AT_ONCE = 100000 };
 
-/* A segment that nothing came of for this long is forgotten; its device then begins a new one. */
+/* A segment without messages for this long is removed; its device starts a new one. */
 static const int64_t SEGMENT_NS = 14 * 86400 * ET_NS_PER_S;
 
 const struct et_policy et_policy_default = {
     .fine_ns = 7200 * ET_NS_PER_S, .five_ns = 172800 * ET_NS_PER_S, .keep_ns = 14 * 86400 * ET_NS_PER_S};
 
-/* Of level 0 only rows with ids up to this may be deleted, unless they are older than a day: a relay still wants them.
- */
-static int64_t relayed(struct et_store *store)
+/* Rows of level 0 with greater ids are kept for up to a day, because a relay destination still needs them. */
+static int64_t relay_hold_id(struct et_store *store)
 {
     return et_store_number(store, et_store_bind(store, S_RELAY_LEAST, ""));
 }
 
-/* ---- finer rows go ---- */
+/* ---- marking finer rows ---- */
 
-static void strip(struct et_bucket *bucket, int64_t last)
+static void mark_finer_gone(struct et_bucket *bucket, int64_t last)
 {
     bucket->gone = bucket->low;
     bucket->bare = last;
 }
 
-/* All buckets of level 1 in the hour first: a row may not go while its own sources stay. 1 done, 0 one is not settled.
- */
+/* Marks all buckets of level 1 in the hour first: their sources may not outlive them. Returns 1; 0: a bucket has an
+ * unfinished merge. */
 static int strip_hour(struct et_store *store, struct et_bucket *hour, int64_t last)
 {
     struct et_buckets fives = {0};
@@ -51,17 +50,17 @@ static int strip_hour(struct et_store *store, struct et_bucket *hour, int64_t la
         settled &= fives.buckets[i].low == fives.buckets[i].high;
     }
     for (size_t i = 0; i < fives.count && settled && !err; i++) {
-        strip(&fives.buckets[i], last);
+        mark_finer_gone(&fives.buckets[i], last);
         err = et_bucket_put(store, &fives.buckets[i]);
     }
     free(fives.buckets);
-    strip(hour, last);
+    mark_finer_gone(hour, last);
     err = err || !settled ? err : et_bucket_put(store, hour);
     return err ? err : settled;
 }
 
-/* The oldest bucket of the level that ended before then, was merged before then and still has finer rows. 1: stripped.
- */
+/* Marks the oldest bucket of the level that ended and was merged before before_ns and still has finer rows. Returns 1
+ * if it marked one. */
 static int strip_oldest(struct et_store *store, int level, int64_t before_ns)
 {
     int64_t start = before_ns - et_level_ns[level];
@@ -79,12 +78,12 @@ static int strip_oldest(struct et_store *store, int level, int64_t before_ns)
     if (level == 2) {
         return strip_hour(store, &bucket, last);
     }
-    strip(&bucket, last);
+    mark_finer_gone(&bucket, last);
     int err = et_bucket_put(store, &bucket);
     return err ? err : 1;
 }
 
-static int bare_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
+static int gone_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
 {
     int got = policy->fine_ns ? strip_oldest(store, 1, now_ns - policy->fine_ns) : 0;
     return got || !policy->five_ns ? got : strip_oldest(store, 2, now_ns - policy->five_ns);
@@ -92,15 +91,15 @@ static int bare_step(struct et_store *store, const struct et_policy *policy, int
 
 /* ---- deleting ---- */
 
-struct range {
+struct row_range {
     int level;
     int64_t from, to, up_to; /* at_ns, and the greatest id */
 };
 
-/* Deletes some rows of the range; how many, or an error. */
-static int delete_some(struct et_store *store, const struct range *range, int64_t now_ns)
+/* Deletes some rows of the range. Returns their number or an error. */
+static int delete_rows(struct et_store *store, const struct row_range *range, int64_t now_ns)
 {
-    int64_t hold = range->level == 0 ? relayed(store) : INT64_MAX, ids[DELETED_AT_ONCE];
+    int64_t hold = range->level == 0 ? relay_hold_id(store) : INT64_MAX, ids[DELETED_AT_ONCE];
     sqlite3_stmt *row = et_store_bind(store, S_ROWS_OLD, "iiiiiii", (int64_t)range->level, range->from, range->to,
                                       range->up_to, hold, now_ns - DAY, (int64_t)DELETED_AT_ONCE);
     int got = hold < 0 ? (int)hold : 0, count = 0;
@@ -117,7 +116,7 @@ static int delete_some(struct et_store *store, const struct range *range, int64_
     return got < 0 ? got : count;
 }
 
-/* Rows that have gone are deleted. */
+/* Deletes rows that are marked as gone. */
 static int sweep_step(struct et_store *store, int64_t now_ns)
 {
     for (int level = 1; level < ET_LEVELS; level++) {
@@ -125,9 +124,9 @@ static int sweep_step(struct et_store *store, int64_t now_ns)
         int got = 0, err = et_buckets_load(store, level, INT64_MIN, INT64_MAX, &list);
         for (size_t i = 0; i < list.count && !got && !err; i++) {
             struct et_bucket *b = &list.buckets[i];
-            struct range range = {level - 1, b->start_ns, b->start_ns + et_level_ns[level], b->gone};
-            got = b->swept < b->gone ? delete_some(store, &range, now_ns) : 0;
-            if (b->swept < b->gone && !got && relayed(store) >= b->gone) {
+            struct row_range range = {level - 1, b->start_ns, b->start_ns + et_level_ns[level], b->gone};
+            got = b->swept < b->gone ? delete_rows(store, &range, now_ns) : 0;
+            if (b->swept < b->gone && !got && relay_hold_id(store) >= b->gone) {
                 b->swept = b->gone;
                 got = et_bucket_put(store, b);
                 got = got ? got : 1;
@@ -141,19 +140,19 @@ static int sweep_step(struct et_store *store, int64_t now_ns)
     return 0;
 }
 
-/* What there is of an hour, some rows of it; then what only they needed. */
+/* Deletes some rows of the hour; after the last, what only they used. */
 static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns)
 {
     for (int level = 0; level < ET_LEVELS; level++) {
-        struct range range = {level, hour_ns, hour_ns + HOUR, INT64_MAX};
-        int got = delete_some(store, &range, now_ns);
+        struct row_range range = {level, hour_ns, hour_ns + HOUR, INT64_MAX};
+        int got = delete_rows(store, &range, now_ns);
         if (got) {
             return got > 0 ? 1 : got;
         }
     }
     int64_t left = et_store_number(store, et_store_bind(store, S_ROWS_LEFT, "ii", hour_ns, hour_ns + HOUR));
     if (left) {
-        return left < 0 ? (int)left : 0; /* a relay wants them */
+        return left < 0 ? (int)left : 0; /* a relay destination needs them */
     }
     int err = et_store_step(store, et_store_bind(store, S_BUCKET_DROP, "ii", hour_ns, hour_ns + HOUR));
     err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_DROP, "i", hour_ns + HOUR));
@@ -184,7 +183,7 @@ static int64_t used_bytes(struct et_store *store)
     return pages < 0 ? pages : free_pages < 0 ? free_pages : size < 0 ? size : (pages - free_pages) * size;
 }
 
-/* Oldest first: what came, then blocks of 5 minutes, then whole hours. */
+/* Oldest first: unmerged rows, then blocks of 5 minutes, then whole hours. */
 static int size_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
 {
     int64_t used = policy->max_bytes ? used_bytes(store) : 0;
@@ -196,7 +195,7 @@ static int size_step(struct et_store *store, const struct et_policy *policy, int
     return got ? got : drop_hour_of(store, et_store_bind(store, S_HOUR_FIRST, ""), now_ns);
 }
 
-/* ---- the rest ---- */
+/* ---- other steps ---- */
 
 static int segment_step(struct et_store *store, int64_t now_ns)
 {
@@ -212,8 +211,8 @@ static int segment_step(struct et_store *store, int64_t now_ns)
     return got;
 }
 
-/* Free pages are used again. Where there are many they go back, if the file was made for that. */
-static int room_step(struct et_store *store)
+/* SQLite reuses free pages. Many free pages are returned, if the file was created with incremental vacuum. */
+static int vacuum_step(struct et_store *store)
 {
     enum { FEW = 1024, AT_ONCE = 128 };
     int64_t pages = et_store_number(store, et_store_bind(store, S_PAGES, ""));
@@ -230,21 +229,21 @@ static int room_step(struct et_store *store)
     return got < 0 ? got : left < spare;
 }
 
-static int any_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
+static int run_due_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
 {
     int got = et_merge_step(store, now_ns, MERGED_AT_ONCE);
-    got = got ? got : bare_step(store, policy, now_ns);
+    got = got ? got : gone_step(store, policy, now_ns);
     got = got ? got : sweep_step(store, now_ns);
     got = got ? got : age_step(store, policy, now_ns);
     got = got ? got : size_step(store, policy, now_ns);
     got = got ? got : segment_step(store, now_ns);
-    return got ? got : room_step(store);
+    return got ? got : vacuum_step(store);
 }
 
 int et_keep_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
 {
     int err = et_store_begin(store);
-    int got = err ? err : any_step(store, policy, now_ns);
+    int got = err ? err : run_due_step(store, policy, now_ns);
     err = et_store_end(store, got >= 0);
     return got < 0 ? got : err ? err : got;
 }

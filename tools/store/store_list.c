@@ -1,5 +1,5 @@
-/* See store.h: series and labels as lists. What stacks were ever labelled with is kept for each series, so nothing of
- * the profiles themselves is read. */
+/* See store.h: lists of series and labels. The store keeps all label sets that a series' stacks ever had, so listing
+ * does not read profiles. */
 #include "tools/lib/labels.h"
 #include "tools/store/store_rows.h"
 
@@ -14,7 +14,7 @@ static int select_series(struct et_store *store, const struct et_query *query, s
 
 /* ---- series ---- */
 
-static int by_name(const void *a, const void *b)
+static int compare_series(const void *a, const void *b)
 {
     const struct et_series *x = a, *y = b;
     int order = strcmp(x->service, y->service);
@@ -30,11 +30,11 @@ int et_store_series_list(struct et_store *store, const struct et_query *query,
     int err = select_series(store, query, &selection);
     size_t listed = 0;
     if (selection.count) {
-        qsort(selection.series, selection.count, sizeof *selection.series, by_name);
+        qsort(selection.series, selection.count, sizeof *selection.series, compare_series);
     }
     for (size_t i = 0; i < selection.count && !err && listed < ET_LISTED; i++) {
         const struct et_series *series = &selection.series[i];
-        if (i == 0 || by_name(series, &selection.series[i - 1]) != 0) {
+        if (i == 0 || compare_series(series, &selection.series[i - 1]) != 0) {
             struct et_series_row row = {.service = series->service,
                                         .tags = series->tags,
                                         .host = series->host,
@@ -50,14 +50,14 @@ int et_store_series_list(struct et_store *store, const struct et_query *query,
 
 /* ---- labels ---- */
 
-/* A set of texts; what comes when it is full is left out. */
-struct listed {
+/* A set of texts; ignores additions when it is full. */
+struct text_set {
     struct et_strings texts;
-    const char *name; /* whose values are listed; NULL: names are */
+    const char *name; /* label whose values are listed; NULL: list names */
     const struct et_process *process;
 };
 
-static void list(struct listed *listed, const char *text, size_t size)
+static void add_text(struct text_set *listed, const char *text, size_t size)
 {
     struct et_buf copy = {0};
     et_buf_add(&copy, text, size);
@@ -67,31 +67,31 @@ static void list(struct listed *listed, const char *text, size_t size)
     et_buf_free(&copy);
 }
 
-static void on_label(void *context, const char *key, const char *value)
+static void add_label_name(void *context, const char *key, const char *value)
 {
     (void)value;
-    list(context, key, strlen(key));
+    add_text(context, key, strlen(key));
 }
 
-static void list_value(struct listed *listed, const char *labels)
+static void list_value(struct text_set *listed, const char *labels)
 {
     size_t size = 0;
     const char *value = et_process_value(labels, listed->process, listed->name, &size);
     if (value) {
-        list(listed, value, size);
+        add_text(listed, value, size);
     }
 }
 
-static void list_labels(struct listed *listed, const char *labels)
+static void list_labels(struct text_set *listed, const char *labels)
 {
     if (listed->name) {
         list_value(listed, labels);
     } else {
-        et_labels_each(labels, on_label, listed);
+        et_labels_each(labels, add_label_name, listed);
     }
 }
 
-static int list_series(struct et_store *store, const struct et_series *series, struct listed *listed)
+static int list_series(struct et_store *store, const struct et_series *series, struct text_set *listed)
 {
     listed->process = &series->process;
     list_labels(listed, listed->name ? "" : series->tags);
@@ -103,12 +103,12 @@ static int list_series(struct et_store *store, const struct et_series *series, s
     return got;
 }
 
-static int by_text(const void *a, const void *b)
+static int compare_texts(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int list_all(struct et_store *store, const struct et_query *query, struct listed *listed,
+static int list_all(struct et_store *store, const struct et_query *query, struct text_set *listed,
                     void (*call)(void *context, const char *text), void *context)
 {
     struct et_selection selection = {0};
@@ -116,8 +116,8 @@ static int list_all(struct et_store *store, const struct et_query *query, struct
     et_intern(&listed->texts, "");
     int err = select_series(store, query, &selection);
     if (selection.count && !listed->name) {
-        list(listed, ET_SERVICE_NAME, strlen(ET_SERVICE_NAME));
-        list(listed, ET_HOST, strlen(ET_HOST));
+        add_text(listed, ET_SERVICE_NAME, strlen(ET_SERVICE_NAME));
+        add_text(listed, ET_HOST, strlen(ET_HOST));
     }
     for (size_t i = 0; i < selection.count && !err; i++) {
         err = list_series(store, &selection.series[i], listed);
@@ -128,7 +128,7 @@ static int list_all(struct et_store *store, const struct et_query *query, struct
     for (size_t i = 0; i < count; i++) {
         texts[i] = listed->texts.text[i + 1];
     }
-    qsort(texts, count, sizeof *texts, by_text);
+    qsort(texts, count, sizeof *texts, compare_texts);
     for (size_t i = 0; i < count && !err; i++) {
         call(context, texts[i]);
     }
@@ -141,11 +141,11 @@ static int list_all(struct et_store *store, const struct et_query *query, struct
 int et_store_label_names(struct et_store *store, const struct et_query *query,
                          void (*call)(void *context, const char *name), void *context)
 {
-    return list_all(store, query, &(struct listed){0}, call, context);
+    return list_all(store, query, &(struct text_set){0}, call, context);
 }
 
 int et_store_label_values(struct et_store *store, const struct et_query *query, const char *name,
                           void (*call)(void *context, const char *value), void *context)
 {
-    return list_all(store, query, &(struct listed){.name = name}, call, context);
+    return list_all(store, query, &(struct text_set){.name = name}, call, context);
 }

@@ -1,10 +1,10 @@
 /*
- * See store.h: loading a profile. The rows that stand for the range are added up by (node, labels) first; then each
- * node, frame and module that occurs once is fetched.
+ * See store.h: loading a profile. First the chosen rows are summed by (node, labels); then each node, frame and module
+ * that occurs is read once.
  *
- *   et_store_load -> sum_rows -> add_row -> read_contexts -> see
- *                                        -> add_stacks -> add_figures
- *                 -> et_dictionary_load
+ *   et_store_load   load_rows -> load_row -> read_contexts -> add_query_context
+ *                                -> load_stacks -> add_sums
+ *                   et_dictionary_load
  */
 #include "tools/store/store_dictionary.h"
 #include "tools/store/store_rows.h"
@@ -13,61 +13,61 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Up to here sums stand in the order of nodes, for up to so many pairs, 64 MiB at most: blocks are in that order, too.
- */
+/* Sums of nodes below DIRECT_NODES are arrays indexed by node id, for the first DIRECT_PAIRS pairs: at most 64 MiB.
+ * Stored blocks are sorted by node id, too. */
 enum { DIRECT_NODES = 1 << 19, DIRECT_PAIRS = 8 };
 
-/* A context of stored profiles, as the query sees it. */
-struct seen {
+/* A stored context as the query sees it. */
+struct query_context {
     uint32_t sum;  /* index into the profile's label_sums */
-    uint32_t pair; /* of its labels and group */
+    uint32_t pair; /* index of its labels and group */
     bool wanted;
 };
 
-struct figures {
+struct sum_pair {
     uint64_t value, count;
 };
 
-/* What entries carry, and the frame that they stand under. */
-struct pair {
+/* The labels of entries, and the group frame above them. */
+struct label_group {
     uint32_t labels, group;
-    struct figures *direct; /* of each node below room */
-    uint64_t *there;        /* a bit for each: it has been added to */
+    struct sum_pair *direct; /* indexed by node id, below `room` */
+    uint64_t *there;         /* one bit per node: a value was added */
     size_t room, words;
 };
 
-struct sums {
+struct profile_loader {
     struct et_store *store;
     const struct et_query *query;
     struct et_profile *profile;
-    const struct et_kind *kind; /* NULL: none of ours */
-    bool ids;                   /* spans and traces make a difference */
+    const struct et_kind *kind; /* NULL: not in kinds.h */
+    bool ids;                   /* the query distinguishes spans or traces */
     struct et_selection selection;
-    const struct et_series *series; /* of the row that is being read */
+    const struct et_series *series; /* of the current row */
     struct et_unpacked unpacked;
-    struct pair *pairs;
+    struct label_group *pairs;
     size_t pair_count, pair_capacity;
     struct et_map pair_index; /* labels << 32 | group -> pair + 1 */
-    struct et_map index;      /* node << 20 | pair -> sum + 1, of what has no direct place */
+    struct et_map index;      /* node << 20 | pair -> sum + 1, for sums outside the arrays */
     struct et_sum *sums;
     size_t count, capacity;
     struct et_map texts;   /* labels in the store -> string number + 1 */
     struct et_map by_text; /* string number -> index into label_sums + 1 */
     struct et_map latest;  /* series -> middle of its last interval */
-    struct et_map origins; /* that have something to show */
-    struct seen *seen;
+    struct et_map origins; /* that have a row in the result */
+    struct query_context *seen;
     size_t seen_count, seen_capacity;
     struct et_map known; /* series << 32 | labels -> seen + 1 */
-    uint32_t *contexts;  /* of the row: number -> seen */
+    uint32_t *contexts;  /* of the current row: number -> seen */
     size_t context_count, context_capacity;
-    bool began;    /* a reading transaction of our own */
-    bool left_out; /* some stacks of a profile, by their labels */
+    bool began;    /* this query began the read transaction */
+    bool left_out; /* stacks of the profile were excluded by their labels */
     int err;
 };
 
 /* ---- contexts ---- */
 
-static uint32_t text_of(struct sums *s, int64_t labels)
+static uint32_t label_text(struct profile_loader *s, int64_t labels)
 {
     uint64_t *known = et_map_at(&s->texts, (uint64_t)labels);
     if (!*known && !s->err) {
@@ -79,7 +79,7 @@ static uint32_t text_of(struct sums *s, int64_t labels)
     return *known ? (uint32_t)*known - 1 : 0;
 }
 
-static uint32_t group_of(struct sums *s, const char *labels)
+static uint32_t find_group(struct profile_loader *s, const char *labels)
 {
     struct et_buf name = {0};
     size_t size = 0;
@@ -98,7 +98,7 @@ static uint32_t group_of(struct sums *s, const char *labels)
     return number;
 }
 
-static uint32_t label_sum(struct sums *s, uint32_t lines)
+static uint32_t find_label_sum(struct profile_loader *s, uint32_t lines)
 {
     struct et_profile *p = s->profile;
     uint64_t *known = et_map_at(&s->by_text, lines);
@@ -110,50 +110,50 @@ static uint32_t label_sum(struct sums *s, uint32_t lines)
     return (uint32_t)*known - 1;
 }
 
-static uint32_t pair_of(struct sums *s, uint32_t labels, uint32_t group)
+static uint32_t find_pair(struct profile_loader *s, uint32_t labels, uint32_t group)
 {
     uint64_t *known = et_map_at(&s->pair_index, (uint64_t)labels << 32 | group);
     if (!*known) {
         s->pairs = et_reserve(s->pairs, &s->pair_capacity, s->pair_count + 1, sizeof *s->pairs);
-        s->pairs[s->pair_count] = (struct pair){.labels = labels, .group = group};
+        s->pairs[s->pair_count] = (struct label_group){.labels = labels, .group = group};
         *known = ++s->pair_count;
     }
     return (uint32_t)*known - 1;
 }
 
-/* The context's index in seen. */
-static uint32_t see(struct sums *s, int64_t labels, const uint64_t ids[3])
+/* Returns the context's index in seen. */
+static uint32_t add_query_context(struct profile_loader *s, int64_t labels, const uint64_t ids[3])
 {
-    uint32_t text = text_of(s, labels);
+    uint32_t text = label_text(s, labels);
     char *lines = et_context_text(et_text(&s->profile->strings, text), ids);
-    struct seen seen = {.sum = label_sum(s, text), .wanted = true};
+    struct query_context seen = {.sum = find_label_sum(s, text), .wanted = true};
     for (size_t i = 0; i < s->query->matcher_count && seen.wanted; i++) {
         seen.wanted = et_process_matches(&s->query->matchers[i], lines, &s->series->process);
     }
     uint32_t carried = s->query->keep_labels ? et_intern(&s->profile->strings, lines) : 0;
-    seen.pair = pair_of(s, carried, group_of(s, lines));
+    seen.pair = find_pair(s, carried, find_group(s, lines));
     s->seen = et_reserve(s->seen, &s->seen_capacity, s->seen_count + 1, sizeof *s->seen);
     s->seen[s->seen_count] = seen;
     free(lines);
     return (uint32_t)s->seen_count++;
 }
 
-static void add_context(struct sums *s, uint64_t series, uint64_t labels, const uint64_t ids[3])
+static void add_context(struct profile_loader *s, uint64_t series, uint64_t labels, const uint64_t ids[3])
 {
     static const uint64_t none[3];
     uint32_t number;
     if (s->ids && (ids[0] || ids[1] || ids[2])) {
-        number = see(s, (int64_t)labels, ids);
+        number = add_query_context(s, (int64_t)labels, ids);
     } else {
         uint64_t *known = et_map_at(&s->known, series << 32 | labels);
-        *known = *known ? *known : 1u + see(s, (int64_t)labels, none);
+        *known = *known ? *known : 1u + add_query_context(s, (int64_t)labels, none);
         number = (uint32_t)*known - 1;
     }
     s->contexts = et_reserve(s->contexts, &s->context_capacity, s->context_count + 1, sizeof *s->contexts);
     s->contexts[s->context_count++] = number;
 }
 
-static void read_contexts(struct sums *s, uint64_t series, struct et_blob contexts)
+static void read_contexts(struct profile_loader *s, uint64_t series, struct et_blob contexts)
 {
     const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
     uint64_t labels, ids[3] = {0};
@@ -166,16 +166,16 @@ static void read_contexts(struct sums *s, uint64_t series, struct et_blob contex
 
 /* ---- sums ---- */
 
-static uint32_t add_sum(struct sums *s, uint64_t node, const struct pair *pair)
+static uint32_t add_sum(struct profile_loader *s, uint64_t node, const struct label_group *pair)
 {
     s->sums = et_reserve(s->sums, &s->capacity, s->count + 1, sizeof *s->sums);
     s->sums[s->count] = (struct et_sum){.node = node, .labels = pair->labels, .group = pair->group};
     return (uint32_t)++s->count;
 }
 
-static void add_figures(struct sums *s, uint64_t node, uint32_t number, struct figures figures)
+static void add_sums(struct profile_loader *s, uint64_t node, uint32_t number, struct sum_pair figures)
 {
-    struct pair *pair = &s->pairs[number];
+    struct label_group *pair = &s->pairs[number];
     if (node >= DIRECT_NODES || number >= DIRECT_PAIRS) {
         uint64_t *index = et_map_at(&s->index, node << 20 | number);
         *index = *index ? *index : add_sum(s, node, pair);
@@ -192,11 +192,11 @@ static void add_figures(struct sums *s, uint64_t node, uint32_t number, struct f
     pair->there[node / 64] |= 1ull << node % 64;
 }
 
-/* Those that stand in the order of nodes become sums like the others. */
-static void collect_direct(struct sums *s)
+/* Moves the sums in arrays to the other sums. */
+static void collect_direct(struct profile_loader *s)
 {
     for (size_t i = 0; i < s->pair_count; i++) {
-        struct pair *pair = &s->pairs[i];
+        struct label_group *pair = &s->pairs[i];
         for (size_t node = 0; node < pair->room; node++) {
             if (pair->there[node / 64] >> node % 64 & 1) {
                 uint32_t number = add_sum(s, node, pair);
@@ -207,14 +207,14 @@ static void collect_direct(struct sums *s)
     }
 }
 
-/* What a row's stacks have in common. */
-struct reading {
+/* Properties of a row that its stacks share. */
+struct row_reader {
     const struct et_row *row;
     bool cpu, counted;
-    bool whole; /* values are periods, so that they are their own counts: spares a division each */
+    bool whole; /* each value equals its count times the period: saves a division per stack */
 };
 
-static inline uint64_t count_of(const struct reading *reading, const struct et_packed *stack, uint64_t value)
+static inline uint64_t stack_count(const struct row_reader *reading, const struct et_packed *stack, uint64_t value)
 {
     if (reading->whole && stack->value <= UINT32_MAX) {
         return stack->value;
@@ -223,30 +223,31 @@ static inline uint64_t count_of(const struct reading *reading, const struct et_p
     return reading->counted ? et_packed_count(reading->cpu, row->columns, value, stack->count, row->period) : 0;
 }
 
-static void add_stacks(struct sums *s, const struct et_row *row)
+static void load_stacks(struct profile_loader *s, const struct et_row *row)
 {
-    struct reading reading = {.row = row, .counted = !s->kind || s->kind->counts[0]};
+    struct row_reader reading = {.row = row, .counted = !s->kind || s->kind->counts[0]};
     reading.cpu = s->kind && strcmp(s->kind->name, ET_CPU) == 0;
     reading.whole = reading.cpu && !(row->columns & ET_COLUMN_COUNT) && row->quantum == row->period && row->period &&
                     row->period <= INT32_MAX;
     for (size_t i = 0; i < s->unpacked.count; i++) {
         const struct et_packed *stack = &s->unpacked.stacks[i];
-        const struct seen *seen = &s->seen[s->contexts[stack->context < s->context_count ? stack->context : 0]];
-        uint64_t value = stack->value * row->quantum, count = count_of(&reading, stack, value);
+        const struct query_context *seen =
+            &s->seen[s->contexts[stack->context < s->context_count ? stack->context : 0]];
+        uint64_t value = stack->value * row->quantum, count = stack_count(&reading, stack, value);
         struct et_entry *all = &s->profile->label_sums[seen->sum];
         all->value += value;
         all->count += count;
         if (seen->wanted) {
-            add_figures(s, stack->node, seen->pair, (struct figures){value, count});
+            add_sums(s, stack->node, seen->pair, (struct sum_pair){value, count});
         }
         s->left_out |= !seen->wanted;
     }
 }
 
-static void note_row(struct sums *s, const struct et_row *row)
+static void note_row_header(struct profile_loader *s, const struct et_row *row)
 {
     struct et_profile *p = s->profile;
-    if (p->profiles == 0 || row->end_ns > p->end_ns) { /* what the latest says */
+    if (p->profiles == 0 || row->end_ns > p->end_ns) { /* of the latest row */
         p->value_unit = et_intern(&p->strings, s->series->unit);
         p->period = row->period;
     }
@@ -258,17 +259,17 @@ static void note_row(struct sums *s, const struct et_row *row)
     p->samples += row->samples;
 }
 
-static int add_row(struct sums *s, const struct et_row *row)
+static int load_row(struct profile_loader *s, const struct et_row *row)
 {
     s->series = &s->selection.series[row->series];
-    note_row(s, row);
+    note_row_header(s, row);
     sqlite3_stmt *statement = et_store_bind(s->store, S_STACKS_GET, "i", row->id);
     int got = et_store_step(s->store, statement);
     if (got == 1) {
         struct et_blob stacks = et_column_blob(statement, 0);
         read_contexts(s, (uint64_t)row->series, et_column_blob(statement, 1));
         got = et_unpack(&s->unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
-        add_stacks(s, row);
+        load_stacks(s, row);
     } else {
         got = got ? got : -EIO;
     }
@@ -276,14 +277,14 @@ static int add_row(struct sums *s, const struct et_row *row)
     return got;
 }
 
-/* As they lie in the file, so that the system reads ahead. */
-static int by_id(const void *a, const void *b)
+/* In file order, so that the system reads ahead. */
+static int compare_row_ids(const void *a, const void *b)
 {
     const struct et_row *x = a, *y = b;
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static int sum_rows(struct sums *s, const char *kind)
+static int load_rows(struct profile_loader *s, const char *kind)
 {
     struct et_rows rows = {0};
     const struct et_query *query = s->query;
@@ -294,22 +295,22 @@ static int sum_rows(struct sums *s, const char *kind)
             : et_rows_choose(s->store, &s->selection, query->from_ns, query->to_ns, s->ids ? 1 : ET_LEVELS - 1, &rows);
     bool level = s->kind && s->kind->level;
     if (!level && rows.count) {
-        qsort(rows.rows, rows.count, sizeof *rows.rows, by_id);
+        qsort(rows.rows, rows.count, sizeof *rows.rows, compare_row_ids);
     }
     for (size_t i = 0; i < rows.count && !err; i++) {
         if (!level || et_row_is_last(&s->latest, (uint64_t)rows.rows[i].series, &rows.rows[i])) {
-            err = add_row(s, &rows.rows[i]);
+            err = load_row(s, &rows.rows[i]);
             err = err ? err : s->err;
         }
     }
     if (s->left_out) {
-        s->profile->samples = 0; /* nobody has counted those with these labels */
+        s->profile->samples = 0; /* the number of samples is unknown for a subset of labels */
     }
     free(rows.rows);
     return err;
 }
 
-static void free_sums(struct sums *s)
+static void free_sums(struct profile_loader *s)
 {
     struct et_map *maps[] = {&s->index, &s->pair_index, &s->texts, &s->by_text, &s->latest, &s->origins, &s->known};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
@@ -327,8 +328,8 @@ static void free_sums(struct sums *s)
     et_selection_free(&s->selection);
 }
 
-/* Sets what is known of the profile before anything is added. */
-static void begin_sums(struct sums *s, const char *service, const char *kind)
+/* Sets the profile's header before any row is added. */
+static void begin_sums(struct profile_loader *s, const char *service, const char *kind)
 {
     struct et_profile *p = s->profile = et_profile_new();
     s->kind = et_kind_named(kind);
@@ -337,8 +338,8 @@ static void begin_sums(struct sums *s, const char *service, const char *kind)
     p->value_unit = et_intern(&p->strings, s->kind ? s->kind->unit : "");
 }
 
-/* What was added becomes a profile, unless there was an error. */
-static int finish_sums(struct sums *s, int err, struct et_profile **out)
+/* Makes the profile from the sums, unless there was an error. */
+static int finish_sums(struct profile_loader *s, int err, struct et_profile **out)
 {
     collect_direct(s);
     err = err ? err : et_dictionary_load(s->store, s->profile, s->sums, s->count);
@@ -355,14 +356,14 @@ static int finish_sums(struct sums *s, int err, struct et_profile **out)
 
 int et_store_load(struct et_store *store, const struct et_query *query, struct et_profile **out)
 {
-    struct sums sums = {.store = store, .query = query};
+    struct profile_loader sums = {.store = store, .query = query};
     struct et_buf kind = {0};
-    /* one reading transaction: a message that arrives meanwhile is seen whole or not at all */
+    /* one read transaction, so that an arriving message is included entirely or not at all */
     sums.began = et_store_reading(store);
     et_buf_text(&kind, "");
     int err = et_store_choose_kind(store, query, &kind);
     begin_sums(&sums, query->service ? query->service : "", kind.data);
-    err = err ? err : sum_rows(&sums, kind.data);
+    err = err ? err : load_rows(&sums, kind.data);
     et_buf_free(&kind);
     return finish_sums(&sums, err, out);
 }
@@ -381,7 +382,7 @@ static int next_row(struct et_store *store, int64_t after, struct et_row *out)
 int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out)
 {
     static const struct et_query all = {.keep_labels = true};
-    struct sums sums = {.store = store, .query = &all, .ids = true};
+    struct profile_loader sums = {.store = store, .query = &all, .ids = true};
     struct et_row row;
     sums.began = et_store_reading(store);
     int got = next_row(store, after, &row);
@@ -394,7 +395,7 @@ int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out)
     int64_t origin = series ? series->origin : 0;
     begin_sums(&sums, series ? series->service : "", series ? series->kind : "");
     row.series = 0;
-    err = err ? err : add_row(&sums, &row);
+    err = err ? err : load_row(&sums, &row);
     got = err ? err : et_store_origin_get(store, origin, &sums.profile->strings, &out->origin);
     out->id = row.id;
     err = finish_sums(&sums, got == 1 ? 0 : got ? got : -EIO, &out->profile);

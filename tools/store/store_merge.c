@@ -1,9 +1,9 @@
 /*
- * See store_keep.h: merging. One call is one transaction of bounded size. A bucket's row says how far it is (see
- * store_rows.h), and is written together with what was merged: whatever ends the program, the next call goes on there.
+ * See store_keep.h: merging. One call is one transaction of bounded size. The bucket's row (see store_rows.h) records
+ * the progress in the same transaction, so an interrupted merge continues where it stopped.
  *
- *   et_merge_step -> merge_bucket -> merge_series -> add_row -> take_contexts, take_stacks
- *                                                 -> combine, put
+ *   et_merge_step   merge_bucket -> merge_series -> merge_row -> merge_contexts, merge_stacks
+ *                                                -> combine_stacks, store_merged
  */
 #include "tools/store/store_keep.h"
 #include "tools/store/store_rows.h"
@@ -12,37 +12,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages come this long after what they tell of. What is later is merged into a block of its own. */
+/* Expected maximum delay of messages. Later ones are merged into an additional block. */
 static const int64_t GRACE_NS = 120 * ET_NS_PER_S;
 
-struct item {
+struct merged_stack {
     uint64_t node, value, count; /* value in units */
     uint32_t context;
 };
 
-/* One series' rows on their way to one row. */
-struct merge {
+/* A merge of one series' rows into one row. */
+struct series_merge {
     struct et_store *store;
-    int level; /* to merge into */
+    int level; /* target level */
     const struct et_series *series;
     bool is_level;
     struct et_map latest;
     struct et_row out;
-    struct item *items;
+    struct merged_stack *items;
     size_t count, capacity;
     struct et_strings known; /* contexts */
     struct et_stored_context *contexts;
     size_t context_capacity;
-    uint32_t *numbers; /* of the row's contexts in contexts */
+    uint32_t *numbers; /* index into contexts for each context of the current row */
     size_t number_count, number_capacity;
     struct et_unpacked unpacked;
     bool counts_known; /* counts follow from values and the period */
     bool overflow;
 };
 
-/* ---- taking rows in ---- */
+/* ---- reading rows ---- */
 
-static uint32_t context_of(struct merge *m, uint64_t labels, const uint64_t ids[3])
+static uint32_t add_context(struct series_merge *m, uint64_t labels, const uint64_t ids[3])
 {
     struct et_buf key = {0};
     et_buf_printf(&key, "%llx.%llx.%llx.%llx", (unsigned long long)labels, (unsigned long long)ids[0],
@@ -55,20 +55,20 @@ static uint32_t context_of(struct merge *m, uint64_t labels, const uint64_t ids[
     return number;
 }
 
-static void take_contexts(struct merge *m, struct et_blob contexts)
+static void merge_contexts(struct series_merge *m, struct et_blob contexts)
 {
     static const uint64_t none[3];
     const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
     uint64_t labels = 0, ids[3] = {0};
     m->number_count = 0;
     do {
-        uint32_t number = context_of(m, labels, m->level > 1 ? none : ids);
+        uint32_t number = add_context(m, labels, m->level > 1 ? none : ids);
         m->numbers = et_reserve(m->numbers, &m->number_capacity, m->number_count + 1, sizeof *m->numbers);
         m->numbers[m->number_count++] = number;
     } while (at < end && et_context_next(&at, end, &labels, ids));
 }
 
-static void take_stacks(struct merge *m, const struct et_row *row)
+static void merge_stacks(struct series_merge *m, const struct et_row *row)
 {
     bool derived = m->series->cpu && !(row->columns & ET_COLUMN_COUNT);
     m->items = et_reserve(m->items, &m->capacity, m->count + m->unpacked.count, sizeof *m->items);
@@ -77,7 +77,7 @@ static void take_stacks(struct merge *m, const struct et_row *row)
         uint64_t value;
         m->overflow |= __builtin_mul_overflow(stack->value, row->quantum, &value);
         m->counts_known &= derived && (!row->period || value % row->period == 0);
-        m->items[m->count++] = (struct item){
+        m->items[m->count++] = (struct merged_stack){
             .node = stack->node,
             .value = value,
             .count = et_packed_count(m->series->cpu, row->columns, value, stack->count, row->period),
@@ -97,7 +97,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 }
 
 /* Rows come latest first. */
-static void note_row(struct merge *m, const struct et_row *row)
+static void note_row_header(struct series_merge *m, const struct et_row *row)
 {
     struct et_row *out = &m->out;
     bool first = out->profiles == 0;
@@ -111,7 +111,7 @@ static void note_row(struct merge *m, const struct et_row *row)
     out->columns |= row->columns & (ET_COLUMN_VALUE | ET_COLUMN_COUNT);
 }
 
-static int add_row(struct merge *m, const struct et_row *row)
+static int merge_row(struct series_merge *m, const struct et_row *row)
 {
     if (m->is_level && !et_row_is_last(&m->latest, 0, row)) {
         return 0;
@@ -120,10 +120,10 @@ static int add_row(struct merge *m, const struct et_row *row)
     int got = et_store_step(m->store, statement);
     if (got == 1) {
         struct et_blob stacks = et_column_blob(statement, 0);
-        note_row(m, row);
-        take_contexts(m, et_column_blob(statement, 1));
+        note_row_header(m, row);
+        merge_contexts(m, et_column_blob(statement, 1));
         got = et_unpack(&m->unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
-        take_stacks(m, row);
+        merge_stacks(m, row);
     } else {
         got = got ? got : -EIO;
     }
@@ -131,26 +131,26 @@ static int add_row(struct merge *m, const struct et_row *row)
     return got;
 }
 
-/* ---- one row of them ---- */
+/* ---- writing the merged row ---- */
 
-static int by_node(const void *a, const void *b)
+static int compare_nodes(const void *a, const void *b)
 {
-    const struct item *x = a, *y = b;
+    const struct merged_stack *x = a, *y = b;
     if (x->node != y->node) {
         return x->node < y->node ? -1 : 1;
     }
     return x->context < y->context ? -1 : x->context > y->context;
 }
 
-static void combine(struct merge *m)
+static void combine_stacks(struct series_merge *m)
 {
     size_t kept = 0;
     if (m->count) {
-        qsort(m->items, m->count, sizeof *m->items, by_node);
+        qsort(m->items, m->count, sizeof *m->items, compare_nodes);
     }
     for (size_t i = 0; i < m->count; i++) {
-        struct item *last = kept ? &m->items[kept - 1] : NULL;
-        if (last && by_node(last, &m->items[i]) == 0) {
+        struct merged_stack *last = kept ? &m->items[kept - 1] : NULL;
+        if (last && compare_nodes(last, &m->items[i]) == 0) {
             m->overflow |= __builtin_add_overflow(last->value, m->items[i].value, &last->value);
             last->count += m->items[i].count;
         } else {
@@ -160,7 +160,7 @@ static void combine(struct merge *m)
     m->count = kept;
 }
 
-static int store_merged(struct merge *m, int64_t bucket_ns)
+static int store_merged(struct series_merge *m, int64_t bucket_ns)
 {
     struct et_row *out = &m->out;
     struct et_stacks stacks = {0};
@@ -174,7 +174,7 @@ static int store_merged(struct merge *m, int64_t bucket_ns)
     out->columns |= m->known.count > 1 ? ET_COLUMN_CONTEXT : 0;
     stacks.columns = (uint8_t)out->columns;
     for (size_t i = 0; i < m->count; i++) {
-        const struct item *item = &m->items[i];
+        const struct merged_stack *item = &m->items[i];
         struct et_stack stack = {.node = (int64_t)item->node,
                                  .value = item->value / out->quantum,
                                  .count = item->count,
@@ -196,15 +196,15 @@ static int merge_series(struct et_store *store, const struct et_bucket *bucket, 
     static const uint64_t none[3];
     struct et_selection selection = {0};
     int err = et_selection_one(store, rows[0].series, &selection);
-    struct merge m = {.store = store, .level = bucket->level, .series = selection.series, .counts_known = true};
-    context_of(&m, 0, none);
+    struct series_merge m = {.store = store, .level = bucket->level, .series = selection.series, .counts_known = true};
+    add_context(&m, 0, none);
     for (size_t i = 0; i < count && !err; i++) {
         const struct et_kind *kind = et_kind_named(m.series->kind);
         m.is_level = kind && kind->level;
-        err = add_row(&m, &rows[i]);
+        err = merge_row(&m, &rows[i]);
     }
     *stacks += m.count;
-    combine(&m);
+    combine_stacks(&m);
     err = err ? err : store_merged(&m, bucket->start_ns);
     et_map_free(&m.latest);
     et_strings_free(&m.known);
@@ -218,8 +218,8 @@ static int merge_series(struct et_store *store, const struct et_bucket *bucket, 
 
 /* ---- buckets ---- */
 
-/* By series, and of one the latest first. */
-static int by_series(const void *a, const void *b)
+/* By series; within a series the latest first. */
+static int compare_merge_rows(const void *a, const void *b)
 {
     const struct et_row *x = a, *y = b;
     if (x->series != y->series) {
@@ -231,8 +231,8 @@ static int by_series(const void *a, const void *b)
     return x->id > y->id ? -1 : x->id < y->id;
 }
 
-/* Rows that the bucket's pass has still to merge. */
-static int sources(struct et_store *store, const struct et_bucket *bucket, struct et_rows *out)
+/* Reads the rows that the bucket's merge pass has not merged yet. */
+static int read_sources(struct et_store *store, const struct et_bucket *bucket, struct et_rows *out)
 {
     int below = bucket->level - 1;
     sqlite3_stmt *statement = et_store_bind(store, S_ROWS, "iii", (int64_t)below, bucket->start_ns,
@@ -246,7 +246,7 @@ static int sources(struct et_store *store, const struct et_bucket *bucket, struc
         }
     }
     if (out->count) {
-        qsort(out->rows, out->count, sizeof *out->rows, by_series);
+        qsort(out->rows, out->count, sizeof *out->rows, compare_merge_rows);
     }
     return got;
 }
@@ -258,7 +258,7 @@ int et_bucket_put(struct et_store *store, const struct et_bucket *b)
                                               b->seen_ns));
 }
 
-/* Goes on with the bucket's pass, or begins one. */
+/* Continues the bucket's merge pass, or starts one. */
 static int merge_bucket(struct et_store *store, struct et_bucket *bucket, int64_t now_ns, size_t most)
 {
     struct et_rows rows = {0};
@@ -273,7 +273,7 @@ static int merge_bucket(struct et_store *store, struct et_bucket *bucket, int64_
         bucket->seen_ns = now_ns;
         bucket->dirty = false;
     }
-    int err = sources(store, bucket, &rows);
+    int err = read_sources(store, bucket, &rows);
     while (at < rows.count && !err && stacks < most) {
         size_t first = at;
         while (at < rows.count && rows.rows[at].series == rows.rows[first].series) {

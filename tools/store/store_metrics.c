@@ -1,9 +1,9 @@
 /*
- * See store.h: sums that only grow, of each service, version and device. They are added to in the transaction that
- * keeps the profile, and nothing takes anything away from them: merging and retention do not, nor does a restart.
+ * See store.h: counters per service, version and device. The transaction that stores a profile also adds to its
+ * counters. Merging, retention and restarts never reduce them.
  *
- *   et_store_count         a profile that came
- *   et_store_count_losses  what a process' running totals of losses have grown by
+ *   et_store_count         adds a received profile
+ *   et_store_count_losses  adds the increase of a process's running totals of losses
  */
 #include "tools/lib/labels.h"
 #include "tools/store/store_internal.h"
@@ -13,40 +13,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Most sets of service, version and device; what comes beyond is counted as ET_METRIC_OTHER. */
+/* Maximum number of sets of service, version and device; further ones count as ET_METRIC_OTHER. */
 enum { SETS = 4096 };
 
-/* When there is no room, sets that were not seen for 30 days make some; looked at once an hour. */
+/* When all sets are used, sets unseen for 30 days are dropped; checked once an hour. */
 #define UNSEEN_NS (30 * 86400 * 1000000000LL)
 #define SWEEP_NS  (3600 * 1000000000LL)
 
-struct set {
+struct metric_set {
     char *service, *version, *device;
 };
 
-static char *value_of(const char *lines, const char *key, const char *other)
+static char *copy_value(const char *lines, const char *key, const char *other)
 {
     size_t size;
     const char *value = et_labels_value(lines, key, &size);
     return value ? et_clean(value, size) : et_strdup(other);
 }
 
-/* Whose the origin's figures are. 1, or as et_store_step(). */
-static int set_of(struct et_store *store, int64_t origin, struct set *set)
+/* Reads the origin's set. Returns 1, or as et_store_step(). */
+static int read_set(struct et_store *store, int64_t origin, struct metric_set *set)
 {
     sqlite3_stmt *row = et_store_bind(store, S_ORIGIN_GET, "i", origin);
     int got = et_store_step(store, row);
     if (got == 1) {
         const char *tags = et_column_text(row, 1);
         set->service = et_strdup(et_column_text(row, 0));
-        set->version = value_of(tags, "version", "");
-        set->device = value_of(tags, "device", et_column_text(row, 2));
+        set->version = copy_value(tags, "version", "");
+        set->device = copy_value(tags, "device", et_column_text(row, 2));
     }
     sqlite3_reset(row);
     return got;
 }
 
-static void set_free(struct set *set)
+static void free_set(struct metric_set *set)
 {
     free(set->service);
     free(set->version);
@@ -62,8 +62,8 @@ static int count_sets(struct et_store *store)
     return got < 0 ? got : 0;
 }
 
-/* Counts the sets; when there are too many the oldest make room. 0 or an error. */
-static int sweep(struct et_store *store, int64_t now_ns)
+/* Counts the sets, and drops old ones when there are too many. Returns 0 or an error. */
+static int drop_unseen_sets(struct et_store *store, int64_t now_ns)
 {
     int err = count_sets(store);
     store->metric_swept_ns = now_ns;
@@ -74,16 +74,16 @@ static int sweep(struct et_store *store, int64_t now_ns)
     return err ? err : count_sets(store);
 }
 
-/* Whether a set has a place of its own, or gets one. 1, 0 or an error. The count is the handle's: taken again once an
- * hour when it matters, not with each profile that finds no room. */
-static int has_room(struct et_store *store, const struct set *set)
+/* Whether the set exists or may be added: 1, 0 or an error. The handle caches the number of sets; when the limit is
+ * reached, it is recounted once an hour and not for each profile. */
+static int has_room(struct et_store *store, const struct metric_set *set)
 {
     sqlite3_stmt *row = et_store_bind(store, S_METRIC_KNOWN, "sss", set->service, set->version, set->device);
     int known = et_store_step(store, row);
     int64_t now_ns = et_now();
     sqlite3_reset(row);
     bool due = !store->metric_swept_ns || (store->metric_sets >= SETS && now_ns - store->metric_swept_ns > SWEEP_NS);
-    int err = known == 0 && due ? sweep(store, now_ns) : 0;
+    int err = known == 0 && due ? drop_unseen_sets(store, now_ns) : 0;
     if (known || err) {
         return known ? known : err;
     }
@@ -92,7 +92,8 @@ static int has_room(struct et_store *store, const struct set *set)
     return room;
 }
 
-static int add_to_set(struct et_store *store, const struct set *set, const char *kind, const struct et_counted *more)
+static int add_to_set(struct et_store *store, const struct metric_set *set, const char *kind,
+                      const struct et_counted *more)
 {
     sqlite3_stmt *row = et_store_bind(store, S_METRIC_MORE, "uuuissss", more->value, more->count, more->profiles,
                                       more->last_ns, set->service, set->version, set->device, kind);
@@ -101,7 +102,7 @@ static int add_to_set(struct et_store *store, const struct set *set, const char 
         return err;
     }
     static char name[] = ET_METRIC_OTHER, none[] = "";
-    static const struct set other = {name, none, none};
+    static const struct metric_set other = {name, none, none};
     int room = set == &other ? 1 : has_room(store, set);
     if (room <= 0) {
         return room < 0 ? room : add_to_set(store, &other, kind, more);
@@ -112,16 +113,16 @@ static int add_to_set(struct et_store *store, const struct set *set, const char 
 
 int et_store_count(struct et_store *store, int64_t origin, const char *kind, const struct et_counted *more)
 {
-    struct set set = {0};
-    int got = set_of(store, origin, &set);
+    struct metric_set set = {0};
+    int got = read_set(store, origin, &set);
     got = got == 1 ? add_to_set(store, &set, kind, more) : got;
-    set_free(&set);
+    free_set(&set);
     return got;
 }
 
 /* ---- losses ---- */
 
-static const Edgeprof__V1__Loss *loss_of(const Edgeprof__V1__Stats *stats, uint32_t reason)
+static const Edgeprof__V1__Loss *find_loss(const Edgeprof__V1__Stats *stats, uint32_t reason)
 {
     for (size_t i = 0; stats && i < stats->n_losses; i++) {
         if (stats->losses[i]->reason == reason) {
@@ -131,12 +132,12 @@ static const Edgeprof__V1__Loss *loss_of(const Edgeprof__V1__Stats *stats, uint3
     return NULL;
 }
 
-static int add_losses(struct et_store *store, const struct set *set, const Edgeprof__V1__Stats *before,
+static int add_losses(struct et_store *store, const struct metric_set *set, const Edgeprof__V1__Stats *before,
                       const Edgeprof__V1__Stats *now)
 {
     int err = 0;
     for (size_t i = 0; i < now->n_losses && !err; i++) {
-        const Edgeprof__V1__Loss *loss = now->losses[i], *known = loss_of(before, loss->reason);
+        const Edgeprof__V1__Loss *loss = now->losses[i], *known = find_loss(before, loss->reason);
         uint64_t count = known ? known->count : 0, weight = known ? known->weight_ns : 0;
         struct et_counted more = {.value = loss->weight_ns > weight ? loss->weight_ns - weight : 0,
                                   .count = loss->count > count ? loss->count - count : 0};
@@ -161,13 +162,13 @@ static Edgeprof__V1__Stats *known_stats(struct et_store *store, int64_t origin)
 int et_store_count_losses(struct et_store *store, int64_t origin, const void *stats, size_t size)
 {
     Edgeprof__V1__Stats *now = edgeprof__v1__stats__unpack(NULL, size, stats);
-    struct set set = {0};
+    struct metric_set set = {0};
     int err = 0;
     if (now && now->n_losses) {
         Edgeprof__V1__Stats *before = known_stats(store, origin);
-        int got = set_of(store, origin, &set);
+        int got = read_set(store, origin, &set);
         err = got == 1 ? add_losses(store, &set, before, now) : got;
-        set_free(&set);
+        free_set(&set);
         edgeprof__v1__stats__free_unpacked(before, NULL);
     }
     edgeprof__v1__stats__free_unpacked(now, NULL);

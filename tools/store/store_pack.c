@@ -1,4 +1,4 @@
-/* See store_pack.h. What is read comes from our own database, which may be damaged: every size is checked. */
+/* See store_pack.h. The database may be damaged, so every size is checked. */
 #include "tools/store/store_pack.h"
 #include "tools/lib/labels.h"
 
@@ -10,17 +10,17 @@
 
 enum { NODE, VALUE, COUNT, CONTEXT };
 
-/* zlib makes at most about 1030 bytes of one. */
+/* zlib's maximum expansion is about 1030. */
 enum { RATIO = 1100 };
 
 /* ---- writing ---- */
 
-static uint64_t zigzag(int64_t number)
+static uint64_t encode_zigzag(int64_t number)
 {
     return (uint64_t)number << 1 ^ (number < 0 ? UINT64_MAX : 0);
 }
 
-/* The context's index, 0 for none. */
+/* The context's index; 0: none. */
 static uint32_t context_index(struct et_stacks *stacks, const struct et_stored_context *context)
 {
     char key[96];
@@ -41,7 +41,7 @@ static uint32_t context_index(struct et_stacks *stacks, const struct et_stored_c
 
 void et_stacks_add(struct et_stacks *stacks, const struct et_stack *stack)
 {
-    et_varint_put(&stacks->column[NODE], zigzag(stack->node - stacks->last_node));
+    et_varint_put(&stacks->column[NODE], encode_zigzag(stack->node - stacks->last_node));
     stacks->last_node = stack->node;
     if (stacks->columns & ET_COLUMN_VALUE) {
         et_varint_put(&stacks->column[VALUE], stack->value);
@@ -98,7 +98,7 @@ enum et_packing et_pack(const struct et_stacks *stacks, bool deflate, struct et_
 
 /* ---- reading ---- */
 
-static inline struct et_packed *next(struct et_unpacked *out)
+static inline struct et_packed *append_stack(struct et_unpacked *out)
 {
     if (out->count == out->capacity) {
         out->stacks = et_reserve(out->stacks, &out->capacity, out->count + 1, sizeof *out->stacks);
@@ -107,8 +107,8 @@ static inline struct et_packed *next(struct et_unpacked *out)
     return &out->stacks[out->count++];
 }
 
-/* Most numbers are of one byte. */
-static inline bool number(const uint8_t **at, const uint8_t *end, uint64_t *value)
+/* Most numbers have one byte. */
+static inline bool get_number(const uint8_t **at, const uint8_t *end, uint64_t *value)
 {
     if (*at < end && **at < 0x80) {
         *value = *(*at)++;
@@ -121,17 +121,18 @@ static int unpack_rows(struct et_unpacked *out, int columns, const uint8_t *at, 
 {
     bool ok = true;
     while (at < end && ok) {
-        struct et_packed *stack = next(out);
+        struct et_packed *stack = append_stack(out);
         uint64_t context = 0;
-        ok = number(&at, end, &stack->node) && (!(columns & ET_COLUMN_VALUE) || number(&at, end, &stack->value)) &&
-             (!(columns & ET_COLUMN_COUNT) || number(&at, end, &stack->count)) &&
-             (!(columns & ET_COLUMN_CONTEXT) || number(&at, end, &context));
+        ok = get_number(&at, end, &stack->node) &&
+             (!(columns & ET_COLUMN_VALUE) || get_number(&at, end, &stack->value)) &&
+             (!(columns & ET_COLUMN_COUNT) || get_number(&at, end, &stack->count)) &&
+             (!(columns & ET_COLUMN_CONTEXT) || get_number(&at, end, &context));
         stack->context = (uint32_t)context;
     }
     return ok ? 0 : -EIO;
 }
 
-/* One figure for each stack that the column of nodes has. */
+/* Reads one number for each stack of the node column. */
 static bool unpack_column(struct et_unpacked *out, int which, const uint8_t *at, const uint8_t *end)
 {
     bool ok = true;
@@ -139,10 +140,10 @@ static bool unpack_column(struct et_unpacked *out, int which, const uint8_t *at,
         struct et_packed *stack = &out->stacks[i];
         uint64_t context;
         if (which == CONTEXT) {
-            ok = number(&at, end, &context);
+            ok = get_number(&at, end, &context);
             stack->context = ok ? (uint32_t)context : 0;
         } else {
-            ok = number(&at, end, which == VALUE ? &stack->value : &stack->count);
+            ok = get_number(&at, end, which == VALUE ? &stack->value : &stack->count);
         }
     }
     return ok && at == end;
@@ -163,11 +164,11 @@ static int unpack_columns(struct et_unpacked *out, int columns, const uint8_t *a
     }
     const uint8_t *nodes_end = at + sizes[NODE];
     while (at < nodes_end) {
-        if (!number(&at, nodes_end, &step)) {
+        if (!get_number(&at, nodes_end, &step)) {
             return -EIO;
         }
         node += step >> 1 ^ (0 - (step & 1));
-        next(out)->node = node;
+        append_stack(out)->node = node;
     }
     bool ok = true;
     for (int i = VALUE; i <= CONTEXT && ok; i++) {

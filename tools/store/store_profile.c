@@ -1,7 +1,6 @@
 /*
- * See store.h and store_rows.h: keeping a profile, that came or was merged.
- *
- *   et_store_profile -> et_store_add -> et_store_add_row
+ * See store.h and store_rows.h: storing a received or merged profile. et_store_profile() calls et_store_add(), which
+ * calls et_store_add_row().
  */
 #include "tools/store/store_rows.h"
 
@@ -61,8 +60,8 @@ int64_t et_store_add_row(struct et_store *store, struct et_row *row, bool cpu, s
     return err ? err : id;
 }
 
-/* The series' id; notes that it has one profile more. */
-static int64_t series_of(struct et_store *store, const struct et_stored *p)
+/* Returns the series' id; counts one more profile in it. */
+static int64_t add_to_series(struct et_store *store, const struct et_stored *p)
 {
     sqlite3_stmt *row =
         et_store_bind(store, S_SERIES_ADD, "issii", p->origin, p->kind, p->unit, p->start_ns, p->end_ns);
@@ -75,7 +74,7 @@ static int64_t series_of(struct et_store *store, const struct et_stored *p)
 int64_t et_store_add(struct et_store *store, const struct et_stored *p, enum et_packing packing, struct et_blob stacks,
                      struct et_blob contexts)
 {
-    int64_t series = series_of(store, p);
+    int64_t series = add_to_series(store, p);
     if (series <= 0) {
         return series < 0 ? series : -EIO;
     }

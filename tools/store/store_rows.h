@@ -1,23 +1,14 @@
 /*
- * Which stored profiles answer a query. What came is kept for a while and merged twice:
+ * Selects the stored rows that answer a query. Rows are stored at three levels:
  *
- *   level 0   as it came, about 10 s
+ *   level 0   as received, about 10 s
  *   level 1   5 minutes of a series
  *   level 2   1 hour of a series, without span and trace ids
  *
- * Merging takes nothing away, so that one measurement is there up to three times and a query has to see it once. Where
- * a whole hour is asked for that is its row of level 2, where five whole minutes are, that of level 1, else what came;
- * what is not merged that far yet stands for itself, and where the finer rows have gone the next coarser one is taken
- * when the middle of its bucket is in the range.
- *
- * A bucket's row says how far that is, so that no profile is ever written again. Ids grow with time. Of the rows of the
- * level below with their at_ns in the bucket
- *
- *   are merged    those with id <= low, and those with id <= high and series <= done: a pass that is under way
- *   are gone      those with id <= gone; they may still be there until swept is gone
- *
- * and the bucket's own rows with id <= bare stand for rows that have gone. dirty: rows have come that the last pass has
- * not seen. seen_ns: when the last pass began.
+ * Merging keeps the finer rows for a while, so a sample may be in three rows, and a query must count it once. A query
+ * uses a level 2 row for each whole hour, level 1 rows for each whole 5 minutes, and level 0 rows for the remainder.
+ * Rows that are not merged yet are used directly. Where finer rows are gone, the next coarser row is used if its
+ * bucket's middle is in the range.
  */
 #ifndef ET_STORE_ROWS_H
 #define ET_STORE_ROWS_H
@@ -30,10 +21,10 @@
 
 enum { ET_LEVELS = 3 };
 
-/* Length of a level's buckets in ns; of level 0 there are none. */
+/* Bucket length of each level in ns; level 0 has no buckets. */
 extern const int64_t et_level_ns[ET_LEVELS];
 
-/* Start of the bucket of that level which a time is in. */
+/* Start of the level's bucket that contains the time. */
 int64_t et_bucket_start(int level, int64_t at_ns);
 
 struct et_blob {
@@ -49,48 +40,47 @@ struct et_row {
     int64_t id, series, at_ns, start_ns, end_ns;
     int level, columns;
     enum et_packing packing;
-    uint64_t profiles, period, samples, quantum; /* profiles: of those that came */
+    uint64_t profiles, period, samples, quantum; /* profiles: number of received profiles */
     uint64_t value_sum, count_sum;
 };
 
-/* Adds a profile that came, with its series and bucket. stored->stacks: only columns. Id or an error. */
+/* Adds a received profile, its series and its bucket. stored->stacks: only columns. Returns the id or an error. */
 int64_t et_store_add(struct et_store *store, const struct et_stored *stored, enum et_packing packing,
                      struct et_blob stacks, struct et_blob contexts);
-/* Adds a row of any level, with its sums, which are put into it, and an id; marks the bucket that it is to be merged
- * into. */
+/* Adds a row of any level. Sets its sums and id, and marks the bucket it will be merged into. */
 int64_t et_store_add_row(struct et_store *store, struct et_row *row, bool cpu, struct et_blob stacks,
                          struct et_blob contexts);
 
-/* A process' profiles of one kind. */
+/* A process's profiles of one kind. */
 struct et_series {
     int64_t id, origin;
     char *kind, *unit, *tags, *service, *host;
-    struct et_process process; /* of these */
+    struct et_process process; /* points to these strings */
     bool cpu;
 };
 
-/* The series that a query is about. Zeroed: none. */
+/* The series that a query selects. Zeroed: none. */
 struct et_selection {
     struct et_series *series;
     size_t count, capacity;
     struct et_map index; /* series -> index + 1 */
 };
 
-/* Those of a kind, NULL any, that may have stacks that match, with something in the range or within slack_ns of it; for
- * ET_WALL CPU and waits of who has no wall time. */
+/* Selects series of a kind (NULL: any) that may have matching stacks and have data in the range, extended by slack_ns.
+ * ET_WALL selects CPU and wait time of processes without wall time. */
 int et_selection_make(struct et_store *store, const struct et_query *query, const char *kind, int64_t slack_ns,
                       struct et_selection *out);
 
-/* A merged row may stand for a time in which its series has nothing. */
+/* A merged row may cover a time in which its series has no data. */
 #define ET_SLACK_NS (3600 * ET_NS_PER_S)
-/* Whether what the query asks for may be in the labels of the series' stacks. 0 or an error. */
+/* Whether the query may depend on labels of the series' stacks. Returns 0 or an error. */
 int et_series_asks_stacks(struct et_store *store, const struct et_query *query, const struct et_series *series,
                           bool *asks);
 
-/* Whether a matcher or the group asks for spans or traces. */
+/* Whether a matcher or the group uses span or trace ids. */
 bool et_query_asks_ids(const struct et_query *query);
 
-/* That one alone. */
+/* Selects only this series. */
 int et_selection_one(struct et_store *store, int64_t series, struct et_selection *out);
 void et_selection_free(struct et_selection *selection);
 
@@ -99,16 +89,25 @@ struct et_rows {
     size_t count, capacity;
 };
 
-/* The rows of the selection that stand for [from, to), as above but with level `coarsest` as the last; latest start
- * first. series in them is an index into the selection. free() the rows. */
+/* Finds the rows of the selection for [from, to) as described above, up to level `coarsest`, latest start first. Their
+ * `series` is an index into the selection. free() the rows. */
 int et_rows_choose(struct et_store *store, const struct et_selection *selection, int64_t from_ns, int64_t to_ns,
                    int coarsest, struct et_rows *out);
 
-/* Of a level kind only a process' last interval counts, which may have come in several messages. Asked for each row,
- * latest first. Zeroed map: none asked yet. key: what the last is wanted of, such as the series. */
+/* For a level kind only a process's last interval counts, which may consist of several messages. Call it for each row,
+ * latest first. Zeroed map: empty. key: identifies the last interval, such as the series. */
 bool et_row_is_last(struct et_map *latest, uint64_t key, const struct et_row *row);
 
-/* How far a bucket is merged. */
+/*
+ * A bucket's row stores the merge progress, so profile rows are never rewritten. Ids grow with time. Of the rows of the
+ * level below with at_ns in the bucket
+ *
+ *   merged    id <= low, or id <= high and series <= done (a pass in progress)
+ *   gone      id <= gone; rows up to `swept` are already deleted
+ *
+ * The bucket's own rows with id <= bare replace gone rows. dirty: rows arrived after the start of the last pass.
+ * seen_ns: start of the last pass.
+ */
 struct et_bucket {
     int64_t start_ns, low, high, done, gone, swept, bare, seen_ns;
     int level;
@@ -120,18 +119,18 @@ struct et_buckets {
     size_t count, capacity;
 };
 
-/* Buckets of a level with from <= start < to, by start. */
+/* Loads a level's buckets with from <= start < to, ordered by start. */
 int et_buckets_load(struct et_store *store, int level, int64_t from_ns, int64_t to_ns, struct et_buckets *out);
 
-/* A row of S_BUCKETS and others. */
+/* Decodes a row of S_BUCKETS and similar statements. */
 struct et_bucket et_bucket_of(sqlite3_stmt *statement, int level);
 
-/* Writes a bucket that is there. 0 or an error. */
+/* Updates an existing bucket. Returns 0 or an error. */
 int et_bucket_put(struct et_store *store, const struct et_bucket *bucket);
 
 bool et_bucket_merged(const struct et_bucket *bucket, int64_t id, int64_t series);
 
-/* A row of the statement S_ROWS. */
+/* Decodes a row of the statement S_ROWS. */
 struct et_row et_row_of(sqlite3_stmt *statement, int level);
 
 #endif

@@ -1,18 +1,5 @@
 /*
- * The database's schema, and bringing an older one up to date in place.
- *
- *   module  (build id, path)                 origin  (service, tags, process, running totals)
- *   frame   (module, address | name ...)     series  (origin, kind, unit): what one process has of one kind
- *   node    (parent, frame)                  labels  (lines of labels); series_labels: who has them
- *   profile (level, series, time, sums)      stacks  (of a profile, packed as store_pack.h says)
- *   bucket  (level, time): how far its profiles are merged, see store_rows.h
- *   relay   (destination, cursor): the last profile that a destination has
- *   metric  (service, version, device, kind): sums that only grow
- *   segment, span, chunk, labelset: a device's dictionary, so that a restart of the server costs nothing
- *
- * A profile's id is never used again, so that "later than" means "id greater than". Its at_ns is its time when one
- * moment stands for all: the middle of what came, the middle of the bucket of what was merged. value_sum and count_sum
- * are in units, modulo 2^64.
+ * The database schema, and migration of older schemas in place.
  */
 #include "tools/lib/kinds.h"
 #include "tools/store/store_internal.h"
@@ -21,6 +8,21 @@
 #include <errno.h>
 #include <stdio.h>
 
+/*
+ * Tables:
+ *
+ *   module  (build id, path)                 origin  (service, tags, process, running totals)
+ *   frame   (module, address | name ...)     series  (origin, kind, unit): one process's profiles of one kind
+ *   node    (parent, frame)                  labels  (label lines); series_labels: label sets of each series
+ *   profile (level, series, time, sums)      stacks  (of a profile, packed, see store_pack.h)
+ *   bucket  (level, time): merge progress, see store_rows.h
+ *   relay   (destination, cursor): the last profile sent to a destination
+ *   metric  (service, version, device, kind): counters
+ *   segment, span, chunk, labelset: a device's dictionary, kept for a restart of the server
+ *
+ * Profile ids are never reused, so a later profile has a greater id. at_ns is the middle of a received profile, or of a
+ * merged row's bucket. value_sum and count_sum are in units, modulo 2^64.
+ */
 enum { VERSION = 3 };
 
 static const char VERSION_1[] =
@@ -82,7 +84,7 @@ static const char VERSION_3[] =
     " PRIMARY KEY (service, version, device, kind)) WITHOUT ROWID;"
     "PRAGMA user_version = 3;";
 
-static int version_of(struct et_store *store, int *version)
+static int read_version(struct et_store *store, int *version)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(store->db, "PRAGMA user_version", -1, &statement, NULL);
@@ -92,7 +94,7 @@ static int version_of(struct et_store *store, int *version)
     return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
-/* Version 1 called kinds what pprof calls its sample types. */
+/* Version 1 used pprof's sample types as names of kinds. */
 static int rename_kind(struct et_store *store, const char *type, const char *unit)
 {
     bool count = false;
@@ -128,7 +130,7 @@ static int rename_kinds(struct et_store *store)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* Profiles of version 2 as if they came now: their sums and middles are what is new. */
+/* Stores profiles of version 2 like received ones, which adds sums and middles. */
 static int move_profiles(struct et_store *store)
 {
     sqlite3_stmt *row = NULL;
@@ -155,7 +157,7 @@ static int move_profiles(struct et_store *store)
     return code == SQLITE_DONE ? sqlite3_exec(store->db, "DROP TABLE profile_2", NULL, NULL, NULL) : code;
 }
 
-static int bring_up_to_date(struct et_store *store, int version)
+static int migrate(struct et_store *store, int version)
 {
     int code = version < 1 ? sqlite3_exec(store->db, VERSION_1, NULL, NULL, NULL) : SQLITE_OK;
     if (code == SQLITE_OK && version < 2) {
@@ -171,11 +173,11 @@ static int bring_up_to_date(struct et_store *store, int version)
 
 int et_store_schema(struct et_store *store)
 {
-    int version, code = version_of(store, &version);
+    int version, code = read_version(store, &version);
     if (code == SQLITE_OK && version < VERSION) {
         code = sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-        code = code == SQLITE_OK ? version_of(store, &version) : code; /* somebody else may have been quicker */
-        code = code == SQLITE_OK ? bring_up_to_date(store, version) : code;
+        code = code == SQLITE_OK ? read_version(store, &version) : code; /* another process may have migrated it */
+        code = code == SQLITE_OK ? migrate(store, version) : code;
         code = code == SQLITE_OK ? sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL) : code;
     }
     if (code != SQLITE_OK) {

@@ -1,19 +1,19 @@
 /*
- * See store.h: segments, what is known of each and its dictionary.
+ * See store.h: segments and their dictionaries.
  *
- * Dictionaries are kept in memory as well, those that were used last; a message of a long segment would otherwise cost
- * the reading of all that came before it. What a transaction has touched is forgotten when it is taken back, and what
- * another process has gone on with shows by its sequence: the database is what counts.
+ * The dictionaries used last are cached, because a message of a long segment would otherwise require reading all
+ * earlier ones. A rollback removes the dictionaries that the transaction changed. The sequence number shows whether
+ * another process has extended a segment: the database is authoritative.
  */
 #include "tools/store/store_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of all dictionaries in memory; and how many there may be, for they are searched one by one. */
+/* Maximum bytes and number of cached dictionaries; the number is limited because lookup is linear. */
 enum { CACHE_BYTES = 32 << 20, CACHE_SEGMENTS = 1024 };
 
-/* ---- dictionaries in memory ---- */
+/* ---- cache ---- */
 
 static struct et_cached *find_cached(const struct et_store *store, uint64_t id)
 {
@@ -35,7 +35,7 @@ static struct et_cached *add_cached(struct et_store *store, uint64_t id)
     return cached;
 }
 
-static void forget(struct et_store *store, struct et_cached *cached)
+static void drop_cached(struct et_store *store, struct et_cached *cached)
 {
     struct et_cache *cache = &store->cache;
     for (size_t i = 0; i < cache->count; i++) {
@@ -48,7 +48,7 @@ static void forget(struct et_store *store, struct et_cached *cached)
     free(cached);
 }
 
-static size_t size_of(const struct et_segment *segment)
+static size_t segment_size(const struct et_segment *segment)
 {
     size_t text = 0;
     for (size_t i = 0; i < segment->label_count; i++) {
@@ -58,19 +58,19 @@ static size_t size_of(const struct et_segment *segment)
            segment->node_capacity * sizeof *segment->nodes;
 }
 
-static void make_room(struct et_store *store)
+static void shrink_cache(struct et_store *store)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < store->cache.count; i++) {
-        bytes += size_of(&store->cache.segments[i]->segment);
+        bytes += segment_size(&store->cache.segments[i]->segment);
     }
     while (store->cache.count && (bytes > CACHE_BYTES || store->cache.count >= CACHE_SEGMENTS)) {
         struct et_cached *oldest = store->cache.segments[0];
         for (size_t i = 1; i < store->cache.count; i++) {
             oldest = store->cache.segments[i]->used < oldest->used ? store->cache.segments[i] : oldest;
         }
-        bytes -= size_of(&oldest->segment);
-        forget(store, oldest);
+        bytes -= segment_size(&oldest->segment);
+        drop_cached(store, oldest);
     }
 }
 
@@ -78,7 +78,7 @@ void et_store_cache_undo(struct et_store *store, bool all)
 {
     for (size_t i = store->cache.count; i-- > 0;) {
         if (all || store->cache.segments[i]->part == store->part) {
-            forget(store, store->cache.segments[i]);
+            drop_cached(store, store->cache.segments[i]);
         }
     }
 }
@@ -168,15 +168,15 @@ static int load_dictionary(struct et_store *store, uint64_t segment, struct et_s
 struct et_segment *et_store_segment_open(struct et_store *store, uint64_t segment, uint32_t sequence)
 {
     struct et_cached *cached = find_cached(store, segment);
-    if (cached && cached->sequence != sequence) { /* another process has taken the messages between */
-        forget(store, cached);
+    if (cached && cached->sequence != sequence) { /* another process stored the messages in between */
+        drop_cached(store, cached);
         cached = NULL;
     }
     if (!cached) {
-        make_room(store);
+        shrink_cache(store);
         cached = add_cached(store, segment);
         if (load_dictionary(store, segment, &cached->segment)) {
-            forget(store, cached);
+            drop_cached(store, cached);
             return NULL;
         }
     }
@@ -220,7 +220,7 @@ int et_store_segment_drop(struct et_store *store, uint64_t segment)
 {
     struct et_cached *cached = find_cached(store, segment);
     if (cached) {
-        forget(store, cached);
+        drop_cached(store, cached);
     }
     static const enum et_statement drops[] = {S_SPAN_DROP, S_CHUNK_DROP, S_LABELSET_DROP};
     int err = 0;

@@ -1,8 +1,8 @@
 /*
- * See store.h: sums over time. Rows know their sums; stacks are read only where their labels decide.
+ * See store.h: sums over time. A row has its sums; its stacks are read only when the query depends on their labels.
  *
- *   et_store_series -> sum_rows -> add_row -> add_stacks   or the row's own sums
- *                   -> finish
+ *   et_store_series   sum_all_rows -> sum_row -> add_to_line, or sum_row_stacks
+ *                     finish_lines
  */
 #include "tools/lib/labels.h"
 #include "tools/store/store_rows.h"
@@ -13,29 +13,29 @@
 
 static const char OTHERS[] = "[others]";
 
-struct line {
+struct timeline_line {
     uint64_t *values, *counts, value, count;
 };
 
-struct lines {
+struct timeline_builder {
     struct et_store *store;
     const struct et_query *query;
     struct et_timeline *out;
     const struct et_kind *kind;
     struct et_selection selection;
-    bool labelled; /* stacks' labels decide */
+    bool labelled; /* the query depends on labels of stacks */
     struct et_unpacked unpacked;
-    struct et_strings names; /* of the lines, in their order */
-    struct line *lines;
+    struct et_strings names; /* of the lines, in order */
+    struct timeline_line *lines;
     size_t capacity;
     struct et_map latest; /* series * steps + step -> middle of its last interval */
-    struct et_map known;  /* series << 32 | labels -> line + 2, 1 for none */
+    struct et_map known;  /* series << 32 | labels -> line + 2; 1: excluded */
 };
 
 /* ---- lines ---- */
 
-/* The line of a name, by which there may be more than are shown; those beyond a bound share one. */
-static uint32_t line_of(struct lines *l, const char *name)
+/* The line of a name. The number of lines is limited; further names share one. */
+static uint32_t find_line(struct timeline_builder *l, const char *name)
 {
     enum { KEPT = 10 * ET_TIMELINE_LINES };
     uint32_t number = et_intern(&l->names, l->names.count < KEPT ? name : OTHERS);
@@ -47,20 +47,20 @@ static uint32_t line_of(struct lines *l, const char *name)
     return number;
 }
 
-static uint32_t group_line(struct lines *l, const struct et_series *series, const char *labels)
+static uint32_t group_line(struct timeline_builder *l, const struct et_series *series, const char *labels)
 {
     size_t size = 0;
     const char *value = l->query->group ? et_process_value(labels, &series->process, l->query->group, &size) : NULL;
     struct et_buf name = {0};
     et_buf_add(&name, value ? value : "", size);
-    uint32_t number = line_of(l, name.data);
+    uint32_t number = find_line(l, name.data);
     et_buf_free(&name);
     return number;
 }
 
-static void add_to_line(struct lines *l, uint32_t line, size_t step, uint64_t value, uint64_t count)
+static void add_to_line(struct timeline_builder *l, uint32_t line, size_t step, uint64_t value, uint64_t count)
 {
-    struct line *to = &l->lines[line];
+    struct timeline_line *to = &l->lines[line];
     to->values[step] += value;
     to->counts[step] += count;
     to->value += value;
@@ -69,7 +69,7 @@ static void add_to_line(struct lines *l, uint32_t line, size_t step, uint64_t va
 
 /* ---- rows ---- */
 
-static bool wanted(const struct lines *l, const struct et_series *series, const char *labels)
+static bool context_matches(const struct timeline_builder *l, const struct et_series *series, const char *labels)
 {
     for (size_t i = 0; i < l->query->matcher_count; i++) {
         if (!et_process_matches(&l->query->matchers[i], labels, &series->process)) {
@@ -79,20 +79,22 @@ static bool wanted(const struct lines *l, const struct et_series *series, const 
     return true;
 }
 
-/* The line of a context + 2, 1 when it is not wanted; or an error. */
-static int64_t context_line(struct lines *l, const struct et_series *series, uint64_t labels, const uint64_t ids[3])
+/* The line of a context + 2; 1: excluded; or an error. */
+static int64_t find_context_line(struct timeline_builder *l, const struct et_series *series, uint64_t labels,
+                                 const uint64_t ids[3])
 {
     struct et_buf lines = {0};
     int err = et_store_labels_text(l->store, (int64_t)labels, &lines);
     char *full = et_context_text(lines.data, ids);
-    int64_t line = wanted(l, series, full) ? (int64_t)group_line(l, series, full) + 2 : 1;
+    int64_t line = context_matches(l, series, full) ? (int64_t)group_line(l, series, full) + 2 : 1;
     free(full);
     et_buf_free(&lines);
     return err ? err : line;
 }
 
-/* Lines of a row's contexts into numbers[]; how many there are or an error. */
-static int64_t context_lines(struct lines *l, const struct et_row *row, struct et_blob contexts, int64_t **numbers)
+/* Writes the lines of a row's contexts to numbers[]. Returns their number or an error. */
+static int64_t read_context_lines(struct timeline_builder *l, const struct et_row *row, struct et_blob contexts,
+                                  int64_t **numbers)
 {
     const struct et_series *series = &l->selection.series[row->series];
     const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
@@ -104,7 +106,7 @@ static int64_t context_lines(struct lines *l, const struct et_row *row, struct e
             known = et_map_at(&l->known, (uint64_t)row->series << 32 | labels);
             own = *known;
         }
-        int64_t line = own ? (int64_t)own : context_line(l, series, labels, ids);
+        int64_t line = own ? (int64_t)own : find_context_line(l, series, labels, ids);
         if (line < 0) {
             return line;
         }
@@ -117,7 +119,7 @@ static int64_t context_lines(struct lines *l, const struct et_row *row, struct e
     return (int64_t)count;
 }
 
-static int add_stacks(struct lines *l, const struct et_row *row, size_t step)
+static int sum_row_stacks(struct timeline_builder *l, const struct et_row *row, size_t step)
 {
     sqlite3_stmt *statement = et_store_bind(l->store, S_STACKS_GET, "i", row->id);
     int got = et_store_step(l->store, statement);
@@ -125,7 +127,7 @@ static int add_stacks(struct lines *l, const struct et_row *row, size_t step)
         return got ? got : -EIO;
     }
     struct et_blob stacks = et_column_blob(statement, 0);
-    int64_t *numbers = NULL, count = context_lines(l, row, et_column_blob(statement, 1), &numbers);
+    int64_t *numbers = NULL, count = read_context_lines(l, row, et_column_blob(statement, 1), &numbers);
     int err = count < 0 ? (int)count : et_unpack(&l->unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
     for (size_t i = 0; !err && i < l->unpacked.count; i++) {
         const struct et_packed *stack = &l->unpacked.stacks[i];
@@ -142,7 +144,7 @@ static int add_stacks(struct lines *l, const struct et_row *row, size_t step)
     return err;
 }
 
-static int add_row(struct lines *l, const struct et_row *row)
+static int sum_row(struct timeline_builder *l, const struct et_row *row)
 {
     size_t step = (size_t)((row->at_ns - l->out->from_ns) / l->out->step_ns);
     bool level = l->kind && l->kind->level;
@@ -151,15 +153,15 @@ static int add_row(struct lines *l, const struct et_row *row)
         return 0;
     }
     if (l->labelled) {
-        return add_stacks(l, row, step);
+        return sum_row_stacks(l, row, step);
     }
     const struct et_series *series = &l->selection.series[row->series];
     add_to_line(l, group_line(l, series, ""), step, row->value_sum, row->count_sum);
     return 0;
 }
 
-/* Whether labels of stacks decide: something is asked for that a process of the selection does not have. */
-static int find_labelled(struct lines *l)
+/* Sets `labelled` when the query uses a name that is not a tag of some selected process. */
+static int find_labelled(struct timeline_builder *l)
 {
     int err = 0;
     for (size_t i = 0; i < l->selection.count && !err && !l->labelled; i++) {
@@ -168,7 +170,7 @@ static int find_labelled(struct lines *l)
     return err;
 }
 
-static int coarsest(const struct lines *l)
+static int coarsest_level(const struct timeline_builder *l)
 {
     int level = 0;
     while (level + 1 < ET_LEVELS && et_level_ns[level + 1] <= l->out->step_ns) {
@@ -177,14 +179,15 @@ static int coarsest(const struct lines *l)
     return level > 1 && l->labelled && et_query_asks_ids(l->query) ? 1 : level;
 }
 
-static int sum_rows(struct lines *l, const char *kind)
+static int sum_all_rows(struct timeline_builder *l, const char *kind)
 {
     struct et_rows rows = {0};
     int err = et_selection_make(l->store, l->query, kind, ET_SLACK_NS, &l->selection);
     err = err ? err : find_labelled(l);
-    err = err ? err : et_rows_choose(l->store, &l->selection, l->query->from_ns, l->query->to_ns, coarsest(l), &rows);
+    err = err ? err
+              : et_rows_choose(l->store, &l->selection, l->query->from_ns, l->query->to_ns, coarsest_level(l), &rows);
     for (size_t i = 0; i < rows.count && !err; i++) {
-        err = add_row(l, &rows.rows[i]);
+        err = sum_row(l, &rows.rows[i]);
     }
     free(rows.rows);
     return err;
@@ -198,7 +201,7 @@ static int largest_first(const void *a, const void *b)
     return x->total != y->total ? (x->total > y->total ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-static bool counted(const struct lines *l)
+static bool shows_counts(const struct timeline_builder *l)
 {
     uint64_t values = 0, counts = 0;
     for (size_t i = 0; i < l->names.count; i++) {
@@ -208,8 +211,8 @@ static bool counted(const struct lines *l)
     return et_measure_counts(l->kind, l->query->measure, values, counts);
 }
 
-/* Lines beyond the bound are added to the last one. */
-static void fold(struct et_timeline *out)
+/* Adds lines beyond the maximum to the last line. */
+static void fold_lines(struct et_timeline *out)
 {
     struct et_timeline_line *rest = &out->lines[ET_TIMELINE_LINES - 1];
     for (size_t i = ET_TIMELINE_LINES; i < out->line_count; i++) {
@@ -227,16 +230,16 @@ static void fold(struct et_timeline *out)
     }
 }
 
-static void finish_lines(struct lines *l)
+static void finish_lines(struct timeline_builder *l)
 {
     struct et_timeline *out = l->out;
-    bool counts = counted(l);
+    bool counts = shows_counts(l);
     const char *unit = l->selection.count ? l->selection.series[0].unit : l->kind ? l->kind->unit : "";
     out->measure = counts ? ET_MEASURE_COUNT : ET_MEASURE_VALUE;
     out->unit = et_strdup(counts ? "count" : unit);
     out->lines = et_alloc(l->names.count, sizeof *out->lines);
     for (size_t i = 0; i < l->names.count; i++) {
-        struct line *line = &l->lines[i];
+        struct timeline_line *line = &l->lines[i];
         if (line->values && (line->value || line->count)) {
             out->lines[out->line_count++] = (struct et_timeline_line){
                 .name = et_strdup(et_text(&l->names, (uint32_t)i)),
@@ -249,7 +252,7 @@ static void finish_lines(struct lines *l)
     if (out->line_count) {
         qsort(out->lines, out->line_count, sizeof *out->lines, largest_first);
     }
-    fold(out);
+    fold_lines(out);
 }
 
 int et_store_series(struct et_store *store, const struct et_query *query, int64_t step_ns, struct et_timeline *out)
@@ -261,7 +264,7 @@ int et_store_series(struct et_store *store, const struct et_query *query, int64_
         return -EINVAL;
     }
     out->steps = (size_t)(span / (uint64_t)step_ns + (span % (uint64_t)step_ns != 0));
-    struct lines l = {.store = store, .query = query, .out = out};
+    struct timeline_builder l = {.store = store, .query = query, .out = out};
     struct et_buf kind = {0};
     bool began = et_store_reading(store);
     et_buf_text(&kind, "");
@@ -270,7 +273,7 @@ int et_store_series(struct et_store *store, const struct et_query *query, int64_
     int err = et_store_choose_kind(store, query, &kind);
     l.kind = et_kind_named(kind.data);
     out->kind = et_strdup(kind.data);
-    err = err ? err : sum_rows(&l, kind.data);
+    err = err ? err : sum_all_rows(&l, kind.data);
     et_store_reading_done(store, began);
     finish_lines(&l);
     for (size_t i = 0; i < l.names.count; i++) {
