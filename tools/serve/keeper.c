@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* How often it looks whether something is due, and the least pause between two steps. */
+/* Interval of checks for due work, and the minimum pause between two steps. */
 static const int64_t LOOK_NS = 10000000000, PAUSE_NS = 5000000;
 
 enum { SAID_AFTER = 6 };
@@ -20,13 +20,13 @@ struct et_keeper {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool stopping;
-    int failures; /* one after the other */
+    int failures; /* consecutive */
 };
 
 /* ---- the thread ---- */
 
-/* False: it is to end. */
-static bool rest(struct et_keeper *keeper, int64_t ns)
+/* Returns false when the thread must end. */
+static bool wait_for(struct et_keeper *keeper, int64_t ns)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -43,16 +43,16 @@ static bool rest(struct et_keeper *keeper, int64_t ns)
     return !stopping;
 }
 
-struct step {
+struct keep_call {
     const struct et_policy *policy;
     int64_t now_ns;
     int got;
 };
 
-/* A step that fails is undone alone, and nothing of a sender's. */
-static enum et_outcome take_step(struct et_store *store, void *context, const char **why)
+/* A failing step is rolled back alone, without affecting senders in the same group. */
+static enum et_outcome run_step(struct et_store *store, void *context, const char **why)
 {
-    struct step *step = context;
+    struct keep_call *step = context;
     step->got = et_keep_step(store, step->policy, step->now_ns);
     *why = step->got < 0 ? et_store_why(store) : "ok";
     return ET_REPEATED;
@@ -62,15 +62,15 @@ static void *keeper_thread(void *context)
 {
     struct et_keeper *keeper = context;
     int64_t pause = PAUSE_NS;
-    while (rest(keeper, pause)) {
+    while (wait_for(keeper, pause)) {
         int64_t before = et_now();
-        struct step step = {.policy = &keeper->policy, .now_ns = before};
+        struct keep_call step = {.policy = &keeper->policy, .now_ns = before};
         struct et_buf why = {0};
-        bool kept = et_server_write(keeper->server, take_step, &step, &why) == ET_REPEATED;
+        bool kept = et_server_write(keeper->server, run_step, &step, &why) == ET_REPEATED;
         int64_t took = et_now() - before;
         pause = !kept || step.got != 1 || took > LOOK_NS ? LOOK_NS : took > PAUSE_NS ? took : PAUSE_NS;
         keeper->failures = kept && step.got < 0 ? keeper->failures + 1 : 0;
-        if (keeper->failures == SAID_AFTER) { /* a store that keeps nothing is the server's to tell */
+        if (keeper->failures == SAID_AFTER) { /* a store without write access is reported by the server */
             et_error("the database is not merged and nothing goes: %s", why.data);
         }
         et_buf_free(&why);

@@ -1,7 +1,7 @@
 /*
- * The thread of `serve` that keeps the store small: what is due is merged, what is too old or too much goes
- * (store_keep.h), in steps with pauses of the same length, so that it has half of the store's time at most. And how
- * long and how much is kept, as options and the section [keep] of the config file say.
+ * The thread of `serve` that limits the store's size: it merges and deletes (store_keep.h) in steps, with pauses as
+ * long as the steps, so that it uses at most half of the store's time. Also parses the retention options and the
+ * section [keep].
  */
 #ifndef ET_KEEPER_H
 #define ET_KEEPER_H
@@ -12,17 +12,17 @@
 
 struct et_keeper;
 
-/* Its steps are committed with what arrives meanwhile: a connection of its own would keep senders waiting for the lock.
- * NULL: failed, one line is on stderr. */
+/* Its steps share transactions with arriving messages: a separate connection would make senders wait for the lock.
+ * NULL: failed, reported on stderr. */
 struct et_keeper *et_keeper_start(struct et_server *server, const struct et_policy *policy);
-/* Before the server stops. Ends after the step that is under way. NULL is nothing. */
+/* Call it before the server stops. Waits for the step in progress. keeper may be NULL. */
 void et_keeper_stop(struct et_keeper *keeper);
 
-/* "14d", "forever"; "4G", "any". False: not of that form. */
+/* "14d", "forever"; "4G", "any". False: malformed. */
 bool et_policy_keep(const char *text, struct et_policy *policy);
 bool et_policy_size(const char *text, struct et_policy *policy);
 
-/* Sets what the section says. False: wrong, and said. */
+/* Applies the section's settings. False: invalid, which was reported. */
 bool et_policy_read(const struct et_config *config, const struct et_section *section, struct et_policy *policy);
 
 #endif

@@ -1,4 +1,4 @@
-/* What Prometheus scrapes. */
+/* The route /metrics for Prometheus. */
 #include "tools/serve/query/metrics.h"
 #include "tools/serve/http/rejections.h"
 #include "tools/serve/relay/relay.h"
@@ -54,7 +54,7 @@ static const struct {
     [FAILING] = {"edgeprof_relay_failing", "gauge", "1: the last request failed and is tried again."},
 };
 
-static void on_relay(void *context, const struct et_relay_state *state)
+static void add_relay(void *context, const struct et_relay_state *state)
 {
     struct et_buf *families = context;
     const uint64_t numbers[FAMILIES] = {[SENT] = state->sent,
@@ -71,7 +71,7 @@ static void on_relay(void *context, const struct et_relay_state *state)
 static void put_relays(struct et_server *server, struct et_buf *out)
 {
     struct et_buf families[FAMILIES] = {0};
-    et_relay_each(et_server_relay(server), on_relay, families);
+    et_relay_each(et_server_relay(server), add_relay, families);
     for (size_t i = 0; i < FAMILIES; i++) {
         if (families[i].size) {
             et_metrics_family(out, relayed[i].name, relayed[i].type, relayed[i].help);
@@ -81,7 +81,7 @@ static void put_relays(struct et_server *server, struct et_buf *out)
     }
 }
 
-static void metrics(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_metrics(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     struct et_store *store = et_server_read(server);
     (void)request;
@@ -100,6 +100,6 @@ static void metrics(struct et_server *server, const struct et_request *request, 
 }
 
 const struct et_route et_routes_metrics[] = {
-    {.method = "GET", .path = "/metrics", .handle = metrics},
+    {.method = "GET", .path = "/metrics", .handle = answer_metrics},
     {0},
 };

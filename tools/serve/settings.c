@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const kinds[] = {"serve", "limits", "keep", "scrape", "relay", NULL};
+static const char *const section_kinds[] = {"serve", "limits", "keep", "scrape", "relay", NULL};
 
-/* What there may be only one of. *section: NULL when there is none. */
-static bool only(const struct et_config *config, const char *kind, const struct et_section **section)
+/* Finds the only section of a kind; a second one is an error. *section: NULL when there is none. */
+static bool find_single(const struct et_config *config, const char *kind, const struct et_section **section)
 {
     *section = et_config_next(config, kind, NULL);
     const struct et_section *second = *section ? et_config_next(config, kind, *section) : NULL;
@@ -20,7 +20,8 @@ static bool only(const struct et_config *config, const char *kind, const struct 
     return !second;
 }
 
-static const char *either(const char *option, const struct et_section *section, const char *key, const char *usual)
+static const char *choose_value(const char *option, const struct et_section *section, const char *key,
+                                const char *usual)
 {
     const char *set = section ? et_config_value(section, key) : NULL;
     return option ? option : set ? set : usual;
@@ -65,20 +66,21 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
                                        "tls-client-ca", "hosts",      "insecure", NULL};
     const struct et_section *serve, *limits, *keep;
     const struct et_config *config = &out->config;
-    bool ok = et_config_kinds(config, kinds);
-    ok &= only(config, "serve", &serve) & only(config, "limits", &limits) & only(config, "keep", &keep);
+    bool ok = et_config_kinds(config, section_kinds);
+    ok &= find_single(config, "serve", &serve) & find_single(config, "limits", &limits) &
+          find_single(config, "keep", &keep);
     ok = ok && (!serve || et_config_keys(config, serve, keys));
     ok = ok && (!limits || et_limits_read(config, limits, &out->limits));
     ok = ok && (!keep || et_policy_read(config, keep, &out->keep));
-    out->listen = either(options->listen, serve, "listen", "127.0.0.1:4040");
-    out->db = either(options->db, serve, "db", "edgeprof.db");
-    options->symbols_store = either(options->symbols_store, serve, "symbols-store", NULL);
+    out->listen = choose_value(options->listen, serve, "listen", "127.0.0.1:4040");
+    out->db = choose_value(options->db, serve, "db", "edgeprof.db");
+    options->symbols_store = choose_value(options->symbols_store, serve, "symbols-store", NULL);
     out->access = (struct et_access_config){
-        .token_file = either(options->token_file, serve, "token-file", NULL),
-        .tls = {.certificate = either(options->tls_cert, serve, "tls-cert", NULL),
-                .key = either(options->tls_key, serve, "tls-key", NULL),
-                .client_ca = either(options->tls_client_ca, serve, "tls-client-ca", NULL)},
-        .hosts = either(NULL, serve, "hosts", NULL),
+        .token_file = choose_value(options->token_file, serve, "token-file", NULL),
+        .tls = {.certificate = choose_value(options->tls_cert, serve, "tls-cert", NULL),
+                .key = choose_value(options->tls_key, serve, "tls-key", NULL),
+                .client_ca = choose_value(options->tls_client_ca, serve, "tls-client-ca", NULL)},
+        .hosts = choose_value(NULL, serve, "hosts", NULL),
     };
     ok = ok && (!serve || et_config_flag(config, serve, "insecure", &out->access.insecure));
     out->access.insecure |= options->insecure;

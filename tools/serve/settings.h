@@ -1,6 +1,6 @@
 /*
- * What `edgeprof serve` is told: its options, and the sections [serve], [limits] and [keep] of its config file. Options
- * come before the file. Targets are read as well; sections of others ([relay]) stay in `config` for them.
+ * Settings of `edgeprof serve`: its options, and the sections [serve], [limits], [keep] and [scrape] of its config
+ * file. Options take precedence. Other sections ([relay]) remain in `config` for their readers.
  */
 #ifndef ET_SETTINGS_H
 #define ET_SETTINGS_H
@@ -11,7 +11,7 @@
 #include "tools/serve/scrape/scrape_config.h"
 #include "tools/serve/http/limits.h"
 
-/* What the command line says; NULL, false: nothing. */
+/* The command line's options; NULL or false: not set. */
 struct et_serve_options {
     const char *config, *listen, *db, *symbols_store, *token_file, *tls_cert, *tls_key, *tls_client_ca, *keep,
         *max_size;
@@ -19,18 +19,18 @@ struct et_serve_options {
     struct et_list symbols, debuginfod; /* the config file's are added */
 };
 
-/* Strings are the options' or the config's. */
+/* Strings belong to the options or the config. */
 struct et_serve_settings {
-    struct et_config config; /* empty without a file */
+    struct et_config config; /* empty without a config file */
     const char *listen, *db;
     struct et_limits limits;
     struct et_access_config access;
     struct et_policy keep;
-    struct et_scrape_config scrape; /* the server's when it takes them */
+    struct et_scrape_config scrape; /* until the server takes ownership */
 };
 
-/* An exit code: ET_OK, or all is said and nothing is to be freed. Folders with symbols are added to the options'; they
- * stay the settings'. */
+/* Returns ET_OK, or an exit code with every error reported and nothing to free. Adds the config's symbol folders to the
+ * options; the settings own them. */
 int et_serve_settings_read(struct et_serve_options *options, struct et_serve_settings *out);
 void et_serve_settings_free(struct et_serve_settings *settings);
 

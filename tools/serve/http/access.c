@@ -1,8 +1,6 @@
 /*
- * See access.h.
- *
- *   et_access_open      what the address that is listened on needs
- *   et_access_allows    certificate, host, origin, token, rate: in the order in which they cost less
+ * See access.h. et_access_open() checks what the listening address requires. et_access_allows() checks certificate,
+ * host, origin, token and rate, cheapest first.
  */
 #include "tools/serve/http/access.h"
 #include "tools/serve/http/rejections.h"
@@ -18,7 +16,7 @@
 struct et_access {
     struct et_limits limits;
     char *token_file, *hosts;
-    pthread_mutex_t lock; /* of tokens, which may be replaced, and connections */
+    pthread_mutex_t lock; /* for tokens (et_access_reload() replaces them) and connections */
     struct et_tokens *tokens;
     struct et_tls *tls;
     struct et_rate_limit *rate_limit;
@@ -28,8 +26,8 @@ struct et_access {
 
 /* ---- opening ---- */
 
-/* Everybody who reaches the port could read what services do and fill the database, so an address beyond this machine
- * needs somebody's decision. TLS alone hides what is said and lets everybody in. */
+/* An address beyond this machine needs an explicit decision: anyone who reaches the port could read profiles and fill
+ * the database. TLS alone encrypts but admits everybody. */
 static bool is_safe(const struct et_access_config *config, bool loopback, const char *address)
 {
     if (!loopback && !config->token_file && !config->tls.client_ca && !config->insecure) {
@@ -118,16 +116,16 @@ const struct et_tls *et_access_tls(const struct et_access *access)
 
 /* ---- requests ---- */
 
-static bool is_other(void *name, const char *item)
+static bool differs(void *name, const char *item)
 {
     return strcasecmp(name, item) != 0;
 }
 
-/* A page of somebody else's whose own name has been made to resolve to us calls us by that name. */
-static bool host_ok(const struct et_access *access, const char *host)
+/* Protects against DNS rebinding: a foreign page whose name resolves to this server sends its own name as Host. */
+static bool is_own_host(const struct et_access *access, const char *host)
 {
     char name[256];
-    struct in6_addr address; /* room for either */
+    struct in6_addr address; /* large enough for IPv4 and IPv6 */
     bool bracket = host[0] == '[';
     size_t size = strcspn(host + bracket, bracket ? "]" : ":");
     if (size == 0 || size >= sizeof name) {
@@ -137,10 +135,10 @@ static bool host_ok(const struct et_access *access, const char *host)
     name[size] = '\0';
     return inet_pton(bracket ? AF_INET6 : AF_INET, name, &address) == 1 ||
            (!bracket &&
-            (strcasecmp(name, "localhost") == 0 || (access->hosts && !et_config_list(access->hosts, is_other, name))));
+            (strcasecmp(name, "localhost") == 0 || (access->hosts && !et_config_list(access->hosts, differs, name))));
 }
 
-static unsigned rights_of(struct et_access *access, const char *authorization)
+static unsigned visitor_rights(struct et_access *access, const char *authorization)
 {
     pthread_mutex_lock(&access->lock);
     unsigned rights = access->tokens ? et_tokens_rights(access->tokens, authorization) : ET_RIGHT_READ | ET_RIGHT_WRITE;
@@ -148,8 +146,8 @@ static unsigned rights_of(struct et_access *access, const char *authorization)
     return rights;
 }
 
-static bool refuse(const struct et_visit *visit, enum et_rejection reason, unsigned status, const char *text,
-                   struct et_answer *answer)
+static bool reject_request(const struct et_visit *visit, enum et_rejection reason, unsigned status, const char *text,
+                           struct et_answer *answer)
 {
     char sender[64];
     et_sender_text(visit->sender, sender);
@@ -180,25 +178,26 @@ bool et_access_allows(struct et_access *access, const struct et_visit *visit, co
     enum et_need need = route ? route->need : ET_NEED_USUAL;
     bool reads = !visit->post || need == ET_NEED_READ;
     if (visit->session && et_tls_is_bare(access->tls, visit->session)) {
-        return refuse(visit, ET_REJECTED_CERTIFICATE, 403, "a client certificate is wanted", answer);
+        return reject_request(visit, ET_REJECTED_CERTIFICATE, 403, "a client certificate is wanted", answer);
     }
-    if (access->check_host && visit->host && !host_ok(access, visit->host)) {
-        return refuse(visit, ET_REJECTED_ACCESS, 403,
-                      "want an address or localhost as the host, a name of hosts in [serve], or a token file", answer);
+    if (access->check_host && visit->host && !is_own_host(access, visit->host)) {
+        return reject_request(visit, ET_REJECTED_ACCESS, 403,
+                              "want an address or localhost as the host, a name of hosts in [serve], or a token file",
+                              answer);
     }
     if (visit->post && visit->origin) {
-        return refuse(visit, ET_REJECTED_ACCESS, 403, "web pages may not send profiles", answer);
+        return reject_request(visit, ET_REJECTED_ACCESS, 403, "web pages may not send profiles", answer);
     }
-    unsigned rights = need == ET_NEED_NOTHING ? ~0u : rights_of(access, visit->authorization);
+    unsigned rights = need == ET_NEED_NOTHING ? ~0u : visitor_rights(access, visit->authorization);
     if (!(rights & (reads ? ET_RIGHT_READ : ET_RIGHT_WRITE))) {
-        return refuse(visit, ET_REJECTED_ACCESS, rights ? 403 : 401,
-                      rights ? "this token may not do that"
-                             : "want the token: Authorization: Bearer TOKEN, or as the password of Basic",
-                      answer);
+        return reject_request(visit, ET_REJECTED_ACCESS, rights ? 403 : 401,
+                              rights ? "this token may not do that"
+                                     : "want the token: Authorization: Bearer TOKEN, or as the password of Basic",
+                              answer);
     }
     if (!reads && !within_rate(access, visit->sender)) {
-        return refuse(visit, ET_REJECTED_RATE, 429, "too many profiles a second, see profiles-per-second in [limits]",
-                      answer);
+        return reject_request(visit, ET_REJECTED_RATE, 429,
+                              "too many profiles a second, see profiles-per-second in [limits]", answer);
     }
     return true;
 }

@@ -1,6 +1,6 @@
 /*
- * Who is let in: tokens, certificates, names of hosts, foreign web pages, how many and how often. Decided before a body
- * is read.
+ * Access control: tokens, certificates, host names, foreign web pages, limits of connections and rates. It decides
+ * before the body is read.
  */
 #ifndef ET_ACCESS_H
 #define ET_ACCESS_H
@@ -12,38 +12,38 @@
 #include "tools/serve/http/tokens.h"
 
 struct et_access_config {
-    const char *token_file;  /* NULL: nobody needs one */
+    const char *token_file;  /* NULL: no token needed */
     struct et_tls_files tls; /* certificate NULL: plain HTTP */
-    const char *hosts;       /* names that a request may call us, beside addresses and localhost: "a, b"; NULL: none */
-    bool insecure;           /* everybody may come, from everywhere */
+    const char *hosts;       /* host names accepted besides addresses and localhost: "a, b"; NULL: none */
+    bool insecure;           /* accept everybody, from any address */
 };
 
 struct et_access;
 
-/* fd: the listening socket, whose address decides what is needed. NULL: wrong, and said. */
+/* fd: the listening socket; its address decides what is required. NULL: invalid configuration, which was reported. */
 struct et_access *et_access_open(const struct et_access_config *config, const struct et_limits *limits, int fd,
                                  const char *address);
 void et_access_close(struct et_access *access);
-/* Reads tokens and certificates again; what is wrong with them is said, and the old ones stay. Context: any thread. */
+/* Reads tokens and certificates again. Reports errors and keeps the old ones. Context: any thread. */
 void et_access_reload(struct et_access *access);
 
 const struct et_tls *et_access_tls(const struct et_access *access);
 
-/* A request's head. */
+/* A request before its body. */
 struct et_visit {
-    const char *path, *host, *origin, *authorization; /* headers; NULL: there is none */
+    const char *path, *host, *origin, *authorization; /* headers; NULL: absent */
     const struct sockaddr *sender;
     gnutls_session_t session; /* NULL without TLS */
     bool post;
 };
 
-/* Whether it may go on. False: the answer says why not. route: NULL, there is none of that address. */
+/* Whether the request may continue. False: the answer has the error. route: NULL for an unknown path. */
 bool et_access_allows(struct et_access *access, const struct et_visit *visit, const struct et_route *route,
                       struct et_answer *answer);
-/* What a request turned out to hold beside its first profile. */
+/* Charges the sender's rate for profiles beyond the first of its request. */
 void et_access_charge(struct et_access *access, const struct sockaddr *sender, uint64_t profiles);
 
-/* Whether one more connection is let in, and a connection that has begun or ended. */
+/* Whether another connection is accepted; records a connection that has started (change 1) or ended (-1). */
 bool et_access_connects(struct et_access *access, const struct sockaddr *sender);
 void et_access_connected(struct et_access *access, const struct sockaddr *sender, int change);
 

@@ -1,4 +1,4 @@
-/* See evict.h. A list in the order in which waiting began: the first that is not busy goes. */
+/* See evict.h. The list is ordered by the time when waiting began; the first place that is not busy is evicted. */
 #include "tools/serve/http/evict.h"
 #include "tools/lib/util.h"
 
@@ -14,7 +14,7 @@ struct et_place {
 
 struct et_evictor {
     pthread_mutex_t lock;
-    struct et_place ends; /* of a ring */
+    struct et_place ends; /* a ring */
     unsigned count, limit;
 };
 
@@ -35,20 +35,20 @@ void et_evictor_free(struct et_evictor *evictor)
     }
 }
 
-static void take_out(struct et_place *place)
+static void unlink_place(struct et_place *place)
 {
     place->before->after = place->after;
     place->after->before = place->before;
 }
 
-static void put_last(struct et_evictor *evictor, struct et_place *place)
+static void append_place(struct et_evictor *evictor, struct et_place *place)
 {
     place->before = evictor->ends.before;
     place->after = &evictor->ends;
     place->before->after = place->after->before = place;
 }
 
-static void send_one_away(struct et_evictor *evictor)
+static void shut_down_first_waiting(struct et_evictor *evictor)
 {
     for (struct et_place *place = evictor->ends.after; place != &evictor->ends; place = place->after) {
         if (!place->busy && !place->gone) {
@@ -66,9 +66,9 @@ struct et_place *et_evictor_enter(struct et_evictor *evictor, int fd)
     place->fd = fd;
     pthread_mutex_lock(&evictor->lock);
     if (evictor->count >= evictor->limit) {
-        send_one_away(evictor);
+        shut_down_first_waiting(evictor);
     }
-    put_last(evictor, place);
+    append_place(evictor, place);
     evictor->count++;
     pthread_mutex_unlock(&evictor->lock);
     return place;
@@ -78,7 +78,7 @@ void et_evictor_leave(struct et_evictor *evictor, struct et_place *place)
 {
     pthread_mutex_lock(&evictor->lock);
     evictor->count -= !place->gone;
-    take_out(place);
+    unlink_place(place);
     pthread_mutex_unlock(&evictor->lock);
     free(place);
 }
@@ -87,7 +87,7 @@ void et_evictor_busy(struct et_evictor *evictor, struct et_place *place, bool bu
 {
     pthread_mutex_lock(&evictor->lock);
     place->busy = busy;
-    take_out(place);
-    put_last(evictor, place);
+    unlink_place(place);
+    append_place(evictor, place);
     pthread_mutex_unlock(&evictor->lock);
 }

@@ -1,12 +1,10 @@
-/*
- * A listening socket of "host:port": libmicrohttpd would not say why it failed.
- */
+/* A listening socket for "host:port", with better error messages than libmicrohttpd's. */
 #ifndef ET_LISTEN_H
 #define ET_LISTEN_H
 
 #include <stddef.h>
 
-/* The socket, and where it listens as "host:port" (port 0 took a free one); -1 with a line on stderr. */
+/* Returns the socket, and its address as "host:port" (port 0 selects a free port). -1: failed, reported on stderr. */
 int et_listen(const char *text, char *address, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Memory that many threads share. Each thread reserves the most that it may need, gives back what it does not use, and
- * waits or gives up when nothing is left. A hundred senders whose few KiB inflate to 32 MiB each are decoded one after
- * the other.
+ * A memory budget shared by many threads. Each thread reserves the most it may need, releases what it does not use, and
+ * waits or gives up when nothing is left. So a hundred requests that inflate from a few KiB to 32 MiB are decoded one
+ * after the other.
  */
 #ifndef ET_MEMORY_BUDGET_H
 #define ET_MEMORY_BUDGET_H
@@ -16,7 +16,7 @@ struct et_memory_budget {
     size_t left, size;
 };
 
-/* What one has taken. All 0: nothing. */
+/* The memory reserved by one thread. Zeroed: none. */
 struct et_memory_share {
     struct et_memory_budget *budget;
     size_t bytes;
@@ -25,12 +25,12 @@ struct et_memory_share {
 void et_memory_budget_init(struct et_memory_budget *budget, size_t size);
 void et_memory_budget_destroy(struct et_memory_budget *budget);
 
-/* Takes more, or nothing: false when it is not there. */
+/* Reserves more bytes. False: not available; nothing is reserved. */
 bool et_memory_try_reserve(struct et_memory_budget *budget, struct et_memory_share *share, size_t more);
-/* Takes so much at once, waiting for it; more than there is altogether is all of it. The share must be empty: who
- * holds some while he waits could wait forever. */
+/* Reserves the bytes at once, and waits for them; at most the whole budget. The share must be empty: threads that hold
+ * memory while they wait could deadlock. */
 void et_memory_reserve(struct et_memory_budget *budget, struct et_memory_share *share, size_t bytes);
-/* Gives back all but so much. */
+/* Releases all but `bytes`. */
 void et_memory_shrink(struct et_memory_share *share, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* See rate_limit.h. A bucket a sender: it fills with his rate, and each profile takes one out. */
+/* See rate_limit.h. Each sender has a token bucket: it fills at the rate, and each profile takes one token. */
 #include "tools/serve/http/rate_limit.h"
 
 #include <arpa/inet.h>
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More senders than that at once, and all are forgotten: their buckets are full again. */
+/* With more senders all buckets are dropped, so each sender starts with a full one. */
 enum { SENDERS_MAX = 65536, BURST_SECONDS = 10 };
 
-struct bucket {
+struct token_bucket {
     double left;
     int64_t filled_ms;
     bool used;
@@ -21,7 +21,7 @@ struct et_rate_limit {
     pthread_mutex_t lock;
     uint64_t rate;
     struct et_map places; /* key -> bucket + 1 */
-    struct bucket *buckets;
+    struct token_bucket *buckets;
     size_t count, capacity;
     struct et_map open; /* key -> connections */
 };
@@ -45,8 +45,8 @@ void et_rate_limit_free(struct et_rate_limit *rate_limit)
     }
 }
 
-/* IPv4 within IPv6 is IPv4. */
-static uint64_t key_of(const struct sockaddr *address)
+/* An IPv4 address mapped to IPv6 counts as IPv4. */
+static uint64_t sender_key(const struct sockaddr *address)
 {
     uint64_t key = 0;
     if (address->sa_family == AF_INET) {
@@ -60,17 +60,18 @@ static uint64_t key_of(const struct sockaddr *address)
     return key;
 }
 
-static struct bucket *bucket_of(struct et_rate_limit *rate_limit, const struct sockaddr *address)
+static struct token_bucket *find_bucket(struct et_rate_limit *rate_limit, const struct sockaddr *address)
 {
     if (rate_limit->count >= SENDERS_MAX) {
         et_map_free(&rate_limit->places);
         rate_limit->count = 0;
     }
-    uint64_t *place = et_map_at(&rate_limit->places, key_of(address));
+    uint64_t *place = et_map_at(&rate_limit->places, sender_key(address));
     if (!*place) {
         rate_limit->buckets =
             et_reserve(rate_limit->buckets, &rate_limit->capacity, rate_limit->count + 1, sizeof *rate_limit->buckets);
-        rate_limit->buckets[rate_limit->count] = (struct bucket){.left = (double)rate_limit->rate * BURST_SECONDS};
+        rate_limit->buckets[rate_limit->count] =
+            (struct token_bucket){.left = (double)rate_limit->rate * BURST_SECONDS};
         *place = ++rate_limit->count;
     }
     return &rate_limit->buckets[*place - 1];
@@ -82,7 +83,7 @@ bool et_rate_limit_allows(struct et_rate_limit *rate_limit, const struct sockadd
         return true;
     }
     pthread_mutex_lock(&rate_limit->lock);
-    struct bucket *bucket = bucket_of(rate_limit, address);
+    struct token_bucket *bucket = find_bucket(rate_limit, address);
     double most = (double)rate_limit->rate * BURST_SECONDS;
     if (bucket->used && now_ms > bucket->filled_ms) {
         bucket->left += (double)(now_ms - bucket->filled_ms) * (double)rate_limit->rate / 1000;
@@ -100,13 +101,13 @@ void et_rate_limit_charge(struct et_rate_limit *rate_limit, const struct sockadd
 {
     if (rate_limit->rate) {
         pthread_mutex_lock(&rate_limit->lock);
-        bucket_of(rate_limit, address)->left -= (double)count;
+        find_bucket(rate_limit, address)->left -= (double)count;
         pthread_mutex_unlock(&rate_limit->lock);
     }
 }
 
-/* Without the senders that have no connection, when there are many. */
-static void forget_closed(struct et_rate_limit *rate_limit)
+/* Drops senders without a connection when there are too many entries. */
+static void drop_senders_without_connection(struct et_rate_limit *rate_limit)
 {
     struct et_map kept = {0};
     for (size_t i = 0; rate_limit->open.count > SENDERS_MAX && i < rate_limit->open.capacity; i++) {
@@ -124,8 +125,8 @@ static void forget_closed(struct et_rate_limit *rate_limit)
 uint64_t et_rate_limit_connections(struct et_rate_limit *rate_limit, const struct sockaddr *address, int change)
 {
     pthread_mutex_lock(&rate_limit->lock);
-    forget_closed(rate_limit);
-    uint64_t *open = et_map_at(&rate_limit->open, key_of(address));
+    drop_senders_without_connection(rate_limit);
+    uint64_t *open = et_map_at(&rate_limit->open, sender_key(address));
     *open += (uint64_t)(int64_t)change;
     uint64_t now = *open;
     pthread_mutex_unlock(&rate_limit->lock);

@@ -12,12 +12,13 @@ enum { QUIET_SECONDS = 60 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    uint64_t count, said; /* said: of those, when it was last said */
-    time_t quiet_until;   /* 0: never said */
+    uint64_t count, said; /* said: value of count at the last message */
+    time_t quiet_until;   /* 0: no message yet */
 } reasons[ET_REJECTIONS];
 
-/* Whether it is to be said now; *unsaid: how many there were before this one that were not. */
-static bool count(enum et_rejection reason, uint64_t *unsaid)
+/* Counts one. Returns whether to write a message now; *unsaid: number of rejections without a message before this one.
+ */
+static bool count_rejection(enum et_rejection reason, uint64_t *unsaid)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -37,7 +38,7 @@ void et_reject(enum et_rejection reason, const char *format, ...)
     uint64_t unsaid;
     char *text = NULL;
     va_list args;
-    if (!count(reason, &unsaid)) {
+    if (!count_rejection(reason, &unsaid)) {
         return;
     }
     va_start(args, format);

@@ -1,4 +1,4 @@
-/* Every address of the server, by group; see http.h. */
+/* All routes of the server, by group; see http.h. */
 #include "tools/serve/http/routes.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static bool path_is(const char *pattern, const char *path)
     return pattern[size - 1] == '*' && strncmp(pattern, path, size - 1) == 0;
 }
 
-/* An address of its own comes before a pattern, whatever the method. */
+/* An exact path takes precedence over a pattern, for every method. */
 const struct et_route *et_route_find(const char *method, const char *path, unsigned *status)
 {
     const struct et_route *pattern = NULL;

@@ -1,4 +1,4 @@
-/* The groups of addresses; each table ends with an empty route. A pattern of the last group takes what is left. */
+/* The groups of routes; each table ends with an empty route. The last group has the pattern for all other paths. */
 #ifndef ET_ROUTES_H
 #define ET_ROUTES_H
 

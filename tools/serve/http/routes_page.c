@@ -1,15 +1,15 @@
-/* The page's files, built into the tool, and whether the server is there. */
+/* The page's files, built into the tool, and the health check. */
 #include "tools/web/assets.h"
 #include "tools/serve/http/routes.h"
 
-static void health(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_health(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     (void)server;
     (void)request;
     et_answer_text(answer, 200, "ok");
 }
 
-static void file(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_file(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     const struct et_asset *asset = et_asset(request->path);
     (void)server;
@@ -23,7 +23,7 @@ static void file(struct et_server *server, const struct et_request *request, str
 }
 
 const struct et_route et_routes_page[] = {
-    {.method = "GET", .path = "/healthz", .handle = health, .need = ET_NEED_NOTHING},
-    {.method = "GET", .path = "/*", .handle = file},
+    {.method = "GET", .path = "/healthz", .handle = answer_health, .need = ET_NEED_NOTHING},
+    {.method = "GET", .path = "/*", .handle = answer_file},
     {0},
 };

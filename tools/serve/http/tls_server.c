@@ -1,12 +1,8 @@
 /*
- * See tls_server.h.
+ * See tls_server.h. et_tls_open() and et_tls_reload() load the files as a new generation. Handshakes call
+ * et_tls_retrieve() for the server's certificate and verify_client() for the client's.
  *
- *   et_tls_open, et_tls_reload -> load    the files, as a generation that replaces the last
- *   et_tls_retrieve                       in a handshake: which generation
- *   verify                                in a handshake: the client's certificate
- *
- * Generations are kept until the end: a handshake may still use one, and nobody replaces certificates often enough for
- * that to matter.
+ * Generations are kept until the end, because a handshake may still use an old one; certificates are replaced rarely.
  */
 #include "tools/serve/http/tls_server.h"
 #include "tools/serve/http/rejections.h"
@@ -19,25 +15,25 @@
 
 enum { CHAIN_MAX = 16, FILE_LIMIT = 4 << 20 };
 
-struct generation {
+struct tls_generation {
     gnutls_pcert_st chain[CHAIN_MAX];
     unsigned count;
     gnutls_privkey_t key;
-    gnutls_x509_trust_list_t clients; /* NULL: clients need no certificate */
-    struct generation *before;
+    gnutls_x509_trust_list_t clients; /* NULL: no client certificates */
+    struct tls_generation *before;
 };
 
 struct et_tls {
     char *certificate, *key, *client_ca;
     pthread_mutex_t lock;
-    struct generation *now;
+    struct tls_generation *now;
 };
 
 static struct et_tls *current;
 
 /* ---- files ---- */
 
-static void drop(struct generation *generation)
+static void free_generation(struct tls_generation *generation)
 {
     for (unsigned i = 0; i < generation->count; i++) {
         gnutls_pcert_deinit(&generation->chain[i]);
@@ -62,13 +58,13 @@ static bool read_pem(const char *path, struct et_buf *out, gnutls_datum_t *datum
     return err == 0;
 }
 
-static bool failed(const char *path, const char *what, int code)
+static bool report_failure(const char *path, const char *what, int code)
 {
     et_error("TLS: %s: %s: %s", path, what, gnutls_strerror(code));
     return false;
 }
 
-static bool load_chain(const char *path, struct generation *out)
+static bool load_chain(const char *path, struct tls_generation *out)
 {
     struct et_buf text = {0};
     gnutls_datum_t pem;
@@ -77,10 +73,10 @@ static bool load_chain(const char *path, struct generation *out)
     int code = ok ? gnutls_pcert_list_import_x509_raw(out->chain, &out->count, &pem, GNUTLS_X509_FMT_PEM, 0) : -1;
     out->count = code < 0 ? 0 : out->count;
     et_buf_free(&text);
-    return ok && (code >= 0 || failed(path, "no certificate in PEM", code));
+    return ok && (code >= 0 || report_failure(path, "no certificate in PEM", code));
 }
 
-static bool load_key(const char *path, struct generation *out)
+static bool load_key(const char *path, struct tls_generation *out)
 {
     struct et_buf text = {0};
     gnutls_datum_t pem;
@@ -89,10 +85,10 @@ static bool load_key(const char *path, struct generation *out)
     code = code < 0 ? code : gnutls_privkey_import_x509_raw(out->key, &pem, GNUTLS_X509_FMT_PEM, NULL, 0);
     gnutls_memset(text.data, 0, text.size);
     et_buf_free(&text);
-    return ok && (code >= 0 || failed(path, "no private key in PEM without a password", code));
+    return ok && (code >= 0 || report_failure(path, "no private key in PEM without a password", code));
 }
 
-static bool load_clients(const char *path, struct generation *out)
+static bool load_clients(const char *path, struct tls_generation *out)
 {
     struct et_buf text = {0};
     gnutls_datum_t pem;
@@ -100,11 +96,11 @@ static bool load_clients(const char *path, struct generation *out)
     int code = ok ? gnutls_x509_trust_list_init(&out->clients, 0) : -1;
     code = code < 0 ? code : gnutls_x509_trust_list_add_trust_mem(out->clients, &pem, NULL, GNUTLS_X509_FMT_PEM, 0, 0);
     et_buf_free(&text);
-    return ok && (code > 0 || failed(path, "no certificate of an authority in PEM", code));
+    return ok && (code > 0 || report_failure(path, "no certificate of an authority in PEM", code));
 }
 
-/* Whether the certificate is of the key: what one signs the other verifies. */
-static bool belong(const struct et_tls *tls, const struct generation *generation)
+/* Whether certificate and key match: verifies a signature of the key with the certificate. */
+static bool key_matches_certificate(const struct et_tls *tls, const struct tls_generation *generation)
 {
     static const unsigned char text[] = "edgeprof";
     gnutls_datum_t data = {.data = (unsigned char *)(uintptr_t)text, .size = sizeof text}, signature = {0};
@@ -117,15 +113,15 @@ static bool belong(const struct et_tls *tls, const struct generation *generation
                     : gnutls_pubkey_verify_data2(public, gnutls_pk_to_sign((gnutls_pk_algorithm_t)pk, hash), 0, &data,
                                                  &signature);
     gnutls_free(signature.data);
-    return code >= 0 || failed(tls->key, "it is not the key of the certificate", code);
+    return code >= 0 || report_failure(tls->key, "it is not the key of the certificate", code);
 }
 
-static struct generation *load(const struct et_tls *tls)
+static struct tls_generation *load_generation(const struct et_tls *tls)
 {
-    struct generation *generation = et_alloc(1, sizeof *generation);
-    if (!load_chain(tls->certificate, generation) || !load_key(tls->key, generation) || !belong(tls, generation) ||
-        (tls->client_ca && !load_clients(tls->client_ca, generation))) {
-        drop(generation);
+    struct tls_generation *generation = et_alloc(1, sizeof *generation);
+    if (!load_chain(tls->certificate, generation) || !load_key(tls->key, generation) ||
+        !key_matches_certificate(tls, generation) || (tls->client_ca && !load_clients(tls->client_ca, generation))) {
+        free_generation(generation);
         return NULL;
     }
     return generation;
@@ -138,7 +134,7 @@ struct et_tls *et_tls_open(const struct et_tls_files *files)
     tls->key = et_strdup(files->key);
     tls->client_ca = files->client_ca ? et_strdup(files->client_ca) : NULL;
     pthread_mutex_init(&tls->lock, NULL);
-    tls->now = load(tls);
+    tls->now = load_generation(tls);
     if (!tls->now) {
         et_tls_close(tls);
         return NULL;
@@ -149,7 +145,7 @@ struct et_tls *et_tls_open(const struct et_tls_files *files)
 
 bool et_tls_reload(struct et_tls *tls)
 {
-    struct generation *generation = load(tls);
+    struct tls_generation *generation = load_generation(tls);
     if (generation) {
         pthread_mutex_lock(&tls->lock);
         generation->before = tls->now;
@@ -166,9 +162,9 @@ void et_tls_close(struct et_tls *tls)
     }
     current = current == tls ? NULL : current;
     while (tls->now) {
-        struct generation *generation = tls->now;
+        struct tls_generation *generation = tls->now;
         tls->now = generation->before;
-        drop(generation);
+        free_generation(generation);
     }
     pthread_mutex_destroy(&tls->lock);
     free(tls->certificate);
@@ -179,16 +175,16 @@ void et_tls_close(struct et_tls *tls)
 
 /* ---- handshakes ---- */
 
-static struct generation *newest(void)
+static struct tls_generation *newest_generation(void)
 {
     pthread_mutex_lock(&current->lock);
-    struct generation *generation = current->now;
+    struct tls_generation *generation = current->now;
     pthread_mutex_unlock(&current->lock);
     return generation;
 }
 
-/* The certificates that the client has shown; returns how many. */
-static unsigned import(const gnutls_datum_t *raw, unsigned count, gnutls_x509_crt_t *chain)
+/* Imports the client's certificates. Returns their number. */
+static unsigned import_chain(const gnutls_datum_t *raw, unsigned count, gnutls_x509_crt_t *chain)
 {
     unsigned done = 0;
     while (done < count && done < CHAIN_MAX && gnutls_x509_crt_init(&chain[done]) >= 0) {
@@ -201,19 +197,19 @@ static unsigned import(const gnutls_datum_t *raw, unsigned count, gnutls_x509_cr
     return done;
 }
 
-/* 0: trusted. Else the handshake ends. */
-static int verify(gnutls_session_t session)
+/* Returns 0: trusted. Otherwise the handshake ends. */
+static int verify_client(gnutls_session_t session)
 {
-    const struct generation *generation = newest();
+    const struct tls_generation *generation = newest_generation();
     unsigned count = 0, status = GNUTLS_CERT_INVALID, done;
     const gnutls_datum_t *raw = gnutls_certificate_get_peers(session, &count);
     gnutls_x509_crt_t chain[CHAIN_MAX];
     gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID,
                                      .data = (unsigned char *)(uintptr_t)GNUTLS_KP_TLS_WWW_CLIENT};
     if (!raw || count == 0 || !generation->clients) {
-        return 0; /* et_tls_is_bare() has a better answer for it */
+        return 0; /* et_tls_is_bare() answers such requests with an explanation */
     }
-    done = import(raw, count, chain);
+    done = import_chain(raw, count, chain);
     if (done == count) {
         gnutls_x509_trust_list_verify_crt2(generation->clients, chain, done, &purpose, 1, 0, &status, NULL);
     }
@@ -233,14 +229,14 @@ int et_tls_retrieve(gnutls_session_t session, const gnutls_datum_t *authorities,
                     const gnutls_pk_algorithm_t *algorithms, int algorithm_count, gnutls_pcert_st **certificates,
                     unsigned *certificate_count, gnutls_privkey_t *key)
 {
-    struct generation *generation = newest();
+    struct tls_generation *generation = newest_generation();
     (void)authorities;
     (void)count;
     (void)algorithms;
     (void)algorithm_count;
     if (generation->clients) {
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUEST);
-        gnutls_session_set_verify_function(session, verify);
+        gnutls_session_set_verify_function(session, verify_client);
     }
     *certificates = generation->chain;
     *certificate_count = generation->count;

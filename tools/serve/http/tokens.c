@@ -11,18 +11,18 @@
 
 enum { FILE_LIMIT = 1 << 16, SHORTEST = 16, LONGEST = 512 };
 
-/* Kept as digests: they are all of one length, and compared whole. */
-struct token {
+/* Stored as digests: all have the same length, so comparison takes constant time. */
+struct token_entry {
     uint8_t digest[SHA256_DIGEST_SIZE];
     unsigned rights;
 };
 
 struct et_tokens {
-    struct token *items;
+    struct token_entry *items;
     size_t count, capacity;
 };
 
-static void digest_of(const char *text, size_t size, uint8_t digest[SHA256_DIGEST_SIZE])
+static void make_digest(const char *text, size_t size, uint8_t digest[SHA256_DIGEST_SIZE])
 {
     struct sha256_ctx context;
     sha256_init(&context);
@@ -30,8 +30,8 @@ static void digest_of(const char *text, size_t size, uint8_t digest[SHA256_DIGES
     sha256_digest(&context, SHA256_DIGEST_SIZE, digest);
 }
 
-/* NULL, or what is wrong with the line. */
-static const char *take_line(struct et_tokens *tokens, const char *line, size_t size)
+/* Returns NULL, or what is wrong with the line. */
+static const char *add_token(struct et_tokens *tokens, const char *line, size_t size)
 {
     static const char blanks[] = " \t\r";
     unsigned rights = ET_RIGHT_READ | ET_RIGHT_WRITE;
@@ -63,7 +63,7 @@ static const char *take_line(struct et_tokens *tokens, const char *line, size_t 
     }
     tokens->items = et_reserve(tokens->items, &tokens->capacity, tokens->count + 1, sizeof *tokens->items);
     tokens->items[tokens->count].rights = rights;
-    digest_of(line, size, tokens->items[tokens->count++].digest);
+    make_digest(line, size, tokens->items[tokens->count++].digest);
     return NULL;
 }
 
@@ -76,7 +76,7 @@ struct et_tokens *et_tokens_read(const char *path)
     unsigned line = 0;
     for (size_t at = 0; at < text.size && !err && !wrong; line++) {
         size_t size = strcspn(text.data + at, "\n");
-        wrong = take_line(tokens, text.data + at, size);
+        wrong = add_token(tokens, text.data + at, size);
         at += size + 1;
     }
     if (err || wrong) {
@@ -100,11 +100,11 @@ void et_tokens_free(struct et_tokens *tokens)
     }
 }
 
-static unsigned rights_of(const struct et_tokens *tokens, const char *token, size_t size)
+static unsigned token_rights(const struct et_tokens *tokens, const char *token, size_t size)
 {
     uint8_t digest[SHA256_DIGEST_SIZE];
     unsigned rights = 0;
-    digest_of(token, size, digest);
+    make_digest(token, size, digest);
     for (size_t i = 0; i < tokens->count; i++) {
         rights |= memeql_sec(digest, tokens->items[i].digest, sizeof digest) ? tokens->items[i].rights : 0;
     }
@@ -120,13 +120,13 @@ unsigned et_tokens_rights(const struct et_tokens *tokens, const char *authorizat
     }
     if (strncasecmp(authorization, bearer, sizeof bearer - 1) == 0) {
         const char *token = authorization + sizeof bearer - 1;
-        rights = rights_of(tokens, token, strlen(token));
+        rights = token_rights(tokens, token, strlen(token));
     } else if (strncasecmp(authorization, basic, sizeof basic - 1) == 0) {
         struct et_buf plain = {0};
         const char *text = authorization + sizeof basic - 1;
         const char *colon =
             et_base64(text, strlen(text), &plain) && plain.size ? memchr(plain.data, ':', plain.size) : NULL;
-        rights = colon ? rights_of(tokens, colon + 1, plain.size - (size_t)(colon + 1 - plain.data)) : 0;
+        rights = colon ? token_rights(tokens, colon + 1, plain.size - (size_t)(colon + 1 - plain.data)) : 0;
         et_buf_free(&plain);
     }
     return rights;

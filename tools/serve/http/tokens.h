@@ -1,13 +1,12 @@
 /*
- * Who may read and who may write: tokens from a file, one a line.
+ * Tokens for reading and writing, from a file with one token per line:
  *
  *   # a comment
  *   0123456789abcdef            may do both
  *   write fedcba9876543210      may send profiles and symbols
- *   read  ...                   may look at them
+ *   read  ...                   may read
  *
- * They come as "Authorization: Bearer TOKEN", or as the password of Basic for tools and browsers that know only that;
- * the user is not looked at.
+ * Clients send "Authorization: Bearer TOKEN", or the token as the password of Basic; the user name is ignored.
  */
 #ifndef ET_TOKENS_H
 #define ET_TOKENS_H
@@ -18,12 +17,12 @@ enum et_right { ET_RIGHT_READ = 1, ET_RIGHT_WRITE = 2 };
 
 struct et_tokens;
 
-/* NULL: wrong, and said. */
+/* NULL: invalid file, which was reported. */
 struct et_tokens *et_tokens_read(const char *path);
 void et_tokens_free(struct et_tokens *tokens);
 
-/* What the value of an Authorization header may do: rights or 0. NULL: there is none. Takes as long for a wrong token
- * as for a right one. Context: any thread. */
+/* The rights of an Authorization header's value: enum et_right, or 0. NULL: no header. Takes equally long for wrong and
+ * right tokens. Context: any thread. */
 unsigned et_tokens_rights(const struct et_tokens *tokens, const char *authorization);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * See ingest.h: compact messages. What may be answered when is core/proto/compact.proto's contract:
+ * See ingest.h: compact messages. Answers follow the contract of core/proto/compact.proto:
  *
  *   known (segment, sequence)            repeated, 200
- *   sequence 0 of a new segment          taken, with its origin
- *   the next sequence of a segment       taken
+ *   sequence 0 of a new segment          stored, with its origin
+ *   the next sequence of a segment       stored
  *   anything else                        409, the device starts a new segment
  */
 #include "tools/store/bounds.h"
@@ -14,22 +14,22 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct push {
+struct compact_push {
     struct et_store *store;
     const et_message *message;
     struct et_segment_row row;
-    struct et_segment *segment; /* the store's */
+    struct et_segment *segment; /* owned by the store */
     struct et_stored_context *contexts;
     int64_t now_ns;
     bool undated;
     const char **why;
-    const char *refused; /* by bounds, NULL: nothing */
+    const char *refused; /* by bounds; NULL: nothing */
     int err;
 };
 
 /* ---- one message ---- */
 
-static int64_t put_origin(struct push *push)
+static int64_t put_origin(struct compact_push *push)
 {
     const Edgeprof__V1__Origin *o = push->message->origin;
     struct et_labels tags = {0};
@@ -54,15 +54,15 @@ static int64_t put_origin(struct push *push)
     return id;
 }
 
-/* As et_store_labels(), within bounds; 0 when they are refused. */
-static int64_t put_lines(struct push *push, const char *lines)
+/* As et_store_labels(), within bounds; 0 when refused. */
+static int64_t put_lines(struct compact_push *push, const char *lines)
 {
     const char *refused = et_bounds_labels(et_store_bounds(push->store), lines);
     push->refused = refused ? refused : push->refused;
     return refused ? 0 : et_store_labels(push->store, lines);
 }
 
-static bool put_modules(struct push *push)
+static bool put_modules(struct compact_push *push)
 {
     size_t first = push->segment->span_count;
     if (!et_message_spans(push->message, push->segment, push->why)) {
@@ -83,14 +83,14 @@ static bool put_modules(struct push *push)
     return true;
 }
 
-static int64_t put_node(struct push *push, const struct et_wire_node *node)
+static int64_t put_node(struct compact_push *push, const struct et_wire_node *node)
 {
     int64_t module = node->span ? push->segment->spans[node->span - 1].module : 0;
     int64_t frame = et_store_frame(push->store, module, node->address, "", "", 0);
     return frame < 0 ? frame : et_store_node(push->store, push->segment->nodes[node->parent], frame);
 }
 
-static bool put_nodes(struct push *push)
+static bool put_nodes(struct compact_push *push)
 {
     size_t count = et_message_node_count(push->message);
     struct et_wire_node *nodes = et_alloc(count, sizeof *nodes);
@@ -104,8 +104,8 @@ static bool put_nodes(struct push *push)
     return ok;
 }
 
-/* What to add to uptimes. A device without a clock has measured until just now. */
-static uint64_t clock_offset(const struct push *push)
+/* Offset from uptime to Unix time. For a device without a clock, its latest profile ended now. */
+static uint64_t uptime_to_unix(const struct compact_push *push)
 {
     if (push->message->unix_minus_uptime_ns) {
         return push->message->unix_minus_uptime_ns;
@@ -118,7 +118,7 @@ static uint64_t clock_offset(const struct push *push)
     return (uint64_t)push->now_ns - latest;
 }
 
-static bool put_labels(struct push *push)
+static bool put_label_sets(struct compact_push *push)
 {
     size_t first = push->segment->label_count;
     if (!et_message_labels(push->message, push->segment, push->why)) {
@@ -132,8 +132,8 @@ static bool put_labels(struct push *push)
     return true;
 }
 
-/* What the message's contexts are in the store; [0] is none. */
-static void put_contexts(struct push *push)
+/* Adds the message's contexts to the store; [0] is none. */
+static void put_contexts(struct compact_push *push)
 {
     const et_message *message = push->message;
     push->contexts = et_alloc(message->n_contexts + 1, sizeof *push->contexts);
@@ -154,7 +154,7 @@ static void put_contexts(struct push *push)
     }
 }
 
-static void put_stacks(const struct push *push, const Edgeprof__V1__Profile *profile, struct et_stored *stored)
+static void put_stacks(const struct compact_push *push, const Edgeprof__V1__Profile *profile, struct et_stored *stored)
 {
     struct et_stacks *stacks = &stored->stacks;
     uint64_t node = 0;
@@ -167,7 +167,7 @@ static void put_stacks(const struct push *push, const Edgeprof__V1__Profile *pro
     }
 }
 
-static bool put_profile(struct push *push, size_t number, uint64_t offset, int64_t origin)
+static bool put_profile(struct compact_push *push, size_t number, uint64_t offset, int64_t origin)
 {
     const Edgeprof__V1__Profile *profile = push->message->profiles[number];
     const struct et_kind *kind = et_kind_numbered((uint32_t)profile->kind);
@@ -203,9 +203,9 @@ static bool put_profile(struct push *push, size_t number, uint64_t offset, int64
     return true;
 }
 
-static bool put_profiles(struct push *push)
+static bool put_profiles(struct compact_push *push)
 {
-    uint64_t offset = clock_offset(push);
+    uint64_t offset = uptime_to_unix(push);
     int64_t origin = push->row.origin;
     if (push->undated && !push->message->unix_minus_uptime_ns) {
         origin = et_store_origin_undated(push->store, push->row.origin);
@@ -219,7 +219,7 @@ static bool put_profiles(struct push *push)
     return true;
 }
 
-static void put_stats(struct push *push)
+static void put_stats(struct compact_push *push)
 {
     if (!push->message->stats || push->err) {
         return;
@@ -231,17 +231,17 @@ static void put_stats(struct push *push)
     free(bytes);
 }
 
-/* The whole message, inside a transaction. false: malformed; push->err: the store failed. */
-static bool put_message(struct push *push)
+/* Stores the whole message, inside a transaction. False: malformed. push->err: the store failed. */
+static bool put_message(struct compact_push *push)
 {
     uint64_t id = push->message->segment;
     push->segment = et_store_segment_open(push->store, id, push->message->sequence);
     if (!push->segment) {
-        push->err = -EIO; /* the store knows better */
+        push->err = -EIO; /* the store has the exact error */
         return true;
     }
     struct et_segment_mark before = et_segment_mark(push->segment);
-    if (!put_modules(push) || push->err || !put_nodes(push) || push->err || !put_labels(push) || push->err) {
+    if (!put_modules(push) || push->err || !put_nodes(push) || push->err || !put_label_sets(push) || push->err) {
         return push->err != 0;
     }
     push->err = et_store_segment_add(push->store, id, push->message->sequence, push->segment, before);
@@ -263,7 +263,7 @@ static bool put_message(struct push *push)
     return true;
 }
 
-static enum et_outcome decide(struct push *push)
+static enum et_outcome store_if_expected(struct compact_push *push)
 {
     const et_message *message = push->message;
     int known = et_store_segment(push->store, message->segment, &push->row);
@@ -299,9 +299,9 @@ static enum et_outcome ingest_message(struct et_store *store, const void *bytes,
     if (!message) {
         return ET_MALFORMED;
     }
-    struct push push = {.store = store, .message = message, .now_ns = now_ns, .undated = undated, .why = why};
+    struct compact_push push = {.store = store, .message = message, .now_ns = now_ns, .undated = undated, .why = why};
     push.err = et_store_begin(store);
-    enum et_outcome outcome = push.err ? ET_UNAVAILABLE : decide(&push);
+    enum et_outcome outcome = push.err ? ET_UNAVAILABLE : store_if_expected(&push);
     *why = push.refused && outcome != ET_ACCEPTED ? push.refused : *why;
     int err = et_store_end(store, outcome == ET_ACCEPTED && !push.err);
     if (push.err || err) {

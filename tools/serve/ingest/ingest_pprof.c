@@ -1,6 +1,4 @@
-/*
- * See ingest.h and ingest_batch.h: pprof as Pyroscope's clients send it, one profile for each kind in it.
- */
+/* See ingest.h and ingest_batch.h: pprof of Pyroscope's clients, one profile per kind. */
 #include "tools/serve/ingest/ingest_batch.h"
 #include "tools/lib/labels.h"
 #include "tools/lib/selector.h"
@@ -20,8 +18,8 @@ void et_batch_add(struct et_batch *batch, const char *service, const char *tags,
                                                           .until_ns = until_ns};
 }
 
-/* Takes back what was added after the first `count`. */
-static void cut(struct et_batch *batch, size_t count)
+/* Removes all items after the first `count`. */
+static void truncate_batch(struct et_batch *batch, size_t count)
 {
     while (batch->count > count) {
         struct et_batch_item *item = &batch->items[--batch->count];
@@ -33,26 +31,27 @@ static void cut(struct et_batch *batch, size_t count)
 
 void et_batch_free(struct et_batch *batch)
 {
-    cut(batch, 0);
+    truncate_batch(batch, 0);
     free(batch->items);
     *batch = (struct et_batch){0};
 }
 
-struct times {
+struct time_range {
     int64_t from, until;
 };
 
-/* The request's times, else the profile's own, else it ended just now. A clock that had not been set yet is none. */
-static struct times times_of(const et_pprof *pprof, const struct et_batch_source *source)
+/* The request's times, else the profile's own, else it ended now. A time before 1971 means that the clock was not set.
+ */
+static struct time_range find_times(const et_pprof *pprof, const struct et_batch_source *source)
 {
     static const int64_t year_1971 = (int64_t)31536000 * 1000000000;
     if (source->from_ns && source->until_ns > source->from_ns) {
-        return (struct times){source->from_ns, source->until_ns};
+        return (struct time_range){source->from_ns, source->until_ns};
     }
     if (pprof->time_nanos >= year_1971) {
-        return (struct times){pprof->time_nanos, pprof->time_nanos + pprof->duration_nanos + 1};
+        return (struct time_range){pprof->time_nanos, pprof->time_nanos + pprof->duration_nanos + 1};
     }
-    return (struct times){source->now_ns - pprof->duration_nanos - 1, source->now_ns};
+    return (struct time_range){source->now_ns - pprof->duration_nanos - 1, source->now_ns};
 }
 
 const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source *source, const void *bytes, size_t size)
@@ -64,7 +63,7 @@ const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source 
     if (!pprof) {
         return why;
     }
-    struct times times = times_of(pprof, source);
+    struct time_range times = find_times(pprof, source);
     size_t count = et_pprof_kinds(pprof, source->family, kinds);
     for (size_t i = 0; i < count && !why; i++) {
         struct et_profile *profile = et_pprof_profile(pprof, &kinds[i], &why);
@@ -73,7 +72,7 @@ const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source 
         }
     }
     if (why) {
-        cut(batch, before);
+        truncate_batch(batch, before);
     }
     et_pprof_free(pprof);
     return why;

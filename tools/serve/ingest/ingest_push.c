@@ -1,6 +1,6 @@
 /*
- * See ingest_batch.h: the profiles of a push.v1.PusherService/Push. Each series is taken or refused by itself, as
- * Pyroscope does; the answer names those that were refused.
+ * See ingest_batch.h: the profiles of a push.v1.PusherService/Push. Series are accepted or refused separately, as in
+ * Pyroscope; the answer names the refused ones.
  */
 #include "tools/lib/gzip.h"
 #include "tools/serve/ingest/ingest_batch.h"
@@ -11,9 +11,9 @@
 
 enum { TOLD = 8 };
 
-/* NULL, or what is wrong with it. *left: bytes that the rest of the request may have when inflated. */
-static const char *take_sample(struct et_batch *batch, const struct et_batch_source *source,
-                               const ProtobufCBinaryData *profile, size_t *left)
+/* Returns NULL or an error. *left: remaining bytes for the request's inflated profiles. */
+static const char *add_push_sample(struct et_batch *batch, const struct et_batch_source *source,
+                                   const ProtobufCBinaryData *profile, size_t *left)
 {
     struct et_buf inflated = {0};
     int err = et_gunzip(profile->data, profile->len, *left, &inflated);
@@ -25,9 +25,9 @@ static const char *take_sample(struct et_batch *batch, const struct et_batch_sou
     return wrong;
 }
 
-/* NULL, or what is wrong with one of its profiles. */
-static const char *take_series(struct et_batch *batch, const et_push_series *series, int64_t now_ns, size_t *left,
-                               size_t *refused)
+/* Returns NULL, or an error of one of the profiles. */
+static const char *add_push_series(struct et_batch *batch, const et_push_series *series, int64_t now_ns, size_t *left,
+                                   size_t *refused)
 {
     const char *wrong = et_push_wrong(series), *service = et_push_label(series, "service_name");
     if (wrong) {
@@ -40,7 +40,7 @@ static const char *take_series(struct et_batch *batch, const et_push_series *ser
                                      .family = et_push_label(series, "__name__"),
                                      .now_ns = now_ns};
     for (size_t i = 0; i < series->n_samples; i++) {
-        const char *bad = take_sample(batch, &source, &series->samples[i]->raw_profile, left);
+        const char *bad = add_push_sample(batch, &source, &series->samples[i]->raw_profile, left);
         *refused += bad != NULL;
         wrong = bad ? bad : wrong;
     }
@@ -52,7 +52,7 @@ size_t et_batch_push(struct et_batch *batch, const et_push *push, size_t limit, 
 {
     size_t refused = 0, told = 0;
     for (size_t i = 0; i < push->n_series; i++) {
-        const char *wrong = take_series(batch, push->series[i], now_ns, &limit, &refused);
+        const char *wrong = add_push_series(batch, push->series[i], now_ns, &limit, &refused);
         if (wrong && told++ < TOLD) {
             const char *service = et_push_label(push->series[i], "service_name");
             char *clean = et_clean(service ? service : "", service ? strnlen(service, 64) : 0);

@@ -1,7 +1,6 @@
 /*
- * See ingest_batch.h: the profiles of a batch, into the store.
- *
- *   et_batch_store -> keep -> store_profile -> store_nodes, store_stacks -> store_context
+ * See ingest_batch.h: stores the profiles of a batch. et_batch_store() calls keep_item() for each profile:
+ * store_profile() stores nodes, then stacks with their contexts.
  */
 #include "tools/serve/ingest/ingest_batch.h"
 #include "tools/store/bounds.h"
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Module, frame and node ids in the store of all that the profile has; 0 or the store's error. */
+/* Adds the profile's modules, frames and nodes to the store. nodes[]: their ids. Returns 0 or the store's error. */
 static int store_nodes(struct et_store *store, const struct et_profile *p, int64_t *nodes)
 {
     int64_t *frames = et_alloc(p->frame_count, sizeof *frames),
@@ -34,7 +33,7 @@ static int store_nodes(struct et_store *store, const struct et_profile *p, int64
     return id < 0 ? (int)id : 0;
 }
 
-/* A number of 16 hexadecimal digits, or of the half of 32. */
+/* Parses 16 hexadecimal digits, or half of 32. */
 static bool read_hex(const char *text, size_t size, uint64_t *number)
 {
     *number = 0;
@@ -48,15 +47,15 @@ static bool read_hex(const char *text, size_t size, uint64_t *number)
     return true;
 }
 
-struct split {
+struct split_labels {
     struct et_labels rest;
     struct et_stored_context context;
 };
 
-/* Ids of spans and traces are kept as numbers, there are many. */
-static void on_label(void *data, const char *key, const char *value)
+/* Stores span and trace ids as numbers, because there are many. */
+static void split_label(void *data, const char *key, const char *value)
 {
-    struct split *split = data;
+    struct split_labels *split = data;
     struct et_stored_context *context = &split->context;
     bool span = strcmp(key, ET_SPAN_ID) == 0 && strlen(value) == 16 && read_hex(value, 16, &context->span_id);
     bool trace = strcmp(key, ET_TRACE_ID) == 0 && strlen(value) == 32 && read_hex(value, 16, &context->trace_high) &&
@@ -66,12 +65,12 @@ static void on_label(void *data, const char *key, const char *value)
     }
 }
 
-/* *refused: what is out of bounds, left as it is when nothing is. */
+/* *refused: the reason for labels out of bounds; otherwise unchanged. */
 static int store_context(struct et_store *store, const char *lines, struct et_stored_context *context,
                          const char **refused)
 {
-    struct split split = {0};
-    et_labels_each(lines, on_label, &split);
+    struct split_labels split = {0};
+    et_labels_each(lines, split_label, &split);
     char *rest = et_labels_join(&split.rest);
     const char *out = et_bounds_labels(et_store_bounds(store), rest);
     *context = split.context;
@@ -140,7 +139,7 @@ static int64_t store_origin(struct et_store *store, const struct et_batch_item *
     return et_store_origin(store, &origin);
 }
 
-/* 0 or the store's error. What is refused leaves nodes behind, which others may share, and nothing else. */
+/* Returns 0 or the store's error. A refused item may leave only nodes in the store. */
 static int keep_item(struct et_store *store, struct et_batch_item *item)
 {
     struct et_bounds *bounds = et_store_bounds(store);

@@ -1,4 +1,5 @@
-/* See messages.h. What is in a file goes through a store in memory: one way of taking messages, and of merging. */
+/* See messages.h. A file's messages are stored in an in-memory store, so that files and requests are processed alike.
+ */
 #include "tools/serve/ingest/messages.h"
 #include "tools/lib/gzip.h"
 #include "tools/serve/ingest/ingest.h"
@@ -10,13 +11,12 @@
 
 enum { FILE_LIMIT = 1 << 30, GZIP_0 = 0x1f, GZIP_1 = 0x8b, FIRST_IN_PPROF = 0x0a };
 
-static uint32_t length_at(const uint8_t *at)
+static uint32_t read_length(const uint8_t *at)
 {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* Both formats are written in the order of their fields: a compact message begins with its segment, a pprof with a
- * sample type. */
+/* Both formats are written in field order: a compact message starts with its segment, a pprof with a sample type. */
 bool et_is_pprof(const uint8_t *bytes, size_t size)
 {
     return size > 1 && (bytes[0] == FIRST_IN_PPROF || (bytes[0] == GZIP_0 && bytes[1] == GZIP_1));
@@ -55,15 +55,15 @@ static bool is_message(const uint8_t *bytes, size_t size)
     return ok;
 }
 
-/* Lengths that lead exactly to the end make a file of frames; else the first frame must be a message. */
+/* A file is framed when its lengths lead exactly to its end, or when the first frame is a message. */
 static bool is_framed(const struct et_messages *messages)
 {
     const uint8_t *at = messages->at;
-    while (messages->end - at >= 4 && length_at(at) <= (size_t)(messages->end - at) - 4) {
-        if (at == messages->at && is_message(at + 4, length_at(at))) {
+    while (messages->end - at >= 4 && read_length(at) <= (size_t)(messages->end - at) - 4) {
+        if (at == messages->at && is_message(at + 4, read_length(at))) {
             return true;
         }
-        at += 4 + length_at(at);
+        at += 4 + read_length(at);
     }
     return at == messages->end;
 }
@@ -81,7 +81,7 @@ bool et_messages_next(struct et_messages *messages, const uint8_t **bytes, size_
     if (left == 0) {
         return false;
     }
-    *size = messages->bare ? left : left >= 4 ? length_at(messages->at) : left;
+    *size = messages->bare ? left : left >= 4 ? read_length(messages->at) : left;
     messages->torn = left < head || *size > left - head;
     *bytes = messages->at + head;
     messages->at = messages->torn ? messages->end : *bytes + *size;
@@ -97,9 +97,9 @@ int et_messages_read(const char *path, struct et_buf *file)
     return err ? ET_FAILED : ET_OK;
 }
 
-/* ---- all of them ---- */
+/* ---- loading ---- */
 
-static enum et_outcome take_pprof(struct et_store *store, const uint8_t *bytes, size_t size, const char **why)
+static enum et_outcome store_pprof(struct et_store *store, const uint8_t *bytes, size_t size, const char **why)
 {
     struct et_buf inflated = {0};
     enum et_outcome outcome = ET_MALFORMED;
@@ -114,7 +114,7 @@ static enum et_outcome take_pprof(struct et_store *store, const uint8_t *bytes, 
     return outcome;
 }
 
-static int take_all(const char *path, const struct et_buf *file, struct et_store *store)
+static int store_messages(const char *path, const struct et_buf *file, struct et_store *store)
 {
     struct et_messages messages;
     const uint8_t *bytes;
@@ -122,7 +122,7 @@ static int take_all(const char *path, const struct et_buf *file, struct et_store
     et_messages_begin(&messages, file);
     while (et_messages_next(&messages, &bytes, &size)) {
         const char *why = "";
-        enum et_outcome outcome = et_is_pprof(bytes, size) ? take_pprof(store, bytes, size, &why)
+        enum et_outcome outcome = et_is_pprof(bytes, size) ? store_pprof(store, bytes, size, &why)
                                                            : et_ingest_compact(store, bytes, size, et_now(), &why);
         number++;
         if (outcome != ET_ACCEPTED && outcome != ET_REPEATED) {
@@ -136,7 +136,7 @@ static int take_all(const char *path, const struct et_buf *file, struct et_store
     return ET_OK;
 }
 
-/* Profiles of several services in one file are merged. */
+/* Merges profiles of all services in the file. */
 int et_messages_load(const char *path, const struct et_buf *file, const struct et_query *query,
                      struct et_profile **profile)
 {
@@ -147,7 +147,7 @@ int et_messages_load(const char *path, const struct et_buf *file, const struct e
         et_error("%s", why);
         return ET_FAILED;
     }
-    int code = take_all(path, file, store);
+    int code = store_messages(path, file, store);
     if (code == ET_OK && et_store_load(store, query, profile) < 0) {
         et_error("%s: %s", path, et_store_why(store));
         code = ET_FAILED;

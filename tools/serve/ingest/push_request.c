@@ -1,6 +1,4 @@
-/*
- * See push_request.h. JSON is protobuf's (protojson.h).
- */
+/* See push_request.h. JSON uses protobuf's mapping (protojson.h). */
 #include "tools/serve/ingest/push_request.h"
 #include "tools/lib/labels.h"
 #include "tools/formats/protojson.h"
@@ -31,8 +29,8 @@ et_push *et_push_decode(const void *bytes, size_t size, struct et_buf *why)
 
 /* ---- JSON ---- */
 
-/* A profile is never absent there, and no list is longer than what one sender may have to say. */
-static bool plausible(const et_push *push)
+/* Checks that every profile is present and that lists have sensible lengths. */
+static bool is_plausible(const et_push *push)
 {
     bool ok = push->n_series <= SERIES_MAX;
     for (size_t i = 0; i < push->n_series && ok; i++) {
@@ -49,7 +47,7 @@ et_push *et_push_decode_json(const void *bytes, size_t size, struct et_buf *why)
 {
     const char *wrong = "it has no rawProfile, or too many";
     et_push *push = (et_push *)et_protojson_decode(&push__v1__push_request__descriptor, bytes, size, &wrong);
-    if (!push || !plausible(push)) {
+    if (!push || !is_plausible(push)) {
         et_buf_printf(why,
                       "no PushRequest ({\"series\":[{\"labels\":[{\"name\",\"value\"}],\"samples\":"
                       "[{\"rawProfile\":base64}]}]}): %s",

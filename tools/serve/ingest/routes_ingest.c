@@ -1,6 +1,6 @@
 /*
- * Pyroscope's older /ingest: pprof (raw, gzip, or a field of a form) and folded text, with what they are in the
- * address. Status: 400 for the address, 422 for the body, 413 and 429 for too much of it.
+ * Pyroscope's older /ingest: pprof (raw, gzip, or a form field) and folded text, described by the URL's arguments.
+ * Status: 400 for the arguments, 422 for the body, 413 and 429 for too much data.
  */
 #include "tools/formats/folded.h"
 #include "tools/lib/gzip.h"
@@ -17,17 +17,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the address says. */
-struct ingest {
+/* The URL's arguments. */
+struct ingest_request {
     char *service, *tags, *family;
     int64_t from_ns, until_ns, now_ns;
     const char *units;
-    bool pprof, lines, average, said; /* said: the format is */
-    uint64_t rate;                    /* samples a second */
+    bool pprof, lines, average, said; /* said: the URL has the format */
+    uint64_t rate;                    /* samples per second */
 };
 
-/* NULL, or what is wrong. */
-static const char *read_format(const struct et_request *request, struct ingest *ingest)
+/* Returns NULL or an error. */
+static const char *read_format(const struct et_request *request, struct ingest_request *ingest)
 {
     static const char *const foreign[] = {"jfr", "trie", "tree", "speedscope"};
     const char *format = et_argument(request, "format"), *type = et_header(request, "Content-Type");
@@ -45,11 +45,11 @@ static const char *read_format(const struct et_request *request, struct ingest *
         return "formats are pprof, groups (folded) and lines; tries and trees are not taken here";
     }
     bool known = !*format || ingest->pprof || ingest->lines || strcmp(format, "groups") == 0 ||
-                 strcmp(format, "folded") == 0; /* its older name */
+                 strcmp(format, "folded") == 0; /* the older name */
     return known ? NULL : "formats are pprof, groups (folded) and lines";
 }
 
-/* Samples a second: digits. */
+/* Parses samples per second: digits. */
 static bool read_rate(const char *text, uint64_t *rate)
 {
     char *end;
@@ -61,8 +61,8 @@ static bool read_rate(const char *text, uint64_t *rate)
     return text[0] >= '1' && text[0] <= '9' && *end == '\0' && *rate <= 1000000;
 }
 
-/* NULL, or what is wrong. */
-static const char *read_address(const struct et_request *request, struct ingest *ingest)
+/* Returns NULL or an error. */
+static const char *read_arguments(const struct et_request *request, struct ingest_request *ingest)
 {
     const char *from = et_argument(request, "from"), *until = et_argument(request, "until"), *why = NULL;
     ingest->units = et_argument(request, "units");
@@ -81,7 +81,7 @@ static const char *read_address(const struct et_request *request, struct ingest 
     return NULL;
 }
 
-/* A field of the form, without gzip. NULL, or what is wrong; *found: whether it is there. */
+/* Reads a form field, inflated. Returns NULL or an error; *found: the field exists. */
 static const char *read_field(const struct et_buf *body, const char *boundary, const char *name, size_t limit,
                               struct et_buf *out, bool *found)
 {
@@ -96,8 +96,7 @@ static const char *read_field(const struct et_buf *body, const char *boundary, c
     return err == -EFBIG ? "too large when inflated" : err ? "broken gzip data" : NULL;
 }
 
-/* Sample types that the sender has told something about: ours are known, so that it is an object is all that is asked.
- */
+/* Checks only that sample_type_config is an object: the kinds of sample types are built in. */
 static bool config_ok(const struct et_buf *config, struct et_buf *why)
 {
     et_buf_text(why, "sample_type_config: ");
@@ -112,7 +111,7 @@ static bool config_ok(const struct et_buf *config, struct et_buf *why)
     return ok;
 }
 
-/* The profile in a form. False: *why. */
+/* Reads the profile of a form. False: see *why. */
 static bool read_form(const struct et_buf *body, const char *type, size_t limit, struct et_buf *profile,
                       struct et_buf *why)
 {
@@ -139,9 +138,9 @@ static bool read_form(const struct et_buf *body, const char *type, size_t limit,
     return !wrong;
 }
 
-/* Old agents call what they send after the last part of their name, as Pyroscope does. */
-static bool take_folded(struct et_batch *batch, const struct ingest *ingest, const struct et_buf *text,
-                        struct et_buf *why)
+/* Older agents append the kind to the service's name, see et_folded_kind(). */
+static bool add_folded(struct et_batch *batch, const struct ingest_request *ingest, const struct et_buf *text,
+                       struct et_buf *why)
 {
     struct et_folded what;
     size_t service_size;
@@ -160,16 +159,15 @@ static bool take_folded(struct et_batch *batch, const struct ingest *ingest, con
     return true;
 }
 
-/* Who does not say it sends text, to Pyroscope; edgeprof has always taken pprof. Text has no byte 0, pprof the empty
- * string.
- */
-static bool is_pprof(const struct ingest *ingest, const struct et_buf *body)
+/* Without a format, Pyroscope expects text, but edgeprof has always accepted pprof. Text has no byte 0; pprof has one,
+ * in the empty string. */
+static bool is_pprof(const struct ingest_request *ingest, const struct et_buf *body)
 {
     return ingest->pprof || (!ingest->said && body->size && memchr(body->data, '\0', body->size));
 }
 
-static bool take_pprof(struct et_batch *batch, const struct ingest *ingest, const struct et_buf *bytes,
-                       struct et_buf *why)
+static bool add_pprof(struct et_batch *batch, const struct ingest_request *ingest, const struct et_buf *bytes,
+                      struct et_buf *why)
 {
     struct et_batch_source source = {.service = ingest->service,
                                      .tags = ingest->tags,
@@ -184,9 +182,9 @@ static bool take_pprof(struct et_batch *batch, const struct ingest *ingest, cons
     return !wrong;
 }
 
-/* The status; *why: what is wrong. */
-static unsigned ingest_body(struct et_server *server, const struct et_request *request, const struct ingest *ingest,
-                            const struct et_buf *body, struct et_buf *why)
+/* Returns the status; *why: the error. */
+static unsigned ingest_body(struct et_server *server, const struct et_request *request,
+                            const struct ingest_request *ingest, const struct et_buf *body, struct et_buf *why)
 {
     const char *type = et_header(request, "Content-Type");
     struct et_batch batch = {0};
@@ -194,8 +192,8 @@ static unsigned ingest_body(struct et_server *server, const struct et_request *r
     bool form = type && strncasecmp(type, "multipart/", strlen("multipart/")) == 0;
     bool ok = !form || read_form(body, type, et_server_limits(server)->inflated, &field, why);
     const struct et_buf *profile = form ? &field : body;
-    ok = ok && (is_pprof(ingest, profile) ? take_pprof(&batch, ingest, profile, why)
-                                          : take_folded(&batch, ingest, profile, why));
+    ok = ok && (is_pprof(ingest, profile) ? add_pprof(&batch, ingest, profile, why)
+                                          : add_folded(&batch, ingest, profile, why));
     if (!ok) {
         et_reject(ET_REJECTED_MALFORMED, "%s of %s: %s", request->path, ingest->service, why->data);
     }
@@ -207,9 +205,9 @@ static unsigned ingest_body(struct et_server *server, const struct et_request *r
 
 static void ingest_profile(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    struct ingest ingest = {0};
+    struct ingest_request ingest = {0};
     struct et_buf body = {0}, why = {0};
-    const char *wrong = read_address(request, &ingest);
+    const char *wrong = read_arguments(request, &ingest);
     if (wrong) {
         et_reject(ET_REJECTED_MALFORMED, "%s: %s", request->path, wrong);
         et_answer_text(answer, 400, wrong);

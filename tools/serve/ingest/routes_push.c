@@ -1,6 +1,6 @@
 /*
- * Addresses that profiles are sent to: devices' compact messages and Pyroscope's push; its older /ingest is
- * routes_ingest.c's. The formats are ingest_*.c's.
+ * Routes that receive profiles: compact messages of devices and Pyroscope's push. routes_ingest.c has Pyroscope's older
+ * /ingest; ingest_*.c decode the formats.
  */
 #include "tools/store/bounds.h"
 #include "tools/serve/http/connect.h"
@@ -33,9 +33,9 @@ static unsigned status_of(enum et_outcome outcome)
     }
 }
 
-/* How long ago a message that waited on the device ended (core/FORMAT.md, section 9); 0 when it did not wait. False:
- * the device does not know. */
-static bool age_of(const struct et_request *request, int64_t *age_ns)
+/* The time between the end of a queued message and its delivery (core/FORMAT.md, section 9); 0 when it was not queued.
+ * False: the device does not know it. */
+static bool read_age(const struct et_request *request, int64_t *age_ns)
 {
     const char *text = et_header(request, "X-Edgeprof-Age");
     char *end = NULL;
@@ -57,15 +57,15 @@ static bool age_of(const struct et_request *request, int64_t *age_ns)
 typedef enum et_outcome ingest_call(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
                                     const char **why);
 
-struct message {
+struct compact_message {
     ingest_call *ingest;
     const struct et_buf *body;
     int64_t now_ns;
 };
 
-static enum et_outcome take_message(struct et_store *store, void *context, const char **why)
+static enum et_outcome store_message(struct et_store *store, void *context, const char **why)
 {
-    const struct message *message = context;
+    const struct compact_message *message = context;
     return message->ingest(store, message->body->data, message->body->size, message->now_ns, why);
 }
 
@@ -73,11 +73,11 @@ static void push_compact(struct et_server *server, const struct et_request *requ
 {
     struct et_buf why = {0};
     int64_t age_ns;
-    bool known = age_of(request, &age_ns);
-    struct message message = {.ingest = known ? et_ingest_compact : et_ingest_compact_undated,
-                              .body = &request->body,
-                              .now_ns = et_now() - age_ns};
-    enum et_outcome outcome = et_server_write(server, take_message, &message, &why);
+    bool known = read_age(request, &age_ns);
+    struct compact_message message = {.ingest = known ? et_ingest_compact : et_ingest_compact_undated,
+                                      .body = &request->body,
+                                      .now_ns = et_now() - age_ns};
+    enum et_outcome outcome = et_server_write(server, store_message, &message, &why);
     if (outcome == ET_LIMITED || outcome == ET_MALFORMED) {
         et_reject(outcome == ET_LIMITED ? ET_REJECTED_BOUNDS : ET_REJECTED_MALFORMED, "%s: %s", request->path,
                   why.data);
@@ -88,7 +88,7 @@ static void push_compact(struct et_server *server, const struct et_request *requ
 
 /* ---- Pyroscope's push ---- */
 
-/* Connect's answers: an empty message, or an error with its code. why: a line. */
+/* Connect's answers: an empty message, or an error with its code. why: one line. */
 static void answer_connect(struct et_answer *answer, unsigned status, bool json, const char *why)
 {
     if (status == 200) {
@@ -100,13 +100,13 @@ static void answer_connect(struct et_answer *answer, unsigned status, bool json,
     }
 }
 
-static enum et_outcome take_batch(struct et_store *store, void *context, const char **why)
+static enum et_outcome store_batch(struct et_store *store, void *context, const char **why)
 {
     return et_batch_store(store, context, why);
 }
 
-/* What bounds have refused of a batch that was kept otherwise. */
-static size_t refused_of(const struct et_batch *batch, struct et_buf *why)
+/* Lists the items that bounds refused. Returns their number. */
+static size_t list_refused(const struct et_batch *batch, struct et_buf *why)
 {
     size_t refused = 0;
     const char *last = NULL;
@@ -125,25 +125,25 @@ static size_t refused_of(const struct et_batch *batch, struct et_buf *why)
 unsigned et_server_keep_batch(struct et_server *server, struct et_batch *batch, struct et_buf *why)
 {
     struct et_buf text = {0};
-    enum et_outcome outcome = batch->count ? et_server_write(server, take_batch, batch, &text) : ET_ACCEPTED;
+    enum et_outcome outcome = batch->count ? et_server_write(server, store_batch, batch, &text) : ET_ACCEPTED;
     unsigned status = status_of(outcome);
     if (outcome == ET_UNAVAILABLE) {
         et_buf_printf(why, "%s%s", why->size ? "; " : "", text.data);
-    } else if (refused_of(batch, why) > 0) {
+    } else if (list_refused(batch, why) > 0) {
         et_reject(ET_REJECTED_BOUNDS, "%s", why->data);
-        status = status == 200 ? 400 : status; /* a part is kept: not to be sent again */
+        status = status == 200 ? 400 : status; /* a part was stored: the client must not send it again */
     }
     et_buf_free(&text);
     return status;
 }
 
-/* The status; *why: what is wrong. */
-static unsigned take_push(struct et_server *server, const struct et_request *request, const struct et_buf *bytes,
-                          bool json, struct et_buf *why)
+/* Returns the status; *why: the error. */
+static unsigned store_push(struct et_server *server, const struct et_request *request, const struct et_buf *bytes,
+                           bool json, struct et_buf *why)
 {
     struct et_batch batch = {0};
     int64_t age_ns;
-    (void)age_of(request, &age_ns);
+    (void)read_age(request, &age_ns);
     et_push *push =
         json ? et_push_decode_json(bytes->data, bytes->size, why) : et_push_decode(bytes->data, bytes->size, why);
     if (!push) {
@@ -171,10 +171,10 @@ static void push_pyroscope(struct et_server *server, const struct et_request *re
         return;
     }
     if (et_body(request, et_server_limits(server)->inflated, &inflated, answer) == 0) {
-        status = take_push(server, request, &inflated, json, &why);
+        status = store_push(server, request, &inflated, json, &why);
     } else {
         status = answer->status;
-        et_buf_add(&why, answer->body.data, answer->body.size - 1); /* without its end of line */
+        et_buf_add(&why, answer->body.data, answer->body.size - 1); /* without the line end */
     }
     answer_connect(answer, status, json, why.size ? why.data : "ok");
     et_buf_free(&inflated);

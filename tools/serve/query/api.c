@@ -55,7 +55,7 @@ struct service_list {
     struct et_unsampled unsampled;
 };
 
-static void on_tags(void *context, const char *tags)
+static void write_tag_set(void *context, const char *tags)
 {
     struct service_list *list = context;
     et_buf_text(list->out, list->comma);
@@ -63,7 +63,7 @@ static void on_tags(void *context, const char *tags)
     list->comma = ",";
 }
 
-static void on_service(void *context, const struct et_service_row *row)
+static void write_service(void *context, const struct et_service_row *row)
 {
     struct service_list *list = context;
     struct et_buf *out = list->out;
@@ -84,7 +84,7 @@ static void on_service(void *context, const struct et_service_row *row)
     et_json_seconds(out, row->last_ns);
     et_buf_printf(out, ",\"profiles\":%lld,\"tags\":[", (long long)row->profiles);
     struct service_list tags = {.out = out, .comma = ""};
-    et_store_tagsets(list->store, row->service, on_tags, &tags);
+    et_store_tagsets(list->store, row->service, write_tag_set, &tags);
     et_buf_text(out, "]}");
     list->comma = ",";
 }
@@ -93,7 +93,7 @@ unsigned et_api_services(struct et_store *store, struct et_buf *out)
 {
     struct service_list list = {.store = store, .out = out, .comma = ""};
     et_buf_text(out, "{\"services\":[");
-    if (et_store_services(store, on_service, &list) < 0) {
+    if (et_store_services(store, write_service, &list) < 0) {
         return et_api_failed(store, out);
     }
     et_buf_text(out, "]}\n");
@@ -102,7 +102,7 @@ unsigned et_api_services(struct et_store *store, struct et_buf *out)
 
 /* ---- stats ---- */
 
-static void losses(struct et_buf *out, const Edgeprof__V1__Stats *stats)
+static void write_losses(struct et_buf *out, const Edgeprof__V1__Stats *stats)
 {
     et_buf_text(out, ",\"losses\":[");
     for (size_t i = 0; i < stats->n_losses; i++) {
@@ -114,7 +114,7 @@ static void losses(struct et_buf *out, const Edgeprof__V1__Stats *stats)
     et_buf_char(out, ']');
 }
 
-static void totals(struct et_buf *out, const void *bytes, size_t size)
+static void write_totals(struct et_buf *out, const void *bytes, size_t size)
 {
     Edgeprof__V1__Stats *stats = bytes ? edgeprof__v1__stats__unpack(NULL, size, bytes) : NULL;
     if (!stats) {
@@ -142,12 +142,12 @@ static void totals(struct et_buf *out, const void *bytes, size_t size)
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         et_buf_printf(out, "%s\"%s\":%llu", i ? "," : "", fields[i].name, (unsigned long long)fields[i].value);
     }
-    losses(out, stats);
+    write_losses(out, stats);
     et_buf_char(out, '}');
     edgeprof__v1__stats__free_unpacked(stats, NULL);
 }
 
-static void on_origin(void *context, const struct et_origin_row *row)
+static void write_origin(void *context, const struct et_origin_row *row)
 {
     struct service_list *list = context;
     struct et_buf *out = list->out;
@@ -170,7 +170,7 @@ static void on_origin(void *context, const struct et_origin_row *row)
     et_json_seconds(out, row->last_ns);
     et_buf_printf(out, ",\"profiles\":%lld,\"samples_in_range\":%llu,\"unknown_kinds\":%lld", (long long)row->profiles,
                   (unsigned long long)row->samples, (long long)row->skipped);
-    totals(out, row->stats, row->stats_size);
+    write_totals(out, row->stats, row->stats_size);
     et_unsampled_stats(&list->unsampled, row->stats, row->stats_size);
     et_buf_char(out, '}');
     list->comma = ",";
@@ -179,10 +179,10 @@ static void on_origin(void *context, const struct et_origin_row *row)
 unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                       struct et_buf *out)
 {
-    (void)symbols; /* one shape for all answers to a query */
+    (void)symbols; /* unused: all query answers have the same signature */
     struct service_list list = {.store = store, .out = out, .comma = ""};
     et_buf_text(out, "{\"processes\":[");
-    int err = et_store_origins(store, query, on_origin, &list);
+    int err = et_store_origins(store, query, write_origin, &list);
     if (err >= 0) {
         struct et_buf line = {0};
         et_unsampled_text(&list.unsampled, &line);

@@ -6,8 +6,8 @@
 
 enum { ROWS = 500 };
 
-static void neighbours(struct et_buf *out, const char *name, const struct et_profile *profile,
-                       const struct et_neighbours *rows)
+static void write_neighbours(struct et_buf *out, const char *name, const struct et_profile *profile,
+                             const struct et_neighbours *rows)
 {
     et_buf_printf(out, ",\n\"%s\":[", name);
     for (size_t i = 0; i < rows->count && i < ROWS; i++) {
@@ -21,7 +21,7 @@ static void neighbours(struct et_buf *out, const char *name, const struct et_pro
     et_buf_char(out, ']');
 }
 
-static void answer(struct et_buf *out, const struct et_profile *profile, const char *function)
+static void write_callers(struct et_buf *out, const struct et_profile *profile, const char *function)
 {
     struct et_callers found;
     et_callers_make(profile, function, ET_TREE_SHOWN / 2, &found);
@@ -35,8 +35,8 @@ static void answer(struct et_buf *out, const struct et_profile *profile, const c
                   (unsigned long long)profile->total, (unsigned long long)found.total, (unsigned long long)found.self,
                   found.called_by.count, found.calls.count);
     et_buf_printf(out, ",\"pruned\":%zu", found.callers.pruned + found.callees.pruned);
-    neighbours(out, "callers", profile, &found.called_by);
-    neighbours(out, "callees", profile, &found.calls);
+    write_neighbours(out, "callers", profile, &found.called_by);
+    write_neighbours(out, "callees", profile, &found.calls);
     et_buf_text(out, ",\n\"callers_tree\":");
     et_json_tree(out, profile, &found.callers);
     et_buf_text(out, ",\n\"callees_tree\":");
@@ -58,7 +58,7 @@ unsigned et_api_callers(struct et_store *store, struct et_symbols *symbols, cons
     unsigned status = et_api_load(store, &merged, &profile, out);
     if (status == 200) {
         et_symbolize(symbols, profile);
-        answer(out, profile, function);
+        write_callers(out, profile, function);
         et_profile_free(profile);
     }
     return status;

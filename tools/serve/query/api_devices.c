@@ -1,7 +1,7 @@
 /*
- * See api.h: the list of devices. A device is a service on a host, or what the tag "device" says; its processes come
- * newest first, and what they told at last is put together: losses and samples are added up, cost is the largest, and
- * spools are counted of those that were heard of within LATE of the newest.
+ * See api.h: the list of devices. A device is a service on a host, or with a tag "device". The latest stats of its
+ * processes are combined: losses and samples are summed, cost is the maximum. Spools count only for processes seen
+ * within LATE of the newest.
  */
 #include "tools/serve/query/api.h"
 #include "tools/lib/json_write.h"
@@ -19,24 +19,24 @@ static const int64_t LATE = INT64_C(300) * 1000000000;
 
 struct device {
     uint32_t device, service, host, tags, executable, arch;
-    uint32_t versions[NAMED], agents[NAMED]; /* different ones, newest first; 0 the end */
+    uint32_t versions[NAMED], agents[NAMED]; /* distinct, newest first; 0 ends the list */
     uint64_t processes, profiles, unknown_kinds, samples, exact, cut, cost_ppm;
     uint64_t spool_messages, spool_bytes, spool_error;
     int64_t first_ns, last_ns;
-    bool told; /* some process has sent running totals */
+    bool told; /* a process has sent running totals */
     struct {
         uint64_t count, weight_ns;
     } losses[REASONS];
 };
 
-struct devices {
+struct device_list {
     struct et_strings strings;
     struct et_map index; /* service << 32 | device -> device + 1 */
     struct device *rows;
     size_t count, capacity;
 };
 
-static uint32_t value_of(struct devices *all, const char *tags, const char *key)
+static uint32_t find_value(struct device_list *all, const char *tags, const char *key)
 {
     size_t size = 0;
     struct et_buf text = {0};
@@ -48,7 +48,7 @@ static uint32_t value_of(struct devices *all, const char *tags, const char *key)
     return number;
 }
 
-static void note_name(uint32_t names[NAMED], uint32_t name)
+static void add_name(uint32_t names[NAMED], uint32_t name)
 {
     for (size_t i = 0; i < NAMED && name; i++) {
         if (!names[i]) {
@@ -60,9 +60,9 @@ static void note_name(uint32_t names[NAMED], uint32_t name)
     }
 }
 
-static struct device *device_of(struct devices *all, const struct et_origin_row *row)
+static struct device *find_device(struct device_list *all, const struct et_origin_row *row)
 {
-    uint32_t name = value_of(all, row->origin.tags, "device"), host = et_intern(&all->strings, row->origin.host);
+    uint32_t name = find_value(all, row->origin.tags, "device"), host = et_intern(&all->strings, row->origin.host);
     uint32_t service = et_intern(&all->strings, row->origin.service);
     name = name ? name : host;
     uint64_t *known = et_map_at(&all->index, (uint64_t)service << 32 | name);
@@ -105,20 +105,20 @@ static void add_stats(struct device *device, const struct et_origin_row *row)
     edgeprof__v1__stats__free_unpacked(stats, NULL);
 }
 
-static void on_origin(void *context, const struct et_origin_row *row)
+static void add_to_device(void *context, const struct et_origin_row *row)
 {
-    struct devices *all = context;
-    struct device *device = device_of(all, row);
+    struct device_list *all = context;
+    struct device *device = find_device(all, row);
     device->processes++;
     device->profiles += (uint64_t)row->profiles;
     device->unknown_kinds += (uint64_t)row->skipped;
     device->first_ns = row->first_ns < device->first_ns ? row->first_ns : device->first_ns;
-    note_name(device->versions, value_of(all, row->origin.tags, "version"));
-    note_name(device->agents, et_intern(&all->strings, row->origin.agent));
+    add_name(device->versions, find_value(all, row->origin.tags, "version"));
+    add_name(device->agents, et_intern(&all->strings, row->origin.agent));
     add_stats(device, row);
 }
 
-static void names(struct et_buf *out, const struct devices *all, const char *name, const uint32_t list[NAMED])
+static void write_names(struct et_buf *out, const struct device_list *all, const char *name, const uint32_t list[NAMED])
 {
     et_buf_printf(out, ",\"%s\":[", name);
     for (size_t i = 0; i < NAMED && list[i]; i++) {
@@ -128,7 +128,7 @@ static void names(struct et_buf *out, const struct devices *all, const char *nam
     et_buf_char(out, ']');
 }
 
-static void losses(struct et_buf *out, const struct device *device)
+static void write_losses(struct et_buf *out, const struct device *device)
 {
     const char *comma = "";
     et_buf_text(out, ",\"losses\":[");
@@ -143,7 +143,7 @@ static void losses(struct et_buf *out, const struct device *device)
     et_buf_char(out, ']');
 }
 
-static void texts(struct et_buf *out, const struct devices *all, const struct device *device)
+static void write_texts(struct et_buf *out, const struct device_list *all, const struct device *device)
 {
     const struct {
         const char *name;
@@ -160,11 +160,11 @@ static void texts(struct et_buf *out, const struct devices *all, const struct de
     }
     et_buf_text(out, ",\"tags\":");
     et_api_tags(out, et_text(&all->strings, device->tags));
-    names(out, all, "versions", device->versions);
-    names(out, all, "agents", device->agents);
+    write_names(out, all, "versions", device->versions);
+    write_names(out, all, "agents", device->agents);
 }
 
-static void figures(struct et_buf *out, const struct device *device)
+static void write_figures(struct et_buf *out, const struct device *device)
 {
     const struct {
         const char *name;
@@ -194,17 +194,17 @@ static void figures(struct et_buf *out, const struct device *device)
 
 unsigned et_api_devices(struct et_store *store, const struct et_query *query, struct et_buf *out)
 {
-    struct devices all = {0};
+    struct device_list all = {0};
     et_intern(&all.strings, "");
-    int err = et_store_origins(store, query, on_origin, &all);
+    int err = et_store_origins(store, query, add_to_device, &all);
     et_buf_text(out, "{\"now\":");
     et_json_seconds(out, et_now());
     et_buf_text(out, ",\"devices\":[");
     for (size_t i = 0; i < all.count; i++) {
         et_buf_text(out, i ? ",\n{" : "\n{");
-        texts(out, &all, &all.rows[i]);
-        figures(out, &all.rows[i]);
-        losses(out, &all.rows[i]);
+        write_texts(out, &all, &all.rows[i]);
+        write_figures(out, &all.rows[i]);
+        write_losses(out, &all.rows[i]);
         et_buf_char(out, '}');
     }
     et_buf_text(out, "]}\n");

@@ -1,4 +1,4 @@
-/* See api.h: the difference of two profiles. diff.h compares, this asks and writes. */
+/* See api.h: the difference of two profiles. diff.h compares; this file queries and writes JSON. */
 #include "tools/serve/query/api.h"
 #include "tools/profile/diff.h"
 #include "tools/lib/json_write.h"
@@ -7,16 +7,16 @@
 
 enum { ROWS = 2000 };
 
-/* Relative change from which on it counts as one. */
+/* Relative change that counts as a change. */
 static const double THRESHOLD = 0.1;
 
-static void pair(struct et_buf *out, const char *name, const uint64_t figure[ET_SIDES])
+static void write_pair(struct et_buf *out, const char *name, const uint64_t figure[ET_SIDES])
 {
     et_buf_printf(out, ",\"%s\":[%llu,%llu]", name, (unsigned long long)figure[ET_LEFT],
                   (unsigned long long)figure[ET_RIGHT]);
 }
 
-static const char *word(enum et_judgement judgement)
+static const char *judgement_name(enum et_judgement judgement)
 {
     static const char *const words[] = {"same", "more", "less", "unsure", "none"};
     return words[judgement];
@@ -26,12 +26,12 @@ static void put_call(struct et_buf *out, const struct et_diff *diff, const struc
 {
     et_buf_text(out, "{\"name\":");
     et_json_string(out, call->function ? et_text(&diff->strings, call->function) : "all");
-    pair(out, "self", call->self);
-    pair(out, "total", call->total);
+    write_pair(out, "self", call->self);
+    write_pair(out, "total", call->total);
 }
 
-/* Depth first without recursion: stacks may be a few thousand calls deep. */
-static void tree(struct et_buf *out, const struct et_diff *diff)
+/* Depth first, without recursion: stacks may have thousands of calls. */
+static void write_tree(struct et_buf *out, const struct et_diff *diff)
 {
     for (uint32_t at = 0;;) {
         put_call(out, diff, &diff->calls[at]);
@@ -52,17 +52,17 @@ static void tree(struct et_buf *out, const struct et_diff *diff)
     }
 }
 
-static void rows(struct et_buf *out, const struct et_diff *diff)
+static void write_rows(struct et_buf *out, const struct et_diff *diff)
 {
     for (size_t i = 0; i < diff->row_count && i < ROWS; i++) {
         const struct et_diff_row *row = &diff->rows[i];
         struct et_interval change = et_diff_change(diff, row->self);
         et_buf_text(out, i ? ",\n{\"name\":" : "\n{\"name\":");
         et_json_string(out, et_text(&diff->strings, row->function));
-        pair(out, "self", row->self);
-        pair(out, "total", row->total);
+        write_pair(out, "self", row->self);
+        write_pair(out, "total", row->total);
         et_buf_printf(out, ",\"change\":[%.6f,%.6f],\"verdict\":\"%s\"", change.low, change.high,
-                      word(et_diff_judge(diff, row->self, THRESHOLD)));
+                      judgement_name(et_diff_judge(diff, row->self, THRESHOLD)));
         if (row->file) {
             et_buf_text(out, ",\"file\":");
             et_json_string(out, et_text(&diff->strings, row->file));
@@ -72,7 +72,8 @@ static void rows(struct et_buf *out, const struct et_diff *diff)
     }
 }
 
-static void side(struct et_buf *out, const struct et_profile *profile, const struct et_diff *diff, enum et_side side)
+static void write_side(struct et_buf *out, const struct et_profile *profile, const struct et_diff *diff,
+                       enum et_side side)
 {
     et_buf_printf(out, "%s{\"total\":%llu,\"profiles\":%llu,\"processes\":%llu,\"samples\":%.1f,\"seconds\":%.3f",
                   side ? "," : "", (unsigned long long)diff->total[side], (unsigned long long)profile->profiles,
@@ -84,7 +85,7 @@ static void side(struct et_buf *out, const struct et_profile *profile, const str
     et_buf_char(out, '}');
 }
 
-static void growth(struct et_buf *out, const struct et_diff *diff)
+static void write_growth(struct et_buf *out, const struct et_diff *diff)
 {
     double growth;
     struct et_interval interval;
@@ -93,10 +94,10 @@ static void growth(struct et_buf *out, const struct et_diff *diff)
     } else {
         et_buf_text(out, "\"growth\":null");
     }
-    et_buf_printf(out, ",\"verdict\":\"%s\"", word(et_diff_judge_growth(diff, THRESHOLD)));
+    et_buf_printf(out, ",\"verdict\":\"%s\"", judgement_name(et_diff_judge_growth(diff, THRESHOLD)));
 }
 
-static void answer(struct et_buf *out, struct et_profile *const profiles[ET_SIDES])
+static void write_diff(struct et_buf *out, struct et_profile *const profiles[ET_SIDES])
 {
     const struct et_profile *right = profiles[ET_RIGHT];
     const struct et_kind *kind = et_kind_named(et_text(&right->strings, right->kind));
@@ -109,14 +110,14 @@ static void answer(struct et_buf *out, struct et_profile *const profiles[ET_SIDE
     et_buf_text(out, ",\"unit\":");
     et_json_string(out, et_text(&right->strings, right->unit));
     et_buf_printf(out, ",\"level\":%s,\"sides\":[", diff.level ? "true" : "false");
-    side(out, profiles[ET_LEFT], &diff, ET_LEFT);
-    side(out, right, &diff, ET_RIGHT);
+    write_side(out, profiles[ET_LEFT], &diff, ET_LEFT);
+    write_side(out, right, &diff, ET_RIGHT);
     et_buf_text(out, "],");
-    growth(out, &diff);
+    write_growth(out, &diff);
     et_buf_printf(out, ",\"pruned\":%zu,\"functions\":%zu,\n\"tree\":", diff.pruned, diff.row_count);
-    tree(out, &diff);
+    write_tree(out, &diff);
     et_buf_text(out, ",\n\"rows\":[");
-    rows(out, &diff);
+    write_rows(out, &diff);
     et_buf_text(out, "]}\n");
     et_diff_free(&diff);
 }
@@ -136,7 +137,7 @@ unsigned et_api_diff(struct et_store *store, struct et_symbols *symbols, const s
         }
     }
     if (status == 200) {
-        answer(out, profiles);
+        write_diff(out, profiles);
     }
     for (int i = 0; i < ET_SIDES; i++) {
         if (profiles[i]) {

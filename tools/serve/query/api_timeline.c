@@ -1,4 +1,4 @@
-/* See api.h: sums over time. The store adds up; this chooses buckets that people read easily. */
+/* See api.h: sums over time. The store computes the sums; this file chooses round step lengths. */
 #include "tools/serve/query/api.h"
 #include "tools/lib/json_write.h"
 #include "tools/lib/kinds.h"
@@ -11,7 +11,7 @@ enum { SHOWN = 8, MOST_BUCKETS = 2000 };
 
 #define SECOND INT64_C(1000000000)
 
-/* The least step of a round length with which the time has at most that many buckets. */
+/* The smallest round step that divides the range into at most `buckets` steps. */
 static int64_t step_for(int64_t length_ns, size_t buckets)
 {
     static const int steps[] = {10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400};
@@ -25,25 +25,25 @@ static int64_t step_for(int64_t length_ns, size_t buckets)
     return days * 86400 * SECOND;
 }
 
-/* Where the data begins and ends, for queries without times. */
-struct extent {
+/* First and last time of the data, for queries without times. */
+struct data_range {
     const char *service;
     int64_t first_ns, last_ns;
 };
 
-static void on_service(void *context, const struct et_service_row *row)
+static void extend_range(void *context, const struct et_service_row *row)
 {
-    struct extent *extent = context;
+    struct data_range *extent = context;
     if (!*extent->service || strcmp(extent->service, row->service) == 0) {
         extent->first_ns = row->first_ns < extent->first_ns ? row->first_ns : extent->first_ns;
         extent->last_ns = row->last_ns > extent->last_ns ? row->last_ns : extent->last_ns;
     }
 }
 
-static int bound(struct et_store *store, struct et_query *query)
+static int set_missing_times(struct et_store *store, struct et_query *query)
 {
-    struct extent extent = {.service = query->service, .first_ns = INT64_MAX, .last_ns = 0};
-    int err = query->from_ns == 0 ? et_store_services(store, on_service, &extent) : 0;
+    struct data_range extent = {.service = query->service, .first_ns = INT64_MAX, .last_ns = 0};
+    int err = query->from_ns == 0 ? et_store_services(store, extend_range, &extent) : 0;
     if (query->from_ns == 0 && extent.first_ns != INT64_MAX) {
         query->from_ns = extent.first_ns;
         query->to_ns = query->to_ns < extent.last_ns ? query->to_ns : extent.last_ns;
@@ -55,7 +55,7 @@ static int bound(struct et_store *store, struct et_query *query)
     return err;
 }
 
-static void line(struct et_buf *out, const struct et_timeline *timeline, size_t first, size_t count, bool rest)
+static void write_line(struct et_buf *out, const struct et_timeline *timeline, size_t first, size_t count, bool rest)
 {
     unsigned long long total = 0;
     for (size_t k = 0; k < count; k++) {
@@ -74,7 +74,7 @@ static void line(struct et_buf *out, const struct et_timeline *timeline, size_t 
     et_buf_text(out, "]}");
 }
 
-static void answer(struct et_buf *out, const struct et_query *query, const struct et_timeline *timeline)
+static void write_timeline(struct et_buf *out, const struct et_query *query, const struct et_timeline *timeline)
 {
     const struct et_kind *kind = et_kind_named(timeline->kind);
     et_buf_text(out, "{\"kind\":");
@@ -93,10 +93,10 @@ static void answer(struct et_buf *out, const struct et_query *query, const struc
                   (long long)(timeline->step_ns / SECOND), timeline->steps, timeline->line_count);
     size_t own = timeline->line_count > SHOWN ? SHOWN : timeline->line_count;
     for (size_t i = 0; i < own; i++) {
-        line(out, timeline, i, 1, false);
+        write_line(out, timeline, i, 1, false);
     }
     if (timeline->line_count > own) {
-        line(out, timeline, own, timeline->line_count - own, true);
+        write_line(out, timeline, own, timeline->line_count - own, true);
     }
     et_buf_text(out, "]}\n");
 }
@@ -112,7 +112,7 @@ unsigned et_api_timeline(struct et_store *store, const struct et_query *query, s
     if (err == -EINVAL) {
         et_api_error(out, "there are several services, choose one with service=");
         status = 400;
-    } else if (err || bound(store, &own) < 0) {
+    } else if (err || set_missing_times(store, &own) < 0) {
         status = et_api_failed(store, out);
     } else {
         int64_t step = step_for(own.to_ns - own.from_ns, buckets < 1              ? 1
@@ -123,7 +123,7 @@ unsigned et_api_timeline(struct et_store *store, const struct et_query *query, s
         if (et_store_series(store, &whole, step, &timeline) < 0) {
             status = et_api_failed(store, out);
         } else {
-            answer(out, &own, &timeline);
+            write_timeline(out, &own, &timeline);
             et_timeline_free(&timeline);
         }
     }

@@ -59,15 +59,15 @@ void et_metrics_billionths(struct et_buf *out, uint64_t number)
                   (unsigned long long)(number % 1000000000));
 }
 
-/* ---- the store's ---- */
+/* ---- metrics of the store ---- */
 
 enum figure { VALUE, SECONDS, COUNT, PROFILES, LAST };
 
-/* What is made of the sums; kind NULL: of all kinds together. */
-static const struct family {
+/* Metric families made from the counters. kind NULL: all kinds together. */
+static const struct metric_family {
     const char *name, *type, *help, *kind;
     enum figure figure;
-    const char *service; /* what the label for the service is called */
+    const char *service; /* name of the label for the service */
 } families[] = {
     {"edgeprof_cpu_seconds_total", "counter", "CPU time of the service.", "cpu", SECONDS, "service"},
     {"pyroscope_profiles_cpu_total", "counter", "CPU time in seconds, under the name that rules for Pyroscope use.",
@@ -87,15 +87,15 @@ static const struct family {
     {"edgeprof_last_seen_timestamp_seconds", "gauge", "End of the latest profile.", NULL, LAST, "service"},
 };
 
-struct metrics {
+struct metric_list {
     struct et_metric *metrics;
     size_t count, capacity;
     struct et_strings strings;
 };
 
-static void on_metric(void *context, const struct et_metric *metric)
+static void add_metric(void *context, const struct et_metric *metric)
 {
-    struct metrics *all = context;
+    struct metric_list *all = context;
     struct et_metric copy = *metric;
     const char **texts[] = {&copy.service, &copy.version, &copy.device, &copy.kind};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -105,20 +105,20 @@ static void on_metric(void *context, const struct et_metric *metric)
     all->metrics[all->count++] = copy;
 }
 
-static void put_labels(struct et_buf *out, const struct family *family, const struct et_metric *metric)
+static void write_metric_labels(struct et_buf *out, const struct metric_family *family, const struct et_metric *metric)
 {
     et_metrics_sample(out, family->name, family->service, metric->service, "version", metric->version, "device",
                       metric->device, NULL);
 }
 
-/* Texts are interned: equal ones are in one place. */
+/* Strings are interned, so equal strings have equal addresses. */
 static bool same_set(const struct et_metric *a, const struct et_metric *b)
 {
     return a->service == b->service && a->version == b->version && a->device == b->device;
 }
 
-/* All kinds of a set stand together. Returns the first of the next set. */
-static size_t sum_set(const struct metrics *all, size_t first, struct et_counted *sum)
+/* Sums the kinds of a set, which are adjacent. Returns the first index of the next set. */
+static size_t sum_set(const struct metric_list *all, size_t first, struct et_counted *sum)
 {
     size_t i = first;
     *sum = (struct et_counted){0};
@@ -129,11 +129,11 @@ static size_t sum_set(const struct metrics *all, size_t first, struct et_counted
     return i;
 }
 
-static void put_sets(const struct metrics *all, const struct family *family, struct et_buf *out)
+static void put_sets(const struct metric_list *all, const struct metric_family *family, struct et_buf *out)
 {
     struct et_counted sum;
     for (size_t i = 0; i < all->count;) {
-        put_labels(out, family, &all->metrics[i]);
+        write_metric_labels(out, family, &all->metrics[i]);
         i = sum_set(all, i, &sum);
         if (family->figure == PROFILES) {
             et_metrics_number(out, sum.profiles);
@@ -143,14 +143,14 @@ static void put_sets(const struct metrics *all, const struct family *family, str
     }
 }
 
-static void put_kind(const struct metrics *all, const struct family *family, struct et_buf *out)
+static void put_kind(const struct metric_list *all, const struct metric_family *family, struct et_buf *out)
 {
     for (size_t i = 0; i < all->count; i++) {
         const struct et_metric *metric = &all->metrics[i];
         if (strcmp(metric->kind, family->kind) != 0) {
             continue;
         }
-        put_labels(out, family, metric);
+        write_metric_labels(out, family, metric);
         if (family->figure == SECONDS) {
             et_metrics_billionths(out, metric->sum.value);
         } else {
@@ -159,7 +159,8 @@ static void put_kind(const struct metrics *all, const struct family *family, str
     }
 }
 
-static void put_losses(const struct metrics *all, const char *name, const char *help, bool seconds, struct et_buf *out)
+static void put_losses(const struct metric_list *all, const char *name, const char *help, bool seconds,
+                       struct et_buf *out)
 {
     et_metrics_family(out, name, "counter", help);
     for (size_t i = 0; i < all->count; i++) {
@@ -183,8 +184,8 @@ static void put_losses(const struct metrics *all, const char *name, const char *
 
 int et_metrics_store(struct et_store *store, struct et_buf *out)
 {
-    struct metrics all = {0};
-    int err = et_store_metrics(store, on_metric, &all);
+    struct metric_list all = {0};
+    int err = et_store_metrics(store, add_metric, &all);
     for (size_t i = 0; i < sizeof families / sizeof *families && !err; i++) {
         et_metrics_family(out, families[i].name, families[i].type, families[i].help);
         if (families[i].kind) {
@@ -202,7 +203,7 @@ int et_metrics_store(struct et_store *store, struct et_buf *out)
     return err;
 }
 
-/* ---- the process' ---- */
+/* ---- metrics of the process ---- */
 
 static size_t open_files(void)
 {
@@ -217,8 +218,9 @@ static size_t open_files(void)
     return count > 3 ? count - 3 : 0; /* ".", "..", and the folder itself */
 }
 
-/* Since the boot in ticks: the 22nd field of stat; the name before may hold anything but it ends at the last ')'. */
-static double started(void)
+/* The process's start time: field 22 of stat has ticks since boot. The name before may contain anything, but ends at
+ * the last ')'. */
+static double start_time(void)
 {
     struct et_buf stat = {0};
     struct timespec boot, now;
@@ -268,5 +270,5 @@ void et_metrics_process(struct et_buf *out)
     put_gauge(out, "process_max_fds", "Files that it may open.", files.rlim_cur);
     et_metrics_family(out, "process_start_time_seconds", "gauge", "When the server started.");
     et_metrics_sample(out, "process_start_time_seconds", NULL);
-    et_buf_printf(out, "%.2f\n", started());
+    et_buf_printf(out, "%.2f\n", start_time());
 }

@@ -1,4 +1,4 @@
-/* Addresses of the JSON API that the page and `--url` ask; their answers are api.c's. */
+/* Routes of the JSON API for the page and `--url`; api*.c make the answers. */
 #include "tools/serve/query/api.h"
 #include "tools/serve/http/routes.h"
 #include "tools/lib/time_text.h"
@@ -9,15 +9,15 @@
 
 static const char JSON[] = "application/json; charset=utf-8";
 
-struct arguments {
+struct query_arguments {
     struct et_query_builder wanted;
-    const char *prefix; /* only arguments that begin so are read, without it */
+    const char *prefix; /* reads only arguments with this prefix, and removes it */
     const char *wrong;
 };
 
 static void read_argument(void *context, const char *key, const char *value)
 {
-    struct arguments *arguments = context;
+    struct query_arguments *arguments = context;
     struct et_query_builder *wanted = &arguments->wanted;
     size_t skip = strlen(arguments->prefix);
     if (strncmp(key, arguments->prefix, skip) != 0) {
@@ -45,7 +45,7 @@ static void read_argument(void *context, const char *key, const char *value)
     }
 }
 
-static void services(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_services(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     struct et_store *store = et_server_read(server);
     (void)request;
@@ -54,8 +54,8 @@ static void services(struct et_server *server, const struct et_request *request,
     et_server_read_done(server, store);
 }
 
-/* Adds to what *arguments has. False: the answer is the error. */
-static bool read_arguments(const struct et_request *request, const char *prefix, struct arguments *arguments,
+/* Adds to *arguments. False: the answer has the error. */
+static bool read_arguments(const struct et_request *request, const char *prefix, struct query_arguments *arguments,
                            struct et_answer *answer)
 {
     arguments->prefix = prefix;
@@ -79,7 +79,7 @@ typedef unsigned api_call(struct et_store *store, struct et_symbols *symbols, co
 static void answer_query(struct et_server *server, const struct et_request *request, api_call *call, const char *type,
                          struct et_answer *answer)
 {
-    struct arguments arguments = EVERYTHING;
+    struct query_arguments arguments = EVERYTHING;
     if (read_arguments(request, "", &arguments, answer)) {
         struct et_store *store = et_server_read(server);
         answer->status = call(store, et_server_symbols(server), &arguments.wanted.query, &answer->body);
@@ -89,26 +89,26 @@ static void answer_query(struct et_server *server, const struct et_request *requ
     et_query_builder_free(&arguments.wanted);
 }
 
-static void stats(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_stats(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     answer_query(server, request, et_api_stats, JSON, answer);
 }
 
-static void profile(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_profile(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     answer_query(server, request, et_api_profile, JSON, answer);
 }
 
-static void pprof(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_pprof(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     answer_query(server, request, et_api_pprof, "application/octet-stream", answer);
 }
 
-/* ---- what only the page asks for ---- */
+/* ---- only for the page ---- */
 
-static void timeline(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_timeline(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    struct arguments arguments = EVERYTHING;
+    struct query_arguments arguments = EVERYTHING;
     if (read_arguments(request, "", &arguments, answer)) {
         const char *buckets = et_argument(request, "buckets");
         struct et_store *store = et_server_read(server);
@@ -119,9 +119,9 @@ static void timeline(struct et_server *server, const struct et_request *request,
     et_query_builder_free(&arguments.wanted);
 }
 
-static void callers(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_callers(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    struct arguments arguments = EVERYTHING;
+    struct query_arguments arguments = EVERYTHING;
     if (read_arguments(request, "", &arguments, answer)) {
         struct et_store *store = et_server_read(server);
         answer->status = et_api_callers(store, et_server_symbols(server), &arguments.wanted.query,
@@ -131,10 +131,10 @@ static void callers(struct et_server *server, const struct et_request *request, 
     et_query_builder_free(&arguments.wanted);
 }
 
-/* The baseline's own service, filter and time are called base_service and so on; the kind is the same. */
-static void diff(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+/* The baseline's service, filter and time have the prefix base_; its kind is the same. */
+static void answer_diff(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    struct arguments compared = EVERYTHING, base = EVERYTHING;
+    struct query_arguments compared = EVERYTHING, base = EVERYTHING;
     if (read_arguments(request, "", &compared, answer) && read_arguments(request, "base_", &base, answer)) {
         et_query_builder_kind(&base.wanted, et_argument(request, "kind"));
         (void)et_query_builder_measure(&base.wanted, et_argument(request, "value"));
@@ -147,26 +147,26 @@ static void diff(struct et_server *server, const struct et_request *request, str
     et_query_builder_free(&base.wanted);
 }
 
-static unsigned ask_devices(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
-                            struct et_buf *out)
+static unsigned query_devices(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                              struct et_buf *out)
 {
     (void)symbols;
     return et_api_devices(store, query, out);
 }
 
-static void devices(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_devices(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    answer_query(server, request, ask_devices, JSON, answer);
+    answer_query(server, request, query_devices, JSON, answer);
 }
 
 const struct et_route et_routes_api[] = {
-    {.method = "GET", .path = "/api/services", .handle = services},
-    {.method = "GET", .path = "/api/stats", .handle = stats},
-    {.method = "GET", .path = "/api/profile", .handle = profile},
-    {.method = "GET", .path = "/api/pprof", .handle = pprof},
-    {.method = "GET", .path = "/api/timeline", .handle = timeline},
-    {.method = "GET", .path = "/api/callers", .handle = callers},
-    {.method = "GET", .path = "/api/diff", .handle = diff},
-    {.method = "GET", .path = "/api/devices", .handle = devices},
+    {.method = "GET", .path = "/api/services", .handle = answer_services},
+    {.method = "GET", .path = "/api/stats", .handle = answer_stats},
+    {.method = "GET", .path = "/api/profile", .handle = answer_profile},
+    {.method = "GET", .path = "/api/pprof", .handle = answer_pprof},
+    {.method = "GET", .path = "/api/timeline", .handle = answer_timeline},
+    {.method = "GET", .path = "/api/callers", .handle = answer_callers},
+    {.method = "GET", .path = "/api/diff", .handle = answer_diff},
+    {.method = "GET", .path = "/api/devices", .handle = answer_devices},
     {0},
 };

@@ -1,6 +1,6 @@
 /*
- * Addresses of symbol files, where `serve --symbols-store` keeps them: taking one, listing them, and giving one out as
- * debuginfod servers do. What is taken is ELF of the build id that it is sent for, or refused.
+ * Routes for symbol files in the folder of `serve --symbols-store`: upload, list, and download as from a debuginfod
+ * server. An upload must be an ELF file with the build id of its path.
  */
 #include "tools/serve/query/api.h"
 #include "tools/serve/http/routes.h"
@@ -13,8 +13,8 @@ enum { SENT_LIMIT = 128 << 20, FILE_LIMIT = 512 << 20 };
 
 static const char TAKEN[] = "/api/symbols/", GIVEN[] = "/buildid/", DEBUGINFO[] = "/debuginfo";
 
-/* NULL: there is none, the answer says so. */
-static const char *folder_of(struct et_server *server, struct et_answer *answer)
+/* NULL: no folder; the answer says so. */
+static const char *find_folder(struct et_server *server, struct et_answer *answer)
 {
     const char *folder = et_symbols_store(et_server_symbols(server));
     if (!folder) {
@@ -23,7 +23,7 @@ static const char *folder_of(struct et_server *server, struct et_answer *answer)
     return folder;
 }
 
-static void failed(struct et_answer *answer, int err)
+static void answer_error(struct et_answer *answer, int err)
 {
     et_error("symbols store: %s", strerror(-err));
     et_answer_text(answer, 503, strerror(-err));
@@ -33,7 +33,7 @@ static void receive_symbols(struct et_server *server, const struct et_request *r
 {
     char id[ET_BUILD_ID_TEXT];
     struct et_buf bytes = {0};
-    const char *folder = folder_of(server, answer), *why = "";
+    const char *folder = find_folder(server, answer), *why = "";
     if (!folder) {
         return;
     }
@@ -44,7 +44,7 @@ static void receive_symbols(struct et_server *server, const struct et_request *r
         if (err == -EINVAL) {
             et_answer_text(answer, 400, why);
         } else if (err < 0) {
-            failed(answer, err);
+            answer_error(answer, err);
         } else {
             et_answer_text(answer, err ? 200 : 201, err ? "kept: what is here is as good" : "added");
         }
@@ -52,23 +52,23 @@ static void receive_symbols(struct et_server *server, const struct et_request *r
     et_buf_free(&bytes);
 }
 
-static void list(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void list_symbols(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    const char *folder = folder_of(server, answer);
+    const char *folder = find_folder(server, answer);
     int err = folder ? et_symstore_json(folder, &answer->body) : 0;
     (void)request;
     if (err) {
-        failed(answer, err);
+        answer_error(answer, err);
     } else if (folder) {
         answer->type = "application/json; charset=utf-8";
     }
 }
 
-/* "/buildid/ID/debuginfo"; no server of debuginfod's has sources or programs only, so 404 for those is no surprise. */
+/* Serves "/buildid/ID/debuginfo". Other files of a build id answer 404, as some debuginfod servers do. */
 static void send_symbols(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     char id[ET_BUILD_ID_TEXT], text[ET_BUILD_ID_TEXT] = "";
-    const char *rest = request->path + sizeof GIVEN - 1, *folder = folder_of(server, answer), *why;
+    const char *rest = request->path + sizeof GIVEN - 1, *folder = find_folder(server, answer), *why;
     size_t size = strcspn(rest, "/");
     struct et_buf path = {0};
     if (!folder) {
@@ -91,7 +91,7 @@ static void send_symbols(struct et_server *server, const struct et_request *requ
 
 const struct et_route et_routes_symbols[] = {
     {.method = "POST", .path = "/api/symbols/*", .handle = receive_symbols, .limit = SENT_LIMIT},
-    {.method = "GET", .path = "/api/symbols", .handle = list},
+    {.method = "GET", .path = "/api/symbols", .handle = list_symbols},
     {.method = "GET", .path = "/buildid/*", .handle = send_symbols},
     {0},
 };

@@ -1,13 +1,12 @@
 /*
- * See relay.h.
+ * See relay.h. The thread of each destination loops over:
  *
- *   run              one destination's thread: wait until there is something to do, and do it
- *     collect        the next profiles become a request: take_row, for as long as there are some and it is small
- *     deliver        sends it and decides: done, refused, later
- *     settle         moves the cursor, in the store
+ *   collect_batch    make a request of the next profiles, until it is large enough
+ *   deliver_batch    send it: done, refused, or later
+ *   advance_cursor   move the cursor in the store
  *
- * A request that a server refuses for good is sent once more profile by profile, so that one that it does not like
- * takes no other with it.
+ * A request that a server refuses permanently is repeated with one profile each, so that only the rejected profile is
+ * lost.
  */
 #include "tools/serve/relay/relay.h"
 #include "tools/formats/json.h"
@@ -27,35 +26,36 @@
 #define POLL_NS   (NS_PER_S / 2)
 #define MINUTE_NS (60 * NS_PER_S)
 
-/* Profiles that are too old are skipped that many at a time; most seconds that a server may send us away for. */
+/* Maximum rows per request, too old profiles skipped at a time, accepted Retry-After in seconds, and waiting profiles
+ * counted. */
 enum { ROWS_MOST = 64, SKIPPED_MOST = 1000, RETRY_AFTER_MOST = 900, WAITING_MOST = 100000 };
 
-/* A request on its way. */
-struct batch {
+/* A request and its profiles. */
+struct relay_batch {
     void *request;
     struct et_arrival rows[ROWS_MOST];
     size_t count;               /* rows */
-    size_t sendable;            /* of them, those that something came of */
-    int64_t last;               /* id of the last row that it deals with */
-    struct et_relay_mark moved; /* when it is done */
+    size_t sendable;            /* number of rows in the request; others have no name at the backend */
+    int64_t last;               /* id of the last row covered */
+    struct et_relay_mark moved; /* cursor and counts to add when it is done */
     struct et_buf body;
     char type[96];
 };
 
-struct destination {
+struct relay_destination {
     struct et_relay *relay;
     const struct et_destination_config *config;
     struct et_relay_target target;
     struct et_relay_http *http;
     pthread_t thread;
     bool running;
-    struct batch batch;
-    int64_t alone; /* rows up to this one go alone */
+    struct relay_batch batch;
+    int64_t alone; /* rows up to this id are sent one by one */
     unsigned failures;
-    int64_t free_ns, told_ns; /* when the rate allows the next request; when a refusal was last told; monotonic */
-    /* Under the relay's lock. */
-    int64_t cursor;               /* as it is in the store */
-    struct et_relay_mark pending; /* what the store has not taken yet */
+    int64_t free_ns, told_ns; /* monotonic: earliest next request by rate; last message about a refusal */
+    /* Under the relay's lock: */
+    int64_t cursor;               /* as in the store */
+    struct et_relay_mark pending; /* not written to the store yet */
     bool failing;
     char why[256];
     int64_t last_sent_ns, next_try_ns;
@@ -64,34 +64,34 @@ struct destination {
 struct et_relay {
     struct et_server *server;
     struct et_relay_config config;
-    struct destination *destinations;
+    struct relay_destination *destinations;
     pthread_mutex_t lock;
     pthread_cond_t stopping;
     atomic_bool stop;
 };
 
-static int64_t monotonic(void)
+static int64_t monotonic_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* Until the monotonic time, or the end. */
+/* Waits until the monotonic time, or until the relay stops. */
 static void wait_until(struct et_relay *relay, int64_t until_ns)
 {
     struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
     pthread_mutex_lock(&relay->lock);
-    while (!atomic_load(&relay->stop) && monotonic() < until_ns) {
+    while (!atomic_load(&relay->stop) && monotonic_ns() < until_ns) {
         pthread_cond_timedwait(&relay->stopping, &relay->lock, &until);
     }
     pthread_mutex_unlock(&relay->lock);
 }
 
-/* ---- what is next ---- */
+/* ---- collecting ---- */
 
-/* What is next cannot be read: it is tried again, for it may not be left out. */
-static void unreadable(struct destination *d, const char *why)
+/* Reports that the next profile cannot be read. It is retried, because no profile may be skipped. */
+static void report_unreadable(struct relay_destination *d, const char *why)
 {
     bool begins = !d->failing;
     pthread_mutex_lock(&d->relay->lock);
@@ -103,29 +103,29 @@ static void unreadable(struct destination *d, const char *why)
     }
 }
 
-static int next_row(struct destination *d, int64_t after, struct et_arrival *row)
+static int read_next_row(struct relay_destination *d, int64_t after, struct et_arrival *row)
 {
     struct et_store *store = et_server_read(d->relay->server);
     int got = et_store_next(store, after, row);
     if (got < 0) {
-        unreadable(d, et_store_why(store));
+        report_unreadable(d, et_store_why(store));
     }
     et_server_read_done(d->relay->server, store);
     return got;
 }
 
-static void drop(struct batch *batch)
+static void clear_batch(struct relay_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
         et_profile_free(batch->rows[i].profile);
     }
     et_buf_free(&batch->body);
-    *batch = (struct batch){0};
+    *batch = (struct relay_batch){0};
 }
 
-static void take_row(struct destination *d, struct et_arrival *row)
+static void add_to_batch(struct relay_destination *d, struct et_arrival *row)
 {
-    struct batch *batch = &d->batch;
+    struct relay_batch *batch = &d->batch;
     const struct et_destination_config *config = d->config;
     batch->last = row->id;
     if (config->oldest_ns && row->profile->start_ns < et_now() - config->oldest_ns) {
@@ -142,46 +142,46 @@ static void take_row(struct destination *d, struct et_arrival *row)
     batch->moved.sent += pieces > 0;
 }
 
-/* Profiles behind the cursor become a request. false: there are none. */
-static bool collect(struct destination *d)
+/* Makes a request of the profiles after the cursor. False: there are none. */
+static bool collect_batch(struct relay_destination *d)
 {
-    struct batch *batch = &d->batch;
+    struct relay_batch *batch = &d->batch;
     const struct et_relay_backend *backend = d->config->backend;
     struct et_relay_form form = {.bare = d->config->naming == ET_NAMING_NONE,
                                  .family = d->config->family ? d->config->family : "dotnet"};
     struct et_arrival row;
-    drop(batch);
+    clear_batch(batch);
     batch->request = backend->begin(&form);
     batch->last = d->cursor + d->pending.cursor;
     int64_t from = batch->last;
     size_t most = batch->last < d->alone ? 1 : d->config->rows;
     while (batch->sendable < most && batch->count < ROWS_MOST && batch->moved.lost < SKIPPED_MOST &&
-           backend->size(batch->request) < backend->enough && next_row(d, batch->last, &row) == 1) {
-        take_row(d, &row);
+           backend->size(batch->request) < backend->enough && read_next_row(d, batch->last, &row) == 1) {
+        add_to_batch(d, &row);
     }
     backend->finish(batch->request, &batch->body, batch->type);
     return batch->last > from;
 }
 
-/* ---- what became of it ---- */
+/* ---- results ---- */
 
-struct moving {
+struct cursor_update {
     const char *name;
     const struct et_relay_mark *moved;
 };
 
-static enum et_outcome move(struct et_store *store, void *context, const char **why)
+static enum et_outcome store_cursor(struct et_store *store, void *context, const char **why)
 {
-    const struct moving *moving = context;
+    const struct cursor_update *moving = context;
     int err = et_store_begin(store);
     err = err ? err : et_store_relay_add(store, moving->name, moving->moved);
     int ended = et_store_end(store, !err);
     *why = err || ended ? et_store_why(store) : "ok";
-    return err || ended ? ET_UNAVAILABLE : ET_REPEATED; /* nothing that anybody has pushed */
+    return err || ended ? ET_UNAVAILABLE : ET_REPEATED; /* nothing for a sender: it does not count as accepted */
 }
 
-/* A store that cannot write holds nothing up: what is pending is kept until it can, and a restart sends again. */
-static void settle(struct destination *d, const struct et_relay_mark *moved)
+/* Writes the cursor. A failing store does not stop delivery: the update stays pending, and a restart sends again. */
+static void advance_cursor(struct relay_destination *d, const struct et_relay_mark *moved)
 {
     struct et_buf why = {0};
     struct et_relay_mark all = d->pending;
@@ -189,8 +189,8 @@ static void settle(struct destination *d, const struct et_relay_mark *moved)
     all.sent += moved->sent;
     all.refused += moved->refused;
     all.lost += moved->lost;
-    struct moving moving = {d->config->name, &all};
-    bool kept = et_server_write(d->relay->server, move, &moving, &why) == ET_REPEATED;
+    struct cursor_update moving = {d->config->name, &all};
+    bool kept = et_server_write(d->relay->server, store_cursor, &moving, &why) == ET_REPEATED;
     et_buf_free(&why);
     pthread_mutex_lock(&d->relay->lock);
     if (kept) {
@@ -201,7 +201,7 @@ static void settle(struct destination *d, const struct et_relay_mark *moved)
     pthread_mutex_unlock(&d->relay->lock);
 }
 
-static void answers(struct destination *d, bool taken)
+static void report_recovery(struct relay_destination *d, bool taken)
 {
     bool failed = d->failing;
     d->failures = 0;
@@ -216,18 +216,18 @@ static void answers(struct destination *d, bool taken)
     }
 }
 
-/* A random number from 0.5 to 1: destinations of many servers that failed together do not come back together. */
+/* A random factor from 0.5 to 1, so that destinations of many servers do not retry at the same time. */
 static double jitter(void)
 {
     uint16_t random = 0;
     if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) {
-        random = (uint16_t)monotonic();
+        random = (uint16_t)monotonic_ns();
     }
     return 0.5 + random / 131072.0;
 }
 
-/* How long to wait: twice as long each time, as long as the server wants at least. */
-static int64_t back_off(struct destination *d, int64_t retry_after_s)
+/* The delay before the next attempt: doubles with each failure, at least the server's Retry-After. */
+static int64_t next_delay(struct relay_destination *d, int64_t retry_after_s)
 {
     const struct et_destination_config *config = d->config;
     int64_t wait = config->retry_ns;
@@ -239,10 +239,10 @@ static int64_t back_off(struct destination *d, int64_t retry_after_s)
     return wait > retry_after_s * NS_PER_S ? wait : retry_after_s * NS_PER_S;
 }
 
-static void fails(struct destination *d, const struct et_relay_reply *reply)
+static void note_failure(struct relay_destination *d, const struct et_relay_reply *reply)
 {
     bool begins = !d->failing, denied = reply->status == 401 || reply->status == 403;
-    int64_t wait = back_off(d, reply->retry_after_s);
+    int64_t wait = next_delay(d, reply->retry_after_s);
     d->failures++;
     pthread_mutex_lock(&d->relay->lock);
     d->failing = true;
@@ -257,25 +257,26 @@ static void fails(struct destination *d, const struct et_relay_reply *reply)
         et_error("relay %s: %s: %s; profiles wait in the database%s", d->config->name, d->config->url, d->why,
                  denied ? "; look at its token or password file" : "");
     }
-    wait_until(d->relay, monotonic() + wait);
+    wait_until(d->relay, monotonic_ns() + wait);
 }
 
-static void refused(struct destination *d, const struct et_relay_reply *reply)
+static void report_refused(struct relay_destination *d, const struct et_relay_reply *reply)
 {
-    if (!d->told_ns || monotonic() - d->told_ns > MINUTE_NS) {
+    if (!d->told_ns || monotonic_ns() - d->told_ns > MINUTE_NS) {
         et_error("relay %s: %s refuses a profile: %ld %s; it is skipped", d->config->name, d->config->url,
                  reply->status, reply->words.data);
-        d->told_ns = monotonic();
+        d->told_ns = monotonic_ns();
     }
     struct et_relay_mark *moved = &d->batch.moved;
     moved->refused += moved->sent;
     moved->sent = 0;
 }
 
-/* What a status says. Of the 4xx those are for ever that are about what was sent, not about who sends it where. */
+/* Classifies a status. Of the 4xx, only those about the content are permanent; those about credentials or the address
+ * are retried. */
 enum outcome { DONE, LATER, NEVER };
 
-static enum outcome outcome_of(long status)
+static enum outcome classify_status(long status)
 {
     static const long waits[] = {401, 403, 404, 405, 407, 408, 421, 425, 429};
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
@@ -286,17 +287,17 @@ static enum outcome outcome_of(long status)
     return status >= 200 && status < 300 ? DONE : status >= 400 && status < 500 ? NEVER : LATER;
 }
 
-/* Holds to the rate: after so many bytes there is a pause. */
-static void pace(struct destination *d, size_t bytes)
+/* Keeps the configured rate by a pause after each request. */
+static void limit_rate(struct relay_destination *d, size_t bytes)
 {
-    int64_t now = monotonic();
+    int64_t now = monotonic_ns();
     d->free_ns = (d->free_ns > now ? d->free_ns : now) + (int64_t)((double)bytes / (double)d->config->rate * 1e9);
 }
 
-/* true: the batch is dealt with. */
-static bool deliver(struct destination *d)
+/* True: the batch is done. */
+static bool deliver_batch(struct relay_destination *d)
 {
-    struct batch *batch = &d->batch;
+    struct relay_batch *batch = &d->batch;
     struct et_relay_reply reply = {0};
     if (!batch->sendable) {
         return true;
@@ -305,18 +306,18 @@ static bool deliver(struct destination *d)
     if (!atomic_load(&d->relay->stop)) {
         et_relay_http_post(d->http, &batch->body, batch->type, d->config->backend->gzip, &d->relay->stop, &reply);
     }
-    enum outcome outcome = outcome_of(reply.status);
-    pace(d, batch->body.size);
+    enum outcome outcome = classify_status(reply.status);
+    limit_rate(d, batch->body.size);
     if (outcome == LATER) {
-        fails(d, &reply);
+        note_failure(d, &reply);
     } else {
-        answers(d, outcome == DONE);
+        report_recovery(d, outcome == DONE);
     }
     bool one = batch->sendable == 1;
     if (outcome == NEVER && one) {
-        refused(d, &reply);
+        report_refused(d, &reply);
     } else if (outcome == NEVER) {
-        d->alone = batch->last; /* it is collected again, one by one */
+        d->alone = batch->last; /* collect it again, one by one */
     }
     et_buf_free(&reply.words);
     return outcome == DONE || (outcome == NEVER && one);
@@ -324,48 +325,49 @@ static bool deliver(struct destination *d)
 
 static void *relay_thread(void *context)
 {
-    struct destination *d = context;
+    struct relay_destination *d = context;
     while (!atomic_load(&d->relay->stop)) {
-        if (!collect(d)) {
-            wait_until(d->relay, monotonic() + POLL_NS);
+        if (!collect_batch(d)) {
+            wait_until(d->relay, monotonic_ns() + POLL_NS);
             continue;
         }
         bool done = false;
         int64_t alone = d->alone;
-        while (!atomic_load(&d->relay->stop) && !(done = deliver(d)) && d->alone == alone) {
+        while (!atomic_load(&d->relay->stop) && !(done = deliver_batch(d)) && d->alone == alone) {
         }
         if (done) {
             d->batch.moved.cursor = d->batch.last - d->cursor - d->pending.cursor;
-            settle(d, &d->batch.moved);
+            advance_cursor(d, &d->batch.moved);
         }
     }
-    drop(&d->batch);
+    clear_batch(&d->batch);
     return NULL;
 }
 
 /* ---- starting ---- */
 
-/* Where it stands, or a place to begin. */
-static enum et_outcome find_place(struct et_store *store, void *context, const char **why)
+/* Loads the destination's cursor, or creates it. */
+static enum et_outcome load_cursor(struct et_store *store, void *context, const char **why)
 {
-    struct destination *d = context;
+    struct relay_destination *d = context;
     struct et_relay_mark mark;
     int got = et_store_relay_get(store, d->config->name, &mark);
     if (got == 0) {
         int64_t last = d->config->backfill ? 0 : et_store_last(store);
-        struct moving moving = {d->config->name, &(struct et_relay_mark){.cursor = last}};
+        struct cursor_update moving = {d->config->name, &(struct et_relay_mark){.cursor = last}};
         d->cursor = last;
-        return last < 0 ? ET_UNAVAILABLE : move(store, &moving, why);
+        return last < 0 ? ET_UNAVAILABLE : store_cursor(store, &moving, why);
     }
     if (got < 0) {
         *why = et_store_why(store);
         return ET_UNAVAILABLE;
     }
     d->cursor = mark.cursor;
-    return move(store, &(struct moving){d->config->name, &(struct et_relay_mark){0}}, why); /* it is configured */
+    return store_cursor(store, &(struct cursor_update){d->config->name, &(struct et_relay_mark){0}},
+                        why); /* marks it as configured */
 }
 
-static bool start_one(struct et_relay *relay, struct destination *d, const struct et_destination_config *config)
+static bool start_one(struct et_relay *relay, struct relay_destination *d, const struct et_destination_config *config)
 {
     struct et_buf why = {0};
     d->relay = relay;
@@ -383,7 +385,7 @@ static bool start_one(struct et_relay *relay, struct destination *d, const struc
                                          .header_count = config->header_count,
                                          .timeout_s = (unsigned)((config->timeout_ns + NS_PER_S - 1) / NS_PER_S)};
     d->http = et_relay_http_new(&d->target, &why);
-    if (d->http && et_server_write(relay->server, find_place, d, &why) == ET_REPEATED) {
+    if (d->http && et_server_write(relay->server, load_cursor, d, &why) == ET_REPEATED) {
         d->running = pthread_create(&d->thread, NULL, relay_thread, d) == 0;
         et_buf_text(&why, d->running ? "" : "no thread");
     }
@@ -429,7 +431,7 @@ void et_relay_stop(struct et_relay *relay)
     pthread_cond_broadcast(&relay->stopping);
     pthread_mutex_unlock(&relay->lock);
     for (size_t i = 0; i < relay->config.count; i++) {
-        struct destination *d = &relay->destinations[i];
+        struct relay_destination *d = &relay->destinations[i];
         if (d->running) {
             pthread_join(d->thread, NULL);
         }
@@ -442,10 +444,10 @@ void et_relay_stop(struct et_relay *relay)
     free(relay);
 }
 
-/* ---- how it does ---- */
+/* ---- status ---- */
 
-/* What the store knows of it is added. */
-static void look_up(struct et_relay *relay, struct et_relay_state *state)
+/* Adds the counts of the store. */
+static void add_stored_counts(struct et_relay *relay, struct et_relay_state *state)
 {
     struct et_store *store = et_server_read(relay->server);
     struct et_relay_mark mark = {0};
@@ -463,7 +465,7 @@ void et_relay_each(struct et_relay *relay, void (*call)(void *context, const str
                    void *context)
 {
     for (size_t i = 0; relay && i < relay->config.count; i++) {
-        struct destination *d = &relay->destinations[i];
+        struct relay_destination *d = &relay->destinations[i];
         char why[sizeof d->why];
         pthread_mutex_lock(&relay->lock);
         snprintf(why, sizeof why, "%s", d->why);
@@ -481,7 +483,7 @@ void et_relay_each(struct et_relay *relay, void (*call)(void *context, const str
             .next_try_ns = d->next_try_ns,
         };
         pthread_mutex_unlock(&relay->lock);
-        look_up(relay, &state);
+        add_stored_counts(relay, &state);
         call(context, &state);
     }
 }

@@ -1,4 +1,4 @@
-/* See relay_backend.h: what the backends share. */
+/* See relay_backend.h: common parts of the backends. */
 #include "tools/serve/relay/relay_backend.h"
 #include "tools/lib/labels.h"
 
@@ -39,7 +39,7 @@ void et_relay_legal(const char *text, char out[128])
     }
     for (; *text && size < 127; text++) {
         bool legal = strchr(letters, *text) != NULL;
-        if (((unsigned char)*text & 0xc0) != 0x80) { /* one character for each of UTF-8's sequences */
+        if (((unsigned char)*text & 0xc0) != 0x80) { /* one character per UTF-8 sequence */
             out[size++] = legal ? *text : '_';
         }
     }
@@ -74,27 +74,27 @@ void et_relay_labels_add(struct et_relay_labels *series, const char *name, const
     series->labels[series->count++] = (struct et_relay_label){.name = et_strdup(legal), .value = et_clean(value, size)};
 }
 
-struct adding {
+struct label_adder {
     struct et_relay_labels *series;
     size_t most;
 };
 
-/* Names that begin with __ are the server's. */
-static void on_tag(void *context, const char *key, const char *value)
+/* Names that begin with "__" are reserved for the server. */
+static void add_tag_label(void *context, const char *key, const char *value)
 {
-    struct adding *adding = context;
+    struct label_adder *adding = context;
     if (strncmp(key, "__", 2) != 0 && adding->series->count < adding->most) {
         et_relay_labels_add(adding->series, key, value);
     }
 }
 
-/* service_name, the tags and host, until there are `most` labels. */
-static void add_origin(struct et_relay_labels *series, const struct et_origin *origin, size_t most)
+/* Adds service_name, tags and host, up to `most` labels. */
+static void add_origin_labels(struct et_relay_labels *series, const struct et_origin *origin, size_t most)
 {
-    struct adding adding = {.series = series, .most = most};
+    struct label_adder adding = {.series = series, .most = most};
     et_relay_labels_add(series, "service_name", origin->service);
-    et_labels_each(origin->tags, on_tag, &adding);
-    on_tag(&adding, "host", origin->host);
+    et_labels_each(origin->tags, add_tag_label, &adding);
+    add_tag_label(&adding, "host", origin->host);
 }
 
 void et_relay_labels_free(struct et_relay_labels *series)
@@ -109,7 +109,7 @@ void et_relay_labels_free(struct et_relay_labels *series)
 
 /* ---- pieces ---- */
 
-struct splitting {
+struct piece_encoder {
     const struct et_relay_backend *backend;
     const struct et_profile *profile;
     et_relay_piece *piece;
@@ -117,7 +117,7 @@ struct splitting {
     unsigned number;
 };
 
-static void encode_pieces(struct splitting *s, struct et_pprof_form form)
+static void encode_pieces(struct piece_encoder *s, struct et_pprof_form form)
 {
     struct et_buf pprof = {0};
     form.shift_ns = s->number;
@@ -142,23 +142,23 @@ static void encode_pieces(struct splitting *s, struct et_pprof_form form)
 size_t et_relay_pieces(const struct et_relay_backend *backend, const struct et_profile *profile,
                        const struct et_pprof_form *form, et_relay_piece *piece, void *context)
 {
-    struct splitting s = {.backend = backend, .profile = profile, .piece = piece, .context = context};
+    struct piece_encoder s = {.backend = backend, .profile = profile, .piece = piece, .context = context};
     struct et_pprof_form whole = *form;
     whole.entries = profile->entry_count;
     encode_pieces(&s, whole);
     return s.number;
 }
 
-/* Keys of labels of stacks that become labels of the series at the receiver. */
-struct keys {
-    struct et_strings kept; /* legal names */
+/* Keys of stack labels, which become labels of the series at the receiver. */
+struct key_set {
+    struct et_strings kept; /* valid names */
     size_t most;
 };
 
-/* The first `most` keys, besides the ids of spans and traces. */
-static bool on_label(void *context, const char *key, const char *value, struct et_pprof_label *out)
+/* Keeps the first `most` keys, and span and trace ids. */
+static bool keep_label(void *context, const char *key, const char *value, struct et_pprof_label *out)
 {
-    struct keys *keys = context;
+    struct key_set *keys = context;
     et_relay_legal(key, out->key);
     if (!*out->key || !*value || strncmp(out->key, "__", 2) == 0) {
         return false;
@@ -180,8 +180,8 @@ size_t et_relay_series(const struct et_relay_backend *backend, const struct et_a
     char own[128];
     et_relay_legal(kind, own);
     et_relay_labels_add(series, "__name__", name ? name->family : own);
-    add_origin(series, &row->origin, backend->series_labels);
-    struct keys keys = {.most = backend->labels - series->count};
+    add_origin_labels(series, &row->origin, backend->series_labels);
+    struct key_set keys = {.most = backend->labels - series->count};
     struct et_pprof_form form = {
         .count = name && p->counts ? name->count : "",
         .value = name ? name->value : own,
@@ -190,7 +190,7 @@ size_t et_relay_series(const struct et_relay_backend *backend, const struct et_a
         .level = name && name->level,
         .bare = bare,
         .depth = backend->depth,
-        .label = on_label,
+        .label = keep_label,
         .context = &keys,
     };
     size_t pieces = et_relay_pieces(backend, p, &form, piece, context);
@@ -200,8 +200,8 @@ size_t et_relay_series(const struct et_relay_backend *backend, const struct et_a
 
 /* ---- ids ---- */
 
-/* FNV-1a; the seed makes two different ones of it. */
-static uint64_t hash_of(const struct et_buf *text, uint64_t seed)
+/* FNV-1a with a seed, for two different hashes of one text. */
+static uint64_t hash_text(const struct et_buf *text, uint64_t seed)
 {
     uint64_t hash = 1469598103934665603u ^ seed;
     for (size_t i = 0; i < text->size; i++) {
@@ -219,12 +219,12 @@ void et_relay_id(const struct et_arrival *row, unsigned piece, uint8_t id[16])
                   row->origin.tags, row->origin.host, row->origin.boot_id, row->origin.pid,
                   (unsigned long long)row->origin.process_start_ns, et_text(&p->strings, p->kind),
                   (long long)p->start_ns, (long long)p->end_ns, piece);
-    uint64_t halves[2] = {hash_of(&text, 0), hash_of(&text, 0x5bd1e9955bd1e995u)};
+    uint64_t halves[2] = {hash_text(&text, 0), hash_text(&text, 0x5bd1e9955bd1e995u)};
     et_buf_free(&text);
     for (unsigned i = 0; i < 16; i++) {
         id[i] = (uint8_t)(halves[i / 8] >> (i % 8 * 8));
     }
-    id[6] = (uint8_t)((id[6] & 0x0f) | 0x80); /* version 8: whoever makes it says how */
+    id[6] = (uint8_t)((id[6] & 0x0f) | 0x80); /* UUID version 8: custom format */
     id[8] = (uint8_t)((id[8] & 0x3f) | 0x80);
 }
 

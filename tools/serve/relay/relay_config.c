@@ -11,14 +11,15 @@ static const char *const KEYS[] = {"to",           "url",       "symbolize", "to
                                    "header*",      "backfill",  "batch",     "rate",       "timeout", "max-age",
                                    "retry",        "retry-max", NULL};
 
-static bool wrong(const struct et_config *config, const struct et_section *section, const char *key, const char *what)
+static bool report_bad_value(const struct et_config *config, const struct et_section *section, const char *key,
+                             const char *what)
 {
     const struct et_setting *setting = et_config_setting(section, key);
     et_config_error(config, setting ? setting->line : section->line, "[relay %s] %s: %s", section->name, key, what);
     return false;
 }
 
-static char *text(const struct et_section *section, const char *key)
+static char *copy_value(const struct et_section *section, const char *key)
 {
     const char *value = et_config_value(section, key);
     return value && *value ? et_strdup(value) : NULL;
@@ -50,21 +51,21 @@ static bool read_headers(const struct et_config *config, const struct et_section
     return true;
 }
 
-/* The backend's path goes behind a URL that has none of its own. */
+/* Appends the backend's path to a URL without a path. */
 static bool read_url(const struct et_config *config, const struct et_section *section, struct et_destination_config *d)
 {
     const char *url = et_config_value(section, "url");
     size_t scheme = !url ? 0 : strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
     if (!scheme || !url[scheme] || url[scheme] == '/') {
-        return wrong(config, section, "url",
-                     "write http://HOST:PORT or https://HOST:PORT, with a path if there is one");
+        return report_bad_value(config, section, "url",
+                                "write http://HOST:PORT or https://HOST:PORT, with a path if there is one");
     }
     if (url[strcspn(url, "?#")]) {
-        return wrong(config, section, "url",
-                     "an address ends with its path; what servers want besides goes into header");
+        return report_bad_value(config, section, "url",
+                                "an address ends with its path; what servers want besides goes into header");
     }
     if (memchr(url + scheme, '@', strcspn(url + scheme, "/"))) {
-        return wrong(config, section, "url", "no password in an address: write user and password-file");
+        return report_bad_value(config, section, "url", "no password in an address: write user and password-file");
     }
     size_t size = strlen(url) - (url[strlen(url) - 1] == '/');
     const char *path = d->api_key_file && d->backend->keyed_path ? d->backend->keyed_path : d->backend->path;
@@ -87,8 +88,9 @@ static bool read_naming(const struct et_config *config, const struct et_section 
                     : strcmp(value, "fallback") == 0 ? ET_NAMING_FALLBACK
                                                      : ET_NAMING_NONE;
     }
-    return !value || d->naming || strcmp(value, "no") == 0 ? true
-                                                           : wrong(config, section, "symbolize", "yes, no or fallback");
+    return !value || d->naming || strcmp(value, "no") == 0
+               ? true
+               : report_bad_value(config, section, "symbolize", "yes, no or fallback");
 }
 
 static bool read_numbers(const struct et_config *config, const struct et_section *section,
@@ -107,7 +109,7 @@ static bool read_numbers(const struct et_config *config, const struct et_section
            et_config_duration(config, section, "retry", false, &d->retry_ns) &&
            et_config_duration(config, section, "retry-max", false, &d->retry_most_ns) &&
            et_config_flag(config, section, "backfill", &d->backfill) &&
-           ((d->rows && d->rate) || wrong(config, section, d->rows ? "rate" : "batch", "at least 1"));
+           ((d->rows && d->rate) || report_bad_value(config, section, d->rows ? "rate" : "batch", "at least 1"));
 }
 
 static bool read_files(const struct et_config *config, const struct et_section *section,
@@ -117,12 +119,14 @@ static bool read_files(const struct et_config *config, const struct et_section *
     char *const files[] = {d->ca, d->cert, d->key};
     for (size_t i = 0; i < 3; i++) {
         if (files[i] && access(files[i], R_OK) != 0) {
-            return wrong(config, section, keys[i], "cannot be read");
+            return report_bad_value(config, section, keys[i], "cannot be read");
         }
     }
-    return (!d->key || d->cert || wrong(config, section, "key", "a key without cert")) &&
-           (!d->user == !d->password_file || wrong(config, section, "user", "write user and password-file together")) &&
-           (!d->user || !d->token_file || wrong(config, section, "token-file", "a token or a password, not both"));
+    return (!d->key || d->cert || report_bad_value(config, section, "key", "a key without cert")) &&
+           (!d->user == !d->password_file ||
+            report_bad_value(config, section, "user", "write user and password-file together")) &&
+           (!d->user || !d->token_file ||
+            report_bad_value(config, section, "token-file", "a token or a password, not both"));
 }
 
 static bool read_section(const struct et_config *config, const struct et_section *section,
@@ -138,23 +142,23 @@ static bool read_section(const struct et_config *config, const struct et_section
     }
     d->backend = to ? et_relay_backend(to) : NULL;
     if (!d->backend) {
-        return wrong(config, section, "to", "pyroscope, parca, otlp or datadog");
+        return report_bad_value(config, section, "to", "pyroscope, parca, otlp or datadog");
     }
     d->name = et_strdup(section->name);
-    d->token_file = text(section, "token-file");
-    d->user = text(section, "user");
-    d->password_file = text(section, "password-file");
-    d->api_key_file = text(section, "api-key-file");
-    d->org_id = text(section, "org-id");
-    d->ca = text(section, "ca");
-    d->cert = text(section, "cert");
-    d->key = text(section, "key");
-    d->family = text(section, "family");
+    d->token_file = copy_value(section, "token-file");
+    d->user = copy_value(section, "user");
+    d->password_file = copy_value(section, "password-file");
+    d->api_key_file = copy_value(section, "api-key-file");
+    d->org_id = copy_value(section, "org-id");
+    d->ca = copy_value(section, "ca");
+    d->cert = copy_value(section, "cert");
+    d->key = copy_value(section, "key");
+    d->family = copy_value(section, "family");
     return read_headers(config, section, d) && read_url(config, section, d) && read_naming(config, section, d) &&
            read_numbers(config, section, d) && read_files(config, section, d);
 }
 
-static bool is_taken(const struct et_relay_config *config, const char *name)
+static bool has_destination(const struct et_relay_config *config, const char *name)
 {
     for (size_t i = 0; i + 1 < config->count; i++) {
         if (config->destinations[i].name && strcmp(config->destinations[i].name, name) == 0) {
@@ -171,7 +175,7 @@ bool et_relay_config_read(const struct et_config *config, struct et_relay_config
     for (const struct et_section *section = NULL; (section = et_config_next(config, "relay", section));) {
         out->destinations = et_reserve(out->destinations, &out->capacity, out->count + 1, sizeof *out->destinations);
         ok &= read_section(config, section, &out->destinations[out->count++]);
-        if (is_taken(out, section->name)) {
+        if (has_destination(out, section->name)) {
             et_config_error(config, section->line, "[relay %s]: there is one of that name already", section->name);
             ok = false;
         }

@@ -1,7 +1,7 @@
 /*
- * Datadog's profiling intake: multipart, event.json and a pprof, one profile a request. Names are those of its .NET
- * profiler and of its library's list; kinds that have none there are left out. Labels keep their names, but spans' ids
- * are numbers.
+ * Datadog's profiling intake: multipart with event.json and a pprof, one profile per request. Names are those of
+ * Datadog's .NET profiler and library; kinds without such a name are omitted. Labels keep their names, but span ids
+ * become numbers.
  */
 #include "tools/lib/gzip.h"
 #include "tools/lib/json_write.h"
@@ -26,15 +26,15 @@ static const struct et_relay_name names[] = {
 
 static const char BOUNDARY[] = "edgeprof-3f9a6c1d7e2b48";
 
-struct request {
+struct datadog_request {
     const struct et_relay_form *form;
     const struct et_arrival *row;
-    struct et_buf names, parts; /* of the attachments: in JSON; whole */
+    struct et_buf names, parts; /* attachments: their names as JSON; their multipart parts */
 };
 
 static void *datadog_begin(const struct et_relay_form *form)
 {
-    struct request *request = et_alloc(1, sizeof *request);
+    struct datadog_request *request = et_alloc(1, sizeof *request);
     request->form = form;
     return request;
 }
@@ -48,9 +48,9 @@ static void put_part(struct et_buf *out, const char *name, const char *type, con
     et_buf_text(out, "\r\n");
 }
 
-static void on_piece(void *context, unsigned number, const struct et_buf *pprof)
+static void datadog_add_piece(void *context, unsigned number, const struct et_buf *pprof)
 {
-    struct request *request = context;
+    struct datadog_request *request = context;
     struct et_buf gzipped = {0};
     char name[32];
     snprintf(name, sizeof name, number ? "profile-%u.pprof" : "profile.pprof", number);
@@ -67,7 +67,7 @@ static const char *span_number(const char *value, uint64_t *number)
     return strlen(value) == 16 && !*end ? NULL : value;
 }
 
-static bool on_label(void *context, const char *key, const char *value, struct et_pprof_label *out)
+static bool convert_label(void *context, const char *key, const char *value, struct et_pprof_label *out)
 {
     (void)context;
     bool thread = strcmp(key, "thread") == 0, span = strcmp(key, ET_SPAN_ID) == 0;
@@ -78,10 +78,10 @@ static bool on_label(void *context, const char *key, const char *value, struct e
 
 static size_t datadog_add(void *context, const struct et_arrival *row)
 {
-    struct request *request = context;
+    struct datadog_request *request = context;
     const struct et_profile *p = row->profile;
     const struct et_relay_name *name = et_relay_name(&et_relay_datadog, et_text(&p->strings, p->kind));
-    struct et_pprof_form form = {.bare = request->form->bare, .label = on_label};
+    struct et_pprof_form form = {.bare = request->form->bare, .label = convert_label};
     if (!name) {
         return 0;
     }
@@ -90,12 +90,12 @@ static size_t datadog_add(void *context, const struct et_arrival *row)
     form.period = name->period;
     form.period_unit = name->period_unit;
     request->row = row;
-    return et_relay_pieces(&et_relay_datadog, p, &form, on_piece, request);
+    return et_relay_pieces(&et_relay_datadog, p, &form, datadog_add_piece, request);
 }
 
 static size_t datadog_size(const void *request)
 {
-    return ((const struct request *)request)->parts.size;
+    return ((const struct datadog_request *)request)->parts.size;
 }
 
 /* ---- event.json ---- */
@@ -110,7 +110,7 @@ static void put_time(struct et_buf *out, int64_t ns)
     et_buf_printf(out, "\"%s.%09dZ\"", text, (int)(ns % 1000000000));
 }
 
-/* "key:value", where a comma would begin the next one. */
+/* Writes "key:value"; a comma would start the next tag. */
 static void put_tag(void *context, const char *key, const char *value)
 {
     struct et_buf *tags = context;
@@ -126,7 +126,7 @@ static void put_tag(void *context, const char *key, const char *value)
     et_buf_free(&tag);
 }
 
-static void put_tags(const struct request *request, struct et_buf *tags)
+static void put_tags(const struct datadog_request *request, struct et_buf *tags)
 {
     const struct et_origin *origin = &request->row->origin;
     char number[24];
@@ -144,7 +144,7 @@ static void put_tags(const struct request *request, struct et_buf *tags)
     }
 }
 
-static void put_event(const struct request *request, struct et_buf *event)
+static void put_event(const struct datadog_request *request, struct et_buf *event)
 {
     const struct et_profile *p = request->row->profile;
     struct et_buf tags = {0};
@@ -163,7 +163,7 @@ static void put_event(const struct request *request, struct et_buf *event)
 
 static void datadog_finish(void *context, struct et_buf *body, char type[96])
 {
-    struct request *request = context;
+    struct datadog_request *request = context;
     struct et_buf event = {0};
     if (request->row) {
         put_event(request, &event);

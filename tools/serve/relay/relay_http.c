@@ -14,12 +14,12 @@ struct et_relay_http {
     const struct et_relay_target *target;
     CURL *curl;
     char *token, *password, *api_key;
-    bool denied; /* the last answer was 401 or 403 */
+    bool denied; /* the last status was 401 or 403 */
 };
 
 /* ---- secrets ---- */
 
-static void forget(char **secret)
+static void erase_secret(char **secret)
 {
     if (*secret) {
         explicit_bzero(*secret, strlen(*secret));
@@ -28,7 +28,7 @@ static void forget(char **secret)
     *secret = NULL;
 }
 
-/* The file's first line; a byte that may not be in a header is an error. */
+/* Reads the file's first line. A byte that is invalid in a header is an error. */
 static bool read_secret(const char *path, char **secret, struct et_buf *why)
 {
     struct et_buf bytes = {0};
@@ -46,7 +46,7 @@ static bool read_secret(const char *path, char **secret, struct et_buf *why)
                       : err          ? strerror(-err)
                                      : "is empty");
     } else {
-        forget(secret);
+        erase_secret(secret);
         *secret = et_alloc(size + 1, 1);
         memcpy(*secret, bytes.data, size);
     }
@@ -67,7 +67,7 @@ static bool read_secrets(struct et_relay_http *http, struct et_buf *why)
 
 /* ---- requests ---- */
 
-static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
+static size_t keep_reply(char *bytes, size_t size, size_t count, void *context)
 {
     struct et_buf *words = context;
     size_t left = WORDS - (words->size < WORDS ? words->size : WORDS), all = size * count;
@@ -75,7 +75,7 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
     return all;
 }
 
-static int on_progress(void *context, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up_now)
+static int check_stop(void *context, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up_now)
 {
     const atomic_bool *stop = context;
     (void)total;
@@ -85,7 +85,7 @@ static int on_progress(void *context, curl_off_t total, curl_off_t now, curl_off
     return atomic_load(stop) ? 1 : 0;
 }
 
-static struct curl_slist *header(struct curl_slist *list, const char *name, const char *value)
+static struct curl_slist *append_header(struct curl_slist *list, const char *name, const char *value)
 {
     struct et_buf line = {0};
     if (value) {
@@ -97,17 +97,17 @@ static struct curl_slist *header(struct curl_slist *list, const char *name, cons
     return list;
 }
 
-static struct curl_slist *headers(const struct et_relay_http *http, const char *type, bool gzip)
+static struct curl_slist *make_headers(const struct et_relay_http *http, const char *type, bool gzip)
 {
     struct et_buf bearer = {0};
-    /* curl would wait for "100 Continue" before a large body. */
-    struct curl_slist *list = header(curl_slist_append(NULL, "Expect:"), "Content-Type", type);
-    list = header(list, "Content-Encoding", gzip ? "gzip" : NULL);
-    list = header(list, "X-Scope-OrgID", http->target->org_id);
-    list = header(list, "DD-API-KEY", http->api_key);
+    /* Without this header, curl waits for "100 Continue" before it sends a large body. */
+    struct curl_slist *list = append_header(curl_slist_append(NULL, "Expect:"), "Content-Type", type);
+    list = append_header(list, "Content-Encoding", gzip ? "gzip" : NULL);
+    list = append_header(list, "X-Scope-OrgID", http->target->org_id);
+    list = append_header(list, "DD-API-KEY", http->api_key);
     if (http->token) {
         et_buf_printf(&bearer, "Bearer %s", http->token);
-        list = header(list, "Authorization", bearer.data);
+        list = append_header(list, "Authorization", bearer.data);
         explicit_bzero(bearer.data, bearer.size);
     }
     for (size_t i = 0; i < http->target->header_count; i++) {
@@ -117,11 +117,11 @@ static struct curl_slist *headers(const struct et_relay_http *http, const char *
     return list;
 }
 
-static void set_up(CURL *curl, const struct et_relay_target *target)
+static void set_connection_options(CURL *curl, const struct et_relay_target *target)
 {
     et_http_set_up(curl, target->url, target->ca, (long)target->timeout_s);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, keep_reply);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, check_stop);
     curl_easy_setopt(curl, CURLOPT_POST, 1L);
     if (target->cert) {
         curl_easy_setopt(curl, CURLOPT_SSLCERT, target->cert);
@@ -139,7 +139,7 @@ struct et_relay_http *et_relay_http_new(const struct et_relay_target *target, st
         et_relay_http_free(http);
         return NULL;
     }
-    set_up(http->curl, target);
+    set_connection_options(http->curl, target);
     return http;
 }
 
@@ -147,15 +147,15 @@ void et_relay_http_free(struct et_relay_http *http)
 {
     if (http) {
         curl_easy_cleanup(http->curl);
-        forget(&http->token);
-        forget(&http->password);
-        forget(&http->api_key);
+        erase_secret(&http->token);
+        erase_secret(&http->password);
+        erase_secret(&http->api_key);
         free(http);
     }
 }
 
-/* What the server says as one printable line. */
-static void one_line(struct et_buf *words)
+/* Makes the server's reply one printable line. */
+static void clean_reply(struct et_buf *words)
 {
     char *clean = et_clean(words->data ? words->data : "", words->size);
     et_buf_free(words);
@@ -163,7 +163,7 @@ static void one_line(struct et_buf *words)
     free(clean);
 }
 
-static void perform(struct et_relay_http *http, const struct et_buf *body, struct et_relay_reply *reply)
+static void perform_transfer(struct et_relay_http *http, const struct et_buf *body, struct et_relay_reply *reply)
 {
     char words[CURL_ERROR_SIZE] = "";
     curl_off_t after = 0;
@@ -198,13 +198,13 @@ void et_relay_http_post(struct et_relay_http *http, const struct et_buf *body, c
     if (gzip) {
         et_gzip(body->data, body->size, &zipped);
     }
-    struct curl_slist *list = headers(http, type, gzip);
+    struct curl_slist *list = make_headers(http, type, gzip);
     curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, list);
     curl_easy_setopt(http->curl, CURLOPT_XFERINFODATA, (void *)(uintptr_t)stop);
-    perform(http, gzip ? &zipped : body, reply);
+    perform_transfer(http, gzip ? &zipped : body, reply);
     curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(list);
     et_buf_free(&zipped);
     http->denied = reply->status == 401 || reply->status == 403;
-    one_line(&reply->words);
+    clean_reply(&reply->words);
 }

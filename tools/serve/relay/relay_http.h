@@ -1,6 +1,6 @@
 /*
- * One destination's requests over libcurl: its connection is kept, its secrets are read from files and are in no
- * message. Used by one thread at a time.
+ * HTTP requests of one destination, with libcurl. The connection is reused. Secrets are read from files and never
+ * appear in messages. Context: one thread at a time.
  */
 #ifndef ET_RELAY_HTTP_H
 #define ET_RELAY_HTTP_H
@@ -9,11 +9,11 @@
 
 #include <stdatomic.h>
 
-/* Strings may be NULL but url; files are PEM. All live as long as what is made of it. */
+/* All strings but url may be NULL; files are PEM. They must outlive the et_relay_http. */
 struct et_relay_target {
     const char *url;
-    const char *token_file; /* sent as bearer */
-    const char *user;       /* HTTP basic, with: */
+    const char *token_file; /* for a bearer token */
+    const char *user;       /* HTTP basic authentication */
     const char *password_file;
     const char *api_key_file; /* DD-API-KEY */
     const char *org_id;       /* X-Scope-OrgID */
@@ -25,17 +25,17 @@ struct et_relay_target {
 
 struct et_relay_http;
 
-/* NULL: a secret cannot be read, *why (to be freed) says which. */
+/* NULL: a secret cannot be read; *why (the caller frees it) says which. */
 struct et_relay_http *et_relay_http_new(const struct et_relay_target *target, struct et_buf *why);
 void et_relay_http_free(struct et_relay_http *http);
 
 struct et_relay_reply {
-    long status;           /* 0: there was no answer */
-    int64_t retry_after_s; /* 0: it does not say */
-    struct et_buf words;   /* a line: what went wrong, or the beginning of the answer */
+    long status;           /* 0: no answer */
+    int64_t retry_after_s; /* 0: not sent */
+    struct et_buf words;   /* one line: the error, or the start of the answer */
 };
 
-/* stop: ends the request early. Secrets are read again after a 401 or 403. */
+/* stop: true cancels the request. Secrets are read again after a 401 or 403. */
 void et_relay_http_post(struct et_relay_http *http, const struct et_buf *body, const char *type, bool gzip,
                         const atomic_bool *stop, struct et_relay_reply *reply);
 

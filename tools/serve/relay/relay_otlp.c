@@ -1,6 +1,6 @@
 /*
- * OTLP/HTTP profiles, protobuf. One sample type a profile, so most rows make two. Pyroscope names a series by the
- * period type of what comes that way: hence those of mutex and block, which pprof would call contentions both.
+ * OTLP/HTTP profiles, protobuf. A profile has one sample type, so most rows become two. Pyroscope names the series by
+ * the period type, so wait and lock use "block" and "mutex", not "contentions" as in pprof.
  */
 #include "tools/formats/otlp.h"
 #include "tools/serve/relay/relay_backend.h"

@@ -1,7 +1,7 @@
 /*
- * Parca's ProfileStoreService/WriteRaw as JSON: a series for each profile, with the pprof gzipped. Names are those that
- * Go programs have there; what is of a moment has no duration, for that makes the type `:delta`. Parca reads a request
- * for 5 s, so requests are small.
+ * Parca's ProfileStoreService/WriteRaw as JSON: one series per profile, with the pprof gzipped. Names are those of Go
+ * programs. Level kinds have no duration, because a duration makes the type `:delta`. Parca reads a request for at most
+ * 5 s, so requests are small.
  */
 #include "tools/lib/gzip.h"
 #include "tools/lib/json_write.h"
@@ -25,20 +25,20 @@ static const struct et_relay_name names[] = {
     {NULL, "", "", "", "", "", false},
 };
 
-struct request {
+struct parca_request {
     const struct et_relay_form *form;
-    struct et_buf series;          /* the elements of the array, with commas */
-    struct et_relay_labels labels; /* of the series that is being added */
+    struct et_buf series;          /* the array's elements, with commas */
+    struct et_relay_labels labels; /* of the series in progress */
 };
 
 static void *parca_begin(const struct et_relay_form *form)
 {
-    struct request *request = et_alloc(1, sizeof *request);
+    struct parca_request *request = et_alloc(1, sizeof *request);
     request->form = form;
     return request;
 }
 
-static void put_labels(struct et_buf *out, const struct et_relay_labels *series)
+static void parca_put_labels(struct et_buf *out, const struct et_relay_labels *series)
 {
     et_buf_text(out, "{\"labels\":[");
     for (size_t i = 0; i < series->count; i++) {
@@ -51,14 +51,14 @@ static void put_labels(struct et_buf *out, const struct et_relay_labels *series)
     et_buf_text(out, "]}");
 }
 
-static void on_piece(void *context, unsigned number, const struct et_buf *pprof)
+static void parca_add_piece(void *context, unsigned number, const struct et_buf *pprof)
 {
-    struct request *request = context;
+    struct parca_request *request = context;
     struct et_buf gzipped = {0};
     (void)number;
     et_gzip(pprof->data, pprof->size, &gzipped);
     et_buf_text(&request->series, request->series.size ? ",{\"labels\":" : "{\"labels\":");
-    put_labels(&request->series, &request->labels);
+    parca_put_labels(&request->series, &request->labels);
     et_buf_text(&request->series, ",\"samples\":[{\"rawProfile\":\"");
     et_base64_put(&request->series, gzipped.data, gzipped.size);
     et_buf_text(&request->series, "\"}]}");
@@ -67,20 +67,21 @@ static void on_piece(void *context, unsigned number, const struct et_buf *pprof)
 
 static size_t parca_add(void *context, const struct et_arrival *row)
 {
-    struct request *request = context;
-    size_t pieces = et_relay_series(&et_relay_parca, row, request->form->bare, &request->labels, on_piece, request);
+    struct parca_request *request = context;
+    size_t pieces =
+        et_relay_series(&et_relay_parca, row, request->form->bare, &request->labels, parca_add_piece, request);
     et_relay_labels_free(&request->labels);
     return pieces;
 }
 
 static size_t parca_size(const void *request)
 {
-    return ((const struct request *)request)->series.size;
+    return ((const struct parca_request *)request)->series.size;
 }
 
 static void parca_finish(void *context, struct et_buf *body, char type[96])
 {
-    struct request *request = context;
+    struct parca_request *request = context;
     et_buf_text(body, "{\"series\":[");
     et_buf_add(body, request->series.data, request->series.size);
     et_buf_text(body, "],\"normalized\":true}");

@@ -1,7 +1,7 @@
 /*
- * Grafana Pyroscope's push.v1.PusherService/Push: a series for each profile, with one raw profile in it. Names are
- * those that its user interface has titles for. Labels of stacks become labels of series there, 30 in all, and a sample
- * type may not have a '-'.
+ * Grafana Pyroscope's push.v1.PusherService/Push: one series per profile, with one raw profile. Names are those known
+ * to Pyroscope's user interface. Stack labels become series labels there, at most 30 in all. A sample type may not
+ * contain '-'.
  */
 #include "tools/lib/gzip.h"
 #include "tools/serve/relay/relay_backend.h"
@@ -24,21 +24,21 @@ static const struct et_relay_name names[] = {
     {NULL, "", "", "", "", "", false},
 };
 
-struct request {
+struct pyroscope_request {
     const struct et_relay_form *form;
     struct et_buf body;
-    struct et_relay_labels series; /* that is being added */
+    struct et_relay_labels series; /* in progress */
     const struct et_arrival *row;
 };
 
 static void *pyroscope_begin(const struct et_relay_form *form)
 {
-    struct request *request = et_alloc(1, sizeof *request);
+    struct pyroscope_request *request = et_alloc(1, sizeof *request);
     request->form = form;
     return request;
 }
 
-static void put_labels(struct et_buf *out, const struct et_relay_labels *series)
+static void pyroscope_put_labels(struct et_buf *out, const struct et_relay_labels *series)
 {
     for (size_t i = 0; i < series->count; i++) {
         struct et_buf pair = {0};
@@ -49,9 +49,9 @@ static void put_labels(struct et_buf *out, const struct et_relay_labels *series)
     }
 }
 
-static void on_piece(void *context, unsigned number, const struct et_buf *pprof)
+static void pyroscope_add_piece(void *context, unsigned number, const struct et_buf *pprof)
 {
-    struct request *request = context;
+    struct pyroscope_request *request = context;
     struct et_buf series = {0}, sample = {0}, gzipped = {0};
     uint8_t id[16];
     char text[37];
@@ -60,7 +60,7 @@ static void on_piece(void *context, unsigned number, const struct et_buf *pprof)
     et_gzip(pprof->data, pprof->size, &gzipped);
     et_put_bytes(&sample, 1, gzipped.data, gzipped.size);
     et_put_text(&sample, 2, text);
-    put_labels(&series, &request->series);
+    pyroscope_put_labels(&series, &request->series);
     et_put_message(&series, 2, &sample);
     et_put_message(&request->body, 1, &series);
     et_buf_free(&series);
@@ -70,24 +70,24 @@ static void on_piece(void *context, unsigned number, const struct et_buf *pprof)
 
 static size_t pyroscope_add(void *context, const struct et_arrival *row)
 {
-    struct request *request = context;
+    struct pyroscope_request *request = context;
     request->row = row;
-    et_relay_labels_add(&request->series, "__delta__",
-                        "false"); /* values are an interval's, not sums since the start */
+    et_relay_labels_add(&request->series, "__delta__", "false"); /* values of an interval, not sums since the start */
     et_relay_labels_add(&request->series, "spy_name", "edgeprof");
-    size_t pieces = et_relay_series(&et_relay_pyroscope, row, request->form->bare, &request->series, on_piece, request);
+    size_t pieces =
+        et_relay_series(&et_relay_pyroscope, row, request->form->bare, &request->series, pyroscope_add_piece, request);
     et_relay_labels_free(&request->series);
     return pieces;
 }
 
 static size_t pyroscope_size(const void *request)
 {
-    return ((const struct request *)request)->body.size;
+    return ((const struct pyroscope_request *)request)->body.size;
 }
 
 static void pyroscope_finish(void *context, struct et_buf *body, char type[96])
 {
-    struct request *request = context;
+    struct pyroscope_request *request = context;
     *body = request->body;
     snprintf(type, 96, "application/proto");
     free(request);

@@ -1,9 +1,9 @@
-/* Where profiles are passed on to, and how that goes. */
+/* The route for the status of relay destinations. */
 #include "tools/lib/json_write.h"
 #include "tools/serve/relay/relay.h"
 #include "tools/serve/http/routes.h"
 
-static void on_state(void *context, const struct et_relay_state *state)
+static void write_state(void *context, const struct et_relay_state *state)
 {
     struct et_buf *out = context;
     const struct {
@@ -26,16 +26,16 @@ static void on_state(void *context, const struct et_relay_state *state)
     et_buf_char(out, '}');
 }
 
-static void relays(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_relays(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     (void)request;
     answer->type = "application/json; charset=utf-8";
     et_buf_text(&answer->body, "{\"relays\":[");
-    et_relay_each(et_server_relay(server), on_state, &answer->body);
+    et_relay_each(et_server_relay(server), write_state, &answer->body);
     et_buf_text(&answer->body, "]}");
 }
 
 const struct et_route et_routes_relay[] = {
-    {.method = "GET", .path = "/api/relays", .handle = relays},
+    {.method = "GET", .path = "/api/relays", .handle = answer_relays},
     {0},
 };

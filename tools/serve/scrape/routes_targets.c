@@ -1,17 +1,17 @@
-/* What serve does of its own accord, and what it refuses: targets that it asks, refusals by reason. */
+/* Routes for the status of scrape targets and for the numbers of rejected requests. */
 #include "tools/formats/json.h"
 #include "tools/serve/http/rejections.h"
 #include "tools/serve/http/routes.h"
 #include "tools/serve/scrape/scrape.h"
 
-static void targets(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_targets(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     (void)request;
     answer->type = "application/json; charset=utf-8";
     et_scraper_json(et_server_scraper(server), &answer->body);
 }
 
-static void refusals(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_refusals(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     (void)server;
     (void)request;
@@ -25,7 +25,7 @@ static void refusals(struct et_server *server, const struct et_request *request,
 }
 
 const struct et_route et_routes_targets[] = {
-    {.method = "GET", .path = "/api/targets", .handle = targets},
-    {.method = "GET", .path = "/api/refused", .handle = refusals},
+    {.method = "GET", .path = "/api/targets", .handle = answer_targets},
+    {.method = "GET", .path = "/api/refused", .handle = answer_refusals},
     {0},
 };

@@ -1,12 +1,9 @@
 /*
- * See scrape.h.
+ * See scrape.h. Each interval, a target's thread calls scrape_round(). For each profile it fetches, inflates and
+ * decodes it, adds the wanted kinds to a batch, stores the batch, and notes the result.
  *
- *   target_thread     each interval: round_of(), then sleep
- *     round_of        each profile: scrape(), note()
- *       scrape        fetch, inflate, decode, choose(), keep
- *
- * Counts that a process has had since its start become what has come since it was asked last; what it had before the
- * first time is not known to be of any time, and is left out.
+ * From totals since the process's start, the previous profile is subtracted. The first profile has no known interval,
+ * so it is not stored.
  */
 #include "tools/serve/scrape/scrape.h"
 #include "tools/profile/delta.h"
@@ -29,10 +26,10 @@ enum { STACK_BYTES = 1 << 20, WHY = 200 };
 
 static const int64_t SECOND = 1000000000;
 
-/* What a profile is asked as, and what is taken of it. */
+/* The path of each profile, and the kind it is stored as. */
 static const struct {
     const char *path, *family;
-    const char *kind; /* NULL: all kinds that are in it */
+    const char *kind; /* NULL: all kinds in it */
     bool cumulative;
 } sorts[ET_SCRAPED_COUNT] = {
     [ET_SCRAPED_ALLOCS] = {"allocs", "memory", "alloc", true},
@@ -45,17 +42,17 @@ static const struct {
 
 enum state { STATE_NEW, STATE_UP, STATE_DOWN };
 
-struct status {
+struct scrape_status {
     enum state state;
-    char why[WHY]; /* of STATE_DOWN */
+    char why[WHY]; /* for STATE_DOWN */
     int64_t last_ns, took_ns;
     uint64_t taken, failed, restarts, bytes;
 };
 
-struct target {
+struct scrape_target_state {
     struct et_scraper *scraper;
     struct et_scrape_target config;
-    struct status status[ET_SCRAPED_COUNT]; /* under the scraper's lock */
+    struct scrape_status status[ET_SCRAPED_COUNT]; /* under the scraper's lock */
     struct et_profile *before[ET_SCRAPED_COUNT];
     int64_t before_ns[ET_SCRAPED_COUNT];
     pthread_t thread;
@@ -64,7 +61,7 @@ struct target {
 
 struct et_scraper {
     struct et_server *server;
-    struct target *targets;
+    struct scrape_target_state *targets;
     size_t count;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -73,14 +70,15 @@ struct et_scraper {
 
 /* ---- one profile ---- */
 
-struct scraped {
+struct scrape_result {
     int64_t start_ns, end_ns; /* of the request */
     size_t bytes;
     bool restarted;
-    struct et_buf why; /* "": all is well */
+    struct et_buf why; /* "": success */
 };
 
-static void fetch(struct target *target, enum et_scraped which, struct et_buf *out, struct scraped *scraped)
+static void fetch_profile(struct scrape_target_state *target, enum et_scraped which, struct et_buf *out,
+                          struct scrape_result *scraped)
 {
     struct et_buf url = {0}, body = {0}, why = {0};
     const struct et_limits *limits = et_server_limits(target->scraper->server);
@@ -116,8 +114,8 @@ static void fetch(struct target *target, enum et_scraped which, struct et_buf *o
     et_buf_free(&why);
 }
 
-/* What has come since the last time; NULL: this is the first. Takes the profile. */
-static struct et_profile *since_last(struct target *target, enum et_scraped which, const et_pprof *pprof,
+/* The difference from the previous profile; NULL: this is the first. Takes ownership of the profile. */
+static struct et_profile *since_last(struct scrape_target_state *target, enum et_scraped which, const et_pprof *pprof,
                                      const struct et_pprof_kind *kind, struct et_profile *profile, bool *restarted)
 {
     const char *why;
@@ -127,15 +125,15 @@ static struct et_profile *since_last(struct target *target, enum et_scraped whic
         return NULL;
     }
     struct et_profile *now =
-        et_pprof_profile(pprof, kind, &why); /* once more: the other one is the next one's before */
+        et_pprof_profile(pprof, kind, &why); /* a second copy: the first is needed unchanged for the next difference */
     *restarted = now && !et_delta(before, now);
     et_profile_free(before);
     return now;
 }
 
-/* Times are by our clock: the target's may be anything. */
-static void add(struct target *target, enum et_scraped which, const et_pprof *pprof, struct et_profile *profile,
-                const struct scraped *scraped, struct et_batch *batch)
+/* Times are from the server's clock, because the target's may be wrong. */
+static void add_to_batch(struct scrape_target_state *target, enum et_scraped which, const et_pprof *pprof,
+                         struct et_profile *profile, const struct scrape_result *scraped, struct et_batch *batch)
 {
     int64_t from = scraped->end_ns - target->config.interval_ns;
     if (which == ET_SCRAPED_CPU) {
@@ -151,9 +149,9 @@ static void add(struct target *target, enum et_scraped which, const et_pprof *pp
     }
 }
 
-/* What is wanted of a pprof. NULL, or what is wrong with it. */
-static const char *choose(struct target *target, enum et_scraped which, const et_pprof *pprof, struct scraped *scraped,
-                          struct et_batch *batch)
+/* Adds the wanted kinds of a pprof. Returns NULL or an error. */
+static const char *add_kinds(struct scrape_target_state *target, enum et_scraped which, const et_pprof *pprof,
+                             struct scrape_result *scraped, struct et_batch *batch)
 {
     struct et_pprof_kind kinds[ET_PPROF_KINDS];
     const char *why = NULL;
@@ -168,7 +166,7 @@ static const char *choose(struct target *target, enum et_scraped which, const et
             profile = since_last(target, which, pprof, &kinds[i], profile, &scraped->restarted);
         }
         if (profile) {
-            add(target, which, pprof, profile, scraped, batch);
+            add_to_batch(target, which, pprof, profile, scraped, batch);
         }
     }
     return why ? why : found ? NULL : "it has no sample type of this profile";
@@ -179,15 +177,15 @@ static enum et_outcome store_batch(struct et_store *store, void *context, const 
     return et_batch_store(store, context, why);
 }
 
-static void scrape(struct target *target, enum et_scraped which, struct scraped *scraped)
+static void scrape_profile(struct scrape_target_state *target, enum et_scraped which, struct scrape_result *scraped)
 {
     struct et_buf bytes = {0}, why = {0};
     struct et_batch batch = {0};
     const char *wrong = NULL;
-    fetch(target, which, &bytes, scraped);
+    fetch_profile(target, which, &bytes, scraped);
     et_pprof *pprof = scraped->why.size ? NULL : et_pprof_decode(bytes.data, bytes.size, &wrong);
     if (pprof) {
-        wrong = choose(target, which, pprof, scraped, &batch);
+        wrong = add_kinds(target, which, pprof, scraped, &batch);
         target->before_ns[which] = scraped->end_ns;
         et_pprof_free(pprof);
     }
@@ -201,12 +199,12 @@ static void scrape(struct target *target, enum et_scraped which, struct scraped 
     et_buf_free(&why);
 }
 
-/* ---- how they do ---- */
+/* ---- status ---- */
 
-/* Says when it changes. */
-static void note(struct target *target, enum et_scraped which, const struct scraped *scraped)
+/* Reports changes of the state. */
+static void note_result(struct scrape_target_state *target, enum et_scraped which, const struct scrape_result *scraped)
 {
-    struct status *status = &target->status[which];
+    struct scrape_status *status = &target->status[which];
     bool up = scraped->why.size == 0;
     pthread_mutex_lock(&target->scraper->lock);
     enum state before = status->state;
@@ -227,10 +225,10 @@ static void note(struct target *target, enum et_scraped which, const struct scra
     }
 }
 
-static void status_json(const struct target *target, enum et_scraped which, struct et_buf *out)
+static void status_json(const struct scrape_target_state *target, enum et_scraped which, struct et_buf *out)
 {
     static const char *const states[] = {"new", "up", "down"};
-    const struct status *status = &target->status[which];
+    const struct scrape_status *status = &target->status[which];
     et_buf_printf(out, "{\"name\":\"%s\",\"state\":\"%s\",\"error\":", et_scraped_names[which], states[status->state]);
     et_json_string(out, status->why);
     et_buf_text(out, ",\"last\":");
@@ -241,7 +239,7 @@ static void status_json(const struct target *target, enum et_scraped which, stru
                   (unsigned long long)status->restarts);
 }
 
-static void target_json(const struct target *target, struct et_buf *out)
+static void target_json(const struct scrape_target_state *target, struct et_buf *out)
 {
     const char *comma = "";
     et_buf_text(out, "{\"url\":");
@@ -277,21 +275,21 @@ void et_scraper_json(struct et_scraper *scraper, struct et_buf *out)
 
 /* ---- threads ---- */
 
-static void round_of(struct target *target)
+static void scrape_round(struct scrape_target_state *target)
 {
     for (size_t i = 0; i < ET_SCRAPED_COUNT && !atomic_load(&target->scraper->stopping); i++) {
         if (target->config.wanted[i]) {
-            struct scraped scraped = {0};
-            scrape(target, (enum et_scraped)i, &scraped);
+            struct scrape_result scraped = {0};
+            scrape_profile(target, (enum et_scraped)i, &scraped);
             if (!atomic_load(&target->scraper->stopping)) {
-                note(target, (enum et_scraped)i, &scraped);
+                note_result(target, (enum et_scraped)i, &scraped);
             }
             et_buf_free(&scraped.why);
         }
     }
 }
 
-/* Until then, or the end. False: the end. */
+/* Waits until the time or until the scraper stops. Returns false when it stops. */
 static bool wait_until(struct et_scraper *scraper, int64_t then_ns)
 {
     struct timespec then = {.tv_sec = (time_t)(then_ns / SECOND), .tv_nsec = (long)(then_ns % SECOND)};
@@ -302,27 +300,27 @@ static bool wait_until(struct et_scraper *scraper, int64_t then_ns)
     return !atomic_load(&scraper->stopping);
 }
 
-static int64_t uptime(void)
+static int64_t uptime_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
 }
 
-/* Rounds begin an interval apart; one that takes longer begins the next at once, and none is made up for. */
+/* Rounds start one interval apart. A longer round is followed by the next at once; missed rounds are not repeated. */
 static void *target_thread(void *context)
 {
-    struct target *target = context;
-    int64_t next = uptime();
+    struct scrape_target_state *target = context;
+    int64_t next = uptime_ns();
     do {
-        round_of(target);
+        scrape_round(target);
         next += target->config.interval_ns;
-        next = next < uptime() ? uptime() : next;
+        next = next < uptime_ns() ? uptime_ns() : next;
     } while (wait_until(target->scraper, next));
     return NULL;
 }
 
-static void start_target(struct target *target)
+static void start_target(struct scrape_target_state *target)
 {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -368,7 +366,7 @@ void et_scraper_stop(struct et_scraper *scraper)
     struct et_scrape_config config = {.targets = et_alloc(scraper->count, sizeof *config.targets),
                                       .count = scraper->count};
     for (size_t i = 0; i < scraper->count; i++) {
-        struct target *target = &scraper->targets[i];
+        struct scrape_target_state *target = &scraper->targets[i];
         if (target->started) {
             pthread_join(target->thread, NULL);
         }

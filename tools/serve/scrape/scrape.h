@@ -1,6 +1,6 @@
 /*
- * Asking targets for profiles, as Prometheus asks for metrics: /debug/pprof/ of Go services and of edgeprof's own pull
- * endpoint. Each target has a thread of its own, so that one that is down, slow or hostile is its own problem.
+ * Scrapes targets: fetches /debug/pprof/ of Go services and of edgeprof's pull endpoint at intervals. Each target has
+ * its own thread, so a slow or failing target does not affect others.
  */
 #ifndef ET_SCRAPE_H
 #define ET_SCRAPE_H
@@ -10,12 +10,12 @@
 
 struct et_scraper;
 
-/* Begins to ask; the targets become the scraper's, *config is empty then. */
+/* Starts scraping. Takes ownership of the targets; *config becomes empty. */
 struct et_scraper *et_scraper_start(struct et_server *server, struct et_scrape_config *config);
-/* Ends within some seconds. */
+/* Returns within some seconds. */
 void et_scraper_stop(struct et_scraper *scraper);
 
-/* {"targets": [...]}: how they do. scraper may be NULL. Context: any thread. */
+/* Writes {"targets": [...]}, the status of all targets. scraper may be NULL. Context: any thread. */
 void et_scraper_json(struct et_scraper *scraper, struct et_buf *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* See scrape_config.h. A section may have several URLs: as many targets that differ in nothing else. */
+/* See scrape_config.h. Each URL of a section becomes a target with the section's other settings. */
 #include "tools/serve/scrape/scrape_config.h"
 #include "tools/lib/labels.h"
 
@@ -37,15 +37,16 @@ static bool add_tag(void *context, const char *item)
     return true;
 }
 
-static bool wrong(const struct et_config *config, const struct et_section *section, const char *key, const char *text)
+static bool report_bad_value(const struct et_config *config, const struct et_section *section, const char *key,
+                             const char *text)
 {
     const struct et_setting *setting = et_config_setting(section, key);
     et_config_error(config, setting ? setting->line : section->line, "[scrape]: %s: %s", key, text);
     return false;
 }
 
-/* The address after "http://", up to a path; NULL: no such URL. */
-static const char *address_of(const char *url, size_t *size)
+/* The address after "http://", up to a path; NULL: another kind of URL. */
+static const char *find_address(const char *url, size_t *size)
 {
     size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
     *size = scheme ? strcspn(url + scheme, "/?#") : 0;
@@ -66,7 +67,7 @@ static bool read_token(const struct et_config *config, const struct et_section *
     bool ok = !err && text.data[0] && text.data[strspn(text.data, "\t")] && !strpbrk(text.data, " \t");
     *token = ok ? et_strdup(text.data) : NULL;
     et_buf_free(&text);
-    return ok || wrong(config, section, "token-file", err ? strerror(-err) : "its first line is no token");
+    return ok || report_bad_value(config, section, "token-file", err ? strerror(-err) : "its first line is no token");
 }
 
 static bool read_times(const struct et_config *config, const struct et_section *section,
@@ -87,12 +88,12 @@ static bool read_times(const struct et_config *config, const struct et_section *
     }
     target->seconds = (unsigned)(seconds / SECOND);
     if (seconds > target->interval_ns) {
-        return wrong(config, section, "seconds", "a CPU profile cannot take longer than the interval");
+        return report_bad_value(config, section, "seconds", "a CPU profile cannot take longer than the interval");
     }
     return true;
 }
 
-/* What all targets of the section have. */
+/* Reads the settings common to all targets of the section. */
 static bool read_section(const struct et_config *config, const struct et_section *section,
                          struct et_scrape_target *target, struct et_labels *tags)
 {
@@ -105,23 +106,24 @@ static bool read_section(const struct et_config *config, const struct et_section
         return false;
     }
     if (!*service) {
-        return wrong(config, section, "service", "it is missing, and the section has no name that could be it");
+        return report_bad_value(config, section, "service",
+                                "it is missing, and the section has no name that could be it");
     }
     if (!et_config_list(profiles ? profiles : "cpu,allocs,heap,mutex,block,goroutine", add_profile, target)) {
-        return wrong(config, section, "profiles", "there are cpu, allocs, heap, mutex, block, goroutine");
+        return report_bad_value(config, section, "profiles", "there are cpu, allocs, heap, mutex, block, goroutine");
     }
     if (list && !et_config_list(list, add_tag, tags)) {
-        return wrong(config, section, "tags", "want key=value, key=value");
+        return report_bad_value(config, section, "tags", "want key=value, key=value");
     }
     if (ca && access(ca, R_OK) != 0) {
-        return wrong(config, section, "ca", "cannot be read");
+        return report_bad_value(config, section, "ca", "cannot be read");
     }
     target->service = et_clean(service, strlen(service));
     target->ca = ca ? et_strdup(ca) : NULL;
     return read_token(config, section, &target->token);
 }
 
-static void target_free(struct et_scrape_target *target)
+static void free_target(struct et_scrape_target *target)
 {
     free(target->url);
     free(target->service);
@@ -134,7 +136,7 @@ static bool add_target(const struct et_config *config, const struct et_setting *
                        const struct et_scrape_target *common, const char *tags, struct et_scrape_config *out)
 {
     size_t size;
-    const char *address = address_of(url->value, &size);
+    const char *address = find_address(url->value, &size);
     if (!address) {
         et_config_error(config, url->line,
                         "url = %s: want http://host:port or https://..., without a password: there is "
@@ -149,7 +151,7 @@ static bool add_target(const struct et_config *config, const struct et_setting *
     struct et_labels lines = {0};
     char *instance = et_clean(address, size);
     et_labels_add(&lines, "instance", instance);
-    et_labels_add_lines(&lines, tags); /* the last of one key counts */
+    et_labels_add_lines(&lines, tags); /* the last value of a key counts */
     free(instance);
     out->targets = et_reserve(out->targets, &out->capacity, out->count + 1, sizeof *out->targets);
     struct et_scrape_target *target = &out->targets[out->count++];
@@ -165,7 +167,7 @@ static bool add_target(const struct et_config *config, const struct et_setting *
     return true;
 }
 
-static bool take_section(const struct et_config *config, const struct et_section *section, struct et_scrape_config *out)
+static bool add_section(const struct et_config *config, const struct et_section *section, struct et_scrape_config *out)
 {
     struct et_scrape_target common = {0};
     struct et_labels tags = {0};
@@ -177,10 +179,10 @@ static bool take_section(const struct et_config *config, const struct et_section
              add_target(config, &section->settings[i], &common, lines, out);
     }
     if (ok && out->count == before) {
-        ok = wrong(config, section, "url", "it is missing; want http://host:port");
+        ok = report_bad_value(config, section, "url", "it is missing; want http://host:port");
     }
     free(lines);
-    target_free(&common);
+    free_target(&common);
     return ok;
 }
 
@@ -189,7 +191,7 @@ bool et_scrape_config_read(const struct et_config *config, struct et_scrape_conf
     bool ok = true;
     *out = (struct et_scrape_config){0};
     for (const struct et_section *section = NULL; (section = et_config_next(config, "scrape", section));) {
-        ok &= take_section(config, section, out);
+        ok &= add_section(config, section, out);
     }
     if (!ok) {
         et_scrape_config_free(out);
@@ -200,7 +202,7 @@ bool et_scrape_config_read(const struct et_config *config, struct et_scrape_conf
 void et_scrape_config_free(struct et_scrape_config *config)
 {
     for (size_t i = 0; i < config->count; i++) {
-        target_free(&config->targets[i]);
+        free_target(&config->targets[i]);
     }
     free(config->targets);
     *config = (struct et_scrape_config){0};

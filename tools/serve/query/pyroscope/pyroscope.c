@@ -1,8 +1,6 @@
 /*
- * See pyroscope.h.
- *
- *   et_pyroscope_list -> list_selector -> et_store_label_names, _values
- *                                      -> et_store_series_list -> on_series -> add_series (of each figure of the kind)
+ * See pyroscope.h. et_pyroscope_list() calls list_selector() for each selector, which uses the store's lists of label
+ * names, label values or series. Each series has a profile type for each of its kind's values.
  */
 #include "tools/serve/query/pyroscope/pyroscope.h"
 #include "tools/serve/http/connect.h"
@@ -48,7 +46,7 @@ void et_pyroscope_type(const struct et_profile *profile, struct et_type *type)
     const char *kind = et_text(&profile->strings, profile->kind);
     const char *unit = et_text(&profile->strings, profile->value_unit);
     bool count = profile->measure == ET_MEASURE_COUNT;
-    if (!et_type_of(kind, unit, count, type)) { /* a kind whose only figure is its count */
+    if (!et_type_of(kind, unit, count, type)) { /* a kind with only counts */
         et_type_of(kind, unit, !count, type);
     }
 }
@@ -59,7 +57,7 @@ struct listing {
     enum et_listing what;
     const struct et_listed *of;
     struct et_strings *found;
-    struct et_strings kinds; /* of what is listed: "cpu" */
+    struct et_strings kinds; /* of the listed series: "cpu" */
 };
 
 static bool is_private(const char *name)
@@ -73,7 +71,7 @@ static void add_name(void *context, const char *name)
     et_intern(listing->found, name);
 }
 
-/* One series: its tags, what else is known of its process, its type. */
+/* Adds one series: its tags, its process's other properties, its type. */
 static void add_labels(struct listing *listing, const struct et_series_row *row, const struct et_type *type)
 {
     const struct {
@@ -133,14 +131,14 @@ static void add_figures(struct listing *listing, const struct et_series_row *row
     }
 }
 
-static void on_series(void *context, const struct et_series_row *row)
+static void list_row(void *context, const struct et_series_row *row)
 {
     struct listing *listing = context;
     et_intern(&listing->kinds, row->kind);
     add_figures(listing, row, row->kind);
 }
 
-static bool has(const struct et_strings *strings, const char *text)
+static bool contains(const struct et_strings *strings, const char *text)
 {
     for (uint32_t i = 1; i < strings->count; i++) {
         if (strcmp(et_text(strings, i), text) == 0) {
@@ -164,8 +162,9 @@ static int list_query(struct et_store *store, struct listing *listing, const str
         }
         return et_store_label_names(store, query, add_name, listing);
     }
-    int err = et_store_series_list(store, query, on_series, listing);
-    bool sums = has(&listing->kinds, "cpu") && has(&listing->kinds, "wait") && !has(&listing->kinds, ET_WALL);
+    int err = et_store_series_list(store, query, list_row, listing);
+    bool sums =
+        contains(&listing->kinds, "cpu") && contains(&listing->kinds, "wait") && !contains(&listing->kinds, ET_WALL);
     if (!err && listing->what == ET_LIST_TYPES && sums) {
         add_figures(listing, &(struct et_series_row){.unit = ""}, ET_WALL);
     }
@@ -193,7 +192,7 @@ static bool list_selector(struct et_server *server, struct listing *listing, con
     return ok;
 }
 
-static int by_text(const void *a, const void *b)
+static int compare_texts(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -212,6 +211,6 @@ bool et_pyroscope_list(struct et_server *server, enum et_listing what, const str
         ok = list_selector(server, &listing, "", answer);
     }
     et_strings_free(&listing.kinds);
-    qsort(out->text, out->count, sizeof *out->text, by_text); /* "" stays the first; nothing is added any more */
+    qsort(out->text, out->count, sizeof *out->text, compare_texts); /* "" sorts first; nothing is interned after this */
     return ok;
 }

@@ -1,6 +1,6 @@
 /*
- * What the addresses that Pyroscope's clients ask have in common: querying the store for them, profile types that there
- * are, labels. The answers' forms are routes_render.c's and routes_querier.c's.
+ * Common parts of the routes for Pyroscope's clients: queries to the store, profile types, labels. routes_render.c and
+ * routes_querier.c write the answers.
  */
 #ifndef ET_PYROSCOPE_H
 #define ET_PYROSCOPE_H
@@ -9,24 +9,24 @@
 #include "tools/serve/http/http.h"
 #include "tools/serve/query/pyroscope/query_text.h"
 
-/* What matches, symbolized. et_profile_free() it; NULL: the answer is the error. */
+/* The symbolized profile of matching stacks. et_profile_free() it. NULL: the answer has the error. */
 struct et_profile *et_pyroscope_profile(struct et_server *server, const struct et_query *query,
                                         struct et_answer *answer);
 
-/* Sums over time. false: the answer is the error. */
+/* Sums over time. False: the answer has the error. */
 bool et_pyroscope_timeline(struct et_server *server, const struct et_query *query, int64_t step_ns,
                            struct et_timeline *out, struct et_answer *answer);
 
-/* The type of what a profile shows; et_type_free() it. */
+/* The type of a profile's shown measure. et_type_free() it. */
 void et_pyroscope_type(const struct et_profile *profile, struct et_type *type);
 
-/* Distinct lists, sorted. et_strings_free() it; number 0 is "" and belongs to none. false: the answer is the error.
- * Selectors are alternatives; none of them: everything. */
+/* Sorted lists without duplicates. et_strings_free() the result; number 0 is "" and not an element. False: the answer
+ * has the error. Selectors are alternatives; no selector selects everything. */
 enum et_listing {
     ET_LIST_TYPES,  /* ids of profile types */
     ET_LIST_NAMES,  /* names of labels */
-    ET_LIST_VALUES, /* values of the label `names[0]` */
-    ET_LIST_SERIES, /* as lines of labels (labels.h) with the keys `names`, or all */
+    ET_LIST_VALUES, /* values of the label names[0] */
+    ET_LIST_SERIES, /* label lines (labels.h) with the keys `names`, or all */
 };
 
 struct et_listed {

@@ -28,7 +28,8 @@ int64_t et_call_time(int64_t ms, int64_t unbounded)
     return ms == 0 ? unbounded : ms < 0 ? 0 : (ms < far_ms ? ms : far_ms) * 1000000;
 }
 
-/* Any of these values; they may only have characters that mean themselves in regular expressions. */
+/* Adds a matcher for any of these values. They may contain only characters without special meaning in regular
+ * expressions. */
 static bool add_ids(struct et_query_builder *wanted, const char *label, char **ids, size_t count, size_t digits)
 {
     struct et_buf text = {0};

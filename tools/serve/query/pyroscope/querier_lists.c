@@ -1,14 +1,14 @@
-/* Methods that list: profile types, labels, series, and since when there is anything. */
+/* Methods that list profile types, labels and series, and the time range of the data. */
 #include "tools/serve/query/pyroscope/querier.h"
 #include "tools/lib/labels.h"
 
 #include <stdlib.h>
 
-/* Selectors or names in one request. */
+/* Maximum selectors or names per request. */
 enum { LISTED_MOST = 100 };
 
-static bool list(const struct et_call *call, enum et_listing what, const struct et_listed *of, int64_t start,
-                 int64_t end, struct et_strings *found)
+static bool list_found(const struct et_call *call, enum et_listing what, const struct et_listed *of, int64_t start,
+                       int64_t end, struct et_strings *found)
 {
     struct et_listed own = *of;
     if (of->selector_count > LISTED_MOST || of->name_count > LISTED_MOST) {
@@ -25,7 +25,7 @@ void et_querier_profile_types(const struct et_call *call, const ProtobufCMessage
     const Querier__V1__ProfileTypesRequest *request = (const void *)message;
     Querier__V1__ProfileTypesResponse response = QUERIER__V1__PROFILE_TYPES_RESPONSE__INIT;
     struct et_strings ids = {0};
-    if (list(call, ET_LIST_TYPES, &(struct et_listed){0}, request->start, request->end, &ids)) {
+    if (list_found(call, ET_LIST_TYPES, &(struct et_listed){0}, request->start, request->end, &ids)) {
         size_t count = ids.count - 1;
         struct et_type *types = et_alloc(count, sizeof *types);
         Querier__V1__ProfileType *items = et_alloc(count, sizeof *items);
@@ -34,7 +34,7 @@ void et_querier_profile_types(const struct et_call *call, const ProtobufCMessage
             Querier__V1__ProfileType *item = &items[i - 1];
             struct et_type *type = &types[i - 1];
             if (!et_type_parse(et_text(&ids, i), type)) {
-                continue; /* somebody's name has a colon: it cannot be asked for by an id */
+                continue; /* a name with a colon: no id can select it */
             }
             querier__v1__profile_type__init(item);
             item->id = type->id;
@@ -62,7 +62,7 @@ void et_querier_label_names(const struct et_call *call, const ProtobufCMessage *
     Querier__V1__LabelNamesResponse response = QUERIER__V1__LABEL_NAMES_RESPONSE__INIT;
     struct et_listed of = {.selectors = request->matchers, .selector_count = request->n_matchers};
     struct et_strings names = {0};
-    if (list(call, ET_LIST_NAMES, &of, request->start, request->end, &names)) {
+    if (list_found(call, ET_LIST_NAMES, &of, request->start, request->end, &names)) {
         response.n_names = names.count - 1;
         response.names = names.text + 1;
         et_call_reply(call, &response.base);
@@ -82,7 +82,7 @@ void et_querier_label_values(const struct et_call *call, const ProtobufCMessage 
         et_connect_error(call->answer, 400, "name is missing");
         return;
     }
-    if (list(call, ET_LIST_VALUES, &of, request->start, request->end, &values)) {
+    if (list_found(call, ET_LIST_VALUES, &of, request->start, request->end, &values)) {
         response.n_names = values.count - 1;
         response.names = values.text + 1;
         et_call_reply(call, &response.base);
@@ -98,7 +98,7 @@ void et_querier_series(const struct et_call *call, const ProtobufCMessage *messa
                            .names = request->label_names,
                            .name_count = request->n_label_names};
     struct et_strings found = {0};
-    if (list(call, ET_LIST_SERIES, &of, request->start, request->end, &found)) {
+    if (list_found(call, ET_LIST_SERIES, &of, request->start, request->end, &found)) {
         Querier__V1__SeriesResponse *response = et_alloc(1, sizeof *response);
         querier__v1__series_response__init(response);
         response->labels_set = et_alloc(found.count, sizeof(Querier__V1__Labels *));
@@ -117,7 +117,7 @@ void et_querier_series(const struct et_call *call, const ProtobufCMessage *messa
     et_strings_free(&found);
 }
 
-static void on_service(void *context, const struct et_service_row *row)
+static void extend_range(void *context, const struct et_service_row *row)
 {
     Querier__V1__GetProfileStatsResponse *response = context;
     int64_t oldest = row->first_ns / 1000000, newest = row->last_ns / 1000000;
@@ -132,7 +132,7 @@ void et_querier_profile_stats(const struct et_call *call, const ProtobufCMessage
     Querier__V1__GetProfileStatsResponse response = QUERIER__V1__GET_PROFILE_STATS_RESPONSE__INIT;
     struct et_store *store = et_server_read(call->server);
     (void)message;
-    if (et_store_services(store, on_service, &response) < 0) {
+    if (et_store_services(store, extend_range, &response) < 0) {
         et_connect_error(call->answer, 503, et_store_why(store));
     } else {
         et_call_reply(call, &response.base);

@@ -1,7 +1,6 @@
 /*
- * Sums over time, by labels. The store groups by one label; of several, all but the last are taken value by value.
- *
- *   et_querier_select_series -> group_by -> group_below -> group_by ... -> add_series
+ * Sums over time by labels. The store groups by one label. For several labels, query_groups() makes a query for each
+ * value of all labels but the last.
  */
 #include "tools/serve/query/pyroscope/querier.h"
 #include "tools/store/query_builder.h"
@@ -9,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Labels of one request to group by, and queries that this may come to. */
+/* Maximum labels to group by, and queries per request. */
 enum { GROUPED_MOST = 8, GROUP_QUERIES = 300 };
 
-/* One more series with a line's points; those without anything are left out, as Pyroscope does. */
-static void add_series(Querier__V1__SelectSeriesResponse *response, size_t *capacity, struct et_pairs *labels,
-                       const struct et_timeline *timeline, const struct et_timeline_line *line)
+/* Adds a series with the points of a line. Omits empty series, as Pyroscope does. */
+static void add_reply_series(Querier__V1__SelectSeriesResponse *response, size_t *capacity, struct et_pairs *labels,
+                             const struct et_timeline *timeline, const struct et_timeline_line *line)
 {
     Querier__V1__Series *one = et_alloc(1, sizeof *one);
     querier__v1__series__init(one);
@@ -34,8 +33,8 @@ static void add_series(Querier__V1__SelectSeriesResponse *response, size_t *capa
     response->series[response->n_series++] = one;
 }
 
-/* A query for each set of values of all labels but the last, which the store groups by. */
-struct grouping {
+/* State of a request: one query per combination of values of all labels but the last. */
+struct series_grouping {
     const struct et_call *call;
     const Querier__V1__SelectSeriesRequest *request;
     Querier__V1__SelectSeriesResponse *response;
@@ -43,7 +42,8 @@ struct grouping {
     int64_t step_ns;
 };
 
-static bool group_by(struct grouping *g, const struct et_query *query, size_t at, const struct et_pairs *labels);
+static bool query_groups(struct series_grouping *g, const struct et_query *query, size_t at,
+                         const struct et_pairs *labels);
 
 static void copy_pairs(const struct et_pairs *from, struct et_pairs *to)
 {
@@ -60,9 +60,9 @@ static void free_pairs(struct et_pairs *pairs)
     free(pairs->pairs);
 }
 
-/* The same query of one value of the label alone. */
-static bool group_below(struct grouping *g, const struct et_query *query, size_t at, const struct et_pairs *labels,
-                        const char *value)
+/* Repeats the query for one value of the label. */
+static bool query_one_value(struct series_grouping *g, const struct et_query *query, size_t at,
+                            const struct et_pairs *labels, const char *value)
 {
     struct et_query own = *query;
     struct et_matcher only = {.name = g->request->group_by[at], .value = (char *)(uintptr_t)value};
@@ -73,12 +73,13 @@ static bool group_below(struct grouping *g, const struct et_query *query, size_t
     matchers[query->matcher_count] = only;
     own.matchers = matchers;
     own.matcher_count++;
-    bool ok = group_by(g, &own, at + 1, labels);
+    bool ok = query_groups(g, &own, at + 1, labels);
     free(matchers);
     return ok;
 }
 
-static bool group_by(struct grouping *g, const struct et_query *query, size_t at, const struct et_pairs *labels)
+static bool query_groups(struct series_grouping *g, const struct et_query *query, size_t at,
+                         const struct et_pairs *labels)
 {
     struct et_timeline timeline;
     struct et_query own = *query;
@@ -98,9 +99,9 @@ static bool group_by(struct grouping *g, const struct et_query *query, size_t at
             et_pairs_add(&pairs, own.group, timeline.lines[i].name);
         }
         if (last) {
-            add_series(g->response, &g->capacity, &pairs, &timeline, &timeline.lines[i]);
+            add_reply_series(g->response, &g->capacity, &pairs, &timeline, &timeline.lines[i]);
         } else {
-            ok = group_below(g, query, at, &pairs, timeline.lines[i].name);
+            ok = query_one_value(g, query, at, &pairs, timeline.lines[i].name);
             free_pairs(&pairs);
         }
     }
@@ -108,7 +109,7 @@ static bool group_by(struct grouping *g, const struct et_query *query, size_t at
     return ok;
 }
 
-static double total_of(const Querier__V1__Series *series)
+static double sum_points(const Querier__V1__Series *series)
 {
     double sum = 0;
     for (size_t i = 0; i < series->n_points; i++) {
@@ -117,24 +118,24 @@ static double total_of(const Querier__V1__Series *series)
     return sum;
 }
 
-static int by_total(const void *a, const void *b)
+static int compare_totals(const void *a, const void *b)
 {
-    double x = total_of(*(Querier__V1__Series *const *)a), y = total_of(*(Querier__V1__Series *const *)b);
+    double x = sum_points(*(Querier__V1__Series *const *)a), y = sum_points(*(Querier__V1__Series *const *)b);
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
 static void keep_largest(Querier__V1__SelectSeriesResponse *response, int64_t limit)
 {
     if (response->n_series) {
-        qsort(response->series, response->n_series, sizeof *response->series, by_total);
+        qsort(response->series, response->n_series, sizeof *response->series, compare_totals);
     }
     while (limit > 0 && response->n_series > (uint64_t)limit) {
         querier__v1__series__free_unpacked(response->series[--response->n_series], NULL);
     }
 }
 
-/* NULL: it can be answered. */
-static const char *why_not(const Querier__V1__SelectSeriesRequest *request)
+/* Returns NULL when the request can be answered. */
+static const char *find_error(const Querier__V1__SelectSeriesRequest *request)
 {
     bool average =
         request->aggregation == QUERIER__V1__TIME_SERIES_AGGREGATION_TYPE__TIME_SERIES_AGGREGATION_TYPE_AVERAGE;
@@ -156,15 +157,15 @@ void et_querier_select_series(const struct et_call *call, const ProtobufCMessage
     same.label_selector = request->label_selector;
     same.start = request->start;
     same.end = request->end;
-    wanted.why = why_not(request);
+    wanted.why = find_error(request);
     if (wanted.why || !et_call_selection(&wanted, &same)) {
         et_connect_error(call->answer, 400, wanted.why);
     } else {
         Querier__V1__SelectSeriesResponse *response = et_alloc(1, sizeof *response);
         querier__v1__select_series_response__init(response);
-        struct grouping g = {.call = call, .request = request, .response = response};
+        struct series_grouping g = {.call = call, .request = request, .response = response};
         g.step_ns = (int64_t)(request->step * 1e9);
-        if (group_by(&g, &wanted.query, 0, &(struct et_pairs){0})) {
+        if (query_groups(&g, &wanted.query, 0, &(struct et_pairs){0})) {
             keep_largest(response, request->limit);
             et_call_reply(call, &response->base);
         }

@@ -1,8 +1,6 @@
 /*
- * See query_text.h.
- *
- *   et_wanted_query -> take_private (matchers that name a type) -> use_id
- *                   -> take_name (an id, or a service with a suffix) -> use_id
+ * See query_text.h. et_wanted_query() applies matchers that name a type, then the name: an id, or a service with a
+ * suffix.
  */
 #include "tools/serve/query/pyroscope/query_text.h"
 #include "tools/store/query_builder.h"
@@ -10,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Last parts of application names, of Pyroscope's clients before profile types had ids, and our own. */
+/* Suffixes of application names: those of Pyroscope's older clients, and our own. */
 static const struct {
     const char *word, *kind;
     enum et_measure measure;
@@ -35,7 +33,7 @@ static const struct {
 
 /* ---- types ---- */
 
-static void join(struct et_type *type)
+static void make_id(struct et_type *type)
 {
     struct et_buf id = {0};
     et_buf_printf(&id, "%s:%s:%s:%s:%s", type->name, type->sample, type->unit, type->period, type->period_unit);
@@ -60,11 +58,11 @@ bool et_type_of(const char *kind, const char *unit, bool count, struct et_type *
         .period = et_strdup(known ? known->period : kind),
         .period_unit = et_strdup(known ? known->period_unit : unit),
     };
-    join(type);
+    make_id(type);
     return true;
 }
 
-/* A sixth part says that values are differences, which ours are anyway. */
+/* A sixth part "delta" says that values are differences, which is always true here. */
 bool et_type_parse(const char *id, struct et_type *type)
 {
     char *copy = et_clean(id, strlen(id)), *rest = copy, *parts[6] = {0};
@@ -79,7 +77,7 @@ bool et_type_parse(const char *id, struct et_type *type)
                                  .unit = et_strdup(parts[2]),
                                  .period = et_strdup(parts[3]),
                                  .period_unit = et_strdup(parts[4])};
-        join(type);
+        make_id(type);
     }
     free(copy);
     return ok;
@@ -116,7 +114,7 @@ static bool use_id(struct et_query_builder *wanted, const char *id)
     return true;
 }
 
-/* The part behind the last dot, if it names something measured. */
+/* Uses the part after the last dot if it names a kind. */
 static void use_suffix(struct et_query_builder *wanted)
 {
     char *dot = strrchr(wanted->selector.name, '.');
@@ -141,7 +139,7 @@ static void use_suffix(struct et_query_builder *wanted)
     }
 }
 
-static bool take_name(struct et_query_builder *wanted)
+static bool apply_name(struct et_query_builder *wanted)
 {
     char *name = wanted->selector.name;
     if (!strchr(name, ':')) {
@@ -153,8 +151,8 @@ static bool take_name(struct et_query_builder *wanted)
     return ok;
 }
 
-/* Matchers that name what was measured, not where. */
-static bool take_private(struct et_query_builder *wanted)
+/* Applies and removes matchers for the type. */
+static bool apply_type_matchers(struct et_query_builder *wanted)
 {
     struct et_selector *selector = &wanted->selector;
     size_t kept = 0;
@@ -177,6 +175,6 @@ static bool take_private(struct et_query_builder *wanted)
 
 bool et_wanted_query(struct et_query_builder *wanted, const char *text)
 {
-    /* in this order: an id before the brace is the one that counts */
-    return et_query_builder_name(wanted, text) && take_private(wanted) && take_name(wanted);
+    /* in this order, because an id before the brace takes precedence */
+    return et_query_builder_name(wanted, text) && apply_type_matchers(wanted) && apply_name(wanted);
 }

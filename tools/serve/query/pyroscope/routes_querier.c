@@ -1,6 +1,6 @@
 /*
- * Pyroscope's querier.v1.QuerierService by Connect's unary protocol: a POST for each method, binary or JSON. As far as
- * Grafana's data source and Pyroscope's command line ask; what is not here is answered "unimplemented".
+ * Pyroscope's querier.v1.QuerierService with Connect's unary protocol: a POST per method, binary or JSON. It has the
+ * methods that Grafana's data source and Pyroscope's command line use; others answer "unimplemented".
  */
 #include "tools/formats/protojson.h"
 #include "tools/serve/query/pyroscope/querier.h"
@@ -10,7 +10,7 @@
 
 enum { REQUEST_LIMIT = 1 << 20 };
 
-static const struct method {
+static const struct querier_method {
     const char *name;
     const ProtobufCMessageDescriptor *request;
     et_querier_method *answer;
@@ -29,7 +29,7 @@ static const struct method {
     {"GetProfileStats", &querier__v1__get_profile_stats_request__descriptor, et_querier_profile_stats},
 };
 
-static const struct method *method_at(const char *path)
+static const struct querier_method *find_method(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
@@ -40,8 +40,8 @@ static const struct method *method_at(const char *path)
     return NULL;
 }
 
-static ProtobufCMessage *decode(const struct et_call *call, const struct method *method, const struct et_buf *body,
-                                const char **why)
+static ProtobufCMessage *decode(const struct et_call *call, const struct querier_method *method,
+                                const struct et_buf *body, const char **why)
 {
     *why = "no message of this method";
     return call->json ? et_protojson_decode(method->request, body->data ? body->data : "", body->size, why)
@@ -50,7 +50,7 @@ static ProtobufCMessage *decode(const struct et_call *call, const struct method 
 
 static void answer_call(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    const struct method *method = method_at(request->path);
+    const struct querier_method *method = find_method(request->path);
     const char *why;
     struct et_call call = {.server = server, .answer = answer, .json = et_content_type_is(request, "application/json")};
     struct et_buf body = {0};

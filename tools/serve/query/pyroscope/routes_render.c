@@ -1,6 +1,6 @@
 /*
- * Pyroscope's plain addresses: flame graphs of one query and of two as JSON, folded text and pprof, and values of
- * labels. Arguments are those of Pyroscope; times that are left out mean all there is.
+ * Pyroscope's plain routes: flame graphs of one or two queries as JSON, folded text and pprof, and label values.
+ * Arguments are Pyroscope's; without times the range is unlimited.
  */
 #include "tools/serve/http/connect.h"
 #include "tools/lib/gzip.h"
@@ -17,14 +17,14 @@
 
 static const int64_t SECOND = 1000000000;
 
-/* What is asked for on one side: names of the arguments. */
-struct names {
+/* Argument names of one query. */
+struct argument_names {
     const char *query, *from, *until;
 };
 
-/* false: the answer is the error. */
-static bool read_query(const struct et_request *request, const struct names *names, struct et_query_builder *wanted,
-                       struct et_answer *answer)
+/* False: the answer has the error. */
+static bool read_query(const struct et_request *request, const struct argument_names *names,
+                       struct et_query_builder *wanted, struct et_answer *answer)
 {
     const char *query = et_argument(request, names->query), *from = et_argument(request, names->from);
     const char *until = et_argument(request, names->until);
@@ -58,7 +58,7 @@ static uint64_t max_nodes(const struct et_request *request)
 
 /* ---- JSON ---- */
 
-/* As Pyroscope names units; nanoseconds of CPU time are samples of 1 ns. */
+/* Pyroscope's names of units; nanoseconds of CPU time are samples of 1 ns. */
 static void add_metadata(const struct et_profile *profile, const char *format, struct et_buf *out)
 {
     struct et_type type;
@@ -74,8 +74,8 @@ static void add_metadata(const struct et_profile *profile, const char *format, s
     et_type_free(&type);
 }
 
-/* Seconds between points: at most 1500 points, and none below 15 s. */
-static int64_t step_of(int64_t range_ns)
+/* Seconds per point: at most 1500 points, at least 15 s. */
+static int64_t choose_step(int64_t range_ns)
 {
     static const int64_t steps[] = {15,   20,   30,    60,    120,   300,   600,    900,     1200,    1800,
                                     3600, 7200, 10800, 21600, 43200, 86400, 604800, 2592000, 31536000};
@@ -86,7 +86,8 @@ static int64_t step_of(int64_t range_ns)
     return steps[i];
 }
 
-static void add_line(const struct et_timeline *timeline, const struct et_timeline_line *line, struct et_buf *out)
+static void write_timeline_line(const struct et_timeline *timeline, const struct et_timeline_line *line,
+                                struct et_buf *out)
 {
     et_buf_printf(out, "{\"startTime\":%lld,\"samples\":[", (long long)(timeline->from_ns / SECOND));
     for (size_t i = 0; i < timeline->steps; i++) {
@@ -103,17 +104,17 @@ static void add_groups(const struct et_timeline *timeline, struct et_buf *out)
         et_buf_text(out, i ? "," : "");
         et_json_string(out, *name ? name : "*");
         et_buf_char(out, ':');
-        add_line(timeline, &timeline->lines[i], out);
+        write_timeline_line(timeline, &timeline->lines[i], out);
     }
     et_buf_char(out, '}');
 }
 
-/* A line of nothing when the range is empty. false: the answer is the error. */
+/* Makes an empty line for an empty range. False: the answer has the error. */
 static bool load_timeline(struct et_server *server, const struct et_query *query, const char *group,
                           struct et_timeline *timeline, struct et_answer *answer)
 {
     struct et_query own = *query;
-    int64_t step_ns = step_of(own.to_ns - own.from_ns) * SECOND;
+    int64_t step_ns = choose_step(own.to_ns - own.from_ns) * SECOND;
     own.group = *group ? group : NULL;
     *timeline = (struct et_timeline){.from_ns = own.from_ns, .step_ns = step_ns};
     return own.to_ns <= own.from_ns || et_pyroscope_timeline(server, &own, step_ns, timeline, answer);
@@ -132,7 +133,7 @@ static bool add_timeline(struct et_server *server, const struct et_request *requ
         return false;
     }
     et_buf_text(out, ",\"timeline\":");
-    add_line(&timeline, timeline.line_count ? &timeline.lines[0] : NULL, out);
+    write_timeline_line(&timeline, timeline.line_count ? &timeline.lines[0] : NULL, out);
     et_timeline_free(&timeline);
     et_buf_text(out, ",\"groups\":");
     if (!*group) {
@@ -173,9 +174,9 @@ static void render_pprof(const struct et_profile *profile, struct et_answer *ans
     answer->type = "application/octet-stream";
 }
 
-static void render(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_render(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    static const struct names names = {"query", "from", "until"};
+    static const struct argument_names names = {"query", "from", "until"};
     struct et_query_builder wanted = {0};
     const char *format = et_argument(request, "format");
     bool pprof = strcmp(format, "pprof") == 0;
@@ -223,10 +224,10 @@ static void answer_diff(const struct et_request *request, const struct et_profil
     et_type_free(&types[ET_RIGHT]);
 }
 
-static void render_diff(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_render_diff(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    static const struct names names[ET_SIDES] = {{"leftQuery", "leftFrom", "leftUntil"},
-                                                 {"rightQuery", "rightFrom", "rightUntil"}};
+    static const struct argument_names names[ET_SIDES] = {{"leftQuery", "leftFrom", "leftUntil"},
+                                                          {"rightQuery", "rightFrom", "rightUntil"}};
     struct et_query_builder wanted[ET_SIDES] = {0};
     struct et_profile *profiles[ET_SIDES] = {0};
     bool ok = read_query(request, &names[ET_LEFT], &wanted[ET_LEFT], answer) &&
@@ -276,34 +277,34 @@ static void answer_list(struct et_server *server, const struct et_request *reque
     free(query);
 }
 
-static void label_names(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_label_names(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     char none[1] = "";
     answer_list(server, request, ET_LIST_NAMES, none, answer);
 }
 
-static void label_values(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void answer_label_values(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     char *name = et_strdup(et_argument(request, "label"));
     if (!*name) {
         et_connect_error(answer, 400, "label is missing");
     } else {
-        /* Pyroscope's own way to ask for profile types */
+        /* Pyroscope's label for profile types */
         answer_list(server, request, strcmp(name, "__name__") == 0 ? ET_LIST_TYPES : ET_LIST_VALUES, name, answer);
     }
     free(name);
 }
 
 const struct et_route et_routes_render[] = {
-    {.method = "GET", .path = "/render", .handle = render},
-    {.method = "GET", .path = "/pyroscope/render", .handle = render},
-    {.method = "GET", .path = "/render-diff", .handle = render_diff},
-    {.method = "GET", .path = "/render/diff", .handle = render_diff},
-    {.method = "GET", .path = "/pyroscope/render-diff", .handle = render_diff},
-    {.method = "GET", .path = "/label-names", .handle = label_names},
-    {.method = "GET", .path = "/labels", .handle = label_names},
-    {.method = "GET", .path = "/pyroscope/label-names", .handle = label_names},
-    {.method = "GET", .path = "/label-values", .handle = label_values},
-    {.method = "GET", .path = "/pyroscope/label-values", .handle = label_values},
+    {.method = "GET", .path = "/render", .handle = answer_render},
+    {.method = "GET", .path = "/pyroscope/render", .handle = answer_render},
+    {.method = "GET", .path = "/render-diff", .handle = answer_render_diff},
+    {.method = "GET", .path = "/render/diff", .handle = answer_render_diff},
+    {.method = "GET", .path = "/pyroscope/render-diff", .handle = answer_render_diff},
+    {.method = "GET", .path = "/label-names", .handle = answer_label_names},
+    {.method = "GET", .path = "/labels", .handle = answer_label_names},
+    {.method = "GET", .path = "/pyroscope/label-names", .handle = answer_label_names},
+    {.method = "GET", .path = "/label-values", .handle = answer_label_values},
+    {.method = "GET", .path = "/pyroscope/label-values", .handle = answer_label_values},
     {0},
 };
