@@ -1,4 +1,4 @@
-/* edgeprof backup: a copy of the database, also of one that `serve` writes to. */
+/* edgeprof backup: copies the database, even while `serve` writes to it. */
 #include "tools/store/backup.h"
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
@@ -20,7 +20,7 @@ static const char help[] =
     "To restore: stop `serve`, remove FILE, FILE-wal and FILE-shm, copy COPY to FILE, start `serve`.\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage\n";
 
-static int backup(const char *from, const char *to)
+static int run_backup(const char *from, const char *to)
 {
     struct et_buf why = {0};
     if (access(from, F_OK) != 0) {
@@ -51,7 +51,7 @@ int et_cmd_backup(int argc, char **argv)
         et_error("backup: say where the copy goes: -o COPY, one file");
         code = ET_USAGE;
     } else {
-        code = backup(options.db ? options.db : "edgeprof.db", options.outputs.items[0]);
+        code = run_backup(options.db ? options.db : "edgeprof.db", options.outputs.items[0]);
     }
     et_options_free(&options);
     return code;

@@ -1,4 +1,4 @@
-/* edgeprof cat: a file of messages, compact or pprof, as text or as something else. */
+/* edgeprof cat: prints a file of compact or pprof messages as text, or converts it. */
 #include "tools/cmd/commands.h"
 #include "tools/lib/kinds.h"
 #include "tools/lib/labels.h"
@@ -107,7 +107,7 @@ static void print_stats(const Edgeprof__V1__Stats *s)
     }
 }
 
-/* Nodes need what earlier messages of the segment have said. */
+/* Decoding nodes requires the segment's earlier messages. */
 static bool print_nodes(const et_message *message, struct et_segment *segment, const char **why)
 {
     size_t count = et_message_node_count(message), first = segment->node_count;
@@ -221,9 +221,9 @@ static int print_all(const char *path, const struct et_buf *file)
     return why || messages.torn ? ET_FAILED : number ? ET_OK : ET_NO_DATA;
 }
 
-/* ---- as something else ---- */
+/* ---- conversion ---- */
 
-static int convert(const struct et_options *options, const char *path, const struct et_buf *file)
+static int print_converted(const struct et_options *options, const char *path, const struct et_buf *file)
 {
     struct et_profile *profile = NULL;
     struct et_query query = options->wanted.query;
@@ -260,7 +260,7 @@ int et_cmd_cat(int argc, char **argv)
     const char *path = argv[options.first];
     code = et_messages_read(path, &file);
     if (code == ET_OK) {
-        code = options.pprof || options.folded ? convert(&options, path, &file) : print_all(path, &file);
+        code = options.pprof || options.folded ? print_converted(&options, path, &file) : print_all(path, &file);
     }
     et_buf_free(&file);
     et_options_free(&options);

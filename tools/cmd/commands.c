@@ -1,4 +1,4 @@
-/* See commands.h: what commands have in common. */
+/* See commands.h: common parts of commands. */
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
 

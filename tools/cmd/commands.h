@@ -1,6 +1,4 @@
-/*
- * The commands of edgeprof. Each gets its own name in argv[0] and returns an exit code.
- */
+/* The commands of edgeprof. Each receives its own name in argv[0] and returns an exit code. */
 #ifndef ET_COMMANDS_H
 #define ET_COMMANDS_H
 
@@ -18,11 +16,11 @@ int et_cmd_diff(int argc, char **argv);
 int et_cmd_run(int argc, char **argv);
 int et_cmd_control(int argc, char **argv); /* status, level, kinds, threads */
 
-/* ---- what they have in common ---- */
+/* ---- common parts ---- */
 
 struct et_options;
 
-/* ET_USAGE and a line when the command line goes on after the options. */
+/* Returns ET_USAGE and reports an error when arguments follow the options. */
 int et_no_more_arguments(int argc, char **argv, const struct et_options *options);
 
 #endif

@@ -1,9 +1,7 @@
 /*
- * edgeprof status, level, kinds, threads: a running service's control endpoint (EDGEPROF_CONTROL there), in place of
- * curl. The requests are those of core/endpoint/control.c; its answers are one line of JSON each, of which status
- * prints what people look for.
- *
- *   et_cmd_control -> target_of (what is asked for) -> ask -> status_print
+ * edgeprof status, level, kinds, threads: clients of a running service's control endpoint (EDGEPROF_CONTROL in the
+ * service). make_target() makes the path of a request to core/endpoint/control.c; the answer is one line of JSON.
+ * print_status() prints the important fields of /status.
  */
 #include "tools/cmd/commands.h"
 #include "tools/lib/json_read.h"
@@ -53,9 +51,9 @@ static const struct {
                 "\n" AT_HELP},
 };
 
-/* ---- what is asked for ---- */
+/* ---- request paths ---- */
 
-static bool kinds_known(const char *list)
+static bool are_known_kinds(const char *list)
 {
     char name[16];
     for (const char *at = list;; at++) {
@@ -72,15 +70,15 @@ static bool kinds_known(const char *list)
     }
 }
 
-static bool kinds_target(int argc, char **argv, struct et_buf *target)
+static bool make_kinds_target(int argc, char **argv, struct et_buf *target)
 {
     et_buf_text(target, "/kinds?");
     if (argc == 1) {
         et_buf_text(target, argv[0]);
-        return kinds_known(argv[0]);
+        return are_known_kinds(argv[0]);
     }
     for (int i = 0; i + 1 < argc; i += 2) {
-        if ((strcmp(argv[i], "on") != 0 && strcmp(argv[i], "off") != 0) || !kinds_known(argv[i + 1])) {
+        if ((strcmp(argv[i], "on") != 0 && strcmp(argv[i], "off") != 0) || !are_known_kinds(argv[i + 1])) {
             return false;
         }
         et_buf_printf(target, "%s%s=%s", i ? "&" : "", argv[i], argv[i + 1]);
@@ -88,10 +86,10 @@ static bool kinds_target(int argc, char **argv, struct et_buf *target)
     return argc > 0 && argc % 2 == 0;
 }
 
-static bool target_of(const char *action, int argc, char **argv, struct et_buf *target)
+static bool make_target(const char *action, int argc, char **argv, struct et_buf *target)
 {
     if (strcmp(action, "kinds") == 0) {
-        return kinds_target(argc, argv, target);
+        return make_kinds_target(argc, argv, target);
     }
     if (strcmp(action, "level") != 0) {
         et_buf_printf(target, "/%s", action);
@@ -103,17 +101,17 @@ static bool target_of(const char *action, int argc, char **argv, struct et_buf *
 
 /* ---- the endpoint ---- */
 
-struct endpoint {
+struct control_endpoint {
     char url[32];
-    const char *socket; /* NULL: a port */
+    const char *socket; /* NULL: a TCP port */
     struct curl_slist *headers;
 };
 
-static bool endpoint_find(const char *at, struct endpoint *endpoint)
+static bool find_endpoint(const char *at, struct control_endpoint *endpoint)
 {
     const char *where = at ? at : getenv("EDGEPROF_CONTROL"), *token = getenv("EDGEPROF_CONTROL_TOKEN");
     struct et_buf header = {0};
-    *endpoint = (struct endpoint){.url = "http://localhost"};
+    *endpoint = (struct control_endpoint){.url = "http://localhost"};
     if (!where || !*where) {
         et_error("where is the service's control endpoint? --at or EDGEPROF_CONTROL says");
         return false;
@@ -136,7 +134,7 @@ static bool endpoint_find(const char *at, struct endpoint *endpoint)
     return true;
 }
 
-static size_t on_data(char *bytes, size_t size, size_t count, void *context)
+static size_t append_data(char *bytes, size_t size, size_t count, void *context)
 {
     struct et_buf *answer = context;
     if (size * count > ANSWER_MOST - answer->size) {
@@ -146,8 +144,8 @@ static size_t on_data(char *bytes, size_t size, size_t count, void *context)
     return size * count;
 }
 
-/* What the service says of an error is {"error":"..."}. */
-static void refusal(const char *where, long status, const struct et_buf *answer)
+/* Reports the service's error, which is {"error":"..."}. */
+static void report_refusal(const char *where, long status, const struct et_buf *answer)
 {
     static const char before[] = "{\"error\":\"";
     const char *text = answer->data ? answer->data : "";
@@ -158,7 +156,7 @@ static void refusal(const char *where, long status, const struct et_buf *answer)
     free(clean);
 }
 
-static int ask_process(const struct endpoint *endpoint, const char *target, struct et_buf *answer)
+static int request_service(const struct control_endpoint *endpoint, const char *target, struct et_buf *answer)
 {
     CURL *curl = curl_easy_init();
     struct et_buf url = {0};
@@ -177,7 +175,7 @@ static int ask_process(const struct endpoint *endpoint, const char *target, stru
     }
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, endpoint->headers);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append_data);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT, 10L);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -189,15 +187,15 @@ static int ask_process(const struct endpoint *endpoint, const char *target, stru
     if (code != CURLE_OK) {
         et_error("%s: %s: does a service listen there?", where, curl_easy_strerror(code));
     } else if (status != 200) {
-        refusal(where, status, answer);
+        report_refusal(where, status, answer);
     }
     return code == CURLE_OK && status == 200 ? ET_OK : ET_FAILED;
 }
 
 /* ---- the answer to /status ---- */
 
-/* The number behind "name": after `from`, 0 when it is not there. */
-static unsigned long long member(const char *from, const char *name)
+/* The number after "name": in the text from `from`; 0 when absent. */
+static unsigned long long number_after(const char *from, const char *name)
 {
     struct et_buf key = {0};
     et_buf_printf(&key, "\"%s\":", name);
@@ -207,7 +205,7 @@ static unsigned long long member(const char *from, const char *name)
     return value;
 }
 
-static void losses_print(const char *status)
+static void print_losses(const char *status)
 {
     const char *at = strstr(status, "\"losses\":{");
     at = at ? at + 10 : "";
@@ -215,7 +213,7 @@ static void losses_print(const char *status)
         at += strspn(at, ",\"");
         size_t size = strcspn(at, "\"");
         char *name = et_clean(at, size);
-        printf("%s%s %llu", between, name, member(at + size, "count"));
+        printf("%s%s %llu", between, name, number_after(at + size, "count"));
         free(name);
         at += strcspn(at, "}");
         at += *at == '}';
@@ -225,14 +223,14 @@ static void losses_print(const char *status)
     }
 }
 
-static uint64_t number_in(const json_t *object, const char *name)
+static uint64_t json_number(const json_t *object, const char *name)
 {
     json_int_t value = json_integer_value(json_object_get(object, name));
     return value > 0 ? (uint64_t)value : 0;
 }
 
-/* Threads that are not sampled, and why. */
-static void unsampled_print(const char *status)
+/* Prints a line about threads that are not sampled. */
+static void print_unsampled(const char *status)
 {
     struct et_buf why = {0}, line = {0};
     struct et_unsampled all = {0};
@@ -241,15 +239,15 @@ static void unsampled_print(const char *status)
     const json_t *of, *name;
     json_array_foreach(json_object_get(read, "unsampled"), i, of)
     {
-        et_unsampled_add(&all, (uint32_t)number_in(of, "number"), number_in(of, "threads"),
-                         (uint32_t)number_in(of, "error"), number_in(of, "limit"));
+        et_unsampled_add(&all, (uint32_t)json_number(of, "number"), json_number(of, "threads"),
+                         (uint32_t)json_number(of, "error"), json_number(of, "limit"));
         json_array_foreach(json_object_get(of, "names"), k, name)
         {
             et_unsampled_name(&all, json_string_value(name) ? json_string_value(name) : "");
         }
     }
-    all.cpu_ns = number_in(read, "unsampled_ns");
-    all.of_ns = number_in(read, "weight_ns") + number_in(read, "thread_exit_ns");
+    all.cpu_ns = json_number(read, "unsampled_ns");
+    all.of_ns = json_number(read, "weight_ns") + json_number(read, "thread_exit_ns");
     et_unsampled_text(&all, &line);
     if (line.size) {
         printf("threads  %s\n", line.data);
@@ -260,7 +258,7 @@ static void unsampled_print(const char *status)
     et_buf_free(&line);
 }
 
-static void status_print(const char *status)
+static void print_status(const char *status)
 {
     const char *level = strstr(status, "\"level\":\"");
     char *name = et_clean(level ? level + 9 : "", level ? strcspn(level + 9, "\"") : 0);
@@ -273,34 +271,34 @@ static void status_print(const char *status)
         }
         et_buf_free(&on);
     }
-    printf("\ncost     %llu ppm of the CPU time", member(status, "cost_ppm"));
-    if (member(status, "budget_ppm")) {
-        printf(", budget %llu, periods %llu %% of the level's", member(status, "budget_ppm"),
-               member(status, "stretch_pct"));
+    printf("\ncost     %llu ppm of the CPU time", number_after(status, "cost_ppm"));
+    if (number_after(status, "budget_ppm")) {
+        printf(", budget %llu, periods %llu %% of the level's", number_after(status, "budget_ppm"),
+               number_after(status, "stretch_pct"));
     }
-    printf("\nsent     %llu of %llu messages\n", member(status, "delivered"), member(status, "messages"));
-    losses_print(status);
-    unsampled_print(status);
+    printf("\nsent     %llu of %llu messages\n", number_after(status, "delivered"), number_after(status, "messages"));
+    print_losses(status);
+    print_unsampled(status);
     free(name);
 }
 
 /* ---- the command ---- */
 
-/* Does what is asked for and shows what is then. */
-static int act(const struct et_options *options, const char *target)
+/* Performs the action and prints the new state. */
+static int run_action(const struct et_options *options, const char *target)
 {
-    struct endpoint endpoint;
+    struct control_endpoint endpoint;
     struct et_buf answer = {0}, status = {0};
     bool changes = strcmp(target, "/status") != 0;
-    if (!endpoint_find(options->at, &endpoint)) {
+    if (!find_endpoint(options->at, &endpoint)) {
         return ET_USAGE;
     }
-    int code = changes ? ask_process(&endpoint, target, &answer) : ET_OK;
-    code = code ? code : ask_process(&endpoint, "/status", &status);
+    int code = changes ? request_service(&endpoint, target, &answer) : ET_OK;
+    code = code ? code : request_service(&endpoint, "/status", &status);
     if (!code && options->json) {
         fputs(status.data ? status.data : "", stdout);
     } else if (!code) {
-        status_print(status.data ? status.data : "");
+        print_status(status.data ? status.data : "");
     }
     curl_slist_free_all(endpoint.headers);
     et_buf_free(&answer);
@@ -320,8 +318,8 @@ int et_cmd_control(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    if (target_of(argv[0], argc - options.first, argv + options.first, &target)) {
-        code = act(&options, target.data);
+    if (make_target(argv[0], argc - options.first, argv + options.first, &target)) {
+        code = run_action(&options, target.data);
     } else {
         const char *last = options.first < argc ? argv[argc - 1] : "";
         et_error("%s%s%s: not understood; see `edgeprof %s --help`", argv[0], *last ? " ... " : "", last, argv[0]);

@@ -1,9 +1,6 @@
 /*
- * edgeprof diff: what has changed between two profiles, and whether that is a regression.
- *
- *   et_cmd_diff -> load_sides -> load_file | load_stored
- *               -> compare -> print_text | print_json
- *               -> exit_code
+ * edgeprof diff: the changes between two profiles, and whether they are a regression. et_cmd_diff() loads both sides
+ * from files or a store, compares them, prints text or JSON, and reports the judgement.
  */
 #include "tools/lib/text_table.h"
 #include "tools/cmd/commands.h"
@@ -42,25 +39,25 @@ static const char help[] =
     "exit codes: 0 done, no regression; 1 failed; 2 wrong usage; 3 no profile matches; 4 a regression; 5 there is no\n"
     "baseline; 6 too few samples to tell, and how many would do\n";
 
-struct side {
+struct diff_input {
     struct et_profile *profile;
-    double seconds; /* that processes ran; 0: unknown */
+    double seconds; /* run time of the processes; 0: unknown */
     struct et_buf words;
 };
 
-struct comparing {
+struct diff_command {
     const struct et_options *options;
-    struct side sides[ET_SIDES];
+    struct diff_input sides[ET_SIDES];
     struct et_diff diff;
     struct et_regression_request wanted;
     struct et_findings findings;
-    bool level; /* what is there at a time: sides are compared by process */
+    bool level; /* a level kind: totals are compared per process */
 };
 
 /* ---- the two sides ---- */
 
-/* A selector and times are of what is stored; of a file all counts. */
-static int load_file(const struct et_options *options, const char *path, struct side *side)
+/* Selectors and times apply only to stored profiles; a file is used entirely. */
+static int load_file(const struct et_options *options, const char *path, struct diff_input *side)
 {
     const struct et_query *wanted = &options->wanted.query;
     const struct et_query query = {
@@ -76,7 +73,7 @@ static int load_file(const struct et_options *options, const char *path, struct 
     return code;
 }
 
-static int load_stored(const struct et_options *options, const struct et_query *query, struct side *side)
+static int load_stored(const struct et_options *options, const struct et_query *query, struct diff_input *side)
 {
     int code = et_options_fetch(options, query, &side->profile);
     et_selector_print(query->service ? query->service : "", query->matchers, query->matcher_count, &side->words);
@@ -93,7 +90,7 @@ static int load_stored(const struct et_options *options, const struct et_query *
     return code;
 }
 
-/* --tag and --label are of both sides. */
+/* --tag and --label apply to both sides. */
 static bool add_matchers(const struct et_options *options, struct et_query_builder *wanted)
 {
     bool ok = true;
@@ -106,7 +103,8 @@ static bool add_matchers(const struct et_options *options, struct et_query_build
     return ok;
 }
 
-/* What --baseline and its times say; the rest is as on the other side. wanted: keeps what the query points to. */
+/* Makes the baseline's query from --baseline and its times; other options apply to both sides. wanted: owns the query's
+ * strings. */
 static bool baseline_query(const struct et_options *options, struct et_query_builder *wanted, struct et_query *query)
 {
     *query = options->wanted.query;
@@ -127,7 +125,7 @@ static bool baseline_query(const struct et_options *options, struct et_query_bui
     return true;
 }
 
-static int load_baseline(const struct et_options *options, const char *file, struct side *side)
+static int load_baseline(const struct et_options *options, const char *file, struct diff_input *side)
 {
     struct et_query_builder wanted = {0};
     struct et_query query;
@@ -144,7 +142,7 @@ static int load_baseline(const struct et_options *options, const char *file, str
     return code == ET_NO_DATA ? ET_NO_BASELINE : code;
 }
 
-static int load_sides(struct comparing *c, int count, char **files)
+static int load_sides(struct diff_command *c, int count, char **files)
 {
     const struct et_options *options = c->options;
     int code = load_baseline(options, count ? files[0] : NULL, &c->sides[ET_LEFT]);
@@ -162,7 +160,7 @@ static int load_sides(struct comparing *c, int count, char **files)
 
 /* ---- comparing ---- */
 
-static int compare(struct comparing *c)
+static int compare(struct diff_command *c)
 {
     const struct et_profile *left = c->sides[ET_LEFT].profile, *right = c->sides[ET_RIGHT].profile;
     const char *kinds[ET_SIDES] = {et_text(&left->strings, left->kind), et_text(&right->strings, right->kind)};
@@ -195,16 +193,16 @@ static int compare(struct comparing *c)
     return ET_OK;
 }
 
-/* Of a scope's function or of all, in words: "Orders.Total", "the total per second". */
-static const char *name_of(const struct comparing *c, const struct et_finding *finding)
+/* The name of a finding's function or scope: "Orders.Total", "the total per second". */
+static const char *finding_name(const struct diff_command *c, const struct et_finding *finding)
 {
     return finding->row ? et_text(&c->diff.strings, finding->row->function)
            : c->level   ? "the total per process"
                         : "the total per second";
 }
 
-/* "12.00 % -> 15.00 %", or by how much the total has grown. */
-static void change_text(const struct et_finding *finding, struct et_buf *out)
+/* Writes "12.00 % -> 15.00 %", or the growth of the total. */
+static void write_change(const struct et_finding *finding, struct et_buf *out)
 {
     if (finding->row) {
         et_buf_printf(out, "%.2f %% -> %.2f %% of all", 100 * finding->before, 100 * finding->after);
@@ -213,7 +211,7 @@ static void change_text(const struct et_finding *finding, struct et_buf *out)
     }
 }
 
-static size_t count_of(const struct et_findings *findings, enum et_judgement judgement)
+static size_t count_findings(const struct et_findings *findings, enum et_judgement judgement)
 {
     size_t count = 0;
     for (size_t i = 0; i < findings->count; i++) {
@@ -231,8 +229,8 @@ static double most_needed(const struct et_findings *findings)
     return needed;
 }
 
-/* The one line that a threshold's exit code comes with. */
-static int exit_code(const struct comparing *c)
+/* Reports the judgement of --threshold in one line, and returns the exit code. */
+static int report_judgement(const struct diff_command *c)
 {
     const struct et_findings *findings = &c->findings;
     const double *samples = c->diff.samples;
@@ -241,11 +239,11 @@ static int exit_code(const struct comparing *c)
     int code = ET_OK;
     if (c->options->threshold > 0 && findings->count && findings->judgement != ET_DIFF_SAME) {
         const struct et_finding *worst = &findings->findings[0];
-        size_t more = count_of(findings, ET_DIFF_MORE), unsure = count_of(findings, ET_DIFF_UNSURE);
-        change_text(worst, &change);
+        size_t more = count_findings(findings, ET_DIFF_MORE), unsure = count_findings(findings, ET_DIFF_UNSURE);
+        write_change(worst, &change);
         code = more ? ET_REGRESSION : ET_TOO_FEW_SAMPLES;
         if (more) {
-            et_error("diff: regression: %s: %s, threshold %g %%%s", name_of(c, worst), change.data, percent,
+            et_error("diff: regression: %s: %s, threshold %g %%%s", finding_name(c, worst), change.data, percent,
                      more > 1 ? "; and others, see the table" : "");
         } else if (!(worst->needed > 0)) {
             et_error("diff: it cannot be told whether the total per second has changed: a side says no time or no "
@@ -253,7 +251,7 @@ static int exit_code(const struct comparing *c)
         } else {
             et_error("diff: too few samples: %s: %s may be chance or above %g %%%s; there are %.0f and %.0f samples, "
                      "about %.0f on either side would do",
-                     name_of(c, worst), change.data, percent, unsure > 1 ? ", others too" : "", samples[ET_LEFT],
+                     finding_name(c, worst), change.data, percent, unsure > 1 ? ", others too" : "", samples[ET_LEFT],
                      samples[ET_RIGHT], ceil(most_needed(findings)));
         }
     }
@@ -263,19 +261,19 @@ static int exit_code(const struct comparing *c)
 
 /* ---- printing ---- */
 
-static const char *judgement_word(enum et_judgement judgement)
+static const char *judgement_name(enum et_judgement judgement)
 {
     static const char *const words[] = {"same", "more", "less", "unsure", "no baseline"};
     return words[judgement];
 }
 
-/* What one row means, at the threshold, or at any change that is no chance. */
-static enum et_judgement judge_row(const struct comparing *c, const struct et_diff_row *row)
+/* Judges a row with the threshold; without one, any significant change counts. */
+static enum et_judgement judge_row(const struct diff_command *c, const struct et_diff_row *row)
 {
     return et_diff_judge(&c->diff, row->self, c->options->threshold > 0 ? c->options->threshold : 0);
 }
 
-static void print_side(const struct comparing *c, enum et_side side, struct et_buf *out)
+static void print_side(const struct diff_command *c, enum et_side side, struct et_buf *out)
 {
     const struct et_profile *p = c->sides[side].profile;
     char total[32];
@@ -290,7 +288,7 @@ static void print_side(const struct comparing *c, enum et_side side, struct et_b
     et_buf_char(out, '\n');
 }
 
-static void print_growth(const struct comparing *c, struct et_buf *out)
+static void print_growth(const struct diff_command *c, struct et_buf *out)
 {
     double growth;
     struct et_interval interval;
@@ -300,7 +298,7 @@ static void print_growth(const struct comparing *c, struct et_buf *out)
     }
 }
 
-static void print_text(const struct comparing *c, struct et_buf *out)
+static void print_text(const struct diff_command *c, struct et_buf *out)
 {
     static const char *const heads[] = {">before",    ">after", ">change",  ">cum before",
                                         ">cum after", "means",  "function", NULL};
@@ -317,32 +315,32 @@ static void print_text(const struct comparing *c, struct et_buf *out)
         et_text_table_cell(&columns, "%+.2f%%", 100 * (after - before));
         et_text_table_cell(&columns, "%.2f%%", 100 * et_diff_share(&c->diff, ET_LEFT, row->total[ET_LEFT]));
         et_text_table_cell(&columns, "%.2f%%", 100 * et_diff_share(&c->diff, ET_RIGHT, row->total[ET_RIGHT]));
-        et_text_table_cell(&columns, "%s", judgement_word(judge_row(c, row)));
+        et_text_table_cell(&columns, "%s", judgement_name(judge_row(c, row)));
         et_text_table_cell(&columns, "%s", et_text(&c->diff.strings, row->function));
     }
     et_text_table_print(&columns, out);
 }
 
-static void pair(struct et_buf *out, const char *name, const uint64_t figure[ET_SIDES])
+static void write_pair(struct et_buf *out, const char *name, const uint64_t figure[ET_SIDES])
 {
     et_buf_printf(out, ",\"%s\":[%llu,%llu]", name, (unsigned long long)figure[ET_LEFT],
                   (unsigned long long)figure[ET_RIGHT]);
 }
 
-static void json_row(const struct comparing *c, const struct et_diff_row *row, struct et_buf *out)
+static void write_row(const struct diff_command *c, const struct et_diff_row *row, struct et_buf *out)
 {
     struct et_interval change = et_diff_change(&c->diff, row->self);
     et_buf_text(out, "{\"name\":");
     et_json_string(out, et_text(&c->diff.strings, row->function));
-    pair(out, "self", row->self);
-    pair(out, "total", row->total);
+    write_pair(out, "self", row->self);
+    write_pair(out, "total", row->total);
     et_buf_printf(out, ",\"share\":[%.6f,%.6f],\"low\":%.6f,\"high\":%.6f,\"means\":\"%s\"}",
                   et_diff_share(&c->diff, ET_LEFT, row->self[ET_LEFT]),
                   et_diff_share(&c->diff, ET_RIGHT, row->self[ET_RIGHT]), change.low, change.high,
-                  judgement_word(judge_row(c, row)));
+                  judgement_name(judge_row(c, row)));
 }
 
-static void json_findings(const struct comparing *c, struct et_buf *out)
+static void write_findings(const struct diff_command *c, struct et_buf *out)
 {
     et_buf_printf(out, ",\n\"threshold\":%g,\"verdict\":\"%s\",\"findings\":[", c->options->threshold,
                   c->findings.judgement == ET_DIFF_MORE     ? "regression"
@@ -352,17 +350,17 @@ static void json_findings(const struct comparing *c, struct et_buf *out)
         const struct et_finding *finding = &c->findings.findings[i];
         et_buf_printf(out, "%s\n{\"function\":", i ? "," : "");
         if (finding->row) {
-            et_json_string(out, name_of(c, finding));
+            et_json_string(out, finding_name(c, finding));
         } else {
             et_buf_text(out, "null");
         }
         et_buf_printf(out, ",\"before\":%.6f,\"after\":%.6f,\"means\":\"%s\",\"samples_needed\":%.0f}", finding->before,
-                      finding->after, judgement_word(finding->judgement), ceil(finding->needed));
+                      finding->after, judgement_name(finding->judgement), ceil(finding->needed));
     }
     et_buf_char(out, ']');
 }
 
-static void print_json(const struct comparing *c, struct et_buf *out)
+static void print_json(const struct diff_command *c, struct et_buf *out)
 {
     const struct et_profile *right = c->sides[ET_RIGHT].profile;
     double growth = 0;
@@ -371,7 +369,7 @@ static void print_json(const struct comparing *c, struct et_buf *out)
     et_json_string(out, et_text(&right->strings, right->kind));
     et_buf_text(out, ",\"unit\":");
     et_json_string(out, et_text(&right->strings, right->unit));
-    pair(out, "total", c->diff.total);
+    write_pair(out, "total", c->diff.total);
     et_buf_printf(out, ",\"samples\":[%.0f,%.0f],\"%s\":[%.3f,%.3f]", c->diff.samples[ET_LEFT],
                   c->diff.samples[ET_RIGHT], c->level ? "processes" : "seconds", c->diff.seconds[ET_LEFT],
                   c->diff.seconds[ET_RIGHT]);
@@ -380,19 +378,19 @@ static void print_json(const struct comparing *c, struct et_buf *out)
                       interval.high);
     }
     if (c->options->threshold > 0) {
-        json_findings(c, out);
+        write_findings(c, out);
     }
     et_buf_text(out, ",\n\"functions\":[");
     for (size_t i = 0; i < c->diff.row_count && i < c->options->rows; i++) {
         et_buf_text(out, i ? ",\n" : "\n");
-        json_row(c, &c->diff.rows[i], out);
+        write_row(c, &c->diff.rows[i], out);
     }
     et_buf_text(out, "]}\n");
 }
 
 /* ---- the command ---- */
 
-static bool usage_ok(const struct et_options *options, int files)
+static bool is_valid_diff_usage(const struct et_options *options, int files)
 {
     bool baseline = options->baseline || options->baseline_from_ns || options->baseline_to_ns != INT64_MAX;
     bool judged = options->functions.count || options->per_function;
@@ -422,14 +420,14 @@ int et_cmd_diff(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    struct comparing c = {.options = &options};
+    struct diff_command c = {.options = &options};
     c.wanted = (struct et_regression_request){.threshold = options.threshold,
                                               .scope = options.functions.count ? ET_REGRESSION_NAMED
                                                        : options.per_function  ? ET_REGRESSION_FUNCTIONS
                                                                                : ET_REGRESSION_TOTAL,
                                               .names = options.functions.items,
                                               .name_count = options.functions.count};
-    code = usage_ok(&options, argc - options.first) ? ET_OK : ET_USAGE;
+    code = is_valid_diff_usage(&options, argc - options.first) ? ET_OK : ET_USAGE;
     code = code ? code : load_sides(&c, argc - options.first, argv + options.first);
     code = code ? code : compare(&c);
     if (code == ET_OK) {
@@ -439,7 +437,7 @@ int et_cmd_diff(int argc, char **argv)
             print_text(&c, &out);
         }
         code = et_print_output(&out);
-        code = code ? code : exit_code(&c);
+        code = code ? code : report_judgement(&c);
     }
     for (enum et_side i = ET_LEFT; i < ET_SIDES; i++) {
         et_profile_free(c.sides[i].profile);

@@ -1,4 +1,4 @@
-/* edgeprof export: a stored profile as files for other tools, all from one query. */
+/* edgeprof export: writes a stored profile to files for other tools, all from one query. */
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
 #include "tools/formats/output.h"
@@ -20,7 +20,7 @@ static const char help[] =
 
 enum { MOST = 32 };
 
-struct targets {
+struct export_targets {
     struct {
         const char *path;
         enum et_format format;
@@ -29,15 +29,15 @@ struct targets {
     bool pprof;
 };
 
-static void add_target(struct targets *targets, const char *path, enum et_format format)
+static void add_target(struct export_targets *targets, const char *path, enum et_format format)
 {
     targets->all[targets->count].path = path;
     targets->all[targets->count++].format = format;
     targets->pprof |= format == ET_FORMAT_PPROF;
 }
 
-/* Where the files go that -o names; false: said what is wrong. */
-static bool add_outputs(const struct et_options *options, struct targets *targets)
+/* Adds the files of -o. False: an error was reported. */
+static bool add_outputs(const struct et_options *options, struct export_targets *targets)
 {
     enum et_format named = options->format ? et_format_named(options->format) : ET_FORMAT_NONE;
     if (options->format && named == ET_FORMAT_NONE) {
@@ -64,7 +64,7 @@ static bool add_outputs(const struct et_options *options, struct targets *target
     return true;
 }
 
-static bool add_all(const struct et_options *options, struct targets *targets)
+static bool add_all(const struct et_options *options, struct export_targets *targets)
 {
     if (options->outputs.count > MOST - 2) {
         et_error("export: more than %d files", MOST - 2);
@@ -94,7 +94,7 @@ static bool add_all(const struct et_options *options, struct targets *targets)
 int et_cmd_export(int argc, char **argv)
 {
     struct et_options options;
-    struct targets targets = {0};
+    struct export_targets targets = {0};
     struct et_profile *profile = NULL;
     int code = et_options_parse(argc, argv, ET_TAKES_QUERY "pcoT", help, &options);
     if (code >= 0) {

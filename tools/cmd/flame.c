@@ -1,4 +1,4 @@
-/* edgeprof flame: a flame graph as a file. */
+/* edgeprof flame: writes a flame graph to a file. */
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
 #include "tools/formats/output.h"
@@ -12,7 +12,7 @@ static const char help[] =
     "  -o, --output FILE   .html or .svg; may be given several times\n" ET_QUERY_HELP "\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
 
-static int usage(const struct et_options *options)
+static int check_usage(const struct et_options *options)
 {
     if (options->outputs.count == 0) {
         et_error("flame: say where to with -o FILE.html or -o FILE.svg");
@@ -35,7 +35,7 @@ int et_cmd_flame(int argc, char **argv)
         return code;
     }
     code = et_no_more_arguments(argc, argv, &options);
-    code = code ? code : usage(&options);
+    code = code ? code : check_usage(&options);
     code = code ? code : et_options_load(&options, &profile);
     for (size_t i = 0; !code && i < options.outputs.count; i++) {
         code = et_output_write(profile, et_format_of_file(options.outputs.items[i]), options.outputs.items[i]);

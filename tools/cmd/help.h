@@ -1,6 +1,4 @@
-/*
- * The parts of help texts that commands share.
- */
+/* Help texts shared by commands. */
 #ifndef ET_HELP_H
 #define ET_HELP_H
 

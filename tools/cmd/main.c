@@ -1,4 +1,4 @@
-/* The host command line: finds the command and hands over. */
+/* The command line: finds the command and calls it. */
 #include "tools/cmd/commands.h"
 #include "tools/lib/util.h"
 #include "tools/symbols/debuginfod_fetch.h"
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
         return fetched;
     }
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a full disk, or a limit on files' sizes, is an error like others */
+    signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit becomes an ordinary write error */
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         puts("edgeprof " EP_VERSION_TEXT);
         return ET_OK;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct option all[] = {
+static const struct option all_options[] = {
     {"help", no_argument, NULL, 'h'},
     {"listen", required_argument, NULL, 'l'},
     {"db", required_argument, NULL, 'd'},
@@ -65,7 +65,7 @@ static const struct option all[] = {
     {"count", required_argument, NULL, 'Q'},
 };
 
-enum { OPTIONS = sizeof all / sizeof *all };
+enum { OPTIONS = sizeof all_options / sizeof *all_options };
 
 /* ---- values ---- */
 
@@ -92,7 +92,7 @@ static bool set_number(const char *value, unsigned long *number)
     return value[0] >= '0' && value[0] <= '9' && *end == '\0' && errno == 0 && *number > 0;
 }
 
-/* "10%", "0.5"; a hundredth each. */
+/* A percentage: "10%" or "0.5". */
 static bool set_threshold(const char *value, struct et_options *out)
 {
     char *end;
@@ -135,14 +135,14 @@ static bool set_query(int letter, const char *value, struct et_options *out)
     }
 }
 
-/* Where the value of an option goes, by its letter. */
-struct field {
+/* The field for an option's value, by its letter. */
+struct option_field {
     char letter;
     size_t offset; /* in struct et_options */
 };
 
-/* Of type const char *. */
-static const struct field text_fields[] = {
+/* fields of type const char * */
+static const struct option_field text_fields[] = {
     {'l', offsetof(struct et_options, listen)},
     {'d', offsetof(struct et_options, db)},
     {'u', offsetof(struct et_options, url)},
@@ -167,15 +167,15 @@ static const struct field text_fields[] = {
     {'6', offsetof(struct et_options, max_size)},
 };
 
-/* Of type struct et_list. */
-static const struct field list_fields[] = {
+/* fields of type struct et_list */
+static const struct option_field list_fields[] = {
     {'S', offsetof(struct et_options, symbols)},    {'o', offsetof(struct et_options, outputs)},
     {'D', offsetof(struct et_options, debuginfod)}, {'N', offsetof(struct et_options, functions)},
     {'O', offsetof(struct et_options, only)},       {'X', offsetof(struct et_options, skip)},
 };
 
 /* NULL: the table does not have the letter. */
-static void *field_of(const struct field *fields, size_t count, int letter, struct et_options *out)
+static void *find_field(const struct option_field *fields, size_t count, int letter, struct et_options *out)
 {
     for (size_t i = 0; i < count; i++) {
         if (fields[i].letter == letter) {
@@ -187,12 +187,12 @@ static void *field_of(const struct field *fields, size_t count, int letter, stru
 
 static bool set_option(int letter, char *value, struct et_options *out)
 {
-    const char **text = field_of(text_fields, sizeof text_fields / sizeof *text_fields, letter, out);
+    const char **text = find_field(text_fields, sizeof text_fields / sizeof *text_fields, letter, out);
     if (text) {
         *text = value;
         return value[0] != '\0';
     }
-    struct et_list *list = field_of(list_fields, sizeof list_fields / sizeof *list_fields, letter, out);
+    struct et_list *list = find_field(list_fields, sizeof list_fields / sizeof *list_fields, letter, out);
     if (list) {
         et_list_add(list, value);
         return value[0] != '\0';
@@ -205,11 +205,11 @@ static bool set_option(int letter, char *value, struct et_options *out)
     return strchr("jcv4W", letter) || set_query(letter, value, out);
 }
 
-static const char *name_of(int letter)
+static const char *option_name(int letter)
 {
     for (int i = 0; i < OPTIONS; i++) {
-        if (all[i].val == letter) {
-            return all[i].name;
+        if (all_options[i].val == letter) {
+            return all_options[i].name;
         }
     }
     return "?";
@@ -219,8 +219,8 @@ static const char *name_of(int letter)
 
 enum { TOKEN_LIMIT = 4096 };
 
-/* A header's value: what is visible, and no blank. */
-static bool token_ok(const char *token)
+/* A header's value: visible characters without blanks. */
+static bool is_valid_token(const char *token)
 {
     size_t size = strlen(token);
     for (size_t i = 0; i < size; i++) {
@@ -231,7 +231,7 @@ static bool token_ok(const char *token)
     return size > 0;
 }
 
-/* From --token-file, or EDGEPROF_TOKEN. An exit code. */
+/* Reads the token from --token-file or EDGEPROF_TOKEN. Returns an exit code. */
 static int read_token(const char *command, struct et_options *out)
 {
     const char *given = getenv("EDGEPROF_TOKEN");
@@ -245,7 +245,7 @@ static int read_token(const char *command, struct et_options *out)
     } else {
         out->token = et_strdup(!out->token_file ? given : file.data ? file.data : "");
         out->token[strcspn(out->token, "\r\n")] = '\0';
-        if (!token_ok(out->token)) {
+        if (!is_valid_token(out->token)) {
             et_error("%s: %s: a token is one line without blanks", command,
                      out->token_file ? out->token_file : "EDGEPROF_TOKEN");
             err = -EINVAL;
@@ -255,10 +255,10 @@ static int read_token(const char *command, struct et_options *out)
     return err ? ET_FAILED : ET_OK;
 }
 
-/* ---- the line ---- */
+/* ---- the command line ---- */
 
-/* The command's own subset, as getopt wants it. */
-static void subset(const char *takes, struct option *longs, char *shorts)
+/* Converts the command's options to getopt's form. */
+static void select_options(const char *takes, struct option *longs, char *shorts)
 {
     size_t count = 0;
     if (strchr(takes, '+')) {
@@ -266,12 +266,12 @@ static void subset(const char *takes, struct option *longs, char *shorts)
     }
     *shorts++ = ':';
     for (int i = 0; i < OPTIONS; i++) {
-        if (all[i].val == 'h' || strchr(takes, all[i].val)) {
-            longs[count++] = all[i];
-            if (strchr("hno", all[i].val)) {
-                *shorts++ = (char)all[i].val;
+        if (all_options[i].val == 'h' || strchr(takes, all_options[i].val)) {
+            longs[count++] = all_options[i];
+            if (strchr("hno", all_options[i].val)) {
+                *shorts++ = (char)all_options[i].val;
                 *shorts = ':';
-                shorts += all[i].has_arg == required_argument;
+                shorts += all_options[i].has_arg == required_argument;
             }
         }
     }
@@ -279,13 +279,13 @@ static void subset(const char *takes, struct option *longs, char *shorts)
     longs[count] = (struct option){0};
 }
 
-static int parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
+static int parse_options(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
 {
     struct option longs[OPTIONS + 1];
     char shorts[3 * OPTIONS + 3];
     int letter;
     *out = (struct et_options){.to_ns = INT64_MAX, .baseline_to_ns = INT64_MAX, .rows = 20};
-    subset(takes, longs, shorts);
+    select_options(takes, longs, shorts);
     opterr = 0;
     while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
         if (letter == 'h') {
@@ -298,7 +298,7 @@ static int parse(int argc, char **argv, const char *takes, const char *help, str
             return ET_USAGE;
         }
         if (!set_option(letter, optarg, out)) {
-            et_error("%s: --%s %s: not understood; see `edgeprof %s --help`", argv[0], name_of(letter), optarg,
+            et_error("%s: --%s %s: not understood; see `edgeprof %s --help`", argv[0], option_name(letter), optarg,
                      argv[0]);
             return ET_USAGE;
         }
@@ -338,7 +338,7 @@ void et_options_free(struct et_options *options)
 
 int et_options_parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
 {
-    int code = parse(argc, argv, takes, help, out);
+    int code = parse_options(argc, argv, takes, help, out);
     if (code >= 0) {
         et_options_free(out);
     }

@@ -1,8 +1,6 @@
 /*
- * edgeprof query, devices: what the API's answers say, as tables or as the JSON that they are. Of a database and of a
- * server they are the same answers.
- *
- *   et_cmd_query -> find what is asked for -> fetch -> JSON as it is, or print (a table)
+ * edgeprof query, devices: answers of the API as tables or JSON, the same from a database and from a server.
+ * run_query() fetches the answer and prints the JSON, or calls the print function of the subject.
  */
 #include "tools/serve/query/api.h"
 #include "tools/lib/text_table.h"
@@ -45,21 +43,21 @@ enum { BUCKETS = 60 };
 
 /* ---- values ---- */
 
-static const char *text_of(const json_t *object, const char *name)
+static const char *json_text(const json_t *object, const char *name)
 {
     const char *text = et_json_text(object, name);
     return text ? text : "";
 }
 
-static long long number_of(const json_t *object, const char *name)
+static long long json_number(const json_t *object, const char *name)
 {
     return (long long)json_number_value(json_object_get(object, name));
 }
 
-/* Seconds since 1970 as "2026-01-31 12:00:00". */
-static void time_cell(struct et_text_table *columns, const json_t *object, const char *name)
+/* Adds a cell with Unix seconds as "2026-01-31 12:00:00". */
+static void add_time_cell(struct et_text_table *columns, const json_t *object, const char *name)
 {
-    time_t seconds = (time_t)number_of(object, name);
+    time_t seconds = (time_t)json_number(object, name);
     struct tm parts;
     char text[32] = "";
     if (gmtime_r(&seconds, &parts)) {
@@ -68,8 +66,8 @@ static void time_cell(struct et_text_table *columns, const json_t *object, const
     et_text_table_cell(columns, "%s", text);
 }
 
-/* The strings of an array, commas between. */
-static void list_cell(struct et_text_table *columns, const json_t *array)
+/* Adds a cell with an array's strings, separated by commas. */
+static void add_list_cell(struct et_text_table *columns, const json_t *array)
 {
     struct et_buf text = {0};
     const json_t *item;
@@ -82,7 +80,7 @@ static void list_cell(struct et_text_table *columns, const json_t *array)
     et_buf_free(&text);
 }
 
-/* ---- tables; each returns the number of its rows ---- */
+/* ---- tables: each function returns the number of rows ---- */
 
 static size_t print_services(const json_t *document, struct et_buf *out)
 {
@@ -92,18 +90,18 @@ static size_t print_services(const json_t *document, struct et_buf *out)
     size_t i, count = 0;
     json_array_foreach(json_object_get(document, "services"), i, row)
     {
-        et_text_table_cell(&columns, "%s", text_of(row, "service"));
-        et_text_table_cell(&columns, "%s", text_of(row, "kind"));
-        et_text_table_cell(&columns, "%lld", number_of(row, "profiles"));
-        time_cell(&columns, row, "first");
-        time_cell(&columns, row, "last");
+        et_text_table_cell(&columns, "%s", json_text(row, "service"));
+        et_text_table_cell(&columns, "%s", json_text(row, "kind"));
+        et_text_table_cell(&columns, "%lld", json_number(row, "profiles"));
+        add_time_cell(&columns, row, "first");
+        add_time_cell(&columns, row, "last");
         count++;
     }
     et_text_table_print(&columns, out);
     return count;
 }
 
-/* A line once, however many kinds it comes with. */
+/* Prints a line only once, although several kinds may have it. */
 static void add_once(struct et_strings *seen, struct et_buf *line, struct et_buf *out)
 {
     size_t before = seen->count;
@@ -116,7 +114,7 @@ static void add_once(struct et_strings *seen, struct et_buf *line, struct et_buf
     et_buf_free(line);
 }
 
-static void set_line(const json_t *set, struct et_buf *line)
+static void write_set_line(const json_t *set, struct et_buf *line)
 {
     const char *key, *comma = "";
     json_t *value;
@@ -143,8 +141,8 @@ static size_t print_sets(const json_t *document, bool series, struct et_buf *out
             const char *key;
             json_t *value;
             if (series) {
-                et_buf_text(&line, text_of(row, "service"));
-                set_line(set, &line);
+                et_buf_text(&line, json_text(row, "service"));
+                write_set_line(set, &line);
                 add_once(&seen, &line, out);
                 continue;
             }
@@ -173,13 +171,13 @@ static size_t print_series(const json_t *document, struct et_buf *out)
 static size_t print_timeline(const json_t *document, struct et_buf *out)
 {
     const json_t *all = json_object_get(document, "series");
-    const char *unit = text_of(document, "unit"), *heads[ET_TEXT_TABLE_MOST] = {"time"};
+    const char *unit = json_text(document, "unit"), *heads[ET_TEXT_TABLE_MOST] = {"time"};
     struct et_buf names[ET_TEXT_TABLE_MOST] = {{0}};
     struct et_text_table columns = {.heads = heads};
-    size_t lines = json_array_size(all), buckets = (size_t)number_of(document, "buckets"), sum = 0;
+    size_t lines = json_array_size(all), buckets = (size_t)json_number(document, "buckets"), sum = 0;
     lines = lines < ET_TEXT_TABLE_MOST - 2 ? lines : ET_TEXT_TABLE_MOST - 2;
     for (size_t i = 0; i < lines; i++) {
-        const char *name = text_of(json_array_get(all, i), "name");
+        const char *name = json_text(json_array_get(all, i), "name");
         et_buf_printf(&names[i], ">%s", *name ? name : "all");
         heads[i + 1] = names[i].data;
     }
@@ -187,7 +185,7 @@ static size_t print_timeline(const json_t *document, struct et_buf *out)
         json_t *at = json_pack("{s:f}", "at",
                                json_number_value(json_object_get(document, "from")) +
                                    (double)i * json_number_value(json_object_get(document, "step")));
-        time_cell(&columns, at, "at");
+        add_time_cell(&columns, at, "at");
         json_decref(at);
         for (size_t k = 0; k < lines; k++) {
             char text[32];
@@ -205,15 +203,15 @@ static size_t print_timeline(const json_t *document, struct et_buf *out)
     return sum;
 }
 
-/* "ring full 12, no timer 3" */
-static void losses_cell(struct et_text_table *columns, const json_t *device)
+/* Adds a cell like "ring full 12, no timer 3". */
+static void add_losses_cell(struct et_text_table *columns, const json_t *device)
 {
     struct et_buf text = {0};
     const json_t *loss;
     size_t i;
     json_array_foreach(json_object_get(device, "losses"), i, loss)
     {
-        et_buf_printf(&text, "%s%s %lld", text.size ? ", " : "", text_of(loss, "reason"), number_of(loss, "count"));
+        et_buf_printf(&text, "%s%s %lld", text.size ? ", " : "", json_text(loss, "reason"), json_number(loss, "count"));
     }
     et_text_table_cell(columns, "%s", text.data ? text.data : "-");
     et_buf_free(&text);
@@ -228,15 +226,15 @@ static size_t print_devices(const json_t *document, struct et_buf *out)
     size_t i, count = 0;
     json_array_foreach(json_object_get(document, "devices"), i, row)
     {
-        et_text_table_cell(&columns, "%s", text_of(row, "device"));
-        et_text_table_cell(&columns, "%s", text_of(row, "service"));
-        list_cell(&columns, json_object_get(row, "versions"));
-        time_cell(&columns, row, "last");
-        et_text_table_cell(&columns, "%lld", number_of(row, "cost_ppm"));
-        et_text_table_cell(&columns, "%lld", number_of(row, "spool_messages"));
-        et_text_table_cell(&columns, "%lld", number_of(row, "spool_bytes"));
-        losses_cell(&columns, row);
-        list_cell(&columns, json_object_get(row, "agents"));
+        et_text_table_cell(&columns, "%s", json_text(row, "device"));
+        et_text_table_cell(&columns, "%s", json_text(row, "service"));
+        add_list_cell(&columns, json_object_get(row, "versions"));
+        add_time_cell(&columns, row, "last");
+        et_text_table_cell(&columns, "%lld", json_number(row, "cost_ppm"));
+        et_text_table_cell(&columns, "%lld", json_number(row, "spool_messages"));
+        et_text_table_cell(&columns, "%lld", json_number(row, "spool_bytes"));
+        add_losses_cell(&columns, row);
+        add_list_cell(&columns, json_object_get(row, "agents"));
         count++;
     }
     et_text_table_print(&columns, out);
@@ -245,30 +243,30 @@ static size_t print_devices(const json_t *document, struct et_buf *out)
 
 /* ---- answers ---- */
 
-static unsigned ask_services(struct et_store *store, const struct et_query *query, struct et_buf *out)
+static unsigned query_services(struct et_store *store, const struct et_query *query, struct et_buf *out)
 {
     (void)query;
     return et_api_services(store, out);
 }
 
-static unsigned ask_timeline(struct et_store *store, const struct et_query *query, struct et_buf *out)
+static unsigned query_timeline(struct et_store *store, const struct et_query *query, struct et_buf *out)
 {
     return et_api_timeline(store, query, BUCKETS, out);
 }
 
-static const struct question {
+static const struct query_subject {
     const char *name, *path;
     et_source_ask *ask;
     size_t (*print)(const json_t *document, struct et_buf *out);
 } questions[] = {
-    {"services", "/api/services", ask_services, print_services},
-    {"labels", "/api/services", ask_services, print_labels},
-    {"series", "/api/services", ask_services, print_series},
-    {"timeline", "/api/timeline", ask_timeline, print_timeline},
+    {"services", "/api/services", query_services, print_services},
+    {"labels", "/api/services", query_services, print_labels},
+    {"series", "/api/services", query_services, print_series},
+    {"timeline", "/api/timeline", query_timeline, print_timeline},
     {"devices", "/api/devices", et_api_devices, print_devices},
 };
 
-static int answer(const struct et_options *options, const struct question *question)
+static int run_query(const struct et_options *options, const struct query_subject *question)
 {
     const struct et_remote remote = et_options_remote(options);
     const char *db = options->db ? options->db : "edgeprof.db";
@@ -299,7 +297,7 @@ static int answer(const struct et_options *options, const struct question *quest
     return code;
 }
 
-static int profile(const struct et_options *options)
+static int print_profile(const struct et_options *options)
 {
     struct et_profile *loaded = NULL;
     int code = et_options_load(options, &loaded);
@@ -317,7 +315,7 @@ static int profile(const struct et_options *options)
 int et_cmd_query(int argc, char **argv)
 {
     struct et_options options;
-    const struct question *question = NULL;
+    const struct query_subject *question = NULL;
     bool devices = strcmp(argv[0], "devices") == 0;
     int code = et_options_parse(argc, argv, devices ? ET_TAKES_QUERY "j" : ET_TAKES_QUERY "nj",
                                 devices ? devices_help : query_help, &options);
@@ -333,7 +331,7 @@ int et_cmd_query(int argc, char **argv)
         et_error("query %s: it is services, labels, series, timeline or profile", what);
         code = ET_USAGE;
     }
-    code = code ? code : question ? answer(&options, question) : profile(&options);
+    code = code ? code : question ? run_query(&options, question) : print_profile(&options);
     et_options_free(&options);
     return code;
 }

@@ -1,7 +1,7 @@
 /*
- * edgeprof run: a program with the profiler preloaded, a server in this process to take its profiles, the result.
+ * edgeprof run: starts a program with the profiler preloaded and a server in this process, and prints the result.
  *
- * The program is in the terminal's foreground as if it had been started alone; signals that are sent to us go on to it.
+ * The program runs in the terminal's foreground as if started alone. Signals sent to this process are passed on to it.
  */
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
@@ -59,22 +59,22 @@ enum { RUN_FAILED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 
 
 extern char **environ;
 
-struct run {
+struct run_command {
     const struct et_options *options;
     char **command;
     const char *service;
     char preload[PATH_MAX];
-    char folder[32]; /* of a database of our own, "" when one was given */
+    char folder[32]; /* for a temporary database; "" when --db is given */
     char db[PATH_MAX];
     struct et_server *server;
-    enum et_target target; /* unless it is fine, a line has said why */
+    enum et_target target; /* unless it is fine, a line was printed */
     pid_t pid;
-    bool said; /* the program's profiler has said itself why there is no profile */
+    bool said; /* the program's profiler reported why there is no profile */
 };
 
 /* ---- getting ready ---- */
 
-static bool find_preload(struct run *run)
+static bool find_preload(struct run_command *run)
 {
     static const char *const places[] = {"", "../lib/", "../lib/edgeprof/"};
     char self[PATH_MAX / 2];
@@ -99,7 +99,7 @@ static bool find_preload(struct run *run)
     return false;
 }
 
-static bool choose_db(struct run *run)
+static bool choose_db(struct run_command *run)
 {
     if (run->options->db) {
         snprintf(run->db, sizeof run->db, "%s", run->options->db);
@@ -115,7 +115,7 @@ static bool choose_db(struct run *run)
     return true;
 }
 
-static void remove_db(const struct run *run)
+static void remove_db(const struct run_command *run)
 {
     static const char *const endings[] = {"", "-wal", "-shm"};
     for (size_t i = 0; run->folder[0] && i < sizeof endings / sizeof *endings; i++) {
@@ -128,7 +128,7 @@ static void remove_db(const struct run *run)
     }
 }
 
-static void look_at_target(struct run *run)
+static void check_target(struct run_command *run)
 {
     struct et_buf why = {0};
     run->target = et_target_look(run->command[0], run->preload, &why);
@@ -140,12 +140,12 @@ static void look_at_target(struct run *run)
 
 /* ---- the program ---- */
 
-struct environment {
+struct environment_list {
     char **list;
     size_t count, capacity;
 };
 
-static void set_variable(struct environment *environment, const char *name, const char *value, const char *after)
+static void set_variable(struct environment_list *environment, const char *name, const char *value, const char *after)
 {
     struct et_buf text = {0};
     et_buf_printf(&text, "%s=%s%s%s", name, value, after && *after ? ":" : "", after ? after : "");
@@ -154,8 +154,8 @@ static void set_variable(struct environment *environment, const char *name, cons
     environment->list[environment->count++] = text.data;
 }
 
-/* The names that one option was given, with commas between. */
-static void set_names(struct environment *environment, const char *name, const struct et_list *list)
+/* Sets a variable to the names of an option, separated by commas. */
+static void set_names(struct environment_list *environment, const char *name, const struct et_list *list)
 {
     struct et_buf names = {0};
     for (size_t i = 0; i < list->count; i++) {
@@ -167,7 +167,7 @@ static void set_names(struct environment *environment, const char *name, const s
     et_buf_free(&names);
 }
 
-static bool is_ours(const struct et_options *options, const char *variable)
+static bool is_replaced(const struct et_options *options, const char *variable)
 {
     static const char *const names[] = {
         "LD_PRELOAD=",        "EDGEPROF_ENDPOINT=", "EDGEPROF_SERVICE=", "EDGEPROF_LEVEL=",
@@ -181,7 +181,7 @@ static bool is_ours(const struct et_options *options, const char *variable)
            (options->skip.count && strncmp(variable, "EDGEPROF_SKIP=", 14) == 0);
 }
 
-static void set_preload(struct environment *environment, const struct run *run)
+static void set_preload(struct environment_list *environment, const struct run_command *run)
 {
     const char *given = getenv("LD_PRELOAD");
     if (run->target != ET_TARGET_REFUSES) {
@@ -189,22 +189,22 @@ static void set_preload(struct environment *environment, const struct run *run)
     } else if (given) {
         set_variable(environment, "LD_PRELOAD", given, NULL);
     }
-    /* The runtime of AddressSanitizer refuses to come behind another library. It works there, and what COMMAND starts
-     * may have it when COMMAND itself has not. */
+    /* AddressSanitizer's runtime refuses to load after another library, but works when it does. Programs started by
+     * COMMAND may have it although COMMAND itself does not. */
     given = getenv("ASAN_OPTIONS");
     set_variable(environment, "ASAN_OPTIONS", given && *given ? given : "verify_asan_link_order=0",
                  given && *given ? "verify_asan_link_order=0" : NULL);
 }
 
-static char **make_environment(const struct run *run)
+static char **make_environment(const struct run_command *run)
 {
-    struct environment environment = {0};
+    struct environment_list environment = {0};
     const struct et_options *options = run->options;
     struct et_buf url = {0};
     char pid[16];
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     for (char **variable = environ; *variable; variable++) {
-        if (!is_ours(options, *variable)) {
+        if (!is_replaced(options, *variable)) {
             char *equals = strchr(*variable, '=');
             char *name = equals ? strndup(*variable, (size_t)(equals - *variable)) : NULL;
             if (name) {
@@ -226,7 +226,7 @@ static char **make_environment(const struct run *run)
     return environment.list;
 }
 
-static int start_program(struct run *run, const sigset_t *mask)
+static int start_program(struct run_command *run, const sigset_t *mask)
 {
     posix_spawnattr_t attributes;
     sigset_t defaults;
@@ -252,8 +252,8 @@ static int start_program(struct run *run, const sigset_t *mask)
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-/* By SIGURG, which nothing else sends to us and which does no harm to a process that is not `edgeprof run`. */
-static void hear(struct run *run)
+/* Reads the profiler's signal: SIGURG, which nothing else sends here, and which other processes ignore. */
+static void read_profiler_signals(struct run_command *run)
 {
     const struct timespec now = {0};
     sigset_t urgent;
@@ -265,14 +265,14 @@ static void hear(struct run *run)
     }
 }
 
-/* Until the program has ended; its exit code. What the terminal sends reaches it without our help. */
-static int wait_for(struct run *run, const sigset_t *signals)
+/* Waits for the program's end and returns its exit code. The terminal sends its signals to the program directly. */
+static int wait_for_program(struct run_command *run, const sigset_t *signals)
 {
     siginfo_t info;
     int status;
     for (;;) {
         if (waitpid(run->pid, &status, WNOHANG) == run->pid) {
-            hear(run);
+            read_profiler_signals(run);
             return WIFSIGNALED(status) ? BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
         }
         int signal = sigwaitinfo(signals, &info);
@@ -286,7 +286,7 @@ static int wait_for(struct run *run, const sigset_t *signals)
 
 /* ---- the result ---- */
 
-static int load_run(const struct run *run, struct et_profile **profile)
+static int load_run(const struct run_command *run, struct et_profile **profile)
 {
     struct et_query query = run->options->wanted.query;
     query.service = run->service;
@@ -303,7 +303,7 @@ static int load_run(const struct run *run, struct et_profile **profile)
     return err ? RUN_FAILED : ET_OK;
 }
 
-static void say_nothing_came(const struct run *run)
+static void report_no_profile(const struct run_command *run)
 {
     const struct et_options *options = run->options;
     if (run->target == ET_TARGET_FINE) {
@@ -313,13 +313,13 @@ static void say_nothing_came(const struct run *run)
     }
 }
 
-static void on_origin(void *all, const struct et_origin_row *row)
+static void add_unsampled_threads(void *all, const struct et_origin_row *row)
 {
     et_unsampled_stats(all, row->stats, row->stats_size);
 }
 
-/* Threads that are not sampled, and why. */
-static void report_unsampled(const struct run *run)
+/* Prints a line about threads that are not sampled. */
+static void report_unsampled(const struct run_command *run)
 {
     const struct et_query query = {
         .service = run->service, .kind = "", .from_ns = run->options->from_ns, .to_ns = INT64_MAX};
@@ -327,7 +327,7 @@ static void report_unsampled(const struct run *run)
     struct et_buf line = {0};
     const char *why = "";
     struct et_store *store = et_store_open(run->db, false, &why);
-    if (store && et_store_origins(store, &query, on_origin, &all) >= 0) {
+    if (store && et_store_origins(store, &query, add_unsampled_threads, &all) >= 0) {
         et_unsampled_text(&all, &line);
     }
     if (line.size) {
@@ -338,14 +338,14 @@ static void report_unsampled(const struct run *run)
     et_store_close(store);
 }
 
-static int report(const struct run *run)
+static int print_result(const struct run_command *run)
 {
     struct et_profile *profile = NULL;
     struct et_buf out = {0};
     int code = load_run(run, &profile);
     if (code == ET_OK && profile->total == 0) {
         if (!run->said) {
-            say_nothing_came(run);
+            report_no_profile(run);
         }
         code = ET_NO_DATA;
     }
@@ -367,7 +367,7 @@ static int report(const struct run *run)
     return code == ET_OK || code == ET_NO_DATA ? code : RUN_FAILED;
 }
 
-static void keep_serving(const struct run *run)
+static void keep_serving(const struct run_command *run)
 {
     sigset_t ends;
     int signal;
@@ -379,7 +379,7 @@ static void keep_serving(const struct run *run)
     sigwait(&ends, &signal);
 }
 
-static int run_with_server(struct run *run)
+static int run_with_server(struct run_command *run)
 {
     sigset_t signals, before;
     sigemptyset(&signals);
@@ -388,7 +388,7 @@ static int run_with_server(struct run *run)
     for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) {
         sigaddset(&signals, passed_on[i]);
     }
-    sigprocmask(SIG_BLOCK, &signals, &before); /* before the server's threads start */
+    sigprocmask(SIG_BLOCK, &signals, &before); /* before the server starts threads, which inherit the mask */
     const char *listen = run->options->listen ? run->options->listen : "127.0.0.1:0";
     run->server = et_server_start(
         &(struct et_server_config){.listen = listen,
@@ -402,8 +402,8 @@ static int run_with_server(struct run *run)
     }
     int code = start_program(run, &before);
     if (code == 0) {
-        code = wait_for(run, &signals);
-        int reported = report(run);
+        code = wait_for_program(run, &signals);
+        int reported = print_result(run);
         code = code ? code : reported;
         if (run->options->serve) {
             keep_serving(run);
@@ -413,7 +413,7 @@ static int run_with_server(struct run *run)
     return code;
 }
 
-static bool usage_ok(const struct et_options *options, int argc, char **argv)
+static bool is_valid_run_usage(const struct et_options *options, int argc, char **argv)
 {
     static const char levels[] = " low medium high ";
     struct et_buf level = {0};
@@ -441,18 +441,18 @@ int et_cmd_run(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    if (!usage_ok(&options, argc, argv)) {
+    if (!is_valid_run_usage(&options, argc, argv)) {
         et_options_free(&options);
         return ET_USAGE;
     }
-    struct run run = {.options = &options, .command = argv + options.first};
+    struct run_command run = {.options = &options, .command = argv + options.first};
     const char *slash = strrchr(run.command[0], '/');
     const char *named = options.wanted.query.service;
     run.service = named && *named ? named : slash ? slash + 1 : run.command[0];
-    options.from_ns = et_now() - 1000000000; /* the database may hold earlier runs */
+    options.from_ns = et_now() - 1000000000; /* excludes earlier runs in the database */
     bool ready = find_preload(&run) && choose_db(&run);
     if (ready) {
-        look_at_target(&run);
+        check_target(&run);
     }
     code = ready ? run_with_server(&run) : RUN_FAILED;
     remove_db(&run);

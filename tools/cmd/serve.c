@@ -1,4 +1,4 @@
-/* edgeprof serve: the server until a signal ends it. */
+/* edgeprof serve: runs the server until a signal. */
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
 #include "tools/serve/relay/relay.h"
@@ -75,7 +75,7 @@ int et_cmd_serve(int argc, char **argv)
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
-    sigprocmask(SIG_BLOCK, &signals, NULL); /* before the server's threads start */
+    sigprocmask(SIG_BLOCK, &signals, NULL); /* before the server starts threads, which inherit the mask */
     struct et_serve_settings settings;
     code = read_settings(&options, &settings);
     if (code != ET_OK) {

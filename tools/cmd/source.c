@@ -1,4 +1,4 @@
-/* See source.h. A server gives pprof, symbolized there. */
+/* See source.h. A server answers with pprof, already symbolized. */
 #include "tools/cmd/source.h"
 #include "tools/lib/http_client.h"
 #include "tools/lib/gzip.h"
@@ -31,7 +31,7 @@ static int load_profile(struct et_store *store, const char *path, const struct e
     return code;
 }
 
-/* NULL: said why. */
+/* NULL: an error was reported. */
 static struct et_store *open_store(const char *path)
 {
     const char *why;
@@ -87,7 +87,7 @@ int et_source_db_text(const char *path, et_source_ask *ask, const struct et_quer
 
 /* ---- server ---- */
 
-static void selector_parameters(struct et_buf *url, const struct et_query *query)
+static void add_selector_parameters(struct et_buf *url, const struct et_query *query)
 {
     struct et_buf text = {0};
     et_selector_print(query->service ? query->service : "", query->matchers, query->matcher_count, &text);
@@ -100,27 +100,27 @@ static void selector_parameters(struct et_buf *url, const struct et_query *query
     et_buf_free(&text);
 }
 
-static void time_parameter(struct et_buf *url, const char *name, int64_t ns)
+static void add_time_parameter(struct et_buf *url, const char *name, int64_t ns)
 {
     if (ns > 0 && ns < INT64_MAX) {
         et_buf_printf(url, "&%s=%lld.%09lld", name, (long long)(ns / 1000000000), (long long)(ns % 1000000000));
     }
 }
 
-static void query_parameters(struct et_buf *url, const struct et_query *query)
+static void add_query_parameters(struct et_buf *url, const struct et_query *query)
 {
-    selector_parameters(url, query);
+    add_selector_parameters(url, query);
     et_url_parameter(url, "kind", query->kind);
     et_url_parameter(url, "group", query->group);
     et_url_parameter(url, "value", query->measure == ET_MEASURE_COUNT ? "count" : "");
     et_url_parameter(url, "labels", query->keep_labels ? "" : "no");
-    time_parameter(url, "from", query->from_ns);
-    time_parameter(url, "to", query->to_ns);
+    add_time_parameter(url, "from", query->from_ns);
+    add_time_parameter(url, "to", query->to_ns);
 }
 
 /* body: NULL for a GET. */
-static int ask_server(const struct et_remote *remote, const char *path, const struct et_query *query,
-                      const struct et_buf *sent, struct et_buf *body)
+static int request_server(const struct et_remote *remote, const char *path, const struct et_query *query,
+                          const struct et_buf *sent, struct et_buf *body)
 {
     struct et_buf url = {0}, why = {0};
     size_t size = strlen(remote->url);
@@ -129,7 +129,7 @@ static int ask_server(const struct et_remote *remote, const char *path, const st
     }
     et_buf_printf(&url, "%.*s%s%s", (int)size, remote->url, path, query ? "?" : "");
     if (query) {
-        query_parameters(&url, query);
+        add_query_parameters(&url, query);
     }
     const struct et_http_request fetch = {
         .url = url.data, .token = remote->token, .authority = remote->authority, .body = sent, .answer = body};
@@ -150,16 +150,16 @@ static int ask_server(const struct et_remote *remote, const char *path, const st
 
 int et_source_get(const struct et_remote *remote, const char *path, const struct et_query *query, struct et_buf *body)
 {
-    return ask_server(remote, path, query, NULL, body);
+    return request_server(remote, path, query, NULL, body);
 }
 
 int et_source_post(const struct et_remote *remote, const char *path, const struct et_buf *sent, struct et_buf *body)
 {
-    return ask_server(remote, path, NULL, sent, body);
+    return request_server(remote, path, NULL, sent, body);
 }
 
-/* The kind that edgeprof has noted; its names in pprof are not always enough. */
-static struct et_profile *convert(const et_pprof *pprof, enum et_measure measure, const char **why)
+/* Uses the kind in edgeprof's note, because pprof names can be ambiguous. */
+static struct et_profile *make_profile(const et_pprof *pprof, enum et_measure measure, const char **why)
 {
     struct et_pprof_kind kinds[ET_PPROF_KINDS];
     const char *noted = et_pprof_note(pprof, "kind");
@@ -181,7 +181,8 @@ static struct et_profile *convert(const et_pprof *pprof, enum et_measure measure
     return profile;
 }
 
-static int decode(const char *base, const struct et_buf *body, enum et_measure measure, struct et_profile **profile)
+static int decode_answer(const char *base, const struct et_buf *body, enum et_measure measure,
+                         struct et_profile **profile)
 {
     struct et_buf raw = {0};
     const char *why = "broken gzip data";
@@ -189,7 +190,7 @@ static int decode(const char *base, const struct et_buf *body, enum et_measure m
     if (et_gunzip(body->data, body->size, ANSWER_LIMIT, &raw) == 0) {
         pprof = et_pprof_decode(raw.data, raw.size, &why);
     }
-    *profile = pprof ? convert(pprof, measure, &why) : NULL;
+    *profile = pprof ? make_profile(pprof, measure, &why) : NULL;
     if (pprof) {
         et_pprof_free(pprof);
     }
@@ -205,7 +206,7 @@ int et_source_url(const struct et_remote *remote, const struct et_query *query, 
 {
     struct et_buf body = {0};
     int code = et_source_get(remote, "/api/pprof", query, &body);
-    code = code ? code : decode(remote->url, &body, query->measure, profile);
+    code = code ? code : decode_answer(remote->url, &body, query->measure, profile);
     et_buf_free(&body);
     return code;
 }

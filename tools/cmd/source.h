@@ -1,24 +1,22 @@
-/*
- * Where commands read profiles from: a database, or a server that runs.
- */
+/* Sources of profiles for commands: a database, or a running server. */
 #ifndef ET_SOURCE_H
 #define ET_SOURCE_H
 
 #include "tools/lib/json_read.h"
 #include "tools/store/store.h"
 
-/* Return an exit code and say on stderr what is wrong. Without a service in the query, the only one there is is
- * taken. A profile without values is no failure. */
+/* Each function reports errors and returns an exit code. A query without a service uses the only one. A profile without
+ * values is not an error. */
 int et_source_db(const char *path, const struct et_query *query, struct et_profile **profile);
 
-/* How long the processes of a query ran while they were measured, added up. */
+/* Sums the profiled run time of the matching processes. */
 int et_source_db_seconds(const char *path, const struct et_query *query, double *seconds);
 
-/* What the API (api.h) says of a database, as text. */
+/* Writes the answer of an API function (api.h) for a database, as text. */
 typedef unsigned et_source_ask(struct et_store *store, const struct et_query *query, struct et_buf *out);
 int et_source_db_text(const char *path, et_source_ask *ask, const struct et_query *query, struct et_buf *out);
 
-/* A server that runs. */
+/* A running server. */
 struct et_remote {
     const char *url;
     const char *token;     /* NULL: none */
@@ -28,11 +26,11 @@ int et_source_url(const struct et_remote *remote, const struct et_query *query, 
 
 int et_source_url_seconds(const struct et_remote *remote, const struct et_query *query, double *seconds);
 
-/* What the server says at "/api/..." for a query; NULL: without one. An exit code. */
+/* The server's answer at "/api/..."; query NULL: without one. Returns an exit code. */
 int et_source_get(const struct et_remote *remote, const char *path, const struct et_query *query, struct et_buf *body);
-/* The same, read; json_decref() it. */
+/* As et_source_get(), parsed. json_decref() it. */
 int et_source_json(const struct et_remote *remote, const char *path, const struct et_query *query, json_t **out);
-/* The same with a body, by POST. */
+/* As et_source_get(), a POST with a body. */
 int et_source_post(const struct et_remote *remote, const char *path, const struct et_buf *sent, struct et_buf *body);
 
 #endif

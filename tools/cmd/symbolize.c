@@ -1,8 +1,4 @@
-/*
- * edgeprof symbolize: names for addresses, or for the locations of a profile's file.
- *
- *   et_cmd_symbolize -> a file (-o): name_file -> name_pprof | name_messages
- *                    -> addresses:   read_lines or arguments -> ask -> answer_text | answer_json
+/* edgeprof symbolize: symbolizes addresses from arguments or standard input, or the locations of a profile file (-o).
  */
 #include "tools/cmd/commands.h"
 #include "tools/lib/gzip.h"
@@ -45,16 +41,16 @@ enum { LINES_LIMIT = 64 << 20, TEXT = 4096 };
 
 /* ---- addresses ---- */
 
-struct asking {
+struct address_query {
     const struct et_options *options;
-    const char *default_place; /* of addresses that do not say */
+    const char *default_place; /* module of addresses without one */
     struct et_symbols *symbols;
     struct et_buf out;
     size_t asked, named;
 };
 
-/* A module by FILE or BUILDID. false: said what is wrong. */
-static bool module_of(const char *place, struct et_buf *path, char id[129])
+/* Finds a module by FILE or BUILDID. False: an error was reported. */
+static bool find_module(const char *place, struct et_buf *path, char id[129])
 {
     char read[ET_BUILD_ID_TEXT];
     int err = et_symfile_build_id(place, id);
@@ -75,7 +71,7 @@ static bool module_of(const char *place, struct et_buf *path, char id[129])
     return true;
 }
 
-static bool number(const char *text, uint64_t *value)
+static bool parse_address(const char *text, uint64_t *value)
 {
     char *end;
     const char *digits = strncmp(text, "0x", 2) == 0 ? text + 2 : text;
@@ -84,7 +80,7 @@ static bool number(const char *text, uint64_t *value)
     return *digits && strspn(digits, "0123456789abcdefABCDEF") == strlen(digits) && errno == 0;
 }
 
-static void answer_json(struct asking *a, const char *asked, const char *id, const struct et_profile *profile)
+static void write_json(struct address_query *a, const char *asked, const char *id, const struct et_profile *profile)
 {
     const struct et_frame *frame = &profile->frames[1];
     et_buf_text(&a->out, a->asked ? ",\n{\"asked\":" : "\n{\"asked\":");
@@ -105,8 +101,8 @@ static void answer_json(struct asking *a, const char *asked, const char *id, con
     et_buf_text(&a->out, "]}");
 }
 
-/* "asked  function  file:line", and for the functions that it is inlined in the same without the address. */
-static void answer_text(struct asking *a, const char *asked, const struct et_profile *profile)
+/* Writes "address function file:line", one line per inlined function; only the first has the address. */
+static void write_text(struct address_query *a, const char *asked, const struct et_profile *profile)
 {
     const struct et_frame *frame = &profile->frames[1];
     for (uint32_t i = 0; i < frame->line_count; i++) {
@@ -119,15 +115,15 @@ static void answer_text(struct asking *a, const char *asked, const struct et_pro
     }
 }
 
-/* "0x12ab", "FILE+0x12ab", "BUILDID+0x12ab". An exit code. */
-static int ask_address(struct asking *a, const char *asked)
+/* Symbolizes "0x12ab", "FILE+0x12ab" or "BUILDID+0x12ab". Returns an exit code. */
+static int symbolize_address(struct address_query *a, const char *asked)
 {
     struct et_buf path = {0};
     char place[TEXT], id[129] = "";
     const char *plus = strrchr(asked, '+'), *digits = plus ? plus + 1 : asked;
     uint64_t address;
     size_t size = plus ? (size_t)(plus - asked) : 0;
-    if (!number(digits, &address) || size >= sizeof place || (plus && size == 0)) {
+    if (!parse_address(digits, &address) || size >= sizeof place || (plus && size == 0)) {
         et_error("symbolize: %.100s: an address is 0x12ab, FILE+0x12ab or BUILDID+0x12ab", asked);
         return ET_USAGE;
     }
@@ -136,7 +132,7 @@ static int ask_address(struct asking *a, const char *asked)
         et_error("symbolize: %.100s: of what? --module FILE or --build-id ID says", asked);
         return ET_USAGE;
     }
-    if (!module_of(plus ? place : a->default_place, &path, id)) {
+    if (!find_module(plus ? place : a->default_place, &path, id)) {
         et_buf_free(&path);
         return ET_FAILED;
     }
@@ -146,9 +142,9 @@ static int ask_address(struct asking *a, const char *asked)
     et_symbolize(a->symbols, profile);
     a->named += et_symbols_quality(a->symbols, id, path.data, NULL) > 0;
     if (a->options->json) {
-        answer_json(a, asked, id, profile);
+        write_json(a, asked, id, profile);
     } else {
-        answer_text(a, asked, profile);
+        write_text(a, asked, profile);
     }
     a->asked++;
     et_profile_free(profile);
@@ -156,7 +152,7 @@ static int ask_address(struct asking *a, const char *asked)
     return ET_OK;
 }
 
-static int ask_lines(struct asking *a)
+static int symbolize_lines(struct address_query *a)
 {
     struct et_buf text = {0};
     int err = et_read_file("-", LINES_LIMIT, &text), code = err ? ET_FAILED : ET_OK;
@@ -167,15 +163,15 @@ static int ask_lines(struct asking *a)
     while (code == ET_OK && rest && (line = strsep(&rest, "\n"))) {
         line += strspn(line, " \t");
         line[strcspn(line, " \t\r")] = '\0';
-        code = *line ? ask_address(a, line) : ET_OK;
+        code = *line ? symbolize_address(a, line) : ET_OK;
     }
     et_buf_free(&text);
     return code;
 }
 
-static int addresses(const struct et_options *options, int count, char **asked)
+static int symbolize_addresses(const struct et_options *options, int count, char **asked)
 {
-    struct asking a = {.options = options, .symbols = et_options_symbols(options)};
+    struct address_query a = {.options = options, .symbols = et_options_symbols(options)};
     char id[ET_BUILD_ID_TEXT];
     a.default_place = options->module ? options->module : options->build_id;
     int code = ET_OK;
@@ -186,9 +182,9 @@ static int addresses(const struct et_options *options, int count, char **asked)
     }
     et_buf_text(&a.out, options->json ? "[" : "");
     for (int i = 0; !code && i < count; i++) {
-        code = ask_address(&a, asked[i]);
+        code = symbolize_address(&a, asked[i]);
     }
-    code = code || count ? code : ask_lines(&a);
+    code = code || count ? code : symbolize_lines(&a);
     et_buf_text(&a.out, options->json ? "]\n" : "");
     int printed = a.asked || options->json ? et_print_output(&a.out) : ET_OK;
     et_buf_free(&a.out);
@@ -214,7 +210,7 @@ static int write_packed(const char *path, const et_pprof *pprof)
     return err ? ET_FAILED : ET_OK;
 }
 
-static int name_pprof(const char *from, const struct et_buf *file, struct et_symbols *symbols, const char *to)
+static int symbolize_pprof(const char *from, const struct et_buf *file, struct et_symbols *symbols, const char *to)
 {
     struct et_buf inflated = {0};
     const char *why;
@@ -233,8 +229,8 @@ static int name_pprof(const char *from, const struct et_buf *file, struct et_sym
     return code;
 }
 
-static int name_messages(const struct et_options *options, const char *from, const struct et_buf *file,
-                         struct et_symbols *symbols, const char *to)
+static int symbolize_messages(const struct et_options *options, const char *from, const struct et_buf *file,
+                              struct et_symbols *symbols, const char *to)
 {
     struct et_profile *profile;
     struct et_query query = options->wanted.query;
@@ -248,16 +244,16 @@ static int name_messages(const struct et_options *options, const char *from, con
     return code;
 }
 
-static int name_file(const struct et_options *options, const char *from)
+static int symbolize_file(const struct et_options *options, const char *from)
 {
     struct et_buf file = {0};
     struct et_symbols *symbols = et_options_symbols(options);
     const char *to = options->outputs.items[0];
     int code = et_messages_read(from, &file);
     if (code == ET_OK && et_is_pprof((const uint8_t *)file.data, file.size)) {
-        code = name_pprof(from, &file, symbols, to);
+        code = symbolize_pprof(from, &file, symbols, to);
     } else if (code == ET_OK) {
-        code = name_messages(options, from, &file, symbols, to);
+        code = symbolize_messages(options, from, &file, symbols, to);
     }
     et_symbols_free(symbols);
     et_buf_free(&file);
@@ -274,12 +270,12 @@ int et_cmd_symbolize(int argc, char **argv)
     int count = argc - options.first;
     et_progress_on();
     if (options.outputs.count == 0) {
-        code = addresses(&options, count, argv + options.first);
+        code = symbolize_addresses(&options, count, argv + options.first);
     } else if (options.outputs.count > 1 || count != 1) {
         et_error("symbolize: -o wants one FILE to read and one to write");
         code = ET_USAGE;
     } else {
-        code = name_file(&options, argv[options.first]);
+        code = symbolize_file(&options, argv[options.first]);
     }
     et_progress_end();
     et_options_free(&options);

@@ -1,9 +1,6 @@
 /*
- * edgeprof symbols: a folder of symbol files by build id, here or at a server.
- *
- *   et_cmd_symbols -> add -> add_file -> add_here | add_there
- *                  -> list
- *                  -> check -> check_folder, check_modules
+ * edgeprof symbols: manages a folder of symbol files by build id, here or on a server: adds files, lists them, and
+ * checks the folder and the modules of stored profiles.
  */
 #include "tools/lib/text_table.h"
 #include "tools/cmd/commands.h"
@@ -41,8 +38,8 @@ enum { FILE_LIMIT = 512 << 20 };
 
 /* ---- add ---- */
 
-/* ET_OK: *kept says whether what was there stays. */
-static int add_here(const char *folder, const char *id, const char *path, const struct et_buf *file, bool *kept)
+/* *kept: the existing file was better and stays. Returns an exit code. */
+static int add_to_folder(const char *folder, const char *id, const char *path, const struct et_buf *file, bool *kept)
 {
     const char *why = "";
     int err = et_symstore_put(folder, id, file->data, file->size, &why);
@@ -53,7 +50,7 @@ static int add_here(const char *folder, const char *id, const char *path, const 
     return err < 0 ? ET_FAILED : ET_OK;
 }
 
-static int add_there(const struct et_options *options, const char *id, const struct et_buf *file, bool *kept)
+static int send_to_server(const struct et_options *options, const char *id, const struct et_buf *file, bool *kept)
 {
     const struct et_remote remote = et_options_remote(options);
     struct et_buf packed = {0}, answer = {0}, path = {0};
@@ -85,8 +82,8 @@ static int add_file(const struct et_options *options, const char *path)
         et_error("%s: %s", path, *why ? why : strerror(-err));
         return ET_FAILED;
     }
-    int code = options->url ? add_there(options, taken, &file, &kept)
-                            : add_here(options->symbols_store, taken, path, &file, &kept);
+    int code = options->url ? send_to_server(options, taken, &file, &kept)
+                            : add_to_folder(options->symbols_store, taken, path, &file, &kept);
     if (code == ET_OK) {
         printf("%s %s %s (%s)\n", kept ? "kept " : "added", taken, path,
                kept ? "what is there is as good" : et_symbols_words(et_symfile_quality(path)));
@@ -110,7 +107,7 @@ static int add_symbol_files(const struct et_options *options, int count, char **
 
 /* ---- list ---- */
 
-static void print_list(const json_t *document, struct et_buf *out)
+static void write_list(const json_t *document, struct et_buf *out)
 {
     static const char *const heads[] = {"build id", ">bytes", "symbols", NULL};
     struct et_text_table columns = {.heads = heads};
@@ -126,7 +123,7 @@ static void print_list(const json_t *document, struct et_buf *out)
     et_text_table_print(&columns, out);
 }
 
-static int list(const struct et_options *options)
+static int list_symbols(const struct et_options *options)
 {
     const struct et_remote remote = et_options_remote(options);
     struct et_buf text = {0}, why = {0}, out = {0};
@@ -143,7 +140,7 @@ static int list(const struct et_options *options)
     if (!code && options->json) {
         et_buf_add(&out, text.data, text.size);
     } else if (!code) {
-        print_list(document, &out);
+        write_list(document, &out);
     }
     json_decref(document);
     et_buf_free(&text);
@@ -153,13 +150,13 @@ static int list(const struct et_options *options)
 
 /* ---- check ---- */
 
-struct damage {
+struct folder_check {
     size_t files, damaged;
 };
 
-static void check_one(void *context, const struct et_symstore_entry *entry)
+static void check_file(void *context, const struct et_symstore_entry *entry)
 {
-    struct damage *damage = context;
+    struct folder_check *damage = context;
     const char *why = "";
     damage->files++;
     if (et_symstore_check(entry->path, entry->id, &why) != 0) {
@@ -168,10 +165,10 @@ static void check_one(void *context, const struct et_symstore_entry *entry)
     }
 }
 
-/* Every file of the folder. An exit code. */
-static int check_folder(const char *folder, struct damage *damage)
+/* Checks every file of the folder. Returns an exit code. */
+static int check_folder(const char *folder, struct folder_check *damage)
 {
-    int err = et_symstore_each(folder, check_one, damage);
+    int err = et_symstore_each(folder, check_file, damage);
     if (err) {
         et_error("%s: %s", folder, strerror(-err));
     }
@@ -181,18 +178,18 @@ static int check_folder(const char *folder, struct damage *damage)
 struct module_row {
     const struct et_profile *profile;
     const struct et_module *module;
-    uint64_t self; /* of what is shown, in frames of it */
+    uint64_t self; /* sum of the self values of its frames */
     unsigned quality;
     struct et_buf file;
 };
 
-static int by_self(const void *a, const void *b)
+static int compare_self(const void *a, const void *b)
 {
     const struct module_row *x = a, *y = b;
     return x->self < y->self ? 1 : x->self > y->self ? -1 : 0;
 }
 
-/* A row for each module of the profile, largest first; the kernel's own have no file. */
+/* A row for each module of the profile, largest first. The kernel's modules have no file. */
 static struct module_row *module_rows(const struct et_profile *p, struct et_symbols *symbols)
 {
     struct module_row *rows = et_alloc(p->module_count, sizeof *rows);
@@ -208,12 +205,13 @@ static struct module_row *module_rows(const struct et_profile *p, struct et_symb
         }
     }
     if (p->module_count) {
-        qsort(rows, p->module_count, sizeof *rows, by_self);
+        qsort(rows, p->module_count, sizeof *rows, compare_self);
     }
     return rows;
 }
 
-static void rows_json(const struct module_row *rows, size_t count, const struct damage *damage, struct et_buf *out)
+static void write_rows_json(const struct module_row *rows, size_t count, const struct folder_check *damage,
+                            struct et_buf *out)
 {
     et_buf_printf(out, "{\"files\":%zu,\"damaged\":%zu,\"modules\":[", damage->files, damage->damaged);
     for (size_t i = 0; i < count; i++) {
@@ -230,7 +228,7 @@ static void rows_json(const struct module_row *rows, size_t count, const struct 
     et_buf_text(out, "]}\n");
 }
 
-static void rows_table(const struct module_row *rows, size_t count, struct et_buf *out)
+static void write_rows_table(const struct module_row *rows, size_t count, struct et_buf *out)
 {
     static const char *const heads[] = {">share", "symbols", "module", "build id", "file", NULL};
     struct et_text_table columns = {.heads = heads};
@@ -246,8 +244,8 @@ static void rows_table(const struct module_row *rows, size_t count, struct et_bu
     et_text_table_print(&columns, out);
 }
 
-/* Every module of the profiles in the database. An exit code. */
-static int check_modules(const struct et_options *options, const struct damage *damage, struct et_buf *out)
+/* Checks every module of the profiles in the database. Returns an exit code. */
+static int check_modules(const struct et_options *options, const struct folder_check *damage, struct et_buf *out)
 {
     struct et_profile *profile = NULL;
     size_t missing = 0;
@@ -258,9 +256,9 @@ static int check_modules(const struct et_options *options, const struct damage *
     struct et_symbols *symbols = et_options_symbols(options);
     struct module_row *rows = module_rows(profile, symbols);
     if (options->json) {
-        rows_json(rows, profile->module_count, damage, out);
+        write_rows_json(rows, profile->module_count, damage, out);
     } else {
-        rows_table(rows, profile->module_count, out);
+        write_rows_table(rows, profile->module_count, out);
     }
     for (size_t i = 0; i < profile->module_count; i++) {
         missing += rows[i].quality == 0 && et_text(&profile->strings, rows[i].module->path)[0] != '[';
@@ -272,9 +270,9 @@ static int check_modules(const struct et_options *options, const struct damage *
     return missing ? ET_NO_DATA : ET_OK;
 }
 
-static int check(const struct et_options *options)
+static int check_symbols(const struct et_options *options)
 {
-    struct damage damage = {0};
+    struct folder_check damage = {0};
     struct et_buf out = {0};
     int folder = options->symbols_store ? check_folder(options->symbols_store, &damage) : ET_OK, code = ET_OK;
     bool modules = options->db || !options->symbols_store;
@@ -285,7 +283,7 @@ static int check(const struct et_options *options)
     if (modules) {
         code = check_modules(options, &damage, &out);
     } else if (options->json) {
-        rows_json(NULL, 0, &damage, &out);
+        write_rows_json(NULL, 0, &damage, &out);
     } else {
         et_buf_printf(&out, "%zu files, %zu damaged\n", damage.files, damage.damaged);
     }
@@ -295,7 +293,7 @@ static int check(const struct et_options *options)
 
 /* ---- the command ---- */
 
-static int act(const struct et_options *options, const char *action, int count, char **arguments)
+static int run_action(const struct et_options *options, const char *action, int count, char **arguments)
 {
     bool adds = strcmp(action, "add") == 0, lists = strcmp(action, "list") == 0;
     if (!adds && !lists && strcmp(action, "check") != 0) {
@@ -310,7 +308,7 @@ static int act(const struct et_options *options, const char *action, int count, 
         et_error("symbols %s: say which symbols, with --symbols-store DIR or with --url URL", action);
         return ET_USAGE;
     }
-    return adds ? add_symbol_files(options, count, arguments) : lists ? list(options) : check(options);
+    return adds ? add_symbol_files(options, count, arguments) : lists ? list_symbols(options) : check_symbols(options);
 }
 
 int et_cmd_symbols(int argc, char **argv)
@@ -324,7 +322,7 @@ int et_cmd_symbols(int argc, char **argv)
         et_error("symbols: say add, list or check; see `edgeprof symbols --help`");
         code = ET_USAGE;
     } else {
-        code = act(&options, argv[options.first], argc - options.first - 1, argv + options.first + 1);
+        code = run_action(&options, argv[options.first], argc - options.first - 1, argv + options.first + 1);
     }
     et_options_free(&options);
     return code;

@@ -1,6 +1,6 @@
 /*
- * See target.h. What the dynamic linker would decide is read from the file's headers before the program starts: behind
- * a program that is static or of another architecture there is nobody who would say why no profile comes.
+ * See target.h. This file predicts the dynamic linker's decision from ELF headers before the program starts: a static
+ * program, or one of another architecture, would not report why there is no profile.
  */
 #include "tools/cmd/target.h"
 
@@ -17,12 +17,12 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { SCRIPTS = 5 /* interpreters of interpreters; Linux follows as many */ };
+enum { SCRIPTS = 5 /* nested interpreters; Linux's limit */ };
 
-struct elf {
+struct elf_headers {
     unsigned machine, class;
-    char loader[256]; /* the dynamic linker, "" : none */
-    bool is_library;  /* it has a name to be linked by */
+    char loader[256]; /* path of the dynamic linker; "": none */
+    bool is_library;  /* it has a soname */
 };
 
 /* ---- files ---- */
@@ -33,7 +33,7 @@ static bool is_program(const char *path)
     return stat(path, &file) == 0 && S_ISREG(file.st_mode) && access(path, X_OK) == 0;
 }
 
-/* As execvp() finds it. */
+/* Searches PATH as execvp() does. */
 static bool find_program(const char *command, char path[PATH_MAX])
 {
     const char *folders = getenv("PATH");
@@ -54,8 +54,8 @@ static bool find_program(const char *command, char path[PATH_MAX])
     }
 }
 
-/* Replaces a script by the program behind its `#!`. */
-static bool is_script(char path[PATH_MAX])
+/* Replaces a script's path by its interpreter's. Returns whether it was a script. */
+static bool resolve_script(char path[PATH_MAX])
 {
     char line[PATH_MAX] = "";
     FILE *file = fopen(path, "re");
@@ -83,14 +83,14 @@ static bool has_soname(Elf *file, const GElf_Phdr *header)
     return false;
 }
 
-static bool read_headers(Elf *file, int fd, struct elf *out)
+static bool read_headers(Elf *file, int fd, struct elf_headers *out)
 {
     GElf_Ehdr header;
     size_t count = 0;
     if (!file || !gelf_getehdr(file, &header) || elf_getphdrnum(file, &count) != 0) {
         return false;
     }
-    *out = (struct elf){.machine = header.e_machine, .class = header.e_ident[EI_CLASS]};
+    *out = (struct elf_headers){.machine = header.e_machine, .class = header.e_ident[EI_CLASS]};
     for (size_t i = 0; i < count; i++) {
         GElf_Phdr segment;
         if (!gelf_getphdr(file, (int)i, &segment)) {
@@ -107,7 +107,7 @@ static bool read_headers(Elf *file, int fd, struct elf *out)
     return true;
 }
 
-static bool read_elf(const char *path, struct elf *out)
+static bool read_elf(const char *path, struct elf_headers *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -121,9 +121,9 @@ static bool read_elf(const char *path, struct elf *out)
     return ok;
 }
 
-/* ---- what is in the way ---- */
+/* ---- obstacles ---- */
 
-static void machine_name(const struct elf *elf, char name[32])
+static void write_machine_name(const struct elf_headers *elf, char name[32])
 {
     static const struct {
         unsigned machine;
@@ -140,21 +140,21 @@ static void machine_name(const struct elf *elf, char name[32])
     snprintf(name, 32, "ELF machine %u (%u bits)", elf->machine, bits);
 }
 
-static bool other_machine(const char *path, const struct elf *elf, const char *preload, struct et_buf *why)
+static bool has_other_machine(const char *path, const struct elf_headers *elf, const char *preload, struct et_buf *why)
 {
-    struct elf profiler;
+    struct elf_headers profiler;
     char theirs[32], ours[32];
     if (!read_elf(preload, &profiler) || (profiler.machine == elf->machine && profiler.class == elf->class)) {
         return false;
     }
-    machine_name(elf, theirs);
-    machine_name(&profiler, ours);
+    write_machine_name(elf, theirs);
+    write_machine_name(&profiler, ours);
     et_buf_printf(why, "%s is a program for %s, and this profiler is for %s; name one for %s with --preload FILE", path,
                   theirs, ours, theirs);
     return true;
 }
 
-/* Then the dynamic linker ignores LD_PRELOAD, and removes it from the environment. */
+/* A set-user-id program: the dynamic linker ignores LD_PRELOAD and removes it from the environment. */
 static bool gains_rights(const char *path, struct et_buf *why)
 {
     static const char end[] = "so the system preloads nothing into it; run edgeprof as";
@@ -193,15 +193,15 @@ static bool is_glibc(const char *loader)
 enum et_target et_target_look(const char *command, const char *preload, struct et_buf *why)
 {
     char path[PATH_MAX];
-    struct elf elf;
+    struct elf_headers elf;
     bool found = find_program(command, path);
-    for (int i = 0; found && i < SCRIPTS && is_script(path); i++) {
+    for (int i = 0; found && i < SCRIPTS && resolve_script(path); i++) {
         found = is_program(path);
     }
     if (!found || !read_elf(path, &elf)) {
-        return ET_TARGET_FINE; /* what is wrong is said when it does not start */
+        return ET_TARGET_FINE; /* the failing start reports the error */
     }
-    if (other_machine(path, &elf, preload, why)) {
+    if (has_other_machine(path, &elf, preload, why)) {
         return ET_TARGET_REFUSES;
     }
     if (gains_rights(path, why)) {

@@ -1,20 +1,17 @@
-/*
- * The program that `edgeprof run` is to start: whether the profiler can be preloaded into it.
- */
+/* Checks whether the profiler can be preloaded into the program of `edgeprof run`. */
 #ifndef ET_TARGET_H
 #define ET_TARGET_H
 
 #include "tools/lib/util.h"
 
 enum et_target {
-    ET_TARGET_FINE,    /* it can, or nothing is known */
-    ET_TARGET_PASSES,  /* it cannot, and LD_PRELOAD does no harm: programs that this one starts may take it */
-    ET_TARGET_REFUSES, /* it cannot, and with LD_PRELOAD it would not start, or its dynamic linker would complain */
+    ET_TARGET_FINE,    /* it can, or it is unknown */
+    ET_TARGET_PASSES,  /* it cannot, but LD_PRELOAD is harmless and applies to programs it starts */
+    ET_TARGET_REFUSES, /* it cannot; with LD_PRELOAD it would not start, or its dynamic linker would report errors */
 };
 
-/* Looks at the file that `command` names, as execvp() finds it, and behind `#!` at the interpreter. preload: the
- * profiler's path. Unless ET_TARGET_FINE, one line without an end is added to why: what is in the way and what to do.
- */
+/* Checks the file that execvp() finds for `command`, and a script's interpreter. preload: the profiler's path. Unless
+ * ET_TARGET_FINE, appends one line without line end to why: the obstacle and what to do. */
 enum et_target et_target_look(const char *command, const char *preload, struct et_buf *why);
 
 #endif

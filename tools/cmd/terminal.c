@@ -1,4 +1,4 @@
-/* See terminal.h. What gives the terminal back runs in signal handlers, too: write() and tcsetattr() alone. */
+/* See terminal.h. Restoring the terminal also runs in signal handlers, so it uses only write() and tcsetattr(). */
 #include "tools/cmd/terminal.h"
 
 #include <errno.h>
@@ -12,23 +12,23 @@
 
 static const char ENTER[] = "\033[?1049h\033[?25l", LEAVE[] = "\033[?25h\033[?1049l";
 
-/* Of these the terminal has to know before the program ends. */
-static const int endings[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+/* Signals that end the program; the terminal is restored first. */
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
 static struct termios before, taken;
 static volatile sig_atomic_t is_open, redraw;
 
-static void say(const char *text, size_t size)
+static void write_to_terminal(const char *text, size_t size)
 {
     ssize_t written = write(STDOUT_FILENO, text, size);
-    (void)written; /* a terminal that is gone needs nothing */
+    (void)written; /* ignored: the terminal may be gone */
 }
 
-static void give_back(void)
+static void restore_terminal(void)
 {
     if (is_open) {
         is_open = 0;
-        say(LEAVE, sizeof LEAVE - 1);
+        write_to_terminal(LEAVE, sizeof LEAVE - 1);
         tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
     }
 }
@@ -37,13 +37,13 @@ static void enter_raw_mode(void)
 {
     is_open = 1;
     tcsetattr(STDIN_FILENO, TCSADRAIN, &taken);
-    say(ENTER, sizeof ENTER - 1);
+    write_to_terminal(ENTER, sizeof ENTER - 1);
 }
 
-/* The handler is gone by now (SA_RESETHAND): the signal does what it does to everybody. */
-static void on_end(int number)
+/* SA_RESETHAND has removed the handler, so raise() has the signal's default effect. */
+static void restore_and_raise(int number)
 {
-    give_back();
+    restore_terminal();
     raise(number);
 }
 
@@ -59,12 +59,12 @@ static void on_stop(int number)
 {
     int kept = errno;
     sigset_t own;
-    give_back();
+    restore_terminal();
     set_handler(number, SIG_DFL, 0);
     sigemptyset(&own);
     sigaddset(&own, number);
     sigprocmask(SIG_UNBLOCK, &own, NULL);
-    raise(number); /* stops here, and goes on when somebody lets it */
+    raise(number); /* stops here until the process is continued */
     set_handler(number, on_stop, 0);
     enter_raw_mode();
     redraw = 1;
@@ -82,7 +82,7 @@ bool et_terminal_open(void)
     const char *kind = getenv("TERM");
     static bool registered;
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !kind || !*kind || strcmp(kind, "dumb") == 0 ||
-        tcgetattr(STDIN_FILENO, &before) != 0 || (!registered && atexit(give_back) != 0)) {
+        tcgetattr(STDIN_FILENO, &before) != 0 || (!registered && atexit(restore_terminal) != 0)) {
         return false;
     }
     registered = true;
@@ -90,8 +90,8 @@ bool et_terminal_open(void)
     taken.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     taken.c_cc[VMIN] = 1;
     taken.c_cc[VTIME] = 0;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        set_handler(endings[i], on_end, (int)SA_RESETHAND);
+    for (size_t i = 0; i < sizeof ending_signals / sizeof *ending_signals; i++) {
+        set_handler(ending_signals[i], restore_and_raise, (int)SA_RESETHAND);
     }
     set_handler(SIGTSTP, on_stop, 0);
     set_handler(SIGWINCH, on_resize, 0);
@@ -101,11 +101,11 @@ bool et_terminal_open(void)
 
 void et_terminal_close(void)
 {
-    give_back();
+    restore_terminal();
 }
 
-/* What stands behind ESC, as far as it has a name. */
-static int named(const char *text, size_t size)
+/* The key of the text after ESC, if it has a name. */
+static int find_key(const char *text, size_t size)
 {
     static const struct {
         const char *text;
@@ -121,36 +121,36 @@ static int named(const char *text, size_t size)
     return ET_KEY_OTHER;
 }
 
-/* Read, and not yet used. */
-static char waiting[64];
-static size_t waiting_count;
+/* bytes read but not used yet */
+static char key_bytes[64];
+static size_t key_byte_count;
 
-/* Several keys may have come at once; an escape sequence is read whole. */
+/* Several keys may arrive at once. An escape sequence arrives in one read. */
 static int read_key(void)
 {
-    if (waiting_count == 0) {
-        ssize_t got = read(STDIN_FILENO, waiting, sizeof waiting);
+    if (key_byte_count == 0) {
+        ssize_t got = read(STDIN_FILENO, key_bytes, sizeof key_bytes);
         if (got <= 0) {
             return got < 0 && errno == EINTR ? ET_KEY_DRAW : ET_KEY_GONE;
         }
-        waiting_count = (size_t)got;
+        key_byte_count = (size_t)got;
     }
     size_t used = 1;
-    int key = (unsigned char)waiting[0];
-    if (waiting[0] == '\033') {
-        used = 2 + (waiting_count > 1 ? strcspn(waiting + 1, "ABCDEFGHZ~") : 0);
-        used = used > waiting_count ? waiting_count : used;
-        key = named(waiting + 1, used - 1);
+    int key = (unsigned char)key_bytes[0];
+    if (key_bytes[0] == '\033') {
+        used = 2 + (key_byte_count > 1 ? strcspn(key_bytes + 1, "ABCDEFGHZ~") : 0);
+        used = used > key_byte_count ? key_byte_count : used;
+        key = find_key(key_bytes + 1, used - 1);
     }
-    waiting_count -= used;
-    memmove(waiting, waiting + used, waiting_count);
+    key_byte_count -= used;
+    memmove(key_bytes, key_bytes + used, key_byte_count);
     return key;
 }
 
 int et_terminal_key(long ms)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    int ready = redraw ? 0 : waiting_count ? 1 : poll(&input, 1, (int)ms);
+    int ready = redraw ? 0 : key_byte_count ? 1 : poll(&input, 1, (int)ms);
     if (redraw) {
         redraw = 0;
         return ET_KEY_DRAW;

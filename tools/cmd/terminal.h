@@ -1,5 +1,5 @@
 /*
- * A terminal taken over for a while: another screen, keys one by one. It is given back as it was on every way out:
+ * Terminal control for a full-screen program: alternate screen, single keys. The terminal is restored on every exit:
  * return, exit(), Ctrl-C, Ctrl-Z, kill, a crash.
  *
  * Context: one thread.
@@ -11,18 +11,18 @@
 #include <stddef.h>
 
 enum et_key {
-    ET_KEY_NONE, /* the time is up */
+    ET_KEY_NONE, /* timeout */
     ET_KEY_UP = 256,
     ET_KEY_DOWN,
     ET_KEY_PAGE_UP,
     ET_KEY_PAGE_DOWN,
     ET_KEY_HOME,
-    ET_KEY_DRAW,  /* the terminal's size has changed, or the program was stopped */
-    ET_KEY_GONE,  /* nobody can press any more */
-    ET_KEY_OTHER, /* one that has no name here */
+    ET_KEY_DRAW,  /* redraw: the size has changed, or the program was continued */
+    ET_KEY_GONE,  /* end of input */
+    ET_KEY_OTHER, /* a key without a name here */
 };
 
-/* false: standard input or output is no terminal, or one that can do nothing. */
+/* False: standard input or output is not a terminal, or a dumb one. */
 bool et_terminal_open(void);
 void et_terminal_close(void);
 

@@ -1,4 +1,4 @@
-/* edgeprof top: the table of functions. */
+/* edgeprof top: prints the table of functions. */
 #include "tools/cmd/commands.h"
 #include "tools/formats/json.h"
 #include "tools/cmd/options.h"

@@ -1,8 +1,6 @@
 /*
- * edgeprof watch: the table of functions again and again. On a terminal it is a screen with keys, else plain tables.
- *
- *   et_cmd_watch -> watch_screen -> refresh, draw, on_key
- *                -> watch_plain  -> refresh
+ * edgeprof watch: refreshes the table of functions continuously; on a terminal it is a screen with keys, otherwise it
+ * prints tables.
  */
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
@@ -32,31 +30,31 @@ static const char help[] =
 
 static const int64_t SECOND_NS = 1000000000;
 
-enum { EVERY_SECONDS = 2, LAST_SECONDS = 60, ASIDE = 3 /* lines of the screen that are not the table's rows */ };
+enum { EVERY_SECONDS = 2, LAST_SECONDS = 60, ASIDE = 3 /* screen lines besides the table's rows */ };
 
-struct watching {
+struct watch_state {
     struct et_options *options;
     struct et_symbols *symbols;
-    struct et_profile *profile; /* the last one; NULL: none yet */
+    struct et_profile *profile; /* the latest; NULL: none yet */
     struct et_table table;
     struct et_buf trouble; /* why there is no newer one */
     bool by_total;
-    size_t first;  /* row at the top */
-    size_t height; /* rows that fit */
+    size_t first;  /* first visible row */
+    size_t height; /* number of visible rows */
 };
 
-static int64_t every_of(const struct et_options *options)
+static int64_t interval_of(const struct et_options *options)
 {
     return options->every_ns ? options->every_ns : EVERY_SECONDS * SECOND_NS;
 }
 
-static void sort(struct watching *w)
+static void sort_table(struct watch_state *w)
 {
     et_table_sort(&w->table, w->profile, w->by_total);
 }
 
-/* An exit code; what there was stays when there is no newer. */
-static int refresh(struct watching *w)
+/* Loads a new profile; keeps the old one if there is none. Returns an exit code. */
+static int refresh(struct watch_state *w)
 {
     struct et_options *options = w->options;
     struct et_query query = options->wanted.query;
@@ -71,15 +69,15 @@ static int refresh(struct watching *w)
         et_table_free(&w->table);
         w->profile = profile;
         et_table_make(profile, &w->table);
-        sort(w);
+        sort_table(w);
     }
     return code;
 }
 
-/* ---- a screen ---- */
+/* ---- screen ---- */
 
-/* One line, cut to the terminal's width. */
-static void add_line(struct et_buf *out, const char *text, size_t size, size_t columns)
+/* Adds one line, cut to the terminal's width. */
+static void add_screen_line(struct et_buf *out, const char *text, size_t size, size_t columns)
 {
     size_t width = 0, end = 0;
     while (end < size && text[end] != '\n') {
@@ -94,7 +92,7 @@ static void add_line(struct et_buf *out, const char *text, size_t size, size_t c
     et_buf_text(out, "\033[K\r\n");
 }
 
-static void add_title(const struct watching *w, struct et_buf *out, size_t columns)
+static void add_title(const struct watch_state *w, struct et_buf *out, size_t columns)
 {
     struct et_buf title = {0};
     const struct et_options *options = w->options;
@@ -105,13 +103,13 @@ static void add_title(const struct watching *w, struct et_buf *out, size_t colum
                   w->by_total ? "cum" : "flat", w->trouble.size ? "  " : "", w->trouble.size ? w->trouble.data : "");
     char *clean = et_clean(title.data, title.size);
     et_buf_text(out, "\033[7m");
-    add_line(out, clean, strlen(clean), columns);
+    add_screen_line(out, clean, strlen(clean), columns);
     et_buf_text(out, "\033[0m");
     free(clean);
     et_buf_free(&title);
 }
 
-static void draw(struct watching *w)
+static void draw_screen(struct watch_state *w)
 {
     struct et_buf screen = {0}, table = {0};
     size_t rows, columns;
@@ -127,11 +125,11 @@ static void draw(struct watching *w)
     const char *line = table.data ? table.data : "";
     for (size_t i = 1; i < rows && *line; i++) {
         const char *end = strchr(line, '\n');
-        add_line(&screen, line, (size_t)(end - line), columns);
+        add_screen_line(&screen, line, (size_t)(end - line), columns);
         line = end + 1;
     }
     if (screen.size >= 2) {
-        screen.size -= 2; /* a line break in the last line would move all up */
+        screen.size -= 2; /* a line break in the last line would scroll the screen */
     }
     et_buf_text(&screen, "\033[J");
     et_write_file("-", screen.data, screen.size);
@@ -139,8 +137,8 @@ static void draw(struct watching *w)
     et_buf_free(&table);
 }
 
-/* false: it is over. */
-static bool on_key(struct watching *w, int key)
+/* False: the user quits. */
+static bool handle_key(struct watch_state *w, int key)
 {
     size_t page = w->height;
     switch (key) {
@@ -150,7 +148,7 @@ static bool on_key(struct watching *w, int key)
     case 's':
         w->by_total = !w->by_total;
         w->first = 0;
-        sort(w);
+        sort_table(w);
         break;
     case ET_KEY_UP:
         w->first -= w->first > 0;
@@ -170,7 +168,7 @@ static bool on_key(struct watching *w, int key)
     default:
         break;
     }
-    draw(w);
+    draw_screen(w);
     return true;
 }
 
@@ -181,20 +179,20 @@ static int64_t monotonic_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Keys until the next refresh. false: it is over. */
-static bool keys(struct watching *w)
+/* Handles keys until the next refresh. False: the user quits. */
+static bool handle_keys(struct watch_state *w)
 {
-    int64_t until = monotonic_ms() + every_of(w->options) / 1000000, left;
+    int64_t until = monotonic_ms() + interval_of(w->options) / 1000000, left;
     while ((left = until - monotonic_ms()) > 0) {
         int key = et_terminal_key(left > 60000 ? 60000 : (long)left);
-        if (key != ET_KEY_NONE && !on_key(w, key)) {
+        if (key != ET_KEY_NONE && !handle_key(w, key)) {
             return false;
         }
     }
     return true;
 }
 
-static int watch_screen(struct watching *w)
+static int watch_screen(struct watch_state *w)
 {
     unsigned long shown = 0, count = w->options->count;
     int code;
@@ -203,9 +201,9 @@ static int watch_screen(struct watching *w)
         et_error_to(&w->trouble);
         code = refresh(w);
         et_error_to(NULL);
-        draw(w);
+        draw_screen(w);
         shown++;
-    } while (code != ET_USAGE && (!count || shown < count) && keys(w));
+    } while (code != ET_USAGE && (!count || shown < count) && handle_keys(w));
     et_terminal_close();
     if (code == ET_USAGE) {
         et_error("%s", w->trouble.data);
@@ -213,11 +211,11 @@ static int watch_screen(struct watching *w)
     return code == ET_USAGE || (count && shown == count) ? code : ET_OK;
 }
 
-/* ---- no screen ---- */
+/* ---- plain tables ---- */
 
-static int watch_plain(struct watching *w)
+static int watch_plain(struct watch_state *w)
 {
-    int64_t every = every_of(w->options);
+    int64_t every = interval_of(w->options);
     const struct timespec pause = {.tv_sec = every / SECOND_NS, .tv_nsec = every % SECOND_NS};
     int code = ET_OK;
     for (unsigned long shown = 0; !w->options->count || shown < w->options->count; shown++) {
@@ -247,7 +245,7 @@ int et_cmd_watch(int argc, char **argv)
     }
     code = et_no_more_arguments(argc, argv, &options);
     if (code == ET_OK) {
-        struct watching w = {.options = &options, .symbols = et_options_symbols(&options)};
+        struct watch_state w = {.options = &options, .symbols = et_options_symbols(&options)};
         et_progress_never();
         code = et_terminal_open() ? watch_screen(&w) : watch_plain(&w);
         et_table_free(&w.table);
