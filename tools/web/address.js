@@ -1,27 +1,28 @@
-// What is shown, in the address: links can be shared, back and forward work.
+// The state of the page, stored in its address, so that links can be shared and back and forward work.
 //
-// After '#'. What stands after '?' is taken over, for programs that make links and cannot write a '#' (Grafana, Tempo):
-// /?span_id=00f067aa0ba902b7&service=shop
+// The state is after '#'. Parameters after '?' are accepted for programs that cannot write a '#' in links (Grafana,
+// Tempo):
+//   /?span_id=00f067aa0ba902b7&service=shop
 import { formatSelector } from '/selector.js';
 
 const USUAL = {
   view: 'flame', service: '', kind: '', value: '', filter: '', group: '', range: '', from: '', to: '',
-  at: '', // chosen on the timeline: "1700000000-1700000600"
-  base: '', basefilter: '', // what is compared with: '' the time before, 'same' the same time, or a time as in `at`
-  fn: '', span_id: '', trace_id: '', // of the views for callers and for spans
+  at: '', // range selected on the timeline: "1700000000-1700000600"
+  base: '', basefilter: '', // baseline: '' the previous range, 'same' the same range, or a range as in `at`
+  fn: '', span_id: '', trace_id: '', // for the views of callers and spans
   search: '', zoom: '', shape: '', sort: '', find: '', chart: '', live: '',
 };
 
 export const RANGES = { '5m': 300, '15m': 900, '1h': 3600, '6h': 21600, '1d': 86400, '7d': 604800 };
 
-// Older links had tags and labels of their own.
+// Older links have separate parameters for tags and labels.
 function olderMatchers(parameters) {
   const matchers = [...parameters.getAll('tag'), ...parameters.getAll('label')].filter((line) => line.indexOf('=') > 0);
   return formatSelector(matchers.map((line) => ({ name: line.slice(0, line.indexOf('=')), how: '=', value: line.slice(line.indexOf('=') + 1) })));
 }
 
 function seconds(text) {
-  const time = /^\d+(\.\d+)?$/.test(text) ? Number(text) / (Number(text) > 1e11 ? 1000 : 1) : Date.parse(text) / 1000; // Grafana's are in ms
+  const time = /^\d+(\.\d+)?$/.test(text) ? Number(text) / (Number(text) > 1e11 ? 1000 : 1) : Date.parse(text) / 1000; // Grafana's times are in ms
   return Number.isFinite(time) ? String(time) : '';
 }
 
@@ -56,7 +57,7 @@ export function addressOf(state) {
   return `${location.pathname}#${parameters}`;
 }
 
-// replace: no step of its own for "back", as while a text is being typed
+// replace: replaces the history entry, for changes while a text is typed
 export function writeAddress(state, replace) {
   const wanted = addressOf(state);
   if (wanted !== location.pathname + location.search + location.hash) {

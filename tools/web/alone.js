@@ -1,4 +1,4 @@
-// Starts the viewer in the file that `edgeprof flame` writes: its profile is in it, as JSON.
+// Starts the viewer in the file of `edgeprof flame`, which contains its profile as JSON.
 import { byId } from '/dom.js';
 import { formatTime, formatValue } from '/format.js';
 import { Viewer } from '/viewer.js';

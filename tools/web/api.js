@@ -1,4 +1,4 @@
-// Asking the server. What was asked already is kept until something newer is wanted, so that going back is quick.
+// Requests to the server. Answers are cached until newer data is requested, so that going back is fast.
 
 const KEPT = 24;
 const answers = new Map();
@@ -7,7 +7,7 @@ export function forget() {
   answers.clear();
 }
 
-// The libraries are loaded after the modules; what is asked for is under way meanwhile.
+// Requests run while the libraries load.
 const loaded = new Promise((done) => {
   if (document.readyState === 'complete') {
     done();

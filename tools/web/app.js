@@ -1,5 +1,5 @@
-// The page of `edgeprof serve`. State lives in the address (address.js). A change of it leads to refresh(), which shows
-// the form, the timeline and one view; a later refresh makes an earlier one's answers void.
+// The page of `edgeprof serve`. The state is in the address (address.js). A change calls refresh(), which shows the
+// form, the timeline and one view. A later refresh discards the answers of an earlier one.
 import { forget, get } from '/api.js';
 import { addressOf, parseSpan, readAddress, writeAddress } from '/address.js';
 import { CallersView } from '/callers.js';
@@ -30,9 +30,9 @@ let state = readAddress();
 let services = [];
 let asked = 0;
 let timer = null;
-let nothing = false; // the view has nothing to show
+let nothing = false; // the view has no data
 
-// ---- what is shown instead of data ----
+// ---- messages instead of data ----
 
 function filled() {
   nothing = false;
@@ -53,7 +53,7 @@ function showEmpty(title, text, example = '', action = null) {
   byId('view').hidden = true;
 }
 
-// Why a view has nothing to show; when it says so it may not be known yet what services there are.
+// Why a view has no data. The list of services may not be loaded yet.
 function emptyOf() {
   if (!nothing) {
     return;
@@ -98,7 +98,7 @@ function busy(on) {
 
 // ---- changing ----
 
-// replace: no step for "back", and nothing is asked for: what is on the page has shown the change already
+// replace: replaces the history entry; the page shows the change already, so there is no refresh
 function change(patch, replace = false) {
   const before = state;
   state = { ...state, ...patch };
@@ -123,7 +123,7 @@ const timeline = new Timeline(byId('timeline'), {
   onFilter: (name, value) => change({ filter: toggled(state.filter, name, value) }),
 });
 
-// The same middle, twice as long, not into the future.
+// Twice the range, with the same middle, not into the future.
 function zoomOut(data) {
   const half = data.step * data.buckets;
   const middle = data.from + half / 2;
@@ -147,7 +147,7 @@ function showViews() {
   document.title = `${current === 'devices' ? 'Devices' : state.service || 'Profiles'} – edgeprof`;
 }
 
-// Each view is made when it is first wanted, and stays.
+// Each view is created when it is first shown, and kept.
 function viewOf() {
   const name = state.view in VIEWS ? state.view : 'flame';
   if (!views[name]) {
@@ -191,7 +191,7 @@ async function showTimeline(still) {
 }
 
 async function showAll(still) {
-  // What the address names can be asked for at once; else the services say what there is.
+  // Requests that the address determines start at once; others need the list of services.
   const early = state.service || state.view === 'devices' || (state.view === 'span' && (state.span_id || state.trace_id)) ? [viewOf().show(state, still), showTimeline(still)] : [];
   early.forEach((one) => one.catch(() => {}));
   ({ services } = await get('/api/services'));

@@ -1,6 +1,6 @@
 /*
- * See assets.h. The assembler includes the files as they are; which ones there are is told twice, here and in
- * tools.mk's prerequisites of this object.
+ * See assets.h. The assembler includes the files unchanged. The list of files is here and in the prerequisites of this
+ * object in tools.mk.
  */
 #include "tools/web/assets.h"
 
@@ -78,7 +78,7 @@ static const struct et_asset assets[] = {
     ASSET("/icon.svg", "image/svg+xml", icon),
     ASSET("/d3.js", SCRIPT, d3),
     ASSET("/d3-flamegraph.js", SCRIPT, flamegraph),
-    ASSET("viewer-alone.js", SCRIPT, bundle), /* for files alone: no request has a path without '/' */
+    ASSET("viewer-alone.js", SCRIPT, bundle), /* only for self-contained files: no request has a path without '/' */
 };
 
 const struct et_asset *et_asset(const char *path)

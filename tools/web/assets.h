@@ -1,6 +1,4 @@
-/*
- * The page, built into the tool: files of tools/web and the npm packages that they use.
- */
+/* The web page, built into the tool: files of tools/web and of the npm packages. */
 #ifndef ET_ASSETS_H
 #define ET_ASSETS_H
 
@@ -12,7 +10,7 @@ struct et_asset {
     const unsigned char *start, *end;
 };
 
-/* NULL: there is no such file. */
+/* NULL: no such file. */
 const struct et_asset *et_asset(const char *path);
 
 #endif

@@ -1,6 +1,6 @@
-// A stretch of time that is chosen on a timeline: by dragging with a mouse or finger, or with two handles by keyboard.
+// Selection of a range on a timeline: by dragging with a mouse or finger, or with two handles by keyboard.
 //
-// Works in whole buckets of the timeline; tells at the end of a drag and shortly after the last key.
+// Ranges consist of whole buckets. onChange is called at the end of a drag and shortly after the last key.
 import { svg } from '/dom.js';
 import { formatDuration, formatTime } from '/format.js';
 
@@ -8,7 +8,7 @@ const KEY_PAUSE_MS = 350;
 const HANDLE = 22; // wide enough for a finger
 
 export class Brush {
-  // options: name for people, kind for the style sheet, onMove(span) while it changes, onChange(span | null)
+  // options: name (shown), kind (CSS class), onMove(span) during a change, onChange(span | null)
   constructor(options) {
     this.options = options;
     this.area = svg('rect', { class: `brush ${options.kind}`, y: 0 });
@@ -31,7 +31,7 @@ export class Brush {
     return Math.min(width, Math.max(0, (time - from) / (step * count) * width));
   }
 
-  // The border of buckets that is nearest.
+  // The nearest border of a bucket.
   snap(x) {
     const { from, step, count, width } = this.grid;
     return from + step * Math.min(count, Math.max(0, Math.round(x / width * count)));
@@ -69,7 +69,7 @@ export class Brush {
     this.options.onMove(span);
   }
 
-  // A press at x; edge: on that handle. Returns what to call with further positions, and at the end.
+  // Handles a press at x; edge: on that handle. Returns functions for further positions and for the end.
   press(x, edge) {
     const before = this.span;
     const fixed = edge && before ? before[edge === 'from' ? 'to' : 'from'] : this.snap(x);

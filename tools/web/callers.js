@@ -1,5 +1,5 @@
-// Callers and callees of one function: all calls of it taken together, in the middle of what leads there and what it
-// leads to. The server counts, so that nothing that is too small to be drawn is missing in the figures.
+// Callers and callees of one function, with all its calls taken together. The server computes the sums, so they include
+// calls too small to draw.
 import { get } from '/api.js';
 import { element } from '/dom.js';
 import { figure } from '/figures.js';
@@ -54,7 +54,7 @@ export class CallersView {
     return `${data.name}: ${formatValue(data.value, unit)}, ${formatShare(data.value, total)} of the function, ${formatShare(data.value, all)} of all`;
   }
 
-  // What is chosen from: the functions of the profile.
+  // Offers the functions of the profile for selection.
   async offer(state, still) {
     const profile = await get(`/api/profile?${queryOf(state)}`);
     if (still()) {

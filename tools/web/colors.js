@@ -1,4 +1,4 @@
-// Colours of frames and of series. Text on a frame is dark in both themes, so frames are light in both.
+// Colours of frames and of series. Text on frames is dark in both themes, so frames are light in both.
 
 function hashOf(text) {
   let hash = 0;
@@ -8,7 +8,7 @@ function hashOf(text) {
   return hash;
 }
 
-// One hue per kind of code, lightness and saturation by name: a function has the same colour everywhere.
+// The hue depends on the kind of code, lightness and saturation on the name: a function has the same colour everywhere.
 export function frameColor(node) {
   const { name, module = '' } = node.data;
   const hash = hashOf(name);
@@ -21,15 +21,16 @@ export function frameColor(node) {
   return `hsl(${hue + hash % 14} ${72 + (hash >>> 8) % 20}% ${64 + (hash >>> 16) % 14}%)`;
 }
 
-// From blue (less) over grey (as before) to red (more). Blue and red differ for all who see colours differently, and
-// lightness falls to both sides. change: -1 .. 1
+// From blue (less) over grey (unchanged) to red (more). Red and blue are distinguishable with colour blindness, and
+// lightness decreases towards both ends. change: -1 .. 1
 export function changeColor(change) {
   const strength = Math.min(1, Math.abs(change));
   return strength < 0.005 ? 'hsl(215 8% 86%)'
     : `hsl(${change > 0 ? 8 : 212} ${Math.round(35 + 50 * strength)}% ${Math.round(86 - 18 * strength)}%)`;
 }
 
-// Series of a timeline: a class a number, style.css has the colours. Okabe and Ito's order, which most people can tell apart.
+// Series of a timeline: one class per number, with colours in style.css. Okabe and Ito's palette suits colour
+// blindness.
 const SERIES_COLORS = 8;
 export function seriesClass(index, rest) {
   return rest ? 'series-rest' : `series-${index % SERIES_COLORS}`;

@@ -1,5 +1,4 @@
-// All devices: when each was last heard of, what it runs, what it lost, what waits on its disk, what profiling costs it;
-// and the targets that the server scrapes.
+// The list of devices: when each was last seen, versions, losses, spool, cost of profiling. Also the scrape targets.
 import { get } from '/api.js';
 import { element } from '/dom.js';
 import { figure, lossText } from '/figures.js';
@@ -8,7 +7,7 @@ import { timeOf } from '/query.js';
 import { formatSelector } from '/selector.js';
 import { Table } from '/table.js';
 
-const LATE = 180; // seconds: a device sends every 10, and in an outage what it spooled comes later
+const LATE = 180; // seconds: a device sends every 10 s, and after an outage it sends its spool
 
 function lossCount(row) {
   return row.losses.reduce((sum, loss) => sum + loss.count, 0);
@@ -85,7 +84,7 @@ export class DeviceView {
   }
 
   targetState(row) {
-    const reasons = new Map(); // error -> profiles that it is of
+    const reasons = new Map(); // error -> profiles with it
     for (const { name, error } of row.profiles.filter((one) => one.state === 'down')) {
       reasons.set(error, [...reasons.get(error) ?? [], name]);
     }
@@ -110,7 +109,7 @@ export class DeviceView {
   async show(state, still) {
     const { from, to } = timeOf(state);
     const parameters = new URLSearchParams(Object.entries({ from, to }).filter(([, value]) => value));
-    get('/api/targets').catch(() => {}); // reported when it is waited for
+    get('/api/targets').catch(() => {}); // the await reports errors
     const data = await get(`/api/devices?${parameters}`);
     if (!still()) {
       return;

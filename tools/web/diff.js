@@ -1,5 +1,5 @@
-// Two profiles against each other: two times, two versions, or any two filters. Left is the baseline, right what is
-// compared with it. Shares are compared, so that the sides may be of different length.
+// Comparison of two profiles: two ranges, two versions, or any two filters. The left side is the baseline. It compares
+// shares, so the sides may have different lengths.
 import { get } from '/api.js';
 import { changeColor } from '/colors.js';
 import { element, fillSelect } from '/dom.js';
@@ -19,13 +19,13 @@ function shares(figures, totals) {
   return figures.map((value, side) => (totals[side] ? value / totals[side] : 0));
 }
 
-// In points of a percentage: 0.123 -> "+12.30"
+// In percentage points: 0.123 -> "+12.30"
 function points(change) {
   const rounded = Math.round(1e4 * change) / 100;
   return formatSigned(rounded, Math.abs(rounded).toFixed(2));
 }
 
-// The library adds up children: a frame is as wide as the mean of its two shares.
+// The library sums the children: the width of a frame is the mean of its two shares.
 function widths(node, totals) {
   const [left, right] = shares(node.total, totals);
   return {
@@ -89,7 +89,7 @@ export class DiffView {
     });
   }
 
-  // How much a frame has changed, for its colour: all of it is 1, and nothing that no one could see is.
+  // The strength of the colour: 1 for a change of the whole frame; invisible changes count as 0.
   strength({ left, right }) {
     const change = right - left;
     return Math.sign(change) * Math.min(1, Math.abs(change) / Math.max(left, right, 0.002));

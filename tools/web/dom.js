@@ -1,4 +1,4 @@
-// Making elements. What comes from devices goes into text nodes and attributes, never into markup.
+// Creates elements. Text from devices goes into text nodes and attributes, never into markup.
 export const byId = (id) => document.getElementById(id);
 
 function fill(made, attributes, children) {
@@ -21,7 +21,7 @@ export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
 }
 
-// A button that is either on or off.
+// A button with two states.
 export function toggle(text, attributes, onclick) {
   return element('button', { type: 'button', class: 'toggle', 'aria-pressed': 'false', ...attributes, onclick }, text);
 }
@@ -44,6 +44,6 @@ export async function copyText(text) {
   area.value = text;
   document.body.append(area);
   area.select();
-  document.execCommand('copy'); // pages over plain http have no clipboard
+  document.execCommand('copy'); // pages over plain http have no clipboard API
   area.remove();
 }

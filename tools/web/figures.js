@@ -1,4 +1,4 @@
-// Cards with one figure each, and the processes behind a profile.
+// Cards with one value each, and the processes of a profile.
 import { element } from '/dom.js';
 import { formatCores, formatShare, formatTime, formatValue } from '/format.js';
 
@@ -15,7 +15,7 @@ function sum(processes, pick) {
   return processes.reduce((total, process) => total + (process.stats ? pick(process.stats) : 0), 0);
 }
 
-// whole: all of a service; a span's time is not that of the profiles that it is in
+// whole: the profile covers the service; for a span, the duration of its profiles is not its own
 export function profileFigures(profile, whole) {
   const seconds = profile.to - profile.from;
   const figures = [

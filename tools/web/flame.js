@@ -1,13 +1,13 @@
-// A flame graph with search, zoom and a line that tells about one frame; by mouse, touch and keyboard.
+// A flame graph with search, zoom and a detail line for one frame; by mouse, touch and keyboard.
 //
-//   show()  a tree; draw() at once, and again when the width changes
-//   set()   what the address says: text searched for, frame zoomed to, which way up
-//   onChange({search | zoom | shape}) tells what people do here
+//   show()  sets the tree; draw() runs at once, and again when the width changes
+//   set()   applies the address: search text, zoomed frame, orientation
+//   onChange({search | zoom | shape}) reports the user's changes
 import { copyText, element, press, svg, toggle } from '/dom.js';
 import { frameColor } from '/colors.js';
 import { formatShare } from '/format.js';
 
-// Frames are where they are at once: with thousands of them, transitions take longer than drawing.
+// No transitions: with thousands of frames they take longer than drawing.
 function stopTransitions(d3) {
   for (const name of ['transition', 'duration', 'delay', 'ease']) {
     d3.selection.prototype[name] = function unchanged() { return this; };
@@ -19,7 +19,7 @@ function matcher(text) {
   return wanted ? (name) => name.toLowerCase().includes(wanted) : null;
 }
 
-// A frame in an address: how deep it is and what it is called.
+// A frame in an address: its depth and name.
 function place(node) {
   return node && node.parent ? `${node.depth}:${node.data.name}` : '';
 }
@@ -27,7 +27,7 @@ function place(node) {
 const CELL = 20;
 const NARROW = 35;
 
-// What a frame is, under the pointer: made when it is wanted, there may be thousands.
+// Tooltips of frames, made on demand, because there may be thousands.
 function hints(describe) {
   const tooltip = () => {};
   tooltip.show = (event, node) => event.currentTarget.querySelector('title') ?? event.currentTarget.append(svg('title', {}, describe(node)));
@@ -109,7 +109,7 @@ export class FlameGraph {
       .onClick((node) => this.onZoom(node));
   }
 
-  // The library marks what is zoomed and found in the tree itself; a redraw starts from a fresh one.
+  // The library stores zoom and search marks in the tree, so each redraw uses a fresh copy.
   draw() {
     this.width = this.chart.clientWidth;
     if (!this.tree || !this.width) {
@@ -136,7 +136,7 @@ export class FlameGraph {
     }
   }
 
-  // The widest frame of that name at that depth.
+  // The widest frame with this name at this depth.
   nodeAt(text) {
     const colon = text.indexOf(':');
     const depth = Number(text.slice(0, colon));
@@ -199,7 +199,7 @@ export class FlameGraph {
     this.say(`Copied: ${this.current.data.name}`);
   }
 
-  // The frame that the line, the buttons and the keyboard are about.
+  // Selects the frame for the detail line, the buttons and the keyboard.
   pick(node, tell = true) {
     this.current = node;
     for (const button of [this.copy, ...this.buttons]) {
@@ -218,14 +218,14 @@ export class FlameGraph {
     }
   }
 
-  // After the library has drawn.
+  // Called after the library has drawn.
   settle() {
     this.trim();
     this.fitLabels();
     this.mark();
   }
 
-  // The library leaves room for two more rows.
+  // Removes the two empty rows that the library adds.
   trim() {
     const picture = this.chart.querySelector('svg');
     const height = this.graph.height() - 2 * CELL;
@@ -233,7 +233,7 @@ export class FlameGraph {
     picture.setAttribute('viewBox', `0 ${this.upright ? 2 * CELL : 0} ${picture.getAttribute('width')} ${height}`);
   }
 
-  // A label that nobody could read costs as much as others: narrow frames have none.
+  // Narrow frames have no label, because unreadable labels cost as much time as others.
   fitLabels() {
     for (const frame of this.chart.querySelectorAll('.frame')) {
       const label = frame.querySelector('foreignObject');

@@ -1,4 +1,4 @@
-// Figures as text.
+// Numbers as text.
 const TIME_UNITS = [[3600e9, 'h'], [60e9, 'min'], [1e9, 's'], [1e6, 'ms'], [1e3, 'µs']];
 const BYTE_UNITS = [[2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']];
 
@@ -17,7 +17,7 @@ export function formatShare(part, whole) {
   return `${(whole ? 100 * part / whole : 0).toFixed(2)} %`;
 }
 
-// With its sign, for differences.
+// With a sign, for differences.
 export function formatSigned(value, text) {
   return value > 0 ? `+${text}` : value < 0 ? `−${text.replace(/^-/, '')}` : text;
 }
@@ -46,18 +46,18 @@ export function formatDuration(seconds) {
   return text.join(' ') || `${Math.max(0, seconds).toFixed(seconds > 0 && seconds < 1 ? 1 : 0)} s`;
 }
 
-// Two digits that say something, however few.
+// Two significant digits.
 export function formatCores(cores) {
   return cores >= 0.1 ? cores.toFixed(2) : String(Number(cores.toPrecision(2)));
 }
 
-// What a bucket of a timeline has, by the second: CPU time in a second is cores.
+// A bucket's value per second: CPU time per second is cores.
 export function formatRate(value, seconds, unit, kind) {
   const rate = seconds ? value / seconds : 0;
   return kind === 'cpu' && unit === 'nanoseconds' ? `${formatCores(rate / 1e9)} cores` : `${formatValue(rate, unit)}/s`;
 }
 
-// Of a tick on an axis: the day at midnight, else the time, with seconds where they matter.
+// An axis label: the day at midnight, otherwise the time, with seconds if necessary.
 export function formatTick(date) {
   if (date.getHours() + date.getMinutes() + date.getSeconds() === 0) {
     return `${two(date.getMonth() + 1)}-${two(date.getDate())}`;

@@ -1,4 +1,4 @@
-// The table of a profile's functions: itself (flat) and with what it calls (cum).
+// The table of a profile's functions: self (flat) and total (cum).
 import { element } from '/dom.js';
 import { formatValue } from '/format.js';
 import { Table, shareCell } from '/table.js';

@@ -1,4 +1,4 @@
-// Keys for the whole page, and the list of all keys under "?". The flame graph and the timeline have more of their own.
+// Keys for the whole page, and the list of all keys under "?". The flame graph and the timeline have additional keys.
 import { byId, element } from '/dom.js';
 
 const ELSEWHERE = [

@@ -1,4 +1,4 @@
-// The view of one profile: figures, flame graph, functions, and the processes that it is of.
+// The view of one profile: key values, flame graph, functions, and its processes.
 import { get } from '/api.js';
 import { element } from '/dom.js';
 import { processElement, profileFigures, qualityFigures } from '/figures.js';
@@ -8,7 +8,7 @@ import { Viewer } from '/viewer.js';
 const PROCESSES = 100;
 
 export class ProfileView {
-  // app: what app.js gives to each view. whole: all of a service, so that its processes can be shown and its callers
+  // app: app.js's object for views. whole: the profile covers a service, so processes and callers are available
   constructor(parent, app, whole = true) {
     this.app = app;
     this.whole = whole;
@@ -33,7 +33,7 @@ export class ProfileView {
   async show(state, still) {
     const query = this.address(state);
     const stats = this.whole ? get(`/api/stats?${query}`) : Promise.resolve(null);
-    stats.catch(() => {}); // reported when it is waited for
+    stats.catch(() => {}); // the await reports errors
     const profile = await get(`/api/profile?${query}`);
     if (!still()) {
       return;

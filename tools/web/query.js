@@ -1,8 +1,8 @@
-// From what is shown to what the API is asked for.
+// Converts the state to parameters of the API.
 import { RANGES, parseSpan } from '/address.js';
 import { formatSelector, withService } from '/selector.js';
 
-// The time that the timeline covers, in the API's words. Comparing with the time before shows that time, too.
+// The timeline's range, as API parameters. For a comparison with the previous range it includes that range.
 export function windowOf(state) {
   if (state.range === 'custom') {
     return { from: state.from, to: state.to };
@@ -14,7 +14,7 @@ export function windowOf(state) {
   return { from: `now-${state.view === 'diff' && !state.base && !state.at ? 2 * length : length}s`, to: '' };
 }
 
-// The time that figures are of.
+// The range of the profile.
 export function timeOf(state) {
   const chosen = parseSpan(state.at);
   if (chosen) {
@@ -23,7 +23,7 @@ export function timeOf(state) {
   return state.range in RANGES ? { from: `now-${RANGES[state.range]}s`, to: '' } : windowOf(state);
 }
 
-// The time that is compared with; null when there is none before.
+// The range of the baseline; null when there is none.
 export function baseTimeOf(state) {
   const chosen = parseSpan(state.base);
   if (chosen) {
@@ -49,7 +49,7 @@ function put(parameters, values) {
   return parameters;
 }
 
-// Of a span or trace nothing else needs to be known, not the service either.
+// A span or trace is selected by its id alone, without the service.
 export function ofSpan(state) {
   const ids = ['span_id', 'trace_id'].filter((name) => state[name]).map((name) => ({ name, how: '=', value: state[name].toLowerCase() }));
   const service = { name: 'service_name', how: '=~', value: '.+' };

@@ -1,13 +1,13 @@
-// The form at the top: service, kind, filter, what to split by, time; and the labels that can be clicked. It shows
-// state, and tells what people change.
+// The form at the top: service, kind, filter, grouping, range; and labels to click. It shows the state and reports
+// changes.
 import { byId, element, fillSelect } from '/dom.js';
 import { formatValue } from '/format.js';
 import { parseSelector, selects, toggled } from '/selector.js';
 
 const UNITS = { nanoseconds: 'time', bytes: 'bytes', count: '' };
-const CHIPS = 20; // values of one label
+const CHIPS = 20; // values shown per label
 
-// What can be chosen of a service: "alloc" is a kind's value, "alloc:count" its count.
+// The choices of kinds for a service: "alloc" is a kind's value, "alloc:count" its count.
 function kindOptions(rows) {
   const options = new Map();
   for (const row of [...rows].sort((a, b) => (a.kind < b.kind ? -1 : 1))) {
@@ -20,13 +20,13 @@ function kindOptions(rows) {
   return options;
 }
 
-// The kind that is shown when none was chosen.
+// The default kind.
 export function kindOf(state, rows) {
   const kinds = rows.map((row) => row.kind).sort();
   return kinds.includes(state.kind) ? state.kind : kinds.includes('cpu') ? 'cpu' : kinds[0] ?? '';
 }
 
-// datetime-local's words are local time.
+// A datetime-local input uses local time.
 function localTime(seconds) {
   const date = new Date(Number(seconds) * 1000 - new Date(Number(seconds) * 1000).getTimezoneOffset() * 60000);
   return seconds ? date.toISOString().slice(0, 19) : '';
@@ -37,7 +37,7 @@ function secondsOf(text) {
   return Number.isFinite(time) ? String(time) : '';
 }
 
-// Values of each label: of stacks with what they have, of processes as they are.
+// Values of each label: for stacks with their sums, for processes without.
 function labelValues(rows, profile) {
   const values = new Map();
   const add = (key, value, sum) => values.set(key, (values.get(key) ?? new Map()).set(value, sum));
@@ -79,13 +79,13 @@ export class Selection {
     this.onChange(patches[id]());
   }
 
-  // From what is shown now.
+  // Starts from the range that is shown.
   customRange() {
     const { data } = this;
     return data ? { range: 'custom', from: String(data.from), to: String(data.from + data.step * data.buckets), at: '' } : { range: 'custom' };
   }
 
-  // Whether there was something new.
+  // Returns whether the filter has changed.
   onFilter() {
     const input = byId('filter-text');
     try {
@@ -128,7 +128,7 @@ export class Selection {
     this.showLabels(this.profile);
   }
 
-  // profile: whose labels of stacks are known; may come before show()
+  // profile: provides the labels of stacks; may be called before show()
   showLabels(profile) {
     this.profile = profile;
     if (!this.state) {

@@ -1,4 +1,4 @@
-// Filters as Prometheus writes them: version="1.2",device=~"pi-.*". The server decides what they mean.
+// Filters in Prometheus's syntax: version="1.2",device=~"pi-.*". The server interprets them.
 
 export function parseSelector(text) {
   const matchers = [];
@@ -26,7 +26,7 @@ export function formatSelector(matchers) {
   return matchers.map(({ name, how, value }) => `${name}${how}${JSON.stringify(value)}`).join(',');
 }
 
-// The matchers, or none while the text is no filter.
+// The matchers; none while the text is not a valid filter.
 function matchersOf(text) {
   try {
     return parseSelector(text);
@@ -39,7 +39,7 @@ export function selects(text, name, value) {
   return matchersOf(text).some((one) => one.name === name && one.how === '=' && one.value === value);
 }
 
-// With name="value", or without it when it is there already.
+// Adds name="value", or removes it when present.
 export function toggled(text, name, value) {
   const others = matchersOf(text).filter((one) => one.name !== name || one.how !== '=');
   return formatSelector(selects(text, name, value) ? others : [...others, { name, how: '=', value }]);

@@ -1,4 +1,4 @@
-// What one span or one trace did: links from a tracing tool come here, and the spans of a profile can be chosen from.
+// The profile of one span or trace. Tracing tools link to it, and the spans of a profile are offered for selection.
 import { get } from '/api.js';
 import { element } from '/dom.js';
 import { formatValue } from '/format.js';

@@ -1,4 +1,4 @@
-// A table that can be sorted by its columns and filtered by a text.
+// A table with sortable columns and a text filter.
 //
 // columns: [{key, text, title, class, down (sorted largest first), value(row) to sort by, cell(row) a node or text}]
 import { element } from '/dom.js';
@@ -15,7 +15,7 @@ export function compareBy(value, down) {
   };
 }
 
-// A cell with a bar for its share behind the figure.
+// A cell with a value and a bar for its share.
 export function shareCell(part, whole) {
   const cell = element('td', { class: 'share' }, formatShare(part, whole));
   cell.style.setProperty('--part', `${whole ? Math.min(100, 100 * Math.abs(part) / whole) : 0}%`);

@@ -1,4 +1,4 @@
-// Dark, light, or as the system is. A classic script before the body, so that the first picture has the right colours.
+// Dark, light, or the system's theme. A classic script before the body, so that the first paint has the right colours.
 (() => {
   const KEY = 'edgeprof-theme';
   const ORDER = ['', 'dark', 'light'];
@@ -23,7 +23,7 @@
     try {
       localStorage.setItem(KEY, theme);
     } catch {
-      // for this page only, then
+      // not stored: only for this page
     }
     apply(theme);
   };

@@ -1,5 +1,4 @@
-// What there was over time, in buckets, stacked or as lines by the label that is split by; and the stretches of time
-// that are chosen there (brush.js).
+// Sums over time in buckets, stacked or as lines by the grouping label, with selection of ranges (brush.js).
 import { Brush } from '/brush.js';
 import { seriesClass } from '/colors.js';
 import { element, press, svg, toggle } from '/dom.js';
@@ -33,8 +32,8 @@ export class Timeline {
     new ResizeObserver(() => this.onWidth()).observe(this.place);
   }
 
-  // spans: {at, base}, each {from, to} or null; comparing: whether there is a baseline; onlyTimes: which is of something
-  // else than the timeline shows
+  // spans: {at, base}, each {from, to} or null; comparing: whether there is a baseline; onlyTimes: spans of other data
+  // than shown
   show(data, spans, { comparing, chart, onlyTimes }) {
     Object.assign(this, { data, spans, comparing, chart, onlyTimes });
     this.selection = spans.at;
@@ -57,7 +56,7 @@ export class Timeline {
       return;
     }
     const { data, width } = this;
-    const focused = this.place.querySelector('.edge:focus'); // handles go from the old picture to the new one
+    const focused = this.place.querySelector('.edge:focus'); // to restore the focus in the new drawing
     const grid = { from: data.from, step: data.step, count: data.buckets, width, height: HEIGHT };
     this.highest = this.chart ? Math.max(0, ...data.series.flatMap((one) => one.values)) : Math.max(0, ...this.sums());
     this.cursor = svg('line', { class: 'cursor', y2: HEIGHT, visibility: 'hidden' });
@@ -165,7 +164,7 @@ export class Timeline {
       (data.level ? '' : ` (${formatRate(this.sums()[i], data.step, data.unit, data.kind)})`);
   }
 
-  // Sum of the buckets that lie in a span.
+  // Sum of the buckets within a span.
   sumOf(span) {
     const { data } = this;
     return this.sums().reduce((sum, value, i) => {

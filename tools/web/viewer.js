@@ -1,10 +1,10 @@
-// One profile: its flame graph and its functions. In the page, and in the file that `edgeprof flame` writes.
+// One profile: its flame graph and functions, for the page and for the file of `edgeprof flame`.
 import { element } from '/dom.js';
 import { formatShare, formatValue } from '/format.js';
 import { FlameGraph } from '/flame.js';
 import { Functions } from '/functions.js';
 
-// In a page that is not seen nothing is painted.
+// Hidden pages are not painted.
 function painted() {
   return new Promise((done) => {
     requestAnimationFrame(() => setTimeout(done));
@@ -13,7 +13,7 @@ function painted() {
 }
 
 export class Viewer {
-  // callers: what to do for a function's callers, if anything; onChange as of FlameGraph and Table
+  // callers: called for a function's callers, optional; onChange as in FlameGraph and Table
   constructor(parent, { callers, onChange = () => {} } = {}) {
     const flame = element('section', { class: 'card' });
     const functions = element('section', { class: 'card' });
@@ -30,7 +30,7 @@ export class Viewer {
     this.functions.set(state);
   }
 
-  // The graph is what people wait for: the table comes when it has been painted.
+  // The graph comes first; the table is filled after it has been painted.
   async show(profile) {
     this.profile = profile;
     this.flame.show(profile.tree);
