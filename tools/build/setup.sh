@@ -1,16 +1,16 @@
 #!/bin/sh
-# Installs what building and testing need and this machine does not have. Quick when everything is there.
+# Installs what building and testing need and this machine lacks. It returns quickly when everything is installed.
 #
-#   tools/build/setup.sh apt [SECTION...]   Debian packages of those sections of tools/build/packages.txt; default: all
+#   tools/build/setup.sh apt [SECTION...]   Debian packages of these sections of tools/build/packages.txt; default: all
 #                                           but [programs]
 #   tools/build/setup.sh deps               nanopb and mbedtls, pinned by hash, unpacked to build/deps/
-#   tools/build/setup.sh cross              for the tests in QEMU: cmocka, pinned; Debian's ARM kernels and musl, to
+#   tools/build/setup.sh cross              for the tests in QEMU: pinned cmocka; Debian's ARM kernels and musl, to
 #                                           build/deps/
-#   tools/build/setup.sh dotnet             only says whether the .NET SDK is there
-#   tools/build/setup.sh npm                the page's packages, as its lock file says
+#   tools/build/setup.sh dotnet             only reports whether the .NET SDK is installed
+#   tools/build/setup.sh npm                the page's packages, as in its lock file
 #
 # NANOPB_DIR and MBEDTLS_DIR name unpacked source trees to use instead. Packages are installed as root or with sudo;
-# the rest needs no rights. apt's own configuration is neither changed nor by-passed: mirrors and proxies hold.
+# other steps need no privileges. The script respects apt's configuration, such as mirrors and proxies.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 deps=$root/build/deps
@@ -40,13 +40,13 @@ packages() {
     ' "$root/tools/build/packages.txt" || die "tools/build/packages.txt has not all of the sections: $*"
 }
 
-# absent PACKAGE...: those that are not installed
+# absent PACKAGE...: the packages that are not installed
 absent() {
     dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null |
         awk -v all="$*" '/^.i/ { there[$2] = 1 } END { n = split(all, a, " "); for (i = 1; i <= n; i++) if (!(a[i] in there)) print a[i] }'
 }
 
-# In runlevel 1 no package starts its service: a test's nginx is none for the machine.
+# Runlevel 1 prevents packages from starting services, such as the nginx that only a test needs.
 apt_install() {
     # shellcheck disable=SC2086 # a list of package names
     as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q --no-install-recommends \
@@ -70,7 +70,7 @@ setup_apt() {
 
 # ---- pinned sources ----
 
-# Every URI of the system's Debian archive, from deb822 files and one-line files, likeliest first.
+# All URIs of the system's Debian archive, from deb822 files and one-line files, most likely first.
 archive_uris() {
     for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list.d/*.sources; do
         [ ! -r "$file" ] || awk 'tolower($1) == "uris:" { print $2 }' "$file"
@@ -83,7 +83,7 @@ debian_uris() {
     archive_uris | awk '!seen[$0]++ { if ($0 ~ /\/debian\/?$/) print; else rest = rest $0 "\n" } END { printf "%s", rest }'
 }
 
-# private_apt URI TYPE SUITE ARCHITECTURE: an apt configuration of its own below $scratch/apt; $apt is how to use it
+# private_apt URI TYPE SUITE ARCHITECTURE: a separate apt configuration below $scratch/apt; sets $apt to its options
 private_apt() {
     rm -rf "$scratch/apt" && mkdir -p "$scratch/apt/lists/partial" "$scratch/apt/cache/archives/partial" "$scratch/apt/etc" "$scratch/fetch"
     : >"$scratch/apt/status"
@@ -104,13 +104,13 @@ END
 # fetch URI PACKAGE TARBALL: into $scratch/fetch
 fetch() {
     private_apt "$1" deb-src trixie "$(dpkg --print-architecture)" || return 1
-    # The archive may have dropped the .dsc and still serve the tarball: what counts is the hash, not apt's word.
+    # The archive may have dropped the .dsc but still have the tarball. The hash decides, not apt's exit code.
     # shellcheck disable=SC2086
     (cd "$scratch/fetch" && apt-get $apt source --download-only "$2") >>"$scratch/fetch.log" 2>&1 || true
     [ -f "$scratch/fetch/$3" ]
 }
 
-# pinned NAME TARBALL SHA256 FILE: build/deps/NAME, checked; FILE is in it when it is whole
+# pinned NAME TARBALL SHA256 FILE: build/deps/NAME, verified; FILE exists when it is complete
 pinned() {
     [ "$(cat "$deps/$1/.sha256" 2>/dev/null)" != "$3" ] || return 0
     say "fetching $2"
@@ -132,7 +132,7 @@ pinned() {
     say "unpacked $2 to build/deps/$1"
 }
 
-# fetch_foreign URI ARCHITECTURE PACKAGE: the kernel that PACKAGE depends on, and musl-dev, into $scratch/fetch
+# fetch_foreign URI ARCHITECTURE PACKAGE: downloads PACKAGE's kernel and musl-dev to $scratch/fetch
 fetch_foreign() {
     private_apt "$1" deb bookworm "$2" || return 1
     # shellcheck disable=SC2086
@@ -141,7 +141,7 @@ fetch_foreign() {
     [ -n "$image" ] && (cd "$scratch/fetch" && apt-get $apt download "$image" musl-dev) >>"$scratch/fetch.log" 2>&1
 }
 
-# foreign ARCHITECTURE PACKAGE: build/deps/ARCHITECTURE with vmlinuz, config and musl's usr; apt has checked signatures
+# foreign ARCHITECTURE PACKAGE: build/deps/ARCHITECTURE with vmlinuz, config and musl's usr; apt verifies signatures
 foreign() {
     [ ! -f "$deps/$1/vmlinuz" ] || return 0
     say "fetching $2 and musl-dev for $1"
@@ -163,7 +163,7 @@ foreign() {
     scratch=
 }
 
-# given DIRECTORY FILE VARIABLE: true when the user named a tree
+# given DIRECTORY FILE VARIABLE: true when the user named a source tree
 given() {
     [ -n "$1" ] || return 1
     [ -f "$1/$2" ] || die "$3=$1 has no $2"
@@ -182,7 +182,7 @@ setup_cross() {
     foreign armhf linux-image-armmp
 }
 
-# ---- the others ----
+# ---- other steps ----
 
 setup_dotnet() {
     if command -v dotnet >/dev/null; then

@@ -1,4 +1,4 @@
-# What a compiler does not check. Each is a test target of its own, so that its name says what broke.
+# Checks beyond the compiler's. Each is a separate test target, so that its name says what failed.
 
 CHECKS  := tools/build/checks
 C_FILES  = $(shell find core port transport tools tests -name '*.[ch]' -not -path '*/node_modules/*' -not -path '*/obj/*')
@@ -31,7 +31,7 @@ check-signal: $(EP_LIB)
 	@$(CHECK_SIGNAL) $(CHECK_SIGNAL_SOURCES)
 signal-check: check-signal  ## prove what the signal path calls and how much stack it needs
 
-# Two programs; the difference is what a program pays.
+# Two programs; their difference is the library's size in a program.
 $(WEIGH)-with $(WEIGH)-without &: tests/bench/weigh.c $(EP_LIB)
 	@mkdir -p $(@D)
 	@$(CC) -I. -Icore $(BOARD_CFLAGS) -Os -Wl,--gc-sections $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $(WEIGH)-with
@@ -53,7 +53,7 @@ check-includes:
 check-functions:
 	@$(PYTHON) $(CHECKS)/function_size.py core port transport tools
 
-# In one run: starting the program costs ten times what it does to one file. Its messages name file and line.
+# One run for all files: starting the program takes ten times longer than checking a file.
 check-format:
 	@$(CLANG_FORMAT) --dry-run -Werror --ferror-limit=1 $(C_FILES) || \
 	    { echo "check-format: some files are not formatted: make format" >&2; exit 1; }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How long functions are: median <= 15, 90 % <= 50, none > 100 lines, over all C files of the named folders.
+"""Checks the length of functions in all C files of the folders: median <= 15, 90 % <= 50, maximum 100 lines.
 
     function_size.py FOLDER...
 
-A function starts at its signature's first line and ends at its closing brace, both in column 0 (clang-format sees to
-that). Prints the figures a folder, and fails on those of all together and on each function that is too long.
+A function reaches from the first line of its signature to its closing brace, both in column 0 (clang-format ensures
+that). The script prints statistics per folder. It fails on the statistics of all folders and on each too long function.
 """
 import pathlib
 import sys
@@ -27,7 +27,7 @@ def functions(path):
 
 
 def share(sizes, percent):
-    """The smallest size that so many percent do not exceed."""
+    """The size that so many percent do not exceed."""
     return sorted(sizes)[max(0, -(-len(sizes) * percent // 100) - 1)] if sizes else 0
 
 

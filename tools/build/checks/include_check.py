@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Who may include what: the architecture as a table.
+"""Checks which files may include which headers.
 
     include_check.py [ROOT]
 
-RULES is the table of the folders: the first rule whose pattern fits a file decides. ROOT/tools/build/checks/rooms.txt
-is the table of the rooms inside them. Fails on an include that a table does not allow, on a
-circle of rooms, on a folder of tools/ that is no room, and on a header that no file includes. <system> stands for every header in angle brackets that is neither
-freestanding nor nanopb's nor mbedtls'; what is generated (*.pb.h) counts as nanopb's.
+RULES has the rules for folders: the first rule whose pattern matches a file applies. rooms.txt has the rules for rooms
+inside them. The check fails on an include that the rules forbid, a circle of rooms, a folder of tools/ that is not a
+room, and a header that no file includes. <system> stands for every header in angle brackets that is not freestanding,
+nanopb's or mbedtls's. Generated headers (*.pb.h) count as nanopb's.
 """
 import fnmatch
 import pathlib
@@ -16,7 +16,7 @@ import sys
 from report import report
 
 FREESTANDING = {'float.h', 'iso646.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdatomic.h', 'stdbool.h', 'stddef.h',
-                'stdint.h', 'stdnoreturn.h', 'string.h', 'errno.h'}  # errno.h for its constants
+                'stdint.h', 'stdnoreturn.h', 'string.h', 'errno.h'}  # errno.h: for its constants
 PUBLIC = ['core/edgeprof.h', 'core/config.h', 'core/hooks.h']
 CONTRACTS = ['port/port.h', 'transport/transport.h']
 
@@ -38,13 +38,13 @@ RULES = [
     ('tools/*', ['tools/*', '<system>', '<generated>']),
 ]
 ROOMS = 'tools/build/checks/rooms.txt'
-BUILT = 'tools/tools.mk'   # ET_ROOMS there: the folders that are compiled
+BUILT = 'tools/tools.mk'   # ET_ROOMS lists the folders that are compiled
 SEARCH = ['', 'core', 'port', 'transport', 'tools']
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
 def resolve(root, file, bracket, name):
-    """The path inside the tree, or <what it stands for>."""
+    """The path inside the tree, or a class such as <system>."""
     if name.endswith('.pb.h') or (name.startswith('pb') and name in ('pb.h', 'pb_encode.h', 'pb_common.h', 'pb_decode.h')):
         return '<nanopb>'
     if name.startswith(('mbedtls/', 'psa/')) or name == 'ssl_misc.h':
@@ -67,7 +67,7 @@ def allowed(path, target):
 
 
 class Rooms:
-    """rooms.txt: folder -> headers of its face, folder -> folders that it uses, in the order of the file."""
+    """The contents of rooms.txt, in file order: folder -> headers of its face, folder -> folders that it uses."""
 
     def __init__(self, root):
         self.faces, self.uses, self.errors = {}, {}, []
@@ -86,7 +86,7 @@ class Rooms:
         self.errors += self.table(root)
 
     def table(self, root):
-        """What is wrong with the table itself."""
+        """Errors in the table itself."""
         for room in self.uses:
             yield from (f'{ROOMS}: {room} uses {used}, which is no room' for used in sorted(self.uses[room] - set(self.uses)))
             yield from (f'{ROOMS}: {room}/{header} is in the face and does not exist' for header in sorted(self.faces[room])
@@ -96,7 +96,7 @@ class Rooms:
                 yield f'{ROOMS}: rooms use each other in a circle: {" -> ".join(circle)}'
 
     def circle(self, first):
-        """The shortest way from a room back to itself; None: there is none."""
+        """The shortest path from a room back to itself; None: no circle."""
         ways = [[first]]
         seen = set()
         for way in ways:
@@ -109,7 +109,7 @@ class Rooms:
         return None
 
     def forbids(self, path, target):
-        """Why a file may not include another one; None: it may, or one of the two is in no room."""
+        """Why a file may not include another one; None: allowed, or one of them is not in a room."""
         room, other = (str(pathlib.PurePosixPath(p).parent) for p in (path, target))
         if room == other or room not in self.uses or other not in self.uses:
             return None
@@ -121,7 +121,7 @@ class Rooms:
 
 
 def unused(root, rooms, paths, included):
-    """Files that nothing builds, headers that nothing includes."""
+    """Files that no rule builds, and headers that no file includes."""
     built = re.search(r'^ET_ROOMS\s*:=((?:.*\\\n)*.*)', (root / BUILT).read_text(), re.M) if (root / BUILT).is_file() else None
     folders = {f'tools/{word}' for word in built[1].replace('\\', ' ').split()} if built else set(rooms.uses)
     for path in paths if rooms.uses else ():

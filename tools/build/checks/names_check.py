@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Names that the library and the host tool both have to know, because devices send numbers: special frames, reasons of
-losses, kinds with their units. The library's lists (core/state/words.c) lead; the tool's must be the same, in the same order.
+"""Compares names in the library and the host tool, because devices send only numbers: special frames, loss reasons,
+kinds with their units. The tool's lists must equal the library's (core/state/words.c), in the same order.
 
     names_check.py [ROOT]
 """
@@ -12,7 +12,7 @@ STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 def block(path, start):
-    """What is between the braces that follow the pattern."""
+    """The text between the braces after the pattern."""
     text = path.read_text()
     found = re.search(start + r'[^{;]*\{(.*?)\n\s*\};', text, re.S)
     if not found:
@@ -25,7 +25,7 @@ def strings(path, start):
 
 
 def library_kinds(path):
-    """[(number, name, unit)]: numbers are the order of enum ep_kind."""
+    """[(number, name, unit)]: sorted by the numbers of enum ep_kind."""
     header = (path.parents[1] / 'edgeprof.h').read_text()
     numbers = {name: int(number) for name, number in re.findall(r'(EP_KIND_\w+) = (\d+),', header)}
     rows = re.findall(r'\[(EP_KIND_\w+)\] = \{"(\w+)", "(\w+)"\}', block(path, r'struct kind_words words\['))

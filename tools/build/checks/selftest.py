@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The checkers on small trees that are wrong in one way each: every one of them must go red, and only then.
+"""Tests the checks with small trees: each check must pass on a correct tree and fail on a tree with one error.
 
-Each case is a right fixture, a change that breaks it, and words that must be in the complaint.
+Each case has a correct tree, a change that breaks it, and words that the error message must contain.
 """
 import pathlib
 import subprocess

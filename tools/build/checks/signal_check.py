@@ -4,12 +4,13 @@
     signal_check.py --graph FILE.ci... --root NAME --max BYTES [--allow FILE] [--figure NAME]
                     --sources FILE...
 
-Roots are the handler (--root) and every function whose comment in one of the sources says `Context: signal`. From there
-nothing may be reached that is a call through a pointer, an undefined symbol outside the allow-list, recursion, or a
-frame whose size is only known at run time. The stack of the longest way must fit into --max; the allow-list gives what
-is outside (memcpy) an assumed size; a function of the library that it names is where the signal path ends. A function with external linkage on the way must say `Context: signal` itself.
+Roots are the handler (--root) and every function whose comment in one of the sources says `Context: signal`. From the
+roots, the check allows no call through a pointer, no undefined symbol outside the allow-list, no recursion, and no stack
+frame of variable size. The largest stack use must fit into --max. The allow-list gives an assumed size to functions
+outside the library (memcpy); the signal path ends at functions of the library that it names. The comment of each
+function with external linkage on the path must say `Context: signal`.
 
-Not seen: what the kernel pushes before the handler runs, and inline assembly.
+The check does not see what the kernel pushes before the handler runs, and inline assembly.
 """
 import argparse
 import pathlib
@@ -28,7 +29,7 @@ FUNCTION = re.compile(r'^[A-Za-z_][\w\s*]*?\b(\w+)\(', re.M)
 
 class Graph:
     def __init__(self):
-        self.size = {}    # defined functions: bytes of their frame
+        self.size = {}    # defined function -> bytes of its frame
         self.dynamic = set()
         self.calls = {}
 
@@ -41,7 +42,7 @@ class Graph:
                 self.calls.setdefault(edge['source'], set()).add(edge['target'])
 
     def link(self):
-        """Lets calls of another name of a function (handler.localalias) lead to the function."""
+        """Resolves calls to an alias of a function (handler.localalias)."""
         for source, targets in self.calls.items():
             self.calls[source] = {t if t in self.size else self.known(t) for t in targets}
 
@@ -53,7 +54,7 @@ class Graph:
     def define(self, title, size):
         if size is None:
             raise SystemExit(f'signal_check: no frame size for {title}: was it compiled with -fcallgraph-info=su?')
-        # A static inline function of a header is in many files: the largest counts.
+        # A static inline function of a header is in several files; the largest frame counts.
         self.size[title] = max(self.size.get(title, 0), int(size[1]))
         if size[2] == 'dynamic':
             self.dynamic.add(title)
@@ -70,7 +71,7 @@ def spell(graph, allow, way):
 
 
 def signal_functions(path):
-    """Names of the functions whose comment says that their context is signal: those declared right below it."""
+    """Names of the functions declared directly after a comment with `Context: signal`."""
     text = path.read_text()
     names = set()
     for comment in COMMENT.finditer(text):
@@ -92,7 +93,7 @@ def read_allow(path):
 class Walk:
     def __init__(self, graph, allow):
         self.graph, self.allow = graph, allow
-        self.depth = {}    # title -> (bytes, way)
+        self.depth = {}    # title -> (bytes, path)
         self.problems = {}
 
     def problem(self, way, what):

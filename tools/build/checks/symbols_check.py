@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a library takes from outside, gives to outside, and weighs.
+"""Checks the undefined symbols, global symbols and size of a library.
 
     symbols_check.py --allow FILE --prefix PREFIX... --data-max BYTES --text-max BYTES [--figure NAME]
                      [--weigh WITH WITHOUT] ARCHIVE
 
-Fails on an undefined symbol outside the allow-list (so on malloc, printf, whatever nobody has thought about), on a
-global symbol with none of the prefixes, on initialised writable data, on too much code: of the archive, or of what a
-program gets (two programs, one with the library and one without). NM and SIZE name the tools.
+The check fails on an undefined symbol outside the allow-list (such as malloc or printf), a global symbol without one
+of the prefixes, too much initialised writable data, and too much code: in the archive, or added to a program (the
+difference of two programs, with and without the library). NM and SIZE name the tools.
 """
 import argparse
 import collections

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The tree's tidiness: top level as fixed, nothing built or large in it, links that lead somewhere, plain text.
+"""Checks the tree: fixed top level, no build output, no large files, no broken links, plain text.
 
     tree_check.py [ROOT]
 
-Looks at what git tracks or would add; without git, at every file outside build/.
+It checks files that git tracks or would add; without git, every file outside build/.
 """
 import pathlib
 import re
@@ -18,7 +18,7 @@ TOP_LEVEL = {'README.md', 'Makefile', 'LICENSE', 'NOTICE', 'CHANGELOG.md', '.ci'
 BUILT = re.compile(r'\.(o|a|so|d|ci|su|gcno|gcda|dbg|nupkg|pyc|db|exe|dll)$|^build/|(^|/)(obj|node_modules|__pycache__)/')
 TEXT = {'.c', '.h', '.py', '.sh', '.md', '.mk', '.cs', '.csproj', '.props', '.targets', '.proto', '.js', '.mjs', '.css',
         '.html', '.json', '.txt', '.options', ''}
-TABS = {'.mk', ''}   # Makefiles need them
+TABS = {'.mk', ''}   # makefiles need tabs
 LARGEST = 1 << 20
 SUBJECT = 60
 LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)(?:\s+"[^"]*")?\)')

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The functions that a program's linker redirects are listed in port/linux/link.opt. Who cannot read that file repeats
-it: the sources that define them, the list of names from outside, the NuGet package. All must be the same.
+"""Checks that all lists of wrapped functions equal the one in port/linux/link.opt, which the linker reads: the sources
+that define the wrappers, the list of allowed undefined symbols, and the NuGet package.
 
     wraps_check.py [ROOT]
 """
