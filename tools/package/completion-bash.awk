@@ -1,6 +1,6 @@
-# bash's completion: awk -v body=completion.bash -f help.awk -f completion.awk -f completion-bash.awk
+# Completion for bash: awk -v body=completion.bash -f help.awk -f completion.awk -f completion-bash.awk
 #
-# Two tables: words that may follow a command, and what the value of an option may be. completion.bash reads them.
+# Prints two tables for completion.bash: the words that may follow a command, and the values of options.
 
 function word_row(name,    i, line) {
     line = plain[name] (behind[name] ? " --" : "")

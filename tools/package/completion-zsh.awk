@@ -1,6 +1,6 @@
-# zsh's completion: awk -f help.awk -f completion.awk -f completion-zsh.awk
+# Completion for zsh: awk -f help.awk -f completion.awk -f completion-zsh.awk
 
-# Within '...' and within the specification of _arguments.
+# Escapes for '...' and for the specification of _arguments.
 function quoted(text) {
     gsub(/\\/, "\\\\", text)
     gsub(/'/, "'\\''", text)
@@ -23,7 +23,7 @@ function action(kind) {
     return kind == "any" ? ":value: " : ":value:(" kind ")"
 }
 
-# What follows the options.
+# The words after the options.
 function last(name) {
     if (behind[name]) {
         return "*::command:_normal"

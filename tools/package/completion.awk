@@ -1,10 +1,10 @@
-# What may be typed, from the help texts; completion-bash.awk and completion-zsh.awk print it: each defines printed().
+# Collects completions from the help texts. completion-bash.awk and completion-zsh.awk define printed() and print them.
 #
 #   names[1..commands], about[name]           the commands
 #   plain[name], n_plain[name]                words that follow a command, "low medium high"
-#   behind[name]                              set when another program's line may follow after `--`
+#   behind[name]                              set when another command line may follow `--`
 #   count[name], option[name, i]              its options, "--rows"
-#   short_of, value_of, text_of[name, i]      "-n" or ""; "" takes none, "file", "folder", "any", or the values it may have
+#   short_of, value_of, text_of[name, i]      "-n" or ""; value: "" none, "file", "folder", "any", or the possible values
 
 # Lower-case words of a usage line.
 function on_usage(line,    parts, n, i, choices, c, j) {
@@ -64,7 +64,7 @@ function on_main(summary) { }
 function on_listed(name, summary) { about[name] = summary }
 function on_text(line) { }
 
-# A help that does not mention --help has it all the same.
+# Every command accepts --help, even if its help text does not mention it.
 function command_end() {
     if (command != "" && !has[command, "--help"]) {
         add_option("--help", "", "", "what the command does and its options")
@@ -76,7 +76,7 @@ function on_command(name) {
     command = names[++commands] = name
 }
 
-# KIND has everywhere the values that one description of it lists.
+# The values of KIND, which only one description lists.
 function on_end(    c, i, meta) {
     command_end()
     for (c = 1; c <= commands; c++) {

@@ -1,16 +1,15 @@
 #!/bin/sh
-# Debian packages of files that lie where they will be installed: debhelper, on a folder that looks like an unpacked
-# source package's. Called by package.mk:
+# Builds Debian packages with debhelper, from a folder that imitates an unpacked source package. package.mk calls it:
 #
 #   deb.sh FOLDER VERSION ARCHITECTURE PACKAGE...     from FOLDER/debian/PACKAGE/ to FOLDER/*.deb
 #
-# SOURCE_DATE_EPOCH is the date of everything in them: the same files give the same bytes.
+# SOURCE_DATE_EPOCH is the date of all files: equal files give equal packages.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$1"
 version=$2
-eval "$(dpkg-architecture -a"$3" -s 2>/dev/null)" # among them the type by which a cross strip is found
+eval "$(dpkg-architecture -a"$3" -s 2>/dev/null)" # includes the variable that finds the cross strip
 export DH_COMPAT=13
 shift 3
 for package in "$@"; do
@@ -26,7 +25,7 @@ edgeprof ($version) unstable; urgency=medium
  -- $(sed -n 's/^Maintainer: //p' debian/control)  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 END
 
-# A cross compiler's C library is a package of its own, which is libc6 on the machine itself.
+# A cross compiler's C library has its own package; on the target machine it is libc6.
 shlibdeps() {
     # shellcheck disable=SC2086 # a list of options
     dh_shlibdeps $only -l"/usr/$DEB_HOST_GNU_TYPE/lib"

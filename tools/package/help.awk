@@ -1,14 +1,14 @@
-# Reads what help.sh writes and calls, in order, what the other file on awk's command line defines:
+# Parses help.sh's output and calls functions of the other awk file, in order:
 #
 #   on_main(summary)              the first line's, without "edgeprof: "
-#   on_listed(name, summary)      a command in the list of commands
-#   on_command(name)              a command's own text begins
+#   on_listed(name, summary)      an entry of the list of commands
+#   on_command(name)              start of a command's text
 #   on_usage(line)                "edgeprof serve [options]"
-#   on_option(spec, text)         "-n, --rows N" and its description; or what else stands indented before two blanks
-#   on_text(line)                 a line of a paragraph, "" between paragraphs, with its blanks when it is indented
+#   on_option(spec, text)         "-n, --rows N" and its description, or another indented entry followed by two blanks
+#   on_text(line)                 a line of a paragraph, "" between paragraphs, with its indentation
 #   on_end()
 #
-# and for them: options_of(spec) fills LONG[], SHORT[], META[] and returns how many; values_of(text) fills VALUES[].
+# Provides: options_of(spec) fills LONG[], SHORT[], META[] and returns their number; values_of(text) fills VALUES[].
 
 function flush_option() {
     if (spec != "") {
@@ -43,7 +43,7 @@ function options_of(spec,    parts, n, i, words, count, long) {
     return count + 0
 }
 
-# "cpu, wall or heap (cpu); more": a list of single words at the beginning. 0 when there is none.
+# Parses "cpu, wall or heap (cpu); more": a leading list of single words. Returns 0 for other texts.
 function values_of(text,    head, parts, n, i) {
     delete VALUES
     head = text

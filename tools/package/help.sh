@@ -1,6 +1,6 @@
 #!/bin/sh
-# help.sh EDGEPROF: all that it says of itself: the text of `--help` after a line `@main`, then that of each command in
-# it after a line `@command NAME`. What help.awk reads; nothing of it is written down a second time.
+# help.sh EDGEPROF: prints all help texts for help.awk: `--help` after a line `@main`, then each command's after a line
+# `@command NAME`. So no help text is written twice.
 set -eu
 
 main=$("$1" --help)

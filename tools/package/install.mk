@@ -1,4 +1,4 @@
-# make install DESTDIR= PREFIX=/usr/local: headers, static and shared library, files for pkg-config and CMake; for any
+# make install DESTDIR= PREFIX=/usr/local: headers, static and shared library, pkg-config and CMake files, for any
 # BOARD. tests/install/install.mk tests it.
 
 PREFIX     ?= /usr/local
@@ -9,15 +9,15 @@ LIBDIR     ?= $(PREFIX)/lib
 INSTALL_DIR := $(BUILD)/install
 INSTALL_SO  := $(INSTALL_DIR)/libedgeprof.so.$(EP_VERSION)
 INSTALL_ABI := libedgeprof.so.$(firstword $(subst ., ,$(EP_VERSION)))
-# Options that change what the headers say go into the installed header.
+# Options that change declarations in the headers are written into the installed header.
 INSTALL_OPTIONS := $(patsubst -D%,%,$(filter -DEP_%,$(BOARD_CFLAGS)))
 INSTALL_INCLUDE  = $(shell realpath -ms --relative-to=$(LIBDIR) $(INCLUDEDIR))
-# What a program needs to be linked with.
+# Linker options for programs.
 INSTALL_WRAPS   := $(shell cat port/linux/link.opt 2>/dev/null)
-# What a program needs to be compiled with, so that stack walks get through it.
+# Compiler options for programs, so that stacks can be unwound through them.
 INSTALL_CFLAGS  := $(filter -funwind-tables,$(BOARD_CFLAGS))
 
-# ---- the shared library: the same sources, with the public names visible ----
+# ---- the shared library: the same sources, with visible public names ----
 
 INSTALL_OBJ := $(EP_SRC:%.c=$(INSTALL_DIR)/obj/%.o)
 INSTALL_TLS := $(TLS_SRC:%.c=$(INSTALL_DIR)/obj/%.o)
@@ -30,7 +30,7 @@ $(INSTALL_TLS): $(INSTALL_DIR)/obj/%.o: %.c $(MAKE_SRC)
 	@mkdir -p $(@D)
 	$(call compile,$(TLS_CPPFLAGS) $(EP_CFLAGS) -Os -fvisibility=default)
 
-# Public is what the installed headers declare, and the functions that the linker's options lead to.
+# Public symbols: declarations in the installed headers, and the functions used by the linker options.
 $(INSTALL_DIR)/names.map: port/linux/link.opt core/edgeprof.h transport/transport.h transport/tls.h
 	@mkdir -p $(@D)
 	@{ echo '{ global:'; \

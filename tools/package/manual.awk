@@ -1,5 +1,5 @@
-# edgeprof(1) from the help texts: awk -v version=V -v date=YYYY-MM-DD -v rest=FILE -f help.awk -f manual.awk
-# rest: the sections that no help text has, in man(7)'s macros.
+# edgeprof(1) from the help texts: awk -v version=V -v date=YYYY-MM-DD -v rest=FILE -f help.awk -f manual.awk rest:
+# additional sections, in man(7)'s macros
 
 function roff(line) {
     gsub(/\\/, "\\e", line)
@@ -11,7 +11,7 @@ function roff(line) {
     return line ~ /^\./ ? "\\&" line : line
 }
 
-# A paragraph's words, no line of more than 80 bytes.
+# Wraps a paragraph's words at 80 bytes.
 function filled(text,    words, n, i, line) {
     n = split(text, words, / +/)
     for (i = 1; i <= n; i++) {

@@ -1,11 +1,11 @@
-# Packages. `make manual`: manual page and completions, made from the program's own help texts, so there is nothing to keep
-# in step. `make deb`: Debian packages for BOARD, of which the tool is the host's alone.
+# Packages. `make manual`: manual page and completions, generated from the program's help texts. `make deb`: Debian
+# packages for BOARD; the tool's package is only built for the host.
 
 PKG       := tools/package
 PKG_DIR   := $(BUILD)/package
 PKG_HELP  := $(PKG_DIR)/help.txt
 PKG_MADE  := $(PKG_DIR)/edgeprof.1 $(PKG_DIR)/edgeprof.bash $(PKG_DIR)/_edgeprof
-# The date of everything in a package: the last commit's.
+# The date of all files in a package: that of the last commit.
 SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 
 # ---- from the help texts ----
@@ -47,7 +47,7 @@ deb: deb-library $(if $(filter host,$(BOARD)),deb-tool)  ## Debian packages for 
 	    $(if $(filter host,$(BOARD)),edgeprof)
 	@ls $(DEB_DIR)/*.deb
 
-# With its .so, -dev would make every program that links as usual depend on it: the shared library is a package's own.
+# The shared library has its own package: with its .so in -dev, every normally linked program would depend on it.
 deb-library: $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
 	@tools/build/setup.sh apt package
 	@rm -rf $(DEB_DIR)
@@ -56,7 +56,7 @@ deb-library: $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
 	@install -d $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
 	@mv $(DEB_DEV)/usr/lib/$(DEB_TRIPLET)/libedgeprof.so.* $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
 
-# The pages that an administrator needs.
+# The documents for administrators.
 PKG_PAGES := configuration server security http-api pyroscope-and-grafana troubleshooting
 
 deb-tool: $(BUILD)/edgeprof $(PRELOAD_LIB) $(PKG_MADE) | deb-library
