@@ -1,7 +1,7 @@
-# edgeprof. `make help` lists what can be made; boards/README.md says what BOARD= means.
+# edgeprof. `make help` lists the targets; boards/README.md describes BOARD=.
 #
-# This file builds the library and runs what the folders' own .mk files add: test targets by $(call test,...), benchmarks
-# to BENCHES. Everything made goes to build/.
+# This file builds the library. The folders' .mk files register tests with $(call test,...) and benchmarks in BENCHES.
+# All output goes to build/.
 
 BOARD ?= host
 BUILD := build/$(BOARD)
@@ -19,7 +19,7 @@ NM      := $(BOARD_CROSS)nm
 OBJCOPY := $(BOARD_CROSS)objcopy
 SIZE    := $(BOARD_CROSS)size
 PYTHON  := /usr/bin/python3
-# Tests import from folders of the tree, in which nothing is to be built.
+# Tests import modules from the tree; they may not write bytecode there.
 export PYTHONDONTWRITEBYTECODE := 1
 JOBS    ?= $(shell nproc)
 CLANG_FORMAT ?= clang-format-14
@@ -28,17 +28,17 @@ EP_VERSION := $(shell sed -n 's/^.define EP_VERSION "\(.*\)"/\1/p' core/edgeprof
 
 WARNINGS    := -Wall -Wextra -Wpedantic -Wconversion -Wundef -Wmissing-prototypes -Wvla -Werror
 EP_INCLUDES := -I. -Icore -Iport -Itransport -I$(BUILD)/gen -isystem $(NANOPB_DIR)
-# PB_NO_ERRMSG changes the layout of nanopb's structures: whatever includes pb.h with the library needs it.
+# PB_NO_ERRMSG changes the layout of nanopb's structures, so all users of pb.h with the library must define it.
 EP_CPPFLAGS := $(EP_INCLUDES) -DPB_NO_ERRMSG=1 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64
 EP_CODEGEN  := -std=c11 -O2 -g -fPIC -ftls-model=initial-exec -fvisibility=hidden -fno-omit-frame-pointer \
                -ffunction-sections -fdata-sections $(BOARD_CFLAGS)
 EP_CFLAGS   := $(EP_CODEGEN) $(WARNINGS) -fcallgraph-info=su
-# A program that links the library statically: every thread is to be seen when it starts, and no signal mask is to hold
-# back the samples. gcc and clang read the options from the file.
+# For programs that link the library statically: these options wrap the functions that start threads and change signal
+# masks. gcc and clang read them from the file.
 EP_LDFLAGS  := @$(CURDIR)/port/linux/link.opt
 EP_LDLIBS   := -lpthread -ldl
 
-# V=1 shows the commands. The archive appears whole or not at all: somebody else may be linking it.
+# V=1 shows the commands. The archive is replaced atomically, because another process may be linking it.
 ifeq ($(V),1)
 compile = $(CC) $(EP_CPPFLAGS) $(1) -MMD -MP -c $< -o $@
 else
@@ -47,7 +47,7 @@ endif
 
 # ---- sources ----
 
-# A file that is named for an architecture, unwind_arm.c, is for that one alone.
+# A file with an architecture's name, such as unwind_arm.c, is only compiled for that architecture.
 OTHER_ARCHS   := $(filter-out $(BOARD_ARCH),x86_64 aarch64 arm)
 here           = $(filter-out $(BOARD_EXCLUDE) $(foreach arch,$(OTHER_ARCHS),$(1)/%_$(arch).c),$(wildcard $(1)/*.c))
 CORE_ROOMS    := core $(patsubst %/,%,$(sort $(dir $(wildcard core/*/*.c))))
@@ -62,10 +62,10 @@ EP_OBJ        := $(EP_SRC:%.c=$(BUILD)/obj/%.o)
 THIRD_OBJ     := $(GEN_SRC:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o) \
                  $(BUILD)/obj/nanopb/pb_common.o $(BUILD)/obj/nanopb/pb_encode.o
 EP_LIB        := $(BUILD)/libedgeprof.a
-# What every sample goes through is built for speed; what runs when a rule is not known yet, and once an interval or
-# less, for size.
+# Code that runs for every sample is optimized for speed. Code that runs for unknown rules, or at most once per
+# interval, is optimized for size.
 EP_FAST       := $(addprefix core/,capture/capture.c data/ring.c unwind/unwind_cached.c)
-# On edgeprof's own threads it may be computed anew in each round of a loop what does not change: that is shorter.
+# For edgeprof's own threads: loops may recompute invariants, because that makes shorter code.
 EP_UNHURRIED  := transport/% port/% core/encode/% core/environment/% core/state/counters.c core/state/words.c core/state/text.c \
                  $(addprefix core/,collect/collect.c collect/governor.c collect/level.c deliver/deliver.c data/outbox.c edgeprof.c layout.c settings.c stats.c)
 MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk)
@@ -74,14 +74,14 @@ TESTS     :=
 OWN_TESTS :=
 BENCHES   :=
 
-# The boards whose tests the host runs in QEMU.
+# Boards whose tests this host runs in QEMU.
 QEMU_BOARDS := $(if $(filter host,$(BOARD)),qemu-aarch64 qemu-armhf)
 
 # $(call test,TARGET,TIER,SECONDS,shared|alone,Claim.) registers a test target.
-#   TIER     quick: `make test` runs it; all: `make test-all` does, too; own: nobody but the one who names it
-#   SECONDS  the timeout: several times what the target needs on a busy machine
-#   alone    it compares CPU times or waits, and nothing else may run beside it
-# The claim is one sentence for tests/README.md. It may contain commas, up to six.
+#   TIER     quick: part of `make test`; all: part of `make test-all`, too; own: only when named
+#   SECONDS  the timeout: several times the normal duration on a busy machine
+#   alone    measures CPU or wait times, so no other test may run at the same time
+# The claim is one sentence for tests/README.md. It may contain up to six commas.
 comma := ,
 hash  := \#
 and_more  = $(if $(strip $(1)),$(comma)$(1))
@@ -98,7 +98,7 @@ endef
 
 all: lib        ## the library and the host tool
 
-# What a tree does not have it does not test.
+# Parts that are missing in the tree are not tested.
 include $(wildcard \
     transport/tls/tls.mk \
     port/linux/linux.mk \
@@ -133,8 +133,8 @@ include $(wildcard \
 
 lib: $(EP_LIB)  ## $(BUILD)/libedgeprof.a
 
-# A program may link a nanopb of its own, of another version and with other options. So in the archive, what nanopb and
-# its generator call pb_encode or edgeprof_v1_... is called ep_pb_encode and so on; section and debug names stay.
+# A program may link its own nanopb, of another version and with other options. So the archive renames the global
+# symbols of nanopb and of its generated code: pb_encode becomes ep_pb_encode. Section and debug names stay.
 $(EP_LIB): $(EP_OBJ) $(THIRD_OBJ)
 	@echo "  AR $@"; rm -f $@.new; $(AR) qcsD $@.new $^ && \
 	    $(NM) -g --defined-only $(THIRD_OBJ) | awk 'NF == 3 { print $$3, "ep_" $$3 }' >$@.names && \
@@ -152,7 +152,7 @@ $(BUILD)/obj/nanopb/%.o: $(NANOPB_DIR)/%.c $(MAKE_SRC)
 	@mkdir -p $(@D)
 	$(call compile,$(EP_CODEGEN) -fomit-frame-pointer -Os)
 
-# nanopb's generator needs Debian's python3-protobuf, whatever `python3` is first on PATH.
+# nanopb's generator needs Debian's python3-protobuf, so it uses the system's python3, not the first one in PATH.
 $(BUILD)/gen/%.pb.c $(BUILD)/gen/%.pb.h &: core/proto/%.proto $(wildcard core/proto/*.options) | $(NANOPB_DIR)/pb_encode.c
 	@mkdir -p $(@D)
 	@echo "  PROTO $<"; $(PYTHON) $(NANOPB_DIR)/generator/nanopb_generator.py -q -I core/proto -D $(@D) $<
@@ -163,14 +163,14 @@ $(NANOPB_DIR)/pb_encode.c $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_decode.c &:
 
 -include $(EP_OBJ:.o=.d) $(THIRD_OBJ:.o=.d)
 
-# ---- for people ----
+# ---- commands ----
 
 ifeq ($(wildcard port/nativeaot/nativeaot.mk),)
 demo:           ## profile the sample service and show its flame graph
 	@echo "make demo: port/nativeaot/nativeaot.mk is missing, there is no sample service in this tree" >&2; exit 1
 endif
 
-# RECORD=1 keeps the seconds for tests/README.md. EXPECTED_SKIPS=FILE: any other skip is a failure.
+# RECORD=1 stores the durations for tests/README.md. EXPECTED_SKIPS=FILE: any other skip is a failure.
 RUN_TESTS = $(PYTHON) tests/run.py --make '$(MAKE)' --logs $(BUILD)/logs --jobs $(JOBS) --seconds tests/seconds.txt \
             $(if $(EXPECTED_SKIPS),--expected-skips '$(EXPECTED_SKIPS)') $(if $(RECORD),--record tests/seconds.txt)
 test: setup     ## the tests that a developer waits for; the log of each is in $(BUILD)/logs
@@ -194,7 +194,7 @@ $(call test,check-runner,quick,120,shared,The runner reports passed, failed, ski
 check-runner:
 	@$(PYTHON) tests/run_test.py $(BUILD)/tests/runner
 
-# A benchmark is a target, or a script that can be run. Only its `figure NAME VALUE UNIT` lines reach standard output.
+# A benchmark is a target or an executable script. Only its `figure NAME VALUE UNIT` lines go to standard output.
 bench:          ## print every figure, one `figure NAME VALUE UNIT` a line
 	@tools/build/setup.sh apt >&2 && tools/build/setup.sh deps >&2
 	@mkdir -p $(BUILD)/logs; status=0; \

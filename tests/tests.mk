@@ -1,5 +1,5 @@
-# Unit tests on the simulated port (tests/unit/ROOM/test_*.c) and of the Linux port in real processes (tests/linux/).
-# The product's sources are compiled once a way: plain as the library is, with ASan and UBSan, with TSan.
+# Unit tests on the simulated port (tests/unit/ROOM/test_*.c), and tests of the Linux port in real processes
+# (tests/linux/). The product's sources are compiled three times: as the library is, with ASan and UBSan, and with TSan.
 
 UT_DIR      := $(BUILD)/tests/unit
 UT_CPPFLAGS  = $(EP_CPPFLAGS) -Itests/unit -I$(UT_DIR)
@@ -17,12 +17,12 @@ UT_help     := tests/unit/wire.c tests/unit/receiver.c
 UT_help_sim := tests/unit/account.c
 UT_SOURCES  := $(filter-out tests/unit/tools/%,$(wildcard tests/unit/*/test_*.c)) $(wildcard tests/linux/linux_*.c)
 UT_TESTS    := $(notdir $(basename $(filter tests/unit/%,$(UT_SOURCES))))
-# Its register numbers are x86-64's.
+# It uses x86-64's register numbers.
 UT_TESTS    := $(if $(filter x86_64,$(BOARD_ARCH)),$(UT_TESTS),$(filter-out test_cfi,$(UT_TESTS)))
 UT_LINUX    := $(notdir $(basename $(filter tests/linux/%,$(UT_SOURCES))))
-# $(1): test. Its source, without .c.
+# $(1): a test; its source, without .c
 ut_source    = $(basename $(filter %/$(1).c,$(UT_SOURCES)))
-# Those with threads, and nothing that TSan cannot follow (it delays signals and knows no co-routines).
+# Tests with threads that TSan supports (TSan delays signals and does not support coroutines).
 UT_THREADED := $(filter test_ring test_outbox test_stats test_rules,$(UT_TESTS))
 UT_HEADERS  := $(wildcard core/*.h core/*/*.h port/*.h port/sim/*.h port/linux/*.h transport/*.h tests/unit/*.h tests/linux/*.h)
 
@@ -35,7 +35,7 @@ $(call test,test-unit-tsan,all,300,shared,TSan finds no data race between the pr
 $(call test,test-template,quick,120,shared,The core links against the template of a port, so port.h misses no function.)
 $(call test,test-linux,quick,600,alone,The Linux port profiles real processes: signals, threads, waits, names and allocations.)
 
-# $(1): way
+# $(1): build
 define ut_way
 $(UT_DIR)/$(1)/%.o: %.c $(UT_HEADERS) tests/tests.mk | $(GEN_HDR)
 	@mkdir -p $$(@D)
@@ -63,7 +63,7 @@ UT_HELP_linux := $(UT_help)
 UT_PORT_test  := sim.a
 UT_PORT_linux := linux.a
 UT_OPTIONS_linux := $(EP_LDFLAGS) $(EP_LDLIBS)
-# $(1): way, $(2): test, $(3): test or linux
+# $(1): build, $(2): test, $(3): test or linux
 define ut_program
 $(UT_DIR)/$(1)/$(2): $(UT_DIR)/$(1)/$(call ut_source,$(2)).o $(patsubst %.c,$(UT_DIR)/$(1)/%.o,$(UT_HELP_$(3))) \
     $(UT_DIR)/$(1)/core.a $(UT_DIR)/$(1)/$(UT_PORT_$(3))
@@ -72,7 +72,7 @@ $(UT_DIR)/$(1)/$(2): $(UT_DIR)/$(1)/$(call ut_source,$(2)).o $(patsubst %.c,$(UT
 endef
 $(foreach w,$(UT_WAYS),$(foreach t,$(UT_TESTS),$(eval $(call ut_program,$(w),$(t),test))))
 $(foreach w,$(UT_WAYS),$(foreach t,$(UT_LINUX),$(eval $(call ut_program,$(w),$(t),linux))))
-# Those that include a source to reach inside it.
+# Tests that include a source file to test its static functions.
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/data/test_ring_race.o): core/data/ring.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_rules.o): core/unwind/rules.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind.o): core/unwind/unwind.c
@@ -86,7 +86,7 @@ test-unit: $(UT_TESTS:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
 test-unit-asan: $(UT_TESTS:%=$(UT_DIR)/asan/%)
 	$(UT_RUN)
-# linux_alloc brings an allocator of its own.
+# linux_alloc has its own allocator.
 test-linux-asan: $(patsubst %,$(UT_DIR)/asan/%,$(filter-out linux_alloc,$(UT_LINUX)))
 	$(UT_RUN)
 test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%) $(UT_DIR)/tsan/linux_threads
@@ -94,13 +94,13 @@ test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%) $(UT_DIR)/tsan/linux_threads
 test-linux: $(UT_LINUX:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
 
-# The template compiles, and the core links against it: no function of port.h was forgotten.
+# The template compiles and the core links against it, so the template has every function of port.h.
 $(UT_DIR)/template: $(UT_DIR)/plain/tests/unit/template_program.o $(UT_DIR)/plain/port/template/port.o $(UT_DIR)/plain/core.a
 	$(CC) $(UT_BASE) -o $@ $^ -lpthread -lresolv
 test-template: $(UT_DIR)/template
 	@$(BOARD_EXEC) $< && echo "test-template: the core runs on the template"
 
-# The encoders' messages, read by other people's programs and compared with what was sampled.
+# Other programs read the encoders' messages; the contents are compared with the samples.
 UT_PPROF_PROTO := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto
 $(call test,test-encoders,quick,120,shared,The readers of other people decode both encodings to exactly what was sampled.)
 $(UT_DIR)/encode_dump: $(UT_DIR)/plain/tests/unit/encode/encode_dump.o $(UT_DIR)/plain/core.a $(UT_DIR)/plain/sim.a

@@ -1,8 +1,8 @@
-# The host command line: $(BUILD)/edgeprof. It runs on the machine that builds, whatever the board.
+# The host command line tool, $(BUILD)/edgeprof. It always runs on the build machine, for every BOARD.
 
 ET_CC       ?= gcc
 ET_DIR      := $(BUILD)/tools
-# The rooms, from the bottom; $(CHECKS)/rooms.txt says which may include which.
+# The rooms, from the bottom; $(CHECKS)/rooms.txt has their dependencies.
 ET_ROOMS    := lib profile formats symbols store web serve/http serve/ingest serve/query serve/query/pyroscope serve/scrape \
                serve/relay serve cmd
 ET_SRC      := $(wildcard $(ET_ROOMS:%=tools/%/*.c))
@@ -29,17 +29,17 @@ $(ET_OBJ): $(ET_DIR)/%.o: tools/%.c tools/tools.mk Makefile $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $<"; $(ET_CC) $(ET_CPPFLAGS) $(ET_CFLAGS) -MMD -MP -c $< -o $@
 
-# .incbin is the assembler's: files are found relative to tools/web, and make has to know of them.
+# The assembler resolves .incbin relative to tools/web; make needs the files as prerequisites.
 $(ET_DIR)/web/assets.o: private ET_CFLAGS += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
 $(ET_DIR)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
 
-# The library puts a style sheet into the page when it loads, which the page's policy forbids: style.css has the rules.
+# When loaded, the library adds a style sheet to the page, which the page's policy forbids. style.css has its rules.
 $(ET_DIR)/gen/d3-flamegraph.js: $(ET_NPM) tools/tools.mk
 	@mkdir -p $(@D)
 	sed 's/,document\.head\.appendChild([A-Za-z$$_]*)//' tools/web/node_modules/d3-flame-graph/dist/d3-flamegraph.umd.min.js >$@
 	@! grep -q 'appendChild(' $@ || { echo "d3-flame-graph: its style sheet was not found where it used to be" >&2; exit 1; }
 
-# In a file alone there is nothing to import from: the modules one after another. An import or export is one line.
+# A self-contained file cannot import: the modules are concatenated. Each import or export must be a single line.
 ET_ALONE := $(addprefix tools/web/,dom.js format.js colors.js flame.js table.js functions.js viewer.js alone.js)
 $(ET_DIR)/gen/viewer-alone.js: $(ET_ALONE) tools/tools.mk
 	@mkdir -p $(@D)
@@ -49,7 +49,7 @@ $(ET_DIR)/gen/viewer-alone.js: $(ET_ALONE) tools/tools.mk
 $(ET_GEN_OBJ): $(ET_DIR)/gen/%.o: $(ET_DIR)/gen/%.c
 	@echo "  CC $<"; $(ET_CC) -std=gnu11 -O2 -g -c $< -o $@
 
-# A field may not be called `base` in protobuf-c; names do not matter on the wire.
+# protobuf-c does not allow a field named `base`; field names do not affect the encoding.
 $(ET_DIR)/gen/compact.pb-c.c: core/proto/compact.proto tools/tools.mk
 	@mkdir -p $(@D)
 	sed 's/uint32 base = 1;/uint32 start = 1;/' $< >$(@D)/compact.proto
@@ -68,7 +68,7 @@ $(ET_NPM): tools/web/package-lock.json
 
 -include $(ET_OBJ:.o=.d)
 
-# ---- tests: everything once more with sanitizers ----
+# ---- tests: everything again, with sanitizers ----
 
 ET_TEST      := $(BUILD)/tests/tools
 ET_ASAN      := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -78,7 +78,7 @@ ET_UNIT      := $(notdir $(basename $(ET_UNIT_SRC)))
 ET_SUPPORT   := $(patsubst tests/unit/tools/%.c,$(ET_TEST)/unit/%.o,$(wildcard tests/unit/tools/support/*.c))
 ET_SAMPLE    := $(ET_TEST)/sample
 ET_RUN_ENV   := ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
-# $(1): files in tests/host and options of pytest
+# $(1): files in tests/host, and pytest options
 host_test     = $(ET_RUN_ENV) $(PYTHON) -m pytest --build $(BUILD) $(addprefix tests/host/,$(filter %_test.py,$(1))) $(filter-out %_test.py,$(1))
 ET_PAGE      := test-tools-page test-tools-page-views test-tools-page-hostile
 $(call test,test-tools-unit,quick,600,shared,Each part of the host tool does what its header says, with ASan and UBSan.)
@@ -102,14 +102,14 @@ $(ET_TEST)/unit/%.o: private ET_CPPFLAGS += -Itests/unit/tools/support
 $(ET_TEST)/unit/%.o: tests/unit/tools/%.c tools/tools.mk $(ET_HEADERS) $(wildcard tests/unit/tools/support/*.h) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
-# $(1): the source of a test
+# $(1): the test's source
 define et_unit
 $(ET_TEST)/$(notdir $(basename $(1))): $(1:tests/unit/tools/%.c=$(ET_TEST)/unit/%.o) $(ET_SUPPORT) $(filter-out $(ET_TEST)/cmd/main.o,$(ET_ASAN_OBJ))
 	@echo "  LD $$@"; $$(ET_CC) $(ET_ASAN) -o $$@ $$^ $$(ET_LDLIBS) -lcmocka
 endef
 $(foreach source,$(ET_UNIT_SRC),$(eval $(call et_unit,$(source))))
 
-# A program whose functions and lines are known, as it is built, as it is shipped, and its debug file.
+# A program with known functions and lines: as built, stripped, and its debug file.
 $(ET_SAMPLE): tests/unit/tools/symbols/sample.c tools/tools.mk
 	@mkdir -p $(@D)/debug
 	$(ET_CC) -g -O2 -Wl,--build-id=sha1 -o $@ $<
@@ -126,7 +126,7 @@ test-tools-server: $(ET_TEST)/edgeprof
 test-tools-cli: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE)
 	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_test.py $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(ET_SAMPLE)
 
-# The pictures that they take are in $(ET_TEST)/shots.
+# Screenshots of the tests are in $(ET_TEST)/shots.
 $(ET_PAGE): test-tools-page%: $(ET_TEST)/edgeprof
 	@$(call host_test,page$(subst -,_,$*)_test.py)
 

@@ -1,13 +1,13 @@
-# What all aarch64 boards have in common; a board.mk includes this first and says the rest.
+# Common settings of all aarch64 boards; a board.mk includes this first.
 BOARD_ARCH         := aarch64
 BOARD_CROSS        := aarch64-linux-gnu-
 BOARD_SYSROOT      := /usr/aarch64-linux-gnu
 BOARD_EXEC         := qemu-aarch64 -L $(BOARD_SYSROOT)
 BOARD_PORT         := port/linux
 BOARD_EXCLUDE      := port/linux/preload% core/unwind/exidx.c
-# Atomic operations inline: the outline ones are functions of libgcc, which the signal path does not call.
+# Inline atomic operations: the outline versions are libgcc functions, which the signal path may not call.
 BOARD_CFLAGS       := -mno-outline-atomics
-# GNU ld makes no .eh_frame_hdr in static programs of this architecture unless it is told to.
+# GNU ld writes .eh_frame_hdr in static programs of this architecture only on request.
 BOARD_LDFLAGS      := -Wl,--eh-frame-hdr
 
 BOARD_TEXT_MAX     := 57344

@@ -1,4 +1,4 @@
-# The machine that builds. See boards/README.md for what the names mean.
+# The build machine. boards/README.md describes the variables.
 BOARD_ARCH          := $(patsubst armv%,arm,$(shell uname -m))
 BOARD_CROSS         :=
 BOARD_EXEC          :=
@@ -6,7 +6,7 @@ BOARD_CFLAGS        :=
 BOARD_PORT          := port/linux
 BOARD_EXCLUDE       := port/linux/preload% $(if $(filter arm,$(BOARD_ARCH)),core/unwind/cfi.c,core/unwind/exidx.c)
 
-# What must hold here: `make test` fails beyond these.
+# Limits for this board: `make test` fails beyond them.
 BOARD_TEXT_MAX      := 65536
 BOARD_DATA_MAX      := 0
 BOARD_STACK_MAX     := 2048

@@ -1,4 +1,4 @@
-# QEMU's `virt` machine with a 64-bit core, and qemu-user; see boards/README.md for what the names mean.
+# QEMU's `virt` machine with a 64-bit core, and qemu-user. boards/README.md describes the variables.
 include boards/arch/aarch64.mk
 
 BOARD_CFLAGS      += -march=armv8-a

@@ -1,4 +1,4 @@
-# QEMU's `virt` machine with a 32-bit core, and qemu-user; see boards/README.md for what the names mean.
+# QEMU's `virt` machine with a 32-bit core, and qemu-user. boards/README.md describes the variables.
 include boards/arch/arm.mk
 
 BOARD_CFLAGS      += -march=armv7-a+fp

@@ -1,4 +1,4 @@
-# The library as a shared object for LD_PRELOAD. thread_wrap.c stays out: preload.c interposes the function instead.
+# The library as a shared object for LD_PRELOAD. It excludes thread_wrap.c, because preload.c interposes the function.
 PRELOAD_LIB := $(BUILD)/libedgeprof-preload.so
 
 preload: $(PRELOAD_LIB)  ## the profiler as a preload library, for programs built without it
@@ -15,7 +15,7 @@ $(PRELOAD_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 
 -include $(PRELOAD_OBJ:.o=.d)
 
-# Waits of a program that was built without edgeprof. With frame pointers or without: stacks are found by its tables.
+# Waits of a program built without edgeprof, with and without frame pointers; its tables provide the stacks.
 PRELOAD_WAITS  := $(BUILD)/tests/preload/waits
 PRELOAD_CHOICE := $(BUILD)/tests/preload/choice
 $(PRELOAD_WAITS) $(PRELOAD_CHOICE): $(BUILD)/tests/preload/%: tests/preload/%.c
@@ -27,7 +27,7 @@ test-preload: $(PRELOAD_WAITS) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/waits.py $(BUILD)/edgeprof $(PRELOAD_WAITS) $(BUILD)/tests/preload
 $(call test,test-preload,all,300,alone,Waits of a program built without edgeprof appear with the right time and stack.)
 
-# The process ends with its last thread: the program's, not edgeprof's.
+# The process ends with the program's last thread, not with edgeprof's.
 PRELOAD_MAIN_EXITS := $(BUILD)/tests/preload/main_exits
 $(PRELOAD_MAIN_EXITS): tests/preload/main_exits.c
 	@mkdir -p $(@D)
@@ -47,7 +47,7 @@ $(call test,test-preload-end,all,400,shared,A profiled process ends with its las
 test-preload-choice: $(PRELOAD_CHOICE) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/choice.py $(BUILD)/edgeprof $(PRELOAD_CHOICE) $(BUILD)/tests/preload/choices
 
-# Programs that the profiler can hardly get into, or not at all.
+# Programs that are difficult or impossible to preload into.
 test-preload-targets: $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/targets.py $(BUILD)/edgeprof $(BUILD)/tests/preload/targets
 $(call test,test-preload-choice,all,300,shared,run profiles exactly the processes that --only and --skip choose.)

@@ -1,32 +1,32 @@
-# .NET NativeAOT: the EdgeProf package, the sample service, the demo, and the unwinder's exactness against truth.
-# Without the .NET SDK its tests say so and do nothing; the demo profiles a C program then.
+# .NET NativeAOT: the EdgeProf package, the sample service, the demo, and tests of the unwinder's exactness. Without the
+# .NET SDK its tests are skipped, and the demo profiles a C program.
 
 NA_BUILD   := $(BUILD)/nativeaot
-# The platforms that the package has an archive for, by the name .NET has for them.
+# The platforms for which the package has an archive, by .NET's names.
 NA_RID_x86_64  := linux-x64
 NA_RID_aarch64 := linux-arm64
 NA_RID_arm     := linux-arm
 NA_RID     := $(NA_RID_$(BOARD_ARCH))
 NA_DOTNET  := $(shell command -v dotnet)
-# One at a time: several programs build the package's assembly, in one folder. -o: the compiler's server, which outlives
-# the build by ten minutes, is not to hold the lock.
+# One build at a time: several programs build the package's assembly in one folder. -o: the compiler's server, which
+# stays for ten minutes after the build, must not inherit the lock.
 NA_LOCKED  := mkdir -p $(NA_BUILD) && flock -o $(NA_BUILD)/.lock
 NA_PUBLISH := $(NA_LOCKED) dotnet publish -r $(NA_RID) -nologo -v quiet -p:EdgeProfBuild=$(abspath $(NA_BUILD))/
 NA_PROPS   := port/nativeaot/Directory.Build.props
 
-# $(call na_published,PROJECT): where dotnet puts the program
+# $(call na_published,PROJECT): the folder of the published program
 na_published = $(NA_BUILD)/$(1)/bin/Release/net9.0/$(NA_RID)/publish/$(1)
 
 # ---- the package's archive and the sample service ----
 
 NA_LIB    := $(NA_BUILD)/native/$(NA_RID)/libedgeprof.a
-# What the package's archive has beside the library: every file here that is for this architecture or for all.
+# The additional sources of the package's archive: every file here for this architecture or for all.
 NA_C      := $(filter-out $(foreach arch,$(OTHER_ARCHS),port/nativeaot/%_$(arch).c),$(wildcard port/nativeaot/*.c))
 NA_OBJ    := $(NA_C:%.c=$(BUILD)/obj/%.o) $(patsubst %.S,$(BUILD)/obj/%.o,$(wildcard port/nativeaot/*_$(BOARD_ARCH).S))
-# Another board's archive for this one's package; the plainest board of an architecture runs on all others.
+# Another board's archive for this package. The most generic board of an architecture runs on all its boards.
 NA_BOARD_linux-arm64 := aarch64
 NA_BOARD_linux-arm   := armhf
-# The platforms that `make nuget` packs. RIDS=linux-x64 needs no ARM cross compiler.
+# The platforms of `make nuget`. RIDS=linux-x64 needs no ARM cross compiler.
 RIDS      ?= linux-x64 linux-arm64 linux-arm
 NA_CROSS  := $(foreach rid,$(filter linux-arm64 linux-arm,$(RIDS)),$(NA_BUILD)/native/$(rid)/libedgeprof.a)
 # dotnet would split the list at commas and semicolons.
@@ -45,7 +45,7 @@ $(BUILD)/obj/port/nativeaot/%.o: port/nativeaot/%.S
 	$(CC) $(BOARD_CFLAGS) -g -c $< -o $@
 -include $(NA_OBJ:.o=.d)
 
-# With https in it: whether a program uses it is seen when it runs. ar replaces members of the same name (environment.o).
+# With https: a program decides at run time whether to use it. ar replaces members of the same name (environment.o).
 $(NA_LIB): $(EP_LIB) $(TLS_LIB) $(NA_OBJ)
 	@rm -rf $@ $(@D)/tls && mkdir -p $(@D)/tls
 	@cd $(@D)/tls && $(AR) x $(abspath $(TLS_LIB)) && for o in *; do mv $$o tls_$$o; done
@@ -74,7 +74,7 @@ $(NA_NUPKG): $(NA_SOURCE) $(NA_LIB) $(NA_CROSS) core/edgeprof.h LICENSE
 	$(NA_LOCKED) $(NA_PACK) port/nativeaot/EdgeProf -o $(@D)
 	@touch $@
 
-# Spans of OpenTelemetry; it needs the package above, and a program that has none does not need it.
+# OpenTelemetry spans; it needs the package above. A program without spans does not need it.
 NA_NUPKG_OTEL := build/nuget/EdgeProf.OpenTelemetry.$(EP_VERSION).nupkg
 $(NA_NUPKG_OTEL): $(NA_NUPKG) $(shell find port/nativeaot/EdgeProf.OpenTelemetry -type f) LICENSE
 	$(NA_LOCKED) $(NA_PACK) port/nativeaot/EdgeProf.OpenTelemetry -o $(@D)
@@ -110,7 +110,7 @@ print-csample:
 demo:                           ## profile the sample service and show its flame graph; DEMO_SECONDS=15 ends by itself
 	@MAKE="$(MAKE)" BUILD=$(BUILD) port/nativeaot/demo.sh
 
-# ---- truth by single-stepping: tests/shadow/shadow.h ----
+# ---- exactness, by single-stepping: tests/shadow/shadow.h ----
 
 SHADOW_BUILD  := $(BUILD)/tests/shadow
 SHADOW_SRC    := $(wildcard tests/shadow/*.c)
@@ -129,7 +129,7 @@ $(SHADOW_BUILD)/libshadow.a: $(SHADOW_OBJ)
 	@rm -f $@
 	$(AR) qcsD $@ $^
 
-# Lazily bound, so that calls through the PLT are seen before and after binding.
+# Lazy binding, so that calls through the PLT are tested before and after binding.
 $(SHADOW_C): $(SHADOW_BUILD)/variety.o $(SHADOW_BUILD)/libshadow.a $(EP_LIB)
 	$(CC) -Wl,-z,lazy $^ $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
@@ -139,7 +139,8 @@ $(SHADOW_AOT): $(wildcard tests/nativeaot/Shadow/*) $(NA_PROPS) $(SHADOW_BUILD)/
 	@touch $@
 
 .PHONY: shadow-c shadow-aot test-shadow-c bench-shadow
-# $(call shadow_check,NAME,c or aot,PROGRAM,LEAST...): no wrong stack calls itself exact, and no figure is below its least
+# $(call shadow_check,NAME,c or aot,PROGRAM,LEAST...): no wrong stack is marked as exact, and no value is below its
+# minimum
 shadow_check = tests/shadow/report.py $(SHADOW_BUILD)/places-$(2) $(3) --honest $(SHADOW_BUILD)/figures-$(2) \
     $(addprefix --need exact_steps_,$(4)) && echo "$(1): no wrong stack calls itself exact"
 
@@ -151,7 +152,7 @@ shadow-aot: $(SHADOW_AOT)
 	@$(SHADOW_AOT) core $(SHADOW_BUILD)/places-aot >$(SHADOW_BUILD)/figures-aot && cat $(SHADOW_BUILD)/figures-aot
 	@tests/shadow/report.py $(SHADOW_BUILD)/places-aot $(SHADOW_AOT) --symbols $(SHADOW_AOT).dbg --top 25
 
-# Frame pointers alone are to fail: a comparison that cannot is worth nothing.
+# A counter-test: with frame pointers alone the check must fail.
 test-shadow-c: shadow-c
 	@$(SHADOW_C) fp | awk '/^figure exact/ { good = $$3 > 0 && $$3 < 50 } END { exit !good }'
 	@$(call shadow_check,$@,c,$(SHADOW_C),c_x86_64_pct=99.9 x86_64_c_pct=99.8 x86_64_libc_pct=99.9)
@@ -183,7 +184,7 @@ endif
 
 # ---- tests that need .NET ----
 
-# $(1): a program of tests/nativeaot, with nothing but the package
+# $(1): a program of tests/nativeaot that uses only the package
 define na_program
 $(call na_published,$(1)): $(wildcard tests/nativeaot/$(1)/*) $(NA_SOURCE) $(NA_LIB)
 	$$(NA_PUBLISH) tests/nativeaot/$(1)
@@ -191,7 +192,7 @@ $(call na_published,$(1)): $(wildcard tests/nativeaot/$(1)/*) $(NA_SOURCE) $(NA_
 endef
 $(foreach program,Lifecycle Waits Heap Workload Kinds,$(eval $(call na_program,$(program))))
 
-# What a build leaves running in the background, as dotnet does, does not hold up the next.
+# Background processes of a build, such as dotnet's, must not block the next one.
 $(call test,test-build-lock,quick,60,shared,A process that a build leaves behind does not hold the lock of the next build.)
 test-build-lock:
 	@$(NA_LOCKED) sh -c 'sleep 300 & echo $$! >$(NA_BUILD)/.left'; \
@@ -225,12 +226,12 @@ bench-shadow: $(SHADOW_AOT)
 	@$(SHADOW_AOT) core
 BENCHES += bench-shadow
 
-# ---- the package from outside ----
+# ---- the package as its users see it ----
 
 NA_LIFECYCLE     := $(call na_published,Lifecycle)
 NA_LIFECYCLE_DLL := $(NA_BUILD)/Lifecycle/bin/Release/net9.0/$(NA_RID)/Lifecycle.dll
 
-# Tags and spans against what the program knows.
+# Tags and spans, compared with the program's own records.
 NA_CONTEXT := $(call na_published,Context)
 $(NA_CONTEXT): $(wildcard tests/nativeaot/Context/*) $(wildcard port/nativeaot/EdgeProf.OpenTelemetry/*) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) tests/nativeaot/Context
@@ -256,14 +257,14 @@ test-nativeaot-package: $(NA_NUPKG) $(BUILD)/edgeprof
 test-nativeaot-run: $(NA_PLAIN) $(BUILD)/edgeprof $(PRELOAD_LIB)
 	@tests/nativeaot/run.py $(BUILD)/edgeprof $(NA_PLAIN) $(NA_BUILD)/run
 
-# Locks, waits and a deadlock of managed code against stopwatches.
+# Locks, waits and a deadlock of managed code, compared with stopwatches.
 NA_WAITS := $(call na_published,Waits)
 test-nativeaot-waits: $(NA_WAITS) $(BUILD)/edgeprof
 	@rm -f $(NA_BUILD)/waits.ep
 	@EDGEPROF_LEVEL=high $(NA_WAITS) $(abspath $(NA_BUILD))/waits.ep
 	@tests/nativeaot/deadlock.py $(BUILD)/edgeprof $(NA_BUILD)/waits.ep $(dir $(NA_WAITS))
 
-# Allocations, the live heap, exceptions and collections of managed code against the program's own counts.
+# Allocations, live heap, exceptions and collections of managed code, compared with the program's own counts.
 NA_HEAP := $(call na_published,Heap)
 test-nativeaot-heap: $(NA_HEAP) $(BUILD)/edgeprof
 	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/heap
@@ -277,7 +278,7 @@ SECONDS := 600
 soak-gc: $(NA_HEAP) $(BUILD)/edgeprof ## every kind at once under collections all the time, SECONDS=600
 	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/soak $(SECONDS)
 
-# Calls that a signal could break, with and without the profiler.
+# Calls that signals could interrupt, with and without the profiler.
 NA_WORKLOAD := $(call na_published,Workload)
 NA_COUNTER  := $(NA_BUILD)/count_eintr.so
 $(NA_COUNTER): tests/nativeaot/count_eintr.c
@@ -286,7 +287,7 @@ $(NA_COUNTER): tests/nativeaot/count_eintr.c
 test-nativeaot-workload: $(NA_WORKLOAD) $(NA_COUNTER)
 	@tests/nativeaot/workload.py $^ $(NA_BUILD)/workload
 
-# Which of the framework's native calls may be wrapped: by the assemblies that publishing compiles.
+# The framework's native calls that may be wrapped, from the assemblies that publishing compiles.
 NA_IMPORTS  := $(NA_BUILD)/Imports/bin/Release/net9.0/Imports.dll
 NA_PACKAGES := $(or $(NUGET_PACKAGES),$(HOME)/.nuget/packages)
 $(NA_IMPORTS): $(wildcard tests/nativeaot/Imports/*) $(NA_PROPS)
@@ -296,7 +297,7 @@ test-nativeaot-imports: $(NA_IMPORTS) $(NA_SAMPLE)
 	@dotnet $(NA_IMPORTS) port/nativeaot/EdgeProf/build/EdgeProf.targets \
 	    $(wildcard $(NA_PACKAGES)/runtime.$(NA_RID).microsoft.dotnet.ilcompiler $(NA_PACKAGES)/microsoft.aspnetcore.app.runtime.$(NA_RID))
 
-# A program with something of every kind, as the server and as pprof's readers see it.
+# A program with every kind, as seen by the server and by pprof's readers.
 NA_KINDS := $(call na_published,Kinds)
 test-nativeaot-kinds: $(NA_KINDS) $(BUILD)/edgeprof
 	@tests/nativeaot/kinds.py $(BUILD)/edgeprof $(NA_KINDS) $(NA_BUILD)/kinds
@@ -308,7 +309,7 @@ test-nativeaot-control: $(NA_SAMPLE)
 test-nativeaot-pull: $(NA_SAMPLE)
 	@tests/nativeaot/pull.py $(NA_SAMPLE) $(NA_BUILD)/pull
 
-# Three minutes: the governor's memory is one.
+# Runs for three minutes, because the governor adapts slowly.
 bench-nativeaot-governor: $(NA_SAMPLE)
 	@tests/nativeaot/control.py $(NA_SAMPLE) $(NA_BUILD)/governor governor
 BENCHES += bench-nativeaot-governor

@@ -9,21 +9,21 @@ ARM_SERVICE := port/nativeaot/samples/SensorGateway
 ARM_RSP     := build/host/nativeaot/SensorGateway/obj/Release/net9.0/linux-x64/native/SensorGateway.ilc.rsp
 ARM_HEADERS := tests/arm/guest.h tests/shadow/shadow.h core/state/profiler.h port/port.h port/linux/linux.h core/config.h
 ARM_CFLAGS  := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS)
-# On armhf they are better than following the code; on aarch64 gcc makes them anyway.
+# armhf's unwind tables are better than following the code; on aarch64 gcc always writes them.
 ARM_TABLES  := -funwind-tables
 
 ARM_CC_aarch64     := aarch64-linux-gnu-gcc
 ARM_CC_armhf       := arm-linux-gnueabihf-gcc
 ARM_ASM_aarch64    := ask-aarch64
 ARM_ASM_armhf      := ask-arm
-# What else variety.c is compiled to.
+# Further builds of variety.c.
 ARM_VARIETY_aarch64 := variety-bare
 ARM_VARIETY_armhf   := variety-arm variety-bare
 ARM_BARE_aarch64    := -fomit-frame-pointer
 ARM_BARE_armhf      := -fno-unwind-tables -fno-asynchronous-unwind-tables
 ARM_LDFLAGS_aarch64 := -Wl,--eh-frame-hdr
 
-# Each board's library is that board's make's business.
+# Each board's own make builds its library.
 .PHONY: arm-lib-aarch64 arm-lib-armhf
 arm-lib-aarch64 arm-lib-armhf: arm-lib-%:
 	@$(MAKE) --no-print-directory -s BOARD=qemu-$* lib
@@ -61,7 +61,7 @@ $(eval $(call arm_program,armhf))
 $(ARM_BUILD)/armhf/variety-arm.o: tests/arm/variety.c $(ARM_HEADERS) tests/arm/arm.mk
 	@mkdir -p $(@D)
 	$(ARM_CC_armhf) $(ARM_CFLAGS) $(ARM_TABLES) -marm -DVARIETY=guest_variety_arm -c $< -o $@
-# What must hold: shares of instructions, in percent, at which the whole stack is right.
+# Minimum percentages of instructions with a completely correct stack.
 ARM_NEED_aarch64 := --honest --need managed=99.9 --need c=99 --need libc=99 --least 20000
 ARM_NEED_armhf   := --honest --need managed=99.9 --need c=99 --need c_bare=97 --need libc=95 --need libgcc=99 --least 20000
 
@@ -72,7 +72,7 @@ test-arm-exact test-arm-exact-aarch64 test-arm-exact-armhf test-arm-app test-arm
 else
 arm-exact-aarch64 arm-exact-armhf: arm-exact-%: $(ARM_BUILD)/%/program
 	@tests/arm/truth.py $* $< $<.map $(ARM_NEED_$*) >$<.exact; status=$$?; cat $<.exact; exit $$status
-# The comparison can fail: frame pointers alone are wrong wherever a frame is being made or left.
+# A counter-test: with frame pointers alone, stacks are wrong in prologues and epilogues.
 arm-baseline-aarch64: $(ARM_BUILD)/aarch64/program
 	@tests/arm/truth.py aarch64 $< $<.map --walker fp --what managed --piece chain --top 0 >$<.baseline || { cat $<.baseline; exit 1; }
 	@awk '/^steps managed:/ { share = $$5 } END { print "baseline: frame pointers alone are exact at " share " %"; exit !(share > 10 && share < 95) }' $<.baseline

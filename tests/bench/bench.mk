@@ -12,7 +12,7 @@ $(BENCH_BUILD)/measure_capture.o: tests/bench/measure_capture.c port/port.h core
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -fPIC $(WARNINGS) -c $< -o $@
 
 .PHONY: $(BENCH_C:%=bench-%) bench-service bench-governor
-# On the simulated port: costs are scripted, the figure is the same everywhere.
+# On the simulated port costs are scripted, so the figure is the same on every machine.
 bench-governor: $(UT_DIR)/plain/test_governor
 	@mkdir -p $(BENCH_BUILD); $< >$(BENCH_BUILD)/governor.out 2>&1 || { cat $(BENCH_BUILD)/governor.out >&2; exit 1; }; grep '^figure' $(BENCH_BUILD)/governor.out
 BENCHES += bench-governor
@@ -31,19 +31,19 @@ $(BENCH_SERVICE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(N
 bench-service: $(BENCH_SERVICE)
 	@tests/bench/service.py $(BENCH_SERVICE) $(BENCH_BUILD)/service
 
-# What that service puts on the wire.
+# The bytes that this service sends.
 .PHONY: bench-wire
 bench-wire: $(NA_SAMPLE)
 	@$(PYTHON) tests/bench/wire.py $(NA_SAMPLE) $(BENCH_BUILD)/wire
 BENCHES += bench-wire
 
-# What the package adds to that service's memory, by feature.
+# The memory that the package adds to this service, by feature.
 .PHONY: bench-memory
 bench-memory: $(NA_SAMPLE) $(NA_PLAIN)
 	@$(PYTHON) tests/bench/memory.py $(NA_LIB) $(NA_SAMPLE) $(NA_PLAIN) $(BENCH_BUILD)/memory
 BENCHES += bench-memory
 
-# What the whole product costs that service.
+# The total cost of the product for this service.
 BENCH_OVERHEAD := $(BENCH_BUILD)/overhead/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
 $(BENCH_BUILD)/measure_overhead.o: tests/bench/measure_overhead.c port/port.h core/edgeprof.h core/hooks.h
 	@mkdir -p $(@D)
@@ -62,7 +62,7 @@ $(BENCH_OVERHEAD): $(BENCH_TIMED) $(shell find port/nativeaot/samples/SensorGate
 bench-overhead: $(BENCH_OVERHEAD) $(BUILD)/edgeprof
 	@tests/bench/overhead.py $(BENCH_OVERHEAD) $(BUILD)/edgeprof $(BENCH_BUILD)/overhead/work
 
-# System calls that signals interrupt.
+# System calls interrupted by signals.
 .PHONY: bench-interrupted
 bench-interrupted: $(NA_COUNTER) $(BENCH_BUILD)/blocking $(NA_WORKLOAD)
 	@tests/bench/interrupted.py $^ $(BENCH_BUILD)/interrupted

@@ -1,5 +1,5 @@
-# What devices send to Pyroscope, and the relay to four backends, from the socket, against the rules of those who read it; each rule is
-# broken on purpose.
+# Messages of devices to Pyroscope, and of the relay to four backends, recorded at the socket and checked against the
+# receivers' rules. Each rule is also violated on purpose.
 
 CF_DIR    := $(BUILD)/tests/conformance
 CF_DEVICE := $(CF_DIR)/device
@@ -9,7 +9,7 @@ CF_DOTNET := $(if $(NA_DOTNET),$(call na_published,Kinds))
 $(call test,test-conformance,all,300,shared,What devices send to Pyroscope obeys every rule of its receivers; a broken rule is noticed.)
 $(call test,test-relay-conformance,all,300,shared,What the relay sends to four backends obeys the rules of each; a broken rule is noticed.)
 
-# -rdynamic: its functions are among the dynamic symbols, but for the static ones.
+# -rdynamic makes its functions dynamic symbols, except static ones.
 $(CF_DEVICE): tests/conformance/device.c core/edgeprof.h core/config.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) -rdynamic $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@

@@ -1,4 +1,4 @@
-# Documents that are checked: examples decode, programs build and run, quick starts work as written.
+# Checks of documents: examples decode, programs build and run, quick starts work as written.
 $(call test,test-format-example,quick,60,shared,The example in FORMAT.md decodes to what the page says.)
 $(call test,test-readme-c,quick,120,shared,The C programs in the documents compile and run.)
 $(call test,test-readme-csharp,all,600,shared,The C# programs in the documents build from the NuGet packages and run.)
@@ -11,7 +11,7 @@ test-format-example:
 test-readme-c: $(EP_LIB)
 	@tests/docs/readme_programs.py $(BUILD) c
 
-# Builds first what the page builds, so that the page's own make finds it done.
+# Builds what the page builds first, so that the page's own make finds it up to date.
 test-quickstart-c: $(EP_LIB) $(BUILD)/edgeprof
 	@tests/docs/quickstart.py docs/getting-started-c.md $(BUILD)/tests/quickstart-c
 

@@ -1,4 +1,4 @@
-# From the program to the database, with everything real in between.
+# End-to-end tests, from the program to the database, with real components.
 E2E_WORKER := $(BUILD)/tests/e2e/worker
 $(E2E_WORKER): tests/e2e/worker.c tests/e2e/account.h core/edgeprof.h core/config.h transport/tls.h $(EP_LIB) $(TLS_LIB)
 	@mkdir -p $(@D)
@@ -8,7 +8,7 @@ $(call test,test-server-gone,all,300,alone,When the server goes away and comes b
 test-server-gone: $(E2E_WORKER) $(BUILD)/edgeprof
 	@tests/e2e/server_gone.py $(BUILD)/edgeprof $(E2E_WORKER) $(BUILD)/tests/e2e/gone
 
-# Between the device and the server: everything that breaks.
+# Failures between device and server.
 E2E_SERVICE := $(BUILD)/tests/e2e/service
 $(E2E_SERVICE): tests/e2e/service.c tests/e2e/account.h core/edgeprof.h core/config.h $(EP_LIB)
 	@mkdir -p $(@D)

@@ -1,23 +1,23 @@
-# Fuzzing the unwinders, each architecture's on the machine that tests: fuzz_unwind.c says what must hold.
+# Fuzzing of the unwinders, each architecture's on the test machine. fuzz_unwind.c describes the invariants.
 #
-#   test-fuzz-<arch>   the kept inputs, each also cut short everywhere and with every byte changed, under ASan and UBSan
-#   fuzz, fuzz-<arch>  libFuzzer: FUZZ_RUNS executions each, at most FUZZ_SECONDS (0: no limit). What it finds is kept in
-#                      $(FUZZ_DIR)/found-<arch>; what breaks an invariant belongs into tests/fuzz/corpus/<arch>
-#   fuzz-coverage      lines that the kept inputs reach, by file
-#   fuzz-corpus        what was found, reduced to the inputs that reach something, put into tests/fuzz/corpus
+#   test-fuzz-<arch>   the stored inputs, each also truncated everywhere and with every byte changed, under ASan and UBSan
+#   fuzz, fuzz-<arch>  libFuzzer: FUZZ_RUNS executions each, at most FUZZ_SECONDS (0: no limit). New inputs go to
+#                      $(FUZZ_DIR)/found-<arch>; add inputs that break an invariant to tests/fuzz/corpus/<arch>
+#   fuzz-coverage      lines that the stored inputs reach, by file
+#   fuzz-corpus        adds new inputs to tests/fuzz/corpus, reduced to those that increase coverage
 
 ifeq ($(BOARD),host)
 FUZZ_DIR     := $(BUILD)/tests/fuzz
 FUZZ_RUNS    ?= 10000000
 FUZZ_SECONDS ?= 0
 
-# Addresses as wide as the architecture's.
+# With addresses of the architecture's width.
 FUZZ_ARCHS_x86_64  := x86_64 aarch64 arm
 FUZZ_ARCHS_aarch64 := x86_64 aarch64
 FUZZ_ARCHS_arm     := arm
 FUZZ_ARCHS         := $(FUZZ_ARCHS_$(BOARD_ARCH))
-# Without gcc-multilib, which cannot be installed beside cross compilers, <asm/errno.h> is only here.
-# The plain steps of unwind_cached.c as on that architecture.
+# Without gcc-multilib, which conflicts with cross compilers, <asm/errno.h> is only here.
+# Uses the generic steps of unwind_cached.c, as on that architecture.
 FUZZ_FLAGS_aarch64 := -DEP_RULE_PLAIN=EP_RULE_CHAIN
 FUZZ_FLAGS_arm     := $(if $(filter x86_64,$(BOARD_ARCH)),-m32 -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu)
 
@@ -66,7 +66,7 @@ $(FUZZ_DIR)/seeds/done: tests/fuzz/seeds.sh tests/fuzz/seed.c tests/fuzz/seed.py
 	tests/fuzz/seeds.sh $(@D)
 	@touch $@
 
-# Regressions have names; the rest is chosen anew: the fewest bytes that reach every edge.
+# Regression inputs have names and stay; the others are selected again: the fewest bytes that reach every edge.
 fuzz-corpus: $(FUZZ_ARCHS:%=$(FUZZ_DIR)/fuzz-%) fuzz-seeds
 	@set -e; for a in $(FUZZ_ARCHS); do \
 	    rm -rf $(FUZZ_DIR)/chosen-$$a; mkdir -p $(FUZZ_DIR)/chosen-$$a $(FUZZ_DIR)/found-$$a; \

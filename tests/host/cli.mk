@@ -1,4 +1,4 @@
-# The command line's tests, one file an idea; all of them run the program with sanitizers.
+# Tests of the command line, one file per topic. They run the program with sanitizers.
 
 ET_CLI_TESTS := test-tools-export test-tools-remote test-tools-symbols test-tools-debuginfod test-tools-debuginfod-limits test-tools-diff test-tools-watch test-tools-query
 $(call test,test-tools-export,quick,300,shared,Every export format and flame graph of one query holds the same profile.)

@@ -1,4 +1,4 @@
-# What `serve` has acknowledged is never lost: kill -9, in `make test-all` a few times, and for as long as one likes.
+# Acknowledged data survives kill -9: a few rounds in `make test-all`, or any number.
 
 ET_KILL_ROUNDS ?= 200
 $(call test,test-tools-kill,all,600,shared,After kill -9 at any moment each acknowledged profile is in the database exactly once.)

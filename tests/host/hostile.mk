@@ -1,4 +1,4 @@
-# What the server does with senders and askers who mean harm.
+# The server's reaction to hostile senders and clients.
 $(call test,test-tools-hostile,all,600,alone,Hostile requests of every kind get a whole answer, and the server keeps its bounds.)
 
 test-tools-hostile: $(ET_TEST)/edgeprof $(BUILD)/edgeprof

@@ -1,4 +1,4 @@
-# What serve takes from others, from whom, and what it fetches itself.
+# Profiles from other senders, access control, and scraping.
 
 ET_INGEST_TESTS := test-tools-ingest test-tools-access test-tools-scrape
 $(call test,test-tools-ingest,quick,300,shared,The server accepts every form that Pyroscope's clients send, and refuses the rest with a reason.)

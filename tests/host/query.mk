@@ -1,4 +1,4 @@
-# What the server answers to other programs' queries, beside independent tools.
+# The server's answers to other programs' queries, compared with independent tools.
 
 $(call test,test-tools-merge,all,600,shared,Server answers equal an independent merge by go tool pprof, before and after the store merges blocks.)
 $(call test,test-tools-grafana,quick,300,shared,Requests of Grafana's Pyroscope data source get the answers it expects, byte for byte.)

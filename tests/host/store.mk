@@ -1,11 +1,11 @@
-# How the store is kept small, in the server that runs.
+# Limits of the store's size, in a running server.
 
 $(call test,test-tools-keep,all,300,shared,A running server keeps its store small: it merges old blocks and deletes expired ones.)
 
 test-tools-keep: $(ET_TEST)/edgeprof
 	@$(call host_test,keep_test.py)
 
-# A day of 100 devices: how long queries take, how large it is; what taking profiles costs.
+# A day of 100 devices: duration of queries, size, and the cost of receiving profiles.
 BENCH_STORE := $(BUILD)/bench/store_day $(BUILD)/bench/store_ingest
 .PHONY: bench-store
 BENCHES += bench-store

@@ -1,6 +1,6 @@
-# The test of `make install`: a program for a device, built against what was installed.
+# Test of `make install`: builds a program for a device against the installed files.
 
-# Installs afresh, builds the example four ways, runs it: BOARD's compiler, cmake, pkg-config.
+# Installs, builds the example in four ways, and runs it: BOARD's compiler, cmake, pkg-config.
 .PHONY: check-install
 check-install:
 	@CC='$(CC)' EXEC='$(BOARD_EXEC)' SYSROOT='$(BOARD_SYSROOT)' ARCH='$(BOARD_ARCH)' \

@@ -1,11 +1,11 @@
-# What the system refuses or keeps small: stacks of threads of every shape, here and in qemu-user.
+# Limits of the system: small stacks of many kinds of threads, on the host and in qemu-user.
 
 LIMITS_DIR    := $(BUILD)/tests/limits
-# Without the header static programs have tables that nobody finds.
+# Without this header static programs have unwind tables that cannot be found.
 LIMITS_STATIC := -static -Wl,--eh-frame-hdr
 LIMITS_CFLAGS := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g -funwind-tables $(BOARD_CFLAGS) $(WARNINGS)
 
-# As a program is linked, with a large piece of static TLS, statically.
+# A statically linked program with a large static TLS block.
 LIMITS_STACKS := $(addprefix $(LIMITS_DIR)/,stacks stacks-tls stacks-static stacks-static-tls)
 $(LIMITS_STACKS): tests/limits/stacks.c $(EP_LIB)
 	@mkdir -p $(@D)
@@ -22,7 +22,7 @@ test-stacks: stacks  ## stacks of the smallest threads, of the caller's memory, 
 	@for b in qemu-aarch64 qemu-armhf; do $(MAKE) --no-print-directory BOARD=$$b stacks || exit 1; done
 endif
 
-# A program under limits of the system.
+# A program under system limits.
 LIMITS_BUSY := $(LIMITS_DIR)/busy $(LIMITS_DIR)/busy-linked
 $(LIMITS_DIR)/busy: tests/limits/busy.c
 	@mkdir -p $(@D)

@@ -1,4 +1,4 @@
-# The pull endpoint from outside, and its requests' fuzz target; tests/unit/endpoint/test_pull.c has the inside.
+# The pull endpoint from outside, and a fuzz target for its requests. tests/unit/endpoint/test_pull.c tests it inside.
 
 PULL_DIR     := $(BUILD)/tests/pull
 PULL_PROGRAM := $(PULL_DIR)/program
@@ -12,9 +12,9 @@ $(PULL_PROGRAM): tests/pull/program.c core/edgeprof.h core/config.h $(EP_LIB)
 test-pull: $(PULL_PROGRAM) $(BUILD)/edgeprof
 	@tests/pull/pull.py $(PULL_PROGRAM) $(BUILD)/edgeprof $(PULL_DIR)/work
 
-#   test-fuzz-request  the kept inputs, each also cut short everywhere and with every byte changed, under ASan and UBSan
-#   fuzz-request       libFuzzer: FUZZ_RUNS executions, at most FUZZ_SECONDS (0: no limit). What it finds is kept in
-#                      $(PULL_DIR)/found; what breaks an invariant belongs into tests/pull/corpus
+#   test-fuzz-request  the stored inputs, each also truncated everywhere and with every byte changed, under ASan and UBSan
+#   fuzz-request       libFuzzer: FUZZ_RUNS executions, at most FUZZ_SECONDS (0: no limit). New inputs go to
+#                      $(PULL_DIR)/found; add inputs that break an invariant to tests/pull/corpus
 ifeq ($(BOARD),host)
 PULL_FUZZ_SRC   := tests/pull/fuzz_request.c $(UT_core) $(UT_sim) $(UT_THIRD)
 PULL_FUZZ_FLAGS := $(EP_CPPFLAGS) -std=gnu11 -g -O1 -fno-omit-frame-pointer -ftls-model=initial-exec

@@ -1,4 +1,4 @@
-# The boards that are not the machine that builds: what their library must be (check-board), and its tests in QEMU.
+# Boards other than the build machine: checks of their library (check-board), and its tests in QEMU.
 
 QEMU_DIR := $(BUILD)/qemu
 
@@ -18,7 +18,7 @@ check-board: check-signal check-symbols check-memory $(QEMU_DIR)/probe.so  ## th
 sizes-accept: $(QEMU_DIR)/probe.so  ## take this board's sizes as the baseline
 	@$(BOARD_CHECK) --accept
 
-# ---- all boards, from the machine that builds ----
+# ---- all boards, from the build machine ----
 
 ifeq ($(BOARD),host)
 OTHER_BOARDS := $(filter-out host,$(notdir $(patsubst %/,%,$(dir $(wildcard boards/*/board.mk)))))
@@ -40,7 +40,7 @@ bench-text:
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) -s --no-print-directory BOARD=$$b lib >&2; \
 	    $(MAKE) -s --no-print-directory BOARD=$$b bench-board; done
 else
-# ---- one board that is not the machine that builds ----
+# ---- one board other than the build machine ----
 
 QEMU_NAME := $(BOARD:qemu-%=%)
 
@@ -48,9 +48,9 @@ QEMU_NAME := $(BOARD:qemu-%=%)
 bench-board: $(EP_LIB) $(WEIGH)-with
 	@$(CHECK_SYMBOLS) --figure text_bytes_$(QEMU_NAME) --weigh $(WEIGH)-with $(WEIGH)-without -- $(EP_LIB)
 
-# The C tests, as their own .mk files build them, with a cmocka compiled for this board. Left out: what needs a library of
-# the host (libdw). Tests of the Linux port want a real kernel: qemu-user cannot fork a program with threads, has few
-# timers, keeps signals for itself, and its signal frames return to code of its own.
+# The C tests, built by their own .mk files, with cmocka compiled for this board. Excluded: tests with host libraries
+# (libdw). Tests of the Linux port need a real kernel: qemu-user cannot fork a program with threads, has few timers,
+# reserves signals, and has its own code for signal frames.
 CMOCKA_DIR  ?= build/deps/cmocka
 QEMU_CMOCKA := $(QEMU_DIR)/libcmocka.a
 QEMU_SIM    := $(patsubst %,$(UT_DIR)/plain/%,$(filter-out test_cfi,$(UT_TESTS))) $(UT_DIR)/template \
@@ -93,7 +93,7 @@ $(QEMU_PROGRAMS):
 QEMU_CHECK = $(PYTHON) tests/qemu/check_profile.py --edgeprof $(QEMU_TOOL) --symbols $(QEMU_DIR)
 QEMU_TOOL  ?= build/host/edgeprof
 
-# The same with musl: its headers and archive out of Debian's musl-dev of that architecture, the compiler of this board.
+# The same with musl: headers and archive from Debian's musl-dev for that architecture, with this board's compiler.
 MUSL_DIR   := $(dir $(BOARD_QEMU_KERNEL))
 MUSL_BUILD := $(BUILD)-musl
 $(MUSL_DIR)musl.specs: $(BOARD_QEMU_KERNEL) tests/qemu/qemu.mk
@@ -105,7 +105,7 @@ qemu-musl: $(MUSL_DIR)musl.specs
 $(QEMU_DIR)/service-musl: qemu-musl
 	@mkdir -p $(@D); cmp -s $(MUSL_BUILD)/qemu/service-static $@ || cp $(MUSL_BUILD)/qemu/service-static $@
 
-# A service in qemu-user, linked in every way, writing to a file.
+# A service in qemu-user, linked in every way, which writes to a file.
 .PHONY: qemu-user
 qemu-user: $(QEMU_DIR)/service $(QEMU_DIR)/service-static $(QEMU_DIR)/service-musl
 	@set -e; for p in $^; do rm -f $$p.profile; \
@@ -134,7 +134,7 @@ $(QEMU_DIR)/initrd.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/jobs
 	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/jobs $(foreach l,$(QEMU_LIBS),lib/$(notdir $(l))=$(l)) \
 	    $(foreach p,$(QEMU_LINUX) $(QEMU_PROGRAMS) $(QEMU_DIR)/service-musl,bin/$(notdir $(p))=$(p))
 
-# -icount: the guest's time is the instructions it has executed, 4 ns each, whatever else this machine does.
+# -icount: the guest's time is the number of executed instructions, 4 ns each, whatever load this machine has.
 QEMU_ICOUNT := -icount shift=2,sleep=off
 QEMU_SYSTEM = $(PYTHON) tests/qemu/system.py --kernel $(BOARD_QEMU_KERNEL)
 
@@ -147,7 +147,7 @@ qemu-system: $(QEMU_DIR)/initrd.gz $(BOARD_QEMU_KERNEL)  ## the Linux port's tes
 $(QEMU_DIR)/shown/service.truth:
 	@$(MAKE) --no-print-directory BOARD=$(BOARD) qemu-system >&2
 
-# Each job's truth is the line of JSON that it printed.
+# Each job prints the expected values as a line of JSON.
 QEMU_SHARES = set -e; cd $(CURDIR); for n in service service-static service-musl hz; do \
 	        awk -v end="@end $$n " '/^.?\{"parts"/ { truth = $$0 } index($$0, end) { print truth; exit }' \
 	            $(QEMU_DIR)/system.log | tr -d '\r' >$(QEMU_DIR)/shown/$$n.truth; \
@@ -155,7 +155,7 @@ QEMU_SHARES = set -e; cd $(CURDIR); for n in service service-static service-musl
 	            $$([ $$n = hz ] && echo --hz $(BOARD_HZ)); \
 	    done
 
-# What a sample costs in instructions, the kernel's included: with -icount the guest's clocks count instructions.
+# The cost of a sample in instructions, including the kernel's: with -icount the guest's clocks count instructions.
 $(QEMU_DIR)/cost.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/sample_cost tests/qemu/qemu.mk
 	@echo 'sample_cost 600 /bin/sample_cost' >$(QEMU_DIR)/cost-jobs
 	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/cost-jobs bin/sample_cost=$(QEMU_DIR)/sample_cost

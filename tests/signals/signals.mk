@@ -1,5 +1,5 @@
-# What programs do with signals while they are profiled: signal_table.c with edgeprof linked in, and under the preload
-# library. On ARM on a whole machine: qemu-user cannot fork a program with threads and delivers signals late.
+# Programs' own use of signals while they are profiled: signal_table.c linked with edgeprof, and with the preload
+# library. On ARM in a system emulation: qemu-user cannot fork a program with threads, and delivers signals late.
 
 SIGNALS        := $(BUILD)/tests/signals
 SIGNALS_CFLAGS := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
@@ -25,7 +25,7 @@ test-signal-table-arm: $(QEMU_BOARDS:%=test-signal-table-%)
 $(QEMU_BOARDS:%=test-signal-table-%): test-signal-table-%: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory BOARD=$* QEMU_TOOL=$< signal-table
 else
-# One job runs all rows of a way, the others bring the profiles here. Rows that die leave none.
+# One job runs all rows in one way; the other jobs copy the profiles here. Rows that crash leave no profile.
 SIGNALS_ROWS = $(filter-out default_dies% exec_pending%,$(shell $(BOARD_EXEC) $(SIGNALS_LINKED) --list))
 $(SIGNALS)/initrd.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(SIGNALS_PLAIN) $(SIGNALS_LINKED) $(PRELOAD_LIB) tests/signals/signals.mk
 	@{ echo 'linked 900 /bin/signal-linked --all /tmp/linked'; \

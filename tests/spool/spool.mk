@@ -1,6 +1,7 @@
-# The spool on a real file system, and its reader against any bytes. The simulated disk: tests/unit/deliver/test_spool.c.
+# The spool on a real file system, and its reader with arbitrary bytes. tests/unit/deliver/test_spool.c uses a simulated
+# disk.
 #
-#   spool-kill    SPOOL_RUNS processes that are killed; test-spool-kill makes fewer
+#   spool-kill    SPOOL_RUNS processes that are killed; test-spool-kill runs fewer
 #   spool-fuzz    libFuzzer: FUZZ_RUNS executions; test-spool-fuzz replays tests/spool/corpus
 SPOOL_DIR  := $(BUILD)/tests/spool
 SPOOL_RUNS ?= 1000
@@ -32,12 +33,12 @@ spool-fuzz: $(SPOOL_DIR)/fuzz
 	@mkdir -p $(SPOOL_DIR)/found
 	$< -runs=$(or $(FUZZ_RUNS),10000000) -max_len=700 -print_final_stats=1 -artifact_prefix=$(SPOOL_DIR)/ $(SPOOL_DIR)/found tests/spool/corpus
 
-# Simulated, so the figures are the same everywhere.
+# Simulated, so the figures are the same on every machine.
 BENCHES += bench-spool
 bench-spool: $(UT_DIR)/plain/test_spool
 	@mkdir -p $(SPOOL_DIR); $< >$(SPOOL_DIR)/bench.out 2>&1 || { cat $(SPOOL_DIR)/bench.out >&2; exit 1; }; grep '^figure' $(SPOOL_DIR)/bench.out
 
-# Told to end while the server is away.
+# Terminated while the server is unreachable.
 $(call test,test-spool-graceful,all,300,shared,A device that ends while the server is away delivers everything once after its next start.)
 .PHONY: test-spool-graceful
 $(SPOOL_DIR)/graceful: tests/spool/graceful.c core/edgeprof.h core/config.h $(EP_LIB)

@@ -1,4 +1,4 @@
-# Starts and stops under load: nothing of the profiler is used after it has stopped. TSan finds what a crash does not show.
+# Starts and stops under load: no part of the profiler is used after a stop. TSan finds errors that do not crash.
 STOP_STORM := $(UT_DIR)/plain/stop_storm
 STOP_TSAN  := $(UT_DIR)/tsan/stop_storm
 
@@ -11,7 +11,7 @@ test-stop: $(STOP_STORM) $(STOP_TSAN)
 	@TSAN_OPTIONS=halt_on_error=1 $(STOP_TSAN) 300
 $(call test,test-stop,all,300,alone,Thousands of starts and stops under load use nothing of the profiler after it has stopped; TSan agrees.)
 
-# About ten minutes.
+# Takes about ten minutes.
 STOPS := 100000
 $(call test,stop-storm,own,1800,alone,100,000 starts and stops under load in C, under TSan and in .NET leave no use after the stop.)
 stop-storm: $(STOP_STORM) $(STOP_TSAN) $(NA_LIFECYCLE)  ## STOPS=100000 starts and stops under load, in C, under TSan and in .NET

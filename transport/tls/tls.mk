@@ -1,13 +1,13 @@
-# libedgeprof-tls.a: https, with a copy of mbedtls of its own. A program links it beside libedgeprof.a when it calls
-# ep_tls_setup().
+# libedgeprof-tls.a: https, with its own copy of mbedtls. A program that calls ep_tls_setup() links it beside
+# libedgeprof.a.
 #
-# The copy is private: everything of it that is global is renamed, mbedtls_x to ep_mbedtls_x, and hidden. A program, or
-# a shared library in it, has its own mbedtls with its own allocator beside it (test-tls-own).
+# The copy is private: all its global symbols are hidden and renamed from mbedtls_x to ep_mbedtls_x. A program, or a
+# shared library in it, may have its own mbedtls with its own allocator (test-tls-own).
 
 TLS_LIB    := $(BUILD)/libedgeprof-tls.a
 TLS_SRC    := $(wildcard transport/tls/*.c)
 TLS_OBJ    := $(TLS_SRC:%.c=$(BUILD)/obj/%.o)
-# What a client needs, by the order of its layers; what a file has that is not configured is not compiled.
+# The files that a client needs, by layer; parts that are not configured are not compiled.
 MBEDTLS_NAMES := platform platform_util constant_time \
     aes base64 bignum bignum_core chacha20 chachapoly cipher cipher_wrap ecdh ecdsa ecp ecp_curves gcm md poly1305 rsa \
     rsa_alt_helpers sha1 sha256 sha512 \
@@ -20,7 +20,7 @@ MBEDTLS_OBJ := $(MBEDTLS_NAMES:%=$(BUILD)/obj/mbedtls/%.o)
 TLS_HEADERS := $(wildcard transport/tls/*.h transport/*.h)
 TLS_TEST_DIR := $(BUILD)/tests/tls
 TLS_CPPFLAGS := -isystem $(MBEDTLS_DIR)/include -Itransport/tls -DMBEDTLS_CONFIG_FILE='"ep_mbedtls_config.h"'
-# What its files are mended by.
+# Patches for its files.
 TLS_MEND_ssl_tls12_client := -I$(MBEDTLS_DIR)/library -include ep_mbedtls_pss.h
 TLS_MEND_ssl_tls13_keys   := -I$(MBEDTLS_DIR)/library -include ep_mbedtls_leak.h
 
@@ -40,7 +40,7 @@ $(MBEDTLS_SRC) &:
 	tools/build/setup.sh apt build
 	tools/build/setup.sh deps
 
-# Names of the library itself, ep_..., stay as they are.
+# The library's own names, ep_..., stay unchanged.
 $(TLS_LIB): $(TLS_OBJ) $(MBEDTLS_OBJ)
 	@echo "  AR $@"; rm -f $@.new; $(AR) qcsD $@.new $^ && \
 	    $(NM) -g --defined-only $^ | awk 'NF == 3 && $$3 !~ /^ep_/ { print $$3, "ep_" $$3 }' | sort -u >$@.names && \
@@ -50,7 +50,7 @@ $(TLS_LIB): $(TLS_OBJ) $(MBEDTLS_OBJ)
 
 # ---- checks ----
 
-# The library as a whole: nothing from outside that libedgeprof.a may not take either, nothing of mbedtls' names given.
+# The whole library: no undefined symbols beyond those allowed for libedgeprof.a, and no global symbols of mbedtls.
 TLS_WHOLE := $(TLS_TEST_DIR)/whole.a
 $(TLS_WHOLE): $(EP_LIB) $(TLS_LIB)
 	@mkdir -p $(@D)
@@ -90,7 +90,7 @@ $(TLS_TEST_DIR)/asan/mbedtls/%.o: $(MBEDTLS_DIR)/library/%.c $(TLS_HEADERS)
 $(TLS_FAULTS): tests/transport/tls_faults.c $(TLS_ASAN_OBJ) $(EP_LIB)
 	@echo "  CC $@"; $(CC) $(TLS_CPPFLAGS) $(TLS_TEST_FLAGS) $(TLS_ASAN) $^ $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-# The transports' contract: tests/transport/tls_contract.py ends TLS before a far end that plays its parts.
+# The transports' contract: tests/transport/tls_contract.py terminates TLS in front of a simulated receiver.
 TLS_CONTRACT := $(TLS_TEST_DIR)/tls_contract
 $(TLS_CONTRACT): tests/transport/tls_contract.c tests/transport/far.c tests/transport/far_protocols.c \
                  $(wildcard transport/contract/*.[ch]) tests/transport/far.h $(EP_LIB) $(TLS_LIB)
@@ -122,7 +122,7 @@ BENCHES += bench-tls
 bench-tls: $(TLS_CLIENT)
 	@tests/transport/tls_test.py $< $(TLS_TEST_DIR)/bench --figure tls_arena_peak_bytes
 
-# The ARM boards' own code, in qemu-user; what differs there is arithmetic and the size of things.
+# The ARM boards' code in qemu-user; arithmetic and sizes differ there.
 ifeq ($(BOARD),host)
 $(foreach b,$(QEMU_BOARDS),$(call test,test-tls-$(b),all,600,shared,The https cases hold with the code of $(b).))
 test-tls-arm: $(QEMU_BOARDS:%=test-tls-%)
