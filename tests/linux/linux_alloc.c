@@ -1,8 +1,8 @@
 /*
- * Every allocation of the process is seen here: between ep_start()'s return and ep_stop() the profiler makes none, on
- * no thread. What ep_start() itself causes comes out of the C library alone (pthread_create, pthread_atfork, pinning
- * modules); it is listed. The one thing later is of the dynamic linker again: when the service has loaded a module,
- * pinning it may make ld.so allocate, once.
+ * Intercepts every allocation of the process: between the return of ep_start() and ep_stop() the profiler makes none,
+ * on any thread. ep_start() itself causes allocations only within the C library (pthread_create, pthread_atfork,
+ * pinning of modules), which are listed. One more may come later: when the service has loaded a module, pinning it may
+ * make ld.so allocate once.
  */
 #include "linux_test.h"
 
@@ -95,7 +95,7 @@ void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t 
     return (void *)result; /* -1 is MAP_FAILED */
 }
 
-/* File that holds the caller. */
+/* The file that contains the caller. */
 static const char *object_of(const void *caller)
 {
     Dl_info info;
@@ -148,7 +148,7 @@ static void test_no_allocation(void **state)
     assert_int_equal(pthread_barrier_init(&barrier, NULL, 4), 0);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, worker, NULL), 0);
-    /* Mapped now: that is not the profiler's doing. */
+    /* Mapped now, because this mapping is the test's. */
     assert_int_equal(begin_profile(1001, 100), -EINVAL);
 
     atomic_store(&phase, STARTING);
@@ -178,7 +178,7 @@ static void test_no_allocation(void **state)
     assert_int_equal(end_profile(2000), 0);
 }
 
-/* The service loads modules: ld.so allocates on its thread, and a little on the collect thread, once a module. */
+/* The service loads modules: ld.so allocates on the service's thread, and once per module on the collect thread. */
 static void test_module_scan(void **state)
 {
     static const char *const names[] = {"libanl.so.1", "libnss_compat.so.2", "libBrokenLocale.so.1",

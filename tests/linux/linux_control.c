@@ -1,6 +1,6 @@
 /*
- * The control endpoint's sockets: a unix socket and a port, tokens, clients that say nothing, too much or never read,
- * and that none of them keeps others, or the collect thread, from going on. A forked child serves nobody.
+ * Sockets of the control endpoint: a unix socket and a port, tokens, and clients that send nothing, send too much or
+ * never read. No client blocks other clients or the collect thread. A forked child does not serve.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 #include "core/edgeprof.h"
 
 #define TOKEN    "correct horse battery"
-#define PATIENCE 20000 /* ms until a test gives up */
+#define PATIENCE 20000 /* ms until a test fails */
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
 static char path[64], answer[8192];
@@ -66,7 +66,7 @@ static int dial_port(uint16_t port)
     return fd;
 }
 
-/* Reads to the end; returns the status, 0 when there was no answer. Closes. */
+/* Reads to the end and closes. Returns the status; 0: no answer. */
 static int read_answer(int fd)
 {
     size_t fill = 0;
@@ -110,10 +110,10 @@ static void test_unix_socket(void **state)
     assert_non_null(strstr(answer, "\"level\":\"low\""));
     assert_int_equal(ask(dial_unix(), "POST /level?high", ""), 200);
     assert_int_equal(ep_level_get(), EP_LEVEL_HIGH);
-    /* A body that nobody reads does not take the answer back. */
+    /* An unread request body does not discard the answer. */
     assert_int_equal(ask(dial_unix(), "POST /level?low", "Content-Length: 5\r\n\r\nhello"), 200);
     end();
-    /* With a token, a unix socket wants it too; what a killed process left behind is in nobody's way. */
+    /* The token also applies to unix sockets. A socket left by a killed process is replaced. */
     int stale = socket(AF_UNIX, SOCK_STREAM, 0);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
@@ -172,7 +172,7 @@ static void test_environment(void **state)
     (void)unsetenv("EDGEPROF_CONTROL_TOKEN");
 }
 
-/* More clients than there is room for, each of which says a part of a request and no more. */
+/* More clients than places; each sends only a part of a request. */
 static void test_slow_clients(void **state)
 {
     struct ep_stats before, after;
@@ -186,27 +186,27 @@ static void test_slow_clients(void **state)
         slow[i] = dial_unix();
         assert_int_equal(write(slow[i], "GET /sta", i * 4), (ssize_t)(i * 4));
     }
-    assert_int_equal(ask(dial_unix(), "GET /status", ""), 200); /* there is room for one more */
+    assert_int_equal(ask(dial_unix(), "GET /status", ""), 200); /* one place is left */
     for (unsigned i = 3; i < 8; i++)
         slow[i] = dial_unix();
-    assert_int_equal(ask(dial_unix(), "GET /status", ""), 200); /* when they have had their time */
+    assert_int_equal(ask(dial_unix(), "GET /status", ""), 200); /* after their timeout */
     for (unsigned i = 0; i < 8; i++)
         assert_int_equal(read_answer(slow[i]), 0);
     assert_int_equal(ep_stats_get(&after), 0);
-    assert_true(after.wakeups - before.wakeups >= 10); /* intervals of 100 ms went on all the while */
-    /* More than a request may have is refused, and the rest of it is taken in. */
+    assert_true(after.wakeups - before.wakeups >= 10); /* intervals of 100 ms continued */
+    /* A request that is too long is refused; its remainder is read and ignored. */
     char much[3000];
     memset(much, 'x', sizeof much);
     int fd = dial_unix();
     assert_int_equal(write(fd, much, sizeof much), sizeof much);
     assert_int_equal(read_answer(fd), 431);
-    /* Byte by byte is as good as at once. */
+    /* A request that arrives byte by byte is accepted. */
     fd = dial_unix();
     for (const char *at = "PUT /level?medium HTTP/1.1\r\n\r\n"; *at; at++)
         assert_int_equal(write(fd, at, 1), 1);
     assert_int_equal(read_answer(fd), 200);
     assert_int_equal(ep_level_get(), EP_LEVEL_MEDIUM);
-    /* Clients that are gone at once, one after another. */
+    /* Clients that disconnect at once, one after another. */
     for (unsigned i = 0; i < 100; i++)
         (void)close(dial_unix());
     assert_int_equal(ask(dial_unix(), "GET /status", ""), 200);

@@ -1,8 +1,7 @@
 /*
- * A stack of every thread, of real ones: some in waits that they announced, some on the CPU, some asleep in the C
- * library, some that are hardly ever seen doing the same thing. Each is there once, under its name, with the function
- * that it is in; while the dump is taken no system call is interrupted. Two threads that wait for each other's lock
- * show both functions.
+ * A stack dump of all threads of a real process: threads in announced waits, on the CPU, asleep in the C library, and
+ * threads that change state all the time. The dump has each thread once, with its name and current function, and
+ * interrupts no system call. Two threads that wait for each other's lock show both functions.
  */
 #include "linux_test.h"
 
@@ -15,7 +14,7 @@
 #define CREW      16u
 #define NAME_SIZE 16u
 
-/* A sanitizer stands in front of poll(), with a frame that hangs on its frame pointer. */
+/* A sanitizer intercepts poll() with a function whose frame requires the frame pointer. */
 #ifdef __SANITIZE_ADDRESS__
 #define SLEEPERS_NAMED 0
 #else
@@ -25,13 +24,13 @@
 struct member {
     char name[NAME_SIZE];
     void (*in)(void);
-    unsigned leaf; /* special frame at the leaf, 0: code */
+    unsigned leaf; /* special frame of the leaf; 0: code */
 };
 
 static atomic_bool over;
 static atomic_uint interrupted, ready;
 
-/* Stacks of the crew; written by the deliver thread, read when the profiler has stopped. */
+/* Stacks of the crew. The deliver thread writes them; the test reads them after the profiler has stopped. */
 static struct {
     unsigned times, leaf, depth;
     bool named;
@@ -44,7 +43,7 @@ static void pause_ms(int ms)
         (void)atomic_fetch_add(&interrupted, 1);
 }
 
-/* One call each: a frame that waits is this function's, not a loop's that a compiler moved elsewhere. */
+/* One call each, so that the waiting frame is this function's; a compiler could move a loop's call elsewhere. */
 static __attribute__((noinline)) void in_wait(void)
 {
     ep_wait_begin(EP_WAIT_SLEEP);
@@ -68,7 +67,7 @@ static __attribute__((noinline)) void on_cpu(void)
         }
 }
 
-/* Without a frame pointer: the way from the C library to the thread's start needs none. */
+/* Without frame pointers: unwinding from the C library to the thread's start does not need them. */
 static __attribute__((noinline, optimize("omit-frame-pointer"))) void in_library(void)
 {
     while (!atomic_load(&over))
@@ -83,7 +82,7 @@ static __attribute__((noinline, optimize("omit-frame-pointer"))) void in_semapho
         (void)atomic_fetch_add(&interrupted, 1);
 }
 
-/* Awake most of the times that somebody looks, and never for long. */
+/* Usually awake when observed, but never for long. */
 static __attribute__((noinline, optimize("omit-frame-pointer"))) void restless(void)
 {
     while (!atomic_load(&over))
@@ -119,7 +118,7 @@ static void *member_main(void *argument)
     return NULL;
 }
 
-/* Whether a frame is in the function. */
+/* Whether the frame is within the function. */
 static bool is_in(uint32_t frame, void (*function)(void))
 {
     const struct ep_module *module = ep_module_of_linear(&ep_running()->unwinder.modules, frame);
@@ -176,7 +175,7 @@ static bool is_sleeper(unsigned i)
     return crew[i].in == in_library || crew[i].in == in_semaphore;
 }
 
-static void test_every_thread(void **state)
+static void test_dump_has_every_thread(void **state)
 {
     pthread_t thread[CREW];
 
@@ -213,7 +212,7 @@ static void test_every_thread(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_thread)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_dump_has_every_thread)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /*
- * Threads of edgeprof's own that start when they are needed: a single-threaded program stays one until the ring is
- * nearly full or a message is due; then, and at a stop before that, everything that was measured is delivered. Also
- * from a signal handler, which is where the need shows. Where the C library is not glibc the threads start at once.
+ * Lazy start of edgeprof's threads: a single-threaded program stays single-threaded until the ring is nearly full or a
+ * message is due. Then, or at a stop before that, all samples are delivered. A signal handler detects the need. With a
+ * C library other than glibc the threads start at once.
  */
 #include "linux_test.h"
 
@@ -13,7 +13,7 @@
 
 static void *memory;
 
-/* Of the process without edgeprof: an emulator has threads of its own. */
+/* Number of tasks without edgeprof: an emulator has its own threads. */
 static unsigned tasks_without;
 
 static unsigned tasks_now(void)
@@ -142,7 +142,7 @@ static void test_program_creates_thread(void **state)
     assert_int_equal(ep_stop(5000), 0);
 }
 
-/* Each thread's stack and block are given back: memory does not grow, and C library state stays whole. */
+/* Each thread's stack and block are released: memory does not grow, and the C library's state stays intact. */
 static void test_many_rounds(void **state)
 {
     (void)state;
@@ -156,7 +156,7 @@ static void test_many_rounds(void **state)
     }
 }
 
-/* A namespace of its own is given to single-threaded programs alone. EPERM: this system gives it to nobody. */
+/* Only single-threaded programs may create a user namespace. EPERM: this system forbids it. */
 static void test_unshare(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * Names in a real process: of functions that the dynamic linker knows, and those that a runtime's thread is asked for.
- * One that is late is not waited for, and its answer is never taken for another question's. This program stands in for
- * one with .NET's runtime, whose mark it has.
+ * Names in a real process: functions known to the dynamic linker, and names from a runtime's thread. A late answer is
+ * not awaited, and never used for another address. This program imitates one with .NET's runtime by defining its
+ * symbol.
  */
 #include "linux_test.h"
 
@@ -11,14 +11,14 @@
 #include "tests/unit/core_rooms.h"
 #include "hooks.h"
 
-/* What tells the port of a program with that runtime: where it is, there is the managed code. */
+/* The symbol by which the port detects the runtime, and the start of managed code. */
 __attribute__((noinline, visibility("hidden"))) void RhpGcProbeHijack(void);
 void RhpGcProbeHijack(void)
 {
     __asm__ volatile("");
 }
 
-/* Code that no dynamic symbol is of. */
+/* Code without a dynamic symbol. */
 #define PLACE(n)                                                                                                       \
     __attribute__((noinline)) static void place_##n(void)                                                              \
     {                                                                                                                  \
@@ -31,7 +31,7 @@ PLACE(3)
 static void (*const places[])(void) = {place_0, place_1, place_2, place_3};
 
 static atomic_uint questions;
-static atomic_bool held; /* the runtime takes questions, but keeps its answers for later */
+static atomic_bool held; /* the runtime accepts requests but delays its answers */
 
 static void *runtime(void *unused)
 {
@@ -104,7 +104,7 @@ static void test_dynamic_symbols(void **state)
     assert_int_equal(ep_stop(0), 0);
 }
 
-/* The runtime may be slow on a busy machine, but it is asked again. */
+/* Asks again until the runtime answers, because a busy machine may be slow. */
 static const char *name_in_time(uintptr_t pc)
 {
     const char *name = "(none)";
@@ -119,7 +119,7 @@ static const char *name_in_time(uintptr_t pc)
 static void wait_served(void)
 {
     for (unsigned i = 0; i < 1000 && strcmp(name_in_time((uintptr_t)place_0), "Managed.Place0") != 0; i++) {
-        assert_int_equal(ep_stop(0), 0); /* what has been named stays named as long as it runs */
+        assert_int_equal(ep_stop(0), 0); /* names stay known while the run lasts */
         usleep(10000);
         begin();
     }
@@ -142,8 +142,8 @@ static void test_runtime(void **state)
     atomic_store(&held, true);
     assert_string_equal(name_of((uintptr_t)place_2), "(none)"); /* too late */
     atomic_store(&held, false);
-    assert_string_equal(name_in_time((uintptr_t)place_3), "Managed.Place3"); /* place 2's answer is not taken for it */
-    assert_string_equal(name_in_time((uintptr_t)place_2), "Managed.Place2"); /* asked again, and answered */
+    assert_string_equal(name_in_time((uintptr_t)place_3), "Managed.Place3"); /* not confused with place 2's answer */
+    assert_string_equal(name_in_time((uintptr_t)place_2), "Managed.Place2"); /* a repeated request is answered */
     ep_names_end();
     pthread_join(thread, NULL);
     assert_int_equal(ep_stop(0), 0);

@@ -1,6 +1,6 @@
 /*
- * fork and exec while the profiler runs, and modules that come and go. Usage as its own exec target:
- * `linux_process exec-target` burns CPU and exits with 0.
+ * fork and exec while the profiler runs, and modules that are loaded and unloaded. The program is also its own exec
+ * target: `linux_process exec-target` burns CPU and exits with 0.
  */
 #include "linux_test.h"
 
@@ -22,12 +22,13 @@ static void assert_exit(pid_t child)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* In the child: nothing runs, nothing is sampled, and it can start its own. An exit code that says what was wrong. */
+/* In the child: nothing runs, nothing is sampled, and it can start its own profiler. Returns 0, or a code of the failed
+ * check. */
 static int child_of_fork(void)
 {
     struct ep_stats s;
 
-    if (mprotect(profile_memory, EP_MEMORY_DEFAULT, PROT_NONE) != 0) /* not even looked at */
+    if (mprotect(profile_memory, EP_MEMORY_DEFAULT, PROT_NONE) != 0) /* any access crashes */
         return 1;
     burn(60 * MS);
     if (ep_flush() != -ESRCH || ep_stop(0) != -ESRCH)
@@ -76,7 +77,7 @@ static void *burner(void *argument)
     return NULL;
 }
 
-/* exec out of a profiled process with busy threads: the new program is not killed by a signal that was on its way. */
+/* exec in a profiled process with busy threads: a pending signal does not kill the new program. */
 static void test_exec(void **state)
 {
     (void)state;
@@ -145,7 +146,7 @@ static void test_dlopen_storm(void **state)
     assert_true(s.lost_ns[EP_LOSS_RING_FULL] * 10 < s.weight_ns);
     print_message("             %u modules, %llu of %llu stacks exact\n", s.modules, (unsigned long long)s.exact,
                   (unsigned long long)s.samples);
-    if (sizeof(uintptr_t) > 4) /* 32-bit glibc has no tables: stacks are cut in its dynamic linker */
+    if (sizeof(uintptr_t) > 4) /* 32-bit glibc has no tables: stacks end in its dynamic linker */
         assert_true(s.exact * 10 > s.samples * 9);
 }
 

@@ -1,7 +1,7 @@
 /*
- * serve.c with a service of the test's own, whose bodies are far larger than a socket takes: clients that read in their
- * own time get every byte, those that do not are cut off in theirs, and whoever comes is served meanwhile. And pull.c:
- * where it listens, and what it wants a token for.
+ * serve.c with a test service whose bodies are far larger than a socket buffer: slow clients get every byte, clients
+ * that do not read are disconnected after their timeout, and others are served meanwhile. Also pull.c: where it
+ * listens, and when it requires a token.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,11 +25,11 @@
 #define BODY     (8u << 20)
 #define PORTION  10000u
 #define LATER_NS 300000000u
-#define PATIENCE 20000 /* ms until a test gives up */
+#define PATIENCE 20000 /* ms until a test fails */
 
 static atomic_uint begun, done, looks;
 
-/* Every byte is known by its place. */
+/* The expected byte at a position. */
 static char byte_at(uint64_t place)
 {
     return (char)(place * 2654435761u >> 13);
@@ -125,7 +125,7 @@ static int ask(const char *request)
     return fd;
 }
 
-/* Reads `most` bytes of an answer, or to its end; returns how many, each of them checked. */
+/* Reads `most` bytes of an answer, or to its end, and checks each. Returns their number. */
 static uint64_t read_some(int fd, uint64_t from, uint64_t most)
 {
     static char bytes[65536];
@@ -159,7 +159,7 @@ static void test_large_bodies(void **state)
     assert_int_equal(ep_linux_server_start(&server, (struct sockaddr *)&address, sizeof address), -EALREADY);
     int slow = ask("A\n\n"), never = ask("B\n\n");
     uint64_t got = 0;
-    for (unsigned i = 0; i < 20; i++) { /* slow, but not too slow */
+    for (unsigned i = 0; i < 20; i++) { /* slow, but within the limit */
         got += read_some(slow, got, (BODY + 4) / 21);
         pause_ms(20);
     }
@@ -167,7 +167,7 @@ static void test_large_bodies(void **state)
     assert_int_equal(read_some(quick, 0, UINT64_MAX), BODY + 4);
     got += read_some(slow, got, UINT64_MAX);
     assert_int_equal(got, BODY + 4);
-    pause_ms(3000); /* the third has had its time */
+    pause_ms(3000); /* the third client exceeds its time */
     assert_true(read_some(never, 0, UINT64_MAX) < BODY);
     assert_int_equal(atomic_load(&begun), 3);
     assert_int_equal(atomic_load(&done), 3);
@@ -177,8 +177,9 @@ static void test_large_bodies(void **state)
     assert_int_equal(ep_linux_server_stop(&server), 0);
 }
 
-/* Whose answer takes time is answered then; who hangs up before is forgotten at once; stop leaves nobody behind. */
-static void test_late_answers(void **state)
+/* Delayed answers are sent when ready. A client that disconnects before is dropped at once. A stop disconnects
+ * everybody. */
+static void test_delayed_answers(void **state)
 {
     char late[8] = "";
 
@@ -222,7 +223,7 @@ static int start(const char *where, const char *token, size_t size)
     return result;
 }
 
-static void test_where(void **state)
+static void test_listen_addresses(void **state)
 {
     static const char token[] = "0123456789abcdef";
     const size_t size = sizeof pull_memory - 3;
@@ -240,7 +241,7 @@ static void test_where(void **state)
         assert_int_equal(start(where, "short", size), -EINVAL);
         assert_int_equal(start(where, token, size), 1);
     }
-    static const char *const others[] = {"192.0.2.1:%s", "[2001:db8::1]:%s"}; /* nobody's: the system says no */
+    static const char *const others[] = {"192.0.2.1:%s", "[2001:db8::1]:%s"}; /* not local: bind fails */
     for (unsigned i = 0; i < 2; i++) {
         (void)snprintf(where, sizeof where, others[i], port);
         assert_int_equal(start(where, NULL, size), -EINVAL);
@@ -287,8 +288,8 @@ static int status_of(const char *line)
     return status;
 }
 
-/* Starts before and stops after the profiler, or the other way round; a forked child serves nobody. */
-static void test_lives(void **state)
+/* Starts before and stops after the profiler, and the other way round. A forked child does not serve. */
+static void test_start_stop_order(void **state)
 {
     struct ep_config c = {.memory = memory, .memory_size = sizeof memory, .interval_ms = 100, .endpoint = "null:"};
     char port[8];
@@ -319,7 +320,7 @@ static void test_lives(void **state)
     assert_int_equal(status_of("GET /debug/pprof/goroutine"), 200);
     assert_int_equal(ep_pull_stop(), 0);
     (void)close(waiting);
-    memset(pull_memory, 0xff, sizeof pull_memory); /* it is ours again */
+    memset(pull_memory, 0xff, sizeof pull_memory); /* after the stop the memory belongs to the test */
     pause_ms(300);
     assert_int_equal(ep_stop(1000), 0);
 }
@@ -328,9 +329,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_large_bodies),
-        cmocka_unit_test(test_late_answers),
-        cmocka_unit_test(test_where),
-        cmocka_unit_test(test_lives),
+        cmocka_unit_test(test_delayed_answers),
+        cmocka_unit_test(test_listen_addresses),
+        cmocka_unit_test(test_start_stop_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * What profiling must not do to a service: change errno, interrupt its sleeping calls, run its signals on edgeprof's
- * threads or transport code on its own, or die of a signal that comes late.
+ * Profiling may not change a service's errno, interrupt its sleeping calls, run its signal handlers on edgeprof's
+ * threads, run transport code on its threads, or let a late signal kill it.
  */
 #include "linux_test.h"
 #include "port/linux/own_signal.h"
@@ -30,7 +30,7 @@ static void test_errno_is_kept(void **state)
     }
     assert_int_equal(end_profile(1000), 0);
     assert_int_equal(ep_stats_get(&s), 0);
-    assert_true(s.samples + s.lost_count[EP_LOSS_RING_FULL] > 20); /* collect may come late on a busy machine */
+    assert_true(s.samples + s.lost_count[EP_LOSS_RING_FULL] > 20); /* collect may be late on a busy machine */
     assert_int_equal(changed, 0);
 }
 
@@ -58,7 +58,7 @@ static bool sleep_once(int kind, int fd)
     return recv(fd, &byte, 1, 0) < 0 && errno == EINTR;
 }
 
-/* Sleeps a lot and computes a little, so that timers do expire on this thread. On a busy machine it takes its time. */
+/* Sleeps much and computes little, so that timers expire on this thread. */
 static void *sleeper_main(void *argument)
 {
     struct sleeper *s = argument;
@@ -111,14 +111,14 @@ static void test_no_interrupted_calls(void **state)
                       (unsigned long long)with[i].interrupted, (unsigned long long)with[i].calls,
                       (unsigned long long)without[i].interrupted);
         assert_true(with[i].calls > 100);
-        /* A tick may fall on the way into the call, once in a while; signalling sleepers would give most of them. */
+        /* A tick may hit just before the call. Signals to sleepers would interrupt most calls. */
         assert_true(with[i].interrupted <= without[i].interrupted + 1 + with[i].calls / 500);
     }
 }
 
 /* ---- edgeprof's own threads ---- */
 
-/* The blocked signals of a thread of ours, 0 when tid is no such thread. */
+/* The blocked signals of an edgeprof thread; *ours is false for other threads. */
 static uint64_t blocked_of(const char *tid, bool *ours)
 {
     char path[64], line[256];
@@ -139,7 +139,7 @@ static uint64_t blocked_of(const char *tid, bool *ours)
 
 static void test_own_threads_block_all_signals(void **state)
 {
-    const int open_to_all[] = {SIGKILL, SIGSTOP, 32, 33}; /* the last two are the C library's */
+    const int open_to_all[] = {SIGKILL, SIGSTOP, 32, 33}; /* the last two are reserved by the C library */
     unsigned found = 0;
 
     (void)state;
@@ -163,7 +163,7 @@ static void test_own_threads_block_all_signals(void **state)
     assert_int_equal(end_profile(1000), 0);
 }
 
-/* ---- who runs transport code ---- */
+/* ---- the thread that runs transport code ---- */
 
 static uint32_t service_tids[8], sender;
 static unsigned senders, by_service;
@@ -215,7 +215,7 @@ static void test_transport_runs_on_the_deliver_thread(void **state)
 
 /* ---- late and foreign signals ---- */
 
-/* What the kernel has: a set in which all signals are blocked, but for this thread's real mask. */
+/* Blocks all signals in the kernel, but keeps the C library's view of this thread's mask. */
 static void block_really(int how)
 {
     (void)ep_linux_mask_raw(how, ep_linux_signals_ours());
@@ -245,7 +245,7 @@ static void test_signals_pending_over_stop(void **state)
     }
 }
 
-/* Ticks of threads that had a slot before, and of slots that there are not, are dropped. */
+/* Ticks for earlier owners of a slot, and for slots that do not exist, are dropped. */
 static void test_foreign_ticks(void **state)
 {
     struct ep_stats s;
@@ -269,7 +269,7 @@ static void theirs(int signal)
     atomic_fetch_add(&sent_to_us, 1);
 }
 
-/* What profiles after each other do with numbers whose handlers are the program's. In a child: the handlers stay. */
+/* Successive profiles with signal numbers used by the program. Runs in a child, because handlers stay installed. */
 static int numbers_taken(void)
 {
     struct sigaction action = {.sa_handler = theirs}, now;
@@ -289,7 +289,7 @@ static int numbers_taken(void)
     return begin_profile(100, 100) == 0 && ep_linux_signal() == number && end_profile(100) == 0 ? 0 : 3;
 }
 
-/* A number that the program comes to name is given back; the profile goes on with another. */
+/* A number that the program starts to use is given up; the profile continues with another. */
 static int numbers_given_back(void)
 {
     struct sigaction action = {.sa_handler = theirs};
@@ -334,7 +334,7 @@ static void test_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers), /* first: nothing is installed yet */
+        cmocka_unit_test(test_numbers), /* first: no handler is installed yet */
         cmocka_unit_test(test_errno_is_kept),
         cmocka_unit_test(test_no_interrupted_calls),
         cmocka_unit_test(test_own_threads_block_all_signals),

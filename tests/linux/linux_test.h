@@ -1,7 +1,6 @@
 /*
- * What the tests of the real Linux port include: cmocka, a profiler's memory that can be taken away, work to do, and
- * the CPU time that the statistics must account for. No test here depends on absolute times: shares of CPU time in one
- * run.
+ * Included by all tests of the Linux port in real processes: cmocka, memory for the profiler that can be unmapped, CPU
+ * work, and the check of accounted CPU time. No test depends on absolute times; they compare CPU times of one run.
  */
 #ifndef LINUX_TEST_H
 #define LINUX_TEST_H
@@ -40,7 +39,7 @@ static inline uint64_t clock_of(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Uses that much CPU time of the calling thread. */
+/* Uses this much CPU time of the calling thread. */
 __attribute__((noinline, unused)) static void burn(uint64_t ns)
 {
     uint64_t end = clock_of(CLOCK_THREAD_CPUTIME_ID) + ns;
@@ -64,7 +63,7 @@ static inline uint32_t tid_of(void)
     return (uint32_t)syscall(SYS_gettid);
 }
 
-/* The profiler's memory: there between begin_profile() and end_profile(), unmapped elsewhere. */
+/* The profiler's memory, mapped between begin_profile() and end_profile(). */
 static void *profile_memory;
 
 static inline int begin_profile(uint32_t rate, uint32_t interval_ms)
@@ -82,7 +81,7 @@ static inline int begin_profile(uint32_t rate, uint32_t interval_ms)
     return ep_start(&config);
 }
 
-/* Every access to the memory from here on is a crash. */
+/* After this, every access to the profiler's memory crashes. */
 static inline int end_profile(uint32_t deadline_ms)
 {
     int error = ep_stop(deadline_ms);
@@ -92,7 +91,7 @@ static inline int end_profile(uint32_t deadline_ms)
     return error;
 }
 
-/* CPU time that was used since then by all but edgeprof's own threads, and what the profile says; in that run. */
+/* Share of the CPU time since then, without edgeprof's threads, that the profile accounts for. */
 static inline double accounted(uint64_t cpu_at_start)
 {
     struct ep_stats s;
@@ -105,15 +104,15 @@ static inline double accounted(uint64_t cpu_at_start)
     return (double)(s.weight_ns + s.thread_exit_ns) / (double)(used - s.collect_cpu_ns - s.deliver_cpu_ns);
 }
 
-/* A sanitizer's own work at the end of a thread is CPU time that no profile has, and in an emulated machine a tick
- * takes milliseconds: there the bounds are wider by so much. */
+/* The bounds are wider with sanitizers and emulators: sanitizers use CPU time at a thread's end that no profile has,
+ * and in an emulator a tick takes milliseconds. */
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__ || !defined __x86_64__
 #define RATIO_SLACK 0.05
 #else
 #define RATIO_SLACK 0.0
 #endif
 
-/* A ratio within bounds, in one run. Above and below it is CPU time of the same run: other load slows both. */
+/* Checks a ratio of two CPU times of one run. Other load affects both. */
 #define ASSERT_RATIO(run, low, high)                                                                                   \
     do {                                                                                                               \
         double ratio_ = run;                                                                                           \
@@ -121,7 +120,7 @@ static inline double accounted(uint64_t cpu_at_start)
         assert_true(ratio_ >= (low)-RATIO_SLACK && ratio_ <= (high) + RATIO_SLACK);                                    \
     } while (0)
 
-/* The best of three runs, for what a loaded machine does change. Each use says why. */
+/* Takes the best of three runs, for values that other load changes. Each use explains why. */
 #define ASSERT_RATIO_WHEN_QUIET(run, low, high)                                                                        \
     do {                                                                                                               \
         double best_ = run;                                                                                            \

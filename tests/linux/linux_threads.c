@@ -1,9 +1,8 @@
 /*
- * CPU time of threads that come and go is accounted for: long ones, 200 short ones, more than there are slots, and when
- * the system has no timers left, then without a signal to a thread that sleeps, and with the timers going to whom needs
- * them; of threads that keep the signal blocked, which are counted once and sampled again when they do not;
- * that of a time when nobody wanted it is not; and 200 starts and stops under that load, with the memory taken
- * away in between.
+ * CPU time is accounted for: of long threads, 200 short ones, more threads than slots, and more than the system has
+ * timers. Without a timer no signal goes to sleeping threads, and timers move to the threads that need them. A thread
+ * that blocks the signal is counted once, and sampled again when it stops blocking. Time while the kind is off is not
+ * accounted. Also 200 starts and stops under load, with the memory unmapped in between.
  */
 #include "linux_test.h"
 
@@ -100,7 +99,7 @@ static void test_more_threads_than_slots(void **state)
 
 /* ---- no timers left ---- */
 
-/* The limit counts what all processes of a user have: a user of our own, where that is possible. */
+/* The limit counts all processes of a user, so the test uses its own user where possible. */
 static void be_somebody_else(void)
 {
     if (getuid() == 0)
@@ -152,8 +151,8 @@ static void test_few_timers(void **state)
     ASSERT_RATIO(account_without_timers(3), 0.99, 1.005);
 }
 
-/* A thread that sleeps has no part in it: poll() is not restarted, so every signal would be seen. A few come when it is
- * just about to sleep. */
+/* A sleeping thread without a timer gets hardly any signals. poll() is not restarted, so each signal would be visible;
+ * a few arrive just before it sleeps. */
 static void test_sleeper_is_left_alone(void **state)
 {
     uint64_t each = 150 * MS;
@@ -175,7 +174,7 @@ static void test_sleeper_is_left_alone(void **state)
     assert_in_range(interrupted, 0, 6);
 }
 
-/* ---- one timer, and who has it ---- */
+/* ---- one timer for several threads ---- */
 
 struct busy {
     pthread_t thread;
@@ -207,8 +206,9 @@ static void busy_for(struct busy *busy, uint64_t ns)
     atomic_store(&busy->work, false);
 }
 
-/* Share of what the second thread used, since the scans could know that it needs a timer more than the first, that is
- * seen in stacks. The main thread has none either, and at start there was none at all, not for the process' clock. */
+/* The share of the second thread's CPU time that stacks show, from the time when the scans could know that it needs a
+ * timer more than the first. The main thread has no timer either, and at start there was none even for the process's
+ * clock. */
 static double account_after_handover(void)
 {
     static struct busy busy[2];
@@ -225,13 +225,13 @@ static double account_after_handover(void)
         assert_int_equal(pthread_create(&busy[i].thread, NULL, busy_main, &busy[i]), 0);
         busy_for(&busy[i], 20 * MS);
     }
-    bool one_timer = ep_port_threads_scan() == 1; /* the first's */
+    bool one_timer = ep_port_threads_scan() == 1; /* it belongs to the first thread */
     busy_for(&busy[1], 40 * MS);
     one_timer &= ep_port_threads_scan() == 1;
     uint64_t used = atomic_load(&busy[1].used_ns);
     busy_for(&busy[1], 200 * MS);
     used = atomic_load(&busy[1].used_ns) - used;
-    for (unsigned i = 0; i < 3; i++) /* nothing changes for whom it refuses */
+    for (unsigned i = 0; i < 3; i++) /* nothing changes for refused threads */
         one_timer &= ep_port_threads_scan() == 1;
     for (unsigned i = 0; i < 2; i++) {
         atomic_store(&busy[i].end, true);
@@ -239,28 +239,28 @@ static double account_after_handover(void)
     }
     assert_int_equal(end_profile(5000), 0);
     assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &before), 0);
-    if (!one_timer) /* other processes of this user came in between */
+    if (!one_timer) /* other processes of this user used timers in between */
         return 0;
     double share = accounted(cpu);
     assert_true(share > 0.9 && share < 1.1);
     assert_int_equal(ep_stats_get(&s), 0);
-    /* All have been without, once each; TSan has a thread of its own. */
+    /* Each thread was without a timer once; TSan has its own thread. */
     assert_in_range(s.lost_count[EP_LOSS_NO_TIMER], 3, 4);
     return (double)(s.weight_ns - (s.weight_ns < 20 * MS ? s.weight_ns : 20 * MS)) / (double)used;
 }
 
-static void test_timer_goes_to_whom_needs_it(void **state)
+static void test_timer_moves_to_busy_thread(void **state)
 {
     (void)state;
-    /* Who gets the timer depends on who ran last, and 20 ms before and after the 200 ms are not known apart. */
+    /* The scheduler decides which thread gets the timer, and 20 ms at both ends of the 200 ms are uncertain. */
     ASSERT_RATIO_WHEN_QUIET(account_after_handover(), 0.9, 1.05);
 }
 
-/* ---- threads that keep the signal blocked ---- */
+/* ---- threads that block the signal ---- */
 
 static atomic_bool blocks;
 
-/* By the system call itself: whatever wraps sigprocmask() has no part in it. */
+/* Uses the system call directly, so that wrappers of sigprocmask() do not notice. */
 static void *blocker_main(void *argument)
 {
     const uint64_t all = UINT64_MAX, none = 0;
@@ -277,7 +277,8 @@ static void *blocker_main(void *argument)
     return NULL;
 }
 
-/* Two threads block it, two scans and both ends see that; one of them stops doing so in between. */
+/* Two threads block the signal; two scans and the end of each thread detect it. One of them stops blocking in between.
+ */
 static double account_blocked(void)
 {
     static struct busy busy[2];
@@ -291,11 +292,11 @@ static double account_blocked(void)
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&busy[i].thread, NULL, blocker_main, &busy[i]), 0);
     busy_for(&busy[0], 100 * MS);
-    int before = ep_port_threads_scan(); /* the first gives its timer back */
+    int before = ep_port_threads_scan(); /* the first thread's timer is released */
     busy_for(&busy[0], 50 * MS);
-    int after = ep_port_threads_scan(); /* and is left alone */
+    int after = ep_port_threads_scan(); /* and it gets no new one */
     busy_for(&busy[1], 100 * MS);
-    atomic_store(&busy[1].end, true); /* which nobody has looked at until it ends */
+    atomic_store(&busy[1].end, true); /* never scanned before its end */
     assert_int_equal(pthread_join(busy[1].thread, NULL), 0);
     assert_int_equal(ep_stats_get(&s), 0);
     assert_true(s.weight_ns < 100 * MS);
@@ -308,11 +309,11 @@ static double account_blocked(void)
     assert_int_equal(end_profile(5000), 0);
     assert_int_equal(ep_stats_get(&s), 0);
     assert_int_equal(after, before);
-    assert_int_equal(again, before); /* one has ended, one has come back */
+    assert_int_equal(again, before); /* one has ended, one is sampled again */
     assert_int_equal(s.lost_count[EP_LOSS_SIGNAL_BLOCKED], 2);
     assert_string_equal(s.unsampled[2].name[1], s.unsampled[2].name[0]);
     assert_true(s.unsampled[2].name[0][0] && !s.unsampled[2].name[2][0]);
-    /* At least: on a busy machine a thread goes on for a while. accounted() checks that nothing counts twice. */
+    /* A lower bound: on a busy machine a thread runs longer. accounted() checks that nothing counts twice. */
     assert_true(s.weight_ns >= 150 * MS);
     assert_true(s.unsampled_ns >= 200 * MS);
     return accounted(cpu);
@@ -324,9 +325,9 @@ static void test_blocked_signal(void **state)
     ASSERT_RATIO(account_blocked(), 0.985, 1.005);
 }
 
-/* ---- nobody wants CPU samples for a while ---- */
+/* ---- the CPU kind is off for a while ---- */
 
-/* POSIX timers of this process, -1: the system does not tell. */
+/* Number of POSIX timers of this process; -1: the system does not show it. */
 static int timers(void)
 {
     FILE *file = fopen("/proc/self/timers", "r");
@@ -341,8 +342,8 @@ static int timers(void)
     return count;
 }
 
-/* What was used while the kind was off is nobody's, by threads that go on as by those that came or ended meanwhile;
- * before and after it is accounted for. */
+/* CPU time while the kind is off is not accounted, for threads that continue, start or end meanwhile. Time before and
+ * after is. */
 static double account_around_a_pause(unsigned timers_left)
 {
     static struct busy busy[3];
@@ -384,7 +385,7 @@ static double account_around_a_pause(unsigned timers_left)
     return accounted(cpu + off);
 }
 
-static void test_pause(void **state)
+static void test_cpu_kind_off_and_on(void **state)
 {
     (void)state;
     ASSERT_RATIO(account_around_a_pause(1000), 0.98, 1.005);
@@ -442,7 +443,7 @@ static void test_start_stop_under_load(void **state)
     assert_true(samples > 20);
 }
 
-/* The collect thread runs before sampling begins, and when ep_start() takes long it looks for threads by then. */
+/* The collect thread runs before sampling starts, and scans threads if ep_start() takes long. */
 static void test_scan_before_sampling(void **state)
 {
     (void)state;
@@ -452,15 +453,15 @@ static void test_scan_before_sampling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scan_before_sampling), /* first: nothing has been started */
+        cmocka_unit_test(test_scan_before_sampling), /* first: nothing has been started yet */
         cmocka_unit_test(test_long_threads),
         cmocka_unit_test(test_200_short_threads),
         cmocka_unit_test(test_more_threads_than_slots),
         cmocka_unit_test(test_few_timers),
         cmocka_unit_test(test_sleeper_is_left_alone),
-        cmocka_unit_test(test_timer_goes_to_whom_needs_it),
+        cmocka_unit_test(test_timer_moves_to_busy_thread),
         cmocka_unit_test(test_blocked_signal),
-        cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_cpu_kind_off_and_on),
         cmocka_unit_test(test_start_stop_under_load),
     };
 

@@ -1,7 +1,7 @@
 /*
- * unwind.c on this process' own code: random registers and stack contents between guard pages never read outside the
- * stack; the kernel's signal frame is walked through, on the same stack and from an alternate one; a hijacked return is
- * labelled and not followed.
+ * unwind.c on this process's own code: with random registers and stack contents between guard pages it never reads
+ * outside the stack. It walks through the kernel's signal frame, on the same stack and from an alternate one. A
+ * hijacked return is labelled and not followed.
  */
 #include "linux_test.h"
 
@@ -54,7 +54,7 @@ static struct ep_stack walk(const struct ep_context *context)
 #define PAGES  4u
 #define PAGE   4096u
 
-/* Pages with nothing on either side. */
+/* A page between two inaccessible pages. */
 static uint8_t *fenced(void)
 {
     uint8_t *area = mmap(NULL, (PAGES + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -64,7 +64,7 @@ static uint8_t *fenced(void)
     return area + PAGE;
 }
 
-/* Like raise(), from code that has tables: glibc has none on 32-bit ARM. */
+/* Like raise(), but from code with tables: glibc has none on 32-bit ARM. */
 #ifdef __arm__
 __asm__(".text\n.syntax unified\n.thumb\n.thumb_func\n.type send_signal, %function\n"
         "send_signal:\n.fnstart\npush {r7, lr}\n.save {r7, lr}\n"
@@ -90,7 +90,7 @@ static uintptr_t some_code(uint64_t *dice)
     return module->start + dice_of(dice) % (module->end - module->start);
 }
 
-/* What could stand in a register or a stack word. */
+/* A plausible word for a register or the stack. */
 static uintptr_t some_word(uint64_t *dice, uint8_t *const stacks[2])
 {
     uintptr_t in = (uintptr_t)stacks[dice_of(dice) % 2] + dice_of(dice) % (PAGES * PAGE);
@@ -141,10 +141,10 @@ static void test_random_stacks_stay_in_bounds(void **state)
         depths += walk(&c).depth;
     }
     print_message("             %.2f frames a stack\n", (double)depths / STACKS);
-    assert_true(depths > STACKS * 9 / 8); /* it does walk */
+    assert_true(depths > STACKS * 9 / 8); /* walks do get beyond the first frame */
 }
 
-/* Without bounds nothing is read: the top frame alone. */
+/* With unknown bounds it reads nothing and returns only the top frame. */
 static void test_unknown_bounds(void **state)
 {
     uint8_t *stack = fenced();
@@ -271,15 +271,15 @@ static void test_nested_signal_in_a_thread(void **state)
 
 /* ---- the hijack stub ---- */
 
-/* The return of on_usr1's caller is replaced, as .NET's suspension does it: the walk ends there and says why. */
+/* Replaces the return address of on_usr1's caller, like .NET's suspension: the walk ends there with a label. */
 static void test_hijack_is_labelled(void **state)
 {
     (void)state;
     through_signals(0);
     unsigned caller = place_of(__start_fn_outer, __stop_fn_outer);
-    uintptr_t stub = pcs[caller] + 1; /* outer's return address plays the stub */
+    uintptr_t stub = pcs[caller] + 1; /* outer's return address acts as the stub */
     ep_running()->unwinder.hijack_stub = stub;
-    for (unsigned i = 0; i < EP_RULE_CACHE; i++) /* where it lies is known before anything is cached */
+    for (unsigned i = 0; i < EP_RULE_CACHE; i++) /* set before any rule is cached */
         atomic_store(&ep_running()->unwinder.rule[i], 0);
     struct sigaction inner = {.sa_sigaction = on_sample, .sa_flags = SA_SIGINFO};
     assert_int_equal(sigaction(SIGUSR2, &inner, NULL), 0);

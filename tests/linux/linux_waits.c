@@ -1,7 +1,7 @@
 /*
- * Waits of real threads against a stopwatch around each of them: many short ones, long ones that are charged while they
- * are open, two threads that wait for ever, a thread that is gone while it waits; and what an unsampled wait costs
- * over the two clock reads that it cannot do without.
+ * Waits of real threads, compared with a stopwatch around each: many short ones, long ones that are charged while open,
+ * two threads that wait forever, and a thread that ends while it waits. Also the cost of an unsampled wait beyond its
+ * two clock reads.
  */
 #include "linux_test.h"
 
@@ -14,7 +14,7 @@
 #define PAIRS      2000u
 #define TRIES      301u
 
-#define WAIT_FRAME 11u /* [wait], the classes follow */
+#define WAIT_FRAME 11u /* [wait]; the classes follow */
 
 static struct {
     uint64_t count[EP_WAITS], value[EP_WAITS], lock_count, lock_value;
@@ -61,7 +61,7 @@ static __attribute__((noinline)) uint64_t wait_us(enum ep_wait wait, unsigned us
     return clock_of(CLOCK_MONOTONIC) - start;
 }
 
-/* A class is told to within two strata of 10 ms, one at either end: 1.5 % of the 1.3 s and more that each waits. */
+/* A class is accurate to two strata of 10 ms, one at each end: 1.5 % of the at least 1.3 s that each waits. */
 static void test_known_waits(void **state)
 {
     (void)state;
@@ -86,7 +86,7 @@ static void test_known_waits(void **state)
     assert_int_equal(told.value[EP_WAIT_IDLE], 0);
     assert_int_equal(told.value[EP_WAIT_LOCK], told.lock_value);
     assert_true(off_by(told.lock_count, SHORT_ONES) <= 15);
-    assert_int_equal(told.count[EP_WAIT_DISK], LONG_ONES); /* each once, however often it was charged */
+    assert_int_equal(told.count[EP_WAIT_DISK], LONG_ONES); /* each counts once, however often it was charged */
     assert_true(told.deepest[EP_WAIT_DISK] > 3);
 }
 
@@ -109,7 +109,7 @@ static void *deadlock(void *argument)
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 2;
     ep_wait_begin(EP_WAIT_LOCK);
-    (void)pthread_mutex_timedlock(&two[!mine], &until); /* it has to end some day: after the profile does */
+    (void)pthread_mutex_timedlock(&two[!mine], &until); /* ends after the profile does */
     ep_wait_end();
     pthread_cleanup_pop(1);
     return NULL;
@@ -161,7 +161,7 @@ static __attribute__((noinline)) void idle_wait(unsigned us)
     ep_wait_end();
 }
 
-/* The two waits below stand at the same depth of the stack, as those of one runtime may. */
+/* The two waits below have the same stack depth, as waits in a runtime may. */
 static __attribute__((noinline)) void pool_waits(unsigned us)
 {
     idle_wait(us);
@@ -174,19 +174,19 @@ static __attribute__((noinline)) void lock_waits(unsigned us)
     __asm__ volatile("" ::: "memory");
 }
 
-/* Frames that were walked: what waits cost when they are told. */
+/* Number of walked frames, the cost of reporting waits. */
 static uint64_t walked(void)
 {
     struct ep_stats stats;
 
-    (void)usleep(500000); /* more than an interval: all is collected */
+    (void)usleep(500000); /* longer than an interval, so all is collected */
     assert_int_equal(ep_stats_get(&stats), 0);
     return stats.rule_hits + stats.rule_misses;
 }
 
-/* Idle waits are chosen as others are, but hardly ever told once it is known whose they are; a lock that is waited for
- * at the very same place of the stack is told to the last, also when the thread goes to and fro. */
-static void test_unwanted(void **state)
+/* Idle waits are sampled like others, but rarely walked once their caller is known. A lock wait at the same place of
+ * the stack is always reported, even when a thread alternates between both. */
+static void test_unwanted_waits_are_cheap(void **state)
 {
     (void)state;
     const struct ep_wait_place places[] = {{(uintptr_t)pool_waits, EP_WAIT_IDLE},
@@ -216,7 +216,7 @@ static void test_unwanted(void **state)
     assert_true(off_by(told.lock_value, locks) <= 2);
 }
 
-/* Who else runs only adds. */
+/* Other load only increases the duration. */
 static uint64_t least(const uint64_t *numbers)
 {
     uint64_t least = numbers[0];
@@ -247,8 +247,8 @@ static void test_cost(void **state)
     assert_int_equal(end_profile(2000), 0);
     double ratio = (double)least(wait) / (double)least(bare);
     print_message("figure wait_hook_clock_ratio %.2f x\n", ratio);
-/* Elsewhere this runs in an emulator, where reading the clock costs next to nothing; sanitizers slow us and not the
- * clock. */
+/* Elsewhere this runs in an emulator, where a clock read costs little; sanitizers slow the profiler but not the clock.
+ */
 #if defined __x86_64__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
     assert_true(ratio <= 1.5);
 #endif
@@ -257,8 +257,8 @@ static void test_cost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_waits), cmocka_unit_test(test_deadlock),
-                                       cmocka_unit_test(test_thread_gone), cmocka_unit_test(test_unwanted),
-                                       cmocka_unit_test(test_cost)};
+                                       cmocka_unit_test(test_thread_gone),
+                                       cmocka_unit_test(test_unwanted_waits_are_cheap), cmocka_unit_test(test_cost)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

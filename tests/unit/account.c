@@ -73,11 +73,11 @@ void account_check(const struct account *given, int exact)
                     (unsigned long long)again);
     assert_true(in >= out && in - out <= again);
     assert_true(!exact || in == out);
-    /* Each ns has arrived as what it was, or was counted as lost, once. */
+    /* Each ns arrived unchanged or was counted as lost, once. */
     uint64_t shown = 0;
     for (unsigned frame = 0; frame < RECEIVER_SPECIALS; frame++)
         shown += ep_is_lost(frame) ? receiver.special_ns[frame] : 0;
-    if (receiver.segments) /* of pprof it knows no frames */
+    if (receiver.segments) /* for pprof the receiver has no frames */
         assert_int_equal(in, receiver.ns - shown + ring + again + s.lost_ns[EP_LOSS_STOPPED] +
                                  s.lost_ns[EP_LOSS_TOO_LARGE]);
     uint64_t lost = s.lost_count[EP_LOSS_REFUSED] + s.lost_count[EP_LOSS_SEGMENT] + s.lost_count[EP_LOSS_STOPPED] +

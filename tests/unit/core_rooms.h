@@ -1,4 +1,4 @@
-/* Every room of core/, for tests that reach inside. */
+/* The headers of every room of core/, for tests of internals. */
 #ifndef CORE_ROOMS_H
 #define CORE_ROOMS_H
 

@@ -20,11 +20,11 @@ struct dictionary {
     uint64_t segment; /* 0: unused */
     uint32_t next_sequence;
     unsigned nodes, modules;
-    uint32_t module_end; /* linear space declared so far is checked module by module */
+    uint32_t module_end; /* the linear space of declared modules is checked */
     uint32_t module_start[1024], module_size[1024];
     bool last;
-    unsigned used;     /* when, by `dates` */
-    unsigned contexts; /* of the message at hand */
+    unsigned used;     /* time of last use, by `dates` */
+    unsigned contexts; /* of the current message */
     struct receiver_context context[4096];
     char tag_set[RECEIVER_SETS][RECEIVER_TEXT];
     struct node node[NODES];
@@ -155,7 +155,7 @@ static void take_stack(const struct dictionary *d, unsigned node, uint64_t ns)
         receiver.on_stack(frames, depth, ns);
 }
 
-/* Frames leaf first, and the context's words, to whoever wants to see them. */
+/* Reports frames, leaf first, and the context's texts to the callbacks. */
 static void take_context(struct dictionary *d, struct receiver_stack *stack)
 {
     if (!receiver.on_entry)
@@ -176,7 +176,7 @@ static void put_text(char *to, struct wire bytes)
         memcpy(to, bytes.at, size);
 }
 
-/* "key=value;" for each tag, in the order of the message. */
+/* "key=value;" for each tag, in the message's order. */
 static void take_tag_set(struct dictionary *d, struct wire bytes)
 {
     struct wire_field f, g;
@@ -222,7 +222,7 @@ static void take_message_context(struct dictionary *d, struct wire bytes)
     context->trace_low = number[4];
 }
 
-/* What a profile's columns and numbers are, by field number. */
+/* A profile's columns and numbers, by field number. */
 struct profile {
     uint64_t number[7];
     struct wire column[11];
@@ -250,7 +250,7 @@ static bool has(struct wire column)
     return column.at != column.end;
 }
 
-/* The next entry; false at the end. */
+/* Reads the next entry; false at the end. */
 static bool next_stack(const struct dictionary *d, struct profile *p, struct receiver_stack *stack)
 {
     uint64_t step, value = 0, count = 0, context = 0;
@@ -270,7 +270,7 @@ static bool next_stack(const struct dictionary *d, struct profile *p, struct rec
     return !receiver.broken;
 }
 
-/* Returns the CPU time in it. */
+/* Returns its CPU time. */
 static uint64_t take_profile(struct dictionary *d, struct wire bytes)
 {
     struct profile p = open_profile(bytes);
@@ -335,7 +335,7 @@ static void take_stats(struct wire bytes)
         broken("stats");
 }
 
-/* The fields of a message in any order of their parts: dictionary first, profiles after it. */
+/* Reads the fields of a message in any order: dictionary first, then profiles. */
 static uint64_t take_parts(struct dictionary *d, struct wire bytes)
 {
     struct wire_field f;
@@ -373,7 +373,7 @@ static uint64_t take_parts(struct dictionary *d, struct wire bytes)
     return total;
 }
 
-/* Weight of a compact message that is not learned from. */
+/* Weight of a compact message, without learning from it. */
 static uint64_t weigh(struct wire bytes)
 {
     struct wire_field f, g;
@@ -395,7 +395,7 @@ static uint64_t weigh(struct wire bytes)
     return total;
 }
 
-/* Weight of a compact message; -ESTALE when its segment is not known or a message of it is missing. */
+/* Weight of a compact message; -ESTALE when its segment is unknown or a message is missing. */
 static int take_compact(const struct ep_message *message, bool refused, uint64_t *ns)
 {
     struct wire bytes = wire_open(message->data, message->size);
@@ -432,7 +432,7 @@ static int take_compact(const struct ep_message *message, bool refused, uint64_t
     return 0;
 }
 
-/* Totals of a pprof message: its samples' second values. */
+/* Totals of a pprof message: the second values of its samples. */
 static void take_pprof(const struct ep_message *message, uint64_t *ns, uint64_t *samples)
 {
     struct wire bytes = wire_open(message->data, message->size);

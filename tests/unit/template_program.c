@@ -1,4 +1,4 @@
-/* The core on port/template: starts, goes through its rounds, stops, and has sampled nothing. */
+/* The core on port/template: starts, runs its rounds, stops, and has no samples. */
 #include <stdio.h>
 
 #include "core/edgeprof.h"

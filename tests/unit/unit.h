@@ -1,6 +1,4 @@
-/*
- * What every unit test includes: cmocka with what it needs, the core's insides, the simulated port, the receiver.
- */
+/* Included by every unit test: cmocka with its requirements, the core's internals, the simulated port, the receiver. */
 #ifndef UNIT_H
 #define UNIT_H
 
@@ -18,7 +16,7 @@
 #include "port/sim/sim.h"
 #include "receiver.h"
 
-/* A random number for permutations: deterministic, so that a failure is seen again. */
+/* A random number for permutations: deterministic, so that failures are reproducible. */
 static inline uint32_t unit_random(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;

@@ -1,6 +1,6 @@
 /*
- * An independent reader of protobuf's wire format, for checking what the encoders write: fields one after another,
- * nothing generated, nothing of nanopb. Anything malformed sets `bad` and ends the reading.
+ * An independent reader of protobuf's wire format, to check the encoders: field by field, without generated code or
+ * nanopb. Malformed input sets `bad` and ends the reading.
  */
 #ifndef WIRE_H
 #define WIRE_H
@@ -14,7 +14,7 @@ struct wire {
     bool bad;
 };
 
-/* One field: the number when it is a varint or fixed64, bytes when it has a length. */
+/* A field: a number for varint and fixed64, bytes for length-delimited fields. */
 struct wire_field {
     unsigned tag, type;
     uint64_t number;
@@ -23,7 +23,7 @@ struct wire_field {
 
 struct wire wire_open(const void *data, size_t size);
 
-/* False at the end or when the rest makes no sense (wire->bad). */
+/* False at the end, or for malformed input (wire->bad). */
 bool wire_next(struct wire *wire, struct wire_field *field);
 
 /* The next varint of a packed column. */

@@ -1,8 +1,8 @@
 /*
- * Kinds, tags and spans on their way from a hook to a message: stratum.c, tags.c, contexts.c, level.c, and what
- * capture.c, collect.c and the encoders do with them. Properties: sums of every kind arrive whatever the format and
- * however often the interval has to wait; each stack carries the tags and the span that its thread had then; tables
- * that are full cost detail and are counted; a stratum is never more than two periods off and favours nobody.
+ * Kinds, tags and spans from a hook to a message: stratum.c, tags.c, contexts.c, level.c, and their use in capture.c,
+ * collect.c and the encoders. Properties: sums of every kind arrive in every format, however often an interval is
+ * delayed. Each stack has its thread's tags and span of that moment. Full tables lose only detail, which is counted. A
+ * stratum's error is at most two periods, without bias.
  */
 #include "account.h"
 #include "unit.h"
@@ -74,7 +74,7 @@ static void test_sums_of_all_kinds(void **state)
     }
 }
 
-/* A wait for a lock is a contention as well; each counts only when its kind is on. */
+/* A wait for a lock is also a contention; each counts only when its kind is on. */
 static void test_locks_are_waits(void **state)
 {
     const uint32_t masks[] = {EP_KIND_BIT(EP_KIND_WAIT), EP_KIND_BIT(EP_KIND_LOCK),
@@ -94,11 +94,11 @@ static void test_locks_are_waits(void **state)
     }
 }
 
-/* ---- whose work ---- */
+/* ---- contexts ---- */
 
 static unsigned seen, wrong;
 
-/* Each stack's value says what it must carry: tag v<value % TAG_VALUES>, span = value. */
+/* Each stack's value determines its context: tag v<value % TAG_VALUES>, span = value. */
 static void on_entry(const struct receiver_stack *stack)
 {
     char expected[40];
@@ -134,7 +134,7 @@ static void test_stacks_carry_their_context(void **state)
     assert_int_equal(seen, 400);
 }
 
-/* Names of threads, when asked for. */
+/* Thread names, when enabled. */
 static void on_thread(const struct receiver_stack *stack)
 {
     char expected[40];
@@ -157,7 +157,7 @@ static void test_thread_labels(void **state)
     assert_int_equal(seen, 20);
 }
 
-static void test_full_tables_cost_detail_only(void **state)
+static void test_full_tables_lose_only_detail(void **state)
 {
     char text[16];
 
@@ -200,14 +200,14 @@ static void test_bad_keys_and_balance(void **state)
         assert_int_equal(ep_work_tags(), set);
     }
     ep_tag_pop();
-    ep_tag_pop(); /* one too many */
+    ep_tag_pop(); /* one more than pushed */
     assert_int_equal(ep_work_tags(), 0);
     assert_int_equal(ep_tag_push("a", "1"), 0);
     end();
-    assert_int_equal(ep_work_tags(), 0); /* ids of a run that is over mean nothing */
+    assert_int_equal(ep_work_tags(), 0); /* ids of an ended run are invalid */
 }
 
-/* The same set, however it comes about, has one id. */
+/* A set has the same id, in whatever order it was built. */
 static void test_sets_are_shared(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void test_strata(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 400000; i++) {
-        unsigned which = i % 2 ? 4 : unit_random(&dice) % 5; /* lock-step, and not */
+        unsigned which = i % 2 ? 4 : unit_random(&dice) % 5; /* alternating, and random */
         uint64_t stands_for = ep_stratum_advance(&stratum, sizes[which], PERIOD);
         truth[which] += sizes[which];
         told[which] += stands_for;
@@ -278,13 +278,13 @@ static void test_levels_change_at_run_time(void **state)
         expected += 2 * (uint64_t)ep_sim.period_ns;
     }
     assert_int_equal(ep_kinds_change(EP_KIND_BIT(EP_KIND_GC), EP_KIND_BIT(EP_KIND_CPU)), 0);
-    assert_true(ep_sim_tick(1, 1, stack, 2)); /* not wanted any more */
+    assert_true(ep_sim_tick(1, 1, stack, 2)); /* the old level's kind is off */
     end();
     assert_int_equal(receiver.ns, expected);
     assert_int_equal(ep_kinds_get(), 0);
 }
 
-/* Nothing ticks for nobody; periods are those of the level all the same. */
+/* Timers run only for the CPU kind; periods are the level's in any case. */
 static void test_timers_are_for_cpu_time(void **state)
 {
     const uint32_t cpu = EP_KIND_BIT(EP_KIND_CPU), wait = EP_KIND_BIT(EP_KIND_WAIT);
@@ -318,7 +318,7 @@ int main(void)
         cmocka_unit_test(test_locks_are_waits),
         cmocka_unit_test(test_stacks_carry_their_context),
         cmocka_unit_test(test_thread_labels),
-        cmocka_unit_test(test_full_tables_cost_detail_only),
+        cmocka_unit_test(test_full_tables_lose_only_detail),
         cmocka_unit_test(test_bad_keys_and_balance),
         cmocka_unit_test(test_sets_are_shared),
         cmocka_unit_test(test_strata),

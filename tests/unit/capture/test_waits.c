@@ -1,8 +1,7 @@
 /*
- * waits.c on the simulated port. Properties: whatever the order of begins, ends and intervals, and however many threads
- * wait at once, what is told of a class is what was waited, to the nanosecond for waits of a period or more, each
- * counted once; short ones are never more than two periods a thread and class off. What is open is told while it is
- * open, and never twice.
+ * waits.c on the simulated port. Properties, for any order of begins, ends and intervals and any number of waiting
+ * threads: waits of a period or more are exact to the nanosecond and counted once. Short waits are off by at most two
+ * periods per thread and class. An open wait is reported while it is open, and never twice.
  */
 #include "account.h"
 #include "unit.h"
@@ -45,7 +44,7 @@ static void begin(uint32_t kinds, uint32_t flags)
     memset(told_count, 0, sizeof told_count);
     wrong = 0;
     receiver.on_entry = on_entry;
-    ep_sim.random_state = ++runs; /* neither do numbers of runs come again nor does time */
+    ep_sim.random_state = ++runs; /* run numbers and times do not repeat */
     ep_sim.uptime_ns += runs * 1000000 * MS;
     assert_int_equal(ep_start(&c), 0);
 }
@@ -56,7 +55,7 @@ static void end(void)
     assert_int_equal(wrong, 0);
 }
 
-/* From here on the calling thread is that one. */
+/* Switches to that simulated thread. */
 static void be(unsigned thread)
 {
     const uint16_t stack[] = {20, 21, 22};
@@ -103,7 +102,7 @@ static void toggle(struct truth *truth, unsigned thread, unsigned wait)
     truth->open[thread] = !truth->open[thread];
 }
 
-/* Random begins, ends and rounds of the collect thread; `least` is the shortest wait. */
+/* Random begins, ends and rounds of the collect thread. `least`: the shortest wait. */
 static void permute(struct truth *truth, uint64_t *dice, uint64_t least, uint64_t most, unsigned waits)
 {
     memset(truth, 0, sizeof *truth);
@@ -194,7 +193,7 @@ static void test_thread_gone(void **state)
     assert_int_equal(told_ns[EP_WAIT_SLEEP], 1000 * MS);
 }
 
-/* Threads beyond the table are seen when their waits end, in full. */
+/* Threads beyond the table are reported when their waits end, completely. */
 static void test_more_threads_than_places(void **state)
 {
     struct ep_stats s;
@@ -216,13 +215,13 @@ static void test_more_threads_than_places(void **state)
     end();
     assert_int_equal(ep_stats_get(&s), 0);
     assert_int_equal(s.lost_count[EP_LOSS_WAITERS], 8);
-    uint64_t lost = receiver.kind_value[EP_KIND_WAIT] - told_ns[EP_WAIT_DISK]; /* told as [lost: ring full] */
+    uint64_t lost = receiver.kind_value[EP_KIND_WAIT] - told_ns[EP_WAIT_DISK]; /* reported as [lost: ring full] */
     assert_int_equal(told_ns[EP_WAIT_DISK] + lost, (EP_MAX_THREADS + 8ull) * 3000 * MS);
 }
 
-/* ---- what counts ---- */
+/* ---- which waits count ---- */
 
-static void test_outermost_counts(void **state)
+static void test_only_outermost_wait_counts(void **state)
 {
     (void)state;
     begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
@@ -234,14 +233,14 @@ static void test_outermost_counts(void **state)
         ep_wait_end();
     }
     ep_wait_end();
-    ep_wait_end(); /* one too many */
+    ep_wait_end(); /* one more than begun */
     end();
     assert_int_equal(told_ns[EP_WAIT_NETWORK], 60 * MS);
     assert_int_equal(told_ns[EP_WAIT_DISK], 0);
 }
 
-/* Calls that are back at once are CPU time, and idle workers are left out unless asked for. */
-static void test_left_out(void **state)
+/* Calls that return at once are CPU time; idle workers are excluded unless enabled. */
+static void test_excluded_waits(void **state)
 {
     (void)state;
     for (unsigned idle = 0; idle < 2; idle++) {
@@ -253,7 +252,7 @@ static void test_left_out(void **state)
             ep_wait_end();
         }
         ep_wait_begin(EP_WAIT_IDLE);
-        pass(1500 * MS); /* while open, */
+        pass(1500 * MS); /* while open */
         ep_wait_end();
         ep_wait_begin(EP_WAIT_IDLE);
         pass(30 * MS); /* and at its end */
@@ -264,8 +263,8 @@ static void test_left_out(void **state)
     }
 }
 
-/* A wait that begins before its kind is on, or ends when it is off again, or in another run of the profiler, is never
- * told as more than it was. */
+/* A wait that begins before its kind is on, or ends after it is off or in another run, is never reported as longer than
+ * it was. */
 static void test_kinds_and_runs_change(void **state)
 {
     uint64_t dice = 3, truth = 0;
@@ -297,7 +296,7 @@ static void test_kinds_and_runs_change(void **state)
     works[0] = kept;
     be(0);
     pass(1500 * MS);
-    ep_wait_end(); /* of the other run */
+    ep_wait_end(); /* of the previous run */
     ep_wait_begin(EP_WAIT_SLEEP);
     pass(50 * MS);
     ep_wait_end();
@@ -308,14 +307,10 @@ static void test_kinds_and_runs_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_long_waits_are_exact),
-        cmocka_unit_test(test_short_waits_are_near),
-        cmocka_unit_test(test_open_waits_grow),
-        cmocka_unit_test(test_thread_gone),
-        cmocka_unit_test(test_more_threads_than_places),
-        cmocka_unit_test(test_outermost_counts),
-        cmocka_unit_test(test_left_out),
-        cmocka_unit_test(test_kinds_and_runs_change),
+        cmocka_unit_test(test_long_waits_are_exact),     cmocka_unit_test(test_short_waits_are_near),
+        cmocka_unit_test(test_open_waits_grow),          cmocka_unit_test(test_thread_gone),
+        cmocka_unit_test(test_more_threads_than_places), cmocka_unit_test(test_only_outermost_wait_counts),
+        cmocka_unit_test(test_excluded_waits),           cmocka_unit_test(test_kinds_and_runs_change),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /*
- * collect.c: what goes into the ring comes out of the messages, whatever gets in between: an outbox that is full
- * (intervals merge), a tree that is full (the segment rolls over), messages that have to be split, a ring that is full
- * (a frame of its own), thread rests of both signs. The receiver decodes all of it.
+ * collect.c: all samples in the ring arrive in messages, even if the outbox is full (intervals merge), the tree is full
+ * (a new segment starts), messages must be split, the ring is full (a special frame), or residual CPU time has either
+ * sign. The receiver decodes everything.
  */
 #include "account.h"
 #include "unit.h"
@@ -64,7 +64,8 @@ static uint32_t linear_of(unsigned function)
            (uint32_t)(ep_sim_pc(function) - (ep_sim_pc(0) & ~(uintptr_t)(EP_SIM_FUNCTION - 1)));
 }
 
-/* Stacks of this test are {f, f % 8 + 70, 90}; the leaf is where it was interrupted, the others a byte before. */
+/* Stacks of this test are {f, f % 8 + 70, 90}. The leaf is the interrupted address; the others are return addresses -
+ * 1. */
 static void sum_stack(const uint32_t *frames, unsigned depth, uint64_t ns)
 {
     assert_int_equal(depth, 3);
@@ -109,8 +110,8 @@ static void note_size(const struct ep_message *message, const struct ep_deadline
         largest = message->size;
 }
 
-/* Pyroscope refuses a profile of more than 16,000 samples, which have nine bytes and more, or two megabytes: with
- * memory for more there are several, and nothing is lost. */
+/* Pyroscope refuses profiles of more than 16,000 samples, of at least nine bytes each, or of two megabytes. With memory
+ * for more, several profiles are sent, and nothing is lost. */
 static void test_large_pprof_is_split(void **state)
 {
     const size_t memory = 4u << 20;
@@ -128,8 +129,8 @@ static void test_large_pprof_is_split(void **state)
     assert_in_range(largest, 60u << 10, 128u << 10);
 }
 
-/* Hundreds of spans in an interval: a message has the strings of those that it tells. Were it all of them, what an
- * outbox takes would be strings, and there would be hundreds of messages. */
+/* Hundreds of spans in an interval: a message contains only the strings it uses. With all strings, an outbox would hold
+ * mostly strings, and there would be hundreds of messages. */
 static void test_pprof_of_many_spans(void **state)
 {
     uint64_t dice = 9;
@@ -147,7 +148,7 @@ static void test_pprof_of_many_spans(void **state)
     assert_true(receiver.bytes < 400 * 250);
 }
 
-/* One profile an interval, and none when nothing was measured. */
+/* One profile per interval, and none without samples. */
 static void test_intervals(void **state)
 {
     const uint16_t stack[] = {1};
@@ -168,7 +169,7 @@ static void test_intervals(void **state)
     end(1);
 }
 
-/* Asleep when there is nothing to do. */
+/* No wakeups when idle. */
 static void test_idle_wakeups(void **state)
 {
     (void)state;
@@ -207,9 +208,9 @@ static void test_intervals_merge(void **state)
     }
 }
 
-/* ---- messages that do not fit at once ---- */
+/* ---- messages that do not fit ---- */
 
-/* Deep and different stacks: their dictionary alone is larger than the outbox. */
+/* Deep, distinct stacks: their dictionary is larger than the outbox. */
 static void test_split_messages(void **state)
 {
     uint64_t dice = 6;
@@ -221,7 +222,7 @@ static void test_split_messages(void **state)
             random_ticks(&dice, 1500, 4000, 30);
             unsigned before = receiver.sends;
             ep_sim_run(2000 * MS);
-            assert_true(receiver.sends < before + 300); /* each message tells something */
+            assert_true(receiver.sends < before + 300); /* each message has contents */
             random_ticks(&dice, 50, 4000, 30);
             end(1);
             assert_int_equal(account_stats().lost_ns[EP_LOSS_TOO_LARGE], 0);
@@ -230,7 +231,7 @@ static void test_split_messages(void **state)
     }
 }
 
-/* The same while the link comes and goes. */
+/* The same with an intermittent link. */
 static void test_split_messages_on_a_bad_link(void **state)
 {
     static const int answers[] = {0, -EIO, 0, 0, -EIO, -EIO, 0, -ESTALE, 0, -EIO, 0, 0, -EBADMSG, 0, -EIO};
@@ -251,8 +252,8 @@ static void test_split_messages_on_a_bad_link(void **state)
     }
 }
 
-/* A path that is longer than the whole outbox: that weight is lost and counted, the rest goes on, readably. */
-static void test_too_large(void **state)
+/* A path larger than the whole outbox: its weight is lost and counted; later messages are readable. */
+static void test_path_larger_than_outbox(void **state)
 {
     static char path[64 * 1024];
     static struct ep_module_info two[2];
@@ -311,7 +312,7 @@ static void test_segments_roll_over(void **state)
     }
 }
 
-/* Without a receiver all merges in memory, and the totals are still right. */
+/* Without a receiver everything merges in memory, and the totals stay correct. */
 static void test_no_transport(void **state)
 {
     uint64_t dice = 8;
@@ -335,8 +336,8 @@ static void test_no_transport(void **state)
     assert_int_equal(ep_stop(0), 0);
 }
 
-/* A pprof in pieces of any size is the same bytes as in one. */
-static void test_pieces(void **state)
+/* A pprof in pieces of any size has the same bytes as in one. */
+static void test_pprof_in_pieces(void **state)
 {
     static uint8_t whole[1 << 20], pieces[sizeof whole];
     const size_t sizes[] = {13, 100, 1023, 16384, sizeof pieces};
@@ -395,7 +396,7 @@ static void test_ring_full_is_a_frame(void **state)
     }
 }
 
-/* A full ring wakes the collect thread: a burst loses what did not fit and nothing after it. */
+/* A full ring wakes the collect thread: a burst loses only what did not fit. */
 static void test_ring_recovers(void **state)
 {
     const uint16_t stack[] = {1, 2, 3};
@@ -416,7 +417,7 @@ static void test_ring_recovers(void **state)
     end(1);
 }
 
-/* ---- rests ---- */
+/* ---- residual CPU time ---- */
 
 static void rest(int64_t ns)
 {
@@ -424,8 +425,8 @@ static void rest(int64_t ns)
     given.rest_ns += ns;
 }
 
-/* Whole periods become [thread exit], the balance stays and may be negative; in the long run the sum is right. */
-static void test_rests(void **state)
+/* Whole periods become [thread exit]; the remainder may be negative. The long-term sum is exact. */
+static void test_residual_cpu_time(void **state)
 {
     const int64_t period = 10 * (int64_t)MS;
     uint64_t dice = 2;
@@ -449,7 +450,7 @@ static void test_rests(void **state)
     uint64_t exit_ns = account_stats().thread_exit_ns;
     int64_t left = period + 1 + sum - (int64_t)exit_ns;
     assert_true(left < period);
-    rest((int64_t)1 << 40); /* a thread of 18 minutes that was never seen */
+    rest((int64_t)1 << 40); /* a thread of 18 minutes without a sample */
     ep_sim_run(2000 * MS);
     assert_true(account_stats().thread_exit_ns - exit_ns > (1ull << 40) - 2 * (uint64_t)period);
     assert_int_equal(receiver.special_ns[EP_FRAME_THREAD_EXIT], account_stats().thread_exit_ns);
@@ -458,7 +459,7 @@ static void test_rests(void **state)
 
 /* ---- other frames ---- */
 
-/* Code outside all modules is [unknown]; when its module is found later, its stacks are whole from then on. */
+/* Code outside all modules is [unknown]. After its module is found, its stacks are complete. */
 static void test_module_found_late(void **state)
 {
     static struct ep_module_info two[2];
@@ -493,11 +494,11 @@ static void test_module_found_late(void **state)
     ep_sim_run(1500 * MS);
     s = account_stats();
     assert_int_equal(s.cut, 1);
-    assert_int_equal(s.gap + s.exact, 10); /* with tables it is no guess */
+    assert_int_equal(s.gap + s.exact, 10); /* with tables the stacks are exact */
     end(1);
 }
 
-/* Deeper than the cap: the leaf side stays, under [deeper frames]. */
+/* Stacks beyond the maximum depth keep the leaf side, below [deeper frames]. */
 static uint32_t deep_leaf, deep_root;
 static unsigned deep_depth;
 
@@ -531,7 +532,7 @@ static void test_deep_stacks(void **state)
     end(1);
 }
 
-/* Threads that are not sampled are counted by reason, with what stands in the way and the names of three. */
+/* Threads that are not sampled are counted by reason, with the cause and three names. */
 static void test_refused_threads(void **state)
 {
     (void)state;
@@ -542,12 +543,12 @@ static void test_refused_threads(void **state)
         ep_thread_refused(EP_LOSS_NO_TIMER, 100 + i, -EAGAIN, 10);
     ep_thread_refused(EP_LOSS_NO_SLOT, 200, 0, EP_MAX_THREADS);
     ep_thread_refused(EP_LOSS_SIGNAL_BLOCKED, 300, 0, 27);
-    ep_thread_refused(EP_LOSS_RING_FULL, 400, 0, 0); /* no reason for that */
-    ep_thread_refused(EP_LOSS_REASONS, 400, 0, 0);   /* nonsense is not an index */
+    ep_thread_refused(EP_LOSS_RING_FULL, 400, 0, 0); /* not a reason for refused threads */
+    ep_thread_refused(EP_LOSS_REASONS, 400, 0, 0);   /* an invalid reason is not used as an index */
     ep_thread_refused(UINT32_MAX, 400, 0, 0);
     ep_thread_rest(0, 30 * MS);
     ep_leave();
-    ep_sim.thread_name = "a\x01\"\\\xff\xc3\xa9z"; /* named after it started; nothing that JSON could not hold */
+    ep_sim.thread_name = "a\x01\"\\\xff\xc3\xa9z"; /* named after its start; invalid characters are cleaned for JSON */
     ep_sim_run(1500 * MS);
     struct ep_stats s = account_stats();
     assert_int_equal(s.lost_count[EP_LOSS_NO_TIMER], 5);
@@ -562,7 +563,7 @@ static void test_refused_threads(void **state)
     for (unsigned i = 0; i < 3; i++)
         assert_string_equal(s.unsampled[0].name[i], "a????\xc3\xa9z");
     assert_string_equal(s.unsampled[1].name[1], "");
-    /* The name of a thread that has ended stays; it is not another's who has its number. */
+    /* The name of an ended thread stays; another thread with the same number does not get it. */
     assert_true(ep_enter());
     ep_thread_unsampled_ends(200);
     ep_leave();
@@ -573,7 +574,7 @@ static void test_refused_threads(void **state)
     s = account_stats();
     assert_string_equal(s.unsampled[0].name[2], "a????\xc3\xa9z");
     assert_string_equal(s.unsampled[1].name[0], "a????\xc3\xa9z");
-    /* What was too much is taken back, and never shown as less than nothing. */
+    /* An overcount is corrected, but no value becomes negative. */
     assert_true(ep_enter());
     ep_thread_rest(0, -50 * (int64_t)MS);
     ep_leave();
@@ -585,7 +586,7 @@ static void test_refused_threads(void **state)
     ep_leave();
     (void)ep_stop(20000);
     account_memory_gone();
-    /* The receiver learns the same. */
+    /* The receiver has the same values. */
     assert_null(receiver.broken);
     assert_int_equal(receiver.told[14], 40 * MS);
     assert_int_equal(receiver.told[15] + receiver.told[16], 40 * MS);
@@ -600,15 +601,24 @@ static void test_refused_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks_arrive),       cmocka_unit_test(test_large_pprof_is_split),
-        cmocka_unit_test(test_pprof_of_many_spans), cmocka_unit_test(test_intervals),
-        cmocka_unit_test(test_idle_wakeups),        cmocka_unit_test(test_intervals_merge),
-        cmocka_unit_test(test_split_messages),      cmocka_unit_test(test_split_messages_on_a_bad_link),
-        cmocka_unit_test(test_too_large),           cmocka_unit_test(test_segments_roll_over),
-        cmocka_unit_test(test_no_transport),        cmocka_unit_test(test_ring_full_is_a_frame),
-        cmocka_unit_test(test_ring_recovers),       cmocka_unit_test(test_rests),
-        cmocka_unit_test(test_module_found_late),   cmocka_unit_test(test_deep_stacks),
-        cmocka_unit_test(test_refused_threads),     cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_stacks_arrive),
+        cmocka_unit_test(test_large_pprof_is_split),
+        cmocka_unit_test(test_pprof_of_many_spans),
+        cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_idle_wakeups),
+        cmocka_unit_test(test_intervals_merge),
+        cmocka_unit_test(test_split_messages),
+        cmocka_unit_test(test_split_messages_on_a_bad_link),
+        cmocka_unit_test(test_path_larger_than_outbox),
+        cmocka_unit_test(test_segments_roll_over),
+        cmocka_unit_test(test_no_transport),
+        cmocka_unit_test(test_ring_full_is_a_frame),
+        cmocka_unit_test(test_ring_recovers),
+        cmocka_unit_test(test_residual_cpu_time),
+        cmocka_unit_test(test_module_found_late),
+        cmocka_unit_test(test_deep_stacks),
+        cmocka_unit_test(test_refused_threads),
+        cmocka_unit_test(test_pprof_in_pieces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

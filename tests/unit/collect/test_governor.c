@@ -1,7 +1,7 @@
 /*
- * governor.c on scripted costs: a program of so many threads, samples that cost so much, and the clock that says so.
- * When the budget is scarce what profiling costs comes to it and stays there, up to 20 %; when it is not, nothing is
- * stretched; whatever happens, what profiles tell adds up to the CPU time that was used.
+ * governor.c with scripted costs: a number of threads, costs of samples, and a clock that advances accordingly. When
+ * the budget is scarce, the cost converges to it, within 20 %. Otherwise nothing is stretched. In all cases the
+ * profiles add up to the CPU time used.
  */
 #include "account.h"
 #include "unit.h"
@@ -16,19 +16,19 @@
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
 
-/* What things cost; the clock goes on by so much at each look. */
+/* Costs; the clock advances by them. */
 struct costs {
-    uint64_t sample_ns, tick_ns, drain_ns; /* in the handler, of the signal; in the collect thread */
-    uint64_t message_ns;                   /* of the deliver thread's, a second */
+    uint64_t sample_ns, tick_ns, drain_ns; /* in the handler; of the signal; in the collect thread */
+    uint64_t message_ns;                   /* of the deliver thread, per second */
 };
 
 static struct {
     uint64_t dice;
-    uint64_t used_ns;      /* CPU time of the service, with what it lost to handlers */
-    uint64_t cost_ns;      /* the truth */
+    uint64_t used_ns;      /* CPU time of the service, including handlers */
+    uint64_t cost_ns;      /* the true cost */
     uint64_t carry_ns;     /* since the last tick, of all threads */
-    uint64_t ticked_ns;    /* what samples stand for */
-    unsigned pending;      /* samples since the last collecting */
+    uint64_t ticked_ns;    /* weight of the samples */
+    unsigned pending;      /* samples since the last collection */
     uint64_t delivered_at; /* uptime */
 } world;
 
@@ -66,7 +66,7 @@ static void end(void)
     assert_int_equal(receiver.ns, world.ticked_ns);
 }
 
-/* Half of the samples cost half, the others half as much again. */
+/* Half of the samples cost half as much, the others half as much again. */
 static void tick(const struct costs *costs)
 {
     const uint16_t stack[] = {(uint16_t)(unit_random(&world.dice) % 20), 100, 200};
@@ -80,7 +80,7 @@ static void tick(const struct costs *costs)
     world.pending++;
 }
 
-/* The clock is looked at four times: the round, and the ring in it. */
+/* Four clock reads: the round, and the ring in it. */
 static void collect(const struct costs *costs)
 {
     ep_sim.thread_cpu_step_ns = world.pending * costs->drain_ns;
@@ -98,14 +98,14 @@ static void collect(const struct costs *costs)
     world.used_ns += costs->message_ns;
 }
 
-/* Hooks that have taken so long, as one that was timed says. */
+/* Simulates hooks that took this long, as measured by one of them. */
 static void hooks(uint64_t ns)
 {
     const uint64_t start = ep_port_uptime_ns() - ns / EP_HOOK_TIMED_ONE_IN;
 
-    ep_sim.uptime_step_ns = 30; /* for the clock itself, which is not the hook's */
+    ep_sim.uptime_step_ns = 30; /* the clock read itself, which is not the hook's cost */
     ep_hook_cost(start, EP_HOOK_TIMED_ONE_IN);
-    ep_hook_cost(start - MS, EP_HOOK_TIMED_ONE_IN); /* was interrupted: says nothing */
+    ep_hook_cost(start - MS, EP_HOOK_TIMED_ONE_IN); /* interrupted: ignored */
     ep_sim.uptime_step_ns = 0;
     world.cost_ns += ns;
     world.used_ns += ns;
@@ -133,7 +133,7 @@ static void run_seconds(const struct costs *costs, unsigned busy_threads, unsign
     run(costs, busy_threads, seconds * 10);
 }
 
-/* What profiling costs from here on, in ppm of the CPU time. */
+/* Cost of profiling from here on, in ppm of CPU time. */
 static double cost_over(const struct costs *costs, unsigned busy_threads, unsigned seconds)
 {
     uint64_t cost = world.cost_ns, used = world.used_ns;
@@ -149,7 +149,7 @@ static double error_pct(double cost_ppm, double budget_ppm)
     return error < 0 ? -error : error;
 }
 
-/* ---- what is asked of it ---- */
+/* ---- requirements ---- */
 
 /* 1 to 64 threads and back, at every cost. */
 static void test_budget_is_kept(void **state)
@@ -182,7 +182,7 @@ static void test_budget_is_kept(void **state)
     assert_true(worst <= MOST);
 }
 
-/* A sample's cost changes by 25 and back while it runs. */
+/* The cost of a sample changes by a factor of 25 and back. */
 static void test_cost_of_a_sample_changes(void **state)
 {
     static const uint64_t sample_us[] = {2, 50, 2, 50, 10};
@@ -198,8 +198,8 @@ static void test_cost_of_a_sample_changes(void **state)
     end();
 }
 
-/* Demand that is a little more than the budget comes down to it as well. */
-static void test_a_little_too_dear(void **state)
+/* A demand slightly above the budget is also reduced to it. */
+static void test_slightly_over_budget(void **state)
 {
     const struct costs costs = {10 * US, 1 * US, 300, 10 * US};
 
@@ -213,8 +213,8 @@ static void test_a_little_too_dear(void **state)
     }
 }
 
-/* What hooks cost that take no sample comes off the budget. */
-static void test_hooks(void **state)
+/* The cost of hooks without samples reduces the budget for samples. */
+static void test_cost_of_hooks(void **state)
 {
     const struct costs costs = {10 * US, 1 * US, 300, 10 * US};
     const uint32_t budget = 800;
@@ -235,7 +235,7 @@ static void test_hooks(void **state)
     end();
 }
 
-static void test_enough_budget_is_left_alone(void **state)
+static void test_no_stretch_within_budget(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
@@ -250,7 +250,7 @@ static void test_enough_budget_is_left_alone(void **state)
     }
 }
 
-/* Dear, then cheap: all of the stretch is taken back, and no more is heard of it. */
+/* Expensive, then cheap: the stretch is removed completely. */
 static void test_stretch_is_taken_back(void **state)
 {
     const struct costs dear = {50 * US, 1 * US, 300, 10 * US}, cheap = {2 * US, 1 * US, 300, 10 * US};
@@ -280,7 +280,7 @@ static void test_no_budget_no_limit(void **state)
     end();
 }
 
-/* Two busy seconds in twenty: over minutes the budget holds. */
+/* Two busy seconds of twenty: the budget holds over minutes. */
 static void test_bursts(void **state)
 {
     const struct costs costs = {20 * US, 1 * US, 300, 2 * US};
@@ -302,8 +302,8 @@ static void test_bursts(void **state)
     end();
 }
 
-/* Nothing but our own threads costs anything: stretching cannot help, and is not tried. Then there is work again. */
-static void test_idle(void **state)
+/* Only edgeprof's own threads cost CPU time: stretching would not help and does not happen. Then work starts again. */
+static void test_idle_service(void **state)
 {
     const struct costs costs = {2 * US, 1 * US, 300, 100 * US};
 
@@ -322,9 +322,9 @@ static void test_idle(void **state)
     end();
 }
 
-/* Where no stretch is enough it ends at the ceiling; a period stays a number. What cannot be stretched leaves samples a
- * quarter of the budget. */
-static void test_ends_of_the_range(void **state)
+/* If no stretch is enough, it stops at the maximum, and periods stay valid. Costs that cannot be stretched leave a
+ * quarter of the budget for samples. */
+static void test_range_limits(void **state)
 {
     const struct costs costs = {5000 * US, 1 * US, 300, 10 * US}, messages = {10 * US, 1 * US, 300, 5000 * US};
 
@@ -344,7 +344,7 @@ static void test_ends_of_the_range(void **state)
     end();
 }
 
-/* All kinds are stretched by one factor, events keep their totals, and a level that is set meanwhile counts. */
+/* One factor stretches all kinds. Events keep their totals, and a level set meanwhile applies. */
 static void test_kinds_and_levels(void **state)
 {
     const struct costs costs = {20 * US, 1 * US, 300, 10 * US};
@@ -382,14 +382,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_budget_is_kept),
         cmocka_unit_test(test_cost_of_a_sample_changes),
-        cmocka_unit_test(test_a_little_too_dear),
-        cmocka_unit_test(test_hooks),
-        cmocka_unit_test(test_enough_budget_is_left_alone),
+        cmocka_unit_test(test_slightly_over_budget),
+        cmocka_unit_test(test_cost_of_hooks),
+        cmocka_unit_test(test_no_stretch_within_budget),
         cmocka_unit_test(test_stretch_is_taken_back),
         cmocka_unit_test(test_no_budget_no_limit),
         cmocka_unit_test(test_bursts),
-        cmocka_unit_test(test_idle),
-        cmocka_unit_test(test_ends_of_the_range),
+        cmocka_unit_test(test_idle_service),
+        cmocka_unit_test(test_range_limits),
         cmocka_unit_test(test_kinds_and_levels),
     };
 

@@ -1,14 +1,13 @@
 /*
- * Sizes of a collector's heap (core/collect/heap.c). Properties: each interval tells what the runtime says then, part
- * by part, and not what was before; whatever the outbox, the tree and the format do, the sum is right; nothing is told
- * when the kind is off.
+ * Sizes of a collector's heap (core/collect/heap.c). Properties: each interval has the runtime's current sizes, part by
+ * part, not earlier ones. The sum is correct for any outbox, tree and format. With the kind off there is no profile.
  */
 #include "account.h"
 #include "unit.h"
 
 #define MS 1000000ull
 
-static uint64_t scale; /* what the runtime says, and how often it was asked */
+static uint64_t scale; /* the runtime's value, and the number of requests */
 static unsigned asked, parts;
 
 static unsigned read_sizes(struct ep_heap_part part[EP_HEAP_PARTS])
@@ -53,7 +52,7 @@ static uint64_t interval(void)
 
 /* ---- what arrives ---- */
 
-static uint64_t told[2][EP_FRAME_SPECIALS]; /* alone, and as [gc fragmentation] below it */
+static uint64_t told[2][EP_FRAME_SPECIALS]; /* directly, and below it as [gc fragmentation] */
 static unsigned strange;
 
 static void on_entry(const struct receiver_stack *stack)
@@ -83,7 +82,7 @@ static void forget(void)
     strange = 0;
 }
 
-static void test_each_interval_tells_what_there_is(void **state)
+static void test_each_interval_has_current_sizes(void **state)
 {
     (void)state;
     begin(NULL, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_DEFAULT);
@@ -122,7 +121,7 @@ static void test_off_and_unknown(void **state)
     account_end();
 }
 
-/* A lost link: intervals go on, and are not added up. */
+/* Without a link, intervals continue and are not added up. */
 static void test_merged_intervals(void **state)
 {
     (void)state;
@@ -140,7 +139,7 @@ static void test_merged_intervals(void **state)
     account_end();
 }
 
-/* The tree is full of stacks when the sizes come: they end in [truncated], with the right sum. */
+/* The tree is full when the sizes arrive: they are under [truncated], with the correct sum. */
 static void test_full_tree(void **state)
 {
     uint64_t dice = 5;
@@ -188,7 +187,7 @@ static void test_pprof(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_interval_tells_what_there_is),
+        cmocka_unit_test(test_each_interval_has_current_sizes),
         cmocka_unit_test(test_off_and_unknown),
         cmocka_unit_test(test_merged_intervals),
         cmocka_unit_test(test_full_tree),

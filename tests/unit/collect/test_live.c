@@ -1,15 +1,15 @@
 /*
- * The live heap (core/collect/live.c): objects that a hook follows, and what becomes of them. Properties: while there
- * are places all that is in use is told, to the byte, and what is gone is told no more; when there are not enough the
- * total stays within a few strata, and no stack is favoured; what could not be followed is made up for by others;
- * nothing is told that no collection has looked at; stacks survive when the tree is emptied.
+ * The live heap (core/collect/live.c): objects that a hook tracks. Properties: while the table has room, live objects
+ * are exact to the byte, and dead ones are not reported. Beyond that the total is accurate to a few strata, without
+ * bias between stacks; tracked objects compensate for untracked ones. Objects are reported only after a collection.
+ * Stacks survive when the tree is emptied.
  */
 #include "account.h"
 #include "unit.h"
 
 #define MS     1000000ull
 #define PLACES 256u
-#define SIZE   600000u /* more than the period of allocations: every object is a sample */
+#define SIZE   600000u /* more than the allocation period: every object is a sample */
 
 static atomic_uintptr_t reference[PLACES];
 static struct ep_live_place place[PLACES];
@@ -61,7 +61,7 @@ static void die(uint32_t token)
     atomic_store(&reference[token - 1], 0);
 }
 
-/* What is in use, at the end of an interval. */
+/* The live bytes, at the end of an interval. */
 static uint64_t live(void)
 {
     struct ep_stats stats;
@@ -73,7 +73,7 @@ static uint64_t live(void)
     return stats.kind_value[EP_KIND_LIVE];
 }
 
-static void test_exact_while_there_are_places(void **state)
+static void test_exact_while_table_has_room(void **state)
 {
     uint32_t token[100];
 
@@ -82,7 +82,7 @@ static void test_exact_while_there_are_places(void **state)
     for (unsigned i = 0; i < 100; i++)
         token[i] = make(i % 7, SIZE + i);
     assert_int_equal(live(), 100ull * SIZE + 99 * 50);
-    assert_int_equal(live(), 100ull * SIZE + 99 * 50); /* a level, no sum */
+    assert_int_equal(live(), 100ull * SIZE + 99 * 50); /* a level, not a sum */
     for (unsigned i = 0; i < 100; i += 2)
         die(token[i]);
     assert_int_equal(live(), 50ull * SIZE + 50 * 50);
@@ -93,7 +93,7 @@ static void test_exact_while_there_are_places(void **state)
     end();
 }
 
-/* Switched off it is forgotten; but the last interval tells what there was. */
+/* Switched off, objects are dropped, but the last interval has the final state. */
 static void test_stopped_and_switched_off(void **state)
 {
     (void)state;
@@ -110,12 +110,12 @@ static void test_stopped_and_switched_off(void **state)
     assert_int_equal(account_stats().kind_value[EP_KIND_LIVE], 2 * SIZE);
 }
 
-static void test_what_no_collection_has_seen(void **state)
+static void test_objects_before_any_collection(void **state)
 {
     (void)state;
     begin(EP_MEMORY_DEFAULT);
     make(1, SIZE);
-    assert_int_equal(live(), SIZE); /* nobody has ever collected */
+    assert_int_equal(live(), SIZE); /* no collection has happened */
     atomic_store(&collections, 1);
     make(1, SIZE);
     assert_int_equal(live(), SIZE);
@@ -144,8 +144,8 @@ static void on_entry(const struct receiver_stack *stack)
     told[i] += stack->value;
 }
 
-/* Far more than there are places, of two stacks in the proportion 1 to 3, with garbage in between. */
-static void test_thinned(void **state)
+/* Far more objects than places, from two stacks in the proportion 1 to 3, with dead objects in between. */
+static void test_more_objects_than_places(void **state)
 {
     const unsigned objects = 6000;
     double sum = 0, worst = 0, minor = 0;
@@ -176,13 +176,13 @@ static void test_thinned(void **state)
     }
     printf("             total off by %.2f %% at worst, %.2f %% in the mean; a quarter is told as %.3f\n", 100 * worst,
            5 * sum, minor);
-    assert_true(worst < 0.25 && worst > -0.25); /* some 150 places of these: 5 standard errors and more */
+    assert_true(worst < 0.25 && worst > -0.25); /* about 150 places: at least 5 standard errors */
     assert_true(sum / 20 < 0.06 && sum / 20 > -0.06);
     assert_true(minor > 0.2 && minor < 0.3);
 }
 
-/* The table is full of what is on its way: others stand for what has no place. */
-static void test_no_place(void **state)
+/* The table is full of objects not collected yet: others represent the untracked ones. */
+static void test_full_table(void **state)
 {
     unsigned taken = 0;
 
@@ -202,7 +202,7 @@ static void test_no_place(void **state)
     end();
 }
 
-/* So many stacks that the tree has to be emptied now and then: what is in use keeps its stack. */
+/* So many stacks that the tree is emptied several times: live objects keep their stacks. */
 static void test_stacks_survive(void **state)
 {
     uint64_t dice = 5;
@@ -237,11 +237,11 @@ static void test_stacks_survive(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact_while_there_are_places),
+        cmocka_unit_test(test_exact_while_table_has_room),
         cmocka_unit_test(test_stopped_and_switched_off),
-        cmocka_unit_test(test_what_no_collection_has_seen),
-        cmocka_unit_test(test_thinned),
-        cmocka_unit_test(test_no_place),
+        cmocka_unit_test(test_objects_before_any_collection),
+        cmocka_unit_test(test_more_objects_than_places),
+        cmocka_unit_test(test_full_table),
         cmocka_unit_test(test_stacks_survive),
     };
 

@@ -1,7 +1,7 @@
 /*
- * threads.c on the simulated port: whatever threads do while a dump is taken (wait, sleep, run, never sit still, end),
- * each that lives is there exactly once, under its name, with a stack of its own; who cannot be had is [no stack] and
- * counted; all of it is in one profile, and in pprof it is the family that tools know threads by.
+ * threads.c on the simulated port: whatever threads do during a dump (wait, sleep, run, change state, end), each living
+ * thread is in it exactly once, with its name and its stack. An unreachable thread is [no stack] and counted. The dump
+ * is one profile, and in pprof it has the family that tools expect.
  */
 #include "account.h"
 #include "unit.h"
@@ -95,7 +95,7 @@ static uint64_t lost(void)
     return s.lost_count[EP_LOSS_NO_STACK];
 }
 
-/* A thread of that kind; its functions are its own. */
+/* Creates a thread of that kind with its own functions. */
 static void make(unsigned tid, unsigned way)
 {
     struct record *stack = one[tid].stack;
@@ -144,7 +144,7 @@ static void tick(unsigned tid)
     assert_true(ep_sim_tick(tid, 1, functions, DEPTH));
 }
 
-static void test_each_once(void **state)
+static void test_each_thread_once(void **state)
 {
     uint64_t dice = 5;
 
@@ -159,14 +159,14 @@ static void test_each_once(void **state)
             count[way]++;
         }
         for (unsigned tid = 1; tid <= THREADS; tid += 3)
-            tick(tid); /* before anybody has asked */
+            tick(tid); /* before the request */
         assert_int_equal(ep_threads_dump(), 0);
         pass(10 * MS);
         for (unsigned round = 0; round < 150; round++) {
             unsigned tid = 1 + unit_random(&dice) % THREADS;
             if (one[tid].way == RUNS || one[tid].way == SLEEPS || round % 9 == 0)
                 tick(tid);
-            if (round == 20) /* a second one, while the first is under way */
+            if (round == 20) /* a second request during the first */
                 assert_int_equal(ep_flush(), 0);
             pass(10 * MS);
         }
@@ -178,11 +178,12 @@ static void test_each_once(void **state)
         assert_int_equal(lost(), without);
         assert_int_equal(unnamed, 0);
         assert_true(without <= count[RESTLESS] + count[RUNS]);
-        assert_true(sends_with_threads <= 1); /* seen at the next send */
+        assert_true(sends_with_threads <= 1); /* visible at the next send */
     }
 }
 
-/* Beyond the table they are [no stack] at once; asleep, they are all had. Names have a table of that size, too. */
+/* Threads beyond the table are [no stack] at once; sleeping threads are all included. The table of names has the same
+ * size. */
 static void test_more_than_the_table(void **state)
 {
     (void)state;
@@ -200,7 +201,7 @@ static void test_more_than_the_table(void **state)
     }
 }
 
-/* Runs, is sampled and falls asleep while it is looked at, the second time. */
+/* Runs, is sampled, and falls asleep while it is examined the second time. */
 static void falls_asleep(uint32_t tid)
 {
     struct ep_sim_thread *thread = &threads[tid - 1];
@@ -229,7 +230,7 @@ static void test_sampled_and_asleep(void **state)
     assert_int_equal(times[2], 1);
 }
 
-/* The end of the profiler is the end of the dump, and loses no thread. */
+/* The profiler's end ends the dump, and loses no thread. */
 static void test_stop(void **state)
 {
     (void)state;
@@ -266,7 +267,7 @@ static void on_pprof(const struct ep_message *message, const struct ep_deadline 
         (void)snprintf(family, sizeof family, "%s", message->family);
 }
 
-static void test_family(void **state)
+static void test_pprof_family(void **state)
 {
     (void)state;
     begin(&ep_encoder_pprof, 0);
@@ -282,9 +283,9 @@ static void test_family(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_once),           cmocka_unit_test(test_more_than_the_table),
+        cmocka_unit_test(test_each_thread_once),    cmocka_unit_test(test_more_than_the_table),
         cmocka_unit_test(test_sampled_and_asleep),  cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_system_says_nothing), cmocka_unit_test(test_family),
+        cmocka_unit_test(test_system_says_nothing), cmocka_unit_test(test_pprof_family),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /*
- * start / work / flush / stop / start again in every order, each with the n-th fallible port or transport call failing
- * for n = 1, 2, ... until the case passes without one. Each time: either a clean error and nothing left behind (no
- * role alive, sampling off, transport closed, the memory may be taken away), or it works and the books balance.
+ * start, work, flush, stop and start again in every order, with the n-th fallible call of port or transport failing,
+ * for n = 1, 2, ... until a case passes without a failure. Each time either start returns an error and leaves nothing
+ * behind (no thread, sampling off, transport closed, memory unused), or it works and the samples balance.
  */
 #include "account.h"
 #include "unit.h"
@@ -59,7 +59,7 @@ static void begin_case(unsigned fail_at, int error)
     given = (struct account){0};
 }
 
-/* The profiler is not there: nothing of it may run or touch the memory. */
+/* After a stop: nothing runs or touches the memory. */
 static void assert_gone(void)
 {
     const uint16_t stack[] = {1, 2, 3};
@@ -121,7 +121,7 @@ static void stop(uint32_t deadline_ms)
     assert_true(error == 0 || error == -ETIMEDOUT);
 }
 
-/* One whole life. False when it could not start. */
+/* One complete run. False when it could not start. */
 static bool live(const struct variant *v, uint32_t deadline_ms)
 {
     struct ep_config config = config_of(v);
@@ -158,12 +158,12 @@ static void check_ended(const struct variant *v, bool last)
     assert_int_equal(s.samples, 61);
     if (v->transport)
         account_check(&given, 1);
-    /* Without threads of its own stop makes one attempt, so there a failed send may have been the last. */
+    /* Without threads stop makes only one attempt, so a failed send may have been the last. */
     if (v->transport && last && !v->encoder && !(v->flags & EP_MANUAL))
         assert_int_equal(receiver.lasts, receiver.segments);
 }
 
-/* Until the n-th call does not exist any more. */
+/* Until the n-th call does not happen any more. */
 static void permute(void (*scenario)(const struct variant *, unsigned))
 {
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
@@ -186,13 +186,13 @@ static void scenario_life(const struct variant *v, unsigned n)
         check_ended(v, true);
 }
 
-static void test_life(void **state)
+static void test_start_work_stop(void **state)
 {
     (void)state;
     permute(scenario_life);
 }
 
-/* A start that failed does not stand in the way of the next; a stop neither. */
+/* A failed start or stop does not prevent the next start. */
 static void scenario_again(const struct variant *v, unsigned n)
 {
     (void)n;
@@ -210,7 +210,7 @@ static void test_start_again(void **state)
     permute(scenario_again);
 }
 
-/* No time to deliver anything: dropped and counted. */
+/* No time for delivery: messages are dropped and counted. */
 static void scenario_hasty(const struct variant *v, unsigned n)
 {
     (void)n;
@@ -224,7 +224,7 @@ static void test_stop_without_time(void **state)
     permute(scenario_hasty);
 }
 
-/* The receiver is gone for good: stop keeps to its deadline, on the clock. */
+/* The receiver never answers: stop keeps its deadline. */
 static void scenario_dead_receiver(const struct variant *v, unsigned n)
 {
     (void)n;
@@ -252,7 +252,7 @@ static void test_dead_receiver(void **state)
     permute(scenario_dead_receiver);
 }
 
-/* The child of a fork: nothing runs, the memory is free, and it can start anew; the roles of the parent are not there.
+/* In the child of a fork: nothing runs, the memory is free, and it can start again; the parent's threads do not exist.
  */
 static void scenario_fork(const struct variant *v, unsigned n)
 {
@@ -281,7 +281,7 @@ static void test_fork_child(void **state)
     permute(scenario_fork);
 }
 
-/* ---- handlers that are on their way ---- */
+/* ---- running handlers ---- */
 
 static unsigned waits;
 
@@ -296,7 +296,7 @@ static void enter_and_stay(void)
     assert_true(ep_enter());
 }
 
-/* Stop waits for handlers; when one does not come back it says so, and works later. */
+/* Stop waits for handlers. If one does not return, stop fails, and a later stop succeeds. */
 static void test_stop_waits_for_handlers(void **state)
 {
     struct ep_config config = config_of(&variants[0]);
@@ -318,7 +318,7 @@ static void test_stop_waits_for_handlers(void **state)
     account_check(&given, 1);
 }
 
-/* A start that fails after the first handlers have run must wait for them as well. */
+/* A start that fails after the first handlers have run must wait for them, too. */
 static void test_failed_start_waits_for_handlers(void **state)
 {
     (void)state;
@@ -352,7 +352,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_before_the_first_start),
-        cmocka_unit_test(test_life),
+        cmocka_unit_test(test_start_work_stop),
         cmocka_unit_test(test_start_again),
         cmocka_unit_test(test_stop_without_time),
         cmocka_unit_test(test_dead_receiver),

@@ -1,6 +1,6 @@
 /*
- * settings.c: every field at and beyond its range, the grammar of tags, strings of every length around the limit. What
- * is refused says why in one line that names the field.
+ * settings.c: every field within and beyond its range, the grammar of tags, strings of all lengths around the limit. A
+ * refusal is one line that names the field.
  */
 #include "account.h"
 #include "unit.h"
@@ -152,7 +152,7 @@ static void test_endpoints(void **state)
     assert_taken(&c);
 }
 
-/* pprof goes over HTTP in a way that is chosen; of an endpoint's password nobody is told. */
+/* pprof needs an HTTP endpoint. The password of an endpoint is never in a message. */
 static void test_http(void **state)
 {
     struct ep_config c = good();
@@ -212,7 +212,7 @@ static void test_tags(void **state)
     }
 }
 
-/* Random tags come out as they went in, however they are put together. */
+/* Random tags are unchanged after parsing, in any notation. */
 static void test_tags_round_trip(void **state)
 {
     static const char key_first[] = "abzAZ_", key_rest[] = "abz09_Z", values[] = "ab=; /.x";
@@ -244,7 +244,8 @@ static void test_tags_round_trip(void **state)
     }
 }
 
-/* Service, tags and endpoint around the size of their store: copied whole or refused, the caller's are not kept. */
+/* Service, tags and endpoint around the size of their store: copied completely or refused; the caller's strings are not
+ * used later. */
 static void test_strings(void **state)
 {
     static char service[EP_STRINGS_BYTES + 2], tags[EP_STRINGS_BYTES + 2];
@@ -280,8 +281,8 @@ static void test_strings(void **state)
     assert_int_equal(ep_stop(1), 0);
 }
 
-/* A long text in the complaint is cut, never written behind the line's end. */
-static void test_long_complaint(void **state)
+/* A long text in an error message is truncated, within the buffer. */
+static void test_long_error_message(void **state)
 {
     static char endpoint[4000];
     struct ep_config c = good();
@@ -296,10 +297,17 @@ static void test_long_complaint(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),  cmocka_unit_test(test_large_memory),   cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_levels),  cmocka_unit_test(test_endpoints),      cmocka_unit_test(test_http),
-        cmocka_unit_test(test_headers), cmocka_unit_test(test_tags),           cmocka_unit_test(test_tags_round_trip),
-        cmocka_unit_test(test_strings), cmocka_unit_test(test_long_complaint),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_large_memory),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_endpoints),
+        cmocka_unit_test(test_http),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_tags_round_trip),
+        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_long_error_message),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

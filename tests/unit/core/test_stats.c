@@ -1,5 +1,4 @@
-/* stats.c: every counter comes out at its own place, names are there for every number, nothing is lost between threads.
- */
+/* stats.c: each counter has its own place, each number has a name, and no count is lost between threads. */
 #include <pthread.h>
 
 #include "unit.h"

@@ -1,7 +1,7 @@
 /*
- * outbox.c against a queue: messages of random sizes from every offset of the ring, whole and in order; what room()
- * promises can be pushed and nothing outside it is written; an empty box always has half of it in one piece. And with
- * producer and consumer in two threads.
+ * outbox.c compared with a queue: messages of random sizes from every offset of the ring arrive complete and in order.
+ * The size that room() returns can be pushed, and nothing outside it is written. An empty outbox always has half of its
+ * size in one piece. Also with producer and consumer in two threads.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -135,7 +135,7 @@ static void test_large(void **state)
     }
 }
 
-/* A message of exactly the room there is, at each offset, with one before it at the tail or without. */
+/* A message of exactly the free size, at each offset, with or without an earlier one at the tail. */
 static void test_exact_fit(void **state)
 {
     uint8_t *data;

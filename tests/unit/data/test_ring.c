@@ -1,7 +1,7 @@
 /*
- * ring.c against a model: random sequences of reserve, commit (in any order) and pop, from every position of the ring
- * and over the wrap of its counters; and with four writers and a reader in threads: nothing is lost uncounted, torn or
- * out of its writer's order.
+ * ring.c compared with a model: random sequences of reserve, commit (in any order) and pop, from every position and
+ * over the wrap of its counters. Also with four writers and a reader in threads: no record is torn, out of its writer's
+ * order, or lost without being counted.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -23,7 +23,7 @@ static void ring_at(unsigned size, unsigned start)
     atomic_store(&ring.tail, start);
 }
 
-/* ---- the model: slots in the order of the ring ---- */
+/* ---- the model: slots in ring order ---- */
 
 enum state { WRITING, DONE, PAD };
 
@@ -36,7 +36,7 @@ struct slot {
 
 static struct slot slots[SLOTS_MOST];
 static unsigned slot_count;
-static unsigned head, tail; /* as the ring's */
+static unsigned head, tail; /* like the ring's */
 static uintptr_t stamp;
 
 static void slot_insert(unsigned at, struct slot slot)
@@ -125,7 +125,7 @@ static bool pop(void)
     return true;
 }
 
-/* A slot that is being written, chosen at random; slot_count when there is none. */
+/* A random slot that is being written; slot_count: none. */
 static unsigned any_writing(uint64_t *dice)
 {
     unsigned start = slot_count ? unit_random(dice) % slot_count : 0;
@@ -191,7 +191,7 @@ static void test_long_sequences(void **state)
     }
 }
 
-/* Full to the last word, and empty again, at each position. */
+/* Filled to the last word and emptied again, at each position. */
 static void test_full(void **state)
 {
     uint64_t dice = 1;
@@ -211,7 +211,7 @@ static void test_full(void **state)
     }
 }
 
-/* The reader is woken once when half is crossed, however often it fills up. */
+/* Crossing half of the ring wakes the reader once. */
 static void test_wake_once(void **state)
 {
     (void)state;
@@ -236,7 +236,7 @@ static void test_wake_once(void **state)
 #define PER     30000u
 #define MOST    20u
 
-static atomic_uint consumed[WRITERS]; /* sequence numbers that the reader has passed */
+static atomic_uint consumed[WRITERS]; /* sequence numbers consumed */
 static unsigned lost[WRITERS];
 static atomic_uint running;
 static bool within_bounds; /* writers wait so that the ring is never full */
@@ -277,7 +277,7 @@ static void *writer_main(void *argument)
     return NULL;
 }
 
-/* Returns the records read; 0 missing of a writer's sequence but what it has counted. */
+/* Reads all records. A missing sequence number must be counted as lost. */
 static void read_all(unsigned *gaps)
 {
     struct ep_record record;
@@ -335,7 +335,7 @@ static void test_threads_large_ring(void **state)
     run_threads(1024, false);
 }
 
-/* Never more than 5 x 4 records of 21 words, some twice as pads: no reservation may fail. */
+/* At most 5 x 4 records of 21 words, some doubled as padding: no reservation may fail. */
 static void test_threads_no_false_loss(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * What happens between a writer's two looks at the ring: ring.c itself, with other writers and the reader let in
- * whenever it loads the tail.
+ * Races between a writer's two loads: ring.c itself, with other writers and the reader running at each load of the
+ * tail.
  */
 #include "unit.h"
 
@@ -14,7 +14,7 @@ static void others(const void *loaded);
 
 static atomic_uintptr_t words[SIZE];
 static struct ep_ring ring;
-static unsigned rounds; /* of others, still to come */
+static unsigned rounds; /* remaining rounds of others */
 static bool inside;
 
 static void push_and_pop(unsigned count)
@@ -41,7 +41,7 @@ static void others(const void *loaded)
     inside = false;
 }
 
-/* Others pass between the loads of head and tail, many times: the ring is empty, so the reservation has to succeed. */
+/* Others run many times between the loads of head and tail. The ring is empty, so the reservation must succeed. */
 static void test_overtaken_between_the_loads(void **state)
 {
     bool wake;

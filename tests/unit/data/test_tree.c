@@ -1,7 +1,7 @@
 /*
- * tree.c against a naive model that has no limits: what was added is there as long as there is room; when nodes or
- * entries run out the totals still add up, what is told of a stack is a prefix of it, ids ascend and a parent comes
- * before its child.
+ * tree.c compared with a simple model without limits: added stacks are present while there is room. When nodes or
+ * entries run out, the totals stay correct, each stored stack is a prefix of the real one, ids ascend, and parents
+ * precede their children.
  */
 #include "unit.h"
 
@@ -44,7 +44,7 @@ static void start_tree(size_t size)
     check_shape();
 }
 
-/* As collect does it: the path as far as there are nodes, then [truncated]. */
+/* Like collect: the path as far as there are nodes, then [truncated]. */
 static unsigned walk(const uint32_t *frames, unsigned depth)
 {
     unsigned node = 0;
@@ -60,7 +60,7 @@ static unsigned walk(const uint32_t *frames, unsigned depth)
     return node;
 }
 
-/* frames are a stack of which the tree has at least a prefix. */
+/* The tree must contain at least a prefix of the stack. */
 static void check_prefix(unsigned node, const uint32_t *frames, unsigned depth)
 {
     uint32_t path[DEPTH + 2];
@@ -111,7 +111,7 @@ static void fill(size_t size, unsigned variety, unsigned stacks)
 static void test_totals_when_nodes_run_out(void **state)
 {
     (void)state;
-    for (unsigned groups = 2; groups <= 9; groups++) /* two have room for an entry of every kind */
+    for (unsigned groups = 2; groups <= 9; groups++) /* two have room for entries of every kind */
         fill(516u * groups, 20, 3000);
     assert_true(tree.full);
     fill(MEMORY, 4, 3000);
@@ -125,7 +125,7 @@ static void test_totals_when_entries_run_out(void **state)
 
     (void)state;
     start_tree(516 * 4);
-    /* Wide and flat: an entry for every node, and there are four times as many nodes. */
+    /* Wide and flat: one entry per node; there are four times as many nodes. */
     for (unsigned i = 0; i < 100; i++) {
         unsigned node = ep_tree_child(&tree, 0, EP_FRAME_FIRST_ADDRESS + i);
         bool placed = ep_tree_add(&tree, node ? node : tree.truncated, EP_KIND_CPU, 0, 1, 10);
@@ -138,7 +138,7 @@ static void test_totals_when_entries_run_out(void **state)
     check_shape();
 }
 
-/* Whatever is full: what is shown as lost has a place of its own, and is summed up apart. */
+/* Losses have reserved entries and are summed separately, whatever is full. */
 static void test_room_for_what_was_lost(void **state)
 {
     static const uint32_t lost[] = {EP_FRAME_LOST_RING, EP_FRAME_LOST_REFUSED, EP_FRAME_LOST_SEGMENT};
@@ -193,7 +193,7 @@ static void test_against_the_model(void **state)
     assert_false(tree.full);
 }
 
-/* Partial sums and zeroing, at every limit. */
+/* Partial sums and clearing, at every limit. */
 static void test_limits(void **state)
 {
     uint64_t dice = 9;
@@ -225,7 +225,7 @@ static void test_limits(void **state)
     }
 }
 
-/* Whatever was full: after a clear all is as new. */
+/* After a clear the tree is as new, whatever was full. */
 static void test_clear_after_full(void **state)
 {
     (void)state;

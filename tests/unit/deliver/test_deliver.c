@@ -1,7 +1,7 @@
 /*
- * deliver.c: every answer of a transport's contract, scripted. What is retried is the same bytes; pauses grow from a
- * second to a minute with a bounded part of chance, a receiver's wish is the least; what is refused is counted and
- * shown; a receiver that lost its memory gets a segment that it can read from the beginning.
+ * deliver.c with every scripted answer of a transport. A retry sends the same bytes. Pauses grow from a second to a
+ * minute with limited jitter; the receiver's Retry-After is the minimum. Refusals are counted and shown. A receiver
+ * that lost its state gets a new segment.
  */
 #include "account.h"
 #include "unit.h"
@@ -49,7 +49,7 @@ static void end(int exact)
     account_check(&given, exact);
 }
 
-/* ---- later ---- */
+/* ---- retries ---- */
 
 static uint8_t first_bytes[4096];
 static size_t first_size;
@@ -68,7 +68,7 @@ static void same_bytes(const struct ep_message *message, const struct ep_deadlin
     different += message->size != first_size || memcmp(first_bytes, message->data, first_size) != 0;
 }
 
-/* Each error that is not final: the same message again and again, until it is taken. */
+/* Each temporary error: the same message is sent until it is accepted. */
 static void test_retried_errors(void **state)
 {
     static const int errors[] = {-EAGAIN, -ECONNREFUSED, -ETIMEDOUT, -EIO, -EPIPE, -ENOSPC, -EINVAL, -ENOMEM, -1, 1};
@@ -116,7 +116,7 @@ static void test_back_off_grows(void **state)
     }
 }
 
-/* Two devices whose dice differ do not come back in step. */
+/* Two devices with different random numbers do not retry at the same times. */
 static void test_jitter_differs(void **state)
 {
     uint64_t pause[2];
@@ -134,7 +134,7 @@ static void test_jitter_differs(void **state)
     assert_true(pause[1] > pause[0] + pause[0] / 8);
 }
 
-/* After a success it starts small again. */
+/* After a success the pauses start small again. */
 static void test_back_off_is_forgotten(void **state)
 {
     static const int answers[] = {-EIO, -EIO, -EIO, -EIO, 0, -EIO, 0};
@@ -198,7 +198,7 @@ static void test_refused(void **state)
         for (int n = 0; n < 5; n++)
             interval();
         struct ep_stats s = account_stats();
-        /* What the refused message told is not known there: a new segment, and nothing else is lost. */
+        /* The receiver does not know the refused message's contents: a new segment starts, and nothing else is lost. */
         assert_int_equal(receiver.segments, 2);
         assert_int_equal(receiver.special_ns[EP_FRAME_LOST_REFUSED], s.lost_ns[EP_LOSS_REFUSED]);
         assert_int_equal(s.lost_ns[EP_LOSS_SEGMENT], 0);
@@ -206,7 +206,7 @@ static void test_refused(void **state)
     }
 }
 
-/* What was refused is on its way as a frame when the link goes, in a message or not yet in one. */
+/* The refused weight is pending as a special frame when the link fails, in a message or before. */
 static void test_refused_and_then_stopped(void **state)
 {
     static const int answers[] = {0, -EBADMSG, -EBADMSG};
@@ -247,7 +247,7 @@ static void test_stale_starts_a_segment(void **state)
     }
 }
 
-/* Messages of the old segment that wait behind the one that was stale go with it, all counted. */
+/* Queued messages of a stale segment are dropped with it, and counted. */
 static void test_stale_with_a_queue(void **state)
 {
     static const int answers[] = {0, -EIO, -ESTALE};
@@ -271,7 +271,7 @@ static void test_stale_with_a_queue(void **state)
     end(1);
 }
 
-/* A receiver that never knows anything: all is counted, nothing piles up, and it ends. */
+/* A receiver that never knows a segment: losses are counted, nothing accumulates, and stop returns. */
 static void test_always_stale(void **state)
 {
     (void)state;
@@ -287,7 +287,7 @@ static void test_always_stale(void **state)
 
 /* ---- order and mixture ---- */
 
-/* Random answers of all kinds: in the end the books balance, whatever happened. */
+/* Random answers of all kinds: in the end the samples balance. */
 static void test_random_answers(void **state)
 {
     static const int kinds[] = {0, 0, 0, -EAGAIN, -EIO, -EBADMSG, -EMSGSIZE, -ESTALE, -ECONNREFUSED};

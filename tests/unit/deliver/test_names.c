@@ -1,6 +1,6 @@
 /*
- * names.c: who is asked for a name, in which order; a module is known by its build id wherever it lies; what has a name
- * keeps its number; a store that is full is emptied now and then. The runtime's side: linux_names.c.
+ * names.c: the order of sources for a name. A module is identified by its build id at any address. A name keeps its
+ * number. A full store is emptied. linux_names.c tests the runtime's side.
  */
 #include "account.h"
 #include "hooks.h"
@@ -12,7 +12,7 @@ static const uint8_t ids[2][4] = {{0x00, 0xff, 0x12, 0xab}, {0x01}};
 static struct ep_module_info modules[3];
 static unsigned looked_up, runs;
 
-/* Two stretches of the synthetic code and one of data, which is the first's. */
+/* Two mappings of the synthetic code, and one of data that belongs to the first. */
 static void begin(uintptr_t hijack_stub)
 {
     struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
@@ -35,7 +35,7 @@ static void begin(uintptr_t hijack_stub)
     ep_sim.module_count = 3;
     ep_sim.hijack_stub = hijack_stub;
     looked_up = 0;
-    ep_sim.random_state = ++runs; /* each run has a number of its own */
+    ep_sim.random_state = ++runs; /* each run has its own number */
     assert_int_equal(ep_start(&c), 0);
 }
 
@@ -76,13 +76,13 @@ static void test_addresses(void **state)
     begin(0);
     begin_message();
     assert_string_equal(name_at("00ff12ab", "elsewhere/service", 0x10008), "service+0x10008");
-    assert_string_equal(name_at("00ff12ab", "", 0x10009), "service+0x10009"); /* there are no tables: each its own */
+    assert_string_equal(name_at("00ff12ab", "", 0x10009), "service+0x10009"); /* no tables: separate names */
     assert_string_equal(name_at("", "lib.so", 0x10000 + 16000 + 5), "lib.so+0x13e85");
     assert_string_equal(name_at("00ff12ac", "/usr/bin/service", 0x10008), "(none)"); /* another build */
     assert_string_equal(name_at("00ff12", "/usr/bin/service", 0x10008), "(none)");
     assert_string_equal(name_at("", "/usr/bin/service", 0x10008), "(none)");
     assert_string_equal(name_at("", "other.so", 0x10000 + 16000 + 5), "(none)");
-    assert_string_equal(name_at("00ff12ab", "", 0xffff), "(none)"); /* before it, and behind all */
+    assert_string_equal(name_at("00ff12ab", "", 0xffff), "(none)"); /* before it, and after everything */
     assert_string_equal(name_at("00ff12ab", "", 0x10000 + 16000 + 5), "(none)");
     assert_string_equal(name_at("00ff12ab", "", UINT64_MAX), "(none)");
     end();
@@ -113,7 +113,7 @@ static void test_symbols(void **state)
     (void)name_at("00ff12ab", "", 0x10000 + 8);
     assert_int_equal(looked_up, 1);
     end();
-    begin(0); /* another run: addresses mean something else */
+    begin(0); /* another run: addresses have other meanings */
     ep_sim.symbol = symbol;
     begin_message();
     (void)name_at("00ff12ab", "", 0x10000 + 8);
@@ -123,7 +123,7 @@ static void test_symbols(void **state)
     end();
 }
 
-/* With the hint that the last place of a mapping left. */
+/* With the hint from the mapping's last place. */
 static void test_hint(void **state)
 {
     struct ep_place at = place("00ff12ab", "", 0x10008);
@@ -142,7 +142,7 @@ static void test_hint(void **state)
     end();
 }
 
-/* As many names as there is room for; then none, until the store is emptied, between two messages. */
+/* Names up to the limit; then none, until the store is emptied between two messages. */
 static void test_full(void **state)
 {
     unsigned named = 0, messages = 0;
@@ -161,7 +161,7 @@ static void test_full(void **state)
     end();
 }
 
-/* Nobody serves: the runtime is not asked at all. One that was is let go. */
+/* Without a serving thread the runtime is not asked. A request after its end is released. */
 static void test_runtime(void **state)
 {
     uintptr_t address;

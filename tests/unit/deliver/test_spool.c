@@ -1,7 +1,7 @@
 /*
- * spool.c and spool_log.c on the simulated disk: nothing is written while the link is up; what could not be delivered
- * survives restarts and a power cut at any write, arrives once, in order, within the link's share; what had to go is
- * counted; a disk that fails costs nothing but itself.
+ * spool.c and spool_log.c on the simulated disk: nothing is written while the link is up. Undelivered messages survive
+ * restarts and a power cut at any write, and arrive once, in order, within their share of the link. Dropped messages
+ * are counted. A failing disk affects only the spool.
  */
 #include "account.h"
 #include "core/deliver/spool_log.h"
@@ -14,13 +14,13 @@
 #define HOUR     (60 * MINUTE)
 #define SEGMENTS 4096u
 
-/* The receiver as edgeprof serve answers: known messages are repeated, what builds on the unknown is stale. */
+/* The receiver answers like `edgeprof serve`: known messages are repeated, messages of unknown segments are stale. */
 static struct {
     bool down;
-    int answer; /* to messages, 0: as above */
+    int answer; /* to messages; 0: as above */
     unsigned sent, repeated, stale, segments;
-    uint64_t send_ns;                 /* that each send takes */
-    uint64_t busy_ns, replay_busy_ns; /* that sends took; of old messages */
+    uint64_t send_ns;                 /* duration of each send */
+    uint64_t busy_ns, replay_busy_ns; /* duration of sends; of old messages */
     uint64_t last_end_ns;
     char headers[64], service[64];
     const struct ep_target *target;
@@ -167,7 +167,7 @@ static void intervals(unsigned count)
     }
 }
 
-/* All that was measured in all runs has arrived, once. */
+/* Every sample of every run has arrived, once. */
 static void check_all_arrived(void)
 {
     if (receiver.broken)
@@ -178,7 +178,7 @@ static void check_all_arrived(void)
     assert_int_equal(receiver.ns, given.ticks * ep_sim.period_ns);
 }
 
-/* ---- while all is well ---- */
+/* ---- with a link ---- */
 
 static void test_nothing_is_written_while_the_link_is_up(void **state)
 {
@@ -192,7 +192,7 @@ static void test_nothing_is_written_while_the_link_is_up(void **state)
     check_all_arrived();
 }
 
-static void test_short_outages_are_for_memory(void **state)
+static void test_short_outages_stay_in_memory(void **state)
 {
     (void)state;
     begin();
@@ -208,7 +208,7 @@ static void test_short_outages_are_for_memory(void **state)
     check_all_arrived();
 }
 
-/* ---- the link is away ---- */
+/* ---- without a link ---- */
 
 static void test_outage(void **state)
 {
@@ -220,7 +220,7 @@ static void test_outage(void **state)
         intervals(6 * minutes);
         struct ep_stats s = account_stats();
         assert_int_equal(s.spooled, s.spool_messages);
-        assert_true(s.messages - s.delivered - s.spooled <= 7); /* what a minute brings */
+        assert_true(s.messages - s.delivered - s.spooled <= 7); /* one minute's messages */
         assert_int_equal(s.spool_error, 0);
         assert_int_equal(s.spool_written, ep_sim_disk.written);
         assert_true(ep_sim_disk.written <= (minutes + 1) * 4096 && ep_sim_disk.written >= minutes * 4096 / 2);
@@ -240,7 +240,7 @@ static void test_outage(void **state)
     }
 }
 
-/* Outages of all lengths, links that come for a moment: it all arrives, once. */
+/* Outages of all lengths, and short connections: everything arrives once. */
 static void test_unsteady_link(void **state)
 {
     (void)state;
@@ -310,7 +310,7 @@ static void test_stop_spools(void **state)
     }
 }
 
-/* A receiver that does not answer takes the time that there is, but for what the disk needs. */
+/* A receiver that does not answer takes all the time except what the disk needs. */
 static void test_stop_leaves_time_for_the_disk(void **state)
 {
     (void)state;
@@ -326,7 +326,7 @@ static void test_stop_leaves_time_for_the_disk(void **state)
     }
 }
 
-/* Another run, with a link: the spool is empty in the end. */
+/* Another run, with a link: in the end the spool is empty. */
 static void run_until_empty(void)
 {
     start();
@@ -351,8 +351,8 @@ static void test_many_runs(void **state)
     check_all_arrived();
 }
 
-/* What was delivered is not sent again by the next run. */
-static void test_goes_on_where_it_was(void **state)
+/* The next run does not send delivered messages again. */
+static void test_next_run_continues(void **state)
 {
     (void)state;
     begin();
@@ -374,7 +374,7 @@ static void test_goes_on_where_it_was(void **state)
 
 /* ---- answers ---- */
 
-/* A server that has lost its disk in the middle of a segment: it is told from the beginning. */
+/* A server that loses its disk within a segment receives it again from the start. */
 static void test_forgetful_receiver(void **state)
 {
     (void)state;
@@ -395,7 +395,7 @@ static void test_forgetful_receiver(void **state)
     assert_int_equal(s.spool_messages, 0);
     assert_int_equal(ep_stop(1000), 0);
     assert_null(receiver.broken);
-    /* The spool is read again from where the segment begins; a live segment is lost as ever. */
+    /* The spool is read again from the segment's start; a live segment is lost as usual. */
     assert_true(receiver.ns + s.lost_ns[EP_LOSS_SEGMENT] > given.ticks * ep_sim.period_ns);
     assert_true(receiver.ns <= given.ticks * ep_sim.period_ns + had);
 }
@@ -514,7 +514,7 @@ static void test_disk_fails_for_ever(void **state)
     check_all_arrived();
 }
 
-/* Each call fails once: it goes on, nothing is lost, nothing is there twice. */
+/* Each call fails once: the spool continues, nothing is lost or duplicated. */
 static void test_each_disk_call_fails(void **state)
 {
     (void)state;
@@ -538,8 +538,8 @@ static void test_each_disk_call_fails(void **state)
     }
 }
 
-/* Somebody else has the directory. */
-static void test_one_at_a_time(void **state)
+/* Another process uses the directory. */
+static void test_directory_has_one_user(void **state)
 {
     (void)state;
     begin();
@@ -553,7 +553,7 @@ static void test_one_at_a_time(void **state)
     account_check(&given, 1);
 }
 
-/* ---- room ---- */
+/* ---- size limit ---- */
 
 static void test_oldest_goes_first(void **state)
 {
@@ -579,12 +579,12 @@ static void test_oldest_goes_first(void **state)
     assert_int_equal(model.stale, 0);
     assert_null(receiver.broken);
     assert_int_equal(given.samples, receiver.samples + s.lost_count[EP_LOSS_SPOOL_FULL]);
-    /* What is lost is in the profile. */
+    /* The loss is in the profile. */
     assert_true(receiver.special_ns[EP_FRAME_LOST_SPOOL] > 0);
     assert_int_equal(receiver.ns, given.ticks * ep_sim.period_ns);
 }
 
-/* A week without a link, with what is the default: what is kept and dropped, both counted; then it catches up. */
+/* A week without a link, with default settings: kept and dropped messages are counted; then it catches up. */
 static void test_week_offline(void **state)
 {
     (void)state;
@@ -610,7 +610,7 @@ static void test_week_offline(void **state)
     uint64_t took = ep_sim.uptime_ns - since;
     assert_true(model.replay_busy_ns <= took * 26 / 100);
     assert_true(model.replay_busy_ns >= took * 20 / 100);
-    /* Live messages have not waited: each interval's is there. */
+    /* Live messages were not delayed: each interval's is present. */
     struct ep_stats s = account_stats();
     assert_true(s.messages - live >= took / (10 * SECOND) - 1);
     assert_int_equal(s.delivered - s.replayed + 2 >= s.messages - s.spooled, 1);
@@ -627,7 +627,7 @@ static void test_week_offline(void **state)
 
 /* ---- power cuts ---- */
 
-/* What the dying process had been told is safe. */
+/* Data that the dying process reported as safe is kept. */
 static struct cut {
     uint64_t acknowledged, delivered;
 } at_cut;
@@ -654,7 +654,7 @@ static void live_until_the_cut(uint32_t format, unsigned cut_at, uint64_t dice)
     }
 }
 
-/* Runs until the power goes in the n-th call, again with what is left, and has all that was acknowledged once. */
+/* Runs until the power fails in the n-th call, then runs again. Everything acknowledged exists once. */
 static bool cut_once(uint32_t format, unsigned n, uint64_t dice)
 {
     afresh();
@@ -665,7 +665,7 @@ static bool cut_once(uint32_t format, unsigned n, uint64_t dice)
     }
     struct ep_stats died = account_stats();
     uint64_t measured = given.samples;
-    ep_sim_fork(); /* nothing of it runs any more */
+    ep_sim_fork(); /* it runs no more */
     ep_sim.identity.pid--;
     ep_sim_disk_restart();
     model.down = false;
@@ -675,10 +675,10 @@ static bool cut_once(uint32_t format, unsigned n, uint64_t dice)
     assert_int_equal(s.spool_messages, 0);
     assert_null(receiver.broken);
     assert_int_equal(ep_stop(1000), 0);
-    /* 20 samples a message: those that were delivered or acknowledged have arrived, once; others may have. */
+    /* 20 samples per message: delivered or acknowledged ones have arrived, once; others may have. */
     uint64_t arrived = receiver.samples, safe = 20 * (died.delivered - died.replayed + died.spooled);
     uint64_t counted = died.lost_count[EP_LOSS_SPOOL_FULL] + s.lost_count[EP_LOSS_SPOOL_FULL];
-    uint64_t twice = format == EP_FORMAT_PPROF ? 20 : 0; /* sent, and the mark was not made */
+    uint64_t twice = format == EP_FORMAT_PPROF ? 20 : 0; /* sent, but the mark was not written */
     if (arrived + counted < safe || arrived > measured + twice)
         print_error("cut %u: %llu arrived, %llu counted, %llu safe, %llu measured\n", n, (unsigned long long)arrived,
                     (unsigned long long)counted, (unsigned long long)safe, (unsigned long long)measured);
@@ -701,7 +701,7 @@ static void test_power_cut_at_every_write(void **state)
         }
 }
 
-/* A child does not write into its parent's files. */
+/* A child does not write to its parent's files. */
 static void test_fork(void **state)
 {
     const struct ep_config c = config();
@@ -788,14 +788,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_written_while_the_link_is_up),
-        cmocka_unit_test(test_short_outages_are_for_memory),
+        cmocka_unit_test(test_short_outages_stay_in_memory),
         cmocka_unit_test(test_outage),
         cmocka_unit_test(test_unsteady_link),
         cmocka_unit_test(test_pprof_outage),
         cmocka_unit_test(test_stop_spools),
         cmocka_unit_test(test_stop_leaves_time_for_the_disk),
         cmocka_unit_test(test_many_runs),
-        cmocka_unit_test(test_goes_on_where_it_was),
+        cmocka_unit_test(test_next_run_continues),
         cmocka_unit_test(test_forgetful_receiver),
         cmocka_unit_test(test_always_stale),
         cmocka_unit_test(test_refused_is_counted_by_age),
@@ -803,7 +803,7 @@ int main(void)
         cmocka_unit_test(test_disks_that_fail),
         cmocka_unit_test(test_disk_fails_for_ever),
         cmocka_unit_test(test_each_disk_call_fails),
-        cmocka_unit_test(test_one_at_a_time),
+        cmocka_unit_test(test_directory_has_one_user),
         cmocka_unit_test(test_oldest_goes_first),
         cmocka_unit_test(test_week_offline),
         cmocka_unit_test(test_power_cut_at_every_write),

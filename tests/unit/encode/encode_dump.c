@@ -1,8 +1,8 @@
 /*
  * Writes messages for encode_check.py: encode_dump compact|pprof FOLDER. Random stacks of several modules and special
- * frames go through the profiler on the simulated port; each message that it sends becomes FOLDER/NNN.msg, and what was
- * sampled is told in FOLDER/truth, a line a stack: nanoseconds, count, then its frames leaf first, "path:address" with
- * ELF addresses. As pprof also a dump of THREADS threads, in FOLDER/threads.
+ * frames go through the profiler on the simulated port. Each message is FOLDER/NNN.msg. FOLDER/truth has the samples,
+ * one stack per line: nanoseconds, count, frames leaf first as "path:address" with ELF addresses. With pprof,
+ * FOLDER/threads has a dump of THREADS threads.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static const struct ep_transport transport = {.name = "dump", .send = send_};
 static const uint8_t ids[3][20] = {{0xab, 0x01, 0xff}, {0x00, 0x10}, {0}};
 static struct ep_module_info modules[3];
 
-/* Three stretches of the synthetic code: with a long id, a short one and none, at different biases. */
+/* Three mappings of the synthetic code: with a long build id, a short one and none, at different biases. */
 static void modules_make(void)
 {
     static const char *const paths[] = {"/usr/bin/service", "/lib/lib with \"quotes\" and \xc3\xa9.so", "[vdso]"};
@@ -95,7 +95,7 @@ static void tell(FILE *truth, const uint16_t *stack, unsigned depth, unsigned ti
         else
             fprintf(truth, "\t%s:%#llx", modules[m].path, (unsigned long long)(pc - modules[m].bias));
     }
-    /* The synthetic code ends where no module is: there the walk does, too. */
+    /* The walk ends where the synthetic code has no module. */
     if (stack[depth - 1] >= 1600)
         fputs("\t[stack cut]", truth);
     fputc('\n', truth);
@@ -107,7 +107,7 @@ static unsigned random_stack(uint64_t *dice, uint16_t *stack)
 
     for (unsigned i = 0; i < depth; i++)
         stack[i] = (uint16_t)(dice_of(dice) % (dice_of(dice) % 4 ? 40 : 1600));
-    if (dice_of(dice) % 10 == 0) /* only as the outermost: nothing is known of its caller */
+    if (dice_of(dice) % 10 == 0) /* only as the outermost frame: its caller is unknown */
         stack[depth - 1] = 1700;
     return depth;
 }

@@ -1,6 +1,6 @@
 /*
- * control.c: what requests do, who may make them, and that any bytes at all are answered by a well-formed refusal.
- * Under ASan every request lies in a block of its own size, and every answer in one of EP_CONTROL_ANSWER bytes.
+ * control.c: the effects of requests, authorization, and well-formed error answers to arbitrary bytes. For ASan each
+ * request is in its own block, and each answer in one of EP_CONTROL_ANSWER bytes.
  */
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ static void end(void)
     assert_int_equal(ep_stop(0), 0);
 }
 
-/* Returns the status. The answer's head and length are checked. */
+/* Checks the answer's head and length, and returns its status. */
 static int ask_bytes(const char *request, size_t size, const char *token)
 {
     char *exact = malloc(size ? size : 1), *out = malloc(EP_CONTROL_ANSWER);
@@ -98,7 +98,7 @@ static void test_what_requests_do(void **state)
     end();
 }
 
-/* What is refused changes nothing. */
+/* A refused request changes nothing. */
 static void test_refusals(void **state)
 {
     static const struct {
@@ -137,7 +137,7 @@ static void test_refusals(void **state)
     }
     end();
     assert_int_equal(asked("POST /level?high"), 503);
-    assert_int_equal(asked("GET /status"), 200); /* of the run that ended */
+    assert_int_equal(asked("GET /status"), 200); /* of the ended run */
     assert_non_null(strstr(answer, "\"running\":false"));
 }
 
@@ -162,7 +162,7 @@ static void test_tokens(void **state)
         assert_int_equal(ask("POST /level?high", bad[i], TOKEN), 401);
         assert_int_equal(ask("GET /status", bad[i], TOKEN), 401);
         assert_null(strstr(answer, "samples"));
-        assert_int_equal(ask("GET /nothing", bad[i], TOKEN), 401); /* who may not ask does not learn what there is */
+        assert_int_equal(ask("GET /nothing", bad[i], TOKEN), 401); /* hides which paths exist */
         assert_int_equal(ep_level_get(), EP_LEVEL_LOW);
     }
     assert_int_equal(ask("POST /level?high", "authorization:   Bearer " TOKEN "\r\n", TOKEN), 200);
@@ -170,7 +170,7 @@ static void test_tokens(void **state)
     end();
 }
 
-/* The answer holds the largest figures that there can be. */
+/* The answer has room for the largest values. */
 static void test_largest_answer(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void test_largest_answer(void **state)
     end();
 }
 
-/* Good requests with bytes changed, cut, repeated; and no request at all. Without the token nothing is ever changed. */
+/* Valid requests with changed, truncated or repeated bytes, and random bytes. Without the token nothing changes. */
 static void test_any_bytes(void **state)
 {
     static const char *const seeds[] = {"POST /kinds?on=lock,gc&off=cpu HTTP/1.1\r\nHost: x\r\n\r\n",

@@ -1,7 +1,6 @@
 /*
- * pull.c, views.c and metrics.c: what is pulled is what was measured in that time, told the same in any pieces,
- * whatever goes on meanwhile; what is pushed knows nothing of it; any bytes at all are answered by something
- * well-formed.
+ * pull.c, views.c and metrics.c: a pulled profile has the samples of its time range, in pieces of any size, whatever
+ * happens meanwhile. Pulling does not affect pushed profiles. Arbitrary requests get well-formed answers.
  */
 #include <stdlib.h>
 
@@ -16,7 +15,7 @@
 
 static uint64_t pull_memory[EP_PULL_MEMORY_DEFAULT / 2 / sizeof(uint64_t)];
 static struct account given;
-static uint64_t exceptions; /* likewise given */
+static uint64_t exceptions; /* given as well */
 static char buffer[EP_PULL_ANSWER + 1];
 static uint8_t body[1 << 20];
 
@@ -36,7 +35,7 @@ static void begin(const struct ep_transport *transport, uint32_t kinds)
     assert_int_equal(ep_pull_open(pull_memory, sizeof pull_memory), 0);
 }
 
-/* What was pushed is all that there was. */
+/* Everything was pushed. */
 static void end(void)
 {
     ep_pull_close();
@@ -67,7 +66,7 @@ static void event(enum ep_kind kind, uint32_t count, uint64_t value, unsigned le
     exceptions += kind == EP_KIND_EXCEPTION ? count : 0;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static int status_of(void)
 {
@@ -77,7 +76,7 @@ static int status_of(void)
     return status;
 }
 
-/* The answer's head and length are checked, where it has come. Under ASan the request lies in a block of its own. */
+/* Checks the head and length of an answer that is complete. For ASan the request is in its own block. */
 static int ask_bytes(const char *request, size_t size, const char *token, struct ep_answer *answer)
 {
     char *exact = malloc(size ? size : 1), *out = malloc(EP_PULL_ANSWER);
@@ -120,7 +119,7 @@ static int asked(const char *line)
     return status;
 }
 
-/* Waits as the port does. */
+/* Waits like the port. */
 static int looked(struct ep_answer *answer)
 {
     while (answer->size == 0) {
@@ -132,7 +131,7 @@ static int looked(struct ep_answer *answer)
     return status_of();
 }
 
-/* ---- what a profile says ---- */
+/* ---- contents of a profile ---- */
 
 struct sums {
     uint64_t samples, value[8];
@@ -158,7 +157,7 @@ static struct sums sums_of(const uint8_t *data, size_t size)
     return sums;
 }
 
-/* `between` goes on while the body is told, a piece at a time. */
+/* Calls between() after each piece of the body. */
 static struct sums told(struct ep_answer *answer, size_t portion, void (*between)(void))
 {
     static char piece[EP_PULL_ANSWER];
@@ -224,7 +223,8 @@ static void one_more(void)
     ep_sim_run(10 * MS);
 }
 
-/* Two at once, at different times; a slow client gets what was at the end of its time, tags of later ones not. */
+/* Two requests at once, for different ranges. A slow client gets the state at the end of its range, without later tags.
+ */
 static void test_views_overlap(void **state)
 {
     struct ep_answer first, second;
@@ -252,7 +252,7 @@ static void test_views_overlap(void **state)
     end();
 }
 
-/* Since the start, of a time; the sums of the times are the whole. */
+/* Totals since the start, and of ranges; the ranges add up to the total. */
 static void test_sums(void **state)
 {
     uint64_t in_times = 0, dice = 3;
@@ -308,7 +308,7 @@ static uint64_t truncated(void)
     return strtoull(strstr(buffer, name) + sizeof name - 1, NULL, 10);
 }
 
-/* Without a receiver its tree is emptied all the same, so that there is room for what is pulled. */
+/* Without a receiver its tree is emptied as well, so that pulled profiles have room. */
 static void test_pull_alone(void **state)
 {
     (void)state;
@@ -325,13 +325,13 @@ static void test_pull_alone(void **state)
     assert_int_equal(sums.value[0], exceptions);
     assert_int_equal(sums.samples, 1);
     assert_int_equal(account_stats().lost_count[EP_LOSS_ENTRIES_FULL], 0);
-    assert_int_equal(truncated(), before); /* CPU samples that nobody looks at are not kept */
+    assert_int_equal(truncated(), before); /* CPU samples without a reader are not kept */
     assert_int_equal(ep_stop(0), 0);
     ep_pull_close();
 }
 
-/* More stacks than there is room for: detail goes, totals stay. */
-static void test_full(void **state)
+/* More stacks than fit: detail is lost, totals are correct. */
+static void test_full_tree(void **state)
 {
     (void)state;
     begin(&receiver_transport, KINDS);
@@ -350,8 +350,8 @@ static void test_full(void **state)
     end();
 }
 
-/* There are three places; who finds none waits for a while. */
-static void test_busy(void **state)
+/* There are three places; further requests wait for a while. */
+static void test_all_places_used(void **state)
 {
     struct ep_answer answer[4];
 
@@ -364,7 +364,7 @@ static void test_busy(void **state)
     assert_non_null(strstr(buffer, "Retry-After: "));
     assert_true(ep_sim.uptime_ns - before < 10000 * MS);
     assert_int_equal(ask_with("GET /debug/pprof/exception", "", NULL, &answer[3]), 0);
-    ep_pull_done(&answer[1]); /* the client has hung up */
+    ep_pull_done(&answer[1]); /* the client has disconnected */
     assert_int_equal(looked(&answer[3]), 200);
     ep_pull_done(&answer[3]);
     ep_pull_done(&answer[0]);
@@ -374,8 +374,8 @@ static void test_busy(void **state)
     end();
 }
 
-/* Another run of the profiler: nothing of the last one is told, least of all with this one's addresses. */
-static void test_runs(void **state)
+/* The next run reports nothing of the last one, especially not with its own addresses. */
+static void test_next_run_has_own_data(void **state)
 {
     struct ep_answer counting, standing;
 
@@ -404,7 +404,7 @@ static void test_runs(void **state)
     assert_int_equal(ep_stop(20000), 0);
 }
 
-/* Threads for who pulls are in no message; a dump for both is in both. */
+/* A thread dump for pull is in no message; a dump for both is in both. */
 static void test_threads(void **state)
 {
     struct ep_sim_thread threads[3] = {
@@ -424,13 +424,13 @@ static void test_threads(void **state)
     assert_int_equal(pulled("GET /debug/pprof/goroutine").value[0], 3);
     ep_sim_run(3000 * MS);
     assert_int_equal(receiver.kind_value[EP_KIND_THREAD], 3);
-    /* A name that was cut inside a character. */
+    /* A name that was truncated within a character. */
     ep_sim.thread_name = "\xc3\xa9\xc3\xa9 worker \xc3";
     tick(1, 1);
-    ep_sim_run(1100 * MS); /* names are looked up once an interval */
+    ep_sim_run(1100 * MS); /* names are looked up once per interval */
     (void)pulled("GET /debug/pprof/goroutine");
     assert_non_null(memmem(body, sizeof body, "\xc3\xa9\xc3\xa9 worker ?", 13));
-    /* One that nobody waits for any more is not mixed up with the next. */
+    /* A cancelled dump is not mixed with the next. */
     struct ep_answer gone;
     (void)ask_with("GET /debug/pprof/goroutine", "", NULL, &gone);
     ep_pull_done(&gone);
@@ -476,7 +476,7 @@ static void test_requests(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(asked(cases[i].line), cases[i].status);
     assert_int_equal(ep_level_get(), EP_LEVEL_LOW);
-    assert_int_equal(asked("GET /debug/pprof/heap"), 409); /* one line says how to get it */
+    assert_int_equal(asked("GET /debug/pprof/heap"), 409); /* one line says how to enable it */
     const char *line = strstr(buffer, "\r\n\r\n") + 4;
     assert_non_null(strstr(line, "medium"));
     assert_non_null(strstr(line, "kinds?on=live"));
@@ -503,7 +503,7 @@ static void test_tokens(void **state)
                  {"Authorization: Basic dXNlcjowMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZg==\r\n", 401}, /* twice */
                  {"Authorization: Basic dXNlcjo=\r\n", 401},
                  {"Authorization: Basic dXNlcg==\r\n", 401},
-                 {"Authorization: Basic MDEyMzQ1Njc4OWFiY2RlZg==\r\n", 401}, /* the token as the user */
+                 {"Authorization: Basic MDEyMzQ1Njc4OWFiY2RlZg==\r\n", 401}, /* the token as user name */
                  {"Authorization: Basic !!!!\r\n", 401},
                  {"Authorization: Basic \r\n", 401},
                  {"Authorization: Bearer 0123456789abcdef\r\nAuthorization: Basic x\r\n", 401}};
@@ -522,7 +522,7 @@ static void test_tokens(void **state)
     end();
 }
 
-/* Without a token, requests for somebody else's name are not answered. */
+/* Without a token, requests with a foreign Host are refused. */
 static void test_hosts(void **state)
 {
     static const struct {
@@ -544,7 +544,7 @@ static void test_hosts(void **state)
     end();
 }
 
-/* The largest figures that there can be fit. */
+/* The largest values fit. */
 static void test_largest_metrics(void **state)
 {
     (void)state;
@@ -566,7 +566,8 @@ static void test_largest_metrics(void **state)
     (void)ep_stop(20000);
 }
 
-/* Headers in any order, requests changed, cut, repeated; and none at all. Without the token nothing is ever changed. */
+/* Headers in any order, requests with changed, truncated or repeated bytes, and random bytes. Without the token nothing
+ * changes. */
 static void test_any_bytes(void **state)
 {
     static const char *const seeds[] = {
@@ -607,8 +608,8 @@ static void test_any_bytes(void **state)
     end();
 }
 
-/* The order of headers says nothing. */
-static void test_permuted(void **state)
+/* The order of headers does not matter. */
+static void test_header_order(void **state)
 {
     static const char *const headers[] = {"Host: 127.0.0.1\r\n", "Authorization: Bearer " TOKEN "\r\n",
                                           "Accept: */*\r\n", "User-Agent: Go-http-client/1.1\r\n",
@@ -638,16 +639,16 @@ int main(void)
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_large_counts),
         cmocka_unit_test(test_pull_alone),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_full_tree),
+        cmocka_unit_test(test_all_places_used),
+        cmocka_unit_test(test_next_run_has_own_data),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_requests),
         cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_largest_metrics),
         cmocka_unit_test(test_any_bytes),
-        cmocka_unit_test(test_permuted),
+        cmocka_unit_test(test_header_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

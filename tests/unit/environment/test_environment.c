@@ -1,7 +1,6 @@
 /*
- * environment.c: every variable with good and bad values; which one counts when several say the same; what the program
- * has set itself stays; labels in Pyroscope's and OpenTelemetry's notation. What is refused is one line that names the
- * variable.
+ * environment.c: every variable with valid and invalid values, precedence between variables, settings of the program,
+ * and labels in Pyroscope's and OpenTelemetry's notation. A refusal is one line that names the variable.
  */
 #include "account.h"
 #include "unit.h"
@@ -20,7 +19,7 @@ static int take(struct ep_config *config, const char *const *environment)
 }
 #define TAKE(config, ...) take(config, (const char *const[]){__VA_ARGS__, NULL})
 
-static void test_own(void **state)
+static void test_own_variables(void **state)
 {
     struct ep_config c = {0};
 
@@ -65,7 +64,7 @@ static void test_kinds(void **state)
     assert_int_equal(c.kinds, EP_KINDS_ALL);
 }
 
-/* The program's own choice is never overwritten. */
+/* The program's own settings are never overwritten. */
 static void test_program_wins(void **state)
 {
     const struct ep_config chosen = {.service = "mine",
@@ -93,7 +92,7 @@ static void test_program_wins(void **state)
     assert_memory_equal(&c, &chosen, sizeof c);
 }
 
-/* Adds one source after the other, the weakest first: each goes before those that were there. */
+/* Adds sources in order of increasing precedence; each must override the earlier ones. */
 static void test_precedence(void **state)
 {
     static const char *const services[] = {"OTEL_RESOURCE_ATTRIBUTES=service.name=from-attributes,k=attributes",
@@ -127,7 +126,7 @@ static void test_precedence(void **state)
     assert_string_equal(c.endpoint, "http://p:4040");
 }
 
-/* Whose server it is decides what is sent. */
+/* The kind of server determines the format. */
 static void test_format(void **state)
 {
     static const struct {
@@ -162,7 +161,7 @@ static void test_names(void **state)
     } cases[] = {
         {ENDPOINT, "EDGEPROF_FORMAT=pprof", "X=1", false},
         {ENDPOINT, "EDGEPROF_FORMAT=pprof", "EDGEPROF_NAMES=1", true},
-        {ENDPOINT, "EDGEPROF_NAMES=1", "X=1", false}, /* compact has none */
+        {ENDPOINT, "EDGEPROF_NAMES=1", "X=1", false}, /* not with compact */
         {"PYROSCOPE_SERVER_ADDRESS=http://p", "X=1", "Y=1", true},
         {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_NAMES=off", "X=1", false},
         {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=compact", "X=1", false},
@@ -191,7 +190,7 @@ static void test_headers(void **state)
         {ENDPOINT, "EDGEPROF_HEADERS=A: b\nC:d", "EDGEPROF_TOKEN=t", "A: b\nC:d\nAuthorization: Bearer t"},
         {ENDPOINT, "EDGEPROF_HEADERS=aUTHORIZATION: x y", "EDGEPROF_TOKEN=t", "aUTHORIZATION: x y"},
         {ENDPOINT, "EDGEPROF_TOKEN=", "EDGEPROF_HEADERS=", NULL},
-        {ENDPOINT, "PYROSCOPE_AUTH_TOKEN=t", "PYROSCOPE_TENANT_ID=7", NULL}, /* of another server */
+        {ENDPOINT, "PYROSCOPE_AUTH_TOKEN=t", "PYROSCOPE_TENANT_ID=7", NULL}, /* for another server */
         {ENDPOINT, "PYROSCOPE_BASIC_AUTH_USER=u", "PYROSCOPE_HTTP_HEADERS={\"a\":\"b\"}", NULL},
         {PYROSCOPE, "PYROSCOPE_AUTH_TOKEN=t", "PYROSCOPE_TENANT_ID=7", "Authorization: Bearer t\nX-Scope-OrgID: 7"},
         {PYROSCOPE, "PYROSCOPE_AUTH_TOKEN=t", "EDGEPROF_TOKEN=mine", "Authorization: Bearer mine"},
@@ -222,7 +221,7 @@ static void test_headers(void **state)
     }
 }
 
-/* What is refused says which variable it was, and never what is in it. */
+/* A refusal names the variable, but never its value. */
 static void test_headers_refused(void **state)
 {
     static const struct {
@@ -266,7 +265,7 @@ static void test_headers_refused(void **state)
     assert_int_equal(TAKE(&c, "EDGEPROF_ENDPOINT=http://h/@x", "EDGEPROF_TOKEN=t"), 1);
 }
 
-/* Around the room that there is. */
+/* Lengths around the limit. */
 static void test_headers_length(void **state)
 {
     static char variable[EP_HEADERS_BYTES + 64];
@@ -325,7 +324,7 @@ static void test_labels(void **state)
     assert_string_equal(c.tags, "a=1,b=2");
 }
 
-/* Whatever comes out is a list of tags that a start accepts. */
+/* The result is always a list of tags that ep_start() accepts. */
 static void test_labels_start(void **state)
 {
     struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
@@ -341,7 +340,7 @@ static void test_labels_start(void **state)
     assert_int_equal(ep_stop(1), 0);
 }
 
-/* Around the room that there is: taken whole, or refused in words. */
+/* Lengths around the limit: accepted completely, or refused with a message. */
 static void test_labels_length(void **state)
 {
     static char variable[2 * EP_STRINGS_BYTES + 64];
@@ -411,12 +410,12 @@ static void test_pyroscope_enabled(void **state)
     assert_int_equal(TAKE(&c, "PYROSCOPE_SERVER_ADDRESS=http://p", "PYROSCOPE_PROFILING_ENABLED=true"), 1);
     assert_string_equal(c.endpoint, "http://p");
     c = (struct ep_config){0};
-    assert_int_equal(TAKE(&c, ENDPOINT, "PYROSCOPE_PROFILING_ENABLED=false"), 1); /* one's own word goes before it */
+    assert_int_equal(TAKE(&c, ENDPOINT, "PYROSCOPE_PROFILING_ENABLED=false"), 1); /* its own variable wins */
     assert_string_equal(c.endpoint, "http://h:1");
 }
 
-/* Nobody asked for a profile: what others' variables say is none of our business. */
-static void test_not_asked(void **state)
+/* No profile was requested: other programs' variables are ignored. */
+static void test_profiling_not_requested(void **state)
 {
     struct ep_config c = {0};
 
@@ -430,8 +429,8 @@ static void test_not_asked(void **state)
     assert_null(c.tags);
 }
 
-/* Profiles that are fetched need no endpoint; then variables of others count no more than without. */
-static void test_pulled(void **state)
+/* Pulling needs no endpoint; without one, other programs' variables are ignored. */
+static void test_pull_without_endpoint(void **state)
 {
     struct ep_config c = {0};
 
@@ -513,14 +512,14 @@ static void test_malformed(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_refused(bad[i]);
     assert_int_equal(TAKE(&c, "PYROSCOPE_SERVER_ADDRESS=http://p", "PYROSCOPE_PROFILING_ENABLED=maybe"), -EINVAL);
-    assert_int_equal(TAKE(&c, ENDPOINT, "PYROSCOPE_PROFILING_CPU_ENABLED=0"), -EINVAL); /* nothing is left */
+    assert_int_equal(TAKE(&c, ENDPOINT, "PYROSCOPE_PROFILING_CPU_ENABLED=0"), -EINVAL); /* no kind is left */
     assert_non_null(strstr(ep_start_error(), "PYROSCOPE_PROFILING"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_own_variables),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_program_wins),
         cmocka_unit_test(test_precedence),
@@ -534,8 +533,8 @@ int main(void)
         cmocka_unit_test(test_labels_length),
         cmocka_unit_test(test_pyroscope_kinds),
         cmocka_unit_test(test_pyroscope_enabled),
-        cmocka_unit_test(test_not_asked),
-        cmocka_unit_test(test_pulled),
+        cmocka_unit_test(test_profiling_not_requested),
+        cmocka_unit_test(test_pull_without_endpoint),
         cmocka_unit_test(test_malformed),
     };
 

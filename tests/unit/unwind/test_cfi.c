@@ -1,8 +1,8 @@
 /*
- * cfi.c against elfutils' libdw, row by row: in libc, libstdc++, the dynamic linker and whatever else is loaded
- * here, at each address where a row begins and at the byte before the next one. CFA, frame pointer,
- * base register (rbx) and return address rules are equal, or ours says that it does not understand: then the row is
- * listed by kind, and there may only be few.
+ * cfi.c compared with elfutils's libdw, row by row: in libc, libstdc++, the dynamic linker and all other loaded
+ * modules, at the first address of each row and at the byte before the next. Rules for CFA, frame pointer, base
+ * register (rbx) and return address are equal, or cfi.c reports that it does not support them. Unsupported rows are
+ * listed by kind and must be few.
  */
 #include "unit.h"
 
@@ -25,16 +25,16 @@ static const int dwarf_numbers[EP_CFI_REGS] = {[EP_CFI_REG_FP] = 6, [EP_CFI_REG_
 
 struct tally {
     uint64_t rows, equal;
-    uint64_t not_found, broken, other_cfa;              /* ours does not understand */
-    uint64_t wrong_cfa, wrong_register, wrong_presence; /* must not be */
+    uint64_t not_found, broken, other_cfa;              /* not supported by cfi.c */
+    uint64_t wrong_cfa, wrong_register, wrong_presence; /* must be zero */
 };
 
-/* ---- libdw's answer in our words ---- */
+/* ---- libdw's answer in our types ---- */
 
 struct place {
     enum ep_cfi_state state;
     int64_t offset;
-    bool other; /* said by an expression that we have no words for */
+    bool other; /* an unsupported expression */
 };
 
 static struct place place_of(Dwarf_Frame *frame, int number)
@@ -110,7 +110,7 @@ static bool registers_equal(Dwarf_Frame *frame, const struct ep_cfi_row *row, ui
         if (reg == EP_CFI_REG_BASE && theirs.state == EP_CFI_UNDEFINED && state == EP_CFI_KEPT)
             continue;
         if (theirs.other && (row->signal_frame || reg == EP_CFI_REG_BASE))
-            continue; /* a signal frame's registers are not read by rows; an unknown base is never used unseen */
+            continue; /* rows do not use a signal frame's registers; an unknown base is never used */
         if (theirs.other || state != theirs.state ||
             (state == EP_CFI_SAVED && row->rules.offset[reg] != theirs.offset)) {
             print_error("pc %#llx, register %d: ours %u %d, libdw %s%d %lld\n", (unsigned long long)pc,
@@ -147,7 +147,7 @@ static void compare(Dwarf_Frame *frame, const struct ep_module *module, uint64_t
     tally->equal += cfa && regs;
 }
 
-/* All rows of one function; no entry of libdw where ours has one is wrong as well. */
+/* Compares all rows of one function. It is an error, too, if only cfi.c has an entry. */
 static void function(Dwarf_CFI *cfi, const struct ep_module *module, uint64_t start, uint64_t limit,
                      struct tally *tally)
 {
@@ -169,7 +169,7 @@ static void function(Dwarf_CFI *cfi, const struct ep_module *module, uint64_t st
     }
 }
 
-/* The starts of the functions, from the header's own sorted table, in memory. */
+/* The functions' start addresses, from the sorted table of the header in memory. */
 static void functions(Dwarf_CFI *cfi, const struct ep_module *module, struct tally *tally)
 {
     const int32_t *entry = (const int32_t *)(module->table + 12);

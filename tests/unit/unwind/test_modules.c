@@ -1,6 +1,7 @@
 /*
- * modules.c: any address belongs to the module whose stretch holds it and to no other; linear addresses are unique,
- * come back to their module, and never wrap; what does not fit is counted; told twice is known once.
+ * modules.c: an address belongs to the module whose range contains it, and to no other. Linear addresses are unique,
+ * map back to their module, and never wrap. Modules that do not fit are counted. A module that is added twice exists
+ * once.
  */
 #include "account.h"
 #include "unit.h"
@@ -29,7 +30,7 @@ static void random_infos(uint64_t *dice, unsigned count)
         infos[i] = (struct ep_module_info){.start = at, .end = at + size, .path = "/m"};
         at += size;
     }
-    for (unsigned i = count; i-- > 1;) { /* in any order */
+    for (unsigned i = count; i-- > 1;) { /* in random order */
         unsigned j = unit_random(dice) % (i + 1);
         struct ep_module_info swap = infos[i];
         infos[i] = infos[j];
@@ -79,7 +80,7 @@ static void test_addresses(void **state)
     }
 }
 
-/* Base addresses of a 32-bit space: together the stretches may not exceed it, alone neither. */
+/* Base addresses in a 32-bit space: neither one range nor their sum may exceed it. */
 static void test_linear_space_runs_out(void **state)
 {
     struct ep_stats s;
@@ -118,7 +119,7 @@ static void test_table_full(void **state)
     assert_int_equal(ep_stats_get(&s), 0);
     assert_int_equal(s.modules, EP_MAX_MODULES);
     assert_int_equal(s.lost_count[EP_LOSS_MODULES_FULL], 20);
-    for (unsigned i = 0; i < 5; i++) { /* whatever else is loaded later */
+    for (unsigned i = 0; i < 5; i++) { /* further modules */
         ep_sim.modules_generation++;
         assert_int_equal(ep_collect(), 0);
     }
@@ -128,7 +129,7 @@ static void test_table_full(void **state)
     assert_int_equal(ep_stop(1), 0);
 }
 
-/* Scanned again and again while more appear: each once, old ones where they were. */
+/* Repeated scans while modules appear: each is added once, and known ones stay. */
 static void test_growing(void **state)
 {
     uint64_t dice = 8;
@@ -144,7 +145,7 @@ static void test_growing(void **state)
         ep_sim.modules_generation++;
         assert_int_equal(ep_collect(), 0);
         assert_int_equal(ep_sim.module_scans, count);
-        assert_int_equal(ep_collect(), 0); /* nothing new: not scanned again */
+        assert_int_equal(ep_collect(), 0); /* no change: no scan */
         assert_int_equal(ep_sim.module_scans, count);
         assert_int_equal(atomic_load(&ep->unwinder.modules.count), count);
         for (unsigned i = 0; i + 1 < count; i++)
@@ -153,7 +154,7 @@ static void test_growing(void **state)
     assert_int_equal(ep_stop(1), 0);
 }
 
-/* A scan that failed is tried again. */
+/* A failed scan is repeated. */
 static void test_scan_fails_once(void **state)
 {
     uint64_t dice = 8;

@@ -1,6 +1,6 @@
 /*
- * path_arm.c and code_arm.c on any machine: known code leads to the rule that is right, and no code at all is read
- * outside its module (guard pages on both sides) or followed for ever.
+ * path_arm.c and code_arm.c on any machine: known code gives the correct rule. No code makes them read outside its
+ * module (guard pages on both sides) or loop forever.
  */
 #include <sys/mman.h>
 
@@ -22,7 +22,7 @@ static struct ep_module code_of(const void *code, size_t size)
 struct known {
     const char *what;
     uint16_t code[12];
-    unsigned from; /* halves from the start */
+    unsigned from; /* offset in halfwords */
     bool interrupted, found, saved;
     int32_t cfa, ra;
 };
@@ -71,11 +71,11 @@ static void test_known_code(void **state)
     }
 }
 
-/* A function with a table of its own, "pop {r4, lr}"; what lies behind its end is another one. */
+/* A function with its own table, "pop {r4, lr}"; the code after its end is another function. */
 struct tabled {
     const char *what;
     uint16_t code[8];
-    unsigned from, end; /* halves from the start */
+    unsigned from, end; /* offsets in halfwords */
     bool leaves;        /* no frame here: lr is the caller's, whatever the table says */
     int prologue;
 };
@@ -132,7 +132,7 @@ static void test_tables_of_whole_functions(void **state)
     }
 }
 
-/* Instructions that lead on are rare in noise. */
+/* Random code rarely contains branches, so some are added. */
 static uint16_t some_half(void)
 {
     static const uint16_t likely[] = {0xb510, 0xbd10, 0xe7f0, 0xe010, 0xd0f0, 0xd110, 0xb100, 0xf000,
@@ -144,7 +144,7 @@ static uint16_t some_half(void)
     return any % 3 ? likely[any / 3 % (sizeof likely / sizeof likely[0])] : (uint16_t)(any >> 8);
 }
 
-static void test_any_code_stays_inside(void **state)
+static void test_any_code_stays_in_module(void **state)
 {
     uint8_t *area = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     unsigned found = 0;
@@ -172,7 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_code),
         cmocka_unit_test(test_tables_of_whole_functions),
-        cmocka_unit_test(test_any_code_stays_inside),
+        cmocka_unit_test(test_any_code_stays_in_module),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

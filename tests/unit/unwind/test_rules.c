@@ -1,7 +1,6 @@
 /*
- * rules.c with a derivation of our own: whatever was asked before, in whatever order, by whatever thread, the rule for
- * a pc is the one that would be derived for it; a rule that fits is derived once and then found, one that does not fit
- * is derived each time.
+ * rules.c with the test's own derivation: after any requests in any order by any thread, the rule for a pc is the
+ * derived one. A rule that fits is derived once and then found; others are derived each time.
  */
 #include <pthread.h>
 
@@ -89,7 +88,7 @@ static void test_random_addresses(void **state)
     }
 }
 
-/* Few addresses that fall onto each other: near, far apart by every power of two, and at both ends. */
+/* Few addresses that collide: near, apart by every power of two, and at both ends of the range. */
 static void test_collisions(void **state)
 {
     static uintptr_t pcs[512];
@@ -107,12 +106,12 @@ static void test_collisions(void **state)
         (void)get(pcs[unit_random(&dice) % count]);
 }
 
-/* Addresses that no user program has are derived each time, never mistaken. */
+/* Addresses beyond user space are derived each time, never confused. */
 static void test_beyond_the_tag(void **state)
 {
     (void)state;
     if (sizeof(uintptr_t) < 8)
-        skip(); /* the tag holds every address */
+        skip(); /* the tag has room for every address */
     begin();
     for (unsigned bit = 48; bit < 64; bit++) {
         uintptr_t low = (uintptr_t)0x123456789a, high = low | (uintptr_t)1 << bit;
@@ -124,8 +123,8 @@ static void test_beyond_the_tag(void **state)
     assert_true(get(UINTPTR_MAX) && get(UINTPTR_MAX));
 }
 
-/* Two addresses of one bucket are both kept; with a third the older goes. */
-static void test_two_ways(void **state)
+/* Two addresses of one bucket are kept; a third replaces the older one. */
+static void test_two_entries_per_bucket(void **state)
 {
     uintptr_t pcs[3];
     unsigned found = 0;
@@ -193,7 +192,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_addresses), cmocka_unit_test(test_collisions),
-        cmocka_unit_test(test_beyond_the_tag),   cmocka_unit_test(test_two_ways),
+        cmocka_unit_test(test_beyond_the_tag),   cmocka_unit_test(test_two_entries_per_bucket),
         cmocka_unit_test(test_pack_round_trip),  cmocka_unit_test(test_threads),
     };
 

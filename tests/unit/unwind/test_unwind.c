@@ -1,7 +1,7 @@
 /*
- * unwind.c with rules of our own: whatever rule a table might give for whatever registers, on whatever stack, nothing
- * outside the stacks' bounds is read (guard pages on both sides), the walk ends, and what it says of itself is
- * consistent. With rules that are right, every kind of frame leads to its caller.
+ * unwind.c with the test's own rules: any rules with any registers on any stack read nothing outside the stacks' bounds
+ * (guard pages on both sides), the walk ends, and its result is consistent. With correct rules every kind of frame
+ * leads to its caller.
  */
 #include <sys/mman.h>
 
@@ -19,7 +19,7 @@ static struct ep_rule rule_for(struct ep_unwinder *unwinder, uintptr_t pc, bool 
 static struct ep_unwinder rules;
 static atomic_uintptr_t pcs[EP_MAX_DEPTH];
 static uint64_t dice = 1;
-static struct ep_rule fixed[8]; /* by number of the call; random ones when there is none */
+static struct ep_rule fixed[8]; /* by call number; random rules when empty */
 static unsigned fixed_count, asked;
 
 static struct ep_rule random_rule(void)
@@ -119,11 +119,12 @@ static void test_any_rule_stays_in_bounds(void **state)
     assert_true(depths > ROUNDS * 6 / 5);
 }
 
-/* ---- right rules ---- */
+/* ---- correct rules ---- */
 
 static uintptr_t words[32];
 
-/* Walks one frame by that rule from sp = words + 2, fp = words + 10, base = words + 12; the caller's registers. */
+/* Walks one frame with the rule from sp = words + 2, fp = words + 10, base = words + 12. Returns the caller's
+ * registers. */
 static struct ep_stack one_step(struct ep_rule rule)
 {
     const struct ep_context c = {
@@ -177,7 +178,7 @@ static void test_each_kind(void **state)
     }
 }
 
-/* A walk that would not move towards the root ends, and says that it was cut. */
+/* A walk without progress towards the root ends, and is marked as truncated. */
 static void test_no_progress(void **state)
 {
     const struct ep_rule stuck[] = {{.kind = EP_RULE_SP, .cfa = -1},     {.kind = EP_RULE_FP, .cfa = -9},

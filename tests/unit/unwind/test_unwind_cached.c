@@ -1,6 +1,6 @@
 /*
- * The steps of unwind_cached.c against those of unwind.c: whatever rules are cached and whatever lies on the stack, the
- * walk with them is the walk without them, frame by frame, and reads nothing outside the stack (guard pages).
+ * unwind_cached.c compared with unwind.c: with any cached rules and any stack, both walks are equal frame by frame, and
+ * read nothing outside the stack (guard pages).
  */
 #include <sys/mman.h>
 
@@ -13,7 +13,7 @@ static struct ep_rule derive(const struct ep_modules *modules, uintptr_t pc, boo
 #include "core/unwind/rules.c"
 
 static bool shortcuts;
-static unsigned strides, roots; /* frames that unwind_cached.c left, walks that it ended */
+static unsigned strides, roots; /* frames that unwind_cached.c handled, walks that it ended */
 
 static enum ep_cached cached(struct ep_walk *on, struct ep_stack *stack)
 {
@@ -49,11 +49,11 @@ static uintptr_t some_code(void)
     return CODE + unit_random(&dice) % CODES;
 }
 
-/* Of a frame, in words. */
+/* A frame's size in words. */
 static int some_size(void)
 {
     if (tame && EP_RULE_PLAIN == EP_RULE_CHAIN)
-        return 2; /* the next record may follow at once */
+        return 2; /* the next record may follow directly */
     return (int)tame + (int)(unit_random(&dice) % 8);
 }
 
@@ -85,7 +85,7 @@ static struct ep_rule derive(const struct ep_modules *modules, uintptr_t pc, boo
     return pc - CODE < CODES ? rules[pc - CODE] : (struct ep_rule){.kind = EP_RULE_STOP};
 }
 
-/* A return address, a place above this one on the stack, or a word that is wrong in every way. */
+/* A return address, an address above this word on the stack, or an invalid word. */
 static uintptr_t some_word(unsigned at)
 {
     const uintptr_t wrong[] = {0, (uintptr_t)-1, (uintptr_t)-8, (uintptr_t)-4096, sizeof(uintptr_t), 1};
@@ -99,13 +99,13 @@ static uintptr_t some_word(unsigned at)
     case 2:
         return start + BYTES - unit_random(&dice) % 5 * sizeof(uintptr_t);
     case 3:
-        return some_code() | (uintptr_t)unit_random(&dice) << (4 * sizeof(uintptr_t)); /* 64 bits: tagged or wild */
+        return some_code() | (uintptr_t)unit_random(&dice) << (4 * sizeof(uintptr_t)); /* 64 bits: tagged or invalid */
     default:
         return tame || unit_random(&dice) % 3 ? some_code() : (uintptr_t)&stack_words[at + unit_random(&dice) % 12];
     }
 }
 
-/* A chain of records on the stack, each to one above it. */
+/* A chain of frame records on the stack, each pointing to a higher one. */
 static void some_chain(unsigned first)
 {
     for (unsigned i = first; i + 8 < WORDS;) {
@@ -116,7 +116,7 @@ static void some_chain(unsigned first)
     }
 }
 
-/* Another program: other rules, nothing cached, the hijack stub elsewhere. */
+/* Another program: other rules, an empty cache, the hijack stub elsewhere. */
 static void some_program(void)
 {
     tame = unit_random(&dice) % 4 == 0;

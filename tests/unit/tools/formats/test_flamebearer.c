@@ -1,4 +1,4 @@
-/* Levels of numbers: that they are a tree again, its sums, "other" for what is small, two sides, nothing at all. */
+/* Flamebearers: the levels form a tree, sums, "other" for small nodes, two sides, empty profiles. */
 #include "tools/formats/flamebearer.h"
 
 #include <setjmp.h>
@@ -28,7 +28,7 @@ static struct et_profile *small(void)
     return p;
 }
 
-static void levels_are_as_clients_read_them(void **state)
+static void levels_match_clients_format(void **state)
 {
     (void)state;
     struct et_profile *p = small();
@@ -44,7 +44,7 @@ static void levels_are_as_clients_read_them(void **state)
     et_profile_free(p);
 }
 
-/* Every node lies within one node of the level above, and what a node has beyond its self is what its children have. */
+/* Every node lies within one node of the level above. A node's total is its self plus its children's totals. */
 static void check_nesting(const struct et_flamebearer *f, int width, int side)
 {
     for (size_t level = 0; level + 1 < f->level_count; level++) {
@@ -118,7 +118,7 @@ static void small_nodes_become_other(void **state)
         check_nesting(&f, 4, 0);
         size_t nodes = nodes_of(&f, 4, et_intern(&f.names, "other"));
         assert_true(nodes >= before &&
-                    nodes <= most[i] + most[i] / 5 + 2); /* those that equal the last, and [no stack] */
+                    nodes <= most[i] + most[i] / 5 + 2); /* nodes equal to the smallest, and [no stack] */
         before = nodes;
         et_flamebearer_free(&f);
     }
@@ -145,7 +145,7 @@ static void two_sides(void **state)
     et_profile_free(right);
 }
 
-static void nothing_has_a_level(void **state)
+static void empty_profile_has_a_level(void **state)
 {
     (void)state;
     struct et_profile *p = et_profile_new();
@@ -164,7 +164,7 @@ static void nothing_has_a_level(void **state)
     et_profile_free(p);
 }
 
-/* Reads the bytes as Pyroscope does: sums and depth of the nodes. */
+/* Reads the bytes like Pyroscope: sums and depths of the nodes. */
 static void tree_bytes(void **state)
 {
     (void)state;
@@ -197,10 +197,10 @@ static void tree_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_are_as_clients_read_them),
+        cmocka_unit_test(levels_match_clients_format),
         cmocka_unit_test(small_nodes_become_other),
         cmocka_unit_test(two_sides),
-        cmocka_unit_test(nothing_has_a_level),
+        cmocka_unit_test(empty_profile_has_a_level),
         cmocka_unit_test(tree_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

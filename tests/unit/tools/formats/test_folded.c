@@ -1,5 +1,5 @@
-/* Folded text: sums do not depend on the order of lines, stacks come out as they went in, what the numbers are, what is
- * refused and where. */
+/* Folded text: sums are independent of the order of lines, stacks survive a round trip, names select kinds, errors name
+ * the line. */
 #include "tools/formats/folded.h"
 #include "tools/formats/report.h"
 
@@ -30,7 +30,7 @@ static struct et_profile *parse(const char *text, bool lines, const struct et_fo
     return profile;
 }
 
-/* As folded text again; each frame's name is its line. */
+/* Converts back to folded text; each frame's name is its line. */
 static char *unparsed(struct et_profile *p)
 {
     struct et_buf out = {0};
@@ -47,7 +47,7 @@ static char *unparsed(struct et_profile *p)
     return out.data ? out.data : et_strdup("");
 }
 
-static void stacks_come_out_as_they_went_in(void **state)
+static void stacks_survive_a_round_trip(void **state)
 {
     (void)state;
     struct et_profile *p =
@@ -68,7 +68,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The lines of a text, sorted. */
+/* Sorts the lines of a text. */
 static char *sorted(char *text)
 {
     char *lines[64], *rest = text, *line;
@@ -129,7 +129,7 @@ static void lines_count_one_each(void **state)
     et_profile_free(p);
 }
 
-static void names_and_units_say_what_it_is(void **state)
+static void names_and_units_select_the_kind(void **state)
 {
     (void)state;
     static const struct {
@@ -201,7 +201,7 @@ static void deep_stacks_keep_their_leaf(void **state)
     et_buf_free(&text);
 }
 
-static void what_is_wrong_is_said_with_its_line(void **state)
+static void errors_name_the_line(void **state)
 {
     (void)state;
     struct et_folded cpu;
@@ -247,7 +247,7 @@ static void many_calls_are_bounded(void **state)
     et_buf_free(&why);
 }
 
-static void no_bytes_do_harm(void **state)
+static void arbitrary_bytes_are_survived(void **state)
 {
     (void)state;
     static const char parts[] = ";; \n\r0123456789ab\t\377\300";
@@ -269,14 +269,10 @@ static void no_bytes_do_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stacks_come_out_as_they_went_in),
-        cmocka_unit_test(order_does_not_matter),
-        cmocka_unit_test(lines_count_one_each),
-        cmocka_unit_test(names_and_units_say_what_it_is),
-        cmocka_unit_test(deep_stacks_keep_their_leaf),
-        cmocka_unit_test(what_is_wrong_is_said_with_its_line),
-        cmocka_unit_test(many_calls_are_bounded),
-        cmocka_unit_test(no_bytes_do_harm),
+        cmocka_unit_test(stacks_survive_a_round_trip), cmocka_unit_test(order_does_not_matter),
+        cmocka_unit_test(lines_count_one_each),        cmocka_unit_test(names_and_units_select_the_kind),
+        cmocka_unit_test(deep_stacks_keep_their_leaf), cmocka_unit_test(errors_name_the_line),
+        cmocka_unit_test(many_calls_are_bounded),      cmocka_unit_test(arbitrary_bytes_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Messages to JSON and back: names, numbers as text, bytes, enums, what is wrong. */
+/* Messages to JSON and back: names, numbers as text, bytes, enums, errors. */
 #include "tools/formats/protojson.h"
 #include "push.pb-c.h"
 #include "querier.pb-c.h"
@@ -79,7 +79,7 @@ static void bytes_are_base64(void **state)
     same_again(&push__v1__raw_sample__descriptor, "{\"rawProfile\":\"-_8\"}", "{\"rawProfile\":\"+/8=\"}");
 }
 
-static void what_does_not_fit(void **state)
+static void unsuitable_json_is_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -117,8 +117,8 @@ static void what_does_not_fit(void **state)
     }
 }
 
-/* As deep as the text is, nothing is read deeper than the message is. */
-static void deep_text(void **state)
+/* However deep the text is, it is only read as deep as the message. */
+static void deep_json_is_bounded(void **state)
 {
     (void)state;
     struct et_buf text = {0};
@@ -136,8 +136,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_numbers),
         cmocka_unit_test(bytes_are_base64),
-        cmocka_unit_test(what_does_not_fit),
-        cmocka_unit_test(deep_text),
+        cmocka_unit_test(unsuitable_json_is_refused),
+        cmocka_unit_test(deep_json_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

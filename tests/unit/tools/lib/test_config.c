@@ -1,5 +1,4 @@
-/* Config files: what is written is what is read, in any order and spacing; what is wrong is said with its line; no
- * bytes whatever do harm. */
+/* Config files: any order and spacing give the same settings, errors name the line, arbitrary bytes are survived. */
 #include "tools/lib/config.h"
 
 #include <setjmp.h>
@@ -18,7 +17,7 @@ static uint32_t any(uint32_t below)
     return (seed >> 8) % below;
 }
 
-/* What call() says on stderr. */
+/* What call() writes to stderr. */
 static char *said_by(void (*call)(void *context), void *context)
 {
     FILE *file = tmpfile();
@@ -127,7 +126,7 @@ static void read_all(void *context)
     et_config_free(&config);
 }
 
-static void what_is_wrong_is_said_with_its_line(void **state)
+static void config_errors_name_the_line(void **state)
 {
     (void)state;
     static const struct {
@@ -208,7 +207,7 @@ static void lists(void **state)
     }
 }
 
-static void no_bytes_do_harm(void **state)
+static void arbitrary_config_is_survived(void **state)
 {
     (void)state;
     static const char parts[] = "[]=#\n \"\rax-_,0s";
@@ -229,10 +228,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sections_and_settings),
         cmocka_unit_test(order_and_spacing_do_not_matter),
-        cmocka_unit_test(what_is_wrong_is_said_with_its_line),
+        cmocka_unit_test(config_errors_name_the_line),
         cmocka_unit_test(good_values_are_read),
         cmocka_unit_test(lists),
-        cmocka_unit_test(no_bytes_do_harm),
+        cmocka_unit_test(arbitrary_config_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Selectors: what is understood, what is refused and why, and that hostile expressions cost little. */
+/* Selectors: accepted forms, errors, and the cost of hostile expressions. */
 #include "tools/lib/selector.h"
 
 #include <setjmp.h>
@@ -69,7 +69,7 @@ static void each_form_is_understood(void **state)
     }
 }
 
-static void what_is_wrong_is_told(void **state)
+static void selector_errors_are_described(void **state)
 {
     (void)state;
     static const char *const wrong[] = {
@@ -98,8 +98,8 @@ static void values_match(void **state)
     assert_true(matches("{a=~\".*\"}", "a\nb") && matches("{a=~\".*\"}", "\xff") == false);
 }
 
-/* The limit is of steps, so the time may be compared with that of a harmless expression only loosely: 30 bytes of this
- * one take 2^30 steps without it. */
+/* The limit counts steps, so the time is compared only loosely with that of a harmless expression: without the limit 30
+ * bytes of this expression take 2^30 steps. */
 static void hostile_expressions_end(void **state)
 {
     (void)state;
@@ -113,7 +113,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_form_is_understood),
-        cmocka_unit_test(what_is_wrong_is_told),
+        cmocka_unit_test(selector_errors_are_described),
         cmocka_unit_test(values_match),
         cmocka_unit_test(hostile_expressions_end),
     };

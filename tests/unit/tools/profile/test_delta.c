@@ -1,5 +1,5 @@
-/* What has come between two profiles: before and the difference make now, whatever the order of stacks; a process that
- * began anew is seen; what differs in frames or labels is another stack. */
+/* The difference of two profiles: before plus difference is now, for any order of stacks; restarts are detected; other
+ * frames or labels make another stack. */
 #include "tools/profile/delta.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@ static uint32_t any(uint32_t below)
     return (seed >> 8) % below;
 }
 
-/* Stack i is one of frames a/b/c by the digits of i, with a label for odd ones. */
+/* Stack i has frames a/b/c from the digits of i, and a label if i is odd. */
 static void put(struct et_profile *p, unsigned i, uint64_t value, uint64_t count)
 {
     uint32_t node = 0;
@@ -46,14 +46,14 @@ static struct et_profile *profile_of(const uint64_t *values, bool backwards)
         unsigned k = backwards ? STACKS - 1 - i : i;
         if (values[k]) {
             put(p, k, values[k], values[k] / 2 + 1);
-            et_intern(&p->strings, backwards ? "other" : "numbers"); /* strings' numbers differ */
+            et_intern(&p->strings, backwards ? "other" : "numbers"); /* all have fallen */
         }
     }
     et_profile_show(p, ET_MEASURE_DEFAULT);
     return p;
 }
 
-static void before_and_difference_make_now(void **state)
+static void before_plus_difference_is_now(void **state)
 {
     (void)state;
     for (uint32_t round = 1; round < 500; round++) {
@@ -81,7 +81,7 @@ static void before_and_difference_make_now(void **state)
     }
 }
 
-static void a_process_that_began_anew_is_whole(void **state)
+static void restarted_process_is_unchanged(void **state)
 {
     (void)state;
     uint64_t then[STACKS] = {0}, now[STACKS] = {0}, sum;
@@ -89,14 +89,14 @@ static void a_process_that_began_anew_is_whole(void **state)
         uint64_t then[3], now[3];
         bool same;
     } cases[] = {
-        {{1000, 500, 0}, {10, 5, 0}, false},     /* all have fallen */
-        {{1000, 500, 0}, {5000, 400, 0}, false}, /* one has, although the sum has not */
-        {{1000, 500, 0}, {5000, 0, 0}, false},   /* one is gone */
-        {{1000, 500, 0}, {0, 0, 0}, false},      /* all are */
-        {{1000, 500, 0}, {1000, 500, 0}, true},  /* nothing has come */
-        {{1000, 500, 0}, {1000, 500, 7}, true},  /* a new one */
-        {{1000, 500, 0}, {995, 600, 0}, true},   /* rounded */
-        {{1000, 500, 0}, {985, 600, 0}, false},  /* more than that */
+        {{1000, 500, 0}, {10, 5, 0}, false},     /* one has fallen, the sum has not */
+        {{1000, 500, 0}, {5000, 400, 0}, false}, /* one is gone */
+        {{1000, 500, 0}, {5000, 0, 0}, false},   /* all are gone */
+        {{1000, 500, 0}, {0, 0, 0}, false},      /* no change */
+        {{1000, 500, 0}, {1000, 500, 0}, true},  /* a new stack */
+        {{1000, 500, 0}, {1000, 500, 7}, true},  /* within rounding */
+        {{1000, 500, 0}, {995, 600, 0}, true},   /* beyond rounding */
+        {{1000, 500, 0}, {985, 600, 0}, false},  /* none before */
         {{0, 0, 0}, {5, 0, 0}, true},            /* nothing was there */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -133,13 +133,13 @@ static void one_stack_in_several_entries_is_one(void **state)
     et_profile_free(b);
 }
 
-static void counts_lines_and_labels_tell(void **state)
+static void counts_lines_and_labels_distinguish_stacks(void **state)
 {
     (void)state;
     uint64_t none[STACKS] = {0};
     struct et_profile *a = profile_of(none, false), *b = profile_of(none, false);
     put(a, 5, 100, 50);
-    put(b, 5, 200, 10); /* the value has grown, the count has fallen, although the sum of all has not */
+    put(b, 5, 200, 10); /* the value has grown and the count has fallen, but not their sums */
     put(b, 6, 100, 90);
     assert_false(et_delta(a, b));
     et_profile_free(a);
@@ -168,10 +168,10 @@ static void counts_lines_and_labels_tell(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_and_difference_make_now),
-        cmocka_unit_test(a_process_that_began_anew_is_whole),
+        cmocka_unit_test(before_plus_difference_is_now),
+        cmocka_unit_test(restarted_process_is_unchanged),
         cmocka_unit_test(one_stack_in_several_entries_is_one),
-        cmocka_unit_test(counts_lines_and_labels_tell),
+        cmocka_unit_test(counts_lines_and_labels_distinguish_stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

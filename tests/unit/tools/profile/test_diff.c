@@ -1,4 +1,4 @@
-/* A diff: both sides in one tree by names, rows, pruning, and whether what it says about chance holds. */
+/* Diffs: both sides in one tree by names, rows, pruning, and the error rates of its judgements. */
 #include "tools/profile/diff.h"
 #include "tools/lib/kinds.h"
 
@@ -22,7 +22,7 @@ static struct et_profile *cpu_profile(void)
     return p;
 }
 
-/* Adds a node below parent with so many samples. */
+/* Adds a node below parent with this many samples. */
 static uint32_t node(struct et_profile *p, uint32_t parent, const char *name, uint64_t samples)
 {
     uint32_t frame = et_profile_frame(p, (struct et_frame){0});
@@ -88,7 +88,7 @@ static void sides_meet_by_names(void **state)
     assert_int_equal(fresh->total[ET_LEFT], 0);
     assert_int_equal(fresh->total[ET_RIGHT], 96 * PERIOD);
     const struct et_diff_row *recursive = row_named(&diff, "main");
-    assert_int_equal(recursive->total[ET_RIGHT], 114 * PERIOD); /* not once more for the inner call */
+    assert_int_equal(recursive->total[ET_RIGHT], 114 * PERIOD); /* the inner call does not count again */
     assert_int_equal(recursive->self[ET_RIGHT], 66 * PERIOD);
     assert_string_equal(et_text(&diff.strings, recursive->file), "file.c");
     assert_int_equal(row_named(&diff, "old")->self[ET_RIGHT], 0);
@@ -96,7 +96,7 @@ static void sides_meet_by_names(void **state)
     et_diff_free(&diff);
 }
 
-/* A short side is not crowded out by a long one. */
+/* A long side does not displace a short one. */
 static void pruning_goes_by_share(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void pruning_goes_by_share(void **state)
     et_diff_free(&diff);
 }
 
-/* ---- chance ---- */
+/* ---- significance ---- */
 
 static uint64_t seed;
 
@@ -137,7 +137,7 @@ static double chance(void)
     return (double)(seed >> 11) / 9007199254740992.0;
 }
 
-/* samples draws from functions f0.. with those shares, which sum to 1 */
+/* samples: random draws from functions f0.. with these shares, which sum to 1 */
 static struct et_profile *drawn(const double *shares, size_t count, unsigned samples)
 {
     struct et_profile *p = cpu_profile();
@@ -170,7 +170,7 @@ static size_t judged(const struct et_diff *diff, enum et_judgement judgement, do
     return count;
 }
 
-/* Both sides from the same program: in at most 5 % of diffs any function at all is said to differ. */
+/* Both sides have the same distribution: in at most 5 % of diffs any function is reported as changed. */
 static void nothing_has_changed(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void nothing_has_changed(void **state)
     assert_in_range(wrong, 0, runs / 20);
 }
 
-/* One function grows by half, with enough samples to see it. */
+/* One function grows by half, with enough samples to detect it. */
 static void a_change_is_found(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void a_change_is_found(void **state)
     assert_in_range(missed, 0, 50 / 20);
 }
 
-/* The same change seen by few samples is left open. */
+/* The same change with few samples is undecided. */
 static void few_samples_decide_nothing(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void few_samples_decide_nothing(void **state)
     et_diff_free(&diff);
 }
 
-/* Few long waits are few samples, however long they were. */
+/* A few long waits are few samples, however long they are. */
 static void weights_do_not_make_samples(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void weights_do_not_make_samples(void **state)
     et_diff_free(&diff);
 }
 
-/* Objects are estimated from the few that were sampled; samples may be fewer than objects, or objects than samples. */
+/* Objects are estimated from samples; there may be fewer samples than objects, or fewer objects than samples. */
 static void the_smaller_number_counts(void **state)
 {
     (void)state;
@@ -266,7 +266,7 @@ static void the_smaller_number_counts(void **state)
     et_diff_free(&diff);
 }
 
-/* Three times as much of next to nothing is no finding, however well it is known. */
+/* Three times a very small share is not reported, even with many samples. */
 static void small_changes_do_not_matter(void **state)
 {
     (void)state;

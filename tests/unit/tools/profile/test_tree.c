@@ -1,5 +1,4 @@
-/* Sums, recursion, inlined calls and pruning of the tree; JSON and SVG of hostile names; times and names as people
- * write them. */
+/* The tree: sums, recursion, inlined calls, pruning; JSON and SVG with hostile names; parsing of times and names. */
 #include "tools/formats/html.h"
 #include "tools/lib/labels.h"
 #include "tools/formats/json.h"
@@ -15,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A frame of one function, named. */
+/* A frame of one named function. */
 static uint32_t frame(struct et_profile *p, const char *name)
 {
     uint32_t index = et_profile_frame(p, (struct et_frame){0});

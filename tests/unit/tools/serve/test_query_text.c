@@ -1,4 +1,4 @@
-/* Queries as clients write them: short forms, profile types of Go and .NET, and types of our kinds and back. */
+/* Queries of clients: short forms, profile types of Go and .NET, and ids of our kinds in both directions. */
 #include "tools/serve/query/pyroscope/query_text.h"
 #include "tools/store/query_builder.h"
 
@@ -94,7 +94,7 @@ static void profile_types(void **state)
     }
 }
 
-static void what_is_wrong_is_said(void **state)
+static void query_errors_are_described(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -111,8 +111,8 @@ static void what_is_wrong_is_said(void **state)
     }
 }
 
-/* Every kind's figures have an id, which means that figure again. */
-static void kinds_and_back(void **state)
+/* Each measure of each kind has an id that selects it. */
+static void every_kind_has_an_id(void **state)
 {
     (void)state;
     for (size_t i = 0; i < et_kind_count; i++) {
@@ -141,8 +141,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_forms),
         cmocka_unit_test(profile_types),
-        cmocka_unit_test(what_is_wrong_is_said),
-        cmocka_unit_test(kinds_and_back),
+        cmocka_unit_test(query_errors_are_described),
+        cmocka_unit_test(every_kind_has_an_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

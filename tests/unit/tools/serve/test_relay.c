@@ -1,5 +1,4 @@
-/* What the relay makes of profiles: nothing is lost by cutting to a server's limits, names are legal, ids are stable.
- */
+/* Requests of the relay: splitting to a server's limits loses nothing, names are valid, ids are stable. */
 #include "tools/lib/gzip.h"
 #include "push.pb-c.h"
 #include "tools/serve/relay/relay_backend.h"
@@ -33,7 +32,7 @@ static struct et_arrival row_of(const char *kind, const char *unit)
                                .profile = p};
 }
 
-/* A stack of `depth` frames of a module of its own address each; every third has labels. */
+/* A stack of `depth` frames, each in its own module; every third has labels. */
 static void add_stack(struct et_profile *p, uint32_t number, size_t depth)
 {
     uint32_t module = p->module_count ? 1 : et_profile_module(p, "00ff", "/bin/app"), node = 0;
@@ -139,7 +138,7 @@ static void a_stack_that_is_too_deep_keeps_its_root(void **state)
     assert_int_equal(sum.value, 100);
 }
 
-static void nothing_makes_no_piece(void **state)
+static void an_empty_profile_makes_no_piece(void **state)
 {
     struct et_arrival row = row_of("cpu", "nanoseconds");
     (void)state;
@@ -170,7 +169,7 @@ static void a_series_has_each_label_once(void **state)
     char longest[3001];
     (void)state;
     memset(longest, 'x', 3000);
-    memcpy(longest + 2047, "\xc3\xa4", 2); /* a character that stands over the limit */
+    memcpy(longest + 2047, "\xc3\xa4", 2); /* a character across the limit */
     longest[3000] = '\0';
     et_relay_labels_add(&series, "a.b", "1");
     et_relay_labels_add(&series, "a-b", "2");
@@ -182,7 +181,7 @@ static void a_series_has_each_label_once(void **state)
     et_relay_labels_free(&series);
 }
 
-static void ids_are_of_what_is_sent(void **state)
+static void ids_depend_on_the_contents(void **state)
 {
     struct et_arrival row = row_of("cpu", "nanoseconds");
     uint8_t first[16], again[16], other[16];
@@ -223,7 +222,7 @@ static void every_backend_takes_every_kind(void **state)
             et_buf_free(&body);
             et_profile_free(row.profile);
         }
-        assert_int_equal(without, backends[b] == &et_relay_datadog ? 4 : 0); /* gc, thread, heap, and the stranger */
+        assert_int_equal(without, backends[b] == &et_relay_datadog ? 4 : 0); /* gc, thread, heap, and an unknown kind */
         assert_ptr_equal(et_relay_backend(backends[b]->name), backends[b]);
     }
     assert_null(et_relay_backend("nobody"));
@@ -235,10 +234,10 @@ int main(void)
         cmocka_unit_test(a_profile_that_is_too_large_goes_in_pieces),
         cmocka_unit_test(too_many_samples_go_in_pieces),
         cmocka_unit_test(a_stack_that_is_too_deep_keeps_its_root),
-        cmocka_unit_test(nothing_makes_no_piece),
+        cmocka_unit_test(an_empty_profile_makes_no_piece),
         cmocka_unit_test(names_become_legal),
         cmocka_unit_test(a_series_has_each_label_once),
-        cmocka_unit_test(ids_are_of_what_is_sent),
+        cmocka_unit_test(ids_depend_on_the_contents),
         cmocka_unit_test(every_backend_takes_every_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* What requests are made of: Push as JSON equals Push as protobuf, base64 in all its forms, fields of multipart bodies
- * whatever they hold, JSON within bounds; cut and random bytes do no harm. */
+/* Decoding of requests: Push as JSON equals Push as protobuf, all forms of base64, multipart fields with any contents,
+ * limits of JSON; truncated and random bytes are survived. */
 #include "tools/lib/json_read.h"
 #include "tools/lib/labels.h"
 #include "tools/formats/multipart.h"
@@ -150,7 +150,7 @@ static void add_sample(struct pair *series, size_t index)
     et_buf_free(&sample);
 }
 
-/* The same request twice. */
+/* Makes the same request in both encodings. */
 static struct pair request_of(uint32_t round)
 {
     struct pair request = {0};
@@ -176,7 +176,7 @@ static struct pair request_of(uint32_t round)
     return request;
 }
 
-static void json_and_binary_say_the_same(void **state)
+static void json_and_binary_are_equivalent(void **state)
 {
     (void)state;
     for (uint32_t round = 1; round < 300; round++) {
@@ -195,7 +195,7 @@ static void json_and_binary_say_the_same(void **state)
         assert_memory_equal(x, y, size);
         free(x);
         free(y);
-        for (size_t cut = 0; cut < request.json.size; cut += 1 + any(20)) { /* refused, and said why */
+        for (size_t cut = 0; cut < request.json.size; cut += 1 + any(20)) { /* refused with a reason */
             why.size = 0;
             assert_null(et_push_decode_json(request.json.data, cut, &why));
             assert_true(why.size > 0);
@@ -232,7 +232,7 @@ static void other_shapes_are_refused(void **state)
     }
 }
 
-static void labels_are_what_pyroscope_takes(void **state)
+static void labels_follow_pyroscopes_rules(void **state)
 {
     (void)state;
     static const struct {
@@ -271,8 +271,8 @@ static void labels_are_what_pyroscope_takes(void **state)
     }
 }
 
-/* Values that are not there are one and the same string of protobuf-c. */
-static void a_name_twice_without_values(void **state)
+/* protobuf-c uses one shared string for all missing values. */
+static void duplicate_names_without_values(void **state)
 {
     (void)state;
     static const uint8_t wire[] = {10, 10, 10, 3, 10, 1, 'k', 10, 3, 10, 1, 'k'};
@@ -285,7 +285,7 @@ static void a_name_twice_without_values(void **state)
     et_buf_free(&why);
 }
 
-static void few_bytes_do_not_take_much_memory(void **state)
+static void few_request_bytes_need_little_memory(void **state)
 {
     (void)state;
     struct et_buf wire = {0}, why = {0};
@@ -341,7 +341,7 @@ static void fields_are_found_whatever_they_hold(void **state)
             et_buf_text(&body, "\r\n--B");
         }
         et_buf_text(&body, "--\r\n");
-        bool clash = false; /* a field that holds the boundary cannot be told from its end */
+        bool clash = false; /* a field with the boundary in it ends there */
         for (size_t i = 0; i < 3; i++) {
             clash |= fields[i].size && memmem(fields[i].data, fields[i].size, "\r\n--B", 5) != NULL;
             clash |= fields[i].size >= 3 && memcmp(fields[i].data, "--B", 3) == 0;
@@ -374,11 +374,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(base64_in_all_its_forms),
         cmocka_unit_test(json_is_bounded),
-        cmocka_unit_test(json_and_binary_say_the_same),
+        cmocka_unit_test(json_and_binary_are_equivalent),
         cmocka_unit_test(other_shapes_are_refused),
-        cmocka_unit_test(labels_are_what_pyroscope_takes),
-        cmocka_unit_test(a_name_twice_without_values),
-        cmocka_unit_test(few_bytes_do_not_take_much_memory),
+        cmocka_unit_test(labels_follow_pyroscopes_rules),
+        cmocka_unit_test(duplicate_names_without_values),
+        cmocka_unit_test(few_request_bytes_need_little_memory),
         cmocka_unit_test(a_boundary_is_found),
         cmocka_unit_test(fields_are_found_whatever_they_hold),
     };

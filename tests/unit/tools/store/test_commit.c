@@ -1,7 +1,7 @@
 /*
- * Group commit (group_commit.h): what comes while the store is busy is one transaction; in it a message that is refused
- * is undone alone; when it fails nobody of the group is told that all is well, nothing of it is kept, and the next one
- * works. Whether a commit is on the disk is test_powercut.c's.
+ * Group commit (group_commit.h): messages that arrive while the store is busy share a transaction. A refused message is
+ * undone alone. When the transaction fails, no sender gets an acknowledgement, nothing is kept, and the next one works.
+ * test_powercut.c tests durability.
  */
 #include "db.h"
 #include "tools/store/group_commit.h"
@@ -44,7 +44,7 @@ static void take(struct et_store *of, void *context)
     struct message message;
     message_init(&message, sender->segment, sender->sequence);
     if (sender->malformed) {
-        message.leaf[1] = 3; /* found out when all else is written */
+        message.leaf[1] = 3; /* detected when all else is written */
     }
     sender->outcome = message_push(of, &message);
 }
@@ -63,7 +63,7 @@ static bool send_alone(uint64_t segment, uint32_t sequence)
     return sender.result.err == 0 && (sender.outcome == ET_ACCEPTED || sender.outcome == ET_REPEATED);
 }
 
-/* Holds up the committing thread, in the middle of a group. */
+/* Blocks the commit thread within a group. */
 static void block(struct et_store *of, void *context)
 {
     (void)of;
@@ -79,7 +79,7 @@ static void *hold_up(void *context)
     return NULL;
 }
 
-/* All of them wait at once; call(): when they do. Returns what became of the group. */
+/* All senders wait at the same time; then call() runs. Returns the group's result. */
 static struct et_group_commit_result send_together(struct sender *senders, size_t count, void (*call)(void))
 {
     pthread_t blocker;
@@ -138,7 +138,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Seen by somebody else: what is not committed is not there. */
+/* Read by another connection, which sees only committed data. */
 static int64_t stored(const char *table)
 {
     sqlite3 *db;
@@ -162,7 +162,7 @@ static void waiting_messages_share_a_commit(void **state)
     (void)state;
     for (uint32_t i = 0; i < SENDERS; i++) {
         senders[i].segment = 1 + i / 4;
-        senders[i].sequence = i % 4; /* the next builds on what nobody has committed yet */
+        senders[i].sequence = i % 4; /* each message builds on uncommitted ones */
     }
     assert_int_equal(send_together(senders, SENDERS, NULL).err, 0);
     assert_int_equal(commits, 1);
@@ -188,7 +188,7 @@ static void a_group_ends(void **state)
     assert_int_equal(stored("profile"), SENDERS);
 }
 
-static void who_comes_alone_is_committed_alone(void **state)
+static void a_single_call_is_committed_alone(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 10; i++) {
@@ -205,7 +205,7 @@ static void a_refused_message_is_undone_alone(void **state)
     for (uint32_t i = 0; i < SENDERS; i++) {
         senders[i].segment = 1 + i;
         senders[i].malformed = i % 3 == 1;
-        senders[i].sequence = i % 3 == 2; /* of a segment that nobody knows */
+        senders[i].sequence = i % 3 == 2; /* of an unknown segment */
     }
     assert_int_equal(send_together(senders, SENDERS, NULL).err, 0);
     for (size_t i = 0; i < SENDERS; i++) {
@@ -218,8 +218,8 @@ static void a_refused_message_is_undone_alone(void **state)
     assert_int_equal(stored("chunk"), SENDERS / 3);
 }
 
-/* What was refused or undone is not remembered: the same segment, the same message, may come again and be right. */
-static void what_was_undone_may_come_again(void **state)
+/* Refused or undone messages leave no state: the same message may be sent again and be accepted. */
+static void undone_messages_may_come_again(void **state)
 {
     struct sender senders[3] = {{.segment = 1, .malformed = true}, {.segment = 1}, {.segment = 1, .sequence = 1}};
     (void)state;
@@ -233,8 +233,7 @@ static void what_was_undone_may_come_again(void **state)
 
 static void group_fails(struct sender *senders, int err, void (*call)(void))
 {
-    for (uint32_t i = 0; i < SENDERS;
-         i++) { /* each message twice: the second is known, for as long as the group lives */
+    for (uint32_t i = 0; i < SENDERS; i++) { /* each message twice: the second one is known within the group */
         senders[i] = (struct sender){.segment = 100 + i / 2};
     }
     struct et_group_commit_result result = send_together(senders, SENDERS, call);
@@ -279,14 +278,14 @@ static void fill_disk(void)
     assert_int_equal(sqlite3_exec(store->db, "PRAGMA max_page_count = 1", NULL, NULL, NULL), SQLITE_OK);
 }
 
-/* What is acknowledged fits; with room again the segment goes on where it was. */
+/* Acknowledged messages fit. With space again the segment continues. */
 static void a_full_disk_refuses_what_does_not_fit(void **state)
 {
     struct sender senders[SENDERS];
     (void)state;
     uint32_t kept = 0, sequence = 0;
     assert_true(send_alone(1, sequence++));
-    fill_disk(); /* SQLite takes what there is already as the least */
+    fill_disk(); /* SQLite uses the current size as the minimum */
     for (bool refused = false; !refused;) {
         for (uint32_t i = 0; i < SENDERS; i++) {
             senders[i] = (struct sender){.segment = 1, .sequence = sequence++};
@@ -295,7 +294,7 @@ static void a_full_disk_refuses_what_does_not_fit(void **state)
         for (uint32_t i = 0; i < SENDERS; i++) {
             bool taken = err == 0 && senders[i].outcome == ET_ACCEPTED;
             refused |= !taken;
-            assert_true(err != 0 || refused != taken); /* what comes after a gap is not taken */
+            assert_true(err != 0 || refused != taken); /* messages after a gap are not accepted */
             kept += taken;
         }
         assert_int_equal(stored("profile"), 1 + kept);
@@ -327,7 +326,7 @@ static void a_locked_database_acknowledges_nothing(void **state)
     works_again();
 }
 
-/* SQLite takes the whole transaction back when a statement is interrupted: at any step of any message. */
+/* SQLite rolls back the whole transaction when a statement is interrupted, at any step of any message. */
 static int fail_at, steps;
 static bool failing;
 static int progress(void *context)
@@ -341,7 +340,7 @@ static void begin_to_fail(void)
     failing = true;
 }
 
-static void any_step_may_fail(void **state)
+static void an_interrupt_at_any_step_fails_the_group(void **state)
 {
     (void)state;
     uint32_t kept = 0;
@@ -366,7 +365,7 @@ static void any_step_may_fail(void **state)
     assert_true(kept >= 4);
 }
 
-static void stopping_finishes_what_was_given(void **state)
+static void stopping_finishes_queued_calls(void **state)
 {
     (void)state;
     for (int i = 0; i < 20; i++) {
@@ -385,16 +384,11 @@ int main(int argc, char **argv)
     path = name.data;
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(waiting_messages_share_a_commit),
-        TEST(a_group_ends),
-        TEST(who_comes_alone_is_committed_alone),
-        TEST(a_refused_message_is_undone_alone),
-        TEST(what_was_undone_may_come_again),
-        TEST(a_failed_commit_acknowledges_nothing),
-        TEST(a_full_disk_refuses_what_does_not_fit),
-        TEST(a_locked_database_acknowledges_nothing),
-        TEST(any_step_may_fail),
-        TEST(stopping_finishes_what_was_given),
+        TEST(waiting_messages_share_a_commit),          TEST(a_group_ends),
+        TEST(a_single_call_is_committed_alone),         TEST(a_refused_message_is_undone_alone),
+        TEST(undone_messages_may_come_again),           TEST(a_failed_commit_acknowledges_nothing),
+        TEST(a_full_disk_refuses_what_does_not_fit),    TEST(a_locked_database_acknowledges_nothing),
+        TEST(an_interrupt_at_any_step_fails_the_group), TEST(stopping_finishes_queued_calls),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     et_buf_free(&name);

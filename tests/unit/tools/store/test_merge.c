@@ -1,7 +1,7 @@
 /*
- * Merging over time: whatever is asked of a store whose profiles are merged, the answer is that of one in which they
- * are not. Two stores get the same profiles, partly late and in another order; one of them merges in small steps in
- * between. Then the same with steps that fail and processes that are killed, and after finer rows have gone.
+ * Merging over time: a store with merged profiles gives the same answers as one without. Two stores get the same
+ * profiles, some late and out of order; one of them merges in small steps in between. Also with failing steps and
+ * killed processes, and after finer rows are gone.
  */
 #include "db.h"
 #include "tools/lib/kinds.h"
@@ -40,7 +40,7 @@ struct made {
     int device, kind;
     int64_t start_ns, end_ns;
     uint64_t period, quantum;
-    int contexts; /* 0: none, 1: labels, 2: spans too */
+    int contexts; /* 0: none, 1: labels, 2: spans, too */
     struct {
         int node, label, span;
         uint64_t value, count;
@@ -111,7 +111,7 @@ static void put(struct et_store *store, const struct made *made)
     assert_int_equal(et_store_end(store, true), 0);
 }
 
-/* ---- what a store says ---- */
+/* ---- answers of a store ---- */
 
 static int by_text(const void *a, const void *b)
 {
@@ -128,7 +128,7 @@ static void print_entry(const struct et_profile *p, const struct et_entry *entry
                   (unsigned long long)entry->count);
 }
 
-/* All that a profile holds, whatever order it is in. */
+/* The contents of a profile, in a canonical order. */
 static char *print(const struct et_profile *p)
 {
     struct et_buf out = {0};
@@ -225,7 +225,7 @@ static void compare(struct et_store *raw, struct et_store *merged, int64_t from,
     if (to - from < 20 * HOUR && from >= 0) {
         static const int64_t steps[] = {17 * 1000000000ll, 60000000000, 300000000000, 3600000000000};
         int64_t step = steps[dice(4)];
-        query.from_ns = step % MINUTE ? from : from - from % step; /* as those who draw it do */
+        query.from_ns = step % MINUTE ? from : from - from % step; /* like clients that draw timelines */
         equal(ask_series(raw, &query, step), ask_series(merged, &query, step));
     }
     et_selector_free(&selector);
@@ -290,7 +290,7 @@ static int64_t number(struct et_store *store, const char *sql)
     return value;
 }
 
-/* One step with very few stacks, so that most passes take several. */
+/* One step with very few stacks, so that most passes need several. */
 static int merge(struct et_store *store, int64_t now_ns)
 {
     assert_int_equal(et_store_begin(store), 0);
@@ -299,7 +299,7 @@ static int merge(struct et_store *store, int64_t now_ns)
     return got;
 }
 
-/* Profiles of that time into both stores, some of them late, while one of them merges. */
+/* Stores profiles of a time range in both stores, some of them late, while one store merges. */
 static void fill(struct stores *stores, int64_t length)
 {
     for (int64_t at = START; at < START + length; at += (int64_t)dice(40) * SECOND) {
@@ -315,7 +315,7 @@ static void fill(struct stores *stores, int64_t length)
 
 static const struct et_policy KEEP_ALL;
 
-/* Merges what is there five hours after the first, then keeps what the policy says at that hour. */
+/* Merges everything five hours after the first profile, then applies the policy at that hour. */
 static void keep(struct et_store *store, const struct et_policy *policy, int64_t hour)
 {
     assert_int_equal(et_keep_all(store, &KEEP_ALL, START + 5 * HOUR), 0);
@@ -324,7 +324,7 @@ static void keep(struct et_store *store, const struct et_policy *policy, int64_t
 
 /* ---- tests ---- */
 
-static void merged_answers_as_raw_does(void **context)
+static void merged_store_answers_like_raw_store(void **context)
 {
     struct stores *stores = *context;
     state = 1;
@@ -335,10 +335,10 @@ static void merged_answers_as_raw_does(void **context)
     assert_true(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 2") >= 4 * 3);
     assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"),
                      number(stores->raw, "SELECT count(*) FROM profile"));
-    assert_int_equal(et_keep_step(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0); /* nothing more to do */
+    assert_int_equal(et_keep_step(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0); /* nothing left to do */
 }
 
-/* Ids of spans are not in blocks of an hour: those queries are left out. */
+/* Blocks of an hour have no span ids, so queries with them are omitted. */
 static void compare_hours(struct stores *stores, int64_t grain, int queries)
 {
     for (int i = 0; i < queries; i++) {
@@ -352,7 +352,7 @@ static void compare_hours(struct stores *stores, int64_t grain, int queries)
     }
 }
 
-static void what_comes_later_is_added(void **context)
+static void late_profiles_are_added(void **context)
 {
     struct stores *stores = *context;
     struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR};
@@ -383,7 +383,7 @@ static void finer_rows_go(void **context)
                      number(stores->merged, "SELECT count(*) FROM profile"));
 }
 
-/* Every range that is cut somewhere adds up to the whole, whichever resolution is left of it. */
+/* The parts of a range, cut at any time, add up to the whole, in every remaining resolution. */
 static void cut_ranges_add_up(void **context)
 {
     struct stores *stores = *context;
@@ -482,7 +482,7 @@ static void killed_processes_leave_equal_sums(void **context)
     compare_hours(stores, HOUR, 60);
 }
 
-/* Rows of level 0 that a relay has not had yet stay for a day. */
+/* Rows of level 0 that a relay destination has not received stay for a day. */
 static void a_relay_is_waited_for(void **context)
 {
     struct stores *stores = *context;
@@ -553,7 +553,7 @@ static void large_databases_lose_the_oldest(void **context)
     assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 26 * HOUR), 0);
     int64_t used = number(stores->merged, "SELECT * FROM pragma_page_count") *
                    number(stores->merged, "SELECT * FROM pragma_page_size");
-    on_size(stores, used * 95 / 100); /* fine rows go, no sum changes */
+    on_size(stores, used * 95 / 100); /* fine rows are deleted, no sum changes */
     struct et_query all = {.kind = "cpu", .group = "step", .to_ns = INT64_MAX};
     equal(ask(stores->raw, &all), ask(stores->merged, &all));
     assert_true(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0") > 0);
@@ -643,8 +643,8 @@ static void many_lines_share_the_last(void **context)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(merged_answers_as_raw_does, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_comes_later_is_added, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(merged_store_answers_like_raw_store, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(late_profiles_are_added, set_up, tear_down),
         cmocka_unit_test_setup_teardown(finer_rows_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cut_ranges_add_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(steps_that_fail_change_nothing, set_up, tear_down),

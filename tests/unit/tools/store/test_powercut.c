@@ -1,11 +1,11 @@
 /*
- * The store on a disk whose power goes at any write, sync, truncation or removal (support/cut_vfs.h), again and again,
- * while senders fill it, and while what came is merged and the finer rows go. Whenever power is back:
+ * The store on a disk whose power fails at any write, sync, truncation or removal (support/cut_vfs.h), again and again,
+ * while senders fill it and rows are merged and deleted. After each cut:
  *
- *   it opens, and SQLite's integrity_check has nothing to say;
- *   each message that was acknowledged is there whole, with all its stacks;
- *   of a group that was not acknowledged everything or nothing is there;
- *   senders go on with the message whose answer they do not have, and in the end everything is there exactly once.
+ *   the database opens, and SQLite's integrity_check finds no error;
+ *   each acknowledged message is complete, with all its stacks;
+ *   a group without acknowledgement is either complete or absent;
+ *   senders continue with the first unacknowledged message, and in the end everything is stored exactly once.
  */
 #include "cut_vfs.h"
 #include "message.h"
@@ -21,16 +21,16 @@
 
 enum { SEGMENTS = 3, MESSAGES = 12, GROUP = 4, CUTS = 3 };
 
-/* A cut at each of so many calls. */
+/* A cut at every `stride`-th call. */
 static unsigned stride = 4;
 
 static const char *const NAME = "db";
 
-/* A message is of so long after the one before; blocks of 5 minutes, then of an hour, follow soon. */
+/* Time between messages: blocks of 5 minutes, then of an hour, follow soon. */
 static const int64_t STRIDE_NS = 200 * MESSAGE_SECOND;
 static const struct et_policy POLICY = {.fine_ns = 600 * MESSAGE_SECOND, .five_ns = 1200 * MESSAGE_SECOND};
 
-/* What a sender knows: messages that were answered with 200. */
+/* The messages that each sender knows to be acknowledged. */
 static uint32_t acknowledged[SEGMENTS];
 
 /* ---- messages ---- */
@@ -45,7 +45,7 @@ static uint64_t address_of(unsigned segment, uint32_t sequence)
     return 0x100000 + 512 + segment * 512 + sequence;
 }
 
-/* A new node below the root, and all of the message's value there. */
+/* A new node below the root, with the whole value of the message. */
 static enum et_outcome push(struct et_store *store, unsigned segment, uint32_t sequence)
 {
     struct message m;
@@ -66,7 +66,7 @@ static enum et_outcome push(struct et_store *store, unsigned segment, uint32_t s
     return message_push(store, &m);
 }
 
-/* ---- what is there ---- */
+/* ---- contents ---- */
 
 static uint64_t kept[SEGMENTS][MESSAGES];
 
@@ -103,8 +103,8 @@ static int64_t count(struct et_store *store, const char *sql)
     return number;
 }
 
-/* Whole or not at all, and at least what was acknowledged. In the order in which they were sent, the senders' messages
- * that are there end at one place: the end of a group. */
+/* Complete or absent, and at least the acknowledged ones. In the order of sending, the stored messages end at one
+ * place: the end of a group. */
 static void check_kept(struct et_store *store)
 {
     load(store);
@@ -126,7 +126,7 @@ static struct et_store *open_store(void)
 {
     const char *why = "";
     struct et_store *store = et_store_open(NAME, true, &why);
-    if (store) { /* so that checkpoints are many */
+    if (store) { /* for many checkpoints */
         sqlite3_exec(store->db, "PRAGMA wal_autocheckpoint = 24", NULL, NULL, NULL);
     }
     return store;
@@ -137,7 +137,7 @@ static int64_t now_ns(void)
     return MESSAGE_NOW + STRIDE_NS * (acknowledged[0] + 1) + 900 * MESSAGE_SECOND;
 }
 
-/* The next messages in turn, as group commit takes them. False: the power is gone. */
+/* Sends the next messages in turn, like group commit. False: the power has failed. */
 static bool send_group(struct et_store *store)
 {
     uint32_t sent[SEGMENTS];
@@ -169,7 +169,7 @@ static bool all_sent(void)
     return acknowledged[0] == MESSAGES && acknowledged[1] == MESSAGES && acknowledged[2] == MESSAGES;
 }
 
-/* One process' life: somebody reads meanwhile; in the middle it ends orderly, so that the log is removed. */
+/* The life of one process, with a concurrent reader. It closes the store once in the middle, which removes the log. */
 static bool live(unsigned groups)
 {
     struct et_store *store = open_store(), *reader = store ? open_store() : NULL;
@@ -196,7 +196,7 @@ static void check_after_cut(void)
     et_store_close(store);
 }
 
-/* Sends everything, through several power cuts: the first at a given call. Returns whether there was one. */
+/* Sends everything, with several power cuts, the first at a given call. Returns whether there was one. */
 static bool through_cuts(unsigned first_cut, uint64_t seed)
 {
     cut_disk_reset();
@@ -220,11 +220,11 @@ static bool through_cuts(unsigned first_cut, uint64_t seed)
     struct et_store *store = open_store();
     assert_non_null(store);
     check_kept(store);
-    for (int day = 1; day <= 2; day++) { /* what is merged on the first is old enough to go on the second */
+    for (int day = 1; day <= 2; day++) { /* rows merged on the first day are old enough to be deleted on the second */
         assert_int_equal(et_keep_all(store, &POLICY, now_ns() + day * 86400 * MESSAGE_SECOND), 0);
         check_kept(store);
     }
-    assert_true(count(store, "SELECT count(*) FROM profile") <= 6); /* of two hours; what came late, apart */
+    assert_true(count(store, "SELECT count(*) FROM profile") <= 6); /* of two hours; late ones separately */
     et_store_close(store);
     return cut;
 }

@@ -1,6 +1,6 @@
 /*
- * What is taken and kept: compact messages through et_ingest_compact() into a store, and what queries give back.
- * Messages are made with the generated packer, so that each test says only what matters to it.
+ * Storing and querying: compact messages through et_ingest_compact() into a store, and the answers of queries. Messages
+ * are made with the generated packer, so each test states only what matters to it.
  */
 #include "db.h"
 #include "message.h"
@@ -74,7 +74,7 @@ static int64_t count(struct et_store *store, const char *table)
     return rows;
 }
 
-static void what_goes_in_comes_out(void **state)
+static void stored_messages_are_loaded(void **state)
 {
     struct et_query query = {.service = "svc", .to_ns = INT64_MAX};
     assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
@@ -119,7 +119,7 @@ static void gaps_and_strangers_are_stale(void **state)
     s.message.last = 1;
     assert_int_equal(count(*state, "chunk"), 1);
     assert_int_equal(message_push(*state, &s), ET_ACCEPTED);
-    assert_int_equal(count(*state, "chunk") + count(*state, "span"), 0); /* nobody will ask for it again */
+    assert_int_equal(count(*state, "chunk") + count(*state, "span"), 0); /* the ended segment's dictionary is gone */
     assert_int_equal(message_push_number(*state, 1, 2), ET_REPEATED);
     assert_int_equal(message_push_number(*state, 1, 3), ET_STALE);
 }
@@ -155,7 +155,7 @@ static void a_restart_loses_nothing(void **state)
     et_profile_free(p);
 }
 
-/* One more node below the root, and the message's value there. */
+/* One more node below the root, with the message's value. */
 static enum et_outcome push_node(struct et_store *store, uint64_t segment, uint32_t sequence)
 {
     struct message s;
@@ -172,8 +172,8 @@ static enum et_outcome push_node(struct et_store *store, uint64_t segment, uint3
     return message_push(store, &s);
 }
 
-/* A device's messages may come to several processes in turn: none may believe what it remembers. */
-static void processes_take_turns(void **state)
+/* A device's messages may go to several processes in turn: no process may rely on its cache. */
+static void processes_share_a_segment(void **state)
 {
     struct et_store *stores[2] = {*state, open_store()};
     for (uint32_t sequence = 0; sequence < 12; sequence++) {
@@ -193,7 +193,7 @@ static void processes_take_turns(void **state)
     et_profile_free(p);
 }
 
-/* More segments than are kept in memory. */
+/* More segments than the cache holds. */
 static void many_segments_go_on(void **state)
 {
     enum { SEGMENTS = 1100 };
@@ -209,11 +209,11 @@ static void many_segments_go_on(void **state)
     assert_int_equal(total(*state), 3 * 20 * SEGMENTS);
 }
 
-static void malformed_leaves_nothing(void **state)
+static void a_malformed_message_leaves_nothing(void **state)
 {
     struct message s;
     message_init(&s, 1, 0);
-    s.leaf[1] = 3; /* node 4 of 3, after module, nodes and the origin were written */
+    s.leaf[1] = 3; /* node 4 of 3, after module, nodes and origin were written */
     assert_int_equal(message_push(*state, &s), ET_MALFORMED);
     static const char *const tables[] = {"module", "frame", "node", "origin", "profile", "segment", "span", "chunk"};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
@@ -240,11 +240,11 @@ static void a_full_disk_is_all_or_nothing(void **state)
     assert_int_equal(message_push_number(store, 1, kept), ET_UNAVAILABLE);
     assert_int_equal(message_push_number(store, 1, kept - 1), ET_REPEATED);
     assert_int_equal(sqlite3_exec(store->db, "PRAGMA max_page_count = 4000", NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(message_push_number(store, 1, kept), ET_ACCEPTED); /* the device has tried again */
+    assert_int_equal(message_push_number(store, 1, kept), ET_ACCEPTED); /* the device has retried */
     assert_int_equal(total(store), 50 * (uint64_t)(kept + 1));
 }
 
-/* Every step of writing a message may fail: nothing may stay of it, and the next try succeeds. */
+/* Any step of writing a message may fail: nothing is stored, and a retry succeeds. */
 static int fail_at, steps;
 static int progress(void *context)
 {
@@ -252,7 +252,7 @@ static int progress(void *context)
     return ++steps == fail_at;
 }
 
-static void any_step_may_fail(void **state)
+static void a_failing_step_leaves_nothing(void **state)
 {
     struct et_store *store = *state;
     bool failed = true;
@@ -344,7 +344,7 @@ static void services_and_tags_select(void **state)
     assert_int_equal(total(*state), 200);
 }
 
-static void few_bytes_do_not_take_much_memory(void **state)
+static void few_message_bytes_need_little_memory(void **state)
 {
     (void)state;
     const char *why = "";
@@ -395,7 +395,7 @@ static void pprof_survives_a_round_trip(void **state)
     et_profile_free(p);
     assert_int_equal(push_pprof(*state, "bad{", bytes.data, bytes.size, &why), ET_MALFORMED);
     assert_int_equal(push_pprof(*state, "", bytes.data, bytes.size, &why), ET_MALFORMED);
-    for (size_t cut = 0; cut < bytes.size; cut++) { /* a shorter one may make sense; it may not crash */
+    for (size_t cut = 0; cut < bytes.size; cut++) { /* a truncated one may be valid, but must not crash */
         push_pprof(*state, "cut", bytes.data, cut, &why);
     }
     et_buf_free(&bytes);
@@ -408,19 +408,19 @@ int main(int argc, char **argv)
     path = name.data;
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_goes_in_comes_out),
+        TEST(stored_messages_are_loaded),
         TEST(repeated_messages_count_once),
         TEST(gaps_and_strangers_are_stale),
         TEST(a_restart_loses_nothing),
-        TEST(processes_take_turns),
+        TEST(processes_share_a_segment),
         TEST(many_segments_go_on),
-        TEST(malformed_leaves_nothing),
+        TEST(a_malformed_message_leaves_nothing),
         TEST(a_full_disk_is_all_or_nothing),
-        TEST(any_step_may_fail),
+        TEST(a_failing_step_leaves_nothing),
         TEST(devices_without_a_clock_are_dated_on_arrival),
         TEST(time_ranges_select),
         TEST(services_and_tags_select),
-        TEST(few_bytes_do_not_take_much_memory),
+        TEST(few_message_bytes_need_little_memory),
         TEST(pprof_survives_a_round_trip),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,7 @@
 /*
- * See cut_vfs.h.
- *
- * A file is what programs see (`now`) and what is certainly on the disk (`safe`). What was done since the last sync is
- * a list of operations: a sync lands those of its file, power_off() what the dice leave of them.
+ * See cut_vfs.h. A file has the contents that programs see (`now`) and the contents that are surely on the disk
+ * (`safe`). Changes since the last sync are a list of operations: a sync applies those of its file, power_off() applies
+ * a random part.
  */
 #include "cut_vfs.h"
 #include "tools/lib/util.h"
@@ -106,7 +105,7 @@ static void apply(struct image *image, const struct operation *operation)
 
 /* ---- power ---- */
 
-/* A piece of a write within one sector. */
+/* A part of a write within one sector. */
 static void land_piece(struct image *image, uint64_t at, const uint8_t *bytes, size_t size)
 {
     uint64_t sector = at / SECTOR * SECTOR;
@@ -137,8 +136,8 @@ static void land_write(struct image *image, const struct operation *operation)
     }
 }
 
-/* What of a file's operations is on the disk. What follows on a removal or a creation that has not happened was done to
- * a file that nobody finds. */
+/* Applies a random part of a file's operations. Operations after a lost removal or creation affected a file that no
+ * longer exists. */
 static void land_file(struct file *file)
 {
     for (size_t i = 0; i < operation_count; i++) {
@@ -156,7 +155,7 @@ static void land_file(struct file *file)
     }
 }
 
-/* Operations of a file, NULL: of all, before the end-th. */
+/* Removes the operations of a file (NULL: all files) before the end-th. */
 static void forget(const struct file *file, size_t end)
 {
     size_t kept = 0;
@@ -180,7 +179,7 @@ static void power_off(void)
     forget(NULL, operation_count);
 }
 
-/* Whether a call that changes something may go on: 0 or its error. The power goes when all of it is on its way. */
+/* Whether a modifying call may proceed: 0 or an error. The power fails after the operation is queued. */
 static int change(void)
 {
     if (cut_disk.off) {
@@ -219,7 +218,7 @@ static void land_all(struct file *file)
     forget(file, operation_count);
 }
 
-/* Which files there are. What was written to a file before it was removed or made anew matters no more. */
+/* Makes the directory durable. Writes to a file before its removal or new creation no longer matter. */
 static void land_directory(void)
 {
     for (size_t i = 0; i < operation_count;) {
@@ -243,7 +242,7 @@ static bool is_new(const struct file *file)
     return false;
 }
 
-/* As on Linux, where the directory is synced with a journal that is new. */
+/* As on Linux, where a new journal's directory is synced. */
 static int sync_file(struct file *file)
 {
     int code = change();
@@ -505,7 +504,7 @@ static int on_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int f
 {
     struct handle *handle = (struct handle *)base;
     (void)vfs;
-    if (!name) { /* temporary: nothing of it is needed after a cut */
+    if (!name) { /* temporary: not needed after a cut */
         return real->xOpen(real, name, base, flags, out);
     }
     *handle = (struct handle){.file = find(name), .trusting = true};

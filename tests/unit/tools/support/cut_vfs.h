@@ -1,14 +1,13 @@
 /*
- * A disk in memory as SQLite's default VFS, whose power can be cut at any call that changes something.
+ * A disk in memory as SQLite's default VFS. Its power can fail at any modifying call.
  *
- * What was not synced when the power goes is then there in part: of each write each sector is there, is not, is torn
- * (its first bytes new, the rest old) or is rubbish as a whole, with what it held beside the write; writes of one
- * window between two syncs come in any order; truncations and removals have happened or not; a new file is there for
- * certain once it was synced. Sectors have the 4096 bytes that SQLite takes for granted on Linux, and as there a
- * database may believe that bytes beside a torn write are safe (SQLITE_FCNTL_POWERSAFE_OVERWRITE): here they are not.
+ * After a power failure, unsynced data is partly present. Each sector of a write is present, absent, torn (first bytes
+ * new, the rest old) or garbage, including bytes beside the write. Writes between two syncs may be reordered.
+ * Truncations and removals have happened or not. A new file surely exists after a sync. Sectors have 4096 bytes,
+ * SQLite's assumption on Linux. Bytes beside a torn write are not safe, although a database may assume it
+ * (SQLITE_FCNTL_POWERSAFE_OVERWRITE).
  *
- * Several connections of one thread may have the disk. What it does not simulate: a disk that lies about syncs, bits
- * that change later.
+ * Several connections of one thread may use the disk. It does not simulate false syncs or later bit errors.
  */
 #ifndef CUT_VFS_H
 #define CUT_VFS_H
@@ -18,22 +17,22 @@
 
 struct cut_disk {
     uint64_t dice;
-    unsigned cut_at; /* the power goes in the middle of this call, 0: never */
-    int error;       /* SQLite's code, of every call that changes something; 0: none */
+    unsigned cut_at; /* the power fails within this call; 0: never */
+    int error;       /* SQLite error of every modifying call; 0: none */
 
-    /* ---- what has happened ---- */
+    /* ---- counters ---- */
     unsigned calls, syncs, cuts;
-    bool off; /* everything fails */
+    bool off; /* every call fails */
 };
 extern struct cut_disk cut_disk;
 
-/* Makes it the default. Once. */
+/* Registers the default VFS. Call it once. */
 void cut_vfs_register(void);
 
-/* No files. Nothing may be open. */
+/* Removes all files. No file may be open. */
 void cut_disk_reset(void);
 
-/* Power again, with what is left. Connections of before must have been closed. */
+/* Restores the power, with the remaining data. Earlier connections must be closed. */
 void cut_disk_restart(void);
 
 #endif

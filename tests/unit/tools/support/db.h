@@ -1,8 +1,8 @@
-/* Databases of tests. */
+/* Databases for tests. */
 #ifndef DB_H
 #define DB_H
 
-/* The file and what SQLite keeps beside it; one that is not there is as well. */
+/* Removes the database and SQLite's files beside it, if they exist. */
 void db_remove(const char *path);
 
 #endif

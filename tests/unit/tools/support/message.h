@@ -1,6 +1,4 @@
-/*
- * Compact messages for tests, made with the generated packer, so that each test says only what matters to it.
- */
+/* Compact messages for tests, made with the generated packer, so that each test states only what matters to it. */
 #ifndef MESSAGE_H
 #define MESSAGE_H
 
@@ -9,7 +7,7 @@
 #define MESSAGE_SECOND 1000000000ll
 #define MESSAGE_NOW    (1700000000 * MESSAGE_SECOND)
 
-/* A message with module [4096, 8192), a chain of three nodes in it and one profile of 50 ns, changed by the test. */
+/* A message with module [4096, 8192), a chain of three nodes in it and one profile of 50 ns. Tests modify it. */
 struct message {
     Edgeprof__V1__Message message;
     Edgeprof__V1__Origin origin;
@@ -23,7 +21,7 @@ struct message {
     uint64_t value[2];
 };
 
-/* sequence 0 has origin and dictionary. s may not be moved. */
+/* Sequence 0 has origin and dictionary. s must not be moved. */
 void message_init(struct message *s, uint64_t segment, uint32_t sequence);
 
 enum et_outcome message_push(struct et_store *store, const struct message *s);

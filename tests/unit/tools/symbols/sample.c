@@ -1,4 +1,4 @@
-/* A program whose functions, lines and inlined calls are known. The numbers of marked lines are read from this file. */
+/* A program with known functions, lines and inlined calls. Tests read the numbers of marked lines from this file. */
 #include <stdlib.h>
 
 static volatile double sink;
@@ -35,8 +35,8 @@ __attribute__((noinline)) void outer(long turns)
     sink += 2;
 }
 
-/* What .NET's ahead-of-time compiler leaves behind: a section of its own, a funclet that only a label names, and the
- * methods of an iterator. */
+/* Imitates the output of .NET's ahead-of-time compiler: its own section, a funclet with only a label, and the methods
+ * of an iterator. */
 __asm__(".section __managedcode,\"ax\"\n"
         "App_Shop__Buy: .skip 32\n.type App_Shop__Buy, %function\n.size App_Shop__Buy, 32\n"
         "_fram1App_Shop__Buy: .skip 32\n"

@@ -1,5 +1,5 @@
-/* names.tsv: symbols of a published NativeAOT service and what they should read as; then nonsense, which may not crash.
- */
+/* names.tsv: symbols of a published NativeAOT service and their readable names; also random names, which must not
+ * crash. */
 #include "tools/symbols/demangle.h"
 
 #include <setjmp.h>
@@ -82,7 +82,7 @@ static void mutate(char *text, uint32_t *seed)
     }
 }
 
-static void nonsense_is_survived(void **state)
+static void random_names_are_survived(void **state)
 {
     (void)state;
     char line[8192];
@@ -121,9 +121,9 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%s/names.tsv", argc > 2 ? argv[2] : ".");
     table = path;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_readable),   cmocka_unit_test(iterators_are_told_apart),
-        cmocka_unit_test(native_names_stay),    cmocka_unit_test(the_file_name_is_the_assembly),
-        cmocka_unit_test(nonsense_is_survived), cmocka_unit_test(deep_nesting_ends),
+        cmocka_unit_test(names_are_readable),        cmocka_unit_test(iterators_are_told_apart),
+        cmocka_unit_test(native_names_stay),         cmocka_unit_test(the_file_name_is_the_assembly),
+        cmocka_unit_test(random_names_are_survived), cmocka_unit_test(deep_nesting_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* sample.c is built as it is, stripped, and as a debug file: names, lines and inlined calls of its addresses are known.
- */
+/* Symbols of sample.c, as built, stripped, and from a debug file: names, lines and inlined calls of its addresses are
+ * known. */
 #include "tools/symbols/symbols.h"
 #include "tools/symbols/symfile.h"
 
@@ -25,7 +25,7 @@ static char *in_folder(const char *name)
     return path.data;
 }
 
-/* Line of sample.c that has the mark. */
+/* The line of sample.c with the mark. */
 static uint32_t marked(const char *mark)
 {
     char path[4096], line[512], wanted[64];
@@ -57,7 +57,7 @@ static void on_line(void *context, const char *function, const char *source, uin
     lines->line[lines->count++] = line;
 }
 
-/* First address of the function `name`, by asking for every address of the file's code. */
+/* The first address of the function, found by trying every address of the file's code. */
 static uint64_t find_function(struct et_symfile *file, const char *name)
 {
     for (uint64_t address = 0; address < 0x10000; address++) {
@@ -105,7 +105,7 @@ static void inlined_calls_are_listed(void **state)
     et_symfile_close(file);
 }
 
-static void nothing_outside_the_code(void **state)
+static void no_names_outside_the_code(void **state)
 {
     (void)state;
     struct et_symfile *file = open_sample("sample");
@@ -138,7 +138,7 @@ static void debug_files_are_better(void **state)
     free(debug);
 }
 
-/* Name that a frame of the module gets. */
+/* Checks the name for a frame of the module. */
 static void expect_name(struct et_symbols *symbols, const char *build_id, const char *path, uint64_t address,
                         const char *wanted, size_t lines)
 {
@@ -201,7 +201,7 @@ static void managed_code_is_told_apart(void **state)
     free(path);
 }
 
-static void the_kernels_code_has_names(void **state)
+static void kernel_code_has_names(void **state)
 {
     (void)state;
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)getauxval(AT_SYSINFO_EHDR);
@@ -245,7 +245,7 @@ static void special_and_given_names(void **state)
     et_symbols_free(symbols);
 }
 
-/* Lets standard error go to a file while call() runs; returns how many lines it got. */
+/* Redirects standard error to a file while call() runs; returns the number of lines. */
 static size_t lines_on_stderr(void (*call)(void *context), void *context)
 {
     char *path = in_folder("stderr"), text[65536];
@@ -273,7 +273,7 @@ static void ask_twice(void *context)
     expect_name(symbols, "abcdef", "/nowhere/app", 16, "app+0x10", 1);
 }
 
-static void a_missing_file_is_said_once(void **state)
+static void a_missing_file_is_reported_once(void **state)
 {
     (void)state;
     struct et_symbols *symbols = et_symbols_new();
@@ -297,7 +297,7 @@ static void copy_of(const char *from, const char *to, size_t size, uint32_t seed
     et_buf_free(&bytes);
 }
 
-/* Whatever a file holds: an answer or none, no crash, and it ends. */
+/* Any file gives an answer or none, without a crash or an endless loop. */
 static bool ask_everything(const char *path)
 {
     const char *why = "";
@@ -327,7 +327,7 @@ static void corrupt_files_are_survived(void **state)
         copy_of(debug, path, SIZE_MAX, seed * 2654435761u | 1);
         opened += ask_everything(path);
     }
-    assert_true(opened > 300 && opened < 1500); /* neither hopeless nor unharmed */
+    assert_true(opened > 300 && opened < 1500); /* neither all nor none */
     for (size_t size = 0; size < 12000; size += 97) {
         copy_of(debug, path, size, 0);
         ask_everything(path);
@@ -346,10 +346,10 @@ int main(int argc, char **argv)
     }
     sources = argc > 2 ? argv[2] : ".";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inlined_calls_are_listed),   cmocka_unit_test(nothing_outside_the_code),
+        cmocka_unit_test(inlined_calls_are_listed),   cmocka_unit_test(no_names_outside_the_code),
         cmocka_unit_test(debug_files_are_better),     cmocka_unit_test(modules_are_found_by_build_id),
         cmocka_unit_test(managed_code_is_told_apart), cmocka_unit_test(special_and_given_names),
-        cmocka_unit_test(the_kernels_code_has_names), cmocka_unit_test(a_missing_file_is_said_once),
+        cmocka_unit_test(kernel_code_has_names),      cmocka_unit_test(a_missing_file_is_reported_once),
         cmocka_unit_test(corrupt_files_are_survived),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
