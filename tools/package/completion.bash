@@ -1,4 +1,4 @@
-# _edgeprof_given COMMAND: true behind `--`, where another program's line begins
+# _edgeprof_given COMMAND: true after `--`, where another command line begins
 _edgeprof_behind() {
     local i
     for ((i = 2; i < COMP_CWORD; i++)); do

@@ -70,7 +70,7 @@ static void *keeper_thread(void *context)
         int64_t took = et_now() - before;
         pause = !kept || step.got != 1 || took > LOOK_NS ? LOOK_NS : took > PAUSE_NS ? took : PAUSE_NS;
         keeper->failures = kept && step.got < 0 ? keeper->failures + 1 : 0;
-        if (keeper->failures == SAID_AFTER) { /* a store without write access is reported by the server */
+        if (keeper->failures == SAID_AFTER) { /* the server reports a store that cannot be written */
             et_error("the database is not merged and nothing goes: %s", why.data);
         }
         et_buf_free(&why);
