@@ -7,7 +7,7 @@
 
 enum { CONNECT_SECONDS = 10, SECONDS = 120, LIMIT = 256 << 20 };
 
-struct receiving {
+struct http_transfer {
     struct et_buf *answer;
     size_t size, limit;
     bool too_large;
@@ -63,10 +63,10 @@ void et_http_set_up(void *curl, const char *url, const char *authority, long sec
     }
 }
 
-static void set_up(CURL *curl, const struct et_http_request *request, struct receiving *receiving)
+static void set_request_options(CURL *curl, const struct et_http_request *request, struct http_transfer *receiving)
 {
     et_http_set_up(curl, request->url, request->authority, request->seconds ? request->seconds : (long)SECONDS);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, receive_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, receiving);
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, check_stop);
     curl_easy_setopt(curl, CURLOPT_XFERINFODATA, (void *)(uintptr_t)request);
@@ -79,14 +79,14 @@ static void set_up(CURL *curl, const struct et_http_request *request, struct rec
 
 long et_http_send(const struct et_http_request *request, struct et_buf *why)
 {
-    struct receiving receiving = {.answer = request->answer, .limit = request->limit ? request->limit : LIMIT};
+    struct http_transfer receiving = {.answer = request->answer, .limit = request->limit ? request->limit : LIMIT};
     CURL *curl = curl_easy_init();
-    struct curl_slist *list = headers(request);
+    struct curl_slist *list = make_headers(request);
     char words[CURL_ERROR_SIZE] = "";
     long status = 0;
     CURLcode code = CURLE_FAILED_INIT;
     if (curl) {
-        set_up(curl, request, &receiving);
+        set_request_options(curl, request, &receiving);
         curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
         curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words);
         code = curl_easy_perform(curl);

@@ -6,16 +6,17 @@
 
 #include <stdatomic.h>
 
-/* Zeroed but for url and what takes the answer: a GET with sensible limits. Redirects are not followed. */
+/* With all other fields zero, url and a place for the answer make a GET with default limits. Redirects are not
+ * followed. */
 struct et_http_request {
     const char *url;           /* http or https */
-    const char *token;         /* sent as bearer; NULL: none */
-    const char *authority;     /* PEM file of who may sign the server's certificate; NULL: the system's */
-    const struct et_buf *body; /* then it is a POST; NULL: a GET */
-    long seconds;              /* for all of it; 0: 120 */
-    size_t limit;              /* most bytes that are taken; 0: 256 MiB */
-    struct et_buf *answer;     /* takes what comes */
-    const atomic_bool *stop;   /* ends it within seconds when it becomes true; NULL: nothing does */
+    const char *token;         /* bearer token; NULL: none */
+    const char *authority;     /* PEM file of trusted CA certificates; NULL: the system's */
+    const struct et_buf *body; /* sent with POST; NULL: GET */
+    long seconds;              /* for the whole request; 0: 120 */
+    size_t limit;              /* largest answer in bytes; 0: 256 MiB */
+    struct et_buf *answer;     /* receives the body */
+    const atomic_bool *stop;   /* true cancels the request within seconds; may be NULL */
 };
 
 /* Returns the HTTP status. 0: no complete answer; *why (the caller frees it) says why. */

@@ -1,5 +1,5 @@
 /*
- * A server with what it passes on and whom it asks: server.h, relay.h and scrape.h in the right order.
+ * Starts and stops a server together with its relay and its scraper, in the right order.
  */
 #ifndef ET_START_H
 #define ET_START_H
@@ -9,7 +9,7 @@
 
 struct et_relay_config;
 
-/* relay, scrape: become the server's; NULL: nothing is passed on, no target is asked. NULL: failed, one line is on
+/* relay, scrape: owned by the server from then on; NULL: no relay, no scraping. Returns NULL on failure; one line is on
  * stderr. */
 struct et_server *et_server_start(const struct et_server_config *config, struct et_relay_config *relay,
                                   struct et_scrape_config *scrape);

@@ -1,6 +1,6 @@
 /*
- * The HTTP server: takes profiles, answers queries, gives out the page. docs/http-api.md lists its addresses. What it
- * gives to routes is in http.h.
+ * The HTTP server: it receives profiles, answers queries and serves the page. docs/http-api.md lists its paths. What
+ * routes get from it is in http.h.
  */
 #ifndef ET_SERVER_H
 #define ET_SERVER_H
@@ -9,35 +9,35 @@
 #include "tools/serve/http/http.h"
 #include "tools/serve/http/limits.h"
 
-/* Strings may go away after the start. */
+/* Strings are copied. */
 struct et_server_config {
     const char *listen;             /* "host:port"; port 0: any free one */
-    const char *db;                 /* made when it is not there */
-    struct et_symbols *symbols;     /* becomes the server's */
-    const struct et_limits *limits; /* NULL: the usual ones */
-    struct et_access_config access; /* zeroed: whoever is on this machine */
+    const char *db;                 /* created if missing */
+    struct et_symbols *symbols;     /* owned by the server from then on */
+    const struct et_limits *limits; /* NULL: the defaults */
+    struct et_access_config access; /* zeroed: only this machine, without tokens */
 };
 
-/* The database and the port; nobody is answered yet. NULL: failed, one line is on stderr. */
+/* Opens the database and the port, and answers no request yet. NULL: failed; one line is on stderr. */
 struct et_server *et_server_open(const struct et_server_config *config);
 
-/* What is passed on and who is asked, which routes show; they stay the caller's. */
+/* The relay and the scraper whose state routes show. The caller keeps them. */
 void et_server_set_relay(struct et_server *server, struct et_relay *relay);
 void et_server_set_scraper(struct et_server *server, struct et_scraper *scraper);
 
-/* Answers requests from now on. false: failed, as above. */
+/* Starts to answer requests. false: failed; one line is on stderr. */
 bool et_server_serve(struct et_server *server);
 
-/* "http://127.0.0.1:4040", valid as long as the server. */
+/* For example "http://127.0.0.1:4040"; valid until et_server_close(). */
 const char *et_server_url(const struct et_server *server);
 
-/* Reads tokens and certificates again; what is wrong with them is said, and the old ones stay. */
+/* Reads tokens and certificates again. If they are wrong, one line on stderr says so and the old ones stay. */
 void et_server_reload(struct et_server *server);
 
-/* Messages and profiles that were taken. */
+/* Number of messages and profiles received. */
 unsigned long et_server_accepted(struct et_server *server);
 
-/* Answers nobody any more; whoever writes still may. */
+/* Answers no new request; writes in progress go on. */
 void et_server_quiet(struct et_server *server);
 void et_server_close(struct et_server *server);
 
