@@ -124,7 +124,7 @@ test-tools-server: $(ET_TEST)/edgeprof
 	@$(call host_test,server_test.py)
 
 test-tools-cli: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE)
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_test.py $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(ET_SAMPLE)
+	@$(call host_test,cli_test.py)
 
 # Screenshots of the tests are in $(ET_TEST)/shots.
 $(ET_PAGE): test-tools-page%: $(ET_TEST)/edgeprof
@@ -141,4 +141,4 @@ test-tools-relay: $(ET_TEST)/edgeprof
 
 $(call test,test-tools-metrics,quick,300,shared,/metrics counts what was pushed and never falls, and promtool accepts metrics and rules.)
 test-tools-metrics: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/metrics_test.py $(ET_TEST)/edgeprof tools/prometheus
+	@$(call host_test,metrics_test.py)

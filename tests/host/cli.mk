@@ -11,25 +11,25 @@ $(call test,test-tools-watch,quick,300,shared,watch restores the terminal on eve
 $(call test,test-tools-query,quick,300,shared,query and devices answer the same from a database and from a server.)
 
 test-tools-export: $(ET_TEST)/edgeprof $(ET_SAMPLE)
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_export_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
+	@$(call host_test,cli_export_test.py)
 
 test-tools-remote: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_remote_test.py $(ET_TEST)/edgeprof
+	@$(call host_test,cli_remote_test.py)
 
 test-tools-symbols: $(ET_TEST)/edgeprof $(ET_SAMPLE)
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_symbols_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
+	@$(call host_test,cli_symbols_test.py)
 
 test-tools-debuginfod: $(ET_TEST)/edgeprof $(ET_SAMPLE)
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_debuginfod_test.py $(ET_TEST)/edgeprof $(ET_SAMPLE)
+	@$(call host_test,cli_debuginfod_test.py)
 
 test-tools-debuginfod-limits: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 	@$(call host_test,debuginfod_limits_test.py)
 
 test-tools-diff: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_diff_test.py $(ET_TEST)/edgeprof
+	@$(call host_test,cli_diff_test.py)
 
 test-tools-watch: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_watch_test.py $(ET_TEST)/edgeprof
+	@$(call host_test,cli_watch_test.py)
 
 test-tools-query: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/cli_query_test.py $(ET_TEST)/edgeprof
+	@$(call host_test,cli_query_test.py)

@@ -1,5 +1,7 @@
-"""Commands from outside: run one, and look at its code, its output and its one line of complaint. Standard library only."""
+"""Commands from outside: run one, and look at its code, its output and its one line of complaint."""
 import subprocess
+
+import pytest
 
 from generate import message, module, nodes, origin, profile
 from harness import clean_environment
@@ -15,6 +17,7 @@ class Cli:
         done = subprocess.run([program or self.program, *arguments], capture_output=True, cwd=cwd, input=data, timeout=120, check=False,
                               env=env or clean_environment())
         done.out, done.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        print(f"{arguments}: {done.returncode} {done.err}")  # seen when the test fails
         assert "Sanitizer" not in done.err and "runtime error" not in done.err, f"{arguments}: {done.err}"
         return done
 
@@ -25,6 +28,16 @@ class Cli:
         assert done.returncode == code, f"{arguments}: {lines}"
         assert len(lines) == 1 and lines[0].startswith("edgeprof: ") and word in lines[0], f"{arguments}: {word!r} in one line: {lines}"
         return done
+
+
+def command_lines(*rows):
+    """Runs a test for each (word, argument ...); the test takes `word` and `arguments`."""
+    return pytest.mark.parametrize("word, arguments", [pytest.param(word, arguments, id=" ".join(arguments)[:60]) for word, *arguments in rows])
+
+
+def folded(text):
+    """{stack: value}"""
+    return {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1]) for line in text.splitlines()}
 
 
 def message_of(segment, service, stacks, sequence=0, tags=(), **options):

@@ -1,34 +1,22 @@
-"""`edgeprof symbols` and `symbolize`: a folder of symbol files here and at a server, and names from it.
-Usage: cli_symbols_test.py EDGEPROF_WITH_SANITIZERS SAMPLE"""
+"""`edgeprof symbols` and `symbolize`: a folder of symbol files here and at a server, and names from it."""
 import gzip
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
+import zlib
 
-from cli import Cli
+import pytest
+
+from cli import command_lines
 from generate import data, message, module, nested, nodes, number, origin, profile, varint
-from harness import Checks, Server
-
-PROGRAM, SAMPLE = (os.path.abspath(path) for path in sys.argv[1:3])
-DEBUG, STRIPPED = os.path.join(os.path.dirname(SAMPLE), "debug", "sample.dbg"), SAMPLE + "-stripped"
-check = Checks()
-cli = Cli(PROGRAM, check)
+from harness import Server
+from sample import contents, output
 
 
-def output(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-BUILD_ID = re.search(r"Build ID: (\w+)", output("readelf", "-n", SAMPLE))[1]
-FUNCTIONS = {line.split()[2]: int(line.split()[0], 16) for line in output("nm", SAMPLE).splitlines() if line.split()[-2] in "tT"}
-HOT, OUTER = FUNCTIONS["hot"], FUNCTIONS["outer"]
-
-
-def place(store, build_id=BUILD_ID):
+def place(store, build_id):
+    """Where debuggers look for it."""
     return os.path.join(store, build_id[:2], build_id[2:] + ".debug")
 
 
@@ -36,137 +24,207 @@ def tree(folder):
     return sorted(os.path.join(path, name) for path, _, names in os.walk(folder) for name in names)
 
 
-def contents(path):
-    with open(path, "rb") as file:
-        return file.read()
-
-
 # ---- a folder ----
 
-def folder_of_symbols(folder):
-    store, text, named = (os.path.join(folder, name) for name in ("store", "text.txt", "no-build-id"))
-    with open(text, "w") as file:
-        file.write("no ELF file")
-    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", SAMPLE, named], check=True)
-    where = ("--symbols-store", store)
-    check.equal(cli.run("symbols", "list", *where).out.splitlines(), ["build id  bytes  symbols"], "a folder that is not there is empty")
-    added = cli.run("symbols", "add", *where, STRIPPED)
-    check.equal(added.out, f"added {BUILD_ID} {STRIPPED} (dynamic symbols)\n", f"a program without more: {added.err}")
-    check(cli.run("symbols", "add", DEBUG, *where).out.endswith("(DWARF)\n"), "a debug file is better and takes its place")
-    check.equal(contents(place(store)), contents(DEBUG), "it lies where debuggers look for it")
-    check(cli.run("symbols", "add", *where, STRIPPED).out.startswith(f"kept  {BUILD_ID}"), "what is worse does not")
-    check.equal(contents(place(store)), contents(DEBUG), "and changes nothing")
-    check.equal(tree(store), [place(store)], "nothing else is left in the folder")
-    for word, path in (("no ELF", text), ("no build id", named), ("No such file", os.path.join(folder, "missing")), (folder, folder)):
-        cli.fails(1, word, "symbols", "add", *where, path)
-    mixed = cli.run("symbols", "add", *where, text, DEBUG)
-    check.equal((mixed.returncode, mixed.out.count("\n"), mixed.err.count("\n")), (1, 1, 1), "one refused, one taken")
-    listed = cli.run("symbols", "list", *where)
-    check.equal(listed.out.splitlines()[1].split(), [BUILD_ID, str(os.path.getsize(DEBUG)), "DWARF"], "list")
-    check.equal(json.loads(cli.run("symbols", "list", "--json", *where).out),
-                {"symbols": [{"build_id": BUILD_ID, "bytes": os.path.getsize(DEBUG), "symbols": "DWARF"}]}, "list as JSON")
-    damage(store, where)
+@pytest.fixture
+def store(folder):
+    """A folder of symbol files that is not there yet."""
+    return os.path.join(folder, "store")
+
+
+@pytest.fixture
+def add(cli, store):
+    """add(path ...): what is said when they are put into the folder"""
+    return lambda *paths: cli.run("symbols", "add", "--symbols-store", store, *paths)
+
+
+@pytest.fixture
+def with_debug(add, store, known):
+    """The folder with the sample's debug file."""
+    assert add(known.debug).out.endswith("(DWARF)\n")
     return store
 
 
-def damage(store, where):
-    check.equal(cli.run("symbols", "check", *where).out, "1 files, 0 damaged\n", "check of what is sound")
-    other = place(store, "ab" * 20)
+def test_folder_is_not_there(cli, store):
+    assert cli.run("symbols", "list", "--symbols-store", store).out.splitlines() == ["build id  bytes  symbols"]
+
+
+def test_best_file_stays(add, store, known):
+    assert add(known.stripped).out == f"added {known.build_id} {known.stripped} (dynamic symbols)\n", "a program without more"
+    assert add(known.debug).out.endswith("(DWARF)\n"), "a debug file is better and takes its place"
+    assert contents(place(store, known.build_id)) == contents(known.debug)
+    assert add(known.stripped).out.startswith(f"kept  {known.build_id}"), "what is worse does not"
+    assert contents(place(store, known.build_id)) == contents(known.debug), "and changes nothing"
+    assert tree(store) == [place(store, known.build_id)], "nothing else is left in the folder"
+
+
+@pytest.fixture
+def text(folder):
+    path = os.path.join(folder, "text.txt")
+    with open(path, "w") as file:
+        file.write("no ELF file")
+    return path
+
+
+def test_refused(cli, folder, store, known, text):
+    named = os.path.join(folder, "no-build-id")
+    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", known.path, named], check=True)
+    for word, path in (("no ELF", text), ("no build id", named), ("No such file", os.path.join(folder, "missing")), (folder, folder)):
+        cli.fails(1, word, "symbols", "add", "--symbols-store", store, path)
+
+
+def test_one_refused_one_taken(add, known, text):
+    mixed = add(text, known.debug)
+    assert (mixed.returncode, mixed.out.count("\n"), mixed.err.count("\n")) == (1, 1, 1)
+
+
+def test_list(cli, with_debug, known):
+    size = os.path.getsize(known.debug)
+    listed = cli.run("symbols", "list", "--symbols-store", with_debug)
+    assert listed.out.splitlines()[1].split() == [known.build_id, str(size), "DWARF"]
+    listed = cli.run("symbols", "list", "--json", "--symbols-store", with_debug)
+    assert json.loads(listed.out) == {"symbols": [{"build_id": known.build_id, "bytes": size, "symbols": "DWARF"}]}
+
+
+def test_damage(cli, with_debug, known):
+    where = ("--symbols-store", with_debug)
+    assert cli.run("symbols", "check", *where).out == "1 files, 0 damaged\n"
+    other = place(with_debug, "ab" * 20)
     os.makedirs(os.path.dirname(other))
-    shutil.copy(DEBUG, other)
+    shutil.copy(known.debug, other)
     cli.fails(1, "another build id", "symbols", "check", *where)
     with open(other, "wb") as file:
-        file.write(contents(DEBUG)[:100])
+        file.write(contents(known.debug)[:100])
     done = cli.run("symbols", "check", "--json", *where)
-    check.equal((done.returncode, json.loads(done.out)), (1, {"files": 2, "damaged": 1, "modules": []}), "check as JSON")
-    shutil.rmtree(os.path.dirname(other))
+    assert (done.returncode, json.loads(done.out)) == (1, {"files": 2, "damaged": 1, "modules": []})
 
 
-def wrong_usage(folder):
-    for word, *arguments in (("add, list or check", "symbols"), ("add, list or check", "symbols", "remove"), ("which symbols", "symbols", "list"),
-                             ("which symbols", "symbols", "add", "x", "--symbols-store", "a", "--url", "http://x"),
-                             ("which files", "symbols", "add", "--symbols-store", "a"), ("unexpected", "symbols", "list", "x"),
-                             ("not into a server", "symbols", "check", "--url", "http://127.0.0.1:1"),
-                             ("exclude", "symbolize", "--module", "a", "--build-id", "ab", "0x1"), ("hexadecimal", "symbolize", "--build-id", "../x", "1"),
-                             ("of what", "symbolize", "0x12"), ("0x12ab", "symbolize", "--module", SAMPLE, "12xz"), ("0x12ab", "symbolize", "+0x12"),
-                             ("one FILE", "symbolize", "-o", "x.pb.gz"), ("one FILE", "symbolize", "-o", "x", "a", "b")):
-        cli.fails(2, word, *arguments, cwd=folder)
-    cli.fails(1, "missing", "symbolize", "missing+0x12", cwd=folder)
-    cli.fails(1, "no ELF file", "symbolize", "--module", __file__, "0x12")
-    cli.fails(1, "missing.pb", "symbolize", "-o", "out", "missing.pb", cwd=folder)
-    check.equal(os.listdir(folder), [], "nothing was written")
+@command_lines(("add, list or check", "symbols"), ("add, list or check", "symbols", "remove"), ("which symbols", "symbols", "list"),
+               ("which symbols", "symbols", "add", "x", "--symbols-store", "a", "--url", "http://x"),
+               ("which files", "symbols", "add", "--symbols-store", "a"), ("unexpected", "symbols", "list", "x"),
+               ("not into a server", "symbols", "check", "--url", "http://127.0.0.1:1"),
+               ("exclude", "symbolize", "--module", "a", "--build-id", "ab", "0x1"), ("hexadecimal", "symbolize", "--build-id", "../x", "1"),
+               ("of what", "symbolize", "0x12"), ("0x12ab", "symbolize", "--module", "SAMPLE", "12xz"), ("0x12ab", "symbolize", "+0x12"),
+               ("one FILE", "symbolize", "-o", "x.pb.gz"), ("one FILE", "symbolize", "-o", "x", "a", "b"))
+def test_wrong_usage(cli, folder, sample, word, arguments):
+    cli.fails(2, word, *[sample if argument == "SAMPLE" else argument for argument in arguments], cwd=folder)
+    assert os.listdir(folder) == []
+
+
+@command_lines(("missing", "symbolize", "missing+0x12"), ("no ELF file", "symbolize", "--module", __file__, "0x12"),
+               ("missing.pb", "symbolize", "-o", "out", "missing.pb"))
+def test_no_such_file(cli, folder, word, arguments):
+    cli.fails(1, word, *arguments, cwd=folder)
+    assert os.listdir(folder) == []
 
 
 # ---- at a server ----
 
-def modules_of_a_database(folder, server, db):
-    """check says which modules of real profiles have no symbols."""
-    app = module(4096, 1 << 20, HOT & ~0xfff, bytes.fromhex(BUILD_ID), "/device/app")
+@pytest.fixture(scope="module")
+def keeper(edgeprof, cli, known, shared_folder):
+    """A server with a folder, its `store`, to which the sample's files were sent."""
+    store = os.path.join(shared_folder, "server-store")
+    with Server(edgeprof, os.path.join(shared_folder, "server.db"), "--symbols-store", store) as server:
+        server.store = store
+        assert cli.run("symbols", "add", "--url", server.url, known.stripped, known.debug).out.count("added") == 2
+        assert contents(place(store, known.build_id)) == contents(known.debug), "kept as it is"
+        yield server
+
+
+def test_sent_once_more(cli, keeper, known):
+    assert cli.run("symbols", "add", "--url", keeper.url, known.debug).out.startswith("kept ")
+
+
+def test_list_of_a_server(cli, keeper, known):
+    assert json.loads(cli.run("symbols", "list", "--json", "--url", keeper.url).out)["symbols"][0]["build_id"] == known.build_id
+    assert cli.run("symbols", "list", "--url", keeper.url).out == cli.run("symbols", "list", "--symbols-store", keeper.store).out
+
+
+def test_modules_of_a_database(cli, keeper, known):
+    """check says which modules of real profiles have no symbols; the server has names from the others."""
     strange = module(4096 + (1 << 20), 4096, 0, b"\xee" * 20, "/device/strange.so")
-    body = message(8, 0, origin("svc"), [app, strange], nodes([0, 1], [4096 + (HOT & 0xfff), 4096 + (1 << 20) + 16]),
+    body = message(8, 0, origin("svc"), [known.module("/device/app"), strange], nodes([0, 1], [known.frame, 4096 + (1 << 20) + 16]),
                    [profile({1: 3, 2: 1})])
-    check.equal(server.push(body), 200, "taken")
-    done = cli.run("symbols", "check", "--db", db, "--symbols-store", os.path.join(folder, "server-store"))
+    assert keeper.push(body) == 200
+    done = cli.run("symbols", "check", "--db", keeper.db, "--symbols-store", keeper.store)
     rows = [line.split() for line in done.out.splitlines()]
-    check.equal((done.returncode, rows[1][:3], rows[2][:5]), (3, ["75.00%", "DWARF", "/device/app"], ["25.00%", "no", "symbols", "/device/strange.so", "ee" * 20]),
-                f"check of a database: {done.out} {done.err}")
-    document = json.loads(cli.run("symbols", "check", "--db", db, "--json", "--symbols", os.path.dirname(DEBUG)).out)
-    check.equal([row["symbols"] for row in document["modules"]], ["DWARF", "no symbols"], "as JSON")
-    check.equal(document["modules"][0]["file"], DEBUG, "and where it found them")
+    assert done.returncode == 3
+    assert rows[1][:3] == ["75.00%", "DWARF", "/device/app"]
+    assert rows[2][:5] == ["25.00%", "no", "symbols", "/device/strange.so", "ee" * 20]
+    document = json.loads(cli.run("symbols", "check", "--db", keeper.db, "--json", "--symbols", os.path.dirname(known.debug)).out)
+    assert [row["symbols"] for row in document["modules"]] == ["DWARF", "no symbols"]
+    assert document["modules"][0]["file"] == known.debug, "and where it found them"
+    assert "hot" in cli.run("top", "--url", keeper.url).out
 
 
-def uploads(folder):
-    store, db = os.path.join(folder, "server-store"), os.path.join(folder, "server.db")
-    server = Server(PROGRAM, db, "--symbols-store", store)
-    at = ("--url", server.url)
-    check.equal(cli.run("symbols", "add", *at, STRIPPED, DEBUG).out.count("added"), 2, "sent")
-    check.equal(contents(place(store)), contents(DEBUG), "and kept as it is")
-    check(cli.run("symbols", "add", *at, DEBUG).out.startswith("kept "), "the same once more")
-    check.equal(json.loads(cli.run("symbols", "list", "--json", *at).out)["symbols"][0]["build_id"], BUILD_ID, "list of a server")
-    check.equal(cli.run("symbols", "list", *at).out, cli.run("symbols", "list", "--symbols-store", store).out, "the same table from both sides")
-    modules_of_a_database(folder, server, db)
-    check("hot" in cli.run("top", *at).out, "the server has names from it")
-    check.equal(server.request("GET", f"/buildid/{BUILD_ID}/debuginfo"), (200, contents(DEBUG)), "given out as debuginfod does")
-    hostile(folder, server, store)
-    check.equal(server.stop(), 0, "server")
-    bare = Server(PROGRAM, db)
-    cli.fails(1, "--symbols-store", "symbols", "add", "--url", bare.url, DEBUG)
-    for method, path in (("GET", "/api/symbols"), ("GET", f"/buildid/{BUILD_ID}/debuginfo"), ("POST", f"/api/symbols/{BUILD_ID}")):
-        check.equal(bare.request(method, path, b"x" if method == "POST" else None)[0], 404, f"{path} of a server that keeps none")
-    check.equal(bare.stop(), 0, "server")
+def test_given_out_as_debuginfod_does(keeper, known):
+    assert keeper.request("GET", f"/buildid/{known.build_id}/debuginfo") == (200, contents(known.debug))
 
 
-def hostile(folder, server, store):
-    """Refused, said why, and no file anywhere but in its place."""
-    before, outside = tree(store), tree(folder)
-    good = contents(DEBUG)
-    for name in ("..", "../x", "../../../../tmp/x", "%2e%2e%2f%2e%2e%2fx", "ab/../../x", "ab%2f..%2fcd", "", "a", "abc", "xy" * 20, "ab" * 33, "ab%00",
-                 "ab ", "ab.debug", "-ab", "0xab", "%ff%fe", "ab\\..\\x", "." * 40):
-        status, text = server.request("POST", "/api/symbols/" + name.replace(" ", "%20"), good)
-        check(status in (400, 404), f"build id {name!r}: {status} {text}")
-        status, _ = server.request("GET", "/buildid/" + name.replace(" ", "%20") + "/debuginfo")
-        check.equal(status, 404, f"build id {name!r} is not given out")
-    for what, body in (("another build id", good.replace(bytes.fromhex(BUILD_ID), b"\xab" * 20)), ("no ELF", b"no ELF"), ("nothing", b""),
-                       ("half a file", good[:len(good) // 2]), ("a script", b"#!/bin/sh\nrm -rf /\n"), ("its head", good[:64]),
-                       ("garbage behind the head", good[:64] + os.urandom(4000))):
-        status, text = server.request("POST", "/api/symbols/" + BUILD_ID, body)
-        check.equal(status, 400, f"{what}: {text}")
-    check.equal(server.request("POST", "/api/symbols/" + "AB" * 20, good)[0], 400, "upper case is a build id, but not this one's")
-    check.equal(server.request("POST", "/api/symbols/" + BUILD_ID, good, {"Origin": "http://evil"})[0], 403, "a web page may not")
-    check.equal(server.request("POST", "/api/symbols/" + BUILD_ID, gzip.compress(bytes((512 << 20) + 1), 1))[0], 413, "a bomb")
-    for path in ("/buildid//debuginfo", f"/buildid/{BUILD_ID}", f"/buildid/{BUILD_ID}/executable", f"/buildid/{BUILD_ID}/source/etc/passwd",
-                 f"/buildid/{BUILD_ID}/debuginfo/../../x", "/buildid/" + "ab" * 20 + "/debuginfo"):
-        check.equal(server.request("GET", path)[0], 404, path)
-    check.equal((tree(store), tree(folder)), (before, outside), "no file has come or gone")
-    check.equal(contents(place(store)), good, "and the good one is as it was")
-    check.equal(server.request("GET", "/healthz")[0], 200, "the server is well")
+def test_server_that_keeps_none(cli, server, known):
+    cli.fails(1, "--symbols-store", "symbols", "add", "--url", server.url, known.debug)
+    for method, path in (("GET", "/api/symbols"), ("GET", f"/buildid/{known.build_id}/debuginfo"), ("POST", f"/api/symbols/{known.build_id}")):
+        assert server.request(method, path, b"x" if method == "POST" else None)[0] == 404, path
+
+
+# ---- hostile senders and askers: refused, said why, and no file anywhere but in its place ----
+
+@pytest.fixture
+def unchanged(keeper, shared_folder, known):
+    before, outside = tree(keeper.store), tree(shared_folder)
+    yield
+    assert (tree(keeper.store), tree(shared_folder)) == (before, outside), "no file has come or gone"
+    assert contents(place(keeper.store, known.build_id)) == contents(known.debug), "and the good one is as it was"
+    assert keeper.request("GET", "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "../../../../tmp/x", "%2e%2e%2f%2e%2e%2fx", "ab/../../x", "ab%2f..%2fcd", "", "a", "abc", "xy" * 20,
+                                  "ab" * 33, "ab%00", "ab ", "ab.debug", "-ab", "0xab", "%ff%fe", "ab\\..\\x", "." * 40])
+def test_strange_build_id(keeper, unchanged, known, name):
+    quoted = name.replace(" ", "%20")
+    status, text = keeper.request("POST", "/api/symbols/" + quoted, contents(known.debug))
+    assert status in (400, 404), text
+    assert keeper.request("GET", "/buildid/" + quoted + "/debuginfo")[0] == 404
+
+
+def other_build(good, known):
+    return good.replace(bytes.fromhex(known.build_id), b"\xab" * 20)
+
+
+@pytest.mark.parametrize("body", [
+    pytest.param(other_build, id="another build id"), pytest.param(lambda good, known: b"no ELF", id="no ELF"),
+    pytest.param(lambda good, known: b"", id="nothing"), pytest.param(lambda good, known: good[:len(good) // 2], id="half a file"),
+    pytest.param(lambda good, known: b"#!/bin/sh\nrm -rf /\n", id="a script"), pytest.param(lambda good, known: good[:64], id="its head"),
+    pytest.param(lambda good, known: good[:64] + os.urandom(4000), id="garbage behind the head")])
+def test_strange_file(keeper, unchanged, known, body):
+    status, text = keeper.request("POST", "/api/symbols/" + known.build_id, body(contents(known.debug), known))
+    assert status == 400, text
+
+
+def bomb():
+    """More than 512 MiB, packed."""
+    packer, zeros = zlib.compressobj(1, zlib.DEFLATED, 31), bytes(1 << 20)
+    return b"".join([*(packer.compress(zeros) for _ in range(512)), packer.compress(b"\0"), packer.flush()])
+
+
+def test_strange_senders(keeper, unchanged, known):
+    path, good = "/api/symbols/" + known.build_id, contents(known.debug)
+    assert keeper.request("POST", "/api/symbols/" + "AB" * 20, good)[0] == 400, "upper case is a build id, but not this one's"
+    assert keeper.request("POST", path, good, {"Origin": "http://evil"})[0] == 403, "a web page may not"
+    assert keeper.request("POST", path, bomb())[0] == 413
+
+
+@pytest.mark.parametrize("path", ["/buildid//debuginfo", "/buildid/ID", "/buildid/ID/executable", "/buildid/ID/source/etc/passwd",
+                                  "/buildid/ID/debuginfo/../../x", "/buildid/" + "ab" * 20 + "/debuginfo"])
+def test_strange_asker(keeper, unchanged, known, path):
+    assert keeper.request("GET", path.replace("ID", known.build_id))[0] == 404
 
 
 # ---- names ----
 
-def addr2line(address):
+def addr2line(path, address):
     """[(function, file:line)], innermost first."""
-    lines = output("addr2line", "-f", "-i", "-e", SAMPLE, hex(address)).splitlines()
+    lines = output("addr2line", "-f", "-i", "-e", path, hex(address)).splitlines()
     return [(lines[i], os.path.basename(lines[i + 1].split(" ")[0])) for i in range(0, len(lines), 2)]
 
 
@@ -180,82 +238,105 @@ def ours(text):
     return found
 
 
-def addresses(store):
-    end = min(address for address in FUNCTIONS.values() if address > OUTER)
-    every = [HOT, HOT + 8, *range(OUTER, end, 3)]
-    wanted = {hex(address): addr2line(address) for address in every}
-    check(any(len(lines) > 1 for lines in wanted.values()), "some are inlined")
-    check.equal(ours(cli.run("symbolize", "--module", SAMPLE, *wanted).out), wanted, "the same as addr2line")
+@pytest.fixture(scope="module")
+def wanted(known):
+    """What addr2line says."""
+    outer = known.functions["outer"]
+    end = min(address for address in known.functions.values() if address > outer)
+    wanted = {hex(address): addr2line(known.path, address) for address in (known.hot, known.hot + 8, *range(outer, end, 3))}
+    assert any(len(lines) > 1 for lines in wanted.values()), "some are inlined"
+    return wanted
+
+
+def test_same_as_addr2line(cli, sample, wanted):
+    assert ours(cli.run("symbolize", "--module", sample, *wanted).out) == wanted
     text = "".join(f"  {address} \n\n" for address in wanted).encode()
-    check.equal(ours(cli.run("symbolize", "--module", SAMPLE, data=text).out), wanted, "from standard input")
-    by_id = cli.run("symbolize", "--symbols-store", store, "--build-id", BUILD_ID.upper(), *wanted)
-    check.equal(ours(by_id.out), wanted, f"by build id: {by_id.err}")
-    named = cli.run("symbolize", "--symbols", os.path.dirname(DEBUG), f"{BUILD_ID}+{HOT:#x}", f"{SAMPLE}+{HOT:x}")
-    check.equal([lines[0][0] for lines in ours(named.out).values()], ["hot", "hot"], "each with its place")
-    document = json.loads(cli.run("symbolize", "--json", "--module", SAMPLE, *wanted).out)
-    check.equal([(row["asked"], [(frame["function"], os.path.basename(frame["file"]) + f":{frame['line']}") for frame in row["frames"]])
-                 for row in document], list(wanted.items()), "as JSON")
-    check.equal(json.loads(cli.run("symbolize", "--json", "--module", SAMPLE, data=b"").out or "[]"), [], "nothing is asked")
-    fails = cli.fails(3, "no symbol file", "symbolize", "--build-id", "ee" * 20, "0x1234")
-    check.equal(fails.out, "0x1234\t?+0x1234\t\n", "nobody knows that build")
+    assert ours(cli.run("symbolize", "--module", sample, data=text).out) == wanted, "from standard input"
 
 
-def pprof_without_names():
-    """Two sample types, labels, a comment, a named location beside nameless ones, as somebody else's profiler writes it."""
-    strings = ["", "samples", "count", "cpu", "nanoseconds", SAMPLE, BUILD_ID, "named", "key", "value", "a comment"]
+def test_names_by_build_id(cli, with_debug, known, wanted):
+    assert ours(cli.run("symbolize", "--symbols-store", with_debug, "--build-id", known.build_id.upper(), *wanted).out) == wanted
+
+
+def test_names_each_with_its_place(cli, known):
+    named = cli.run("symbolize", "--symbols", os.path.dirname(known.debug), f"{known.build_id}+{known.hot:#x}", f"{known.path}+{known.hot:x}")
+    assert [lines[0][0] for lines in ours(named.out).values()] == ["hot", "hot"]
+
+
+def test_names_as_json(cli, sample, wanted):
+    document = json.loads(cli.run("symbolize", "--json", "--module", sample, *wanted).out)
+    assert [(row["asked"], [(frame["function"], os.path.basename(frame["file"]) + f":{frame['line']}") for frame in row["frames"]])
+            for row in document] == list(wanted.items())
+    assert json.loads(cli.run("symbolize", "--json", "--module", sample, data=b"").out or "[]") == [], "nothing is asked"
+
+
+def test_nobody_knows_that_build(cli):
+    assert cli.fails(3, "no symbol file", "symbolize", "--build-id", "ee" * 20, "0x1234").out == "0x1234\t?+0x1234\t\n"
+
+
+# ---- names for files ----
+
+@pytest.fixture(scope="module")
+def nameless(known):
+    """A pprof with two sample types, labels, a comment, a named location beside nameless ones, as somebody else's profiler
+    writes it."""
+    strings = ["", "samples", "count", "cpu", "nanoseconds", known.path, known.build_id, "named", "key", "value", "a comment"]
     types = nested(1, number(1, 1) + number(2, 2)) + nested(1, number(1, 3) + number(2, 4))
     samples = (nested(2, data(1, varint(1) + varint(2)) + data(2, varint(3) + varint(300)) + nested(3, number(1, 8) + number(2, 9))) +
                nested(2, data(1, varint(2) + varint(3)) + data(2, varint(1) + varint(100))))
     mapping = nested(3, number(1, 1) + number(2, 0x7f0000000000) + number(3, 0x7f0000100000) + number(5, 5) + number(6, 6))
-    locations = (nested(4, number(1, 1) + number(2, 1) + number(3, 0x7f0000000000 + HOT)) +
-                 nested(4, number(1, 2) + number(2, 1) + number(3, 0x7f0000000000 + OUTER + 1)) +
+    locations = (nested(4, number(1, 1) + number(2, 1) + number(3, 0x7f0000000000 + known.hot)) +
+                 nested(4, number(1, 2) + number(2, 1) + number(3, 0x7f0000000000 + known.functions["outer"] + 1)) +
                  nested(4, number(1, 3) + nested(4, number(1, 9))))
     functions = nested(5, number(1, 9) + number(2, 7))
     return types + samples + mapping + locations + functions + b"".join(nested(6, text.encode()) for text in strings) + data(13, varint(10))
+
+
+@pytest.fixture
+def after(folder):
+    """Where files with names go."""
+    return os.path.join(folder, "after.pb.gz")
+
+
+def written(folder, body):
+    path = os.path.join(folder, "before")
+    with open(path, "wb") as file:
+        file.write(body)
+    return path
 
 
 def raw(path):
     return output("go", "tool", "pprof", "-raw", path)
 
 
-def files(folder):
-    before, after = os.path.join(folder, "before.pb"), os.path.join(folder, "after.pb.gz")
-    with open(before, "wb") as file:
-        file.write(pprof_without_names())
+def test_pprof_gets_names(cli, folder, nameless, after):
+    before, again = written(folder, nameless), os.path.join(folder, "again.pb.gz")
     done = cli.run("symbolize", "-o", after, before)
-    check.equal((done.returncode, done.out, done.err), (0, "", ""), "a pprof file")
+    assert (done.returncode, done.out, done.err) == (0, "", "")
     text, old = raw(after), raw(before)
-    check("hot" in text and "inner" in text and "middle" in text and "named" in text, f"names, inlined ones too: {text}")
-    check("hot" not in old, "there were none before")
+    assert "hot" in text and "inner" in text and "middle" in text and "named" in text, "inlined ones too"
+    assert "hot" not in old
     for part in ("samples/count cpu/nanoseconds", "key:[value]", "a comment"):
-        check((part in text) == (part in old) and part in text, f"{part!r} has stayed")
+        assert part in old and part in text, "it stays"
     values = [line for line in text.splitlines() if re.match(r"\s+\d+\s+\d+:", line)]
-    check.equal([line.split(":")[0].split() for line in values], [["3", "300"], ["1", "100"]], "both figures of each sample")
-    check.equal(raw(cli_again(folder, after)), text, "what has names keeps them")
-    check.equal(cli.run("symbolize", "-o", "-", "-", data=gzip.compress(pprof_without_names())).stdout[:2], b"\x1f\x8b", "gzipped, through pipes")
-    compact = os.path.join(folder, "one.edgeprof")
-    app = module(4096, 1 << 20, HOT & ~0xfff, bytes.fromhex(BUILD_ID), SAMPLE)
-    with open(compact, "wb") as file:
-        file.write(message(8, 0, origin("svc"), [app], nodes([0], [4096 + (HOT & 0xfff)]), [profile({1: 3})]))
-    check.equal(cli.run("symbolize", "-o", after, compact).returncode, 0, "compact messages")
-    check("hot" in raw(after), "have names in pprof")
-    strange = pprof_without_names().replace(BUILD_ID.encode(), b"ee" * 20).replace(SAMPLE.encode(), b"/nowhere/app".ljust(len(SAMPLE), b"x"))
+    assert [line.split(":")[0].split() for line in values] == [["3", "300"], ["1", "100"]], "both figures of each sample"
+    assert cli.run("symbolize", "-o", again, after).returncode == 0
+    assert raw(again) == text, "what has names keeps them"
+
+
+def test_pprof_through_pipes(cli, nameless):
+    assert cli.run("symbolize", "-o", "-", "-", data=gzip.compress(nameless)).stdout[:2] == b"\x1f\x8b"
+
+
+def test_compact_messages_get_names(cli, folder, known, after):
+    compact = written(folder, message(8, 0, origin("svc"), [known.module()], nodes([0], [known.frame]), [profile({1: 3})]))
+    assert cli.run("symbolize", "-o", after, compact).returncode == 0
+    assert "hot" in raw(after)
+
+
+def test_no_names(cli, folder, known, nameless, after):
+    strange = nameless.replace(known.build_id.encode(), b"ee" * 20).replace(known.path.encode(), b"/nowhere/app".ljust(len(known.path), b"x"))
     cli.fails(3, "no symbol file", "symbolize", "-o", after, "-", data=strange)
     cli.fails(1, "message 1", "symbolize", "-o", after, "-", data=b"\xff" * 50)
-    cli.fails(1, "-:", "symbolize", "-o", after, "-", data=pprof_without_names()[:-4])
-    cli.fails(1, "/nowhere/x", "symbolize", "-o", "/nowhere/x", before)
-
-
-def cli_again(folder, path):
-    again = os.path.join(folder, "again.pb.gz")
-    check.equal(cli.run("symbolize", "-o", again, path).returncode, 0, "once more")
-    return again
-
-
-with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder_:
-    os.mkdir(os.path.join(folder_, "empty"))
-    wrong_usage(os.path.join(folder_, "empty"))
-    addresses(folder_of_symbols(folder_))
-    files(folder_)
-    uploads(folder_)
-check.done("test-tools-symbols")
+    cli.fails(1, "-:", "symbolize", "-o", after, "-", data=nameless[:-4])
+    cli.fails(1, "/nowhere/x", "symbolize", "-o", "/nowhere/x", written(folder, nameless))

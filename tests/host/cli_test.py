@@ -1,59 +1,75 @@
-"""Commands from outside: exit codes, one clear line, the same order as `go tool pprof`, run.
-Usage: cli_test.py EDGEPROF_WITH_SANITIZERS EDGEPROF SAMPLE"""
-import atexit
+"""Commands from outside: exit codes, one clear line, the same order as `go tool pprof`, run."""
 import gzip
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
-import sys
-import tempfile
 import time
 import xml.etree.ElementTree
 
-from cli import Cli, message_of
+import pytest
+
+from cli import command_lines, folded, message_of
 from generate import context, message, module, nodes, origin, profile, tag_set
-from harness import Checks, Server, clean_environment
+from harness import REPOSITORY, Server, clean_environment
+from sample import contents
+from senders import wait_for
 
-CHECKED, SHIPPED, SAMPLE = (os.path.abspath(path) for path in sys.argv[1:4])
-check = Checks()
 COMMANDS = ("serve", "run", "top", "flame", "export", "cat", "watch", "query", "devices", "diff", "symbols", "symbolize", "status", "level", "kinds", "threads")
-cli = Cli(CHECKED, check)
-run, fails = cli.run, cli.fails
 
 
-def help_texts():
-    version = re.search(r'EP_VERSION "(.*)"', open("core/edgeprof.h").read())[1]
-    check.equal(run("--version").out, f"edgeprof {version}\n", "version")
-    text = run("--help")
-    check(text.returncode == 0 and all(f"  {name}" in text.out for name in COMMANDS), "help names every command")
-    check("exit codes" in text.out, "help tells the exit codes")
-    for name in COMMANDS:
-        text = run(name, "--help")
-        check(text.returncode == 0 and text.out.startswith(f"usage: edgeprof {name}"), f"{name} --help")
-        check("exit codes" in text.out and text.err == "", f"{name} --help tells the exit codes")
-    check.equal(run().returncode, 2, "no command")
-    fails(2, "'nonsense'", "nonsense")
+# ---- help and wrong usage ----
+
+def test_version(cli):
+    version = re.search(r'EP_VERSION "(.*)"', (REPOSITORY / "core/edgeprof.h").read_text())[1]
+    assert cli.run("--version").out == f"edgeprof {version}\n"
 
 
-def wrong_usage(folder):
-    for word, *arguments in (
-            ("--bogus", "top", "--bogus"), ("-n", "top", "-n"), ("abc", "top", "-n", "abc"), ("0", "top", "-n", "0"),
-            ("yesterday", "top", "--from", "yesterday"), ("5", "top", "--last", "5"), ("extra", "top", "extra"),
-            ("exclude", "top", "--db", "a", "--url", "b"), ("a{", "top", "--service", "a{"), ("novalue", "top", "--tag", "novalue"),
-            ("-o", "flame"), ("x.png", "flame", "-o", "x.png"), ("x.png", "run", "--flame", "x.png", "true"), ("-o FILE", "export"),
-            ("FILE", "cat"), ("FILE", "cat", "a", "b"), ("command", "run"), ("extreme", "run", "--level", "extreme", "true"),
-            ("12", "run", "--interval", "12", "true"), ("--rows", "export", "--rows", "3")):
-        fails(2, word, *arguments, cwd=folder)
-    fails(1, "edgeprof serve", "top", "--db", "none.db", cwd=folder)
-    fails(1, "/nowhere", "flame", "--db", "/nowhere/x.db", "-o", "x.svg", cwd=folder)
-    fails(1, "127.0.0.1:1", "top", "--url", "http://127.0.0.1:1")
-    fails(1, "--symbols /nowhere", "top", "--symbols", "/nowhere")
-    fails(1, "ftp", "top", "--url", "ftp://127.0.0.1/")
-    fails(1, "missing", "cat", "missing", cwd=folder)
-    fails(1, folder, "cat", folder)
+def test_help(cli):
+    text = cli.run("--help")
+    assert text.returncode == 0 and "exit codes" in text.out
+    assert [name for name in COMMANDS if f"  {name}" not in text.out] == []
 
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command(cli, name):
+    text = cli.run(name, "--help")
+    assert text.returncode == 0 and text.out.startswith(f"usage: edgeprof {name}")
+    assert "exit codes" in text.out and text.err == ""
+
+
+def test_no_command(cli):
+    assert cli.run().returncode == 2
+    cli.fails(2, "'nonsense'", "nonsense")
+
+
+@command_lines(
+    ("--bogus", "top", "--bogus"), ("-n", "top", "-n"), ("abc", "top", "-n", "abc"), ("0", "top", "-n", "0"),
+    ("yesterday", "top", "--from", "yesterday"), ("5", "top", "--last", "5"), ("extra", "top", "extra"),
+    ("exclude", "top", "--db", "a", "--url", "b"), ("a{", "top", "--service", "a{"), ("novalue", "top", "--tag", "novalue"),
+    ("-o", "flame"), ("x.png", "flame", "-o", "x.png"), ("x.png", "run", "--flame", "x.png", "true"), ("-o FILE", "export"),
+    ("FILE", "cat"), ("FILE", "cat", "a", "b"), ("command", "run"), ("extreme", "run", "--level", "extreme", "true"),
+    ("12", "run", "--interval", "12", "true"), ("--rows", "export", "--rows", "3"),
+    ("--value", "top", "--db", "x.db", "--value", "weight"), ("--label", "top", "--db", "x.db", "--label", "step"),
+    ("--group-by", "top", "--db", "x.db", "--group-by", ""))
+def test_wrong_usage(cli, folder, word, arguments):
+    cli.fails(2, word, *arguments, cwd=folder)
+
+
+@command_lines(("edgeprof serve", "top", "--db", "none.db"), ("/nowhere", "flame", "--db", "/nowhere/x.db", "-o", "x.svg"),
+               ("127.0.0.1:1", "top", "--url", "http://127.0.0.1:1"), ("--symbols /nowhere", "top", "--symbols", "/nowhere"),
+               ("ftp", "top", "--url", "ftp://127.0.0.1/"), ("missing", "cat", "missing"))
+def test_not_there(cli, folder, word, arguments):
+    cli.fails(1, word, *arguments, cwd=folder)
+
+
+def test_folder_instead_of_a_file(cli, folder):
+    cli.fails(1, folder, "cat", folder)
+
+
+# ---- files ----
 
 def framed(*messages):
     return b"".join(struct.pack("<I", len(body)) + body for body in messages)
@@ -62,7 +78,7 @@ def framed(*messages):
 def pprof_order(path):
     done = subprocess.run(["go", "tool", "pprof", "-top", "-nodefraction=0", path], capture_output=True, text=True, check=False,
                           env=clean_environment(HOME=os.path.dirname(path), PPROF_TMPDIR=os.path.dirname(path)))
-    check.equal(done.returncode, 0, f"go tool pprof: {done.stderr}")
+    assert done.returncode == 0, done.stderr
     rows = re.findall(r"^ *\S+ +([\d.]+)% +\S+% +\S+ +([\d.]+)% +(.*)$", done.stdout, re.M)
     return [(name.removesuffix(" (inline)"), float(flat), float(cum)) for flat, cum, name in rows]
 
@@ -71,239 +87,331 @@ def our_order(text):
     return [(name, float(flat), float(cum)) for flat, cum, name in re.findall(r"^ *([\d.]+)% +\S+ +([\d.]+)% +\S+  (.*)$", text, re.M)]
 
 
-def same_order(ours, theirs, what):
+def assert_same_order(ours, theirs):
     """By flat; among equals the two may differ."""
-    check(len(ours) > 2, f"{what}: something to compare")
-    check.equal([row for row in ours if row[1]], [row for row in theirs if row[1]], f"{what}: order of what has a value")
-    check.equal(sorted(ours), sorted(theirs), f"{what}: the rest")
+    assert len(ours) > 2, "something to compare"
+    assert [row for row in ours if row[1]] == [row for row in theirs if row[1]]
+    assert sorted(ours) == sorted(theirs)
 
 
-def same_after_pprof(folder, path, folded):
-    """pprof in: gzipped, plain, in frames as a file endpoint writes it; wrong ones in one line."""
-    packed = open(path, "rb").read()
+FIRST, SECOND = message_of(7, "svc", {2: 5, 3: 30, 6: 11}), message_of(7, "svc", {3: 2}, 1)
+STACKS = {"[app]+0x4;[app]+0x130;[app]+0x1f8": 110000000, "[app]+0x4;[app]+0x68": 50000000, "[app]+0x4;[app]+0xcc": 320000000}
+
+
+def written(folder, name, data):
+    path = os.path.join(folder, name)
+    with open(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+@pytest.fixture(scope="module")
+def two_messages(shared_folder):
+    return written(shared_folder, "two.edgeprof", framed(FIRST, SECOND))
+
+
+@pytest.fixture(scope="module")
+def as_pprof(cli, shared_folder, two_messages):
+    """The same as a file of pprof, gzipped."""
+    path = os.path.join(shared_folder, "cat.pb.gz")
+    assert cli.run("cat", "--pprof", path, two_messages).returncode == 0
+    return path
+
+
+def test_cat(cli, two_messages):
+    text = cli.run("cat", two_messages)
+    assert text.returncode == 0
+    assert text.out.count("message segment=0000000000000007") == 2 and "service=svc" in text.out
+    assert cli.run("cat", "-", data=FIRST).out.count("message ") == 1, "a bare message on standard input"
+
+
+def test_cat_folded(cli, two_messages):
+    assert folded(cli.run("cat", "--folded", two_messages).out) == STACKS
+
+
+def test_cat_to_pprof(as_pprof):
+    assert [row[0] for row in pprof_order(as_pprof)][:3] == ["[app]+0xcc", "[app]+0x1f8", "[app]+0x68"]
+
+
+@pytest.mark.parametrize("packing, times", [
+    pytest.param(lambda packed, plain: packed, 1, id="gzipped"), pytest.param(lambda packed, plain: plain, 1, id="plain"),
+    pytest.param(lambda packed, plain: framed(plain, packed), 2, id="framed")])
+def test_cat_of_pprof(cli, as_pprof, packing, times):
+    """Framed: as a file endpoint writes it."""
+    packed = contents(as_pprof)
+    data = packing(packed, gzip.decompress(packed))
+    text = cli.run("cat", "-", data=data).out
+    assert (text.count("pprof bytes="), text.count("kind=cpu unit=nanoseconds total=480000000")) == (times, times)
+    assert folded(cli.run("cat", "--folded", "-", data=data).out) == {stack: times * value for stack, value in STACKS.items()}
+
+
+def test_cat_of_torn_pprof(cli, as_pprof):
+    packed = contents(as_pprof)
     plain = gzip.decompress(packed)
-    for data, times, what in ((packed, 1, "gzipped"), (plain, 1, "plain"), (framed(plain, packed), 2, "framed")):
-        text = run("cat", "-", data=data).out
-        check.equal((text.count("pprof bytes="), text.count("kind=cpu unit=nanoseconds total=480000000")), (times, times), f"cat of {what} pprof")
-        again = {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1]) for line in run("cat", "--folded", "-", data=data).out.splitlines()}
-        check.equal(again, {line.rsplit(" ", 1)[0]: times * int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()}, f"folded from {what} pprof")
-    fails(1, "gzip", "cat", "-", data=packed[:40])
-    fails(1, "gzip", "cat", "--folded", "-", data=packed[:40])
-    fails(1, "message 1", "cat", "--folded", "-", data=plain[:-3])
-    fails(3, "no profile", "cat", "--folded", "--kind", "gc", "-", data=plain)
+    cli.fails(1, "gzip", "cat", "-", data=packed[:40])
+    cli.fails(1, "gzip", "cat", "--folded", "-", data=packed[:40])
+    cli.fails(1, "message 1", "cat", "--folded", "-", data=plain[:-3])
+    cli.fails(3, "no profile", "cat", "--folded", "--kind", "gc", "-", data=plain)
 
 
-def kinds_and_labels(folder):
-    """--value, --label and --group-by, of a file and of a database."""
-    body = message(31, 0, origin("labels", tags=[("version", "1")]), [module(4096, 65536, 0, b"\7" * 20, "[app]")],
-                   nodes([0, 1, 2], [4100, 4200, 4300]),
-                   [profile([(2, 1, 3, 300), (2, 2, 5, 500), (3, 0, 7, 700)], quantum=1, kind=4),
-                    profile([(3, 2, 2, 20)], quantum=1, kind=3)],
-                   tag_sets=[tag_set(1, step="a"), tag_set(2, step="b")], contexts=[context(1), context(2, span=7)])
-    path, db = os.path.join(folder, "labels.edgeprof"), os.path.join(folder, "labels.db")
-    with open(path, "wb") as file:
-        file.write(framed(body))
-    server = Server(CHECKED, db)
-    check.equal(server.push(body), 200, "labels are taken")
-    two, three = "[app]+0x4;[app]+0x68", "[app]+0x4;[app]+0xcc"
-    for kind, options, expected in (
-            ("alloc", [], [f"{two} 800", f"{three} 700"]), ("alloc", ["--value", "count"], [f"{two} 8", f"{three} 7"]),
-            ("alloc", ["--value", "value"], [f"{two} 800", f"{three} 700"]), ("lock", ["--value", "count"], [f"{three} 2"]),
-            ("alloc", ["--label", "step=a"], [f"{two} 300"]), ("alloc", ["--label", "step=b", "--value", "count"], [f"{two} 5"]),
-            ("alloc", ["--label", "step=b", "--label", "span_id=0000000000000007"], [f"{two} 500"]),
-            ("alloc", ["--label", "version=1"], [f"{two} 800", f"{three} 700"]),
-            ("alloc", ["--group-by", "step"], [f"step=a;{two} 300", f"step=b;{two} 500", f"[no step];{three} 700"]),
-            ("alloc", ["--group-by", "step", "--label", "step=a", "--value", "count"], [f"step=a;{two} 3"])):
-        for source in (["cat", path], ["export", "--db", db], ["export", "--url", server.url]):
-            done = run(source[0], "--folded", "--kind", kind, *options, *source[1:])
-            check.equal(sorted(done.out.splitlines()), sorted(expected), f"{source} {kind} {options}: {done.err}")
-    for source in (["cat", path], ["export", "--db", db], ["export", "--url", server.url]):
-        fails(3, "no", source[0], "--folded", "--kind", "alloc", "--label", "step=none", *source[1:])
-    for word, *arguments in (("--value", "--value", "weight"), ("--label", "--label", "step"), ("--group-by", "--group-by", "")):
-        fails(2, word, "top", "--db", db, *arguments)
-    check.equal(server.stop(), 0, "server")
+@pytest.mark.parametrize("cut", [-1, -len(SECOND) - 2])
+def test_cat_of_torn_messages(cli, folder, cut):
+    torn = cli.fails(1, "middle of message 2", "cat", written(folder, "torn", framed(FIRST, SECOND)[:cut]))
+    assert torn.out.count("message ") == 1, "what is before the tear is printed"
 
 
-def files(folder):
-    path = os.path.join(folder, "two.edgeprof")
-    first, second = message_of(7, "svc", {2: 5, 3: 30, 6: 11}), message_of(7, "svc", {3: 2}, 1)
-    with open(path, "wb") as file:
-        file.write(framed(first, second))
-    text = run("cat", path)
-    check(text.returncode == 0 and text.out.count("message segment=0000000000000007") == 2 and "service=svc" in text.out, "cat as text")
-    check.equal(run("cat", "-", data=first).out.count("message "), 1, "cat of a bare message on standard input")
-    folded = run("cat", "--folded", path).out
-    check.equal(sorted(folded.splitlines()), ["[app]+0x4;[app]+0x130;[app]+0x1f8 110000000", "[app]+0x4;[app]+0x68 50000000",
-                                              "[app]+0x4;[app]+0xcc 320000000"], "folded")
-    out = os.path.join(folder, "cat.pb.gz")
-    check.equal(run("cat", "--pprof", out, path).returncode, 0, "cat to pprof")
-    check.equal([row[0] for row in pprof_order(out)][:3], ["[app]+0xcc", "[app]+0x1f8", "[app]+0x68"], "pprof's order")
-    same_after_pprof(folder, out, folded)
-    for cut, code in ((-1, 1), (-len(second) - 2, 1)):
-        with open(path + ".cut", "wb") as file:
-            file.write(framed(first, second)[:cut])
-        torn = fails(code, "middle of message 2", "cat", path + ".cut")
-        check.equal(torn.out.count("message "), 1, "what is before the tear is printed")
-    fails(1, "message 1", "cat", "-", data=b"\xff" * 100)
-    check.equal(run("cat", "-", data=b"").returncode, 3, "an empty file holds no profile")
-    fails(3, "no profile", "cat", "--folded", "-", data=message(9, 0, origin("x")))
-    fails(1, "/nowhere/out.pb.gz", "cat", "--pprof", "/nowhere/out.pb.gz", path)
+def test_cat_of_nothing(cli, two_messages):
+    cli.fails(1, "message 1", "cat", "-", data=b"\xff" * 100)
+    assert cli.run("cat", "-", data=b"").returncode == 3
+    cli.fails(3, "no profile", "cat", "--folded", "-", data=message(9, 0, origin("x")))
+    cli.fails(1, "/nowhere/out.pb.gz", "cat", "--pprof", "/nowhere/out.pb.gz", two_messages)
 
 
-def stored(folder):
-    db = os.path.join(folder, "filled.db")
-    server = Server(CHECKED, db)
-    server.push(message_of(1, "one", {2: 5, 3: 30, 4: 7, 6: 11}))
-    fails(3, "no data", "top", "--db", db, "--last", "1m")
-    check.equal(our_order(run("top", "--url", server.url).out), our_order(run("top", "--db", db).out), "db and url agree")
-    top = run("top", "--db", db)
-    check(top.returncode == 0 and top.out.startswith("one cpu: 530.00ms in 53 samples"), f"top: {top.out}")
+# ---- --value, --label and --group-by, of a file and of a database ----
+
+LABELS = message(31, 0, origin("labels", tags=[("version", "1")]), [module(4096, 65536, 0, b"\7" * 20, "[app]")],
+                 nodes([0, 1, 2], [4100, 4200, 4300]),
+                 [profile([(2, 1, 3, 300), (2, 2, 5, 500), (3, 0, 7, 700)], quantum=1, kind=4), profile([(3, 2, 2, 20)], quantum=1, kind=3)],
+                 tag_sets=[tag_set(1, step="a"), tag_set(2, step="b")], contexts=[context(1), context(2, span=7)])
+TWO, THREE = "[app]+0x4;[app]+0x68", "[app]+0x4;[app]+0xcc"
+
+
+@pytest.fixture(scope="module")
+def labels(edgeprof, shared_folder):
+    """[command, where it reads]"""
+    path = written(shared_folder, "labels.edgeprof", framed(LABELS))
+    with Server(edgeprof, os.path.join(shared_folder, "labels.db")) as server:
+        assert server.push(LABELS) == 200
+        yield [["cat", path], ["export", "--db", server.db], ["export", "--url", server.url]]
+
+
+@pytest.mark.parametrize("kind, options, expected", [
+    ("alloc", [], [f"{TWO} 800", f"{THREE} 700"]), ("alloc", ["--value", "count"], [f"{TWO} 8", f"{THREE} 7"]),
+    ("alloc", ["--value", "value"], [f"{TWO} 800", f"{THREE} 700"]), ("lock", ["--value", "count"], [f"{THREE} 2"]),
+    ("alloc", ["--label", "step=a"], [f"{TWO} 300"]), ("alloc", ["--label", "step=b", "--value", "count"], [f"{TWO} 5"]),
+    ("alloc", ["--label", "step=b", "--label", "span_id=0000000000000007"], [f"{TWO} 500"]),
+    ("alloc", ["--label", "version=1"], [f"{TWO} 800", f"{THREE} 700"]),
+    ("alloc", ["--group-by", "step"], [f"step=a;{TWO} 300", f"step=b;{TWO} 500", f"[no step];{THREE} 700"]),
+    ("alloc", ["--group-by", "step", "--label", "step=a", "--value", "count"], [f"step=a;{TWO} 3"])])
+def test_labels(cli, labels, kind, options, expected):
+    for command, *source in labels:
+        done = cli.run(command, "--folded", "--kind", kind, *options, *source)
+        assert sorted(done.out.splitlines()) == sorted(expected), source
+
+
+def test_no_such_label(cli, labels):
+    for command, *source in labels:
+        cli.fails(3, "no", command, "--folded", "--kind", "alloc", "--label", "step=none", *source)
+
+
+# ---- a database ----
+
+@pytest.fixture(scope="module")
+def filled(edgeprof, shared_folder):
+    with Server(edgeprof, os.path.join(shared_folder, "filled.db")) as server:
+        assert server.push(message_of(1, "one", {2: 5, 3: 30, 4: 7, 6: 11})) == 200
+        yield server
+
+
+@pytest.fixture
+def two_services(start_server):
+    server = start_server()
+    assert server.push(message_of(1, "one", {2: 5, 3: 30, 4: 7, 6: 11})) == 200
+    assert server.push(message_of(2, "two", {2: 1})) == 200
+    return server
+
+
+def test_top(cli, source):
+    top = cli.run("top", *source)
+    assert top.returncode == 0 and top.out.startswith("one cpu: 530.00ms in 53 samples")
+    assert our_order(cli.run("top", *source, "-n", "2").out) == our_order(top.out)[:2]
+    assert '"total":530000000' in cli.run("top", *source, "--json").out
+
+
+def test_top_same_from_both(cli, filled):
+    assert our_order(cli.run("top", "--url", filled.url).out) == our_order(cli.run("top", "--db", filled.db).out)
+
+
+def test_top_in_the_order_of_pprof(cli, filled, folder):
     out = os.path.join(folder, "db.pb.gz")
-    check.equal(run("export", "--db", db, "--pprof", out).returncode, 0, "export")
-    same_order(our_order(top.out), pprof_order(out), "stored profile")
-    check.equal(our_order(run("top", "--db", db, "-n", "2").out), our_order(top.out)[:2], "top -n")
-    check("\"total\":530000000" in run("top", "--db", db, "--json").out, "top --json")
-    server.push(message_of(2, "two", {2: 1}))
-    fails(2, "one, two", "top", "--db", db)
-    check("one" in fails(1, "several", "top", "--url", server.url).err, "the server says the same")
-    fails(3, "zzz", "top", "--db", db, "--service", "zzz")
-    check.equal(run("top", "--db", db, "--service", "two").out.splitlines()[0].split(":")[0], "two cpu", "chosen service")
-    piped = subprocess.run(["sh", "-c", f"'{CHECKED}' top --db '{db}' --service one | true; '{CHECKED}' cat '{folder}/two.edgeprof' | true"],
+    assert cli.run("export", "--db", filled.db, "--pprof", out).returncode == 0
+    assert_same_order(our_order(cli.run("top", "--db", filled.db).out), pprof_order(out))
+    assert gzip.decompress(contents(out))[:1] == b"\x0a"
+
+
+def test_no_data(cli, filled):
+    cli.fails(3, "no data", "top", "--db", filled.db, "--last", "1m")
+
+
+def test_which_service(cli, two_services):
+    cli.fails(2, "one, two", "top", "--db", two_services.db)
+    assert "one" in cli.fails(1, "several", "top", "--url", two_services.url).err, "the server says the same"
+    cli.fails(3, "zzz", "top", "--db", two_services.db, "--service", "zzz")
+    assert cli.run("top", "--db", two_services.db, "--service", "two").out.splitlines()[0].split(":")[0] == "two cpu"
+
+
+def test_reader_that_leaves_early(edgeprof, filled, two_messages):
+    piped = subprocess.run(["sh", "-c", f"'{edgeprof}' top --db '{filled.db}' --service one | true; '{edgeprof}' cat '{two_messages}' | true"],
                            capture_output=True, text=True, check=False)
-    check.equal(piped.stderr, "", "a reader that leaves early")
-    flames(folder, db)
-    check.equal(server.stop(), 0, "server")
+    assert piped.stderr == ""
 
 
-def flames(folder, db):
+def test_flame_graphs(cli, filled, folder):
     svg, html = os.path.join(folder, "f.svg"), os.path.join(folder, "f.html")
-    check.equal(run("flame", "--db", db, "--service", "one", "-o", svg).returncode, 0, "svg")
+    source = ("--db", filled.db, "--service", "one")
+    assert cli.run("flame", *source, "-o", svg).returncode == 0
     text = "".join(xml.etree.ElementTree.parse(svg).getroot().itertext())
-    check("[app]+0xcc" in text and "56.60%" in text, "the picture has the names and shares")
-    check.equal(run("flame", "--db", db, "--service", "one", "-o", html).returncode, 0, "html")
-    text = open(html).read()
-    check("[app]+0xcc" in text and "http://" not in text.replace("http://www.w3.org", ""), "the page needs nothing from elsewhere")
-    fails(1, "/nowhere/x.svg", "flame", "--db", db, "--service", "one", "-o", "/nowhere/x.svg")
+    assert "[app]+0xcc" in text and "56.60%" in text, "the picture has the names and shares"
+    assert cli.run("flame", *source, "-o", html).returncode == 0
+    text = contents(html).decode()
+    assert "[app]+0xcc" in text and "http://" not in text.replace("http://www.w3.org", ""), "the page needs nothing from elsewhere"
+    cli.fails(1, "/nowhere/x.svg", "flame", *source, "-o", "/nowhere/x.svg")
 
 
-def preload(folder):
-    """With the program and the library as they are shipped."""
-    def go(*arguments, **options):
-        return run("run", *arguments, program=SHIPPED, cwd=folder, **options)
-    out, html = os.path.join(folder, "run.pb.gz"), os.path.join(folder, "run.html")
-    done = go("--level", "high", "--pprof", out, "--flame", html, "--", SAMPLE, "2500")
-    check.equal(done.returncode, 0, f"run: {done.err}")
+# ---- run, with the program and the library as they are shipped ----
+
+@pytest.fixture
+def own_tmp(folder):
+    """Where `run` has its database, instead of /tmp."""
+    path = os.path.join(folder, "tmp")
+    os.mkdir(path)
+    return path
+
+
+@pytest.fixture
+def go(cli, shipped, folder, own_tmp):
+    """go(argument ...) is `edgeprof run`, with a /tmp of its own in which nothing is left behind."""
+    def run(*arguments, **options):
+        done = cli.run("--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /tmp && exec "$@"', own_tmp, shipped, "run", *arguments,
+                       program="unshare", cwd=folder, **options)
+        assert os.listdir(own_tmp) == []
+        return done
+    return run
+
+
+def test_run(go, folder, sample):
+    done = go("--level", "high", "--pprof", "run.pb.gz", "--flame", "run.html", "--", sample, "2500")
+    assert done.returncode == 0
     rows = our_order(done.out)
-    check(rows and rows[0][0] == "hot" and 55 < rows[0][1] < 90, f"hot has three quarters: {rows[:2]}")
-    check({"outer", "middle", "inner", "main"} <= {row[0] for row in rows}, f"inlined calls have names: {rows}")
-    same_order(rows, pprof_order(out), "profile of a run")
-    check("hot" in open(html).read(), "flame graph of a run")
-    check.equal(go("--", SAMPLE, "300", "7").returncode, 7, "the program's exit code")
-    check.equal(go("--", "sh", "-c", "kill -TERM $$").returncode, 128 + 15, "ended by a signal")
-    check.equal(go("--", "/nowhere/program").returncode, 127, "not found")
-    check.equal(go("--", folder).returncode, 126, "not executable")
-    check.equal(go("--", "true").returncode, 3, "nothing was measured")
-    check.equal(go("--preload", "/nowhere.so", "--", "true").returncode, 125, "no preload library")
-    environment = go("--service", "named", "--level", "low", "--interval", "500", "--", "env",
+    assert rows and rows[0][0] == "hot" and 55 < rows[0][1] < 90, "hot has three quarters"
+    assert {"outer", "middle", "inner", "main"} <= {row[0] for row in rows}, "inlined calls have names"
+    assert_same_order(rows, pprof_order(os.path.join(folder, "run.pb.gz")))
+    assert b"hot" in contents(os.path.join(folder, "run.html"))
+
+
+@pytest.mark.parametrize("code, arguments", [
+    pytest.param(7, ["--", "SAMPLE", "300", "7"], id="the program's exit code"),
+    pytest.param(128 + 15, ["--", "sh", "-c", "kill -TERM $$"], id="ended by a signal"),
+    pytest.param(127, ["--", "/nowhere/program"], id="not found"), pytest.param(126, ["--", "/"], id="not executable"),
+    pytest.param(3, ["--", "true"], id="nothing was measured"),
+    pytest.param(125, ["--preload", "/nowhere.so", "--", "true"], id="no preload library")])
+def test_run_ends(go, sample, code, arguments):
+    assert go(*[sample if argument == "SAMPLE" else argument for argument in arguments]).returncode == code
+
+
+def test_environment_of_run(go):
+    environment = go("--service", "named", "--level", "low", "--interval", "500", "--", "sh", "-c", "env; echo; ls -A /tmp",
                      env=clean_environment(EDGEPROF_TAGS="zone=a")).out
     for line in ("EDGEPROF_SERVICE=named", "EDGEPROF_LEVEL=low", "EDGEPROF_INTERVAL=500", "EDGEPROF_TAGS=zone=a"):
-        check(line in environment, f"environment has {line}")
-    check(re.search(r"EDGEPROF_ENDPOINT=http://127\.0\.0\.1:\d+\n", environment), "environment has the endpoint")
-    check.equal([name for name in os.listdir("/tmp") if name.startswith("edgeprof-") and os.path.exists(f"/tmp/{name}/edgeprof.db")
-                 and os.stat(f"/tmp/{name}").st_mtime > START], [], "no database is left behind")
+        assert line in environment
+    assert re.search(r"EDGEPROF_ENDPOINT=http://127\.0\.0\.1:\d+\n", environment)
+    assert re.search(r"^edgeprof-\w+$", environment, re.M), "its database is in /tmp while it runs"
 
 
-def end_group(process):
-    """Whatever a failed test has left running."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+@pytest.fixture
+def background():
+    """background(command ...): a process with a group of its own, which ends with the test"""
+    running = []
+
+    def start(*command, **options):
+        running.append(subprocess.Popen(command, text=True, start_new_session=True, **{"env": clean_environment(), **options}))
+        return running[-1]
+
+    yield start
+    for process in running:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
 
 
-def signals(folder):
-    """What is sent to `run` reaches the program, and its database is kept when it is named."""
+def test_signal_reaches_the_program(cli, shipped, sample, folder, background):
+    """And the database is kept when it is named."""
     db = os.path.join(folder, "kept.db")
-    script = f"trap 'exit 9' TERM; echo ready; while :; do {SAMPLE} 200; done"
-    process = subprocess.Popen([SHIPPED, "run", "--db", db, "--service", "loop", "--", "sh", "-c", script], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, env=clean_environment(), start_new_session=True)
-    atexit.register(end_group, process)
-    check.equal(process.stdout.readline(), "ready\n", "the program runs")
+    script = f"trap 'exit 9' TERM; echo ready; while :; do {sample} 200; done"
+    process = background(shipped, "run", "--db", db, "--service", "loop", "--", "sh", "-c", script, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == "ready\n"
     time.sleep(1)  # something to measure; how much does not matter
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
-    check.equal(process.returncode, 9, f"exit code of the trap: {err}")
-    check("hot" in out, f"result after a signal: {out} {err}")
-    check("hot" in run("top", "--db", db, "--service", "loop").out, "the named database is kept")
+    assert process.returncode == 9, f"exit code of the trap: {err}"
+    assert "hot" in out, err
+    assert "hot" in cli.run("top", "--db", db, "--service", "loop").out
 
 
-def keeps_serving(folder):
-    process = subprocess.Popen([SHIPPED, "run", "--serve", "--", SAMPLE, "500"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, cwd=folder, env=clean_environment(), start_new_session=True)
-    atexit.register(end_group, process)
-    line = ""
-    while not line.startswith("edgeprof: http://"):
-        line = process.stdout.readline()
-        if not line:
-            break
-    top = run("top", "--url", line.removeprefix("edgeprof: ").strip())
-    check("hot" in top.out, f"the page is up afterwards: {line} {top.err}")
+def test_run_keeps_serving(cli, shipped, sample, folder, background):
+    process = background(shipped, "run", "--serve", "--", sample, "500", stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
+    line = next((line for line in process.stdout if line.startswith("edgeprof: http://")), "")
+    assert "hot" in cli.run("top", "--url", line.removeprefix("edgeprof: ").strip()).out
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    check.equal(process.returncode, 0, "exit code after --serve")
+    assert process.returncode == 0
 
 
-def says(text, *lines):
-    return all(re.search(f"^{line}$", text, re.M) for line in lines)
+# ---- a program that runs, told what to do from outside ----
+
+KNOWN = {"EDGEPROF_CONTROL_TOKEN": "sesame"}
 
 
-def control(folder):
-    """A program that runs, told what to do from outside."""
+def assert_says(done, *lines):
+    for line in lines:
+        assert re.search(f"^{line}$", done.out, re.M), done.err
+
+
+@pytest.fixture(scope="module")
+def controlled(build, shared_folder):
+    """The socket of a program that takes commands."""
+    path = os.path.join(shared_folder, "control.sock")
+    env = clean_environment(EDGEPROF_ENDPOINT="file:///dev/null", EDGEPROF_CONTROL=path, LD_PRELOAD=str(build / "libedgeprof-preload.so"), **KNOWN)
+    with subprocess.Popen(["sleep", "600"], env=env) as program:
+        try:
+            wait_for(lambda: os.path.exists(path))
+            yield path
+        finally:
+            program.terminate()
+
+
+def test_control_needs_a_token(cli, controlled):
+    cli.fails(1, "EDGEPROF_CONTROL_TOKEN", "level", "--at", controlled, "high")
+
+
+def test_control(cli, controlled):
+    env = clean_environment(**KNOWN)
+    at = ("--at", controlled)
+    assert_says(cli.run("status", *at, env=env), "level    low", "kinds    cpu", "sent     .*")
+    assert_says(cli.run("level", "--at", "unix:" + controlled, "high", env=env), "level    high",
+                "kinds    cpu wait lock alloc live exception gc thread heap")
+    assert_says(cli.run("kinds", *at, "cpu,lock", env=env), "kinds    cpu lock")
+    assert_says(cli.run("kinds", "on", "gc,wait", "off", "cpu", env=dict(env, EDGEPROF_CONTROL=controlled)), "kinds    wait lock gc")
+    assert cli.run("threads", *at, env=env).returncode == 0
+    assert '"running":true' in cli.run("status", *at, "--json", env=env).out
+
+
+@command_lines(("loud", "level", "loud"), ("wall", "kinds", "cpu,wall"), ("on", "kinds", "on"))
+def test_wrong_control(cli, controlled, word, arguments):
+    cli.fails(2, word, *arguments, "--at", controlled, env=clean_environment(**KNOWN))
+
+
+def test_control_of_a_program_that_has_ended(cli, folder):
+    """Its socket is still there."""
     path = os.path.join(folder, "control.sock")
-    at = ("--at", path)
-    env = dict(clean_environment(), EDGEPROF_ENDPOINT="file:///dev/null", EDGEPROF_CONTROL=path, EDGEPROF_CONTROL_TOKEN="sesame",
-               LD_PRELOAD=os.path.join(os.path.dirname(SHIPPED), "libedgeprof-preload.so"))
-    program = subprocess.Popen(["sleep", "60"], env=env)
-    for _ in range(100):
-        if os.path.exists(path):
-            break
-        time.sleep(0.05)
-    fails(1, "EDGEPROF_CONTROL_TOKEN", "level", *at, "high")
-    known = dict(clean_environment(), EDGEPROF_CONTROL_TOKEN="sesame")
-    check(says(run("status", *at, env=known).out, "level    low", "kinds    cpu", "sent     .*"), "status")
-    high = run("level", "--at", "unix:" + path, "high", env=known)
-    check(says(high.out, "level    high", "kinds    cpu wait lock alloc live exception gc thread heap"), f"level: {high.out}{high.err}")
-    check(says(run("kinds", *at, "cpu,lock", env=known).out, "kinds    cpu lock"), "kinds alone")
-    check(says(run("kinds", "on", "gc,wait", "off", "cpu", env=dict(known, EDGEPROF_CONTROL=path)).out, "kinds    wait lock gc"),
-          "kinds on and off, the place from the environment")
-    check.equal(run("threads", *at, env=known).returncode, 0, "threads")
-    check('"running":true' in run("status", *at, "--json", env=known).out, "status --json")
-    fails(2, "loud", "level", *at, "loud", env=known)
-    fails(2, "wall", "kinds", *at, "cpu,wall", env=known)
-    fails(2, "on", "kinds", *at, "on", env=known)
-    program.terminate()
-    program.wait()
-    fails(1, path, "status", *at)
-    fails(2, "EDGEPROF_CONTROL", "status")
-    fails(2, "--at relative", "status", "--at", "relative")
-    fails(1, "127.0.0.1:1:", "status", "--at", "1")
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(path)
+    cli.fails(1, path, "status", "--at", path)
 
 
-def compressed_answers(folder):
-    out = os.path.join(folder, "db.pb.gz")
-    check(gzip.decompress(open(out, "rb").read())[:1] == b"\x0a", "pprof is gzipped")
-
-
-START = time.time()
-with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder_:
-    help_texts()
-    wrong_usage(folder_)
-    files(folder_)
-    kinds_and_labels(folder_)
-    stored(folder_)
-    compressed_answers(folder_)
-    preload(folder_)
-    signals(folder_)
-    keeps_serving(folder_)
-    control(folder_)
-check.done("test-tools-cli")
+def test_control_of_nothing(cli):
+    cli.fails(2, "EDGEPROF_CONTROL", "status")
+    cli.fails(2, "--at relative", "status", "--at", "relative")
+    cli.fails(1, "127.0.0.1:1:", "status", "--at", "1")

@@ -1,5 +1,4 @@
-"""`edgeprof watch`: on a terminal, which gets back what it was on every way out, and into a pipe.
-Usage: cli_watch_test.py EDGEPROF_WITH_SANITIZERS"""
+"""`edgeprof watch`: on a terminal, which gets back what it was on every way out, and into a pipe."""
 import fcntl
 import os
 import pty
@@ -8,18 +7,15 @@ import select
 import signal
 import struct
 import subprocess
-import sys
-import tempfile
 import termios
 import time
 
-from cli import Cli, message_of
-from generate import message, module, nodes, origin, profile
-from harness import Checks, Server, clean_environment
+import pytest
 
-PROGRAM = os.path.abspath(sys.argv[1])
-check = Checks()
-cli = Cli(PROGRAM, check)
+from cli import command_lines, message_of
+from generate import message, module, nodes, origin, profile
+from harness import clean_environment
+
 ENTER, LEAVE = b"\x1b[?1049h\x1b[?25l", b"\x1b[?25h\x1b[?1049l"
 ALL = ("--from", "2020-01-01")
 PATIENCE = 30
@@ -29,13 +25,13 @@ DRAWN = rb".*\x1b\[J"  # the last that a screen has
 class Screen:
     """The program on a terminal of its own."""
 
-    def __init__(self, *arguments, rows=24, columns=80, kind="xterm", shell=()):
+    def __init__(self, program, *arguments, rows=24, columns=80, kind="xterm", shell=(), cwd=None):
         self.ours, self.theirs = pty.openpty()
         self.resize(rows, columns, tell=False)
         self.before = termios.tcgetattr(self.theirs)
         self.text = b""
-        self.process = subprocess.Popen([*shell, PROGRAM, "watch", *arguments], stdin=self.theirs, stdout=self.theirs, stderr=self.theirs,
-                                        env=clean_environment(TERM=kind, ASAN_OPTIONS="allow_user_segv_handler=1"), start_new_session=True,
+        self.process = subprocess.Popen([*shell, program, "watch", *arguments], stdin=self.theirs, stdout=self.theirs, stderr=self.theirs,
+                                        env=clean_environment(TERM=kind, ASAN_OPTIONS="allow_user_segv_handler=1"), start_new_session=True, cwd=cwd,
                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
 
     def resize(self, rows, columns, tell=True):
@@ -87,137 +83,170 @@ class Screen:
         os.close(self.theirs)
 
 
-def given_back(screen, how):
-    check(screen.same_as_before(), f"{how}: the terminal's settings are what they were")
-    check(screen.text.count(ENTER) == screen.text.count(LEAVE) > 0, f"{how}: the screen, too: {screen.text[-200:]!r}")
+@pytest.fixture
+def watch(edgeprof):
+    """watch(argument ..., rows=, columns=, kind=, shell=, cwd=): its Screen"""
+    screens = []
 
+    def start(*arguments, **options):
+        screens.append(Screen(edgeprof, *arguments, **options))
+        return screens[-1]
 
-def ways_out(source):
-    for how, go, code in (
-            ("q", lambda s: os.write(s.ours, b"q"), 0), ("Ctrl-C", lambda s: os.write(s.ours, b"\x03"), -signal.SIGINT),
-            ("Ctrl-\\", lambda s: os.write(s.ours, b"\x1c"), -signal.SIGQUIT), ("kill", lambda s: s.process.terminate(), -signal.SIGTERM),
-            ("hang-up", lambda s: s.process.send_signal(signal.SIGHUP), -signal.SIGHUP), ("a crash", lambda s: s.process.send_signal(signal.SIGSEGV), -signal.SIGSEGV),
-            ("abort", lambda s: s.process.send_signal(signal.SIGABRT), -signal.SIGABRT)):
-        screen = Screen(*source, *ALL)
-        check(screen.until(rb"\[app\]\+0xcc"), f"{how}: the table is there: {screen.text[-300:]!r}")
-        check(not screen.same_as_before(), f"{how}: keys come one by one until then")
-        go(screen)
-        check.equal(screen.ends(), code, f"{how}: exit code")
-        given_back(screen, how)
+    yield start
+    for screen in screens:
         screen.close()
-    screen = Screen(*source, *ALL, "--count", "2", "--every", "1s")
-    check.equal(screen.ends(), 0, "--count")
-    given_back(screen, "--count")
-    screen.close()
-    screen = Screen("--db", "/nowhere/x.db", "--count", "1")
-    check.equal(screen.ends(), 1, "no database, --count")
-    given_back(screen, "no database")
-    screen.close()
 
 
-def stopped(source):
+def assert_given_back(screen):
+    assert screen.same_as_before(), "the terminal's settings"
+    assert screen.text.count(ENTER) == screen.text.count(LEAVE) > 0, "the screen"
+
+
+# ---- ways out ----
+
+def key(byte):
+    return lambda screen: os.write(screen.ours, byte)
+
+
+def sent(number):
+    return lambda screen: screen.process.send_signal(number)
+
+
+@pytest.mark.parametrize("leave, code", [
+    pytest.param(key(b"q"), 0, id="q"), pytest.param(key(b"\x03"), -signal.SIGINT, id="Ctrl-C"),
+    pytest.param(key(b"\x1c"), -signal.SIGQUIT, id="Ctrl-backslash"), pytest.param(sent(signal.SIGTERM), -signal.SIGTERM, id="kill"),
+    pytest.param(sent(signal.SIGHUP), -signal.SIGHUP, id="hang-up"), pytest.param(sent(signal.SIGSEGV), -signal.SIGSEGV, id="crash"),
+    pytest.param(sent(signal.SIGABRT), -signal.SIGABRT, id="abort")])
+def test_way_out(watch, filled, leave, code):
+    screen = watch("--db", filled.db, *ALL)
+    assert screen.until(rb"\[app\]\+0xcc"), screen.text[-300:]
+    assert not screen.same_as_before(), "keys come one by one until then"
+    leave(screen)
+    assert screen.ends() == code
+    assert_given_back(screen)
+
+
+def test_count(watch, filled):
+    screen = watch("--db", filled.db, *ALL, "--count", "2", "--every", "1s")
+    assert screen.ends() == 0
+    assert_given_back(screen)
+
+
+def test_no_database(watch):
+    screen = watch("--db", "/nowhere/x.db", "--count", "1")
+    assert screen.ends() == 1
+    assert_given_back(screen)
+
+
+def test_stopped(watch, filled):
     """Ctrl-Z gives the terminal back until fg. Only a shell with jobs can stop a program."""
     script = '"$@"; echo stopped; read -r line; fg >/dev/null; echo "code=$?"'
-    screen = Screen(*source, *ALL, "--every", "1m", shell=("bash", "-mc", script, "bash"))
-    check(screen.until(rb"\[app\]\+0xcc"), "the table is there")
+    screen = watch("--url", filled.url, *ALL, "--every", "1m", shell=("bash", "-mc", script, "bash"))
+    assert screen.until(rb"\[app\]\+0xcc")
     os.write(screen.ours, b"\x1a")
-    check(screen.until(re.escape(LEAVE) + b".*stopped"), f"it stops, and has left the screen: {screen.text[-200:]!r}")
-    given_back(screen, "stopped")
+    assert screen.until(re.escape(LEAVE) + b".*stopped"), screen.text[-200:]
+    assert_given_back(screen)
     start = len(screen.text)
     os.write(screen.ours, b"\n")
-    check(screen.until(re.escape(ENTER) + rb".*\[app\]\+0xcc", start), "the screen is back, and drawn at once")
+    assert screen.until(re.escape(ENTER) + rb".*\[app\]\+0xcc", start), "the screen is back, and drawn at once"
     os.write(screen.ours, b"q")
-    check(screen.until(b"code=0") and screen.ends() == 0, "q")
-    given_back(screen, "continued")
-    screen.close()
+    assert screen.until(b"code=0") and screen.ends() == 0
+    assert_given_back(screen)
 
 
-def keys(source):
-    screen = Screen(*source, *ALL, "--every", "1m", rows=5, columns=60)
-    check(screen.until(rb"\[app\]\+0xcc" + DRAWN), "the table is there")
-    check.equal([len(screen.lines()), max(map(len, screen.lines())) <= 60], [5, True], f"it fits: {screen.lines()}")
-    rows = [line.split()[-1] for line in screen.lines()[3:]]
-    check.equal(rows, ["[app]+0xcc", "[app]+0x1f8"], "by what a function uses itself")
-    check(screen.press(b"\x1b[B", rb"0x68") and screen.lines()[3].endswith("[app]+0x1f8"), f"down: {screen.lines()}")
-    check(screen.press(b"\x1b[A", rb"0xcc") and screen.lines()[3].endswith("[app]+0xcc"), "up")
-    check(screen.press(b"\x1b[B" * 8 + b"\x1b[6~", rb"0x130(?!.*0x1f8)"), "to the end; keys that come at once all count")
-    check.equal([line.split()[-1] for line in screen.lines()[3:]], ["[app]+0x4", "[app]+0x130"], "and not beyond it")
-    check(screen.press(b"s", rb"by cum.*0x4") and screen.lines()[3].endswith("[app]+0x4"), f"s sorts by all that it calls, from the top: {screen.lines()}")
-    check(screen.press(b"s", rb"by flat.*0xcc"), "and back")
+# ---- on the screen ----
+
+def functions(screen):
+    """The rows below the heading."""
+    return [line.split()[-1] for line in screen.lines()[3:]]
+
+
+def assert_fits(screen, rows, columns):
+    assert len(screen.lines()) == rows and max(map(len, screen.lines())) <= columns, screen.lines()
+
+
+def test_keys(watch, filled):
+    folder, name = os.path.split(filled.db)  # the title has the path and is cut
+    screen = watch("--db", name, *ALL, "--every", "1m", rows=5, columns=60, cwd=folder)
+    assert screen.until(rb"\[app\]\+0xcc" + DRAWN)
+    assert_fits(screen, 5, 60)
+    assert functions(screen) == ["[app]+0xcc", "[app]+0x1f8"], "by what a function uses itself"
+    assert screen.press(b"\x1b[B", rb"0x68") and functions(screen)[0] == "[app]+0x1f8", "down"
+    assert screen.press(b"\x1b[A", rb"0xcc") and functions(screen)[0] == "[app]+0xcc", "up"
+    assert screen.press(b"\x1b[B" * 8 + b"\x1b[6~", rb"0x130(?!.*0x1f8)"), "to the end; keys that come at once all count"
+    assert functions(screen) == ["[app]+0x4", "[app]+0x130"], "and not beyond it"
+    assert screen.press(b"s", rb"by cum.*0x4") and functions(screen)[0] == "[app]+0x4", "s sorts by all that it calls, from the top"
+    assert screen.press(b"s", rb"by flat.*0xcc"), "and back"
     start = len(screen.text)
     screen.resize(4, 30)
-    check(screen.until(rb"\x1b\[J", start), "a new size is drawn at once")
-    check.equal([len(screen.lines()), max(map(len, screen.lines())) <= 30], [4, True], f"and fits: {screen.lines()}")
-    check(screen.press(b"x\x1b[99~\x1b", rb"flat") and screen.process.poll() is None, "other keys do nothing")
+    assert screen.until(rb"\x1b\[J", start), "a new size is drawn at once"
+    assert_fits(screen, 4, 30)
+    assert screen.press(b"x\x1b[99~\x1b", rb"flat") and screen.process.poll() is None, "other keys do nothing"
     os.write(screen.ours, b"q")
-    check.equal(screen.ends(), 0, "q")
-    screen.close()
+    assert screen.ends() == 0
 
 
-def trouble(folder):
-    """A server that is gone is said in the title, and what there was stays; when it is back, so is the table."""
-    db = os.path.join(folder, "trouble.db")
-    server = Server(PROGRAM, db)
-    server.push(message_of(1, "svc", {2: 5}))
-    port = server.port
-    screen = Screen("--url", server.url, *ALL, "--every", "1s", columns=200)
-    check(screen.until(rb"svc cpu: 50.00ms"), "the table is there")
-    check.equal(server.stop(), 0, "server")
-    check(screen.until(rb"onnect.*svc cpu: 50.00ms" + DRAWN), f"why it is old: {screen.lines()}")
-    again = Server(PROGRAM, db)
-    again.push(message_of(1, "svc", {2: 7}, 1))
-    check.equal(again.stop(), 0, "server")
+def test_server_is_gone(watch, start_server):
+    """The title says so, and what there was stays."""
+    server = start_server()
+    assert server.push(message_of(1, "svc", {2: 5})) == 200
+    screen = watch("--url", server.url, *ALL, "--every", "1s", columns=200)
+    assert screen.until(rb"svc cpu: 50.00ms")
+    assert server.stop() == 0
+    assert screen.until(rb"onnect.*svc cpu: 50.00ms" + DRAWN), screen.lines()
     os.write(screen.ours, b"q")
-    check.equal(screen.ends(), 0, f"q, with nobody at port {port}")
-    given_back(screen, "after trouble")
-    screen.close()
-    screen = Screen("--db", db, *ALL, "--every", "1s")
-    check(screen.until(rb"svc cpu: 120.00ms"), "what is new is shown")
-    server = Server(PROGRAM, db)
-    server.push(message_of(2, "svc", {2: 8}))
-    check(screen.until(rb"svc cpu: 200.00ms"), "live")
-    check.equal(server.stop(), 0, "server")
-    screen.close()
+    assert screen.ends() == 0, f"q, with nobody at port {server.port}"
+    assert_given_back(screen)
 
 
-def now(folder):
-    """Without times it is the last minute."""
-    db = os.path.join(folder, "now.db")
-    server = Server(PROGRAM, db)
+def test_what_is_new_is_shown(watch, start_server):
+    first = start_server()
+    assert first.push(message_of(1, "svc", {2: 5})) == 200
+    assert first.stop() == 0
+    again = start_server()
+    assert again.push(message_of(1, "svc", {2: 7}, 1)) == 200
+    assert again.stop() == 0
+    screen = watch("--db", first.db, *ALL, "--every", "1s")
+    assert screen.until(rb"svc cpu: 120.00ms")
+    server = start_server()
+    assert server.push(message_of(2, "svc", {2: 8})) == 200
+    assert screen.until(rb"svc cpu: 200.00ms"), "live"
+
+
+# ---- into a pipe ----
+
+def test_last_minute(cli, server):
     for segment, ago, samples in ((1, 3600, 100), (2, 10, 3)):
-        server.push(message(segment, 0, origin("svc", pid=segment), [module(4096, 65536, 0, b"\7" * 20, "[app]")], nodes([0], [4100]),
-                            [profile({1: samples})], unix_minus_uptime=time.time_ns() - (ago + 2) * 10**9))
-    check(cli.run("watch", "--db", db, "--count", "1").out.startswith("svc cpu: 30.00ms"), "the last minute")
-    check(cli.run("watch", "--db", db, "--count", "1", "--last", "2h").out.startswith("svc cpu: 1.03s"), "--last")
-    check.equal(server.stop(), 0, "server")
+        assert server.push(message(segment, 0, origin("svc", pid=segment), [module(4096, 65536, 0, b"\7" * 20, "[app]")], nodes([0], [4100]),
+                                   [profile({1: samples})], unix_minus_uptime=time.time_ns() - (ago + 2) * 10**9)) == 200
+    assert cli.run("watch", "--db", server.db, "--count", "1").out.startswith("svc cpu: 30.00ms")
+    assert cli.run("watch", "--db", server.db, "--count", "1", "--last", "2h").out.startswith("svc cpu: 1.03s")
 
 
-def pipes(source, db):
-    top = cli.run("top", *source).out
-    done = cli.run("watch", *source, *ALL, "--count", "3", "--every", "1s")
-    check.equal((done.returncode, done.out, done.err), (0, "\n".join([top] * 3), ""), "the tables of top, one after the other")
-    check.equal(len(cli.run("watch", *source, *ALL, "--count", "1", "-n", "2").out.splitlines()), 4, "-n")
-    screen = Screen(*source, *ALL, "--count", "1", kind="dumb")
-    check.equal((screen.ends(), b"\x1b" in screen.text, b"[app]+0xcc" in screen.text), (0, False, True), "a terminal that can do nothing")
-    screen.close()
-    endless = subprocess.run(["sh", "-c", f"'{PROGRAM}' watch --db '{db}' {' '.join(ALL)} --every 1s | head -n 3"], capture_output=True, text=True,
+def test_tables_of_top(cli, filled):
+    top = cli.run("top", "--db", filled.db).out
+    done = cli.run("watch", "--db", filled.db, *ALL, "--count", "3", "--every", "1s")
+    assert (done.returncode, done.out, done.err) == (0, "\n".join([top] * 3), "")
+    assert len(cli.run("watch", "--db", filled.db, *ALL, "--count", "1", "-n", "2").out.splitlines()) == 4
+
+
+def test_dumb_terminal(watch, filled):
+    screen = watch("--db", filled.db, *ALL, "--count", "1", kind="dumb")
+    assert screen.ends() == 0
+    assert b"\x1b" not in screen.text and b"[app]+0xcc" in screen.text
+
+
+def test_nobody_reads_any_more(edgeprof, filled):
+    endless = subprocess.run(["sh", "-c", f"'{edgeprof}' watch --db '{filled.db}' {' '.join(ALL)} --every 1s | head -n 3"], capture_output=True, text=True,
                              timeout=PATIENCE, check=False, env=clean_environment())
-    check.equal((len(endless.stdout.splitlines()), endless.stderr), (3, ""), "it ends when nobody reads any more")
-    cli.fails(3, "no data", "watch", "--db", db, "--count", "1")
+    assert (len(endless.stdout.splitlines()), endless.stderr) == (3, "")
+
+
+def test_no_data(cli, filled):
+    cli.fails(3, "no data", "watch", "--db", filled.db, "--count", "1")
     cli.fails(1, "edgeprof serve", "watch", "--db", "none.db", "--count", "3", cwd="/")
-    for word, *arguments in (("--every 5", "--every", "5"), ("--count 0", "--count", "0"), ("unexpected", "x"), ("--every", "--every", "0s")):
-        cli.fails(2, word, "watch", *arguments)
 
 
-with tempfile.TemporaryDirectory(prefix="edgeprof-test-") as folder_:
-    db_ = os.path.join(folder_, "one.db")
-    server_ = Server(PROGRAM, db_)
-    server_.push(message_of(1, "one", {2: 5, 3: 30, 6: 11}))
-    ways_out(["--db", db_])
-    stopped(["--url", server_.url])
-    keys(["--db", db_])
-    pipes(["--db", db_], db_)
-    check.equal(server_.stop(), 0, "server")
-    now(folder_)
-    trouble(folder_)
-check.done("test-tools-watch")
+@command_lines(("--every 5", "--every", "5"), ("--count 0", "--count", "0"), ("unexpected", "x"), ("--every", "--every", "0s"))
+def test_wrong_usage(cli, word, arguments):
+    cli.fails(2, word, "watch", *arguments)

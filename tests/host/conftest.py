@@ -8,9 +8,10 @@ import random
 import pytest
 
 from browser import Browser
-from cli import Cli
+from cli import Cli, message_of
 from harness import Server
 from page_kit import Page
+from sample import Sample
 
 
 def pytest_addoption(parser):
@@ -88,7 +89,7 @@ def server(start_server):
     return start_server()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cli(edgeprof):
     return Cli(edgeprof)
 
@@ -142,3 +143,23 @@ def page_of(browser, shots):
 @pytest.fixture
 def page(page_of, server):
     return page_of(server)
+
+
+@pytest.fixture(scope="session")
+def known(sample):
+    """What is known of the sample."""
+    return Sample(sample)
+
+
+@pytest.fixture(scope="module")
+def filled(edgeprof, shared_folder):
+    """A server with one profile. A file may have its own."""
+    with Server(edgeprof, os.path.join(shared_folder, "one.db")) as server:
+        assert server.push(message_of(1, "one", {2: 5, 3: 30, 6: 11})) == 200
+        yield server
+
+
+@pytest.fixture(params=["db", "url"])
+def source(request, filled):
+    """Where a command reads `filled`: its database, and from itself."""
+    return ["--db", filled.db] if request.param == "db" else ["--url", filled.url]

@@ -1,24 +1,18 @@
 """The container file, without an engine: its steps, followed in a folder. What it copies is all that the build reads, its
 packages are those of tools/build/packages.txt and those whose libraries the program needs, and its command and health check
-run where there is nothing else: a root with those packages' libraries, the program and a shell.
-
-    container_test.py EDGEPROF OBJECTS      OBJECTS: the folder of its .d files
-"""
+run where there is nothing else: a root with those packages' libraries, the program and a shell."""
+import contextlib
 import json
 import os
-import pathlib
 import re
 import shutil
-import socket
 import subprocess
-import sys
-import tempfile
 
-from harness import Checks, clean_environment
+import pytest
 
-PROGRAM, OBJECTS = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
-FILE = pathlib.Path("tools/package/Containerfile")
-check = Checks()
+from harness import REPOSITORY, clean_environment, deaf_port
+
+FILE = REPOSITORY / "tools/package/Containerfile"
 
 
 def stages():
@@ -34,54 +28,68 @@ def stages():
     return found
 
 
-def output(*command, **options):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, check=True, env=clean_environment(LC_ALL="C"), **options).stdout
+BUILD_STAGE, RUN_STAGE = stages()
+RUNS = [arguments for word, arguments in BUILD_STAGE if word == "RUN"]
+SAYS = dict(RUN_STAGE)
 
 
-def copied(stage):
+def test_images_have_a_version():
+    assert FILE.read_text().startswith("#") and "latest" not in FILE.read_text()
+
+
+# ---- the stage that builds ----
+
+@pytest.fixture(scope="module")
+def copied():
     """Folders and files of the tree that the stage has."""
-    names = []
-    for word, arguments in stage:
-        if word == "COPY":
-            names += arguments.split()[:-1]
-    for name in names:
-        check(os.path.exists(name), f"COPY {name}: there is no such thing")
+    names = [name for word, arguments in BUILD_STAGE if word == "COPY" for name in arguments.split()[:-1]]
+    assert [name for name in names if not (REPOSITORY / name).exists()] == []
     return names
 
 
-def build_stage(stage):
-    names = copied(stage)
+def test_all_that_is_compiled_is_copied(build, copied):
     read = set()
-    for file in OBJECTS.rglob("*.d"):
+    for file in (build / "tools").rglob("*.d"):
         for word in file.read_text().replace("\\\n", " ").split():
             if not word.startswith(("/", "build/")) and not word.endswith(":"):
                 read.add(word)
-    check(len(read) > 100, f"files that the compiler read: {len(read)}")
-    missing = [path for path in sorted(read) if not any(path == name or path.startswith(name + "/") for name in names)]
-    check.equal(missing, [], "files that are compiled and not copied")
-    with tempfile.TemporaryDirectory(prefix="edgeprof-container-") as folder:
-        for name in names:
-            target = pathlib.Path(folder) / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if os.path.isdir(name):
-                shutil.copytree(name, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
-            else:
-                shutil.copy(name, target)
-        done = subprocess.run(["make", "-n", "tools"], cwd=folder, capture_output=True, text=True, check=False, env=clean_environment())
-        check(done.returncode == 0 and "-o build/host/edgeprof" in done.stdout, f"make -n tools with what is copied: {done.stderr[-300:]}")
-    runs = [arguments for word, arguments in stage if word == "RUN"]
-    check("tools/build/setup.sh apt build tools" in runs, "the packages are those of tools/build/packages.txt, sections build and tools")
-    check(any("make" in line and line.split(" && ")[0].endswith(" tools") for line in runs), "the tool is built")
+    assert len(read) > 100, "files that the compiler read"
+    assert [path for path in sorted(read) if not any(path == name or path.startswith(name + "/") for name in copied)] == []
 
 
-def installed(stage):
-    return set(re.search(r"--no-install-recommends ((?:[a-z0-9.+-]+ ?)+)&&", dict((w, a) for w, a in stage if w == "RUN")["RUN"])[1].split())
+def test_make_has_what_it_needs(copied, tmp_path):
+    for name in copied:
+        target = tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (REPOSITORY / name).is_dir():
+            shutil.copytree(REPOSITORY / name, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+        else:
+            shutil.copy(REPOSITORY / name, target)
+    done = subprocess.run(["make", "-n", "tools"], cwd=tmp_path, capture_output=True, text=True, check=False, env=clean_environment())
+    assert done.returncode == 0, done.stderr
+    assert "-o build/host/edgeprof" in done.stdout
 
 
-def needed():
+def test_steps_of_the_build():
+    assert "tools/build/setup.sh apt build tools" in RUNS, "the packages are those of tools/build/packages.txt, sections build and tools"
+    assert any("make" in line and line.split(" && ")[0].endswith(" tools") for line in RUNS), "the tool is built"
+
+
+# ---- the stage that runs ----
+
+def output(*command):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, check=True, env=clean_environment(LC_ALL="C")).stdout
+
+
+@pytest.fixture(scope="module")
+def installed():
+    return set(re.search(r"--no-install-recommends ((?:[a-z0-9.+-]+ ?)+)&&", SAYS["RUN"])[1].split())
+
+
+def needed(program):
     """Packages of the libraries that the program itself names."""
-    paths = dict(re.findall(r"^\s+(\S+) => (\S+)", output("ldd", PROGRAM), re.M))
-    names = re.findall(r"\(NEEDED\)\s+Shared library: \[([^\]]+)\]", output("readelf", "-d", PROGRAM))
+    paths = dict(re.findall(r"^\s+(\S+) => (\S+)", output("ldd", program), re.M))
+    names = re.findall(r"\(NEEDED\)\s+Shared library: \[([^\]]+)\]", output("readelf", "-d", program))
     return {owner(paths[name]) for name in names if name in paths}
 
 
@@ -106,7 +114,7 @@ def closure(packages):
     return done
 
 
-def make_root(root, packages):
+def make_root(root, packages, program):
     """Libraries of the packages and of what they depend on, a shell, the program; nothing else."""
     for folder in ("lib", "lib64", "bin"):
         (root / "usr" / folder).mkdir(parents=True, exist_ok=True)
@@ -119,8 +127,16 @@ def make_root(root, packages):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, target)
     shutil.copy("/bin/bash", root / "usr/bin/bash")
-    shutil.copy(PROGRAM, root / "usr/bin/edgeprof")
+    shutil.copy(program, root / "usr/bin/edgeprof")
     (root / "data").mkdir()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory, installed, shipped):
+    path = tmp_path_factory.mktemp("container") / "root"
+    make_root(path, installed, shipped)
+    yield path
+    shutil.rmtree(path)
 
 
 def inside(root, *command):
@@ -128,44 +144,49 @@ def inside(root, *command):
     return ["unshare", "--user", "--map-root-user", "--root", str(root), "--wd", "/data", *command]
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+def health(root, port):
+    """What the health check says of a server at this port."""
+    command = [word.replace("/4040", f"/{port}") for word in json.loads(SAYS["HEALTHCHECK"].split("CMD ", 1)[1])]
+    done = subprocess.run(inside(root, *command), capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
 
 
-def run_stage(stage, root):
-    says = {word: arguments for word, arguments in stage}
-    check.equal((says["USER"], says["VOLUME"], says["EXPOSE"]), ("10001:10001", "/data", "4040"), "user, volume, port")
-    check(re.search(r"useradd .*--uid 10001 .*edgeprof.* install -d -o edgeprof .*/data", says["RUN"]), "the user has the volume")
-    packages = installed(stage)
-    check.equal(packages - {"ca-certificates"}, needed() - {"libc6"}, "packages of the libraries that the program needs")
-    check.equal(says["COPY"], "--from=build /src/build/host/edgeprof /usr/bin/edgeprof", "what comes from the build")
-    make_root(root, packages)
-    port = free_port()
-    command = [word.replace(":4040", ":" + port) for word in json.loads(says["ENTRYPOINT"]) + json.loads(says["CMD"])]
-    health = [word.replace("/4040", "/" + port) for word in json.loads(says["HEALTHCHECK"].split("CMD ", 1)[1])]
-    check(subprocess.run(inside(root, *health), capture_output=True, check=False).returncode != 0, "the health check fails when nobody serves")
-    with subprocess.Popen(inside(root, *command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={}) as server:
+def test_user_volume_and_port():
+    assert (SAYS["USER"], SAYS["VOLUME"], SAYS["EXPOSE"]) == ("10001:10001", "/data", "4040")
+    assert re.search(r"useradd .*--uid 10001 .*edgeprof.* install -d -o edgeprof .*/data", SAYS["RUN"]), "the user has the volume"
+
+
+def test_packages(installed, shipped):
+    assert installed - {"ca-certificates"} == needed(shipped) - {"libc6"}, "of the libraries that the program needs"
+
+
+def test_what_comes_from_the_build():
+    assert SAYS["COPY"] == "--from=build /src/build/host/edgeprof /usr/bin/edgeprof"
+
+
+def test_nobody_serves(root):
+    with deaf_port() as port:
+        assert health(root, port)[0] != 0
+
+
+@contextlib.contextmanager
+def running(*command):
+    """A process and its output; it ends with 0 when it is asked to."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={}) as process:
+        try:
+            yield process
+            process.terminate()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+def test_serves(root):
+    command = json.loads(SAYS["ENTRYPOINT"]) + json.loads(SAYS["CMD"])
+    assert "0.0.0.0:4040" in command
+    with running(*inside(root, *[word.replace(":4040", ":0") for word in command])) as server:
         line = server.stdout.readline()
-        check("edgeprof: http://0.0.0.0:" + port in line, f"the command: {line!r}")
-        done = subprocess.run(inside(root, *health), capture_output=True, text=True, check=False)
-        check.equal((done.returncode, done.stderr), (0, ""), "the health check")
-        check((root / "data/edgeprof.db").exists(), "the database is in the volume")
-        server.terminate()
-        check.equal(server.wait(60), 0, "it ends cleanly")
-
-
-def main():
-    build, run = stages()
-    check(FILE.read_text().startswith("#") and "latest" not in FILE.read_text(), "images have a version")
-    build_stage(build)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="edgeprof-container-"))
-    try:
-        run_stage(run, folder / "root")
-    finally:
-        shutil.rmtree(folder)
-    check.done("test-tools-container")
-
-
-main()
+        found = re.search(r"edgeprof: http://0\.0\.0\.0:(\d+)", line)
+        assert found, line
+        assert health(root, found[1]) == (0, "")
+        assert (root / "data/edgeprof.db").exists(), "the database is in the volume"

@@ -7,13 +7,13 @@ $(call test,ingest-kill,own,7200,shared,After 200 kills at any moment each ackno
 $(call test,power-cut,own,7200,shared,A power cut at every write, sync, truncation and removal of the store loses nothing acknowledged.)
 
 test-tools-kill: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/kill_test.py $(ET_TEST)/edgeprof
+	@$(call host_test,kill_test.py)
 
 test-tools-failure: $(ET_TEST)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/failure_test.py $(ET_TEST)/edgeprof
+	@$(call host_test,failure_test.py)
 
 ingest-kill: $(BUILD)/edgeprof ## kill -9 while profiles come in, ET_KILL_ROUNDS times
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/kill_test.py $(BUILD)/edgeprof $(ET_KILL_ROUNDS)
+	@$(call host_test,kill_test.py --rounds $(ET_KILL_ROUNDS) --timeout 7200 -rP)
 
 power-cut: $(ET_TEST)/test_powercut ## the power goes at each write, sync, truncation and removal of the store; `make test` has every fourth
 	@$(ET_RUN_ENV) $< $(ET_TEST) tests/unit/tools/symbols 1

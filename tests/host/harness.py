@@ -1,14 +1,23 @@
-"""A server under test, and requests to it. Standard library only."""
+"""A server under test, and requests to it; what stands around it. Standard library only."""
 import atexit
+import contextlib
 import http.client
+import http.server
 import json
 import os
+import pathlib
+import random
 import re
 import signal
+import socket
+import sqlite3
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.parse
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 def wait_until(condition, seconds=60):
@@ -23,7 +32,7 @@ class Server:
     """edgeprof serve on a free port, with its standard error kept."""
 
     def __init__(self, program, db, *arguments, prefix=()):
-        self.errors = tempfile.TemporaryFile(mode="w+")
+        self.db, self.errors = db, tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen([*prefix, program, "serve", "--listen", "127.0.0.1:0", "--db", db, *arguments],
                                         stdout=subprocess.PIPE, stderr=self.errors, text=True)
         atexit.register(self.process.kill)  # a test that fails leaves nothing behind
@@ -82,28 +91,55 @@ class Server:
         return code
 
 
-class Checks:
-    """Counts what holds; says what does not and goes on."""
-
-    def __init__(self):
-        self.passed = self.failed = 0
-
-    def __call__(self, condition, text):
-        if condition:
-            self.passed += 1
-        else:
-            self.failed += 1
-            print(f"FAILED: {text}", flush=True)
-        return condition
-
-    def equal(self, value, wanted, text):
-        return self(value == wanted, f"{text}: {value!r} instead of {wanted!r}")
-
-    def done(self, name):
-        print(f"{name}: {self.passed} passed, {self.failed} failed")
-        raise SystemExit(1 if self.failed or not self.passed else 0)
-
-
 def clean_environment(**extra):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF_", "PYROSCOPE_", "DEBUGINFOD_"))}
     return {**environment, **extra}
+
+
+class FakeServer(http.server.ThreadingHTTPServer):
+    """A server of the test's own on a free port, with this handler of requests."""
+
+    def __init__(self, handler, context=None):
+        super().__init__(("127.0.0.1", 0), handler)
+        if context:
+            self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self.server_port}"
+
+    def __enter__(self):
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.shutdown()
+        self.server_close()
+
+
+@contextlib.contextmanager
+def deaf_port():
+    """A port where nobody listens, and nobody else can begin to."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+def free_port():
+    """For a program that cannot choose one itself: below those that the kernel gives to connections. It may be gone before the
+    program has it."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        end = int(file.read().split()[0])
+    while True:
+        port = random.randrange(max(1024, end // 2), end)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+@contextlib.contextmanager
+def database(path, **options):
+    """A database while a test looks into it or changes it."""
+    connection = sqlite3.connect(path, **{"timeout": 60, **options})
+    try:
+        with connection:
+            yield connection
+    finally:
+        connection.close()

@@ -1,23 +1,16 @@
 """What the tool says of itself is what it takes: the help texts against the commands and options that the program
-really has, and what is made of them, the manual page and the completions of bash and zsh, in a real bash and zsh.
-
-    manual_test.py EDGEPROF FOLDER       FOLDER has edgeprof.1, edgeprof.bash and _edgeprof
-"""
+really has, and what is made of them, the manual page and the completions of bash and zsh, in a real bash and zsh."""
 import os
-import pathlib
 import pty
 import re
 import select
 import subprocess
-import sys
-import tempfile
 import time
 
-from harness import Checks, clean_environment
+import pytest
 
-PROGRAM = os.path.abspath(sys.argv[1])
-FOLDER = pathlib.Path(sys.argv[2]).resolve()
-check = Checks()
+from harness import REPOSITORY, clean_environment
+
 ENVIRONMENT = clean_environment(LC_ALL="C.UTF-8", TERM="dumb")
 
 
@@ -29,20 +22,33 @@ def output(*command, **options):
 
 def real_commands():
     """The names in main.c's table."""
-    table = re.search(r"commands\[\] = \{(.*?)\};", pathlib.Path("tools/cmd/main.c").read_text(), re.S)[1]
+    table = re.search(r"commands\[\] = \{(.*?)\};", (REPOSITORY / "tools/cmd/main.c").read_text(), re.S)[1]
     return re.findall(r'\{"([a-z-]+)", ', table)
 
 
 def real_options():
     """{name: has a value} of options.c."""
-    text = pathlib.Path("tools/cmd/options.c").read_text()
+    text = (REPOSITORY / "tools/cmd/options.c").read_text()
     return {name: kind == "required" for name, kind in re.findall(r'\{"([a-z-]+)", (no|required)_argument', text)}
 
 
-def takes(command, name, valued, folder):
-    """Whether the command knows the option: asked in a way that ends before it does anything."""
-    line = [PROGRAM, command, "--" + name] if valued else [PROGRAM, command, "--" + name, "--no-such-option"]
-    return f"unknown option --{name};" not in output(*line, cwd=folder).stderr
+of_each_command = pytest.mark.parametrize("command", real_commands())
+
+
+@pytest.fixture(scope="module")
+def made(build):
+    """The folder of edgeprof.1, edgeprof.bash and _edgeprof."""
+    return build / "package"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with files that may be completed."""
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "afolder").mkdir()
+    for name in ("a.db", "a b.db", "b.db"):
+        (folder / name).write_text("")
+    return folder
 
 
 def help_options(text):
@@ -54,82 +60,125 @@ def help_options(text):
     return found
 
 
-def helps(folder):
-    """{command: help text}, checked against what the program takes."""
-    text = output(PROGRAM, "--help").stdout
-    listed = re.findall(r"^  ([a-z-]+) {2,}\S", text, re.M)
-    check.equal(sorted(listed), sorted(real_commands()), "commands in the help and in main.c")
-    texts = {}
-    for command in listed:
-        done = output(PROGRAM, command, "--help")
-        check.equal(done.returncode, 0, f"{command} --help")
-        texts[command] = done.stdout
-        described = help_options(done.stdout)
-        for name, valued in real_options().items():
-            prefix = any(option.startswith("--" + name) for option in described)
-            if name != "help" and ("--" + name in described or not prefix):  # getopt takes a unique beginning
-                check.equal("--" + name in described, takes(command, name, valued, folder), f"{command}: its help and --{name}")
-        check.equal([o for o in described if o[2:] not in real_options()], [], f"{command}: options that options.c does not have")
-    return texts
+@pytest.fixture(scope="module")
+def texts(shipped):
+    """{command: help text}"""
+    done = {command: output(shipped, command, "--help") for command in real_commands()}
+    assert {command: each.returncode for command, each in done.items() if each.returncode} == {}
+    return {command: each.stdout for command, each in done.items()}
+
+
+def test_help_names_every_command(shipped):
+    listed = re.findall(r"^  ([a-z-]+) {2,}\S", output(shipped, "--help").stdout, re.M)
+    assert sorted(listed) == sorted(real_commands())
+
+
+@of_each_command
+def test_help_names_every_option(shipped, texts, place, command):
+    def takes(name, valued):
+        """Whether the command knows the option: asked in a way that ends before it does anything."""
+        line = [shipped, command, "--" + name] + ([] if valued else ["--no-such-option"])
+        return f"unknown option --{name};" not in output(*line, cwd=place).stderr
+    described = help_options(texts[command])
+    for name, valued in real_options().items():
+        prefix = any(option.startswith("--" + name) for option in described)
+        if name != "help" and ("--" + name in described or not prefix):  # getopt takes a unique beginning
+            assert ("--" + name in described) == takes(name, valued), f"its help and --{name}"
+    assert [option for option in described if option[2:] not in real_options()] == []
 
 
 # ---- the manual page ----
 
-def manual(texts):
-    page = FOLDER / "edgeprof.1"
-    for command in (("mandoc", "-Tlint", "-Wall", str(page)), ("groff", "-man", "-Tutf8", "-ww", "-z", str(page))):
-        done = output(*command)
-        check.equal((done.returncode, done.stdout + done.stderr), (0, ""), command[0])
-    text = output("mandoc", "-Tutf8", "-Owidth=500", str(page)).stdout
-    text = re.sub(r".\x08", "", text)
-    sections = re.split(r"^   (\S+)$", text, flags=re.M)
-    of = {name: body for name, body in zip(sections[1::2], sections[2::2])}
-    check.equal(sorted(of), sorted(texts), "a section for each command")
-    flat = " ".join(text.split())
-    for command, help_text in texts.items():
-        for option in help_options(help_text):
-            check(re.search(rf"^ +(-\w, |--\S+ \S+, )*{option}\b", of.get(command, ""), re.M), f"edgeprof(1): {command} {option}")
-        for line in help_text.splitlines():
-            words = " ".join(re.split(r"\s{2,}", line.strip(), maxsplit=1)[-1].split())
-            words = words.removeprefix("usage: ")
-            check(words in flat, f"edgeprof(1), {command}: {words!r}")
+@pytest.fixture(scope="module")
+def page(made):
+    return str(made / "edgeprof.1")
+
+
+@pytest.mark.parametrize("checker", [("mandoc", "-Tlint", "-Wall"), ("groff", "-man", "-Tutf8", "-ww", "-z")], ids=lambda checker: checker[0])
+def test_manual_is_well_formed(page, checker):
+    done = output(*checker, page)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def manual(page):
+    """The page as text."""
+    return re.sub(r".\x08", "", output("mandoc", "-Tutf8", "-Owidth=500", page).stdout)
+
+
+@pytest.fixture(scope="module")
+def sections(manual):
+    parts = re.split(r"^   (\S+)$", manual, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def test_manual_has_a_section_for_each_command(sections, texts):
+    assert sorted(sections) == sorted(texts)
+
+
+@of_each_command
+def test_manual_says_what_the_help_says(manual, sections, texts, command):
+    flat = " ".join(manual.split())
+    for option in help_options(texts[command]):
+        assert re.search(rf"^ +(-\w, |--\S+ \S+, )*{option}\b", sections[command], re.M), option
+    for line in texts[command].splitlines():
+        words = " ".join(re.split(r"\s{2,}", line.strip(), maxsplit=1)[-1].split()).removeprefix("usage: ")
+        assert words in flat, words
 
 
 # ---- bash ----
 
-def bash(words, folder):
-    """What bash offers for the last of the words."""
-    script = (f"source {FOLDER}/edgeprof.bash; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _edgeprof; "
+@pytest.fixture(scope="module")
+def bash(made, place):
+    """bash(word ...): what bash offers for the last of the words of a command line"""
+    script = (f"source {made}/edgeprof.bash; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _edgeprof; "
               "((${#COMPREPLY[@]} == 0)) || printf '%s\\n' \"${COMPREPLY[@]}\"")
-    done = output("bash", "--norc", "-c", script, "bash", *words, cwd=folder)
-    check.equal(done.stderr, "", f"bash: {words}")
-    return sorted(done.stdout.splitlines())
+
+    def offers(*words):
+        done = output("bash", "--norc", "-c", script, "bash", "edgeprof", *words, cwd=place)
+        assert done.stderr == ""
+        return sorted(done.stdout.splitlines())
+    return offers
 
 
-def bash_offers(texts, folder):
-    check.equal(bash(["edgeprof", ""], folder), sorted([*texts, "--help", "--version"]), "bash: commands")
-    for command, text in texts.items():
-        check.equal(set(bash(["edgeprof", command, "--"], folder)) - {"--"}, help_options(text) | {"--help"}, f"bash: options of {command}")
-    for words, wanted in (
-            (["top", "--kind", "l"], ["live", "lock"]), (["top", "--kind", "=", "l"], ["live", "lock"]), (["top", "--kind", "="], None),
-            (["run", "--level", "m"], ["medium"]), (["level", "h"], ["high"]), (["kinds", "o"], ["off", "on"]),
-            (["top", "--db", "a"], ["a b.db", "a.db", "afolder"]), (["top", "--symbols", "a"], ["afolder"]), (["top", "--service", "a"], []),
-            (["run", "--", "true", "--k"], []), (["nosuch", ""], [])):
-        found = bash(["edgeprof", *words], folder)
-        check(found == wanted if wanted is not None else "cpu" in found, f"bash: {words}: {found}")
-    check("true" in bash(["edgeprof", "run", "--", "tru"], folder), "bash: a program to run")
+def test_bash_offers_commands(bash, texts):
+    assert bash("") == sorted([*texts, "--help", "--version"])
+
+
+@of_each_command
+def test_bash_offers_options(bash, texts, command):
+    assert set(bash(command, "--")) - {"--"} == help_options(texts[command]) | {"--help"}
+
+
+@pytest.mark.parametrize("words, wanted", [
+    (["top", "--kind", "l"], ["live", "lock"]), (["top", "--kind", "=", "l"], ["live", "lock"]), (["run", "--level", "m"], ["medium"]),
+    (["level", "h"], ["high"]), (["kinds", "o"], ["off", "on"]), (["top", "--db", "a"], ["a b.db", "a.db", "afolder"]),
+    (["top", "--symbols", "a"], ["afolder"]), (["top", "--service", "a"], []), (["run", "--", "true", "--k"], []), (["nosuch", ""], [])])
+def test_bash_offers_values(bash, words, wanted):
+    assert bash(*words) == wanted
+
+
+@pytest.mark.parametrize("words, one", [(["top", "--kind", "="], "cpu"), (["run", "--", "tru"], "true")])
+def test_bash_offers_among_others(bash, words, one):
+    assert one in bash(*words)
 
 
 class Terminal:
     """A shell on a terminal of its own."""
 
     def __init__(self, *command, cwd):
-        self.process, self.text = None, ""
-        child, self.fd = pty.fork()
-        if child == 0:
+        self.text = ""
+        self.process, self.fd = pty.fork()
+        if self.process == 0:
             os.chdir(cwd)
             os.execvpe(command[0], command, {**ENVIRONMENT, "PS1": "", "HOME": str(cwd)})
-        self.process = child
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.fd)
+        os.waitpid(self.process, 0)
 
     def type(self, text, wait_for):
         os.write(self.fd, text.encode())
@@ -143,29 +192,29 @@ class Terminal:
                     break
         return self.text
 
-    def close(self):
-        os.close(self.fd)
-        os.waitpid(self.process, 0)
+
+@pytest.fixture(scope="module")
+def bash_terminal(made, place):
+    with Terminal("bash", "--norc", "--noprofile", "-i", cwd=place) as terminal:
+        terminal.type("bind 'set enable-bracketed-paste off'; edgeprof() { printf 'ran:%s:' \"$@\"; echo; }; "
+                      f"source {made}/edgeprof.bash; echo rea''dy\n", "ready\r\n")
+        yield terminal
 
 
-def bash_terminal(folder):
+@pytest.mark.parametrize("typed, wanted", [
+    ("edgeprof fl\t--va\t=count\n", "ran:--value:ran:=count"), ("edgeprof top --kind=exc\t\n", "ran:--kind=exception:"),
+    ("edgeprof top --kind exc\t\n", "ran:exception:"), ("edgeprof cat a\\ \t\n", "ran:a b.db:")])
+def test_bash_on_a_terminal(bash_terminal, typed, wanted):
     """readline itself: words are split at `=`, and a name with a blank is quoted."""
-    terminal = Terminal("bash", "--norc", "--noprofile", "-i", cwd=folder)
-    terminal.type("bind 'set enable-bracketed-paste off'; edgeprof() { printf 'ran:%s:' \"$@\"; echo; }; "
-                  f"source {FOLDER}/edgeprof.bash; echo rea''dy\n", "ready\r\n")
-    for typed, wanted in (("edgeprof fl\t--va\t=count\n", "ran:flame:ran:--value:"), ("edgeprof top --kind=exc\t\n", "ran:--kind=exception:"),
-                          ("edgeprof top --kind exc\t\n", "ran:exception:"), ("edgeprof cat a\\ \t\n", "ran:a b.db:")):
-        text = terminal.type(typed, "ran:")
-        text += terminal.type("echo do''ne\n", "done\r\n")
-        wanted = "ran:--value:ran:=count" if "--value:" in wanted else wanted
-        check(wanted in text, f"bash, typed {typed!r}: {text!r}")
-    terminal.close()
+    text = bash_terminal.type(typed, "ran:")
+    text += bash_terminal.type("echo do''ne\n", "done\r\n")
+    assert wanted in text
 
 
 # ---- zsh ----
 
 ZSH = """
-fpath=({folder} $fpath)
+fpath=({made} $fpath)
 autoload -Uz compinit
 compinit -u -D
 setopt no_list_beep no_beep no_auto_list
@@ -187,42 +236,35 @@ print rea''dy
 """
 
 
-def zsh_offers(texts, folder):
-    (folder / "start.zsh").write_text(ZSH.format(folder=FOLDER))
-    terminal = Terminal("zsh", "-f", "-i", cwd=folder)
-    terminal.type("stty rows 50 cols 200; source ./start.zsh\n", "ready\r\n")
+@pytest.fixture(scope="module")
+def zsh(made, place):
+    """zsh(typed): what it offers then"""
+    (place / "start.zsh").write_text(ZSH.format(made=made))
+    offered = place / "offered"
+    with Terminal("zsh", "-f", "-i", cwd=place) as terminal:
+        terminal.type("stty rows 50 cols 200; source ./start.zsh\n", "ready\r\n")
 
-    def offers(typed):
-        (folder / "offered").write_text("")
-        os.write(terminal.fd, f"edgeprof {typed}\t".encode())
-        end = time.monotonic() + 60
-        while "@end" not in (folder / "offered").read_text() and time.monotonic() < end:
-            time.sleep(0.01)
-        terminal.type("\x15print do''ne\n", "done\r\n")
-        return {line.rstrip("= ") for line in (folder / "offered").read_text().splitlines()} - {"@end"}
-
-    check.equal({word for word in offers("") if word[0] != "-"}, set(texts), "zsh: commands")
-    for command, text in texts.items():
-        found = {word for word in offers(f"{command} --") if word.startswith("--")}
-        check.equal(found, help_options(text) | {"--help"}, f"zsh: options of {command}")
-    for typed, wanted in (("top --kind l", {"lock", "live"}), ("top --kind=l", {"lock", "live"}), ("level h", {"high"}), ("kinds of", {"off"}),
-                          ("top --symbols a", {"afolder"})):
-        check.equal(offers(typed), wanted, f"zsh: {typed}")
-    terminal.close()
+        def offers(typed):
+            offered.write_text("")
+            os.write(terminal.fd, f"edgeprof {typed}\t".encode())
+            end = time.monotonic() + 60
+            while "@end" not in offered.read_text() and time.monotonic() < end:
+                time.sleep(0.01)
+            terminal.type("\x15print do''ne\n", "done\r\n")
+            return {line.rstrip("= ") for line in offered.read_text().splitlines()} - {"@end"}
+        yield offers
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="edgeprof-manual-") as folder:
-        folder = pathlib.Path(folder)
-        (folder / "afolder").mkdir()
-        for name in ("a.db", "a b.db", "b.db"):
-            (folder / name).write_text("")
-        texts = helps(folder)
-        manual(texts)
-        bash_offers(texts, folder)
-        bash_terminal(folder)
-        zsh_offers(texts, folder)
-    check.done("test-tools-manual")
+def test_zsh_offers_commands(zsh, texts):
+    assert {word for word in zsh("") if word[0] != "-"} == set(texts)
 
 
-main()
+@of_each_command
+def test_zsh_offers_options(zsh, texts, command):
+    assert {word for word in zsh(f"{command} --") if word.startswith("--")} == help_options(texts[command]) | {"--help"}
+
+
+@pytest.mark.parametrize("typed, wanted", [("top --kind l", {"lock", "live"}), ("top --kind=l", {"lock", "live"}), ("level h", {"high"}),
+                                           ("kinds of", {"off"}), ("top --symbols a", {"afolder"})])
+def test_zsh_offers_values(zsh, typed, wanted):
+    assert zsh(typed) == wanted

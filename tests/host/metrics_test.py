@@ -1,51 +1,48 @@
-#!/usr/bin/env python3
-"""/metrics: its figures are those of what was pushed, they never fall, and promtool has nothing to say against them or the example rules.
-
-    metrics_test.py PROGRAM RULES"""
-import pathlib
+"""/metrics: its figures are those of what was pushed, they never fall, and promtool has nothing to say against them or the example rules."""
+import itertools
+import os
 import re
+import shutil
 import signal
-import sqlite3
 import subprocess
-import sys
-import tempfile
 import time
 
+import pytest
+
 import generate
-from harness import Checks, Server
+from harness import REPOSITORY, Server, database
 
-program, rules = sys.argv[1], pathlib.Path(sys.argv[2])
-check = Checks()
-work = tempfile.TemporaryDirectory()
-folder = pathlib.Path(work.name)
-db = folder / "m.db"
 SECOND = 10**9
-segment = 0
-
-
-def start(*arguments):
-    return Server(program, str(db), *arguments)
+ONE = ("svc", "1.0", "pi-1")
+RULES = REPOSITORY / "tools/prometheus"
+SAMPLE = re.compile(r'([a-z_:]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? ([0-9.]+)')
+VALUE = re.compile(r'="((?:[^"\\]|\\.)*)"')
+segments = itertools.count(1)
 
 
 def push(server, profiles, losses=(), age=5, **origin):
     """profiles: [(kind, value, count)]; the segment is one of its own."""
-    global segment
-    segment += 1
     rows = [generate.profile([(1, 0, count, value)], kind=kind, quantum=1, start=SECOND, duration=SECOND) for kind, value, count in profiles]
-    body = generate.message(segment, 0, origin=generate.origin(**origin), modules=[generate.module(4096, 4096, 0, b"\1" * 20, "/bin/x")],
+    body = generate.message(next(segments), 0, origin=generate.origin(**origin), modules=[generate.module(4096, 4096, 0, b"\1" * 20, "/bin/x")],
                             nodes=generate.nodes([0], [4100]), profiles=rows, stats=generate.stats(losses=losses) if losses else None,
                             unix_minus_uptime=int((time.time() - age) * SECOND))
-    check.equal(server.push(body), 200, "a push")
+    assert server.push(body) == 200
 
 
-SAMPLE = re.compile(r'([a-z_:]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? ([0-9.]+)')
+def push_all(server):
+    push(server, [(1, 3 * SECOND, 0), (2, 4 * SECOND, 5), (3, 2 * SECOND, 6), (4, 5000, 7), (6, 8, 0), (7, SECOND // 2, 9)],
+         losses=[(0, 10, 3 * SECOND), (15, 2, 0)], host="pi-1", tags=[("version", "1.0")])
+    push(server, [(1, SECOND // 8, 0)], host="pi-1", tags=[("version", "1.0")])
+    push(server, [(1, SECOND, 0)], host="h", tags=[("version", "2.0"), ("device", "named")])
+    push(server, [(1, SECOND, 0)], host='a"b\\c', service='s"\\x', tags=[("version", "1\n2")])
 
 
-def metrics(server):
+def unescaped(value):
+    return value.replace(r"\n", "\n").replace(r"\"", '"').replace("\\\\", "\\")
+
+
+def parsed(body):
     """{(name, label values ...): number}"""
-    status, body = server.request("GET", "/metrics")
-    check.equal(status, 200, "an answer")
-    check(server.headers["Content-Type"].startswith("text/plain; version=0.0.4"), "of Prometheus' type")
     found, family = {}, None
     for line in body.decode().splitlines():
         if line.startswith("# TYPE "):
@@ -53,13 +50,18 @@ def metrics(server):
         if line.startswith("#"):
             continue
         sample = SAMPLE.fullmatch(line)
-        if not check(sample and sample[1] == family, f"a sample of {family}: {line!r}"):
-            continue
-        labels = [value.replace(r"\n", "\n").replace(r"\"", '"').replace("\\\\", "\\") for value in re.findall(r'="((?:[^"\\]|\\.)*)"', sample[2] or "")]
-        key = (sample[1], *labels)
-        check(key not in found, f"{key} is there once")
+        assert sample and sample[1] == family, f"a sample of {family}: {line!r}"
+        key = (sample[1], *[unescaped(value) if "\\" in value else value for value in VALUE.findall(sample[2] or "")])
+        assert key not in found, "once"
         found[key] = float(sample[3])
-    return found, body
+    return found
+
+
+def metrics(server):
+    status, body = server.request("GET", "/metrics")
+    assert status == 200
+    assert server.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    return parsed(body)
 
 
 def stored(found):
@@ -67,112 +69,124 @@ def stored(found):
     return {key: number for key, number in found.items() if re.match("edgeprof_(cpu|alloc|lock|wait|exc|gc|prof|lost|last)|pyro", key[0])}
 
 
-def figures(server):
-    before = time.time()
-    push(server, [(1, 3 * SECOND, 0), (2, 4 * SECOND, 5), (3, 2 * SECOND, 6), (4, 5000, 7), (6, 8, 0), (7, SECOND // 2, 9)],
-         losses=[(0, 10, 3 * SECOND), (15, 2, 0)], host="pi-1", tags=[("version", "1.0")])
-    push(server, [(1, SECOND // 8, 0)], host="pi-1", tags=[("version", "1.0")])
-    push(server, [(1, SECOND, 0)], host="h", tags=[("version", "2.0"), ("device", "named")])
-    push(server, [(1, SECOND, 0)], host='a"b\\c', service='s"\\x', tags=[("version", "1\n2")])
-    found, body = metrics(server)
-    one = ("svc", "1.0", "pi-1")
+@pytest.fixture
+def server(start_server):
+    """With everything pushed."""
+    server = start_server()
+    push_all(server)
+    return server
+
+
+@pytest.fixture(scope="module")
+def filled(edgeprof, shared_folder):
+    """The same, with a receiver that is not there."""
+    config = os.path.join(shared_folder, "relay.conf")
+    with open(config, "w") as file:
+        file.write("[relay up]\nto = parca\nurl = http://127.0.0.1:1\n")
+    with Server(edgeprof, os.path.join(shared_folder, "m.db"), "--config", config) as server:
+        server.since = time.time()
+        push_all(server)
+        yield server
+
+
+def test_figures(filled):
+    found = metrics(filled)
     wanted = {"edgeprof_cpu_seconds_total": 3.125, "pyroscope_profiles_cpu_total": 3.125, "edgeprof_wait_seconds_total": 4,
               "edgeprof_lock_delay_seconds_total": 2, "edgeprof_lock_contentions_total": 6, "edgeprof_allocated_bytes_total": 5000,
               "edgeprof_allocated_objects_total": 7, "edgeprof_exceptions_total": 8, "edgeprof_gc_pause_seconds_total": 0.5,
               "edgeprof_gc_pauses_total": 9, "edgeprof_profiles_total": 7}
-    for name, number in wanted.items():
-        check.equal(found.get((name, *one)), number, name)
-    check.equal(found.get(("edgeprof_lost_samples_total", *one, "ring full")), 10, "losses by reason")
-    check.equal(found.get(("edgeprof_lost_seconds_total", *one, "ring full")), 3, "and the time they stood for")
-    check.equal(found.get(("edgeprof_lost_samples_total", *one, "spool full")), 2, "another reason")
-    check.equal(found.get(("edgeprof_cpu_seconds_total", "svc", "2.0", "named")), 1, "the tag device comes before the host")
-    check.equal(found.get(("edgeprof_cpu_seconds_total", 's"\\x', "1?2", 'a"b\\c')), 1, "labels are escaped")
-    check(before - 10 < found[("edgeprof_last_seen_timestamp_seconds", *one)] < time.time(), "last seen")
-    check.equal(found[("edgeprof_accepted_total",)], 4, "messages")
-    check(found[("edgeprof_database_bytes",)] > 4096 and found[("process_cpu_seconds_total",)] > 0 and found[("process_open_fds",)] > 2, "the server's own")
-    check(abs(found[("process_start_time_seconds",)] - time.time()) < 120, f"its start: {found[('process_start_time_seconds',)]}")
-    check.equal(found[("edgeprof_relay_waiting", "up", "parca")], 9, "profiles wait for a receiver that is not there")
-    server.push(b"nonsense")
-    check.equal(metrics(server)[0][("edgeprof_refused_total", "malformed")], 1, "what was refused")
-    return body
+    assert {name: found.get((name, *ONE)) for name in wanted} == wanted
+    assert found.get(("edgeprof_lost_samples_total", *ONE, "ring full")) == 10, "losses by reason"
+    assert found.get(("edgeprof_lost_seconds_total", *ONE, "ring full")) == 3, "and the time they stood for"
+    assert found.get(("edgeprof_lost_samples_total", *ONE, "spool full")) == 2, "another reason"
+    assert found.get(("edgeprof_cpu_seconds_total", "svc", "2.0", "named")) == 1, "the tag device comes before the host"
+    assert found.get(("edgeprof_cpu_seconds_total", 's"\\x', "1?2", 'a"b\\c')) == 1, "labels are escaped"
+    assert filled.since - 10 < found[("edgeprof_last_seen_timestamp_seconds", *ONE)] < time.time()
 
 
-def never_fall(server):
+def test_servers_own_figures(filled):
+    found = metrics(filled)
+    assert found[("edgeprof_accepted_total",)] == 4
+    assert found[("edgeprof_database_bytes",)] > 4096 and found[("process_cpu_seconds_total",)] > 0 and found[("process_open_fds",)] > 2
+    assert abs(found[("process_start_time_seconds",)] - time.time()) < 120
+    assert found[("edgeprof_relay_waiting", "up", "parca")] == 9, "profiles wait for a receiver that is not there"
+    filled.push(b"nonsense")
+    assert metrics(filled)[("edgeprof_refused_total", "malformed")] == 1
+
+
+def test_never_fall(server, start_server):
     """Not by a restart, a kill, or by what retention deletes."""
-    before = stored(metrics(server)[0])
-    server.stop()
-    server = start()
-    check.equal(stored(metrics(server)[0]), before, "a restart changes nothing")
+    before = stored(metrics(server))
+    assert server.stop() == 0
+    server = start_server()
+    assert stored(metrics(server)) == before, "a restart changes nothing"
     push(server, [(1, SECOND, 0)], losses=[(0, 12, 3 * SECOND)], host="pi-1", tags=[("version", "1.0")])  # the same process goes on
     push(server, [(1, SECOND, 0)], losses=[(0, 4, SECOND)], host="pi-1", pid=99, tags=[("version", "1.0")])  # and another one begins
-    server.process.send_signal(signal.SIGKILL)
-    server.process.wait()
-    with sqlite3.connect(db) as file:
+    assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+    with database(server.db) as connection:
         for table in ("profile", "stacks", "series", "bucket"):
-            file.execute(f"DELETE FROM {table}")
-    file.close()
-    server = start()
-    after = stored(metrics(server)[0])
-    one = ("svc", "1.0", "pi-1")
-    check.equal(after[("edgeprof_cpu_seconds_total", *one)], 5.125, "CPU time goes on where it was")
-    check.equal(after[("edgeprof_lost_samples_total", *one, "ring full")], 16, "a process' losses are totals: their growth counts")
-    check(all(after.get(key, -1) >= number for key, number in before.items()), "nothing has fallen")
-    return server
+            connection.execute(f"DELETE FROM {table}")
+    after = stored(metrics(start_server()))
+    assert after[("edgeprof_cpu_seconds_total", *ONE)] == 5.125, "CPU time goes on where it was"
+    assert after[("edgeprof_lost_samples_total", *ONE, "ring full")] == 16, "a process' losses are totals: their growth counts"
+    assert {key: number for key, number in before.items() if after.get(key, -1) < number} == {}
 
 
-def bounded(server):
-    server.stop()
-    with sqlite3.connect(db) as file:
-        file.execute("INSERT INTO metric VALUES ('filler of old', '', '', 'cpu', 1, 0, 1, 1)")
-    file.close()
-    server = start()
+def test_bounded(server, start_server):
+    assert server.stop() == 0
+    with database(server.db) as connection:
+        connection.execute("INSERT INTO metric VALUES ('filler of old', '', '', 'cpu', 1, 0, 1, 1)")
+    server = start_server()
     push(server, [(1, SECOND, 0)], service="new", host="pi-1")
-    check(("edgeprof_cpu_seconds_total", "filler of old", "", "") in metrics(server)[0], "nothing goes while there is room")
-    server.stop()
-    with sqlite3.connect(db) as file:
-        now = int(time.time() * SECOND)
-        file.executemany("INSERT INTO metric VALUES (?, '', '', 'cpu', 1, 0, 1, ?)", [(f"filler {i}", now) for i in range(4096)])
-    file.close()
-    server = start()
-    known = metrics(server)[0][("edgeprof_cpu_seconds_total", "svc", "1.0", "pi-1")]
+    assert ("edgeprof_cpu_seconds_total", "filler of old", "", "") in metrics(server), "nothing goes while there is room"
+    assert server.stop() == 0
+    now = int(time.time() * SECOND)
+    with database(server.db) as connection:
+        connection.executemany("INSERT INTO metric VALUES (?, '', '', 'cpu', 1, 0, 1, ?)", [(f"filler {i}", now) for i in range(4096)])
+    server = start_server()
+    known = metrics(server)[("edgeprof_cpu_seconds_total", *ONE)]
     push(server, [(1, SECOND, 0), (4, 10, 1)], service="one too many")
     push(server, [(1, SECOND, 0)], service="and another")
     push(server, [(1, SECOND, 0)], host="pi-1", tags=[("version", "1.0")])
-    found = metrics(server)[0]
-    check.equal(found.get(("edgeprof_cpu_seconds_total", "_other", "", "")), 2, "what there is no room for is counted together")
-    check.equal(found.get(("edgeprof_allocated_bytes_total", "_other", "", "")), 10, "of every kind")
-    check.equal(found[("edgeprof_cpu_seconds_total", "svc", "1.0", "pi-1")], known + 1, "what was known before has its place")
-    server.stop()
-    with sqlite3.connect(db) as file:
-        file.execute("UPDATE metric SET last_ns = ? WHERE service LIKE 'filler%'", (now - 31 * 86400 * SECOND,))
-    file.close()
-    server = start()
+    found = metrics(server)
+    assert found.get(("edgeprof_cpu_seconds_total", "_other", "", "")) == 2, "what there is no room for is counted together"
+    assert found.get(("edgeprof_allocated_bytes_total", "_other", "", "")) == 10, "of every kind"
+    assert found[("edgeprof_cpu_seconds_total", *ONE)] == known + 1, "what was known before has its place"
+    assert server.stop() == 0
+    with database(server.db) as connection:
+        connection.execute("UPDATE metric SET last_ns = ? WHERE service LIKE 'filler%'", (now - 31 * 86400 * SECOND,))
+    server = start_server()
     push(server, [(1, SECOND, 0)], service="now there is room")
-    after = stored(metrics(server)[0])
-    check.equal(after.get(("edgeprof_cpu_seconds_total", "now there is room", "", "host")), 1, "what was not seen for a month makes room")
-    check(not any("filler" in key[1] for key in after), "and is gone")
-    check.equal({key: number for key, number in after.items() if key[1] in ("svc", "_other")},
-                {key: number for key, number in stored(found).items() if key[1] in ("svc", "_other")}, "the others stay as they are")
-    return server
+    after = stored(metrics(server))
+    assert after.get(("edgeprof_cpu_seconds_total", "now there is room", "", "host")) == 1, "what was not seen for a month makes room"
+    assert [key for key in after if "filler" in key[1]] == [], "and is gone"
+
+    def others(figures):
+        return {key: number for key, number in figures.items() if key[1] in ("svc", "_other")}
+    assert others(after) == others(stored(found)), "the others stay as they are"
 
 
-def promtool(body):
-    if not check(subprocess.run(["which", "promtool"], capture_output=True).returncode == 0, "promtool is there: tools/build/setup.sh apt test"):
-        return
-    done = subprocess.run(["promtool", "check", "metrics"], input=body, capture_output=True)
-    check(done.returncode == 0 and not done.stderr, f"promtool check metrics: {done.stderr.decode()}")
-    for what in (["check", "rules", rules / "edgeprof.rules.yml"], ["test", "rules", rules / "edgeprof.test.yml"]):
-        done = subprocess.run(["promtool", *what], capture_output=True, text=True)
-        check(done.returncode == 0, f"promtool {what[0]} rules: {done.stdout} {done.stderr}")
-    names = set(re.findall(r"\bedgeprof_[a-z_]+_(?:total|seconds|failing)\b", (rules / "edgeprof.rules.yml").read_text()))
-    served = set(re.findall(r"^# TYPE (\S+)", body.decode(), re.M))
-    check(names and names <= served, f"the rules ask for what is served: {names - served}")
+# ---- Prometheus ----
+
+@pytest.fixture
+def promtool():
+    path = shutil.which("promtool")
+    assert path, "promtool is not there: tools/build/setup.sh apt test"
+    return path
 
 
-(folder / "relay.conf").write_text("[relay up]\nto = parca\nurl = http://127.0.0.1:1\n")
-first = start("--config", str(folder / "relay.conf"))
-answer = figures(first)
-last = bounded(never_fall(first))
-check.equal(last.stop(), 0, "the server ends")
-promtool(answer)
-check.done("metrics")
+def test_promtool_takes_metrics(promtool, filled):
+    done = subprocess.run([promtool, "check", "metrics"], input=filled.request("GET", "/metrics")[1], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("what, name", [("check", "edgeprof.rules.yml"), ("test", "edgeprof.test.yml")])
+def test_promtool_takes_rules(promtool, what, name):
+    done = subprocess.run([promtool, what, "rules", RULES / name], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_rules_ask_for_what_is_served(filled):
+    names = set(re.findall(r"\bedgeprof_[a-z_]+_(?:total|seconds|failing)\b", (RULES / "edgeprof.rules.yml").read_text()))
+    served = set(re.findall(r"^# TYPE (\S+)", filled.request("GET", "/metrics")[1].decode(), re.M))
+    assert names and names - served == set()

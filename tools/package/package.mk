@@ -29,7 +29,7 @@ $(PKG_DIR)/_edgeprof: $(PKG_HELP) $(PKG)/help.awk $(PKG)/completion.awk $(PKG)/c
 
 $(call test,test-tools-manual,quick,300,shared,Manual page and completions hold exactly the commands and options of the tool.)
 test-tools-manual: $(BUILD)/edgeprof $(PKG_MADE)
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/manual_test.py $< $(PKG_DIR)
+	@$(call host_test,manual_test.py)
 
 # ---- Debian packages ----
 
@@ -76,11 +76,10 @@ $(call test,test-tools-deb,all,900,shared,The Debian packages pass lintian and i
 endif
 test-tools-deb: deb
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory -s BOARD=$$b deb; done
-	@$(ET_RUN_ENV) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(PYTHON) tests/host/deb_test.py $(DEB_DIR) $(PKG_DIR)/deb-test \
-	    $(QEMU_BOARDS:%=build/%/deb)
+	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(call host_test,deb_test.py)
 
 # ---- container ----
 
 $(call test,test-tools-container,all,300,shared,The steps of the container file build and start a healthy server.)
 test-tools-container: $(BUILD)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/container_test.py $< $(ET_DIR)
+	@$(call host_test,container_test.py)
