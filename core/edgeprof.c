@@ -1,10 +1,11 @@
 /*
- * Lifecycle: start, stop, and what the public functions do with the running profiler.
+ * Lifecycle: ep_start(), ep_stop(), and the public functions that act on the running profiler.
  *
- *   ep_start -> settings.c, layout.c -> begin: transport, modules, threads of our own, and sampling last
- *   ep_stop  -> sampling stops -> handlers leave -> collect tells the rest -> deliver sends it -> memory is free again
+ *   ep_start -> ep_settings_check, ep_layout, ep_settings_apply -> start_pipeline
+ *       start_pipeline opens the transport, lists the modules, starts edgeprof's threads, and starts sampling last
+ *   ep_stop  -> stop sampling -> wait for handlers -> collect thread encodes what is left -> deliver thread sends it
  *
- * Each step of the start that fails undoes the ones before it.
+ * A failed step of the start undoes the steps before it. After ep_stop() the memory belongs to the caller again.
  */
 #include "core/start.h"
 #include "core/collect/collect.h"
@@ -61,7 +62,8 @@ static void deliver_end(struct ep *ep)
     (void)ep_port_thread_join(EP_ROLE_DELIVER);
 }
 
-/* A program may take its time until it has done what only a single-threaded one may do. */
+/* The longest a parked profiler waits before it starts its threads. It gives a program time to finish what it may
+ * only do while it is single-threaded. */
 #define LATEST_NS 3000000000u
 
 static int threads_park(struct ep *ep)
@@ -74,13 +76,13 @@ static int threads_park(struct ep *ep)
     if (error) {
         atomic_store(&ep->stopping, true);
         atomic_store(&ep->stop_deadline_ns, 1);
-        ep_port_wake(&ep->collect_event); /* a port may have let it run at once */
+        ep_port_wake(&ep->collect_event); /* a port without parking has started it already */
         (void)ep_port_thread_join(EP_ROLE_COLLECT);
         atomic_store(&ep->stopping, false);
         atomic_store(&ep->stop_deadline_ns, 0);
         return error;
     }
-    /* Every sample is timed while the threads are parked: record_timed() also looks at the clock for us. */
+    /* While the threads are parked every sample is timed, because record_timed() also checks whether they are due. */
     atomic_store_explicit(&ep->governor.to_time, EP_PARKED_SAMPLES, memory_order_relaxed);
     ep->resume_at_ns = ep_port_uptime_ns() + (ep->interval_ns > LATEST_NS ? ep->interval_ns : LATEST_NS);
     atomic_store(&ep->parked, true);
@@ -108,13 +110,13 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
     if (ep_spool)
         ep_spool->stop(ep, deadline_ns);
     atomic_store(&ep->stop_deadline_ns, deadline_ns ? deadline_ns : 1);
-    ep_deadline_shrink(&ep->send_deadline, deadline_ns); /* after that store: see struct ep_deliver_until */
+    ep_deadline_shrink(&ep->send_deadline, deadline_ns); /* must follow the store above: see struct ep_deliver_until */
     if (!manual(ep) && ep_threads_resume(ep) == 0) {
         collect_end(ep);
         deliver_end(ep);
         return;
     }
-    if (!manual(ep)) { /* the system gives the process no thread any more: this one does their work */
+    if (!manual(ep)) { /* no thread can be created any more: this thread does their work */
         (void)ep_port_thread_join(EP_ROLE_COLLECT);
         (void)ep_port_thread_join(EP_ROLE_DELIVER);
     }
@@ -128,8 +130,8 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
         (void)ep_deliver_round(ep, deadline_ns);
 }
 
-/* Waits until no handler uses the profiler's memory. */
-static bool handlers_left(void)
+/* Waits until no handler uses the profiler's memory. False: one still does after HANDLERS_LEAVE_NS. */
+static bool wait_for_handlers(void)
 {
     struct ep_event never = {0};
     uint64_t give_up = ep_port_uptime_ns() + HANDLERS_LEAVE_NS;
@@ -142,7 +144,7 @@ static bool handlers_left(void)
     return true;
 }
 
-static int begin(struct ep *ep)
+static int start_pipeline(struct ep *ep)
 {
     uint32_t period_ns = 0;
     int error = transport_open(ep);
@@ -156,9 +158,9 @@ static int begin(struct ep *ep)
     } else {
         ep_segment_begin(ep);
         ep->interval_start_ns = ep_port_uptime_ns();
-        ep->next_scan_ns = ep->interval_start_ns + ep->interval_ns; /* sampling_start makes the first scan */
-        ep_level_begin(ep);                                         /* hooks see it from here on */
-        period_ns = ep->timers_ns;                                  /* the collect thread's, once that runs */
+        ep->next_scan_ns = ep->interval_start_ns + ep->interval_ns; /* ep_port_sampling_start() makes the first scan */
+        ep_level_begin(ep);                                         /* from here on hooks record events */
+        period_ns = ep->timers_ns; /* read before threads_start(): afterwards it belongs to the collect thread */
         error = threads_start(ep);
     }
     if (!error) {
@@ -169,7 +171,7 @@ static int begin(struct ep *ep)
         }
         error = ep_refuse(error, error == -EBUSY ? "no signal is free for profiling" : "sampling cannot be started");
         ep_level_end();
-        (void)handlers_left(); /* of threads that were armed before it failed */
+        (void)wait_for_handlers(); /* threads may have been armed before the failure */
         threads_stop(ep, 0);
     }
     transport_close(ep);
@@ -182,7 +184,7 @@ int ep_start(const struct ep_config *config)
 
     if (ep_running())
         return ep_refuse(-EALREADY, "running already");
-    if (!handlers_left())
+    if (!wait_for_handlers())
         return ep_refuse(-EBUSY, "a handler of the last run is still on its way");
     int error = ep_settings_check(config);
     if (error)
@@ -201,17 +203,17 @@ int ep_start(const struct ep_config *config)
         ep_port_random(&ep->run, sizeof ep->run);
     ep->unwinder.hijack_stub = ep_port_hijack_stub();
     ep_publish(ep);
-    error = begin(ep);
+    error = start_pipeline(ep);
     if (!error) {
         ever_started = true;
         return 0;
     }
     ep_level_end();
     ep_publish(NULL);
-    return handlers_left() ? error : -EBUSY;
+    return wait_for_handlers() ? error : -EBUSY;
 }
 
-/* What is left when the deadline has passed is lost, and counted. */
+/* Counts as lost what is still undelivered. Returns whether there was nothing. */
 static bool count_undelivered(struct ep *ep)
 {
     const struct ep_box_header *header;
@@ -238,15 +240,15 @@ int ep_stop(uint32_t deadline_ms)
     uint64_t deadline = ep_port_uptime_ns() + (uint64_t)deadline_ms * MS;
     ep_port_sampling_stop();
     ep_level_end();
-    if (!handlers_left())
+    if (!wait_for_handlers())
         return -EBUSY;
-    ep_port_sampling_stop(); /* a thread that was just starting may have armed itself after the first */
+    ep_port_sampling_stop(); /* a thread that was just starting may have armed its timer after the first call */
     threads_stop(ep, deadline);
     transport_close(ep);
     bool clean = count_undelivered(ep);
     ep_stats_fill(ep, &final_stats);
     ep_publish(NULL);
-    return handlers_left() ? (clean ? 0 : -ETIMEDOUT) : -EBUSY;
+    return wait_for_handlers() ? (clean ? 0 : -ETIMEDOUT) : -EBUSY;
 }
 
 int ep_stats_get(struct ep_stats *stats)
@@ -303,5 +305,5 @@ int ep_deliver(uint32_t deadline_ms)
 void ep_forked(void)
 {
     ep_running_forget();
-    ep_spool = NULL; /* its files are the parent's */
+    ep_spool = NULL; /* its files belong to the parent */
 }

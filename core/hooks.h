@@ -1,6 +1,6 @@
 /*
- * What hooks of a language runtime, or of a library, tell the profiler: events with a stack, and whose work a thread
- * does. For those who write such hooks (port/nativeaot/, port/linux/preload*.c); programs use edgeprof.h.
+ * The interface for hooks of a language runtime or of a library: events with a stack, and the tags and span that a
+ * thread works for. For authors of hooks (port/nativeaot/, port/linux/preload*.c); programs use edgeprof.h.
  *
  *   if (ep_hook_wants(EP_KIND_ALLOC)) {
  *       event.value = ep_stratum_advance(&stratum, bytes, ep_hook_period(EP_KIND_ALLOC));
@@ -8,7 +8,7 @@
  *           ep_hook_event(&event);
  *   }
  *
- * Nothing here blocks, allocates or takes a lock; all of it may be called where a garbage collector must not run.
+ * Nothing here blocks, allocates or takes a lock. All of it may be called where a garbage collector must not run.
  */
 #ifndef EP_HOOKS_H
 #define EP_HOOKS_H
@@ -21,17 +21,17 @@
 #include "edgeprof.h"
 #include "port/port.h"
 
-/* The kinds that are on, 0 when no profiler runs; mean distance between samples of a kind, in its unit (ns of waiting,
- * bytes allocated), which the governor stretches. level.c writes them. */
+/* The enabled kinds, 0 when no profiler runs; and the mean distance between samples of a kind, in its unit (ns of
+ * waiting, bytes allocated), including the governor's stretch. Written by core/collect/level.c. */
 extern atomic_uint ep_hook_kinds, ep_hook_periods[EP_KINDS];
 
-/* Whether the kind is on. Context: signal. */
+/* True if the kind is enabled. Context: signal. */
 static inline bool ep_hook_wants(enum ep_kind kind)
 {
     return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & EP_KIND_BIT(kind)) != 0;
 }
 
-/* Never 0. Context: signal. */
+/* The kind's period, in its unit; never 0. Context: signal. */
 static inline uint64_t ep_hook_period(enum ep_kind kind)
 {
     unsigned period = atomic_load_explicit(&ep_hook_periods[kind], memory_order_relaxed);
@@ -40,19 +40,20 @@ static inline uint64_t ep_hook_period(enum ep_kind kind)
 }
 
 /*
- * Stratified sampling: of every `period` units one is chosen at random, and who it belongs to is the sample. Every
- * event is chosen with the probability that its size deserves, and the sum of what samples stand for is never more than
- * two periods away from the truth. One a thread and kind; zero-initialised is ready for use.
+ * Stratified sampling: one unit of every `period` units is chosen at random, and the event that it belongs to is the
+ * sample. The probability of an event is proportional to its size. The sum of the samples' weights is never more than
+ * two periods from the true sum. Each thread needs one stratum a kind. A zero-initialised stratum is ready for use.
  */
 struct ep_stratum {
     uint64_t position, chosen, length, seed;
 };
 
-/* The rarer part of ep_stratum_advance(). Context: signal. */
+/* The slow path of ep_stratum_advance(). Context: signal. */
 uint64_t ep_stratum_choose(struct ep_stratum *stratum, uint64_t size, uint64_t period);
 
-/* Advances by `size` units and returns the units that this event stands for if it was chosen, else 0. An event of a
- * period or more always stands for itself. Context: signal. */
+/* Advances by `size` units.
+ * Returns the weight, in units, if this event was chosen, else 0. An event of a period or more always has its own
+ * size as weight. Context: signal. */
 static inline uint64_t ep_stratum_advance(struct ep_stratum *stratum, uint64_t size, uint64_t period)
 {
     uint64_t before = stratum->position, after = before + size;
@@ -63,38 +64,40 @@ static inline uint64_t ep_stratum_advance(struct ep_stratum *stratum, uint64_t s
     return 0;
 }
 
-/* An event count for a chosen event: stands_for / size, rounded at random so that its mean is right. At least 1 when
- * stands_for >= size. Context: signal. */
+/* The number of events that a chosen event stands for: stands_for / size, rounded at random so that its mean is
+ * exact. At least 1 when stands_for >= size. Context: signal. */
 uint32_t ep_stratum_count(struct ep_stratum *stratum, uint64_t stands_for, uint64_t size);
 
 /* One event on the calling thread. */
 struct ep_hook_event {
     enum ep_kind kind;
-    unsigned frame; /* enum ep_special: a frame at the leaf side, [lock]; 0: none */
-    uintptr_t type; /* address of the object's type, shown as the leaf frame, under the one above; 0: none */
+    unsigned frame; /* enum ep_special, a frame at the leaf such as [lock]; 0: none */
+    uintptr_t type; /* address of the object's type, shown as the leaf frame below `frame`; 0: none */
     uint32_t count; /* events that this one stands for */
     uint64_t value; /* in the kind's unit */
-    uint32_t token; /* EP_KIND_ALLOC: place in the live table + 1; EP_KIND_WAIT: contentions, see below; 0: none */
-    unsigned skip;  /* frames to leave out at the leaf side, at most 6; with context NULL: beyond the caller of
-                       ep_hook_event() itself */
-    /* Where to walk from; NULL: from the caller of ep_hook_event(). pc is an instruction that is executed next, or
-     * (lr = EP_LR_CALLED) where a call returns to. Bounds are filled in by ep_port_bounds(). */
+    uint32_t
+        token; /* EP_KIND_ALLOC: place in the live table + 1; EP_KIND_WAIT: contentions, see ep_hook_event(); 0: none */
+    unsigned skip; /* frames to omit at the leaf, at most 6; with context NULL: in addition to those up to the caller of
+                      ep_hook_event() */
+    /* Where the unwinder starts; NULL: at the caller of ep_hook_event(). pc is the next instruction, or with lr =
+     * EP_LR_CALLED a return address. ep_port_bounds() fills in the stack bounds. */
     const struct ep_context *context;
 };
 
-/* Records it. An EP_KIND_WAIT whose frame is [lock] counts as EP_KIND_LOCK as well, with token as its count: what kinds
- * are off is left out by the collect thread. 0; -ENOSPC: no room, counted as lost; -ESRCH: none runs. Keeps errno.
- * Context: signal. */
+/* Records the event. An EP_KIND_WAIT with the frame [lock] is also counted as EP_KIND_LOCK, with token as its count.
+ * The collect thread ignores kinds that are off.
+ * Returns 0; -ENOSPC: no room, counted as lost; -ESRCH: no profiler runs. Keeps errno. Context: signal. */
 int ep_hook_event(const struct ep_hook_event *event);
 
-/* For the budget: a hook took no sample, and ep_port_uptime_ns() was start_ns when it began; it stands for so many
- * calls, because reading a clock takes longer than most of them. A thread's CPU clock is a system call, which makes
- * what follows it 400 ns slower: more than what is to be measured. Context: signal. */
+/* Reports the cost of a hook call without a sample, for the budget. start_ns: ep_port_uptime_ns() when the call
+ * began. The call stands for `calls` calls, because reading a clock takes longer than most of them. A thread's CPU
+ * clock is not used: it is a system call and slows what follows by 400 ns, more than the cost to be measured.
+ * Context: signal. */
 #define EP_HOOK_TIMED_ONE_IN 512u
 void ep_hook_cost(uint64_t start_ns, unsigned calls);
 
-/* Whether a thread's n-th call is to be timed. here: an address of the thread's own, so that threads do not begin
- * alike: short ones count as often as they deserve. Context: signal. */
+/* True if a thread's n-th call is to be timed. here: an address specific to the thread, so that the first timed call
+ * differs between threads and short-lived threads are represented fairly. Context: signal. */
 static inline bool ep_hook_is_timed(unsigned n, const void *here)
 {
     return (n + (unsigned)((uintptr_t)here / 4096) * 37u) % EP_HOOK_TIMED_ONE_IN == 0;
@@ -102,21 +105,21 @@ static inline bool ep_hook_is_timed(unsigned n, const void *here)
 
 /* ---- waits ---- */
 
-/* A class for ep_wait_begin(): the innermost caller that is one of the places below says which. */
+/* A class for ep_wait_begin(): the real class is that of the innermost caller found among the places below. */
 #define EP_WAIT_BY_CALLER EP_WAITS
 
 struct ep_wait_place {
-    uintptr_t function; /* 0: this program does not have it */
+    uintptr_t function; /* 0: not in this program */
     enum ep_wait wait;
 };
 
-/* Where in a language runtime waits are of which class; kept by reference. Context: init. */
+/* Registers the functions of a language runtime that wait, with their classes. Kept by reference. Context: init. */
 void ep_wait_places(const struct ep_wait_place *place, unsigned count);
 
-/* ---- the live heap: objects that are followed (live.c) ---- */
+/* ---- the live heap: objects that are followed until they are freed (core/collect/live.c) ---- */
 
-/* A place in the hook's table. `object` is the hook's: the word of a weak reference, 0 when the object is gone. The
- * rest is edgeprof's; zero is free. */
+/* A place in the hook's table. The hook owns `object`: it points to the word of a weak reference, which is 0 when
+ * the object is gone. edgeprof owns the other fields; all zero: free. */
 struct ep_live_place {
     const atomic_uintptr_t *object;
     uint64_t value;
@@ -127,47 +130,51 @@ struct ep_live_place {
 
 struct ep_live_table {
     struct ep_live_place *place;
-    unsigned places;                /* a power of two */
-    const atomic_uint *collections; /* that the garbage collector has made: what it has not looked at is not told */
+    unsigned places; /* a power of two */
+    const atomic_uint
+        *collections; /* number of garbage collections so far; objects not yet seen by one are not reported */
 };
 
-/* The table, once a process, before ep_start(). What it points to stays for ever. 0 or -EINVAL. Context: init. */
+/* Registers the table, once a process, before ep_start(). What it points to must stay valid for ever. Returns 0 or
+ * -EINVAL. Context: init. */
 int ep_live_attach(const struct ep_live_table *table);
 
-/* A place for one more object: its number + 1, 0 when there is none or nobody wants any. It is handed on as
- * ep_hook_event.token of an EP_KIND_ALLOC, or dropped. Context: signal. */
+/* ep_live_take() reserves a place for one more object.
+ * Returns its number + 1, or 0 if the table is full or EP_KIND_LIVE is off. Pass the number on as
+ * ep_hook_event.token of an EP_KIND_ALLOC, or give it back with ep_live_drop(). Context: signal. */
 uint32_t ep_live_take(void);
 void ep_live_drop(uint32_t token);
 
-/* ---- sizes of a collector's heap, a level (heap.c) ---- */
+/* ---- sizes of a garbage-collected heap, a gauge (core/collect/heap.c) ---- */
 
-/* frame: enum ep_special, a generation; inner: one below it, 0: none. The bytes are of that place alone. */
+/* frame: enum ep_special, a generation; inner: a frame below it, 0: none. bytes excludes other parts. */
 struct ep_heap_part {
     uint8_t frame, inner;
     uint64_t bytes;
 };
 #define EP_HEAP_PARTS 11
 
-/* Who knows them, once a process, before ep_start(): `read` is called by the collect thread at the end of an interval,
- * fills as many parts as it returns and must not block. Context: init. */
+/* Registers the function that reads them, once a process, before ep_start(). The collect thread calls `read` at the
+ * end of an interval. It fills `part`, returns the number of parts, and must not block. Context: init. */
 void ep_heap_attach(unsigned (*read)(struct ep_heap_part part[EP_HEAP_PARTS]));
 
-/* ---- names that only a language's runtime knows (names.c) ---- */
+/* ---- names that only a language runtime knows (core/deliver/names.c) ---- */
 
-/* For one thread of the runtime's own that does nothing else: answers the last question with size bytes at name, which
- * stay where they are (0: no name, and at the first call), and waits for the next one: a place in code, or, with *type,
- * an object's type. Returns 0, or -ESRCH when ep_names_end() was called. Context: any thread. */
+/* For a dedicated thread of the runtime. Answers the last question with `size` bytes at `name`, which must stay
+ * valid (0: no name; also in the first call). Then waits for the next question: *address is a place in code or, if
+ * *type is set, an object's type.
+ * Returns 0, or -ESRCH after ep_names_end(). Context: any thread. */
 int ep_names_next(const char *name, size_t size, uintptr_t *address, int *type);
-/* Lets that thread go. Context: init. */
+/* Makes ep_names_next() return -ESRCH. Context: init. */
 void ep_names_end(void);
 
-/* ---- whose work a thread does, for languages where it moves between threads ---- */
+/* ---- what a thread works for, for languages where work moves between threads ---- */
 
-/* The tag set that is `set` plus key=value (0: no tags). Strings need no terminator. Ids are valid until ep_stop(); a
- * stale one means no tags. Returns the id, or 0 when none runs. Context: any thread. */
+/* Returns the id of the tag set that is `set` (0: no tags) plus key=value; 0 when no profiler runs. Strings need no
+ * terminator. Ids are valid until ep_stop(); a stale id means no tags. Context: any thread. */
 uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size);
 
-/* What the calling thread works for from now on. Context: any thread. */
+/* Set and read the tags and span of the calling thread. Context: any thread. */
 void ep_work_set(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low);
 uint32_t ep_work_tags(void);
 

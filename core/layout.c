@@ -1,10 +1,10 @@
 /*
- * How the caller's memory is used:
+ * Divides the caller's memory:
  *
- *   [struct ep: fixed tables | ring | contexts, thread names | outbox | entries, nodes]
+ *   [struct ep: fixed tables | ring | contexts, thread names | outbox | tree: entries, nodes]
  *
- * What remains behind struct ep is shared out: about a sixth to the ring (a power of two of words), a sixteenth to
- * contexts, a quarter to the outbox, the rest to the tree.
+ * Of what remains behind struct ep, at most a sixth goes to the ring (a power of two of words), a sixteenth to
+ * contexts, a quarter to the outbox, and the rest to the tree.
  */
 #include "core/start.h"
 
@@ -16,7 +16,7 @@
 #define TREE_MIN       4096
 #define OUTBOX_MIN     4096
 #define OUTBOX_MAX     (64u << 20)
-#define CONTEXTS_MAX   4095u /* an entry keeps 12 bits */
+#define CONTEXTS_MAX   4095u /* an entry's context has 12 bits */
 
 static unsigned ring_words(size_t bytes)
 {
@@ -27,7 +27,7 @@ static unsigned ring_words(size_t bytes)
     return words;
 }
 
-/* Returns the bytes used of those at `at`. */
+/* Returns the number of bytes used at `at`. Thread names come on top of `bytes`. */
 static size_t contexts_carve(struct ep *ep, uint8_t *at, size_t bytes)
 {
     struct ep_contexts *contexts = &ep->contexts;

@@ -1,6 +1,6 @@
 /*
- * What users type: the configuration checked, completed and copied into the profiler's own memory; static tags.
- * Everything that is wrong gives one line of words (ep_start_error()). Environment variables: environment.c.
+ * Checks the user's configuration, fills in defaults, and copies it into the profiler's memory. Parses static tags.
+ * ep_start_error() explains every rejected configuration in one line. Environment variables: core/environment/.
  */
 #include "core/start.h"
 #include "core/encode/encode.h"
@@ -32,7 +32,7 @@ static int tags_check(const char *tags)
                  : 0;
 }
 
-/* They go into a request as they stand. */
+/* Headers are copied into requests unchanged, so this accepts only complete lines without control characters. */
 static bool headers_good(const char *at)
 {
     while (at && *at) {
@@ -67,11 +67,11 @@ static int ranges_check(const struct ep_config *config)
              strncmp(config->endpoint, "http", 4) == 0)
         wrong = "encoder: pprof over HTTP wants push";
     else if (!headers_good(config->headers))
-        wrong = "headers: want lines Name: value"; /* a secret: not told */
+        wrong = "headers: want lines Name: value"; /* never quoted: it is a secret */
     return wrong ? ep_refuse(-EINVAL, wrong) : tags_check(config->tags);
 }
 
-static const char *keep(struct ep *ep, const char *text, size_t *used)
+static const char *string_keep(struct ep *ep, const char *text, size_t *used)
 {
     size_t size = strlen(text) + 1;
 
@@ -87,10 +87,10 @@ static int strings_keep(struct ep *ep)
     struct ep_config *config = &ep->config;
     size_t used = 0;
 
-    config->service = keep(ep, config->service ? config->service : ep->identity.executable, &used);
-    config->tags = config->service ? keep(ep, config->tags ? config->tags : "", &used) : NULL;
+    config->service = string_keep(ep, config->service ? config->service : ep->identity.executable, &used);
+    config->tags = config->service ? string_keep(ep, config->tags ? config->tags : "", &used) : NULL;
     if (config->tags && config->endpoint) {
-        config->endpoint = keep(ep, config->endpoint, &used);
+        config->endpoint = string_keep(ep, config->endpoint, &used);
         if (!config->endpoint)
             config->tags = NULL;
     }

@@ -16,7 +16,7 @@ int ep_layout(const struct ep_config *config, struct ep **ep);
 int ep_settings_check(const struct ep_config *config);
 int ep_settings_apply(struct ep *ep, const struct ep_config *config);
 
-/* What may be told of an endpoint: not its user and password. */
+/* The endpoint without its user and password, for messages. */
 const char *ep_endpoint_shown(const char *endpoint);
 
 /* Parks the two threads; 0 or a negative errno value. Context: init. */

@@ -1,18 +1,18 @@
 /*
- * Counters. Each is written by one thread or by atomic addition and may be read by any; a snapshot is not a
- * point in time, but no count is ever lost or torn.
+ * Copies the counters into struct ep_stats. Each counter is written by one thread or by atomic additions, and any
+ * thread may read it. A copy is not of one moment, but no count is lost or torn.
  */
 #include "core/start.h"
 #include "core/collect/collect.h"
 
-static uint64_t get(const _Atomic uint64_t *number)
+static uint64_t counter_load(const _Atomic uint64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);
 }
 
 #define PLACE(member) (uint16_t) offsetof(struct ep_stats, member)
 
-/* Where a counter goes; the last ones are narrower. */
+/* The field of each 64-bit counter. Counters from EP_COUNT_THREADS on have 32-bit fields. */
 static const uint16_t place[EP_COUNT_THREADS] = {
     [EP_COUNT_SAMPLES] = PLACE(samples),
     [EP_COUNT_WEIGHT_NS] = PLACE(weight_ns),
@@ -48,22 +48,22 @@ void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
 {
     *stats = (struct ep_stats){
         .last_error = atomic_load_explicit(&ep->last_error, memory_order_relaxed),
-        .threads = (uint32_t)get(&ep->counter[EP_COUNT_THREADS]),
-        .tree_nodes = (uint32_t)get(&ep->counter[EP_COUNT_TREE_NODES]),
+        .threads = (uint32_t)counter_load(&ep->counter[EP_COUNT_THREADS]),
+        .tree_nodes = (uint32_t)counter_load(&ep->counter[EP_COUNT_TREE_NODES]),
         .modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed),
         .tree_capacity = ep->tree.node_capacity,
         .memory_used = ep->memory_used,
         .budget_ppm = ep->config.budget_ppm,
     };
     for (unsigned i = 0; i < EP_COUNT_THREADS; i++)
-        *(uint64_t *)(void *)((char *)stats + place[i]) = get(&ep->counter[i]);
+        *(uint64_t *)(void *)((char *)stats + place[i]) = counter_load(&ep->counter[i]);
     for (unsigned i = 0; i < EP_KINDS; i++) {
-        stats->kind_count[i] = get(&ep->kind_count[i]);
-        stats->kind_value[i] = get(&ep->kind_value[i]);
+        stats->kind_count[i] = counter_load(&ep->kind_count[i]);
+        stats->kind_value[i] = counter_load(&ep->kind_value[i]);
     }
     for (unsigned i = 0; i < EP_LOSS_REASONS; i++) {
-        stats->lost_count[i] = get(&ep->lost_count[i]);
-        stats->lost_ns[i] = get(&ep->lost_ns[i]);
+        stats->lost_count[i] = counter_load(&ep->lost_count[i]);
+        stats->lost_ns[i] = counter_load(&ep->lost_ns[i]);
     }
     for (unsigned i = 0; i < EP_UNSAMPLED; i++)
         ep_unsampled_read(ep, i, &stats->unsampled[i]);
