@@ -1,10 +1,11 @@
 /*
- * Capture: what runs in a handler or hook on the service's own thread. Unwinds, writes one record, nothing else.
+ * Capture: unwinds the interrupted or calling thread of the service and writes one record into the ring. All of it runs
+ * in the signal handler or in a hook, and never blocks.
  *
- * A record: tid, what it is, value, for events more of that, the span when there is one, pc ... (EP_WORD_* in
- * core/data/ring.h). Rest record: tid, low half, high half.
+ * Record: tid, info, value, for events three more words, the span if there is one, pc ... (EP_WORD_* in
+ * core/data/ring.h). Record of residual CPU time: tid, low half, high half.
  *
- *   ep_capture, ep_hook_event -> take -> record (record_timed) -> ep_work_read, ep_unwind
+ *   ep_capture, ep_hook_event -> record_sample -> record (or record_timed) -> ep_work_read, ep_unwind
  */
 #include "core/capture/capture.h"
 
@@ -37,7 +38,7 @@ static void put_event(atomic_uintptr_t *payload, const struct ep_hook_event *eve
     put(&payload[EP_WORD_TOKEN], event->token);
 }
 
-static int lost(struct ep *ep, enum ep_kind kind, uint64_t value)
+static int count_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
 {
     (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&ep->lost_value[kind], value, memory_order_relaxed);
@@ -45,8 +46,8 @@ static int lost(struct ep *ep, enum ep_kind kind, uint64_t value)
     return -ENOSPC;
 }
 
-/* What is to be recorded. event: NULL for a CPU sample. info: EP_WORD_INFO without tags and span. */
-struct what {
+/* Arguments of a record. event: NULL for a CPU sample. info: EP_WORD_INFO without tags and span. */
+struct record_args {
     struct ep *ep;
     const struct ep_work *work;
     const struct ep_hook_event *event;
@@ -54,29 +55,29 @@ struct what {
     uint32_t tid, info;
 };
 
-static __attribute__((noinline)) int record(const struct what *what, const struct ep_context *context)
+static __attribute__((noinline)) int record(const struct record_args *args, const struct ep_context *context)
 {
-    struct ep *ep = what->ep;
+    struct ep *ep = args->ep;
     bool wake, span;
-    unsigned head = what->event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
-    uint32_t info = what->info | ep_work_read(ep, what->work, &span);
+    unsigned head = args->event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
+    uint32_t info = args->info | ep_work_read(ep, args->work, &span);
     unsigned words = head + (span ? EP_SPAN_WORDS : 0), most = words + EP_MAX_DEPTH;
 
     int at = ep_ring_reserve(&ep->ring, most, &wake);
     if (at < 0)
-        return lost(ep, (enum ep_kind)(info >> EP_INFO_KIND_SHIFT & 0xf), what->value);
+        return count_lost(ep, (enum ep_kind)(info >> EP_INFO_KIND_SHIFT & 0xf), args->value);
     atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
     struct ep_stack stack;
     stack.pc = payload + words;
     ep_unwind(&ep->unwinder, context, &stack);
-    put(&payload[EP_WORD_TID], what->tid);
+    put(&payload[EP_WORD_TID], args->tid);
     put(&payload[EP_WORD_INFO], info | (span ? EP_INFO_SPAN : 0));
-    put_wide(&payload[EP_WORD_VALUE], what->value);
-    if (what->event)
-        put_event(payload, what->event);
+    put_wide(&payload[EP_WORD_VALUE], args->value);
+    if (args->event)
+        put_event(payload, args->event);
     if (span)
-        put_span(payload + head, what->work);
-    struct ep_record header = {.kind = what->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
+        put_span(payload + head, args->work);
+    struct ep_record header = {.kind = args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
                                .quality = stack.quality,
                                .end = stack.end,
                                .count = words + stack.depth};
@@ -89,11 +90,11 @@ static __attribute__((noinline)) int record(const struct what *what, const struc
     return 0;
 }
 
-static __attribute__((noinline)) int record_timed(const struct what *what, const struct ep_context *context)
+static __attribute__((noinline)) int record_timed(const struct record_args *args, const struct ep_context *context)
 {
-    struct ep *ep = what->ep;
+    struct ep *ep = args->ep;
     uint64_t start_ns = ep_timing_begin(ep);
-    int result = record(what, context);
+    int result = record(args, context);
 
     if (atomic_load_explicit(&ep->parked, memory_order_relaxed) && ep_threads_due(ep))
         ep_collect_wake(ep);
@@ -102,41 +103,41 @@ static __attribute__((noinline)) int record_timed(const struct what *what, const
     return result;
 }
 
-static inline int take(const struct what *what, const struct ep_context *context)
+static inline int record_sample(const struct record_args *args, const struct ep_context *context)
 {
-    bool timed = atomic_load_explicit(&what->ep->governor.to_time, memory_order_relaxed) != 0;
+    bool timed = atomic_load_explicit(&args->ep->governor.to_time, memory_order_relaxed) != 0;
 
-    return timed ? record_timed(what, context) : record(what, context);
+    return timed ? record_timed(args, context) : record(args, context);
 }
 
 void ep_capture(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns)
 {
     if (!ep_hook_wants(EP_KIND_CPU))
         return;
-    struct what what;
-    what.ep = ep;
-    what.work = ep_port_work();
-    what.event = NULL;
-    what.value = ns;
-    what.tid = tid;
-    what.info = EP_KIND_CPU << EP_INFO_KIND_SHIFT;
-    (void)take(&what, context);
+    struct record_args args;
+    args.ep = ep;
+    args.work = ep_port_work();
+    args.event = NULL;
+    args.value = ns;
+    args.tid = tid;
+    args.info = EP_KIND_CPU << EP_INFO_KIND_SHIFT;
+    (void)record_sample(&args, context);
 }
 
-static int take_event(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
-                      uint32_t info, const struct ep_hook_event *event)
+static int record_event(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
+                        uint32_t info, const struct ep_hook_event *event)
 {
-    const struct what what = {.ep = ep,
-                              .work = work,
-                              .event = event,
-                              .value = event->value,
-                              .tid = tid,
-                              .info = info | (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
-                                      event->frame << EP_INFO_FRAME_SHIFT};
-    return take(&what, context);
+    const struct record_args args = {.ep = ep,
+                                     .work = work,
+                                     .event = event,
+                                     .value = event->value,
+                                     .tid = tid,
+                                     .info = info | (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
+                                             event->frame << EP_INFO_FRAME_SHIFT};
+    return record_sample(&args, context);
 }
 
-/* Its own frame is the one above event->skip. */
+/* Its own frame comes on top of event->skip. */
 __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
 {
     struct ep *ep = ep_hold();
@@ -146,7 +147,7 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
 
     if (!ep)
         return -ESRCH;
-    if (atomic_load(&ep_hook_kinds) == 0) { /* the profiler is stopping: nothing drains the ring any more */
+    if (atomic_load(&ep_hook_kinds) == 0) { /* the profiler is stopping: nobody drains the ring any more */
         ep_release();
         return -ESRCH;
     }
@@ -157,7 +158,7 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
         tid = ep_port_here(&context);
         skip++;
     }
-    int result = take_event(ep, ep_port_work(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
+    int result = record_event(ep, ep_port_work(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
     ep_release();
     return result;
 }
@@ -165,7 +166,7 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
 void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
                     const struct ep_hook_event *event)
 {
-    (void)take_event(ep, work, context, tid, 0, event);
+    (void)record_event(ep, work, context, tid, 0, event);
 }
 
 void ep_thread_rest(uint32_t tid, int64_t rest_ns)

@@ -1,37 +1,37 @@
 /*
- * The face of core/capture: what runs on the service's own threads.
+ * The interface of core/capture, which runs on the service's own threads.
  *
- * In: registers of a sample, or an event of a hook. Out: one record in the ring. The thread side of waits and tags is
- * here as well. Nothing here blocks.
+ * In: registers of a sample, or a hook's event. Out: one record in the ring. The threads' side of waits and tags is
+ * here too. Nothing here blocks.
  */
 #ifndef EP_CAPTURE_H
 #define EP_CAPTURE_H
 
 #include "core/state/profiler.h"
 
-/* One pair of a set; parent: the rest. False: no such set. Context: any thread. */
+/* Reads the pair that a set adds to its parent set. False: no such set. Context: any thread. */
 struct ep_tag_pair {
     unsigned parent;
     const char *key, *value;
 };
 bool ep_tags_pair(const struct ep_tags *tags, unsigned set, struct ep_tag_pair *pair);
-/* Texts by place below EP_TAG_STRINGS, "" where there is none; and the place of one that ep_tags_pair() gave.
- * Context: any thread. */
+/* ep_tags_text: the text at a place below EP_TAG_STRINGS, "" if it is free. ep_tags_string: the place of a text that
+ * ep_tags_pair() returned. Context: any thread. */
 const char *ep_tags_text(const struct ep_tags *tags, unsigned place);
 unsigned ep_tags_string(const struct ep_tags *tags, const char *text);
-/* Whether the pair that `inner` adds on the way from `set` to 0 has a key that was met before. Context: any thread. */
+/* True if the key of the pair that `inner` adds appears again between `set` and `inner`, so that it hides this pair.
+ * Context: any thread. */
 bool ep_tags_hidden(const struct ep_tags *tags, unsigned set, unsigned inner);
 
-/* An event on another thread, whose registers and stack, a copy, are in *context. Context: collect. */
+/* Records an event of another thread, from a copy of its registers and stack in *context. Context: collect. */
 void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
                     const struct ep_hook_event *event);
 
-/* Start and end of a sample that is to be timed; begin returns 0 when it is not. Context: signal. */
+/* Bracket a sample that is to be timed. ep_timing_begin() returns 0 if this sample is not timed. Context: signal. */
 uint64_t ep_timing_begin(struct ep *ep);
 void ep_timing_end(struct ep *ep, uint64_t start_ns);
 
-/* What the thread works for, as words of a record: returns the tag set; *span: whether *work's ids count.
- * Context: signal. */
+/* Returns the thread's tag set; *span: whether the ids in *work are valid. Context: signal. */
 static inline unsigned ep_work_read(const struct ep *ep, const struct ep_work *work, bool *span)
 {
     bool whole = (atomic_load_explicit(&work->guard, memory_order_relaxed) & 1) == 0;
@@ -40,7 +40,7 @@ static inline unsigned ep_work_read(const struct ep *ep, const struct ep_work *w
     return whole && work->run == ep->run ? work->tags : 0;
 }
 
-/* ep_governor.timed: how many were timed is in these low bits, their ns above them. */
+/* ep_governor.timed has the number of timed samples in these low bits and their ns above them. */
 #define EP_TIMED_BITS 16
 /* CPU time of hooks that took no sample, of all runs of the profiler, in ns. */
 extern _Atomic uint64_t ep_hooks_ns;

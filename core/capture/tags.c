@@ -1,15 +1,13 @@
 /*
- * Tags: what key=value labels a thread's work has, as one small number.
+ * Tags: the key=value labels of a thread's work, as one small number.
  *
- * A set is a set and one pair more; its id is its place in a hash table of 64-bit words (parent, key, value), so the
- * same labels have the same id on every thread and adding one is a look-up. Texts are kept once, in a second hash table
- * of places in a fixed buffer. Both only grow, each slot is filled by one compare-and-swap and never changes after
- * that: readers need no lock. When there is no room the set stays as it was, and that is counted.
+ * A set consists of a parent set and one more pair. Its id is its place in a hash table of 64-bit words (parent, key,
+ * value). So the same labels have the same id on every thread, and adding one is a look-up. A second hash table keeps
+ * each text once, as a place in a fixed buffer. Both only grow. One compare-and-swap fills a slot, which never changes
+ * afterwards, so readers need no lock. If a pair does not fit, the set stays as it was, and that is counted. The sets
+ * directly under 0 record the values of each key. Beyond EP_TAG_VALUES values a key's value becomes "other".
  *
- * A key may have EP_TAG_VALUES different values (the sets directly under 0 are the register of what was seen); what
- * comes after that is "other". So a careless tag costs detail, never memory.
- *
- *   ep_tag_push, ep_tags_add -> add -> value_of -> string_find, set_find
+ *   ep_tag_push, ep_tags_add -> set_add -> value_of -> string_find, set_find
  */
 #include "core/capture/capture.h"
 
@@ -51,13 +49,13 @@ static bool equals(const struct ep_tags *tags, unsigned place, const char *text,
     return memcmp(known, text, size) == 0 && known[size] == 0;
 }
 
-/* Place + 1 of a copy, 0: no room. A copy that loses the race for its slot is wasted. */
+/* Returns the place + 1 of a copy, 0: no room. A copy that loses the race for its slot is wasted. */
 static unsigned text_keep(struct ep_tags *tags, const char *text, unsigned size)
 {
     unsigned used = atomic_load(&tags->used);
 
     do
-        if (used + size + 1 > EP_TAG_BYTES - TEXT_MOST) /* equals() may look that far */
+        if (used + size + 1 > EP_TAG_BYTES - TEXT_MOST) /* equals() reads that far */
             return 0;
     while (!atomic_compare_exchange_weak(&tags->used, &used, used + size + 1));
     memcpy(&tags->text[used], text, size);
@@ -65,7 +63,7 @@ static unsigned text_keep(struct ep_tags *tags, const char *text, unsigned size)
     return used + 1;
 }
 
-/* Slot + 1 of the text, 0: not there and not made. */
+/* Returns the slot + 1 of the text, 0: absent and not created. */
 static unsigned string_find(struct ep_tags *tags, const char *text, unsigned size, bool make)
 {
     unsigned hash = hash_of(text, size), place;
@@ -104,7 +102,7 @@ unsigned ep_tags_string(const struct ep_tags *tags, const char *text)
 
 /* ---- sets ---- */
 
-/* Id of the set, 0: not there and not made. *made: by this call. */
+/* Returns the id of the set, 0: absent and not created. *made: this call created it. */
 static unsigned set_find(struct ep_tags *tags, unsigned parent, unsigned key, unsigned value, bool make, bool *made)
 {
     uint64_t word = SET_IN_USE | (uint64_t)value << 32 | (uint64_t)key << 16 | parent;
@@ -149,9 +147,9 @@ bool ep_tags_hidden(const struct ep_tags *tags, unsigned set, unsigned inner)
     return false;
 }
 
-/* ---- one more pair ---- */
+/* ---- adding a pair ---- */
 
-/* The value's string, or that of "other" when the key has had its share. 0: no room. */
+/* The string of the value, or of "other" if the key has EP_TAG_VALUES values already. 0: no room. */
 static unsigned value_of(struct ep *ep, unsigned key, const char *text, unsigned size)
 {
     struct ep_tags *tags = &ep->tags;
@@ -180,8 +178,8 @@ static unsigned kept_size(const char *text, unsigned size)
     return size;
 }
 
-static unsigned add(struct ep *ep, unsigned set, const char *key_text, unsigned key_size, const char *value_text,
-                    unsigned value_size)
+static unsigned set_add(struct ep *ep, unsigned set, const char *key_text, unsigned key_size, const char *value_text,
+                        unsigned value_size)
 {
     struct ep_tags *tags = &ep->tags;
     bool made;
@@ -200,15 +198,16 @@ uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const cha
 
     if (!ep)
         return 0;
-    unsigned id = add(ep, set <= EP_TAG_SETS ? set : 0, key, key_size, value, value_size);
+    unsigned id = set_add(ep, set <= EP_TAG_SETS ? set : 0, key, key_size, value, value_size);
     ep_release();
     return id ? id : set;
 }
 
 /* ---- what the calling thread works for ---- */
 
-/* A handler on this thread may come between any two stores: it sees an odd guard then, and no span. */
-static void guard(struct ep_work *work)
+/* A signal handler on this thread may interrupt between any two stores. It then finds an odd guard and uses no
+ * span. */
+static void toggle_guard(struct ep_work *work)
 {
     atomic_store_explicit(&work->guard, atomic_load_explicit(&work->guard, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -219,14 +218,14 @@ void ep_work_set(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t 
 {
     struct ep_work *work = ep_port_work();
 
-    guard(work);
+    toggle_guard(work);
     work->run = atomic_load_explicit(&ep_run, memory_order_relaxed);
     work->tags = tags;
     work->span_id = span_id;
     work->trace_high = trace_high;
     work->trace_low = trace_low;
     atomic_signal_fence(memory_order_seq_cst);
-    guard(work);
+    toggle_guard(work);
 }
 
 uint32_t ep_work_tags(void)
@@ -241,7 +240,7 @@ void ep_span_set(uint64_t span_id, uint64_t trace_high, uint64_t trace_low)
     ep_work_set(ep_work_tags(), span_id, trace_high, trace_low);
 }
 
-/* What was said under another run of the profiler says nothing now. */
+/* Tags of an earlier run of the profiler are invalid. */
 static struct ep_work *work_of_run(uint32_t run)
 {
     struct ep_work *work = ep_port_work();
@@ -263,7 +262,8 @@ int ep_tag_push(const char *key, const char *value)
         return good ? 0 : -EINVAL;
     struct ep_work *work = work_of_run(run);
     uint32_t set = work->tags;
-    if (good && !work->pushed_beyond) /* pops are in order: above one that found no room nothing is pushed */
+    /* Pops come in reverse order, so after a push without room later pushes are not stored either. */
+    if (good && !work->pushed_beyond)
         set = ep_tags_add(set, key, (unsigned)size, value, (unsigned)strlen(value));
     if (set == work->tags)
         work->pushed_beyond++;

@@ -1,14 +1,14 @@
 /*
- * What samples and hooks cost, measured on the threads that take them; the governor reads it.
+ * Measures what samples and hooks cost, on the threads that run them, for the governor.
  */
 #include "core/capture/capture.h"
 
-/* No hook takes so long: the thread was not running all the time. */
+/* A hook is shorter than this. If more time has passed, the thread was interrupted. */
 #define INTERRUPTED_NS 100000u
 
 _Atomic uint64_t ep_hooks_ns;
 
-/* Two threads that take the same one time a sample more. */
+/* Not exact: two threads that race time one sample more. */
 __attribute__((noinline)) uint64_t ep_timing_begin(struct ep *ep)
 {
     unsigned left = atomic_load_explicit(&ep->governor.to_time, memory_order_relaxed);

@@ -1,6 +1,6 @@
 /*
- * What a thread notes of its own wait: it writes the note, the collect thread reads copies of it. The second header
- * that other rooms may include.
+ * A thread's note about its own wait. The thread writes it, and the collect thread reads copies of it. Apart from
+ * capture.h this is the only header of this room that other rooms may include.
  */
 #ifndef EP_CAPTURE_WAITING_H
 #define EP_CAPTURE_WAITING_H
@@ -8,25 +8,25 @@
 #include "core/capture/capture.h"
 
 #define EP_WAIT_MASK 7u
-/* Open for less is told when it ends. */
+/* Waits that are open for less are recorded only when they end. */
 #define EP_WAIT_OPEN_NS 100000000u
 
 struct ep_waiting {
-    atomic_uint sequence; /* odd: a wait is open */
+    atomic_uint sequence; /* odd while a wait is open */
     uint32_t run, slot;   /* place in ep->waiter + 1; 0: none */
     uint32_t depth;
     uint32_t wait;     /* enum ep_wait */
-    bool again;        /* of the same acquire as the last one */
+    bool again;        /* belongs to the same lock acquisition as the last one */
     bool no_idle;      /* idle waits are left out */
-    bool unmeasured;   /* nobody needs to know how long this one is */
-    unsigned passed;   /* unmeasured by what stood on the stack */
-    uintptr_t told_sp; /* of the last one that was told */
-    /* The caller, 0: none, that says that waits at told_sp are of a class that nobody wants while these kinds are on,
-     * and where it is, in words above told_sp. */
+    bool unmeasured;   /* the duration of this wait is not needed */
+    unsigned passed;   /* waits skipped because of is_unwanted() */
+    uintptr_t told_sp; /* stack pointer of the last wait that was sampled */
+    /* A return address in the stack that marks waits at told_sp as unwanted while unwanted_kinds are on, 0: none;
+     * and its place, in words above told_sp. */
     uintptr_t unwanted;
     uint32_t unwanted_at, unwanted_kinds;
     uint64_t start_ns, end_ns;
-    struct ep_context at; /* where begin was called */
+    struct ep_context at; /* where ep_wait_begin() was called */
     struct ep_stratum stratum[EP_WAITS + 1];
 };
 

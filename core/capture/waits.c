@@ -1,39 +1,32 @@
 /*
- * Waits: what threads do while they do nothing, told by brackets around the calls that block (ep_wait_begin,
- * ep_wait_end).
+ * Waits: time that a thread spends blocked, between ep_wait_begin() and ep_wait_end().
  *
- * The thread keeps its wait beside its other words of itself (struct ep_work, in the port's thread-local storage):
- * begin notes when and from where, end decides by the duration, stratum by stratum, whether the wait becomes a sample
- * and how long it stands for. Neither holds the profiler or makes an atomic change unless there is a sample.
+ * The thread keeps its wait in struct ep_work (the port's thread-local storage). Begin notes the time and the caller.
+ * End decides by stratified sampling whether the wait becomes a sample. Without a sample, neither holds the profiler or
+ * does an atomic read-modify-write. The collect thread charges open waits once an interval (core/collect/open_waits.c).
+ * Both sides advance accounted_ns atomically, so every nanosecond counts once.
  *
- * Waits that are still open are charged by the collect thread once an interval (core/collect/open_waits.c). Up to when
- * a wait is accounted for stands in one word that both sides change by a single operation, so every nanosecond is
- * counted once.
- *
- * Most of a service's waits are a pool's that has nothing to do, which shows only when their callers are looked at, and
- * then they are left out. So the collect thread tells the waiting thread by which return address that was. As long as
- * the thread waits at the same depth of the stack and that address stands where it stood, only one of LOOK_AGAIN waits
- * is measured; the others cost a note of where they are and no more.
- *
- *   port: ep_wait_begin -> ep_wait_open -> claim        a thread's first wait: a place in the table
- *   ep_wait_end -> measure -> sampled -> learn_unwanted, ep_hook_event
+ *   port: ep_wait_begin -> ep_wait_open -> claim_slot        a thread's first wait: a place in the table
+ *   ep_wait_end -> measure_wait -> record_wait -> learn_unwanted, ep_hook_event
  */
 #include "core/capture/waiting.h"
 
 #include <string.h>
 
-/* Ends of two waits of one acquire and the next one's begin: a woken thread that finds the lock taken spins this long.
- */
+/* A woken thread that finds the lock taken spins up to this long before it waits again for the same lock. */
 #define AGAIN_NS 50000u
-/* A call on a descriptor that is back by then has not waited, its time is CPU time. */
+/* A call on a descriptor that returns within this time has not blocked; its time is CPU time. */
 #define BLOCKED_NS 10000u
-/* What a wait adds to its sequence. */
+/* Each wait adds this to its sequence. */
 #define SEQUENCE_STEP 4u
-/* The word that says so lies among this many above a wait's stack pointer. */
+/* Most waits of a service are idle waits of a pool. They can be classified only by their callers, and are then
+ * ignored. So the collect thread reports the return address that marked such a wait. While the thread waits at the
+ * same stack depth and that address is unchanged, only one of LOOK_AGAIN waits is measured. UNWANTED_WORDS: how far
+ * above the stack pointer the address is looked for. */
 #define UNWANTED_WORDS 96u
 #define LOOK_AGAIN     16u
 
-static void claim(struct ep_waiting *waiting)
+static void claim_slot(struct ep_waiting *waiting)
 {
     struct ep *ep = ep_hold();
 
@@ -58,7 +51,7 @@ static void claim(struct ep_waiting *waiting)
     ep_release();
 }
 
-static bool wanted(unsigned wait)
+static bool is_wanted(unsigned wait)
 {
     unsigned kinds = EP_KIND_BIT(EP_KIND_WAIT);
 
@@ -67,23 +60,23 @@ static bool wanted(unsigned wait)
     return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & kinds) != 0;
 }
 
-/* Whether the call whose place in the code is pc, as stacks tell it, returns to what the word of the stack says. They
- * are no variables: a sanitizer would object. */
-static __attribute__((no_sanitize("address"))) bool returns(uintptr_t sp, unsigned at, uintptr_t pc)
+/* True if word `at` above sp is the return address of the frame `pc` as a recorded stack has it. These words are not
+ * variables, so a sanitizer would object. */
+static __attribute__((no_sanitize("address"))) bool returns_to(uintptr_t sp, unsigned at, uintptr_t pc)
 {
-    return (((const uintptr_t *)sp)[at] & ~(uintptr_t)1) == ((pc + 1) & ~(uintptr_t)1); /* bit 0 is Thumb's */
+    return (((const uintptr_t *)sp)[at] & ~(uintptr_t)1) == ((pc + 1) & ~(uintptr_t)1); /* bit 0 marks Thumb code */
 }
 
-/* Of a class that nobody wants, for the caller that says so is where it was. */
+/* True if the stack depth and the classifying return address are unchanged: skip measuring. */
 static bool is_unwanted(struct ep_waiting *waiting)
 {
     return waiting->wait == EP_WAIT_BY_CALLER && waiting->unwanted && waiting->at.sp == waiting->told_sp &&
-           returns(waiting->at.sp, waiting->unwanted_at, waiting->unwanted) &&
+           returns_to(waiting->at.sp, waiting->unwanted_at, waiting->unwanted) &&
            waiting->unwanted_kinds == atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) &&
            ++waiting->passed % LOOK_AGAIN;
 }
 
-/* Begin and end of the same wait. */
+/* Both ends of a wait are timed, or neither. */
 static uint64_t timing_begin(const struct ep_waiting *waiting)
 {
     unsigned waits = atomic_load_explicit(&waiting->sequence, memory_order_relaxed) / SEQUENCE_STEP;
@@ -96,10 +89,10 @@ void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t b
     unsigned wait = sp_and_wait & EP_WAIT_MASK;
     uintptr_t sp = sp_and_wait - wait;
 
-    if (!wanted(wait))
+    if (!is_wanted(wait))
         return;
     struct ep_waiting *waiting = ep_waiting_of(ep_port_work());
-    /* Inside another wait, that is: called from deeper. One that is not has been left by a long jump. */
+    /* A call from deeper in the stack is nested in the open wait. Otherwise a long jump has left the open wait. */
     if (waiting->depth && sp <= waiting->at.sp) {
         waiting->depth++;
         return;
@@ -107,10 +100,10 @@ void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t b
     uint64_t timed_from = timing_begin(waiting);
     bool same = waiting->at.sp == sp && waiting->at.pc == pc;
     waiting->at.sp = sp;
-    atomic_signal_fence(memory_order_seq_cst); /* a handler of the program may wait as well, from here on inside us */
+    atomic_signal_fence(memory_order_seq_cst); /* a signal handler of the program that waits from here on is nested */
     waiting->depth = 1;
     if (waiting->run != atomic_load_explicit(&ep_run, memory_order_relaxed))
-        claim(waiting);
+        claim_slot(waiting);
     atomic_thread_fence(memory_order_release);
     waiting->at.pc = pc;
     waiting->at.sp = sp;
@@ -128,7 +121,7 @@ void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t b
         ep_hook_cost(timed_from, EP_HOOK_TIMED_ONE_IN);
 }
 
-/* Not beyond what open waits are charged from: who may have been charged must ask. */
+/* At most EP_WAIT_OPEN_NS: a longer wait may have been charged by the collect thread, so its end must check. */
 static uint64_t period_now(void)
 {
     uint64_t period = ep_hook_period(ep_hook_wants(EP_KIND_WAIT) ? EP_KIND_WAIT : EP_KIND_LOCK);
@@ -136,35 +129,36 @@ static uint64_t period_now(void)
     return period < EP_WAIT_OPEN_NS ? period : EP_WAIT_OPEN_NS;
 }
 
-/* What of the wait is not accounted for, counted as such; *told: some is. */
-static uint64_t settle(struct ep *ep, const struct ep_waiting *waiting, bool *told)
+/* Marks the wait as accounted for. Returns the ns not yet charged; *charged: the collect thread has charged a part. */
+static uint64_t account_wait(struct ep *ep, const struct ep_waiting *waiting, bool *charged)
 {
     struct ep_waiter *waiter = waiting->slot ? &ep->waiter[waiting->slot - 1] : NULL;
     uint64_t start = waiting->start_ns;
 
-    *told = false;
+    *charged = false;
     if (!waiter || atomic_load(&waiter->work) != (uintptr_t)ep_port_work())
         return waiting->end_ns - start;
     uint64_t until = atomic_exchange(&waiter->accounted_ns, waiting->end_ns);
-    *told = until > start;
-    if (*told)
+    *charged = until > start;
+    if (*charged)
         start = until;
-    return waiting->end_ns > start ? waiting->end_ns - start : 0; /* charged while it was being closed: a moment more */
+    /* The collect thread may have charged it, up to slightly later, while it was being closed. */
+    return waiting->end_ns > start ? waiting->end_ns - start : 0;
 }
 
-/* Where among the words above sp it does; UNWANTED_WORDS: nowhere. */
+/* The place of the return address among the words above sp; UNWANTED_WORDS: not found. */
 static unsigned find_on_stack(const struct ep_context *at, uintptr_t pc)
 {
     uintptr_t words = at->sp < at->stack_end ? (at->stack_end - at->sp) / sizeof(uintptr_t) : 0;
 
     for (unsigned i = 0; i < UNWANTED_WORDS && i < words; i++)
-        if (returns(at->sp, i, pc))
+        if (returns_to(at->sp, i, pc))
             return i;
     return UNWANTED_WORDS;
 }
 
-/* Whether a chosen wait is of a class that the collect thread would leave out. Once that is known only those come here
- * that are to be looked at again. */
+/* True if the collect thread would ignore this wait. Once the caller is known, only one of LOOK_AGAIN waits gets
+ * here. */
 static bool learn_unwanted(const struct ep *ep, struct ep_waiting *waiting)
 {
     if (waiting->wait != EP_WAIT_BY_CALLER || !waiting->slot)
@@ -179,10 +173,10 @@ static bool learn_unwanted(const struct ep *ep, struct ep_waiting *waiting)
     return at < UNWANTED_WORDS;
 }
 
-static __attribute__((noinline)) void sampled(struct ep_waiting *waiting, uint64_t stands_for, uint64_t period)
+static __attribute__((noinline)) void record_wait(struct ep_waiting *waiting, uint64_t stands_for, uint64_t period)
 {
     uint64_t duration = waiting->end_ns - waiting->start_ns;
-    bool told = false;
+    bool charged = false;
     struct ep *ep = ep_hold();
 
     if (!ep)
@@ -190,17 +184,17 @@ static __attribute__((noinline)) void sampled(struct ep_waiting *waiting, uint64
     if (waiting->run != ep->run || ep_wait_left_out(ep, waiting->wait) || learn_unwanted(ep, waiting))
         stands_for = 0;
     else if (duration >= period)
-        stands_for = settle(ep, waiting, &told);
+        stands_for = account_wait(ep, waiting, &charged);
     if (stands_for) {
-        uint32_t count = told ? 0 : ep_stratum_count(&waiting->stratum[waiting->wait], stands_for, duration);
+        uint32_t count = charged ? 0 : ep_stratum_count(&waiting->stratum[waiting->wait], stands_for, duration);
         const struct ep_hook_event event = ep_wait_event(waiting, count, stands_for);
         (void)ep_hook_event(&event);
     }
     ep_release();
 }
 
-/* Whether it was chosen. */
-static bool measure(struct ep_waiting *waiting)
+/* Returns whether the wait was chosen as a sample. */
+static bool measure_wait(struct ep_waiting *waiting)
 {
     waiting->end_ns = ep_port_uptime_ns();
     uint64_t duration = waiting->end_ns - waiting->start_ns;
@@ -210,7 +204,7 @@ static bool measure(struct ep_waiting *waiting)
     uint64_t period = period_now();
     uint64_t stands_for = ep_stratum_advance(&waiting->stratum[waiting->wait], duration, period);
     if (stands_for)
-        sampled(waiting, stands_for, period);
+        record_wait(waiting, stands_for, period);
     return stands_for != 0;
 }
 
@@ -223,10 +217,11 @@ void(ep_wait_end)(void)
         return;
     }
     uint64_t timed_from = timing_begin(waiting);
-    /* Closed before the clock is read. No barrier: what the collect thread charges meanwhile is over at once. */
+    /* Closes the wait before it reads the clock. Needs no barrier: what the collect thread charges meanwhile ends at
+     * once. */
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
     atomic_store_explicit(&waiting->sequence, (sequence + 1) & ~1u, memory_order_release);
-    bool chosen = !waiting->unmeasured && measure(waiting);
+    bool chosen = !waiting->unmeasured && measure_wait(waiting);
     waiting->depth = 0;
     if (timed_from && !chosen)
         ep_hook_cost(timed_from, EP_HOOK_TIMED_ONE_IN);
