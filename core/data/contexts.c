@@ -1,5 +1,5 @@
 /*
- * The table of contexts. Looked up from the newest on: what was seen last is likely to be seen again.
+ * The table of contexts. Searched from the newest entry: a recent context is likely to appear again.
  */
 #include "core/data/contexts.h"
 

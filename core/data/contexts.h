@@ -1,5 +1,5 @@
 /*
- * Whose work the stacks of an interval were: tags, span and thread.
+ * The contexts of an interval's stacks: tags, span and thread.
  */
 #ifndef EP_DATA_CONTEXTS_H
 #define EP_DATA_CONTEXTS_H
@@ -11,7 +11,7 @@
 
 struct ep_context_key {
     uint64_t span_id, trace_high, trace_low;
-    uint32_t thread; /* place in names + 1; 0: not asked for */
+    uint32_t thread; /* place in names + 1; 0: no thread label */
     uint32_t tags;
 };
 
@@ -21,13 +21,13 @@ struct ep_thread_name {
 };
 
 struct ep_contexts {
-    unsigned count, capacity; /* [0] is none and not used */
+    unsigned count, capacity; /* [0] means no context and is not used */
     struct ep_context_key *key;
     unsigned names, name_capacity;
     struct ep_thread_name *name;
 };
 
-/* The key's place in the table, made when there is room; 0 when it is all zero, -ENOSPC. Context: collect. */
+/* Returns the key's place in the table and adds it if needed; 0 for an all-zero key; -ENOSPC. Context: collect. */
 int ep_contexts_find(struct ep_contexts *contexts, const struct ep_context_key *key);
 
 #endif

@@ -2,8 +2,8 @@
  * The outbox: encoded messages on their way from the collect thread to the deliver thread.
  *
  * A byte ring in which every message is contiguous: [header|bytes][header|bytes]... A message that does not fit behind
- * the head goes to the start of the ring when there is more room, and a header of size 0 says so. One producer, one
- * consumer, no lock: each side moves its own offset. One cell always stays free so that equal offsets mean "empty".
+ * the head goes to the start of the ring; a header of size 0 marks the jump. One producer and one consumer need no
+ * lock: each moves its own offset. Eight bytes always stay free, so equal offsets mean "empty".
  */
 #include "core/data/outbox.h"
 
@@ -29,7 +29,7 @@ static struct ep_box_header *header_at(struct ep_outbox *box, uint32_t offset)
     return (struct ep_box_header *)(void *)(box->memory + offset);
 }
 
-/* Room behind the head, and whether it is at the start of the ring instead. */
+/* Returns the room for a message, and in *at its offset: behind the head or at the start of the ring. */
 static uint32_t room(struct ep_outbox *box, uint32_t *at)
 {
     uint32_t head = atomic_load_explicit(&box->head, memory_order_relaxed);

@@ -10,36 +10,36 @@
 #include <stdint.h>
 
 struct ep_box_header {
-    uint32_t size; /* of the message; 0 marks "go on at the start" */
+    uint32_t size; /* of the message; 0: continue at the start of the ring */
     uint32_t sequence;
     uint64_t segment;
-    uint64_t samples, cpu_ns, lost_ns; /* lost_ns: of cpu_ns, what is counted as lost already */
+    uint64_t samples, cpu_ns, lost_ns; /* lost_ns: the part of cpu_ns already counted as lost */
     uint64_t end_ns;                   /* uptime */
     uint64_t start_unix_ns, end_unix_ns;
     const char *family; /* pprof: see struct ep_message */
 };
 
-/* What the deliver thread has lost, as frames: of collect.c's frame numbers. */
+/* CPU time that the deliver thread has lost, by the frame that shows it (collect.c maps these to frame numbers). */
 enum ep_shown { EP_SHOWN_REFUSED, EP_SHOWN_SEGMENT, EP_SHOWN_SPOOL, EP_SHOWN };
 
 struct ep_outbox {
     uint8_t *memory;
     uint32_t size;
-    uint32_t reserved;      /* where the last room was found; the producer's */
+    uint32_t reserved;      /* offset of the last room found; used by the producer only */
     atomic_uint head, tail; /* byte offsets, multiples of 8; equal: empty */
 };
 
 /* Context: init. */
 void ep_outbox_init(struct ep_outbox *box, void *memory, size_t size);
 
-/* Room for one message at *data; returns its size, 0 when there is none. Context: collect. */
+/* Finds room for one message at *data. Returns its size in bytes, 0 if there is none. Context: collect. */
 uint32_t ep_outbox_room(struct ep_outbox *box, uint8_t **data);
 void ep_outbox_push(struct ep_outbox *box, const struct ep_box_header *header);
 bool ep_outbox_empty(const struct ep_outbox *box);
 
-/* The oldest message or NULL. Its bytes follow the header. Context: deliver. */
+/* The oldest message, or NULL. Its bytes follow the header. Context: deliver. */
 const struct ep_box_header *ep_outbox_peek(struct ep_outbox *box);
-/* The message behind one that is in it, or NULL. Context: deliver. */
+/* The message after the given one, or NULL. Context: deliver. */
 const struct ep_box_header *ep_outbox_after(struct ep_outbox *box, const struct ep_box_header *header);
 void ep_outbox_pop(struct ep_outbox *box);
 

@@ -5,24 +5,20 @@
  *    v                          v
  *    [header|payload..][header|payload....][0 being written ...]
  *
- * A writer moves `head` by compare-and-swap, fills its words and stores the header last. The reader stops at a header
- * that is still 0, zeroes what it has read (any word may become a header later) and moves `tail`. Nobody waits: a
- * writer that finds no room fails, a writer that was preempted only delays the reader. A record is contiguous; the
- * stretch that is left over at the end is a pad record.
+ * A writer advances `head` by compare-and-swap, fills its words and stores the header last. The reader stops at a
+ * header of 0, zeroes what it has read (any word may become a header) and advances `tail`. Nobody waits: a writer
+ * without room fails, and a preempted writer only delays the reader. Records are contiguous; a pad record fills the end
+ * of the ring.
  *
- * The length of a stack is known only when it was walked, and it is walked straight into the ring: a writer reserves
- * the most it may need and gives back what is left, by moving `head` back when nobody came after it, else as a pad
- * record.
- *
- * `head` orders nothing: what a record holds is published by its header, and words that may be written again by `tail`.
- *
- * Header: kind (bits 0-3), quality (4-7), end (8-15), payload words (16-31); ep_ring_header().
+ * The unwinder writes straight into the ring, so a writer reserves the maximum. It returns unused words by moving
+ * `head` back, or as a pad record if another writer has reserved since. `head` orders nothing: a record is published by
+ * its header, and free words by `tail`. Header: kind (bits 0-3), quality (4-7), end (8-15), payload words (16-31).
  */
 #include "core/data/ring.h"
 
 #include <errno.h>
 
-/* Writers that lose the race this often in a row have 64 rivals between two instructions: give up, count a loss. */
+/* After this many lost races in a row a writer gives up and counts a loss. */
 #define RESERVE_TRIES 64
 
 void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words)

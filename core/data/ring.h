@@ -1,5 +1,5 @@
 /*
- * Records from the threads of the service to the collect thread: many writers, one reader, no lock.
+ * Records from the service's threads to the collect thread: many writers, one reader, no lock.
  */
 #ifndef EP_DATA_RING_H
 #define EP_DATA_RING_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Records' words, in units of the reader's choice (capture.c writes, collect.c reads). 64-bit numbers are two words. */
+/* Words of a record, written by capture.c and read by collect.c. A 64-bit number takes two words. */
 enum ep_record_kind { EP_RECORD_PAD = 1, EP_RECORD_SAMPLE = 2, EP_RECORD_REST = 3, EP_RECORD_EVENT = 4 };
 
 enum {
@@ -22,7 +22,7 @@ enum {
     EP_WORD_TYPE,
     EP_WORD_TOKEN,
     EP_EVENT_WORDS,
-    EP_SPAN_WORDS = 6, /* after the above when flagged: span id, trace id */
+    EP_SPAN_WORDS = 6, /* follow the above if flagged */
 };
 #define EP_INFO_KIND_SHIFT  16
 #define EP_INFO_SPAN        (1u << 20)
@@ -35,21 +35,21 @@ struct ep_ring {
     atomic_uintptr_t *words; /* the first word of a record: its header, 0 while it is being written */
 };
 
-/* Record as the reader sees it: `words` point into the ring until ep_ring_pop(). */
+/* A record as the reader sees it. `words` is valid until ep_ring_pop(). */
 struct ep_record {
     enum ep_record_kind kind;
     unsigned quality, end, count;
     const atomic_uintptr_t *words;
 };
 
-/* Prepares a ring over `words` words of zeroed memory, a power of two. Context: init. */
+/* Initialises a ring over `words` words of zeroed memory, a power of two. Context: init. */
 void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words);
 
-/* Reserves room for a record of at most `most` payload words. Positive: position to hand to payload and commit;
- * -ENOSPC when full; *wake is set when the reader should be woken. Context: signal. */
+/* Reserves room for a record of at most `most` payload words. Returns a positive position for ep_ring_payload() and
+ * ep_ring_commit(), or -ENOSPC if the ring is full. Sets *wake if the reader should be woken. Context: signal. */
 int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake);
 
-/* The payload's words. What commit does not count must not have been written. Context: signal. */
+/* The payload's words. Do not write words beyond the count given to ep_ring_commit(). Context: signal. */
 static inline atomic_uintptr_t *ep_ring_payload(struct ep_ring *ring, int position)
 {
     return &ring->words[position];
@@ -61,10 +61,11 @@ static inline uintptr_t ep_ring_header(const struct ep_record *record)
            (uintptr_t)record->count << 16;
 }
 
-/* Words that are reserved or not yet popped. Context: signal. */
+/* Words reserved or not yet popped. Context: signal. */
 unsigned ep_ring_used(const struct ep_ring *ring);
 
-/* Completes the record with the words that its header counts; the rest of `most` is given back. Context: signal. */
+/* Publishes the record with the number of words in its header, and returns the rest of `most` to the ring.
+ * Context: signal. */
 void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, uintptr_t header);
 
 /* The oldest complete record; false when there is none. Context: collect. */

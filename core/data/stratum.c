@@ -1,16 +1,16 @@
 /*
- * Stratified sampling by size (hooks.h): which of many events become samples, and how much each stands for.
+ * Stratified sampling by size (hooks.h): which events become samples, and how much each stands for.
  *
- * Everything that is measured (bytes, nanoseconds) is laid end to end and cut into strata of one period; one unit of
- * each stratum is chosen at random, and the event that it belongs to is the sample. Against independent draws this
- * takes away the error of the total, against every n-th unit it takes away lock-step with the program's own pattern.
+ * All units (bytes, nanoseconds) form one sequence, cut into strata of one period. One unit of each stratum is chosen
+ * at random, and the event that it belongs to is the sample. Independent draws would add an error to the total;
+ * choosing every n-th unit could run in lock-step with the program's own pattern.
  *
- * ep_stratum_advance (hooks.h) -> ep_stratum_choose -> begin -> below -> roll
+ *   ep_stratum_advance (hooks.h) -> ep_stratum_choose -> stratum_begin -> random_below -> random_next
  */
 #include "core/hooks.h"
 
 /* xorshift64* (Vigna, 2016), upper half. */
-static uint32_t roll(struct ep_stratum *stratum)
+static uint32_t random_next(struct ep_stratum *stratum)
 {
     uint64_t x = stratum->seed;
 
@@ -21,20 +21,20 @@ static uint32_t roll(struct ep_stratum *stratum)
     return (uint32_t)(x * UINT64_C(0x2545f4914f6cdd1d) >> 32);
 }
 
-/* Uniform in [0, limit), to 1 / 65536 of it. */
-static uint64_t below(struct ep_stratum *stratum, uint64_t limit)
+/* Uniform in [0, limit), with an error of at most 1 / 65536 of it. */
+static uint64_t random_below(struct ep_stratum *stratum, uint64_t limit)
 {
-    uint32_t dice = roll(stratum);
+    uint32_t dice = random_next(stratum);
 
     if (limit >> 32 == 0)
         return limit * dice >> 32;
     return (limit >> 16) * (dice >> 16);
 }
 
-static void begin(struct ep_stratum *stratum, uint64_t period)
+static void stratum_begin(struct ep_stratum *stratum, uint64_t period)
 {
     stratum->length = period;
-    stratum->chosen = below(stratum, period);
+    stratum->chosen = random_below(stratum, period);
 }
 
 uint64_t ep_stratum_choose(struct ep_stratum *stratum, uint64_t size, uint64_t period)
@@ -46,16 +46,16 @@ uint64_t ep_stratum_choose(struct ep_stratum *stratum, uint64_t size, uint64_t p
     if (stratum->seed == 0) {
         stratum->seed = ep_port_uptime_ns() ^ (uint64_t)(uintptr_t)stratum << 20 ^ 1u;
         stratum->seed += stratum->seed == 0;
-        (void)roll(stratum);
-        begin(stratum, period);
-        stratum->position = below(stratum, period);
+        (void)random_next(stratum);
+        stratum_begin(stratum, period);
+        stratum->position = random_below(stratum, period);
     }
     uint64_t after = stratum->position + size;
     if (stratum->position <= stratum->chosen && stratum->chosen < after)
         stands_for = stratum->length;
     if (after >= stratum->length) {
         after -= stratum->length;
-        begin(stratum, period);
+        stratum_begin(stratum, period);
         if (stratum->chosen < after)
             stands_for += stratum->length;
     }
@@ -68,6 +68,6 @@ uint32_t ep_stratum_count(struct ep_stratum *stratum, uint64_t stands_for, uint6
     if (size == 0 || stands_for == 0)
         return 1;
     uint64_t whole = stands_for / size, rest = stands_for % size;
-    uint64_t count = whole + (below(stratum, size) < rest);
+    uint64_t count = whole + (random_below(stratum, size) < rest);
     return count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
 }

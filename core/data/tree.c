@@ -1,24 +1,23 @@
 /*
- * The calling-context tree: stacks merged by common root side, in a fixed pool of 12-byte nodes.
+ * The calling-context tree: stacks that share their root side share nodes, in a fixed pool of 12-byte nodes.
  *
- * Node 0 is the root; a node's id is its place in the pool, so the order in which nodes were made is the order in
- * which the format tells them. What was measured hangs on the node of a stack's leaf frame as a short chain of
- * entries, one a kind and context. When the pool is full a new stack keeps the path that exists and ends in a
- * [truncated] child where there is still room for one, else in the [truncated] node under the root: detail goes, totals
- * stay.
+ * Node 0 is the root. A node's id is its place in the pool, so ids are in order of creation, which the format uses. The
+ * leaf node of a stack has a short chain of entries with the measured values, one a kind and context. If the pool is
+ * full, a new stack keeps the part of its path that exists. It then ends in a [truncated] child if one still fits, else
+ * in the [truncated] node under the root. So detail is lost, but totals are exact.
  *
- * Does not know what frames mean, and never frees single nodes: the collect thread clears the tree as a whole, or but
- * for marked nodes.
+ * Frames have no meaning here. Single nodes are never freed: the collect thread clears all nodes, or all unmarked ones.
  */
 #include "core/data/tree.h"
 
 #include <string.h>
 
 #define NODES_PER_ENTRY 4
-#define GROUP_ENTRIES   8 /* a group is 8 entries, 32 nodes and their 32 mark bits */
-/* The last nodes are kept for [truncated] children, so that what is merged stays near its caller. */
+#define GROUP_ENTRIES   8 /* a group: 8 entries, 32 nodes and their 32 mark bits */
+/* The last nodes are reserved for [truncated] children, so that merged weight stays near its caller. */
 #define RESERVE_DIVISOR 16
-/* And a node and an entry for CPU time each that is shown as lost: who loses that again has to know how much it was. */
+/* Nodes and entries reserved for CPU time shown as lost: if such a message is lost again, the part already counted
+ * as lost must be known. */
 #define LOST_ROOM 4
 
 void ep_tree_init(struct ep_tree *tree, void *memory, size_t size)
@@ -51,8 +50,8 @@ struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind
     return entry;
 }
 
-/* An entry of every kind for [truncated]: whatever happens, there is a place for weight. */
-static void set_aside(struct ep_tree *tree)
+/* Creates an entry of every kind for [truncated], so that there is always a place for weight. */
+static void reserve_entries(struct ep_tree *tree)
 {
     for (unsigned kind = EP_KINDS - 1; kind >= EP_KIND_CPU; kind--)
         (void)ep_tree_entry(tree, tree->truncated, (enum ep_kind)kind, 0);
@@ -65,7 +64,7 @@ void ep_tree_clear(struct ep_tree *tree)
     tree->entries = 0;
     tree->full = false;
     tree->truncated = ep_tree_child(tree, 0, EP_FRAME_TRUNCATED);
-    set_aside(tree);
+    reserve_entries(tree);
 }
 
 void ep_tree_clear_entries(struct ep_tree *tree)
@@ -73,7 +72,7 @@ void ep_tree_clear_entries(struct ep_tree *tree)
     for (unsigned i = 0; i < tree->nodes; i++)
         tree->node[i].entry = 0;
     tree->entries = 0;
-    set_aside(tree);
+    reserve_entries(tree);
 }
 
 void ep_tree_zero_entries(struct ep_tree *tree, unsigned limit, uint32_t kinds)
@@ -109,7 +108,8 @@ void ep_tree_keep(struct ep_tree *tree)
     for (unsigned id = 1; id < tree->nodes; id++) {
         if (!(tree->mark[id / 32] >> (id % 32) & 1u))
             continue;
-        /* A parent comes before its child, and nobody moves up: .entry of an old id survives what moves there. */
+        /* A parent comes before its children, and nodes only move down. So .entry of an old id still holds the new
+         * id. */
         unsigned old = tree->node[id].parent, parent = old ? tree->node[old].entry : 0;
         tree->node[kept].frame = tree->node[id].frame;
         tree->node[kept].parent = (uint16_t)parent;
@@ -151,7 +151,7 @@ unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame)
             before = id;
             continue;
         }
-        if (before) { /* to the front: what was sampled is likely to be sampled again */
+        if (before) { /* move it to the front: it is likely to be sampled again */
             tree->node[before].sibling = tree->node[id].sibling;
             tree->node[id].sibling = tree->node[parent].child;
             tree->node[parent].child = (uint16_t)id;
