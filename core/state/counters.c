@@ -1,6 +1,6 @@
 /*
- * Counters. Each is written by one thread or by atomic addition, and any thread may read it. A set of them is not of
- * one moment, but no count is ever lost or torn.
+ * Counters. Each is written by one thread or by atomic additions, and any thread may read it. A set of counters is not
+ * of one moment, but no count is lost or torn.
  */
 #include "core/state/profiler.h"
 

@@ -1,9 +1,9 @@
 /*
- * The face of core/state: struct ep, the profiler, and who may use it when.
+ * The interface of core/state: struct ep, which is the profiler, and the rules for using it.
  *
- * struct ep lies at the start of the caller's memory; layout.c carves the rest. What handlers touch is atomic or
- * written before it is published. This room has no logic of its own: it holds what several rooms read and write,
- * counts, and keeps the memory valid for those who hold the profiler (running.c).
+ * struct ep is at the start of the caller's memory; layout.c divides the rest. Handlers use only members that are
+ * atomic or written before the profiler is published. This room contains no other logic: it holds shared state, counts,
+ * and keeps the memory valid for the threads that hold the profiler (running.c).
  */
 #ifndef EP_STATE_PROFILER_H
 #define EP_STATE_PROFILER_H
@@ -44,9 +44,9 @@
 /* A thread that has waited. */
 struct ep_waiter {
     atomic_uint tid;               /* 0: free */
-    atomic_uintptr_t work;         /* its struct ep_work, 0: not yet */
-    _Atomic uint64_t accounted_ns; /* up to when its open wait is charged */
-    atomic_uintptr_t unwanted;     /* the frame by which its last wait was of a class that nobody wants; 0: none */
+    atomic_uintptr_t work;         /* address of its struct ep_work, 0: not yet known */
+    _Atomic uint64_t accounted_ns; /* its open wait is charged up to here */
+    atomic_uintptr_t unwanted;     /* return address that marked its last wait as unwanted; 0: none */
 };
 
 enum ep_counter {
@@ -78,14 +78,14 @@ enum ep_counter {
     EP_COUNT_SPOOL_WRITTEN,
     EP_COUNT_SPOOL_ERROR,
     EP_COUNT_UNSAMPLED_NS,
-    EP_COUNT_THREADS, /* from here on: 32 bits in struct ep_stats */
+    EP_COUNT_THREADS, /* from here on 32 bits in struct ep_stats */
     EP_COUNT_TREE_NODES,
     EP_COUNTERS
 };
 
-/* One of the first of a reason; its name is looked at until it has ended. */
+/* One of the first threads of a reason; its name is read repeatedly until it ends. */
 struct ep_unsampled_thread {
-    atomic_uint tid; /* 0: none, UINT32_MAX: it has ended */
+    atomic_uint tid; /* 0: none; UINT32_MAX: it has ended */
     _Atomic uint64_t name[2];
 };
 
@@ -95,12 +95,12 @@ struct ep_unsampled_reason {
     struct ep_unsampled_thread thread[3];
 };
 
-/* How much longer periods are than the level's, in 16ths. */
+/* The factor by which periods are longer than the level's, in 16ths. */
 #define EP_STRETCH_NONE 16u
 #define EP_STRETCH_MOST 1024u
 
-/* CPU time, in 1024 ns: the process'; of ours, what goes with the number of samples, and what does not; what the
- * samples would have cost unstretched, in 16ths. */
+/* Costs in 1024 ns of CPU time: of the process; of profiling, the part proportional to the number of samples, and
+ * the other part; and, in 16ths, what the samples would have cost without stretch. Meters are the raw readings. */
 enum ep_meter {
     EP_METER_PROCESS,
     EP_METER_OWN,
@@ -113,13 +113,13 @@ enum ep_meter {
 enum ep_cost { EP_COST_CPU, EP_COST_SAMPLES, EP_COST_OTHER, EP_COST_DEMAND, EP_COSTS };
 
 struct ep_governor {
-    atomic_uint to_time;                /* samples from now on that are to be timed */
-    _Atomic uint64_t timed;             /* how many were (bits 0-15), ns of all */
-    uint32_t stretch;                   /* 16ths; collect's, like all the rest */
-    uint64_t minute[EP_COSTS];          /* sums over about that */
-    uint64_t event_ns;                  /* of a sample, in the handler or hook */
-    unsigned untimed;                   /* records since some were last told to be timed */
-    uint64_t events, drain_ns;          /* records taken from the ring, and the time that took */
+    atomic_uint to_time;                /* number of next samples to be timed */
+    _Atomic uint64_t timed;             /* number of timed samples (bits 0-15) and their total ns */
+    uint32_t stretch;                   /* in 16ths; this and all below belongs to the collect thread */
+    uint64_t minute[EP_COSTS];          /* sums over about the last minute */
+    uint64_t event_ns;                  /* mean cost of a sample in the handler or hook */
+    unsigned untimed;                   /* records since to_time was last set */
+    uint64_t events, drain_ns;          /* records taken from the ring, and the CPU time for that */
     uint64_t since_ns, seen[EP_METERS]; /* at the last measurement */
 };
 
@@ -127,7 +127,7 @@ struct ep {
     struct ep_config config; /* strings point into `strings` */
     char strings[EP_STRINGS_BYTES];
     struct ep_identity identity;
-    uint32_t run;          /* tells this run of the profiler from others; never 0 */
+    uint32_t run;          /* identifies this run of the profiler; never 0 */
     atomic_uint level;     /* enum ep_level */
     atomic_uint period_ns; /* of CPU samples, as set by level or rate */
     uint64_t interval_ns;
@@ -137,49 +137,50 @@ struct ep {
     /* signal path */
     struct ep_ring ring;
     struct ep_governor governor;
-    atomic_uint lost_samples; /* ring full, drained by collect */
+    atomic_uint lost_samples; /* samples lost since the last round because the ring was full */
     _Atomic uint64_t lost_value[EP_KINDS];
     atomic_uint refused[EP_LOSS_REASONS]; /* threads that are not sampled, by reason */
-    _Atomic uint64_t unsampled_ns;        /* modulo 2^64: it may be below 0 for a while */
+    _Atomic uint64_t unsampled_ns;        /* modulo 2^64: may be negative for a while */
     atomic_uint rule_misses;
 
     /* collect */
     struct ep_event collect_event;
-    uint64_t frames, misses; /* not yet told as rule hits: frames - misses */
+    uint64_t frames, misses; /* not yet counted as rule hits: frames - misses */
     struct ep_tree tree;
     struct ep_contexts contexts;
     uint64_t interval_start_ns, next_scan_ns;
     uint32_t period_applied_ns; /* of CPU samples */
-    uint32_t timers_ns;         /* the port samples with it; 0: not at all */
-    uint32_t kinds;             /* that count; as ep_hook_kinds before stop */
+    uint32_t timers_ns;         /* period of the port's timers; 0: no CPU samples */
+    uint32_t kinds;             /* enabled kinds; equals ep_hook_kinds until stop */
     int64_t rest_balance_ns;
     uint64_t segment;
     uint32_t sequence;
-    unsigned nodes_declared; /* nodes of the tree that the segment knows */
+    unsigned nodes_declared; /* tree nodes already sent in this segment */
     unsigned module_hint;
-    _Atomic(const struct ep_snapshot *) snapshot; /* NULL: nobody has asked for one yet */
+    _Atomic(const struct ep_snapshot *) snapshot; /* NULL: none was requested yet */
     atomic_uint snapshot_asked;                   /* EP_SNAPSHOT_PUSH, _PULL */
-    unsigned snapshot_for;                        /* likewise, of the one that is being taken */
-    uint64_t snapshot_next_ns;                    /* when to look again; 0: none is being taken */
-    atomic_bool encode_pending;                   /* the interval is over, but the outbox had no room */
-    atomic_bool flush, stopping, collected;       /* collected: stopping, and nothing more will come */
-    atomic_bool segment_stale;                    /* set by deliver */
-    atomic_bool parked;                           /* the two threads wait to be needed */
-    uint64_t resume_at_ns;                        /* uptime: when parked threads run at the latest */
+    unsigned snapshot_for;                        /* the same, for the dump in progress */
+    uint64_t snapshot_next_ns;                    /* time of the next try; 0: no dump in progress */
+    atomic_bool encode_pending;                   /* the interval has ended, but the outbox had no room */
+    atomic_bool flush, stopping, collected;       /* collected: stopping, and no message will follow */
+    atomic_bool segment_stale;                    /* set by the deliver thread */
+    atomic_bool parked;                           /* the two threads are not started yet */
+    uint64_t resume_at_ns;                        /* uptime; parked threads start then at the latest */
 
     /* between them */
     struct ep_outbox outbox;
-    _Atomic uint64_t lost_shown_ns[EP_SHOWN]; /* to be shown in the next profile */
+    _Atomic uint64_t lost_shown_ns[EP_SHOWN]; /* to be added to the next profile */
 
     /* deliver */
     struct ep_event deliver_event;
     const struct ep_transport *transport;
     struct ep_target target;
     uint64_t backoff_ns;
-    _Atomic uint64_t retry_at_ns;      /* stop resets it */
+    _Atomic uint64_t retry_at_ns;      /* reset by ep_stop() */
     _Atomic uint64_t stop_deadline_ns; /* 0: not stopping */
-    _Atomic uint64_t stop_send_ns;     /* with a spool: until when messages may be sent then; stored before it */
-    struct ep_deadline send_deadline;  /* of the message that is being sent */
+    _Atomic uint64_t
+        stop_send_ns; /* with a spool, while stopping: no sending after this; stored before stop_deadline_ns */
+    struct ep_deadline send_deadline; /* of the message being sent */
     atomic_int last_error;
 
     _Atomic uint64_t counter[EP_COUNTERS];
@@ -188,54 +189,54 @@ struct ep {
 
     struct ep_unsampled_reason unsampled[EP_UNSAMPLED];
 
-    /* What is large, last: code for what is near the start is shorter. */
+    /* Large members come last: access to members near the start takes shorter code. */
     struct ep_unwinder unwinder;
     struct ep_tags tags;
     struct ep_waiter waiter[EP_MAX_THREADS];
-    uint32_t tags_declared[EP_TAG_SETS / 32 + 1]; /* the segment knows these sets */
+    uint32_t tags_declared[EP_TAG_SETS / 32 + 1]; /* tag sets already sent in this segment */
     _Alignas(8) uint8_t transport_state[EP_TRANSPORT_BYTES];
     _Alignas(8) uint8_t port_memory[EP_PORT_BYTES];
 };
 
 extern _Atomic(struct ep *) ep_current;
 
-/* ep->run of the running profiler, 0 when none runs: to be read without holding it. */
+/* ep->run of the running profiler, 0 when none runs; readable without holding it. */
 extern atomic_uint ep_run;
 
-/* The running profiler or NULL. For edgeprof's own threads and for start and stop; a thread of the service holds it
- * (ep_hold) and hands the pointer on. Context: init, collect, deliver. */
+/* The running profiler or NULL, for edgeprof's own threads, start and stop. A thread of the service calls ep_hold()
+ * instead and passes the pointer on. Context: init, collect, deliver. */
 static inline struct ep *ep_running(void)
 {
     return atomic_load_explicit(&ep_current, memory_order_acquire);
 }
 
-/* What the collect thread does about waits: waits.c, which only those link whose waits are told. Context: collect. */
+/* The collect thread's functions for waits. A program in which no thread waits does not link them. Context: collect. */
 struct ep_waits {
-    void (*charge)(struct ep *ep); /* waits that are still open, to the ring */
-    /* Puts the class in place of EP_FRAME_BY_CALLER. False: to be left out. */
+    void (*charge)(struct ep *ep); /* records waits that are still open */
+    /* Replaces EP_FRAME_BY_CALLER by the frame of the wait's class. False: ignore the record. */
     bool (*classify)(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame);
-    void (*reconsider)(struct ep *ep); /* other kinds are on: what nobody wanted may be wanted now */
+    void (*reconsider)(struct ep *ep); /* call it after a change of kinds: forgets which waits were unwanted */
 };
 /* NULL: no thread has waited yet. */
 extern _Atomic(const struct ep_waits *) ep_waits;
-/* Implemented by core/collect; a program that never waits does not link it. */
+/* Implemented by core/collect/open_waits.c. */
 extern const struct ep_waits ep_open_waits;
 
-/* Makes it the running one. Context: init. */
+/* Makes it the running profiler; NULL: none runs. Context: init. */
 void ep_publish(struct ep *ep);
 
-/* In a child that fork() made: no profiler runs here and no thread holds one. Context: init. */
+/* For the child of a fork(): no profiler runs and no thread holds one. Context: init. */
 void ep_running_forget(void);
 
-/* Whether a thread is between ep_hold and ep_release. Context: init. */
+/* True if a thread is between ep_hold() and ep_release(). Context: init. */
 bool ep_held(void);
 
-/* Between enter and leave the profiler's memory stays valid; enter returns NULL when none runs.
- * Context: signal. */
+/* Between ep_hold() and ep_release() the profiler's memory stays valid. ep_hold() returns NULL when no profiler
+ * runs; then do not call ep_release(). Context: signal. */
 struct ep *ep_hold(void);
 void ep_release(void);
 
-/* Adds to a counter, or a loss by reason. Context: any thread. */
+/* Add to a counter, or to the losses of a reason. Context: any thread. */
 void ep_count(struct ep *ep, enum ep_counter counter, uint64_t amount);
 void ep_lose(struct ep *ep, enum ep_loss reason, uint64_t count, uint64_t weight_ns);
 
@@ -248,19 +249,19 @@ int ep_refuse(int error, const char *why);
 
 #define EP_KINDS_ALL ((EP_KIND_BIT(EP_KINDS) - 1) & ~1u)
 
-/* Whether parked threads are needed: the ring is nearly full, or a message is due. Context: signal. */
+/* True if parked threads are needed: the ring is nearly full, or a message is due. Context: signal. */
 bool ep_threads_due(const struct ep *ep);
 
-/* Lets them run; 0 as well when they do. Context: signal. */
+/* Starts parked threads. Returns 0, also if they run already, or a negative errno value. Context: signal. */
 int ep_threads_resume(struct ep *ep);
 
-/* Wakes the collect thread; if it is parked, lets it run. Context: signal. */
+/* Wakes the collect thread, and starts it if it is parked. Context: signal. */
 void ep_collect_wake(struct ep *ep);
 
-/* Samples that are timed while threads are parked: more than the ring holds. */
+/* Number of samples that are timed while threads are parked: more than the ring holds. */
 #define EP_PARKED_SAMPLES 4096u
 
-/* Iterates "key=value,key=value". Returns the rest behind the pair, NULL at the end or (*error) when it is
+/* Reads the first pair of "key=value,key=value". Returns the text behind it, NULL at the end or (*error) if it is
  * malformed. Context: any thread. */
 struct ep_tag {
     const char *key, *value;
@@ -268,18 +269,17 @@ struct ep_tag {
 };
 const char *ep_tag_next(const char *text, struct ep_tag *tag, bool *error);
 
-/* How many characters at the start of the text make a key. Context: any thread. */
+/* The number of characters at the start of the text that form a key. Context: any thread. */
 unsigned ep_tag_key_size(const char *text);
 
-/* Name of a special frame, "[truncated]". Context: any thread. */
+/* The name of a special frame, such as "[truncated]". Context: any thread. */
 const char *ep_special_name(unsigned frame);
 
-/* Place of a reason in the tables below, EP_UNSAMPLED: threads are not sampled for other reasons. Context: any thread.
- */
+/* The index of a reason in the `unsampled` tables; EP_UNSAMPLED for any other reason. Context: any thread. */
 unsigned ep_unsampled_index(unsigned reason);
-/* Looks at the threads' names again, and at their CPU time. Context: collect. */
+/* Reads the unsampled threads' names again, and publishes their CPU time. Context: collect. */
 void ep_unsampled_look(struct ep *ep);
-/* What is known of the reason at that place. Context: any thread. */
+/* Copies what is known about the reason at that index. Context: any thread. */
 void ep_unsampled_read(struct ep *ep, unsigned index, struct ep_unsampled *unsampled);
 
 #endif

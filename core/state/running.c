@@ -1,12 +1,12 @@
 /*
- * Who may use the profiler's memory, and the threads that wait to be needed.
+ * Which threads may use the profiler's memory, and when parked threads start.
  *
- * Holding: the profiler's memory belongs to the caller and goes away after ep_stop(). A thread that the profiler does
- * not own touches that memory only between ep_hold() and ep_release(), and only through the pointer that ep_hold()
- * returned: ep_stop() may unpublish the profiler in the middle. Then it waits until no thread holds it.
+ * Holding: the memory belongs to the caller and disappears after ep_stop(). A thread of the service uses it only
+ * between ep_hold() and ep_release(), and only through the pointer from ep_hold(), because ep_stop() may unpublish the
+ * profiler meanwhile. ep_stop() then waits until no thread holds it.
  *
- * Parked threads (EP_LAZY_THREADS) run when the ring is nearly full, when an interval and 3 s are over, or when the
- * program or a user asks for something. A signal handler may let them run.
+ * Parked threads (EP_LAZY_THREADS) start when the ring is nearly full, when both an interval and 3 s are over, or on a
+ * request of the program or of a user. A signal handler may start them.
  */
 #include "core/state/profiler.h"
 

@@ -1,5 +1,5 @@
 /*
- * Why a start was refused, and key=value texts.
+ * The text of ep_start_error(), and parsing of key=value lists.
  */
 #include "core/state/profiler.h"
 
@@ -12,7 +12,7 @@ const char *ep_start_error(void)
     return error_text;
 }
 
-/* Joins up to four pieces into the error line. */
+/* Joins three pieces into the error text, cut to its size. */
 int ep_complain(int error, const char *a, const char *b, const char *c)
 {
     const char *pieces[] = {a, b, c};

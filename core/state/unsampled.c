@@ -1,11 +1,10 @@
 /*
- * Threads that are not sampled, and why: how many, names of the first three of each reason, the limit that stands in
- * the way. Any thread says that it is one of them; the collect thread looks at names again, for a thread names itself
- * after it has started.
+ * Threads that are not sampled: their number, the names of the first three of each reason, and the limit that was
+ * reached.
  *
- *   ep_thread_refused          a thread has no timer, or its timer no use: counted, its place taken
- *   ep_unsampled_look          names, CPU time
- *   ep_thread_unsampled_ends   the last look at a name
+ *   ep_thread_refused          any thread reports a thread without a timer, or with a useless one
+ *   ep_unsampled_look          the collect thread reads names again, since threads name themselves after their start
+ *   ep_thread_unsampled_ends   a thread that ends has its name read a last time
  */
 #include "core/state/profiler.h"
 
@@ -26,8 +25,8 @@ unsigned ep_unsampled_index(unsigned reason)
     return index;
 }
 
-/* What stands on a page, in JSON and in protobuf's strings. */
-static void clean(char *name)
+/* Makes a name valid for web pages, JSON and protobuf strings. */
+static void name_sanitize(char *name)
 {
     size_t size = strlen(name);
 
@@ -38,8 +37,8 @@ static void clean(char *name)
             *at = '?';
 }
 
-/* False: the thread is gone, what was known of it stays. */
-static bool look(struct ep_unsampled_thread *thread, uint32_t tid)
+/* Reads the thread's name. False: the thread is gone, and the last name stays. */
+static bool name_read(struct ep_unsampled_thread *thread, uint32_t tid)
 {
     union {
         char text[16];
@@ -49,7 +48,7 @@ static bool look(struct ep_unsampled_thread *thread, uint32_t tid)
     ep_port_thread_name(tid, name.text, sizeof name.text);
     if (!name.text[0])
         return false;
-    clean(name.text);
+    name_sanitize(name.text);
     for (unsigned i = 0; i < 2; i++)
         atomic_store_explicit(&thread->name[i], name.word[i], memory_order_relaxed);
     return true;
@@ -59,7 +58,7 @@ static void note_name(struct ep_unsampled_reason *why, uint32_t tid)
 {
     for (unsigned i = 0, none = 0; i < 3; i++, none = 0) {
         if (atomic_compare_exchange_strong(&why->thread[i].tid, &none, tid)) {
-            (void)look(&why->thread[i], tid);
+            (void)name_read(&why->thread[i], tid);
             return;
         }
     }
@@ -80,13 +79,13 @@ void ep_thread_refused(unsigned reason, uint32_t tid, int error, uint64_t limit)
     ep_release();
 }
 
-/* tid 0: of all threads. */
-static void look_again(struct ep *ep, uint32_t tid, bool ends)
+/* tid 0: all threads. */
+static void names_read_again(struct ep *ep, uint32_t tid, bool ends)
 {
     for (unsigned i = 0; i < EP_UNSAMPLED * 3; i++) {
         struct ep_unsampled_thread *thread = &ep->unsampled[i / 3].thread[i % 3];
         uint32_t of = atomic_load(&thread->tid);
-        if (of && of != GONE && (!tid || of == tid) && (!look(thread, of) || ends))
+        if (of && of != GONE && (!tid || of == tid) && (!name_read(thread, of) || ends))
             atomic_store(&thread->tid, GONE);
     }
 }
@@ -97,7 +96,7 @@ void ep_thread_unsampled_ends(uint32_t tid)
 
     if (!ep)
         return;
-    look_again(ep, tid, true);
+    names_read_again(ep, tid, true);
     ep_release();
 }
 
@@ -105,7 +104,7 @@ void ep_unsampled_look(struct ep *ep)
 {
     int64_t ns = (int64_t)atomic_load_explicit(&ep->unsampled_ns, memory_order_relaxed);
 
-    look_again(ep, 0, false);
+    names_read_again(ep, 0, false);
     atomic_store_explicit(&ep->counter[EP_COUNT_UNSAMPLED_NS], ns > 0 ? (uint64_t)ns : 0, memory_order_relaxed);
 }
 
@@ -119,6 +118,6 @@ void ep_unsampled_read(struct ep *ep, unsigned index, struct ep_unsampled *unsam
     for (unsigned i = 0; i < 3; i++) {
         const uint64_t name[2] = {atomic_load_explicit(&why->thread[i].name[0], memory_order_relaxed),
                                   atomic_load_explicit(&why->thread[i].name[1], memory_order_relaxed)};
-        memcpy(unsampled->name[i], name, sizeof name - 1); /* two looks may have been mixed */
+        memcpy(unsampled->name[i], name, sizeof name - 1); /* halves of two readings may be mixed */
     }
 }

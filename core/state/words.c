@@ -1,5 +1,5 @@
 /*
- * Names that go to users: of losses, of frames that are no addresses, of kinds and their units.
+ * Names for users: of losses, special frames, kinds and units. Hosts have the same lists (make check-names).
  */
 #include "core/state/profiler.h"
 
