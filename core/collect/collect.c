@@ -1,16 +1,15 @@
 /*
- * The collect thread: records from the ring become stacks in the tree, and once an interval the tree becomes a message.
+ * The collect thread: turns records from the ring into stacks in the tree, and once an interval the tree into a
+ * message.
  *
  *   ep_collect_round -> ep_collect_drain -> add_sample -> leaf_node, ep_context_find, add_entry
- *                             -> add_rest
- *                    -> modules and threads are looked for; a snapshot of all stacks, when asked for (threads.c)
- *                    -> whoever pulls is answered (views.c)
- *                    -> ep_collect_finish -> tell -> encode_some -> encoder->encode, ep_outbox_push
+ *                                        -> add_residual
+ *                    -> scans for modules and threads; a dump of all stacks on request (thread_dump.c)
+ *                    -> answers the pull endpoint (core/endpoint/views.c)
+ *                    -> ep_collect_finish -> encode_kinds -> encode_some -> encoder->encode, ep_outbox_push
  *
- * Never blocks: when the outbox has no room the interval simply goes on, so a lost link costs resolution in time and
- * no samples. CPU time is charged in whole periods; what threads used beside their samples is kept as a
- * balance that may be negative and goes to [thread exit] whenever it has come to a period, so totals are right in
- * the long run although the last tick of a thread is never its end.
+ * Never blocks. If the outbox has no room the interval goes on, so a lost link costs resolution in time, but no
+ * samples.
  */
 #include "core/collect/collect.h"
 #include "core/capture/capture.h"
@@ -18,14 +17,14 @@
 
 #include <string.h>
 
-#define SCAN_ANNOUNCED_NS 10000000000u /* threads announce themselves: only ends can be missed */
+#define SCAN_ANNOUNCED_NS 10000000000u /* threads announce their start, so a scan only finds missed ends */
 #define SCAN_NS           5000000000u
 
 const struct ep_live *ep_live;
 void (*ep_heap_charge)(struct ep *ep);
 _Atomic(const struct ep_pull *) ep_pull;
 
-/* A node under the root for a frame that is no address; 0 for no frame: the root itself. */
+/* The node under the root for a special frame; the root for frame 0. */
 static unsigned root_node(struct ep *ep, unsigned frame)
 {
     unsigned node = frame ? ep_tree_child(&ep->tree, 0, frame) : 0;
@@ -33,7 +32,7 @@ static unsigned root_node(struct ep *ep, unsigned frame)
     return node || !frame ? node : ep->tree.truncated;
 }
 
-/* Who pulls gets all that the tree gets, and may get it alone. False: no room. */
+/* Adds to the tree and offers the value to the pull endpoint, which may take it exclusively. False: no room. */
 static __attribute__((noinline)) bool tree_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context,
                                                uint32_t count, uint64_t value)
 {
@@ -49,16 +48,16 @@ static void add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind,
         (void)tree_add(ep, root_node(ep, frame), kind, 0, count, value);
 }
 
-static uint64_t wide(const atomic_uintptr_t *word)
+static uint64_t wide_word(const atomic_uintptr_t *word)
 {
     return (uint64_t)word[0] | (uint64_t)word[1] << 32;
 }
 
-/* A record's words by name. */
+/* A record, decoded. */
 struct sample {
     enum ep_kind kind;
     uint32_t tid, count, token;
-    unsigned frame, skip, head; /* head: words in front of the stack */
+    unsigned frame, skip, head; /* head: number of words in front of the stack */
     uint64_t value;
     uintptr_t type;
     struct ep_context_key context;
@@ -73,7 +72,7 @@ static struct sample sample_of(const struct ep_record *record)
                             .frame = info >> EP_INFO_FRAME_SHIFT,
                             .skip = info >> EP_INFO_SKIP_SHIFT & 7,
                             .head = EP_SAMPLE_WORDS,
-                            .value = wide(&record->words[EP_WORD_VALUE]),
+                            .value = wide_word(&record->words[EP_WORD_VALUE]),
                             .context.tags = info & 0xffff};
 
     if (record->kind == EP_RECORD_EVENT) {
@@ -84,15 +83,15 @@ static struct sample sample_of(const struct ep_record *record)
     }
     if (info & EP_INFO_SPAN) {
         const atomic_uintptr_t *span = &record->words[sample.head];
-        sample.context.span_id = wide(&span[0]);
-        sample.context.trace_high = wide(&span[2]);
-        sample.context.trace_low = wide(&span[4]);
+        sample.context.span_id = wide_word(&span[0]);
+        sample.context.trace_high = wide_word(&span[2]);
+        sample.context.trace_low = wide_word(&span[4]);
         sample.head += EP_SPAN_WORDS;
     }
     return sample;
 }
 
-/* The node of the record's leaf, made from the root side on. */
+/* The node of the record's leaf; creates its path from the root. */
 static unsigned leaf_node(struct ep *ep, const struct ep_record *record, const struct sample *sample)
 {
     unsigned node = root_node(ep, record->end), first = sample->head + sample->skip;
@@ -113,7 +112,7 @@ static unsigned leaf_node(struct ep *ep, const struct ep_record *record, const s
 
 static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
 {
-    /* CPU time was wanted when it was recorded, and is charged to its thread. */
+    /* CPU time counts even if the kind is off by now: it is charged to its thread. */
     if (!((ep->kinds | EP_KIND_BIT(EP_KIND_THREAD) | EP_KIND_BIT(EP_KIND_CPU)) & EP_KIND_BIT(kind)))
         return;
     if (!tree_add(ep, node, kind, context, count, value))
@@ -121,7 +120,7 @@ static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned 
     ep_count_kind(ep, kind, count, value);
 }
 
-/* The stack of a thread that runs, for whoever has asked for one of every thread. */
+/* Adds the stack of a running thread to a dump of all threads. */
 static void add_snapshot(struct ep *ep, unsigned node, const struct sample *sample)
 {
     const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
@@ -167,11 +166,13 @@ void ep_collect_special(struct ep *ep, enum ep_special frame, enum ep_kind kind,
     add_entry(ep, root_node(ep, frame), kind, ep_context_find(ep, &context), 1, value);
 }
 
-static void add_rest(struct ep *ep, const struct ep_record *record)
+/* CPU time is charged in whole periods. The residual CPU time of threads is kept as a balance, which may be negative.
+ * Whole periods of it go to [thread exit], so totals are right although a thread does not end with a sample. */
+static void add_residual(struct ep *ep, const struct ep_record *record)
 {
     uint64_t period = ep->period_applied_ns;
 
-    ep->rest_balance_ns += (int64_t)wide(&record->words[1]);
+    ep->rest_balance_ns += (int64_t)wide_word(&record->words[1]);
     if (ep->rest_balance_ns < (int64_t)period || !(ep->kinds & EP_KIND_BIT(EP_KIND_CPU)))
         return;
     uint64_t ns = (uint64_t)ep->rest_balance_ns / period * period;
@@ -186,10 +187,10 @@ void ep_collect_drain(struct ep *ep)
     uint64_t start_ns = ep_port_thread_cpu_ns();
     unsigned i = 0;
 
-    /* Bounded: handlers cannot keep this thread here for ever. */
+    /* Bounded, so that handlers cannot keep this thread here for ever. */
     for (; i <= ep->ring.mask && ep_ring_peek(&ep->ring, &record); i++) {
         if (record.kind == EP_RECORD_REST)
-            add_rest(ep, &record);
+            add_residual(ep, &record);
         else
             add_sample(ep, &record);
         ep_ring_pop(&ep->ring, &record);
@@ -198,7 +199,7 @@ void ep_collect_drain(struct ep *ep)
     ep->governor.drain_ns += ep_port_thread_cpu_ns() - start_ns;
 }
 
-/* A frame's rule was in the cache unless it is told as a miss, which may come before its record is read. */
+/* Counts rule hits: frames without a miss. A miss may be counted before its record is read. */
 static void count_rules(struct ep *ep, unsigned misses)
 {
     ep_count(ep, EP_COUNT_RULE_MISSES, misses);
@@ -209,7 +210,7 @@ static void count_rules(struct ep *ep, unsigned misses)
     ep->frames = ep->misses = 0;
 }
 
-/* Losses of others become counts here and frames of their own, so that totals add up. */
+/* Adds losses of other threads to the counters and to special frames, so that totals are right. */
 static void collect_losses(struct ep *ep)
 {
     static const uint8_t shown[EP_SHOWN] = {EP_FRAME_LOST_REFUSED, EP_FRAME_LOST_SEGMENT, EP_FRAME_LOST_SPOOL};
@@ -248,7 +249,7 @@ void ep_segment_begin(struct ep *ep)
         ep->unwinder.modules.slot[i].declared = false;
 }
 
-static void push(struct ep *ep, const struct ep_encoding *encoding, uint32_t size)
+static void push_message(struct ep *ep, const struct ep_encoding *encoding, uint32_t size)
 {
     uint64_t unix_ns = encoding->unix_minus_uptime_ns;
     struct ep_box_header header = {
@@ -271,7 +272,7 @@ static void push(struct ep *ep, const struct ep_encoding *encoding, uint32_t siz
     ep_port_wake(&ep->deliver_event);
 }
 
-static bool measured(const struct ep_tree *tree, unsigned node)
+static bool has_data(const struct ep_tree *tree, unsigned node)
 {
     for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
         if (tree->entry[i - 1].count || tree->entry[i - 1].value)
@@ -279,20 +280,20 @@ static bool measured(const struct ep_tree *tree, unsigned node)
     return false;
 }
 
-/* The first node that has something to tell: all before it would be an empty message. */
-static unsigned first_untold(const struct ep *ep)
+/* The first node with something to encode. A message of the nodes before it would be empty. */
+static unsigned first_pending(const struct ep *ep)
 {
     const struct ep_tree *tree = &ep->tree;
     bool by_dictionary = ep->config.encoder->format == EP_FORMAT_COMPACT && ep->nodes_declared < tree->nodes;
     unsigned id = 1, end = by_dictionary ? ep->nodes_declared : tree->nodes - 1;
 
-    while (id < end && !measured(tree, id))
+    while (id < end && !has_data(tree, id))
         id++;
     return id;
 }
 
-/* Totals of what the encoding tells. */
-static void tell_sums(const struct ep *ep, struct ep_encoding *encoding)
+/* Totals of the encoding's message. */
+static void sum_encoding(const struct ep *ep, struct ep_encoding *encoding)
 {
     ep_tree_sum(&ep->tree, encoding->limit, &encoding->sums);
     for (unsigned kind = 0; kind < EP_KINDS; kind++)
@@ -302,35 +303,35 @@ static void tell_sums(const struct ep *ep, struct ep_encoding *encoding)
         encoding->sums.lost_ns = 0;
 }
 
-/* One message: all of the tree, or as many nodes as an empty outbox can take. Returns the limit that it reached, or 0
- * when there is no room now. */
+/* Encodes one message: the whole tree, or as many nodes as fit into an empty outbox. Returns the first node not
+ * encoded, or 0 if there is no room now. */
 static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool last)
 {
     bool was_empty = ep_outbox_empty(&ep->outbox);
-    unsigned low = first_untold(ep);
+    unsigned low = first_pending(ep);
 
     encoding->size = ep_outbox_room(&ep->outbox, &encoding->data);
     for (encoding->limit = ep->tree.nodes; encoding->limit > low; encoding->limit = low + (encoding->limit - low) / 2) {
         encoding->last = last && encoding->limit == ep->tree.nodes;
-        tell_sums(ep, encoding);
+        sum_encoding(ep, encoding);
         int32_t size = ep->config.encoder->encode(ep, encoding);
         if (size > 0) {
-            push(ep, encoding, (uint32_t)size);
+            push_message(ep, encoding, (uint32_t)size);
             return encoding->limit;
         }
         if (!was_empty)
             return 0;
     }
     encoding->limit = ep->tree.nodes;
-    tell_sums(ep, encoding);
+    sum_encoding(ep, encoding);
     ep_lose(ep, EP_LOSS_TOO_LARGE, encoding->sums.count[EP_KIND_CPU],
             encoding->sums.value[EP_KIND_CPU] - encoding->sums.lost_ns);
-    ep->tree.full = true; /* its dictionary cannot be told either: the segment ends here */
+    ep->tree.full = true; /* its dictionary cannot be sent either: the segment ends here */
     return ep->tree.nodes;
 }
 
-/* The segment knows these now. */
-static void declare(struct ep *ep, unsigned reached)
+/* Notes what the segment's dictionary contains now. */
+static void note_declared(struct ep *ep, unsigned reached)
 {
     unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
 
@@ -344,7 +345,7 @@ static void declare(struct ep *ep, unsigned reached)
     }
 }
 
-/* Everything has been told: make room for the next interval. */
+/* Everything is encoded: empties the tree for the next interval. */
 static void interval_done(struct ep *ep, uint64_t now)
 {
     if (ep->tree.full) {
@@ -361,15 +362,15 @@ static void interval_done(struct ep *ep, uint64_t now)
     atomic_store(&ep->encode_pending, false);
 }
 
-/* Tells what there is of the kinds that go together. False: no room now. */
-static bool tell(struct ep *ep, struct ep_encoding *encoding, bool last)
+/* Encodes all of encoding->kinds. False: no room now. */
+static bool encode_kinds(struct ep *ep, struct ep_encoding *encoding, bool last)
 {
     for (unsigned reached = 0; reached < ep->tree.nodes;) {
         reached = encode_some(ep, encoding, last);
         if (reached == 0)
             return false;
         ep_tree_zero_entries(&ep->tree, reached, encoding->kinds);
-        declare(ep, reached);
+        note_declared(ep, reached);
     }
     return true;
 }
@@ -400,7 +401,7 @@ bool ep_collect_finish(struct ep *ep, bool last)
     }
     do {
         encoding.kinds = ep->config.encoder->together(sums.kinds);
-        if (!tell(ep, &encoding, last || ep->tree.full)) {
+        if (!encode_kinds(ep, &encoding, last || ep->tree.full)) {
             if (!atomic_exchange(&ep->encode_pending, true))
                 ep_count(ep, EP_COUNT_INTERVALS_MERGED, 1);
             return false;
@@ -439,7 +440,7 @@ void ep_collect_round(struct ep *ep)
             atomic_store_explicit(&ep->counter[EP_COUNT_THREADS], (uint64_t)threads, memory_order_relaxed);
         ep->next_scan_ns = now + (ep_port_threads_announced() ? SCAN_ANNOUNCED_NS : SCAN_NS);
     }
-    /* A snapshot of the threads stands in one profile. */
+    /* A dump must be in one profile, so the interval does not end during a dump. */
     bool held = ep->snapshot_next_ns && ep->snapshot_for & EP_SNAPSHOT_PUSH;
     bool ended = !held && (now - ep->interval_start_ns >= ep->interval_ns || atomic_exchange(&ep->flush, false) ||
                            atomic_load(&ep->encode_pending));
@@ -456,7 +457,7 @@ static uint64_t until_next(const struct ep *ep)
     uint64_t now = ep_port_uptime_ns();
     uint64_t next = ep->interval_start_ns + ep->interval_ns;
 
-    if (next <= now) /* waiting for room in the outbox: deliver wakes us */
+    if (next <= now) /* waiting for room in the outbox: the deliver thread wakes this one */
         next = now + ep->interval_ns;
     if (ep->next_scan_ns < next)
         next = ep->next_scan_ns;

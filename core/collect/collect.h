@@ -1,5 +1,5 @@
 /*
- * The face of core/collect: what the collect thread does.
+ * The interface of core/collect, the collect thread.
  *
  * In: records in the ring. Out: the tree, and messages in the outbox when an interval ends. It never blocks: no socket,
  * no file, no waiting for the next stage.
@@ -9,36 +9,36 @@
 
 #include "core/state/profiler.h"
 
-/* The thread's open wait becomes an event of kind EP_KIND_THREAD. False: it has none now. Context: collect. */
+/* Records the thread's open wait as an event of kind EP_KIND_THREAD. False: it has no open wait. Context: collect. */
 bool ep_wait_take(struct ep *ep, uint32_t tid);
 
-/* As much of the stack from at->sp on as there is room for in the outbox, and *at leads there. False: no room now.
- * Context: collect. */
+/* Copies the thread's stack from at->sp on, as much as fits into the free part of the outbox, and makes *at refer to
+ * the copy. False: no room now. Context: collect. */
 bool ep_copy_stack(struct ep *ep, uint32_t tid, struct ep_context *at);
 
 struct ep_snapshot {
-    void (*round)(struct ep *ep);               /* takes what can be taken now */
-    bool (*wants)(struct ep *ep, uint32_t tid); /* the thread's next CPU sample */
+    void (*round)(struct ep *ep);               /* collects the stacks available now */
+    bool (*wants)(struct ep *ep, uint32_t tid); /* true: use the thread's next CPU sample */
 };
 
-/* Who gets it: the next message, or who pulls. */
+/* The receiver of a dump: the next message, or the pull endpoint. */
 enum { EP_SNAPSHOT_PUSH = 1, EP_SNAPSHOT_PULL = 2 };
-/* Asks for one; the profiler is held, or it is the collect thread that asks. Context: any thread. */
+/* Requests a dump. The caller holds the profiler or is the collect thread. Context: any thread. */
 void ep_snapshot_ask(struct ep *ep, unsigned who);
-/* Whether one for who pulls is asked for or being taken. Context: collect. */
+/* True if a dump for the pull endpoint is requested or in progress. Context: collect. */
 bool ep_snapshot_pending(const struct ep *ep);
 
 struct ep_pull {
-    /* What is about to be added to the profiler's own tree, whose node it is. True: that need not be done. */
+    /* Called before a value is added to the profiler's tree, whose node it is. True: do not add it there. */
     bool (*add)(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value);
-    void (*round)(struct ep *ep); /* answers what the endpoint's thread asks */
+    void (*round)(struct ep *ep); /* answers the endpoint's question, if any */
 };
-/* NULL: there is no such endpoint. */
+/* NULL: no pull endpoint. */
 extern _Atomic(const struct ep_pull *) ep_pull;
 
-/* The same in the profiler's own; 0 and counted when there is no room. Context: collect. */
+/* ep_contexts_find() in the profiler's own table; 0, counted as a loss, if there is no room. Context: collect. */
 unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key);
-/* The thread's place in names + 1, 0 when there is no room. Context: collect. */
+/* The thread's place in the names + 1, 0 if there is no room. Context: collect. */
 uint32_t ep_context_thread(struct ep *ep, uint32_t tid);
 void ep_contexts_clear(struct ep *ep);
 
@@ -49,50 +49,50 @@ struct ep_live_stack {
 };
 
 struct ep_live {
-    void (*begin)(void); /* lets go of everything; also init */
-    /* The object at that place has this stack, and stands for that much. token 0: it is not followed. */
+    void (*begin)(void); /* stops following all objects; also init */
+    /* Assigns the stack and weight of the object at that place. token 0: the object is not followed. */
     void (*bind)(struct ep *ep, uint32_t token, const struct ep_live_stack *stack);
-    void (*miss)(uint64_t value);      /* objects were lost on the way here */
-    void (*charge)(struct ep *ep);     /* puts what is in use into the tree, in place of what was there */
-    void (*clear_tree)(struct ep *ep); /* ep_tree_clear(), but for the stacks of what is followed */
+    void (*miss)(uint64_t value);      /* reports objects whose events were lost */
+    void (*charge)(struct ep *ep);     /* replaces the tree's EP_KIND_LIVE entries by the current objects */
+    void (*clear_tree)(struct ep *ep); /* like ep_tree_clear(), but keeps the stacks of followed objects */
 };
-/* NULL: nothing follows objects. Written before ep_start(). */
+/* NULL: no object is followed. Written before ep_start(). */
 extern const struct ep_live *ep_live;
 
-/* Puts the sizes of a collector's heap into the tree, in place of what was there (heap.c). NULL: nobody knows any.
- * Written before ep_start(). Context: collect. */
+/* Replaces the tree's EP_KIND_HEAP entries by the current sizes (heap.c). NULL: no runtime reports any. Written
+ * before ep_start(). Context: collect. */
 extern void (*ep_heap_charge)(struct ep *ep);
 
 /* Context: init. */
 void ep_governor_begin(struct ep *ep);
-/* That many records were taken from the ring; some of the next samples will be timed. Context: collect. */
+/* Reports the number of records taken from the ring; some of the next samples will be timed. Context: collect. */
 void ep_governor_drained(struct ep *ep, unsigned events);
-/* Measures and decides: when an interval has ended, or when that is long ago. Context: collect. */
+/* Measures the cost and adapts the periods, when an interval has ended or at least every 10 s. Context: collect. */
 void ep_govern(struct ep *ep, bool interval_ended);
 
-/* Kinds that a level measures; it is a valid one. Context: any thread. */
+/* The kinds of a valid level. Context: any thread. */
 uint32_t ep_level_kinds(enum ep_level level);
-/* Level, kinds and periods as the configuration wants them. Context: init. */
+/* Sets level, kinds and periods from the configuration. Context: init. */
 void ep_level_begin(struct ep *ep);
 void ep_level_end(void);
-/* Applies a rate, or a stretch, that was changed. Context: collect. */
+/* Applies a changed rate, stretch or set of kinds. Context: collect. */
 void ep_level_apply(struct ep *ep);
 
-/* Begins a new segment: the dictionary is empty. Context: collect, init. */
+/* Begins a new segment, with an empty dictionary. Context: collect, init. */
 void ep_segment_begin(struct ep *ep);
 
-/* One round of collecting: drains the ring, looks for modules and threads, ends the interval when it is time.
+/* One round of the collect thread: drains the ring, scans for modules and threads, ends the interval when it is due.
  * Context: collect. */
 void ep_collect_round(struct ep *ep);
-/* Puts what is in the ring into the tree. Context: collect. */
+/* Moves the ring's records into the tree. Context: collect. */
 void ep_collect_drain(struct ep *ep);
-/* One of the kind's events without a stack. Context: collect. */
+/* Adds one event without a stack. Context: collect. */
 void ep_collect_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t tid, uint64_t value);
-/* Encodes everything that was measured; with `last` as the end of the segment. False: the outbox has no room for
- * (all of) it. Context: collect. */
+/* Encodes everything measured; `last`: ends the segment. False: the outbox has no room, or not for all.
+ * Context: collect. */
 bool ep_collect_finish(struct ep *ep, bool last);
 
-/* Thread bodies. Context: collect / deliver. */
+/* The collect thread's body. Context: collect. */
 void ep_collect_thread(void);
 
 #endif

@@ -1,8 +1,7 @@
 /*
- * Contexts: the combinations of tags, span and thread that the stacks of one interval carry. A stack's entry names its
- * context by a small number; the table is forgotten with the interval. When it is full a stack stays without, counted.
- *
- * Looked up from the newest on: what was seen last is likely to be seen again.
+ * Contexts: the combinations of tags, span and thread of an interval's stacks. An entry refers to its context by a
+ * small number. The table is cleared at the end of the interval. If it is full, a stack is stored without context, and
+ * counted.
  */
 #include "core/collect/collect.h"
 

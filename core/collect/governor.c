@@ -1,20 +1,13 @@
 /*
- * The governor: measures what profiling costs on this device and stretches the periods of all kinds, by one factor, so
- * that it stays within ep_config.budget_ppm of the process' CPU time.
+ * The governor: measures the cost of profiling and stretches all periods by one factor, to keep ep_config.budget_ppm.
  *
- * The cost of samples: time in ep_capture() and ep_hook_event(), of which about one call in 128 is timed, by the
- * thread's CPU clock; what the port says of a bare signal; the collect thread's time with the ring. All the rest of
- * what our threads use (encoding, delivering, looking for threads) does not shrink with the number of samples, and
- * neither does what hooks cost that take no sample, of which one in 512 is timed: it is taken off the budget, down to a
- * quarter, which is left to samples always.
- *
- * What samples would cost unstretched does not depend on the factor in force, so a mean of it over about a minute gives
- * the factor at once, and nothing swings. A change to the double or the half of it begins a new mean. The aim is 1 / 16
- * below the budget, and up to 1 / 16 above the aim and 1 / 8 below it nothing happens; too dear is put right at once,
- * too cheap by halves.
+ * Cost of samples: time in ep_capture() and ep_hook_event() (about 1 in 128 is timed by the thread's CPU clock), the
+ * port's estimate for a bare signal, and the collect thread's time for the ring. All other costs do not depend on the
+ * number of samples: the rest of edgeprof's threads, and hooks without a sample (1 in 512 is timed). They are
+ * subtracted from the budget, of which at least a quarter stays for samples.
  *
  *   core/capture: ep_timing_begin, ep_timing_end, ep_hook_cost     on the service's threads
- *   ep_govern -> measure -> remember -> wanted -> ep_level_apply
+ *   ep_govern -> measure_costs -> add_to_minute -> stretch_wanted -> ep_level_apply
  */
 #include "core/collect/collect.h"
 #include "core/capture/capture.h"
@@ -23,11 +16,11 @@
 #define SLOT_MOST_NS  10000000000u
 #define MINUTE_NS     60000000000u
 #define MILLION       1000000u
-/* Timing costs more than the sample: two readings of a thread's clock. So it is one in that many, and some whenever
- * there is a measurement, for programs with few samples. */
+/* Timing takes two readings of a thread's clock, more than the sample itself. So only 1 in TIMED_ONE_IN is timed,
+ * and TIMED_LEAST after each measurement, for programs with few samples. */
 #define TIMED_ONE_IN 128u
 #define TIMED_LEAST  EVIDENCE
-#define EVIDENCE     8u /* timed samples that are more than chance */
+#define EVIDENCE     8u /* the least number of timed samples that is significant */
 #define PARTS        1024u
 
 static void stretch_to(struct ep *ep, uint32_t stretch)
@@ -36,20 +29,20 @@ static void stretch_to(struct ep *ep, uint32_t stretch)
     atomic_store_explicit(&ep->counter[EP_COUNT_STRETCH_PCT], stretch * 100 / EP_STRETCH_NONE, memory_order_relaxed);
 }
 
-static uint64_t counter(struct ep *ep, enum ep_counter which)
+static uint64_t counter_load(struct ep *ep, enum ep_counter which)
 {
     return atomic_load_explicit(&ep->counter[which], memory_order_relaxed);
 }
 
-/* What has come since the last time. */
+/* Reads the meters and returns their increase since the last call. */
 static void meters_read(struct ep *ep, uint64_t since[EP_METERS])
 {
     const uint64_t now[EP_METERS] = {
         [EP_METER_PROCESS] = ep_port_process_cpu_ns(),
-        [EP_METER_OWN] = counter(ep, EP_COUNT_COLLECT_CPU_NS) + counter(ep, EP_COUNT_DELIVER_CPU_NS),
+        [EP_METER_OWN] = counter_load(ep, EP_COUNT_COLLECT_CPU_NS) + counter_load(ep, EP_COUNT_DELIVER_CPU_NS),
         [EP_METER_DRAIN] = ep->governor.drain_ns,
         [EP_METER_EVENTS] = ep->governor.events,
-        [EP_METER_TICKS] = counter(ep, EP_COUNT_SAMPLES),
+        [EP_METER_TICKS] = counter_load(ep, EP_COUNT_SAMPLES),
         [EP_METER_HOOKS] = atomic_load_explicit(&ep_hooks_ns, memory_order_relaxed),
     };
 
@@ -79,8 +72,8 @@ void ep_governor_drained(struct ep *ep, unsigned events)
     ep->governor.untimed %= TIMED_ONE_IN;
 }
 
-/* Costs since the last time, in 1024 ns so that products stay within 64 bits. Returns how many were timed. */
-static unsigned measure(struct ep *ep, uint64_t slot[EP_COSTS])
+/* The costs since the last call, in 1024 ns so that products fit into 64 bits. Returns the number of timed samples. */
+static unsigned measure_costs(struct ep *ep, uint64_t slot[EP_COSTS])
 {
     struct ep_governor *governor = &ep->governor;
     uint64_t since[EP_METERS], timed = atomic_exchange(&governor->timed, 0);
@@ -106,7 +99,9 @@ static __attribute__((noinline)) uint64_t ppm(uint64_t part, uint64_t of)
     return of ? part * MILLION / of : 0;
 }
 
-static void remember(uint64_t minute[EP_COSTS], const uint64_t slot[EP_COSTS], uint64_t length, unsigned timed)
+/* The unstretched cost (demand) does not depend on the current factor. So a mean over about a minute gives the right
+ * factor at once, without oscillation. A demand that has doubled or halved starts a new mean. */
+static void add_to_minute(uint64_t minute[EP_COSTS], const uint64_t slot[EP_COSTS], uint64_t length, unsigned timed)
 {
     uint64_t before = ppm(minute[EP_COST_DEMAND], minute[EP_COST_CPU]);
     uint64_t demand = ppm(slot[EP_COST_DEMAND], slot[EP_COST_CPU]);
@@ -117,7 +112,9 @@ static void remember(uint64_t minute[EP_COSTS], const uint64_t slot[EP_COSTS], u
         minute[i] = minute[i] * keep / PARTS + slot[i];
 }
 
-static uint32_t wanted(const uint64_t minute[EP_COSTS], uint32_t budget_ppm, uint32_t stretch)
+/* The target is 1 / 16 below the budget. Between 1 / 8 below and 1 / 16 above the current factor nothing changes. Over
+ * budget: corrected at once. Under budget: half the distance per step. */
+static uint32_t stretch_wanted(const uint64_t minute[EP_COSTS], uint32_t budget_ppm, uint32_t stretch)
 {
     uint64_t all = minute[EP_COST_CPU] * budget_ppm, budget = all - all / 16;
     uint64_t other = minute[EP_COST_OTHER] * MILLION;
@@ -146,13 +143,14 @@ void ep_govern(struct ep *ep, bool interval_ended)
     if (length < (interval_ended ? SLOT_LEAST_NS : SLOT_MOST_NS))
         return;
     governor->since_ns = now;
-    unsigned timed = measure(ep, slot);
-    remember(governor->minute, slot, length, timed);
+    unsigned timed = measure_costs(ep, slot);
+    add_to_minute(governor->minute, slot, length, timed);
     uint64_t cost = governor->minute[EP_COST_SAMPLES] + governor->minute[EP_COST_OTHER];
     atomic_store_explicit(&ep->counter[EP_COUNT_COST_PPM], ppm(cost, governor->minute[EP_COST_CPU]),
                           memory_order_relaxed);
-    uint32_t stretch =
-        ep->config.budget_ppm ? wanted(governor->minute, ep->config.budget_ppm, governor->stretch) : EP_STRETCH_NONE;
+    uint32_t stretch = ep->config.budget_ppm
+                           ? stretch_wanted(governor->minute, ep->config.budget_ppm, governor->stretch)
+                           : EP_STRETCH_NONE;
     if (stretch == governor->stretch)
         return;
     stretch_to(ep, stretch);

@@ -1,13 +1,13 @@
 /*
- * The sizes of a collector's heap as a profile: what a language runtime says of them at the end of an interval, a stack
- * of one frame or two for each part. A level, no sum: each interval tells what there is, so the profiles of a process
- * are a timeline. Does not know any runtime; a program without one does not link it.
+ * The sizes of a garbage-collected heap as a profile, read from the language runtime at the end of an interval. Each
+ * part is a stack of one or two frames. A gauge: each interval has the current sizes, so the profiles form a timeline.
+ * Knows no specific runtime. A program without one does not link this file.
  *
- *   ep_heap_attach, then once an interval charge -> the runtime's read
+ *   ep_heap_attach, then once an interval heap_charge -> the runtime's read
  */
 #include "core/collect/collect.h"
 
-static unsigned (*reader)(struct ep_heap_part part[EP_HEAP_PARTS]);
+static unsigned (*heap_read)(struct ep_heap_part part[EP_HEAP_PARTS]);
 
 static unsigned node_of(struct ep_tree *tree, const struct ep_heap_part *part)
 {
@@ -18,13 +18,13 @@ static unsigned node_of(struct ep_tree *tree, const struct ep_heap_part *part)
     return node ? node : tree->truncated;
 }
 
-static void charge(struct ep *ep)
+static void heap_charge(struct ep *ep)
 {
     struct ep_heap_part part[EP_HEAP_PARTS];
     uint64_t total = 0;
 
     ep_tree_zero_entries(&ep->tree, ep->tree.nodes, EP_KIND_BIT(EP_KIND_HEAP));
-    unsigned count = ep->kinds & EP_KIND_BIT(EP_KIND_HEAP) ? reader(part) : 0;
+    unsigned count = ep->kinds & EP_KIND_BIT(EP_KIND_HEAP) ? heap_read(part) : 0;
     for (unsigned i = 0; i < count; i++) {
         if (part[i].bytes && !ep_tree_add(&ep->tree, node_of(&ep->tree, &part[i]), EP_KIND_HEAP, 0, 0, part[i].bytes))
             ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, 0);
@@ -35,6 +35,6 @@ static void charge(struct ep *ep)
 
 void ep_heap_attach(unsigned (*read)(struct ep_heap_part part[EP_HEAP_PARTS]))
 {
-    reader = read;
-    ep_heap_charge = charge;
+    heap_read = read;
+    ep_heap_charge = heap_charge;
 }

@@ -1,9 +1,9 @@
 /*
- * Levels: what is measured and how often, at the start and when somebody changes it.
+ * The profiling level: which kinds are measured, and how often, at the start and after changes.
  *
- * The setters only store what is wanted; the collect thread applies it (ep_level_apply), because the port's timers are
- * its. Kinds take effect at once: every hook looks at them. A sample carries the weight that it was taken with, so no
- * figure depends on when a change arrives.
+ * The setters only store the new values. The collect thread applies them (ep_level_apply), because it owns the port's
+ * timers. Kinds take effect at once, since every hook checks them. A sample carries its own weight, so no total depends
+ * on when a change takes effect.
  */
 #include "core/collect/collect.h"
 #include "core/capture/capture.h"
@@ -41,7 +41,7 @@ static uint32_t stretched(const struct ep *ep, uint32_t base)
     return period < UINT32_MAX ? (uint32_t)period : UINT32_MAX;
 }
 
-/* The port's timers are for CPU samples alone. */
+/* The port's timers serve CPU samples only. */
 static void periods_store(struct ep *ep, uint32_t kinds)
 {
     static const uint32_t base[EP_KINDS] = {
@@ -81,7 +81,7 @@ void ep_level_apply(struct ep *ep)
 {
     uint32_t before = ep->timers_ns, kinds = atomic_load(&ep_hook_kinds);
 
-    if (kinds && kinds != ep->kinds) { /* none: stopping, and what is in the ring still counts */
+    if (kinds && kinds != ep->kinds) { /* 0: stopping; records in the ring still count */
         const struct ep_waits *waits = atomic_load(&ep_waits);
         ep->kinds = kinds;
         if (waits)
@@ -92,7 +92,7 @@ void ep_level_apply(struct ep *ep)
         ep_port_sampling_period(ep->timers_ns);
 }
 
-static void changed(struct ep *ep)
+static void notify_collect(struct ep *ep)
 {
     atomic_store(&ep->flush, true);
     ep_collect_wake(ep);
@@ -108,7 +108,7 @@ int ep_level_set(enum ep_level level)
     atomic_store(&ep->level, level);
     atomic_store(&ep_hook_kinds, levels[level].kinds);
     atomic_store(&ep->period_ns, period_of(levels[level].rate_hz));
-    changed(ep);
+    notify_collect(ep);
     ep_release();
     return 0;
 }
@@ -123,7 +123,7 @@ static int kinds_store(uint32_t keep, uint32_t on)
     unsigned before = atomic_load(&ep_hook_kinds);
     while (!atomic_compare_exchange_weak(&ep_hook_kinds, &before, (before & keep) | on)) {
     }
-    changed(ep);
+    notify_collect(ep);
     ep_release();
     return 0;
 }

@@ -1,22 +1,14 @@
 /*
- * The live heap: sampled objects that are followed until they are gone, in a table that the hook brings along. Only
- * programs with such a hook link this file: the collect thread reaches it through ep_live, which ep_live_attach() sets.
+ * The live heap: follows sampled objects until they are freed, in a table that belongs to the hook. Only programs with
+ * such a hook link this file: the collect thread calls it through ep_live, which ep_live_attach() sets.
  *
- *   hook:    ep_live_take -> the hook points a weak reference at the object -> ep_hook_event with the place as its
- * token collect: bind, when the event's stack is in the tree -> make_room, when the table gets full charge, when the
- * interval ends: what is still there goes into the tree clear_tree, when the tree has to be emptied: stacks of what is
- * still there stay
+ *   hook       ep_live_take, sets a weak reference, passes the place on as the token of ep_hook_event()
+ *   collect    live_bind when the event's stack is in the tree -> make_room when the table gets full
+ *   collect    live_charge when the interval ends: adds the remaining objects to the tree
+ *   collect    live_clear_tree when the tree must be emptied: keeps the stacks of the remaining objects
  *
- * A place is free, taken (by a hook; its event is on its way) or held (by collect). Only collect makes a place held,
- * and free again; but a hook may take one that is held by an object that is gone.
- *
- * What is in use is what has survived a collection: what came after the last one is mostly garbage that nobody has
- * looked at yet. Before the first collection everything counts.
- *
- * When the table gets full it is thinned: what is followed is laid end to end, cut into strata twice as long as before,
- * and of each one object stays and stands for all of it (ep_stratum_advance). So every stack keeps its expected size,
- * and the total is right to within two strata. Objects larger than a stratum stay as they are. An object that could not
- * be followed (no place, no room in the ring) is stood for by the next ones that can.
+ * A place is FREE, TAKEN (by a hook, its event is on its way) or HELD (by collect, which alone sets and ends this
+ * state). A hook may reuse a HELD place whose object is gone.
  */
 #include "core/collect/collect.h"
 #include "core/capture/capture.h"
@@ -33,25 +25,25 @@ static struct {
     struct ep_live_place *place;
     const atomic_uint *collections;
     atomic_uint places, next, taken;
-    unsigned held;   /* collect's count: some of them may be gone, and taken by a hook again */
-    uint64_t period; /* length of a stratum, 1: everything is followed */
-    uint64_t missed; /* that others have to stand for */
+    unsigned held;   /* HELD places as counted by collect; hooks may have reused some */
+    uint64_t period; /* length of a stratum; 1: every object is followed */
+    uint64_t missed; /* weight of lost objects, which later ones must stand for */
     struct ep_stratum stratum;
 } live;
 
 /* ---- hooks ---- */
 
-static bool gone(const struct ep_live_place *place)
+static bool is_gone(const struct ep_live_place *place)
 {
     return atomic_load_explicit(place->object, memory_order_relaxed) == 0;
 }
 
-static bool moved(struct ep_live_place *place, unsigned from, unsigned to)
+static bool change_state(struct ep_live_place *place, unsigned from, unsigned to)
 {
     return atomic_compare_exchange_strong(&place->state, &from, to);
 }
 
-/* Any order but that in which places were taken before (MurmurHash3's finalizer). */
+/* Scatters the places, so that their order differs from the allocation order (MurmurHash3's finalizer). */
 static unsigned mix(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x85ebca6bu;
@@ -59,8 +51,8 @@ static unsigned mix(uint32_t x)
     return x ^ x >> 16;
 }
 
-/* Collect has not been here for a while: it gets going before there is no place left. */
-static void hurry(unsigned taken, unsigned places)
+/* Wakes the collect thread before there is no place left. */
+static void wake_collect(unsigned taken, unsigned places)
 {
     if (taken < places / 8 || (taken & (places / 16 - 1)) != 0)
         return;
@@ -81,10 +73,10 @@ uint32_t ep_live_take(void)
     for (unsigned probe = 0; probe < PROBES; probe++) {
         unsigned number = mix(at * PROBES + probe) & (places - 1);
         struct ep_live_place *place = &live.place[number];
-        if (!moved(place, FREE, TAKEN) && !(gone(place) && moved(place, HELD, TAKEN)))
+        if (!change_state(place, FREE, TAKEN) && !(is_gone(place) && change_state(place, HELD, TAKEN)))
             continue;
         place->since = atomic_load_explicit(live.collections, memory_order_relaxed);
-        hurry(atomic_fetch_add(&live.taken, 1) + 1, places);
+        wake_collect(atomic_fetch_add(&live.taken, 1) + 1, places);
         return number + 1;
     }
     return 0;
@@ -92,19 +84,19 @@ uint32_t ep_live_take(void)
 
 void ep_live_drop(uint32_t token)
 {
-    if (moved(&live.place[token - 1], TAKEN, FREE))
+    if (change_state(&live.place[token - 1], TAKEN, FREE))
         (void)atomic_fetch_sub(&live.taken, 1);
 }
 
 /* ---- collect ---- */
 
-static void let_go(struct ep_live_place *place)
+static void release_place(struct ep_live_place *place)
 {
-    if (moved(place, HELD, FREE) && live.held)
+    if (change_state(place, HELD, FREE) && live.held)
         live.held--;
 }
 
-/* The next place that is held by an object that is still there; others are let go. NULL: no more. */
+/* The next HELD place whose object still exists; releases the others. NULL: no more. */
 static struct ep_live_place *next_held(unsigned *at)
 {
     unsigned places = atomic_load_explicit(&live.places, memory_order_relaxed);
@@ -113,14 +105,14 @@ static struct ep_live_place *next_held(unsigned *at)
         struct ep_live_place *place = &live.place[(*at)++];
         if (atomic_load(&place->state) != HELD)
             continue;
-        if (!gone(place))
+        if (!is_gone(place))
             return place;
-        let_go(place);
+        release_place(place);
     }
     return NULL;
 }
 
-static void scale(struct ep_live_place *place, uint64_t stands_for)
+static void set_weight(struct ep_live_place *place, uint64_t stands_for)
 {
     uint64_t size = place->value / (place->count ? place->count : 1);
 
@@ -129,7 +121,10 @@ static void scale(struct ep_live_place *place, uint64_t stands_for)
     place->value = stands_for;
 }
 
-static void thin(void)
+/* Thins the table: all followed objects form one sequence, cut into strata twice as long as before. One object of each
+ * stratum stays and stands for all of it. So every stack keeps its expected size, and the total is right to within two
+ * strata. Objects larger than a stratum stay as they are. */
+static void thin_table(void)
 {
     struct ep_live_place *place;
     uint64_t least = 2 * ep_hook_period(EP_KIND_ALLOC);
@@ -139,10 +134,10 @@ static void thin(void)
     for (unsigned at = 0; (place = next_held(&at)) != NULL;) {
         uint64_t stands_for = ep_stratum_advance(&live.stratum, place->value, live.period);
         if (stands_for) {
-            scale(place, stands_for);
+            set_weight(place, stands_for);
             kept++;
         } else {
-            let_go(place);
+            release_place(place);
         }
     }
     live.held = kept;
@@ -157,7 +152,8 @@ static void count_held(void)
     live.held = held;
 }
 
-/* Lets go of what is gone, then of as much as it takes. A quarter stays free for what happens between two rounds. */
+/* Releases the places of freed objects, then thins the table until it has room. A quarter stays free for the next
+ * round. */
 static void make_room(void)
 {
     unsigned places = atomic_load_explicit(&live.places, memory_order_relaxed);
@@ -166,36 +162,36 @@ static void make_room(void)
         return;
     count_held();
     while (live.held >= places / 8 * 5 && live.period < LONGEST)
-        thin();
+        thin_table();
 }
 
-/* Nobody wants to know any more. What is on its way here comes, and is dropped. */
-static void forget(void)
+/* Stops following all objects; later events are dropped. */
+static void release_all(void)
 {
     for (unsigned at = 0, places = atomic_load(&live.places); at < places; at++)
-        (void)moved(&live.place[at], HELD, FREE);
+        (void)change_state(&live.place[at], HELD, FREE);
     live.held = 0;
     live.period = 1;
     live.missed = 0;
 }
 
-static void begin(void)
+static void live_begin(void)
 {
     unsigned places = atomic_load(&live.places);
 
     for (unsigned i = 0; i < places; i++)
         atomic_store(&live.place[i].state, FREE);
     atomic_store(&live.taken, 0);
-    forget();
+    release_all();
 }
 
-static void miss(uint64_t value)
+static void live_miss(uint64_t value)
 {
     live.missed += value;
 }
 
-/* What this one stands for beside itself: as much again at most, so that no single object stands for very much. */
-static uint64_t others(uint64_t value)
+/* The part of the lost weight that this object stands for: at most its own, so that no object gets a large weight. */
+static uint64_t missed_share(uint64_t value)
 {
     uint64_t share = live.missed < value ? live.missed : value;
 
@@ -203,29 +199,29 @@ static uint64_t others(uint64_t value)
     return share;
 }
 
-/* Hooks see it at once when the profiler stops, this thread goes on with what there is. */
-static bool wanted(const struct ep *ep)
+/* Uses ep->kinds, since ep_hook_kinds is 0 as soon as the profiler stops. */
+static bool is_wanted(const struct ep *ep)
 {
     return (ep->kinds & EP_KIND_BIT(EP_KIND_LIVE)) != 0;
 }
 
-static void bind(struct ep *ep, uint32_t token, const struct ep_live_stack *stack)
+static void live_bind(struct ep *ep, uint32_t token, const struct ep_live_stack *stack)
 {
-    if (token > atomic_load(&live.places) || (token == 0 && !wanted(ep)))
+    if (token > atomic_load(&live.places) || (token == 0 && !is_wanted(ep)))
         return;
     if (token == 0) {
         ep_lose(ep, EP_LOSS_LIVE_FULL, 1, 0);
-        miss(stack->value);
+        live_miss(stack->value);
         return;
     }
-    if (!wanted(ep)) {
+    if (!is_wanted(ep)) {
         ep_live_drop(token);
         return;
     }
     struct ep_live_place *place = &live.place[token - 1];
     if (atomic_load(&place->state) != TAKEN)
         return;
-    uint64_t stands_for = ep_stratum_advance(&live.stratum, stack->value + others(stack->value), live.period);
+    uint64_t stands_for = ep_stratum_advance(&live.stratum, stack->value + missed_share(stack->value), live.period);
     if (!stands_for) {
         ep_live_drop(token);
         return;
@@ -234,25 +230,27 @@ static void bind(struct ep *ep, uint32_t token, const struct ep_live_stack *stac
     place->tags = (uint16_t)stack->tags;
     place->count = stack->count;
     place->value = stack->value;
-    scale(place, stands_for);
+    set_weight(place, stands_for);
     live.held++;
     (void)atomic_fetch_sub(&live.taken, 1);
     atomic_store(&place->state, HELD);
     make_room();
 }
 
-static void charge(struct ep *ep)
+static void live_charge(struct ep *ep)
 {
     unsigned collections = atomic_load_explicit(live.collections, memory_order_relaxed);
     const struct ep_live_place *place;
     uint64_t count = 0, value = 0;
 
     ep_tree_zero_entries(&ep->tree, ep->tree.nodes, EP_KIND_BIT(EP_KIND_LIVE));
-    if (!wanted(ep))
-        forget();
+    if (!is_wanted(ep))
+        release_all();
     count_held();
     for (unsigned at = 0; (place = next_held(&at)) != NULL;) {
         const struct ep_context_key key = {.tags = place->tags};
+        /* Only objects that survived a collection count as in use; newer ones are mostly garbage. Before the first
+         * collection all count. */
         if (collections && place->since == collections)
             continue;
         if (!ep_tree_add(&ep->tree, place->node, EP_KIND_LIVE, ep_context_find(ep, &key), place->count, place->value))
@@ -266,8 +264,8 @@ static void charge(struct ep *ep)
         live.period /= 2;
 }
 
-/* Marks the stacks of what is followed; returns how many nodes that is. */
-static unsigned mark(struct ep_tree *tree)
+/* Marks the stacks of the followed objects. Returns the number of marked nodes. */
+static unsigned mark_stacks(struct ep_tree *tree)
 {
     const struct ep_live_place *place;
     unsigned marked = 0;
@@ -282,15 +280,15 @@ static unsigned mark(struct ep_tree *tree)
     return marked;
 }
 
-static void clear_tree(struct ep *ep)
+static void live_clear_tree(struct ep *ep)
 {
     struct ep_live_place *place;
     struct ep_tree *tree = &ep->tree;
 
-    while (live.held && mark(tree) > tree->node_capacity / 2 && live.period < LONGEST)
-        thin();
+    while (live.held && mark_stacks(tree) > tree->node_capacity / 2 && live.period < LONGEST)
+        thin_table();
     if (!live.held || live.period >= LONGEST) {
-        forget();
+        release_all();
         ep_tree_clear(tree);
         return;
     }
@@ -302,15 +300,18 @@ static void clear_tree(struct ep *ep)
 
 int ep_live_attach(const struct ep_live_table *table)
 {
-    static const struct ep_live functions = {
-        .begin = begin, .bind = bind, .miss = miss, .charge = charge, .clear_tree = clear_tree};
+    static const struct ep_live functions = {.begin = live_begin,
+                                             .bind = live_bind,
+                                             .miss = live_miss,
+                                             .charge = live_charge,
+                                             .clear_tree = live_clear_tree};
 
     if (table->places == 0 || (table->places & (table->places - 1)) != 0)
         return -EINVAL;
     live.place = table->place;
     live.collections = table->collections;
     atomic_store(&live.places, table->places);
-    begin();
+    live_begin();
     ep_live = &functions;
     return 0;
 }

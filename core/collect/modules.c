@@ -1,15 +1,15 @@
 /*
- * The module table: which code lies where, and its place in the segment's linear address space.
+ * The module table: the address ranges of loaded code, and their places in the segment's linear address space.
  *
- * Slots are appended and published by the count; a published slot does not change under a handler that reads it. The
- * port makes sure that a module it reports is never unmapped (see port.h), so pointers into it stay good.
+ * Slots are only appended, and published by the count, so a handler reads only complete slots. The port guarantees that
+ * a reported module is never unmapped (port.h), so pointers into it stay valid.
  *
- * Linear addresses: every executable stretch gets the next free piece of a 32-bit space, so that a frame is 4 bytes
- * whatever the size of an address, and frames of one module lie close together.
+ * Linear addresses: each executable range gets the next free piece of a 32-bit space. So a frame has 4 bytes for any
+ * size of addresses, and frames of one module are close together.
  */
 #include "core/collect/collect.h"
 
-static bool known(const struct ep_modules *modules, const struct ep_module_info *info)
+static bool is_known(const struct ep_modules *modules, const struct ep_module_info *info)
 {
     unsigned count = atomic_load_explicit(&modules->count, memory_order_relaxed);
 
@@ -26,7 +26,7 @@ void ep_module_seen(const struct ep_module_info *info)
     unsigned count = atomic_load_explicit(&modules->count, memory_order_relaxed);
     uintptr_t size = info->end - info->start;
 
-    if (info->end <= info->start || known(modules, info))
+    if (info->end <= info->start || is_known(modules, info))
         return;
     if (count == EP_MAX_MODULES || size > UINT32_MAX - modules->next_base) {
         if (++modules->refused > modules->counted) {

@@ -1,9 +1,9 @@
 /*
- * The collect thread's side of waits (core/capture/waits.c has the threads' own).
+ * The collect thread's side of waits (core/capture/waits.c has the threads' side).
  *
- *   charge_all -> charge -> read_note, ep_copy_stack, ep_capture_for     waits that are still open, once an interval
- *   ep_wait_take -> the same                                            of one thread, for a stack of every thread
- *   classify                                                            which kind of wait a .NET monitor's was
+ *   charge_all -> charge_wait -> read_note, ep_copy_stack, ep_capture_for     records open waits, once an interval
+ *   ep_wait_take -> the same                                                  for one thread, for a dump of all threads
+ *   classify                                                                  finds the class of a .NET monitor's wait
  */
 #include "core/collect/collect.h"
 
@@ -13,15 +13,16 @@
 #include "core/capture/capture.h"
 
 #define STACK_MIN 2048u
-/* Callers among which a wait's class is looked for. */
+/* The number of callers searched for a wait's class. */
 #define CLASS_DEPTH 16u
-/* None of these functions is larger: the table is asked only when the caller may be one. */
+/* The maximum size of these functions. A caller farther from the function's start is skipped without a table
+ * look-up. */
 #define FUNCTION_MOST 16384u
 
 static const struct ep_wait_place *places;
 static unsigned place_count;
 
-static void forget(struct ep_waiter *waiter)
+static void waiter_free(struct ep_waiter *waiter)
 {
     atomic_store(&waiter->work, 0);
     atomic_store(&waiter->tid, 0);
@@ -51,7 +52,7 @@ static bool is_still(uint32_t tid, uintptr_t work, unsigned sequence)
     return ep_port_copy(tid, at, &now, sizeof now) == sizeof now && now == sequence;
 }
 
-/* Copies the note of the thread in that place; the place becomes free when the note is not its. False: no note. */
+/* Copies the thread's note. False: no note. If the note belongs to another run or slot, the slot becomes free. */
 static bool read_note(const struct ep *ep, struct ep_waiter *waiter, unsigned slot, struct ep_work *work)
 {
     const struct ep_waiting *waiting = ep_waiting_of(work);
@@ -62,11 +63,11 @@ static bool read_note(const struct ep *ep, struct ep_waiter *waiter, unsigned sl
     if (ep_port_copy(atomic_load(&waiter->tid), at, work, sizeof *work) == sizeof *work && waiting->run == ep->run &&
         waiting->slot == slot)
         return true;
-    forget(waiter);
+    waiter_free(waiter);
     return false;
 }
 
-static void charge(struct ep *ep, struct ep_waiter *waiter, unsigned slot)
+static void charge_wait(struct ep *ep, struct ep_waiter *waiter, unsigned slot)
 {
     struct ep_work work;
     struct ep_waiting *waiting = ep_waiting_of(&work);
@@ -112,7 +113,7 @@ bool ep_wait_take(struct ep *ep, uint32_t tid)
 static void charge_all(struct ep *ep)
 {
     for (unsigned i = 0; i < EP_MAX_THREADS; i++)
-        charge(ep, &ep->waiter[i], i + 1);
+        charge_wait(ep, &ep->waiter[i], i + 1);
 }
 
 void ep_wait_places(const struct ep_wait_place *place, unsigned count)
@@ -121,7 +122,7 @@ void ep_wait_places(const struct ep_wait_place *place, unsigned count)
     place_count = count;
 }
 
-/* The class of the innermost caller that is known for one. */
+/* The class of the function at pc; EP_WAITS: none. */
 static unsigned class_of(const struct ep_modules *modules, uintptr_t pc)
 {
     for (unsigned i = 0; i < place_count; i++) {
@@ -134,8 +135,8 @@ static unsigned class_of(const struct ep_modules *modules, uintptr_t pc)
     return EP_WAITS;
 }
 
-/* The frame at `pc` says that the record's wait is of a class that nobody wants; 0: none says. */
-static void remember(struct ep *ep, const struct ep_record *record, uintptr_t pc)
+/* Notes for the record's thread that the return address `pc` marks its wait as unwanted; 0: the wait is wanted. */
+static void note_unwanted(struct ep *ep, const struct ep_record *record, uintptr_t pc)
 {
     uint32_t tid = (uint32_t)record->words[EP_WORD_TID];
 
@@ -160,9 +161,9 @@ static bool classify(struct ep *ep, const struct ep_record *record, unsigned fir
     if (!known)
         class = EP_WAIT_OTHER;
     *frame = EP_FRAME_WAIT + class;
-    bool told = !ep_wait_left_out(ep, class) && (class == EP_WAIT_LOCK || (ep->kinds & EP_KIND_BIT(EP_KIND_WAIT)));
-    remember(ep, record, known && !told ? record->words[i - 1] : 0);
-    return told;
+    bool wanted = !ep_wait_left_out(ep, class) && (class == EP_WAIT_LOCK || (ep->kinds & EP_KIND_BIT(EP_KIND_WAIT)));
+    note_unwanted(ep, record, known && !wanted ? record->words[i - 1] : 0);
+    return wanted;
 }
 
 const struct ep_waits ep_open_waits = {.charge = charge_all, .classify = classify, .reconsider = reconsider};

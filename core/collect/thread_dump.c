@@ -1,18 +1,13 @@
 /*
- * A stack of every thread, on demand. The collect thread takes them one by one, so they are not of one moment, but none
- * is torn: a stack is copied while its thread sleeps, and used only when it has slept all along.
+ * A dump of all threads' stacks, on request. The collect thread reads one after the other, so they are not of one
+ * moment. No stack is torn: a copy is used only if its thread was blocked all the time.
  *
- *   ep_threads_dump -> ep_snapshot_ask -> (collect thread) round -> begin, then look at those that are left: settled
- *       in a wait that was announced   ep_wait_take, with all registers
- *       asleep in the kernel           asleep: pc and sp are known, so the walk ends where a frame pointer is needed
- *       running                        wants: its next CPU sample; or it is asleep when looked at next
+ *   ep_threads_dump -> ep_snapshot_ask -> (collect thread) dump_round -> dump_begin, then retry_pending: capture_thread
+ *       in a marked wait         ep_wait_take, with all registers
+ *       blocked in the kernel    capture_blocked: pc and sp are known, so the walk ends where a frame pointer is needed
+ *       running                  dump_wants: its next CPU sample, or it is blocked at the next try
  *
- * Looked at again after 5, 10, 20 ... ms, until an interval is over; who is left then is counted and shown as
- * [no stack]. The interval does not end before, and at once afterwards; unless it is only for who pulls, and gives up
- * after 2 s.
- *
- * What the collect thread needs of this file it reaches through ep->snapshot, set by the one function that programs
- * call: a program that does not call it does not link it, nor what of the port only this needs.
+ * A program that does not call ep_threads_dump() does not link this file, nor the port's functions that only it needs.
  */
 #include "core/collect/collect.h"
 #include "core/capture/capture.h"
@@ -21,18 +16,18 @@
 
 #define FIRST_LOOK_NS 5000000u
 #define MOST_NS       250000000u
-#define PULL_NS       2000000000u /* somebody waits for the answer */
+#define PULL_NS       2000000000u /* a client waits for the answer */
 
-/* The collect thread's alone. */
+/* Threads still without a stack. Used by the collect thread only. */
 static struct {
     uint32_t run; /* of the profiler */
     unsigned count;
     uint32_t tid[EP_MAX_THREADS]; /* still without a stack */
     uint64_t until_ns, pause_ns;
-} left;
+} pending;
 
-/* 0: its stack is a record now. */
-static int asleep(struct ep *ep, uint32_t tid)
+/* Returns 0 if the thread's stack is recorded, else a negative errno value; -ESRCH: the thread has ended. */
+static int capture_blocked(struct ep *ep, uint32_t tid)
 {
     static const struct ep_work nothing;
     const struct ep_hook_event event = {.kind = EP_KIND_THREAD, .count = 1, .value = 1};
@@ -44,7 +39,7 @@ static int asleep(struct ep *ep, uint32_t tid)
         return error;
     struct ep_context at = before;
     if (!at.stack_end)
-        at.stack_end = UINTPTR_MAX; /* as far as there is memory */
+        at.stack_end = UINTPTR_MAX; /* up to the end of the mapped memory */
     if (!ep_copy_stack(ep, tid, &at))
         return -ENOMEM;
     error = ep_port_thread_blocked(tid, &after, &ran_after);
@@ -56,81 +51,84 @@ static int asleep(struct ep *ep, uint32_t tid)
     return 0;
 }
 
-/* Has its stack, or is gone and needs none. */
-static bool settled(struct ep *ep, uint32_t tid)
+/* True if the thread's stack is recorded, or the thread has ended. */
+static bool capture_thread(struct ep *ep, uint32_t tid)
 {
-    int error = ep_wait_take(ep, tid) ? 0 : asleep(ep, tid);
+    int error = ep_wait_take(ep, tid) ? 0 : capture_blocked(ep, tid);
 
-    ep_collect_drain(ep); /* the ring may be too small for all of them */
+    ep_collect_drain(ep); /* the ring may be too small for all stacks */
     return error == 0 || error == -ESRCH;
 }
 
-static void give_up(struct ep *ep, uint32_t tid)
+static void record_missing(struct ep *ep, uint32_t tid)
 {
     ep_lose(ep, EP_LOSS_NO_STACK, 1, 0);
     ep_collect_special(ep, EP_FRAME_NO_STACK, EP_KIND_THREAD, tid, 1);
 }
 
-static void first_look(uint32_t tid)
+static void try_first(uint32_t tid)
 {
     struct ep *ep = ep_running();
 
-    if (settled(ep, tid))
+    if (capture_thread(ep, tid))
         return;
-    if (left.count < EP_MAX_THREADS)
-        left.tid[left.count++] = tid;
+    if (pending.count < EP_MAX_THREADS)
+        pending.tid[pending.count++] = tid;
     else
-        give_up(ep, tid);
+        record_missing(ep, tid);
 }
 
-static bool wants(struct ep *ep, uint32_t tid)
+static bool dump_wants(struct ep *ep, uint32_t tid)
 {
-    if (left.run != ep->run)
+    if (pending.run != ep->run)
         return false;
-    for (unsigned i = 0; i < left.count; i++) {
-        if (left.tid[i] != tid)
+    for (unsigned i = 0; i < pending.count; i++) {
+        if (pending.tid[i] != tid)
             continue;
-        left.tid[i] = left.tid[--left.count];
+        pending.tid[i] = pending.tid[--pending.count];
         return true;
     }
     return false;
 }
 
-/* Nobody is on the list while looked at, lest an older CPU sample gives a second stack; who is put back, or fills the
- * hole, has been looked at. */
-static void look_again(struct ep *ep)
+/* Takes each thread off the list while trying it, so that an older CPU sample does not add a second stack. A thread
+ * put back, or moved into the hole, has been tried already. */
+static void retry_pending(struct ep *ep)
 {
-    for (unsigned i = left.count; i > 0; i--) {
-        if (i > left.count)
+    for (unsigned i = pending.count; i > 0; i--) {
+        if (i > pending.count)
             continue;
-        uint32_t tid = left.tid[i - 1];
-        left.tid[i - 1] = left.tid[--left.count];
-        if (!settled(ep, tid))
-            left.tid[left.count++] = tid;
+        uint32_t tid = pending.tid[i - 1];
+        pending.tid[i - 1] = pending.tid[--pending.count];
+        if (!capture_thread(ep, tid))
+            pending.tid[pending.count++] = tid;
     }
 }
 
-static void begin(struct ep *ep, uint64_t now)
+static void dump_begin(struct ep *ep, uint64_t now)
 {
-    left.run = ep->run;
-    left.count = 0;
-    left.until_ns =
+    pending.run = ep->run;
+    pending.count = 0;
+    pending.until_ns =
         now + (ep->snapshot_for & EP_SNAPSHOT_PUSH || ep->interval_ns < PULL_NS ? ep->interval_ns : PULL_NS);
-    left.pause_ns = FIRST_LOOK_NS;
-    if (ep_port_threads_each(first_look) != 0)
+    pending.pause_ns = FIRST_LOOK_NS;
+    if (ep_port_threads_each(try_first) != 0)
         ep_lose(ep, EP_LOSS_NO_STACK, 1, 0);
 }
 
-static void end(struct ep *ep)
+static void dump_end(struct ep *ep)
 {
-    while (left.count > 0)
-        give_up(ep, left.tid[--left.count]);
+    while (pending.count > 0)
+        record_missing(ep, pending.tid[--pending.count]);
     ep->snapshot_next_ns = 0;
     if (ep->snapshot_for & EP_SNAPSHOT_PUSH)
         atomic_store(&ep->flush, true);
 }
 
-static void round_of(struct ep *ep)
+/* Tries again after 5, 10, 20 ... ms, until an interval is over; the remaining threads are counted and shown as
+ * [no stack]. A dump for a message keeps the interval open and then ends it at once. A dump for the pull endpoint only
+ * gives up after PULL_NS and leaves the interval alone. */
+static void dump_round(struct ep *ep)
 {
     uint64_t now = ep_port_uptime_ns();
     bool stopping = atomic_load(&ep->stopping);
@@ -138,23 +136,23 @@ static void round_of(struct ep *ep)
     if (!ep->snapshot_next_ns && (ep->snapshot_for = atomic_exchange(&ep->snapshot_asked, 0)) == 0)
         return;
     if (!ep->snapshot_next_ns)
-        begin(ep, now);
+        dump_begin(ep, now);
     else if (now >= ep->snapshot_next_ns)
-        look_again(ep);
-    else if (left.count > 0 && !stopping)
+        retry_pending(ep);
+    else if (pending.count > 0 && !stopping)
         return;
-    if (left.count == 0 || now >= left.until_ns || stopping) {
-        end(ep);
+    if (pending.count == 0 || now >= pending.until_ns || stopping) {
+        dump_end(ep);
         return;
     }
-    ep->snapshot_next_ns = now + left.pause_ns;
-    if (left.pause_ns < MOST_NS)
-        left.pause_ns *= 2;
+    ep->snapshot_next_ns = now + pending.pause_ns;
+    if (pending.pause_ns < MOST_NS)
+        pending.pause_ns *= 2;
 }
 
 void ep_snapshot_ask(struct ep *ep, unsigned who)
 {
-    static const struct ep_snapshot snapshot = {.round = round_of, .wants = wants};
+    static const struct ep_snapshot snapshot = {.round = dump_round, .wants = dump_wants};
 
     atomic_store(&ep->snapshot, &snapshot);
     (void)atomic_fetch_or(&ep->snapshot_asked, who);
