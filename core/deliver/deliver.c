@@ -1,12 +1,12 @@
 /*
- * The deliver thread: takes messages from the outbox to the transport, in order, each until it is accepted or refused.
+ * The deliver thread: sends messages from the outbox to the transport, in order, each until it is accepted or refused.
  *
- * A message that was not delivered is sent again after a pause: what the receiver asks for, else one that doubles from
- * 1 s to a minute. Up to a quarter comes on top at random, so that a fleet does not come back in step. Nothing upstream
- * waits for this thread but stop, whose deadline also ends the send that is under way; before that it makes one more
- * attempt, whatever the pause. With a spool, spool.c makes the rounds instead.
+ * After a failure it retries when the receiver asks for it, else after a pause that doubles from 1 s to a minute. A
+ * random part of up to a quarter keeps a fleet from retrying in step. Only ep_stop() waits for this thread. Its
+ * deadline also ends the current send, and before that one more attempt is made at once. With a spool, spool.c makes
+ * the rounds.
  *
- *   ep_deliver_thread, ep_deliver_round -> round_of_memory -> the steps in deliver.h
+ *   ep_deliver_thread, ep_deliver_round -> memory_round -> the steps in steps.h
  */
 #include "core/deliver/steps.h"
 
@@ -20,7 +20,7 @@ void ep_deadline_shrink(struct ep_deadline *deadline, uint64_t at_ns)
         ;
 }
 
-static int round_of_memory(struct ep *ep, uint64_t deadline_ns)
+static int memory_round(struct ep *ep, uint64_t deadline_ns)
 {
     const struct ep_deliver_until until = {&ep->send_deadline, &ep->stop_deadline_ns};
     const struct ep_box_header *header;
@@ -41,7 +41,7 @@ static int round_of_memory(struct ep *ep, uint64_t deadline_ns)
 
 int ep_deliver_round(struct ep *ep, uint64_t deadline_ns)
 {
-    return ep_spool ? ep_spool->round(ep, deadline_ns) : round_of_memory(ep, deadline_ns);
+    return ep_spool ? ep_spool->round(ep, deadline_ns) : memory_round(ep, deadline_ns);
 }
 
 void ep_deliver_thread(void)
@@ -51,5 +51,5 @@ void ep_deliver_thread(void)
     if (ep_spool)
         ep_spool->thread(ep);
     else
-        ep_deliver_loop(ep, round_of_memory, &ep->retry_at_ns);
+        ep_deliver_loop(ep, memory_round, &ep->retry_at_ns);
 }

@@ -1,8 +1,8 @@
 /*
- * The face of core/deliver: messages leave the process.
+ * The interface of core/deliver, which sends messages out of the process.
  *
- * In: messages in the outbox. Out: calls of the transport, and files of the spool. All of it is on the deliver thread,
- * which may wait for the network, always with a deadline.
+ * In: messages in the outbox. Out: calls of the transport, and files of the spool. All of it runs on the deliver
+ * thread, which may wait for the network, always with a deadline.
  */
 #ifndef EP_DELIVER_H
 #define EP_DELIVER_H
@@ -12,17 +12,18 @@
 struct ep_spool {
     void (*thread)(struct ep *ep);                     /* instead of ep_deliver_thread() */
     int (*round)(struct ep *ep, uint64_t deadline_ns); /* instead of ep_deliver_round() */
-    void (*stop)(struct ep *ep, uint64_t deadline_ns); /* ep_stop() begins. Context: init */
+    void (*stop)(struct ep *ep, uint64_t deadline_ns); /* called when ep_stop() begins. Context: init */
 };
-/* NULL: there is none. Written before ep_start(). */
+/* NULL: no spool. Written before ep_start(). */
 extern const struct ep_spool *ep_spool;
 
 void ep_deliver_thread(void);
 
-/* Brings a deadline nearer, never farther. Context: any thread. */
+/* Makes a deadline earlier, never later. Context: any thread. */
 void ep_deadline_shrink(struct ep_deadline *deadline, uint64_t at_ns);
 
-/* Delivers what it can before deadline_ns (uptime). 0: the outbox is empty, else why not. Context: deliver. */
+/* Delivers messages until deadline_ns (uptime). Returns 0 if the outbox is empty, else a negative errno value.
+ * Context: deliver. */
 int ep_deliver_round(struct ep *ep, uint64_t deadline_ns);
 
 #endif

@@ -1,17 +1,11 @@
 /*
- * Names of functions that can be had in the process itself, for pprof messages that are being sent (push_pprof.c).
+ * Finds function names in the process itself, for pprof messages (push_pprof.c). The key of a name is the linear
+ * address of the function's start, as the unwind tables have it, else the pc. Found names stay in a fixed store, which
+ * is emptied if it stays full, but not within a message. Sources, in this order: dynamic symbols; the language runtime,
+ * for its own module; "module+0x1234" with the function's ELF address.
  *
- * A function is known by its start, where the unwind tables tell it, else each pc by itself, as a linear address. A
- * name, once found, stays in a fixed store; a store that is full is emptied now and then, not within a message. In this
- * order: dynamic symbols; what a language's runtime answers, of its own module; "module+0x1234", the function's ELF
- * address.
- *
- * The runtime answers on a thread of its own, for what it does there would not do on ours: it has its signals blocked
- * and the lowest priority, and a garbage collection would have to wait for it. So a question is handed over and waited
- * for, a tenth of a second at most, two seconds a message; what has not come by then is asked again next time.
- *
- *   ep_names_process.find -> module_of, function -> known | learn -> symbol, ask, address
- *   the runtime's thread: ep_names_next -> answer, then wait
+ *   ep_names_process.find -> module_of, ep_function_start -> known, or name_learn -> ep_port_symbol, runtime_ask
+ *   the runtime's thread: ep_names_next -> question_answer, then waits for question_take
  */
 #include "core/deliver/deliver.h"
 
@@ -23,21 +17,21 @@
 #endif
 
 #define NAME_MOST  256u
-#define PLACES     4096u /* of the hash table: a power of two, more than twice EP_NAMED_MOST */
+#define PLACES     4096u /* size of the hash table: a power of two, more than twice EP_NAMED_MOST */
 #define ANSWER_NS  100000000u
 #define MESSAGE_NS 2000000000u
 #define FULL_FOR   64u /* messages */
 #define FOREVER_NS 3600000000000u
 
 static struct {
-    uint32_t run;                     /* of the profiler that linear addresses belong to */
-    unsigned count, used, full_since; /* names, bytes of text, messages since one had no room */
+    uint32_t run;                     /* run of the profiler that the linear addresses belong to */
+    unsigned count, used, full_since; /* number of names, bytes of text, messages since a name had no room */
     bool full;
-    uint16_t place[PLACES];           /* hash table: name */
+    uint16_t place[PLACES];           /* hash table: number of the name, 0: free */
     uint32_t function[EP_NAMED_MOST]; /* linear address of its start */
     uint32_t at[EP_NAMED_MOST];       /* in text */
     char text[EP_NAMES_BYTES];
-    uint64_t patience_ns; /* uptime until which the runtime may be asked for this message */
+    uint64_t patience_ns; /* uptime; until then the runtime may be asked for this message */
     const struct ep_deadline *deadline;
 } names;
 
@@ -45,7 +39,10 @@ static struct ep_named named;
 
 /* ---- asking the runtime ---- */
 
-/* A question's number is in the upper bits of the state, so that an answer that is late is nobody's. */
+/* The runtime answers on a thread of its own. Edgeprof's threads have all signals blocked and the lowest priority,
+ * so a garbage collection would have to wait for them. The deliver thread waits for an answer for ANSWER_NS at most,
+ * and for MESSAGE_NS a message; missing names are asked for again next time. The upper bits of the state number the
+ * question, so that a late answer is ignored. */
 enum { STATE_IDLE, STATE_ASKED, STATE_TAKEN, STATE_ANSWERED, STATE_MASK = 3 };
 
 static struct {
@@ -54,12 +51,12 @@ static struct {
     atomic_bool serving, ending;
     atomic_uintptr_t address;
     atomic_bool type;
-    unsigned taken; /* the runtime thread's: state when it took the question */
+    unsigned taken; /* used by the runtime's thread: the state when it took the question */
     size_t size;
     char answer[NAME_MOST];
 } runtime;
 
-/* Waits until the question's state is `state`, or not longer than the deadline. */
+/* Waits for the state. False: the deadline has passed. */
 static bool wait_answered(unsigned state, uint64_t deadline_ns)
 {
     for (;;) {
@@ -73,8 +70,8 @@ static bool wait_answered(unsigned state, uint64_t deadline_ns)
     }
 }
 
-/* Bytes of the name, now at name; 0: the runtime knows none; -ETIMEDOUT: not now. */
-static int ask(uintptr_t address, bool type, char *name)
+/* Returns the size of the name at `name`; 0: the runtime has none; -ETIMEDOUT: ask again later. */
+static int runtime_ask(uintptr_t address, bool type, char *name)
 {
     const unsigned question = (atomic_load(&runtime.state) & ~(unsigned)STATE_MASK) + STATE_MASK + 1;
     const uint64_t now = ep_port_uptime_ns();
@@ -96,7 +93,7 @@ static int ask(uintptr_t address, bool type, char *name)
     return size;
 }
 
-static void answer(const char *name, size_t size)
+static void question_answer(const char *name, size_t size)
 {
     unsigned taken = runtime.taken;
 
@@ -110,7 +107,7 @@ static void answer(const char *name, size_t size)
     runtime.taken = 0;
 }
 
-static bool take(uintptr_t *address, int *type)
+static bool question_take(uintptr_t *address, int *type)
 {
     unsigned state = atomic_load(&runtime.state);
 
@@ -124,13 +121,13 @@ static bool take(uintptr_t *address, int *type)
 
 int ep_names_next(const char *name, size_t size, uintptr_t *address, int *type)
 {
-    answer(name, size);
+    question_answer(name, size);
     atomic_store(&runtime.serving, true);
     for (;;) {
         const unsigned seen = atomic_load(&runtime.asked.value);
         if (atomic_exchange(&runtime.ending, false))
             break;
-        if (take(address, type))
+        if (question_take(address, type))
             return 0;
         ep_port_wait(&runtime.asked, seen, FOREVER_NS);
     }
@@ -147,7 +144,7 @@ void ep_names_end(void)
 
 /* ---- the store ---- */
 
-static void forget_all(uint32_t run)
+static void names_clear(uint32_t run)
 {
     memset(names.place, 0, sizeof names.place);
     names.run = run;
@@ -155,7 +152,7 @@ static void forget_all(uint32_t run)
     names.full = false;
 }
 
-/* Where the function's name is noted, or is to be. */
+/* The hash table's slot of the function, used or free. */
 static uint16_t *place_of(uint32_t function)
 {
     unsigned at = (function * 2654435761u) >> 20;
@@ -167,7 +164,7 @@ static uint16_t *place_of(uint32_t function)
     return &names.place[at];
 }
 
-static unsigned keep(uint16_t *place, uint32_t function, const char *name, size_t size)
+static unsigned name_keep(uint16_t *place, uint32_t function, const char *name, size_t size)
 {
     if (names.count == EP_NAMED_MOST || size + 1 > sizeof names.text - names.used) {
         names.full = true;
@@ -198,22 +195,23 @@ static bool is_built(const struct ep_module *module, const struct ep_place *plac
            (place->path_size == strlen(module->path) && memcmp(place->path, module->path, place->path_size) == 0);
 }
 
-static bool holds(const struct ep_module *module, uint64_t address)
+static bool module_contains(const struct ep_module *module, uint64_t address)
 {
     const uint64_t start = (uintptr_t)(module->start - module->bias);
 
     return address >= start && address - start < module->end - module->start;
 }
 
-/* What runs here with the place's build id, wherever it was then. The hint is the last one's number + 1. */
+/* The module with the place's build id, wherever it was loaded then. The hint is the module's number + 1. */
 static const struct ep_module *module_of(const struct ep *ep, struct ep_place *place)
 {
     const unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_acquire);
 
-    if (place->hint && holds(&ep->unwinder.modules.slot[place->hint - 1], place->address))
+    if (place->hint && module_contains(&ep->unwinder.modules.slot[place->hint - 1], place->address))
         return &ep->unwinder.modules.slot[place->hint - 1];
     for (unsigned i = 0; i < count; i++)
-        if (holds(&ep->unwinder.modules.slot[i], place->address) && is_built(&ep->unwinder.modules.slot[i], place)) {
+        if (module_contains(&ep->unwinder.modules.slot[i], place->address) &&
+            is_built(&ep->unwinder.modules.slot[i], place)) {
             place->hint = i + 1;
             return &ep->unwinder.modules.slot[i];
         }
@@ -242,7 +240,7 @@ static size_t address_name(const struct ep_module *module, uintptr_t function, c
     }
 }
 
-static unsigned learn(const struct ep *ep, const struct ep_module *module, uintptr_t function, uint32_t key)
+static unsigned name_learn(const struct ep *ep, const struct ep_module *module, uintptr_t function, uint32_t key)
 {
     char name[NAME_MOST];
     int size = 0;
@@ -251,15 +249,15 @@ static unsigned learn(const struct ep *ep, const struct ep_module *module, uintp
         size = (int)strlen(name);
     else if (ep->unwinder.hijack_stub &&
              (module->data || ep->unwinder.hijack_stub - module->start < module->end - module->start))
-        size = ask(function, module->data, name);
+        size = runtime_ask(function, module->data, name);
     if (size < 0)
         return 0;
     if (size == 0)
         size = (int)address_name(module, function, name);
-    return keep(place_of(key), key, name, (size_t)size);
+    return name_keep(place_of(key), key, name, (size_t)size);
 }
 
-static unsigned find(struct ep_place *place)
+static unsigned names_find(struct ep_place *place)
 {
     const struct ep *ep = ep_running();
     const struct ep_module *module = module_of(ep, place);
@@ -269,26 +267,27 @@ static unsigned find(struct ep_place *place)
     const uintptr_t pc = (uintptr_t)place->address + module->bias;
     uintptr_t function = module->data ? pc : ep_function_start(module, pc);
     if (function - module->start >= module->end - module->start)
-        function = pc; /* no table tells */
+        function = pc; /* no unwind table has it */
     const uint32_t key = module->base + (uint32_t)(function - module->start);
     const uint16_t known = *place_of(key);
-    return known ? known : learn(ep, module, function, key);
+    return known ? known : name_learn(ep, module, function, key);
 }
 
-static void begin(const struct ep_deadline *deadline)
+static void names_begin(const struct ep_deadline *deadline)
 {
     const uint32_t run = ep_running()->run;
 
     names.full_since += names.full;
     if (names.run != run || names.full_since > FULL_FOR)
-        forget_all(run);
+        names_clear(run);
     names.patience_ns = ep_port_uptime_ns() + MESSAGE_NS;
     names.deadline = deadline;
 }
 
-static const char *text(unsigned name)
+static const char *names_text(unsigned name)
 {
     return names.text + names.at[name - 1];
 }
 
-const struct ep_names ep_names_process = {.begin = begin, .find = find, .text = text, .memory = &named};
+const struct ep_names ep_names_process = {
+    .begin = names_begin, .find = names_find, .text = names_text, .memory = &named};

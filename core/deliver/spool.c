@@ -1,16 +1,14 @@
 /*
- * Store-and-forward: what cannot be delivered now waits on the disk. Decides what goes there and when, and delivers it
- * from there; files and bytes are spool_log.c's. Only programs that call ep_spool_start() link this: deliver.c reaches
- * it through a pointer that the call sets. Everything but that call runs on the deliver thread.
+ * Store-and-forward: keeps undelivered messages on disk. Decides what is stored and when, and delivers it; spool_log.c
+ * has the files. Only programs that call ep_spool_start() link this. Everything else runs on the deliver thread.
  *
- * While the link is up nothing is written. When a send has failed, messages are put on the disk as soon as a quarter of
- * the outbox is full of them or the oldest has waited for sync_ms, many at a time, for flash wears. When the link is
- * back live messages go first, in a segment of their own: what is spooled of the old one would have to go before them.
- * The spool follows, oldest first, for link_share_pct of the time. ep_stop() keeps a part of its deadline for the disk.
+ * While the link is up nothing is written. After a failed send, messages are stored in large batches (flash wears): as
+ * soon as they fill a quarter of the outbox, or the oldest has waited for sync_ms. ep_stop() reserves time for the
+ * disk.
  *
- *   thread -> round_ -> once -> put -> put_some -> gather, the log
- *                  -> live -> ep_deliver_live
- *                  -> replay -> ep_deliver_message, then passed / refused / unknown
+ *   spool_thread -> spool_round -> deliver_step -> store_outbox -> store_batch -> batch_gather, the log
+ *                                               -> send_live -> ep_deliver_live
+ *                                               -> replay -> ep_deliver_message, replay_done / _refused / _stale
  */
 #include "core/deliver/steps.h"
 #include "core/deliver/spool_log.h"
@@ -34,35 +32,35 @@ struct spool {
     uint32_t share_pct;
     bool old_given;
     bool open;
-    bool tangled;             /* collect may be in a segment of which something is spooled */
-    uint64_t disk_again_ns;   /* when a disk that failed is tried again */
-    uint64_t replay_again_ns; /* the link's share */
-    _Atomic uint64_t due_ns;  /* when the next round is */
-    struct ep_deadline send;  /* of the message that is being sent */
+    bool segment_spooled;     /* a part of collect's current segment may be in the spool */
+    uint64_t disk_again_ns;   /* uptime of the next try after a disk error */
+    uint64_t replay_again_ns; /* uptime of the next replay, to keep link_share_pct */
+    _Atomic uint64_t due_ns;  /* uptime of the next round */
+    struct ep_deadline send;  /* of the message being sent */
     char headers[EP_HEADERS_BYTES + 64];
-    uint64_t segment; /* of the message that was spooled last */
-    uint64_t reading; /* the segment that is being delivered */
-    bool again;       /* it was begun again, or has a hole: a receiver that does not know it will not learn */
+    uint64_t segment; /* of the message stored last */
+    uint64_t reading; /* segment being replayed */
+    bool again; /* its replay was restarted, or a message is missing: a receiver that does not know it never will */
     struct ep_spool_log log;
 };
 
 static struct spool *spool;
 
-/* ---- what others see ---- */
+/* ---- counters ---- */
 
-static void tell(struct ep *ep, enum ep_counter counter, uint64_t value)
+static void counter_store(struct ep *ep, enum ep_counter counter, uint64_t value)
 {
     atomic_store_explicit(&ep->counter[counter], value, memory_order_relaxed);
 }
 
-static void tell_all(struct ep *ep)
+static void counters_publish(struct ep *ep)
 {
-    tell(ep, EP_COUNT_SPOOL_MESSAGES, ep_spool_log_messages(&spool->log));
-    tell(ep, EP_COUNT_SPOOL_BYTES, spool->log.bytes);
-    tell(ep, EP_COUNT_SPOOL_WRITTEN, spool->log.written);
+    counter_store(ep, EP_COUNT_SPOOL_MESSAGES, ep_spool_log_messages(&spool->log));
+    counter_store(ep, EP_COUNT_SPOOL_BYTES, spool->log.bytes);
+    counter_store(ep, EP_COUNT_SPOOL_WRITTEN, spool->log.written);
 }
 
-static void lost(struct ep *ep, enum ep_loss reason, const struct ep_spool_dropped *dropped)
+static void count_dropped(struct ep *ep, enum ep_loss reason, const struct ep_spool_dropped *dropped)
 {
     if (!dropped->all.messages)
         return;
@@ -75,20 +73,20 @@ static void lost(struct ep *ep, enum ep_loss reason, const struct ep_spool_dropp
 static int disk_failed(struct ep *ep, int error)
 {
     spool->disk_again_ns = ep_port_uptime_ns() + DISK_AGAIN_NS;
-    tell(ep, EP_COUNT_SPOOL_ERROR, (uint64_t)-error);
-    tell_all(ep);
+    counter_store(ep, EP_COUNT_SPOOL_ERROR, (uint64_t)-error);
+    counters_publish(ep);
     return error;
 }
 
-static bool ending(struct ep *ep)
+static bool is_stopping(struct ep *ep)
 {
     return atomic_load(&ep->stop_deadline_ns) != 0;
 }
 
-/* Whether the disk can be written to. */
-static bool usable(struct ep *ep)
+/* True if the disk can be written. Opens the log if needed. */
+static bool disk_usable(struct ep *ep)
 {
-    if (ep_port_uptime_ns() < spool->disk_again_ns && !ending(ep))
+    if (ep_port_uptime_ns() < spool->disk_again_ns && !is_stopping(ep))
         return false;
     if (!spool->open) {
         int error = ep_spool_log_open(&spool->log, spool->dir);
@@ -97,14 +95,14 @@ static bool usable(struct ep *ep)
             return false;
         }
         spool->open = true;
-        tell(ep, EP_COUNT_SPOOL_ERROR, 0);
-        tell_all(ep);
+        counter_store(ep, EP_COUNT_SPOOL_ERROR, 0);
+        counters_publish(ep);
     }
     return true;
 }
 
 /* "service\0tags\0boot id\0" */
-static uint32_t origin(const struct ep *ep, char *text)
+static uint32_t origin_write(const struct ep *ep, char *text)
 {
     const char *parts[] = {ep->config.service, ep->config.tags, ep->identity.boot_id};
     size_t used = 0;
@@ -136,7 +134,7 @@ static struct ep_spool_record record_of(const struct ep_box_header *header)
     return record;
 }
 
-/* Whether this message begins a file: a file that is large enough ends where a dictionary does. */
+/* True if this message should begin a new file. Compact files should end at the end of a segment. */
 static bool begins_file(struct ep *ep, const struct ep_box_header *header)
 {
     bool full = spool->log.write.offset >= spool->log.cap / FILES_A_CAP;
@@ -148,8 +146,8 @@ static bool begins_file(struct ep *ep, const struct ep_box_header *header)
     return full;
 }
 
-/* As many messages as go into one batch, from the oldest on. Returns how many that are, 0: not even one. */
-static unsigned gather(struct ep *ep)
+/* Puts messages into a batch, from the oldest on. Returns their number, 0: not even one fits. */
+static unsigned batch_gather(struct ep *ep)
 {
     char text[EP_SPOOL_ORIGIN_SIZE];
     const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
@@ -157,7 +155,7 @@ static unsigned gather(struct ep *ep)
 
     if (begins_file(ep, header))
         ep_spool_log_turn(&spool->log);
-    ep_spool_log_begin(&spool->log, text, origin(ep, text));
+    ep_spool_log_begin(&spool->log, text, origin_write(ep, text));
     for (; header && (messages == 0 || !begins_file(ep, header)); header = ep_outbox_after(&ep->outbox, header)) {
         struct ep_spool_record record = record_of(header);
         if (!ep_spool_log_add(&spool->log, &record, header + 1))
@@ -168,43 +166,43 @@ static unsigned gather(struct ep *ep)
     return messages;
 }
 
-/* One batch. 0, or why the messages stay where they are. */
-static int put_some(struct ep *ep)
+/* Stores one batch. Returns 0, or the error; then the messages stay in the outbox. */
+static int store_batch(struct ep *ep)
 {
     struct ep_spool_dropped dropped = {0};
     uint64_t segment = spool->segment;
-    unsigned messages = gather(ep);
+    unsigned messages = batch_gather(ep);
 
     if (messages == 0) {
         ep_spool_log_turn(&spool->log);
         return -EMSGSIZE;
     }
     int error = ep_spool_log_commit(&spool->log, &dropped);
-    lost(ep, EP_LOSS_SPOOL_FULL, &dropped);
+    count_dropped(ep, EP_LOSS_SPOOL_FULL, &dropped);
     if (error) {
         spool->segment = segment;
         return error;
     }
     ep_count(ep, EP_COUNT_SPOOLED, messages);
-    for (; messages && ep_outbox_peek(&ep->outbox); messages--) /* each is looked at: the ring's end is found so */
+    for (; messages && ep_outbox_peek(&ep->outbox); messages--) /* peek also skips the unused end of the ring */
         ep_deliver_popped(ep);
     return 0;
 }
 
-/* All that waits. What is measured from now on can be read without what went before. */
-static int put(struct ep *ep)
+/* Stores all waiting messages. Then a new segment begins, so that later messages can be read without them. */
+static int store_outbox(struct ep *ep)
 {
-    int error = usable(ep) ? 0 : -EIO;
+    int error = disk_usable(ep) ? 0 : -EIO;
 
     while (error == 0 && !ep_outbox_empty(&ep->outbox)) {
-        error = put_some(ep);
+        error = store_batch(ep);
         if (error)
             return disk_failed(ep, error);
-        if (!spool->tangled)
+        if (!spool->segment_spooled)
             atomic_store(&ep->segment_stale, true);
-        spool->tangled = true;
-        tell(ep, EP_COUNT_SPOOL_ERROR, 0);
-        tell_all(ep);
+        spool->segment_spooled = true;
+        counter_store(ep, EP_COUNT_SPOOL_ERROR, 0);
+        counters_publish(ep);
     }
     return error;
 }
@@ -214,9 +212,9 @@ static int put(struct ep *ep)
 static void link_is_up(struct ep *ep)
 {
     ep->backoff_ns = 0;
-    if (spool->tangled)
+    if (spool->segment_spooled)
         atomic_store(&ep->segment_stale, true);
-    spool->tangled = false;
+    spool->segment_spooled = false;
 }
 
 static struct ep_deliver_until until_of(struct ep *ep)
@@ -224,7 +222,7 @@ static struct ep_deliver_until until_of(struct ep *ep)
     return (struct ep_deliver_until){&spool->send, &ep->stop_send_ns};
 }
 
-static void live(struct ep *ep, const struct ep_box_header *header, uint64_t limit)
+static void send_live(struct ep *ep, const struct ep_box_header *header, uint64_t limit)
 {
     if (ep_deliver_live(ep, header, until_of(ep), limit) == 0)
         link_is_up(ep);
@@ -235,7 +233,7 @@ static bool behind_spooled(const struct ep_box_header *header)
     return !header->family && header->segment == spool->segment && !ep_spool_log_empty(&spool->log);
 }
 
-/* By messages: what is skipped at the outbox' end is not in their way. */
+/* Bytes of the messages only, without the unused end of the ring. */
 static uint32_t outbox_used(struct ep *ep)
 {
     uint32_t used = 0;
@@ -245,12 +243,12 @@ static uint32_t outbox_used(struct ep *ep)
     return used;
 }
 
-/* Whether the messages that wait should go to the disk now; *due: else when. */
+/* True if the waiting messages should be stored now; otherwise *due is the time for that. */
 static bool to_disk(struct ep *ep, const struct ep_box_header *header, uint64_t send_until, uint64_t *due)
 {
     uint64_t now = ep_port_uptime_ns();
 
-    if (ending(ep))
+    if (is_stopping(ep))
         return behind_spooled(header) || now < ep->retry_at_ns || now >= send_until;
     if (!ep->backoff_ns)
         return behind_spooled(header);
@@ -260,8 +258,8 @@ static bool to_disk(struct ep *ep, const struct ep_box_header *header, uint64_t 
 
 /* ---- from the disk ---- */
 
-/* How long ago the message's interval ended; UINT64_MAX: nobody knows. */
-static uint64_t age(struct ep *ep, const struct ep_spool_record *record)
+/* The time since the end of the message's interval; UINT64_MAX: unknown. */
+static uint64_t message_age(struct ep *ep, const struct ep_spool_record *record)
 {
     const char *boot = spool->log.origin;
     uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
@@ -274,8 +272,8 @@ static uint64_t age(struct ep *ep, const struct ep_spool_record *record)
     return record->unix_minus_uptime_ns && unix_ns >= end_unix ? unix_ns - end_unix : UINT64_MAX;
 }
 
-/* The headers with a line in front that dates the message for a receiver; when there is no room the headers alone. */
-static const char *dated(const char *headers, uint64_t age_ns)
+/* The headers preceded by a line with the message's age for the receiver; the headers alone if there is no room. */
+static const char *headers_with_age(const char *headers, uint64_t age_ns)
 {
     static const char name[] = "X-Edgeprof-Age: ";
     char digits[20], *to = spool->headers;
@@ -295,14 +293,14 @@ static const char *dated(const char *headers, uint64_t age_ns)
     return spool->headers;
 }
 
-/* The message is delivered, or never will be. */
-static void passed(struct ep *ep, const struct ep_spool_record *record)
+/* Removes a message that is delivered or dropped. */
+static void replay_done(struct ep *ep, const struct ep_spool_record *record)
 {
     ep_spool_log_pass(&spool->log, record, record->family[0] != 0);
-    tell_all(ep);
+    counters_publish(ep);
 }
 
-static void refused(struct ep *ep, const struct ep_spool_record *record, uint64_t age_ns)
+static void replay_refused(struct ep *ep, const struct ep_spool_record *record, uint64_t age_ns)
 {
     uint64_t old_ns = spool->old_given || record->family[0] ? spool->old_ns : UINT64_MAX;
     bool own = record->file >= spool->log.first_own;
@@ -310,11 +308,11 @@ static void refused(struct ep *ep, const struct ep_spool_record *record, uint64_
     ep_lose(ep, age_ns > old_ns ? EP_LOSS_TOO_OLD : EP_LOSS_REFUSED, record->samples, record->cpu_ns);
     (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_REFUSED], own ? record->cpu_ns : 0);
     spool->again = true;
-    passed(ep, record);
+    replay_done(ep, record);
 }
 
-/* The receiver does not know what the message builds on: it is told from the beginning, once. */
-static void unknown(struct ep *ep, const struct ep_spool_record *record)
+/* The receiver does not know the message's segment: replays the segment from its start, once. */
+static void replay_stale(struct ep *ep, const struct ep_spool_record *record)
 {
     bool again = spool->again;
 
@@ -324,7 +322,7 @@ static void unknown(struct ep *ep, const struct ep_spool_record *record)
     ep_lose(ep, EP_LOSS_SEGMENT, record->samples, record->cpu_ns);
     (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SEGMENT],
                            record->file >= spool->log.first_own ? record->cpu_ns : 0);
-    passed(ep, record);
+    replay_done(ep, record);
 }
 
 static struct ep_message message_of(const struct ep_spool_record *record, const uint8_t *bytes, uint64_t offset_ns)
@@ -341,7 +339,7 @@ static struct ep_message message_of(const struct ep_spool_record *record, const 
     };
 }
 
-/* Uptime to wall clock for the message: as it was noted, else, when it is of this boot, as it is known now. */
+/* The message's offset from uptime to wall clock: as stored, else for a message of this boot as known now. */
 static uint64_t clock_offset(const struct ep_spool_record *record, uint64_t age_ns)
 {
     uint64_t unix_ns = ep_port_unix_ns(), end = record->start_ns + record->duration_ns;
@@ -351,31 +349,31 @@ static uint64_t clock_offset(const struct ep_spool_record *record, uint64_t age_
     return unix_ns - age_ns - end;
 }
 
-/* As the run that made it would have sent it: the target is that run's meanwhile. */
+/* Sends the message with the service and tags of the run that made it. */
 static int send_spooled(struct ep *ep, const struct ep_spool_record *record, const uint8_t *bytes, uint64_t limit)
 {
     const struct ep_target target = ep->target;
-    uint64_t age_ns = age(ep, record);
+    uint64_t age_ns = message_age(ep, record);
     struct ep_message message = message_of(record, bytes, clock_offset(record, age_ns));
 
     ep->target.service = spool->log.origin;
     ep->target.tags = spool->log.origin + strlen(spool->log.origin) + 1;
-    ep->target.headers = dated(target.headers, age_ns);
+    ep->target.headers = headers_with_age(target.headers, age_ns);
     if (record->file < spool->log.first_own)
-        ep->target.names = NULL; /* another program's addresses, for all we know */
+        ep->target.names = NULL; /* the addresses may belong to another program */
     int error = ep_deliver_message(ep, &message, until_of(ep), limit);
     ep->target = target;
     return error;
 }
 
-/* The oldest message of the spool. */
+/* Sends the oldest message of the spool. */
 static void replay(struct ep *ep, uint64_t limit)
 {
     struct ep_spool_record record;
     struct ep_spool_dropped damaged = {0};
     const uint8_t *bytes = ep_spool_log_read(&spool->log, &record, &damaged);
 
-    lost(ep, EP_LOSS_SPOOL_DAMAGED, &damaged);
+    count_dropped(ep, EP_LOSS_SPOOL_DAMAGED, &damaged);
     if (!bytes)
         return;
     if (record.segment != spool->reading)
@@ -387,11 +385,11 @@ static void replay(struct ep *ep, uint64_t limit)
     spool->replay_again_ns = now + (now - before) * (100 - spool->share_pct) / spool->share_pct;
     if (error == 0) {
         ep_count(ep, EP_COUNT_REPLAYED, 1);
-        passed(ep, &record);
+        replay_done(ep, &record);
     } else if (error == -EBADMSG) {
-        refused(ep, &record, age(ep, &record));
+        replay_refused(ep, &record, message_age(ep, &record));
     } else if (error == -ESTALE) {
-        unknown(ep, &record);
+        replay_stale(ep, &record);
     } else {
         return;
     }
@@ -400,72 +398,73 @@ static void replay(struct ep *ep, uint64_t limit)
 
 /* ---- a round ---- */
 
-static int look_again(uint64_t at_ns)
+static int set_due(uint64_t at_ns)
 {
     atomic_store(&spool->due_ns, at_ns);
     return -EAGAIN;
 }
 
-/* One step. 1: go on; 0: nothing is left to do; else why not now, and when to look again. */
-static int once(struct ep *ep, uint64_t until)
+/* One step. Live messages go first, in a new segment; then the spool, oldest first, for link_share_pct of the time.
+ * Returns 1: call again; 0: nothing is left; else an error, with due_ns set. */
+static int deliver_step(struct ep *ep, uint64_t until)
 {
     const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
     uint64_t now = ep_port_uptime_ns(), due = UINT64_MAX;
     uint64_t limit = until < now + EP_SEND_TIMEOUT_NS ? until : now + EP_SEND_TIMEOUT_NS;
-    bool spooled = spool->open && !ep_spool_log_empty(&spool->log) && !ending(ep);
+    bool spooled = spool->open && !ep_spool_log_empty(&spool->log) && !is_stopping(ep);
 
-    if (header && to_disk(ep, header, until, &due) && put(ep) == 0)
+    if (header && to_disk(ep, header, until, &due) && store_outbox(ep) == 0)
         return 1;
     if (!header && !spooled)
         return 0;
     if (now < ep->retry_at_ns)
-        return look_again(due > now && due < ep->retry_at_ns ? due : ep->retry_at_ns);
+        return set_due(due > now && due < ep->retry_at_ns ? due : ep->retry_at_ns);
     if (now >= until)
-        return look_again(now + 10 * MS); /* only the disk is left, and it did not take everything */
+        return set_due(now + 10 * MS); /* the link has no time left, and the disk did not take everything */
     if (header && !behind_spooled(header)) {
-        live(ep, header, limit);
+        send_live(ep, header, limit);
         return 1;
     }
     if (now < spool->replay_again_ns)
-        return look_again(spool->replay_again_ns);
+        return set_due(spool->replay_again_ns);
     replay(ep, limit);
     return 1;
 }
 
-/* The spool as the next run of the profiler finds it. */
-static void let_go(struct ep *ep)
+/* Closes the spool and resets its state for the next run. */
+static void spool_close(struct ep *ep)
 {
     if (spool->open) {
         ep_spool_log_close(&spool->log);
-        tell_all(ep);
+        counters_publish(ep);
     }
-    spool->open = spool->tangled = spool->again = false;
+    spool->open = spool->segment_spooled = spool->again = false;
     spool->disk_again_ns = spool->replay_again_ns = 0;
     spool->segment = spool->reading = 0;
 }
 
-static int round_(struct ep *ep, uint64_t deadline_ns)
+static int spool_round(struct ep *ep, uint64_t deadline_ns)
 {
     int more = 0;
 
     if (!ep->transport)
         return 0;
-    (void)usable(ep);
-    while ((more = once(ep, ending(ep) ? atomic_load(&ep->stop_send_ns) : deadline_ns)) > 0) {
+    (void)disk_usable(ep);
+    while ((more = deliver_step(ep, is_stopping(ep) ? atomic_load(&ep->stop_send_ns) : deadline_ns)) > 0) {
     }
-    if (ending(ep) && ep->config.flags & EP_MANUAL)
-        let_go(ep); /* nobody says which round is the last */
+    if (is_stopping(ep) && ep->config.flags & EP_MANUAL)
+        spool_close(ep); /* the last round is not announced */
     return more;
 }
 
-static void thread(struct ep *ep)
+static void spool_thread(struct ep *ep)
 {
-    ep_deliver_loop(ep, round_, &spool->due_ns);
-    let_go(ep);
+    ep_deliver_loop(ep, spool_round, &spool->due_ns);
+    spool_close(ep);
 }
 
-/* A part of the deadline is the disk's. */
-static void stop(struct ep *ep, uint64_t deadline_ns)
+/* Reserves a part of the deadline for the disk. */
+static void spool_stop(struct ep *ep, uint64_t deadline_ns)
 {
     uint64_t now = ep_port_uptime_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
     uint64_t until = deadline_ns - (left / 2 < DISK_RESERVE_NS ? left / 2 : DISK_RESERVE_NS);
@@ -476,7 +475,7 @@ static void stop(struct ep *ep, uint64_t deadline_ns)
 
 /* ---- configuration ---- */
 
-static const char *wrong(const struct ep_spool_config *config)
+static const char *config_error(const struct ep_spool_config *config)
 {
     if (!config->dir || !config->dir[0] || strlen(config->dir) >= DIR_BYTES)
         return "spool: dir: no directory given, or a path of more than 255 characters";
@@ -492,14 +491,14 @@ static const char *wrong(const struct ep_spool_config *config)
 
 int ep_spool_start(const struct ep_spool_config *config)
 {
-    static const struct ep_spool table = {.thread = thread, .round = round_, .stop = stop};
+    static const struct ep_spool table = {.thread = spool_thread, .round = spool_round, .stop = spool_stop};
 
     if (ep_running())
         return ep_refuse(-EALREADY, "spool: the profiler runs");
     ep_spool = NULL;
     if (!config)
         return 0;
-    const char *why = wrong(config);
+    const char *why = config_error(config);
     if (why)
         return ep_refuse(-EINVAL, why);
     uintptr_t at = ((uintptr_t)config->memory + 15) & ~(uintptr_t)15;

@@ -1,13 +1,13 @@
 /*
- * The spool's files and their bytes (core/FORMAT.md, "Spool files"): batches of records with a CRC, each batch at the
- * start of a block of its own, so that no block with acknowledged records is ever written again; recovery; the mark
- * that says how far delivery has come. Not here: what is put when, and delivery (spool.c).
+ * The spool's files and bytes (core/FORMAT.md, "Spool files"): batches of records with a CRC, recovery, and the mark of
+ * delivery. Every batch starts at a new block, so a block with acknowledged records is never written again. spool.c
+ * decides what is stored when, and delivers it.
  *
- *   open   -> recover -> scan -> load            a file ends where its first record that is not whole begins
- *   begin, add ... commit -> make_room -> the port: write, sync; a batch that failed is cut off
- *   read   -> load, next_file                    in the order of the files' numbers
+ *   open   -> file_scan -> record_load            a file ends at its first incomplete record
+ *   begin, add ... commit -> make_room -> the port writes and syncs; a failed batch is cut off
+ *   read   -> record_load, next_file              in the order of the files' numbers
  *
- * Numbers only grow, and the mark has one: so a mark of files that are gone says nothing about new ones.
+ * File numbers only grow, and the mark contains one, so a mark of deleted files does not apply to new ones.
  */
 #include "core/deliver/spool_log.h"
 
@@ -37,7 +37,7 @@ static uint64_t number(const uint8_t *at, unsigned bytes)
     return value;
 }
 
-/* CRC-32C, by half bytes: a table of 64 bytes instead of 1 KiB. */
+/* CRC-32C by half bytes, with a table of 64 bytes instead of 1 KiB. */
 static uint32_t crc(const uint8_t *bytes, size_t size)
 {
     static const uint32_t table[16] = {
@@ -58,7 +58,7 @@ static uint32_t block_up(uint64_t size)
     return (uint32_t)((size + EP_SPOOL_BLOCK - 1) & ~(uint64_t)(EP_SPOOL_BLOCK - 1));
 }
 
-/* The record's head at `at`, where its bytes follow already. */
+/* Writes the record's head at `at`. Its bytes must follow already, for the CRC. */
 static void put_head(uint8_t *at, const struct ep_spool_record *record)
 {
     put_number(at, MAGIC, 4);
@@ -97,14 +97,14 @@ static void get_head(const uint8_t *at, struct ep_spool_record *record)
 
 /* ---- counts ---- */
 
-static void count(struct ep_spool_count *sum, const struct ep_spool_count *more)
+static void count_add(struct ep_spool_count *sum, const struct ep_spool_count *more)
 {
     sum->messages += more->messages;
     sum->samples += more->samples;
     sum->cpu_ns += more->cpu_ns;
 }
 
-static struct ep_spool_count one(const struct ep_spool_record *record)
+static struct ep_spool_count count_of(const struct ep_spool_record *record)
 {
     return (struct ep_spool_count){!record->origin, record->samples, record->cpu_ns};
 }
@@ -114,8 +114,8 @@ static struct ep_spool_file *file_at(struct ep_spool_log *log, uint32_t n)
     return &log->file[n % EP_SPOOL_FILES];
 }
 
-/* The oldest file, NULL: there is none. */
-static struct ep_spool_file *oldest(struct ep_spool_log *log)
+/* The oldest file; NULL: none. */
+static struct ep_spool_file *oldest_file(struct ep_spool_log *log)
 {
     struct ep_spool_file *found = NULL;
 
@@ -125,15 +125,16 @@ static struct ep_spool_file *oldest(struct ep_spool_log *log)
     return found;
 }
 
-static void lose(const struct ep_spool_log *log, const struct ep_spool_file *file, struct ep_spool_dropped *dropped)
+static void count_dropped(const struct ep_spool_log *log, const struct ep_spool_file *file,
+                          struct ep_spool_dropped *dropped)
 {
-    count(&dropped->all, &file->left);
+    count_add(&dropped->all, &file->left);
     if (file->number >= log->first_own)
         dropped->own_cpu_ns += file->left.cpu_ns;
 }
 
-/* The file is gone, or, when the system does not let go of it, not ours any more: its number is used up. */
-static void let_go(struct ep_spool_log *log, struct ep_spool_file *file)
+/* Deletes the file. If the system does not delete it, its number is still used up. */
+static void file_release(struct ep_spool_log *log, struct ep_spool_file *file)
 {
     (void)ep_port_store_cut(file->number % EP_SPOOL_FILES, 0);
     log->bytes -= file->size;
@@ -144,9 +145,9 @@ static void let_go(struct ep_spool_log *log, struct ep_spool_file *file)
 
 /* ---- reading records ---- */
 
-/* The record at that place into the buffer, its head first. 0; -ENOENT: there is none, or not all of it; else the
+/* Reads the record at that place into the buffer, head first. Returns 0; -ENOENT: no complete record; else the
  * disk's error. */
-static int load(struct ep_spool_log *log, const struct ep_spool_place *place, struct ep_spool_record *record)
+static int record_load(struct ep_spool_log *log, const struct ep_spool_place *place, struct ep_spool_record *record)
 {
     unsigned slot = place->file % EP_SPOOL_FILES;
     int64_t got = ep_port_store_read(slot, place->offset, log->buffer, EP_SPOOL_RECORD);
@@ -163,18 +164,18 @@ static int load(struct ep_spool_log *log, const struct ep_spool_place *place, st
     return number(log->buffer + 4, 4) == crc(log->buffer + 8, EP_SPOOL_RECORD - 8 + record->size) ? 0 : -ENOENT;
 }
 
-/* The same, or the first of the next batch when this one has ended. */
-static int load_next(struct ep_spool_log *log, struct ep_spool_place *place, struct ep_spool_record *record)
+/* Like record_load(), but goes on to the next block if the batch has ended. */
+static int record_load_next(struct ep_spool_log *log, struct ep_spool_place *place, struct ep_spool_record *record)
 {
-    int error = load(log, place, record);
+    int error = record_load(log, place, record);
 
     if (error != -ENOENT || place->offset % EP_SPOOL_BLOCK == 0)
         return error;
     place->offset = block_up(place->offset);
-    return load(log, place, record);
+    return record_load(log, place, record);
 }
 
-static void step(struct ep_spool_place *place, const struct ep_spool_record *record)
+static void place_advance(struct ep_spool_place *place, const struct ep_spool_record *record)
 {
     place->offset += EP_SPOOL_RECORD + record->size;
     place->index++;
@@ -182,7 +183,7 @@ static void step(struct ep_spool_place *place, const struct ep_spool_record *rec
 
 /* ---- recovery ---- */
 
-/* The file's number, by its first record. 0, -ENOENT or the disk's error. */
+/* Reads the file's number from its first record. Returns 0, -ENOENT or the disk's error. */
 static int number_of(struct ep_spool_log *log, unsigned slot, uint32_t *number)
 {
     struct ep_spool_record record;
@@ -195,8 +196,8 @@ static int number_of(struct ep_spool_log *log, unsigned slot, uint32_t *number)
     return *number ? 0 : -ENOENT;
 }
 
-/* What a file has that is whole and not yet delivered. */
-static void scan(struct ep_spool_log *log, unsigned slot)
+/* Counts a file's complete and undelivered messages, and cuts what follows them. */
+static void file_scan(struct ep_spool_log *log, unsigned slot)
 {
     struct ep_spool_file *file = &log->file[slot];
     struct ep_spool_place place = {0};
@@ -204,22 +205,22 @@ static void scan(struct ep_spool_log *log, unsigned slot)
     uint32_t end = 0;
     int error = number_of(log, slot, &place.file);
 
-    while (error == 0 && (error = load_next(log, &place, &record)) == 0) {
-        struct ep_spool_count this = one(&record);
+    while (error == 0 && (error = record_load_next(log, &place, &record)) == 0) {
+        struct ep_spool_count this = count_of(&record);
         if (place.file > log->marked.file || (place.file == log->marked.file && place.index >= log->marked.index))
-            count(&file->left, &this);
-        step(&place, &record);
+            count_add(&file->left, &this);
+        place_advance(&place, &record);
         end = place.offset;
     }
     file->number = place.file;
     file->size = block_up(end);
     log->bytes += file->size;
     if (error != -ENOENT)
-        return; /* what cannot be read now may be read another time */
+        return; /* it may be readable another time */
     if (file->number && (file->number < log->marked.file || file->left.messages == 0))
-        let_go(log, file);
+        file_release(log, file);
     else if (ep_port_store_size(slot) > (int64_t)file->size)
-        (void)ep_port_store_cut(slot, file->size); /* read-only: what is torn is found again next time */
+        (void)ep_port_store_cut(slot, file->size); /* on a read-only disk the torn end is found again next time */
 }
 
 static void load_mark(struct ep_spool_log *log)
@@ -251,12 +252,12 @@ int ep_spool_log_open(struct ep_spool_log *log, const char *dir)
     load_mark(log);
     log->next = log->marked.file + 1;
     for (unsigned slot = 0; slot < EP_SPOOL_FILES; slot++) {
-        scan(log, slot);
+        file_scan(log, slot);
         if (log->file[slot].number >= log->next)
             log->next = log->file[slot].number + 1;
     }
     log->first_own = log->next;
-    const struct ep_spool_file *first = oldest(log);
+    const struct ep_spool_file *first = oldest_file(log);
     if (first && first->number == log->marked.file)
         log->read = log->marked;
     else if (first)
@@ -266,8 +267,8 @@ int ep_spool_log_open(struct ep_spool_log *log, const char *dir)
 
 /* ---- the mark ---- */
 
-/* Two blocks by turns: when one is torn the other still says something. */
-static void mark(struct ep_spool_log *log)
+/* Writes the mark, alternating between two blocks: if one is torn, the other is still valid. */
+static void mark_write(struct ep_spool_log *log)
 {
     uint8_t *block = log->buffer;
 
@@ -279,7 +280,7 @@ static void mark(struct ep_spool_log *log)
     put_number(block + 20, log->read.index, 4);
     put_number(block + 4, crc(block + 8, MARK_BYTES - 8), 4);
     if (ep_port_store_write(MARK_FILE, (log->marks + 1) % 2 * EP_SPOOL_BLOCK, block, EP_SPOOL_BLOCK) != 0)
-        return; /* messages may be delivered twice then */
+        return; /* some messages may then be delivered twice */
     log->written += EP_SPOOL_BLOCK;
     if (ep_port_store_sync(MARK_FILE) != 0)
         return;
@@ -290,7 +291,7 @@ static void mark(struct ep_spool_log *log)
 void ep_spool_log_close(struct ep_spool_log *log)
 {
     if (log->read.file && (log->read.file != log->marked.file || log->read.index != log->marked.index))
-        mark(log);
+        mark_write(log);
     ep_port_store_close();
 }
 
@@ -301,8 +302,8 @@ void ep_spool_log_turn(struct ep_spool_log *log)
     log->write = (struct ep_spool_place){0};
 }
 
-/* Behind what the batch has so far. */
-static bool stage(struct ep_spool_log *log, struct ep_spool_record record, const void *bytes)
+/* Appends a record to the batch. */
+static bool batch_append(struct ep_spool_log *log, struct ep_spool_record record, const void *bytes)
 {
     if (record.size > log->size - log->fill || EP_SPOOL_RECORD > log->size - log->fill - record.size)
         return false;
@@ -311,8 +312,8 @@ static bool stage(struct ep_spool_log *log, struct ep_spool_record record, const
     record.index = log->write.index++;
     put_head(log->buffer + log->fill, &record);
     log->fill += EP_SPOOL_RECORD + record.size;
-    struct ep_spool_count this = one(&record);
-    count(&log->batch, &this);
+    struct ep_spool_count this = count_of(&record);
+    count_add(&log->batch, &this);
     return true;
 }
 
@@ -323,28 +324,29 @@ void ep_spool_log_begin(struct ep_spool_log *log, const char *origin, uint32_t o
     if (log->write.file)
         return;
     log->write = (struct ep_spool_place){.file = log->next};
-    (void)stage(log, (struct ep_spool_record){.size = origin_size, .origin = ORIGIN_TYPE}, origin);
+    (void)batch_append(log, (struct ep_spool_record){.size = origin_size, .origin = ORIGIN_TYPE}, origin);
 }
 
 bool ep_spool_log_add(struct ep_spool_log *log, const struct ep_spool_record *record, const void *bytes)
 {
-    return stage(log, *record, bytes);
+    return batch_append(log, *record, bytes);
 }
 
-/* The oldest files go until there is room for so many bytes more. */
+/* Deletes the oldest files until there is room for `bytes` more. */
 static void make_room(struct ep_spool_log *log, uint32_t bytes, struct ep_spool_dropped *dropped)
 {
     struct ep_spool_file *file, *in_place = file_at(log, log->write.file);
 
-    while ((file = oldest(log)) != NULL && file->number != log->write.file &&
+    while ((file = oldest_file(log)) != NULL && file->number != log->write.file &&
            (log->bytes + bytes > log->cap || (in_place->number && in_place->number != log->write.file))) {
-        lose(log, file, dropped);
-        let_go(log, file);
+        count_dropped(log, file, dropped);
+        file_release(log, file);
     }
 }
 
-/* What the disk has of the batch is not to be trusted, nor what it says of the next one in the same place. */
-static void give_up(struct ep_spool_log *log)
+/* Cuts off a failed batch and begins a new file: neither this batch on disk nor a later one in its place is
+ * reliable. */
+static void batch_abandon(struct ep_spool_log *log)
 {
     unsigned slot = log->write.file % EP_SPOOL_FILES;
     uint32_t size = log->file[slot].number == log->write.file ? log->file[slot].size : 0;
@@ -368,14 +370,14 @@ int ep_spool_log_commit(struct ep_spool_log *log, struct ep_spool_dropped *dropp
         error = ep_port_store_sync(slot);
     }
     if (error) {
-        give_up(log);
+        batch_abandon(log);
         return error;
     }
     if (log->next == log->write.file)
         log->next++;
     file->number = log->write.file;
     file->size += bytes;
-    count(&file->left, &log->batch);
+    count_add(&file->left, &log->batch);
     log->bytes += bytes;
     log->write.offset = file->size;
     if (!log->read.file)
@@ -387,19 +389,19 @@ int ep_spool_log_commit(struct ep_spool_log *log, struct ep_spool_dropped *dropp
 
 static void next_file(struct ep_spool_log *log)
 {
-    const struct ep_spool_file *first = oldest(log);
+    const struct ep_spool_file *first = oldest_file(log);
 
     log->read = (struct ep_spool_place){.file = first ? first->number : 0};
 }
 
-/* The file is read to its end: nothing more will come in it. What should have come, has been damaged. */
+/* Deletes a file that was read to its end. Messages still missing were damaged. */
 static void file_done(struct ep_spool_log *log, struct ep_spool_dropped *damaged)
 {
     struct ep_spool_file *file = file_at(log, log->read.file);
 
     if (file->number == log->read.file) {
-        lose(log, file, damaged);
-        let_go(log, file);
+        count_dropped(log, file, damaged);
+        file_release(log, file);
     }
     next_file(log);
 }
@@ -417,13 +419,13 @@ static bool keep_origin(struct ep_spool_log *log, const struct ep_spool_record *
     return log->origin_of != 0;
 }
 
-/* The origin of the file that is read, wherever in it reading begins. */
+/* Loads the origin of the file being read, wherever reading begins. */
 static bool origin_known(struct ep_spool_log *log)
 {
     struct ep_spool_place start = {.file = log->read.file};
     struct ep_spool_record record;
 
-    return log->origin_of == log->read.file || (load(log, &start, &record) == 0 && keep_origin(log, &record));
+    return log->origin_of == log->read.file || (record_load(log, &start, &record) == 0 && keep_origin(log, &record));
 }
 
 const uint8_t *ep_spool_log_read(struct ep_spool_log *log, struct ep_spool_record *record,
@@ -432,16 +434,16 @@ const uint8_t *ep_spool_log_read(struct ep_spool_log *log, struct ep_spool_recor
     while (log->read.file) {
         const struct ep_spool_file *file = file_at(log, log->read.file);
         if (file->number != log->read.file) {
-            next_file(log); /* it had to make room */
+            next_file(log); /* it was deleted to make room */
             continue;
         }
-        if (file->left.messages == 0 || !origin_known(log) || load_next(log, &log->read, record) != 0) {
+        if (file->left.messages == 0 || !origin_known(log) || record_load_next(log, &log->read, record) != 0) {
             file_done(log, damaged);
             continue;
         }
         if (!record->origin)
             return log->buffer + EP_SPOOL_RECORD;
-        step(&log->read, record);
+        place_advance(&log->read, record);
     }
     return NULL;
 }
@@ -453,11 +455,11 @@ void ep_spool_log_pass(struct ep_spool_log *log, const struct ep_spool_record *r
     file->left.messages--;
     file->left.samples -= record->samples;
     file->left.cpu_ns -= record->cpu_ns;
-    step(&log->read, record);
+    place_advance(&log->read, record);
     if (file->left.messages == 0)
         file_done(log, &(struct ep_spool_dropped){0});
     else if (now)
-        mark(log);
+        mark_write(log);
 }
 
 bool ep_spool_log_back(struct ep_spool_log *log, const struct ep_spool_record *record)
@@ -466,17 +468,17 @@ bool ep_spool_log_back(struct ep_spool_log *log, const struct ep_spool_record *r
     struct ep_spool_record earlier;
     struct ep_spool_count again = {0};
 
-    while (place.index < record->index && load_next(log, &place, &earlier) == 0) {
+    while (place.index < record->index && record_load_next(log, &place, &earlier) == 0) {
         if (!earlier.origin && earlier.segment == record->segment) {
-            struct ep_spool_count this = one(&earlier);
-            count(&again, &this);
+            struct ep_spool_count this = count_of(&earlier);
+            count_add(&again, &this);
             start = start.file ? start : place;
         }
-        step(&place, &earlier);
+        place_advance(&place, &earlier);
     }
     if (!start.file || place.index != record->index)
         return false;
-    count(&file_at(log, record->file)->left, &again);
+    count_add(&file_at(log, record->file)->left, &again);
     log->read = start;
     return true;
 }

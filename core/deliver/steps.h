@@ -1,6 +1,5 @@
 /*
- * The steps of delivery that deliver.c and spool.c share, inline: a program without a spool does not pay for it in
- * code.
+ * The steps of delivery that deliver.c and spool.c share. Inline, so that a program without a spool has no extra code.
  *
  *   ep_deliver_loop -> round -> ep_deliver_live -> ep_deliver_message -> transport->send, ep_deliver_later
  *                                               -> ep_deliver_popped / ep_deliver_stale / ep_deliver_dropped
@@ -18,10 +17,10 @@
 #define EP_BACKOFF_FIRST_NS 1000000000u
 #define EP_BACKOFF_MOST_NS  60000000000u
 #define EP_ASKED_MOST_NS    86400000000000u
-#define EP_FOREVER_NS       ((uint64_t)1 << 42) /* an hour and more, by one instruction */
+#define EP_FOREVER_NS       ((uint64_t)1 << 42) /* more than an hour; loaded by one instruction */
 #define EP_SEND_TIMEOUT_NS  10000000000u
 
-/* The outbox's oldest message is done with: whoever waits for room is told. */
+/* Removes the outbox's oldest message, and wakes the collect thread if it waits for room. */
 static inline void ep_deliver_popped(struct ep *ep)
 {
     ep_outbox_pop(&ep->outbox);
@@ -37,7 +36,7 @@ static inline void ep_deliver_dropped(struct ep *ep, const struct ep_box_header 
     ep_deliver_popped(ep);
 }
 
-/* The receiver does not know the segment: what was made for it is useless. */
+/* The receiver does not know the segment: drops all messages of it. */
 static inline void ep_deliver_stale(struct ep *ep, uint64_t segment)
 {
     const struct ep_box_header *header;
@@ -61,14 +60,14 @@ static inline void ep_deliver_later(struct ep *ep, uint64_t asked_ns, uint64_t n
     ep_count(ep, EP_COUNT_DELIVERY_FAILURES, 1);
 }
 
-/* A send's deadline, and when a stop brings it nearer. Stop stores its own first and shrinks this one then: whichever
- * of the two stores here comes first, one of us sees the other. */
+/* The deadline of a send, and that of ep_stop(), which may shorten it. ep_stop() stores its own and then shrinks
+ * this one; ep_deliver_message() does it in the opposite order. So at least one of them sees the other's. */
 struct ep_deliver_until {
     struct ep_deadline *send;
     _Atomic uint64_t *stop;
 };
 
-/* To the transport. 0; -ESTALE; -EBADMSG: refused for good; else not now, see ep->retry_at_ns. */
+/* Sends a message. Returns 0; -ESTALE; -EBADMSG: refused permanently; any other error: retry at ep->retry_at_ns. */
 static inline int ep_deliver_message(struct ep *ep, const struct ep_message *message, struct ep_deliver_until until,
                                      uint64_t deadline_ns)
 {
@@ -94,7 +93,7 @@ static inline int ep_deliver_message(struct ep *ep, const struct ep_message *mes
     return error;
 }
 
-/* The outbox's oldest message, and what comes of it. 0: it is done with. */
+/* Sends the outbox's oldest message and handles the result. Returns 0 if the message is gone from the outbox. */
 static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *header, struct ep_deliver_until until,
                                   uint64_t deadline_ns)
 {
@@ -117,7 +116,7 @@ static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *hea
     if (error != -ESTALE && error != -EBADMSG)
         return error;
     atomic_store(&ep->segment_stale,
-                 true); /* what the message told of the dictionary was not learned: another begins */
+                 true); /* the receiver has not learned this message's part of the dictionary: begin a new segment */
     if (error == -ESTALE)
         ep_deliver_stale(ep, header->segment);
     else
@@ -125,7 +124,7 @@ static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *hea
     return 0;
 }
 
-/* How long to wait before the next round, which is due then; 0: it is time to end. */
+/* The time until the next round, which is due at due_ns; 0: the thread must end. */
 static inline uint64_t ep_deliver_pause(struct ep *ep, int error, uint64_t due_ns)
 {
     uint64_t now = ep_port_uptime_ns(), stop = atomic_load(&ep->stop_deadline_ns);
@@ -136,7 +135,7 @@ static inline uint64_t ep_deliver_pause(struct ep *ep, int error, uint64_t due_n
     return stop && stop - now < pause ? stop - now : pause;
 }
 
-/* The deliver thread: rounds until it is time to end. *due: when the next one is, of a round that returned no 0. */
+/* The deliver thread's loop. *due: uptime of the next round if `round` returned an error. */
 static inline void ep_deliver_loop(struct ep *ep, int (*round)(struct ep *ep, uint64_t deadline_ns),
                                    const _Atomic uint64_t *due)
 {
