@@ -1,8 +1,8 @@
 /*
- * The compact encoder: one edgeprof.v1.Message (core/FORMAT.md) from what is new in the tree and what was measured.
+ * The compact encoder: one edgeprof.v1.Message (core/FORMAT.md) of the tree's new nodes and the measured values.
  *
- * Tells each module, node and tag set once a segment. Does not change the profiler: whether the message was handed on,
- * and with it the dictionary, is the collect thread's to note.
+ * It writes each module, node and tag set once a segment. It does not change the profiler: the collect thread notes
+ * what the dictionary contains once the message is in the outbox.
  */
 #include "core/encode/write.h"
 #include "core/capture/capture.h"
@@ -124,7 +124,7 @@ static bool write_nodes(pb_ostream_t *s, const struct ep_source *source)
 
 /* ---- profiles: source->index is the kind ---- */
 
-/* The next entry of that kind that has something to tell, in the order of nodes; *at is where to go on. */
+/* Position in the entries of one kind, in the order of nodes; entries without a value are skipped. */
 struct cursor {
     unsigned node, entry; /* entry: + 1 */
 };
@@ -162,7 +162,7 @@ static bool has_contexts(const struct ep_source *source)
     return false;
 }
 
-/* CPU time comes in periods, unless the period has changed on the way. */
+/* CPU time is a multiple of the period, unless the period has changed meanwhile. */
 static uint64_t quantum_of(const struct ep_source *source)
 {
     struct cursor at = {1, 0};
@@ -241,7 +241,7 @@ static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
            (!has_contexts(source) || ep_put_nested(s, TAG(Profile, context), write_context_column, source));
 }
 
-/* A level that has come to nothing is news, a sum of nothing is not. */
+/* A gauge of 0 is sent, a sum of 0 is not. */
 static bool write_profiles(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep_sums *sums = &source->encoding->sums;
@@ -301,7 +301,7 @@ static bool write_tag_set(pb_ostream_t *s, const struct ep_source *source)
     return true;
 }
 
-/* Sets that this message's contexts have and the segment does not know; each once. */
+/* Tag sets that this message's contexts need and the segment does not have yet; each once. */
 static bool write_tag_sets(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep *ep = source->ep;
@@ -390,7 +390,7 @@ static bool write_message(pb_ostream_t *s, const struct ep_source *source)
            ep_put_fixed64(s, TAG(Message, unix_minus_uptime_ns), encoding->unix_minus_uptime_ns);
 }
 
-static int32_t encode(struct ep *ep, const struct ep_encoding *encoding)
+static int32_t compact_encode(struct ep *ep, const struct ep_encoding *encoding)
 {
     struct ep_source source = {.ep = ep, .encoding = encoding};
     pb_ostream_t stream = pb_ostream_from_buffer(encoding->data, encoding->size);
@@ -399,17 +399,17 @@ static int32_t encode(struct ep *ep, const struct ep_encoding *encoding)
     return write_message(&stream, &source) ? (int32_t)stream.bytes_written : -ENOSPC;
 }
 
-static uint32_t together(uint32_t kinds)
+static uint32_t compact_together(uint32_t kinds)
 {
     (void)kinds;
     return EP_KINDS_ALL;
 }
 
-static const char *family(uint32_t kinds)
+static const char *compact_family(uint32_t kinds)
 {
     (void)kinds;
     return NULL;
 }
 
 const struct ep_encoder ep_encoder_compact = {
-    .format = EP_FORMAT_COMPACT, .encode = encode, .together = together, .family = family};
+    .format = EP_FORMAT_COMPACT, .encode = compact_encode, .together = compact_together, .family = compact_family};

@@ -1,7 +1,7 @@
 /*
- * The face of core/encode: the tree as one message, compact (core/FORMAT.md) or pprof.
+ * The interface of core/encode, which encodes the tree as one message, compact (core/FORMAT.md) or pprof.
  *
- * In: a tree that stands still and what to report of it. Out: bytes in the caller's buffer.
+ * In: a tree that does not change meanwhile, and what to encode of it. Out: bytes in the caller's buffer.
  */
 #ifndef EP_ENCODE_H
 #define EP_ENCODE_H
@@ -11,9 +11,9 @@
 
 extern const struct ep_encoder ep_encoder_compact;
 
-/* The whole message's size, and the bytes of it from `from` on, as many as there are and there is room for: a large one
- * in several rounds through a small buffer. As long as what the encoding tells stays as it is, so do all bytes.
- * Context: collect. */
+/* The size of the whole message; and its bytes from `from` on, as many as fit into the encoding's buffer. So a large
+ * message can be sent in pieces through a small buffer. The bytes stay the same as long as the encoding's input
+ * does. Context: collect. */
 uint64_t ep_encode_pprof_size(struct ep *ep, const struct ep_encoding *encoding);
 uint32_t ep_encode_pprof_piece(struct ep *ep, const struct ep_encoding *encoding, uint64_t from);
 

@@ -1,15 +1,13 @@
 /*
  * The pprof encoder: one self-contained perftools.profiles.Profile, uncompressed, with addresses and build ids.
  *
- * A message holds one family of kinds, because other families' value types have the same names ("delay" is of locks or
- * of waits). Every entry of the tree is a sample with the values of its own kind and zeros for the family's other kind.
- * Every tree node that a stack passes through is a location, its id the node's rank among them, so that ids are 1..n in
- * order. Addresses are ELF virtual addresses and mappings start at 0, which readers take as "already normalized".
- * Frames that are no addresses are functions by name.
+ * A message holds one family of kinds, since different families have value types of the same name ("delay" of locks or
+ * waits). Each tree entry is a sample, with zeros for the family's other kind. Each node of a used stack is a location;
+ * its id is its rank, so ids are 1..n in order. Addresses are ELF addresses and mappings start at 0, which readers take
+ * as "already normalized". Special frames are functions by name.
  *
- * String table: "", the types' words, names of labels, the special frames' names, path and build id of each module; and
- * when stacks carry contexts: the texts of tags, then span, trace and thread of each context that is told. An interval
- * may have hundreds of them and a message that is split only some: all in each would fill the outbox over and over.
+ * String table: "", types, label names, special frames, path and build id of each module; then, if stacks carry
+ * contexts, tag texts, and span, trace and thread of each written context (not of all: messages would fill the outbox).
  */
 #include "core/encode/write.h"
 #include "core/capture/capture.h"
@@ -21,7 +19,7 @@
 #define TAG(message, field) perftools_profiles_##message##_##field##_tag
 #define HEX_MOST            64
 
-/* Of what is sent: servers take 16,000 samples of a profile, which have 9 bytes and more, and a few megabytes. */
+/* Servers accept 16,000 samples a profile, of at least 9 bytes each, and a few megabytes. */
 #define MESSAGE_MOST (128u << 10)
 
 /* ---- families ---- */
@@ -60,12 +58,12 @@ static const char words[TEXT_SPECIAL][16] = {
     "span_id", "trace_id",      "thread",
 };
 
-/* Names are those that Pyroscope's and pprof's users know (Go's where there are some). Types come in pairs of text
- * numbers (type, unit); a kind's are its count and its value, or its value alone. */
+/* The names are those of Go profiles where they exist, as Pyroscope and pprof users know them. Types are pairs of
+ * text numbers (type, unit). A kind has a count and a value, or a value only. */
 struct family {
     char name[12];
     uint16_t kinds;
-    uint8_t types; /* pairs */
+    uint8_t types; /* number of pairs */
     uint8_t type[8];
     uint8_t period_type[2];
     uint8_t preferred; /* the value type shown first */
@@ -123,46 +121,45 @@ static const struct family *family_of(uint32_t kinds)
     for (unsigned i = 0; i < sizeof families / sizeof families[0]; i++)
         if (kinds & families[i].kinds)
             return &families[i];
-    return &families[0]; /* nothing measured: an empty CPU profile */
+    return &families[0]; /* no kinds: an empty CPU profile */
 }
 
-/* Value types' names of other families would collide with theirs. */
-static uint32_t together(uint32_t kinds)
+static uint32_t pprof_together(uint32_t kinds)
 {
     return family_of(kinds)->kinds;
 }
 
-static const char *family_name(uint32_t kinds)
+static const char *pprof_family(uint32_t kinds)
 {
     return family_of(kinds)->name;
 }
 
-/* ---- what is told ---- */
+/* ---- which nodes, entries and contexts are written ---- */
 
-static bool told(const struct ep_encoding *encoding, const struct ep_entry *entry)
+static bool has_data(const struct ep_encoding *encoding, const struct ep_entry *entry)
 {
     return (encoding->kinds & EP_KIND_BIT(entry->kind)) && (entry->count || entry->value);
 }
 
-static bool marked(const struct ep_tree *tree, unsigned id)
+static bool is_marked(const struct ep_tree *tree, unsigned id)
 {
     return tree->mark[id / 32] >> (id % 32) & 1;
 }
 
-/* Marks the nodes of all stacks that have something to say. */
+/* Marks the nodes of all stacks with data. */
 static void mark_nodes(struct ep_tree *tree, const struct ep_encoding *encoding)
 {
     memset(tree->mark, 0, tree->node_capacity / 32 * sizeof tree->mark[0]);
     for (unsigned id = 1; id < encoding->limit; id++) {
         bool any = false;
         for (unsigned i = tree->node[id].entry; i && !any; i = tree->entry[i - 1].next)
-            any = told(encoding, &tree->entry[i - 1]);
-        for (unsigned up = id; any && up && !marked(tree, up); up = tree->node[up].parent)
+            any = has_data(encoding, &tree->entry[i - 1]);
+        for (unsigned up = id; any && up && !is_marked(tree, up); up = tree->node[up].parent)
             tree->mark[up / 32] |= 1u << (up % 32);
     }
 }
 
-/* 1 for the first that is marked. */
+/* The number of marked ids up to and including id. */
 static unsigned rank(const uint32_t *mark, unsigned id)
 {
     unsigned count = 0;
@@ -172,9 +169,9 @@ static unsigned rank(const uint32_t *mark, unsigned id)
     return count + (unsigned)__builtin_popcount(mark[id / 32] & (0xffffffffu >> (31 - id % 32)));
 }
 
-#define CONTEXT_MARKS (4096u / 32) /* an entry keeps 12 bits */
+#define CONTEXT_MARKS (4096u / 32) /* an entry's context has 12 bits */
 
-/* Marks the contexts of all entries that are told; [0] is none. */
+/* Marks the contexts of all written entries; bit 0 is unused. */
 static void mark_contexts(uint32_t *mark, const struct ep_encoding *encoding)
 {
     const struct ep_tree *tree = encoding->tree;
@@ -182,13 +179,13 @@ static void mark_contexts(uint32_t *mark, const struct ep_encoding *encoding)
     memset(mark, 0, CONTEXT_MARKS * sizeof mark[0]);
     for (unsigned id = 1; id < encoding->limit; id++)
         for (unsigned i = tree->node[id].entry; i; i = tree->entry[i - 1].next)
-            if (told(encoding, &tree->entry[i - 1]) && tree->entry[i - 1].context)
+            if (has_data(encoding, &tree->entry[i - 1]) && tree->entry[i - 1].context)
                 mark[tree->entry[i - 1].context / 32] |= 1u << (tree->entry[i - 1].context % 32);
 }
 
 /* ---- samples ---- */
 
-/* index: the pair's place among the family's types; beyond them: the period's type. */
+/* index: the pair's place among the family's types, or family->types for the period's type. */
 static bool write_type(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct family *family = family_of(source->encoding->kinds);
@@ -207,7 +204,7 @@ static bool write_types(pb_ostream_t *s, const struct ep_source *source)
     return true;
 }
 
-/* A sample: index is its entry's place, parent its node. */
+/* For a sample, index is its entry's place and node its node. */
 static bool write_locations(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep_tree *tree = source->encoding->tree;
@@ -255,7 +252,7 @@ static bool put_label(pb_ostream_t *s, uint64_t key, uint64_t text)
     }
 }
 
-/* "": it was not asked for, or the thread is gone. */
+/* "": no thread label, or the thread's name could not be read. */
 static const char *thread_name(const struct ep_contexts *contexts, const struct ep_context_key *key)
 {
     return key->thread ? contexts->name[key->thread - 1].name : "";
@@ -295,7 +292,7 @@ static bool write_samples(pb_ostream_t *s, const struct ep_source *source)
     for (one.node = 1; one.node < source->encoding->limit; one.node++)
         for (unsigned i = tree->node[one.node].entry; i; i = tree->entry[i - 1].next) {
             one.index = i - 1;
-            if (told(source->encoding, &tree->entry[i - 1]) &&
+            if (has_data(source->encoding, &tree->entry[i - 1]) &&
                 !ep_put_nested(s, TAG(Profile, sample), write_sample, &one))
                 return false;
         }
@@ -347,7 +344,7 @@ static bool write_tables(pb_ostream_t *s, const struct ep_source *source)
         if (!ep_put_nested(s, TAG(Profile, mapping), write_mapping, &one))
             return false;
     for (one.index = 1; one.index < source->encoding->limit; one.index++)
-        if (marked(source->encoding->tree, one.index) &&
+        if (is_marked(source->encoding->tree, one.index) &&
             !ep_put_nested(s, TAG(Profile, location), write_location, &one))
             return false;
     for (one.index = 1; one.index < EP_FRAME_SPECIALS; one.index++)
@@ -368,7 +365,7 @@ static bool put_hex(pb_ostream_t *s, const uint8_t *bytes, unsigned size)
     return ep_put_element(s, TAG(Profile, string_table), text);
 }
 
-/* Ids are numbers here, most significant digit first. */
+/* Ids are written as big-endian numbers. */
 static bool put_id(pb_ostream_t *s, uint64_t high, uint64_t low, unsigned size)
 {
     uint8_t bytes[16];
@@ -425,7 +422,7 @@ static bool write_strings(pb_ostream_t *s, const struct ep_source *source)
     return write_context_strings(s, source);
 }
 
-/* Of the family's first kind. */
+/* The period of the family's first kind. */
 static uint64_t period_of(const struct family *family)
 {
     unsigned kind = EP_KIND_CPU;
@@ -435,7 +432,7 @@ static uint64_t period_of(const struct family *family)
     return ep_hook_period((enum ep_kind)kind);
 }
 
-/* Where nobody asks for what is in use, what was allocated is shown first. */
+/* If EP_KIND_LIVE is not included, allocated space is shown first. */
 static uint64_t preferred(const struct family *family, uint32_t kinds)
 {
     return kinds == EP_KIND_BIT(EP_KIND_ALLOC) ? TEXT_ALLOC_SPACE : family->preferred;
@@ -456,7 +453,7 @@ static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
            ep_put_number(s, TAG(Profile, default_sample_type), preferred(family, encoding->kinds));
 }
 
-static int32_t encode(struct ep *ep, const struct ep_encoding *encoding)
+static int32_t pprof_encode(struct ep *ep, const struct ep_encoding *encoding)
 {
     uint32_t contexts[CONTEXT_MARKS];
     struct ep_source source = {.ep = ep, .encoding = encoding, .contexts = contexts};
@@ -468,14 +465,14 @@ static int32_t encode(struct ep *ep, const struct ep_encoding *encoding)
     return write_profile(&stream, &source) ? (int32_t)stream.bytes_written : -ENOSPC;
 }
 
-/* A stretch of the message, the rest of which goes nowhere. */
+/* Writes one piece of the message and discards the rest. */
 struct piece {
     uint64_t skip;
     uint8_t *to;
     size_t room;
 };
 
-/* False when the piece is full: the rest need not be made. */
+/* False if the piece is full, which ends the encoding. */
 static bool piece_write(pb_ostream_t *s, const pb_byte_t *bytes, size_t count)
 {
     struct piece *piece = s->state;
@@ -516,4 +513,4 @@ uint32_t ep_encode_pprof_piece(struct ep *ep, const struct ep_encoding *encoding
 }
 
 const struct ep_encoder ep_encoder_pprof = {
-    .format = EP_FORMAT_PPROF, .encode = encode, .together = together, .family = family_name};
+    .format = EP_FORMAT_PPROF, .encode = pprof_encode, .together = pprof_together, .family = pprof_family};

@@ -1,5 +1,5 @@
 /*
- * Small steps between the encoders and nanopb; see encode.h.
+ * Helpers between the encoders and nanopb; see write.h.
  */
 #include "core/encode/write.h"
 
