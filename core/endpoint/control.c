@@ -1,17 +1,16 @@
 /*
- * The control endpoint's requests and answers, without sockets: bytes in, bytes out, and the public functions called in
- * between.
+ * The control endpoint's requests and answers, without sockets. It calls the public functions.
  *
- *   GET  /status                what runs, as JSON
+ *   GET  /status                the state, as JSON
  *   POST /level?high            low, medium, high
- *   POST /kinds?cpu,alloc       these alone
- *   POST /kinds?on=lock,gc      these as well; off=...: without these
+ *   POST /kinds?cpu,alloc       enables only these kinds
+ *   POST /kinds?on=lock,gc      enables these too; off=...: disables these
  *   POST /flush                 ends the interval
- *   POST /threads               a stack of every thread
+ *   POST /threads               dumps the stacks of all threads
  *
- * PUT does as well as POST. The pull endpoint has the same below /control.
+ * PUT is accepted like POST. The pull endpoint has the same paths below /control.
  *
- *   ep_control_answer -> ep_request_read -> ep_control_act -> status -> put...
+ *   ep_control_answer -> ep_request_read -> ep_control_act -> status -> put_...
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -22,7 +21,7 @@
 #include "port/port.h"
 #include "core/endpoint/request.h"
 
-/* "name":value, in an object whose first member stands already. */
+/* Writes ,"name":value: not for an object's first member. */
 static void put_member(struct ep_text *out, const char *name, uint64_t value)
 {
     ep_text_put(out, ",\"");
@@ -67,7 +66,7 @@ static void put_losses(struct ep_text *out, const struct ep_stats *stats)
     ep_text_put(out, "}");
 }
 
-/* Names have no character that would have to be escaped. */
+/* Names contain no character that needs escaping (core/state/unsampled.c). */
 static void put_unsampled(struct ep_text *out, const struct ep_stats *stats)
 {
     ep_text_put(out, ",\"unsampled\":[");
@@ -113,11 +112,11 @@ static void put_spool(struct ep_text *out, const struct ep_stats *stats)
     ep_text_put(out, "}");
 }
 
-/* ---- what is asked for ---- */
+/* ---- actions ---- */
 
 static const char levels[] = "low\0medium\0high\0";
 
-static int status(struct ep_text *out)
+static int put_status(struct ep_text *out)
 {
     struct ep_stats stats;
     unsigned level = ep_level_get();
@@ -164,7 +163,7 @@ static int level_change(struct ep_part name)
     return -EINVAL;
 }
 
-/* "cpu,alloc"; 0 when one of them is none. */
+/* Reads "cpu,alloc". Returns 0 if one of the names is invalid. */
 static uint32_t kinds_of(struct ep_part list)
 {
     uint32_t kinds = 0;
@@ -205,7 +204,7 @@ int ep_control_act(struct ep_text *out, const struct ep_request *request)
     const bool post = ep_part_is(request->method, "POST") || ep_part_is(request->method, "PUT");
 
     if (ep_part_is(path, "/status"))
-        return ep_part_is(request->method, "GET") ? status(out) : -ENOTSUP;
+        return ep_part_is(request->method, "GET") ? put_status(out) : -ENOTSUP;
     if (ep_part_is(path, "/level"))
         return post ? level_change(request->query) : -ENOTSUP;
     if (ep_part_is(path, "/kinds"))
@@ -229,7 +228,7 @@ const char *ep_control_reason(int error)
                                : "{\"error\":\"failed\"}\n";
 }
 
-/* The head's length is not known before the body's: the body is written behind the room for one. */
+/* The head contains the body's size, so the body is written first, behind room for a head. */
 void ep_control_answer(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer)
 {
     enum { HEAD = 256 };

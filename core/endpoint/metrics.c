@@ -1,8 +1,8 @@
 /*
- * struct ep_stats in Prometheus' text format, version 0.0.4: a family is its HELP, its TYPE and its samples, and all of
- * it is written from the tables below. Times are seconds, sizes bytes; what only ever grows ends in _total.
+ * struct ep_stats in Prometheus' text format, version 0.0.4. Each family has its HELP, its TYPE and its samples. Times
+ * are in seconds, sizes in bytes; names of counters end in _total.
  *
- *   ep_metrics_put -> family, sample
+ *   ep_metrics_put -> put_family, put_sample
  */
 #include <errno.h>
 #include <stddef.h>
@@ -16,15 +16,15 @@ enum unit { ONE, NANOSECONDS, PPM, PERCENT };
 
 struct figure {
     char name[40];
-    uint16_t at;  /* in struct ep_stats */
-    uint8_t wide; /* 64 bits, else 32 */
-    uint8_t unit; /* of the figure; what is told is the whole: seconds, ratios */
+    uint16_t at;  /* offset in struct ep_stats */
+    uint8_t wide; /* 1: 64 bits, 0: 32 bits */
+    uint8_t unit; /* the member's unit; written as seconds or as a ratio */
     char help[88];
 };
 
 #define AT(member) offsetof(struct ep_stats, member), sizeof(((struct ep_stats *)0)->member) == 8
 
-/* A name that ends in _total is a counter, any other a gauge. */
+/* A name that ends in _total is a counter, every other one a gauge. */
 static const struct figure figures[] = {
     {"edgeprof_samples_total", AT(samples), ONE, "Samples of CPU time."},
     {"edgeprof_cpu_seconds_total", AT(weight_ns), NANOSECONDS, "CPU time that samples stand for."},
@@ -58,7 +58,7 @@ static const struct figure figures[] = {
 
 /* ---- lines ---- */
 
-static void family(struct ep_text *out, const char *name, const char *type, const char *help)
+static void put_family(struct ep_text *out, const char *name, const char *type, const char *help)
 {
     ep_text_put(out, "# HELP ");
     ep_text_put(out, name);
@@ -71,7 +71,7 @@ static void family(struct ep_text *out, const char *name, const char *type, cons
     ep_text_put(out, "\n");
 }
 
-/* value / 10^digits */
+/* Writes value / 10^digits. */
 static void put_decimal(struct ep_text *out, uint64_t value, unsigned digits)
 {
     uint64_t one = 1;
@@ -97,9 +97,9 @@ static void put_value(struct ep_text *out, uint64_t value, enum unit unit)
     ep_text_put(out, "\n");
 }
 
-/* No name of ours has a character that would have to be escaped. */
-static void sample(struct ep_text *out, const char *name, const char *label, const char *text, uint64_t value,
-                   enum unit unit)
+/* The texts contain no character that needs escaping. */
+static void put_sample(struct ep_text *out, const char *name, const char *label, const char *text, uint64_t value,
+                       enum unit unit)
 {
     ep_text_put(out, name);
     ep_text_put(out, "{");
@@ -110,28 +110,28 @@ static void sample(struct ep_text *out, const char *name, const char *label, con
     put_value(out, value, unit);
 }
 
-/* ---- what is not one figure ---- */
+/* ---- families with labels, and single values ---- */
 
 static void put_stacks(struct ep_text *out, const struct ep_stats *stats)
 {
     static const char name[] = "edgeprof_stacks_total";
 
-    family(out, name, "counter", "Stacks of all kinds, by how far they could be walked.");
-    sample(out, name, "quality", "exact", stats->exact, ONE);
-    sample(out, name, "quality", "gap", stats->gap, ONE);
-    sample(out, name, "quality", "cut", stats->cut, ONE);
+    put_family(out, name, "counter", "Stacks of all kinds, by how far they could be walked.");
+    put_sample(out, name, "quality", "exact", stats->exact, ONE);
+    put_sample(out, name, "quality", "gap", stats->gap, ONE);
+    put_sample(out, name, "quality", "cut", stats->cut, ONE);
 }
 
 static void put_losses(struct ep_text *out, const struct ep_stats *stats)
 {
     static const char count[] = "edgeprof_lost_samples_total", ns[] = "edgeprof_lost_cpu_seconds_total";
 
-    family(out, count, "counter", "Samples that are in no profile as what they were, by reason.");
+    put_family(out, count, "counter", "Samples that are in no profile as what they were, by reason.");
     for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++)
-        sample(out, count, "reason", ep_loss_name(reason), stats->lost_count[reason], ONE);
-    family(out, ns, "counter", "CPU time that they stood for.");
+        put_sample(out, count, "reason", ep_loss_name(reason), stats->lost_count[reason], ONE);
+    put_family(out, ns, "counter", "CPU time that they stood for.");
     for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++)
-        sample(out, ns, "reason", ep_loss_name(reason), stats->lost_ns[reason], NANOSECONDS);
+        put_sample(out, ns, "reason", ep_loss_name(reason), stats->lost_ns[reason], NANOSECONDS);
 }
 
 static bool in_time(unsigned kind)
@@ -145,22 +145,22 @@ static void put_kinds(struct ep_text *out, const struct ep_stats *stats)
                       seconds[] = "edgeprof_kind_seconds_total";
     const uint32_t kinds = ep_kinds_get();
 
-    family(out, on, "gauge", "Whether the kind is measured now.");
+    put_family(out, on, "gauge", "Whether the kind is measured now.");
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
-        sample(out, on, "kind", ep_kind_name(kind), (kinds & EP_KIND_BIT(kind)) != 0, ONE);
-    family(out, events, "counter", "Events that samples of the kind stand for; of cpu the samples.");
+        put_sample(out, on, "kind", ep_kind_name(kind), (kinds & EP_KIND_BIT(kind)) != 0, ONE);
+    put_family(out, events, "counter", "Events that samples of the kind stand for; of cpu the samples.");
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
         if (kind != EP_KIND_LIVE && kind != EP_KIND_HEAP)
-            sample(out, events, "kind", ep_kind_name(kind), stats->kind_count[kind], ONE);
-    family(out, seconds, "counter", "Time of these.");
+            put_sample(out, events, "kind", ep_kind_name(kind), stats->kind_count[kind], ONE);
+    put_family(out, seconds, "counter", "Time of these.");
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
         if (in_time(kind))
-            sample(out, seconds, "kind", ep_kind_name(kind), stats->kind_value[kind], NANOSECONDS);
+            put_sample(out, seconds, "kind", ep_kind_name(kind), stats->kind_value[kind], NANOSECONDS);
 }
 
 static void put_plain(struct ep_text *out, const char *name, const char *type, const char *help, uint64_t value)
 {
-    family(out, name, type, help);
+    put_family(out, name, type, help);
     ep_text_put(out, name);
     put_value(out, value, ONE);
 }
@@ -169,8 +169,8 @@ static void put_others(struct ep_text *out, const struct ep_stats *stats)
 {
     static const char build[] = "edgeprof_build_info";
 
-    family(out, build, "gauge", "Always 1.");
-    sample(out, build, "version", EP_VERSION, 1, ONE);
+    put_family(out, build, "gauge", "Always 1.");
+    put_sample(out, build, "version", EP_VERSION, 1, ONE);
     put_plain(out, "edgeprof_running", "gauge", "Whether a profiler runs; if not, figures are of the last one.",
               ep_level_get() != EP_LEVEL_DEFAULT);
     put_plain(out, "edgeprof_level", "gauge", "1 low, 2 medium, 3 high; 0: none runs.", ep_level_get());
@@ -212,7 +212,7 @@ int ep_metrics_put(struct ep_text *out)
         return -ESRCH;
     put_others(out, &stats);
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
-        family(out, figures[i].name, grows(figures[i].name) ? "counter" : "gauge", figures[i].help);
+        put_family(out, figures[i].name, grows(figures[i].name) ? "counter" : "gauge", figures[i].help);
         ep_text_put(out, figures[i].name);
         put_value(out, value_of(&stats, &figures[i]), (enum unit)figures[i].unit);
     }

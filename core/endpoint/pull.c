@@ -1,23 +1,22 @@
 /*
- * The pull endpoint's requests and answers, without sockets: the paths that Go's net/http/pprof has, so that whoever
- * can read a Go program's profiles can read these, Prometheus' /metrics, and the control endpoint's below /control.
+ * The pull endpoint's requests and answers, without sockets. The paths are those of Go's net/http/pprof, so that tools
+ * for Go profiles work here; plus /metrics for Prometheus and the control endpoint's paths below /control.
  *
- *   GET /debug/pprof/                       what there is, for people
+ *   GET /debug/pprof/                       an overview, for people
  *   GET /debug/pprof/profile?seconds=30     CPU samples of the next seconds
- *   GET /debug/pprof/goroutine              a stack of every thread, now
- *   GET /debug/pprof/gc_heap                the collector's generations, now
+ *   GET /debug/pprof/goroutine              the stacks of all threads, now
+ *   GET /debug/pprof/gc_heap                the heap's generations, now
  *   GET /debug/pprof/{allocs,heap,mutex,block,exception,gc}[?seconds=N]
- *                                           since the endpoint or the profiler was started; or of the next seconds
- *   GET, POST /debug/pprof/symbol           that there are no names here; go tool pprof gives up without an answer
+ *                                           since the start of the endpoint or profiler; or of the next seconds
+ *   GET, POST /debug/pprof/symbol           says that there are no names here; go tool pprof requires an answer
  *   GET /metrics                            statistics in Prometheus' text format
- *   ... /control/status, /control/level?high and so on, as control.c says, with a token only
+ *   ... /control/status, /control/level?high and so on, as in control.c; only with a token
  *
- * A profile is had from views.c in three steps: a view is opened, later ended, and then told in pieces. Where there is
- * none free, the client waits its turn for a while.
+ * A profile takes three steps of views.c: open a view, end it, and send it in pieces. If none is free, the client
+ * waits.
  *
- *   ep_pull_answer -> ep_request_read -> serve -> metrics | index_page | control | profile -> begin
- *   ep_pull_look -> begin | end
- *   Bodies are written behind the room for a head, which has to tell their length.
+ *   ep_pull_answer -> ep_request_read -> serve_request -> serve_metrics | serve_index | serve_control | serve_profile
+ *   serve_profile, ep_pull_look -> profile_begin | profile_end
  */
 #include <errno.h>
 #include <string.h>
@@ -29,9 +28,9 @@
 #define SECONDS       1000000000u
 #define SECONDS_MOST  600u
 #define SECONDS_USUAL 30u
-#define PATIENCE_NS   3000000000u /* for a view */
+#define PATIENCE_NS   3000000000u /* longest wait for a view */
 #define LOOK_AGAIN_NS 20000000u
-#define FIRST         1u /* no route */
+#define FIRST         1u /* number of the first route; 0: none */
 #define DEBUG_PPROF   "/debug/pprof/"
 #define TEXT_TYPE     "text/plain; charset=utf-8"
 #define METRICS_TYPE  "text/plain; version=0.0.4; charset=utf-8"
@@ -39,9 +38,9 @@
 struct route {
     char name[12];
     uint16_t kinds;
-    uint16_t wanted; /* the kind without which there is nothing to see; 0: always */
-    bool moment;     /* of now, not of a time */
-    bool passing;    /* never since the start */
+    uint16_t wanted; /* the kind that must be on; 0: none */
+    bool moment;     /* shows the current state, not a period */
+    bool passing;    /* never covers the time since the start */
     char about[80];
 };
 
@@ -95,14 +94,14 @@ static void head_put(struct ep_text *head, int error, const char *type, uint64_t
     ep_text_put(head, ep_request_verdict(error));
     ep_text_put(head, "\r\nContent-Type: ");
     ep_text_put(head, type);
-    /* By the second `go tool pprof` knows that an error's text is for people. */
+    /* X-Go-Pprof makes `go tool pprof` show an error's text. */
     ep_text_put(head, "\r\nX-Content-Type-Options: nosniff\r\nX-Go-Pprof: 1\r\nConnection: close\r\nContent-Length: ");
     ep_text_number(head, size);
     ep_text_put(head, "\r\n\r\n");
 }
 
-/* The body follows its head at once. */
-static void finish(struct ep_text *body, int error, const char *type, struct ep_answer *answer)
+/* Writes the head in front of the body, which body_begin() placed behind room for one. */
+static void answer_finish(struct ep_text *body, int error, const char *type, struct ep_answer *answer)
 {
     struct ep_text head = {.at = body->at, .room = HEAD};
     size_t size = body->fill - HEAD;
@@ -112,8 +111,8 @@ static void finish(struct ep_text *body, int error, const char *type, struct ep_
     *answer = (struct ep_answer){.size = head.fill + size};
 }
 
-/* One line. */
-static void say(char *buffer, int error, const char *a, const char *b, const char *c, struct ep_answer *answer)
+/* Answers with one line of text. */
+static void answer_line(char *buffer, int error, const char *a, const char *b, const char *c, struct ep_answer *answer)
 {
     struct ep_text body = body_begin(buffer);
 
@@ -121,10 +120,10 @@ static void say(char *buffer, int error, const char *a, const char *b, const cha
     ep_text_put(&body, b);
     ep_text_put(&body, c);
     ep_text_put(&body, "\n");
-    finish(&body, error, TEXT_TYPE, answer);
+    answer_finish(&body, error, TEXT_TYPE, answer);
 }
 
-static const char *reason(int error)
+static const char *error_text(int error)
 {
     return error == -EINVAL    ? "no HTTP/1.1 request"
            : error == -EACCES  ? "want the token: Authorization: Bearer TOKEN, or http://any:TOKEN@host/..."
@@ -146,7 +145,7 @@ static const char *level_with(unsigned kind)
                                                                  : "high";
 }
 
-/* False: the kind is off, and the answer says how it gets on. */
+/* Checks that the kind is on. False: it is off, and the answer says how to enable it. */
 static bool switched_on(char *buffer, const struct route *route, struct ep_answer *answer)
 {
     struct ep_text body = body_begin(buffer);
@@ -163,12 +162,12 @@ static bool switched_on(char *buffer, const struct route *route, struct ep_answe
     ep_text_put(&body, "), or switch it on alone: POST /control/kinds?on=");
     ep_text_put(&body, ep_kind_name(route->wanted));
     ep_text_put(&body, "\n");
-    finish(&body, -ENODATA, TEXT_TYPE, answer);
+    answer_finish(&body, -ENODATA, TEXT_TYPE, answer);
     return false;
 }
 
-/* A view, or one more look later for as long as there is patience. */
-static void begin(char *buffer, struct ep_answer *answer)
+/* Opens a view, or schedules another try until give_up_ns. */
+static void profile_begin(char *buffer, struct ep_answer *answer)
 {
     const struct route *route = &routes[answer->route - FIRST];
     const struct ep_view_question open = {
@@ -179,15 +178,15 @@ static void begin(char *buffer, struct ep_answer *answer)
     if (view == -EBUSY && now < answer->give_up_ns) {
         answer->look_ns = now + LOOK_AGAIN_NS;
     } else if (view < 0) {
-        say(buffer, (int)view, reason((int)view), "", "", answer);
+        answer_line(buffer, (int)view, error_text((int)view), "", "", answer);
     } else {
         answer->view = (unsigned)view;
         answer->look_ns = now + answer->period_ns;
     }
 }
 
-/* What the view has is told from here on; or it has not got it yet. */
-static void end(char *buffer, struct ep_answer *answer)
+/* Ends the view and writes the answer's head, or schedules another try. */
+static void profile_end(char *buffer, struct ep_answer *answer)
 {
     const struct ep_view_question close = {.what = EP_VIEW_END, .view = answer->view};
     struct ep_text head = {.at = buffer, .room = EP_PULL_ANSWER};
@@ -200,7 +199,7 @@ static void end(char *buffer, struct ep_answer *answer)
     }
     if (size < 0) {
         ep_pull_done(answer);
-        say(buffer, (int)size, reason((int)size), "", "", answer);
+        answer_line(buffer, (int)size, error_text((int)size), "", "", answer);
         return;
     }
     head_put(&head, 0, "application/octet-stream", (uint64_t)size);
@@ -209,7 +208,7 @@ static void end(char *buffer, struct ep_answer *answer)
     answer->body = (uint64_t)size;
 }
 
-/* 1 to `most`, 0 when it is none of these. */
+/* Reads a number of 1 to `most`; 0: invalid. */
 static unsigned number_of(struct ep_part digits, unsigned most)
 {
     unsigned number = 0;
@@ -222,7 +221,7 @@ static unsigned number_of(struct ep_part digits, unsigned most)
     return number <= most ? number : 0;
 }
 
-/* "seconds=5"; what else is asked for is for others. False: it makes no sense. */
+/* Reads "seconds=5" and ignores unknown parameters. False: an invalid value. */
 static bool period_read(struct ep_part query, const struct route *route, uint64_t *period_ns)
 {
     *period_ns = route->passing && !route->moment ? (uint64_t)SECONDS_USUAL * SECONDS : 0;
@@ -240,18 +239,18 @@ static bool period_read(struct ep_part query, const struct route *route, uint64_
     return true;
 }
 
-static void profile(char *buffer, const struct route *route, struct ep_part query, struct ep_answer *answer)
+static void serve_profile(char *buffer, const struct route *route, struct ep_part query, struct ep_answer *answer)
 {
     uint64_t period_ns;
 
     if (!period_read(query, route, &period_ns)) {
-        say(buffer, -EINVAL, route->name,
-            route->moment ? " is of this moment: want no ?seconds" : ": want ?seconds=1 to 600",
-            ", and no ?debug: this is pprof's binary format, for go tool pprof", answer);
+        answer_line(buffer, -EINVAL, route->name,
+                    route->moment ? " is of this moment: want no ?seconds" : ": want ?seconds=1 to 600",
+                    ", and no ?debug: this is pprof's binary format, for go tool pprof", answer);
         return;
     }
     if (ep_level_get() == EP_LEVEL_DEFAULT) {
-        say(buffer, -ESRCH, reason(-ESRCH), "", "", answer);
+        answer_line(buffer, -ESRCH, error_text(-ESRCH), "", "", answer);
         return;
     }
     if (!switched_on(buffer, route, answer))
@@ -264,7 +263,7 @@ static void profile(char *buffer, const struct route *route, struct ep_part quer
 
 /* ---- all else ---- */
 
-static void index_page(char *buffer, struct ep_answer *answer)
+static void serve_index(char *buffer, struct ep_answer *answer)
 {
     struct ep_text body = body_begin(buffer);
     const uint32_t kinds = ep_kinds_get();
@@ -287,22 +286,22 @@ static void index_page(char *buffer, struct ep_answer *answer)
     ep_text_put(&body,
                 "</table>\n<p>allocs, block, exception, gc, heap and mutex are since the start, or with ?seconds=N of "
                 "the next N seconds. <a href=\"/metrics\">/metrics</a></p>\n</body></html>\n");
-    finish(&body, body.full ? -ENOBUFS : 0, "text/html; charset=utf-8", answer);
+    answer_finish(&body, body.full ? -ENOBUFS : 0, "text/html; charset=utf-8", answer);
 }
 
-static void metrics(char *buffer, struct ep_answer *answer)
+static void serve_metrics(char *buffer, struct ep_answer *answer)
 {
     struct ep_text body = body_begin(buffer);
     int error = ep_metrics_put(&body);
 
     if (error || body.full)
-        say(buffer, error ? error : -ENOBUFS, reason(error), "", "", answer);
+        answer_line(buffer, error ? error : -ENOBUFS, error_text(error), "", "", answer);
     else
-        finish(&body, 0, METRICS_TYPE, answer);
+        answer_finish(&body, 0, METRICS_TYPE, answer);
 }
 
-/* path: from "/status" on */
-static void control(char *buffer, const struct ep_request *request, struct ep_answer *answer)
+/* request->path: from "/status" on. */
+static void serve_control(char *buffer, const struct ep_request *request, struct ep_answer *answer)
 {
     struct ep_text body = body_begin(buffer);
     int error = ep_control_act(&body, request);
@@ -312,11 +311,11 @@ static void control(char *buffer, const struct ep_request *request, struct ep_an
         body = body_begin(buffer);
         ep_text_put(&body, ep_control_reason(error));
     }
-    finish(&body, error, "application/json", answer);
+    answer_finish(&body, error, "application/json", answer);
 }
 
-/* Takes the beginning off the path. */
-static bool below(struct ep_part *path, const char *beginning)
+/* Removes the prefix from the path. False: the path does not start with it. */
+static bool path_strip(struct ep_part *path, const char *beginning)
 {
     size_t size = strlen(beginning);
 
@@ -327,7 +326,7 @@ static bool below(struct ep_part *path, const char *beginning)
     return true;
 }
 
-/* A page of somebody else's may have its own name resolved to this address, and then read what is here. */
+/* Detects DNS rebinding: a foreign web page may let its own name resolve to this address to read what is here. */
 static bool is_foreign(struct ep_part host)
 {
     if (host.size == 0 || host.at[0] == '[' || ep_part_is(host, "localhost"))
@@ -338,39 +337,40 @@ static bool is_foreign(struct ep_part host)
     return false;
 }
 
-static void serve(char *buffer, struct ep_request *request, bool token, struct ep_answer *answer)
+static void serve_request(char *buffer, struct ep_request *request, bool token, struct ep_answer *answer)
 {
     struct ep_part path = request->path;
     int error = -ENOENT;
 
     if (!token && is_foreign(request->host)) {
         error = -EPERM;
-    } else if (below(&request->path, "/control")) {
+    } else if (path_strip(&request->path, "/control")) {
         if (token)
-            control(buffer, request, answer);
+            serve_control(buffer, request, answer);
         else
-            say(buffer, -EPERM, "/control wants a token, and none was set: EDGEPROF_PULL_TOKEN", "", "", answer);
+            answer_line(buffer, -EPERM, "/control wants a token, and none was set: EDGEPROF_PULL_TOKEN", "", "",
+                        answer);
         return;
     } else if (ep_part_is(path, DEBUG_PPROF "symbol")) {
-        say(buffer, 0, "num_symbols: 0", "", "", answer);
+        answer_line(buffer, 0, "num_symbols: 0", "", "", answer);
         return;
     } else if (!ep_part_is(request->method, "GET")) {
         error = -ENOTSUP;
     } else if (ep_part_is(path, "/metrics")) {
-        metrics(buffer, answer);
+        serve_metrics(buffer, answer);
         return;
-    } else if (ep_part_is(path, "/debug/pprof") || below(&path, DEBUG_PPROF)) {
+    } else if (ep_part_is(path, "/debug/pprof") || path_strip(&path, DEBUG_PPROF)) {
         if (path.size == 0 || path.at == request->path.at) {
-            index_page(buffer, answer);
+            serve_index(buffer, answer);
             return;
         }
         for (const struct route *route = routes; route < routes + ROUTES; route++)
             if (ep_part_is(path, route->name)) {
-                profile(buffer, route, request->query, answer);
+                serve_profile(buffer, route, request->query, answer);
                 return;
             }
     }
-    say(buffer, error, reason(error), "", "", answer);
+    answer_line(buffer, error, error_text(error), "", "", answer);
 }
 
 /* ---- for the port ---- */
@@ -382,17 +382,17 @@ void ep_pull_answer(const char *request, size_t size, const char *token, char *b
 
     *answer = (struct ep_answer){0};
     if (error)
-        say(buffer, error, reason(error), "", "", answer);
+        answer_line(buffer, error, error_text(error), "", "", answer);
     else
-        serve(buffer, &asked, token != NULL, answer);
+        serve_request(buffer, &asked, token != NULL, answer);
 }
 
 void ep_pull_look(char *buffer, struct ep_answer *answer)
 {
     if (!answer->view)
-        begin(buffer, answer);
+        profile_begin(buffer, answer);
     if (answer->view && !answer->size && answer->look_ns <= ep_port_uptime_ns())
-        end(buffer, answer);
+        profile_end(buffer, answer);
 }
 
 size_t ep_pull_piece(char *buffer, const struct ep_answer *answer)

@@ -1,7 +1,7 @@
 /*
- * See request.h.
+ * Parsing and authorization of requests, and writing of text; see request.h.
  *
- *   ep_request_read -> line, ep_part_before -> allowed -> is_token | is_password -> base64_next
+ *   ep_request_read -> line, ep_part_before -> is_authorized -> is_token | is_password -> base64_digit
  */
 #include "core/endpoint/request.h"
 
@@ -39,7 +39,7 @@ void ep_text_number(struct ep_text *text, uint64_t value)
     ep_text_bytes(text, digits + at, sizeof digits - at);
 }
 
-/* ---- taking apart ---- */
+/* ---- parsing ---- */
 
 bool ep_part_is(struct ep_part part, const char *text)
 {
@@ -56,7 +56,7 @@ struct ep_part ep_part_before(struct ep_part *part, char c)
     return first;
 }
 
-/* A line without its end. */
+/* Takes one line off the text; returns it without its line end. */
 static struct ep_part line(struct ep_part *rest)
 {
     struct ep_part line = ep_part_before(rest, '\n');
@@ -80,9 +80,9 @@ static bool is_header(struct ep_part name, const char *wanted)
     return true;
 }
 
-/* ---- who may ask ---- */
+/* ---- authorization ---- */
 
-/* In a time that depends on the length of what was sent alone. */
+/* Compares in a time that depends only on the length of `sent`. */
 static bool is_token(struct ep_part sent, const char *token)
 {
     size_t size = strlen(token);
@@ -103,8 +103,7 @@ static unsigned base64_digit(char c)
                                   : 64;
 }
 
-/* "user:token" in base64, whoever the user is. Without a copy: the token is all that is kept of it, one byte at a time.
- */
+/* Checks "user:token" in base64, for any user. Compares byte by byte, without a copy of the token. */
 static bool is_password(struct ep_part sent, const char *token)
 {
     size_t size = strlen(token), at = 0;
@@ -132,7 +131,7 @@ static bool is_password(struct ep_part sent, const char *token)
     return behind_user && at == size && different == 0;
 }
 
-static bool starts(struct ep_part *part, const char *scheme)
+static bool strip_prefix(struct ep_part *part, const char *scheme)
 {
     size_t size = strlen(scheme);
 
@@ -143,9 +142,10 @@ static bool starts(struct ep_part *part, const char *scheme)
     return true;
 }
 
-static bool allowed(struct ep_part value, const char *token)
+static bool is_authorized(struct ep_part value, const char *token)
 {
-    return starts(&value, "Bearer ") ? is_token(value, token) : starts(&value, "Basic ") && is_password(value, token);
+    return strip_prefix(&value, "Bearer ") ? is_token(value, token)
+                                           : strip_prefix(&value, "Basic ") && is_password(value, token);
 }
 
 /* ---- requests ---- */
@@ -161,13 +161,13 @@ int ep_request_complete(const char *request, size_t size, size_t room)
     return 0;
 }
 
-/* "[::1]:80" or "name:80" */
+/* The host of "[::1]:80" or "name:80". */
 static struct ep_part host_of(struct ep_part value)
 {
     return value.size && value.at[0] == '[' ? ep_part_before(&value, ']') : ep_part_before(&value, ':');
 }
 
-/* Of several Authorization headers the last counts. False: none that is good. */
+/* Reads the headers. If there are several Authorization headers, the last counts. False: no valid token. */
 static bool headers_read(struct ep_part headers, const char *token, struct ep_request *request)
 {
     bool good = !token;
@@ -179,7 +179,7 @@ static bool headers_read(struct ep_part headers, const char *token, struct ep_re
         if (is_header(name, "host"))
             request->host = host_of(value);
         if (token && is_header(name, "authorization"))
-            good = allowed(value, token);
+            good = is_authorized(value, token);
     }
     return good;
 }

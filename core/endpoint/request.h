@@ -1,7 +1,7 @@
 /*
- * What the control and the pull endpoint have in common, without sockets: a request's bytes taken apart, who may make
- * it, and text written into a buffer. Part of HTTP/1.1 that curl, Prometheus and Go's clients speak: one request a
- * connection, no body is looked at.
+ * Common code of the control and the pull endpoint, without sockets: request parsing, authorization, and text in a
+ * buffer. Supports the part of HTTP/1.1 that curl, Prometheus and Go's clients use: one request a connection, bodies
+ * ignored.
  *
  * Only request.c, control.c, pull.c and metrics.c include this. Context of everything here: any thread.
  */
@@ -14,7 +14,7 @@
 
 #include "core/edgeprof.h"
 
-/* ---- text on its way into a buffer: what does not fit is left out, and `full` says so ---- */
+/* ---- text in a buffer: text that does not fit is dropped, and `full` is set ---- */
 
 struct ep_text {
     char *at;
@@ -28,35 +28,35 @@ void ep_text_number(struct ep_text *text, uint64_t value);
 
 /* ---- requests ---- */
 
-/* A stretch of the request. */
+/* A part of the request. */
 struct ep_part {
     const char *at;
     size_t size;
 };
 
 bool ep_part_is(struct ep_part part, const char *text);
-/* Takes what is before `c` off the part, all of it when there is none. */
+/* Takes the text before `c` off the part, and `c` with it; all of the part if it has no `c`. */
 struct ep_part ep_part_before(struct ep_part *part, char c);
 
 struct ep_request {
     struct ep_part method, path, query;
-    struct ep_part host; /* of the header, without a port; size 0: there is none */
+    struct ep_part host; /* of the Host header, without a port; size 0: none */
 };
 
-/* Takes it apart. token: what it must carry, as "Authorization: Bearer TOKEN" or as the password of "Basic"; NULL:
- * nothing. Whoever sends one that is not ours learns nothing: it is compared whole, and first. 0; -EINVAL: no HTTP;
- * -EACCES: not the token. */
+/* Parses a request. token: what it must carry, as "Authorization: Bearer TOKEN" or as the password of "Basic"; NULL:
+ * no check. A client without the token learns nothing: the whole token is compared, before anything else happens.
+ * Returns 0; -EINVAL: not HTTP; -EACCES: no valid token. */
 int ep_request_read(const char *bytes, size_t size, const char *token, struct ep_request *request);
 
-/* "200 OK" of an error, 0 included, with its headers. */
+/* The HTTP status line of an error (0: "200 OK"), with its special headers. */
 const char *ep_request_verdict(int error);
 
-/* The control endpoint's requests; path as "/status". Errors are those that ep_request_verdict() knows; what a request
- * asks to be told is added to *out. */
+/* Serves a request of the control endpoint; path: "/status" and the like. Adds the answer's body to *out. Returns 0
+ * or an error that ep_request_verdict() knows. */
 int ep_control_act(struct ep_text *out, const struct ep_request *request);
 const char *ep_control_reason(int error);
 
-/* All statistics in Prometheus' text format, version 0.0.4. 0 or -ESRCH. */
+/* Writes all statistics in Prometheus' text format, version 0.0.4. Returns 0 or -ESRCH. */
 int ep_metrics_put(struct ep_text *out);
 
 #endif

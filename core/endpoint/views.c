@@ -1,19 +1,13 @@
 /*
- * What the pull endpoint shows: views of two trees of its own, in the memory that was given to it.
+ * The pull endpoint's profiles: views of two trees of its own, in the memory given to ep_pull_open(). They take nothing
+ * from pushed profiles and change no statistics. The collect thread offers every value (pull_add). Allocations, locks
+ * and waits go to `total`, which is never emptied: it covers everything since the start, like Go's heap or mutex. CPU
+ * samples and thread dumps go to `passing`, only while a view needs them. Tags are kept, spans are not.
  *
- * While there is an endpoint, collect hands over all that it adds to its own tree (add). Allocations, locks, waits and
- * the like go to `total`, which is never emptied while the profiler runs: as Go's heap or mutex, it shows everything
- * since the start. CPU samples and dumps of threads go to `passing`, only while somebody looks, and it is emptied when
- * nobody does. Nothing is taken from what is pushed, and nothing of it is counted as measured a second time.
- *
- * A view is a tree's nodes with values of its own: at first what the values were when it was opened, from its end on
- * what has been added since. So clients do not get in each other's way, a profile can be told in pieces for as long as
- * it takes, and a stack is kept once. Spans are left out: each is another; tags stay.
- *
- *   collect:  add -> afresh, store_add -> follow, context_of
- *             round_of -> answer -> view_open | view_end -> settle, levels_take, freeze | view_piece -> catch_up
- *             close_unwanted
- *   pull:     ep_view_ask -> the collect thread is woken, and wakes in turn
+ *   collect    pull_add -> views_reset, store_add -> stack_copy, context_of
+ *              pull_round -> question_answer -> view_open | view_end -> drain_pending, gauges_take, view_freeze
+ *                                            | view_piece -> view_extend
+ *   pull       ep_view_ask wakes the collect thread and waits for its answer
  */
 #include <errno.h>
 #include <string.h>
@@ -22,52 +16,55 @@
 #include "core/capture/capture.h"
 
 #define VIEWS        3
-#define KEYS         128u /* contexts of a tree */
+#define KEYS         128u /* contexts of each tree */
 #define FRAMES       (EP_MAX_DEPTH + 8)
-#define GROUP        8u /* entries, see tree.c */
+#define GROUP        8u /* entries of a group, see tree.c */
 #define ANSWER_NS    2000000000u
 #define LOOK_NS      50000000u
 #define GROUP_BYTES  (GROUP * sizeof(struct ep_entry) + 4 * GROUP * sizeof(struct ep_node) + sizeof(uint32_t))
 #define VALUES_BYTES (sizeof(struct ep_entry) + sizeof(uint32_t))
-#define LEAST        64u /* entries of a tree */
+#define LEAST        64u /* minimum number of entries of a tree */
 #define PASSING      (EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_THREAD))
-#define LEVELS       (EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_HEAP))
+#define GAUGES       (EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_HEAP))
 #define WAITS        (EP_KIND_BIT(EP_KIND_WAIT) | EP_KIND_BIT(EP_KIND_LOCK))
 #define STRING_WORDS ((EP_TAG_STRINGS + 31) / 32)
 
 enum state { FREE, COUNTING, STANDING };
 
-/* A tree, the contexts of its entries, and what their counts have in excess of 32 bits: they grow for months. */
+/* A tree, the contexts of its entries, and the bits above 32 of their counts, which grow for months. */
 struct store {
     struct ep_tree tree;
     struct ep_contexts contexts;
     uint32_t *high;
 };
 
+/* A view uses its store's nodes and has its own values. While COUNTING they are the values when the view was opened;
+ * from its end on (STANDING) they are the increase since then. So clients do not affect each other, a profile can be
+ * sent in pieces over a long time, and each stack is stored once. */
 struct view {
     enum state state;
-    unsigned number; /* tells it from others that were in its place */
+    unsigned number; /* identifies the view among all that used its place */
     struct store *of;
-    struct ep_entry *entry; /* room for all that the tree can have */
+    struct ep_entry *entry; /* room for all entries of the tree */
     uint32_t *high;
-    unsigned entries;  /* that have a value */
-    struct store told; /* of, as it was at the end, with the view's values */
+    unsigned entries;   /* number of entries with a value */
+    struct store shown; /* copy of *of at the view's end, with the view's values */
     uint32_t kinds;
     unsigned modules;
-    uint32_t tag_strings[STRING_WORDS]; /* that there were, and are UTF-8 */
+    uint32_t tag_strings[STRING_WORDS]; /* tag texts that existed at the view's end and are UTF-8 */
     uint64_t period, start_ns, end_ns, unix_minus_uptime_ns;
 };
 
 static struct {
     uint32_t run;      /* of the profiler */
-    uint64_t since_ns; /* `total` counts since then */
+    uint64_t since_ns; /* start of `total`, uptime */
     uint32_t passing_kinds;
-    unsigned opened; /* views, ever */
+    unsigned opened; /* number of views opened so far */
     struct ep_view_losses losses;
     struct store total, passing;
     struct view view[VIEWS];
-    atomic_uint unwanted[VIEWS]; /* numbers of views that their clients have no use for any more */
-    /* The one question. Whoever moves `state` on may write the rest. */
+    atomic_uint unwanted[VIEWS]; /* numbers of the views that ep_view_close() has closed */
+    /* The current question. The thread that advances `state` may write the other members. */
     atomic_uint state;
     struct ep_view_question question;
     int64_t answer;
@@ -76,7 +73,7 @@ static struct {
 
 enum { IDLE, ASKED, TAKEN };
 
-/* ---- what collect adds ---- */
+/* ---- values from the collect thread ---- */
 
 static void store_clear(struct store *store)
 {
@@ -86,8 +83,8 @@ static void store_clear(struct store *store)
     store->contexts.names = 0;
 }
 
-/* Another profiler runs: addresses and tags mean something else. */
-static void afresh(struct ep *ep)
+/* A new run of the profiler: old addresses and tags are invalid. */
+static void views_reset(struct ep *ep)
 {
     pull.run = ep->run;
     pull.since_ns = ep_port_uptime_ns();
@@ -98,8 +95,8 @@ static void afresh(struct ep *ep)
         pull.view[i].state = FREE;
 }
 
-/* The node of the same stack. */
-static unsigned follow(const struct ep_tree *from, unsigned node, struct ep_tree *to)
+/* The node of the same stack in another tree. */
+static unsigned stack_copy(const struct ep_tree *from, unsigned node, struct ep_tree *to)
 {
     uint32_t frames[FRAMES];
     unsigned depth = 0, at = 0;
@@ -122,7 +119,7 @@ static uint32_t thread_of(struct ep_contexts *contexts, const struct ep_thread_n
     char *name = contexts->name[contexts->names].name;
     contexts->name[contexts->names] = *thread;
     for (size_t size = strlen(name), run; (run = ep_utf8_run(name, size)) < size; name += run + 1, size -= run + 1)
-        name[run] = '?'; /* the kernel cuts names anywhere */
+        name[run] = '?'; /* the kernel may cut a name within a character */
     return ++contexts->names;
 }
 
@@ -142,7 +139,7 @@ static unsigned context_of(const struct ep *ep, unsigned context, struct ep_cont
 static void store_add(struct ep *ep, struct store *store, unsigned node, enum ep_kind kind, unsigned context,
                       uint32_t count, uint64_t value)
 {
-    struct ep_entry *entry = ep_tree_entry(&store->tree, follow(&ep->tree, node, &store->tree), kind,
+    struct ep_entry *entry = ep_tree_entry(&store->tree, stack_copy(&ep->tree, node, &store->tree), kind,
                                            context_of(ep, context, &store->contexts));
 
     if (!entry) {
@@ -155,30 +152,30 @@ static void store_add(struct ep *ep, struct store *store, unsigned node, enum ep
     store->high[entry - store->tree.entry] += entry->count < before;
 }
 
-static bool wanted(const struct ep *ep, unsigned node, enum ep_kind kind)
+static bool is_wanted(const struct ep *ep, unsigned node, enum ep_kind kind)
 {
     uint32_t frame = ep->tree.node[node].frame;
 
-    if (frame == EP_FRAME_LOST_REFUSED || frame == EP_FRAME_LOST_SEGMENT) /* here they were not */
+    if (frame == EP_FRAME_LOST_REFUSED || frame == EP_FRAME_LOST_SEGMENT) /* they were not lost for the pull endpoint */
         return false;
     if (kind == EP_KIND_THREAD && !(ep->snapshot_for & EP_SNAPSHOT_PULL))
         return false;
     return !(PASSING & EP_KIND_BIT(kind)) || pull.passing_kinds & EP_KIND_BIT(kind);
 }
 
-static bool add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+static bool pull_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
 {
     if (pull.run != ep->run)
-        afresh(ep);
-    if (wanted(ep, node, kind))
+        views_reset(ep);
+    if (is_wanted(ep, node, kind))
         store_add(ep, PASSING & EP_KIND_BIT(kind) ? &pull.passing : &pull.total, node, kind, context, count, value);
     return kind == EP_KIND_THREAD && ep->snapshot_for == EP_SNAPSHOT_PULL;
 }
 
 /* ---- views ---- */
 
-/* What is still on its way belongs to before. */
-static void settle(struct ep *ep, uint32_t kinds)
+/* Adds values still on their way to the trees, so that they count as measured before this moment. */
+static void drain_pending(struct ep *ep, uint32_t kinds)
 {
     const struct ep_waits *waits = atomic_load(&ep_waits);
 
@@ -204,14 +201,14 @@ static void passing_kinds_find(void)
             pull.passing_kinds |= pull.view[i].kinds & PASSING;
 }
 
-/* 0: one more view may look at passing stacks. */
+/* Returns 0 if one more view of `passing` may be opened, else -EBUSY. */
 static int passing_open(const struct ep *ep, uint32_t kinds)
 {
     const struct ep_tree *tree = &pull.passing.tree;
 
     if (views_of(&pull.passing) == 0)
         store_clear(&pull.passing);
-    /* Two that want one dump each would get parts of both. */
+    /* Two simultaneous dumps would get parts of each other. */
     bool dumping = ep_snapshot_pending(ep) || pull.passing_kinds & EP_KIND_BIT(EP_KIND_THREAD);
     return tree->nodes > tree->node_capacity / 4 * 3 || (kinds & EP_KIND_BIT(EP_KIND_THREAD) && dumping) ? -EBUSY : 0;
 }
@@ -226,7 +223,7 @@ static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
     if (number == VIEWS || (of == &pull.passing && passing_open(ep, question->kinds) != 0))
         return -EBUSY;
     struct view *view = &pull.view[number];
-    settle(ep, question->kinds);
+    drain_pending(ep, question->kinds);
     view->state = COUNTING;
     view->of = of;
     view->kinds = question->kinds;
@@ -241,8 +238,8 @@ static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
     return view->number;
 }
 
-/* Into collect's tree. */
-static void charge(struct ep *ep)
+/* Updates the gauges in the profiler's own tree. */
+static void charge_gauges(struct ep *ep)
 {
     if (ep_live)
         ep_live->charge(ep);
@@ -250,23 +247,23 @@ static void charge(struct ep *ep)
         ep_heap_charge(ep);
 }
 
-/* What is in use now, and no sum of anything. */
-static void levels_take(struct ep *ep)
+/* Copies the current gauges into `total`, replacing the old ones. */
+static void gauges_take(struct ep *ep)
 {
     const struct ep_tree *tree = &ep->tree;
 
-    charge(ep);
-    ep_tree_zero_entries(&pull.total.tree, pull.total.tree.nodes, LEVELS);
+    charge_gauges(ep);
+    ep_tree_zero_entries(&pull.total.tree, pull.total.tree.nodes, GAUGES);
     for (unsigned node = 1; node < tree->nodes; node++)
         for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next) {
             const struct ep_entry *entry = &tree->entry[i - 1];
-            if (LEVELS & EP_KIND_BIT(entry->kind))
+            if (GAUGES & EP_KIND_BIT(entry->kind))
                 store_add(ep, &pull.total, node, (enum ep_kind)entry->kind, entry->context, entry->count, entry->value);
         }
 }
 
-/* What is measured from here on has no value in the view. */
-static void catch_up(struct view *view)
+/* Adds entries with value 0 for entries that the tree got after the view's end. */
+static void view_extend(struct view *view)
 {
     const struct ep_tree *now = &view->of->tree;
 
@@ -278,13 +275,13 @@ static void catch_up(struct view *view)
     }
 }
 
-/* In place of what was, what came since. */
-static void freeze(struct view *view)
+/* Replaces the values at the view's start by the increase since then. */
+static void view_freeze(struct view *view)
 {
     const struct ep_tree *now = &view->of->tree;
 
     for (unsigned i = 0; i < now->entries; i++) {
-        const bool before = i < view->entries && !(LEVELS & EP_KIND_BIT(now->entry[i].kind));
+        const bool before = i < view->entries && !(GAUGES & EP_KIND_BIT(now->entry[i].kind));
         uint64_t count = now->entry[i].count | (uint64_t)view->of->high[i] << 32;
         uint64_t count_before = before ? view->entry[i].count | (uint64_t)view->high[i] << 32 : 0;
         uint64_t value_before = before ? view->entry[i].value : 0;
@@ -294,9 +291,9 @@ static void freeze(struct view *view)
         view->high[i] = (uint32_t)((count - count_before) >> 32);
     }
     view->entries = now->entries;
-    view->told = *view->of;
-    view->told.tree.entry = view->entry;
-    view->told.high = view->high;
+    view->shown = *view->of;
+    view->shown.tree.entry = view->entry;
+    view->shown.high = view->high;
 }
 
 static uint64_t period_of(uint32_t kinds)
@@ -310,13 +307,13 @@ static uint64_t period_of(uint32_t kinds)
 
 static struct ep_encoding encoding_of(struct view *view)
 {
-    return (struct ep_encoding){.tree = &view->told.tree,
-                                .contexts = &view->told.contexts,
-                                .count_high = view->told.high,
+    return (struct ep_encoding){.tree = &view->shown.tree,
+                                .contexts = &view->shown.contexts,
+                                .count_high = view->shown.high,
                                 .modules = view->modules,
                                 .tag_strings = view->tag_strings,
                                 .period = view->period,
-                                .limit = view->told.tree.nodes,
+                                .limit = view->shown.tree.nodes,
                                 .kinds = view->kinds,
                                 .start_ns = view->start_ns,
                                 .end_ns = view->end_ns,
@@ -327,10 +324,10 @@ static int64_t view_end(struct ep *ep, struct view *view)
 {
     if (view->kinds & EP_KIND_BIT(EP_KIND_THREAD) && ep_snapshot_pending(ep))
         return -EAGAIN;
-    settle(ep, view->kinds);
-    if (view->kinds & LEVELS)
-        levels_take(ep);
-    freeze(view);
+    drain_pending(ep, view->kinds);
+    if (view->kinds & GAUGES)
+        gauges_take(ep);
+    view_freeze(view);
     view->state = STANDING;
     passing_kinds_find();
     uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
@@ -352,7 +349,7 @@ static int64_t view_piece(struct ep *ep, struct view *view, const struct ep_view
 {
     struct ep_encoding encoding = encoding_of(view);
 
-    catch_up(view);
+    view_extend(view);
     encoding.data = question->data;
     encoding.size = question->size;
     return ep_encode_pprof_piece(ep, &encoding, question->from);
@@ -368,7 +365,7 @@ static struct view *view_find(unsigned number)
     return NULL;
 }
 
-static int64_t answer(struct ep *ep, const struct ep_view_question *question)
+static int64_t question_answer(struct ep *ep, const struct ep_view_question *question)
 {
     if (question->what == EP_VIEW_DETACH) {
         atomic_store(&ep_pull, NULL);
@@ -394,14 +391,15 @@ static void close_unwanted(void)
     passing_kinds_find();
 }
 
-/* Without a receiver nobody else empties collect's tree, and what is pulled passes through it. */
-static void empty(struct ep *ep)
+/* Empties the profiler's own tree when there is no receiver: pulled values pass through it, and nothing else empties
+ * it. */
+static void tree_empty(struct ep *ep)
 {
     uint64_t now = ep_port_uptime_ns();
 
     if (ep->transport || now - ep->interval_start_ns < ep->interval_ns)
         return;
-    charge(ep); /* for the statistics */
+    charge_gauges(ep); /* updates the statistics */
     if (!ep->tree.full)
         ep_tree_clear_entries(&ep->tree);
     else if (ep_live)
@@ -412,22 +410,22 @@ static void empty(struct ep *ep)
     ep->interval_start_ns = now;
 }
 
-static void round_of(struct ep *ep)
+static void pull_round(struct ep *ep)
 {
     unsigned asked = ASKED;
 
     if (pull.run != ep->run)
-        afresh(ep);
-    empty(ep);
+        views_reset(ep);
+    tree_empty(ep);
     close_unwanted();
     if (!atomic_compare_exchange_strong(&pull.state, &asked, TAKEN))
         return;
-    pull.answer = answer(ep, &pull.question);
+    pull.answer = question_answer(ep, &pull.question);
     atomic_store(&pull.state, IDLE);
     ep_port_wake(&pull.answered);
 }
 
-static const struct ep_pull functions = {.add = add, .round = round_of};
+static const struct ep_pull pull_functions = {.add = pull_add, .round = pull_round};
 
 int64_t ep_view_ask(const struct ep_view_question *question)
 {
@@ -471,7 +469,7 @@ static size_t aligned(size_t size)
     return (size + 15) & ~(size_t)15;
 }
 
-/* Takes bytes off the memory. */
+/* Takes `size` bytes off the memory. */
 static void *carve(uint8_t **at, size_t size)
 {
     void *piece = *at;
@@ -496,7 +494,7 @@ static void store_carve(struct store *store, uint8_t **at, size_t entries)
 int ep_pull_open(void *memory, size_t size)
 {
     const size_t each = 2 * (GROUP_BYTES + GROUP * sizeof(uint32_t)) + VIEWS * GROUP * VALUES_BYTES;
-    const size_t most = UINT16_MAX / (4 * GROUP) * GROUP; /* that a tree can have */
+    const size_t most = UINT16_MAX / (4 * GROUP) * GROUP; /* maximum number of entries of a tree */
     uint8_t *at = (uint8_t *)aligned((uintptr_t)memory);
     size_t fixed = (size_t)(at - (uint8_t *)memory) + 2 * aligned(EP_MAX_THREADS * sizeof(struct ep_thread_name)) +
                    2 * aligned(KEYS * sizeof(struct ep_context_key)) + (4 + 2 * VIEWS) * 16;
@@ -512,7 +510,7 @@ int ep_pull_open(void *memory, size_t size)
     for (unsigned i = 0; i < VIEWS; i++)
         pull.view[i] = (struct view){.entry = carve(&at, entries * sizeof(struct ep_entry)),
                                      .high = carve(&at, entries * sizeof(uint32_t))};
-    atomic_store(&ep_pull, &functions);
+    atomic_store(&ep_pull, &pull_functions);
     return 0;
 }
 
