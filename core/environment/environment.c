@@ -1,10 +1,10 @@
 /*
- * What the environment says: edgeprof's own variables, then Pyroscope's and OpenTelemetry's where they mean the same.
- * For each setting the first that is set counts; code wins over the environment. docs/configuration.md has the table.
+ * Reads the environment: edgeprof's own variables, then Pyroscope's and OpenTelemetry's variables of the same meaning.
+ * For each setting the first one that is set counts; a value set in code wins. docs/configuration.md has the table.
  *
- * - ep_config_from_env() reads edgeprof's own variables: own().
- * - Then, only when profiles have an endpoint, Pyroscope's and OpenTelemetry's: pyroscope(), otel(). A malformed
- *   variable of these stops no program that did not ask for profiles.
+ * - ep_config_from_env() reads edgeprof's own variables first: own_read().
+ * - Only if profiles have an endpoint it reads Pyroscope's and OpenTelemetry's: pyroscope(), otel_read(). So a
+ * malformed variable of theirs stops no program that did not ask for profiles.
  */
 #include "core/environment/environment.h"
 #include "core/collect/collect.h"
@@ -14,11 +14,11 @@
 
 #define OTEL_ATTRIBUTES "OTEL_RESOURCE_ATTRIBUTES"
 
-/* What had to be rewritten; the configuration points into it. */
+/* Rewritten texts, which the configuration points to. */
 static char text[EP_STRINGS_BYTES];
 static size_t text_used;
 
-/* Set to nothing is not set. */
+/* An empty variable counts as not set. */
 static const char *env_text(const char *name)
 {
     const char *value = ep_port_env(name);
@@ -44,7 +44,7 @@ static int env_number(const char *name, uint32_t *value)
     return 0;
 }
 
-/* Place of a word in a list of them, + 1; 0: not there. */
+/* The place of a word in a list + 1; 0: not found. */
 static int word_find(const char *words, const char *word, size_t size)
 {
     int i = 1;
@@ -55,7 +55,7 @@ static int word_find(const char *words, const char *word, size_t size)
     return 0;
 }
 
-/* One of some words; *place is 0 when the variable is not set. */
+/* Reads a variable that must be one of the words; *place: 0 if it is not set. */
 static int env_word(const char *name, const char *words, int *place)
 {
     const char *word = ep_port_env(name);
@@ -64,7 +64,7 @@ static int env_word(const char *name, const char *words, int *place)
     return *place || !word ? 0 : ep_complain(-EINVAL, name, ": unknown word ", word);
 }
 
-/* 1: on, 0: off, *set whether it says anything. Words as Pyroscope takes them. */
+/* Reads a switch into *on; *set: the variable is set. Accepts the same words as Pyroscope. */
 static int env_switch(const char *name, bool *set, bool *on)
 {
     static const char words[] = "1\0true\0yes\0y\0t\0on\0"
@@ -91,7 +91,7 @@ static uint32_t kind_find(const char *name, size_t size)
     return 0;
 }
 
-/* "cpu,alloc" */
+/* Reads "cpu,alloc". */
 static int env_kinds(const char *name, uint32_t *kinds)
 {
     const char *list = env_text(name);
@@ -140,7 +140,7 @@ static int own_words(struct ep_config *config)
     return 0;
 }
 
-static int own(struct ep_config *config)
+static int own_read(struct ep_config *config)
 {
     int error;
 
@@ -167,7 +167,7 @@ static int own(struct ep_config *config)
 
 /* ---- labels in other notations ---- */
 
-/* A list of labels: "key:value,..." as it stands, or "key=value,..." percent-encoded. */
+/* A list of labels: plain "key:value,...", or percent-encoded "key=value,...". */
 struct labels {
     const char *variable;
     const char *at;
@@ -188,7 +188,7 @@ static void trim(const char **from, size_t *size)
         (*size)--;
 }
 
-/* The next one; 0: there is none, 1: there is, negative: it is none. Empty ones are left out. */
+/* Reads the next label. Returns 1; 0: no more; negative: malformed. Skips empty ones. */
 static int label_next(struct labels *labels, struct label *label)
 {
     while (*labels->at) {
@@ -216,7 +216,7 @@ static int hex_digit(int c)
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* The byte at *at of a piece, decoded; -1: no byte that a label may have. */
+/* The decoded byte at *at; -1: a byte that is not allowed in a label. */
 static int byte_next(const struct labels *labels, const char *piece, size_t size, size_t *at)
 {
     int byte = (unsigned char)piece[(*at)++];
@@ -230,7 +230,7 @@ static int byte_next(const struct labels *labels, const char *piece, size_t size
     return byte < ' ' || byte == 0x7f ? -1 : byte;
 }
 
-static bool put(const char *bytes, size_t size)
+static bool text_append(const char *bytes, size_t size)
 {
     if (size >= sizeof text - text_used)
         return false;
@@ -245,9 +245,9 @@ static bool is_key_byte(int byte, bool first)
     return (byte | 32) >= 'a' ? (byte | 32) <= 'z' || byte == '_' : byte >= '0' && byte <= '9' && !first;
 }
 
-/* Appends a piece in the notation of ep_config.tags: what no key may have becomes '_', a comma in a value stays
- * encoded. */
-static int append(const struct labels *labels, const char *piece, size_t size, bool key)
+/* Appends a piece in the notation of ep_config.tags. Characters not allowed in a key become '_'; a comma in a value
+ * stays encoded. */
+static int piece_append(const struct labels *labels, const char *piece, size_t size, bool key)
 {
     const size_t start = text_used;
     bool fits = true;
@@ -258,9 +258,9 @@ static int append(const struct labels *labels, const char *piece, size_t size, b
             return ep_complain(-EINVAL, labels->variable, ": broken %-encoding or a control character in ", piece);
         const char plain = (char)byte;
         if (key && !is_key_byte(byte, text_used == start))
-            fits = put("_", 1) && (byte < '0' || byte > '9' || put(&plain, 1));
+            fits = text_append("_", 1) && (byte < '0' || byte > '9' || text_append(&plain, 1));
         else
-            fits = !key && byte == ',' ? put("%2C", 3) : put(&plain, 1);
+            fits = !key && byte == ',' ? text_append("%2C", 3) : text_append(&plain, 1);
     }
     if (!fits)
         return ep_complain(-EINVAL, labels->variable, ": too long; EDGEPROF_TAGS and EDGEPROF_SERVICE go before it",
@@ -281,16 +281,16 @@ static int label_append(const struct labels *labels, const struct label *label, 
 {
     int error;
 
-    if (more && !put(",", 1))
+    if (more && !text_append(",", 1))
         return ep_complain(-EINVAL, labels->variable, ": too long; EDGEPROF_TAGS goes before it", "");
-    if ((error = append(labels, label->key, label->key_size, true)) < 0)
+    if ((error = piece_append(labels, label->key, label->key_size, true)) < 0)
         return error;
-    if (!put("=", 1))
+    if (!text_append("=", 1))
         return ep_complain(-EINVAL, labels->variable, ": too long; EDGEPROF_TAGS goes before it", "");
-    return append(labels, label->value, label->value_size, false);
+    return piece_append(labels, label->value, label->value_size, false);
 }
 
-/* All but the service's name, as *tags. */
+/* Sets *tags to all labels but the service's name. */
 static int labels_take(struct labels labels, const char **tags)
 {
     struct label label;
@@ -319,7 +319,7 @@ static int service_take(struct labels labels, const char **service)
     while ((found = label_next(&labels, &label)) > 0) {
         if (!is_service(&label))
             continue;
-        if ((error = append(&labels, label.value, label.value_size, false)) < 0)
+        if ((error = piece_append(&labels, label.value, label.value_size, false)) < 0)
             return error;
         break;
     }
@@ -330,9 +330,9 @@ static int service_take(struct labels labels, const char **service)
     return found < 0 ? found : 0;
 }
 
-/* ---- Pyroscope's ---- */
+/* ---- Pyroscope ---- */
 
-/* Each switches one kind; the others are as the level says. */
+/* Each variable switches one kind; the other kinds follow the level. */
 static int pyroscope_kinds(struct ep_config *config)
 {
     static const struct {
@@ -376,9 +376,9 @@ static int pyroscope(struct ep_config *config)
     return error;
 }
 
-/* ---- OpenTelemetry's ---- */
+/* ---- OpenTelemetry ---- */
 
-static int otel(struct ep_config *config)
+static int otel_read(struct ep_config *config)
 {
     const char *list = env_text(OTEL_ATTRIBUTES);
     const struct labels labels = {.variable = OTEL_ATTRIBUTES, .at = list, .between = '=', .encoded = true};
@@ -393,9 +393,7 @@ static int otel(struct ep_config *config)
     return error;
 }
 
-/* ---- all of it ---- */
-
-/* 1: a variable says where profiles go. *pyroscope: Pyroscope's does, and it counts. */
+/* Returns 1 if a variable has the endpoint. *pyroscope: Pyroscope's variable is used. */
 static int endpoint_take(struct ep_config *config, bool *pyroscope)
 {
     const char *endpoint = env_text("EDGEPROF_ENDPOINT");
@@ -416,7 +414,7 @@ static int endpoint_take(struct ep_config *config, bool *pyroscope)
     return endpoint != NULL;
 }
 
-/* How pprof goes over HTTP. A server of Pyroscope's takes nothing else, and as it comes looks up no names. */
+/* Sets how pprof is sent over HTTP. A Pyroscope server accepts only pprof, and a stock one cannot symbolize. */
 static int push_take(struct ep_config *config, bool pyroscope)
 {
     bool set, named;
@@ -442,10 +440,11 @@ int ep_config_from_env(struct ep_config *config)
 
     (void)ep_complain(0, "", "", "");
     text_used = 0;
-    if ((error = own(config)) < 0)
+    if ((error = own_read(config)) < 0)
         return error;
     const int endpoint = endpoint_take(config, &from_pyroscope);
-    const int asked = endpoint == 0 ? env_text("EDGEPROF_PULL") != NULL : endpoint; /* or where they are fetched */
+    const int asked =
+        endpoint == 0 ? env_text("EDGEPROF_PULL") != NULL : endpoint; /* or the pull endpoint is requested */
     if (asked < 0 || (!config->endpoint && !config->transport))
         return asked;
     if ((error = push_take(config, from_pyroscope)) < 0)
@@ -454,7 +453,7 @@ int ep_config_from_env(struct ep_config *config)
         return error;
     if ((error = pyroscope(config)) < 0)
         return error;
-    if ((error = otel(config)) < 0)
+    if ((error = otel_read(config)) < 0)
         return error;
     return asked;
 }

@@ -7,8 +7,8 @@
 #include "core/edgeprof.h"
 #include "core/state/profiler.h"
 
-/* Fills config->headers, when it is NULL, from the environment, and refuses what may not be there. pyroscope: its
- * variable gave the endpoint. 0 or -EINVAL. Context: init. */
+/* Fills config->headers from the environment if it is NULL, and rejects headers that are not allowed. pyroscope:
+ * Pyroscope's variable gave the endpoint. Returns 0 or -EINVAL. Context: init. */
 int ep_environment_headers(struct ep_config *config, bool pyroscope);
 
 #endif

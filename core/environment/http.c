@@ -1,9 +1,9 @@
 /*
- * What the environment adds to the head of every request: credentials, a tenant, headers of one's own. Becomes the
- * configuration's `headers`, lines in memory that lasts until the next call. Pyroscope's variables count only when
- * its variable says where profiles go: nobody else is told its secrets. Nothing here tells a value, in no message.
+ * Request headers from the environment: credentials, a tenant, and custom headers. They become the configuration's
+ * `headers`, in memory that lasts until the next call. Pyroscope's variables are used only if its variable has the
+ * endpoint, so its secrets go to no other server. No value ever appears in a message.
  *
- *   ep_environment_headers -> own, pyroscopes -> authorize, headers_json -> line -> put
+ *   ep_environment_headers -> own_headers, pyroscope_headers -> bearer_add, basic_add, headers_json -> line_add -> put
  *                          -> names_check
  */
 #include "core/environment/environment.h"
@@ -14,7 +14,7 @@
 static char lines[EP_HEADERS_BYTES];
 static size_t used;
 
-/* Set to nothing is not set. */
+/* An empty variable counts as not set. */
 static const char *env_text(const char *name)
 {
     const char *value = ep_port_env(name);
@@ -42,8 +42,8 @@ static int put_text(const char *variable, const char *text)
     return 0;
 }
 
-/* "Name: scheme value", on a line of its own. */
-static int line(const char *variable, const char *name, const char *value)
+/* Appends a line of `name` and `value`, such as "Name: scheme " and the credentials. */
+static int line_add(const char *variable, const char *name, const char *value)
 {
     int error;
 
@@ -59,7 +59,7 @@ static char lower(char c)
     return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-/* Whether a line begins with that name, in lower case. */
+/* True if the line begins with that name, given in lower case. */
 static bool is_named(const char *at, const char *name)
 {
     for (; *name; at++, name++)
@@ -86,7 +86,7 @@ static bool has(const char *headers, const char *name)
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* "user:password" */
+/* Appends "user:password" in base64. */
 static bool put_basic(const char *user, const char *password)
 {
     const size_t colon = strlen(user), size = colon + 1 + strlen(password);
@@ -112,8 +112,8 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* The character of an escape, *at behind the backslash; 0: none that a header may have. */
-static char escaped(const char **at)
+/* Decodes an escape, with *at behind the backslash; 0: a character not allowed in a header. */
+static char decode_escape(const char **at)
 {
     const char c = *(*at)++;
     int code = 0;
@@ -132,26 +132,26 @@ static char escaped(const char **at)
     return (char)(code >= ' ' && code <= '~' ? code : 0);
 }
 
-static void blanks(const char **at)
+static void skip_blanks(const char **at)
 {
     *at += strspn(*at, " \t\r\n");
 }
 
-/* A string, appended. */
+/* Appends a JSON string. */
 static int json_string(const char *variable, const char **at)
 {
     if (*(*at)++ != '"')
         return ep_complain(-EINVAL, variable, ": want a JSON object of strings, {\"Name\":\"value\"}", "");
     for (; **at != '"';) {
         const char *raw = (*at)++;
-        const char c = *raw == '\\' ? escaped(at) : *raw;
-        const char text[] = {c ? c : '\n', 0}; /* which is refused */
+        const char c = *raw == '\\' ? decode_escape(at) : *raw;
+        const char text[] = {c ? c : '\n', 0}; /* put_text() rejects '\n' */
         const int error = put_text(variable, text);
         if (error < 0)
             return error;
     }
     (*at)++;
-    blanks(at);
+    skip_blanks(at);
     return 0;
 }
 
@@ -159,11 +159,11 @@ static int json_member(const char *variable, const char **at)
 {
     int error;
 
-    if ((error = line(variable, "", "")) < 0 || (error = json_string(variable, at)) < 0)
+    if ((error = line_add(variable, "", "")) < 0 || (error = json_string(variable, at)) < 0)
         return error;
     if (*(*at)++ != ':')
         return ep_complain(-EINVAL, variable, ": want a JSON object of strings, {\"Name\":\"value\"}", "");
-    blanks(at);
+    skip_blanks(at);
     if ((error = put_text(variable, ": ")) < 0)
         return error;
     return json_string(variable, at);
@@ -176,9 +176,9 @@ static int headers_json(const char *variable)
 
     if (!at)
         return 0;
-    blanks(&at);
+    skip_blanks(&at);
     more = *at == '{';
-    for (at += more, blanks(&at); more && *at != '}'; blanks(&at)) {
+    for (at += more, skip_blanks(&at); more && *at != '}'; skip_blanks(&at)) {
         const int error = json_member(variable, &at);
         if (error < 0)
             return error;
@@ -187,34 +187,34 @@ static int headers_json(const char *variable)
     }
     if (more) {
         at++;
-        blanks(&at);
+        skip_blanks(&at);
     }
     return more && !*at ? 0
                         : ep_complain(-EINVAL, variable, ": want a JSON object of strings, {\"Name\":\"value\"}", "");
 }
 
-/* ---- all of it ---- */
+/* ---- variables ---- */
 
-static int bearer(const char *variable)
+static int bearer_add(const char *variable)
 {
     const char *token = env_text(variable);
 
-    return token && !has(lines, "authorization") ? line(variable, "Authorization: Bearer ", token) : 0;
+    return token && !has(lines, "authorization") ? line_add(variable, "Authorization: Bearer ", token) : 0;
 }
 
-static int basic(const char *user_variable, const char *password_variable)
+static int basic_add(const char *user_variable, const char *password_variable)
 {
     const char *user = env_text(user_variable), *password = env_text(password_variable);
 
     if (!user || has(lines, "authorization"))
         return 0;
-    const int error = line(user_variable, "Authorization: Basic ", "");
+    const int error = line_add(user_variable, "Authorization: Basic ", "");
     if (error < 0)
         return error;
     return put_basic(user, password ? password : "") ? 0 : ep_complain(-EINVAL, user_variable, ": too long", "");
 }
 
-static int own(void)
+static int own_headers(void)
 {
     const char *headers = env_text("EDGEPROF_HEADERS");
 
@@ -225,24 +225,24 @@ static int own(void)
             if (!put(*at))
                 return ep_complain(-EINVAL, "EDGEPROF_HEADERS: too long", "", "");
     }
-    return bearer("EDGEPROF_TOKEN");
+    return bearer_add("EDGEPROF_TOKEN");
 }
 
-static int pyroscopes(void)
+static int pyroscope_headers(void)
 {
     const char *tenant = env_text("PYROSCOPE_TENANT_ID");
     int error;
 
     if ((error = headers_json("PYROSCOPE_HTTP_HEADERS")) < 0)
         return error;
-    if ((error = bearer("PYROSCOPE_AUTH_TOKEN")) < 0)
+    if ((error = bearer_add("PYROSCOPE_AUTH_TOKEN")) < 0)
         return error;
-    if ((error = basic("PYROSCOPE_BASIC_AUTH_USER", "PYROSCOPE_BASIC_AUTH_PASSWORD")) < 0)
+    if ((error = basic_add("PYROSCOPE_BASIC_AUTH_USER", "PYROSCOPE_BASIC_AUTH_PASSWORD")) < 0)
         return error;
-    return tenant && !has(lines, "x-scope-orgid") ? line("PYROSCOPE_TENANT_ID", "X-Scope-OrgID: ", tenant) : 0;
+    return tenant && !has(lines, "x-scope-orgid") ? line_add("PYROSCOPE_TENANT_ID", "X-Scope-OrgID: ", tenant) : 0;
 }
 
-/* Those that the HTTP client says itself, and those that are there twice in effect. */
+/* Rejects headers that the HTTP client sends itself, and credentials given twice. */
 static int names_check(const struct ep_config *config)
 {
     static const char ours[][18] = {"host",       "content-type", "content-length", "transfer-encoding",
@@ -265,9 +265,9 @@ int ep_environment_headers(struct ep_config *config, bool pyroscope)
     if (!config->headers) {
         used = 0;
         lines[0] = 0;
-        error = own();
+        error = own_headers();
         if (error == 0 && pyroscope)
-            error = pyroscopes();
+            error = pyroscope_headers();
         config->headers = used ? lines : NULL;
     }
     return error ? error : names_check(config);
