@@ -1,8 +1,8 @@
 /*
- * Threads other than the calling one as /proc shows them, without disturbing them: a signal would end their system
- * calls. /proc/self/task/TID/syscall says of a thread that sleeps where its stack and its code are, and "running" of
- * all others; the process may always read it of its own threads, unless it gave its privileges up. The thread's CPU
- * clock tells whether it has run in between. Linked only into programs that ask for every thread's stack.
+ * Reads other threads from /proc without disturbing them (a signal would end their system calls).
+ * /proc/self/task/TID/syscall has pc and sp of a blocked thread, and "running" for all others. A process may read it
+ * for its own threads unless it has dropped its privileges. The thread's CPU clock shows if it has run in between.
+ * Linked only into programs that dump the stacks of all threads.
  */
 #include "linux.h"
 
@@ -10,18 +10,18 @@
 #include <string.h>
 #include <time.h>
 
-static void (*wanted)(uint32_t tid);
+static void (*thread_fn)(uint32_t tid);
 
-static void each(uint32_t tid)
+static void visit_thread(uint32_t tid)
 {
     if (!ep_linux_thread_is_own(tid))
-        wanted(tid);
+        thread_fn(tid);
 }
 
 int ep_port_threads_each(void (*fn)(uint32_t tid))
 {
-    wanted = fn;
-    return ep_linux_tasks(each);
+    thread_fn = fn;
+    return ep_linux_tasks(visit_thread);
 }
 
 static uintptr_t hex(const char *text)
@@ -38,8 +38,8 @@ static uintptr_t hex(const char *text)
     }
 }
 
-/* The last number of the text, which is cut off. */
-static uintptr_t last(char *text)
+/* Returns the last number of the text and cuts it off. */
+static uintptr_t number_cut(char *text)
 {
     char *space = strrchr(text, ' ');
     uintptr_t value = space ? hex(space + 1) : 0;
@@ -63,7 +63,7 @@ int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *r
         return -EAGAIN;
     *ran_ns = (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
     *context = (struct ep_context){.fp = EP_PORT_UNKNOWN, .lr = EP_PORT_UNKNOWN, .base = EP_PORT_UNKNOWN};
-    context->pc = ep_linux_pc(tid, last(text));
-    context->sp = last(text);
+    context->pc = ep_linux_pc(tid, number_cut(text));
+    context->sp = number_cut(text);
     return context->pc && context->sp ? 0 : -EIO;
 }

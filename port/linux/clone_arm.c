@@ -1,10 +1,12 @@
-/* A new kernel thread that goes on in a parked C library thread; see own_threads.c. */
+/*
+ * Creates a kernel thread that continues a parked C library thread; see own_threads.c.
+ */
 #include "own_threads.h"
 
 #include <sys/syscall.h>
 
-/* clone(flags, stack, parent_tid, tls, child_tid); the child's registers are the parent's but for r0 and sp. r7 may be
- * the frame pointer, so it is kept in r8. */
+/* clone(flags, stack, parent_tid, tls, child_tid). The child's registers are the parent's, except r0 and sp. r7 may
+ * be the frame pointer, so r8 saves it. */
 long ep_linux_clone(unsigned long flags, uintptr_t stack, int *tid, uintptr_t tls, void (*body)(uintptr_t),
                     uintptr_t argument)
 {

@@ -1,9 +1,11 @@
-/* A new kernel thread that goes on in a parked C library thread; see own_threads.c. */
+/*
+ * Creates a kernel thread that continues a parked C library thread; see own_threads.c.
+ */
 #include "own_threads.h"
 
 #include <sys/syscall.h>
 
-/* clone(flags, stack, parent_tid, child_tid, tls); the child's registers are the parent's but for rax and rsp. */
+/* clone(flags, stack, parent_tid, child_tid, tls). The child's registers are the parent's, except rax and rsp. */
 long ep_linux_clone(unsigned long flags, uintptr_t stack, int *tid, uintptr_t tls, void (*body)(uintptr_t),
                     uintptr_t argument)
 {

@@ -10,7 +10,7 @@ const bool ep_linux_tls_above = true;
 void ep_linux_context(const void *ucontext, struct ep_context *context)
 {
     const ucontext_t *uc = ucontext;
-    const uintptr_t thumb = 1u << 5; /* of cpsr */
+    const uintptr_t thumb = 1u << 5; /* bit of cpsr */
 
     context->pc = uc->uc_mcontext.arm_pc | (uc->uc_mcontext.arm_cpsr & thumb ? 1u : 0u);
     context->sp = uc->uc_mcontext.arm_sp;
@@ -21,7 +21,8 @@ void ep_linux_context(const void *ucontext, struct ep_context *context)
     context->alt_end = context->alt_start + uc->uc_stack.ss_size;
 }
 
-/* The text lacks the Thumb bit; what the thread is in says it: two bytes, svc 0, end there. */
+/* /proc does not show the Thumb bit. The thread is in a system call, so the two bytes before pc show its state: svc
+ * 0. */
 uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc)
 {
     const uint16_t thumb_svc = 0xdf00;
@@ -32,7 +33,7 @@ uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc)
     return before == thumb_svc ? pc | 1u : pc;
 }
 
-/* ep_port_here: the caller's registers as they are after the call, in struct ep_context's order; the rest is C. */
+/* ep_port_here: stores the caller's registers as they are after the call, in the order of struct ep_context. */
 __asm__(".text\n"
         ".syntax unified\n"
 #ifdef __thumb__
@@ -55,7 +56,7 @@ __asm__(".text\n"
 
 _Static_assert(offsetof(struct ep_context, base) == 4 * sizeof(uintptr_t), "ep_port_here stores five words");
 
-/* ep_wait_begin: likewise; see ep_wait_open. */
+/* ep_wait_begin: passes the same registers on; see ep_wait_open(). */
 __asm__(".text\n"
         ".syntax unified\n"
 #ifdef __thumb__

@@ -26,7 +26,7 @@ uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc)
     return pc;
 }
 
-/* ep_port_here: the caller's registers as they are after the call, in struct ep_context's order; the rest is C. */
+/* ep_port_here: stores the caller's registers as they are after the call, in the order of struct ep_context. */
 __asm__(".text\n"
         ".globl ep_port_here\n"
         ".hidden ep_port_here\n"
@@ -44,7 +44,7 @@ __asm__(".text\n"
 
 _Static_assert(offsetof(struct ep_context, base) == 4 * sizeof(uintptr_t), "ep_port_here stores five words");
 
-/* ep_wait_begin: likewise; see ep_wait_open. */
+/* ep_wait_begin: passes the same registers on; see ep_wait_open(). */
 __asm__(".text\n"
         ".globl ep_wait_begin\n"
         ".hidden ep_wait_begin\n"

@@ -1,6 +1,6 @@
 /*
- * The control endpoint: where it listens (a unix socket, or a port of 127.0.0.1), and its memory.
- * core/endpoint/control.c has the requests, serve.c the sockets.
+ * The control endpoint's address (a unix socket, or a port of 127.0.0.1) and memory. core/endpoint/control.c has the
+ * requests, serve.c the sockets.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /*
- * What makes a thread tick: a POSIX timer on the thread's CPU clock, by raw system calls.
+ * Timers of samples: POSIX timers on a thread's CPU clock, by raw system calls.
  */
 #include "cpu_clock.h"
 
@@ -11,10 +11,10 @@
 
 #include "linux.h"
 
-#ifndef sigev_notify_thread_id /* glibc has it without a name, */
+#ifndef sigev_notify_thread_id /* glibc has this member without a name */
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
-#ifndef SYS_timer_settime /* musl by another where time_t is 64 bits and long is not */
+#ifndef SYS_timer_settime /* musl has another name where time_t has 64 bits and long has 32 */
 #define SYS_timer_settime SYS_timer_settime32
 #endif
 
@@ -40,7 +40,7 @@ static uint64_t random_phase(uint32_t period)
 void ep_linux_timer_run(int timer, uint32_t period)
 {
     uint64_t first = random_phase(period);
-    /* The kernel's struct, whatever size time_t has in this C library. */
+    /* the kernel's struct, independent of this C library's time_t */
     const long spec[4] = {(long)(period / NS), (long)(period % NS), (long)(first / NS), (long)(first % NS)};
 
     (void)syscall(SYS_timer_settime, timer, 0, spec, NULL);

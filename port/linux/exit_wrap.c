@@ -1,4 +1,6 @@
-/* pthread_exit as the linker redirects it; see thread_start.c. */
+/*
+ * pthread_exit() as redirected by the linker; see thread_start.c.
+ */
 #include "thread_start.h"
 
 void __real_pthread_exit(void *value) __attribute__((noreturn));

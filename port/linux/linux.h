@@ -1,23 +1,25 @@
 /*
- * Private to port/linux: how its files see each other.
+ * Private to port/linux: functions shared by its files.
  *
- *   sampler.c       the signal handler; threads that announce themselves or are found; start and stop
- *   thread_table.c  which threads have a timer, and what of their CPU time is accounted for
- *   cpu_clock.c     what makes a thread tick
- *   stack_bounds.c  where stacks lie
- *   own_signal.c    the signals' numbers, and what the program believes of them
- *   signal_calls.c  what the program asks for with signal functions, without our signals
- *   signal_wrap.c   those functions in programs that are linked with link.opt
- *   uncovered.c     threads that have no timer, and their CPU time
- *   signal_blocked.c  whether a thread has our signal blocked, as /proc shows it
- *   task_scan.c     finds threads in /proc/self/task
- *   blocked.c       threads that sleep, as /proc shows them
- *   thread_start.c  __wrap_pthread_create: threads that announce themselves
- *   stack_bounds.c  where a new thread's stack lies
- *   own_threads.c   collect and deliver threads, events
- *   modules.c       what the dynamic linker has loaded
- *   system.c        clocks, random numbers, identity
- *   context_<arch>.c  registers out of the kernel's ucontext
+ *   sampler.c         the signal handler; threads that announce themselves or are found; start and stop
+ *   thread_table.c    threads with a timer, and how much of their CPU time is accounted for
+ *   uncovered.c       threads without a timer, and their CPU time
+ *   cpu_clock.c       timers
+ *   stack_bounds.c    bounds of stacks
+ *   own_signal.c      edgeprof's signal numbers, and the program's view of them
+ *   signal_calls.c    signal functions of the program, without edgeprof's signals
+ *   signal_wrap.c     the linker's redirection of these functions (link.opt)
+ *   signal_blocked.c  whether a thread blocks edgeprof's signal, from /proc
+ *   task_scan.c       finds threads in /proc/self/task
+ *   blocked.c         blocked threads, from /proc
+ *   thread_start.c    threads that announce themselves (thread_wrap.c, exit_wrap.c: redirection)
+ *   own_threads.c     edgeprof's own threads, and events
+ *   modules.c         loaded modules; symbol.c: their dynamic symbols
+ *   store.c           the spool's files
+ *   serve.c           the server of control.c and pull.c
+ *   system.c          clocks, random numbers, identity
+ *   context_<arch>.c  registers from the kernel's ucontext; clone_<arch>.c: the system call clone
+ *   preload*.c        the preload library
  */
 #ifndef EP_LINUX_H
 #define EP_LINUX_H
@@ -29,76 +31,77 @@
 
 #include "port/port.h"
 
-/* Where a thread's stack lies. */
+/* The bounds of a thread's stack. */
 struct ep_linux_bounds {
     uintptr_t start, end;
-    uintptr_t root; /* frames at or above only start the thread; 0: unknown */
+    uintptr_t root; /* frames at or above it belong to the thread's start; 0: unknown */
 };
 
-/* The main thread's stack, as far as its limit allows; zero: unknown. */
+/* The main thread's stack, up to its limit; zero: unknown. */
 extern struct ep_linux_bounds ep_linux_main_bounds;
-/* Finds it. Context: init. */
+/* Sets ep_linux_main_bounds. Context: init. */
 void ep_linux_main_bounds_find(void);
 
-/* Copies the interrupted registers. ucontext is what the kernel hands to a handler. Context: signal. */
+/* Copies the interrupted registers. ucontext is the kernel's argument to a handler. Context: signal. */
 void ep_linux_context(const void *ucontext, struct ep_context *context);
 
-/* A pc as the kernel's text says it, as it is in struct ep_context. Context: collect. */
+/* Converts a pc from /proc to one of struct ep_context (Thumb bit). Context: collect. */
 uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
 
-/* The kind of program header that holds this architecture's unwind tables. */
+/* The type of the program header with this architecture's unwind tables. */
 extern const uint32_t ep_linux_table_segment;
 
-/* Whether a thread's static TLS lies above its thread pointer on this architecture, else below. */
+/* True if a thread's static TLS is above its thread pointer on this architecture, else it is below. */
 extern const bool ep_linux_tls_above;
 
-/* The signal that carries ticks now; 0 before the first start. Context: signal. */
+/* The signal number of ticks; 0 before the first start. Context: signal. */
 int ep_linux_signal(void);
 
-/* The thread that announces itself: its bounds are noted, and it is armed if a profiler runs. Context: any thread. */
+/* Announces the calling thread: stores its bounds, and arms it if a profiler runs. Context: any thread. */
 void ep_linux_thread_begins(struct ep_linux_bounds bounds);
-/* Gives the calling thread's timer back and tells what it used since its last sample. Context: any thread. */
+/* Disarms the calling thread and reports its residual CPU time. Context: any thread. */
 void ep_linux_thread_ends(void);
-/* The calling thread is edgeprof's own: never sampled. Context: any thread. */
+/* Marks the calling thread as edgeprof's own: it is never sampled. Context: any thread. */
 void ep_linux_thread_own(enum ep_role role);
 
-/* Whether the thread has that signal blocked, and with `pending` one of it that waits. False when the system does not
- * say. Context: any thread. */
+/* True if the thread blocks edgeprof's signal, and with `pending` also has one pending. False if the system does not
+ * show it. Context: any thread. */
 bool ep_linux_signal_blocked(uint32_t tid, bool pending);
 
 /* ---- threads without a timer (uncovered.c) ---- */
 
 #define EP_LINUX_USED_UNIT 1024u /* ns */
 
+/* tid 0: free. used: CPU time at the last scan, in EP_LINUX_USED_UNIT, modulo 2^32; its lowest bit: see uncovered.c. */
 struct ep_linux_watched {
-    atomic_uint tid;  /* 0: free */
-    atomic_uint used; /* CPU time at the last scan, in EP_LINUX_USED_UNIT, wraps; the lowest bit: see uncovered.c */
+    atomic_uint tid;
+    atomic_uint used;
 };
 
-/* memory: EP_MAX_THREADS entries, zeroed. Opens the books. Context: init. */
+/* Starts accounting. memory: EP_MAX_THREADS zeroed entries. Context: init. */
 void ep_linux_uncovered_begin(struct ep_linux_watched *memory);
 
-/* A thread is without a timer, for a reason that is counted once. used_ns: its CPU time, 0 when it begins. error: what
- * timer_create() answered; -EXFULL: the table is full; 0: it keeps our signal blocked. Returns what it used since the
- * last scan, in EP_LINUX_USED_UNIT, 0 when that is not known. Context: any thread. */
+/* Reports a thread without a timer; counts its reason once. used_ns: its CPU time, 0 at its start. error: the error
+ * of timer_create(); -EXFULL: the table is full; 0: it blocks edgeprof's signal. Returns the CPU time since the last
+ * scan, in EP_LINUX_USED_UNIT, 0 if unknown. Context: any thread. */
 unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, int error);
-/* Whether the thread gave its timer back because it kept our signal blocked, and still does. Context: collect. */
+/* True if the thread lost its timer because it blocked edgeprof's signal, and still blocks it. Context: collect. */
 bool ep_linux_still_blocks(uint32_t tid);
 
-/* CPU time of the process without our own threads, to be read before what its covered threads used is. Context: any
- * thread. */
+/* CPU time of the process without edgeprof's threads. Read it before the CPU time of armed threads.
+ * Context: any thread. */
 uint64_t ep_linux_process_ns(void);
-/* A thread used that much (modulo 2^64: it may be taken back) while it had a timer. Context: any thread. */
+/* Adds CPU time that a thread used while it had a timer (modulo 2^64: may be negative). Context: any thread. */
 void ep_linux_covered(uint64_t ns);
-/* Once there was a thread without a timer: tells what such threads have used by then, and
- * forgets those that have ended. Context: collect, init. */
+/* If there was a thread without a timer: reports such threads' CPU time and forgets those that have ended.
+ * Context: collect, init. */
 void ep_linux_uncovered_tell(uint64_t process_ns);
 
 /* ---- clocks ---- */
 
-/* 0: it cannot be read. Context: signal. */
+/* The clock's time in ns; 0: it cannot be read. Context: signal. */
 uint64_t ep_linux_clock_ns(int clock);
-/* CPU time of our own threads. Context: any thread. */
+/* CPU time of edgeprof's own threads. Context: any thread. */
 uint64_t ep_linux_own_ns(void);
 
 /* ---- the scan ---- */
@@ -106,33 +109,33 @@ uint64_t ep_linux_own_ns(void);
 /* Calls each() for every thread of the process. 0 or a negative errno value. Context: collect, init. */
 int ep_linux_tasks(void (*each)(uint32_t tid));
 
-/* Whether the calling thread is edgeprof's own. Context: signal. */
+/* True if the calling thread is edgeprof's own. Context: signal. */
 bool ep_linux_here_is_own(void);
-/* A thread of the service does edgeprof's work for a while. Context: init. */
+/* Marks the calling thread as edgeprof's own for a while, or ends that. Context: init. */
 void ep_linux_here_set_own(bool own);
-/* Whether the thread is edgeprof's own. Context: collect. */
+/* True if the thread is edgeprof's own. Context: collect. */
 bool ep_linux_thread_is_own(uint32_t tid);
 
-/* Whether the calling thread runs the given start routine for edgeprof itself. Context: any thread. */
+/* True if the start routine is that of edgeprof's own threads. Context: any thread. */
 bool ep_linux_is_own_start(void *(*start)(void *));
 
-/* Reads a small file of /proc whole: size bytes at most, 0-terminated. Bytes read or a negative errno value.
+/* Reads a small file of /proc: at most `size` bytes, 0-terminated. Returns the bytes read or a negative errno value.
  * Context: any thread. */
 int ep_linux_read(const char *path, char *text, size_t size);
 
-/* The same of a thread: `name` is "/comm". Context: collect. */
+/* The same for a file of a thread: `name` is "/comm" or the like. Context: collect. */
 int ep_linux_task_read(uint32_t tid, const char *name, char *text, size_t size);
 
-/* Unsigned decimal at *text, which is moved behind it. Context: any thread. */
+/* Reads an unsigned decimal at *text and advances *text behind it. Context: any thread. */
 uint64_t ep_linux_number(const char **text);
 
-/* CPU time clock of any thread of this process: MAKE_THREAD_CPUCLOCK of Linux' include/linux/posix-timers.h. */
+/* The CPU clock of any thread of this process: MAKE_THREAD_CPUCLOCK of Linux' include/linux/posix-timers.h. */
 static inline int ep_linux_cpu_clock(uint32_t tid)
 {
     return (int)((~tid << 3) | 6u);
 }
 
-/* CPU time of a thread, 0: it is gone. Context: signal. */
+/* CPU time of a thread, 0: it has ended. Context: signal. */
 static inline uint64_t ep_linux_cpu_ns(uint32_t tid)
 {
     return ep_linux_clock_ns(ep_linux_cpu_clock(tid));

@@ -1,14 +1,14 @@
 /*
- * What the dynamic linker has loaded: every executable stretch with its tables and build id.
+ * The modules that the dynamic linker has loaded: their executable ranges, unwind tables and build ids.
  *
- * A module that was found is pinned (dlopen with RTLD_NODELETE): dlclose() then no longer unmaps it, so handlers can
- * read its tables without a lock for ever. The price is the address space of plug-ins that a program unloads. The
- * program itself, the vdso and the dynamic linker are never unloaded anyway. The dynamic linker may allocate a little
- * when a module is pinned: once for each that the program loads, at start or on the collect thread.
+ * Each module found is pinned (dlopen with RTLD_NODELETE), so dlclose() no longer unmaps it and handlers can read its
+ * tables without a lock. The price is the address space of plug-ins that the program unloads. Pinning may allocate a
+ * little, once a module, at start or on the collect thread. The program, the vdso and the dynamic linker are never
+ * unloaded.
  *
- * Never dlopen() inside dl_iterate_phdr(): its callbacks run under a lock that dlopen() takes after its own, so the
- * service's dlopen() and our scan would wait for each other for ever. So each module is looked at twice: name and place
- * are copied, it is pinned by name, and only what is still there then is reported.
+ * Never call dlopen() inside dl_iterate_phdr(): that could deadlock with the service's dlopen(). So each module is
+ * visited twice: the first time its name is copied, then it is pinned by name, and the second time it is reported if
+ * still there.
  */
 #include "linux.h"
 
@@ -22,11 +22,11 @@
 #define NT_GNU_BUILD_ID 3
 #endif
 
-/* Defined in .NET's NativeAOT runtime; not there in other programs. */
+/* Defined in .NET's NativeAOT runtime only. */
 extern char RhpGcProbeHijack[] __attribute__((weak, visibility("hidden")));
 
 #define PATH_MOST 1024
-#define DATA_MOST (64u << 20) /* linear addresses are not to be spent on a program's large tables */
+#define DATA_MOST (64u << 20) /* saves linear addresses: a program may have large tables */
 
 static char program_path[256];
 
@@ -41,7 +41,7 @@ uintptr_t ep_port_hijack_stub(void)
     return (uintptr_t)RhpGcProbeHijack;
 }
 
-static const ElfW(Phdr) * find(const struct image *image, uint32_t type)
+static const ElfW(Phdr) * header_find(const struct image *image, uint32_t type)
 {
     for (unsigned i = 0; i < image->count; i++)
         if (image->headers[i].p_type == type)
@@ -49,7 +49,7 @@ static const ElfW(Phdr) * find(const struct image *image, uint32_t type)
     return NULL;
 }
 
-/* The loaded segment around an address: reads of tables stay inside. */
+/* Finds the loaded segment around an address, which limits reads of tables. */
 static void image_of(const struct image *image, uintptr_t at, struct ep_module_info *info)
 {
     for (unsigned i = 0; i < image->count; i++) {
@@ -62,9 +62,9 @@ static void image_of(const struct image *image, uintptr_t at, struct ep_module_i
     }
 }
 
-static void tables(const struct image *image, struct ep_module_info *info)
+static void tables_find(const struct image *image, struct ep_module_info *info)
 {
-    const ElfW(Phdr) *header = find(image, ep_linux_table_segment);
+    const ElfW(Phdr) *header = header_find(image, ep_linux_table_segment);
 
     if (!header)
         return;
@@ -75,7 +75,7 @@ static void tables(const struct image *image, struct ep_module_info *info)
         info->table = 0;
 }
 
-static void build_id(const struct image *image, struct ep_module_info *info)
+static void build_id_find(const struct image *image, struct ep_module_info *info)
 {
     for (unsigned i = 0; i < image->count; i++) {
         const ElfW(Phdr) *header = &image->headers[i];
@@ -101,7 +101,7 @@ static void build_id(const struct image *image, struct ep_module_info *info)
 
 static const char *path_of(const struct dl_phdr_info *info)
 {
-    if (info->dlpi_name && strcmp(info->dlpi_name, "/proc/self/exe") == 0) /* musl, linked statically */
+    if (info->dlpi_name && strcmp(info->dlpi_name, "/proc/self/exe") == 0) /* musl in a static program */
         return program_path;
     if (info->dlpi_name && strchr(info->dlpi_name, '/'))
         return info->dlpi_name;
@@ -110,11 +110,11 @@ static const char *path_of(const struct dl_phdr_info *info)
     return program_path;
 }
 
-/* The module that stands at `index` in the list of what is loaded; then the one with that bias and path. */
+/* The module at `index` of the list of loaded modules; afterwards the one with this bias and path. */
 struct found {
     unsigned index;
     uintptr_t bias;
-    bool own; /* the program, the vdso: never unloaded */
+    bool own; /* the program or the vdso: never unloaded */
     char path[PATH_MOST];
 };
 
@@ -136,7 +136,7 @@ static int copy_at_index(struct dl_phdr_info *dl, size_t size, void *context)
     return 1;
 }
 
-/* The program's writable segment: .NET's types have their descriptors there. */
+/* Reports the program's writable segment, which has the descriptors of .NET's types. */
 static void data_seen(const struct image *image, struct ep_module_info info)
 {
     info.data = 1;
@@ -151,7 +151,7 @@ static void data_seen(const struct image *image, struct ep_module_info info)
     }
 }
 
-static int report(struct dl_phdr_info *dl, size_t size, void *context)
+static int module_report(struct dl_phdr_info *dl, size_t size, void *context)
 {
     const struct found *found = context;
     struct image image = {.bias = dl->dlpi_addr, .headers = dl->dlpi_phdr, .count = dl->dlpi_phnum};
@@ -160,8 +160,8 @@ static int report(struct dl_phdr_info *dl, size_t size, void *context)
     (void)size;
     if (image.bias != found->bias || strcmp(info.path, found->path) != 0)
         return 0;
-    tables(&image, &info);
-    build_id(&image, &info);
+    tables_find(&image, &info);
+    build_id_find(&image, &info);
     for (unsigned i = 0; i < image.count; i++) {
         if (image.headers[i].p_type != PT_LOAD || !(image.headers[i].p_flags & PF_X))
             continue;
@@ -174,7 +174,7 @@ static int report(struct dl_phdr_info *dl, size_t size, void *context)
     return 1;
 }
 
-/* True when the module cannot go away any more. A handle is the link map, on glibc and musl. */
+/* True if the module cannot be unloaded any more. A handle is the link map, in glibc and musl. */
 static bool pin(const struct found *found)
 {
     if (found->own)
@@ -211,6 +211,6 @@ int ep_port_modules_scan(void)
         if (dl_iterate_phdr(copy_at_index, &found) == 0)
             return 0;
         if (pin(&found))
-            (void)dl_iterate_phdr(report, &found);
+            (void)dl_iterate_phdr(module_report, &found);
     }
 }

@@ -1,16 +1,12 @@
 /*
  * The program's view of edgeprof's signals; see own_signal.h.
  *
- *   ep_linux_signals_take     the numbers, their handler
- *   ep_linux_tick_of          whose signal it is, by a random value that only our timers carry. The timer's id would
- * not do: qemu-user does not tell it, and of a late tick nobody knows it any more ep_linux_signal_foreign   postpone
- * (the thread believes it to be blocked), die, drop, or the program's handler ep_linux_signals_named    release: a
- * number becomes the program's, ticks move to the next
+ *   ep_linux_signals_take     chooses the numbers and installs the handler
+ *   ep_linux_tick_of          recognises a tick by a random value in it (not by the timer's id: qemu-user does not pass
+ * it) ep_linux_signal_foreign   another signal: postpones it if the thread believes it blocked; else default action, or
+ * the program's handler ep_linux_signals_named    gives a number back to the program; ticks move to the next number
  *
- * The last number is never given back: a program that names them all shares it with edgeprof, and cannot block it.
- *
- * Threads that believed a number to be blocked when it was given back are put right when such a signal comes: the
- * handler blocks it in the mask that the kernel restores, and queues it again.
+ * The last number is never given back: a program that uses all of them shares it with edgeprof and cannot block it.
  */
 #include "own_signal.h"
 
@@ -24,7 +20,7 @@
 
 #include "core/config.h"
 
-/* Not near SIGRTMIN, which .NET uses, nor near SIGRTMAX, which qemu-user lacks and Java and valgrind use. */
+/* Away from SIGRTMIN, which .NET uses, and from SIGRTMAX, which qemu-user lacks and Java and valgrind use. */
 #define FIRST   49
 #define RANGE   8
 #define NUMBERS 4
@@ -40,24 +36,24 @@ struct disposition {
     uint64_t mask;
 };
 
-/* Two of them, so that a handler can read while a thread writes. */
+/* Two copies, so that a handler can read one while a thread writes the other. */
 struct view {
     atomic_uint turn;
     struct disposition at[2];
-    uintptr_t installed; /* as the kernel has it: a sanitizer has a handler of its own in front */
+    uintptr_t installed; /* the handler in the kernel: a sanitizer may install its own in front */
 };
 
 static struct {
     struct view view[RANGE];
-    _Atomic uint64_t handled; /* numbers that have our handler */
-    _Atomic uint64_t ours;    /* of them, those that were not given back */
+    _Atomic uint64_t handled; /* numbers with our handler */
+    _Atomic uint64_t ours;    /* those of them not given back */
     atomic_int current;
     atomic_bool writing;
     uintptr_t salt;
     pid_t pid;
 } own;
 
-/* Which of our numbers this thread believes to be blocked. */
+/* Our numbers that this thread believes to be blocked. */
 static _Thread_local _Atomic uint64_t believed;
 
 int ep_linux_signal(void)
@@ -158,7 +154,7 @@ static void view_write(struct view *view, const struct disposition *seen)
     atomic_store(&view->turn, turn);
 }
 
-/* Writers are rare, and no signal comes while one writes. */
+/* Writers are rare. All signals are blocked while a thread writes. */
 static uint64_t write_begin(void)
 {
     const struct timespec pause = {.tv_nsec = 50000};
@@ -175,7 +171,7 @@ static void write_end(uint64_t mask)
     (void)ep_linux_mask_raw(SIG_SETMASK, mask);
 }
 
-static void tell_action(const struct disposition *seen, struct sigaction *action)
+static void action_for_program(const struct disposition *seen, struct sigaction *action)
 {
     memset(action, 0, sizeof *action);
     memcpy(&action->sa_handler, &seen->handler, sizeof seen->handler);
@@ -183,11 +179,10 @@ static void tell_action(const struct disposition *seen, struct sigaction *action
     ep_linux_set_change(&action->sa_mask, 0, seen->mask);
 }
 
-/* What the kernel gets: our handler, with the program's flags and mask where the program has a handler. Else others
- * wait until a tick is over: another profiler's signal comes at the same moment, and is to find the program, not our
- * handler.
- */
-static void real_action(const struct disposition *seen, struct sigaction *action)
+/* The action for the kernel: our handler, with the program's flags and mask if the program has a handler. Without
+ * one, other signals wait until a tick is over: another profiler's signal that comes at the same moment must not
+ * interrupt our handler. */
+static void action_for_kernel(const struct disposition *seen, struct sigaction *action)
 {
     bool handler = seen->handler != (uintptr_t)SIG_DFL && seen->handler != (uintptr_t)SIG_IGN;
 
@@ -197,7 +192,7 @@ static void real_action(const struct disposition *seen, struct sigaction *action
     ep_linux_set_change(&action->sa_mask, 0, handler ? seen->mask & ~ep_linux_signals_ours() : ~FAULTS);
 }
 
-static struct disposition asked_for(const struct sigaction *action)
+static struct disposition disposition_of(const struct sigaction *action)
 {
     struct disposition asked = {.flags = action->sa_flags, .mask = ep_linux_set_bits(&action->sa_mask)};
 
@@ -206,9 +201,9 @@ static struct disposition asked_for(const struct sigaction *action)
     return asked;
 }
 
-/* Gives back the numbers among `bits`, but never the last one. A child of vfork() shares this memory, not the timers.
- */
-static void release(uint64_t bits)
+/* Gives back the numbers in `bits`, but never the last one. A child of vfork() shares this memory, but not the
+ * timers. */
+static void numbers_release(uint64_t bits)
 {
     uint64_t had = atomic_load(&own.ours), left;
 
@@ -229,8 +224,8 @@ int ep_linux_signal_view(ep_linux_action_call *real, int signal, const struct si
 {
     if (action && action->sa_sigaction != ep_linux_on_signal && action->sa_handler != SIG_DFL &&
         action->sa_handler != SIG_IGN)
-        release(BIT(signal));
-    /* Ours is being installed, or this is a child of vfork() with a table of its own. */
+        numbers_release(BIT(signal));
+    /* Our own handler is being installed, or this is a child of vfork() with a table of its own. */
     if (action && (action->sa_sigaction == ep_linux_on_signal || getpid() != own.pid))
         return real(signal, action, old);
     uint64_t mask = write_begin();
@@ -238,21 +233,21 @@ int ep_linux_signal_view(ep_linux_action_call *real, int signal, const struct si
     struct sigaction wanted;
     int error = 0;
     if (action) {
-        asked = asked_for(action);
-        real_action(&asked, &wanted);
+        asked = disposition_of(action);
+        action_for_kernel(&asked, &wanted);
         view_write(view_of(signal), &asked);
         error = real(signal, &wanted, NULL);
     }
     write_end(mask);
     if (old && !error)
-        tell_action(&before, old);
+        action_for_program(&before, old);
     return error;
 }
 
 /* ---- signals that are no ticks ---- */
 
-/* What kill() has sent the kernel lets only the thread repeat whose id is asked for: for the process, that is the main
- * thread, and since Linux 6.9 any thread by a descriptor of itself. */
+/* Repeats a signal sent by kill(). The kernel permits that only to the thread with the target's id: for the process,
+ * to the main thread; since Linux 6.9 to any thread, by a descriptor of itself. */
 static bool repeat_by_descriptor(int signal, siginfo_t *info)
 {
     int fd = (int)syscall(SYS_pidfd_open, syscall(SYS_gettid), O_EXCL); /* PIDFD_THREAD */
@@ -263,9 +258,9 @@ static bool repeat_by_descriptor(int signal, siginfo_t *info)
     return sent;
 }
 
-/* Queues a signal that this thread got once more: for the thread when it was sent to a thread, else for the process.
- * Before Linux 6.9 another process' kill() may come as of its sigqueue(). */
-static void requeue(int signal, siginfo_t *info, bool here)
+/* Queues a received signal again: for this thread if it was sent to a thread, else for the process. Before Linux 6.9
+ * another process' kill() may then look like its sigqueue(). */
+static void signal_requeue(int signal, siginfo_t *info, bool here)
 {
     pid_t pid = getpid();
 
@@ -281,35 +276,36 @@ static void requeue(int signal, siginfo_t *info, bool here)
     (void)syscall(SYS_rt_sigqueueinfo, pid, signal, info);
 }
 
-/* The thread believes the number to be blocked, so it becomes really blocked when the handler returns. */
-static bool postpone(int signal, siginfo_t *info, void *ucontext)
+/* The thread believes the number to be blocked, so this really blocks it, in the mask restored when the handler
+ * returns, and queues the signal again. False: the number is still ours. */
+static bool signal_postpone(int signal, siginfo_t *info, void *ucontext)
 {
     ucontext_t *interrupted = ucontext;
 
-    release(BIT(signal));
+    numbers_release(BIT(signal));
     if (ep_linux_signals_ours() & BIT(signal))
         return false;
     ep_linux_believe(ep_linux_believed() & ~BIT(signal));
     ep_linux_set_change(&interrupted->uc_sigmask, 0, BIT(signal));
-    requeue(signal, info, false);
+    signal_requeue(signal, info, false);
     return true;
 }
 
-/* As the kernel would: by this signal. Nobody but a container's first process survives. */
-static void die(int signal, siginfo_t *info)
+/* Ends the process by this signal, as the kernel would. Only the init process of a container survives that. */
+static void default_action(int signal, siginfo_t *info)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};
 
     (void)atomic_fetch_and(&own.handled, ~BIT(signal));
     (void)sigaction(signal, &action, NULL);
-    requeue(signal, info, true);
+    signal_requeue(signal, info, true);
     (void)ep_linux_mask_raw(SIG_UNBLOCK, BIT(signal));
     (void)atomic_fetch_or(&own.handled, BIT(signal));
     action = (struct sigaction){.sa_sigaction = ep_linux_on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
     (void)sigaction(signal, &action, NULL);
 }
 
-static void reset(int signal)
+static void handler_reset(int signal)
 {
     const struct disposition none = {.handler = (uintptr_t)SIG_DFL};
     uint64_t mask = write_begin();
@@ -318,7 +314,7 @@ static void reset(int signal)
     write_end(mask);
 }
 
-static void to_program(uintptr_t handler, int flags, int signal, siginfo_t *info, void *ucontext)
+static void call_handler(uintptr_t handler, int flags, int signal, siginfo_t *info, void *ucontext)
 {
     void (*full)(int, siginfo_t *, void *);
     void (*plain)(int);
@@ -336,28 +332,28 @@ void ep_linux_signal_foreign(int signal, siginfo_t *info, void *ucontext)
     int kept = errno;
     bool waits = (ep_linux_believed() & BIT(signal)) != 0;
 
-    if (waits && postpone(signal, info, ucontext)) {
+    if (waits && signal_postpone(signal, info, ucontext)) {
         errno = kept;
         return;
     }
     struct disposition seen = view_read(view_of(signal));
     if (seen.handler == (uintptr_t)SIG_DFL && !waits)
-        die(signal, info);
+        default_action(signal, info);
     if (seen.flags & (int)SA_RESETHAND && seen.handler != (uintptr_t)SIG_IGN)
-        reset(signal);
+        handler_reset(signal);
     errno = kept;
     if (seen.handler != (uintptr_t)SIG_DFL && seen.handler != (uintptr_t)SIG_IGN)
-        to_program(seen.handler, seen.flags, signal, info, ucontext);
+        call_handler(seen.handler, seen.flags, signal, info, ucontext);
 }
 
-/* ---- sets that the program hands over ---- */
+/* ---- sets from the program ---- */
 
 uint64_t ep_linux_signals_named(uint64_t bits)
 {
     uint64_t ours = ep_linux_signals_ours(), part = bits & ours;
 
     if (part)
-        release(2 * __builtin_popcountll(part) > __builtin_popcountll(ours) ? ours & ~part : part);
+        numbers_release(2 * __builtin_popcountll(part) > __builtin_popcountll(ours) ? ours & ~part : part);
     ours = ep_linux_signals_ours();
     uint64_t late = ep_linux_believed() & ~ours;
     if (late) {
@@ -375,12 +371,12 @@ void ep_linux_signals_born(void)
 
     if (!blocked)
         return;
-    ep_linux_believe(ep_linux_believed() | blocked); /* first: one may be pending */
+    ep_linux_believe(ep_linux_believed() | blocked); /* before unblocking: a signal may be pending */
     (void)ep_linux_mask_raw(SIG_UNBLOCK, blocked);
 }
 
-/* As the kernel has it, whoever stands in front of sigaction(). */
-static uintptr_t installed(int signal)
+/* The handler in the kernel, even if a sanitizer intercepts sigaction(). */
+static uintptr_t handler_installed(int signal)
 {
     uintptr_t action[16] = {0};
 
@@ -390,7 +386,7 @@ static uintptr_t installed(int signal)
 static bool number_take(int signal, bool wanted)
 {
     struct view *view = view_of(signal);
-    struct disposition before = {.handler = installed(signal)};
+    struct disposition before = {.handler = handler_installed(signal)};
     struct sigaction action;
 
     if (view->installed && before.handler == view->installed)
@@ -398,10 +394,10 @@ static bool number_take(int signal, bool wanted)
     if (!wanted || (before.handler != (uintptr_t)SIG_DFL && before.handler != (uintptr_t)SIG_IGN))
         return false;
     view_write(view, &before);
-    real_action(&before, &action);
+    action_for_kernel(&before, &action);
     if (sigaction(signal, &action, NULL) != 0)
         return false;
-    view->installed = installed(signal);
+    view->installed = handler_installed(signal);
     return true;
 }
 
@@ -430,7 +426,7 @@ void ep_linux_signals_forked(void)
     atomic_store(&own.ours, 0);
     for (int signal; (signal = lowest(handled)) != 0; handled &= ~BIT(signal)) {
         struct disposition seen = view_read(view_of(signal));
-        tell_action(&seen, &action);
+        action_for_program(&seen, &action);
         (void)sigaction(signal, &action, NULL);
         view_of(signal)->installed = 0;
     }

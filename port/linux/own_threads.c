@@ -1,14 +1,12 @@
 /*
- * edgeprof's own threads, and events to wait on (futexes).
+ * edgeprof's own threads, and events (futexes).
  *
- * All signals are blocked before a thread is made, so that it is born with them blocked: no signal of the service
- * ever ends up here, and no profiling signal either.
+ * A thread is created with all signals blocked, so it never gets a signal of the service or a profiling signal.
  *
- * A parked thread is a thread for the C library but not for the kernel: it was made by pthread_create() as usual, noted
- * where it stands (setjmp) and left by the bare system call. The process is single-threaded again. To resume it, one
- * system call, which a signal handler may make, gives it a new kernel thread on the same stack with the same thread
- * pointer, and that one jumps back to where the first one stood. glibc alone: musl's threads share what the kernel
- * clears at their end.
+ * A parked thread exists for the C library but not for the kernel: pthread_create() makes it, setjmp() saves its place,
+ * and it ends by the bare system call. The process is single-threaded again. To resume it, one system call (a signal
+ * handler may make it) creates a kernel thread on the same stack with the same thread pointer, which jumps back to that
+ * place. Only with glibc: musl's threads share what the kernel clears at their end.
  */
 #include "own_signal.h"
 
@@ -29,13 +27,13 @@
 #include "own_threads.h"
 
 #define NS 1000000000u
-/* How far from the thread pointer glibc's thread block may lie. */
+/* Maximum distance of glibc's thread block from the thread pointer. */
 #define THREAD_BLOCK 2304
-/* Room below a parked thread's frame for the jump back. */
+/* Stack room below a parked thread's frame for the jump back. */
 #define RESUME_ROOM 4096u
 #define GONE_TRIALS 10000u
 
-/* Room for TLS handshakes and name lookups on the deliver thread; address space, touched only when used. */
+/* Room for TLS handshakes and name lookups on the deliver thread. Only touched pages cost memory. */
 #define STACK_BYTES  (256 * 1024)
 #define DELIVER_NICE 10
 
@@ -44,10 +42,10 @@ enum { LIVE, PARKED };
 static struct {
     pthread_t thread;
     void (*fn)(void);
-    struct ep_event ready; /* counts starts: the thread is known as ours, or is about to be parked */
+    struct ep_event ready; /* counts starts: the thread is marked as own, or about to be parked */
     bool park;
     atomic_uint state;
-    int *tid_at; /* where the C library keeps the thread's id; the kernel clears it when the thread ends */
+    int *tid_at; /* the C library's word with the thread's id, which the kernel clears when the thread ends */
     uint32_t parked_tid;
     uintptr_t stack, tls;
     sigjmp_buf at;
@@ -92,7 +90,7 @@ uint64_t ep_linux_own_ns(void)
     return ns;
 }
 
-/* In the calling thread's block, above or below the thread pointer. NULL: this C library is another one. */
+/* Finds the thread's id in the calling thread's block. NULL: not found, this is another C library. */
 static int *find_tid(void)
 {
     uintptr_t here = (uintptr_t)__builtin_thread_pointer();
@@ -109,7 +107,7 @@ static int *find_tid(void)
     return found;
 }
 
-static void park(unsigned role)
+static void park_here(unsigned role)
 {
     own[role].tid_at = find_tid();
     own[role].parked_tid = (uint32_t)syscall(SYS_gettid);
@@ -123,8 +121,8 @@ static void park(unsigned role)
         (void)syscall(SYS_exit, 0);
 }
 
-/* The new kernel thread: no signal reaches it but the C library's own, which setuid() and the like need. */
-static void resumed(uintptr_t role)
+/* The new kernel thread. Only the C library's own signals reach it, which setuid() and the like need. */
+static void resume_parked(uintptr_t role)
 {
     sigset_t all;
 
@@ -139,11 +137,11 @@ static void *own_main(void *argument)
     unsigned role = (unsigned)(uintptr_t)argument;
 
     if (own[role].park)
-        park(role);
+        park_here(role);
     ep_linux_thread_own((enum ep_role)role);
     ep_port_wake(&own[role].ready);
     (void)prctl(PR_SET_NAME, name[role]);
-    if (role == EP_ROLE_DELIVER) /* Linux: nice is a thread's own */
+    if (role == EP_ROLE_DELIVER) /* on Linux nice is per thread */
         (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), DELIVER_NICE);
     own[role].fn();
     return NULL;
@@ -154,7 +152,7 @@ bool ep_linux_is_own_start(void *(*start)(void *))
     return start == own_main;
 }
 
-static int make(enum ep_role role, void (*fn)(void), bool parked)
+static int thread_make(enum ep_role role, void (*fn)(void), bool parked)
 {
     sigset_t all;
     pthread_attr_t attributes;
@@ -167,7 +165,7 @@ static int make(enum ep_role role, void (*fn)(void), bool parked)
     if (error)
         return -error;
     (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    (void)sigfillset(&all); /* but the C library's own */
+    (void)sigfillset(&all); /* except the C library's own signals */
     uint64_t before = ep_linux_mask_raw(SIG_SETMASK, ep_linux_set_bits(&all));
     error = pthread_create(&own[role].thread, &attributes, own_main, (void *)(uintptr_t)role);
     (void)ep_linux_mask_raw(SIG_SETMASK, before);
@@ -179,18 +177,18 @@ static int make(enum ep_role role, void (*fn)(void), bool parked)
 
 int ep_port_thread_start(enum ep_role role, void (*fn)(void))
 {
-    return make(role, fn, false);
+    return thread_make(role, fn, false);
 }
 
-/* Weak: a C library that is not glibc does not have it. */
+/* Weak: only glibc has it. */
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
 int ep_port_thread_park(enum ep_role role, void (*fn)(void))
 {
     if (!gnu_get_libc_version)
         return -ENOTSUP;
-    int error = make(role, fn, true);
-    if (error || atomic_load(&own[role].state) != PARKED) /* a thread whose id was not found just runs */
+    int error = thread_make(role, fn, true);
+    if (error || atomic_load(&own[role].state) != PARKED) /* if the thread's id was not found, it just runs */
         return error;
     for (unsigned i = 0; i < GONE_TRIALS; i++) {
         if (syscall(SYS_tgkill, getpid(), own[role].parked_tid, 0) != 0)
@@ -210,7 +208,7 @@ int ep_port_thread_resume(enum ep_role role)
     if (!atomic_compare_exchange_strong(&own[role].state, &parked, LIVE))
         return 0;
     uint64_t before = ep_linux_mask_raw(SIG_SETMASK, UINT64_MAX);
-    long tid = ep_linux_clone(flags, own[role].stack, own[role].tid_at, own[role].tls, resumed, role);
+    long tid = ep_linux_clone(flags, own[role].stack, own[role].tid_at, own[role].tls, resume_parked, role);
     (void)ep_linux_mask_raw(SIG_SETMASK, before);
     errno = kept;
     if (tid > 0)
@@ -226,7 +224,7 @@ int ep_port_thread_join(enum ep_role role)
 
 void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns)
 {
-    /* The kernel's struct, whatever size time_t has in this C library. */
+    /* The kernel's struct, independent of this C library's time_t. */
     const long timeout[2] = {(long)(timeout_ns / NS), (long)(timeout_ns % NS)};
 
     (void)syscall(SYS_futex, &event->value, FUTEX_WAIT_PRIVATE, seen, timeout, NULL, 0);

@@ -1,11 +1,11 @@
 /*
- * The profiler as a shared object for LD_PRELOAD: starts before main() when EDGEPROF_ENDPOINT or EDGEPROF_PULL is set,
- * stops when the program exits, and sees new threads by interposing pthread_create. For programs that were built
- * without edgeprof.
+ * The profiler as a shared object for LD_PRELOAD, for programs built without edgeprof. It starts before main() if
+ * EDGEPROF_ENDPOINT or EDGEPROF_PULL is set, stops when the program exits, and interposes pthread_create().
  *
- * A program that is killed loses its last interval, or its first seconds. One that calls _exit() loses its last
- * interval. Children inherit the environment and are profiled as well; EDGEPROF_ONLY and EDGEPROF_SKIP choose among
- * them (preload_choice.c). Bad settings give one line on standard error; the program runs on, unprofiled.
+ * A killed program loses its last interval, or its first seconds while threads are parked. A program that calls _exit()
+ * loses its last interval. Children inherit the environment and are profiled too; EDGEPROF_ONLY and EDGEPROF_SKIP
+ * choose among them (preload_choice.c). Invalid settings give one line on standard error, and the program runs
+ * unprofiled.
  */
 #include "preload.h"
 #include "preload_lines.h"
@@ -23,10 +23,10 @@
 
 static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY], pull_memory[EP_PULL_MEMORY_DEFAULT];
 static uint64_t spool_memory[EP_SPOOL_MEMORY / 8];
-static pid_t started; /* the process that profiles */
+static pid_t started; /* the profiled process */
 
-/* A child has what its parent listens on. */
-static void said_of(const char *what, int error)
+/* -EADDRINUSE is not reported: in a child the parent has the address. */
+static void report_endpoint(const char *what, int error)
 {
     if (error < 0 && error != -EADDRINUSE)
         ep_preload_say(what, strerror(-error));
@@ -42,7 +42,7 @@ static int start_secure(const struct ep_config *config)
     return error ? error : ep_tls_setup(&tls);
 }
 
-__attribute__((constructor)) static void begin(void)
+__attribute__((constructor)) static void preload_begin(void)
 {
     const struct ep_pull_config pull = {.memory = pull_memory, .memory_size = sizeof pull_memory};
     struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
@@ -67,11 +67,11 @@ __attribute__((constructor)) static void begin(void)
         ep_preload_say("not profiling", ep_start_error());
     else if (error)
         ep_preload_say_error("not profiling", ep_start_error(), error);
-    said_of("no control endpoint, see EDGEPROF_CONTROL", control);
-    said_of("no pull endpoint, see EDGEPROF_PULL", pulled);
+    report_endpoint("no control endpoint, see EDGEPROF_CONTROL", control);
+    report_endpoint("no pull endpoint, see EDGEPROF_PULL", pulled);
 }
 
-__attribute__((destructor)) static void end(void)
+__attribute__((destructor)) static void preload_end(void)
 {
     struct ep_stats stats;
 
@@ -90,28 +90,28 @@ __attribute__((destructor)) static void end(void)
         ep_preload_say_error("profiles were not delivered", "", stats.last_error);
 }
 
-/* A program that ends without exit() would lose everything while the threads are parked. A child of vfork() ends here
- * as well, in its parent's memory. */
-static void end_early(int status, const char *name)
+/* While the threads are parked, a program that ends without exit() would lose everything. A child of vfork() gets
+ * here too, in its parent's memory. */
+static void exit_early(int status, const char *name)
 {
     void (*next)(int) __attribute__((noreturn));
     void *symbol = dlsym(RTLD_NEXT, name);
 
     if (started && getpid() == started && ep_threads_parked())
-        end();
+        preload_end();
     memcpy(&next, &symbol, sizeof next);
     next(status);
 }
 
 __attribute__((visibility("default"), noreturn)) void _exit(int status)
 {
-    end_early(status, "_exit");
+    exit_early(status, "_exit");
     __builtin_unreachable();
 }
 
 __attribute__((visibility("default"), noreturn)) void _Exit(int status)
 {
-    end_early(status, "_Exit");
+    exit_early(status, "_Exit");
     __builtin_unreachable();
 }
 

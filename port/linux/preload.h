@@ -1,4 +1,5 @@
-/* Private to the preload library: which processes it works in, and how it stands in front of the C library's functions.
+/*
+ * Private to the preload library: which processes it profiles, and macros to interpose functions of the C library.
  */
 #ifndef EP_LINUX_PRELOAD_H
 #define EP_LINUX_PRELOAD_H
@@ -8,15 +9,16 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Whether this process is to be profiled, as EDGEPROF_ONLY and EDGEPROF_SKIP say. Decided once: what the program does
- * to its environment later does not count. In a process that is not, no thread, timer or handler is made, and every
- * function that the library stands in front of goes straight to the C library. Context: any thread. */
+/* True if EDGEPROF_ONLY and EDGEPROF_SKIP choose this process. Decided once, so later changes of the environment
+ * have no effect. In other processes no thread, timer or handler is created, and every interposed function calls the
+ * C library directly. Context: any thread. */
 bool ep_preload_chosen(void);
 
-/* Whether the program, or a library of it, has a sanitizer's runtime. Context: init. */
+/* True if the program or one of its libraries has a sanitizer's runtime. Context: init. */
 bool ep_preload_sanitized(void);
 
-/* The first condition variables of x86-64's glibc are still there, under the same names. */
+/* Finds the next definition of a function. On x86-64 glibc also has obsolete condition variables under the same
+ * names. */
 static inline void *ep_preload_find(_Atomic(void *) *next, const char *name)
 {
     void *symbol = NULL;
@@ -30,7 +32,7 @@ static inline void *ep_preload_find(_Atomic(void *) *next, const char *name)
 }
 
 /* clang-format off */
-/* The function of that name behind this library. */
+/* next_NAME(): the function of that name in the next library. */
 #define NEXT(result, name, arguments) \
     typedef result type_##name arguments; \
     static inline type_##name *next_##name(void) \
@@ -44,7 +46,7 @@ static inline void *ep_preload_find(_Atomic(void *) *next, const char *name)
         return function; \
     }
 
-/* The name is the assembler's: no header has a say in what stands in front of the function. */
+/* Defines the interposed function. The assembler name is set explicitly, so that headers cannot redirect it. */
 #define FUNCTION(result, name, arguments) \
     NEXT(result, name, arguments) \
     __attribute__((visibility("default"))) result ep_preload_##name arguments __asm__(#name); \

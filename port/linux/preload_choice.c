@@ -1,9 +1,9 @@
 /*
- * Which processes are profiled: EDGEPROF_ONLY and EDGEPROF_SKIP are lists of names of executables, with commas between.
+ * Chooses the profiled processes: EDGEPROF_ONLY and EDGEPROF_SKIP are comma-separated lists of names of executables.
  *
- * A child that starts another program inherits the preload library; here a process finds that it is not meant. A
- * process has two names, that of its file and that of argv[0]: python3 is python3.11, busybox is what its link is
- * called. Either counts.
+ * A child that executes another program inherits the preload library and finds here whether it is meant. A process has
+ * two names, of which either may match: that of its file and that of argv[0]. For instance python3 is the file
+ * python3.11.
  */
 #include "preload.h"
 
@@ -21,7 +21,7 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Whether the name is one that the pattern [at, end) stands for; `*` is any number of characters. */
+/* True if the name matches the pattern [at, end); `*` stands for any number of characters. */
 static bool matches(const char *at, const char *end, const char *name)
 {
     const char *star = NULL, *retry = name;
@@ -45,7 +45,7 @@ static bool matches(const char *at, const char *end, const char *name)
     return at == end;
 }
 
-/* Of a path the last part counts, and no blank at either end. */
+/* Matches a list item: only the last part of a path counts, without blanks at either end. */
 static bool matches_item(const char *at, const char *end, const char *name)
 {
     for (const char *c = at; c < end; c++)

@@ -1,4 +1,6 @@
-/* See preload_lines.h. */
+/*
+ * Lines on standard error; see preload_lines.h.
+ */
 #include "preload_lines.h"
 
 #include <errno.h>
@@ -11,11 +13,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A thread of ours wants that much. */
+/* Address space of one of edgeprof's threads. */
 #define STACK_BYTES (256 * 1024 + 4096)
 
-/* EDGEPROF_RUN is the process of `edgeprof run`. A parent cannot have been replaced by another process with its
- * number, and to any other process SIGURG would do nothing. */
+/* EDGEPROF_RUN is the process id of `edgeprof run`. Only the parent is signalled, because its id cannot belong to
+ * another process; and SIGURG has no effect on other processes. */
 static void run_informed(void)
 {
     const char *run = getenv("EDGEPROF_RUN");
@@ -35,7 +37,7 @@ void ep_preload_say(const char *what, const char *why)
         return;
 }
 
-/* The C library says EAGAIN also when there is no address space for a stack. */
+/* Checks whether address space for a stack is missing: pthread_create() returns EAGAIN for that too. */
 static bool stack_refused(void)
 {
     void *stack = mmap(NULL, STACK_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,9 +1,9 @@
 /*
- * Whether the program has a sanitizer's runtime. It keeps a list of the threads that it saw start and stops each of
- * them when the program ends, so no thread may be missing that it knows.
+ * Finds out whether the program has a sanitizer's runtime. Such a runtime lists the threads that it saw start and stops
+ * them at the end of the program, so no thread that it knows may disappear (be parked).
  *
- * The runtime may be a library or part of the program, and then it need not define a symbol that dlsym() finds. But its
- * interface is always named in a table of dynamic symbols.
+ * The runtime may be linked into the program, and dlsym() may then find no symbol. But its interface is always named in
+ * a table of dynamic symbols.
  */
 #include "preload.h"
 
@@ -12,7 +12,7 @@
 
 static const char *const interface = "__sanitizer_";
 
-/* glibc has added the load address to the pointers in most dynamic sections, but not in read-only ones. */
+/* glibc adds the load address to the pointers of most dynamic sections, but not of read-only ones. */
 static const char *loaded(const struct dl_phdr_info *info, uintptr_t pointer)
 {
     return (const char *)(pointer < info->dlpi_addr ? info->dlpi_addr + pointer : pointer);

@@ -1,9 +1,8 @@
 /*
- * The C library's signal functions, which the preload library stands in front of, so that edgeprof's signals and the
- * program's never meet; see signal_calls.c. Those with a mask for the time of a call are waits as well
- * (preload_waits.c).
+ * Interposes the C library's signal functions, so that edgeprof's signals and the program's never conflict; see
+ * signal_calls.c. Functions with a temporary mask that are waits too are in preload_waits.c.
  *
- * The real functions are looked up before main(): nothing is looked up in a handler.
+ * The real functions are looked up before main(), because handlers must not call dlsym().
  */
 #include "preload.h"
 #include "signal_calls.h"
@@ -86,7 +85,7 @@ FUNCTION(int, sigsuspend, (const sigset_t *mask))
 }
 /* clang-format on */
 
-__attribute__((constructor)) static void look_up(void)
+__attribute__((constructor)) static void look_up_all(void)
 {
     (void)next_sigaction();
     (void)next_signal();

@@ -1,14 +1,12 @@
 /*
- * Waits of programs that were built without edgeprof: the preload library stands in front of the C library's functions
- * that block and brackets them by ep_wait_begin() and ep_wait_end().
+ * Waits of programs built without edgeprof: interposes the C library's blocking functions and marks them by
+ * ep_wait_begin() and ep_wait_end(). While the kinds are off, a call costs one more branch.
  *
- * Off, a call costs one branch more. On, arguments, results, errno and cancellation are the C library's own: each
- * function calls the real one once. Only locks are tried first, since one that is free is no wait. What the C library
- * calls inside itself does not come here (the reads of stdio, the names that getaddrinfo asks for are in its one
- * bracket), neither do edgeprof's own threads' calls count. Descriptors are looked at (fstat) to tell disk from network
- * from others. epoll_wait is an event loop without work: [idle].
+ * Each function calls the real one once, so results, errno and cancellation do not change. Locks are tried first, since
+ * taking a free lock is no wait. Calls inside the C library (stdio's reads, getaddrinfo's queries) and of edgeprof's
+ * own threads do not count. fstat() tells disk, network and other descriptors apart. epoll_wait counts as [idle].
  *
- * A thread that is cancelled, or leaves by a long jump, never ends its wait; the next one takes its place.
+ * A thread that is cancelled or leaves by a long jump never ends its wait; its next wait replaces it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +24,7 @@
 #define WAITS EP_KIND_BIT(EP_KIND_WAIT)
 #define LOCKS (WAITS | EP_KIND_BIT(EP_KIND_LOCK))
 
-static inline bool wanted(unsigned kinds)
+static inline bool is_wanted(unsigned kinds)
 {
     return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & kinds) != 0 && !ep_linux_here_is_own();
 }
@@ -48,7 +46,7 @@ static enum ep_wait wait_of(int fd)
     FUNCTION(result, name, arguments) \
     { \
         type_##name *next = next_##name(); \
-        if (!wanted(WAITS)) \
+        if (!is_wanted(WAITS)) \
             return next passed; \
         ep_wait_begin(wait); \
         result value = next passed; \
@@ -56,12 +54,12 @@ static enum ep_wait wait_of(int fd)
         return value; \
     }
 
-/* With a mask for the time of the call: without waits too. */
+/* With a temporary mask: interposed even if waits are off. */
 #define MASKED(name, wait, arguments, passed) \
     FUNCTION(int, name, arguments) \
     { \
         type_##name *next = next_##name(); \
-        bool waits = wanted(WAITS); \
+        bool waits = is_wanted(WAITS); \
         uint64_t kept = ep_linux_mask_lend(mask); \
         if (waits) \
             ep_wait_begin(wait); \
@@ -78,7 +76,7 @@ static enum ep_wait wait_of(int fd)
     FUNCTION(int, name, arguments) \
     { \
         type_##name *next = next_##name(); \
-        if (!wanted(LOCKS)) \
+        if (!is_wanted(LOCKS)) \
             return next passed; \
         int value = next_##try()(lock); \
         if (value != EBUSY) \
@@ -89,7 +87,7 @@ static enum ep_wait wait_of(int fd)
         return value; \
     }
 
-/* The last argument is there only when a file may be made. */
+/* The mode argument is passed only if a file may be created. */
 #define OPENING(name, arguments, ...) \
     FUNCTION(int, name, arguments) \
     { \
@@ -98,7 +96,7 @@ static enum ep_wait wait_of(int fd)
         va_start(list, flags); \
         unsigned mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(list, unsigned) : 0; \
         va_end(list); \
-        if (!wanted(WAITS)) \
+        if (!is_wanted(WAITS)) \
             return next(__VA_ARGS__, mode); \
         ep_wait_begin(EP_WAIT_DISK); \
         int value = next(__VA_ARGS__, mode); \
@@ -117,7 +115,7 @@ LOCKING(pthread_mutex_clocklock, pthread_mutex_trylock, (pthread_mutex_t *lock, 
 LOCKING(pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, (pthread_rwlock_t *lock), (lock))
 LOCKING(pthread_rwlock_wrlock, pthread_rwlock_trywrlock, (pthread_rwlock_t *lock), (lock))
 
-/* ---- what other threads and processes do ---- */
+/* ---- other threads and processes ---- */
 
 WAITING(int, pthread_cond_wait, EP_WAIT_OTHER, (void *condition, void *mutex), (condition, mutex))
 WAITING(int, pthread_cond_timedwait, EP_WAIT_OTHER, (void *condition, void *mutex, const void *until), (condition, mutex, until))
@@ -167,7 +165,7 @@ WAITING(ssize_t, sendmsg, EP_WAIT_NETWORK, (int fd, const void *message, int fla
 WAITING(int, sendmmsg, EP_WAIT_NETWORK, (int fd, void *messages, unsigned count, int flags), (fd, messages, count, flags))
 WAITING(int, getaddrinfo, EP_WAIT_NETWORK, (const char *node, const char *service, const void *hints, void *result), (node, service, hints, result))
 
-/* ---- files, and whatever else reads and writes ---- */
+/* ---- files and other reads and writes ---- */
 
 WAITING(ssize_t, read, wait_of(fd), (int fd, void *bytes, size_t size), (fd, bytes, size))
 WAITING(ssize_t, __read_chk, wait_of(fd), (int fd, void *bytes, size_t size, size_t room), (fd, bytes, size, room))

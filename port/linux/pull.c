@@ -1,8 +1,8 @@
 /*
- * The pull endpoint: where it listens, and how its memory is shared out: requests, the buffer for answers, and the rest
+ * The pull endpoint's address, and the division of its memory: clients, requests, the buffer for answers, and the rest
  * for profiles. core/endpoint/pull.c has the requests, serve.c the sockets.
  *
- *   ep_pull_start -> address_read -> memory_take -> ep_pull_open -> ep_linux_server_start
+ *   ep_pull_start -> address_read -> memory_divide -> ep_pull_open -> ep_linux_server_start
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -44,7 +44,7 @@ struct where {
     bool loopback;
 };
 
-/* "[::1]:80", without the brackets. */
+/* Reads the host of "[::1]:80", without the brackets. */
 static int six_read(const char *host, uint16_t port, struct where *to)
 {
     to->address.six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
@@ -86,8 +86,8 @@ static int address_read(const char *text, struct where *to)
     return six_read(host + 1, port, to);
 }
 
-/* The rest goes to the profiles. */
-static int memory_take(const struct ep_pull_config *config)
+/* Divides the memory; the rest goes to the profiles. */
+static int memory_divide(const struct ep_pull_config *config)
 {
     const size_t clients = CLIENTS * sizeof server.client[0], requests = CLIENTS * EP_PULL_REQUEST;
     const size_t lost = -(uintptr_t)config->memory & 15, ours = lost + clients + requests + EP_PULL_ANSWER;
@@ -119,7 +119,7 @@ int ep_pull_start(const struct ep_pull_config *config)
     int error = address_read(where, &to);
     if (error || (server.token ? strlen(server.token) < EP_LINUX_TOKEN_MIN : !to.loopback))
         return -EINVAL;
-    error = memory_take(config);
+    error = memory_divide(config);
     if (error)
         return error;
     error = ep_linux_server_start(&server, &to.address.any, to.size);

@@ -1,22 +1,14 @@
 /*
- * The sampling source: one timer on every thread's own CPU clock, a signal to that thread when it expires.
+ * Sampling: a timer on each thread's own CPU clock sends a signal to that thread when it expires.
  *
- *   ep_linux_on_signal   the handler: which thread, how many periods, its registers and bounds -> ep_capture()
- *   ep_linux_thread_*    threads that announce themselves; scan -> scan_thread, scan_end: threads that are found
+ *   ep_linux_on_signal   the handler: finds thread, number of periods, registers and bounds -> ep_capture()
+ *   ep_linux_thread_*    threads that announce themselves
+ *   scan -> scan_thread, scan_end: threads that are found
  *
- * A timer counts CPU time, so a thread that sleeps is never signalled and no system call of it is interrupted. The
- * first expiry is random in (0, period]: short and rarely active threads are sampled as often as they deserve. A tick
- * stands for period x (1 + overrun), because no timer expires more often than the kernel ticks. What a thread has used
- * when it ends and no tick has accounted for is its rest (ep_thread_rest), negative when the last tick was charged
- * ahead.
- *
- * Threads that cannot have a timer (RLIMIT_SIGPENDING, table full) are uncovered.c's: their CPU time is accounted for.
- * The scan gives the timer of the thread that used least to one of them that used more. A thread that keeps the signal
- * blocked is one of them as well, until it does not any more: it is found by the CPU time that no tick has charged.
- *
- * Which signal it is, and what else comes with its number, is own_signal.c's. The handler stays installed after stop
- * and does nothing: SIG_DFL would kill the process with a late signal, SIG_IGN would be inherited by what it executes.
- * Slots lie in the caller's memory, touched only between ep_enter and ep_leave.
+ * A timer counts CPU time, so it never interrupts a blocked system call. A tick stands for period x (1 + overrun),
+ * since timers expire at most once a kernel tick. Not here: threads without a timer (uncovered.c), signal numbers
+ * (own_signal.c), the table (thread_table.c). The handler stays installed after stop: SIG_DFL would let a late signal
+ * kill the process, and executed programs would inherit SIG_IGN.
  */
 #include "own_signal.h"
 #include "cpu_clock.h"
@@ -39,16 +31,16 @@ enum { STOPPED, PAUSED, RUNNING };
 _Static_assert(MEMORY <= EP_PORT_BYTES, "EP_PORT_BYTES is too small");
 
 static atomic_uint period_ns;
-static atomic_uint sampling; /* is RUNNING, else nobody is armed */
+static atomic_uint sampling; /* RUNNING, else no thread is armed */
 static uint64_t tick_cost_ns;
 static bool fork_hooked;
 
-/* A thread's own view of itself; zero until it is announced or sampled. */
+/* The thread's own data; zero until it is announced or sampled. */
 static _Thread_local struct {
     struct ep_linux_bounds bounds;
     struct ep_work work;
     uint32_t tid;
-    uint64_t fork_blocked; /* our signals, by our fork hook */
+    uint64_t fork_blocked; /* signals blocked by fork_prepare() */
 } self;
 
 size_t ep_port_memory_size(void)
@@ -68,12 +60,12 @@ struct ep_work *ep_port_work(void)
     return &self.work;
 }
 
-/* Only the thread itself knows where its stack lies: a slot may be another thread's before a late signal is through. */
+/* Uses the thread's own bounds: a slot may already belong to another thread when a late signal is handled. */
 static void bounds_here(uint32_t tid, struct ep_context *context)
 {
     struct ep_linux_bounds *bounds = &self.bounds;
 
-    __asm__("" : "+r"(bounds)); /* where it lies is computed once */
+    __asm__("" : "+r"(bounds)); /* computes the address once */
     if (bounds->end == 0 && tid == (uint32_t)getpid())
         *bounds = ep_linux_main_bounds;
     context->stack_start = bounds->start;
@@ -91,7 +83,7 @@ uint32_t ep_port_bounds(struct ep_context *context)
     return self.tid;
 }
 
-static void take(struct ep *ep, uint32_t tid, uint64_t ns, const void *ucontext)
+static void capture_here(struct ep *ep, uint32_t tid, uint64_t ns, const void *ucontext)
 {
     struct ep_context context;
 
@@ -111,10 +103,10 @@ static void tick(struct ep *ep, uint32_t owner, const siginfo_t *info, const voi
     struct ep_linux_slot *slot = &ep_linux_slots[index];
     uint64_t ns = ticks * atomic_load_explicit(&slot->period_ns, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&slot->charged_ns, ns, memory_order_relaxed);
-    take(ep, atomic_load_explicit(&slot->tid, memory_order_relaxed), ns, ucontext);
+    capture_here(ep, atomic_load_explicit(&slot->tid, memory_order_relaxed), ns, ucontext);
 }
 
-/* errno stays: nothing here changes it but ep_port_wake(), which keeps it. */
+/* Keeps errno: nothing here changes it, and ep_port_wake() restores it. */
 void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext)
 {
     struct ep *ep;
@@ -131,7 +123,7 @@ void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext)
     }
 }
 
-/* What the kernel takes for a signal, by signals of the calling thread to itself: ticks of nobody. */
+/* Measures the kernel's cost of a signal, by ticks without a slot that the calling thread sends to itself. */
 static void tick_measure(void)
 {
     siginfo_t info = {.si_code = SI_TIMER};
@@ -157,11 +149,10 @@ void ep_linux_thread_begins(struct ep_linux_bounds bounds)
         return;
     if (atomic_load(&sampling) == RUNNING) {
         uint32_t tid = tid_here();
-        struct ep_linux_slot *stale = ep_linux_slot_of(tid); /* of a thread that ended unseen and had the same id */
+        struct ep_linux_slot *stale = ep_linux_slot_of(tid); /* of an ended thread that had the same id */
         if (stale)
             ep_linux_disarm(stale, EP_LINUX_USED_BEFORE);
-        int error =
-            ep_linux_arm(tid, 0, atomic_load(&period_ns)); /* it begins: what it has used belongs to this profile */
+        int error = ep_linux_arm(tid, 0, atomic_load(&period_ns)); /* all its CPU time belongs to this profile */
         if (error)
             (void)ep_linux_uncovered(tid, 0, error);
     }
@@ -183,7 +174,9 @@ void ep_linux_thread_ends(void)
 
 /* ---- threads that are found ---- */
 
-static void found(uint32_t tid, uint64_t now)
+/* Arms a thread without a timer. If that fails, the thread takes over the timer of the thread that used least CPU time,
+ * provided that it used more itself. A thread that keeps the signal blocked gets no timer until it unblocks it. */
+static void arm_found(uint32_t tid, uint64_t now)
 {
     if (ep_linux_still_blocks(tid)) {
         (void)ep_linux_uncovered(tid, now, 0);
@@ -207,11 +200,11 @@ static void scan_thread(uint32_t tid)
 
     if (!slot) {
         if (now && !ep_linux_thread_is_own(tid))
-            found(tid, now);
+            arm_found(tid, now);
         return;
     }
     atomic_store(&slot->seen, true);
-    /* Unless it belongs to another by now. */
+    /* Fails if the slot belongs to another thread by now. */
     if (now && atomic_compare_exchange_strong(&slot->seen_ns, &seen, now)) {
         atomic_store(&slot->lately, (unsigned)((now - seen) / EP_LINUX_USED_UNIT));
         ep_linux_covered(now - seen);
@@ -220,7 +213,7 @@ static void scan_thread(uint32_t tid)
     }
 }
 
-/* *settled: no thread is between leaving its slot and having told what it used. Returns the number of armed threads. */
+/* *settled: no thread is between releasing its slot and reporting its CPU time. Returns the number of armed threads. */
 static int scan_end(bool *settled)
 {
     int armed = 0;
@@ -251,7 +244,7 @@ static int scan(void)
     if (error)
         return error;
     int armed = scan_end(&settled);
-    if (settled) /* else the next scan tells */
+    if (settled) /* else the next scan reports */
         ep_linux_uncovered_tell(process_ns);
     return armed;
 }
@@ -260,9 +253,9 @@ int ep_port_threads_scan(void)
 {
     int armed = 0;
 
-    if (!ep_enter()) /* stop waits until no thread is armed any more */
+    if (!ep_enter()) /* keeps the table valid while stop disarms */
         return 0;
-    if (atomic_load(&sampling) == RUNNING) /* the collect thread is there before it begins */
+    if (atomic_load(&sampling) == RUNNING) /* the collect thread starts before sampling does */
         armed = scan();
     ep_leave();
     return armed;
@@ -270,8 +263,8 @@ int ep_port_threads_scan(void)
 
 /* ---- fork ---- */
 
-/* A fork that a signal interrupts starts again: a process so large that it takes longer than a period would never
- * get done. Ticks of that time are not lost, they come as overruns. */
+/* The kernel restarts a fork() that a signal interrupts. A large process that needs more than a period for it would
+ * never succeed. Ticks in that time are not lost: they come as overruns. */
 static void fork_prepare(void)
 {
     uint64_t ours = ep_linux_signals_ours();
@@ -305,13 +298,13 @@ void ep_linux_timers_renew(void)
             continue;
         ep_linux_disarm(slot, EP_LINUX_USED_NOW);
         (void)ep_linux_arm(tid, ep_linux_cpu_ns(tid),
-                           atomic_load(&period_ns)); /* without one the scan finds the thread */
+                           atomic_load(&period_ns)); /* on failure the scan finds the thread */
     }
     ep_leave();
 }
 
-/* Handlers have left when sampling ends: all is told. */
-static void halt(unsigned state, enum ep_linux_used until)
+/* Disarms all threads and reports their residual CPU time. When sampling ends no handler runs any more. */
+static void sampling_halt(unsigned state, enum ep_linux_used until)
 {
     uint64_t process_ns = ep_linux_process_ns();
     bool ran = atomic_exchange(&sampling, state) == RUNNING;
@@ -322,13 +315,13 @@ static void halt(unsigned state, enum ep_linux_used until)
         ep_linux_uncovered_tell(process_ns);
 }
 
-/* What was used until now is nobody's, also that of a thread that was armed just as the others were not any more: all
- * are found as if they had just come. */
-static int begin(void)
+/* Arms all threads as if they had just been found: CPU time used before counts for no thread, even for one that was
+ * armed meanwhile. */
+static int sampling_begin(void)
 {
-    unsigned paused = PAUSED; /* unless stop is faster */
+    unsigned paused = PAUSED; /* unless stop was faster */
 
-    halt(PAUSED, EP_LINUX_USED_NOTHING);
+    sampling_halt(PAUSED, EP_LINUX_USED_NOTHING);
     ep_linux_uncovered_begin((struct ep_linux_watched *)(ep_linux_slots + EP_MAX_THREADS));
     (void)atomic_compare_exchange_strong(&sampling, &paused, RUNNING);
     return ep_port_threads_scan();
@@ -346,14 +339,13 @@ int ep_port_sampling_start(void *memory, uint32_t period)
     if (!fork_hooked)
         fork_hooked = pthread_atfork(fork_prepare, fork_parent, fork_child) == 0;
     atomic_store(&sampling, PAUSED);
-    int armed = period ? begin() : 0;
+    int armed = period ? sampling_begin() : 0;
     if (armed < 0)
         ep_port_sampling_stop();
     return armed;
 }
 
-/* A slot that is given to another thread meanwhile has the new period already: both store it before they run the timer.
- */
+/* A slot reused meanwhile has the new period already, because both store the period before they start the timer. */
 void ep_port_sampling_period(uint32_t period)
 {
     unsigned state = atomic_load(&sampling);
@@ -361,12 +353,12 @@ void ep_port_sampling_period(uint32_t period)
     if (state == STOPPED)
         return;
     if (period == 0) {
-        halt(PAUSED, EP_LINUX_USED_NOW);
+        sampling_halt(PAUSED, EP_LINUX_USED_NOW);
         return;
     }
     atomic_store(&period_ns, period);
     if (state == PAUSED) {
-        (void)begin();
+        (void)sampling_begin();
         return;
     }
     for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
@@ -379,5 +371,5 @@ void ep_port_sampling_period(uint32_t period)
 
 void ep_port_sampling_stop(void)
 {
-    halt(STOPPED, EP_LINUX_USED_NOW);
+    sampling_halt(STOPPED, EP_LINUX_USED_NOW);
 }

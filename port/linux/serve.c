@@ -1,14 +1,15 @@
 /*
- * See serve.h. A thread of its own, which sleeps in poll() and exists only in programs that asked for an endpoint: the
- * other two cannot serve. The collect thread waits on a futex, because handlers wake it by one system call that may not
- * block, and must not wait for anybody's socket; the deliver thread may be in the middle of a send for ten seconds.
+ * A small HTTP server on a thread of its own, which sleeps in poll(); see serve.h. edgeprof's other threads cannot
+ * serve: the collect thread waits on a futex and must not wait for sockets, and the deliver thread may be in a send for
+ * 10 s.
  *
- *   ep_linux_server_start -> listen_at -> (thread) ep_linux_serve -> accept_one, round_of
- *   round_of   READING until the request is complete -> WAITING until there is an answer -> SENDING, a body in pieces
- *              -> LEAVING until the other side closes: closing with unread bytes would take the answer back
+ *   ep_linux_server_start -> listen_at -> (thread) ep_linux_serve -> accept_one, client_step
+ *   client_step   READING until the request is complete -> WAITING until there is an answer -> SENDING the body in
+ * pieces
+ *                 -> LEAVING until the client closes: closing with unread bytes would discard the answer
  *
- * Whoever is slow is closed; who comes then is next. What a client sends is the service's to judge. A forked child
- * closes what it inherited and serves nobody.
+ * Slow clients are disconnected. The service judges requests. A forked child closes what it inherited and serves
+ * nobody.
  */
 #include "serve.h"
 
@@ -20,14 +21,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ASKING_NS  2000000000u /* from accept to the end of the request */
+#define ASKING_NS  2000000000u /* maximum time from accept to the end of the request */
 #define LEAVING_NS 2000000000u
-#define CLIENTS    8u /* of a server, at most */
+#define CLIENTS    8u /* maximum number of clients of a server */
 #define SERVERS    2u
 
 enum phase { READING, WAITING, SENDING, LEAVING };
 
-/* That were ever started; for a forked child. */
+/* All servers ever started, for forked children. */
 static struct ep_linux_server *servers[SERVERS];
 
 /* ---- clients ---- */
@@ -40,24 +41,24 @@ static void client_close(struct ep_linux_server *server, struct ep_linux_client 
     client->fd = -1;
 }
 
-static void enter(struct ep_linux_client *client, enum phase phase, uint64_t patience_ns)
+static void phase_enter(struct ep_linux_client *client, enum phase phase, uint64_t patience_ns)
 {
     client->phase = (uint8_t)phase;
     client->until_ns = ep_port_uptime_ns() + patience_ns;
 }
 
-/* Everything was sent. */
-static void leave(struct ep_linux_server *server, struct ep_linux_client *client)
+/* Called when everything was sent: waits for the client to close. */
+static void client_leave(struct ep_linux_server *server, struct ep_linux_client *client)
 {
     if (server->service->done)
         server->service->done(&client->answer);
     if (shutdown(client->fd, SHUT_WR) != 0)
         client_close(server, client);
     else
-        enter(client, LEAVING, LEAVING_NS);
+        phase_enter(client, LEAVING, LEAVING_NS);
 }
 
-/* As much of the body as the socket takes now. */
+/* Sends as much of the body as the socket accepts now. */
 static void send_body(struct ep_linux_server *server, struct ep_linux_client *client)
 {
     struct ep_answer *answer = &client->answer;
@@ -75,10 +76,10 @@ static void send_body(struct ep_linux_server *server, struct ep_linux_client *cl
         if ((size_t)sent < size)
             return;
     }
-    leave(server, client);
+    client_leave(server, client);
 }
 
-/* What stands in the buffer fits into a new socket's; who has made that too small does not get it. */
+/* The buffer fits into a new socket's send buffer. A client that has made that smaller is disconnected. */
 static void send_head(struct ep_linux_server *server, struct ep_linux_client *client)
 {
     const size_t size = client->answer.size;
@@ -88,10 +89,10 @@ static void send_head(struct ep_linux_server *server, struct ep_linux_client *cl
         return;
     }
     if (client->answer.body == 0) {
-        leave(server, client);
+        client_leave(server, client);
         return;
     }
-    enter(client, SENDING, server->service->sending_ns);
+    phase_enter(client, SENDING, server->service->sending_ns);
     send_body(server, client);
 }
 
@@ -106,7 +107,7 @@ static void answer_to(struct ep_linux_server *server, struct ep_linux_client *cl
     if (client->answer.size)
         send_head(server, client);
     else
-        enter(client, WAITING, UINT64_MAX / 2);
+        phase_enter(client, WAITING, UINT64_MAX / 2);
 }
 
 static void read_more(struct ep_linux_server *server, struct ep_linux_client *client)
@@ -130,17 +131,17 @@ static void read_more(struct ep_linux_server *server, struct ep_linux_client *cl
         answer_to(server, client);
 }
 
-static void round_of(struct ep_linux_server *server, struct ep_linux_client *client)
+static void client_step(struct ep_linux_server *server, struct ep_linux_client *client)
 {
     if (client->phase == WAITING)
-        client_close(server, client); /* it has hung up */
+        client_close(server, client); /* the client has hung up */
     else if (client->phase == SENDING)
         send_body(server, client);
     else
         read_more(server, client);
 }
 
-/* One that waits would be asked all the time to take what it may not say yet: only its end is of interest. */
+/* For a WAITING client POLLIN would fire all the time, so only its end is of interest. */
 static short events_of(const struct ep_linux_client *client)
 {
     return client->phase == WAITING ? POLLRDHUP : client->phase == SENDING ? POLLOUT : POLLIN;
@@ -162,13 +163,13 @@ static void accept_one(struct ep_linux_server *server)
     if (fd < 0)
         return;
     *client = (struct ep_linux_client){.fd = fd};
-    enter(client, READING, ASKING_NS);
+    phase_enter(client, READING, ASKING_NS);
 }
 
 /* ---- serving ---- */
 
-/* Answers those whose time it is. */
-static void look(struct ep_linux_server *server)
+/* Answers the waiting clients that are due. */
+static void answer_waiting(struct ep_linux_server *server)
 {
     for (unsigned i = 0; i < server->clients; i++) {
         struct ep_linux_client *client = &server->client[i];
@@ -180,8 +181,8 @@ static void look(struct ep_linux_server *server)
     }
 }
 
-/* Closes who is late. Returns the ms until something else is due, -1: never. */
-static int patience(struct ep_linux_server *server)
+/* Disconnects clients that are late. Returns the ms until the next deadline, -1: none. */
+static int close_late(struct ep_linux_server *server)
 {
     uint64_t now = ep_port_uptime_ns(), next = UINT64_MAX;
 
@@ -203,8 +204,8 @@ void ep_linux_serve(struct ep_linux_server *server)
     struct pollfd polled[CLIENTS + 2];
 
     while (atomic_load(&server->running)) {
-        look(server);
-        int timeout = patience(server);
+        answer_waiting(server);
+        int timeout = close_late(server);
         for (unsigned i = 0; i < clients; i++)
             polled[i] = (struct pollfd){.fd = server->client[i].fd, .events = events_of(&server->client[i])};
         polled[clients] = (struct pollfd){.fd = client_free(server) ? server->listener : -1, .events = POLLIN};
@@ -213,7 +214,7 @@ void ep_linux_serve(struct ep_linux_server *server)
             continue;
         for (unsigned i = 0; i < clients; i++)
             if (polled[i].revents && server->client[i].fd >= 0)
-                round_of(server, &server->client[i]);
+                client_step(server, &server->client[i]);
         if (polled[clients].revents)
             accept_one(server);
     }
@@ -224,7 +225,7 @@ void ep_linux_serve(struct ep_linux_server *server)
 
 /* ---- listening ---- */
 
-/* A socket that nobody listens on was left behind by a process that is gone. */
+/* Removes a unix socket on which nobody listens: an ended process left it. */
 static void remove_stale(const struct sockaddr_un *path)
 {
     struct stat about;
@@ -238,7 +239,7 @@ static void remove_stale(const struct sockaddr_un *path)
     (void)close(fd);
 }
 
-/* Nobody can connect before listen(), so nobody sees a unix socket with the permissions that bind gives it. */
+/* chmod() before listen(): nobody can connect while the socket has bind()'s permissions. */
 static int listen_at(struct ep_linux_server *server, const struct sockaddr *address, socklen_t size)
 {
     const int on = 1;
@@ -284,7 +285,7 @@ static void close_all(struct ep_linux_server *server)
     server->listener = server->wake = -1;
 }
 
-static void forget(struct ep_linux_server *server)
+static void server_forget(struct ep_linux_server *server)
 {
     close_all(server);
     if (server->path.sun_path[0])
@@ -299,14 +300,14 @@ static void fork_child(void)
         if (!atomic_exchange(&servers[i]->running, false))
             continue;
         close_all(servers[i]);
-        servers[i]->path.sun_path[0] = 0; /* the parent's */
+        servers[i]->path.sun_path[0] = 0; /* belongs to the parent */
         for (unsigned k = 0; k < servers[i]->clients; k++)
             if (servers[i]->client[k].fd >= 0)
                 (void)close(servers[i]->client[k].fd);
     }
 }
 
-static void know(struct ep_linux_server *server)
+static void server_register(struct ep_linux_server *server)
 {
     unsigned i = 0;
 
@@ -331,12 +332,12 @@ int ep_linux_server_start(struct ep_linux_server *server, const struct sockaddr 
         error = server->wake < 0 ? -errno : 0;
     }
     if (!error) {
-        know(server);
+        server_register(server);
         ep_threads_needed();
         error = ep_port_thread_start(server->service->role, server->service->thread);
     }
     if (error)
-        forget(server);
+        server_forget(server);
     return error;
 }
 
@@ -348,6 +349,6 @@ int ep_linux_server_stop(struct ep_linux_server *server)
         return -ESRCH;
     (void)!write(server->wake, &one, sizeof one);
     (void)ep_port_thread_join(server->service->role);
-    forget(server);
+    server_forget(server);
     return 0;
 }

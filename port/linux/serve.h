@@ -1,6 +1,6 @@
 /*
- * A small server of HTTP requests, for the control and the pull endpoint: a listening socket, a few clients at a time,
- * a thread of its own. Private to port/linux/serve.c, control.c and pull.c.
+ * A small HTTP server for the control and the pull endpoint: a listening socket, a few clients at a time, a thread of
+ * its own. Private to serve.c, control.c and pull.c of port/linux.
  */
 #ifndef EP_LINUX_SERVE_H
 #define EP_LINUX_SERVE_H
@@ -19,19 +19,19 @@
 struct ep_linux_client {
     int fd; /* -1: free */
     uint8_t phase;
-    uint64_t until_ns; /* then it is closed */
-    size_t fill;       /* bytes of its request */
+    uint64_t until_ns; /* deadline; then the client is disconnected */
+    size_t fill;       /* bytes of its request read so far */
     struct ep_answer answer;
 };
 
-/* What an endpoint does with requests; see port.h. */
+/* The functions of an endpoint; see port.h. */
 struct ep_linux_service {
     enum ep_role role;
     void (*thread)(void); /* calls ep_linux_serve() */
     size_t request_bytes, answer_bytes;
-    uint64_t sending_ns; /* that a client may take for a body */
+    uint64_t sending_ns; /* maximum time to send a body */
     void (*answer)(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer);
-    /* NULL where all answers are whole at once. */
+    /* NULL if all answers are complete at once. */
     void (*look)(char *buffer, struct ep_answer *answer);
     size_t (*piece)(char *buffer, const struct ep_answer *answer);
     void (*done)(struct ep_answer *answer);
@@ -42,15 +42,15 @@ struct ep_linux_server {
     struct ep_linux_client *client;
     unsigned clients;
     char *requests; /* service->request_bytes for each client */
-    char *buffer;   /* service->answer_bytes, for whoever is answered */
+    char *buffer;   /* service->answer_bytes, shared by all clients */
     const char *token;
     atomic_bool running;
     int listener, wake;
-    struct sockaddr_un path; /* sun_path[0] is 0: no unix socket */
+    struct sockaddr_un path; /* sun_path[0] is 0 if it is not a unix socket */
 };
 
-/* Begins to serve at an address; a server is zero before the first time. 0; -EALREADY; else what the system said.
- * Context: init. */
+/* Starts serving at an address; a server is zero before its first start. Returns 0; -EALREADY; else the system's
+ * error. Context: init. */
 int ep_linux_server_start(struct ep_linux_server *server, const struct sockaddr *address, socklen_t size);
 /* 0 or -ESRCH. Context: init. */
 int ep_linux_server_stop(struct ep_linux_server *server);
@@ -58,7 +58,7 @@ int ep_linux_server_stop(struct ep_linux_server *server);
 /* The body of the endpoint's thread. */
 void ep_linux_serve(struct ep_linux_server *server);
 
-/* Digits, all there are: a port; 0: none. Context: any thread. */
+/* Reads a port number; the text must contain only digits. 0: invalid. Context: any thread. */
 uint16_t ep_linux_port(const char *digits);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * Whether a thread keeps our signal blocked: lines "SigBlk:" and "SigPnd:" of /proc/self/task/TID/status.
+ * Checks whether a thread blocks edgeprof's signal: lines "SigBlk:" and "SigPnd:" of /proc/self/task/TID/status.
  */
 #include "linux.h"
 
 #include <string.h>
 
-/* The lines stand in its first kilobyte, behind the groups of the user. */
+/* The lines are in the first kilobyte, after the user's groups. */
 #define STATUS_BYTES 3072
 
-/* The line's number is hexadecimal, with leading zeros. */
+/* Reads our signal's bit in the line's hexadecimal number, which has leading zeros. */
 static bool bit_of(const char *status, const char *line)
 {
     const char *at = strstr(status, line);

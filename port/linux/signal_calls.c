@@ -1,6 +1,6 @@
 /*
- * Signal functions without edgeprof's signals: their bits are taken out of every set on the way to the kernel, and put
- * into what is told on the way back. See signal_calls.h.
+ * Signal functions without edgeprof's signals: removes their bits from sets on the way to the kernel, and adds them to
+ * results on the way back. See signal_calls.h.
  */
 #include "signal_calls.h"
 
@@ -9,7 +9,7 @@
 #define SIGNALS 65
 #define NS      1000000000
 
-/* Of each signal's sa_mask, what the kernel did not get. */
+/* The part of each signal's sa_mask that was withheld from the kernel. */
 static _Atomic uint64_t withheld[SIGNALS];
 
 static bool is_handled(int signal)
@@ -96,8 +96,8 @@ int ep_linux_sighow(ep_linux_number_call *real, ep_linux_mask_call *mask, int ho
 
 /* ---- masks ---- */
 
-/* Nothing of what is asked for or believed is ours. */
-static inline bool plain(uint64_t asked)
+/* True if neither the set nor the thread's belief concerns our numbers. */
+static inline bool is_unrelated(uint64_t asked)
 {
     return ((asked & ep_linux_signals_ours()) | ep_linux_believed()) == 0;
 }
@@ -107,7 +107,7 @@ int ep_linux_mask(ep_linux_mask_call *real, int how, const sigset_t *set, sigset
     uint64_t asked = set ? ep_linux_set_bits(set) : 0;
     sigset_t stripped;
 
-    if (plain(asked))
+    if (is_unrelated(asked))
         return real(how, set, old);
     uint64_t ours = ep_linux_signals_named(asked), was = ep_linux_believed(), now = was;
     if (set) {
@@ -124,13 +124,13 @@ int ep_linux_mask(ep_linux_mask_call *real, int how, const sigset_t *set, sigset
     return 0;
 }
 
-/* Nothing is taken out of it: the thread sleeps, so it has no ticks. One on the way into the call would end the call,
- * though its mask lets nothing through. */
+/* The mask is not changed: the thread is blocked, so it has no ticks. A tick on the way into the call would end the
+ * call, even though the mask blocks it. */
 uint64_t ep_linux_mask_lend(const sigset_t *mask)
 {
     uint64_t asked = mask ? ep_linux_set_bits(mask) : 0, kept = ep_linux_believed();
 
-    if (!mask || plain(asked))
+    if (!mask || is_unrelated(asked))
         return kept;
     uint64_t ours = ep_linux_signals_named(asked);
     kept = ep_linux_believed();
@@ -154,9 +154,10 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * NS + now.tv_nsec;
 }
 
-/* Numbers of ours may be waited for, all at once or as they were given back. A tick that comes meanwhile is nobody's:
- * what it stood for becomes its thread's rest. */
-static int wait_again(ep_linux_wait_call *real, const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
+/* Our numbers may be waited for, all or as they were given back. A tick received meanwhile is ignored: its time
+ * becomes residual CPU time of its thread. */
+static int wait_skip_ticks(ep_linux_wait_call *real, const sigset_t *set, siginfo_t *info,
+                           const struct timespec *timeout)
 {
     int64_t end = timeout ? now_ns() + (int64_t)timeout->tv_sec * NS + timeout->tv_nsec : 0;
     struct timespec left = timeout ? *timeout : (struct timespec){0};
@@ -181,7 +182,7 @@ int ep_linux_wait(ep_linux_wait_call *real, const sigset_t *set, siginfo_t *info
     if (!(asked & ep_linux_signals_handled()))
         return real(set, info, timeout);
     (void)ep_linux_signals_named(asked);
-    return wait_again(real, set, info, timeout);
+    return wait_skip_ticks(real, set, info, timeout);
 }
 
 int ep_linux_sigwait(int (*real)(const sigset_t *set, int *signal), ep_linux_wait_call *wait, const sigset_t *set,
@@ -201,7 +202,8 @@ int ep_linux_sigwait(int (*real)(const sigset_t *set, int *signal), ep_linux_wai
     return error;
 }
 
-/* Its reader would get our ticks. One that has all our numbers does not tell of those that nobody has named. */
+/* Removes our numbers, since the descriptor's reader would get ticks. A descriptor for all our numbers does not
+ * report the numbers that the program has not named. */
 int ep_linux_signalfd(ep_linux_descriptor_call *real, int fd, const sigset_t *set, int flags)
 {
     uint64_t asked = set ? ep_linux_set_bits(set) : 0;

@@ -1,8 +1,8 @@
 /*
- * What stands in front of the C library's signal functions, whichever way the call was caught (signal_wrap.c,
- * preload_signals.c). Each has the real function's arguments behind the real function, its results and its errno. Calls
- * that do not concern our signals cost a test of bits. All are as async-signal-safe as the real ones.
- * Context: any thread.
+ * Replacements of the C library's signal functions, for linker redirection (signal_wrap.c) and interposition
+ * (preload_signals.c). The first arguments are the real functions, followed by the real function's own arguments.
+ * Results and errno are the same. Calls that do not concern our signals cost a test of bits. All are as
+ * async-signal-safe as the real ones. Context: any thread.
  */
 #ifndef EP_LINUX_SIGNAL_CALLS_H
 #define EP_LINUX_SIGNAL_CALLS_H
@@ -22,7 +22,7 @@ typedef int ep_linux_descriptor_call(int fd, const sigset_t *set, int flags);
 
 int ep_linux_sigaction(ep_linux_action_call *real, int signal, const struct sigaction *action, struct sigaction *old);
 
-/* signal() and its relations. flags: what the handler is installed with; action: the real sigaction. */
+/* signal() and similar functions. flags: sa_flags of the handler; action: the real sigaction. */
 ep_linux_handler ep_linux_signal_set(ep_linux_signal_call *real, ep_linux_action_call *action, int flags, int signal,
                                      ep_linux_handler handler);
 ep_linux_handler ep_linux_sigset(ep_linux_signal_call *real, ep_linux_action_call *action, ep_linux_mask_call *mask,
@@ -42,8 +42,8 @@ int ep_linux_sigwait(int (*real)(const sigset_t *set, int *signal), ep_linux_wai
 
 int ep_linux_signalfd(ep_linux_descriptor_call *real, int fd, const sigset_t *set, int flags);
 
-/* Around a call that has a mask for its time (ppoll, sigsuspend), NULL: none. The first returns what the thread
- * believed, for the second. */
+/* Called before and after a call with a temporary mask (ppoll, sigsuspend), NULL: none. The first returns the
+ * thread's belief, which is the second's argument. */
 uint64_t ep_linux_mask_lend(const sigset_t *mask);
 void ep_linux_mask_return(uint64_t kept);
 

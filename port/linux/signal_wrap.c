@@ -1,6 +1,5 @@
 /*
- * The C library's signal functions as the linker redirects them, in programs that are linked with link.opt; see
- * signal_calls.c.
+ * The C library's signal functions as redirected by the linker, in programs linked with link.opt; see signal_calls.c.
  */
 #include <poll.h>
 #include <sys/epoll.h>
@@ -17,7 +16,7 @@
         return value; \
     }
 
-/* `mask` is lent for the time of the call. */
+/* With a temporary mask. */
 #define WRAP_MASKED(name, arguments, passed) \
     int __real_##name arguments; \
     int __wrap_##name arguments; \
@@ -59,7 +58,7 @@ WRAP_MASKED(pselect, (int count, fd_set *in, fd_set *out, fd_set *bad, const str
 WRAP_MASKED(epoll_pwait, (int fd, struct epoll_event *events, int count, int timeout, const sigset_t *mask),
             (fd, events, count, timeout, mask))
 
-/* The same with a check of the array's size, which glibc's headers use. musl has no such function. */
+/* The variant with a check of the array's size, which glibc's headers use. musl does not have it. */
 int __wrap___ppoll_chk(struct pollfd *events, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room);
 
 int __wrap___ppoll_chk(struct pollfd *events, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room)

@@ -1,11 +1,10 @@
 /*
- * Where a new thread's stack lies. The C library puts the thread's block and its static TLS at the top of the stack's
- * mapping, within the size that the thread was created with; glibc and musl add the guard below that. So the mapping's
- * end less the size is never below the stack.
+ * The bounds of a new thread's stack. The C library puts the thread's block and static TLS at the top of the stack's
+ * mapping, within the size given at creation; glibc and musl add the guard below. So end - size is never below the
+ * stack.
  *
- * The end is a page's: the one that follows what is known to lie highest in the mapping. On x86-64 that is the thread's
- * block. On ARM static TLS lies above the block, and the C library keeps some bytes behind it, always less than a page:
- * see ep_linux_tls_above.
+ * The end is the end of the page of the highest known address: on x86-64 the thread's block; on ARM static TLS, which
+ * is above the block, followed by less than a page of the C library's data (ep_linux_tls_above).
  */
 #include "thread_start.h"
 
@@ -14,16 +13,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Static TLS of one module begins at most this far behind that of another, beside its alignment. */
+/* Maximum gap between the static TLS of two modules, apart from alignment. */
 #define TLS_GAP 4096u
 
-/* A main thread's stack is taken to be at most this large, whatever the limit says. */
+/* Maximum size of a main thread's stack, whatever the limit says. */
 #define MAIN_STACK_MOST (64u << 20)
 
 static struct {
     uintptr_t page;
     uintptr_t above; /* bytes of static TLS above the thread pointer */
-    uintptr_t align; /* of static TLS, where that is more than a page: the block may lie so much lower */
+    uintptr_t align; /* alignment of static TLS if larger than a page: the block may be lower by that */
 } layout;
 
 static const ElfW(Phdr) * tls_segment(const struct dl_phdr_info *info)
@@ -34,8 +33,8 @@ static const ElfW(Phdr) * tls_segment(const struct dl_phdr_info *info)
     return NULL;
 }
 
-/* TLS of a module that was loaded later is a block of its own, somewhere else. */
-static int on_module(struct dl_phdr_info *info, size_t size, void *argument)
+/* Skips TLS of modules loaded later, which is elsewhere. */
+static int tls_visit(struct dl_phdr_info *info, size_t size, void *argument)
 {
     const ElfW(Phdr) *tls = tls_segment(info);
     uintptr_t block = (uintptr_t)__builtin_thread_pointer(), start = (uintptr_t)info->dlpi_tls_data;
@@ -56,7 +55,7 @@ static int on_module(struct dl_phdr_info *info, size_t size, void *argument)
 void ep_linux_stack_prepare(void)
 {
     layout.page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    (void)dl_iterate_phdr(on_module, NULL);
+    (void)dl_iterate_phdr(tls_visit, NULL);
 }
 
 static uintptr_t page_end(uintptr_t address)
@@ -69,7 +68,7 @@ struct ep_linux_bounds ep_linux_stack_bounds(uintptr_t start, size_t size, uintp
     uintptr_t end = start ? start + size : page_end((uintptr_t)__builtin_thread_pointer() + layout.above);
     uintptr_t low = start ? start : page_end(end - size - 1) + layout.align;
 
-    if (here < low || here >= end) { /* of no C library that is known */
+    if (here < low || here >= end) { /* an unknown C library */
         low = here & ~(layout.page - 1);
         end = page_end(here);
     }
@@ -78,7 +77,7 @@ struct ep_linux_bounds ep_linux_stack_bounds(uintptr_t start, size_t size, uintp
 
 struct ep_linux_bounds ep_linux_main_bounds;
 
-/* The main thread's stack ends at field 28, "startstack", of /proc/self/stat. */
+/* Reads the end of the main thread's stack from field 28, "startstack", of /proc/self/stat. */
 void ep_linux_main_bounds_find(void)
 {
     char text[512];
@@ -87,7 +86,7 @@ void ep_linux_main_bounds_find(void)
     ep_linux_main_bounds = (struct ep_linux_bounds){0};
     if (ep_linux_read("/proc/self/stat", text, sizeof text) <= 0)
         return;
-    const char *at = strrchr(text, ')'); /* the program's name may hold anything */
+    const char *at = strrchr(text, ')'); /* the program's name may contain any character */
     for (int field = 2; at && field < 28; field++) {
         at = strchr(at, ' ');
         at = at ? at + 1 : NULL;

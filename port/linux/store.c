@@ -1,8 +1,7 @@
 /*
- * The spool's files on Linux: "edgeprof-00" ... in a directory that one process at a time has (a lock on the
- * directory's file "edgeprof.lock", which ends with the process). Files are opened for each call, so none stays open
- * while the spool rests. Writes go through the page cache: sync is fdatasync, and fsync of the directory when the file
- * is new or gone.
+ * The spool's files on Linux: "edgeprof-00" ... in a directory used by one process at a time (a lock on its file
+ * "edgeprof.lock", which ends with the process). Each call opens its file, so none stays open. Writes go through the
+ * page cache: sync is fdatasync, and fsync of the directory if a file was created or deleted.
  */
 #include "port/port.h"
 
@@ -13,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int directory, lock; /* while it is open */
+static int directory, lock; /* valid while the spool is open */
 static bool directory_changed;
 
 struct name {
@@ -36,7 +35,7 @@ static int open_file(unsigned file, int flags)
     return fd < 0 ? -errno : fd;
 }
 
-/* error, or, when there was none, what closing says: some file systems tell only there. */
+/* Closes the file. Returns `error`, or else the error of close(), which some file systems report only there. */
 static int close_file(int fd, int error)
 {
     return close(fd) != 0 && !error ? -errno : error;

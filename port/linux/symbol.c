@@ -1,5 +1,5 @@
 /*
- * Names of functions as the dynamic linker knows them: what shared objects export, and a program linked with -rdynamic.
+ * Function names from the dynamic linker: exports of shared objects, and of a program linked with -rdynamic.
  */
 #include "linux.h"
 

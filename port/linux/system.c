@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Earlier than this (2020-09-13) a device's clock is not set, whatever it says. */
+/* A wall clock before this (2020-09-13) is not set. */
 #define PLAUSIBLE_UNIX_NS 1600000000000000000u
 
 uint64_t ep_linux_clock_ns(int clock)
@@ -94,7 +94,7 @@ static const char *arch(const char *machine)
     return "x86_64";
 }
 
-static void copy(char *to, size_t size, const char *from)
+static void text_copy(char *to, size_t size, const char *from)
 {
     size_t length = strlen(from);
 
@@ -111,7 +111,7 @@ void ep_port_identity(struct ep_identity *identity)
 
     *identity = (struct ep_identity){.pid = (uint32_t)getpid(), .arch = "unknown"};
     if (uname(&name) == 0) {
-        copy(identity->host, sizeof identity->host, name.nodename);
+        text_copy(identity->host, sizeof identity->host, name.nodename);
         identity->arch = arch(name.machine);
     }
     int got = ep_linux_read("/proc/sys/kernel/random/boot_id", identity->boot_id, sizeof identity->boot_id);
@@ -120,7 +120,7 @@ void ep_port_identity(struct ep_identity *identity)
     ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
     path[size > 0 ? size : 0] = 0;
     const char *slash = strrchr(path, '/');
-    copy(identity->executable, sizeof identity->executable, slash ? slash + 1 : path);
+    text_copy(identity->executable, sizeof identity->executable, slash ? slash + 1 : path);
 }
 
 const char *ep_port_env(const char *name)
@@ -137,7 +137,7 @@ int ep_linux_task_read(uint32_t tid, const char *name, char *text, size_t size)
         digits++;
     for (size_t i = digits; i > 0; i--, tid /= 10)
         path[at + i - 1] = (char)('0' + tid % 10);
-    copy(path + at + digits, sizeof path - at - digits, name);
+    text_copy(path + at + digits, sizeof path - at - digits, name);
     return ep_linux_read(path, text, size);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Finds the process' threads by /proc/self/task, with raw getdents64: opendir() would allocate.
+ * Finds the process' threads in /proc/self/task, by raw getdents64, because opendir() would allocate.
  */
 #include "linux.h"
 
@@ -8,11 +8,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* struct linux_dirent64 of the kernel: d_ino, d_off, d_reclen, d_type, d_name. */
+/* Offsets in the kernel's struct linux_dirent64: d_ino, d_off, d_reclen, d_type, d_name. */
 #define RECORD_SIZE_AT 16
 #define NAME_AT        19
 
-static void entry(const char *record, void (*each)(uint32_t tid))
+static void visit_entry(const char *record, void (*each)(uint32_t tid))
 {
     const char *name = record + NAME_AT;
     uint64_t tid = ep_linux_number(&name);
@@ -21,14 +21,14 @@ static void entry(const char *record, void (*each)(uint32_t tid))
         each((uint32_t)tid);
 }
 
-static void entries(const char *bytes, long size, void (*each)(uint32_t tid))
+static void visit_entries(const char *bytes, long size, void (*each)(uint32_t tid))
 {
     for (long at = 0; at + NAME_AT < size;) {
         uint16_t record_size;
         __builtin_memcpy(&record_size, bytes + at + RECORD_SIZE_AT, sizeof record_size);
         if (record_size < NAME_AT || record_size > size - at)
             return;
-        entry(bytes + at, each);
+        visit_entry(bytes + at, each);
         at += record_size;
     }
 }
@@ -42,7 +42,7 @@ int ep_linux_tasks(void (*each)(uint32_t tid))
     if (fd < 0)
         return -errno;
     while ((got = syscall(SYS_getdents64, fd, bytes, sizeof bytes)) > 0)
-        entries(bytes, got, each);
+        visit_entries(bytes, got, each);
     int error = got < 0 ? -errno : 0;
     (void)close(fd);
     return error;

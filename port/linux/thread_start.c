@@ -1,11 +1,11 @@
 /*
- * Threads that announce themselves: __wrap_pthread_create, for programs linked with
- * -Wl,--wrap=pthread_create -Wl,-u,__wrap_pthread_create (or the preload library, which interposes the function).
+ * Threads that announce themselves: pthread_create(), redirected by the linker (-Wl,--wrap=pthread_create
+ * -Wl,-u,__wrap_pthread_create) or interposed by the preload library.
  *
- * The new thread runs `entry`, which notes where its stack lies, arms it, runs the program's own start routine and, by
- * a thread-specific key's destructor, settles its CPU time at the end (also after pthread_exit or cancellation).
- * What has to reach the new thread travels in a fixed pool of start records; when that is empty the thread starts
- * unannounced and is found by the scan.
+ * The new thread runs `thread_entry`. It notes its stack bounds, arms the thread and calls the program's start routine.
+ * A thread-specific key's destructor settles its CPU time at the end, also after pthread_exit() or cancellation. A
+ * fixed pool of start records passes the arguments; if it is empty, the thread starts unannounced and the scan finds
+ * it.
  */
 #include "thread_start.h"
 
@@ -26,7 +26,7 @@ struct start {
     atomic_uint used;
     void *(*fn)(void *);
     void *argument;
-    uintptr_t stack_start; /* 0: unknown, stack_size counts */
+    uintptr_t stack_start; /* 0: unknown, use stack_size */
     size_t stack_size;
 };
 
@@ -36,9 +36,9 @@ static pthread_key_t end_key;
 static bool end_key_made;
 static size_t default_stack;
 static atomic_uint announced;
-/* The program's threads that are known, those that announced themselves and the main thread, less one. */
+/* Number of the program's known threads (announced ones and the main thread), minus one. */
 static atomic_int more_than_one;
-static atomic_uint others; /* counted by is_last() */
+static atomic_uint others; /* result of count_other() */
 
 static bool is_ended_main(uint32_t tid)
 {
@@ -55,7 +55,7 @@ static void count_other(uint32_t tid)
         (void)atomic_fetch_add(&others, 1);
 }
 
-/* A main thread that has just called pthread_exit() takes a moment. */
+/* Repeats the check, because a main thread that has called pthread_exit() takes a moment to end. */
 static bool is_last(void)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -71,8 +71,7 @@ static bool is_last(void)
     return false;
 }
 
-/* The C library ends the process with its last thread, and counts edgeprof's threads as well: we do what it would do.
- */
+/* The C library would end the process with its last thread, but it also counts edgeprof's threads. So this does it. */
 static void end_with_last_thread(void)
 {
     if (atomic_fetch_sub(&more_than_one, 1) != 0 || !ep_enter())
@@ -82,8 +81,8 @@ static void end_with_last_thread(void)
         exit(0);
 }
 
-/* Called in several rounds, so that the program's own destructors have run; not in the last one, in which sanitizers
- * and allocators take their own state of the thread away. */
+/* Runs after the program's own destructors, which may take several rounds; but not in the last round, in which
+ * sanitizers and allocators free their per-thread state. */
 static void thread_ends(void *value)
 {
     const struct start *round = value;
@@ -94,7 +93,7 @@ static void thread_ends(void *value)
     end_with_last_thread();
 }
 
-static void prepare(void)
+static void prepare_once(void)
 {
     pthread_attr_t attributes;
 
@@ -110,7 +109,7 @@ void ep_linux_thread_exits(void)
 {
     if ((pid_t)syscall(SYS_gettid) != getpid())
         return;
-    (void)pthread_once(&once, prepare);
+    (void)pthread_once(&once, prepare_once);
     if (end_key_made)
         (void)pthread_setspecific(end_key, starts);
 }
@@ -140,13 +139,13 @@ static void stack_of(const pthread_attr_t *attributes, struct start *start)
     if (attributes && pthread_attr_getstack(attributes, &address, &size) == 0) {
         if (size)
             start->stack_size = size;
-        /* Without an address glibc gives 0 - size. */
+        /* Without an address glibc returns 0 - size. */
         if (address && (uintptr_t)address + size > size)
             start->stack_start = (uintptr_t)address;
     }
 }
 
-static void *entry(void *argument)
+static void *thread_entry(void *argument)
 {
     struct start *start = argument;
     void *(*fn)(void *) = start->fn;
@@ -165,7 +164,7 @@ static void *entry(void *argument)
 int ep_linux_thread_create(ep_linux_create *create, pthread_t *thread, const pthread_attr_t *attributes,
                            void *(*fn)(void *), void *argument)
 {
-    (void)pthread_once(&once, prepare);
+    (void)pthread_once(&once, prepare_once);
     struct start *start = ep_linux_is_own_start(fn) ? NULL : start_take();
     if (!start)
         return create(thread, attributes, fn, argument);
@@ -176,9 +175,10 @@ int ep_linux_thread_create(ep_linux_create *create, pthread_t *thread, const pth
     start->fn = fn;
     start->argument = argument;
     stack_of(attributes, start);
-    /* The new thread is born with what this one believes to be blocked, for its first instructions. */
+    /* The new thread inherits this mask for its first instructions: it must include what this thread believes to be
+     * blocked. */
     uint64_t believed = ep_linux_believed(), blocked = believed ? ep_linux_mask_raw(SIG_BLOCK, believed) : 0;
-    int error = create(thread, attributes, entry, start);
+    int error = create(thread, attributes, thread_entry, start);
     if (believed)
         (void)ep_linux_mask_raw(SIG_UNBLOCK, believed & ~blocked);
     if (error) {

@@ -1,5 +1,5 @@
 /*
- * The thread table: which threads have a timer, and what of their CPU time is accounted for.
+ * The thread table: threads with a timer, and how much of their CPU time is accounted for.
  */
 #include "thread_table.h"
 
@@ -10,7 +10,7 @@
 #include "cpu_clock.h"
 #include "own_signal.h"
 
-/* A thread whose ticks have not accounted for so much of its CPU time may keep the signal from itself. */
+/* A thread with this much CPU time without ticks may block the signal. */
 #define MISSED_PERIODS 8u
 #define MISSED_NS      20000000u
 
@@ -47,11 +47,11 @@ int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period)
     slot->base_ns = base_ns;
     atomic_store(&slot->seen_ns, slot->base_ns);
     atomic_store(&slot->seen, true);
-    atomic_store(&slot->lately, UINT_MAX); /* a whole interval first */
+    atomic_store(&slot->lately, UINT_MAX); /* not comparable before one whole interval */
     int error = ep_linux_timer_make(tid, value, &slot->timer);
     if (error) {
         atomic_store(&slot->state, EP_LINUX_SLOT_FREE);
-        return error != -EINVAL && error != -ESRCH ? error : 0; /* gone: nothing to cover */
+        return error != -EINVAL && error != -ESRCH ? error : 0; /* ended: nothing to account for */
     }
     atomic_store(&slot->tid, tid);
     atomic_store(&slot->state, EP_LINUX_SLOT_ARMED);
@@ -59,8 +59,8 @@ int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period)
     return 0;
 }
 
-/* Of a thread that cannot be asked any more; its last ticks may be later than the last scan. */
-static uint64_t used_at_least(const struct ep_linux_slot *slot)
+/* CPU time of a thread whose clock is gone; its last ticks may be later than the last scan. */
+static uint64_t used_last_known(const struct ep_linux_slot *slot)
 {
     uint64_t seen = atomic_load(&slot->seen_ns), charged = slot->base_ns + atomic_load(&slot->charged_ns);
 
@@ -87,9 +87,9 @@ void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)
                                                    : 0;
     bool blocked = used && until == EP_LINUX_USED_NOW && ep_linux_keeps_blocked(slot, tid, used);
     ep_linux_timer_delete(slot->timer);
-    (void)atomic_fetch_add(&slot->generation, 1); /* a signal that still waits is not charged */
+    (void)atomic_fetch_add(&slot->generation, 1); /* a pending tick is not charged any more */
     if (!used && until != EP_LINUX_USED_NOTHING)
-        used = used_at_least(slot);
+        used = used_last_known(slot);
     ep_thread_rest(blocked ? 0 : tid, (int64_t)(used - slot->base_ns) - (int64_t)atomic_load(&slot->charged_ns));
     ep_linux_covered(used - atomic_exchange(&slot->seen_ns, used));
     atomic_store(&slot->tid, 0);

@@ -1,5 +1,5 @@
 /*
- * The thread table. It lies in the caller's memory and is touched only between ep_enter() and ep_leave().
+ * The thread table. It is in the caller's memory and used only between ep_enter() and ep_leave().
  */
 #ifndef EP_LINUX_THREAD_TABLE_H
 #define EP_LINUX_THREAD_TABLE_H
@@ -14,13 +14,13 @@ enum ep_linux_used { EP_LINUX_USED_NOW, EP_LINUX_USED_BEFORE, EP_LINUX_USED_NOTH
 struct ep_linux_slot {
     atomic_uint state;
     atomic_uint tid;
-    atomic_uint generation; /* tells a signal of this owner from one of the last */
+    atomic_uint generation; /* distinguishes ticks of this owner from those of the last one */
     int timer;
     uint64_t base_ns;            /* CPU time of the thread when it was armed */
     _Atomic uint64_t seen_ns;    /* CPU time at the last scan */
     _Atomic uint64_t charged_ns; /* since it was armed */
     atomic_uint period_ns;       /* of its timer */
-    atomic_uint lately;          /* used between the last two scans, in EP_LINUX_USED_UNIT */
+    atomic_uint lately;          /* CPU time between the last two scans, in EP_LINUX_USED_UNIT */
     atomic_bool seen;
 };
 
@@ -30,11 +30,11 @@ extern struct ep_linux_slot *ep_linux_slots;
 /* The armed slot of a thread, or NULL. Context: any thread. */
 struct ep_linux_slot *ep_linux_slot_of(uint32_t tid);
 
-/* Gives the thread a slot and a timer. base_ns: its CPU time that is accounted for already. 0; -EXFULL: the table is
- * full; else what the system answered to the timer. Context: any thread. */
+/* Gives the thread a slot and a timer. base_ns: its CPU time already accounted for. Returns 0; -EXFULL: the table is
+ * full; else the timer's error. Context: any thread. */
 int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period_ns);
 
-/* Takes the timer away and reports the residual CPU time. Another thread may do the same: one of them wins.
+/* Removes the timer and reports the residual CPU time. If several threads do so at once, one of them wins.
  * Context: any thread. */
 void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until);
 
@@ -42,11 +42,11 @@ void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until);
  * Context: collect. */
 struct ep_linux_slot *ep_linux_slot_idlest(unsigned used);
 
-/* Whether the thread has another slot as well: it was found and announced itself at the same moment. This slot's ticks
- * were charged twice; to discard them as residual CPU time sets that right. Context: collect. */
+/* True if the thread has a second slot, because it was found and announced itself at the same moment. Ticks of this
+ * slot were charged twice; discarding its residual CPU time corrects that. Context: collect. */
 bool ep_linux_slot_is_twin(const struct ep_linux_slot *slot);
 
-/* Whether the thread keeps edgeprof's signal blocked, judged by CPU time that no tick has charged. used: its CPU time.
+/* True if the thread keeps edgeprof's signal blocked, judged by CPU time without ticks. used: its CPU time.
  * Context: any thread. */
 bool ep_linux_keeps_blocked(const struct ep_linux_slot *slot, uint32_t tid, uint64_t used);
 

@@ -1,4 +1,6 @@
-/* pthread_create as the linker redirects it; see thread_start.c. */
+/*
+ * pthread_create() as redirected by the linker; see thread_start.c.
+ */
 #include "thread_start.h"
 
 ep_linux_create __real_pthread_create;

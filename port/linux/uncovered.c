@@ -1,15 +1,13 @@
 /*
- * Threads without a timer (RLIMIT_SIGPENDING, thread table full, a filter of system calls; those that keep our signal
- * blocked give theirs back): that they are known, and that their CPU time is accounted for. Who has a timer is
- * sampler.c's: it gives that of a thread that uses less to one of these.
+ * Threads without a timer: their number and their CPU time. Causes are RLIMIT_SIGPENDING, a full thread table, a filter
+ * of system calls, and a blocked signal. sampler.c decides which threads have a timer.
  *
- *   ep_linux_uncovered_begin   at start: the books are opened
- *   ep_linux_uncovered         a thread has none: counted when it is new, else what it has used since the last scan
- *   ep_linux_uncovered_tell    the scan has met all: what they used goes to ep_thread_rest(), those that ended are
- *                              forgotten
+ *   ep_linux_uncovered_begin   at start: begins accounting
+ *   ep_linux_uncovered         reports a thread: counts a new one, else returns its CPU time since the last scan
+ *   ep_linux_uncovered_tell    after a scan: reports their CPU time by ep_thread_rest(), forgets ended threads
  *
- * What they used: process clock - our own threads - what is accounted for: threads with a timer, and what was told
- * before. Of either sign: errors of one look are gone with the next.
+ * Their CPU time is the process' minus that of edgeprof's threads, of threads with a timer, and of earlier reports. It
+ * may be negative: the next report corrects the errors of this one.
  */
 #include "linux.h"
 
@@ -18,14 +16,14 @@
 
 #include "core/edgeprof.h"
 
-/* In ep_linux_watched.used: the thread keeps our signal blocked. */
+/* Flag in ep_linux_watched.used: the thread blocks our signal. */
 #define BLOCKS 1u
 
 static struct {
     struct ep_linux_watched *watched;
     _Atomic uint64_t accounted_ns;
     atomic_bool any;
-} books;
+} account;
 
 uint64_t ep_linux_process_ns(void)
 {
@@ -34,19 +32,19 @@ uint64_t ep_linux_process_ns(void)
 
 void ep_linux_uncovered_begin(struct ep_linux_watched *memory)
 {
-    books.watched = memory;
-    atomic_store(&books.any, false);
-    atomic_store(&books.accounted_ns, ep_linux_process_ns());
+    account.watched = memory;
+    atomic_store(&account.any, false);
+    atomic_store(&account.accounted_ns, ep_linux_process_ns());
 }
 
 void ep_linux_covered(uint64_t ns)
 {
-    (void)atomic_fetch_add(&books.accounted_ns, ns);
+    (void)atomic_fetch_add(&account.accounted_ns, ns);
 }
 
 static struct ep_linux_watched *entry_of(uint32_t tid)
 {
-    for (struct ep_linux_watched *at = books.watched, *end = at + EP_MAX_THREADS; at < end; at++)
+    for (struct ep_linux_watched *at = account.watched, *end = at + EP_MAX_THREADS; at < end; at++)
         if (atomic_load(&at->tid) == tid)
             return at;
     return NULL;
@@ -59,7 +57,7 @@ bool ep_linux_still_blocks(uint32_t tid)
     return entry && (atomic_load(&entry->used) & BLOCKS) && ep_linux_signal_blocked(tid, false);
 }
 
-static void refused(uint32_t tid, int error)
+static void report_refused(uint32_t tid, int error)
 {
     struct rlimit pending = {0};
 
@@ -73,19 +71,20 @@ static void refused(uint32_t tid, int error)
     }
 }
 
-/* Without room one that begins is counted; later it is never counted again, and gets a timer only when one is free. */
+/* If the table is full, a thread is counted when it starts, never again later, and gets a timer only when one is
+ * free. */
 unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, int error)
 {
     struct ep_linux_watched *entry = entry_of(tid);
     unsigned used = (unsigned)(used_ns / EP_LINUX_USED_UNIT) & ~BLOCKS, free = 0, was = used;
     bool known = entry && used_ns;
 
-    atomic_store(&books.any, true);
+    atomic_store(&account.any, true);
     for (; !entry && (entry = entry_of(0)) != NULL; free = 0)
         if (!atomic_compare_exchange_strong(&entry->tid, &free, tid))
             entry = NULL;
     if (!known && (entry || !used_ns))
-        refused(tid, error);
+        report_refused(tid, error);
     if (entry)
         was = atomic_exchange(&entry->used, used | (error ? 0 : BLOCKS)) & ~BLOCKS;
     return known ? used - was : 0;
@@ -93,13 +92,13 @@ unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, int error)
 
 void ep_linux_uncovered_tell(uint64_t process_ns)
 {
-    uint64_t rest = process_ns - atomic_load(&books.accounted_ns);
+    uint64_t rest = process_ns - atomic_load(&account.accounted_ns);
 
-    if (!atomic_load(&books.any))
+    if (!atomic_load(&account.any))
         return;
     ep_linux_covered(rest);
     ep_thread_rest(0, (int64_t)rest);
-    for (struct ep_linux_watched *at = books.watched, *end = at + EP_MAX_THREADS; at < end; at++)
+    for (struct ep_linux_watched *at = account.watched, *end = at + EP_MAX_THREADS; at < end; at++)
         if (atomic_load(&at->tid) && ep_linux_cpu_ns(atomic_load(&at->tid)) == 0)
             atomic_store(&at->tid, 0);
 }
