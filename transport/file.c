@@ -1,10 +1,10 @@
 /*
- * Appends messages to a file ("file:///path", the path is taken literally). Each is 4 bytes of length, little-endian,
- * and the message, whatever its format. `edgeprof cat` reads such files.
+ * Appends messages to a file ("file:///path", the path is taken literally). Each message follows 4 bytes with its
+ * length, little-endian, in any format. `edgeprof cat` reads such files.
  *
- * A message is in the file whole or not at all: what a full disk cut short is taken back, and the message is sent again
- * later. It does not survive a power cut in the middle of a write, does not rotate and does not bound the file; that is
- * the spool's business. One writer a file.
+ * A message is in the file completely or not at all: what a full disk cut short is removed, and the message is sent
+ * again later. Not here: surviving a power cut during a write, rotation, a size limit; the spool does that. One writer
+ * a file.
  *
  *   file_send -> append -> write_both
  */
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 struct file {
-    const char *path; /* inside the endpoint */
+    const char *path; /* points into the endpoint */
 };
 
 static int file_open(void *state, const struct ep_target *target)
@@ -56,7 +56,7 @@ static int append(int fd, const struct ep_message *message)
     if (fstat(fd, &before) != 0)
         return -errno;
     if (!S_ISREG(before.st_mode))
-        return -EINVAL; /* nothing could be taken back from a pipe or a device */
+        return -EINVAL; /* a pipe or a device cannot be truncated after a partial write */
 
     uint32_t size = (uint32_t)message->size;
     uint8_t length[4] = {(uint8_t)size, (uint8_t)(size >> 8), (uint8_t)(size >> 16), (uint8_t)(size >> 24)};
@@ -70,7 +70,7 @@ static int append(int fd, const struct ep_message *message)
     return err;
 }
 
-/* The file is opened for each message: it may be moved away or deleted between two. */
+/* Opens the file for each message, because it may be moved or deleted in between. */
 static int file_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
                      uint64_t *retry_ns)
 {

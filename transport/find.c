@@ -1,6 +1,5 @@
 /*
- * Endpoint -> transport, by scheme. Whether the rest of the endpoint makes sense is the transport's own question
- * (open).
+ * Finds the transport for an endpoint by its scheme. The transport's open() checks the rest of the endpoint.
  */
 #include <string.h>
 

@@ -1,16 +1,14 @@
 /*
- * HTTP/1.1 client: one message is one POST, compact ones as they are, pprof as the configured ep_push wraps it. One
- * connection, kept alive between messages and looked at before it is used again; when the receiver closes it at that
- * very moment, the request is made once more on a new one. Works on any ep_stream, has no clock and no OS.
- *
- * Not here: TLS (a stream like any other), redirects, proxies, cookies, name resolution. When to try again is the
- * caller's business. A message may arrive twice (the answer was lost): compact messages carry (segment, sequence) for
- * that, pprof has nothing.
+ * HTTP/1.1 client: each message is one POST; compact as it is, pprof as the configured ep_push wraps it. One connection
+ * is kept alive and checked before it is used again. If the receiver closes it at that moment, the request is repeated
+ * once on a new connection. Works on any ep_stream. Not here: TLS, redirects, proxies, cookies, name resolution, and
+ * retries, which are the caller's. A message may arrive twice if its answer was lost: compact messages carry (segment,
+ * sequence) for that.
  *
  *   http_send -> exchange -> connect -> is_idle
- *                         -> write_request -> put...     through the buffer, so that a head of any length goes out
+ *                         -> write_request -> put...     through the buffer, so a head may have any length
  *                         -> read_response -> ep_http_response_feed
- *             -> verdict
+ *             -> result_of_status
  */
 #include "http.h"
 
@@ -26,10 +24,10 @@ struct http {
     struct ep_http_url url;
     struct ep_http_response response;
     bool connected;
-    int error;                          /* of the request being written: everything after it is skipped */
+    int error;                          /* of the request being written; after an error the rest is skipped */
     const struct ep_deadline *deadline; /* of the message being sent */
     size_t fill;
-    uint8_t buffer[BUFFER_BYTES]; /* of the request while it is written, of the response after that */
+    uint8_t buffer[BUFFER_BYTES]; /* holds the request while it is written, then the response */
     uint64_t stream_state[STREAM_BYTES / sizeof(uint64_t)];
 };
 
@@ -43,8 +41,8 @@ static void disconnect(struct http *http)
     http->connected = false;
 }
 
-/* An idle connection is silent. If it has closed, or has something to say that nobody asked for (a 408), the next
- * request must not go there. */
+/* A connection without pending bytes. If the receiver has closed it, or has sent something unasked (a 408), it must
+ * not be used for the next request. */
 static bool is_idle(struct http *http)
 {
     struct ep_deadline past = {0};
@@ -123,8 +121,8 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The next byte of a percent-encoded stretch; takes it off. */
-static uint8_t decoded(struct ep_http_part *part)
+/* Takes the next byte off a percent-encoded part and decodes it. */
+static uint8_t byte_next(struct ep_http_part *part)
 {
     const char *text = part->text;
     size_t size = 1;
@@ -147,14 +145,14 @@ static void put_base64(struct http *http, struct ep_http_part part)
         uint32_t bits = 0;
         int bytes = 0;
         for (; bytes < 3 && part.size > 0; bytes++)
-            bits |= (uint32_t)decoded(&part) << (16 - 8 * bytes);
+            bits |= (uint32_t)byte_next(&part) << (16 - 8 * bytes);
         char out[4] = {alphabet[bits >> 18], alphabet[bits >> 12 & 63], bytes > 1 ? alphabet[bits >> 6 & 63] : '=',
                        bytes > 2 ? alphabet[bits & 63] : '='};
         put(http, out, sizeof out);
     }
 }
 
-/* Each line of the configured headers, which ep_start() has found to be such. */
+/* Writes the configured headers; ep_start() has checked that they are valid lines. */
 static void put_headers(struct http *http, const char *headers)
 {
     for (size_t size; headers && *headers; headers += size + (headers[size] == '\n')) {
@@ -183,14 +181,14 @@ static void put_head(struct http *http, const char *path_and_type, uint64_t leng
     put_text(http, "\r\n\r\n");
 }
 
-static void to_http(void *http, const void *bytes, size_t size)
+static void sink_write(void *http, const void *bytes, size_t size)
 {
     put(http, bytes, size);
 }
 
 static void put_push(struct http *http, const struct ep_push *push, const struct ep_message *message)
 {
-    struct ep_sink sink = {.write = to_http, .to = http};
+    struct ep_sink sink = {.write = sink_write, .to = http};
     struct ep_push_size size;
 
     push->measure(&size, http->target, message, http->deadline);
@@ -232,13 +230,13 @@ static int read_response(struct http *http)
         size_t used;
         more = ep_http_response_feed(response, http->buffer, (size_t)n, &used);
         if (used < (size_t)n)
-            response->close = true; /* nobody asked for more: not a receiver to go on with */
+            response->close = true; /* unrequested bytes: do not use this connection again */
     }
     return response->known ? 0 : more;
 }
 
-/* A receiver may answer before it has read everything (too large, not allowed) and close: what it said is worth more
- * than the write's error. */
+/* A receiver may answer (too large, not allowed) and close before it has read everything. Its answer then counts,
+ * not the write's error. */
 static int exchange(struct http *http, const struct ep_message *message)
 {
     ep_http_response_start(&http->response);
@@ -255,15 +253,16 @@ static int exchange(struct http *http, const struct ep_message *message)
     return write_err ? write_err : err;
 }
 
-/* A connection that was idle and is gone before it said anything: the receiver had closed it, nothing is wrong. */
+/* A reused connection that broke before any byte of the answer: the receiver had closed it meanwhile, which is no
+ * error. */
 static bool was_stale(const struct http *http, bool reused, int err)
 {
     return reused && http->response.bytes == 0 && (err == -ECONNRESET || err == -EPIPE || err == -ENOTCONN);
 }
 
-/* What a status means for the message. Connect's error codes, Pyroscope's, have one each: resource_exhausted is 429,
- * invalid_argument 400, unavailable 503, unimplemented 501, and canceled 499, which is no judgement of the message. */
-static int verdict(const struct ep_http_response *response, enum ep_format format, uint64_t *retry_ns)
+/* Converts a status to send()'s result. Connect's error codes, as Pyroscope sends them: resource_exhausted is 429,
+ * invalid_argument 400, unavailable 503, unimplemented 501; canceled is 499 and does not refuse the message. */
+static int result_of_status(const struct ep_http_response *response, enum ep_format format, uint64_t *retry_ns)
 {
     unsigned status = response->status;
 
@@ -301,7 +300,7 @@ int ep_http_open_over(void *state, const struct ep_target *target, const struct 
 static int http_open(void *state, const struct ep_target *target)
 {
     int err = ep_http_open_over(state, target, &ep_stream_tcp);
-    return err == 0 && ((struct http *)state)->url.secure ? -EINVAL : err; /* nothing goes out in the clear */
+    return err == 0 && ((struct http *)state)->url.secure ? -EINVAL : err; /* https must not be sent unencrypted */
 }
 
 static int http_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
@@ -314,7 +313,7 @@ static int http_send(void *state, const struct ep_message *message, const struct
     int err = exchange(http, message);
     if (was_stale(http, reused, err))
         err = exchange(http, message);
-    return err ? err : verdict(&http->response, message->format, retry_ns);
+    return err ? err : result_of_status(&http->response, message->format, retry_ns);
 }
 
 static void http_close(void *state)

@@ -1,12 +1,10 @@
 /*
- * Finds the status of an HTTP/1.x response and where the response ends, from bytes that arrive in any portions. Pure:
- * no I/O, no clock, bounded by EP_HTTP_RESPONSE_MAX bytes in all, needs one short line of memory.
+ * Finds the status of an HTTP/1.x response and the end of the response, from bytes in portions of any size. No I/O, no
+ * clock; bounded by EP_HTTP_RESPONSE_MAX bytes. The body is skipped. Once the final response's head is complete, its
+ * status counts: an invalid body only means that the connection is not used again.
  *
- * The body is skipped, never kept. Once the head of the final response is complete its status counts, whatever comes
- * after it: a body that makes no sense only means that the connection is not used again.
- *
- *   ep_http_response_feed -> skip                                  in bodies
- *                         -> take_byte -> end_line -> status_line  in lines
+ *   ep_http_response_feed -> skip_body                             in bodies
+ *                         -> feed_byte -> end_line -> status_line  in lines
  *                                                  -> header_line -> content_length, transfer_encoding ...
  *                                                  -> end_of_head
  *                                                  -> chunk_line
@@ -38,16 +36,16 @@ static bool equal(const char *text, size_t size, const char *word)
     return true;
 }
 
-static void finish(struct ep_http_response *response)
+static void set_done(struct ep_http_response *response)
 {
     response->state = DONE;
 }
 
-/* The status is known, where the response ends is not. */
+/* Called when the status is known, but not the end of the response. */
 static void abandon(struct ep_http_response *response)
 {
     response->close = true;
-    finish(response);
+    set_done(response);
 }
 
 static int status_line(struct ep_http_response *response)
@@ -70,7 +68,7 @@ static int status_line(struct ep_http_response *response)
     return 0;
 }
 
-/* Decimal digits and nothing else. */
+/* Reads a number. False: the text is not all decimal digits. */
 static bool number(const char *text, size_t size, uint64_t *value)
 {
     *value = 0;
@@ -95,7 +93,7 @@ static void content_length(struct ep_http_response *response, const char *text, 
     response->left = valid ? value : EP_HTTP_RESPONSE_MAX + 1;
 }
 
-/* A list of words; HTTP/1.0's keep-alive is not made use of. */
+/* Reads a list of words. HTTP/1.0's keep-alive is ignored. */
 static void connection(struct ep_http_response *response, const char *text, size_t size)
 {
     while (size > 0) {
@@ -122,7 +120,7 @@ static void transfer_encoding(struct ep_http_response *response, const char *tex
     response->chunked = true;
 }
 
-/* A date instead of seconds is taken for none: the device may have no clock to compare it with. */
+/* A date instead of seconds is ignored: the device may have no clock. */
 static void retry_after(struct ep_http_response *response, const char *text, size_t size)
 {
     uint64_t seconds;
@@ -140,17 +138,17 @@ static int end_of_head(struct ep_http_response *response)
     }
     response->known = true;
     if (response->status == 204 || response->status == 304)
-        finish(response);
+        set_done(response);
     else if (response->close)
         abandon(response);
     else if (response->chunked && response->sized)
-        abandon(response); /* contradictory (RFC 9112, 6.3): nobody knows where it ends */
+        abandon(response); /* contradictory (RFC 9112, 6.3): the end is unknown */
     else if (response->chunked)
         response->state = CHUNK_SIZE;
     else if (!response->sized || response->left > EP_HTTP_RESPONSE_MAX)
         abandon(response);
     else if (response->left == 0)
-        finish(response);
+        set_done(response);
     else
         response->state = BODY;
     return 0;
@@ -189,7 +187,7 @@ static int header_line(struct ep_http_response *response)
     return 0;
 }
 
-/* Hexadecimal, then perhaps extensions, which nobody needs. */
+/* Reads a hexadecimal number and ignores extensions. */
 static void chunk_line(struct ep_http_response *response)
 {
     uint64_t value = 0;
@@ -235,7 +233,7 @@ static int end_line(struct ep_http_response *response)
         break;
     case TRAILER:
         if (response->line_size == 0)
-            finish(response);
+            set_done(response);
         break;
     case BODY:
     case CHUNK_DATA:
@@ -247,7 +245,7 @@ static int end_line(struct ep_http_response *response)
     return err;
 }
 
-static int take_byte(struct ep_http_response *response, char c)
+static int feed_byte(struct ep_http_response *response, char c)
 {
     if (c == '\n')
         return end_line(response);
@@ -258,8 +256,8 @@ static int take_byte(struct ep_http_response *response, char c)
     return 0;
 }
 
-/* Body bytes: returns how many of size belong to it. */
-static size_t skip(struct ep_http_response *response, size_t size)
+/* Skips body bytes. Returns how many of `size` belong to the body. */
+static size_t skip_body(struct ep_http_response *response, size_t size)
 {
     if (size > response->left)
         size = (size_t)response->left;
@@ -276,9 +274,9 @@ int ep_http_response_feed(struct ep_http_response *response, const uint8_t *byte
         size_t step = 1;
         int err = 0;
         if (response->state == BODY || response->state == CHUNK_DATA)
-            step = skip(response, size - *used);
+            step = skip_body(response, size - *used);
         else
-            err = take_byte(response, (char)bytes[*used]);
+            err = feed_byte(response, (char)bytes[*used]);
         *used += step;
         response->bytes += (uint32_t)step;
         if (err)

@@ -1,7 +1,7 @@
 /*
- * Takes an endpoint apart. The parts go into a request as they stand, so whatever could end a line or a word of it is
- * refused here and nowhere else. Only http and https; queries and fragments make no sense in a prefix and are refused,
- * too.
+ * Parses an endpoint. Its parts are copied into requests unchanged, so only this file rejects characters that could end
+ * a line or a word of a request. Accepts only http and https. Rejects queries and fragments, which have no place in a
+ * prefix.
  *
  *   ep_http_url_parse -> parse_authority -> parse_host, parse_port
  */
@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Printable ASCII without what has a meaning of its own in a request line or after a path. */
+/* Printable ASCII except characters with a special meaning in a request line or after a path. */
 static bool is_plain(char c)
 {
     return c > 0x20 && c < 0x7f && c != '?' && c != '#' && c != '"' && c != '<' && c != '>' && c != '\\';

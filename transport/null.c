@@ -1,5 +1,5 @@
 /*
- * The transport that takes every message and keeps none: for measuring what profiling itself costs ("null:").
+ * A transport that accepts and discards every message ("null:"), to measure the cost of profiling itself.
  */
 #include "transport.h"
 

@@ -1,16 +1,12 @@
 /*
- * A pprof message as it leaves: strings are made valid UTF-8, and locations that are nothing but an address get a
- * function with a name. This is done while it is being sent, not when it is encoded: names take room that an outbox and
- * a spool have for stacks; and what was spooled before a restart is named as well, for a module is known by its build
- * id, wherever it lies now.
+ * Converts a pprof message while it is sent: makes strings valid UTF-8, and gives locations that have only an address a
+ * function with a name. Not done when encoding, because names would take room from stacks in the outbox and the spool;
+ * and so messages spooled before a restart get names too, as build ids identify modules.
  *
- * A message is a protobuf, so what is added can follow it: locations are copied with a line more, functions and strings
- * are appended. Functions that have no name of their own any more, for there are EP_NAMED_MOST, share their module's.
- * What is no pprof goes out as it is.
+ * Additions follow the message, which is a protobuf: locations get a line, functions and strings are appended. Beyond
+ * EP_NAMED_MOST names, functions share their module's name. A message that is not pprof is sent unchanged.
  *
- *   ep_pprof_prepare -> survey: what the message has
- *                    -> describe: paths and build ids of its mappings
- *                    -> name_all -> names->find
+ *   ep_pprof_prepare -> survey_message, describe_mappings, find_names -> names->find
  *   ep_pprof_write   -> put_location, put_added
  */
 #include "push.h"
@@ -33,9 +29,9 @@ struct reader {
 
 struct field {
     unsigned number;
-    const uint8_t *start; /* of its tag */
-    uint64_t value;       /* of a number */
-    struct reader inner;  /* of bytes */
+    const uint8_t *start; /* start of its tag */
+    uint64_t value;       /* if it is a number */
+    struct reader inner;  /* if it is bytes */
 };
 
 static bool number_next(struct reader *reader, uint64_t *value)
@@ -50,7 +46,7 @@ static bool number_next(struct reader *reader, uint64_t *value)
     return false;
 }
 
-/* False at the end, and with reader->at where it was at what is no field. */
+/* Reads the next field. False: the end, or an invalid field; then reader->at stays in front of it. */
 static bool field_next(struct reader *reader, struct field *field)
 {
     uint64_t tag, size = 0;
@@ -110,7 +106,7 @@ void ep_put_head(struct ep_sink *sink, unsigned field, uint64_t size)
     ep_sink_put(sink, bytes, 1 + put_varint(bytes + 1, size));
 }
 
-/* A message of nothing but numbers. */
+/* Writes a message that consists of numbers. */
 static void put_numbers(struct ep_sink *sink, unsigned field, const unsigned *fields, const uint64_t *values,
                         unsigned count)
 {
@@ -127,7 +123,7 @@ static void put_numbers(struct ep_sink *sink, unsigned field, const unsigned *fi
 
 /* ---- finding names ---- */
 
-/* A mapping; texts are numbers first. */
+/* A mapping; its texts are first known by their numbers in the string table. */
 struct mapping {
     uint64_t filename, build_id;
     struct ep_place place;
@@ -138,7 +134,7 @@ struct mappings {
     struct mapping at[EP_MAX_MODULES];
 };
 
-static void take_mapping(struct mappings *mappings, struct reader reader)
+static void mapping_add(struct mappings *mappings, struct reader reader)
 {
     struct field field;
 
@@ -154,7 +150,7 @@ static void take_mapping(struct mappings *mappings, struct reader reader)
     }
 }
 
-static void survey(struct ep_named *named, struct mappings *mappings, const struct ep_message *message)
+static void survey_message(struct ep_named *named, struct mappings *mappings, const struct ep_message *message)
 {
     struct reader reader = reader_of(message);
     struct field field;
@@ -165,11 +161,11 @@ static void survey(struct ep_named *named, struct mappings *mappings, const stru
         named->functions += field.number == PROFILE_FUNCTION;
         named->strings += field.number == PROFILE_STRING;
         if (field.number == PROFILE_MAPPING)
-            take_mapping(mappings, field.inner);
+            mapping_add(mappings, field.inner);
     }
 }
 
-static void describe(struct mappings *mappings, const struct ep_message *message)
+static void describe_mappings(struct mappings *mappings, const struct ep_message *message)
 {
     struct reader reader = reader_of(message);
     struct field field;
@@ -214,8 +210,8 @@ static struct location location_of(struct reader reader)
     return location;
 }
 
-/* The function, one of those that are added, for a name; 1 is the first. */
-static unsigned added(struct ep_named *named, unsigned name)
+/* Returns the added function for a name, and adds it if needed; 1 is the first. */
+static unsigned function_add(struct ep_named *named, unsigned name)
 {
     if (!named->added[name]) {
         named->name[named->count] = (uint16_t)name;
@@ -224,13 +220,13 @@ static unsigned added(struct ep_named *named, unsigned name)
     return named->added[name];
 }
 
-/* The function that a location beyond those that are kept is given, or one without a name. */
-static unsigned of_module(const struct location *location)
+/* The name number of a location's module, for locations without a name of their own. */
+static unsigned module_name(const struct location *location)
 {
     return EP_NAMED_MOST + (unsigned)location->mapping;
 }
 
-static void name_all(const struct ep_names *names, struct mappings *mappings, const struct ep_message *message)
+static void find_names(const struct ep_names *names, struct mappings *mappings, const struct ep_message *message)
 {
     struct ep_named *named = names->memory;
     struct reader reader = reader_of(message);
@@ -245,7 +241,7 @@ static void name_all(const struct ep_names *names, struct mappings *mappings, co
             struct ep_place *place = &mappings->at[location.mapping - 1].place;
             place->address = location.address;
             unsigned name = index < EP_NAMED_LOCATIONS ? names->find(place) : 0;
-            function = added(named, name ? name : of_module(&location));
+            function = function_add(named, name ? name : module_name(&location));
         }
         if (index < EP_NAMED_LOCATIONS)
             named->of[index] = (uint16_t)function;
@@ -262,16 +258,16 @@ void ep_pprof_prepare(const struct ep_names *names, const struct ep_message *mes
     names->begin(deadline);
     names->memory->count = 0;
     memset(names->memory->added, 0, sizeof names->memory->added);
-    survey(names->memory, &mappings, message);
-    describe(&mappings, message);
+    survey_message(names->memory, &mappings, message);
+    describe_mappings(&mappings, message);
     for (unsigned i = 0; i < mappings.count; i++)
         names->memory->filename[i] = mappings.at[i].filename;
-    name_all(names, &mappings, message);
+    find_names(names, &mappings, message);
 }
 
 /* ---- the message ---- */
 
-/* The location with a line more. False: it has none to get. */
+/* Writes the location with an additional line. False: it needs none. */
 static bool put_location(const struct ep_named *named, unsigned index, const struct field *field, struct ep_sink *sink)
 {
     static const unsigned line[] = {LINE_FUNCTION};
@@ -283,7 +279,7 @@ static bool put_location(const struct ep_named *named, unsigned index, const str
         function = named->of[index];
     } else {
         struct location location = location_of(field->inner);
-        function = location.line || location.mapping > EP_MAX_MODULES ? 0 : named->added[of_module(&location)];
+        function = location.line || location.mapping > EP_MAX_MODULES ? 0 : named->added[module_name(&location)];
     }
     if (!function)
         return false;
@@ -295,7 +291,7 @@ static bool put_location(const struct ep_named *named, unsigned index, const str
     return true;
 }
 
-/* The functions that are added, then their strings. A module's is called by the path that its mapping has. */
+/* Writes the added functions, then their names. A module's name is the path of its mapping. */
 static void put_added(const struct ep_names *names, struct ep_sink *sink)
 {
     static const unsigned function[] = {FUNCTION_ID, FUNCTION_NAME, FUNCTION_SYSTEM_NAME};
@@ -317,7 +313,7 @@ static void put_added(const struct ep_names *names, struct ep_sink *sink)
     }
 }
 
-/* The field in another form; false: it stays as it is, and so do those around it. */
+/* Writes the field if it has to be changed. False: it is sent unchanged. */
 static bool put_changed(const struct ep_named *named, unsigned *locations, const struct field *field,
                         struct ep_sink *sink)
 {
@@ -336,7 +332,7 @@ void ep_pprof_write(const struct ep_names *names, const struct ep_message *messa
 {
     const struct ep_named *named = names ? names->memory : NULL;
     struct reader reader = reader_of(message);
-    const uint8_t *told = reader.at;
+    const uint8_t *written = reader.at;
     unsigned locations = 0;
     struct field field;
 
@@ -345,11 +341,11 @@ void ep_pprof_write(const struct ep_names *names, const struct ep_message *messa
         unsigned index = locations;
         if (!put_changed(named, &locations, &field, &size))
             continue;
-        ep_sink_put(sink, told, (size_t)(field.start - told));
+        ep_sink_put(sink, written, (size_t)(field.start - written));
         (void)put_changed(named, &index, &field, sink);
-        told = reader.at;
+        written = reader.at;
     }
-    ep_sink_put(sink, told, (size_t)(reader.end - told));
+    ep_sink_put(sink, written, (size_t)(reader.end - written));
     if (names)
         put_added(names, sink);
 }

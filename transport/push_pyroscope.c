@@ -1,19 +1,19 @@
 /*
- * Grafana Pyroscope's push.v1.PusherService/Push: a PushRequest around one pprof message, one series, whose __name__ is
- * the message's family, with one raw profile.
+ * Grafana Pyroscope's push.v1.PusherService/Push: a PushRequest around one pprof message, with one series, whose
+ * __name__ is the message's family, and one raw profile.
  *
  *   PushRequest { series = 1 { labels = 1 { name = 1, value = 2 } ..., samples = 2 { raw_profile = 1 } } }
  *
- * The message goes from where it lies to the sink, with what push_pprof.c changes; lengths are found by running the
- * same writer against a sink that only counts. Of labels with the same name the first counts, for servers refuse a
- * series that has one twice.
+ * The message is written to the sink without a copy, with the changes of push_pprof.c. Lengths are found by running the
+ * same writer on a sink that only counts. Of labels with the same name the first counts: servers reject duplicates in a
+ * series.
  */
 #include "push.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* Servers take 30 labels of a series, those of its stacks among them. What is beyond is left out. */
+/* Servers accept 30 labels a series, including those of its stacks. Further tags are omitted. */
 #define TAGS_MOST 20
 
 enum { SERIES = 1, LABELS = 1, SAMPLES = 2, NAME = 1, VALUE = 2, RAW_PROFILE = 1 };
@@ -40,7 +40,7 @@ static void put_label(struct ep_sink *sink, struct text name, struct text value)
     put_text(sink, VALUE, value);
 }
 
-/* The tag at *at, which moves behind it; false: there is none. The configuration has been checked. */
+/* Reads the tag at *at and advances *at. False: no more. The configuration has been checked. */
 static bool tag_next(const char **at, struct text *name, struct text *value)
 {
     if (!**at)
@@ -58,7 +58,7 @@ static bool same(struct text a, struct text b)
     return a.size == b.size && memcmp(a.at, b.at, a.size) == 0;
 }
 
-/* Whether one of the tags that begin before `end` has that name. */
+/* True if one of the tags before `end` has that name. */
 static bool is_taken(const char *tags, const char *end, struct text name)
 {
     struct text other, value;
@@ -74,8 +74,8 @@ static struct text text_of(const char *text)
     return (struct text){text, strlen(text)};
 }
 
-/* Names that begin with __ are the server's. */
-static bool is_ours(struct text name)
+/* True for names that edgeprof sets itself, and for names with __, which belong to the server. */
+static bool is_reserved(struct text name)
 {
     return (name.size >= 2 && memcmp(name.at, "__", 2) == 0) || same(name, text_of("service_name")) ||
            same(name, text_of("spy_name"));
@@ -91,7 +91,7 @@ static void put_labels(struct ep_sink *sink, const struct ep_target *target, con
     put_label(sink, text_of("service_name"), text_of(target->service));
     put_label(sink, text_of("spy_name"), text_of("edgeprof"));
     for (const char *at = target->tags; left && tag_next(&at, &name, &value);) {
-        if (is_ours(name) || is_taken(target->tags, name.at, name))
+        if (is_reserved(name) || is_taken(target->tags, name.at, name))
             continue;
         put_label(sink, name, value);
         left--;
@@ -106,8 +106,8 @@ static uint64_t field_size(uint64_t size)
     return head.size + size;
 }
 
-static void measure(struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
-                    const struct ep_deadline *deadline)
+static void push_measure(struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
+                         const struct ep_deadline *deadline)
 {
     struct ep_sink series = {0}, profile = {0};
 
@@ -119,8 +119,8 @@ static void measure(struct ep_push_size *size, const struct ep_target *target, c
     size->body = field_size(size->series);
 }
 
-static void write(const struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
-                  struct ep_sink *sink)
+static void push_write(const struct ep_push_size *size, const struct ep_target *target,
+                       const struct ep_message *message, struct ep_sink *sink)
 {
     ep_put_head(sink, SERIES, size->series);
     put_labels(sink, target, message);
@@ -131,6 +131,6 @@ static void write(const struct ep_push_size *size, const struct ep_target *targe
 
 const struct ep_push ep_push_pyroscope = {
     .path_and_type = "/push.v1.PusherService/Push\0application/proto",
-    .measure = measure,
-    .write = write,
+    .measure = push_measure,
+    .write = push_write,
 };

@@ -1,15 +1,13 @@
 /*
- * One TCP connection as an ep_stream: never blocks beyond its deadline, never raises SIGPIPE, does not survive exec.
+ * One TCP connection as an ep_stream. It never blocks beyond its deadline, never raises SIGPIPE, and closes on exec.
  *
- * The last address that worked is kept and tried first. So a name is looked up once and then only after a failure:
- * getaddrinfo allocates, and it blocks: its deadline is the system resolver's, which is asked to give up after one
- * second a server. It is not begun when the deadline has passed. A numeric address is never looked up and never
- * allocates.
- *
- * A deadline may come nearer while somebody waits for it: waiting is done in slices.
+ * The last working address is kept and tried first, so a name is looked up again only after a failure. getaddrinfo()
+ * allocates and blocks: its deadline is the system resolver's, which is set to one second a server; it is not started
+ * after the deadline. Numeric addresses are never looked up. Waiting is done in slices, since a deadline may be
+ * shortened.
  *
  *   tcp_connect -> connect_address -> wait_for             kept or numeric address
- *               -> resolve -> connect_address ...          names
+ *               -> connect_by_name -> lookup, connect_address ...
  */
 #include "transport.h"
 
@@ -42,10 +40,10 @@ union address {
 struct tcp {
     int fd_plus_1; /* zeroed memory is a closed stream */
     socklen_t size;
-    union address address; /* size > 0: where it was connected last */
+    union address address; /* size > 0: the last working address */
 };
 
-/* 0 when the deadline or the limit has passed, whichever is first. */
+/* The time until the deadline or the limit, whichever is first; 0: it has passed. */
 static uint64_t time_left(const struct ep_deadline *deadline, uint64_t limit_ns)
 {
     uint64_t now = ep_port_uptime_ns(), end = ep_deadline_ns(deadline);
@@ -55,7 +53,7 @@ static uint64_t time_left(const struct ep_deadline *deadline, uint64_t limit_ns)
     return end > now ? end - now : 0;
 }
 
-/* Waits for events on fd. 0, -ETIMEDOUT or what poll said. */
+/* Waits for events on fd. Returns 0, -ETIMEDOUT or the error of ppoll(). */
 static int wait_for(int fd, short events, const struct ep_deadline *deadline, uint64_t limit_ns)
 {
     for (;;) {
@@ -96,7 +94,7 @@ static int connect_address(struct tcp *tcp, const struct sockaddr *address, sock
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
     if (fd < 0)
         return -errno;
-    /* A request is written in few, whole pieces: waiting for more to send would only delay its end. */
+    /* A request is written in few large pieces: Nagle's algorithm would only delay the last one. */
     int on = 1;
     int err = setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 ? 0 : -errno;
     if (!err && connect(fd, address, size) != 0)
@@ -117,7 +115,7 @@ static int connect_address(struct tcp *tcp, const struct sockaddr *address, sock
 }
 
 /* Fills tcp->address from a numeric host, without getaddrinfo, which would allocate. */
-static bool numeric(struct tcp *tcp, const char *host, const char *port)
+static bool address_parse(struct tcp *tcp, const char *host, const char *port)
 {
     in_port_t number = htons((uint16_t)strtoul(port, NULL, 10));
 
@@ -151,7 +149,7 @@ static int lookup_error(int code)
     }
 }
 
-/* getaddrinfo with a resolver that gives up early. Its settings belong to this thread and are put back. */
+/* Calls getaddrinfo() with short timeouts. The resolver's settings belong to this thread and are restored. */
 static int lookup(const char *host, const char *port, struct addrinfo **list)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
@@ -169,7 +167,7 @@ static int lookup(const char *host, const char *port, struct addrinfo **list)
     return err;
 }
 
-/* Each address gets an equal share of the time that is left: the first may be the one that never answers. */
+/* Each address gets an equal share of the remaining time, since the first one may never answer. */
 static int connect_by_name(struct tcp *tcp, const char *host, const char *port, const struct ep_deadline *deadline)
 {
     struct addrinfo *list;
@@ -199,7 +197,7 @@ static int tcp_connect(void *state, const char *host, const char *port, const st
     int err = -EHOSTUNREACH;
 
     tcp_close(tcp);
-    if (tcp->size > 0 || numeric(tcp, host, port))
+    if (tcp->size > 0 || address_parse(tcp, host, port))
         err = connect_address(tcp, &tcp->address.any, tcp->size, deadline, NO_LIMIT);
     else
         return connect_by_name(tcp, host, port, deadline);
@@ -208,7 +206,7 @@ static int tcp_connect(void *state, const char *host, const char *port, const st
     return err;
 }
 
-/* After a call that failed: 0 when it is worth repeating. */
+/* Called after a failed call. Returns 0 if the call should be repeated. */
 static int before_repeat(int fd, short events, const struct ep_deadline *deadline)
 {
     if (errno == EINTR)

@@ -1,6 +1,6 @@
 /*
- * HTTPS: TLS 1.3 and 1.2 for the endpoints "https://host[:port][/prefix]", with a private copy of mbedtls. A program
- * that does not call ep_tls_setup() links none of it; one that does links libedgeprof-tls.a beside libedgeprof.a.
+ * HTTPS: TLS 1.3 and 1.2 for endpoints "https://host[:port][/prefix]", by a private copy of mbedtls. A program that
+ * does not call ep_tls_setup() links none of it; one that does links libedgeprof-tls.a in addition to libedgeprof.a.
  *
  *     static uint8_t tls_memory[EP_TLS_MEMORY];
  *     struct ep_tls_config tls = {.memory = tls_memory, .memory_size = sizeof tls_memory};
@@ -8,8 +8,8 @@
  *     if (ep_tls_setup(&tls) != 0)
  *         fprintf(stderr, "no https: %s\n", ep_tls_error());
  *
- * With nothing but memory the server is verified by the system's authorities. All memory is the caller's; nothing is
- * allocated elsewhere. An mbedtls that the program has of its own is another one, with its own names and allocator.
+ * By default the system CA bundle is trusted. All memory is the caller's; nothing else is allocated. The private copy
+ * does not interfere with the program's own mbedtls: it has other symbol names and another allocator.
  */
 #ifndef EP_TLS_H
 #define EP_TLS_H
@@ -21,14 +21,14 @@
 extern "C" {
 #endif
 
-/* Memory for one connection: records of 16 KiB, a session to resume, and certificates whose chain is as long as a
- * message may be. Usual chains need less than 48 KiB: ep_tls_info.memory_peak says what it was. Handshakes also want
- * some 24 KiB of stack. */
+/* Memory for one connection: records of 16 KiB, a session to resume, and the longest certificate chain that fits
+ * into a message. Usual chains need less than 48 KiB; ep_tls_info.memory_peak has the actual need. Handshakes also
+ * use about 24 KiB of stack. */
 #define EP_TLS_MEMORY 98304
 
 enum ep_tls_flags {
-    /* While the device does not know the date, certificates are accepted whatever their dates say. Only with a pin or
-     * with an authority of one's own: among the system's there is always one whose key has leaked since it expired. */
+    /* While the device does not know the date, ignores the validity dates of certificates. Needs a pin or your own
+     * CA: among the system's CAs there is always an expired certificate whose key has leaked. */
     EP_TLS_NO_CLOCK = 1,
 };
 
@@ -37,55 +37,58 @@ struct ep_tls_config {
     void *memory; /* any alignment; must stay valid until ep_tls_end() */
     size_t memory_size;
 
-    /* Whose signature makes a server's certificate good: PEM with any number of certificates, or DER with one. The file
-     * is read during handshakes, one certificate at a time, so a bundle of hundreds needs the memory of one. Neither:
-     * the system's bundle, unless there is a pin. */
+    /* The trusted CAs: PEM with any number of certificates, or DER with one. The file is read during handshakes, one
+     * certificate at a time, so a large bundle needs no more memory than one certificate. Neither: the system CA
+     * bundle, unless a pin is set. */
     const char *ca_file;
     const void *ca;
     size_t ca_size;
 
-    /* "sha256//BASE64", several with ';' between: the SHA-256 of the server's public key (SubjectPublicKeyInfo), as
-     * `curl --pinnedpubkey` takes it. With an authority both must be right. Alone the key is the server's identity:
-     * who signed its certificate, and for which name, is not asked. */
+    /* "sha256//BASE64", several separated by ';': the SHA-256 of the server's public key (SubjectPublicKeyInfo), as
+     * for `curl --pinnedpubkey`. With a CA, both are checked. With a pin alone, only the public key is checked;
+     * issuer and host name are ignored. */
     const char *pin;
 
-    /* This device's own certificate, with its chain, and its key: PEM or DER, not encrypted. */
+    /* This device's certificate with its chain, and its key: PEM or DER, not encrypted. */
     const char *cert_file, *key_file;
     const void *cert, *key;
     size_t cert_size, key_size;
 
-    /* Name that the certificate must have, and that the server is told; default: the endpoint's host. */
+    /* The name that the certificate must have and that is sent to the server (SNI); default: the endpoint's host. */
     const char *server_name;
 
     uint32_t flags; /* enum ep_tls_flags */
 };
 
-/* Makes https endpoints known to ep_start(). Not while a profiler runs that has one. What was set up before is wiped.
- * Returns 0; -EINVAL: a field makes no sense; -ENOMEM: memory_size is too small; -EBUSY: a connection is open; else why
- * a file cannot be read. ep_tls_error() says it in words. Context: init. */
+/* Makes https endpoints available to ep_start(), and wipes an earlier setup. Do not call it while a profiler with an
+ * https endpoint runs.
+ * Returns 0; -EINVAL: a field is invalid; -ENOMEM: memory_size is too small; -EBUSY: a connection is open; else the
+ * error of reading a file. ep_tls_error() explains it. Context: init. */
 int ep_tls_setup(const struct ep_tls_config *config);
 
-/* Reads EDGEPROF_TLS_CA (a file), EDGEPROF_TLS_PIN, EDGEPROF_TLS_CERT and EDGEPROF_TLS_KEY (files), EDGEPROF_TLS_NAME
- * and EDGEPROF_TLS_NO_CLOCK (1, 0) into the fields of *config that are not set; SSL_CERT_FILE where nothing else says
- * whom to trust. Strings point into the environment. Returns 0, or -EINVAL (ep_tls_error()). Context: init. */
+/* Fills the fields of *config that are not set from EDGEPROF_TLS_CA (a file), EDGEPROF_TLS_PIN, EDGEPROF_TLS_CERT
+ * and EDGEPROF_TLS_KEY (files), EDGEPROF_TLS_NAME and EDGEPROF_TLS_NO_CLOCK (1, 0). SSL_CERT_FILE is the CA file if
+ * neither a CA nor a pin is set. Strings point into the environment. Returns 0, or -EINVAL (ep_tls_error()).
+ * Context: init. */
 int ep_tls_config_from_env(struct ep_tls_config *config);
 
-/* Wipes keys and sessions; https endpoints are unknown again. Not while a profiler runs that has one. Context: init. */
+/* Wipes keys and sessions and disables https endpoints. Do not call it while a profiler with an https endpoint runs.
+ * Context: init. */
 void ep_tls_end(void);
 
-/* One line about what failed, setup or a connection, "the server's certificate has expired"; "" when nothing has since
- * the last connection was made. Context: any thread. */
+/* Explains the failure of setup or of the last connection in one line, such as "the server's certificate has
+ * expired"; "" after a successful connection. Context: any thread. */
 const char *ep_tls_error(void);
 
 struct ep_tls_info {
-    size_t memory_peak;  /* of memory_size, the farthest byte that was ever used */
-    uint64_t handshakes; /* that were complete */
-    uint64_t resumed;    /* of these, sessions that went on: no certificate, no signature */
-    uint64_t failed;     /* connections that were refused, by either side */
-    unsigned version;    /* of the last: 12 or 13; 0: none yet */
+    size_t memory_peak;  /* highest number of bytes of memory_size ever needed */
+    uint64_t handshakes; /* completed handshakes */
+    uint64_t resumed;    /* those that resumed a session, without a certificate or signature */
+    uint64_t failed;     /* failed connections */
+    unsigned version;    /* TLS version of the last connection: 12 or 13; 0: none yet */
 };
 
-/* All zero before setup and after the end. Context: any thread, but during neither of these two. */
+/* Fills *info; all zero before setup and after the end. Not to be called during these two. Context: any thread. */
 void ep_tls_info_get(struct ep_tls_info *info);
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
 /*
- * What is UTF-8 and what is not: receivers refuse messages that have other bytes in their strings.
+ * Checks for valid UTF-8: receivers reject messages with other strings.
  */
 #include "transport.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the character at the start, 0: it is none. */
+/* The size of the character at the start, 0: invalid. */
 static unsigned utf8_size(const uint8_t *at, size_t size)
 {
     static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};

@@ -1,4 +1,6 @@
-/* See bench.h. */
+/*
+ * Common code of the contract tests; see bench.h.
+ */
 #include "bench.h"
 
 #include <dirent.h>
@@ -23,7 +25,7 @@ static struct {
     const char *name;
     unsigned broken;
     size_t size;
-    atomic_uint pipes; /* SIGPIPEs */
+    atomic_uint pipes; /* number of SIGPIPEs */
     struct sigaction pipe_before;
     _Alignas(16) uint8_t memory[8 + 2 * GUARD + EP_TRANSPORT_BYTES];
 } bench;
@@ -90,7 +92,7 @@ bool bench_holds(bool holds, const char *format, ...)
 
 /* ---- memory ---- */
 
-/* Not aligned to 16: nobody has promised that. */
+/* Not aligned to 16: the contract promises only 8. */
 static uint8_t *state(void)
 {
     return bench.memory + 8 + GUARD;
@@ -115,7 +117,7 @@ bool bench_guarded(void)
 
 /* ---- deadlines ---- */
 
-/* Waits so long or until the watched call is back. */
+/* Waits for the time or until the watched call has returned. */
 static bool wait_done(uint64_t ns)
 {
     struct timespec until;
@@ -144,7 +146,7 @@ static void *watcher(void *unused)
     return unused;
 }
 
-/* With all signals blocked: those of bench_interrupt() are for the thread under test. */
+/* With all signals blocked, so that bench_interrupt() interrupts only the thread under test. */
 static void start_watcher(void)
 {
     sigset_t all, before;

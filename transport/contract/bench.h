@@ -1,4 +1,4 @@
-/* See contract.h. What tests of transports and of streams share. One test at a time. */
+/* Common code of the tests of transports and streams; see contract.h. One test at a time. */
 #ifndef EP_CONTRACT_BENCH_H
 #define EP_CONTRACT_BENCH_H
 
@@ -7,39 +7,40 @@
 #include "contract.h"
 
 #define BENCH_MS UINT64_C(1000000)
-/* A deadline that nothing here should ever reach, and what counts as "long before it". */
+/* A deadline that no test should reach, and what counts as "long before it". */
 #define BENCH_LONG_NS  (60000 * BENCH_MS)
 #define BENCH_EARLY_NS (3000 * BENCH_MS)
 
-/* Begins a test of something with that name and that much state. */
+/* Begins a test; name and state_size of the tested transport or stream. */
 void bench_begin(const char *name, size_t state_size);
 
-/* Ends it; returns how often bench_holds() was told false. Signals that came uninvited are one more. */
+/* Ends the test. Returns the number of violations; SIGPIPE counts as one more. */
 unsigned bench_end(void);
 
-/* Tells what does not hold; returns holds. */
+/* Reports a violation if `holds` is false. Returns `holds`. */
 bool bench_holds(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The state: zeroed anew, 8 bytes aligned and no more, guarded on both sides. */
+/* Zeroes and returns the state: aligned to 8 bytes and no more, with guards on both sides. */
 void *bench_state(void);
 
-/* Whether the guards still stand. */
+/* True if the guards are intact. */
 bool bench_guarded(void);
 
-/* A deadline in so many ns; 0: it has always passed. From here to bench_done() somebody watches: a call that is not
- * back half a minute after its deadline ends the program. nearer: after 50 ms the deadline is now. */
+/* Starts a watched call with a deadline in in_ns; 0: has always passed. Until bench_done() a watcher ends the
+ * program if the call does not return within half a minute after its deadline. nearer: after 50 ms the watcher sets
+ * the deadline to now. */
 const struct ep_deadline *bench_watch(uint64_t in_ns, bool nearer);
 
-/* Ends watching; returns how long it took. */
+/* Ends watching. Returns the duration of the call in ns. */
 uint64_t bench_done(void);
 
-/* From now on a signal interrupts system calls every millisecond; or no more. */
+/* Starts or stops a signal that interrupts system calls every millisecond. */
 void bench_interrupt(bool on);
 
-/* Descriptors that this process has open, and how many of them survive an exec. -1: the system does not tell. */
+/* Returns the number of open descriptors; *inherited: those without close-on-exec. -1: unknown. */
 int bench_descriptors(int *inherited);
 
-/* Waits a little until there are no more descriptors than that, or false. */
+/* Waits briefly until at most `count` descriptors are open. False: there are more. */
 bool bench_descriptors_back(int count);
 
 #endif

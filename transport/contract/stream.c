@@ -1,8 +1,8 @@
 /*
- * See contract.h: the tests of a stream, each on a connection of its own.
+ * The tests of a stream, each on a connection of its own; see contract.h.
  *
- *   ep_contract_stream -> echoes, silence, deafness, goodbyes, absence, reconnects -> connected -> watched_read,
- * watched_write
+ *   ep_contract_stream -> test_echo, test_silence, test_deafness, test_arrived, test_end, test_absence, test_reconnects
+ *                      -> connected, watched_read, watched_write
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "bench.h"
 
 #define ECHOED  100000u
-#define PORTION 3000u /* less than any connection holds while nobody reads */
+#define PORTION 3000u /* less than any connection buffers while the far end does not read */
 
 static const struct ep_contract_stream *test;
 static void *state;
@@ -49,7 +49,7 @@ static bool connected(enum ep_far part)
     return bench_holds(err == 0, "connect: %d", err);
 }
 
-/* The far end has closed, too, or not: both are allowed twice. */
+/* Closes twice, which is allowed whether or not the far end has closed. */
 static void close_twice(void)
 {
     test->stream->close(state);
@@ -75,7 +75,7 @@ static long watched_write(const uint8_t *bytes, size_t size, uint64_t in_ns, boo
     return n;
 }
 
-/* ---- what is written comes back ---- */
+/* ---- echo ---- */
 
 static bool write_all(const uint8_t *bytes, size_t size)
 {
@@ -105,8 +105,8 @@ static bool read_all(uint8_t *bytes, size_t size, size_t at_most)
     return true;
 }
 
-/* Portions of every size on both sides. */
-static void echoes(enum ep_far part, size_t all)
+/* Writes and reads portions of many sizes. */
+static void test_echo(enum ep_far part, size_t all)
 {
     static uint8_t out[PORTION], in[PORTION];
     size_t portion = 1;
@@ -128,7 +128,7 @@ static void echoes(enum ep_far part, size_t all)
 
 /* ---- deadlines ---- */
 
-static void silence(void)
+static void test_silence(void)
 {
     uint64_t took;
     uint8_t byte;
@@ -146,7 +146,7 @@ static void silence(void)
     close_twice();
 }
 
-static void deafness(void)
+static void test_deafness(void)
 {
     static uint8_t bytes[65536];
     uint64_t took;
@@ -159,14 +159,14 @@ static void deafness(void)
     bench_holds(n == -ETIMEDOUT, "write until nothing goes any more, long after the deadline: %ld", n);
     n = watched_write(bytes, sizeof bytes, BENCH_LONG_NS, true, &took);
     for (; n > 0; n = watched_write(bytes, sizeof bytes, BENCH_LONG_NS, true, &took))
-        ; /* the system has found a little room */
+        ; /* the system still had a little room */
     bench_holds(n == -ETIMEDOUT && took < BENCH_EARLY_NS, "write, and the deadline came nearer: %ld after %llu ms", n,
                 (unsigned long long)(took / BENCH_MS));
     close_twice();
 }
 
-/* What has arrived is had after the deadline as well. */
-static void what_is_there(void)
+/* Bytes that have arrived must be readable after the deadline too. */
+static void test_arrived(void)
 {
     static const uint8_t out[] = "ping";
     uint8_t in[sizeof out];
@@ -188,8 +188,8 @@ static void what_is_there(void)
 
 /* ---- ends ---- */
 
-/* Reads until the end; it stays the end. */
-static void goodbye(enum ep_far part)
+/* Reads until the end, which must be reported again afterwards. */
+static void test_end(enum ep_far part)
 {
     static uint8_t bytes[PORTION];
     uint64_t took;
@@ -209,7 +209,7 @@ static void goodbye(enum ep_far part)
     close_twice();
 }
 
-static void absence(void)
+static void test_absence(void)
 {
     if (!can(EP_FAR_ABSENT))
         return;
@@ -223,7 +223,7 @@ static void absence(void)
         close_twice();
 }
 
-static void reconnects(void)
+static void test_reconnects(void)
 {
     int inherited_before, inherited, before;
 
@@ -245,14 +245,14 @@ unsigned ep_contract_stream(const struct ep_contract_stream *contract)
 {
     test = contract;
     bench_begin(test->name, test->stream->state_size);
-    echoes(EP_FAR_TAKES, ECHOED);
-    echoes(EP_FAR_SLOW, PORTION);
-    silence();
-    deafness();
-    what_is_there();
-    goodbye(EP_FAR_HANGS_UP);
-    goodbye(EP_FAR_RESETS);
-    absence();
-    reconnects();
+    test_echo(EP_FAR_TAKES, ECHOED);
+    test_echo(EP_FAR_SLOW, PORTION);
+    test_silence();
+    test_deafness();
+    test_arrived();
+    test_end(EP_FAR_HANGS_UP);
+    test_end(EP_FAR_RESETS);
+    test_absence();
+    test_reconnects();
     return bench_end();
 }

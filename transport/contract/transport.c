@@ -1,7 +1,8 @@
 /*
- * See contract.h: the tests of a transport, each from open to close.
+ * The tests of a transport, each from open to close; see contract.h.
  *
- *   ep_contract_transport -> opens, sizes, order, verdicts, failures, deadlines, reopens
+ *   ep_contract_transport -> test_open, test_sizes, test_order, test_slow, test_results, test_failures, test_deadline,
+ *                            test_reopen
  *                         -> send_size -> send_once
  */
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include "bench.h"
 
 #define LARGEST  300000u
-#define ATTEMPTS 3 /* in which what has failed must have recovered */
+#define ATTEMPTS 3 /* attempts in which a transport must recover from a failure */
 
 static const struct ep_contract_transport *test;
 static void *state;
@@ -35,7 +36,7 @@ static void play(enum ep_far part)
         test->far.play(test->far.context, part);
 }
 
-/* So many bytes, or as many as the transport takes. */
+/* `size`, or the maximum that the transport accepts. */
 static size_t fitting(size_t size)
 {
     return test->largest && test->largest < size ? test->largest : size;
@@ -43,7 +44,7 @@ static size_t fitting(size_t size)
 
 /* ---- sending ---- */
 
-/* Message number `sequence`, of so many bytes; contents that no other has. */
+/* Fills in message number `sequence`, with unique contents. */
 static void fill(size_t size)
 {
     uint32_t x = sequence * 2654435761u + 1;
@@ -54,7 +55,7 @@ static void fill(size_t size)
     }
 }
 
-/* Sends what fill() has made. */
+/* Sends the message of fill(). */
 static int send_once(size_t size, uint64_t in_ns, bool nearer, uint64_t *took)
 {
     static uint8_t copy[LARGEST];
@@ -62,8 +63,8 @@ static int send_once(size_t size, uint64_t in_ns, bool nearer, uint64_t *took)
     uint64_t retry_ns = 0;
 
     memcpy(copy, message, size);
-    const struct ep_deadline *deadline = bench_watch(in_ns, nearer);
-    int result = test->transport->send(state, &m, deadline, &retry_ns);
+    const struct ep_deadline *test_deadline = bench_watch(in_ns, nearer);
+    int result = test->transport->send(state, &m, test_deadline, &retry_ns);
     *took = bench_done();
     bench_holds(result <= 0, "send returned %d: 0 or a negative errno value", result);
     bench_holds(retry_ns == 0 || result == -EAGAIN, "*retry_ns was set although send returned %d", result);
@@ -81,8 +82,8 @@ static int send_size(size_t size)
     return send_once(size, BENCH_LONG_NS, false, &took);
 }
 
-/* The message is gone for good only when the receiver has said so. */
-static bool to_be_sent_again(int result)
+/* True for results after which the message is sent again. */
+static bool is_retried(int result)
 {
     return result < 0 && result != -ESTALE && result != -EBADMSG && result != -EMSGSIZE;
 }
@@ -95,8 +96,8 @@ static bool was_kept(size_t size)
     return n == (long)size && memcmp(heard, message, size) == 0;
 }
 
-/* What has failed before is tried again, the same bytes; what arrives is that and nothing else. */
-static void recovers(size_t size, const char *after)
+/* Sends the same bytes again after a failure. Nothing else may arrive. */
+static void check_recovery(size_t size, const char *after)
 {
     int result = -1;
     uint64_t took;
@@ -115,7 +116,7 @@ static void recovers(size_t size, const char *after)
 
 /* ---- open ---- */
 
-/* What earlier tests have left at the far end is forgotten. */
+/* Discards what earlier tests have left at the far end. */
 static bool open_it(void)
 {
     while (test->far.kept && test->far.kept(test->far.context, heard, sizeof heard) >= 0)
@@ -133,7 +134,7 @@ static void close_it(void)
     bench_holds(bench_guarded(), "close wrote outside its state");
 }
 
-static void opens(void)
+static void test_open(void)
 {
     struct ep_target bad = test->target;
 
@@ -149,12 +150,12 @@ static void opens(void)
     if (err == 0)
         close_it();
     if (open_it())
-        close_it(); /* without a send in between */
+        close_it(); /* without a send */
 }
 
-/* ---- what is taken ---- */
+/* ---- accepted messages ---- */
 
-static void sizes(void)
+static void test_sizes(void)
 {
     static const size_t all[] = {1, 2, 255, 256, 1000, 4096, 24000, 65535, 65536, LARGEST};
 
@@ -171,7 +172,7 @@ static void sizes(void)
     close_it();
 }
 
-static void order(void)
+static void test_order(void)
 {
     if (!open_it())
         return;
@@ -187,8 +188,8 @@ static void order(void)
     close_it();
 }
 
-/* With system calls that are interrupted: with EP_MANUAL the service's signals come. */
-static void slow(void)
+/* With interrupted system calls: with EP_MANUAL the service's signals arrive. */
+static void test_slow(void)
 {
     if (!can(EP_FAR_SLOW) || !open_it())
         return;
@@ -200,9 +201,9 @@ static void slow(void)
     close_it();
 }
 
-/* ---- what is not ---- */
+/* ---- refusals and failures ---- */
 
-static void verdict(enum ep_far part, int wanted)
+static void test_result(enum ep_far part, int wanted)
 {
     if (!can(part) || !open_it())
         return;
@@ -212,20 +213,20 @@ static void verdict(enum ep_far part, int wanted)
     bench_holds(result == wanted, "a far end %s: %d, not %d", parts[part], result, wanted);
     sequence++;
     fill(size);
-    recovers(size, parts[part]);
+    check_recovery(size, parts[part]);
     close_it();
 }
 
-static void verdicts(void)
+static void test_results(void)
 {
-    verdict(EP_FAR_STALE, -ESTALE);
-    verdict(EP_FAR_REFUSES, -EBADMSG);
-    verdict(EP_FAR_BUSY, -EAGAIN);
-    verdict(EP_FAR_TOO_LARGE, -EMSGSIZE);
+    test_result(EP_FAR_STALE, -ESTALE);
+    test_result(EP_FAR_REFUSES, -EBADMSG);
+    test_result(EP_FAR_BUSY, -EAGAIN);
+    test_result(EP_FAR_TOO_LARGE, -EMSGSIZE);
 }
 
-/* From the beginning, and over a connection that has worked before. */
-static void failure(enum ep_far part, bool worked_before)
+/* Tests a failure on a new connection, or on one that has worked before. */
+static void test_failure(enum ep_far part, bool worked_before)
 {
     size_t size = fitting(5000);
     uint64_t took;
@@ -240,31 +241,31 @@ static void failure(enum ep_far part, bool worked_before)
     fill(size);
     int result =
         send_once(size, BENCH_LONG_NS, part == EP_FAR_SILENT || part == EP_FAR_DEAF || part == EP_FAR_GARBAGE, &took);
-    bench_holds(to_be_sent_again(result), "a far end %s: %d", parts[part], result);
-    recovers(size, parts[part]);
+    bench_holds(is_retried(result), "a far end %s: %d", parts[part], result);
+    check_recovery(size, parts[part]);
     close_it();
 }
 
-static void failures(void)
+static void test_failures(void)
 {
     static const enum ep_far all[] = {EP_FAR_HANGS_UP, EP_FAR_RESETS, EP_FAR_ABSENT,
                                       EP_FAR_GARBAGE,  EP_FAR_SILENT, EP_FAR_DEAF};
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        failure(all[i], false);
-        failure(all[i], true);
+        test_failure(all[i], false);
+        test_failure(all[i], true);
     }
 }
 
 /* ---- time ---- */
 
-/* A far end that is slow may have taken it before. */
-static bool ends(enum ep_far part, int result, uint64_t took)
+/* A slow far end may have accepted the message before. */
+static bool is_in_time(enum ep_far part, int result, uint64_t took)
 {
-    return (to_be_sent_again(result) || (result == 0 && part == EP_FAR_SLOW)) && took < BENCH_EARLY_NS;
+    return (is_retried(result) || (result == 0 && part == EP_FAR_SLOW)) && took < BENCH_EARLY_NS;
 }
 
-static void deadline(enum ep_far part)
+static void test_deadline(enum ep_far part)
 {
     size_t size = fitting(LARGEST);
     uint64_t took;
@@ -275,20 +276,20 @@ static void deadline(enum ep_far part)
     sequence++;
     fill(size);
     int result = send_once(size, BENCH_LONG_NS, true, &took);
-    bench_holds(ends(part, result, took), "a far end %s, and the deadline came nearer: %d after %llu ms", parts[part],
-                result, (unsigned long long)(took / BENCH_MS));
+    bench_holds(is_in_time(part, result, took), "a far end %s, and the deadline came nearer: %d after %llu ms",
+                parts[part], result, (unsigned long long)(took / BENCH_MS));
     result = send_once(size, 100 * BENCH_MS, false, &took);
-    bench_holds(ends(part, result, took), "a far end %s, 100 ms: %d after %llu ms", parts[part], result,
+    bench_holds(is_in_time(part, result, took), "a far end %s, 100 ms: %d after %llu ms", parts[part], result,
                 (unsigned long long)(took / BENCH_MS));
     result = send_once(size, 0, false, &took);
-    bench_holds(ends(part, result, took), "a far end %s, a deadline that has passed: %d after %llu ms", parts[part],
-                result, (unsigned long long)(took / BENCH_MS));
-    close_it(); /* with everything still under way */
+    bench_holds(is_in_time(part, result, took), "a far end %s, a deadline that has passed: %d after %llu ms",
+                parts[part], result, (unsigned long long)(took / BENCH_MS));
+    close_it(); /* while bytes are still on their way */
 }
 
-/* ---- all over again ---- */
+/* ---- reopening ---- */
 
-static void reopens(void)
+static void test_reopen(void)
 {
     int inherited_before, inherited, before;
 
@@ -315,16 +316,16 @@ unsigned ep_contract_transport(const struct ep_contract_transport *contract)
     test = contract;
     bench_begin(test->transport->name, test->transport->state_size);
     if (bench_holds(test->transport->send != NULL, "it has a send function")) {
-        opens();
-        sizes();
-        order();
-        slow();
-        verdicts();
-        failures();
-        deadline(EP_FAR_SILENT);
-        deadline(EP_FAR_DEAF);
-        deadline(EP_FAR_SLOW);
-        reopens();
+        test_open();
+        test_sizes();
+        test_order();
+        test_slow();
+        test_results();
+        test_failures();
+        test_deadline(EP_FAR_SILENT);
+        test_deadline(EP_FAR_DEAF);
+        test_deadline(EP_FAR_SLOW);
+        test_reopen();
     }
     return bench_end();
 }

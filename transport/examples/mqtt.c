@@ -1,10 +1,10 @@
 /*
- * MQTT 3.1.1 with QoS 1, over TCP or any other struct ep_stream. The endpoint is "host:port"; messages are published as
- * edgeprof/SERVICE, one connection each, and are delivered when the broker has acknowledged them.
+ * MQTT 3.1.1 with QoS 1, over TCP or any other struct ep_stream. The endpoint is "host:port". Each message is published
+ * as edgeprof/SERVICE on a connection of its own, and counts as delivered when the broker has acknowledged it.
  *
- * A broker cannot say what the server at its other side thinks of a message. Whoever subscribes must keep their order,
- * and post them to /edgeprof/v1/push; when that answers 409 the segment is lost until the program starts anew. With
- * config.encoder = &ep_encoder_pprof each message stands for itself.
+ * A broker cannot pass on the server's answer. The subscriber must keep the order of messages and post them to
+ * /edgeprof/v1/push. If that answers 409, the segment is lost until the program restarts. With config.encoder =
+ * &ep_encoder_pprof each message is independent.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,9 +17,9 @@
 struct mqtt {
     const struct ep_target *target;
     const struct ep_deadline *deadline;
-    int err; /* of this message: everything after it is skipped */
+    int err; /* of this message; after an error the rest is skipped */
     char host[128];
-    const char *port; /* in host */
+    const char *port; /* points into host */
     uint64_t stream[32];
 };
 
@@ -55,7 +55,7 @@ static void put_text(struct mqtt *mqtt, const char *text)
     put(mqtt, text, size);
 }
 
-/* A packet's first byte, and how much follows: seven bits a byte. */
+/* Writes a packet's first byte and its length, seven bits a byte. */
 static void put_head(struct mqtt *mqtt, uint8_t type, size_t size)
 {
     uint8_t head[5] = {type};
@@ -67,7 +67,7 @@ static void put_head(struct mqtt *mqtt, uint8_t type, size_t size)
     put(mqtt, head, at);
 }
 
-/* The broker's answers that matter have four bytes. */
+/* Reads the broker's answer; the ones needed here have four bytes. */
 static void expect(struct mqtt *mqtt, const uint8_t answer[4])
 {
     uint8_t heard[4];

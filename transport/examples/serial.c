@@ -1,9 +1,9 @@
 /*
- * A serial line, to a gateway that has the network. The endpoint is the device: "/dev/ttyS1". Both ends must use the
- * same speed, set beforehand (stty) or here.
+ * A serial line to a gateway with a network connection. The endpoint is the device: "/dev/ttyS1". Both ends must use
+ * the same speed, set beforehand (stty) or here.
  *
- * A message and its check sum go as one SLIP frame (RFC 1055). The far end answers with five bytes: k kept, s segment
- * unknown, n never, w wait, and the check sum that it is about, so that a late answer is not taken for another's.
+ * A message and its check sum form one SLIP frame (RFC 1055). The far end answers with five bytes: k accepted, s
+ * segment unknown, n refused, w wait; and the check sum of the message, so that late answers are recognised.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static int line_open(void *state, const struct ep_target *target)
     return line->device && line->device[0] == '/' ? 0 : -EINVAL;
 }
 
-/* Waits for the line, never longer than 100 ms at a time: the deadline may come nearer. */
+/* Waits for the line, at most 100 ms at a time, because the deadline may be made earlier. */
 static int wait_for(const struct line *line, short events)
 {
     struct pollfd fd = {.fd = line->fd, .events = events};
@@ -83,7 +83,7 @@ static int put_escaped(struct line *line, const uint8_t *bytes, size_t size)
     return err;
 }
 
-static int verdict(const struct line *line)
+static int read_answer(const struct line *line)
 {
     uint8_t answer[5] = {0}, byte;
     int err;
@@ -121,12 +121,12 @@ static int line_send(void *state, const struct ep_message *message, const struct
         err = -errno;
     err = err ? err : put(line, &end, 1);
     err = err ? err : put_escaped(line, message->data, message->size);
-    uint32_t check = line->check; /* goes out, and is not part of itself */
+    uint32_t check = line->check; /* the check sum does not include itself */
     err = err ? err : put_escaped(line, (const uint8_t *)&check, sizeof check);
     line->check = check;
     err = err ? err : put(line, &end, 1);
-    err = err ? err : verdict(line);
-    tcflush(line->fd, TCIOFLUSH); /* or closing would wait for what nobody takes */
+    err = err ? err : read_answer(line);
+    tcflush(line->fd, TCIOFLUSH); /* else close() would wait until everything is sent */
     close(line->fd);
     if (err == -EAGAIN)
         *retry_ns = 30 * UINT64_C(1000000000);

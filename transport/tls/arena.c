@@ -1,9 +1,9 @@
 /*
- * calloc and free for mbedtls, in the caller's memory. First fit from the bottom, so that the farthest byte ever used
- * tells what size would have done. Blocks lie one behind the other, each behind a header with its size; free neighbours
- * are joined while looking for room. A block is wiped when it is freed: no key stays behind, whatever path was taken.
+ * calloc and free for mbedtls, in the caller's memory. First fit from the bottom, so the highest byte ever used is the
+ * size that would have been enough. Each block follows a header with its size; free neighbours are joined during the
+ * search. Freed blocks are wiped, so no key stays in memory on any path.
  *
- * One thread at a time, as all of TLS. No debug checks: what is freed must have come from here.
+ * One thread at a time, like all of TLS. No checks: memory to be freed must be from here.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "internal.h"
 
 struct block {
-    size_t size; /* of the whole block, header included; a multiple of ALIGN; the lowest bit: in use */
+    size_t size; /* size of the block with its header, a multiple of ALIGN; lowest bit: in use */
     size_t unused[16 / sizeof(size_t) - 1];
 };
 
@@ -53,19 +53,20 @@ bool ep_tls_arena_short(void)
     return answer;
 }
 
-static struct block *after(struct block *block)
+static struct block *block_after(struct block *block)
 {
     return (struct block *)(void *)((uint8_t *)block + (block->size & ~USED));
 }
 
-/* Joins a free block with the free ones behind it. */
-static void join(struct block *block)
+/* Joins a free block with the free blocks behind it. */
+static void join_free(struct block *block)
 {
-    for (struct block *next = after(block); (uint8_t *)next < end && !(next->size & USED); next = after(block))
+    for (struct block *next = block_after(block); (uint8_t *)next < end && !(next->size & USED);
+         next = block_after(block))
         block->size += next->size;
 }
 
-static void *take(struct block *block, size_t size)
+static void *block_use(struct block *block, size_t size)
 {
     if (block->size > size) {
         struct block *rest = (struct block *)(void *)((uint8_t *)block + size);
@@ -88,14 +89,14 @@ void *ep_tls_calloc(size_t count, size_t size)
     if (__builtin_mul_overflow(count, size, &wanted) || wanted > (size_t)(end - start))
         return NULL;
     wanted = (wanted + sizeof(struct block) + ALIGN - 1) / ALIGN * ALIGN;
-    for (struct block *block = (struct block *)(void *)start; (uint8_t *)block < end; block = after(block)) {
+    for (struct block *block = (struct block *)(void *)start; (uint8_t *)block < end; block = block_after(block)) {
         if (block->size & USED)
             continue;
-        join(block);
+        join_free(block);
         if (block->size < wanted)
             continue;
         was_short = before;
-        return take(block, wanted);
+        return block_use(block, wanted);
     }
     return NULL;
 }

@@ -1,14 +1,12 @@
 /*
- * Trusted certificates, one at a time: for each certificate of a server's chain the whole file is read through and only
- * those are parsed that bear the name of its issuer. So a bundle with all the world's authorities takes no more memory
- * than one of them. What is read is PEM with any number of certificates, or DER with one; names are compared byte by
- * byte, as authorities copy them.
+ * Trusted certificates, one at a time: for each certificate of a server's chain the whole file is read, and only
+ * certificates with the name of its issuer are parsed. So a large bundle needs no more memory than one certificate.
+ * Accepts PEM with any number of certificates, or DER with one. Names are compared byte by byte. Does not support
+ * hashed directories.
  *
  *   ep_tls_authority_find, ep_tls_authority_check -> next_certificate -> next_line -> next_byte -> read
- *                                                                     -> decode
+ *                                                                     -> decode_pem
  *                                                 -> subject_of
- *
- * Not here: hashed folders. Whoever has one has the bundle as well.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +18,9 @@
 
 #include "internal.h"
 
-#define CERTIFICATE_MAX 4096 /* bytes of one in DER; longer ones are passed over */
-#define PEM_LINE_MAX    96   /* PEM has 64 */
-#define CANDIDATES_MAX  4    /* of one name, that are tried */
+#define CERTIFICATE_MAX 4096 /* maximum size of a certificate in DER; longer ones are skipped */
+#define PEM_LINE_MAX    96   /* PEM lines have 64 characters */
+#define CANDIDATES_MAX  4    /* maximum number of certificates with the same name that are tried */
 
 struct reader {
     int fd; /* -1: from memory */
@@ -44,7 +42,8 @@ static int open_reader(struct reader *reader, const struct ep_tls_authority *aut
     reader->end = authority->bytes ? authority->bytes + authority->size : NULL;
     if (!authority->file)
         return 0;
-    reader->fd = open(authority->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* whoever names a pipe shall not wait */
+    reader->fd =
+        open(authority->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: opening a pipe must not wait */
     return reader->fd < 0 ? -errno : 0;
 }
 
@@ -54,7 +53,7 @@ static void close_reader(struct reader *reader)
         (void)close(reader->fd);
 }
 
-/* -1: the end, or an error. */
+/* The next byte; -1: the end, or an error. */
 static int next_byte(struct reader *reader)
 {
     if (reader->at == reader->end && reader->fd >= 0) {
@@ -67,7 +66,7 @@ static int next_byte(struct reader *reader)
     return reader->at == reader->end ? -1 : *reader->at++;
 }
 
-/* Without its end and trailing blanks; what is too long is cut. */
+/* Reads a line without its end and trailing blanks; cuts long lines. False: no more. */
 static bool next_line(struct reader *reader)
 {
     size_t size = 0;
@@ -95,8 +94,8 @@ static int digit_of(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Lines of base64 up to the line that begins with "-----". False: not base64, or too long. */
-static bool decode(struct reader *reader)
+/* Decodes lines of base64 up to a line that begins with "-----". False: not base64, or too long. */
+static bool decode_pem(struct reader *reader)
 {
     unsigned bits = 0, count = 0;
     bool good = true;
@@ -118,8 +117,8 @@ static bool decode(struct reader *reader)
     return good;
 }
 
-/* DER begins with a SEQUENCE; its end is the file's. */
-static bool whole_file(struct reader *reader, int first)
+/* Reads a DER certificate up to the end of the file. */
+static bool read_der(struct reader *reader, int first)
 {
     reader->der_size = 0;
     for (int byte = first; byte >= 0; byte = next_byte(reader)) {
@@ -138,17 +137,17 @@ static bool next_certificate(struct reader *reader)
         int first = next_byte(reader);
         reader->begun = true;
         if (first == (MBEDTLS_ASN1_SEQUENCE | MBEDTLS_ASN1_CONSTRUCTED))
-            return whole_file(reader, first);
+            return read_der(reader, first);
         if (first >= 0)
             reader->at--;
     }
     while (next_line(reader))
-        if (strcmp(reader->line, begin) == 0 && decode(reader))
+        if (strcmp(reader->line, begin) == 0 && decode_pem(reader))
             return true;
     return false;
 }
 
-static bool skip(unsigned char **at, const unsigned char *end, int tag)
+static bool skip_element(unsigned char **at, const unsigned char *end, int tag)
 {
     size_t size;
 
@@ -158,7 +157,7 @@ static bool skip(unsigned char **at, const unsigned char *end, int tag)
     return true;
 }
 
-/* The subject's name as it stands in the certificate; size 0: this is none. */
+/* The encoded subject of the certificate; size 0: not a certificate. */
 static mbedtls_x509_buf subject_of(struct reader *reader)
 {
     const int sequence = MBEDTLS_ASN1_SEQUENCE | MBEDTLS_ASN1_CONSTRUCTED;
@@ -167,12 +166,13 @@ static mbedtls_x509_buf subject_of(struct reader *reader)
 
     if (mbedtls_asn1_get_tag(&at, end, &size, sequence) != 0 || mbedtls_asn1_get_tag(&at, end, &size, sequence) != 0)
         return (mbedtls_x509_buf){0};
-    (void)skip(&at, end, MBEDTLS_ASN1_CONTEXT_SPECIFIC | MBEDTLS_ASN1_CONSTRUCTED); /* version */
-    if (!skip(&at, end, MBEDTLS_ASN1_INTEGER) || !skip(&at, end, sequence) || !skip(&at, end, sequence) ||
-        !skip(&at, end, sequence)) /* serial number, algorithm, issuer, validity */
+    (void)skip_element(&at, end, MBEDTLS_ASN1_CONTEXT_SPECIFIC | MBEDTLS_ASN1_CONSTRUCTED); /* version */
+    if (!skip_element(&at, end, MBEDTLS_ASN1_INTEGER) || !skip_element(&at, end, sequence) ||
+        !skip_element(&at, end, sequence) ||
+        !skip_element(&at, end, sequence)) /* serial number, algorithm, issuer, validity */
         return (mbedtls_x509_buf){0};
     unsigned char *subject = at;
-    if (!skip(&at, end, sequence))
+    if (!skip_element(&at, end, sequence))
         return (mbedtls_x509_buf){0};
     return (mbedtls_x509_buf){.tag = sequence, .len = (size_t)(at - subject), .p = subject};
 }
@@ -191,8 +191,8 @@ int ep_tls_authority_check(const struct ep_tls_authority *authority)
     return found ? 0 : reader.error ? reader.error : -EINVAL;
 }
 
-/* One that mbedtls cannot parse is as good as not there; memory that is short is said. */
-static int add(mbedtls_x509_crt **list, const struct reader *reader)
+/* Parses the certificate into *list. Skips it if mbedtls cannot parse it; fails only if memory is short. */
+static int list_add(mbedtls_x509_crt **list, const struct reader *reader)
 {
     if (!*list) {
         *list = mbedtls_calloc(1, sizeof **list);
@@ -217,7 +217,7 @@ int ep_tls_authority_find(void *context, const mbedtls_x509_crt *child, mbedtls_
         mbedtls_x509_buf subject = subject_of(&reader);
         if (subject.len != child->issuer_raw.len || memcmp(subject.p, child->issuer_raw.p, subject.len) != 0)
             continue;
-        result = add(found, &reader);
+        result = list_add(found, &reader);
         count++;
     }
     close_reader(&reader);

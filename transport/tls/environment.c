@@ -1,11 +1,13 @@
-/* What the environment says about TLS. For programs whose users set them up that way: plain ones do not link it. */
+/*
+ * TLS settings from environment variables. Linked only into programs that call ep_tls_config_from_env().
+ */
 #include <errno.h>
 #include <string.h>
 
 #include "internal.h"
 #include "port.h"
 
-/* Set to nothing is not set. */
+/* An empty variable counts as not set. */
 static const char *env_text(const char *name)
 {
     const char *value = ep_port_env(name);
@@ -13,7 +15,7 @@ static const char *env_text(const char *name)
     return value && *value ? value : NULL;
 }
 
-static void fill(const char **field, const void *other, const char *name)
+static void field_from_env(const char **field, const void *other, const char *name)
 {
     if (!*field && !other)
         *field = env_text(name);
@@ -23,13 +25,13 @@ int ep_tls_config_from_env(struct ep_tls_config *config)
 {
     const char *no_clock = env_text("EDGEPROF_TLS_NO_CLOCK");
 
-    fill(&config->ca_file, config->ca, "EDGEPROF_TLS_CA");
-    fill(&config->pin, NULL, "EDGEPROF_TLS_PIN");
+    field_from_env(&config->ca_file, config->ca, "EDGEPROF_TLS_CA");
+    field_from_env(&config->pin, NULL, "EDGEPROF_TLS_PIN");
     if (!config->pin)
-        fill(&config->ca_file, config->ca, "SSL_CERT_FILE");
-    fill(&config->cert_file, config->cert, "EDGEPROF_TLS_CERT");
-    fill(&config->key_file, config->key, "EDGEPROF_TLS_KEY");
-    fill(&config->server_name, NULL, "EDGEPROF_TLS_NAME");
+        field_from_env(&config->ca_file, config->ca, "SSL_CERT_FILE");
+    field_from_env(&config->cert_file, config->cert, "EDGEPROF_TLS_CERT");
+    field_from_env(&config->key_file, config->key, "EDGEPROF_TLS_KEY");
+    field_from_env(&config->server_name, NULL, "EDGEPROF_TLS_NAME");
     if (no_clock && strcmp(no_clock, "1") != 0 && strcmp(no_clock, "0") != 0)
         return ep_tls_refuse(-EINVAL, "EDGEPROF_TLS_NO_CLOCK: want 1 or 0, not ", no_clock);
     if (no_clock && *no_clock == '1')

@@ -1,7 +1,7 @@
 /*
- * The part of mbedtls 3.6 that a TLS client of ours needs, for the library's own copy of it (MBEDTLS_CONFIG_FILE). What
- * is not named here is not compiled: no server, no DTLS, no CBC, no RSA key exchange, no renegotiation, nothing that
- * makes text, opens files or sockets, or allocates anywhere but in the arena.
+ * The configuration of the private copy of mbedtls 3.6 (MBEDTLS_CONFIG_FILE): a TLS client. What is not named here is
+ * not compiled: no server, DTLS, CBC, RSA key exchange or renegotiation; no text output, no files or sockets, and no
+ * allocation outside the arena.
  */
 #ifndef EP_MBEDTLS_CONFIG_H
 #define EP_MBEDTLS_CONFIG_H
@@ -18,9 +18,9 @@
 #define MBEDTLS_PLATFORM_MEMORY
 #define MBEDTLS_PLATFORM_CALLOC_MACRO    ep_tls_calloc
 #define MBEDTLS_PLATFORM_FREE_MACRO      ep_tls_free
-#define MBEDTLS_PLATFORM_TIME_TYPE_MACRO int64_t /* 32-bit ARM's time_t ends in 2038 */
+#define MBEDTLS_PLATFORM_TIME_TYPE_MACRO int64_t /* time_t of 32-bit ARM ends in 2038 */
 #define MBEDTLS_PLATFORM_TIME_MACRO      ep_tls_time
-#define MBEDTLS_PLATFORM_GMTIME_R_ALT    /* glibc's reads the time zone's file, through malloc */
+#define MBEDTLS_PLATFORM_GMTIME_R_ALT    /* glibc's gmtime_r reads the time zone's file, using malloc */
 #define MBEDTLS_PLATFORM_MS_TIME_ALT
 #define MBEDTLS_PLATFORM_SNPRINTF_MACRO ep_tls_no_text
 #define MBEDTLS_PSA_CRYPTO_EXTERNAL_RNG
@@ -41,7 +41,7 @@ int ep_tls_no_text(char *text, size_t size, const char *format, ...);
 #define MBEDTLS_CHACHAPOLY_C
 #define MBEDTLS_CIPHER_C
 #define MBEDTLS_MD_C
-#define MBEDTLS_SHA1_C /* roots sign themselves with it; nothing else may (mbedtls_x509_crt_profile_default) */
+#define MBEDTLS_SHA1_C /* for self-signed roots only (mbedtls_x509_crt_profile_default) */
 #define MBEDTLS_SHA224_C
 #define MBEDTLS_SHA256_C
 #define MBEDTLS_SHA384_C
@@ -97,8 +97,8 @@ int ep_tls_no_text(char *text, size_t size, const char *format, ...);
 #define MBEDTLS_SSL_SERVER_NAME_INDICATION
 #define MBEDTLS_SSL_SESSION_TICKETS
 #define MBEDTLS_SSL_ALL_ALERT_MESSAGES
-/* A server may send records of 16 KiB, whatever it is asked for; what we send is cut as we like. A client certificate
- * with its chain has to fit into one. */
+/* A server may send records of 16 KiB whatever it was asked for. Sent records may be smaller, but a client
+ * certificate with its chain must fit into one. */
 #define MBEDTLS_SSL_IN_CONTENT_LEN  16384
 #define MBEDTLS_SSL_OUT_CONTENT_LEN 4096
 

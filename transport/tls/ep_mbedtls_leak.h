@@ -1,12 +1,12 @@
 /*
- * Included before mbedtls' ssl_tls13_keys.c (tls.mk). When memory ends while the keys of a TLS 1.3 connection are set
- * up, mbedtls 3.6 frees the structure that they are in and not the ciphers that hang on it: 256 bytes of the arena
- * would be lost each time. Here such a structure is freed with what hangs on it.
+ * Included before mbedtls' ssl_tls13_keys.c (tls.mk). If memory runs out while mbedtls 3.6 sets up the keys of a TLS
+ * 1.3 connection, it frees their structure but not the ciphers in it, which leaks 256 bytes of the arena each time.
+ * This frees the structure with its contents.
  */
 #ifndef EP_MBEDTLS_LEAK_H
 #define EP_MBEDTLS_LEAK_H
 
-#include <ssl_misc.h> /* of mbedtls/library; first, it opens up structures */
+#include <ssl_misc.h> /* of mbedtls/library; must come first */
 
 #include <mbedtls/platform.h>
 

@@ -1,7 +1,7 @@
 /*
- * Included before mbedtls' ssl_tls12_client.c (tls.mk). A client that speaks TLS 1.3 as well offers RSA-PSS, and a
- * server may take it up in TLS 1.2; mbedtls 3.6 can check such a signature, but its list of what TLS 1.2 allows does
- * not have it and it ends the handshake. Here the list has it; that it was offered is checked all the same.
+ * Included before mbedtls' ssl_tls12_client.c (tls.mk). A client with TLS 1.3 also offers RSA-PSS, which a server may
+ * then use in TLS 1.2. mbedtls 3.6 can check such a signature, but lacks it in its list for TLS 1.2 and ends the
+ * handshake. This adds it to the list. mbedtls still checks that it was offered.
  */
 #ifndef EP_MBEDTLS_PSS_H
 #define EP_MBEDTLS_PSS_H

@@ -1,7 +1,7 @@
 /*
- * What went wrong, for people: one line, and an errno value that a transport may return (so none that has a meaning of
- * its own there, as EAGAIN has). Lines about connections are constants, so that any thread may read them at any time;
- * only those about the configuration are put together, at setup. Nothing that is secret gets here.
+ * Errors for people: one line, and an errno value that a transport may return (without special meaning there, unlike
+ * EAGAIN). Lines about connections are constants, so any thread may read them at any time. Lines about the
+ * configuration are composed at setup. They contain no secrets.
  */
 #include <errno.h>
 #include <mbedtls/error.h>
@@ -24,7 +24,7 @@ int ep_tls_refuse(int error, const char *what, const char *name)
 {
     size_t at = strlen(what), size = strlen(name);
 
-    memcpy(setup_line, what, at); /* ours, and short */
+    memcpy(setup_line, what, at); /* a short constant */
     if (size > sizeof setup_line - 1 - at)
         size = sizeof setup_line - 1 - at;
     memcpy(setup_line + at, name, size);
@@ -46,12 +46,12 @@ int ep_tls_fail(struct ep_tls *tls, int error, const char *text)
 }
 
 struct reason {
-    int code; /* verification flag, alert, or what mbedtls returns */
+    int code; /* verification flag, alert, or result of mbedtls */
     int error;
     const char *text;
 };
 
-/* Most important first: of all that is wrong with a certificate one thing is said. */
+/* Most important first: only one error of a certificate is reported. */
 static const struct reason certificate_reasons[] = {
     {MBEDTLS_X509_BADCERT_OTHER, -EKEYREJECTED, "the server's public key is not the pinned one"},
     {MBEDTLS_X509_BADCERT_NOT_TRUSTED, -EKEYREJECTED,
@@ -122,7 +122,7 @@ int ep_tls_failed(struct ep_tls *tls, int result)
     if (result == MBEDTLS_ERR_SSL_WANT_READ || result == MBEDTLS_ERR_SSL_WANT_WRITE ||
         result == MBEDTLS_ERR_SSL_TIMEOUT)
         return ep_tls_fail(tls, -ETIMEDOUT, "the server did not answer in time");
-    if (ep_tls_arena_short()) /* whatever mbedtls has made of it */
+    if (ep_tls_arena_short()) /* whatever error mbedtls returned */
         return ep_tls_fail(tls, -ENOMEM, "TLS memory is too small: give EP_TLS_MEMORY or more");
     if (result == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED || result == MBEDTLS_ERR_SSL_BAD_CERTIFICATE)
         reason = certificate_reason(mbedtls_ssl_get_verify_result(&tls->ssl));

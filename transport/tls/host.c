@@ -1,6 +1,6 @@
 /*
- * What mbedtls asks of a platform beside memory: the date, random numbers. No libc function that reads files or
- * allocates: gmtime_r would read the time zone's file.
+ * mbedtls' platform functions except memory: date and random numbers. No libc function that reads files or allocates,
+ * such as gmtime_r, which reads the time zone's file.
  */
 #include <mbedtls/error.h>
 #include <mbedtls/platform_time.h>
@@ -12,7 +12,7 @@
 #include "internal.h"
 #include "port.h"
 
-/* 2026-03-31, when the mbedtls in use was released: no device that runs it lives earlier than that. */
+/* 2026-03-31, the release date of this mbedtls: an earlier date means that the clock is not set. */
 #define CLOCK_FLOOR_S INT64_C(1774915200)
 
 int64_t ep_tls_time(int64_t *time)
@@ -29,7 +29,7 @@ bool ep_tls_has_clock(void)
     return ep_tls_time(NULL) >= CLOCK_FLOOR_S;
 }
 
-/* Days since 1970-01-01 -> date, in the calendar whose year begins in March: the leap day is its last. */
+/* Converts days since 1970-01-01 to a date, by a calendar whose year begins in March and ends with the leap day. */
 struct tm *mbedtls_platform_gmtime_r(const mbedtls_time_t *time, struct tm *tm)
 {
     int64_t days = *time / 86400, second = *time % 86400;
@@ -57,7 +57,7 @@ int ep_tls_random(void *unused, unsigned char *bytes, size_t size)
 {
     (void)unused;
     while (size > 0) {
-        size_t part = size < 256 ? size : 256; /* so much comes whole or not at all */
+        size_t part = size < 256 ? size : 256; /* getrandom() returns up to 256 bytes completely or not at all */
         if (getrandom(bytes, part, GRND_NONBLOCK) != (ssize_t)part)
             return MBEDTLS_ERR_PLATFORM_HW_ACCEL_FAILED;
         bytes += part;
@@ -74,7 +74,7 @@ psa_status_t mbedtls_psa_external_get_random(mbedtls_psa_external_random_context
     return ep_tls_random(NULL, output, output_size) == 0 ? PSA_SUCCESS : PSA_ERROR_INSUFFICIENT_ENTROPY;
 }
 
-/* For the functions that describe certificates, which nobody calls. */
+/* For mbedtls functions that describe certificates; never called. */
 int ep_tls_no_text(char *text, size_t size, const char *format, ...)
 {
     (void)format;

@@ -1,9 +1,9 @@
 /*
- * From a configuration to something that connections can be made with. Everything lies in the caller's memory: struct
- * ep_tls first, behind it the arena. Files with keys are read through the arena, which wipes what is freed.
+ * Setup of TLS from the configuration. Everything is in the caller's memory: struct ep_tls, then the arena. Files with
+ * keys are read into the arena, which wipes freed memory.
  *
- *   ep_tls_setup -> take_memory -> take_trust -> take_identity -> load -> read_file
- *                               -> configure
+ *   ep_tls_setup -> memory_init, setup_trust, setup_identity -> load -> read_file
+ *                -> configure
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #include "internal.h"
 
-#define FILE_MAX 16384 /* of a client certificate with its chain, or of a key */
+#define FILE_MAX 16384 /* maximum size of a client certificate with its chain, or of a key */
 
 /* ---- memory ---- */
 
@@ -28,13 +28,13 @@ static void *aligned(void *memory, size_t *size)
     return (uint8_t *)memory + skip;
 }
 
-/* Of struct ep_tls, which lies before the arena. */
+/* Size of struct ep_tls, in front of the arena. */
 static size_t own_size(void)
 {
     return (sizeof(struct ep_tls) + 15) / 16 * 16;
 }
 
-static struct ep_tls *take_memory(const struct ep_tls_config *config)
+static struct ep_tls *memory_init(const struct ep_tls_config *config)
 {
     size_t size = config->memory_size;
     struct ep_tls *tls = config->memory ? aligned(config->memory, &size) : NULL;
@@ -65,7 +65,7 @@ static void release(struct ep_tls *tls)
     ep_tls_wipe(tls, sizeof *tls);
 }
 
-static char *copy(const char *text)
+static char *text_copy(const char *text)
 {
     size_t size = strlen(text) + 1;
     char *to = mbedtls_calloc(1, size);
@@ -73,7 +73,7 @@ static char *copy(const char *text)
     return to ? memcpy(to, text, size) : NULL;
 }
 
-/* ---- whom to trust ---- */
+/* ---- trust ---- */
 
 static const char *system_bundle(void)
 {
@@ -86,7 +86,7 @@ static const char *system_bundle(void)
     return NULL;
 }
 
-static int take_authority(struct ep_tls *tls, const struct ep_tls_config *config)
+static int setup_authority(struct ep_tls *tls, const struct ep_tls_config *config)
 {
     const char *file = config->ca_file;
 
@@ -97,7 +97,7 @@ static int take_authority(struct ep_tls *tls, const struct ep_tls_config *config
         return 0;
     if (!file && !config->ca && !(file = system_bundle()))
         return ep_tls_refuse(-ENOENT, "this system has no bundle of certificate authorities: set ca_file or pin", "");
-    if (file && !(tls->authority.file = copy(file)))
+    if (file && !(tls->authority.file = text_copy(file)))
         return -ENOMEM;
     int error = ep_tls_authority_check(&tls->authority);
     if (error == -EINVAL)
@@ -105,7 +105,7 @@ static int take_authority(struct ep_tls *tls, const struct ep_tls_config *config
     return error ? ep_tls_refuse(error, "cannot read certificate authorities: ", file ? file : "ca") : 0;
 }
 
-static int take_trust(struct ep_tls *tls, const struct ep_tls_config *config)
+static int setup_trust(struct ep_tls *tls, const struct ep_tls_config *config)
 {
     if (config->flags & ~(uint32_t)EP_TLS_NO_CLOCK)
         return ep_tls_refuse(-EINVAL, "flags: unknown", "");
@@ -114,17 +114,17 @@ static int take_trust(struct ep_tls *tls, const struct ep_tls_config *config)
     tls->flags = config->flags;
     if (config->pin && ep_tls_pins_parse(tls, config->pin) != 0)
         return ep_tls_refuse(-EINVAL, "pin: want sha256//BASE64 with 44 characters, at most four with ; between", "");
-    if (config->server_name && !(tls->server_name = copy(config->server_name)))
+    if (config->server_name && !(tls->server_name = text_copy(config->server_name)))
         return -ENOMEM;
-    return take_authority(tls, config);
+    return setup_authority(tls, config);
 }
 
-/* ---- who we are ---- */
+/* ---- the client's identity ---- */
 
 struct blob {
     const uint8_t *bytes;
-    uint8_t *file; /* what was read of one */
-    size_t size;   /* PEM: its NUL included, as mbedtls wants it */
+    uint8_t *file; /* allocated copy, to be freed */
+    size_t size;   /* for PEM includes the NUL, as mbedtls requires */
 };
 
 static int read_all(int fd, uint8_t *bytes, size_t size)
@@ -157,7 +157,7 @@ static int read_file(const char *path, struct blob *blob)
     return error;
 }
 
-/* From a file or from memory, with a NUL behind PEM, without one behind DER. */
+/* Loads a file or a copy from memory, with a NUL after PEM, without one after DER. */
 static int load(struct blob *blob, const char *path, const void *bytes, size_t size)
 {
     *blob = (struct blob){.bytes = bytes, .size = size};
@@ -178,7 +178,7 @@ static int load(struct blob *blob, const char *path, const void *bytes, size_t s
     return 0;
 }
 
-static int take_cert(struct ep_tls *tls, const struct ep_tls_config *config)
+static int setup_cert(struct ep_tls *tls, const struct ep_tls_config *config)
 {
     const char *name = config->cert_file ? config->cert_file : "cert";
     struct blob blob;
@@ -190,7 +190,7 @@ static int take_cert(struct ep_tls *tls, const struct ep_tls_config *config)
     return error ? ep_tls_refuse(error, "no client certificate (PEM or DER) can be read from ", name) : 0;
 }
 
-static int take_key(struct ep_tls *tls, const struct ep_tls_config *config)
+static int setup_key(struct ep_tls *tls, const struct ep_tls_config *config)
 {
     const char *name = config->key_file ? config->key_file : "key";
     struct blob blob;
@@ -206,7 +206,7 @@ static int take_key(struct ep_tls *tls, const struct ep_tls_config *config)
     return 0;
 }
 
-static int take_identity(struct ep_tls *tls, const struct ep_tls_config *config)
+static int setup_identity(struct ep_tls *tls, const struct ep_tls_config *config)
 {
     const bool cert = config->cert || config->cert_file, key = config->key || config->key_file;
 
@@ -216,11 +216,9 @@ static int take_identity(struct ep_tls *tls, const struct ep_tls_config *config)
         return ep_tls_refuse(-EINVAL, "a client certificate needs its key, and a key its certificate", "");
     if (!cert)
         return 0;
-    int error = take_cert(tls, config);
-    return error ? error : take_key(tls, config);
+    int error = setup_cert(tls, config);
+    return error ? error : setup_key(tls, config);
 }
-
-/* ---- all of it ---- */
 
 static int configure(struct ep_tls *tls)
 {
@@ -245,13 +243,13 @@ int ep_tls_setup(const struct ep_tls_config *config)
     if (ep_tls_instance && ep_tls_instance->tcp)
         return ep_tls_refuse(-EBUSY, "a connection is open: set TLS up before ep_start()", "");
     ep_tls_end();
-    struct ep_tls *tls = take_memory(config);
+    struct ep_tls *tls = memory_init(config);
     if (!tls)
         return ep_tls_refuse(-ENOMEM, "TLS memory is too small: give EP_TLS_MEMORY or more", "");
     psa_status_t status = psa_crypto_init();
-    int error = status == PSA_SUCCESS ? take_trust(tls, config) : -EIO;
+    int error = status == PSA_SUCCESS ? setup_trust(tls, config) : -EIO;
     if (!error)
-        error = take_identity(tls, config);
+        error = setup_identity(tls, config);
     if (!error)
         error = configure(tls);
     if (ep_tls_arena_short())

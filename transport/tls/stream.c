@@ -1,15 +1,13 @@
 /*
- * One TLS connection as an ep_stream, over ep_stream_tcp, and https as a transport: http.c over that stream.
+ * One TLS connection as an ep_stream, over ep_stream_tcp; and https as a transport: http.c over that stream.
  *
- * Nothing waits beyond the deadline: whoever waits is ep_stream_tcp, and before each step of a handshake the deadline
- * is looked at. A step is arithmetic of one message at most: README.md has the time that the longest takes.
+ * Nothing waits beyond the deadline: only ep_stream_tcp waits, and the deadline is checked before each step of a
+ * handshake. A step is the arithmetic of one message (core/DESIGN.md has the longest time). The session is kept for the
+ * next connection, for a day at most: then the server must show its certificate again. TLS 1.3 may send the session at
+ * any time after the handshake, so reads look for it.
  *
- * A session is kept for the next connection, for a day at most: then the server has to show its certificate again.
- * TLS 1.3 sends it after the handshake, whenever it likes: so it is looked for in reads.
- *
- *   tls_connect -> begin -> handshake -> keep_session
- *   tls_read    -> settle -> keep_session
- *   tls_write   -> settle
+ *   tls_connect -> prepare_connection -> handshake -> keep_session
+ *   tls_read, tls_write -> handle_result -> keep_session
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +16,7 @@
 #include "port.h"
 
 #define SESSION_MAX_NS (UINT64_C(86400) * 1000000000u)
-#define LATE_MAX       64     /* reads after the deadline, of bytes that are there: a flood is no reason to stay */
+#define LATE_MAX       64     /* limits reads of available bytes after the deadline, in case the server floods */
 #define RECORD_TYPES   20, 24 /* change_cipher_spec to heartbeat */
 
 struct stream {
@@ -27,7 +25,7 @@ struct stream {
 
 struct ep_tls *ep_tls_instance;
 
-/* ---- what mbedtls reads and writes through ---- */
+/* ---- I/O functions for mbedtls ---- */
 
 static bool is_over(const struct ep_deadline *deadline)
 {
@@ -71,7 +69,7 @@ static int to_tcp(void *context, const unsigned char *bytes, size_t size)
     return (int)put;
 }
 
-/* mbedtls also says that it wants more where it has done away with a message; then it is to be called again. */
+/* mbedtls also returns WANT_READ after it has handled a message by itself; then it must be called again. */
 static bool is_only_wanting(const struct ep_tls *tls, int result)
 {
     return (result == MBEDTLS_ERR_SSL_WANT_READ || result == MBEDTLS_ERR_SSL_WANT_WRITE) && !tls->waited;
@@ -86,7 +84,7 @@ void ep_tls_forget(struct ep_tls *tls)
     tls->has_session = false;
 }
 
-/* Without room for it the next handshake is a full one: no error. */
+/* If there is no room for the session, the next handshake is a full one: not an error. */
 static void keep_session(struct ep_tls *tls)
 {
     ep_tls_forget(tls);
@@ -106,8 +104,8 @@ static int resume_session(struct ep_tls *tls)
 
 /* ---- connect ---- */
 
-/* The connection's state: buffers, the session to go on with, the name. */
-static int begin(struct ep_tls *tls, const char *host)
+/* Sets up the connection's buffers, the session to resume, and the name. */
+static int prepare_connection(struct ep_tls *tls, const char *host)
 {
     const char *name = ep_tls_expect(tls, host);
     int result = mbedtls_ssl_setup(&tls->ssl, &tls->config);
@@ -127,7 +125,7 @@ static int handshake(struct ep_tls *tls)
     while ((result == 0 || is_only_wanting(tls, result)) && !mbedtls_ssl_is_handshake_over(&tls->ssl))
         result = is_over(tls->deadline) ? MBEDTLS_ERR_SSL_TIMEOUT : mbedtls_ssl_handshake_step(&tls->ssl);
     if (result == 0 && !tls->verified && !tls->has_session)
-        result = MBEDTLS_ERR_SSL_BAD_CERTIFICATE; /* nobody has looked at a certificate: cannot be */
+        result = MBEDTLS_ERR_SSL_BAD_CERTIFICATE; /* defensive: no certificate was verified */
     return result;
 }
 
@@ -141,7 +139,7 @@ static void count_handshake(struct ep_tls *tls)
         keep_session(tls);
 }
 
-static void take(struct ep_tls *tls, struct stream *stream, const struct ep_deadline *deadline)
+static void use_stream(struct ep_tls *tls, struct stream *stream, const struct ep_deadline *deadline)
 {
     tls->tcp = stream->tcp;
     tls->deadline = deadline;
@@ -156,8 +154,8 @@ static void tls_close(void *state)
     const struct ep_deadline past = {0};
 
     if (tls && tls->tcp == stream->tcp) {
-        take(tls, stream, &past);
-        (void)mbedtls_ssl_close_notify(&tls->ssl); /* if there is room for it now */
+        use_stream(tls, stream, &past);
+        (void)mbedtls_ssl_close_notify(&tls->ssl); /* sent only if possible without waiting */
         mbedtls_ssl_free(&tls->ssl);
         mbedtls_ssl_init(&tls->ssl);
         tls->tcp = NULL;
@@ -180,11 +178,11 @@ static int tls_connect(void *state, const char *host, const char *port, const st
     int error = ep_stream_tcp.connect(stream->tcp, host, port, deadline);
     if (error)
         return ep_tls_fail(tls, error, "the server cannot be reached");
-    take(tls, stream, deadline);
+    use_stream(tls, stream, deadline);
     tls->broken = 0;
     tls->heard = tls->alien = false;
     (void)ep_tls_arena_short();
-    int result = begin(tls, host);
+    int result = prepare_connection(tls, host);
     if (result == 0)
         result = handshake(tls);
     if (result == 0) {
@@ -192,15 +190,15 @@ static int tls_connect(void *state, const char *host, const char *port, const st
         return 0;
     }
     error = ep_tls_failed(tls, result);
-    ep_tls_forget(tls); /* it may have been the session's fault */
+    ep_tls_forget(tls); /* the session may be the cause */
     tls_close(state);
     return error;
 }
 
 /* ---- read and write ---- */
 
-/* 1: what stood in the way is done with, once more; else an errno value. */
-static int settle(struct ep_tls *tls, int result)
+/* Handles a result of mbedtls. Returns 1: call it again; else an errno value. */
+static int handle_result(struct ep_tls *tls, int result)
 {
     if (result == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
         keep_session(tls);
@@ -213,14 +211,14 @@ static int settle(struct ep_tls *tls, int result)
     return ep_tls_failed(tls, result);
 }
 
-/* Ready to read or write until then; NULL: this stream is not connected. */
+/* Prepares a read or write with this deadline. NULL: this stream is not connected. */
 static struct ep_tls *connected(struct stream *stream, const struct ep_deadline *deadline)
 {
     struct ep_tls *tls = ep_tls_instance;
 
     if (!tls || tls->tcp != stream->tcp)
         return NULL;
-    take(tls, stream, deadline);
+    use_stream(tls, stream, deadline);
     return tls;
 }
 
@@ -235,12 +233,12 @@ static long tls_read(void *state, void *bytes, size_t size, const struct ep_dead
             return got;
         if (got == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY)
             return 0;
-        next = settle(tls, got == 0 ? MBEDTLS_ERR_SSL_CONN_EOF : got);
+        next = handle_result(tls, got == 0 ? MBEDTLS_ERR_SSL_CONN_EOF : got);
     }
     return next;
 }
 
-/* After -ETIMEDOUT a record may be under way in part: nothing but the same bytes, or close, makes sense then. */
+/* After -ETIMEDOUT a record may have been sent in part: only the same bytes may be written then, or close called. */
 static long tls_write(void *state, const void *bytes, size_t size, const struct ep_deadline *deadline)
 {
     struct ep_tls *tls = connected(state, deadline);
@@ -250,7 +248,7 @@ static long tls_write(void *state, const void *bytes, size_t size, const struct 
         int put = mbedtls_ssl_write(&tls->ssl, bytes, size);
         if (put > 0)
             return put;
-        next = settle(tls, put);
+        next = handle_result(tls, put);
     }
     return next;
 }
@@ -265,7 +263,7 @@ static const struct ep_stream stream_tls = {
 
 /* ---- the transport ---- */
 
-/* A session with another server, of a profiler before this, is nothing for this one. */
+/* Forgets the session, since it may be with an earlier profiler's server. */
 static int tls_open(void *state, const struct ep_target *target)
 {
     if (!ep_tls_instance || ep_stream_tcp.state_size > sizeof(struct stream))

@@ -1,9 +1,9 @@
 /*
- * Whether it is the right server, beyond what mbedtls checks by itself: the pins, names that are addresses, dates when
- * nobody knows the date. mbedtls has set its flags when it asks; here some are added, and some taken away:
+ * Checks of the server beyond mbedtls' own: pins, names that are addresses, and dates on a device without a clock.
+ * mbedtls calls this with its flags set; this adds and removes some:
  *
- *   a pin alone          who signed and for whom does not matter; key, and dates, do
- *   EP_TLS_NO_CLOCK      dates do not matter as long as the date is not known
+ *   a pin alone          issuer and host name are ignored; the key and the dates are checked
+ *   EP_TLS_NO_CLOCK      dates are ignored while the date is not known
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -63,7 +63,7 @@ static bool has_address(const struct ep_tls *tls, const mbedtls_x509_crt *cert)
     return false;
 }
 
-/* -1: it cannot be told. */
+/* Returns 1 or 0; -1: the hash failed. */
 static int is_pinned(const struct ep_tls *tls, const mbedtls_x509_crt *cert)
 {
     uint8_t hash[32];
