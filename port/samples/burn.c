@@ -1,12 +1,12 @@
 /*
- * A plain C program with the profiler in it, through the public interface: three functions of different nature use CPU
- * in parts of 60, 30 and 10, on two threads, at a bounded share of a core. Each burst is measured by its thread's CPU
- * clock; the sums are the truth that a profile is compared with, printed as one line of JSON at the end.
+ * A C program with the profiler, which uses only the public interface. Three different functions use CPU time in parts
+ * of 60, 30 and 10, on two threads, at a limited share of a core. Each burst is measured by its thread's CPU clock. The
+ * sums are printed as one line of JSON at the end, to be compared with a profile.
  *
- *   burn [SECONDS]      stops after so long, or on SIGTERM or SIGINT; EDGEPROF_ENDPOINT and so on start the profiler
+ *   burn [SECONDS]      stops after that time, or on SIGTERM or SIGINT; EDGEPROF_ENDPOINT etc. start the profiler
  *
- * main() -> start_profiler(); run() on each thread -> burst() -> burn_heavy(), burn_medium(), burn_light().
- * Lengths of bursts and pauses are random, so that nothing runs in step with the kernel's tick.
+ * main() -> start_profiler(); run() on each thread -> burst() -> burn_heavy(), burn_medium(), burn_light(). Bursts and
+ * pauses have random lengths, so that nothing runs in step with the kernel's tick.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -93,7 +93,7 @@ static int most_behind(void)
     return next;
 }
 
-/* CPU time that it took. */
+/* Runs one burst. Returns its CPU time in ns. */
 static long long burst(int which, double milliseconds, double *rounds_per_ms)
 {
     static void (*const burn[])(int) = {burn_heavy, burn_medium, burn_light};

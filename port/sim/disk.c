@@ -1,8 +1,8 @@
 /*
- * The simulated disk: files whose unsynced sectors are kept apart, and a power cut after any number of calls.
+ * The simulated disk: keeps unsynced sectors apart, and cuts the power after any number of calls.
  *
- * Each call that changes something counts. When `cut_at` is reached the power goes: of what was not synced, each sector
- * is there, is not, or is torn (its first bytes new, the rest old, or rubbish), as the dice say; sizes and removals
+ * Each call that changes something counts. When `cut_at` is reached the power fails. Each unsynced sector is then
+ * written, not written, or torn (new first bytes and old rest, or random bytes), by the dice; sizes and removals
  * likewise. From then on every call fails until ep_sim_disk_restart().
  */
 #include "sim.h"
@@ -15,19 +15,19 @@
 #define LARGEST (1200u * 1024u)
 
 struct file {
-    size_t size, safe_size; /* as programs see it, as a power cut leaves it */
-    size_t used;            /* bytes that were ever written to */
+    size_t size, safe_size; /* size as programs see it, and size after a power cut */
+    size_t used;            /* highest byte ever written */
     bool dirty[LARGEST / SECTOR];
 };
 
 struct ep_sim_disk ep_sim_disk;
 static struct file files[FILES];
-static uint8_t now[FILES][LARGEST], safe[FILES][LARGEST];
+static uint8_t current[FILES][LARGEST], safe[FILES][LARGEST];
 
 void ep_sim_disk_reset(void)
 {
     for (unsigned i = 0; i < FILES; i++) {
-        memset(now[i], 0, files[i].used);
+        memset(current[i], 0, files[i].used);
         memset(safe[i], 0, files[i].used);
     }
     memset(files, 0, sizeof files);
@@ -40,9 +40,9 @@ static uint32_t dice(uint32_t sides)
     return (uint32_t)(ep_sim_disk.dice >> 33) % sides;
 }
 
-static void land_sector(unsigned file, unsigned sector)
+static void sector_write(unsigned file, unsigned sector)
 {
-    uint8_t *to = safe[file] + sector * SECTOR, *from = now[file] + sector * SECTOR;
+    uint8_t *to = safe[file] + sector * SECTOR, *from = current[file] + sector * SECTOR;
     uint32_t how = dice(5), whole = how == 0 ? 0 : how == 1 ? dice(SECTOR) : SECTOR;
 
     if (how == 2) {
@@ -53,7 +53,7 @@ static void land_sector(unsigned file, unsigned sector)
     memcpy(to, from, whole);
 }
 
-/* What of the unsynced is on the disk: any subset of it. */
+/* Decides which unsynced sectors are on the disk: any subset. */
 static void power_off(void)
 {
     ep_sim_disk.off = true;
@@ -68,7 +68,7 @@ static void power_off(void)
         }
         for (unsigned s = 0; s < LARGEST / SECTOR; s++)
             if (file->dirty[s])
-                land_sector(f, s);
+                sector_write(f, s);
     }
 }
 
@@ -79,9 +79,9 @@ void ep_sim_disk_restart(void)
     for (unsigned f = 0; f < FILES; f++) {
         files[f].size = files[f].safe_size;
         memset(files[f].dirty, 0, sizeof files[f].dirty);
-        memcpy(now[f], safe[f], files[f].used);
+        memcpy(current[f], safe[f], files[f].used);
         if (files[f].used > files[f].size)
-            memset(now[f] + files[f].size, 0, files[f].used - files[f].size);
+            memset(current[f] + files[f].size, 0, files[f].used - files[f].size);
     }
 }
 
@@ -93,18 +93,18 @@ void ep_sim_disk_kill(void)
 uint8_t *ep_sim_disk_bytes(unsigned file, uint64_t *size)
 {
     *size = files[file].size;
-    return now[file];
+    return current[file];
 }
 
 void ep_sim_disk_put(unsigned file, const void *bytes, size_t size)
 {
-    memcpy(now[file], bytes, size);
+    memcpy(current[file], bytes, size);
     memcpy(safe[file], bytes, size);
     files[file].size = files[file].safe_size = files[file].used = size;
 }
 
-/* Whether a call that changes something may go on: 0 or its error. */
-static int change(void)
+/* Counts a call that changes something. Returns 0 or its error. */
+static int count_change(void)
 {
     if (ep_sim_disk.off)
         return -EIO;
@@ -144,7 +144,7 @@ int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size)
     uint64_t left = at < files[file].size ? files[file].size - at : 0;
     if (left < size)
         size = (size_t)left;
-    memcpy(bytes, now[file] + at, size);
+    memcpy(bytes, current[file] + at, size);
     return (int64_t)size;
 }
 
@@ -158,33 +158,33 @@ int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t si
 {
     if (at % 4096 || size % 4096 || at + size > LARGEST)
         ep_sim_disk.misused = true;
-    /* The power may go when all of it is on its way. */
+    /* The power may fail when all of the write is on its way. */
     bool cut = ep_sim_disk.calls + 1 == ep_sim_disk.cut_at;
-    int error = cut || ep_sim_disk.off ? 0 : change();
+    int error = cut || ep_sim_disk.off ? 0 : count_change();
     if (ep_sim_disk.off || ep_sim_disk.misused)
         return -EIO;
     if (error == -ENOSPC)
         size = size / 2 / SECTOR * SECTOR;
     if (error == 0 || error == -ENOSPC) {
-        memcpy(now[file] + at, bytes, size);
+        memcpy(current[file] + at, bytes, size);
         mark_dirty(file, at, size);
         size_t end = (size_t)at + size;
         files[file].size = files[file].size > end ? files[file].size : end;
         files[file].used = files[file].used > end ? files[file].used : end;
         ep_sim_disk.written += size;
     }
-    return cut ? change() : error;
+    return cut ? count_change() : error;
 }
 
 int ep_port_store_sync(unsigned file)
 {
-    int error = change();
+    int error = count_change();
 
     if (error)
         return error;
     for (unsigned s = 0; s < LARGEST / SECTOR; s++)
         if (files[file].dirty[s])
-            memcpy(safe[file] + s * SECTOR, now[file] + s * SECTOR, SECTOR);
+            memcpy(safe[file] + s * SECTOR, current[file] + s * SECTOR, SECTOR);
     memset(files[file].dirty, 0, sizeof files[file].dirty);
     files[file].safe_size = files[file].size;
     ep_sim_disk.syncs++;
@@ -194,7 +194,7 @@ int ep_port_store_sync(unsigned file)
 int ep_port_store_cut(unsigned file, uint64_t size)
 {
     bool cut = ep_sim_disk.calls + 1 == ep_sim_disk.cut_at;
-    int error = cut || ep_sim_disk.off ? 0 : change();
+    int error = cut || ep_sim_disk.off ? 0 : count_change();
 
     if (ep_sim_disk.off || error)
         return -EIO;
@@ -202,10 +202,10 @@ int ep_port_store_cut(unsigned file, uint64_t size)
         files[file].size = (size_t)size;
         for (uint64_t s = (size + SECTOR - 1) / SECTOR; s < LARGEST / SECTOR; s++)
             files[file].dirty[s] = false;
-        memset(now[file] + size, 0, files[file].used - files[file].size);
+        memset(current[file] + size, 0, files[file].used - files[file].size);
     }
     if (cut)
-        return change();
+        return count_change();
     files[file].safe_size = files[file].size;
     return 0;
 }

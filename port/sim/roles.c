@@ -1,9 +1,9 @@
 /*
- * The roles' threads as co-routines over ucontext, and what they wait for.
+ * The roles' threads as co-routines over ucontext, and their events.
  *
- *   run_ready        resumes each role that can go on, until none can
- *   ep_sim_run       run_ready, then the clock jumps to the next deadline, and again
- *   ep_port_wait     in a role: back to whoever resumed it; elsewhere: the clock moves and the roles run
+ *   run_ready        resumes each role that can run, until none can
+ *   ep_sim_run       calls run_ready, advances the clock to the next deadline, and repeats
+ *   ep_port_wait     in a role: switches back to the caller; elsewhere: advances the clock and runs the roles
  */
 #include "sim.h"
 
@@ -14,7 +14,7 @@
 struct role {
     void (*fn)(void);
     bool alive, parked;
-    struct ep_event *event; /* that it waits for, NULL: none */
+    struct ep_event *event; /* the event that it waits for, NULL: none */
     unsigned seen;
     uint64_t until_ns;
     ucontext_t context;
@@ -22,7 +22,7 @@ struct role {
 };
 
 static struct role roles[EP_ROLES];
-static struct role *current;
+static struct role *current_role;
 static ucontext_t outside;
 
 void ep_sim_reset(void)
@@ -30,14 +30,14 @@ void ep_sim_reset(void)
     ep_sim_defaults();
     for (unsigned i = 0; i < EP_ROLES; i++)
         roles[i].alive = false;
-    current = NULL;
+    current_role = NULL;
 }
 
 static void role_main(void)
 {
-    current->fn();
-    current->alive = false;
-    (void)swapcontext(&current->context, &outside);
+    current_role->fn();
+    current_role->alive = false;
+    (void)swapcontext(&current_role->context, &outside);
 }
 
 int ep_port_thread_start(enum ep_role role, void (*fn)(void))
@@ -73,16 +73,16 @@ static bool run_ready(void)
     for (unsigned i = 0; i < EP_ROLES; i++) {
         if (!ready(&roles[i]))
             continue;
-        current = &roles[i];
-        current->event = NULL;
-        (void)swapcontext(&outside, &current->context);
-        current = NULL;
+        current_role = &roles[i];
+        current_role->event = NULL;
+        (void)swapcontext(&outside, &current_role->context);
+        current_role = NULL;
         any = true;
     }
     return any;
 }
 
-/* The clock goes to the next time at which a role is ready, `limit` at most. */
+/* Advances the clock to the next time at which a role is ready, at most to `limit`. */
 static void advance(uint64_t limit)
 {
     for (unsigned i = 0; i < EP_ROLES; i++)
@@ -139,7 +139,7 @@ int ep_port_thread_join(enum ep_role role)
 
 void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns)
 {
-    struct role *r = current;
+    struct role *r = current_role;
     uint64_t until = timeout_ns < UINT64_MAX - ep_sim.uptime_ns ? ep_sim.uptime_ns + timeout_ns : UINT64_MAX;
 
     if (atomic_load(&event->value) != seen)

@@ -1,6 +1,6 @@
 /*
- * Clocks, identity, modules and the sampling source of the simulated port; see sim.h. Co-routines are in roles.c,
- * synthetic stacks in stack.c.
+ * Clocks, identity, modules and the sampling source of the simulated port; see sim.h. roles.c has the co-routines,
+ * stack.c the synthetic stacks.
  */
 #include "sim.h"
 

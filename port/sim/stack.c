@@ -1,7 +1,7 @@
 /*
- * Synthetic stacks: a chain of frame records [caller's frame pointer, return address], root last, whose root record
- * returns to address 0. The layout is that of every ABI with a frame pointer chain that edgeprof knows; on 32-bit ARM,
- * where code without tables is not walked through, the code gets a table that describes these records, and calls.
+ * Synthetic stacks: chains of frame records [caller's frame pointer, return address]; the root's record returns to
+ * address 0. That is the layout of every ABI with frame pointer chains that edgeprof knows. On 32-bit ARM, where code
+ * without tables is not walked, the code gets a table that describes these records, and call instructions.
  */
 #include "sim.h"
 
@@ -15,7 +15,7 @@ struct record {
 
 #define CODE_SIZE (EP_SIM_FUNCTIONS * EP_SIM_FUNCTION)
 
-/* Read by the core as if it were code: of what is in it means something only what ep_sim_tables() writes. */
+/* Read by the core like code. Only what ep_sim_tables() writes into it has a meaning. */
 static _Alignas(64) uint8_t code[CODE_SIZE];
 
 uintptr_t ep_sim_pc(unsigned function)
@@ -23,7 +23,7 @@ uintptr_t ep_sim_pc(unsigned function)
     return (uintptr_t)code + function * EP_SIM_FUNCTION + EP_SIM_FUNCTION / 2;
 }
 
-/* Two entries of an exception index: one function from the module's start on, and where the code ends. */
+/* Two entries of an exception index: one function from the module's start on, and the end of the code. */
 struct table {
     uintptr_t start;
     uint32_t index[4];
@@ -53,7 +53,7 @@ void ep_sim_tables(struct ep_module_info *info)
     index[3] = 1; /* EXIDX_CANTUNWIND */
     memcpy(code + (info->start - (uintptr_t)code), prologue, sizeof prologue);
     for (unsigned f = 0; f < EP_SIM_FUNCTIONS; f++)
-        code[f * EP_SIM_FUNCTION + EP_SIM_FUNCTION / 2 - 1] = 0xeb; /* bl, in front of what it returns to */
+        code[f * EP_SIM_FUNCTION + EP_SIM_FUNCTION / 2 - 1] = 0xeb; /* bl, in front of its return address */
     info->table = info->image_start = (uintptr_t)index;
     info->table_size = sizeof((struct table *)NULL)->index;
     info->image_end = info->table + info->table_size;
@@ -80,10 +80,10 @@ void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_context *
     chain(functions, depth, records, context);
 }
 
-static _Alignas(16) struct record here[EP_SIM_DEPTH]; /* as a stack pointer is */
+static _Alignas(16) struct record here[EP_SIM_DEPTH]; /* aligned like a stack pointer */
 static struct ep_context here_context;
 
-/* The hook's own frame, function 0, is on top. */
+/* The hook's own frame, function 0, is the leaf. */
 void ep_sim_here(const uint16_t *functions, unsigned depth)
 {
     uint16_t with_hook[EP_SIM_DEPTH] = {0};

@@ -1,9 +1,9 @@
 /*
- * A port that compiles, links and does nothing useful: copy the folder, then work through the notes below. What each
- * function owes the core, and in which context it is called, is said in port/port.h.
+ * A port that compiles, links and does nothing useful. Copy the folder and work through the notes below. port/port.h
+ * has the contract and the context of each function.
  *
- * As it stands ep_start() works, nothing is ever sampled, and the collect and deliver threads do not exist: use
- * EP_MANUAL and call ep_collect() and ep_deliver() from the program's own loop.
+ * Unchanged, ep_start() works, but nothing is sampled and there are no collect and deliver threads: use EP_MANUAL and
+ * call ep_collect() and ep_deliver() from the program's own loop.
  */
 #include "port/port.h"
 
@@ -55,21 +55,21 @@ void ep_port_random(void *bytes, size_t size)
 
 void ep_port_identity(struct ep_identity *identity)
 {
-    /* !FIXME: what tells this device and boot from others; unknown strings stay empty. */
+    /* !FIXME: identifies this device and boot; unknown strings stay empty. */
     *identity = (struct ep_identity){.arch = "unknown"};
     memcpy(identity->executable, "firmware", sizeof "firmware");
 }
 
 const char *ep_port_env(const char *name)
 {
-    /* !FIXME: settings from outside the program, where there are such. */
+    /* !FIXME: settings from outside the program, if there are any. */
     (void)name;
     return NULL;
 }
 
-/* ---- threads of our own ---- */
+/* ---- edgeprof's own threads ---- */
 
-/* Right as it is where threads cannot be parked: they start at once. */
+/* Correct if threads cannot be parked: they start at once. */
 int ep_port_thread_park(enum ep_role role, void (*fn)(void))
 {
     (void)role;
@@ -155,7 +155,7 @@ int ep_port_threads_each(void (*fn)(uint32_t tid))
 
 int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *ran_ns)
 {
-    /* !FIXME: where a thread that does not run left off; the scheduler has saved all its registers. */
+    /* !FIXME: the registers of a thread that does not run, as the scheduler has saved them. */
     (void)tid;
     (void)context;
     (void)ran_ns;
@@ -164,7 +164,7 @@ int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *r
 
 uint64_t ep_port_tick_cost_ns(void)
 {
-    /* !FIXME: what an interrupt takes beside ep_capture(). */
+    /* !FIXME: CPU time of an interrupt in addition to ep_capture(). */
     return 0;
 }
 
@@ -185,14 +185,14 @@ uint32_t ep_port_here(struct ep_context *context)
 
 uint32_t ep_port_bounds(struct ep_context *context)
 {
-    /* !FIXME: where the calling thread's stack may be read. */
+    /* !FIXME: the bounds of the calling thread's stack. */
     context->stack_start = context->stack_end = 0;
     return 0;
 }
 
 size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
 {
-    (void)tid; /* tasks' stacks do not go away here */
+    (void)tid; /* stacks of tasks are never freed here */
     memcpy(to, (const void *)from, size);
     return size;
 }
@@ -225,14 +225,14 @@ uint64_t ep_port_modules_generation(void)
 
 int ep_port_modules_scan(void)
 {
-    /* !FIXME: ep_module_seen() for each stretch of code, with its unwind tables (__eh_frame_hdr_start or
-     * __exidx_start of the linker script) and its build id. */
+    /* !FIXME: ep_module_seen() for each range of code, with its unwind tables (__eh_frame_hdr_start or __exidx_start
+     * of the linker script) and its build id. */
     return 0;
 }
 
 uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size)
 {
-    /* Nothing to mend where there are no dynamic symbols: functions are called module+0x1234 then. */
+    /* Correct without dynamic symbols: functions are then named module+0x1234. */
     (void)pc;
     if (size)
         name[0] = 0;
@@ -243,7 +243,7 @@ uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size)
 
 int ep_port_store_open(const char *dir)
 {
-    /* !FIXME: for a spool, files or stretches of flash by number; see port.h. Without, the spool stays in memory. */
+    /* !FIXME: for a spool: files or regions of flash by number; see port.h. Without it, the spool stays in memory. */
     (void)dir;
     return -ENOSYS;
 }
@@ -289,5 +289,6 @@ int ep_port_store_cut(unsigned file, uint64_t size)
 
 void ep_wait_begin(enum ep_wait wait)
 {
-    (void)wait; /* ep_wait_open(sp | wait, pc, fp, 0) of the caller: waits are not seen without it */
+    (void)wait; /* call ep_wait_open(sp | wait, pc, fp, 0) with the caller's registers; without it waits are not
+                   recorded */
 }
