@@ -1,35 +1,21 @@
 /*
- * Allocations, by wrapping the function that all of the runtime's allocators call when they cannot simply move a
- * pointer: about once in 8 KiB a thread, and for objects that are always made there.
+ * Allocations: wraps the function that all allocators of the runtime call if they cannot just advance a pointer. That
+ * is about once in 8 KiB a thread, and for objects always allocated there. Runs in cooperative mode: no collection can
+ * start before it returns, so it must not block or call managed code.
  *
- *   __wrap_RhpGcAlloc -> watch -> watch_shared -> accepted | pass_over -> record
- *   __wrap_RhAllocateNewArray -> pass_over, record
+ *   __wrap_RhpGcAlloc -> watch_alloc -> watch_shared -> is_accepted | pass_over -> record_alloc
+ *   __wrap_RhAllocateNewArray -> pass_over, record_alloc
  *
- * Two strata a thread, so that no byte counts twice:
- *   shared  objects that did not fit into what was left of the thread's allocation context. One stands for all that was
- *           allocated since the last one. A larger object is met the more often the larger it is, as it should be.
- *   lone    objects that always come here: finalizable, pinned, uninitialised, larger than a context. They stand for
- *           themselves, and the shared stratum's counter passes them over.
- *
- * What keeps the shared stratum unbiased:
- *   - Its place is the middle of the object: contexts end at a place that has nothing to do with what lies there, on
- *     the average in its middle. Its beginning would favour small objects, its end large ones.
- *   - The first object after a context was broken off (by a collection, by a larger lone object) was not met for its
- *     size; its bytes go to the next one.
- *   - Where contexts are broken off often, those that come to their end are the ones with few, large objects: these are
- *     refused now and then (accepted()), and what they would have stood for goes to the next one.
- *
- * A program that allocates in lock-step with its contexts (objects of one size in turn, that fill 8 KiB exactly) shows
- * only the object at the seam; totals are right all the same.
- *
- * Runs in cooperative mode: no collection can start until it returns, so it must not block or call managed code.
+ * Each thread has two strata, so that no byte counts twice. `shared`: objects that did not fit into the rest of the
+ * thread's allocation context; each stands for all bytes since the last one. `lone`: objects that always come here
+ * (finalizable, pinned, uninitialised, larger than a context); they stand for themselves.
  */
 #include "runtime.h"
 
-#define FLAGS_OF_CONTEXT 14u /* has references, alignment on 32 bits: say nothing of how it is made */
+#define FLAGS_OF_CONTEXT 14u /* has references, alignment on 32 bits: irrelevant for how it is allocated */
 #define CONTEXT_BYTES    8192
-#define BREAKING_BYTES   1024  /* may leave a context that is shorter than usual, or none */
-#define LARGE_BYTES      85000 /* never in a context */
+#define BREAKING_BYTES   1024  /* may end a context early */
+#define LARGE_BYTES      85000 /* such objects are never in a context */
 #define RECENT_BYTES     (1u << 20)
 #define COIN             65536u
 #define GAP_BYTES        16
@@ -43,24 +29,36 @@ EP_RUNTIME_FUNCTION void __real_RhAllocateNewArray(const struct ep_dotnet_type *
                                                    void **array);
 void __wrap_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t elements, uint32_t flags, void **array);
 
-/* Cooperative mode from preemptive mode and back, as at a call from C into managed code. */
+/* Switches from preemptive to cooperative mode and back, like a call from C into managed code. */
 EP_RUNTIME_FUNCTION void RhpReversePInvoke(void *frame);
 EP_RUNTIME_FUNCTION void RhpReversePInvokeReturn(void *frame);
 
-/* In bytes of this thread's counter: where the shared stratum stands, and where it has to be looked at again. 0: not
- * watching. */
+/* stands_at, look_at: in bytes of this thread's allocation counter, the position of the shared stratum, and where it
+ * must be checked again; look_at 0: not watching. */
+/*
+ * What keeps the shared stratum unbiased:
+ *   - An object's place is its middle, since contexts end on average in the middle of an object. The start would favour
+ *     small objects, the end large ones.
+ *   - The first object after a context was broken off (by a collection or a larger lone object) was not met because of
+ *     its size; its bytes go to the next one.
+ *   - Where contexts are often broken off, those that reach their end are the ones with few, large objects. Some of
+ *     these are rejected (is_accepted()), and their weight goes to the next one.
+ *
+ * A program that allocates in lock-step with its contexts (objects of one size that fill 8 KiB exactly) shows only the
+ * object at the boundary; totals are still right.
+ */
 struct watcher {
     uint64_t stands_at, look_at;
     unsigned stops;        /* ep_dotnet_stops when the thread got its context */
-    uint32_t broken, over; /* contexts that were broken off lately, over so many bytes of the shared stratum */
+    uint32_t broken, over; /* recently broken-off contexts, and the bytes of the shared stratum in that time */
     uint32_t misfits, watched;
-    uint32_t usual; /* size of objects that were met lately */
-    uint64_t owed;  /* what an object that was refused would have stood for */
+    uint32_t usual; /* recent mean size of objects met */
+    uint64_t owed;  /* weight of rejected objects */
     struct ep_stratum shared, lone, coin;
 };
 static _Thread_local struct watcher mine;
 
-/* Sizes are not what they should be: a runtime with other structures. */
+/* Sizes do not match: this runtime has other structures, so nothing is recorded. */
 static atomic_bool misfit;
 
 struct allocation {
@@ -68,14 +66,14 @@ struct allocation {
     uint64_t size, stands_for;
 };
 
-/* For its own sake, or because the live heap follows what is met. */
-static bool wanted(void)
+/* Also wanted by the live heap, which follows sampled objects. */
+static bool is_wanted(void)
 {
     return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) &
             (EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE))) != 0;
 }
 
-static bool works(void)
+static bool is_usable(void)
 {
     return RhGetAllocatedBytesForCurrentThread && !atomic_load_explicit(&misfit, memory_order_relaxed);
 }
@@ -90,9 +88,9 @@ static uint64_t size_of(const struct ep_dotnet_type *type, uintptr_t elements)
     return (size + word - 1) & ~(word - 1);
 }
 
-/* Its frame is one of those that .skip leaves out. */
-static __attribute__((noinline)) void record(const struct allocation *allocation, struct ep_stratum *stratum,
-                                             uint32_t token, const struct ep_context *context)
+/* .skip omits this function's own frame. */
+static __attribute__((noinline)) void record_alloc(const struct allocation *allocation, struct ep_stratum *stratum,
+                                                   uint32_t token, const struct ep_context *context)
 {
     const struct ep_hook_event event = {
         .kind = EP_KIND_ALLOC,
@@ -108,8 +106,8 @@ static __attribute__((noinline)) void record(const struct allocation *allocation
         ep_live_drop(token);
 }
 
-/* Bytes that can go by without one that is chosen. */
-static uint64_t quiet(const struct ep_stratum *stratum)
+/* The number of bytes until the next chosen one. */
+static uint64_t bytes_to_chosen(const struct ep_stratum *stratum)
 {
     bool ahead = stratum->chosen >= stratum->position;
 
@@ -125,9 +123,10 @@ static void note_bytes(struct watcher *me, uint64_t bytes)
     }
 }
 
-/* Whether an object that was met at the end of a context counts: x / (exp(x) - 1) of them, x being how often contexts
- * are broken off in as many bytes as it has. They can be only between objects: seldom where those are large. */
-static bool accepted(struct watcher *me, uint64_t size)
+/* Decides whether an object met at the end of a context counts: x / (exp(x) - 1) of them do. x is the number of
+ * broken-off contexts in as many bytes as the object has. Contexts break off only between objects, so rarely among
+ * large ones. */
+static bool is_accepted(struct watcher *me, uint64_t size)
 {
     me->usual = (uint32_t)((me->usual * UINT64_C(15) + size) / 16);
     float over = (float)me->over + (float)me->broken * (float)me->usual / 2;
@@ -139,27 +138,27 @@ static bool accepted(struct watcher *me, uint64_t size)
 
 static uint64_t watch_shared(struct watcher *me, uint64_t middle, uint64_t size, uint64_t period)
 {
-    uint64_t bytes = middle - me->stands_at, first = quiet(&me->shared), stands_for;
+    uint64_t bytes = middle - me->stands_at, first = bytes_to_chosen(&me->shared), stands_for;
 
     note_bytes(me, bytes);
     me->stands_at = middle;
-    if (bytes > first) { /* in two steps, each shorter than a period: only that is laid end to end */
+    if (bytes > first) { /* in two steps, because only bytes below a period are laid end to end */
         (void)ep_stratum_advance(&me->shared, first, period);
         bytes -= first;
     }
     stands_for = me->owed + ep_stratum_advance(&me->shared, bytes, period);
-    me->owed = stands_for && !accepted(me, size) ? stands_for : 0;
+    me->owed = stands_for && !is_accepted(me, size) ? stands_for : 0;
     return me->owed ? 0 : stands_for;
 }
 
-/* The context of this thread ended for another reason than the next object's size. */
+/* This thread's context ended for another reason than the next object's size. */
 static void broken_off(struct watcher *me)
 {
     me->stops = atomic_load_explicit(&ep_dotnet_stops, memory_order_relaxed) - 1;
     me->broken++;
 }
 
-/* The shared stratum passes an object over. */
+/* Makes the shared stratum skip an object. */
 static void pass_over(struct watcher *me, uint64_t size)
 {
     me->stands_at += size;
@@ -168,9 +167,9 @@ static void pass_over(struct watcher *me, uint64_t size)
         broken_off(me);
 }
 
-static bool watching(struct watcher *me, uint64_t counter)
+static bool watch_begin(struct watcher *me, uint64_t counter)
 {
-    if (!works())
+    if (!is_usable())
         return false;
     if (me->look_at == 0) {
         me->stands_at = counter;
@@ -179,7 +178,7 @@ static bool watching(struct watcher *me, uint64_t counter)
     return true;
 }
 
-/* Now and then the collector adds an object of its own to fill a gap; not nearly always. */
+/* Sometimes the collector adds an object of its own to fill a gap, but not nearly always. */
 static void check_size(struct watcher *me, uint64_t took, uint64_t size)
 {
     if (took - size <= GAP_BYTES)
@@ -193,13 +192,13 @@ static bool is_lone(uint32_t flags, uint64_t size)
     return (flags & ~FLAGS_OF_CONTEXT) != 0 || size >= CONTEXT_BYTES;
 }
 
-static __attribute__((noinline)) void *watch(const struct ep_dotnet_type *type, uint32_t flags, uintptr_t elements,
-                                             const uintptr_t *frame)
+static __attribute__((noinline)) void *watch_alloc(const struct ep_dotnet_type *type, uint32_t flags,
+                                                   uintptr_t elements, const uintptr_t *frame)
 {
     uint64_t counter = RhGetAllocatedBytesForCurrentThread();
     struct allocation allocation = {.type = type, .size = size_of(type, elements)};
     struct watcher *me = &mine;
-    bool lone = is_lone(flags, allocation.size), watched = watching(me, counter);
+    bool lone = is_lone(flags, allocation.size), watched = watch_begin(me, counter);
     bool met_for_size = me->stops == atomic_load_explicit(&ep_dotnet_stops, memory_order_relaxed);
 
     void *object = __real_RhpGcAlloc(type, flags, elements, frame);
@@ -214,13 +213,13 @@ static __attribute__((noinline)) void *watch(const struct ep_dotnet_type *type, 
         me->stops = atomic_load_explicit(&ep_dotnet_stops, memory_order_relaxed);
         if (met_for_size)
             allocation.stands_for = watch_shared(me, counter + allocation.size / 2, allocation.size, period);
-        me->look_at = me->owed ? 1 : me->stands_at + quiet(&me->shared) + 1;
+        me->look_at = me->owed ? 1 : me->stands_at + bytes_to_chosen(&me->shared) + 1;
         check_size(me, RhGetAllocatedBytesForCurrentThread() - counter, allocation.size);
     }
     if (allocation.stands_for) {
         struct ep_context context;
         ep_dotnet_frame(frame, &context);
-        record(&allocation, lone ? &me->lone : &me->shared, ep_dotnet_follow(object), &context);
+        record_alloc(&allocation, lone ? &me->lone : &me->shared, ep_dotnet_follow(object), &context);
     } else if (timed_from) {
         ep_hook_cost(timed_from, EP_HOOK_TIMED_ONE_IN);
     }
@@ -231,7 +230,7 @@ void *__wrap_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintp
 {
     struct watcher *me = &mine;
 
-    if (!wanted()) {
+    if (!is_wanted()) {
         me->look_at = 0;
         return __real_RhpGcAlloc(type, flags, elements, frame);
     }
@@ -241,10 +240,10 @@ void *__wrap_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintp
         if (RhGetAllocatedBytesForCurrentThread() + size / 2 < me->look_at && !is_lone(flags, size))
             return __real_RhpGcAlloc(type, flags, elements, frame);
     }
-    return watch(type, flags, elements, frame);
+    return watch_alloc(type, flags, elements, frame);
 }
 
-/* Called from managed code in preemptive mode: the array may move while it is not held. */
+/* Called from managed code in preemptive mode, in which the array may move. */
 static uint32_t follow_array(void *const *array)
 {
     uintptr_t frame[4] = {0};
@@ -263,11 +262,11 @@ void __wrap_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t eleme
     struct watcher *me = &mine;
 
     __real_RhAllocateNewArray(type, elements, flags, array);
-    if (!wanted() || !works())
+    if (!is_wanted() || !is_usable())
         return;
     allocation.stands_for = ep_stratum_advance(&me->lone, allocation.size, ep_hook_period(EP_KIND_ALLOC));
     if (me->look_at)
         pass_over(me, allocation.size);
     if (allocation.stands_for)
-        record(&allocation, &me->lone, follow_array(array), NULL);
+        record_alloc(&allocation, &me->lone, follow_array(array), NULL);
 }

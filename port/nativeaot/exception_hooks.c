@@ -1,12 +1,11 @@
 /*
- * Exceptions when they are thrown, before anybody has looked for a handler (first chance), by type and place.
+ * Exceptions at the throw, before any handler is looked for (first chance), by type and place.
  *
- * The runtime's assembly calls RhThrowEx (throw), RhThrowHwEx (a null reference, a division by zero) or RhRethrow, each
- * of which calls OnFirstChanceException before anything else. Trampolines (trampoline_<arch>.S) note at the former
- * where the stack begins, and record at the latter, which alone knows the object in every case. A rethrow is no new
- * exception.
+ * The runtime's assembly calls RhThrowEx (throw), RhThrowHwEx (null reference, division by zero) or RhRethrow. Each of
+ * them first calls OnFirstChanceException. Trampolines (trampoline_<arch>.S) note the start of the stack in the former
+ * functions and record in the latter, the only one that has the object in every case. A rethrow is not a new exception.
  *
- * In cooperative mode: nothing here blocks.
+ * Runs in cooperative mode: nothing here blocks.
  */
 #include "runtime.h"
 
@@ -15,7 +14,7 @@ void ep_dotnet_throwing(uintptr_t again, uintptr_t pc, uintptr_t sp, uintptr_t f
 void ep_dotnet_first_chance(void *const *object);
 
 static _Thread_local struct {
-    struct ep_context context; /* in the runtime's assembly, called by the code that throws */
+    struct ep_context context; /* registers in the runtime's assembly, called by the code that throws */
     struct ep_stratum stratum;
     bool known;
 } throwing;

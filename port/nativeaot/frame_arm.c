@@ -3,7 +3,7 @@
 
 void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
 {
-    /* The lowest bit of lr says Thumb. r7 hangs gcc's and clang's Thumb frames. */
+    /* The lowest bit of lr marks Thumb code. r7 is the frame pointer of gcc's and clang's Thumb code. */
     *context = (struct ep_context){
         .pc = frame[1] & ~(uintptr_t)1, .fp = frame[0], .lr = EP_LR_CALLED, .base = frame[8], .sp = frame[12]};
 }

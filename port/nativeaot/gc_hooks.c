@@ -1,13 +1,12 @@
 /*
- * Garbage collections, by wrapping the collector's four calls into the runtime: threads are stopped (SuspendEE), a
- * collection of a generation begins and ends (GcStartWork, GcDone), threads go on (RestartEE). One collection at a
- * time, and all four come from the thread that collects.
+ * Garbage collections: wraps the collector's four calls into the runtime. They stop threads (SuspendEE), begin and end
+ * the collection of a generation (GcStartWork, GcDone), and resume threads (RestartEE). There is one collection at a
+ * time, and all four calls are on the thread that collects.
  *
- * A pause is from the moment that threads are asked to stop until they may run. It counts for the generation whose
- * collection began in it; one in which a collection began but did not end, or that continues one, is a background
- * collection's. Threads are stopped for other reasons, too: those are no pauses of the collector.
- * The stack is that of the thread that made the pause: with the workstation collector, of the allocation that was one
- * too many.
+ * A pause lasts from the request to stop until threads may run. It counts for the generation whose collection began in
+ * it. A pause in which a collection began but did not end, or continued, belongs to a background collection. Other
+ * stops of threads are not recorded. The stack is that of the thread that caused the pause; with the workstation
+ * collector, of the allocation that triggered it.
  */
 #include "runtime.h"
 
@@ -37,7 +36,7 @@ atomic_uint ep_dotnet_stops = 1, ep_dotnet_collections;
 atomic_bool ep_dotnet_stopped;
 
 static struct ep_stratum stratum;
-static uint64_t stopped_at; /* the collecting thread's, as the next three */
+static uint64_t stopped_at; /* this and the next three are used by the collecting thread only */
 static int began = NO_GENERATION;
 static bool ended, preparing;
 
@@ -48,7 +47,7 @@ void SUSPEND(__wrap_)(int reason)
     SUSPEND(__real_)(reason);
     atomic_store(&ep_dotnet_stopped, true);
     preparing = reason == SUSPEND_FOR_BACKGROUND;
-    stopped_at = now; /* nobody else stops threads until this one has let them go */
+    stopped_at = now; /* no other thread stops threads before this one resumes them */
     began = NO_GENERATION;
     ended = false;
 }

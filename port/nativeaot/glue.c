@@ -1,6 +1,8 @@
 /*
- * See glue.h. ep_dotnet_start() -> ep_config_from_env() -> tls_setup() -> take_memory() -> spool_start() -> ep_start();
- * ep_dotnet_stop() -> ep_stop() -> release_memory(). C# serialises start and stop.
+ * Functions for the C# package; see glue.h. C# serialises start and stop.
+ *
+ *   ep_dotnet_start -> ep_config_from_env, tls_setup, memory_provide, spool_start, ep_start, endpoints_start
+ *   ep_dotnet_stop  -> ep_stop, release_memory
  */
 #include "glue.h"
 
@@ -20,11 +22,11 @@ static size_t mapped_size;
 static bool tls_failed, sends_names;
 static char headers[EP_HEADERS_BYTES];
 static uint8_t pull_memory[EP_PULL_MEMORY_DEFAULT];
-static const char *failed; /* what of the endpoints could not be had */
+static const char *failed; /* which endpoint could not be started, NULL: none failed */
 static void *spool_memory;
 static size_t spool_memory_size;
 
-static int take_memory(struct ep_config *config, uint64_t size)
+static int memory_provide(struct ep_config *config, uint64_t size)
 {
     config->memory = memory;
     config->memory_size = sizeof memory;
@@ -54,7 +56,7 @@ static void release_memory(void)
     mapped = spool_memory = NULL;
 }
 
-/* A spool when the options or the environment ask for one. Messages can be a quarter of the profiler's memory. */
+/* Starts a spool if the options or the environment request one. A message may be a quarter of the profiler's memory. */
 static int spool_start(const struct ep_dotnet_options *options, uint64_t profiler_memory)
 {
     static alignas(16) uint8_t least[EP_SPOOL_MEMORY];
@@ -83,13 +85,13 @@ int ep_dotnet_configured(void)
     return ep_config_from_env(&config);
 }
 
-/* What must stay while an endpoint is open: C# keeps its strings only during the call. */
+/* Strings that must stay valid while an endpoint is open; C# keeps them only during the call. */
 struct kept {
     char where[EP_DOTNET_WHERE], token[EP_DOTNET_TOKEN];
 };
 static struct kept control, pull;
 
-/* From code, else from the environment, else NULL. One that is too long is no good: -EINVAL. */
+/* Takes a text from code, else from the environment, else NULL. Returns -EINVAL if it is too long. */
 static int text_keep(const char *text, const char *variable, char *copy, size_t room, const char **kept)
 {
     text = text != NULL ? text : getenv(variable);
@@ -122,7 +124,7 @@ static int pull_start(const struct ep_dotnet_options *options)
     return err == 0 && config.where != NULL ? ep_pull_start(&config) : err;
 }
 
-/* An endpoint that was asked for and cannot be had is no start. */
+/* If a requested endpoint cannot be started, the start fails. */
 static int endpoints_start(const struct ep_dotnet_options *options)
 {
     int err = control_start(options);
@@ -139,8 +141,8 @@ static int endpoints_start(const struct ep_dotnet_options *options)
     return err;
 }
 
-/* What C# hands over is gone when the start returns. */
-static int headers_take(struct ep_config *config, const char *lines)
+/* Copies the headers, because C# frees them when the start returns. */
+static int headers_copy(struct ep_config *config, const char *lines)
 {
     const size_t size = lines ? strlen(lines) + 1 : 0;
 
@@ -151,7 +153,7 @@ static int headers_take(struct ep_config *config, const char *lines)
     return 0;
 }
 
-static void names_take(struct ep_config *config, uint32_t names)
+static void names_configure(struct ep_config *config, uint32_t names)
 {
     if (names)
         config->names = names == 1 ? &ep_names_process : NULL;
@@ -202,14 +204,14 @@ int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dot
                                .kinds = options->kinds,
                                .budget_ppm = options->budget_ppm,
                                .flags = options->flags};
-    int err = headers_take(&config, options->headers);
+    int err = headers_copy(&config, options->headers);
     failed = NULL;
     tls_failed = false;
     if (err == 0)
         err = ep_config_from_env(&config);
     if (err < 0)
         return err;
-    names_take(&config, options->names);
+    names_configure(&config, options->names);
     if (mapped != NULL)
         return -EALREADY;
     if (options->managed)
@@ -217,7 +219,7 @@ int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dot
     ep_dotnet_heap_attach();
     err = tls_setup(config.endpoint, tls);
     if (err == 0)
-        err = take_memory(&config, options->memory_bytes);
+        err = memory_provide(&config, options->memory_bytes);
     if (err == 0)
         err = spool_start(options, config.memory_size);
     if (err == 0)

@@ -1,20 +1,20 @@
 /*
- * What the C# package calls: a few flat functions over core/edgeprof.h, so that no C structure has to be mirrored in
- * C# but the two below. Linked into the package's archive, called by direct P/Invoke. The profiler's memory is
- * static here (EP_MEMORY_DEFAULT bytes of bss); more is mapped only when asked for.
+ * The interface for the C# package: flat functions over core/edgeprof.h, so that C# mirrors only the structures below.
+ * Linked into the package's archive and called by direct P/Invoke. The profiler's memory is static here
+ * (EP_MEMORY_DEFAULT bytes of bss); more is mapped only on request.
  *
- * Errors are negative errno values; ep_start_error() says more.
+ * Errors are negative errno values; ep_dotnet_error() explains them.
  */
 #ifndef EP_DOTNET_GLUE_H
 #define EP_DOTNET_GLUE_H
 
 #include <stdint.h>
 
-#define EP_DOTNET_WHERE 108 /* room of a socket's path */
+#define EP_DOTNET_WHERE 108 /* size of a socket's path */
 #define EP_DOTNET_TOKEN 257
 
-/* Options as C# hands them over: UTF-8 strings or NULL, valid during the call; 0 is a default. Fields that are zero
- * are looked for in the environment. Mirrored by NativeOptions in EdgeProf/Native.cs. */
+/* Options from C#: UTF-8 strings or NULL, valid during the call; 0: default. Zero fields are read from the
+ * environment. Mirrored by NativeOptions in EdgeProf/Native.cs. */
 struct ep_dotnet_options {
     const char *service;
     const char *tags;
@@ -25,11 +25,11 @@ struct ep_dotnet_options {
     const char *spool;
     uint64_t memory_bytes, spool_bytes;
     uint32_t level, rate_hz, interval_ms, format, kinds, budget_ppm, flags;
-    uint32_t names;   /* 0: as the environment says, 1: yes, 2: no */
-    uint32_t managed; /* 1: ep_dotnet_transport takes the profiles, whatever endpoint says */
+    uint32_t names;   /* 0: from the environment, 1: yes, 2: no */
+    uint32_t managed; /* 1: ep_dotnet_transport gets the profiles, whatever endpoint is */
 };
 
-/* What https endpoints need, likewise; ca stays valid until the next start. Mirrored by NativeTls in
+/* Options for https endpoints; `ca` must stay valid until the next start. Mirrored by NativeTls in
  * EdgeProf/Native.cs. */
 struct ep_dotnet_tls {
     const char *ca_file, *pin, *cert_file, *key_file, *server_name;
@@ -38,7 +38,7 @@ struct ep_dotnet_tls {
     uint32_t flags; /* enum ep_tls_flags */
 };
 
-/* What ep_dotnet_stats() fills in, by index. Mirrored by the enum Figure in EdgeProf/Native.cs. */
+/* Indices of the figures of ep_dotnet_stats(). Mirrored by the enum Figure in EdgeProf/Native.cs. */
 enum ep_dotnet_figure {
     EP_DOTNET_SAMPLES,
     EP_DOTNET_WEIGHT_NS,
@@ -55,7 +55,7 @@ enum ep_dotnet_figure {
     EP_DOTNET_DELIVERY_FAILURES,
     EP_DOTNET_INTERVALS_MERGED,
     EP_DOTNET_LAST_ERROR, /* errno value, positive */
-    EP_DOTNET_OWN_CPU_NS, /* of both of the profiler's threads */
+    EP_DOTNET_OWN_CPU_NS, /* of the collect and the deliver thread */
     EP_DOTNET_WAKEUPS,
     EP_DOTNET_THREADS,
     EP_DOTNET_MODULES,
@@ -73,15 +73,15 @@ enum ep_dotnet_figure {
     EP_DOTNET_FIGURES
 };
 
-/* 1 when the environment says where profiles go, 0 when not, -EINVAL when a variable makes no sense: as
- * ep_config_from_env(). Context: init. */
+/* As ep_config_from_env(): 1 if a variable names an upload target or requests the pull endpoint, 0 if not, -EINVAL:
+ * a variable is invalid. Context: init. */
 int ep_dotnet_configured(void);
 
-/* ep_start(), for an https endpoint behind ep_tls_setup(). -ENOMEM also when the memory that was asked for cannot be
- * mapped. Context: init. */
+/* Calls ep_tls_setup() for an https endpoint, then ep_start(). Also returns -ENOMEM if the requested memory cannot
+ * be mapped. Context: init. */
 int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls);
 
-/* Whether the profiler that was started last sends names. Context: init. */
+/* 1 if the profiler started last sends names. Context: init. */
 int ep_dotnet_sends_names(void);
 
 /* ep_stop(). Context: init. */
@@ -90,17 +90,17 @@ int ep_dotnet_stop(uint32_t deadline_ms);
 /* ep_flush(). Context: any thread. */
 int ep_dotnet_flush(void);
 
-/* The live heap's weak handles (GCHandle.ToIntPtr), once, before the first start. 0, -EINVAL: another number, -ENOSYS:
- * this runtime cannot. Context: init. */
+/* Registers the live heap's weak handles (GCHandle.ToIntPtr), once, before the first start. Returns 0; -EINVAL:
+ * wrong count; -ENOSYS: this runtime does not support it. Context: init. */
 #define EP_DOTNET_LIVE_PLACES 1024
 int ep_dotnet_live_attach(void *const *handles, uint32_t count);
 
-/* Whoever knows how managed code calls a thread by the handle of its Thread object: at most `room` bytes of UTF-8,
- * returns how many. Once, before the first start. Context: init. */
+/* Registers the function that reads a managed thread's name, given the handle of its Thread object: it writes at
+ * most `room` bytes of UTF-8 and returns their number. Once, before the first start. Context: init. */
 typedef int32_t ep_dotnet_name_reader(void *thread, char *name, int32_t room);
 void ep_dotnet_names_attach(ep_dotnet_name_reader *read);
 
-/* The heap's sizes are told from now on, if this runtime knows them. ep_dotnet_start() does it. Context: init. */
+/* Enables heap sizes if this runtime provides them. Called by ep_dotnet_start(). Context: init. */
 void ep_dotnet_heap_attach(void);
 
 /* ---- managed_transport.c ---- */
@@ -114,27 +114,27 @@ struct ep_dotnet_message {
     uint32_t sequence, format;
 };
 
-/* The run that goes on: what take and done are told. Context: init, after ep_dotnet_start(). */
+/* The current run, the argument of the two functions below. Context: init, after ep_dotnet_start(). */
 uint32_t ep_dotnet_message_run(void);
 
-/* Waits for a message and copies it. Returns its size; 0: the run has ended; -EMSGSIZE: about->size bytes are wanted,
- * take it again. Context: a thread of .NET's, one a run. */
+/* Waits for a message and copies it. Returns its size; 0: the run has ended; -EMSGSIZE: a buffer of about->size
+ * bytes is needed, call again. Context: one .NET thread a run. */
 int64_t ep_dotnet_message_take(uint32_t run, struct ep_dotnet_message *about, uint8_t *buffer, uint64_t capacity);
 
-/* What became of it: as a transport's send. Context: the same. */
+/* Reports the result of sending it, as a transport's send does. Context: the same. */
 void ep_dotnet_message_done(uint32_t run, int32_t result, uint64_t retry_ns);
 
-/* How many there are: EP_KINDS, EP_LOSS_REASONS. Context: any thread. */
+/* EP_KINDS and EP_LOSS_REASONS. Context: any thread. */
 uint32_t ep_dotnet_kinds(void);
 uint32_t ep_dotnet_loss_reasons(void);
 
-/* Fills `figures` of enum ep_dotnet_figure; for each of `kinds` kinds its count and its value; for each of `reasons`
- * loss reasons its count and its CPU time in ns. 0, -ESRCH: never started, -EINVAL: not the numbers that this library
- * has. Context: any thread. */
+/* Fills in `figures` of enum ep_dotnet_figure; count and value of each of `kinds` kinds; count and CPU time in ns of
+ * each of `reasons` loss reasons. Returns 0; -ESRCH: never started; -EINVAL: numbers that differ from this
+ * library's. Context: any thread. */
 int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *by_kind, uint32_t kinds, uint64_t *lost,
                     uint32_t reasons);
 
-/* Texts for people; never NULL. Context: init. */
+/* Texts for people, never NULL. Context: init. */
 const char *ep_dotnet_error(void);
 const char *ep_dotnet_loss_name(uint32_t reason);
 

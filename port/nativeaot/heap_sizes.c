@@ -1,11 +1,11 @@
 /*
- * Sizes of the collector's heap, from the runtime's record of its last collection, which GC.GetGCMemoryInfo() shows as
- * well. The record is only copied: no lock is taken, nothing is measured. A blocking collection writes it while threads
- * are stopped, so a copy counts when none were stopped meanwhile; a background collection writes one of two and
- * switches to it when it is done. During a collection, what the one before left is told.
+ * Sizes of the garbage-collected heap, from the runtime's record of its last collection, which GC.GetGCMemoryInfo()
+ * shows too. The record is only copied, without a lock. A blocking collection writes it while threads are stopped, so a
+ * copy is valid only if none were stopped meanwhile. A background collection writes a second record and switches to it
+ * at its end. During a collection the record of the one before is used.
  *
- * Generations are told without their fragmentation, which lies under them; what is committed and in no generation is
- * [gc unused]. So the sum is what is committed.
+ * A generation excludes its fragmentation, which is a frame below it. Committed memory in no generation is [gc unused].
+ * So the sum is the committed memory.
  */
 #include <stddef.h>
 
@@ -17,7 +17,7 @@
 #define FRAME_UNUSED     26u
 #define ANY_COLLECTION   0
 
-/* RH_GH_MEMORY_INFO, and room for what other runtimes may add. */
+/* RH_GH_MEMORY_INFO, and room for additions of other runtimes. */
 struct record {
     uint64_t before[5]; /* loads, limits, sums */
     uint64_t committed;
@@ -35,10 +35,10 @@ _Static_assert(offsetof(struct record, committed) == 0x28 && offsetof(struct rec
 
 EP_RUNTIME_FUNCTION void RhGetMemoryInfo(struct record *record, int which);
 
-static struct record last; /* the collect thread's */
+static struct record last; /* used by the collect thread only */
 
-/* The newest record that is whole. */
-static void look(void)
+/* Copies the record, unless it may be incomplete. */
+static void record_copy(void)
 {
     struct record now = {0};
     unsigned stops = atomic_load(&ep_dotnet_stops);
@@ -56,7 +56,7 @@ static unsigned read_sizes(struct ep_heap_part part[EP_HEAP_PARTS])
     static const uint8_t frames[GENERATIONS] = {17, 18, 19, 23, 24}; /* [gc gen0] to [gc poh] */
     uint64_t used = 0;
 
-    look();
+    record_copy();
     for (unsigned i = 0; i < GENERATIONS; i++) {
         uint64_t size = last.part[i].size, fragmented = last.part[i].fragmented;
         fragmented = fragmented < size ? fragmented : size;

@@ -1,6 +1,6 @@
 /*
- * The live heap's weak references: handles that C# makes once (RuntimeHooks.cs) and that are only pointed elsewhere
- * from then on, because making one may block. A handle is the address of a word that the collector keeps up to date and
+ * The live heap's weak references: handles that C# creates once (RuntimeHooks.cs), because creating one may block.
+ * Afterwards they are only set to other objects. A handle is the address of a word that the collector updates and
  * clears when the object is gone; core/collect/live.c reads it.
  */
 #include "runtime.h"

@@ -1,16 +1,14 @@
 /*
- * A transport whose other half is managed code (EdgeProf/ProfileTransport.cs): the deliver thread offers a message
- * here, a thread of .NET's takes a copy, sends it whatever way it likes, and says what became of it.
+ * A transport whose other half is managed code (EdgeProf/ProfileTransport.cs). The deliver thread offers a message; a
+ * .NET thread copies it, sends it in any way, and reports the result.
  *
- * The deliver thread never runs managed code. It would have to be attached to the runtime, on a stack that is small for
- * that, and the collector and the process' end would have to wait for it; and a Stream's Write knows no deadline, while
- * a transport's send has to keep one: ep_stop() waits for it. Here send leaves at its deadline, whatever Write does.
+ * The deliver thread never runs managed code: it would have to be attached to the runtime, and the collector and the
+ * end of the process would wait for it. A Stream's Write has no deadline, so send returns at its own deadline. A later
+ * result counts when the same message (same check sum) is sent again. A run lasts from open to close; results for an
+ * earlier run are ignored.
  *
- * What becomes known after that counts when the same message is sent again: a slow stream gets on. Messages are the
- * same when their check sums are. A run lasts from open to close; what is said for an earlier one is not heard.
- *
- *   send -> settle, offer                    deliver thread
- *   ep_dotnet_message_take, _done            .NET's thread
+ *   send -> result_take, offers the message            deliver thread
+ *   ep_dotnet_message_take, _done                      .NET's thread
  */
 #include "glue.h"
 
@@ -29,9 +27,9 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint32_t run;                     /* odd: open */
-    const struct ep_message *offered; /* nobody has taken it yet */
+    const struct ep_message *offered; /* not yet taken */
     bool taken, answered;
-    uint64_t check; /* of what was taken */
+    uint64_t check; /* check sum of the taken message */
     int result;
     uint64_t retry_ns;
 } box = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -45,7 +43,7 @@ static uint64_t check_sum(const struct ep_message *message)
     return sum;
 }
 
-/* Begins or ends a run: who waits for anything of the last one wakes. */
+/* Begins or ends a run, and wakes threads that wait for the last one. */
 static void change_run(void)
 {
     pthread_mutex_lock(&box.lock);
@@ -70,7 +68,7 @@ static void managed_close(void *state)
     change_run();
 }
 
-/* At most a tenth of a second: the deadline may come nearer. */
+/* Waits at most a tenth of a second, because the deadline may be made earlier. */
 static void wait_changed(void)
 {
     struct timespec until;
@@ -82,8 +80,8 @@ static void wait_changed(void)
     (void)pthread_cond_timedwait(&box.changed, &box.lock, &until);
 }
 
-/* Whether *result is known for the message with this check sum. An answer for another one is of no use any more. */
-static bool settled(uint64_t check, int *result, uint64_t *retry_ns)
+/* True if the result for the message with this check sum is known. Discards a result for another message. */
+static bool result_take(uint64_t check, int *result, uint64_t *retry_ns)
 {
     if (!box.answered)
         return false;
@@ -103,7 +101,7 @@ static int managed_send(void *state, const struct ep_message *message, const str
     (void)state;
 
     pthread_mutex_lock(&box.lock);
-    while (!settled(check, &result, retry_ns)) {
+    while (!result_take(check, &result, retry_ns)) {
         if (ep_port_uptime_ns() >= ep_deadline_ns(deadline)) {
             result = -ETIMEDOUT;
             break;

@@ -1,6 +1,6 @@
 /*
- * .NET's runtime as the hooks of this folder see it, and what they tell each other. Functions of the runtime are weak:
- * one that this runtime does not have makes a kind of profile unavailable, not the program unlinkable.
+ * The .NET runtime as seen by the hooks of this folder, and what they share. Functions of the runtime are weak: if this
+ * runtime does not have one, a kind of profile is unavailable, but the program links.
  *
  *   alloc_hooks.c      RhpGcAlloc, RhAllocateNewArray    gc_hooks.c           GCToEEInterface's four
  *   exception_hooks.c  OnFirstChanceException            trampoline_<arch>.S  hooks that must leave no frame
@@ -18,27 +18,26 @@
 
 #define EP_RUNTIME_FUNCTION extern __attribute__((weak))
 
-/* The beginning of a MethodTable. */
+/* The first members of a MethodTable. */
 struct ep_dotnet_type {
-    uint32_t flags; /* EP_TYPE_HAS_ELEMENTS: the lower half is the size of one */
+    uint32_t flags; /* with EP_TYPE_HAS_ELEMENTS, the lower half is an element's size */
     uint32_t base_size;
 };
 #define EP_TYPE_HAS_ELEMENTS 0x80000000u
 
-/* Bytes that the calling thread has allocated so far, to the byte. Context: signal. */
+/* Exact number of bytes that the calling thread has allocated. Context: signal. */
 EP_RUNTIME_FUNCTION uint64_t RhGetAllocatedBytesForCurrentThread(void);
 
-/* Registers of the managed code that called a helper of the runtime, from the frame that the helper made
+/* Reads the registers of managed code that called a helper of the runtime, from the helper's frame
  * (PInvokeTransitionFrame). One per architecture. Context: signal. */
 void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context);
 
-/* How often threads have been stopped: from one to the next, allocation contexts stay. Whether they are now. And how
- * often the collector has looked. gc_hooks.c writes them. */
+/* Number of times that threads were stopped (allocation contexts stay valid in between), whether they are stopped
+ * now, and number of collections. Written by gc_hooks.c. */
 extern atomic_uint ep_dotnet_stops, ep_dotnet_collections;
 extern atomic_bool ep_dotnet_stopped;
 
-/* Follows an object that was just allocated: its token, 0 when there is no place for it. Only in cooperative mode.
- * Context: signal. */
+/* Follows a newly allocated object. Returns its token, 0: no place. Only in cooperative mode. Context: signal. */
 uint32_t ep_dotnet_follow(void *object);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * What managed code calls its threads (Thread.Name), told to the kernel as each begins: then profiles show it, and top
- * and debuggers. .NET does this itself from version 10 on; before, all threads are called as the program.
+ * Gives the kernel the names of managed threads (Thread.Name) when they begin, so that profiles, top and debuggers show
+ * them. .NET does this itself since version 10; before, all threads have the program's name.
  *
- *   Thread.Start() -> SystemNative_CreateThread, wrapped -> begin, on the new thread -> C#'s reader -> the runtime's
- * entry
+ *   Thread.Start() -> SystemNative_CreateThread, wrapped -> named_entry, on the new thread -> C#'s reader,
+ * runtime_entry
  *
- * The runtime's entry is told a handle of the Thread object, which the reader (RuntimeHooks.cs) looks into. Nothing but
- * that entry, known by its symbol, is treated so; where there is none, threads start as ever. What is named later, and
- * the main thread, which is the program, keep what the kernel calls them.
+ * The runtime's entry gets a handle of the Thread object, which the reader (RuntimeHooks.cs) uses. Only that entry,
+ * known by its symbol, is wrapped; without it threads start as usual. Later renames and the main thread are not
+ * covered.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -25,8 +25,8 @@ extern void *runtime_entry(void *thread) __asm__("S_P_CoreLib_System_Threading_T
 
 static _Atomic(ep_dotnet_name_reader *) reader;
 
-/* On its own, so that begin() ends in a jump and is on no stack. */
-static __attribute__((noinline)) void name_here(void *thread)
+/* A function of its own, so that named_entry() ends in a tail call and is on no stack. */
+static __attribute__((noinline)) void set_name(void *thread)
 {
     char name[16] = "";
 
@@ -34,9 +34,9 @@ static __attribute__((noinline)) void name_here(void *thread)
         (void)prctl(PR_SET_NAME, name);
 }
 
-static void *begin(void *thread)
+static void *named_entry(void *thread)
 {
-    name_here(thread);
+    set_name(thread);
     return runtime_entry(thread);
 }
 
@@ -44,7 +44,7 @@ int32_t __wrap_SystemNative_CreateThread(uintptr_t stack, void *(*start)(void *)
 {
     const bool managed = runtime_entry && start == runtime_entry && atomic_load(&reader);
 
-    return __real_SystemNative_CreateThread(stack, managed ? begin : start, argument);
+    return __real_SystemNative_CreateThread(stack, managed ? named_entry : start, argument);
 }
 
 void ep_dotnet_names_attach(ep_dotnet_name_reader *read)

@@ -1,4 +1,4 @@
-/* As trampoline_x86_64.S. */
+/* See trampoline_x86_64.S. */
         .text
 
         .macro THROWING name, again

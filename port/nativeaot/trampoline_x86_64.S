@@ -1,6 +1,6 @@
-/* Hooks between the runtime's assembly and its managed code: they leave no frame, because the runtime knows its own return
- * addresses. See exception_hooks.c. Aligned, because the second lowest bit of a function's address says to managed code that it is a
- * pointer to something else. */
+/* Hooks between the runtime's assembly and its managed code. They leave no frame, because the runtime recognises its own
+ * return addresses; see exception_hooks.c. They are aligned, because managed code reads the second lowest bit of a
+ * function's address as a flag. */
         .text
 
 /* NAME(object, info) -> ep_dotnet_throwing(again, return address, sp after it, rbp, rbx) -> the real one */

@@ -1,17 +1,12 @@
 /*
- * Waits of managed code: the calls of .NET's native library that block, as the linker redirects them here
- * (-Wl,--wrap, EdgeProf.targets), bracketed by ep_wait_begin() and ep_wait_end().
+ * Waits of managed code: wraps the blocking calls of .NET's native library (-Wl,--wrap, EdgeProf.targets) in
+ * ep_wait_begin() and ep_wait_end(). They run in preemptive mode, so the collector does not wait for them. Calls that
+ * do not block or that keep the collector waiting (SuppressGCTransition) are not wrapped.
  *
- * They are called by P/Invoke in preemptive mode, so the garbage collector does not wait for them. Nearly everything
- * that managed code waits for ends in a monitor; whether that is a lock, a sleep or an idle worker says the innermost
- * managed caller that is known for one of these (the places below, by their symbols). Calls that do not block, and
- * those that keep the collector waiting (SuppressGCTransition), are left alone.
- *
- * A socket that .NET has made non-blocking, as all are that are used asynchronously, never waits: calls on it go
- * straight through. Which those are is kept by descriptor, from when it is made so until it is closed.
- *
- * Everything of the runtime is weak: what another version does not have is nobody's to call. errno is what the call
- * left.
+ * Most waits of managed code end in a monitor. The innermost known managed caller (the places below, by symbol) decides
+ * whether that is a lock, a sleep or an idle worker. Sockets that .NET has made non-blocking, as for asynchronous use,
+ * never wait, so calls on them are not marked; they are known by descriptor until closed. All symbols of the runtime
+ * are weak. errno is kept.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,7 +17,7 @@
 
 #define BY_CALLER ((enum ep_wait)EP_WAIT_BY_CALLER)
 
-/* Descriptors beyond are taken to block. */
+/* Descriptors from here on are assumed to block. */
 #define DESCRIPTORS 4096u
 
 static atomic_uint non_blocking[DESCRIPTORS / 32];
@@ -82,7 +77,7 @@ PLACE(sleep_1, "S_P_CoreLib_System_Threading_Thread__Sleep");
         return result; \
     }
 
-/* Of a socket, the first argument. */
+/* The first argument is a socket. */
 #define WAITING_ON(name, arguments, passed) \
     WRAPPED(int32_t, name, arguments) \
     { \
@@ -104,14 +99,14 @@ WRAPPED(int32_t, SystemNative_FcntlSetIsNonBlocking, (intptr_t descriptor, int32
     return error;
 }
 
-/* Before it is closed: then it may be another's at once. */
+/* Before the close: afterwards another file may have the descriptor. */
 WRAPPED(int32_t, SystemNative_Close, (intptr_t descriptor))
 {
     blocks_set(descriptor, true);
     return __real_SystemNative_Close(descriptor);
 }
 
-__attribute__((constructor)) static void places_tell(void)
+__attribute__((constructor)) static void places_register(void)
 {
     static struct ep_wait_place places[10];
     const struct ep_wait_place known[] = {{(uintptr_t)low_level_lock, EP_WAIT_OTHER},
