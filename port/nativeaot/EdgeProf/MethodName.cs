@@ -1,8 +1,8 @@
 namespace EdgeProf;
 
 /// <summary>
-/// Names of methods as people write them, as `edgeprof` shows them: Orders.Calculator.SumAsync(async), Program.Main(lambda#2),
-/// Program.Main.Local(local). What the C# compiler makes of these is written in angle brackets:
+/// Readable names of methods, as `edgeprof` shows them: Orders.Calculator.SumAsync(async), Program.Main(lambda#2),
+/// Program.Main.Local(local). The C# compiler encodes these in angle brackets:
 ///   type T+&lt;M&gt;d__7, method MoveNext        an async method or an iterator
 ///   type T+&lt;&gt;c, method &lt;M&gt;b__3_1         a lambda; &lt;&gt;c__DisplayClass2_0 when it holds variables
 ///   method &lt;M&gt;g__Local|3_1              a local function
@@ -35,14 +35,15 @@ internal static class MethodName
         return method is "<Main>$" ? "Main" : method;
     }
 
-    /// <summary>&lt;Method&gt;x__Rest; null when the name is not of that form.</summary>
+    /// <summary>Splits &lt;Method&gt;x__Rest; null if the name does not have that form.</summary>
     private static (string Method, string Tail)? Split(string name, char what)
     {
         var end = Close(name);
         return end > 1 && name.AsSpan(end + 1).StartsWith([what, '_', '_']) ? (name[1..end], name[(end + 4)..]) : null;
     }
 
-    /// <summary>Where the bracket that opens the name is closed, -1: it is none.</summary>
+    /// <summary>Position of the bracket that closes the name's first one; -1: the name does not start with
+    /// one.</summary>
     private static int Close(string name)
     {
         var depth = 0;
@@ -55,7 +56,7 @@ internal static class MethodName
         return -1;
     }
 
-    /// <summary>Without the numbers of type parameters, with a dot before what is nested.</summary>
+    /// <summary>Removes the numbers of type parameters, and puts dots before nested types.</summary>
     private static string Plain(string type)
     {
         var plain = new System.Text.StringBuilder(type.Length);

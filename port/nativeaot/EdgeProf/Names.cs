@@ -5,9 +5,9 @@ using System.Text;
 namespace EdgeProf;
 
 /// <summary>
-/// Answers the native side's questions for names of managed methods and types, on a thread of its own that sleeps
-/// otherwise. Only programs that send names have it. Methods come from the metadata of stack traces: without it
-/// (StackTraceSupport=false), or before .NET 9, there are none, and functions are called program+0x1234.
+/// Answers the C side's questions for names of managed methods and types, on a thread of its own that is otherwise
+/// blocked. Only programs that send names have it. Method names come from stack trace metadata. Without it
+/// (StackTraceSupport=false), or before .NET 9, functions are named program+0x1234.
 /// </summary>
 internal static unsafe class Names
 {
@@ -47,11 +47,11 @@ internal static unsafe class Names
         }
         catch (Exception)
         {
-            return null; // whatever the runtime does not like about it: it has no name
+            return null; // the runtime cannot name it
         }
     }
 
-    /// <summary>As much of the name as there is room for, whole characters.</summary>
+    /// <summary>Copies as much of the name as fits, in whole characters. Returns its size.</summary>
     private static int Put(string? name, Span<byte> bytes)
     {
         if (name is null)

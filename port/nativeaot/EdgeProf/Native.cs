@@ -5,7 +5,7 @@ using System.Runtime.InteropServices;
 
 namespace EdgeProf;
 
-/// <summary>Options as the C side takes them (struct ep_dotnet_options in glue.h).</summary>
+/// <summary>Options for the C side (struct ep_dotnet_options in glue.h).</summary>
 [StructLayout(LayoutKind.Sequential)]
 internal unsafe struct NativeOptions
 {
@@ -22,7 +22,7 @@ internal unsafe struct NativeOptions
     public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags, Names, Managed;
 }
 
-/// <summary>What https needs (struct ep_dotnet_tls in glue.h).</summary>
+/// <summary>Options for https (struct ep_dotnet_tls in glue.h).</summary>
 [StructLayout(LayoutKind.Sequential)]
 internal unsafe struct NativeTls
 {
@@ -104,7 +104,7 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_dotnet_stats")]
     public static extern int Stats(ulong* figure, uint figures, ulong* byKind, uint kinds, ulong* lost, uint reasons);
 
-    /// <summary>Whether the profiler that runs sends names.</summary>
+    /// <summary>Whether the running profiler sends names.</summary>
     [DllImport(Library, EntryPoint = "ep_dotnet_sends_names")]
     public static extern int SendsNames();
 
@@ -123,14 +123,14 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_dotnet_message_run")]
     public static extern uint MessageRun();
 
-    /// <summary>Blocks until there is one.</summary>
+    /// <summary>Blocks until there is a message.</summary>
     [DllImport(Library, EntryPoint = "ep_dotnet_message_take")]
     public static extern long MessageTake(uint run, NativeMessage* about, byte* buffer, ulong capacity);
 
     [DllImport(Library, EntryPoint = "ep_dotnet_message_done")]
     public static extern void MessageDone(uint run, int result, ulong retryNs);
 
-    /// <summary>How many kinds (the first is none) and loss reasons the library has.</summary>
+    /// <summary>Number of the library's kinds (number 0 is unused); below, of its loss reasons.</summary>
     [DllImport(Library, EntryPoint = "ep_dotnet_kinds")]
     public static extern uint Kinds();
 
@@ -158,7 +158,8 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_tags_add")]
     public static extern uint TagsAdd(uint set, byte* key, uint keySize, byte* value, uint valueSize);
 
-    /// <summary>Some stores to the calling thread's own memory: no transition for the garbage collector is needed.</summary>
+    /// <summary>Only stores to the calling thread's memory, so it needs no transition for the garbage
+    /// collector.</summary>
     [SuppressGCTransition]
     [DllImport(Library, EntryPoint = "ep_work_set")]
     public static extern void WorkSet(uint tags, ulong spanId, ulong traceHigh, ulong traceLow);
@@ -180,7 +181,7 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_tls_error")]
     private static extern byte* TlsErrorText();
 
-    /// <summary>Why the last connection of an https endpoint failed; empty when it did not.</summary>
+    /// <summary>Why the last connection of an https endpoint failed; empty if it did not.</summary>
     public static string TlsError() => Marshal.PtrToStringUTF8((nint)TlsErrorText()) ?? "";
 
     public static string LossName(int reason) => Marshal.PtrToStringUTF8((nint)LossNameText((uint)reason)) ?? "";

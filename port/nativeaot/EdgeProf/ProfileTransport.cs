@@ -2,24 +2,24 @@ using System.Buffers.Binary;
 
 namespace EdgeProf;
 
-/// <summary>What became of a profile.</summary>
+/// <summary>The result of sending a profile.</summary>
 public enum SendResult
 {
-    /// <summary>The receiver has it: it may be forgotten here.</summary>
+    /// <summary>The receiver has accepted it.</summary>
     Delivered,
 
-    /// <summary>Not now, or nobody knows: it will be sent again, the same bytes, after a second or more. Exceptions mean
-    /// the same.</summary>
+    /// <summary>Not delivered, or unknown: the same bytes will be sent again after a second or more. Exceptions have
+    /// the same effect.</summary>
     Later,
 
-    /// <summary>The receiver does not know the segment (it has answered 409): a new one is begun.</summary>
+    /// <summary>The receiver does not know the segment (it answered 409): a new segment begins.</summary>
     UnknownSegment,
 
-    /// <summary>Refused for good: it is lost, and counted.</summary>
+    /// <summary>Refused permanently: the profile is dropped and counted as lost.</summary>
     Refused,
 }
 
-/// <summary>What is known of a profile beside its bytes.</summary>
+/// <summary>Metadata of a profile.</summary>
 public readonly struct ProfileMessage
 {
     internal ProfileMessage(in NativeMessage about)
@@ -29,14 +29,14 @@ public readonly struct ProfileMessage
         (Start, End) = (Time(about.StartUnixNs), Time(about.EndUnixNs));
     }
 
-    /// <summary>How it is encoded.</summary>
+    /// <summary>Its encoding.</summary>
     public ProfileFormat Format { get; }
 
-    /// <summary>Compact: the dictionary that it belongs to. With <see cref="Sequence"/> it identifies the message for
-    /// ever.</summary>
+    /// <summary>Compact: the id of its dictionary. Together with <see cref="Sequence"/> it identifies the message
+    /// permanently.</summary>
     public ulong Segment { get; }
 
-    /// <summary>Compact: its place in the segment.</summary>
+    /// <summary>Compact: its number in the segment.</summary>
     public uint Sequence { get; }
 
     /// <summary>The time that it covers; null when the device has no clock.</summary>
@@ -50,21 +50,24 @@ public readonly struct ProfileMessage
 }
 
 /// <summary>
-/// Your own way for profiles out of the process. <see cref="Send"/> is called on one background thread, one message at a
-/// time and in order. The profiler waits for it no longer than ten seconds, and no longer than <see cref="Profiler.Stop"/>
-/// allows; what Send says after that still counts when the message is sent again. It never keeps the process from ending.
+/// Base class for your own transport. <see cref="Send"/> is called on one background thread, one message at a time and
+/// in
+/// order. The profiler waits at most ten seconds for it, and at most as long as <see cref="Profiler.Stop"/> allows. A
+/// later
+/// result still counts when the same message is sent again. The thread never keeps the process from ending.
 /// </summary>
 public abstract class ProfileTransport
 {
     /// <summary>Delivers one whole message.</summary>
     /// <param name="message">Its bytes, valid until Send returns.</param>
-    /// <param name="about">What is known of it.</param>
+    /// <param name="about">Its metadata.</param>
     public abstract SendResult Send(ReadOnlySpan<byte> message, in ProfileMessage about);
 }
 
 /// <summary>
-/// Writes profiles to a stream, each behind four bytes of length, little-endian, and flushes: what <c>file://</c> writes and
-/// <c>edgeprof cat</c> reads. There is no answer: what was flushed counts as delivered.
+/// Writes profiles to a stream, each after four bytes with its length, little-endian, and flushes. <c>file://</c>
+/// writes the
+/// same format, and <c>edgeprof cat</c> reads it. A flushed profile counts as delivered.
 /// </summary>
 public sealed class StreamTransport : ProfileTransport, IDisposable
 {
@@ -72,16 +75,16 @@ public sealed class StreamTransport : ProfileTransport, IDisposable
     private readonly Func<Stream>? open;
     private Stream? stream;
 
-    /// <summary>Over this stream, which stays the caller's. Once it has thrown nothing more is written to it: half a
-    /// message may be in it.</summary>
+    /// <summary>Uses this stream, which the caller still owns. After an exception nothing more is written to it, because
+    /// it may contain a partial message.</summary>
     public StreamTransport(Stream stream)
     {
         ArgumentNullException.ThrowIfNull(stream);
         this.stream = stream;
     }
 
-    /// <summary>Over streams that <paramref name="open"/> opens: the first one with the first message, another when one
-    /// has thrown.</summary>
+    /// <summary>Uses streams opened by <paramref name="open"/>: one for the first message, and a new one after an
+    /// exception.</summary>
     public StreamTransport(Func<Stream> open)
     {
         ArgumentNullException.ThrowIfNull(open);
@@ -111,7 +114,7 @@ public sealed class StreamTransport : ProfileTransport, IDisposable
         }
     }
 
-    /// <summary>Closes the stream that this has opened itself.</summary>
+    /// <summary>Closes the stream if this object opened it.</summary>
     public void Dispose()
     {
         lock (gate)
@@ -162,7 +165,7 @@ internal static unsafe class TransportPump
         }
         catch (Exception)
         {
-            return -Native.EIo; // counted as a failure, sent again
+            return -Native.EIo; // counted as a failure and sent again
         }
     }
 }

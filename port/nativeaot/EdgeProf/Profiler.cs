@@ -3,8 +3,9 @@ using System.Text;
 namespace EdgeProf;
 
 /// <summary>
-/// Always-on profiler of a NativeAOT program. One runs in a process at a time. All members may be called from any
-/// thread. In a program that was not published with NativeAOT nothing happens but one line on standard error.
+/// Always-on profiler of a NativeAOT program. One profiler runs in a process at a time. All members may be called from
+/// any
+/// thread. In a program not published with NativeAOT it does nothing except write one line on standard error.
 /// </summary>
 public static unsafe partial class Profiler
 {
@@ -13,8 +14,8 @@ public static unsafe partial class Profiler
     private static TimeSpan exitTimeout;
     private static byte[] authority = [];
 
-    /// <summary>Whether this program can be profiled: it was published with NativeAOT for a platform that the package
-    /// has a library for.</summary>
+    /// <summary>Whether this program can be profiled: it is published with NativeAOT for a platform that the package
+    /// supports.</summary>
     public static bool IsSupported => Native.IsLinked;
 
     /// <summary>Whether the profiler runs.</summary>
@@ -27,11 +28,11 @@ public static unsafe partial class Profiler
         }
     }
 
-    /// <summary>Starts the profiler. One that was started by the environment alone is stopped before; what it has
-    /// measured is delivered.</summary>
-    /// <returns>True when it runs, false when this program cannot be profiled.</returns>
-    /// <exception cref="ArgumentException">An option, or an environment variable in its place, makes no sense.</exception>
-    /// <exception cref="InvalidOperationException">The profiler runs already, or the system refused.</exception>
+    /// <summary>Starts the profiler. If the environment has started one before, it is stopped first, and its profile is
+    /// delivered.</summary>
+    /// <returns>True if it runs, false if this program cannot be profiled.</returns>
+    /// <exception cref="ArgumentException">An option, or an environment variable in its place, is invalid.</exception>
+    /// <exception cref="InvalidOperationException">The profiler runs already, or a system call failed.</exception>
     public static bool Start(ProfilerOptions options)
     {
         ArgumentNullException.ThrowIfNull(options);
@@ -49,11 +50,13 @@ public static unsafe partial class Profiler
         }
     }
 
-    /// <summary>Starts the profiler when EDGEPROF_ENDPOINT, PYROSCOPE_SERVER_ADDRESS or EDGEPROF_PULL is set. Programs that
-    /// reference the package do this by themselves before Main, unless their project file says
-    /// <c>&lt;EdgeProfAutoStart&gt;false&lt;/EdgeProfAutoStart&gt;</c>. Never throws: a variable that makes no sense is
-    /// one line on standard error.</summary>
-    /// <returns>True when it runs because of this call.</returns>
+    /// <summary>Starts the profiler if EDGEPROF_ENDPOINT, PYROSCOPE_SERVER_ADDRESS or EDGEPROF_PULL is set. Programs
+    /// that
+    /// reference the package call this before Main, unless their project file contains
+    /// <c>&lt;EdgeProfAutoStart&gt;false&lt;/EdgeProfAutoStart&gt;</c>. Never throws: an invalid variable causes one
+    /// line on
+    /// standard error.</summary>
+    /// <returns>True if this call has started it.</returns>
     public static bool StartFromEnvironment()
     {
         lock (Gate)
@@ -68,9 +71,10 @@ public static unsafe partial class Profiler
         }
     }
 
-    /// <summary>Stops sampling and waits until what was measured is delivered, but not longer than
-    /// <paramref name="timeout"/>; with a spool, what cannot be delivered is there before. The profiler can be started again afterwards.</summary>
-    /// <returns>True when everything was delivered or is in the spool; false when something was dropped (see
+    /// <summary>Stops sampling and waits at most <paramref name="timeout"/> until everything is delivered. With a
+    /// spool, profiles
+    /// that cannot be delivered are stored there before. The profiler can be started again afterwards.</summary>
+    /// <returns>True if everything was delivered or is in the spool; false if something was dropped (see
     /// <see cref="ProfilerStats.Losses"/>) or the profiler did not run.</returns>
     public static bool Stop(TimeSpan timeout)
     {
@@ -78,21 +82,22 @@ public static unsafe partial class Profiler
             return running && StopLocked(timeout);
     }
 
-    /// <summary>Ends the interval now: what was measured is handed over for delivery, without waiting for it.</summary>
+    /// <summary>Ends the interval now, so that its profile is delivered; does not wait for that.</summary>
     public static void Flush()
     {
         if (Native.IsLinked)
             Native.Flush(); // -ESRCH: not running, nothing to flush
     }
 
-    /// <summary>Asks for a stack of every thread: one profile of kind <see cref="ProfileKinds.Threads"/>, in pprof
-    /// <c>goroutine</c>, which is delivered within an interval. No thread is interrupted. Threads that wait show where when
-    /// the kind <see cref="ProfileKinds.Wait"/> or <see cref="ProfileKinds.Lock"/> was on as their wait began; without, the
-    /// stack may end in <c>[stack cut]</c> behind the native calls.</summary>
-    /// <returns>False when no profiler runs.</returns>
+    /// <summary>Requests the stacks of all threads: one profile of kind <see cref="ProfileKinds.Threads"/>, in pprof
+    /// <c>goroutine</c>, delivered within an interval. No thread is interrupted. A waiting thread has a full stack if
+    /// <see cref="ProfileKinds.Wait"/> or <see cref="ProfileKinds.Lock"/> was on when its wait began. Otherwise the
+    /// stack may end
+    /// in <c>[stack cut]</c> after the native calls.</summary>
+    /// <returns>False if no profiler runs.</returns>
     public static bool DumpThreads() => Native.IsLinked && Native.ThreadsDump() == 0;
 
-    /// <summary>What the profiler has done. All figures are zero when it never ran.</summary>
+    /// <summary>Statistics of the profiler. All figures are zero if it never ran.</summary>
     public static ProfilerStats Stats
     {
         get
@@ -169,7 +174,7 @@ public static unsafe partial class Profiler
                 Names = options.Names switch { null => Native.NamesAsk, true => Native.NamesOn, false => Native.NamesOff },
                 Managed = options.Transport is null ? 0u : 1u,
             };
-            Run++; // what tags' numbers were before means nothing any more
+            Run++; // invalidates the tags' numbers
             RuntimeHooks.Attach();
             var error = StartNative(&native, options.Tls);
             if (error != 0)
@@ -189,7 +194,7 @@ public static unsafe partial class Profiler
 
     private static int StartNative(NativeOptions* native, ProfilerTls tls)
     {
-        // Read during handshakes, so it has to stay where it is; what was there before is no longer in use.
+        // Read during handshakes, so it must stay in place. The previous one is no longer in use.
         authority = tls.Authority is { Length: > 0 } given ? GC.AllocateArray<byte>(given.Length, pinned: true) : [];
         tls.Authority?.CopyTo(authority, 0);
         fixed (byte* caFile = Utf8(tls.AuthorityFile), pin = Utf8(tls.Pin), certFile = Utf8(tls.CertificateFile),
@@ -223,7 +228,7 @@ public static unsafe partial class Profiler
         for (var tries = 0; error == -Native.EBusy && tries < 50; tries++)
         {
             if (tries > 0)
-                Thread.Sleep(10); // a sample is being taken on a thread that does not run now
+                Thread.Sleep(10); // a thread that is not running is in the middle of a sample
             error = Native.Stop(deadline);
         }
         running = error == -Native.EBusy;
@@ -231,7 +236,7 @@ public static unsafe partial class Profiler
         return error == 0;
     }
 
-    /// <summary>The process is about to end: delivers what there is.</summary>
+    /// <summary>Delivers the last profile when the process is about to end.</summary>
     internal static void StopAtEnd() => Stop(exitTimeout);
 
     private static bool EnvironmentAsks() =>

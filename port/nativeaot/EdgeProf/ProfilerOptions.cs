@@ -1,27 +1,28 @@
 namespace EdgeProf;
 
-/// <summary>How closely to look.</summary>
+/// <summary>Preset for sampling rate and collected kinds.</summary>
 public enum ProfileLevel
 {
-    /// <summary>What EDGEPROF_LEVEL says, otherwise <see cref="Low"/>.</summary>
+    /// <summary>The value of EDGEPROF_LEVEL, otherwise <see cref="Low"/>.</summary>
     Default = 0,
 
     /// <summary>19 samples per second of CPU time of each thread; nothing else is measured.</summary>
     Low = 1,
 
-    /// <summary>97 samples per second of CPU time of each thread; also allocations, live heap, heap sizes and locks.</summary>
+    /// <summary>97 samples per second of CPU time of each thread; also allocations, live heap, heap sizes and
+    /// locks.</summary>
     Medium = 2,
 
-    /// <summary>251 samples per second of CPU time of each thread, and every kind. No kernel samples faster than its tick (often 250
-    /// or 100 Hz); samples then stand for more time each.</summary>
+    /// <summary>251 samples per second of CPU time of each thread, and every kind.
+    /// Kernel timers tick at most HZ times a second (often 250 or 100); each sample then stands for more time.</summary>
     High = 3,
 }
 
-/// <summary>What is measured.</summary>
+/// <summary>Kinds of measurements.</summary>
 [Flags]
 public enum ProfileKinds : uint
 {
-    /// <summary>In <see cref="ProfilerOptions"/>: as the level says.</summary>
+    /// <summary>In <see cref="ProfilerOptions"/>: the level's kinds.</summary>
     None = 0,
 
     /// <summary>Time on the CPU.</summary>
@@ -45,41 +46,42 @@ public enum ProfileKinds : uint
     /// <summary>Pauses of the garbage collector.</summary>
     GarbageCollection = 1 << 7,
 
-    /// <summary>Every thread's stack; only when asked for.</summary>
+    /// <summary>The stacks of all threads; only on request.</summary>
     Threads = 1 << 8,
 
-    /// <summary>What the garbage collector has committed, by generation, as its last collection left it.</summary>
+    /// <summary>Memory committed by the garbage collector, by generation, after its last collection.</summary>
     HeapSizes = 1 << 9,
 
     /// <summary>All of them.</summary>
     All = Cpu | Wait | Lock | Allocation | LiveHeap | Exception | GarbageCollection | Threads | HeapSizes,
 }
 
-/// <summary>How profiles are encoded.</summary>
+/// <summary>Encoding of profiles.</summary>
 public enum ProfileFormat
 {
-    /// <summary>edgeprof's own: small, with a dictionary that is sent once.</summary>
+    /// <summary>edgeprof's own format: small, with a dictionary that is sent once.</summary>
     Compact = 0,
 
-    /// <summary>pprof (perftools.profiles.Profile), uncompressed, with addresses and build ids; over HTTP by Grafana
-    /// Pyroscope's push API.</summary>
+    /// <summary>pprof (perftools.profiles.Profile), uncompressed, with addresses and build ids; over HTTP by the push
+    /// API of Grafana Pyroscope.</summary>
     Pprof = 1,
 }
 
 /// <summary>
-/// Whom an https endpoint is trusted by, and who this device is. What is null is taken from the environment
-/// (EDGEPROF_TLS_*); with nothing set the system's authorities count.
+/// Trusted CAs and this device's identity for https endpoints. Null properties are read from the environment
+/// (EDGEPROF_TLS_*). By default the system CA bundle is trusted.
 /// </summary>
 public sealed class ProfilerTls
 {
-    /// <summary>File with the authorities that may sign the server's certificate: PEM with any number, or DER with one.</summary>
+    /// <summary>File with the trusted CAs: PEM with any number of certificates, or DER with one.</summary>
     public string? AuthorityFile { get; set; }
 
     /// <summary>The same from memory.</summary>
     public byte[]? Authority { get; set; }
 
-    /// <summary>"sha256//BASE64" of the server's public key, several with ';' between. With an authority both must be right;
-    /// alone the key is the server's identity.</summary>
+    /// <summary>"sha256//BASE64" of the server's public key, several separated by ';'. With a CA, both are checked.
+    /// With a
+    /// pin alone, only the public key is checked; issuer and host name are ignored.</summary>
     public string? Pin { get; set; }
 
     /// <summary>File with this device's certificate, with its chain: PEM or DER.</summary>
@@ -94,105 +96,117 @@ public sealed class ProfilerTls
     /// <summary>The key from memory; only read during the start.</summary>
     public byte[]? Key { get; set; }
 
-    /// <summary>Name that the server's certificate must have. Default: the endpoint's host.</summary>
+    /// <summary>The name that the server's certificate must have. Default: the endpoint's host.</summary>
     public string? ServerName { get; set; }
 
-    /// <summary>As long as the device does not know the date, certificates count whatever their dates say. Needs a pin or an
-    /// authority of one's own; without this such a device does not connect until its clock is set.</summary>
+    /// <summary>Ignores the validity dates of certificates while the device does not know the date. Needs a pin or your
+    /// own CA.
+    /// Without this option such a device does not connect until its clock is set.</summary>
     public bool AllowUnknownDate { get; set; }
 }
 
 /// <summary>
-/// What <see cref="Profiler.Start"/> needs to know. Everything may be left out: what is null, zero or default is taken
-/// from the environment (EDGEPROF_*, then PYROSCOPE_* and OTEL_*; docs/configuration.md has the table), else a default.
+/// Options of <see cref="Profiler.Start"/>, all optional. A property that is null, zero or default is read from the
+/// environment (EDGEPROF_*, then PYROSCOPE_* and OTEL_*; docs/configuration.md has the table), or has its default value.
 /// </summary>
 public sealed class ProfilerOptions
 {
-    /// <summary>Name under which profiles are found. Default: the program's file name.</summary>
+    /// <summary>The service's name in profiles. Default: the program's file name.</summary>
     public string? Service { get; set; }
 
     /// <summary>Labels of every profile, for example a version or a device. Keys match [a-zA-Z_][a-zA-Z0-9_]*; values
     /// contain no comma.</summary>
     public IDictionary<string, string> Tags { get; set; } = new Dictionary<string, string>();
 
-    /// <summary>How closely to look.</summary>
+    /// <summary>Preset for sampling rate and collected kinds.</summary>
     public ProfileLevel Level { get; set; }
 
-    /// <summary>Samples per second of CPU time, 1 to 1000; overrides <see cref="Level"/>. 0: as the level says.</summary>
+    /// <summary>Samples per second of CPU time, 1 to 1000; overrides <see cref="Level"/>. 0: the level's rate.</summary>
     public int RateHz { get; set; }
 
-    /// <summary>What is measured; overrides <see cref="Level"/>. None: as the level says.</summary>
+    /// <summary>The collected kinds; overrides <see cref="Level"/>. None: the level's kinds.</summary>
     public ProfileKinds Kinds { get; set; }
 
-    /// <summary>The most that profiling may cost, in millionths of the CPU time that the process uses: 500 is 0.05 %.
-    /// Sampling gets coarser before more is spent; samples carry more weight then. 0: no limit.</summary>
+    /// <summary>Upper limit of the profiling cost, in millionths of the process' CPU time: 500 is 0.05 %. To keep it,
+    /// the profiler
+    /// samples less often, and each sample carries more weight. 0: no limit.</summary>
     public int BudgetPpm { get; set; }
 
     /// <summary>Each stack carries its thread's name as the label <c>thread</c>.</summary>
     public bool ThreadLabels { get; set; }
 
-    /// <summary>Waits of pools that have nothing to do count as well.</summary>
+    /// <summary>Includes idle waits, such as those of pool workers without work.</summary>
     public bool IdleWaits { get; set; }
 
-    /// <summary>Names of the activity sources whose spans samples are to carry, as <see cref="Profiler.TrackSpans"/> takes
-    /// them. Empty: as EDGEPROF_SPANS says, else none but those that were asked for there.</summary>
+    /// <summary>Names of the activity sources whose spans samples carry, as for <see cref="Profiler.TrackSpans"/>.
+    /// Empty: the value
+    /// of EDGEPROF_SPANS, else only the sources given to TrackSpans.</summary>
     public IList<string> SpanSources { get; set; } = new List<string>();
 
     /// <summary>One profile per interval, 100 ms to 1 hour. Zero: 10 seconds.</summary>
     public TimeSpan Interval { get; set; }
 
-    /// <summary>Where profiles go: "http://host[:port][/prefix]", the same with https, or "file:///path". Null: nowhere, they
-    /// merge in memory, or are pulled.</summary>
+    /// <summary>The upload target: "http://host[:port][/prefix]", the same with https, or "file:///path". Null: no
+    /// upload;
+    /// profiles accumulate in memory, or are pulled.</summary>
     public string? Endpoint { get; set; }
 
-    /// <summary>For an https endpoint: whom to trust.</summary>
+    /// <summary>Trust and identity for an https endpoint.</summary>
     public ProfilerTls Tls { get; set; } = new();
 
-    /// <summary>Opens the control endpoint, by which <c>edgeprof level</c> or curl change level and kinds while the program runs:
-    /// a unix socket's path, for the program's user alone, or a port of 127.0.0.1, which needs a token. Null: as
-    /// EDGEPROF_CONTROL says, else none.</summary>
+    /// <summary>Address of the control endpoint, by which <c>edgeprof level</c> or curl change level and kinds while
+    /// the program
+    /// runs: a unix socket's path, accessible to the program's user only, or a port of 127.0.0.1, which needs a token.
+    /// Null: the
+    /// value of EDGEPROF_CONTROL, else none.</summary>
     public string? Control { get; set; }
 
-    /// <summary>What requests to the control endpoint must carry, at least 16 characters for a port. Null: as
-    /// EDGEPROF_CONTROL_TOKEN says.</summary>
+    /// <summary>Token of requests to the control endpoint, at least 16 characters for a port. Null: the value of
+    /// EDGEPROF_CONTROL_TOKEN.</summary>
     public string? ControlToken { get; set; }
 
-    /// <summary>Where profiles can be fetched over HTTP, by <c>go tool pprof</c>, Parca or a browser at /debug/pprof/, and
-    /// /metrics by Prometheus: "port" (of 127.0.0.1), "address:port". With or without <see cref="Endpoint"/>. Null: as
-    /// EDGEPROF_PULL says, else nowhere.</summary>
+    /// <summary>Address of the pull endpoint: "port" (of 127.0.0.1) or "address:port". <c>go tool pprof</c>, Parca or a
+    /// browser
+    /// fetch profiles at /debug/pprof/, and Prometheus fetches /metrics. Use it alone or together with <see
+    /// cref="Endpoint"/>.
+    /// Null: the value of EDGEPROF_PULL, else none.</summary>
     public string? Pull { get; set; }
 
-    /// <summary>The token that requests to <see cref="Pull"/> must carry, as "Authorization: Bearer TOKEN" or as a password;
-    /// 16 characters or more. Addresses other than loopback need one, and so does /control. Null: as EDGEPROF_PULL_TOKEN
-    /// says, else none.</summary>
+    /// <summary>Token of requests to <see cref="Pull"/>, as "Authorization: Bearer TOKEN" or as a password; at least 16
+    /// characters.
+    /// Addresses other than loopback need one, and so does /control. Null: the value of EDGEPROF_PULL_TOKEN, else
+    /// none.</summary>
     public string? PullToken { get; set; }
 
-    /// <summary>Takes the profiles in place of <see cref="Endpoint"/>: your own way, or a <see cref="Stream"/>
+    /// <summary>Transport used instead of <see cref="Endpoint"/>: your own, or a <see cref="Stream"/>
     /// (<see cref="StreamTransport"/>).</summary>
     public ProfileTransport? Transport { get; set; }
 
-    /// <summary>A directory, this program's alone, in which profiles wait that cannot be delivered, through restarts and
-    /// power cuts. Null: as EDGEPROF_SPOOL says, else they wait in memory alone.</summary>
+    /// <summary>Directory for undelivered profiles, which keeps them through restarts and power cuts; used by this
+    /// program only.
+    /// Null: the value of EDGEPROF_SPOOL, else they are kept in memory only.</summary>
     public string? SpoolDirectory { get; set; }
 
-    /// <summary>The most that may be in it; the oldest goes first. At most 1 GiB. 0: as EDGEPROF_SPOOL_BYTES says, else 16
-    /// MiB.</summary>
+    /// <summary>Upper limit of its size; the oldest profiles are deleted first. At most 1 GiB. 0: the value of
+    /// EDGEPROF_SPOOL_BYTES, else 16 MiB.</summary>
     public long SpoolBytes { get; set; }
 
-    /// <summary>How profiles are encoded.</summary>
+    /// <summary>Encoding of profiles.</summary>
     public ProfileFormat Format { get; set; }
 
-    /// <summary>Headers of every request over HTTP: credentials, a tenant. They are sent and nowhere told.</summary>
+    /// <summary>Headers of every HTTP request: credentials, a tenant. They never appear in log or error
+    /// messages.</summary>
     public IDictionary<string, string> Headers { get; set; } = new Dictionary<string, string>();
 
-    /// <summary>Whether profiles that go to Pyroscope have names, which a server that looks up symbols then does not. Null: as
-    /// EDGEPROF_NAMES says, else when PYROSCOPE_SERVER_ADDRESS says where profiles go.</summary>
+    /// <summary>Whether the device sends function names with each profile to Pyroscope; a server that symbolizes does
+    /// not need
+    /// them. Null: the value of EDGEPROF_NAMES, else true if PYROSCOPE_SERVER_ADDRESS is the upload target.</summary>
     public bool? Names { get; set; }
 
-    /// <summary>Memory of the profiler, all there will ever be. 0: 128 KiB, which lie in the program's bss.</summary>
+    /// <summary>Fixed size of the profiler's memory. 0: 128 KiB, in the program's bss.</summary>
     public long MemoryBytes { get; set; }
 
-    /// <summary>How long the end of the process may wait for the last profile to be delivered, or put into the spool.
-    /// Default: 2 seconds.</summary>
+    /// <summary>Maximum delay of the process' end for delivering or spooling the last profile. Default: 2
+    /// seconds.</summary>
     public TimeSpan ExitTimeout { get; set; } = TimeSpan.FromSeconds(2);
 }

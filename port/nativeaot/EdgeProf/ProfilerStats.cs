@@ -2,21 +2,21 @@ using System.Runtime.InteropServices;
 
 namespace EdgeProf;
 
-/// <summary>Something that was measured and is not in a profile as what it was.</summary>
-/// <param name="Reason">Why, for people: "ring full".</param>
-/// <param name="Count">How many.</param>
-/// <param name="CpuTime">The CPU time that they stood for.</param>
+/// <summary>A loss: measurements missing from profiles or recorded with less detail.</summary>
+/// <param name="Reason">The reason, such as "ring full".</param>
+/// <param name="Count">Number of samples or threads.</param>
+/// <param name="CpuTime">Their CPU time.</param>
 public readonly record struct ProfilerLoss(string Reason, long Count, TimeSpan CpuTime);
 
-/// <summary>What was measured of one kind.</summary>
-/// <param name="Kind">Which.</param>
+/// <summary>Totals of one kind.</summary>
+/// <param name="Kind">The kind.</param>
 /// <param name="Name">Its name in profiles, "cpu".</param>
-/// <param name="Unit">Of the value: "nanoseconds", "bytes", "count".</param>
-/// <param name="Count">Samples of CPU time; of all other kinds, the events that samples stand for.</param>
-/// <param name="Value">In its unit. Of the live heap: now.</param>
+/// <param name="Unit">Unit of the value: "nanoseconds", "bytes", "count".</param>
+/// <param name="Count">CPU: number of samples; other kinds: number of events that the samples stand for.</param>
+/// <param name="Value">Value in that unit. Live heap and heap sizes: the current value.</param>
 public readonly record struct ProfilerKind(ProfileKinds Kind, string Name, string Unit, long Count, long Value);
 
-/// <summary>What the profiler has done since it was started; after a stop, the figures of the run that ended.</summary>
+/// <summary>Statistics of the running profiler; after a stop, of the last run.</summary>
 public readonly struct ProfilerStats
 {
     private readonly ulong[]? figures;
@@ -43,7 +43,7 @@ public readonly struct ProfilerStats
     /// <summary>CPU time that the samples stand for.</summary>
     public TimeSpan SampledCpuTime => Time(Figure.WeightNs);
 
-    /// <summary>Stacks walked to the root, every frame by a rule.</summary>
+    /// <summary>Stacks walked to the root, every frame by an unwind rule.</summary>
     public long ExactStacks => this[Figure.Exact];
 
     /// <summary>Stacks walked to the root, with a guess in between.</summary>
@@ -52,13 +52,13 @@ public readonly struct ProfilerStats
     /// <summary>Stacks whose root was not reached.</summary>
     public long CutStacks => this[Figure.Cut];
 
-    /// <summary>CPU time charged when threads ended: what they used after their last sample.</summary>
+    /// <summary>Residual CPU time: of threads after their last sample, and of threads that are not sampled.</summary>
     public TimeSpan ThreadExitCpuTime => Time(Figure.ThreadExitNs);
 
-    /// <summary>Frames whose unwinding rule was in the cache.</summary>
+    /// <summary>Frames whose unwind rule was in the cache.</summary>
     public long RuleHits => this[Figure.RuleHits];
 
-    /// <summary>Frames whose unwinding rule had to be looked up.</summary>
+    /// <summary>Frames whose unwind rule had to be derived.</summary>
     public long RuleMisses => this[Figure.RuleMisses];
 
     /// <summary>Messages encoded.</summary>
@@ -73,36 +73,38 @@ public readonly struct ProfilerStats
     /// <summary>Bytes that the receiver has accepted.</summary>
     public long DeliveredBytes => this[Figure.DeliveredBytes];
 
-    /// <summary>Attempts to deliver that failed; they are repeated.</summary>
+    /// <summary>Failed delivery attempts, which are retried.</summary>
     public long DeliveryFailures => this[Figure.DeliveryFailures];
 
-    /// <summary>Intervals that had to wait for room and were merged with the next.</summary>
+    /// <summary>Intervals extended because the outbox had no room.</summary>
     public long IntervalsMerged => this[Figure.IntervalsMerged];
 
-    /// <summary>Of the last failed delivery, an errno value. 0: none has failed.</summary>
+    /// <summary>Error of the last failed delivery, an errno value. 0: none has failed.</summary>
     public int LastError => (int)this[Figure.LastError];
 
-    /// <summary>The same in words, of an https endpoint with the reason: "the server's certificate has expired". Empty: none has
+    /// <summary>Explains <see cref="LastError"/> in one line, such as "the server's certificate has expired". Empty:
+    /// none has
     /// failed.</summary>
     public string LastErrorText => LastError == 0 ? "" : string.IsNullOrEmpty(tlsError) ? Marshal.GetPInvokeErrorMessage(LastError) : tlsError;
 
     /// <summary>CPU time of the profiler's own threads.</summary>
     public TimeSpan OwnCpuTime => Time(Figure.OwnCpuNs);
 
-    /// <summary>CPU time that samples took of the service's own threads, estimated from those that were timed.</summary>
+    /// <summary>Estimated CPU time of sampling on the service's threads; some samples are timed.</summary>
     public TimeSpan HandlerCpuTime => Time(Figure.HandlerNs);
 
-    /// <summary>What profiling costs, in millionths of the process' CPU time, over about the last minute.</summary>
+    /// <summary>Cost of profiling in millionths of the process' CPU time, over about the last minute.</summary>
     public long CostPpm => this[Figure.CostPpm];
 
-    /// <summary>How much longer than the level's the distance of samples is, so that <see cref="ProfilerOptions.BudgetPpm"/>
-    /// is kept: 1 is not at all.</summary>
+    /// <summary>Factor by which sampling periods exceed the level's, to keep <see cref="ProfilerOptions.BudgetPpm"/>;
+    /// 1: not
+    /// stretched.</summary>
     public double Stretch => this[Figure.StretchPct] / 100.0;
 
-    /// <summary>How often <see cref="Stretch"/> has changed.</summary>
+    /// <summary>Number of changes of <see cref="Stretch"/>.</summary>
     public long Stretches => this[Figure.Stretches];
 
-    /// <summary>How often the profiler's threads have woken up.</summary>
+    /// <summary>Number of wake-ups of the profiler's threads.</summary>
     public long Wakeups => this[Figure.Wakeups];
 
     /// <summary>Threads that have a timer now.</summary>
@@ -114,27 +116,29 @@ public readonly struct ProfilerStats
     /// <summary>Bytes of the profiler's memory in use.</summary>
     public long MemoryUsed => this[Figure.MemoryUsed];
 
-    /// <summary>Why nothing can be put into the spool (profiles wait in memory), an errno value. 0: it can, or there is none.</summary>
+    /// <summary>Why the spool cannot store profiles (they stay in memory), an errno value. 0: it can, or there is no
+    /// spool.</summary>
     public int SpoolError => (int)this[Figure.SpoolError];
 
-    /// <summary>Messages put into the spool in this run.</summary>
+    /// <summary>Messages stored in the spool in this run.</summary>
     public long Spooled => this[Figure.Spooled];
 
-    /// <summary>Messages delivered from the spool, also those of earlier runs; <see cref="Delivered"/> has them too.</summary>
+    /// <summary>Messages delivered from the spool, including those of earlier runs; also counted in <see
+    /// cref="Delivered"/>.</summary>
     public long Replayed => this[Figure.Replayed];
 
-    /// <summary>Messages in the spool now: neither delivered nor lost.</summary>
+    /// <summary>Messages in the spool now; they count neither as delivered nor as lost.</summary>
     public long SpoolMessages => this[Figure.SpoolMessages];
 
-    /// <summary>Bytes that the spool has on the disk now.</summary>
+    /// <summary>Bytes of the spool on disk now.</summary>
     public long SpoolBytes => this[Figure.SpoolBytes];
 
-    /// <summary>Bytes that the spool has written to the disk: flash wears.</summary>
+    /// <summary>Bytes that the spool has written to disk, as a measure of flash wear.</summary>
     public long SpoolBytesWritten => this[Figure.SpoolWritten];
 
-    /// <summary>What was measured, by kind; only kinds of which there is something.</summary>
+    /// <summary>Totals by kind; only kinds with data.</summary>
     public IReadOnlyList<ProfilerKind> Kinds => kinds ?? [];
 
-    /// <summary>What was lost, by reason; only reasons that occurred.</summary>
+    /// <summary>Losses by reason; only reasons that occurred.</summary>
     public IReadOnlyList<ProfilerLoss> Losses => losses ?? [];
 }

@@ -3,15 +3,16 @@ using System.Text;
 
 namespace EdgeProf;
 
-/// <summary>What the hooks in C need from managed code: weak handles for the live heap, made once, because making one may
-/// block and C only points them elsewhere (port/nativeaot/live_handles.c); and what a thread is called
+/// <summary>What the C hooks need from managed code. First, weak handles for the live heap, created once because
+/// creating one may
+/// block; C only sets them to other objects (port/nativeaot/live_handles.c). Second, names of threads
 /// (port/nativeaot/thread_names.c).</summary>
 internal static unsafe class RuntimeHooks
 {
     private const int LivePlaces = 1024; // EP_DOTNET_LIVE_PLACES
     private static bool attached;
 
-    /// <summary>Before the profiler starts; only the first call does anything.</summary>
+    /// <summary>Call it before the profiler starts; only the first call has an effect.</summary>
     public static void Attach()
     {
         if (attached)
@@ -20,11 +21,11 @@ internal static unsafe class RuntimeHooks
         var handles = stackalloc nint[LivePlaces];
         for (var i = 0; i < LivePlaces; i++)
             handles[i] = GCHandle.ToIntPtr(GCHandle.Alloc(null, GCHandleType.Weak));
-        Native.LiveAttach(handles, LivePlaces); // -ENOSYS: this runtime cannot, there is no live heap
+        Native.LiveAttach(handles, LivePlaces); // -ENOSYS: not supported by this runtime, no live heap
         Native.NamesAttach(&NameOf);
     }
 
-    /// <summary>Runs on the new thread, before the runtime's own first code. The pool names its threads later than this.</summary>
+    /// <summary>Runs on the new thread, before the runtime's first code. The pool names its threads later.</summary>
     [UnmanagedCallersOnly]
     private static int NameOf(nint handle, byte* name, int room)
     {

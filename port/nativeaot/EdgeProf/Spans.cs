@@ -3,14 +3,15 @@ using System.Diagnostics;
 
 namespace EdgeProf;
 
-/// <summary>A local root span as samples carry it. Its name may come late (a web framework knows the route after it has
-/// begun), so it is looked at again whenever work is taken up.</summary>
+/// <summary>A local root span as samples carry it. Its name may change after its start (when a web framework knows the
+/// route), so
+/// it is read again whenever a thread takes up the work.</summary>
 internal sealed class SpanState
 {
     internal readonly Activity Root;
     internal readonly ulong SpanId, TraceHigh, TraceLow;
     private string? name;
-    private Work? last;
+    private WorkContext? last;
 
     internal SpanState(Activity root)
     {
@@ -30,28 +31,29 @@ internal sealed class SpanState
     {
         var now = Root.DisplayName;
         if (ReferenceEquals(now, Root.OperationName) && Root.GetTagItem("http.route") is string route)
-            now = route; // nobody has named it
+            now = route; // it has no name of its own
         if (ReferenceEquals(now, name))
             return;
         Endpoint = string.IsNullOrEmpty(now) ? null : TagCache.Get(null, "endpoint", now, true);
         name = now;
     }
 
-    /// <summary>Work for this span with these tags, the last one again if it was the same.</summary>
-    internal Work Carry(TagNode? tags)
+    /// <summary>The context for this span with these tags; reuses the last one if it is the same.</summary>
+    internal WorkContext Carry(TagNode? tags)
     {
         if (last is { } known && ReferenceEquals(known.Tags, tags))
             return known;
-        return last = new Work(tags, this);
+        return last = new WorkContext(tags, this);
     }
 }
 
 /// <summary>
-/// Follows <see cref="Activity.Current"/>: the local root of the current activity, the outermost one of this process that
-/// is recorded, is the span whose work is being done. Activities that nobody records are looked at and left alone.
-///   Change -> RootOf -> Work.Enter
-/// Spans of sources that were asked for by name are recorded by an <see cref="ActivityListener"/> of ours, as a
-/// parent-based sampler would; others have to be recorded by somebody (OpenTelemetry).
+/// Follows <see cref="Activity.Current"/>. The span of the current work is the local root of the current activity: the
+/// outermost recorded one of this process. Activities that are not recorded are ignored.
+///   Change -> RootOf -> WorkContext.Enter
+/// An <see cref="ActivityListener"/> of this class records spans of the requested sources, like a parent-based sampler;
+/// other
+/// spans must be recorded by others (OpenTelemetry).
 /// </summary>
 internal static class Spans
 {
@@ -63,7 +65,7 @@ internal static class Spans
     private static bool any, asked, follows;
     private static ActivityListener? listener;
 
-    /// <summary>From now on, whenever the profiler runs. No names: whatever is recorded.</summary>
+    /// <summary>Tracks spans from now on, whenever the profiler runs. No names: all recorded spans.</summary>
     internal static void Track(IEnumerable<string> names)
     {
         lock (Gate)
@@ -130,8 +132,9 @@ internal static class Spans
         return false;
     }
 
-    /// <summary>As the parent was decided. A local parent that we were not asked to record (a framework makes some for its
-    /// logs) has decided nothing, unless it only hands on what a remote one has.</summary>
+    /// <summary>Decides like the parent. A local parent of a source that was not requested (a framework creates some
+    /// for its logs)
+    /// does not count, unless it only passes on a remote parent's decision.</summary>
     private static ActivitySamplingResult Decide(ActivityContext parent)
     {
         var recorded = parent == default || (parent.TraceFlags & ActivityTraceFlags.Recorded) != 0
@@ -149,15 +152,15 @@ internal static class Spans
     private static void Change(object? sender, ActivityChangedEventArgs change)
     {
         Activity? previous = change.Previous, current = change.Current;
-        var root = Work.Current?.Span?.Root;
+        var root = WorkContext.Current?.Span?.Root;
         if (root is null ? current is not { Recorded: true } : IsSameRoot(root, previous, current))
             return;
         var next = RootOf(current);
         if (!ReferenceEquals(next, root))
-            Work.Enter(next is null ? null : new SpanState(next));
+            WorkContext.Enter(next is null ? null : new SpanState(next));
     }
 
-    /// <summary>A child has begun or ended: nothing to look for.</summary>
+    /// <summary>True if only a child has begun or ended, so the root is the same.</summary>
     private static bool IsSameRoot(Activity root, Activity? previous, Activity? current) =>
         previous is not null && current is not null
         && (ReferenceEquals(current.Parent, previous)

@@ -2,23 +2,24 @@ using System.Text;
 
 namespace EdgeProf;
 
-/// <summary>A set of tags: a set and one pair more. Knows its number on the C side, so that a tag that was used before
-/// costs no conversion of strings.</summary>
+/// <summary>A set of tags: a parent set and one more pair. Stores its number on the C side, so that a tag used before
+/// needs no
+/// conversion of strings.</summary>
 internal sealed class TagNode
 {
-    private const int LongestText = 128; // characters; the C side keeps fewer bytes
+    private const int LongestText = 128; // characters; the C side keeps at most 96 bytes
 
     internal readonly TagNode? Parent;
     internal readonly string Key, Value;
-    internal readonly bool IsEndpoint; // of a span; such a node is a root
+    internal readonly bool IsEndpoint; // a span's endpoint; such a node is a root
     internal readonly uint Hash;
-    internal readonly Work Alone; // these tags and no span
+    internal readonly WorkContext Alone; // these tags without a span
     private long known;           // run of the profiler << 32 | number
 
     internal TagNode(TagNode? parent, string key, string value, bool isEndpoint, uint hash)
     {
         (Parent, Key, Value, IsEndpoint, Hash) = (parent, key, value, isEndpoint, hash);
-        Alone = new Work(this, null);
+        Alone = new WorkContext(this, null);
     }
 
     /// <summary>Number of the set in this run of the profiler, 0: no tags.</summary>
@@ -35,7 +36,7 @@ internal sealed class TagNode
     {
         var run = Profiler.Run;
         var id = Add(Parent?.Id ?? 0);
-        if (id != 0 || Profiler.Tracks) // 0 while a start is under way: asked too early
+        if (id != 0 || Profiler.Tracks) // 0 during a start: do not cache it
             Volatile.Write(ref known, (long)run << 32 | id);
         return id;
     }
@@ -51,7 +52,7 @@ internal sealed class TagNode
     private static unsafe uint Utf8(string text, byte* bytes) =>
         (uint)Encoding.UTF8.GetBytes(text.AsSpan(0, Math.Min(text.Length, LongestText)), new Span<byte>(bytes, 3 * LongestText));
 
-    /// <summary>What no key may have becomes '_'.</summary>
+    /// <summary>Replaces characters not allowed in keys by '_'.</summary>
     private static unsafe uint Valid(byte* key, uint size)
     {
         for (uint i = 0; i < size; i++)
@@ -60,11 +61,11 @@ internal sealed class TagNode
         return size;
     }
 
-    /// <summary>The same pairs over another endpoint (null: none).</summary>
+    /// <summary>The same pairs on another endpoint (null: none).</summary>
     internal static TagNode? Rebase(TagNode? tags, TagNode? endpoint) =>
         tags is null || tags.IsEndpoint ? endpoint : TagCache.Get(Rebase(tags.Parent, endpoint), tags.Key, tags.Value);
 
-    /// <summary>Without the innermost pair that is the same as this node's.</summary>
+    /// <summary>Removes the innermost pair equal to the given node's.</summary>
     internal static TagNode? Without(TagNode? tags, TagNode pair)
     {
         if (tags is null || tags.IsEndpoint)
@@ -76,8 +77,9 @@ internal sealed class TagNode
     }
 }
 
-/// <summary>Sets of tags that were used lately: a table of fixed size, in which a new one displaces an old one when its
-/// places are taken. Threads may race for a place; then one of them makes its set again the next time.</summary>
+/// <summary>Recently used sets of tags: a table of fixed size. A new set replaces an old one if its places are taken.
+/// Threads may
+/// race for a place; the loser creates its set again next time.</summary>
 internal static class TagCache
 {
     private const int Size = 512, Places = 4;
@@ -110,7 +112,8 @@ internal static class TagCache
         return node;
     }
 
-    /// <summary>Of a few characters only: a wrong guess costs a comparison, reading all of them costs every time.</summary>
+    /// <summary>Hashes only a few characters: a collision costs one comparison, hashing all characters would cost every
+    /// time.</summary>
     private static uint HashOf(TagNode? parent, string key, string value)
     {
         var hash = ((parent?.Hash ?? 0) + (uint)key.Length) * 31 + (uint)value.Length;

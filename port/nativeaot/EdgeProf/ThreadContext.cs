@@ -3,9 +3,11 @@ using System.Runtime.CompilerServices;
 namespace EdgeProf;
 
 /// <summary>
-/// The calling thread's execution context, in place: null is the empty one. The field is private to .NET and has had this name
-/// in every version since .NET Core 2.1. Where it is missing, a place that is always empty stands for it: then no step is
-/// kept, and every push and pop goes through the public ways.
+/// A reference to the calling thread's execution context; null: the empty one. The field is private to .NET and has had
+/// this
+/// name in every version since .NET Core 2.1. If it is missing, a field that is always null replaces it. Then no tag
+/// step is
+/// cached, and every push and pop uses the public API.
 /// </summary>
 internal static class ThreadContext
 {

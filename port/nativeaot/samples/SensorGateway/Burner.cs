@@ -4,7 +4,7 @@ namespace SensorGateway;
 /// Runs the burning functions on threads of its own, in parts of 60, 30 and 10, at a bounded share of a core
 /// (SENSOR_BURN_THREADS, default 2; SENSOR_BURN_PERCENT of a core for each, default 25). Lengths of bursts and pauses
 /// are random, so that nothing runs in step with the kernel's tick, on which every CPU sample lands. SENSOR_BURN_BURSTS:
-/// each thread does so many bursts, and every run the very same work, however fast the machine is (default 0: no end).
+/// the number of bursts of each thread, so that every run does the same work on any machine (default 0: no limit).
 /// </summary>
 public sealed class Burner : IHostedService
 {
@@ -17,7 +17,7 @@ public sealed class Burner : IHostedService
     private readonly List<Thread> running = [];
     private readonly long[] cpuNs = new long[3];
     private readonly long[] bursts = new long[3];
-    private readonly double[] roundsPerMs = [100, 50, 50]; // corrected by what bursts are seen to take
+    private readonly double[] roundsPerMs = [100, 50, 50]; // adjusted by the measured duration of bursts
     private volatile bool stopping;
     private long sink;
 

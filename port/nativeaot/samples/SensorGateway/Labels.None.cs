@@ -1,6 +1,6 @@
 namespace SensorGateway;
 
-/// <summary>Without a profiler nobody wants to know.</summary>
+/// <summary>Without a profiler there are no labels.</summary>
 internal static class Labels
 {
     public static IDisposable? Site(string? _) => null;

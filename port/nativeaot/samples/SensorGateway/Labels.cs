@@ -2,15 +2,15 @@ using EdgeProf;
 
 namespace SensorGateway;
 
-/// <summary>Says whose work is being done, for profiles; SENSOR_LABELS=0: does not.</summary>
+/// <summary>Sets tags and spans for profiles; SENSOR_LABELS=0 disables them.</summary>
 internal static class Labels
 {
     private static readonly bool Wanted = Environment.GetEnvironmentVariable("SENSOR_LABELS") != "0";
 
-    /// <summary>Until it is disposed, all work is for that site.</summary>
+    /// <summary>Tags all work with the site until disposed.</summary>
     public static TagScope Site(string? site) => Wanted ? Profiler.Tag("site", site ?? "all") : default;
 
-    /// <summary>Requests' spans are in the profiles, named after their route.</summary>
+    /// <summary>Profiles contain the requests' spans, named after their route.</summary>
     public static void Use(WebApplication app)
     {
         if (!Wanted)

@@ -9,7 +9,7 @@ public sealed class ReadingStore
     private readonly object gate = new();
     private readonly Queue<Reading> readings = new(Capacity);
 
-    /// <exception cref="BadReadingException">A reading makes no sense; none of the batch is kept.</exception>
+    /// <exception cref="BadReadingException">A reading is invalid; nothing of the batch is stored.</exception>
     public int Add(Reading[] batch)
     {
         foreach (var reading in batch)

@@ -2,7 +2,7 @@ using System.Text.Json.Serialization;
 
 namespace SensorGateway;
 
-/// <summary>One value that one sensor has measured. Sensor names look like "plant3/temp-07".</summary>
+/// <summary>One measured value of a sensor. Sensor names look like "plant3/temp-07".</summary>
 public sealed record Reading(string Sensor, DateTimeOffset At, double Value, string Unit);
 
 public sealed record Accepted(int Count);

@@ -3,7 +3,7 @@ using System.Text.Json;
 
 namespace SensorGateway;
 
-/// <summary>Signs what leaves the gateway with a key that lives as long as the process.</summary>
+/// <summary>Signs outgoing data with a key that exists as long as the process.</summary>
 public sealed class Signer
 {
     private readonly byte[] key = RandomNumberGenerator.GetBytes(32);

@@ -1,32 +1,38 @@
 namespace EdgeProf;
 
-/// Whose work is being done, and how closely to look while it is.
+/// Tags, spans, level and kinds.
 public static unsafe partial class Profiler
 {
-    /// <summary>Number of this run of the profiler: a tag's number on the C side holds for one.</summary>
+    /// <summary>Number of this run of the profiler. A tag's number on the C side is valid for one run.</summary>
     internal static volatile int Run;
 
-    /// <summary>Whether tags and spans are told to anybody.</summary>
+    /// <summary>Whether tags and spans are passed to the C side.</summary>
     internal static volatile bool Tracks;
 
-    /// <summary>Whether the profiler runs and tags and spans count for something; reading it takes no lock.</summary>
+    /// <summary>Whether the profiler runs and records tags and spans; reading it takes no lock.</summary>
     public static bool IsTracking => Tracks;
 
-    /// <summary>Everything that is measured until the scope is disposed carries the label
-    /// <paramref name="key"/>=<paramref name="value"/>, wherever the work goes: through awaits, to other threads, into
-    /// tasks that it starts. Scopes nest; of two with the same key the inner one counts. Costs about as much as setting an
-    /// <see cref="AsyncLocal{T}"/> and setting it back, and next to nothing while no profiler runs.</summary>
+    /// <summary>Until the scope is disposed, everything measured carries the label
+    /// <paramref name="key"/>=<paramref name="value"/>. The label follows the work through awaits, to other threads,
+    /// and into
+    /// tasks that it starts. Scopes nest; of two with the same key the inner one counts. The cost is about that of
+    /// setting and
+    /// resetting an <see cref="AsyncLocal{T}"/>, and nearly zero while no profiler runs.</summary>
     /// <param name="key">[a-zA-Z_][a-zA-Z0-9_]*; other characters become '_'.</param>
-    /// <param name="value">One of few: a key has room for 32 values, later ones are "other" and counted as a loss.</param>
+    /// <param name="value">One of at most 32 values a key; further values become "other" and are counted as a
+    /// loss.</param>
     public static TagScope Tag(string key, string value) =>
-        Tracks && !string.IsNullOrEmpty(key) && value is not null ? Work.Push(key, value) : default;
+        Tracks && !string.IsNullOrEmpty(key) && value is not null ? WorkContext.Push(key, value) : default;
 
-    /// <summary>Samples carry the ids of the span that they were taken in, and its name as the label <c>endpoint</c>: of the
-    /// local root, the outermost recorded <see cref="System.Diagnostics.Activity"/> of this process. Takes effect when the
-    /// profiler runs; may be called before and more than once.</summary>
+    /// <summary>Samples carry the ids of the local root span, and its name as the label <c>endpoint</c>. The local root
+    /// is the
+    /// outermost recorded <see cref="System.Diagnostics.Activity"/> of this process. Takes effect while the profiler
+    /// runs; may be
+    /// called before its start and repeatedly.</summary>
     /// <param name="sources">Names of activity sources ("Microsoft.AspNetCore", "MyCompany.*") whose spans are to be
-    /// recorded for this, in the way of a parent-based sampler. None: spans that somebody else records, as OpenTelemetry
-    /// does (the package EdgeProf.OpenTelemetry calls this).</param>
+    /// recorded for this, as by a parent-based sampler. None: uses spans recorded by others, such as OpenTelemetry (the
+    /// package
+    /// EdgeProf.OpenTelemetry calls this).</param>
     public static void TrackSpans(params string[] sources)
     {
         ArgumentNullException.ThrowIfNull(sources);
@@ -34,8 +40,9 @@ public static unsafe partial class Profiler
             Spans.Track(sources);
     }
 
-    /// <summary>How closely the running profiler looks. Setting it sets the level's rate and the level's kinds, and does
-    /// nothing when no profiler runs; then it is <see cref="ProfileLevel.Default"/>.</summary>
+    /// <summary>The running profiler's level; <see cref="ProfileLevel.Default"/> when none runs. Setting it sets the
+    /// level's rate
+    /// and kinds; it has no effect when no profiler runs.</summary>
     /// <exception cref="ArgumentException">Set to something that is not low, medium or high.</exception>
     public static ProfileLevel Level
     {
@@ -49,7 +56,8 @@ public static unsafe partial class Profiler
         }
     }
 
-    /// <summary>What the running profiler measures; none when it does not run. Setting it replaces what was.</summary>
+    /// <summary>The kinds that the running profiler collects; none when it does not run. Setting it replaces
+    /// them.</summary>
     public static ProfileKinds Kinds
     {
         get => Native.IsLinked ? (ProfileKinds)Native.KindsGet() : ProfileKinds.None;
@@ -61,7 +69,7 @@ public static unsafe partial class Profiler
         }
     }
 
-    /// <summary>Measures these kinds as well, from now on.</summary>
+    /// <summary>Starts collecting the given kinds.</summary>
     /// <returns>Whether a profiler runs.</returns>
     public static bool Enable(ProfileKinds kinds)
     {
@@ -69,7 +77,7 @@ public static unsafe partial class Profiler
         return Native.IsLinked && Native.KindsChange((uint)kinds, 0) == 0;
     }
 
-    /// <summary>Measures these kinds no more.</summary>
+    /// <summary>Stops collecting the given kinds.</summary>
     /// <returns>Whether a profiler runs.</returns>
     public static bool Disable(ProfileKinds kinds)
     {
@@ -80,12 +88,12 @@ public static unsafe partial class Profiler
     private static void RequireKinds(ProfileKinds kinds) =>
         Require((kinds & ~ProfileKinds.All) == 0, nameof(kinds), kinds, "members of ProfileKinds");
 
-    /// <summary>Spans that options or the environment ask for.</summary>
+    /// <summary>Tracks the spans requested by options or by the environment.</summary>
     private static void TrackOptions(ICollection<string> sources)
     {
         if (sources.Count > 0)
             Spans.Track(sources);
         else if (Environment.GetEnvironmentVariable("EDGEPROF_SPANS") is { Length: > 0 } names)
-            Spans.Track(names.Split(',', StringSplitOptions.TrimEntries)); // an empty name is no source's
+            Spans.Track(names.Split(',', StringSplitOptions.TrimEntries)); // no source has an empty name
     }
 }
