@@ -1,4 +1,4 @@
-# Tests of transport/ and of the deliver thread, which uses it: as the library is built, and with ASan and UBSan.
+# Tests of transport/ and of the deliver thread, which uses it: each as the library is built, and with ASan and UBSan.
 
 TRANSPORT_TEST_DIR   := $(BUILD)/tests/transport
 TRANSPORT_TEST_FLAGS := $(EP_CPPFLAGS) -Itests/transport -std=c11 -g -fno-omit-frame-pointer $(WARNINGS)
@@ -28,12 +28,12 @@ $(TRANSPORT_TEST_DIR)/$(1)-san: $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
 endef
 $(foreach t,$(TRANSPORT_CMOCKA),$(eval $(call transport_test,$(t))))
 
-# Against the library itself.
+# Linked with the library itself.
 $(TRANSPORT_TEST_DIR)/test_stop: tests/transport/test_stop.c $(EP_LIB)
 	@mkdir -p $(@D)
 	@echo "  CC $@"; $(CC) $(TRANSPORT_TEST_FLAGS) -O2 $^ $(EP_LDFLAGS) $(EP_LDLIBS) -lcmocka -o $@
 
-# A program with functions of nanopb's names, linked normally and with unused sections removed.
+# A program with its own nanopb, linked as usual and with unused sections removed.
 $(TRANSPORT_TEST_DIR)/own_nanopb: TRANSPORT_LINK :=
 $(TRANSPORT_TEST_DIR)/own_nanopb-gc: TRANSPORT_LINK := -Wl,--gc-sections
 $(TRANSPORT_TEST_DIR)/own_nanopb $(TRANSPORT_TEST_DIR)/own_nanopb-gc: tests/transport/own_nanopb.c $(EP_LIB)
@@ -44,7 +44,7 @@ test-own-nanopb: $(TRANSPORT_TEST_DIR)/own_nanopb $(TRANSPORT_TEST_DIR)/own_nano
 	@EXEC='$(BOARD_EXEC)' tests/transport/own_nanopb.py $(NM) $^
 	@echo "test-own-nanopb: $(words $^) programs passed"
 
-# The contract, for correct and for broken transports; also with ASan and UBSan.
+# The contract test, on the included transports and on broken ones; also with ASan and UBSan.
 TRANSPORT_CONTRACT := tests/transport/test_contract.c tests/transport/far.c tests/transport/far_protocols.c \
                       port/nativeaot/managed_transport.c \
                       $(wildcard transport/contract/*.c transport/examples/*.c) $(wildcard transport/*.c)
@@ -58,7 +58,7 @@ $(TRANSPORT_TEST_DIR)/test_contract $(TRANSPORT_TEST_DIR)/test_contract-san: $(T
 test-transport-contract: $(TRANSPORT_TEST_DIR)/test_contract $(TRANSPORT_TEST_DIR)/test_contract-san
 	@set -e; for t in $^; do $(BOARD_EXEC) $$t; done
 
-# The code of the documentation for users, with the options given there and all our warnings.
+# The programs of README.md, with the options that it names and all warnings.
 test-transport-readme: $(EP_LIB)
 	@COMPILE='$(CC) $(BOARD_CFLAGS) -std=gnu11 -O2 -g -Icore -Iport -Itransport $(WARNINGS)' LINK='$(EP_LDFLAGS) $(EP_LDLIBS)' \
 	    EXEC='$(BOARD_EXEC)' tests/transport/readme_transport.py $(TRANSPORT_TEST_DIR)/readme $(EP_LIB)

@@ -1,13 +1,13 @@
-# libedgeprof-tls.a: https, with its own copy of mbedtls. A program that calls ep_tls_setup() links it beside
+# libedgeprof-tls.a: https, with a private copy of mbedtls. A program that calls ep_tls_setup() links it in addition to
 # libedgeprof.a.
 #
-# The copy is private: all its global symbols are hidden and renamed from mbedtls_x to ep_mbedtls_x. A program, or a
-# shared library in it, may have its own mbedtls with its own allocator (test-tls-own).
+# All global names of the copy are renamed, mbedtls_x to ep_mbedtls_x, and hidden. So a program, or a shared library in
+# it, may have its own mbedtls with its own allocator (test-tls-own).
 
 TLS_LIB    := $(BUILD)/libedgeprof-tls.a
 TLS_SRC    := $(wildcard transport/tls/*.c)
 TLS_OBJ    := $(TLS_SRC:%.c=$(BUILD)/obj/%.o)
-# The files that a client needs, by layer; parts that are not configured are not compiled.
+# The files that a client needs, by layers. Parts that are not configured are not compiled.
 MBEDTLS_NAMES := platform platform_util constant_time \
     aes base64 bignum bignum_core chacha20 chachapoly cipher cipher_wrap ecdh ecdsa ecp ecp_curves gcm md poly1305 rsa \
     rsa_alt_helpers sha1 sha256 sha512 \
@@ -20,7 +20,7 @@ MBEDTLS_OBJ := $(MBEDTLS_NAMES:%=$(BUILD)/obj/mbedtls/%.o)
 TLS_HEADERS := $(wildcard transport/tls/*.h transport/*.h)
 TLS_TEST_DIR := $(BUILD)/tests/tls
 TLS_CPPFLAGS := -isystem $(MBEDTLS_DIR)/include -Itransport/tls -DMBEDTLS_CONFIG_FILE='"ep_mbedtls_config.h"'
-# Patches for its files.
+# Corrections of single files.
 TLS_MEND_ssl_tls12_client := -I$(MBEDTLS_DIR)/library -include ep_mbedtls_pss.h
 TLS_MEND_ssl_tls13_keys   := -I$(MBEDTLS_DIR)/library -include ep_mbedtls_leak.h
 
@@ -40,7 +40,7 @@ $(MBEDTLS_SRC) &:
 	tools/build/setup.sh apt build
 	tools/build/setup.sh deps
 
-# The library's own names, ep_..., stay unchanged.
+# The library's own names, ep_..., are not renamed.
 $(TLS_LIB): $(TLS_OBJ) $(MBEDTLS_OBJ)
 	@echo "  AR $@"; rm -f $@.new; $(AR) qcsD $@.new $^ && \
 	    $(NM) -g --defined-only $^ | awk 'NF == 3 && $$3 !~ /^ep_/ { print $$3, "ep_" $$3 }' | sort -u >$@.names && \
@@ -50,7 +50,7 @@ $(TLS_LIB): $(TLS_OBJ) $(MBEDTLS_OBJ)
 
 # ---- checks ----
 
-# The whole library: no undefined symbols beyond those allowed for libedgeprof.a, and no global symbols of mbedtls.
+# The whole library uses only symbols that libedgeprof.a may use, and defines none of mbedtls' names.
 TLS_WHOLE := $(TLS_TEST_DIR)/whole.a
 $(TLS_WHOLE): $(EP_LIB) $(TLS_LIB)
 	@mkdir -p $(@D)
@@ -74,7 +74,7 @@ $(TLS_CLIENT): tests/transport/tls_client.c $(TLS_LIB) $(EP_LIB)
 	@echo "  CC $@"; $(CC) $(TLS_TEST_FLAGS) -O2 $< $(EP_LIB) $(TLS_LIB) -Wl,--wrap=ep_port_unix_ns \
 	    -Wl,--wrap=ep_mbedtls_ssl_handshake_step $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-# Debian's mbedtls, another version, first as an archive and then as a shared library.
+# With Debian's mbedtls of another version, as an archive and as a shared library.
 $(TLS_TEST_DIR)/own_mbedtls: TLS_OWN_LIB := -l:libmbedcrypto.a
 $(TLS_TEST_DIR)/own_mbedtls-shared: TLS_OWN_LIB := -l:libmbedcrypto.so -rdynamic
 $(TLS_OWN): tests/transport/own_mbedtls.c $(TLS_LIB) $(EP_LIB)
@@ -90,7 +90,7 @@ $(TLS_TEST_DIR)/asan/mbedtls/%.o: $(MBEDTLS_DIR)/library/%.c $(TLS_HEADERS)
 $(TLS_FAULTS): tests/transport/tls_faults.c $(TLS_ASAN_OBJ) $(EP_LIB)
 	@echo "  CC $@"; $(CC) $(TLS_CPPFLAGS) $(TLS_TEST_FLAGS) $(TLS_ASAN) $^ $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-# The transports' contract: tests/transport/tls_contract.py terminates TLS in front of a simulated receiver.
+# The transports' contract: tests/transport/tls_contract.py ends TLS before a far end that plays its parts.
 TLS_CONTRACT := $(TLS_TEST_DIR)/tls_contract
 $(TLS_CONTRACT): tests/transport/tls_contract.c tests/transport/far.c tests/transport/far_protocols.c \
                  $(wildcard transport/contract/*.[ch]) tests/transport/far.h $(EP_LIB) $(TLS_LIB)
@@ -122,7 +122,7 @@ BENCHES += bench-tls
 bench-tls: $(TLS_CLIENT)
 	@tests/transport/tls_test.py $< $(TLS_TEST_DIR)/bench --figure tls_arena_peak_bytes
 
-# The ARM boards' code in qemu-user; arithmetic and sizes differ there.
+# The ARM boards' code, in qemu-user: arithmetic and sizes differ there.
 ifeq ($(BOARD),host)
 $(foreach b,$(QEMU_BOARDS),$(call test,test-tls-$(b),all,600,shared,The https cases hold with the code of $(b).))
 test-tls-arm: $(QEMU_BOARDS:%=test-tls-%)
