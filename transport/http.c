@@ -5,7 +5,7 @@
  * retries, which are the caller's. A message may arrive twice if its answer was lost: compact messages carry (segment,
  * sequence) for that.
  *
- *   http_send -> exchange -> connect -> is_idle
+ *   http_send -> exchange -> connection_open -> is_idle
  *                         -> write_request -> put...     through the buffer, so a head may have any length
  *                         -> read_response -> ep_http_response_feed
  *             -> result_of_status
@@ -35,7 +35,7 @@ _Static_assert(sizeof(struct http) <= EP_TRANSPORT_BYTES, "EP_TRANSPORT_BYTES is
 
 /* ---- connection ---- */
 
-static void disconnect(struct http *http)
+static void connection_close(struct http *http)
 {
     http->stream->close(http->stream_state);
     http->connected = false;
@@ -50,12 +50,12 @@ static bool is_idle(struct http *http)
     return http->stream->read(http->stream_state, &byte, 1, &past) == -ETIMEDOUT;
 }
 
-static int connect(struct http *http)
+static int connection_open(struct http *http)
 {
     if (http->connected && is_idle(http))
         return 0;
     if (http->connected)
-        disconnect(http);
+        connection_close(http);
     int err = http->stream->connect(http->stream_state, http->url.host, http->url.port, http->deadline);
     http->connected = err == 0;
     if (err)
@@ -78,16 +78,16 @@ static void write_all(struct http *http, const uint8_t *bytes, size_t size)
 
 /* ---- writing a request ---- */
 
-static void flush(struct http *http)
+static void buffer_flush(struct http *http)
 {
     write_all(http, http->buffer, http->fill);
     http->fill = 0;
 }
 
-static void put(struct http *http, const void *bytes, size_t size)
+static void put_bytes(struct http *http, const void *bytes, size_t size)
 {
     if (size > BUFFER_BYTES - http->fill)
-        flush(http);
+        buffer_flush(http);
     if (size > BUFFER_BYTES) {
         write_all(http, bytes, size);
         return;
@@ -98,7 +98,7 @@ static void put(struct http *http, const void *bytes, size_t size)
 
 static void put_text(struct http *http, const char *text)
 {
-    put(http, text, strlen(text));
+    put_bytes(http, text, strlen(text));
 }
 
 static void put_number(struct http *http, uint64_t value)
@@ -110,7 +110,7 @@ static void put_number(struct http *http, uint64_t value)
         digits[--at] = (char)('0' + value % 10);
         value /= 10;
     } while (value > 0);
-    put(http, digits + at, sizeof digits - at);
+    put_bytes(http, digits + at, sizeof digits - at);
 }
 
 static int hex_digit(char c)
@@ -122,7 +122,7 @@ static int hex_digit(char c)
 }
 
 /* Takes the next byte off a percent-encoded part and decodes it. */
-static uint8_t byte_next(struct ep_http_part *part)
+static uint8_t decoded_byte(struct ep_http_part *part)
 {
     const char *text = part->text;
     size_t size = 1;
@@ -145,10 +145,10 @@ static void put_base64(struct http *http, struct ep_http_part part)
         uint32_t bits = 0;
         int bytes = 0;
         for (; bytes < 3 && part.size > 0; bytes++)
-            bits |= (uint32_t)byte_next(&part) << (16 - 8 * bytes);
+            bits |= (uint32_t)decoded_byte(&part) << (16 - 8 * bytes);
         char out[4] = {alphabet[bits >> 18], alphabet[bits >> 12 & 63], bytes > 1 ? alphabet[bits >> 6 & 63] : '=',
                        bytes > 2 ? alphabet[bits & 63] : '='};
-        put(http, out, sizeof out);
+        put_bytes(http, out, sizeof out);
     }
 }
 
@@ -158,17 +158,17 @@ static void put_headers(struct http *http, const char *headers)
     for (size_t size; headers && *headers; headers += size + (headers[size] == '\n')) {
         size = strcspn(headers, "\n");
         put_text(http, "\r\n");
-        put(http, headers, size);
+        put_bytes(http, headers, size);
     }
 }
 
 static void put_head(struct http *http, const char *path_and_type, uint64_t length)
 {
     put_text(http, "POST ");
-    put(http, http->url.prefix.text, http->url.prefix.size);
+    put_bytes(http, http->url.prefix.text, http->url.prefix.size);
     put_text(http, path_and_type);
     put_text(http, " HTTP/1.1\r\nHost: ");
-    put(http, http->url.authority.text, http->url.authority.size);
+    put_bytes(http, http->url.authority.text, http->url.authority.size);
     put_text(http, "\r\nUser-Agent: edgeprof/" EP_VERSION "\r\nContent-Type: ");
     put_text(http, path_and_type + strlen(path_and_type) + 1);
     put_text(http, "\r\nContent-Length: ");
@@ -183,7 +183,7 @@ static void put_head(struct http *http, const char *path_and_type, uint64_t leng
 
 static void sink_write(void *http, const void *bytes, size_t size)
 {
-    put(http, bytes, size);
+    put_bytes(http, bytes, size);
 }
 
 static void put_push(struct http *http, const struct ep_push *push, const struct ep_message *message)
@@ -206,9 +206,9 @@ static int write_request(struct http *http, const struct ep_message *message)
         put_push(http, push, message);
     } else {
         put_head(http, "/edgeprof/v1/push\0application/x-edgeprof", message->size);
-        put(http, message->data, message->size);
+        put_bytes(http, message->data, message->size);
     }
-    flush(http);
+    buffer_flush(http);
     return http->error;
 }
 
@@ -240,14 +240,14 @@ static int read_response(struct http *http)
 static int exchange(struct http *http, const struct ep_message *message)
 {
     ep_http_response_start(&http->response);
-    int err = connect(http);
+    int err = connection_open(http);
     if (err)
         return err;
     int write_err = write_request(http, message);
     if (write_err != -ETIMEDOUT)
         err = read_response(http);
     if (write_err || err || http->response.close)
-        disconnect(http);
+        connection_close(http);
     if (http->response.known)
         return 0;
     return write_err ? write_err : err;
@@ -318,7 +318,7 @@ static int http_send(void *state, const struct ep_message *message, const struct
 
 static void http_close(void *state)
 {
-    disconnect(state);
+    connection_close(state);
 }
 
 const struct ep_transport ep_transport_http = {

@@ -26,7 +26,7 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-static bool equal(const char *text, size_t size, const char *word)
+static bool equal_nocase(const char *text, size_t size, const char *word)
 {
     if (strlen(word) != size)
         return false;
@@ -42,7 +42,7 @@ static void set_done(struct ep_http_response *response)
 }
 
 /* Called when the status is known, but not the end of the response. */
-static void abandon(struct ep_http_response *response)
+static void set_unusable(struct ep_http_response *response)
 {
     response->close = true;
     set_done(response);
@@ -69,7 +69,7 @@ static int status_line(struct ep_http_response *response)
 }
 
 /* Reads a number. False: the text is not all decimal digits. */
-static bool number(const char *text, size_t size, uint64_t *value)
+static bool number_parse(const char *text, size_t size, uint64_t *value)
 {
     *value = 0;
     if (size == 0 || size > 18)
@@ -85,7 +85,7 @@ static bool number(const char *text, size_t size, uint64_t *value)
 static void content_length(struct ep_http_response *response, const char *text, size_t size)
 {
     uint64_t value;
-    bool valid = number(text, size, &value);
+    bool valid = number_parse(text, size, &value);
 
     if (!valid || (response->sized && response->left != value))
         response->close = true;
@@ -105,7 +105,7 @@ static void connection(struct ep_http_response *response, const char *text, size
             start++;
         while (word > 0 && start[word - 1] == ' ')
             word--;
-        if (equal(start, word, "close"))
+        if (equal_nocase(start, word, "close"))
             response->close = true;
         part += comma != NULL;
         text += part;
@@ -115,7 +115,7 @@ static void connection(struct ep_http_response *response, const char *text, size
 
 static void transfer_encoding(struct ep_http_response *response, const char *text, size_t size)
 {
-    if (!equal(text, size, "chunked") || response->chunked)
+    if (!equal_nocase(text, size, "chunked") || response->chunked)
         response->close = true;
     response->chunked = true;
 }
@@ -124,7 +124,7 @@ static void transfer_encoding(struct ep_http_response *response, const char *tex
 static void retry_after(struct ep_http_response *response, const char *text, size_t size)
 {
     uint64_t seconds;
-    if (number(text, size, &seconds))
+    if (number_parse(text, size, &seconds))
         response->retry_s = (uint32_t)(seconds < EP_HTTP_RETRY_MAX ? seconds : EP_HTTP_RETRY_MAX);
 }
 
@@ -140,13 +140,13 @@ static int end_of_head(struct ep_http_response *response)
     if (response->status == 204 || response->status == 304)
         set_done(response);
     else if (response->close)
-        abandon(response);
+        set_unusable(response);
     else if (response->chunked && response->sized)
-        abandon(response); /* contradictory (RFC 9112, 6.3): the end is unknown */
+        set_unusable(response); /* contradictory (RFC 9112, 6.3): the end is unknown */
     else if (response->chunked)
         response->state = CHUNK_SIZE;
     else if (!response->sized || response->left > EP_HTTP_RESPONSE_MAX)
-        abandon(response);
+        set_unusable(response);
     else if (response->left == 0)
         set_done(response);
     else
@@ -179,7 +179,7 @@ static int header_line(struct ep_http_response *response)
     while (size > 0 && (line[size - 1] == ' ' || line[size - 1] == '\t'))
         size--;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (!equal(line, (size_t)(colon - line), known[i].name))
+        if (!equal_nocase(line, (size_t)(colon - line), known[i].name))
             continue;
         response->close |= response->line_cut;
         known[i].take(response, value, value < line + size ? (size_t)(line + size - value) : 0);
@@ -203,7 +203,7 @@ static void chunk_line(struct ep_http_response *response)
             break;
     }
     if (digits == 0 || digits > 8) {
-        abandon(response);
+        set_unusable(response);
         return;
     }
     response->left = value;
@@ -229,7 +229,7 @@ static int end_line(struct ep_http_response *response)
     case CHUNK_END:
         response->state = CHUNK_SIZE;
         if (response->line_size > 0)
-            abandon(response);
+            set_unusable(response);
         break;
     case TRAILER:
         if (response->line_size == 0)
@@ -285,7 +285,7 @@ int ep_http_response_feed(struct ep_http_response *response, const uint8_t *byte
             continue;
         if (!response->known)
             return -EPROTO;
-        abandon(response);
+        set_unusable(response);
     }
     return response->state != DONE;
 }

@@ -13,29 +13,29 @@
 
 #define REST_WORDS 3
 
-static void put(atomic_uintptr_t *word, uint64_t value)
+static void store_word(atomic_uintptr_t *word, uint64_t value)
 {
     atomic_store_explicit(word, (uintptr_t)value, memory_order_relaxed);
 }
 
-static void put_wide(atomic_uintptr_t *word, uint64_t value)
+static void store_wide(atomic_uintptr_t *word, uint64_t value)
 {
-    put(&word[0], value & UINT32_MAX);
-    put(&word[1], value >> 32);
+    store_word(&word[0], value & UINT32_MAX);
+    store_word(&word[1], value >> 32);
 }
 
-static void put_span(atomic_uintptr_t *word, const struct ep_work *work)
+static void store_span(atomic_uintptr_t *word, const struct ep_work *work)
 {
-    put_wide(&word[0], work->span_id);
-    put_wide(&word[2], work->trace_high);
-    put_wide(&word[4], work->trace_low);
+    store_wide(&word[0], work->span_id);
+    store_wide(&word[2], work->trace_high);
+    store_wide(&word[4], work->trace_low);
 }
 
-static void put_event(atomic_uintptr_t *payload, const struct ep_hook_event *event)
+static void store_event(atomic_uintptr_t *payload, const struct ep_hook_event *event)
 {
-    put(&payload[EP_WORD_COUNT], event->count);
-    put(&payload[EP_WORD_TYPE], event->type);
-    put(&payload[EP_WORD_TOKEN], event->token);
+    store_word(&payload[EP_WORD_COUNT], event->count);
+    store_word(&payload[EP_WORD_TYPE], event->type);
+    store_word(&payload[EP_WORD_TOKEN], event->token);
 }
 
 static int count_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
@@ -70,13 +70,13 @@ static __attribute__((noinline)) int record(const struct record_args *args, cons
     struct ep_stack stack;
     stack.pc = payload + words;
     ep_unwind(&ep->unwinder, context, &stack);
-    put(&payload[EP_WORD_TID], args->tid);
-    put(&payload[EP_WORD_INFO], info | (span ? EP_INFO_SPAN : 0));
-    put_wide(&payload[EP_WORD_VALUE], args->value);
+    store_word(&payload[EP_WORD_TID], args->tid);
+    store_word(&payload[EP_WORD_INFO], info | (span ? EP_INFO_SPAN : 0));
+    store_wide(&payload[EP_WORD_VALUE], args->value);
     if (args->event)
-        put_event(payload, args->event);
+        store_event(payload, args->event);
     if (span)
-        put_span(payload + head, args->work);
+        store_span(payload + head, args->work);
     struct ep_record header = {.kind = args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
                                .quality = stack.quality,
                                .end = stack.end,
@@ -185,8 +185,8 @@ void ep_thread_rest(uint32_t tid, int64_t rest_ns)
             (void)atomic_fetch_add_explicit(&ep->lost_value[EP_KIND_CPU], (uint64_t)rest_ns, memory_order_relaxed);
     } else {
         atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
-        put(&payload[0], tid);
-        put_wide(&payload[1], (uint64_t)rest_ns);
+        store_word(&payload[0], tid);
+        store_wide(&payload[1], (uint64_t)rest_ns);
         ep_ring_commit(&ep->ring, at, REST_WORDS, ep_ring_header(&record));
     }
     if (wake)

@@ -7,7 +7,7 @@
  * afterwards, so readers need no lock. If a pair does not fit, the set stays as it was, and that is counted. The sets
  * directly under 0 record the values of each key. Beyond EP_TAG_VALUES values a key's value becomes "other".
  *
- *   ep_tag_push, ep_tags_add -> set_add -> value_of -> string_find, set_find
+ *   ep_tag_push, ep_tags_add -> set_add -> tag_value_find -> string_find, set_find
  */
 #include "core/capture/capture.h"
 
@@ -150,7 +150,7 @@ bool ep_tags_hidden(const struct ep_tags *tags, unsigned set, unsigned inner)
 /* ---- adding a pair ---- */
 
 /* The string of the value, or of "other" if the key has EP_TAG_VALUES values already. 0: no room. */
-static unsigned value_of(struct ep *ep, unsigned key, const char *text, unsigned size)
+static unsigned tag_value_find(struct ep *ep, unsigned key, const char *text, unsigned size)
 {
     struct ep_tags *tags = &ep->tags;
     bool made = false;
@@ -184,7 +184,7 @@ static unsigned set_add(struct ep *ep, unsigned set, const char *key_text, unsig
     struct ep_tags *tags = &ep->tags;
     bool made;
     unsigned key = string_find(tags, key_text, kept_size(key_text, key_size), true);
-    unsigned value = key ? value_of(ep, key, value_text, kept_size(value_text, value_size)) : 0;
+    unsigned value = key ? tag_value_find(ep, key, value_text, kept_size(value_text, value_size)) : 0;
     unsigned id = value ? set_find(tags, set, key, value, true, &made) : 0;
 
     if (!id && value)

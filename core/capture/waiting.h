@@ -15,14 +15,14 @@ struct ep_waiting {
     atomic_uint sequence; /* odd while a wait is open */
     uint32_t run, slot;   /* place in ep->waiter + 1; 0: none */
     uint32_t depth;
-    uint32_t wait;     /* enum ep_wait */
-    bool again;        /* belongs to the same lock acquisition as the last one */
-    bool no_idle;      /* idle waits are left out */
-    bool unmeasured;   /* the duration of this wait is not needed */
-    unsigned passed;   /* waits skipped because of is_unwanted() */
-    uintptr_t told_sp; /* stack pointer of the last wait that was sampled */
-    /* A return address in the stack that marks waits at told_sp as unwanted while unwanted_kinds are on, 0: none;
-     * and its place, in words above told_sp. */
+    uint32_t wait;        /* enum ep_wait */
+    bool same_lock;       /* belongs to the same lock acquisition as the last one */
+    bool no_idle;         /* idle waits are left out */
+    bool unmeasured;      /* the duration of this wait is not needed */
+    unsigned passed;      /* waits skipped because of is_unwanted() */
+    uintptr_t sampled_sp; /* stack pointer of the last wait that was sampled */
+    /* A return address in the stack that marks waits at sampled_sp as unwanted while unwanted_kinds are on, 0: none;
+     * and its place, in words above sampled_sp. */
     uintptr_t unwanted;
     uint32_t unwanted_at, unwanted_kinds;
     uint64_t start_ns, end_ns;
@@ -54,7 +54,7 @@ static inline struct ep_hook_event ep_wait_event(const struct ep_waiting *waitin
                                   .frame = ep_wait_frame(waiting->wait),
                                   .count = count,
                                   .value = value,
-                                  .token = waiting->again ? 0 : count,
+                                  .token = waiting->same_lock ? 0 : count,
                                   .context = &waiting->at};
 }
 

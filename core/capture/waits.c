@@ -51,7 +51,7 @@ static void claim_slot(struct ep_waiting *waiting)
     ep_release();
 }
 
-static bool is_wanted(unsigned wait)
+static bool wait_is_wanted(unsigned wait)
 {
     unsigned kinds = EP_KIND_BIT(EP_KIND_WAIT);
 
@@ -70,7 +70,7 @@ static __attribute__((no_sanitize("address"))) bool returns_to(uintptr_t sp, uns
 /* True if the stack depth and the classifying return address are unchanged: skip measuring. */
 static bool is_unwanted(struct ep_waiting *waiting)
 {
-    return waiting->wait == EP_WAIT_BY_CALLER && waiting->unwanted && waiting->at.sp == waiting->told_sp &&
+    return waiting->wait == EP_WAIT_BY_CALLER && waiting->unwanted && waiting->at.sp == waiting->sampled_sp &&
            returns_to(waiting->at.sp, waiting->unwanted_at, waiting->unwanted) &&
            waiting->unwanted_kinds == atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) &&
            ++waiting->passed % LOOK_AGAIN;
@@ -89,7 +89,7 @@ void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t b
     unsigned wait = sp_and_wait & EP_WAIT_MASK;
     uintptr_t sp = sp_and_wait - wait;
 
-    if (!is_wanted(wait))
+    if (!wait_is_wanted(wait))
         return;
     struct ep_waiting *waiting = ep_waiting_of(ep_port_work());
     /* A call from deeper in the stack is nested in the open wait. Otherwise a long jump has left the open wait. */
@@ -114,7 +114,7 @@ void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t b
     if (!idle)
         waiting->start_ns = ep_port_uptime_ns();
     waiting->unmeasured = idle || is_unwanted(waiting);
-    waiting->again = same && wait == EP_WAIT_BY_CALLER && waiting->start_ns - waiting->end_ns < AGAIN_NS;
+    waiting->same_lock = same && wait == EP_WAIT_BY_CALLER && waiting->start_ns - waiting->end_ns < AGAIN_NS;
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
     atomic_store_explicit(&waiting->sequence, (sequence + 2) | 1, memory_order_release);
     if (timed_from)
@@ -163,10 +163,10 @@ static bool learn_unwanted(const struct ep *ep, struct ep_waiting *waiting)
 {
     if (waiting->wait != EP_WAIT_BY_CALLER || !waiting->slot)
         return false;
-    bool again = waiting->at.sp == waiting->told_sp, known = again && waiting->unwanted;
+    bool same = waiting->at.sp == waiting->sampled_sp, known = same && waiting->unwanted;
     uintptr_t pc = atomic_load_explicit(&ep->waiter[waiting->slot - 1].unwanted, memory_order_relaxed);
-    uint32_t at = again && !known && pc ? find_on_stack(&waiting->at, pc) : UNWANTED_WORDS;
-    waiting->told_sp = waiting->at.sp;
+    uint32_t at = same && !known && pc ? find_on_stack(&waiting->at, pc) : UNWANTED_WORDS;
+    waiting->sampled_sp = waiting->at.sp;
     waiting->unwanted_at = at;
     waiting->unwanted = at < UNWANTED_WORDS ? pc : 0;
     waiting->unwanted_kinds = atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed);

@@ -272,7 +272,7 @@ static void push_message(struct ep *ep, const struct ep_encoding *encoding, uint
     ep_port_wake(&ep->deliver_event);
 }
 
-static bool has_data(const struct ep_tree *tree, unsigned node)
+static bool node_has_data(const struct ep_tree *tree, unsigned node)
 {
     for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
         if (tree->entry[i - 1].count || tree->entry[i - 1].value)
@@ -287,7 +287,7 @@ static unsigned first_pending(const struct ep *ep)
     bool by_dictionary = ep->config.encoder->format == EP_FORMAT_COMPACT && ep->nodes_declared < tree->nodes;
     unsigned id = 1, end = by_dictionary ? ep->nodes_declared : tree->nodes - 1;
 
-    while (id < end && !has_data(tree, id))
+    while (id < end && !node_has_data(tree, id))
         id++;
     return id;
 }

@@ -29,7 +29,7 @@ static void stretch_to(struct ep *ep, uint32_t stretch)
     atomic_store_explicit(&ep->counter[EP_COUNT_STRETCH_PCT], stretch * 100 / EP_STRETCH_NONE, memory_order_relaxed);
 }
 
-static uint64_t counter_load(struct ep *ep, enum ep_counter which)
+static uint64_t counter_read(struct ep *ep, enum ep_counter which)
 {
     return atomic_load_explicit(&ep->counter[which], memory_order_relaxed);
 }
@@ -39,10 +39,10 @@ static void meters_read(struct ep *ep, uint64_t since[EP_METERS])
 {
     const uint64_t now[EP_METERS] = {
         [EP_METER_PROCESS] = ep_port_process_cpu_ns(),
-        [EP_METER_OWN] = counter_load(ep, EP_COUNT_COLLECT_CPU_NS) + counter_load(ep, EP_COUNT_DELIVER_CPU_NS),
+        [EP_METER_OWN] = counter_read(ep, EP_COUNT_COLLECT_CPU_NS) + counter_read(ep, EP_COUNT_DELIVER_CPU_NS),
         [EP_METER_DRAIN] = ep->governor.drain_ns,
         [EP_METER_EVENTS] = ep->governor.events,
-        [EP_METER_TICKS] = counter_load(ep, EP_COUNT_SAMPLES),
+        [EP_METER_TICKS] = counter_read(ep, EP_COUNT_SAMPLES),
         [EP_METER_HOOKS] = atomic_load_explicit(&ep_hooks_ns, memory_order_relaxed),
     };
 

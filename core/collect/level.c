@@ -29,7 +29,7 @@ static const struct level levels[] = {
     [EP_LEVEL_HIGH] = {251, EP_KINDS_ALL},
 };
 
-static uint32_t period_of(uint32_t rate_hz)
+static uint32_t period_of_rate(uint32_t rate_hz)
 {
     return 1000000000u / rate_hz;
 }
@@ -65,7 +65,7 @@ void ep_level_begin(struct ep *ep)
     const struct level *level = &levels[config->level];
 
     atomic_store(&ep->level, config->level ? (unsigned)config->level : EP_LEVEL_LOW);
-    atomic_store(&ep->period_ns, period_of(config->rate_hz ? config->rate_hz : level->rate_hz));
+    atomic_store(&ep->period_ns, period_of_rate(config->rate_hz ? config->rate_hz : level->rate_hz));
     ep_governor_begin(ep);
     ep->kinds = config->kinds ? config->kinds : level->kinds;
     periods_store(ep, ep->kinds);
@@ -107,7 +107,7 @@ int ep_level_set(enum ep_level level)
         return -ESRCH;
     atomic_store(&ep->level, level);
     atomic_store(&ep_hook_kinds, levels[level].kinds);
-    atomic_store(&ep->period_ns, period_of(levels[level].rate_hz));
+    atomic_store(&ep->period_ns, period_of_rate(levels[level].rate_hz));
     notify_collect(ep);
     ep_release();
     return 0;

@@ -3,7 +3,7 @@
  * such a hook link this file: the collect thread calls it through ep_live, which ep_live_attach() sets.
  *
  *   hook       ep_live_take, sets a weak reference, passes the place on as the token of ep_hook_event()
- *   collect    live_bind when the event's stack is in the tree -> make_room when the table gets full
+ *   collect    live_bind when the event's stack is in the tree -> live_make_room when the table gets full
  *   collect    live_charge when the interval ends: adds the remaining objects to the tree
  *   collect    live_clear_tree when the tree must be emptied: keeps the stacks of the remaining objects
  *
@@ -44,7 +44,7 @@ static bool change_state(struct ep_live_place *place, unsigned from, unsigned to
 }
 
 /* Scatters the places, so that their order differs from the allocation order (MurmurHash3's finalizer). */
-static unsigned mix(uint32_t x)
+static unsigned scatter(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x85ebca6bu;
     x = (x ^ x >> 13) * 0xc2b2ae35u;
@@ -71,7 +71,7 @@ uint32_t ep_live_take(void)
         return 0;
     unsigned at = atomic_fetch_add_explicit(&live.next, 1, memory_order_relaxed);
     for (unsigned probe = 0; probe < PROBES; probe++) {
-        unsigned number = mix(at * PROBES + probe) & (places - 1);
+        unsigned number = scatter(at * PROBES + probe) & (places - 1);
         struct ep_live_place *place = &live.place[number];
         if (!change_state(place, FREE, TAKEN) && !(is_gone(place) && change_state(place, HELD, TAKEN)))
             continue;
@@ -154,7 +154,7 @@ static void count_held(void)
 
 /* Releases the places of freed objects, then thins the table until it has room. A quarter stays free for the next
  * round. */
-static void make_room(void)
+static void live_make_room(void)
 {
     unsigned places = atomic_load_explicit(&live.places, memory_order_relaxed);
 
@@ -200,21 +200,21 @@ static uint64_t missed_share(uint64_t value)
 }
 
 /* Uses ep->kinds, since ep_hook_kinds is 0 as soon as the profiler stops. */
-static bool is_wanted(const struct ep *ep)
+static bool live_is_wanted(const struct ep *ep)
 {
     return (ep->kinds & EP_KIND_BIT(EP_KIND_LIVE)) != 0;
 }
 
 static void live_bind(struct ep *ep, uint32_t token, const struct ep_live_stack *stack)
 {
-    if (token > atomic_load(&live.places) || (token == 0 && !is_wanted(ep)))
+    if (token > atomic_load(&live.places) || (token == 0 && !live_is_wanted(ep)))
         return;
     if (token == 0) {
         ep_lose(ep, EP_LOSS_LIVE_FULL, 1, 0);
         live_miss(stack->value);
         return;
     }
-    if (!is_wanted(ep)) {
+    if (!live_is_wanted(ep)) {
         ep_live_drop(token);
         return;
     }
@@ -234,7 +234,7 @@ static void live_bind(struct ep *ep, uint32_t token, const struct ep_live_stack 
     live.held++;
     (void)atomic_fetch_sub(&live.taken, 1);
     atomic_store(&place->state, HELD);
-    make_room();
+    live_make_room();
 }
 
 static void live_charge(struct ep *ep)
@@ -244,7 +244,7 @@ static void live_charge(struct ep *ep)
     uint64_t count = 0, value = 0;
 
     ep_tree_zero_entries(&ep->tree, ep->tree.nodes, EP_KIND_BIT(EP_KIND_LIVE));
-    if (!is_wanted(ep))
+    if (!live_is_wanted(ep))
         release_all();
     count_held();
     for (unsigned at = 0; (place = next_held(&at)) != NULL;) {

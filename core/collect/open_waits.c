@@ -3,7 +3,7 @@
  *
  *   charge_all -> charge_wait -> read_note, ep_copy_stack, ep_capture_for     records open waits, once an interval
  *   ep_wait_take -> the same                                                  for one thread, for a dump of all threads
- *   classify                                                                  finds the class of a .NET monitor's wait
+ *   wait_classify                                                             finds the class of a .NET monitor's wait
  */
 #include "core/collect/collect.h"
 
@@ -145,13 +145,13 @@ static void note_unwanted(struct ep *ep, const struct ep_record *record, uintptr
             atomic_store_explicit(&ep->waiter[i].unwanted, pc, memory_order_relaxed);
 }
 
-static void reconsider(struct ep *ep)
+static void waits_reconsider(struct ep *ep)
 {
     for (unsigned i = 0; i < EP_MAX_THREADS; i++)
         atomic_store_explicit(&ep->waiter[i].unwanted, 0, memory_order_relaxed);
 }
 
-static bool classify(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame)
+static bool wait_classify(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame)
 {
     unsigned class = EP_WAITS, i = first;
 
@@ -166,4 +166,4 @@ static bool classify(struct ep *ep, const struct ep_record *record, unsigned fir
     return wanted;
 }
 
-const struct ep_waits ep_open_waits = {.charge = charge_all, .classify = classify, .reconsider = reconsider};
+const struct ep_waits ep_open_waits = {.charge = charge_all, .classify = wait_classify, .reconsider = waits_reconsider};

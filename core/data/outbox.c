@@ -11,7 +11,7 @@
 
 #define HEADER ((uint32_t)sizeof(struct ep_box_header))
 
-static uint32_t rounded(uint32_t size)
+static uint32_t round_up(uint32_t size)
 {
     return (size + 7u) & ~7u;
 }
@@ -30,7 +30,7 @@ static struct ep_box_header *header_at(struct ep_outbox *box, uint32_t offset)
 }
 
 /* Returns the room for a message, and in *at its offset: behind the head or at the start of the ring. */
-static uint32_t room(struct ep_outbox *box, uint32_t *at)
+static uint32_t room_find(struct ep_outbox *box, uint32_t *at)
 {
     uint32_t head = atomic_load_explicit(&box->head, memory_order_relaxed);
     uint32_t tail = atomic_load_explicit(&box->tail, memory_order_acquire);
@@ -49,7 +49,7 @@ static uint32_t room(struct ep_outbox *box, uint32_t *at)
 
 uint32_t ep_outbox_room(struct ep_outbox *box, uint8_t **data)
 {
-    uint32_t size = room(box, &box->reserved);
+    uint32_t size = room_find(box, &box->reserved);
 
     *data = box->memory + box->reserved + HEADER;
     return size;
@@ -62,7 +62,7 @@ void ep_outbox_push(struct ep_outbox *box, const struct ep_box_header *header)
     if (at != head && box->size - head >= HEADER)
         header_at(box, head)->size = 0;
     memcpy(box->memory + at, header, sizeof *header);
-    uint32_t next = at + HEADER + rounded(header->size);
+    uint32_t next = at + HEADER + round_up(header->size);
     atomic_store_explicit(&box->head, next == box->size ? 0 : next, memory_order_release);
 }
 
@@ -88,7 +88,7 @@ const struct ep_box_header *ep_outbox_peek(struct ep_outbox *box)
 const struct ep_box_header *ep_outbox_after(struct ep_outbox *box, const struct ep_box_header *header)
 {
     uint32_t head = atomic_load_explicit(&box->head, memory_order_acquire);
-    uint32_t next = (uint32_t)((const uint8_t *)(header + 1) - box->memory) + rounded(header->size);
+    uint32_t next = (uint32_t)((const uint8_t *)(header + 1) - box->memory) + round_up(header->size);
 
     if (next == box->size)
         next = 0;
@@ -100,7 +100,7 @@ const struct ep_box_header *ep_outbox_after(struct ep_outbox *box, const struct 
 void ep_outbox_pop(struct ep_outbox *box)
 {
     uint32_t tail = atomic_load_explicit(&box->tail, memory_order_relaxed);
-    uint32_t next = tail + HEADER + rounded(header_at(box, tail)->size);
+    uint32_t next = tail + HEADER + round_up(header_at(box, tail)->size);
 
     atomic_store_explicit(&box->tail, next == box->size ? 0 : next, memory_order_release);
 }

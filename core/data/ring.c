@@ -9,10 +9,6 @@
  * header of 0, zeroes what it has read (any word may become a header) and advances `tail`. Nobody waits: a writer
  * without room fails, and a preempted writer only delays the reader. Records are contiguous; a pad record fills the end
  * of the ring.
- *
- * The unwinder writes straight into the ring, so a writer reserves the maximum. It returns unused words by moving
- * `head` back, or as a pad record if another writer has reserved since. `head` orders nothing: a record is published by
- * its header, and free words by `tail`. Header: kind (bits 0-3), quality (4-7), end (8-15), payload words (16-31).
  */
 #include "core/data/ring.h"
 
@@ -36,6 +32,9 @@ static void pad_from(struct ep_ring *ring, unsigned at, unsigned words)
     atomic_store_explicit(&ring->words[at & ring->mask], ep_ring_header(&pad), memory_order_release);
 }
 
+/* The unwinder writes straight into the ring, so a writer reserves the maximum, and ep_ring_commit() returns the unused
+ * words: by moving `head` back, or as a pad record if another writer has reserved since. `head` orders nothing: a
+ * record is published by its header, and free words by `tail`. */
 int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake)
 {
     unsigned size = ring->mask + 1, need = most + 1;

@@ -40,7 +40,7 @@ struct spool {
     char headers[EP_HEADERS_BYTES + 64];
     uint64_t segment; /* of the message stored last */
     uint64_t reading; /* segment being replayed */
-    bool again; /* its replay was restarted, or a message is missing: a receiver that does not know it never will */
+    bool restarted; /* its replay was restarted, or a message is missing: a receiver that does not know it never will */
     struct ep_spool_log log;
 };
 
@@ -307,17 +307,17 @@ static void replay_refused(struct ep *ep, const struct ep_spool_record *record, 
 
     ep_lose(ep, age_ns > old_ns ? EP_LOSS_TOO_OLD : EP_LOSS_REFUSED, record->samples, record->cpu_ns);
     (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_REFUSED], own ? record->cpu_ns : 0);
-    spool->again = true;
+    spool->restarted = true;
     replay_done(ep, record);
 }
 
 /* The receiver does not know the message's segment: replays the segment from its start, once. */
 static void replay_stale(struct ep *ep, const struct ep_spool_record *record)
 {
-    bool again = spool->again;
+    bool restarted = spool->restarted;
 
-    spool->again = true;
-    if (!again && ep_spool_log_back(&spool->log, record))
+    spool->restarted = true;
+    if (!restarted && ep_spool_log_back(&spool->log, record))
         return;
     ep_lose(ep, EP_LOSS_SEGMENT, record->samples, record->cpu_ns);
     (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SEGMENT],
@@ -377,7 +377,7 @@ static void replay(struct ep *ep, uint64_t limit)
     if (!bytes)
         return;
     if (record.segment != spool->reading)
-        spool->again = false;
+        spool->restarted = false;
     spool->reading = record.segment;
     uint64_t before = ep_port_uptime_ns();
     int error = send_spooled(ep, &record, bytes, limit);
@@ -438,7 +438,7 @@ static void spool_close(struct ep *ep)
         ep_spool_log_close(&spool->log);
         counters_publish(ep);
     }
-    spool->open = spool->segment_spooled = spool->again = false;
+    spool->open = spool->segment_spooled = spool->restarted = false;
     spool->disk_again_ns = spool->replay_again_ns = 0;
     spool->segment = spool->reading = 0;
 }

@@ -4,7 +4,7 @@
  * decides what is stored when, and delivers it.
  *
  *   open   -> file_scan -> record_load            a file ends at its first incomplete record
- *   begin, add ... commit -> make_room -> the port writes and syncs; a failed batch is cut off
+ *   begin, add ... commit -> oldest_delete -> the port writes and syncs; a failed batch is cut off
  *   read   -> record_load, next_file              in the order of the files' numbers
  *
  * File numbers only grow, and the mark contains one, so a mark of deleted files does not apply to new ones.
@@ -125,8 +125,8 @@ static struct ep_spool_file *oldest_file(struct ep_spool_log *log)
     return found;
 }
 
-static void count_dropped(const struct ep_spool_log *log, const struct ep_spool_file *file,
-                          struct ep_spool_dropped *dropped)
+static void dropped_add(const struct ep_spool_log *log, const struct ep_spool_file *file,
+                        struct ep_spool_dropped *dropped)
 {
     count_add(&dropped->all, &file->left);
     if (file->number >= log->first_own)
@@ -184,7 +184,7 @@ static void place_advance(struct ep_spool_place *place, const struct ep_spool_re
 /* ---- recovery ---- */
 
 /* Reads the file's number from its first record. Returns 0, -ENOENT or the disk's error. */
-static int number_of(struct ep_spool_log *log, unsigned slot, uint32_t *number)
+static int file_number_read(struct ep_spool_log *log, unsigned slot, uint32_t *number)
 {
     struct ep_spool_record record;
     int64_t got = ep_port_store_read(slot, 0, log->buffer, EP_SPOOL_RECORD);
@@ -203,7 +203,7 @@ static void file_scan(struct ep_spool_log *log, unsigned slot)
     struct ep_spool_place place = {0};
     struct ep_spool_record record;
     uint32_t end = 0;
-    int error = number_of(log, slot, &place.file);
+    int error = file_number_read(log, slot, &place.file);
 
     while (error == 0 && (error = record_load_next(log, &place, &record)) == 0) {
         struct ep_spool_count this = count_of(&record);
@@ -333,13 +333,13 @@ bool ep_spool_log_add(struct ep_spool_log *log, const struct ep_spool_record *re
 }
 
 /* Deletes the oldest files until there is room for `bytes` more. */
-static void make_room(struct ep_spool_log *log, uint32_t bytes, struct ep_spool_dropped *dropped)
+static void oldest_delete(struct ep_spool_log *log, uint32_t bytes, struct ep_spool_dropped *dropped)
 {
     struct ep_spool_file *file, *in_place = file_at(log, log->write.file);
 
     while ((file = oldest_file(log)) != NULL && file->number != log->write.file &&
            (log->bytes + bytes > log->cap || (in_place->number && in_place->number != log->write.file))) {
-        count_dropped(log, file, dropped);
+        dropped_add(log, file, dropped);
         file_release(log, file);
     }
 }
@@ -362,7 +362,7 @@ int ep_spool_log_commit(struct ep_spool_log *log, struct ep_spool_dropped *dropp
     uint32_t bytes = block_up(log->fill), slot = log->write.file % EP_SPOOL_FILES;
     struct ep_spool_file *file = &log->file[slot];
 
-    make_room(log, bytes, dropped);
+    oldest_delete(log, bytes, dropped);
     memset(log->buffer + log->fill, 0, bytes - log->fill);
     int error = ep_port_store_write(slot, log->write.offset, log->buffer, bytes);
     if (error == 0) {
@@ -400,7 +400,7 @@ static void file_done(struct ep_spool_log *log, struct ep_spool_dropped *damaged
     struct ep_spool_file *file = file_at(log, log->read.file);
 
     if (file->number == log->read.file) {
-        count_dropped(log, file, damaged);
+        dropped_add(log, file, damaged);
         file_release(log, file);
     }
     next_file(log);

@@ -136,7 +136,7 @@ static const char *pprof_family(uint32_t kinds)
 
 /* ---- which nodes, entries and contexts are written ---- */
 
-static bool has_data(const struct ep_encoding *encoding, const struct ep_entry *entry)
+static bool is_included(const struct ep_encoding *encoding, const struct ep_entry *entry)
 {
     return (encoding->kinds & EP_KIND_BIT(entry->kind)) && (entry->count || entry->value);
 }
@@ -153,7 +153,7 @@ static void mark_nodes(struct ep_tree *tree, const struct ep_encoding *encoding)
     for (unsigned id = 1; id < encoding->limit; id++) {
         bool any = false;
         for (unsigned i = tree->node[id].entry; i && !any; i = tree->entry[i - 1].next)
-            any = has_data(encoding, &tree->entry[i - 1]);
+            any = is_included(encoding, &tree->entry[i - 1]);
         for (unsigned up = id; any && up && !is_marked(tree, up); up = tree->node[up].parent)
             tree->mark[up / 32] |= 1u << (up % 32);
     }
@@ -179,7 +179,7 @@ static void mark_contexts(uint32_t *mark, const struct ep_encoding *encoding)
     memset(mark, 0, CONTEXT_MARKS * sizeof mark[0]);
     for (unsigned id = 1; id < encoding->limit; id++)
         for (unsigned i = tree->node[id].entry; i; i = tree->entry[i - 1].next)
-            if (has_data(encoding, &tree->entry[i - 1]) && tree->entry[i - 1].context)
+            if (is_included(encoding, &tree->entry[i - 1]) && tree->entry[i - 1].context)
                 mark[tree->entry[i - 1].context / 32] |= 1u << (tree->entry[i - 1].context % 32);
 }
 
@@ -292,7 +292,7 @@ static bool write_samples(pb_ostream_t *s, const struct ep_source *source)
     for (one.node = 1; one.node < source->encoding->limit; one.node++)
         for (unsigned i = tree->node[one.node].entry; i; i = tree->entry[i - 1].next) {
             one.index = i - 1;
-            if (has_data(source->encoding, &tree->entry[i - 1]) &&
+            if (is_included(source->encoding, &tree->entry[i - 1]) &&
                 !ep_put_nested(s, TAG(Profile, sample), write_sample, &one))
                 return false;
         }
@@ -423,7 +423,7 @@ static bool write_strings(pb_ostream_t *s, const struct ep_source *source)
 }
 
 /* The period of the family's first kind. */
-static uint64_t period_of(const struct family *family)
+static uint64_t family_period(const struct family *family)
 {
     unsigned kind = EP_KIND_CPU;
 
@@ -433,7 +433,7 @@ static uint64_t period_of(const struct family *family)
 }
 
 /* If EP_KIND_LIVE is not included, allocated space is shown first. */
-static uint64_t preferred(const struct family *family, uint32_t kinds)
+static uint64_t preferred_type(const struct family *family, uint32_t kinds)
 {
     return kinds == EP_KIND_BIT(EP_KIND_ALLOC) ? TEXT_ALLOC_SPACE : family->preferred;
 }
@@ -449,8 +449,8 @@ static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
            ep_put_number(s, TAG(Profile, time_nanos), unix_ns ? encoding->start_ns + unix_ns : 0) &&
            ep_put_number(s, TAG(Profile, duration_nanos), encoding->end_ns - encoding->start_ns) &&
            ep_put_nested(s, TAG(Profile, period_type), write_type, &period) &&
-           ep_put_number(s, TAG(Profile, period), encoding->period ? encoding->period : period_of(family)) &&
-           ep_put_number(s, TAG(Profile, default_sample_type), preferred(family, encoding->kinds));
+           ep_put_number(s, TAG(Profile, period), encoding->period ? encoding->period : family_period(family)) &&
+           ep_put_number(s, TAG(Profile, default_sample_type), preferred_type(family, encoding->kinds));
 }
 
 static int32_t pprof_encode(struct ep *ep, const struct ep_encoding *encoding)

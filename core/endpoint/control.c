@@ -1,16 +1,13 @@
 /*
- * The control endpoint's requests and answers, without sockets. It calls the public functions.
+ * The control endpoint's requests and answers, without sockets. The pull endpoint has the same paths below /control.
  *
  *   GET  /status                the state, as JSON
  *   POST /level?high            low, medium, high
  *   POST /kinds?cpu,alloc       enables only these kinds
  *   POST /kinds?on=lock,gc      enables these too; off=...: disables these
- *   POST /flush                 ends the interval
- *   POST /threads               dumps the stacks of all threads
+ *   POST /flush, POST /threads  ends the interval; dumps the stacks of all threads     (PUT is accepted like POST)
  *
- * PUT is accepted like POST. The pull endpoint has the same paths below /control.
- *
- *   ep_control_answer -> ep_request_read -> ep_control_act -> status -> put_...
+ *   ep_control_answer -> ep_request_read -> ep_control_act -> put_status -> put_...
  */
 #include <errno.h>
 #include <stdbool.h>

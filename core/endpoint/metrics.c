@@ -122,7 +122,7 @@ static void put_stacks(struct ep_text *out, const struct ep_stats *stats)
     put_sample(out, name, "quality", "cut", stats->cut, ONE);
 }
 
-static void put_losses(struct ep_text *out, const struct ep_stats *stats)
+static void put_loss_metrics(struct ep_text *out, const struct ep_stats *stats)
 {
     static const char count[] = "edgeprof_lost_samples_total", ns[] = "edgeprof_lost_cpu_seconds_total";
 
@@ -139,7 +139,7 @@ static bool in_time(unsigned kind)
     return strcmp(ep_kind_unit(kind), "nanoseconds") == 0;
 }
 
-static void put_kinds(struct ep_text *out, const struct ep_stats *stats)
+static void put_kind_metrics(struct ep_text *out, const struct ep_stats *stats)
 {
     static const char on[] = "edgeprof_kind_enabled", events[] = "edgeprof_kind_events_total",
                       seconds[] = "edgeprof_kind_seconds_total";
@@ -187,7 +187,7 @@ static void put_others(struct ep_text *out, const struct ep_stats *stats)
     put_plain(out, "edgeprof_gc_heap_bytes", "gauge", "The collector's heap then.", stats->kind_value[EP_KIND_HEAP]);
 }
 
-static uint64_t value_of(const struct ep_stats *stats, const struct figure *figure)
+static uint64_t figure_value(const struct ep_stats *stats, const struct figure *figure)
 {
     uint64_t wide = 0;
     uint32_t narrow = 0;
@@ -214,10 +214,10 @@ int ep_metrics_put(struct ep_text *out)
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         put_family(out, figures[i].name, grows(figures[i].name) ? "counter" : "gauge", figures[i].help);
         ep_text_put(out, figures[i].name);
-        put_value(out, value_of(&stats, &figures[i]), (enum unit)figures[i].unit);
+        put_value(out, figure_value(&stats, &figures[i]), (enum unit)figures[i].unit);
     }
     put_stacks(out, &stats);
-    put_kinds(out, &stats);
-    put_losses(out, &stats);
+    put_kind_metrics(out, &stats);
+    put_loss_metrics(out, &stats);
     return 0;
 }

@@ -1,19 +1,6 @@
 /*
- * The pull endpoint's requests and answers, without sockets. The paths are those of Go's net/http/pprof, so that tools
- * for Go profiles work here; plus /metrics for Prometheus and the control endpoint's paths below /control.
- *
- *   GET /debug/pprof/                       an overview, for people
- *   GET /debug/pprof/profile?seconds=30     CPU samples of the next seconds
- *   GET /debug/pprof/goroutine              the stacks of all threads, now
- *   GET /debug/pprof/gc_heap                the heap's generations, now
- *   GET /debug/pprof/{allocs,heap,mutex,block,exception,gc}[?seconds=N]
- *                                           since the start of the endpoint or profiler; or of the next seconds
- *   GET, POST /debug/pprof/symbol           says that there are no names here; go tool pprof requires an answer
- *   GET /metrics                            statistics in Prometheus' text format
- *   ... /control/status, /control/level?high and so on, as in control.c; only with a token
- *
- * A profile takes three steps of views.c: open a view, end it, and send it in pieces. If none is free, the client
- * waits.
+ * The pull endpoint's requests and answers, without sockets; the paths are listed below. A profile takes three steps of
+ * views.c: open a view, end it, and send it in pieces. If none is free, the client waits.
  *
  *   ep_pull_answer -> ep_request_read -> serve_request -> serve_metrics | serve_index | serve_control | serve_profile
  *   serve_profile, ep_pull_look -> profile_begin | profile_end
@@ -35,6 +22,19 @@
 #define TEXT_TYPE     "text/plain; charset=utf-8"
 #define METRICS_TYPE  "text/plain; version=0.0.4; charset=utf-8"
 
+/*
+ * The paths are those of Go's net/http/pprof, so that tools for Go profiles work here:
+ *
+ *   GET /debug/pprof/                       an overview, for people
+ *   GET /debug/pprof/profile?seconds=30     CPU samples of the next seconds
+ *   GET /debug/pprof/goroutine              the stacks of all threads, now
+ *   GET /debug/pprof/gc_heap                the heap's generations, now
+ *   GET /debug/pprof/{allocs,heap,mutex,block,exception,gc}[?seconds=N]
+ *                                           since the start of the endpoint or profiler; or of the next seconds
+ *   GET, POST /debug/pprof/symbol           says that there are no names here; go tool pprof requires an answer
+ *   GET /metrics                            statistics in Prometheus' text format
+ *   ... /control/status, /control/level?high and so on, as in control.c; only with a token
+ */
 struct route {
     char name[12];
     uint16_t kinds;
@@ -209,7 +209,7 @@ static void profile_end(char *buffer, struct ep_answer *answer)
 }
 
 /* Reads a number of 1 to `most`; 0: invalid. */
-static unsigned number_of(struct ep_part digits, unsigned most)
+static unsigned number_read(struct ep_part digits, unsigned most)
 {
     unsigned number = 0;
 
@@ -227,7 +227,7 @@ static bool period_read(struct ep_part query, const struct route *route, uint64_
     *period_ns = route->passing && !route->moment ? (uint64_t)SECONDS_USUAL * SECONDS : 0;
     while (query.size) {
         struct ep_part value = ep_part_before(&query, '&'), name = ep_part_before(&value, '=');
-        unsigned seconds = number_of(value, SECONDS_MOST);
+        unsigned seconds = number_read(value, SECONDS_MOST);
         if (ep_part_is(name, "debug") && !ep_part_is(value, "0"))
             return false;
         if (!ep_part_is(name, "seconds"))

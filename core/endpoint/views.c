@@ -5,7 +5,7 @@
  * samples and thread dumps go to `passing`, only while a view needs them. Tags are kept, spans are not.
  *
  *   collect    pull_add -> views_reset, store_add -> stack_copy, context_of
- *              pull_round -> question_answer -> view_open | view_end -> drain_pending, gauges_take, view_freeze
+ *              pull_round -> view_answer -> view_open | view_end -> drain_pending, gauges_take, view_freeze
  *                                            | view_piece -> view_extend
  *   pull       ep_view_ask wakes the collect thread and waits for its answer
  */
@@ -152,7 +152,7 @@ static void store_add(struct ep *ep, struct store *store, unsigned node, enum ep
     store->high[entry - store->tree.entry] += entry->count < before;
 }
 
-static bool is_wanted(const struct ep *ep, unsigned node, enum ep_kind kind)
+static bool is_offered(const struct ep *ep, unsigned node, enum ep_kind kind)
 {
     uint32_t frame = ep->tree.node[node].frame;
 
@@ -167,7 +167,7 @@ static bool pull_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned c
 {
     if (pull.run != ep->run)
         views_reset(ep);
-    if (is_wanted(ep, node, kind))
+    if (is_offered(ep, node, kind))
         store_add(ep, PASSING & EP_KIND_BIT(kind) ? &pull.passing : &pull.total, node, kind, context, count, value);
     return kind == EP_KIND_THREAD && ep->snapshot_for == EP_SNAPSHOT_PULL;
 }
@@ -296,7 +296,7 @@ static void view_freeze(struct view *view)
     view->shown.high = view->high;
 }
 
-static uint64_t period_of(uint32_t kinds)
+static uint64_t kinds_period(uint32_t kinds)
 {
     unsigned kind = EP_KIND_CPU;
 
@@ -333,7 +333,7 @@ static int64_t view_end(struct ep *ep, struct view *view)
     uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
     view->end_ns = now;
     view->unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0;
-    view->period = period_of(view->kinds);
+    view->period = kinds_period(view->kinds);
     view->modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
     memset(view->tag_strings, 0, sizeof view->tag_strings);
     for (unsigned i = 0; i < EP_TAG_STRINGS; i++) {
@@ -365,7 +365,7 @@ static struct view *view_find(unsigned number)
     return NULL;
 }
 
-static int64_t question_answer(struct ep *ep, const struct ep_view_question *question)
+static int64_t view_answer(struct ep *ep, const struct ep_view_question *question)
 {
     if (question->what == EP_VIEW_DETACH) {
         atomic_store(&ep_pull, NULL);
@@ -420,7 +420,7 @@ static void pull_round(struct ep *ep)
     close_unwanted();
     if (!atomic_compare_exchange_strong(&pull.state, &asked, TAKEN))
         return;
-    pull.answer = question_answer(ep, &pull.question);
+    pull.answer = view_answer(ep, &pull.question);
     atomic_store(&pull.state, IDLE);
     ep_port_wake(&pull.answered);
 }

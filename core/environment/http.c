@@ -3,7 +3,8 @@
  * `headers`, in memory that lasts until the next call. Pyroscope's variables are used only if its variable has the
  * endpoint, so its secrets go to no other server. No value ever appears in a message.
  *
- *   ep_environment_headers -> own_headers, pyroscope_headers -> bearer_add, basic_add, headers_json -> line_add -> put
+ *   ep_environment_headers -> own_headers, pyroscope_headers -> bearer_add, basic_add, headers_json -> line_add ->
+ * put_char
  *                          -> names_check
  */
 #include "core/environment/environment.h"
@@ -22,7 +23,7 @@ static const char *env_text(const char *name)
     return value && *value ? value : NULL;
 }
 
-static bool put(char c)
+static bool put_char(char c)
 {
     if (used + 1 >= sizeof lines)
         return false;
@@ -36,7 +37,7 @@ static int put_text(const char *variable, const char *text)
     for (; *text; text++) {
         if (*text < ' ' || *text > '~')
             return ep_complain(-EINVAL, variable, ": a character that is not printable ASCII", "");
-        if (!put(*text))
+        if (!put_char(*text))
             return ep_complain(-EINVAL, variable, ": too long, with the headers before it", "");
     }
     return 0;
@@ -47,7 +48,7 @@ static int line_add(const char *variable, const char *name, const char *value)
 {
     int error;
 
-    if (used && !put('\n'))
+    if (used && !put_char('\n'))
         return ep_complain(-EINVAL, variable, ": too long, with the headers before it", "");
     if ((error = put_text(variable, name)) < 0)
         return error;
@@ -74,7 +75,7 @@ static const char *next_line(const char *at)
     return at + (*at == '\n');
 }
 
-static bool has(const char *headers, const char *name)
+static bool has_header(const char *headers, const char *name)
 {
     for (; *headers; headers = next_line(headers))
         if (is_named(headers, name))
@@ -100,7 +101,7 @@ static bool put_basic(const char *user, const char *password)
                                          : k < size && k >= colon ? password[k - colon - 1]
                                                                   : 0);
         for (size_t k = 0; k < 4; k++)
-            fits = fits && put(k > size - i ? '=' : alphabet[bits >> (18 - 6 * k) & 63]);
+            fits = fits && put_char(k > size - i ? '=' : alphabet[bits >> (18 - 6 * k) & 63]);
     }
     return fits;
 }
@@ -199,14 +200,14 @@ static int bearer_add(const char *variable)
 {
     const char *token = env_text(variable);
 
-    return token && !has(lines, "authorization") ? line_add(variable, "Authorization: Bearer ", token) : 0;
+    return token && !has_header(lines, "authorization") ? line_add(variable, "Authorization: Bearer ", token) : 0;
 }
 
 static int basic_add(const char *user_variable, const char *password_variable)
 {
     const char *user = env_text(user_variable), *password = env_text(password_variable);
 
-    if (!user || has(lines, "authorization"))
+    if (!user || has_header(lines, "authorization"))
         return 0;
     const int error = line_add(user_variable, "Authorization: Basic ", "");
     if (error < 0)
@@ -219,10 +220,10 @@ static int own_headers(void)
     const char *headers = env_text("EDGEPROF_HEADERS");
 
     for (; headers && *headers; headers = next_line(headers)) {
-        if (used && !put('\n'))
+        if (used && !put_char('\n'))
             return ep_complain(-EINVAL, "EDGEPROF_HEADERS: too long", "", "");
         for (const char *at = headers; *at && *at != '\n'; at++)
-            if (!put(*at))
+            if (!put_char(*at))
                 return ep_complain(-EINVAL, "EDGEPROF_HEADERS: too long", "", "");
     }
     return bearer_add("EDGEPROF_TOKEN");
@@ -239,7 +240,8 @@ static int pyroscope_headers(void)
         return error;
     if ((error = basic_add("PYROSCOPE_BASIC_AUTH_USER", "PYROSCOPE_BASIC_AUTH_PASSWORD")) < 0)
         return error;
-    return tenant && !has(lines, "x-scope-orgid") ? line_add("PYROSCOPE_TENANT_ID", "X-Scope-OrgID: ", tenant) : 0;
+    return tenant && !has_header(lines, "x-scope-orgid") ? line_add("PYROSCOPE_TENANT_ID", "X-Scope-OrgID: ", tenant)
+                                                         : 0;
 }
 
 /* Rejects headers that the HTTP client sends itself, and credentials given twice. */
@@ -251,9 +253,9 @@ static int names_check(const struct ep_config *config)
     const size_t authority = path ? strcspn(path + 3, "/") : 0;
 
     for (size_t i = 0; config->headers && i < sizeof ours / sizeof ours[0]; i++)
-        if (has(config->headers, ours[i]))
+        if (has_header(config->headers, ours[i]))
             return ep_complain(-EINVAL, "headers: edgeprof says this one itself: ", ours[i], "");
-    if (config->headers && has(config->headers, "authorization") && path && memchr(path + 3, '@', authority))
+    if (config->headers && has_header(config->headers, "authorization") && path && memchr(path + 3, '@', authority))
         return ep_refuse(-EINVAL, "headers: a token, and a user in the endpoint as well: choose one");
     return 0;
 }

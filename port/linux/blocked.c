@@ -24,7 +24,7 @@ int ep_port_threads_each(void (*fn)(uint32_t tid))
     return ep_linux_tasks(visit_thread);
 }
 
-static uintptr_t hex(const char *text)
+static uintptr_t number_hex(const char *text)
 {
     uintptr_t value = 0;
 
@@ -42,7 +42,7 @@ static uintptr_t hex(const char *text)
 static uintptr_t number_cut(char *text)
 {
     char *space = strrchr(text, ' ');
-    uintptr_t value = space ? hex(space + 1) : 0;
+    uintptr_t value = space ? number_hex(space + 1) : 0;
 
     if (space)
         *space = 0;

@@ -12,11 +12,11 @@
 
 #define CLIENTS 4u
 
-static void serve(void);
+static void control_thread(void);
 
 static const struct ep_linux_service service = {
     .role = EP_ROLE_CONTROL,
-    .thread = serve,
+    .thread = control_thread,
     .request_bytes = EP_CONTROL_REQUEST,
     .answer_bytes = EP_CONTROL_ANSWER,
     .answer = ep_control_answer,
@@ -25,7 +25,7 @@ static struct ep_linux_client client[CLIENTS];
 static char requests[CLIENTS * EP_CONTROL_REQUEST], buffer[EP_CONTROL_ANSWER];
 static struct ep_linux_server server;
 
-static void serve(void)
+static void control_thread(void)
 {
     ep_linux_serve(&server);
 }

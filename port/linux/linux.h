@@ -1,25 +1,13 @@
 /*
  * Private to port/linux: functions shared by its files.
  *
- *   sampler.c         the signal handler; threads that announce themselves or are found; start and stop
- *   thread_table.c    threads with a timer, and how much of their CPU time is accounted for
- *   uncovered.c       threads without a timer, and their CPU time
- *   cpu_clock.c       timers
- *   stack_bounds.c    bounds of stacks
- *   own_signal.c      edgeprof's signal numbers, and the program's view of them
- *   signal_calls.c    signal functions of the program, without edgeprof's signals
- *   signal_wrap.c     the linker's redirection of these functions (link.opt)
- *   signal_blocked.c  whether a thread blocks edgeprof's signal, from /proc
- *   task_scan.c       finds threads in /proc/self/task
- *   blocked.c         blocked threads, from /proc
- *   thread_start.c    threads that announce themselves (thread_wrap.c, exit_wrap.c: redirection)
- *   own_threads.c     edgeprof's own threads, and events
- *   modules.c         loaded modules; symbol.c: their dynamic symbols
- *   store.c           the spool's files
- *   serve.c           the server of control.c and pull.c
- *   system.c          clocks, random numbers, identity
- *   context_<arch>.c  registers from the kernel's ucontext; clone_<arch>.c: the system call clone
- *   preload*.c        the preload library
+ *   sampler.c, thread_table.c, uncovered.c, cpu_clock.c      sampled and unsampled threads, their timers
+ *   thread_start.c, *_wrap.c, stack_bounds.c, task_scan.c    finding threads and their stacks
+ *   own_signal.c, signal_calls.c, signal_blocked.c           edgeprof's signals, and the program's view of them
+ *   own_threads.c, clone_<arch>.c, blocked.c                 edgeprof's own threads; blocked threads
+ *   context_<arch>.c, modules.c, symbol.c, system.c          registers, modules, symbols, clocks, files of /proc
+ *   serve.c, control.c, pull.c, store.c                      endpoints; the spool's files
+ *   preload*.c                                               the preload library
  */
 #ifndef EP_LINUX_H
 #define EP_LINUX_H

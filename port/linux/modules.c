@@ -175,7 +175,7 @@ static int module_report(struct dl_phdr_info *dl, size_t size, void *context)
 }
 
 /* True if the module cannot be unloaded any more. A handle is the link map, in glibc and musl. */
-static bool pin(const struct found *found)
+static bool module_pin(const struct found *found)
 {
     if (found->own)
         return true;
@@ -183,7 +183,7 @@ static bool pin(const struct found *found)
     return map && map->l_addr == found->bias;
 }
 
-static int generation(struct dl_phdr_info *info, size_t size, void *context)
+static int generation_visit(struct dl_phdr_info *info, size_t size, void *context)
 {
     (void)size;
     *(uint64_t *)context = (uint64_t)info->dlpi_adds << 32 ^ info->dlpi_subs;
@@ -194,7 +194,7 @@ uint64_t ep_port_modules_generation(void)
 {
     uint64_t value = 0;
 
-    (void)dl_iterate_phdr(generation, &value);
+    (void)dl_iterate_phdr(generation_visit, &value);
     return value;
 }
 
@@ -210,7 +210,7 @@ int ep_port_modules_scan(void)
         found.index = index;
         if (dl_iterate_phdr(copy_at_index, &found) == 0)
             return 0;
-        if (pin(&found))
+        if (module_pin(&found))
             (void)dl_iterate_phdr(module_report, &found);
     }
 }

@@ -67,7 +67,7 @@ static bool in_list(const char *list, const char *file, const char *called)
     return false;
 }
 
-static bool choose(void)
+static bool process_is_chosen(void)
 {
     const char *only = getenv("EDGEPROF_ONLY"), *skip = getenv("EDGEPROF_SKIP");
     char path[PATH_MAX];
@@ -90,7 +90,7 @@ bool ep_preload_chosen(void)
 
     if (now == UNKNOWN) {
         int kept = errno;
-        now = choose() ? CHOSEN : LEFT_OUT;
+        now = process_is_chosen() ? CHOSEN : LEFT_OUT;
         errno = kept;
         atomic_store_explicit(&state, now, memory_order_relaxed);
     }

@@ -70,8 +70,8 @@ static enum ep_wait wait_of(int fd)
         return value; \
     }
 
-/* try: takes the lock if it is free, else says EBUSY. It is the one behind this library: a program with ThreadSanitizer
- * has its own in front, which must not see the lock taken twice. */
+/* try: takes the lock if it is free, else returns EBUSY. It is the next library's function: ThreadSanitizer
+ * interposes its own, which must not see the lock taken twice. */
 #define LOCKING(name, try, arguments, passed) \
     FUNCTION(int, name, arguments) \
     { \

@@ -14,11 +14,11 @@
 
 #define CLIENTS 8u
 
-static void serve(void);
+static void pull_thread(void);
 
 static const struct ep_linux_service service = {
     .role = EP_ROLE_PULL,
-    .thread = serve,
+    .thread = pull_thread,
     .request_bytes = EP_PULL_REQUEST,
     .answer_bytes = EP_PULL_ANSWER,
     .sending_ns = 20000000000u,
@@ -29,7 +29,7 @@ static const struct ep_linux_service service = {
 };
 static struct ep_linux_server server;
 
-static void serve(void)
+static void pull_thread(void)
 {
     ep_linux_serve(&server);
 }

@@ -3,7 +3,7 @@
  *
  *   ep_linux_on_signal   the handler: finds thread, number of periods, registers and bounds -> ep_capture()
  *   ep_linux_thread_*    threads that announce themselves
- *   scan -> scan_thread, scan_end: threads that are found
+ *   scan_threads -> scan_thread, scan_end: threads that are found
  *
  * A timer counts CPU time, so it never interrupts a blocked system call. A tick stands for period x (1 + overrun),
  * since timers expire at most once a kernel tick. Not here: threads without a timer (uncovered.c), signal numbers
@@ -92,7 +92,7 @@ static void capture_here(struct ep *ep, uint32_t tid, uint64_t ns, const void *u
     ep_capture(ep, &context, tid, ns);
 }
 
-static void tick(struct ep *ep, uint32_t owner, const siginfo_t *info, const void *ucontext)
+static void handle_tick(struct ep *ep, uint32_t owner, const siginfo_t *info, const void *ucontext)
 {
     uint32_t index = owner >> 8;
     uint64_t ticks = 1u + (uint32_t)info->si_overrun;
@@ -118,7 +118,7 @@ void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext)
     }
     if ((ep = ep_enter()) != NULL) {
         if (atomic_load_explicit(&sampling, memory_order_acquire) == RUNNING)
-            tick(ep, owner, info, ucontext);
+            handle_tick(ep, owner, info, ucontext);
         ep_leave();
     }
 }
@@ -233,7 +233,7 @@ static int scan_end(bool *settled)
     return armed;
 }
 
-static int scan(void)
+static int scan_threads(void)
 {
     uint64_t process_ns = ep_linux_process_ns();
     bool settled;
@@ -256,7 +256,7 @@ int ep_port_threads_scan(void)
     if (!ep_enter()) /* keeps the table valid while stop disarms */
         return 0;
     if (atomic_load(&sampling) == RUNNING) /* the collect thread starts before sampling does */
-        armed = scan();
+        armed = scan_threads();
     ep_leave();
     return armed;
 }
@@ -278,7 +278,7 @@ static void fork_parent(void)
         (void)ep_linux_mask_raw(SIG_UNBLOCK, self.fork_blocked);
 }
 
-static void fork_child(void)
+static void sampling_forked(void)
 {
     atomic_store(&sampling, STOPPED);
     ep_forked();
@@ -337,7 +337,7 @@ int ep_port_sampling_start(void *memory, uint32_t period)
     atomic_store(&period_ns, period);
     ep_linux_main_bounds_find();
     if (!fork_hooked)
-        fork_hooked = pthread_atfork(fork_prepare, fork_parent, fork_child) == 0;
+        fork_hooked = pthread_atfork(fork_prepare, fork_parent, sampling_forked) == 0;
     atomic_store(&sampling, PAUSED);
     int armed = period ? sampling_begin() : 0;
     if (armed < 0)

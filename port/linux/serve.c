@@ -294,7 +294,7 @@ static void server_forget(struct ep_linux_server *server)
     atomic_store(&server->running, false);
 }
 
-static void fork_child(void)
+static void servers_forked(void)
 {
     for (unsigned i = 0; i < SERVERS && servers[i]; i++) {
         if (!atomic_exchange(&servers[i]->running, false))
@@ -311,7 +311,7 @@ static void server_register(struct ep_linux_server *server)
 {
     unsigned i = 0;
 
-    if (!servers[0] && pthread_atfork(NULL, NULL, fork_child) != 0)
+    if (!servers[0] && pthread_atfork(NULL, NULL, servers_forked) != 0)
         return;
     while (i < SERVERS && servers[i] && servers[i] != server)
         i++;

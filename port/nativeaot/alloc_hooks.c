@@ -67,7 +67,7 @@ struct allocation {
 };
 
 /* Also wanted by the live heap, which follows sampled objects. */
-static bool is_wanted(void)
+static bool alloc_is_wanted(void)
 {
     return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) &
             (EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE))) != 0;
@@ -230,7 +230,7 @@ void *__wrap_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintp
 {
     struct watcher *me = &mine;
 
-    if (!is_wanted()) {
+    if (!alloc_is_wanted()) {
         me->look_at = 0;
         return __real_RhpGcAlloc(type, flags, elements, frame);
     }
@@ -262,7 +262,7 @@ void __wrap_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t eleme
     struct watcher *me = &mine;
 
     __real_RhAllocateNewArray(type, elements, flags, array);
-    if (!is_wanted() || !is_usable())
+    if (!alloc_is_wanted() || !is_usable())
         return;
     allocation.stands_for = ep_stratum_advance(&me->lone, allocation.size, ep_hook_period(EP_KIND_ALLOC));
     if (me->look_at)

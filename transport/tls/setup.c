@@ -2,8 +2,8 @@
  * Setup of TLS from the configuration. Everything is in the caller's memory: struct ep_tls, then the arena. Files with
  * keys are read into the arena, which wipes freed memory.
  *
- *   ep_tls_setup -> memory_init, setup_trust, setup_identity -> load -> read_file
- *                -> configure
+ *   ep_tls_setup -> memory_init, setup_trust, setup_identity -> blob_load -> read_file
+ *                -> ssl_configure
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static struct ep_tls *memory_init(const struct ep_tls_config *config)
     return tls;
 }
 
-static void release(struct ep_tls *tls)
+static void tls_release(struct ep_tls *tls)
 {
     mbedtls_ssl_session_free(&tls->session);
     mbedtls_ssl_free(&tls->ssl);
@@ -65,7 +65,7 @@ static void release(struct ep_tls *tls)
     ep_tls_wipe(tls, sizeof *tls);
 }
 
-static char *text_copy(const char *text)
+static char *text_dup(const char *text)
 {
     size_t size = strlen(text) + 1;
     char *to = mbedtls_calloc(1, size);
@@ -97,7 +97,7 @@ static int setup_authority(struct ep_tls *tls, const struct ep_tls_config *confi
         return 0;
     if (!file && !config->ca && !(file = system_bundle()))
         return ep_tls_refuse(-ENOENT, "this system has no bundle of certificate authorities: set ca_file or pin", "");
-    if (file && !(tls->authority.file = text_copy(file)))
+    if (file && !(tls->authority.file = text_dup(file)))
         return -ENOMEM;
     int error = ep_tls_authority_check(&tls->authority);
     if (error == -EINVAL)
@@ -114,7 +114,7 @@ static int setup_trust(struct ep_tls *tls, const struct ep_tls_config *config)
     tls->flags = config->flags;
     if (config->pin && ep_tls_pins_parse(tls, config->pin) != 0)
         return ep_tls_refuse(-EINVAL, "pin: want sha256//BASE64 with 44 characters, at most four with ; between", "");
-    if (config->server_name && !(tls->server_name = text_copy(config->server_name)))
+    if (config->server_name && !(tls->server_name = text_dup(config->server_name)))
         return -ENOMEM;
     return setup_authority(tls, config);
 }
@@ -158,7 +158,7 @@ static int read_file(const char *path, struct blob *blob)
 }
 
 /* Loads a file or a copy from memory, with a NUL after PEM, without one after DER. */
-static int load(struct blob *blob, const char *path, const void *bytes, size_t size)
+static int blob_load(struct blob *blob, const char *path, const void *bytes, size_t size)
 {
     *blob = (struct blob){.bytes = bytes, .size = size};
     if (path) {
@@ -182,7 +182,7 @@ static int setup_cert(struct ep_tls *tls, const struct ep_tls_config *config)
 {
     const char *name = config->cert_file ? config->cert_file : "cert";
     struct blob blob;
-    int error = load(&blob, config->cert_file, config->cert, config->cert_size);
+    int error = blob_load(&blob, config->cert_file, config->cert, config->cert_size);
 
     if (!error && mbedtls_x509_crt_parse(&tls->cert, blob.bytes, blob.size) != 0)
         error = -EINVAL;
@@ -194,7 +194,7 @@ static int setup_key(struct ep_tls *tls, const struct ep_tls_config *config)
 {
     const char *name = config->key_file ? config->key_file : "key";
     struct blob blob;
-    int error = load(&blob, config->key_file, config->key, config->key_size);
+    int error = blob_load(&blob, config->key_file, config->key, config->key_size);
 
     if (!error && mbedtls_pk_parse_key(&tls->key, blob.bytes, blob.size, NULL, 0, ep_tls_random, NULL) != 0)
         error = -EINVAL;
@@ -220,7 +220,7 @@ static int setup_identity(struct ep_tls *tls, const struct ep_tls_config *config
     return error ? error : setup_key(tls, config);
 }
 
-static int configure(struct ep_tls *tls)
+static int ssl_configure(struct ep_tls *tls)
 {
     mbedtls_ssl_config *config = &tls->config;
     int result = mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
@@ -251,13 +251,13 @@ int ep_tls_setup(const struct ep_tls_config *config)
     if (!error)
         error = setup_identity(tls, config);
     if (!error)
-        error = configure(tls);
+        error = ssl_configure(tls);
     if (ep_tls_arena_short())
         error = ep_tls_refuse(-ENOMEM, "TLS memory is too small: give EP_TLS_MEMORY or more", "");
     if (status != PSA_SUCCESS)
         (void)ep_tls_refuse(error, "the kernel has no random numbers yet", "");
     if (error) {
-        release(tls);
+        tls_release(tls);
         return error;
     }
     ep_tls_instance = tls;
@@ -269,7 +269,7 @@ void ep_tls_end(void)
 {
     ep_transport_https = NULL;
     if (ep_tls_instance)
-        release(ep_tls_instance);
+        tls_release(ep_tls_instance);
     ep_tls_instance = NULL;
 }
 
