@@ -65,10 +65,9 @@ enum ep_flags {
     EP_THREAD_LABELS = 2,
     /* Counts idle waits (EP_WAIT_IDLE), such as those of a pool's workers without work. */
     EP_IDLE_WAITS = 4,
-    /* Starts edgeprof's two threads only when they are needed. That is when the ring is nearly full, when both an
-     * interval and 3 s are over, when the program creates a thread, or when it calls ep_flush(), ep_stop() or a
-     * similar function. Until then a single-threaded program stays single-threaded. Needs glibc; elsewhere the
-     * threads start at once. */
+    /* Starts edgeprof's two threads only when they are needed: when the ring is nearly full, or both an interval and
+     * 3 s are over. Also when the program creates a thread, or calls ep_flush(), ep_stop() or a similar function.
+     * Until then a single-threaded program stays single-threaded. Needs glibc; elsewhere the threads start at once. */
     EP_LAZY_THREADS = 8,
 };
 

@@ -3,8 +3,8 @@
  *
  *   [struct ep: fixed tables | ring | contexts, thread names | outbox | tree: entries, nodes]
  *
- * Of what remains behind struct ep, at most a sixth goes to the ring (a power of two of words), a sixteenth to
- * contexts, a quarter to the outbox, and the rest to the tree.
+ * The memory behind struct ep is divided as follows. The ring gets at most a sixth (a power of two of words), the
+ * contexts a sixteenth, the outbox a quarter. The tree gets the rest.
  */
 #include "core/start.h"
 

@@ -1,8 +1,8 @@
 /*
  * The governor: measures the cost of profiling and stretches all periods by one factor, to keep ep_config.budget_ppm.
  *
- * Cost of samples: time in ep_capture() and ep_hook_event() (about 1 in 128 is timed by the thread's CPU clock), the
- * port's estimate for a bare signal, and the collect thread's time for the ring. All other costs do not depend on the
+ * The cost of samples has three parts: time in ep_capture() and ep_hook_event(), of which about 1 in 128 is timed; the
+ * port's estimate for a bare signal; and the collect thread's time for the ring. All other costs do not depend on the
  * number of samples: the rest of edgeprof's threads, and hooks without a sample (1 in 512 is timed). They are
  * subtracted from the budget, of which at least a quarter stays for samples.
  *

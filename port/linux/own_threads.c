@@ -4,9 +4,9 @@
  * A thread is created with all signals blocked, so it never gets a signal of the service or a profiling signal.
  *
  * A parked thread exists for the C library but not for the kernel: pthread_create() makes it, setjmp() saves its place,
- * and it ends by the bare system call. The process is single-threaded again. To resume it, one system call (a signal
- * handler may make it) creates a kernel thread on the same stack with the same thread pointer, which jumps back to that
- * place. Only with glibc: musl's threads share what the kernel clears at their end.
+ * and it ends by the bare system call. The process is single-threaded again. One system call, which a signal handler
+ * may make, resumes it: a new kernel thread on the same stack, with the same thread pointer, jumps back to that place.
+ * Only with glibc: musl's threads share what the kernel clears at their end.
  */
 #include "own_signal.h"
 

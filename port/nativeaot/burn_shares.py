@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares a profile with the truth about the burning functions.
+"""Compares a profile with the measured CPU time of the burning functions.
 
-    burn_shares.py fetch URL             prints what the service says about itself
-    burn_shares.py compare TOP TRUTH     TOP: `edgeprof top --json`, of all functions; TRUTH: what fetch printed
+    burn_shares.py fetch URL             prints the service's own measurements
+    burn_shares.py compare TOP TRUTH     TOP: `edgeprof top --json`, of all functions; TRUTH: output of fetch
 
-Shares are percent among the burning functions, with all that they call. Prints the truth and the line
-`burn shares: A B C of N samples`; exit code 1 when a share is off by more than 3.5 standard deviations of a sample of
-that size: one sound run of 700 is.
+Shares are percentages of the burning functions, including their callees. Prints the measured shares and the line
+`burn shares: A B C of N samples`. Exit code 1: a share differs by more than 3.5 standard deviations for that number of
+samples, which happens by chance in one of 700 runs.
 """
 import json
 import math
@@ -21,7 +21,7 @@ def fetch(url):
 
 
 def weight(top, function):
-    """Time of the function, in whatever namespace."""
+    """Time of the function, in any namespace."""
     pattern = re.compile(r"(^|\.)" + re.escape(function) + "$")
     found = [row["total"] for row in top["top"] if pattern.search(row["name"])]
     if len(found) != 1:

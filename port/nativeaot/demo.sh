@@ -4,9 +4,9 @@
 # Installs what is missing, builds the library, the host tool and the sample service (NativeAOT; a C program when there
 # is no .NET SDK), starts `edgeprof serve` with a fresh database, the service with EDGEPROF_ENDPOINT, and drives load.
 #
-#   DEMO_SECONDS=15     drive load for so long, stop the service, print a top table and the line
-#                       `burn shares: A B C of N samples`, which burn_shares.py compares with what the functions'
-#                       own CPU clocks say; exit 1 when they differ or when no profile arrived
+#   DEMO_SECONDS=15     drive load for this time, stop the service, print a top table and the line
+#                       `burn shares: A B C of N samples`, which burn_shares.py compares with the functions' CPU
+#                       clocks; exit 1 if they differ or if no profile arrived
 #   DEMO_SAMPLE=c       profile the C program although there is an SDK
 #   no DEMO_SECONDS     keep going, and print the page's address, until Ctrl-C
 set -eu
@@ -23,7 +23,7 @@ die() {
     exit 1
 }
 
-# Ends one child politely; what does not listen is killed.
+# Terminates one child, and kills it if it does not end.
 end() {
     [ -n "$1" ] && kill -TERM "$1" 2>/dev/null || return 0
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
@@ -48,7 +48,7 @@ case $seconds in
 *) die "DEMO_SECONDS=$seconds: expected a whole number from 1 to 999" ;;
 esac
 
-# await FILE PATTERN PID WHAT: the first match in FILE, which the process PID writes
+# await FILE PATTERN PID WHAT: waits for the first match in FILE, which the process PID writes
 await() {
     for _ in $(seq 100); do
         found=$(sed -n "s,.*\($2\).*,\1,p" "$1" | head -n 1)
@@ -96,7 +96,7 @@ start() {
     url=$found
 }
 
-# drive SECONDS: load, when the sample is a service
+# drive SECONDS: drives load if the sample is a service
 drive() {
     if [ $kind = csample ]; then
         sleep "$1" &
@@ -108,7 +108,7 @@ drive() {
     load=
 }
 
-# The truth is in $work/truth.json afterwards, and everything measured has been delivered.
+# Afterwards the functions' CPU times are in $work/truth.json, and all profiles have been delivered.
 finish() {
     [ $kind = csample ] || python3 port/nativeaot/burn_shares.py fetch "$url/burn" >"$work/truth.json" ||
         die "the service does not answer: $(tail -n 1 "$work/service.log")"

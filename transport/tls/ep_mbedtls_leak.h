@@ -1,7 +1,7 @@
 /*
- * Included before mbedtls' ssl_tls13_keys.c (tls.mk). If memory runs out while mbedtls 3.6 sets up the keys of a TLS
- * 1.3 connection, it frees their structure but not the ciphers in it, which leaks 256 bytes of the arena each time.
- * This frees the structure with its contents.
+ * Included before mbedtls' ssl_tls13_keys.c (tls.mk). It corrects a leak of mbedtls 3.6: if memory runs out during the
+ * set-up of a TLS 1.3 connection's keys, it frees their structure but not the ciphers in it. Each time that would lose
+ * 256 bytes of the arena. This frees the structure with its contents.
  */
 #ifndef EP_MBEDTLS_LEAK_H
 #define EP_MBEDTLS_LEAK_H
