@@ -51,10 +51,8 @@ public readonly struct ProfileMessage
 
 /// <summary>
 /// Base class for your own transport. <see cref="Send"/> is called on one background thread, one message at a time and
-/// in
-/// order. The profiler waits at most ten seconds for it, and at most as long as <see cref="Profiler.Stop"/> allows. A
-/// later
-/// result still counts when the same message is sent again. The thread never keeps the process from ending.
+/// in order. The profiler waits at most ten seconds for it, and at most as long as <see cref="Profiler.Stop"/> allows.
+/// A later result still counts when the same message is sent again. The thread never keeps the process from ending.
 /// </summary>
 public abstract class ProfileTransport
 {
@@ -66,8 +64,7 @@ public abstract class ProfileTransport
 
 /// <summary>
 /// Writes profiles to a stream, each after four bytes with its length, little-endian, and flushes. <c>file://</c>
-/// writes the
-/// same format, and <c>edgeprof cat</c> reads it. A flushed profile counts as delivered.
+/// writes the same format, and <c>edgeprof cat</c> reads it. A flushed profile counts as delivered.
 /// </summary>
 public sealed class StreamTransport : ProfileTransport, IDisposable
 {

@@ -12,12 +12,10 @@ public static unsafe partial class Profiler
     /// <summary>Whether the profiler runs and records tags and spans; reading it takes no lock.</summary>
     public static bool IsTracking => Tracks;
 
-    /// <summary>Until the scope is disposed, everything measured carries the label
-    /// <paramref name="key"/>=<paramref name="value"/>. The label follows the work through awaits, to other threads,
-    /// and into
-    /// tasks that it starts. Scopes nest; of two with the same key the inner one counts. The cost is about that of
-    /// setting and
-    /// resetting an <see cref="AsyncLocal{T}"/>, and nearly zero while no profiler runs.</summary>
+    /// <summary>Until the scope is disposed, everything measured carries the label <paramref name="key"/>=<paramref
+    /// name="value"/>. The label follows the work through awaits, to other threads, and into tasks that it starts.
+    /// Scopes nest; of two with the same key the inner one counts. The cost is about that of setting and resetting an
+    /// <see cref="AsyncLocal{T}"/>, and nearly zero while no profiler runs.</summary>
     /// <param name="key">[a-zA-Z_][a-zA-Z0-9_]*; other characters become '_'.</param>
     /// <param name="value">One of at most 32 values a key; further values become "other" and are counted as a
     /// loss.</param>
@@ -25,14 +23,11 @@ public static unsafe partial class Profiler
         Tracks && !string.IsNullOrEmpty(key) && value is not null ? WorkContext.Push(key, value) : default;
 
     /// <summary>Samples carry the ids of the local root span, and its name as the label <c>endpoint</c>. The local root
-    /// is the
-    /// outermost recorded <see cref="System.Diagnostics.Activity"/> of this process. Takes effect while the profiler
-    /// runs; may be
-    /// called before its start and repeatedly.</summary>
+    /// is the outermost recorded <see cref="System.Diagnostics.Activity"/> of this process. Takes effect while the
+    /// profiler runs; may be called before its start and repeatedly.</summary>
     /// <param name="sources">Names of activity sources ("Microsoft.AspNetCore", "MyCompany.*") whose spans are to be
     /// recorded for this, as by a parent-based sampler. None: uses spans recorded by others, such as OpenTelemetry (the
-    /// package
-    /// EdgeProf.OpenTelemetry calls this).</param>
+    /// package EdgeProf.OpenTelemetry calls this).</param>
     public static void TrackSpans(params string[] sources)
     {
         ArgumentNullException.ThrowIfNull(sources);
@@ -41,8 +36,7 @@ public static unsafe partial class Profiler
     }
 
     /// <summary>The running profiler's level; <see cref="ProfileLevel.Default"/> when none runs. Setting it sets the
-    /// level's rate
-    /// and kinds; it has no effect when no profiler runs.</summary>
+    /// level's rate and kinds; it has no effect when no profiler runs.</summary>
     /// <exception cref="ArgumentException">Set to something that is not low, medium or high.</exception>
     public static ProfileLevel Level
     {

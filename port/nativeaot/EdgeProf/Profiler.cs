@@ -4,8 +4,7 @@ namespace EdgeProf;
 
 /// <summary>
 /// Always-on profiler of a NativeAOT program. One profiler runs in a process at a time. All members may be called from
-/// any
-/// thread. In a program not published with NativeAOT it does nothing except write one line on standard error.
+/// any thread. In a program not published with NativeAOT it does nothing except write one line on standard error.
 /// </summary>
 public static unsafe partial class Profiler
 {
@@ -51,11 +50,9 @@ public static unsafe partial class Profiler
     }
 
     /// <summary>Starts the profiler if EDGEPROF_ENDPOINT, PYROSCOPE_SERVER_ADDRESS or EDGEPROF_PULL is set. Programs
-    /// that
-    /// reference the package call this before Main, unless their project file contains
+    /// that reference the package call this before Main, unless their project file contains
     /// <c>&lt;EdgeProfAutoStart&gt;false&lt;/EdgeProfAutoStart&gt;</c>. Never throws: an invalid variable causes one
-    /// line on
-    /// standard error.</summary>
+    /// line on standard error.</summary>
     /// <returns>True if this call has started it.</returns>
     public static bool StartFromEnvironment()
     {
@@ -72,10 +69,10 @@ public static unsafe partial class Profiler
     }
 
     /// <summary>Stops sampling and waits at most <paramref name="timeout"/> until everything is delivered. With a
-    /// spool, profiles
-    /// that cannot be delivered are stored there before. The profiler can be started again afterwards.</summary>
-    /// <returns>True if everything was delivered or is in the spool; false if something was dropped (see
-    /// <see cref="ProfilerStats.Losses"/>) or the profiler did not run.</returns>
+    /// spool, profiles that cannot be delivered are stored there before. The profiler can be started again
+    /// afterwards.</summary>
+    /// <returns>True if everything was delivered or is in the spool; false if something was dropped (see <see
+    /// cref="ProfilerStats.Losses"/>) or the profiler did not run.</returns>
     public static bool Stop(TimeSpan timeout)
     {
         lock (Gate)
@@ -92,8 +89,7 @@ public static unsafe partial class Profiler
     /// <summary>Requests the stacks of all threads: one profile of kind <see cref="ProfileKinds.Threads"/>, in pprof
     /// <c>goroutine</c>, delivered within an interval. No thread is interrupted. A waiting thread has a full stack if
     /// <see cref="ProfileKinds.Wait"/> or <see cref="ProfileKinds.Lock"/> was on when its wait began. Otherwise the
-    /// stack may end
-    /// in <c>[stack cut]</c> after the native calls.</summary>
+    /// stack may end in <c>[stack cut]</c> after the native calls.</summary>
     /// <returns>False if no profiler runs.</returns>
     public static bool DumpThreads() => Native.IsLinked && Native.ThreadsDump() == 0;
 

@@ -80,8 +80,7 @@ public sealed class ProfilerTls
     public byte[]? Authority { get; set; }
 
     /// <summary>"sha256//BASE64" of the server's public key, several separated by ';'. With a CA, both are checked.
-    /// With a
-    /// pin alone, only the public key is checked; issuer and host name are ignored.</summary>
+    /// With a pin alone, only the public key is checked; issuer and host name are ignored.</summary>
     public string? Pin { get; set; }
 
     /// <summary>File with this device's certificate, with its chain: PEM or DER.</summary>
@@ -100,8 +99,7 @@ public sealed class ProfilerTls
     public string? ServerName { get; set; }
 
     /// <summary>Ignores the validity dates of certificates while the device does not know the date. Needs a pin or your
-    /// own CA.
-    /// Without this option such a device does not connect until its clock is set.</summary>
+    /// own CA. Without this option such a device does not connect until its clock is set.</summary>
     public bool AllowUnknownDate { get; set; }
 }
 
@@ -128,8 +126,7 @@ public sealed class ProfilerOptions
     public ProfileKinds Kinds { get; set; }
 
     /// <summary>Upper limit of the profiling cost, in millionths of the process' CPU time: 500 is 0.05 %. To keep it,
-    /// the profiler
-    /// samples less often, and each sample carries more weight. 0: no limit.</summary>
+    /// the profiler samples less often, and each sample carries more weight. 0: no limit.</summary>
     public int BudgetPpm { get; set; }
 
     /// <summary>Each stack carries its thread's name as the label <c>thread</c>.</summary>
@@ -139,26 +136,22 @@ public sealed class ProfilerOptions
     public bool IdleWaits { get; set; }
 
     /// <summary>Names of the activity sources whose spans samples carry, as for <see cref="Profiler.TrackSpans"/>.
-    /// Empty: the value
-    /// of EDGEPROF_SPANS, else only the sources given to TrackSpans.</summary>
+    /// Empty: the value of EDGEPROF_SPANS, else only the sources given to TrackSpans.</summary>
     public IList<string> SpanSources { get; set; } = new List<string>();
 
     /// <summary>One profile per interval, 100 ms to 1 hour. Zero: 10 seconds.</summary>
     public TimeSpan Interval { get; set; }
 
     /// <summary>The upload target: "http://host[:port][/prefix]", the same with https, or "file:///path". Null: no
-    /// upload;
-    /// profiles accumulate in memory, or are pulled.</summary>
+    /// upload; profiles accumulate in memory, or are pulled.</summary>
     public string? Endpoint { get; set; }
 
     /// <summary>Trust and identity for an https endpoint.</summary>
     public ProfilerTls Tls { get; set; } = new();
 
     /// <summary>Address of the control endpoint, by which <c>edgeprof level</c> or curl change level and kinds while
-    /// the program
-    /// runs: a unix socket's path, accessible to the program's user only, or a port of 127.0.0.1, which needs a token.
-    /// Null: the
-    /// value of EDGEPROF_CONTROL, else none.</summary>
+    /// the program runs: a unix socket's path, accessible to the program's user only, or a port of 127.0.0.1, which
+    /// needs a token. Null: the value of EDGEPROF_CONTROL, else none.</summary>
     public string? Control { get; set; }
 
     /// <summary>Token of requests to the control endpoint, at least 16 characters for a port. Null: the value of
@@ -166,16 +159,13 @@ public sealed class ProfilerOptions
     public string? ControlToken { get; set; }
 
     /// <summary>Address of the pull endpoint: "port" (of 127.0.0.1) or "address:port". <c>go tool pprof</c>, Parca or a
-    /// browser
-    /// fetch profiles at /debug/pprof/, and Prometheus fetches /metrics. Use it alone or together with <see
-    /// cref="Endpoint"/>.
-    /// Null: the value of EDGEPROF_PULL, else none.</summary>
+    /// browser fetch profiles at /debug/pprof/, and Prometheus fetches /metrics. Use it alone or together with <see
+    /// cref="Endpoint"/>. Null: the value of EDGEPROF_PULL, else none.</summary>
     public string? Pull { get; set; }
 
     /// <summary>Token of requests to <see cref="Pull"/>, as "Authorization: Bearer TOKEN" or as a password; at least 16
-    /// characters.
-    /// Addresses other than loopback need one, and so does /control. Null: the value of EDGEPROF_PULL_TOKEN, else
-    /// none.</summary>
+    /// characters. Addresses other than loopback need one, and so does /control. Null: the value of
+    /// EDGEPROF_PULL_TOKEN, else none.</summary>
     public string? PullToken { get; set; }
 
     /// <summary>Transport used instead of <see cref="Endpoint"/>: your own, or a <see cref="Stream"/>
@@ -183,8 +173,7 @@ public sealed class ProfilerOptions
     public ProfileTransport? Transport { get; set; }
 
     /// <summary>Directory for undelivered profiles, which keeps them through restarts and power cuts; used by this
-    /// program only.
-    /// Null: the value of EDGEPROF_SPOOL, else they are kept in memory only.</summary>
+    /// program only. Null: the value of EDGEPROF_SPOOL, else they are kept in memory only.</summary>
     public string? SpoolDirectory { get; set; }
 
     /// <summary>Upper limit of its size; the oldest profiles are deleted first. At most 1 GiB. 0: the value of
@@ -199,8 +188,8 @@ public sealed class ProfilerOptions
     public IDictionary<string, string> Headers { get; set; } = new Dictionary<string, string>();
 
     /// <summary>Whether the device sends function names with each profile to Pyroscope; a server that symbolizes does
-    /// not need
-    /// them. Null: the value of EDGEPROF_NAMES, else true if PYROSCOPE_SERVER_ADDRESS is the upload target.</summary>
+    /// not need them. Null: the value of EDGEPROF_NAMES, else true if PYROSCOPE_SERVER_ADDRESS is the upload
+    /// target.</summary>
     public bool? Names { get; set; }
 
     /// <summary>Fixed size of the profiler's memory. 0: 128 KiB, in the program's bss.</summary>

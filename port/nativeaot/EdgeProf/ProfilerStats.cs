@@ -83,8 +83,7 @@ public readonly struct ProfilerStats
     public int LastError => (int)this[Figure.LastError];
 
     /// <summary>Explains <see cref="LastError"/> in one line, such as "the server's certificate has expired". Empty:
-    /// none has
-    /// failed.</summary>
+    /// none has failed.</summary>
     public string LastErrorText => LastError == 0 ? "" : string.IsNullOrEmpty(tlsError) ? Marshal.GetPInvokeErrorMessage(LastError) : tlsError;
 
     /// <summary>CPU time of the profiler's own threads.</summary>
@@ -97,8 +96,7 @@ public readonly struct ProfilerStats
     public long CostPpm => this[Figure.CostPpm];
 
     /// <summary>Factor by which sampling periods exceed the level's, to keep <see cref="ProfilerOptions.BudgetPpm"/>;
-    /// 1: not
-    /// stretched.</summary>
+    /// 1: not stretched.</summary>
     public double Stretch => this[Figure.StretchPct] / 100.0;
 
     /// <summary>Number of changes of <see cref="Stretch"/>.</summary>

@@ -4,8 +4,7 @@ using System.Text;
 namespace EdgeProf;
 
 /// <summary>What the C hooks need from managed code. First, weak handles for the live heap, created once because
-/// creating one may
-/// block; C only sets them to other objects (port/nativeaot/live_handles.c). Second, names of threads
+/// creating one may block; C only sets them to other objects (port/nativeaot/live_handles.c). Second, names of threads
 /// (port/nativeaot/thread_names.c).</summary>
 internal static unsafe class RuntimeHooks
 {

@@ -4,8 +4,7 @@ using System.Diagnostics;
 namespace EdgeProf;
 
 /// <summary>A local root span as samples carry it. Its name may change after its start (when a web framework knows the
-/// route), so
-/// it is read again whenever a thread takes up the work.</summary>
+/// route), so it is read again whenever a thread takes up the work.</summary>
 internal sealed class SpanState
 {
     internal readonly Activity Root;
@@ -52,8 +51,7 @@ internal sealed class SpanState
 /// outermost recorded one of this process. Activities that are not recorded are ignored.
 ///   Change -> RootOf -> WorkContext.Enter
 /// An <see cref="ActivityListener"/> of this class records spans of the requested sources, like a parent-based sampler;
-/// other
-/// spans must be recorded by others (OpenTelemetry).
+/// other spans must be recorded by others (OpenTelemetry).
 /// </summary>
 internal static class Spans
 {
@@ -133,8 +131,7 @@ internal static class Spans
     }
 
     /// <summary>Decides like the parent. A local parent of a source that was not requested (a framework creates some
-    /// for its logs)
-    /// does not count, unless it only passes on a remote parent's decision.</summary>
+    /// for its logs) does not count, unless it only passes on a remote parent's decision.</summary>
     private static ActivitySamplingResult Decide(ActivityContext parent)
     {
         var recorded = parent == default || (parent.TraceFlags & ActivityTraceFlags.Recorded) != 0

@@ -3,8 +3,7 @@ using System.Text;
 namespace EdgeProf;
 
 /// <summary>A set of tags: a parent set and one more pair. Stores its number on the C side, so that a tag used before
-/// needs no
-/// conversion of strings.</summary>
+/// needs no conversion of strings.</summary>
 internal sealed class TagNode
 {
     private const int LongestText = 128; // characters; the C side keeps at most 96 bytes
@@ -78,8 +77,7 @@ internal sealed class TagNode
 }
 
 /// <summary>Recently used sets of tags: a table of fixed size. A new set replaces an old one if its places are taken.
-/// Threads may
-/// race for a place; the loser creates its set again next time.</summary>
+/// Threads may race for a place; the loser creates its set again next time.</summary>
 internal static class TagCache
 {
     private const int Size = 512, Places = 4;

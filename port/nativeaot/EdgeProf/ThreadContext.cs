@@ -4,10 +4,8 @@ namespace EdgeProf;
 
 /// <summary>
 /// A reference to the calling thread's execution context; null: the empty one. The field is private to .NET and has had
-/// this
-/// name in every version since .NET Core 2.1. If it is missing, a field that is always null replaces it. Then no tag
-/// step is
-/// cached, and every push and pop uses the public API.
+/// this name in every version since .NET Core 2.1. If it is missing, a field that is always null replaces it. Then no
+/// tag step is cached, and every push and pop uses the public API.
 /// </summary>
 internal static class ThreadContext
 {

@@ -1,10 +1,10 @@
 namespace EdgeProf;
 
 /// <summary>
-/// The active tags and the span of the current work, immutable. It flows like an AsyncLocal, through awaits and to other
-/// threads. Whenever a thread takes up other work, the handler passes it to the C side, which stores it for that
-/// thread's
-/// samples. <c>Activity.CurrentChanged</c> is not enough: it is not raised when a context moves to another thread.
+/// The active tags and the span of the current work, immutable. It flows like an AsyncLocal, through awaits and to
+/// other threads. Whenever a thread takes up other work, the handler passes it to the C side, which stores it for that
+/// thread's samples. <c>Activity.CurrentChanged</c> is not enough: it is not raised when a context moves to another
+/// thread.
 /// </summary>
 internal sealed class WorkContext
 {
@@ -35,9 +35,8 @@ internal sealed class WorkContext
     private static TagStep?[]? steps;
 
     /// <summary>The two contexts of a step differ only in this class's value. So switching between them only replaces
-    /// this thread's
-    /// context and informs the C side; other notifications of <see cref="ExecutionContext.Restore"/> are not
-    /// due.</summary>
+    /// this thread's context and informs the C side; other notifications of <see cref="ExecutionContext.Restore"/> are
+    /// not due.</summary>
     internal static TagScope Push(string key, string value)
     {
         ref var context = ref ThreadContext.Here;
@@ -64,8 +63,7 @@ internal sealed class WorkContext
     }
 
     /// <summary>Undoes a push. If nothing else has changed since, the previous context is exactly right, and cheaper
-    /// than a new
-    /// one.</summary>
+    /// than a new one.</summary>
     internal static void Pop(TagStep step)
     {
         ref var context = ref ThreadContext.Here;
@@ -114,10 +112,8 @@ internal sealed class WorkContext
 }
 
 /// <summary>A push: the contexts before and after it. Pushing the same tag on the same context again reuses the context
-/// after it.
-/// A thread caches a few pushes, with their contexts, until other tags replace them. After is null if the context must
-/// not
-/// flow; then nothing is cached.</summary>
+/// after it. A thread caches a few pushes, with their contexts, until other tags replace them. After is null if the
+/// context must not flow; then nothing is cached.</summary>
 internal sealed class TagStep(string key, string value, ExecutionContext? before, ExecutionContext? after, WorkContext? previous, WorkContext pushed)
 {
     internal readonly string Key = key, Value = value;

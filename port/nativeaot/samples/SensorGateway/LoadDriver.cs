@@ -7,10 +7,8 @@ namespace SensorGateway;
 
 /// <summary>
 /// --load URL --seconds N [--clients C] [--requests R]: drives every endpoint of a gateway on this machine, with good
-/// and
-/// bad input, until the time is over or R requests (MaxRequests) were made; each client makes the same ones in every
-/// run.
-/// Only loopback addresses are accepted.
+/// and bad input, until the time is over or R requests (MaxRequests) were made; each client makes the same ones in
+/// every run. Only loopback addresses are accepted.
 /// </summary>
 internal static class LoadDriver
 {
