@@ -274,8 +274,8 @@ int ep_flush(void);
 int ep_collect(void);
 int ep_deliver(uint32_t deadline_ms);
 
-/* Change the settings at run time. The next interval begins at once. Return 0, -EINVAL or -ESRCH. Context: any
- * thread. */
+/* Change the settings at run time. The next interval begins at once. Return 0, -EINVAL or -ESRCH.
+ * Context: any thread. */
 int ep_level_set(enum ep_level level);          /* sets the level's rate and kinds */
 int ep_kinds_set(uint32_t kinds);               /* EP_KIND_BIT()s */
 int ep_kinds_change(uint32_t on, uint32_t off); /* switches single kinds on and off */
@@ -296,7 +296,7 @@ int ep_threads_dump(void);
  * "Authorization: Bearer TOKEN"; a port needs one of at least 16 characters. where NULL: both are read from
  * EDGEPROF_CONTROL and EDGEPROF_CONTROL_TOKEN. Both strings must stay valid until ep_control_stop(). The endpoint
  * stays open across ep_stop() and ep_start().
- * Returns 1: it listens; 0: where is NULL and the variable is not set; -EINVAL: neither a path nor a port, or a port
+ * Returns 1: it listens; 0: no address was given; -EINVAL: neither a path nor a port, or a port
  * without a valid token; -EALREADY; else the system's error. Context: init. */
 int ep_control_start(const char *where, const char *token);
 /* Returns 0, or -ESRCH when there is none. Context: init. */
@@ -320,7 +320,7 @@ struct ep_pull_config {
  * does not link it. Pulled profiles have memory of their own and remove nothing from pushed profiles. Without an
  * endpoint in ep_config, profiles are available by pull only. `where` and `token` must stay valid until
  * ep_pull_stop(). The endpoint stays open across ep_stop() and ep_start().
- * Returns 1: it listens; 0: where is NULL and the variable is not set; -EINVAL: no valid address and port, or one
+ * Returns 1: it listens; 0: no address was given; -EINVAL: no valid address and port, or one
  * that needs a (longer) token; -ENOMEM: memory_size is too small; -EALREADY; else the system's error. Context: init. */
 int ep_pull_start(const struct ep_pull_config *config);
 /* Returns 0, or -ESRCH when there is none. Context: init. */
