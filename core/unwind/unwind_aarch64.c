@@ -12,7 +12,7 @@
  * arch/arm64/kernel/signal.c.
  */
 #include "core/unwind/cfi.h"
-#include "core/unwind/walk.h"
+#include "core/unwind/path_aarch64.h"
 
 #include <string.h>
 
@@ -22,6 +22,7 @@
 #define SP            31
 #define EPILOGUE_MOST 24
 #define PROLOGUE_MOST 24
+#define BODY_MOST     96
 #define RECORD_WORDS  2
 #define FAULT_WORDS   10 /* of .NET's RhpThrowHwEx, from its {sp, pc} of the fault to the end of its frame */
 #define FAULT_FP      24 /* its own record, which begins with the fault's {x29, x30} */
@@ -270,13 +271,40 @@ static struct ep_rule top_rule(const struct ep_cfi_row *row)
         .kind = EP_RULE_APART, .fp_slot = (uint8_t)fp_slot, .base_slot = (uint8_t)ra_slot, .cfa = (int16_t)cfa};
 }
 
-/* Whether the function makes x29 point to its own record before pc: mov x29, sp or add x29, sp, #n. */
-static bool sets_fp(uintptr_t start, uintptr_t pc)
+/* Where x29 points at pc: to the function's own record, since mov x29, sp or add x29, sp, #n, or elsewhere, since a
+ * load from elsewhere than the stack (.NET's RhpCallCatchFunclet loads that of the method that catches). */
+enum fp_state { FP_CALLERS, FP_OWN, FP_REPLACED };
+
+static enum fp_state fp_state(uintptr_t start, uintptr_t pc)
 {
-    for (int i = 0; i < PROLOGUE_MOST && pc - start >= 4; i++, start += 4)
-        if ((instruction(start) & 0xff8003ff) == 0x910003fd)
-            return true;
-    return false;
+    enum fp_state state = FP_CALLERS;
+
+    for (int i = 0; i < (state == FP_OWN ? BODY_MOST : PROLOGUE_MOST) && pc - start >= 4; i++, start += 4) {
+        uint32_t code = instruction(start);
+        if ((code & 0xff8003ff) == 0x910003fd)
+            state = FP_OWN;
+        else if (state == FP_OWN && (code & 0xffc0001f) == 0xf940001d && (code >> 5 & 31) != SP)
+            return FP_REPLACED;
+    }
+    return state;
+}
+
+/* Of a function that has replaced x29: its record, by what its prologue pushes. The table says that x29 leads there. */
+static bool replaced_rule(uintptr_t start, uintptr_t pc, struct ep_rule *rule)
+{
+    int32_t depth = 0, record = 0;
+
+    for (int i = 0; i < BODY_MOST && start < pc; i++, start += 4) {
+        uint32_t code = instruction(start);
+        if ((code & 0xffc003e0) == 0xa98003e0) /* stp x, x, [sp, #n]! */
+            depth -= sign_extended(code >> 15 & 0x7f, 7);
+        else if ((code & 0xffc003ff) == 0xd10003ff) /* sub sp, sp, #n */
+            depth += (int32_t)(code >> 10 & 0xfff) / WORD;
+        if ((code & 0xffc07fff) == 0xa9807bfd)
+            record = depth;
+    }
+    *rule = (struct ep_rule){.kind = EP_RULE_RECORD, .fp_slot = (uint8_t)(depth - record), .cfa = (int16_t)depth};
+    return record >= RECORD_WORDS && depth >= record && depth - record <= UINT8_MAX && depth <= INT16_MAX;
 }
 
 /* A frame in the middle of a call. */
@@ -294,7 +322,7 @@ static struct ep_rule call_rule(const struct ep_cfi_row *row, uintptr_t pc)
     if (rules->state[EP_CFI_REG_RA] != EP_CFI_SAVED)
         return chain;
     int32_t record = rules->offset[EP_CFI_REG_FP];
-    if (rules->state[EP_CFI_REG_FP] != EP_CFI_SAVED || !sets_fp(row->start, pc))
+    if (rules->state[EP_CFI_REG_FP] != EP_CFI_SAVED || fp_state(row->start, pc) != FP_OWN)
         return top_rule(row);
     if (record > -RECORD_WORDS * WORD || record / WORD < -INT16_MAX)
         return chain;
@@ -340,6 +368,28 @@ static struct ep_rule fault_rule(const struct ep_cfi_row *row, uintptr_t pc)
     return rule;
 }
 
+/* The table does not tell that the return address is on the stack. */
+static bool lr_untold(const struct ep_cfi_row *row)
+{
+    return row->rules.state[EP_CFI_REG_RA] == EP_CFI_KEPT && row->rules.cfa == EP_CFI_SP && !row->signal_frame &&
+           row->since == row->start;
+}
+
+/* By the code alone, where tables are missing or silent. */
+static bool code_rule(const struct ep_module *module, const struct ep_cfi_row *row, uintptr_t pc, bool exact,
+                      struct ep_rule *rule)
+{
+    struct ep_aarch64_code code = {module->start, module->end, false};
+
+    if (row && row->rules.cfa == EP_CFI_FP && fp_state(row->start, pc) == FP_REPLACED)
+        return replaced_rule(row->start, pc, rule);
+    if (row && !lr_untold(row))
+        return false;
+    if (row)
+        code = (struct ep_aarch64_code){row->start, row->end, true};
+    return ep_aarch64_path(module, code, exact ? pc : pc + 1, exact, rule);
+}
+
 struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
 {
     const struct ep_module *module = ep_module_find(modules, pc);
@@ -354,18 +404,21 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
     if (tables && is_fault_thrower(&row))
         return fault_rule(&row, pc);
     if (!exact)
-        return call_rule(tables ? &row : NULL, pc);
+        return code_rule(module, tables ? &row : NULL, pc, false, &rule) ? rule : call_rule(tables ? &row : NULL, pc);
     if (tables && row.signal_frame)
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     if (epilogue(module, pc, tables ? &row : NULL, &rule))
         return rule;
-    if (tables) {
-        rule = top_rule(&row);
-        if (rule.kind == EP_RULE_LINK && row.since == row.start)
-            rule.cfa = (int16_t)(rule.cfa + pushed_before(row.start, pc));
+    if (!tables && module->end - pc >= 4 && is_plt(pc))
+        return (struct ep_rule){.kind = EP_RULE_LINK};
+    if (code_rule(module, tables ? &row : NULL, pc, true, &rule))
         return rule;
-    }
-    return (struct ep_rule){.kind = module->end - pc >= 4 && is_plt(pc) ? EP_RULE_LINK : EP_RULE_CHAIN};
+    if (!tables)
+        return (struct ep_rule){.kind = EP_RULE_CHAIN};
+    rule = top_rule(&row);
+    if (rule.kind == EP_RULE_LINK && row.since == row.start)
+        rule.cfa = (int16_t)(rule.cfa + pushed_before(row.start, pc));
+    return rule;
 }
 
 /* x29 points to the record that the kernel put above its frame: {x29, pc} of what was interrupted. The frame lies below

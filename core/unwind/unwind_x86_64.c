@@ -11,7 +11,7 @@
  * Linux' arch/x86/include/uapi/asm/sigcontext.h.
  */
 #include "core/unwind/cfi.h"
-#include "core/unwind/walk.h"
+#include "core/unwind/path_x86_64.h"
 
 #include <string.h>
 
@@ -323,7 +323,9 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
         return rule;
     if (tables && exact && !row.signal_frame && has_switched_stack(pc, &row))
         return (struct ep_rule){.kind = EP_RULE_GUESS, .cfa = FP_RULE_CFA, .fp_slot = FP_RULE_CFA};
-    return tables ? row_rule(&row) : frameless(module, pc, exact);
+    if (tables)
+        return row_rule(&row);
+    return ep_x86_path(module, exact ? pc : pc + 1, exact, &rule) ? rule : frameless(module, pc, exact);
 }
 
 bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)

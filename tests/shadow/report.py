@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 
-PLACES = ["managed", "program", "libc", "other"]
+PLACES = ["managed", "program", "libc", "other", "assembly"]
 WRONG = re.compile(r"wrong (\d+) sure (\d+) place (\d) pc (\S+) frame (\d+) of (\d+),(\d+) callee (\S+) "
                    r"expected (\S+) got (\S+)")
 

@@ -46,6 +46,7 @@ static struct {
     struct range range[RANGES];
     int ranges;
     uintptr_t stack_start, stack_end;
+    enum shadow_place (*classify)(uintptr_t pc);
     uint64_t left;
     volatile bool on;
 
@@ -103,6 +104,9 @@ static void find_ranges(void)
 
 static enum shadow_place place_of(uintptr_t pc)
 {
+    const enum shadow_place place = shadow.classify ? shadow.classify(pc) : SHADOW_PLACES;
+    if (place != SHADOW_PLACES)
+        return place;
     for (int i = 0; i < shadow.ranges; i++)
         if (pc >= shadow.range[i].start && pc < shadow.range[i].end)
             return shadow.range[i].place;
@@ -292,6 +296,11 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 
 /* ---- running ---- */
 
+void shadow_classify(enum shadow_place (*classify)(uintptr_t pc))
+{
+    shadow.classify = classify;
+}
+
 int shadow_start(const char *walker)
 {
     if (strcmp(walker, shadow_walker_fp.name) == 0)
@@ -367,11 +376,12 @@ static void print_place(FILE *out, const char *name, enum shadow_place place)
 /* The program's own code is the .NET runtime's where there is managed code beside it. */
 static const char *kind_of(enum shadow_place place)
 {
-    const char *own = &managed_start[0] != &managed_stop[0] ? "runtime" : "c";
-    return place == SHADOW_MANAGED   ? "managed"
-           : place == SHADOW_PROGRAM ? own
-           : place == SHADOW_LIBC    ? "libc"
-                                     : "other";
+    const char *own = &managed_start[0] != &managed_stop[0] || shadow.classify ? "runtime" : "c";
+    return place == SHADOW_MANAGED    ? "managed"
+           : place == SHADOW_PROGRAM  ? own
+           : place == SHADOW_ASSEMBLY ? "assembly"
+           : place == SHADOW_LIBC     ? "libc"
+                                      : "other";
 }
 
 static void print_figures(FILE *out)
@@ -413,6 +423,7 @@ void shadow_report(FILE *out, FILE *places)
     print_place(out, "program", SHADOW_PROGRAM);
     print_place(out, "libc", SHADOW_LIBC);
     print_place(out, "other", SHADOW_OTHER);
+    print_place(out, "assembly", SHADOW_ASSEMBLY);
     fprintf(out, "truth: %llu calls, %llu returns, %llu of them not where the shadow says, %llu steps too deep\n",
             (unsigned long long)figures->calls, (unsigned long long)figures->returns,
             (unsigned long long)figures->faults, (unsigned long long)figures->overflows);

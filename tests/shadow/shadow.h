@@ -50,7 +50,8 @@ enum shadow_place {
     SHADOW_MANAGED, /* compiled from C# */
     SHADOW_PROGRAM, /* the rest of the executable: C, and the .NET runtime's C++ and assembly */
     SHADOW_LIBC,
-    SHADOW_OTHER, /* other libraries, dynamic linker, vdso */
+    SHADOW_OTHER,    /* other libraries, dynamic linker, vdso */
+    SHADOW_ASSEMBLY, /* of the .NET runtime, where a program tells it from C++ */
     SHADOW_PLACES
 };
 
@@ -67,6 +68,10 @@ struct shadow_figures {
 
 /* Chooses the walker: "core" or "fp". 0 or a negative errno value. Context: init. */
 int shadow_start(const char *walker);
+
+/* For code that shadow_run() cannot place itself: classify says where pc lies, or SHADOW_PLACES when it does not know. It
+ * is called at every step. Context: init. */
+void shadow_classify(enum shadow_place (*classify)(uintptr_t pc));
 
 /* Runs function(argument) single-stepped for at most `limit` steps (it then runs on at full speed).
  * Context: init. */

@@ -1,0 +1,351 @@
+/*
+ * aarch64 code without tables (the .NET runtime's C++): a function leads back to its caller on every way through it, so
+ * any way from pc to a return tells where sp will be then, and where x29 and x30 will have been loaded from.
+ *
+ *   ep_aarch64_path -> advance   one instruction after the other; at conditional branches straight on, the other way is
+ *                                kept
+ *                   -> way_rule  what a way that has come to a return amounts to
+ *
+ * A call that never returns runs on into the next function, and so may a computed branch. So behind one a return counts
+ * only with a frame record, x29 and x30 loaded from neighbouring words, and a way that stores lr there ends. The same
+ * holds for a return address, which is behind a call. Bounded by STEPS_MOST instructions in all. Encodings are from the
+ * Arm Architecture Reference Manual for A-profile, C4.1.
+ */
+#include "core/unwind/path_aarch64.h"
+
+#include <string.h>
+
+#include "core/unwind/cfi.h"
+
+#define WORD       8
+#define FP         29
+#define LR         30
+#define SP         31
+#define STEPS_MOST 512
+#define WAYS_MOST  8
+#define SEEN_MOST  48
+#define NOWHERE    INT32_MIN
+#define FRAME_MOST (1 << 24)
+
+struct saved {
+    bool done, own; /* loaded; own: from where the way had stored it itself, the register is unchanged */
+    int32_t offset;
+    int32_t stored; /* where the way has stored it, or NOWHERE */
+};
+
+/* Offsets are from sp at pc, or from x29 there when from_fp. */
+struct way {
+    uintptr_t at;
+    int32_t offset; /* of sp */
+    int32_t frame;  /* where x29 points since the way set it, or NOWHERE */
+    bool from_fp;
+    bool called; /* what follows may be another function */
+    struct saved fp, lr;
+};
+
+struct ways {
+    const struct ep_module *module;
+    struct ep_aarch64_code code;
+    struct way kept[WAYS_MOST];
+    unsigned count;
+    uintptr_t seen[SEEN_MOST]; /* where branches lead that were followed or kept */
+    unsigned seen_count;
+};
+
+enum outcome { ON, RETURNS, ENDS };
+
+static int32_t field(uint32_t code, unsigned low, unsigned bits)
+{
+    return (int32_t)(code << (32 - low - bits)) >> (32 - bits);
+}
+
+static enum outcome load(struct way *way, uint32_t reg, int32_t offset)
+{
+    struct saved *saved = reg == FP ? &way->fp : &way->lr;
+
+    if (reg != FP && reg != LR)
+        return ON;
+    saved->done = true;
+    saved->own = saved->stored == offset;
+    saved->offset = offset;
+    return ON;
+}
+
+/* lr is the return address only before the first call. */
+static enum outcome store(struct way *way, uint32_t reg, int32_t offset)
+{
+    if (reg == LR && way->called)
+        return ENDS;
+    if (reg == FP)
+        way->fp.stored = offset;
+    else if (reg == LR)
+        way->lr.stored = offset;
+    return ON;
+}
+
+static enum outcome access_word(struct way *way, uint32_t code, uint32_t reg, int32_t offset)
+{
+    return code >> 22 & 1 ? load(way, reg, offset) : store(way, reg, offset);
+}
+
+/* ldp and stp, of any registers. */
+static enum outcome pair(struct way *way, uint32_t code)
+{
+    bool vector = code >> 26 & 1, words = !vector && code >> 30 == 2;
+    unsigned scale = vector ? 4u << (code >> 30) : words ? WORD : 4;
+    int32_t amount = field(code, 15, 7) * (int32_t)scale;
+    unsigned form = code >> 23 & 3; /* 1: behind the access, 2: none, 3: before it */
+    int32_t at = way->offset + (form == 1 ? 0 : amount);
+    enum outcome outcome = ON;
+
+    if ((code >> 5 & 31) != SP)
+        return words && code >> 22 & 1 && ((code & 31) == LR || (code >> 10 & 31) == LR) ? ENDS : ON;
+    if (form == 1 || form == 3)
+        way->offset += amount;
+    if (words && access_word(way, code, code & 31, at) == ENDS)
+        return ENDS;
+    if (words)
+        outcome = access_word(way, code, code >> 10 & 31, at + WORD);
+    return outcome;
+}
+
+/* ldr and str of one register: [sp, #n], [sp, #n]!, [sp], #n. */
+static enum outcome single(struct way *way, uint32_t code)
+{
+    bool scaled = code >> 24 & 1, words = code >> 30 == 3 && !(code >> 26 & 1) && code >> 23 < 0x1f3;
+    bool indexed = !scaled && !(code >> 21 & 1) && code >> 10 & 1;
+    int32_t amount = scaled ? (int32_t)(code >> 10 & 0xfff) * WORD : field(code, 12, 9);
+    bool behind = indexed && !(code >> 11 & 1);
+
+    if ((code >> 5 & 31) != SP || (!scaled && code >> 21 & 1))
+        return words && code >> 22 & 1 && (code & 31) == LR ? ENDS : ON;
+    int32_t at = way->offset + (behind ? 0 : amount);
+    if (indexed)
+        way->offset += amount;
+    return words ? access_word(way, code, code & 31, at) : ON;
+}
+
+static enum outcome from_fp(struct way *way, int32_t amount)
+{
+    if (way->frame != NOWHERE) {
+        way->offset = way->frame + amount;
+        return ON;
+    }
+    if (way->fp.done || way->lr.done || way->fp.stored != NOWHERE || way->lr.stored != NOWHERE)
+        return ENDS;
+    way->offset = amount;
+    way->from_fp = true;
+    return ON;
+}
+
+/* add and sub with an immediate. */
+static enum outcome add(struct way *way, uint32_t code)
+{
+    uint32_t to = code & 31, from = code >> 5 & 31;
+    int32_t amount = (int32_t)(code >> 10 & 0xfff) << (code >> 22 & 1 ? 12 : 0);
+
+    if (code >> 29 & 1) /* sets flags: 31 is no register */
+        return ON;
+    if (code >> 30 & 1)
+        amount = -amount;
+    if (to == FP && from == SP)
+        way->frame = way->offset + amount;
+    if (to != SP)
+        return ON;
+    if (from == SP) {
+        way->offset += amount;
+        return ON;
+    }
+    return from == FP ? from_fp(way, amount) : ENDS;
+}
+
+/* Whether the target is new; there is no use in going there twice. */
+static bool is_new(struct ways *ways, uintptr_t target)
+{
+    for (unsigned i = 0; i < ways->seen_count; i++)
+        if (ways->seen[i] == target)
+            return false;
+    if (ways->seen_count == SEEN_MOST)
+        return false;
+    ways->seen[ways->seen_count++] = target;
+    return true;
+}
+
+static enum outcome fork(const struct way *way, struct ways *ways, int32_t words)
+{
+    uintptr_t target = way->at - 4 + (uintptr_t)(intptr_t)(words * 4);
+
+    if (ways->count < WAYS_MOST && is_new(ways, target)) {
+        ways->kept[ways->count] = *way;
+        ways->kept[ways->count++].at = target;
+    }
+    return ON;
+}
+
+/* Whether a function with tables starts there: it is not part of one that has none. */
+static bool is_function(const struct ep_module *module, uintptr_t target)
+{
+    struct ep_cfi_row row;
+
+    return ep_cfi_find(module, &ep_cfi_registers, target, &row) == 0 && row.start == target;
+}
+
+/* b: with the frame gone a call in disguise, else to elsewhere in the function. Behind a loop's the rest of it follows.
+ */
+static enum outcome branch(struct way *way, struct ways *ways, uint32_t code)
+{
+    uintptr_t target = way->at - 4 + (uintptr_t)(intptr_t)(field(code, 0, 26) * 4);
+
+    if (way->lr.done || (!ways->code.function && is_function(ways->module, target)))
+        return RETURNS;
+    if (is_new(ways, target))
+        way->at = target;
+    else
+        way->called = true;
+    return ON;
+}
+
+/* br, blr, ret and their like with pointer authentication. */
+static enum outcome to_register(struct way *way, uint32_t code)
+{
+    unsigned operation = code >> 21 & 3;
+
+    if (operation == 2)
+        return (code >> 5 & 31) == LR || code >> 10 & 3 ? RETURNS : ENDS;
+    if (operation == 0 && way->lr.done)
+        return RETURNS;
+    way->called = true; /* a call, or a jump table's: its first case mostly follows */
+    return operation <= 1 ? ON : ENDS;
+}
+
+static enum outcome branches(struct way *way, struct ways *ways, uint32_t code)
+{
+    switch (code >> 24 & 0xff) {
+    case 0x54: /* b.cond */
+        return fork(way, ways, field(code, 5, 19));
+    case 0x34:
+    case 0x35:
+    case 0xb4:
+    case 0xb5: /* cbz, cbnz */
+        return fork(way, ways, field(code, 5, 19));
+    case 0x36:
+    case 0x37:
+    case 0xb6:
+    case 0xb7: /* tbz, tbnz */
+        return fork(way, ways, field(code, 5, 14));
+    case 0xd6:
+    case 0xd7:
+        return to_register(way, code);
+    case 0xd4: /* svc goes on; brk, hlt */
+        return (code & 0xffe0001f) == 0xd4000001 ? ON : ENDS;
+    case 0xd5: /* hints, barriers, system registers */
+        return ON;
+    default:
+        break;
+    }
+    if (code >> 26 == 0x25) { /* bl */
+        way->called = true;
+        return ON;
+    }
+    return code >> 26 == 5 ? branch(way, ways, code) : ENDS;
+}
+
+/* What else has sp for its destination: and with an immediate, add and sub with a register. */
+static bool sets_sp(uint32_t code)
+{
+    return (code & 31) == SP && (((code & 0x1f800000) == 0x12000000 && (code & 0x60000000) != 0x60000000) ||
+                                 ((code & 0x1fe00000) == 0x0b200000 && !(code >> 29 & 1)));
+}
+
+/* One instruction further. */
+static enum outcome advance(struct way *way, struct ways *ways)
+{
+    uint32_t code;
+    enum outcome outcome = ON;
+
+    if (way->at < ways->code.start || way->at >= ways->code.end || ways->code.end - way->at < sizeof code ||
+        way->at % 4)
+        return ENDS;
+    memcpy(&code, (const void *)way->at, sizeof code);
+    way->at += sizeof code;
+    if ((code & 0x1c000000) == 0x14000000)
+        outcome = branches(way, ways, code);
+    else if ((code & 0x3a000000) == 0x28000000)
+        outcome = pair(way, code);
+    else if ((code & 0x3a000000) == 0x38000000)
+        outcome = single(way, code);
+    else if ((code & 0x1f800000) == 0x11000000)
+        outcome = code >> 31 ? add(way, code) : ON;
+    else if (code >> 16 == 0 || sets_sp(code)) /* udf */
+        outcome = ENDS;
+    return way->offset <= FRAME_MOST && way->offset >= -FRAME_MOST ? outcome : ENDS;
+}
+
+/* x29 and x30 from neighbouring words. */
+static bool record_rule(const struct way *way, struct ep_rule *rule)
+{
+    int32_t record = way->fp.offset;
+
+    *rule =
+        (struct ep_rule){.kind = way->from_fp ? EP_RULE_CHAIN : EP_RULE_RECORD, .cfa = (int16_t)(way->offset / WORD)};
+    if (way->from_fp)
+        return record == 0 && rule->cfa >= 2;
+    rule->fp_slot = (uint8_t)(record / WORD);
+    if (record / WORD > UINT8_MAX) { /* a large frame: it is nearer to the CFA */
+        int32_t slot = (way->offset - record) / WORD;
+        if (slot < 2 || slot > UINT8_MAX)
+            return false;
+        rule->kind = EP_RULE_APART;
+        rule->fp_slot = (uint8_t)slot;
+        rule->base_slot = (uint8_t)(slot - 1);
+    }
+    return record >= 0 && record % WORD == 0;
+}
+
+/* lr from the stack, x29 from elsewhere there or unchanged. */
+static bool apart_rule(const struct way *way, struct ep_rule *rule)
+{
+    int32_t lr = (way->offset - way->lr.offset) / WORD;
+    int32_t fp = way->fp.done && !way->fp.own ? (way->offset - way->fp.offset) / WORD : 0;
+
+    *rule = (struct ep_rule){
+        .kind = EP_RULE_APART, .fp_slot = (uint8_t)fp, .base_slot = (uint8_t)lr, .cfa = (int16_t)(way->offset / WORD)};
+    return !way->from_fp && lr > 0 && lr <= UINT8_MAX && fp >= 0 && fp <= UINT8_MAX;
+}
+
+static bool way_rule(const struct way *way, bool function, struct ep_rule *rule)
+{
+    bool record = way->fp.done && way->lr.done && way->lr.offset == way->fp.offset + WORD && way->fp.own == way->lr.own;
+
+    if (way->offset % WORD || way->offset / WORD > INT16_MAX || way->offset < 0 ||
+        (way->called && !record && !(function && way->lr.done)))
+        return false;
+    if (record && !way->lr.own)
+        return record_rule(way, rule);
+    if (way->lr.done && !way->lr.own)
+        return apart_rule(way, rule);
+    *rule = (struct ep_rule){.kind = EP_RULE_LINK, .cfa = (int16_t)(way->offset / WORD)};
+    return !way->from_fp && (!way->fp.done || way->fp.own);
+}
+
+bool ep_aarch64_path(const struct ep_module *module, struct ep_aarch64_code code, uintptr_t pc, bool interrupted,
+                     struct ep_rule *rule)
+{
+    struct way way = {.at = pc, .frame = NOWHERE, .called = !interrupted, .fp.stored = NOWHERE, .lr.stored = NOWHERE};
+    struct ways ways;
+
+    ways.module = module;
+    ways.code = code;
+    ways.count = ways.seen_count = 0;
+    for (int i = 0; i < STEPS_MOST; i++) {
+        enum outcome outcome = advance(&way, &ways);
+        if (outcome == RETURNS && way_rule(&way, code.function, rule) && (interrupted || rule->kind != EP_RULE_LINK))
+            return true;
+        if (outcome != ON) {
+            if (ways.count == 0)
+                return false;
+            way = ways.kept[--ways.count];
+        }
+    }
+    return false;
+}

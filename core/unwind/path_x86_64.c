@@ -1,0 +1,232 @@
+/*
+ * x86-64 code without tables (the .NET runtime's C++): a function leads back to its caller on every way through it, so
+ * any way from pc to a return tells where sp will be then, and where rbp and rbx will have been loaded from.
+ *
+ *   ep_x86_path -> advance   one instruction after the other; at conditional jumps straight on, the other way is kept
+ *               -> next_way  where a way ends without a return: the last one kept
+ *
+ * A call that never returns runs on into the next function, and so may a computed jump. So behind one a return counts
+ * only if rbp was loaded from the word below the return address, where code with frame pointers keeps it, and a way
+ * that sets up a frame there ends. The same holds for a return address, which is behind a call. Bounded by STEPS_MOST
+ * instructions in all.
+ */
+#include "core/unwind/path_x86_64.h"
+
+#include "core/unwind/cfi.h"
+#include "core/unwind/code_x86_64.h"
+
+#define WORD       8
+#define FP_SLOT    2 /* of the caller's rbp, below the CFA, in code with frame pointers */
+#define RBX        3
+#define RBP        5
+#define STEPS_MOST 512
+#define WAYS_MOST  8
+#define SEEN_MOST  48
+#define NOWHERE    INT32_MIN
+#define FRAME_MOST (1 << 24)
+
+struct loaded {
+    bool done, own; /* own: the way had pushed it itself, the register is unchanged */
+    int32_t offset;
+};
+
+/* Offsets are from sp at pc, or from rbp there when from_fp. */
+struct way {
+    const uint8_t *at;
+    int32_t offset, highest; /* of sp, and where it has been at most */
+    int32_t frame;           /* where rbp points since the way set it, or NOWHERE */
+    bool from_fp, called;    /* called: what follows may be another function */
+    struct loaded fp, base;
+};
+
+struct ways {
+    struct way kept[WAYS_MOST];
+    unsigned count;
+    uintptr_t seen[SEEN_MOST]; /* where jumps lead that were followed or kept */
+    unsigned seen_count;
+};
+
+enum outcome { ON, RETURNS, ENDS };
+
+/* What lies below where sp has been at most was pushed by the way itself. */
+static void load(struct way *way, uint8_t reg, int32_t offset)
+{
+    struct loaded loaded = {.done = true, .own = !way->from_fp && offset < way->highest, .offset = offset};
+
+    if (reg == RBP)
+        way->fp = loaded;
+    else if (reg == RBX)
+        way->base = loaded;
+}
+
+static enum outcome pop(struct way *way, uint8_t reg)
+{
+    load(way, reg, way->offset);
+    way->offset += WORD;
+    return ON;
+}
+
+static enum outcome from_fp(struct way *way, int32_t amount)
+{
+    if (way->frame != NOWHERE) {
+        way->offset = way->frame + amount;
+        return ON;
+    }
+    if (way->fp.done || way->base.done || way->offset < way->highest)
+        return ENDS;
+    way->offset = amount;
+    way->from_fp = true;
+    return ON;
+}
+
+/* Whether the target is new; there is no use in going there twice. */
+static bool is_new(struct ways *ways, uintptr_t target)
+{
+    for (unsigned i = 0; i < ways->seen_count; i++)
+        if (ways->seen[i] == target)
+            return false;
+    if (ways->seen_count == SEEN_MOST)
+        return false;
+    ways->seen[ways->seen_count++] = target;
+    return true;
+}
+
+static void keep(const struct way *way, struct ways *ways, uintptr_t target)
+{
+    if (ways->count == WAYS_MOST || !is_new(ways, target))
+        return;
+    ways->kept[ways->count] = *way;
+    ways->kept[ways->count++].at = (const uint8_t *)target;
+}
+
+/* Whether a function with tables starts there: it is not part of one that has none. */
+static bool is_function(const struct ep_module *module, uintptr_t target)
+{
+    struct ep_cfi_row row;
+
+    return ep_cfi_find(module, &ep_cfi_registers, target, &row) == 0 && row.start == target;
+}
+
+/* Whether the instruction before `at`, a jump to where a register says, adds to a register: a jump table's. */
+static bool is_table_jump(const struct ep_module *module, const uint8_t *at)
+{
+    return (uintptr_t)at - module->start >= 8 && (at[-3] & 0xf8) == 0x48 && (at[-2] == 0x01 || at[-2] == 0x03) &&
+           at[-1] >= 0xc0;
+}
+
+/* A jump with the frame gone is a call in disguise: what it leads to returns for this function. Behind a jump table's
+ * jump (target 0) mostly its first case follows, and behind a loop's the rest of the function. */
+static enum outcome go(const struct ep_module *module, struct way *way, struct ways *ways,
+                       const struct ep_x86_effect *e)
+{
+    const uint8_t *jump = way->at - e->size;
+    uintptr_t target = e->target;
+
+    if (way->fp.done || (target && is_function(module, target)))
+        return RETURNS;
+    if (target == 0 && !is_table_jump(module, jump))
+        return ENDS;
+    if (target == 0 || !is_new(ways, target))
+        way->called = true;
+    else
+        way->at = (const uint8_t *)target;
+    return ON;
+}
+
+static enum outcome follow(const struct ep_module *module, struct way *way, struct ways *ways,
+                           const struct ep_x86_effect *e)
+{
+    switch (e->kind) {
+    case EP_X86_OTHER:
+        return ON;
+    case EP_X86_PUSH:
+        way->offset -= WORD;
+        return ON;
+    case EP_X86_POP:
+        return pop(way, e->reg);
+    case EP_X86_MOVE_SP:
+        way->offset += e->amount;
+        return ON;
+    case EP_X86_FROM_FP:
+        return from_fp(way, e->amount);
+    case EP_X86_LEAVE:
+        return from_fp(way, 0) == ON ? pop(way, RBP) : ENDS;
+    case EP_X86_SET_FP:
+        way->frame = way->offset + e->amount;
+        return way->called ? ENDS : ON;
+    case EP_X86_LOAD_FP:
+        load(way, RBP, way->offset + e->amount);
+        return ON;
+    case EP_X86_CALL:
+        way->called = true;
+        return ON;
+    case EP_X86_FORK:
+        keep(way, ways, e->target);
+        return ON;
+    case EP_X86_JUMP:
+        return go(module, way, ways, e);
+    case EP_X86_RETURN:
+        return RETURNS;
+    default:
+        return ENDS;
+    }
+}
+
+static bool is_sane(int32_t offset)
+{
+    return offset <= FRAME_MOST && offset >= -FRAME_MOST;
+}
+
+/* One instruction further. */
+static enum outcome advance(const struct ep_module *module, struct way *way, struct ways *ways)
+{
+    if ((uintptr_t)way->at - module->start >= module->end - module->start)
+        return ENDS;
+    struct ep_x86_effect e = ep_x86_decode(way->at, (const uint8_t *)module->end);
+    if (e.size == 0 || !is_sane(e.amount))
+        return ENDS;
+    way->at += e.size;
+    enum outcome outcome = follow(module, way, ways, &e);
+    if (way->offset > way->highest && !way->from_fp)
+        way->highest = way->offset;
+    return is_sane(way->offset) ? outcome : ENDS;
+}
+
+static bool slot(const struct loaded *loaded, int32_t cfa, uint8_t *found)
+{
+    int32_t words = loaded->done && !loaded->own ? (cfa - loaded->offset) / WORD : 0;
+
+    *found = (uint8_t)words;
+    return words >= 0 && words <= UINT8_MAX;
+}
+
+/* What a way that has come to a return amounts to. */
+static bool way_rule(const struct way *way, struct ep_rule *rule)
+{
+    int32_t cfa = way->offset + WORD;
+
+    if (cfa % WORD || cfa / WORD > INT16_MAX || cfa / WORD < -INT16_MAX || (!way->from_fp && way->offset < 0))
+        return false;
+    *rule = (struct ep_rule){.kind = way->from_fp ? EP_RULE_FP : EP_RULE_SP, .cfa = (int16_t)(cfa / WORD)};
+    return slot(&way->fp, cfa, &rule->fp_slot) && slot(&way->base, cfa, &rule->base_slot) &&
+           (!way->called || (way->fp.done && cfa - way->fp.offset == FP_SLOT * WORD));
+}
+
+bool ep_x86_path(const struct ep_module *module, uintptr_t pc, bool interrupted, struct ep_rule *rule)
+{
+    struct way way = {.at = (const uint8_t *)pc, .frame = NOWHERE, .called = !interrupted};
+    struct ways ways;
+
+    ways.count = ways.seen_count = 0;
+    for (int i = 0; i < STEPS_MOST; i++) {
+        enum outcome outcome = advance(module, &way, &ways);
+        if (outcome == RETURNS && way_rule(&way, rule))
+            return true;
+        if (outcome != ON) {
+            if (ways.count == 0)
+                return false;
+            way = ways.kept[--ways.count];
+        }
+    }
+    return false;
+}
