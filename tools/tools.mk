@@ -112,7 +112,7 @@ $(foreach source,$(ET_UNIT_SRC),$(eval $(call et_unit,$(source))))
 # A program with known functions and lines: as built, stripped, and its debug file.
 $(ET_SAMPLE): tests/unit/tools/symbols/sample.c tools/tools.mk
 	@mkdir -p $(@D)/debug
-	$(ET_CC) -g -O2 -Wl,--build-id=sha1 -o $@ $<
+	$(ET_CC) -g -O2 -Wl,--build-id=sha1,--export-dynamic -o $@ $<
 	objcopy --only-keep-debug $@ $(@D)/debug/sample.dbg
 	objcopy --strip-all $@ $(@D)/sample-stripped
 

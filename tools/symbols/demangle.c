@@ -1,4 +1,4 @@
-/* See demangle.h. C++ names are libiberty's business; they are shown without parameters. */
+/* See demangle.h. C++ and Rust names are libiberty's business; they are shown without parameters and hashes. */
 #include "tools/symbols/demangle.h"
 
 #include <libiberty/demangle.h>
@@ -40,14 +40,28 @@ static const char *type_of(const char *symbol)
     return size == strlen(name) ? name : NULL;
 }
 
+/* To be freed, or NULL. Rust's older names look like C++'s. */
+static char *foreign(const char *symbol)
+{
+    bool rust = strncmp(symbol, "_R", 2) == 0, cxx = strncmp(symbol, "_Z", 2) == 0;
+    struct et_buf name = {0};
+    if (!rust && !cxx) {
+        return NULL;
+    }
+    plain(symbol, &name);
+    char *readable = rust_demangle(name.data, DMGL_NO_OPTS);
+    et_buf_free(&name);
+    return readable || rust ? readable : cplus_demangle_v3(symbol, DMGL_ANSI);
+}
+
 void et_demangle(const char *symbol, const char *executable, enum et_code code, struct et_buf *out)
 {
     const char *type = type_of(symbol);
-    char *cxx = !type && strncmp(symbol, "_Z", 2) == 0 ? cplus_demangle_v3(symbol, DMGL_ANSI) : NULL;
+    char *readable = type ? NULL : foreign(symbol);
     if (type) {
         et_demangle_type(type, executable, out);
-    } else if (cxx) {
-        et_buf_text(out, cxx);
+    } else if (readable) {
+        et_buf_text(out, readable);
     } else if (!helper(symbol, out)) {
         if (code == ET_CODE_NATIVE) {
             plain(symbol, out);
@@ -55,7 +69,7 @@ void et_demangle(const char *symbol, const char *executable, enum et_code code, 
             et_demangle_dotnet(symbol, executable, code == ET_CODE_ITERATOR, out);
         }
     }
-    free(cxx);
+    free(readable);
 }
 
 size_t et_demangle_state_machine(const char *symbol)

@@ -21,6 +21,7 @@
 
 struct symbol {
     uint64_t start, end;
+    uint64_t limit; /* the end of its section */
     const char *name;
     int rank; /* among symbols at one address: the better one is larger */
 };
@@ -176,12 +177,28 @@ static const char *strip_label(const char *name)
     return name;
 }
 
+/* Where the symbol's section ends; 0 when it has none: constants, versions and what is elsewhere are no addresses here.
+ */
+static uint64_t section_end(struct et_symfile *file, const GElf_Sym *sym)
+{
+    GElf_Shdr header;
+    if (sym->st_shndx == SHN_XINDEX) {
+        return UINT64_MAX; /* more sections than the symbol can say */
+    }
+    if (sym->st_shndx == SHN_UNDEF || sym->st_shndx >= SHN_LORESERVE ||
+        !gelf_getshdr(elf_getscn(file->elf, sym->st_shndx), &header)) {
+        return 0;
+    }
+    return header.sh_addr + header.sh_size;
+}
+
 static void add_symbol(struct et_symfile *file, const GElf_Sym *sym, const char *name, bool thumb)
 {
     unsigned type = GELF_ST_TYPE(sym->st_info);
     bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
     bool data = type == STT_OBJECT || type == STT_NOTYPE; /* descriptors of types are either */
-    if (!name || !*name || *name == '$' || sym->st_shndx == SHN_UNDEF || (!function && !data)) {
+    uint64_t limit = section_end(file, sym);
+    if (!name || !*name || *name == '$' || limit == 0 || (!function && !data)) {
         return;
     }
     const char *own = strip_label(name);
@@ -192,7 +209,7 @@ static void add_symbol(struct et_symfile *file, const GElf_Sym *sym, const char 
     int rank = (function ? 4 : 0) + (sym->st_size != 0 ? 2 : 0) + (GELF_ST_BIND(sym->st_info) != STB_LOCAL ? 1 : 0);
     file->symbols = et_reserve(file->symbols, &file->symbol_capacity, file->symbol_count + 1, sizeof *file->symbols);
     file->symbols[file->symbol_count++] =
-        (struct symbol){.start = start, .end = start + sym->st_size, .name = own, .rank = rank};
+        (struct symbol){.start = start, .end = start + sym->st_size, .limit = limit, .name = own, .rank = rank};
 }
 
 static int by_address(const void *a, const void *b)
@@ -220,7 +237,7 @@ static void read_symbols(struct et_symfile *file, Elf_Scn *section, const GElf_S
     }
 }
 
-/* One symbol an address, the best; those without a size reach to the next one. */
+/* One symbol an address, the best; those without a size reach to the next one, but not out of their section. */
 static void sort_symbols(struct et_symfile *file)
 {
     if (file->symbol_count == 0) {
@@ -236,7 +253,8 @@ static void sort_symbols(struct et_symfile *file)
     file->symbol_count = kept;
     for (size_t i = 0; i + 1 < kept; i++) {
         if (file->symbols[i].end == file->symbols[i].start) {
-            file->symbols[i].end = file->symbols[i + 1].start;
+            uint64_t next = file->symbols[i + 1].start, limit = file->symbols[i].limit;
+            file->symbols[i].end = next < limit ? next : limit;
         }
     }
 }

@@ -47,6 +47,13 @@ __asm__(".section __managedcode,\"ax\"\n"
         ".size App_Shop__Items_d__4__System_IDisposable_Dispose, 32\n"
         ".previous\n");
 
+/* What is no function, though its value is an address among them or before them: a library's own version, as linkers
+ * write it, a constant, a variable of each thread, and data without a size in front of the code. */
+__asm__(".globl V1.0\n.type V1.0, %object\nV1.0 = 0\n"
+        ".globl CONSTANT\n.type CONSTANT, %function\n.size CONSTANT, 0x100000\nCONSTANT = 0x10\n"
+        ".section .tdata,\"awT\"\n.globl each_thread\n.type each_thread, %object\neach_thread: .skip 8\n.previous\n"
+        ".section .note.sample,\"a\",%note\n.globl no_size\n.type no_size, %object\nno_size: .skip 8\n.previous\n");
+
 int main(int argc, char **argv)
 {
     long rounds = argc > 1 ? atol(argv[1]) : 1;

@@ -64,6 +64,30 @@ static void native_names_stay(void **state)
     expect("@odd", "app", ET_CODE_NATIVE, "@odd");
 }
 
+/* Both of rustc's manglings, as it wrote them. */
+static void rust_names_are_readable(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *symbol, *wanted;
+    } names[] = {
+        {"_RNvCs6xxl1lAjzDf_1a4grow", "a::grow"},
+        {"_RINvNtCsgEmfK2I1SDS_4core3ptr13drop_in_placeNCNvCs6xxl1lAjzDf_1a4main0EBK_",
+         "core::ptr::drop_in_place::<a::main::{closure#0}>"},
+        {"_RNvMs4_NtCslNYArtu3iFV_5alloc7raw_vecNtB5_11RawVecInner11finish_growB7_",
+         "<alloc::raw_vec::RawVecInner>::finish_grow"},
+        {"_RNvMs_NtCsaHoT4Qhn9Nt_4core3fmtNtB4_9Formatter9write_str@@V1", "<core::fmt::Formatter>::write_str"},
+        {"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
+        {"_ZN71_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$3bar17h930b740aa94f1d3aE",
+         "<Test + 'static as foo::Bar<Test>>::bar"},
+        {"_RNotRust", "_RNotRust"},
+        {"_R", "_R"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        expect(names[i].symbol, "app", ET_CODE_NATIVE, names[i].wanted);
+    }
+}
+
 static void the_file_name_is_the_assembly(void **state)
 {
     (void)state;
@@ -124,6 +148,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(names_are_readable),        cmocka_unit_test(iterators_are_told_apart),
         cmocka_unit_test(native_names_stay),         cmocka_unit_test(the_file_name_is_the_assembly),
         cmocka_unit_test(random_names_are_survived), cmocka_unit_test(deep_nesting_ends),
+        cmocka_unit_test(rust_names_are_readable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,6 +226,46 @@ static void kernel_code_has_names(void **state)
     free(path);
 }
 
+static void only_functions_name_code(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"sample", "sample-stripped", "debug/sample.dbg"};
+    static const char *const others[] = {"V1.0", "CONSTANT", "each_thread", "no_size"};
+    struct et_symfile *whole = open_sample("sample");
+    uint64_t init = find_function(whole, "_init"), buy = find_function(whole, "App_Shop__Buy");
+    et_symfile_close(whole);
+    assert_true(init < buy);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct et_symfile *file = open_sample(files[i]);
+        for (uint64_t address = 0; address < buy; address++) {
+            const char *symbol = et_symfile_symbol(file, address);
+            for (size_t j = 0; symbol && j < sizeof others / sizeof *others; j++) {
+                if (strcmp(symbol, others[j]) == 0 && (j < 3 || address >= init)) {
+                    fail_msg("%s: %#llx is called %s", files[i], (unsigned long long)address, symbol);
+                }
+            }
+        }
+        et_symfile_close(file);
+    }
+}
+
+static void code_without_a_symbol_has_its_offset(void **state)
+{
+    (void)state;
+    char *stripped = in_folder("sample-stripped"), id[129];
+    struct et_symfile *file = open_sample("sample");
+    uint64_t hot = find_function(file, "hot");
+    et_symfile_close(file);
+    assert_int_equal(et_symfile_build_id(stripped, id), 0);
+    struct et_symbols *symbols = et_symbols_new();
+    struct et_buf wanted = {0};
+    et_buf_printf(&wanted, "sample-stripped+0x%llx", (unsigned long long)hot);
+    expect_name(symbols, id, stripped, hot, wanted.data, 1);
+    et_buf_free(&wanted);
+    et_symbols_free(symbols);
+    free(stripped);
+}
+
 static void special_and_given_names(void **state)
 {
     (void)state;
@@ -346,11 +386,17 @@ int main(int argc, char **argv)
     }
     sources = argc > 2 ? argv[2] : ".";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inlined_calls_are_listed),   cmocka_unit_test(no_names_outside_the_code),
-        cmocka_unit_test(debug_files_are_better),     cmocka_unit_test(modules_are_found_by_build_id),
-        cmocka_unit_test(managed_code_is_told_apart), cmocka_unit_test(special_and_given_names),
-        cmocka_unit_test(kernel_code_has_names),      cmocka_unit_test(a_missing_file_is_reported_once),
+        cmocka_unit_test(inlined_calls_are_listed),
+        cmocka_unit_test(no_names_outside_the_code),
+        cmocka_unit_test(debug_files_are_better),
+        cmocka_unit_test(modules_are_found_by_build_id),
+        cmocka_unit_test(managed_code_is_told_apart),
+        cmocka_unit_test(special_and_given_names),
+        cmocka_unit_test(kernel_code_has_names),
+        cmocka_unit_test(a_missing_file_is_reported_once),
         cmocka_unit_test(corrupt_files_are_survived),
+        cmocka_unit_test(only_functions_name_code),
+        cmocka_unit_test(code_without_a_symbol_has_its_offset),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(folder);
