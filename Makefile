@@ -122,6 +122,7 @@ include $(wildcard \
     tests/qemu/qemu.mk \
     tests/signals/signals.mk \
     tests/arm/arm.mk \
+    tests/aot10/aot10.mk \
     tools/package/install.mk \
     tests/install/install.mk \
     tests/spool/spool.mk \

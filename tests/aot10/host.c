@@ -9,7 +9,6 @@
 #include "host.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,13 +30,15 @@ struct property {
     void *data;
 };
 
-static struct property function; /* what the library hands back */
+/* Of a thread, as of a worker of Node's: the library keeps its own state so, too. */
+static _Thread_local struct property function; /* what the library hands back */
+static _Thread_local void *instance;
 /* Of each call: the version of .NET that is wanted, where its library would be, and two more. */
 static const char *const argument[] = {"net8.0", "/nowhere/net8.0/Microsoft.JavaScript.NodeApi.DotNetHost.dll", "", ""};
 #define ARGUMENTS (sizeof argument / sizeof argument[0])
 
 static unsigned long throws;
-static void *instance;
+static handle (*start)(handle env, handle exports);
 static uintptr_t handles = 0x1000;
 
 static int give(handle *result)
@@ -205,8 +206,6 @@ void napi_fatal_error(const char *place, size_t place_length, const char *text, 
 
 int host_load(const char *path)
 {
-    handle (*start)(handle env, handle exports);
-    handle env, exports;
     /* A .NET that is installed would be started; this folder exists and has none. */
     void *library = setenv("DOTNET_ROOT", "/proc", 1) == 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     void *symbol = library ? dlsym(library, "napi_register_module_v1") : NULL;
@@ -216,6 +215,13 @@ int host_load(const char *path)
         return 1;
     }
     memcpy(&start, &symbol, sizeof start);
+    return host_join();
+}
+
+int host_join(void)
+{
+    handle env, exports;
+
     give(&env);
     give(&exports);
     start(env, exports);
@@ -224,7 +230,7 @@ int host_load(const char *path)
 
 void host_call(void)
 {
-    function.method((handle)0x11, (handle)0x21);
+    (void)function.method((handle)0x11, (handle)0x21);
 }
 
 unsigned long host_throws(void)

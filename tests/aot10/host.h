@@ -2,8 +2,10 @@
 #ifndef HOST_H
 #define HOST_H
 
-/* 0, or 1 after a line on standard error. */
+/* For the calling thread. 0, or 1 after a line on standard error. */
 int host_load(const char *path);
+/* For another thread, once, after host_load(). 0 or 1. */
+int host_join(void);
 /* Ends with one more throw. */
 void host_call(void);
 unsigned long host_throws(void);

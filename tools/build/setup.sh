@@ -8,6 +8,8 @@
 #                                           build/deps/
 #   tools/build/setup.sh dotnet             only reports whether the .NET SDK is installed
 #   tools/build/setup.sh npm                the page's packages, as in its lock file
+#   tools/build/setup.sh aot10              for tests/aot10: Microsoft's library, as in its lock file, to build/deps/;
+#                                           exit status 3: no registry served it
 #
 # NANOPB_DIR and MBEDTLS_DIR name unpacked source trees to use instead. Packages are installed as root or with sudo;
 # other steps need no privileges. The script respects apt's configuration, such as mirrors and proxies.
@@ -204,11 +206,33 @@ setup_npm() {
     touch "$root/tools/web/node_modules/.package-lock.json"
 }
 
+# Several tests may want it at once; npm checks the hash.
+setup_aot10() {
+    from=$root/tests/aot10 to=$deps/aot10
+    ! cmp -s "$from/package-lock.json" "$to/package-lock.json" || return 0
+    command -v npm >/dev/null || die "npm is missing: install Node.js 18 or newer"
+    say "fetching Microsoft's library for tests/aot10 (npm ci)"
+    mkdir -p "$deps"
+    scratch=$(mktemp -d "$deps/.setup.XXXXXX")
+    mkdir "$scratch/tree"
+    cp "$from/package.json" "$from/package-lock.json" "$scratch/tree"
+    if ! (cd "$scratch/tree" && npm ci --no-audit --no-fund --ignore-scripts) >"$scratch/npm.log" 2>&1; then
+        why=$(grep -i err "$scratch/npm.log" | head -n 1)
+        ! grep -qE 'EINTEGRITY|EUSAGE|EJSONPARSE' "$scratch/npm.log" || die "npm ci: $why"
+        say "npm ci: $why"
+        exit 3
+    fi
+    rm -rf "$to"
+    mv -T "$scratch/tree" "$to" 2>/dev/null || cmp -s "$from/package-lock.json" "$to/package-lock.json" || die "cannot write $to"
+    rm -rf "$scratch"
+    scratch=
+}
+
 case ${1:-} in
-apt | deps | cross | dotnet | npm)
+apt | deps | cross | dotnet | npm | aot10)
     verb=$1
     shift
     "setup_$verb" "$@"
     ;;
-*) die "usage: tools/build/setup.sh apt [SECTION...] | deps | cross | dotnet | npm" ;;
+*) die "usage: tools/build/setup.sh apt [SECTION...] | deps | cross | dotnet | npm | aot10" ;;
 esac
