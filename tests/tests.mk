@@ -78,6 +78,8 @@ $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_rules.o): core/unwind/rules.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind.o): core/unwind/unwind.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind_cached.o): core/unwind/unwind.c core/unwind/unwind_cached.c core/unwind/rules.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_path_arm.o): core/unwind/code_arm.c core/unwind/path_arm.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_path_x86_64.o): core/unwind/code_x86_64.c core/unwind/path_x86_64.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_path_aarch64.o): core/unwind/path_aarch64.c
 
 UT_RUN = @set -e; export $(UT_ENV); for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t 2>&1; done; echo "$@: $(words $^) programs passed"
 UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1
@@ -93,6 +95,17 @@ test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%) $(UT_DIR)/tsan/linux_threads
 	$(UT_RUN)
 test-linux: $(UT_LINUX:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
+
+# What the x86-64 decoder says against binutils, over code that is on every machine that tests.
+ifeq ($(BOARD)/$(BOARD_ARCH),host/x86_64)
+UT_DECODE := $(UT_DIR)/plain/decode_lengths
+$(UT_DECODE): tests/unit/unwind/decode_lengths.c core/unwind/code_x86_64.c core/unwind/code_x86_64.h
+	@mkdir -p $(@D)
+	$(CC) $(UT_CPPFLAGS) $(UT_BASE) $(WARNINGS) $(UT_plain) $(filter %.c,$^) -o $@
+$(call test,test-decoder,quick,120,shared,The x86-64 decoder finds the lengths that objdump finds in all code of libc and Python.)
+test-decoder: $(UT_DECODE)
+	@objdump -dw $$($(CC) -print-file-name=libc.so.6) $$(readlink -f $(PYTHON)) | $< 500000
+endif
 
 # The template compiles and the core links against it, so the template has every function of port.h.
 $(UT_DIR)/template: $(UT_DIR)/plain/tests/unit/template_program.o $(UT_DIR)/plain/port/template/port.o $(UT_DIR)/plain/core.a

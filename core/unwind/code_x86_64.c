@@ -121,7 +121,7 @@ static bool read_operand(struct parts *p)
             return false;
         bool indexed = (sib >> 3 & 7) != 4 || (p->rex & 2);
         bool absolute = (sib & 7) == 5 && mod == 0;
-        p->rm = indexed || absolute ? EP_X86_NO_REG : (uint8_t)((sib & 7) | (p->rex & 1) << 3);
+        p->rm = (uint8_t)(indexed || absolute ? EP_X86_NO_REG : (sib & 7u) | (p->rex & 1u) << 3);
         return number(p, mod == 1 ? 1 : mod == 2 || absolute ? 4 : 0, &p->displacement);
     }
     if ((modrm & 7) == 5 && mod == 0) { /* relative to rip */
@@ -229,7 +229,7 @@ static struct ep_x86_effect arithmetic(const struct parts *p)
     if (p->memory || p->rm != RSP || operation == 7)
         return effect(EP_X86_OTHER, 0, 0);
     if (operation == 0 || operation == 5)
-        return effect(EP_X86_MOVE_SP, 0, operation == 0 ? p->immediate : -p->immediate);
+        return effect(EP_X86_MOVE_SP, 0, operation == 0 ? p->immediate : (int32_t)(0 - (uint32_t)p->immediate));
     return effect(EP_X86_UNKNOWN, 0, 0);
 }
 

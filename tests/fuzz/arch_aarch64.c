@@ -55,6 +55,16 @@ unsigned fuzz_code(uint8_t *to, uint32_t random)
         {0xf9400211, 4, 10},  /* ldr x17, [x16, #n] */
         {0x91000210, 4, 10},  /* add x16, x16, #n */
         {0xd61f0220, 0, 0},   /* br x17 */
+        {0xd10003ff, 13, 10}, /* sub sp, sp, #n */
+        {0xa9007bfd, 7, 15},  /* stp x29, x30, [sp, #n] */
+        {0xf8000ffe, 9, 12},  /* str x30, [sp, #n]! */
+        {0xf940001d, 5, 5},   /* ldr x29, [x] */
+        {0x54000000, 19, 5},  /* b.eq */
+        {0xb4000000, 8, 5},   /* cbz */
+        {0x36000000, 6, 5},   /* tbz */
+        {0x17ffffc0, 6, 0},   /* b, backwards */
+        {0xd63f0000, 0, 0},   /* blr x0 */
+        {0xd4200000, 0, 0},   /* brk */
         {0xd2801168, 0, 0},   /* mov x8, #139; svc: rt_sigreturn */
     };
     unsigned which = random % (sizeof pieces / sizeof pieces[0]);

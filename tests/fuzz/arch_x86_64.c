@@ -43,6 +43,18 @@ unsigned fuzz_code(uint8_t *to, uint32_t random)
         {6, 2, {0xff, 0x25, 0, 0, 0, 0}},       /* jmp *n(%rip) */
         {5, 0, {0x48, 0x83, 0xc7, 0x08, 0xe9}}, /* add $8,%rdi; jmp */
         {7, 0, {0x48, 0x89, 0xe0, 0x48, 0x83, 0xe4, 0xf0}},
+        {4, 3, {0x48, 0x83, 0xec, 0}},          /* sub $n,%rsp */
+        {7, 3, {0x48, 0x81, 0xec, 0, 0, 0, 0}}, /* sub $n,%rsp */
+        {7, 6, {0x48, 0x81, 0xec, 0, 0, 0, 0}}, /* the same, much */
+        {1, 0, {0x53}},                         /* push %rbx */
+        {2, 1, {0x74, 0}},                      /* je */
+        {6, 2, {0x0f, 0x85, 0, 0, 0, 0}},       /* jne */
+        {5, 1, {0xe8, 0, 0, 0, 0}},             /* call */
+        {5, 4, {0x48, 0x8b, 0x6c, 0x24, 0}},    /* mov n(%rsp),%rbp */
+        {3, 2, {0xff, 0x60, 0}},                /* jmp *n(%rax) */
+        {5, 0, {0x48, 0x01, 0xf8, 0xff, 0xe0}}, /* add %rdi,%rax; jmp *%rax: a jump table */
+        {2, 0, {0x0f, 0x0b}},                   /* ud2 */
+        {5, 4, {0x64, 0x48, 0x8b, 0x04, 0x25}}, /* mov %fs:n,%rax, cut short */
     };
     unsigned which = random % (sizeof pieces / sizeof pieces[0]);
 

@@ -22,8 +22,8 @@ FUZZ_FLAGS_aarch64 := -DEP_RULE_PLAIN=EP_RULE_CHAIN
 FUZZ_FLAGS_arm     := $(if $(filter x86_64,$(BOARD_ARCH)),-m32 -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu)
 
 FUZZ_COMMON        := tests/fuzz/fuzz_unwind.c core/unwind/unwind.c core/unwind/unwind_cached.c core/unwind/rules.c core/unwind/modules.c
-FUZZ_SRC_x86_64    := $(FUZZ_COMMON) tests/fuzz/arch_x86_64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_x86_64.c core/unwind/cfi.c
-FUZZ_SRC_aarch64   := $(FUZZ_COMMON) tests/fuzz/arch_aarch64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_aarch64.c core/unwind/cfi.c
+FUZZ_SRC_x86_64    := $(FUZZ_COMMON) tests/fuzz/arch_x86_64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_x86_64.c core/unwind/path_x86_64.c core/unwind/code_x86_64.c core/unwind/cfi.c
+FUZZ_SRC_aarch64   := $(FUZZ_COMMON) tests/fuzz/arch_aarch64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_aarch64.c core/unwind/path_aarch64.c core/unwind/cfi.c
 FUZZ_SRC_arm       := $(FUZZ_COMMON) tests/fuzz/arch_arm.c core/unwind/unwind_arm.c core/unwind/code_arm.c core/unwind/path_arm.c core/unwind/exidx.c
 FUZZ_HEADERS       := $(wildcard tests/fuzz/*.h core/*.h port/port.h)
 FUZZ_CFLAGS        := -I. -Icore -D_GNU_SOURCE -std=c11 -g -O1 -fno-omit-frame-pointer
@@ -81,6 +81,6 @@ fuzz-coverage: $(FUZZ_ARCHS:%=$(FUZZ_DIR)/coverage-%)  ## lines of the unwinders
 	    LLVM_PROFILE_FILE=$(FUZZ_DIR)/$$a.raw $(FUZZ_DIR)/coverage-$$a -runs=0 tests/fuzz/corpus/$$a >$(FUZZ_DIR)/coverage.log 2>&1; \
 	    llvm-profdata merge -sparse $(FUZZ_DIR)/$$a.raw -o $(FUZZ_DIR)/$$a.profile; \
 	    llvm-cov report $(FUZZ_DIR)/coverage-$$a -instr-profile=$(FUZZ_DIR)/$$a.profile core | \
-	        awk -v a=$$a '$$1 ~ /^(unwind|cfi|exidx|code_arm|path_arm|rules)/ { print a, $$1, $$8 - $$9 "/" $$8, "lines", $$10 }'; \
+	        awk -v a=$$a '$$1 ~ /^(unwind|cfi|exidx|code_|path_|rules)/ { print a, $$1, $$8 - $$9 "/" $$8, "lines", $$10 }'; \
 	done
 endif

@@ -1,7 +1,8 @@
 /*
  * Fuzz target: tables, code, registers and stacks that nobody made on purpose, through unwind.c, rules.c, modules.c and
- * one architecture's unwinder: unwind_<arch>.c with cfi.c, or exidx.c and code_arm.c. Compiled for the machine that
- * tests, with addresses as wide as the architecture's. struct head in fuzz.h says what an input is.
+ * one architecture's unwinder: unwind_<arch>.c, what follows code (code_<arch>.c, path_<arch>.c), cfi.c or exidx.c.
+ * Compiled for the machine that tests, with addresses as wide as the architecture's. struct head in fuzz.h says what an
+ * input is.
  *
  * Invariants, by the name that is printed when one breaks:
  *   (ASan)   nothing outside the image, the two stacks and the profiler is read: their surroundings are poisoned

@@ -1,0 +1,210 @@
+/*
+ * path_x86_64.c and code_x86_64.c on any machine: known code leads to the rule that is right, and no code at all is
+ * read outside its module (guard pages on both sides) or followed for ever.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "unit.h"
+
+#include "core/unwind/cfi.h"
+
+/* A function with tables of its own starts there; 0: none does. */
+static uintptr_t tabled;
+static const struct ep_cfi_registers no_registers = {0, 0, 0, 0};
+
+static int find_tabled(const struct ep_module *module, const struct ep_cfi_registers *registers, uintptr_t pc,
+                       struct ep_cfi_row *row)
+{
+    (void)module;
+    (void)registers;
+    if (tabled == 0 || pc < tabled)
+        return -ENOENT;
+    *row = (struct ep_cfi_row){.start = tabled, .end = UINTPTR_MAX};
+    return 0;
+}
+
+#define ep_cfi_find      find_tabled
+#define ep_cfi_registers no_registers
+#include "core/unwind/code_x86_64.c"
+#include "core/unwind/path_x86_64.c"
+
+#define PAGE   4096u
+#define ROUNDS 200000u
+#define MOST   32
+
+static uint64_t dice = 1;
+
+static struct ep_module code_of(const void *code, size_t size)
+{
+    return (struct ep_module){.start = (uintptr_t)code, .end = (uintptr_t)code + size};
+}
+
+/* The rule that is found; NONE: none is. */
+#define SP(cfa, fp, base)                                                                                              \
+    {                                                                                                                  \
+        EP_RULE_SP, fp, base, 0, cfa                                                                                   \
+    }
+#define FP(cfa, fp, base)                                                                                              \
+    {                                                                                                                  \
+        EP_RULE_FP, fp, base, 0, cfa                                                                                   \
+    }
+#define NONE                                                                                                           \
+    {                                                                                                                  \
+        0                                                                                                              \
+    }
+
+enum from { INTERRUPTED, CALLED };
+
+struct known {
+    const char *what, *code;
+    unsigned at; /* where execution stands, or a return address */
+    enum from from;
+    struct ep_rule rule;
+    unsigned tabled; /* where another function with tables starts, or 0 */
+};
+
+static const struct known knowns[] = {
+    {"a leaf: mov (%rdi),%eax; ret", "8b 07 c3", 0, INTERRUPTED, SP(1, 0, 0), 0},
+    {"rep ret", "f3 c3", 0, INTERRUPTED, SP(1, 0, 0), 0},
+    {"at push %rbp", "55 48 89 e5 8b 07 5d c3", 0, INTERRUPTED, SP(1, 0, 0), 0},
+    {"at mov %rsp,%rbp", "55 48 89 e5 8b 07 5d c3", 1, INTERRUPTED, SP(2, 2, 0), 0},
+    {"behind it", "55 48 89 e5 8b 07 5d c3", 4, INTERRUPTED, SP(2, 2, 0), 0},
+    {"at the ret", "55 48 89 e5 8b 07 5d c3", 7, INTERRUPTED, SP(1, 0, 0), 0},
+    {"push %rbp; push %rbx; push %rax; pop %rcx; pop %rbx; pop %rbp; ret, in the middle", "55 53 50 90 59 5b 5d c3", 3,
+     INTERRUPTED, SP(4, 2, 3), 0},
+    {"behind push %rbp, before push %rbx: rbx is its own", "55 53 50 90 59 5b 5d c3", 1, INTERRUPTED, SP(2, 2, 0), 0},
+    {"leave; ret", "c9 c3", 0, INTERRUPTED, FP(2, 2, 0), 0},
+    {"lea -16(%rbp),%rsp; pop %rbx; pop %r14; pop %rbp; ret", "48 8d 65 f0 5b 41 5e 5d c3", 0, INTERRUPTED, FP(2, 2, 4),
+     0},
+    {"a large frame: add $0x2000,%rsp; pop %rbx; pop %rbp; ret", "48 81 c4 00 20 00 00 5b 5d c3", 0, INTERRUPTED,
+     SP(1027, 2, 3), 0},
+    {"before sub $0x98,%rsp: it comes back", "48 81 ec 98 00 00 00 90 48 81 c4 98 00 00 00 c3", 0, INTERRUPTED,
+     SP(1, 0, 0), 0},
+    {"mov 8(%rsp),%rbp; add $24,%rsp; ret", "48 8b 6c 24 08 48 83 c4 18 c3", 0, INTERRUPTED, SP(4, 3, 0), 0},
+    {"a call that never returns, then another function", "e8 00 00 00 00 55 48 89 e5 5d c3", 0, INTERRUPTED, NONE, 0},
+    {"a call that never returns, then a function without a frame", "e8 00 00 00 00 50 90 58 c3", 0, INTERRUPTED, NONE,
+     0},
+    {"call; pop %rbp; ret: its own frame", "e8 00 00 00 00 5d c3", 0, INTERRUPTED, SP(2, 2, 0), 0},
+    {"a return address: add $16,%rsp; pop %rbp; ret", "48 83 c4 10 5d c3", 0, CALLED, SP(4, 2, 0), 0},
+    {"a return address, ret alone leads nowhere", "48 83 c4 08 c3", 0, CALLED, NONE, 0},
+    {"dec %eax; jne back; ret", "ff c8 75 fc c3", 0, INTERRUPTED, SP(1, 0, 0), 0},
+    {"jmp to itself", "eb fe", 0, INTERRUPTED, NONE, 0},
+    {"a loop that only a branch leaves: je out; jmp back; out: pop %rbp; ret", "74 02 eb fc 5d c3", 0, INTERRUPTED,
+     SP(2, 2, 0), 0},
+    {"je over ud2: the other way", "74 02 0f 0b c3", 0, INTERRUPTED, SP(1, 0, 0), 0},
+    {"int3", "cc c3", 0, INTERRUPTED, NONE, 0},
+    {"a jump table: nop; movslq (%rdi,%rax,4),%rax; add %rdi,%rax; jmp *%rax; pop %rbp; ret",
+     "90 48 63 04 87 48 01 f8 ff e0 5d c3", 0, INTERRUPTED, SP(2, 2, 0), 0},
+    {"a jump table, ret alone behind it may be another function's", "90 48 63 04 87 48 01 f8 ff e0 c3", 0, INTERRUPTED,
+     NONE, 0},
+    {"jmp *%rax and no table", "90 90 90 90 90 90 90 ff e0 5d c3", 0, INTERRUPTED, NONE, 0},
+    {"a tail call through memory: mov (%rdi),%rax; jmp *24(%rax)", "48 8b 07 ff 60 18", 0, INTERRUPTED, SP(1, 0, 0), 0},
+    {"the same behind pop %rbp", "5d ff 60 18", 0, INTERRUPTED, SP(2, 2, 0), 0},
+    {".plt: jmp *n(%rip)", "ff 25 00 00 00 00", 0, INTERRUPTED, SP(1, 0, 0), 0},
+    {"jmp *table(,%rax,8)", "ff 24 c5 00 00 00 00 90", 0, INTERRUPTED, NONE, 0},
+    {"pop %rbp; jmp elsewhere", "5d e9 10 00 00 00", 0, INTERRUPTED, SP(2, 2, 0), 0},
+    {"jmp to a function with tables", "e9 01 00 00 00 cc f4 f4", 0, INTERRUPTED, SP(1, 0, 0), 6},
+    {"jmp into the function itself", "eb 01 cc 5d c3", 0, INTERRUPTED, SP(2, 2, 0), 0},
+    {"sp is realigned: and $-16,%rsp", "48 83 e4 f0 c3", 0, INTERRUPTED, NONE, 0},
+    {"sp from a register: mov %rax,%rsp", "48 89 c4 c3", 0, INTERRUPTED, NONE, 0},
+    {"sub $0x80000000,%rsp", "48 81 ec 00 00 00 80 c3", 0, INTERRUPTED, NONE, 0},
+    {"sp below where it was: add $-16,%rsp; ret", "48 83 c4 f0 c3", 0, INTERRUPTED, NONE, 0},
+    {"the module ends inside an instruction", "48 81", 0, INTERRUPTED, NONE, 0},
+};
+
+static size_t parse(const char *hex, uint8_t *code)
+{
+    size_t size = 0;
+
+    for (; *hex; hex += hex[2] ? 3 : 2)
+        code[size++] = (uint8_t)strtoul((const char[]){hex[0], hex[1], '\0'}, NULL, 16);
+    return size;
+}
+
+static void check(const struct known *k)
+{
+    uint8_t code[MOST];
+    struct ep_module module = code_of(code, parse(k->code, code));
+    struct ep_rule rule = {0};
+
+    tabled = k->tabled ? module.start + k->tabled : 0;
+    bool found = ep_x86_path(&module, module.start + k->at, k->from == INTERRUPTED, &rule);
+    if (found != (k->rule.kind != EP_RULE_EMPTY) || (found && memcmp(&rule, &k->rule, sizeof rule) != 0))
+        fail_msg("%s: found %d, kind %d, cfa %d, slots %d and %d", k->what, found, rule.kind, rule.cfa, rule.fp_slot,
+                 rule.base_slot);
+    tabled = 0;
+}
+
+static void test_known_code(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof knowns / sizeof knowns[0]; i++)
+        check(&knowns[i]);
+}
+
+/* The longest instructions, and how the last byte makes or breaks them. */
+static void test_lengths_at_the_end(void **state)
+{
+    static const uint8_t codes[][16] = {
+        {0xc3},
+        {0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8},                      /* movabs $n,%rax */
+        {0x66, 0xc7, 0x84, 0x24, 1, 2, 3, 4, 5, 6},                /* movw $n,n(%rsp) */
+        {0x48, 0xc7, 0x84, 0xc4, 1, 2, 3, 4, 5, 6, 7, 8},          /* movq $n,n(%rsp,%rax,8) */
+        {0xc4, 0xe3, 0x7d, 0x39, 0xc1, 0x01},                      /* vextracti128 $1,%ymm0,%xmm1 */
+        {0x62, 0xf1, 0x7c, 0x48, 0x10, 0x44, 0x24, 0x01},          /* vmovups n(%rsp),%zmm0 */
+        {0x66, 0x0f, 0x3a, 0x63, 0x07, 0x1a},                      /* pcmpistri $n,(%rdi),%xmm0 */
+        {0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0, 0, 0, 0},    /* nopw */
+        {0x64, 0x48, 0x81, 0x3c, 0x25, 0x28, 0, 0, 0, 1, 0, 0, 0}, /* cmpq $n,%fs:n */
+    };
+    static const uint8_t sizes[] = {1, 10, 10, 12, 6, 8, 6, 11, 13};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof sizes; i++)
+        for (unsigned end = 0; end <= 16; end++)
+            assert_int_equal(ep_x86_decode(codes[i], codes[i] + end).size, end < sizes[i] ? 0 : sizes[i]);
+}
+
+/* Instructions that lead on are rare in noise. */
+static uint8_t some_byte(void)
+{
+    static const uint8_t likely[] = {0x48, 0x55, 0x5d, 0x5b, 0xc3, 0xc9, 0x89, 0xe5, 0x83, 0xc4, 0x74, 0xf0,
+                                     0x10, 0xeb, 0xe9, 0xe8, 0x00, 0x8d, 0x65, 0xff, 0x0f, 0x84, 0x66, 0x24};
+    uint64_t any = unit_random(&dice);
+
+    return any % 3 ? likely[any / 3 % sizeof likely] : (uint8_t)(any >> 8);
+}
+
+static void test_any_code_stays_inside(void **state)
+{
+    uint8_t *area = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned found = 0;
+
+    (void)state;
+    assert_ptr_not_equal(area, MAP_FAILED);
+    assert_int_equal(mprotect(area + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+    struct ep_module module = code_of(area + PAGE, PAGE);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        if (i % 64 == 0)
+            for (unsigned at = 0; at < PAGE; at++)
+                area[PAGE + at] = some_byte();
+        uint64_t any = unit_random(&dice);
+        struct ep_rule rule;
+        /* also at both ends */
+        uintptr_t offset = any % 8 == 0 ? any / 8 % 16 : any % 8 == 1 ? PAGE - 1 - any / 8 % 16 : any % PAGE;
+        found += ep_x86_path(&module, module.start + offset, any >> 20 & 1, &rule);
+    }
+    assert_true(found > ROUNDS / 100);
+    assert_int_equal(munmap(area, 3 * PAGE), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_code),
+        cmocka_unit_test(test_lengths_at_the_end),
+        cmocka_unit_test(test_any_code_stays_inside),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
