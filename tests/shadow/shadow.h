@@ -69,8 +69,8 @@ struct shadow_figures {
 /* Chooses the walker: "core" or "fp". 0 or a negative errno value. Context: init. */
 int shadow_start(const char *walker);
 
-/* For code that shadow_run() cannot place itself: classify says where pc lies, or SHADOW_PLACES when it does not know. It
- * is called at every step. Context: init. */
+/* For code that shadow_run() cannot place itself: classify says where pc lies, or SHADOW_PLACES when it does not know.
+ * It is called at every step. Context: init. */
 void shadow_classify(enum shadow_place (*classify)(uintptr_t pc));
 
 /* Runs function(argument) single-stepped for at most `limit` steps (it then runs on at full speed).
