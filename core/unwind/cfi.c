@@ -421,8 +421,8 @@ static bool cie_read(const struct ep_module *module, uintptr_t at, struct cie *c
     return !r.bad && cie->encoding == ENC_PCREL_SDATA4;
 }
 
-/* Binary search in the header's table; the function's entry or 0. */
-static uintptr_t entry_search(const struct ep_module *module, uintptr_t pc)
+/* Binary search in the header's table; the function's entry or 0. *start: where the table says that it begins. */
+static uintptr_t entry_search(const struct ep_module *module, uintptr_t pc, uintptr_t *start)
 {
     struct reader r = {.at = module->table, .end = module->table + module->table_size};
     uint8_t version = take_u8(&r), frame_encoding = take_u8(&r), count_encoding = take_u8(&r);
@@ -438,12 +438,14 @@ static uintptr_t entry_search(const struct ep_module *module, uintptr_t pc)
     uint32_t low = 0, high = count;
     while (low < high) { /* the last entry that starts at or before pc */
         uint32_t middle = low + (high - low) / 2;
-        int32_t start;
-        memcpy(&start, (const void *)(table + (uintptr_t)middle * 8), sizeof start);
-        if (module->table + (uintptr_t)(intptr_t)start <= pc)
+        int32_t from;
+        memcpy(&from, (const void *)(table + (uintptr_t)middle * 8), sizeof from);
+        if (module->table + (uintptr_t)(intptr_t)from <= pc) {
+            *start = module->table + (uintptr_t)(intptr_t)from;
             low = middle + 1;
-        else
+        } else {
             high = middle;
+        }
     }
     if (low == 0)
         return 0;
@@ -452,10 +454,17 @@ static uintptr_t entry_search(const struct ep_module *module, uintptr_t pc)
     return module->table + (uintptr_t)(intptr_t)entry;
 }
 
+bool ep_cfi_starts(const struct ep_module *module, uintptr_t pc)
+{
+    uintptr_t start;
+
+    return module->table && entry_search(module, pc, &start) && start == pc;
+}
+
 int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *registers, uintptr_t pc,
                 struct ep_cfi_row *row)
 {
-    uintptr_t at = module->table ? entry_search(module, pc) : 0;
+    uintptr_t start, at = module->table ? entry_search(module, pc, &start) : 0;
     if (!at)
         return -ENOENT;
 
@@ -465,7 +474,7 @@ int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *r
     struct cie cie;
     if (r.bad || back == 0 || !cie_read(module, back_from - back, &cie))
         return -EINVAL;
-    uintptr_t start = take_pcrel(&r);
+    start = take_pcrel(&r);
     uint32_t size = take_u32(&r);
     if (cie.augmented)
         skip(&r, take_uleb(&r));

@@ -22,15 +22,15 @@
 #define LR         30
 #define SP         31
 #define STEPS_MOST 512
-#define WAYS_MOST  8
-#define SEEN_MOST  48
+#define WAYS_MOST  6
+#define SEEN_MOST  32
 #define NOWHERE    INT32_MIN
 #define FRAME_MOST (1 << 24)
 
+/* A register: where the way has stored it, and where it has loaded it from, or NOWHERE. From where it had stored it
+ * itself, the register is unchanged. */
 struct saved {
-    bool done, own; /* loaded; own: from where the way had stored it itself, the register is unchanged */
-    int32_t offset;
-    int32_t stored; /* where the way has stored it, or NOWHERE */
+    int32_t stored, loaded;
 };
 
 /* Offsets are from sp at pc, or from x29 there when from_fp. */
@@ -38,17 +38,17 @@ struct way {
     uintptr_t at;
     int32_t offset; /* of sp */
     int32_t frame;  /* where x29 points since the way set it, or NOWHERE */
+    struct saved fp, lr;
     bool from_fp;
     bool called; /* what follows may be another function */
-    struct saved fp, lr;
 };
 
 struct ways {
     const struct ep_module *module;
-    struct ep_aarch64_code code;
+    const struct ep_aarch64_code *code;
     struct way kept[WAYS_MOST];
     unsigned count;
-    uintptr_t seen[SEEN_MOST]; /* where branches lead that were followed or kept */
+    uint32_t seen[SEEN_MOST]; /* where branches lead that were followed or kept; 32 bits are enough in a module */
     unsigned seen_count;
 };
 
@@ -59,33 +59,43 @@ static int32_t field(uint32_t code, unsigned low, unsigned bits)
     return (int32_t)(code << (32 - low - bits)) >> (32 - bits);
 }
 
-static enum outcome load(struct way *way, uint32_t reg, int32_t offset)
+static bool is_loaded(const struct saved *saved)
+{
+    return saved->loaded != NOWHERE;
+}
+
+static bool is_own(const struct saved *saved)
+{
+    return saved->stored == saved->loaded;
+}
+
+static void load(struct way *way, uint32_t reg, int32_t offset)
+{
+    if (reg == FP)
+        way->fp.loaded = offset;
+    else if (reg == LR)
+        way->lr.loaded = offset;
+}
+
+/* lr is the return address only before the first call, and what was loaded is the caller's. */
+static enum outcome store(struct way *way, uint32_t reg, int32_t offset)
 {
     struct saved *saved = reg == FP ? &way->fp : &way->lr;
 
     if (reg != FP && reg != LR)
         return ON;
-    saved->done = true;
-    saved->own = saved->stored == offset;
-    saved->offset = offset;
-    return ON;
-}
-
-/* lr is the return address only before the first call. */
-static enum outcome store(struct way *way, uint32_t reg, int32_t offset)
-{
-    if (reg == LR && way->called)
+    if (is_loaded(saved) || (reg == LR && way->called))
         return ENDS;
-    if (reg == FP)
-        way->fp.stored = offset;
-    else if (reg == LR)
-        way->lr.stored = offset;
+    saved->stored = offset;
     return ON;
 }
 
 static enum outcome access_word(struct way *way, uint32_t code, uint32_t reg, int32_t offset)
 {
-    return code >> 22 & 1 ? load(way, reg, offset) : store(way, reg, offset);
+    if (!(code >> 22 & 1))
+        return store(way, reg, offset);
+    load(way, reg, offset);
+    return ON;
 }
 
 /* ldp and stp, of any registers. */
@@ -131,7 +141,7 @@ static enum outcome from_fp(struct way *way, int32_t amount)
         way->offset = way->frame + amount;
         return ON;
     }
-    if (way->fp.done || way->lr.done || way->fp.stored != NOWHERE || way->lr.stored != NOWHERE)
+    if (is_loaded(&way->fp) || is_loaded(&way->lr) || way->fp.stored != NOWHERE || way->lr.stored != NOWHERE)
         return ENDS;
     way->offset = amount;
     way->from_fp = true;
@@ -163,11 +173,11 @@ static enum outcome add(struct way *way, uint32_t code)
 static bool is_new(struct ways *ways, uintptr_t target)
 {
     for (unsigned i = 0; i < ways->seen_count; i++)
-        if (ways->seen[i] == target)
+        if (ways->seen[i] == (uint32_t)target)
             return false;
     if (ways->seen_count == SEEN_MOST)
         return false;
-    ways->seen[ways->seen_count++] = target;
+    ways->seen[ways->seen_count++] = (uint32_t)target;
     return true;
 }
 
@@ -182,21 +192,13 @@ static enum outcome fork(const struct way *way, struct ways *ways, int32_t words
     return ON;
 }
 
-/* Whether a function with tables starts there: it is not part of one that has none. */
-static bool is_function(const struct ep_module *module, uintptr_t target)
-{
-    struct ep_cfi_row row;
-
-    return ep_cfi_find(module, &ep_cfi_registers, target, &row) == 0 && row.start == target;
-}
-
 /* b: with the frame gone a call in disguise, else to elsewhere in the function. Behind a loop's the rest of it follows.
  */
 static enum outcome branch(struct way *way, struct ways *ways, uint32_t code)
 {
     uintptr_t target = way->at - 4 + (uintptr_t)(intptr_t)(field(code, 0, 26) * 4);
 
-    if (way->lr.done || (!ways->code.function && is_function(ways->module, target)))
+    if (is_loaded(&way->lr) || (!ways->code->function && ep_cfi_starts(ways->module, target)))
         return RETURNS;
     if (is_new(ways, target))
         way->at = target;
@@ -212,7 +214,7 @@ static enum outcome to_register(struct way *way, uint32_t code)
 
     if (operation == 2)
         return (code >> 5 & 31) == LR || code >> 10 & 3 ? RETURNS : ENDS;
-    if (operation == 0 && way->lr.done)
+    if (operation == 0 && is_loaded(&way->lr))
         return RETURNS;
     way->called = true; /* a call, or a jump table's: its first case mostly follows */
     return operation <= 1 ? ON : ENDS;
@@ -263,7 +265,7 @@ static enum outcome advance(struct way *way, struct ways *ways)
     uint32_t code;
     enum outcome outcome = ON;
 
-    if (way->at < ways->code.start || way->at >= ways->code.end || ways->code.end - way->at < sizeof code ||
+    if (way->at < ways->code->start || way->at >= ways->code->end || ways->code->end - way->at < sizeof code ||
         way->at % 4)
         return ENDS;
     memcpy(&code, (const void *)way->at, sizeof code);
@@ -284,7 +286,7 @@ static enum outcome advance(struct way *way, struct ways *ways)
 /* x29 and x30 from neighbouring words. */
 static bool record_rule(const struct way *way, struct ep_rule *rule)
 {
-    int32_t record = way->fp.offset;
+    int32_t record = way->fp.loaded;
 
     *rule =
         (struct ep_rule){.kind = way->from_fp ? EP_RULE_CHAIN : EP_RULE_RECORD, .cfa = (int16_t)(way->offset / WORD)};
@@ -305,8 +307,8 @@ static bool record_rule(const struct way *way, struct ep_rule *rule)
 /* lr from the stack, x29 from elsewhere there or unchanged. */
 static bool apart_rule(const struct way *way, struct ep_rule *rule)
 {
-    int32_t lr = (way->offset - way->lr.offset) / WORD;
-    int32_t fp = way->fp.done && !way->fp.own ? (way->offset - way->fp.offset) / WORD : 0;
+    int32_t lr = (way->offset - way->lr.loaded) / WORD;
+    int32_t fp = is_loaded(&way->fp) && !is_own(&way->fp) ? (way->offset - way->fp.loaded) / WORD : 0;
 
     *rule = (struct ep_rule){
         .kind = EP_RULE_APART, .fp_slot = (uint8_t)fp, .base_slot = (uint8_t)lr, .cfa = (int16_t)(way->offset / WORD)};
@@ -315,27 +317,29 @@ static bool apart_rule(const struct way *way, struct ep_rule *rule)
 
 static bool way_rule(const struct way *way, bool function, struct ep_rule *rule)
 {
-    bool record = way->fp.done && way->lr.done && way->lr.offset == way->fp.offset + WORD && way->fp.own == way->lr.own;
+    bool has_lr = is_loaded(&way->lr), own = is_own(&way->lr);
+    bool record = has_lr && is_loaded(&way->fp) && way->lr.loaded == way->fp.loaded + WORD && is_own(&way->fp) == own;
 
     if (way->offset % WORD || way->offset / WORD > INT16_MAX || way->offset < 0 ||
-        (way->called && !record && !(function && way->lr.done)))
+        (way->called && !record && !(function && has_lr)))
         return false;
-    if (record && !way->lr.own)
+    if (record && !own)
         return record_rule(way, rule);
-    if (way->lr.done && !way->lr.own)
+    if (has_lr && !own)
         return apart_rule(way, rule);
     *rule = (struct ep_rule){.kind = EP_RULE_LINK, .cfa = (int16_t)(way->offset / WORD)};
-    return !way->from_fp && (!way->fp.done || way->fp.own);
+    return !way->from_fp && (!is_loaded(&way->fp) || is_own(&way->fp));
 }
 
 bool ep_aarch64_path(const struct ep_module *module, struct ep_aarch64_code code, uintptr_t pc, bool interrupted,
                      struct ep_rule *rule)
 {
-    struct way way = {.at = pc, .frame = NOWHERE, .called = !interrupted, .fp.stored = NOWHERE, .lr.stored = NOWHERE};
+    struct way way = {
+        .at = pc, .frame = NOWHERE, .fp = {NOWHERE, NOWHERE}, .lr = {NOWHERE, NOWHERE}, .called = !interrupted};
     struct ways ways;
 
     ways.module = module;
-    ways.code = code;
+    ways.code = &code;
     ways.count = ways.seen_count = 0;
     for (int i = 0; i < STEPS_MOST; i++) {
         enum outcome outcome = advance(&way, &ways);

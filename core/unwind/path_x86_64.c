@@ -20,8 +20,8 @@
 #define RBX        3
 #define RBP        5
 #define STEPS_MOST 512
-#define WAYS_MOST  8
-#define SEEN_MOST  48
+#define WAYS_MOST  6
+#define SEEN_MOST  32
 #define NOWHERE    INT32_MIN
 #define FRAME_MOST (1 << 24)
 
@@ -42,7 +42,7 @@ struct way {
 struct ways {
     struct way kept[WAYS_MOST];
     unsigned count;
-    uintptr_t seen[SEEN_MOST]; /* where jumps lead that were followed or kept */
+    uint32_t seen[SEEN_MOST]; /* where jumps lead that were followed or kept; 32 bits are enough in a module */
     unsigned seen_count;
 };
 
@@ -57,6 +57,13 @@ static void load(struct way *way, uint8_t reg, int32_t offset)
         way->fp = loaded;
     else if (reg == RBX)
         way->base = loaded;
+}
+
+/* What was loaded is the caller's. */
+static enum outcome push(struct way *way, uint8_t reg)
+{
+    way->offset -= WORD;
+    return (reg == RBP && way->fp.done) || (reg == RBX && way->base.done) ? ENDS : ON;
 }
 
 static enum outcome pop(struct way *way, uint8_t reg)
@@ -83,11 +90,11 @@ static enum outcome from_fp(struct way *way, int32_t amount)
 static bool is_new(struct ways *ways, uintptr_t target)
 {
     for (unsigned i = 0; i < ways->seen_count; i++)
-        if (ways->seen[i] == target)
+        if (ways->seen[i] == (uint32_t)target)
             return false;
     if (ways->seen_count == SEEN_MOST)
         return false;
-    ways->seen[ways->seen_count++] = target;
+    ways->seen[ways->seen_count++] = (uint32_t)target;
     return true;
 }
 
@@ -97,14 +104,6 @@ static void keep(const struct way *way, struct ways *ways, uintptr_t target)
         return;
     ways->kept[ways->count] = *way;
     ways->kept[ways->count++].at = (const uint8_t *)target;
-}
-
-/* Whether a function with tables starts there: it is not part of one that has none. */
-static bool is_function(const struct ep_module *module, uintptr_t target)
-{
-    struct ep_cfi_row row;
-
-    return ep_cfi_find(module, &ep_cfi_registers, target, &row) == 0 && row.start == target;
 }
 
 /* Whether the instruction before `at`, a jump to where a register says, adds to a register: a jump table's. */
@@ -122,7 +121,7 @@ static enum outcome go(const struct ep_module *module, struct way *way, struct w
     const uint8_t *jump = way->at - e->size;
     uintptr_t target = e->target;
 
-    if (way->fp.done || (target && is_function(module, target)))
+    if (way->fp.done || (target && ep_cfi_starts(module, target)))
         return RETURNS;
     if (target == 0 && !is_table_jump(module, jump))
         return ENDS;
@@ -140,8 +139,7 @@ static enum outcome follow(const struct ep_module *module, struct way *way, stru
     case EP_X86_OTHER:
         return ON;
     case EP_X86_PUSH:
-        way->offset -= WORD;
-        return ON;
+        return push(way, e->reg);
     case EP_X86_POP:
         return pop(way, e->reg);
     case EP_X86_MOVE_SP:

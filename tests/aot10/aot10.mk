@@ -53,7 +53,7 @@ test-aot10-aarch64: $(AOT10)/linked-aarch64 $(BUILD)/edgeprof
 AOT10_NEED := exact_steps_x86_64_pct=99.9 exact_steps_x86_64_runtime_pct=99 exact_steps_x86_64_assembly_pct=97
 $(call test,test-aot10-shadow,all,300,shared,The unwinder is exact in a .NET 10 library without symbols; no wrong stack calls itself exact.)
 test-aot10-shadow: $(AOT10)/shadow
-	$(call aot10_run,$@,$< $(call AOT10_LIBRARY,x64) 10 $<.places >$<.figures && cat $<.figures && \
+	$(call aot10_run,$@,$< $(call AOT10_LIBRARY,x64) 4 $<.places >$<.figures && cat $<.figures && \
 	    tests/shadow/report.py $<.places $< --honest $<.figures $(AOT10_NEED:%=--need %) && echo "$@: no wrong stack calls itself exact")
 
 BENCHES += bench-aot10

@@ -10,21 +10,14 @@
 
 /* A function with tables of its own starts there; 0: none does. */
 static uintptr_t tabled;
-static const struct ep_cfi_registers no_registers = {0, 0, 0, 0};
 
-static int find_tabled(const struct ep_module *module, const struct ep_cfi_registers *registers, uintptr_t pc,
-                       struct ep_cfi_row *row)
+static bool starts_tabled(const struct ep_module *module, uintptr_t pc)
 {
     (void)module;
-    (void)registers;
-    if (tabled == 0 || pc < tabled)
-        return -ENOENT;
-    *row = (struct ep_cfi_row){.start = tabled, .end = UINTPTR_MAX};
-    return 0;
+    return tabled == pc;
 }
 
-#define ep_cfi_find      find_tabled
-#define ep_cfi_registers no_registers
+#define ep_cfi_starts starts_tabled
 #include "core/unwind/path_aarch64.c"
 
 #define PAGE   4096u
@@ -175,6 +168,18 @@ static const struct known knowns[] = {
      0,
      0,
      4,
+     0,
+     0},
+    {"ldp; stp; ldp: the second saves the caller's",
+     {LDP_32, STP_32, LDP_32, RET},
+     4,
+     0,
+     false,
+     false,
+     0,
+     0,
+     0,
+     0,
      0,
      0},
     {"brk", {BRK, RET}, 2, 0, false, false, 0, 0, 0, 0, 0, 0},

@@ -11,21 +11,14 @@
 
 /* A function with tables of its own starts there; 0: none does. */
 static uintptr_t tabled;
-static const struct ep_cfi_registers no_registers = {0, 0, 0, 0};
 
-static int find_tabled(const struct ep_module *module, const struct ep_cfi_registers *registers, uintptr_t pc,
-                       struct ep_cfi_row *row)
+static bool starts_tabled(const struct ep_module *module, uintptr_t pc)
 {
     (void)module;
-    (void)registers;
-    if (tabled == 0 || pc < tabled)
-        return -ENOENT;
-    *row = (struct ep_cfi_row){.start = tabled, .end = UINTPTR_MAX};
-    return 0;
+    return tabled == pc;
 }
 
-#define ep_cfi_find      find_tabled
-#define ep_cfi_registers no_registers
+#define ep_cfi_starts starts_tabled
 #include "core/unwind/code_x86_64.c"
 #include "core/unwind/path_x86_64.c"
 
@@ -110,6 +103,8 @@ static const struct known knowns[] = {
     {"sp from a register: mov %rax,%rsp", "48 89 c4 c3", 0, INTERRUPTED, NONE, 0},
     {"sub $0x80000000,%rsp", "48 81 ec 00 00 00 80 c3", 0, INTERRUPTED, NONE, 0},
     {"sp below where it was: add $-16,%rsp; ret", "48 83 c4 f0 c3", 0, INTERRUPTED, NONE, 0},
+    {"pop %rbp; push %rbp; pop %rbp: the second saves the caller's", "5d 55 5d c3", 0, INTERRUPTED, NONE, 0},
+    {"push %rbp; mov 16(%rsp),%rbp; pop %rbp: its own", "55 48 8b 6c 24 10 5d c3", 0, INTERRUPTED, SP(1, 0, 0), 0},
     {"the module ends inside an instruction", "48 81", 0, INTERRUPTED, NONE, 0},
 };
 
