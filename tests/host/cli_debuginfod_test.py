@@ -136,9 +136,9 @@ def strange(known):
 
 @pytest.mark.parametrize("answer, word", [
     pytest.param(lambda known: (500, b"no"), "HTTP status 500", id="error"),
-    pytest.param(lambda known: (200, b"no such file"), "no ELF file", id="text"),
-    pytest.param(lambda known: (200, b""), "no ELF file", id="nothing"),
-    pytest.param(lambda known: (200, contents(known.debug).replace(bytes.fromhex(known.build_id), b"\xab" * 20)), "another build id", id="another build"),
+    pytest.param(lambda known: (200, b"no such file"), "not an ELF file", id="text"),
+    pytest.param(lambda known: (200, b""), "not an ELF file", id="nothing"),
+    pytest.param(lambda known: (200, contents(known.debug).replace(bytes.fromhex(known.build_id), b"\xab" * 20)), "wrong build id", id="another build"),
     pytest.param(lambda known: (200, contents(known.debug)[:4000]), "", id="half of it"),
     pytest.param(lambda known: (302, b"", "/loop"), "redirect", id="loop"),
     pytest.param(lambda known: (302, b"", "file://" + known.debug), "rotocol", id="elsewhere by another protocol")])

@@ -111,7 +111,7 @@ def test_how_many_would_do(fleet, arguments):
     fleet.add("a", 40, 40)
     fleet.add("b", 40, 40)
     code, line = outcome(fleet.versions("a", "b", "--threshold", "10%", *arguments))
-    number = int(re.search(r"there are 80 and 80 samples, about (\d+) on either side would do", line)[1])
+    number = int(re.search(r"there are 80 and 80 samples, about (\d+) per side are needed", line)[1])
     assert code == TOO_FEW
     half = number // 2 + 1
     for version, samples, wanted in (("enough", half, OK), ("less", int(half * 0.95), TOO_FEW)):
@@ -222,10 +222,10 @@ def test_kinds(fleet):
     assert outcome(fleet.versions("a", "a", "--kind", "lock"))[0] == NO_BASELINE, "of the kind that is asked for"
 
 
-@command_lines(("with what", "diff"), ("more than two", "diff", "a", "b", "c"), ("not both", "diff", "a", "--baseline", "x"),
-               ("want --threshold", "diff", "a", "b", "--per-function"), ("want --threshold", "diff", "a", "b", "--function", "x"),
-               ("exclude", "diff", "a", "b", "--threshold", "1%", "--function", "x", "--per-function"),
-               ("two files are all", "diff", "a", "b", "--db", "x"), ("--threshold 0%", "diff", "--threshold", "0%"),
+@command_lines(("no baseline given", "diff"), ("more than two", "diff", "a", "b", "c"), ("not both", "diff", "a", "--baseline", "x"),
+               ("require --threshold", "diff", "a", "b", "--per-function"), ("require --threshold", "diff", "a", "b", "--function", "x"),
+               ("cannot be combined", "diff", "a", "b", "--threshold", "1%", "--function", "x", "--per-function"),
+               ("cannot be combined with two files", "diff", "a", "b", "--db", "x"), ("--threshold 0%", "diff", "--threshold", "0%"),
                ("--threshold x", "diff", "--threshold", "x"), ("--threshold 5x", "diff", "--threshold", "5x"),
                ("--threshold nan", "diff", "--threshold", "nan"), ("--baseline-from x", "diff", "--baseline-from", "x"),
                ("--baseline a{", "diff", "--db", "x.db", "--baseline", "a{"))

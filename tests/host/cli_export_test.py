@@ -70,7 +70,7 @@ def test_inlined_calls_are_frames(cli, known, start_server):
 
 
 @command_lines(("-o FILE", "export"), ("--format xml", "export", "--format", "xml"), ("x.png", "export", "-o", "x.png"),
-               ("leave it out", "export", "--format", "svg", "-o", "a.svg", "-o", "b.svg"),
+               ("omit it", "export", "--format", "svg", "-o", "a.svg", "-o", "b.svg"),
                ("standard output", "export", "--folded", "--format", "json"), ("-o -:", "export", "-o", "-"),
                ("more than", "export", *["-o", "x.svg"] * 31), ("a.json", "flame", "-o", "a.json"),
                ("b.txt", "flame", "-o", "a.svg", "-o", "b.txt"))

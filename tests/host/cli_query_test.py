@@ -74,11 +74,11 @@ def test_same_from_both(cli, filled, question):
 
 
 def test_empty_database(cli, server):
-    cli.fails(3, "nothing", "query", "services", "--db", server.db)
-    cli.fails(3, "nothing", "devices", "--db", server.db)
+    cli.fails(3, "no data", "query", "services", "--db", server.db)
+    cli.fails(3, "no data", "devices", "--db", server.db)
 
 
-@command_lines(("it is services", "query", "nonsense"), ("unexpected", "query", "services", "more"), ("unexpected", "devices", "more"))
+@command_lines(("must be services", "query", "nonsense"), ("unexpected", "query", "services", "more"), ("unexpected", "devices", "more"))
 def test_wrong_usage(cli, filled, word, arguments):
     cli.fails(2, word, *arguments, "--db", filled.db)
 

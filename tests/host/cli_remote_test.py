@@ -110,7 +110,7 @@ def test_no_token(cli, front):
 
 # ---- answers ----
 
-@pytest.mark.parametrize("status, body, word", [(200, b"no profile", "not an answer of edgeprof"),
+@pytest.mark.parametrize("status, body, word", [(200, b"no profile", "unexpected answer"),
                                                 (500, b"\x1b[31mred\nmore", "HTTP status 500: ?[31mred"), (302, b"elsewhere", "HTTP status 302")])
 def test_wrong_answer(cli, front, env, status, body, word):
     """Nothing that a server says is believed, and it is not followed elsewhere with the token."""

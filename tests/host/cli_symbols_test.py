@@ -69,7 +69,7 @@ def text(folder):
 def test_refused(cli, folder, store, known, text):
     named = os.path.join(folder, "no-build-id")
     subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", known.path, named], check=True)
-    for word, path in (("no ELF", text), ("no build id", named), ("No such file", os.path.join(folder, "missing")), (folder, folder)):
+    for word, path in (("not an ELF", text), ("no build id", named), ("No such file", os.path.join(folder, "missing")), (folder, folder)):
         cli.fails(1, word, "symbols", "add", "--symbols-store", store, path)
 
 
@@ -92,26 +92,26 @@ def test_damage(cli, with_debug, known):
     other = place(with_debug, "ab" * 20)
     os.makedirs(os.path.dirname(other))
     shutil.copy(known.debug, other)
-    cli.fails(1, "another build id", "symbols", "check", *where)
+    cli.fails(1, "wrong build id", "symbols", "check", *where)
     with open(other, "wb") as file:
         file.write(contents(known.debug)[:100])
     done = cli.run("symbols", "check", "--json", *where)
     assert (done.returncode, json.loads(done.out)) == (1, {"files": 2, "damaged": 1, "modules": []})
 
 
-@command_lines(("add, list or check", "symbols"), ("add, list or check", "symbols", "remove"), ("which symbols", "symbols", "list"),
-               ("which symbols", "symbols", "add", "x", "--symbols-store", "a", "--url", "http://x"),
-               ("which files", "symbols", "add", "--symbols-store", "a"), ("unexpected", "symbols", "list", "x"),
-               ("not into a server", "symbols", "check", "--url", "http://127.0.0.1:1"),
-               ("exclude", "symbolize", "--module", "a", "--build-id", "ab", "0x1"), ("hexadecimal", "symbolize", "--build-id", "../x", "1"),
-               ("of what", "symbolize", "0x12"), ("0x12ab", "symbolize", "--module", "SAMPLE", "12xz"), ("0x12ab", "symbolize", "+0x12"),
-               ("one FILE", "symbolize", "-o", "x.pb.gz"), ("one FILE", "symbolize", "-o", "x", "a", "b"))
+@command_lines(("add, list or check", "symbols"), ("add, list or check", "symbols", "remove"), ("use either", "symbols", "list"),
+               ("use either", "symbols", "add", "x", "--symbols-store", "a", "--url", "http://x"),
+               ("no files given", "symbols", "add", "--symbols-store", "a"), ("unexpected", "symbols", "list", "x"),
+               ("a server is not supported", "symbols", "check", "--url", "http://127.0.0.1:1"),
+               ("cannot be combined", "symbolize", "--module", "a", "--build-id", "ab", "0x1"), ("hexadecimal", "symbolize", "--build-id", "../x", "1"),
+               ("no module given", "symbolize", "0x12"), ("0x12ab", "symbolize", "--module", "SAMPLE", "12xz"), ("0x12ab", "symbolize", "+0x12"),
+               ("one input FILE", "symbolize", "-o", "x.pb.gz"), ("one input FILE", "symbolize", "-o", "x", "a", "b"))
 def test_wrong_usage(cli, folder, sample, word, arguments):
     cli.fails(2, word, *[sample if argument == "SAMPLE" else argument for argument in arguments], cwd=folder)
     assert os.listdir(folder) == []
 
 
-@command_lines(("missing", "symbolize", "missing+0x12"), ("no ELF file", "symbolize", "--module", __file__, "0x12"),
+@command_lines(("missing", "symbolize", "missing+0x12"), ("not an ELF file", "symbolize", "--module", __file__, "0x12"),
                ("missing.pb", "symbolize", "-o", "out", "missing.pb"))
 def test_no_such_file(cli, folder, word, arguments):
     cli.fails(1, word, *arguments, cwd=folder)

@@ -48,7 +48,7 @@ def test_no_command(cli):
 @command_lines(
     ("--bogus", "top", "--bogus"), ("-n", "top", "-n"), ("abc", "top", "-n", "abc"), ("0", "top", "-n", "0"),
     ("yesterday", "top", "--from", "yesterday"), ("5", "top", "--last", "5"), ("extra", "top", "extra"),
-    ("exclude", "top", "--db", "a", "--url", "b"), ("a{", "top", "--service", "a{"), ("novalue", "top", "--tag", "novalue"),
+    ("cannot be combined", "top", "--db", "a", "--url", "b"), ("a{", "top", "--service", "a{"), ("novalue", "top", "--tag", "novalue"),
     ("-o", "flame"), ("x.png", "flame", "-o", "x.png"), ("x.png", "run", "--flame", "x.png", "true"), ("-o FILE", "export"),
     ("FILE", "cat"), ("FILE", "cat", "a", "b"), ("command", "run"), ("extreme", "run", "--level", "extreme", "true"),
     ("12", "run", "--interval", "12", "true"), ("--rows", "export", "--rows", "3"),
@@ -156,7 +156,7 @@ def test_cat_of_torn_pprof(cli, as_pprof):
 
 @pytest.mark.parametrize("cut", [-1, -len(SECOND) - 2])
 def test_cat_of_torn_messages(cli, folder, cut):
-    torn = cli.fails(1, "middle of message 2", "cat", written(folder, "torn", framed(FIRST, SECOND)[:cut]))
+    torn = cli.fails(1, "truncated within message 2", "cat", written(folder, "torn", framed(FIRST, SECOND)[:cut]))
     assert torn.out.count("message ") == 1, "what is before the tear is printed"
 
 

@@ -121,7 +121,7 @@ def test_time(cli, folder, known, strange, begins):
             handler.wfile.write(b"x" if begins else b"")
 
     strange.answer = answer
-    refused(ask(cli, folder, known, strange.url, DEBUGINFOD_MAXTIME="1"), folder, strange.url, "too long")
+    refused(ask(cli, folder, known, strange.url, DEBUGINFOD_MAXTIME="1"), folder, strange.url, "timeout")
     over.set()
 
 

@@ -12,7 +12,7 @@ edgeprof, program, linked, work = (os.path.abspath(argument) for argument in sys
 os.makedirs(work, exist_ok=True)
 NAMES = r"\((worker-\d|busy), (worker-\d|busy), (worker-\d|busy)(, \.\.\.)?\)"
 TIMERS = r"^edgeprof: [34] threads were not sampled " + NAMES + r", (9\d|100) % of the CPU time: "
-SECCOMP = r"timer_create\(\) is refused \({}\); .*seccomp"
+SECCOMP = r"timer_create\(\) fails \({}\); .*seccomp"
 # The limit; the line that `edgeprof run` prints, NONE: no line; whether a profile comes; what the linked library counts.
 CASES = [
     ("none", None, True, None),

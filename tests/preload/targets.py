@@ -91,7 +91,7 @@ def others():
     static = build("static", "gcc", "-static")
     refused("static", [static], ("linked statically",), output="done")
     refused("static-pie", [build("static-pie", "gcc", "-static-pie", "-fPIE")], ("linked statically",), output="done")
-    refused("musl", [build("musl", "musl-gcc")], ("another C library", "ld-musl"), output="done")
+    refused("musl", [build("musl", "musl-gcc")], ("does not use glibc", "ld-musl"), output="done")
     refused("32 bits", [build("small", "gcc", "-m32")], ("i386 (32 bits)", "x86-64 (64 bits)"), output="done")
     foreign = build("foreign", "aarch64-linux-gnu-gcc", "-static")
     emulated = alone(["sh", "-c", foreign]).returncode == 0

@@ -10,8 +10,9 @@
 static const char help[] =
     "usage: edgeprof backup [--db FILE] -o COPY\n"
     "\n"
-    "Copies the database, also while `edgeprof serve` writes to it: what was committed when the copy began, whole.\n"
-    "COPY gets its name when it is complete, checked and on the disk; an older file of that name stays until then.\n"
+    "Copies the database, even while `edgeprof serve` writes to it. The copy contains all that was committed when it "
+    "began.\n"
+    "COPY is replaced only when the new copy is complete, checked and synced.\n"
     "\n"
     "  --db FILE           the database (./edgeprof.db)\n"
     "  -o, --output FILE   the copy; it takes about as much space as FILE\n"
@@ -24,7 +25,7 @@ static int run_backup(const char *from, const char *to)
 {
     struct et_buf why = {0};
     if (access(from, F_OK) != 0) {
-        et_error("no database %s: --db names another", from);
+        et_error("database %s does not exist; choose another with --db", from);
         return ET_FAILED;
     }
     et_progress_on();
@@ -48,7 +49,7 @@ int et_cmd_backup(int argc, char **argv)
         code = ET_USAGE;
     } else if (options.outputs.count != 1 || strcmp(options.outputs.items[0], "-") == 0 ||
                options.outputs.items[0][0] == '\0') {
-        et_error("backup: say where the copy goes: -o COPY, one file");
+        et_error("backup: expected one output file, -o COPY");
         code = ET_USAGE;
     } else {
         code = run_backup(options.db ? options.db : "edgeprof.db", options.outputs.items[0]);

@@ -17,18 +17,17 @@
 static const char help[] =
     "usage: edgeprof cat [options] FILE\n"
     "\n"
-    "Reads messages, compact or pprof, each after its length in 4 bytes, least significant first, or one bare "
-    "message:\n"
-    "what a file:// endpoint writes, and any pprof file, gzipped or not. FILE may be - for standard input. Without\n"
-    "options it says what is in the messages.\n"
+    "Reads a file of compact or pprof messages, each after its length (4 bytes, little-endian), or one bare message:\n"
+    "the files of a file:// endpoint, and any pprof file, gzipped or not. FILE - is standard input. Without options "
+    "it\n"
+    "prints the messages as text.\n"
     "\n"
-    "  --pprof FILE        all profiles together as gzipped pprof\n"
-    "  --folded            all profiles together, one stack a line, \"root;caller;leaf value\"\n"
+    "  --pprof FILE        merge all profiles into one gzipped pprof\n"
+    "  --folded            merge all profiles, one stack per line, \"root;caller;leaf value\"\n"
     "  --kind KIND, --value VALUE, --label KEY=VALUE, --group-by KEY   as for `edgeprof top`\n" ET_SYMBOLS_HELP
     "  --help\n"
     "\n"
-    "exit codes: 0 done, 1 unreadable or malformed (what was sound is printed), 2 messages.torn usage, 3 no profile in "
-    "it\n";
+    "exit codes: 0 done, 1 unreadable or malformed (valid messages are printed), 2 wrong usage, 3 no profile\n";
 
 /* ---- as text ---- */
 
@@ -216,7 +215,7 @@ static int print_all(const char *path, const struct et_buf *file)
     if (why) {
         et_error("%s: message %zu: %s", path, number, why);
     } else if (messages.torn) {
-        et_error("%s: ends in the middle of message %zu", path, number + 1);
+        et_error("%s: truncated within message %zu", path, number + 1);
     }
     return why || messages.torn ? ET_FAILED : number ? ET_OK : ET_NO_DATA;
 }
@@ -252,7 +251,7 @@ int et_cmd_cat(int argc, char **argv)
         return code;
     }
     if (options.first != argc - 1) {
-        et_error("cat: say one FILE; see `edgeprof cat --help`");
+        et_error("cat: expected one FILE; see `edgeprof cat --help`");
         et_options_free(&options);
         return ET_USAGE;
     }

@@ -18,9 +18,9 @@
 
 #define AT_HELP                                                                                                        \
     "  --at WHERE          the service's control endpoint: /path or unix:/path of its socket, or its port on\n"        \
-    "                      127.0.0.1; default: what EDGEPROF_CONTROL says here\n"                                      \
+    "                      127.0.0.1; default: $EDGEPROF_CONTROL\n"                                                    \
     "\n"                                                                                                               \
-    "The service opens one when its EDGEPROF_CONTROL says where. A token is taken from EDGEPROF_CONTROL_TOKEN.\n"      \
+    "The service opens the endpoint that its own EDGEPROF_CONTROL names. EDGEPROF_CONTROL_TOKEN has the token.\n"      \
     "\n"                                                                                                               \
     "exit codes: 0 done, 1 failed, 2 wrong usage\n"
 
@@ -29,25 +29,23 @@ static const struct {
 } actions[] = {
     {"status", "usage: edgeprof status [--at WHERE] [--json]\n"
                "\n"
-               "Prints the level, the kinds that are on, what profiling costs, what was lost, and which threads are "
-               "not sampled and\n"
-               "why.\n"
+               "Prints the level, the enabled kinds, the cost of profiling, losses, and threads that are not sampled, "
+               "with reasons.\n"
                "\n"
-               "  --json              all there is, as the service says it\n" AT_HELP},
+               "  --json              the service's complete answer as JSON\n" AT_HELP},
     {"level", "usage: edgeprof level [--at WHERE] low|medium|high\n"
               "\n"
-              "Sets how closely the service looks: its sampling rate and its kinds.\n"
+              "Sets the service's preset for sampling rate and kinds.\n"
               "\n" AT_HELP},
-    {"kinds",
-     "usage: edgeprof kinds [--at WHERE] KIND[,KIND...]\n"
-     "       edgeprof kinds [--at WHERE] (on|off) KIND[,KIND...] ...\n"
-     "\n"
-     "Sets what the service measures: these kinds alone, or these as well, or no more. Kinds are cpu, wait, lock,\n"
-     "alloc, live, exception, gc, thread and heap.\n"
-     "\n" AT_HELP},
+    {"kinds", "usage: edgeprof kinds [--at WHERE] KIND[,KIND...]\n"
+              "       edgeprof kinds [--at WHERE] (on|off) KIND[,KIND...] ...\n"
+              "\n"
+              "Sets the kinds that the service collects: exactly these, or enables (on) or disables (off) some.\n"
+              "Kinds: cpu, wait, lock, alloc, live, exception, gc, thread and heap.\n"
+              "\n" AT_HELP},
     {"threads", "usage: edgeprof threads [--at WHERE]\n"
                 "\n"
-                "Has the service take a stack of every thread: a profile of kind thread, where its profiles go.\n"
+                "Makes the service capture a stack of every thread and send it as a profile of kind thread.\n"
                 "\n" AT_HELP},
 };
 
@@ -113,7 +111,7 @@ static bool find_endpoint(const char *at, struct control_endpoint *endpoint)
     struct et_buf header = {0};
     *endpoint = (struct control_endpoint){.url = "http://localhost"};
     if (!where || !*where) {
-        et_error("where is the service's control endpoint? --at or EDGEPROF_CONTROL says");
+        et_error("no control endpoint given; set --at or EDGEPROF_CONTROL");
         return false;
     }
     where += strncmp(where, "unix:", 5) == 0 ? 5 : 0;
@@ -123,7 +121,7 @@ static bool find_endpoint(const char *at, struct control_endpoint *endpoint)
     } else if (digits && digits < 6 && !where[digits]) {
         snprintf(endpoint->url, sizeof endpoint->url, "http://127.0.0.1:%s", where);
     } else {
-        et_error("--at %s: want the path of a socket or a port of this machine", where);
+        et_error("--at %s: expected a socket's path or a local port number", where);
         return false;
     }
     if (token && *token) {
@@ -151,8 +149,8 @@ static void report_refusal(const char *where, long status, const struct et_buf *
     const char *text = answer->data ? answer->data : "";
     text += strncmp(text, before, sizeof before - 1) == 0 ? sizeof before - 1 : 0;
     char *clean = et_clean(text, strcspn(text, "\"\n"));
-    et_error(status == 401 ? "%s: %s; EDGEPROF_CONTROL_TOKEN has it here" : "%s: %s", where,
-             *clean ? clean : "not an answer of edgeprof");
+    et_error(status == 401 ? "%s: %s; set EDGEPROF_CONTROL_TOKEN" : "%s: %s", where,
+             *clean ? clean : "unexpected answer; is this edgeprof's endpoint?");
     free(clean);
 }
 
@@ -262,7 +260,7 @@ static void print_status(const char *status)
 {
     const char *level = strstr(status, "\"level\":\"");
     char *name = et_clean(level ? level + 9 : "", level ? strcspn(level + 9, "\"") : 0);
-    printf("level    %s\nkinds   ", *name ? name : "none: no profiler runs");
+    printf("level    %s\nkinds   ", *name ? name : "none: the profiler is not running");
     for (size_t i = 0; i < et_kind_count; i++) {
         struct et_buf on = {0};
         et_buf_printf(&on, "\"%s\":{\"on\":true", et_kinds[i].name);
@@ -322,7 +320,7 @@ int et_cmd_control(int argc, char **argv)
         code = run_action(&options, target.data);
     } else {
         const char *last = options.first < argc ? argv[argc - 1] : "";
-        et_error("%s%s%s: not understood; see `edgeprof %s --help`", argv[0], *last ? " ... " : "", last, argv[0]);
+        et_error("%s%s%s: invalid; see `edgeprof %s --help`", argv[0], *last ? " ... " : "", last, argv[0]);
         code = ET_USAGE;
     }
     et_buf_free(&target);

@@ -22,22 +22,21 @@ static const char help[] =
     "usage: edgeprof diff [--baseline SELECTOR] [--baseline-from T] [--baseline-to T] [options]\n"
     "       edgeprof diff [options] BASELINE-FILE [FILE]\n"
     "\n"
-    "Compares a profile with a baseline: the share that each function has of all, before and after. FILEs are pprof "
-    "or\n"
-    "compact; with one alone the other side is what --db or --url and the options say.\n"
+    "Compares a profile with a baseline: each function's share of the total, before and after. FILEs are pprof or\n"
+    "compact files. With one FILE, the other side comes from --db or --url and the options.\n"
     "\n"
-    "  --baseline SELECTOR what the baseline is of, as --service ({version=\"1.2\"} is of the same service)\n"
+    "  --baseline SELECTOR the baseline, in the form of --service ({version=\"1.2\"}: same service)\n"
     "  --baseline-from T   begin of the baseline; with --baseline too; as --from\n"
     "  --baseline-to T     end of the baseline\n"
     "  --threshold N%      a significant change above N % is a regression; see exit codes\n"
-    "  --function NAME     judge this function with all that it calls, by its share; may be given several times\n"
-    "  --per-function      judge every function itself, by its share\n"
-    "  -n, --rows N        how many functions, those that have changed most (20)\n"
+    "  --function NAME     check the share of this function with its callees; repeatable\n"
+    "  --per-function      check every function's own share\n"
+    "  -n, --rows N        maximum number of functions, largest change first (20)\n"
     "  --json              as JSON\n" ET_QUERY_HELP "\n"
-    "Without --function and --per-function, --threshold judges the total per second that processes ran.\n"
+    "Without --function and --per-function, --threshold checks the total per second of process run time.\n"
     "\n"
-    "exit codes: 0 done, no regression; 1 failed; 2 wrong usage; 3 no profile matches; 4 a regression; 5 there is no\n"
-    "baseline; 6 too few samples to tell, and how many would do\n";
+    "exit codes: 0 done, no regression; 1 failed; 2 wrong usage; 3 no profile matches; 4 a regression; 5 no baseline;\n"
+    "6 too few samples to decide; the message says how many are needed\n";
 
 struct diff_input {
     struct et_profile *profile;
@@ -152,8 +151,8 @@ static int load_sides(struct diff_command *c, int count, char **files)
     code = count == 2 ? load_file(options, files[1], &c->sides[ET_RIGHT])
                       : load_stored(options, &options->wanted.query, &c->sides[ET_RIGHT]);
     if (code == ET_NO_DATA && count < 2) {
-        et_error("diff: no data: there is a baseline, and no profile matches %s",
-                 c->sides[ET_RIGHT].words.size ? c->sides[ET_RIGHT].words.data : "what it is compared with");
+        et_error("diff: no data: the baseline exists, but no profile matches %s",
+                 c->sides[ET_RIGHT].words.size ? c->sides[ET_RIGHT].words.data : "the options");
     }
     return code;
 }
@@ -165,7 +164,7 @@ static int compare(struct diff_command *c)
     const struct et_profile *left = c->sides[ET_LEFT].profile, *right = c->sides[ET_RIGHT].profile;
     const char *kinds[ET_SIDES] = {et_text(&left->strings, left->kind), et_text(&right->strings, right->kind)};
     if (strcmp(kinds[ET_LEFT], kinds[ET_RIGHT]) != 0 || left->measure != right->measure) {
-        et_error("diff: the baseline is of kind %s, the other side of %s; --kind chooses one", kinds[ET_LEFT],
+        et_error("diff: the baseline has kind %s, the other side %s; choose one with --kind", kinds[ET_LEFT],
                  kinds[ET_RIGHT]);
         return ET_FAILED;
     }
@@ -246,11 +245,11 @@ static int report_judgement(const struct diff_command *c)
             et_error("diff: regression: %s: %s, threshold %g %%%s", finding_name(c, worst), change.data, percent,
                      more > 1 ? "; and others, see the table" : "");
         } else if (!(worst->needed > 0)) {
-            et_error("diff: it cannot be told whether the total per second has changed: a side says no time or no "
-                     "samples; --per-function compares shares");
+            et_error("diff: cannot compare totals per second: a side has no duration or no samples; use "
+                     "--per-function to compare shares");
         } else {
             et_error("diff: too few samples: %s: %s may be chance or above %g %%%s; there are %.0f and %.0f samples, "
-                     "about %.0f on either side would do",
+                     "about %.0f per side are needed",
                      finding_name(c, worst), change.data, percent, unsure > 1 ? ", others too" : "", samples[ET_LEFT],
                      samples[ET_RIGHT], ceil(most_needed(findings)));
         }
@@ -397,15 +396,16 @@ static bool is_valid_diff_usage(const struct et_options *options, int files)
     if (files > 2) {
         et_error("diff: more than two files");
     } else if (files && baseline) {
-        et_error("diff: the baseline is a file or what --baseline says, not both");
+        et_error("diff: give a baseline file or --baseline, not both");
     } else if (!files && !baseline) {
-        et_error("diff: with what? --baseline SELECTOR, --baseline-from and --baseline-to, or BASELINE-FILE");
+        et_error(
+            "diff: no baseline given; use --baseline SELECTOR, --baseline-from and --baseline-to, or BASELINE-FILE");
     } else if (files == 2 && (options->db || options->url)) {
-        et_error("diff: two files are all; --db and --url are for less");
+        et_error("diff: --db and --url cannot be combined with two files");
     } else if (judged && !(options->threshold > 0)) {
-        et_error("diff: --function and --per-function want --threshold, --threshold 10%% for example");
+        et_error("diff: --function and --per-function require --threshold, such as --threshold 10%%");
     } else if (options->functions.count && options->per_function) {
-        et_error("diff: --function and --per-function exclude each other");
+        et_error("diff: --function and --per-function cannot be combined");
     } else {
         return true;
     }

@@ -9,13 +9,13 @@
 static const char help[] =
     "usage: edgeprof export [--format FORMAT] [-o FILE]... [options]\n"
     "\n"
-    "Writes one profile as one file or several.\n"
+    "Writes one profile to one or several files.\n"
     "\n"
-    "  -o, --output FILE   what the name's ending says: " ET_ENDINGS ";\n"
-    "                      may be given several times; - is standard output\n"
-    "  --format FORMAT     " ET_FORMATS ", whatever the name; without -o to standard output\n"
+    "  -o, --output FILE   format by ending: " ET_ENDINGS ";\n"
+    "                      repeatable; - is standard output\n"
+    "  --format FORMAT     " ET_FORMATS "; overrides the ending; without -o to standard output\n"
     "  --pprof FILE        gzipped pprof with names, for `go tool pprof` and others\n"
-    "  --folded            one stack a line on standard output, \"root;caller;leaf value\"\n" ET_QUERY_HELP "\n"
+    "  --folded            one stack per line on standard output, \"root;caller;leaf value\"\n" ET_QUERY_HELP "\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
 
 enum { MOST = 32 };
@@ -41,11 +41,11 @@ static bool add_outputs(const struct et_options *options, struct export_targets 
 {
     enum et_format named = options->format ? et_format_named(options->format) : ET_FORMAT_NONE;
     if (options->format && named == ET_FORMAT_NONE) {
-        et_error("export: --format %s: it is " ET_FORMATS, options->format);
+        et_error("export: --format %s: must be " ET_FORMATS, options->format);
         return false;
     }
     if (options->format && options->outputs.count > 1) {
-        et_error("export: --format %s makes every file the same; leave it out, and endings tell: " ET_ENDINGS,
+        et_error("export: --format %s applies to all files; omit it to select formats by ending: " ET_ENDINGS,
                  options->format);
         return false;
     }
@@ -53,7 +53,7 @@ static bool add_outputs(const struct et_options *options, struct export_targets 
         const char *path = options->outputs.items[i];
         enum et_format format = named ? named : et_format_of_file(path);
         if (format == ET_FORMAT_NONE) {
-            et_error("export: -o %s: say what it shall be by its ending, " ET_ENDINGS ", or with --format", path);
+            et_error("export: -o %s: unknown ending; use " ET_ENDINGS ", or --format", path);
             return false;
         }
         add_target(targets, path, format);
@@ -84,8 +84,8 @@ static bool add_all(const struct et_options *options, struct export_targets *tar
         printed += strcmp(targets->all[i].path, "-") == 0;
     }
     if (targets->count == 0 || printed > 1) {
-        et_error(printed ? "export: only one of them can go to standard output"
-                         : "export: say where to with -o FILE, or --pprof FILE, or --folded");
+        et_error(printed ? "export: only one output can be standard output"
+                         : "export: no output given; use -o FILE, --pprof FILE or --folded");
         return false;
     }
     return true;

@@ -4,18 +4,17 @@
 #include "tools/formats/output.h"
 #include "tools/cmd/help.h"
 
-static const char help[] =
-    "usage: edgeprof flame -o FILE [options]\n"
-    "\n"
-    "Writes a flame graph that needs nothing else: HTML with search, zoom and table, or an SVG picture.\n"
-    "\n"
-    "  -o, --output FILE   .html or .svg; may be given several times\n" ET_QUERY_HELP "\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
+static const char help[] = "usage: edgeprof flame -o FILE [options]\n"
+                           "\n"
+                           "Writes a self-contained flame graph: HTML with search, zoom and table, or SVG.\n"
+                           "\n"
+                           "  -o, --output FILE   .html or .svg; repeatable\n" ET_QUERY_HELP "\n"
+                           "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
 
 static int check_usage(const struct et_options *options)
 {
     if (options->outputs.count == 0) {
-        et_error("flame: say where to with -o FILE.html or -o FILE.svg");
+        et_error("flame: no output given; use -o FILE.html or -o FILE.svg");
         return ET_USAGE;
     }
     for (size_t i = 0; i < options->outputs.count; i++) {

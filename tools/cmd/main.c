@@ -12,31 +12,31 @@ static const char help[] =
     "\n"
     "usage: edgeprof COMMAND [options]\n"
     "\n"
-    "  serve      take profiles from devices, keep them, show them on a page\n"
-    "  run        profile a program that was not built for it, and show the result\n"
-    "  top        the functions that use most, as a table\n"
-    "  watch      the same again and again, live\n"
+    "  serve      receive, store and show profiles\n"
+    "  run        profile an unmodified program and show the result\n"
+    "  top        table of the most expensive functions\n"
+    "  watch      the same, continuously updated\n"
     "  query      services, labels, series, a timeline or a profile, for scripts\n"
-    "  devices    who sends: last seen, versions, losses, cost, spool\n"
+    "  devices    list of devices: last seen, versions, losses, cost, spool\n"
     "  flame      a flame graph as one HTML or SVG file\n"
-    "  diff       what has changed between two profiles, and whether it is a regression\n"
+    "  diff       compare two profiles and check for regressions\n"
     "  export     a profile as pprof, folded stacks, speedscope, SVG, HTML or JSON\n"
     "  cat        show or convert a file of messages, compact or pprof\n"
-    "  backup     a copy of the database, also while `serve` writes to it\n"
-    "  symbols    keep symbol files by build id, and see which are missing\n"
-    "  symbolize  names for addresses, or for a pprof file\n"
+    "  backup     copy the database, even while `serve` writes to it\n"
+    "  symbols    manage symbol files by build id; check which are missing\n"
+    "  symbolize  symbolize addresses or a pprof file\n"
     "\n"
-    "of a running service, over its control endpoint:\n"
+    "control of a running service, through its control endpoint:\n"
     "\n"
-    "  status     what it measures and what that costs\n"
-    "  level      how closely it looks: low, medium, high\n"
-    "  kinds      what it measures\n"
-    "  threads    a stack of every thread\n"
+    "  status     its level, kinds, cost and losses\n"
+    "  level      preset for sampling rate and kinds: low, medium, high\n"
+    "  kinds      set the kinds to collect\n"
+    "  threads    capture a stack of every thread\n"
     "\n"
     "  edgeprof COMMAND --help   what a command does and its options\n"
     "  edgeprof --version\n"
     "\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 there is no data; `diff` has more, `run` returns its program's\n";
+    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data; `diff` has more, `run` returns its program's\n";
 
 static const struct {
     const char *name;
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
         }
     }
     if (*name) {
-        et_error("there is no command '%s'; `edgeprof --help` lists them", name);
+        et_error("unknown command '%s'; see `edgeprof --help`", name);
     } else {
         fputs(help, stderr);
     }

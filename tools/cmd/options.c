@@ -294,17 +294,17 @@ static int parse_options(int argc, char **argv, const char *takes, const char *h
         }
         if (letter == '?' || letter == ':') {
             et_error("%s: %s %s; `edgeprof %s --help` lists the options", argv[0],
-                     letter == ':' ? "a value is missing after" : "unknown option", argv[optind - 1], argv[0]);
+                     letter == ':' ? "missing value for" : "unknown option", argv[optind - 1], argv[0]);
             return ET_USAGE;
         }
         if (!set_option(letter, optarg, out)) {
-            et_error("%s: --%s %s: not understood; see `edgeprof %s --help`", argv[0], option_name(letter), optarg,
+            et_error("%s: --%s %s: invalid value; see `edgeprof %s --help`", argv[0], option_name(letter), optarg,
                      argv[0]);
             return ET_USAGE;
         }
     }
     if (out->db && out->url) {
-        et_error("%s: --db and --url exclude each other", argv[0]);
+        et_error("%s: --db and --url cannot be combined", argv[0]);
         return ET_USAGE;
     }
     for (size_t i = 0; i < out->symbols.count; i++) {
@@ -358,7 +358,7 @@ static void set_debuginfod(const struct et_options *options, struct et_symbols *
     if (urls.size && et_debuginfod_cache(&cache)) {
         et_symbols_set_debuginfod(symbols, urls.data, cache.data);
     } else if (urls.size) {
-        et_error("debuginfod: there is no folder to keep files in, and so it is not asked: set EDGEPROF_CACHE");
+        et_error("debuginfod: disabled, because there is no cache folder; set EDGEPROF_CACHE");
     }
     et_buf_free(&urls);
     et_buf_free(&cache);

@@ -20,24 +20,22 @@
 static const char query_help[] =
     "usage: edgeprof query [services|labels|series|timeline|profile] [options]\n"
     "\n"
-    "Prints what is stored, as a table or as JSON: services with their kinds; names and values of processes' tags "
-    "(labels),\n"
-    "the sets of them that there are (series); sums over time, with --group-by a column for each value (timeline); or "
-    "a\n"
-    "profile's functions (profile, when nothing is said).\n"
+    "Prints stored data as a table or as JSON: services and their kinds; names and values of process tags (labels);\n"
+    "sets of tags (series); sums over time, with --group-by a column for each value (timeline); or a profile's\n"
+    "functions (profile, the default).\n"
     "\n"
-    "  -n, --rows N        profile: how many functions (20)\n"
+    "  -n, --rows N        profile: maximum number of functions (20)\n"
     "  --json              as JSON: the answer of /api/services, /api/timeline, /api/profile\n" ET_QUERY_HELP "\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 there is nothing\n";
+    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data\n";
 
 static const char devices_help[] = "usage: edgeprof devices [options]\n"
                                    "\n"
-                                   "Prints who has sent profiles: when it was last seen, its versions, what was lost, "
-                                   "what profiling costs, and how much\n"
-                                   "waits on its disk. A device is what the tag `device` says, else the host.\n"
+                                   "Prints the devices that sent profiles: last seen, versions, losses, cost of "
+                                   "profiling, and messages in\n"
+                                   "the spool. The tag `device` names a device; without it, the host does.\n"
                                    "\n"
                                    "  --json              as JSON: the answer of /api/devices\n" ET_QUERY_HELP "\n"
-                                   "exit codes: 0 done, 1 failed, 2 wrong usage, 3 there is nothing\n";
+                                   "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data\n";
 
 enum { BUCKETS = 60 };
 
@@ -278,11 +276,11 @@ static int run_query(const struct et_options *options, const struct query_subjec
     et_progress_end();
     json_t *document = code ? NULL : et_json_read(text.data ? text.data : "", text.size, &why);
     if (!code && !document) {
-        et_error("%s: not an answer of edgeprof: %s", options->url ? options->url : db, why.data);
+        et_error("%s: unexpected answer: %s", options->url ? options->url : db, why.data);
         code = ET_FAILED;
     }
     if (!code && question->print(document, &out) == 0) {
-        et_error("no data: there is nothing to show");
+        et_error("no data");
         code = ET_NO_DATA;
     }
     if (!code && options->json) {
@@ -328,7 +326,7 @@ int et_cmd_query(int argc, char **argv)
     }
     code = et_no_more_arguments(argc, argv, &options);
     if (!code && !question && strcmp(what, "profile") != 0) {
-        et_error("query %s: it is services, labels, series, timeline or profile", what);
+        et_error("query %s: must be services, labels, series, timeline or profile", what);
         code = ET_USAGE;
     }
     code = code ? code : question ? run_query(&options, question) : print_profile(&options);

@@ -26,34 +26,33 @@
 static const char help[] =
     "usage: edgeprof run [options] [--] COMMAND [ARGUMENT...]\n"
     "\n"
-    "Profiles a program that need not know of it, and prints the functions that use most. One line on standard error "
-    "names\n"
-    "threads that could not be sampled, with the reason and what to do.\n"
+    "Profiles an unmodified program and prints the most expensive functions. One line on standard error names threads\n"
+    "that could not be sampled, with the reason and what to do.\n"
     "\n"
     "  --service NAME      name of the service (the command's file name)\n"
-    "  --level LEVEL       low, medium, high: 19, 97, 251 samples a second of CPU time; with medium also contended "
+    "  --level LEVEL       low, medium, high: 19, 97, 251 samples per second of CPU time; medium adds contended "
     "locks,\n"
-    "                      with high all waits in the C library's functions (medium)\n"
-    "  --kind KIND         what to print: cpu, wall, wait, lock, alloc, live, exception, gc, thread, heap (cpu)\n"
+    "                      high adds all waits in functions of the C library (medium)\n"
+    "  --kind KIND         kind to print: cpu, wall, wait, lock, alloc, live, exception, gc, thread, heap (cpu)\n"
     "  --value VALUE       value (time, bytes) or count (objects, contentions ...)\n"
     "  --interval MS       milliseconds between profiles (1000)\n"
     "  --flame FILE        write a flame graph, .html or .svg\n"
     "  --pprof FILE        write gzipped pprof\n"
-    "  --serve             keep the page up afterwards, until it is stopped\n"
-    "  --listen HOST:PORT  where the page is (127.0.0.1 and a free port)\n"
-    "  --db FILE           keep the profiles in this database; without it they are gone afterwards\n" ET_SYMBOLS_HELP
-    "  --only NAME,...     profile only processes of these executables; * is any number of characters; repeatable\n"
-    "  --skip NAME,...     leave out processes of these executables, also of those that --only names; repeatable\n"
+    "  --serve             keep serving the page afterwards, until stopped\n"
+    "  --listen HOST:PORT  address of the page (127.0.0.1 and a free port)\n"
+    "  --db FILE           keep the profiles in this database (a temporary one)\n" ET_SYMBOLS_HELP
+    "  --only NAME,...     profile only these executables; * matches any characters; repeatable\n"
+    "  --skip NAME,...     exclude these executables, even if --only names them; repeatable\n"
     "  --preload FILE      the profiler, libedgeprof-preload.so (beside edgeprof, or in ../lib)\n"
-    "  -n, --rows N        how many functions (20)\n"
+    "  -n, --rows N        maximum number of functions (20)\n"
     "  --help\n"
     "\n"
-    "Programs that COMMAND starts are profiled as well. One line before the start says when COMMAND cannot be "
-    "profiled:\n"
-    "it is static, set-user-id, of another architecture, or has another C library than glibc. Programs with\n"
-    "AddressSanitizer are profiled; verify_asan_link_order=0 is added to ASAN_OPTIONS for them.\n"
+    "Programs started by COMMAND are profiled, too. If COMMAND cannot be profiled, one line before its start says "
+    "why:\n"
+    "it is static, set-user-id, for another architecture, or does not use glibc. Programs with AddressSanitizer are\n"
+    "profiled; run adds verify_asan_link_order=0 to their ASAN_OPTIONS.\n"
     "exit codes: the command's own; 128 + N when signal N ended it; 127 not found, 126 not executable; else 2 wrong\n"
-    "usage, 125 edgeprof failed, and 3 when the command ended with 0 but no profile has come\n";
+    "usage, 125 edgeprof failed, and 3 when the command ended with 0 but sent no profile\n";
 
 enum { RUN_FAILED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
 
@@ -307,9 +306,9 @@ static void report_no_profile(const struct run_command *run)
 {
     const struct et_options *options = run->options;
     if (run->target == ET_TARGET_FINE) {
-        et_error(
-            "run: no profile has come from %s; it used next to no CPU time, or _exit() or a signal ended it first%s",
-            run->command[0], options->only.count || options->skip.count ? ", or --only or --skip leaves it out" : "");
+        et_error("run: %s sent no profile; it used almost no CPU time, or ended early by _exit() or a signal%s",
+                 run->command[0],
+                 options->only.count || options->skip.count ? ", or --only or --skip excludes it" : "");
     }
 }
 
@@ -421,13 +420,13 @@ static bool is_valid_run_usage(const struct et_options *options, int argc, char 
     bool known = strstr(levels, level.data) != NULL;
     et_buf_free(&level);
     if (options->first >= argc) {
-        et_error("run: say which command; see `edgeprof %s --help`", argv[0]);
+        et_error("run: no command given; see `edgeprof %s --help`", argv[0]);
     } else if (!known) {
-        et_error("run: --level %s: it is low, medium or high", options->level);
+        et_error("run: --level %s: must be low, medium or high", options->level);
     } else if (options->interval &&
                (strspn(options->interval, "0123456789") != strlen(options->interval) ||
                 strtoul(options->interval, NULL, 10) < 100 || strtoul(options->interval, NULL, 10) > 3600000)) {
-        et_error("run: --interval %s: it is 100 to 3600000 milliseconds", options->interval);
+        et_error("run: --interval %s: must be 100 to 3600000 milliseconds", options->interval);
     } else {
         return !options->flame || et_flame_format(options->flame) != ET_FORMAT_NONE;
     }

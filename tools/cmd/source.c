@@ -21,7 +21,7 @@ static int load_profile(struct et_store *store, const char *path, const struct e
     int err = et_store_choose(store, query, &service), code = ET_OK;
     own.service = service.data;
     if (err == -EINVAL) {
-        et_error("%s holds several services, choose one with --service: %s", path, service.data);
+        et_error("%s has several services; choose one with --service: %s", path, service.data);
         code = ET_USAGE;
     } else if (err || et_store_load(store, &own, profile) < 0) {
         et_error("%s: %s", path, et_store_why(store));
@@ -36,7 +36,7 @@ static struct et_store *open_store(const char *path)
 {
     const char *why;
     if (access(path, F_OK) != 0) {
-        et_error("no database %s: `edgeprof serve` makes one, --db names another", path);
+        et_error("database %s does not exist; run `edgeprof serve`, or choose another with --db", path);
         return NULL;
     }
     struct et_store *store = et_store_open(path, false, &why);
@@ -140,7 +140,7 @@ static int request_server(const struct et_remote *remote, const char *path, cons
         et_buf_text(body, "");
         char *text = et_clean(body->data, strcspn(body->data, "\n") < WORDS ? strcspn(body->data, "\n") : WORDS);
         et_error("%s: HTTP status %ld: %s%s", remote->url, status, text,
-                 status == 401 ? "; --token-file or EDGEPROF_TOKEN has the token" : "");
+                 status == 401 ? "; set --token-file or EDGEPROF_TOKEN" : "");
         free(text);
     }
     et_buf_free(&url);
@@ -196,7 +196,7 @@ static int decode_answer(const char *base, const struct et_buf *body, enum et_me
     }
     et_buf_free(&raw);
     if (!*profile) {
-        et_error("%s: not an answer of edgeprof: %s", base, why);
+        et_error("%s: unexpected answer: %s", base, why);
         return ET_FAILED;
     }
     return ET_OK;
@@ -219,7 +219,7 @@ int et_source_json(const struct et_remote *remote, const char *path, const struc
     if (code == ET_OK) {
         *out = et_json_read(body.data ? body.data : "", body.size, &why);
         if (!*out) {
-            et_error("%s%s: not an answer of edgeprof: %s", remote->url, path, why.data);
+            et_error("%s%s: unexpected answer: %s", remote->url, path, why.data);
             code = ET_FAILED;
         }
     }

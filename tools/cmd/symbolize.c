@@ -21,21 +21,20 @@ static const char help[] =
     "usage: edgeprof symbolize [--module FILE | --build-id ID] [options] [ADDRESS...]\n"
     "       edgeprof symbolize -o OUT.pb.gz [options] FILE\n"
     "\n"
-    "Prints function, file and line of ELF addresses, hexadecimal, inlined functions first. An ADDRESS may say where "
-    "it\n"
-    "belongs: FILE+0x12ab or BUILDID+0x12ab. Without any they are read from standard input, one a line.\n"
-    "With -o, FILE is a pprof file, whose locations without names get them, or one of compact messages; - is standard\n"
+    "Prints function, file and line of hexadecimal ELF addresses, inlined functions first. An ADDRESS may name its\n"
+    "module: FILE+0x12ab or BUILDID+0x12ab. Without ADDRESS, reads addresses from standard input, one per line.\n"
+    "With -o, symbolizes the locations without names of a pprof file, or a file of compact messages; - is standard\n"
     "input.\n"
     "\n"
-    "  --module FILE       the program or library that the addresses are of; FILE.dbg beside it counts\n"
-    "  --build-id ID       or its build id\n"
+    "  --module FILE       the module of the addresses; FILE.dbg beside it is used, too\n"
+    "  --build-id ID       the build id of that module\n"
     "  -o, --output FILE   gzipped pprof; - is standard output\n"
     "  --json              addresses as JSON\n"
-    "  --kind KIND         of compact messages (cpu)\n"
+    "  --kind KIND         kind to read from compact messages (cpu)\n"
     "  --symbols-store DIR\n"
-    "                      look for ID there, as `edgeprof symbols` keeps it\n" ET_SYMBOLS_HELP "  --help\n"
+    "                      search ID in this folder of `edgeprof symbols`\n" ET_SYMBOLS_HELP "  --help\n"
     "\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 there are no symbols for any of it\n";
+    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no symbols found\n";
 
 enum { LINES_LIMIT = 64 << 20, TEXT = 4096 };
 
@@ -61,7 +60,7 @@ static bool find_module(const char *place, struct et_buf *path, char id[129])
     }
     char *real = realpath(place, NULL);
     if (!real || err == -EINVAL) {
-        et_error("symbolize: %s: %s", place, real ? "no ELF file" : strerror(errno));
+        et_error("symbolize: %s: %s", place, real ? "not an ELF file" : strerror(errno));
         free(real);
         return false;
     }
@@ -124,12 +123,12 @@ static int symbolize_address(struct address_query *a, const char *asked)
     uint64_t address;
     size_t size = plus ? (size_t)(plus - asked) : 0;
     if (!parse_address(digits, &address) || size >= sizeof place || (plus && size == 0)) {
-        et_error("symbolize: %.100s: an address is 0x12ab, FILE+0x12ab or BUILDID+0x12ab", asked);
+        et_error("symbolize: %.100s: expected 0x12ab, FILE+0x12ab or BUILDID+0x12ab", asked);
         return ET_USAGE;
     }
     snprintf(place, sizeof place, "%.*s", (int)size, asked);
     if (!plus && !a->default_place) {
-        et_error("symbolize: %.100s: of what? --module FILE or --build-id ID says", asked);
+        et_error("symbolize: %.100s: no module given; use --module FILE or --build-id ID", asked);
         return ET_USAGE;
     }
     if (!find_module(plus ? place : a->default_place, &path, id)) {
@@ -176,8 +175,8 @@ static int symbolize_addresses(const struct et_options *options, int count, char
     a.default_place = options->module ? options->module : options->build_id;
     int code = ET_OK;
     if (options->build_id && (options->module || !et_build_id_read(options->build_id, id))) {
-        et_error(options->module ? "symbolize: --module and --build-id exclude each other"
-                                 : "symbolize: --build-id: it is 2 to 64 hexadecimal digits");
+        et_error(options->module ? "symbolize: --module and --build-id cannot be combined"
+                                 : "symbolize: --build-id: must be 2 to 64 hexadecimal digits");
         code = ET_USAGE;
     }
     et_buf_text(&a.out, options->json ? "[" : "");
@@ -272,7 +271,7 @@ int et_cmd_symbolize(int argc, char **argv)
     if (options.outputs.count == 0) {
         code = symbolize_addresses(&options, count, argv + options.first);
     } else if (options.outputs.count > 1 || count != 1) {
-        et_error("symbolize: -o wants one FILE to read and one to write");
+        et_error("symbolize: -o requires one input FILE and one output FILE");
         code = ET_USAGE;
     } else {
         code = symbolize_file(&options, argv[options.first]);

@@ -22,15 +22,14 @@ static const char help[] =
     "       edgeprof symbols list (--symbols-store DIR | --url URL) [--json]\n"
     "       edgeprof symbols check [--symbols-store DIR] [--db FILE [options]] [--json]\n"
     "\n"
-    "Keeps .dbg and ELF files by their build id, for `serve --symbols-store DIR` or `--symbols DIR`.\n"
+    "Manages .dbg and ELF files by build id, for `serve --symbols-store DIR` or `--symbols DIR`.\n"
     "\n"
-    "add takes files with symbols; of two with one build id the better is kept: DWARF, a symbol table, dynamic "
-    "symbols.\n"
-    "list shows what there is. check looks through every file of DIR, and says for each module of the profiles in a\n"
-    "database where its symbols are, or that they are missing.\n"
+    "add stores files with symbols; for each build id it keeps the best: DWARF, a symbol table, dynamic symbols.\n"
+    "list prints the files. check verifies every file of DIR, and prints for each module of a database's profiles\n"
+    "the file with its symbols, or that they are missing.\n"
     "\n"
     "  --symbols-store DIR\n"
-    "                      the folder: DIR/ab/cdef01.debug; made when it is not there\n"
+    "                      the folder: DIR/ab/cdef01.debug; created when missing\n"
     "  --json              list, check: as JSON\n" ET_QUERY_HELP "\n"
     "exit codes: 0 done, 1 failed, a file was refused or is damaged, 2 wrong usage, 3 check: a module has no symbols\n";
 
@@ -73,7 +72,7 @@ static int add_file(const struct et_options *options, const char *path)
     int err = et_symfile_build_id(path, id);
     if (!err && !et_build_id_read(id, taken)) {
         err = -EINVAL;
-        why = "its build id is longer than 64 digits";
+        why = "build id longer than 64 digits";
     } else {
         err = et_symstore_check(path, id, &why);
     }
@@ -86,7 +85,7 @@ static int add_file(const struct et_options *options, const char *path)
                             : add_to_folder(options->symbols_store, taken, path, &file, &kept);
     if (code == ET_OK) {
         printf("%s %s %s (%s)\n", kept ? "kept " : "added", taken, path,
-               kept ? "what is there is as good" : et_symbols_words(et_symfile_quality(path)));
+               kept ? "the existing file is as good" : et_symbols_words(et_symfile_quality(path)));
     }
     et_buf_free(&file);
     return code;
@@ -96,7 +95,7 @@ static int add_symbol_files(const struct et_options *options, int count, char **
 {
     int code = count ? ET_OK : ET_USAGE;
     if (count == 0) {
-        et_error("symbols add: say which files");
+        et_error("symbols add: no files given");
     }
     for (int i = 0; i < count; i++) {
         int one = add_file(options, files[i]);
@@ -134,7 +133,7 @@ static int list_symbols(const struct et_options *options)
     int code = options->url ? et_source_get(&remote, "/api/symbols", NULL, &text) : err ? ET_FAILED : ET_OK;
     json_t *document = code ? NULL : et_json_read(text.data, text.size, &why);
     if (!code && !document) {
-        et_error("%s: not an answer of edgeprof: %s", options->url, why.data);
+        et_error("%s: unexpected answer: %s", options->url, why.data);
         code = ET_FAILED;
     }
     if (!code && options->json) {
@@ -277,7 +276,7 @@ static int check_symbols(const struct et_options *options)
     int folder = options->symbols_store ? check_folder(options->symbols_store, &damage) : ET_OK, code = ET_OK;
     bool modules = options->db || !options->symbols_store;
     if (options->url) {
-        et_error("symbols check: it looks into a database, --db FILE, not into a server");
+        et_error("symbols check: requires a database, --db FILE; a server is not supported");
         return ET_USAGE;
     }
     if (modules) {
@@ -297,7 +296,7 @@ static int run_action(const struct et_options *options, const char *action, int 
 {
     bool adds = strcmp(action, "add") == 0, lists = strcmp(action, "list") == 0;
     if (!adds && !lists && strcmp(action, "check") != 0) {
-        et_error("symbols %s: it is add, list or check; see `edgeprof symbols --help`", action);
+        et_error("symbols %s: must be add, list or check; see `edgeprof symbols --help`", action);
         return ET_USAGE;
     }
     if (!adds && count) {
@@ -305,7 +304,7 @@ static int run_action(const struct et_options *options, const char *action, int 
         return ET_USAGE;
     }
     if ((adds || lists) && !options->symbols_store == !options->url) {
-        et_error("symbols %s: say which symbols, with --symbols-store DIR or with --url URL", action);
+        et_error("symbols %s: use either --symbols-store DIR or --url URL", action);
         return ET_USAGE;
     }
     return adds ? add_symbol_files(options, count, arguments) : lists ? list_symbols(options) : check_symbols(options);
@@ -319,7 +318,7 @@ int et_cmd_symbols(int argc, char **argv)
         return code;
     }
     if (options.first == argc) {
-        et_error("symbols: say add, list or check; see `edgeprof symbols --help`");
+        et_error("symbols: expected add, list or check; see `edgeprof symbols --help`");
         code = ET_USAGE;
     } else {
         code = run_action(&options, argv[options.first], argc - options.first - 1, argv + options.first + 1);

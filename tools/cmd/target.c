@@ -149,15 +149,15 @@ static bool has_other_machine(const char *path, const struct elf_headers *elf, c
     }
     write_machine_name(elf, theirs);
     write_machine_name(&profiler, ours);
-    et_buf_printf(why, "%s is a program for %s, and this profiler is for %s; name one for %s with --preload FILE", path,
-                  theirs, ours, theirs);
+    et_buf_printf(why, "%s is for %s, but this profiler is for %s; use one for %s with --preload FILE", path, theirs,
+                  ours, theirs);
     return true;
 }
 
 /* A set-user-id program: the dynamic linker ignores LD_PRELOAD and removes it from the environment. */
 static bool gains_rights(const char *path, struct et_buf *why)
 {
-    static const char end[] = "so the system preloads nothing into it; run edgeprof as";
+    static const char end[] = "so the system ignores LD_PRELOAD; run edgeprof as";
     struct stat file;
     struct statvfs mount;
     if (stat(path, &file) != 0 || (statvfs(path, &mount) == 0 && (mount.f_flag & ST_NOSUID))) {
@@ -216,7 +216,7 @@ enum et_target et_target_look(const char *command, const char *preload, struct e
     }
     if (elf.loader[0] && !is_glibc(elf.loader)) {
         et_buf_printf(why,
-                      "%s has another C library than glibc (%s), so the profiler cannot be preloaded; link "
+                      "%s does not use glibc (%s), so the profiler cannot be preloaded; link "
                       "libedgeprof.a into it",
                       path, elf.loader);
         return ET_TARGET_REFUSES;

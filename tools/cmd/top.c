@@ -10,9 +10,9 @@
 static const char help[] =
     "usage: edgeprof top [options]\n"
     "\n"
-    "Prints the functions that use most: flat is the function itself, cum with all that it calls.\n"
+    "Prints the most expensive functions: flat is the function alone, cum includes its callees.\n"
     "\n"
-    "  -n, --rows N        how many functions (20)\n"
+    "  -n, --rows N        maximum number of functions (20)\n"
     "  --json              as JSON\n" ET_QUERY_HELP "\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
 

@@ -19,13 +19,13 @@
 static const char help[] =
     "usage: edgeprof watch [options]\n"
     "\n"
-    "Shows the functions that use most now, and goes on doing so: what `edgeprof top --last 1m` prints, every two\n"
-    "seconds. On a terminal s sorts by what a function uses itself or with all that it calls, the arrow keys and page\n"
-    "keys move in the table, q ends it. Where standard output is no terminal the tables follow each other.\n"
+    "Shows the currently most expensive functions: the table of `edgeprof top --last 1m`, every two seconds. On a\n"
+    "terminal s toggles sorting by flat or cum, the arrow keys and page keys scroll, q quits. If standard output is\n"
+    "not a terminal, the tables are printed one after the other.\n"
     "\n"
-    "  --every TIME        how often: 2s, 1m (2s)\n"
-    "  --count N           end after so many tables\n"
-    "  -n, --rows N        how many functions, where it is no terminal (20)\n" ET_QUERY_HELP "\n"
+    "  --every TIME        time between tables: 2s, 1m (2s)\n"
+    "  --count N           end after N tables\n"
+    "  -n, --rows N        number of functions, when not on a terminal (20)\n" ET_QUERY_HELP "\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches, after --count tables\n";
 
 static const int64_t SECOND_NS = 1000000000;

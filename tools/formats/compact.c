@@ -168,7 +168,7 @@ static bool message_ok(const et_message *message, const char **why)
         return set_reason(why, "no segment");
     }
     if ((message->sequence == 0) != (message->origin != NULL)) {
-        return set_reason(why, "origin belongs into sequence 0, and only there");
+        return set_reason(why, "sequence 0, and only it, must have an origin");
     }
     if (message->unix_minus_uptime_ns > INT64_MAX / 2) {
         return set_reason(why, "the clock is out of range");
@@ -345,7 +345,7 @@ static bool add_tag_set(const Edgeprof__V1__TagSet *told, struct et_segment *seg
 {
     struct et_labels set = {0};
     if (et_segment_labels(segment, told->id) != SIZE_MAX || segment->label_count > TAG_SETS_MAX) {
-        return set_reason(why, "a tag set was told before, or there are too many");
+        return set_reason(why, "a tag set is repeated, or there are too many");
     }
     for (size_t i = 0; i < told->n_tags; i++) {
         et_labels_add(&set, told->tags[i]->key, told->tags[i]->value);

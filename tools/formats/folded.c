@@ -177,19 +177,19 @@ static const char *read_line(struct folded_reader *f, const char *line, size_t s
         size--;
     }
     if (size && !f->lines && !number_at_end(line, &size, &number)) {
-        return "not of the form a;b;c 42";
+        return "expected a;b;c 42";
     }
     if (size == 0 || number == 0) {
         return NULL;
     }
     bool scaled = f->what->count && f->what->period;
     if (scaled && number > INT64_MAX / f->what->period) {
-        return "its number is too large";
+        return "the number is too large";
     }
     value = scaled ? number * f->what->period : f->what->count ? 0 : number;
     add_values(f, add_frames(f, line, size), value, f->what->count ? number : 0);
-    return f->profile->values > INT64_MAX || f->profile->counts > INT64_MAX ? "the sum of all is too large"
-           : f->profile->node_count > NODES_MAX                             ? "more than a million calls until here"
+    return f->profile->values > INT64_MAX || f->profile->counts > INT64_MAX ? "the sum is too large"
+           : f->profile->node_count > NODES_MAX                             ? "more than a million calls"
                                                                             : NULL;
 }
 

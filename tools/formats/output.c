@@ -57,7 +57,7 @@ enum et_format et_flame_format(const char *path)
     if (format == ET_FORMAT_SVG || format == ET_FORMAT_HTML) {
         return format;
     }
-    et_error("flame graph %s: the name ends neither in .html nor in .svg", path);
+    et_error("flame graph %s: the ending must be .html or .svg", path);
     return ET_FORMAT_NONE;
 }
 

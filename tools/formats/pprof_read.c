@@ -149,14 +149,14 @@ static const char *find_error(struct pprof_check *c)
     }
     if (p->time_nanos < 0 || p->duration_nanos < 0 || p->time_nanos > INT64_MAX / 2 ||
         p->duration_nanos > INT64_MAX / 4) {
-        return "pprof: its time is out of range";
+        return "pprof: time is out of range";
     }
     return !types_ok(p)       ? "pprof: no sample types, too many, or without names"
-           : !comments_ok(p)  ? "pprof: a comment or the period's type is not there"
-           : !mappings_ok(c)  ? "pprof: a mapping's id or name is wrong"
-           : !functions_ok(c) ? "pprof: a function's id or name is wrong"
-           : !locations_ok(c) ? "pprof: a location refers to what is not there"
-           : !samples_ok(c)   ? "pprof: a sample refers to what is not there or its values are wrong"
+           : !comments_ok(p)  ? "pprof: a comment or the period type refers to a missing string"
+           : !mappings_ok(c)  ? "pprof: a mapping has an invalid id or name"
+           : !functions_ok(c) ? "pprof: a function has an invalid id or name"
+           : !locations_ok(c) ? "pprof: a location has an invalid reference"
+           : !samples_ok(c)   ? "pprof: a sample has an invalid reference or value"
                               : NULL;
 }
 
@@ -492,7 +492,7 @@ struct et_profile *et_pprof_profile(const et_pprof *p, const struct et_pprof_kin
         et_map_free(maps[i]);
     }
     if (!ok) {
-        *why = "pprof: its values are too large";
+        *why = "pprof: values are too large";
         et_profile_free(r.profile);
         return NULL;
     }

@@ -334,7 +334,7 @@ static ProtobufCMessage *decode_message(const ProtobufCMessageDescriptor *descri
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
         if (!decode_field(field, find_member(field, json), message)) {
             if (!wrong[0]) {
-                snprintf(wrong, sizeof wrong, "field %s does not fit", field->name);
+                snprintf(wrong, sizeof wrong, "field %s has an invalid value", field->name);
             }
             protobuf_c_message_free_unpacked(message, NULL);
             return NULL;
@@ -351,7 +351,7 @@ ProtobufCMessage *et_protojson_decode(const ProtobufCMessageDescriptor *descript
     wrong[0] = '\0';
     ProtobufCMessage *message = decode_message(descriptor, json);
     if (!message && !wrong[0]) {
-        snprintf(wrong, sizeof wrong, "%s", json ? "no JSON object" : unread.data);
+        snprintf(wrong, sizeof wrong, "%s", json ? "not a JSON object" : unread.data);
     }
     et_buf_free(&unread);
     *why = wrong;

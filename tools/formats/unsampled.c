@@ -63,7 +63,7 @@ static void put_no_timer(uint32_t error, uint64_t limit, struct et_buf *out)
         }
         et_buf_text(out, ") is reached; raise it with \"ulimit -i\"");
     } else {
-        et_buf_printf(out, "timer_create() is refused (%s); allow it in the seccomp filter or sandbox",
+        et_buf_printf(out, "timer_create() fails (%s); allow it in the seccomp filter or sandbox",
                       strerror((int)(error & 0xfff)));
     }
 }
@@ -76,7 +76,7 @@ static void put_why(const struct et_unsampled *all, size_t why, struct et_buf *o
     } else if (why == NO_SLOT) {
         et_buf_printf(out, "edgeprof's table of %llu threads is full; build it with a larger EP_MAX_THREADS", limit);
     } else {
-        et_buf_printf(out, "they block edgeprof's signal (%llu); leave it out of their signal mask", limit);
+        et_buf_printf(out, "they block edgeprof's signal (%llu); remove it from their signal mask", limit);
     }
 }
 

@@ -77,9 +77,9 @@ static bool add_section(struct et_config *config, unsigned line, const char *tex
     *section = (struct et_section){
         .kind = copy_text(text, kind), .name = copy_unquoted(text + kind, size - kind), .line = line};
     if (!closed) {
-        et_config_error(config, line, "the section's ']' is missing at the end of the line");
+        et_config_error(config, line, "missing ']' at the end of the line");
     } else if (!is_word(text, kind)) {
-        et_config_error(config, line, "a section is [kind] or [kind name], with a kind like scrape");
+        et_config_error(config, line, "expected [kind] or [kind name], such as [scrape gateway]");
         return false;
     }
     return closed;
@@ -92,11 +92,11 @@ static bool add_setting(struct et_config *config, unsigned line, const char *tex
     const char *start = text;
     trim(&start, &key);
     if (!is_word(start, key)) {
-        et_config_error(config, line, "neither [section] nor key = value, with a key like token-file");
+        et_config_error(config, line, "expected [section] or key = value");
         return false;
     }
     if (config->count == 0) {
-        et_config_error(config, line, "a setting before any [section]; put it below one, [serve] for example");
+        et_config_error(config, line, "a setting outside a section; put it below one, such as [serve]");
         return false;
     }
     struct et_section *section = &config->sections[config->count - 1];
@@ -116,7 +116,7 @@ static bool parse_line(struct et_config *config, unsigned line, const char *text
         return true;
     }
     if (memchr(text, '\0', size)) {
-        et_config_error(config, line, "a byte 0; this is no text file");
+        et_config_error(config, line, "a zero byte; not a text file");
         return false;
     }
     return text[0] == '[' ? add_section(config, line, text, size) : add_setting(config, line, text, size);
@@ -217,7 +217,7 @@ bool et_config_kinds(const struct et_config *config, const char *const *kinds)
     for (size_t i = 0; i < config->count; i++) {
         if (!kinds[find_known(kinds, config->sections[i].kind, &several)]) {
             char *list = join_known(kinds);
-            et_config_error(config, config->sections[i].line, "there is no section [%s]; there are %s",
+            et_config_error(config, config->sections[i].line, "unknown section [%s]; valid are %s",
                             config->sections[i].kind, list);
             free(list);
             ok = false;
@@ -234,12 +234,12 @@ bool et_config_keys(const struct et_config *config, const struct et_section *sec
         bool several = false;
         if (!keys[find_known(keys, setting->key, &several)]) {
             char *list = join_known(keys);
-            et_config_error(config, setting->line, "[%s] knows no '%s'; it knows %s", section->kind, setting->key,
-                            list);
+            et_config_error(config, setting->line, "unknown key '%s' in [%s]; valid are %s", setting->key,
+                            section->kind, list);
             free(list);
             ok = false;
         } else if (!several && last != setting) {
-            et_config_error(config, last->line, "%s is there twice, first in line %u; take one away", setting->key,
+            et_config_error(config, last->line, "duplicate %s, first in line %u; remove one", setting->key,
                             setting->line);
             ok = false;
         }
@@ -267,7 +267,7 @@ const char *et_config_value(const struct et_section *section, const char *key)
 
 static bool report_bad_value(const struct et_config *config, const struct et_setting *setting, const char *form)
 {
-    et_config_error(config, setting->line, "%s = %s: want %s", setting->key, setting->value, form);
+    et_config_error(config, setting->line, "%s = %s: expected %s", setting->key, setting->value, form);
     return false;
 }
 

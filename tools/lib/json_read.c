@@ -25,7 +25,7 @@ static const char *find_exceeded_bound(const char *text, size_t size)
             values++;
         }
         if (depth > ET_JSON_DEPTH || values > ET_JSON_VALUES) {
-            return depth > ET_JSON_DEPTH ? "nested deeper than 32" : "of more than 200000 values";
+            return depth > ET_JSON_DEPTH ? "nested deeper than 32" : "has more than 200000 values";
         }
     }
     return NULL;
@@ -40,7 +40,7 @@ json_t *et_json_read(const char *text, size_t size, struct et_buf *why)
         et_buf_printf(why, "JSON %s", bounds);
     } else if (!value) {
         char *clean = et_clean(error.text, strlen(error.text));
-        et_buf_printf(why, "no JSON: line %d, column %d: %s", error.line, error.column, clean);
+        et_buf_printf(why, "not JSON: line %d, column %d: %s", error.line, error.column, clean);
         free(clean);
     }
     return value;

@@ -34,7 +34,7 @@ static bool compile(struct et_matcher *matcher, const char **why)
                                       PCRE2_DOLLAR_ENDONLY | PCRE2_DOTALL,
                                   &code, &at, NULL);
     et_buf_free(&pattern);
-    *why = matcher->code ? *why : "a regular expression is not understood, or too large";
+    *why = matcher->code ? *why : "invalid regular expression, or it is too large";
     return matcher->code != NULL;
 }
 
@@ -127,7 +127,7 @@ static bool read_matcher(struct et_selector *selector, const char **at, const ch
     struct et_matcher matcher = {.name = read_word(at, "=!~,{}\"")};
     *why = "an operator is missing: =, !=, =~ or !~";
     if (matcher.name && read_operator(at, &matcher.how)) {
-        *why = "a quote is not closed, or an escape is not known";
+        *why = "unclosed quote, or unknown escape";
         matcher.value = read_word(at, ",{}\"");
         if (matcher.value) {
             return add_matcher(selector, matcher, why);
@@ -161,7 +161,7 @@ bool et_selector_parse(struct et_selector *selector, const char *text, const cha
     }
     at++;
     skip_blanks(&at);
-    *why = "there is something behind the closing brace";
+    *why = "unexpected text after the closing brace";
     return *at == '\0';
 }
 

@@ -189,7 +189,7 @@ static void trim(const struct et_debuginfod *d)
 static void server_failed(struct server *server, const char *why)
 {
     server->failed = time(NULL);
-    et_error("debuginfod: %s: %s; it is asked again in %d s", server->url, why, AGAIN_SECONDS);
+    et_error("debuginfod: %s: %s; retrying in %d s", server->url, why, AGAIN_SECONDS);
 }
 
 /* Puts what was fetched in place. 0, 1, or a negative errno value. */
@@ -208,7 +208,7 @@ static int keep(const struct et_debuginfod *d, const char *id, const char *folde
         err = et_symstore_commit(d->cache, id, &file, &wrong);
     }
     if (err < 0) {
-        et_buf_printf(why, "its file for %s: %s", id, wrong ? wrong : strerror(-err));
+        et_buf_printf(why, "invalid file for %s: %s", id, wrong ? wrong : strerror(-err));
     }
     et_buf_free(&inner);
     return err;

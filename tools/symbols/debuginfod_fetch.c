@@ -197,7 +197,7 @@ static int judge(const struct answer *a, int status, struct et_buf *why)
     if (a->redirects > REDIRECTS) {
         et_buf_printf(why, "more than %d redirects", REDIRECTS);
     } else if (!WIFEXITED(status)) {
-        et_buf_printf(why, "asking it was ended by signal %d", WTERMSIG(status));
+        et_buf_printf(why, "the request process was ended by signal %d", WTERMSIG(status));
     } else if (code == 0 || (code == ENOENT && a->http == 404)) {
         return code == 0;
     } else if (code == EFBIG) {
@@ -209,9 +209,9 @@ static int judge(const struct answer *a, int status, struct et_buf *why)
     } else if (a->words.size) {
         et_buf_text(why, a->words.data);
     } else if (code == ETIME) {
-        et_buf_text(why, "it takes too long");
+        et_buf_text(why, "timeout");
     } else if (code == ENOENT && a->http == 200) {
-        et_buf_text(why, "its answer is empty, which is no ELF file");
+        et_buf_text(why, "empty answer, not an ELF file");
     } else if (code == ENOENT && a->http) {
         et_buf_printf(why, "HTTP status %ld", a->http);
     } else {

@@ -136,7 +136,8 @@ static void complain(struct et_symbols *s, const char *path, const char *why)
     size_t before = s->complaints.count;
     et_intern(&s->complaints, line.data);
     if (s->complaints.count != before) {
-        et_error("%s%s", line.data, s->complaints.count == COMPLAINTS ? "; more of these are not said" : "");
+        et_error("%s%s", line.data,
+                 s->complaints.count == COMPLAINTS ? "; further messages of this kind are omitted" : "");
     }
     et_buf_free(&line);
 }
@@ -287,7 +288,7 @@ static void ask_servers(struct et_symbols *s, struct module *module)
     struct et_buf path = {0};
     module->asking = true;
     pthread_mutex_unlock(&s->lock);
-    et_progress("asking for symbols of %s", base_name(module->path));
+    et_progress("fetching symbols of %s", base_name(module->path));
     bool found = et_debuginfod_find(s->debuginfod, module->build_id, &path);
     pthread_mutex_lock(&s->lock);
     module->asking = false;

@@ -508,7 +508,7 @@ static struct et_symfile *read_file(Elf *elf, int fd, const char **why)
         load_units(file);
     }
     if (file->symbol_count == 0 && file->range_count == 0) {
-        *why = "no symbols in it";
+        *why = "no symbols";
         et_symfile_close(file);
         return NULL;
     }

@@ -41,17 +41,17 @@ int et_symstore_check(const char *path, const char *id, const char **why)
     char own[129];
     int err = et_symfile_build_id(path, own);
     if (err == -EINVAL) {
-        *why = "it is no ELF file";
+        *why = "not an ELF file";
     } else if (err == -ENOENT && access(path, F_OK) == 0) {
-        *why = "it has no build id";
+        *why = "no build id";
         err = -EINVAL;
     } else if (err) {
         *why = strerror(-err);
     } else if (strcmp(own, id) != 0) {
-        *why = "it has another build id";
+        *why = "wrong build id";
         err = -EINVAL;
     } else if (et_symfile_quality(path) == 0) {
-        *why = "there are no symbols in it";
+        *why = "no symbols";
         err = -EINVAL;
     }
     return err;

@@ -86,7 +86,7 @@ static void unsuitable_json_is_refused(void **state)
         const char *text, *word;
     } cases[] = {
         {"", "no JSON"},
-        {"[]", "no JSON object"},
+        {"[]", "not a JSON object"},
         {"{\"start\":", "no JSON"},
         {"{} x", "no JSON"},
         {"{\"start\":\"x\"}", "start"},

@@ -98,7 +98,7 @@ static void json_is_bounded(void **state)
         if (et_json_read(wrong[i], strlen(wrong[i]), &why)) {
             fail_msg("%s is taken", wrong[i]);
         }
-        assert_non_null(strstr(why.data, "no JSON: line 1"));
+        assert_non_null(strstr(why.data, "not JSON: line 1"));
     }
     et_buf_free(&deep);
     et_buf_free(&wide);
