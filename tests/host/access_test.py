@@ -34,19 +34,19 @@ def test_refuses_to_start(cli, folder, certificates):
     cases = {
         "no file": (("--token-file", folder + "/none"), "No such file"),
         "an empty token file": (("--token-file", write(folder, "empty", "# nothing\n\n")), "openssl rand"),
-        "a short token": (("--token-file", write(folder, "short", "ok-0123456789abcdef\nshort\n")), "short:2: a token has 16"),
-        "a word too many": (("--token-file", write(folder, "words", f"admin {BOTH}\n")), "want TOKEN, read TOKEN or write TOKEN"),
-        "a blank in a token": (("--token-file", write(folder, "blank", f"read {BOTH} x\n")), "want TOKEN"),
-        "a certificate alone": (("--tls-cert", token), "belong together"),
-        "an authority alone": (("--tls-client-ca", token), "needs both"),
-        "a certificate that is none": (("--tls-cert", token, "--tls-key", token), "no certificate in PEM"),
-        "a key that is none": (("--tls-cert", pem, "--tls-key", token), "no private key"),
-        "another's key": (("--tls-cert", pem, "--tls-key", certificates + "/client.key"), "not the key of the certificate"),
-        "an authority that is none": (("--tls-cert", pem, "--tls-key", key, "--tls-client-ca", token), "authority"),
+        "a short token": (("--token-file", write(folder, "short", "ok-0123456789abcdef\nshort\n")), "short:2: a token must have 16"),
+        "a word too many": (("--token-file", write(folder, "words", f"admin {BOTH}\n")), "expected TOKEN, read TOKEN or write TOKEN"),
+        "a blank in a token": (("--token-file", write(folder, "blank", f"read {BOTH} x\n")), "expected TOKEN"),
+        "a certificate alone": (("--tls-cert", token), "require each other"),
+        "an authority alone": (("--tls-client-ca", token), "requires both"),
+        "a certificate that is none": (("--tls-cert", token, "--tls-key", token), "not a PEM certificate"),
+        "a key that is none": (("--tls-cert", pem, "--tls-key", token), "PEM private key"),
+        "another's key": (("--tls-cert", pem, "--tls-key", certificates + "/client.key"), "does not match the certificate"),
+        "an authority that is none": (("--tls-cert", pem, "--tls-key", key, "--tls-client-ca", token), "PEM CA certificate"),
         "no config": (("--config", folder + "/none"), "No such file"),
-        "a wrong config": (("--config", write(folder, "wrong", "[serve]\nlissten = x\n")), "wrong:2: [serve] knows no 'lissten'"),
+        "a wrong config": (("--config", write(folder, "wrong", "[serve]\nlissten = x\n")), "wrong:2: unknown key 'lissten' in [serve]"),
         "a wrong limit": (("--config", write(folder, "limit", "[limits]\nconnections = 0\n")), "limit:2: connections = 0"),
-        "a section twice": (("--config", write(folder, "twice", "[serve]\n[limits]\n[serve]\n")), "twice:3: [serve] is there twice"),
+        "a section twice": (("--config", write(folder, "twice", "[serve]\n[limits]\n[serve]\n")), "twice:3: duplicate section [serve]"),
         "all the world": (("--listen", "0.0.0.0:0"), "--token-file FILE"),
         "all the world, with TLS": (("--listen", "0.0.0.0:0", "--tls-cert", pem, "--tls-key", key), "--insecure"),
     }
@@ -84,7 +84,7 @@ def test_tokens(folder, start_server):
     assert asked(server, push_path, body=push(9), token=BOTH, Origin="http://elsewhere") == 403, "a web page's post"
     write(folder, "tokens", "short\n")
     server.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: "a token has 16" in server.stderr()), "it is said"
+    assert wait_until(lambda: "a token must have 16" in server.stderr()), "it is said"
     assert asked(server, token=READ) == 200, "a wrong file changes nothing"
     write(folder, "tokens", f"{READ}{READ}\n")
     server.process.send_signal(signal.SIGHUP)
@@ -193,7 +193,7 @@ def test_tls(folder, secure):
     first = secure.serial()
     write(folder, "now.pem", "nonsense")
     secure.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: "no certificate in PEM" in secure.stderr()), "it is said"
+    assert wait_until(lambda: "not a PEM certificate" in secure.stderr()), "it is said"
     assert secure.serial() == first, "a wrong certificate changes nothing"
     secure.present("second")
     kept = http.client.HTTPSConnection("127.0.0.1", secure.port, timeout=60, context=secure.context())

@@ -132,7 +132,7 @@ def test_read_only(run, edgeprof, whole, open_folder):
     def reader(*arguments):
         return run(*arguments, program=program, prefix=prefix)
     for path in (db, copy):
-        assert_says(reader(*serve(path)), 1, path, "may not write")
+        assert_says(reader(*serve(path)), 1, path, "no permission to write")
     assert reader("top", "--db", copy, "--service", "svc1") == (0, []), "a backup can be read where nothing can be written"
     assert_says(reader("top", "--db", log, "--service", "svc1"), 1, "log.db", "folder")
     assert reader("backup", "--db", copy, "-o", os.path.join(other, "copy.db")) == (0, []), "a copy of the copy"
@@ -194,7 +194,7 @@ def test_no_room_for_a_copy(run, whole, copy):
 
 
 def test_wrong_target_of_a_copy(run, folder, whole):
-    for target, word in ((whole, "itself"), (folder, "no file"), (os.path.join(folder, "no", "where.db"), "where.db.part")):
+    for target, word in ((whole, "itself"), (folder, "not a regular file"), (os.path.join(folder, "no", "where.db"), "where.db.part")):
         assert_says(run("backup", "--db", whole, "-o", target), 1, target, word)
 
 

@@ -209,7 +209,7 @@ def test_kinds(page):
 def test_times(page):
     fill(page.server, "past", {("Old.Function",): 5_000_000_000}, at=NOW - 7200)
     page.open({"service": "past"})
-    assert "Nothing in this time" in page.text("empty"), "an hour is too short"
+    assert "No profiles in this range" in page.text("empty"), "an hour is too short"
     page.click("#empty button", refreshes=True)
     assert "Old.Function" in page.js(TEXTS) and page.address("range") == "custom", "the button there goes to the data"
     page.choose("range", "all")
@@ -219,7 +219,7 @@ def test_times(page):
     assert page.js("document.getElementById('range').value") == "custom", "are shown as such"
     page.type_into("to", page.js(f"(() => {{ const d = new Date({NOW - 7230} * 1000); return new Date(d - d.getTimezoneOffset() * 60000).toISOString().slice(0, 19); }})()"))
     page.after(lambda: page.js("document.getElementById('to').dispatchEvent(new Event('change', {bubbles: true}))"))
-    assert "Nothing in this time" in page.text("empty"), "an end of one's own"
+    assert "No profiles in this range" in page.text("empty"), "an end of one's own"
 
 
 def test_buckets(page):

@@ -61,7 +61,7 @@ def test_callers(page):
                                ".querySelector('.quiet').click()"))
     assert [page.address("view"), page.address("fn")] == ["callers", "f"], "a function's callers by the table"
     api = page.server.get("/api/callers", service="calls", function="f")[1]
-    for side, rest in (("callers", "(nobody: the stack begins here)"), ("callees", "(the function itself)")):
+    for side, rest in (("callers", "(no caller: root of the stack)"), ("callees", "(the function itself)")):
         left = api["total"] - sum(row["value"] for row in api[side])
         wanted = [(format_share(row["value"], api["total"]), format_value(row["value"], "nanoseconds"), row["name"]) for row in api[side]]
         wanted.append((format_share(left, api["total"]), format_value(left, "nanoseconds"), rest))
@@ -126,7 +126,7 @@ def test_diff(page):
     rows = {row["name"]: [f // SECOND for f in row["self"]] for row in api["rows"]}
     assert rows == {"Same": [2, 2], "Round": [1, 2], "Gone": [1, 0], "New": [0, 1], "Program.Main": [0, 0]}, "rows of the API"
     assert all(row["verdict"] == "unsure" for row in api["rows"]), "nobody knows how many samples these are"
-    diff_is_shown(page, api, "the time before")
+    diff_is_shown(page, api, "previous range")
     red, blue, grey = hue_of(page, "New"), hue_of(page, "Gone"), hue_of(page, "Program.Main")
     assert red[0] > red[2] + 40 and blue[2] > blue[0] + 40 and max(grey) - min(grey) < 12, f"colours: {red} {blue} {grey}"
     assert "Baseline" in page.text("sides") and "Compared" in page.text("readout"), "what is compared is said"
@@ -140,7 +140,7 @@ def test_diff(page):
 
 def test_diff_form(page):
     page.open({"service": "diff", "view": "diff", "range": "1h"})
-    assert "has nothing in its time" in page.text("sides"), "an hour before there is nothing"
+    assert "has no profiles in its range" in page.text("sides"), "an hour before there is nothing"
     page.choose("base", "same")
     assert set(page.rows("diff-table", 2)) == {"0.00"}, "the same with itself: no difference"
     page.choose("basefilter", 'version="1"')
@@ -155,7 +155,7 @@ def test_diff_form(page):
     assert "-" in page.address("base"), "and so is the baseline"
     assert page.js("document.getElementById('base').value") == "chosen", "which the form says"
     page.open({"service": "diff", "view": "diff", "range": "all"})
-    assert "no time before" in page.text("sides"), "before all there is nothing"
+    assert "no range before" in page.text("sides"), "before all there is nothing"
 
 
 # ---- spans ----
@@ -189,7 +189,7 @@ def test_span_links(page):
     page.open(f"?view=span&trace_id={TRACE[0]:016X}{TRACE[1]:016X}&from={NOW - 600}&to={NOW}")
     assert "65.00 ms" in page.text("one-span"), "a trace by its id, in capitals, with times"
     page.open("?span_id=00000000000000aa")
-    assert "Nothing of this span" in page.text("empty"), "an id that nobody has"
+    assert "No samples for this span" in page.text("empty"), "an id that nobody has"
 
 
 # ---- devices ----

@@ -143,9 +143,9 @@ def test_faults(serve, receive):
     assert not receiver.wrong, f"requests are sound HTTP: {receiver.wrong}"
     assert server.stop() == 0
     lines = server.stderr().splitlines()
-    assert len([line for line in lines if "profiles wait" in line]) == 1, f"one line when it begins to fail: {lines}"
+    assert len([line for line in lines if "profiles stay queued" in line]) == 1, f"one line when it begins to fail: {lines}"
     assert len([line for line in lines if "works again" in line]) == 1, "one line when it works again"
-    assert len([line for line in lines if "refuses a profile: 400" in line]) == 1, "one line for what is refused"
+    assert len([line for line in lines if "refused a profile: 400" in line]) == 1, "one line for what is refused"
 
 
 def test_down_and_old(serve, receive):
@@ -256,11 +256,11 @@ def test_secrets(tmp_path, serve, receive):
     ("[relay]\nto = parca\nurl = http://h\n", "[relay NAME]"), ("[relay a]\nurl = http://h\n", "pyroscope, parca"),
     ("[relay a]\nto = zipkin\nurl = http://h\n", "pyroscope, parca"), ("[relay a]\nto = parca\n", "http://HOST"),
     ("[relay a]\nto = parca\nurl = ftp://h\n", "http://HOST"), ("[relay a]\nto = parca\nurl = http://u:p@h\n", "password-file"),
-    ("[relay a]\nto = parca\nurl = http://h/?key=1\n", "ends with its path"), ("[relay a]\nto = parca\nurl = http://h\nspeed = 1\n", "speed"),
+    ("[relay a]\nto = parca\nurl = http://h/?key=1\n", "may not have parameters"), ("[relay a]\nto = parca\nurl = http://h\nspeed = 1\n", "speed"),
     ("[relay a]\nto = parca\nurl = http://h\nsymbolize = maybe\n", "fallback"),
-    ("[relay a]\nto = parca\nurl = http://h\nuser = x\n", "together"), ("[relay a]\nto = parca\nurl = http://h\nca = /nowhere\n", "cannot be read"),
+    ("[relay a]\nto = parca\nurl = http://h\nuser = x\n", "require each other"), ("[relay a]\nto = parca\nurl = http://h\nca = /nowhere\n", "cannot be read"),
     ("[relay a]\nto = parca\nurl = http://h\nheader = Authorization: x\n", "files"), ("[relay a]\nto = parca\nurl = http://h\nbatch = 0\n", "at least 1"),
-    ("[relay a]\nto = parca\nurl = http://h\n[relay a]\nto = parca\nurl = http://h\n", "already"), ("[rely a]\n", "rely")])
+    ("[relay a]\nto = parca\nurl = http://h\n[relay a]\nto = parca\nurl = http://h\n", "duplicate"), ("[rely a]\n", "rely")])
 def test_wrong_config(cli, tmp_path, text, said):
     (tmp_path / "wrong.conf").write_text(text)
     done = cli.fails(1, said, "serve", "--listen", "127.0.0.1:0", "--db", tmp_path / "wrong.db", "--config", tmp_path / "wrong.conf")

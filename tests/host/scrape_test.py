@@ -206,13 +206,13 @@ def test_tokens(folder, serve):
 
 
 @pytest.mark.parametrize("text, word", [
-    ("[scrape a]\n", ":1: [scrape]: url: it is missing"), ("[scrape]\nurl = http://x\n", ":1: [scrape]: service"),
-    ("[scrape a]\nurl = ftp://x\n", ":2: url = ftp://x: want http"), ("[scrape a]\nurl = http://u:p@x\n", "token-file"),
-    ("[scrape a]\nurl = http://x\nprofiles = cpu, heaps\n", ":3: [scrape]: profiles: there are cpu"),
+    ("[scrape a]\n", ":1: [scrape]: url: required"), ("[scrape]\nurl = http://x\n", ":1: [scrape]: service"),
+    ("[scrape a]\nurl = ftp://x\n", ":2: url = ftp://x: expected http"), ("[scrape a]\nurl = http://u:p@x\n", "token-file"),
+    ("[scrape a]\nurl = http://x\nprofiles = cpu, heaps\n", ":3: [scrape]: profiles: must be some of cpu"),
     ("[scrape a]\nurl = http://x\ntags = a\n", ":3: [scrape]: tags"), ("[scrape a]\nurl = http://x\ninterval = 5s\nseconds = 6s\n", ":4: [scrape]: seconds"),
     ("[scrape a]\nurl = http://x\ntoken-file = /none\n", ":3: [scrape]: token-file: No such file"),
     ("[scrape a]\nurl = http://x\nca = /none\n", ":3: [scrape]: ca"), ("[scrape a]\nurl = http://x\ninterval = soon\n", ":3: interval = soon"),
-    ("[scrape a]\nurl = http://x\nservice = a\nservice = b\n", ":4: service is there twice")])
+    ("[scrape a]\nurl = http://x\nservice = a\nservice = b\n", ":4: duplicate service")])
 def test_mistake(cli, tmp_path, text, word):
     (tmp_path / "wrong.conf").write_text(text)
     cli.fails(1, word, "serve", "--db", ":memory:", "--listen", "127.0.0.1:0", "--config", tmp_path / "wrong.conf")

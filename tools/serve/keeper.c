@@ -71,7 +71,7 @@ static void *keeper_thread(void *context)
         pause = !kept || step.got != 1 || took > LOOK_NS ? LOOK_NS : took > PAUSE_NS ? took : PAUSE_NS;
         keeper->failures = kept && step.got < 0 ? keeper->failures + 1 : 0;
         if (keeper->failures == SAID_AFTER) { /* the server reports a store that cannot be written */
-            et_error("the database is not merged and nothing goes: %s", why.data);
+            et_error("cannot merge or delete profiles in the database: %s", why.data);
         }
         et_buf_free(&why);
     }
@@ -92,7 +92,7 @@ struct et_keeper *et_keeper_start(struct et_server *server, const struct et_poli
     if (pthread_create(&keeper->thread, NULL, keeper_thread, keeper) == 0) {
         return keeper;
     }
-    et_error("there is no thread to be had for keeping the database small");
+    et_error("cannot start the thread that limits the database's size");
     free(keeper);
     return NULL;
 }
@@ -145,7 +145,7 @@ static bool read_one(const struct et_config *config, const struct et_section *se
 {
     const struct et_setting *setting = et_config_setting(section, key);
     if (setting && !parse(setting->value, policy)) {
-        et_config_error(config, setting->line, "%s %s: not %s", key, setting->value, form);
+        et_config_error(config, setting->line, "%s = %s: expected %s", key, setting->value, form);
         return false;
     }
     return true;
@@ -155,7 +155,7 @@ bool et_policy_read(const struct et_config *config, const struct et_section *sec
 {
     static const char *const keys[] = {"for", "size", "fine", "five-minutes", NULL};
     bool ok = et_config_keys(config, section, keys);
-    ok = ok && read_one(config, section, "for", et_policy_keep, "a time such as 14d, from 1h, or forever", policy);
+    ok = ok && read_one(config, section, "for", et_policy_keep, "a time such as 14d (at least 1h), or forever", policy);
     ok = ok && read_one(config, section, "size", et_policy_size, "a size such as 500M or 4G, or any", policy);
     ok = ok && et_config_duration(config, section, "fine", true, &policy->fine_ns);
     return ok && et_config_duration(config, section, "five-minutes", true, &policy->five_ns);

@@ -10,13 +10,13 @@
 
 static void put_server(struct et_server *server, struct et_buf *out)
 {
-    et_metrics_family(out, "edgeprof_build_info", "gauge", "Which edgeprof this is.");
+    et_metrics_family(out, "edgeprof_build_info", "gauge", "Version of edgeprof.");
     et_metrics_sample(out, "edgeprof_build_info", "version", EP_VERSION_TEXT, NULL);
     et_metrics_number(out, 1);
-    et_metrics_family(out, "edgeprof_accepted_total", "counter", "Messages that were taken since the server's start.");
+    et_metrics_family(out, "edgeprof_accepted_total", "counter", "Messages accepted since the server's start.");
     et_metrics_sample(out, "edgeprof_accepted_total", NULL);
     et_metrics_number(out, et_server_accepted(server));
-    et_metrics_family(out, "edgeprof_refused_total", "counter", "Messages that were refused since the server's start.");
+    et_metrics_family(out, "edgeprof_refused_total", "counter", "Messages refused since the server's start.");
     for (enum et_rejection reason = 0; reason < ET_REJECTIONS; reason++) {
         et_metrics_sample(out, "edgeprof_refused_total", "reason", et_rejection_name(reason), NULL);
         et_metrics_number(out, et_rejection_count(reason));
@@ -46,12 +46,12 @@ enum { SENT, REFUSED, LOST, WAITING, FAILING, FAMILIES };
 static const struct {
     const char *name, *type, *help;
 } relayed[FAMILIES] = {
-    [SENT] = {"edgeprof_relay_sent_total", "counter", "Profiles that a destination has taken."},
-    [REFUSED] = {"edgeprof_relay_refused_total", "counter", "Profiles that a destination has refused for good."},
+    [SENT] = {"edgeprof_relay_sent_total", "counter", "Profiles that a destination accepted."},
+    [REFUSED] = {"edgeprof_relay_refused_total", "counter", "Profiles that a destination refused permanently."},
     [LOST] = {"edgeprof_relay_lost_total", "counter",
-              "Profiles that were too old for it, or gone before they were sent."},
-    [WAITING] = {"edgeprof_relay_waiting", "gauge", "Profiles that wait for it, counted up to 100000."},
-    [FAILING] = {"edgeprof_relay_failing", "gauge", "1: the last request failed and is tried again."},
+              "Profiles too old for the destination, or deleted before they were sent."},
+    [WAITING] = {"edgeprof_relay_waiting", "gauge", "Profiles queued for the destination, counted up to 100000."},
+    [FAILING] = {"edgeprof_relay_failing", "gauge", "1: the last request failed and will be retried."},
 };
 
 static void add_relay(void *context, const struct et_relay_state *state)

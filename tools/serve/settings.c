@@ -14,7 +14,7 @@ static bool find_single(const struct et_config *config, const char *kind, const 
     *section = et_config_next(config, kind, NULL);
     const struct et_section *second = *section ? et_config_next(config, kind, *section) : NULL;
     if (second) {
-        et_config_error(config, second->line, "[%s] is there twice, first in line %u; put both into one", kind,
+        et_config_error(config, second->line, "duplicate section [%s], first in line %u; merge them", kind,
                         (*section)->line);
     }
     return !second;
@@ -49,11 +49,11 @@ static bool read_symbols(const struct et_config *config, const struct et_section
 static bool read_keep(const struct et_serve_options *options, struct et_policy *policy)
 {
     if (options->keep && !et_policy_keep(options->keep, policy)) {
-        et_error("serve: --keep %s: not a time such as 14d, from 1h, or forever", options->keep);
+        et_error("serve: --keep %s: expected a time such as 14d (at least 1h), or forever", options->keep);
         return false;
     }
     if (options->max_size && !et_policy_size(options->max_size, policy)) {
-        et_error("serve: --max-size %s: not a size such as 500M or 4G, or any", options->max_size);
+        et_error("serve: --max-size %s: expected a size such as 500M or 4G, or any", options->max_size);
         return false;
     }
     return true;

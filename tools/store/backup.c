@@ -150,13 +150,13 @@ static int check_target(struct backup *b)
         return fail_with_errno(b, b->from);
     }
     if (stat(b->to, &to) == 0 && !S_ISREG(to.st_mode)) {
-        return fail_with(b, -EINVAL, b->to, "there is something that is no file; name one");
+        return fail_with(b, -EINVAL, b->to, "not a regular file; choose another name");
     }
     if (stat(b->to, &to) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino) {
         return fail_with(b, -EINVAL, b->to, "is the database itself; choose another name");
     }
     if (file_exists(b->to, "-wal") || file_exists(b->to, "-journal")) {
-        return fail_with(b, -EBUSY, b->to, "is a database in use (it has a log beside it); choose another name");
+        return fail_with(b, -EBUSY, b->to, "is a database in use (it has a log); choose another name");
     }
     return 0;
 }
@@ -173,7 +173,7 @@ static int lock_part(struct backup *b)
         held.st_ino != there.st_ino) {
         close(b->hold);
         b->hold = -1;
-        return fail_with(b, -EBUSY, b->part.data, "another backup is being written there; wait for it");
+        return fail_with(b, -EBUSY, b->part.data, "another backup is in progress; wait for it");
     }
     return ftruncate(b->hold, 0) == 0 ? 0 : fail_with_errno(b, b->part.data);
 }

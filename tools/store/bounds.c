@@ -25,7 +25,7 @@ struct et_bounds *et_bounds_new(const struct et_bounds_config *config)
 {
     static const char *const forms[LINES] = {
         [SERVICES] = "too many services: more than %llu, see services in [limits]",
-        [SERIES] = "too many sets of tags: more than %llu of one service, see series in [limits]",
+        [SERIES] = "too many tag sets: more than %llu per service, see series in [limits]",
         [VALUES] = "too many values of one label, or labels: more than %llu, see label-values in [limits]",
         [LABELS] = "more than %llu labels at once, see labels in [limits]",
         [NAME] = "a label's name is longer than %llu bytes, see label-name in [limits]",

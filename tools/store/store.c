@@ -167,13 +167,13 @@ static const char *find_advice(struct et_store *store, int sqlite_code)
 {
     switch (sqlite_code & 0xff) {
     case SQLITE_READONLY:
-        return "this user may not write to it or to its folder";
+        return "no permission to write to it or its folder";
     case SQLITE_CANTOPEN:
         return sqlite3_system_errno(store->db) ? strerror(sqlite3_system_errno(store->db)) : "";
     case SQLITE_BUSY:
-        return "another program writes to it";
+        return "another program is writing to it";
     case SQLITE_CORRUPT:
-        return "restore a backup, or move it away and begin anew";
+        return "restore a backup, or move it away and start with a new one";
     case SQLITE_NOTADB:
         return "choose another with --db";
     default:

@@ -188,7 +188,7 @@ int et_store_schema(struct et_store *store)
         return err;
     }
     if (version > VERSION) {
-        snprintf(store->why, sizeof store->why, "it was written by a newer edgeprof (schema %d)", version);
+        snprintf(store->why, sizeof store->why, "written by a newer edgeprof (schema %d)", version);
         return -EIO;
     }
     return 0;

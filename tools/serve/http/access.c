@@ -32,15 +32,15 @@ static bool is_safe(const struct et_access_config *config, bool loopback, const 
 {
     if (!loopback && !config->token_file && !config->tls.client_ca && !config->insecure) {
         et_error(
-            "--listen %s: everybody who reaches it could read and write; give --token-file FILE (`openssl rand -hex 32 "
-            ">FILE` makes one), --tls-client-ca FILE, or --insecure where that is meant",
+            "--listen %s: anyone who can reach it could read and write; use --token-file FILE (`openssl rand -hex 32 "
+            ">FILE` creates one), --tls-client-ca FILE, or --insecure if intended",
             address);
         return false;
     }
     if (!loopback && config->token_file && !config->tls.certificate) {
         et_error(
-            "--listen %s: tokens can be read on their way without TLS; --tls-cert and --tls-key are for that, or a "
-            "proxy in front",
+            "--listen %s: without TLS, tokens are sent in clear text; use --tls-cert and --tls-key, or a TLS proxy "
+            "in front",
             address);
     }
     return true;
@@ -49,7 +49,7 @@ static bool is_safe(const struct et_access_config *config, bool loopback, const 
 static bool files_ok(const struct et_tls_files *tls)
 {
     if (!tls->certificate != !tls->key || (tls->client_ca && !tls->certificate)) {
-        et_error("--tls-cert and --tls-key belong together, and --tls-client-ca needs both");
+        et_error("--tls-cert and --tls-key require each other, and --tls-client-ca requires both");
         return false;
     }
     return true;
@@ -178,12 +178,13 @@ bool et_access_allows(struct et_access *access, const struct et_visit *visit, co
     enum et_need need = route ? route->need : ET_NEED_USUAL;
     bool reads = !visit->post || need == ET_NEED_READ;
     if (visit->session && et_tls_is_bare(access->tls, visit->session)) {
-        return reject_request(visit, ET_REJECTED_CERTIFICATE, 403, "a client certificate is wanted", answer);
+        return reject_request(visit, ET_REJECTED_CERTIFICATE, 403, "client certificate required", answer);
     }
     if (access->check_host && visit->host && !is_own_host(access, visit->host)) {
-        return reject_request(visit, ET_REJECTED_ACCESS, 403,
-                              "want an address or localhost as the host, a name of hosts in [serve], or a token file",
-                              answer);
+        return reject_request(
+            visit, ET_REJECTED_ACCESS, 403,
+            "unknown host name; use an address or localhost, add the name to hosts in [serve], or use a token file",
+            answer);
     }
     if (visit->post && visit->origin) {
         return reject_request(visit, ET_REJECTED_ACCESS, 403, "web pages may not send profiles", answer);
@@ -191,13 +192,13 @@ bool et_access_allows(struct et_access *access, const struct et_visit *visit, co
     unsigned rights = need == ET_NEED_NOTHING ? ~0u : visitor_rights(access, visit->authorization);
     if (!(rights & (reads ? ET_RIGHT_READ : ET_RIGHT_WRITE))) {
         return reject_request(visit, ET_REJECTED_ACCESS, rights ? 403 : 401,
-                              rights ? "this token may not do that"
-                                     : "want the token: Authorization: Bearer TOKEN, or as the password of Basic",
+                              rights ? "this token does not have the required right"
+                                     : "token required: Authorization: Bearer TOKEN, or as the password of Basic",
                               answer);
     }
     if (!reads && !within_rate(access, visit->sender)) {
         return reject_request(visit, ET_REJECTED_RATE, 429,
-                              "too many profiles a second, see profiles-per-second in [limits]", answer);
+                              "too many profiles per second, see profiles-per-second in [limits]", answer);
     }
     return true;
 }
@@ -221,7 +222,7 @@ bool et_access_connects(struct et_access *access, const struct sockaddr *sender)
     bool many = access->limits.sender_connections && own >= access->limits.sender_connections;
     if (full || many) {
         et_sender_text(sender, text);
-        et_reject(ET_REJECTED_CONNECTIONS, "a connection of %s: there are %llu already, see %s in [limits]", text,
+        et_reject(ET_REJECTED_CONNECTIONS, "connection from %s: limit of %llu reached, see %s in [limits]", text,
                   (unsigned long long)(full ? access->limits.connections : own),
                   full ? "connections" : "sender-connections");
     }

@@ -43,8 +43,7 @@ bool et_limits_read(const struct et_config *config, const struct et_section *sec
     ok &= et_config_duration(config, section, "future", true, &bounds->future_ns);
     ok &= et_config_duration(config, section, "past", true, &bounds->past_ns);
     if (ok && limits->connections == 0) {
-        et_config_error(config, et_config_setting(section, "connections")->line,
-                        "connections = 0 would let nobody in; want 1 or more");
+        et_config_error(config, et_config_setting(section, "connections")->line, "connections = 0: must be 1 or more");
         ok = false;
     }
     return ok;

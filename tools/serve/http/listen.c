@@ -17,7 +17,7 @@ int et_listen(const char *text, char *address, size_t size)
     size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
     if (!colon || colon == text || (size_t)(colon - text) >= sizeof host || digits == 0 || digits > 5 ||
         colon[1 + digits] || strtoul(colon + 1, NULL, 10) > 65535) {
-        et_error("--listen %s: not of the form host:port", text);
+        et_error("--listen %s: expected host:port", text);
         return -1;
     }
     bool bracket = text[0] == '[' && colon[-1] == ']';

@@ -46,7 +46,7 @@ void et_reject(enum et_rejection reason, const char *format, ...)
     va_end(args);
     char *clean = et_clean(size < 0 ? "" : text, size < 0 ? 0 : (size_t)size);
     if (unsaid) {
-        et_error("refused: %s (and %llu more for such a reason)", clean, (unsigned long long)unsaid);
+        et_error("refused: %s (and %llu more for this reason)", clean, (unsigned long long)unsaid);
     } else {
         et_error("refused: %s", clean);
     }

@@ -14,7 +14,7 @@ static void answer_file(struct et_server *server, const struct et_request *reque
     const struct et_asset *asset = et_asset(request->path);
     (void)server;
     if (!asset) {
-        et_answer_text(answer, 404, "there is nothing at this address");
+        et_answer_text(answer, 404, "not found");
         return;
     }
     answer->type = asset->type;

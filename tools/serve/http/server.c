@@ -103,7 +103,7 @@ int et_body(const struct et_request *request, size_t limit, struct et_buf *out, 
 {
     const char *encoding = et_header(request, "Content-Encoding");
     if (encoding && strcmp(encoding, "gzip") != 0 && strcmp(encoding, "identity") != 0) {
-        et_answer_text(answer, 415, "the only content encoding is gzip");
+        et_answer_text(answer, 415, "the content encoding must be gzip");
         return -EINVAL;
     }
     size_t least = limit / DEFLATE_AT_MOST,
@@ -231,7 +231,7 @@ static void watch_store(struct et_server *server, enum et_outcome outcome, const
 {
     bool refusing = outcome == ET_UNAVAILABLE;
     if (refusing && !server->refusing) {
-        et_error("database %s: %s; profiles are refused with 503 and senders try again", server->db, why);
+        et_error("database %s: %s; refusing profiles with 503, senders retry", server->db, why);
     } else if (outcome == ET_ACCEPTED && server->refusing) {
         et_error("database %s: works again", server->db);
     }
@@ -375,7 +375,7 @@ static enum MHD_Result begin_request(const struct et_server *server, struct MHD_
         return reply(connection, &answer);
     }
     if (!incoming->route) {
-        return reply_text(connection, status, status == 405 ? "wrong method" : "there is nothing at this address");
+        return reply_text(connection, status, status == 405 ? "wrong method" : "not found");
     }
     incoming->limit = incoming->route->limit ? incoming->route->limit : server->limits.body;
     incoming->too_large = length && (strlen(length) > 15 || strtoull(length, NULL, 10) > incoming->limit);
@@ -419,7 +419,7 @@ static enum MHD_Result answer_request(struct et_server *server, struct MHD_Conne
         et_answer_text(&answer, 413, why.data);
         et_buf_free(&why);
     } else if (incoming->no_room) {
-        et_answer_text(&answer, 503, "others are sending too much just now");
+        et_answer_text(&answer, 503, "busy: too many requests from other senders");
     } else {
         incoming->work.budget = &server->working;
         struct et_request request = {
@@ -483,7 +483,7 @@ static bool open_stores(struct et_server *server)
     }
     server->commit = et_group_commit_start(server->writer, GROUP_MS);
     if (!server->commit) {
-        et_error("there is no thread to be had for the database");
+        et_error("cannot start the database thread");
     }
     return server->commit != NULL;
 }

@@ -73,7 +73,7 @@ static bool load_chain(const char *path, struct tls_generation *out)
     int code = ok ? gnutls_pcert_list_import_x509_raw(out->chain, &out->count, &pem, GNUTLS_X509_FMT_PEM, 0) : -1;
     out->count = code < 0 ? 0 : out->count;
     et_buf_free(&text);
-    return ok && (code >= 0 || report_failure(path, "no certificate in PEM", code));
+    return ok && (code >= 0 || report_failure(path, "not a PEM certificate", code));
 }
 
 static bool load_key(const char *path, struct tls_generation *out)
@@ -85,7 +85,7 @@ static bool load_key(const char *path, struct tls_generation *out)
     code = code < 0 ? code : gnutls_privkey_import_x509_raw(out->key, &pem, GNUTLS_X509_FMT_PEM, NULL, 0);
     gnutls_memset(text.data, 0, text.size);
     et_buf_free(&text);
-    return ok && (code >= 0 || report_failure(path, "no private key in PEM without a password", code));
+    return ok && (code >= 0 || report_failure(path, "not an unencrypted PEM private key", code));
 }
 
 static bool load_clients(const char *path, struct tls_generation *out)
@@ -96,7 +96,7 @@ static bool load_clients(const char *path, struct tls_generation *out)
     int code = ok ? gnutls_x509_trust_list_init(&out->clients, 0) : -1;
     code = code < 0 ? code : gnutls_x509_trust_list_add_trust_mem(out->clients, &pem, NULL, GNUTLS_X509_FMT_PEM, 0, 0);
     et_buf_free(&text);
-    return ok && (code > 0 || report_failure(path, "no certificate of an authority in PEM", code));
+    return ok && (code > 0 || report_failure(path, "not a PEM CA certificate", code));
 }
 
 /* Whether certificate and key match: verifies a signature of the key with the certificate. */
@@ -113,7 +113,7 @@ static bool key_matches_certificate(const struct et_tls *tls, const struct tls_g
                     : gnutls_pubkey_verify_data2(public, gnutls_pk_to_sign((gnutls_pk_algorithm_t)pk, hash), 0, &data,
                                                  &signature);
     gnutls_free(signature.data);
-    return code >= 0 || report_failure(tls->key, "it is not the key of the certificate", code);
+    return code >= 0 || report_failure(tls->key, "does not match the certificate", code);
 }
 
 static struct tls_generation *load_generation(const struct et_tls *tls)

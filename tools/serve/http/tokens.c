@@ -51,14 +51,14 @@ static const char *add_token(struct et_tokens *tokens, const char *line, size_t 
         size -= word;
     }
     if (!rights || memchr(line, ' ', size) || memchr(line, '\t', size)) {
-        return "want TOKEN, read TOKEN or write TOKEN";
+        return "expected TOKEN, read TOKEN or write TOKEN";
     }
     if (size < SHORTEST || size > LONGEST) {
-        return "a token has 16 to 512 characters; `openssl rand -hex 32` makes one";
+        return "a token must have 16 to 512 characters; `openssl rand -hex 32` creates one";
     }
     for (size_t i = 0; i < size; i++) {
         if (line[i] <= ' ' || line[i] > '~') {
-            return "a token is of visible ASCII characters";
+            return "a token may only have visible ASCII characters";
         }
     }
     tokens->items = et_reserve(tokens->items, &tokens->capacity, tokens->count + 1, sizeof *tokens->items);
@@ -82,7 +82,7 @@ struct et_tokens *et_tokens_read(const char *path)
     if (err || wrong) {
         et_error("token file %s:%u: %s", path, line, err ? strerror(-err) : wrong);
     } else if (tokens->count == 0) {
-        et_error("token file %s: it has no token; `openssl rand -hex 32 >%s` makes one", path, path);
+        et_error("token file %s: no token; `openssl rand -hex 32 >%s` creates one", path, path);
     }
     et_buf_free(&text);
     if (err || wrong || tokens->count == 0) {

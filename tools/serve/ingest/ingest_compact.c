@@ -272,12 +272,12 @@ static enum et_outcome store_if_expected(struct compact_push *push)
         return ET_UNAVAILABLE;
     }
     if (known && message->sequence < push->row.next_sequence) {
-        *push->why = "this message was here before";
+        *push->why = "this message was received before";
         return ET_REPEATED;
     }
     if (known ? message->sequence != push->row.next_sequence || push->row.ended : message->sequence != 0) {
         *push->why =
-            known ? "a message of this segment is missing, start a new one" : "unknown segment, start a new one";
+            known ? "a message of this segment is missing; start a new segment" : "unknown segment; start a new one";
         return ET_STALE;
     }
     if (!known) {

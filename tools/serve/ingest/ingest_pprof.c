@@ -87,7 +87,7 @@ bool et_batch_name(const char *text, char **service, char **tags, char **family,
     for (size_t i = 0; i < name.count && ok; i++) {
         const struct et_matcher *tag = &name.matchers[i];
         ok = tag->how == ET_MATCH_EQUAL;
-        *why = ok ? *why : "name is service or service{key=value,...}";
+        *why = ok ? *why : "name must be service or service{key=value,...}";
         metric = strcmp(tag->name, "__name__") == 0 ? tag->value : metric;
         if (strncmp(tag->name, "__", 2) != 0 || strcmp(tag->name, "__session_id__") == 0) {
             et_labels_add(&lines, tag->name, tag->value);

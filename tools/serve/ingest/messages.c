@@ -26,7 +26,7 @@ et_pprof *et_messages_pprof(const uint8_t *bytes, size_t size, struct et_buf *in
 {
     int err = et_gunzip(bytes, size, FILE_LIMIT, inflated);
     if (err) {
-        *why = "its gzip is broken or too large";
+        *why = "invalid or too large gzip data";
         return NULL;
     }
     return et_pprof_decode(inflated->data, inflated->size, why);
@@ -131,7 +131,7 @@ static int store_messages(const char *path, const struct et_buf *file, struct et
         }
     }
     if (messages.torn) {
-        et_error("%s: ends in the middle of message %zu; what is before it is used", path, number + 1);
+        et_error("%s: truncated within message %zu; using the messages before it", path, number + 1);
     }
     return ET_OK;
 }
@@ -154,7 +154,7 @@ int et_messages_load(const char *path, const struct et_buf *file, const struct e
     }
     et_store_close(store);
     if (code == ET_OK && (*profile)->total == 0) {
-        et_error("%s: no profile in it", path);
+        et_error("%s: contains no profile", path);
         et_profile_free(*profile);
         *profile = NULL;
         code = ET_NO_DATA;

@@ -45,11 +45,11 @@ static bool is_plausible(const et_push *push)
 
 et_push *et_push_decode_json(const void *bytes, size_t size, struct et_buf *why)
 {
-    const char *wrong = "it has no rawProfile, or too many";
+    const char *wrong = "rawProfile is missing, or there are too many";
     et_push *push = (et_push *)et_protojson_decode(&push__v1__push_request__descriptor, bytes, size, &wrong);
     if (!push || !is_plausible(push)) {
         et_buf_printf(why,
-                      "no PushRequest ({\"series\":[{\"labels\":[{\"name\",\"value\"}],\"samples\":"
+                      "not a PushRequest ({\"series\":[{\"labels\":[{\"name\",\"value\"}],\"samples\":"
                       "[{\"rawProfile\":base64}]}]}): %s",
                       wrong);
         if (push) {
@@ -96,7 +96,7 @@ const char *et_push_wrong(const et_push_series *series)
             }
         }
     }
-    return !name ? "no label __name__" : !is_metric(name) ? "__name__ is no metric's name" : NULL;
+    return !name ? "no label __name__" : !is_metric(name) ? "__name__ is not a valid metric name" : NULL;
 }
 
 char *et_push_tags(const et_push_series *series)

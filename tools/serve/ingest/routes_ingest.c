@@ -36,17 +36,18 @@ static const char *read_format(const struct et_request *request, struct ingest_r
     ingest->said = *format != '\0';
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         if (strcmp(format, foreign[i]) == 0) {
-            return "formats are pprof, groups (folded) and lines; jfr, trie, tree and speedscope are not taken here";
+            return "supported formats: pprof, groups (folded) and lines; jfr, trie, tree and speedscope are not "
+                   "supported";
         }
     }
     if (type && strncasecmp(type, "multipart/form-data", strlen("multipart/form-data")) == 0) {
         ingest->pprof = true;
     } else if (type && strncmp(type, "binary/octet-stream+", strlen("binary/octet-stream+")) == 0) {
-        return "formats are pprof, groups (folded) and lines; tries and trees are not taken here";
+        return "supported formats: pprof, groups (folded) and lines; tries and trees are not supported";
     }
     bool known = !*format || ingest->pprof || ingest->lines || strcmp(format, "groups") == 0 ||
                  strcmp(format, "folded") == 0; /* the older name */
-    return known ? NULL : "formats are pprof, groups (folded) and lines";
+    return known ? NULL : "supported formats: pprof, groups (folded) and lines";
 }
 
 /* Parses samples per second: digits. */
@@ -69,10 +70,10 @@ static const char *read_arguments(const struct et_request *request, struct inges
     ingest->average = strcmp(et_argument(request, "aggregationType"), "average") == 0;
     ingest->now_ns = et_now();
     if ((*from && !et_parse_time(from, &ingest->from_ns)) || (*until && !et_parse_time(until, &ingest->until_ns))) {
-        return "from and until are Unix times, now, now-1h or 2026-01-31";
+        return "from and until must be Unix times, now, now-1h or 2026-01-31";
     }
     if (!read_rate(et_argument(request, "sampleRate"), &ingest->rate)) {
-        return "sampleRate is samples a second, 1 to 1000000";
+        return "sampleRate must be 1 to 1000000 samples per second";
     }
     why = read_format(request, ingest);
     if (why || !et_batch_name(et_argument(request, "name"), &ingest->service, &ingest->tags, &ingest->family, &why)) {
@@ -105,7 +106,7 @@ static bool config_ok(const struct et_buf *config, struct et_buf *why)
     if (ok) {
         why->size = 0;
     } else if (value) {
-        et_buf_text(why, "it is no object");
+        et_buf_text(why, "not an object");
     }
     json_decref(value);
     return ok;
@@ -124,7 +125,7 @@ static bool read_form(const struct et_buf *body, const char *type, size_t limit,
         wrong = wrong ? wrong : read_field(body, boundary, "sample_type_config", limit, &config, &configured);
         wrong = wrong ? wrong : read_field(body, boundary, "prev_profile", limit, &previous, &has_previous);
         wrong = wrong          ? wrong
-                : has_previous ? "prev_profile is not taken: send what came since, not two sums"
+                : has_previous ? "prev_profile is not supported; send differences, not totals"
                 : !found       ? "the form has no field profile"
                                : NULL;
     }
@@ -145,7 +146,8 @@ static bool add_folded(struct et_batch *batch, const struct ingest_request *inge
     struct et_folded what;
     size_t service_size;
     if (!et_folded_kind(ingest->service, &service_size, ingest->units, ingest->average, ingest->rate, &what)) {
-        et_buf_text(why, "units are samples, objects, bytes, lock_nanoseconds, lock_samples, goroutines, exceptions");
+        et_buf_text(why,
+                    "units must be samples, objects, bytes, lock_nanoseconds, lock_samples, goroutines or exceptions");
         return false;
     }
     struct et_profile *profile = et_folded_parse(text->data ? text->data : "", text->size, ingest->lines, &what, why);

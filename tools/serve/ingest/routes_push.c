@@ -167,7 +167,7 @@ static void push_pyroscope(struct et_server *server, const struct et_request *re
     unsigned status;
     bool json = et_content_type_is(request, "application/json");
     if (!json && !et_content_type_is(request, "application/proto")) {
-        et_answer_text(answer, 415, "the content types are application/proto and application/json");
+        et_answer_text(answer, 415, "content type must be application/proto or application/json");
         return;
     }
     if (et_body(request, et_server_limits(server)->inflated, &inflated, answer) == 0) {

@@ -207,7 +207,7 @@ unsigned et_api_load(struct et_store *store, const struct et_query *query, struc
     own.service = service.data;
     if (err == -EINVAL) {
         struct et_buf text = {0};
-        et_buf_printf(&text, "there are several services, choose one with service=: %s", service.data);
+        et_buf_printf(&text, "several services exist; choose one with service=: %s", service.data);
         et_api_error(out, text.data);
         et_buf_free(&text);
         status = 400;

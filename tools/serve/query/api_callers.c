@@ -51,7 +51,7 @@ unsigned et_api_callers(struct et_store *store, struct et_symbols *symbols, cons
     struct et_profile *profile;
     struct et_query merged = *query;
     if (!*function) {
-        et_api_error(out, "function= is missing: the whole name of a function");
+        et_api_error(out, "function= is required: the complete name of a function");
         return 400;
     }
     merged.keep_labels = false;

@@ -110,7 +110,7 @@ unsigned et_api_timeline(struct et_store *store, const struct et_query *query, s
     unsigned status = 200;
     own.service = service.data;
     if (err == -EINVAL) {
-        et_api_error(out, "there are several services, choose one with service=");
+        et_api_error(out, "several services exist; choose one with service=");
         status = 400;
     } else if (err || set_missing_times(store, &own) < 0) {
         status = et_api_failed(store, out);

@@ -70,20 +70,19 @@ static const struct metric_family {
     const char *service; /* name of the label for the service */
 } families[] = {
     {"edgeprof_cpu_seconds_total", "counter", "CPU time of the service.", "cpu", SECONDS, "service"},
-    {"pyroscope_profiles_cpu_total", "counter", "CPU time in seconds, under the name that rules for Pyroscope use.",
+    {"pyroscope_profiles_cpu_total", "counter", "CPU time in seconds, under the name used by rules for Pyroscope.",
      "cpu", SECONDS, "service_name"},
     {"edgeprof_allocated_bytes_total", "counter", "Bytes that the service has allocated.", "alloc", VALUE, "service"},
     {"edgeprof_allocated_objects_total", "counter", "Objects that the service has allocated.", "alloc", COUNT,
      "service"},
     {"edgeprof_lock_delay_seconds_total", "counter", "Time that threads waited for locks.", "lock", SECONDS, "service"},
-    {"edgeprof_lock_contentions_total", "counter", "Locks that were waited for.", "lock", COUNT, "service"},
-    {"edgeprof_wait_seconds_total", "counter", "Time that threads waited, in all.", "wait", SECONDS, "service"},
+    {"edgeprof_lock_contentions_total", "counter", "Contended lock acquisitions.", "lock", COUNT, "service"},
+    {"edgeprof_wait_seconds_total", "counter", "Total wait time of threads.", "wait", SECONDS, "service"},
     {"edgeprof_exceptions_total", "counter", "Exceptions that were thrown.", "exception", VALUE, "service"},
-    {"edgeprof_gc_pause_seconds_total", "counter", "Time that garbage collections stopped all threads.", "gc", SECONDS,
+    {"edgeprof_gc_pause_seconds_total", "counter", "Total duration of garbage collection pauses.", "gc", SECONDS,
      "service"},
-    {"edgeprof_gc_pauses_total", "counter", "Times that garbage collections stopped all threads.", "gc", COUNT,
-     "service"},
-    {"edgeprof_profiles_total", "counter", "Profiles that were taken.", NULL, PROFILES, "service"},
+    {"edgeprof_gc_pauses_total", "counter", "Number of garbage collection pauses.", "gc", COUNT, "service"},
+    {"edgeprof_profiles_total", "counter", "Received profiles.", NULL, PROFILES, "service"},
     {"edgeprof_last_seen_timestamp_seconds", "gauge", "End of the latest profile.", NULL, LAST, "service"},
 };
 
@@ -195,8 +194,8 @@ int et_metrics_store(struct et_store *store, struct et_buf *out)
         }
     }
     if (!err) {
-        put_losses(&all, "edgeprof_lost_samples_total", "Samples and the like that were lost, by reason.", false, out);
-        put_losses(&all, "edgeprof_lost_seconds_total", "The time that they stood for.", true, out);
+        put_losses(&all, "edgeprof_lost_samples_total", "Lost samples and events, by reason.", false, out);
+        put_losses(&all, "edgeprof_lost_seconds_total", "The CPU or wait time that lost samples represent.", true, out);
     }
     et_strings_free(&all.strings);
     free(all.metrics);
@@ -265,10 +264,10 @@ void et_metrics_process(struct et_buf *out)
                                    (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     put_gauge(out, "process_virtual_memory_bytes", "Address space of the server.", pages[0] * page);
-    put_gauge(out, "process_resident_memory_bytes", "Memory of the server.", pages[1] * page);
+    put_gauge(out, "process_resident_memory_bytes", "Resident memory of the server.", pages[1] * page);
     put_gauge(out, "process_open_fds", "Open files of the server.", open_files());
-    put_gauge(out, "process_max_fds", "Files that it may open.", files.rlim_cur);
-    et_metrics_family(out, "process_start_time_seconds", "gauge", "When the server started.");
+    put_gauge(out, "process_max_fds", "Maximum number of open files of the server.", files.rlim_cur);
+    et_metrics_family(out, "process_start_time_seconds", "gauge", "Start time of the server.");
     et_metrics_sample(out, "process_start_time_seconds", NULL);
     et_buf_printf(out, "%.2f\n", start_time());
 }

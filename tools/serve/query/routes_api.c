@@ -35,13 +35,13 @@ static void read_argument(void *context, const char *key, const char *value)
     } else if (strcmp(key, "group") == 0) {
         et_query_builder_group(wanted, value);
     } else if (strcmp(key, "value") == 0) {
-        arguments->wrong = et_query_builder_measure(wanted, value) ? arguments->wrong : "value is value or count";
+        arguments->wrong = et_query_builder_measure(wanted, value) ? arguments->wrong : "value must be value or count";
     } else if (strcmp(key, "labels") == 0) {
         wanted->query.keep_labels = strcmp(value, "no") != 0;
     } else if (strcmp(key, "from") == 0 && *value && !et_parse_time(value, &wanted->query.from_ns)) {
-        arguments->wrong = "from is now-10m, Unix seconds or 2026-01-31T12:00:00Z";
+        arguments->wrong = "from must be now-10m, Unix seconds or 2026-01-31T12:00:00Z";
     } else if (strcmp(key, "to") == 0 && *value && !et_parse_time(value, &wanted->query.to_ns)) {
-        arguments->wrong = "to is now, Unix seconds or 2026-01-31T12:00:00Z";
+        arguments->wrong = "to must be now, Unix seconds or 2026-01-31T12:00:00Z";
     }
 }
 

@@ -18,7 +18,7 @@ static const char *find_folder(struct et_server *server, struct et_answer *answe
 {
     const char *folder = et_symbols_store(et_server_symbols(server));
     if (!folder) {
-        et_answer_text(answer, 404, "no symbols are kept here: serve --symbols-store DIR does");
+        et_answer_text(answer, 404, "no symbol folder; start serve with --symbols-store DIR");
     }
     return folder;
 }
@@ -38,7 +38,7 @@ static void receive_symbols(struct et_server *server, const struct et_request *r
         return;
     }
     if (!et_build_id_read(request->path + sizeof TAKEN - 1, id)) {
-        et_answer_text(answer, 400, "a build id is 2 to 64 hexadecimal digits");
+        et_answer_text(answer, 400, "a build id must have 2 to 64 hexadecimal digits");
     } else if (et_body(request, FILE_LIMIT, &bytes, answer) == 0) {
         int err = et_symstore_put(folder, id, bytes.data ? bytes.data : "", bytes.size, &why);
         if (err == -EINVAL) {
@@ -46,7 +46,7 @@ static void receive_symbols(struct et_server *server, const struct et_request *r
         } else if (err < 0) {
             answer_error(answer, err);
         } else {
-            et_answer_text(answer, err ? 200 : 201, err ? "kept: what is here is as good" : "added");
+            et_answer_text(answer, err ? 200 : 201, err ? "kept: the existing file is as good" : "added");
         }
     }
     et_buf_free(&bytes);

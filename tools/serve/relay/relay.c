@@ -254,8 +254,8 @@ static void note_failure(struct relay_destination *d, const struct et_relay_repl
     }
     pthread_mutex_unlock(&d->relay->lock);
     if (begins && !atomic_load(&d->relay->stop)) {
-        et_error("relay %s: %s: %s; profiles wait in the database%s", d->config->name, d->config->url, d->why,
-                 denied ? "; look at its token or password file" : "");
+        et_error("relay %s: %s: %s; profiles stay queued in the database%s", d->config->name, d->config->url, d->why,
+                 denied ? "; check its token or password file" : "");
     }
     wait_until(d->relay, monotonic_ns() + wait);
 }
@@ -263,8 +263,8 @@ static void note_failure(struct relay_destination *d, const struct et_relay_repl
 static void report_refused(struct relay_destination *d, const struct et_relay_reply *reply)
 {
     if (!d->told_ns || monotonic_ns() - d->told_ns > MINUTE_NS) {
-        et_error("relay %s: %s refuses a profile: %ld %s; it is skipped", d->config->name, d->config->url,
-                 reply->status, reply->words.data);
+        et_error("relay %s: %s refused a profile: %ld %s; skipping it", d->config->name, d->config->url, reply->status,
+                 reply->words.data);
         d->told_ns = monotonic_ns();
     }
     struct et_relay_mark *moved = &d->batch.moved;

@@ -58,14 +58,13 @@ static bool read_url(const struct et_config *config, const struct et_section *se
     size_t scheme = !url ? 0 : strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
     if (!scheme || !url[scheme] || url[scheme] == '/') {
         return report_bad_value(config, section, "url",
-                                "write http://HOST:PORT or https://HOST:PORT, with a path if there is one");
+                                "expected http://HOST:PORT or https://HOST:PORT, optionally with a path");
     }
     if (url[strcspn(url, "?#")]) {
-        return report_bad_value(config, section, "url",
-                                "an address ends with its path; what servers want besides goes into header");
+        return report_bad_value(config, section, "url", "may not have parameters; use header for additional values");
     }
     if (memchr(url + scheme, '@', strcspn(url + scheme, "/"))) {
-        return report_bad_value(config, section, "url", "no password in an address: write user and password-file");
+        return report_bad_value(config, section, "url", "may not contain a password; use user and password-file");
     }
     size_t size = strlen(url) - (url[strlen(url) - 1] == '/');
     const char *path = d->api_key_file && d->backend->keyed_path ? d->backend->keyed_path : d->backend->path;
@@ -109,7 +108,8 @@ static bool read_numbers(const struct et_config *config, const struct et_section
            et_config_duration(config, section, "retry", false, &d->retry_ns) &&
            et_config_duration(config, section, "retry-max", false, &d->retry_most_ns) &&
            et_config_flag(config, section, "backfill", &d->backfill) &&
-           ((d->rows && d->rate) || report_bad_value(config, section, d->rows ? "rate" : "batch", "at least 1"));
+           ((d->rows && d->rate) ||
+            report_bad_value(config, section, d->rows ? "rate" : "batch", "must be at least 1"));
 }
 
 static bool read_files(const struct et_config *config, const struct et_section *section,
@@ -122,11 +122,11 @@ static bool read_files(const struct et_config *config, const struct et_section *
             return report_bad_value(config, section, keys[i], "cannot be read");
         }
     }
-    return (!d->key || d->cert || report_bad_value(config, section, "key", "a key without cert")) &&
+    return (!d->key || d->cert || report_bad_value(config, section, "key", "requires cert")) &&
            (!d->user == !d->password_file ||
-            report_bad_value(config, section, "user", "write user and password-file together")) &&
+            report_bad_value(config, section, "user", "user and password-file require each other")) &&
            (!d->user || !d->token_file ||
-            report_bad_value(config, section, "token-file", "a token or a password, not both"));
+            report_bad_value(config, section, "token-file", "use a token or a password, not both"));
 }
 
 static bool read_section(const struct et_config *config, const struct et_section *section,
@@ -137,7 +137,8 @@ static bool read_section(const struct et_config *config, const struct et_section
         return false;
     }
     if (!*section->name) {
-        et_config_error(config, section->line, "[relay]: write [relay NAME]; the name keeps its place in the database");
+        et_config_error(config, section->line,
+                        "[relay]: expected [relay NAME]; the name identifies its cursor in the database");
         return false;
     }
     d->backend = to ? et_relay_backend(to) : NULL;
@@ -176,7 +177,7 @@ bool et_relay_config_read(const struct et_config *config, struct et_relay_config
         out->destinations = et_reserve(out->destinations, &out->capacity, out->count + 1, sizeof *out->destinations);
         ok &= read_section(config, section, &out->destinations[out->count++]);
         if (has_destination(out, section->name)) {
-            et_config_error(config, section->line, "[relay %s]: there is one of that name already", section->name);
+            et_config_error(config, section->line, "[relay %s]: duplicate name", section->name);
             ok = false;
         }
     }

@@ -42,7 +42,7 @@ static bool read_secret(const char *path, char **secret, struct et_buf *why)
     }
     if (err || !size) {
         et_buf_printf(why, "%s: %s", path,
-                      err == -EINVAL ? "holds what no header can"
+                      err == -EINVAL ? "contains a character that is invalid in a header"
                       : err          ? strerror(-err)
                                      : "is empty");
     } else {
@@ -135,7 +135,7 @@ struct et_relay_http *et_relay_http_new(const struct et_relay_target *target, st
     http->target = target;
     http->curl = curl_easy_init();
     if (!http->curl || !read_secrets(http, why)) {
-        et_buf_text(why, http->curl ? "" : "no memory for a connection");
+        et_buf_text(why, http->curl ? "" : "out of memory");
         et_relay_http_free(http);
         return NULL;
     }

@@ -169,7 +169,7 @@ static const char *add_kinds(struct scrape_target_state *target, enum et_scraped
             add_to_batch(target, which, pprof, profile, scraped, batch);
         }
     }
-    return why ? why : found ? NULL : "it has no sample type of this profile";
+    return why ? why : found ? NULL : "no sample type for this profile";
 }
 
 static enum et_outcome store_batch(struct et_store *store, void *context, const char **why)
@@ -218,7 +218,7 @@ static void note_result(struct scrape_target_state *target, enum et_scraped whic
     status->restarts += scraped->restarted;
     pthread_mutex_unlock(&target->scraper->lock);
     if (!up && before != STATE_DOWN) {
-        et_error("scrape %s: %s: %.200s; it is asked again every %lld s", target->config.url, et_scraped_names[which],
+        et_error("scrape %s: %s: %.200s; retrying every %lld s", target->config.url, et_scraped_names[which],
                  scraped->why.data, (long long)(target->config.interval_ns / SECOND));
     } else if (up && before == STATE_DOWN) {
         et_error("scrape %s: %s: works again", target->config.url, et_scraped_names[which]);
@@ -328,7 +328,7 @@ static void start_target(struct scrape_target_state *target)
     target->started = pthread_create(&target->thread, &attributes, target_thread, target) == 0;
     pthread_attr_destroy(&attributes);
     if (!target->started) {
-        et_error("scrape %s: there is no thread to be had; it is not asked", target->config.url);
+        et_error("scrape %s: cannot start a thread; target disabled", target->config.url);
     }
 }
 

@@ -67,7 +67,8 @@ static bool read_token(const struct et_config *config, const struct et_section *
     bool ok = !err && text.data[0] && text.data[strspn(text.data, "\t")] && !strpbrk(text.data, " \t");
     *token = ok ? et_strdup(text.data) : NULL;
     et_buf_free(&text);
-    return ok || report_bad_value(config, section, "token-file", err ? strerror(-err) : "its first line is no token");
+    return ok ||
+           report_bad_value(config, section, "token-file", err ? strerror(-err) : "the first line is not a token");
 }
 
 static bool read_times(const struct et_config *config, const struct et_section *section,
@@ -106,14 +107,14 @@ static bool read_section(const struct et_config *config, const struct et_section
         return false;
     }
     if (!*service) {
-        return report_bad_value(config, section, "service",
-                                "it is missing, and the section has no name that could be it");
+        return report_bad_value(config, section, "service", "required, because the section has no name");
     }
     if (!et_config_list(profiles ? profiles : "cpu,allocs,heap,mutex,block,goroutine", add_profile, target)) {
-        return report_bad_value(config, section, "profiles", "there are cpu, allocs, heap, mutex, block, goroutine");
+        return report_bad_value(config, section, "profiles",
+                                "must be some of cpu, allocs, heap, mutex, block, goroutine");
     }
     if (list && !et_config_list(list, add_tag, tags)) {
-        return report_bad_value(config, section, "tags", "want key=value, key=value");
+        return report_bad_value(config, section, "tags", "expected key=value, key=value");
     }
     if (ca && access(ca, R_OK) != 0) {
         return report_bad_value(config, section, "ca", "cannot be read");
@@ -139,8 +140,8 @@ static bool add_target(const struct et_config *config, const struct et_setting *
     const char *address = find_address(url->value, &size);
     if (!address) {
         et_config_error(config, url->line,
-                        "url = %s: want http://host:port or https://..., without a password: there is "
-                        "token-file for that",
+                        "url = %s: expected http://host:port or https://..., without a password; use "
+                        "token-file",
                         url->value);
         return false;
     }
@@ -179,7 +180,7 @@ static bool add_section(const struct et_config *config, const struct et_section 
              add_target(config, &section->settings[i], &common, lines, out);
     }
     if (ok && out->count == before) {
-        ok = report_bad_value(config, section, "url", "it is missing; want http://host:port");
+        ok = report_bad_value(config, section, "url", "required: http://host:port");
     }
     free(lines);
     free_target(&common);

@@ -45,9 +45,9 @@ static bool add_ids(struct et_query_builder *wanted, const char *label, char **i
         }
     }
     if (!ok) {
-        wanted->why = digits == 16   ? "a span id is 16 hexadecimal digits"
-                      : digits == 32 ? "a trace id is 32 hexadecimal digits"
-                                     : "a profile id is hexadecimal digits and dashes";
+        wanted->why = digits == 16   ? "a span id must have 16 hexadecimal digits"
+                      : digits == 32 ? "a trace id must have 32 hexadecimal digits"
+                                     : "a profile id may only have hexadecimal digits and dashes";
     }
     ok = ok && (count == 0 || et_query_builder_label(wanted, text.data));
     et_buf_free(&text);
@@ -61,7 +61,7 @@ bool et_call_selection(struct et_query_builder *wanted, const Querier__V1__Selec
         return false;
     }
     if (!et_type_parse(request->profile_typeid, &type)) {
-        wanted->why = "profile_typeID is name:sample_type:sample_unit:period_type:period_unit";
+        wanted->why = "profile_typeID must be name:sample_type:sample_unit:period_type:period_unit";
         return false;
     }
     et_wanted_type(wanted, &type);

@@ -79,7 +79,7 @@ void et_querier_label_values(const struct et_call *call, const ProtobufCMessage 
         .selectors = request->matchers, .selector_count = request->n_matchers, .names = &name, .name_count = 1};
     struct et_strings values = {0};
     if (!*name) {
-        et_connect_error(call->answer, 400, "name is missing");
+        et_connect_error(call->answer, 400, "name is required");
         return;
     }
     if (list_found(call, ET_LIST_VALUES, &of, request->start, request->end, &values)) {

@@ -139,13 +139,14 @@ static const char *find_error(const Querier__V1__SelectSeriesRequest *request)
 {
     bool average =
         request->aggregation == QUERIER__V1__TIME_SERIES_AGGREGATION_TYPE__TIME_SERIES_AGGREGATION_TYPE_AVERAGE;
-    return average ? "series are sums, no averages"
+    return average ? "only sums are supported, not averages"
            : request->stack_trace_selector && request->stack_trace_selector->n_call_site
-               ? "series are of whole profiles"
-           : request->n_group_by > GROUPED_MOST                    ? "more than 8 labels to group by"
-           : !(request->step > 0 && request->step < 1e9)           ? "step is seconds, above 0"
-           : request->start <= 0 || request->end <= request->start ? "start and end are ms since 1970, end is later"
-                                                                   : NULL;
+               ? "series of parts of profiles are not supported"
+           : request->n_group_by > GROUPED_MOST          ? "more than 8 labels to group by"
+           : !(request->step > 0 && request->step < 1e9) ? "step must be a positive number of seconds"
+           : request->start <= 0 || request->end <= request->start
+               ? "start and end must be milliseconds since 1970, with end after start"
+               : NULL;
 }
 
 void et_querier_select_series(const struct et_call *call, const ProtobufCMessage *message)

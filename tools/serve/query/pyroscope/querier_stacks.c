@@ -155,7 +155,7 @@ void et_querier_merge_stacktraces(const struct et_call *call, const ProtobufCMes
 {
     const Querier__V1__SelectMergeStacktracesRequest *request = (const void *)message;
     if (request->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT) {
-        et_connect_error(call->answer, 501, "there is no DOT here: ask for PPROF and run go tool pprof -dot");
+        et_connect_error(call->answer, 501, "DOT is not supported; request PPROF and run go tool pprof -dot");
         return;
     }
     struct et_profile *profile = merged(call, request);
@@ -237,7 +237,7 @@ void et_querier_diff(const struct et_call *call, const ProtobufCMessage *message
 {
     const Querier__V1__DiffRequest *request = (const void *)message;
     if (!request->left || !request->right) {
-        et_connect_error(call->answer, 400, "left and right are both needed");
+        et_connect_error(call->answer, 400, "left and right are required");
         return;
     }
     struct et_profile *left = merged(call, request->left), *right = left ? merged(call, request->right) : NULL;

@@ -106,7 +106,7 @@ static bool use_id(struct et_query_builder *wanted, const char *id)
 {
     struct et_type type;
     if (!et_type_parse(id, &type)) {
-        wanted->why = "a profile type is name:sample_type:sample_unit:period_type:period_unit";
+        wanted->why = "a profile type must be name:sample_type:sample_unit:period_type:period_unit";
         return false;
     }
     et_wanted_type(wanted, &type);

@@ -43,7 +43,7 @@ static const struct querier_method *find_method(const char *path)
 static ProtobufCMessage *decode(const struct et_call *call, const struct querier_method *method,
                                 const struct et_buf *body, const char **why)
 {
-    *why = "no message of this method";
+    *why = "not a request message of this method";
     return call->json ? et_protojson_decode(method->request, body->data ? body->data : "", body->size, why)
                       : protobuf_c_message_unpack(method->request, NULL, body->size, (const uint8_t *)body->data);
 }
@@ -55,9 +55,9 @@ static void answer_call(struct et_server *server, const struct et_request *reque
     struct et_call call = {.server = server, .answer = answer, .json = et_content_type_is(request, "application/json")};
     struct et_buf body = {0};
     if (!method) {
-        et_connect_error(answer, 501, "there is no such method here");
+        et_connect_error(answer, 501, "unknown method");
     } else if (!call.json && !et_content_type_is(request, "application/proto")) {
-        et_answer_text(answer, 415, "content types are application/proto and application/json");
+        et_answer_text(answer, 415, "content type must be application/proto or application/json");
     } else if (et_body(request, REQUEST_LIMIT, &body, answer) != 0) {
         et_connect_error_again(answer);
     } else {

@@ -34,12 +34,13 @@ static bool read_query(const struct et_request *request, const struct argument_n
     }
     wanted->query.to_ns = INT64_MAX;
     if (!*query) {
-        et_buf_printf(&text, "%s is missing: service.cpu{key=value} or a profile type with a selector", names->query);
+        et_buf_printf(&text, "%s is required: service.cpu{key=value} or a profile type with a selector", names->query);
     } else if (!et_wanted_query(wanted, query)) {
         et_buf_printf(&text, "%s: %s", names->query, wanted->why);
     } else if ((*from && !et_parse_time(from, &wanted->query.from_ns)) ||
                (*until && !et_parse_time(until, &wanted->query.to_ns))) {
-        et_buf_printf(&text, "%s and %s are now-10m, Unix seconds or 2026-01-31T12:00:00Z", names->from, names->until);
+        et_buf_printf(&text, "%s and %s must be now-10m, Unix seconds or 2026-01-31T12:00:00Z", names->from,
+                      names->until);
     }
     bool ok = text.size == 0;
     if (!ok) {
@@ -182,7 +183,7 @@ static void answer_render(struct et_server *server, const struct et_request *req
     bool pprof = strcmp(format, "pprof") == 0;
     bool folded = strcmp(format, "collapsed") == 0 || strcmp(format, "folded") == 0;
     if (!pprof && !folded && *format && strcmp(format, "json") != 0) {
-        et_connect_error(answer, 400, "format is json, collapsed or pprof");
+        et_connect_error(answer, 400, "format must be json, collapsed or pprof");
         return;
     }
     wanted.query.keep_labels = pprof;
@@ -209,7 +210,7 @@ static void answer_diff(const struct et_request *request, const struct et_profil
     et_pyroscope_type(left, &types[ET_LEFT]);
     et_pyroscope_type(right, &types[ET_RIGHT]);
     if (strcmp(types[ET_LEFT].id, types[ET_RIGHT].id) != 0) {
-        et_connect_error(answer, 400, "both queries must be of the same profile type");
+        et_connect_error(answer, 400, "both queries must have the same profile type");
     } else {
         et_flamebearer_diff(left, right, max_nodes(request), &flamebearer);
         answer->type = "application/json";
@@ -256,7 +257,7 @@ static void answer_list(struct et_server *server, const struct et_request *reque
     const char *from = et_argument(request, "from"), *until = et_argument(request, "until");
     if ((*from && !et_parse_time(from, &wanted.query.from_ns)) ||
         (*until && !et_parse_time(until, &wanted.query.to_ns))) {
-        et_connect_error(answer, 400, "from and until are now-10m, Unix seconds or 2026-01-31T12:00:00Z");
+        et_connect_error(answer, 400, "from and until must be now-10m, Unix seconds or 2026-01-31T12:00:00Z");
     } else if (et_pyroscope_list(server, what,
                                  &(struct et_listed){.selectors = &query,
                                                      .selector_count = *query ? 1 : 0,
@@ -287,7 +288,7 @@ static void answer_label_values(struct et_server *server, const struct et_reques
 {
     char *name = et_strdup(et_argument(request, "label"));
     if (!*name) {
-        et_connect_error(answer, 400, "label is missing");
+        et_connect_error(answer, 400, "label is required");
     } else {
         /* Pyroscope's label for profile types */
         answer_list(server, request, strcmp(name, "__name__") == 0 ? ET_LIST_TYPES : ET_LIST_VALUES, name, answer);
