@@ -21,17 +21,17 @@ async function ask(path) {
   try {
     response = await fetch(path);
   } catch {
-    throw new Error('The server cannot be reached. Is `edgeprof serve` still running? Refresh tries again.');
+    throw new Error('The server cannot be reached. Is `edgeprof serve` still running? Click Refresh to retry.');
   }
   let body;
   try {
     body = await response.json();
   } catch {
-    throw new Error(`The server's answer cannot be read (status ${response.status}). Refresh tries again.`);
+    throw new Error(`The server's answer cannot be read (status ${response.status}). Click Refresh to retry.`);
   }
   await loaded;
   if (!response.ok) {
-    const error = new Error(`${body.error ?? `status ${response.status}`}${response.status >= 500 ? ' Refresh tries again.' : ''}`);
+    const error = new Error(`${body.error ?? `status ${response.status}`}${response.status >= 500 ? ' Click Refresh to retry.' : ''}`);
     error.status = response.status;
     throw error;
   }

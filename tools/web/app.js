@@ -60,24 +60,24 @@ function emptyOf() {
   }
   if (services.length === 0) {
     byId('timeline').hidden = true;
-    showEmpty('No profiles yet', 'Start a service with the profiler in it, or profile a program as it is:',
+    showEmpty('No profiles yet', 'Start a service with the profiler, or profile an unmodified program:',
       `EDGEPROF_ENDPOINT=${location.origin} ./your-service\nedgeprof run -- ./any-program`);
     return;
   }
   const rows = services.filter((row) => row.service === state.service);
   const latest = Math.max(...rows.map((row) => row.last));
   if (state.view === 'span' && (state.span_id || state.trace_id)) {
-    showEmpty('Nothing of this span', 'No stack of this time and kind has that id. It may be of another time, or nothing was sampled while it ran.', '',
-      { text: 'All there is', act: () => change({ range: 'all', at: '' }) });
+    showEmpty('No samples for this span', 'No stack in this range and kind has this id. The span may be in another range, or it was not sampled.', '',
+      { text: 'All time', act: () => change({ range: 'all', at: '' }) });
   } else if (state.filter) {
-    showEmpty('Nothing matches', `No profile of this time has ${state.filter}.`, '', { text: 'Without the filter', act: () => change({ filter: '' }) });
+    showEmpty('Nothing matches', `No profile in this range matches ${state.filter}.`, '', { text: 'Without the filter', act: () => change({ filter: '' }) });
   } else if (state.at) {
-    showEmpty('Nothing in the chosen time', 'Choose another part of the timeline.', '', { text: 'All of the timeline', act: () => change({ at: '' }) });
+    showEmpty('No profiles in the selected range', 'Select another part of the timeline.', '', { text: 'Whole timeline', act: () => change({ at: '' }) });
   } else if (Number.isFinite(latest)) {
-    showEmpty('Nothing in this time', `The latest profile of ${state.service} is of ${formatTime(latest)}.`, '',
+    showEmpty('No profiles in this range', `The latest profile of ${state.service} is from ${formatTime(latest)}.`, '',
       { text: 'Show the hour before that', act: () => change({ range: 'custom', from: String(Math.floor(latest) - 3600), to: String(Math.ceil(latest) + 1) }) });
   } else {
-    showEmpty('Nothing in this time', 'Choose a longer time.', '', { text: 'All there is', act: () => change({ range: 'all', at: '' }) });
+    showEmpty('No profiles in this range', 'Select a longer range.', '', { text: 'All time', act: () => change({ range: 'all', at: '' }) });
   }
 }
 

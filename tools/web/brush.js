@@ -60,7 +60,7 @@ export class Brush {
 
   describe() {
     const { span } = this;
-    return span ? `${formatTime(span.from)} to ${formatTime(span.to)}, ${formatDuration(span.to - span.from)}` : 'all of it';
+    return span ? `${formatTime(span.from)} to ${formatTime(span.to)}, ${formatDuration(span.to - span.from)}` : 'whole range';
   }
 
   move(span) {

@@ -37,7 +37,7 @@ export class CallersView {
       id: `${side}-table`, filterId: `${side}-filter`, filterText: `Filter ${side}`, noun: side, title: side === 'callers' ? 'Called by' : 'Calls',
       sort: { column: 'value', down: true }, textOf: (row) => row.name,
       columns: [
-        { key: 'value', text: '%', title: `of ${side === 'callers' ? 'all calls' : 'the function with what it calls'}`, down: true, value: (row) => row.value, cell: (row) => shareCell(row.value, total()) },
+        { key: 'value', text: '%', title: `of ${side === 'callers' ? 'all calls' : 'the function with callees'}`, down: true, value: (row) => row.value, cell: (row) => shareCell(row.value, total()) },
         { key: 'figure', text: 'figure', down: true, value: (row) => row.value, cell: (row) => formatValue(row.value, this.data.unit) },
         { key: 'name', text: 'function', class: 'name', value: (row) => row.name, cell: (row) => (row.none ? element('td', { class: 'name' }, element('i', {}, row.name))
           : element('td', { class: 'name' }, element('button', { type: 'button', onclick: () => this.go(row.name) }, row.name))) },
@@ -88,7 +88,7 @@ export class CallersView {
       return;
     }
     this.app.filled();
-    this.say(data.total ? '' : `${state.fn} is in no stack of this time. Names are compared whole, with upper and lower case.`);
+    this.say(data.total ? '' : `${state.fn} is in no stack of this range. Enter the complete name; case matters.`);
     this.body.hidden = !data.total;
     if (data.total) {
       this.fill(data);
@@ -105,7 +105,7 @@ export class CallersView {
     this.data = data;
     const { unit } = data;
     this.figures.replaceChildren(
-      figure('with what it calls', formatValue(data.total, unit), 'recursion counts once'),
+      figure('with callees', formatValue(data.total, unit), 'recursion counts once'),
       figure('of all', formatShare(data.total, data.all)),
       figure('the function itself', formatValue(data.self, unit)),
       figure('of all', formatShare(data.self, data.all)));
@@ -113,8 +113,8 @@ export class CallersView {
       const left = data.total - rows.reduce((sum, row) => sum + row.value, 0);
       return left > 0 ? [...rows, { name, value: left, none: true }] : rows;
     };
-    const more = (count, rows) => (count > rows.length ? `; ${count - rows.length} small ones are not sent` : '');
-    this.tables[0].show(rest(data.callers, '(nobody: the stack begins here)'), more(data.caller_count, data.callers));
+    const more = (count, rows) => (count > rows.length ? `; ${count - rows.length} small ones are omitted` : '');
+    this.tables[0].show(rest(data.callers, '(no caller: root of the stack)'), more(data.caller_count, data.callers));
     this.tables[1].show(rest(data.callees, '(the function itself)'), more(data.callee_count, data.callees));
     this.callers.show(data.callers_tree);
     this.callees.show(data.callees_tree);

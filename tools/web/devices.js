@@ -38,10 +38,10 @@ export class DeviceView {
         { key: 'device', text: 'device', class: 'name', value: (row) => row.device, cell: (row) => this.device(row) },
         { key: 'last', text: 'last seen', down: true, value: (row) => row.last, cell: (row) => element('td', { title: formatTime(row.last), class: this.late(row) ? 'bad' : null },
           this.now - row.last < 1 ? 'now' : `${formatDuration(this.now - row.last)} ago`) },
-        { key: 'spool', text: 'spool', title: 'messages that wait on the device’s disk', down: true, value: (row) => row.spool_messages, cell: (row) => this.spool(row) },
+        { key: 'spool', text: 'spool', title: 'messages in the spool on the device’s disk', down: true, value: (row) => row.spool_messages, cell: (row) => this.spool(row) },
         { key: 'lost', text: 'lost', title: 'since the processes of this time started', down: true, value: lossCount, cell: (row) => this.losses(row) },
         { key: 'version', text: 'version', class: 'text', value: (row) => row.versions.join(), cell: (row) => text(row.versions.join(', ')) },
-        { key: 'cost', text: 'cost', title: 'of profiling, in millionths of the process’ CPU time over about the last minute', down: true, value: (row) => row.cost_ppm ?? -1, cell: (row) => (row.cost_ppm ? `${row.cost_ppm.toLocaleString('en')} ppm` : '–') },
+        { key: 'cost', text: 'cost', title: 'of profiling, in ppm of the process’s CPU time over about the last minute', down: true, value: (row) => row.cost_ppm ?? -1, cell: (row) => (row.cost_ppm ? `${row.cost_ppm.toLocaleString('en')} ppm` : '–') },
         { key: 'agent', text: 'agent', class: 'text', value: (row) => row.agents.join(), cell: (row) => text(row.agents.join(', ')) },
         { key: 'processes', text: 'processes', down: true, value: (row) => row.processes, cell: (row) => String(row.processes) },
       ],
@@ -59,7 +59,7 @@ export class DeviceView {
 
   spool(row) {
     if (row.spool_error) {
-      return element('td', { class: 'bad', title: 'nothing can be put on the disk; messages stay in memory' }, row.spool_error_text);
+      return element('td', { class: 'bad', title: 'cannot write to the disk; messages stay in memory' }, row.spool_error_text);
     }
     return element('td', { class: row.spool_messages ? 'waits' : null, title: row.spool_messages ? formatValue(row.spool_bytes, 'bytes') : null },
       row.spool_messages ? `${row.spool_messages.toLocaleString('en')} (${formatValue(row.spool_bytes, 'bytes')})` : '–');
@@ -78,7 +78,7 @@ export class DeviceView {
         { key: 'target', text: 'target', class: 'name', value: (row) => row.url, cell: (row) => element('td', { class: 'name' }, row.url, element('small', {}, [row.service, row.tags.trim().replace(/\n/g, ', ')].filter(Boolean).join(' · '))) },
         { key: 'state', text: 'state', value: (row) => row.state, cell: (row) => this.targetState(row) },
         { key: 'last', text: 'last scraped', down: true, value: (row) => row.last, cell: (row) => (row.last ? `${formatDuration(Math.max(0, this.now - row.last))} ago` : 'never') },
-        { key: 'taken', text: 'profiles', title: 'taken since the server started', down: true, value: (row) => row.taken, cell: (row) => row.taken.toLocaleString('en') },
+        { key: 'taken', text: 'profiles', title: 'received since the server started', down: true, value: (row) => row.taken, cell: (row) => row.taken.toLocaleString('en') },
       ],
     });
   }
@@ -128,10 +128,10 @@ export class DeviceView {
     const lost = data.devices.reduce((sum, row) => sum + lossCount(row), 0);
     const waiting = data.devices.reduce((sum, row) => sum + row.spool_messages, 0);
     this.figures.replaceChildren(
-      figure(data.devices.length === 1 ? 'device' : 'devices', data.devices.length.toLocaleString('en'), 'heard of in this time'),
-      figure('late', late.toLocaleString('en'), `not heard of for ${LATE / 60} minutes`, late > 0),
-      figure('waiting in spools', waiting.toLocaleString('en'), 'messages, as the devices told at last'),
-      figure('lost', lost.toLocaleString('en'), 'the reasons are with each device', lost > 0));
+      figure(data.devices.length === 1 ? 'device' : 'devices', data.devices.length.toLocaleString('en'), 'seen in this range'),
+      figure('late', late.toLocaleString('en'), `not seen for ${LATE / 60} minutes`, late > 0),
+      figure('waiting in spools', waiting.toLocaleString('en'), 'messages, as last reported by the devices'),
+      figure('lost', lost.toLocaleString('en'), 'see each device for reasons', lost > 0));
     this.table.set({ sort: state.sort, filter: state.find });
     this.table.show(data.devices);
   }

@@ -39,7 +39,7 @@ export class DiffView {
     this.app = app;
     this.base = element('select', { id: 'base', onchange: () => app.change({ base: this.base.value === 'chosen' ? this.state.base : this.base.value, zoom: '' }) });
     this.filter = element('input', { id: 'basefilter', type: 'text', spellcheck: 'false', autocomplete: 'off', onchange: () => this.onFilter() });
-    const swap = element('button', { type: 'button', id: 'swap', title: 'The baseline becomes what is compared', onclick: () => this.swap() }, 'Swap');
+    const swap = element('button', { type: 'button', id: 'swap', title: 'Swap the baseline and the compared profile', onclick: () => this.swap() }, 'Swap');
     this.sides = element('p', { class: 'detail', id: 'sides' });
     this.figures = element('div', { class: 'figures', id: 'diff-figures' });
     const flame = element('section', { class: 'card' });
@@ -53,7 +53,7 @@ export class DiffView {
       title: 'Flame graph of the difference', color: (node) => (node.parent ? changeColor(this.strength(node.data)) : 'hsl(215 8% 86%)'),
       describe: (data) => this.describe(data),
       onChange: (patch) => app.change(patch, 'search' in patch),
-      actions: [{ text: 'Callers and callees', title: 'Of what is compared', act: (name) => app.change({ view: 'callers', fn: name, search: '', zoom: '', sort: '', find: '' }) }],
+      actions: [{ text: 'Callers and callees', title: 'In the compared profile', act: (name) => app.change({ view: 'callers', fn: name, search: '', zoom: '', sort: '', find: '' }) }],
     });
     flame.insertBefore(this.scale(), flame.firstChild.nextSibling);
     this.table = this.makeTable(table);
@@ -77,11 +77,11 @@ export class DiffView {
       id: 'diff-table', title: 'Differences', noun: 'functions', sort: { column: 'change', down: true }, textOf: (row) => row.name,
       onChange: ({ sort, filter }) => this.app.change({ sort, find: filter }, true),
       columns: [
-        { key: 'left', text: 'base %', title: 'of the baseline, the function itself', down: true, value: share(0), cell: (row) => formatShare(row.self[0], this.data.totals[0]) },
-        { key: 'right', text: 'now %', title: 'of what is compared, the function itself', down: true, value: share(1), cell: (row) => formatShare(row.self[1], this.data.totals[1]) },
+        { key: 'left', text: 'base %', title: 'of the baseline, function alone', down: true, value: share(0), cell: (row) => formatShare(row.self[0], this.data.totals[0]) },
+        { key: 'right', text: 'now %', title: 'of the compared profile, function alone', down: true, value: share(1), cell: (row) => formatShare(row.self[1], this.data.totals[1]) },
         { key: 'change', text: 'flat ±', title: 'difference of the two, in points; sorted by its size', down: true, value: (row) => Math.abs(change(row)), cell: (row) => changeCell(change(row), row.verdict === 'more' || row.verdict === 'less') },
-        { key: 'cum', text: 'cum ±', title: 'the same with what it calls', class: 'optional', down: true, value: cumulated, cell: (row) => changeCell(cumulated(row), false) },
-        { key: 'verdict', text: 'verdict', title: 'whether there are samples enough for the difference to mean anything; a tenth more or less counts as one', class: 'optional', value: (row) => VERDICTS[row.verdict], cell: (row) => VERDICTS[row.verdict] },
+        { key: 'cum', text: 'cum ±', title: 'the same, with callees', class: 'optional', down: true, value: cumulated, cell: (row) => changeCell(cumulated(row), false) },
+        { key: 'verdict', text: 'verdict', title: 'whether the difference is significant; a change below 10 % does not count', class: 'optional', value: (row) => VERDICTS[row.verdict], cell: (row) => VERDICTS[row.verdict] },
         { key: 'name', text: 'function', class: 'name', value: (row) => row.name, cell: (row) => element('td', { class: 'name' },
           element('button', { type: 'button', title: 'Find in the flame graph', onclick: () => this.flame.find(row.name) }, row.name),
           row.file ? element('small', {}, `${row.file}:${row.line}`) : null) },
@@ -127,7 +127,7 @@ export class DiffView {
   }
 
   showForm(state) {
-    const names = { '': 'the time before', same: 'the same time', chosen: parseSpan(state.base) ? 'chosen on the timeline' : 'choose on the timeline' };
+    const names = { '': 'previous range', same: 'same range', chosen: parseSpan(state.base) ? 'selected on the timeline' : 'select on the timeline' };
     const value = parseSpan(state.base) ? 'chosen' : state.base;
     fillSelect(this.base, ['', 'same', ...(value === 'chosen' ? ['chosen'] : [])], value, (key) => names[key]);
     this.filter.placeholder = state.filter || 'version="1.1"';
@@ -142,7 +142,7 @@ export class DiffView {
     if (!base) {
       this.body.hidden = true;
       this.app.filled();
-      this.sides.textContent = 'There is no time before “all there is”: choose a time on the timeline, or compare with the same time and another filter.';
+      this.sides.textContent = 'There is no range before “all time”: select a range on the timeline, or compare the same range with another filter.';
       return;
     }
     const filter = this.baseFilter() === '{}' ? '' : this.baseFilter();
@@ -154,9 +154,9 @@ export class DiffView {
     this.asked = [base, timeOf(state)].map((time, side) => parseSpan(`${time.from}-${time.to}`) ?? data.sides[side]);
     this.app.filled();
     this.body.hidden = !this.data.totals.some(Boolean);
-    const text = (name, side, own) => `${name} ${own ? `{${own}} ` : ''}${side.total ? `${formatTime(side.from)} to ${formatTime(side.to)}, ${side.profiles} profiles` : 'has nothing in its time'}`;
+    const text = (name, side, own) => `${name} ${own ? `{${own}} ` : ''}${side.total ? `${formatTime(side.from)} to ${formatTime(side.to)}, ${side.profiles} profiles` : 'has no profiles in its range'}`;
     this.sides.textContent = `${text('Baseline', data.sides[0], filter)}. ${text('Compared', data.sides[1], state.filter)}.` +
-      (this.data.totals.every(Boolean) ? '' : ' Choose another time or filter for the side that is empty.');
+      (this.data.totals.every(Boolean) ? '' : ' Select another range or filter for the empty side.');
     if (!this.body.hidden) {
       this.fill(state);
     }
@@ -169,12 +169,12 @@ export class DiffView {
       figure('baseline', formatValue(left.total, data.unit), `over ${formatDuration(left.seconds)}`),
       figure('compared', formatValue(right.total, data.unit), `over ${formatDuration(right.seconds)}`),
       ...(data.growth === null ? [] : [
-        figure(data.level ? 'growth' : 'growth, by the second', formatSigned(data.growth, `${Math.abs(100 * data.growth).toFixed(1)} %`), `between ${(100 * data.growth_interval[0]).toFixed(1)} and ${(100 * data.growth_interval[1]).toFixed(1)} % with 95 % certainty`),
-        figure('verdict on the whole', VERDICTS[data.verdict], 'a tenth more or less counts as a difference; unsure: there are too few samples'),
+        figure(data.level ? 'growth' : 'growth per second', formatSigned(data.growth, `${Math.abs(100 * data.growth).toFixed(1)} %`), `between ${(100 * data.growth_interval[0]).toFixed(1)} and ${(100 * data.growth_interval[1]).toFixed(1)} % with 95 % confidence`),
+        figure('overall result', VERDICTS[data.verdict], 'a change below 10 % does not count; unsure: too few samples'),
       ]));
     this.flame.set(state);
     this.flame.show(widths(data.tree, data.totals));
     this.table.set({ sort: state.sort, filter: state.find });
-    this.table.show(data.rows, (data.functions > data.rows.length ? `; ${data.functions - data.rows.length} small ones are not sent` : '') + (data.pruned ? `; ${data.pruned} small frames are not drawn` : ''));
+    this.table.show(data.rows, (data.functions > data.rows.length ? `; ${data.functions - data.rows.length} small ones are omitted` : '') + (data.pruned ? `; ${data.pruned} small frames are not drawn` : ''));
   }
 }

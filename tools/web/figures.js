@@ -28,7 +28,7 @@ export function profileFigures(profile, whole) {
   return whole ? [
     ...figures,
     ...(profile.kind === 'cpu' && seconds > 0
-      ? [figure('cores busy', formatCores(profile.total / 1e9 / seconds), 'mean over the time that the data covers')] : []),
+      ? [figure('cores busy', formatCores(profile.total / 1e9 / seconds), 'mean over the duration of the data')] : []),
     figure('data covers', `${Math.max(0, seconds).toFixed(0)} s`, `${formatTime(profile.from)} to ${formatTime(profile.to)}`),
   ] : figures;
 }
@@ -38,11 +38,11 @@ export function qualityFigures(processes) {
   const lost = sum(processes, (stats) => stats.losses.reduce((total, loss) => total + loss.count, 0));
   const cut = sum(processes, (stats) => stats.cut);
   return [
-    figure(processes.length === 1 ? 'process' : 'processes', String(processes.length), 'that sent these profiles'),
+    figure(processes.length === 1 ? 'process' : 'processes', String(processes.length), 'sources of these profiles'),
     ...(samples > 0 ? [
-      figure('stacks exact', formatShare(sum(processes, (stats) => stats.exact), samples), 'walked to the root, every frame by a rule; since the processes started'),
-      figure('stacks cut', formatShare(cut, samples), 'not walked to the root', cut > samples / 10),
-      figure('lost', lost.toLocaleString('en'), 'the reasons are below, with the processes', lost > 0),
+      figure('stacks exact', formatShare(sum(processes, (stats) => stats.exact), samples), 'unwound to the root with an exact rule for each frame; since the processes started'),
+      figure('stacks cut', formatShare(cut, samples), 'not unwound to the root', cut > samples / 10),
+      figure('lost', lost.toLocaleString('en'), 'see the processes below for reasons', lost > 0),
     ] : []),
   ];
 }

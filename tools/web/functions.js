@@ -10,9 +10,9 @@ export class Functions extends Table {
     super(parent, {
       id: 'top', title: 'Functions', noun: 'functions', sort: { column: 'self', down: true }, textOf: (row) => row.name,
       columns: [
-        { key: 'self', text: 'flat %', title: 'in the function itself', down: true, value: (row) => row.self, cell: (row) => shareCell(row.self, state.profile.total) },
+        { key: 'self', text: 'flat %', title: 'function alone', down: true, value: (row) => row.self, cell: (row) => shareCell(row.self, state.profile.total) },
         { key: 'flat', text: 'flat', class: 'optional', down: true, value: (row) => row.self, cell: (row) => value(row, 'self') },
-        { key: 'total', text: 'cum %', title: 'with what it calls', down: true, value: (row) => row.total, cell: (row) => shareCell(row.total, state.profile.total) },
+        { key: 'total', text: 'cum %', title: 'with callees', down: true, value: (row) => row.total, cell: (row) => shareCell(row.total, state.profile.total) },
         { key: 'cum', text: 'cum', class: 'optional', down: true, value: (row) => row.total, cell: (row) => value(row, 'total') },
         { key: 'name', text: 'function', class: 'name', value: (row) => row.name, cell: (row) => this.name(row) },
       ],
@@ -33,7 +33,7 @@ export class Functions extends Table {
   showProfile(profile) {
     this.state.profile = profile;
     const more = profile.functions - profile.top.length;
-    this.show(profile.top, (more > 0 ? `; ${more} small ones are not sent` : '') +
+    this.show(profile.top, (more > 0 ? `; ${more} small ones are omitted` : '') +
       (profile.pruned ? `; ${profile.pruned} small frames are not drawn` : ''));
   }
 }

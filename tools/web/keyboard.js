@@ -3,7 +3,7 @@ import { byId, element } from '/dom.js';
 
 const ELSEWHERE = [
   ['Flame graph', [['← → ↑ ↓', 'move from frame to frame'], ['Enter', 'zoom to the frame'], ['Esc', 'zoom out'], ['C', 'copy the frame’s name']]],
-  ['Timeline (Tab leads to its handles)', [['← →', 'move the start or end by one step'], ['Page ↑ ↓', 'by ten steps'], ['Home End', 'to the first or last'], ['Esc', 'choose nothing']]],
+  ['Timeline (Tab leads to its handles)', [['← →', 'move the start or end by one step'], ['Page ↑ ↓', 'by ten steps'], ['Home End', 'to the first or last'], ['Esc', 'clear the selection']]],
 ];
 
 // keys: [{key, text, act}]

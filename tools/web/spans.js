@@ -72,6 +72,6 @@ export class SpanView {
     this.unit = profile.unit;
     const rows = ids.flatMap((key, i) => (profiles[i].tree.children ?? []).filter((child) => child.name.startsWith(`${key}=`))
       .map((child) => ({ key, name: child.name.slice(key.length + 1), value: child.value })));
-    this.table.show(rows, rows.length ? '' : '. No stack of this time says which span it was for: C programs tell with ep_span_set(), .NET services with EDGEPROF_SPANS.');
+    this.table.show(rows, rows.length ? '' : '. No stack in this range has a span id. C programs set it with ep_span_set(), .NET services with EDGEPROF_SPANS.');
   }
 }

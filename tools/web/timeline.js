@@ -13,13 +13,13 @@ export class Timeline {
     this.options = options;
     this.parent = parent;
     this.title = element('h2', {}, 'Timeline');
-    this.lines = toggle('Lines', { id: 'lines', title: 'One line a series instead of a stack' }, () => options.onChart(this.chart ? '' : 'lines'));
+    this.lines = toggle('Lines', { id: 'lines', title: 'One line per series instead of stacked areas' }, () => options.onChart(this.chart ? '' : 'lines'));
     this.zoom = element('button', { type: 'button', id: 'zoom-in', onclick: () => options.onZoom(this.selection) }, 'Zoom in');
     this.out = element('button', { type: 'button', id: 'zoom-out', onclick: () => options.onOut(this.data) }, 'Zoom out');
     this.clear = element('button', { type: 'button', id: 'clear', onclick: () => options.onSelect('at', null) }, 'Clear');
-    this.which = element('select', { id: 'which', 'aria-label': 'Dragging chooses' },
+    this.which = element('select', { id: 'which', 'aria-label': 'Dragging selects' },
       element('option', { value: 'at' }, 'compared time'), element('option', { value: 'base' }, 'baseline'));
-    this.whichLabel = element('label', { hidden: true }, 'Dragging chooses ', this.which);
+    this.whichLabel = element('label', { hidden: true }, 'Dragging selects ', this.which);
     this.place = element('div', { class: 'plot', id: 'plot' });
     this.readout = element('p', { class: 'detail', id: 'readout', 'aria-live': 'polite' });
     this.legend = element('div', { class: 'legend', id: 'legend', role: 'group', 'aria-label': 'Series' });
@@ -179,7 +179,7 @@ export class Timeline {
     const text = (name, brush) => `${name}: ${brush.describe()}${data.level || this.onlyTimes ? '' : ` — ${formatValue(this.sumOf(brush.span), data.unit)}`}`;
     this.readout.textContent = this.comparing
       ? `${text('Compared', this.brushes.at)}. ${text('Baseline', this.brushes.base)}.`
-      : this.brushes.at.span ? text('Chosen', this.brushes.at) : `Drag over the timeline to choose a time. ${data.level ? '' : `All of it: ${formatValue(this.sumOf(null), data.unit)}.`}`;
+      : this.brushes.at.span ? text('Selected', this.brushes.at) : `Drag on the timeline to select a range. ${data.level ? '' : `Total: ${formatValue(this.sumOf(null), data.unit)}.`}`;
   }
 
   fillLegend() {

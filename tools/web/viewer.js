@@ -20,7 +20,7 @@ export class Viewer {
     parent.append(flame, functions);
     this.flame = new FlameGraph(flame, {
       title: 'Flame graph', describe: (data) => this.describe(data), onChange,
-      actions: callers ? [{ text: 'Callers and callees', title: 'Who calls this function, and what it calls', act: callers }] : [],
+      actions: callers ? [{ text: 'Callers and callees', title: 'Callers and callees of this function', act: callers }] : [],
     });
     this.functions = new Functions(functions, { find: (name) => this.flame.find(name), callers, onChange });
   }
