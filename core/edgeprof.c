@@ -95,12 +95,12 @@ static int threads_start(struct ep *ep)
         return 0;
     int error = ep_port_thread_start(EP_ROLE_COLLECT, ep_collect_thread);
     if (error)
-        return ep_refuse(error, "the collect thread cannot be started");
+        return ep_refuse(error, "cannot start the collect thread");
     error = ep_port_thread_start(EP_ROLE_DELIVER, ep_deliver_thread);
     if (error) {
         atomic_store(&ep->stop_deadline_ns, 1);
         collect_end(ep);
-        return ep_refuse(error, "the deliver thread cannot be started");
+        return ep_refuse(error, "cannot start the deliver thread");
     }
     return 0;
 }
@@ -154,7 +154,7 @@ static int start_pipeline(struct ep *ep)
     ep->unwinder.modules.generation = ep_port_modules_generation();
     error = ep_port_modules_scan();
     if (error) {
-        error = ep_refuse(error, "the loaded modules cannot be listed");
+        error = ep_refuse(error, "cannot list the loaded modules");
     } else {
         ep_segment_begin(ep);
         ep->interval_start_ns = ep_port_uptime_ns();
@@ -169,7 +169,7 @@ static int start_pipeline(struct ep *ep)
             ep_count(ep, EP_COUNT_THREADS, (uint64_t)error);
             return 0;
         }
-        error = ep_refuse(error, error == -EBUSY ? "no signal is free for profiling" : "sampling cannot be started");
+        error = ep_refuse(error, error == -EBUSY ? "no signal is free for profiling" : "cannot start sampling");
         ep_level_end();
         (void)wait_for_handlers(); /* threads may have been armed before the failure */
         threads_stop(ep, 0);
@@ -183,9 +183,9 @@ int ep_start(const struct ep_config *config)
     struct ep *ep;
 
     if (ep_running())
-        return ep_refuse(-EALREADY, "running already");
+        return ep_refuse(-EALREADY, "already running");
     if (!wait_for_handlers())
-        return ep_refuse(-EBUSY, "a handler of the last run is still on its way");
+        return ep_refuse(-EBUSY, "a signal handler of the last run has not returned yet; retry");
     int error = ep_settings_check(config);
     if (error)
         return error;

@@ -27,8 +27,8 @@ static int tags_check(const char *tags)
 
     for (const char *at = tags; (at = ep_tag_next(at, &tag, &error)) != NULL;) {
     }
-    return error ? ep_complain(-EINVAL, "tags: want key=value,key=value with keys of letters, digits and _, not ", tags,
-                               "")
+    return error ? ep_complain(-EINVAL, "tags: must be key=value,key=value with keys of letters, digits and _, not ",
+                               tags, "")
                  : 0;
 }
 
@@ -56,18 +56,18 @@ static int ranges_check(const struct ep_config *config)
     else if (config->memory_size < EP_MEMORY_MIN)
         return ep_refuse(-ENOMEM, "memory_size: less than EP_MEMORY_MIN");
     else if ((unsigned)config->level > EP_LEVEL_HIGH)
-        wrong = "level: want low, medium or high";
+        wrong = "level: must be low, medium or high";
     else if (config->kinds & ~EP_KINDS_ALL)
-        wrong = "kinds: want EP_KIND_BIT()s of known kinds";
+        wrong = "kinds: must be EP_KIND_BIT()s of known kinds";
     else if (config->rate_hz > RATE_MAX)
-        wrong = "rate_hz: want 1 to 1000";
+        wrong = "rate_hz: must be 1 to 1000";
     else if (config->interval_ms && (config->interval_ms < INTERVAL_MIN || config->interval_ms > INTERVAL_MAX))
-        wrong = "interval_ms: want 100 to 3600000";
+        wrong = "interval_ms: must be 100 to 3600000";
     else if (config->encoder && config->encoder->format == EP_FORMAT_PPROF && !config->push && config->endpoint &&
              strncmp(config->endpoint, "http", 4) == 0)
-        wrong = "encoder: pprof over HTTP wants push";
+        wrong = "encoder: pprof over HTTP requires push";
     else if (!headers_good(config->headers))
-        wrong = "headers: want lines Name: value"; /* never quoted: it is a secret */
+        wrong = "headers: must be lines Name: value"; /* never quoted: it is a secret */
     return wrong ? ep_refuse(-EINVAL, wrong) : tags_check(config->tags);
 }
 
@@ -105,7 +105,7 @@ int ep_settings_check(const struct ep_config *config)
         return error;
     if (!config->transport && config->endpoint && !ep_transport_find(config->endpoint))
         return ep_complain(-EINVAL,
-                           "endpoint: want http://host[:port] or file:///path (https:// after ep_tls_setup() of "
+                           "endpoint: must be http://host[:port] or file:///path (https:// after ep_tls_setup() of "
                            "libedgeprof-tls.a), not ",
                            ep_endpoint_shown(config->endpoint), "");
     return 0;
@@ -124,7 +124,6 @@ int ep_settings_apply(struct ep *ep, const struct ep_config *config)
                     : config->endpoint ? ep_transport_find(ep->config.endpoint)
                                        : NULL;
     if (ep->transport && ep->transport->state_size > sizeof ep->transport_state)
-        return ep_complain(-EINVAL, "transport: its state is larger than EP_TRANSPORT_BYTES: ", ep->transport->name,
-                           "");
+        return ep_complain(-EINVAL, "transport: state larger than EP_TRANSPORT_BYTES: ", ep->transport->name, "");
     return 0;
 }

@@ -480,12 +480,12 @@ static const char *config_error(const struct ep_spool_config *config)
     if (!config->dir || !config->dir[0] || strlen(config->dir) >= DIR_BYTES)
         return "spool: dir: no directory given, or a path of more than 255 characters";
     if (!config->memory || config->memory_size < EP_SPOOL_MEMORY_MIN || config->memory_size > CAP_LARGEST / FILES_A_CAP)
-        return "spool: memory_size: want EP_SPOOL_MEMORY_MIN to 64 MiB";
+        return "spool: memory_size: must be EP_SPOOL_MEMORY_MIN to 64 MiB";
     if (config->cap_bytes > CAP_LARGEST ||
         (config->cap_bytes ? config->cap_bytes : CAP_BYTES) < FILES_A_CAP * (uint64_t)config->memory_size)
-        return "spool: cap_bytes: want 16 times memory_size to 1 GiB";
+        return "spool: cap_bytes: must be 16 times memory_size to 1 GiB";
     if (config->link_share_pct > 100)
-        return "spool: link_share_pct: want 1 to 100";
+        return "spool: link_share_pct: must be 1 to 100";
     return NULL;
 }
 
@@ -494,7 +494,7 @@ int ep_spool_start(const struct ep_spool_config *config)
     static const struct ep_spool table = {.thread = spool_thread, .round = spool_round, .stop = spool_stop};
 
     if (ep_running())
-        return ep_refuse(-EALREADY, "spool: the profiler runs");
+        return ep_refuse(-EALREADY, "spool: the profiler is running; call ep_spool_start() before ep_start()");
     ep_spool = NULL;
     if (!config)
         return 0;

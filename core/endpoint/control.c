@@ -215,12 +215,13 @@ int ep_control_act(struct ep_text *out, const struct ep_request *request)
 
 const char *ep_control_reason(int error)
 {
-    return error == 0         ? "{\"done\":true}\n"
-           : error == -ESRCH  ? "{\"error\":\"no profiler runs\"}\n"
-           : error == -EINVAL ? "{\"error\":\"want /level?low|medium|high, /kinds?cpu,... or /kinds?on=...&off=...\"}\n"
-           : error == -EACCES ? "{\"error\":\"want Authorization: Bearer TOKEN\"}\n"
-           : error == -ENOENT ? "{\"error\":\"want /status, /level, /kinds, /flush or /threads\"}\n"
-           : error == -ENOTSUP ? "{\"error\":\"GET is for /status, all else is POST or PUT\"}\n"
+    return error == 0        ? "{\"done\":true}\n"
+           : error == -ESRCH ? "{\"error\":\"the profiler is not running\"}\n"
+           : error == -EINVAL
+               ? "{\"error\":\"expected /level?low|medium|high, /kinds?cpu,... or /kinds?on=...&off=...\"}\n"
+           : error == -EACCES  ? "{\"error\":\"token required: Authorization: Bearer TOKEN\"}\n"
+           : error == -ENOENT  ? "{\"error\":\"expected /status, /level, /kinds, /flush or /threads\"}\n"
+           : error == -ENOTSUP ? "{\"error\":\"use GET for /status, POST or PUT for the others\"}\n"
            : error == -E2BIG   ? "{\"error\":\"the request is too long\"}\n"
                                : "{\"error\":\"failed\"}\n";
 }

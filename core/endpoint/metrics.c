@@ -27,32 +27,32 @@ struct figure {
 /* A name that ends in _total is a counter, every other one a gauge. */
 static const struct figure figures[] = {
     {"edgeprof_samples_total", AT(samples), ONE, "Samples of CPU time."},
-    {"edgeprof_cpu_seconds_total", AT(weight_ns), NANOSECONDS, "CPU time that samples stand for."},
+    {"edgeprof_cpu_seconds_total", AT(weight_ns), NANOSECONDS, "CPU time that samples represent."},
     {"edgeprof_thread_exit_seconds_total", AT(thread_exit_ns), NANOSECONDS,
-     "CPU time of threads beside their samples."},
+     "Residual CPU time of threads, without samples."},
     {"edgeprof_rule_hits_total", AT(rule_hits), ONE, "Frames whose unwind rule was in the cache."},
-    {"edgeprof_rule_misses_total", AT(rule_misses), ONE, "Frames whose unwind rule had to be derived."},
-    {"edgeprof_messages_total", AT(messages), ONE, "Profiles encoded to be delivered."},
+    {"edgeprof_rule_misses_total", AT(rule_misses), ONE, "Frames whose unwind rule was derived."},
+    {"edgeprof_messages_total", AT(messages), ONE, "Profiles encoded for delivery."},
     {"edgeprof_message_bytes_total", AT(message_bytes), ONE, "Bytes of these."},
-    {"edgeprof_delivered_total", AT(delivered), ONE, "Profiles that the receiver has accepted."},
+    {"edgeprof_delivered_total", AT(delivered), ONE, "Profiles that the receiver accepted."},
     {"edgeprof_delivered_bytes_total", AT(delivered_bytes), ONE, "Bytes of these."},
-    {"edgeprof_delivery_failures_total", AT(delivery_failures), ONE,
-     "Attempts to deliver that failed and are retried."},
+    {"edgeprof_delivery_failures_total", AT(delivery_failures), ONE, "Delivery attempts that failed and are retried."},
     {"edgeprof_intervals_merged_total", AT(intervals_merged), ONE, "Intervals that waited for room in the outbox."},
     {"edgeprof_collect_cpu_seconds_total", AT(collect_cpu_ns), NANOSECONDS, "CPU time of the collect thread."},
     {"edgeprof_deliver_cpu_seconds_total", AT(deliver_cpu_ns), NANOSECONDS, "CPU time of the deliver thread."},
     {"edgeprof_handler_seconds_total", AT(handler_ns), NANOSECONDS,
-     "CPU time that samples took of the service's threads."},
+     "CPU time that sampling took from the service's threads."},
     {"edgeprof_wakeups_total", AT(wakeups), ONE, "Wake-ups of the collect and the deliver thread."},
-    {"edgeprof_stretch_changes_total", AT(stretches), ONE, "How often the governor has changed the sampling periods."},
-    {"edgeprof_stretch_ratio", AT(stretch_pct), PERCENT, "Sampling periods now, of the level's."},
-    {"edgeprof_budget_ratio", AT(budget_ppm), PPM, "CPU time that profiling may cost, of the process'; 0: no limit."},
+    {"edgeprof_stretch_changes_total", AT(stretches), ONE, "Changes of the sampling periods by the governor."},
+    {"edgeprof_stretch_ratio", AT(stretch_pct), PERCENT, "Current sampling periods, as a ratio of the level's."},
+    {"edgeprof_budget_ratio", AT(budget_ppm), PPM,
+     "Budget for profiling, as a ratio of the process' CPU time; 0: no limit."},
     {"edgeprof_cost_ratio", AT(cost_ppm), PPM,
-     "CPU time that profiling has cost over about a minute, of the process'."},
-    {"edgeprof_threads", AT(threads), ONE, "Threads that have a sampling timer now."},
-    {"edgeprof_modules", AT(modules), ONE, "Executable stretches of the loaded modules."},
+     "Cost of profiling over about a minute, as a ratio of the process' CPU time."},
+    {"edgeprof_threads", AT(threads), ONE, "Threads with a sampling timer."},
+    {"edgeprof_modules", AT(modules), ONE, "Executable mappings of the loaded modules."},
     {"edgeprof_tree_nodes", AT(tree_nodes), ONE, "Nodes of the stack tree in use."},
-    {"edgeprof_tree_nodes_limit", AT(tree_capacity), ONE, "Nodes that the stack tree has room for."},
+    {"edgeprof_tree_nodes_limit", AT(tree_capacity), ONE, "Capacity of the stack tree in nodes."},
     {"edgeprof_memory_bytes", AT(memory_used), ONE, "Memory of the profiler."},
 };
 
@@ -116,7 +116,7 @@ static void put_stacks(struct ep_text *out, const struct ep_stats *stats)
 {
     static const char name[] = "edgeprof_stacks_total";
 
-    put_family(out, name, "counter", "Stacks of all kinds, by how far they could be walked.");
+    put_family(out, name, "counter", "Stacks of all kinds, by how completely they were unwound.");
     put_sample(out, name, "quality", "exact", stats->exact, ONE);
     put_sample(out, name, "quality", "gap", stats->gap, ONE);
     put_sample(out, name, "quality", "cut", stats->cut, ONE);
@@ -126,10 +126,10 @@ static void put_loss_metrics(struct ep_text *out, const struct ep_stats *stats)
 {
     static const char count[] = "edgeprof_lost_samples_total", ns[] = "edgeprof_lost_cpu_seconds_total";
 
-    put_family(out, count, "counter", "Samples that are in no profile as what they were, by reason.");
+    put_family(out, count, "counter", "Lost samples, by reason.");
     for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++)
         put_sample(out, count, "reason", ep_loss_name(reason), stats->lost_count[reason], ONE);
-    put_family(out, ns, "counter", "CPU time that they stood for.");
+    put_family(out, ns, "counter", "CPU time that lost samples represent.");
     for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++)
         put_sample(out, ns, "reason", ep_loss_name(reason), stats->lost_ns[reason], NANOSECONDS);
 }
@@ -145,14 +145,14 @@ static void put_kind_metrics(struct ep_text *out, const struct ep_stats *stats)
                       seconds[] = "edgeprof_kind_seconds_total";
     const uint32_t kinds = ep_kinds_get();
 
-    put_family(out, on, "gauge", "Whether the kind is measured now.");
+    put_family(out, on, "gauge", "1: the kind is enabled.");
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
         put_sample(out, on, "kind", ep_kind_name(kind), (kinds & EP_KIND_BIT(kind)) != 0, ONE);
-    put_family(out, events, "counter", "Events that samples of the kind stand for; of cpu the samples.");
+    put_family(out, events, "counter", "Events that samples of the kind represent; for cpu the samples.");
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
         if (kind != EP_KIND_LIVE && kind != EP_KIND_HEAP)
             put_sample(out, events, "kind", ep_kind_name(kind), stats->kind_count[kind], ONE);
-    put_family(out, seconds, "counter", "Time of these.");
+    put_family(out, seconds, "counter", "Time of these events.");
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
         if (in_time(kind))
             put_sample(out, seconds, "kind", ep_kind_name(kind), stats->kind_value[kind], NANOSECONDS);
@@ -171,20 +171,24 @@ static void put_others(struct ep_text *out, const struct ep_stats *stats)
 
     put_family(out, build, "gauge", "Always 1.");
     put_sample(out, build, "version", EP_VERSION, 1, ONE);
-    put_plain(out, "edgeprof_running", "gauge", "Whether a profiler runs; if not, figures are of the last one.",
+    put_plain(out, "edgeprof_running", "gauge", "1: the profiler is running; 0: figures are of the last run.",
               ep_level_get() != EP_LEVEL_DEFAULT);
-    put_plain(out, "edgeprof_level", "gauge", "1 low, 2 medium, 3 high; 0: none runs.", ep_level_get());
+    put_plain(out, "edgeprof_level", "gauge", "1 low, 2 medium, 3 high; 0: not running.", ep_level_get());
     put_plain(out, "edgeprof_last_error", "gauge", "errno value of the last failed delivery; 0: none yet.",
               (uint64_t) - (int64_t)stats->last_error);
     put_plain(out, "edgeprof_pull_truncated_total", "counter",
-              "Samples that the pull endpoint had no room for in full.", atomic_load(&ep_view_losses()->truncated));
-    put_plain(out, "edgeprof_pull_unlabelled_total", "counter", "Samples whose tags it had no room for.",
+              "Samples that the pull endpoint truncated for lack of memory.",
+              atomic_load(&ep_view_losses()->truncated));
+    put_plain(out, "edgeprof_pull_unlabelled_total", "counter",
+              "Samples that the pull endpoint kept without tags for lack of memory.",
               atomic_load(&ep_view_losses()->unlabelled));
     put_plain(out, "edgeprof_alloc_bytes_total", "counter", "Bytes allocated.", stats->kind_value[EP_KIND_ALLOC]);
-    put_plain(out, "edgeprof_live_objects", "gauge", "Objects in use when the last interval ended.",
+    put_plain(out, "edgeprof_live_objects", "gauge", "Objects in use at the end of the last interval.",
               stats->kind_count[EP_KIND_LIVE]);
-    put_plain(out, "edgeprof_live_bytes", "gauge", "Bytes in use then.", stats->kind_value[EP_KIND_LIVE]);
-    put_plain(out, "edgeprof_gc_heap_bytes", "gauge", "The collector's heap then.", stats->kind_value[EP_KIND_HEAP]);
+    put_plain(out, "edgeprof_live_bytes", "gauge", "Bytes in use at the end of the last interval.",
+              stats->kind_value[EP_KIND_LIVE]);
+    put_plain(out, "edgeprof_gc_heap_bytes", "gauge", "Size of the .NET heap at the end of the last interval.",
+              stats->kind_value[EP_KIND_HEAP]);
 }
 
 static uint64_t figure_value(const struct ep_stats *stats, const struct figure *figure)

@@ -48,7 +48,7 @@ static const struct route routes[] = {
     {.name = "allocs",
      .kinds = EP_KIND_BIT(EP_KIND_ALLOC),
      .wanted = EP_KIND_ALLOC,
-     .about = "what was allocated, by type and place (.NET)"},
+     .about = "allocations, by type and place (.NET)"},
     {.name = "block", .kinds = EP_KIND_BIT(EP_KIND_WAIT), .wanted = EP_KIND_WAIT, .about = "where threads wait"},
     {.name = "exception",
      .kinds = EP_KIND_BIT(EP_KIND_EXCEPTION),
@@ -68,7 +68,7 @@ static const struct route routes[] = {
     {.name = "heap",
      .kinds = EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE),
      .wanted = EP_KIND_LIVE,
-     .about = "what is in use, and what was allocated (.NET)"},
+     .about = "memory in use, and allocations (.NET)"},
     {.name = "mutex",
      .kinds = EP_KIND_BIT(EP_KIND_LOCK),
      .wanted = EP_KIND_LOCK,
@@ -125,14 +125,14 @@ static void answer_line(char *buffer, int error, const char *a, const char *b, c
 
 static const char *error_text(int error)
 {
-    return error == -EINVAL    ? "no HTTP/1.1 request"
-           : error == -EACCES  ? "want the token: Authorization: Bearer TOKEN, or http://any:TOKEN@host/..."
-           : error == -EPERM   ? "want an address or localhost as the host, or EDGEPROF_PULL_TOKEN to be set"
-           : error == -ENOENT  ? "want " DEBUG_PPROF ", /metrics or /control/status"
-           : error == -ENOTSUP ? "GET is for profiles and /metrics, all else is below /control"
+    return error == -EINVAL    ? "not an HTTP/1.1 request"
+           : error == -EACCES  ? "token required: Authorization: Bearer TOKEN, or http://any:TOKEN@host/..."
+           : error == -EPERM   ? "unknown host name; use an address or localhost, or set EDGEPROF_PULL_TOKEN"
+           : error == -ENOENT  ? "not found; use " DEBUG_PPROF ", /metrics or /control/status"
+           : error == -ENOTSUP ? "use GET for profiles and /metrics; everything else is below /control"
            : error == -E2BIG   ? "the request is too long"
-           : error == -EBUSY   ? "others are being served, try again"
-           : error == -ESRCH   ? "no profiler runs"
+           : error == -EBUSY   ? "busy with other requests, retry"
+           : error == -ESRCH   ? "the profiler is not running"
                                : "failed";
 }
 
@@ -155,11 +155,11 @@ static bool switched_on(char *buffer, const struct route *route, struct ep_answe
     ep_text_put(&body, route->name);
     ep_text_put(&body, ": the kind ");
     ep_text_put(&body, ep_kind_name(route->wanted));
-    ep_text_put(&body, " is off; level ");
+    ep_text_put(&body, " is disabled; level ");
     ep_text_put(&body, level_with(route->wanted));
-    ep_text_put(&body, " has it (EDGEPROF_LEVEL, POST /control/level?");
+    ep_text_put(&body, " enables it (EDGEPROF_LEVEL, POST /control/level?");
     ep_text_put(&body, level_with(route->wanted));
-    ep_text_put(&body, "), or switch it on alone: POST /control/kinds?on=");
+    ep_text_put(&body, "), or enable only it: POST /control/kinds?on=");
     ep_text_put(&body, ep_kind_name(route->wanted));
     ep_text_put(&body, "\n");
     answer_finish(&body, -ENODATA, TEXT_TYPE, answer);
@@ -245,8 +245,8 @@ static void serve_profile(char *buffer, const struct route *route, struct ep_par
 
     if (!period_read(query, route, &period_ns)) {
         answer_line(buffer, -EINVAL, route->name,
-                    route->moment ? " is of this moment: want no ?seconds" : ": want ?seconds=1 to 600",
-                    ", and no ?debug: this is pprof's binary format, for go tool pprof", answer);
+                    route->moment ? " is a snapshot: use it without ?seconds" : ": ?seconds must be 1 to 600",
+                    ", and without ?debug: the format is binary pprof, for go tool pprof", answer);
         return;
     }
     if (ep_level_get() == EP_LEVEL_DEFAULT) {
@@ -348,8 +348,7 @@ static void serve_request(char *buffer, struct ep_request *request, bool token, 
         if (token)
             serve_control(buffer, request, answer);
         else
-            answer_line(buffer, -EPERM, "/control wants a token, and none was set: EDGEPROF_PULL_TOKEN", "", "",
-                        answer);
+            answer_line(buffer, -EPERM, "/control requires a token; set EDGEPROF_PULL_TOKEN", "", "", answer);
         return;
     } else if (ep_part_is(path, DEBUG_PPROF "symbol")) {
         answer_line(buffer, 0, "num_symbols: 0", "", "", answer);

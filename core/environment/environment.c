@@ -35,11 +35,11 @@ static int env_number(const char *name, uint32_t *value)
         return 0;
     for (const char *c = digits; *c; c++) {
         if (*c < '0' || *c > '9' || number > UINT32_MAX / 16 || c - digits > 9)
-            return ep_complain(-EINVAL, name, ": want a number, not ", digits);
+            return ep_complain(-EINVAL, name, ": must be a number, not ", digits);
         number = number * 10 + (uint64_t)(*c - '0');
     }
     if (number == 0)
-        return ep_complain(-EINVAL, name, ": want a positive number, not ", digits);
+        return ep_complain(-EINVAL, name, ": must be a positive number, not ", digits);
     *value = (uint32_t)number;
     return 0;
 }
@@ -80,7 +80,7 @@ static int env_switch(const char *name, bool *set, bool *on)
         lower[i] = (char)(value[i] >= 'A' && value[i] <= 'Z' ? value[i] - 'A' + 'a' : value[i]);
     const int place = size <= sizeof lower ? word_find(words, lower, size) : 0;
     *on = place <= 6;
-    return place ? 0 : ep_complain(-EINVAL, name, ": want true or false, not ", value);
+    return place ? 0 : ep_complain(-EINVAL, name, ": must be true or false, not ", value);
 }
 
 static uint32_t kind_find(const char *name, size_t size)
@@ -103,7 +103,7 @@ static int env_kinds(const char *name, uint32_t *kinds)
         const size_t size = strcspn(at, ",");
         const uint32_t kind = kind_find(at, size);
         if (!kind)
-            return ep_complain(-EINVAL, name, ": want kinds such as cpu,alloc,lock, not ", list);
+            return ep_complain(-EINVAL, name, ": must be kinds such as cpu,alloc,lock, not ", list);
         found |= kind;
         at += size;
         if (!*at)
@@ -202,7 +202,7 @@ static int label_next(struct labels *labels, struct label *label)
         *label = (struct label){.key = start, .key_size = between ? (size_t)(between - start) : 0};
         trim(&label->key, &label->key_size);
         if (!between || !label->key_size)
-            return ep_complain(-EINVAL, labels->variable, ": every label needs a key and a value: ", start);
+            return ep_complain(-EINVAL, labels->variable, ": a label without key or value: ", start);
         label->value = between + 1;
         label->value_size = size - (size_t)(between + 1 - start);
         trim(&label->value, &label->value_size);
@@ -255,7 +255,7 @@ static int piece_append(const struct labels *labels, const char *piece, size_t s
     for (size_t at = 0; at < size && fits;) {
         const int byte = byte_next(labels, piece, size, &at);
         if (byte < 0)
-            return ep_complain(-EINVAL, labels->variable, ": broken %-encoding or a control character in ", piece);
+            return ep_complain(-EINVAL, labels->variable, ": invalid %-encoding or a control character in ", piece);
         const char plain = (char)byte;
         if (key && !is_key_byte(byte, text_used == start))
             fits = text_append("_", 1) && (byte < '0' || byte > '9' || text_append(&plain, 1));
@@ -263,8 +263,7 @@ static int piece_append(const struct labels *labels, const char *piece, size_t s
             fits = !key && byte == ',' ? text_append("%2C", 3) : text_append(&plain, 1);
     }
     if (!fits)
-        return ep_complain(-EINVAL, labels->variable, ": too long; EDGEPROF_TAGS and EDGEPROF_SERVICE go before it",
-                           "");
+        return ep_complain(-EINVAL, labels->variable, ": too long; set EDGEPROF_TAGS and EDGEPROF_SERVICE instead", "");
     return ep_utf8_run(text + start, text_used - start) == text_used - start
                ? 0
                : ep_complain(-EINVAL, labels->variable, ": not UTF-8: ", piece);
@@ -282,11 +281,11 @@ static int label_append(const struct labels *labels, const struct label *label, 
     int error;
 
     if (more && !text_append(",", 1))
-        return ep_complain(-EINVAL, labels->variable, ": too long; EDGEPROF_TAGS goes before it", "");
+        return ep_complain(-EINVAL, labels->variable, ": too long; set EDGEPROF_TAGS instead", "");
     if ((error = piece_append(labels, label->key, label->key_size, true)) < 0)
         return error;
     if (!text_append("=", 1))
-        return ep_complain(-EINVAL, labels->variable, ": too long; EDGEPROF_TAGS goes before it", "");
+        return ep_complain(-EINVAL, labels->variable, ": too long; set EDGEPROF_TAGS instead", "");
     return piece_append(labels, label->value, label->value_size, false);
 }
 
@@ -356,7 +355,7 @@ static int pyroscope_kinds(struct ep_config *config)
         any |= set;
     }
     if (any && !kinds)
-        return ep_complain(-EINVAL, "PYROSCOPE_PROFILING_*_ENABLED: ", "switched off, all kinds", "");
+        return ep_complain(-EINVAL, "PYROSCOPE_PROFILING_*_ENABLED: ", "all kinds are disabled", "");
     if (any)
         config->kinds = kinds;
     return 0;

@@ -142,7 +142,7 @@ static void skip_blanks(const char **at)
 static int json_string(const char *variable, const char **at)
 {
     if (*(*at)++ != '"')
-        return ep_complain(-EINVAL, variable, ": want a JSON object of strings, {\"Name\":\"value\"}", "");
+        return ep_complain(-EINVAL, variable, ": must be a JSON object of strings, {\"Name\":\"value\"}", "");
     for (; **at != '"';) {
         const char *raw = (*at)++;
         const char c = *raw == '\\' ? decode_escape(at) : *raw;
@@ -163,7 +163,7 @@ static int json_member(const char *variable, const char **at)
     if ((error = line_add(variable, "", "")) < 0 || (error = json_string(variable, at)) < 0)
         return error;
     if (*(*at)++ != ':')
-        return ep_complain(-EINVAL, variable, ": want a JSON object of strings, {\"Name\":\"value\"}", "");
+        return ep_complain(-EINVAL, variable, ": must be a JSON object of strings, {\"Name\":\"value\"}", "");
     skip_blanks(at);
     if ((error = put_text(variable, ": ")) < 0)
         return error;
@@ -190,8 +190,9 @@ static int headers_json(const char *variable)
         at++;
         skip_blanks(&at);
     }
-    return more && !*at ? 0
-                        : ep_complain(-EINVAL, variable, ": want a JSON object of strings, {\"Name\":\"value\"}", "");
+    return more && !*at
+               ? 0
+               : ep_complain(-EINVAL, variable, ": must be a JSON object of strings, {\"Name\":\"value\"}", "");
 }
 
 /* ---- variables ---- */
@@ -254,9 +255,9 @@ static int names_check(const struct ep_config *config)
 
     for (size_t i = 0; config->headers && i < sizeof ours / sizeof ours[0]; i++)
         if (has_header(config->headers, ours[i]))
-            return ep_complain(-EINVAL, "headers: edgeprof says this one itself: ", ours[i], "");
+            return ep_complain(-EINVAL, "headers: edgeprof sets this one itself: ", ours[i], "");
     if (config->headers && has_header(config->headers, "authorization") && path && memchr(path + 3, '@', authority))
-        return ep_refuse(-EINVAL, "headers: a token, and a user in the endpoint as well: choose one");
+        return ep_refuse(-EINVAL, "headers: use a token or a user in the endpoint, not both");
     return 0;
 }
 

@@ -16,7 +16,7 @@ int ep_spool_from_env(struct ep_spool_config *config)
         config->dir = dir;
     for (const char *c = digits; c && *c && !config->cap_bytes; c++) {
         if (*c < '0' || *c > '9' || number > UINT32_MAX)
-            return ep_complain(-EINVAL, "EDGEPROF_SPOOL_BYTES: want a number, not ", digits, "");
+            return ep_complain(-EINVAL, "EDGEPROF_SPOOL_BYTES: must be a number, not ", digits, "");
         number = number * 10 + (uint64_t)(*c - '0');
     }
     if (!config->cap_bytes)

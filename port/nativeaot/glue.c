@@ -130,11 +130,12 @@ static int endpoints_start(const struct ep_dotnet_options *options)
     int err = control_start(options);
 
     if (err < 0)
-        failed = "control endpoint (Control or EDGEPROF_CONTROL): want a socket's path that can be made, or a free "
-                 "port and a token of at least 16 characters";
+        failed =
+            "control endpoint (Control or EDGEPROF_CONTROL): must be a socket's path that can be created, or a free "
+            "port and a token of at least 16 characters";
     else if ((err = pull_start(options)) < 0)
-        failed = "pull endpoint (Pull or EDGEPROF_PULL): want a free port, or address:port, and beside loopback a "
-                 "token of at least 16 characters";
+        failed = "pull endpoint (Pull or EDGEPROF_PULL): must be a free port, or address:port, and beyond loopback "
+                 "a token of at least 16 characters";
     if (err >= 0)
         return 0;
     (void)ep_dotnet_stop(0);

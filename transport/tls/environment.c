@@ -33,7 +33,7 @@ int ep_tls_config_from_env(struct ep_tls_config *config)
     field_from_env(&config->key_file, config->key, "EDGEPROF_TLS_KEY");
     field_from_env(&config->server_name, NULL, "EDGEPROF_TLS_NAME");
     if (no_clock && strcmp(no_clock, "1") != 0 && strcmp(no_clock, "0") != 0)
-        return ep_tls_refuse(-EINVAL, "EDGEPROF_TLS_NO_CLOCK: want 1 or 0, not ", no_clock);
+        return ep_tls_refuse(-EINVAL, "EDGEPROF_TLS_NO_CLOCK: must be 1 or 0, not ", no_clock);
     if (no_clock && *no_clock == '1')
         config->flags |= EP_TLS_NO_CLOCK;
     return 0;

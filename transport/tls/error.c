@@ -57,9 +57,9 @@ static const struct reason certificate_reasons[] = {
     {MBEDTLS_X509_BADCERT_NOT_TRUSTED, -EKEYREJECTED,
      "unknown CA: no trusted authority has signed the server's certificate"},
     {MBEDTLS_X509_BADCERT_BAD_KEY, -EKEYREJECTED,
-     "key too weak in the server's certificates: RSA wants 2048 bits, EC a curve of 256"},
+     "key too weak in the server's certificates: RSA requires 2048 bits, EC 256"},
     {MBEDTLS_X509_BADCERT_BAD_MD, -EKEYREJECTED, "the server's certificate is signed with a weak hash (SHA-1 or MD5)"},
-    {MBEDTLS_X509_BADCERT_BAD_PK, -EKEYREJECTED, "the server's certificate has a kind of key that is not accepted"},
+    {MBEDTLS_X509_BADCERT_BAD_PK, -EKEYREJECTED, "the server's certificate has an unsupported kind of key"},
     {MBEDTLS_X509_BADCERT_CN_MISMATCH, -EKEYREJECTED,
      "host name does not match: the server's certificate is for another"},
     {MBEDTLS_X509_BADCERT_EXPIRED, -EKEYEXPIRED, "the server's certificate has expired, by this device's clock"},
@@ -72,8 +72,8 @@ static const struct reason certificate_reasons[] = {
 static const struct reason alert_reasons[] = {
     {MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION, -EPROTONOSUPPORT, "the server speaks neither TLS 1.3 nor 1.2"},
     {MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE, -EPROTO,
-     "the server refused the handshake: nothing in common, or it wants a client certificate"},
-    {MBEDTLS_SSL_ALERT_MSG_CERT_REQUIRED, -EACCES, "the server wants a client certificate"},
+     "the server refused the handshake: no common parameters, or it requires a client certificate"},
+    {MBEDTLS_SSL_ALERT_MSG_CERT_REQUIRED, -EACCES, "the server requires a client certificate"},
     {MBEDTLS_SSL_ALERT_MSG_BAD_CERT, -EACCES, "the server refused our client certificate"},
     {MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT, -EACCES, "the server refused our client certificate: unsupported"},
     {MBEDTLS_SSL_ALERT_MSG_CERT_REVOKED, -EACCES, "the server refused our client certificate: revoked"},
@@ -87,12 +87,12 @@ static const struct reason alert_reasons[] = {
 
 static const struct reason result_reasons[] = {
     {MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION, -EPROTONOSUPPORT, "the server speaks neither TLS 1.3 nor 1.2"},
-    {MBEDTLS_ERR_SSL_CONN_EOF, -ECONNRESET, "the server closed the connection without TLS's own end"},
+    {MBEDTLS_ERR_SSL_CONN_EOF, -ECONNRESET, "the server closed the connection without a TLS close_notify"},
     {MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL, -EPROTO,
      "a TLS message is larger than 16 KiB, or our client certificate than 4 KiB"},
-    {MBEDTLS_ERR_SSL_INVALID_MAC, -EPROTO, "a TLS record was changed on its way"},
+    {MBEDTLS_ERR_SSL_INVALID_MAC, -EPROTO, "a TLS record was corrupted in transit"},
     {MBEDTLS_ERR_PLATFORM_HW_ACCEL_FAILED, -EIO, "the kernel has no random numbers yet"},
-    {0, -EPROTO, "the server broke the TLS protocol"},
+    {0, -EPROTO, "the server violated the TLS protocol"},
 };
 
 static const struct reason *reason_of(const struct reason *list, int code)
@@ -118,12 +118,12 @@ int ep_tls_failed(struct ep_tls *tls, int result)
     if (tls->broken)
         return ep_tls_fail(tls, tls->broken, "the connection broke");
     if (tls->alien)
-        return ep_tls_fail(tls, -EPROTO, "answer is not TLS: is this an http port?");
+        return ep_tls_fail(tls, -EPROTO, "the answer is not TLS: is this an http port?");
     if (result == MBEDTLS_ERR_SSL_WANT_READ || result == MBEDTLS_ERR_SSL_WANT_WRITE ||
         result == MBEDTLS_ERR_SSL_TIMEOUT)
         return ep_tls_fail(tls, -ETIMEDOUT, "the server did not answer in time");
     if (ep_tls_arena_short()) /* whatever error mbedtls returned */
-        return ep_tls_fail(tls, -ENOMEM, "TLS memory is too small: give EP_TLS_MEMORY or more");
+        return ep_tls_fail(tls, -ENOMEM, "TLS memory is too small: use EP_TLS_MEMORY or more");
     if (result == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED || result == MBEDTLS_ERR_SSL_BAD_CERTIFICATE)
         reason = certificate_reason(mbedtls_ssl_get_verify_result(&tls->ssl));
     else if (result == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE)

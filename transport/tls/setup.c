@@ -91,17 +91,17 @@ static int setup_authority(struct ep_tls *tls, const struct ep_tls_config *confi
     const char *file = config->ca_file;
 
     if (file && config->ca)
-        return ep_tls_refuse(-EINVAL, "ca_file and ca: one of them", "");
+        return ep_tls_refuse(-EINVAL, "use ca_file or ca, not both", "");
     tls->authority = (struct ep_tls_authority){.bytes = config->ca, .size = config->ca_size};
     if (!file && !config->ca && config->pin)
         return 0;
     if (!file && !config->ca && !(file = system_bundle()))
-        return ep_tls_refuse(-ENOENT, "this system has no bundle of certificate authorities: set ca_file or pin", "");
+        return ep_tls_refuse(-ENOENT, "this system has no CA bundle: set ca_file or pin", "");
     if (file && !(tls->authority.file = text_dup(file)))
         return -ENOMEM;
     int error = ep_tls_authority_check(&tls->authority);
     if (error == -EINVAL)
-        return ep_tls_refuse(error, "no certificate (PEM or DER) is in ", file ? file : "ca");
+        return ep_tls_refuse(error, "no certificate (PEM or DER) in ", file ? file : "ca");
     return error ? ep_tls_refuse(error, "cannot read certificate authorities: ", file ? file : "ca") : 0;
 }
 
@@ -110,10 +110,11 @@ static int setup_trust(struct ep_tls *tls, const struct ep_tls_config *config)
     if (config->flags & ~(uint32_t)EP_TLS_NO_CLOCK)
         return ep_tls_refuse(-EINVAL, "flags: unknown", "");
     if ((config->flags & EP_TLS_NO_CLOCK) && !config->pin && !config->ca && !config->ca_file)
-        return ep_tls_refuse(-EINVAL, "EP_TLS_NO_CLOCK wants a pin or an authority of your own", "");
+        return ep_tls_refuse(-EINVAL, "EP_TLS_NO_CLOCK requires pin, ca or ca_file", "");
     tls->flags = config->flags;
     if (config->pin && ep_tls_pins_parse(tls, config->pin) != 0)
-        return ep_tls_refuse(-EINVAL, "pin: want sha256//BASE64 with 44 characters, at most four with ; between", "");
+        return ep_tls_refuse(-EINVAL, "pin: must be sha256//BASE64 with 44 characters, at most four separated by ;",
+                             "");
     if (config->server_name && !(tls->server_name = text_dup(config->server_name)))
         return -ENOMEM;
     return setup_authority(tls, config);
@@ -187,7 +188,7 @@ static int setup_cert(struct ep_tls *tls, const struct ep_tls_config *config)
     if (!error && mbedtls_x509_crt_parse(&tls->cert, blob.bytes, blob.size) != 0)
         error = -EINVAL;
     mbedtls_free(blob.file);
-    return error ? ep_tls_refuse(error, "no client certificate (PEM or DER) can be read from ", name) : 0;
+    return error ? ep_tls_refuse(error, "cannot read a client certificate (PEM or DER) from ", name) : 0;
 }
 
 static int setup_key(struct ep_tls *tls, const struct ep_tls_config *config)
@@ -200,9 +201,9 @@ static int setup_key(struct ep_tls *tls, const struct ep_tls_config *config)
         error = -EINVAL;
     mbedtls_free(blob.file);
     if (error)
-        return ep_tls_refuse(error, "no private key (PEM or DER, not encrypted) can be read from ", name);
+        return ep_tls_refuse(error, "cannot read an unencrypted private key (PEM or DER) from ", name);
     if (mbedtls_pk_check_pair(&tls->cert.pk, &tls->key, ep_tls_random, NULL) != 0)
-        return ep_tls_refuse(-EINVAL, "client certificate and key do not belong together: ", name);
+        return ep_tls_refuse(-EINVAL, "client certificate and key do not match: ", name);
     return 0;
 }
 
@@ -211,9 +212,9 @@ static int setup_identity(struct ep_tls *tls, const struct ep_tls_config *config
     const bool cert = config->cert || config->cert_file, key = config->key || config->key_file;
 
     if ((config->cert && config->cert_file) || (config->key && config->key_file))
-        return ep_tls_refuse(-EINVAL, "client certificate, key: a file or memory, not both", "");
+        return ep_tls_refuse(-EINVAL, "client certificate, key: use a file or memory, not both", "");
     if (cert != key)
-        return ep_tls_refuse(-EINVAL, "a client certificate needs its key, and a key its certificate", "");
+        return ep_tls_refuse(-EINVAL, "client certificate and key require each other", "");
     if (!cert)
         return 0;
     int error = setup_cert(tls, config);
@@ -245,7 +246,7 @@ int ep_tls_setup(const struct ep_tls_config *config)
     ep_tls_end();
     struct ep_tls *tls = memory_init(config);
     if (!tls)
-        return ep_tls_refuse(-ENOMEM, "TLS memory is too small: give EP_TLS_MEMORY or more", "");
+        return ep_tls_refuse(-ENOMEM, "TLS memory is too small: use EP_TLS_MEMORY or more", "");
     psa_status_t status = psa_crypto_init();
     int error = status == PSA_SUCCESS ? setup_trust(tls, config) : -EIO;
     if (!error)
@@ -253,7 +254,7 @@ int ep_tls_setup(const struct ep_tls_config *config)
     if (!error)
         error = ssl_configure(tls);
     if (ep_tls_arena_short())
-        error = ep_tls_refuse(-ENOMEM, "TLS memory is too small: give EP_TLS_MEMORY or more", "");
+        error = ep_tls_refuse(-ENOMEM, "TLS memory is too small: use EP_TLS_MEMORY or more", "");
     if (status != PSA_SUCCESS)
         (void)ep_tls_refuse(error, "the kernel has no random numbers yet", "");
     if (error) {

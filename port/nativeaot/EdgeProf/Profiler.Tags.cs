@@ -44,7 +44,7 @@ public static unsafe partial class Profiler
         set
         {
             if (value is < ProfileLevel.Low or > ProfileLevel.High)
-                throw new ArgumentException($"Level: want Low, Medium or High, not {value}");
+                throw new ArgumentException($"Level: must be Low, Medium or High, not {value}");
             if (Native.IsLinked)
                 Native.LevelSet((uint)value); // -ESRCH: none runs
         }

@@ -42,7 +42,7 @@ public static unsafe partial class Profiler
             if (running && automatic)
                 StopLocked(exitTimeout);
             if (running)
-                throw new InvalidOperationException("the profiler runs already");
+                throw new InvalidOperationException("the profiler is already running");
             Fail(StartLocked(options));
             automatic = false;
             return true;
@@ -256,13 +256,13 @@ public static unsafe partial class Profiler
             return;
         if (error == -Native.EInval)
             throw new ArgumentException(Describe(error));
-        throw new InvalidOperationException($"the profiler does not start: {Describe(error)}");
+        throw new InvalidOperationException($"the profiler cannot start: {Describe(error)}");
     }
 
     private static void Require(bool good, string option, object value, string wanted)
     {
         if (!good)
-            throw new ArgumentException($"{option}: want {wanted}, not {value}");
+            throw new ArgumentException($"{option}: must be {wanted}, not {value}");
     }
 
     private static string Describe(int error)
@@ -277,7 +277,7 @@ public static unsafe partial class Profiler
             return null;
         foreach (var (key, value) in tags)
             if (key.AsSpan().IndexOfAny(',', '=') >= 0 || value.Contains(','))
-                throw new ArgumentException($"tag {key}={value}: a key has neither comma nor equals sign, a value no comma");
+                throw new ArgumentException($"tag {key}={value}: a key may not contain a comma or equals sign, a value no comma");
         return string.Join(',', tags.Select(tag => $"{tag.Key}={tag.Value}"));
     }
 
