@@ -52,6 +52,14 @@ void ep_port_identity(struct ep_identity *identity);
 /* Value of an environment variable or NULL. Context: init. */
 const char *ep_port_env(const char *name);
 
+/* The same, but an empty variable counts as not set. Context: init. */
+static inline const char *ep_env_text(const char *name)
+{
+    const char *value = ep_port_env(name);
+
+    return value && *value ? value : 0;
+}
+
 /* ---- edgeprof's own threads ---- */
 
 /* The last two exist only in programs that start these endpoints. */

@@ -18,14 +18,6 @@
 static char text[EP_STRINGS_BYTES];
 static size_t text_used;
 
-/* An empty variable counts as not set. */
-static const char *env_text(const char *name)
-{
-    const char *value = ep_port_env(name);
-
-    return value && *value ? value : NULL;
-}
-
 static int env_number(const char *name, uint32_t *value)
 {
     const char *digits = ep_port_env(name);
@@ -69,7 +61,7 @@ static int env_switch(const char *name, bool *set, bool *on)
 {
     static const char words[] = "1\0true\0yes\0y\0t\0on\0"
                                 "0\0false\0no\0n\0f\0off\0";
-    const char *value = env_text(name);
+    const char *value = ep_env_text(name);
     char lower[8];
     size_t size = value ? strlen(value) : 0;
 
@@ -94,7 +86,7 @@ static uint32_t kind_find(const char *name, size_t size)
 /* Reads "cpu,alloc". */
 static int env_kinds(const char *name, uint32_t *kinds)
 {
-    const char *list = env_text(name);
+    const char *list = ep_env_text(name);
     uint32_t found = 0;
 
     if (!list || *kinds)
@@ -159,9 +151,9 @@ static int own_read(struct ep_config *config)
     if ((error = env_flag("EDGEPROF_IDLE_WAITS", &config->flags, EP_IDLE_WAITS)) < 0)
         return error;
     if (!config->service)
-        config->service = env_text("EDGEPROF_SERVICE");
+        config->service = ep_env_text("EDGEPROF_SERVICE");
     if (!config->tags)
-        config->tags = env_text("EDGEPROF_TAGS");
+        config->tags = ep_env_text("EDGEPROF_TAGS");
     return 0;
 }
 
@@ -211,19 +203,14 @@ static int label_next(struct labels *labels, struct label *label)
     return 0;
 }
 
-static int hex_digit(int c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
 /* The decoded byte at *at; -1: a byte that is not allowed in a label. */
 static int byte_next(const struct labels *labels, const char *piece, size_t size, size_t *at)
 {
     int byte = (unsigned char)piece[(*at)++];
 
     if (labels->encoded && byte == '%') {
-        const int high = *at + 1 < size ? hex_digit(piece[*at]) : -1;
-        const int low = high >= 0 ? hex_digit(piece[*at + 1]) : -1;
+        const int high = *at + 1 < size ? ep_hex_digit(piece[*at]) : -1;
+        const int low = high >= 0 ? ep_hex_digit(piece[*at + 1]) : -1;
         byte = low < 0 ? -1 : high * 16 + low;
         *at += 2;
     }
@@ -363,11 +350,11 @@ static int pyroscope_kinds(struct ep_config *config)
 
 static int pyroscope(struct ep_config *config)
 {
-    const char *list = env_text("PYROSCOPE_LABELS");
+    const char *list = ep_env_text("PYROSCOPE_LABELS");
     int error = 0;
 
     if (!config->service)
-        config->service = env_text("PYROSCOPE_APPLICATION_NAME");
+        config->service = ep_env_text("PYROSCOPE_APPLICATION_NAME");
     if (!config->tags && list)
         error = labels_take((struct labels){.variable = "PYROSCOPE_LABELS", .at = list, .between = ':'}, &config->tags);
     if (error == 0 && !config->kinds)
@@ -379,12 +366,12 @@ static int pyroscope(struct ep_config *config)
 
 static int otel_read(struct ep_config *config)
 {
-    const char *list = env_text(OTEL_ATTRIBUTES);
+    const char *list = ep_env_text(OTEL_ATTRIBUTES);
     const struct labels labels = {.variable = OTEL_ATTRIBUTES, .at = list, .between = '=', .encoded = true};
     int error = 0;
 
     if (!config->service)
-        config->service = env_text("OTEL_SERVICE_NAME");
+        config->service = ep_env_text("OTEL_SERVICE_NAME");
     if (list && !config->service)
         error = service_take(labels, &config->service);
     if (error == 0 && list && !config->tags)
@@ -395,12 +382,12 @@ static int otel_read(struct ep_config *config)
 /* Returns 1 if a variable has the endpoint. *pyroscope: Pyroscope's variable is used. */
 static int endpoint_take(struct ep_config *config, bool *pyroscope)
 {
-    const char *endpoint = env_text("EDGEPROF_ENDPOINT");
+    const char *endpoint = ep_env_text("EDGEPROF_ENDPOINT");
     bool set = false, on = true;
 
     *pyroscope = false;
 
-    if (!endpoint && (endpoint = env_text("PYROSCOPE_SERVER_ADDRESS")) != NULL) {
+    if (!endpoint && (endpoint = ep_env_text("PYROSCOPE_SERVER_ADDRESS")) != NULL) {
         const int error = env_switch("PYROSCOPE_PROFILING_ENABLED", &set, &on);
         if (error < 0)
             return error;
@@ -421,7 +408,7 @@ static int push_take(struct ep_config *config, bool pyroscope)
 
     if (error < 0)
         return error;
-    if (pyroscope && !env_text("EDGEPROF_FORMAT"))
+    if (pyroscope && !ep_env_text("EDGEPROF_FORMAT"))
         config->encoder = &ep_encoder_pprof;
     if (config->encoder != &ep_encoder_pprof)
         return 0;
@@ -443,7 +430,7 @@ int ep_config_from_env(struct ep_config *config)
         return error;
     const int endpoint = endpoint_take(config, &from_pyroscope);
     const int asked =
-        endpoint == 0 ? env_text("EDGEPROF_PULL") != NULL : endpoint; /* or the pull endpoint is requested */
+        endpoint == 0 ? ep_env_text("EDGEPROF_PULL") != NULL : endpoint; /* or the pull endpoint is requested */
     if (asked < 0 || (!config->endpoint && !config->transport))
         return asked;
     if ((error = push_take(config, from_pyroscope)) < 0)

@@ -7,6 +7,12 @@
 #include "core/edgeprof.h"
 #include "core/state/profiler.h"
 
+/* Value of a hexadecimal digit, -1: c is none. Context: init. */
+static inline int ep_hex_digit(int c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
 /* Fills config->headers from the environment if it is NULL, and rejects headers that are not allowed. pyroscope:
  * Pyroscope's variable gave the endpoint. Returns 0 or -EINVAL. Context: init. */
 int ep_environment_headers(struct ep_config *config, bool pyroscope);

@@ -15,14 +15,6 @@
 static char lines[EP_HEADERS_BYTES];
 static size_t used;
 
-/* An empty variable counts as not set. */
-static const char *env_text(const char *name)
-{
-    const char *value = ep_port_env(name);
-
-    return value && *value ? value : NULL;
-}
-
 static bool put_char(char c)
 {
     if (used + 1 >= sizeof lines)
@@ -108,11 +100,6 @@ static bool put_basic(const char *user, const char *password)
 
 /* ---- headers as JSON ---- */
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
 /* Decodes an escape, with *at behind the backslash; 0: a character not allowed in a header. */
 static char decode_escape(const char **at)
 {
@@ -124,7 +111,7 @@ static char decode_escape(const char **at)
     if (c != 'u')
         return 0;
     for (int i = 0; i < 4; i++) {
-        const int digit = hex_digit(**at);
+        const int digit = ep_hex_digit(**at);
         if (digit < 0)
             return 0;
         code = code * 16 + digit;
@@ -172,7 +159,7 @@ static int json_member(const char *variable, const char **at)
 
 static int headers_json(const char *variable)
 {
-    const char *at = env_text(variable);
+    const char *at = ep_env_text(variable);
     bool more;
 
     if (!at)
@@ -199,14 +186,14 @@ static int headers_json(const char *variable)
 
 static int bearer_add(const char *variable)
 {
-    const char *token = env_text(variable);
+    const char *token = ep_env_text(variable);
 
     return token && !has_header(lines, "authorization") ? line_add(variable, "Authorization: Bearer ", token) : 0;
 }
 
 static int basic_add(const char *user_variable, const char *password_variable)
 {
-    const char *user = env_text(user_variable), *password = env_text(password_variable);
+    const char *user = ep_env_text(user_variable), *password = ep_env_text(password_variable);
 
     if (!user || has_header(lines, "authorization"))
         return 0;
@@ -218,7 +205,7 @@ static int basic_add(const char *user_variable, const char *password_variable)
 
 static int own_headers(void)
 {
-    const char *headers = env_text("EDGEPROF_HEADERS");
+    const char *headers = ep_env_text("EDGEPROF_HEADERS");
 
     for (; headers && *headers; headers = next_line(headers)) {
         if (used && !put_char('\n'))
@@ -232,7 +219,7 @@ static int own_headers(void)
 
 static int pyroscope_headers(void)
 {
-    const char *tenant = env_text("PYROSCOPE_TENANT_ID");
+    const char *tenant = ep_env_text("PYROSCOPE_TENANT_ID");
     int error;
 
     if ((error = headers_json("PYROSCOPE_HTTP_HEADERS")) < 0)

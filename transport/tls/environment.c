@@ -7,23 +7,15 @@
 #include "internal.h"
 #include "port.h"
 
-/* An empty variable counts as not set. */
-static const char *env_text(const char *name)
-{
-    const char *value = ep_port_env(name);
-
-    return value && *value ? value : NULL;
-}
-
 static void field_from_env(const char **field, const void *other, const char *name)
 {
     if (!*field && !other)
-        *field = env_text(name);
+        *field = ep_env_text(name);
 }
 
 int ep_tls_config_from_env(struct ep_tls_config *config)
 {
-    const char *no_clock = env_text("EDGEPROF_TLS_NO_CLOCK");
+    const char *no_clock = ep_env_text("EDGEPROF_TLS_NO_CLOCK");
 
     field_from_env(&config->ca_file, config->ca, "EDGEPROF_TLS_CA");
     field_from_env(&config->pin, NULL, "EDGEPROF_TLS_PIN");
