@@ -10,7 +10,7 @@
     "\n"                                                                                                               \
     "  --db FILE           read this database (./edgeprof.db)\n"                                                       \
     "  --url URL           query this server instead, http or https\n"                                                 \
-    "  --token-file FILE   file with its token in one line; default: EDGEPROF_TOKEN\n"                                 \
+    "  --token-file FILE   file with its token in one line; or EDGEPROF_TOKEN is the token\n"                          \
     "  --ca FILE           CA certificates that may sign the server's, PEM (the system's)\n"                           \
     "  --service NAME      or 'NAME{key=\"value\",key!=\"value\",key=~\"regex\",key!~\"regex\"}' of labels and "       \
     "tags;\n"                                                                                                          \

@@ -92,7 +92,7 @@ static bool add_setting(struct et_config *config, unsigned line, const char *tex
     const char *start = text;
     trim(&start, &key);
     if (!is_word(start, key)) {
-        et_config_error(config, line, "expected [section] or key = value");
+        et_config_error(config, line, "expected [section] or key = value, with a key such as token-file");
         return false;
     }
     if (config->count == 0) {

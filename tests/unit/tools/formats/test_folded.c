@@ -212,11 +212,11 @@ static void errors_name_the_line(void **state)
     } cases[] = {
         {"a 1\nb", "line 2: expected a;b;c 42"},
         {"a;b 1\n\nc;d x\n", "line 3: expected a;b;c 42"},
-        {"a -1", "line 1: not"},
-        {"a 1.5", "line 1: not"},
-        {" 1", "line 1: not"},
-        {"17", "line 1: not"},
-        {"a 9999999999999999999999", "line 1: not"},
+        {"a -1", "line 1: expected a;b;c 42"},
+        {"a 1.5", "line 1: expected a;b;c 42"},
+        {" 1", "line 1: expected a;b;c 42"},
+        {"17", "line 1: expected a;b;c 42"},
+        {"a 9999999999999999999999", "line 1: expected a;b;c 42"},
         {"a 999999999999999999", "line 1: the number is too large"},
         {"a 9000000000\na 9000000000", "line 2: the sum"},
     };

@@ -85,17 +85,17 @@ static void unsuitable_json_is_refused(void **state)
     static const struct {
         const char *text, *word;
     } cases[] = {
-        {"", "no JSON"},
+        {"", "not JSON"},
         {"[]", "not a JSON object"},
-        {"{\"start\":", "no JSON"},
-        {"{} x", "no JSON"},
+        {"{\"start\":", "not JSON"},
+        {"{} x", "not JSON"},
         {"{\"start\":\"x\"}", "start"},
         {"{\"start\":\"\"}", "start"},
         {"{\"start\":1.5}", "start"},
         {"{\"start\":\"99999999999999999999\"}", "start"},
         {"{\"start\":{}}", "start"},
         {"{\"labelSelector\":7}", "label_selector"},
-        {"{\"labelSelector\":\"a\\u0000b\"}", "no JSON"},
+        {"{\"labelSelector\":\"a\\u0000b\"}", "not JSON"},
         {"{\"format\":\"PROFILE\"}", "format"},
         {"{\"spanSelector\":\"a\"}", "span_selector"},
         {"{\"spanSelector\":[\"a\",7,\"b\"]}", "span_selector"},

@@ -132,7 +132,7 @@ static void config_errors_name_the_line(void **state)
     static const struct {
         const char *text, *line, *word;
     } cases[] = {
-        {"a=b\n[serve]", ":1: ", "[section]"},
+        {"a=b\n[serve]", ":1: ", "outside a section"},
         {"[serve]\n\nurl", ":3: ", "key = value"},
         {"[serve]\n=x", ":2: ", "key = value"},
         {"[serve]\nUrl=x", ":2: ", "key = value"},
@@ -140,7 +140,7 @@ static void config_errors_name_the_line(void **state)
         {"[]\n", ":1: ", "kind"},
         {"[Serve]\n", ":1: ", "kind"},
         {"[serve]\n[other]\n", ":2: ", "serve, scrape"},
-        {"[serve]\nul=x", ":2: ", "it knows url, header, interval"},
+        {"[serve]\nul=x", ":2: ", "valid are url, header, interval"},
         {"[serve]\nurl=1\nheader=2\nurl=3\n", ":4: ", "first in line 2"},
         {"[serve]\nnumber=101", ":2: ", "0 to 100"},
         {"[serve]\nnumber=-1", ":2: ", "0 to 100"},

@@ -227,7 +227,7 @@ static void other_shapes_are_refused(void **state)
         if (et_push_decode_json(wrong[i], strlen(wrong[i]), &why)) {
             fail_msg("%s is taken", wrong[i]);
         }
-        assert_non_null(strstr(why.data, "no PushRequest"));
+        assert_non_null(strstr(why.data, "not a PushRequest"));
         et_buf_free(&why);
     }
 }
@@ -240,9 +240,9 @@ static void labels_follow_pyroscopes_rules(void **state)
     } cases[] = {
         {"[]", "no label __name__", NULL},
         {"[{\"name\":\"service_name\",\"value\":\"x\"}]", "no label __name__", NULL},
-        {"[{\"name\":\"__name__\",\"value\":\"a-b\"}]", "no metric's name", NULL},
-        {"[{\"name\":\"__name__\",\"value\":\"1a\"}]", "no metric's name", NULL},
-        {"[{\"name\":\"__name__\",\"value\":\"\"}]", "no metric's name", NULL},
+        {"[{\"name\":\"__name__\",\"value\":\"a-b\"}]", "not a valid metric name", NULL},
+        {"[{\"name\":\"__name__\",\"value\":\"1a\"}]", "not a valid metric name", NULL},
+        {"[{\"name\":\"__name__\",\"value\":\"\"}]", "not a valid metric name", NULL},
         {"[{\"name\":\"__name__\",\"value\":\"a\"},{\"name\":\"\"}]", "without a name", NULL},
         {"[{\"name\":\"__name__\",\"value\":\"a\"},{\"name\":\"k\"},{\"name\":\"k\"}]", "twice", NULL},
         {"[{\"name\":\"__name__\",\"value\":\"process_cpu\"},{\"name\":\"service_name\",\"value\":\"s\"},"
