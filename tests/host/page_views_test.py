@@ -198,7 +198,7 @@ def device(segment, name, version, ago, told=b"", pid=7, start=1):
     return message(segment, 0, origin("gateway", [("version", version), ("device", name)], host="host-" + name, pid=pid, start=start,
                                       agent="edgeprof/0.1.0", executable="gatewayd", arch="aarch64"),
                    [module(4096, 4096, 0, b"", "/opt/app")], nodes([0], [4100]), [profile({1: 100})],
-                   stats(1000, 990, 5, 5, [(0, 3, 5_000_000), (4, 7, 0)] if name == "b" else []) + told, unix_minus_uptime=(NOW - ago) * SECOND)
+                   stats(1000, 990, 5, 5, [(0, 3, 5_000_000), (4, 7, 0)] if name == "b" else []) + told, unix_minus_uptime=(int(time.time()) - ago) * SECOND)
 
 
 def test_unsampled_line(page):
