@@ -20,14 +20,37 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "host"))
 import fault_proxy
-from harness import Checks, Server, clean_environment
+from harness import Server, clean_environment
 
 SLICE_MS, PAIRS, PATIENCE = 40, 60, 240
 GROWTH_KB = 64
 PERCENTILES = ("50 %", "90 %", "99 %")
 SPREAD, CLOCK = (0.05, 0.95), 0.01  # by rank; when nothing else runs all slices are the same, to the clock's steps
+
+
+class Checks:
+    """Counts what holds; says what does not and goes on."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def __call__(self, condition, text):
+        if condition:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"FAILED: {text}", flush=True)
+        return condition
+
+    def equal(self, value, wanted, text):
+        return self(value == wanted, f"{text}: {value!r} instead of {wanted!r}")
+
+    def done(self, name):
+        print(f"{name}: {self.passed} passed, {self.failed} failed")
+        raise SystemExit(1 if self.failed or not self.passed else 0)
+
 
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
 seed = int(sys.argv[4]) if len(sys.argv) > 4 else time.time_ns()

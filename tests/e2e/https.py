@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 root = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(root / 'tools'), str(root / 'transport')]
+sys.path[:0] = [str(root / 'host'), str(root / 'transport')]
 from harness import Server  # noqa: E402
 from tls_servers import Authority, Nginx  # noqa: E402
 

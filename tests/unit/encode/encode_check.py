@@ -27,7 +27,7 @@ def want(condition, text):
 
 def special_frames():
     """Names by number, of every frame that core/proto/compact.proto declares: FRAME_X = 1;  // [name]"""
-    proto = (pathlib.Path(__file__).parents[2] / 'core/proto/compact.proto').read_text()
+    proto = (pathlib.Path(__file__).parents[3] / 'core/proto/compact.proto').read_text()
     body = re.search(r'^enum SpecialFrame \{(.*?)^\}', proto, re.M | re.S)[1]
     rows = re.findall(r'^  FRAME_\w+ = (\d+);(?: *// (\[[^\]]+\]))?', body, re.M)
     want([int(number) for number, _ in rows] == list(range(body.count('FRAME_'))), 'numbers of the special frames')
