@@ -62,8 +62,9 @@ class Screen:
         return self.until(pattern + DRAWN, start)
 
     def lines(self):
-        """The screen as it was drawn last."""
-        drawn = self.text.split(b"\x1b[H")[-1].decode(errors="replace")
+        """The screen as it was last drawn in full; another drawing of it may have begun."""
+        whole = self.text[:self.text.rfind(b"\x1b[J") + 3]
+        drawn = whole.split(b"\x1b[H")[-1].decode(errors="replace")
         return [re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", line) for line in drawn.replace("\r", "").split("\n")]
 
     def same_as_before(self):
