@@ -8,27 +8,23 @@
  *
  * A call that never returns runs on into the next function, and so may a computed branch. So behind one a return counts
  * only with a frame record, x29 and x30 loaded from neighbouring words, and a way that stores lr there ends. The same
- * holds for a return address, which is behind a call. Bounded by STEPS_MOST instructions in all. Encodings are from the
- * Arm Architecture Reference Manual for A-profile, C4.1.
+ * holds for a return address, which is behind a call. Bounded by EP_PATH_STEPS_MOST instructions in all. Encodings are
+ * from the Arm Architecture Reference Manual for A-profile, C4.1.
  */
 #include "core/unwind/path_aarch64.h"
 
 #include <string.h>
 
 #include "core/unwind/cfi.h"
+#include "core/unwind/path.h"
 
-#define WORD       8
-#define FP         29
-#define LR         30
-#define SP         31
-#define STEPS_MOST 512
-#define WAYS_MOST  6
-#define SEEN_MOST  32
-#define NOWHERE    INT32_MIN
-#define FRAME_MOST (1 << 24)
+#define WORD 8
+#define FP   29
+#define LR   30
+#define SP   31
 
-/* A register: where the way has stored it, and where it has loaded it from, or NOWHERE. From where it had stored it
- * itself, the register is unchanged. */
+/* A register: where the way has stored it, and where it has loaded it from, or EP_PATH_NOWHERE. From where it had
+ * stored it itself, the register is unchanged. */
 struct saved {
     int32_t stored, loaded;
 };
@@ -37,7 +33,7 @@ struct saved {
 struct way {
     uintptr_t at;
     int32_t offset; /* of sp */
-    int32_t frame;  /* where x29 points since the way set it, or NOWHERE */
+    int32_t frame;  /* where x29 points since the way set it, or EP_PATH_NOWHERE */
     struct saved fp, lr;
     bool from_fp;
     bool called; /* what follows may be another function */
@@ -46,10 +42,9 @@ struct way {
 struct ways {
     const struct ep_module *module;
     const struct ep_aarch64_code *code;
-    struct way kept[WAYS_MOST];
+    struct way kept[EP_PATH_WAYS_MOST];
     unsigned count;
-    uint32_t seen[SEEN_MOST]; /* where branches lead that were followed or kept; 32 bits are enough in a module */
-    unsigned seen_count;
+    struct ep_path_seen seen;
 };
 
 enum outcome { ON, RETURNS, ENDS };
@@ -61,7 +56,7 @@ static int32_t field(uint32_t code, unsigned low, unsigned bits)
 
 static bool is_loaded(const struct saved *saved)
 {
-    return saved->loaded != NOWHERE;
+    return saved->loaded != EP_PATH_NOWHERE;
 }
 
 static bool is_own(const struct saved *saved)
@@ -137,11 +132,12 @@ static enum outcome single(struct way *way, uint32_t code)
 
 static enum outcome from_fp(struct way *way, int32_t amount)
 {
-    if (way->frame != NOWHERE) {
+    if (way->frame != EP_PATH_NOWHERE) {
         way->offset = way->frame + amount;
         return ON;
     }
-    if (is_loaded(&way->fp) || is_loaded(&way->lr) || way->fp.stored != NOWHERE || way->lr.stored != NOWHERE)
+    if (is_loaded(&way->fp) || is_loaded(&way->lr) || way->fp.stored != EP_PATH_NOWHERE ||
+        way->lr.stored != EP_PATH_NOWHERE)
         return ENDS;
     way->offset = amount;
     way->from_fp = true;
@@ -169,23 +165,11 @@ static enum outcome add(struct way *way, uint32_t code)
     return from == FP ? from_fp(way, amount) : ENDS;
 }
 
-/* Whether the target is new; there is no use in going there twice. */
-static bool is_new(struct ways *ways, uintptr_t target)
-{
-    for (unsigned i = 0; i < ways->seen_count; i++)
-        if (ways->seen[i] == (uint32_t)target)
-            return false;
-    if (ways->seen_count == SEEN_MOST)
-        return false;
-    ways->seen[ways->seen_count++] = (uint32_t)target;
-    return true;
-}
-
 static enum outcome fork(const struct way *way, struct ways *ways, int32_t words)
 {
     uintptr_t target = way->at - 4 + (uintptr_t)(intptr_t)(words * 4);
 
-    if (ways->count < WAYS_MOST && is_new(ways, target)) {
+    if (ways->count < EP_PATH_WAYS_MOST && ep_path_is_new(&ways->seen, target)) {
         ways->kept[ways->count] = *way;
         ways->kept[ways->count++].at = target;
     }
@@ -200,7 +184,7 @@ static enum outcome branch(struct way *way, struct ways *ways, uint32_t code)
 
     if (is_loaded(&way->lr) || (!ways->code->function && ep_cfi_starts(ways->module, target)))
         return RETURNS;
-    if (is_new(ways, target))
+    if (ep_path_is_new(&ways->seen, target))
         way->at = target;
     else
         way->called = true;
@@ -280,7 +264,7 @@ static enum outcome advance(struct way *way, struct ways *ways)
         outcome = code >> 31 ? add(way, code) : ON;
     else if (code >> 16 == 0 || sets_sp(code)) /* udf */
         outcome = ENDS;
-    return way->offset <= FRAME_MOST && way->offset >= -FRAME_MOST ? outcome : ENDS;
+    return way->offset <= EP_PATH_FRAME_MOST && way->offset >= -EP_PATH_FRAME_MOST ? outcome : ENDS;
 }
 
 /* x29 and x30 from neighbouring words. */
@@ -334,14 +318,17 @@ static bool way_rule(const struct way *way, bool function, struct ep_rule *rule)
 bool ep_aarch64_path(const struct ep_module *module, struct ep_aarch64_code code, uintptr_t pc, bool interrupted,
                      struct ep_rule *rule)
 {
-    struct way way = {
-        .at = pc, .frame = NOWHERE, .fp = {NOWHERE, NOWHERE}, .lr = {NOWHERE, NOWHERE}, .called = !interrupted};
+    struct way way = {.at = pc,
+                      .frame = EP_PATH_NOWHERE,
+                      .fp = {EP_PATH_NOWHERE, EP_PATH_NOWHERE},
+                      .lr = {EP_PATH_NOWHERE, EP_PATH_NOWHERE},
+                      .called = !interrupted};
     struct ways ways;
 
     ways.module = module;
     ways.code = &code;
-    ways.count = ways.seen_count = 0;
-    for (int i = 0; i < STEPS_MOST; i++) {
+    ways.count = ways.seen.count = 0;
+    for (int i = 0; i < EP_PATH_STEPS_MOST; i++) {
         enum outcome outcome = advance(&way, &ways);
         if (outcome == RETURNS && way_rule(&way, code.function, rule) && (interrupted || rule->kind != EP_RULE_LINK))
             return true;

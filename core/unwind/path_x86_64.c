@@ -3,27 +3,23 @@
  * any way from pc to a return tells where sp will be then, and where rbp and rbx will have been loaded from.
  *
  *   ep_x86_path -> advance   one instruction after the other; at conditional jumps straight on, the other way is kept
- *               -> next_way  where a way ends without a return: the last one kept
+ *               -> way_rule  what a way that has come to a return amounts to
  *
  * A call that never returns runs on into the next function, and so may a computed jump. So behind one a return counts
  * only if rbp was loaded from the word below the return address, where code with frame pointers keeps it, and a way
- * that sets up a frame there ends. The same holds for a return address, which is behind a call. Bounded by STEPS_MOST
- * instructions in all.
+ * that sets up a frame there ends. The same holds for a return address, which is behind a call. Bounded by
+ * EP_PATH_STEPS_MOST instructions in all.
  */
 #include "core/unwind/path_x86_64.h"
 
 #include "core/unwind/cfi.h"
 #include "core/unwind/code_x86_64.h"
+#include "core/unwind/path.h"
 
-#define WORD       8
-#define FP_SLOT    2 /* of the caller's rbp, below the CFA, in code with frame pointers */
-#define RBX        3
-#define RBP        5
-#define STEPS_MOST 512
-#define WAYS_MOST  6
-#define SEEN_MOST  32
-#define NOWHERE    INT32_MIN
-#define FRAME_MOST (1 << 24)
+#define WORD    8
+#define FP_SLOT 2 /* of the caller's rbp, below the CFA, in code with frame pointers */
+#define RBX     3
+#define RBP     5
 
 struct loaded {
     bool done, own; /* own: the way had pushed it itself, the register is unchanged */
@@ -34,16 +30,15 @@ struct loaded {
 struct way {
     const uint8_t *at;
     int32_t offset, highest; /* of sp, and where it has been at most */
-    int32_t frame;           /* where rbp points since the way set it, or NOWHERE */
+    int32_t frame;           /* where rbp points since the way set it, or EP_PATH_NOWHERE */
     bool from_fp, called;    /* called: what follows may be another function */
     struct loaded fp, base;
 };
 
 struct ways {
-    struct way kept[WAYS_MOST];
+    struct way kept[EP_PATH_WAYS_MOST];
     unsigned count;
-    uint32_t seen[SEEN_MOST]; /* where jumps lead that were followed or kept; 32 bits are enough in a module */
-    unsigned seen_count;
+    struct ep_path_seen seen;
 };
 
 enum outcome { ON, RETURNS, ENDS };
@@ -75,7 +70,7 @@ static enum outcome pop(struct way *way, uint8_t reg)
 
 static enum outcome from_fp(struct way *way, int32_t amount)
 {
-    if (way->frame != NOWHERE) {
+    if (way->frame != EP_PATH_NOWHERE) {
         way->offset = way->frame + amount;
         return ON;
     }
@@ -86,21 +81,9 @@ static enum outcome from_fp(struct way *way, int32_t amount)
     return ON;
 }
 
-/* Whether the target is new; there is no use in going there twice. */
-static bool is_new(struct ways *ways, uintptr_t target)
-{
-    for (unsigned i = 0; i < ways->seen_count; i++)
-        if (ways->seen[i] == (uint32_t)target)
-            return false;
-    if (ways->seen_count == SEEN_MOST)
-        return false;
-    ways->seen[ways->seen_count++] = (uint32_t)target;
-    return true;
-}
-
 static void keep(const struct way *way, struct ways *ways, uintptr_t target)
 {
-    if (ways->count == WAYS_MOST || !is_new(ways, target))
+    if (ways->count == EP_PATH_WAYS_MOST || !ep_path_is_new(&ways->seen, target))
         return;
     ways->kept[ways->count] = *way;
     ways->kept[ways->count++].at = (const uint8_t *)target;
@@ -125,7 +108,7 @@ static enum outcome go(const struct ep_module *module, struct way *way, struct w
         return RETURNS;
     if (target == 0 && !is_table_jump(module, jump))
         return ENDS;
-    if (target == 0 || !is_new(ways, target))
+    if (target == 0 || !ep_path_is_new(&ways->seen, target))
         way->called = true;
     else
         way->at = (const uint8_t *)target;
@@ -172,7 +155,7 @@ static enum outcome follow(const struct ep_module *module, struct way *way, stru
 
 static bool is_sane(int32_t offset)
 {
-    return offset <= FRAME_MOST && offset >= -FRAME_MOST;
+    return offset <= EP_PATH_FRAME_MOST && offset >= -EP_PATH_FRAME_MOST;
 }
 
 /* One instruction further. */
@@ -212,11 +195,11 @@ static bool way_rule(const struct way *way, struct ep_rule *rule)
 
 bool ep_x86_path(const struct ep_module *module, uintptr_t pc, bool interrupted, struct ep_rule *rule)
 {
-    struct way way = {.at = (const uint8_t *)pc, .frame = NOWHERE, .called = !interrupted};
+    struct way way = {.at = (const uint8_t *)pc, .frame = EP_PATH_NOWHERE, .called = !interrupted};
     struct ways ways;
 
-    ways.count = ways.seen_count = 0;
-    for (int i = 0; i < STEPS_MOST; i++) {
+    ways.count = ways.seen.count = 0;
+    for (int i = 0; i < EP_PATH_STEPS_MOST; i++) {
         enum outcome outcome = advance(module, &way, &ways);
         if (outcome == RETURNS && way_rule(&way, rule))
             return true;
