@@ -41,7 +41,7 @@ struct machine {
     uintptr_t location, since; /* since: the last one that is not behind the pc */
 };
 
-static bool take(struct reader *reader, void *to, size_t size)
+static __attribute__((hot)) bool take(struct reader *reader, void *to, size_t size)
 {
     if (reader->bad || reader->end - reader->at < size || reader->at > reader->end) {
         reader->bad = true;
@@ -53,7 +53,7 @@ static bool take(struct reader *reader, void *to, size_t size)
     return true;
 }
 
-static uint8_t take_u8(struct reader *reader)
+static __attribute__((hot)) uint8_t take_u8(struct reader *reader)
 {
     uint8_t value;
     (void)take(reader, &value, sizeof value);
@@ -67,14 +67,14 @@ static uint16_t take_u16(struct reader *reader)
     return value;
 }
 
-static uint32_t take_u32(struct reader *reader)
+static __attribute__((hot)) uint32_t take_u32(struct reader *reader)
 {
     uint32_t value;
     (void)take(reader, &value, sizeof value);
     return value;
 }
 
-static void skip(struct reader *reader, uint64_t size)
+static __attribute__((hot)) void skip(struct reader *reader, uint64_t size)
 {
     if (size > reader->end - reader->at)
         reader->bad = true;
@@ -82,7 +82,7 @@ static void skip(struct reader *reader, uint64_t size)
         reader->at += (uintptr_t)size;
 }
 
-static uint64_t take_uleb(struct reader *reader)
+static __attribute__((hot)) uint64_t take_uleb(struct reader *reader)
 {
     uint64_t value = 0;
 
@@ -96,7 +96,7 @@ static uint64_t take_uleb(struct reader *reader)
     return 0;
 }
 
-static int64_t take_sleb(struct reader *reader)
+static __attribute__((hot)) int64_t take_sleb(struct reader *reader)
 {
     uint64_t value = 0;
 
@@ -122,7 +122,7 @@ static uintptr_t take_pcrel(struct reader *reader)
 }
 
 /* Offsets that do not fit are made invalid here once, so that nobody else has to care. */
-static int32_t narrow(struct reader *reader, int64_t value)
+static __attribute__((hot)) int32_t narrow(struct reader *reader, int64_t value)
 {
     if (value < -0x1000000 || value > 0x1000000) {
         reader->bad = true;
@@ -132,7 +132,7 @@ static int32_t narrow(struct reader *reader, int64_t value)
 }
 
 /* The same for a number that the tables tell in units. */
-static int32_t scaled(struct reader *reader, int64_t value, int64_t unit)
+static __attribute__((hot)) int32_t scaled(struct reader *reader, int64_t value, int64_t unit)
 {
     int64_t product;
 
@@ -143,7 +143,7 @@ static int32_t scaled(struct reader *reader, int64_t value, int64_t unit)
     return narrow(reader, product);
 }
 
-static void cfa_set(struct machine *m, uint64_t number, int32_t offset)
+static __attribute__((hot)) void cfa_set(struct machine *m, uint64_t number, int32_t offset)
 {
     const struct ep_cfi_registers *r = m->registers;
 
@@ -155,7 +155,7 @@ static void cfa_set(struct machine *m, uint64_t number, int32_t offset)
 }
 
 /* The register's column, EP_CFI_REGS when nobody cares. */
-static unsigned column(const struct machine *m, uint64_t number)
+static __attribute__((hot)) unsigned column(const struct machine *m, uint64_t number)
 {
     const struct ep_cfi_registers *r = m->registers;
 
@@ -165,7 +165,7 @@ static unsigned column(const struct machine *m, uint64_t number)
                                : EP_CFI_REGS;
 }
 
-static void place_set(struct machine *m, uint64_t number, enum ep_cfi_state state, int32_t offset)
+static __attribute__((hot)) void place_set(struct machine *m, uint64_t number, enum ep_cfi_state state, int32_t offset)
 {
     unsigned at = column(m, number);
 
@@ -247,7 +247,7 @@ static void restore(struct machine *m, struct reader *r)
 }
 
 /* The instructions whose opcode fills the byte. */
-static void extended(struct machine *m, struct reader *r, uint8_t op, uintptr_t pc)
+static __attribute__((hot)) void extended(struct machine *m, struct reader *r, uint8_t op, uintptr_t pc)
 {
     int64_t factor = m->cie->data_align;
     uint64_t number;
@@ -329,7 +329,7 @@ static void extended(struct machine *m, struct reader *r, uint8_t op, uintptr_t 
 }
 
 /* Runs instructions until the row for pc is complete. */
-static bool run(struct machine *m, struct reader r, uintptr_t pc)
+static __attribute__((hot)) bool run(struct machine *m, struct reader r, uintptr_t pc)
 {
     while (r.at < r.end && !r.bad) {
         uint8_t op = take_u8(&r);
@@ -355,7 +355,7 @@ static bool run(struct machine *m, struct reader r, uintptr_t pc)
 }
 
 /* One length-prefixed entry; what follows the length is the reader. */
-static struct reader entry_open(const struct ep_module *module, uintptr_t at)
+static __attribute__((hot)) struct reader entry_open(const struct ep_module *module, uintptr_t at)
 {
     struct reader r = {.at = at, .end = module->image_end};
 
@@ -372,7 +372,7 @@ static struct reader entry_open(const struct ep_module *module, uintptr_t at)
 }
 
 /* Parses the letters of "zPLRS": what each of them puts into the augmentation data. */
-static void augmentation(struct reader *r, uintptr_t letters, struct cie *cie)
+static __attribute__((hot)) void augmentation(struct reader *r, uintptr_t letters, struct cie *cie)
 {
     uint8_t size_of_sdata4 = 4;
     uint64_t size = take_uleb(r);
@@ -397,7 +397,7 @@ static void augmentation(struct reader *r, uintptr_t letters, struct cie *cie)
     r->bad |= data.bad;
 }
 
-static bool cie_read(const struct ep_module *module, uintptr_t at, struct cie *cie)
+static __attribute__((hot)) bool cie_read(const struct ep_module *module, uintptr_t at, struct cie *cie)
 {
     struct reader r = entry_open(module, at);
 
@@ -422,7 +422,7 @@ static bool cie_read(const struct ep_module *module, uintptr_t at, struct cie *c
 }
 
 /* Binary search in the header's table; the function's entry or 0. *start: where the table says that it begins. */
-static uintptr_t entry_search(const struct ep_module *module, uintptr_t pc, uintptr_t *start)
+static __attribute__((hot)) uintptr_t entry_search(const struct ep_module *module, uintptr_t pc, uintptr_t *start)
 {
     struct reader r = {.at = module->table, .end = module->table + module->table_size};
     uint8_t version = take_u8(&r), frame_encoding = take_u8(&r), count_encoding = take_u8(&r);
@@ -461,8 +461,8 @@ bool ep_cfi_starts(const struct ep_module *module, uintptr_t pc)
     return module->table && entry_search(module, pc, &start) && start == pc;
 }
 
-int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *registers, uintptr_t pc,
-                struct ep_cfi_row *row)
+__attribute__((hot)) int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *registers,
+                                     uintptr_t pc, struct ep_cfi_row *row)
 {
     uintptr_t start, at = module->table ? entry_search(module, pc, &start) : 0;
     if (!at)

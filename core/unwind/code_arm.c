@@ -18,6 +18,7 @@
 #define EPILOGUE_MOST 16
 #define POPPED_FAR    16 /* bytes */
 #define PROLOGUE_MOST 64
+#define START_MOST    80 /* bytes, of _start */
 #define FRAME_MOST    (1 << 24)
 
 static struct ep_arm_effect effect(enum ep_arm_kind kind, int32_t amount)
@@ -78,7 +79,7 @@ static struct ep_arm_effect thumb16(uintptr_t at, uint32_t half)
         return effect(EP_ARM_MOVE_SP, (int32_t)(half & 0x7f) * WORD * (half & 0x80 ? -1 : 1));
     case 0x44:
         if ((half & 0x87) == 0x85)
-            return effect(EP_ARM_UNKNOWN, 0);
+            return effect(EP_ARM_LOSE_SP, 0);
         return (half & 0x87) == 0x87 ? effect(EP_ARM_COMPUTED, 0) : lr_spoiled((half & 0x87) == 0x86);
     case 0x46:
         return add((half & 7) | (half >> 4 & 8), half >> 3 & 15, 0);
@@ -213,7 +214,7 @@ static struct ep_arm_effect thumb32(uintptr_t at, uint32_t code)
     if ((high & 0xfbf0) == 0xf2a0 && !(code & 0x8000)) /* subw */
         return add(rd, rn, -(int32_t)bits);
     if ((high & 0xfff0) == 0xebb0 || (high & 0xfff0) == 0xeba0 || (high & 0xfff0) == 0xeb00) /* sub, add of registers */
-        return rd == SP ? effect(EP_ARM_UNKNOWN, 0) : lr_spoiled(rd == LR);
+        return rd == SP ? effect(rn == SP ? EP_ARM_LOSE_SP : EP_ARM_UNKNOWN, 0) : lr_spoiled(rd == LR);
     if ((high & 0xf800) == 0xf000 && (code & 0x8000))
         return thumb_branch(at, code);
     if ((high & 0xfe00) == 0xe800 || (high & 0xfc00) == 0xec00 || (high & 0xfe00) == 0xf800)
@@ -282,8 +283,8 @@ static struct ep_arm_effect arm_always(uintptr_t at, uint32_t code)
         return add(rd, rn, (int32_t)(0 - (uint32_t)immediate));
     if ((code & 0xffff0ff0) == 0xe1a00000)
         return add(rd, code & 15, 0);
-    if ((code & 0xffe00010) == 0xe0400000 && rd == SP)
-        return effect(EP_ARM_UNKNOWN, 0);
+    if (((code & 0xffe00010) == 0xe0400000 || (code & 0xffe00010) == 0xe0800000) && rd == SP) /* sub, add */
+        return effect(rn == SP ? EP_ARM_LOSE_SP : EP_ARM_UNKNOWN, 0);
     /* bx lr; .plt's ldr pc, [ip, #n]! and ldr pc, [ip] */
     if (code == 0xe12fff1e || (code & 0xfffff000) == 0xe5bcf000 || code == 0xe59cf000)
         return effect(EP_ARM_RETURN, 0);
@@ -527,6 +528,41 @@ bool ep_arm_will_call(const struct ep_module *module, uintptr_t pc, bool thumb)
         pc += e.size;
     }
     return e.kind == EP_ARM_CALL && !e.conditional;
+}
+
+static bool has_code(const struct ep_module *module, uintptr_t at, const void *code, size_t size)
+{
+    return module->end - at >= size && memcmp((const void *)at, code, size) == 0;
+}
+
+/* Whether code leads from `at` to a return address, and calls nothing before. */
+static bool is_first_call(uintptr_t at, uintptr_t pc, bool thumb)
+{
+    struct ep_arm_effect e = {0};
+
+    while (at < pc && e.kind != EP_ARM_CALL && e.kind != EP_ARM_RETURN) {
+        e = ep_arm_decode(at, pc, thumb);
+        at += e.size ? e.size : pc - at;
+    }
+    return at == pc && e.kind == EP_ARM_CALL;
+}
+
+bool ep_arm_is_start(const struct ep_module *module, uintptr_t pc, bool thumb)
+{
+    static const uint16_t exits[][3] = {{0xf04f, 0x0701, 0xdf00}, {0x2701, 0xdf00}}; /* mov r7, #1; svc 0 */
+    static const uint16_t start[] = {0xf04f, 0x0b00, 0xf04f, 0x0e00};                /* mov fp, #0; mov lr, #0 */
+    static const uint32_t exits_arm[] = {0xe3a07001, 0xef000000}, start_arm[] = {0xe3a0b000, 0xe3a0e000};
+    const void *code = thumb ? (const void *)start : start_arm;
+
+    if (pc < module->start || pc >= module->end)
+        return false;
+    if (thumb ? has_code(module, pc, exits[0], 6) || has_code(module, pc, exits[1], 4)
+              : has_code(module, pc, exits_arm, sizeof exits_arm))
+        return true;
+    for (uintptr_t back = sizeof start; back <= START_MOST && back <= pc - module->start; back += thumb ? 2 : WORD)
+        if (has_code(module, pc - back, code, sizeof start))
+            return is_first_call(pc - back, pc, thumb);
+    return false;
 }
 
 bool ep_arm_follows_call(const struct ep_module *module, uintptr_t pc, bool *thumb)

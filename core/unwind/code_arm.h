@@ -14,6 +14,7 @@ enum ep_arm_kind {
     EP_ARM_PUSH,      /* mask */
     EP_ARM_POP,       /* mask */
     EP_ARM_MOVE_SP,   /* sp += amount */
+    EP_ARM_LOSE_SP,   /* sp += a register: alloca */
     EP_ARM_FROM_FP,   /* sp = r11 + amount */
     EP_ARM_FROM_BASE, /* sp = r7 + amount */
     EP_ARM_ADD_BASE,  /* r7 += amount */
@@ -59,6 +60,10 @@ int ep_arm_prologue(const struct ep_cfi_row *row, uintptr_t pc, bool thumb, stru
 
 /* Whether execution comes from pc straight to a call: then the frame is complete. Context: signal. */
 bool ep_arm_will_call(const struct ep_module *module, uintptr_t pc, bool thumb);
+
+/* Whether nothing called the code at a return address without tables: a C library's _start, which begins by clearing fp
+ * and lr, or its clone(), where the call of a thread's function is followed by exit. Context: signal. */
+bool ep_arm_is_start(const struct ep_module *module, uintptr_t pc, bool thumb);
 
 /* Whether the instruction before pc is a call: else pc is no return address. thumb: which state it is in. Context:
  * signal. */

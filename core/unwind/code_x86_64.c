@@ -40,14 +40,17 @@ static bool byte(struct parts *p, uint8_t *value)
 /* Signed, of 0, 1, 2, 4 or 8 bytes; of eight the lower half. */
 static bool number(struct parts *p, unsigned bytes, int32_t *value)
 {
+    int16_t half;
+
     if ((size_t)(p->end - p->at) < bytes)
         return false;
-    *value = 0;
-    memcpy(value, p->at, bytes > sizeof *value ? sizeof *value : bytes);
-    if (bytes == 1)
-        *value = (int8_t)*value;
-    else if (bytes == 2)
-        *value = (int16_t)*value;
+    *value = bytes == 1 ? (int8_t)*p->at : 0;
+    if (bytes == 2) {
+        memcpy(&half, p->at, sizeof half);
+        *value = half;
+    } else if (bytes >= sizeof *value) {
+        memcpy(value, p->at, sizeof *value);
+    }
     p->at += bytes;
     return true;
 }
@@ -339,7 +342,7 @@ static struct ep_x86_effect effect_0f(const struct parts *p)
     return effect(to_reg && p->reg == RSP ? EP_X86_UNKNOWN : EP_X86_OTHER, 0, 0);
 }
 
-struct ep_x86_effect ep_x86_decode(const uint8_t *at, const uint8_t *end)
+static struct ep_x86_effect decode(const uint8_t *at, const uint8_t *end)
 {
     struct parts p = {.at = at, .end = end - at > 15 ? at + 15 : end};
     struct ep_x86_effect found = {.kind = EP_X86_UNKNOWN};
@@ -354,4 +357,104 @@ struct ep_x86_effect ep_x86_decode(const uint8_t *at, const uint8_t *end)
         found.kind = EP_X86_OTHER;
     found.size = (uint8_t)(p.at - at);
     return found;
+}
+
+/* ---- the instructions that most code consists of ---- */
+
+/* What the table below tells of opcodes: those of one byte, then those behind 0f. NO: not here. */
+enum { NO, M, M1, MZ, MV, LEA, G, G1, GZ, J1, JZ, C };
+
+/* M: a ModRM byte, then an immediate of no byte, 1, or a word (Z). MV, LEA: MOV and LEA, which matter with rbp too, LEA
+ * with what it adds. G: what may be a register in the ModRM byte extends the opcode. J: a conditional jump. C: a call.
+ */
+/* clang-format off */
+static const uint8_t usual[512] = {
+    /* add ... cmp */
+    [0x00] = M, M, M, M, [0x08] = M, M, M, M, [0x10] = M, M, M, M,
+    [0x18] = M, M, M, M, [0x20] = M, M, M, M, [0x28] = M, M, M, M,
+    [0x30] = M, M, M, M, [0x38] = M, M, M, M,
+    /* movsxd, imul; jumps; groups; test, xchg, mov, lea */
+    [0x63] = M, [0x69] = MZ, [0x6b] = M1, [0x70] = J1, J1, J1, J1, J1, J1, J1, J1, J1, J1, J1, J1, J1, J1, J1,
+    J1, [0x80] = G1, GZ, [0x83] = G1, M, M, M, M, MV, MV, MV, MV,
+    [0x8d] = LEA,
+    /* shifts, mov, call, test ... div, inc, dec */
+    [0xc0] = G1, G1, [0xc6] = G1, GZ, [0xd0] = G, G, G, G, [0xe8] = C,
+    /* behind 0f: SSE moves, nop, cmov, SSE, jumps, set, bit tests, imul, movzx, movsx */
+    [0x110] = M, M, M, M, M, M, M, M, [0x11f] = G, [0x128] = M, M, M, M, M, M, M, M,
+    [0x140] = M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, [0x151] = M, M, M, M, M, M, M, M, M, M, M, M, M, M,
+    M, [0x160] = M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M1, M1,
+    [0x174] = M, M, M, [0x17e] = M, M, [0x180] = JZ, JZ, JZ, JZ, JZ, JZ, JZ, JZ, JZ, JZ, JZ, JZ, JZ, JZ, JZ, JZ,
+    [0x190] = G, G, G, G, G, G, G, G, G, G, G, G, G, G, G, G, [0x1a3] = M,
+    [0x1af] = M, [0x1b6] = M, M, [0x1be] = M, M,
+};
+/* clang-format on */
+
+/* Bytes of a ModRM byte and what it calls for. */
+static unsigned operand_size(const uint8_t *b)
+{
+    unsigned mod = b[0] >> 6, rm = b[0] & 7, sib = mod != 3 && rm == 4;
+    bool absolute = mod == 0 && (sib ? b[1] & 7 : rm) == 5;
+
+    return 1 + sib + (mod == 1 ? 1u : mod == 2 || absolute ? 4u : 0u);
+}
+
+/* What LEA adds, of a ModRM byte with all that it calls for. */
+static int32_t added(const uint8_t *b, unsigned size)
+{
+    int32_t displacement;
+
+    if (size < 5)
+        return b[0] >> 6 == 1 ? (int8_t)b[size - 1] : 0;
+    memcpy(&displacement, b + size - sizeof displacement, sizeof displacement);
+    return displacement;
+}
+
+/* `b`: the ModRM byte of the instruction at `at`. */
+static void quick_operand(const uint8_t *at, const uint8_t *b, unsigned class, uint8_t rex, struct ep_x86_effect *found)
+{
+    unsigned reg = (b[0] >> 3 & 7u) | (rex & 4u) << 1, rm = (b[0] & 7u) | (rex & 1u) << 3, size = operand_size(b);
+
+    if ((b[0] >= 0xc0 && rm == RSP) || (class < G && reg == RSP) || ((class == MV || class == LEA) && reg == RBP))
+        return;
+    if (class == LEA)
+        found->amount = added(b, size);
+    b += size + (class == M1 || class == G1 ? 1u : class == MZ || class == GZ ? 4u : 0u);
+    found->size = (uint8_t)(b - at);
+}
+
+/* The effect that reading the instruction in its parts would find, size 0 when that is to be done. Nothing here is
+ * about the stack pointer, and nothing has a prefix that changes the size of a word. */
+static struct ep_x86_effect quick(const uint8_t *at)
+{
+    const uint8_t *b = at;
+    struct ep_x86_effect found = {.kind = EP_X86_OTHER};
+    uint8_t rex = 0;
+
+    if (*b == 0xf2 || *b == 0xf3)
+        b++;
+    if ((*b & 0xf0) == 0x40)
+        rex = *b++;
+    unsigned class = *b == 0x0f ? usual[0x100 + *++b] : usual[*b];
+    b++;
+    if (class != NO && class < J1) {
+        quick_operand(at, b, class, rex, &found);
+    } else if (class != NO) {
+        int32_t distance = (int8_t)*b;
+        if (class != J1)
+            memcpy(&distance, b, sizeof distance);
+        b += class == J1 ? 1 : 4;
+        found.kind = class == C ? EP_X86_CALL : EP_X86_FORK;
+        found.target = class == C ? 0 : (uintptr_t)b + (uintptr_t)(intptr_t)distance;
+        found.size = (uint8_t)(b - at);
+    }
+    return found;
+}
+
+struct ep_x86_effect ep_x86_decode(const uint8_t *at, const uint8_t *end)
+{
+    struct ep_x86_effect likely = {.size = 0};
+
+    if (end - at >= 16)
+        likely = quick(at);
+    return likely.size ? likely : decode(at, end);
 }

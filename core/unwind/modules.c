@@ -16,26 +16,21 @@ static const struct ep_module *find(const struct ep_modules *modules, uintptr_t 
     return NULL;
 }
 
-const struct ep_module *ep_module_find(const struct ep_modules *modules, uintptr_t pc)
+__attribute__((hot)) const struct ep_module *ep_module_find(const struct ep_modules *modules, uintptr_t pc)
 {
     const struct ep_module *module = find(modules, pc);
 
     return module && !module->data ? module : NULL;
 }
 
-uint32_t ep_module_linear(const struct ep_modules *modules, uintptr_t pc, unsigned *hint)
+uint32_t ep_module_linear_elsewhere(const struct ep_modules *modules, uintptr_t pc, unsigned *hint)
 {
-    const struct ep_module *module = &modules->slot[*hint];
-
-    if (*hint >= atomic_load_explicit(&modules->count, memory_order_relaxed) || pc < module->start ||
-        pc >= module->end) {
-        if (pc < EP_FRAME_SPECIALS && pc != EP_FRAME_NONE)
-            return (uint32_t)pc;
-        module = find(modules, pc);
-        if (!module)
-            return EP_FRAME_UNKNOWN;
-        *hint = (unsigned)(module - modules->slot);
-    }
+    if (pc < EP_FRAME_SPECIALS && pc != EP_FRAME_NONE)
+        return (uint32_t)pc;
+    const struct ep_module *module = find(modules, pc);
+    if (!module)
+        return EP_FRAME_UNKNOWN;
+    *hint = (unsigned)(module - modules->slot);
     return module->base + (uint32_t)(pc - module->start);
 }
 

@@ -8,8 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define EP_PATH_STEPS_MOST 512 /* instructions in all */
-#define EP_PATH_WAYS_MOST  6   /* kept for later */
+#define EP_PATH_STEPS_MOST 2048 /* instructions in all */
+#define EP_PATH_WAY_MOST   400  /* instructions of one way: in large functions another one is shorter */
+#define EP_PATH_WAYS_MOST  6    /* kept for later */
 #define EP_PATH_SEEN_MOST  32
 #define EP_PATH_FRAME_MOST (1 << 24)
 #define EP_PATH_NOWHERE    INT32_MIN /* an offset that is not known */

@@ -8,8 +8,8 @@
  *
  * A call that never returns runs on into the next function, and so may a computed branch. So behind one a return counts
  * only with a frame record, x29 and x30 loaded from neighbouring words, and a way that stores lr there ends. The same
- * holds for a return address, which is behind a call. Bounded by EP_PATH_STEPS_MOST instructions in all. Encodings are
- * from the Arm Architecture Reference Manual for A-profile, C4.1.
+ * holds for a return address, which is behind a call. Bounded by EP_PATH_STEPS_MOST instructions in all.
+ * Encodings are from the Arm Architecture Reference Manual for A-profile, C4.1.
  */
 #include "core/unwind/path_aarch64.h"
 
@@ -18,10 +18,13 @@
 #include "core/unwind/cfi.h"
 #include "core/unwind/path.h"
 
-#define WORD 8
-#define FP   29
-#define LR   30
-#define SP   31
+#define WORD       8
+#define FP         29
+#define LR         30
+#define LARGE_BACK 12 /* instructions between the value of x12 and its use */
+#define SP         31
+#define TABLE_MOST 10 /* instructions before a jump */
+#define PASS_STEPS (EP_PATH_STEPS_MOST / 2)
 
 /* A register: where the way has stored it, and where it has loaded it from, or EP_PATH_NOWHERE. From where it had
  * stored it itself, the register is unchanged. */
@@ -44,6 +47,7 @@ struct ways {
     const struct ep_aarch64_code *code;
     struct way kept[EP_PATH_WAYS_MOST];
     unsigned count;
+    bool far;
     struct ep_path_seen seen;
 };
 
@@ -165,14 +169,38 @@ static enum outcome add(struct way *way, uint32_t code)
     return from == FP ? from_fp(way, amount) : ENDS;
 }
 
+/* Of the kept ways that which is furthest on, or the nearest. */
+static struct way *choose(struct ways *ways, bool furthest)
+{
+    struct way *found = &ways->kept[0];
+
+    for (unsigned i = 1; i < ways->count; i++)
+        if ((ways->kept[i].at > found->at) == furthest)
+            found = &ways->kept[i];
+    return found;
+}
+
+/* Out of line: its stack is not that of the search for tables. */
+static __attribute__((noinline)) void exchange(struct way *one, struct way *other)
+{
+    struct way kept = *one;
+
+    *one = *other;
+    *other = kept;
+}
+
 static enum outcome fork(const struct way *way, struct ways *ways, int32_t words)
 {
     uintptr_t target = way->at - 4 + (uintptr_t)(intptr_t)(words * 4);
+    struct way *kept = &ways->kept[ways->count];
 
-    if (ways->count < EP_PATH_WAYS_MOST && ep_path_is_new(&ways->seen, target)) {
-        ways->kept[ways->count] = *way;
-        ways->kept[ways->count++].at = target;
-    }
+    if (ways->count == EP_PATH_WAYS_MOST)
+        kept = ways->far ? choose(ways, false) : NULL;
+    if (!kept || (ways->count == EP_PATH_WAYS_MOST && kept->at >= target) || !ep_path_is_new(&ways->seen, target))
+        return ON;
+    ways->count += ways->count < EP_PATH_WAYS_MOST;
+    *kept = *way;
+    kept->at = target;
     return ON;
 }
 
@@ -184,24 +212,68 @@ static enum outcome branch(struct way *way, struct ways *ways, uint32_t code)
 
     if (is_loaded(&way->lr) || (!ways->code->function && ep_cfi_starts(ways->module, target)))
         return RETURNS;
-    if (ep_path_is_new(&ways->seen, target))
+    if (ep_path_is_new(&ways->seen, target)) {
         way->at = target;
-    else
-        way->called = true;
+        return ON;
+    }
+    way->called = true;
+    if (ways->far && ways->count > 0)
+        exchange(way, choose(ways, true));
+    return ON;
+}
+
+/* ldp x29, x30, [sp, #n]; ldp x29, x30, [sp], #n; ldr x30, [sp, #n]; ldr x30, [sp], #n. */
+static bool restores_lr(uint32_t code)
+{
+    return (code & 0xffc07fff) == 0xa9407bfd || (code & 0xffc07fff) == 0xa8c07bfd ||
+           (code & 0xffc003ff) == 0xf94003fe || (code & 0xffe00fff) == 0xf84007fe;
+}
+
+/* br, with the frame not restored on the way: what stands before it tells. A jump table's adds to the address of its
+ * first case, which adr has loaded. A call in disguise behind an epilogue returns to lr. Others lead nowhere: what
+ * follows them may be a part of the function with another frame. */
+static enum outcome jump(struct way *way, struct ways *ways, uint32_t reg)
+{
+    uint32_t from = SP; /* the register that a jump table's address is in */
+    uintptr_t at = way->at - 4;
+    bool table = false;
+
+    for (int i = 0; i < TABLE_MOST && at - ways->code->start >= 4; i++) {
+        uint32_t before;
+        memcpy(&before, (const void *)(at -= 4), sizeof before);
+        if ((before & 0x1c000000) == 0x14000000)
+            break;
+        if (restores_lr(before))
+            return RETURNS;
+        if (from == SP && (before & 0xff00001f) == (0x8b000000 | reg))
+            from = before >> 5 & 31;
+        else if (from == SP && (before & 0xffe00c1f) == (0xf8600800 | reg)) /* ldr of an address out of the table */
+            table = true;
+        else if (from != SP && (before & 0x9f00001f) == (0x10000000 | from)) {
+            uintptr_t first = at + (uintptr_t)(intptr_t)(field(before, 5, 19) * 4);
+            if (!ep_path_is_new(&ways->seen, first))
+                return ENDS;
+            way->at = first;
+            return ON;
+        }
+    }
+    if (!table && from == SP)
+        return ENDS;
+    way->called = true; /* the first case mostly follows */
     return ON;
 }
 
 /* br, blr, ret and their like with pointer authentication. */
-static enum outcome to_register(struct way *way, uint32_t code)
+static enum outcome to_register(struct way *way, struct ways *ways, uint32_t code)
 {
     unsigned operation = code >> 21 & 3;
 
     if (operation == 2)
         return (code >> 5 & 31) == LR || code >> 10 & 3 ? RETURNS : ENDS;
-    if (operation == 0 && is_loaded(&way->lr))
-        return RETURNS;
-    way->called = true; /* a call, or a jump table's: its first case mostly follows */
-    return operation <= 1 ? ON : ENDS;
+    if (operation == 0)
+        return is_loaded(&way->lr) ? RETURNS : jump(way, ways, code >> 5 & 31);
+    way->called = true;
+    return operation == 1 ? ON : ENDS;
 }
 
 static enum outcome branches(struct way *way, struct ways *ways, uint32_t code)
@@ -221,7 +293,7 @@ static enum outcome branches(struct way *way, struct ways *ways, uint32_t code)
         return fork(way, ways, field(code, 5, 14));
     case 0xd6:
     case 0xd7:
-        return to_register(way, code);
+        return to_register(way, ways, code);
     case 0xd4: /* svc goes on; brk, hlt */
         return (code & 0xffe0001f) == 0xd4000001 ? ON : ENDS;
     case 0xd5: /* hints, barriers, system registers */
@@ -243,6 +315,36 @@ static bool sets_sp(uint32_t code)
                                  ((code & 0x1fe00000) == 0x0b200000 && !(code >> 29 & 1)));
 }
 
+/* add or sub sp, sp, x12: how compilers make a frame that no immediate can say. */
+static bool is_large(uint32_t code)
+{
+    return (code & 0xbfffffff) == 0x8b2c63ff;
+}
+
+/* The value of x12 comes from mov, and movk for its upper half, with nothing but loads and stores of pairs in between.
+ */
+static enum outcome add_large(struct way *way, const struct ways *ways, uint32_t code)
+{
+    uintptr_t at = way->at - sizeof code;
+    uint32_t upper = 0;
+
+    for (unsigned i = 0; i < LARGE_BACK && at - ways->code->start >= sizeof code; i++) {
+        uint32_t before;
+        at -= sizeof before;
+        memcpy(&before, (const void *)at, sizeof before);
+        uint32_t value = before >> 5 & 0xffff;
+        if ((before & 0xffe0001f) == 0xd280000c && (upper | value) <= EP_PATH_FRAME_MOST) {
+            way->offset += (int32_t)(upper | value) * (code >> 30 & 1 ? -1 : 1);
+            return ON;
+        }
+        if ((before & 0xffe0001f) == 0xf2a0000c)
+            upper = value << 16;
+        else if ((before & 0x3a000000) != 0x28000000 || (before & 31) == 12 || (before >> 10 & 31) == 12)
+            return ENDS;
+    }
+    return ENDS;
+}
+
 /* One instruction further. */
 static enum outcome advance(struct way *way, struct ways *ways)
 {
@@ -262,6 +364,8 @@ static enum outcome advance(struct way *way, struct ways *ways)
         outcome = single(way, code);
     else if ((code & 0x1f800000) == 0x11000000)
         outcome = code >> 31 ? add(way, code) : ON;
+    else if (is_large(code))
+        outcome = add_large(way, ways, code);
     else if (code >> 16 == 0 || sets_sp(code)) /* udf */
         outcome = ENDS;
     return way->offset <= EP_PATH_FRAME_MOST && way->offset >= -EP_PATH_FRAME_MOST ? outcome : ENDS;
@@ -315,28 +419,42 @@ static bool way_rule(const struct way *way, bool function, struct ep_rule *rule)
     return !way->from_fp && (!is_loaded(&way->fp) || is_own(&way->fp));
 }
 
+static void begin(struct way *way, struct ways *ways, uintptr_t pc, bool interrupted)
+{
+    way->at = pc;
+    way->offset = 0;
+    way->frame = EP_PATH_NOWHERE;
+    way->fp = way->lr = (struct saved){EP_PATH_NOWHERE, EP_PATH_NOWHERE};
+    way->from_fp = false;
+    way->called = !interrupted;
+    ways->count = ways->seen.count = 0;
+}
+
+/* Twice: the second time out of loops by the way that is furthest on, which finds the end of large functions. */
 bool ep_aarch64_path(const struct ep_module *module, struct ep_aarch64_code code, uintptr_t pc, bool interrupted,
                      struct ep_rule *rule)
 {
-    struct way way = {.at = pc,
-                      .frame = EP_PATH_NOWHERE,
-                      .fp = {EP_PATH_NOWHERE, EP_PATH_NOWHERE},
-                      .lr = {EP_PATH_NOWHERE, EP_PATH_NOWHERE},
-                      .called = !interrupted};
+    struct way way;
     struct ways ways;
 
     ways.module = module;
     ways.code = &code;
-    ways.count = ways.seen.count = 0;
-    for (int i = 0; i < EP_PATH_STEPS_MOST; i++) {
+    for (int i = 0, steps = 0; i < 2 * PASS_STEPS; i++) {
+        ways.far = i >= PASS_STEPS;
+        if (i % PASS_STEPS == 0)
+            begin(&way, &ways, pc, interrupted), steps = 0;
         enum outcome outcome = advance(&way, &ways);
         if (outcome == RETURNS && way_rule(&way, code.function, rule) && (interrupted || rule->kind != EP_RULE_LINK))
             return true;
-        if (outcome != ON) {
-            if (ways.count == 0)
-                return false;
+        if (outcome == ON && ++steps < EP_PATH_WAY_MOST)
+            continue;
+        steps = 0;
+        if (ways.count > 0)
             way = ways.kept[--ways.count];
-        }
+        else if (ways.far)
+            return false;
+        else
+            i = PASS_STEPS - 1;
     }
     return false;
 }

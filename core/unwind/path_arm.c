@@ -6,9 +6,10 @@
  *               -> next_way where a way ends without a return (unknown jump, loop, next function): the last one kept
  *
  * What is not understood ends a way: sp set from a register that is none of the frame pointers, jumps through
- * registers. lr is the return address only while nothing has called or written it, or after it was loaded from the
- * stack. A function that never returns runs on into whatever lies behind it: there lr is not the return address, and a
- * push of it ends the way. Bounded by STEPS_MOST instructions in all.
+ * registers. Where alloca() moves sp by a register, the way goes on without it until sp is set from a frame pointer. lr
+ * is the return address only while nothing has called or written it, or after it was loaded from the stack. A function
+ * that never returns runs on into whatever lies behind it: there lr is not the return address, and a push of it ends
+ * the way. Bounded by STEPS_MOST instructions in all.
  */
 #include "core/unwind/code_arm.h"
 
@@ -18,9 +19,10 @@
 #define SP         13
 #define LR         14
 #define PC         15
-#define STEPS_MOST 512
+#define STEPS_MOST 2048
+#define WAY_MOST   1024 /* of one way: in large functions another one is shorter */
 #define WAYS_MOST  6
-#define BACK_MOST  8
+#define BACK_MOST  16
 #define NOWHERE    INT32_MIN
 #define FRAME_MOST (1 << 24)
 
@@ -33,6 +35,7 @@ struct way {
     int32_t fp, base;        /* where r11 and r7 point to since the way set them, or NOWHERE */
     int32_t base_added;      /* what was added to r7 otherwise */
     int32_t lr_pushed;       /* where the way has put lr, or NOWHERE */
+    bool sp_lost;            /* moved by a register: until sp is set from a frame pointer */
     bool crossed;            /* a computed jump: what follows may be another function */
     bool lr_good, lr_loaded; /* lr is the return address; because the way has loaded it */
 };
@@ -99,6 +102,7 @@ static enum outcome from_pointer(struct way *way, bool fp, int32_t amount)
 {
     int32_t set = fp ? way->fp : way->base;
 
+    way->sp_lost = false;
     if (set != NOWHERE) {
         way->offset = set + amount;
         return ON;
@@ -113,6 +117,18 @@ static enum outcome from_pointer(struct way *way, bool fp, int32_t amount)
     return ON;
 }
 
+/* Adds where a branch back comes from: each is followed once. */
+static bool is_new(struct ways *ways, uintptr_t from)
+{
+    for (unsigned i = 0; i < ways->backs; i++)
+        if (ways->back[i] == from)
+            return false;
+    if (ways->backs == BACK_MOST)
+        return false;
+    ways->back[ways->backs++] = from;
+    return true;
+}
+
 static enum outcome go(struct way *way, struct ways *ways, const struct ep_arm_effect *e)
 {
     uintptr_t target = e->target;
@@ -120,14 +136,8 @@ static enum outcome go(struct way *way, struct ways *ways, const struct ep_arm_e
     if (target == 0)
         return way->lr_loaded ? RETURNS : ENDS;
     way->thumb &= !e->to_arm;
-    if (target <= way->at) {
-        for (unsigned i = 0; i < ways->backs; i++)
-            if (ways->back[i] == way->at)
-                return ENDS;
-        if (ways->backs == BACK_MOST)
-            return ENDS;
-        ways->back[ways->backs++] = way->at;
-    }
+    if (target <= way->at && !is_new(ways, way->at))
+        return ENDS;
     way->at = target;
     return ON;
 }
@@ -143,8 +153,16 @@ static void keep(const struct way *way, struct ways *ways, uintptr_t target)
     ways->kept[ways->count++].at = target;
 }
 
+/* Whether an instruction's effect depends on where sp is. */
+static bool needs_sp(const struct ep_arm_effect *e)
+{
+    return e->kind == EP_ARM_PUSH || e->kind == EP_ARM_POP || e->kind == EP_ARM_SET_FP || e->kind == EP_ARM_SET_BASE;
+}
+
 static enum outcome follow(struct way *way, struct ways *ways, const struct ep_arm_effect *e)
 {
+    if (way->sp_lost && needs_sp(e))
+        return ENDS;
     switch (e->kind) {
     case EP_ARM_OTHER:
         way->lr_good &= !e->spoils_lr;
@@ -155,6 +173,9 @@ static enum outcome follow(struct way *way, struct ways *ways, const struct ep_a
         return pop(way, e->mask);
     case EP_ARM_MOVE_SP:
         way->offset += e->amount;
+        return ON;
+    case EP_ARM_LOSE_SP:
+        way->sp_lost = true;
         return ON;
     case EP_ARM_FROM_FP:
     case EP_ARM_FROM_BASE:
@@ -226,12 +247,15 @@ bool ep_arm_path(const struct ep_module *module, uintptr_t pc, bool thumb, bool 
     struct ways ways;
 
     ways.count = ways.backs = 0;
-    for (int i = 0; i < STEPS_MOST; i++) {
+    for (int i = 0, steps = 0; i < STEPS_MOST; i++) {
         enum outcome outcome = advance(module, &way, &ways);
-        if (outcome == RETURNS && (way.rules.cfa != EP_CFI_SP || way.offset >= 0))
+        if (outcome == RETURNS && !way.sp_lost && (way.rules.cfa != EP_CFI_SP || way.offset >= 0))
             break;
-        if (outcome != ON && !next_way(&way, &ways))
-            return false;
+        if (outcome != ON || ++steps == WAY_MOST) {
+            if (!next_way(&way, &ways))
+                return false;
+            steps = 0;
+        }
         if (i == STEPS_MOST - 1)
             return false;
     }

@@ -6,9 +6,10 @@
  *               -> way_rule  what a way that has come to a return amounts to
  *
  * A call that never returns runs on into the next function, and so may a computed jump. So behind one a return counts
- * only if rbp was loaded from the word below the return address, where code with frame pointers keeps it, and a way
- * that sets up a frame there ends. The same holds for a return address, which is behind a call. Bounded by
- * EP_PATH_STEPS_MOST instructions in all.
+ * only if the way has removed a frame that was there at the call: the next function removes only what it has made
+ * itself. Where sp comes from rbp, rbp must have been loaded from the word below the return address, where code with
+ * frame pointers keeps it. A way that sets up such a frame there ends. The same holds for a return address, which is
+ * behind a call. Bounded by EP_PATH_STEPS_MOST instructions in all.
  */
 #include "core/unwind/path_x86_64.h"
 
@@ -16,10 +17,11 @@
 #include "core/unwind/code_x86_64.h"
 #include "core/unwind/path.h"
 
-#define WORD    8
-#define FP_SLOT 2 /* of the caller's rbp, below the CFA, in code with frame pointers */
-#define RBX     3
-#define RBP     5
+#define WORD      8
+#define FP_SLOT   2 /* of the caller's rbp, below the CFA, in code with frame pointers */
+#define RBX       3
+#define RBP       5
+#define ALIGNMENT 16 /* of functions' starts */
 
 struct loaded {
     bool done, own; /* own: the way had pushed it itself, the register is unchanged */
@@ -31,6 +33,7 @@ struct way {
     const uint8_t *at;
     int32_t offset, highest; /* of sp, and where it has been at most */
     int32_t frame;           /* where rbp points since the way set it, or EP_PATH_NOWHERE */
+    int32_t called_at;       /* called: where sp has been at most when another function may have begun */
     bool from_fp, called;    /* called: what follows may be another function */
     struct loaded fp, base;
 };
@@ -96,6 +99,13 @@ static bool is_table_jump(const struct ep_module *module, const uint8_t *at)
            at[-1] >= 0xc0;
 }
 
+static void may_be_another(struct way *way)
+{
+    if (!way->called || way->offset > way->called_at)
+        way->called_at = way->offset;
+    way->called = true;
+}
+
 /* A jump with the frame gone is a call in disguise: what it leads to returns for this function. Behind a jump table's
  * jump (target 0) mostly its first case follows, and behind a loop's the rest of the function. */
 static enum outcome go(const struct ep_module *module, struct way *way, struct ways *ways,
@@ -104,12 +114,12 @@ static enum outcome go(const struct ep_module *module, struct way *way, struct w
     const uint8_t *jump = way->at - e->size;
     uintptr_t target = e->target;
 
-    if (way->fp.done || (target && ep_cfi_starts(module, target)))
+    if ((way->fp.done && way->fp.offset < way->offset) || (target && ep_cfi_starts(module, target)))
         return RETURNS;
     if (target == 0 && !is_table_jump(module, jump))
         return ENDS;
     if (target == 0 || !ep_path_is_new(&ways->seen, target))
-        way->called = true;
+        may_be_another(way);
     else
         way->at = (const uint8_t *)target;
     return ON;
@@ -139,7 +149,7 @@ static enum outcome follow(const struct ep_module *module, struct way *way, stru
         load(way, RBP, way->offset + e->amount);
         return ON;
     case EP_X86_CALL:
-        way->called = true;
+        may_be_another(way);
         return ON;
     case EP_X86_FORK:
         keep(way, ways, e->target);
@@ -181,6 +191,14 @@ static bool slot(const struct loaded *loaded, int32_t cfa, uint8_t *found)
     return words >= 0 && words <= UINT8_MAX;
 }
 
+/* Whether the return that the way has come to is this function's own. */
+static bool is_own_return(const struct way *way)
+{
+    if (!way->called || (way->fp.done && way->offset + WORD - way->fp.offset == FP_SLOT * WORD))
+        return true;
+    return !way->from_fp && way->offset > way->called_at;
+}
+
 /* What a way that has come to a return amounts to. */
 static bool way_rule(const struct way *way, struct ep_rule *rule)
 {
@@ -189,8 +207,16 @@ static bool way_rule(const struct way *way, struct ep_rule *rule)
     if (cfa % WORD || cfa / WORD > INT16_MAX || cfa / WORD < -INT16_MAX || (!way->from_fp && way->offset < 0))
         return false;
     *rule = (struct ep_rule){.kind = way->from_fp ? EP_RULE_FP : EP_RULE_SP, .cfa = (int16_t)(cfa / WORD)};
-    return slot(&way->fp, cfa, &rule->fp_slot) && slot(&way->base, cfa, &rule->base_slot) &&
-           (!way->called || (way->fp.done && cfa - way->fp.offset == FP_SLOT * WORD));
+    return slot(&way->fp, cfa, &rule->fp_slot) && slot(&way->base, cfa, &rule->base_slot) && is_own_return(way);
+}
+
+/* A function that only jumps to where a register says (musl's qsort has one around the program's comparison). */
+static bool is_only_jump(const struct ep_module *module, uintptr_t pc)
+{
+    const uint8_t *b = (const uint8_t *)pc;
+
+    return pc % ALIGNMENT == 0 && module->end - pc >= 2 && b[0] == 0xff && (b[1] & 0xf8) == 0xe0 &&
+           !is_table_jump(module, b);
 }
 
 bool ep_x86_path(const struct ep_module *module, uintptr_t pc, bool interrupted, struct ep_rule *rule)
@@ -199,14 +225,19 @@ bool ep_x86_path(const struct ep_module *module, uintptr_t pc, bool interrupted,
     struct ways ways;
 
     ways.count = ways.seen.count = 0;
-    for (int i = 0; i < EP_PATH_STEPS_MOST; i++) {
+    if (interrupted && is_only_jump(module, pc)) {
+        *rule = (struct ep_rule){.kind = EP_RULE_SP, .cfa = 1};
+        return true;
+    }
+    for (int i = 0, steps = 0; i < EP_PATH_STEPS_MOST; i++) {
         enum outcome outcome = advance(module, &way, &ways);
         if (outcome == RETURNS && way_rule(&way, rule))
             return true;
-        if (outcome != ON) {
+        if (outcome != ON || ++steps == EP_PATH_WAY_MOST) {
             if (ways.count == 0)
                 return false;
             way = ways.kept[--ways.count];
+            steps = 0;
         }
     }
     return false;

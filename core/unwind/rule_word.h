@@ -11,17 +11,24 @@
  * something larger when the word is another pc's. Two ways a bucket, the newer in front; finding
  * one writes nothing, so threads share them without disturbing each other. A word 0 is no rule.
  *
+ * On x86-64 user programs leave another bit of a pc at 0, so there are four ways. All lie in one cache line, and whose
+ * fields are least is the pc's if any is: looking at all of them takes no branch. Memory is what a walk waits for.
+ *
  * The plain rules are those of this architecture's most common kind, with nothing but a CFA: their fields are the CFA.
+ * On aarch64 keys are inverted: no pc's fields are plain in a word 0, and a chain without a CFA is marked, so that
+ * plain is a single comparison.
  */
 #ifndef EP_RULE_WORD_H
 #define EP_RULE_WORD_H
 
 #include "core/unwind/walk.h"
 
-#define EP_RULE_BUCKETS    (EP_RULE_CACHE / 2)
 #define EP_RULE_NARROW     (sizeof(uintptr_t) == 4)
-#define EP_RULE_PC_SHIFT   (EP_RULE_NARROW ? 32 : 16)
-#define EP_RULE_PC_END     (UINTPTR_MAX >> (EP_RULE_NARROW ? 0 : 16))
+#define EP_RULE_WIDE       (!EP_RULE_NARROW && !EP_RULE_INVERTED)
+#define EP_RULE_WAYS       (EP_RULE_WIDE ? 4u : 2u)
+#define EP_RULE_BUCKETS    (EP_RULE_CACHE / EP_RULE_WAYS)
+#define EP_RULE_PC_SHIFT   (EP_RULE_NARROW ? 32 : EP_RULE_WIDE ? 17 : 16)
+#define EP_RULE_PC_END     (UINTPTR_MAX >> (EP_RULE_NARROW ? 0 : EP_RULE_PC_SHIFT))
 #define EP_RULE_FIELDS     (EP_RULE_NARROW ? 32 : 25) /* bits */
 #define EP_RULE_RA_SHIFT   25
 #define EP_RULE_KIND_SHIFT 21
@@ -41,9 +48,11 @@
 /* The least CFA of a plain rule, in words, and one more than the largest. */
 #define EP_RULE_PLAIN_LEAST (EP_RULE_PLAIN == EP_RULE_CHAIN ? 2u : 1u)
 #define EP_RULE_PLAIN_END   (1u << (EP_RULE_CFA_BITS - 1))
+#define EP_RULE_INVERTED    (EP_RULE_PLAIN == EP_RULE_CHAIN)
 
-/* Fields of no rule. */
-#define EP_RULE_NONE ((uintptr_t)EP_RULE_PLAIN << EP_RULE_KIND_SHIFT)
+/* Fields of no rule, and of the root's. */
+#define EP_RULE_NONE        ((uintptr_t)EP_RULE_PLAIN << EP_RULE_KIND_SHIFT)
+#define EP_RULE_ROOT_FIELDS ((uintptr_t)(EP_RULE_ROOT ^ EP_RULE_PLAIN) << EP_RULE_KIND_SHIFT)
 
 static inline uintptr_t ep_rule_bucket(uintptr_t pc)
 {
@@ -58,10 +67,19 @@ static inline bool ep_rule_has_place(uintptr_t pc)
     return EP_RULE_NARROW ? pc != 0 : pc - EP_RULE_BUCKETS < EP_RULE_PC_END - 2 * EP_RULE_BUCKETS;
 }
 
+/* Whether to look for a pc's word; a word that is found has its place. Where keys are inverted a 0 is to be told apart.
+ */
+static inline bool ep_rule_may_be(uintptr_t pc)
+{
+    return EP_RULE_INVERTED ? (uint64_t)pc >> (64 - EP_RULE_PC_SHIFT) == 0 : ep_rule_has_place(pc);
+}
+
 /* What makes fields the word of a pc, and fields of the pc's word. */
 static inline uint64_t ep_rule_key(uintptr_t pc)
 {
-    return (uint64_t)pc << EP_RULE_PC_SHIFT;
+    uint64_t key = (uint64_t)pc << EP_RULE_PC_SHIFT;
+
+    return EP_RULE_INVERTED ? ~key : key;
 }
 
 /* Of a word that was read from the pc's bucket; the pc has a place. */
@@ -111,7 +129,30 @@ static inline unsigned ep_rule_ra_extra(uintptr_t fields)
 
 static inline uint64_t ep_rule_word(_Atomic uint64_t *rules, uintptr_t pc, unsigned way)
 {
-    return atomic_load_explicit(&rules[ep_rule_bucket(pc) * 2 + way], memory_order_relaxed);
+#ifdef __aarch64__ /* a plain load is as atomic, and takes an index */
+    uint64_t word = ((const uint64_t *)(const void *)rules)[ep_rule_bucket(pc) * 2 + way];
+
+    __asm__("" : "+r"(word)); /* loaded once */
+    return word;
+#else
+    return atomic_load_explicit(&rules[ep_rule_bucket(pc) * EP_RULE_WAYS + way], memory_order_relaxed);
+#endif
+}
+
+static inline uint64_t ep_rule_least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The word to look at first: of four ways the pc's if any is, else that of the first way. */
+static inline uint64_t ep_rule_likely(_Atomic uint64_t *rules, uintptr_t pc)
+{
+    uint64_t key = ep_rule_key(pc);
+
+    if (EP_RULE_WAYS == 2)
+        return ep_rule_word(rules, pc, 0);
+    return key ^ ep_rule_least(ep_rule_least(ep_rule_word(rules, pc, 0) ^ key, ep_rule_word(rules, pc, 1) ^ key),
+                               ep_rule_least(ep_rule_word(rules, pc, 2) ^ key, ep_rule_word(rules, pc, 3) ^ key));
 }
 
 /* Whether the word is the pc's and the rule a plain one. The pc has a place or is one less than a code address. */
@@ -121,20 +162,22 @@ static inline bool ep_rule_is_plain(uint64_t word, uintptr_t pc)
 
     if (EP_RULE_NARROW)
         return (((uintptr_t)(word >> 32) ^ pc) | fields / EP_RULE_PLAIN_END) == 0;
+    if (EP_RULE_INVERTED)
+        return fields < EP_RULE_PLAIN_END;
     return fields - EP_RULE_PLAIN_LEAST < EP_RULE_PLAIN_END - EP_RULE_PLAIN_LEAST;
 }
 
-/* The fields of the rule for pc, EP_RULE_NONE when it is not there. Context: signal. */
-static inline uintptr_t ep_rule_find(_Atomic uint64_t *rules, uintptr_t pc)
+/* The fields of the rule for pc, EP_RULE_NONE when it is not there. first: ep_rule_likely(). Context: signal. */
+static inline uintptr_t ep_rule_find(_Atomic uint64_t *rules, uintptr_t pc, uint64_t first)
 {
-    uint64_t first = ep_rule_word(rules, pc, 0);
-
-    if (!ep_rule_has_place(pc))
+    if (!ep_rule_may_be(pc) || (EP_RULE_INVERTED && first == 0)) /* the first way is filled first */
         return EP_RULE_NONE;
     if (__builtin_expect(ep_rule_is_for(first, pc), 1))
         return ep_rule_fields(first, pc);
+    if (EP_RULE_WAYS != 2)
+        return EP_RULE_NONE;
     uint64_t second = ep_rule_word(rules, pc, 1);
-    return ep_rule_is_for(second, pc) ? ep_rule_fields(second, pc) : EP_RULE_NONE;
+    return second != 0 && ep_rule_is_for(second, pc) ? ep_rule_fields(second, pc) : EP_RULE_NONE;
 }
 
 #endif

@@ -2,9 +2,22 @@
  * The rule cache: program counter -> how to find the caller, one 64-bit word an entry (rule_word.h). A race costs a
  * derivation, nothing else. A rule that does not fit into a word is derived each time.
  */
+#include "core/unwind/ahead.h"
+#include "core/unwind/cfi.h"
 #include "core/unwind/rule_word.h"
 
 #define CFA_MOST (1 << (EP_RULE_CFA_BITS - 1))
+
+/* Of code that a first miss brings in: what derives rules, and what reads tables, in front of ep_cfi_find and there. */
+#define DERIVING_BYTES 2304u
+#define TABLES_FRONT   2304u
+#define TABLES_BYTES   3264u
+
+/* A chain that would be taken for a plain one: on aarch64 it gets a slot, which chains have not. */
+static bool is_marked(unsigned kind, int cfa)
+{
+    return EP_RULE_INVERTED && kind == EP_RULE_PLAIN && cfa >= 0 && cfa < (int)EP_RULE_PLAIN_LEAST;
+}
 
 static bool pack(uintptr_t pc, struct ep_rule rule, uint64_t *word)
 {
@@ -12,8 +25,10 @@ static bool pack(uintptr_t pc, struct ep_rule rule, uint64_t *word)
 
     if (!ep_rule_has_place(pc) || rule.fp_slot > EP_RULE_SLOT_MAX || rule.base_slot > EP_RULE_SLOT_MAX ||
         rule.ra_extra > EP_RULE_RA_MOST || rule.cfa < -CFA_MOST || rule.cfa >= CFA_MOST ||
-        (rule.kind == EP_RULE_SP && rule.cfa <= rule.ra_extra))
+        (rule.kind == EP_RULE_SP && rule.cfa <= rule.ra_extra) ||
+        (is_marked(rule.kind, rule.cfa) && rule.base_slot != 0))
         return false;
+    rule.base_slot |= is_marked(rule.kind, rule.cfa);
     *word = ep_rule_key(pc) ^
             ((uint64_t)rule.ra_extra << EP_RULE_RA_SHIFT | (uint64_t)(rule.kind ^ EP_RULE_PLAIN) << EP_RULE_KIND_SHIFT |
              (uint64_t)rule.fp_slot << 16 | (uint64_t)rule.base_slot << EP_RULE_CFA_BITS | cfa);
@@ -25,33 +40,43 @@ static struct ep_rule unpack(uintptr_t fields)
     return (struct ep_rule){
         .kind = (uint8_t)ep_rule_kind(fields),
         .fp_slot = (uint8_t)ep_rule_fp_slot(fields),
-        .base_slot = (uint8_t)ep_rule_base_slot(fields),
+        .base_slot = is_marked(ep_rule_kind(fields), (int)ep_rule_cfa(fields)) ? 0 : (uint8_t)ep_rule_base_slot(fields),
         .ra_extra = (uint8_t)ep_rule_ra_extra(fields),
         .cfa = (int16_t)ep_rule_cfa(fields),
     };
 }
 
-/* Kept out of line: the way of a hit stays short. */
-static __attribute__((noinline)) struct ep_rule miss(struct ep_unwinder *unwinder, uintptr_t pc, bool exact,
-                                                     struct ep_stack *stack)
+/* In front; the oldest of the bucket makes room. */
+static void keep(_Atomic uint64_t *bucket, uint64_t word)
 {
-    _Atomic uint64_t *bucket = &unwinder->rule[ep_rule_bucket(pc) * 2];
-    uint64_t newer = atomic_load_explicit(&bucket[0], memory_order_relaxed), packed;
+    for (unsigned way = EP_RULE_WAYS - 1; way > 0; way--)
+        atomic_store_explicit(&bucket[way], atomic_load_explicit(&bucket[way - 1], memory_order_relaxed),
+                              memory_order_relaxed);
+    atomic_store_explicit(&bucket[0], word, memory_order_relaxed);
+}
 
-    stack->misses++;
+/* Kept out of line: the way of a hit stays short. */
+static __attribute__((noinline, hot)) struct ep_rule miss(struct ep_unwinder *unwinder, uintptr_t pc, bool exact,
+                                                          struct ep_stack *stack)
+{
+    uint64_t packed;
+
+    if (stack->misses++ == 0) {
+        ep_code_ahead((uintptr_t)ep_rule_derive, DERIVING_BYTES);
+        ep_code_ahead((uintptr_t)ep_cfi_find - TABLES_FRONT, TABLES_BYTES);
+    }
     struct ep_rule rule = ep_rule_derive(&unwinder->modules, pc, exact);
     /* Not "no way on": the code's module may only have to be found yet. Not a return into the hijack stub: a walk along
      * cached rules would go through it. */
-    if (rule.kind != EP_RULE_STOP && pc + 1 != unwinder->hijack_stub && pack(pc, rule, &packed)) {
-        atomic_store_explicit(&bucket[1], newer, memory_order_relaxed);
-        atomic_store_explicit(&bucket[0], packed, memory_order_relaxed);
-    }
+    if (rule.kind != EP_RULE_STOP && pc + 1 != unwinder->hijack_stub && pack(pc, rule, &packed))
+        keep(&unwinder->rule[ep_rule_bucket(pc) * EP_RULE_WAYS], packed);
     return rule;
 }
 
-struct ep_rule ep_rule_get(struct ep_unwinder *unwinder, uintptr_t pc, bool exact, struct ep_stack *stack)
+__attribute__((hot)) struct ep_rule ep_rule_get(struct ep_unwinder *unwinder, uintptr_t pc, bool exact,
+                                                struct ep_stack *stack)
 {
-    uintptr_t fields = ep_rule_find(unwinder->rule, pc);
+    uintptr_t fields = ep_rule_find(unwinder->rule, pc, ep_rule_likely(unwinder->rule, pc));
 
     if (fields == EP_RULE_NONE)
         return miss(unwinder, pc, exact, stack);

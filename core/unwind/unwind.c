@@ -25,7 +25,7 @@ static bool load(const struct ep_walk *walk, uintptr_t at, uintptr_t *word)
 {
     if (at < walk->frame.sp || at >= walk->end || walk->end - at < WORD || at % WORD)
         return false;
-    memcpy(word, (const void *)(at + walk->moved), WORD);
+    memcpy(word, (const void *)(at + walk->context->moved), WORD);
     return true;
 }
 
@@ -143,19 +143,27 @@ static bool step(struct ep_walk *walk, struct ep_rule rule)
 }
 
 /* To a frame that was interrupted: its registers are all in memory. */
-static bool step_interrupted(struct ep_walk *walk, struct ep_rule rule, const struct ep_context *context)
+static bool step_interrupted(struct ep_walk *walk, struct ep_rule rule)
 {
     uintptr_t cfa = (rule.fp_slot ? walk->frame.fp : walk->frame.sp) + (uintptr_t)rule.cfa * WORD;
 
     if (!walk->exact)
         walk->frame.lr = 0; /* an inner frame's */
-    walk->frame.sp += walk->moved;
-    bool found = rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&walk->frame, walk->end + walk->moved)
-                                             : ep_fault_frame(&walk->frame, cfa + walk->moved, walk->end + walk->moved);
+    walk->frame.sp += walk->context->moved;
+    bool found = rule.kind == EP_RULE_SIGNAL
+                     ? ep_signal_frame(&walk->frame, walk->end + walk->context->moved)
+                     : ep_fault_frame(&walk->frame, cfa + walk->context->moved, walk->end + walk->context->moved);
 
     walk->exact = true;
-    walk->end = found ? stack_end(context, walk->frame.sp) : 0;
+    walk->end = found ? stack_end(walk->context, walk->frame.sp) : 0;
     return walk->end != 0;
+}
+
+/* A C library's code that starts a thread may say nothing of where it ends (musl's clone): above the thread's first own
+ * frame there is nothing to miss. */
+static bool starts_thread(const struct ep_walk *walk)
+{
+    return walk->context->stack_root && !walk->exact && walk->frame.sp >= walk->context->stack_root;
 }
 
 /* The outermost frame of a thread: by the table, by a chain's end, or, in a libc without tables, because it lies above
@@ -165,24 +173,28 @@ static bool is_root(struct ep_walk *walk, struct ep_rule rule)
 {
     if (rule.kind == EP_RULE_ROOT || (rule.kind == EP_RULE_CHAIN && walk->frame.fp == 0))
         return true;
+    if (is_guess(rule) && starts_thread(walk))
+        return true;
     if (rule.kind != EP_RULE_RESTART || walk->exact)
         return false;
     bool outermost = ep_is_outermost(walk, walk->frame.sp);
-    walk->guessed |= outermost && !walk->root;
+    walk->guessed |= outermost && !walk->context->stack_root;
     return outermost;
-}
-
-/* A C library's code that starts a thread may say nothing of where it ends (musl's clone): above the thread's first own
- * frame there is nothing to miss. */
-static bool starts_thread(const struct ep_walk *walk)
-{
-    return walk->root && !walk->exact && walk->frame.sp >= walk->root;
 }
 
 static void finish(struct ep_stack *stack, const struct ep_walk *walk, unsigned end)
 {
     stack->end = (uint8_t)end;
     stack->quality = end ? EP_STACK_CUT : walk->guessed ? EP_STACK_GAP : EP_STACK_EXACT;
+}
+
+/* As far as cached rules lead. */
+static bool reaches_root(struct ep_walk *walk, struct ep_stack *stack)
+{
+    if (walk->sp_lost || !walk->end || walk->context->moved || ep_unwind_cached(walk, stack) != EP_CACHED_ROOT)
+        return false;
+    finish(stack, walk, EP_FRAME_NONE);
+    return true;
 }
 
 static bool is_hijacked(const struct ep_walk *walk)
@@ -192,54 +204,60 @@ static bool is_hijacked(const struct ep_walk *walk)
     return stub && walk->frame.pc == stub && !walk->exact;
 }
 
-void ep_unwind(struct ep_unwinder *unwinder, const struct ep_context *context, struct ep_stack *stack)
+/* The rest of a walk, one rule a frame. Out of line: most walks end along cached rules, and save no registers for this.
+ */
+static __attribute__((noinline, hot)) void walk_on(struct ep_walk *walk, struct ep_stack *stack)
+{
+    for (;;) {
+        if (walk->frame.pc == 0 && stack->depth > 0) {
+            finish(stack, walk, ep_is_outermost(walk, walk->frame.sp) ? EP_FRAME_NONE : EP_FRAME_CUT);
+            return;
+        }
+        if (stack->depth == EP_MAX_DEPTH) {
+            finish(stack, walk, EP_FRAME_DEEP);
+            return;
+        }
+        if (is_hijacked(walk)) {
+            finish(stack, walk, EP_FRAME_HIJACK);
+            return;
+        }
+        uintptr_t pc = walk->exact ? walk->frame.pc : walk->frame.pc - 1;
+        struct ep_rule rule = ep_rule_get(walk->unwinder, pc, walk->exact, stack);
+        atomic_store_explicit(&stack->pc[stack->depth++], walk->exact ? ep_code_address(pc) : pc, memory_order_relaxed);
+        if (is_root(walk, rule)) {
+            finish(stack, walk, EP_FRAME_NONE);
+            return;
+        }
+        bool interrupted = rule.kind == EP_RULE_SIGNAL || rule.kind == EP_RULE_FAULT;
+        bool went = walk->end && (interrupted ? step_interrupted(walk, rule) : step(walk, rule));
+        if (!went) {
+            finish(stack, walk, starts_thread(walk) ? EP_FRAME_NONE : EP_FRAME_CUT);
+            return;
+        }
+        if (rule.kind == EP_RULE_RESTART && stack->depth < EP_MAX_DEPTH)
+            atomic_store_explicit(&stack->pc[stack->depth++], EP_FRAME_GAP, memory_order_relaxed);
+        if (reaches_root(walk, stack))
+            return;
+    }
+}
+
+__attribute__((hot)) void ep_unwind(struct ep_unwinder *unwinder, const struct ep_context *context,
+                                    struct ep_stack *stack)
 {
     struct ep_walk walk;
 
     walk.unwinder = unwinder;
+    walk.context = context;
     walk.frame.pc = context->pc;
     walk.frame.sp = context->sp;
     walk.frame.fp = context->fp;
     walk.frame.lr = context->lr;
     walk.frame.base = context->base;
-    walk.moved = context->moved;
-    walk.root = context->stack_root;
     walk.end = stack_end(context, context->sp);
     walk.exact = context->lr != EP_LR_CALLED;
     walk.guessed = walk.sp_lost = false;
     stack->depth = 0;
     stack->hits = stack->misses = 0;
-    for (;;) {
-        if (!walk.sp_lost && walk.end && !walk.moved && ep_unwind_cached(&walk, stack) == EP_CACHED_ROOT) {
-            finish(stack, &walk, EP_FRAME_NONE);
-            return;
-        }
-        if (walk.frame.pc == 0 && stack->depth > 0) {
-            finish(stack, &walk, ep_is_outermost(&walk, walk.frame.sp) ? EP_FRAME_NONE : EP_FRAME_CUT);
-            return;
-        }
-        if (stack->depth == EP_MAX_DEPTH) {
-            finish(stack, &walk, EP_FRAME_DEEP);
-            return;
-        }
-        if (is_hijacked(&walk)) {
-            finish(stack, &walk, EP_FRAME_HIJACK);
-            return;
-        }
-        uintptr_t pc = walk.exact ? walk.frame.pc : walk.frame.pc - 1;
-        struct ep_rule rule = ep_rule_get(unwinder, pc, walk.exact, stack);
-        atomic_store_explicit(&stack->pc[stack->depth++], walk.exact ? ep_code_address(pc) : pc, memory_order_relaxed);
-        if (is_root(&walk, rule)) {
-            finish(stack, &walk, EP_FRAME_NONE);
-            return;
-        }
-        bool interrupted = rule.kind == EP_RULE_SIGNAL || rule.kind == EP_RULE_FAULT;
-        bool went = walk.end && (interrupted ? step_interrupted(&walk, rule, context) : step(&walk, rule));
-        if (!went) {
-            finish(stack, &walk, starts_thread(&walk) ? EP_FRAME_NONE : EP_FRAME_CUT);
-            return;
-        }
-        if (rule.kind == EP_RULE_RESTART && stack->depth < EP_MAX_DEPTH)
-            atomic_store_explicit(&stack->pc[stack->depth++], EP_FRAME_GAP, memory_order_relaxed);
-    }
+    if (!reaches_root(&walk, stack))
+        walk_on(&walk, stack);
 }

@@ -34,11 +34,26 @@ struct ep_stack {
     uint16_t hits, misses; /* of the rule cache */
 };
 
-/* A code address without what architectures keep in its spare bits: ARM's Thumb bit, arm64's pointer authentication
- * (user space of 64-bit Linux has 48 bits, unless a program asks for more). Context: signal. */
+/* The bits that a code address has: not ARM's Thumb bit, nor those where arm64 keeps pointer authentication. Linux for
+ * arm64 has 39, 42, 48 or 52 bits of user space, which hint 7 (xpaclri) tells on a machine that authenticates: it
+ * clears the others. Elsewhere it does nothing. Programs get more than 48 only when they ask for them. Context: signal.
+ */
+static inline uintptr_t ep_code_mask(void)
+{
+    if (sizeof(uintptr_t) == 4)
+        return ~(uintptr_t)1;
+#ifdef __aarch64__
+    register uintptr_t bits __asm__("x30") = 0x7fffffffffffffu;
+    __asm__("hint #7" : "+r"(bits));
+    return bits & 0xffffffffffffu;
+#else
+    return (uintptr_t)0xffffffffffffu;
+#endif
+}
+
 static inline uintptr_t ep_code_address(uintptr_t word)
 {
-    return sizeof word == 4 ? word & ~(uintptr_t)1 : word & (uintptr_t)0xffffffffffffu;
+    return word & ep_code_mask();
 }
 
 struct ep_module {
@@ -68,7 +83,7 @@ struct ep_modules {
 struct ep_unwinder {
     uintptr_t hijack_stub; /* where .NET's runtime makes a hijacked frame return to; 0: there is no such runtime */
     struct ep_modules modules;
-    _Atomic uint64_t rule[EP_RULE_CACHE];
+    _Alignas(64) _Atomic uint64_t rule[EP_RULE_CACHE]; /* no bucket in two cache lines */
 };
 
 /* Walks a stack from the registers in *context. Reads stack memory only inside the bounds that *context gives, and
@@ -79,8 +94,18 @@ void ep_unwind(struct ep_unwinder *unwinder, const struct ep_context *context, s
 /* The module whose code holds pc, or NULL. Context: signal. */
 const struct ep_module *ep_module_find(const struct ep_modules *modules, uintptr_t pc);
 
+/* ep_module_linear() of an address outside the module *hint. Context: collect. */
+uint32_t ep_module_linear_elsewhere(const struct ep_modules *modules, uintptr_t pc, unsigned *hint);
+
 /* Linear address of pc, EP_FRAME_UNKNOWN outside all modules. *hint is the last hit. Context: collect. */
-uint32_t ep_module_linear(const struct ep_modules *modules, uintptr_t pc, unsigned *hint);
+static inline uint32_t ep_module_linear(const struct ep_modules *modules, uintptr_t pc, unsigned *hint)
+{
+    const struct ep_module *module = &modules->slot[*hint]; /* an unused slot holds no address */
+    uintptr_t offset = pc - module->start;
+
+    return offset < module->end - module->start ? module->base + (uint32_t)offset
+                                                : ep_module_linear_elsewhere(modules, pc, hint);
+}
 
 /* The module that holds a linear address, or NULL. Context: collect. */
 struct ep_module *ep_module_of_linear(struct ep_modules *modules, uint32_t address);

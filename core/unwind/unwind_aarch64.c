@@ -143,7 +143,8 @@ static bool follow(struct line *line)
     line->at += 4;
     return load_pair(line, code) || load_one(line, code) || stack_move(line, code) || stack_move_large(line, code) ||
            code == 0xd503201f || /* nop */
-           code == 0xd50323bf;   /* autiasp */
+           code == 0xd50323bf || /* autiasp */
+           code == 0xd50323ff;   /* autibsp */
 }
 
 /* A jump to where nothing has been pushed; what it jumps to has tables or is not part of a function that has. */
@@ -159,7 +160,7 @@ static bool leaves(const struct line *line, const struct ep_module *module, cons
 {
     uint32_t code = instruction(line->at);
 
-    if (code == 0xd65f03c0 || code == 0xd65f0bff) /* ret, retaa */
+    if (code == 0xd65f03c0 || (code & 0xfffffbff) == 0xd65f0bff) /* ret, retaa, retab */
         return true;
     if ((code & 0xfffffc1f) == 0xd61f0000) /* br: a jump table's unless the frame has just gone */
         return line->lr.done;
@@ -263,9 +264,16 @@ static struct ep_rule top_rule(const struct ep_cfi_row *row)
         (rules->cfa_offset + fp) / WORD <= UINT8_MAX && rules->cfa_offset + fp >= 0)
         return (struct ep_rule){
             .kind = EP_RULE_RECORD, .fp_slot = (uint8_t)((rules->cfa_offset + fp) / WORD), .cfa = (int16_t)cfa};
+    if (ra > OFFSET_MOST || ra < -OFFSET_MOST || fp < -OFFSET_MOST)
+        return stop;
+    /* glibc's resolver of lazily bound calls: the table knows nothing of the pair that the .plt has pushed. */
+    int32_t above = ra > 0 ? ra + WORD : 0;
+    cfa += above / WORD;
     /* Saved apart, or without x29. */
-    int32_t ra_slot = -ra / WORD, fp_slot = rules->state[EP_CFI_REG_FP] == EP_CFI_SAVED ? -fp / WORD : 0;
-    if (rules->cfa != EP_CFI_SP || ra_slot < 1 || ra_slot > UINT8_MAX || fp_slot < 0 || fp_slot > UINT8_MAX)
+    int32_t ra_slot = (above - ra) / WORD;
+    int32_t fp_slot = rules->state[EP_CFI_REG_FP] == EP_CFI_SAVED ? (above - fp) / WORD : 0;
+    if (rules->cfa != EP_CFI_SP || ra_slot < 1 || ra_slot > UINT8_MAX || fp_slot < 0 || fp_slot > UINT8_MAX ||
+        cfa > INT16_MAX)
         return stop;
     return (struct ep_rule){
         .kind = EP_RULE_APART, .fp_slot = (uint8_t)fp_slot, .base_slot = (uint8_t)ra_slot, .cfa = (int16_t)cfa};
@@ -330,13 +338,30 @@ static struct ep_rule call_rule(const struct ep_cfi_row *row, uintptr_t pc)
     return chain;
 }
 
-/* The linker's .plt has no tables: adrp x16; ldr x17, [x16, #n]; add x16, x16, #n; br x17. Nothing is pushed there. */
-static bool is_plt(uintptr_t pc)
+/* adrp x16; ldr x17, [x16, #n]; add x16, x16, #n. */
+static bool is_plt(const struct ep_module *module, uintptr_t at)
 {
-    uint32_t code = instruction(pc);
+    return at - module->start < module->end - module->start && module->end - at >= 12 &&
+           (instruction(at) & 0x9f00001f) == 0x90000010 && (instruction(at + 4) & 0xffc003ff) == 0xf9400211 &&
+           (instruction(at + 8) & 0xffc003ff) == 0x91000210;
+}
 
-    return (code & 0x9f00001f) == 0x90000010 || (code & 0xffc003ff) == 0xf9400211 ||
-           (code & 0xffc003ff) == 0x91000210 || code == 0xd61f0220;
+/* Words that the linker's .plt, which has no tables, has pushed at pc; negative: pc is elsewhere. In front of those
+ * three stands bti c on request, or, in the first entry, stp x16, x30, [sp, #-16]!; behind them autia1716 on request,
+ * br x17.
+ */
+static int plt_pushed(const struct ep_module *module, uintptr_t pc)
+{
+    const uint32_t code = instruction(pc), push = 0xa9bf7bf0;
+
+    if ((code == push || code == 0xd503245f) && is_plt(module, pc + 4))
+        return 0;
+    for (unsigned i = 0; i < 5; i++) {
+        uintptr_t at = pc - i * 4;
+        if (is_plt(module, at) && (i < 3 || code == 0xd61f0220 || code == 0xd503219f))
+            return at - module->start >= 4 && instruction(at - 4) == push ? 2 : 0;
+    }
+    return -1;
 }
 
 /* The kernel's trampoline, mov x8, #__NR_rt_sigreturn; svc #0: Linux' vdso has no tables for it on purpose, unwinders
@@ -409,8 +434,9 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     if (epilogue(module, pc, tables ? &row : NULL, &rule))
         return rule;
-    if (!tables && module->end - pc >= 4 && is_plt(pc))
-        return (struct ep_rule){.kind = EP_RULE_LINK};
+    int pushed = tables || module->end - pc < 4 ? -1 : plt_pushed(module, pc);
+    if (pushed >= 0)
+        return (struct ep_rule){.kind = EP_RULE_LINK, .cfa = (int16_t)pushed};
     if (code_rule(module, tables ? &row : NULL, pc, true, &rule))
         return rule;
     if (!tables)

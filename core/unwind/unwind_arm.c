@@ -6,6 +6,7 @@
  *                  -> prologue   interrupted: from the function's start to pc not everything has been pushed yet
  *                  -> row_rule   what the table says
  *                  -> fault_rule .NET's thrower of hardware faults, known by its code
+ *                  -> ep_arm_is_start   no tables, and nothing called it: the root
  *                  -> ep_arm_path   no tables (glibc has none): where the code itself leads to
  *                  -> restart    nor that: the nearest caller that r11 knows of; what lies in between is shown as a
  * gap, never invented
@@ -136,8 +137,11 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     if (!ep_arm_follows_call(module, pc + 1, &thumb))
         return (struct ep_rule){.kind = EP_RULE_STOP};
-    if (ep_exidx_find(module, &registers, pc, &row) != 0)
+    if (ep_exidx_find(module, &registers, pc, &row) != 0) {
+        if (ep_arm_is_start(module, pc + 1, thumb))
+            return (struct ep_rule){.kind = EP_RULE_ROOT};
         return ep_arm_path(module, pc + 1, thumb, false, &rules) ? row_rule(&rules) : restart();
+    }
     if (is_fault_thrower(&row))
         return fault_rule(&row, pc, false);
     struct ep_rule rule = row_rule(&row.rules);

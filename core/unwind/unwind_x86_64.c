@@ -310,7 +310,7 @@ static struct ep_rule frameless(const struct ep_module *module, uintptr_t pc, bo
     return (struct ep_rule){.kind = EP_RULE_GUESS, .cfa = FP_RULE_CFA, .fp_slot = FP_RULE_CFA};
 }
 
-struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
+__attribute__((hot)) struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
 {
     const struct ep_module *module = ep_module_find(modules, pc);
     struct ep_cfi_row row;

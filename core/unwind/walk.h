@@ -45,10 +45,10 @@ struct ep_frame {
 /* A walk on its way to the root. */
 struct ep_walk {
     struct ep_unwinder *unwinder;
+    const struct ep_context *context;
     struct ep_frame frame;
-    uintptr_t moved, root; /* struct ep_context: stack_root */
-    uintptr_t end;         /* of the stack that frame.sp is on; 0: unknown */
-    bool exact;            /* frame.pc is where execution stands, not a return address */
+    uintptr_t end; /* of the stack that frame.sp is on; 0: unknown */
+    bool exact;    /* frame.pc is where execution stands, not a return address */
     bool guessed;
     bool sp_lost; /* frame.sp is only a lower bound */
 };
@@ -56,7 +56,7 @@ struct ep_walk {
 /* Whether nothing but what starts the thread fits between sp and the end of the stack. Context: signal. */
 static inline bool ep_is_outermost(const struct ep_walk *walk, uintptr_t sp)
 {
-    return walk->root ? sp >= walk->root : walk->end - sp <= EP_ROOT_NEAR;
+    return walk->context->stack_root ? sp >= walk->context->stack_root : walk->end - sp <= EP_ROOT_NEAR;
 }
 
 enum ep_cached { EP_CACHED_NOTHING, EP_CACHED_STEPS, EP_CACHED_ROOT };

@@ -2,17 +2,20 @@
 """Lists by symbol and instruction where an unwinder was wrong.
 
     report.py PLACES PROGRAM [--symbols PROGRAM.dbg] [--top N] [--honest FIGURES] [--need NAME=LEAST ...]
+              [--tools PREFIX] [--sysroot FOLDER]
 
 PLACES is what shadow_report() wrote. Uses nm and objdump of binutils. For each place: how many steps, whether the
 interrupted frame's own caller was wrong ("top") or that of a frame further down, and the instruction there: the
 interrupted one, or the one behind the call whose caller was missed.
 
 --honest: FIGURES is what the program printed. Lists each place of a stack that is wrong and calls itself exact, and
-fails on any. --need: fails when that figure of FIGURES is below LEAST.
+fails on any. --need: fails when that figure of FIGURES is below LEAST. --tools and --sysroot: binutils and libraries
+of another architecture.
 """
 import argparse
 import bisect
 import collections
+import os
 import re
 import subprocess
 import sys
@@ -25,7 +28,11 @@ WRONG = re.compile(r"wrong (\d+) sure (\d+) place (\d) pc (\S+) frame (\d+) of (
 class Module:
     """Code of one file: symbols and single instructions by address in memory."""
 
+    tools, sysroot, syntax = "", "", ["-M", "intel"]
+
     def __init__(self, start, end, bias, path, symbols):
+        if os.path.exists(self.sysroot + path):
+            path = self.sysroot + path
         self.start, self.end, self.bias, self.path = start, end, bias, path
         self.symbols_path = symbols or path
         self.symbols = None
@@ -33,7 +40,7 @@ class Module:
     def load(self):
         self.symbols = []
         for options in (["-n"], ["-n", "-D"]):
-            found = subprocess.run(["nm", "--defined-only", *options, self.symbols_path], capture_output=True, text=True)
+            found = subprocess.run([self.tools + "nm", "--defined-only", *options, self.symbols_path], capture_output=True, text=True)
             for line in found.stdout.splitlines():
                 parts = line.split(maxsplit=2)
                 if len(parts) == 3 and parts[1] in "tTwWiuV" and not parts[2].startswith("_fram"):
@@ -49,7 +56,7 @@ class Module:
 
     def instructions(self, address, count):
         at = address - self.bias
-        text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "-M", "intel", f"--start-address={at:#x}",
+        text = subprocess.run([self.tools + "objdump", "-d", "--no-show-raw-insn", *self.syntax, f"--start-address={at:#x}",
                                f"--stop-address={at + 40:#x}", self.path], capture_output=True, text=True).stdout
         found = re.findall(r"^ +[0-9a-f]+:\t(.*)$", text, re.M)
         return [" ".join(line.split()) for line in found[:count]]
@@ -97,9 +104,9 @@ def cause(modules, at, top):
         return "first instruction of a function", code
     if any(line.startswith("ret") for line in code[:1]):
         return "at a return", code
-    if any(line.startswith("ret") for line in code[:3]) or code[:1] and code[0].startswith(("pop", "leave")):
+    if any(line.startswith("ret") for line in code[:3]) or code[:1] and code[0].startswith(("pop", "leave", "ldp x29")):
         return "in an epilogue", code
-    if code[:1] and re.match(r"push|sub rsp|mov rbp,rsp|lea rbp", code[0]):
+    if code[:1] and re.match(r"push|sub rsp|mov rbp,rsp|lea rbp|stp|sub sp|mov x29|add x29, sp", code[0]):
         return "in a prologue", code
     return "in a body", code
 
@@ -163,7 +170,12 @@ def main():
     parser.add_argument("--top", type=int, default=40)
     parser.add_argument("--honest", metavar="FIGURES")
     parser.add_argument("--need", action="append", default=[], metavar="NAME=LEAST")
+    parser.add_argument("--tools", default="")
+    parser.add_argument("--sysroot", default="")
     arguments = parser.parse_args()
+    Module.tools, Module.sysroot = arguments.tools, arguments.sysroot
+    if arguments.tools:
+        Module.syntax = []
     walker, modules, wrong, lost = read(arguments.places, arguments.program, arguments.symbols)
     if arguments.honest:
         bad = judge(arguments.honest, arguments.need, modules, wrong, lost)

@@ -1,28 +1,18 @@
 /*
- * See shadow.h. shadow_run() sets the trap flag and calls the function; from then on the kernel raises SIGTRAP after
- * every instruction: on_trap() -> follow() keeps the shadow stack -> check() asks the walker and compares.
+ * See shadow.h. shadow_run() lets step_<arch>.c make single steps; before each instruction shadow_step() keeps the
+ * shadow stack, and check() asks the walker and compares.
  *
- * The handler runs with the trap flag off (the kernel clears it), allocates nothing and calls no libc.
+ * Nothing in here allocates or calls libc while stepping: what is stepped may be in the middle of it.
  */
-#include "shadow.h"
+#include "step.h"
 
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <ucontext.h>
 
-#define TRAP_FLAG   0x100
 #define WRONG_SLOTS 8192 /* power of two */
 #define RANGES      128
-
-struct call {
-    uintptr_t slot; /* where the return address lies */
-    uintptr_t to;   /* the return address */
-    bool fault;     /* no call: a hardware exception at `to`, which the runtime turns into a throw; slot is sp then */
-    bool left;      /* fault: sp has been below slot since */
-};
 
 struct range {
     uintptr_t start, end, bias;
@@ -48,12 +38,11 @@ static struct {
     uintptr_t stack_start, stack_end;
     enum shadow_place (*classify)(uintptr_t pc);
     uint64_t left;
-    volatile bool on;
 
-    struct call call[SHADOW_DEPTH];
+    struct shadow_call call[SHADOW_DEPTH];
     int depth;
     bool overflow;
-    uintptr_t before_pc, before_sp;
+    struct ep_context before;
 
     uintptr_t outer[SHADOW_DEPTH]; /* frames below the base at the first rooted step of this run */
     int outers;
@@ -61,13 +50,13 @@ static struct {
     struct wrong wrong[WRONG_SLOTS];
 } shadow;
 
+uint64_t shadow_signed;
+
 /* Bounds that the linker makes for the section with ILC's code; absent in a plain C program. */
 extern const char managed_start[] __asm__("__start___managedcode") __attribute__((weak, visibility("hidden")));
 extern const char managed_stop[] __asm__("__stop___managedcode") __attribute__((weak, visibility("hidden")));
 extern const char unbox_start[] __asm__("__start___unbox") __attribute__((weak, visibility("hidden")));
 extern const char unbox_stop[] __asm__("__stop___unbox") __attribute__((weak, visibility("hidden")));
-/* Where the .NET runtime's SIGSEGV and SIGFPE handlers let the thread go on. */
-extern const char throw_hardware[] __asm__("RhpThrowHwEx") __attribute__((weak, visibility("hidden")));
 
 /* ---- what code is where ---- */
 
@@ -115,79 +104,35 @@ static enum shadow_place place_of(uintptr_t pc)
 
 /* ---- the shadow stack ---- */
 
-static int skip_prefixes(const uint8_t *code)
+struct shadow_call *shadow_top(void)
 {
-    int n = 0;
-    while (n < 8 && (code[n] == 0x66 || code[n] == 0x67 || code[n] == 0xf2 || code[n] == 0xf3 || code[n] == 0x2e ||
-                     code[n] == 0x3e || code[n] == 0x64 || code[n] == 0x65))
-        n++;
-    return (code[n] & 0xf0) == 0x40 ? n + 1 : n; /* REX */
+    return shadow.depth > 0 ? &shadow.call[shadow.depth - 1] : NULL;
 }
 
-static bool is_call(const uint8_t *code)
+void shadow_push(uintptr_t slot, uintptr_t to, bool fault)
 {
-    code += skip_prefixes(code);
-    return code[0] == 0xe8 || (code[0] == 0xff && (code[1] & 0x38) == 0x10);
-}
-
-static bool is_return(const uint8_t *code)
-{
-    code += skip_prefixes(code);
-    return code[0] == 0xc3 || code[0] == 0xc2;
-}
-
-static void push_call(uintptr_t slot, uintptr_t to, bool fault)
-{
+    shadow.figures.calls += !fault;
     if (shadow.depth < SHADOW_DEPTH)
-        shadow.call[shadow.depth++] = (struct call){slot, to, fault, false};
+        shadow.call[shadow.depth++] = (struct shadow_call){slot, to, fault, false};
     else
         shadow.overflow = true;
 }
 
-/* By return, unwinding, longjmp. */
-static bool is_over(struct call *call, uintptr_t sp)
+void shadow_pop(void)
 {
-    call->left = call->left || sp < call->slot;
-    return call->fault ? call->left && sp >= call->slot : sp > call->slot;
+    shadow.depth--;
 }
 
-/* The executed return is to go where the call at its slot said. */
-static void check_return(uintptr_t pc)
+void shadow_returned(bool right)
 {
-    const struct call *last = &shadow.call[shadow.depth - 1];
     shadow.figures.returns++;
-    shadow.figures.faults += last->slot == shadow.before_sp && last->to != pc;
-}
-
-/* After a fault the first trap comes behind the first instruction there. */
-static bool throws_hardware(uintptr_t pc)
-{
-    return throw_hardware != NULL && pc - (uintptr_t)throw_hardware <= 3;
-}
-
-/* Follows what the instruction at before_pc did. */
-static void follow(uintptr_t pc, uintptr_t sp)
-{
-    const uint8_t *code = (const uint8_t *)shadow.before_pc;
-    const uintptr_t top = sp < shadow.stack_end ? *(const uintptr_t *)sp : 0;
-    const uintptr_t length = top - shadow.before_pc;
-    if (is_call(code) && sp == shadow.before_sp - sizeof(uintptr_t) && length >= 2 && length <= 15) {
-        shadow.figures.calls++;
-        push_call(sp, top, false);
-        return;
-    }
-    if (is_return(code) && sp > shadow.before_sp && shadow.depth > 0)
-        check_return(pc);
-    while (shadow.depth > 0 && is_over(&shadow.call[shadow.depth - 1], sp))
-        shadow.depth--;
-    if (throws_hardware(pc) && !throws_hardware(shadow.before_pc))
-        push_call(sp, shadow.before_pc, true);
+    shadow.figures.faults += !right;
 }
 
 /* ---- comparing ---- */
 
 /* An interrupted frame is not a return address: walkers that keep return addresses - 1 show it one off. */
-static bool same(const struct call *call, uintptr_t got)
+static bool same(const struct shadow_call *call, uintptr_t got)
 {
     return got == call->to || (call->fault && got == call->to + 1);
 }
@@ -249,18 +194,14 @@ static void compare_outer(const struct shadow_stack *answer)
     shadow.figures.outer_same += count == shadow.outers && memcmp(shadow.outer, &answer->pc[first], size) == 0;
 }
 
-static void check(const greg_t *registers, uintptr_t pc, uintptr_t sp)
+static void check(const struct ep_context *now)
 {
-    const struct ep_context context = {.pc = pc,
-                                       .sp = sp,
-                                       .fp = (uintptr_t)registers[REG_RBP],
-                                       .base = (uintptr_t)registers[REG_RBX],
-                                       .stack_start = shadow.stack_start,
-                                       .stack_end = shadow.stack_end};
-    const enum shadow_place place = place_of(pc);
+    const enum shadow_place place = place_of(now->pc);
     struct shadow_stack *answer = &shadow.answer;
-    shadow.walker->walk(&context, answer);
-    const int difference = first_difference(pc, answer);
+    if (place == SHADOW_SKIPPED)
+        return;
+    shadow.walker->walk(now, answer);
+    const int difference = first_difference(now->pc, answer);
     shadow.figures.steps[place]++;
     if (difference < 0) {
         shadow.figures.exact[place]++;
@@ -268,30 +209,23 @@ static void check(const greg_t *registers, uintptr_t pc, uintptr_t sp)
         return;
     }
     shadow.figures.sure_but_wrong[place] += answer->sure;
-    note_wrong(pc, difference, answer);
+    note_wrong(now->pc, difference, answer);
 }
 
-static void on_trap(int signal, siginfo_t *info, void *context)
+bool shadow_step(struct ep_context *now)
 {
-    (void)signal;
-    (void)info;
-    const int saved = errno;
-    greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-    const uintptr_t pc = (uintptr_t)registers[REG_RIP], sp = (uintptr_t)registers[REG_RSP];
-    if (!shadow.on || shadow.left-- == 0) {
-        shadow.on = false;
-        registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
-    } else {
-        if (shadow.before_pc != 0)
-            follow(pc, sp);
-        if (shadow.overflow)
-            shadow.figures.overflows++;
-        else if (shadow.depth > 0)
-            check(registers, pc, sp);
-        shadow.before_pc = pc;
-        shadow.before_sp = sp;
-    }
-    errno = saved;
+    if (shadow.left-- == 0)
+        return false;
+    now->stack_start = shadow.stack_start;
+    now->stack_end = shadow.stack_end;
+    if (shadow.before.pc != 0)
+        shadow_follow(&shadow.before, now);
+    if (shadow.overflow)
+        shadow.figures.overflows++;
+    else if (shadow.depth > 0)
+        check(now);
+    shadow.before = *now;
+    return true;
 }
 
 /* ---- running ---- */
@@ -309,10 +243,9 @@ int shadow_start(const char *walker)
         shadow.walker = &shadow_walker_core;
     else
         return -EINVAL;
-    struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
-    sigfillset(&action.sa_mask);
-    if (sigaction(SIGTRAP, &action, NULL) != 0)
-        return -errno;
+    const int err = shadow_step_prepare();
+    if (err != 0)
+        return err;
     return shadow.walker->prepare();
 }
 
@@ -331,15 +264,6 @@ static int find_stack(void)
     return -err;
 }
 
-/* With the trap flag on from the pushed flags' pop to the handler's switching it off. */
-__attribute__((noinline)) static void step(void (*function)(void *), void *argument)
-{
-    __asm__ volatile("pushfq\n\torl %0, (%%rsp)\n\tpopfq" : : "i"(TRAP_FLAG) : "cc", "memory");
-    function(argument);
-    shadow.on = false;
-    __asm__ volatile("nop" : : : "memory"); /* the handler has its turn before anything else runs */
-}
-
 void shadow_run(void (*function)(void *), void *argument, uint64_t limit)
 {
     if (find_stack() != 0)
@@ -349,10 +273,9 @@ void shadow_run(void (*function)(void *), void *argument, uint64_t limit)
     shadow.depth = 0;
     shadow.overflow = false;
     shadow.outers = -1;
-    shadow.before_pc = 0;
+    shadow.before.pc = 0;
     shadow.left = limit;
-    shadow.on = true;
-    step(function, argument);
+    shadow_step_run(function, argument);
 }
 
 struct shadow_figures shadow_figures(void)
@@ -393,7 +316,7 @@ static void print_figures(FILE *out)
         fprintf(out, "figure shadow_wrong_exact_%s %llu stacks\n", kind_of(place),
                 (unsigned long long)shadow.figures.sure_but_wrong[place]);
         if (place != SHADOW_MANAGED)
-            fprintf(out, "figure exact_steps_x86_64_%s_pct %.3f pct\n", kind_of(place),
+            fprintf(out, "figure exact_steps_" SHADOW_ARCH "_%s_pct %.3f pct\n", kind_of(place),
                     100.0 * (double)shadow.figures.exact[place] / (double)steps);
     }
 }
@@ -432,6 +355,8 @@ void shadow_report(FILE *out, FILE *places)
     if (figures->places_lost != 0)
         fprintf(out, "places: the list is full, %llu wrong steps are not in it\n",
                 (unsigned long long)figures->places_lost);
+    if (shadow_signed != 0)
+        fprintf(out, "truth: %llu return addresses were signed\n", (unsigned long long)shadow_signed);
     print_figures(out);
     if (places != NULL)
         print_wrong(places);
@@ -448,7 +373,7 @@ int shadow_report_to(const char *path, double least_managed_steps)
     shadow_report(stdout, places);
     if (places != NULL)
         fclose(places);
-    printf("figure exact_steps_x86_64_pct %.3f pct\n",
+    printf("figure exact_steps_" SHADOW_ARCH "_pct %.3f pct\n",
            steps == 0 ? 0 : 100.0 * (double)shadow.figures.exact[SHADOW_MANAGED] / (double)steps);
     fflush(stdout);
     if (shadow.figures.faults == 0 && (double)steps >= least_managed_steps)

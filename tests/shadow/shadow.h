@@ -1,7 +1,8 @@
 /*
- * The truth about call stacks, for checking an unwinder: a program is single-stepped by the x86-64 trap flag, in
- * process, and a shadow stack of its calls is kept. At every instruction the unwinder is asked for the stack, with
- * the registers that a signal handler would see at that point, and its answer is compared frame by frame.
+ * The truth about call stacks, for checking an unwinder: a program is single-stepped in process, on x86-64 by the trap
+ * flag, on aarch64 by executing copies of its instructions (step_<arch>.c), and a shadow stack of its calls is kept. At
+ * every instruction the unwinder is asked for the stack, with the registers that a signal handler would see at that
+ * point, and its answer is compared frame by frame.
  *
  *   shadow_start()      once: finds out what code is where
  *   shadow_run()        runs one function single-stepped, on the calling thread
@@ -12,7 +13,7 @@
  * that were seen to happen are what is true. The shadow stack checks itself: each executed return must go where the
  * shadow says.
  *
- * Nothing here is thread-safe: one thread is stepped at a time. What it runs must not block SIGTRAP.
+ * Nothing here is thread-safe: one thread is stepped at a time. What it runs must not block SIGTRAP (x86-64).
  */
 #ifndef SHADOW_H
 #define SHADOW_H
@@ -52,7 +53,8 @@ enum shadow_place {
     SHADOW_LIBC,
     SHADOW_OTHER,    /* other libraries, dynamic linker, vdso */
     SHADOW_ASSEMBLY, /* of the .NET runtime, where a program tells it from C++ */
-    SHADOW_PLACES
+    SHADOW_PLACES,
+    SHADOW_SKIPPED /* for shadow_classify(): there is no truth here */
 };
 
 struct shadow_figures {

@@ -39,6 +39,9 @@ static bool starts_tabled(const struct ep_module *module, uintptr_t pc)
 #define FP_SP_32  0x910083fdu /* add x29, sp, #32 */
 #define STR_LR    0xf81f0ffeu /* str x30, [sp, #-16]! */
 #define LDR_LR    0xf84107feu /* ldr x30, [sp], #16 */
+#define ADR_10    0x1000008au /* adr x10, four words further */
+#define ADD_10    0x8b0b094au /* add x10, x10, x11, lsl #2 */
+#define BR_10     0xd61f0140u
 
 static uint64_t dice = 1;
 
@@ -125,6 +128,30 @@ static const struct known knowns[] = {
      516,
      0,
      0},
+    {"a frame by a register: mov x12, #7664; ldp x29, x30, [sp]; add sp, sp, x12",
+     {0xd283be0cu, 0xa9407bfdu, 0x8b2c63ffu, RET},
+     4,
+     1,
+     true,
+     true,
+     EP_RULE_RECORD,
+     0,
+     0,
+     958,
+     0,
+     0},
+    {"the same, but x12 comes from elsewhere",
+     {0xf940000cu, 0xa9407bfdu, 0x8b2c63ffu, RET},
+     4,
+     1,
+     true,
+     false,
+     0,
+     0,
+     0,
+     0,
+     0,
+     0},
     {"a call that never returns, then another function",
      {BL, STP_32, FP_SP, LDP_32, RET},
      5,
@@ -184,11 +211,84 @@ static const struct known knowns[] = {
      0},
     {"brk", {BRK, RET}, 2, 0, false, false, 0, 0, 0, 0, 0, 0},
     {"udf", {0, RET}, 2, 0, false, false, 0, 0, 0, 0, 0, 0},
-    {"a jump table: br x16; ldp; ret", {0xd61f0200u, LDP_32, RET}, 3, 0, false, true, EP_RULE_RECORD, 0, 0, 4, 0, 0},
-    {"a jump table, ret alone behind it may be another function's",
-     {0xd61f0200u, RET},
-     2,
+    {"a jump table: adr x10; add x10; br x10: on at its first case",
+     {ADR_10, ADD_10, BR_10, BRK, RET},
+     5,
      0,
+     false,
+     true,
+     EP_RULE_LINK,
+     0,
+     0,
+     0,
+     0,
+     0},
+    {"the same, at the br", {ADR_10, ADD_10, BR_10, BRK, RET}, 5, 2, false, true, EP_RULE_LINK, 0, 0, 0, 0, 0},
+    {"the same, in its frame",
+     {ADR_10, ADD_10, BR_10, BRK, LDP_32, RET},
+     6,
+     1,
+     false,
+     true,
+     EP_RULE_RECORD,
+     0,
+     0,
+     4,
+     0,
+     0},
+    {"a jump table whose first case is unknown: ldp; ret",
+     {ADD_10, BR_10, LDP_32, RET},
+     4,
+     0,
+     false,
+     true,
+     EP_RULE_RECORD,
+     0,
+     0,
+     4,
+     0,
+     0},
+    {"ret alone behind it may be another function's", {ADD_10, BR_10, RET}, 3, 0, false, false, 0, 0, 0, 0, 0, 0},
+    {"a table of addresses: ldr x10, [x9, x8, lsl #3]",
+     {0xf868792au, BR_10, LDP_32, RET},
+     4,
+     0,
+     false,
+     true,
+     EP_RULE_RECORD,
+     0,
+     0,
+     4,
+     0,
+     0},
+    {"a tail call, then the rest of the function: the frame has gone",
+     {LDP_32, BR_10, LDP_32, RET},
+     4,
+     1,
+     false,
+     true,
+     EP_RULE_LINK,
+     0,
+     0,
+     0,
+     0,
+     0},
+    {"the same with ldr x10, [x8, #104] between",
+     {LDP_32, 0xf940350au, BR_10, LDP_32, RET},
+     5,
+     1,
+     false,
+     true,
+     EP_RULE_LINK,
+     0,
+     0,
+     0,
+     0,
+     0},
+    {"a jump of which nothing tells where it goes",
+     {RET, 0xf940350au, BR_10, LDP_32, RET},
+     5,
+     1,
      false,
      false,
      0,
@@ -197,6 +297,7 @@ static const struct known knowns[] = {
      0,
      0,
      0},
+    {"a jump at the start of the code", {BR_10, LDP_32, RET}, 3, 0, false, false, 0, 0, 0, 0, 0, 0},
     {"a tail call through memory: ldp; br x1", {LDP_32, 0xd61f0020u}, 2, 0, false, true, EP_RULE_RECORD, 0, 0, 4, 0, 0},
     {"ldp; b elsewhere", {LDP_32, 0x14000100}, 2, 0, false, true, EP_RULE_RECORD, 0, 0, 4, 0, 0},
     {"b to a function with tables", {0x14000002, BRK, BRK}, 3, 0, false, true, EP_RULE_LINK, 0, 0, 0, 2, 0},
@@ -205,6 +306,30 @@ static const struct known knowns[] = {
     {"sp is realigned: and sp, x9, #-16", {0x927cec3fu | 9 << 5, RET}, 2, 0, false, false, 0, 0, 0, 0, 0, 0},
     {"not out of a function with a table", {NOP, NOP, RET}, 3, 0, false, false, 0, 0, 0, 0, 0, 2},
 };
+
+/* Loops one behind the other, and then the return: straight on lie only ways that may have left the function. */
+static void test_end_of_large_function(void **state)
+{
+    enum { LOOPS = 5, BODY = 40, SIZE = LOOPS * BODY + 1 };
+    static uint32_t words[SIZE];
+    const uintptr_t start = (uintptr_t)words;
+    struct ep_module module = {.start = start, .end = start + sizeof words};
+    struct ep_aarch64_code code = {start, module.end, false};
+    struct ep_rule rule = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < SIZE; i++)
+        words[i] = NOP;
+    for (unsigned i = 0; i < LOOPS; i++) {
+        words[i * BODY] = 0xb4000000u | BODY << 5;             /* cbz x0, next loop */
+        words[i * BODY + BODY - 1] = 0x18000000u - (BODY - 1); /* b back */
+    }
+    words[SIZE - 1] = RET;
+    assert_true(ep_aarch64_path(&module, code, start, true, &rule));
+    assert_int_equal(rule.kind, EP_RULE_LINK);
+    words[SIZE - 1] = BRK;
+    assert_false(ep_aarch64_path(&module, code, start, true, &rule));
+}
 
 static void test_known_code(void **state)
 {
@@ -269,6 +394,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_code),
+        cmocka_unit_test(test_end_of_large_function),
         cmocka_unit_test(test_any_code_stays_inside),
     };
 

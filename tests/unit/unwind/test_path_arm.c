@@ -53,6 +53,25 @@ static const struct known knowns[] = {
      false,
      4,
      0},
+    {"alloca: sub.w sp, sp, r3; add r7, #8; mov sp, r7; pop {r7, pc}",
+     {0xebad, 0x0d03, 0x3708, 0x46bd, 0xbd80},
+     0,
+     false,
+     true,
+     true,
+     16,
+     -4},
+    {"alloca, and sp never comes back: pop {r7, pc}", {0xebad, 0x0d03, 0xbd80}, 0, false, false, false, 0, 0},
+    {"alloca, bx lr", {0xebad, 0x0d03, 0x4770}, 0, true, false, false, 0, 0},
+    {"add sp, r3; mov sp, r7; pop {r7, pc}", {0x449d, 0x46bd, 0xbd80}, 0, false, true, true, 8, -4},
+    {"sp from two registers: sub.w sp, r4, r3; mov sp, r7; pop {r7, pc}",
+     {0xeba4, 0x0d03, 0x46bd, 0xbd80},
+     0,
+     false,
+     false,
+     false,
+     0,
+     0},
     {"pop {r4, lr}, then elsewhere", {0xe8bd, 0x4010, 0xe7ff, 0xb510, 0xbd10}, 0, true, true, true, 8, -4},
 };
 
@@ -132,6 +151,45 @@ static void test_tables_of_whole_functions(void **state)
     }
 }
 
+/* What starts a program or a thread; the last call in each is the one whose return address is asked for. */
+struct start {
+    const char *what;
+    uint16_t code[12];
+    unsigned size, pc; /* in halfwords */
+    bool thumb, starts;
+};
+
+static const struct start starts[] = {
+    {"_start: mov fp, #0; mov lr, #0; pop {r1}; bl",
+     {0xf04f, 0x0b00, 0xf04f, 0x0e00, 0xbc02, 0xf000, 0xf800},
+     7,
+     7,
+     true,
+     false},
+    {"and code behind it", {0xf04f, 0x0b00, 0xf04f, 0x0e00, 0xbc02, 0xf000, 0xf800, 0xbf00}, 8, 7, true, true},
+    {"its second call", {0xf04f, 0x0b00, 0xf04f, 0x0e00, 0xf000, 0xf800, 0xf000, 0xf800, 0xbf00}, 9, 8, true, false},
+    {"fp alone", {0xf04f, 0x0b00, 0xbc02, 0xf000, 0xf800, 0xbf00}, 6, 5, true, false},
+    {"a function behind", {0xf04f, 0x0b00, 0xf04f, 0x0e00, 0x4770, 0xf000, 0xf800, 0xbf00}, 8, 7, true, false},
+    {"ARM code: mov fp, #0; mov lr, #0; bl", {0xb000, 0xe3a0, 0xe000, 0xe3a0, 0, 0xeb00, 0, 0xe1a0}, 8, 6, false, true},
+    {"clone: blx ip; mov.w r7, #1; svc 0", {0x47e0, 0xf04f, 0x0701, 0xdf00}, 4, 1, true, true},
+    {"movs r7, #1; svc 0", {0x47e0, 0x2701, 0xdf00}, 3, 1, true, true},
+    {"another system call", {0x47e0, 0x2703, 0xdf00}, 3, 1, true, false},
+    {"the code ends before svc", {0x47e0, 0xf04f, 0x0701, 0xdf00}, 3, 1, true, false},
+    {"ARM code: mov r7, #1; svc 0", {0, 0xeb00, 0x7001, 0xe3a0, 0, 0xef00}, 6, 2, false, true},
+};
+
+static void test_starts(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        const struct start *s = &starts[i];
+        struct ep_module module = code_of(s->code, s->size * 2u);
+
+        if (ep_arm_is_start(&module, module.start + s->pc * 2u, s->thumb) != s->starts)
+            fail_msg("%s: %d", s->what, !s->starts);
+    }
+}
+
 /* Random code rarely contains branches, so some are added. */
 static uint16_t some_half(void)
 {
@@ -161,6 +219,7 @@ static void test_any_code_stays_in_module(void **state)
             }
         uint64_t any = unit_random(&dice);
         struct ep_cfi_rules rules;
+        (void)ep_arm_is_start(&module, module.start + any % PAGE, any >> 20 & 1);
         found += ep_arm_path(&module, module.start + any % PAGE, any >> 20 & 1, any >> 21 & 1, &rules);
     }
     assert_true(found > ROUNDS / 100);
@@ -172,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_code),
         cmocka_unit_test(test_tables_of_whole_functions),
+        cmocka_unit_test(test_starts),
         cmocka_unit_test(test_any_code_stays_in_module),
     };
 

@@ -80,7 +80,16 @@ static const struct known knowns[] = {
      0},
     {"call; pop %rbp; ret: its own frame", "e8 00 00 00 00 5d c3", 0, INTERRUPTED, SP(2, 2, 0), 0},
     {"a return address: add $16,%rsp; pop %rbp; ret", "48 83 c4 10 5d c3", 0, CALLED, SP(4, 2, 0), 0},
-    {"a return address, ret alone leads nowhere", "48 83 c4 08 c3", 0, CALLED, NONE, 0},
+    {"a return address, ret alone leads nowhere", "c3", 0, CALLED, NONE, 0},
+    {"a return address: add $8,%rsp; ret removes its own frame", "48 83 c4 08 c3", 0, CALLED, SP(2, 0, 0), 0},
+    {"a return address, then a function that removes its own frame only", "53 48 83 ec 10 48 83 c4 10 5b c3", 0, CALLED,
+     NONE, 0},
+    {"a return address, then a function that calls and returns", "48 83 ec 08 e8 00 00 00 00 48 83 c4 08 c3", 0, CALLED,
+     NONE, 0},
+    {"a return address: pop %rbx; ret", "5b c3", 0, CALLED, SP(2, 0, 2), 0},
+    {"push $0; call; pop %rcx; add $24,%rsp; ret", "6a 00 e8 00 00 00 00 59 48 83 c4 18 c3", 0, CALLED, SP(4, 0, 0), 0},
+    {"mov 8(%rsp),%rbp; jmp back: rbp holds data, this is no tail call", "eb 06 48 83 c4 28 5d c3 48 8b 6c 24 08 eb f3",
+     8, INTERRUPTED, SP(7, 2, 0), 0},
     {"dec %eax; jne back; ret", "ff c8 75 fc c3", 0, INTERRUPTED, SP(1, 0, 0), 0},
     {"jmp to itself", "eb fe", 0, INTERRUPTED, NONE, 0},
     {"a loop that only a branch leaves: je out; jmp back; out: pop %rbp; ret", "74 02 eb fc 5d c3", 0, INTERRUPTED,
@@ -170,6 +179,34 @@ static uint8_t some_byte(void)
     return any % 3 ? likely[any / 3 % sizeof likely] : (uint8_t)(any >> 8);
 }
 
+/* The usual instructions are read in a shorter way when there is room behind them; it finds the same. */
+static void test_short_way_is_the_same(void **state)
+{
+    static const uint8_t prefixes[] = {0xf2, 0xf3, 0x66, 0x40, 0x41, 0x44, 0x45, 0x48, 0x49, 0x4c, 0x4d, 0x4f};
+    unsigned quick_ones = 0;
+    uint8_t code[17];
+
+    (void)state;
+    for (unsigned i = 0; i < 20 * ROUNDS; i++) {
+        uint64_t any = unit_random(&dice);
+        unsigned at = 0;
+        for (unsigned more = any % 4; more > 1; more--)
+            code[at++] = prefixes[(any >>= 4) % sizeof prefixes];
+        if (any >> 8 & 1)
+            code[at++] = 0x0f;
+        while (at < sizeof code)
+            code[at++] = some_byte();
+        struct ep_x86_effect shorter = ep_x86_decode(code, code + 16), whole = decode(code, code + 15);
+        quick_ones += quick(code).size != 0;
+        assert_int_equal(shorter.kind, whole.kind);
+        assert_int_equal(shorter.size, whole.size);
+        assert_int_equal(shorter.reg, whole.reg);
+        assert_int_equal(shorter.amount, whole.amount);
+        assert_int_equal(shorter.target, whole.target);
+    }
+    assert_true(quick_ones > ROUNDS);
+}
+
 static void test_any_code_stays_inside(void **state)
 {
     uint8_t *area = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -198,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_code),
         cmocka_unit_test(test_lengths_at_the_end),
+        cmocka_unit_test(test_short_way_is_the_same),
         cmocka_unit_test(test_any_code_stays_inside),
     };
 

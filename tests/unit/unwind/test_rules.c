@@ -52,7 +52,8 @@ static bool equal(struct ep_rule a, struct ep_rule b)
 
 static bool fits(struct ep_rule rule)
 {
-    bool sound = rule.kind != EP_RULE_SP || rule.cfa > rule.ra_extra;
+    bool sound = (rule.kind != EP_RULE_SP || rule.cfa > rule.ra_extra) &&
+                 !(is_marked(rule.kind, rule.cfa) && rule.base_slot != 0);
 
     return sound && rule.fp_slot < 32 && rule.base_slot < 32 && rule.cfa >= -1024 && rule.cfa < 1024;
 }
@@ -99,7 +100,7 @@ static void test_collisions(void **state)
     begin();
     for (unsigned shift = 0; shift < 47 && shift < 8 * sizeof(uintptr_t); shift++)
         for (unsigned low = 0; low < 8; low++)
-            pcs[count++] = ((uintptr_t)1 << shift) + low * EP_RULE_CACHE / 2;
+            pcs[count++] = ((uintptr_t)1 << shift) + low * EP_RULE_BUCKETS;
     for (uintptr_t i = 0; i < 8; i++)
         pcs[count++] = i, pcs[count++] = (uintptr_t)0x7fffffffffff - i;
     for (unsigned i = 0; i < 300000; i++)
@@ -113,7 +114,7 @@ static void test_beyond_the_tag(void **state)
     if (sizeof(uintptr_t) < 8)
         skip(); /* the tag has room for every address */
     begin();
-    for (unsigned bit = 48; bit < 64; bit++) {
+    for (unsigned bit = 64 - EP_RULE_PC_SHIFT; bit < 64; bit++) {
         uintptr_t low = (uintptr_t)0x123456789a, high = low | (uintptr_t)1 << bit;
         (void)get(low);
         assert_true(get(high));
@@ -123,21 +124,25 @@ static void test_beyond_the_tag(void **state)
     assert_true(get(UINTPTR_MAX) && get(UINTPTR_MAX));
 }
 
-/* Two addresses of one bucket are kept; a third replaces the older one. */
-static void test_two_entries_per_bucket(void **state)
+/* As many addresses of one bucket as it has ways are kept; another one replaces the oldest. */
+static void test_entries_per_bucket(void **state)
 {
-    uintptr_t pcs[3];
+    uintptr_t pcs[EP_RULE_WAYS + 1];
     unsigned found = 0;
 
     (void)state;
     begin();
-    for (uintptr_t pc = 0x400000; found < 3; pc++)
+    for (uintptr_t pc = 0x400000; found <= EP_RULE_WAYS; pc++)
         if (ep_rule_bucket(pc) == 17 && fits(rule_of(pc)))
             pcs[found++] = pc;
-    assert_true(get(pcs[0]) && get(pcs[1]));
-    for (unsigned i = 0; i < 10; i++)
-        assert_true(!get(pcs[0]) && !get(pcs[1]));
-    assert_true(get(pcs[2]) && !get(pcs[1]) && get(pcs[0]));
+    for (unsigned way = 0; way < EP_RULE_WAYS; way++)
+        assert_true(get(pcs[way]));
+    for (unsigned i = 0; i < 10 * EP_RULE_WAYS; i++)
+        assert_false(get(pcs[i % EP_RULE_WAYS]));
+    assert_true(get(pcs[EP_RULE_WAYS]));
+    for (unsigned way = 1; way <= EP_RULE_WAYS; way++)
+        assert_false(get(pcs[way]));
+    assert_true(get(pcs[0]));
 }
 
 static void test_pack_round_trip(void **state)
@@ -192,7 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_addresses), cmocka_unit_test(test_collisions),
-        cmocka_unit_test(test_beyond_the_tag),   cmocka_unit_test(test_two_entries_per_bucket),
+        cmocka_unit_test(test_beyond_the_tag),   cmocka_unit_test(test_entries_per_bucket),
         cmocka_unit_test(test_pack_round_trip),  cmocka_unit_test(test_threads),
     };
 
