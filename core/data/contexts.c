@@ -1,5 +1,10 @@
 /*
- * The table of contexts. Searched from the newest entry: a recent context is likely to appear again.
+ * The table of contexts: a hash table inside the array of keys. `first` of the i-th key is the newest key of the i-th
+ * bucket, whatever key is there, and `next` of a key is the one before it in its own bucket.
+ *
+ * To clear the table is to set its count to 1, and it needs no initialisation: whoever adds a key sets its bucket's
+ * `first`. One that was left from before refers to no used key, or to a key of another bucket, which ends no search too
+ * early. `next` is always the smaller place, so every search ends.
  */
 #include "core/data/contexts.h"
 
@@ -7,8 +12,24 @@
 
 static bool same(const struct ep_context_key *a, const struct ep_context_key *b)
 {
-    return a->tags == b->tags && a->thread == b->thread && a->span_id == b->span_id && a->trace_low == b->trace_low &&
+    return a->span_id == b->span_id && a->tags == b->tags && a->thread == b->thread && a->trace_low == b->trace_low &&
            a->trace_high == b->trace_high;
+}
+
+static unsigned bucket_of(const struct ep_contexts *contexts, const struct ep_context_key *key)
+{
+    uint32_t hash = (uint32_t)key->span_id ^ (uint32_t)(key->span_id >> 32) ^ (uint32_t)key->trace_low ^
+                    ((uint32_t)key->tags << 16 | key->thread);
+
+    return (unsigned)((uint64_t)(hash * 0x9e3779b1u) * contexts->capacity >> 32);
+}
+
+/* The newest key of a bucket, 0: none. */
+static unsigned newest(const struct ep_contexts *contexts, unsigned bucket)
+{
+    unsigned first = contexts->key[bucket].first;
+
+    return first && first < contexts->count && bucket_of(contexts, &contexts->key[first]) == bucket ? first : 0;
 }
 
 int ep_contexts_find(struct ep_contexts *contexts, const struct ep_context_key *key)
@@ -17,11 +38,17 @@ int ep_contexts_find(struct ep_contexts *contexts, const struct ep_context_key *
 
     if (same(key, &nothing))
         return 0;
-    for (unsigned i = contexts->count; i > 1; i--)
-        if (same(&contexts->key[i - 1], key))
-            return (int)i - 1;
+    unsigned bucket = bucket_of(contexts, key), first = newest(contexts, bucket);
+    for (unsigned i = first; i; i = contexts->key[i].next)
+        if (same(&contexts->key[i], key))
+            return (int)i;
     if (contexts->count >= contexts->capacity)
         return -ENOSPC;
-    contexts->key[contexts->count] = *key;
+    struct ep_context_key *added = &contexts->key[contexts->count];
+    unsigned other = added->first; /* of its place's bucket, not of its own */
+    *added = *key;
+    added->next = (uint16_t)first;
+    added->first = (uint16_t)other;
+    contexts->key[bucket].first = (uint16_t)contexts->count;
     return (int)contexts->count++;
 }

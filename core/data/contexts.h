@@ -11,8 +11,9 @@
 
 struct ep_context_key {
     uint64_t span_id, trace_high, trace_low;
-    uint32_t thread; /* place in names + 1; 0: no thread label */
-    uint32_t tags;
+    uint16_t thread; /* place in names + 1; 0: no thread label */
+    uint16_t tags;
+    uint16_t next, first; /* of the table, 0 in a key that is looked up; see contexts.c */
 };
 
 struct ep_thread_name {

@@ -4,6 +4,9 @@
  * A byte ring in which every message is contiguous: [header|bytes][header|bytes]... A message that does not fit behind
  * the head goes to the start of the ring; a header of size 0 marks the jump. One producer and one consumer need no
  * lock: each moves its own offset. Eight bytes always stay free, so equal offsets mean "empty".
+ *
+ * Both offsets are in one word, because the producer moves both to the start when the ring is empty. Else the room
+ * would be in two pieces, and the larger one could be as small as half of it.
  */
 #include "core/data/outbox.h"
 
@@ -20,8 +23,39 @@ void ep_outbox_init(struct ep_outbox *box, void *memory, size_t size)
 {
     box->memory = memory;
     box->size = (uint32_t)size & ~7u;
-    atomic_init(&box->head, 0);
-    atomic_init(&box->tail, 0);
+    atomic_init(&box->ends, 0);
+}
+
+static uint64_t ends_load(const struct ep_outbox *box)
+{
+    return atomic_load_explicit(&box->ends, memory_order_acquire);
+}
+
+static uint32_t head_of(uint64_t ends)
+{
+    return (uint32_t)ends;
+}
+
+static uint32_t tail_of(uint64_t ends)
+{
+    return (uint32_t)(ends >> 32);
+}
+
+/* Moves one offset while the other side may move its own. */
+static void head_set(struct ep_outbox *box, uint32_t head)
+{
+    uint64_t ends = ends_load(box);
+
+    while (!atomic_compare_exchange_weak(&box->ends, &ends, (uint64_t)tail_of(ends) << 32 | head)) {
+    }
+}
+
+static void tail_set(struct ep_outbox *box, uint32_t tail)
+{
+    uint64_t ends = ends_load(box);
+
+    while (!atomic_compare_exchange_weak(&box->ends, &ends, (uint64_t)tail << 32 | head_of(ends))) {
+    }
 }
 
 static struct ep_box_header *header_at(struct ep_outbox *box, uint32_t offset)
@@ -32,10 +66,12 @@ static struct ep_box_header *header_at(struct ep_outbox *box, uint32_t offset)
 /* Returns the room for a message, and in *at its offset: behind the head or at the start of the ring. */
 static uint32_t room_find(struct ep_outbox *box, uint32_t *at)
 {
-    uint32_t head = atomic_load_explicit(&box->head, memory_order_relaxed);
-    uint32_t tail = atomic_load_explicit(&box->tail, memory_order_acquire);
+    uint64_t ends = ends_load(box);
     uint32_t behind, start = 0;
 
+    if (head_of(ends) == tail_of(ends) && atomic_compare_exchange_strong(&box->ends, &ends, 0))
+        ends = 0;
+    uint32_t head = head_of(ends), tail = tail_of(ends);
     if (head < tail) {
         behind = tail - head - 8;
     } else {
@@ -57,37 +93,39 @@ uint32_t ep_outbox_room(struct ep_outbox *box, uint8_t **data)
 
 void ep_outbox_push(struct ep_outbox *box, const struct ep_box_header *header)
 {
-    uint32_t at = box->reserved, head = atomic_load_explicit(&box->head, memory_order_relaxed);
+    uint32_t at = box->reserved, head = head_of(ends_load(box));
 
     if (at != head && box->size - head >= HEADER)
         header_at(box, head)->size = 0;
     memcpy(box->memory + at, header, sizeof *header);
     uint32_t next = at + HEADER + round_up(header->size);
-    atomic_store_explicit(&box->head, next == box->size ? 0 : next, memory_order_release);
+    head_set(box, next == box->size ? 0 : next);
 }
 
 bool ep_outbox_empty(const struct ep_outbox *box)
 {
-    return atomic_load_explicit(&box->head, memory_order_acquire) ==
-           atomic_load_explicit(&box->tail, memory_order_acquire);
+    uint64_t ends = ends_load(box);
+
+    return head_of(ends) == tail_of(ends);
 }
 
 const struct ep_box_header *ep_outbox_peek(struct ep_outbox *box)
 {
-    uint32_t tail = atomic_load_explicit(&box->tail, memory_order_relaxed);
+    uint64_t ends = ends_load(box);
+    uint32_t tail = tail_of(ends);
 
-    if (tail == atomic_load_explicit(&box->head, memory_order_acquire))
+    if (tail == head_of(ends))
         return NULL;
     if (box->size - tail < HEADER || header_at(box, tail)->size == 0) {
         tail = 0;
-        atomic_store_explicit(&box->tail, 0, memory_order_release);
+        tail_set(box, 0);
     }
     return header_at(box, tail);
 }
 
 const struct ep_box_header *ep_outbox_after(struct ep_outbox *box, const struct ep_box_header *header)
 {
-    uint32_t head = atomic_load_explicit(&box->head, memory_order_acquire);
+    uint32_t head = head_of(ends_load(box));
     uint32_t next = (uint32_t)((const uint8_t *)(header + 1) - box->memory) + round_up(header->size);
 
     if (next == box->size)
@@ -99,8 +137,8 @@ const struct ep_box_header *ep_outbox_after(struct ep_outbox *box, const struct 
 
 void ep_outbox_pop(struct ep_outbox *box)
 {
-    uint32_t tail = atomic_load_explicit(&box->tail, memory_order_relaxed);
+    uint32_t tail = tail_of(ends_load(box));
     uint32_t next = tail + HEADER + round_up(header_at(box, tail)->size);
 
-    atomic_store_explicit(&box->tail, next == box->size ? 0 : next, memory_order_release);
+    tail_set(box, next == box->size ? 0 : next);
 }

@@ -25,8 +25,8 @@ enum ep_shown { EP_SHOWN_REFUSED, EP_SHOWN_SEGMENT, EP_SHOWN_SPOOL, EP_SHOWN };
 struct ep_outbox {
     uint8_t *memory;
     uint32_t size;
-    uint32_t reserved;      /* offset of the last room found; used by the producer only */
-    atomic_uint head, tail; /* byte offsets, multiples of 8; equal: empty */
+    uint32_t reserved;     /* offset of the last room found; used by the producer only */
+    _Atomic uint64_t ends; /* byte offsets, multiples of 8: head, and tail in the upper half; equal: empty */
 };
 
 /* Context: init. */

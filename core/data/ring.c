@@ -35,7 +35,7 @@ static void pad_from(struct ep_ring *ring, unsigned at, unsigned words)
 /* The unwinder writes straight into the ring, so a writer reserves the maximum, and ep_ring_commit() returns the unused
  * words: by moving `head` back, or as a pad record if another writer has reserved since. `head` orders nothing: a
  * record is published by its header, and free words by `tail`. */
-int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake)
+__attribute__((hot)) int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake)
 {
     unsigned size = ring->mask + 1, need = most + 1;
     unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -62,7 +62,7 @@ int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake)
     return -ENOSPC;
 }
 
-void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, uintptr_t header)
+__attribute__((hot)) void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, uintptr_t header)
 {
     unsigned start = (unsigned)position - 1, count = (unsigned)(header >> 16), spare = most - count;
 
@@ -106,7 +106,9 @@ bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record)
 void ep_ring_pop(struct ep_ring *ring, const struct ep_record *record)
 {
     unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-    for (unsigned i = 0; i <= record->count; i++)
-        atomic_store_explicit(&ring->words[(tail + i) & ring->mask], 0, memory_order_relaxed);
+    atomic_uintptr_t *at = &ring->words[tail & ring->mask], *end = at + record->count + 1;
+
+    while (at < end)
+        atomic_store_explicit(at++, 0, memory_order_relaxed);
     atomic_store_explicit(&ring->tail, tail + record->count + 1, memory_order_release);
 }

@@ -9,20 +9,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Words of a record, written by capture.c and read by collect.c. A 64-bit number takes two words. */
+/* Words of a 64-bit number in a record. */
+#define EP_WIDE_WORDS (8 / (int)sizeof(uintptr_t))
+
+/* Words of a record, written by capture.c and read by collect.c. */
 enum ep_record_kind { EP_RECORD_PAD = 1, EP_RECORD_SAMPLE = 2, EP_RECORD_REST = 3, EP_RECORD_EVENT = 4 };
 
 enum {
     EP_WORD_TID,
-    EP_WORD_INFO, /* tag set (bits 0-15), kind (16-19), flag: a span follows (20), skip (21-23), frame (24-31) */
-    EP_WORD_VALUE,
-    EP_WORD_VALUE_HIGH,
-    EP_SAMPLE_WORDS,
+    EP_WORD_INFO,  /* tag set (bits 0-15), kind (16-19), flag: a span follows (20), skip (21-23), frame (24-31) */
+    EP_WORD_VALUE, /* a 64-bit number */
+    EP_SAMPLE_WORDS = EP_WORD_VALUE + EP_WIDE_WORDS,
     EP_WORD_COUNT = EP_SAMPLE_WORDS, /* events only, from here */
     EP_WORD_TYPE,
     EP_WORD_TOKEN,
     EP_EVENT_WORDS,
-    EP_SPAN_WORDS = 6, /* follow the above if flagged */
+    EP_SPAN_WORDS = 3 * EP_WIDE_WORDS, /* follow the above if flagged: span id, trace id's halves */
 };
 #define EP_INFO_KIND_SHIFT  16
 #define EP_INFO_SPAN        (1u << 20)
@@ -41,6 +43,11 @@ struct ep_record {
     unsigned quality, end, count;
     const atomic_uintptr_t *words;
 };
+
+static inline uint64_t ep_wide_word(const atomic_uintptr_t *word)
+{
+    return EP_WIDE_WORDS == 1 ? word[0] : (uint64_t)word[0] | (uint64_t)word[EP_WIDE_WORDS - 1] << 32;
+}
 
 /* Initialises a ring over `words` words of zeroed memory, a power of two. Context: init. */
 void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words);

@@ -5,7 +5,10 @@
  * at random, and the event that it belongs to is the sample. Independent draws would add an error to the total;
  * choosing every n-th unit could run in lock-step with the program's own pattern.
  *
- *   ep_stratum_advance (hooks.h) -> ep_stratum_choose -> stratum_begin -> random_below -> random_next
+ * A stratum keeps the length that it began with, because the weight of its units depends on it. A changed period takes
+ * effect with the next stratum.
+ *
+ *   ep_stratum_advance (hooks.h) -> ep_stratum_choose -> ep_stratum_lay -> stratum_begin -> random_below -> random_next
  */
 #include "core/hooks.h"
 
@@ -37,30 +40,43 @@ static void stratum_begin(struct ep_stratum *stratum, uint64_t period)
     stratum->chosen = random_below(stratum, period);
 }
 
-uint64_t ep_stratum_choose(struct ep_stratum *stratum, uint64_t size, uint64_t period)
+/* The first stratum begins in the middle, so that a thread's first units are as likely to be chosen as later ones. */
+static void stratum_first(struct ep_stratum *stratum, uint64_t period)
+{
+    if (stratum->seed == 0)
+        stratum->seed = ep_port_uptime_ns() ^ (uint64_t)(uintptr_t)stratum << 20 ^ 1u;
+    stratum->seed += stratum->seed == 0;
+    (void)random_next(stratum);
+    stratum_begin(stratum, period);
+    stratum->position = random_below(stratum, period);
+}
+
+uint64_t ep_stratum_lay(struct ep_stratum *stratum, uint64_t size, uint64_t period)
 {
     uint64_t stands_for = 0;
 
-    if (size >= period)
-        return size;
-    if (stratum->seed == 0) {
-        stratum->seed = ep_port_uptime_ns() ^ (uint64_t)(uintptr_t)stratum << 20 ^ 1u;
-        stratum->seed += stratum->seed == 0;
-        (void)random_next(stratum);
-        stratum_begin(stratum, period);
-        stratum->position = random_below(stratum, period);
-    }
+    if (stratum->length == 0)
+        stratum_first(stratum, period);
     uint64_t after = stratum->position + size;
     if (stratum->position <= stratum->chosen && stratum->chosen < after)
         stands_for = stratum->length;
     if (after >= stratum->length) {
         after -= stratum->length;
+        if (after >= period) { /* strata that it fills */
+            stands_for += after - after % period;
+            after %= period;
+        }
         stratum_begin(stratum, period);
         if (stratum->chosen < after)
             stands_for += stratum->length;
     }
     stratum->position = after;
     return stands_for;
+}
+
+uint64_t ep_stratum_choose(struct ep_stratum *stratum, uint64_t size, uint64_t period)
+{
+    return ep_stratum_is_apart(stratum, size, period) ? size : ep_stratum_lay(stratum, size, period);
 }
 
 uint32_t ep_stratum_count(struct ep_stratum *stratum, uint64_t stands_for, uint64_t size)

@@ -8,6 +8,7 @@
  *
  * Frames have no meaning here. Single nodes are never freed: the collect thread clears all nodes, or all unmarked ones.
  */
+#include "core/config.h"
 #include "core/data/tree.h"
 
 #include <string.h>
@@ -36,17 +37,40 @@ void ep_tree_init(struct ep_tree *tree, void *memory, size_t size)
     ep_tree_clear(tree);
 }
 
+/* A node's entries are in descending order of context, then by kind: most stacks belong to the newest contexts, so the
+ * search ends early, above all when there is no such entry yet. */
+static unsigned order_of(unsigned context, unsigned kind)
+{
+    return context << 4 | (0xf - kind);
+}
+
+uint16_t *ep_tree_entry_place(struct ep_tree *tree, unsigned node, unsigned kind, unsigned context)
+{
+    unsigned order = order_of(context, kind);
+    uint16_t *place = &tree->node[node].entry;
+
+    while (*place && order_of(tree->entry[*place - 1].context, tree->entry[*place - 1].kind) > order)
+        place = &tree->entry[*place - 1].next;
+    return place;
+}
+
+bool ep_tree_is_entry(const struct ep_tree *tree, unsigned place, unsigned kind, unsigned context)
+{
+    return place && tree->entry[place - 1].kind == kind && tree->entry[place - 1].context == context;
+}
+
 struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context)
 {
-    for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
-        if (tree->entry[i - 1].kind == kind && tree->entry[i - 1].context == context)
-            return &tree->entry[i - 1];
+    uint16_t *place = ep_tree_entry_place(tree, node, kind, context);
+
+    if (ep_tree_is_entry(tree, *place, kind, context))
+        return &tree->entry[*place - 1];
     bool lost = kind == EP_KIND_CPU && ep_is_lost(tree->node[node].frame);
     if (tree->entries >= tree->entry_capacity - (lost ? 0 : LOST_ROOM))
         return NULL;
     struct ep_entry *entry = &tree->entry[tree->entries++];
-    *entry = (struct ep_entry){.next = tree->node[node].entry, .kind = kind & 0xf, .context = context & 0xfff};
-    tree->node[node].entry = (uint16_t)tree->entries;
+    *entry = (struct ep_entry){.next = *place, .kind = kind & 0xf, .context = context & 0xfff};
+    *place = (uint16_t)tree->entries;
     return entry;
 }
 
@@ -91,7 +115,7 @@ void ep_tree_sum(const struct ep_tree *tree, unsigned limit, struct ep_sums *sum
             const struct ep_entry *entry = &tree->entry[i - 1];
             sums->count[entry->kind] += entry->count;
             sums->value[entry->kind] += entry->value;
-            if (entry->count || entry->value)
+            if (ep_entry_has_data(entry))
                 sums->kinds |= EP_KIND_BIT(entry->kind);
             if (entry->kind == EP_KIND_CPU && ep_is_lost(tree->node[id].frame))
                 sums->lost_ns += entry->value;
@@ -99,14 +123,38 @@ void ep_tree_sum(const struct ep_tree *tree, unsigned limit, struct ep_sums *sum
     }
 }
 
+bool ep_tree_has_data(const struct ep_tree *tree, unsigned node)
+{
+    for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
+        if (ep_entry_has_data(&tree->entry[i - 1]))
+            return true;
+    return false;
+}
+
+void ep_tree_unmark(struct ep_tree *tree)
+{
+    memset(tree->mark, 0, (tree->node_capacity + 31) / 32 * sizeof tree->mark[0]);
+}
+
+unsigned ep_tree_mark(struct ep_tree *tree, unsigned node)
+{
+    unsigned marked = 0;
+
+    for (; node && !ep_tree_is_marked(tree, node); node = tree->node[node].parent) {
+        tree->mark[node / 32] |= 1u << (node % 32);
+        marked++;
+    }
+    return marked;
+}
+
 void ep_tree_keep(struct ep_tree *tree)
 {
     unsigned kept = 1;
 
-    tree->mark[tree->truncated / 32] |= 1u << (tree->truncated % 32);
+    (void)ep_tree_mark(tree, tree->truncated);
     tree->node[0].child = 0;
     for (unsigned id = 1; id < tree->nodes; id++) {
-        if (!(tree->mark[id / 32] >> (id % 32) & 1u))
+        if (!ep_tree_is_marked(tree, id))
             continue;
         /* A parent comes before its children, and nodes only move down. So .entry of an old id still holds the new
          * id. */
@@ -121,6 +169,34 @@ void ep_tree_keep(struct ep_tree *tree)
     tree->truncated = tree->node[tree->truncated].entry;
     tree->nodes = kept;
     tree->full = false;
+}
+
+/* Nodes of the deepest stack with its special frames, entries of a CPU sample that is in a dump as well. */
+#define SAMPLE_NODES   (EP_MAX_DEPTH + 3)
+#define SAMPLE_ENTRIES 3
+#define LOW_DIVISOR    8
+
+static bool has_room(const struct ep_tree *tree, unsigned nodes, unsigned entries)
+{
+    if (nodes > tree->node_capacity / 3) /* small trees do not hold the deepest stacks */
+        nodes = tree->node_capacity / 3;
+    return tree->nodes + nodes + tree->node_capacity / RESERVE_DIVISOR <= tree->node_capacity &&
+           tree->entries + entries + LOST_ROOM <= tree->entry_capacity;
+}
+
+bool ep_tree_is_full(const struct ep_tree *tree)
+{
+    return !has_room(tree, SAMPLE_NODES, SAMPLE_ENTRIES);
+}
+
+bool ep_tree_nodes_are_low(const struct ep_tree *tree)
+{
+    return !has_room(tree, SAMPLE_NODES + tree->node_capacity / LOW_DIVISOR, 0);
+}
+
+bool ep_tree_is_low(const struct ep_tree *tree)
+{
+    return ep_tree_nodes_are_low(tree) || !has_room(tree, 0, SAMPLE_ENTRIES + tree->entry_capacity / LOW_DIVISOR);
 }
 
 static unsigned node_make(struct ep_tree *tree, unsigned parent, uint32_t frame)
@@ -161,15 +237,22 @@ unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame)
     return node_make(tree, parent, frame);
 }
 
+void ep_tree_truncate(struct ep_tree *tree, unsigned *node)
+{
+    unsigned child = ep_tree_child(tree, *node, EP_FRAME_TRUNCATED);
+
+    *node = child ? child : tree->truncated;
+}
+
 bool ep_tree_descend(struct ep_tree *tree, unsigned *node, uint32_t frame)
 {
     unsigned child = ep_tree_child(tree, *node, frame);
-    bool room = child != 0;
 
-    if (!room)
-        child = ep_tree_child(tree, *node, EP_FRAME_TRUNCATED);
-    *node = child ? child : tree->truncated;
-    return room;
+    if (child)
+        *node = child;
+    else
+        ep_tree_truncate(tree, node);
+    return child != 0;
 }
 
 bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,

@@ -52,9 +52,31 @@ struct ep_sums {
 /* Adds up the entries of nodes below limit, by kind. */
 void ep_tree_sum(const struct ep_tree *tree, unsigned limit, struct ep_sums *sums);
 
+/* An entry stays when its data are sent; then it is 0. */
+static inline bool ep_entry_has_data(const struct ep_entry *entry)
+{
+    return entry->count || entry->value;
+}
+/* True if an entry of the node, of any kind, has data. */
+bool ep_tree_has_data(const struct ep_tree *tree, unsigned node);
+
+/* Clears all marks. */
+void ep_tree_unmark(struct ep_tree *tree);
+static inline bool ep_tree_is_marked(const struct ep_tree *tree, unsigned node)
+{
+    return tree->mark[node / 32] >> (node % 32) & 1u;
+}
+/* Marks a node and its callers up to one that is marked. Returns how many it marked. */
+unsigned ep_tree_mark(struct ep_tree *tree, unsigned node);
+
 /* Removes all unmarked nodes, and all entries. Parents of marked nodes must be marked. Until
  * ep_tree_clear_entries(), node[old id].entry holds the new id of a kept node. */
 void ep_tree_keep(struct ep_tree *tree);
+
+/* Full: the next sample may not fit. Low: that, and an eighth of the nodes or entries. */
+bool ep_tree_is_full(const struct ep_tree *tree);
+bool ep_tree_is_low(const struct ep_tree *tree);
+bool ep_tree_nodes_are_low(const struct ep_tree *tree);
 
 /* The child of `parent` with that frame, created if needed; 0 if there is no room. */
 unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame);
@@ -62,8 +84,27 @@ unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame);
 /* Moves *node one frame towards the leaf. False: no room, *node is a [truncated] node now. */
 bool ep_tree_descend(struct ep_tree *tree, unsigned *node, uint32_t frame);
 
+/* The same, for a frame that is likely the first child's: one that was sampled moves to the front. */
+static inline bool ep_tree_step(struct ep_tree *tree, unsigned *node, uint32_t frame)
+{
+    unsigned child = tree->node[*node].child;
+
+    if (!child || tree->node[child].frame != frame)
+        return ep_tree_descend(tree, node, frame);
+    *node = child;
+    return true;
+}
+
+/* Moves *node to its [truncated] child, or to the one under the root. */
+void ep_tree_truncate(struct ep_tree *tree, unsigned *node);
+
 /* The entry of a node, created if needed; NULL if there is no room. Context: collect. */
 struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context);
+
+/* The link to that entry of a node, or the place for one: entry + 1, as far as ep_tree_is_entry() confirms it.
+ * Context: collect. */
+uint16_t *ep_tree_entry_place(struct ep_tree *tree, unsigned node, unsigned kind, unsigned context);
+bool ep_tree_is_entry(const struct ep_tree *tree, unsigned place, unsigned kind, unsigned context);
 
 /* Adds to a node's entry. False: no room, the weight was added to [truncated]. */
 bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,

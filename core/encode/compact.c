@@ -129,6 +129,27 @@ struct cursor {
     unsigned node, entry; /* entry: + 1 */
 };
 
+/* Marks the nodes that have a value of any kind: few of them, and each column looks at all. */
+static void mark_used(struct ep_tree *tree, unsigned limit)
+{
+    ep_tree_unmark(tree);
+    for (unsigned id = 1; id < limit; id++)
+        if (ep_tree_has_data(tree, id))
+            tree->mark[id / 32] |= 1u << (id % 32);
+}
+
+/* The first marked node from `id` on; `limit`: none below it. */
+static unsigned next_marked(const struct ep_tree *tree, unsigned id, unsigned limit)
+{
+    while (id < limit) {
+        uint32_t marks = tree->mark[id / 32] >> (id % 32);
+        if (marks)
+            return id + (unsigned)__builtin_ctz(marks);
+        id = (id / 32 + 1) * 32;
+    }
+    return limit;
+}
+
 static const struct ep_entry *next_entry(const struct ep_source *source, struct cursor *at)
 {
     const struct ep_tree *tree = &source->ep->tree;
@@ -136,11 +157,11 @@ static const struct ep_entry *next_entry(const struct ep_source *source, struct 
     while (at->node < source->encoding->limit) {
         at->entry = at->entry ? tree->entry[at->entry - 1].next : tree->node[at->node].entry;
         if (!at->entry) {
-            at->node++;
+            at->node = next_marked(tree, at->node + 1, source->encoding->limit);
             continue;
         }
         const struct ep_entry *entry = &tree->entry[at->entry - 1];
-        if (entry->kind == source->index && (entry->count || entry->value))
+        if (entry->kind == source->index && ep_entry_has_data(entry))
             return entry;
     }
     return NULL;
@@ -359,6 +380,10 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
         [TAG(Stats, unsampled_ns)] = EP_COUNT_UNSAMPLED_NS,
         [TAG(Stats, weight_ns)] = EP_COUNT_WEIGHT_NS,
         [TAG(Stats, thread_exit_ns)] = EP_COUNT_THREAD_EXIT_NS,
+        [TAG(Stats, intervals_early)] = EP_COUNT_EARLY,
+        [TAG(Stats, degraded_contexts)] = EP_COUNT_DEGRADED + EP_DETAIL_CONTEXTS - 1,
+        [TAG(Stats, degraded_addresses)] = EP_COUNT_DEGRADED + EP_DETAIL_ADDRESSES - 1,
+        [TAG(Stats, degraded_frames)] = EP_COUNT_DEGRADED + EP_DETAIL_FRAMES - 1,
     };
     struct ep *ep = source->ep;
     struct ep_source one = *source;
@@ -367,7 +392,7 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
         if ((atomic_load(&ep->lost_count[one.index]) || atomic_load(&ep->lost_ns[one.index])) &&
             !ep_put_nested(s, TAG(Stats, losses), write_loss, &one))
             return false;
-    for (unsigned tag = TAG(Stats, samples); tag <= TAG(Stats, thread_exit_ns); tag++)
+    for (unsigned tag = TAG(Stats, samples); tag <= TAG(Stats, degraded_frames); tag++)
         if (!ep_put_number(s, tag, atomic_load(&ep->counter[counters[tag]])))
             return false;
     return true;
@@ -396,6 +421,7 @@ static int32_t compact_encode(struct ep *ep, const struct ep_encoding *encoding)
     pb_ostream_t stream = pb_ostream_from_buffer(encoding->data, encoding->size);
 
     want_modules(ep, encoding->limit);
+    mark_used(encoding->tree, encoding->limit);
     return write_message(&stream, &source) ? (int32_t)stream.bytes_written : -ENOSPC;
 }
 

@@ -138,24 +138,19 @@ static const char *pprof_family(uint32_t kinds)
 
 static bool is_included(const struct ep_encoding *encoding, const struct ep_entry *entry)
 {
-    return (encoding->kinds & EP_KIND_BIT(entry->kind)) && (entry->count || entry->value);
-}
-
-static bool is_marked(const struct ep_tree *tree, unsigned id)
-{
-    return tree->mark[id / 32] >> (id % 32) & 1;
+    return (encoding->kinds & EP_KIND_BIT(entry->kind)) && ep_entry_has_data(entry);
 }
 
 /* Marks the nodes of all stacks with data. */
 static void mark_nodes(struct ep_tree *tree, const struct ep_encoding *encoding)
 {
-    memset(tree->mark, 0, tree->node_capacity / 32 * sizeof tree->mark[0]);
+    ep_tree_unmark(tree);
     for (unsigned id = 1; id < encoding->limit; id++) {
         bool any = false;
         for (unsigned i = tree->node[id].entry; i && !any; i = tree->entry[i - 1].next)
             any = is_included(encoding, &tree->entry[i - 1]);
-        for (unsigned up = id; any && up && !is_marked(tree, up); up = tree->node[up].parent)
-            tree->mark[up / 32] |= 1u << (up % 32);
+        if (any)
+            (void)ep_tree_mark(tree, id);
     }
 }
 
@@ -344,7 +339,7 @@ static bool write_tables(pb_ostream_t *s, const struct ep_source *source)
         if (!ep_put_nested(s, TAG(Profile, mapping), write_mapping, &one))
             return false;
     for (one.index = 1; one.index < source->encoding->limit; one.index++)
-        if (is_marked(source->encoding->tree, one.index) &&
+        if (ep_tree_is_marked(source->encoding->tree, one.index) &&
             !ep_put_nested(s, TAG(Profile, location), write_location, &one))
             return false;
     for (one.index = 1; one.index < EP_FRAME_SPECIALS; one.index++)

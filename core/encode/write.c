@@ -34,6 +34,9 @@ bool ep_put_nested(pb_ostream_t *stream, uint32_t tag, ep_writer *writer, const 
 {
     pb_ostream_t sizing = PB_OSTREAM_SIZING;
 
-    return writer(&sizing, source) && pb_encode_tag(stream, PB_WT_STRING, tag) &&
-           pb_encode_varint(stream, sizing.bytes_written) && writer(stream, source);
+    if (!writer(&sizing, source) || !pb_encode_tag(stream, PB_WT_STRING, tag) ||
+        !pb_encode_varint(stream, sizing.bytes_written))
+        return false;
+    /* A stream that only counts need not see the bytes, else each level of nesting doubles the work. */
+    return stream->callback ? writer(stream, source) : pb_write(stream, NULL, sizing.bytes_written);
 }
