@@ -158,8 +158,9 @@ static int start_pipeline(struct ep *ep)
     } else {
         ep_segment_begin(ep);
         ep->interval_start_ns = ep_port_uptime_ns();
-        ep->next_scan_ns = ep->interval_start_ns + ep->interval_ns; /* ep_port_sampling_start() makes the first scan */
-        ep_level_begin(ep);                                         /* from here on hooks record events */
+        ep->interval_due_ns = ep->interval_start_ns + ep->interval_ns;
+        ep->depth_limit = EP_MAX_DEPTH;
+        ep_level_begin(ep);        /* from here on hooks record events */
         period_ns = ep->timers_ns; /* read before threads_start(): afterwards it belongs to the collect thread */
         error = threads_start(ep);
     }

@@ -69,6 +69,9 @@ enum ep_flags {
      * 3 s are over. Also when the program creates a thread, or calls ep_flush(), ep_stop() or a similar function.
      * Until then a single-threaded program stays single-threaded. Needs glibc; elsewhere the threads start at once. */
     EP_LAZY_THREADS = 8,
+    /* No limits of allocations, exceptions, locks and waits per second: the nominal distances at any rate. Exceptions
+     * are then counted one by one. For measurements; a busy program may have thousands of events a second. */
+    EP_ALL_EVENTS = 16,
 };
 
 struct ep_config {
@@ -186,7 +189,7 @@ struct ep_stats {
     uint64_t collect_cpu_ns; /* CPU time of edgeprof's own threads */
     uint64_t deliver_cpu_ns;
     uint64_t wakeups;    /* of both threads */
-    uint64_t handler_ns; /* estimated CPU time of sampling on the service's threads; some samples are timed */
+    uint64_t handler_ns; /* estimated CPU time of samples and hooks on the service's threads; some of them are timed */
 
     /* Of the governor, which keeps the budget (core/collect/governor.c). */
     uint64_t budget_ppm;  /* as it was configured */
@@ -200,6 +203,19 @@ struct ep_stats {
 
     uint64_t unsampled_ns; /* CPU time of threads that are not sampled; thread_exit_ns includes its whole periods */
     struct ep_unsampled unsampled[EP_UNSAMPLED];
+
+    uint64_t intervals_early; /* sent before their end because the memory was nearly used up */
+    /* How often detail was given up because the memory was used up and nothing could be sent. Totals stay right. */
+    uint64_t degraded_contexts;  /* labels and spans */
+    uint64_t degraded_addresses; /* addresses within a function */
+    uint64_t degraded_frames;    /* callees beyond a depth, [truncated] */
+
+    /* By kind. Beyond kind_rate events a second samples get rarer and each weighs more; 0: no limit. kind_distance:
+     * mean distance of samples now, in the kind's unit (CPU: ns). */
+    uint32_t kind_rate[EP_KINDS];
+    uint32_t kind_distance[EP_KINDS];
+
+    uint32_t tick_hz; /* the kernel's ticks, the highest rate of CPU samples; 0: unknown */
 };
 
 /* Starts profiling. Copies *config and its strings, except where struct ep_config says otherwise.
@@ -210,7 +226,8 @@ int ep_start(const struct ep_config *config);
 /* Fills the fields of *config that are zero from the environment: EDGEPROF_ENDPOINT, EDGEPROF_SERVICE,
  * EDGEPROF_TAGS, EDGEPROF_LEVEL (low, medium, high), EDGEPROF_KINDS ("cpu,alloc", as ep_kind_name()), EDGEPROF_RATE
  * (Hz), EDGEPROF_BUDGET (ppm), EDGEPROF_INTERVAL (ms), EDGEPROF_FORMAT (compact, pprof), EDGEPROF_THREAD_LABELS,
- * EDGEPROF_IDLE_WAITS and EDGEPROF_NAMES (1, 0), EDGEPROF_TOKEN (bearer) and EDGEPROF_HEADERS. Then it reads
+ * EDGEPROF_IDLE_WAITS, EDGEPROF_ALL_EVENTS and EDGEPROF_NAMES (1, 0), EDGEPROF_TOKEN (bearer) and EDGEPROF_HEADERS.
+ * Then it reads
  * PYROSCOPE_* and OTEL_* variables of the same meaning (table in port/nativeaot/EdgeProf/README.md). Links the push
  * and names code, since a variable may ask for it. Strings point into the environment or into memory that lasts
  * until the next call.
@@ -340,7 +357,7 @@ enum ep_wait {
 };
 
 /* Mark a call that blocks as a wait. Calls may nest; only the outermost pair counts. The function that calls
- * ep_wait_begin() must not return before ep_wait_end(). A pair costs little more than two clock reads. Neither
+ * ep_wait_begin() must not return before ep_wait_end(). A pair costs less than two clock reads. Neither
  * blocks or allocates; both keep errno. Context: signal. */
 void ep_wait_begin(enum ep_wait wait);
 void ep_wait_end(void);

@@ -41,24 +41,38 @@ static inline uint64_t ep_hook_period(enum ep_kind kind)
 
 /*
  * Stratified sampling: one unit of every `period` units is chosen at random, and the event that it belongs to is the
- * sample. The probability of an event is proportional to its size. The sum of the samples' weights is never more than
- * two periods from the true sum. Each thread needs one stratum a kind. A zero-initialised stratum is ready for use.
+ * sample. The probability of an event is proportional to its size. Each thread needs one stratum a kind. A
+ * zero-initialised stratum is ready for use.
+ *
+ * The period may change from call to call. A stratum keeps the length that it began with; the new period begins with
+ * the next stratum. The sum of the samples' weights is never more than two strata from the true sum.
  */
 struct ep_stratum {
     uint64_t position, chosen, length, seed;
 };
 
+/* True if an event of that size is not part of the sequence of strata: ep_stratum_advance() returns its own size. It is
+ * at least as large as the period and as the current stratum. Context: signal. */
+static inline bool ep_stratum_is_apart(const struct ep_stratum *stratum, uint64_t size, uint64_t period)
+{
+    return size >= period && size >= stratum->length;
+}
+
+/* Advances by `size` units that may belong to many events, so they are always part of the sequence and may cover
+ * several strata. Returns the weight, in units; 0: no unit of them was chosen. Context: signal. */
+uint64_t ep_stratum_lay(struct ep_stratum *stratum, uint64_t size, uint64_t period);
+
 /* The slow path of ep_stratum_advance(). Context: signal. */
 uint64_t ep_stratum_choose(struct ep_stratum *stratum, uint64_t size, uint64_t period);
 
-/* Advances by `size` units.
- * Returns the weight, in units, if this event was chosen, else 0. An event of a period or more always has its own
- * size as weight. Context: signal. */
+/* Advances by an event of `size` units.
+ * Returns the weight, in units, if this event was chosen, else 0. For an event that is apart: its own size. Context:
+ * signal. */
 static inline uint64_t ep_stratum_advance(struct ep_stratum *stratum, uint64_t size, uint64_t period)
 {
     uint64_t before = stratum->position, after = before + size;
 
-    if (size >= period || after >= stratum->length || (before <= stratum->chosen && stratum->chosen < after))
+    if (after >= stratum->length || (before <= stratum->chosen && stratum->chosen < after))
         return ep_stratum_choose(stratum, size, period);
     stratum->position = after;
     return 0;
@@ -89,24 +103,42 @@ struct ep_hook_event {
  * Returns 0; -ENOSPC: no room, counted as lost; -ESRCH: no profiler runs. Keeps errno. Context: signal. */
 int ep_hook_event(const struct ep_hook_event *event);
 
-/* Reports the cost of a hook call without a sample, for the budget. start_ns: ep_port_uptime_ns() when the call
- * began. The call stands for `calls` calls, because reading a clock takes longer than most of them. A thread's CPU
- * clock is not used: it is a system call and slows what follows by 400 ns, more than the cost to be measured.
- * Context: signal. */
+/* What hooks cost that take no sample, for the budget and ep_stats.handler_ns. One call of EP_HOOK_TIMED_ONE_IN is
+ * timed and stands for the others, because reading a counter twice takes as long as most of them.
+ *
+ *   uint64_t from = ep_hook_is_timed(&timer) ? ep_port_ticks() : 0;
+ *   ...
+ *   if (from)
+ *       ep_hook_cost(from, EP_HOOK_TIMED_ONE_IN);
+ */
 #define EP_HOOK_TIMED_ONE_IN 512u
-void ep_hook_cost(uint64_t start_ns, unsigned calls);
 
-/* True if a thread's n-th call is to be timed. here: an address specific to the thread, so that the first timed call
- * differs between threads and short-lived threads are represented fairly. Context: signal. */
-static inline bool ep_hook_is_timed(unsigned n, const void *here)
+/* Of a thread. A zero-initialised timer is ready for use. */
+struct ep_hook_timer {
+    uint32_t left, rest, dice;
+};
+
+/* True if this call is to be timed: one of each EP_HOOK_TIMED_ONE_IN, chosen at random. So threads that live for a few
+ * calls are represented fairly, and a program's own pattern, such as read and write in turn, does not matter.
+ * Context: signal. */
+bool ep_hook_choose(struct ep_hook_timer *timer);
+static inline bool ep_hook_is_timed(struct ep_hook_timer *timer)
 {
-    return (n + (unsigned)((uintptr_t)here / 4096) * 37u) % EP_HOOK_TIMED_ONE_IN == 0;
+    return timer->left-- == 0 && ep_hook_choose(timer);
 }
+
+/* The call began at `from`, see ep_port_ticks(), and stands for `calls` calls. A thread's CPU clock is not used: it is
+ * a system call and slows what follows by 400 ns, more than the cost to be measured. Context: signal. */
+void ep_hook_cost(uint64_t from, unsigned calls);
 
 /* ---- waits ---- */
 
 /* A class for ep_wait_begin(): the real class is that of the innermost caller found among the places below. */
 #define EP_WAIT_BY_CALLER EP_WAITS
+/* The same: the real class is that of the descriptor which was passed to ep_wait_descriptor() before. It is looked up
+ * only if the wait becomes a sample, because that takes a system call. */
+#define EP_WAIT_BY_DESCRIPTOR (EP_WAITS + 1)
+void ep_wait_descriptor(int fd);
 
 struct ep_wait_place {
     uintptr_t function; /* 0: not in this program */
@@ -115,6 +147,16 @@ struct ep_wait_place {
 
 /* Registers the functions of a language runtime that wait, with their classes. Kept by reference. Context: init. */
 void ep_wait_places(const struct ep_wait_place *place, unsigned count);
+
+/* ---- edgeprof's own CPU time in the program's threads ---- */
+
+/* For programs in which edgeprof is a module of its own, such as the preload library: CPU samples whose leaf is in that
+ * module appear as [edgeprof]. inside: any function of it; from calls_start to calls_end: its functions that call the C
+ * library for edgeprof alone. Registered once, before ep_start(). Context: init. */
+struct ep_own_text {
+    uintptr_t inside, calls_start, calls_end;
+};
+void ep_own_text_is(const struct ep_own_text *text);
 
 /* ---- the live heap: objects that are followed until they are freed (core/collect/live.c) ---- */
 
@@ -133,6 +175,11 @@ struct ep_live_table {
     unsigned places; /* a power of two */
     const atomic_uint
         *collections; /* number of garbage collections so far; objects not yet seen by one are not reported */
+    /* What the runtime knows exactly, in bytes; the estimate is held against it. Both NULL: nothing. allocated: by all
+     * threads so far; called in ep_start(). in_use: after the last collection, 0: not known; called by the collect
+     * thread at the end of an interval. Must not block. */
+    uint64_t (*allocated)(void);
+    uint64_t (*in_use)(void);
 };
 
 /* Registers the table, once a process, before ep_start(). What it points to must stay valid for ever. Returns 0 or

@@ -45,9 +45,9 @@ static size_t contexts_carve(struct ep *ep, uint8_t *at, size_t bytes)
 
 int ep_layout(const struct ep_config *config, struct ep **out)
 {
-    uintptr_t start = ((uintptr_t)config->memory + 15) & ~(uintptr_t)15;
+    uintptr_t start = ((uintptr_t)config->memory + _Alignof(struct ep) - 1) & ~(uintptr_t)(_Alignof(struct ep) - 1);
     size_t lost = start - (uintptr_t)config->memory;
-    size_t fixed = (sizeof(struct ep) + 15) & ~(size_t)15;
+    size_t fixed = sizeof(struct ep);
 
     if (config->memory_size < lost + fixed)
         return -ENOMEM;

@@ -42,6 +42,10 @@ static const uint16_t place[EP_COUNT_THREADS] = {
     [EP_COUNT_SPOOL_WRITTEN] = PLACE(spool_written),
     [EP_COUNT_SPOOL_ERROR] = PLACE(spool_error),
     [EP_COUNT_UNSAMPLED_NS] = PLACE(unsampled_ns),
+    [EP_COUNT_EARLY] = PLACE(intervals_early),
+    [EP_COUNT_DEGRADED + EP_DETAIL_CONTEXTS - 1] = PLACE(degraded_contexts),
+    [EP_COUNT_DEGRADED + EP_DETAIL_ADDRESSES - 1] = PLACE(degraded_addresses),
+    [EP_COUNT_DEGRADED + EP_DETAIL_FRAMES - 1] = PLACE(degraded_frames),
 };
 
 void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
@@ -54,12 +58,15 @@ void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
         .tree_capacity = ep->tree.node_capacity,
         .memory_used = ep->memory_used,
         .budget_ppm = ep->config.budget_ppm,
+        .tick_hz = ep_port_tick_hz(),
     };
     for (unsigned i = 0; i < EP_COUNT_THREADS; i++)
         *(uint64_t *)(void *)((char *)stats + place[i]) = counter_load(&ep->counter[i]);
     for (unsigned i = 0; i < EP_KINDS; i++) {
         stats->kind_count[i] = counter_load(&ep->kind_count[i]);
         stats->kind_value[i] = counter_load(&ep->kind_value[i]);
+        stats->kind_rate[i] = ep_rates_limit(ep, (enum ep_kind)i);
+        stats->kind_distance[i] = (uint32_t)ep_hook_period((enum ep_kind)i);
     }
     for (unsigned i = 0; i < EP_LOSS_REASONS; i++) {
         stats->lost_count[i] = counter_load(&ep->lost_count[i]);

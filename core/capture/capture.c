@@ -3,7 +3,7 @@
  * in the signal handler or in a hook, and never blocks.
  *
  * Record: tid, info, value, for events three more words, the span if there is one, pc ... (EP_WORD_* in
- * core/data/ring.h). Record of residual CPU time: tid, low half, high half.
+ * core/data/ring.h). Record of residual CPU time: tid, ns.
  *
  *   ep_capture, ep_hook_event -> record_sample -> record (or record_timed) -> ep_work_read, ep_unwind
  */
@@ -11,24 +11,26 @@
 
 #include <errno.h>
 
-#define REST_WORDS 3
+#define REST_WORDS (1 + EP_WIDE_WORDS)
 
+/* A plain store, which takes an offset everywhere: ep_ring_commit() publishes it. */
 static void store_word(atomic_uintptr_t *word, uint64_t value)
 {
-    atomic_store_explicit(word, (uintptr_t)value, memory_order_relaxed);
+    *(uintptr_t *)(void *)word = (uintptr_t)value;
 }
 
 static void store_wide(atomic_uintptr_t *word, uint64_t value)
 {
-    store_word(&word[0], value & UINT32_MAX);
-    store_word(&word[1], value >> 32);
+    store_word(&word[0], value);
+    if (EP_WIDE_WORDS == 2)
+        store_word(&word[EP_WIDE_WORDS - 1], value >> 32);
 }
 
 static void store_span(atomic_uintptr_t *word, const struct ep_work *work)
 {
     store_wide(&word[0], work->span_id);
-    store_wide(&word[2], work->trace_high);
-    store_wide(&word[4], work->trace_low);
+    store_wide(&word[EP_WIDE_WORDS], work->trace_high);
+    store_wide(&word[2 * EP_WIDE_WORDS], work->trace_low);
 }
 
 static void store_event(atomic_uintptr_t *payload, const struct ep_hook_event *event)
@@ -55,7 +57,7 @@ struct record_args {
     uint32_t tid, info;
 };
 
-static __attribute__((noinline)) int record(const struct record_args *args, const struct ep_context *context)
+static __attribute__((noinline, hot)) int record(const struct record_args *args, const struct ep_context *context)
 {
     struct ep *ep = args->ep;
     bool wake, span;
@@ -82,6 +84,11 @@ static __attribute__((noinline)) int record(const struct record_args *args, cons
                                .end = stack.end,
                                .count = words + stack.depth};
     ep_ring_commit(&ep->ring, at, most, ep_ring_header(&header));
+    if (stack.quality == EP_STACK_CUT &&
+        (context->stack_end == 0 || !atomic_load_explicit(&ep->cut_seen, memory_order_relaxed))) {
+        atomic_store_explicit(&ep->cut_seen, true, memory_order_relaxed);
+        wake = true;
+    }
     if (wake)
         ep_port_wake(&ep->collect_event);
 
@@ -110,7 +117,7 @@ static inline int record_sample(const struct record_args *args, const struct ep_
     return timed ? record_timed(args, context) : record(args, context);
 }
 
-void ep_capture(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns)
+__attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns)
 {
     if (!ep_hook_wants(EP_KIND_CPU))
         return;
@@ -159,6 +166,8 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
         skip++;
     }
     int result = record_event(ep, ep_port_work(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
+    if (atomic_fetch_add_explicit(&ep->rates.unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
+        ep_port_wake(&ep->collect_event);
     ep_release();
     return result;
 }
@@ -169,10 +178,11 @@ void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_c
     (void)record_event(ep, work, context, tid, 0, event);
 }
 
-void ep_thread_rest(uint32_t tid, int64_t rest_ns)
+/* end: the frame that shows it, or 0: the balance of residuals. */
+static void record_rest(uint32_t tid, int64_t rest_ns, enum ep_special end)
 {
     struct ep *ep = ep_hold();
-    const struct ep_record record = {.kind = EP_RECORD_REST, .count = REST_WORDS};
+    const struct ep_record record = {.kind = EP_RECORD_REST, .end = end, .count = REST_WORDS};
     bool wake = false;
 
     if (!ep)
@@ -192,4 +202,14 @@ void ep_thread_rest(uint32_t tid, int64_t rest_ns)
     if (wake)
         ep_collect_wake(ep);
     ep_release();
+}
+
+void ep_thread_rest(uint32_t tid, int64_t rest_ns)
+{
+    record_rest(tid, rest_ns, EP_FRAME_NONE);
+}
+
+void ep_thread_missed(uint32_t tid, uint64_t missed_ns)
+{
+    record_rest(tid, (int64_t)missed_ns, EP_FRAME_UNSAMPLED);
 }

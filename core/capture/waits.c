@@ -3,11 +3,12 @@
  *
  * The thread keeps its wait in struct ep_work (the port's thread-local storage). Begin notes the time and the caller.
  * End decides by stratified sampling whether the wait becomes a sample. Without a sample, neither holds the profiler or
- * does an atomic read-modify-write. The collect thread charges open waits once an interval (core/collect/open_waits.c).
- * Both sides advance accounted_ns atomically, so every nanosecond counts once.
+ * does an atomic read-modify-write, and the time is the processor's counter: most calls that could wait return at once,
+ * and two readings of the clock would be most of their cost. The collect thread charges open waits once an interval
+ * (core/collect/open_waits.c). Both sides advance accounted_ns atomically, so every nanosecond counts once.
  *
  *   port: ep_wait_begin -> ep_wait_open -> claim_slot        a thread's first wait: a place in the table
- *   ep_wait_end -> measure_wait -> record_wait -> learn_unwanted, ep_hook_event
+ *   ep_wait_end -> measure_wait -> weigh_wait -> record_wait -> learn_unwanted, ep_hook_event
  */
 #include "core/capture/waiting.h"
 
@@ -15,10 +16,9 @@
 
 /* A woken thread that finds the lock taken spins up to this long before it waits again for the same lock. */
 #define AGAIN_NS 50000u
-/* A call on a descriptor that returns within this time has not blocked; its time is CPU time. */
+/* A call of these classes that returns within this time has not blocked; its time is CPU time. */
 #define BLOCKED_NS 10000u
-/* Each wait adds this to its sequence. */
-#define SEQUENCE_STEP 4u
+#define CALLS      (1u << EP_WAIT_NETWORK | 1u << EP_WAIT_DISK | 1u << EP_WAIT_BY_DESCRIPTOR)
 /* Most waits of a service are idle waits of a pool. They can be classified only by their callers, and are then
  * ignored. So the collect thread reports the return address that marked such a wait. While the thread waits at the
  * same stack depth and that address is unchanged, only one of LOOK_AGAIN waits is measured. UNWANTED_WORDS: how far
@@ -26,7 +26,7 @@
 #define UNWANTED_WORDS 96u
 #define LOOK_AGAIN     16u
 
-static void claim_slot(struct ep_waiting *waiting)
+static __attribute__((noinline)) void claim_slot(struct ep_waiting *waiting)
 {
     struct ep *ep = ep_hold();
 
@@ -36,6 +36,7 @@ static void claim_slot(struct ep_waiting *waiting)
     atomic_store(&ep_waits, &ep_open_waits);
     waiting->slot = 0;
     waiting->run = ep->run;
+    waiting->accounted_ns = 0;
     waiting->no_idle = !(ep->config.flags & EP_IDLE_WAITS);
     waiting->unwanted = 0;
     for (unsigned i = 0; i < EP_MAX_THREADS && !waiting->slot; i++) {
@@ -53,18 +54,17 @@ static void claim_slot(struct ep_waiting *waiting)
 
 static bool wait_is_wanted(unsigned wait)
 {
-    unsigned kinds = EP_KIND_BIT(EP_KIND_WAIT);
+    unsigned kinds = atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed);
 
-    if (wait == EP_WAIT_LOCK || wait == EP_WAIT_BY_CALLER)
-        kinds |= EP_KIND_BIT(EP_KIND_LOCK);
-    return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & kinds) != 0;
+    return (kinds & EP_KIND_BIT(EP_KIND_WAIT)) ||
+           ((kinds & EP_KIND_BIT(EP_KIND_LOCK)) && (wait == EP_WAIT_LOCK || wait == EP_WAIT_BY_CALLER));
 }
 
 /* True if word `at` above sp is the return address of the frame `pc` as a recorded stack has it. These words are not
  * variables, so a sanitizer would object. */
 static __attribute__((no_sanitize("address"))) bool returns_to(uintptr_t sp, unsigned at, uintptr_t pc)
 {
-    return (((const uintptr_t *)sp)[at] & ~(uintptr_t)1) == ((pc + 1) & ~(uintptr_t)1); /* bit 0 marks Thumb code */
+    return ep_code_address(((const uintptr_t *)sp)[at]) == ep_code_address(pc + 1);
 }
 
 /* True if the stack depth and the classifying return address are unchanged: skip measuring. */
@@ -76,12 +76,27 @@ static bool is_unwanted(struct ep_waiting *waiting)
            ++waiting->passed % LOOK_AGAIN;
 }
 
-/* Both ends of a wait are timed, or neither. */
-static uint64_t timing_begin(const struct ep_waiting *waiting)
+static __attribute__((noinline)) void look_at_caller(struct ep_waiting *waiting)
 {
-    unsigned waits = atomic_load_explicit(&waiting->sequence, memory_order_relaxed) / SEQUENCE_STEP;
+    waiting->unmeasured = is_unwanted(waiting);
+    waiting->same_lock = waiting->same_lock && ep_port_ticks_ns(waiting->start_ticks - waiting->end_ticks) < AGAIN_NS;
+}
 
-    return ep_hook_is_timed(waits, waiting) ? ep_port_uptime_ns() : 0;
+static inline __attribute__((always_inline)) void timing_begin(struct ep_waiting *waiting)
+{
+    if (ep_hook_is_timed(&waiting->timer))
+        waiting->timed_from = ep_port_ticks();
+}
+
+static __attribute__((noinline)) void timing_end(struct ep_waiting *waiting)
+{
+    ep_hook_cost(waiting->timed_from, EP_HOOK_TIMED_ONE_IN);
+    waiting->timed_from = 0;
+}
+
+void ep_wait_descriptor(int fd)
+{
+    ep_waiting_of(ep_port_work())->next_descriptor = fd;
 }
 
 void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t base)
@@ -97,8 +112,8 @@ void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t b
         waiting->depth++;
         return;
     }
-    uint64_t timed_from = timing_begin(waiting);
-    bool same = waiting->at.sp == sp && waiting->at.pc == pc;
+    timing_begin(waiting);
+    waiting->same_lock = wait == EP_WAIT_BY_CALLER && waiting->at.sp == sp && waiting->at.pc == pc;
     waiting->at.sp = sp;
     atomic_signal_fence(memory_order_seq_cst); /* a signal handler of the program that waits from here on is nested */
     waiting->depth = 1;
@@ -110,15 +125,16 @@ void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t b
     waiting->at.fp = fp;
     waiting->at.base = base;
     waiting->wait = wait;
-    bool idle = wait == EP_WAIT_IDLE && waiting->no_idle;
-    if (!idle)
-        waiting->start_ns = ep_port_uptime_ns();
-    waiting->unmeasured = idle || is_unwanted(waiting);
-    waiting->same_lock = same && wait == EP_WAIT_BY_CALLER && waiting->start_ns - waiting->end_ns < AGAIN_NS;
+    waiting->descriptor = waiting->next_descriptor;
+    waiting->unmeasured = wait == EP_WAIT_IDLE && waiting->no_idle;
+    if (!waiting->unmeasured)
+        waiting->start_ticks = ep_port_ticks();
+    if (waiting->wait == EP_WAIT_BY_CALLER)
+        look_at_caller(waiting);
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
     atomic_store_explicit(&waiting->sequence, (sequence + 2) | 1, memory_order_release);
-    if (timed_from)
-        ep_hook_cost(timed_from, EP_HOOK_TIMED_ONE_IN);
+    if (waiting->timed_from)
+        timing_end(waiting);
 }
 
 /* At most EP_WAIT_OPEN_NS: a longer wait may have been charged by the collect thread, so its end must check. */
@@ -130,7 +146,7 @@ static uint64_t period_now(void)
 }
 
 /* Marks the wait as accounted for. Returns the ns not yet charged; *charged: the collect thread has charged a part. */
-static uint64_t account_wait(struct ep *ep, const struct ep_waiting *waiting, bool *charged)
+static uint64_t account_wait(struct ep *ep, struct ep_waiting *waiting, bool *charged)
 {
     struct ep_waiter *waiter = waiting->slot ? &ep->waiter[waiting->slot - 1] : NULL;
     uint64_t start = waiting->start_ns;
@@ -139,7 +155,9 @@ static uint64_t account_wait(struct ep *ep, const struct ep_waiting *waiting, bo
     if (!waiter || atomic_load(&waiter->work) != (uintptr_t)ep_port_work())
         return waiting->end_ns - start;
     uint64_t until = atomic_exchange(&waiter->accounted_ns, waiting->end_ns);
-    *charged = until > start;
+    /* Not the thread's own mark: the start of a wait is known less exactly than the end of the one before it. */
+    *charged = until > start && until != waiting->accounted_ns;
+    waiting->accounted_ns = waiting->end_ns;
     if (*charged)
         start = until;
     /* The collect thread may have charged it, up to slightly later, while it was being closed. */
@@ -173,7 +191,7 @@ static bool learn_unwanted(const struct ep *ep, struct ep_waiting *waiting)
     return at < UNWANTED_WORDS;
 }
 
-static __attribute__((noinline)) void record_wait(struct ep_waiting *waiting, uint64_t stands_for, uint64_t period)
+static void record_wait(struct ep_waiting *waiting, uint64_t stands_for)
 {
     uint64_t duration = waiting->end_ns - waiting->start_ns;
     bool charged = false;
@@ -183,7 +201,7 @@ static __attribute__((noinline)) void record_wait(struct ep_waiting *waiting, ui
         return;
     if (waiting->run != ep->run || ep_wait_left_out(ep, waiting->wait) || learn_unwanted(ep, waiting))
         stands_for = 0;
-    else if (duration >= period)
+    else if (duration == stands_for) /* a period or more: the collect thread may have charged it */
         stands_for = account_wait(ep, waiting, &charged);
     if (stands_for) {
         uint32_t count = charged ? 0 : ep_stratum_count(&waiting->stratum[waiting->wait], stands_for, duration);
@@ -193,19 +211,25 @@ static __attribute__((noinline)) void record_wait(struct ep_waiting *waiting, ui
     ep_release();
 }
 
-/* Returns whether the wait was chosen as a sample. */
-static bool measure_wait(struct ep_waiting *waiting)
+static __attribute__((noinline)) void weigh_wait(struct ep_waiting *waiting, uint64_t duration)
 {
+    uint64_t stands_for = ep_stratum_advance(&waiting->stratum[waiting->wait], duration, period_now());
+
+    if (stands_for == 0)
+        return;
+    waiting->timed_from = 0; /* what becomes a sample is measured with the others */
     waiting->end_ns = ep_port_uptime_ns();
-    uint64_t duration = waiting->end_ns - waiting->start_ns;
-    bool call = waiting->wait == EP_WAIT_NETWORK || waiting->wait == EP_WAIT_DISK;
-    if (call && duration < BLOCKED_NS)
-        return false;
-    uint64_t period = period_now();
-    uint64_t stands_for = ep_stratum_advance(&waiting->stratum[waiting->wait], duration, period);
-    if (stands_for)
-        record_wait(waiting, stands_for, period);
-    return stands_for != 0;
+    waiting->start_ns = waiting->end_ns - duration;
+    ep_wait_find_frame(waiting);
+    record_wait(waiting, stands_for);
+}
+
+static inline void measure_wait(struct ep_waiting *waiting)
+{
+    waiting->end_ticks = ep_port_ticks();
+    uint64_t duration = ep_port_ticks_ns(waiting->end_ticks - waiting->start_ticks);
+    if (duration >= BLOCKED_NS || !(CALLS >> waiting->wait & 1))
+        weigh_wait(waiting, duration);
 }
 
 void(ep_wait_end)(void)
@@ -216,13 +240,14 @@ void(ep_wait_end)(void)
         waiting->depth -= waiting->depth > 1;
         return;
     }
-    uint64_t timed_from = timing_begin(waiting);
+    timing_begin(waiting);
     /* Closes the wait before it reads the clock. Needs no barrier: what the collect thread charges meanwhile ends at
      * once. */
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
     atomic_store_explicit(&waiting->sequence, (sequence + 1) & ~1u, memory_order_release);
-    bool chosen = !waiting->unmeasured && measure_wait(waiting);
+    if (!waiting->unmeasured)
+        measure_wait(waiting);
     waiting->depth = 0;
-    if (timed_from && !chosen)
-        ep_hook_cost(timed_from, EP_HOOK_TIMED_ONE_IN);
+    if (waiting->timed_from)
+        timing_end(waiting);
 }

@@ -2,7 +2,7 @@
  * The collect thread: turns records from the ring into stacks in the tree, and once an interval the tree into a
  * message.
  *
- *   ep_collect_round -> ep_collect_drain -> add_sample -> leaf_node, ep_context_find, add_entry
+ *   ep_collect_round -> ep_collect_drain -> add_sample -> ep_rates_note, leaf_node, ep_context_find, add_entry
  *                                        -> add_residual
  *                    -> scans for modules and threads; a dump of all stacks on request (thread_dump.c)
  *                    -> answers the pull endpoint (core/endpoint/views.c)
@@ -14,11 +14,18 @@
 #include "core/collect/collect.h"
 #include "core/capture/capture.h"
 #include "core/data/encoding.h"
+#include "core/data/fold.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define SCAN_ANNOUNCED_NS 10000000000u /* threads announce their start, so a scan only finds missed ends */
 #define SCAN_NS           5000000000u
+#define SCAN_SOON_NS      100000000u
+/* The C library's frames between a sample's leaf and a function of edgeprof that calls it. */
+#define OWN_DEPTH 4u
+/* edgeprof's frames between a sample's leaf and a hook. */
+#define HOOK_DEPTH 12u
 
 const struct ep_live *ep_live;
 void (*ep_heap_charge)(struct ep *ep);
@@ -48,11 +55,6 @@ static void add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind,
         (void)tree_add(ep, root_node(ep, frame), kind, 0, count, value);
 }
 
-static uint64_t wide_word(const atomic_uintptr_t *word)
-{
-    return (uint64_t)word[0] | (uint64_t)word[1] << 32;
-}
-
 /* A record, decoded. */
 struct sample {
     enum ep_kind kind;
@@ -72,7 +74,7 @@ static struct sample sample_of(const struct ep_record *record)
                             .frame = info >> EP_INFO_FRAME_SHIFT,
                             .skip = info >> EP_INFO_SKIP_SHIFT & 7,
                             .head = EP_SAMPLE_WORDS,
-                            .value = wide_word(&record->words[EP_WORD_VALUE]),
+                            .value = ep_wide_word(&record->words[EP_WORD_VALUE]),
                             .context.tags = info & 0xffff};
 
     if (record->kind == EP_RECORD_EVENT) {
@@ -83,23 +85,146 @@ static struct sample sample_of(const struct ep_record *record)
     }
     if (info & EP_INFO_SPAN) {
         const atomic_uintptr_t *span = &record->words[sample.head];
-        sample.context.span_id = wide_word(&span[0]);
-        sample.context.trace_high = wide_word(&span[2]);
-        sample.context.trace_low = wide_word(&span[4]);
+        sample.context.span_id = ep_wide_word(&span[0]);
+        sample.context.trace_high = ep_wide_word(&span[EP_WIDE_WORDS]);
+        sample.context.trace_low = ep_wide_word(&span[2 * EP_WIDE_WORDS]);
         sample.head += EP_SPAN_WORDS;
     }
     return sample;
 }
 
+static bool descend(struct ep *ep, unsigned *node, uintptr_t pc)
+{
+    uint32_t frame = ep_module_linear(&ep->unwinder.modules, pc, &ep->module_hint);
+
+    return ep_tree_step(&ep->tree, node, ep->detail >= EP_DETAIL_ADDRESSES ? ep_function_of(ep, frame) : frame);
+}
+
+/* Moves *node along the frames that the record shares with the last one, whose nodes are known. Returns the number of
+ * frames. */
+static unsigned follow_path(struct ep *ep, const struct ep_record *record, unsigned most, unsigned *node)
+{
+    struct ep_path *path = &ep->path;
+    const atomic_uintptr_t *outermost = &record->words[record->count];
+    unsigned depth = 0;
+
+    if (most > path->depth)
+        most = path->depth;
+    while (depth < most && outermost[-1 - (int)depth] == path->pc[depth])
+        depth++;
+    if (depth)
+        *node = path->node[depth - 1];
+    path->depth = depth;
+    return depth;
+}
+
+static void extend_path(struct ep *ep, unsigned depth, uintptr_t pc, unsigned node)
+{
+    struct ep_path *path = &ep->path;
+
+    if (depth >= EP_PATH_FRAMES || path->depth != depth)
+        return;
+    path->pc[depth] = pc;
+    path->node[depth] = (uint16_t)node;
+    path->depth++;
+}
+
+/* The node of the record's frames up to `last`, outermost first. False: no room, a [truncated] node. */
+static bool descend_all(struct ep *ep, const struct ep_record *record, unsigned last, unsigned *node)
+{
+    unsigned frames = record->count - last, depth = 0;
+    unsigned modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
+    bool room = true;
+
+    if (ep->path.end != record->end || ep->path.modules != modules)
+        ep->path.depth = 0;
+    ep->path.end = record->end;
+    ep->path.modules = modules;
+    if (ep->path.depth)
+        depth = follow_path(ep, record, frames, node);
+    if (!depth)
+        *node = root_node(ep, record->end);
+    for (; room && depth < frames; depth++) {
+        uintptr_t pc = record->words[record->count - 1 - depth];
+        room = descend(ep, node, pc);
+        if (room)
+            extend_path(ep, depth, pc, *node);
+    }
+    return room;
+}
+
+static struct ep_own_text own_text;
+
+void ep_own_text_is(const struct ep_own_text *text)
+{
+    own_text = *text;
+}
+
+static bool is_in(const struct ep_module *module, uintptr_t pc)
+{
+    return pc - module->start < module->end - module->start;
+}
+
+/* In programs where edgeprof is a module of its own: the number of its frames at the leaf. They are edgeprof's work if
+ * the leaf is, or if the innermost of edgeprof's functions calls the C library for edgeprof alone. Otherwise they
+ * called the program's function, as every hook does. */
+static unsigned own_in_module(const struct ep_module *own, const struct ep_record *record, unsigned first)
+{
+    unsigned at = first, most = first + OWN_DEPTH;
+
+    if (most > record->count)
+        most = record->count;
+    while (at < most && !is_in(own, record->words[at]))
+        at++;
+    if (at == most ||
+        (at > first && record->words[at] - own_text.calls_start >= own_text.calls_end - own_text.calls_start))
+        return 0;
+    while (at < record->count && is_in(own, record->words[at]))
+        at++;
+    return at - first;
+}
+
+/* In programs that are linked with edgeprof: the number of frames from the leaf to a hook. A hook calls no function of
+ * the program. A frame of another module may be below a signal's, so the search ends there. */
+static unsigned own_in_hook(const struct ep *ep, const struct ep_record *record, unsigned first)
+{
+    const struct ep_waits *waits = atomic_load(&ep_waits);
+    const struct ep_module *module = waits ? ep_module_find(&ep->unwinder.modules, record->words[first]) : NULL;
+    unsigned own = 0;
+
+    for (unsigned i = 0; module && i < HOOK_DEPTH && first + i < record->count; i++) {
+        uintptr_t pc = record->words[first + i];
+        if (!is_in(module, pc))
+            break;
+        if (waits->is_hook(ep, pc))
+            own = i + 1;
+    }
+    return own;
+}
+
+/* CPU time of edgeprof in the program's thread: puts [edgeprof] in place of its frames at the leaf. */
+static void mark_own(const struct ep *ep, const struct ep_record *record, struct sample *sample)
+{
+    const struct ep_module *own = own_text.inside ? ep_module_find(&ep->unwinder.modules, own_text.inside) : NULL;
+
+    if (sample->head >= record->count)
+        return;
+    sample->skip = own ? own_in_module(own, record, sample->head) : own_in_hook(ep, record, sample->head);
+    if (sample->skip)
+        sample->frame = EP_FRAME_EDGEPROF;
+}
+
 /* The node of the record's leaf; creates its path from the root. */
 static unsigned leaf_node(struct ep *ep, const struct ep_record *record, const struct sample *sample)
 {
-    unsigned node = root_node(ep, record->end), first = sample->head + sample->skip;
-    bool room = true;
+    unsigned node, first = sample->head + sample->skip;
+    unsigned last = record->count - first > ep->depth_limit ? record->count - ep->depth_limit : first;
+    bool room = descend_all(ep, record, last, &node);
 
-    for (unsigned i = record->count; room && i > first; i--)
-        room = ep_tree_descend(&ep->tree, &node,
-                               ep_module_linear(&ep->unwinder.modules, record->words[i - 1], &ep->module_hint));
+    if (room && last > first) {
+        ep_tree_truncate(&ep->tree, &node);
+        room = false;
+    }
     if (room && sample->frame)
         room = ep_tree_descend(&ep->tree, &node, sample->frame);
     if (room && sample->type)
@@ -132,6 +257,14 @@ static void add_snapshot(struct ep *ep, unsigned node, const struct sample *samp
     add_entry(ep, node, EP_KIND_THREAD, ep_context_find(ep, &context), 1, 1);
 }
 
+/* CPU time counts even if the kind is off by now: it is charged to its thread. An object may be followed. */
+static bool is_wanted(const struct ep *ep, const struct sample *sample)
+{
+    return ep->kinds & EP_KIND_BIT(sample->kind) || sample->kind == EP_KIND_CPU || sample->kind == EP_KIND_THREAD ||
+           (sample->kind == EP_KIND_WAIT && ep->kinds & EP_KIND_BIT(EP_KIND_LOCK)) ||
+           (sample->kind == EP_KIND_ALLOC && sample->token);
+}
+
 static void add_sample(struct ep *ep, const struct ep_record *record)
 {
     struct sample sample = sample_of(record);
@@ -139,8 +272,12 @@ static void add_sample(struct ep *ep, const struct ep_record *record)
               atomic_load(&ep_waits)->classify(ep, record, sample.head + sample.skip, &sample.frame);
 
     ep->frames += record->count - sample.head;
-    if (sample.kind == EP_KIND_WAIT && !in)
+    ep_rates_note(ep, sample.kind, sample.value);
+    if ((sample.kind == EP_KIND_WAIT && !in) || !is_wanted(ep, &sample))
         return;
+    ep_make_room(ep);
+    if (sample.kind == EP_KIND_CPU)
+        mark_own(ep, record, &sample);
     if (ep->config.flags & EP_THREAD_LABELS || sample.kind == EP_KIND_THREAD)
         sample.context.thread = ep_context_thread(ep, sample.tid);
     unsigned node = leaf_node(ep, record, &sample), context = ep_context_find(ep, &sample.context);
@@ -170,9 +307,15 @@ void ep_collect_special(struct ep *ep, enum ep_special frame, enum ep_kind kind,
  * Whole periods of it go to [thread exit], so totals are right although a thread does not end with a sample. */
 static void add_residual(struct ep *ep, const struct ep_record *record)
 {
-    uint64_t period = ep->period_applied_ns;
+    uint64_t period = ep->period_applied_ns, value = ep_wide_word(&record->words[1]);
 
-    ep->rest_balance_ns += (int64_t)wide_word(&record->words[1]);
+    if (record->end == EP_FRAME_UNSAMPLED) {
+        ep_make_room(ep);
+        ep_collect_special(ep, EP_FRAME_UNSAMPLED, EP_KIND_CPU, (uint32_t)record->words[0], value);
+        ep_count(ep, EP_COUNT_THREAD_EXIT_NS, value);
+        return;
+    }
+    ep->rest_balance_ns += (int64_t)value;
     if (ep->rest_balance_ns < (int64_t)period || !(ep->kinds & EP_KIND_BIT(EP_KIND_CPU)))
         return;
     uint64_t ns = (uint64_t)ep->rest_balance_ns / period * period;
@@ -187,6 +330,7 @@ void ep_collect_drain(struct ep *ep)
     uint64_t start_ns = ep_port_thread_cpu_ns();
     unsigned i = 0;
 
+    atomic_store_explicit(&ep->rates.unseen, 0, memory_order_relaxed);
     /* Bounded, so that handlers cannot keep this thread here for ever. */
     for (; i <= ep->ring.mask && ep_ring_peek(&ep->ring, &record); i++) {
         if (record.kind == EP_RECORD_REST)
@@ -210,29 +354,43 @@ static void count_rules(struct ep *ep, unsigned misses)
     ep->frames = ep->misses = 0;
 }
 
+/* Takes what other threads have added up. Usually nothing, and then a plain look is enough. */
+static uint64_t take_wide(_Atomic uint64_t *sum)
+{
+    return atomic_load_explicit(sum, memory_order_relaxed) ? atomic_exchange(sum, 0) : 0;
+}
+
+static unsigned take(atomic_uint *sum)
+{
+    return atomic_load_explicit(sum, memory_order_relaxed) ? atomic_exchange(sum, 0) : 0;
+}
+
 /* Adds losses of other threads to the counters and to special frames, so that totals are right. */
 static void collect_losses(struct ep *ep)
 {
     static const uint8_t shown[EP_SHOWN] = {EP_FRAME_LOST_REFUSED, EP_FRAME_LOST_SEGMENT, EP_FRAME_LOST_SPOOL};
 
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++) {
-        uint64_t value = atomic_exchange(&ep->lost_value[kind], 0);
+        uint64_t value = take_wide(&ep->lost_value[kind]);
+        if (!value)
+            continue;
         add_special(ep, EP_FRAME_LOST_RING, (enum ep_kind)kind, 0, value);
+        ep_rates_note(ep, (enum ep_kind)kind, value);
         if (kind == EP_KIND_ALLOC && ep_live)
             ep_live->miss(value);
         ep_lose(ep, EP_LOSS_RING_FULL, 0, kind == EP_KIND_CPU ? value : 0);
     }
-    unsigned lost = atomic_exchange(&ep->lost_samples, 0);
+    unsigned lost = take(&ep->lost_samples);
     ep->governor.events += lost;
     ep_lose(ep, EP_LOSS_RING_FULL, lost, 0);
     for (unsigned i = 0; i < EP_SHOWN; i++)
-        add_special(ep, (enum ep_special)shown[i], EP_KIND_CPU, 0, atomic_exchange(&ep->lost_shown_ns[i], 0));
+        add_special(ep, (enum ep_special)shown[i], EP_KIND_CPU, 0, take_wide(&ep->lost_shown_ns[i]));
     for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++) {
-        unsigned count = atomic_exchange(&ep->refused[reason], 0);
+        unsigned count = take(&ep->refused[reason]);
         if (count)
             ep_lose(ep, (enum ep_loss)reason, count, 0);
     }
-    count_rules(ep, atomic_exchange(&ep->rule_misses, 0));
+    count_rules(ep, take(&ep->rule_misses));
 }
 
 void ep_segment_begin(struct ep *ep)
@@ -272,14 +430,6 @@ static void push_message(struct ep *ep, const struct ep_encoding *encoding, uint
     ep_port_wake(&ep->deliver_event);
 }
 
-static bool node_has_data(const struct ep_tree *tree, unsigned node)
-{
-    for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next)
-        if (tree->entry[i - 1].count || tree->entry[i - 1].value)
-            return true;
-    return false;
-}
-
 /* The first node with something to encode. A message of the nodes before it would be empty. */
 static unsigned first_pending(const struct ep *ep)
 {
@@ -287,7 +437,7 @@ static unsigned first_pending(const struct ep *ep)
     bool by_dictionary = ep->config.encoder->format == EP_FORMAT_COMPACT && ep->nodes_declared < tree->nodes;
     unsigned id = 1, end = by_dictionary ? ep->nodes_declared : tree->nodes - 1;
 
-    while (id < end && !node_has_data(tree, id))
+    while (id < end && !ep_tree_has_data(tree, id))
         id++;
     return id;
 }
@@ -345,21 +495,44 @@ static void note_declared(struct ep *ep, unsigned reached)
     }
 }
 
-/* Everything is encoded: empties the tree for the next interval. */
-static void interval_done(struct ep *ep, uint64_t now)
+/* Removes the stacks that were not sampled lately. */
+static void nodes_clear(struct ep *ep)
+{
+    struct ep_tree *tree = &ep->tree;
+
+    if (ep_live) {
+        ep_live->clear_tree(ep);
+        return;
+    }
+    ep_tree_unmark(tree);
+    if (ep_tree_mark_used(tree) > tree->node_capacity / 2) {
+        ep_tree_clear(tree);
+        return;
+    }
+    ep_tree_keep(tree);
+    ep_tree_clear_entries(tree);
+}
+
+/* Empties the tree for the next profile. */
+static void tree_empty(struct ep *ep, uint64_t now)
 {
     if (ep->tree.full) {
-        if (ep_live)
-            ep_live->clear_tree(ep);
-        else
-            ep_tree_clear(&ep->tree);
+        nodes_clear(ep);
         ep_segment_begin(ep);
     } else {
         ep_tree_clear_entries(&ep->tree);
     }
+    ep->path.depth = 0;
     ep_contexts_clear(ep);
     ep->interval_start_ns = now;
-    atomic_store(&ep->encode_pending, false);
+    ep->detail = EP_DETAIL_ALL;
+    ep->depth_limit = EP_MAX_DEPTH;
+}
+
+void ep_collect_discard(struct ep *ep)
+{
+    ep->tree.full |= ep_tree_nodes_are_low(&ep->tree);
+    tree_empty(ep, ep_port_uptime_ns());
 }
 
 /* Encodes all of encoding->kinds. False: no room now. */
@@ -375,7 +548,7 @@ static bool encode_kinds(struct ep *ep, struct ep_encoding *encoding, bool last)
     return true;
 }
 
-bool ep_collect_finish(struct ep *ep, bool last)
+static bool finish(struct ep *ep, bool last)
 {
     uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
     struct ep_sums sums;
@@ -390,10 +563,6 @@ bool ep_collect_finish(struct ep *ep, bool last)
         return true;
     if (atomic_exchange(&ep->segment_stale, false))
         ep_segment_begin(ep);
-    if (ep_live)
-        ep_live->charge(ep);
-    if (ep_heap_charge)
-        ep_heap_charge(ep);
     ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
     if (!sums.kinds && !(last && ep->sequence > 0)) {
         ep->interval_start_ns = now;
@@ -408,8 +577,50 @@ bool ep_collect_finish(struct ep *ep, bool last)
         }
         sums.kinds &= ~encoding.kinds;
     } while (sums.kinds);
-    interval_done(ep, now);
+    tree_empty(ep, now);
+    atomic_store(&ep->encode_pending, false);
     return true;
+}
+
+bool ep_collect_held(const struct ep *ep)
+{
+    return ep->snapshot_next_ns && ep->snapshot_for & EP_SNAPSHOT_PUSH;
+}
+
+void ep_collect_early(struct ep *ep)
+{
+    ep->tree.full |= ep_tree_nodes_are_low(&ep->tree);
+    if (finish(ep, false))
+        ep_count(ep, EP_COUNT_EARLY, 1);
+}
+
+bool ep_collect_finish(struct ep *ep, bool last)
+{
+    if (ep->transport && ep_live)
+        ep_live->charge(ep);
+    if (ep->transport && ep_heap_charge)
+        ep_heap_charge(ep);
+    bool done = finish(ep, last);
+    if (done)
+        ep->interval_due_ns = ep->interval_start_ns + ep->interval_ns;
+    return done;
+}
+
+/* Threads rarely start alone: after the start, and after a scan that found more of them, the next one comes soon, then
+ * ever later. Not at once: edgeprof's own threads may not be marked yet. */
+static void scan(struct ep *ep, uint64_t now)
+{
+    uint64_t longest = ep_port_threads_announced() ? SCAN_ANNOUNCED_NS : SCAN_NS;
+    bool first = ep->scan_pause_ns == 0;
+    int threads = first ? -EAGAIN : ep_port_threads_scan();
+    bool more = threads > (int)atomic_load_explicit(&ep->counter[EP_COUNT_THREADS], memory_order_relaxed);
+
+    if (threads >= 0)
+        atomic_store_explicit(&ep->counter[EP_COUNT_THREADS], (uint64_t)threads, memory_order_relaxed);
+    ep->scan_pause_ns = more || first ? SCAN_SOON_NS : 2 * ep->scan_pause_ns;
+    if (ep->scan_pause_ns > longest)
+        ep->scan_pause_ns = longest;
+    ep->next_scan_ns = now + ep->scan_pause_ns;
 }
 
 void ep_collect_round(struct ep *ep)
@@ -417,37 +628,36 @@ void ep_collect_round(struct ep *ep)
     uint64_t now = ep_port_uptime_ns();
     uint64_t generation = ep_port_modules_generation();
 
+    ep_port_stacks_find();
     ep->unwinder.modules.refused = 0;
-    if (generation != ep->unwinder.modules.generation && ep_port_modules_scan() == 0)
+    if (generation != ep->unwinder.modules.generation && ep_port_modules_scan() == 0) {
         ep->unwinder.modules.generation = generation;
+        atomic_store_explicit(&ep->cut_seen, false, memory_order_relaxed);
+    }
     ep_level_apply(ep);
     const struct ep_waits *waits = atomic_load(&ep_waits);
-    if (waits &&
-        (now - ep->interval_start_ns >= ep->interval_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping)))
+    if (waits && (now >= ep->interval_due_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping)))
         waits->charge(ep);
     ep_collect_drain(ep);
     const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
     if (snapshot)
         snapshot->round(ep);
     collect_losses(ep);
+    ep_rates_round(ep);
     const struct ep_pull *pull = atomic_load(&ep_pull);
     if (pull)
         pull->round(ep);
     bool scanned = now >= ep->next_scan_ns && !atomic_load(&ep->stopping);
-    if (scanned) {
-        int threads = ep_port_threads_scan();
-        if (threads >= 0)
-            atomic_store_explicit(&ep->counter[EP_COUNT_THREADS], (uint64_t)threads, memory_order_relaxed);
-        ep->next_scan_ns = now + (ep_port_threads_announced() ? SCAN_ANNOUNCED_NS : SCAN_NS);
-    }
-    /* A dump must be in one profile, so the interval does not end during a dump. */
-    bool held = ep->snapshot_next_ns && ep->snapshot_for & EP_SNAPSHOT_PUSH;
-    bool ended = !held && (now - ep->interval_start_ns >= ep->interval_ns || atomic_exchange(&ep->flush, false) ||
-                           atomic_load(&ep->encode_pending));
+    if (scanned)
+        scan(ep, now);
+    bool ended = !ep_collect_held(ep) &&
+                 (now >= ep->interval_due_ns || atomic_exchange(&ep->flush, false) || atomic_load(&ep->encode_pending));
     if (ended || scanned || atomic_load(&ep->stopping))
         ep_unsampled_look(ep);
-    if (ended)
+    if (ended) {
+        atomic_store_explicit(&ep->cut_seen, false, memory_order_relaxed);
         (void)ep_collect_finish(ep, false);
+    }
     ep_govern(ep, ended);
     atomic_store_explicit(&ep->counter[EP_COUNT_TREE_NODES], ep->tree.nodes, memory_order_relaxed);
 }
@@ -455,7 +665,7 @@ void ep_collect_round(struct ep *ep)
 static uint64_t until_next(const struct ep *ep)
 {
     uint64_t now = ep_port_uptime_ns();
-    uint64_t next = ep->interval_start_ns + ep->interval_ns;
+    uint64_t next = ep->interval_due_ns;
 
     if (next <= now) /* waiting for room in the outbox: the deliver thread wakes this one */
         next = now + ep->interval_ns;

@@ -39,7 +39,7 @@ extern _Atomic(const struct ep_pull *) ep_pull;
 /* ep_contexts_find() in the profiler's own table; 0, counted as a loss, if there is no room. Context: collect. */
 unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key);
 /* The thread's place in the names + 1, 0 if there is no room. Context: collect. */
-uint32_t ep_context_thread(struct ep *ep, uint32_t tid);
+uint16_t ep_context_thread(struct ep *ep, uint32_t tid);
 void ep_contexts_clear(struct ep *ep);
 
 struct ep_live_stack {
@@ -52,9 +52,11 @@ struct ep_live {
     void (*begin)(void); /* stops following all objects; also init */
     /* Assigns the stack and weight of the object at that place. token 0: the object is not followed. */
     void (*bind)(struct ep *ep, uint32_t token, const struct ep_live_stack *stack);
-    void (*miss)(uint64_t value);      /* reports objects whose events were lost */
-    void (*charge)(struct ep *ep);     /* replaces the tree's EP_KIND_LIVE entries by the current objects */
-    void (*clear_tree)(struct ep *ep); /* like ep_tree_clear(), but keeps the stacks of followed objects */
+    void (*miss)(uint64_t value);              /* reports objects whose events were lost */
+    void (*charge)(struct ep *ep);             /* replaces the tree's EP_KIND_LIVE entries by the current objects */
+    void (*mark)(struct ep_tree *tree);        /* marks the stacks of followed objects, and no others */
+    void (*moved)(const struct ep_tree *tree); /* between ep_tree_fold() and ep_tree_folded() */
+    void (*clear_tree)(struct ep *ep);         /* like ep_tree_clear(), but keeps the stacks of followed objects */
 };
 /* NULL: no object is followed. Written before ep_start(). */
 extern const struct ep_live *ep_live;
@@ -70,6 +72,18 @@ void ep_governor_drained(struct ep *ep, unsigned events);
 /* Measures the cost and adapts the periods, when an interval has ended or at least every 10 s. Context: collect. */
 void ep_govern(struct ep *ep, bool interval_ended);
 
+/* Context: init. */
+void ep_rates_begin(struct ep *ep);
+/* Reports an event taken from the ring, or the weight of lost ones; after many, changes the distance. Context:
+ * collect. */
+void ep_rates_note(struct ep *ep, enum ep_kind kind, uint64_t value);
+/* Changes the distances at most once a second. Call it when the ring is drained. Context: collect. */
+void ep_rates_round(struct ep *ep);
+/* The kind's sampling distance without the governor's stretch. Context: collect, init. */
+uint32_t ep_rates_distance(const struct ep *ep, enum ep_kind kind);
+/* The limit of the kind's events per second, 0: none. Context: any thread. */
+unsigned ep_rates_limit(const struct ep *ep, enum ep_kind kind);
+
 /* The kinds of a valid level. Context: any thread. */
 uint32_t ep_level_kinds(enum ep_level level);
 /* Sets level, kinds and periods from the configuration. Context: init. */
@@ -77,6 +91,8 @@ void ep_level_begin(struct ep *ep);
 void ep_level_end(void);
 /* Applies a changed rate, stretch or set of kinds. Context: collect. */
 void ep_level_apply(struct ep *ep);
+/* Publishes the sampling distances of events. Context: collect, init. */
+void ep_level_periods(struct ep *ep);
 
 /* Begins a new segment, with an empty dictionary. Context: collect, init. */
 void ep_segment_begin(struct ep *ep);
@@ -92,6 +108,19 @@ void ep_collect_special(struct ep *ep, enum ep_special frame, enum ep_kind kind,
  * Context: collect. */
 bool ep_collect_finish(struct ep *ep, bool last);
 
+/* Encodes what was measured so far, before the interval ends. Without gauges, which belong to its end. Context:
+ * collect. */
+void ep_collect_early(struct ep *ep);
+/* True while a dump of all threads for the next message is in progress: it must be in one profile. Context: collect. */
+bool ep_collect_held(const struct ep *ep);
+/* Empties the tree without a message: profiles are pulled only. Context: collect. */
+void ep_collect_discard(struct ep *ep);
+
+/* Before a sample is added: sends what there is early when little room is left in the tree or the table of contexts.
+ * When that is impossible, gives up detail. Context: collect. */
+void ep_make_room(struct ep *ep);
+/* The start of the function at a linear address, as one, as far as its tables tell; else the same. Context: collect. */
+uint32_t ep_function_of(struct ep *ep, uint32_t frame);
 /* The collect thread's body. Context: collect. */
 void ep_collect_thread(void);
 

@@ -47,8 +47,9 @@ static void meters_read(struct ep *ep, uint64_t since[EP_METERS])
     };
 
     for (unsigned i = 0; i < EP_METERS; i++) {
-        since[i] = now[i] - ep->governor.seen[i];
-        ep->governor.seen[i] = now[i];
+        uint64_t more = now[i] - ep->governor.seen[i];
+        since[i] = more >> 63 ? 0 : more; /* the estimate of hooks may fall a little */
+        ep->governor.seen[i] += since[i];
     }
 }
 
@@ -84,7 +85,7 @@ static unsigned measure_costs(struct ep *ep, uint64_t slot[EP_COSTS])
     atomic_store_explicit(&governor->to_time, TIMED_LEAST, memory_order_relaxed);
     meters_read(ep, since);
     uint64_t handlers = since[EP_METER_EVENTS] * governor->event_ns + since[EP_METER_TICKS] * ep_port_tick_cost_ns();
-    ep_count(ep, EP_COUNT_HANDLER_NS, handlers);
+    ep_count(ep, EP_COUNT_HANDLER_NS, handlers + since[EP_METER_HOOKS]);
     slot[EP_COST_CPU] = since[EP_METER_PROCESS] / PARTS;
     slot[EP_COST_SAMPLES] = (handlers + since[EP_METER_DRAIN]) / PARTS;
     slot[EP_COST_OTHER] = since[EP_METER_HOOKS] / PARTS;

@@ -9,9 +9,7 @@
 #include "core/capture/capture.h"
 
 #include <errno.h>
-
-#define MS  1000000u
-#define KIB 1024u
+#include <string.h>
 
 struct level {
     uint16_t rate_hz;
@@ -41,14 +39,16 @@ static uint32_t stretched(const struct ep *ep, uint32_t base)
     return period < UINT32_MAX ? (uint32_t)period : UINT32_MAX;
 }
 
+void ep_level_periods(struct ep *ep)
+{
+    for (unsigned kind = EP_KIND_WAIT; kind < EP_KINDS; kind++)
+        atomic_store(&ep_hook_periods[kind], stretched(ep, ep_rates_distance(ep, (enum ep_kind)kind)));
+}
+
 /* The port's timers serve CPU samples only. */
 static void periods_store(struct ep *ep, uint32_t kinds)
 {
-    static const uint32_t base[EP_KINDS] = {
-        [EP_KIND_WAIT] = 10 * MS, [EP_KIND_LOCK] = 10 * MS, [EP_KIND_ALLOC] = 512 * KIB};
-
-    for (unsigned kind = EP_KIND_WAIT; kind < EP_KINDS; kind++)
-        atomic_store(&ep_hook_periods[kind], stretched(ep, base[kind] ? base[kind] : 1));
+    ep_level_periods(ep);
     ep->period_applied_ns = stretched(ep, atomic_load(&ep->period_ns));
     atomic_store(&ep_hook_periods[EP_KIND_CPU], ep->period_applied_ns);
     ep->timers_ns = kinds & EP_KIND_BIT(EP_KIND_CPU) ? ep->period_applied_ns : 0;
@@ -67,6 +67,7 @@ void ep_level_begin(struct ep *ep)
     atomic_store(&ep->level, config->level ? (unsigned)config->level : EP_LEVEL_LOW);
     atomic_store(&ep->period_ns, period_of_rate(config->rate_hz ? config->rate_hz : level->rate_hz));
     ep_governor_begin(ep);
+    ep_rates_begin(ep);
     ep->kinds = config->kinds ? config->kinds : level->kinds;
     periods_store(ep, ep->kinds);
     atomic_store(&ep_hook_kinds, ep->kinds);
@@ -80,7 +81,11 @@ void ep_level_end(void)
 void ep_level_apply(struct ep *ep)
 {
     uint32_t before = ep->timers_ns, kinds = atomic_load(&ep_hook_kinds);
+    const struct ep_applied applied = {kinds, atomic_load(&ep->period_ns), ep->governor.stretch};
 
+    if (memcmp(&applied, &ep->applied, sizeof applied) == 0)
+        return;
+    ep->applied = applied;
     if (kinds && kinds != ep->kinds) { /* 0: stopping; records in the ring still count */
         const struct ep_waits *waits = atomic_load(&ep_waits);
         ep->kinds = kinds;

@@ -14,10 +14,11 @@
 #include "core/capture/capture.h"
 
 #include <errno.h>
-#include <string.h>
 
 #define PROBES  64u
 #define LONGEST (UINT64_MAX >> 2)
+#define WHOLE   65536u /* parts of a weight */
+#define MOST    16u    /* weights are corrected by this factor at most, up or down */
 
 enum { FREE, TAKEN, HELD };
 
@@ -28,7 +29,9 @@ static struct {
     unsigned held;   /* HELD places as counted by collect; hooks may have reused some */
     uint64_t period; /* length of a stratum; 1: every object is followed */
     uint64_t missed; /* weight of lost objects, which later ones must stand for */
+    uint64_t unseen; /* bytes allocated before objects were followed */
     struct ep_stratum stratum;
+    uint64_t (*allocated)(void), (*in_use)(void);
 } live;
 
 /* ---- hooks ---- */
@@ -173,6 +176,7 @@ static void release_all(void)
     live.held = 0;
     live.period = 1;
     live.missed = 0;
+    live.stratum.position = live.stratum.length = 0; /* the next object begins a stratum of the new period */
 }
 
 static void live_begin(void)
@@ -183,6 +187,7 @@ static void live_begin(void)
         atomic_store(&live.place[i].state, FREE);
     atomic_store(&live.taken, 0);
     release_all();
+    live.unseen = live.allocated ? live.allocated() : UINT64_MAX;
 }
 
 static void live_miss(uint64_t value)
@@ -216,6 +221,7 @@ static void live_bind(struct ep *ep, uint32_t token, const struct ep_live_stack 
     }
     if (!live_is_wanted(ep)) {
         ep_live_drop(token);
+        live.unseen = UINT64_MAX;
         return;
     }
     struct ep_live_place *place = &live.place[token - 1];
@@ -237,29 +243,73 @@ static void live_bind(struct ep *ep, uint32_t token, const struct ep_live_stack 
     live_make_room();
 }
 
-static void live_charge(struct ep *ep)
+/* Only objects that survived a collection count as in use; newer ones are mostly garbage. Before the first collection
+ * all count. */
+static bool is_new(const struct ep_live_place *place, unsigned collections)
+{
+    return collections && place->since == collections;
+}
+
+static uint64_t scaled(uint64_t value, uint64_t parts)
+{
+    return value / WHOLE * parts + (value % WHOLE * parts + WHOLE / 2) / WHOLE;
+}
+
+/* What weights must be multiplied by, in parts of WHOLE, so that the total is what the runtime says. It says the bytes
+ * in use exactly, while followed objects are a sample: of a small heap, a few dozen. Objects from before the first one
+ * that was followed may be in use, too. An object that stands for itself alone is exact already. */
+static uint64_t correction(unsigned collections)
+{
+    const struct ep_live_place *place;
+    uint64_t in_use = live.in_use && collections ? live.in_use() : 0, sampled = 0, alone = 0;
+
+    for (unsigned at = 0; in_use && (place = next_held(&at)) != NULL;)
+        if (!is_new(place, collections))
+            *(place->count > 1 ? &sampled : &alone) += place->value;
+    uint64_t most = in_use > alone ? in_use - alone : 0, least = most > live.unseen ? most - live.unseen : 0;
+    uint64_t wanted = sampled > most ? most : sampled < least ? least : sampled;
+    if (!in_use || wanted == sampled)
+        return WHOLE;
+    if (wanted > sampled * MOST)
+        return WHOLE * MOST;
+    return wanted < sampled / MOST ? WHOLE / MOST : wanted * WHOLE / sampled;
+}
+
+static void charge_places(struct ep *ep)
 {
     unsigned collections = atomic_load_explicit(live.collections, memory_order_relaxed);
+    const uint64_t parts = correction(collections);
     const struct ep_live_place *place;
-    uint64_t count = 0, value = 0;
+    uint64_t total = 0, bytes = 0;
 
-    ep_tree_zero_entries(&ep->tree, ep->tree.nodes, EP_KIND_BIT(EP_KIND_LIVE));
-    if (!live_is_wanted(ep))
-        release_all();
-    count_held();
     for (unsigned at = 0; (place = next_held(&at)) != NULL;) {
         const struct ep_context_key key = {.tags = place->tags};
-        /* Only objects that survived a collection count as in use; newer ones are mostly garbage. Before the first
-         * collection all count. */
-        if (collections && place->since == collections)
+        const uint64_t share = place->count > 1 ? parts : WHOLE;
+        if (is_new(place, collections))
             continue;
-        if (!ep_tree_add(&ep->tree, place->node, EP_KIND_LIVE, ep_context_find(ep, &key), place->count, place->value))
+        uint32_t count = (uint32_t)scaled(place->count < UINT32_MAX / MOST ? place->count : UINT32_MAX / MOST, share);
+        uint64_t value = scaled(place->value, share);
+        if (!ep_tree_add(&ep->tree, place->node, EP_KIND_LIVE, ep_context_find(ep, &key), count, value))
             ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, 0);
-        count += place->count;
-        value += place->value;
+        total += count;
+        bytes += value;
     }
-    atomic_store_explicit(&ep->kind_count[EP_KIND_LIVE], count, memory_order_relaxed);
-    atomic_store_explicit(&ep->kind_value[EP_KIND_LIVE], value, memory_order_relaxed);
+    atomic_store_explicit(&ep->kind_count[EP_KIND_LIVE], total, memory_order_relaxed);
+    atomic_store_explicit(&ep->kind_value[EP_KIND_LIVE], bytes, memory_order_relaxed);
+}
+
+static void live_charge(struct ep *ep)
+{
+    ep_tree_zero_entries(&ep->tree, ep->tree.nodes, EP_KIND_BIT(EP_KIND_LIVE));
+    if (!live_is_wanted(ep)) {
+        release_all();
+        live.unseen = UINT64_MAX;
+    }
+    count_held();
+    if (ep->transport && ep->tree.entries + live.held + ep->tree.entry_capacity / 8 > ep->tree.entry_capacity &&
+        !atomic_load(&ep->encode_pending))
+        ep_collect_early(ep);
+    charge_places(ep);
     if (live.held < atomic_load(&live.places) / 4 && live.period > 1)
         live.period /= 2;
 }
@@ -270,31 +320,38 @@ static unsigned mark_stacks(struct ep_tree *tree)
     const struct ep_live_place *place;
     unsigned marked = 0;
 
-    memset(tree->mark, 0, (tree->node_capacity + 31) / 32 * sizeof tree->mark[0]);
-    for (unsigned at = 0; (place = next_held(&at)) != NULL;) {
-        for (unsigned id = place->node; id && !(tree->mark[id / 32] >> (id % 32) & 1u); id = tree->node[id].parent) {
-            tree->mark[id / 32] |= 1u << (id % 32);
-            marked++;
-        }
-    }
+    ep_tree_unmark(tree);
+    for (unsigned at = 0; (place = next_held(&at)) != NULL;)
+        marked += ep_tree_mark(tree, place->node);
     return marked;
+}
+
+static void live_mark(struct ep_tree *tree)
+{
+    while (live.held && mark_stacks(tree) > tree->node_capacity / 2 && live.period < LONGEST)
+        thin_table();
+}
+
+static void live_moved(const struct ep_tree *tree)
+{
+    struct ep_live_place *place;
+
+    for (unsigned at = 0; (place = next_held(&at)) != NULL;)
+        place->node = tree->node[place->node].entry;
 }
 
 static void live_clear_tree(struct ep *ep)
 {
-    struct ep_live_place *place;
     struct ep_tree *tree = &ep->tree;
 
-    while (live.held && mark_stacks(tree) > tree->node_capacity / 2 && live.period < LONGEST)
-        thin_table();
+    live_mark(tree);
     if (!live.held || live.period >= LONGEST) {
         release_all();
         ep_tree_clear(tree);
         return;
     }
     ep_tree_keep(tree);
-    for (unsigned at = 0; (place = next_held(&at)) != NULL;)
-        place->node = tree->node[place->node].entry;
+    live_moved(tree);
     ep_tree_clear_entries(tree);
 }
 
@@ -304,12 +361,16 @@ int ep_live_attach(const struct ep_live_table *table)
                                              .bind = live_bind,
                                              .miss = live_miss,
                                              .charge = live_charge,
+                                             .mark = live_mark,
+                                             .moved = live_moved,
                                              .clear_tree = live_clear_tree};
 
     if (table->places == 0 || (table->places & (table->places - 1)) != 0)
         return -EINVAL;
     live.place = table->place;
     live.collections = table->collections;
+    live.allocated = table->allocated;
+    live.in_use = table->in_use;
     atomic_store(&live.places, table->places);
     live_begin();
     ep_live = &functions;

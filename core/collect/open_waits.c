@@ -18,9 +18,16 @@
 /* The maximum size of these functions. A caller farther from the function's start is skipped without a table
  * look-up. */
 #define FUNCTION_MOST 16384u
+/* The least size of ep_wait_begin(), on all architectures. */
+#define WAIT_BEGIN_LEAST 12u
+
+/* The ends of this many places' functions are kept: finding one is a search in the unwind tables. */
+#define ENDS  16u
+#define HOOKS 4u
 
 static const struct ep_wait_place *places;
 static unsigned place_count;
+static uintptr_t place_end[ENDS], hook_end[HOOKS]; /* 0: not yet found */
 
 static void waiter_free(struct ep_waiter *waiter)
 {
@@ -78,12 +85,14 @@ static void charge_wait(struct ep *ep, struct ep_waiter *waiter, unsigned slot)
     if (!read_note(ep, waiter, slot, &work))
         return;
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
-    uint64_t now = ep_port_uptime_ns(), from = until > waiting->start_ns ? until : waiting->start_ns;
+    uint64_t start = ep_port_uptime_ns() - ep_port_ticks_ns(ep_port_ticks() - waiting->start_ticks);
+    uint64_t now = ep_port_uptime_ns(), from = until > start ? until : start;
     if (!(sequence & 1) || now < from + EP_WAIT_OPEN_NS || ep_wait_left_out(ep, waiting->wait) ||
         !ep_copy_stack(ep, tid, &waiting->at) || !is_still(tid, at, sequence) ||
         !atomic_compare_exchange_strong(&waiter->accounted_ns, &until, now))
         return;
-    uint32_t count = from == waiting->start_ns;
+    uint32_t count = until <= start || until == waiting->accounted_ns; /* else this thread has charged a part */
+    ep_wait_find_frame(waiting);
     const struct ep_hook_event event = ep_wait_event(waiting, count, now - from);
     ep_capture_for(ep, &work, &waiting->at, tid, &event);
 }
@@ -104,8 +113,8 @@ bool ep_wait_take(struct ep *ep, uint32_t tid)
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
     if (!(sequence & 1) || !ep_copy_stack(ep, tid, &waiting->at) || !is_still(tid, at, sequence))
         return false;
-    const struct ep_hook_event event = {
-        .kind = EP_KIND_THREAD, .frame = ep_wait_frame(waiting->wait), .count = 1, .value = 1};
+    ep_wait_find_frame(waiting);
+    const struct ep_hook_event event = {.kind = EP_KIND_THREAD, .frame = waiting->frame, .count = 1, .value = 1};
     ep_capture_for(ep, &work, &waiting->at, tid, &event);
     return true;
 }
@@ -120,19 +129,38 @@ void ep_wait_places(const struct ep_wait_place *place, unsigned count)
 {
     places = place;
     place_count = count;
+    memset(place_end, 0, sizeof place_end);
+}
+
+/* *end: where the function ends; 0: not yet found. */
+static bool is_in_function(const struct ep *ep, uintptr_t pc, uintptr_t function, uintptr_t *end)
+{
+    if (!function || pc - function >= FUNCTION_MOST)
+        return false;
+    if (!*end)
+        *end = ep_function_end(&ep->unwinder.modules, function);
+    return pc < *end;
 }
 
 /* The class of the function at pc; EP_WAITS: none. */
-static unsigned class_of(const struct ep_modules *modules, uintptr_t pc)
+static unsigned class_of(const struct ep *ep, uintptr_t pc)
 {
     for (unsigned i = 0; i < place_count; i++) {
-        uintptr_t function = places[i].function;
-        if (function == 0 || pc - function >= FUNCTION_MOST)
-            continue;
-        if (pc < ep_function_end(modules, function))
+        uintptr_t end = 0;
+        if (is_in_function(ep, pc, places[i].function, i < ENDS ? &place_end[i] : &end))
             return (unsigned)places[i].wait;
     }
     return EP_WAITS;
+}
+
+/* The port's ep_wait_begin() has no table. */
+static bool is_hook(const struct ep *ep, uintptr_t pc)
+{
+    return is_in_function(ep, pc, (uintptr_t)ep_wait_open, &hook_end[0]) ||
+           is_in_function(ep, pc, (uintptr_t)(ep_wait_end), &hook_end[1]) ||
+           is_in_function(ep, pc, (uintptr_t)ep_hook_event, &hook_end[2]) ||
+           is_in_function(ep, pc, (uintptr_t)ep_hook_cost, &hook_end[3]) ||
+           pc - (uintptr_t)ep_wait_begin < WAIT_BEGIN_LEAST;
 }
 
 /* Notes for the record's thread that the return address `pc` marks its wait as unwanted; 0: the wait is wanted. */
@@ -156,7 +184,7 @@ static bool wait_classify(struct ep *ep, const struct ep_record *record, unsigne
     unsigned class = EP_WAITS, i = first;
 
     for (; i < record->count && i < first + CLASS_DEPTH && class == EP_WAITS; i++)
-        class = class_of(&ep->unwinder.modules, record->words[i]);
+        class = class_of(ep, record->words[i]);
     bool known = class != EP_WAITS;
     if (!known)
         class = EP_WAIT_OTHER;
@@ -166,4 +194,5 @@ static bool wait_classify(struct ep *ep, const struct ep_record *record, unsigne
     return wanted;
 }
 
-const struct ep_waits ep_open_waits = {.charge = charge_all, .classify = wait_classify, .reconsider = waits_reconsider};
+const struct ep_waits ep_open_waits = {
+    .charge = charge_all, .classify = wait_classify, .is_hook = is_hook, .reconsider = waits_reconsider};

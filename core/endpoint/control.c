@@ -35,6 +35,8 @@ static void put_kinds(struct ep_text *out, const struct ep_stats *stats, uint32_
         ep_text_put(out, ep_kind_name(kind));
         ep_text_put(out, kinds & EP_KIND_BIT(kind) ? "\":{\"on\":true" : "\":{\"on\":false");
         put_member(out, "period", ep_hook_period((enum ep_kind)kind));
+        if (stats->kind_rate[kind])
+            put_member(out, "rate", stats->kind_rate[kind]);
         put_member(out, "count", stats->kind_count[kind]);
         put_member(out, "value", stats->kind_value[kind]);
         ep_text_put(out, ",\"unit\":\"");
@@ -141,6 +143,11 @@ static int put_status(struct ep_text *out)
     put_member(out, "threads", stats.threads);
     put_member(out, "thread_exit_ns", stats.thread_exit_ns);
     put_member(out, "unsampled_ns", stats.unsampled_ns);
+    put_member(out, "tick_hz", stats.tick_hz);
+    put_member(out, "intervals_early", stats.intervals_early);
+    put_member(out, "degraded_contexts", stats.degraded_contexts);
+    put_member(out, "degraded_addresses", stats.degraded_addresses);
+    put_member(out, "degraded_frames", stats.degraded_frames);
     put_governor(out, &stats);
     put_spool(out, &stats);
     put_kinds(out, &stats, ep_kinds_get());

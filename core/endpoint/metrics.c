@@ -41,7 +41,7 @@ static const struct figure figures[] = {
     {"edgeprof_collect_cpu_seconds_total", AT(collect_cpu_ns), NANOSECONDS, "CPU time of the collect thread."},
     {"edgeprof_deliver_cpu_seconds_total", AT(deliver_cpu_ns), NANOSECONDS, "CPU time of the deliver thread."},
     {"edgeprof_handler_seconds_total", AT(handler_ns), NANOSECONDS,
-     "CPU time that sampling took from the service's threads."},
+     "CPU time that samples and hooks took from the service's threads."},
     {"edgeprof_wakeups_total", AT(wakeups), ONE, "Wake-ups of the collect and the deliver thread."},
     {"edgeprof_stretch_changes_total", AT(stretches), ONE, "Changes of the sampling periods by the governor."},
     {"edgeprof_stretch_ratio", AT(stretch_pct), PERCENT, "Current sampling periods, as a ratio of the level's."},

@@ -109,18 +109,18 @@ static unsigned stack_copy(const struct ep_tree *from, unsigned node, struct ep_
     return at;
 }
 
-static uint32_t thread_of(struct ep_contexts *contexts, const struct ep_thread_name *thread)
+static uint16_t thread_of(struct ep_contexts *contexts, const struct ep_thread_name *thread)
 {
     for (unsigned i = 0; i < contexts->names; i++)
         if (contexts->name[i].tid == thread->tid)
-            return i + 1;
+            return (uint16_t)(i + 1);
     if (contexts->names >= contexts->name_capacity)
         return 0;
     char *name = contexts->name[contexts->names].name;
     contexts->name[contexts->names] = *thread;
     for (size_t size = strlen(name), run; (run = ep_utf8_run(name, size)) < size; name += run + 1, size -= run + 1)
         name[run] = '?'; /* the kernel may cut a name within a character */
-    return ++contexts->names;
+    return (uint16_t)++contexts->names;
 }
 
 static unsigned context_of(const struct ep *ep, unsigned context, struct ep_contexts *contexts)
@@ -397,17 +397,11 @@ static void tree_empty(struct ep *ep)
 {
     uint64_t now = ep_port_uptime_ns();
 
-    if (ep->transport || now - ep->interval_start_ns < ep->interval_ns)
+    if (ep->transport || now < ep->interval_due_ns)
         return;
     charge_gauges(ep); /* updates the statistics */
-    if (!ep->tree.full)
-        ep_tree_clear_entries(&ep->tree);
-    else if (ep_live)
-        ep_live->clear_tree(ep);
-    else
-        ep_tree_clear(&ep->tree);
-    ep_contexts_clear(ep);
-    ep->interval_start_ns = now;
+    ep_collect_discard(ep);
+    ep->interval_due_ns = now + ep->interval_ns;
 }
 
 static void pull_round(struct ep *ep)

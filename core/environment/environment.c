@@ -150,6 +150,8 @@ static int own_read(struct ep_config *config)
         return error;
     if ((error = env_flag("EDGEPROF_IDLE_WAITS", &config->flags, EP_IDLE_WAITS)) < 0)
         return error;
+    if ((error = env_flag("EDGEPROF_ALL_EVENTS", &config->flags, EP_ALL_EVENTS)) < 0)
+        return error;
     if (!config->service)
         config->service = ep_env_text("EDGEPROF_SERVICE");
     if (!config->tags)

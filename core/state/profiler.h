@@ -49,6 +49,9 @@ struct ep_waiter {
     atomic_uintptr_t unwanted;     /* return address that marked its last wait as unwanted; 0: none */
 };
 
+/* What was given up, from what hurts least on. */
+enum ep_detail { EP_DETAIL_ALL, EP_DETAIL_CONTEXTS, EP_DETAIL_ADDRESSES, EP_DETAIL_FRAMES };
+
 enum ep_counter {
     EP_COUNT_SAMPLES,
     EP_COUNT_WEIGHT_NS,
@@ -78,6 +81,9 @@ enum ep_counter {
     EP_COUNT_SPOOL_WRITTEN,
     EP_COUNT_SPOOL_ERROR,
     EP_COUNT_UNSAMPLED_NS,
+    EP_COUNT_EARLY,
+    EP_COUNT_DEGRADED, /* + enum ep_detail - 1 */
+    EP_COUNT_DEGRADED_LAST = EP_COUNT_DEGRADED + 2,
     EP_COUNT_THREADS, /* from here on 32 bits in struct ep_stats */
     EP_COUNT_TREE_NODES,
     EP_COUNTERS
@@ -123,40 +129,82 @@ struct ep_governor {
     uint64_t since_ns, seen[EP_METERS]; /* at the last measurement */
 };
 
+/* Events of kinds with a limit per second (core/collect/rates.c). */
+enum { EP_RATE_ALLOC, EP_RATE_EXCEPTION, EP_RATE_WAIT, EP_RATES };
+
+struct ep_rate {
+    uint32_t distance; /* between samples, without stretch */
+    uint32_t events;   /* in the current window; this and volume: of all events that distance has an effect on */
+    uint32_t check_at; /* the number of events that is a burst's next check; 0: not yet known */
+    uint64_t volume;
+    uint64_t since_ns; /* begin of the window */
+};
+
+/* A hook wakes the collect thread after this many events, so that a burst does not fill a large ring. */
+#define EP_EVENTS_UNSEEN 64u
+
+struct ep_rates {
+    atomic_uint unseen; /* events recorded since the ring was last drained; the others belong to the collect thread */
+    struct ep_rate rate[EP_RATES];
+};
+
+/* The outermost frames of the stack that was added last, and their nodes: the next stack often shares them. Whoever
+ * changes ids of nodes or ep->detail sets depth to 0. */
+#define EP_PATH_FRAMES 32u
+struct ep_path {
+    unsigned depth;   /* 0: none */
+    unsigned end;     /* ep_record.end */
+    unsigned modules; /* number of modules: an address may belong to a new one */
+    uintptr_t pc[EP_PATH_FRAMES];
+    uint16_t node[EP_PATH_FRAMES];
+};
+
+/* What the periods were last set from. */
+struct ep_applied {
+    uint32_t kinds, period_ns, stretch;
+};
+
 struct ep {
     struct ep_config config; /* strings point into `strings` */
     char strings[EP_STRINGS_BYTES];
     struct ep_identity identity;
-    uint32_t run;          /* identifies this run of the profiler; never 0 */
     atomic_uint level;     /* enum ep_level */
     atomic_uint period_ns; /* of CPU samples, as set by level or rate */
     uint64_t interval_ns;
     uint32_t memory_used;
     uint64_t started_ns;
 
-    /* signal path */
-    struct ep_ring ring;
+    /* signal path: what each sample reads is in one cache line */
+    _Alignas(64) struct ep_ring ring;
+    uint32_t run; /* identifies this run of the profiler; never 0 */
+    atomic_uint rule_misses;
+    atomic_bool cut_seen; /* by a handler: perhaps the code of a new module */
+    atomic_bool parked;   /* the two threads are not started yet */
     struct ep_governor governor;
+    struct ep_rates rates;
     atomic_uint lost_samples; /* samples lost since the last round because the ring was full */
     _Atomic uint64_t lost_value[EP_KINDS];
     atomic_uint refused[EP_LOSS_REASONS]; /* threads that are not sampled, by reason */
     _Atomic uint64_t unsampled_ns;        /* modulo 2^64: may be negative for a while */
-    atomic_uint rule_misses;
 
     /* collect */
     struct ep_event collect_event;
     uint64_t frames, misses; /* not yet counted as rule hits: frames - misses */
     struct ep_tree tree;
     struct ep_contexts contexts;
-    uint64_t interval_start_ns, next_scan_ns;
-    uint32_t period_applied_ns; /* of CPU samples */
-    uint32_t timers_ns;         /* period of the port's timers; 0: no CPU samples */
-    uint32_t kinds;             /* enabled kinds; equals ep_hook_kinds until stop */
+    uint64_t interval_start_ns, interval_due_ns; /* start: of what is in the tree */
+    uint64_t next_scan_ns, scan_pause_ns;
+    unsigned detail, depth_limit; /* enum ep_detail, and of stacks; until the interval is encoded */
+    uint32_t period_applied_ns;   /* of CPU samples */
+    uint32_t timers_ns;           /* period of the port's timers; 0: no CPU samples */
+    struct ep_applied applied;
+    uint32_t kinds; /* enabled kinds; equals ep_hook_kinds until stop */
     int64_t rest_balance_ns;
     uint64_t segment;
     uint32_t sequence;
     unsigned nodes_declared; /* tree nodes already sent in this segment */
     unsigned module_hint;
+    struct ep_path path;
     _Atomic(const struct ep_snapshot *) snapshot; /* NULL: none was requested yet */
     atomic_uint snapshot_asked;                   /* EP_SNAPSHOT_PUSH, _PULL */
     unsigned snapshot_for;                        /* the same, for the dump in progress */
@@ -164,7 +212,6 @@ struct ep {
     atomic_bool encode_pending;                   /* the interval has ended, but the outbox had no room */
     atomic_bool flush, stopping, collected;       /* collected: stopping, and no message will follow */
     atomic_bool segment_stale;                    /* set by the deliver thread */
-    atomic_bool parked;                           /* the two threads are not started yet */
     uint64_t resume_at_ns;                        /* uptime; parked threads start then at the latest */
 
     /* between them */
@@ -215,6 +262,8 @@ struct ep_waits {
     void (*charge)(struct ep *ep); /* records waits that are still open */
     /* Replaces EP_FRAME_BY_CALLER by the frame of the wait's class. False: ignore the record. */
     bool (*classify)(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame);
+    /* True if pc is in a hook, so that what it has called was edgeprof's work. */
+    bool (*is_hook)(const struct ep *ep, uintptr_t pc);
     void (*reconsider)(struct ep *ep); /* call it after a change of kinds: forgets which waits were unwanted */
 };
 /* NULL: no thread has waited yet. */

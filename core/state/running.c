@@ -27,7 +27,7 @@ bool ep_held(void)
     return atomic_load(&holders) != 0;
 }
 
-struct ep *ep_hold(void)
+__attribute__((hot)) struct ep *ep_hold(void)
 {
     (void)atomic_fetch_add(&holders, 1);
     struct ep *ep = atomic_load(&ep_current);
@@ -36,17 +36,17 @@ struct ep *ep_hold(void)
     return ep;
 }
 
-void ep_release(void)
+__attribute__((hot)) void ep_release(void)
 {
     (void)atomic_fetch_sub_explicit(&holders, 1, memory_order_release);
 }
 
-struct ep *ep_enter(void)
+__attribute__((hot)) struct ep *ep_enter(void)
 {
     return ep_hold();
 }
 
-void ep_leave(void)
+__attribute__((hot)) void ep_leave(void)
 {
     ep_release();
 }

@@ -32,6 +32,7 @@ const char *ep_special_name(unsigned frame)
         "[no stack]",      "[gc loh]",
         "[gc poh]",        "[gc fragmentation]",
         "[gc unused]",     "[lost: spool]",
+        "[edgeprof]",      "[unsampled]",
     };
 
     return names[frame < EP_FRAME_SPECIALS ? frame : EP_FRAME_UNKNOWN];

@@ -178,7 +178,7 @@ static void test_full_tables_lose_only_detail(void **state)
     end();
     assert_int_equal(receiver.kind_value[EP_KIND_ALLOC], 20000);
     assert_true(account_stats().lost_count[EP_LOSS_TAGS] >= 2000 - EP_TAG_VALUES);
-    assert_true(account_stats().lost_count[EP_LOSS_CONTEXTS] > 0);
+    assert_true(account_stats().intervals_early > 0 || account_stats().degraded_contexts > 0);
 }
 
 static void test_bad_keys_and_balance(void **state)

@@ -29,6 +29,7 @@ static void on_entry(const struct receiver_stack *stack)
     told_count[wait] += stack->count;
 }
 
+/* Without limits per second: test_rates.c has those. */
 static void begin(uint32_t kinds, uint32_t flags)
 {
     struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
@@ -36,7 +37,7 @@ static void begin(uint32_t kinds, uint32_t flags)
                           .interval_ms = 1000,
                           .kinds = kinds,
                           .transport = &receiver_transport,
-                          .flags = flags | EP_MANUAL};
+                          .flags = flags | EP_ALL_EVENTS | EP_MANUAL};
 
     account_afresh();
     memset(works, 0, sizeof works);
@@ -263,6 +264,113 @@ static void test_excluded_waits(void **state)
     }
 }
 
+/* ---- waits for descriptors ---- */
+
+static void wait_for(int fd, uint64_t ns)
+{
+    ep_wait_descriptor(fd);
+    ep_wait_begin((enum ep_wait)EP_WAIT_BY_DESCRIPTOR);
+    ep_sim.uptime_ns += ns;
+    ep_wait_end();
+}
+
+/* Finding the class takes a system call, so a call that returns at once does without it. */
+static void test_descriptors_are_looked_up_for_samples(void **state)
+{
+    (void)state;
+    begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
+    be(0);
+    for (unsigned i = 0; i < 100000; i++)
+        wait_for(EP_WAIT_NETWORK, 9000);
+    assert_int_equal(ep_sim.descriptors_seen, 0);
+    wait_for(EP_WAIT_DISK, 2 * PERIOD);
+    assert_int_equal(ep_sim.descriptors_seen, 1);
+    ep_wait_descriptor(EP_WAIT_NETWORK);
+    ep_wait_begin((enum ep_wait)EP_WAIT_BY_DESCRIPTOR);
+    ep_wait_descriptor(EP_WAIT_OTHER); /* of a call in a signal handler of the program: nested */
+    ep_wait_begin((enum ep_wait)EP_WAIT_BY_DESCRIPTOR);
+    ep_wait_end();
+    pass(1000 * MS); /* while open */
+    ep_wait_end();
+    end();
+    assert_int_equal(told_ns[EP_WAIT_DISK], 2 * PERIOD);
+    assert_int_equal(told_ns[EP_WAIT_NETWORK], 1000 * MS);
+    assert_int_equal(told_ns[EP_WAIT_OTHER], 0);
+}
+
+/* The classes share a stratum, so one run may be off; the mean over many is not. */
+static void test_weights_are_unbiased(void **state)
+{
+    enum { RUNS = 400, WAITS = 200 };
+    double sum[EP_WAITS] = {0}, squares[EP_WAITS] = {0};
+    uint64_t dice = 41;
+
+    (void)state;
+    for (unsigned run = 0; run < RUNS; run++) {
+        uint64_t truth[EP_WAITS] = {0};
+        begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
+        be(0);
+        for (unsigned i = 0; i < WAITS; i++) {
+            static const enum ep_wait classes[] = {EP_WAIT_OTHER, EP_WAIT_NETWORK, EP_WAIT_NETWORK, EP_WAIT_DISK};
+            enum ep_wait wait = classes[unit_random(&dice) % 4];
+            uint64_t ns = 10000 + unit_random(&dice) % (unit_random(&dice) % 3 ? 100000 : 12 * MS);
+            wait_for((int)wait, ns);
+            wait_for((int)wait, unit_random(&dice) % 10000); /* has not blocked */
+            truth[wait] += ns;
+            collect();
+        }
+        end();
+        for (unsigned wait = 0; wait < EP_WAITS; wait++) {
+            double off = (double)told_ns[wait] - (double)truth[wait];
+            sum[wait] += off;
+            squares[wait] += off * off;
+        }
+    }
+    for (unsigned wait = 0; wait < EP_WAITS; wait++) {
+        double mean = sum[wait] / RUNS, variance = squares[wait] / RUNS - mean * mean;
+        print_message("class %u: %.0f us off in the mean, %.2f of 9 squares of its standard error\n", wait, mean / 1000,
+                      variance > 0 ? mean * mean / (variance / RUNS) : 0);
+        assert_true(mean * mean <= 9 * variance / RUNS);
+    }
+}
+
+/* A program's own pattern is timed in all its phases. */
+static void test_timed_calls_follow_no_pattern(void **state)
+{
+    struct ep_hook_timer timer = {.dice = 1};
+
+    (void)state;
+    for (unsigned length = 1; length <= 64; length++) {
+        unsigned timed[64] = {0};
+        for (unsigned n = 0; n < 64 * length * EP_HOOK_TIMED_ONE_IN; n++)
+            timed[n % length] += ep_hook_is_timed(&timer);
+        for (unsigned phase = 0; phase < length; phase++)
+            assert_in_range(timed[phase], 16, 128); /* six standard errors */
+    }
+}
+
+/* Threads that live for a few calls are timed as often as others, although each finds the same memory. */
+static void test_short_threads_are_timed(void **state)
+{
+    const unsigned threads = 40000, calls = 32;
+    unsigned timed = 0, nth[32] = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < threads; i++) {
+        struct ep_hook_timer timer = {0};
+        ep_sim.uptime_ns += 40 * MS / 1000 + i % 7;
+        for (unsigned n = 0; n < calls; n++) {
+            bool chosen = ep_hook_is_timed(&timer);
+            timed += chosen;
+            nth[n] += chosen;
+        }
+    }
+    assert_in_range(timed, threads * calls / EP_HOOK_TIMED_ONE_IN * 8 / 10,
+                    threads * calls / EP_HOOK_TIMED_ONE_IN * 12 / 10);
+    for (unsigned n = 1; n < calls; n++) /* the first call makes the thread's note ready */
+        assert_in_range(nth[n], 20, 160);
+}
+
 /* A wait that begins before its kind is on, or ends after it is off or in another run, is never reported as longer than
  * it was. */
 static void test_kinds_and_runs_change(void **state)
@@ -311,6 +419,8 @@ int main(void)
         cmocka_unit_test(test_open_waits_grow),          cmocka_unit_test(test_thread_gone),
         cmocka_unit_test(test_more_threads_than_places), cmocka_unit_test(test_only_outermost_wait_counts),
         cmocka_unit_test(test_excluded_waits),           cmocka_unit_test(test_kinds_and_runs_change),
+        cmocka_unit_test(test_weights_are_unbiased),     cmocka_unit_test(test_timed_calls_follow_no_pattern),
+        cmocka_unit_test(test_short_threads_are_timed),  cmocka_unit_test(test_descriptors_are_looked_up_for_samples),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

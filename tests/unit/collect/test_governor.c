@@ -98,14 +98,16 @@ static void collect(const struct costs *costs)
     world.used_ns += costs->message_ns;
 }
 
-/* Simulates hooks that took this long, as measured by one of them. */
+/* Simulates hooks that took this long, as measured by some of them. */
 static void hooks(uint64_t ns)
 {
-    const uint64_t start = ep_port_uptime_ns() - ns / EP_HOOK_TIMED_ONE_IN;
+    const uint64_t each = 1 * US;
 
-    ep_sim.uptime_step_ns = 30; /* the clock read itself, which is not the hook's cost */
-    ep_hook_cost(start, EP_HOOK_TIMED_ONE_IN);
-    ep_hook_cost(start - MS, EP_HOOK_TIMED_ONE_IN); /* interrupted: ignored */
+    ep_sim.uptime_step_ns = 30; /* the reading itself, which is not the hook's cost */
+    for (uint64_t told = 0; told < ns; told += each * EP_HOOK_TIMED_ONE_IN) {
+        ep_hook_cost(ep_port_ticks() - each, EP_HOOK_TIMED_ONE_IN);
+        ep_hook_cost(ep_port_ticks() - 20 * US, EP_HOOK_TIMED_ONE_IN); /* interrupted: ignored */
+    }
     ep_sim.uptime_step_ns = 0;
     world.cost_ns += ns;
     world.used_ns += ns;
@@ -231,6 +233,56 @@ static void test_cost_of_hooks(void **state)
         }
         double total = (double)(world.cost_ns - cost) * 1e6 / (double)(world.used_ns - used);
         assert_true(error_pct(total, budget) <= MOST);
+    }
+    end();
+}
+
+/* Calls that could wait but do not: hooks without a sample are in what the profiler says that it costs, and in the
+ * budget. In the simulation a hook costs its reading of the clock. */
+static void test_hooks_without_samples_are_accounted(void **state)
+{
+    const uint64_t step_ns = 30, pairs = 40000;
+    const struct costs costs = {10 * US, 1 * US, 300, 10 * US};
+    double told = 0, cost = 0;
+
+    (void)state;
+    begin(0, RATE);
+    assert_int_equal(ep_kinds_change(EP_KIND_BIT(EP_KIND_WAIT), 0), 0);
+    for (unsigned seconds = 0; seconds < 20; seconds++) {
+        uint64_t handler_ns = stats().handler_ns;
+        ep_sim.uptime_step_ns = step_ns;
+        for (unsigned i = 0; i < pairs; i++) {
+            ep_wait_begin(EP_WAIT_NETWORK);
+            ep_wait_end();
+        }
+        ep_sim.uptime_step_ns = 0;
+        world.used_ns += 2 * pairs * step_ns;
+        run_seconds(&costs, 0, 10);
+        told += (double)(stats().handler_ns - handler_ns);
+        cost += (double)(2 * pairs * step_ns);
+    }
+    assert_true(error_pct(told, cost) < 5);
+    assert_true(error_pct((double)stats().cost_ppm, 1e6) < 5);
+    end();
+}
+
+/* A counter of 100 ns, hooks of 20 ns, and 30 ns for a reading: a timed hook takes 0 or 100 ns, the mean is 50. The
+ * cost is right, and never falls. */
+static void test_coarse_counter(void **state)
+{
+    const uint64_t reading_ns = 30, took_ns[] = {0, 100}, timed = 1000;
+    const struct costs none = {0, 0, 0, 0};
+
+    (void)state;
+    begin(0, RATE);
+    uint64_t before = stats().handler_ns;
+    for (unsigned i = 0; i < 2; i++) {
+        ep_sim.uptime_step_ns = reading_ns;
+        for (unsigned n = 0; n < timed; n++)
+            ep_hook_cost(ep_sim.uptime_ns + reading_ns - took_ns[i], 1);
+        ep_sim.uptime_step_ns = 0;
+        run_seconds(&none, 0, 10);
+        assert_int_equal(stats().handler_ns - before, i * 2 * 20 * timed);
     }
     end();
 }
@@ -377,6 +429,61 @@ static void test_kinds_and_levels(void **state)
     assert_true(off < bytes / 20);
 }
 
+/* Allocations of 64 KiB: this many in a step. Returns how many became samples. */
+static unsigned allocate(const struct costs *costs, struct ep_stratum *stratum, unsigned objects, uint64_t *bytes)
+{
+    unsigned samples = 0;
+
+    for (unsigned i = 0; i < objects; i++) {
+        struct ep_hook_event event = {.kind = EP_KIND_ALLOC, .count = 1};
+        event.value = ep_stratum_advance(stratum, 65536, ep_hook_period(EP_KIND_ALLOC));
+        *bytes += 65536;
+        if (!event.value)
+            continue;
+        ep_sim.thread_cpu_step_ns = costs->sample_ns;
+        assert_int_equal(ep_hook_event(&event), 0);
+        world.cost_ns += costs->sample_ns;
+        world.used_ns += costs->sample_ns;
+        if (++samples % 20 == 0)
+            collect(costs);
+    }
+    return samples;
+}
+
+/* Many allocations: their limit per second and the budget hold together. The budget's stretch multiplies the distance
+ * that the limit asks for. */
+static void test_limits_and_budget(void **state)
+{
+    const struct costs costs = {20 * US, 1 * US, 300, 2 * US};
+    static const uint32_t budgets[] = {100000, 300};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct ep_stratum stratum = {.seed = 5};
+        uint64_t bytes = 0, cost = 0, used = 0;
+        unsigned samples = 0;
+        begin(budgets[i], RATE);
+        for (unsigned step = 0; step < 10 * (SETTLED + 120); step++) {
+            if (step == 10 * SETTLED) {
+                cost = world.cost_ns;
+                used = world.used_ns;
+                samples = 0;
+            }
+            samples += allocate(&costs, &stratum, 640, &bytes); /* 400 MiB/s */
+            run(&costs, 2, 1);
+        }
+        double ppm = (double)(world.cost_ns - cost) * 1e6 / (double)(world.used_ns - used);
+        double stretch = (double)stats().stretch_pct / 100, rate = samples / 120.0;
+        print_message("budget %u: cost %.0f ppm, stretch %.1f, %.1f allocations a second\n", budgets[i], ppm, stretch,
+                      rate);
+        assert_true(i ? stretch > 3 && error_pct(ppm, budgets[i]) <= MOST : stretch == 1);
+        assert_true(rate * stretch > 17 && rate * stretch < 23); /* the limit is 20 */
+        end();
+        uint64_t told = receiver.kind_value[EP_KIND_ALLOC], off = told > bytes ? told - bytes : bytes - told;
+        assert_true(off < 2 * (uint64_t)UINT32_MAX && off < bytes / 100);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +491,8 @@ int main(void)
         cmocka_unit_test(test_cost_of_a_sample_changes),
         cmocka_unit_test(test_slightly_over_budget),
         cmocka_unit_test(test_cost_of_hooks),
+        cmocka_unit_test(test_hooks_without_samples_are_accounted),
+        cmocka_unit_test(test_coarse_counter),
         cmocka_unit_test(test_no_stretch_within_budget),
         cmocka_unit_test(test_stretch_is_taken_back),
         cmocka_unit_test(test_no_budget_no_limit),
@@ -391,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_idle_service),
         cmocka_unit_test(test_range_limits),
         cmocka_unit_test(test_kinds_and_levels),
+        cmocka_unit_test(test_limits_and_budget),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

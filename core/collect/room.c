@@ -1,0 +1,97 @@
+/*
+ * Room for the next sample: nothing is dropped while the link takes messages.
+ *
+ * When little is left of the nodes, entries or contexts, what there is becomes a profile before the interval's end. It
+ * carries its own start and duration. What it has used lately stays in the tree. When nothing can be sent, the tree
+ * fills up; then detail is given up until the next profile, in the order that hurts least, with exact totals: labels
+ * and spans, then addresses within a function, then the callees beyond a depth.
+ *
+ *   ep_make_room -> ep_collect_early, or ep_collect_discard
+ *                -> degrade -> fold -> ep_tree_fold, function_of
+ */
+#include "core/collect/collect.h"
+#include "core/data/fold.h"
+
+#define CONTEXTS_SPARE 3u
+
+static bool is_low(const struct ep *ep)
+{
+    const struct ep_contexts *contexts = &ep->contexts;
+
+    return ep_tree_is_low(&ep->tree) || contexts->count + contexts->capacity / 8 + CONTEXTS_SPARE > contexts->capacity;
+}
+
+static bool has_contexts(const struct ep *ep)
+{
+    return ep->detail == EP_DETAIL_ALL && ep->contexts.count > 1;
+}
+
+static bool may_send(const struct ep *ep)
+{
+    return !ep_collect_held(ep) && !atomic_load(&ep->encode_pending);
+}
+
+uint32_t ep_function_of(struct ep *ep, uint32_t frame)
+{
+    const struct ep_module *module =
+        frame < EP_FRAME_FIRST_ADDRESS ? NULL : ep_module_of_linear(&ep->unwinder.modules, frame);
+
+    if (!module || module->data)
+        return frame;
+    uintptr_t start = ep_function_start(module, module->start + (frame - module->base));
+    return start > module->start && start < module->end ? module->base + (uint32_t)(start - module->start) : frame;
+}
+
+static uint32_t function_of(void *argument, uint32_t frame)
+{
+    return ep_function_of(argument, frame);
+}
+
+static void fold(struct ep *ep, unsigned depth)
+{
+    struct ep_fold what = {.contexts = ep->detail >= EP_DETAIL_CONTEXTS, .depth = depth};
+
+    if (ep->detail >= EP_DETAIL_ADDRESSES)
+        what.frame = function_of, what.argument = ep;
+    ep_tree_unmark(&ep->tree);
+    if (ep_live)
+        ep_live->mark(&ep->tree);
+    ep_tree_fold(&ep->tree, &what);
+    if (ep_live)
+        ep_live->moved(&ep->tree);
+    ep_tree_folded(&ep->tree, &what);
+    ep->path.depth = 0;
+    ep_contexts_clear(ep);
+    ep_segment_begin(ep); /* ids of nodes have changed */
+}
+
+/* Takes the next step. False: there is none. */
+static bool degrade(struct ep *ep)
+{
+    if (ep->detail < EP_DETAIL_FRAMES)
+        ep->detail++;
+    if (ep->detail == EP_DETAIL_FRAMES) {
+        if (ep->depth_limit == 1)
+            return false;
+        ep->depth_limit -= (ep->depth_limit + 3) / 4;
+        fold(ep, ep->depth_limit);
+    } else {
+        fold(ep, 0);
+    }
+    ep_count(ep, EP_COUNT_DEGRADED + ep->detail - 1, 1);
+    return true;
+}
+
+void ep_make_room(struct ep *ep)
+{
+    if (!is_low(ep))
+        return;
+    if (!ep->transport && atomic_load(&ep_pull))
+        ep_collect_discard(ep);
+    else if (ep->transport && may_send(ep))
+        ep_collect_early(ep);
+    if (ep->contexts.count + CONTEXTS_SPARE > ep->contexts.capacity && has_contexts(ep))
+        (void)degrade(ep);
+    while (ep_tree_is_full(&ep->tree) && degrade(ep)) {
+    }
+}
