@@ -26,6 +26,11 @@
 /* Monotonic time, including time in suspend where the system has such a clock. Context: signal. */
 uint64_t ep_port_uptime_ns(void);
 
+/* A counter for durations, cheaper to read than that clock where possible; and a difference of two readings in ns. Two
+ * processors' readings may differ by what a thread needs to move. Context: signal. */
+uint64_t ep_port_ticks(void);
+uint64_t ep_port_ticks_ns(uint64_t ticks);
+
 /* Wall clock, ns since 1970; 0 if the device does not know the date. Context: collect. */
 uint64_t ep_port_unix_ns(void);
 
@@ -107,13 +112,20 @@ void ep_port_sampling_stop(void);
 /* Finds threads that have started or ended. Returns the number of armed threads. Context: collect. */
 int ep_port_threads_scan(void);
 
+/* Looks up the stacks of threads whose ep_context of a sample had no bounds (stack_end 0). Cheap if there is none.
+ * Context: collect. */
+void ep_port_stacks_find(void);
+
 /* Returns 1 if new threads arm themselves, so that rare scans are enough, else 0. Context: collect. */
 int ep_port_threads_announced(void);
 
-/* Changes the period, also of armed threads. Ticks already on their way carry their old period. 0: removes all
+/* Changes the period, also of armed threads. No tick of the old period is charged with the new one. 0: removes all
  * timers; the threads' residual CPU time is reported as in ep_port_sampling_stop(), and later CPU time is not
  * reported. No effect while sampling is stopped. Context: collect. */
 void ep_port_sampling_period(uint32_t period_ns);
+
+/* How often a second the kernel can tick at most, the highest rate of CPU samples; 0: unknown. Context: any thread. */
+uint32_t ep_port_tick_hz(void);
 
 /* CPU time that a tick costs its thread in addition to ep_capture(), measured at start. Context: collect. */
 uint64_t ep_port_tick_cost_ns(void);
@@ -216,7 +228,10 @@ void ep_capture(struct ep *ep, const struct ep_context *context, uint32_t tid, u
  * call. The low three bits of the stack pointer, which are otherwise 0, hold the class of waiting. Context: signal. */
 void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t base);
 
-#define EP_WORK_WAITING 48
+/* The class of a wait for this descriptor (enum ep_wait of core/edgeprof.h). Keeps errno. Context: signal. */
+unsigned ep_port_descriptor_wait(int fd);
+
+#define EP_WORK_WAITING 60
 
 /* What a thread works for and waits for. The port keeps one for each thread, zero at its start. Only the thread
  * itself writes it (core/capture/tags.c); signal handlers on it read it. */
@@ -232,6 +247,10 @@ struct ep_work {
 /* Reports residual CPU time: what a thread has used beyond its samples when it ends or sampling stops. May be
  * negative. tid 0: CPU time of threads that cannot be sampled. Context: any thread, signal. */
 void ep_thread_rest(uint32_t tid, int64_t rest_ns);
+
+/* Reports CPU time of a running thread that no sample stands for, because all its runs ended before a tick came. The
+ * port never charges it again. Context: any thread. */
+void ep_thread_missed(uint32_t tid, uint64_t missed_ns);
 
 /* Reports that the process is no longer single-threaded: edgeprof's parked threads may start. Context: any thread. */
 void ep_threads_needed(void);
@@ -270,7 +289,7 @@ struct ep_answer {
 
 /* The control endpoint (core/endpoint/control.c): executes and answers a request. Context: any thread. */
 #define EP_CONTROL_REQUEST 1024 /* maximum size of a request */
-#define EP_CONTROL_ANSWER  4096 /* size of the buffer for an answer */
+#define EP_CONTROL_ANSWER  5120 /* size of the buffer for an answer */
 void ep_control_answer(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer);
 
 /* The pull endpoint (core/endpoint/pull.c). One thread serves all its clients. token: required of requests; NULL:

@@ -26,6 +26,12 @@ uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc)
     return pc;
 }
 
+/* blr */
+bool ep_linux_is_behind_call(uintptr_t address)
+{
+    return address % 4 == 0 && (((const uint32_t *)address)[-1] & 0xfffffc1f) == 0xd63f0000;
+}
+
 /* ep_port_here: stores the caller's registers as they are after the call, in the order of struct ep_context. */
 __asm__(".text\n"
         ".globl ep_port_here\n"

@@ -33,6 +33,14 @@ uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc)
     return before == thumb_svc ? pc | 1u : pc;
 }
 
+/* blx register */
+bool ep_linux_is_behind_call(uintptr_t address)
+{
+    if (address & 1)
+        return (((const uint16_t *)(address - 1))[-1] & 0xff87) == 0x4780;
+    return address % 4 == 0 && (((const uint32_t *)address)[-1] & 0x0ffffff0) == 0x012fff30;
+}
+
 /* ep_port_here: stores the caller's registers as they are after the call, in the order of struct ep_context. */
 __asm__(".text\n"
         ".syntax unified\n"

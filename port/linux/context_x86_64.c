@@ -7,7 +7,7 @@
 const uint32_t ep_linux_table_segment = PT_GNU_EH_FRAME;
 const bool ep_linux_tls_above = false;
 
-void ep_linux_context(const void *ucontext, struct ep_context *context)
+__attribute__((hot)) void ep_linux_context(const void *ucontext, struct ep_context *context)
 {
     const ucontext_t *uc = ucontext;
 
@@ -24,6 +24,15 @@ uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc)
 {
     (void)tid;
     return pc;
+}
+
+/* call *%reg; call *n(%reg). */
+bool ep_linux_is_behind_call(uintptr_t address)
+{
+    const uint8_t *b = (const uint8_t *)address;
+
+    return (b[-2] == 0xff && (b[-1] & 0xf8) == 0xd0) || (b[-3] == 0xff && (b[-2] & 0xf8) == 0x50) ||
+           (b[-4] == 0xff && b[-3] == 0x54 && b[-2] == 0x24);
 }
 
 /* ep_port_here: stores the caller's registers as they are after the call, in the order of struct ep_context. */

@@ -37,16 +37,37 @@ static uint64_t random_phase(uint32_t period)
     return 1 + (uint64_t)dice * period / UINT32_MAX;
 }
 
-void ep_linux_timer_run(int timer, uint32_t period)
+/* The time until the timer expires, 0: never, and its period, in ns. */
+static int timer_set(int timer, uint64_t first, uint32_t period)
 {
-    uint64_t first = random_phase(period);
     /* the kernel's struct, independent of this C library's time_t */
     const long spec[4] = {(long)(period / NS), (long)(period % NS), (long)(first / NS), (long)(first % NS)};
+    long error = syscall(SYS_timer_settime, timer, 0, spec, NULL);
 
-    (void)syscall(SYS_timer_settime, timer, 0, spec, NULL);
+#ifdef SYS_timer_settime64 /* 32-bit kernels without CONFIG_COMPAT_32BIT_TIME have only this call */
+    if (error != 0 && errno == ENOSYS) {
+        const int64_t wide[4] = {spec[0], spec[1], spec[2], spec[3]};
+        error = syscall(SYS_timer_settime64, timer, 0, wide, NULL);
+    }
+#endif
+    return error == 0 ? 0 : -errno;
+}
+
+int ep_linux_timer_run(int timer, uint32_t period)
+{
+    return timer_set(timer, random_phase(period), period);
+}
+
+/* CPU timers are checked on ticks, which also move this clock. */
+uint32_t ep_port_tick_hz(void)
+{
+    struct timespec tick;
+
+    return clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0 && tick.tv_nsec ? NS / (uint32_t)tick.tv_nsec : 0;
 }
 
 void ep_linux_timer_delete(int timer)
 {
-    (void)syscall(SYS_timer_delete, timer);
+    if (syscall(SYS_timer_delete, timer) != 0) /* a filter of system calls refuses it */
+        (void)timer_set(timer, 0, 0);
 }

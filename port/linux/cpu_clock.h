@@ -11,8 +11,9 @@
 int ep_linux_timer_make(uint32_t tid, uintptr_t value, int *timer);
 
 /* Starts the timer: it first expires after a random part of the period, so that short-lived threads are represented
- * fairly, then every period (ns). Context: any thread. */
-void ep_linux_timer_run(int timer, uint32_t period_ns);
+ * fairly, then every period (ns). Returns 0 or a negative errno value; -ESRCH: the thread has ended.
+ * Context: any thread. */
+int ep_linux_timer_run(int timer, uint32_t period_ns);
 
 void ep_linux_timer_delete(int timer);
 

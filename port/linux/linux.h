@@ -2,10 +2,12 @@
  * Private to port/linux: functions shared by its files.
  *
  *   sampler.c, thread_table.c, uncovered.c, cpu_clock.c      sampled and unsampled threads, their timers
- *   thread_start.c, *_wrap.c, stack_bounds.c, task_scan.c    finding threads and their stacks
+ *   thread_start.c, *_wrap.c, task_scan.c                    finding threads
+ *   stack_bounds.c, found_stacks.c                           their stacks
  *   own_signal.c, signal_calls.c, signal_blocked.c           edgeprof's signals, and the program's view of them
  *   own_threads.c, clone_<arch>.c, blocked.c                 edgeprof's own threads; blocked threads
  *   context_<arch>.c, modules.c, symbol.c, system.c          registers, modules, symbols, clocks, files of /proc
+ *   ticks.c                                                  a cheap counter for durations
  *   serve.c, control.c, pull.c, store.c                      endpoints; the spool's files
  *   preload*.c                                               the preload library
  */
@@ -36,6 +38,14 @@ void ep_linux_context(const void *ucontext, struct ep_context *context);
 /* Converts a pc from /proc to one of struct ep_context (Thumb bit). Context: collect. */
 uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
 
+/* Sets ep_linux_main_bounds.root, if main() runs already: the preload library starts before it. Only the main thread
+ * may call it. Context: signal. */
+void ep_linux_main_root_find(void);
+
+/* True if the instruction before `address`, which is in a module's code, calls to where a register says, as main() is
+ * called. Context: signal. */
+bool ep_linux_is_behind_call(uintptr_t address);
+
 /* The type of the program header with this architecture's unwind tables. */
 extern const uint32_t ep_linux_table_segment;
 
@@ -56,6 +66,14 @@ void ep_linux_thread_own(enum ep_role role);
  * show it. Context: any thread. */
 bool ep_linux_signal_blocked(uint32_t tid, bool pending);
 
+/* ---- stacks of threads that nobody announced (found_stacks.c) ---- */
+
+/* True and *bounds (root 0): the stack of the calling thread, in which sp is. False: not known yet; the collect thread
+ * looks it up. A stack that cannot be found has bounds that contain nothing. Context: signal. */
+bool ep_linux_stack_found(uint32_t tid, uintptr_t sp, struct ep_linux_bounds *bounds);
+/* Forgets answers that ended threads did not take. Context: collect. */
+void ep_linux_stacks_forget(void);
+
 /* ---- threads without a timer (uncovered.c) ---- */
 
 #define EP_LINUX_USED_UNIT 1024u /* ns */
@@ -70,7 +88,7 @@ struct ep_linux_watched {
 void ep_linux_uncovered_begin(struct ep_linux_watched *memory);
 
 /* Reports a thread without a timer; counts its reason once. used_ns: its CPU time, 0 at its start. error: the error
- * of timer_create(); -EXFULL: the table is full; 0: it blocks edgeprof's signal. Returns the CPU time since the last
+ * of ep_linux_arm(); -EXFULL: the table is full; 0: it blocks edgeprof's signal. Returns the CPU time since the last
  * scan, in EP_LINUX_USED_UNIT, 0 if unknown. Context: any thread. */
 unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, int error);
 /* True if the thread lost its timer because it blocked edgeprof's signal, and still blocks it. Context: collect. */
@@ -85,10 +103,17 @@ void ep_linux_covered(uint64_t ns);
  * Context: collect, init. */
 void ep_linux_uncovered_tell(uint64_t process_ns);
 
+/* For functions on the path of hooks that call the C library for edgeprof alone: struct ep_own_text.calls_start. */
+#define EP_LINUX_CALLS __attribute__((section("ep_calls")))
+
 /* ---- clocks ---- */
 
 /* The clock's time in ns; 0: it cannot be read. Context: signal. */
 uint64_t ep_linux_clock_ns(int clock);
+/* ep_linux_ticks_begin() begins to measure the rate of ep_port_ticks(); ep_linux_ticks_adjust() ends a measurement, if
+ * enough time has passed, and begins the next one. Context: collect, init. */
+void ep_linux_ticks_begin(void);
+void ep_linux_ticks_adjust(void);
 /* CPU time of edgeprof's own threads. Context: any thread. */
 uint64_t ep_linux_own_ns(void);
 
@@ -116,6 +141,12 @@ int ep_linux_task_read(uint32_t tid, const char *name, char *text, size_t size);
 
 /* Reads an unsigned decimal at *text and advances *text behind it. Context: any thread. */
 uint64_t ep_linux_number(const char **text);
+
+/* The value of a digit as the kernel writes hexadecimal numbers: 0-9, a-f. Context: any thread. */
+static inline unsigned ep_linux_hex_digit(char digit)
+{
+    return (unsigned)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+}
 
 /* The CPU clock of any thread of this process: MAKE_THREAD_CPUCLOCK of Linux' include/linux/posix-timers.h. */
 static inline int ep_linux_cpu_clock(uint32_t tid)

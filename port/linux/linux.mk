@@ -27,6 +27,20 @@ test-preload: $(PRELOAD_WAITS) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/waits.py $(BUILD)/edgeprof $(PRELOAD_WAITS) $(BUILD)/tests/preload
 $(call test,test-preload,all,300,alone,Waits of a program built without edgeprof appear with the right time and stack.)
 
+# What the hooks cost.
+PRELOAD_COST := $(BUILD)/tests/preload/calls $(BUILD)/tests/preload/steps
+$(PRELOAD_COST): $(BUILD)/tests/preload/%: tests/preload/%.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< -o $@ -lpthread -ldl
+
+.PHONY: test-preload-steps test-preload-own
+test-preload-steps: $(BUILD)/tests/preload/steps $(PRELOAD_LIB)
+	@tests/preload/steps.py $(abspath $(PRELOAD_LIB)) $<
+$(call test,test-preload-steps,quick,300,shared,A hook around a call that returns at once adds no system call and few instructions.)
+test-preload-own: $(BUILD)/tests/preload/calls $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/preload/own.py $(BUILD)/edgeprof $< $(BUILD)/tests/preload
+$(call test,test-preload-own,all,120,shared,The CPU time of hooks in the program's threads appears as [edgeprof].)
+
 # The process ends with the program's last thread, not with edgeprof's.
 PRELOAD_MAIN_EXITS := $(BUILD)/tests/preload/main_exits
 $(PRELOAD_MAIN_EXITS): tests/preload/main_exits.c

@@ -16,6 +16,7 @@
 #include <elf.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #ifndef NT_GNU_BUILD_ID
@@ -99,9 +100,15 @@ static void build_id_find(const struct image *image, struct ep_module_info *info
     }
 }
 
+/* musl names the program like a library: by its path, or "/proc/self/exe" if it is static. */
+static bool is_program(const struct dl_phdr_info *info)
+{
+    return (uintptr_t)info->dlpi_phdr == getauxval(AT_PHDR);
+}
+
 static const char *path_of(const struct dl_phdr_info *info)
 {
-    if (info->dlpi_name && strcmp(info->dlpi_name, "/proc/self/exe") == 0) /* musl in a static program */
+    if (is_program(info))
         return program_path;
     if (info->dlpi_name && strchr(info->dlpi_name, '/'))
         return info->dlpi_name;

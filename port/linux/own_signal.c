@@ -2,9 +2,9 @@
  * The program's view of edgeprof's signals; see own_signal.h.
  *
  *   ep_linux_signals_take     chooses the numbers and installs the handler
- *   ep_linux_tick_of          recognises a tick by a random value in it (not by the timer's id: qemu-user does not pass
- * it) ep_linux_signal_foreign   another signal: postpones it if the thread believes it blocked; else default action, or
- * the program's handler ep_linux_signals_named    gives a number back to the program; ticks move to the next number
+ *   ep_linux_signal_foreign   no tick: postpones it if the thread believes it blocked; else default action, or the
+ *                             program's handler
+ *   ep_linux_signals_named    gives a number back to the program; ticks move to the next number
  *
  * The last number is never given back: a program that uses all of them shares it with edgeprof and cannot block it.
  */
@@ -49,9 +49,10 @@ static struct {
     _Atomic uint64_t ours;    /* those of them not given back */
     atomic_int current;
     atomic_bool writing;
-    uintptr_t salt;
     pid_t pid;
 } own;
+
+uintptr_t ep_linux_tick_salt;
 
 /* Our numbers that this thread believes to be blocked. */
 static _Thread_local _Atomic uint64_t believed;
@@ -115,15 +116,7 @@ static int lowest(uint64_t bits)
 
 uintptr_t ep_linux_tick_value(uint32_t slot, uint32_t generation)
 {
-    return own.salt + (slot << 8 | (generation & 0xff));
-}
-
-bool ep_linux_tick_of(const siginfo_t *info, uint32_t *owner)
-{
-    uintptr_t value = (uintptr_t)info->si_value.sival_ptr - own.salt;
-
-    *owner = (uint32_t)value;
-    return info->si_code == SI_TIMER && value < (EP_MAX_THREADS + 1u) << 8;
+    return ep_linux_tick_salt + (slot << 8 | (generation & 0xff));
 }
 
 /* ---- the disposition that the program sees ---- */
@@ -406,8 +399,8 @@ int ep_linux_signals_take(void)
     uint64_t taken = 0, kept = atomic_load(&own.handled), given = kept & ~atomic_load(&own.ours);
 
     own.pid = getpid();
-    if (!own.salt)
-        ep_port_random(&own.salt, sizeof own.salt);
+    if (!ep_linux_tick_salt)
+        ep_port_random(&ep_linux_tick_salt, sizeof ep_linux_tick_salt);
     for (int signal = FIRST; signal < FIRST + RANGE; signal++)
         if (number_take(signal, __builtin_popcountll(taken | kept) < NUMBERS))
             taken |= BIT(signal);
@@ -415,7 +408,9 @@ int ep_linux_signals_take(void)
     atomic_store(&own.ours, taken & ~given);
     atomic_store(&own.current, lowest(taken & ~given));
     ep_linux_signals_born();
-    return taken & ~given ? 0 : -EBUSY;
+    if (taken & ~given)
+        return 0;
+    return handler_installed(FIRST) == UINTPTR_MAX ? -errno : -EBUSY; /* refused, or all are in use */
 }
 
 void ep_linux_signals_forked(void)

@@ -26,7 +26,8 @@
 
 #include "own_threads.h"
 
-#define NS 1000000000u
+#define NS         1000000000u
+#define REFUSED_NS 20000000u
 /* Maximum distance of glibc's thread block from the thread pointer. */
 #define THREAD_BLOCK 2304
 /* Stack room below a parked thread's frame for the jump back. */
@@ -183,6 +184,18 @@ int ep_port_thread_start(enum ep_role role, void (*fn)(void))
 /* Weak: only glibc has it. */
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
+/* True if the kernel has cleared the thread's id: the thread does not use its stack any more. */
+static bool has_left_stack(unsigned role)
+{
+    return __atomic_load_n(own[role].tid_at, __ATOMIC_ACQUIRE) == 0;
+}
+
+/* True if the kernel does not know the parked thread any more. Where a filter refuses tgkill(): if it has left. */
+static bool is_gone(unsigned role)
+{
+    return syscall(SYS_tgkill, getpid(), own[role].parked_tid, 0) != 0 && (errno == ESRCH || has_left_stack(role));
+}
+
 int ep_port_thread_park(enum ep_role role, void (*fn)(void))
 {
     if (!gnu_get_libc_version)
@@ -190,11 +203,8 @@ int ep_port_thread_park(enum ep_role role, void (*fn)(void))
     int error = thread_make(role, fn, true);
     if (error || atomic_load(&own[role].state) != PARKED) /* if the thread's id was not found, it just runs */
         return error;
-    for (unsigned i = 0; i < GONE_TRIALS; i++) {
-        if (syscall(SYS_tgkill, getpid(), own[role].parked_tid, 0) != 0)
-            break;
+    for (unsigned i = 0; i < GONE_TRIALS && !is_gone(role); i++)
         (void)sched_yield();
-    }
     return 0;
 }
 
@@ -207,6 +217,10 @@ int ep_port_thread_resume(enum ep_role role)
 
     if (!atomic_compare_exchange_strong(&own[role].state, &parked, LIVE))
         return 0;
+    if (!has_left_stack(role)) { /* ep_port_thread_park() did not see its end, so the stack is not free yet */
+        atomic_store(&own[role].state, PARKED);
+        return -EAGAIN;
+    }
     uint64_t before = ep_linux_mask_raw(SIG_SETMASK, UINT64_MAX);
     long tid = ep_linux_clone(flags, own[role].stack, own[role].tid_at, own[role].tls, resume_parked, role);
     (void)ep_linux_mask_raw(SIG_SETMASK, before);
@@ -222,19 +236,36 @@ int ep_port_thread_join(enum ep_role role)
     return -pthread_join(own[role].thread, NULL);
 }
 
-void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns)
+/* Waits or wakes. The timeout has the kernel's type, independent of this C library's time_t. */
+static long futex(struct ep_event *event, int operation, unsigned value, uint64_t timeout_ns)
 {
-    /* The kernel's struct, independent of this C library's time_t. */
     const long timeout[2] = {(long)(timeout_ns / NS), (long)(timeout_ns % NS)};
+    long result = syscall(SYS_futex, &event->value, operation, value, timeout, NULL, 0);
 
-    (void)syscall(SYS_futex, &event->value, FUTEX_WAIT_PRIVATE, seen, timeout, NULL, 0);
+#ifdef SYS_futex_time64 /* 32-bit kernels without CONFIG_COMPAT_32BIT_TIME have only this call */
+    if (result < 0 && errno == ENOSYS) {
+        const int64_t wide[2] = {timeout[0], timeout[1]};
+        result = syscall(SYS_futex_time64, &event->value, operation, value, wide, NULL, 0);
+    }
+#endif
+    return result;
 }
 
-void ep_port_wake(struct ep_event *event)
+/* Where a filter of system calls refuses futexes, this looks every REFUSED_NS: waiting must not become a busy loop. */
+void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns)
+{
+    const struct timespec pause = {.tv_nsec = (long)(timeout_ns < REFUSED_NS ? timeout_ns : REFUSED_NS)};
+
+    if (futex(event, FUTEX_WAIT_PRIVATE, seen, timeout_ns) < 0 && errno != EAGAIN && errno != ETIMEDOUT &&
+        errno != EINTR)
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+EP_LINUX_CALLS void ep_port_wake(struct ep_event *event)
 {
     int kept = errno;
 
     (void)atomic_fetch_add(&event->value, 1);
-    (void)syscall(SYS_futex, &event->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    (void)futex(event, FUTEX_WAKE_PRIVATE, INT_MAX, 0);
     errno = kept;
 }

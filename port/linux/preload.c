@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/edgeprof.h"
+#include "core/hooks.h"
 #include "transport/tls.h"
 
 #define STOP_MS 2000
@@ -42,6 +43,18 @@ static int start_secure(const struct ep_config *config)
     return error ? error : ep_tls_setup(&tls);
 }
 
+/* The linker's names for the bounds of that section. */
+#define BOUND(name, symbol) extern const char name[] __asm__(symbol) __attribute__((visibility("hidden")))
+BOUND(calls_start, "__start_ep_calls");
+BOUND(calls_end, "__stop_ep_calls");
+
+static void own_text_tell(void)
+{
+    const struct ep_own_text text = {(uintptr_t)own_text_tell, (uintptr_t)calls_start, (uintptr_t)calls_end};
+
+    ep_own_text_is(&text);
+}
+
 __attribute__((constructor)) static void preload_begin(void)
 {
     const struct ep_pull_config pull = {.memory = pull_memory, .memory_size = sizeof pull_memory};
@@ -52,6 +65,7 @@ __attribute__((constructor)) static void preload_begin(void)
     if (wanted == 0)
         return;
     ep_linux_here_set_own(true);
+    own_text_tell();
     if (!ep_preload_sanitized())
         config.flags |= EP_LAZY_THREADS;
     int secure = wanted < 0 ? 0 : start_secure(&config);

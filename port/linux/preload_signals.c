@@ -7,6 +7,14 @@
 #include "preload.h"
 #include "signal_calls.h"
 
+#ifdef __arm__
+/* The kernel's and the C library's, with a 64-bit time_t. */
+struct time64 {
+    int64_t seconds;
+    int32_t ns, unused;
+};
+#endif
+
 /* clang-format off */
 FUNCTION(int, sigaction, (int signal, const struct sigaction *action, struct sigaction *old))
 {
@@ -59,6 +67,20 @@ FUNCTION(int, sigtimedwait, (const sigset_t *set, siginfo_t *info, const struct 
 {
     return ep_linux_wait(next_sigtimedwait(), set, info, timeout);
 }
+
+#ifdef __arm__
+/* The same for programs with a 64-bit time_t. */
+FUNCTION(int, __sigtimedwait64, (const sigset_t *set, siginfo_t *info, const struct time64 *timeout))
+{
+    struct timespec brief;
+
+    if (!timeout)
+        return ep_linux_wait(next_sigtimedwait(), set, info, NULL);
+    brief.tv_sec = timeout->seconds > INT32_MAX ? INT32_MAX : timeout->seconds < -1 ? -1 : (time_t)timeout->seconds;
+    brief.tv_nsec = timeout->ns;
+    return ep_linux_wait(next_sigtimedwait(), set, info, &brief);
+}
+#endif
 
 FUNCTION(int, sigwaitinfo, (const sigset_t *set, siginfo_t *info))
 {

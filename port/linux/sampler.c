@@ -55,19 +55,31 @@ static uint32_t tid_here(void)
 
 /* ---- the handler ---- */
 
-struct ep_work *ep_port_work(void)
+__attribute__((hot)) struct ep_work *ep_port_work(void)
 {
     return &self.work;
+}
+
+/* Of the main thread, until its root is known, and of threads that nobody announced. */
+static __attribute__((noinline)) void bounds_first(uint32_t tid, uintptr_t sp)
+{
+    if (tid == (uint32_t)getpid()) {
+        ep_linux_main_root_find();
+        self.bounds = ep_linux_main_bounds;
+    } else if (self.bounds.end == 0) {
+        struct ep_linux_bounds found;
+        if (ep_linux_stack_found(tid, sp, &found))
+            self.bounds = found;
+    }
 }
 
 /* Uses the thread's own bounds: a slot may already belong to another thread when a late signal is handled. */
 static void bounds_here(uint32_t tid, struct ep_context *context)
 {
+    if (self.bounds.root == 0)
+        bounds_first(tid, context->sp);
     struct ep_linux_bounds *bounds = &self.bounds;
-
     __asm__("" : "+r"(bounds)); /* computes the address once */
-    if (bounds->end == 0 && tid == (uint32_t)getpid())
-        *bounds = ep_linux_main_bounds;
     context->stack_start = bounds->start;
     context->stack_end = bounds->end;
     context->stack_root = bounds->root;
@@ -102,12 +114,19 @@ static void handle_tick(struct ep *ep, uint32_t owner, const siginfo_t *info, co
         return;
     struct ep_linux_slot *slot = &ep_linux_slots[index];
     uint64_t ns = ticks * atomic_load_explicit(&slot->period_ns, memory_order_relaxed);
+    unsigned missed = atomic_load_explicit(&slot->missed, memory_order_relaxed),
+             most = (unsigned)(ns / EP_LINUX_USED_UNIT);
+    if (missed) { /* the tick contains time that is reported already */
+        missed = missed < most ? missed : most;
+        (void)atomic_fetch_sub_explicit(&slot->missed, missed, memory_order_relaxed);
+        ns -= (uint64_t)missed * EP_LINUX_USED_UNIT;
+    }
     (void)atomic_fetch_add_explicit(&slot->charged_ns, ns, memory_order_relaxed);
     capture_here(ep, atomic_load_explicit(&slot->tid, memory_order_relaxed), ns, ucontext);
 }
 
 /* Keeps errno: nothing here changes it, and ep_port_wake() restores it. */
-void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext)
+__attribute__((hot)) void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext)
 {
     struct ep *ep;
     uint32_t owner;
@@ -193,13 +212,24 @@ static void arm_found(uint32_t tid, uint64_t now)
     }
 }
 
+/* True if a filter of system calls refuses clocks of CPU time. Timers may work: then a thread's CPU time is that of its
+ * ticks. */
+static bool clocks_refused(void)
+{
+    return ep_port_thread_cpu_ns() == 0;
+}
+
 static void scan_thread(uint32_t tid)
 {
     struct ep_linux_slot *slot = ep_linux_slot_of(tid);
     uint64_t now = ep_linux_cpu_ns(tid), seen = slot ? atomic_load(&slot->seen_ns) : 0;
 
+    if (slot && now && now < seen) { /* an ended thread had the same id; its timer is dead */
+        ep_linux_disarm(slot, EP_LINUX_USED_BEFORE);
+        slot = NULL;
+    }
     if (!slot) {
-        if (now && !ep_linux_thread_is_own(tid))
+        if (!ep_linux_thread_is_own(tid) && (now || clocks_refused()))
             arm_found(tid, now);
         return;
     }
@@ -210,6 +240,8 @@ static void scan_thread(uint32_t tid)
         ep_linux_covered(now - seen);
         if (ep_linux_keeps_blocked(slot, tid, now))
             ep_linux_disarm(slot, EP_LINUX_USED_NOW);
+        else
+            ep_linux_missed(slot, tid, now);
     }
 }
 
@@ -244,6 +276,7 @@ static int scan_threads(void)
     if (error)
         return error;
     int armed = scan_end(&settled);
+    ep_linux_stacks_forget();
     if (settled) /* else the next scan reports */
         ep_linux_uncovered_tell(process_ns);
     return armed;
@@ -255,6 +288,7 @@ int ep_port_threads_scan(void)
 
     if (!ep_enter()) /* keeps the table valid while stop disarms */
         return 0;
+    ep_linux_ticks_adjust();
     if (atomic_load(&sampling) == RUNNING) /* the collect thread starts before sampling does */
         armed = scan_threads();
     ep_leave();
@@ -281,6 +315,7 @@ static void fork_parent(void)
 static void sampling_forked(void)
 {
     atomic_store(&sampling, STOPPED);
+    self.tid = 0; /* of the parent's thread */
     ep_forked();
     fork_parent();
     ep_linux_signals_forked();
@@ -333,7 +368,9 @@ int ep_port_sampling_start(void *memory, uint32_t period)
     if (error)
         return error;
     ep_linux_slots = memory;
+    ep_linux_ticks_begin();
     tick_measure();
+    ep_linux_ticks_adjust();
     atomic_store(&period_ns, period);
     ep_linux_main_bounds_find();
     if (!fork_hooked)
@@ -345,7 +382,6 @@ int ep_port_sampling_start(void *memory, uint32_t period)
     return armed;
 }
 
-/* A slot reused meanwhile has the new period already, because both store the period before they start the timer. */
 void ep_port_sampling_period(uint32_t period)
 {
     unsigned state = atomic_load(&sampling);
@@ -357,16 +393,10 @@ void ep_port_sampling_period(uint32_t period)
         return;
     }
     atomic_store(&period_ns, period);
-    if (state == PAUSED) {
+    if (state == PAUSED)
         (void)sampling_begin();
-        return;
-    }
-    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
-        if (atomic_load(&slot->state) != EP_LINUX_SLOT_ARMED)
-            continue;
-        atomic_store(&slot->period_ns, period);
-        ep_linux_timer_run(slot->timer, period);
-    }
+    else
+        ep_linux_timers_renew(); /* a tick on its way stands for the old period */
 }
 
 void ep_port_sampling_stop(void)

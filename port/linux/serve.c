@@ -19,10 +19,12 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ASKING_NS  2000000000u /* maximum time from accept to the end of the request */
 #define LEAVING_NS 2000000000u
+#define REFUSED_NS 100000000u
 #define CLIENTS    8u /* maximum number of clients of a server */
 #define SERVERS    2u
 
@@ -198,6 +200,14 @@ static int close_late(struct ep_linux_server *server)
     return next == UINT64_MAX ? -1 : next <= now ? 0 : (int)((next - now) / 1000000u) + 1;
 }
 
+/* Where a filter of system calls refuses poll(), clients are not served, and this must not become a busy loop. */
+static void wait_refused(void)
+{
+    const struct timespec pause = {.tv_nsec = REFUSED_NS};
+
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
 void ep_linux_serve(struct ep_linux_server *server)
 {
     const unsigned clients = server->clients;
@@ -210,7 +220,10 @@ void ep_linux_serve(struct ep_linux_server *server)
             polled[i] = (struct pollfd){.fd = server->client[i].fd, .events = events_of(&server->client[i])};
         polled[clients] = (struct pollfd){.fd = client_free(server) ? server->listener : -1, .events = POLLIN};
         polled[clients + 1] = (struct pollfd){.fd = server->wake, .events = POLLIN};
-        if (poll(polled, clients + 2, timeout) <= 0)
+        int ready = poll(polled, clients + 2, timeout);
+        if (ready < 0 && errno != EINTR)
+            wait_refused();
+        if (ready <= 0)
             continue;
         for (unsigned i = 0; i < clients; i++)
             if (polled[i].revents && server->client[i].fd >= 0)

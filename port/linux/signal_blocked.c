@@ -20,8 +20,7 @@ static bool bit_of(const char *status, const char *line)
     size_t digits = strspn(at, "0123456789abcdef");
     if (bit / 4 >= digits)
         return false;
-    char digit = at[digits - 1 - bit / 4];
-    return ((digit <= '9' ? digit - '0' : digit - 'a' + 10) >> bit % 4 & 1) != 0;
+    return (ep_linux_hex_digit(at[digits - 1 - bit / 4]) >> bit % 4 & 1) != 0;
 }
 
 bool ep_linux_signal_blocked(uint32_t tid, bool pending)

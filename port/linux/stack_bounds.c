@@ -16,6 +16,12 @@
 /* Maximum gap between the static TLS of two modules, apart from alignment. */
 #define TLS_GAP 4096u
 
+/* Bytes of stack between main() and the arguments, and of code around the function that calls main(), at most. */
+#define START_FRAMES 2048u
+#define START_CODE   256u
+/* Samples of the main thread before main() or without success, after which nobody looks for its caller any more. */
+#define ROOT_TRIALS 32u
+
 /* Maximum size of a main thread's stack, whatever the limit says. */
 #define MAIN_STACK_MOST (64u << 20)
 
@@ -76,6 +82,31 @@ struct ep_linux_bounds ep_linux_stack_bounds(uintptr_t start, size_t size, uintp
 }
 
 struct ep_linux_bounds ep_linux_main_bounds;
+static unsigned root_trials;
+
+/* The C library's function that calls main(), or one beside it. Weak: nothing requires it. */
+extern char __libc_start_main[] __attribute__((weak));
+
+/* Some C libraries have no tables that say that main()'s caller is the last: musl, and glibc on 32-bit ARM. Its frame
+ * is above the place where main()'s return address is kept, which is the first such address below the arguments. */
+__attribute__((no_sanitize("address"))) void ep_linux_main_root_find(void)
+{
+    uintptr_t near = (uintptr_t)__libc_start_main, end = ep_linux_main_bounds.end;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+    /* Not from another stack: under valgrind what the kernel says is not the program's. Nothing lies below `here`. */
+    if (near == 0 || end == 0 || root_trials == ROOT_TRIALS || end - here > MAIN_STACK_MOST)
+        return;
+    root_trials++;
+    uintptr_t low = end - here < START_FRAMES ? here : end - START_FRAMES;
+    for (uintptr_t at = end; at > low; at -= sizeof at) {
+        uintptr_t word = ((const volatile uintptr_t *)at)[-1];
+        if (word - near + START_CODE < 2 * START_CODE && ep_linux_is_behind_call(word)) {
+            ep_linux_main_bounds.root = at;
+            return;
+        }
+    }
+}
 
 /* Reads the end of the main thread's stack from field 28, "startstack", of /proc/self/stat. */
 void ep_linux_main_bounds_find(void)
@@ -97,6 +128,8 @@ void ep_linux_main_bounds_find(void)
     uintptr_t most = MAIN_STACK_MOST;
     if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < most)
         most = (uintptr_t)limit.rlim_cur;
-    if (end > most)
-        ep_linux_main_bounds = (struct ep_linux_bounds){.start = end - most, .end = end};
+    if (end <= most)
+        return;
+    ep_linux_main_bounds = (struct ep_linux_bounds){.start = end - most, .end = end};
+    root_trials = 0;
 }

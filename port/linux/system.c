@@ -2,12 +2,14 @@
  * Clocks, random numbers, identity, small files of /proc. Only raw calls that neither allocate nor lock.
  */
 #include "linux.h"
+#include "core/edgeprof.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -16,7 +18,7 @@
 /* A wall clock before this (2020-09-13) is not set. */
 #define PLAUSIBLE_UNIX_NS 1600000000000000000u
 
-uint64_t ep_linux_clock_ns(int clock)
+EP_LINUX_CALLS uint64_t ep_linux_clock_ns(int clock)
 {
     struct timespec now = {0};
 
@@ -155,4 +157,16 @@ size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
     ssize_t got = process_vm_readv((pid_t)tid, &local, 1, &remote, 1, 0);
 
     return got > 0 ? (size_t)got : 0;
+}
+
+EP_LINUX_CALLS unsigned ep_port_descriptor_wait(int fd)
+{
+    struct stat file;
+    int kept = errno;
+    bool known = fstat(fd, &file) == 0;
+
+    errno = kept;
+    if (known && S_ISSOCK(file.st_mode))
+        return EP_WAIT_NETWORK;
+    return !known || S_ISREG(file.st_mode) || S_ISBLK(file.st_mode) ? EP_WAIT_DISK : EP_WAIT_OTHER;
 }

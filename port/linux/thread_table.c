@@ -10,7 +10,7 @@
 #include "cpu_clock.h"
 #include "own_signal.h"
 
-/* A thread with this much CPU time without ticks may block the signal. */
+/* A thread with this much CPU time without ticks may block the signal, or run only between ticks. */
 #define MISSED_PERIODS 8u
 #define MISSED_NS      20000000u
 
@@ -34,6 +34,12 @@ static struct ep_linux_slot *slot_claim(void)
     return NULL;
 }
 
+/* A thread that has ended needs no timer. */
+static int unless_ended(int error)
+{
+    return error == -EINVAL || error == -ESRCH ? 0 : error;
+}
+
 int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period)
 {
     struct ep_linux_slot *slot = slot_claim();
@@ -43,36 +49,56 @@ int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period)
     uintptr_t value =
         ep_linux_tick_value((uint32_t)(slot - ep_linux_slots), atomic_fetch_add(&slot->generation, 1) + 1);
     atomic_store(&slot->charged_ns, 0);
+    atomic_store(&slot->missed, 0);
     atomic_store(&slot->period_ns, period);
-    slot->base_ns = base_ns;
-    atomic_store(&slot->seen_ns, slot->base_ns);
+    atomic_store(&slot->base_ns, base_ns);
+    atomic_store(&slot->seen_ns, base_ns);
     atomic_store(&slot->seen, true);
     atomic_store(&slot->lately, UINT_MAX); /* not comparable before one whole interval */
     int error = ep_linux_timer_make(tid, value, &slot->timer);
     if (error) {
         atomic_store(&slot->state, EP_LINUX_SLOT_FREE);
-        return error != -EINVAL && error != -ESRCH ? error : 0; /* ended: nothing to account for */
+        return unless_ended(error);
     }
     atomic_store(&slot->tid, tid);
     atomic_store(&slot->state, EP_LINUX_SLOT_ARMED);
-    ep_linux_timer_run(slot->timer, period);
-    return 0;
+    error = ep_linux_timer_run(slot->timer, period);
+    if (error)
+        ep_linux_disarm(slot, EP_LINUX_USED_NOTHING);
+    return unless_ended(error);
 }
 
 /* CPU time of a thread whose clock is gone; its last ticks may be later than the last scan. */
 static uint64_t used_last_known(const struct ep_linux_slot *slot)
 {
-    uint64_t seen = atomic_load(&slot->seen_ns), charged = slot->base_ns + atomic_load(&slot->charged_ns);
+    uint64_t seen = atomic_load(&slot->seen_ns), charged = atomic_load(&slot->base_ns) + atomic_load(&slot->charged_ns);
 
     return seen > charged ? seen : charged;
 }
 
+/* CPU time without ticks, 0: no more than some periods. */
+static uint64_t missed_of(const struct ep_linux_slot *slot, uint64_t used)
+{
+    uint64_t missed = used - atomic_load(&slot->base_ns) - atomic_load(&slot->charged_ns);
+    uint64_t usual = MISSED_PERIODS * (uint64_t)atomic_load(&slot->period_ns) + MISSED_NS;
+
+    return (int64_t)missed > (int64_t)usual ? missed : 0;
+}
+
 bool ep_linux_keeps_blocked(const struct ep_linux_slot *slot, uint32_t tid, uint64_t used)
 {
-    uint64_t missed = used - slot->base_ns - atomic_load(&slot->charged_ns);
+    return missed_of(slot, used) && ep_linux_signal_blocked(tid, true);
+}
 
-    return (int64_t)missed > (int64_t)(MISSED_PERIODS * (uint64_t)atomic_load(&slot->period_ns) + MISSED_NS) &&
-           ep_linux_signal_blocked(tid, true);
+void ep_linux_missed(struct ep_linux_slot *slot, uint32_t tid, uint64_t used)
+{
+    unsigned missed = (unsigned)(missed_of(slot, used) / EP_LINUX_USED_UNIT);
+
+    if (!missed || atomic_load(&slot->tid) != tid) /* the slot belongs to another thread by now */
+        return;
+    (void)atomic_fetch_add(&slot->missed, missed);
+    (void)atomic_fetch_add(&slot->charged_ns, (uint64_t)missed * EP_LINUX_USED_UNIT);
+    ep_thread_missed(tid, (uint64_t)missed * EP_LINUX_USED_UNIT);
 }
 
 void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)
@@ -82,7 +108,7 @@ void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)
     if (!atomic_compare_exchange_strong(&slot->state, &armed, EP_LINUX_SLOT_BUSY))
         return;
     uint32_t tid = atomic_load(&slot->tid);
-    uint64_t used = until == EP_LINUX_USED_NOTHING ? slot->base_ns
+    uint64_t used = until == EP_LINUX_USED_NOTHING ? atomic_load(&slot->base_ns)
                     : until == EP_LINUX_USED_NOW   ? ep_linux_cpu_ns(tid)
                                                    : 0;
     bool blocked = used && until == EP_LINUX_USED_NOW && ep_linux_keeps_blocked(slot, tid, used);
@@ -90,7 +116,8 @@ void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)
     (void)atomic_fetch_add(&slot->generation, 1); /* a pending tick is not charged any more */
     if (!used && until != EP_LINUX_USED_NOTHING)
         used = used_last_known(slot);
-    ep_thread_rest(blocked ? 0 : tid, (int64_t)(used - slot->base_ns) - (int64_t)atomic_load(&slot->charged_ns));
+    ep_thread_rest(blocked ? 0 : tid,
+                   (int64_t)(used - atomic_load(&slot->base_ns)) - (int64_t)atomic_load(&slot->charged_ns));
     ep_linux_covered(used - atomic_exchange(&slot->seen_ns, used));
     atomic_store(&slot->tid, 0);
     atomic_store(&slot->state, EP_LINUX_SLOT_FREE);

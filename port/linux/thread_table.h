@@ -12,20 +12,23 @@ enum { EP_LINUX_SLOT_FREE, EP_LINUX_SLOT_BUSY, EP_LINUX_SLOT_ARMED };
 enum ep_linux_used { EP_LINUX_USED_NOW, EP_LINUX_USED_BEFORE, EP_LINUX_USED_NOTHING };
 
 struct ep_linux_slot {
+    /* Reported by ep_thread_missed() and not yet contained in a tick, in EP_LINUX_USED_UNIT. First: every tick looks.
+     */
+    atomic_uint missed;
     atomic_uint state;
     atomic_uint tid;
-    atomic_uint generation; /* distinguishes ticks of this owner from those of the last one */
-    int timer;
-    uint64_t base_ns;            /* CPU time of the thread when it was armed */
+    atomic_uint generation;      /* distinguishes ticks of this owner from those of the last one */
+    _Atomic uint64_t base_ns;    /* CPU time of the thread when it was armed */
     _Atomic uint64_t seen_ns;    /* CPU time at the last scan */
     _Atomic uint64_t charged_ns; /* since it was armed */
     atomic_uint period_ns;       /* of its timer */
     atomic_uint lately;          /* CPU time between the last two scans, in EP_LINUX_USED_UNIT */
+    int timer;
     atomic_bool seen;
 };
 
 /* EP_MAX_THREADS entries, set by ep_port_sampling_start(). */
-extern struct ep_linux_slot *ep_linux_slots;
+extern __attribute__((visibility("hidden"))) struct ep_linux_slot *ep_linux_slots;
 
 /* The armed slot of a thread, or NULL. Context: any thread. */
 struct ep_linux_slot *ep_linux_slot_of(uint32_t tid);
@@ -37,6 +40,10 @@ int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period_ns);
 /* Removes the timer and reports the residual CPU time. If several threads do so at once, one of them wins.
  * Context: any thread. */
 void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until);
+
+/* Reports the thread's CPU time without ticks if it is much: all its runs end before a tick. used: its CPU time.
+ * Context: collect. */
+void ep_linux_missed(struct ep_linux_slot *slot, uint32_t tid, uint64_t used);
 
 /* The armed slot of the thread that used least between the last two scans, less than `used`; or NULL.
  * Context: collect. */

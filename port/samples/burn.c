@@ -6,7 +6,8 @@
  *   burn [SECONDS]      stops after that time, or on SIGTERM or SIGINT; EDGEPROF_ENDPOINT etc. start the profiler
  *
  * main() -> start_profiler(); run() on each thread -> burst() -> burn_heavy(), burn_medium(), burn_light(). Bursts and
- * pauses have random lengths, so that nothing runs in step with the kernel's tick.
+ * pauses have random lengths, so that nothing runs in step with the kernel's tick. Bursts take several ticks: what a
+ * thread uses after the last one counts for what it does at the next.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -111,7 +112,7 @@ static void *run(void *argument)
     unsigned seed = *(const unsigned *)argument;
     double rounds_per_ms[] = {100, 30, 50};
     while (!stopping) {
-        const long long used = burst(most_behind(), 1 + 6.0 * rand_r(&seed) / RAND_MAX, rounds_per_ms);
+        const long long used = burst(most_behind(), 5 + 30.0 * rand_r(&seed) / RAND_MAX, rounds_per_ms);
         const double pause = (double)used * (100 - PERCENT) / PERCENT * (0.5 + 1.0 * rand_r(&seed) / RAND_MAX);
         const struct timespec time = {(time_t)(pause / 1e9), (long)pause % 1000000000};
         nanosleep(&time, NULL);

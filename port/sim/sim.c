@@ -43,6 +43,22 @@ uint64_t ep_port_uptime_ns(void)
     return ep_sim.uptime_ns;
 }
 
+uint64_t ep_port_ticks(void)
+{
+    return ep_port_uptime_ns();
+}
+
+uint64_t ep_port_ticks_ns(uint64_t ticks)
+{
+    return ticks;
+}
+
+unsigned ep_port_descriptor_wait(int fd)
+{
+    ep_sim.descriptors_seen++;
+    return (unsigned)fd;
+}
+
 uint64_t ep_port_unix_ns(void)
 {
     return ep_sim.unix_minus_uptime_ns ? ep_sim.uptime_ns + ep_sim.unix_minus_uptime_ns : 0;
@@ -57,6 +73,11 @@ uint64_t ep_port_thread_cpu_ns(void)
 uint64_t ep_port_process_cpu_ns(void)
 {
     return ep_sim.process_cpu_ns;
+}
+
+uint32_t ep_port_tick_hz(void)
+{
+    return 250;
 }
 
 uint64_t ep_port_tick_cost_ns(void)
@@ -123,6 +144,8 @@ int ep_port_threads_scan(void)
     ep_sim.scans++;
     return error ? error : ep_sim.threads;
 }
+
+void ep_port_stacks_find(void) {}
 
 void ep_port_sampling_period(uint32_t period_ns)
 {

@@ -37,6 +37,7 @@ struct ep_sim_thread {
 struct ep_sim {
     /* ---- what the port reports ---- */
     uint64_t uptime_ns;
+    unsigned descriptors_seen;     /* calls of ep_port_descriptor_wait(), whose answer is the descriptor */
     uint64_t uptime_step_ns;       /* advance at each reading */
     uint64_t unix_minus_uptime_ns; /* 0: no wall clock */
     uint64_t thread_cpu_ns;

@@ -23,6 +23,17 @@ uint64_t ep_port_uptime_ns(void)
     return now += 1000;
 }
 
+uint64_t ep_port_ticks(void)
+{
+    /* !FIXME: a counter that is cheaper to read than the clock, if there is one. */
+    return ep_port_uptime_ns();
+}
+
+uint64_t ep_port_ticks_ns(uint64_t ticks)
+{
+    return ticks;
+}
+
 uint64_t ep_port_unix_ns(void)
 {
     /* !FIXME: nanoseconds since 1970; leave 0 while the date is not known. */
@@ -140,6 +151,11 @@ int ep_port_threads_scan(void)
     return 0;
 }
 
+void ep_port_stacks_find(void)
+{
+    /* !FIXME: find the stacks of threads that were sampled without bounds; nothing if all bounds are known. */
+}
+
 void ep_port_sampling_period(uint32_t period_ns)
 {
     /* !FIXME: sample with this period from now on; 0: no more, until there is another. */
@@ -160,6 +176,11 @@ int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *r
     (void)context;
     (void)ran_ns;
     return -ENOSYS;
+}
+
+uint32_t ep_port_tick_hz(void)
+{
+    return 0; /* !FIXME: the highest rate of samples that this system can hold, if it has one. */
 }
 
 uint64_t ep_port_tick_cost_ns(void)
@@ -195,6 +216,12 @@ size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
     (void)tid; /* stacks of tasks are never freed here */
     memcpy(to, (const void *)from, size);
     return size;
+}
+
+unsigned ep_port_descriptor_wait(int fd)
+{
+    (void)fd;
+    return EP_WAIT_OTHER; /* !FIXME: network or disk */
 }
 
 struct ep_work *ep_port_work(void)

@@ -150,11 +150,41 @@ static void test_dlopen_storm(void **state)
         assert_true(s.exact * 10 > s.samples * 9);
 }
 
+/* The collect thread must not sleep until the interval ends before it looks for the module. */
+static void test_dlopen_is_seen_at_once(void **state)
+{
+    static unsigned char from[30000];
+    static char to[50000];
+    struct ep_stats before, after;
+
+    (void)state;
+    receiver_reset();
+    assert_int_equal(begin_profile(RATE, 60000), 0);
+    sleep_ms(20);
+    assert_int_equal(ep_stats_get(&before), 0);
+    void *library = dlopen("libresolv.so.2", RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    void *symbol = dlsym(library, "__b64_ntop");
+    assert_non_null(symbol);
+    int (*encode)(const unsigned char *, size_t, char *, size_t);
+    memcpy(&encode, &symbol, sizeof encode);
+    for (uint64_t end = clock_of(CLOCK_THREAD_CPUTIME_ID) + 400 * MS; clock_of(CLOCK_THREAD_CPUTIME_ID) < end;)
+        assert_int_equal(encode(from, sizeof from, to, sizeof to), sizeof from / 3 * 4);
+    assert_int_equal(end_profile(5000), 0);
+    assert_int_equal(ep_stats_get(&after), 0);
+    print_message("             %llu of %llu stacks cut\n", (unsigned long long)(after.cut - before.cut),
+                  (unsigned long long)(after.samples - before.samples));
+    assert_true(after.samples - before.samples > 20);
+    assert_true((after.cut - before.cut) * 10 < after.samples - before.samples);
+    (void)dlclose(library);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_dlopen_is_seen_at_once), /* before the storm, which loads the same library */
         cmocka_unit_test(test_dlopen_storm),
     };
 

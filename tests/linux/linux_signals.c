@@ -3,6 +3,8 @@
  * threads, run transport code on its threads, or let a late signal kill it.
  */
 #include "linux_test.h"
+
+#include <sys/time.h>
 #include "port/linux/own_signal.h"
 
 #include <dirent.h>
@@ -229,6 +231,49 @@ static void queue_tick(uint32_t slot, uint32_t generation)
     assert_int_equal(syscall(SYS_rt_tgsigqueueinfo, getpid(), tid_of(), ep_linux_signal(), &info), 0);
 }
 
+/* ---- handlers that leave by siglongjmp() ---- */
+
+#define JUMPS 10000u
+static sigjmp_buf jump_to;
+
+static void jump_out(int signal)
+{
+    siglongjmp(jump_to, signal);
+}
+
+/* A handler that never returns must not leave a sample half done: nothing would end at stop, and the ring be stuck. */
+static void test_jumps_out_of_handlers(void **state)
+{
+    struct sigaction action = {.sa_handler = jump_out}, before;
+    struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+    static volatile unsigned jumps;
+    struct ep_stats s;
+
+    (void)state;
+    receiver_reset();
+    assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    assert_int_equal(begin_profile(1000, 200), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    for (jumps = 0; jumps < JUMPS;) {
+        if (sigsetjmp(jump_to, 1) == 0)
+            burn(50 * MS);
+        else
+            jumps++;
+    }
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    uint64_t samples = s.samples;
+    burn(100 * MS);
+    assert_int_equal(end_profile(5000), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_true(s.samples > samples); /* the ring still takes samples */
+    assert_int_equal(s.lost_count[EP_LOSS_RING_FULL], 0);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+    double share = accounted(cpu);
+    assert_true(share > 0.97 && share < 1.01);
+}
+
 static void test_signals_pending_over_stop(void **state)
 {
     (void)state;
@@ -339,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_no_interrupted_calls),
         cmocka_unit_test(test_own_threads_block_all_signals),
         cmocka_unit_test(test_transport_runs_on_the_deliver_thread),
+        cmocka_unit_test(test_jumps_out_of_handlers),
         cmocka_unit_test(test_signals_pending_over_stop),
         cmocka_unit_test(test_foreign_ticks),
     };

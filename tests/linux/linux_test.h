@@ -77,6 +77,7 @@ static inline int begin_profile(uint32_t rate, uint32_t interval_ms)
                                .service = "linux",
                                .rate_hz = rate,
                                .interval_ms = interval_ms,
+                               .flags = EP_ALL_EVENTS,
                                .transport = &receiver_transport};
     return ep_start(&config);
 }

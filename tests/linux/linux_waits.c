@@ -5,6 +5,9 @@
  */
 #include "linux_test.h"
 
+#include <signal.h>
+#include <sys/time.h>
+
 #include "core/hooks.h"
 
 #define RATE       97
@@ -15,16 +18,26 @@
 #define TRIES      301u
 
 #define WAIT_FRAME 11u /* [wait]; the classes follow */
+#define OWN_FRAME  28u /* [edgeprof] */
 
 static struct {
     uint64_t count[EP_WAITS], value[EP_WAITS], lock_count, lock_value;
     unsigned deepest[EP_WAITS];
+    uint64_t cpu_value, own_value;
+    unsigned own_deepest;
 } told;
 
 static void on_entry(const struct receiver_stack *stack)
 {
     unsigned wait = stack->depth ? stack->frame[0] - WAIT_FRAME : EP_WAITS;
 
+    if (stack->kind == EP_KIND_CPU && stack->depth) {
+        bool own = stack->frame[0] == OWN_FRAME;
+        told.cpu_value += stack->value;
+        told.own_value += own ? stack->value : 0;
+        if (own && stack->depth > told.own_deepest)
+            told.own_deepest = stack->depth;
+    }
     if (stack->kind == EP_KIND_LOCK) {
         told.lock_count += stack->count;
         told.lock_value += stack->value;
@@ -254,11 +267,95 @@ static void test_cost(void **state)
 #endif
 }
 
+static __attribute__((noinline)) uint64_t spin(unsigned rounds, bool hooks)
+{
+    uint64_t start = clock_of(CLOCK_THREAD_CPUTIME_ID);
+
+    for (unsigned i = 0; i < rounds; i++) {
+        if (hooks) {
+            ep_wait_begin(EP_WAIT_NETWORK);
+            ep_wait_end();
+        } else {
+            for (volatile unsigned j = 0; j < 64;)
+                j = j + 1;
+        }
+    }
+    return clock_of(CLOCK_THREAD_CPUTIME_ID) - start;
+}
+
+/* The CPU time of hooks in a program that is linked with the library appears as [edgeprof], below the program's
+ * function; the program's own time does not. */
+static void test_hooks_are_shown(void **state)
+{
+    uint64_t hooks_ns = 0, program_ns = 0;
+
+    (void)state;
+    begin(EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_WAIT));
+    while (hooks_ns < 1500000000) {
+        hooks_ns += spin(20000, true);
+        program_ns += spin(10000, false);
+    }
+    assert_int_equal(end_profile(2000), 0);
+    assert_null(receiver.broken);
+    double truth = 100.0 * (double)hooks_ns / (double)(hooks_ns + program_ns),
+           shown = 100.0 * (double)told.own_value / (double)told.cpu_value;
+    print_message("figure own_time_shown_pct %.1f %% (hooks and their loop: %.1f %%)\n", shown, truth);
+#ifdef __arm__ /* hooks read the C library's clock, whose frames keep their names */
+    assert_true(shown > truth / 6 && shown < truth + 15);
+#else
+    assert_true(shown > truth - 15 && shown < truth + 15);
+#endif
+    assert_true(told.own_deepest > 3);
+}
+
+static volatile sig_atomic_t interruptions;
+static _Atomic uint64_t handler_ns;
+
+static void on_alarm(int number)
+{
+    uint64_t spent = 0;
+
+    (void)number;
+    interruptions = interruptions + 1;
+    while (spent < 1000000) /* a third of the timer's period, on any machine */
+        spent += spin(100, false);
+    handler_ns += spent;
+}
+
+/* A handler of the program that interrupts a hook is the program's time. The kernel may start handlers and samples with
+ * the same tick, so their share is not exact; at least half of it must be seen. */
+static void test_handlers_are_not_shown_as_hooks(void **state)
+{
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART}, before;
+    const struct itimerval every = {{0, 3000}, {0, 3000}}, never = {{0, 0}, {0, 0}};
+    uint64_t all_ns = 0;
+
+    (void)state;
+    handler_ns = 0;
+    begin(EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_WAIT));
+    assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &every, NULL), 0);
+    while (all_ns < 2000000000)
+        all_ns += spin(20000, true);
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+    assert_int_equal(end_profile(2000), 0);
+    double handler = 100.0 * (double)handler_ns / (double)all_ns,
+           shown = 100.0 * (double)told.own_value / (double)told.cpu_value;
+    print_message("%d interruptions: [edgeprof] is %.1f %%, the handler %.1f %%\n", (int)interruptions, shown, handler);
+    assert_true(handler > 20);
+    assert_true(shown < 100 - handler / 2);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_waits), cmocka_unit_test(test_deadlock),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_waits),
+                                       cmocka_unit_test(test_deadlock),
                                        cmocka_unit_test(test_thread_gone),
-                                       cmocka_unit_test(test_unwanted_waits_are_cheap), cmocka_unit_test(test_cost)};
+                                       cmocka_unit_test(test_unwanted_waits_are_cheap),
+                                       cmocka_unit_test(test_hooks_are_shown),
+                                       cmocka_unit_test(test_handlers_are_not_shown_as_hooks),
+                                       cmocka_unit_test(test_cost)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -575,7 +575,8 @@ static void row_sigsuspend(void)
 
 /* ---- timers of the program ---- */
 
-/* At most a call each 10 ms of CPU time; the kernel's ticks may make it some less. */
+/* A call each 10 ms of CPU time. The kernel counts it in ticks: on a busy machine that is some more than the clock
+ * says. */
 static void row_itimer(void)
 {
     const struct itimerval every = {{.tv_usec = 10000}, {.tv_usec = 10000}}, never = {{0}, {0}};
@@ -587,7 +588,7 @@ static void row_itimer(void)
     burn_end();
     MUST(setitimer(ITIMER_PROF, &never, NULL) == 0);
     int calls = atomic_load(&received), right = (int)((clock_of(CLOCK_PROCESS_CPUTIME_ID) - start) / (10 * MS));
-    if (calls > right + 1 || calls < right / 2 || atomic_load(&wrong))
+    if (calls > right + 1 + right / 4 || calls < right / 2 || atomic_load(&wrong))
         fail("%d calls where %d are right", calls, right);
     printf("%d calls where %d are right\n", calls, right);
 }

@@ -1,0 +1,159 @@
+/*
+ * Stacks of threads that nobody announced: created inside shared libraries, by std::thread of libstdc++.so, by foreign
+ * runtimes. The first sample of such a thread leaves its sp here and is cut; the collect thread looks up the mapping.
+ *
+ *   ep_linux_stack_found    asks, or takes the answer
+ *   ep_port_stacks_find     answers from /proc/self/maps
+ *
+ * An entry's thread alone changes it from free to asked and from answered to free. The collect thread answers, and
+ * frees entries of ended threads.
+ */
+#include "linux.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define ASKED_MOST 16u
+#define NOWHERE    1u          /* start and end of a stack that no mapping contains */
+#define STACK_MOST (64u << 20) /* beyond it a mapping is a heap that contains stacks */
+
+static struct asked {
+    atomic_uint tid; /* 0: free */
+    _Atomic uintptr_t sp;
+    uintptr_t start;
+    _Atomic uintptr_t end; /* 0: not answered */
+} asked[ASKED_MOST];
+static atomic_uint waiting; /* asked and not answered */
+
+static bool is_on_own_stack(void)
+{
+    stack_t alternate;
+
+    return sigaltstack(NULL, &alternate) == 0 && !(alternate.ss_flags & SS_ONSTACK);
+}
+
+static void release(struct asked *at)
+{
+    atomic_store(&at->end, 0);
+    atomic_store(&at->sp, 0);
+    atomic_store(&at->tid, 0);
+}
+
+static void ask(uint32_t tid, uintptr_t sp)
+{
+    for (struct asked *at = asked; at < asked + ASKED_MOST; at++) {
+        unsigned free = 0;
+        if (!atomic_compare_exchange_strong(&at->tid, &free, tid))
+            continue;
+        atomic_store(&at->sp, sp);
+        (void)atomic_fetch_add(&waiting, 1);
+        return;
+    }
+}
+
+bool ep_linux_stack_found(uint32_t tid, uintptr_t sp, struct ep_linux_bounds *bounds)
+{
+    int kept = errno;
+
+    for (struct asked *at = asked; at < asked + ASKED_MOST; at++) {
+        if (atomic_load(&at->tid) != tid)
+            continue;
+        uintptr_t end = atomic_load(&at->end), start = at->start;
+        if (end == 0)
+            return false;
+        release(at);
+        *bounds = (struct ep_linux_bounds){.start = start, .end = end};
+        if (sp - start < end - start || start == NOWHERE)
+            return true;
+        break; /* the answer for an ended thread that had the same id */
+    }
+    if (is_on_own_stack())
+        ask(tid, sp);
+    errno = kept;
+    return false;
+}
+
+static void answer(struct asked *at, uintptr_t start, uintptr_t end)
+{
+    at->start = start;
+    atomic_store(&at->end, end);
+    (void)atomic_fetch_sub(&waiting, 1);
+}
+
+static bool is_open(struct asked *at)
+{
+    return atomic_load(&at->tid) != 0 && atomic_load(&at->sp) != 0 && atomic_load(&at->end) == 0;
+}
+
+static void mapping_seen(uintptr_t start, uintptr_t end, const char *access)
+{
+    for (struct asked *at = asked; at < asked + ASKED_MOST; at++) {
+        uintptr_t sp = atomic_load(&at->sp);
+        if (sp - start < end - start && access[0] == 'r' && access[1] == 'w' && is_open(at))
+            answer(at, start, end - sp > STACK_MOST ? sp + STACK_MOST : end);
+    }
+}
+
+/* A line of /proc/self/maps, character by character: "start-end access ...". */
+struct line {
+    uintptr_t number[2];
+    unsigned field, letters;
+    char access[4];
+};
+
+static void line_add(struct line *line, char letter)
+{
+    if (letter == '\n') {
+        *line = (struct line){0};
+    } else if (line->field < 2 && (letter == '-' || letter == ' ')) {
+        line->field++;
+    } else if (line->field < 2) {
+        line->number[line->field] = line->number[line->field] << 4 | ep_linux_hex_digit(letter);
+    } else if (line->letters < sizeof line->access) {
+        line->access[line->letters++] = letter;
+        if (line->letters == sizeof line->access)
+            mapping_seen(line->number[0], line->number[1], line->access);
+    }
+}
+
+static void maps_read(void)
+{
+    struct line line = {0};
+    char bytes[1024];
+    ssize_t got;
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    while ((got = read(fd, bytes, sizeof bytes)) > 0)
+        for (ssize_t i = 0; i < got; i++)
+            line_add(&line, bytes[i]);
+    (void)close(fd);
+}
+
+/* Without an answer the thread would ask with each sample: bounds that contain nothing end that. Not for what was asked
+ * meanwhile: its mapping may have been passed already. */
+void ep_port_stacks_find(void)
+{
+    uintptr_t before[ASKED_MOST];
+
+    if (atomic_load_explicit(&waiting, memory_order_relaxed) == 0)
+        return;
+    for (unsigned i = 0; i < ASKED_MOST; i++)
+        before[i] = atomic_load(&asked[i].sp);
+    maps_read();
+    for (unsigned i = 0; i < ASKED_MOST; i++)
+        if (is_open(&asked[i]) && atomic_load(&asked[i].sp) == before[i])
+            answer(&asked[i], NOWHERE, NOWHERE);
+}
+
+void ep_linux_stacks_forget(void)
+{
+    for (struct asked *at = asked; at < asked + ASKED_MOST; at++) {
+        unsigned tid = atomic_load(&at->tid);
+        if (tid && atomic_load(&at->end) && ep_linux_cpu_ns(tid) == 0)
+            release(at);
+    }
+}

@@ -1,0 +1,13 @@
+# Threads that the library learns of only by looking: C++'s, which libstdc++.so creates.
+
+FOREIGN_DIR := $(BUILD)/tests/foreign
+CXX         := $(BOARD_CROSS)g++
+
+$(FOREIGN_DIR)/threads: tests/foreign/threads.cpp $(EP_LIB)
+	@mkdir -p $(@D)
+	@echo "  CXX $@"; $(CXX) -I. -Icore -O2 -g -Wall -Wextra $(BOARD_CFLAGS) $^ $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+
+.PHONY: test-foreign-threads
+test-foreign-threads: $(FOREIGN_DIR)/threads
+	@$(BOARD_EXEC) $< 1.5 $(abspath $<).profile || $(BOARD_EXEC) $< 5 $(abspath $<).profile
+$(call test,test-foreign-threads,quick,120,shared,Threads that std::thread creates inside libstdc++.so have whole stacks from their second sample on.)

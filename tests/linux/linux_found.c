@@ -1,0 +1,110 @@
+/*
+ * found_stacks.c while threads ask at any moment: a stack that is mapped is found, even if it is asked for while the
+ * mappings are being read. An answer for an ended thread with the same id is not taken. What no mapping contains is
+ * asked for once.
+ */
+#include "linux_test.h"
+
+static void (*at_end)(void);
+
+/* The moment when all mappings were looked at. */
+static ssize_t read_maps(int fd, void *bytes, size_t size)
+{
+    ssize_t got = read(fd, bytes, size);
+
+    if (got == 0 && at_end)
+        at_end();
+    return got;
+}
+
+#define read read_maps
+#include "port/linux/found_stacks.c"
+#undef read
+
+enum { ONE = 1000001, TWO = 1000002 }; /* no threads of this process */
+
+static uint8_t stack_one[4096], *stack_two;
+
+static bool ask_for(uint32_t tid, const void *sp, struct ep_linux_bounds *bounds)
+{
+    *bounds = (struct ep_linux_bounds){0};
+    return ep_linux_stack_found(tid, (uintptr_t)sp, bounds);
+}
+
+static bool is_inside(const void *sp, const struct ep_linux_bounds *bounds)
+{
+    return (uintptr_t)sp >= bounds->start && (uintptr_t)sp < bounds->end;
+}
+
+static void second_asks(void)
+{
+    struct ep_linux_bounds bounds;
+
+    at_end = NULL;
+    assert_false(ask_for(TWO, stack_two, &bounds));
+}
+
+static void test_asked_while_reading(void **state)
+{
+    struct ep_linux_bounds bounds;
+
+    (void)state;
+    assert_false(ask_for(ONE, stack_one, &bounds));
+    at_end = second_asks;
+    ep_port_stacks_find();
+    assert_true(ask_for(ONE, stack_one, &bounds));
+    assert_true(is_inside(stack_one, &bounds));
+    ep_port_stacks_find();
+    assert_true(ask_for(TWO, stack_two, &bounds));
+    assert_true(is_inside(stack_two, &bounds));
+}
+
+static void test_reused_id(void **state)
+{
+    struct ep_linux_bounds bounds;
+
+    (void)state;
+    assert_false(ask_for(ONE, stack_one, &bounds));
+    ep_port_stacks_find();
+    assert_false(ask_for(ONE, stack_two, &bounds)); /* another thread by now */
+    ep_port_stacks_find();
+    assert_true(ask_for(ONE, stack_two, &bounds));
+    assert_true(is_inside(stack_two, &bounds));
+}
+
+static void test_ended_threads_leave_room(void **state)
+{
+    struct ep_linux_bounds bounds;
+
+    (void)state;
+    for (uint32_t i = 0; i < 2 * ASKED_MOST; i++)
+        assert_false(ask_for(TWO + i, stack_one, &bounds));
+    ep_port_stacks_find();
+    ep_linux_stacks_forget();
+    assert_false(ask_for(ONE, stack_one, &bounds));
+    ep_port_stacks_find();
+    assert_true(ask_for(ONE, stack_one, &bounds));
+}
+
+static void test_nowhere(void **state)
+{
+    struct ep_linux_bounds bounds;
+
+    (void)state;
+    assert_false(ask_for(ONE, (const void *)64, &bounds));
+    ep_port_stacks_find();
+    assert_true(ask_for(ONE, (const void *)64, &bounds));
+    assert_false(is_inside((const void *)64, &bounds));
+    assert_true(bounds.end != 0); /* which ends the asking */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_asked_while_reading), cmocka_unit_test(test_reused_id),
+                                       cmocka_unit_test(test_ended_threads_leave_room), cmocka_unit_test(test_nowhere)};
+
+    stack_two = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack_two == MAP_FAILED)
+        return 2;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
