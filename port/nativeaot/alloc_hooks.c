@@ -51,7 +51,8 @@ struct watcher {
     uint64_t stands_at, look_at;
     unsigned stops;        /* ep_dotnet_stops when the thread got its context */
     uint32_t broken, over; /* recently broken-off contexts, and the bytes of the shared stratum in that time */
-    uint32_t misfits, watched;
+    uint32_t misfits;
+    struct ep_hook_timer timer;
     uint32_t usual; /* recent mean size of objects met */
     uint64_t owed;  /* weight of rejected objects */
     struct ep_stratum shared, lone, coin;
@@ -136,17 +137,14 @@ static bool is_accepted(struct watcher *me, uint64_t size)
     return ep_stratum_advance(&me->coin, (uint64_t)(share * COIN), COIN) != 0;
 }
 
+/* The bytes since the last call belong to many objects and may cover several strata, so they are laid end to end. */
 static uint64_t watch_shared(struct watcher *me, uint64_t middle, uint64_t size, uint64_t period)
 {
-    uint64_t bytes = middle - me->stands_at, first = bytes_to_chosen(&me->shared), stands_for;
+    uint64_t bytes = middle - me->stands_at, stands_for;
 
     note_bytes(me, bytes);
     me->stands_at = middle;
-    if (bytes > first) { /* in two steps, because only bytes below a period are laid end to end */
-        (void)ep_stratum_advance(&me->shared, first, period);
-        bytes -= first;
-    }
-    stands_for = me->owed + ep_stratum_advance(&me->shared, bytes, period);
+    stands_for = me->owed + ep_stratum_lay(&me->shared, bytes, period);
     me->owed = stands_for && !is_accepted(me, size) ? stands_for : 0;
     return me->owed ? 0 : stands_for;
 }
@@ -204,7 +202,7 @@ static __attribute__((noinline)) void *watch_alloc(const struct ep_dotnet_type *
     void *object = __real_RhpGcAlloc(type, flags, elements, frame);
     if (!object || !watched)
         return object;
-    uint64_t timed_from = ep_hook_is_timed(++me->watched, me) ? ep_port_uptime_ns() : 0;
+    uint64_t timed_from = ep_hook_is_timed(&me->timer) ? ep_port_ticks() : 0;
     uint64_t period = ep_hook_period(EP_KIND_ALLOC);
     if (lone) {
         allocation.stands_for = ep_stratum_advance(&me->lone, allocation.size, period);

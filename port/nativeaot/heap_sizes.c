@@ -69,6 +69,19 @@ static unsigned read_sizes(struct ep_heap_part part[EP_HEAP_PARTS])
     return 2 * GENERATIONS + 1;
 }
 
+uint64_t ep_dotnet_heap_in_use(void)
+{
+    uint64_t used = 0;
+
+    if (!RhGetMemoryInfo)
+        return 0;
+    record_copy();
+    for (unsigned i = 0; i < GENERATIONS; i++)
+        if (last.part[i].fragmented < last.part[i].size)
+            used += last.part[i].size - last.part[i].fragmented;
+    return used;
+}
+
 void ep_dotnet_heap_attach(void)
 {
     if (RhGetMemoryInfo)

@@ -9,13 +9,22 @@
 #include <errno.h>
 
 EP_RUNTIME_FUNCTION void RhHandleSet(void *handle, void *object);
+EP_RUNTIME_FUNCTION int64_t RhGetTotalAllocatedBytes(void);
 
 static struct ep_live_place table[EP_DOTNET_LIVE_PLACES];
 
+static uint64_t allocated(void)
+{
+    return RhGetTotalAllocatedBytes ? (uint64_t)RhGetTotalAllocatedBytes() : UINT64_MAX;
+}
+
 int ep_dotnet_live_attach(void *const *handles, uint32_t count)
 {
-    static const struct ep_live_table live = {
-        .place = table, .places = EP_DOTNET_LIVE_PLACES, .collections = &ep_dotnet_collections};
+    static const struct ep_live_table live = {.place = table,
+                                              .places = EP_DOTNET_LIVE_PLACES,
+                                              .collections = &ep_dotnet_collections,
+                                              .allocated = allocated,
+                                              .in_use = ep_dotnet_heap_in_use};
 
     if (count != EP_DOTNET_LIVE_PLACES)
         return -EINVAL;

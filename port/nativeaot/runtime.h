@@ -37,6 +37,10 @@ void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context);
 extern atomic_uint ep_dotnet_stops, ep_dotnet_collections;
 extern atomic_bool ep_dotnet_stopped;
 
+/* Bytes in use after the last collection, dead objects of generations that it did not collect included; 0: none yet,
+ * or not known. Context: collect. */
+uint64_t ep_dotnet_heap_in_use(void);
+
 /* Follows a newly allocated object. Returns its token, 0: no place. Only in cooperative mode. Context: signal. */
 uint32_t ep_dotnet_follow(void *object);
 

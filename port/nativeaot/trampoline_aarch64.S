@@ -1,4 +1,4 @@
-/* See trampoline_x86_64.S. */
+/* See trampoline_x86_64.S. hint 34 is bti c: a landing pad, should the program's pages be guarded. */
         .text
 
         .macro THROWING name, again
@@ -9,6 +9,7 @@
         .p2align 4
 __wrap_\name:
         .cfi_startproc
+        hint    #34
         stp     x29, x30, [sp, #-32]!
         .cfi_def_cfa_offset 32
         .cfi_offset x29, -32
@@ -42,6 +43,7 @@ __wrap_\name:
         .p2align 4
 __wrap_OnFirstChanceException:
         .cfi_startproc
+        hint    #34
         stp     x29, x30, [sp, #-32]!
         .cfi_def_cfa_offset 32
         .cfi_offset x29, -32
@@ -57,5 +59,11 @@ __wrap_OnFirstChanceException:
         b       __real_OnFirstChanceException
         .cfi_endproc
         .size   __wrap_OnFirstChanceException, . - __wrap_OnFirstChanceException
+
+        .section .note.gnu.property, "a"
+        .p2align 3
+        .long   4, 16, 5
+        .asciz  "GNU"
+        .long   0xc0000000, 4, 1, 0 /* GNU_PROPERTY_AARCH64_FEATURE_1_AND: BTI */
 
         .section .note.GNU-stack, "", %progbits

@@ -79,7 +79,7 @@ internal enum Figure
 /// <summary>The C library, linked into a NativeAOT program; calls are direct and blittable.</summary>
 internal static unsafe class Native
 {
-    public const int FlagThreadLabels = 2, FlagIdleWaits = 4; // enum ep_flags
+    public const int FlagThreadLabels = 2, FlagIdleWaits = 4, FlagAllEvents = 16; // enum ep_flags
     public const uint NamesAsk = 0, NamesOn = 1, NamesOff = 2; // ep_dotnet_options.names
 
     public const uint TlsNoClock = 1; // enum ep_tls_flags

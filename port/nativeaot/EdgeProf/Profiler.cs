@@ -166,7 +166,8 @@ public static unsafe partial class Profiler
                 Kinds = (uint)options.Kinds,
                 BudgetPpm = (uint)options.BudgetPpm,
                 Flags = (options.ThreadLabels ? (uint)Native.FlagThreadLabels : 0)
-                        | (options.IdleWaits ? (uint)Native.FlagIdleWaits : 0),
+                        | (options.IdleWaits ? (uint)Native.FlagIdleWaits : 0)
+                        | (options.AllEvents ? (uint)Native.FlagAllEvents : 0),
                 Names = options.Names switch { null => Native.NamesAsk, true => Native.NamesOn, false => Native.NamesOff },
                 Managed = options.Transport is null ? 0u : 1u,
             };

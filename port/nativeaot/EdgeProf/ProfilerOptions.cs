@@ -135,6 +135,10 @@ public sealed class ProfilerOptions
     /// <summary>Includes idle waits, such as those of pool workers without work.</summary>
     public bool IdleWaits { get; set; }
 
+    /// <summary>No limits of allocations, exceptions, locks and waits per second. Exceptions are then counted one by
+    /// one. For measurements: a busy program may have thousands of events a second.</summary>
+    public bool AllEvents { get; set; }
+
     /// <summary>Names of the activity sources whose spans samples carry, as for <see cref="Profiler.TrackSpans"/>.
     /// Empty: the value of EDGEPROF_SPANS, else only the sources given to TrackSpans.</summary>
     public IList<string> SpanSources { get; set; } = new List<string>();

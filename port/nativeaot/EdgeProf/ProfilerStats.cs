@@ -89,7 +89,7 @@ public readonly struct ProfilerStats
     /// <summary>CPU time of the profiler's own threads.</summary>
     public TimeSpan OwnCpuTime => Time(Figure.OwnCpuNs);
 
-    /// <summary>Estimated CPU time of sampling on the service's threads; some samples are timed.</summary>
+    /// <summary>Estimated CPU time of samples and hooks on the service's threads; some of them are timed.</summary>
     public TimeSpan HandlerCpuTime => Time(Figure.HandlerNs);
 
     /// <summary>Cost of profiling in millionths of the process' CPU time, over about the last minute.</summary>

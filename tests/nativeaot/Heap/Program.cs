@@ -2,7 +2,9 @@
 // which tests/nativeaot/heap.py holds against the profile. Each site is a method of its own that makes one type.
 //
 //   Heap truth PROFILE
+//   Heap limited PROFILE  the same, with the limits of events per second
 //   Heap live             `figure` lines of what is retained while garbage is made; 0 when they are good
+//   Heap retained         the same of 20 MB of small objects, with the limits of events per second
 //   Heap sizes PROFILE    sizes of the collector's heap as it says itself, `truth heap PART 0 BYTES`; 0 when the levels were right
 //   Heap soak SECONDS PROFILE   everything at once, with collections all the time; 0 when nothing was damaged
 using System.Runtime.CompilerServices;
@@ -10,13 +12,16 @@ using EdgeProf;
 
 switch (args)
 {
-    case ["truth", var profile]:
-        Start(ProfileKinds.Allocation | ProfileKinds.Exception | ProfileKinds.GarbageCollection, $"file://{profile}");
+    case ["truth" or "limited", var profile]:
+        Start(ProfileKinds.Allocation | ProfileKinds.Exception | ProfileKinds.GarbageCollection, $"file://{profile}", args[0] == "truth");
         Truth.Measure();
         return Profiler.Stop(TimeSpan.FromSeconds(5)) ? 0 : 1;
     case ["live"]:
         Start(ProfileKinds.LiveHeap, "file:///dev/null");
         return Live.Measure() ? 0 : 1;
+    case ["retained"]:
+        Start(ProfileKinds.LiveHeap | ProfileKinds.Allocation, "file:///dev/null", false);
+        return Retained.Measure() ? 0 : 1;
     case ["sizes", var profile]:
         Start(ProfileKinds.HeapSizes, $"file://{profile}");
         var right = Sizes.Measure();
@@ -24,14 +29,15 @@ switch (args)
     case ["soak", var seconds, var profile]:
         return Soak.Run(int.Parse(seconds), profile) ? 0 : 1;
     default:
-        throw new ArgumentException("Heap: expected truth PROFILE, live, sizes PROFILE or soak SECONDS PROFILE");
+        throw new ArgumentException("Heap: expected truth PROFILE, live, retained, sizes PROFILE or soak SECONDS PROFILE");
 }
 
-static void Start(ProfileKinds kinds, string endpoint) => Profiler.Start(new ProfilerOptions
+static void Start(ProfileKinds kinds, string endpoint, bool allEvents = true) => Profiler.Start(new ProfilerOptions
 {
     Service = "heap",
     Endpoint = endpoint,
     Kinds = kinds,
+    AllEvents = allEvents,
     MemoryBytes = 4 << 20,
     Interval = TimeSpan.FromMinutes(10),
 });
@@ -276,6 +282,61 @@ internal static class Live
         foreach (var loss in Profiler.Stats.Losses)
             Console.WriteLine($"  {loss}");
         GC.KeepAlive(Kept);
+        return worst <= 5;
+    }
+}
+
+/// <summary>Sets of 20 MB of small objects, made alone or among garbage by the same thread.</summary>
+internal static class Retained
+{
+    private const int Bytes = 20_000_000, Rounds = 12;
+    private static object[]? kept;
+    private static object? sink;
+
+    private static long Build(Random random, int garbage)
+    {
+        var objects = new object[Bytes / 64];
+        long bytes = 0, dropped = 0;
+        var count = 0;
+        for (; bytes < Bytes && count < objects.Length; count++)
+        {
+            var made = new byte[16 + random.Next(160)];
+            objects[count] = made;
+            bytes += (24 + made.Length + 7) & ~7;
+            for (; dropped < bytes * garbage; dropped += (24 + ((byte[])sink!).Length + 7) & ~7)
+                sink = new byte[16 + random.Next(160)];
+        }
+        kept = objects;
+        return bytes + 24 + 8L * objects.Length;
+    }
+
+    private static double Round(int seed, int garbage)
+    {
+        var bytes = Build(new Random(seed), garbage);
+        GC.Collect();
+        Thread.Sleep(100);
+        Profiler.Flush();
+        Thread.Sleep(100);
+        var told = Profiler.Stats.Kinds.Where(k => k.Kind == ProfileKinds.LiveHeap).Sum(k => k.Value);
+        GC.KeepAlive(kept);
+        kept = null;
+        GC.Collect();
+        Thread.Sleep(100);
+        return 100.0 * (told - bytes) / bytes;
+    }
+
+    public static bool Measure()
+    {
+        var worst = 0.0;
+        foreach (var garbage in new[] { 0, 1, 9 })
+        {
+            var errors = Enumerable.Range(1, Rounds).Select(seed => Round(seed, garbage)).ToArray();
+            Console.WriteLine($"  garbage {garbage}: " + string.Join(" ", errors.Select(e => FormattableString.Invariant($"{e:F2}"))));
+            worst = Math.Max(worst, errors.Max(Math.Abs));
+        }
+        Console.WriteLine(FormattableString.Invariant($"figure live_bytes_error_20mb_pct {worst:F2} %"));
+        foreach (var loss in Profiler.Stats.Losses)
+            Console.WriteLine($"  {loss}");
         return worst <= 5;
     }
 }

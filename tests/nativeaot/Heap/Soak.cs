@@ -26,6 +26,7 @@ internal static class Soak
             Level = ProfileLevel.High,
             ThreadLabels = true,
             IdleWaits = true,
+            AllEvents = true,
             MemoryBytes = 1 << 20,
             Interval = TimeSpan.FromSeconds(2),
         });

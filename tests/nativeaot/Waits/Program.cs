@@ -22,7 +22,7 @@ internal static unsafe class Program
 
     private static ulong Told(int kind, bool value)
     {
-        var stats = stackalloc ulong[128];
+        var stats = stackalloc ulong[256];
         ep_flush();
         Thread.Sleep(300);
         if (ep_stats_get(stats) != 0)
@@ -193,7 +193,7 @@ internal static unsafe class Program
     /// Profiles go to the file that is named.
     private static int Main(string[] arguments)
     {
-        Profiler.Start(new ProfilerOptions { Service = "waits", Endpoint = "file://" + arguments[0] });
+        Profiler.Start(new ProfilerOptions { Service = "waits", Endpoint = "file://" + arguments[0], AllEvents = true });
         Locks();
         Waits();
         Deadlock();

@@ -148,7 +148,13 @@ static void settle(struct ep_stats *stats)
 {
     const struct timespec moment = {.tv_nsec = 100000000};
 
+    CHECK(ep_stats_get(stats) == 0);
+    uint64_t before = stats->messages;
     CHECK(ep_flush() == 0);
+    for (unsigned i = 0; i < 20 && stats->messages == before; i++) { /* longer where the machine is busy */
+        (void)nanosleep(&moment, NULL);
+        CHECK(ep_stats_get(stats) == 0);
+    }
     (void)nanosleep(&moment, NULL);
     CHECK(ep_stats_get(stats) == 0);
 }
@@ -165,14 +171,16 @@ static void count(void)
         throw_odd();
         collect((int)(i % 3));
     }
-    settle(&stats);
     double truth = 24.0 * objects + 40 * 600024.0;
+    heap = (struct heap){.size = {0, 0, (uint64_t)truth}};
+    settle(&stats);
     double off = 100 * ((double)stats.kind_value[EP_KIND_ALLOC] - truth) / truth;
     printf("figure stub_alloc_error_pct %.2f %%\n", off < 0 ? -off : off);
     CHECK(off < 3 && off > -3);
     CHECK(stats.kind_count[EP_KIND_EXCEPTION] == 20 && chances == 40);
     CHECK(stats.kind_count[EP_KIND_GC] == 20);
-    CHECK(stats.kind_value[EP_KIND_LIVE] > truth * 0.97 && stats.kind_value[EP_KIND_LIVE] < truth * 1.03);
+    /* Held against what the runtime says: only roundings are left. */
+    CHECK(stats.kind_value[EP_KIND_LIVE] > truth * 0.999 && stats.kind_value[EP_KIND_LIVE] < truth * 1.001);
     CHECK(reverse_calls == 20);
 #if !defined(__arm__) /* glibc's _start does not say there that it is the root */
     CHECK(stats.cut == 0);
@@ -207,8 +215,12 @@ int main(int argc, char **argv)
     void *handles[EP_DOTNET_LIVE_PLACES];
     const uint32_t kinds = EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_EXCEPTION) |
                            EP_KIND_BIT(EP_KIND_GC) | EP_KIND_BIT(EP_KIND_HEAP);
-    struct ep_config config = {
-        .memory = memory, .memory_size = sizeof memory, .kinds = kinds, .endpoint = endpoint, .interval_ms = 600000};
+    struct ep_config config = {.memory = memory,
+                               .memory_size = sizeof memory,
+                               .kinds = kinds,
+                               .endpoint = endpoint,
+                               .interval_ms = 600000,
+                               .flags = EP_ALL_EVENTS};
 
     if (argc != 2) {
         fprintf(stderr, "usage: hooks PROFILE\n");

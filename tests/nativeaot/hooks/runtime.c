@@ -39,6 +39,11 @@ uint64_t RhGetAllocatedBytesForCurrentThread(void)
     return allocated;
 }
 
+int64_t RhGetTotalAllocatedBytes(void)
+{
+    return (int64_t)allocated;
+}
+
 void RhHandleSet(void *handle, void *object)
 {
     atomic_store((atomic_uintptr_t *)handle, (uintptr_t)object);

@@ -19,6 +19,7 @@ void *RhpGcAlloc(const struct method_table *type, uint32_t flags, uintptr_t elem
 void *bare_RhpGcAlloc(const struct method_table *type, uint32_t flags, uintptr_t elements, const uintptr_t *frame);
 void RhAllocateNewArray(const struct method_table *type, uint32_t elements, uint32_t flags, void **array);
 uint64_t RhGetAllocatedBytesForCurrentThread(void);
+int64_t RhGetTotalAllocatedBytes(void);
 void RhHandleSet(void *handle, void *object);
 void RhpReversePInvoke(void *frame);
 void RhpReversePInvokeReturn(void *frame);

@@ -3,8 +3,9 @@ namespace SensorGateway;
 /// <summary>
 /// Runs the burning functions on threads of its own, in parts of 60, 30 and 10, at a bounded share of a core
 /// (SENSOR_BURN_THREADS, default 2; SENSOR_BURN_PERCENT of a core for each, default 25). Lengths of bursts and pauses
-/// are random, so that nothing runs in step with the kernel's tick, on which every CPU sample lands. SENSOR_BURN_BURSTS:
-/// the number of bursts of each thread, so that every run does the same work on any machine (default 0: no limit).
+/// are random, so that nothing runs in step with the kernel's tick, on which every CPU sample lands. Bursts take several
+/// ticks: what a thread uses after the last one counts for what it does at the next. SENSOR_BURN_BURSTS: the number of
+/// bursts of each thread, so that every run does the same work on any machine (default 0: no limit).
 /// </summary>
 public sealed class Burner : IHostedService
 {
@@ -71,7 +72,7 @@ public sealed class Burner : IHostedService
 
     private long Burst(int which, Random random)
     {
-        var milliseconds = 1 + 6 * random.NextDouble();
+        var milliseconds = 5 + 30 * random.NextDouble();
         var rounds = Math.Max(1, (int)(Volatile.Read(ref roundsPerMs[which]) * milliseconds));
         var before = ThreadClock.Nanoseconds();
         var result = which switch
