@@ -115,6 +115,8 @@ $(ET_SAMPLE): tests/unit/tools/symbols/sample.c tools/tools.mk
 	$(ET_CC) -g -O2 -Wl,--build-id=sha1,--export-dynamic -o $@ $<
 	objcopy --only-keep-debug $@ $(@D)/debug/sample.dbg
 	objcopy --strip-all $@ $(@D)/sample-stripped
+	mkdir -p $(@D)/linked/.debug && cp $(@D)/debug/sample.dbg $(@D)/linked/.debug/names.debug
+	cd $(@D)/linked/.debug && objcopy --add-gnu-debuglink=names.debug ../../sample-stripped ../sample-linked
 
 test-tools-unit: $(ET_UNIT:%=$(ET_TEST)/%) $(ET_SAMPLE)
 	@set -e; export $(ET_RUN_ENV); for t in $(ET_UNIT); do echo "$$t"; $(ET_TEST)/$$t $(ET_TEST) tests/unit/tools/symbols; done 2>&1; \

@@ -2,10 +2,13 @@
 # Installs what building and testing need and this machine lacks. It returns quickly when everything is installed.
 #
 #   tools/build/setup.sh apt [SECTION...]   Debian packages of these sections of tools/build/packages.txt; default: all
-#                                           but [programs]
+#                                           but [programs] and [kernels]
 #   tools/build/setup.sh deps               nanopb and mbedtls, pinned by hash, unpacked to build/deps/
 #   tools/build/setup.sh cross              for the tests in QEMU: pinned cmocka; Debian's ARM kernels and musl, to
 #                                           build/deps/
+#   tools/build/setup.sh kernels            for tests/kernels: Debian's ARM kernels of other releases and with PREEMPT_RT, to
+#                                           build/deps/kernels/
+#   tools/build/setup.sh hz-kernels         the same kernel with CONFIG_HZ=100 and 1000, compiled from Debian's linux-source
 #   tools/build/setup.sh dotnet             only reports whether the .NET SDK is installed
 #   tools/build/setup.sh npm                the page's packages, as in its lock file
 #   tools/build/setup.sh aot10              for tests/aot10: Microsoft's library, as in its lock file, to build/deps/;
@@ -37,7 +40,7 @@ packages() {
     awk -v want=" $* " '
         { sub(/#.*/, ""); gsub(/[ \t\r]/, "") }
         /^\[.*\]$/ { section = substr($0, 2, length($0) - 2); seen[section] = 1; next }
-        $0 != "" && ((want == "  " && section != "programs") || index(want, " " section " ")) { print }
+        $0 != "" && ((want == "  " && section != "programs" && section != "kernels") || index(want, " " section " ")) { print }
         END { n = split(want, w, " "); for (i = 1; i <= n; i++) if (!(w[i] in seen)) exit 3 }
     ' "$root/tools/build/packages.txt" || die "tools/build/packages.txt has not all of the sections: $*"
 }
@@ -134,28 +137,43 @@ pinned() {
     say "unpacked $2 to build/deps/$1"
 }
 
-# fetch_foreign URI ARCHITECTURE PACKAGE: downloads PACKAGE's kernel and musl-dev to $scratch/fetch
-fetch_foreign() {
-    private_apt "$1" deb bookworm "$2" || return 1
+# download_from URI ARCHITECTURE SUITE PACKAGE...: one mirror; see download
+download_from() {
+    private_apt "$1" deb "$3" "$2" || return 1
+    shift 3
+    packages=
+    for package in "$@"; do
+        # shellcheck disable=SC2086
+        case $package in
+            linux-image-*) package=$(apt-cache $apt depends "$package" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1) ;;
+        esac
+        [ -n "$package" ] || return 1
+        packages="$packages $package"
+    done
     # shellcheck disable=SC2086
-    image=$(apt-cache $apt depends "$3" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1)
-    # shellcheck disable=SC2086
-    [ -n "$image" ] && (cd "$scratch/fetch" && apt-get $apt download "$image" musl-dev) >>"$scratch/fetch.log" 2>&1
+    (cd "$scratch/fetch" && apt-get $apt download $packages) >>"$scratch/fetch.log" 2>&1
 }
 
-# foreign ARCHITECTURE PACKAGE: build/deps/ARCHITECTURE with vmlinuz, config and musl's usr; apt verifies signatures
-foreign() {
-    [ ! -f "$deps/$1/vmlinuz" ] || return 0
-    say "fetching $2 and musl-dev for $1"
-    mkdir -p "$deps"
+# download ARCHITECTURE SUITE PACKAGE...: downloads to $scratch/fetch, from the first mirror that serves all. A package
+# linux-image-... stands for the kernel that it depends on.
+download() {
     scratch=$(mktemp -d "$deps/.setup.XXXXXX")
     for uri in $(debian_uris); do
-        ! fetch_foreign "$uri" "$1" "$2" || break
+        ! download_from "$uri" "$@" || return 0
     done
+    return 1
+}
+
+# foreign ARCHITECTURE PACKAGE: build/deps/ARCHITECTURE with vmlinuz, config, and musl's lib and usr; apt verifies signatures
+foreign() {
+    [ ! -f "$deps/$1/vmlinuz" ] || ! ls "$deps/$1"/lib/*-linux-musl*/libc.so >/dev/null 2>&1 || return 0
+    say "fetching $2 and musl for $1"
+    mkdir -p "$deps"
+    download "$1" bookworm "$2" musl musl-dev || true
     mkdir "$scratch/tree"
     for package in "$scratch"/fetch/*.deb; do
         [ -f "$package" ] || die "no Debian mirror of this system served $2 for $1 ($(grep -m 1 -E "^(E|W):" "$scratch/fetch.log" 2>/dev/null))"
-        dpkg-deb --fsys-tarfile "$package" | tar -x -C "$scratch/tree" --wildcards --exclude=./lib --exclude=./usr/share --exclude='./usr/lib/linux-image-*'
+        dpkg-deb --fsys-tarfile "$package" | tar -x -C "$scratch/tree" --wildcards --exclude=./lib/modules --exclude=./usr/share --exclude='./usr/lib/linux-image-*'
     done
     mv "$scratch"/tree/boot/config-* "$scratch/tree/config" && mv "$scratch"/tree/boot/vmlinuz-* "$scratch/tree/vmlinuz" ||
         die "the kernel package of $2 has no boot/vmlinuz"
@@ -163,6 +181,69 @@ foreign() {
     mv "$scratch/tree" "$deps/$1" 2>/dev/null || [ -f "$deps/$1/vmlinuz" ] || die "cannot write $deps/$1"
     rm -rf "$scratch"
     scratch=
+}
+
+# kernel ARCHITECTURE SUITE PACKAGE NAME: build/deps/kernels/NAME. A release that has left the mirrors is left out.
+kernel() {
+    [ ! -f "$deps/kernels/$4" ] || return 0
+    say "fetching $3 of $2 for $1"
+    mkdir -p "$deps/kernels"
+    download "$1" "$2" "$3" || true
+    for package in "$scratch"/fetch/*.deb; do
+        if [ -f "$package" ]; then
+            dpkg-deb --fsys-tarfile "$package" | tar -x -C "$scratch" --wildcards './boot/vmlinuz-*'
+            mv "$scratch"/boot/vmlinuz-* "$deps/kernels/$4"
+        else
+            say "no Debian mirror of this system served $3 of $2 for $1; it is left out"
+        fi
+    done
+    rm -rf "$scratch"
+    scratch=
+}
+
+setup_kernels() {
+    kernel arm64 bookworm linux-image-rt-arm64 aarch64-6.1-rt
+    kernel arm64 bullseye linux-image-arm64 aarch64-5.10
+    kernel arm64 trixie linux-image-rt-arm64 aarch64-6.12-rt
+    kernel armhf bookworm linux-image-rt-armmp armhf-6.1-rt
+    kernel armhf bullseye linux-image-armmp armhf-5.10
+}
+
+# kernel_source: build/deps/kernels/source, without what these kernels do not need
+kernel_source() {
+    tree=$deps/kernels/source
+    [ ! -f "$tree/Makefile" ] || return 0
+    say "fetching linux-source-6.1"
+    mkdir -p "$deps/kernels"
+    download "$(dpkg --print-architecture)" bookworm linux-source-6.1 || die "no Debian mirror of this system served linux-source-6.1"
+    dpkg-deb --fsys-tarfile "$scratch"/fetch/*.deb | tar -xO --wildcards './usr/src/linux-source-*.tar.xz' | xz -dc |
+        tar -x -C "$scratch" --exclude='*/drivers/gpu/drm/amd/include/*' --exclude='*/tools/testing/*' || die "cannot unpack linux-source-6.1"
+    mv "$scratch"/linux-source-6.1 "$tree"
+    rm -rf "$scratch"
+    scratch=
+}
+
+# hz_kernel NAME ARCH CROSS IMAGE HZ: build/deps/kernels/NAME-hzHZ, compiled with tests/kernels/common.config
+hz_kernel() {
+    to=$deps/kernels/$1-hz$5 from=$root/tests/kernels/common.config out=$deps/kernels/out-$1
+    [ ! "$to" -nt "$from" ] || return 0
+    kernel_source
+    say "compiling Linux for $1 with CONFIG_HZ=$5 (some minutes)"
+    mkdir -p "$out"
+    { cat "$from" && echo "CONFIG_HZ_$5=y"; } >"$out/wanted"
+    set -- "$@" -s -C "$deps/kernels/source" "O=$out" "ARCH=$2" "CROSS_COMPILE=$3"
+    image=$4 arch=$2 hz=$5
+    shift 5
+    make "$@" "KCONFIG_ALLCONFIG=$out/wanted" allnoconfig >"$out/log" 2>&1 && grep -qx "CONFIG_HZ=$hz" "$out/.config" ||
+        die "the kernel's configuration failed, see $out/log"
+    nice -n 10 make "$@" -j2 "$image" >"$out/log" 2>&1 || die "the kernel was not compiled: $(grep -m 1 -i 'error' "$out/log"), see $out/log"
+    cp "$out/arch/$arch/boot/$image" "$to"
+}
+
+setup_hz_kernels() {
+    hz_kernel aarch64 arm64 aarch64-linux-gnu- Image 100
+    hz_kernel aarch64 arm64 aarch64-linux-gnu- Image 1000
+    hz_kernel armhf arm arm-linux-gnueabihf- zImage 100
 }
 
 # given DIRECTORY FILE VARIABLE: true when the user named a source tree
@@ -206,13 +287,15 @@ setup_npm() {
     touch "$root/tools/web/node_modules/.package-lock.json"
 }
 
-# Several tests may want it at once; npm checks the hash.
+# Several tests may want it at once: one fetches it. npm checks the hash.
 setup_aot10() {
     from=$root/tests/aot10 to=$deps/aot10
+    mkdir -p "$deps"
+    exec 9>"$deps/.aot10.lock"
+    flock 9
     ! cmp -s "$from/package-lock.json" "$to/package-lock.json" || return 0
     command -v npm >/dev/null || die "npm is missing: install Node.js 18 or newer"
     say "fetching Microsoft's library for tests/aot10 (npm ci)"
-    mkdir -p "$deps"
     scratch=$(mktemp -d "$deps/.setup.XXXXXX")
     mkdir "$scratch/tree"
     cp "$from/package.json" "$from/package-lock.json" "$scratch/tree"
@@ -223,16 +306,16 @@ setup_aot10() {
         exit 3
     fi
     rm -rf "$to"
-    mv -T "$scratch/tree" "$to" 2>/dev/null || cmp -s "$from/package-lock.json" "$to/package-lock.json" || die "cannot write $to"
+    mv -T "$scratch/tree" "$to" || die "cannot write $to"
     rm -rf "$scratch"
     scratch=
 }
 
 case ${1:-} in
-apt | deps | cross | dotnet | npm | aot10)
-    verb=$1
+apt | deps | cross | kernels | hz-kernels | dotnet | npm | aot10)
+    verb=$(echo "$1" | tr - _)
     shift
     "setup_$verb" "$@"
     ;;
-*) die "usage: tools/build/setup.sh apt [SECTION...] | deps | cross | dotnet | npm | aot10" ;;
+*) die "usage: tools/build/setup.sh apt [SECTION...] | deps | cross | kernels | hz-kernels | dotnet | npm | aot10" ;;
 esac

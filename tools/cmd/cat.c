@@ -216,6 +216,8 @@ static int print_all(const char *path, const struct et_buf *file)
         et_error("%s: message %zu: %s", path, number, why);
     } else if (messages.torn) {
         et_error("%s: truncated within message %zu", path, number + 1);
+    } else if (number == 0) {
+        et_error("%s: no messages", path);
     }
     return why || messages.torn ? ET_FAILED : number ? ET_OK : ET_NO_DATA;
 }

@@ -1,7 +1,7 @@
 /*
  * edgeprof status, level, kinds, threads: clients of a running service's control endpoint (EDGEPROF_CONTROL in the
  * service). make_target() makes the path of a request to core/endpoint/control.c; the answer is one line of JSON.
- * print_status() prints the important fields of /status.
+ * show_status() prints the important fields of /status.
  */
 #include "tools/cmd/commands.h"
 #include "tools/lib/json_read.h"
@@ -10,6 +10,7 @@
 #include "tools/formats/unsampled.h"
 
 #include <curl/curl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,92 +193,151 @@ static int request_service(const struct control_endpoint *endpoint, const char *
 
 /* ---- the answer to /status ---- */
 
-/* The number after "name": in the text from `from`; 0 when absent. */
-static unsigned long long number_after(const char *from, const char *name)
-{
-    struct et_buf key = {0};
-    et_buf_printf(&key, "\"%s\":", name);
-    const char *found = strstr(from, key.data);
-    unsigned long long value = found ? strtoull(found + key.size, NULL, 10) : 0;
-    et_buf_free(&key);
-    return value;
-}
-
-static void print_losses(const char *status)
-{
-    const char *at = strstr(status, "\"losses\":{");
-    at = at ? at + 10 : "";
-    for (const char *between = "lost     "; *at == '"' || *at == ','; between = ", ") {
-        at += strspn(at, ",\"");
-        size_t size = strcspn(at, "\"");
-        char *name = et_clean(at, size);
-        printf("%s%s %llu", between, name, number_after(at + size, "count"));
-        free(name);
-        at += strcspn(at, "}");
-        at += *at == '}';
-        if (*at != ',') {
-            putchar('\n');
-        }
-    }
-}
-
-static uint64_t json_number(const json_t *object, const char *name)
+static uint64_t number_of(const json_t *object, const char *name)
 {
     json_int_t value = json_integer_value(json_object_get(object, name));
     return value > 0 ? (uint64_t)value : 0;
 }
 
-/* Prints a line about threads that are not sampled. */
-static void print_unsampled(const char *status)
+/* A string of the service, safe for a terminal. The caller frees it. */
+static char *clean_text(const char *text)
 {
-    struct et_buf why = {0}, line = {0};
+    return et_clean(text ? text : "", text ? strlen(text) : 0);
+}
+
+static void print_losses(const json_t *status)
+{
+    const char *name, *between = "lost     ";
+    json_t *loss;
+    json_object_foreach(json_object_get(status, "losses"), name, loss)
+    {
+        char *clean = clean_text(name);
+        printf("%s%s %" PRIu64, between, clean, number_of(loss, "count"));
+        free(clean);
+        between = ", ";
+    }
+    if (between[0] == ',') {
+        putchar('\n');
+    }
+}
+
+/* Prints a line about threads that are not sampled. */
+static void print_unsampled(const json_t *status)
+{
+    struct et_buf line = {0};
     struct et_unsampled all = {0};
-    json_t *read = et_json_read(status, strlen(status), &why);
     size_t i, k;
     const json_t *of, *name;
-    json_array_foreach(json_object_get(read, "unsampled"), i, of)
+    json_array_foreach(json_object_get(status, "unsampled"), i, of)
     {
-        et_unsampled_add(&all, (uint32_t)json_number(of, "number"), json_number(of, "threads"),
-                         (uint32_t)json_number(of, "error"), json_number(of, "limit"));
+        et_unsampled_add(&all, (uint32_t)number_of(of, "number"), number_of(of, "threads"),
+                         (uint32_t)number_of(of, "error"), number_of(of, "limit"));
         json_array_foreach(json_object_get(of, "names"), k, name)
         {
             et_unsampled_name(&all, json_string_value(name) ? json_string_value(name) : "");
         }
     }
-    all.cpu_ns = json_number(read, "unsampled_ns");
-    all.of_ns = json_number(read, "weight_ns") + json_number(read, "thread_exit_ns");
+    all.cpu_ns = number_of(status, "unsampled_ns");
+    all.of_ns = number_of(status, "weight_ns") + number_of(status, "thread_exit_ns");
     et_unsampled_text(&all, &line);
     if (line.size) {
         printf("threads  %s\n", line.data);
     }
-    json_decref(read);
     et_unsampled_free(&all);
-    et_buf_free(&why);
     et_buf_free(&line);
 }
 
-static void print_status(const char *status)
+/* Prints a line about detail that was given up. */
+static void print_degraded(const json_t *status)
 {
-    const char *level = strstr(status, "\"level\":\"");
-    char *name = et_clean(level ? level + 9 : "", level ? strcspn(level + 9, "\"") : 0);
-    printf("level    %s\nkinds   ", *name ? name : "none: the profiler is not running");
+    uint64_t contexts = number_of(status, "degraded_contexts"), addresses = number_of(status, "degraded_addresses"),
+             frames = number_of(status, "degraded_frames");
+    if (contexts || addresses || frames) {
+        printf("detail   nothing could be sent and the memory was used up: given up %" PRIu64
+               " times labels and spans, %" PRIu64 " addresses in functions, %" PRIu64
+               " deep frames; totals are right\n",
+               contexts, addresses, frames);
+    }
+}
+
+/* Prints the rate that the kernel's timers held since the start, and the rate that they were asked for. */
+static void print_rate(const json_t *status)
+{
+    const json_t *cpu = json_object_get(json_object_get(status, "kinds"), "cpu");
+    double weight_s = (double)number_of(status, "weight_ns") / 1e9;
+    uint64_t period = number_of(cpu, "period"), samples = number_of(status, "samples");
+    if (!period || !samples || weight_s <= 0) {
+        return;
+    }
+    double held = (double)samples / weight_s, asked = 1e9 / (double)period;
+    uint64_t hz = number_of(status, "tick_hz");
+    printf("rate     %.0f samples a second of CPU time so far, %.0f asked for", held, asked);
+    if (hz && asked > 1.01 * (double)hz) {
+        printf("; the kernel ticks %" PRIu64 " times a second, so each sample stands for a tick", hz);
+    }
+    putchar('\n');
+}
+
+/* Prints a line about enabled kinds with a limit of events per second, if there are any. */
+static void print_limits(const json_t *kinds)
+{
+    struct et_buf line = {0};
     for (size_t i = 0; i < et_kind_count; i++) {
-        struct et_buf on = {0};
-        et_buf_printf(&on, "\"%s\":{\"on\":true", et_kinds[i].name);
-        if (strstr(status, on.data)) {
+        const json_t *kind = json_object_get(kinds, et_kinds[i].name);
+        if (json_is_true(json_object_get(kind, "on")) && number_of(kind, "rate")) {
+            const char *unit = json_string_value(json_object_get(kind, "unit"));
+            et_buf_printf(&line, "%s %s %" PRIu64 "/s, one in %" PRIu64 " %s", line.size ? ";" : "", et_kinds[i].name,
+                          number_of(kind, "rate"), number_of(kind, "period"), unit ? unit : "");
+        }
+    }
+    if (line.size) {
+        char *clean = et_clean(line.data, line.size);
+        printf("limits  %s\n", clean);
+        free(clean);
+    }
+    et_buf_free(&line);
+}
+
+static void print_status(const json_t *status)
+{
+    const json_t *kinds = json_object_get(status, "kinds");
+    char *level = clean_text(json_string_value(json_object_get(status, "level")));
+    printf("level    %s\nkinds   ", *level ? level : "none: the profiler is not running");
+    for (size_t i = 0; i < et_kind_count; i++) {
+        if (json_is_true(json_object_get(json_object_get(kinds, et_kinds[i].name), "on"))) {
             printf(" %s", et_kinds[i].name);
         }
-        et_buf_free(&on);
     }
-    printf("\ncost     %llu ppm of the CPU time", number_after(status, "cost_ppm"));
-    if (number_after(status, "budget_ppm")) {
-        printf(", budget %llu, periods %llu %% of the level's", number_after(status, "budget_ppm"),
-               number_after(status, "stretch_pct"));
+    putchar('\n');
+    print_rate(status);
+    printf("cost     %" PRIu64 " ppm of the CPU time", number_of(status, "cost_ppm"));
+    if (number_of(status, "budget_ppm")) {
+        printf(", budget %" PRIu64 ", periods %" PRIu64 " %% of the level's", number_of(status, "budget_ppm"),
+               number_of(status, "stretch_pct"));
     }
-    printf("\nsent     %llu of %llu messages\n", number_after(status, "delivered"), number_after(status, "messages"));
+    printf("\n");
+    print_limits(kinds);
+    printf("sent     %" PRIu64 " of %" PRIu64 " messages\n", number_of(status, "delivered"),
+           number_of(status, "messages"));
     print_losses(status);
     print_unsampled(status);
-    free(name);
+    print_degraded(status);
+    free(level);
+}
+
+static int show_status(const struct et_buf *answer)
+{
+    struct et_buf why = {0};
+    json_t *status = et_json_read(answer->data ? answer->data : "", answer->size, &why);
+    int code = status ? ET_OK : ET_FAILED;
+    if (status) {
+        print_status(status);
+    } else {
+        et_error("unexpected answer (%s); is this edgeprof's endpoint?", why.data ? why.data : "empty");
+    }
+    json_decref(status);
+    et_buf_free(&why);
+    return code;
 }
 
 /* ---- the command ---- */
@@ -296,7 +356,7 @@ static int run_action(const struct et_options *options, const char *target)
     if (!code && options->json) {
         fputs(status.data ? status.data : "", stdout);
     } else if (!code) {
-        print_status(status.data ? status.data : "");
+        code = show_status(&status);
     }
     curl_slist_free_all(endpoint.headers);
     et_buf_free(&answer);

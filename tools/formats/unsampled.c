@@ -63,7 +63,9 @@ static void put_no_timer(uint32_t error, uint64_t limit, struct et_buf *out)
         }
         et_buf_text(out, ") is reached; raise it with \"ulimit -i\"");
     } else {
-        et_buf_printf(out, "timer_create() fails (%s); allow it in the seccomp filter or sandbox",
+        et_buf_printf(out,
+                      "the kernel refuses timers (%s); allow timer_create() and timer_settime() in the "
+                      "seccomp filter or sandbox",
                       strerror((int)(error & 0xfff)));
     }
 }

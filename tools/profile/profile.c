@@ -147,6 +147,7 @@ void et_special_name(uint64_t address, char name[32])
         "[no stack]",      "[gc loh]",
         "[gc poh]",        "[gc fragmentation]",
         "[gc unused]",     "[lost: spool]",
+        "[edgeprof]",      "[unsampled]",
     };
     if (address < sizeof names / sizeof *names) {
         snprintf(name, 32, "%s", names[address]);

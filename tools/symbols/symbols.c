@@ -125,6 +125,8 @@ void et_symbols_set_debuginfod(struct et_symbols *s, const char *urls, const cha
     s->debuginfod = et_debuginfod_new(urls, cache);
 }
 
+#define WHERE "--symbols searches a folder for it, --debuginfod asks a server"
+
 /* Senders name modules: no more lines than somebody would read. */
 static void complain(struct et_symbols *s, const char *path, const char *why)
 {
@@ -132,7 +134,7 @@ static void complain(struct et_symbols *s, const char *path, const char *why)
         return;
     }
     struct et_buf line = {0};
-    et_buf_printf(&line, "symbols: %s: %s; its frames are shown as addresses", path, why);
+    et_buf_printf(&line, "symbols: %s: %s; its frames are shown as module+offset", path, why);
     size_t before = s->complaints.count;
     et_intern(&s->complaints, line.data);
     if (s->complaints.count != before) {
@@ -236,6 +238,24 @@ static void consider_if_same(struct choice *best, const char *path, const char *
     }
 }
 
+/* Where gdb looks for it, too: "Debugging Information in Separate Files" in its manual. */
+static void consider_debuglink(struct choice *best, const struct module *module)
+{
+    static const char *const prefixes[] = {"", "/usr/lib/debug"}, *const folders[] = {"", ".debug/"};
+    char name[256], path[4352];
+    if (!et_symfile_debuglink(module->path, name, sizeof name)) {
+        return;
+    }
+    int folder = (int)(strrchr(module->path, '/') + 1 - module->path);
+    for (size_t i = 0; i < 4; i++) {
+        int size =
+            snprintf(path, sizeof path, "%s%.*s%s%s", prefixes[i / 2], folder, module->path, folders[i % 2], name);
+        if (size > 0 && (size_t)size < sizeof path) {
+            consider_if_same(best, path, module->build_id);
+        }
+    }
+}
+
 static void consider_known_places(const struct et_symbols *s, struct choice *best, const struct module *module)
 {
     const char *const folders[] = {s->store, "/usr/lib/debug/.build-id"};
@@ -244,6 +264,7 @@ static void consider_known_places(const struct et_symbols *s, struct choice *bes
         consider_if_same(best, module->path, module->build_id);
         snprintf(path, sizeof path, "%s.dbg", module->path);
         consider_if_same(best, path, module->build_id);
+        consider_debuglink(best, module);
     }
     for (size_t i = 0; i < 2 && et_build_id_read(module->build_id, id); i++) {
         struct et_buf place = {0};
@@ -323,7 +344,7 @@ static void find_symbols(struct et_symbols *s, struct module *module)
     if (!module->file_path && named) {
         struct et_buf name = {0};
         et_buf_printf(&name, "%s (build id %s)", module->path, module->build_id[0] ? module->build_id : "none");
-        complain(s, name.data, "no symbol file found");
+        complain(s, name.data, "no symbol file found (" WHERE ")");
         et_buf_free(&name);
     }
     module->tried = time(NULL);
@@ -378,7 +399,8 @@ static void add_answer(const struct resolving *r, const char *mangled, const cha
     if (mangled) {
         et_demangle(mangled, r->module->path, code_at(r, mangled), &name);
     } else {
-        et_address_name(r->module->path, r->address, &name);
+        uint64_t start = r->module->file ? et_symfile_function(r->module->file, r->address) : r->address;
+        et_address_name(r->module->path, start, &name);
     }
     char *clean_name = et_clean(name.data, name.size),
          *clean_source = et_clean(source ? source : "", source ? strlen(source) : 0);
@@ -407,6 +429,25 @@ static void use_symbol(struct resolving *r, const char *symbol, struct answer *a
     r->symbols->answer_count = before;
 }
 
+/* Says once where a stripped program's names are. Of a system's libraries few users miss the names. */
+static void say_stripped(struct et_symbols *s, const struct module *module)
+{
+    static const char *const systems[] = {"/lib/", "/lib64/", "/usr/lib/", "["};
+    char link[256];
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {
+        if (strncmp(module->path, systems[i], strlen(systems[i])) == 0) {
+            return;
+        }
+    }
+    if (!et_symfile_debuglink(module->file_path, link, sizeof link)) {
+        snprintf(link, sizeof link, "%s.dbg or the like", base_name(module->path));
+    }
+    struct et_buf why = {0};
+    et_buf_printf(&why, "stripped: its names are in %s, which was not found (" WHERE ")", link);
+    complain(s, module->path, why.data);
+    et_buf_free(&why);
+}
+
 /* The symbol table names the function itself, DWARF what was inlined into it and all lines. */
 static size_t resolve(struct et_symbols *s, struct module *module, uint64_t address)
 {
@@ -415,6 +456,9 @@ static size_t resolve(struct et_symbols *s, struct module *module, uint64_t addr
     const char *symbol = module->file ? et_symfile_symbol(module->file, address) : NULL;
     if (!module->file || et_symfile_lines(module->file, address, on_line, &r) == 0) {
         add_answer(&r, symbol, NULL, 0);
+        if (!symbol && module->file_path && module->quality < QUALITY_SYMTAB) {
+            say_stripped(s, module);
+        }
     } else if (symbol) {
         struct answer last = s->answers[s->answer_count - 1];
         use_symbol(&r, symbol, &last);

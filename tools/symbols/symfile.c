@@ -43,6 +43,8 @@ struct et_symfile {
     int fd;
     Elf *elf;
     Dwarf *dwarf;
+    Dwarf_CFI *tables; /* for unwinding; NULL: none in this file */
+    uint64_t entry;
     struct span {
         uint64_t start, end;
     } managed[4]; /* sections __managedcode and __unbox */
@@ -161,6 +163,25 @@ int et_symfile_build_id(const char *path, char id[129])
     return found ? 0 : -ENOENT;
 }
 
+bool et_symfile_debuglink(const char *path, char *name, size_t size)
+{
+    int fd;
+    const char *why;
+    Elf *elf = elf_open(path, &fd, &why);
+    if (!elf) {
+        return false;
+    }
+    GElf_Word crc;
+    const char *link = dwelf_elf_gnu_debuglink(elf, &crc);
+    bool fits = link && *link && !strchr(link, '/') && strlen(link) < size;
+    if (fits) {
+        snprintf(name, size, "%s", link);
+    }
+    elf_end(elf);
+    close(fd);
+    return fits;
+}
+
 /* ---- symbol table ---- */
 
 /* ILC names funclets (catch and finally blocks) only by labels of their parent's name: _fram1Parent. */
@@ -192,13 +213,19 @@ static uint64_t section_end(struct et_symfile *file, const GElf_Sym *sym)
     return header.sh_addr + header.sh_size;
 }
 
+/* What linkers make for the start and end of a section whose name is a C identifier. It names no function there. */
+static bool names_section(unsigned type, const char *name)
+{
+    return type == STT_NOTYPE && (strncmp(name, "__start_", 8) == 0 || strncmp(name, "__stop_", 7) == 0);
+}
+
 static void add_symbol(struct et_symfile *file, const GElf_Sym *sym, const char *name, bool thumb)
 {
     unsigned type = GELF_ST_TYPE(sym->st_info);
     bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
     bool data = type == STT_OBJECT || type == STT_NOTYPE; /* descriptors of types are either */
     uint64_t limit = section_end(file, sym);
-    if (!name || !*name || *name == '$' || limit == 0 || (!function && !data)) {
+    if (!name || !*name || *name == '$' || limit == 0 || (!function && !data) || names_section(type, name)) {
         return;
     }
     const char *own = strip_label(name);
@@ -298,6 +325,33 @@ bool et_symfile_managed(const struct et_symfile *file, uint64_t address)
     return false;
 }
 
+/* Files with debugging information alone keep the headers of tables that are elsewhere. */
+static void find_tables(struct et_symfile *file)
+{
+    Elf_Scn *section = NULL;
+    GElf_Shdr header;
+    GElf_Ehdr elf;
+    while (!file->tables && (section = elf_nextscn(file->elf, section))) {
+        if (section_is(file->elf, section, &header, ".eh_frame")) {
+            file->tables = dwarf_getcfi_elf(file->elf);
+        }
+    }
+    file->entry = gelf_getehdr(file->elf, &elf) ? elf.e_entry : 0;
+}
+
+uint64_t et_symfile_function(struct et_symfile *file, uint64_t address)
+{
+    Dwarf_Frame *frame;
+    Dwarf_Addr start = address;
+    if (file->tables && dwarf_cfi_addrframe(file->tables, address, &frame) == 0) {
+        if (dwarf_frame_info(frame, &start, NULL, NULL) < 0 || start > address) {
+            start = address;
+        }
+        free(frame);
+    }
+    return start;
+}
+
 /* Funclets lie inside no sized symbol, so the search goes back over a few. */
 const char *et_symfile_symbol(struct et_symfile *file, uint64_t address)
 {
@@ -316,7 +370,7 @@ const char *et_symfile_symbol(struct et_symfile *file, uint64_t address)
             return symbol->name;
         }
     }
-    return NULL;
+    return file->entry != 0 && et_symfile_function(file, address) == file->entry ? "_start" : NULL;
 }
 
 bool et_symfile_has(const struct et_symfile *file, const char *name, size_t size, const char *ending)
@@ -503,6 +557,7 @@ static struct et_symfile *read_file(Elf *elf, int fd, const char **why)
     file->elf = elf;
     load_symbols(file);
     find_managed(file);
+    find_tables(file);
     file->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
     if (file->dwarf) {
         load_units(file);
@@ -551,6 +606,9 @@ void et_symfile_close(struct et_symfile *file)
     free(file->ranges);
     free(file->symbols);
     dwarf_end(file->dwarf);
+    if (file->tables) {
+        dwarf_cfi_end(file->tables);
+    }
     elf_end(file->elf);
     if (file->fd >= 0) {
         close(file->fd);

@@ -14,14 +14,21 @@ unsigned et_symfile_quality(const char *path);
 /* Reads the file's GNU build id as hex into id. 0; -ENOENT: it has none; -EINVAL: no (sound) ELF file; else errno. */
 int et_symfile_build_id(const char *path, char id[129]);
 
+/* Name of the file with its debugging information, as .gnu_debuglink says it, without a folder. False: none. */
+bool et_symfile_debuglink(const char *path, char *name, size_t size);
+
 /* NULL: *why says what is wrong. */
 struct et_symfile *et_symfile_open(const char *path, const char **why);
 /* The kernel's own code of this machine, when it is the one with that build id; else NULL. */
 struct et_symfile *et_symfile_open_vdso(const char *build_id);
 void et_symfile_close(struct et_symfile *file);
 
-/* Symbol that covers address, still mangled, or NULL. Valid as long as the file is open. */
+/* Symbol that covers address, still mangled, or NULL; a program's entry is _start without one. Valid as long as the
+ * file is open. */
 const char *et_symfile_symbol(struct et_symfile *file, uint64_t address);
+
+/* Where the function begins that covers address, as unwind tables tell it, which stripped files keep; else address. */
+uint64_t et_symfile_function(struct et_symfile *file, uint64_t address);
 
 /* Whether there is a symbol that consists of the first `size` characters of name and of ending. */
 bool et_symfile_has(const struct et_symfile *file, const char *name, size_t size, const char *ending);

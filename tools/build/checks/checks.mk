@@ -34,8 +34,8 @@ signal-check: check-signal  ## prove what the signal path calls and how much sta
 # Two programs; their difference is the library's size in a program.
 $(WEIGH)-with $(WEIGH)-without &: tests/bench/weigh.c $(EP_LIB)
 	@mkdir -p $(@D)
-	@$(CC) -I. -Icore $(BOARD_CFLAGS) -Os -Wl,--gc-sections $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $(WEIGH)-with
-	@$(CC) -I. -Icore $(BOARD_CFLAGS) -Os -Wl,--gc-sections -DWITHOUT $< -o $(WEIGH)-without
+	@$(CC) -I. -Icore $(BOARD_CFLAGS) $(BOARD_WEIGH_CFLAGS) -Os -Wl,--gc-sections $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $(WEIGH)-with
+	@$(CC) -I. -Icore $(BOARD_CFLAGS) $(BOARD_WEIGH_CFLAGS) -Os -Wl,--gc-sections -DWITHOUT $< -o $(WEIGH)-without
 
 check-symbols: $(EP_LIB) $(WEIGH)-with
 	@$(CHECK_SYMBOLS) --weigh $(WEIGH)-with $(WEIGH)-without -- $(EP_LIB)

@@ -79,8 +79,10 @@ struct et_tokens *et_tokens_read(const char *path)
         wrong = add_token(tokens, text.data + at, size);
         at += size + 1;
     }
-    if (err || wrong) {
-        et_error("token file %s:%u: %s", path, line, err ? strerror(-err) : wrong);
+    if (err) {
+        et_error("token file %s: %s", path, strerror(-err));
+    } else if (wrong) {
+        et_error("token file %s:%u: %s", path, line, wrong);
     } else if (tokens->count == 0) {
         et_error("token file %s: no token; `openssl rand -hex 32 >%s` creates one", path, path);
     }

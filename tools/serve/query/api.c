@@ -137,6 +137,10 @@ static void write_totals(struct et_buf *out, const void *bytes, size_t size)
         {"spool_bytes", stats->spool_bytes},
         {"spool_error", stats->spool_error},
         {"unsampled_ns", stats->unsampled_ns},
+        {"intervals_early", stats->intervals_early},
+        {"degraded_contexts", stats->degraded_contexts},
+        {"degraded_addresses", stats->degraded_addresses},
+        {"degraded_frames", stats->degraded_frames},
     };
     et_buf_text(out, ",\"stats\":{");
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
