@@ -64,7 +64,7 @@ THIRD_OBJ     := $(GEN_SRC:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o) \
 EP_LIB        := $(BUILD)/libedgeprof.a
 # Code that runs for every sample is optimized for speed. Code that runs for unknown rules, or at most once per
 # interval, is optimized for size.
-EP_FAST       := $(addprefix core/,capture/capture.c data/ring.c unwind/unwind_cached.c)
+EP_FAST       := $(addprefix core/,capture/capture.c data/ring.c unwind/unwind.c unwind/unwind_cached.c)
 # For edgeprof's own threads: loops may recompute invariants, because that makes shorter code.
 EP_UNHURRIED  := transport/% port/% core/encode/% core/environment/% core/state/counters.c core/state/words.c core/state/text.c \
                  $(addprefix core/,collect/collect.c collect/governor.c collect/level.c deliver/deliver.c data/outbox.c edgeprof.c layout.c settings.c stats.c)
@@ -120,7 +120,10 @@ include $(wildcard \
     tests/docs/docs.mk \
     tests/bench/bench.mk \
     tests/qemu/qemu.mk \
+    tests/kernels/kernels.mk \
     tests/signals/signals.mk \
+    tests/foreign/foreign.mk \
+    tests/libc/libc.mk \
     tests/arm/arm.mk \
     tests/aot10/aot10.mk \
     tools/package/install.mk \
@@ -143,7 +146,7 @@ $(EP_LIB): $(EP_OBJ) $(THIRD_OBJ)
 
 $(EP_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CFLAGS) -fomit-frame-pointer $(if $(filter $(EP_FAST),$<),-fno-sched-spec --param=logical-op-non-short-circuit=0,-Os) $(if $(filter $(EP_UNHURRIED),$<),-fno-move-loop-invariants))
+	$(call compile,$(EP_CFLAGS) -fomit-frame-pointer $(if $(filter $(EP_FAST),$<),-fno-sched-spec --param=logical-op-non-short-circuit=0 --param=tree-reassoc-width=1,-Os) $(if $(filter $(EP_UNHURRIED),$<),-fno-move-loop-invariants))
 
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)

@@ -27,6 +27,9 @@ UT_THREADED := $(filter test_ring test_outbox test_stats test_rules,$(UT_TESTS))
 UT_HEADERS  := $(wildcard core/*.h core/*/*.h port/*.h port/sim/*.h port/linux/*.h transport/*.h tests/unit/*.h tests/linux/*.h)
 
 UT_LIBS_test_cfi := -ldw -lelf
+UT_LIBS_test_stratum := -lm
+UT_LIBS_test_rates := -lm
+UT_LIBS_test_alloc_hooks := -lm
 
 $(call test,test-unit,quick,300,shared,Each file of the core does what its header says, on the simulated port.)
 $(call test,test-unit-asan,all,600,shared,The C unit tests of the core run without a finding of ASan and UBSan.)
@@ -73,6 +76,8 @@ endef
 $(foreach w,$(UT_WAYS),$(foreach t,$(UT_TESTS),$(eval $(call ut_program,$(w),$(t),test))))
 $(foreach w,$(UT_WAYS),$(foreach t,$(UT_LINUX),$(eval $(call ut_program,$(w),$(t),linux))))
 # Tests that include a source file to test its static functions.
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/capture/test_alloc_hooks.o): port/nativeaot/alloc_hooks.c port/nativeaot/runtime.h
+$(UT_WAYS:%=$(UT_DIR)/%/tests/linux/linux_found.o): port/linux/found_stacks.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/data/test_ring_race.o): core/data/ring.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_rules.o): core/unwind/rules.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind.o): core/unwind/unwind.c

@@ -27,7 +27,7 @@ int64_t RhpLMul(int64_t a, int64_t b);
 int RhpTrapThreads;
 uintptr_t __security_cookie = 0x5ec0de;
 
-static _Alignas(8) uint8_t heap[1 << 16];
+static _Alignas(8) uint8_t heap[1 << 22];
 static uint32_t heap_used;
 
 NOINLINE void *zero_allocate(uint32_t size)

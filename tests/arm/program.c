@@ -1,7 +1,8 @@
 /*
- * See guest.h.   program [core|fp] [managed|c|all [PIECE]]
+ * See guest.h.   program [core|fp] [managed|c|all [PIECE [PLACES]]]
  *
  * Prints one line a piece: its name and its result. 1 when a result is wrong, 2 when the walker does not start.
+ * With -DSHADOW=ROUNDS it steps itself (tests/shadow), each piece ROUNDS times; PLACES is for report.py.
  */
 #include "guest.h"
 
@@ -50,6 +51,38 @@ __attribute__((noinline, noclone)) void step_end(void)
     __asm__ volatile("" ::: "memory");
 }
 
+#ifdef SHADOW
+struct run {
+    const struct guest_work *work;
+    int *results;
+};
+
+static void run_stepped(void *argument)
+{
+    const struct run *run = argument;
+
+    for (int round = 0; round < SHADOW; round++)
+        for (int i = 0; run->work[i].name != NULL; i++) {
+            const int result = run->work[i].run(run->work[i].argument);
+            if (round == 0)
+                run->results[i] = result;
+        }
+}
+
+/* What takes a thread back from a fault: .NET never does so. */
+extern const char fault_resume[];
+static enum shadow_place classify(uintptr_t pc)
+{
+    return pc - (uintptr_t)fault_resume < 0x34 ? SHADOW_SKIPPED : SHADOW_PLACES;
+}
+
+static void run_all(const struct guest_work *work, int *results)
+{
+    struct run run = {work, results};
+
+    shadow_run(run_stepped, &run, UINT64_MAX);
+}
+#else
 /* Stepped: nothing is printed in here. */
 static __attribute__((noinline)) void run_all(const struct guest_work *work, int *results)
 {
@@ -59,6 +92,7 @@ static __attribute__((noinline)) void run_all(const struct guest_work *work, int
     step_end();
     __asm__ volatile("" ::: "memory"); /* a call, not a jump */
 }
+#endif
 
 /* All pieces of a table, or the one of that name. */
 static int run(const struct guest_work *table, const char *piece)
@@ -68,9 +102,10 @@ static int run(const struct guest_work *table, const char *piece)
     for (int i = 0; table[i].name != NULL && count < 31; i++)
         if (piece == NULL || strcmp(piece, table[i].name) == 0)
             work[count++] = table[i];
-    const int err = guest_refresh();
-    if (err != 0)
+#ifndef SHADOW
+    if (guest_refresh() != 0)
         return 2;
+#endif
     run_all(work, results);
     for (int i = 0; i < count; i++) {
         const int good = results[i] == work[i].result;
@@ -83,8 +118,13 @@ static int run(const struct guest_work *table, const char *piece)
 int main(int argc, char **argv)
 {
     const char *walker = argc > 1 ? argv[1] : "core", *what = argc > 2 ? argv[2] : "all",
-               *piece = argc > 3 ? argv[3] : NULL;
+               *piece = argc > 3 && argv[3][0] ? argv[3] : NULL;
+#ifdef SHADOW
+    int err = shadow_start(walker);
+    shadow_classify(classify);
+#else
     int err = guest_prepare(walker, (uintptr_t)__builtin_frame_address(0));
+#endif
     sigset_t signals;
     if (err != 0) {
         fprintf(stderr, "program: walker %s does not start: %s (core or fp)\n", walker, strerror(-err));
@@ -108,6 +148,9 @@ int main(int argc, char **argv)
 #if defined(__arm__)
     if (strcmp(what, "managed") != 0)
         status |= run(guest_variety_arm, piece);
+#endif
+#ifdef SHADOW
+    status |= shadow_report_to(argc > 4 ? argv[4] : NULL, strcmp(what, "c") != 0 ? 300000 : 0);
 #endif
     return status;
 }

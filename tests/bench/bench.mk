@@ -1,13 +1,14 @@
 # Benchmarks in C and of the sample service. Ratios are taken in one run; nothing depends on the machine's speed.
 BENCH_BUILD := $(BUILD)/bench
-BENCH_C     := accounted idle sample_cost
+BENCH_C     := accounted idle sample_cold sample_cost
 BENCH_BIN   := $(BENCH_C:%=$(BENCH_BUILD)/%) $(BENCH_BUILD)/blocking
 
+$(BENCH_BUILD)/sample_cold: BENCH_FLAGS := -fno-omit-frame-pointer
 $(BENCH_BIN): $(BENCH_BUILD)/%: tests/bench/%.c core/edgeprof.h core/config.h $(EP_LIB)
 	@mkdir -p $(@D)
-	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(BENCH_FLAGS) $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-$(BENCH_BUILD)/measure_capture.o: tests/bench/measure_capture.c port/port.h core/edgeprof.h
+$(BENCH_BUILD)/measure_capture.o: tests/bench/measure_capture.c port/port.h core/edgeprof.h core/collect/collect.h core/state/profiler.h
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -fPIC $(WARNINGS) -c $< -o $@
 
@@ -36,6 +37,29 @@ bench-service: $(BENCH_SERVICE)
 bench-wire: $(NA_SAMPLE)
 	@$(PYTHON) tests/bench/wire.py $(NA_SAMPLE) $(BENCH_BUILD)/wire
 BENCHES += bench-wire
+
+# What this service's profiles cost and lack, with everything on: without a budget, with one of 0.3 %, and in 64 KiB. The test is shorter and
+# looks at the level that samples most.
+truncated_of = tests/bench/truncated.py --edgeprof $(BUILD)/edgeprof --work $(BENCH_BUILD)/truncated --program
+BENCH_SMALL := $(BENCH_BUILD)/small/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
+$(BENCH_SMALL): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB) tests/bench/small.targets tests/bench/Small.cs
+	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(BENCH_BUILD))/small/ port/nativeaot/samples/SensorGateway \
+	    -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:EdgeProfAutoStart=false \
+	    -p:CustomAfterMicrosoftCommonTargets=$(abspath tests/bench/small.targets) >&2
+	@touch $@
+.PHONY: bench-truncated
+bench-truncated: $(NA_SAMPLE) $(BENCH_SMALL) $(BUILD)/edgeprof
+	@$(truncated_of) $(NA_SAMPLE)
+	@$(truncated_of) $(NA_SAMPLE) --levels high --budget 3000 --warm 70 --seconds 130 --suffix _budget
+	@$(truncated_of) $(BENCH_SMALL) --suffix _64k
+BENCHES += bench-truncated
+ifneq ($(NA_DOTNET),)
+.PHONY: test-truncated
+test-truncated: $(NA_SAMPLE) $(BENCH_SMALL) $(BUILD)/edgeprof
+	@$(truncated_of) $(NA_SAMPLE) --seconds 20 --levels high --most 0.1
+	@$(truncated_of) $(BENCH_SMALL) --seconds 20 --levels high --most 1 --suffix _64k
+$(call test,test-truncated,all,300,shared,The sample service with every kind, labels and spans keeps every stack, label and span, and 99 % in 64 KiB.)
+endif
 
 # The memory that the package adds to this service, by feature.
 .PHONY: bench-memory
@@ -75,8 +99,44 @@ bench-nativeaot-waits: $(NA_WAITS)
 BENCHES += bench-nativeaot-waits
 endif
 
+# The same of services with other shapes, in 128 and 64 KiB, and of a program under the preload library.
+$(BENCH_BUILD)/shapes: tests/bench/shapes.c core/edgeprof.h core/config.h $(EP_LIB)
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+truncated_shape = tests/bench/truncated.py --edgeprof $(BUILD)/edgeprof --work $(BENCH_BUILD)/shapes.out
+.PHONY: test-truncated-shapes
+test-truncated-shapes: $(BENCH_BUILD)/shapes $(BUILD)/edgeprof $(PRELOAD_LIB)
+	@set -e; for shape in deep distinct threads; do \
+	    $(truncated_shape) --most 0.1 --name $$shape -- $< $$shape 12; \
+	    $(truncated_shape) --most 1 --name $$shape-64 -- env SHAPES_MEMORY=65536 $< $$shape 12; done; \
+	    $(truncated_shape) --most 0.1 --name python --preload $(abspath $(PRELOAD_LIB)) -- /usr/bin/python3 tests/bench/deep.py 12
+$(call test,test-truncated-shapes,all,300,alone,Deep stacks, 8,192 stacks, short threads, and Python under preload keep every stack.)
+
+# The whole cost, by switching the profiler off and on in one process. SECONDS for each figure at most.
+SWITCHBACK_SECONDS ?= 240
+$(BENCH_BUILD)/switchback: tests/bench/switchback.c core/edgeprof.h core/config.h $(EP_LIB)
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -lm -o $@
+.PHONY: bench-switchback
+bench-switchback: $(BENCH_BUILD)/switchback
+	@set -e; for level in low medium high; do for work in cache call wait; do rm -f $<.ep; \
+	    EDGEPROF_ENDPOINT=file://$(abspath $<).ep $< $$level $$work $(SWITCHBACK_SECONDS) 0.3; done; done
+BENCHES += bench-switchback
+
 # Waits of C programs against a stopwatch, and what a bracket costs.
 .PHONY: bench-waits
 bench-waits: $(UT_DIR)/plain/linux_waits
 	@$(BOARD_EXEC) $< 2>&1
 BENCHES += bench-waits
+
+# The preload library's wait hooks around calls that return at once; and its cost for servers.
+$(BENCH_BUILD)/wait_hook: tests/bench/wait_hook.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< -o $@ -lpthread -ldl
+.PHONY: bench-wait-hook bench-redis bench-nginx
+bench-wait-hook: $(BENCH_BUILD)/wait_hook $(PRELOAD_LIB)
+	@tests/bench/wait_hook.py $< $(abspath $(PRELOAD_LIB))
+bench-redis bench-nginx: bench-%: $(PRELOAD_LIB)
+	@tools/build/setup.sh apt build tools test programs
+	@tests/bench/servers.py $* $< $(BENCH_BUILD)/$*
+BENCHES += bench-wait-hook bench-redis bench-nginx

@@ -14,15 +14,16 @@ import urllib.request
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "nativeaot"))
 import gateway  # pylint: disable=wrong-import-position
 
-ROUNDS = 8
+ROUNDS = int(os.environ.get("MEMORY_ROUNDS", "8"))
 REQUESTS = 300
 # The two threads of the profiler have stacks of this size; no other thread of the service has.
 OWN_STACK_KIB = 256
+HEAP_BYTES = 4 << 30
 # Archive members whose static memory belongs to one feature. What no feature claims is the base.
 FEATURES = {
     "names": ("names.o",),
     "control": ("control.o",),
-    "headers": ("environment_http.o",),
+    "headers": ("http.o",),
     "dotnet_glue": ("glue.o",),
     "dotnet_live": ("live_handles.o",),
 }
@@ -37,13 +38,15 @@ def bss_figures(archive):
     members = {}
     for line in sizes.splitlines()[1:]:
         words = line.split()
-        members[words[5]] = int(words[2])
+        members[words[5]] = members.get(words[5], 0) + int(words[2])  # some have one name
     claimed = set()
     for feature, files in FEATURES.items():
         figure(f"bss_{feature}_bytes", sum(members[name] for name in files), "bytes")
         claimed.update(files)
     figure("bss_base_bytes", sum(size for name, size in members.items() if name not in claimed), "bytes")
     figure("bss_archive_bytes", sum(members.values()), "bytes")
+    symbols = subprocess.run(["nm", "-S", archive], capture_output=True, text=True, check=True).stdout
+    figure("memory_bytes", int(re.search(r"^\S+ (\S+) [bB] memory$", symbols, re.M).group(1), 16), "bytes")
 
 
 def binary_figures(service, plain):
@@ -57,28 +60,30 @@ def binary_figures(service, plain):
         figure(f"binary_{name}_growth_bytes", with_it - without, "bytes")
 
 
-def stacks_kib(pid):
-    """Touched bytes of the profiler's stacks."""
-    touched = size = 0
+def resident_kib(pid):
+    """Resident memory outside of the collector's heap, and the touched part of the profiler's stacks."""
+    areas = []
     for line in open(f"/proc/{pid}/smaps", encoding="utf-8"):
-        if line.startswith("Size:"):
-            size = int(line.split()[1])
-        elif line.startswith("Rss:") and size == OWN_STACK_KIB:
-            touched += int(line.split()[1])
-    return touched
+        if head := re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+)", line):
+            areas.append([int(head[1], 16), int(head[2], 16), head[3], 0])
+        elif line.startswith("Rss:"):
+            areas[-1][3] = int(line.split()[1])
+    # The heap is reserved in one piece, of which the last and largest part has no pages yet.
+    end = max((area for area in areas if area[2].startswith("---")), key=lambda area: area[1] - area[0])[1]
+    outside = sum(rss for start, _, _, rss in areas if not end - HEAP_BYTES <= start < end)
+    return outside, sum(rss for start, stop, _, rss in areas if stop - start == OWN_STACK_KIB << 10)
 
 
 def rss_kib(program, work, **settings):
     # A small, fixed generation 0: the collector's own choice varies by more than what is measured.
     process, url = gateway.start(program, os.path.join(work, "service.log"), DOTNET_GCgen0size="200000",
-                                 DOTNET_gcConcurrent="0", **settings)
+                                 DOTNET_gcConcurrent="0", DOTNET_GCRegionRange=f"{HEAP_BYTES:x}", **settings)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         for _ in range(REQUESTS):
             opener.open(url + "/burn", timeout=30).read()
         time.sleep(1)
-        rollup = open(f"/proc/{process.pid}/smaps_rollup", encoding="utf-8").read()
-        return int(re.search(r"^Rss:\s+(\d+)", rollup, re.M).group(1)), stacks_kib(process.pid)
+        return resident_kib(process.pid)
     finally:
         process.terminate()
         process.wait()
@@ -102,7 +107,7 @@ def main():
             if os.path.exists(profile):
                 os.remove(profile)
             seen[name].append(rss_kib(program, work, **settings))
-    # The least of all rounds: garbage that the collector has not freed yet only ever adds.
+    # The least of all rounds: what the runtime has not freed yet only ever adds.
     least = {name: min(rss for rss, _ in values) for name, values in seen.items()}
     figure("rss_plain_kib", least["plain"], "KiB")
     figure("rss_linked_delta_kib", least["linked"] - least["plain"], "KiB")

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Figures of the sample service under load: what a sample costs there, how often the rule cache hits, how large a profile is.
+"""Figures of the sample service under load: what a sample costs there and what an event costs the collect thread, how often
+the rule cache hits, how large a profile is.
 
 usage: service.py PROGRAM WORK
 PROGRAM is the sample service linked with measure_capture.o. It runs for SECONDS under its own load driver and writes its

@@ -32,7 +32,7 @@ def test_refuses_to_start(cli, folder, certificates):
     """Each mistake is one line that says what to do."""
     token, pem, key = write(folder, "token", BOTH), certificates + "/server.pem", certificates + "/server.key"
     cases = {
-        "no file": (("--token-file", folder + "/none"), "No such file"),
+        "no file": (("--token-file", folder + "/none"), folder + "/none: No such file"),
         "an empty token file": (("--token-file", write(folder, "empty", "# nothing\n\n")), "openssl rand"),
         "a short token": (("--token-file", write(folder, "short", "ok-0123456789abcdef\nshort\n")), "short:2: a token must have 16"),
         "a word too many": (("--token-file", write(folder, "words", f"admin {BOTH}\n")), "expected TOKEN, read TOKEN or write TOKEN"),

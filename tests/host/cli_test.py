@@ -125,6 +125,12 @@ def test_cat(cli, two_messages):
     assert cli.run("cat", "-", data=FIRST).out.count("message ") == 1, "a bare message on standard input"
 
 
+def test_cat_of_an_empty_file(cli, folder):
+    path = os.path.join(folder, "empty")
+    open(path, "wb").close()
+    cli.fails(3, "no messages", "cat", path)
+
+
 def test_cat_folded(cli, two_messages):
     assert folded(cli.run("cat", "--folded", two_messages).out) == STACKS
 

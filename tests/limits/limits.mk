@@ -37,3 +37,10 @@ $(call test,test-limits,all,300,alone,Under each limit of the system the program
 endif
 test-limits: $(LIMITS_BUSY) $(PRELOAD_LIB) $(BUILD)/edgeprof  ## limits of the system: the program lives, one line says what and why
 	@tests/limits/limits.py $(BUILD)/edgeprof $(LIMITS_BUSY) $(LIMITS_DIR)
+
+.PHONY: test-refused
+ifeq ($(BOARD),host)
+$(call test,test-refused,all,600,alone,When a seccomp filter refuses system calls one by one the program lives, and a profile that is not whole comes with one line.)
+endif
+test-refused: $(LIMITS_BUSY) $(PRELOAD_LIB) $(BUILD)/edgeprof  ## system calls that a filter refuses, one by one
+	@tests/limits/refused.py $(BUILD)/edgeprof $(LIMITS_BUSY) $(LIMITS_DIR)

@@ -7,12 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 edgeprof, program, linked, work = (os.path.abspath(argument) for argument in sys.argv[1:5])
 os.makedirs(work, exist_ok=True)
 NAMES = r"\((worker-\d|busy), (worker-\d|busy), (worker-\d|busy)(, \.\.\.)?\)"
 TIMERS = r"^edgeprof: [34] threads were not sampled " + NAMES + r", (9\d|100) % of the CPU time: "
-SECCOMP = r"timer_create\(\) fails \({}\); .*seccomp"
+SECCOMP = r"the kernel refuses timers \({}\); .*seccomp"
 # The limit; the line that `edgeprof run` prints, NONE: no line; whether a profile comes; what the linked library counts.
 CASES = [
     ("none", None, True, None),
@@ -96,7 +97,21 @@ def with_library(limit, reason, alone):
     want(not reason or any(line.startswith(reason) for line in lost), f"{limit}, linked: {reason} is not in {lost}")
 
 
-os.environ["BUSY_AS_KIB"] = least_address_space()
+CLOCK_MONOTONIC_COARSE = 6  # moves with the ticks
+
+
+def rate_line(environment, where):
+    """`edgeprof status` names the rate held and the rate asked for; and the kernel's ticks, if these are fewer."""
+    found = None
+    with subprocess.Popen([program, "none"], env={**environment, "EDGEPROF_RATE": "1000"}, stdout=subprocess.DEVNULL) as running:
+        while running.poll() is None:
+            done = run([edgeprof, "status", "--at", where])
+            found = re.search(r"^rate     (\d+) samples a second of CPU time so far, 1000 asked for(?:; the kernel ticks (\d+) times a second, .*)?$", done.stdout, re.M) or found
+    print(f"status: {found[0] if found else 'no rate'}")
+    hz = round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE))
+    want(found and int(found[2] or 1000) == min(hz, 1000), f"edgeprof status says of the rate: {found and found[0]}")
+
+
 def while_it_runs():
     """`edgeprof status` says it of a program that still runs."""
     where = os.path.join(work, "control")
@@ -109,9 +124,11 @@ def while_it_runs():
             done = run([edgeprof, "status", "--at", where])
             line = next((one for one in done.stdout.splitlines() if one.startswith("threads ")), "") or line
     print(f"status: {line}")
+    rate_line(environment, where)
     want(pattern.search(line), f"edgeprof status says: {line!r}")
 
 
+os.environ["BUSY_AS_KIB"] = least_address_space()
 outcomes = {limit: run([program, limit]) for limit, *_ in CASES}
 print("under edgeprof run:\nlimit | line printed | exit status and output same | CPU time accounted for")
 for limit, pattern, profile, _ in CASES:

@@ -20,7 +20,7 @@ def fail(text):
 
 
 def tool(*arguments, ok=(0,)):
-    done = subprocess.run([edgeprof, *arguments], capture_output=True, text=True)
+    done = subprocess.run([edgeprof, *arguments], capture_output=True, text=True, env={**os.environ, "EDGEPROF_ALL_EVENTS": "1"})
     if done.returncode not in ok:
         fail(f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares what a service on a board used with what its profile says.
 
-    check_profile.py --edgeprof TOOL --symbols DIR --truth FILE --profile FILE --name TEXT [--coverage PCT] [--hz HZ]
+    check_profile.py --edgeprof TOOL --symbols DIR --truth FILE --profile FILE --name TEXT [--coverage PCT] [--exact PCT] [--hz HZ]
 
 --truth is the line of JSON that service.c prints. The profile is read by the host tool (edgeprof cat --folded), whose
 decoder shares no code with the device's encoder. Checked: each part's share of the CPU time, the sum against getrusage,
@@ -54,8 +54,11 @@ def check(truth, folded, args):
     if args.hz and not 0.93 * args.hz <= rate <= 1.02 * args.hz:
         errors.append(f'{rate:.0f} samples a second of CPU time, the kernel ticks {args.hz} times')
     exact = 100 * truth['exact'] / max(1, truth['samples'])
+    if exact < args.exact:
+        errors.append(f'only {exact:.1f} % of {truth["samples"]} stacks are exact')
     shown = ', '.join(f'{name} {100 * value / max(1, sum(found.values())):.1f}' for name, value in found.items())
-    return errors, f'{shown}; accounted {accounted:.2f} %, {truth["samples"]} samples, {rate:.0f}/s, exact {exact:.1f} %, rooted {rooted:.1f} %', accounted
+    quality = f'exact {exact:.1f} %, gap {truth["gap"]}, cut {truth["cut"]}, rooted {rooted:.1f} %'
+    return errors, f'{shown}; accounted {accounted:.2f} %, {truth["samples"]} samples, {rate:.0f}/s, {quality}', accounted
 
 
 def main():
@@ -66,6 +69,7 @@ def main():
     parser.add_argument('--profile', required=True)
     parser.add_argument('--name', required=True)
     parser.add_argument('--coverage', type=float, default=1.0)
+    parser.add_argument('--exact', type=float, default=0)
     parser.add_argument('--hz', type=int, default=0)
     parser.add_argument('--figure')
     args = parser.parse_args()

@@ -2,7 +2,8 @@
  * The first and only process of a board in QEMU: makes a small Linux out of an initramfs, runs the jobs of /jobs one
  * after another, tells the console how each ended, switches the machine off.
  *
- *   /jobs, one job a line:   NAME SECONDS PROGRAM ARGUMENT...      must end with exit code 0 within that time
+ *   /jobs, one job a line:   NAME SECONDS [VARIABLE=VALUE...] PROGRAM ARGUMENT...
+ *                                                                 must end with exit code 0 within that time
  *                            show NAME PATH                        the file, as hexadecimal lines "@NAME ..."
  *
  * main -> mounts, loopback, job -> run, show -> power off. What it says starts with "@", programs' output comes as it
@@ -88,16 +89,23 @@ static int result_of(pid_t child, double seconds)
     }
 }
 
+static void start(char **command)
+{
+    (void)chdir("/tmp");
+    while (*command && strchr(*command, '='))
+        (void)putenv(*command++);
+    if (*command)
+        execv(*command, command);
+    perror(*command);
+    _exit(127);
+}
+
 static int run(char **words)
 {
     fflush(stdout);
     pid_t child = fork();
-    if (child == 0) {
-        (void)chdir("/tmp");
-        execv(words[2], words + 2);
-        perror(words[2]);
-        _exit(127);
-    }
+    if (child == 0)
+        start(words + 2);
     double start = now_s();
     int result = result_of(child, atof(words[1]));
     printf("@end %s %d %.2f\n", words[0], result, now_s() - start);

@@ -52,7 +52,12 @@ __asm__(".section __managedcode,\"ax\"\n"
 __asm__(".globl V1.0\n.type V1.0, %object\nV1.0 = 0\n"
         ".globl CONSTANT\n.type CONSTANT, %function\n.size CONSTANT, 0x100000\nCONSTANT = 0x10\n"
         ".section .tdata,\"awT\"\n.globl each_thread\n.type each_thread, %object\neach_thread: .skip 8\n.previous\n"
-        ".section .note.sample,\"a\",%note\n.globl no_size\n.type no_size, %object\nno_size: .skip 8\n.previous\n");
+        ".section .note.sample,\"a\",%note\n.globl no_size\n.type no_size, %object\nno_size: .skip 8\n.previous\n"
+        ".section unnamed_code,\"ax\"\n.skip 64\n.previous\n");
+
+/* The linker makes it for whoever asks; it names the section, not the function that begins there. */
+extern const char __start_unnamed_code[];
+const char *const sample_unnamed_code = __start_unnamed_code;
 
 int main(int argc, char **argv)
 {

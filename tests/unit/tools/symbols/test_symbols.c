@@ -156,7 +156,8 @@ static void expect_name(struct et_symbols *symbols, const char *build_id, const 
 static void modules_are_found_by_build_id(void **state)
 {
     (void)state;
-    char *path = in_folder("sample"), *stripped = in_folder("sample-stripped"), *debug = in_folder("debug");
+    char *path = in_folder("sample"), *stripped = in_folder("sample-stripped"), *debug = in_folder("debug"),
+         *linked = in_folder("linked/sample-linked");
     char id[129];
     struct et_symfile *file = open_sample("sample");
     uint64_t hot = find_function(file, "hot");
@@ -168,7 +169,8 @@ static void modules_are_found_by_build_id(void **state)
     expect_name(symbols, id, stripped, hot, "hot", 1);           /* the debug file is preferred */
     et_symbols_free(symbols);
     symbols = et_symbols_new();
-    expect_name(symbols, id, path, hot, "hot", 1); /* by the path on this machine */
+    expect_name(symbols, id, path, hot, "hot", 1);   /* by the path on this machine */
+    expect_name(symbols, id, linked, hot, "hot", 1); /* by the link in the stripped file */
     struct et_buf wanted = {0};
     et_buf_printf(&wanted, "sample+0x%llx", (unsigned long long)hot);
     expect_name(symbols, "00112233", path, hot, wanted.data, 1); /* another build */
@@ -177,6 +179,7 @@ static void modules_are_found_by_build_id(void **state)
     et_symbols_free(symbols);
     free(path);
     free(stripped);
+    free(linked);
     free(debug);
 }
 
@@ -230,17 +233,17 @@ static void only_functions_name_code(void **state)
 {
     (void)state;
     static const char *const files[] = {"sample", "sample-stripped", "debug/sample.dbg"};
-    static const char *const others[] = {"V1.0", "CONSTANT", "each_thread", "no_size"};
+    static const char *const others[] = {"V1.0", "CONSTANT", "each_thread", "__start_unnamed_code", "no_size"};
     struct et_symfile *whole = open_sample("sample");
     uint64_t init = find_function(whole, "_init"), buy = find_function(whole, "App_Shop__Buy");
     et_symfile_close(whole);
     assert_true(init < buy);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct et_symfile *file = open_sample(files[i]);
-        for (uint64_t address = 0; address < buy; address++) {
+        for (uint64_t address = 0; address < buy + 0x1000; address++) {
             const char *symbol = et_symfile_symbol(file, address);
             for (size_t j = 0; symbol && j < sizeof others / sizeof *others; j++) {
-                if (strcmp(symbol, others[j]) == 0 && (j < 3 || address >= init)) {
+                if (strcmp(symbol, others[j]) == 0 && (j < 4 || (address >= init && address < buy))) {
                     fail_msg("%s: %#llx is called %s", files[i], (unsigned long long)address, symbol);
                 }
             }
@@ -249,18 +252,20 @@ static void only_functions_name_code(void **state)
     }
 }
 
-static void code_without_a_symbol_has_its_offset(void **state)
+static void code_without_a_symbol_has_its_functions_offset(void **state)
 {
     (void)state;
     char *stripped = in_folder("sample-stripped"), id[129];
     struct et_symfile *file = open_sample("sample");
-    uint64_t hot = find_function(file, "hot");
+    uint64_t hot = find_function(file, "hot"), start = find_function(file, "_start");
     et_symfile_close(file);
     assert_int_equal(et_symfile_build_id(stripped, id), 0);
     struct et_symbols *symbols = et_symbols_new();
     struct et_buf wanted = {0};
     et_buf_printf(&wanted, "sample-stripped+0x%llx", (unsigned long long)hot);
     expect_name(symbols, id, stripped, hot, wanted.data, 1);
+    expect_name(symbols, id, stripped, hot + 5, wanted.data, 1);
+    expect_name(symbols, id, stripped, start + 4, "_start", 1);
     et_buf_free(&wanted);
     et_symbols_free(symbols);
     free(stripped);
@@ -396,7 +401,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_missing_file_is_reported_once),
         cmocka_unit_test(corrupt_files_are_survived),
         cmocka_unit_test(only_functions_name_code),
-        cmocka_unit_test(code_without_a_symbol_has_its_offset),
+        cmocka_unit_test(code_without_a_symbol_has_its_functions_offset),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(folder);

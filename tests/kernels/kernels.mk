@@ -1,0 +1,54 @@
+# Kernels as they are found in the field, in QEMU: other releases, PREEMPT_RT, other values of HZ, CPU hotplug, jumps of
+# the clock, suspend, little memory; and the types of time in the library's own system calls on 32-bit ARM.
+
+KERNELS_DIR := $(BUILD)/tests/kernels
+KERNELS_CFLAGS := -I. -Icore -Iport -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNINGS)
+
+ifeq ($(BOARD),host)
+.PHONY: test-kernels test-kernels-hz test-periods
+$(call test,test-kernels,all,1500,shared,On Debian's ARM kernels of three releases and with PREEMPT_RT all CPU time is accounted for, while CPUs go, clocks jump and the machine sleeps.)
+$(call test,test-kernels-hz,own,3000,shared,On kernels with HZ=100 and 1000, compiled for it, the weights of samples stay right at every rate.)
+$(call test,test-periods,all,600,shared,With 32 and 64 bits of time_t on 32-bit ARM waits and ticks of the library last as long as asked.)
+build/deps/kernels/.fetched: tools/build/setup.sh
+	@tools/build/setup.sh kernels && touch $@
+test-kernels: $(BUILD)/edgeprof build/deps/kernels/.fetched  ## ARM kernels of other releases and with PREEMPT_RT, in QEMU
+	@for b in aarch64 armhf; do $(MAKE) --no-print-directory BOARD=qemu-$$b QEMU_TOOL=$< kernels || exit 1; done
+test-kernels-hz: $(BUILD)/edgeprof  ## ARM kernels with HZ=100 and 1000, compiled first
+	@tools/build/setup.sh apt kernels && tools/build/setup.sh hz-kernels
+	@for b in aarch64 armhf; do $(MAKE) --no-print-directory BOARD=qemu-$$b QEMU_TOOL=$< kernels-hz || exit 1; done
+test-periods:  ## times in the library's own system calls, with both types of time_t, in qemu-user
+	@$(MAKE) --no-print-directory BOARD=qemu-armhf periods
+else
+$(KERNELS_DIR)/field: tests/kernels/field.c $(EP_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(KERNELS_CFLAGS) $^ $(EP_LDFLAGS) -static $(BOARD_LDFLAGS) -Wl,--build-id $(EP_LDLIBS) -o $@ 2>$@.log || { cat $@.log >&2; exit 1; }
+$(KERNELS_DIR)/periods: tests/kernels/periods.c $(EP_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(KERNELS_CFLAGS) $^ $(EP_LDFLAGS) -static $(BOARD_LDFLAGS) -Wl,--build-id $(EP_LDLIBS) -o $@ 2>$@.log || { cat $@.log >&2; exit 1; }
+
+# The library and the program, compiled with both types of time_t.
+PERIODS_32 := $(BUILD)-time32/periods-time32
+PERIODS_64 := $(BUILD)-time64/periods-time64
+PERIODS    := $(if $(filter arm,$(BOARD_ARCH)),$(PERIODS_32) $(PERIODS_64))
+.PHONY: periods-32 periods-64 periods kernels kernels-hz
+periods-32 periods-64: periods-%:
+	@$(MAKE) --no-print-directory BOARD=$(BOARD) BUILD=$(BUILD)-time$* BOARD_CFLAGS='$(BOARD_CFLAGS) -D_TIME_BITS=$* -D_FILE_OFFSET_BITS=64' \
+	    $(BUILD)-time$*/tests/kernels/periods
+	@cmp -s $(BUILD)-time$*/tests/kernels/periods $(PERIODS_$*) || cp $(BUILD)-time$*/tests/kernels/periods $(PERIODS_$*)
+$(PERIODS_32): periods-32
+$(PERIODS_64): periods-64
+periods: $(PERIODS)
+	@set -e; for p in $^; do $(BOARD_EXEC) $$p; done
+
+KERNELS = $(PYTHON) tests/kernels/kernels.py --edgeprof $(QEMU_TOOL) --work $(KERNELS_DIR) --qemu '$(BOARD_QEMU)' \
+          --init $(QEMU_DIR)/init --program $(KERNELS_DIR)/field --periods $(PERIODS)
+# 32-bit ARM with two CPUs does not boot with -icount. Linux 5.10 does not end its own test of hibernation, with or
+# without edgeprof.
+KERNEL_CASES      = $(if $(filter arm,$(BOARD_ARCH)),,hotplug$(comma))clock$(comma)idle
+OTHER_KERNELS = $(foreach k,6.1-rt 5.10 6.12-rt,$(if $(wildcard build/deps/kernels/$(QEMU_NAME)-$(k)),--kernel build/deps/kernels/$(QEMU_NAME)-$(k)=$(QEMU_NAME)_$(k):250:$(KERNEL_CASES)$(if $(filter 5.10,$(k)),,$(comma)suspend)))
+HZ_KERNELS    = $(foreach h,100 1000,$(if $(wildcard build/deps/kernels/$(QEMU_NAME)-hz$(h)),--kernel build/deps/kernels/$(QEMU_NAME)-hz$(h)=$(QEMU_NAME)_6.1_HZ=$(h):$(h):$(if $(filter arm,$(BOARD_ARCH)),,hotplug$(comma))clock))
+kernels: $(KERNELS_DIR)/field $(QEMU_DIR)/init $(PERIODS) $(BOARD_QEMU_KERNEL)
+	@$(KERNELS) --memory --kernel $(BOARD_QEMU_KERNEL)=$(QEMU_NAME)_6.1:250:$(KERNEL_CASES)$(comma)suspend $(OTHER_KERNELS)
+kernels-hz: $(KERNELS_DIR)/field $(QEMU_DIR)/init $(PERIODS)
+	@$(KERNELS) $(HZ_KERNELS)
+endif
