@@ -7,7 +7,9 @@
 It reads the registrations from `make print-tests`: target, tier, timeout, shared or alone, claim. It first builds the
 files that the targets need, in one make, so that no two targets build the same file. Then it runs the shared targets in
 parallel, the longest first, and the others one by one. A target over its timeout is killed with all its processes.
-A log line `SKIPPED: reason` makes the verdict SKIPPED. The exit status is 1 when a target failed or, with
+A target that failed runs once more at the end, with nothing beside it: on a busy machine a measured ratio can be off by
+chance. What fails again is a defect; what then passes is named in the summary. After more than AGAIN_MOST failures
+nothing runs again. A log line `SKIPPED: reason` makes the verdict SKIPPED. The exit status is 1 when a target failed or, with
 --expected-skips, when a target that FILE does not name was skipped. --record writes the seconds to FILE.
 """
 import argparse
@@ -25,6 +27,7 @@ import time
 Test = collections.namedtuple("Test", "name tier timeout mode claim")
 Result = collections.namedtuple("Result", "name verdict seconds cpu reason")
 SKIPPED = re.compile(rb"^SKIPPED: (.*)$", re.MULTILINE)
+AGAIN_MOST = 12
 GRACE = 5  # seconds between SIGTERM and SIGKILL
 # What a board builds for the targets that test it.
 BOARD_GOALS = ("lib", "na-lib", "na-hooks", "stacks", "tls-client", "qemu-unit", "qemu-user", "qemu-system", "signal-table",
@@ -57,6 +60,7 @@ class Runner:
         self.make = [options.make, "--no-print-directory", *self.variables]
         self.lock = threading.Lock()
         self.results = []
+        self.unsteady = []  # failed, then passed
         self.running = set()  # process groups
         self.count = 0
 
@@ -114,8 +118,10 @@ class Runner:
 
     # ---- one target ----
 
-    def run(self, test, jobs=1):
+    def run(self, test, jobs=1, again=False):
         log, start = self.options.logs / f"{test.name}.log", time.monotonic()
+        if again:
+            log.rename(log.with_suffix(".first.log"))
         with open(log, "wb") as out:
             process = subprocess.Popen([*self.make, f"-j{jobs}", test.name], env=environment(), stdin=subprocess.DEVNULL, stdout=out,
                                        stderr=subprocess.STDOUT, start_new_session=True)
@@ -137,10 +143,14 @@ class Runner:
             verdict, reason = "FAILED", f"exit status {process.returncode}"
         elif skipped:
             verdict, reason = "SKIPPED", skipped[1].decode(errors="replace").strip()
-        self.report(Result(test.name, verdict, time.monotonic() - start, used.ru_utime + used.ru_stime, reason))
+        self.report(Result(test.name, verdict, time.monotonic() - start, used.ru_utime + used.ru_stime, reason), again)
 
-    def report(self, result):
+    def report(self, result, again):
         with self.lock:
+            if again:
+                self.results = [r for r in self.results if r.name != result.name]
+                if result.verdict == "ok":
+                    self.unsteady.append(result.name)
             self.results.append(result)
             print(f"{result.verdict:8} {result.name:28} {result.seconds:6.1f} s  CPU {result.cpu:6.1f} s  {len(self.results)}/{self.count}"
                   f"{'  ' + result.reason if result.reason else ''}", flush=True)
@@ -159,6 +169,14 @@ class Runner:
         for test in tests:
             if test.mode == "alone":
                 self.run(test, self.options.jobs)
+        failed = {r.name for r in self.failed()}
+        for test in tests if len(failed) <= AGAIN_MOST else []:
+            if test.name in failed:
+                print(f"once more {test.name}, alone", flush=True)
+                self.run(test, self.options.jobs, again=True)
+
+    def failed(self):
+        return [r for r in self.results if r.verdict in ("FAILED", "TIMEOUT")]
 
     def stop(self, number, _):
         """The runner is to end: so do the targets that run."""
@@ -167,7 +185,7 @@ class Runner:
         os._exit(128 + number)
 
     def verdict(self):
-        failed = [r for r in self.results if r.verdict in ("FAILED", "TIMEOUT")]
+        failed = self.failed()
         skipped = [r for r in self.results if r.verdict == "SKIPPED"]
         print("\nby seconds:")
         for r in sorted(self.results, key=lambda r: -r.seconds):
@@ -182,6 +200,8 @@ class Runner:
             unexpected = [r for r in skipped if r.name not in expected]
         for r in unexpected:
             print(f"{r.name} was skipped, and {self.options.expected_skips} does not expect that: {r.reason}")
+        for name in self.unsteady:
+            print(f"{name} failed at first and passed alone; {self.options.logs}/{name}.first.log has the first run")
         print(f"{len(self.results) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)} skipped", flush=True)
         return 1 if failed or unexpected else 0
 

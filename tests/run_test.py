@@ -9,7 +9,8 @@ import time
 MAKEFILE = """
 print-tests:
     @printf '%s\\n' 'good|quick|60|shared|Claim.' 'other|quick|60|shared|Claim.' 'bad|all|60|shared|Claim.' 'dry|all|60|shared|Claim.' \\
-        'stuck|all|1|shared|Claim.' 'single|all|60|alone|Claim.' 'long|own|60|alone|Claim.'
+        'stuck|all|1|shared|Claim.' 'single|all|60|alone|Claim.' \\
+        'long|own|60|alone|Claim.' 'shaky|own|60|shared|Claim.'
 good: build/common
     @echo good; cat $<; touch build/a; for i in $$(seq 300); do [ ! -e build/b ] || exit 0; sleep 0.1; done; exit 1
 other: build/common
@@ -26,7 +27,9 @@ single:
     @[ ! -e build/running ] && echo alone
 long:
     @touch build/long
-.PHONY: good other bad dry stuck single long
+shaky:
+    @echo run; [ -e build/shaky ] || { touch build/shaky; exit 1; }
+.PHONY: good other bad dry stuck single long shaky
 """
 RUN = pathlib.Path(__file__).resolve().parent / "run.py"
 
@@ -78,6 +81,11 @@ def main():
     status, output = runner(folder, "--expected-skips", "none", "dry")
     expect(status == 1 and output.endswith("\n0 passed, 0 failed, 1 skipped\n"), "an unexpected skip is a failure", output)
     expect(not (folder / "build/long").exists(), "a long run starts only by name")
+
+    status, output = runner(folder, "shaky", "bad")
+    expect(status == 1 and output.endswith("\n1 passed, 1 failed, 0 skipped\n"), "what fails twice has failed", output)
+    expect(re.search(r"^shaky failed at first and passed alone; build/logs/shaky.first.log ", output, re.M), "what passes alone is named", output)
+    expect((folder / "build/logs/shaky.first.log").exists(), "the first log is kept")
     expect(runner(folder, "absent")[0] == 1, "an unknown target is refused")
     print("run_test: the runner's verdicts are right")
 
