@@ -165,7 +165,7 @@ static int start_pipeline(struct ep *ep)
         error = threads_start(ep);
     }
     if (!error) {
-        error = ep_port_sampling_start(ep->port_memory, period_ns);
+        error = ep_port_sampling_start(ep->port_memory, period_ns, ep->config.flags & EP_CLOCKS);
         if (error >= 0) {
             ep_count(ep, EP_COUNT_THREADS, (uint64_t)error);
             return 0;

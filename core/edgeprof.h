@@ -72,6 +72,11 @@ enum ep_flags {
     /* No limits of allocations, exceptions, locks and waits per second: the nominal distances at any rate. Exceptions
      * are then counted one by one. For measurements; a busy program may have thousands of events a second. */
     EP_ALL_EVENTS = 16,
+    /* The clock of CPU samples; without one of them edgeprof chooses (docs/accuracy.md). TIMERS: each thread's CPU
+     * timer. TICKS: what runs at a kernel tick, at the cost of a signal a tick. */
+    EP_CLOCK_TIMERS = 256,
+    EP_CLOCK_TICKS = 512,
+    EP_CLOCKS = 768,
 };
 
 struct ep_config {

@@ -101,9 +101,9 @@ void ep_port_wake(struct ep_event *event);
 size_t ep_port_memory_size(void);
 
 /* Installs the sampling source and arms every running thread (period_ns 0: none, see ep_port_sampling_period()).
- * From here on the port calls ep_capture().
+ * From here on the port calls ep_capture(). clock: the wanted one of EP_CLOCKS (enum ep_flags), or 0.
  * Returns the number of armed threads; -EBUSY: no signal is free; else a negative errno value. Context: init. */
-int ep_port_sampling_start(void *memory, uint32_t period_ns);
+int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock);
 
 /* Stops sampling, and reports each thread's residual CPU time by ep_thread_rest(). ep_capture() may still run on
  * other threads when this returns; the core waits for them. Context: init. */

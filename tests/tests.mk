@@ -29,6 +29,7 @@ UT_HEADERS  := $(wildcard core/*.h core/*/*.h port/*.h port/sim/*.h port/linux/*
 UT_LIBS_test_cfi := -ldw -lelf
 UT_LIBS_test_stratum := -lm
 UT_LIBS_test_rates := -lm
+UT_LIBS_linux_bias := -lm
 UT_LIBS_test_alloc_hooks := -lm
 
 $(call test,test-unit,quick,300,shared,Each file of the core does what its header says, on the simulated port.)

@@ -132,11 +132,24 @@ static int own_words(struct ep_config *config)
     return 0;
 }
 
+/* The clock of CPU samples. */
+static int own_clock(struct ep_config *config)
+{
+    static const uint32_t clocks[] = {0, 0, EP_CLOCK_TICKS, EP_CLOCK_TIMERS};
+    int clock, error = env_word("EDGEPROF_CLOCK", "auto\0ticks\0timer\0", &clock);
+
+    if (error == 0 && !(config->flags & EP_CLOCKS))
+        config->flags |= clocks[clock];
+    return error;
+}
+
 static int own_read(struct ep_config *config)
 {
     int error;
 
     if ((error = own_words(config)) < 0)
+        return error;
+    if ((error = own_clock(config)) < 0)
         return error;
     if ((error = env_number("EDGEPROF_RATE", &config->rate_hz)) < 0)
         return error;

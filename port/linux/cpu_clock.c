@@ -4,11 +4,13 @@
 #include "cpu_clock.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/edgeprof.h"
 #include "linux.h"
 
 #ifndef sigev_notify_thread_id /* glibc has this member without a name */
@@ -58,12 +60,41 @@ int ep_linux_timer_run(int timer, uint32_t period)
     return timer_set(timer, random_phase(period), period);
 }
 
+static atomic_uint kernel_tick_ns;
+
+uint32_t ep_linux_kernel_tick_ns(void)
+{
+    return atomic_load_explicit(&kernel_tick_ns, memory_order_relaxed);
+}
+
 /* CPU timers are checked on ticks, which also move this clock. */
-uint32_t ep_port_tick_hz(void)
+static uint32_t kernel_tick_find(void)
 {
     struct timespec tick;
 
-    return clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0 && tick.tv_nsec ? NS / (uint32_t)tick.tv_nsec : 0;
+    if (clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0)
+        atomic_store(&kernel_tick_ns, (unsigned)tick.tv_nsec);
+    return ep_linux_kernel_tick_ns();
+}
+
+static atomic_uint ticks_most;
+
+void ep_linux_clock_choose(uint32_t clock)
+{
+    (void)kernel_tick_find();
+    atomic_store(&ticks_most, clock == EP_CLOCK_TIMERS ? 0 : clock == EP_CLOCK_TICKS ? UINT_MAX : EP_LINUX_TICKS_MOST);
+}
+
+bool ep_linux_is_by_tick(uint32_t period)
+{
+    return period <= (uint64_t)atomic_load_explicit(&ticks_most, memory_order_relaxed) * ep_linux_kernel_tick_ns();
+}
+
+uint32_t ep_port_tick_hz(void)
+{
+    uint32_t ns = kernel_tick_find();
+
+    return ns ? NS / ns : 0;
 }
 
 void ep_linux_timer_delete(int timer)

@@ -13,6 +13,8 @@
 /* A thread with this much CPU time without ticks may block the signal, or run only between ticks. */
 #define MISSED_PERIODS 8u
 #define MISSED_NS      20000000u
+/* Ticks that come by chance are behind by at most so many (kernel_tick() in sampler.c: 10 standard deviations). */
+#define MISSED_TICKS 16u
 
 struct ep_linux_slot *ep_linux_slots;
 
@@ -50,7 +52,9 @@ int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period)
         ep_linux_tick_value((uint32_t)(slot - ep_linux_slots), atomic_fetch_add(&slot->generation, 1) + 1);
     atomic_store(&slot->charged_ns, 0);
     atomic_store(&slot->missed, 0);
+    bool by_tick = ep_linux_is_by_tick(period);
     atomic_store(&slot->period_ns, period);
+    atomic_store(&slot->by_tick, by_tick);
     atomic_store(&slot->base_ns, base_ns);
     atomic_store(&slot->seen_ns, base_ns);
     atomic_store(&slot->seen, true);
@@ -62,7 +66,7 @@ int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period)
     }
     atomic_store(&slot->tid, tid);
     atomic_store(&slot->state, EP_LINUX_SLOT_ARMED);
-    error = ep_linux_timer_run(slot->timer, period);
+    error = ep_linux_timer_run(slot->timer, by_tick ? EP_LINUX_EACH_TICK_NS : period);
     if (error)
         ep_linux_disarm(slot, EP_LINUX_USED_NOTHING);
     return unless_ended(error);
@@ -76,23 +80,24 @@ static uint64_t used_last_known(const struct ep_linux_slot *slot)
     return seen > charged ? seen : charged;
 }
 
-/* CPU time without ticks, 0: no more than some periods. */
-static uint64_t missed_of(const struct ep_linux_slot *slot, uint64_t used)
+/* CPU time without ticks, 0: no more than `usual` and some periods. */
+static uint64_t missed_of(const struct ep_linux_slot *slot, uint64_t used, uint64_t usual)
 {
     uint64_t missed = used - atomic_load(&slot->base_ns) - atomic_load(&slot->charged_ns);
-    uint64_t usual = MISSED_PERIODS * (uint64_t)atomic_load(&slot->period_ns) + MISSED_NS;
 
+    usual += MISSED_PERIODS * (uint64_t)atomic_load(&slot->period_ns);
     return (int64_t)missed > (int64_t)usual ? missed : 0;
 }
 
 bool ep_linux_keeps_blocked(const struct ep_linux_slot *slot, uint32_t tid, uint64_t used)
 {
-    return missed_of(slot, used) && ep_linux_signal_blocked(tid, true);
+    return missed_of(slot, used, MISSED_NS) && ep_linux_signal_blocked(tid, true);
 }
 
 void ep_linux_missed(struct ep_linux_slot *slot, uint32_t tid, uint64_t used)
 {
-    unsigned missed = (unsigned)(missed_of(slot, used) / EP_LINUX_USED_UNIT);
+    uint64_t chance = atomic_load(&slot->by_tick) ? MISSED_TICKS * (uint64_t)ep_linux_kernel_tick_ns() : 0;
+    unsigned missed = (unsigned)(missed_of(slot, used, MISSED_NS + chance) / EP_LINUX_USED_UNIT);
 
     if (!missed || atomic_load(&slot->tid) != tid) /* the slot belongs to another thread by now */
         return;

@@ -21,10 +21,11 @@ struct ep_linux_slot {
     _Atomic uint64_t base_ns;    /* CPU time of the thread when it was armed */
     _Atomic uint64_t seen_ns;    /* CPU time at the last scan */
     _Atomic uint64_t charged_ns; /* since it was armed */
-    atomic_uint period_ns;       /* of its timer */
+    atomic_uint period_ns;       /* the nominal time between two samples */
     atomic_uint lately;          /* CPU time between the last two scans, in EP_LINUX_USED_UNIT */
     int timer;
     atomic_bool seen;
+    atomic_bool by_tick; /* its timer expires on every kernel tick that finds it running (cpu_clock.h) */
 };
 
 /* EP_MAX_THREADS entries, set by ep_port_sampling_start(). */
@@ -41,7 +42,8 @@ int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period_ns);
  * Context: any thread. */
 void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until);
 
-/* Reports the thread's CPU time without ticks if it is much: all its runs end before a tick. used: its CPU time.
+/* Reports the thread's CPU time without ticks if it is more than chance explains: its runs end before a tick. used: its
+ * CPU time.
  * Context: collect. */
 void ep_linux_missed(struct ep_linux_slot *slot, uint32_t tid, uint64_t used);
 

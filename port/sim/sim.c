@@ -115,8 +115,9 @@ size_t ep_port_memory_size(void)
     return ep_sim.port_bytes;
 }
 
-int ep_port_sampling_start(void *memory, uint32_t period_ns)
+int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock)
 {
+    (void)clock;
     ep_sim.port_memory = memory;
     ep_sim.period_ns = period_ns;
     ep_sim.sampling = true;

@@ -131,12 +131,13 @@ size_t ep_port_memory_size(void)
     return 0;
 }
 
-int ep_port_sampling_start(void *memory, uint32_t period_ns)
+int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock)
 {
     /* !FIXME: from here on, every period_ns of a thread's CPU time: if (ep_enter()) { ep_capture(...); ep_leave(); },
      * with the interrupted registers and the bounds of the interrupted stack. */
     (void)memory;
     (void)period_ns;
+    (void)clock;
     return 0;
 }
 

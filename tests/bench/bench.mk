@@ -17,6 +17,12 @@ $(BENCH_BUILD)/measure_capture.o: tests/bench/measure_capture.c port/port.h core
 bench-governor: $(UT_DIR)/plain/test_governor
 	@mkdir -p $(BENCH_BUILD); $< >$(BENCH_BUILD)/governor.out 2>&1 || { cat $(BENCH_BUILD)/governor.out >&2; exit 1; }; grep '^figure' $(BENCH_BUILD)/governor.out
 BENCHES += bench-governor
+# Bursts of functions and their shares, by each clock; TICK_SECONDS a figure and thread.
+TICK_SECONDS ?= 10
+.PHONY: bench-tick_bias
+bench-tick_bias: $(UT_DIR)/plain/linux_bias
+	@timeout 3600 $< $(TICK_SECONDS) >$(BENCH_BUILD)/tick_bias.out || { cat $(BENCH_BUILD)/tick_bias.out >&2; exit 1; }; grep '^figure' $(BENCH_BUILD)/tick_bias.out
+BENCHES += bench-tick_bias
 BENCHES += $(BENCH_C:%=bench-%)
 $(BENCH_C:%=bench-%): bench-%: $(BENCH_BUILD)/%
 	@$<

@@ -39,8 +39,16 @@ static void test_own_variables(void **state)
     assert_ptr_equal(c.encoder, &ep_encoder_pprof);
     assert_int_equal(TAKE(&c, "EDGEPROF_THREAD_LABELS=1"), 0);
     assert_int_equal(c.flags, EP_THREAD_LABELS);
-    assert_int_equal(TAKE(&c, "EDGEPROF_IDLE_WAITS=true", "EDGEPROF_THREAD_LABELS=0", "EDGEPROF_ALL_EVENTS=1"), 0);
-    assert_int_equal(c.flags, EP_THREAD_LABELS | EP_IDLE_WAITS | EP_ALL_EVENTS);
+    assert_int_equal(TAKE(&c, "EDGEPROF_IDLE_WAITS=true", "EDGEPROF_THREAD_LABELS=0", "EDGEPROF_ALL_EVENTS=1",
+                          "EDGEPROF_CLOCK=ticks"),
+                     0);
+    assert_int_equal(c.flags, EP_THREAD_LABELS | EP_IDLE_WAITS | EP_ALL_EVENTS | EP_CLOCK_TICKS);
+    assert_int_equal(TAKE(&c, "EDGEPROF_CLOCK=timer"), 0);
+    assert_int_equal(c.flags & EP_CLOCKS, EP_CLOCK_TICKS); /* what code sets wins */
+    c = (struct ep_config){0};
+    assert_int_equal(TAKE(&c, "EDGEPROF_CLOCK=timer"), 0);
+    assert_int_equal(c.flags, EP_CLOCK_TIMERS);
+    assert_int_equal(TAKE(&c, "EDGEPROF_CLOCK=sundial"), -EINVAL);
 }
 
 static void test_kinds(void **state)

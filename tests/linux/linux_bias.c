@@ -1,0 +1,140 @@
+/*
+ * Functions that take turns in short bursts, with sleeps between them, have the shares of CPU time that they use. The
+ * kernel's ticks find a burst by chance, so the error of a share is that of the number of ticks; the bounds are four
+ * standard errors.
+ *
+ *   linux_bias           the test
+ *   linux_bias SECONDS   also figures of other bursts and rates, each for so long
+ */
+#include "linux_test.h"
+
+#include <math.h>
+
+#define THREADS 2u
+
+/* Bursts of the two functions, in us. */
+struct bursts {
+    unsigned often, seldom;
+};
+
+struct turns {
+    pthread_t thread;
+    struct bursts bursts;
+    uint64_t cycles, often_ns, seldom_ns;
+    unsigned seed;
+};
+
+static uint64_t told_seldom, told_all;
+
+static void on_entry(const struct receiver_stack *stack)
+{
+    if (stack->kind != EP_KIND_CPU || !strstr(stack->with.tags, "burst="))
+        return;
+    told_all += stack->value;
+    if (strstr(stack->with.tags, "burst=seldom"))
+        told_seldom += stack->value;
+}
+
+/* Returns the CPU time used. */
+static uint64_t burst(const char *name, unsigned us)
+{
+    uint64_t start = clock_of(CLOCK_THREAD_CPUTIME_ID);
+
+    assert_int_equal(ep_tag_push("burst", name), 0);
+    burn((uint64_t)us * 1000);
+    ep_tag_pop();
+    return clock_of(CLOCK_THREAD_CPUTIME_ID) - start;
+}
+
+/* So that no phase of the tick is preferred. */
+static void sleep_some(unsigned *seed)
+{
+    struct timespec t = {.tv_nsec = 300000 + (long)(rand_r(seed) % 4000) * 1000};
+
+    (void)nanosleep(&t, NULL);
+}
+
+static void *take_turns(void *argument)
+{
+    struct turns *turns = argument;
+
+    for (uint64_t i = 0; i < turns->cycles; i++) {
+        turns->often_ns += burst("often", turns->bursts.often);
+        sleep_some(&turns->seed);
+        turns->seldom_ns += burst("seldom", turns->bursts.seldom);
+        sleep_some(&turns->seed);
+    }
+    return NULL;
+}
+
+/* What one measurement says of the burst that is seldom: its share as told relative to its true share. */
+struct found {
+    double ratio, truth, standard_error;
+};
+
+static struct found measure(struct bursts bursts, unsigned rate, uint32_t clock, uint64_t cycles)
+{
+    static struct turns turns[THREADS];
+    uint64_t often = 0, seldom = 0;
+
+    receiver_reset();
+    receiver.on_entry = on_entry;
+    told_seldom = told_all = 0;
+    assert_int_equal(begin_profile_with(rate, 1000, clock), 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        turns[i] = (struct turns){.bursts = bursts, .cycles = cycles, .seed = i + 1};
+        assert_int_equal(pthread_create(&turns[i].thread, NULL, take_turns, &turns[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(turns[i].thread, NULL), 0);
+        often += turns[i].often_ns;
+        seldom += turns[i].seldom_ns;
+    }
+    assert_int_equal(end_profile(5000), 0);
+    double all = (double)often + (double)seldom, truth = (double)seldom / all;
+    /* of the ticks that became samples, so many should have found the burst */
+    double samples = fmin(all / 1e9 * rate, all / 1e9 * ep_port_tick_hz()) * truth;
+    return (struct found){(double)told_seldom / (double)told_all / truth, truth, 1 / sqrt(samples)};
+}
+
+static void test_short_bursts(void **state)
+{
+    (void)state;
+    /* 8 ms and 1 ms: timers that count CPU time alone tell 63 % of the truth */
+    struct found found = measure((struct bursts){8000, 1000}, 251, EP_CLOCK_TICKS, 1000);
+    print_message("             1 ms of 9: %.3f of the truth, standard error %.3f\n", found.ratio,
+                  found.standard_error);
+    assert_true(fabs(found.ratio - 1) < 4 * found.standard_error + RATIO_SLACK);
+}
+
+static void figures(unsigned seconds)
+{
+    static const struct bursts bursts[] = {{8000, 1000}, {2000, 500}};
+    static const unsigned rates[] = {19, 97, 251};
+    static const struct {
+        const char *name;
+        uint32_t clock;
+    } clocks[] = {{"timer", EP_CLOCK_TIMERS}, {"ticks", EP_CLOCK_TICKS}};
+
+    for (unsigned i = 0; i < 12; i++) {
+        struct bursts b = bursts[i / 6];
+        unsigned rate = rates[i / 2 % 3];
+        struct found found =
+            measure(b, rate, clocks[i % 2].clock, (uint64_t)seconds * 1000000 / (b.often + b.seldom + 4600));
+        printf("figure tick_bias_%s_%u_%u_us_%u_hz_pct %.2f +- %.2f (true share %.2f %%, told %.2f %%)\n",
+               clocks[i % 2].name, b.often, b.seldom, rate, 100 * (found.ratio - 1), 196 * found.standard_error,
+               100 * found.truth, 100 * found.truth * found.ratio);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_short_bursts),
+    };
+
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 1)
+        figures((unsigned)atoi(argv[1]));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
