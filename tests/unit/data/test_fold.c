@@ -5,6 +5,8 @@
  */
 #include "unit.h"
 
+#include "shape.h"
+
 #include "core/data/fold.h"
 
 #define MEMORY  (64u * 1024)
@@ -21,21 +23,6 @@ static struct sample {
     uint64_t value;
 } sample[SAMPLES];
 static unsigned samples;
-
-static void check_shape(void)
-{
-    for (unsigned id = 1; id < tree.nodes; id++) {
-        unsigned parent = tree.node[id].parent, found = 0;
-        assert_true(parent < id);
-        for (unsigned child = tree.node[parent].child; child; child = tree.node[child].sibling) {
-            assert_true(child < tree.nodes && tree.node[child].parent == parent);
-            found += child == id;
-            assert_true(child == id || tree.node[child].frame != tree.node[id].frame);
-        }
-        assert_int_equal(found, 1);
-    }
-    assert_int_equal(tree.node[tree.truncated].frame, EP_FRAME_TRUNCATED);
-}
 
 static uint32_t tens(void *argument, uint32_t frame)
 {
@@ -135,7 +122,8 @@ static void fold_now(const struct ep_fold *fold)
         check_stack(before[i] ? tree.node[before[i]].entry : 0, &sample[i]);
     }
     ep_tree_folded(&tree, fold);
-    check_shape();
+    check_shape(&tree);
+    assert_int_equal(tree.node[tree.truncated].frame, EP_FRAME_TRUNCATED);
     check_weights();
 }
 
@@ -189,7 +177,8 @@ static void test_used_nodes_are_marked(void **state)
         unsigned marked = ep_tree_mark_used(&tree);
         ep_tree_keep(&tree);
         ep_tree_clear_entries(&tree);
-        check_shape();
+        check_shape(&tree);
+        assert_int_equal(tree.node[tree.truncated].frame, EP_FRAME_TRUNCATED);
         assert_in_range(tree.nodes, marked, marked + 1u + 1u);
         for (unsigned i = old; i < samples; i++)
             (void)node_of(&sample[i]);

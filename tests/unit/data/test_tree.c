@@ -5,27 +5,13 @@
  */
 #include "unit.h"
 
+#include "shape.h"
+
 #define MEMORY (256u * 1024)
 #define DEPTH  12u
 
 static _Alignas(16) uint8_t memory[MEMORY + 64];
 static struct ep_tree tree;
-
-static void check_shape(void)
-{
-    assert_true(tree.nodes <= tree.node_capacity && tree.entries <= tree.entry_capacity);
-    assert_int_equal(tree.node[0].parent, 0);
-    for (unsigned id = 1; id < tree.nodes; id++) {
-        unsigned parent = tree.node[id].parent, found = 0;
-        assert_true(parent < id);
-        for (unsigned child = tree.node[parent].child; child; child = tree.node[child].sibling) {
-            assert_true(child < tree.nodes && tree.node[child].parent == parent);
-            found += child == id;
-            assert_true(child == id || tree.node[child].frame != tree.node[id].frame);
-        }
-        assert_int_equal(found, 1);
-    }
-}
 
 static void check_totals(uint64_t count, uint64_t value)
 {
@@ -41,7 +27,7 @@ static void start_tree(size_t size)
     memset(memory, 0xa5, sizeof memory);
     ep_tree_init(&tree, memory, size);
     check_totals(0, 0);
-    check_shape();
+    check_shape(&tree);
 }
 
 /* Like collect: the path as far as there are nodes, then [truncated]. */
@@ -103,7 +89,7 @@ static void fill(size_t size, unsigned variety, unsigned stacks)
             check_totals(count, value);
     }
     check_totals(count, value);
-    check_shape();
+    check_shape(&tree);
     for (unsigned i = 0; i < 64; i++)
         assert_int_equal(memory[size + i], 0xa5);
 }
@@ -135,7 +121,7 @@ static void test_totals_when_entries_run_out(void **state)
     }
     assert_true(tree.entries < tree.entry_capacity);
     assert_true(tree.entry[tree.node[tree.truncated].entry - 1].value > 0);
-    check_shape();
+    check_shape(&tree);
 }
 
 /* Losses have reserved entries and are summed separately, whatever is full. */
@@ -161,7 +147,7 @@ static void test_room_for_what_was_lost(void **state)
     ep_tree_sum(&tree, tree.nodes, &sums);
     assert_int_equal(sums.lost_ns, 3 * 7);
     assert_int_equal(sums.value[EP_KIND_CPU], 200 * 10 + 3 * 7);
-    check_shape();
+    check_shape(&tree);
 }
 
 /* With room for all, every stack has its own sum. */
@@ -221,7 +207,7 @@ static void test_limits(void **state)
         assert_int_equal(tree.nodes, nodes);
         ep_tree_clear(&tree);
         assert_int_equal(tree.nodes, 2);
-        check_shape();
+        check_shape(&tree);
     }
 }
 
@@ -234,7 +220,7 @@ static void test_clear_after_full(void **state)
     ep_tree_clear(&tree);
     assert_false(tree.full);
     check_totals(0, 0);
-    check_shape();
+    check_shape(&tree);
     unsigned node = ep_tree_child(&tree, 0, EP_FRAME_FIRST_ADDRESS);
     assert_true(node && ep_tree_add(&tree, node, EP_KIND_CPU, 0, 1, 2));
     check_totals(1, 2);
