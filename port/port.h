@@ -176,7 +176,8 @@ struct ep_module_info {
     const uint8_t *build_id;
     uint32_t build_id_size;
     const char *path;
-    int data; /* 1: not code, but a range with type descriptors, see ep_hook_event.type */
+    int data;         /* 1: not code, but a range with type descriptors, see ep_hook_event.type */
+    int execute_only; /* 1: the code cannot be read */
 };
 
 /* A number that changes when modules may have been loaded or unloaded. Context: collect. */

@@ -76,6 +76,11 @@ $(UT_DIR)/$(1)/$(2): $(UT_DIR)/$(1)/$(call ut_source,$(2)).o $(patsubst %.c,$(UT
 endef
 $(foreach w,$(UT_WAYS),$(foreach t,$(UT_TESTS),$(eval $(call ut_program,$(w),$(t),test))))
 $(foreach w,$(UT_WAYS),$(foreach t,$(UT_LINUX),$(eval $(call ut_program,$(w),$(t),linux))))
+# What linux_modules loads; no sanitizer looks into it.
+$(UT_DIR)/%/plugin.so: tests/linux/plugin.c tests/linux/plugin.h
+	@mkdir -p $(@D)
+	$(CC) $(UT_BASE) $(WARNINGS) -O1 -fasynchronous-unwind-tables -shared -Wl,-z,separate-code -o $@ $<
+$(foreach w,$(UT_WAYS),$(eval $(UT_DIR)/$(w)/linux_modules: | $(UT_DIR)/$(w)/plugin.so))
 # Tests that include a source file to test its static functions.
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/capture/test_alloc_hooks.o): port/nativeaot/alloc_hooks.c port/nativeaot/runtime.h
 $(UT_WAYS:%=$(UT_DIR)/%/tests/linux/linux_found.o): port/linux/found_stacks.c

@@ -66,9 +66,10 @@ struct ep_module {
     const char *path;
     uint32_t base; /* in the linear address space */
     uint16_t build_id_size;
-    bool data;     /* types, not code */
-    bool declared; /* in the current segment */
-    bool wanted;   /* by a message that is being encoded */
+    bool data;         /* types, not code */
+    bool execute_only; /* nobody may read the code: rules come from tables alone */
+    bool declared;     /* in the current segment */
+    bool wanted;       /* by a message that is being encoded */
 };
 
 struct ep_modules {

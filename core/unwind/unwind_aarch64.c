@@ -315,8 +315,8 @@ static bool replaced_rule(uintptr_t start, uintptr_t pc, struct ep_rule *rule)
     return record >= RECORD_WORDS && depth >= record && depth - record <= UINT8_MAX && depth <= INT16_MAX;
 }
 
-/* A frame in the middle of a call. */
-static struct ep_rule call_rule(const struct ep_cfi_row *row, uintptr_t pc)
+/* A frame in the middle of a call. readable: the code is; else only the table says where the record is. */
+static struct ep_rule call_rule(const struct ep_cfi_row *row, uintptr_t pc, bool readable)
 {
     struct ep_rule chain = {.kind = EP_RULE_CHAIN};
 
@@ -330,7 +330,7 @@ static struct ep_rule call_rule(const struct ep_cfi_row *row, uintptr_t pc)
     if (rules->state[EP_CFI_REG_RA] != EP_CFI_SAVED)
         return chain;
     int32_t record = rules->offset[EP_CFI_REG_FP];
-    if (rules->state[EP_CFI_REG_FP] != EP_CFI_SAVED || fp_state(row->start, pc) != FP_OWN)
+    if (rules->state[EP_CFI_REG_FP] != EP_CFI_SAVED || !readable || fp_state(row->start, pc) != FP_OWN)
         return top_rule(row);
     if (record > -RECORD_WORDS * WORD || record / WORD < -INT16_MAX)
         return chain;
@@ -415,6 +415,16 @@ static bool code_rule(const struct ep_module *module, const struct ep_cfi_row *r
     return ep_aarch64_path(module, code, exact ? pc : pc + 1, exact, rule);
 }
 
+static struct ep_rule execute_only_rule(const struct ep_module *module, uintptr_t pc, bool exact)
+{
+    struct ep_cfi_row row;
+    bool tables = ep_cfi_find(module, &ep_cfi_registers, pc, &row) == 0;
+
+    if (exact && tables && !row.signal_frame)
+        return top_rule(&row);
+    return call_rule(tables ? &row : NULL, pc, false);
+}
+
 struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
 {
     const struct ep_module *module = ep_module_find(modules, pc);
@@ -423,13 +433,16 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
 
     if (!module)
         return (struct ep_rule){.kind = EP_RULE_STOP};
+    if (module->execute_only)
+        return execute_only_rule(module, pc, exact);
     if (is_sigreturn(module, exact ? pc : pc + 1))
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     bool tables = ep_cfi_find(module, &ep_cfi_registers, pc, &row) == 0;
     if (tables && is_fault_thrower(&row))
         return fault_rule(&row, pc);
     if (!exact)
-        return code_rule(module, tables ? &row : NULL, pc, false, &rule) ? rule : call_rule(tables ? &row : NULL, pc);
+        return code_rule(module, tables ? &row : NULL, pc, false, &rule) ? rule
+                                                                         : call_rule(tables ? &row : NULL, pc, true);
     if (tables && row.signal_frame)
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     if (epilogue(module, pc, tables ? &row : NULL, &rule))

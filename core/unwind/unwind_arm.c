@@ -122,6 +122,17 @@ static struct ep_rule derive_interrupted(const struct ep_module *module, uintptr
     return error == -EINVAL && !ep_arm_will_call(module, at, thumb) ? restart() : row_rule(&row.rules);
 }
 
+/* By the table alone, which says nothing of prologues and epilogues. */
+static struct ep_rule execute_only_rule(const struct ep_module *module, uintptr_t pc, bool exact)
+{
+    struct ep_cfi_row row;
+
+    if (ep_exidx_find(module, &registers, pc & ~(uintptr_t)1, &row) != 0)
+        return restart();
+    struct ep_rule rule = row_rule(&row.rules);
+    return rule.kind == EP_RULE_LINK && !exact ? (struct ep_rule){.kind = EP_RULE_STOP} : rule;
+}
+
 struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
 {
     const struct ep_module *module = ep_module_find(modules, pc);
@@ -131,6 +142,8 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
 
     if (!module)
         return (struct ep_rule){.kind = EP_RULE_STOP};
+    if (module->execute_only)
+        return execute_only_rule(module, pc, exact);
     if (exact)
         return derive_interrupted(module, pc);
     if (returns_from_signal(module, pc + 1))

@@ -3,7 +3,7 @@
  *
  *   ep_rule_derive -> epilogue        instructions from pc lead straight to a return: exact, whatever the tables say
  *                                     (those of the .NET compiler do not describe epilogues)
- *                  -> row_rule        .eh_frame's row
+ *                  -> row_rule        .eh_frame's row; of execute-only code table_rule alone
  *                  -> frameless       no tables (the .NET runtime's own C++): frame pointer code, and the two
  *                                     instructions at its start where the frame is not there yet
  *
@@ -264,7 +264,8 @@ static bool has_switched_stack(uintptr_t pc, const struct ep_cfi_row *row)
            loads_sp_before(b);
 }
 
-static struct ep_rule row_rule(const struct ep_cfi_row *row)
+/* By the table alone: reads no code. */
+static struct ep_rule table_rule(const struct ep_cfi_row *row)
 {
     static const uint8_t kinds[] = {[EP_CFI_SP] = EP_RULE_SP,
                                     [EP_CFI_FP] = EP_RULE_FP,
@@ -276,9 +277,6 @@ static struct ep_rule row_rule(const struct ep_cfi_row *row)
 
     if (row->signal_frame)
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
-    if (is_fault_thrower(row))
-        return (struct ep_rule){.kind = row->rules.cfa_offset > FAULT_WORDS * WORD ? EP_RULE_FAULT : EP_RULE_STOP,
-                                .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
     if (ra == EP_CFI_UNDEFINED)
         return (struct ep_rule){.kind = EP_RULE_ROOT};
     if (ra != EP_CFI_SAVED || row->rules.offset[EP_CFI_REG_RA] != -WORD || row->rules.cfa_offset % WORD ||
@@ -288,6 +286,19 @@ static struct ep_rule row_rule(const struct ep_cfi_row *row)
     if (!row_slot(row, EP_CFI_REG_BASE, &rule.base_slot))
         rule.base_slot = 0;
     return rule;
+}
+
+static struct ep_rule row_rule(const struct ep_cfi_row *row)
+{
+    if (row->signal_frame || !is_fault_thrower(row))
+        return table_rule(row);
+    return (struct ep_rule){.kind = row->rules.cfa_offset > FAULT_WORDS * WORD ? EP_RULE_FAULT : EP_RULE_STOP,
+                            .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
+}
+
+static struct ep_rule guess(void)
+{
+    return (struct ep_rule){.kind = EP_RULE_GUESS, .cfa = FP_RULE_CFA, .fp_slot = FP_RULE_CFA};
 }
 
 /* Code without tables, by its instructions: this is how frame-pointer code starts. */
@@ -307,7 +318,7 @@ static struct ep_rule frameless(const struct ep_module *module, uintptr_t pc, bo
         if (b[-1] == 0x5d && (b[0] == 0xe9 || b[0] == 0xeb)) /* pop %rbp; jmp elsewhere */
             return (struct ep_rule){.kind = EP_RULE_SP, .cfa = 1};
     }
-    return (struct ep_rule){.kind = EP_RULE_GUESS, .cfa = FP_RULE_CFA, .fp_slot = FP_RULE_CFA};
+    return guess();
 }
 
 __attribute__((hot)) struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
@@ -319,10 +330,12 @@ __attribute__((hot)) struct ep_rule ep_rule_derive(const struct ep_modules *modu
     if (!module)
         return (struct ep_rule){.kind = EP_RULE_STOP};
     bool tables = ep_cfi_find(module, &ep_cfi_registers, pc, &row) == 0;
+    if (module->execute_only)
+        return tables ? table_rule(&row) : guess();
     if (exact && !(tables && row.signal_frame) && epilogue(module, pc, tables ? &row : NULL, &rule))
         return rule;
     if (tables && exact && !row.signal_frame && has_switched_stack(pc, &row))
-        return (struct ep_rule){.kind = EP_RULE_GUESS, .cfa = FP_RULE_CFA, .fp_slot = FP_RULE_CFA};
+        return guess();
     if (tables)
         return row_rule(&row);
     return ep_x86_path(module, exact ? pc : pc + 1, exact, &rule) ? rule : frameless(module, pc, exact);

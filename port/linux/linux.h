@@ -42,6 +42,10 @@ uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
  * may call it. Context: signal. */
 void ep_linux_main_root_find(void);
 
+/* From then on ep_linux_main_root_find() does nothing, if the function that calls main() is in this code, which cannot
+ * be read. Context: init, collect. */
+void ep_linux_main_root_unreadable(uintptr_t start, uintptr_t end);
+
 /* True if the instruction before `address`, which is in a module's code, calls to where a register says, as main() is
  * called. Context: signal. */
 bool ep_linux_is_behind_call(uintptr_t address);

@@ -50,17 +50,15 @@ static const ElfW(Phdr) * header_find(const struct image *image, uint32_t type)
     return NULL;
 }
 
-/* Finds the loaded segment around an address, which limits reads of tables. */
-static void image_of(const struct image *image, uintptr_t at, struct ep_module_info *info)
+/* The loaded segment around an address, NULL if that cannot be read: code may be execute-only. */
+static const ElfW(Phdr) * readable_find(const struct image *image, uintptr_t at)
 {
     for (unsigned i = 0; i < image->count; i++) {
         const ElfW(Phdr) *header = &image->headers[i];
-        uintptr_t start = image->bias + header->p_vaddr;
-        if (header->p_type == PT_LOAD && at - start < header->p_memsz) {
-            info->image_start = start;
-            info->image_end = start + header->p_memsz;
-        }
+        if (header->p_type == PT_LOAD && header->p_flags & PF_R && at - image->bias - header->p_vaddr < header->p_memsz)
+            return header;
     }
+    return NULL;
 }
 
 static void tables_find(const struct image *image, struct ep_module_info *info)
@@ -69,18 +67,20 @@ static void tables_find(const struct image *image, struct ep_module_info *info)
 
     if (!header)
         return;
+    const ElfW(Phdr) *around = readable_find(image, image->bias + header->p_vaddr); /* limits reads of tables */
+    if (!around || header->p_memsz > around->p_memsz - (header->p_vaddr - around->p_vaddr))
+        return;
     info->table = image->bias + header->p_vaddr;
     info->table_size = header->p_memsz;
-    image_of(image, info->table, info);
-    if (info->table_size > info->image_end - info->table)
-        info->table = 0;
+    info->image_start = image->bias + around->p_vaddr;
+    info->image_end = info->image_start + around->p_memsz;
 }
 
 static void build_id_find(const struct image *image, struct ep_module_info *info)
 {
     for (unsigned i = 0; i < image->count; i++) {
         const ElfW(Phdr) *header = &image->headers[i];
-        if (header->p_type != PT_NOTE)
+        if (header->p_type != PT_NOTE || !readable_find(image, image->bias + header->p_vaddr))
             continue;
         const uint8_t *at = (const uint8_t *)(image->bias + header->p_vaddr), *end = at + header->p_memsz;
         while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
@@ -174,6 +174,9 @@ static int module_report(struct dl_phdr_info *dl, size_t size, void *context)
             continue;
         info.start = image.bias + image.headers[i].p_vaddr;
         info.end = info.start + image.headers[i].p_memsz;
+        info.execute_only = !(image.headers[i].p_flags & PF_R);
+        if (info.execute_only)
+            ep_linux_main_root_unreadable(info.start, info.end);
         ep_module_seen(&info);
     }
     if (info.path == program_path)

@@ -83,9 +83,16 @@ struct ep_linux_bounds ep_linux_stack_bounds(uintptr_t start, size_t size, uintp
 
 struct ep_linux_bounds ep_linux_main_bounds;
 static unsigned root_trials;
+static atomic_bool root_unreadable;
 
 /* The C library's function that calls main(), or one beside it. Weak: nothing requires it. */
 extern char __libc_start_main[] __attribute__((weak));
+
+void ep_linux_main_root_unreadable(uintptr_t start, uintptr_t end)
+{
+    if ((uintptr_t)__libc_start_main - start < end - start)
+        atomic_store_explicit(&root_unreadable, true, memory_order_relaxed);
+}
 
 /* Some C libraries have no tables that say that main()'s caller is the last: musl, and glibc on 32-bit ARM. Its frame
  * is above the place where main()'s return address is kept, which is the first such address below the arguments. */
@@ -95,7 +102,8 @@ __attribute__((no_sanitize("address"))) void ep_linux_main_root_find(void)
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
     /* Not from another stack: under valgrind what the kernel says is not the program's. Nothing lies below `here`. */
-    if (near == 0 || end == 0 || root_trials == ROOT_TRIALS || end - here > MAIN_STACK_MOST)
+    if (near == 0 || atomic_load_explicit(&root_unreadable, memory_order_relaxed) || end == 0 ||
+        root_trials == ROOT_TRIALS || end - here > MAIN_STACK_MOST)
         return;
     root_trials++;
     uintptr_t low = end - here < START_FRAMES ? here : end - START_FRAMES;
