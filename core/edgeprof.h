@@ -221,6 +221,10 @@ struct ep_stats {
     uint32_t kind_distance[EP_KINDS];
 
     uint32_t tick_hz; /* the kernel's ticks, the highest rate of CPU samples; 0: unknown */
+
+    /* Samples that were timed, about one in 128, and the page faults in their handlers that had to wait for a disk. */
+    uint64_t timed_samples;
+    uint64_t timed_faults;
 };
 
 /* Starts profiling. Copies *config and its strings, except where struct ep_config says otherwise.

@@ -46,6 +46,8 @@ static const uint16_t place[EP_COUNT_THREADS] = {
     [EP_COUNT_DEGRADED + EP_DETAIL_CONTEXTS - 1] = PLACE(degraded_contexts),
     [EP_COUNT_DEGRADED + EP_DETAIL_ADDRESSES - 1] = PLACE(degraded_addresses),
     [EP_COUNT_DEGRADED + EP_DETAIL_FRAMES - 1] = PLACE(degraded_frames),
+    [EP_COUNT_TIMED] = PLACE(timed_samples),
+    [EP_COUNT_TIMED_FAULTS] = PLACE(timed_faults),
 };
 
 void ep_stats_fill(struct ep *ep, struct ep_stats *stats)

@@ -37,6 +37,9 @@ uint64_t ep_port_unix_ns(void);
 /* CPU time of the calling thread. Context: signal. */
 uint64_t ep_port_thread_cpu_ns(void);
 
+/* Page faults of the calling thread that had to wait for a disk; 0: unknown. It may wrap. Context: signal. */
+uint32_t ep_port_thread_faults(void);
+
 /* CPU time of the process: of all its threads, including ended ones. Context: collect, init. */
 uint64_t ep_port_process_cpu_ns(void);
 
@@ -269,8 +272,9 @@ void ep_thread_unsampled_ends(uint32_t tid);
 /* Reports that this process is a forked child, in which no profiler runs. Context: init, in the child. */
 void ep_forked(void);
 
-/* Reports one range of a module; called by ep_port_modules_scan() only. Context: init, collect. */
-void ep_module_seen(const struct ep_module_info *info);
+/* Reports one range of a module; called by ep_port_modules_scan() only. Returns 1 if it was not known and there is
+ * room. Context: init, collect. */
+int ep_module_seen(const struct ep_module_info *info);
 
 /* ---- serving HTTP/1.1, for ports with sockets; a client sends one request without a body ---- */
 

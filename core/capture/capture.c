@@ -100,13 +100,14 @@ static __attribute__((noinline, hot)) int record(const struct record_args *args,
 static __attribute__((noinline)) int record_timed(const struct record_args *args, const struct ep_context *context)
 {
     struct ep *ep = args->ep;
-    uint64_t start_ns = ep_timing_begin(ep);
+    uint32_t faults = 0;
+    uint64_t start_ns = ep_timing_begin(ep, &faults);
     int result = record(args, context);
 
     if (atomic_load_explicit(&ep->parked, memory_order_relaxed) && ep_threads_due(ep))
         ep_collect_wake(ep);
     if (start_ns && result == 0)
-        ep_timing_end(ep, start_ns);
+        ep_timing_end(ep, start_ns, faults);
     return result;
 }
 

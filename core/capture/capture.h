@@ -27,9 +27,10 @@ bool ep_tags_hidden(const struct ep_tags *tags, unsigned set, unsigned inner);
 void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
                     const struct ep_hook_event *event);
 
-/* Bracket a sample that is to be timed. ep_timing_begin() returns 0 if this sample is not timed. Context: signal. */
-uint64_t ep_timing_begin(struct ep *ep);
-void ep_timing_end(struct ep *ep, uint64_t start_ns);
+/* Bracket a sample that is to be timed. ep_timing_begin() returns 0 if this sample is not timed. *faults: the thread's
+ * page faults so far, for ep_timing_end(). Context: signal. */
+uint64_t ep_timing_begin(struct ep *ep, uint32_t *faults);
+void ep_timing_end(struct ep *ep, uint64_t start_ns, uint32_t faults);
 
 /* Returns the thread's tag set; *span: whether the ids in *work are valid. Context: signal. */
 static inline unsigned ep_work_read(const struct ep *ep, const struct ep_work *work, bool *span)

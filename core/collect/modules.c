@@ -19,7 +19,7 @@ static bool is_known(const struct ep_modules *modules, const struct ep_module_in
     return false;
 }
 
-void ep_module_seen(const struct ep_module_info *info)
+int ep_module_seen(const struct ep_module_info *info)
 {
     struct ep *ep = ep_running();
     struct ep_modules *modules = &ep->unwinder.modules;
@@ -27,13 +27,13 @@ void ep_module_seen(const struct ep_module_info *info)
     uintptr_t size = info->end - info->start;
 
     if (info->end <= info->start || is_known(modules, info))
-        return;
+        return 0;
     if (count == EP_MAX_MODULES || size > UINT32_MAX - modules->next_base) {
         if (++modules->refused > modules->counted) {
             modules->counted++;
             ep_lose(ep, EP_LOSS_MODULES_FULL, 1, 0);
         }
-        return;
+        return 0;
     }
     modules->slot[count] = (struct ep_module){
         .start = info->start,
@@ -52,4 +52,5 @@ void ep_module_seen(const struct ep_module_info *info)
     };
     modules->next_base += (uint32_t)size;
     atomic_store_explicit(&modules->count, count + 1, memory_order_release);
+    return 1;
 }

@@ -144,6 +144,8 @@ static int put_status(struct ep_text *out)
     put_member(out, "thread_exit_ns", stats.thread_exit_ns);
     put_member(out, "unsampled_ns", stats.unsampled_ns);
     put_member(out, "tick_hz", stats.tick_hz);
+    put_member(out, "timed_samples", stats.timed_samples);
+    put_member(out, "timed_faults", stats.timed_faults);
     put_member(out, "intervals_early", stats.intervals_early);
     put_member(out, "degraded_contexts", stats.degraded_contexts);
     put_member(out, "degraded_addresses", stats.degraded_addresses);

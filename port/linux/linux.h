@@ -38,6 +38,10 @@ void ep_linux_context(const void *ucontext, struct ep_context *context);
 /* Converts a pc from /proc to one of struct ep_context (Thumb bit). Context: collect. */
 uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
 
+/* Asks the kernel to read a module's unwind tables from the disk, so that handlers need not wait for them. No effect
+ * if the kernel refuses. Context: init, collect. */
+void ep_linux_tables_fetch(const struct ep_module_info *info);
+
 /* Sets ep_linux_main_bounds.root, if main() runs already: the preload library starts before it. Only the main thread
  * may call it. Context: signal. */
 void ep_linux_main_root_find(void);

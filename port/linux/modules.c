@@ -154,7 +154,7 @@ static void data_seen(const struct image *image, struct ep_module_info info)
             continue;
         info.start = image->bias + header->p_vaddr;
         info.end = info.start + header->p_memsz;
-        ep_module_seen(&info);
+        (void)ep_module_seen(&info);
     }
 }
 
@@ -177,7 +177,8 @@ static int module_report(struct dl_phdr_info *dl, size_t size, void *context)
         info.execute_only = !(image.headers[i].p_flags & PF_R);
         if (info.execute_only)
             ep_linux_main_root_unreadable(info.start, info.end);
-        ep_module_seen(&info);
+        if (ep_module_seen(&info))
+            ep_linux_tables_fetch(&info);
     }
     if (info.path == program_path)
         data_seen(&image, info);

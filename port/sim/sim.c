@@ -70,6 +70,12 @@ uint64_t ep_port_thread_cpu_ns(void)
     return ep_sim.thread_cpu_ns;
 }
 
+uint32_t ep_port_thread_faults(void)
+{
+    ep_sim.thread_faults += ep_sim.thread_faults_step;
+    return ep_sim.thread_faults;
+}
+
 uint64_t ep_port_process_cpu_ns(void)
 {
     return ep_sim.process_cpu_ns;
@@ -228,7 +234,7 @@ static void scan_synthetic(void)
     info.end = info.start + EP_SIM_FUNCTIONS * EP_SIM_FUNCTION;
     info.bias = info.start - 0x10000;
     ep_sim_tables(&info);
-    ep_module_seen(&info);
+    (void)ep_module_seen(&info);
 }
 
 uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size)
@@ -248,7 +254,7 @@ int ep_port_modules_scan(void)
     for (unsigned i = 0; i < ep_sim.module_count; i++) {
         struct ep_module_info info = ep_sim.modules[i];
         ep_sim_tables(&info);
-        ep_module_seen(&info);
+        (void)ep_module_seen(&info);
     }
     return 0;
 }

@@ -46,6 +46,11 @@ uint64_t ep_port_thread_cpu_ns(void)
     return 0;
 }
 
+uint32_t ep_port_thread_faults(void)
+{
+    return 0; /* !FIXME: where code and tables are read from a disk: the thread's page faults that waited for it */
+}
+
 uint64_t ep_port_process_cpu_ns(void)
 {
     /* !FIXME: CPU time of the whole program; 0 makes a budget have no effect. */

@@ -1,6 +1,6 @@
 /*
- * Modules that the dynamic linker loads while the profiler runs: code that cannot be read is never read, and stacks
- * through it are walked by its tables.
+ * Modules that the dynamic linker loads while the profiler runs: their tables are read ahead by edgeprof's own threads.
+ * Code that cannot be read is never read, and stacks through it are walked by its tables.
  */
 #include "linux_test.h"
 
@@ -24,14 +24,15 @@ static int find_plugin(void **state)
     assert_true(size > 0);
     plugin_path[size] = 0;
     (void)strcpy(strrchr(plugin_path, '/'), "/plugin.so");
-    (void)snprintf(copy_path, sizeof copy_path, "/tmp/ep-plugin-%d.so", (int)getpid());
     return 0;
 }
 
-/* Copies the plugin and takes PF_R from its code. */
-static void copy_execute_only(void)
+/* A copy of the plugin is another module. execute_only: takes PF_R from its code. */
+static void copy_plugin(bool execute_only)
 {
     static char bytes[1 << 20];
+    static unsigned copies;
+    (void)snprintf(copy_path, sizeof copy_path, "/tmp/ep-plugin-%d-%u.so", (int)getpid(), copies++);
     FILE *in = fopen(plugin_path, "rb"), *out = fopen(copy_path, "wb");
     ElfW(Ehdr) elf;
 
@@ -43,13 +44,133 @@ static void copy_execute_only(void)
     for (unsigned i = 0; i < elf.e_phnum; i++) {
         ElfW(Phdr) header;
         memcpy(&header, bytes + elf.e_phoff + i * sizeof header, sizeof header);
-        if (header.p_type == PT_LOAD && header.p_flags & PF_X)
+        if (execute_only && header.p_type == PT_LOAD && header.p_flags & PF_X)
             header.p_flags = PF_X;
         memcpy(bytes + elf.e_phoff + i * sizeof header, &header, sizeof header);
     }
     assert_int_equal(fwrite(bytes, 1, size, out), size);
     assert_int_equal(fclose(in) | fclose(out), 0);
 }
+
+/* ---- madvise(): what the library asks for ---- */
+
+static struct {
+    uintptr_t start[64], end[64];
+    uint32_t tid[64];
+    unsigned count;
+    bool refused;
+} asked;
+
+/* Instead of the C library's. */
+int madvise(void *start, size_t size, int advice)
+{
+    if (advice == MADV_WILLNEED && asked.count < 64) {
+        asked.start[asked.count] = (uintptr_t)start;
+        asked.end[asked.count] = (uintptr_t)start + size;
+        asked.tid[asked.count++] = tid_of();
+    }
+    if (asked.refused && advice == MADV_WILLNEED) {
+        errno = EPERM;
+        return -1;
+    }
+    return (int)syscall(SYS_madvise, start, size, advice);
+}
+
+/* The thread that asked for this page, 0: none. */
+static uint32_t asked_for(uintptr_t at)
+{
+    for (unsigned i = 0; i < asked.count; i++)
+        if (at - asked.start[i] < asked.end[i] - asked.start[i])
+            return asked.tid[i];
+    return 0;
+}
+
+/* The unwind index of the module with this code. */
+struct index {
+    uintptr_t code, start;
+};
+
+static int find_index(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct index *index = context;
+    uintptr_t start = 0;
+    bool here = false;
+
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        uintptr_t at = info->dlpi_addr + header->p_vaddr;
+        here |= header->p_type == PT_LOAD && index->code - at < header->p_memsz;
+        if (header->p_type == PT_GNU_EH_FRAME || header->p_type == 0x70000001) /* PT_ARM_EXIDX */
+            start = at;
+    }
+    if (here)
+        index->start = start;
+    return here;
+}
+
+static uintptr_t index_of(uintptr_t code)
+{
+    struct index index = {.code = code};
+
+    assert_int_equal(dl_iterate_phdr(find_index, &index), 1);
+    return index.start;
+}
+
+static void *open_plugin(bool execute_only, unsigned (**call)(void (*)(void *), void *))
+{
+    copy_plugin(execute_only);
+    void *plugin = dlopen(copy_path, RTLD_NOW);
+    assert_non_null(plugin);
+    (void)unlink(copy_path);
+    *(void **)call = dlsym(plugin, "plugin_call");
+    assert_non_null(*call);
+    return plugin;
+}
+
+static void burn_shortly(void *unused)
+{
+    (void)unused;
+    burn(300 * MS);
+}
+
+static void run_with_tables(bool refused)
+{
+    unsigned (*call)(void (*)(void *), void *);
+    struct ep_stats s;
+
+    asked.count = 0;
+    asked.refused = refused;
+    receiver_reset();
+    assert_int_equal(begin_profile(RATE, 100), 0);
+    uintptr_t own = index_of((uintptr_t)burn_shortly);
+    assert_int_equal(asked_for(own), tid_of());
+    void *plugin = open_plugin(false, &call);
+    uintptr_t table = index_of((uintptr_t)call);
+    assert_int_equal(call(burn_shortly, NULL), 1);
+    assert_int_equal(end_profile(5000), 0);
+    uint32_t by = asked_for(table);
+    assert_true(by != 0 && by != tid_of()); /* the collect thread, no handler */
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_true(s.samples > 20 && s.timed_samples > 0 && s.timed_samples <= s.samples);
+    (void)dlclose(plugin);
+}
+
+static void test_tables_are_read_ahead(void **state)
+{
+    (void)state;
+    run_with_tables(false);
+}
+
+/* As a filter of system calls does. */
+static void test_no_harm_if_madvise_is_refused(void **state)
+{
+    (void)state;
+    run_with_tables(true);
+    asked.refused = false;
+}
+
+/* ---- execute-only code ---- */
 
 /* The executable segment around an address. */
 struct text {
@@ -92,13 +213,8 @@ static void test_execute_only_code_is_not_read(void **state)
     struct ep_stats s;
 
     (void)state;
-    copy_execute_only();
-    void *plugin = dlopen(copy_path, RTLD_NOW);
-    assert_non_null(plugin);
-    (void)unlink(copy_path);
-    unsigned (*call)(void (*)(void *), void *) = 0;
-    *(void **)&call = dlsym(plugin, "plugin_call");
-    assert_non_null(call);
+    unsigned (*call)(void (*)(void *), void *);
+    void *plugin = open_plugin(true, &call);
     text.at = (uintptr_t)call;
     assert_int_equal(dl_iterate_phdr(find_text, &text), 1);
     receiver_reset();
@@ -116,6 +232,8 @@ static void test_execute_only_code_is_not_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tables_are_read_ahead),
+        cmocka_unit_test(test_no_harm_if_madvise_is_refused),
         cmocka_unit_test(test_execute_only_code_is_not_read),
     };
 

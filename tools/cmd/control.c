@@ -278,6 +278,15 @@ static void print_rate(const json_t *status)
     putchar('\n');
 }
 
+/* Prints a line about timed samples that waited for a disk, if there are any. */
+static void print_faults(const json_t *status)
+{
+    if (number_of(status, "timed_faults")) {
+        printf("faults   %" PRIu64 " page faults waited for a disk in %" PRIu64 " timed samples\n",
+               number_of(status, "timed_faults"), number_of(status, "timed_samples"));
+    }
+}
+
 /* Prints a line about enabled kinds with a limit of events per second, if there are any. */
 static void print_limits(const json_t *kinds)
 {
@@ -316,6 +325,7 @@ static void print_status(const json_t *status)
                number_of(status, "stretch_pct"));
     }
     printf("\n");
+    print_faults(status);
     print_limits(kinds);
     printf("sent     %" PRIu64 " of %" PRIu64 " messages\n", number_of(status, "delivered"),
            number_of(status, "messages"));

@@ -287,6 +287,26 @@ static void test_coarse_counter(void **state)
     end();
 }
 
+/* Every reading adds a fault: each timed sample has one between its two. */
+static void test_faults_of_timed_samples(void **state)
+{
+    const struct costs costs = {2 * US, 1 * US, 300, 50 * US};
+
+    (void)state;
+    begin(0, RATE);
+    ep_sim.thread_faults = UINT32_MAX - 1;
+    run_seconds(&costs, 4, 10);
+    uint64_t timed = stats().timed_samples;
+    assert_true(timed > 0 && timed < stats().samples);
+    assert_int_equal(stats().timed_faults, 0);
+    ep_sim.thread_faults_step = 1;
+    run_seconds(&costs, 4, 10);
+    assert_true(stats().timed_samples > timed);
+    assert_int_equal(stats().timed_faults, stats().timed_samples - timed);
+    ep_sim.thread_faults_step = 0;
+    end();
+}
+
 static void test_no_stretch_within_budget(void **state)
 {
     (void)state;
@@ -493,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_cost_of_hooks),
         cmocka_unit_test(test_hooks_without_samples_are_accounted),
         cmocka_unit_test(test_coarse_counter),
+        cmocka_unit_test(test_faults_of_timed_samples),
         cmocka_unit_test(test_no_stretch_within_budget),
         cmocka_unit_test(test_stretch_is_taken_back),
         cmocka_unit_test(test_no_budget_no_limit),
