@@ -72,6 +72,10 @@ enum ep_flags {
     /* No limits of allocations, exceptions, locks and waits per second: the nominal distances at any rate. Exceptions
      * are then counted one by one. For measurements; a busy program may have thousands of events a second. */
     EP_ALL_EVENTS = 16,
+    /* Libraries that appear after ep_start() can be unloaded: dlclose() runs their destructors and unmaps them. Else
+     * edgeprof keeps each one that it has seen (RTLD_NODELETE). Stacks through such a library are cut at its code,
+     * which is [unknown]. */
+    EP_NO_PIN = 64,
     /* The clock of CPU samples; without one of them edgeprof chooses (docs/accuracy.md). TIMERS: each thread's CPU
      * timer. TICKS: what runs at a kernel tick, at the cost of a signal a tick. */
     EP_CLOCK_TIMERS = 256,
@@ -235,13 +239,12 @@ int ep_start(const struct ep_config *config);
 /* Fills the fields of *config that are zero from the environment: EDGEPROF_ENDPOINT, EDGEPROF_SERVICE,
  * EDGEPROF_TAGS, EDGEPROF_LEVEL (low, medium, high), EDGEPROF_KINDS ("cpu,alloc", as ep_kind_name()), EDGEPROF_RATE
  * (Hz), EDGEPROF_BUDGET (ppm), EDGEPROF_INTERVAL (ms), EDGEPROF_FORMAT (compact, pprof), EDGEPROF_THREAD_LABELS,
- * EDGEPROF_IDLE_WAITS, EDGEPROF_ALL_EVENTS and EDGEPROF_NAMES (1, 0), EDGEPROF_TOKEN (bearer) and EDGEPROF_HEADERS.
- * Then it reads
- * PYROSCOPE_* and OTEL_* variables of the same meaning (table in port/nativeaot/EdgeProf/README.md). Links the push
- * and names code, since a variable may ask for it. Strings point into the environment or into memory that lasts
- * until the next call.
- * Returns 1 if a variable names an upload target, or asks for the pull endpoint (EDGEPROF_PULL, which
- * ep_pull_start() reads); 0 if none does; -EINVAL: a variable is invalid (ep_start_error()). Context: init. */
+ * EDGEPROF_IDLE_WAITS, EDGEPROF_ALL_EVENTS, EDGEPROF_PIN and EDGEPROF_NAMES (1, 0), EDGEPROF_TOKEN (bearer) and
+ * EDGEPROF_HEADERS. Then it reads PYROSCOPE_* and OTEL_* variables of the same meaning (table in
+ * port/nativeaot/EdgeProf/README.md). Links the push and names code, since a variable may ask for it. Strings point
+ * into the environment or into memory that lasts until the next call. Returns 1 if a variable names an upload target,
+ * or asks for the pull endpoint (EDGEPROF_PULL, which ep_pull_start() reads); 0 if none does; -EINVAL: a variable is
+ * invalid (ep_start_error()). Context: init. */
 int ep_config_from_env(struct ep_config *config);
 
 /* Explains the failure of the last ep_start(), ep_config_from_env() or similar call in one line; "" after success.

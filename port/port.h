@@ -187,8 +187,9 @@ struct ep_module_info {
 uint64_t ep_port_modules_generation(void);
 
 /* Calls ep_module_seen() for every executable range, after making sure that its module is never unmapped; and for
- * the program's writable range, which has the type descriptors. Context: init, collect. */
-int ep_port_modules_scan(void);
+ * the program's writable range, which has the type descriptors. pin 0: leaves out modules that may be unmapped.
+ * Context: init, collect. */
+int ep_port_modules_scan(int pin);
 
 /* The function's name in the dynamic symbols, cut to `size` bytes including the NUL. Returns the function's address,
  * 0: no symbol. Used only in programs that send names. Context: deliver. */

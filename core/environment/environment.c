@@ -105,14 +105,20 @@ static int env_kinds(const char *name, uint32_t *kinds)
     return 0;
 }
 
-static int env_flag(const char *name, uint32_t *flags, uint32_t flag)
+/* The flag is set where the variable is `wanted`. */
+static int env_flag_if(const char *name, bool wanted, uint32_t *flags, uint32_t flag)
 {
     bool set, on;
     const int error = env_switch(name, &set, &on);
 
-    if (error == 0 && set && on)
+    if (error == 0 && set && on == wanted)
         *flags |= flag;
     return error;
+}
+
+static int env_flag(const char *name, uint32_t *flags, uint32_t flag)
+{
+    return env_flag_if(name, true, flags, flag);
 }
 
 /* ---- edgeprof's own ---- */
@@ -164,6 +170,8 @@ static int own_read(struct ep_config *config)
     if ((error = env_flag("EDGEPROF_IDLE_WAITS", &config->flags, EP_IDLE_WAITS)) < 0)
         return error;
     if ((error = env_flag("EDGEPROF_ALL_EVENTS", &config->flags, EP_ALL_EVENTS)) < 0)
+        return error;
+    if ((error = env_flag_if("EDGEPROF_PIN", false, &config->flags, EP_NO_PIN)) < 0)
         return error;
     if (!config->service)
         config->service = ep_env_text("EDGEPROF_SERVICE");

@@ -4,7 +4,8 @@
  * Each module found is pinned (dlopen with RTLD_NODELETE), so dlclose() no longer unmaps it and handlers can read its
  * tables without a lock. The price is the address space of plug-ins that the program unloads. Pinning may allocate a
  * little, once a module, at start or on the collect thread. The program, the vdso and the dynamic linker are never
- * unloaded.
+ * unloaded. With EP_NO_PIN a module that appears after the start is not pinned and not reported: nothing of it is read,
+ * and a stack through it is cut there.
  *
  * Never call dlopen() inside dl_iterate_phdr(): that could deadlock with the service's dlopen(). So each module is
  * visited twice: the first time its name is copied, then it is pinned by name, and the second time it is reported if
@@ -185,11 +186,9 @@ static int module_report(struct dl_phdr_info *dl, size_t size, void *context)
     return 1;
 }
 
-/* True if the module cannot be unloaded any more. A handle is the link map, in glibc and musl. */
+/* True if the module, which is not `own`, cannot be unloaded any more. A handle is the link map, in glibc and musl. */
 static bool module_pin(const struct found *found)
 {
-    if (found->own)
-        return true;
     const struct link_map *map = found->path[0] ? dlopen(found->path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
     return map && map->l_addr == found->bias;
 }
@@ -209,7 +208,7 @@ uint64_t ep_port_modules_generation(void)
     return value;
 }
 
-int ep_port_modules_scan(void)
+int ep_port_modules_scan(int pin)
 {
     static struct found found;
 
@@ -221,7 +220,7 @@ int ep_port_modules_scan(void)
         found.index = index;
         if (dl_iterate_phdr(copy_at_index, &found) == 0)
             return 0;
-        if (module_pin(&found))
+        if (found.own || (pin && module_pin(&found)))
             (void)dl_iterate_phdr(module_report, &found);
     }
 }

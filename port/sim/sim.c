@@ -242,8 +242,9 @@ uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size)
     return ep_sim.symbol ? ep_sim.symbol(pc, name, size) : 0;
 }
 
-int ep_port_modules_scan(void)
+int ep_port_modules_scan(int pin)
 {
+    (void)pin;
     int error = ep_sim_fails("modules_scan");
 
     if (error)

@@ -256,8 +256,9 @@ uint64_t ep_port_modules_generation(void)
     return 0;
 }
 
-int ep_port_modules_scan(void)
+int ep_port_modules_scan(int pin)
 {
+    (void)pin;
     /* !FIXME: ep_module_seen() for each range of code, with its unwind tables (__eh_frame_hdr_start or __exidx_start
      * of the linker script) and its build id. */
     return 0;

@@ -1,6 +1,7 @@
 /*
  * Modules that the dynamic linker loads while the profiler runs: their tables are read ahead by edgeprof's own threads.
- * Code that cannot be read is never read, and stacks through it are walked by its tables.
+ * Code that cannot be read is never read, and stacks through it are walked by its tables. A library is kept once it has
+ * been seen, or, with EP_NO_PIN, goes when the program closes it.
  */
 #include "linux_test.h"
 
@@ -229,12 +230,90 @@ static void test_execute_only_code_is_not_read(void **state)
     (void)dlclose(plugin);
 }
 
+/* ---- dlclose() ---- */
+
+#define TIMES 40
+
+static atomic_uint ended; /* destructors that ran */
+
+static void watch(void *plugin)
+{
+    void (*watch_it)(atomic_uint *);
+
+    *(void **)&watch_it = dlsym(plugin, "plugin_watch");
+    assert_non_null(watch_it);
+    watch_it(&ended);
+}
+
+static void burn_a_little(void *unused)
+{
+    (void)unused;
+    burn(15 * MS);
+}
+
+static void *burn_beside(void *over)
+{
+    while (!atomic_load((atomic_bool *)over))
+        burn(5 * MS);
+    return NULL;
+}
+
+/* Samples of one thread see the library come and go, those of another one never do. */
+static void test_libraries_come_and_go_unpinned(void **state)
+{
+    unsigned (*call)(void (*)(void *), void *);
+    atomic_bool over = false;
+    pthread_t beside;
+    struct ep_stats s;
+
+    (void)state;
+    atomic_store(&ended, 0);
+    receiver_reset();
+    assert_int_equal(begin_profile_with(RATE, 100, EP_NO_PIN), 0);
+    assert_int_equal(pthread_create(&beside, NULL, burn_beside, &over), 0);
+    for (unsigned i = 0; i < TIMES; i++) {
+        void *plugin = open_plugin(i % 2, &call);
+        watch(plugin);
+        assert_int_equal(call(burn_a_little, NULL), 1);
+        assert_int_equal(dlclose(plugin), 0);
+        assert_int_equal(atomic_load(&ended), i + 1);
+        burn(2 * MS);
+    }
+    atomic_store(&over, true);
+    assert_int_equal(pthread_join(beside, NULL), 0);
+    assert_int_equal(end_profile(5000), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    print_message("             %u stacks exact, %u cut\n", (unsigned)s.exact, (unsigned)s.cut);
+    assert_null(receiver.broken);
+    assert_true(s.cut > TIMES / 2 && s.exact > TIMES / 2); /* at the library's code, and beside it */
+}
+
+static void test_a_library_that_was_seen_stays(void **state)
+{
+    unsigned (*call)(void (*)(void *), void *), (*again)(void (*)(void *), void *);
+
+    (void)state;
+    atomic_store(&ended, 0);
+    receiver_reset();
+    assert_int_equal(begin_profile(RATE, 100), 0);
+    void *plugin = open_plugin(false, &call);
+    watch(plugin);
+    assert_int_equal(call(burn_shortly, NULL), 1);
+    assert_int_equal(dlclose(plugin), 0);
+    assert_int_equal(atomic_load(&ended), 0);
+    plugin = dlopen(copy_path, RTLD_NOW); /* by its name alone: the file is gone */
+    assert_non_null(plugin);
+    *(void **)&again = dlsym(plugin, "plugin_call");
+    assert_ptr_equal(again, call);
+    assert_int_equal(end_profile(5000), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables_are_read_ahead),
-        cmocka_unit_test(test_no_harm_if_madvise_is_refused),
-        cmocka_unit_test(test_execute_only_code_is_not_read),
+        cmocka_unit_test(test_tables_are_read_ahead),         cmocka_unit_test(test_no_harm_if_madvise_is_refused),
+        cmocka_unit_test(test_execute_only_code_is_not_read), cmocka_unit_test(test_libraries_come_and_go_unpinned),
+        cmocka_unit_test(test_a_library_that_was_seen_stays),
     };
 
     return cmocka_run_group_tests(tests, find_plugin, NULL);
