@@ -4,23 +4,33 @@
  *   field CASE RATE_HZ file:///PATH
  *
  *   plain     nothing changes
+ *   calls     one thread does nothing but enter calls that wait, and counts those that end with EINTR; another one
+ *             ends the reads
  *   hotplug   CPU 1 goes offline and online; one thread is bound to it
  *   clock     the wall clock jumps a day forward, then two days back, then a day forward
  *   idle      suspend to idle: all processes are frozen for some seconds, the real-time clock ends it
  *   suspend   the kernel's test of hibernation: the clocks and one CPU stop, too; it ends by itself after 5 s
  *
  * One thread uses CPU time all the time, two more work by turns with pauses, of which one is bound
- * to CPU 1. MS of the monotonic clock. One line of JSON has what getrusage says and what the profiler says. Exit code:
- * 0 when it ran and the case took place.
+ * to CPU 1; not so in the cases plain and calls. MS of the monotonic clock. One line of JSON has what getrusage says
+ * and what the profiler says. Exit code: 0 when it ran and the case took place.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,6 +103,78 @@ static void *bound(void *unused)
     CPU_SET(1, &second);
     (void)sched_setaffinity(0, sizeof second, &second); /* with one CPU only it stays where it is */
     return by_turns(unused);
+}
+
+/* ---- calls that wait ---- */
+
+static struct {
+    int pipe[2], socket[2], epoll;
+    int word;
+    unsigned long long calls, ended; /* ended: with EINTR */
+    bool failed;
+} waits;
+
+static void count(long result, int usual)
+{
+    waits.calls++;
+    if (result >= 0 || errno == usual)
+        return;
+    waits.ended += errno == EINTR;
+    if (errno != EINTR)
+        perror("field: a call that waits");
+    waits.failed |= errno != EINTR;
+}
+
+/* Each waits for a moment; those that can wait for less than 1 ms are more. */
+#define SHORT 16
+
+static void *enter_calls(void *unused)
+{
+    const struct timespec moment = {.tv_nsec = 1000};
+    const long futex_moment[2] = {0, 1000}; /* the kernel's struct */
+    struct epoll_event event;
+    char byte;
+
+    (void)prctl(PR_SET_TIMERSLACK, 1);
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        for (unsigned i = 0; i < SHORT; i++) {
+            count(nanosleep(&moment, NULL), 0);
+            count(ppoll(NULL, 0, &moment, NULL), 0);
+            count(syscall(SYS_futex, &waits.word, FUTEX_WAIT, 0, futex_moment, NULL, 0), ETIMEDOUT);
+        }
+        count(epoll_wait(waits.epoll, &event, 1, 1), 0);
+        count(read(waits.pipe[0], &byte, 1), 0);
+        count(recv(waits.socket[0], &byte, 1, 0), 0);
+    }
+    return unused;
+}
+
+static void feed(int from, int to)
+{
+    int queued = 0;
+
+    if (ioctl(from, FIONREAD, &queued) != 0 || (queued == 0 && write(to, "", 1) != 1))
+        perror("field: feed");
+}
+
+static void *end_reads(void *unused)
+{
+    const struct timespec moment = {.tv_nsec = 200000};
+
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        feed(waits.pipe[0], waits.pipe[1]);
+        feed(waits.socket[0], waits.socket[1]);
+        (void)nanosleep(&moment, NULL);
+    }
+    (void)close(waits.pipe[1]); /* the reads end, too */
+    (void)close(waits.socket[1]);
+    return unused;
+}
+
+static int waits_open(void)
+{
+    waits.epoll = epoll_create1(EPOLL_CLOEXEC);
+    return waits.epoll < 0 || pipe(waits.pipe) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, waits.socket) != 0;
 }
 
 /* ---- cases ---- */
@@ -188,7 +270,14 @@ static int run_case(const char *name)
     if (strcmp(name, "suspend") == 0)
         return sleep_between(sleep_stopped);
     sleep_ms(MS);
-    return strcmp(name, "plain");
+    return strcmp(name, "plain") != 0 && strcmp(name, "calls") != 0;
+}
+
+static void print_waits(const struct ep_stats *stats)
+{
+    if (waits.calls)
+        printf("\"calls\":%llu,\"eintr\":%llu,\"eintr_per_million_signals\":%.0f,", waits.calls, waits.ended,
+               stats->samples ? 1e6 * (double)waits.ended / (double)stats->samples : 0);
 }
 
 static void print_truth(const char *name, unsigned asked, double used, double wall, const struct ep_stats *stats)
@@ -199,7 +288,9 @@ static void print_truth(const char *name, unsigned asked, double used, double wa
     (void)getrusage(RUSAGE_SELF, &all);
     for (unsigned i = 0; i < EP_LOSS_REASONS; i++)
         lost += stats->lost_count[i];
-    printf("{\"case\":\"%s\",\"asked\":%u,\"used\":%.6f,\"wall\":%.3f,\"samples\":%llu,\"weight\":%.6f,", name, asked,
+    printf("{");
+    print_waits(stats);
+    printf("\"case\":\"%s\",\"asked\":%u,\"used\":%.6f,\"wall\":%.3f,\"samples\":%llu,\"weight\":%.6f,", name, asked,
            used, wall, (unsigned long long)stats->samples, (double)stats->weight_ns / 1e9);
     printf("\"ends\":%.6f,\"lost\":%llu,\"messages\":%llu,\"delivered\":%llu,\"failures\":%llu,\"own\":%.6f,"
            "\"wakeups\":%llu,\"rss_kib\":%ld,\"block_kib\":%u}\n",
@@ -211,7 +302,8 @@ static void print_truth(const char *name, unsigned asked, double used, double wa
 
 int main(int argc, char **argv)
 {
-    static void *(*const work[])(void *) = {steady, by_turns, bound};
+    static void *(*const changes[])(void *) = {steady, by_turns, bound};
+    static void *(*const calls[])(void *) = {enter_calls, end_reads};
     pthread_t thread[3];
     struct ep_stats stats;
 
@@ -228,7 +320,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "field: %s\n", ep_start_error());
         return 1;
     }
-    unsigned threads = strcmp(argv[1], "plain") == 0 ? 1 : 3;
+    bool entering = strcmp(argv[1], "calls") == 0;
+    void *(*const *work)(void *) = entering ? calls : changes;
+    unsigned threads = entering ? 2 : strcmp(argv[1], "plain") == 0 ? 1 : 3;
+    if (entering && waits_open() != 0)
+        return 1;
     for (unsigned i = 0; i < threads; i++)
         if (pthread_create(&thread[i], NULL, work[i], NULL) != 0)
             return 1;
@@ -241,5 +337,5 @@ int main(int argc, char **argv)
     (void)ep_stats_get(&stats);
     print_truth(argv[1], config.rate_hz, used - (double)(stats.collect_cpu_ns + stats.deliver_cpu_ns) / 1e9,
                 clock_s(CLOCK_BOOTTIME) - start, &stats);
-    return failed || stopped != 0;
+    return failed || stopped != 0 || waits.failed;
 }

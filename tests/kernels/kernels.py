@@ -29,6 +29,7 @@ wrong = []  # (row, what is wrong with it)
 
 def jobs_of(cases, periods):
     lines = ['boot 120 /bin/field plain 97 file:///tmp/boot'] + [f'rate{rate} 120 /bin/field plain {rate} file:///tmp/rate{rate}' for rate in RATES]
+    lines.append('calls 120 /bin/field calls 1000 file:///tmp/calls')
     for case in cases:
         lines += [f'{case} 120 /bin/field {case} 97 file:///tmp/{case}', f'show {case} /tmp/{case}']
     for program in (pathlib.Path(program).name for program in periods):
@@ -49,7 +50,7 @@ def boot(args, name, kernel, cases, processors, memory, jobs=None):
     text = (folder / 'console').read_text(errors='replace').replace('\r', '')
     if done.returncode != 0:
         wrong.append((f'{name}', done.stderr.strip().splitlines()[0] if done.stderr.strip() else done.stdout))
-    facts = [json.loads(match[1]) for match in re.finditer(r'(\{"case".*\})', text)]
+    facts = [json.loads(match[1]) for match in re.finditer(r'(\{.*"case".*\})', text)]
     return facts, [line for line in text.splitlines() if 'edgeprof' in line or line.startswith(('field:', 'periods:'))], folder
 
 
@@ -83,6 +84,10 @@ def judge(args, kernel, hz, fact, folder, booting=False):
         if not booting and not 0.85 * most <= held <= 1.05 * most:
             errors.append(f'{held:.0f} samples a second, not {most}')
         said = f'{fact["samples"]} samples of {1000 / held:.1f} ms'
+    if name == 'calls':
+        if fact['eintr'] > fact['samples']:
+            errors.append('more calls ended than there were signals')
+        said = f'{fact["eintr"]} of {fact["calls"]} calls ended with EINTR, eintr_per_million_signals={fact["eintr_per_million_signals"]}'
     if (folder / name).exists():
         late, wall = times_of(args, folder / name, fact['wall'])
         errors += late
@@ -110,7 +115,7 @@ def run_kernel(args, argument, memory):
     name, hz, *cases = what.split(':')
     cases = cases[0].split(',') if cases else list(CHANGES)
     facts, lines, folder = boot(args, name, path, cases, 2 if 'hotplug' in cases else 1, 512)
-    want = 1 + len(RATES) + len(cases)
+    want = 1 + len(RATES) + 1 + len(cases)
     if len(facts) != want:
         wrong.append((name, f'{len(facts)} of {want} programs reported'))
     for place, fact in enumerate(facts):
