@@ -26,7 +26,7 @@ SAID_BY_ERROR = {("clone3", EPERM): (STARTS, None)}  # with ENOSYS the C library
 CALLS = ("timer_create timer_settime timer_gettime timer_delete rt_sigaction rt_sigprocmask rt_tgsigqueueinfo tgkill clock_gettime cpu-clocks "
          "clock_getres futex openat readlink getdents64 newfstatat sched_getaffinity prctl clone3 clone membarrier eventfd2 pipe2 socket connect "
          "bind sendto poll fsync fdatasync renameat2 ftruncate getrandom statx process_vm_readv setpriority prlimit64 uname sched_yield madvise "
-         "getrusage rseq clock_nanosleep pidfd_open").split()
+         "rseq clock_nanosleep pidfd_open").split()
 BY_ERROR = "timer_create timer_settime rt_sigaction tgkill cpu-clocks getdents64 clone3 poll".split()  # both are tried
 wrong = []
 
