@@ -47,6 +47,7 @@ int ep_module_seen(const struct ep_module_info *info)
         .build_id_size = (uint16_t)(info->build_id_size > 64 ? 64 : info->build_id_size),
         .path = info->path,
         .data = info->data != 0,
+        .near = (uint32_t)((uintptr_t)modules->near - (uintptr_t)&modules->slot[count]),
         .execute_only = info->execute_only != 0,
         .base = modules->next_base,
     };

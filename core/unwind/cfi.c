@@ -11,6 +11,8 @@
  */
 #include "core/unwind/cfi.h"
 
+#include "core/unwind/ahead.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -18,6 +20,7 @@
 #define ENC_DATAREL_SDATA4 0x3b
 #define ENC_OMIT           0xff
 #define REMEMBER_DEPTH     4
+#define TAKEN_MOST         8
 
 struct reader {
     uintptr_t at, end;
@@ -41,36 +44,38 @@ struct machine {
     uintptr_t location, since; /* since: the last one that is not behind the pc */
 };
 
-static __attribute__((hot)) bool take(struct reader *reader, void *to, size_t size)
+/* The next bytes, or zeros when there are not so many. Copied by the caller, who knows how many. */
+static __attribute__((hot, noinline)) const uint8_t *take(struct reader *reader, size_t size)
 {
+    static const uint8_t zeros[TAKEN_MOST];
+    const uint8_t *at = (const uint8_t *)reader->at;
+
     if (reader->bad || reader->end - reader->at < size || reader->at > reader->end) {
         reader->bad = true;
-        memset(to, 0, size);
-        return false;
+        return zeros;
     }
-    memcpy(to, (const void *)reader->at, size);
     reader->at += size;
-    return true;
+    return at;
 }
 
 static __attribute__((hot)) uint8_t take_u8(struct reader *reader)
 {
-    uint8_t value;
-    (void)take(reader, &value, sizeof value);
-    return value;
+    return *take(reader, 1);
 }
 
 static uint16_t take_u16(struct reader *reader)
 {
     uint16_t value;
-    (void)take(reader, &value, sizeof value);
+
+    memcpy(&value, take(reader, sizeof value), sizeof value);
     return value;
 }
 
 static __attribute__((hot)) uint32_t take_u32(struct reader *reader)
 {
     uint32_t value;
-    (void)take(reader, &value, sizeof value);
+
+    memcpy(&value, take(reader, sizeof value), sizeof value);
     return value;
 }
 
@@ -82,7 +87,7 @@ static __attribute__((hot)) void skip(struct reader *reader, uint64_t size)
         reader->at += (uintptr_t)size;
 }
 
-static __attribute__((hot)) uint64_t take_uleb(struct reader *reader)
+static __attribute__((hot, noinline)) uint64_t take_uleb(struct reader *reader)
 {
     uint64_t value = 0;
 
@@ -94,6 +99,14 @@ static __attribute__((hot)) uint64_t take_uleb(struct reader *reader)
     }
     reader->bad = true;
     return 0;
+}
+
+/* Mostly one byte. */
+static inline __attribute__((always_inline)) uint64_t take_short_uleb(struct reader *reader)
+{
+    if (reader->at < reader->end && *(const uint8_t *)reader->at < 0x80)
+        return *(const uint8_t *)reader->at++;
+    return take_uleb(reader);
 }
 
 static __attribute__((hot)) int64_t take_sleb(struct reader *reader)
@@ -188,10 +201,10 @@ static void place_restored(struct machine *m, uint64_t number)
 /* Saved where only a DWARF expression tells. Known is "fp, at its own frame": DW_OP_breg<fp> 0 of a realigned stack. */
 static void place_expression(struct machine *m, struct reader *r, uint64_t number, uint64_t size)
 {
-    uint8_t op[2] = {0, 0};
+    uint8_t op[2];
     struct reader peek = *r;
 
-    (void)take(&peek, op, sizeof op);
+    memcpy(op, take(&peek, sizeof op), sizeof op);
     bool at_fp = size == 2 && op[0] == 0x70 + m->registers->fp && op[1] == 0;
     if (at_fp && column(m, number) == EP_CFI_REG_FP)
         place_set(m, number, EP_CFI_SAVED_AT_FP, 0);
@@ -218,7 +231,7 @@ static void cfa_expression(struct machine *m, struct reader *r, uintptr_t pc)
         m->rules.cfa_offset = offset;
     } else if (first == 0x70 + m->registers->sp && size == 11) {
         uint8_t op[8];
-        (void)take(&e, op, sizeof op);
+        memcpy(op, take(&e, sizeof op), sizeof op);
         static const uint8_t plt[8] = {0x80, 0x00, 0x3f, 0x1a, 0, 0x2a, 0x33, 0x24};
         unsigned limit = op[4] - 0x30u;
         op[4] = 0;
@@ -253,7 +266,6 @@ static __attribute__((hot)) void extended(struct machine *m, struct reader *r, u
     uint64_t number;
 
     switch (op) {
-    case 0x00: /* nop */
     case 0x2d: /* GNU_window_save; on aarch64: toggles return address signing */
         break;
     case 0x01: /* set_loc */
@@ -299,9 +311,6 @@ static __attribute__((hot)) void extended(struct machine *m, struct reader *r, u
     case 0x0d: /* def_cfa_register */
         cfa_set(m, take_uleb(r), m->rules.cfa_offset);
         break;
-    case 0x0e: /* def_cfa_offset */
-        m->rules.cfa_offset = narrow(r, (int64_t)take_uleb(r));
-        break;
     case 0x0f:
         cfa_expression(m, r, pc);
         break;
@@ -328,25 +337,34 @@ static __attribute__((hot)) void extended(struct machine *m, struct reader *r, u
     }
 }
 
-/* Runs instructions until the row for pc is complete. */
+/* Where a register is saved that the walk needs; others are many. */
+static inline void take_place(struct machine *m, struct reader *r, uint8_t number)
+{
+    uint64_t value = take_short_uleb(r);
+
+    if (column(m, number) < EP_CFI_REGS)
+        place_set(m, number, EP_CFI_SAVED, scaled(r, (int64_t)value, m->cie->data_align));
+}
+
+/* Runs instructions until the row for pc is complete. The most common ones are told first. */
 static __attribute__((hot)) bool run(struct machine *m, struct reader r, uintptr_t pc)
 {
     while (r.at < r.end && !r.bad) {
-        uint8_t op = take_u8(&r);
+        uint8_t op = *(const uint8_t *)r.at++;
         uint8_t low = op & 0x3f;
-        switch (op >> 6) {
-        case 1: /* advance_loc */
-            m->location += (uintptr_t)(low * m->cie->code_align);
-            break;
-        case 2: /* offset */
-            place_set(m, low, EP_CFI_SAVED, scaled(&r, (int64_t)take_uleb(&r), m->cie->data_align));
-            break;
-        case 3: /* restore */
-            place_restored(m, low);
-            break;
-        default:
-            extended(m, &r, op, pc);
+        if (op == 0x00 || op == 0x0e || op >> 6 == 2) { /* nop, def_cfa_offset, offset: in the same row */
+            if (op >> 6 == 2)
+                take_place(m, &r, low);
+            else if (op)
+                m->rules.cfa_offset = narrow(&r, (int64_t)take_short_uleb(&r));
+            continue;
         }
+        if (op >> 6 == 1) /* advance_loc */
+            m->location += (uintptr_t)(low * m->cie->code_align);
+        else if (op >> 6 == 3) /* restore */
+            place_restored(m, low);
+        else
+            extended(m, &r, op, pc);
         if (m->location > pc)
             break;
         m->since = m->location;
@@ -421,8 +439,14 @@ static __attribute__((hot)) bool cie_read(const struct ep_module *module, uintpt
     return !r.bad && cie->encoding == ENC_PCREL_SDATA4;
 }
 
-/* Binary search in the header's table; the function's entry or 0. *start: where the table says that it begins. */
-static __attribute__((hot)) uintptr_t entry_search(const struct ep_module *module, uintptr_t pc, uintptr_t *start)
+/* The header's sorted table. */
+struct index {
+    const struct ep_module *module;
+    uintptr_t table;
+    uint32_t count;
+};
+
+static bool index_open(const struct ep_module *module, struct index *index)
 {
     struct reader r = {.at = module->table, .end = module->table + module->table_size};
     uint8_t version = take_u8(&r), frame_encoding = take_u8(&r), count_encoding = take_u8(&r);
@@ -430,28 +454,78 @@ static __attribute__((hot)) uintptr_t entry_search(const struct ep_module *modul
 
     skip(&r, 4); /* eh_frame_ptr */
     uint32_t count = take_u32(&r);
-    if (r.bad || version != 1 || frame_encoding != ENC_PCREL_SDATA4 || count_encoding != 0x03 ||
-        table_encoding != ENC_DATAREL_SDATA4 || count > (r.end - r.at) / 8)
-        return 0;
+    *index = (struct index){.module = module, .table = r.at, .count = count};
+    return !r.bad && version == 1 && frame_encoding == ENC_PCREL_SDATA4 && count_encoding == 0x03 &&
+           table_encoding == ENC_DATAREL_SDATA4 && count <= (r.end - r.at) / 8;
+}
 
-    uintptr_t table = r.at;
-    uint32_t low = 0, high = count;
-    while (low < high) { /* the last entry that starts at or before pc */
-        uint32_t middle = low + (high - low) / 2;
-        int32_t from;
-        memcpy(&from, (const void *)(table + (uintptr_t)middle * 8), sizeof from);
-        if (module->table + (uintptr_t)(intptr_t)from <= pc) {
-            *start = module->table + (uintptr_t)(intptr_t)from;
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (low == 0)
+/* column: 0: where the function begins, 1: its entry. */
+static inline uintptr_t index_at(const struct index *index, uint32_t at, unsigned column)
+{
+    int32_t value;
+
+    memcpy(&value, (const void *)(index->table + (uintptr_t)at * 8 + column * 4u), sizeof value);
+    return index->module->table + (uintptr_t)(intptr_t)value;
+}
+
+/* What lies before `low` starts at or before pc, and what lies at `high` or behind it does not. */
+struct range {
+    uint32_t low, high;
+};
+
+static __attribute__((hot)) bool narrow_at(const struct index *index, uintptr_t pc, uint32_t at, struct range *range)
+{
+    bool before = index_at(index, at, 0) <= pc;
+
+    if (before)
+        range->low = at + 1;
+    else
+        range->high = at;
+    return before;
+}
+
+/* In growing steps away from a guess: a binary search of the whole table reads a dozen cache lines in as many pages. */
+static __attribute__((hot)) void narrow_near(const struct index *index, uintptr_t pc, uint32_t guess,
+                                             struct range *range)
+{
+    bool up = narrow_at(index, pc, guess, range);
+
+    for (uint32_t step = 4; range->high - range->low > step; step *= 2)
+        if (narrow_at(index, pc, up ? range->low + step : range->high - step, range) != up)
+            return;
+}
+
+/* The number of functions that start at or before pc. */
+static __attribute__((hot)) uint32_t index_search(const struct index *index, uintptr_t pc)
+{
+    struct range range = {.low = 0, .high = index->count};
+    const struct ep_module *module = index->module;
+    uintptr_t place = pc >> EP_NEAR_SHIFT;
+    _Atomic uint32_t *near = (_Atomic uint32_t *)((uintptr_t)module + module->near) + place % EP_NEAR;
+    uint32_t tag = (uint32_t)(place / EP_NEAR) << EP_NEAR_BITS;
+    uint32_t hint = module->near ? atomic_load_explicit(near, memory_order_relaxed) ^ tag : UINT32_MAX;
+
+    if (hint >> EP_NEAR_BITS == 0 && hint < index->count)
+        narrow_near(index, pc, hint, &range);
+    while (range.low < range.high)
+        (void)narrow_at(index, pc, range.low + (range.high - range.low) / 2, &range);
+    if (module->near && range.low > 0 && range.low <= 1u << EP_NEAR_BITS)
+        atomic_store_explicit(near, tag | (range.low - 1), memory_order_relaxed);
+    return range.low;
+}
+
+/* Search in the header's table; the function's entry or 0. *start: where the table says that it begins. */
+static __attribute__((hot)) uintptr_t entry_search(const struct ep_module *module, uintptr_t pc, uintptr_t *start)
+{
+    struct index index;
+
+    if (!index_open(module, &index))
         return 0;
-    int32_t entry;
-    memcpy(&entry, (const void *)(table + (uintptr_t)(low - 1) * 8 + 4), sizeof entry);
-    return module->table + (uintptr_t)(intptr_t)entry;
+    uint32_t found = index_search(&index, pc);
+    if (found == 0)
+        return 0;
+    *start = index_at(&index, found - 1, 0);
+    return index_at(&index, found - 1, 1);
 }
 
 bool ep_cfi_starts(const struct ep_module *module, uintptr_t pc)
@@ -468,6 +542,7 @@ __attribute__((hot)) int ep_cfi_find(const struct ep_module *module, const struc
     if (!at)
         return -ENOENT;
 
+    ep_code_ahead(start, 1); /* it will be looked at */
     struct reader r = entry_open(module, at);
     uintptr_t back_from = r.at;
     uint32_t back = take_u32(&r);
@@ -486,10 +561,10 @@ __attribute__((hot)) int ep_cfi_find(const struct ep_module *module, const struc
         return -EINVAL;
 
     struct machine m;
-    memset(&m, 0, sizeof m);
     m.registers = registers;
     m.cie = &cie;
-    m.rules.cfa = EP_CFI_OTHER;
+    m.initial = m.rules = (struct ep_cfi_rules){.cfa = EP_CFI_OTHER};
+    m.depth = 0;
     m.location = start;
     if (!run(&m, cie.instructions, UINTPTR_MAX))
         return -EINVAL;

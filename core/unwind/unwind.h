@@ -56,6 +56,12 @@ static inline uintptr_t ep_code_address(uintptr_t word)
     return word & ep_code_mask();
 }
 
+/* Where .eh_frame_hdr's table was found to hold an address's function: some of the address's bits << EP_NEAR_BITS |
+ * index. */
+#define EP_NEAR_SHIFT 16u /* an entry is for so many low bits of addresses */
+#define EP_NEAR_BITS  20u
+#define EP_NEAR       (sizeof(uintptr_t) == 8 ? 64u : 1u)
+
 struct ep_module {
     uintptr_t start, end;
     uintptr_t bias;
@@ -64,6 +70,7 @@ struct ep_module {
     uintptr_t image_start, image_end;
     const uint8_t *build_id;
     const char *path;
+    uint32_t near; /* bytes from here to struct ep_modules' near; 0: there is none */
     uint32_t base; /* in the linear address space */
     uint16_t build_id_size;
     bool data;         /* types, not code */
@@ -78,6 +85,7 @@ struct ep_modules {
     unsigned refused, counted; /* had no room: in this look, and in any */
     uint64_t generation;
     struct ep_module slot[EP_MAX_MODULES];
+    _Atomic uint32_t near[EP_NEAR]; /* only hints, also after a module has gone */
 };
 
 /* Everything that a walk reads besides the stack. */
