@@ -144,8 +144,16 @@ static bool wait_for_handlers(void)
     return true;
 }
 
+/* Without what ep_start() itself used since `start_ns` of this thread's CPU time. */
+static void count_earlier(const struct ep *ep, uint64_t start_ns)
+{
+    if (ep->config.flags & EP_SINCE_FORK)
+        ep_thread_rest(ep->identity.pid, (int64_t)(ep_port_process_cpu_ns() - (ep_port_thread_cpu_ns() - start_ns)));
+}
+
 static int start_pipeline(struct ep *ep)
 {
+    uint64_t start_ns = ep_port_thread_cpu_ns();
     uint32_t period_ns = 0;
     int error = transport_open(ep);
     if (error)
@@ -168,6 +176,7 @@ static int start_pipeline(struct ep *ep)
         error = ep_port_sampling_start(ep->port_memory, period_ns, ep->config.flags & EP_CLOCKS);
         if (error >= 0) {
             ep_count(ep, EP_COUNT_THREADS, (uint64_t)error);
+            count_earlier(ep, start_ns);
             return 0;
         }
         error = ep_refuse(error, error == -EBUSY ? "no signal is free for profiling" : "cannot start sampling");

@@ -72,6 +72,10 @@ enum ep_flags {
     /* No limits of allocations, exceptions, locks and waits per second: the nominal distances at any rate. Exceptions
      * are then counted one by one. For measurements; a busy program may have thousands of events a second. */
     EP_ALL_EVENTS = 16,
+    /* The CPU time that the process used before ep_start() counts too, as the main thread's [thread exit]. For a forked
+     * child that starts its own profiler. A child has none until it calls ep_start(), with memory of its own or with
+     * its copy of the parent's. Do not give it the parent's spool directory, control or pull address. */
+    EP_SINCE_FORK = 32,
     /* Libraries that appear after ep_start() can be unloaded: dlclose() runs their destructors and unmaps them. Else
      * edgeprof keeps each one that it has seen (RTLD_NODELETE). Stacks through such a library are cut at its code,
      * which is [unknown]. */

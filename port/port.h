@@ -71,7 +71,8 @@ static inline const char *ep_env_text(const char *name)
 /* ---- edgeprof's own threads ---- */
 
 /* The last two exist only in programs that start these endpoints. */
-enum ep_role { EP_ROLE_COLLECT, EP_ROLE_DELIVER, EP_ROLE_CONTROL, EP_ROLE_PULL, EP_ROLES };
+/* START: starts the profiler in a forked child; the Linux port alone has it. */
+enum ep_role { EP_ROLE_COLLECT, EP_ROLE_DELIVER, EP_ROLE_CONTROL, EP_ROLE_PULL, EP_ROLE_START, EP_ROLES };
 
 /* Runs fn() on a new thread of the given role with all signals blocked. Context: init. */
 int ep_port_thread_start(enum ep_role role, void (*fn)(void));

@@ -55,6 +55,11 @@ static int timer_set(int timer, uint64_t first, uint32_t period)
     return error == 0 ? 0 : -errno;
 }
 
+int ep_linux_timer_first(int timer, uint32_t first, uint32_t period)
+{
+    return timer_set(timer, first, period);
+}
+
 int ep_linux_timer_run(int timer, uint32_t period)
 {
     return timer_set(timer, random_phase(period), period);

@@ -16,6 +16,8 @@ int ep_linux_timer_make(uint32_t tid, uintptr_t value, int *timer);
  * Context: any thread. */
 int ep_linux_timer_run(int timer, uint32_t period_ns);
 
+/* The same, but first after `first_ns`. */
+int ep_linux_timer_first(int timer, uint32_t first_ns, uint32_t period_ns);
 /* A timer of this period has expired whenever a kernel tick finds its thread running. */
 #define EP_LINUX_EACH_TICK_NS 8192u
 

@@ -32,6 +32,12 @@ extern struct ep_linux_bounds ep_linux_main_bounds;
 /* Sets ep_linux_main_bounds. Context: init. */
 void ep_linux_main_bounds_find(void);
 
+/* In a forked child without a profiler: after 20 ms of the calling thread's CPU time, and then from time to time, a
+ * tick resumes the parked thread EP_ROLE_START. Returns 0 or a negative errno value. Context: init. */
+int ep_linux_fork_arm(void);
+/* Ends that, before ep_start(). Context: init. */
+void ep_linux_fork_disarm(void);
+
 /* Copies the interrupted registers. ucontext is the kernel's argument to a handler. Context: signal. */
 void ep_linux_context(const void *ucontext, struct ep_context *context);
 

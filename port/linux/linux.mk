@@ -66,3 +66,17 @@ test-preload-targets: $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/targets.py $(BUILD)/edgeprof $(BUILD)/tests/preload/targets
 $(call test,test-preload-choice,all,300,shared,run profiles exactly the processes that --only and --skip choose.)
 $(call test,test-preload-targets,all,300,shared,run says in one line why it cannot profile a program, and the program runs.)
+
+# Processes that are forked without exec.
+FORK_WORKERS := $(BUILD)/tests/fork/workers
+$(FORK_WORKERS): tests/fork/workers.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< -o $@ -lpthread
+
+.PHONY: test-fork test-fork-nginx
+test-fork: $(FORK_WORKERS) $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/fork/fork.py $(BUILD)/edgeprof $(FORK_WORKERS) $(BUILD)/tests/fork
+$(call test,test-fork,all,300,shared,run accounts for the CPU time of forked workers and costs short-lived children little.)
+test-fork-nginx: $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/fork/nginx.py $(BUILD)/edgeprof $(BUILD)/tests/fork/nginx
+$(call test,test-fork-nginx,all,120,alone,run accounts for the CPU time of nginx and its workers.)

@@ -427,4 +427,21 @@ void ep_linux_signals_forked(void)
     }
     (void)ep_linux_mask_raw(SIG_BLOCK, ep_linux_believed());
     ep_linux_believe(0);
+    atomic_store(&own.writing, false); /* by a thread of the parent */
+}
+
+int ep_linux_signal_borrow(void)
+{
+    int signal = ep_linux_signal();
+
+    if (signal == 0 || handler_installed(signal) != (uintptr_t)SIG_DFL || !number_take(signal, true))
+        return -EBUSY;
+    own.pid = getpid();
+    atomic_store(&own.handled, BIT(signal));
+    return 0;
+}
+
+void ep_linux_signal_own_again(void)
+{
+    atomic_store(&own.ours, atomic_load(&own.handled));
 }

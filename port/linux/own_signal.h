@@ -84,4 +84,10 @@ int ep_linux_signal_view(ep_linux_action_call *real, int signal, const struct si
 /* For a forked child, which is not profiled: makes everything real. Context: init. */
 void ep_linux_signals_forked(void);
 
+/* In such a child: installs the handler for the number in use, if the program does not use it. The program may block
+ * it; no mask is changed. Returns 0 or -EBUSY. Context: init. */
+int ep_linux_signal_borrow(void);
+/* Makes the number edgeprof's again, before the next ep_linux_signals_take(). Context: init. */
+void ep_linux_signal_own_again(void);
+
 #endif

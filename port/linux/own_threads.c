@@ -7,6 +7,10 @@
  * and it ends by the bare system call. The process is single-threaded again. One system call, which a signal handler
  * may make, resumes it: a new kernel thread on the same stack, with the same thread pointer, jumps back to that place.
  * Only with glibc: musl's threads share what the kernel clears at their end.
+ *
+ * The thread EP_ROLE_START parks in the parent and is resumed in forked children. Its stack is not the C library's,
+ * which reuses the stacks of threads that a child lacks. It ends by the bare system call, since the child's C library
+ * does not count it, and is then parked again.
  */
 #include "own_signal.h"
 
@@ -108,18 +112,35 @@ static int *find_tid(void)
     return found;
 }
 
+static _Noreturn void leave(unsigned role)
+{
+    atomic_store(&own[role].state, PARKED);
+    ep_port_wake(&own[role].ready);
+    for (;;)
+        (void)syscall(SYS_exit, 0);
+}
+
+/* In a forked child. The next resume jumps into park_here() again, so that must not have returned. */
+static _Noreturn void start_here(void)
+{
+    ep_linux_thread_own(EP_ROLE_START);
+    own[EP_ROLE_START].fn();
+    atomic_store(&own_tid[EP_ROLE_START], 0);
+    leave(EP_ROLE_START);
+}
+
 static void park_here(unsigned role)
 {
     own[role].tid_at = find_tid();
     own[role].parked_tid = (uint32_t)syscall(SYS_gettid);
     own[role].tls = (uintptr_t)__builtin_thread_pointer();
     own[role].stack = ((uintptr_t)__builtin_frame_address(0) - RESUME_ROOM) & ~(uintptr_t)63;
-    if (!own[role].tid_at || sigsetjmp(own[role].at, 0) != 0)
+    if (!own[role].tid_at)
         return;
-    atomic_store(&own[role].state, PARKED);
-    ep_port_wake(&own[role].ready);
-    for (;;)
-        (void)syscall(SYS_exit, 0);
+    if (sigsetjmp(own[role].at, 0) == 0)
+        leave(role);
+    if (role == EP_ROLE_START)
+        start_here();
 }
 
 /* The new kernel thread. Only the C library's own signals reach it, which setuid() and the like need. */
@@ -134,7 +155,8 @@ static void resume_parked(uintptr_t role)
 
 static void *own_main(void *argument)
 {
-    static const char name[EP_ROLES][16] = {"edgeprof-coll", "edgeprof-dlvr", "edgeprof-ctrl", "edgeprof-pull"};
+    static const char name[EP_ROLES][16] = {"edgeprof-coll", "edgeprof-dlvr", "edgeprof-ctrl", "edgeprof-pull",
+                                            "edgeprof-strt"};
     unsigned role = (unsigned)(uintptr_t)argument;
 
     if (own[role].park)
@@ -153,6 +175,18 @@ bool ep_linux_is_own_start(void *(*start)(void *))
     return start == own_main;
 }
 
+static struct {
+    void *memory;
+    size_t size;
+} start_stack;
+
+static int stack_set(pthread_attr_t *attributes, enum ep_role role)
+{
+    if (role != EP_ROLE_START)
+        return pthread_attr_setstacksize(attributes, STACK_BYTES);
+    return pthread_attr_setstack(attributes, start_stack.memory, start_stack.size); /* EINVAL: there is none */
+}
+
 static int thread_make(enum ep_role role, void (*fn)(void), bool parked)
 {
     sigset_t all;
@@ -165,10 +199,11 @@ static int thread_make(enum ep_role role, void (*fn)(void), bool parked)
     int error = pthread_attr_init(&attributes);
     if (error)
         return -error;
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    error = stack_set(&attributes, role);
     (void)sigfillset(&all); /* except the C library's own signals */
     uint64_t before = ep_linux_mask_raw(SIG_SETMASK, ep_linux_set_bits(&all));
-    error = pthread_create(&own[role].thread, &attributes, own_main, (void *)(uintptr_t)role);
+    if (!error)
+        error = pthread_create(&own[role].thread, &attributes, own_main, (void *)(uintptr_t)role);
     (void)ep_linux_mask_raw(SIG_SETMASK, before);
     (void)pthread_attr_destroy(&attributes);
     while (!error && atomic_load(&own[role].ready.value) == seen)
@@ -229,6 +264,24 @@ int ep_port_thread_resume(enum ep_role role)
         return 0;
     atomic_store(&own[role].state, PARKED);
     return (int)tid;
+}
+
+int ep_linux_start_park(void *stack, size_t size, void (*fn)(void))
+{
+    start_stack.memory = stack;
+    start_stack.size = size;
+    return ep_port_thread_park(EP_ROLE_START, fn);
+}
+
+bool ep_linux_thread_settled(enum ep_role role)
+{
+    return atomic_load(&own[role].state) == PARKED && has_left_stack(role);
+}
+
+void ep_linux_threads_lost(void)
+{
+    for (unsigned role = 0; role < EP_ROLES; role++)
+        atomic_store(&own_tid[role], 0);
 }
 
 int ep_port_thread_join(enum ep_role role)

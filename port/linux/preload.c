@@ -3,7 +3,8 @@
  * EDGEPROF_ENDPOINT or EDGEPROF_PULL is set, stops when the program exits, and interposes pthread_create().
  *
  * A killed program loses its last interval, or its first seconds while threads are parked. A program that calls _exit()
- * loses its last interval. Children inherit the environment and are profiled too; EDGEPROF_ONLY and EDGEPROF_SKIP
+ * loses its last interval, unless it is a forked child. Forked children without exec profile themselves
+ * (preload_fork.c). Children inherit the environment and are profiled too; EDGEPROF_ONLY and EDGEPROF_SKIP
  * choose among them (preload_choice.c). Invalid settings give one line on standard error, and the program runs
  * unprofiled.
  */
@@ -73,6 +74,8 @@ __attribute__((constructor)) static void preload_begin(void)
     int error = spools > 0 ? ep_spool_start(&spool) : spools;
     error = error ? error : ep_start(&config);
     started = error ? 0 : getpid();
+    if (started)
+        ep_preload_fork_follow(&config);
     int control = error ? 0 : ep_control_start(NULL, NULL), pulled = error ? 0 : ep_pull_start(&pull);
     ep_linux_here_set_own(false);
     if (error && secure)
@@ -91,6 +94,7 @@ __attribute__((destructor)) static void preload_end(void)
 
     if (!ep_preload_chosen())
         return;
+    ep_preload_fork_end();
     ep_linux_here_set_own(true);
     (void)ep_pull_stop();
     (void)ep_control_stop();
@@ -104,14 +108,14 @@ __attribute__((destructor)) static void preload_end(void)
         ep_preload_say_error("profiles were not delivered", "", stats.last_error);
 }
 
-/* While the threads are parked, a program that ends without exit() would lose everything. A child of vfork() gets
- * here too, in its parent's memory. */
+/* While the threads are parked, a program that ends without exit() would lose everything. Forked workers often end so.
+ * A child of vfork() gets here too, in its parent's memory. */
 static void exit_early(int status, const char *name)
 {
     void (*next)(int) __attribute__((noreturn));
     void *symbol = dlsym(RTLD_NEXT, name);
 
-    if (started && getpid() == started && ep_threads_parked())
+    if (ep_preload_fork_started() || (started && getpid() == started && ep_threads_parked()))
         preload_end();
     memcpy(&next, &symbol, sizeof next);
     next(status);
@@ -152,5 +156,7 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread, con
     }
     if (!ep_preload_chosen())
         return create(thread, attributes, fn, argument);
+    if (!ep_linux_is_own_start(fn))
+        ep_preload_fork_hasten();
     return ep_linux_thread_create(create, thread, attributes, fn, argument);
 }

@@ -17,6 +17,20 @@ bool ep_preload_chosen(void);
 /* True if the program or one of its libraries has a sanitizer's runtime. Context: init. */
 bool ep_preload_sanitized(void);
 
+/* ---- forked children (preload_fork.c) ---- */
+
+struct ep_config;
+
+/* From here on forked children are profiled with this configuration, which is copied, unless EDGEPROF_FORK=0 or there
+ * is no endpoint. Context: init. */
+void ep_preload_fork_follow(const struct ep_config *config);
+/* Starts the profiler now, if this is a child that waits for its first 20 ms of CPU time. Context: any thread. */
+void ep_preload_fork_hasten(void);
+/* True in a child whose profiler starts or runs. Context: any thread. */
+bool ep_preload_fork_started(void);
+/* The process ends: waits for a start that has begun, and prevents later ones. Context: init. */
+void ep_preload_fork_end(void);
+
 /* Finds the next definition of a function. On x86-64 glibc also has obsolete condition variables under the same
  * names. */
 static inline void *ep_preload_find(_Atomic(void *) *next, const char *name)

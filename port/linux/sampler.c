@@ -13,6 +13,7 @@
  */
 #include "own_signal.h"
 #include "cpu_clock.h"
+#include "own_threads.h"
 #include "thread_table.h"
 
 #include <errno.h>
@@ -28,6 +29,10 @@
 
 #define TRIALS      16u
 #define BEHIND_PART 8
+/* The owner of the tick that starts the profiler in a forked child: no slot. */
+#define FORK_TICK       (EP_MAX_THREADS << 8 | 1u)
+#define FORK_FIRST_NS   20000000u
+#define FORK_RETRIES_NS 200000000u
 enum { STOPPED, PAUSED, RUNNING };
 
 #define MEMORY ((sizeof(struct ep_linux_slot) + sizeof(struct ep_linux_watched)) * EP_MAX_THREADS)
@@ -183,6 +188,8 @@ __attribute__((hot)) void ep_linux_on_signal(int signal, siginfo_t *info, void *
         if (atomic_load_explicit(&sampling, memory_order_acquire) == RUNNING)
             handle_tick(ep, owner, info, ucontext);
         ep_leave();
+    } else if (owner == FORK_TICK) {
+        (void)ep_port_thread_resume(EP_ROLE_START);
     }
 }
 
@@ -362,9 +369,36 @@ static void sampling_forked(void)
 {
     atomic_store(&sampling, STOPPED);
     self.tid = 0; /* of the parent's thread */
+    ep_linux_threads_lost();
     ep_forked();
     fork_parent();
     ep_linux_signals_forked();
+}
+
+static int fork_timer_plus_1; /* 0: none */
+
+int ep_linux_fork_arm(void)
+{
+    int timer;
+
+    fork_timer_plus_1 = 0;
+    if (ep_linux_signal_borrow() != 0)
+        return -EBUSY;
+    int error = ep_linux_timer_make(tid_here(), ep_linux_tick_value(EP_MAX_THREADS, 1), &timer);
+    if (error) {
+        ep_linux_signals_forked();
+        return error;
+    }
+    fork_timer_plus_1 = timer + 1;
+    return ep_linux_timer_first(timer, FORK_FIRST_NS, FORK_RETRIES_NS);
+}
+
+void ep_linux_fork_disarm(void)
+{
+    if (fork_timer_plus_1)
+        ep_linux_timer_delete(fork_timer_plus_1 - 1);
+    fork_timer_plus_1 = 0;
+    ep_linux_signal_own_again();
 }
 
 /* ---- start and stop ---- */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 
 static int directory, lock; /* valid while the spool is open */
 static bool directory_changed;
+static bool is_open, fork_hooked;
 
 struct name {
     char text[sizeof "edgeprof-00"];
@@ -41,8 +43,17 @@ static int close_file(int fd, int error)
     return close(fd) != 0 && !error ? -errno : error;
 }
 
+/* Otherwise a child that outlives its parent would keep the lock. The parent's is not affected. */
+static void store_forked(void)
+{
+    if (is_open)
+        ep_port_store_close();
+}
+
 int ep_port_store_open(const char *dir)
 {
+    if (!fork_hooked)
+        fork_hooked = pthread_atfork(NULL, NULL, store_forked) == 0;
     if (mkdir(dir, 0700) != 0 && errno != EEXIST && errno != EROFS)
         return -errno;
     directory = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -54,6 +65,7 @@ int ep_port_store_open(const char *dir)
         (void)close(lock);
     if (error)
         (void)close(directory);
+    is_open = !error;
     return error == -EWOULDBLOCK ? -EBUSY : error;
 }
 
@@ -61,6 +73,7 @@ void ep_port_store_close(void)
 {
     (void)close(lock);
     (void)close(directory);
+    is_open = false;
 }
 
 int64_t ep_port_store_size(unsigned file)

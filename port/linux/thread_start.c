@@ -105,6 +105,13 @@ static void prepare_once(void)
     }
 }
 
+void ep_linux_threads_forked(void)
+{
+    atomic_store(&more_than_one, 0);
+    for (unsigned i = 0; i < STARTS; i++)
+        atomic_store(&starts[i].used, 0);
+}
+
 void ep_linux_thread_exits(void)
 {
     if ((pid_t)syscall(SYS_gettid) != getpid())

@@ -17,6 +17,9 @@ int ep_linux_thread_create(ep_linux_create *create, pthread_t *thread, const pth
 /* To be called before pthread_exit(). Makes the process end with the program's last thread even if this is the main
  * thread, as without edgeprof. Context: any thread. */
 void ep_linux_thread_exits(void);
+/* For a forked child, which has one thread. Context: init. */
+void ep_linux_threads_forked(void);
+
 /* Reads what is the same for all threads; called once, before the first of them starts. Context: any thread. */
 void ep_linux_stack_prepare(void);
 

@@ -69,6 +69,33 @@ static void test_fork(void **state)
     ASSERT_RATIO(fork_and_account(), 0.98, 1.005);
 }
 
+/* The child's own profiler accounts for all of its CPU time. */
+static int child_since_fork(void)
+{
+    profile_flags |= EP_SINCE_FORK;
+    burn(60 * MS);
+    receiver_reset();
+    if (begin_profile(RATE, 100) != 0)
+        return 3;
+    burn(150 * MS);
+    if (end_profile(2000) != 0)
+        return 4;
+    uint64_t used = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    return receiver.ns < used * 95 / 100 || receiver.ns > used * 102 / 100 ? 5 : 0;
+}
+
+static void test_since_fork(void **state)
+{
+    (void)state;
+    receiver_reset();
+    assert_int_equal(begin_profile(RATE, 100), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(child_since_fork());
+    assert_exit(child);
+    assert_int_equal(end_profile(2000), 0);
+}
+
 static void *burner(void *argument)
 {
     (void)argument;
@@ -183,6 +210,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_since_fork),
         cmocka_unit_test(test_exec),
         cmocka_unit_test(test_dlopen_is_seen_at_once), /* before the storm, which loads the same library */
         cmocka_unit_test(test_dlopen_storm),

@@ -66,7 +66,9 @@ static inline uint32_t tid_of(void)
 /* The profiler's memory, mapped between begin_profile() and end_profile(). */
 static void *profile_memory;
 
-static inline int begin_profile_with(uint32_t rate, uint32_t interval_ms, uint32_t flags)
+static uint32_t profile_flags = EP_ALL_EVENTS;
+
+static inline int begin_profile(uint32_t rate, uint32_t interval_ms)
 {
     if (!profile_memory)
         profile_memory = mmap(NULL, EP_MEMORY_DEFAULT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -77,14 +79,9 @@ static inline int begin_profile_with(uint32_t rate, uint32_t interval_ms, uint32
                                .service = "linux",
                                .rate_hz = rate,
                                .interval_ms = interval_ms,
-                               .flags = EP_ALL_EVENTS | flags,
+                               .flags = profile_flags,
                                .transport = &receiver_transport};
     return ep_start(&config);
-}
-
-static inline int begin_profile(uint32_t rate, uint32_t interval_ms)
-{
-    return begin_profile_with(rate, interval_ms, 0);
 }
 
 /* After this, every access to the profiler's memory crashes. */

@@ -59,6 +59,7 @@ static const struct option all_options[] = {
     {"threshold", required_argument, NULL, 'H'},
     {"function", required_argument, NULL, 'N'},
     {"per-function", no_argument, NULL, 'W'},
+    {"no-fork", no_argument, NULL, '7'},
     {"keep", required_argument, NULL, '5'},
     {"max-size", required_argument, NULL, '6'},
     {"every", required_argument, NULL, 'E'},
@@ -202,7 +203,8 @@ static bool set_option(int letter, char *value, struct et_options *out)
     out->serve |= letter == 'v';
     out->insecure |= letter == '4';
     out->per_function |= letter == 'W';
-    return strchr("jcv4W", letter) || set_query(letter, value, out);
+    out->no_fork |= letter == '7';
+    return strchr("jcv4W7", letter) || set_query(letter, value, out);
 }
 
 static const char *option_name(int letter)

@@ -25,7 +25,7 @@ struct et_options {
     double threshold;          /* 0.1 is 10 %; 0: not set */
     unsigned long rows, count; /* count 0: not set */
     int64_t last_ns, every_ns; /* 0: not set */
-    bool json, folded, serve, insecure, per_function;
+    bool json, folded, serve, insecure, per_function, no_fork;
     int first; /* index of the first argument that is not an option */
 };
 

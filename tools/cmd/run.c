@@ -11,6 +11,7 @@
 #include "tools/cmd/target.h"
 #include "tools/formats/unsampled.h"
 #include "tools/cmd/help.h"
+#include "tools/lib/kinds.h"
 #include "tools/lib/time_text.h"
 
 #include <errno.h>
@@ -43,11 +44,13 @@ static const char help[] =
     "  --db FILE           keep the profiles in this database (a temporary one)\n" ET_SYMBOLS_HELP
     "  --only NAME,...     profile only these executables; * matches any characters; repeatable\n"
     "  --skip NAME,...     exclude these executables, even if --only names them; repeatable\n"
+    "  --no-fork           do not profile processes that COMMAND forks without exec, such as a server's workers\n"
     "  --preload FILE      the profiler, libedgeprof-preload.so (beside edgeprof, or in ../lib)\n"
     "  -n, --rows N        maximum number of functions (20)\n"
     "  --help\n"
     "\n"
-    "Programs started by COMMAND are profiled, too. If COMMAND cannot be profiled, one line before its start says "
+    "Programs started by COMMAND are profiled, too, and so are processes that it forks. With several processes, lines\n"
+    "below the functions give the time of each. If COMMAND cannot be profiled, one line before its start says "
     "why:\n"
     "it is static, set-user-id, for another architecture, or does not use glibc. Programs with AddressSanitizer are\n"
     "profiled; run adds verify_asan_link_order=0 to their ASAN_OPTIONS.\n"
@@ -177,7 +180,8 @@ static bool is_replaced(const struct et_options *options, const char *variable)
         }
     }
     return (options->only.count && strncmp(variable, "EDGEPROF_ONLY=", 14) == 0) ||
-           (options->skip.count && strncmp(variable, "EDGEPROF_SKIP=", 14) == 0);
+           (options->skip.count && strncmp(variable, "EDGEPROF_SKIP=", 14) == 0) ||
+           (options->no_fork && strncmp(variable, "EDGEPROF_FORK=", 14) == 0);
 }
 
 static void set_preload(struct environment_list *environment, const struct run_command *run)
@@ -216,6 +220,9 @@ static char **make_environment(const struct run_command *run)
     set_preload(&environment, run);
     set_names(&environment, "EDGEPROF_ONLY", &options->only);
     set_names(&environment, "EDGEPROF_SKIP", &options->skip);
+    if (options->no_fork) {
+        set_variable(&environment, "EDGEPROF_FORK", "0", NULL);
+    }
     set_variable(&environment, "EDGEPROF_ENDPOINT", url.data, NULL);
     set_variable(&environment, "EDGEPROF_SERVICE", run->service, NULL);
     set_variable(&environment, "EDGEPROF_LEVEL", options->level ? options->level : "medium", NULL);
@@ -337,6 +344,32 @@ static void report_unsampled(const struct run_command *run)
     et_store_close(store);
 }
 
+/* Appends each forked process' part of the total. "": the command, and programs that it started. */
+static void report_processes(const struct run_command *run, struct et_buf *out)
+{
+    const int64_t now = et_now() + 1000000000;
+    struct et_query query = run->options->wanted.query;
+    struct et_timeline sums = {0};
+    const char *why = "";
+    char text[32];
+    query.service = run->service;
+    query.from_ns = run->options->from_ns;
+    query.to_ns = now;
+    query.group = "pid";
+    struct et_store *store = et_store_open(run->db, false, &why);
+    int err = store ? et_store_series(store, &query, now - query.from_ns, &sums) : -1;
+    for (size_t i = 0; !err && sums.line_count > 1 && i < sums.line_count; i++) {
+        const struct et_timeline_line *line = &sums.lines[i];
+        et_value_text(line->total, sums.unit, text);
+        et_buf_printf(out, "%s%10s  %s%s\n", i ? "" : "processes:\n", text, *line->name ? "pid " : "the command",
+                      line->name);
+    }
+    if (!err) {
+        et_timeline_free(&sums);
+    }
+    et_store_close(store);
+}
+
 static int print_result(const struct run_command *run)
 {
     struct et_profile *profile = NULL;
@@ -353,6 +386,7 @@ static int print_result(const struct run_command *run)
         et_symbolize(symbols, profile);
         et_symbols_free(symbols);
         et_report_top(profile, run->options->rows, &out);
+        report_processes(run, &out);
         code = et_print_output(&out);
     }
     if (code == ET_OK && run->options->flame) {
@@ -436,7 +470,7 @@ static bool is_valid_run_usage(const struct et_options *options, int argc, char 
 int et_cmd_run(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "+ldsneipmvPkVOX", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "+ldsneipmvPkVOX7", help, &options);
     if (code >= 0) {
         return code;
     }

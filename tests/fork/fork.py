@@ -1,0 +1,92 @@
+#!/usr/bin/python3
+"""Processes that are forked without exec are profiled: all their CPU time, under the right functions and the tag pid;
+short-lived ones cost next to nothing; ends are as without edgeprof.
+
+usage: fork.py EDGEPROF WORKERS WORK"""
+import os
+import re
+import subprocess
+import sys
+
+edgeprof, workers, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
+os.makedirs(work, exist_ok=True)
+db = os.path.join(work, "fork.db")
+failed = []
+
+
+def check(good, text):
+    if not good:
+        failed.append(text)
+        print(f"fork.py: {text}", file=sys.stderr)
+
+
+def tool(*arguments, **more):
+    return subprocess.run([edgeprof, *arguments], capture_output=True, text=True, timeout=120, **more)
+
+
+def run(form, *options):
+    for ending in ("", "-wal", "-shm"):
+        if os.path.exists(db + ending):
+            os.remove(db + ending)
+    done = tool("run", "--db", db, *options, "--", workers, form)
+    used = {int(pid): int(ns) for pid, ns in re.findall(r"^worker (\d+) (\d+)$", done.stdout, re.M)}
+    return done, used, [int(status) for status in re.findall(r"^status (\d+)$", done.stdout, re.M)]
+
+
+def stacks(*options):
+    """(functions, ns) of each stack."""
+    lines = tool("export", "--db", db, "--kind", "cpu", "--folded", *options).stdout.splitlines()
+    return [(path.split(";"), int(value)) for path, value in (line.rsplit(" ", 1) for line in lines)]
+
+
+def below(profile, name):
+    return sum(ns for frames, ns in profile if any(frame.startswith(name) for frame in frames))
+
+
+def check_form(form, expected, threaded=False, low=0.98):
+    done, used, ends = run(form)
+    profile = stacks()
+    ratio = sum(ns for _, ns in profile) / sum(used.values())
+    print(f"fork.py: {form}: {len(used)} processes, {100 * ratio:.1f} % of their CPU time")
+    print(f"figure forked_{form.strip('_')}_accounted {ratio:.4f} x")
+    check(done.returncode == 0, f"{form}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    check(ends == [expected] * 4, f"{form}: the workers' ends are {ends}, not {expected}")
+    check(low <= ratio <= 1.02, f"{form}: accounted {ratio:.4f}")
+    for pid, ns in used.items():
+        if ns < 100e6:  # the process that only forks
+            continue
+        own = stacks("--tag", f"pid={pid}")
+        share = sum(value for _, value in own) / ns
+        three, one = below(own, "burn_three"), below(own, "burn_one")
+        check(low - 0.02 <= share <= 1.02, f"{form}: process {pid}: accounted {share:.4f}")
+        check(0.6 <= three / max(1, three + one) <= 0.9, f"{form}: process {pid}: {three} to {one} is not 3 to 1")
+        root = "work_thread" if threaded else "worker"
+        check(below(own, root) >= 0.9 * sum(value for _, value in own), f"{form}: process {pid}: not below {root}")
+        check(f"pid {pid}\n" in done.stdout, f"{form}: run does not show process {pid}")
+
+
+check_form("exit", 0)
+check_form("_exit", 0)
+check_form("thread", 0)
+check_form("threads", 0, threaded=True)
+check_form("double", 0)
+check_form("code3", 3 << 8)
+check_form("signal", 9, low=0.3)  # a killed process loses its last interval, of 1 s of 1.6 s
+
+done, used, ends = run("exit", "--no-fork")
+check(sum(ns for _, ns in stacks()) < 0.1 * sum(used.values()) and ends == [0] * 4, "--no-fork: workers are profiled")
+
+spool = dict(os.environ, EDGEPROF_SPOOL=os.path.join(work, "spool"))
+done = tool("run", "--", workers, "lock", env=spool)
+check("lock 1 0\nlater 0\n" in done.stdout, f"a child keeps the lock of its parent's spool: {done.stdout}{done.stderr}")
+
+done, used, _ = run("crowd")
+with_ns = int(re.search(r"^crowd (\d+)$", done.stdout, re.M).group(1))
+left = re.search(r"^left (\d+) (\d+)$", done.stdout, re.M)
+check(left and left.group(1) == left.group(2), f"crowd: descriptors of the parent before and after: {left and left.groups()}")
+check(re.search(r"^extra 0 0$", done.stdout, re.M), f"crowd: a child has threads or descriptors: {done.stdout}")
+plain = subprocess.run([workers, "crowd"], capture_output=True, text=True).stdout
+plain_ns = int(re.search(r"^crowd (\d+)$", plain, re.M).group(1))
+print(f"fork.py: 300 children of 1 ms take {with_ns / 1e6:.0f} ms, {plain_ns / 1e6:.0f} ms without edgeprof")
+if failed:
+    sys.exit(f"fork.py: {len(failed)} failures")
