@@ -80,8 +80,7 @@ static struct found measure(struct bursts bursts, unsigned rate, uint32_t clock,
     receiver_reset();
     receiver.on_entry = on_entry;
     told_seldom = told_all = 0;
-    profile_flags = EP_ALL_EVENTS | clock;
-    assert_int_equal(begin_profile(rate, 1000), 0);
+    assert_int_equal(begin_profile_with(rate, 1000, clock), 0);
     for (unsigned i = 0; i < THREADS; i++) {
         turns[i] = (struct turns){.bursts = bursts, .cycles = cycles, .seed = i + 1};
         assert_int_equal(pthread_create(&turns[i].thread, NULL, take_turns, &turns[i]), 0);

@@ -72,10 +72,9 @@ static void test_fork(void **state)
 /* The child's own profiler accounts for all of its CPU time. */
 static int child_since_fork(void)
 {
-    profile_flags |= EP_SINCE_FORK;
     burn(60 * MS);
     receiver_reset();
-    if (begin_profile(RATE, 100) != 0)
+    if (begin_profile_with(RATE, 100, EP_SINCE_FORK) != 0)
         return 3;
     burn(150 * MS);
     if (end_profile(2000) != 0)

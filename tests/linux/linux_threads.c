@@ -14,6 +14,7 @@
 struct crew {
     unsigned threads;
     uint64_t each_ns;
+    uint32_t clock; /* one of EP_CLOCKS */
 };
 
 static void *worker(void *argument)
@@ -41,7 +42,7 @@ static double account_crew(struct crew crew)
 {
     receiver_reset();
     uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
-    assert_int_equal(begin_profile(RATE, 200), 0);
+    assert_int_equal(begin_profile_with(RATE, 200, crew.clock), 0);
     work(crew);
     assert_int_equal(end_profile(5000), 0);
     return accounted(cpu);
@@ -50,13 +51,15 @@ static double account_crew(struct crew crew)
 static void test_long_threads(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_crew((struct crew){8, 150 * MS}), 0.99, 1.005);
+    ASSERT_RATIO(account_crew((struct crew){8, 150 * MS, EP_CLOCK_TICKS}), 0.99, 1.005);
+    ASSERT_RATIO(account_crew((struct crew){8, 150 * MS, EP_CLOCK_TIMERS}), 0.99 + RATIO_CHANCE, 1.005 - RATIO_CHANCE);
 }
 
 static void test_200_short_threads(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_crew((struct crew){200, 5 * MS}), 0.985, 1.005);
+    ASSERT_RATIO(account_crew((struct crew){200, 5 * MS, EP_CLOCK_TICKS}), 0.985, 1.005);
+    ASSERT_RATIO(account_crew((struct crew){200, 5 * MS, EP_CLOCK_TIMERS}), 0.985 + RATIO_CHANCE, 1.005 - RATIO_CHANCE);
 }
 
 /* ---- more threads than slots: all alive at once ---- */
@@ -138,7 +141,7 @@ static double account_without_timers(unsigned timers)
     struct rlimit before = timers_limited(timers);
     struct ep_stats s;
 
-    double share = account_crew((struct crew){6, 120 * MS});
+    double share = account_crew((struct crew){.threads = 6, .each_ns = 120 * MS});
     assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &before), 0);
     assert_int_equal(ep_stats_get(&s), 0);
     assert_true(s.lost_count[EP_LOSS_NO_TIMER] > 0);
@@ -418,7 +421,7 @@ static double account_around_a_pause(unsigned timers_left)
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&busy[i].thread, NULL, busy_main, &busy[i]), 0);
     busy_for(&busy[0], 60 * MS);
-    work((struct crew){8, 5 * MS});
+    work((struct crew){.threads = 8, .each_ns = 5 * MS});
     assert_int_equal(ep_kinds_set(EP_KIND_BIT(EP_KIND_WAIT)), 0);
     for (unsigned i = 0; i < 100 && timers() > 0; i++)
         sleep_ms(5);
@@ -427,7 +430,7 @@ static double account_around_a_pause(unsigned timers_left)
     assert_int_equal(pthread_create(&busy[2].thread, NULL, busy_main, &busy[2]), 0);
     busy_for(&busy[0], 100 * MS);
     busy_for(&busy[2], 60 * MS);
-    work((struct crew){8, 10 * MS});
+    work((struct crew){.threads = 8, .each_ns = 10 * MS});
     assert_true(timers() <= 0);
     off = clock_of(CLOCK_PROCESS_CPUTIME_ID) - off;
     assert_int_equal(ep_kinds_set(EP_KIND_BIT(EP_KIND_CPU)), 0);

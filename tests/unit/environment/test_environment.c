@@ -39,7 +39,6 @@ static void test_own_variables(void **state)
     assert_ptr_equal(c.encoder, &ep_encoder_pprof);
     assert_int_equal(TAKE(&c, "EDGEPROF_THREAD_LABELS=1"), 0);
     assert_int_equal(c.flags, EP_THREAD_LABELS);
-<<<<<<< HEAD
     assert_int_equal(TAKE(&c, "EDGEPROF_IDLE_WAITS=true", "EDGEPROF_THREAD_LABELS=0", "EDGEPROF_ALL_EVENTS=1",
                           "EDGEPROF_CLOCK=ticks"),
                      0);
@@ -50,15 +49,11 @@ static void test_own_variables(void **state)
     assert_int_equal(TAKE(&c, "EDGEPROF_CLOCK=timer"), 0);
     assert_int_equal(c.flags, EP_CLOCK_TIMERS);
     assert_int_equal(TAKE(&c, "EDGEPROF_CLOCK=sundial"), -EINVAL);
-=======
-    assert_int_equal(TAKE(&c, "EDGEPROF_IDLE_WAITS=true", "EDGEPROF_THREAD_LABELS=0", "EDGEPROF_ALL_EVENTS=1"), 0);
-    assert_int_equal(c.flags, EP_THREAD_LABELS | EP_IDLE_WAITS | EP_ALL_EVENTS);
     assert_int_equal(TAKE(&c, "EDGEPROF_PIN=0"), 0);
     assert_int_equal(c.flags & EP_NO_PIN, EP_NO_PIN);
     c.flags = 0;
     assert_int_equal(TAKE(&c, "EDGEPROF_PIN=1"), 0);
     assert_int_equal(c.flags & EP_NO_PIN, 0);
->>>>>>> cb7e92a (port/linux, core: EP_NO_PIN lets dlclose() unload)
 }
 
 static void test_kinds(void **state)
