@@ -261,9 +261,6 @@ void ep_thread_missed(uint32_t tid, uint64_t missed_ns);
 /* Reports that the process is no longer single-threaded: edgeprof's parked threads may start. Context: any thread. */
 void ep_threads_needed(void);
 
-/* Returns 1 if a profiler runs whose threads are parked: nothing has been delivered yet. Context: any thread. */
-int ep_threads_parked(void);
-
 /* Reports a thread that is not sampled, once for each. reason: enum ep_loss; error, limit: as in struct ep_unsampled
  * of core/edgeprof.h. Context: any thread. */
 void ep_thread_refused(unsigned reason, uint32_t tid, int error, uint64_t limit);

@@ -92,13 +92,3 @@ void ep_threads_needed(void)
     (void)ep_threads_resume(ep);
     ep_release();
 }
-
-int ep_threads_parked(void)
-{
-    struct ep *ep = ep_hold();
-    bool parked = ep && atomic_load(&ep->parked);
-
-    if (ep)
-        ep_release();
-    return parked;
-}

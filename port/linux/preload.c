@@ -2,11 +2,10 @@
  * The profiler as a shared object for LD_PRELOAD, for programs built without edgeprof. It starts before main() if
  * EDGEPROF_ENDPOINT or EDGEPROF_PULL is set, stops when the program exits, and interposes pthread_create().
  *
- * A killed program loses its last interval, or its first seconds while threads are parked. A program that calls _exit()
- * loses its last interval, unless it is a forked child. Forked children without exec profile themselves
- * (preload_fork.c). Children inherit the environment and are profiled too; EDGEPROF_ONLY and EDGEPROF_SKIP
- * choose among them (preload_choice.c). Invalid settings give one line on standard error, and the program runs
- * unprofiled.
+ * A killed program loses its last interval, or its first seconds while threads are parked. Forked children without
+ * exec profile themselves (preload_fork.c). Other children inherit the environment and are profiled too; EDGEPROF_ONLY
+ * and EDGEPROF_SKIP choose among them (preload_choice.c). Invalid settings give one line on standard error, and the
+ * program runs unprofiled.
  */
 #include "preload.h"
 #include "preload_lines.h"
@@ -108,14 +107,14 @@ __attribute__((destructor)) static void preload_end(void)
         ep_preload_say_error("profiles were not delivered", "", stats.last_error);
 }
 
-/* While the threads are parked, a program that ends without exit() would lose everything. Forked workers often end so.
- * A child of vfork() gets here too, in its parent's memory. */
+/* A program that ends without exit() would lose its last interval, which may be all it has. A child of vfork() gets
+ * here too, in its parent's memory. */
 static void exit_early(int status, const char *name)
 {
     void (*next)(int) __attribute__((noreturn));
     void *symbol = dlsym(RTLD_NEXT, name);
 
-    if (ep_preload_fork_started() || (started && getpid() == started && ep_threads_parked()))
+    if (ep_preload_fork_started() || (started && getpid() == started))
         preload_end();
     memcpy(&next, &symbol, sizeof next);
     next(status);

@@ -313,8 +313,7 @@ static void report_no_profile(const struct run_command *run)
 {
     const struct et_options *options = run->options;
     if (run->target == ET_TARGET_FINE) {
-        et_error("run: %s sent no profile; it used almost no CPU time, or ended early by _exit() or a signal%s",
-                 run->command[0],
+        et_error("run: %s sent no profile; it used almost no CPU time, or was ended by a signal%s", run->command[0],
                  options->only.count || options->skip.count ? ", or --only or --skip excludes it" : "");
     }
 }
