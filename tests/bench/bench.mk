@@ -21,7 +21,7 @@ BENCHES += bench-governor
 TICK_SECONDS ?= 10
 .PHONY: bench-tick_bias
 bench-tick_bias: $(UT_DIR)/plain/linux_bias
-	@timeout 3600 $< $(TICK_SECONDS) >$(BENCH_BUILD)/tick_bias.out || { cat $(BENCH_BUILD)/tick_bias.out >&2; exit 1; }; grep '^figure' $(BENCH_BUILD)/tick_bias.out
+	@mkdir -p $(BENCH_BUILD); timeout 3600 $< $(TICK_SECONDS) >$(BENCH_BUILD)/tick_bias.out || { cat $(BENCH_BUILD)/tick_bias.out >&2; exit 1; }; grep '^figure' $(BENCH_BUILD)/tick_bias.out
 BENCHES += bench-tick_bias
 BENCHES += $(BENCH_C:%=bench-%)
 $(BENCH_C:%=bench-%): bench-%: $(BENCH_BUILD)/%
