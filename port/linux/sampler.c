@@ -118,10 +118,10 @@ static void capture_here(struct ep *ep, uint32_t tid, uint64_t ns, const void *u
 
 /* A kernel tick finds what runs by chance, so it stands for the time between two ticks, and not for what the thread
  * used since its last one: that tells how it ran when no tick came. Chance alone would drift away from the CPU time
- * used, so a part of the difference that the tick before left is added: it does not depend on what this tick finds.
- * (Simulated: shares within 0.6 %, differences of 2 ticks.)
- * If the thread ran all the time, ticks are missing or it could take no signal: this one stands for all of them.
- * used: CPU time since its last tick, reported: what of it is in a profile already. */
+ * used, above all in a thread that runs in step with the ticks. So a part of the difference that the tick before left
+ * is added: it does not depend on what this tick finds. (Simulated: shares within 0.6 %, differences of 2 ticks.) If
+ * the thread ran all the time, ticks are missing or it could take no signal: this one stands for all of them. used: CPU
+ * time since its last tick, reported: what of it is in a profile already. */
 static uint64_t kernel_tick(uint64_t used, uint64_t reported)
 {
     int64_t tick = ep_linux_kernel_tick_ns(), more = self.behind / BEHIND_PART;
@@ -131,7 +131,7 @@ static uint64_t kernel_tick(uint64_t used, uint64_t reported)
     if ((int64_t)used > tick + tick / 2 && ep_port_ticks_ns(self.ticked - last) < used + used / 16)
         weight = used > reported ? used - reported : 0;
     else
-        weight = (uint64_t)(tick + (more > tick / 2 ? tick / 2 : more < -tick / 2 ? -tick / 2 : more));
+        weight = (uint64_t)(tick + (more > tick / 2 ? tick / 2 : more < -tick ? -tick : more));
     self.behind += (int64_t)(used - reported - weight);
     return weight;
 }
@@ -156,7 +156,10 @@ static uint64_t weight_of(struct ep_linux_slot *slot, uint32_t owner, uint64_t e
         self.owner = owner;
         self.behind = 0;
     }
-    return ep_stratum_advance(&self.stratum, kernel_tick(used, reported), period);
+    uint64_t weight = kernel_tick(used, reported);
+    if (period <= ep_linux_kernel_tick_ns() / 8 * 9u) /* a sample a tick: strata would join and skip some */
+        return weight;
+    return ep_stratum_advance(&self.stratum, weight, period);
 }
 
 static void handle_tick(struct ep *ep, uint32_t owner, const siginfo_t *info, const void *ucontext)

@@ -331,17 +331,21 @@ static void test_blocked_signal(void **state)
     ASSERT_RATIO(account_blocked(), 0.985, 1.005);
 }
 
-/* ---- a thread that no tick hits ---- */
+/* ---- threads in step with the ticks ---- */
 
-/* Runs a quarter of a tick, soon after a tick: the kernel looks at CPU timers only on ticks. */
-static void *between_ticks(void *argument)
+/* In tenths of a tick behind a tick. */
+static atomic_int phase;
+
+/* Runs a quarter of a tick, at that phase: the kernel looks at CPU timers only on ticks. */
+static void *in_step(void *argument)
 {
     struct busy *busy = argument;
     struct timespec tick;
 
     (void)clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     while (!atomic_load(&busy->end)) {
-        uint64_t next = clock_of(CLOCK_MONOTONIC_COARSE) + 2 * (uint64_t)tick.tv_nsec + (uint64_t)tick.tv_nsec / 10;
+        uint64_t next = clock_of(CLOCK_MONOTONIC_COARSE) + 2 * (uint64_t)tick.tv_nsec +
+                        (uint64_t)(tick.tv_nsec / 10 * atomic_load(&phase));
         struct timespec until = {.tv_sec = (time_t)(next / 1000000000u), .tv_nsec = (long)(next % 1000000000u)};
         (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
         burn((uint64_t)tick.tv_nsec / 4);
@@ -359,9 +363,10 @@ static double account_between_ticks(double *at_end)
 
     receiver_reset();
     memset(&busy, 0, sizeof busy);
+    atomic_store(&phase, 1);
     uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
     assert_int_equal(begin_profile(RATE, 60000), 0);
-    assert_int_equal(pthread_create(&busy.thread, NULL, between_ticks, &busy), 0);
+    assert_int_equal(pthread_create(&busy.thread, NULL, in_step, &busy), 0);
     while (atomic_load(&busy.used_ns) < 150 * MS)
         sleep_ms(5);
     (void)ep_port_threads_scan();
@@ -387,6 +392,48 @@ static void test_thread_between_ticks(void **state)
     (void)state;
     ASSERT_RATIO(account_between_ticks(&at_end), 0.75, 1.05);
     ASSERT_RATIO(at_end, 0.97, 1.01);
+}
+
+/* Share of the CPU time of a thread that runs for a quarter of a tick, at this phase. */
+static double account_at(int tenths)
+{
+    static struct busy busy;
+    struct ep_stats s;
+
+    receiver_reset();
+    memset(&busy, 0, sizeof busy);
+    atomic_store(&phase, tenths);
+    assert_int_equal(begin_profile_with(RATE, 60000, EP_CLOCK_TICKS), 0);
+    assert_int_equal(pthread_create(&busy.thread, NULL, in_step, &busy), 0);
+    while (atomic_load(&busy.used_ns) < 100 * MS)
+        sleep_ms(5);
+    assert_int_equal(ep_flush(), 0);
+    sleep_ms(20);
+    uint64_t used = atomic_load(&busy.used_ns);
+    assert_int_equal(ep_stats_get(&s), 0);
+    atomic_store(&busy.end, true);
+    assert_int_equal(pthread_join(busy.thread, NULL), 0);
+    assert_int_equal(end_profile(5000), 0);
+    return (double)s.weight_ns / (double)used;
+}
+
+/* At some phase each tick finds the thread. */
+static double account_on_ticks(void)
+{
+    double most = 0;
+
+    for (int tenths = 0; tenths < 10; tenths++) {
+        double share = account_at(tenths);
+        most = share > most ? share : most;
+    }
+    return most;
+}
+
+/* Where each tick counted whole, four times. Some ticks too much are settled with later ones. */
+static void test_thread_on_ticks(void **state)
+{
+    (void)state;
+    ASSERT_RATIO(account_on_ticks(), 0, 1.5);
 }
 
 /* ---- the CPU kind is off for a while ---- */
@@ -525,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_sleeper_is_left_alone),
         cmocka_unit_test(test_timer_moves_to_busy_thread),
         cmocka_unit_test(test_thread_between_ticks),
+        cmocka_unit_test(test_thread_on_ticks),
         cmocka_unit_test(test_blocked_signal),
         cmocka_unit_test(test_cpu_kind_off_and_on),
         cmocka_unit_test(test_start_stop_under_load),

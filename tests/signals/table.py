@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-LEAST = 99.0  # % of CPU time with a stack
+LEAST = 98.0  # % of CPU time with a stack; some ticks of each thread are settled at its end
 TRIES = 3  # the machine is shared
 ROW = re.compile(r'^row (\S+) (\S+) (\d+) (\d+) (.*)$', re.M)
 
