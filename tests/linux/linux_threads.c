@@ -391,7 +391,8 @@ static void test_thread_between_ticks(void **state)
 
     (void)state;
     ASSERT_RATIO(account_between_ticks(&at_end), 0.75, 1.05);
-    ASSERT_RATIO(at_end, 0.97, 1.01);
+    /* If the ticks are a quarter late, each finds the thread: at most 8 ticks too much of 300 ms. */
+    ASSERT_RATIO(at_end, 0.97, 1.12);
 }
 
 /* Share of the CPU time of a thread that runs for a quarter of a tick, at this phase. */
