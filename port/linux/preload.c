@@ -68,6 +68,8 @@ __attribute__((constructor)) static void preload_begin(void)
     own_text_tell();
     if (!ep_preload_sanitized())
         config.flags |= EP_LAZY_THREADS;
+    if (ep_preload_valgrind() && !(config.flags & EP_CLOCKS))
+        config.flags |= EP_CLOCK_TIMERS;
     int secure = wanted < 0 ? 0 : start_secure(&config);
     int spools = wanted < 0 ? wanted : secure ? secure : ep_spool_from_env(&spool);
     int error = spools > 0 ? ep_spool_start(&spool) : spools;

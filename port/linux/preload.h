@@ -17,6 +17,10 @@ bool ep_preload_chosen(void);
 /* True if the program or one of its libraries has a sanitizer's runtime. Context: init. */
 bool ep_preload_sanitized(void);
 
+/* True if valgrind runs the program. It delivers signals late and joins them, so ticks cannot be counted one by one,
+ * and it takes the memory of a parked thread for lost in a child, where that thread does not exist. Context: init. */
+bool ep_preload_valgrind(void);
+
 /* ---- forked children (preload_fork.c) ---- */
 
 struct ep_config;

@@ -119,7 +119,7 @@ void ep_preload_fork_follow(const struct ep_config *config)
 {
     const char *wanted = getenv("EDGEPROF_FORK");
 
-    if ((wanted && strcmp(wanted, "0") == 0) || !config->endpoint || ep_preload_sanitized())
+    if ((wanted && strcmp(wanted, "0") == 0) || !config->endpoint || ep_preload_sanitized() || ep_preload_valgrind())
         return;
     kept = *config;
     kept.flags = (config->flags & ~(uint32_t)EP_LAZY_THREADS) | EP_SINCE_FORK;

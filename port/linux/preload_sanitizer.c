@@ -42,3 +42,15 @@ bool ep_preload_sanitized(void)
 {
     return dl_iterate_phdr(names_interface, NULL) != 0;
 }
+
+static int is_valgrinds(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    return strstr(info->dlpi_name, "/vgpreload_") != NULL;
+}
+
+bool ep_preload_valgrind(void)
+{
+    return dl_iterate_phdr(is_valgrinds, NULL) != 0;
+}
