@@ -58,6 +58,11 @@ test-preload-end: $(PRELOAD_MAIN_EXITS) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	    sh -c 'i=0; while [ $$i -lt 200000 ]; do i=$$((i + 1)); done' >$<.out 2>&1 && grep -q 'cpu:' $<.out || \
 	    { cat $<.out; echo "$@: dash ends by _exit(): its profile is lost" >&2; exit 1; }; done
 $(call test,test-preload-end,all,400,shared,A profiled process ends with its last thread at every level and number of threads.)
+# Short processes do not wait long for a server that does not answer.
+.PHONY: test-preload-exits
+test-preload-exits: $(PRELOAD_LIB)
+	@tests/preload/exits.py $(abspath $(PRELOAD_LIB))
+$(call test,test-preload-exits,quick,120,shared,A short process does not wait long for a server that does not answer.)
 test-preload-choice: $(PRELOAD_CHOICE) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/choice.py $(BUILD)/edgeprof $(PRELOAD_CHOICE) $(BUILD)/tests/preload/choices
 

@@ -20,8 +20,6 @@
 #include "core/hooks.h"
 #include "transport/tls.h"
 
-#define STOP_MS 2000
-
 static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY], pull_memory[EP_PULL_MEMORY_DEFAULT];
 static uint64_t spool_memory[EP_SPOOL_MEMORY / 8];
 static pid_t started; /* the profiled process */
@@ -64,6 +62,10 @@ __attribute__((constructor)) static void preload_begin(void)
 
     if (wanted == 0)
         return;
+    if (ep_preload_end_begins() < 0) {
+        ep_preload_say("not profiling", "EDGEPROF_EXIT_TIMEOUT: must be a number of ms from 0 to 600000");
+        return;
+    }
     ep_linux_here_set_own(true);
     own_text_tell();
     if (!ep_preload_sanitized())
@@ -99,7 +101,7 @@ __attribute__((destructor)) static void preload_end(void)
     ep_linux_here_set_own(true);
     (void)ep_pull_stop();
     (void)ep_control_stop();
-    int stopped = ep_stop(STOP_MS);
+    int stopped = ep_stop(ep_preload_end_ms());
     ep_linux_here_set_own(false);
     if (stopped != -ETIMEDOUT)
         return;

@@ -21,6 +21,15 @@ bool ep_preload_sanitized(void);
  * and it takes the memory of a parked thread for lost in a child, where that thread does not exist. Context: init. */
 bool ep_preload_valgrind(void);
 
+/* ---- the end (preload_end.c) ---- */
+
+/* The life of this process begins, with its start or with fork(). Reads EDGEPROF_EXIT_TIMEOUT. Returns 0, or -EINVAL:
+ * that is no number of ms from 0 to 600000. Context: init. */
+int ep_preload_end_begins(void);
+/* The ms that the process may wait at its end until the last profile is delivered: EDGEPROF_EXIT_TIMEOUT, else a tenth
+ * of its life, from 100 ms to 2 s; under `edgeprof run` 2 s. Context: init. */
+unsigned ep_preload_end_ms(void);
+
 /* ---- forked children (preload_fork.c) ---- */
 
 struct ep_config;

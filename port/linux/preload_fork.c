@@ -85,6 +85,7 @@ static void forked(void)
         return;
     ep_linux_threads_forked();
     atomic_store(&child_state, IDLE);
+    (void)ep_preload_end_begins();
     if (ep_linux_thread_settled(EP_ROLE_START) && ep_linux_fork_arm() == 0)
         atomic_store(&child, getpid());
 }
