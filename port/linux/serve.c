@@ -18,7 +18,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -238,40 +237,18 @@ void ep_linux_serve(struct ep_linux_server *server)
 
 /* ---- listening ---- */
 
-/* Removes a unix socket on which nobody listens: an ended process left it. */
-static void remove_stale(const struct sockaddr_un *path)
-{
-    struct stat about;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0)
-        return;
-    if (stat(path->sun_path, &about) == 0 && S_ISSOCK(about.st_mode) &&
-        connect(fd, (const struct sockaddr *)path, sizeof *path) != 0 && errno == ECONNREFUSED)
-        (void)unlink(path->sun_path);
-    (void)close(fd);
-}
-
-/* chmod() before listen(): nobody can connect while the socket has bind()'s permissions. */
 static int listen_at(struct ep_linux_server *server, const struct sockaddr *address, socklen_t size)
 {
     const int on = 1;
-    const bool is_unix = address->sa_family == AF_UNIX;
 
-    if (is_unix)
-        remove_stale((const struct sockaddr_un *)(const void *)address);
     server->listener = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (server->listener < 0)
         return -errno;
-    if (!is_unix)
-        (void)setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address->sa_family == AF_UNIX)
+        return ep_linux_path_listen(server, (const struct sockaddr_un *)(const void *)address);
+    (void)setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(server->listener, address, size) != 0)
         return -errno;
-    if (is_unix) {
-        memcpy(&server->path, address, sizeof server->path);
-        if (chmod(server->path.sun_path, S_IRUSR | S_IWUSR) != 0)
-            return -errno;
-    }
     return listen(server->listener, (int)server->clients) == 0 ? 0 : -errno;
 }
 
@@ -301,9 +278,7 @@ static void close_all(struct ep_linux_server *server)
 static void server_forget(struct ep_linux_server *server)
 {
     close_all(server);
-    if (server->path.sun_path[0])
-        (void)unlink(server->path.sun_path);
-    server->path.sun_path[0] = 0;
+    ep_linux_path_forget(server);
     atomic_store(&server->running, false);
 }
 

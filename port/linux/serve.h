@@ -47,6 +47,7 @@ struct ep_linux_server {
     atomic_bool running;
     int listener, wake;
     struct sockaddr_un path; /* sun_path[0] is 0 if it is not a unix socket */
+    uint64_t path_device, path_inode;
 };
 
 /* Starts serving at an address; a server is zero before its first start. Returns 0; -EALREADY; else the system's
@@ -57,6 +58,12 @@ int ep_linux_server_stop(struct ep_linux_server *server);
 
 /* The body of the endpoint's thread. */
 void ep_linux_serve(struct ep_linux_server *server);
+
+/* Listens at a path (socket_path.c): only this user may connect. Replaces the socket of an ended process. Returns 0;
+ * -EADDRINUSE; -EPERM: everybody may rename files of that folder; else the system's error. Context: init. */
+int ep_linux_path_listen(struct ep_linux_server *server, const struct sockaddr_un *path);
+/* Removes the socket's file if it is still the one that this server made. Context: init. */
+void ep_linux_path_forget(struct ep_linux_server *server);
 
 /* Reads a port number; the text must contain only digits. 0: invalid. Context: any thread. */
 uint16_t ep_linux_port(const char *digits);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +28,7 @@
 #define PATIENCE 20000 /* ms until a test fails */
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
-static char path[64], answer[8192];
+static char path[96], answer[8192];
 
 static void begin(void)
 {
@@ -95,6 +96,16 @@ static int ask(int fd, const char *line, const char *headers)
     return read_answer(fd);
 }
 
+static void socket_left(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int stale = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    assert_int_equal(bind(stale, (struct sockaddr *)&address, sizeof address), 0);
+    (void)close(stale);
+}
+
 static void test_unix_socket(void **state)
 {
     struct stat about;
@@ -114,16 +125,105 @@ static void test_unix_socket(void **state)
     assert_int_equal(ask(dial_unix(), "POST /level?low", "Content-Length: 5\r\n\r\nhello"), 200);
     end();
     /* The token also applies to unix sockets. A socket left by a killed process is replaced. */
-    int stale = socket(AF_UNIX, SOCK_STREAM, 0);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    assert_int_equal(bind(stale, (struct sockaddr *)&address, sizeof address), 0);
-    (void)close(stale);
+    socket_left();
     begin();
     assert_int_equal(ep_control_start(path, TOKEN), 1);
     assert_int_equal(ask(dial_unix(), "GET /status", ""), 401);
     assert_int_equal(ask(dial_unix(), "GET /status", "Authorization: Bearer " TOKEN "\r\n"), 200);
     end();
+}
+
+/* What took the socket's place belongs to somebody else. */
+static void test_path_of_another(void **state)
+{
+    (void)state;
+    begin();
+    assert_int_equal(ep_control_start(path, NULL), 1);
+    assert_int_equal(unlink(path), 0);
+    socket_left();
+    assert_int_equal(ep_control_stop(), 0);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(ep_stop(1000), 0);
+}
+
+static void test_open_folder(void **state)
+{
+    char folder[64];
+
+    (void)state;
+    begin();
+    (void)snprintf(folder, sizeof folder, "/tmp/ep-folder-%d", (int)getpid());
+    (void)snprintf(path, sizeof path, "%s/socket", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(ep_control_start(path, NULL), -EPERM);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(chmod(folder, 01777), 0);
+    assert_int_equal(ep_control_start(path, NULL), 1);
+    end();
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* Processes that start at once where an ended one left its socket: exactly one listens, and it can be reached. */
+static int race(int go, int out)
+{
+    char byte;
+    int error;
+
+    if (read(go, &byte, 1) != 0)
+        return 1;
+    error = ep_start(&(struct ep_config){.memory = memory, .memory_size = sizeof memory, .endpoint = "null:"});
+    error = error ? error : ep_control_start(path, NULL);
+    byte = error == 1 ? 'y' : error == -EADDRINUSE ? 'n' : '?';
+    if (write(out, &byte, 1) != 1)
+        return 1;
+    return pause() == 0;
+}
+
+#define RACERS 4
+
+static void race_once(void)
+{
+    int go[2], out[2];
+    pid_t child[RACERS];
+    unsigned won = 0, lost = 0;
+
+    socket_left();
+    assert_int_equal(pipe(go) | pipe(out), 0);
+    for (unsigned i = 0; i < RACERS; i++) {
+        child[i] = fork();
+        if (child[i] == 0) {
+            (void)close(go[1]);
+            _exit(race(go[0], out[1]));
+        }
+    }
+    (void)close(go[0]);
+    (void)close(go[1]);
+    for (unsigned i = 0; i < RACERS; i++) {
+        char byte = 0;
+        assert_int_equal(read(out[0], &byte, 1), 1);
+        won += byte == 'y';
+        lost += byte == 'n';
+    }
+    (void)close(out[0]);
+    (void)close(out[1]);
+    assert_int_equal(won, 1);
+    assert_int_equal(lost, RACERS - 1);
+    assert_int_equal(ask(dial_unix(), "GET /status", ""), 200);
+    for (unsigned i = 0; i < RACERS; i++) {
+        assert_int_equal(kill(child[i], SIGKILL), 0);
+        assert_int_equal(waitpid(child[i], NULL, 0), child[i]);
+    }
+    assert_int_equal(unlink(path), 0);
+}
+
+static void test_race(void **state)
+{
+    (void)state;
+    (void)snprintf(path, sizeof path, "/tmp/ep-race-%d", (int)getpid());
+    for (unsigned i = 0; i < 15; i++)
+        race_once();
 }
 
 static void test_port(void **state)
@@ -234,7 +334,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unix_socket),  cmocka_unit_test(test_port), cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_slow_clients), cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_slow_clients), cmocka_unit_test(test_fork), cmocka_unit_test(test_path_of_another),
+        cmocka_unit_test(test_open_folder),  cmocka_unit_test(test_race),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ static void mounts(void)
 {
     (void)mkdir("/proc", 0755);
     (void)mkdir("/sys", 0755);
-    (void)mkdir("/tmp", 0777);
+    (void)mkdir("/tmp", 01777);
     (void)mkdir("/dev", 0755);
     if (mount("proc", "/proc", "proc", 0, NULL) != 0 || mount("sysfs", "/sys", "sysfs", 0, NULL) != 0 ||
         mount("tmpfs", "/tmp", "tmpfs", 0, NULL) != 0 || mount("devtmpfs", "/dev", "devtmpfs", 0, NULL) != 0)
