@@ -189,7 +189,7 @@ struct ep_stats {
     uint64_t delivered_bytes;
     uint64_t delivery_failures; /* failed attempts that are retried */
     uint64_t intervals_merged;  /* intervals extended because the outbox had no room */
-    int32_t last_error;         /* of the last failed delivery, a negative errno value; 0: none yet */
+    int32_t last_error; /* of the last failed delivery or read of the spool, a negative errno value; 0: none yet */
 
     /* With a spool. Messages in it count neither as delivered nor as lost. */
     uint64_t spooled;        /* messages stored in this run */
@@ -197,7 +197,7 @@ struct ep_stats {
     uint64_t spool_messages; /* stored now */
     uint64_t spool_bytes;
     uint64_t spool_written; /* bytes written to disk, as a measure of flash wear */
-    uint64_t spool_error;   /* why storing fails (messages stay in memory), an errno value; 0: it works */
+    uint64_t spool_error;   /* why storing (messages stay in memory) or reading fails, an errno value; 0: it works */
 
     uint64_t collect_cpu_ns; /* CPU time of edgeprof's own threads */
     uint64_t deliver_cpu_ns;

@@ -24,7 +24,7 @@ UT_LINUX    := $(notdir $(basename $(filter tests/linux/%,$(UT_SOURCES))))
 ut_source    = $(basename $(filter %/$(1).c,$(UT_SOURCES)))
 # Tests with threads that TSan supports (TSan delays signals and does not support coroutines).
 UT_THREADED := $(filter test_ring test_outbox test_stats test_rules,$(UT_TESTS))
-UT_HEADERS  := $(wildcard core/*.h core/*/*.h port/*.h port/sim/*.h port/linux/*.h transport/*.h tests/unit/*.h tests/linux/*.h)
+UT_HEADERS  := $(wildcard core/*.h core/*/*.h port/*.h port/sim/*.h port/linux/*.h transport/*.h tests/unit/*.h tests/unit/*/*.h tests/linux/*.h)
 
 UT_LIBS_test_cfi := -ldw -lelf
 UT_LIBS_test_stratum := -lm

@@ -34,7 +34,9 @@ struct spool {
     bool open;
     bool segment_spooled;     /* a part of collect's current segment may be in the spool */
     uint64_t disk_again_ns;   /* uptime of the next try after a disk error */
-    uint64_t replay_again_ns; /* uptime of the next replay, to keep link_share_pct */
+    uint64_t unread_again_ns; /* uptime of the next try of files that could not be read at the start */
+    uint64_t read_backoff_ns; /* after a failed read; 0: reading works */
+    uint64_t replay_again_ns; /* uptime of the next replay, to keep link_share_pct or after a failed read */
     _Atomic uint64_t due_ns;  /* uptime of the next round */
     struct ep_deadline send;  /* of the message being sent */
     char headers[EP_HEADERS_BYTES + 64];
@@ -78,9 +80,56 @@ static int disk_failed(struct ep *ep, int error)
     return error;
 }
 
+/* The spool works, unless something in it cannot be read. */
+static void disk_works(struct ep *ep)
+{
+    if (!spool->read_backoff_ns && !spool->log.unread)
+        counter_store(ep, EP_COUNT_SPOOL_ERROR, 0);
+    counters_publish(ep);
+}
+
+static void read_tell(struct ep *ep, int error)
+{
+    counter_store(ep, EP_COUNT_SPOOL_ERROR, (uint64_t)-error);
+    atomic_store(&ep->last_error, error);
+}
+
+/* A message cannot be read now: it stays, and is read again later. */
+static void read_failed(struct ep *ep, int error)
+{
+    uint64_t next = spool->read_backoff_ns ? spool->read_backoff_ns * 2 : EP_BACKOFF_FIRST_NS;
+
+    spool->read_backoff_ns = next < EP_BACKOFF_MOST_NS ? next : EP_BACKOFF_MOST_NS;
+    spool->replay_again_ns = ep_port_uptime_ns() + spool->read_backoff_ns;
+    read_tell(ep, error);
+}
+
+static void read_works(struct ep *ep)
+{
+    if (!spool->read_backoff_ns)
+        return;
+    spool->read_backoff_ns = 0;
+    disk_works(ep);
+}
+
 static bool is_stopping(struct ep *ep)
 {
     return atomic_load(&ep->stop_deadline_ns) != 0;
+}
+
+/* Tries again the files that could not be read at the start. */
+static void unread_retry(struct ep *ep)
+{
+    uint64_t now = ep_port_uptime_ns();
+
+    if (!spool->log.unread || now < spool->unread_again_ns || is_stopping(ep))
+        return;
+    spool->unread_again_ns = now + DISK_AGAIN_NS;
+    int error = ep_spool_log_retry(&spool->log);
+    if (error)
+        read_tell(ep, error);
+    else
+        disk_works(ep);
 }
 
 /* True if the disk can be written. Opens the log if needed. */
@@ -95,9 +144,10 @@ static bool disk_usable(struct ep *ep)
             return false;
         }
         spool->open = true;
-        counter_store(ep, EP_COUNT_SPOOL_ERROR, 0);
-        counters_publish(ep);
+        spool->unread_again_ns = 0;
+        disk_works(ep);
     }
+    unread_retry(ep);
     return true;
 }
 
@@ -201,8 +251,7 @@ static int store_outbox(struct ep *ep)
         if (!spool->segment_spooled)
             atomic_store(&ep->segment_stale, true);
         spool->segment_spooled = true;
-        counter_store(ep, EP_COUNT_SPOOL_ERROR, 0);
-        counters_publish(ep);
+        disk_works(ep);
     }
     return error;
 }
@@ -314,10 +363,12 @@ static void replay_refused(struct ep *ep, const struct ep_spool_record *record, 
 /* The receiver does not know the message's segment: replays the segment from its start, once. */
 static void replay_stale(struct ep *ep, const struct ep_spool_record *record)
 {
-    bool restarted = spool->restarted;
+    int back = spool->restarted ? 0 : ep_spool_log_back(&spool->log, record);
 
-    spool->restarted = true;
-    if (!restarted && ep_spool_log_back(&spool->log, record))
+    if (back < 0)
+        read_failed(ep, back);
+    spool->restarted = back >= 0;
+    if (back)
         return;
     ep_lose(ep, EP_LOSS_SEGMENT, record->samples, record->cpu_ns);
     (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SEGMENT],
@@ -371,9 +422,14 @@ static void replay(struct ep *ep, uint64_t limit)
 {
     struct ep_spool_record record;
     struct ep_spool_dropped damaged = {0};
-    const uint8_t *bytes = ep_spool_log_read(&spool->log, &record, &damaged);
+    const uint8_t *bytes;
+    int failed = ep_spool_log_read(&spool->log, &record, &bytes, &damaged);
 
     count_dropped(ep, EP_LOSS_SPOOL_DAMAGED, &damaged);
+    if (failed)
+        read_failed(ep, failed);
+    else
+        read_works(ep);
     if (!bytes)
         return;
     if (record.segment != spool->reading)
@@ -439,7 +495,7 @@ static void spool_close(struct ep *ep)
         counters_publish(ep);
     }
     spool->open = spool->segment_spooled = spool->restarted = false;
-    spool->disk_again_ns = spool->replay_again_ns = 0;
+    spool->disk_again_ns = spool->replay_again_ns = spool->read_backoff_ns = 0;
     spool->segment = spool->reading = 0;
 }
 

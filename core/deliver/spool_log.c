@@ -3,7 +3,8 @@
  * delivery. Every batch starts at a new block, so a block with acknowledged records is never written again. spool.c
  * decides what is stored when, and delivers it.
  *
- *   open   -> file_scan -> record_load            a file ends at its first incomplete record
+ *   open   -> load_all -> file_scan -> record_load  a file ends at its first incomplete record
+ *   retry  -> file_scan                            of files that could not be read
  *   begin, add ... commit -> oldest_delete -> the port writes and syncs; a failed batch is cut off
  *   read   -> record_load, next_file              in the order of the files' numbers
  *
@@ -143,6 +144,13 @@ static void file_release(struct ep_spool_log *log, struct ep_spool_file *file)
     *file = (struct ep_spool_file){0};
 }
 
+static void next_file(struct ep_spool_log *log)
+{
+    const struct ep_spool_file *first = oldest_file(log);
+
+    log->read = (struct ep_spool_place){.file = first ? first->number : 0};
+}
+
 /* ---- reading records ---- */
 
 /* Reads the record at that place into the buffer, head first. Returns 0; -ENOENT: no complete record; else the
@@ -196,10 +204,11 @@ static int file_number_read(struct ep_spool_log *log, unsigned slot, uint32_t *n
     return *number ? 0 : -ENOENT;
 }
 
-/* Counts a file's complete and undelivered messages, and cuts what follows them. */
-static void file_scan(struct ep_spool_log *log, unsigned slot)
+/* Counts a file's complete and undelivered messages, and cuts what follows them. A file that cannot be read stays as it
+ * is, and so does its slot. Returns 0 or the disk's error. */
+static int file_scan(struct ep_spool_log *log, unsigned slot)
 {
-    struct ep_spool_file *file = &log->file[slot];
+    struct ep_spool_file file = {0};
     struct ep_spool_place place = {0};
     struct ep_spool_record record;
     uint32_t end = 0;
@@ -208,35 +217,62 @@ static void file_scan(struct ep_spool_log *log, unsigned slot)
     while (error == 0 && (error = record_load_next(log, &place, &record)) == 0) {
         struct ep_spool_count this = count_of(&record);
         if (place.file > log->marked.file || (place.file == log->marked.file && place.index >= log->marked.index))
-            count_add(&file->left, &this);
+            count_add(&file.left, &this);
         place_advance(&place, &record);
         end = place.offset;
     }
-    file->number = place.file;
-    file->size = block_up(end);
-    log->bytes += file->size;
-    if (error != -ENOENT)
-        return; /* it may be readable another time */
-    if (file->number && (file->number < log->marked.file || file->left.messages == 0))
-        file_release(log, file);
-    else if (ep_port_store_size(slot) > (int64_t)file->size)
-        (void)ep_port_store_cut(slot, file->size); /* on a read-only disk the torn end is found again next time */
+    if (place.file >= log->next)
+        log->next = place.file + 1;
+    if (error != -ENOENT) {
+        log->unread |= 1u << slot;
+        return error;
+    }
+    log->unread &= ~(1u << slot);
+    file.number = place.file;
+    file.size = block_up(end);
+    log->file[slot] = file;
+    log->bytes += file.size;
+    if (file.number && (file.number < log->marked.file || file.left.messages == 0))
+        file_release(log, &log->file[slot]);
+    else if (ep_port_store_size(slot) > (int64_t)file.size)
+        (void)ep_port_store_cut(slot, file.size); /* on a read-only disk the torn end is found again next time */
+    return 0;
 }
 
-static void load_mark(struct ep_spool_log *log)
+/* Returns 0 or the disk's error. */
+static int load_mark(struct ep_spool_log *log)
 {
     uint8_t bytes[MARK_BYTES];
 
     for (unsigned i = 0; i < 2; i++) {
-        if (ep_port_store_read(MARK_FILE, i * EP_SPOOL_BLOCK, bytes, sizeof bytes) < (int64_t)sizeof bytes ||
-            number(bytes, 4) != MAGIC_MARK || number(bytes + 4, 4) != crc(bytes + 8, sizeof bytes - 8) ||
-            number(bytes + 8, 4) < log->marks)
+        int64_t got = ep_port_store_read(MARK_FILE, i * EP_SPOOL_BLOCK, bytes, sizeof bytes);
+        if (got < 0)
+            return (int)got;
+        if (got < (int64_t)sizeof bytes || number(bytes, 4) != MAGIC_MARK ||
+            number(bytes + 4, 4) != crc(bytes + 8, sizeof bytes - 8) || number(bytes + 8, 4) < log->marks)
             continue;
         log->marks = (uint32_t)number(bytes + 8, 4);
         log->marked = (struct ep_spool_place){.file = (uint32_t)number(bytes + 12, 4),
                                               .offset = (uint32_t)number(bytes + 16, 4),
                                               .index = (uint32_t)number(bytes + 20, 4)};
     }
+    return 0;
+}
+
+/* Reads the mark and all files. Without the mark, delivered files cannot be told from others. Returns 0 or the
+ * disk's error. */
+static int load_all(struct ep_spool_log *log)
+{
+    int error = load_mark(log), file_error = 0;
+
+    log->next = log->marked.file + 1;
+    for (unsigned slot = 0; slot < EP_SPOOL_FILES && !error; slot++) {
+        int failed = file_scan(log, slot);
+        file_error = failed ? failed : file_error;
+    }
+    if (log->unread)
+        log->next += EP_SPOOL_FILES; /* behind the numbers that could not be read */
+    return error ? error : log->unread == UINT32_MAX ? file_error : 0;
 }
 
 int ep_spool_log_open(struct ep_spool_log *log, const char *dir)
@@ -249,12 +285,10 @@ int ep_spool_log_open(struct ep_spool_log *log, const char *dir)
     if (error)
         return error;
     *log = (struct ep_spool_log){.buffer = buffer, .size = size, .cap = cap};
-    load_mark(log);
-    log->next = log->marked.file + 1;
-    for (unsigned slot = 0; slot < EP_SPOOL_FILES; slot++) {
-        file_scan(log, slot);
-        if (log->file[slot].number >= log->next)
-            log->next = log->file[slot].number + 1;
+    error = load_all(log);
+    if (error) {
+        ep_port_store_close();
+        return error;
     }
     log->first_own = log->next;
     const struct ep_spool_file *first = oldest_file(log);
@@ -265,13 +299,29 @@ int ep_spool_log_open(struct ep_spool_log *log, const char *dir)
     return 0;
 }
 
+int ep_spool_log_retry(struct ep_spool_log *log)
+{
+    int error = 0;
+
+    for (unsigned slot = 0; slot < EP_SPOOL_FILES; slot++) {
+        int failed = log->unread >> slot & 1 ? file_scan(log, slot) : 0;
+        error = failed ? failed : error;
+    }
+    if (!log->read.file)
+        next_file(log);
+    return error;
+}
+
 /* ---- the mark ---- */
 
 /* Writes the mark, alternating between two blocks: if one is torn, the other is still valid. */
 static void mark_write(struct ep_spool_log *log)
 {
     uint8_t *block = log->buffer;
+    const struct ep_spool_file *first = oldest_file(log);
 
+    if (log->unread || !first || first->number != log->read.file)
+        return; /* the next run would take an older file for delivered */
     memset(block, 0, EP_SPOOL_BLOCK);
     put_number(block, MAGIC_MARK, 4);
     put_number(block + 8, log->marks + 1, 4);
@@ -317,12 +367,25 @@ static bool batch_append(struct ep_spool_log *log, struct ep_spool_record record
     return true;
 }
 
+/* Moves `next` on to a free slot, or else to one that may be made free. */
+static void number_choose(struct ep_spool_log *log)
+{
+    uint32_t used = 0;
+
+    for (unsigned i = 0; i < EP_SPOOL_FILES; i++)
+        used |= (uint32_t)(log->file[i].number != 0) << i;
+    used = (used | log->unread) == UINT32_MAX ? log->unread : used | log->unread;
+    while (used >> log->next % EP_SPOOL_FILES & 1)
+        log->next++;
+}
+
 void ep_spool_log_begin(struct ep_spool_log *log, const char *origin, uint32_t origin_size)
 {
     log->fill = 0;
     log->batch = (struct ep_spool_count){0};
     if (log->write.file)
         return;
+    number_choose(log);
     log->write = (struct ep_spool_place){.file = log->next};
     (void)batch_append(log, (struct ep_spool_record){.size = origin_size, .origin = ORIGIN_TYPE}, origin);
 }
@@ -387,13 +450,6 @@ int ep_spool_log_commit(struct ep_spool_log *log, struct ep_spool_dropped *dropp
 
 /* ---- delivery ---- */
 
-static void next_file(struct ep_spool_log *log)
-{
-    const struct ep_spool_file *first = oldest_file(log);
-
-    log->read = (struct ep_spool_place){.file = first ? first->number : 0};
-}
-
 /* Deletes a file that was read to its end. Messages still missing were damaged. */
 static void file_done(struct ep_spool_log *log, struct ep_spool_dropped *damaged)
 {
@@ -419,33 +475,44 @@ static bool keep_origin(struct ep_spool_log *log, const struct ep_spool_record *
     return log->origin_of != 0;
 }
 
-/* Loads the origin of the file being read, wherever reading begins. */
-static bool origin_known(struct ep_spool_log *log)
+/* Loads the origin of the file being read, wherever reading begins. Returns 0, -ENOENT or the disk's error. */
+static int origin_load(struct ep_spool_log *log)
 {
     struct ep_spool_place start = {.file = log->read.file};
     struct ep_spool_record record;
 
-    return log->origin_of == log->read.file || (record_load(log, &start, &record) == 0 && keep_origin(log, &record));
+    if (log->origin_of == log->read.file)
+        return 0;
+    int error = record_load(log, &start, &record);
+    return error ? error : keep_origin(log, &record) ? 0 : -ENOENT;
 }
 
-const uint8_t *ep_spool_log_read(struct ep_spool_log *log, struct ep_spool_record *record,
-                                 struct ep_spool_dropped *damaged)
+int ep_spool_log_read(struct ep_spool_log *log, struct ep_spool_record *record, const uint8_t **bytes,
+                      struct ep_spool_dropped *damaged)
 {
+    *bytes = NULL;
     while (log->read.file) {
         const struct ep_spool_file *file = file_at(log, log->read.file);
         if (file->number != log->read.file) {
             next_file(log); /* it was deleted to make room */
             continue;
         }
-        if (file->left.messages == 0 || !origin_known(log) || record_load_next(log, &log->read, record) != 0) {
+        int error = file->left.messages ? origin_load(log) : -ENOENT;
+        if (error == 0)
+            error = record_load_next(log, &log->read, record);
+        if (error == -ENOENT) {
             file_done(log, damaged);
             continue;
         }
-        if (!record->origin)
-            return log->buffer + EP_SPOOL_RECORD;
+        if (error)
+            return error;
+        if (!record->origin) {
+            *bytes = log->buffer + EP_SPOOL_RECORD;
+            return 0;
+        }
         place_advance(&log->read, record);
     }
-    return NULL;
+    return 0;
 }
 
 void ep_spool_log_pass(struct ep_spool_log *log, const struct ep_spool_record *record, bool now)
@@ -462,13 +529,14 @@ void ep_spool_log_pass(struct ep_spool_log *log, const struct ep_spool_record *r
         mark_write(log);
 }
 
-bool ep_spool_log_back(struct ep_spool_log *log, const struct ep_spool_record *record)
+int ep_spool_log_back(struct ep_spool_log *log, const struct ep_spool_record *record)
 {
     struct ep_spool_place place = {.file = record->file}, start = {0};
     struct ep_spool_record earlier;
     struct ep_spool_count again = {0};
+    int error = 0;
 
-    while (place.index < record->index && record_load_next(log, &place, &earlier) == 0) {
+    while (place.index < record->index && (error = record_load_next(log, &place, &earlier)) == 0) {
         if (!earlier.origin && earlier.segment == record->segment) {
             struct ep_spool_count this = count_of(&earlier);
             count_add(&again, &this);
@@ -476,11 +544,13 @@ bool ep_spool_log_back(struct ep_spool_log *log, const struct ep_spool_record *r
         }
         place_advance(&place, &earlier);
     }
+    if (error && error != -ENOENT)
+        return error;
     if (!start.file || place.index != record->index)
-        return false;
+        return 0;
     count_add(&file_at(log, record->file)->left, &again);
     log->read = start;
-    return true;
+    return 1;
 }
 
 bool ep_spool_log_empty(const struct ep_spool_log *log)

@@ -42,6 +42,7 @@ struct ep_spool_log {
     uint64_t cap, bytes;                       /* upper limit and current size of all files */
     uint64_t written;                          /* bytes written so far */
     uint32_t next;                             /* number of the next file */
+    uint32_t unread;                           /* bitmap of files that could not be read yet: not in file[] */
     uint32_t first_own;                        /* files from this number on belong to this run */
     struct ep_spool_place write;               /* place of the next record; file 0: a new file */
     struct ep_spool_place read, marked;
@@ -54,8 +55,11 @@ struct ep_spool_log {
     char origin[EP_SPOOL_ORIGIN_SIZE];
 };
 
-/* Reads the files of earlier runs and cuts records torn by a power cut. Returns 0, or the error of the directory. */
+/* Reads the files of earlier runs and cuts records torn by a power cut. Returns 0, or the error of the directory or of
+ * the mark; then the log is closed and nothing has changed. Files that cannot be read are in log->unread. */
 int ep_spool_log_open(struct ep_spool_log *log, const char *dir);
+/* Tries the files in log->unread again. Returns 0, or the disk's error: some are still there. */
+int ep_spool_log_retry(struct ep_spool_log *log);
 /* Writes the mark and closes the directory. */
 void ep_spool_log_close(struct ep_spool_log *log);
 
@@ -72,14 +76,15 @@ int ep_spool_log_commit(struct ep_spool_log *log, struct ep_spool_dropped *dropp
 /* The next record begins a new file. */
 void ep_spool_log_turn(struct ep_spool_log *log);
 
-/* The oldest remaining message: returns its bytes and fills *record and log->origin; NULL: none. *damaged: messages
- * that cannot be read any more. */
-const uint8_t *ep_spool_log_read(struct ep_spool_log *log, struct ep_spool_record *record,
-                                 struct ep_spool_dropped *damaged);
+/* The oldest remaining message: sets *bytes to it and fills *record and log->origin; NULL: none. Returns 0, or the
+ * disk's error: nothing has changed, try again later. *damaged: messages that cannot be read any more. */
+int ep_spool_log_read(struct ep_spool_log *log, struct ep_spool_record *record, const uint8_t **bytes,
+                      struct ep_spool_dropped *damaged);
 /* Removes the message just read; its bytes become invalid. mark: write the mark at once. */
 void ep_spool_log_pass(struct ep_spool_log *log, const struct ep_spool_record *record, bool mark);
-/* Continues reading at the first message of this message's segment in its file. False: this is the first. */
-bool ep_spool_log_back(struct ep_spool_log *log, const struct ep_spool_record *record);
+/* Continues reading at the first message of this message's segment in its file. Returns 1; 0: this is the first; or the
+ * disk's error. */
+int ep_spool_log_back(struct ep_spool_log *log, const struct ep_spool_record *record);
 bool ep_spool_log_empty(const struct ep_spool_log *log);
 uint64_t ep_spool_log_messages(const struct ep_spool_log *log);
 

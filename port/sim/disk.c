@@ -103,6 +103,16 @@ void ep_sim_disk_put(unsigned file, const void *bytes, size_t size)
     files[file].size = files[file].safe_size = files[file].used = size;
 }
 
+/* Counts a call. Returns the error that it must fail with, or 0. */
+static int count_call(void)
+{
+    unsigned n = ++ep_sim_disk.all_calls;
+
+    if (ep_sim_disk.off)
+        return -EIO;
+    return n >= ep_sim_disk.fault_at && n < ep_sim_disk.fault_end ? ep_sim_disk.fault : 0;
+}
+
 /* Counts a call that changes something. Returns 0 or its error. */
 static int count_change(void)
 {
@@ -118,9 +128,11 @@ static int count_change(void)
 
 int ep_port_store_open(const char *dir)
 {
+    int fault = count_call();
+
     (void)dir;
-    if (ep_sim_disk.off || ep_sim_disk.open_error)
-        return ep_sim_disk.off ? -EIO : ep_sim_disk.open_error;
+    if (fault || ep_sim_disk.open_error)
+        return fault ? fault : ep_sim_disk.open_error;
     if (ep_sim_disk.open)
         return -EBUSY;
     ep_sim_disk.open = true;
@@ -134,13 +146,19 @@ void ep_port_store_close(void)
 
 int64_t ep_port_store_size(unsigned file)
 {
+    int fault = count_call();
+
+    if (fault)
+        return fault;
     return (int64_t)files[file].size;
 }
 
 int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size)
 {
-    if (ep_sim_disk.off || ep_sim_disk.read_error)
-        return ep_sim_disk.off ? -EIO : ep_sim_disk.read_error;
+    int fault = count_call();
+
+    if (fault)
+        return fault;
     uint64_t left = at < files[file].size ? files[file].size - at : 0;
     if (left < size)
         size = (size_t)left;
@@ -156,8 +174,12 @@ static void mark_dirty(unsigned file, uint64_t at, size_t size)
 
 int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t size)
 {
+    int fault = count_call();
+
     if (at % 4096 || size % 4096 || at + size > LARGEST)
         ep_sim_disk.misused = true;
+    if (fault)
+        return fault;
     /* The power may fail when all of the write is on its way. */
     bool cut = ep_sim_disk.calls + 1 == ep_sim_disk.cut_at;
     int error = cut || ep_sim_disk.off ? 0 : count_change();
@@ -178,7 +200,7 @@ int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t si
 
 int ep_port_store_sync(unsigned file)
 {
-    int error = count_change();
+    int fault = count_call(), error = fault ? fault : count_change();
 
     if (error)
         return error;
@@ -193,11 +215,14 @@ int ep_port_store_sync(unsigned file)
 
 int ep_port_store_cut(unsigned file, uint64_t size)
 {
-    bool cut = ep_sim_disk.calls + 1 == ep_sim_disk.cut_at;
-    int error = cut || ep_sim_disk.off ? 0 : count_change();
+    int fault = count_call();
 
-    if (ep_sim_disk.off || error)
-        return -EIO;
+    if (fault)
+        return fault;
+    bool cut = ep_sim_disk.calls + 1 == ep_sim_disk.cut_at;
+    int error = cut ? 0 : count_change();
+    if (error)
+        return error;
     if (size < files[file].size) {
         files[file].size = (size_t)size;
         for (uint64_t s = (size + SECTOR - 1) / SECTOR; s < LARGEST / SECTOR; s++)

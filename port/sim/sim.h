@@ -111,10 +111,13 @@ bool ep_sim_alive(enum ep_role role);
 struct ep_sim_disk {
     uint64_t dice;
     unsigned cut_at;
-    int error, open_error, read_error; /* errors of all calls that change something, open, read; 0: none */
+    int error, open_error; /* errors of all calls that change something, and of open; 0: none */
+    int fault;             /* error of every call from the fault_at-th to the one before fault_end; 0: none */
+    unsigned fault_at, fault_end;
 
     /* ---- what the core did ---- */
-    unsigned calls, syncs;
+    unsigned calls, syncs; /* calls that change something */
+    unsigned all_calls;    /* of any kind, except close */
     uint64_t written;
     bool off;     /* the power has failed: every call fails */
     bool open;    /* open by a running process */

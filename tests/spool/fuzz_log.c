@@ -137,7 +137,7 @@ static uint64_t read_all(struct ep_spool_log *log)
     uint32_t file = 0, index = 0;
     uint64_t count = 0, before = ep_spool_log_messages(log);
 
-    for (; (message = ep_spool_log_read(log, &record, &damaged)) != NULL; count++) {
+    for (; ep_spool_log_read(log, &record, &message, &damaged) == 0 && message; count++) {
         if (number(message - EP_SPOOL_RECORD + 4) !=
             crc(message - EP_SPOOL_RECORD + 8, EP_SPOOL_RECORD - 8 + record.size))
             abort();
