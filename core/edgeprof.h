@@ -233,6 +233,11 @@ struct ep_stats {
     /* Samples that were timed, about one in 128, and the page faults in their handlers that had to wait for a disk. */
     uint64_t timed_samples;
     uint64_t timed_faults;
+
+    /* Damage in the spool's files: messages that cannot be read any more, and bytes skipped with them or at the end of
+     * a file that a power cut has torn. The samples of those messages are in lost_count as far as they are known. */
+    uint64_t spool_damaged;
+    uint64_t spool_damaged_bytes;
 };
 
 /* Starts profiling. Copies *config and its strings, except where struct ep_config says otherwise.

@@ -48,6 +48,8 @@ static const uint16_t place[EP_COUNT_THREADS] = {
     [EP_COUNT_DEGRADED + EP_DETAIL_FRAMES - 1] = PLACE(degraded_frames),
     [EP_COUNT_TIMED] = PLACE(timed_samples),
     [EP_COUNT_TIMED_FAULTS] = PLACE(timed_faults),
+    [EP_COUNT_SPOOL_DAMAGED] = PLACE(spool_damaged),
+    [EP_COUNT_SPOOL_DAMAGED_BYTES] = PLACE(spool_damaged_bytes),
 };
 
 void ep_stats_fill(struct ep *ep, struct ep_stats *stats)

@@ -60,6 +60,8 @@ static void counters_publish(struct ep *ep)
     counter_store(ep, EP_COUNT_SPOOL_MESSAGES, ep_spool_log_messages(&spool->log));
     counter_store(ep, EP_COUNT_SPOOL_BYTES, spool->log.bytes);
     counter_store(ep, EP_COUNT_SPOOL_WRITTEN, spool->log.written);
+    counter_store(ep, EP_COUNT_SPOOL_DAMAGED, spool->log.damaged);
+    counter_store(ep, EP_COUNT_SPOOL_DAMAGED_BYTES, spool->log.damaged_bytes);
 }
 
 static void count_dropped(struct ep *ep, enum ep_loss reason, const struct ep_spool_dropped *dropped)
@@ -426,6 +428,7 @@ static void replay(struct ep *ep, uint64_t limit)
     int failed = ep_spool_log_read(&spool->log, &record, &bytes, &damaged);
 
     count_dropped(ep, EP_LOSS_SPOOL_DAMAGED, &damaged);
+    counters_publish(ep);
     if (failed)
         read_failed(ep, failed);
     else

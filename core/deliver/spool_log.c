@@ -15,11 +15,12 @@
 #include <errno.h>
 #include <string.h>
 
-#define MAGIC       0x31535045u /* EPS1 */
-#define MAGIC_MARK  0x314d5045u /* EPM1 */
-#define MARK_FILE   EP_SPOOL_FILES
-#define MARK_BYTES  24u
-#define ORIGIN_TYPE 1u
+#define MAGIC        0x31535045u /* EPS1 */
+#define MAGIC_MARK   0x314d5045u /* EPM1 */
+#define MARK_FILE    EP_SPOOL_FILES
+#define MARK_BYTES   24u
+#define ORIGIN_TYPE  1u
+#define SIZE_LARGEST (1u << 30) /* nothing behind this is searched */
 
 /* ---- bytes ---- */
 
@@ -153,8 +154,8 @@ static void next_file(struct ep_spool_log *log)
 
 /* ---- reading records ---- */
 
-/* Reads the record at that place into the buffer, head first. Returns 0; -ENOENT: no complete record; else the
- * disk's error. */
+/* Reads the record at that place into the buffer, head first; its index may be higher than the place's. Returns 0;
+ * -ENOENT: no record; -EBADMSG: a damaged record whose size may be right; else the disk's error. */
 static int record_load(struct ep_spool_log *log, const struct ep_spool_place *place, struct ep_spool_record *record)
 {
     unsigned slot = place->file % EP_SPOOL_FILES;
@@ -163,24 +164,58 @@ static int record_load(struct ep_spool_log *log, const struct ep_spool_place *pl
     if (got < (int64_t)EP_SPOOL_RECORD)
         return got < 0 ? (int)got : -ENOENT;
     get_head(log->buffer, record);
-    if (number(log->buffer, 4) != MAGIC || record->file != place->file || record->index != place->index ||
-        record->size > log->size - EP_SPOOL_RECORD || record->origin != (place->index == 0))
+    if (number(log->buffer, 4) != MAGIC || record->file != place->file || record->index < place->index ||
+        record->size > log->size - EP_SPOOL_RECORD || record->origin != (record->index == 0))
         return -ENOENT;
     got = ep_port_store_read(slot, place->offset + EP_SPOOL_RECORD, log->buffer + EP_SPOOL_RECORD, record->size);
     if (got < (int64_t)record->size)
         return got < 0 ? (int)got : -ENOENT;
-    return number(log->buffer + 4, 4) == crc(log->buffer + 8, EP_SPOOL_RECORD - 8 + record->size) ? 0 : -ENOENT;
+    return number(log->buffer + 4, 4) == crc(log->buffer + 8, EP_SPOOL_RECORD - 8 + record->size) ? 0 : -EBADMSG;
 }
 
-/* Like record_load(), but goes on to the next block if the batch has ended. */
+static bool is_damage(int error)
+{
+    return error == -ENOENT || error == -EBADMSG;
+}
+
+/* Finds the first record behind damage, as record_load() reported it: the next record, or else that at the start of a
+ * batch. */
+static int record_find(struct ep_spool_log *log, struct ep_spool_place *place, struct ep_spool_record *record,
+                       int error)
+{
+    int64_t size = ep_port_store_size(place->file % EP_SPOOL_FILES);
+    uint32_t end = size < (int64_t)SIZE_LARGEST ? (uint32_t)(size > 0 ? size : 0) : SIZE_LARGEST;
+    uint32_t at = place->offset < end ? block_up((uint64_t)place->offset + 1) : end;
+
+    if (size < 0)
+        return (int)size;
+    if (error == -EBADMSG) {
+        place->offset += EP_SPOOL_RECORD + record->size;
+        error = record_load(log, place, record);
+    }
+    for (; is_damage(error) && at < end; at += EP_SPOOL_BLOCK) {
+        place->offset = at;
+        error = record_load(log, place, record);
+    }
+    return is_damage(error) ? -ENOENT : error;
+}
+
+/* Like record_load(), but goes on to the next block if the batch has ended, and past damage. Moves the place to the
+ * record. Returns 0, -ENOENT: the file has ended, or the disk's error. */
 static int record_load_next(struct ep_spool_log *log, struct ep_spool_place *place, struct ep_spool_record *record)
 {
-    int error = record_load(log, place, record);
+    struct ep_spool_place at = *place;
+    int error = record_load(log, &at, record);
 
-    if (error != -ENOENT || place->offset % EP_SPOOL_BLOCK == 0)
-        return error;
-    place->offset = block_up(place->offset);
-    return record_load(log, place, record);
+    if (error == -ENOENT && at.offset % EP_SPOOL_BLOCK) {
+        at.offset = block_up(at.offset);
+        error = record_load(log, &at, record);
+    }
+    if (is_damage(error))
+        error = record_find(log, &at, record, error);
+    if (error == 0)
+        *place = (struct ep_spool_place){.file = at.file, .offset = at.offset, .index = record->index};
+    return error;
 }
 
 static void place_advance(struct ep_spool_place *place, const struct ep_spool_record *record)
@@ -191,50 +226,89 @@ static void place_advance(struct ep_spool_place *place, const struct ep_spool_re
 
 /* ---- recovery ---- */
 
-/* Reads the file's number from its first record. Returns 0, -ENOENT or the disk's error. */
-static int file_number_read(struct ep_spool_log *log, unsigned slot, uint32_t *number)
+/* Reads the file's number from the first readable record at the start of a batch. Returns 0, -ENOENT or the disk's
+ * error. */
+static int file_number_read(struct ep_spool_log *log, unsigned slot, uint32_t *file)
 {
+    struct ep_spool_place place = {0};
     struct ep_spool_record record;
-    int64_t got = ep_port_store_read(slot, 0, log->buffer, EP_SPOOL_RECORD);
+    int64_t size = ep_port_store_size(slot), got = 0;
 
-    if (got < (int64_t)EP_SPOOL_RECORD)
-        return got < 0 ? (int)got : -ENOENT;
-    get_head(log->buffer, &record);
-    *number = record.file % EP_SPOOL_FILES == slot ? record.file : 0;
-    return *number ? 0 : -ENOENT;
+    for (; place.offset < SIZE_LARGEST && (int64_t)place.offset < size; place.offset += EP_SPOOL_BLOCK) {
+        got = ep_port_store_read(slot, place.offset, log->buffer, EP_SPOOL_RECORD);
+        if (got < (int64_t)EP_SPOOL_RECORD)
+            return got < 0 ? (int)got : -ENOENT;
+        place.file = (uint32_t)number(log->buffer + 12, 4);
+        int error = place.file && place.file % EP_SPOOL_FILES == slot ? record_load(log, &place, &record) : -ENOENT;
+        *file = error ? 0 : place.file;
+        if (!is_damage(error))
+            return error;
+    }
+    return size < 0 ? (int)size : -ENOENT;
 }
 
-/* Counts a file's complete and undelivered messages, and cuts what follows them. A file that cannot be read stays as it
- * is, and so does its slot. Returns 0 or the disk's error. */
+/* Counts what is missing between two records that follow each other in the file. */
+static void damage_add(struct ep_spool_log *log, const struct ep_spool_place *expected,
+                       const struct ep_spool_place *found)
+{
+    bool marked = expected->file == log->marked.file;
+    uint32_t from = marked && log->marked.index > expected->index ? log->marked.index : expected->index;
+
+    from += from == 0; /* not a message */
+    log->damaged += found->index > from ? found->index - from : 0;
+    log->damaged_bytes += found->offset - expected->offset;
+}
+
+/* Reads a file's records, and counts undelivered messages and damage. Returns -ENOENT at its end, or the disk's error.
+ */
+static int file_read(struct ep_spool_log *log, unsigned slot, struct ep_spool_file *file)
+{
+    struct ep_spool_place place = {0};
+    struct ep_spool_record record;
+    int error = file_number_read(log, slot, &place.file);
+
+    while (error == 0) {
+        const struct ep_spool_place expected = place;
+        error = record_load_next(log, &place, &record);
+        if (error)
+            break;
+        if (place.index != expected.index)
+            damage_add(log, &expected, &place);
+        struct ep_spool_count this = count_of(&record);
+        if (place.file > log->marked.file || (place.file == log->marked.file && place.index >= log->marked.index))
+            count_add(&file->left, &this);
+        place_advance(&place, &record);
+    }
+    file->number = place.file;
+    file->size = block_up(place.offset);
+    return error;
+}
+
+/* Reads a file, and cuts what follows its records. A file that cannot be read stays as it is, and so does its slot.
+ * Returns 0 or the disk's error. */
 static int file_scan(struct ep_spool_log *log, unsigned slot)
 {
     struct ep_spool_file file = {0};
-    struct ep_spool_place place = {0};
-    struct ep_spool_record record;
-    uint32_t end = 0;
-    int error = file_number_read(log, slot, &place.file);
+    uint64_t damaged = log->damaged, damaged_bytes = log->damaged_bytes;
+    int error = file_read(log, slot, &file);
+    int64_t size = error == -ENOENT ? ep_port_store_size(slot) : error;
 
-    while (error == 0 && (error = record_load_next(log, &place, &record)) == 0) {
-        struct ep_spool_count this = count_of(&record);
-        if (place.file > log->marked.file || (place.file == log->marked.file && place.index >= log->marked.index))
-            count_add(&file.left, &this);
-        place_advance(&place, &record);
-        end = place.offset;
-    }
-    if (place.file >= log->next)
-        log->next = place.file + 1;
-    if (error != -ENOENT) {
+    if (file.number >= log->next)
+        log->next = file.number + 1;
+    if (size < 0) {
+        log->damaged = damaged;
+        log->damaged_bytes = damaged_bytes;
         log->unread |= 1u << slot;
-        return error;
+        return (int)size;
     }
     log->unread &= ~(1u << slot);
-    file.number = place.file;
-    file.size = block_up(end);
     log->file[slot] = file;
     log->bytes += file.size;
+    if (size > (int64_t)file.size)
+        log->damaged_bytes += (uint64_t)size - file.size;
     if (file.number && (file.number < log->marked.file || file.left.messages == 0))
         file_release(log, &log->file[slot]);
-    else if (ep_port_store_size(slot) > (int64_t)file.size)
+    else if (size > (int64_t)file.size)
         (void)ep_port_store_cut(slot, file.size); /* on a read-only disk the torn end is found again next time */
     return 0;
 }
@@ -456,6 +530,7 @@ static void file_done(struct ep_spool_log *log, struct ep_spool_dropped *damaged
     struct ep_spool_file *file = file_at(log, log->read.file);
 
     if (file->number == log->read.file) {
+        log->damaged += file->left.messages;
         dropped_add(log, file, damaged);
         file_release(log, file);
     }
@@ -484,7 +559,7 @@ static int origin_load(struct ep_spool_log *log)
     if (log->origin_of == log->read.file)
         return 0;
     int error = record_load(log, &start, &record);
-    return error ? error : keep_origin(log, &record) ? 0 : -ENOENT;
+    return is_damage(error) ? -ENOENT : error ? error : record.origin && keep_origin(log, &record) ? 0 : -ENOENT;
 }
 
 int ep_spool_log_read(struct ep_spool_log *log, struct ep_spool_record *record, const uint8_t **bytes,
@@ -536,7 +611,7 @@ int ep_spool_log_back(struct ep_spool_log *log, const struct ep_spool_record *re
     struct ep_spool_count again = {0};
     int error = 0;
 
-    while (place.index < record->index && (error = record_load_next(log, &place, &earlier)) == 0) {
+    while ((error = record_load_next(log, &place, &earlier)) == 0 && place.index < record->index) {
         if (!earlier.origin && earlier.segment == record->segment) {
             struct ep_spool_count this = count_of(&earlier);
             count_add(&again, &this);

@@ -41,6 +41,7 @@ struct ep_spool_log {
     struct ep_spool_file file[EP_SPOOL_FILES]; /* by number % EP_SPOOL_FILES */
     uint64_t cap, bytes;                       /* upper limit and current size of all files */
     uint64_t written;                          /* bytes written so far */
+    uint64_t damaged, damaged_bytes;           /* messages that cannot be read any more; bytes skipped or cut off */
     uint32_t next;                             /* number of the next file */
     uint32_t unread;                           /* bitmap of files that could not be read yet: not in file[] */
     uint32_t first_own;                        /* files from this number on belong to this run */

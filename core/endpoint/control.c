@@ -108,6 +108,8 @@ static void put_spool(struct ep_text *out, const struct ep_stats *stats)
     put_member(out, "spooled", stats->spooled);
     put_member(out, "replayed", stats->replayed);
     put_member(out, "written", stats->spool_written);
+    put_member(out, "damaged", stats->spool_damaged);
+    put_member(out, "damaged_bytes", stats->spool_damaged_bytes);
     ep_text_put(out, "}");
 }
 

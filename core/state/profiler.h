@@ -86,6 +86,8 @@ enum ep_counter {
     EP_COUNT_DEGRADED_LAST = EP_COUNT_DEGRADED + 2,
     EP_COUNT_TIMED,
     EP_COUNT_TIMED_FAULTS,
+    EP_COUNT_SPOOL_DAMAGED,
+    EP_COUNT_SPOOL_DAMAGED_BYTES,
     EP_COUNT_THREADS, /* from here on 32 bits in struct ep_stats */
     EP_COUNT_TREE_NODES,
     EP_COUNTERS

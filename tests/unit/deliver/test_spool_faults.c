@@ -55,13 +55,14 @@ static void recover(uint32_t format)
 
 static void check(const char *what, uint32_t format, int error, unsigned at, uint64_t expected)
 {
-    if (receiver.broken || lost || receiver.samples + stopped < expected)
+    bool counted = lost <= given.samples - expected; /* of a batch that was being written when the power failed */
+    if (receiver.broken || !counted || receiver.samples + stopped < expected)
         print_error("%s, format %u, error %d at call %u: %llu arrived, %llu stopped, %llu lost, %llu expected; %s\n",
                     what, format, error, at, (unsigned long long)receiver.samples, (unsigned long long)stopped,
                     (unsigned long long)lost, (unsigned long long)expected, receiver.broken ? receiver.broken : "");
     assert_null(receiver.broken);
     assert_false(ep_sim_disk.misused);
-    assert_int_equal(lost, 0);
+    assert_true(counted);
     assert_true(receiver.samples + stopped >= expected);
     if (format == EP_FORMAT_COMPACT)
         assert_true(receiver.samples <= given.samples);
