@@ -202,10 +202,14 @@ uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size);
  * sync makes the data safe from a power cut. Before that, any subset of the written sectors may be on disk. Writes
  * start at multiples of 4096 and are multiples of 4096 bytes long.
  *
- * open     0; -EBUSY: another process has it open; else the system's error. Creates the directory if its parent
- * exists size     of a file; 0: no such file read     the bytes read, fewer at the end; or a negative errno value
- * write    0, or the error if not everything was written sync     0: the file's bytes, its size and its existence
- * are safe cut      shortens the file; to 0: deletes it, permanently
+ * open: 0; -EBUSY: another process has it open; -EPERM: another user owns it, or everybody may write to it; else the
+ * system's error. Creates the directory if its parent exists. A forked child does not keep it open.
+ * size: of a file; 0: no such file; or the error.
+ * read: the bytes read, fewer at the end; or the error.
+ * write: 0, or the error if not everything was written.
+ * sync: 0: the file's bytes, its size and its existence are safe.
+ * cut: shortens the file; to 0: deletes it, permanently.
+ * Errors are negative errno values.
  *
  * Context: deliver, all of them. */
 int ep_port_store_open(const char *dir);

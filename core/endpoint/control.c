@@ -99,10 +99,23 @@ static void put_governor(struct ep_text *out, const struct ep_stats *stats)
     ep_text_put(out, "}");
 }
 
+/* Explains the errors that ep_port_store_open() defines. */
+static const char *spool_error_text(uint64_t error)
+{
+    if (error == EBUSY)
+        return "another process uses this directory; give each its own";
+    if (error == EPERM)
+        return "the directory or a file in it is another user's, or everybody may write to it; chown it, chmod 700";
+    return "";
+}
+
 static void put_spool(struct ep_text *out, const struct ep_stats *stats)
 {
     ep_text_put(out, ",\"spool\":{\"error\":");
     ep_text_number(out, stats->spool_error);
+    ep_text_put(out, ",\"error_text\":\"");
+    ep_text_put(out, spool_error_text(stats->spool_error));
+    ep_text_put(out, "\"");
     put_member(out, "messages", stats->spool_messages);
     put_member(out, "bytes", stats->spool_bytes);
     put_member(out, "spooled", stats->spooled);

@@ -1,21 +1,19 @@
 /*
- * The spool's files on Linux: "edgeprof-00" ... in a directory used by one process at a time (a lock on its file
- * "edgeprof.lock", which ends with the process). Each call opens its file, so none stays open. Writes go through the
- * page cache: sync is fdatasync, and fsync of the directory if a file was created or deleted.
+ * The spool's files on Linux: "edgeprof-00" ... in a directory used by one process at a time: a lock on its file
+ * "edgeprof.lock" ends with the process, and a child does not inherit it. Each call opens its file, so none stays open.
+ * Writes go through the page cache: sync is fdatasync, and fsync of the directory if a file was created or deleted.
  */
 #include "port/port.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdbool.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static int directory, lock; /* valid while the spool is open */
 static bool directory_changed;
-static bool is_open, fork_hooked;
+static pid_t opened_by; /* 0: closed. A forked child has the number of its parent */
 
 struct name {
     char text[sizeof "edgeprof-00"];
@@ -30,11 +28,22 @@ static struct name name_of(unsigned file)
     return name;
 }
 
+static bool is_trusted(const struct stat *status)
+{
+    return status->st_uid == geteuid() || status->st_uid == 0;
+}
+
 static int open_file(unsigned file, int flags)
 {
     int fd = openat(directory, name_of(file).text, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    struct stat status;
 
-    return fd < 0 ? -errno : fd;
+    if (fd < 0)
+        return -errno;
+    int error = fstat(fd, &status) != 0 ? -errno : is_trusted(&status) && S_ISREG(status.st_mode) ? 0 : -EPERM;
+    if (error)
+        (void)close(fd);
+    return error ? error : fd;
 }
 
 /* Closes the file. Returns `error`, or else the error of close(), which some file systems report only there. */
@@ -43,37 +52,57 @@ static int close_file(int fd, int error)
     return close(fd) != 0 && !error ? -errno : error;
 }
 
-/* Otherwise a child that outlives its parent would keep the lock. The parent's is not affected. */
-static void store_forked(void)
+/* Only this user and root can have made it, and not everybody can replace what is in it. */
+static int dir_check(int fd)
 {
-    if (is_open)
-        ep_port_store_close();
+    struct stat status;
+
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    return is_trusted(&status) && (status.st_mode & (S_IWOTH | S_ISVTX)) != S_IWOTH ? 0 : -EPERM;
+}
+
+/* A lock that a forked child does not inherit. The process loses it when it closes any descriptor of the file. */
+static int lock_take(void)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int fd = openat(directory, "edgeprof.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+
+    if (fd < 0)
+        return -errno;
+    if (fcntl(fd, F_SETLK, &whole) == 0)
+        return fd;
+    int error = errno == EACCES || errno == EAGAIN ? -EBUSY : -errno;
+    (void)close(fd);
+    return error;
 }
 
 int ep_port_store_open(const char *dir)
 {
-    if (!fork_hooked)
-        fork_hooked = pthread_atfork(NULL, NULL, store_forked) == 0;
+    if (opened_by == getpid())
+        return -EBUSY;
+    if (opened_by)
+        ep_port_store_close(); /* the parent's */
     if (mkdir(dir, 0700) != 0 && errno != EEXIST && errno != EROFS)
         return -errno;
     directory = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return -errno;
-    lock = openat(directory, "edgeprof.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int error = lock < 0 ? -errno : flock(lock, LOCK_EX | LOCK_NB) != 0 ? -errno : 0;
-    if (error && lock >= 0)
-        (void)close(lock);
-    if (error)
+    int error = dir_check(directory);
+    lock = error ? error : lock_take();
+    if (lock < 0) {
         (void)close(directory);
-    is_open = !error;
-    return error == -EWOULDBLOCK ? -EBUSY : error;
+        return lock;
+    }
+    opened_by = getpid();
+    return 0;
 }
 
 void ep_port_store_close(void)
 {
     (void)close(lock);
     (void)close(directory);
-    is_open = false;
+    opened_by = 0;
 }
 
 int64_t ep_port_store_size(unsigned file)
