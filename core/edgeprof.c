@@ -205,6 +205,7 @@ int ep_start(const struct ep_config *config)
     error = ep_settings_apply(ep, config);
     if (error)
         return error;
+    ep->message_bytes = ep_spool ? ep_spool->largest : UINT32_MAX;
     ep->started_ns = ep_port_uptime_ns();
     ep_contexts_clear(ep);
     if (ep_live)

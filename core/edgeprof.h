@@ -271,9 +271,10 @@ int ep_stop(uint32_t deadline_ms);
 struct ep_spool_config {
     const char *dir; /* used by one process at a time, and by nothing else; created if its parent exists. Copied */
 
-    /* At least EP_SPOOL_MEMORY_MIN bytes, and not less than in earlier runs: a larger message cannot be stored or
-     * read. EP_SPOOL_MEMORY suits EP_MEMORY_DEFAULT. For other sizes use EP_SPOOL_MEMORY_MIN plus a quarter of
-     * ep_config.memory_size. Must stay valid while the profiler runs and until ep_spool_start() is called again. */
+    /* At least EP_SPOOL_MEMORY_MIN bytes, and not less than in earlier runs: their larger messages cannot be read. The
+     * profiler makes no message that does not fit; less memory means more messages. EP_SPOOL_MEMORY suits
+     * EP_MEMORY_DEFAULT. For other sizes use EP_SPOOL_MEMORY_MIN plus a quarter of ep_config.memory_size. Must stay
+     * valid while the profiler runs and until ep_spool_start() is called again. */
     void *memory;
     size_t memory_size;
 

@@ -453,14 +453,18 @@ static void sum_encoding(const struct ep *ep, struct ep_encoding *encoding)
         encoding->sums.lost_ns = 0;
 }
 
-/* Encodes one message: the whole tree, or as many nodes as fit into an empty outbox. Returns the first node not
- * encoded, or 0 if there is no room now. */
+/* Encodes one message: the whole tree, or as many nodes as fit into an empty outbox or the largest message. Returns the
+ * first node not encoded, or 0 if there is no room now. */
 static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool last)
 {
     bool was_empty = ep_outbox_empty(&ep->outbox);
     unsigned low = first_pending(ep);
 
     encoding->size = ep_outbox_room(&ep->outbox, &encoding->data);
+    if (encoding->size >= ep->message_bytes) {
+        encoding->size = ep->message_bytes;
+        was_empty = true; /* an empty outbox would have no more room */
+    }
     for (encoding->limit = ep->tree.nodes; encoding->limit > low; encoding->limit = low + (encoding->limit - low) / 2) {
         encoding->last = last && encoding->limit == ep->tree.nodes;
         sum_encoding(ep, encoding);

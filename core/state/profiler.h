@@ -206,6 +206,7 @@ struct ep {
     int64_t rest_balance_ns;
     uint64_t segment;
     uint32_t sequence;
+    uint32_t message_bytes;  /* the largest message that delivery takes */
     unsigned nodes_declared; /* tree nodes already sent in this segment */
     unsigned module_hint;
     struct ep_path path;

@@ -89,6 +89,21 @@ static void test_unsteady_link(void **state)
     }
 }
 
+/* Deep stacks of many functions, as they make large messages. */
+static void various(uint64_t *dice, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        uint16_t stack[16];
+        for (unsigned n = 0; n < 16; n++)
+            stack[n] = (uint16_t)(unit_random(dice) % (n < 12 ? 3000 : 4));
+        assert_true(ep_sim_tick(1, 1, stack, 16));
+        given.samples++;
+        given.ticks++;
+        if (i % 20 == 19)
+            ep_sim_run(100 * MS);
+    }
+}
+
 static void test_pprof_outage(void **state)
 {
     (void)state;
@@ -110,6 +125,35 @@ static void test_pprof_outage(void **state)
     assert_int_equal(model.end_unix_ns - model.start_unix_ns, 10 * SECOND);
     assert_int_equal(ep_stop(1000), 0);
     check_all_arrived();
+}
+
+/* A buffer of 8 KiB and an outbox of 24: every message fits the spool's buffer, however much an interval holds. */
+static void test_small_buffer(void **state)
+{
+    (void)state;
+    for (int pprof = 0; pprof < 2; pprof++) {
+        uint64_t dice = 7;
+        afresh();
+        struct ep_spool_config spool = spool_config();
+        struct ep_config c = config();
+        spool.memory_size = EP_SPOOL_MEMORY_MIN;
+        c.encoder = pprof ? &ep_encoder_pprof : NULL;
+        start_with(&spool, &c);
+        model.down = true;
+        for (unsigned i = 0; i < 20; i++) {
+            various(&dice, 300);
+            ep_sim_run(10 * SECOND);
+        }
+        ep_sim_run(2 * MINUTE);
+        struct ep_stats s = account_stats();
+        assert_int_equal(s.spool_error, 0);
+        assert_true(s.spooled == s.messages && s.message_bytes > 20u * EP_SPOOL_MEMORY_MIN);
+        model.down = false;
+        ep_sim_run(30 * MINUTE);
+        assert_int_equal(account_stats().spool_messages, 0);
+        assert_int_equal(ep_stop(1000), 0);
+        check_all_arrived();
+    }
 }
 
 /* ---- the end of a process ---- */
@@ -675,6 +719,7 @@ int main(void)
         cmocka_unit_test(test_outage),
         cmocka_unit_test(test_unsteady_link),
         cmocka_unit_test(test_pprof_outage),
+        cmocka_unit_test(test_small_buffer),
         cmocka_unit_test(test_stop_spools),
         cmocka_unit_test(test_stop_leaves_time_for_the_disk),
         cmocka_unit_test(test_many_runs),
