@@ -234,7 +234,7 @@ static bool count_undelivered(struct ep *ep)
         return true;
     ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
     bool clean = sums.kinds == 0;
-    ep_lose(ep, EP_LOSS_STOPPED, sums.count[EP_KIND_CPU], sums.value[EP_KIND_CPU] - sums.lost_ns);
+    ep_lose(ep, EP_LOSS_STOPPED, ep_sums_samples(&sums), sums.value[EP_KIND_CPU] - sums.lost_ns);
     for (; (header = ep_outbox_peek(&ep->outbox)) != NULL; ep_outbox_pop(&ep->outbox)) {
         ep_lose(ep, EP_LOSS_STOPPED, header->samples, header->cpu_ns - header->lost_ns);
         clean = false;

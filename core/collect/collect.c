@@ -416,14 +416,13 @@ static void push_message(struct ep *ep, const struct ep_encoding *encoding, uint
         .segment = ep->segment,
         .cpu_ns = encoding->sums.value[EP_KIND_CPU],
         .lost_ns = encoding->sums.lost_ns,
+        .samples = ep_sums_samples(&encoding->sums),
         .family = ep->config.encoder->family(encoding->kinds),
         .end_ns = encoding->end_ns,
         .start_unix_ns = unix_ns ? encoding->start_ns + unix_ns : 0,
         .end_unix_ns = unix_ns ? encoding->end_ns + unix_ns : 0,
     };
 
-    for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
-        header.samples += encoding->sums.count[kind];
     ep_outbox_push(&ep->outbox, &header);
     ep_count(ep, EP_COUNT_MESSAGES, 1);
     ep_count(ep, EP_COUNT_MESSAGE_BYTES, size);
@@ -478,7 +477,7 @@ static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool la
     }
     encoding->limit = ep->tree.nodes;
     sum_encoding(ep, encoding);
-    ep_lose(ep, EP_LOSS_TOO_LARGE, encoding->sums.count[EP_KIND_CPU],
+    ep_lose(ep, EP_LOSS_TOO_LARGE, ep_sums_samples(&encoding->sums),
             encoding->sums.value[EP_KIND_CPU] - encoding->sums.lost_ns);
     ep->tree.full = true; /* its dictionary cannot be sent either: the segment ends here */
     return ep->tree.nodes;

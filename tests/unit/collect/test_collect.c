@@ -382,6 +382,38 @@ static void test_path_larger_than_outbox(void **state)
     end(1);
 }
 
+/* What does not fit counts with its samples, of every kind. */
+static void test_too_large_counts_every_kind(void **state)
+{
+    static char path[64 * 1024];
+    static struct ep_module_info one[1];
+    const struct ep_hook_event event = {.kind = EP_KIND_EXCEPTION, .count = 1, .value = 1};
+    const uint16_t stack[] = {1, 2};
+
+    (void)state;
+    memset(path, 'p', sizeof path - 1);
+    one[0] = (struct ep_module_info){.start = ep_sim_pc(0) - 8, .end = ep_sim_pc(4095), .path = path};
+    account_afresh();
+    ep_sim.modules = one;
+    ep_sim.module_count = 1;
+    struct ep_config c = {.memory = account_memory(EP_MEMORY_MIN),
+                          .memory_size = EP_MEMORY_MIN,
+                          .rate_hz = 100,
+                          .interval_ms = 1000,
+                          .kinds = EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_EXCEPTION),
+                          .transport = &receiver_transport};
+    assert_int_equal(ep_start(&c), 0);
+    ep_sim_here(stack, 2);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(ep_hook_event(&event), 0);
+        assert_true(ep_sim_tick(1, 1, stack, 2));
+        ep_sim_run(1000 * MS);
+    }
+    assert_int_equal(ep_stop(0), 0);
+    assert_int_equal(account_stats().kind_count[EP_KIND_EXCEPTION], 5);
+    assert_int_equal(account_stats().lost_count[EP_LOSS_TOO_LARGE], 10);
+}
+
 /* ---- the tree is full ---- */
 
 static void test_segments_roll_over(void **state)
@@ -708,6 +740,7 @@ int main(void)
         cmocka_unit_test(test_split_messages),
         cmocka_unit_test(test_split_messages_on_a_bad_link),
         cmocka_unit_test(test_path_larger_than_outbox),
+        cmocka_unit_test(test_too_large_counts_every_kind),
         cmocka_unit_test(test_segments_roll_over),
         cmocka_unit_test(test_no_transport),
         cmocka_unit_test(test_ring_full_is_a_frame),

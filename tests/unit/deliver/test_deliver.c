@@ -226,6 +226,31 @@ static void test_refused_and_then_stopped(void **state)
     }
 }
 
+/* What a stop cannot deliver is counted in samples of every kind, in messages and before. */
+static void test_stop_counts_every_kind(void **state)
+{
+    const struct ep_hook_event event = {.kind = EP_KIND_EXCEPTION, .count = 1, .value = 1};
+    const uint16_t stack[] = {1, 2};
+
+    (void)state;
+    (void)begin(0);
+    assert_int_equal(ep_kinds_set(EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_EXCEPTION)), 0);
+    ep_sim_run(100 * MS);
+    receiver.always = -EIO;
+    ep_sim_here(stack, 2);
+    for (unsigned i = 0; i < 2000 && !account_stats().intervals_merged; i++) {
+        sample(20);
+        for (unsigned n = 0; n < 5; n++)
+            assert_int_equal(ep_hook_event(&event), 0);
+        ep_sim_run(INTERVAL * MS);
+    }
+    assert_true(account_stats().intervals_merged > 0);
+    assert_int_equal(ep_stop(0), -ETIMEDOUT);
+    struct ep_stats s = account_stats();
+    assert_int_equal(s.kind_count[EP_KIND_EXCEPTION] * 4, s.samples);
+    assert_int_equal(s.lost_count[EP_LOSS_STOPPED], s.samples + s.kind_count[EP_KIND_EXCEPTION]);
+}
+
 /* ---- stale ---- */
 
 static void test_stale_starts_a_segment(void **state)
@@ -325,7 +350,7 @@ int main(void)
         cmocka_unit_test(test_receivers_wish),           cmocka_unit_test(test_refused),
         cmocka_unit_test(test_refused_and_then_stopped), cmocka_unit_test(test_stale_starts_a_segment),
         cmocka_unit_test(test_stale_with_a_queue),       cmocka_unit_test(test_always_stale),
-        cmocka_unit_test(test_random_answers),
+        cmocka_unit_test(test_stop_counts_every_kind),   cmocka_unit_test(test_random_answers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
