@@ -564,7 +564,7 @@ static bool finish(struct ep *ep, bool last)
 
     if (!ep->transport)
         return true;
-    if (atomic_exchange(&ep->segment_stale, false))
+    if (atomic_exchange(&ep->stale_segment, 0) == ep->segment)
         ep_segment_begin(ep);
     ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
     if (!sums.kinds && !(last && ep->sequence > 0)) {

@@ -32,7 +32,7 @@ struct spool {
     uint32_t share_pct;
     bool old_given;
     bool open;
-    bool segment_spooled;     /* a part of collect's current segment may be in the spool */
+    bool segment_spooled;     /* a part of `segment` is in the spool, and collect may be going on with it */
     uint64_t disk_again_ns;   /* uptime of the next try after a disk error */
     uint64_t unread_again_ns; /* uptime of the next try of files that could not be read at the start */
     uint64_t read_backoff_ns; /* after a failed read; 0: reading works */
@@ -192,7 +192,7 @@ static bool begins_file(struct ep *ep, const struct ep_box_header *header)
     bool full = spool->log.write.offset >= spool->log.cap / FILES_A_CAP;
 
     if (full && !header->family && header->sequence != 0) {
-        atomic_store(&ep->segment_stale, true);
+        atomic_store(&ep->stale_segment, header->segment);
         return false;
     }
     return full;
@@ -251,7 +251,7 @@ static int store_outbox(struct ep *ep)
         if (error)
             return disk_failed(ep, error);
         if (!spool->segment_spooled)
-            atomic_store(&ep->segment_stale, true);
+            atomic_store(&ep->stale_segment, spool->segment);
         spool->segment_spooled = true;
         disk_works(ep);
     }
@@ -264,7 +264,7 @@ static void link_is_up(struct ep *ep)
 {
     ep->backoff_ns = 0;
     if (spool->segment_spooled)
-        atomic_store(&ep->segment_stale, true);
+        atomic_store(&ep->stale_segment, spool->segment);
     spool->segment_spooled = false;
 }
 

@@ -115,8 +115,8 @@ static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *hea
     }
     if (error != -ESTALE && error != -EBADMSG)
         return error;
-    atomic_store(&ep->segment_stale,
-                 true); /* the receiver has not learned this message's part of the dictionary: begin a new segment */
+    /* The receiver has not learned this message's part of the dictionary. */
+    atomic_store(&ep->stale_segment, header->segment);
     if (error == -ESTALE)
         ep_deliver_stale(ep, header->segment);
     else

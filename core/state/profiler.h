@@ -216,7 +216,7 @@ struct ep {
     uint64_t snapshot_next_ns;                    /* time of the next try; 0: no dump in progress */
     atomic_bool encode_pending;                   /* the interval has ended, but the outbox had no room */
     atomic_bool flush, stopping, collected;       /* collected: stopping, and no message will follow */
-    atomic_bool segment_stale;                    /* set by the deliver thread */
+    _Atomic uint64_t stale_segment;               /* must not go on; 0: none. Set by the deliver thread */
     uint64_t resume_at_ns;                        /* uptime; parked threads start then at the latest */
 
     /* between them */

@@ -310,6 +310,29 @@ static void test_always_stale(void **state)
     end(0);
 }
 
+/* Leftovers of a refused segment that fail when the next segment has begun do not restart that one. */
+static void test_stale_leftovers(void **state)
+{
+    static const int answers[] = {0, -EIO, -EBADMSG, -EIO, -EBADMSG, -ESTALE, 0};
+
+    (void)state;
+    (void)begin(0);
+    interval();
+    receiver.answers = answers;
+    receiver.answer_count = 7;
+    for (unsigned i = 0; i < 3; i++) {
+        sample(5);
+        (void)ep_flush();
+        ep_sim_run(10 * MS);
+    }
+    for (unsigned i = 0; i < 10; i++)
+        interval();
+    assert_int_equal(receiver.sends - receiver.accepted, 5);
+    assert_int_equal(account_stats().lost_count[EP_LOSS_REFUSED], 2 * 20);
+    assert_int_equal(receiver.segments, 2);
+    end(1);
+}
+
 /* ---- order and mixture ---- */
 
 /* Random answers of all kinds: in the end the samples balance. */
@@ -350,7 +373,8 @@ int main(void)
         cmocka_unit_test(test_receivers_wish),           cmocka_unit_test(test_refused),
         cmocka_unit_test(test_refused_and_then_stopped), cmocka_unit_test(test_stale_starts_a_segment),
         cmocka_unit_test(test_stale_with_a_queue),       cmocka_unit_test(test_always_stale),
-        cmocka_unit_test(test_stop_counts_every_kind),   cmocka_unit_test(test_random_answers),
+        cmocka_unit_test(test_stale_leftovers),          cmocka_unit_test(test_stop_counts_every_kind),
+        cmocka_unit_test(test_random_answers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
