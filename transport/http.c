@@ -260,28 +260,39 @@ static bool was_stale(const struct http *http, bool reused, int err)
     return reused && http->response.bytes == 0 && (err == -ECONNRESET || err == -EPIPE || err == -ENOTCONN);
 }
 
-/* Converts a status to send()'s result. Connect's error codes, as Pyroscope sends them: resource_exhausted is 429,
- * invalid_argument 400, unavailable 503, unimplemented 501; canceled is 499 and does not refuse the message. */
+/* Converts a status to send()'s result. Only 400, 413, 415, 422 and 501 judge the message: sent again, it would be
+ * refused again. All others judge the sender (its token), or the way (a proxy, a captive portal), or the moment, and
+ * the message waits until that is mended. Connect's error codes, as Pyroscope sends them: resource_exhausted is 429,
+ * invalid_argument 400, unavailable 503, unimplemented 501. A web page is not a receiver's answer. */
 static int result_of_status(const struct ep_http_response *response, enum ep_format format, uint64_t *retry_ns)
 {
-    unsigned status = response->status;
-
-    if (status >= 200 && status <= 299)
-        return 0;
-    if (status == 409 && format == EP_FORMAT_COMPACT)
-        return -ESTALE;
-    if (status == 413)
-        return -EMSGSIZE;
-    if (status == 408)
-        return -ETIMEDOUT;
-    if (status == 429 || status == 503) {
-        if (response->retry_s > 0)
-            *retry_ns = response->retry_s * UINT64_C(1000000000);
-        return -EAGAIN;
-    }
-    if ((status >= 300 && status <= 498) || status == 501)
+    switch (response->status) {
+    case 400:
+    case 415:
+    case 422:
+    case 501:
         return -EBADMSG;
-    return status <= 599 ? -EIO : -EPROTO;
+    case 413:
+        return -EMSGSIZE;
+    case 401:
+    case 403:
+    case 407:
+        return -EACCES;
+    case 408:
+        return -ETIMEDOUT;
+    case 409:
+        return format == EP_FORMAT_COMPACT ? -ESTALE : -EIO;
+    case 429:
+    case 503:
+        *retry_ns = response->retry_s * UINT64_C(1000000000);
+        return -EAGAIN;
+    case 204:
+        return 0;
+    default:
+        if (response->status <= 299)
+            return response->page ? -EPROTO : 0;
+        return response->status <= 599 ? -EIO : -EPROTO;
+    }
 }
 
 /* ---- the transport ---- */

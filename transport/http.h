@@ -59,6 +59,7 @@ struct ep_http_response {
     bool known;          /* the final response's head is complete: status counts */
     bool close;          /* the connection cannot be used after this response */
     bool chunked, sized; /* how the body's length is given */
+    bool page;           /* the body is HTML */
     bool line_cut;       /* line[] has only the start of the line */
     uint8_t line_size;
     char line[EP_HTTP_LINE];

@@ -120,6 +120,15 @@ static void transfer_encoding(struct ep_http_response *response, const char *tex
     response->chunked = true;
 }
 
+static void content_type(struct ep_http_response *response, const char *text, size_t size)
+{
+    size_t word = 0;
+
+    while (word < size && text[word] != ';' && text[word] != ' ' && text[word] != '\t')
+        word++;
+    response->page = equal_nocase(text, word, "text/html");
+}
+
 /* A date instead of seconds is ignored: the device may have no clock. */
 static void retry_after(struct ep_http_response *response, const char *text, size_t size)
 {
@@ -160,10 +169,8 @@ static int header_line(struct ep_http_response *response)
         const char *name;
         void (*take)(struct ep_http_response *response, const char *text, size_t size);
     } known[] = {
-        {"content-length", content_length},
-        {"connection", connection},
-        {"transfer-encoding", transfer_encoding},
-        {"retry-after", retry_after},
+        {"content-length", content_length}, {"connection", connection},     {"transfer-encoding", transfer_encoding},
+        {"retry-after", retry_after},       {"content-type", content_type},
     };
     const char *line = response->line;
     size_t size = response->line_size;

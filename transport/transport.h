@@ -129,7 +129,8 @@ struct ep_push {
  * send    delivers one whole message before the deadline. Returns
  *             0            the receiver has accepted it
  *             -ESTALE      the receiver does not know the segment: the sender must start a new one
- *             -EBADMSG     refused permanently (a 4xx): the message is dropped
+ *             -EBADMSG     refused permanently, because of what is in it: the message is dropped. Not for what a new
+ *                          token or setting mends
  *             -EMSGSIZE    refused permanently because of its size
  *             -EAGAIN      the receiver asks to retry later (429, 503); *retry_ns, 0 before the call, may be set to
  *                          the minimum time until the next send; more than a day counts as a day

@@ -54,17 +54,29 @@ static struct end parse(const uint8_t *data, size_t size, size_t portion)
     return end;
 }
 
-static void parser(const uint8_t *data, size_t size, size_t portion)
+static struct end parser(const uint8_t *data, size_t size, size_t portion)
 {
     struct end a = parse(data, size, portion), b = parse(data, size, 1);
 
     require(a.result == b.result && a.status == b.status && a.known == b.known && a.retry_s == b.retry_s);
     require(a.close == b.close && (a.used == b.used || a.used > EP_HTTP_RESPONSE_MAX));
+    return a;
 }
 
-static void client(const uint8_t *data, size_t size, size_t portion)
+/* Only five statuses drop a message for good, and only a success acknowledges it. */
+static void judgement(int result, unsigned status)
 {
-    static const int results[] = {0, -ESTALE, -EBADMSG, -EMSGSIZE, -EAGAIN, -ETIMEDOUT, -EIO, -EPROTO, -ECONNRESET};
+    bool judges = status == 400 || status == 413 || status == 415 || status == 422 || status == 501;
+
+    require((result == -EBADMSG || result == -EMSGSIZE) == judges);
+    require((result == -ESTALE) == (status == 409));
+    require(result != 0 || (status >= 200 && status <= 299));
+}
+
+static void client(const uint8_t *data, size_t size, size_t portion, unsigned status)
+{
+    static const int results[] = {0,          -ESTALE, -EBADMSG, -EMSGSIZE,   -EAGAIN,
+                                  -ETIMEDOUT, -EIO,    -EPROTO,  -ECONNRESET, -EACCES};
     struct ep_target target = {.endpoint = "http://h", .service = "", .tags = ""};
     struct ep_message message = {.data = (const uint8_t *)"x", .size = 1};
     struct ep_deadline deadline = {.at_ns = 1};
@@ -80,6 +92,7 @@ static void client(const uint8_t *data, size_t size, size_t portion)
     for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
         listed |= result == results[i];
     require(listed && (retry_ns == 0 || result == -EAGAIN));
+    judgement(result, status);
     ep_transport_http.close(state);
     require(script.opened == 1 && script.closed == 1);
     free(state);
@@ -90,7 +103,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     size_t portion = data[0] ? data[0] : SIZE_MAX;
-    parser(data + 1, size - 1, portion);
-    client(data + 1, size - 1, portion);
+    client(data + 1, size - 1, portion, parser(data + 1, size - 1, portion).status);
     return 0;
 }

@@ -344,14 +344,33 @@ static const struct answer {
     {"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n", -ESTALE, 0, 1},
     {"HTTP/1.1 413 Large\r\nContent-Length: 0\r\n\r\n", -EMSGSIZE, 0, 1},
     {"HTTP/1.1 400 Bad\r\nContent-Length: 3\r\n\r\nbad", -EBADMSG, 0, 1},
-    {"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
-    {"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
+    {"HTTP/1.1 422 What\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
+    {"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", -EACCES, 0, 1},
+    {"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", -EACCES, 0, 1},
+    {"HTTP/1.1 404 Where\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
+    {"HTTP/1.1 405 Not so\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
+    {"HTTP/1.1 407 Proxy\r\nContent-Length: 0\r\n\r\n", -EACCES, 0, 1},
+    {"HTTP/1.1 411 Length\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
+    {"HTTP/1.1 431 Head\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
+    {"HTTP/1.1 511 Sign in\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
     {"HTTP/1.1 415 What\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
     {"HTTP/1.1 499 Canceled\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
     {"HTTP/1.1 501 Unimplemented\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
     {"HTTP/1.1 504 Late\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
-    {"HTTP/1.1 302 Away\r\nLocation: http://e/\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
-    {"HTTP/1.1 304 Same\r\n\r\n", -EBADMSG, 0, 1},
+    {"HTTP/1.1 301 Moved\r\nLocation: http://e/\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
+    {"HTTP/1.1 302 Away\r\nLocation: http://e/\r\nContent-Length: 0\r\n\r\n", -EIO, 0, 1},
+    {"HTTP/1.1 304 Same\r\n\r\n", -EIO, 0, 1},
+    {"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nlogin", -EPROTO, 0, 1},
+    {"HTTP/1.1 202 OK\r\ncontent-type:TEXT/html ; charset=utf-8\r\nContent-Length: 5\r\n\r\nlogin", -EPROTO, 0, 1},
+    {"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\nlogin", -EPROTO, 0, 0},
+    {"HTTP/1.1 103 Hints\r\nContent-Type: text/html\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0, 0, 1},
+    {"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nok\n", 0, 0, 1},
+    {"HTTP/1.1 200 OK\r\nContent-Type: text/htmlx\r\nContent-Length: 0\r\n\r\n", 0, 0, 1},
+    {"HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: 2\r\n\r\n{}", 0, 0, 1},
+    {"HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\nContent-Length: 0\r\n\r\n", 0, 0, 1},
+    {"HTTP/1.1 200 OK\r\nContent-Type: application/grpc-web+proto\r\nContent-Length: 0\r\n\r\n", 0, 0, 1},
+    {"HTTP/1.1 204 No Content\r\nContent-Type: text/html\r\n\r\n", 0, 0, 1},
+    {"HTTP/1.1 400 Bad\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n", -EBADMSG, 0, 1},
     {"HTTP/1.1 408 Late\r\nContent-Length: 0\r\n\r\n", -ETIMEDOUT, 0, 1},
     {"HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", -EAGAIN, 7, 1},
     {"HTTP/1.1 503 Busy\r\nRetry-After: 99999999\r\nContent-Length: 0\r\n\r\n", -EAGAIN, EP_HTTP_RETRY_MAX, 1},
@@ -410,7 +429,28 @@ static void test_answers(void **unused)
                 one_answer(&answers[i], portions[r], portions[w]);
 }
 
-static void test_pprof_conflict_is_final(void **unused)
+/* Only five statuses judge a message, of either format. No other drops it. */
+static void test_every_status(void **unused)
+{
+    (void)unused;
+    for (unsigned status = 200; status < 1000; status++)
+        for (int format = EP_FORMAT_COMPACT; format <= EP_FORMAT_PPROF; format++) {
+            char text[64];
+            struct fixture f;
+            bool judges = status == 400 || status == 413 || status == 415 || status == 422 || status == 501;
+            (void)snprintf(text, sizeof text, "HTTP/1.1 %u X\r\nContent-Length: 0\r\n\r\n", status);
+            script_reset();
+            script_say(text);
+            open_at(&f, "http://h");
+            int result = send_bytes(&f, (enum ep_format)format, "x", 1);
+            assert_int_equal(result == -EBADMSG || result == -EMSGSIZE, judges);
+            assert_int_equal(result == 0, status < 300);
+            assert_int_equal(result == -ESTALE, status == 409 && format == EP_FORMAT_COMPACT);
+            done(&f);
+        }
+}
+
+static void test_pprof_conflict_is_retried(void **unused)
 {
     struct fixture f;
     (void)unused;
@@ -418,7 +458,7 @@ static void test_pprof_conflict_is_final(void **unused)
     script_reset();
     script_say("HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n");
     open_at(&f, "http://h");
-    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "x", 1), -EBADMSG);
+    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "x", 1), -EIO);
     done(&f);
 }
 
@@ -673,7 +713,8 @@ int main(void)
         cmocka_unit_test(test_https),
         cmocka_unit_test(test_bad_endpoints),
         cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_pprof_conflict_is_final),
+        cmocka_unit_test(test_every_status),
+        cmocka_unit_test(test_pprof_conflict_is_retried),
         cmocka_unit_test(test_endless_answers),
         cmocka_unit_test(test_many_headers),
         cmocka_unit_test(test_idle_close_is_repaired),
