@@ -205,6 +205,8 @@ int ep_start(const struct ep_config *config)
     error = ep_settings_apply(ep, config);
     if (error)
         return error;
+    if (ep_notice)
+        ep_notice->start(ep);
     ep->message_bytes = ep_spool ? ep_spool->largest : UINT32_MAX;
     ep->started_ns = ep_port_uptime_ns();
     ep_contexts_clear(ep);

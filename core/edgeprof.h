@@ -238,6 +238,8 @@ struct ep_stats {
      * a file that a power cut has torn. The samples of those messages are in lost_count as far as they are known. */
     uint64_t spool_damaged;
     uint64_t spool_damaged_bytes;
+
+    uint32_t last_status; /* HTTP status of the last answer to a profile; 0: none yet, or another transport */
 };
 
 /* Starts profiling. Copies *config and its strings, except where struct ep_config says otherwise.
@@ -297,6 +299,13 @@ int ep_spool_start(const struct ep_spool_config *config);
 /* Fills dir and cap_bytes from EDGEPROF_SPOOL (a directory) and EDGEPROF_SPOOL_BYTES where they are zero.
  * Returns 1 if dir is set then, 0 if not, -EINVAL: a variable is invalid (ep_start_error()). Context: init. */
 int ep_spool_from_env(struct ep_spool_config *config);
+
+/* From the next ep_start() on, `say` gets one line when profiles do not arrive, with the reason and without credentials,
+ * such as "profiles are not accepted by http://host:4040: 401, ...", and one when they arrive again. Each reason is said
+ * once, and again after an hour at the earliest. The deliver thread calls it; it may block for a moment. NULL: nothing
+ * is said, as in a program that never calls this, which does not link it. The preload library and the .NET package
+ * write the lines to standard error. Context: init. */
+void ep_notice_to(void (*say)(const char *line));
 
 /* Fills *stats; after ep_stop() with the final figures of that run. Returns 0, or -ESRCH if nothing was ever
  * started. Context: any thread. */

@@ -56,6 +56,7 @@ void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
 {
     *stats = (struct ep_stats){
         .last_error = atomic_load_explicit(&ep->last_error, memory_order_relaxed),
+        .last_status = atomic_load_explicit(&ep->last_status, memory_order_relaxed),
         .threads = (uint32_t)counter_load(&ep->counter[EP_COUNT_THREADS]),
         .tree_nodes = (uint32_t)counter_load(&ep->counter[EP_COUNT_TREE_NODES]),
         .modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed),

@@ -327,6 +327,14 @@ static int http_send(void *state, const struct ep_message *message, const struct
     return err ? err : result_of_status(&http->response, message->format, retry_ns);
 }
 
+static unsigned http_answer(const void *state, const char **why)
+{
+    const struct http *http = state;
+
+    *why = "";
+    return http->response.known ? http->response.status : 0;
+}
+
 static void http_close(void *state)
 {
     connection_close(state);
@@ -338,4 +346,5 @@ const struct ep_transport ep_transport_http = {
     .open = http_open,
     .send = http_send,
     .close = http_close,
+    .answer = http_answer,
 };

@@ -137,6 +137,8 @@ struct ep_push {
  *             any other    not delivered, or unknown: the same bytes will be sent again
  *         Must return within 100 ms of the current deadline, whatever the far end does: ep_stop() waits for it.
  *         Exceptions: a slow disk, and the system's name lookup (see ep_stream). Context: deliver.
+ * answer  of the last send: the HTTP status of the answer, 0: none came. *why: one line about a failure that its errno
+ *         value does not explain, else "". For messages to people. May be NULL. Context: deliver.
  * close   frees what open and send have allocated. Called once after a successful open. May be NULL. Context: init.
  */
 struct ep_transport {
@@ -145,6 +147,7 @@ struct ep_transport {
     int (*open)(void *state, const struct ep_target *target);
     int (*send)(void *state, const struct ep_message *message, const struct ep_deadline *deadline, uint64_t *retry_ns);
     void (*close)(void *state);
+    unsigned (*answer)(const void *state, const char **why);
 };
 
 /*

@@ -11,6 +11,7 @@
 #include "core/deliver/steps.h"
 
 const struct ep_spool *ep_spool;
+const struct ep_notice *ep_notice;
 
 void ep_deadline_shrink(struct ep_deadline *deadline, uint64_t at_ns)
 {

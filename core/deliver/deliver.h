@@ -18,6 +18,20 @@ struct ep_spool {
 /* NULL: no spool. Written before ep_start(). */
 extern const struct ep_spool *ep_spool;
 
+/* The result of a send: send()'s error, the HTTP status of the answer (0: none), and a line about it or "". */
+struct ep_sent {
+    int error;
+    unsigned status;
+    const char *why;
+};
+
+struct ep_notice {
+    void (*start)(struct ep *ep);                            /* called when a run begins. Context: init */
+    void (*sent)(struct ep *ep, const struct ep_sent *sent); /* called after each send. Context: deliver */
+};
+/* NULL: nothing is said. Written before ep_start(). */
+extern const struct ep_notice *ep_notice;
+
 void ep_deliver_thread(void);
 
 /* Makes a deadline earlier, never later. Context: any thread. */

@@ -67,6 +67,19 @@ struct ep_deliver_until {
     _Atomic uint64_t *stop;
 };
 
+/* Notes the result of a send. */
+static inline void ep_deliver_note(struct ep *ep, int error)
+{
+    struct ep_sent sent = {.error = error, .why = ""};
+
+    if (ep->transport->answer)
+        sent.status = ep->transport->answer(ep->transport_state, &sent.why);
+    if (sent.status)
+        atomic_store_explicit(&ep->last_status, sent.status, memory_order_relaxed);
+    if (ep_notice)
+        ep_notice->sent(ep, &sent);
+}
+
 /* Sends a message. Returns 0; -ESTALE; -EBADMSG: refused permanently; any other error: retry at ep->retry_at_ns. */
 static inline int ep_deliver_message(struct ep *ep, const struct ep_message *message, struct ep_deliver_until until,
                                      uint64_t deadline_ns)
@@ -78,6 +91,7 @@ static inline int ep_deliver_message(struct ep *ep, const struct ep_message *mes
     if (stop)
         ep_deadline_shrink(until.send, stop);
     int error = ep->transport->send(ep->transport_state, message, until.send, &asked_ns);
+    ep_deliver_note(ep, error);
     if (error == 0) {
         ep_count(ep, EP_COUNT_DELIVERED, 1);
         ep_count(ep, EP_COUNT_DELIVERED_BYTES, message->size);

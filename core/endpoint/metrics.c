@@ -176,6 +176,8 @@ static void put_others(struct ep_text *out, const struct ep_stats *stats)
     put_plain(out, "edgeprof_level", "gauge", "1 low, 2 medium, 3 high; 0: not running.", ep_level_get());
     put_plain(out, "edgeprof_last_error", "gauge", "errno value of the last failed delivery; 0: none yet.",
               (uint64_t) - (int64_t)stats->last_error);
+    put_plain(out, "edgeprof_last_status", "gauge", "HTTP status of the last answer to a profile; 0: none yet.",
+              stats->last_status);
     put_plain(out, "edgeprof_pull_truncated_total", "counter",
               "Samples that the pull endpoint truncated for lack of memory.",
               atomic_load(&ep_view_losses()->truncated));

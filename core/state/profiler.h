@@ -234,6 +234,7 @@ struct ep {
         stop_send_ns; /* with a spool, while stopping: no sending after this; stored before stop_deadline_ns */
     struct ep_deadline send_deadline; /* of the message being sent */
     atomic_int last_error;
+    atomic_uint last_status; /* of HTTP */
 
     _Atomic uint64_t counter[EP_COUNTERS];
     _Atomic uint64_t kind_count[EP_KINDS], kind_value[EP_KINDS];

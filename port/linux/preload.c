@@ -75,6 +75,7 @@ __attribute__((constructor)) static void preload_begin(void)
     int secure = wanted < 0 ? 0 : start_secure(&config);
     int spools = wanted < 0 ? wanted : secure ? secure : ep_spool_from_env(&spool);
     int error = spools > 0 ? ep_spool_start(&spool) : spools;
+    ep_notice_to(ep_preload_say_line);
     error = error ? error : ep_start(&config);
     started = error ? 0 : getpid();
     if (started)

@@ -27,14 +27,25 @@ static void run_informed(void)
         (void)kill(parent, SIGURG);
 }
 
+static void write_line(const char *line, int size, size_t room)
+{
+    run_informed();
+    if (size > 0 && write(STDERR_FILENO, line, (size_t)size < room ? (size_t)size : room - 1) < 0)
+        return;
+}
+
 void ep_preload_say(const char *what, const char *why)
 {
     char line[384];
-    int size = snprintf(line, sizeof line, "edgeprof: %s: %s\n", what, why);
 
-    run_informed();
-    if (size > 0 && write(STDERR_FILENO, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1) < 0)
-        return;
+    write_line(line, snprintf(line, sizeof line, "edgeprof: %s: %s\n", what, why), sizeof line);
+}
+
+void ep_preload_say_line(const char *text)
+{
+    char line[544];
+
+    write_line(line, snprintf(line, sizeof line, "edgeprof: %s\n", text), sizeof line);
 }
 
 /* Checks whether address space for a stack is missing: pthread_create() returns EAGAIN for that too. */

@@ -9,9 +9,11 @@
 #include <errno.h>
 #include <stdalign.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/edgeprof.h"
 #include "transport/tls.h"
@@ -192,6 +194,16 @@ static int tls_setup(const char *endpoint, const struct ep_dotnet_tls *options)
     return err;
 }
 
+/* On the deliver thread: not by the runtime. */
+static void line_say(const char *line)
+{
+    char text[544];
+    const int size = snprintf(text, sizeof text, "edgeprof: %s\n", line);
+
+    if (size > 0 && write(STDERR_FILENO, text, (size_t)size < sizeof text ? (size_t)size : sizeof text - 1) < 0)
+        return;
+}
+
 int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls)
 {
     struct ep_config config = {.service = options->service,
@@ -223,6 +235,8 @@ int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dot
         err = memory_provide(&config, options->memory_bytes);
     if (err == 0)
         err = spool_start(options, config.memory_size);
+    if (err == 0)
+        ep_notice_to(line_say);
     if (err == 0)
         err = ep_start(&config);
     if (err != 0)
@@ -277,6 +291,7 @@ static void copy_figures(const struct ep_stats *stats, uint64_t *figure)
     figure[EP_DOTNET_SPOOL_MESSAGES] = stats->spool_messages;
     figure[EP_DOTNET_SPOOL_BYTES] = stats->spool_bytes;
     figure[EP_DOTNET_SPOOL_WRITTEN] = stats->spool_written;
+    figure[EP_DOTNET_LAST_STATUS] = stats->last_status;
 }
 
 uint32_t ep_dotnet_kinds(void)

@@ -278,6 +278,15 @@ static int tls_send(void *state, const struct ep_message *message, const struct 
     return ep_transport_http.send(state, message, deadline, retry_ns);
 }
 
+static unsigned tls_answer(const void *state, const char **why)
+{
+    const unsigned status = ep_transport_http.answer(state, why);
+
+    if (status == 0)
+        *why = ep_tls_error();
+    return status;
+}
+
 static void tls_shut(void *state)
 {
     ep_transport_http.close(state);
@@ -289,4 +298,5 @@ const struct ep_transport ep_transport_tls = {
     .open = tls_open,
     .send = tls_send,
     .close = tls_shut,
+    .answer = tls_answer,
 };

@@ -73,6 +73,7 @@ internal enum Figure
     SpoolMessages,
     SpoolBytes,
     SpoolWritten,
+    LastStatus,
     Count,
 }
 

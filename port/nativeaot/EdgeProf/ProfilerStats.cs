@@ -86,6 +86,9 @@ public readonly struct ProfilerStats
     /// none has failed.</summary>
     public string LastErrorText => LastError == 0 ? "" : string.IsNullOrEmpty(tlsError) ? Marshal.GetPInvokeErrorMessage(LastError) : tlsError;
 
+    /// <summary>HTTP status of the last answer to a profile. 0: none yet.</summary>
+    public int LastStatus => (int)this[Figure.LastStatus];
+
     /// <summary>CPU time of the profiler's own threads.</summary>
     public TimeSpan OwnCpuTime => Time(Figure.OwnCpuNs);
 

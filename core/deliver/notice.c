@@ -1,0 +1,235 @@
+/*
+ * One line a case that says why profiles do not arrive, and one when they arrive again. Only programs that call
+ * ep_notice_to() link this. The state belongs to the deliver thread.
+ *
+ *   ep_deliver_message -> ep_notice->sent -> case_of -> failed_say; again_say
+ *
+ * A case is said once, and again after an hour at the earliest: a link that comes and goes fills no log. No line has a
+ * credential: of the endpoint it shows scheme, host and path only.
+ */
+#include "core/deliver/deliver.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PATIENCE_TRIES 3u
+#define PATIENCE_NS    30000000000u
+#define AGAIN_NS       3600000000000u
+
+enum notice_case { REDIRECTED, TOKEN, FORBIDDEN, PATH, PROXY, BUSY, SERVER, PAGE, OTHER, SECURE, LINK, REFUSED, CASES };
+
+static const struct {
+    const char *text;
+    bool patient; /* may pass by itself: said after some tries only */
+} cases[CASES] = {
+    [REDIRECTED] = {"redirected to another address, which is not followed (a captive portal?)", false},
+    [TOKEN] = {"the token is missing, wrong or has expired", false},
+    [FORBIDDEN] = {"the token does not permit it, or a proxy forbids it", false},
+    [PATH] = {"the path is wrong, or this is not a receiver of profiles", false},
+    [PROXY] = {"a proxy asks for credentials", false},
+    [BUSY] = {"too many requests", true},
+    [SERVER] = {"the server or the proxy before it has failed", true},
+    [PAGE] = {"a web page instead of an answer (a captive portal?)", false},
+    [OTHER] = {"the server does not take the request", false},
+    [SECURE] = {NULL, false},
+    [LINK] = {NULL, true},
+    [REFUSED] = {"the profile is invalid for this receiver", false},
+};
+
+_Static_assert(CASES <= 16, "a bit a case");
+
+static struct {
+    void (*say)(const char *line);
+    unsigned tries;               /* failed since the last success */
+    uint16_t said;                /* a bit a case */
+    bool open;                    /* a line said that profiles do not arrive, and none has arrived since */
+    uint64_t failing_ns, said_ns; /* uptime of the first failure, of the last line */
+} notice;
+
+/* ---- the line ---- */
+
+struct line {
+    char text[512];
+    size_t size;
+};
+
+static void put(struct line *line, const char *text, size_t size)
+{
+    if (size > sizeof line->text - 1 - line->size)
+        size = sizeof line->text - 1 - line->size;
+    memcpy(line->text + line->size, text, size);
+    line->size += size;
+    line->text[line->size] = 0;
+}
+
+static void put_text(struct line *line, const char *text)
+{
+    put(line, text, strlen(text));
+}
+
+static void put_number(struct line *line, unsigned number)
+{
+    char digits[10];
+    size_t at = sizeof digits;
+
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number);
+    put(line, digits + at, sizeof digits - at);
+}
+
+/* The endpoint without user, password and query. */
+static void put_endpoint(struct line *line, const struct ep *ep)
+{
+    const char *endpoint = ep->config.endpoint, *host = endpoint ? strstr(endpoint, "://") : NULL;
+
+    if (!host) {
+        put_text(line, ep->transport->name);
+        return;
+    }
+    host += 3;
+    put(line, endpoint, (size_t)(host - endpoint));
+    const char *end = host + strcspn(host, "/");
+    for (const char *at = host; at < end; at++)
+        if (*at == '@')
+            host = at + 1;
+    put(line, host, strcspn(host, "?"));
+}
+
+static const char *error_text(int error)
+{
+    switch (error) {
+    case -ECONNREFUSED:
+        return "connection refused";
+    case -ETIMEDOUT:
+        return "no answer in time";
+    case -ECONNRESET:
+    case -EPIPE:
+        return "the connection was closed";
+    case -EHOSTUNREACH:
+        return "the host is unknown or not reachable";
+    case -ENETUNREACH:
+        return "no network";
+    case -EPROTO:
+        return "the answer is not HTTP";
+    case -ENOSPC:
+        return "no space left";
+    default:
+        return NULL;
+    }
+}
+
+static void put_error(struct line *line, int error)
+{
+    const char *text = error_text(error);
+
+    put_text(line, text ? text : "error ");
+    if (!text)
+        put_number(line, (unsigned)(error < 0 ? -error : error));
+}
+
+/* ---- what has happened ---- */
+
+static enum notice_case case_of(int error, unsigned status, const char *why)
+{
+    if (error == -EBADMSG || error == -EMSGSIZE)
+        return REFUSED;
+    if (status >= 500)
+        return SERVER;
+    switch (status) {
+    case 0:
+        return why[0] ? SECURE : LINK;
+    case 401:
+        return TOKEN;
+    case 403:
+        return FORBIDDEN;
+    case 404:
+        return PATH;
+    case 407:
+        return PROXY;
+    case 408:
+    case 429:
+        return BUSY;
+    default:
+        return status < 300 ? PAGE : status < 400 ? REDIRECTED : OTHER;
+    }
+}
+
+static void failed_say(struct ep *ep, enum notice_case which, const struct ep_sent *sent)
+{
+    struct line line = {.size = 0};
+
+    put_text(&line, sent->status ? "profiles are not accepted by " : "profiles do not reach ");
+    put_endpoint(&line, ep);
+    put_text(&line, ": ");
+    if (sent->status) {
+        put_number(&line, sent->status);
+        put_text(&line, ", ");
+    }
+    if (cases[which].text)
+        put_text(&line, cases[which].text);
+    else if (which == SECURE)
+        put_text(&line, sent->why);
+    else
+        put_error(&line, sent->error);
+    put_text(&line, which == REFUSED ? "; it is dropped and counted as lost" : "; they are kept and sent again");
+    notice.say(line.text);
+}
+
+static void again_say(struct ep *ep)
+{
+    struct line line = {.size = 0};
+
+    put_text(&line, "profiles are accepted again by ");
+    put_endpoint(&line, ep);
+    notice.say(line.text);
+}
+
+static void succeeded(struct ep *ep, uint64_t now)
+{
+    notice.tries = 0;
+    if (notice.open)
+        again_say(ep);
+    notice.open = false;
+    if (now - notice.said_ns >= AGAIN_NS)
+        notice.said = 0;
+}
+
+static void notice_sent(struct ep *ep, const struct ep_sent *sent)
+{
+    uint64_t now = ep_port_uptime_ns();
+
+    if (sent->error == 0)
+        succeeded(ep, now);
+    if (sent->error == 0 || sent->error == -ESTALE)
+        return;
+    enum notice_case which = case_of(sent->error, sent->status, sent->why);
+    if (notice.tries++ == 0)
+        notice.failing_ns = now;
+    if (cases[which].patient && notice.tries < PATIENCE_TRIES && now - notice.failing_ns < PATIENCE_NS)
+        return;
+    if (notice.said >> which & 1)
+        return;
+    notice.said = (uint16_t)(notice.said | 1u << which);
+    notice.said_ns = now;
+    notice.open |= which != REFUSED;
+    failed_say(ep, which, sent);
+}
+
+static void notice_start(struct ep *ep)
+{
+    void (*say)(const char *line) = notice.say;
+
+    (void)ep;
+    memset(&notice, 0, sizeof notice);
+    notice.say = say;
+}
+
+void ep_notice_to(void (*say)(const char *line))
+{
+    static const struct ep_notice table = {.start = notice_start, .sent = notice_sent};
+
+    notice.say = say;
+    ep_notice = say ? &table : NULL;
+}
