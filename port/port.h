@@ -57,7 +57,8 @@ struct ep_identity {
 /* Fills in what is known; unknown strings stay empty. Context: init. */
 void ep_port_identity(struct ep_identity *identity);
 
-/* Value of an environment variable or NULL. Context: init. */
+/* Value of an environment variable or NULL; also NULL in a program with more rights than its caller (setuid), who must
+ * not choose files or addresses for it. Context: init. */
 const char *ep_port_env(const char *name);
 
 /* The same, but an empty variable counts as not set. Context: init. */

@@ -69,7 +69,7 @@ static bool in_list(const char *list, const char *file, const char *called)
 
 static bool process_is_chosen(void)
 {
-    const char *only = getenv("EDGEPROF_ONLY"), *skip = getenv("EDGEPROF_SKIP");
+    const char *only = secure_getenv("EDGEPROF_ONLY"), *skip = getenv("EDGEPROF_SKIP");
     char path[PATH_MAX];
 
     if ((!only || !*only) && (!skip || !*skip))

@@ -118,7 +118,7 @@ void ep_preload_fork_end(void)
 
 void ep_preload_fork_follow(const struct ep_config *config)
 {
-    const char *wanted = getenv("EDGEPROF_FORK");
+    const char *wanted = secure_getenv("EDGEPROF_FORK");
 
     if ((wanted && strcmp(wanted, "0") == 0) || !config->endpoint || ep_preload_sanitized() || ep_preload_valgrind())
         return;

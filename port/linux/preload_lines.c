@@ -20,7 +20,7 @@
  * another process; and SIGURG has no effect on other processes. */
 static void run_informed(void)
 {
-    const char *run = getenv("EDGEPROF_RUN");
+    const char *run = secure_getenv("EDGEPROF_RUN");
     pid_t parent = getppid();
 
     if (run && strtol(run, NULL, 10) == (long)parent)

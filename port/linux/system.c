@@ -141,7 +141,7 @@ void ep_port_identity(struct ep_identity *identity)
 
 const char *ep_port_env(const char *name)
 {
-    return getenv(name);
+    return secure_getenv(name);
 }
 
 int ep_linux_task_read(uint32_t tid, const char *name, char *text, size_t size)

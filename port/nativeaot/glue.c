@@ -96,7 +96,7 @@ static struct kept control, pull;
 /* Takes a text from code, else from the environment, else NULL. Returns -EINVAL if it is too long. */
 static int text_keep(const char *text, const char *variable, char *copy, size_t room, const char **kept)
 {
-    text = text != NULL ? text : getenv(variable);
+    text = text != NULL ? text : secure_getenv(variable);
     *kept = NULL;
     if (text == NULL || !*text)
         return 0;

@@ -1,10 +1,14 @@
 /*
  * fork and exec while the profiler runs, and modules that are loaded and unloaded. The program is also its own exec
- * target: `linux_process exec-target` burns CPU and exits with 0.
+ * target: `linux_process exec-target` burns CPU and exits with 0, `linux_process setuid-target` tells which environment
+ * the library sees.
  */
 #include "linux_test.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
 
 #define RATE 1000
 
@@ -130,6 +134,63 @@ static void test_exec(void **state)
     }
 }
 
+enum { SEES_NOTHING = 20, SEES_VARIABLE, NOT_PRIVILEGED };
+
+static int setuid_target(void)
+{
+    struct ep_config config = {0};
+
+    if (!getauxval(AT_SECURE))
+        return NOT_PRIVILEGED;
+    return ep_port_env("EDGEPROF_ENDPOINT") || ep_config_from_env(&config) != 0 ? SEES_VARIABLE : SEES_NOTHING;
+}
+
+static void copy_program(const char *path)
+{
+    static char block[65536];
+    int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to = open(path, O_WRONLY | O_CREAT | O_EXCL, 0755);
+    ssize_t size;
+
+    assert_true(from >= 0 && to >= 0);
+    while ((size = read(from, block, sizeof block)) > 0)
+        assert_int_equal(write(to, block, (size_t)size), size);
+    assert_int_equal(size, 0);
+    (void)close(from);
+    (void)close(to);
+}
+
+/* A setuid program must not let its caller choose where profiles go, or a file that it reads. */
+static void test_setuid_program_ignores_the_environment(void **state)
+{
+    char path[] = "/tmp/edgeprof-setuid-XXXXXX/target", *slash = strrchr(path, '/');
+    int status;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    *slash = 0;
+    assert_non_null(mkdtemp(path));
+    assert_int_equal(chmod(path, 0755), 0);
+    *slash = '/';
+    copy_program(path);
+    assert_int_equal(chown(path, 65534, 65534), 0);
+    assert_int_equal(chmod(path, 04755), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        (void)setenv("EDGEPROF_ENDPOINT", "http://127.0.0.1:9", 1);
+        (void)execl(path, path, "setuid-target", (char *)NULL);
+        _exit(8);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    (void)unlink(path);
+    *slash = 0;
+    (void)rmdir(path);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NOT_PRIVILEGED) /* /tmp is nosuid */
+        skip();
+    assert_int_equal(WEXITSTATUS(status), SEES_NOTHING);
+}
+
 /* ---- modules ---- */
 
 static atomic_bool enough;
@@ -218,6 +279,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_since_fork),
         cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_setuid_program_ignores_the_environment),
         cmocka_unit_test(test_dlopen_is_seen_at_once), /* before the storm, which loads the same library */
         cmocka_unit_test(test_dlopen_storm),
     };
@@ -227,5 +289,7 @@ int main(int argc, char **argv)
         burn(20 * MS);
         return 0;
     }
+    if (argc > 1 && strcmp(argv[1], "setuid-target") == 0)
+        return setuid_target();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
