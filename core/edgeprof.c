@@ -34,7 +34,7 @@ static int transport_open(struct ep *ep)
     ep->target = (struct ep_target){.endpoint = config->endpoint,
                                     .service = config->service,
                                     .tags = config->tags,
-                                    .headers = config->headers,
+                                    .headers = ep_token ? ep_token->start(ep) : config->headers,
                                     .push = config->push,
                                     .names = config->names};
     int error = ep->transport->open(ep->transport_state, &ep->target);

@@ -250,8 +250,8 @@ int ep_start(const struct ep_config *config);
 /* Fills the fields of *config that are zero from the environment: EDGEPROF_ENDPOINT, EDGEPROF_SERVICE,
  * EDGEPROF_TAGS, EDGEPROF_LEVEL (low, medium, high), EDGEPROF_KINDS ("cpu,alloc", as ep_kind_name()), EDGEPROF_RATE
  * (Hz), EDGEPROF_BUDGET (ppm), EDGEPROF_INTERVAL (ms), EDGEPROF_FORMAT (compact, pprof), EDGEPROF_THREAD_LABELS,
- * EDGEPROF_IDLE_WAITS, EDGEPROF_ALL_EVENTS, EDGEPROF_PIN and EDGEPROF_NAMES (1, 0), EDGEPROF_TOKEN (bearer) and
- * EDGEPROF_HEADERS. Then it reads PYROSCOPE_* and OTEL_* variables of the same meaning (table in
+ * EDGEPROF_IDLE_WAITS, EDGEPROF_ALL_EVENTS, EDGEPROF_PIN and EDGEPROF_NAMES (1, 0), EDGEPROF_TOKEN (bearer) or
+ * EDGEPROF_TOKEN_FILE (as ep_token_file()), and EDGEPROF_HEADERS. Then it reads PYROSCOPE_* and OTEL_* variables of the same meaning (table in
  * port/nativeaot/EdgeProf/README.md). Links the push and names code, since a variable may ask for it. Strings point
  * into the environment or into memory that lasts until the next call. Returns 1 if a variable names an upload target,
  * or asks for the pull endpoint (EDGEPROF_PULL, which ep_pull_start() reads); 0 if none does; -EINVAL: a variable is
@@ -306,6 +306,13 @@ int ep_spool_from_env(struct ep_spool_config *config);
  * is said, as in a program that never calls this, which does not link it. The preload library and the .NET package
  * write the lines to standard error. Context: init. */
 void ep_notice_to(void (*say)(const char *line));
+
+/* The bearer token of every request is the content of that file, without blanks around it, from the next ep_start() on.
+ * The file is read at the start, and again after each answer 401 or 403, so a new token needs no restart. If it cannot
+ * be read, the profiler starts all the same and reads it again later; ep_notice_to() has a line about it. Not together
+ * with an Authorization line in ep_config.headers or a user in the endpoint. The path is copied. NULL: no file.
+ * Returns 0; -EALREADY: the profiler runs; -EINVAL: the path is empty or too long. Context: init. */
+int ep_token_file(const char *path);
 
 /* Fills *stats; after ep_stop() with the final figures of that run. Returns 0, or -ESRCH if nothing was ever
  * started. Context: any thread. */

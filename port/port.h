@@ -57,6 +57,10 @@ struct ep_identity {
 /* Fills in what is known; unknown strings stay empty. Context: init. */
 void ep_port_identity(struct ep_identity *identity);
 
+/* Reads a whole small file. Returns its size; -EFBIG: more than `size` bytes; else the system's error.
+ * Context: init, deliver. */
+int ep_port_file_read(const char *path, char *bytes, size_t size);
+
 /* Value of an environment variable or NULL; also NULL in a program with more rights than its caller (setuid), who must
  * not choose files or addresses for it. Context: init. */
 const char *ep_port_env(const char *name);

@@ -12,6 +12,7 @@
 
 const struct ep_spool *ep_spool;
 const struct ep_notice *ep_notice;
+const struct ep_token *ep_token;
 
 void ep_deadline_shrink(struct ep_deadline *deadline, uint64_t at_ns)
 {

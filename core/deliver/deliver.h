@@ -28,9 +28,17 @@ struct ep_sent {
 struct ep_notice {
     void (*start)(struct ep *ep);                            /* called when a run begins. Context: init */
     void (*sent)(struct ep *ep, const struct ep_sent *sent); /* called after each send. Context: deliver */
+    void (*unread)(const char *path, int error);             /* the token's file. Context: init, deliver */
 };
 /* NULL: nothing is said. Written before ep_start(). */
 extern const struct ep_notice *ep_notice;
+
+struct ep_token {
+    const char *(*start)(struct ep *ep);          /* the headers to send, valid until the next call. Context: init */
+    void (*sent)(struct ep *ep, unsigned status); /* called after each send. Context: deliver */
+};
+/* NULL: no token's file. Written before ep_start(). */
+extern const struct ep_token *ep_token;
 
 void ep_deliver_thread(void);
 

@@ -2,7 +2,9 @@
  * One line a case that says why profiles do not arrive, and one when they arrive again. Only programs that call
  * ep_notice_to() link this. The state belongs to the deliver thread.
  *
+ *   ep_start -> ep_notice->start                          a token that goes unencrypted
  *   ep_deliver_message -> ep_notice->sent -> case_of -> failed_say; again_say
+ *   token.c -> ep_notice->unread
  *
  * A case is said once, and again after an hour at the earliest: a link that comes and goes fills no log. No line has a
  * credential: of the endpoint it shows scheme, host and path only.
@@ -79,6 +81,17 @@ static void put_number(struct line *line, unsigned number)
     put(line, digits + at, sizeof digits - at);
 }
 
+/* The place behind the user, at the start of "user:password@host...". */
+static const char *host_of(const char *at)
+{
+    const char *end = at + strcspn(at, "/"), *host = at;
+
+    for (; at < end; at++)
+        if (*at == '@')
+            host = at + 1;
+    return host;
+}
+
 /* The endpoint without user, password and query. */
 static void put_endpoint(struct line *line, const struct ep *ep)
 {
@@ -90,10 +103,7 @@ static void put_endpoint(struct line *line, const struct ep *ep)
     }
     host += 3;
     put(line, endpoint, (size_t)(host - endpoint));
-    const char *end = host + strcspn(host, "/");
-    for (const char *at = host; at < end; at++)
-        if (*at == '@')
-            host = at + 1;
+    host = host_of(host);
     put(line, host, strcspn(host, "?"));
 }
 
@@ -217,18 +227,86 @@ static void notice_sent(struct ep *ep, const struct ep_sent *sent)
     failed_say(ep, which, sent);
 }
 
+/* ---- the token ---- */
+
+static void notice_unread(const char *path, int error)
+{
+    struct line line = {.size = 0};
+
+    put_text(&line, "the token cannot be read from ");
+    put_text(&line, path);
+    put_text(&line, ": ");
+    put_text(&line, error == -ENOENT   ? "there is no such file"
+                    : error == -EACCES ? "permission denied"
+                    : error == -EINVAL ? "it must have one token"
+                    : error == -EFBIG  ? "it is too long"
+                                       : "error ");
+    if (error != -ENOENT && error != -EACCES && error != -EINVAL && error != -EFBIG)
+        put_number(&line, (unsigned)-error);
+    put_text(&line, "; it is read again later");
+    notice.say(line.text);
+}
+
+static bool starts_nocase(const char *text, const char *word)
+{
+    for (; *word; text++, word++)
+        if ((*text >= 'A' && *text <= 'Z' ? *text - 'A' + 'a' : *text) != *word)
+            return false;
+    return true;
+}
+
+static bool has_authorization(const char *headers)
+{
+    while (headers && *headers) {
+        if (starts_nocase(headers, "authorization:"))
+            return true;
+        headers += strcspn(headers, "\n");
+        headers += *headers == '\n';
+    }
+    return false;
+}
+
+static bool is_loopback(const char *host)
+{
+    static const char *const names[] = {"localhost", "[::1]"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char after = starts_nocase(host, names[i]) ? host[strlen(names[i])] : 'x';
+        if (after == 0 || after == ':' || after == '/')
+            return true;
+    }
+    return strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == strcspn(host, ":/");
+}
+
+/* A token or password that others on the way can read. */
+static bool shows_secret(const struct ep *ep)
+{
+    const char *endpoint = ep->config.endpoint;
+
+    if (!endpoint || ep->config.transport || strncmp(endpoint, "http://", 7) != 0)
+        return false;
+    const char *host = host_of(endpoint + 7);
+    return !is_loopback(host) && (host != endpoint + 7 || ep_token || has_authorization(ep->config.headers));
+}
+
 static void notice_start(struct ep *ep)
 {
+    struct line line = {.size = 0};
     void (*say)(const char *line) = notice.say;
 
-    (void)ep;
     memset(&notice, 0, sizeof notice);
     notice.say = say;
+    if (!shows_secret(ep))
+        return;
+    put_text(&line, "the token goes unencrypted to ");
+    put_endpoint(&line, ep);
+    put_text(&line, ": everybody on the way can read it; use https");
+    notice.say(line.text);
 }
 
 void ep_notice_to(void (*say)(const char *line))
 {
-    static const struct ep_notice table = {.start = notice_start, .sent = notice_sent};
+    static const struct ep_notice table = {.start = notice_start, .sent = notice_sent, .unread = notice_unread};
 
     notice.say = say;
     ep_notice = say ? &table : NULL;

@@ -78,6 +78,8 @@ static inline void ep_deliver_note(struct ep *ep, int error)
         atomic_store_explicit(&ep->last_status, sent.status, memory_order_relaxed);
     if (ep_notice)
         ep_notice->sent(ep, &sent);
+    if (ep_token)
+        ep_token->sent(ep, sent.status);
 }
 
 /* Sends a message. Returns 0; -ESTALE; -EBADMSG: refused permanently; any other error: retry at ep->retry_at_ns. */

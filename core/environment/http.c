@@ -3,10 +3,11 @@
  * `headers`, in memory that lasts until the next call. Pyroscope's variables are used only if its variable has the
  * endpoint, so its secrets go to no other server. No value ever appears in a message.
  *
- *   ep_environment_headers -> own_headers, pyroscope_headers -> bearer_add, basic_add, headers_json -> line_add ->
- * put_char
+ *   ep_environment_headers -> own_headers, token_file, pyroscope_headers -> bearer_add, basic_add, headers_json ->
+ * line_add -> put_char
  *                          -> names_check
  */
+#include "core/deliver/deliver.h"
 #include "core/environment/environment.h"
 
 #include <errno.h>
@@ -217,16 +218,31 @@ static int own_headers(void)
     return bearer_add("EDGEPROF_TOKEN");
 }
 
-static int pyroscope_headers(void)
+/* The variable's file, unless the program has named one. Returns 1 if a file has the token, 0 if not, or -EINVAL. */
+static int token_file(bool wanted)
+{
+    static bool ours;
+    const char *path = wanted ? ep_env_text("EDGEPROF_TOKEN_FILE") : NULL;
+
+    if (ep_running() || (ep_token && !ours))
+        return ep_token != NULL;
+    ours = path != NULL;
+    if (!path || !has_header(lines, "authorization"))
+        return ep_token_file(path) < 0 ? -EINVAL : path != NULL;
+    (void)ep_token_file(NULL);
+    return ep_refuse(-EINVAL, "EDGEPROF_TOKEN_FILE: there is a token in EDGEPROF_TOKEN or EDGEPROF_HEADERS already");
+}
+
+static int pyroscope_headers(bool has_token)
 {
     const char *tenant = ep_env_text("PYROSCOPE_TENANT_ID");
     int error;
 
     if ((error = headers_json("PYROSCOPE_HTTP_HEADERS")) < 0)
         return error;
-    if ((error = bearer_add("PYROSCOPE_AUTH_TOKEN")) < 0)
+    if (!has_token && (error = bearer_add("PYROSCOPE_AUTH_TOKEN")) < 0)
         return error;
-    if ((error = basic_add("PYROSCOPE_BASIC_AUTH_USER", "PYROSCOPE_BASIC_AUTH_PASSWORD")) < 0)
+    if (!has_token && (error = basic_add("PYROSCOPE_BASIC_AUTH_USER", "PYROSCOPE_BASIC_AUTH_PASSWORD")) < 0)
         return error;
     return tenant && !has_header(lines, "x-scope-orgid") ? line_add("PYROSCOPE_TENANT_ID", "X-Scope-OrgID: ", tenant)
                                                          : 0;
@@ -243,22 +259,25 @@ static int names_check(const struct ep_config *config)
     for (size_t i = 0; config->headers && i < sizeof ours / sizeof ours[0]; i++)
         if (has_header(config->headers, ours[i]))
             return ep_complain(-EINVAL, "headers: edgeprof sets this one itself: ", ours[i], "");
-    if (config->headers && has_header(config->headers, "authorization") && path && memchr(path + 3, '@', authority))
+    const bool token = ep_token || (config->headers && has_header(config->headers, "authorization"));
+    if (token && path && memchr(path + 3, '@', authority))
         return ep_refuse(-EINVAL, "headers: use a token or a user in the endpoint, not both");
     return 0;
 }
 
 int ep_environment_headers(struct ep_config *config, bool pyroscope)
 {
+    const bool wanted = !config->headers;
     int error = 0;
 
-    if (!config->headers) {
-        used = 0;
-        lines[0] = 0;
+    used = 0;
+    lines[0] = 0;
+    if (wanted)
         error = own_headers();
-        if (error == 0 && pyroscope)
-            error = pyroscope_headers();
+    const int file = error ? error : token_file(wanted);
+    if (file >= 0 && wanted && pyroscope)
+        error = pyroscope_headers(file > 0);
+    if (wanted)
         config->headers = used ? lines : NULL;
-    }
-    return error ? error : names_check(config);
+    return file < 0 ? file : error ? error : names_check(config);
 }

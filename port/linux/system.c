@@ -139,6 +139,25 @@ void ep_port_identity(struct ep_identity *identity)
     text_copy(identity->executable, sizeof identity->executable, slash ? slash + 1 : path);
 }
 
+/* O_NONBLOCK: no waiting for a pipe's other end. */
+int ep_port_file_read(const char *path, char *bytes, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    size_t got = 0;
+    ssize_t now = 1;
+    char more;
+
+    if (fd < 0)
+        return -errno;
+    while (got < size && (now = read(fd, bytes + got, size - got)) > 0)
+        got += (size_t)now;
+    if (got == size)
+        now = read(fd, &more, 1);
+    int error = now < 0 ? -errno : now > 0 ? -EFBIG : 0;
+    (void)close(fd);
+    return error ? error : (int)got;
+}
+
 const char *ep_port_env(const char *name)
 {
     return secure_getenv(name);

@@ -106,6 +106,19 @@ void ep_port_identity(struct ep_identity *identity)
     *identity = ep_sim.identity;
 }
 
+int ep_port_file_read(const char *path, char *bytes, size_t size)
+{
+    size_t has = ep_sim.file ? strlen(ep_sim.file) : 0;
+
+    (void)path;
+    if (!ep_sim.file)
+        return -ENOENT;
+    if (has > size)
+        return -EFBIG;
+    memcpy(bytes, ep_sim.file, has);
+    return (int)has;
+}
+
 const char *ep_port_env(const char *name)
 {
     size_t size = strlen(name);

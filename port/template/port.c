@@ -69,6 +69,15 @@ void ep_port_random(void *bytes, size_t size)
     }
 }
 
+int ep_port_file_read(const char *path, char *bytes, size_t size)
+{
+    /* !FIXME: reads the file; without a file system nothing is there. */
+    (void)path;
+    (void)bytes;
+    (void)size;
+    return -ENOENT;
+}
+
 void ep_port_identity(struct ep_identity *identity)
 {
     /* !FIXME: identifies this device and boot; unknown strings stay empty. */

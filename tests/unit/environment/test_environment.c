@@ -203,6 +203,8 @@ static void test_headers(void **state)
         {ENDPOINT, "EDGEPROF_HEADERS=A: b\nC:d", "EDGEPROF_TOKEN=t", "A: b\nC:d\nAuthorization: Bearer t"},
         {ENDPOINT, "EDGEPROF_HEADERS=aUTHORIZATION: x y", "EDGEPROF_TOKEN=t", "aUTHORIZATION: x y"},
         {ENDPOINT, "EDGEPROF_TOKEN=", "EDGEPROF_HEADERS=", NULL},
+        {ENDPOINT, "EDGEPROF_TOKEN_FILE=/t", "EDGEPROF_HEADERS=A: b", "A: b"}, /* read in ep_start() */
+        {PYROSCOPE, "EDGEPROF_TOKEN_FILE=/t", "PYROSCOPE_AUTH_TOKEN=t", NULL},
         {ENDPOINT, "PYROSCOPE_AUTH_TOKEN=t", "PYROSCOPE_TENANT_ID=7", NULL}, /* for another server */
         {ENDPOINT, "PYROSCOPE_BASIC_AUTH_USER=u", "PYROSCOPE_HTTP_HEADERS={\"a\":\"b\"}", NULL},
         {PYROSCOPE, "PYROSCOPE_AUTH_TOKEN=t", "PYROSCOPE_TENANT_ID=7", "Authorization: Bearer t\nX-Scope-OrgID: 7"},
