@@ -22,3 +22,13 @@ test-faults: $(E2E_SERVICE) $(BUILD)/edgeprof
 $(call test,test-https,all,300,alone,Everything measured reaches the server over https through nginx with client certificates.)
 test-https: $(E2E_WORKER) $(BUILD)/edgeprof $(PRELOAD_LIB) $(if $(NA_DOTNET),$(NA_LIFECYCLE))
 	@tests/e2e/https.py $(BUILD)/edgeprof $(E2E_WORKER) $(PRELOAD_LIB) $(BUILD)/tests/e2e/https $(if $(NA_DOTNET),$(NA_LIFECYCLE))
+
+# Answers that judge the sender or the way, not the profile.
+E2E_DEVICE := $(BUILD)/tests/e2e/device
+$(E2E_DEVICE): tests/e2e/device.c core/edgeprof.h core/config.h transport/tls.h $(EP_LIB) $(TLS_LIB)
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(TLS_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
+
+$(call test,test-statuses,all,300,alone,Faults of the sender and of the way to the server lose no profile, and one line names each.)
+test-statuses: $(E2E_DEVICE) $(BUILD)/edgeprof
+	@tests/e2e/statuses.py $(BUILD)/edgeprof $(E2E_DEVICE) $(BUILD)/tests/e2e/statuses
