@@ -251,11 +251,11 @@ int ep_start(const struct ep_config *config);
  * EDGEPROF_TAGS, EDGEPROF_LEVEL (low, medium, high), EDGEPROF_KINDS ("cpu,alloc", as ep_kind_name()), EDGEPROF_RATE
  * (Hz), EDGEPROF_BUDGET (ppm), EDGEPROF_INTERVAL (ms), EDGEPROF_FORMAT (compact, pprof), EDGEPROF_THREAD_LABELS,
  * EDGEPROF_IDLE_WAITS, EDGEPROF_ALL_EVENTS, EDGEPROF_PIN and EDGEPROF_NAMES (1, 0), EDGEPROF_TOKEN (bearer) or
- * EDGEPROF_TOKEN_FILE (as ep_token_file()), and EDGEPROF_HEADERS. Then it reads PYROSCOPE_* and OTEL_* variables of the same meaning (table in
- * port/nativeaot/EdgeProf/README.md). Links the push and names code, since a variable may ask for it. Strings point
- * into the environment or into memory that lasts until the next call. Returns 1 if a variable names an upload target,
- * or asks for the pull endpoint (EDGEPROF_PULL, which ep_pull_start() reads); 0 if none does; -EINVAL: a variable is
- * invalid (ep_start_error()). Context: init. */
+ * EDGEPROF_TOKEN_FILE (as ep_token_file()), and EDGEPROF_HEADERS. Then it reads PYROSCOPE_* and OTEL_* variables of the
+ * same meaning (table in port/nativeaot/EdgeProf/README.md). Links the push and names code, since a variable may ask
+ * for it. Strings point into the environment or into memory that lasts until the next call. Returns 1 if a variable
+ * names an upload target, or asks for the pull endpoint (EDGEPROF_PULL, which ep_pull_start() reads); 0 if none does;
+ * -EINVAL: a variable is invalid (ep_start_error()). Context: init. */
 int ep_config_from_env(struct ep_config *config);
 
 /* Explains the failure of the last ep_start(), ep_config_from_env() or similar call in one line; "" after success.
@@ -300,11 +300,11 @@ int ep_spool_start(const struct ep_spool_config *config);
  * Returns 1 if dir is set then, 0 if not, -EINVAL: a variable is invalid (ep_start_error()). Context: init. */
 int ep_spool_from_env(struct ep_spool_config *config);
 
-/* From the next ep_start() on, `say` gets one line when profiles do not arrive, with the reason and without credentials,
- * such as "profiles are not accepted by http://host:4040: 401, ...", and one when they arrive again. Each reason is said
- * once, and again after an hour at the earliest. The deliver thread calls it; it may block for a moment. NULL: nothing
- * is said, as in a program that never calls this, which does not link it. The preload library and the .NET package
- * write the lines to standard error. Context: init. */
+/* From the next ep_start() on, `say` gets one line when profiles do not arrive, with the reason and without
+ * credentials, such as "profiles are not accepted by http://host:4040: 401, ...", and one when they arrive again. Each
+ * reason is said once, and again after an hour at the earliest. The deliver thread calls it; it may block for a moment.
+ * NULL: nothing is said, as in a program that never calls this, which does not link it. The preload library and the
+ * .NET package write the lines to standard error. Context: init. */
 void ep_notice_to(void (*say)(const char *line));
 
 /* The bearer token of every request is the content of that file, without blanks around it, from the next ep_start() on.

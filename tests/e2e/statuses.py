@@ -5,6 +5,7 @@ delivered when the fault is mended. What was measured is then in the database, t
 usage: statuses.py EDGEPROF DEVICE WORK
 `edgeprof serve` is the receiver; a real nginx, a captive portal and a foreign certificate stand in the way. All faults
 run side by side."""
+import atexit
 import contextlib
 import http.client
 import http.server
@@ -13,6 +14,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -39,6 +41,7 @@ class Nginx:
         self.ports = {name: free_port() for name in faults}
         self.write(faults)
         self.process = subprocess.Popen(['/usr/sbin/nginx', '-p', self.folder, '-c', self.folder / 'conf', '-e', self.folder / 'errors'])
+        atexit.register(self.process.terminate)  # a test that fails leaves nothing behind
         for port in self.ports.values():
             wait_until(lambda at=port: connects(at), 'nginx')
 
@@ -126,6 +129,8 @@ class Device:
                                             env=clean | {'EDGEPROF_ENDPOINT': endpoint, 'EDGEPROF_SERVICE': name, 'EDGEPROF_LEVEL': 'high',
                                                          'EDGEPROF_INTERVAL': '300'} | environment)
 
+        atexit.register(self.process.kill)
+
     def lines(self):
         return self.errors.read_text().splitlines()
 
@@ -138,7 +143,6 @@ def fail(text):
 
 
 def connects(port):
-    import socket
     with contextlib.suppress(OSError), socket.create_connection(('127.0.0.1', port), 1):
         return True
     return False
