@@ -207,7 +207,7 @@ int ep_start(const struct ep_config *config)
         return error;
     if (ep_notice)
         ep_notice->start(ep);
-    ep->message_bytes = ep_spool ? ep_spool->largest : UINT32_MAX;
+    ep->message_bytes = ep_spool ? ep_spool->largest() : UINT32_MAX;
     ep->started_ns = ep_port_uptime_ns();
     ep_contexts_clear(ep);
     if (ep_live)

@@ -10,8 +10,8 @@
 #include "core/state/profiler.h"
 
 struct ep_spool {
-    uint32_t largest;                                  /* bytes of the largest message that it can store */
-    void (*thread)(struct ep *ep);                     /* instead of ep_deliver_thread() */
+    uint32_t (*largest)(void);     /* bytes of the largest message that it can store. Context: init */
+    void (*thread)(struct ep *ep); /* instead of ep_deliver_thread() */
     int (*round)(struct ep *ep, uint64_t deadline_ns); /* instead of ep_deliver_round() */
     void (*stop)(struct ep *ep, uint64_t deadline_ns); /* called when ep_stop() begins. Context: init */
 };

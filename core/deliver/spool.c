@@ -532,6 +532,12 @@ static void spool_stop(struct ep *ep, uint64_t deadline_ns)
     ep_deadline_shrink(&spool->send, until);
 }
 
+/* With the first record of a new file. */
+static uint32_t spool_largest(void)
+{
+    return spool->log.size - 2 * EP_SPOOL_RECORD - EP_SPOOL_ORIGIN_SIZE;
+}
+
 /* ---- configuration ---- */
 
 static const char *config_error(const struct ep_spool_config *config)
@@ -550,7 +556,8 @@ static const char *config_error(const struct ep_spool_config *config)
 
 int ep_spool_start(const struct ep_spool_config *config)
 {
-    static struct ep_spool table = {.thread = spool_thread, .round = spool_round, .stop = spool_stop};
+    static const struct ep_spool table = {
+        .largest = spool_largest, .thread = spool_thread, .round = spool_round, .stop = spool_stop};
 
     if (ep_running())
         return ep_refuse(-EALREADY, "spool: the profiler is running; call ep_spool_start() before ep_start()");
@@ -573,7 +580,6 @@ int ep_spool_start(const struct ep_spool_config *config)
                 .size = (uint32_t)left & ~(EP_SPOOL_BLOCK - 1)},
     };
     memcpy(spool->dir, config->dir, strlen(config->dir) + 1);
-    table.largest = spool->log.size - 2 * EP_SPOOL_RECORD - EP_SPOOL_ORIGIN_SIZE; /* with a new file's first record */
     ep_spool = &table;
     return 0;
 }
