@@ -12,6 +12,7 @@
 #ifndef EDGEPROF_H
 #define EDGEPROF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -368,6 +369,9 @@ struct ep_pull_config {
     /* Requests must carry it, as "Authorization: Bearer TOKEN" or as a password ("http://any:TOKEN@host/..."). An
      * address other than loopback needs one of at least 16 characters; /control needs one on every address. */
     const char *token;
+    /* The token and the profiles cross the network unencrypted: without this consent (EDGEPROF_PULL_INSECURE=1) an
+     * address other than loopback is refused. Better: TLS in front, on this machine. */
+    bool insecure;
 };
 
 /* Starts the pull endpoint: profiles on request over HTTP, with the paths of Go programs: /debug/pprof/ for go tool
@@ -376,7 +380,8 @@ struct ep_pull_config {
  * endpoint in ep_config, profiles are available by pull only. `where` and `token` must stay valid until
  * ep_pull_stop(). The endpoint stays open across ep_stop() and ep_start().
  * Returns 1: it listens; 0: no address was given; -EINVAL: no valid address and port, or one
- * that needs a (longer) token; -ENOMEM: memory_size is too small; -EALREADY; else the system's error. Context: init. */
+ * that needs a (longer) token; -EACCES: one beyond loopback, without consent; -ENOMEM: memory_size is too small;
+ * -EALREADY; else the system's error. Context: init. */
 int ep_pull_start(const struct ep_pull_config *config);
 /* Returns 0, or -ESRCH when there is none. Context: init. */
 int ep_pull_stop(void);

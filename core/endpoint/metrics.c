@@ -53,6 +53,12 @@ static const struct figure figures[] = {
     {"edgeprof_modules", AT(modules), ONE, "Executable mappings of the loaded modules."},
     {"edgeprof_tree_nodes", AT(tree_nodes), ONE, "Nodes of the stack tree in use."},
     {"edgeprof_tree_nodes_limit", AT(tree_capacity), ONE, "Capacity of the stack tree in nodes."},
+    {"edgeprof_spool_messages", AT(spool_messages), ONE, "Profiles that wait in the spool."},
+    {"edgeprof_spool_bytes", AT(spool_bytes), ONE, "Bytes of the spool's files."},
+    {"edgeprof_spooled_total", AT(spooled), ONE, "Profiles stored in the spool."},
+    {"edgeprof_replayed_total", AT(replayed), ONE, "Profiles delivered from the spool, those of earlier runs too."},
+    {"edgeprof_spool_written_bytes_total", AT(spool_written), ONE, "Bytes written to the spool's disk."},
+    {"edgeprof_spool_error", AT(spool_error), ONE, "errno value of why storing fails; 0: it works."},
     {"edgeprof_memory_bytes", AT(memory_used), ONE, "Memory of the profiler."},
 };
 

@@ -20,6 +20,8 @@
 #include "core/hooks.h"
 #include "transport/tls.h"
 
+#define PULL_REFUSED "its token would cross the network unencrypted; put TLS in front, or set EDGEPROF_PULL_INSECURE=1"
+
 static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY], pull_memory[EP_PULL_MEMORY_DEFAULT];
 static uint64_t spool_memory[EP_SPOOL_MEMORY / 8];
 static pid_t started; /* the profiled process */
@@ -89,7 +91,10 @@ __attribute__((constructor)) static void preload_begin(void)
     else if (error)
         ep_preload_say_error("not profiling", ep_start_error(), error);
     report_endpoint("no control endpoint, see EDGEPROF_CONTROL", control);
-    report_endpoint("no pull endpoint, see EDGEPROF_PULL", pulled);
+    if (pulled == -EACCES)
+        ep_preload_say("no pull endpoint, see EDGEPROF_PULL", PULL_REFUSED);
+    else
+        report_endpoint("no pull endpoint, see EDGEPROF_PULL", pulled);
 }
 
 __attribute__((destructor)) static void preload_end(void)

@@ -105,6 +105,13 @@ static int memory_divide(const struct ep_pull_config *config)
     return ep_pull_open((uint8_t *)config->memory + ours, config->memory_size - ours);
 }
 
+static bool consent(void)
+{
+    const char *text = ep_port_env("EDGEPROF_PULL_INSECURE");
+
+    return text && strcmp(text, "1") == 0;
+}
+
 int ep_pull_start(const struct ep_pull_config *config)
 {
     const char *where = config->where ? config->where : ep_port_env("EDGEPROF_PULL");
@@ -119,6 +126,8 @@ int ep_pull_start(const struct ep_pull_config *config)
     int error = address_read(where, &to);
     if (error || (server.token ? strlen(server.token) < EP_LINUX_TOKEN_MIN : !to.loopback))
         return -EINVAL;
+    if (!to.loopback && !config->insecure && !consent())
+        return -EACCES;
     error = memory_divide(config);
     if (error)
         return error;

@@ -118,7 +118,8 @@ static int control_start(const struct ep_dotnet_options *options)
 
 static int pull_start(const struct ep_dotnet_options *options)
 {
-    struct ep_pull_config config = {.memory = pull_memory, .memory_size = sizeof pull_memory};
+    struct ep_pull_config config = {
+        .memory = pull_memory, .memory_size = sizeof pull_memory, .insecure = options->pull_insecure != 0};
     int err = text_keep(options->pull, "EDGEPROF_PULL", pull.where, sizeof pull.where, &config.where);
 
     if (err == 0)
@@ -135,7 +136,10 @@ static int endpoints_start(const struct ep_dotnet_options *options)
         failed =
             "control endpoint (Control or EDGEPROF_CONTROL): must be a socket's path that can be created, or a free "
             "port and a token of at least 16 characters";
-    else if ((err = pull_start(options)) < 0)
+    else if ((err = pull_start(options)) == -EACCES)
+        failed = "pull endpoint (Pull or EDGEPROF_PULL): its token would cross the network unencrypted; put TLS in "
+                 "front, or set PullInsecure or EDGEPROF_PULL_INSECURE=1";
+    else if (err < 0)
         failed = "pull endpoint (Pull or EDGEPROF_PULL): must be a free port, or address:port, and beyond loopback "
                  "a token of at least 16 characters";
     if (err >= 0)

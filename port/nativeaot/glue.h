@@ -27,6 +27,7 @@ struct ep_dotnet_options {
     uint32_t level, rate_hz, interval_ms, format, kinds, budget_ppm, flags;
     uint32_t names;   /* 0: from the environment, 1: yes, 2: no */
     uint32_t managed; /* 1: ep_dotnet_transport gets the profiles, whatever endpoint is */
+    uint32_t pull_insecure;
 };
 
 /* Options for https endpoints; `ca` must stay valid until the next start. Mirrored by NativeTls in

@@ -83,7 +83,7 @@ def main():
                             env=gateway.environment())
     time.sleep(2)
     truth(port, process.pid)
-    for where, token in ((str(port), ""), ("127.0.0.1:1234", "short"), ("0.0.0.0:1234", ""), ("nonsense", "")):
+    for where, token in ((str(port), ""), ("127.0.0.1:1234", "short"), ("0.0.0.0:1234", ""), ("0.0.0.0:1234", "0123456789abcdef"), ("nonsense", "")):
         other, _ = start(where, EDGEPROF_PULL_TOKEN=token)
         said = re.findall(r"edgeprof: .*", open(log_path, encoding="utf-8").read())
         expect(len(said) == 1 and "EDGEPROF_PULL" in said[0], f"{where!r} {token!r} is one line", "".join(said))

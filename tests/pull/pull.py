@@ -48,10 +48,11 @@ def free_port():
 
 
 class Program:
-    def __init__(self, **more):
+    def __init__(self, everywhere=False, **more):
         self.port = free_port()
+        where = f"0.0.0.0:{self.port}" if everywhere else str(self.port)
         env = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF", "PYROSCOPE", "OTEL"))}
-        env.update({"EDGEPROF_PULL": str(self.port), **more})
+        env.update({"EDGEPROF_PULL": where, **more})
         self.log = os.path.join(work, "program.log")
         with open(self.log, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen([program, "300"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -219,6 +220,7 @@ def metrics(run):
             fail(f"{name}{labels} went from {before[name, labels]} to {value}")
     cpu = ("edgeprof_cpu_seconds_total", None)
     expect(0.2 < after[cpu] - before[cpu] < 6, "CPU seconds grow", after[cpu])
+    expect({f"edgeprof_spool_{name}" for name in ("messages", "bytes", "written_bytes_total", "error")} <= set(types), "the spool's figures are there")
     expect(after["edgeprof_lost_samples_total", '{reason="ring full"}'] == 0, "losses have reasons")
 
 
@@ -244,7 +246,10 @@ def refusals():
     status, body, _ = run.get("/debug/pprof/", Authorization="Bearer " + TOKEN)
     expect(status == 200 and body.count(b"<tr>") == 9, "the page with the token")
     run.stop()
-    for where, token in (("192.0.2.1:80", ""), ("0.0.0.0:0", TOKEN), ("host:80", ""), ("127.0.0.1:1", "short")):
+    run = Program(EDGEPROF_LEVEL="low", EDGEPROF_PULL_TOKEN=TOKEN, everywhere=True, EDGEPROF_PULL_INSECURE="1")
+    expect(run.get("/debug/pprof/", Authorization="Bearer " + TOKEN)[0] == 200, "all addresses, with consent")
+    run.stop()
+    for where, token in (("192.0.2.1:80", ""), ("0.0.0.0:0", TOKEN), ("0.0.0.0:4042", TOKEN), ("host:80", ""), ("127.0.0.1:1", "short")):
         run = Program(EDGEPROF_PULL=where, EDGEPROF_PULL_TOKEN=token)
         expect(not run.ready and run.said().count("\n") == 1 and "EDGEPROF_PULL" in run.said(), f"refused: {where!r} {token!r}",
                run.said().strip())

@@ -19,7 +19,7 @@ internal unsafe struct NativeOptions
     public byte* PullToken;
     public byte* Spool;
     public ulong MemoryBytes, SpoolBytes;
-    public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags, Names, Managed;
+    public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags, Names, Managed, PullInsecure;
 }
 
 /// <summary>Options for https (struct ep_dotnet_tls in glue.h).</summary>

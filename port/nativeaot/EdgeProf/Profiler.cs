@@ -170,6 +170,7 @@ public static unsafe partial class Profiler
                         | (options.AllEvents ? (uint)Native.FlagAllEvents : 0),
                 Names = options.Names switch { null => Native.NamesAsk, true => Native.NamesOn, false => Native.NamesOff },
                 Managed = options.Transport is null ? 0u : 1u,
+                PullInsecure = options.PullInsecure ? 1u : 0u,
             };
             Run++; // invalidates the tags' numbers
             RuntimeHooks.Attach();

@@ -172,6 +172,10 @@ public sealed class ProfilerOptions
     /// EDGEPROF_PULL_TOKEN, else none.</summary>
     public string? PullToken { get; set; }
 
+    /// <summary>Permits an address of <see cref="Pull"/> beyond loopback, where the token and the profiles cross the
+    /// network unencrypted. Better: TLS in front, on this machine. The same as EDGEPROF_PULL_INSECURE=1.</summary>
+    public bool PullInsecure { get; set; }
+
     /// <summary>Transport used instead of <see cref="Endpoint"/>: your own, or a <see cref="Stream"/>
     /// (<see cref="StreamTransport"/>).</summary>
     public ProfileTransport? Transport { get; set; }
