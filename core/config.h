@@ -62,6 +62,22 @@
 #define EP_NAMES_BYTES 65536
 #endif
 
+/* Programs that send pprof: nodes of a segment's stack tree, at most. 16 bytes each, with the entries, and twice: for
+ * new and for stored profiles. More memory for ep_config gives no larger tree. A multiple of 32. Range: 1024..65504. */
+#ifndef EP_MIRROR_NODES
+#define EP_MIRROR_NODES 8192
+#endif
+
+/* Likewise: contexts (labels and spans) of an interval. 32 bytes each. Range: 64..4095. */
+#ifndef EP_MIRROR_CONTEXTS
+#define EP_MIRROR_CONTEXTS 1024
+#endif
+
+/* Bytes of the largest compressed pprof; what does not fit is divided. Range: 16384..16777216. */
+#ifndef EP_PPROF_BYTES
+#define EP_PPROF_BYTES 65536
+#endif
+
 /* Bytes for request headers from environment variables; tokens may be long. */
 #ifndef EP_HEADERS_BYTES
 #define EP_HEADERS_BYTES 4096

@@ -8,6 +8,7 @@
  * A failed step of the start undoes the steps before it. After ep_stop() the memory belongs to the caller again.
  */
 #include "core/start.h"
+#include "core/data/encoding.h"
 #include "core/collect/collect.h"
 #include "core/deliver/deliver.h"
 
@@ -35,8 +36,7 @@ static int transport_open(struct ep *ep)
                                     .service = config->service,
                                     .tags = config->tags,
                                     .headers = ep_token ? ep_token->start(ep) : config->headers,
-                                    .push = config->push,
-                                    .names = config->names};
+                                    .push = config->push};
     int error = ep->transport->open(ep->transport_state, &ep->target);
     return error ? ep_complain(error, ep->transport->name, ": cannot use the endpoint ",
                                ep_endpoint_shown(config->endpoint))
@@ -236,6 +236,8 @@ static bool count_undelivered(struct ep *ep)
         return true;
     ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
     bool clean = sums.kinds == 0;
+    if (ep->config.encoder)
+        ep->config.encoder->end(ep);
     ep_lose(ep, EP_LOSS_STOPPED, ep_sums_samples(&sums), sums.value[EP_KIND_CPU] - sums.lost_ns);
     for (; (header = ep_outbox_peek(&ep->outbox)) != NULL; ep_outbox_pop(&ep->outbox)) {
         ep_lose(ep, EP_LOSS_STOPPED, header->samples, header->cpu_ns - header->lost_ns);

@@ -56,7 +56,7 @@ enum ep_level {
 
 enum ep_format {
     EP_FORMAT_COMPACT = 0, /* core/FORMAT.md */
-    EP_FORMAT_PPROF = 1,   /* perftools.profiles.Profile, uncompressed, with addresses and build ids */
+    EP_FORMAT_PPROF = 1,   /* perftools.profiles.Profile, compressed by gzip, with addresses and build ids */
 };
 
 enum ep_flags {
@@ -112,8 +112,9 @@ struct ep_config {
 
     uint32_t flags; /* enum ep_flags */
 
-    /* The encoder. NULL: EP_FORMAT_COMPACT. &ep_encoder_pprof: EP_FORMAT_PPROF. Programs link only the encoder they
-     * use. */
+    /* What the transport gets. NULL: EP_FORMAT_COMPACT. &ep_encoder_pprof: EP_FORMAT_PPROF, compressed by gzip, one
+     * message a family and interval, made while sending in memory of its own (see docs/memory.md). Programs link only
+     * what they use. */
     const struct ep_encoder *encoder;
 
     /* For endpoints http:// and https:// only. push: the protocol for pprof, &ep_push_pyroscope; pprof over HTTP

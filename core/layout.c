@@ -17,6 +17,8 @@
 #define OUTBOX_MIN     4096
 #define OUTBOX_MAX     (64u << 20)
 #define CONTEXTS_MAX   4095u /* an entry's context has 12 bits */
+/* The mirror of a converter (core/mirror) must hold the tree. */
+#define TREE_MIRRORED (EP_MIRROR_NODES * (sizeof(struct ep_node) + sizeof(struct ep_entry) / 4))
 
 static unsigned ring_words(size_t bytes)
 {
@@ -28,13 +30,13 @@ static unsigned ring_words(size_t bytes)
 }
 
 /* Returns the number of bytes used at `at`. Thread names come on top of `bytes`. */
-static size_t contexts_carve(struct ep *ep, uint8_t *at, size_t bytes)
+static size_t contexts_carve(struct ep *ep, uint8_t *at, size_t bytes, unsigned most)
 {
     struct ep_contexts *contexts = &ep->contexts;
 
     contexts->capacity = (unsigned)(bytes / sizeof contexts->key[0]);
-    if (contexts->capacity > CONTEXTS_MAX)
-        contexts->capacity = CONTEXTS_MAX;
+    if (contexts->capacity > most)
+        contexts->capacity = most;
     contexts->key = (struct ep_context_key *)(void *)at;
     at += contexts->capacity * sizeof contexts->key[0];
     contexts->name_capacity = EP_MAX_THREADS;
@@ -67,11 +69,14 @@ int ep_layout(const struct ep_config *config, struct ep **out)
     at += fixed;
     ep_ring_init(&ep->ring, (atomic_uintptr_t *)(void *)at, words);
     at += ring;
-    size_t contexts = contexts_carve(ep, at, left / 16);
+    size_t contexts = contexts_carve(ep, at, left / 16, config->encoder ? EP_MIRROR_CONTEXTS : CONTEXTS_MAX);
     at += contexts;
     ep_outbox_init(&ep->outbox, at, outbox);
     at += outbox;
-    ep_tree_init(&ep->tree, at, left - ring - contexts - outbox);
+    size_t tree = left - ring - contexts - outbox;
+    if (config->encoder && tree > TREE_MIRRORED)
+        tree = TREE_MIRRORED;
+    ep_tree_init(&ep->tree, at, tree);
     ep->memory_used = (uint32_t)(lost + fixed + left);
     *out = ep;
     return 0;

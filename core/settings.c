@@ -3,6 +3,7 @@
  * ep_start_error() explains every rejected configuration in one line. Environment variables: core/environment/.
  */
 #include "core/start.h"
+#include "core/data/encoding.h"
 #include "core/encode/encode.h"
 
 #include <errno.h>
@@ -114,8 +115,8 @@ int ep_settings_check(const struct ep_config *config)
 int ep_settings_apply(struct ep *ep, const struct ep_config *config)
 {
     ep->config = *config;
-    if (!ep->config.encoder)
-        ep->config.encoder = &ep_encoder_compact;
+    if (ep->config.encoder)
+        ep->config.encoder->begin();
     int error = strings_keep(ep);
     if (error)
         return error;

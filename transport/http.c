@@ -188,12 +188,11 @@ static void sink_write(void *http, const void *bytes, size_t size)
 
 static void put_push(struct http *http, const struct ep_push *push, const struct ep_message *message)
 {
-    struct ep_sink sink = {.write = sink_write, .to = http};
-    struct ep_push_size size;
+    struct ep_sink sink = {.write = sink_write, .to = http}, size = {0};
 
-    push->measure(&size, http->target, message, http->deadline);
-    put_head(http, push->path_and_type, size.body);
-    push->write(&size, http->target, message, &sink);
+    push->write(http->target, message, &size);
+    put_head(http, push->path_and_type, size.size);
+    push->write(http->target, message, &sink);
 }
 
 static int write_request(struct http *http, const struct ep_message *message)

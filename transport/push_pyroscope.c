@@ -4,11 +4,11 @@
  *
  *   PushRequest { series = 1 { labels = 1 { name = 1, value = 2 } ..., samples = 2 { raw_profile = 1 } } }
  *
- * The message is written to the sink without a copy, with the changes of push_pprof.c. Lengths are found by running the
- * same writer on a sink that only counts. Of labels with the same name the first counts: servers reject duplicates in a
+ * The message is written to the sink without a copy. Lengths are found by running the same writer on a sink that only
+ * counts. Of labels with the same name the first counts: servers reject duplicates in a
  * series.
  */
-#include "push.h"
+#include "transport.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -23,10 +23,36 @@ struct text {
     size_t size;
 };
 
+/* The head of a length-delimited protobuf field. */
+static void put_head(struct ep_sink *sink, unsigned field, uint64_t size)
+{
+    uint8_t bytes[11] = {(uint8_t)(field << 3 | 2)};
+    size_t count = 1;
+
+    for (; size > 0x7f; size >>= 7)
+        bytes[count++] = (uint8_t)(size | 0x80);
+    bytes[count++] = (uint8_t)size;
+    ep_sink_put(sink, bytes, count);
+}
+
+/* With '?' for each byte that is not part of valid UTF-8: servers reject other strings. */
+static void put_utf8(struct ep_sink *sink, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        size_t run = ep_utf8_run(bytes, size);
+        ep_sink_put(sink, bytes, run);
+        if (run < size)
+            ep_sink_put(sink, "?", 1);
+        run += run < size;
+        bytes += run;
+        size -= run;
+    }
+}
+
 static void put_text(struct ep_sink *sink, unsigned field, struct text text)
 {
-    ep_put_head(sink, field, text.size);
-    ep_put_utf8(sink, text.at, text.size);
+    put_head(sink, field, text.size);
+    put_utf8(sink, text.at, text.size);
 }
 
 static void put_label(struct ep_sink *sink, struct text name, struct text value)
@@ -35,7 +61,7 @@ static void put_label(struct ep_sink *sink, struct text name, struct text value)
 
     put_text(&inner, NAME, name);
     put_text(&inner, VALUE, value);
-    ep_put_head(sink, LABELS, inner.size);
+    put_head(sink, LABELS, inner.size);
     put_text(sink, NAME, name);
     put_text(sink, VALUE, value);
 }
@@ -102,35 +128,23 @@ static uint64_t field_size(uint64_t size)
 {
     struct ep_sink head = {0};
 
-    ep_put_head(&head, SERIES, size);
+    put_head(&head, SERIES, size);
     return head.size + size;
 }
 
-static void push_measure(struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
-                         const struct ep_deadline *deadline)
+static void push_write(const struct ep_target *target, const struct ep_message *message, struct ep_sink *sink)
 {
-    struct ep_sink series = {0}, profile = {0};
+    struct ep_sink labels = {0};
 
-    put_labels(&series, target, message);
-    ep_pprof_prepare(target->names, message, deadline);
-    ep_pprof_write(target->names, message, &profile);
-    size->profile = profile.size;
-    size->series = series.size + field_size(field_size(size->profile));
-    size->body = field_size(size->series);
-}
-
-static void push_write(const struct ep_push_size *size, const struct ep_target *target,
-                       const struct ep_message *message, struct ep_sink *sink)
-{
-    ep_put_head(sink, SERIES, size->series);
+    put_labels(&labels, target, message);
+    put_head(sink, SERIES, labels.size + field_size(field_size(message->size)));
     put_labels(sink, target, message);
-    ep_put_head(sink, SAMPLES, field_size(size->profile));
-    ep_put_head(sink, RAW_PROFILE, size->profile);
-    ep_pprof_write(target->names, message, sink);
+    put_head(sink, SAMPLES, field_size(message->size));
+    put_head(sink, RAW_PROFILE, message->size);
+    ep_sink_put(sink, message->data, message->size);
 }
 
 const struct ep_push ep_push_pyroscope = {
     .path_and_type = "/push.v1.PusherService/Push\0application/proto",
-    .measure = push_measure,
     .write = push_write,
 };

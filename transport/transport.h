@@ -29,7 +29,7 @@ static inline uint64_t ep_deadline_ns(const struct ep_deadline *deadline)
     return atomic_load_explicit(&deadline->at_ns, memory_order_relaxed);
 }
 
-/* An encoded message. `data` stays valid and unchanged until send returns. */
+/* An encoded message; pprof is compressed by gzip. `data` stays valid and unchanged until send returns. */
 struct ep_message {
     const uint8_t *data;
     size_t size;
@@ -41,12 +41,11 @@ struct ep_message {
 };
 
 struct ep_target {
-    const char *endpoint;         /* as configured; may be NULL for a user's own transport */
-    const char *service;          /* service and tags are those of the run that made the message */
-    const char *tags;             /* "key=value,key=value" or "" */
-    const char *headers;          /* request header lines as in struct ep_config, or NULL; a secret */
-    const struct ep_push *push;   /* pprof over HTTP */
-    const struct ep_names *names; /* for push; NULL: do not add names */
+    const char *endpoint;       /* as configured; may be NULL for a user's own transport */
+    const char *service;        /* service and tags are those of the run that made the message */
+    const char *tags;           /* "key=value,key=value" or "" */
+    const char *headers;        /* request header lines as in struct ep_config, or NULL; a secret */
+    const struct ep_push *push; /* pprof over HTTP */
 };
 
 /* A receiver of bytes. If write is NULL, the bytes are only counted. */
@@ -63,61 +62,16 @@ static inline void ep_sink_put(struct ep_sink *sink, const void *bytes, size_t s
         sink->write(sink->to, bytes, size);
 }
 
-/* An address in a pprof message. */
-struct ep_place {
-    const char *build_id; /* build_id_size hexadecimal digits; neither string is terminated */
-    const char *path;
-    size_t build_id_size, path_size;
-    uint64_t address; /* ELF */
-    unsigned hint;    /* used by find(); 0 before the first call for a mapping */
-};
-
-#define EP_NAMED_MOST      1536u /* maximum number of functions with a name of their own */
-#define EP_NAMED_LOCATIONS 8192u /* named locations of a message; further ones get their module's name */
-
-/* What push knows about the message that it sends with names. */
-struct ep_named {
-    unsigned functions, strings; /* contained in the message */
-    unsigned locations, count;   /* count: added functions */
-    uint16_t of[EP_NAMED_LOCATIONS];
-    uint16_t name[EP_NAMED_MOST + EP_MAX_MODULES]; /* name of each added function; beyond EP_NAMED_MOST: of a mapping */
-    uint16_t added[EP_NAMED_MOST + EP_MAX_MODULES + 1]; /* added function for a name; 0: none yet */
-    uint64_t filename[EP_MAX_MODULES];                  /* file names of the mappings */
-};
-
-/*
- * Finds function names for pprof messages, for servers that cannot symbolize; implemented by ep_names_process
- * (core/deliver/names.c).
- *
- * begin  starts another message; names not found before the deadline, which may be made earlier, are missing find   the
- * number of the name of the function at a place, 1..EP_NAMED_MOST; 0: none text   the name with that number, valid
- * until the next begin Context: deliver.
- */
-struct ep_names {
-    void (*begin)(const struct ep_deadline *deadline);
-    unsigned (*find)(struct ep_place *place);
-    const char *(*text)(unsigned name);
-    struct ep_named *memory; /* for push */
-};
-
-/* Sizes of a request's body: all of it, and two parts of it for push's own use. */
-struct ep_push_size {
-    uint64_t body, series, profile;
-};
-
 /*
  * The request around a pprof message; implemented by ep_push_pyroscope (push_pyroscope.c).
  *
- * path_and_type  of the request: path behind the endpoint's prefix, NUL, content type measure        computes the
- * body's size; finds names for it until the deadline, and keeps them for write write          writes the body in pieces
+ * path_and_type  of the request: path behind the endpoint's prefix, NUL, content type
+ * write          writes the body in pieces. May be called repeatedly, with the same result
  * Context: deliver.
  */
 struct ep_push {
     const char *path_and_type;
-    void (*measure)(struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
-                    const struct ep_deadline *deadline);
-    void (*write)(const struct ep_push_size *size, const struct ep_target *target, const struct ep_message *message,
-                  struct ep_sink *sink);
+    void (*write)(const struct ep_target *target, const struct ep_message *message, struct ep_sink *sink);
 };
 
 /*

@@ -4,17 +4,16 @@ TRANSPORT_TEST_DIR   := $(BUILD)/tests/transport
 TRANSPORT_TEST_FLAGS := $(EP_CPPFLAGS) -Itests/transport -std=c11 -g -fno-omit-frame-pointer $(WARNINGS)
 TRANSPORT_SANITIZE   := -O1 -fsanitize=address,undefined,bounds-strict -fno-sanitize-recover=all
 TRANSPORT_HTTP       := transport/http.c transport/http_url.c transport/http_response.c \
-                        transport/push_pyroscope.c transport/push_pprof.c transport/utf8.c
+                        transport/push_pyroscope.c transport/utf8.c
 
 TRANSPORT_test_http     := tests/transport/test_http.c tests/transport/script.c $(TRANSPORT_HTTP)
-TRANSPORT_test_push     := tests/transport/test_push.c transport/push_pprof.c transport/utf8.c
 TRANSPORT_test_tcp      := tests/transport/test_tcp.c $(TRANSPORT_HTTP) transport/tcp.c
 TRANSPORT_test_file     := tests/transport/test_file.c $(wildcard transport/*.c)
 TRANSPORT_test_deliver  := tests/transport/test_deliver.c core/deliver/deliver.c core/data/outbox.c core/state/counters.c
-TRANSPORT_CMOCKA        := test_http test_push test_tcp test_file test_deliver
+TRANSPORT_CMOCKA        := test_http test_tcp test_file test_deliver
 TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) $(wildcard core/*.h) port/port.h
 
-$(call test,test-transport,quick,300,shared,HTTP, TCP, file and push transports and the deliver thread handle every response and fault, with sanitizers too.)
+$(call test,test-transport,quick,300,shared,HTTP, TCP and file transports, pushes and the deliver thread handle every response and fault, with sanitizers too.)
 $(call test,test-transport-contract,quick,300,shared,Each shipped transport keeps the transport contract, and the contract test finds broken ones.)
 $(call test,test-transport-readme,quick,120,shared,The programs in the transport documents compile and run.)
 $(call test,test-own-nanopb,quick,120,shared,A program with its own nanopb links beside the library, and both work.)

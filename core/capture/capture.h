@@ -23,6 +23,11 @@ unsigned ep_tags_string(const struct ep_tags *tags, const char *text);
  * Context: any thread. */
 bool ep_tags_hidden(const struct ep_tags *tags, unsigned set, unsigned inner);
 
+/* The set that adds a pair to a set, without the limits of ep_tags_add(): for a copy of another table. 0: no room.
+ * Context: deliver. */
+unsigned ep_tags_copy(struct ep_tags *tags, unsigned set, const char *key, unsigned key_size, const char *value,
+                      unsigned value_size);
+
 /* Records an event of another thread, from a copy of its registers and stack in *context. Context: collect. */
 void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
                     const struct ep_hook_event *event);

@@ -203,6 +203,16 @@ uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const cha
     return id ? id : set;
 }
 
+unsigned ep_tags_copy(struct ep_tags *tags, unsigned set, const char *key, unsigned key_size, const char *value,
+                      unsigned value_size)
+{
+    bool made;
+    unsigned key_string = string_find(tags, key, kept_size(key, key_size), true);
+    unsigned value_string = key_string ? string_find(tags, value, kept_size(value, value_size), true) : 0;
+
+    return value_string ? set_find(tags, set, key_string, value_string, true, &made) : 0;
+}
+
 /* ---- what the calling thread works for ---- */
 
 /* A signal handler on this thread may interrupt between any two stores. It then finds an odd guard and uses no

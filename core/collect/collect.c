@@ -6,14 +6,14 @@
  *                                        -> add_residual
  *                    -> scans for modules and threads; a dump of all stacks on request (thread_dump.c)
  *                    -> answers the pull endpoint (core/endpoint/views.c)
- *                    -> ep_collect_finish -> encode_kinds -> encode_some -> encoder->encode, ep_outbox_push
+ *                    -> ep_collect_finish -> encode_all -> encode_some -> ep_encode_compact, ep_outbox_push
  *
  * Never blocks. If the outbox has no room the interval goes on, so a lost link costs resolution in time, but no
  * samples.
  */
 #include "core/collect/collect.h"
 #include "core/capture/capture.h"
-#include "core/data/encoding.h"
+#include "core/encode/encode.h"
 #include "core/data/fold.h"
 
 #include <errno.h>
@@ -417,7 +417,6 @@ static void push_message(struct ep *ep, const struct ep_encoding *encoding, uint
         .cpu_ns = encoding->sums.value[EP_KIND_CPU],
         .lost_ns = encoding->sums.lost_ns,
         .samples = ep_sums_samples(&encoding->sums),
-        .family = ep->config.encoder->family(encoding->kinds),
         .end_ns = encoding->end_ns,
         .start_unix_ns = unix_ns ? encoding->start_ns + unix_ns : 0,
         .end_unix_ns = unix_ns ? encoding->end_ns + unix_ns : 0,
@@ -433,23 +432,11 @@ static void push_message(struct ep *ep, const struct ep_encoding *encoding, uint
 static unsigned first_pending(const struct ep *ep)
 {
     const struct ep_tree *tree = &ep->tree;
-    bool by_dictionary = ep->config.encoder->format == EP_FORMAT_COMPACT && ep->nodes_declared < tree->nodes;
-    unsigned id = 1, end = by_dictionary ? ep->nodes_declared : tree->nodes - 1;
+    unsigned id = 1, end = ep->nodes_declared < tree->nodes ? ep->nodes_declared : tree->nodes - 1;
 
     while (id < end && !ep_tree_has_data(tree, id))
         id++;
     return id;
-}
-
-/* Totals of the encoding's message. */
-static void sum_encoding(const struct ep *ep, struct ep_encoding *encoding)
-{
-    ep_tree_sum(&ep->tree, encoding->limit, &encoding->sums);
-    for (unsigned kind = 0; kind < EP_KINDS; kind++)
-        if (!(encoding->kinds & EP_KIND_BIT(kind)))
-            encoding->sums.count[kind] = encoding->sums.value[kind] = 0;
-    if (!(encoding->kinds & EP_KIND_BIT(EP_KIND_CPU)))
-        encoding->sums.lost_ns = 0;
 }
 
 /* Encodes one message: the whole tree, or as many nodes as fit into an empty outbox or the largest message. Returns the
@@ -459,15 +446,20 @@ static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool la
     bool was_empty = ep_outbox_empty(&ep->outbox);
     unsigned low = first_pending(ep);
 
+    encoding->segment = ep->segment;
+    encoding->sequence = ep->sequence;
+    encoding->nodes_declared = ep->nodes_declared;
     encoding->size = ep_outbox_room(&ep->outbox, &encoding->data);
     if (encoding->size >= ep->message_bytes) {
         encoding->size = ep->message_bytes;
         was_empty = true; /* an empty outbox would have no more room */
     }
     for (encoding->limit = ep->tree.nodes; encoding->limit > low; encoding->limit = low + (encoding->limit - low) / 2) {
-        encoding->last = last && encoding->limit == ep->tree.nodes;
-        sum_encoding(ep, encoding);
-        int32_t size = ep->config.encoder->encode(ep, encoding);
+        bool whole = encoding->limit == ep->tree.nodes;
+        encoding->more = ep->interval_open || !whole;
+        encoding->last = last && whole;
+        ep_tree_sum(&ep->tree, encoding->limit, &encoding->sums);
+        int32_t size = ep_encode_compact(ep, encoding);
         if (size > 0) {
             push_message(ep, encoding, (uint32_t)size);
             return encoding->limit;
@@ -476,7 +468,7 @@ static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool la
             return 0;
     }
     encoding->limit = ep->tree.nodes;
-    sum_encoding(ep, encoding);
+    ep_tree_sum(&ep->tree, encoding->limit, &encoding->sums);
     ep_lose(ep, EP_LOSS_TOO_LARGE, ep_sums_samples(&encoding->sums),
             encoding->sums.value[EP_KIND_CPU] - encoding->sums.lost_ns);
     ep->tree.full = true; /* its dictionary cannot be sent either: the segment ends here */
@@ -538,14 +530,14 @@ void ep_collect_discard(struct ep *ep)
     tree_empty(ep, ep_port_uptime_ns());
 }
 
-/* Encodes all of encoding->kinds. False: no room now. */
-static bool encode_kinds(struct ep *ep, struct ep_encoding *encoding, bool last)
+/* Encodes the whole tree. False: no room now. */
+static bool encode_all(struct ep *ep, struct ep_encoding *encoding, bool last)
 {
     for (unsigned reached = 0; reached < ep->tree.nodes;) {
         reached = encode_some(ep, encoding, last);
         if (reached == 0)
             return false;
-        ep_tree_zero_entries(&ep->tree, reached, encoding->kinds);
+        ep_tree_zero_entries(&ep->tree, reached, EP_KINDS_ALL);
         note_declared(ep, reached);
     }
     return true;
@@ -557,7 +549,11 @@ static bool finish(struct ep *ep, bool last)
     struct ep_sums sums;
     struct ep_encoding encoding = {.tree = &ep->tree,
                                    .contexts = &ep->contexts,
+                                   .table = &ep->unwinder.modules,
                                    .modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed),
+                                   .tags = &ep->tags,
+                                   .tags_declared = ep->tags_declared,
+                                   .kinds = EP_KINDS_ALL,
                                    .start_ns = ep->interval_start_ns,
                                    .end_ns = now,
                                    .unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0};
@@ -567,20 +563,17 @@ static bool finish(struct ep *ep, bool last)
     if (atomic_exchange(&ep->stale_segment, 0) == ep->segment)
         ep_segment_begin(ep);
     ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
-    if (!sums.kinds && !(last && ep->sequence > 0)) {
+    if (!sums.kinds && !(last && ep->sequence > 0) && !(ep->interval_promised && !ep->interval_open)) {
         ep->interval_start_ns = now;
         return true;
     }
-    do {
-        encoding.kinds = ep->config.encoder->together(sums.kinds);
-        if (!encode_kinds(ep, &encoding, last || ep->tree.full)) {
-            if (!atomic_exchange(&ep->encode_pending, true))
-                ep_count(ep, EP_COUNT_INTERVALS_MERGED, 1);
-            return false;
-        }
-        sums.kinds &= ~encoding.kinds;
-    } while (sums.kinds);
+    if (!encode_all(ep, &encoding, last || ep->tree.full)) {
+        if (!atomic_exchange(&ep->encode_pending, true))
+            ep_count(ep, EP_COUNT_INTERVALS_MERGED, 1);
+        return false;
+    }
     tree_empty(ep, now);
+    ep->interval_promised = ep->interval_open;
     atomic_store(&ep->encode_pending, false);
     return true;
 }
@@ -593,8 +586,10 @@ bool ep_collect_held(const struct ep *ep)
 void ep_collect_early(struct ep *ep)
 {
     ep->tree.full |= ep_tree_nodes_are_low(&ep->tree);
+    ep->interval_open = ep->config.encoder != NULL;
     if (finish(ep, false))
         ep_count(ep, EP_COUNT_EARLY, 1);
+    ep->interval_open = false;
 }
 
 bool ep_collect_finish(struct ep *ep, bool last)

@@ -16,7 +16,6 @@ struct ep_box_header {
     uint64_t samples, cpu_ns, lost_ns; /* lost_ns: the part of cpu_ns already counted as lost */
     uint64_t end_ns;                   /* uptime */
     uint64_t start_unix_ns, end_unix_ns;
-    const char *family; /* pprof: see struct ep_message */
 };
 
 /* CPU time that the deliver thread has lost, by the frame that shows it (collect.c maps these to frame numbers). */

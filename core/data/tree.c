@@ -199,18 +199,10 @@ bool ep_tree_is_low(const struct ep_tree *tree)
     return ep_tree_nodes_are_low(tree) || !has_room(tree, 0, SAMPLE_ENTRIES + tree->entry_capacity / LOW_DIVISOR);
 }
 
-static unsigned node_make(struct ep_tree *tree, unsigned parent, uint32_t frame)
+unsigned ep_tree_append(struct ep_tree *tree, unsigned parent, uint32_t frame)
 {
-    unsigned reserve = tree->node_capacity / RESERVE_DIVISOR;
-    unsigned limit = tree->node_capacity;
-
-    if (!ep_is_lost(frame))
-        limit -= frame == EP_FRAME_TRUNCATED ? LOST_ROOM : reserve;
-
-    if (tree->nodes >= limit) {
-        tree->full = true;
+    if (tree->nodes >= tree->node_capacity)
         return 0;
-    }
     unsigned id = tree->nodes++;
     struct ep_node *up = &tree->node[parent];
     tree->node[id] = (struct ep_node){.frame = frame, .parent = (uint16_t)parent, .sibling = up->child};
@@ -218,7 +210,21 @@ static unsigned node_make(struct ep_tree *tree, unsigned parent, uint32_t frame)
     return id;
 }
 
-unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame)
+static unsigned node_make(struct ep_tree *tree, unsigned parent, uint32_t frame)
+{
+    unsigned reserve = tree->node_capacity / RESERVE_DIVISOR;
+    unsigned limit = tree->node_capacity;
+
+    if (!ep_is_lost(frame))
+        limit -= frame == EP_FRAME_TRUNCATED ? LOST_ROOM : reserve;
+    if (tree->nodes < limit)
+        return ep_tree_append(tree, parent, frame);
+    tree->full = true;
+    return 0;
+}
+
+/* 0: there is none. */
+static unsigned child_find(struct ep_tree *tree, unsigned parent, uint32_t frame)
 {
     unsigned before = 0;
 
@@ -234,7 +240,21 @@ unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame)
         }
         return id;
     }
-    return node_make(tree, parent, frame);
+    return 0;
+}
+
+unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame)
+{
+    unsigned id = child_find(tree, parent, frame);
+
+    return id ? id : node_make(tree, parent, frame);
+}
+
+unsigned ep_tree_child_of(struct ep_tree *tree, unsigned parent, uint32_t frame)
+{
+    unsigned id = child_find(tree, parent, frame);
+
+    return id ? id : ep_tree_append(tree, parent, frame);
 }
 
 void ep_tree_truncate(struct ep_tree *tree, unsigned *node)

@@ -90,6 +90,11 @@ bool ep_tree_nodes_are_low(const struct ep_tree *tree);
 /* The child of `parent` with that frame, created if needed; 0 if there is no room. */
 unsigned ep_tree_child(struct ep_tree *tree, unsigned parent, uint32_t frame);
 
+/* The same without a reserve of nodes: for the copy of a tree. ep_tree_append() adds a child whether or not there is
+ * one with that frame. */
+unsigned ep_tree_child_of(struct ep_tree *tree, unsigned parent, uint32_t frame);
+unsigned ep_tree_append(struct ep_tree *tree, unsigned parent, uint32_t frame);
+
 /* Moves *node one frame towards the leaf. False: no room, *node is a [truncated] node now. */
 bool ep_tree_descend(struct ep_tree *tree, unsigned *node, uint32_t frame);
 

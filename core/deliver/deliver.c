@@ -35,7 +35,7 @@ static int memory_round(struct ep *ep, uint64_t deadline_ns)
             return -ETIMEDOUT;
         uint64_t limit = now + EP_SEND_TIMEOUT_NS;
         int error = ep_deliver_live(ep, header, until, limit < deadline_ns ? limit : deadline_ns);
-        if (error)
+        if (error < 0)
             return error;
     }
     return 0;

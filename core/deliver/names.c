@@ -1,5 +1,5 @@
 /*
- * Finds function names in the process itself, for pprof messages (push_pprof.c). The key of a name is the linear
+ * Finds function names in the process itself, for pprof messages (core/encode/pprof.c). The key of a name is the linear
  * address of the function's start, as the unwind tables have it, else the pc. Found names stay in a fixed store, which
  * is emptied if it stays full, but not within a message. Sources, in this order: dynamic symbols; the language runtime,
  * for its own module; "module+0x1234" with the function's ELF address.
@@ -8,6 +8,7 @@
  *   the runtime's thread: ep_names_next -> question_answer, then waits for question_take
  */
 #include "core/deliver/deliver.h"
+#include "core/data/naming.h"
 
 #include <errno.h>
 #include <string.h>
@@ -183,16 +184,10 @@ static unsigned name_keep(uint16_t *place, uint32_t function, const char *name, 
 
 static bool is_built(const struct ep_module *module, const struct ep_place *place)
 {
-    static const char digits[] = "0123456789abcdef";
-
-    if (place->build_id_size != 2u * module->build_id_size)
+    if (place->build_id_size != module->build_id_size)
         return false;
-    for (size_t i = 0; i < module->build_id_size; i++)
-        if (place->build_id[2 * i] != digits[module->build_id[i] >> 4] ||
-            place->build_id[2 * i + 1] != digits[module->build_id[i] & 15])
-            return false;
-    return module->build_id_size != 0 ||
-           (place->path_size == strlen(module->path) && memcmp(place->path, module->path, place->path_size) == 0);
+    return module->build_id_size ? memcmp(place->build_id, module->build_id, module->build_id_size) == 0
+                                 : strcmp(place->path, module->path) == 0;
 }
 
 static bool module_contains(const struct ep_module *module, uint64_t address)

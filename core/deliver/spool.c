@@ -11,6 +11,7 @@
  *                                               -> replay -> ep_deliver_message, replay_done / _refused / _stale
  */
 #include "core/deliver/steps.h"
+#include "core/data/encoding.h"
 #include "core/deliver/spool_log.h"
 
 #include <string.h>
@@ -180,18 +181,16 @@ static struct ep_spool_record record_of(const struct ep_box_header *header)
         .cpu_ns = header->cpu_ns,
         .samples = header->samples,
     };
-    size_t size = header->family ? strlen(header->family) : 0;
 
-    memcpy(record.family, header->family ? header->family : "", size < sizeof record.family ? size : 0);
     return record;
 }
 
-/* True if this message should begin a new file. Compact files should end at the end of a segment. */
+/* True if this message should begin a new file. Files should end at the end of a segment. */
 static bool begins_file(struct ep *ep, const struct ep_box_header *header)
 {
     bool full = spool->log.write.offset >= spool->log.cap / FILES_A_CAP;
 
-    if (full && !header->family && header->sequence != 0) {
+    if (full && header->sequence != 0) {
         atomic_store(&ep->stale_segment, header->segment);
         return false;
     }
@@ -241,11 +240,38 @@ static int store_batch(struct ep *ep)
     return 0;
 }
 
+/* Stores what a converter has taken, and messages that only it can read. */
+static int store_rest(struct ep *ep)
+{
+    const struct ep_encoder *encoder = ep->config.encoder;
+    struct ep_spool_dropped dropped = {0};
+    struct ep_box_header header;
+    const uint8_t *bytes;
+    char text[EP_SPOOL_ORIGIN_SIZE];
+
+    while (encoder && encoder->rest(ep, &bytes, &header)) {
+        struct ep_spool_record record = record_of(&header);
+        ep_spool_log_begin(&spool->log, text, origin_write(ep, text));
+        if (!ep_spool_log_add(&spool->log, &record, bytes))
+            return -EMSGSIZE;
+        int error = ep_spool_log_commit(&spool->log, &dropped);
+        count_dropped(ep, EP_LOSS_SPOOL_FULL, &dropped);
+        if (error)
+            return error;
+        ep_count(ep, EP_COUNT_SPOOLED, 1);
+        encoder->stored();
+    }
+    return 0;
+}
+
 /* Stores all waiting messages. Then a new segment begins, so that later messages can be read without them. */
 static int store_outbox(struct ep *ep)
 {
-    int error = disk_usable(ep) ? 0 : -EIO;
-
+    if (!disk_usable(ep))
+        return -EIO;
+    int error = store_rest(ep);
+    if (error)
+        return disk_failed(ep, error);
     while (error == 0 && !ep_outbox_empty(&ep->outbox)) {
         error = store_batch(ep);
         if (error)
@@ -281,7 +307,7 @@ static void send_live(struct ep *ep, const struct ep_box_header *header, uint64_
 
 static bool behind_spooled(const struct ep_box_header *header)
 {
-    return !header->family && header->segment == spool->segment && !ep_spool_log_empty(&spool->log);
+    return header->segment == spool->segment && !ep_spool_log_empty(&spool->log);
 }
 
 /* Bytes of the messages only, without the unused end of the ring. */
@@ -344,22 +370,37 @@ static const char *headers_with_age(const char *headers, uint64_t age_ns)
     return spool->headers;
 }
 
-/* Removes a message that is delivered or dropped. */
-static void replay_done(struct ep *ep, const struct ep_spool_record *record)
+/* Removes a message that is delivered or dropped. The mark keeps a pprof from being sent twice. */
+static void replay_done(struct ep *ep, const struct ep_spool_record *record, bool mark)
 {
-    ep_spool_log_pass(&spool->log, record, record->family[0] != 0);
+    ep_spool_log_pass(&spool->log, record, mark && (record->family[0] || ep->config.encoder));
     counters_publish(ep);
 }
 
-static void replay_refused(struct ep *ep, const struct ep_spool_record *record, uint64_t age_ns)
+/* True if the mark is behind the message: it is read again for those that follow in its segment. */
+static bool is_known(const struct ep *ep, const struct ep_spool_record *record)
 {
-    uint64_t old_ns = spool->old_given || record->family[0] ? spool->old_ns : UINT64_MAX;
+    const struct ep_spool_place *marked = &spool->log.marked;
+
+    return ep->config.encoder &&
+           (record->file < marked->file || (record->file == marked->file && record->index < marked->index));
+}
+
+static enum ep_loss refusal(const struct ep *ep, const struct ep_spool_record *record, uint64_t age_ns)
+{
+    bool dated = spool->old_given || record->family[0] || ep->config.encoder;
+
+    return dated && age_ns > spool->old_ns ? EP_LOSS_TOO_OLD : EP_LOSS_REFUSED;
+}
+
+static void replay_refused(struct ep *ep, const struct ep_spool_record *record)
+{
     bool own = record->file >= spool->log.first_own;
 
-    ep_lose(ep, age_ns > old_ns ? EP_LOSS_TOO_OLD : EP_LOSS_REFUSED, record->samples, record->cpu_ns);
+    ep_lose(ep, refusal(ep, record, message_age(ep, record)), record->samples, record->cpu_ns);
     (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_REFUSED], own ? record->cpu_ns : 0);
     spool->restarted = true;
-    replay_done(ep, record);
+    replay_done(ep, record, true);
 }
 
 /* The receiver does not know the message's segment: replays the segment from its start, once. */
@@ -375,7 +416,7 @@ static void replay_stale(struct ep *ep, const struct ep_spool_record *record)
     ep_lose(ep, EP_LOSS_SEGMENT, record->samples, record->cpu_ns);
     (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SEGMENT],
                            record->file >= spool->log.first_own ? record->cpu_ns : 0);
-    replay_done(ep, record);
+    replay_done(ep, record, true);
 }
 
 static struct ep_message message_of(const struct ep_spool_record *record, const uint8_t *bytes, uint64_t offset_ns)
@@ -412,9 +453,16 @@ static int send_spooled(struct ep *ep, const struct ep_spool_record *record, con
     ep->target.service = spool->log.origin;
     ep->target.tags = spool->log.origin + strlen(spool->log.origin) + 1;
     ep->target.headers = headers_with_age(target.headers, age_ns);
-    if (record->file < spool->log.first_own)
-        ep->target.names = NULL; /* the addresses may belong to another program */
-    int error = ep_deliver_message(ep, &message, until_of(ep), limit);
+    const struct ep_delivery delivery = {
+        .until = until_of(ep),
+        .deadline_ns = limit,
+        .refused = refusal(ep, record, age_ns),
+        .stored = true,
+        .foreign = record->file < spool->log.first_own,
+        .known = is_known(ep, record),
+        .ends = ep_spool_log_is_last(&spool->log),
+    };
+    int error = ep_deliver_message(ep, &message, &delivery);
     ep->target = target;
     return error;
 }
@@ -442,11 +490,16 @@ static void replay(struct ep *ep, uint64_t limit)
     int error = send_spooled(ep, &record, bytes, limit);
     uint64_t now = ep_port_uptime_ns();
     spool->replay_again_ns = now + (now - before) * (100 - spool->share_pct) / spool->share_pct;
-    if (error == 0) {
-        ep_count(ep, EP_COUNT_REPLAYED, 1);
-        replay_done(ep, &record);
+    if (error >= 0) {
+        if (!is_known(ep, &record))
+            ep_count(ep, EP_COUNT_REPLAYED, 1);
+        replay_done(ep, &record, error == 0);
+        if (error > 0) { /* nothing was sent */
+            spool->replay_again_ns = before;
+            return;
+        }
     } else if (error == -EBADMSG) {
-        replay_refused(ep, &record, message_age(ep, &record));
+        replay_refused(ep, &record);
     } else if (error == -ESTALE) {
         replay_stale(ep, &record);
     } else {
@@ -494,7 +547,7 @@ static int deliver_step(struct ep *ep, uint64_t until)
 static void spool_close(struct ep *ep)
 {
     if (spool->open) {
-        ep_spool_log_close(&spool->log);
+        ep_spool_log_close(&spool->log, !ep->config.encoder);
         counters_publish(ep);
     }
     spool->open = spool->segment_spooled = spool->restarted = false;

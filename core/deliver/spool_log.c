@@ -412,9 +412,9 @@ static void mark_write(struct ep_spool_log *log)
     log->marked = log->read;
 }
 
-void ep_spool_log_close(struct ep_spool_log *log)
+void ep_spool_log_close(struct ep_spool_log *log, bool mark)
 {
-    if (log->read.file && (log->read.file != log->marked.file || log->read.index != log->marked.index))
+    if (mark && log->read.file && (log->read.file != log->marked.file || log->read.index != log->marked.index))
         mark_write(log);
     ep_port_store_close();
 }
@@ -626,6 +626,11 @@ int ep_spool_log_back(struct ep_spool_log *log, const struct ep_spool_record *re
     count_add(&file_at(log, record->file)->left, &again);
     log->read = start;
     return 1;
+}
+
+bool ep_spool_log_is_last(const struct ep_spool_log *log)
+{
+    return log->file[log->read.file % EP_SPOOL_FILES].left.messages == 1;
 }
 
 bool ep_spool_log_empty(const struct ep_spool_log *log)

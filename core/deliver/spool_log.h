@@ -61,8 +61,8 @@ struct ep_spool_log {
 int ep_spool_log_open(struct ep_spool_log *log, const char *dir);
 /* Tries the files in log->unread again. Returns 0, or the disk's error: some are still there. */
 int ep_spool_log_retry(struct ep_spool_log *log);
-/* Writes the mark and closes the directory. */
-void ep_spool_log_close(struct ep_spool_log *log);
+/* Closes the directory. mark: what was passed is delivered, so write the mark. */
+void ep_spool_log_close(struct ep_spool_log *log, bool mark);
 
 /* A batch consists of records for one file. It is completely in the log when ep_spool_log_commit() returns 0;
  * otherwise the caller keeps the messages. ep_spool_log_add() returns false if there is no room. *dropped: the
@@ -86,6 +86,8 @@ void ep_spool_log_pass(struct ep_spool_log *log, const struct ep_spool_record *r
 /* Continues reading at the first message of this message's segment in its file. Returns 1; 0: this is the first; or the
  * disk's error. */
 int ep_spool_log_back(struct ep_spool_log *log, const struct ep_spool_record *record);
+/* True if the message just read is the last one in its file. */
+bool ep_spool_log_is_last(const struct ep_spool_log *log);
 bool ep_spool_log_empty(const struct ep_spool_log *log);
 uint64_t ep_spool_log_messages(const struct ep_spool_log *log);
 

@@ -82,52 +82,73 @@ static inline void ep_deliver_note(struct ep *ep, int error)
         ep_token->sent(ep, sent.status);
 }
 
-/* Sends a message. Returns 0; -ESTALE; -EBADMSG: refused permanently; any other error: retry at ep->retry_at_ns. */
-static inline int ep_deliver_message(struct ep *ep, const struct ep_message *message, struct ep_deliver_until until,
-                                     uint64_t deadline_ns)
+/* How a message is sent. */
+struct ep_delivery {
+    struct ep_deliver_until until;
+    uint64_t deadline_ns;
+    enum ep_loss refused; /* why a refused message is lost */
+    bool stored;          /* it comes from the spool */
+    bool foreign;         /* another run of the profiler made it */
+    bool known;           /* it has been delivered before: a converter needs it for the messages behind it */
+    bool ends;            /* nothing follows soon: a converter sends what it has */
+};
+
+/* Gives a message to the transport. Returns send()'s result. After a failure that a later try may mend, ep->retry_at_ns
+ * is set. */
+static inline int ep_deliver_try(struct ep *ep, const struct ep_message *message, const struct ep_delivery *delivery)
 {
     uint64_t asked_ns = 0;
 
-    atomic_store(&until.send->at_ns, deadline_ns);
-    uint64_t stop = atomic_load(until.stop);
+    atomic_store(&delivery->until.send->at_ns, delivery->deadline_ns);
+    uint64_t stop = atomic_load(delivery->until.stop);
     if (stop)
-        ep_deadline_shrink(until.send, stop);
-    int error = ep->transport->send(ep->transport_state, message, until.send, &asked_ns);
+        ep_deadline_shrink(delivery->until.send, stop);
+    int error = ep->transport->send(ep->transport_state, message, delivery->until.send, &asked_ns);
     ep_deliver_note(ep, error);
     if (error == 0) {
         ep_count(ep, EP_COUNT_DELIVERED, 1);
         ep_count(ep, EP_COUNT_DELIVERED_BYTES, message->size);
-        ep->backoff_ns = 0;
         return 0;
     }
     atomic_store(&ep->last_error, error);
-    if (error == -ESTALE)
-        return error;
-    if (error == -EBADMSG || error == -EMSGSIZE)
-        return -EBADMSG;
-    ep_deliver_later(ep, asked_ns, ep_port_uptime_ns());
-    return error;
+    if (error != -ESTALE && error != -EBADMSG && error != -EMSGSIZE)
+        ep_deliver_later(ep, asked_ns, ep_port_uptime_ns());
+    return error > 0 ? -EIO : error;
 }
 
-/* Sends the outbox's oldest message and handles the result. Returns 0 if the message is gone from the outbox. */
+/* Sends a message. Returns 0; 1: it is taken, and nothing was sent; -ESTALE; -EBADMSG: refused permanently; any other
+ * error: retry at ep->retry_at_ns. */
+static inline int ep_deliver_message(struct ep *ep, const struct ep_message *message,
+                                     const struct ep_delivery *delivery)
+{
+    const struct ep_encoder *encoder = ep->config.encoder;
+    int error = encoder ? encoder->send(ep, message, delivery) : ep_deliver_try(ep, message, delivery);
+
+    if (error == 0)
+        ep->backoff_ns = 0;
+    return error == -EMSGSIZE ? -EBADMSG : error;
+}
+
+/* Sends the outbox's oldest message and handles the result. Returns 0 or 1 as ep_deliver_message() if the message is
+ * gone from the outbox. */
 static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *header, struct ep_deliver_until until,
                                   uint64_t deadline_ns)
 {
+    const struct ep_delivery delivery = {.until = until, .deadline_ns = deadline_ns, .refused = EP_LOSS_REFUSED};
     struct ep_message message = {
         .data = (const uint8_t *)(header + 1),
         .size = header->size,
-        .format = ep->config.encoder->format,
-        .family = header->family,
+        .format = EP_FORMAT_COMPACT,
         .segment = header->segment,
         .sequence = header->sequence,
         .start_unix_ns = header->start_unix_ns,
         .end_unix_ns = header->end_unix_ns,
     };
-    int error = ep_deliver_message(ep, &message, until, deadline_ns);
+    int error = ep_deliver_message(ep, &message, &delivery);
 
-    if (error == 0) {
+    if (error >= 0) {
         ep_deliver_popped(ep);
-        return 0;
+        return error;
     }
     if (error != -ESTALE && error != -EBADMSG)
         return error;

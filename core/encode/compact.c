@@ -54,7 +54,7 @@ static bool write_origin(pb_ostream_t *s, const struct ep_source *source)
 
 static bool write_module(pb_ostream_t *s, const struct ep_source *source)
 {
-    const struct ep_module *module = &source->ep->unwinder.modules.slot[source->index];
+    const struct ep_module *module = &source->encoding->table->slot[source->index];
 
     return ep_put_number(s, TAG(Module, base), module->base) &&
            ep_put_number(s, TAG(Module, size), module->end - module->start) &&
@@ -63,17 +63,35 @@ static bool write_module(pb_ostream_t *s, const struct ep_source *source)
            ep_put_text(s, TAG(Module, path), module->path);
 }
 
-/* Marks the modules that the new nodes need. */
-static void want_modules(struct ep *ep, unsigned limit)
+static bool is_chosen(const struct ep_encoding *encoding, unsigned id)
 {
-    unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
+    return !encoding->chosen || encoding->chosen[id / 32] >> (id % 32) & 1;
+}
+
+/* The id of a node in the message. */
+static unsigned number_of(const struct ep_encoding *encoding, unsigned id)
+{
+    unsigned count = 0;
+
+    if (!encoding->chosen || !id)
+        return id;
+    for (unsigned i = 0; i < id / 32; i++)
+        count += (unsigned)__builtin_popcount(encoding->chosen[i]);
+    return count + (unsigned)__builtin_popcount(encoding->chosen[id / 32] & (0xffffffffu >> (31 - id % 32)));
+}
+
+/* Marks the modules that the new nodes need. */
+static void want_modules(const struct ep_encoding *encoding)
+{
+    unsigned count = encoding->modules;
 
     for (unsigned i = 0; i < count; i++)
-        ep->unwinder.modules.slot[i].wanted = false;
-    for (unsigned id = ep->nodes_declared; id < limit; id++) {
-        uint32_t frame = ep->tree.node[id].frame;
-        struct ep_module *module =
-            frame < EP_FRAME_FIRST_ADDRESS ? NULL : ep_module_of_linear(&ep->unwinder.modules, frame);
+        encoding->table->slot[i].wanted = false;
+    for (unsigned id = encoding->nodes_declared; id < encoding->limit; id++) {
+        uint32_t frame = encoding->tree->node[id].frame;
+        struct ep_module *module = frame < EP_FRAME_FIRST_ADDRESS || !is_chosen(encoding, id)
+                                       ? NULL
+                                       : ep_module_of_linear(encoding->table, frame);
         if (module)
             module->wanted = true;
     }
@@ -82,10 +100,9 @@ static void want_modules(struct ep *ep, unsigned limit)
 static bool write_modules(pb_ostream_t *s, const struct ep_source *source)
 {
     struct ep_source one = *source;
-    unsigned count = atomic_load_explicit(&source->ep->unwinder.modules.count, memory_order_relaxed);
 
-    for (one.index = 0; one.index < count; one.index++) {
-        const struct ep_module *module = &source->ep->unwinder.modules.slot[one.index];
+    for (one.index = 0; one.index < source->encoding->modules; one.index++) {
+        const struct ep_module *module = &source->encoding->table->slot[one.index];
         if (module->wanted && !module->declared && !ep_put_nested(s, TAG(Message, modules), write_module, &one))
             return false;
     }
@@ -94,9 +111,12 @@ static bool write_modules(pb_ostream_t *s, const struct ep_source *source)
 
 static bool write_back(pb_ostream_t *s, const struct ep_source *source)
 {
-    for (unsigned id = source->ep->nodes_declared; id < source->encoding->limit; id++) {
-        unsigned parent = source->ep->tree.node[id].parent;
-        if (!pb_encode_varint(s, parent ? id - parent : 0))
+    const struct ep_encoding *encoding = source->encoding;
+
+    for (unsigned id = encoding->nodes_declared; id < encoding->limit; id++) {
+        unsigned parent = encoding->tree->node[id].parent;
+        if (is_chosen(encoding, id) &&
+            !pb_encode_varint(s, parent ? number_of(encoding, id) - number_of(encoding, parent) : 0))
             return false;
     }
     return true;
@@ -106,8 +126,10 @@ static bool write_frame(pb_ostream_t *s, const struct ep_source *source)
 {
     int64_t before = 0;
 
-    for (unsigned id = source->ep->nodes_declared; id < source->encoding->limit; id++) {
-        int64_t frame = source->ep->tree.node[id].frame;
+    for (unsigned id = source->encoding->nodes_declared; id < source->encoding->limit; id++) {
+        int64_t frame = source->encoding->tree->node[id].frame;
+        if (!is_chosen(source->encoding, id))
+            continue;
         if (!pb_encode_svarint(s, frame - before))
             return false;
         before = frame;
@@ -115,11 +137,15 @@ static bool write_frame(pb_ostream_t *s, const struct ep_source *source)
     return true;
 }
 
+static bool has_new_nodes(const struct ep_source *source)
+{
+    return source->encoding->nodes_declared < source->encoding->limit;
+}
+
 static bool write_nodes(pb_ostream_t *s, const struct ep_source *source)
 {
-    return source->ep->nodes_declared >= source->encoding->limit ||
-           (ep_put_nested(s, TAG(Nodes, back), write_back, source) &&
-            ep_put_nested(s, TAG(Nodes, frame), write_frame, source));
+    return !has_new_nodes(source) || (ep_put_nested(s, TAG(Nodes, back), write_back, source) &&
+                                      ep_put_nested(s, TAG(Nodes, frame), write_frame, source));
 }
 
 /* ---- profiles: source->index is the kind ---- */
@@ -152,7 +178,7 @@ static unsigned next_marked(const struct ep_tree *tree, unsigned id, unsigned li
 
 static const struct ep_entry *next_entry(const struct ep_source *source, struct cursor *at)
 {
-    const struct ep_tree *tree = &source->ep->tree;
+    const struct ep_tree *tree = source->encoding->tree;
 
     while (at->node < source->encoding->limit) {
         at->entry = at->entry ? tree->entry[at->entry - 1].next : tree->node[at->node].entry;
@@ -167,8 +193,11 @@ static const struct ep_entry *next_entry(const struct ep_source *source, struct 
     return NULL;
 }
 
-static bool has_counts(unsigned kind)
+/* A pprof has counts of CPU samples as well. */
+static bool has_counts(const struct ep *ep, unsigned kind)
 {
+    if (ep->config.encoder && kind == EP_KIND_CPU)
+        return true;
     return kind != EP_KIND_CPU && kind != EP_KIND_EXCEPTION && kind != EP_KIND_THREAD && kind != EP_KIND_HEAP;
 }
 
@@ -183,12 +212,21 @@ static bool has_contexts(const struct ep_source *source)
     return false;
 }
 
+static uint64_t period_of(const struct ep_source *source, enum ep_kind kind)
+{
+    const uint64_t *periods = source->encoding->periods;
+
+    if (periods)
+        return periods[kind] ? periods[kind] : 1;
+    return kind == EP_KIND_CPU ? source->ep->period_applied_ns : ep_hook_period(kind);
+}
+
 /* CPU time is a multiple of the period, unless the period has changed meanwhile. */
 static uint64_t quantum_of(const struct ep_source *source)
 {
     struct cursor at = {1, 0};
     const struct ep_entry *entry;
-    uint64_t period = source->ep->period_applied_ns;
+    uint64_t period = period_of(source, EP_KIND_CPU);
 
     if (source->index != EP_KIND_CPU)
         return 1;
@@ -204,9 +242,10 @@ static bool write_node_column(pb_ostream_t *s, const struct ep_source *source)
     unsigned before = 0;
 
     while (next_entry(source, &at)) {
-        if (!pb_encode_varint(s, at.node - before))
+        unsigned number = number_of(source->encoding, at.node);
+        if (!pb_encode_varint(s, number - before))
             return false;
-        before = at.node;
+        before = number;
     }
     return true;
 }
@@ -253,12 +292,14 @@ static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
     return ep_put_number(s, TAG(Profile, kind), kind) &&
            ep_put_fixed64(s, TAG(Profile, start_ns), encoding->start_ns) &&
            ep_put_number(s, TAG(Profile, duration_ns), encoding->end_ns - encoding->start_ns) &&
-           ep_put_number(s, TAG(Profile, period_ns), ep_hook_period((enum ep_kind)kind)) &&
+           ep_put_number(s, TAG(Profile, period_ns),
+                         source->encoding->periods ? period_of(source, (enum ep_kind)kind)
+                                                   : ep_hook_period((enum ep_kind)kind)) &&
            ep_put_number(s, TAG(Profile, quantum), quantum_of(source)) &&
            ep_put_number(s, TAG(Profile, samples), encoding->sums.count[kind]) &&
            ep_put_nested(s, TAG(Profile, node), write_node_column, source) &&
            ep_put_nested(s, TAG(Profile, value), write_value_column, source) &&
-           (!has_counts(kind) || ep_put_nested(s, TAG(Profile, count), write_count_column, source)) &&
+           (!has_counts(source->ep, kind) || ep_put_nested(s, TAG(Profile, count), write_count_column, source)) &&
            (!has_contexts(source) || ep_put_nested(s, TAG(Profile, context), write_context_column, source));
 }
 
@@ -269,7 +310,8 @@ static bool write_profiles(pb_ostream_t *s, const struct ep_source *source)
     struct ep_source one = *source;
 
     for (one.index = EP_KIND_CPU; one.index < EP_KINDS; one.index++)
-        if ((sums->count[one.index] || sums->value[one.index] ||
+        if (source->encoding->kinds & EP_KIND_BIT(one.index) &&
+            (sums->count[one.index] || sums->value[one.index] ||
              (one.index == EP_KIND_LIVE && ep_hook_wants(EP_KIND_LIVE))) &&
             !ep_put_nested(s, TAG(Message, profiles), write_profile, &one))
             return false;
@@ -280,7 +322,7 @@ static bool write_profiles(pb_ostream_t *s, const struct ep_source *source)
 
 static bool write_context(pb_ostream_t *s, const struct ep_source *source)
 {
-    const struct ep_contexts *contexts = &source->ep->contexts;
+    const struct ep_contexts *contexts = source->encoding->contexts;
     const struct ep_context_key *key = &contexts->key[source->index];
 
     return ep_put_number(s, TAG(Context, tag_set), key->tags) &&
@@ -294,7 +336,7 @@ static bool write_contexts(pb_ostream_t *s, const struct ep_source *source)
 {
     struct ep_source one = *source;
 
-    for (one.index = 1; one.index < source->ep->contexts.count; one.index++)
+    for (one.index = 1; one.index < source->encoding->contexts->count; one.index++)
         if (!ep_put_nested(s, TAG(Message, contexts), write_context, &one))
             return false;
     return true;
@@ -304,7 +346,7 @@ static bool write_pair(pb_ostream_t *s, const struct ep_source *source)
 {
     struct ep_tag_pair pair;
 
-    return !ep_tags_pair(&source->ep->tags, source->index, &pair) ||
+    return !ep_tags_pair(source->encoding->tags, source->index, &pair) ||
            (ep_put_text(s, TAG(Tag, key), pair.key) && ep_put_text(s, TAG(Tag, value), pair.value));
 }
 
@@ -315,8 +357,8 @@ static bool write_tag_set(pb_ostream_t *s, const struct ep_source *source)
 
     if (!ep_put_number(s, TAG(TagSet, id), source->index))
         return false;
-    for (; ep_tags_pair(&source->ep->tags, one.index, &pair); one.index = pair.parent)
-        if (!ep_tags_hidden(&source->ep->tags, source->index, one.index) &&
+    for (; ep_tags_pair(source->encoding->tags, one.index, &pair); one.index = pair.parent)
+        if (!ep_tags_hidden(source->encoding->tags, source->index, one.index) &&
             !ep_put_nested(s, TAG(TagSet, tags), write_pair, &one))
             return false;
     return true;
@@ -325,14 +367,15 @@ static bool write_tag_set(pb_ostream_t *s, const struct ep_source *source)
 /* Tag sets that this message's contexts need and the segment does not have yet; each once. */
 static bool write_tag_sets(pb_ostream_t *s, const struct ep_source *source)
 {
-    const struct ep *ep = source->ep;
+    const struct ep_contexts *contexts = source->encoding->contexts;
+    const uint32_t *declared = source->encoding->tags_declared;
     struct ep_source one = *source;
 
-    for (unsigned i = 1; i < ep->contexts.count; i++) {
-        one.index = ep->contexts.key[i].tags;
-        bool known = !one.index || (ep->tags_declared[one.index / 32] >> (one.index % 32) & 1);
+    for (unsigned i = 1; i < contexts->count; i++) {
+        one.index = contexts->key[i].tags;
+        bool known = !one.index || (declared && declared[one.index / 32] >> (one.index % 32) & 1);
         for (unsigned j = 1; j < i && !known; j++)
-            known = ep->contexts.key[j].tags == one.index;
+            known = contexts->key[j].tags == one.index;
         if (!known && !ep_put_nested(s, TAG(Message, tag_sets), write_tag_set, &one))
             return false;
     }
@@ -400,42 +443,27 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
 
 static bool write_message(pb_ostream_t *s, const struct ep_source *source)
 {
-    struct ep *ep = source->ep;
     const struct ep_encoding *encoding = source->encoding;
-    bool stats = encoding->last || ep->sequence % STATS_EVERY == 0;
+    bool stats = encoding->last || encoding->sequence % STATS_EVERY == 0;
 
-    return ep_put_fixed64(s, TAG(Message, segment), ep->segment) &&
-           ep_put_number(s, TAG(Message, sequence), ep->sequence) &&
-           (ep->sequence > 0 || ep_put_nested(s, TAG(Message, origin), write_origin, source)) &&
+    return ep_put_fixed64(s, TAG(Message, segment), encoding->segment) &&
+           ep_put_number(s, TAG(Message, sequence), encoding->sequence) &&
+           (encoding->sequence > 0 || ep_put_nested(s, TAG(Message, origin), write_origin, source)) &&
            write_modules(s, source) &&
-           (ep->nodes_declared >= encoding->limit || ep_put_nested(s, TAG(Message, nodes), write_nodes, source)) &&
+           (!has_new_nodes(source) || ep_put_nested(s, TAG(Message, nodes), write_nodes, source)) &&
            write_tag_sets(s, source) && write_contexts(s, source) && write_profiles(s, source) &&
            (!stats || ep_put_nested(s, TAG(Message, stats), write_stats, source)) &&
            ep_put_number(s, TAG(Message, last), encoding->last) &&
-           ep_put_fixed64(s, TAG(Message, unix_minus_uptime_ns), encoding->unix_minus_uptime_ns);
+           ep_put_fixed64(s, TAG(Message, unix_minus_uptime_ns), encoding->unix_minus_uptime_ns) &&
+           ep_put_number(s, TAG(Message, more), encoding->more);
 }
 
-static int32_t compact_encode(struct ep *ep, const struct ep_encoding *encoding)
+int32_t ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding)
 {
     struct ep_source source = {.ep = ep, .encoding = encoding};
     pb_ostream_t stream = pb_ostream_from_buffer(encoding->data, encoding->size);
 
-    want_modules(ep, encoding->limit);
+    want_modules(encoding);
     mark_used(encoding->tree, encoding->limit);
     return write_message(&stream, &source) ? (int32_t)stream.bytes_written : -ENOSPC;
 }
-
-static uint32_t compact_together(uint32_t kinds)
-{
-    (void)kinds;
-    return EP_KINDS_ALL;
-}
-
-static const char *compact_family(uint32_t kinds)
-{
-    (void)kinds;
-    return NULL;
-}
-
-const struct ep_encoder ep_encoder_compact = {
-    .format = EP_FORMAT_COMPACT, .encode = compact_encode, .together = compact_together, .family = compact_family};

@@ -2,6 +2,7 @@
  * Helpers between the encoders and nanopb; see write.h.
  */
 #include "core/encode/write.h"
+#include "transport/transport.h"
 
 #include <string.h>
 
@@ -27,7 +28,18 @@ bool ep_put_text(pb_ostream_t *stream, uint32_t tag, const char *text)
 
 bool ep_put_element(pb_ostream_t *stream, uint32_t tag, const char *text)
 {
-    return pb_encode_tag(stream, PB_WT_STRING, tag) && pb_encode_string(stream, (const pb_byte_t *)text, strlen(text));
+    size_t size = strlen(text);
+    bool good = pb_encode_tag(stream, PB_WT_STRING, tag) && pb_encode_varint(stream, size);
+
+    while (good && size) {
+        size_t run = ep_utf8_run(text, size);
+        good = pb_write(stream, (const pb_byte_t *)text, run) &&
+               (run == size || pb_write(stream, (const pb_byte_t *)"?", 1));
+        run += run < size;
+        text += run;
+        size -= run;
+    }
+    return good;
 }
 
 bool ep_put_nested(pb_ostream_t *stream, uint32_t tag, ep_writer *writer, const struct ep_source *source)

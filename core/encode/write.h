@@ -13,11 +13,13 @@
 #include "core/encode/encode.h"
 
 /* A writer's input: the profiler, the encoding, and an index if it writes one of many. */
+struct ep_scratch;
+
 struct ep_source {
     struct ep *ep;
     const struct ep_encoding *encoding;
     unsigned index, node;
-    const uint32_t *contexts; /* pprof: one bit for each context that is written */
+    const struct ep_scratch *scratch; /* pprof */
 };
 
 typedef bool ep_writer(pb_ostream_t *stream, const struct ep_source *source);
@@ -28,7 +30,8 @@ bool ep_put_fixed64(pb_ostream_t *stream, uint32_t tag, uint64_t value);
 bool ep_put_bytes(pb_ostream_t *stream, uint32_t tag, const void *bytes, size_t size);
 bool ep_put_text(pb_ostream_t *stream, uint32_t tag, const char *text);
 
-/* A string that is written even if it is empty: an element of a repeated field. */
+/* A string that is written even if it is empty: an element of a repeated field. Bytes that are not valid UTF-8 become
+ * '?': receivers refuse other strings. */
 bool ep_put_element(pb_ostream_t *stream, uint32_t tag, const char *text);
 
 /* A nested message or packed column. */

@@ -305,15 +305,16 @@ static uint64_t kinds_period(uint32_t kinds)
     return ep_hook_period((enum ep_kind)kind);
 }
 
-static struct ep_encoding encoding_of(struct view *view)
+static struct ep_encoding encoding_of(struct ep *ep, struct view *view)
 {
     return (struct ep_encoding){.tree = &view->shown.tree,
                                 .contexts = &view->shown.contexts,
                                 .count_high = view->shown.high,
+                                .table = &ep->unwinder.modules,
+                                .tags = &ep->tags,
                                 .modules = view->modules,
                                 .tag_strings = view->tag_strings,
                                 .period = view->period,
-                                .limit = view->shown.tree.nodes,
                                 .kinds = view->kinds,
                                 .start_ns = view->start_ns,
                                 .end_ns = view->end_ns,
@@ -341,18 +342,18 @@ static int64_t view_end(struct ep *ep, struct view *view)
         if (*text && ep_utf8_run(text, strlen(text)) == strlen(text))
             view->tag_strings[i / 32] |= 1u << (i % 32);
     }
-    const struct ep_encoding encoding = encoding_of(view);
-    return (int64_t)ep_encode_pprof_size(ep, &encoding);
+    const struct ep_encoding encoding = encoding_of(ep, view);
+    return (int64_t)ep_encode_pprof_size(&encoding);
 }
 
 static int64_t view_piece(struct ep *ep, struct view *view, const struct ep_view_question *question)
 {
-    struct ep_encoding encoding = encoding_of(view);
+    struct ep_encoding encoding = encoding_of(ep, view);
 
     view_extend(view);
     encoding.data = question->data;
     encoding.size = question->size;
-    return ep_encode_pprof_piece(ep, &encoding, question->from);
+    return ep_encode_pprof_piece(&encoding, question->from);
 }
 
 /* ---- questions ---- */

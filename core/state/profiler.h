@@ -199,6 +199,8 @@ struct ep {
     uint64_t interval_start_ns, interval_due_ns; /* start: of what is in the tree */
     uint64_t next_scan_ns, scan_pause_ns;
     unsigned detail, depth_limit; /* enum ep_detail, and of stacks; until the interval is encoded */
+    bool interval_open;           /* for a converter: what is encoded now is not the interval's end */
+    bool interval_promised;       /* likewise, what was encoded last */
     uint32_t period_applied_ns;   /* of CPU samples */
     uint32_t timers_ns;           /* period of the port's timers; 0: no CPU samples */
     struct ep_applied applied;

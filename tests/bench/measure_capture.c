@@ -6,7 +6,7 @@
  *                        which has the time in which another thread ran, the median, and the mean without the hundredth
  *                        that took longest
  *   ep_governor_drained  the number of records that the collect thread took from the ring, and its CPU time for that
- *   ep_encoder_compact   the collect thread's CPU time for encoding
+ *   ep_encode_compact   the collect thread's CPU time for encoding
  *
  * The collect thread's cost of an event is all its CPU time divided by the number of records.
  */
@@ -77,30 +77,18 @@ void __wrap_ep_governor_drained(struct ep *ep, unsigned events)
     atomic_store(&drain_ns, ep->governor.drain_ns);
 }
 
-extern const struct ep_encoder __real_ep_encoder_compact, __wrap_ep_encoder_compact;
+int32_t __real_ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding);
+int32_t __wrap_ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding);
 
-static int32_t encode(struct ep *ep, const struct ep_encoding *encoding)
+int32_t __wrap_ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding)
 {
     uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    int32_t size = __real_ep_encoder_compact.encode(ep, encoding);
+    int32_t size = __real_ep_encode_compact(ep, encoding);
 
     (void)atomic_fetch_add(&encode_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID) - start);
     (void)atomic_fetch_add(&encodings, 1);
     return size;
 }
-
-static uint32_t together(uint32_t kinds)
-{
-    return __real_ep_encoder_compact.together(kinds);
-}
-
-static const char *family(uint32_t kinds)
-{
-    return __real_ep_encoder_compact.family(kinds);
-}
-
-const struct ep_encoder __wrap_ep_encoder_compact = {
-    .format = EP_FORMAT_COMPACT, .encode = encode, .together = together, .family = family};
 
 static double per_record(uint64_t ns)
 {

@@ -104,7 +104,8 @@ static void worker(void)
     exit(is("code3") ? 3 : 0);
 }
 
-/* True if this process has a lock of a file. The library's is of the process: a child has the descriptor, not the lock. */
+/* True if this process has a lock of a file. The library's is of the process: a child has the descriptor, not the lock.
+ */
 static bool holds_lock(void)
 {
     char line[256], wanted[32];

@@ -178,6 +178,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_one(&log);
     if (read_all(&log) < (how & 4 ? 1 : 0) || ep_spool_log_messages(&log) != 0)
         abort();
-    ep_spool_log_close(&log);
+    ep_spool_log_close(&log, true);
     return 0;
 }

@@ -94,7 +94,6 @@ static int far_send(void *state, const struct ep_message *message, const struct 
 }
 
 static const struct ep_transport transport = {.name = "test", .send = far_send};
-static const struct ep_encoder encoder = {.format = EP_FORMAT_COMPACT};
 
 /* One message waits. */
 static int setup(void **unused)
@@ -109,7 +108,6 @@ static int setup(void **unused)
     dice = 0;
     stop_at_next_look = 0;
     ep.transport = &transport;
-    ep.config.encoder = &encoder;
     ep_outbox_init(&ep.outbox, box, sizeof box);
     assert_true(ep_outbox_room(&ep.outbox, &data) >= 8);
     ep_outbox_push(&ep.outbox, &(struct ep_box_header){.size = 8, .samples = 1});

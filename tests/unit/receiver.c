@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gunzip.h"
 #include "port/port.h"
 #include "wire.h"
 
@@ -435,10 +436,14 @@ static int take_compact(const struct ep_message *message, bool refused, uint64_t
 /* Totals of a pprof message: the second values of its samples. */
 static void take_pprof(const struct ep_message *message, uint64_t *ns, uint64_t *samples)
 {
-    struct wire bytes = wire_open(message->data, message->size);
+    static uint8_t text[4 << 20];
+    size_t size = gunzip(message->data, message->size, text, sizeof text);
+    struct wire bytes = wire_open(text, size == SIZE_MAX ? 0 : size);
     struct wire_field f, g;
 
     *ns = *samples = 0;
+    if (size == SIZE_MAX)
+        broken("gzip");
     if (!message->family || strcmp(message->family, "process_cpu") != 0)
         return;
     while (wire_next(&bytes, &f)) {

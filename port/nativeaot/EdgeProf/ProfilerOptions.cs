@@ -62,7 +62,7 @@ public enum ProfileFormat
     /// <summary>edgeprof's own format: small, with a dictionary that is sent once.</summary>
     Compact = 0,
 
-    /// <summary>pprof (perftools.profiles.Profile), uncompressed, with addresses and build ids; over HTTP by the push
+    /// <summary>pprof (perftools.profiles.Profile), compressed by gzip, with addresses and build ids; over HTTP by the push
     /// API of Grafana Pyroscope.</summary>
     Pprof = 1,
 }

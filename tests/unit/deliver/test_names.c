@@ -4,6 +4,7 @@
  */
 #include "account.h"
 #include "hooks.h"
+#include "core/data/naming.h"
 #include "unit.h"
 
 #define MS 1000000ull
@@ -54,11 +55,15 @@ static void begin_message(void)
 
 static struct ep_place place(const char *build_id, const char *path, uint64_t address)
 {
-    return (struct ep_place){.build_id = build_id,
-                             .build_id_size = strlen(build_id),
-                             .path = path,
-                             .path_size = strlen(path),
-                             .address = address};
+    static uint8_t bytes[8];
+    size_t size = strlen(build_id) / 2;
+
+    for (size_t i = 0; i < size; i++) {
+        unsigned byte;
+        assert_int_equal(sscanf(build_id + 2 * i, "%2x", &byte), 1);
+        bytes[i] = (uint8_t)byte;
+    }
+    return (struct ep_place){.build_id = bytes, .build_id_size = size, .path = path, .address = address};
 }
 
 static const char *name_at(const char *build_id, const char *path, uint64_t address)

@@ -147,7 +147,8 @@ static void test_small_buffer(void **state)
         ep_sim_run(2 * MINUTE);
         struct ep_stats s = account_stats();
         assert_int_equal(s.spool_error, 0);
-        assert_true(s.spooled == s.messages && s.message_bytes > 20u * EP_SPOOL_MEMORY_MIN);
+        assert_true(pprof ? s.spooled > 10 : s.spooled == s.messages); /* a converter joins what an interval has */
+        assert_true(s.message_bytes > 20u * EP_SPOOL_MEMORY_MIN);
         model.down = false;
         ep_sim_run(30 * MINUTE);
         assert_int_equal(account_stats().spool_messages, 0);

@@ -8,6 +8,7 @@ original profile.proto, and through PPROF (`go tool pprof`). The text that these
 edgeprof's own decoders is used. FOLDER is what encode_dump filled.
 """
 import collections
+import gzip
 import pathlib
 import re
 import subprocess
@@ -75,8 +76,10 @@ def one(message, field, default=0):
 
 
 def decode(proto, type_, path):
+    data = path.read_bytes()
+    data = gzip.decompress(data) if data[:2] == b'\x1f\x8b' else data
     done = subprocess.run(['protoc', f'--proto_path={pathlib.Path(proto).parent}', f'--decode={type_}',
-                           pathlib.Path(proto).name], stdin=path.open('rb'), capture_output=True)
+                           pathlib.Path(proto).name], input=data, capture_output=True)
     want(done.returncode == 0, f'{path}: {done.stderr.decode().strip()}')
     text = done.stdout.decode()
     want(not re.search(r'^\s*\d+[:\s{]', text, re.M), f'{path}: fields that the schema does not know')
