@@ -117,6 +117,7 @@ include $(wildcard \
     tests/e2e/e2e.mk \
     tests/pull/pull.mk \
     tests/conformance/conformance.mk \
+    tests/pushed/pushed.mk \
     tests/docs/docs.mk \
     tests/bench/bench.mk \
     tests/qemu/qemu.mk \
