@@ -3,6 +3,7 @@
  * not awaited, and never used for another address. This program imitates one with .NET's runtime by defining its
  * symbol.
  */
+#include "core/data/naming.h"
 #include "linux_test.h"
 
 #include <dlfcn.h>
@@ -62,18 +63,10 @@ static const struct ep_module *module_of(uintptr_t pc)
 
 static const char *name_of(uintptr_t pc)
 {
-    static const char digits[] = "0123456789abcdef";
     const struct ep_module *module = module_of(pc);
-    char build_id[129];
-
-    for (unsigned i = 0; i < module->build_id_size; i++) {
-        build_id[2 * i] = digits[module->build_id[i] >> 4];
-        build_id[2 * i + 1] = digits[module->build_id[i] & 15];
-    }
-    struct ep_place place = {.build_id = build_id,
-                             .build_id_size = 2u * module->build_id_size,
+    struct ep_place place = {.build_id = module->build_id,
+                             .build_id_size = module->build_id_size,
                              .path = module->path,
-                             .path_size = strlen(module->path),
                              .address = pc - module->bias};
     const unsigned name = ep_names_process.find(&place);
     return name ? ep_names_process.text(name) : "(none)";
