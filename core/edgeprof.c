@@ -30,13 +30,15 @@ static int transport_open(struct ep *ep)
 {
     const struct ep_config *config = &ep->config;
 
-    if (!ep->transport || !ep->transport->open)
+    if (!ep->transport)
         return 0;
     ep->target = (struct ep_target){.endpoint = config->endpoint,
                                     .service = config->service,
                                     .tags = config->tags,
                                     .headers = ep_token ? ep_token->start(ep) : config->headers,
                                     .push = config->push};
+    if (!ep->transport->open)
+        return 0;
     int error = ep->transport->open(ep->transport_state, &ep->target);
     return error ? ep_complain(error, ep->transport->name, ": cannot use the endpoint ",
                                ep_endpoint_shown(config->endpoint))

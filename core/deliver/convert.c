@@ -29,6 +29,7 @@ struct stream {
     bool due;             /* the mirror's values are to be sent now */
     uint32_t left;        /* kinds that are still to be sent */
     unsigned part, parts; /* of the family that is being sent */
+    uint64_t offset;      /* from uptime to the time of day, of the last message with values; 0: unknown */
     struct ep_mirror mirror;
 };
 
@@ -38,14 +39,15 @@ static uint8_t bytes[EP_PPROF_BYTES];
 
 /* ---- a part of a family ---- */
 
-static uint64_t clock_offset(const struct stream *stream, const struct ep_message *message,
-                             const struct ep_delivery *delivery)
+/* From uptime to the time of day: as the messages have it, else as the clock is now, which may have been set meanwhile.
+ */
+static uint64_t clock_offset(const struct stream *stream, const struct ep_delivery *delivery)
 {
     uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
 
-    if (message->end_unix_ns)
-        return message->end_unix_ns - stream->mirror.end_ns;
-    return !delivery->stored && unix_ns > now ? unix_ns - now : 0; /* the clock may have been set meanwhile */
+    if (stream->offset)
+        return stream->offset;
+    return !delivery->stored && unix_ns > now ? unix_ns - now : 0;
 }
 
 static uint64_t first_period(const struct stream *stream, uint32_t kinds)
@@ -124,6 +126,7 @@ static int part_send(struct ep *ep, const struct ep_encoding *encoding, const st
     struct ep_message message = *from;
     uint64_t offset = encoding->unix_minus_uptime_ns;
 
+    ep_deliver_limit(delivery);
     message.data = bytes;
     message.size = ep_encode_pprof_gzip(encoding, &gzip, delivery->until.send);
     message.format = EP_FORMAT_PPROF;
@@ -151,7 +154,7 @@ static int part_deliver(struct ep *ep, struct stream *stream, const struct ep_me
     struct ep_sums sums;
     struct ep_encoding encoding = encoding_of(ep, stream, kinds);
 
-    encoding.unix_minus_uptime_ns = clock_offset(stream, message, delivery);
+    encoding.unix_minus_uptime_ns = clock_offset(stream, delivery);
     uint64_t length = encoding.end_ns - encoding.start_ns;
     unsigned all = ep_encode_pprof_sum(&encoding, &sums), samples = part_of(&encoding, stream, all, &sums);
     int error = samples ? part_send(ep, &encoding, message, delivery) : 0;
@@ -221,12 +224,21 @@ static struct stream *stream_of(uint64_t segment, uint32_t sequence, bool stored
 static int message_take(struct ep *ep, struct stream *stream, const struct ep_message *message,
                         const struct ep_delivery *delivery)
 {
-    int error = ep_mirror_read(&stream->mirror, message->data, message->size, !delivery->known);
+    int error = stream->due ? interval_send(ep, stream, message, delivery) : 0;
 
+    if (!error)
+        error = ep_mirror_read(&stream->mirror, message->data, message->size, !delivery->known);
     if (error != -ENOSPC)
         return error;
     error = interval_send(ep, stream, message, delivery);
     return error ? error : ep_mirror_read(&stream->mirror, message->data, message->size, !delivery->known);
+}
+
+/* The message was read last, so its end is that of the mirror's values. */
+static void offset_note(struct stream *stream, const struct ep_message *message)
+{
+    if (stream->mirror.values)
+        stream->offset = message->end_unix_ns ? message->end_unix_ns - stream->mirror.end_ns : 0;
 }
 
 static int convert_send(struct ep *ep, const struct ep_message *message, const struct ep_delivery *delivery)
@@ -239,9 +251,11 @@ static int convert_send(struct ep *ep, const struct ep_message *message, const s
         int error = message_take(ep, stream, message, delivery);
         if (error)
             return error;
+        offset_note(stream, message);
         if ((stream->mirror.more && !delivery->ends) || !stream->mirror.values)
             return 1;
     }
+    offset_note(stream, message);
     return interval_send(ep, stream, message, delivery);
 }
 
@@ -265,7 +279,8 @@ static void outbox_read(struct ep *ep, struct stream *stream)
             ep_deliver_popped(ep);
             return;
         }
-        if ((stream->mirror.values && !stream->mirror.more) || !is_next(stream, header->segment, header->sequence))
+        if (stream->due || (stream->mirror.values && !stream->mirror.more) ||
+            !is_next(stream, header->segment, header->sequence))
             return;
         int error = ep_mirror_read(&stream->mirror, (const uint8_t *)(header + 1), header->size, true);
         if (error == -ENOSPC)
@@ -371,7 +386,7 @@ static void convert_begin(void)
 {
     for (unsigned i = 0; i < 2; i++) {
         streams[i].due = streams[i].mirror.values = streams[i].mirror.more = false;
-        streams[i].mirror.segment = streams[i].mirror.sent_ns = 0;
+        streams[i].mirror.segment = streams[i].mirror.sent_ns = streams[i].offset = 0;
     }
 }
 

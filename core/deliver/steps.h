@@ -93,16 +93,22 @@ struct ep_delivery {
     bool ends;            /* nothing follows soon: a converter sends what it has */
 };
 
+/* Sets the deadline of the send. */
+static inline void ep_deliver_limit(const struct ep_delivery *delivery)
+{
+    atomic_store(&delivery->until.send->at_ns, delivery->deadline_ns);
+    uint64_t stop = atomic_load(delivery->until.stop);
+    if (stop)
+        ep_deadline_shrink(delivery->until.send, stop);
+}
+
 /* Gives a message to the transport. Returns send()'s result. After a failure that a later try may mend, ep->retry_at_ns
  * is set. */
 static inline int ep_deliver_try(struct ep *ep, const struct ep_message *message, const struct ep_delivery *delivery)
 {
     uint64_t asked_ns = 0;
 
-    atomic_store(&delivery->until.send->at_ns, delivery->deadline_ns);
-    uint64_t stop = atomic_load(delivery->until.stop);
-    if (stop)
-        ep_deadline_shrink(delivery->until.send, stop);
+    ep_deliver_limit(delivery);
     int error = ep->transport->send(ep->transport_state, message, delivery->until.send, &asked_ns);
     ep_deliver_note(ep, error);
     if (error == 0) {

@@ -3,6 +3,7 @@
  * pprof an interval, and no two of a family have one time. The receiver here is as strict as servers are.
  */
 #include "account.h"
+#include "core/data/naming.h"
 #include "core/encode/gzip.h"
 #include "core/mirror/mirror.h"
 #include "gunzip.h"
@@ -15,6 +16,7 @@
 /* What a server has. */
 static struct {
     unsigned profiles, empty, twice, refused;
+    bool live;         /* there is no spool */
     unsigned most;     /* samples that it takes in a profile; 0: any number */
     uint64_t dice;     /* answers: 0: takes all; else some are errors */
     const char *hates; /* family that it refuses */
@@ -82,6 +84,14 @@ static void keep(const struct ep_message *message, const struct read *read)
             print_error("%s twice from %llu on\n", message->family, (unsigned long long)read->start);
         far.twice += twice;
     }
+    /* Live profiles of a family follow each other, and none ends in the future but for parts without a time. */
+    for (unsigned i = far.profiles; far.live && i-- > 0;) {
+        if (strcmp(far.profile[i].family, message->family) != 0)
+            continue;
+        assert_true(far.profile[i].end <= read->start);
+        break;
+    }
+    assert_true(read->start + read->length <= ep_port_unix_ns() + 200 * MS);
     assert_true(far.profiles < PROFILES);
     (void)snprintf(far.profile[far.profiles].family, 16, "%s", message->family);
     far.profile[far.profiles].start = read->start;
@@ -130,6 +140,7 @@ static void begin_with(size_t size)
 
     account_afresh();
     memset(&far, 0, sizeof far);
+    far.live = true;
     assert_int_equal(ep_start(&c), 0);
 }
 
@@ -301,6 +312,61 @@ static void test_bad_link_with_a_spool(void **state)
     }
 }
 
+/* ---- names ---- */
+
+static struct ep_named named;
+static unsigned begun;
+
+static void names_begin(const struct ep_deadline *deadline)
+{
+    assert_true(ep_deadline_ns(deadline) > ep_port_uptime_ns());
+    begun++;
+}
+
+static unsigned names_find(struct ep_place *place)
+{
+    return place->address % 3 ? 1 + (unsigned)(place->address % 5) : 0;
+}
+
+static const char *names_text(unsigned name)
+{
+    static const char *const texts[] = {"one", "two", "three", "four", "five"};
+    return texts[name - 1];
+}
+
+/* Every location has a name, and each message has time for finding them. With names off there is a named root. */
+static void test_names(void **state)
+{
+    static const struct ep_names names = {
+        .begin = names_begin, .find = names_find, .text = names_text, .memory = &named};
+    uint64_t dice = 19;
+
+    (void)state;
+    for (int with = 0; with < 2; with++) {
+        struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
+                              .memory_size = EP_MEMORY_DEFAULT,
+                              .service = "unit",
+                              .rate_hz = 100,
+                              .interval_ms = 60000,
+                              .transport = &far_transport,
+                              .push = &ep_push_pyroscope,
+                              .names = with ? &names : NULL,
+                              .encoder = &ep_encoder_pprof};
+        account_afresh();
+        memset(&far, 0, sizeof far);
+        begun = 0;
+        assert_int_equal(ep_start(&c), 0);
+        for (unsigned i = 0; i < 5; i++) {
+            tick_some(&dice, 30, 50, 6);
+            ep_sim_run(60 * SECOND);
+        }
+        assert_int_equal(kept_of("process_cpu"), 5);
+        assert_true(far.locations > 20 && (with ? far.named == far.locations : far.named >= 1));
+        assert_int_equal(begun, with ? far.profiles : 0);
+        end_all();
+    }
+}
+
 /* ---- the mirror ---- */
 
 static struct {
@@ -429,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_refused_family),
         cmocka_unit_test(test_bad_link),
         cmocka_unit_test(test_bad_link_with_a_spool),
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_mirror),
         cmocka_unit_test(test_gzip),
     };
