@@ -4,6 +4,7 @@
     own_nanopb.py NM PROGRAM...      EXEC: what starts such a program here, if anything is needed
 
 The programs are tests/transport/own_nanopb.c, not position-independent; protoc reads what they left."""
+import gzip
 import os
 import re
 import struct
@@ -26,6 +27,7 @@ def messages(path):
 
 def decode(message, form):
     folder, file, kind = PROTO[form]
+    message = gzip.decompress(message) if form == 'pprof' else message
     return subprocess.run(['protoc', '--decode=' + kind, '-I', folder, file], input=message, capture_output=True,
                           check=True).stdout.decode()
 
