@@ -6,6 +6,10 @@
  * again later. Not here: surviving a power cut during a write, rotation, a size limit; the spool does that. One writer
  * a file.
  *
+ * A new file belongs to the program's user alone (0600); one that exists keeps its permissions. The path must not be a
+ * symbolic link (-ELOOP): in a folder where others write, it could lead to any file of this user. Links among the
+ * folders before it are followed.
+ *
  *   file_send -> append -> write_both
  */
 #include "transport.h"
@@ -81,7 +85,7 @@ static int file_send(void *state, const struct ep_message *message, const struct
     if (message->size > UINT32_MAX)
         return -EMSGSIZE;
     /* O_NONBLOCK matters only for a pipe, whose open would wait for a reader. */
-    int fd = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+    int fd = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0)
         return -errno;
     int err = append(fd, message);

@@ -245,6 +245,8 @@ static int exchange(struct http *http, const struct ep_message *message)
     int write_err = write_request(http, message);
     if (write_err != -ETIMEDOUT)
         err = read_response(http);
+    if (!write_err && err == -ETIMEDOUT)
+        err = -ETIME;
     if (write_err || err || http->response.close)
         connection_close(http);
     if (http->response.known)

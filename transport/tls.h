@@ -14,6 +14,7 @@
 #ifndef EP_TLS_H
 #define EP_TLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -71,6 +72,9 @@ int ep_tls_setup(const struct ep_tls_config *config);
  * neither a CA nor a pin is set. Strings point into the environment. Returns 0, or -EINVAL (ep_tls_error()).
  * Context: init. */
 int ep_tls_config_from_env(struct ep_tls_config *config);
+
+/* Whether the endpoint, or that of EDGEPROF_ENDPOINT_OLD, is https. endpoint may be NULL. Context: init. */
+bool ep_tls_is_needed(const char *endpoint);
 
 /* Wipes keys and sessions and disables https endpoints. Do not call it while a profiler with an https endpoint runs.
  * Context: init. */

@@ -88,6 +88,8 @@ struct ep_push {
  *             -EMSGSIZE    refused permanently because of its size
  *             -EAGAIN      the receiver asks to retry later (429, 503); *retry_ns, 0 before the call, may be set to
  *                          the minimum time until the next send; more than a day counts as a day
+ *             -ETIME       the whole message was sent, and the deadline passed before the answer: the next send has a
+ *                          later deadline
  *             any other    not delivered, or unknown: the same bytes will be sent again
  *         Must return within 100 ms of the current deadline, whatever the far end does: ep_stop() waits for it.
  *         Exceptions: a slow disk, and the system's name lookup (see ep_stream). Context: deliver.

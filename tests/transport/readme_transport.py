@@ -175,8 +175,9 @@ def scenarios(program):
 
     uplink, stats = play(program, ['k', 's', 'k'], 4, 60000)
     ids = [decode(m) for m in uplink.messages]
-    expect('-ESTALE: a new segment', stats['segment'] > 0 and stats['failures'] == 0 and ids[2][1] == 0 and
-           ids[0][0] == ids[1][0] != ids[2][0], stats, ids)
+    expect('-ESTALE: a new segment, with the same message', stats['segment'] == 0 and stats['failures'] == 0 and
+           stats['delivered'] == len(ids) - 1 and ids[0][0] == ids[1][0] != ids[2][0] and
+           ids[2:] == [(ids[2][0], n) for n in range(len(ids) - 2)], stats, ids)
 
     uplink, stats = play(program, ['n', 'k'], 3, 60000)
     expect('-EBADMSG: lost, counted, the next one', stats['refused'] > 0 and stats['failures'] == 0 and

@@ -110,7 +110,7 @@ static int setup(void **unused)
     ep.transport = &transport;
     ep_outbox_init(&ep.outbox, box, sizeof box);
     assert_true(ep_outbox_room(&ep.outbox, &data) >= 8);
-    ep_outbox_push(&ep.outbox, &(struct ep_box_header){.size = 8, .samples = 1});
+    (void)ep_outbox_put(&ep.outbox, &(struct ep_box_header){.size = 8, .samples = 1}, false);
     return 0;
 }
 

@@ -114,6 +114,50 @@ static void test_bad_paths(void **unused)
     assert_int_equal(send_text("x"), -ENXIO);
 }
 
+/* Profiles show what a program does: only its user may read them. A file that exists keeps its permissions. */
+static void test_private(void **unused)
+{
+    struct stat st;
+    (void)unused;
+
+    mode_t mask = umask(0);
+    open_file("private");
+    int err = send_text("one");
+    umask(mask);
+    assert_int_equal(err, 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(send_text("two"), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+}
+
+/* In a folder where others write, a link must not lead the program to another file, neither an old nor a new one. */
+static void test_links(void **unused)
+{
+    char link[128];
+    (void)unused;
+
+    open_file("other");
+    assert_int_equal(send_text("one"), 0);
+    snprintf(link, sizeof link, "%s/to-other", directory);
+    assert_int_equal(symlink(path, link), 0);
+    open_file("to-other");
+    assert_int_equal(send_text("two"), -ELOOP);
+    open_file("other");
+    content_is("\3\0\0\0one", 7);
+
+    snprintf(link, sizeof link, "%s/to-nothing", directory);
+    open_file("nothing");
+    assert_int_equal(symlink(path, link), 0);
+    open_file("to-nothing");
+    assert_int_equal(send_text("two"), -ELOOP);
+    open_file("nothing");
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 static void test_find(void **unused)
 {
     (void)unused;
@@ -170,8 +214,9 @@ uint64_t ep_port_uptime_ns(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_append), cmocka_unit_test(test_full_disk), cmocka_unit_test(test_bad_paths),
-        cmocka_unit_test(test_find),   cmocka_unit_test(test_null),      cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_append),  cmocka_unit_test(test_full_disk), cmocka_unit_test(test_bad_paths),
+        cmocka_unit_test(test_private), cmocka_unit_test(test_links),     cmocka_unit_test(test_find),
+        cmocka_unit_test(test_null),    cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests_name("file", tests, make_directory, remove_directory);
 }

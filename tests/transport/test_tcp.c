@@ -265,7 +265,9 @@ static void test_silence_ends_at_the_deadline(void **unused)
     for (size_t i = 0; i < 2; i++) {
         open_silent();
         uint64_t start = ep_port_uptime_ns();
-        assert_int_equal(send_size(sizes[i], 50 * MS), -ETIMEDOUT);
+        int error = send_size(sizes[i], 50 * MS);
+        assert_true(error == -ETIME ||
+                    (error == -ETIMEDOUT && i > 0)); /* the system may not take the larger one whole */
         assert_true(ep_port_uptime_ns() - start >= 50 * MS);
         ep_transport_http.close(state);
         close(silent_fd);
@@ -290,7 +292,7 @@ static void test_signals_do_not_disturb(void **unused)
     assert_int_equal(timer_settime(timer, 0, &often, NULL), 0);
     open_silent();
     uint64_t start = ep_port_uptime_ns();
-    assert_int_equal(send_size(10, 50 * MS), -ETIMEDOUT);
+    assert_int_equal(send_size(10, 50 * MS), -ETIME);
     assert_true(ep_port_uptime_ns() - start >= 50 * MS);
     ep_transport_http.close(state);
     close(silent_fd);

@@ -1,5 +1,5 @@
 /*
- * TLS settings from environment variables. Linked only into programs that call ep_tls_config_from_env().
+ * TLS settings from environment variables. Linked only into programs that call one of its functions.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,6 +11,16 @@ static void field_from_env(const char **field, const void *other, const char *na
 {
     if (!*field && !other)
         *field = ep_env_text(name);
+}
+
+static bool is_https(const char *endpoint)
+{
+    return endpoint && strncmp(endpoint, "https://", 8) == 0;
+}
+
+bool ep_tls_is_needed(const char *endpoint)
+{
+    return is_https(endpoint) || is_https(ep_env_text("EDGEPROF_ENDPOINT_OLD"));
 }
 
 int ep_tls_config_from_env(struct ep_tls_config *config)
