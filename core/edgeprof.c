@@ -109,6 +109,9 @@ static int threads_start(struct ep *ep)
 
 static void threads_stop(struct ep *ep, uint64_t deadline_ns)
 {
+    bool done = false;
+    int error = 0;
+
     if (ep_spool)
         ep_spool->stop(ep, deadline_ns);
     atomic_store(&ep->stop_deadline_ns, deadline_ns ? deadline_ns : 1);
@@ -125,11 +128,11 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
     ep->retry_at_ns = 0;
     atomic_store(&ep->stopping, true);
     ep_collect_round(ep);
-    while (!ep_collect_finish(ep, true))
-        if (ep_deliver_round(ep, deadline_ns) != 0)
-            break;
-    if (ep->transport)
-        (void)ep_deliver_round(ep, deadline_ns);
+    do {
+        ep_restart_round(ep);
+        done = done || ep_collect_finish(ep, true);
+        error = ep->transport ? ep_deliver_round(ep, deadline_ns) : 0;
+    } while (error == -EINPROGRESS || (!done && !error));
 }
 
 /* Waits until no handler uses the profiler's memory. False: one still does after HANDLERS_LEAVE_NS. */

@@ -82,10 +82,13 @@ enum ep_flags {
      * which is [unknown]. */
     EP_NO_PIN = 64,
     /* The clock of CPU samples; without one of them edgeprof chooses (docs/accuracy.md). TIMERS: each thread's CPU
-     * timer. TICKS: what runs at a kernel tick, at the cost of a signal a tick. */
+     * timer. TICKS: what runs at a kernel tick, at the cost of a signal a tick. PERF: the kernel's perf events, at any
+     * rate, for a descriptor a thread; time in the kernel is [kernel] and has no stack. Threads that cannot have one
+     * get what edgeprof chooses (ep_stats.clock_error). */
     EP_CLOCK_TIMERS = 256,
     EP_CLOCK_TICKS = 512,
-    EP_CLOCKS = 768,
+    EP_CLOCK_PERF = 768,
+    EP_CLOCKS = 768, /* the mask of all three */
 };
 
 struct ep_config {
@@ -230,7 +233,7 @@ struct ep_stats {
     uint32_t kind_rate[EP_KINDS];
     uint32_t kind_distance[EP_KINDS];
 
-    uint32_t tick_hz; /* the kernel's ticks, the highest rate of CPU samples; 0: unknown */
+    uint32_t tick_hz; /* the kernel's ticks, the highest rate of CPU samples without EP_CLOCK_PERF; 0: unknown */
 
     /* Samples that were timed, about one in 128, and the page faults in their handlers that had to wait for a disk. */
     uint64_t timed_samples;
@@ -242,6 +245,15 @@ struct ep_stats {
     uint64_t spool_damaged_bytes;
 
     uint32_t last_status; /* HTTP status of the last answer to a profile; 0: none yet, or another transport */
+
+    uint32_t clock; /* of CPU samples now, one of EP_CLOCKS */
+    /* With EP_CLOCK_PERF: why a thread has another clock, an errno value; 0: each has it. EAGAIN: the queue of signals
+     * is nearly full; EBADF: the program closed a descriptor; EMFILE: it has too few. */
+    uint64_t clock_error;
+
+    /* Sends whose answer was lost: it did not come in time, or the connection broke. The message is sent again, and the
+     * receiver may have had it. `edgeprof serve` recognises compact messages; other receivers may count it twice. */
+    uint64_t unanswered;
 };
 
 /* Starts profiling. Copies *config and its strings, except where struct ep_config says otherwise.
@@ -315,6 +327,15 @@ void ep_notice_to(void (*say)(const char *line));
  * with an Authorization line in ep_config.headers or a user in the endpoint. The path is copied. NULL: no file.
  * Returns 0; -EALREADY: the profiler runs; -EINVAL: the path is empty or too long. Context: init. */
 int ep_token_file(const char *path);
+
+/* A second endpoint for profiles that are too old for the receiver at config->endpoint, which must take pprof, like
+ * Pyroscope. It gets profiles whose start is an hour old or more, and those of ten minutes or more that the receiver
+ * refuses, in the same format, without config->headers. If it cannot be reached, they stay in the spool. Without a
+ * spool the receiver is asked first at any age, and what the second cannot take then is lost as refused. Sets
+ * config->transport. Call it after ep_config_from_env() and ep_tls_setup(), and pass *config to ep_start(). The
+ * endpoint is copied. NULL: EDGEPROF_ENDPOINT_OLD has it. Returns 1; 0: there is none; -EALREADY: the profiler runs;
+ * -EINVAL: no such endpoint, or *config has no endpoint or another format (ep_start_error()). Context: init. */
+int ep_endpoint_old(struct ep_config *config, const char *endpoint);
 
 /* Fills *stats; after ep_stop() with the final figures of that run. Returns 0, or -ESRCH if nothing was ever
  * started. Context: any thread. */

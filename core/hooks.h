@@ -25,6 +25,10 @@
  * waiting, bytes allocated), including the governor's stretch. Written by core/collect/level.c. */
 extern atomic_uint ep_hook_kinds, ep_hook_periods[EP_KINDS];
 
+/* Why hooks cannot measure a kind in this process, a text without quotes that stays valid; NULL: they can. Written by
+ * hooks, which then record no event of it. */
+extern _Atomic(const char *) ep_kind_missing[EP_KINDS];
+
 /* True if the kind is enabled. Context: signal. */
 static inline bool ep_hook_wants(enum ep_kind kind)
 {

@@ -50,6 +50,8 @@ static const uint16_t place[EP_COUNT_THREADS] = {
     [EP_COUNT_TIMED_FAULTS] = PLACE(timed_faults),
     [EP_COUNT_SPOOL_DAMAGED] = PLACE(spool_damaged),
     [EP_COUNT_SPOOL_DAMAGED_BYTES] = PLACE(spool_damaged_bytes),
+    [EP_COUNT_CLOCK_ERROR] = PLACE(clock_error),
+    [EP_COUNT_UNANSWERED] = PLACE(unanswered),
 };
 
 void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
@@ -64,6 +66,7 @@ void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
         .memory_used = ep->memory_used,
         .budget_ppm = ep->config.budget_ppm,
         .tick_hz = ep_port_tick_hz(),
+        .clock = ep_port_clock(NULL),
     };
     for (unsigned i = 0; i < EP_COUNT_THREADS; i++)
         *(uint64_t *)(void *)((char *)stats + place[i]) = counter_load(&ep->counter[i]);

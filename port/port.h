@@ -17,6 +17,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "../core/unwind/context.h"
@@ -30,6 +31,11 @@ uint64_t ep_port_uptime_ns(void);
  * processors' readings may differ by what a thread needs to move. Context: signal. */
 uint64_t ep_port_ticks(void);
 uint64_t ep_port_ticks_ns(uint64_t ticks);
+
+/* ep_port_stayed(): true if the calling thread has not left its processor since its last ep_port_stay_begin(), so it
+ * has not slept. False: it may have, or the port cannot tell. Cheaper than ep_port_ticks(). Context: signal. */
+void ep_port_stay_begin(void);
+bool ep_port_stayed(void);
 
 /* Wall clock, ns since 1970; 0 if the device does not know the date. Context: collect. */
 uint64_t ep_port_unix_ns(void);
@@ -135,6 +141,10 @@ void ep_port_sampling_period(uint32_t period_ns);
 
 /* How often a second the kernel can tick at most, the highest rate of CPU samples; 0: unknown. Context: any thread. */
 uint32_t ep_port_tick_hz(void);
+
+/* The clock that threads get now, one of EP_CLOCKS. *error: an errno value, see ep_stats.clock_error; may be NULL.
+ * Context: any thread. */
+uint32_t ep_port_clock(uint64_t *error);
 
 /* CPU time that a tick costs its thread in addition to ep_capture(), measured at start. Context: collect. */
 uint64_t ep_port_tick_cost_ns(void);
@@ -266,6 +276,9 @@ void ep_thread_rest(uint32_t tid, int64_t rest_ns);
 /* Reports CPU time of a running thread that no sample stands for, because all its runs ended before a tick came. The
  * port never charges it again. Context: any thread. */
 void ep_thread_missed(uint32_t tid, uint64_t missed_ns);
+
+/* The same, because the thread was in the kernel, where the port's clock takes no samples. Context: any thread. */
+void ep_thread_in_kernel(uint32_t tid, uint64_t kernel_ns);
 
 /* Reports that the process is no longer single-threaded: edgeprof's parked threads may start. Context: any thread. */
 void ep_threads_needed(void);

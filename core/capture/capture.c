@@ -214,3 +214,8 @@ void ep_thread_missed(uint32_t tid, uint64_t missed_ns)
 {
     record_rest(tid, (int64_t)missed_ns, EP_FRAME_UNSAMPLED);
 }
+
+void ep_thread_in_kernel(uint32_t tid, uint64_t kernel_ns)
+{
+    record_rest(tid, (int64_t)kernel_ns, EP_FRAME_KERNEL);
+}

@@ -31,10 +31,19 @@ __attribute__((noinline)) void ep_timing_end(struct ep *ep, uint64_t start_ns, u
     (void)atomic_fetch_add_explicit(&ep->counter[EP_COUNT_TIMED_FAULTS], faults, memory_order_relaxed);
 }
 
+/* MurmurHash3's finalizer: threads that start at equal distances, or in places that differ by a few bits, would draw
+ * nearly equal numbers without it. */
+static uint32_t mix(uint32_t bits)
+{
+    bits = (bits ^ bits >> 16) * 0x85ebca6bu;
+    bits = (bits ^ bits >> 13) * 0xc2b2ae35u;
+    return bits ^ bits >> 16;
+}
+
 bool ep_hook_choose(struct ep_hook_timer *timer)
 {
     bool first = timer->dice == 0;
-    uint32_t seed = first ? (uint32_t)(ep_port_ticks() ^ (uintptr_t)timer >> 4) : timer->dice;
+    uint32_t seed = first ? mix((uint32_t)(ep_port_ticks() ^ (uintptr_t)timer >> 4)) : timer->dice;
 
     timer->dice = seed * 1664525u + 1013904223u;
     uint32_t chosen = (uint32_t)((uint64_t)timer->dice * EP_HOOK_TIMED_ONE_IN >> 32);

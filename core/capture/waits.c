@@ -127,8 +127,10 @@ void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t b
     waiting->wait = wait;
     waiting->descriptor = waiting->next_descriptor;
     waiting->unmeasured = wait == EP_WAIT_IDLE && waiting->no_idle;
-    if (!waiting->unmeasured)
+    if (!waiting->unmeasured) {
         waiting->start_ticks = ep_port_ticks();
+        ep_port_stay_begin();
+    }
     if (waiting->wait == EP_WAIT_BY_CALLER)
         look_at_caller(waiting);
     unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
@@ -226,6 +228,10 @@ static __attribute__((noinline)) void weigh_wait(struct ep_waiting *waiting, uin
 
 static inline void measure_wait(struct ep_waiting *waiting)
 {
+    bool stayed = ep_port_stayed();
+
+    if (stayed && CALLS >> waiting->wait & 1) /* most calls that could wait: no second reading of the counter */
+        return;
     waiting->end_ticks = ep_port_ticks();
     uint64_t duration = ep_port_ticks_ns(waiting->end_ticks - waiting->start_ticks);
     if (duration >= BLOCKED_NS || !(CALLS >> waiting->wait & 1))

@@ -6,7 +6,7 @@
  *                                        -> add_residual
  *                    -> scans for modules and threads; a dump of all stacks on request (thread_dump.c)
  *                    -> answers the pull endpoint (core/endpoint/views.c)
- *                    -> ep_collect_finish -> encode_all -> encode_some -> ep_encode_compact, ep_outbox_push
+ *                    -> ep_collect_finish -> encode_all -> encode_some -> ep_encode_compact, ep_message_put
  *
  * Never blocks. If the outbox has no room the interval goes on, so a lost link costs resolution in time, but no
  * samples.
@@ -22,6 +22,7 @@
 #define SCAN_ANNOUNCED_NS 10000000000u /* threads announce their start, so a scan only finds missed ends */
 #define SCAN_NS           5000000000u
 #define SCAN_SOON_NS      100000000u
+#define RESTART_ROOM      512u /* of the outbox, for parts of a dictionary */
 /* The C library's frames between a sample's leaf and a function of edgeprof that calls it. */
 #define OWN_DEPTH 4u
 /* edgeprof's frames between a sample's leaf and a hook. */
@@ -309,9 +310,9 @@ static void add_residual(struct ep *ep, const struct ep_record *record)
 {
     uint64_t period = ep->period_applied_ns, value = ep_wide_word(&record->words[1]);
 
-    if (record->end == EP_FRAME_UNSAMPLED) {
+    if (record->end != EP_FRAME_NONE) {
         ep_make_room(ep);
-        ep_collect_special(ep, EP_FRAME_UNSAMPLED, EP_KIND_CPU, (uint32_t)record->words[0], value);
+        ep_collect_special(ep, record->end, EP_KIND_CPU, (uint32_t)record->words[0], value);
         ep_count(ep, EP_COUNT_THREAD_EXIT_NS, value);
         return;
     }
@@ -393,21 +394,34 @@ static void collect_losses(struct ep *ep)
     count_rules(ep, take(&ep->rule_misses));
 }
 
-void ep_segment_begin(struct ep *ep)
+void ep_segment_rename(struct ep *ep)
 {
     unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
 
+    for (unsigned i = 0; i < count; i++)
+        ep->unwinder.modules.slot[i].declared = false;
     do
         ep_port_random(&ep->segment, sizeof ep->segment);
     while (ep->segment == 0);
     ep->sequence = 0;
-    ep->nodes_declared = 1;
-    memset(ep->tags_declared, 0, sizeof ep->tags_declared);
-    for (unsigned i = 0; i < count; i++)
-        ep->unwinder.modules.slot[i].declared = false;
 }
 
-static void push_message(struct ep *ep, const struct ep_encoding *encoding, uint32_t size)
+void ep_segment_begin(struct ep *ep)
+{
+    ep_segment_rename(ep);
+    ep->nodes_declared = 1;
+    memset(ep->tags_declared, 0, sizeof ep->tags_declared);
+}
+
+static void modules_note(struct ep *ep)
+{
+    unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
+
+    for (unsigned i = 0; i < count; i++)
+        ep->unwinder.modules.slot[i].declared |= ep->unwinder.modules.slot[i].wanted;
+}
+
+const struct ep_box_header *ep_message_put(struct ep *ep, const struct ep_encoding *encoding, uint32_t size, bool hold)
 {
     uint64_t unix_ns = encoding->unix_minus_uptime_ns;
     struct ep_box_header header = {
@@ -422,10 +436,12 @@ static void push_message(struct ep *ep, const struct ep_encoding *encoding, uint
         .end_unix_ns = unix_ns ? encoding->end_ns + unix_ns : 0,
     };
 
-    ep_outbox_push(&ep->outbox, &header);
+    modules_note(ep);
     ep_count(ep, EP_COUNT_MESSAGES, 1);
     ep_count(ep, EP_COUNT_MESSAGE_BYTES, size);
+    const struct ep_box_header *put = ep_outbox_put(&ep->outbox, &header, hold);
     ep_port_wake(&ep->deliver_event);
+    return put;
 }
 
 /* The first node with something to encode. A message of the nodes before it would be empty. */
@@ -450,6 +466,8 @@ static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool la
     encoding->sequence = ep->sequence;
     encoding->nodes_declared = ep->nodes_declared;
     encoding->size = ep_outbox_room(&ep->outbox, &encoding->data);
+    if (!was_empty)
+        encoding->size -= encoding->size < RESTART_ROOM ? encoding->size : RESTART_ROOM;
     if (encoding->size >= ep->message_bytes) {
         encoding->size = ep->message_bytes;
         was_empty = true; /* an empty outbox would have no more room */
@@ -461,7 +479,7 @@ static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool la
         ep_tree_sum(&ep->tree, encoding->limit, &encoding->sums);
         int32_t size = ep_encode_compact(ep, encoding);
         if (size > 0) {
-            push_message(ep, encoding, (uint32_t)size);
+            (void)ep_message_put(ep, encoding, (uint32_t)size, false);
             return encoding->limit;
         }
         if (!was_empty)
@@ -478,10 +496,6 @@ static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool la
 /* Notes what the segment's dictionary contains now. */
 static void note_declared(struct ep *ep, unsigned reached)
 {
-    unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
-
-    for (unsigned i = 0; i < count; i++)
-        ep->unwinder.modules.slot[i].declared |= ep->unwinder.modules.slot[i].wanted;
     if (ep->nodes_declared < reached)
         ep->nodes_declared = reached;
     for (unsigned i = 1; i < ep->contexts.count; i++) {
@@ -519,7 +533,7 @@ static void tree_empty(struct ep *ep, uint64_t now)
     }
     ep->path.depth = 0;
     ep_contexts_clear(ep);
-    ep->interval_start_ns = now;
+    ep->interval_start_ns = now > ep->interval_start_ns ? now : ep->interval_start_ns + 1; /* no two have one start */
     ep->detail = EP_DETAIL_ALL;
     ep->depth_limit = EP_MAX_DEPTH;
 }
@@ -555,16 +569,17 @@ static bool finish(struct ep *ep, bool last)
                                    .tags_declared = ep->tags_declared,
                                    .kinds = EP_KINDS_ALL,
                                    .start_ns = ep->interval_start_ns,
-                                   .end_ns = now,
+                                   .end_ns = now > ep->interval_start_ns ? now : ep->interval_start_ns,
                                    .unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0};
 
     if (!ep->transport)
         return true;
+    ep_restart_round(ep);
     if (atomic_exchange(&ep->stale_segment, 0) == ep->segment)
         ep_segment_begin(ep);
     ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
     if (!sums.kinds && !(last && ep->sequence > 0) && !(ep->interval_promised && !ep->interval_open)) {
-        ep->interval_start_ns = now;
+        ep->interval_start_ns = now > ep->interval_start_ns ? now : ep->interval_start_ns;
         return true;
     }
     if (!encode_all(ep, &encoding, last || ep->tree.full)) {
@@ -611,6 +626,10 @@ static void scan(struct ep *ep, uint64_t now)
     uint64_t longest = ep_port_threads_announced() ? SCAN_ANNOUNCED_NS : SCAN_NS;
     bool first = ep->scan_pause_ns == 0;
     int threads = first ? -EAGAIN : ep_port_threads_scan();
+    uint64_t clock_error;
+
+    (void)ep_port_clock(&clock_error);
+    atomic_store_explicit(&ep->counter[EP_COUNT_CLOCK_ERROR], clock_error, memory_order_relaxed);
     bool more = threads > (int)atomic_load_explicit(&ep->counter[EP_COUNT_THREADS], memory_order_relaxed);
 
     if (threads >= 0)
@@ -640,6 +659,7 @@ void ep_collect_round(struct ep *ep)
     const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
     if (snapshot)
         snapshot->round(ep);
+    ep_restart_round(ep);
     collect_losses(ep);
     ep_rates_round(ep);
     const struct ep_pull *pull = atomic_load(&ep_pull);
@@ -693,4 +713,10 @@ void ep_collect_thread(void)
     }
     atomic_store(&ep->collected, true);
     ep_port_wake(&ep->deliver_event);
+    while ((!ep_outbox_empty(&ep->outbox) || atomic_load(&ep->restart.state)) &&
+           ep_port_uptime_ns() < atomic_load(&ep->stop_deadline_ns)) {
+        ep_port_wait(&ep->collect_event, seen, 10000000);
+        seen = atomic_load(&ep->collect_event.value);
+        ep_restart_round(ep);
+    }
 }

@@ -7,6 +7,7 @@
 #ifndef EP_COLLECT_H
 #define EP_COLLECT_H
 
+#include "core/data/encoding.h"
 #include "core/state/profiler.h"
 
 /* Records the thread's open wait as an event of kind EP_KIND_THREAD. False: it has no open wait. Context: collect. */
@@ -96,6 +97,12 @@ void ep_level_periods(struct ep *ep);
 
 /* Begins a new segment, with an empty dictionary. Context: collect, init. */
 void ep_segment_begin(struct ep *ep);
+/* The same, but the dictionary's nodes and tag sets stay. Context: collect. */
+void ep_segment_rename(struct ep *ep);
+/* Puts an encoded message into the outbox: ep_outbox_put(). Context: collect. */
+const struct ep_box_header *ep_message_put(struct ep *ep, const struct ep_encoding *encoding, uint32_t size, bool hold);
+/* Does what the deliver thread asked for: ep->restart. Context: collect. */
+void ep_restart_round(struct ep *ep);
 
 /* One round of the collect thread: drains the ring, scans for modules and threads, ends the interval when it is due.
  * Context: collect. */

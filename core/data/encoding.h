@@ -38,6 +38,8 @@ struct ep_encoding {
     uint32_t sequence;
     unsigned nodes_declared;       /* the segment's dictionary has the nodes below, */
     const uint32_t *tags_declared; /* and these tag sets: a bitmap; NULL: none */
+    const uint32_t *tags_again;    /* tag sets to write besides those of contexts: a bitmap; NULL: none */
+    unsigned tags_begin, tags_end; /* ids in that bitmap to look at */
     const uint64_t *periods;       /* of each kind; NULL: the current ones */
     const uint32_t *chosen;        /* bitmap of the nodes to write, with their callers; NULL: all */
     unsigned limit;                /* nodes [1, limit) and their entries */
@@ -48,6 +50,7 @@ struct ep_encoding {
     /* ---- pprof ---- */
     const uint32_t *tag_strings;         /* bitmap of the tag strings to write; NULL: all */
     const uint32_t *count_high;          /* per entry: bits 32 and up of its count; NULL: all 0 */
+    uint64_t clock_error;                /* ep_stats.clock_error */
     uint64_t period;                     /* of the family's first kind; 0: the current one */
     bool callers_first;                  /* samples in the order of a walk through the tree; else of the nodes' ids */
     unsigned samples_begin, samples_end; /* the samples to write, in that order; end 0: all */
@@ -67,6 +70,9 @@ struct ep_encoder {
      * there is nothing; *header describes it. It stays until stored() or until it is sent. Context: deliver. */
     uint32_t (*rest)(struct ep *ep, const uint8_t **bytes, struct ep_box_header *header);
     void (*stored)(void);
+    /* The spool has deleted a message whose send had failed. True: its values were waiting here, and are now counted
+     * as lost. own: it was of this run. Context: deliver. */
+    bool (*forget)(struct ep *ep, uint64_t segment, uint32_t sequence, bool own);
     /* The profiler starts: forgets everything; it has stopped: counts what is left as lost. Context: init. */
     void (*begin)(void);
     void (*end)(struct ep *ep);

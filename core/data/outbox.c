@@ -23,6 +23,7 @@ void ep_outbox_init(struct ep_outbox *box, void *memory, size_t size)
 {
     box->memory = memory;
     box->size = (uint32_t)size & ~7u;
+    box->held = false;
     atomic_init(&box->ends, 0);
 }
 
@@ -80,7 +81,7 @@ static uint32_t room_find(struct ep_outbox *box, uint32_t *at)
     }
     *at = behind >= start ? head : 0;
     uint32_t most = behind >= start ? behind : start;
-    return most > HEADER ? most - HEADER : 0;
+    return most > HEADER && !box->held ? most - HEADER : 0;
 }
 
 uint32_t ep_outbox_room(struct ep_outbox *box, uint8_t **data)
@@ -91,15 +92,20 @@ uint32_t ep_outbox_room(struct ep_outbox *box, uint8_t **data)
     return size;
 }
 
-void ep_outbox_push(struct ep_outbox *box, const struct ep_box_header *header)
+const struct ep_box_header *ep_outbox_put(struct ep_outbox *box, const struct ep_box_header *header, bool hold)
 {
     uint32_t at = box->reserved, head = head_of(ends_load(box));
+    struct ep_box_header *put = header_at(box, at);
 
+    *put = *header;
+    box->held = hold;
+    if (hold)
+        return put;
     if (at != head && box->size - head >= HEADER)
         header_at(box, head)->size = 0;
-    memcpy(box->memory + at, header, sizeof *header);
     uint32_t next = at + HEADER + round_up(header->size);
     head_set(box, next == box->size ? 0 : next);
+    return put;
 }
 
 bool ep_outbox_empty(const struct ep_outbox *box)

@@ -91,6 +91,7 @@ static struct ep_encoding encoding_of(struct ep *ep, struct stream *stream, uint
         .table = &mirror->table,
         .modules = atomic_load_explicit(&mirror->table.count, memory_order_relaxed),
         .tags = &mirror->tags,
+        .clock_error = mirror->clock_error,
         .period = first_period(stream, kinds),
         .callers_first = true,
         .names = ep->config.push ? ep->config.names : NULL,
@@ -126,7 +127,7 @@ static int part_send(struct ep *ep, const struct ep_encoding *encoding, const st
     struct ep_message message = *from;
     uint64_t offset = encoding->unix_minus_uptime_ns;
 
-    ep_deliver_limit(delivery);
+    ep_deliver_limit(ep, delivery, ep_port_uptime_ns());
     message.data = bytes;
     message.size = ep_encode_pprof_gzip(encoding, &gzip, delivery->until.send);
     message.format = EP_FORMAT_PPROF;
@@ -380,6 +381,43 @@ static void convert_stored(void)
         ep_tree_zero_entries(&mirror->tree, resting.limit, EP_KINDS_ALL);
 }
 
+/* Sums what has not left: of the family that is being sent the parts from the current one on, and the families behind
+ * it. */
+static void left_sum(struct ep_encoding *encoding, const struct stream *stream, struct ep_sums *sums)
+{
+    uint32_t left = encoding->kinds, family = stream->due ? ep_pprof_together(left) & left : 0;
+    struct ep_sums part;
+
+    encoding->callers_first = true; /* the order of the parts */
+    encoding->kinds = family;
+    uint64_t samples = ep_encode_pprof_sum(encoding, &part);
+    encoding->samples_begin = family ? (unsigned)(samples * stream->part / stream->parts) : 0;
+    (void)ep_encode_pprof_sum(encoding, &part);
+    encoding->samples_begin = 0;
+    encoding->kinds = left & ~family;
+    (void)ep_encode_pprof_sum(encoding, sums);
+    for (unsigned kind = 0; kind < EP_KINDS; kind++) {
+        sums->count[kind] += part.count[kind];
+        sums->value[kind] += part.value[kind];
+    }
+    sums->lost_ns += part.lost_ns;
+}
+
+static bool convert_forget(struct ep *ep, uint64_t segment, uint32_t sequence, bool own)
+{
+    struct stream *stream = stream_of(segment, sequence, true);
+    struct ep_encoding encoding = encoding_of(ep, stream, stream->left);
+    struct ep_sums sums;
+
+    if (!is_last(stream, segment, sequence))
+        return false;
+    left_sum(&encoding, stream, &sums);
+    part_lose(ep, &sums, EP_LOSS_SPOOL_FULL, false);
+    (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SPOOL], own ? sums.value[EP_KIND_CPU] : 0);
+    interval_end(stream);
+    return true;
+}
+
 /* ---- start and end ---- */
 
 static void convert_begin(void)
@@ -401,7 +439,7 @@ static void convert_end(struct ep *ep)
 
     if (!live->mirror.values)
         return;
-    (void)ep_encode_pprof_sum(&encoding, &sums);
+    left_sum(&encoding, live, &sums);
     part_lose(ep, &sums, EP_LOSS_STOPPED, false);
     if (header && is_last(live, header->segment, header->sequence))
         ep_outbox_pop(&ep->outbox);
@@ -411,5 +449,6 @@ const struct ep_encoder ep_encoder_pprof = {.format = EP_FORMAT_PPROF,
                                             .send = convert_send,
                                             .rest = convert_rest,
                                             .stored = convert_stored,
+                                            .forget = convert_forget,
                                             .begin = convert_begin,
                                             .end = convert_end};

@@ -13,6 +13,7 @@
 const struct ep_spool *ep_spool;
 const struct ep_notice *ep_notice;
 const struct ep_token *ep_token;
+bool ep_apart;
 
 void ep_deadline_shrink(struct ep_deadline *deadline, uint64_t at_ns)
 {
@@ -27,18 +28,17 @@ static int memory_round(struct ep *ep, uint64_t deadline_ns)
     const struct ep_deliver_until until = {&ep->send_deadline, &ep->stop_deadline_ns};
     const struct ep_box_header *header;
 
-    while ((header = ep_outbox_peek(&ep->outbox)) != NULL) {
+    while ((header = ep_deliver_next(ep)) != NULL) {
         uint64_t now = ep_port_uptime_ns();
         if (now < ep->retry_at_ns)
             return -EAGAIN;
         if (now >= deadline_ns)
             return -ETIMEDOUT;
-        uint64_t limit = now + EP_SEND_TIMEOUT_NS;
-        int error = ep_deliver_live(ep, header, until, limit < deadline_ns ? limit : deadline_ns);
+        int error = ep_deliver_live(ep, header, until, deadline_ns);
         if (error < 0)
             return error;
     }
-    return 0;
+    return ep_deliver_idle(ep);
 }
 
 int ep_deliver_round(struct ep *ep, uint64_t deadline_ns)

@@ -25,6 +25,9 @@ struct ep_sent {
     const char *why;
 };
 
+/* The last send was one to a second endpoint, so its result says nothing about new profiles. Context: deliver. */
+extern bool ep_apart;
+
 struct ep_notice {
     void (*start)(struct ep *ep);                            /* called when a run begins. Context: init */
     void (*sent)(struct ep *ep, const struct ep_sent *sent); /* called after each send. Context: deliver */

@@ -19,6 +19,7 @@
 #define AGAIN_NS       3600000000000u
 
 enum notice_case { REDIRECTED, TOKEN, FORBIDDEN, PATH, PROXY, BUSY, SERVER, PAGE, OTHER, SECURE, LINK, REFUSED, CASES };
+enum { APART = CASES }; /* a second endpoint: its bit */
 
 static const struct {
     const char *text;
@@ -38,7 +39,7 @@ static const struct {
     [REFUSED] = {"the profile is invalid for this receiver", false},
 };
 
-_Static_assert(CASES <= 16, "a bit a case");
+_Static_assert(APART < 16, "a bit a case");
 
 static struct {
     void (*say)(const char *line);
@@ -206,10 +207,34 @@ static void succeeded(struct ep *ep, uint64_t now)
         notice.said = 0;
 }
 
+/* Whether this case has its line now: once, until profiles have arrived for a while. */
+static bool is_new(unsigned which, uint64_t now)
+{
+    if (notice.said >> which & 1)
+        return false;
+    notice.said = (uint16_t)(notice.said | 1u << which);
+    notice.said_ns = now;
+    return true;
+}
+
+/* A second endpoint's answer says nothing about the first: it is no part of the first's failures. */
+static void apart_sent(int error, uint64_t now)
+{
+    if (error == 0 || error == -EMSGSIZE || !is_new(APART, now))
+        return;
+    notice.say(error == -EBADMSG
+                   ? "old profiles are not accepted by the endpoint for old profiles; they are counted as lost"
+                   : "old profiles do not reach the endpoint for old profiles; they are kept and sent again");
+}
+
 static void notice_sent(struct ep *ep, const struct ep_sent *sent)
 {
     uint64_t now = ep_port_uptime_ns();
 
+    if (ep_apart) {
+        apart_sent(sent->error, now);
+        return;
+    }
     if (sent->error == 0)
         succeeded(ep, now);
     if (sent->error == 0 || sent->error == -ESTALE)
@@ -219,10 +244,8 @@ static void notice_sent(struct ep *ep, const struct ep_sent *sent)
         notice.failing_ns = now;
     if (cases[which].patient && notice.tries < PATIENCE_TRIES && now - notice.failing_ns < PATIENCE_NS)
         return;
-    if (notice.said >> which & 1)
+    if (!is_new(which, now))
         return;
-    notice.said = (uint16_t)(notice.said | 1u << which);
-    notice.said_ns = now;
     notice.open |= which != REFUSED;
     failed_say(ep, which, sent);
 }
@@ -283,7 +306,7 @@ static bool shows_secret(const struct ep *ep)
 {
     const char *endpoint = ep->config.endpoint;
 
-    if (!endpoint || ep->config.transport || strncmp(endpoint, "http://", 7) != 0)
+    if (!endpoint || strcmp(ep->transport->name, "http") != 0 || strncmp(endpoint, "http://", 7) != 0)
         return false;
     const char *host = host_of(endpoint + 7);
     return !is_loopback(host) && (host != endpoint + 7 || ep_token || has_authorization(ep->config.headers));

@@ -33,16 +33,20 @@ struct spool {
     uint32_t share_pct;
     bool old_given;
     bool open;
-    bool segment_spooled;     /* a part of `segment` is in the spool, and collect may be going on with it */
-    uint64_t disk_again_ns;   /* uptime of the next try after a disk error */
-    uint64_t unread_again_ns; /* uptime of the next try of files that could not be read at the start */
-    uint64_t read_backoff_ns; /* after a failed read; 0: reading works */
-    uint64_t replay_again_ns; /* uptime of the next replay, to keep link_share_pct or after a failed read */
-    _Atomic uint64_t due_ns;  /* uptime of the next round */
-    struct ep_deadline send;  /* of the message being sent */
+    bool segment_spooled;      /* a part of `segment` is in the spool, and collect may be going on with it */
+    uint64_t disk_again_ns;    /* uptime of the next try after a disk error */
+    uint64_t unread_again_ns;  /* uptime of the next try of files that could not be read at the start */
+    uint64_t read_backoff_ns;  /* after a failed read; 0: reading works */
+    uint64_t replay_again_ns;  /* uptime of the next replay, to keep link_share_pct or after a failure of its own */
+    uint64_t apart_backoff_ns; /* ep->backoff_ns of replays that fail at a second endpoint; 0: the last did not */
+    _Atomic uint64_t due_ns;   /* uptime of the next round */
+    struct ep_deadline send;   /* of the message being sent */
     char headers[EP_HEADERS_BYTES + 64];
-    uint64_t segment; /* of the message stored last */
-    uint64_t reading; /* segment being replayed */
+    uint64_t segment;            /* of the message stored last; 0: none, or only the receiver has its beginning */
+    uint64_t asked;              /* segment whose dictionary was asked for */
+    bool unsure;                 /* the receiver may have the outbox's oldest message, whose send failed */
+    uint64_t reading;            /* segment being replayed */
+    struct ep_spool_record held; /* given to a converter, which failed to send it; file 0: none */
     bool restarted; /* its replay was restarted, or a message is missing: a receiver that does not know it never will */
     struct ep_spool_log log;
 };
@@ -65,11 +69,30 @@ static void counters_publish(struct ep *ep)
     counter_store(ep, EP_COUNT_SPOOL_DAMAGED_BYTES, spool->log.damaged_bytes);
 }
 
-static void count_dropped(struct ep *ep, enum ep_loss reason, const struct ep_spool_dropped *dropped)
+/* If a converter has counted a dropped message, removes it from *dropped. */
+static void held_drop(struct ep *ep, struct ep_spool_dropped *dropped)
 {
+    struct ep_spool_record *held = &spool->held;
+    bool own = held->file >= spool->log.first_own;
+
+    if (!held->file || spool->log.file[held->file % EP_SPOOL_FILES].number == held->file)
+        return;
+    if (ep->config.encoder->forget(ep, held->segment, held->sequence, own)) {
+        dropped->all.messages--;
+        dropped->all.samples -= held->samples;
+        dropped->all.cpu_ns -= held->cpu_ns;
+        dropped->all.lost_ns -= held->lost_ns;
+        dropped->own_cpu_ns -= own ? held->cpu_ns : 0;
+    }
+    held->file = 0;
+}
+
+static void count_dropped(struct ep *ep, enum ep_loss reason, struct ep_spool_dropped *dropped)
+{
+    held_drop(ep, dropped);
     if (!dropped->all.messages)
         return;
-    ep_lose(ep, reason, dropped->all.samples, dropped->all.cpu_ns);
+    ep_lose(ep, reason, dropped->all.samples, dropped->all.cpu_ns - dropped->all.lost_ns);
     (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SPOOL], dropped->own_cpu_ns);
 }
 
@@ -179,6 +202,7 @@ static struct ep_spool_record record_of(const struct ep_box_header *header)
         .duration_ns = duration,
         .unix_minus_uptime_ns = header->end_unix_ns ? header->end_unix_ns - header->end_ns : 0,
         .cpu_ns = header->cpu_ns,
+        .lost_ns = header->lost_ns,
         .samples = header->samples,
     };
 
@@ -198,7 +222,7 @@ static bool begins_file(struct ep *ep, const struct ep_box_header *header)
 }
 
 /* Puts messages into a batch, from the oldest on. Returns their number, 0: not even one fits. */
-static unsigned batch_gather(struct ep *ep)
+static unsigned batch_gather(struct ep *ep, unsigned most)
 {
     char text[EP_SPOOL_ORIGIN_SIZE];
     const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
@@ -207,7 +231,8 @@ static unsigned batch_gather(struct ep *ep)
     if (begins_file(ep, header))
         ep_spool_log_turn(&spool->log);
     ep_spool_log_begin(&spool->log, text, origin_write(ep, text));
-    for (; header && (messages == 0 || !begins_file(ep, header)); header = ep_outbox_after(&ep->outbox, header)) {
+    for (; header && messages < most && (messages == 0 || !begins_file(ep, header));
+         header = ep_outbox_after(&ep->outbox, header)) {
         struct ep_spool_record record = record_of(header);
         if (!ep_spool_log_add(&spool->log, &record, header + 1))
             break;
@@ -218,11 +243,11 @@ static unsigned batch_gather(struct ep *ep)
 }
 
 /* Stores one batch. Returns 0, or the error; then the messages stay in the outbox. */
-static int store_batch(struct ep *ep)
+static int store_batch(struct ep *ep, unsigned most)
 {
     struct ep_spool_dropped dropped = {0};
     uint64_t segment = spool->segment;
-    unsigned messages = batch_gather(ep);
+    unsigned messages = batch_gather(ep, most);
 
     if (messages == 0) {
         ep_spool_log_turn(&spool->log);
@@ -240,28 +265,82 @@ static int store_batch(struct ep *ep)
     return 0;
 }
 
+/* Stores a message that is not in the outbox. */
+static int store_one(struct ep *ep, const struct ep_box_header *header, const void *bytes)
+{
+    struct ep_spool_dropped dropped = {0};
+    struct ep_spool_record record = record_of(header);
+    char text[EP_SPOOL_ORIGIN_SIZE];
+
+    if (begins_file(ep, header))
+        ep_spool_log_turn(&spool->log);
+    ep_spool_log_begin(&spool->log, text, origin_write(ep, text));
+    if (!ep_spool_log_add(&spool->log, &record, bytes))
+        return -EMSGSIZE;
+    int error = ep_spool_log_commit(&spool->log, &dropped);
+    count_dropped(ep, EP_LOSS_SPOOL_FULL, &dropped);
+    if (!error)
+        ep_count(ep, EP_COUNT_SPOOLED, 1);
+    return error;
+}
+
 /* Stores what a converter has taken, and messages that only it can read. */
 static int store_rest(struct ep *ep)
 {
     const struct ep_encoder *encoder = ep->config.encoder;
-    struct ep_spool_dropped dropped = {0};
     struct ep_box_header header;
     const uint8_t *bytes;
-    char text[EP_SPOOL_ORIGIN_SIZE];
 
     while (encoder && encoder->rest(ep, &bytes, &header)) {
-        struct ep_spool_record record = record_of(&header);
-        ep_spool_log_begin(&spool->log, text, origin_write(ep, text));
-        if (!ep_spool_log_add(&spool->log, &record, bytes))
-            return -EMSGSIZE;
-        int error = ep_spool_log_commit(&spool->log, &dropped);
-        count_dropped(ep, EP_LOSS_SPOOL_FULL, &dropped);
+        int error = store_one(ep, &header, bytes);
         if (error)
             return error;
-        ep_count(ep, EP_COUNT_SPOOLED, 1);
         encoder->stored();
     }
     return 0;
+}
+
+/* Stores a part of a new segment's dictionary. */
+static int store_part(struct ep *ep, const struct ep_box_header *header)
+{
+    int error = disk_usable(ep) ? 0 : -EIO;
+
+    if (error)
+        return error;
+    error = store_one(ep, header, header + 1);
+    if (error)
+        return disk_failed(ep, error);
+    spool->segment = header->segment;
+    disk_works(ep);
+    ep_deliver_restart(ep, EP_RESTART_SENT);
+    return 0;
+}
+
+/* True if the spool must have the dictionary of the outbox's oldest messages before them, because only the receiver has
+ * the beginning of their segment, and may have lost it by then. The collect thread encodes it again, as a new segment.
+ * The receiver may already have a message whose send failed: that one stays as it is, so that it never counts twice. */
+static bool start_ask(struct ep *ep)
+{
+    const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
+
+    if (header->sequence == 0 || header->segment == spool->segment || header->segment == spool->asked ||
+        is_stopping(ep) || ep->config.encoder || !disk_usable(ep))
+        return false;
+    uint64_t segment = header->segment;
+    if (spool->unsure && store_batch(ep, 1) != 0)
+        return false;
+    header = ep_outbox_peek(&ep->outbox);
+    spool->unsure = false;
+    spool->asked = segment;
+    spool->segment = 0;
+    if (!header || header->segment != segment) {
+        atomic_store(&ep->stale_segment, segment);
+        return false;
+    }
+    ep->restart.of = segment;
+    ep->restart.optional = true;
+    ep_deliver_restart(ep, EP_RESTART_ASKED);
+    return true;
 }
 
 /* Stores all waiting messages. Then a new segment begins, so that later messages can be read without them. */
@@ -273,7 +352,7 @@ static int store_outbox(struct ep *ep)
     if (error)
         return disk_failed(ep, error);
     while (error == 0 && !ep_outbox_empty(&ep->outbox)) {
-        error = store_batch(ep);
+        error = store_batch(ep, UINT32_MAX);
         if (error)
             return disk_failed(ep, error);
         if (!spool->segment_spooled)
@@ -301,7 +380,10 @@ static struct ep_deliver_until until_of(struct ep *ep)
 
 static void send_live(struct ep *ep, const struct ep_box_header *header, uint64_t limit)
 {
-    if (ep_deliver_live(ep, header, until_of(ep), limit) == 0)
+    int error = ep_deliver_live(ep, header, until_of(ep), limit);
+
+    spool->unsure = error < 0 && (spool->unsure || (error != -ECONNREFUSED && error != -ENETUNREACH));
+    if (error == 0)
         link_is_up(ep);
 }
 
@@ -373,6 +455,7 @@ static const char *headers_with_age(const char *headers, uint64_t age_ns)
 /* Removes a message that is delivered or dropped. The mark keeps a pprof from being sent twice. */
 static void replay_done(struct ep *ep, const struct ep_spool_record *record, bool mark)
 {
+    spool->held.file = 0;
     ep_spool_log_pass(&spool->log, record, mark && (record->family[0] || ep->config.encoder));
     counters_publish(ep);
 }
@@ -386,21 +469,28 @@ static bool is_known(const struct ep *ep, const struct ep_spool_record *record)
            (record->file < marked->file || (record->file == marked->file && record->index < marked->index));
 }
 
+/* Receivers look at the age of the start. */
 static enum ep_loss refusal(const struct ep *ep, const struct ep_spool_record *record, uint64_t age_ns)
 {
     bool dated = spool->old_given || record->family[0] || ep->config.encoder;
 
-    return dated && age_ns > spool->old_ns ? EP_LOSS_TOO_OLD : EP_LOSS_REFUSED;
+    return dated && (age_ns > spool->old_ns || age_ns + record->duration_ns > spool->old_ns) ? EP_LOSS_TOO_OLD
+                                                                                             : EP_LOSS_REFUSED;
+}
+
+static void replay_lost(struct ep *ep, const struct ep_spool_record *record, enum ep_loss reason, enum ep_shown shown)
+{
+    bool own = record->file >= spool->log.first_own;
+
+    ep_lose(ep, reason, record->samples, record->cpu_ns - record->lost_ns);
+    (void)atomic_fetch_add(&ep->lost_shown_ns[shown], own ? record->cpu_ns : 0);
+    replay_done(ep, record, true);
 }
 
 static void replay_refused(struct ep *ep, const struct ep_spool_record *record)
 {
-    bool own = record->file >= spool->log.first_own;
-
-    ep_lose(ep, refusal(ep, record, message_age(ep, record)), record->samples, record->cpu_ns);
-    (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_REFUSED], own ? record->cpu_ns : 0);
+    replay_lost(ep, record, refusal(ep, record, message_age(ep, record)), EP_SHOWN_REFUSED);
     spool->restarted = true;
-    replay_done(ep, record, true);
 }
 
 /* The receiver does not know the message's segment: replays the segment from its start, once. */
@@ -413,10 +503,7 @@ static void replay_stale(struct ep *ep, const struct ep_spool_record *record)
     spool->restarted = back >= 0;
     if (back)
         return;
-    ep_lose(ep, EP_LOSS_SEGMENT, record->samples, record->cpu_ns);
-    (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SEGMENT],
-                           record->file >= spool->log.first_own ? record->cpu_ns : 0);
-    replay_done(ep, record, true);
+    replay_lost(ep, record, EP_LOSS_SEGMENT, EP_SHOWN_SEGMENT);
 }
 
 static struct ep_message message_of(const struct ep_spool_record *record, const uint8_t *bytes, uint64_t offset_ns)
@@ -467,6 +554,15 @@ static int send_spooled(struct ep *ep, const struct ep_spool_record *record, con
     return error;
 }
 
+/* Only a second endpoint failed: its pause holds for the spool, and new profiles go their way. */
+static void replay_apart(struct ep *ep)
+{
+    spool->apart_backoff_ns = ep->backoff_ns;
+    spool->replay_again_ns = ep->retry_at_ns;
+    ep->retry_at_ns = 0;
+    link_is_up(ep);
+}
+
 /* Sends the oldest message of the spool. */
 static void replay(struct ep *ep, uint64_t limit)
 {
@@ -486,7 +582,9 @@ static void replay(struct ep *ep, uint64_t limit)
     if (record.segment != spool->reading)
         spool->restarted = false;
     spool->reading = record.segment;
-    uint64_t before = ep_port_uptime_ns();
+    uint64_t before = ep_port_uptime_ns(), backoff_ns = ep->backoff_ns;
+    ep_apart = false;
+    ep->backoff_ns = spool->apart_backoff_ns ? spool->apart_backoff_ns : backoff_ns;
     int error = send_spooled(ep, &record, bytes, limit);
     uint64_t now = ep_port_uptime_ns();
     spool->replay_again_ns = now + (now - before) * (100 - spool->share_pct) / spool->share_pct;
@@ -495,6 +593,7 @@ static void replay(struct ep *ep, uint64_t limit)
             ep_count(ep, EP_COUNT_REPLAYED, 1);
         replay_done(ep, &record, error == 0);
         if (error > 0) { /* nothing was sent */
+            ep->backoff_ns = backoff_ns;
             spool->replay_again_ns = before;
             return;
         }
@@ -503,8 +602,13 @@ static void replay(struct ep *ep, uint64_t limit)
     } else if (error == -ESTALE) {
         replay_stale(ep, &record);
     } else {
+        spool->held = record;
+        spool->held.file = ep->config.encoder ? record.file : 0;
+        if (ep_apart)
+            replay_apart(ep);
         return;
     }
+    spool->apart_backoff_ns = 0;
     link_is_up(ep);
 }
 
@@ -520,26 +624,31 @@ static int set_due(uint64_t at_ns)
  * Returns 1: call again; 0: nothing is left; else an error, with due_ns set. */
 static int deliver_step(struct ep *ep, uint64_t until)
 {
-    const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
+    const struct ep_box_header *header = ep_deliver_next(ep);
+    bool is_part = atomic_load(&ep->restart.state) == EP_RESTART_PART;
     uint64_t now = ep_port_uptime_ns(), due = UINT64_MAX;
-    uint64_t limit = until < now + EP_SEND_TIMEOUT_NS ? until : now + EP_SEND_TIMEOUT_NS;
     bool spooled = spool->open && !ep_spool_log_empty(&spool->log) && !is_stopping(ep);
 
-    if (header && to_disk(ep, header, until, &due) && store_outbox(ep) == 0)
-        return 1;
+    if (header && to_disk(ep, header, until, &due)) {
+        if (!is_part && start_ask(ep))
+            return -EINPROGRESS;
+        if ((is_part ? store_part(ep, header) : store_outbox(ep)) == 0)
+            return 1;
+        header = ep_deliver_next(ep);
+    }
     if (!header && !spooled)
-        return 0;
+        return ep_deliver_idle(ep);
     if (now < ep->retry_at_ns)
         return set_due(due > now && due < ep->retry_at_ns ? due : ep->retry_at_ns);
     if (now >= until)
         return set_due(now + 10 * MS); /* the link has no time left, and the disk did not take everything */
     if (header && !behind_spooled(header)) {
-        send_live(ep, header, limit);
+        send_live(ep, header, until);
         return 1;
     }
     if (now < spool->replay_again_ns)
         return set_due(spool->replay_again_ns);
-    replay(ep, limit);
+    replay(ep, until);
     return 1;
 }
 
@@ -551,8 +660,10 @@ static void spool_close(struct ep *ep)
         counters_publish(ep);
     }
     spool->open = spool->segment_spooled = spool->restarted = false;
-    spool->disk_again_ns = spool->replay_again_ns = spool->read_backoff_ns = 0;
-    spool->segment = spool->reading = 0;
+    spool->disk_again_ns = spool->replay_again_ns = spool->read_backoff_ns = spool->apart_backoff_ns = 0;
+    spool->segment = spool->reading = spool->asked = 0;
+    spool->held.file = 0;
+    spool->unsure = false;
 }
 
 static int spool_round(struct ep *ep, uint64_t deadline_ns)

@@ -75,6 +75,8 @@ static void put_head(uint8_t *at, const struct ep_spool_record *record)
     put_number(at + 56, record->cpu_ns, 8);
     put_number(at + 64, record->samples, 8);
     memcpy(at + 72, record->family, sizeof record->family);
+    if (!record->family[0])
+        put_number(at + 80, record->lost_ns, 8);
     put_number(at + 88, record->origin, 2);
     put_number(at + 4, crc(at + 8, EP_SPOOL_RECORD - 8 + record->size), 4);
 }
@@ -92,6 +94,7 @@ static void get_head(const uint8_t *at, struct ep_spool_record *record)
         .unix_minus_uptime_ns = number(at + 48, 8),
         .cpu_ns = number(at + 56, 8),
         .samples = number(at + 64, 8),
+        .lost_ns = at[72] ? 0 : number(at + 80, 8),
         .origin = number(at + 88, 2) == ORIGIN_TYPE,
     };
     memcpy(record->family, at + 72, sizeof record->family - 1);
@@ -104,11 +107,12 @@ static void count_add(struct ep_spool_count *sum, const struct ep_spool_count *m
     sum->messages += more->messages;
     sum->samples += more->samples;
     sum->cpu_ns += more->cpu_ns;
+    sum->lost_ns += more->lost_ns;
 }
 
 static struct ep_spool_count count_of(const struct ep_spool_record *record)
 {
-    return (struct ep_spool_count){!record->origin, record->samples, record->cpu_ns};
+    return (struct ep_spool_count){!record->origin, record->samples, record->cpu_ns, record->lost_ns};
 }
 
 static struct ep_spool_file *file_at(struct ep_spool_log *log, uint32_t n)
@@ -597,6 +601,7 @@ void ep_spool_log_pass(struct ep_spool_log *log, const struct ep_spool_record *r
     file->left.messages--;
     file->left.samples -= record->samples;
     file->left.cpu_ns -= record->cpu_ns;
+    file->left.lost_ns -= record->lost_ns;
     place_advance(&log->read, record);
     if (file->left.messages == 0)
         file_done(log, &(struct ep_spool_dropped){0});

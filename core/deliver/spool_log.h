@@ -16,7 +16,7 @@
 #define EP_SPOOL_ORIGIN_SIZE (EP_STRINGS_BYTES + 48u)
 
 struct ep_spool_count {
-    uint64_t messages, samples, cpu_ns;
+    uint64_t messages, samples, cpu_ns, lost_ns; /* lost_ns: the part of cpu_ns already counted as lost */
 };
 
 struct ep_spool_file {
@@ -28,7 +28,7 @@ struct ep_spool_file {
 /* A record's head, decoded. */
 struct ep_spool_record {
     uint32_t size, file, index, sequence;
-    uint64_t segment, start_ns, duration_ns, unix_minus_uptime_ns, cpu_ns, samples;
+    uint64_t segment, start_ns, duration_ns, unix_minus_uptime_ns, cpu_ns, lost_ns, samples;
     char family[16]; /* pprof; compact: "" */
     uint8_t origin;  /* 1: the file's first record, with the origin; 0: a message */
 };

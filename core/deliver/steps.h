@@ -2,7 +2,7 @@
  * The steps of delivery that deliver.c and spool.c share. Inline, so that a program without a spool has no extra code.
  *
  *   ep_deliver_loop -> round -> ep_deliver_live -> ep_deliver_message -> transport->send, ep_deliver_later
- *                                               -> ep_deliver_popped / ep_deliver_stale / ep_deliver_dropped
+ *                                               -> ep_deliver_popped / ep_deliver_dropped / ep_deliver_restart
  *
  * Context of everything here: deliver.
  */
@@ -18,7 +18,8 @@
 #define EP_BACKOFF_MOST_NS  60000000000u
 #define EP_ASKED_MOST_NS    86400000000000u
 #define EP_FOREVER_NS       ((uint64_t)1 << 42) /* more than an hour; loaded by one instruction */
-#define EP_SEND_TIMEOUT_NS  10000000000u
+#define EP_SEND_FIRST_NS    10000000000u
+#define EP_SEND_MOST_NS     60000000000u
 
 /* Removes the outbox's oldest message, and wakes the collect thread if it waits for room. */
 static inline void ep_deliver_popped(struct ep *ep)
@@ -36,13 +37,26 @@ static inline void ep_deliver_dropped(struct ep *ep, const struct ep_box_header 
     ep_deliver_popped(ep);
 }
 
-/* The receiver does not know the segment: drops all messages of it. */
-static inline void ep_deliver_stale(struct ep *ep, uint64_t segment)
+/* Lets the collect thread work on the queue's segment. Until it is done the outbox belongs to it. */
+static inline void ep_deliver_restart(struct ep *ep, enum ep_restart_state state)
 {
-    const struct ep_box_header *header;
+    atomic_store(&ep->restart.state, state);
+    ep_port_wake(&ep->collect_event);
+}
 
-    while ((header = ep_outbox_peek(&ep->outbox)) != NULL && header->segment == segment)
-        ep_deliver_dropped(ep, header, EP_LOSS_SEGMENT, EP_SHOWN_SEGMENT);
+/* The message to send: a part of a new segment's dictionary, or the oldest of the outbox. NULL: there is none, or the
+ * collect thread has the outbox. */
+static inline const struct ep_box_header *ep_deliver_next(struct ep *ep)
+{
+    unsigned state = atomic_load(&ep->restart.state);
+
+    return state == EP_RESTART_NONE ? ep_outbox_peek(&ep->outbox) : state == EP_RESTART_PART ? ep->restart.part : NULL;
+}
+
+/* The result of a round without a message to send. */
+static inline int ep_deliver_idle(struct ep *ep)
+{
+    return atomic_load(&ep->restart.state) == EP_RESTART_NONE ? 0 : -EINPROGRESS;
 }
 
 static inline void ep_deliver_later(struct ep *ep, uint64_t asked_ns, uint64_t now)
@@ -85,7 +99,7 @@ static inline void ep_deliver_note(struct ep *ep, int error)
 /* How a message is sent. */
 struct ep_delivery {
     struct ep_deliver_until until;
-    uint64_t deadline_ns;
+    uint64_t deadline_ns; /* no sending after this; one send may have less */
     enum ep_loss refused; /* why a refused message is lost */
     bool stored;          /* it comes from the spool */
     bool foreign;         /* another run of the profiler made it */
@@ -93,23 +107,42 @@ struct ep_delivery {
     bool ends;            /* nothing follows soon: a converter sends what it has */
 };
 
-/* Sets the deadline of the send. */
-static inline void ep_deliver_limit(const struct ep_delivery *delivery)
+/* Sets the deadline of a send that begins now. */
+static inline void ep_deliver_limit(const struct ep *ep, const struct ep_delivery *delivery, uint64_t now)
 {
-    atomic_store(&delivery->until.send->at_ns, delivery->deadline_ns);
+    uint64_t limit = now + EP_SEND_FIRST_NS + ep->send_more_ns;
+
+    atomic_store(&delivery->until.send->at_ns, limit < delivery->deadline_ns ? limit : delivery->deadline_ns);
     uint64_t stop = atomic_load(delivery->until.stop);
     if (stop)
         ep_deadline_shrink(delivery->until.send, stop);
+}
+
+/* A receiver that answers late has the message, and would get it again and again. So the next send has twice as much
+ * time, until answers come early again. */
+static inline void ep_deliver_patience(struct ep *ep, int error, uint64_t took_ns)
+{
+    uint64_t limit = EP_SEND_FIRST_NS + ep->send_more_ns;
+
+    if (error == -ETIME)
+        limit = limit < EP_SEND_MOST_NS / 2 ? limit * 2 : EP_SEND_MOST_NS;
+    else if (error == 0 && took_ns < EP_SEND_FIRST_NS / 2)
+        limit = EP_SEND_FIRST_NS;
+    ep->send_more_ns = limit - EP_SEND_FIRST_NS;
 }
 
 /* Gives a message to the transport. Returns send()'s result. After a failure that a later try may mend, ep->retry_at_ns
  * is set. */
 static inline int ep_deliver_try(struct ep *ep, const struct ep_message *message, const struct ep_delivery *delivery)
 {
-    uint64_t asked_ns = 0;
+    uint64_t asked_ns = 0, start = ep_port_uptime_ns();
 
-    ep_deliver_limit(delivery);
+    ep_deliver_limit(ep, delivery, start);
     int error = ep->transport->send(ep->transport_state, message, delivery->until.send, &asked_ns);
+    ep_deliver_patience(ep, error, ep_port_uptime_ns() - start);
+    if (error == -ETIME || error == -ECONNRESET)
+        ep_count(ep, EP_COUNT_UNANSWERED, 1);
+    error = error == -ETIME ? -ETIMEDOUT : error;
     ep_deliver_note(ep, error);
     if (error == 0) {
         ep_count(ep, EP_COUNT_DELIVERED, 1);
@@ -135,8 +168,20 @@ static inline int ep_deliver_message(struct ep *ep, const struct ep_message *mes
     return error == -EMSGSIZE ? -EBADMSG : error;
 }
 
-/* Sends the outbox's oldest message and handles the result. Returns 0 or 1 as ep_deliver_message() if the message is
- * gone from the outbox. */
+/* Handles the result of a part of a new segment's dictionary. */
+static inline int ep_deliver_part(struct ep *ep, int error)
+{
+    if (error >= 0)
+        ep_deliver_restart(ep, EP_RESTART_SENT);
+    else if (error == -ESTALE || error == -EBADMSG)
+        ep_deliver_restart(ep, EP_RESTART_FAILED);
+    else
+        return error;
+    return 1;
+}
+
+/* Sends the message of ep_deliver_next() and handles the result. Returns 0 or 1 as ep_deliver_message() if the message
+ * is gone, or the collect thread's turn has come. */
 static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *header, struct ep_deliver_until until,
                                   uint64_t deadline_ns)
 {
@@ -152,6 +197,8 @@ static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *hea
     };
     int error = ep_deliver_message(ep, &message, &delivery);
 
+    if (atomic_load(&ep->restart.state) != EP_RESTART_NONE)
+        return ep_deliver_part(ep, error);
     if (error >= 0) {
         ep_deliver_popped(ep);
         return error;
@@ -159,11 +206,13 @@ static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *hea
     if (error != -ESTALE && error != -EBADMSG)
         return error;
     /* The receiver has not learned this message's part of the dictionary. */
-    atomic_store(&ep->stale_segment, header->segment);
-    if (error == -ESTALE)
-        ep_deliver_stale(ep, header->segment);
-    else
+    bool hopeless = error == -ESTALE && header->sequence == 0; /* it is complete, and refused all the same */
+    ep->restart.of = header->segment;
+    ep->restart.optional = false;
+    if (error == -EBADMSG)
         ep_deliver_dropped(ep, header, EP_LOSS_REFUSED, EP_SHOWN_REFUSED);
+    if (!atomic_load(&ep->collected) || !ep_outbox_empty(&ep->outbox)) /* else the collect thread may have ended */
+        ep_deliver_restart(ep, hopeless ? EP_RESTART_FAILED : EP_RESTART_ASKED);
     return 0;
 }
 
@@ -174,7 +223,7 @@ static inline uint64_t ep_deliver_pause(struct ep *ep, int error, uint64_t due_n
 
     if (stop && ((error == 0 && atomic_load(&ep->collected) && ep_outbox_empty(&ep->outbox)) || now >= stop))
         return 0;
-    uint64_t pause = error == 0 ? EP_FOREVER_NS : due_ns > now ? due_ns - now : 1;
+    uint64_t pause = error == 0 || error == -EINPROGRESS ? EP_FOREVER_NS : due_ns > now ? due_ns - now : 1;
     return stop && stop - now < pause ? stop - now : pause;
 }
 

@@ -367,10 +367,15 @@ static bool write_tag_set(pb_ostream_t *s, const struct ep_source *source)
 /* Tag sets that this message's contexts need and the segment does not have yet; each once. */
 static bool write_tag_sets(pb_ostream_t *s, const struct ep_source *source)
 {
-    const struct ep_contexts *contexts = source->encoding->contexts;
-    const uint32_t *declared = source->encoding->tags_declared;
+    const struct ep_encoding *encoding = source->encoding;
+    const struct ep_contexts *contexts = encoding->contexts;
+    const uint32_t *declared = encoding->tags_declared, *again = encoding->tags_again;
     struct ep_source one = *source;
 
+    for (one.index = encoding->tags_begin; one.index < encoding->tags_end; one.index++)
+        if (again[one.index / 32] >> (one.index % 32) & 1 &&
+            !ep_put_nested(s, TAG(Message, tag_sets), write_tag_set, &one))
+            return false;
     for (unsigned i = 1; i < contexts->count; i++) {
         one.index = contexts->key[i].tags;
         bool known = !one.index || (declared && declared[one.index / 32] >> (one.index % 32) & 1);
@@ -427,6 +432,7 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
         [TAG(Stats, degraded_contexts)] = EP_COUNT_DEGRADED + EP_DETAIL_CONTEXTS - 1,
         [TAG(Stats, degraded_addresses)] = EP_COUNT_DEGRADED + EP_DETAIL_ADDRESSES - 1,
         [TAG(Stats, degraded_frames)] = EP_COUNT_DEGRADED + EP_DETAIL_FRAMES - 1,
+        [TAG(Stats, clock_error)] = EP_COUNT_CLOCK_ERROR,
     };
     struct ep *ep = source->ep;
     struct ep_source one = *source;
@@ -435,7 +441,7 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
         if ((atomic_load(&ep->lost_count[one.index]) || atomic_load(&ep->lost_ns[one.index])) &&
             !ep_put_nested(s, TAG(Stats, losses), write_loss, &one))
             return false;
-    for (unsigned tag = TAG(Stats, samples); tag <= TAG(Stats, degraded_frames); tag++)
+    for (unsigned tag = TAG(Stats, samples); tag <= TAG(Stats, clock_error); tag++)
         if (!ep_put_number(s, tag, atomic_load(&ep->counter[counters[tag]])))
             return false;
     return true;

@@ -5,10 +5,11 @@
  * waits). Each tree entry is a sample, with zeros for the family's other kind. Each node of a used stack is a location;
  * its id is its rank, so ids are 1..n in order. Addresses are ELF addresses and mappings start at 0, which readers take
  * as "already normalized". Special frames are functions by name. Samples may be in the order of a walk through the
- * tree: neighbours then share callers, and a compressor with a small window sees that.
+ * tree: neighbours then share callers, and a compressor with a small window sees that. A comment says if threads have
+ * another clock than the one asked for.
  *
- * String table: "", types, label names, special frames, path and build id of each module; then, if stacks carry
- * contexts, tag texts, and span, trace and thread of each written context; then the names of functions.
+ * String table: "", types, label names, the comment or "", special frames, path and build id of each module; then, if
+ * stacks carry contexts, tag texts, and span, trace and thread of each written context; then the names of functions.
  */
 #include "core/encode/write.h"
 #include "core/encode/gzip.h"
@@ -55,12 +56,13 @@ enum {
     TEXT_SPAN_ID,
     TEXT_TRACE_ID,
     TEXT_THREAD,
+    TEXT_CLOCK,
     TEXT_SPECIAL
 };
 #define TEXT_PATH(module)     (TEXT_SPECIAL + EP_FRAME_SPECIALS + 2 * (module))
 #define TEXT_BUILD_ID(module) (TEXT_PATH(module) + 1)
 
-static const char words[TEXT_SPECIAL][16] = {
+static const char words[TEXT_CLOCK][16] = {
     "",        "samples",       "count",       "cpu",           "nanoseconds", "contentions",
     "delay",   "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "bytes",
     "space",   "exception",     "pauses",      "pause",         "goroutine",   "heap_size",
@@ -645,14 +647,27 @@ static bool write_names(pb_ostream_t *s, const struct ep_source *source)
     return true;
 }
 
+static bool put_clock(pb_ostream_t *s, uint64_t error)
+{
+    char text[64] = "edgeprof clock: not perf in every thread, errno ";
+    size_t size = strlen(text);
+
+    for (unsigned unit = 100; unit; unit /= 10)
+        if (error >= unit)
+            text[size++] = (char)('0' + error / unit % 10);
+    return ep_put_element(s, TAG(Profile, string_table), error ? text : "");
+}
+
 static bool write_strings(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep_modules *modules = source->encoding->table;
     const uint32_t tag = TAG(Profile, string_table);
 
-    for (unsigned i = 0; i < TEXT_SPECIAL; i++)
+    for (unsigned i = 0; i < TEXT_CLOCK; i++)
         if (!ep_put_element(s, tag, words[i]))
             return false;
+    if (!put_clock(s, source->encoding->clock_error))
+        return false;
     for (unsigned i = 0; i < EP_FRAME_SPECIALS; i++)
         if (!ep_put_element(s, tag, ep_special_name(i)))
             return false;
@@ -691,6 +706,7 @@ static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
            ep_put_number(s, TAG(Profile, duration_nanos), encoding->end_ns - encoding->start_ns) &&
            ep_put_nested(s, TAG(Profile, period_type), write_type, &period) &&
            ep_put_number(s, TAG(Profile, period), encoding->period ? encoding->period : family_period(family)) &&
+           ep_put_number(s, TAG(Profile, comment), encoding->clock_error ? TEXT_CLOCK : 0) &&
            ep_put_number(s, TAG(Profile, default_sample_type), preferred_type(family, encoding->kinds));
 }
 

@@ -41,6 +41,9 @@ static void put_kinds(struct ep_text *out, const struct ep_stats *stats, uint32_
         put_member(out, "value", stats->kind_value[kind]);
         ep_text_put(out, ",\"unit\":\"");
         ep_text_put(out, ep_kind_unit(kind));
+        const char *missing = atomic_load(&ep_kind_missing[kind]);
+        ep_text_put(out, missing ? "\",\"unavailable\":\"" : "");
+        ep_text_put(out, missing ? missing : "");
         ep_text_put(out, "\"}");
     }
     ep_text_put(out, "}");
@@ -155,11 +158,16 @@ static int put_status(struct ep_text *out)
     put_member(out, "messages", stats.messages);
     put_member(out, "delivered", stats.delivered);
     put_member(out, "delivery_failures", stats.delivery_failures);
+    put_member(out, "unanswered", stats.unanswered);
     put_member(out, "last_status", stats.last_status);
     put_member(out, "threads", stats.threads);
     put_member(out, "thread_exit_ns", stats.thread_exit_ns);
     put_member(out, "unsampled_ns", stats.unsampled_ns);
     put_member(out, "tick_hz", stats.tick_hz);
+    ep_text_put(out, stats.clock == EP_CLOCK_PERF    ? ",\"clock\":\"perf\""
+                     : stats.clock == EP_CLOCK_TICKS ? ",\"clock\":\"ticks\""
+                                                     : ",\"clock\":\"timer\"");
+    put_member(out, "clock_error", stats.clock_error);
     put_member(out, "timed_samples", stats.timed_samples);
     put_member(out, "timed_faults", stats.timed_faults);
     put_member(out, "intervals_early", stats.intervals_early);

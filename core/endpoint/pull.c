@@ -170,8 +170,10 @@ static bool switched_on(char *buffer, const struct route *route, struct ep_answe
 static void profile_begin(char *buffer, struct ep_answer *answer)
 {
     const struct route *route = &routes[answer->route - FIRST];
-    const struct ep_view_question open = {
-        .what = EP_VIEW_OPEN, .kinds = route->kinds, .since_start = !route->passing && !answer->period_ns};
+    const struct ep_view_question open = {.what = EP_VIEW_OPEN,
+                                          .kinds = route->kinds,
+                                          .since_start = !route->passing && !answer->period_ns,
+                                          .no_duration = !answer->period_ns};
     int64_t view = ep_view_ask(&open);
     uint64_t now = ep_port_uptime_ns();
 

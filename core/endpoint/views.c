@@ -52,7 +52,8 @@ struct view {
     uint32_t kinds;
     unsigned modules;
     uint32_t tag_strings[STRING_WORDS]; /* tag texts that existed at the view's end and are UTF-8 */
-    uint64_t period, start_ns, end_ns, unix_minus_uptime_ns;
+    uint64_t period, clock_error, start_ns, end_ns, unix_minus_uptime_ns;
+    bool no_duration;
 };
 
 static struct {
@@ -231,6 +232,7 @@ static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
     memcpy(view->entry, of->tree.entry, view->entries * sizeof view->entry[0]);
     memcpy(view->high, of->high, view->entries * sizeof view->high[0]);
     view->start_ns = question->since_start ? pull.since_ns : ep_port_uptime_ns();
+    view->no_duration = question->no_duration;
     passing_kinds_find();
     if (question->kinds & EP_KIND_BIT(EP_KIND_THREAD))
         ep_snapshot_ask(ep, EP_SNAPSHOT_PULL);
@@ -315,6 +317,7 @@ static struct ep_encoding encoding_of(struct ep *ep, struct view *view)
                                 .modules = view->modules,
                                 .tag_strings = view->tag_strings,
                                 .period = view->period,
+                                .clock_error = view->clock_error,
                                 .kinds = view->kinds,
                                 .start_ns = view->start_ns,
                                 .end_ns = view->end_ns,
@@ -333,8 +336,11 @@ static int64_t view_end(struct ep *ep, struct view *view)
     passing_kinds_find();
     uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
     view->end_ns = now;
+    if (view->no_duration)
+        view->start_ns = now; /* servers add up what has a duration, at each scrape again */
     view->unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0;
     view->period = kinds_period(view->kinds);
+    view->clock_error = atomic_load(&ep->counter[EP_COUNT_CLOCK_ERROR]);
     view->modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
     memset(view->tag_strings, 0, sizeof view->tag_strings);
     for (unsigned i = 0; i < EP_TAG_STRINGS; i++) {

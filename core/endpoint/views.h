@@ -22,6 +22,7 @@ struct ep_view_question {
     unsigned view;    /* the answer to EP_VIEW_OPEN */
     uint32_t kinds;   /* OPEN: EP_KIND_BIT()s of one pprof family */
     bool since_start; /* OPEN: everything since the start; else only what follows */
+    bool no_duration; /* OPEN: encoded as Go does what is no period: at the time of its end */
     uint64_t from;
     uint8_t *data; /* PIECE: buffer of `size` bytes */
     uint32_t size;

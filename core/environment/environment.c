@@ -141,8 +141,8 @@ static int own_words(struct ep_config *config)
 /* The clock of CPU samples. */
 static int own_clock(struct ep_config *config)
 {
-    static const uint32_t clocks[] = {0, 0, EP_CLOCK_TICKS, EP_CLOCK_TIMERS};
-    int clock, error = env_word("EDGEPROF_CLOCK", "auto\0ticks\0timer\0", &clock);
+    static const uint32_t clocks[] = {0, 0, EP_CLOCK_TICKS, EP_CLOCK_TIMERS, EP_CLOCK_PERF};
+    int clock, error = env_word("EDGEPROF_CLOCK", "auto\0ticks\0timer\0perf\0", &clock);
 
     if (error == 0 && !(config->flags & EP_CLOCKS))
         config->flags |= clocks[clock];

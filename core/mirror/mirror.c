@@ -2,7 +2,7 @@
  * See mirror.h. Fields are read in the order in which compact.c writes them: nodes, tag sets and contexts in front of
  * the profiles that refer to them.
  *
- *   ep_mirror_read -> message_read -> module_read, nodes_read, tag_set_read, context_read, profile_read
+ *   ep_mirror_read -> field_read -> module_read, nodes_read, tag_set_read, context_read, profile_read, stats_read
  */
 #include "core/mirror/mirror.h"
 #include "core/capture/capture.h"
@@ -24,6 +24,7 @@ enum {
     MODULES = 4,
     NODES = 5,
     PROFILES = 6,
+    STATS = 7,
     TAG_SETS = 10,
     CONTEXTS = 11,
     MORE = 12
@@ -32,6 +33,7 @@ enum { MODULE_BASE = 1, MODULE_SIZE = 2, MODULE_ADDRESS = 3, MODULE_BUILD_ID = 4
 enum { NODES_BACK = 1, NODES_FRAME = 2, SET_ID = 1, SET_TAGS = 2, TAG_KEY = 1, TAG_VALUE = 2 };
 enum { CONTEXT_SET = 1, CONTEXT_SPAN = 2, CONTEXT_HIGH = 3, CONTEXT_LOW = 4, CONTEXT_THREAD = 5 };
 enum { KIND = 1, START = 2, DURATION = 3, PERIOD = 4, QUANTUM = 5, NODE = 7, VALUE = 8, COUNT = 9, CONTEXT = 10 };
+enum { STATS_CLOCK_ERROR = 21 };
 
 /* ---- protobuf ---- */
 
@@ -382,6 +384,17 @@ static bool profile_read(struct ep_mirror *mirror, struct reader reader)
 
 /* ---- a message ---- */
 
+static bool stats_read(struct ep_mirror *mirror, struct reader reader)
+{
+    struct field field;
+
+    mirror->clock_error = 0;
+    while (field_next(&reader, &field))
+        if (field.number == STATS_CLOCK_ERROR)
+            mirror->clock_error = field.value;
+    return is_read(&reader);
+}
+
 static bool field_read(struct ep_mirror *mirror, const struct field *field, bool values)
 {
     switch (field->number) {
@@ -395,6 +408,8 @@ static bool field_read(struct ep_mirror *mirror, const struct field *field, bool
         return context_read(mirror, field->bytes);
     case PROFILES:
         return !values || profile_read(mirror, field->bytes);
+    case STATS:
+        return stats_read(mirror, field->bytes);
     case MORE:
         mirror->more = field->value != 0;
         return true;

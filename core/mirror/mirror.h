@@ -22,6 +22,7 @@ struct ep_mirror {
     uint64_t start_ns, end_ns; /* uptime: of the interval so far; 0: none */
     uint64_t sent_ns;          /* end of the values before: the parts of an interval have times of their own */
     uint64_t period[EP_KINDS];
+    uint64_t clock_error; /* of the last statistics */
     struct ep_tree tree;
     struct ep_contexts contexts;
     struct ep_modules table;

@@ -88,6 +88,8 @@ enum ep_counter {
     EP_COUNT_TIMED_FAULTS,
     EP_COUNT_SPOOL_DAMAGED,
     EP_COUNT_SPOOL_DAMAGED_BYTES,
+    EP_COUNT_CLOCK_ERROR,
+    EP_COUNT_UNANSWERED,
     EP_COUNT_THREADS, /* from here on 32 bits in struct ep_stats */
     EP_COUNT_TREE_NODES,
     EP_COUNTERS
@@ -168,6 +170,25 @@ struct ep_applied {
     uint32_t kinds, period_ns, stretch;
 };
 
+/* A receiver does not know the segment of queued messages: they become a new one. Its dictionary leaves before them, in
+ * parts (core/collect/restart.c). The deliver thread asks, and waits until it is done, but for sending parts. */
+enum ep_restart_state {
+    EP_RESTART_NONE,
+    EP_RESTART_ASKED,
+    EP_RESTART_PART, /* to be sent: the deliver thread's turn; all others: the collect thread's */
+    EP_RESTART_SENT,
+    EP_RESTART_FAILED, /* cannot be repaired: drop the messages */
+};
+
+struct ep_restart {
+    atomic_uint state;
+    uint64_t of;   /* segment of the queued messages */
+    bool optional; /* if it fails, the messages stay as they are */
+    uint64_t as;   /* the new one; this and the next belong to the collect thread */
+    unsigned at;   /* the dictionary's part before this is sent: nodes, then tag sets */
+    const struct ep_box_header *part;
+};
+
 struct ep {
     struct ep_config config; /* strings point into `strings` */
     char strings[EP_STRINGS_BYTES];
@@ -223,13 +244,14 @@ struct ep {
 
     /* between them */
     struct ep_outbox outbox;
+    struct ep_restart restart;
     _Atomic uint64_t lost_shown_ns[EP_SHOWN]; /* to be added to the next profile */
 
     /* deliver */
     struct ep_event deliver_event;
     const struct ep_transport *transport;
     struct ep_target target;
-    uint64_t backoff_ns;
+    uint64_t backoff_ns, send_more_ns; /* send_more_ns: what a send may take beyond EP_SEND_FIRST_NS */
     _Atomic uint64_t retry_at_ns;      /* reset by ep_stop() */
     _Atomic uint64_t stop_deadline_ns; /* 0: not stopping */
     _Atomic uint64_t

@@ -33,6 +33,7 @@ const char *ep_special_name(unsigned frame)
         "[gc poh]",        "[gc fragmentation]",
         "[gc unused]",     "[lost: spool]",
         "[edgeprof]",      "[unsampled]",
+        "[kernel]",
     };
 
     return names[frame < EP_FRAME_SPECIALS ? frame : EP_FRAME_UNKNOWN];

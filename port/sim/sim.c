@@ -2,6 +2,7 @@
  * Clocks, identity, modules and the sampling source of the simulated port; see sim.h. roles.c has the co-routines,
  * stack.c the synthetic stacks.
  */
+#include "core/edgeprof.h"
 #include "sim.h"
 
 #include <errno.h>
@@ -53,6 +54,13 @@ uint64_t ep_port_ticks_ns(uint64_t ticks)
     return ticks;
 }
 
+void ep_port_stay_begin(void) {}
+
+bool ep_port_stayed(void)
+{
+    return ep_sim.stayed;
+}
+
 unsigned ep_port_descriptor_wait(int fd)
 {
     ep_sim.descriptors_seen++;
@@ -84,6 +92,13 @@ uint64_t ep_port_process_cpu_ns(void)
 uint32_t ep_port_tick_hz(void)
 {
     return 250;
+}
+
+uint32_t ep_port_clock(uint64_t *error)
+{
+    if (error)
+        *error = ep_sim.clock_error;
+    return EP_CLOCK_TIMERS;
 }
 
 uint64_t ep_port_tick_cost_ns(void)

@@ -39,6 +39,7 @@ struct ep_sim {
     uint64_t uptime_ns;
     unsigned descriptors_seen;     /* calls of ep_port_descriptor_wait(), whose answer is the descriptor */
     uint64_t uptime_step_ns;       /* advance at each reading */
+    bool stayed;                   /* no thread leaves its processor */
     uint64_t unix_minus_uptime_ns; /* 0: no wall clock */
     uint64_t thread_cpu_ns;
     uint64_t thread_cpu_step_ns; /* advance at each reading */
@@ -57,6 +58,7 @@ struct ep_sim {
     uintptr_t (*symbol)(uintptr_t pc, char *name, size_t size); /* NULL: there are no dynamic symbols */
     int threads;                                                /* number of armed threads, for start and scans */
     int announced;
+    uint32_t clock_error; /* see ep_port_clock() */
     size_t port_bytes;
 
     /* Residual CPU time to report when sampling stops. */

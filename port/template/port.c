@@ -34,6 +34,14 @@ uint64_t ep_port_ticks_ns(uint64_t ticks)
     return ticks;
 }
 
+void ep_port_stay_begin(void) {}
+
+bool ep_port_stayed(void)
+{
+    return false; /* !FIXME: true if the thread has not been off its processor; false costs a second reading of the
+                     counter */
+}
+
 uint64_t ep_port_unix_ns(void)
 {
     /* !FIXME: nanoseconds since 1970; leave 0 while the date is not known. */
@@ -196,6 +204,13 @@ int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *r
 uint32_t ep_port_tick_hz(void)
 {
     return 0; /* !FIXME: the highest rate of samples that this system can hold, if it has one. */
+}
+
+uint32_t ep_port_clock(uint64_t *error)
+{
+    if (error)
+        *error = 0; /* !FIXME: why it is not the clock that was asked for, an errno value. */
+    return EP_CLOCK_TIMERS;
 }
 
 uint64_t ep_port_tick_cost_ns(void)

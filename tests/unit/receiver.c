@@ -342,9 +342,11 @@ static uint64_t take_parts(struct dictionary *d, struct wire bytes)
     struct wire_field f;
     struct wire again = bytes;
     uint64_t total = 0;
-    bool origin = false;
+    bool origin = false, profiles = false, more = false;
 
     while (wire_next(&bytes, &f)) {
+        profiles |= f.tag == 6;
+        more |= f.tag == 12;
         if (f.tag == 3)
             origin = true;
         else if (f.tag == 4)
@@ -356,6 +358,7 @@ static uint64_t take_parts(struct dictionary *d, struct wire bytes)
     }
     if (bytes.bad)
         broken("message");
+    receiver.dictionaries += more && !profiles;
     if (origin != (d->next_sequence == 0))
         broken("origin is in sequence 0 and only there");
     for (struct wire w = again; wire_next(&w, &f);)

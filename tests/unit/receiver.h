@@ -44,13 +44,14 @@ struct receiver {
 
     /* ---- tallies ---- */
     unsigned opened, closed, sends, accepted, refusals, segments, lasts;
+    unsigned dictionaries;                  /* accepted messages without profiles, whose interval goes on */
     uint64_t bytes, samples, ns;            /* accepted */
     uint64_t special_ns[RECEIVER_SPECIALS]; /* weight of stacks with this special frame as leaf or root */
     uint64_t kind_count[EP_KINDS], kind_value[EP_KINDS];
     uint64_t period_ns[EP_KINDS]; /* from the newest profile */
     uint64_t refused_ns;          /* of messages answered -EBADMSG or -EMSGSIZE */
     uint64_t send_at_ns[256];
-    uint64_t told[17]; /* newest Stats, by field */
+    uint64_t told[22]; /* newest Stats, by field */
     struct {
         uint64_t number[7]; /* by field */
         unsigned threads;

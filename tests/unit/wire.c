@@ -1,6 +1,8 @@
 /* See wire.h. */
 #include "wire.h"
 
+#include <string.h>
+
 struct wire wire_open(const void *data, size_t size)
 {
     return (struct wire){.at = data, .end = (const uint8_t *)data + size};
@@ -59,4 +61,21 @@ bool wire_next(struct wire *wire, struct wire_field *field)
 int64_t wire_zigzag(uint64_t value)
 {
     return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
+}
+
+void wire_pprof_comment(const void *data, size_t size, char *text, size_t room)
+{
+    struct wire wire = wire_open(data, size);
+    struct wire_field field;
+    uint64_t comment = 0, index = 0;
+
+    while (wire_next(&wire, &field))
+        comment = field.tag == 13 ? field.number : comment;
+    text[0] = 0;
+    wire = wire_open(data, size);
+    while (comment && wire_next(&wire, &field))
+        if (field.tag == 6 && index++ == comment && field.number < room) {
+            memcpy(text, field.bytes.at, (size_t)field.number);
+            text[field.number] = 0;
+        }
 }

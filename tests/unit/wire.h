@@ -31,4 +31,7 @@ bool wire_varint(struct wire *wire, uint64_t *value);
 
 int64_t wire_zigzag(uint64_t value);
 
+/* The last comment of a pprof without compression, "" if it has none. */
+void wire_pprof_comment(const void *data, size_t size, char *text, size_t room);
+
 #endif

@@ -48,6 +48,24 @@ uint32_t ep_dotnet_follow(void *object)
     return 0;
 }
 
+bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_context *context)
+{
+    (void)frame, (void)top, (void)context;
+    return true;
+}
+
+bool ep_dotnet_is_readable(uintptr_t at)
+{
+    (void)at;
+    return true;
+}
+
+bool ep_dotnet_live_check(void *object)
+{
+    (void)object;
+    return true;
+}
+
 void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
 {
     (void)frame;

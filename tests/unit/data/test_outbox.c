@@ -52,7 +52,7 @@ static bool push(uint32_t size)
                                    .samples = sequence * 5u,
                                    .cpu_ns = size,
                                    .end_ns = 9};
-    ep_outbox_push(&box, &header);
+    (void)ep_outbox_put(&box, &header, false);
     queue[last++ % QUEUE] = (struct sent){size, sequence++};
     return true;
 }

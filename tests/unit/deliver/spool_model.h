@@ -19,6 +19,7 @@
 /* The receiver answers like `edgeprof serve`: known messages are repeated, messages of unknown segments are stale. */
 static struct {
     bool down;
+    bool late;  /* sends end without an answer */
     int answer; /* to messages; 0: as above */
     unsigned sent, repeated, stale, segments;
     uint64_t send_ns;                 /* duration of each send */
@@ -82,6 +83,8 @@ static inline int model_send(void *state, const struct ep_message *message, cons
         return -ETIMEDOUT;
     if (model.down)
         return -ECONNREFUSED;
+    if (model.late)
+        return -ETIMEDOUT;
     note(message);
     if (model.answer)
         return model.answer;

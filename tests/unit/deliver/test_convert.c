@@ -18,6 +18,7 @@ static struct {
     unsigned profiles, empty, twice, refused;
     bool live;         /* there is no spool */
     unsigned most;     /* samples that it takes in a profile; 0: any number */
+    unsigned only;     /* profiles that it takes before the link is lost; 0: any number */
     uint64_t dice;     /* answers: 0: takes all; else some are errors */
     const char *hates; /* family that it refuses */
     uint64_t hated_ns;
@@ -27,7 +28,8 @@ static struct {
         uint64_t start, end;
     } profile[PROFILES];
     char root[32];
-    unsigned named; /* locations with lines in the last profile, and all of them */
+    char comment[64]; /* of the last profile */
+    unsigned named;   /* locations with lines in the last profile, and all of them */
     unsigned locations;
 } far;
 
@@ -73,6 +75,7 @@ static struct read profile_read(const struct ep_message *message)
             read.length = f.number;
     }
     assert_false(bytes.bad);
+    wire_pprof_comment(text, size, far.comment, sizeof far.comment);
     return read;
 }
 
@@ -115,6 +118,8 @@ static int far_send(void *state, const struct ep_message *message, const struct 
     far.empty += read.samples == 0;
     if (far.dice && unit_random(&far.dice) % 3)
         return errors[unit_random(&far.dice) % 4];
+    if (far.only && far.profiles >= far.only)
+        return -ECONNREFUSED;
     if (far.hates && strcmp(far.hates, message->family) == 0) {
         far.hated_ns += read.value;
         far.refused++;
@@ -208,6 +213,40 @@ static void test_one_an_interval(void **state)
     end_all();
 }
 
+static void interval_told(uint64_t *dice, const char *comment)
+{
+    far.profiles = 0;
+    tick_some(dice, 40, 60, 12);
+    ep_sim_run(10 * SECOND);
+    assert_true(far.profiles > 0);
+    assert_string_equal(far.comment, comment);
+}
+
+/* A clock other than the one asked for is told in each profile, from the message on that has it in its statistics. */
+static void test_clock_error(void **state)
+{
+    uint64_t dice = 5;
+
+    (void)state;
+    begin_with(EP_MEMORY_DEFAULT);
+    ep_sim.clock_error = EACCES;
+    for (unsigned i = 0; i < 8; i++)
+        interval_told(&dice, "edgeprof clock: not perf in every thread, errno 13");
+    (void)ep_stop(60000);
+    account_memory_gone();
+
+    begin_with(EP_MEMORY_DEFAULT);
+    interval_told(&dice, "");
+    ep_sim.clock_error = 133;
+    for (unsigned i = 0; i < 8; i++) {
+        tick_some(&dice, 40, 60, 12);
+        ep_sim_run(10 * SECOND);
+    }
+    interval_told(&dice, "edgeprof clock: not perf in every thread, errno 133");
+    (void)ep_stop(60000);
+    account_memory_gone();
+}
+
 /* A receiver with a limit gets parts, each with a time of its own. */
 static void test_too_large_is_divided(void **state)
 {
@@ -223,6 +262,24 @@ static void test_too_large_is_divided(void **state)
         assert_true(kept_of("process_cpu") >= 200 / most[i]);
         assert_int_equal(account_stats().lost_count[EP_LOSS_TOO_LARGE], 0);
         end_all();
+    }
+}
+
+/* The profiler stops when a part of a family has left: the rest is lost, and only that. */
+static void test_stopped_between_parts(void **state)
+{
+    uint64_t dice = 9;
+
+    (void)state;
+    for (unsigned only = 1; only <= 4; only++) {
+        begin_with(EP_MEMORY_DEFAULT);
+        far.most = 20;
+        far.only = only;
+        tick_some(&dice, 300, 50, 6);
+        ep_sim_run(11 * SECOND);
+        assert_int_equal(kept_of("process_cpu"), only);
+        end_all();
+        assert_true(account_stats().lost_ns[EP_LOSS_STOPPED] > 0);
     }
 }
 
@@ -491,7 +548,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_an_interval),
+        cmocka_unit_test(test_clock_error),
         cmocka_unit_test(test_too_large_is_divided),
+        cmocka_unit_test(test_stopped_between_parts),
         cmocka_unit_test(test_refused_family),
         cmocka_unit_test(test_bad_link),
         cmocka_unit_test(test_bad_link_with_a_spool),

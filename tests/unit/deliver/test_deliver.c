@@ -36,6 +36,16 @@ static void sample(unsigned variety)
     }
 }
 
+/* Three messages that wait behind one another. */
+static void queue_three(void)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        sample(5);
+        (void)ep_flush();
+        ep_sim_run(10 * MS);
+    }
+}
+
 static void interval(void)
 {
     sample(7);
@@ -68,10 +78,12 @@ static void same_bytes(const struct ep_message *message, const struct ep_deadlin
     different += message->size != first_size || memcmp(first_bytes, message->data, first_size) != 0;
 }
 
-/* Each temporary error: the same message is sent until it is accepted. */
+/* Each temporary error: the same message is sent until it is accepted. The receiver may have had it if its answer was
+ * lost, and only then. */
 static void test_retried_errors(void **state)
 {
-    static const int errors[] = {-EAGAIN, -ECONNREFUSED, -ETIMEDOUT, -EIO, -EPIPE, -ENOSPC, -EINVAL, -ENOMEM, -1, 1};
+    static const int errors[] = {-EAGAIN, -ECONNREFUSED, -ETIMEDOUT, -EIO, -EPIPE,     -ENOSPC,
+                                 -EINVAL, -ENOMEM,       -1,         1,    -ECONNRESET};
 
     (void)state;
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
@@ -89,9 +101,43 @@ static void test_retried_errors(void **state)
         assert_int_equal(receiver.accepted, 1);
         assert_int_equal(account_stats().delivery_failures, 4);
         assert_int_equal(account_stats().last_error, errors[i]);
+        assert_int_equal(account_stats().unanswered, errors[i] == -ECONNRESET ? 4 : 0);
         receiver.on_send = NULL;
         end(1);
     }
+}
+
+static uint64_t given_ns[16];
+
+static void note_time(const struct ep_message *message, const struct ep_deadline *deadline)
+{
+    (void)message;
+    given_ns[(receiver.sends - 1) % 16] = ep_deadline_ns(deadline) - ep_sim.uptime_ns;
+}
+
+/* A receiver that answers after ten seconds gets more time for each send, up to a minute, and keeps it while its
+ * answers come late. Only a late answer counts: a connection that fails gets no more. */
+static void test_late_answers_get_more_time(void **state)
+{
+    static const int answers[] = {-ETIME, -ETIME, -ETIMEDOUT, -ETIME, -ETIME, -ECONNREFUSED, 0, 0};
+    static const uint64_t seconds[] = {10, 20, 40, 40, 60, 60, 60, 10};
+
+    (void)state;
+    (void)begin(0);
+    receiver.answers = answers;
+    receiver.answer_count = 8;
+    receiver.on_send = note_time;
+    interval();
+    ep_sim_run(600000 * MS);
+    interval();
+    ep_sim_run(1000 * MS);
+    assert_int_equal(receiver.sends, 8);
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(given_ns[i] / (1000 * MS), seconds[i]);
+    assert_int_equal(account_stats().last_error, -ECONNREFUSED);
+    assert_int_equal(account_stats().unanswered, 4);
+    receiver.on_send = NULL;
+    end(2);
 }
 
 static void test_back_off_grows(void **state)
@@ -265,35 +311,132 @@ static void test_stale_starts_a_segment(void **state)
         for (unsigned i = 0; i < 4; i++)
             interval();
         assert_int_equal(receiver.segments, 2);
-        struct ep_stats s = account_stats();
-        assert_int_equal(s.lost_count[EP_LOSS_SEGMENT], 20);
-        assert_int_equal(receiver.special_ns[EP_FRAME_LOST_SEGMENT], s.lost_ns[EP_LOSS_SEGMENT]);
+        assert_int_equal(account_stats().lost_count[EP_LOSS_SEGMENT], 0);
+        assert_int_equal(receiver.special_ns[EP_FRAME_LOST_SEGMENT], 0);
         end(1);
     }
 }
 
-/* Queued messages of a stale segment are dropped with it, and counted. */
+static uint64_t tagged_ns, times[64];
+static unsigned time_count;
+
+/* Each interval has a tag of its own. */
+static void note_entry(const struct receiver_stack *stack)
+{
+    tagged_ns += stack->kind == EP_KIND_CPU && strncmp(stack->with.tags, "step=", 5) == 0 ? stack->value : 0;
+}
+
+static void note_interval(const struct ep_message *message, const struct ep_deadline *deadline)
+{
+    (void)deadline;
+    if (receiver.answer_count && receiver.sends <= receiver.answer_count)
+        return;
+    for (unsigned i = 0; i < time_count; i++)
+        if (times[i] == message->start_unix_ns)
+            return;
+    if (message->start_unix_ns && time_count < 64)
+        times[time_count++] = message->start_unix_ns;
+}
+
+/* Queued messages of a stale segment continue in a new one, each with its stacks, tags and time, although their
+ * modules, nodes and tag sets are spread over what the receiver has and has forgotten. */
 static void test_stale_with_a_queue(void **state)
 {
     static const int answers[] = {0, -EIO, -ESTALE};
 
     (void)state;
+    for (unsigned queue = 1; queue < 9; queue++) {
+        (void)begin(0);
+        receiver.on_entry = note_entry;
+        receiver.on_send = note_interval;
+        tagged_ns = time_count = 0;
+        receiver.answers = answers;
+        receiver.answer_count = 3;
+        for (unsigned i = 0; i < 1 + queue; i++) {
+            char value[] = {(char)('a' + i), 0};
+            int tag = ep_tag_push("step", value);
+            assert_int_equal(tag, 0);
+            sample(5 + i);
+            ep_tag_pop();
+            (void)ep_flush();
+            ep_sim_run(10 * MS);
+            if (i == 0)
+                receiver_forget();
+        }
+        for (unsigned i = 0; i < 5; i++)
+            interval();
+        struct ep_stats s = account_stats();
+        assert_int_equal(s.lost_count[EP_LOSS_SEGMENT], 0);
+        assert_int_equal(receiver.segments, 2);
+        assert_int_equal(tagged_ns, (1 + queue) * 20 * ep_sim.period_ns);
+        assert_true(time_count >= queue);
+        end(1);
+    }
+}
+
+/* The outbox is full: the dictionary leaves in parts, through what is left. */
+static void test_stale_with_a_full_outbox(void **state)
+{
+    (void)state;
     (void)begin(0);
-    interval();
-    receiver.answers = answers;
-    receiver.answer_count = 3;
-    for (unsigned i = 0; i < 8; i++) {
-        sample(5);
+    for (unsigned i = 0; i < 3; i++) {
+        sample(200);
+        interval();
+    }
+    receiver.always = -EIO;
+    for (unsigned i = 0; i < 2000 && !account_stats().intervals_merged; i++) {
+        sample(20);
         (void)ep_flush();
         ep_sim_run(10 * MS);
     }
-    for (unsigned i = 0; i < 5; i++)
+    assert_true(account_stats().intervals_merged > 0);
+    assert_true(receiver.accepted > 2);
+    receiver_forget();
+    receiver.always = 0;
+    uint64_t before = receiver.accepted;
+    for (unsigned i = 0; i < 200; i++)
         interval();
-    struct ep_stats s = account_stats();
-    assert_true(s.lost_count[EP_LOSS_SEGMENT] >= 8 * 20);
+    assert_int_equal(account_stats().lost_count[EP_LOSS_SEGMENT], 0);
     assert_int_equal(receiver.segments, 2);
-    assert_int_equal(receiver.special_ns[EP_FRAME_LOST_SEGMENT], s.lost_ns[EP_LOSS_SEGMENT]);
+    assert_true(receiver.accepted - before > 20);
     end(1);
+}
+
+/* The receiver forgets again and again, also between parts. */
+static void test_stale_again(void **state)
+{
+    (void)state;
+    for (unsigned every = 1; every < 4; every++) {
+        (void)begin(0);
+        for (unsigned i = 0; i < 30; i++) {
+            interval();
+            if (i % every == 0)
+                receiver_forget();
+        }
+        assert_int_equal(account_stats().lost_count[EP_LOSS_SEGMENT], 0);
+        end(1);
+    }
+}
+
+/* A stop in front of a receiver that has forgotten everything. */
+static void test_stale_at_stop(void **state)
+{
+    (void)state;
+    for (unsigned manual = 0; manual < 2; manual++) {
+        (void)begin(manual ? EP_MANUAL : 0);
+        for (unsigned i = 0; i < 3; i++) {
+            interval();
+            if (manual) {
+                assert_int_equal(ep_collect(), 0);
+                assert_int_equal(ep_deliver(1000), 0);
+            }
+        }
+        receiver_forget();
+        sample(9);
+        end(1);
+        assert_int_equal(account_stats().lost_count[EP_LOSS_SEGMENT], 0);
+        assert_int_equal(receiver.segments, 2);
+    }
 }
 
 /* A receiver that never knows a segment: losses are counted, nothing accumulates, and stop returns. */
@@ -310,25 +453,42 @@ static void test_always_stale(void **state)
     end(0);
 }
 
-/* Leftovers of a refused segment that fail when the next segment has begun do not restart that one. */
+/* What is queued behind a refused message continues in a new segment; a link that fails meanwhile changes nothing. */
 static void test_stale_leftovers(void **state)
 {
-    static const int answers[] = {0, -EIO, -EBADMSG, -EIO, -EBADMSG, -ESTALE, 0};
+    static const int answers[] = {0, -EIO, -EBADMSG, -EIO, -EIO, 0, -EIO, 0};
 
     (void)state;
     (void)begin(0);
     interval();
     receiver.answers = answers;
-    receiver.answer_count = 7;
-    for (unsigned i = 0; i < 3; i++) {
-        sample(5);
-        (void)ep_flush();
-        ep_sim_run(10 * MS);
-    }
-    for (unsigned i = 0; i < 10; i++)
+    receiver.answer_count = 8;
+    queue_three();
+    for (unsigned i = 0; i < 30; i++)
         interval();
     assert_int_equal(receiver.sends - receiver.accepted, 5);
-    assert_int_equal(account_stats().lost_count[EP_LOSS_REFUSED], 2 * 20);
+    assert_int_equal(account_stats().lost_count[EP_LOSS_REFUSED], 20);
+    assert_int_equal(account_stats().lost_count[EP_LOSS_SEGMENT], 0);
+    assert_int_equal(receiver.segments, 2);
+    end(1);
+}
+
+/* A receiver that refuses the dictionary: the queue is counted, and the next segment is complete. */
+static void test_stale_part_refused(void **state)
+{
+    static const int answers[] = {0, -EIO, -ESTALE, -EBADMSG};
+
+    (void)state;
+    (void)begin(0);
+    interval();
+    receiver.answers = answers;
+    receiver.answer_count = 4;
+    queue_three();
+    for (unsigned i = 0; i < 30; i++)
+        interval();
+    struct ep_stats s = account_stats();
+    assert_true(s.lost_count[EP_LOSS_SEGMENT] >= 60);
+    assert_int_equal(receiver.special_ns[EP_FRAME_LOST_SEGMENT], s.lost_ns[EP_LOSS_SEGMENT]);
     assert_int_equal(receiver.segments, 2);
     end(1);
 }
@@ -368,12 +528,23 @@ static void test_random_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_retried_errors),           cmocka_unit_test(test_back_off_grows),
-        cmocka_unit_test(test_jitter_differs),           cmocka_unit_test(test_back_off_is_forgotten),
-        cmocka_unit_test(test_receivers_wish),           cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_refused_and_then_stopped), cmocka_unit_test(test_stale_starts_a_segment),
-        cmocka_unit_test(test_stale_with_a_queue),       cmocka_unit_test(test_always_stale),
-        cmocka_unit_test(test_stale_leftovers),          cmocka_unit_test(test_stop_counts_every_kind),
+        cmocka_unit_test(test_retried_errors),
+        cmocka_unit_test(test_back_off_grows),
+        cmocka_unit_test(test_late_answers_get_more_time),
+        cmocka_unit_test(test_jitter_differs),
+        cmocka_unit_test(test_back_off_is_forgotten),
+        cmocka_unit_test(test_receivers_wish),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused_and_then_stopped),
+        cmocka_unit_test(test_stale_starts_a_segment),
+        cmocka_unit_test(test_stale_with_a_queue),
+        cmocka_unit_test(test_stale_with_a_full_outbox),
+        cmocka_unit_test(test_stale_again),
+        cmocka_unit_test(test_stale_at_stop),
+        cmocka_unit_test(test_stale_part_refused),
+        cmocka_unit_test(test_always_stale),
+        cmocka_unit_test(test_stale_leftovers),
+        cmocka_unit_test(test_stop_counts_every_kind),
         cmocka_unit_test(test_random_answers),
     };
 

@@ -231,12 +231,16 @@ static void test_unencrypted(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t n = 0; n < 2 * sizeof cases / sizeof cases[0]; n++) {
+        size_t i = n / 2;
         struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
                               .memory_size = EP_MEMORY_DEFAULT,
                               .endpoint = cases[i].endpoint,
-                              .headers = cases[i].headers};
+                              .headers = cases[i].headers,
+                              .encoder = &ep_encoder_pprof,
+                              .push = &ep_push_pyroscope};
         account_afresh();
+        assert_int_equal(ep_endpoint_old(&c, n % 2 ? "null:" : NULL), n % 2);
         memset(&far, 0, sizeof far);
         ep_sim.file = "t";
         ep_notice_to(say);

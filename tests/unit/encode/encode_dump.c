@@ -74,6 +74,7 @@ static void modules_make(void)
     }
     ep_sim.modules = modules;
     ep_sim.module_count = 3;
+    ep_sim.clock_error = 24; /* EMFILE */
 }
 
 static uint32_t dice_of(uint64_t *state)

@@ -71,6 +71,24 @@ static int asked(const char *request_line)
     return ask(request_line, "", NULL);
 }
 
+static void test_missing_kind(void **state)
+{
+    (void)state;
+    begin();
+    assert_int_equal(asked("GET /status"), 200);
+    assert_null(strstr(answer, "unavailable"));
+    atomic_store(&ep_kind_missing[EP_KIND_GC], "it has none");
+    assert_int_equal(asked("GET /status"), 200);
+    assert_non_null(strstr(answer, "\"unit\":\"nanoseconds\",\"unavailable\":\"it has none\"}"));
+    for (unsigned kind = 1; kind < EP_KINDS; kind++)
+        atomic_store(&ep_kind_missing[kind],
+                     "a reason of the length that reasons have, and somewhat longer than that, which fits");
+    assert_int_equal(asked("GET /status"), 200);
+    for (unsigned kind = 1; kind < EP_KINDS; kind++)
+        atomic_store(&ep_kind_missing[kind], NULL);
+    end();
+}
+
 static void test_what_requests_do(void **state)
 {
     const uint32_t cpu = EP_KIND_BIT(EP_KIND_CPU), lock = EP_KIND_BIT(EP_KIND_LOCK), gc = EP_KIND_BIT(EP_KIND_GC);
@@ -237,7 +255,8 @@ static void test_any_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_requests_do), cmocka_unit_test(test_refusals),  cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_what_requests_do), cmocka_unit_test(test_missing_kind),
+        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_largest_answer),   cmocka_unit_test(test_any_bytes),
     };
 

@@ -252,6 +252,34 @@ static void test_views_overlap(void **state)
     end();
 }
 
+static void another_clock(void)
+{
+    ep_sim.clock_error = ep_sim.clock_error == EMFILE ? 0 : EMFILE;
+    ep_sim_run(60000 * MS); /* longer than scans are apart */
+}
+
+/* A clock other than the one asked for is told in the profile, as it was at the end of its range. */
+static void test_clock_error(void **state)
+{
+    struct ep_answer answer;
+    char comment[64];
+
+    (void)state;
+    begin(&receiver_transport, KINDS);
+    for (unsigned error = 0; error <= EACCES; error += EACCES) {
+        ep_sim.clock_error = error;
+        ep_sim_run(60000 * MS);
+        (void)ask_with("GET /debug/pprof/profile?seconds=1", "", NULL, &answer);
+        tick(1, 1);
+        assert_int_equal(looked(&answer), 200);
+        struct sums sums = told(&answer, 200, another_clock);
+        assert_int_equal(sums.value[0], 1);
+        wire_pprof_comment(body, (size_t)answer.body, comment, sizeof comment);
+        assert_string_equal(comment, error ? "edgeprof clock: not perf in every thread, errno 13" : "");
+    }
+    end();
+}
+
 /* Totals since the start, and of ranges; the ranges add up to the total. */
 static void test_sums(void **state)
 {
@@ -636,6 +664,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu_of_a_time),
         cmocka_unit_test(test_views_overlap),
+        cmocka_unit_test(test_clock_error),
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_large_counts),
         cmocka_unit_test(test_pull_alone),
