@@ -6,6 +6,7 @@
 
 const uint32_t ep_linux_table_segment = PT_GNU_EH_FRAME;
 const bool ep_linux_tls_above = true;
+const uint32_t ep_linux_rseq_signature = 0xd428bc00;
 
 void ep_linux_context(const void *ucontext, struct ep_context *context)
 {

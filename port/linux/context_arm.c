@@ -6,6 +6,7 @@
 
 const uint32_t ep_linux_table_segment = PT_ARM_EXIDX;
 const bool ep_linux_tls_above = true;
+const uint32_t ep_linux_rseq_signature = 0xe7f5def3;
 
 void ep_linux_context(const void *ucontext, struct ep_context *context)
 {

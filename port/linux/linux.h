@@ -32,7 +32,7 @@ extern struct ep_linux_bounds ep_linux_main_bounds;
 /* Sets ep_linux_main_bounds. Context: init. */
 void ep_linux_main_bounds_find(void);
 
-/* In a forked child without a profiler: after 20 ms of the calling thread's CPU time, and then from time to time, a
+/* In a forked child without a profiler: after 100 ms of the calling thread's CPU time, and then from time to time, a
  * tick resumes the parked thread EP_ROLE_START. Returns 0 or a negative errno value. Context: init. */
 int ep_linux_fork_arm(void);
 /* Ends that, before ep_start(). Context: init. */
@@ -128,6 +128,10 @@ uint64_t ep_linux_clock_ns(int clock);
  * enough time has passed, and begins the next one. Context: collect, init. */
 void ep_linux_ticks_begin(void);
 void ep_linux_ticks_adjust(void);
+/* Finds out, once, whether ep_port_stayed() can tell; sleeps for a moment. Context: init. */
+void ep_linux_switches_find(void);
+/* The number in front of abort handlers of restartable sequences (glibc's RSEQ_SIG). One for each architecture. */
+extern const uint32_t ep_linux_rseq_signature __attribute__((visibility("hidden")));
 /* CPU time of edgeprof's own threads. Context: any thread. */
 uint64_t ep_linux_own_ns(void);
 

@@ -78,10 +78,13 @@ $(FORK_WORKERS): tests/fork/workers.c
 	@mkdir -p $(@D)
 	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< -o $@ -lpthread
 
-.PHONY: test-fork test-fork-nginx
+.PHONY: test-fork test-fork-nginx test-fork-postgres
 test-fork: $(FORK_WORKERS) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/fork/fork.py $(BUILD)/edgeprof $(FORK_WORKERS) $(BUILD)/tests/fork
-$(call test,test-fork,all,300,shared,run accounts for the CPU time of forked workers and costs short-lived children little.)
+$(call test,test-fork,all,300,shared,run accounts for the CPU time of forked workers and short-lived children, and costs these little.)
 test-fork-nginx: $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/fork/nginx.py $(BUILD)/edgeprof $(BUILD)/tests/fork/nginx
 $(call test,test-fork-nginx,all,120,alone,run accounts for the CPU time of nginx and its workers.)
+test-fork-postgres: $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/fork/postgres.py $(BUILD)/edgeprof
+$(call test,test-fork-postgres,all,180,alone,run accounts for the CPU time of PostgreSQL under pgbench, also with a process for each connection.)

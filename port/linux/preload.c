@@ -37,7 +37,7 @@ static int start_secure(const struct ep_config *config)
 {
     struct ep_tls_config tls = {.memory = tls_memory, .memory_size = sizeof tls_memory};
 
-    if (!config->endpoint || strncmp(config->endpoint, "https://", 8) != 0)
+    if (!ep_tls_is_needed(config->endpoint))
         return 0;
     int error = ep_tls_config_from_env(&tls);
     return error ? error : ep_tls_setup(&tls);
@@ -75,7 +75,8 @@ __attribute__((constructor)) static void preload_begin(void)
     if (ep_preload_valgrind() && !(config.flags & EP_CLOCKS))
         config.flags |= EP_CLOCK_TIMERS;
     int secure = wanted < 0 ? 0 : start_secure(&config);
-    int spools = wanted < 0 ? wanted : secure ? secure : ep_spool_from_env(&spool);
+    int old = wanted < 0 ? wanted : secure ? secure : ep_endpoint_old(&config, NULL);
+    int spools = old < 0 ? old : ep_spool_from_env(&spool);
     int error = spools > 0 ? ep_spool_start(&spool) : spools;
     ep_notice_to(ep_preload_say_line);
     error = error ? error : ep_start(&config);

@@ -37,7 +37,7 @@ struct ep_config;
 /* From here on forked children are profiled with this configuration, which is copied, unless EDGEPROF_FORK=0 or there
  * is no endpoint. Context: init. */
 void ep_preload_fork_follow(const struct ep_config *config);
-/* Starts the profiler now, if this is a child that waits for its first 20 ms of CPU time. Context: any thread. */
+/* Starts the profiler now, if this is a child that waits for its first 100 ms of CPU time. Context: any thread. */
 void ep_preload_fork_hasten(void);
 /* True in a child whose profiler starts or runs. Context: any thread. */
 bool ep_preload_fork_started(void);

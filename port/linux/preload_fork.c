@@ -3,11 +3,11 @@
  *
  *   fork(), daemon() interposed: park a thread in the parent, of which each child has a copy
  *   forked          in the child: arms one timer, on the CPU time of its only thread; most children end before it
- *   (the handler)   after 20 ms of CPU time: resumes the parked thread
+ *   (the handler)   after 100 ms of CPU time: resumes the parked thread
  *   start_in_child  on that thread: ep_start() with the parent's settings, and the tag pid
  *
  * A child has no spool, no control endpoint and no pull endpoint: the parent has them. The settings are a copy, since
- * many servers clear their environment or write their title over it. A child that uses less than 20 ms of CPU time is
+ * many servers clear their environment or write their title over it. A child that uses less than 100 ms of CPU time is
  * not profiled; one that uses more loses nothing (EP_SINCE_FORK).
  */
 #include "own_threads.h"

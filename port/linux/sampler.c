@@ -6,14 +6,15 @@
  *   scan_threads -> scan_thread, scan_end: threads that are found
  *
  * A timer counts CPU time, so it never interrupts a blocked system call. It expires on kernel ticks. A sample stands
- * for period x (1 + overrun), or with a period of at most some kernel ticks for the ticks that it was chosen from. Not
- * here: threads without a timer (uncovered.c), signal numbers (own_signal.c), the table (thread_table.c). The handler
- * stays installed after stop: SIG_DFL would let a late signal kill the process, and executed programs would inherit
- * SIG_IGN.
+ * for period x (1 + overrun), or with a period of at most some kernel ticks for the ticks that it was chosen from. Perf
+ * events are a clock without ticks (perf_clock.c). Not here: threads without a timer (uncovered.c), signal numbers
+ * (own_signal.c), the table (thread_table.c). The handler stays installed after stop: SIG_DFL would let a late signal
+ * kill the process, and executed programs would inherit SIG_IGN.
  */
 #include "own_signal.h"
 #include "cpu_clock.h"
 #include "own_threads.h"
+#include "perf_clock.h"
 #include "thread_table.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@
 #define BEHIND_PART 8
 /* The owner of the tick that starts the profiler in a forked child: no slot. */
 #define FORK_TICK       (EP_MAX_THREADS << 8 | 1u)
-#define FORK_FIRST_NS   20000000u
+#define FORK_FIRST_NS   100000000u
 #define FORK_RETRIES_NS 200000000u
 enum { STOPPED, PAUSED, RUNNING };
 
@@ -140,7 +141,7 @@ static uint64_t kernel_tick(uint64_t used, uint64_t reported)
 static uint64_t weight_of(struct ep_linux_slot *slot, uint32_t owner, uint64_t expiries)
 {
     uint32_t period = atomic_load_explicit(&slot->period_ns, memory_order_relaxed);
-    bool by_tick = atomic_load_explicit(&slot->by_tick, memory_order_relaxed);
+    bool by_tick = atomic_load_explicit(&slot->clock, memory_order_relaxed) == EP_LINUX_BY_TICK;
     uint64_t used = expiries * (by_tick ? EP_LINUX_EACH_TICK_NS : period), reported = 0;
 
     if (atomic_load_explicit(&slot->missed, memory_order_relaxed)) {
@@ -177,21 +178,46 @@ static void handle_tick(struct ep *ep, uint32_t owner, const siginfo_t *info, co
     capture_here(ep, atomic_load_explicit(&slot->tid, memory_order_relaxed), ns, ucontext);
 }
 
-/* Keeps errno: nothing here changes it, and ep_port_wake() restores it. */
+/* A sample stands for a period. Time in the kernel has none, see report_in_kernel() in thread_table.c. */
+static void handle_perf(struct ep *ep, int fd, const void *ucontext)
+{
+    if (self.tid == 0)
+        self.tid = tid_here();
+    struct ep_linux_slot *slot = ep_linux_slot_by_perf(fd, self.tid);
+    if (!slot)
+        return;
+    uint32_t period = atomic_load_explicit(&slot->period_ns, memory_order_relaxed);
+    if (atomic_load_explicit(&slot->first, memory_order_relaxed)) {
+        int error = ep_linux_perf_period(fd, self.tid, period);
+        if (error) { /* it expires too often: the next scan gives the thread a timer */
+            ep_linux_perf_refuse(error);
+            return;
+        }
+        atomic_store_explicit(&slot->first, false, memory_order_relaxed);
+    }
+    (void)atomic_fetch_add_explicit(&slot->charged_ns, period, memory_order_relaxed);
+    capture_here(ep, self.tid, period, ucontext);
+}
+
+/* Keeps errno: nothing here changes it, or it restores it. */
 __attribute__((hot)) void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext)
 {
     struct ep *ep;
     uint32_t owner;
 
-    if (!ep_linux_tick_of(info, &owner)) {
+    bool by_perf = !ep_linux_tick_of(info, &owner);
+    if (by_perf && !ep_linux_perf_signalled(info)) {
         ep_linux_signal_foreign(signal, info, ucontext);
         return;
     }
     if ((ep = ep_enter()) != NULL) {
-        if (atomic_load_explicit(&sampling, memory_order_acquire) == RUNNING)
+        bool runs = atomic_load_explicit(&sampling, memory_order_acquire) == RUNNING;
+        if (runs && by_perf)
+            handle_perf(ep, info->si_fd, ucontext);
+        else if (runs)
             handle_tick(ep, owner, info, ucontext);
         ep_leave();
-    } else if (owner == FORK_TICK) {
+    } else if (!by_perf && owner == FORK_TICK) {
         (void)ep_port_thread_resume(EP_ROLE_START);
     }
 }
@@ -208,11 +234,21 @@ static void tick_measure(void)
     tick_cost_ns = (ep_port_thread_cpu_ns() - start) / TRIALS;
 }
 
+uint32_t ep_port_clock(uint64_t *error)
+{
+    if (error)
+        *error = (uint64_t)-ep_linux_perf_error();
+    if (ep_linux_perf_is_used())
+        return EP_CLOCK_PERF;
+    return ep_linux_is_by_tick(atomic_load(&period_ns)) ? EP_CLOCK_TICKS : EP_CLOCK_TIMERS;
+}
+
 uint64_t ep_port_tick_cost_ns(void)
 {
     uint32_t period = atomic_load(&period_ns), tick = ep_linux_kernel_tick_ns();
 
-    return ep_linux_is_by_tick(period) && period > tick ? tick_cost_ns * period / tick : tick_cost_ns;
+    return !ep_linux_perf_is_used() && ep_linux_is_by_tick(period) && period > tick ? tick_cost_ns * period / tick
+                                                                                    : tick_cost_ns;
 }
 
 /* ---- threads that announce themselves ---- */
@@ -275,6 +311,16 @@ static bool clocks_refused(void)
     return ep_port_thread_cpu_ns() == 0;
 }
 
+/* True if the thread has a perf event no more, or is not to have one. */
+static bool perf_lost(const struct ep_linux_slot *slot, uint32_t tid)
+{
+    if (atomic_load(&slot->clock) != EP_LINUX_BY_PERF)
+        return false;
+    if (!ep_linux_perf_is_ours(atomic_load(&slot->timer), tid))
+        ep_linux_perf_refuse(-EBADF);
+    return !ep_linux_perf_is_used();
+}
+
 static void scan_thread(uint32_t tid)
 {
     struct ep_linux_slot *slot = ep_linux_slot_of(tid);
@@ -290,6 +336,11 @@ static void scan_thread(uint32_t tid)
         return;
     }
     atomic_store(&slot->seen, true);
+    if (perf_lost(slot, tid)) {
+        ep_linux_disarm(slot, EP_LINUX_USED_NOW);
+        (void)ep_linux_arm(tid, now, atomic_load(&period_ns));
+        return;
+    }
     /* Fails if the slot belongs to another thread by now. */
     if (now && atomic_compare_exchange_strong(&slot->seen_ns, &seen, now)) {
         atomic_store(&slot->lately, (unsigned)((now - seen) / EP_LINUX_USED_UNIT));
@@ -328,6 +379,7 @@ static int scan_threads(void)
 
     for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
         atomic_store(&slot->seen, false);
+    ep_linux_perf_check();
     int error = ep_linux_tasks(scan_thread);
     if (error)
         return error;
@@ -370,7 +422,8 @@ static void fork_parent(void)
 
 static void sampling_forked(void)
 {
-    atomic_store(&sampling, STOPPED);
+    if (atomic_exchange(&sampling, STOPPED) != STOPPED)
+        ep_linux_perf_forked();
     self.tid = 0; /* of the parent's thread */
     ep_linux_threads_lost();
     ep_forked();
@@ -452,7 +505,9 @@ int ep_port_sampling_start(void *memory, uint32_t period, uint32_t clock)
         return error;
     ep_linux_slots = memory;
     ep_linux_clock_choose(clock);
+    ep_linux_perf_choose(clock);
     ep_linux_ticks_begin();
+    ep_linux_switches_find();
     tick_measure();
     ep_linux_ticks_adjust();
     atomic_store(&period_ns, period);

@@ -9,6 +9,7 @@
 #include "core/edgeprof.h"
 #include "cpu_clock.h"
 #include "own_signal.h"
+#include "perf_clock.h"
 
 /* A thread with this much CPU time without ticks may block the signal, or run only between ticks. */
 #define MISSED_PERIODS 8u
@@ -24,6 +25,39 @@ struct ep_linux_slot *ep_linux_slot_of(uint32_t tid)
         if (atomic_load(&slot->tid) == tid && atomic_load(&slot->state) == EP_LINUX_SLOT_ARMED)
             return slot;
     return NULL;
+}
+
+/* Descriptors that follow each other differ, so that a late signal of the last owner is recognised. */
+static unsigned perf_place(const struct ep_linux_slot *slot)
+{
+    return 2 * (unsigned)(slot - ep_linux_slots) + (atomic_load(&slot->generation) >> 1 & 1);
+}
+
+static bool has_perf(const struct ep_linux_slot *slot, int fd, uint32_t tid)
+{
+    return atomic_load_explicit(&slot->timer, memory_order_relaxed) == fd &&
+           atomic_load_explicit(&slot->clock, memory_order_relaxed) == EP_LINUX_BY_PERF &&
+           atomic_load_explicit(&slot->tid, memory_order_relaxed) == tid &&
+           atomic_load_explicit(&slot->state, memory_order_relaxed) == EP_LINUX_SLOT_ARMED;
+}
+
+struct ep_linux_slot *ep_linux_slot_by_perf(int fd, uint32_t tid)
+{
+    unsigned likely = ep_linux_perf_place(fd) / 2;
+
+    if (likely < EP_MAX_THREADS && has_perf(ep_linux_slots + likely, fd, tid))
+        return ep_linux_slots + likely;
+    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+        if (has_perf(slot, fd, tid))
+            return slot;
+    return NULL;
+}
+
+void ep_linux_perf_forked(void)
+{
+    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+        if (atomic_load(&slot->state) == EP_LINUX_SLOT_ARMED && atomic_load(&slot->clock) == EP_LINUX_BY_PERF)
+            ep_linux_perf_close(atomic_load(&slot->timer), atomic_load(&slot->tid));
 }
 
 static struct ep_linux_slot *slot_claim(void)
@@ -42,34 +76,57 @@ static int unless_ended(int error)
     return error == -EINVAL || error == -ESRCH ? 0 : error;
 }
 
+/* A slot whose signals may come before this returns: they find it armed, or are a part of the residual CPU time. */
+static int arm_perf(struct ep_linux_slot *slot, uint32_t tid, uint32_t period)
+{
+    atomic_store(&slot->clock, EP_LINUX_BY_PERF);
+    atomic_store(&slot->first, true);
+    int fd = ep_linux_perf_open(tid, perf_place(slot), period);
+    if (fd < 0)
+        return fd;
+    atomic_store(&slot->timer, fd);
+    atomic_store(&slot->tid, tid);
+    atomic_store(&slot->state, EP_LINUX_SLOT_ARMED);
+    return 0;
+}
+
+static int arm_timer(struct ep_linux_slot *slot, uint32_t tid, uint32_t period)
+{
+    uintptr_t value = ep_linux_tick_value((uint32_t)(slot - ep_linux_slots), atomic_load(&slot->generation));
+    bool by_tick = ep_linux_is_by_tick(period);
+    int timer, error = ep_linux_timer_make(tid, value, &timer);
+
+    if (error) {
+        atomic_store(&slot->state, EP_LINUX_SLOT_FREE);
+        return error;
+    }
+    atomic_store(&slot->clock, by_tick ? EP_LINUX_BY_TICK : EP_LINUX_BY_TIMER);
+    atomic_store(&slot->timer, timer);
+    atomic_store(&slot->tid, tid);
+    atomic_store(&slot->state, EP_LINUX_SLOT_ARMED);
+    error = ep_linux_timer_run(timer, by_tick ? EP_LINUX_EACH_TICK_NS : period);
+    if (error)
+        ep_linux_disarm(slot, EP_LINUX_USED_NOTHING);
+    return error;
+}
+
 int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period)
 {
     struct ep_linux_slot *slot = slot_claim();
 
     if (!slot)
         return -EXFULL;
-    uintptr_t value =
-        ep_linux_tick_value((uint32_t)(slot - ep_linux_slots), atomic_fetch_add(&slot->generation, 1) + 1);
+    (void)atomic_fetch_add(&slot->generation, 1);
     atomic_store(&slot->charged_ns, 0);
     atomic_store(&slot->missed, 0);
-    bool by_tick = ep_linux_is_by_tick(period);
     atomic_store(&slot->period_ns, period);
-    atomic_store(&slot->by_tick, by_tick);
     atomic_store(&slot->base_ns, base_ns);
     atomic_store(&slot->seen_ns, base_ns);
     atomic_store(&slot->seen, true);
     atomic_store(&slot->lately, UINT_MAX); /* not comparable before one whole interval */
-    int error = ep_linux_timer_make(tid, value, &slot->timer);
-    if (error) {
-        atomic_store(&slot->state, EP_LINUX_SLOT_FREE);
-        return unless_ended(error);
-    }
-    atomic_store(&slot->tid, tid);
-    atomic_store(&slot->state, EP_LINUX_SLOT_ARMED);
-    error = ep_linux_timer_run(slot->timer, by_tick ? EP_LINUX_EACH_TICK_NS : period);
-    if (error)
-        ep_linux_disarm(slot, EP_LINUX_USED_NOTHING);
-    return unless_ended(error);
+    if (ep_linux_perf_is_used() && arm_perf(slot, tid, period) == 0)
+        return 0;
+    return unless_ended(arm_timer(slot, tid, period));
 }
 
 /* CPU time of a thread whose clock is gone; its last ticks may be later than the last scan. */
@@ -94,9 +151,29 @@ bool ep_linux_keeps_blocked(const struct ep_linux_slot *slot, uint32_t tid, uint
     return missed_of(slot, used, MISSED_NS) && ep_linux_signal_blocked(tid, true);
 }
 
+/* An event expires once a period of CPU time, wherever the thread is: what has no sample was in the kernel. The last
+ * period's sample may be on its way. */
+static void report_in_kernel(struct ep_linux_slot *slot, uint32_t tid, uint64_t used)
+{
+    uint64_t period = atomic_load(&slot->period_ns);
+    int64_t periods =
+        (int64_t)(used - atomic_load(&slot->base_ns) - atomic_load(&slot->charged_ns)) / (int64_t)period - 1;
+
+    if (periods <= 0 || atomic_load(&slot->tid) != tid)
+        return;
+    (void)atomic_fetch_add(&slot->charged_ns, (uint64_t)periods * period);
+    ep_thread_in_kernel(tid, (uint64_t)periods * period);
+}
+
 void ep_linux_missed(struct ep_linux_slot *slot, uint32_t tid, uint64_t used)
 {
-    uint64_t chance = atomic_load(&slot->by_tick) ? MISSED_TICKS * (uint64_t)ep_linux_kernel_tick_ns() : 0;
+    unsigned clock = atomic_load(&slot->clock);
+    uint64_t chance = clock == EP_LINUX_BY_TICK ? MISSED_TICKS * (uint64_t)ep_linux_kernel_tick_ns() : 0;
+
+    if (clock == EP_LINUX_BY_PERF) {
+        report_in_kernel(slot, tid, used);
+        return;
+    }
     unsigned missed = (unsigned)(missed_of(slot, used, MISSED_NS + chance) / EP_LINUX_USED_UNIT);
 
     if (!missed || atomic_load(&slot->tid) != tid) /* the slot belongs to another thread by now */
@@ -104,6 +181,27 @@ void ep_linux_missed(struct ep_linux_slot *slot, uint32_t tid, uint64_t used)
     (void)atomic_fetch_add(&slot->missed, missed);
     (void)atomic_fetch_add(&slot->charged_ns, (uint64_t)missed * EP_LINUX_USED_UNIT);
     ep_thread_missed(tid, (uint64_t)missed * EP_LINUX_USED_UNIT);
+}
+
+static void clock_remove(struct ep_linux_slot *slot, uint32_t tid)
+{
+    if (atomic_load(&slot->clock) == EP_LINUX_BY_PERF)
+        ep_linux_perf_end(atomic_load(&slot->timer), tid);
+    else
+        ep_linux_timer_delete(atomic_load(&slot->timer));
+    (void)atomic_fetch_add(&slot->generation, 1); /* a pending tick is not charged any more */
+}
+
+/* Whole periods without a sample of a perf event were in the kernel. */
+static void report_residual(const struct ep_linux_slot *slot, uint32_t tid, int64_t rest)
+{
+    int64_t period = atomic_load(&slot->period_ns);
+
+    if (tid && atomic_load(&slot->clock) == EP_LINUX_BY_PERF && rest >= period) {
+        ep_thread_in_kernel(tid, (uint64_t)(rest / period * period));
+        rest %= period;
+    }
+    ep_thread_rest(tid, rest);
 }
 
 void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)
@@ -117,12 +215,11 @@ void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)
                     : until == EP_LINUX_USED_NOW   ? ep_linux_cpu_ns(tid)
                                                    : 0;
     bool blocked = used && until == EP_LINUX_USED_NOW && ep_linux_keeps_blocked(slot, tid, used);
-    ep_linux_timer_delete(slot->timer);
-    (void)atomic_fetch_add(&slot->generation, 1); /* a pending tick is not charged any more */
+    clock_remove(slot, tid);
     if (!used && until != EP_LINUX_USED_NOTHING)
         used = used_last_known(slot);
-    ep_thread_rest(blocked ? 0 : tid,
-                   (int64_t)(used - atomic_load(&slot->base_ns)) - (int64_t)atomic_load(&slot->charged_ns));
+    report_residual(slot, blocked ? 0 : tid,
+                    (int64_t)(used - atomic_load(&slot->base_ns)) - (int64_t)atomic_load(&slot->charged_ns));
     ep_linux_covered(used - atomic_exchange(&slot->seen_ns, used));
     atomic_store(&slot->tid, 0);
     atomic_store(&slot->state, EP_LINUX_SLOT_FREE);

@@ -8,6 +8,10 @@
 
 enum { EP_LINUX_SLOT_FREE, EP_LINUX_SLOT_BUSY, EP_LINUX_SLOT_ARMED };
 
+/* What makes a thread's samples: a timer that expires every period, one that expires on every kernel tick that finds it
+ * running (cpu_clock.h), or a perf event (perf_clock.h). */
+enum { EP_LINUX_BY_TIMER, EP_LINUX_BY_TICK, EP_LINUX_BY_PERF };
+
 /* How to settle a slot's CPU time on release: read the clock, use the last known value, or discard. */
 enum ep_linux_used { EP_LINUX_USED_NOW, EP_LINUX_USED_BEFORE, EP_LINUX_USED_NOTHING };
 
@@ -23,28 +27,35 @@ struct ep_linux_slot {
     _Atomic uint64_t charged_ns; /* since it was armed */
     atomic_uint period_ns;       /* the nominal time between two samples */
     atomic_uint lately;          /* CPU time between the last two scans, in EP_LINUX_USED_UNIT */
-    int timer;
+    atomic_int timer;            /* EP_LINUX_BY_PERF: the event's descriptor */
     atomic_bool seen;
-    atomic_bool by_tick; /* its timer expires on every kernel tick that finds it running (cpu_clock.h) */
+    atomic_bool first; /* its perf event has not expired yet, and has no period */
+    atomic_uchar clock;
 };
 
 /* EP_MAX_THREADS entries, set by ep_port_sampling_start(). */
 extern __attribute__((visibility("hidden"))) struct ep_linux_slot *ep_linux_slots;
 
+/* The armed slot of the calling thread whose perf event has this descriptor, or NULL: a late signal. Context: signal.
+ */
+struct ep_linux_slot *ep_linux_slot_by_perf(int fd, uint32_t tid);
+
+/* In a forked child: closes the parent's perf events. Context: init. */
+void ep_linux_perf_forked(void);
+
 /* The armed slot of a thread, or NULL. Context: any thread. */
 struct ep_linux_slot *ep_linux_slot_of(uint32_t tid);
 
-/* Gives the thread a slot and a timer. base_ns: its CPU time already accounted for. Returns 0; -EXFULL: the table is
- * full; else the timer's error. Context: any thread. */
+/* Gives the thread a slot, and a perf event or a timer. base_ns: its CPU time already accounted for. Returns 0;
+ * -EXFULL: the table is full; else the timer's error. Context: any thread. */
 int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period_ns);
 
 /* Removes the timer and reports the residual CPU time. If several threads do so at once, one of them wins.
  * Context: any thread. */
 void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until);
 
-/* Reports the thread's CPU time without ticks if it is more than chance explains: its runs end before a tick. used: its
- * CPU time.
- * Context: collect. */
+/* Reports the thread's CPU time without ticks if it is more than chance explains: its runs end before a tick. With a
+ * perf event it was in the kernel. used: its CPU time. Context: collect. */
 void ep_linux_missed(struct ep_linux_slot *slot, uint32_t tid, uint64_t used);
 
 /* The armed slot of the thread that used least between the last two scans, less than `used`; or NULL.

@@ -75,6 +75,8 @@ os.kill(master, signal.SIGQUIT)
 out, _ = run.communicate(timeout=30)
 found = re.search(r"cpu: (\S+?)(m?s) in", out)
 total = float(found.group(1)) / (1000 if found.group(2) == "ms" else 1) if found else 0
+rest = re.search(r"^ *([\d.]+)(m?s)  short processes$", out, re.M)  # of these processes all CPU time is profiled
+total -= float(rest.group(1)) / (1000 if rest.group(2) == "ms" else 1) if rest else 0
 print(f"nginx.py: kernel: {sum(used.values()):.2f} s in {len(used)} processes {used}; profile: {total:.2f} s")
 print(f"figure forked_nginx_accounted {total / sum(used.values()):.4f} x")
 # /proc/PID/stat has the exact sum of CPU time in units of 10 ms; nginx uses some more until it ends.

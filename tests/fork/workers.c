@@ -4,6 +4,8 @@
  *
  *   workers FORM   exit, _exit, thread (forked by another thread), threads (the worker has threads), double,
  *                  signal, code3, crowd, lock (of the spool)
+ *   workers short, short_exec, short_kill   300 children of 1 ms, which exit, exec and exit, or are killed; prints
+ *                  "used NS", the kernel's sum of all; short_busy: 30 of 50 ms
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -13,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -129,7 +132,7 @@ static void *fork_with_spool(void *argument)
     printf("lock %d ", holds_lock());
     if (fork() == 0) {
         printf("%d\n", holds_lock());
-        work(4);
+        work(8);
         printf("later %d\n", holds_lock());
         exit(0);
     }
@@ -179,10 +182,11 @@ static void fork_crowd(void)
     uint64_t start = clock_ns(CLOCK_MONOTONIC);
 
     for (unsigned i = 0; i < 300; i++) {
+        unsigned now = entries("/proc/self/fd"); /* the profiler's threads open and close connections */
         pid_t pid = fork();
         if (pid == 0) {
             burn_one(MS);
-            _exit(extra(3, before)); /* ".", ".." and the one thread */
+            _exit(extra(3, now)); /* ".", ".." and the one thread */
         }
         int status = 0;
         waitpid(pid, &status, 0);
@@ -193,13 +197,49 @@ static void fork_crowd(void)
     printf("crowd %llu\n", (unsigned long long)(clock_ns(CLOCK_MONOTONIC) - start));
 }
 
+static uint64_t used_ns(int who)
+{
+    struct rusage used;
+
+    getrusage(who, &used);
+    return ((uint64_t)used.ru_utime.tv_sec + (uint64_t)used.ru_stime.tv_sec) * 1000000000u +
+           ((uint64_t)used.ru_utime.tv_usec + (uint64_t)used.ru_stime.tv_usec) * 1000u;
+}
+
+static void short_child(char *program)
+{
+    if (is("short_exec"))
+        execl(program, program, "one", (char *)NULL);
+    burn_one(is("short_busy") ? 50 * MS : MS);
+    if (is("short_kill"))
+        raise(SIGKILL);
+    exit(0);
+}
+
+static void fork_short(char *program)
+{
+    work(10);
+    for (unsigned i = 0; i < (is("short_busy") ? 30 : 300); i++) {
+        if (fork() == 0)
+            short_child(program);
+        wait(NULL);
+    }
+    printf("used %llu\n", (unsigned long long)(used_ns(RUSAGE_SELF) + used_ns(RUSAGE_CHILDREN)));
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread;
 
     setvbuf(stdout, NULL, _IONBF, 0);
     form = argc > 1 ? argv[1] : "exit";
-    if (is("crowd")) {
+    if (is("one")) {
+        burn_one(MS);
+        return 0;
+    }
+    if (strncmp(form, "short", 5) == 0) {
+        fork_short(argv[0]);
+    } else if (is("crowd")) {
         fork_crowd();
     } else if (is("thread") || is("lock")) {
         pthread_create(&thread, NULL, is("lock") ? fork_with_spool : fork_workers, NULL);

@@ -114,15 +114,15 @@ static void figures(unsigned seconds)
     static const struct {
         const char *name;
         uint32_t clock;
-    } clocks[] = {{"timer", EP_CLOCK_TIMERS}, {"ticks", EP_CLOCK_TICKS}};
+    } clocks[] = {{"timer", EP_CLOCK_TIMERS}, {"ticks", EP_CLOCK_TICKS}, {"perf", EP_CLOCK_PERF}};
 
-    for (unsigned i = 0; i < 12; i++) {
-        struct bursts b = bursts[i / 6];
-        unsigned rate = rates[i / 2 % 3];
+    for (unsigned i = 0; i < 18; i++) {
+        struct bursts b = bursts[i / 9];
+        unsigned rate = rates[i / 3 % 3];
         struct found found =
-            measure(b, rate, clocks[i % 2].clock, (uint64_t)seconds * 1000000 / (b.often + b.seldom + 4600));
+            measure(b, rate, clocks[i % 3].clock, (uint64_t)seconds * 1000000 / (b.often + b.seldom + 4600));
         printf("figure tick_bias_%s_%u_%u_us_%u_hz_pct %.2f +- %.2f (true share %.2f %%, told %.2f %%)\n",
-               clocks[i % 2].name, b.often, b.seldom, rate, 100 * (found.ratio - 1), 196 * found.standard_error,
+               clocks[i % 3].name, b.often, b.seldom, rate, 100 * (found.ratio - 1), 196 * found.standard_error,
                100 * found.truth, 100 * found.truth * found.ratio);
     }
 }

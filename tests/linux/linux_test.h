@@ -118,7 +118,9 @@ static inline double accounted(uint64_t cpu_at_start)
  * count. */
 #if defined __SANITIZE_THREAD__
 #define RATIO_SLACK 100.0
-#elif defined __SANITIZE_ADDRESS__ || !defined __x86_64__
+#elif defined __SANITIZE_ADDRESS__
+#define RATIO_SLACK (RATIO_CHANCE + 0.08)
+#elif !defined __x86_64__
 #define RATIO_SLACK (RATIO_CHANCE + 0.05)
 #else
 #define RATIO_SLACK RATIO_CHANCE

@@ -6,6 +6,7 @@
 #include "linux_test.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 #include "core/hooks.h"
@@ -16,6 +17,7 @@
 #define STUCK      2u
 #define PAIRS      2000u
 #define TRIES      301u
+#define STAYS      1000u
 
 #define WAIT_FRAME 11u /* [wait]; the classes follow */
 #define OWN_FRAME  28u /* [edgeprof] */
@@ -229,6 +231,31 @@ static void test_unwanted_waits_are_cheap(void **state)
     assert_true(off_by(told.lock_value, locks) <= 2);
 }
 
+/* A thread that slept has left its processor, each time; one that made a call that does not wait has not, most times.
+ * The answer is remembered by no thread, and a signal in between can only make it cautious. */
+static void test_stayed(void **state)
+{
+    unsigned slept = 0, stayed = 0;
+
+    (void)state;
+    begin(EP_KIND_BIT(EP_KIND_WAIT));
+    for (unsigned i = 0; i < STAYS; i++) {
+        ep_port_stay_begin();
+        (void)usleep(200); /* a shorter one may end before the kernel lets another thread run */
+        slept += !ep_port_stayed();
+        ep_port_stay_begin();
+        (void)syscall(SYS_getppid);
+        stayed += ep_port_stayed();
+        assert_false(ep_port_stayed()); /* it was asked already */
+    }
+    assert_int_equal(end_profile(2000), 0);
+    print_message("of %u sleeps %u were noticed; of as many calls %u kept the processor\n", STAYS, slept, stayed);
+    assert_int_equal(slept, STAYS);
+#if defined __x86_64__ && defined __GLIBC__ /* elsewhere the emulator or the C library may not tell */
+    assert_true(stayed > STAYS / 2);
+#endif
+}
+
 /* Other load only increases the duration. */
 static uint64_t least(const uint64_t *numbers)
 {
@@ -353,6 +380,7 @@ int main(void)
                                        cmocka_unit_test(test_deadlock),
                                        cmocka_unit_test(test_thread_gone),
                                        cmocka_unit_test(test_unwanted_waits_are_cheap),
+                                       cmocka_unit_test(test_stayed),
                                        cmocka_unit_test(test_hooks_are_shown),
                                        cmocka_unit_test(test_handlers_are_not_shown_as_hooks),
                                        cmocka_unit_test(test_cost)};
