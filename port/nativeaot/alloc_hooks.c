@@ -5,11 +5,13 @@
  *
  *   __wrap_RhpGcAlloc -> watch_alloc -> watch_shared -> is_accepted | pass_over -> record_alloc
  *   __wrap_RhAllocateNewArray -> pass_over, record_alloc
+ *   ep_dotnet_alloc_check -> C#'s allocate -> __wrap_RhpGcAlloc -> probe_alloc -> frame_wrong, is_bytes
  *
  * Each thread has two strata, so that no byte counts twice. `shared`: objects that did not fit into the rest of the
  * thread's allocation context; each stands for all bytes since the last one. `lone`: objects that always come here
  * (finalizable, pinned, uninitialised, larger than a context); they stand for themselves.
  */
+#include "glue.h"
 #include "runtime.h"
 
 #define FLAGS_OF_CONTEXT 14u /* has references, alignment on 32 bits: irrelevant for how it is allocated */
@@ -28,6 +30,10 @@ void *__wrap_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintp
 EP_RUNTIME_FUNCTION void __real_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t elements, uint32_t flags,
                                                    void **array);
 void __wrap_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t elements, uint32_t flags, void **array);
+
+/* The linker's bounds of the section with managed code. */
+extern const char managed_start[] __asm__("__start___managedcode") __attribute__((weak, visibility("hidden")));
+extern const char managed_end[] __asm__("__stop___managedcode") __attribute__((weak, visibility("hidden")));
 
 /* Switches from preemptive to cooperative mode and back, like a call from C into managed code. */
 EP_RUNTIME_FUNCTION void RhpReversePInvoke(void *frame);
@@ -56,11 +62,9 @@ struct watcher {
     uint32_t usual; /* recent mean size of objects met */
     uint64_t owed;  /* weight of rejected objects */
     struct ep_stratum shared, lone, coin;
+    struct probe *probe; /* while ep_dotnet_alloc_check() runs: no profiler does yet */
 };
 static _Thread_local struct watcher mine;
-
-/* Sizes do not match: this runtime has other structures, so nothing is recorded. */
-static atomic_bool misfit;
 
 struct allocation {
     const struct ep_dotnet_type *type;
@@ -76,7 +80,14 @@ static bool alloc_is_wanted(void)
 
 static bool is_usable(void)
 {
-    return RhGetAllocatedBytesForCurrentThread && !atomic_load_explicit(&misfit, memory_order_relaxed);
+    return RhGetAllocatedBytesForCurrentThread && !ep_dotnet_refuses(EP_KIND_ALLOC);
+}
+
+/* The live heap follows sampled objects. */
+static void alloc_refuse(const char *why)
+{
+    ep_dotnet_refuse(EP_KIND_ALLOC, why);
+    ep_dotnet_refuse(EP_KIND_LIVE, why);
 }
 
 static uint64_t size_of(const struct ep_dotnet_type *type, uintptr_t elements)
@@ -182,7 +193,7 @@ static void check_size(struct watcher *me, uint64_t took, uint64_t size)
     if (took - size <= GAP_BYTES)
         me->misfits -= me->misfits > 0;
     else if ((me->misfits += 4) > MISFITS_MOST)
-        atomic_store_explicit(&misfit, true, memory_order_relaxed);
+        alloc_refuse("the sizes of objects differ from what the runtime counts");
 }
 
 static bool is_lone(uint32_t flags, uint64_t size)
@@ -224,13 +235,96 @@ static __attribute__((noinline)) void *watch_alloc(const struct ep_dotnet_type *
     return object;
 }
 
+/* ---- the check at start: managed code of ours allocates, so what the hooks should see is known ---- */
+
+/* A suspension that hijacks the caller, or an object that fills a gap, may spoil one try. */
+#define TRIES 3u
+
+struct probe {
+    uintptr_t top; /* of the stack that the managed code has */
+    const char *wrong;
+    bool array, raw; /* seen */
+};
+
+static bool is_in_managed_code(uintptr_t pc)
+{
+    return !managed_start || !managed_end || (pc > (uintptr_t)managed_start && pc <= (uintptr_t)managed_end);
+}
+
+/* Returns what is wrong, NULL: nothing. Reads only what is known to be readable. */
+static const char *frame_wrong(const uintptr_t *frame, uintptr_t top)
+{
+    struct ep_context context;
+    const uintptr_t at = (uintptr_t)frame;
+
+    if (at % sizeof at || at <= (uintptr_t)__builtin_frame_address(0) || at >= top || top - at < 16 * sizeof(uintptr_t))
+        return "RhpGcAlloc gets no transition frame as its fourth argument";
+    ep_dotnet_frame(frame, &context);
+    if (!ep_dotnet_frame_fits(frame, top, &context) || !is_in_managed_code(context.pc))
+        return "the transition frame has another layout";
+    return NULL;
+}
+
+static bool is_bytes(const struct ep_dotnet_type *type)
+{
+    const uintptr_t at = (uintptr_t)type;
+
+    return at % sizeof(uint32_t) == 0 && ep_dotnet_is_readable(at) && type->flags & EP_TYPE_HAS_ELEMENTS &&
+           (type->flags & 0xffff) == 1 && type->base_size >= 2 * sizeof at && type->base_size <= 8 * sizeof at;
+}
+
+static __attribute__((noinline)) void *probe_alloc(const struct ep_dotnet_type *type, uint32_t flags,
+                                                   uintptr_t elements, const uintptr_t *frame)
+{
+    struct probe *probe = mine.probe;
+    const uint64_t before = RhGetAllocatedBytesForCurrentThread();
+    void *object = __real_RhpGcAlloc(type, flags, elements, frame);
+
+    if (elements != EP_DOTNET_PROBE_ARRAY || probe->array || !object)
+        return object;
+    probe->array = true;
+    probe->wrong = frame_wrong(frame, probe->top);
+    if (!is_bytes(type))
+        probe->wrong = "a MethodTable has another layout";
+    else if (!probe->wrong && RhGetAllocatedBytesForCurrentThread() - before - size_of(type, elements) > GAP_BYTES)
+        probe->wrong = "the sizes of objects differ from what the runtime counts";
+    if (!probe->wrong && !ep_dotnet_live_check(object))
+        ep_dotnet_refuse(EP_KIND_LIVE, "weak handles have another layout");
+    return object;
+}
+
+void ep_dotnet_alloc_check(void (*allocate)(void))
+{
+    struct probe probe = {.top = (uintptr_t)__builtin_frame_address(0)};
+
+    if (!__real_RhpGcAlloc || !__real_RhAllocateNewArray || !RhGetAllocatedBytesForCurrentThread) {
+        alloc_refuse(!__real_RhpGcAlloc           ? "the runtime has no RhpGcAlloc"
+                     : !__real_RhAllocateNewArray ? "the runtime has no RhAllocateNewArray"
+                                                  : "the runtime has no RhGetAllocatedBytesForCurrentThread");
+        return;
+    }
+    mine.probe = &probe;
+    for (unsigned i = 0; i < TRIES && (!probe.array || probe.wrong); i++) {
+        probe.array = false;
+        probe.wrong = NULL;
+        allocate();
+    }
+    mine.probe = NULL;
+    if (!probe.array)
+        probe.wrong = "the runtime does not call RhpGcAlloc as before";
+    else if (!probe.raw && !probe.wrong)
+        probe.wrong = "the runtime does not call RhAllocateNewArray as before";
+    if (probe.wrong)
+        alloc_refuse(probe.wrong);
+}
+
 void *__wrap_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintptr_t elements, const uintptr_t *frame)
 {
     struct watcher *me = &mine;
 
-    if (!alloc_is_wanted()) {
+    if (!alloc_is_wanted() || ep_dotnet_refuses(EP_KIND_ALLOC)) {
         me->look_at = 0;
-        return __real_RhpGcAlloc(type, flags, elements, frame);
+        return me->probe ? probe_alloc(type, flags, elements, frame) : __real_RhpGcAlloc(type, flags, elements, frame);
     }
     if (RhGetAllocatedBytesForCurrentThread &&
         me->stops == atomic_load_explicit(&ep_dotnet_stops, memory_order_relaxed)) {
@@ -256,12 +350,15 @@ static uint32_t follow_array(void *const *array)
 
 void __wrap_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t elements, uint32_t flags, void **array)
 {
-    struct allocation allocation = {.type = type, .size = size_of(type, elements)};
     struct watcher *me = &mine;
 
     __real_RhAllocateNewArray(type, elements, flags, array);
-    if (!alloc_is_wanted() || !is_usable())
+    if (!alloc_is_wanted() || !is_usable()) {
+        if (me->probe)
+            me->probe->raw |= elements == EP_DOTNET_PROBE_RAW && is_bytes(type);
         return;
+    }
+    struct allocation allocation = {.type = type, .size = size_of(type, elements)};
     allocation.stands_for = ep_stratum_advance(&me->lone, allocation.size, ep_hook_period(EP_KIND_ALLOC));
     if (me->look_at)
         pass_over(me, allocation.size);

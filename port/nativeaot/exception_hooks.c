@@ -5,7 +5,8 @@
  * them first calls OnFirstChanceException. Trampolines (trampoline_<arch>.S) note the start of the stack in the former
  * functions and record in the latter, the only one that has the object in every case. A rethrow is not a new exception.
  *
- * Runs in cooperative mode: nothing here blocks.
+ * Runs in cooperative mode: nothing here blocks. The first object is looked at with care: a runtime that passes
+ * something else loses this kind, not the program.
  */
 #include "runtime.h"
 
@@ -19,6 +20,46 @@ static _Thread_local struct {
     bool known;
 } throwing;
 
+/* Defined with the trampolines, which call them. */
+EP_RUNTIME_FUNCTION void __real_OnFirstChanceException(void);
+EP_RUNTIME_FUNCTION void __real_RhThrowEx(void);
+
+#define LARGEST_EXCEPTION 65536u
+
+void ep_dotnet_exception_check(void)
+{
+    if (!__real_OnFirstChanceException)
+        ep_dotnet_refuse(EP_KIND_EXCEPTION, "the runtime has no OnFirstChanceException");
+    else if (!__real_RhThrowEx)
+        ep_dotnet_refuse(EP_KIND_EXCEPTION, "the runtime has no RhThrowEx");
+}
+
+/* Whether it is an object, as far as can be seen without knowing its type. */
+static bool is_exception(void *const *object)
+{
+    const uintptr_t at = (uintptr_t)object, word = sizeof at;
+
+    if (at % word || !ep_dotnet_is_readable(at) || (uintptr_t)*object % word ||
+        !ep_dotnet_is_readable((uintptr_t)*object))
+        return false;
+    const struct ep_dotnet_type *type = *object;
+    return !(type->flags & EP_TYPE_HAS_ELEMENTS) && type->base_size >= 3 * word &&
+           type->base_size <= LARGEST_EXCEPTION && type->base_size % word == 0;
+}
+
+static bool exceptions_fit(void *const *object)
+{
+    static atomic_bool fit;
+
+    if (atomic_load_explicit(&fit, memory_order_relaxed))
+        return true;
+    if (is_exception(object))
+        atomic_store_explicit(&fit, true, memory_order_relaxed);
+    else
+        ep_dotnet_refuse(EP_KIND_EXCEPTION, "OnFirstChanceException gets something else than an exception");
+    return !ep_dotnet_refuses(EP_KIND_EXCEPTION);
+}
+
 void ep_dotnet_throwing(uintptr_t again, uintptr_t pc, uintptr_t sp, uintptr_t fp, uintptr_t base)
 {
     throwing.known = !again;
@@ -30,7 +71,8 @@ void ep_dotnet_first_chance(void *const *object)
     bool known = throwing.known;
 
     throwing.known = false;
-    if (!known || !object || !ep_hook_wants(EP_KIND_EXCEPTION))
+    if (!known || !object || !ep_hook_wants(EP_KIND_EXCEPTION) || ep_dotnet_refuses(EP_KIND_EXCEPTION) ||
+        !exceptions_fit(object))
         return;
     uint64_t count = ep_stratum_advance(&throwing.stratum, 1, ep_hook_period(EP_KIND_EXCEPTION));
     const struct ep_hook_event event = {.kind = EP_KIND_EXCEPTION,

@@ -5,3 +5,11 @@ void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
 {
     *context = (struct ep_context){.pc = frame[1], .fp = frame[0], .lr = EP_LR_CALLED, .sp = frame[14]};
 }
+
+bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_context *context)
+{
+    const uintptr_t end = (uintptr_t)(frame + 15);
+
+    return context->sp >= end && context->sp <= top && context->sp % 16 == 0 && context->fp >= end &&
+           context->fp <= top;
+}

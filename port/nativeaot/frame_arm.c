@@ -7,3 +7,9 @@ void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
     *context = (struct ep_context){
         .pc = frame[1] & ~(uintptr_t)1, .fp = frame[0], .lr = EP_LR_CALLED, .base = frame[8], .sp = frame[12]};
 }
+
+bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_context *context)
+{
+    /* fp may be anything: not all managed code keeps it. */
+    return context->sp >= (uintptr_t)(frame + 13) && context->sp <= top && context->sp % sizeof(uintptr_t) == 0;
+}

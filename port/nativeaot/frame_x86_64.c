@@ -6,3 +6,12 @@ void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
     *context =
         (struct ep_context){.pc = frame[0], .fp = frame[1], .lr = EP_LR_CALLED, .base = frame[4], .sp = frame[9]};
 }
+
+bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_context *context)
+{
+    const uintptr_t end = (uintptr_t)(frame + 10);
+
+    /* The call has left the return address below the caller's frame. */
+    return context->sp > end && context->sp <= top && context->sp % sizeof(uintptr_t) == 0 && context->fp >= end &&
+           context->fp <= top && ((const uintptr_t *)context->sp)[-1] == context->pc;
+}

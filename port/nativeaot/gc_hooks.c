@@ -73,7 +73,8 @@ void RESTART(__wrap_)(bool finished)
 
     (void)atomic_fetch_add_explicit(&ep_dotnet_stops, 1, memory_order_relaxed);
     atomic_store(&ep_dotnet_stopped, false);
-    if (ep_hook_wants(EP_KIND_GC) && since && (began != NO_GENERATION || ended || preparing))
+    if (!ep_dotnet_refuses(EP_KIND_GC) && ep_hook_wants(EP_KIND_GC) && since &&
+        (began != NO_GENERATION || ended || preparing))
         count = ep_stratum_advance(&stratum, 1, ep_hook_period(EP_KIND_GC));
     uint64_t pause = count ? ep_port_uptime_ns() - since : 0;
     RESTART(__real_)(finished);
@@ -82,4 +83,15 @@ void RESTART(__wrap_)(bool finished)
     const struct ep_hook_event event = {
         .kind = EP_KIND_GC, .frame = frame, .count = (uint32_t)count, .value = pause * count, .skip = 1};
     (void)ep_hook_event(&event);
+}
+
+void ep_dotnet_gc_check(void)
+{
+    static const char why[] = "the runtime lacks one of GCToEEInterface's SuspendEE, RestartEE, GcStartWork and GcDone";
+
+    if (SUSPEND(__real_) && RESTART(__real_) && START(__real_) && DONE(__real_))
+        return;
+    ep_dotnet_refuse(EP_KIND_GC, why);
+    ep_dotnet_refuse(EP_KIND_LIVE, why); /* it counts collections */
+    ep_dotnet_refuse(EP_KIND_HEAP, why); /* it reads while no thread is stopped */
 }

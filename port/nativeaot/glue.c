@@ -1,7 +1,8 @@
 /*
  * Functions for the C# package; see glue.h. C# serialises start and stop.
  *
- *   ep_dotnet_start -> ep_config_from_env, tls_setup, memory_provide, spool_start, ep_start, endpoints_start
+ *   ep_dotnet_start -> start_agreed -> ep_config_from_env, ep_dotnet_self_check, tls_setup, old_setup,
+ *                                      memory_provide, spool_start, ep_start, endpoints_start
  *   ep_dotnet_stop  -> ep_stop, release_memory
  */
 #include "glue.h"
@@ -9,11 +10,9 @@
 #include <errno.h>
 #include <stdalign.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/edgeprof.h"
 #include "transport/tls.h"
@@ -21,7 +20,7 @@
 static alignas(16) uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY];
 static void *mapped;
 static size_t mapped_size;
-static bool tls_failed, sends_names;
+static bool tls_failed, sends_names, agreed;
 static char headers[EP_HEADERS_BYTES];
 static uint8_t pull_memory[EP_PULL_MEMORY_DEFAULT];
 static const char *failed; /* which endpoint could not be started, NULL: none failed */
@@ -79,6 +78,18 @@ static int spool_start(const struct ep_dotnet_options *options, uint64_t profile
         }
     }
     return ep_spool_start(&spool);
+}
+
+int ep_dotnet_agree(const struct ep_dotnet_shape *theirs, uint32_t size)
+{
+    const struct ep_dotnet_shape ours = {.interface = EP_DOTNET_INTERFACE,
+                                         .options = sizeof(struct ep_dotnet_options),
+                                         .tls = sizeof(struct ep_dotnet_tls),
+                                         .message = sizeof(struct ep_dotnet_message),
+                                         .figures = EP_DOTNET_FIGURES};
+
+    agreed = size == sizeof ours && memcmp(theirs, &ours, sizeof ours) == 0;
+    return agreed ? 0 : -EPROTO;
 }
 
 int ep_dotnet_configured(void)
@@ -160,6 +171,19 @@ static int headers_copy(struct ep_config *config, const char *lines)
     return 0;
 }
 
+/* Before the environment's token, so that it counts as given, and after it, because the environment replaces a file
+ * that it named at an earlier start. */
+static int environment_read(struct ep_config *config, const struct ep_dotnet_options *options)
+{
+    int err = ep_token_file(options->token_file);
+
+    if (err == 0)
+        err = ep_config_from_env(config);
+    if (err >= 0 && options->token_file)
+        err = ep_token_file(options->token_file);
+    return err;
+}
+
 static void names_configure(struct ep_config *config, uint32_t names)
 {
     if (names)
@@ -170,6 +194,14 @@ static void names_configure(struct ep_config *config, uint32_t names)
 int ep_dotnet_sends_names(void)
 {
     return sends_names;
+}
+
+/* A second endpoint for old profiles, if a variable names one. */
+static int old_setup(struct ep_config *config)
+{
+    const int set = config->endpoint != NULL ? ep_endpoint_old(config, NULL) : 0;
+
+    return set < 0 ? set : 0;
 }
 
 static int tls_setup(const char *endpoint, const struct ep_dotnet_tls *options)
@@ -189,7 +221,7 @@ static int tls_setup(const char *endpoint, const struct ep_dotnet_tls *options)
                                 .server_name = options->server_name,
                                 .flags = options->flags};
 
-    if (endpoint == NULL || strncmp(endpoint, "https://", 8) != 0)
+    if (!ep_tls_is_needed(endpoint))
         return 0;
     int err = ep_tls_config_from_env(&tls);
     if (err == 0)
@@ -198,17 +230,7 @@ static int tls_setup(const char *endpoint, const struct ep_dotnet_tls *options)
     return err;
 }
 
-/* On the deliver thread: not by the runtime. */
-static void line_say(const char *line)
-{
-    char text[544];
-    const int size = snprintf(text, sizeof text, "edgeprof: %s\n", line);
-
-    if (size > 0 && write(STDERR_FILENO, text, (size_t)size < sizeof text ? (size_t)size : sizeof text - 1) < 0)
-        return;
-}
-
-int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls)
+static int start_agreed(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls)
 {
     struct ep_config config = {.service = options->service,
                                .tags = options->tags,
@@ -225,7 +247,7 @@ int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dot
     failed = NULL;
     tls_failed = false;
     if (err == 0)
-        err = ep_config_from_env(&config);
+        err = environment_read(&config, options);
     if (err < 0)
         return err;
     names_configure(&config, options->names);
@@ -234,18 +256,28 @@ int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dot
     if (options->managed)
         config.endpoint = NULL;
     ep_dotnet_heap_attach();
+    const uint32_t missing = ep_dotnet_self_check(ep_dotnet_notice);
     err = tls_setup(config.endpoint, tls);
+    if (err == 0)
+        err = old_setup(&config);
     if (err == 0)
         err = memory_provide(&config, options->memory_bytes);
     if (err == 0)
         err = spool_start(options, config.memory_size);
     if (err == 0)
-        ep_notice_to(line_say);
+        ep_notice_to(ep_dotnet_notice);
     if (err == 0)
         err = ep_start(&config);
+    if (err == 0 && missing)
+        (void)ep_kinds_change(0, missing);
     if (err != 0)
         release_memory();
     return err != 0 ? err : endpoints_start(options);
+}
+
+int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls)
+{
+    return agreed ? start_agreed(options, tls) : -EPROTO;
 }
 
 int ep_dotnet_stop(uint32_t deadline_ms)

@@ -23,6 +23,7 @@ struct ep_dotnet_options {
     const char *headers; /* struct ep_config; copied */
     const char *pull, *pull_token;
     const char *spool;
+    const char *token_file; /* ep_token_file() */
     uint64_t memory_bytes, spool_bytes;
     uint32_t level, rate_hz, interval_ms, format, kinds, budget_ppm, flags;
     uint32_t names;   /* 0: from the environment, 1: yes, 2: no */
@@ -75,12 +76,23 @@ enum ep_dotnet_figure {
     EP_DOTNET_FIGURES
 };
 
+/* The assembly and this archive may come from different packages. Both must have this number, which changes with the
+ * meaning of a function or a member, and the same sizes. Mirrored by Native.Interface in EdgeProf/Native.cs. */
+#define EP_DOTNET_INTERFACE 1u
+struct ep_dotnet_shape {
+    uint32_t interface, options, tls, message, figures; /* sizes; number of figures */
+};
+
+/* Compares them. Returns 0; -EPROTO: they differ, or `size` does, and ep_dotnet_start() will return that.
+ * Context: init. */
+int ep_dotnet_agree(const struct ep_dotnet_shape *theirs, uint32_t size);
+
 /* As ep_config_from_env(): 1 if a variable names an upload target or requests the pull endpoint, 0 if not, -EINVAL:
  * a variable is invalid. Context: init. */
 int ep_dotnet_configured(void);
 
 /* Calls ep_tls_setup() for an https endpoint, then ep_start(). Also returns -ENOMEM if the requested memory cannot
- * be mapped. Context: init. */
+ * be mapped; -EPROTO without a successful ep_dotnet_agree(), and reads nothing then. Context: init. */
 int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls);
 
 /* 1 if the profiler started last sends names. Context: init. */
@@ -98,12 +110,49 @@ int ep_dotnet_flush(void);
 int ep_dotnet_live_attach(void *const *handles, uint32_t count);
 
 /* Registers the function that reads a managed thread's name, given the handle of its Thread object: it writes at
- * most `room` bytes of UTF-8 and returns their number. Once, before the first start. Context: init. */
+ * most `room` bytes of UTF-8 and returns their number. `type`: the first word of each Thread object, its MethodTable.
+ * Once, before the first start. Not used with a runtime that names threads itself. Context: init. */
 typedef int32_t ep_dotnet_name_reader(void *thread, char *name, int32_t room);
-void ep_dotnet_names_attach(ep_dotnet_name_reader *read);
+void ep_dotnet_names_attach(ep_dotnet_name_reader *read, uintptr_t type);
+
+/* ---- self_check.c ---- */
+
+/* Registers managed code for the check of the runtime: it makes one array of each size in bytes, the second
+ * uninitialised. Called by the first ep_dotnet_start(). Context: init. */
+#define EP_DOTNET_PROBE_ARRAY 20011
+#define EP_DOTNET_PROBE_RAW   20023
+void ep_dotnet_probe_attach(void (*probe)(void));
+
+/* Why this runtime's programs have no such kind of profile; empty: they have it. Context: any thread. */
+const char *ep_dotnet_missing(uint32_t kind);
+
+/* Checks the runtime at its first call, with a line for each kind that is off. Returns those kinds. Context: init. */
+uint32_t ep_dotnet_self_check(void (*say)(const char *line));
+
+/* ---- signal_end.c ---- */
+
+/* Registers the function to call before a signal that no handler of the program has cancelled ends the process. Returns
+ * 0; -ENOSYS: this runtime has no such place. Context: init; `end` runs on a .NET thread. */
+int ep_dotnet_signal_end_attach(void (*end)(void));
 
 /* Enables heap sizes if this runtime provides them. Called by ep_dotnet_start(). Context: init. */
 void ep_dotnet_heap_attach(void);
+
+/* ---- notices.c ---- */
+
+/* Size of a line about delivery, and its terminating 0. */
+#define EP_DOTNET_NOTICE 512
+
+/* The function for ep_notice_to(): writes the line on standard error, or keeps it. If there is no room, it is written
+ * in any case. Context: deliver, init. */
+void ep_dotnet_notice(const char *line);
+
+/* Whether lines are kept from now on. Lines that are kept stay until they are taken. Context: any thread. */
+void ep_dotnet_notices_keep(int32_t keep);
+
+/* Copies the oldest kept line, without a terminating 0, and removes it. Returns its size, at most EP_DOTNET_NOTICE - 1;
+ * 0: there is none; -EINVAL: room is less than EP_DOTNET_NOTICE. Context: any thread. */
+int32_t ep_dotnet_notice_take(char *line, uint32_t room);
 
 /* ---- managed_transport.c ---- */
 

@@ -35,7 +35,23 @@ _Static_assert(offsetof(struct record, committed) == 0x28 && offsetof(struct rec
 
 EP_RUNTIME_FUNCTION void RhGetMemoryInfo(struct record *record, int which);
 
-static struct record last; /* used by the collect thread only */
+#define ODD_MOST 2u /* a background collection may have switched records in the middle of one copy */
+
+static struct record last; /* this and the next are used by the collect thread only */
+static unsigned odd;
+
+/* Whether the numbers can be those of a heap: nothing before the first collection, too. */
+static bool is_plausible(const struct record *now)
+{
+    uint64_t used = 0;
+
+    for (unsigned i = 0; i < GENERATIONS; i++) {
+        used += now->part[i].size;
+        if (now->part[i].size > now->committed * 2 || now->part[i].fragmented > now->committed * 2)
+            return false;
+    }
+    return now->generation < GENERATIONS && now->compacting <= 1 && now->concurrent <= 1 && used <= now->committed * 2;
+}
 
 /* Copies the record, unless it may be incomplete. */
 static void record_copy(void)
@@ -43,12 +59,17 @@ static void record_copy(void)
     struct record now = {0};
     unsigned stops = atomic_load(&ep_dotnet_stops);
 
-    if (atomic_load(&ep_dotnet_stopped))
+    if (atomic_load(&ep_dotnet_stopped) || ep_dotnet_refuses(EP_KIND_HEAP))
         return;
     RhGetMemoryInfo(&now, ANY_COLLECTION);
     atomic_thread_fence(memory_order_acquire);
-    if (!atomic_load(&ep_dotnet_stopped) && atomic_load(&ep_dotnet_stops) == stops)
+    if (atomic_load(&ep_dotnet_stopped) || atomic_load(&ep_dotnet_stops) != stops)
+        return;
+    if (is_plausible(&now)) {
         last = now;
+        odd = 0;
+    } else if (++odd == ODD_MOST)
+        ep_dotnet_refuse(EP_KIND_HEAP, "RH_GH_MEMORY_INFO has another layout");
 }
 
 static unsigned read_sizes(struct ep_heap_part part[EP_HEAP_PARTS])
@@ -57,6 +78,8 @@ static unsigned read_sizes(struct ep_heap_part part[EP_HEAP_PARTS])
     uint64_t used = 0;
 
     record_copy();
+    if (ep_dotnet_refuses(EP_KIND_HEAP))
+        return 0;
     for (unsigned i = 0; i < GENERATIONS; i++) {
         uint64_t size = last.part[i].size, fragmented = last.part[i].fragmented;
         fragmented = fragmented < size ? fragmented : size;
@@ -73,7 +96,7 @@ uint64_t ep_dotnet_heap_in_use(void)
 {
     uint64_t used = 0;
 
-    if (!RhGetMemoryInfo)
+    if (!RhGetMemoryInfo || ep_dotnet_refuses(EP_KIND_HEAP))
         return 0;
     record_copy();
     for (unsigned i = 0; i < GENERATIONS; i++)
@@ -86,4 +109,6 @@ void ep_dotnet_heap_attach(void)
 {
     if (RhGetMemoryInfo)
         ep_heap_attach(read_sizes);
+    else
+        ep_dotnet_refuse(EP_KIND_HEAP, "the runtime has no RhGetMemoryInfo");
 }

@@ -28,16 +28,32 @@ int ep_dotnet_live_attach(void *const *handles, uint32_t count)
 
     if (count != EP_DOTNET_LIVE_PLACES)
         return -EINVAL;
-    if (!RhHandleSet)
+    if (!RhHandleSet) {
+        ep_dotnet_refuse(EP_KIND_LIVE, "the runtime has no RhHandleSet");
         return -ENOSYS;
+    }
     for (uint32_t i = 0; i < count; i++)
         table[i].object = handles[i];
     return ep_live_attach(&live);
 }
 
+bool ep_dotnet_live_check(void *object)
+{
+    void *handle = (void *)(uintptr_t)table[0].object;
+
+    if (!handle)
+        return true; /* not attached: nothing is followed */
+    if (!ep_dotnet_is_readable((uintptr_t)handle))
+        return false;
+    RhHandleSet(handle, object);
+    const bool is_address = atomic_load(table[0].object) == (uintptr_t)object;
+    RhHandleSet(handle, NULL);
+    return is_address;
+}
+
 uint32_t ep_dotnet_follow(void *object)
 {
-    uint32_t token = ep_live_take();
+    uint32_t token = ep_dotnet_refuses(EP_KIND_LIVE) ? 0 : ep_live_take();
 
     if (token)
         RhHandleSet((void *)(uintptr_t)table[token - 1].object, object);

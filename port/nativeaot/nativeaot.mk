@@ -80,8 +80,15 @@ $(NA_NUPKG_OTEL): $(NA_NUPKG) $(shell find port/nativeaot/EdgeProf.OpenTelemetry
 	$(NA_LOCKED) $(NA_PACK) port/nativeaot/EdgeProf.OpenTelemetry -o $(@D)
 	@touch $@
 
+# The Generic Host; it needs the package EdgeProf, too.
+NA_HOSTING := $(shell find port/nativeaot/EdgeProf.Extensions.Hosting -type f)
+NA_NUPKG_HOSTING := build/nuget/EdgeProf.Extensions.Hosting.$(EP_VERSION).nupkg
+$(NA_NUPKG_HOSTING): $(NA_NUPKG) $(NA_HOSTING) LICENSE
+	$(NA_LOCKED) $(NA_PACK) port/nativeaot/EdgeProf.Extensions.Hosting -o $(@D)
+	@touch $@
+
 .PHONY: nuget
-nuget: $(NA_NUPKG) $(NA_NUPKG_OTEL) ## the NuGet packages, in build/nuget/
+nuget: $(NA_NUPKG) $(NA_NUPKG_OTEL) $(NA_NUPKG_HOSTING) ## the NuGet packages, in build/nuget/
 
 # The same service, built without the package.
 NA_PLAIN := $(NA_BUILD)/plain/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
@@ -186,7 +193,7 @@ endif
 
 # $(1): a program of tests/nativeaot that uses only the package
 define na_program
-$(call na_published,$(1)): $(wildcard tests/nativeaot/$(1)/*) $(NA_SOURCE) $(NA_LIB)
+$(call na_published,$(1)): $(wildcard tests/nativeaot/$(1)/*) tests/nativeaot/Work.cs $(NA_SOURCE) $(NA_LIB)
 	$$(NA_PUBLISH) tests/nativeaot/$(1)
 	@touch $$@
 endef
@@ -201,7 +208,8 @@ test-build-lock:
 
 NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run \
     test-nativeaot-waits test-nativeaot-heap test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
-    test-nativeaot-kinds test-nativeaot-control test-nativeaot-pull
+    test-nativeaot-kinds test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
+    test-nativeaot-drift test-nativeaot-versions test-hosting
 $(call test,test-shadow-nativeaot,all,300,shared,The x86-64 unwinder is exact in all managed code; no wrong stack calls itself exact.)
 $(call test,test-nativeaot-context,all,300,alone,Tags and spans that C# sets carry the CPU time of the work under them.)
 $(call test,test-nativeaot-lifecycle,all,300,alone,A .NET program starts, stops and restarts the profiler, and the JIT build of it still runs.)
@@ -211,10 +219,14 @@ $(call test,test-nativeaot-waits,all,300,alone,Locks, waits and a deadlock of ma
 $(call test,test-nativeaot-heap,all,300,alone,Allocations, live heap, exceptions and collections agree with the program's own counts.)
 $(call test,test-nativeaot-soak,all,300,alone,Every kind at once survives twenty seconds of constant collections.)
 $(call test,test-nativeaot-workload,all,300,alone,Sockets, sleeps and files behave the same without the profiler and at every level.)
+$(call test,test-nativeaot-range,all,300,shared,A build with a NativeAOT runtime that no test ran has one warning, EDGEPROF002.)
+$(call test,test-nativeaot-drift,all,600,shared,A NativeAOT runtime that differs switches off the kinds that need the difference; nothing else.)
+$(call test,test-nativeaot-versions,all,900,shared,Each kind and the names of threads are there with the NativeAOT runtimes of .NET 8 and 10.)
 $(call test,test-nativeaot-imports,all,300,shared,Each native call that the package wraps may be wrapped, judged by the framework's assemblies.)
 $(call test,test-nativeaot-kinds,all,300,alone,Every kind of profile of a .NET program reaches the server with its unit, count and stacks.)
 $(call test,test-nativeaot-control,all,300,alone,Levels and kinds of the sample service change over its control endpoint, within the CPU budget.)
 $(call test,test-nativeaot-pull,quick,300,alone,The real .NET sample service runs under load, and go tool pprof reads its pull endpoint.)
+$(call test,test-hosting,all,1200,alone,A service of the template with AddEdgeProf() has its shutdown in the profile and ends at most 100 ms later; settings and log and health and meter are right.)
 $(call test,soak-gc,own,3600,alone,Every kind at once survives ten minutes of constant collections.)
 ifeq ($(NA_DOTNET),)
 $(NA_TESTS):
@@ -238,7 +250,7 @@ $(NA_CONTEXT): $(wildcard tests/nativeaot/Context/*) $(wildcard port/nativeaot/E
 	@touch $@
 
 test-nativeaot-context: $(NA_CONTEXT) $(BUILD)/edgeprof
-	@for mode in tags spans otel; do $(NA_CONTEXT) $$mode || exit 1; done
+	@for mode in tags spans otel sampler; do $(NA_CONTEXT) $$mode || exit 1; done
 	@tests/nativeaot/labels.py $(BUILD)/edgeprof $(NA_CONTEXT) $(NA_BUILD)/labels
 
 .PHONY: bench-nativeaot-tags
@@ -253,6 +265,15 @@ test-nativeaot-lifecycle: $(NA_LIFECYCLE) $(BUILD)/edgeprof
 
 test-nativeaot-package: $(NA_NUPKG) $(BUILD)/edgeprof
 	@tests/nativeaot/package.sh $(NA_NUPKG) $(BUILD)/edgeprof $(NA_BUILD)/package
+
+# The Generic Host.
+NA_HOSTED     := $(call na_published,Hosting)
+NA_HOSTED_DLL := $(NA_BUILD)/Hosting/bin/Release/net9.0/$(NA_RID)/Hosting.dll
+$(NA_HOSTED): $(wildcard tests/nativeaot/Hosting/*) tests/nativeaot/Work.cs $(NA_HOSTING) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) tests/nativeaot/Hosting
+	@touch $@
+test-hosting: $(NA_HOSTED) $(NA_NUPKG_HOSTING) $(BUILD)/edgeprof
+	@tests/nativeaot/hosting.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_HOSTED) $(NA_HOSTED_DLL) $(NA_BUILD)/hosting
 
 test-nativeaot-run: $(NA_PLAIN) $(BUILD)/edgeprof $(PRELOAD_LIB)
 	@tests/nativeaot/run.py $(BUILD)/edgeprof $(NA_PLAIN) $(NA_BUILD)/run
@@ -300,6 +321,23 @@ $(NA_IMPORTS): $(wildcard tests/nativeaot/Imports/*) $(NA_PROPS)
 test-nativeaot-imports: $(NA_IMPORTS) $(NA_SAMPLE)
 	@dotnet $(NA_IMPORTS) port/nativeaot/EdgeProf/build/EdgeProf.targets \
 	    $(wildcard $(NA_PACKAGES)/runtime.$(NA_RID).microsoft.dotnet.ilcompiler $(NA_PACKAGES)/microsoft.aspnetcore.app.runtime.$(NA_RID))
+
+test-nativeaot-range:
+	@$(NA_LOCKED) tests/nativeaot/range.sh $(NA_BUILD)
+
+# The same program for each .NET, and the arguments of its link. The publish is silent: no warning about the runtime.
+NA_DRIFT := $(NA_BUILD)/drift
+$(NA_DRIFT)/link-%: $(wildcard tests/nativeaot/Drift/*) tests/nativeaot/record_link.sh $(NA_SOURCE) $(NA_LIB)
+	@mkdir -p $(@D) && rm -rf $(NA_DRIFT)/Drift/bin/Release/net$*.0 # else nothing is linked
+	export LINK_RECORD=$(abspath $@) && $(NA_PUBLISH)drift/ -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) \
+	    -p:CppLinker=$(abspath tests/nativeaot/record_link.sh) -p:ForDotNet=$* tests/nativeaot/Drift >$@.log 2>&1 || { cat $@.log; exit 1; }
+	@[ ! -s $@.log ] || { cat $@.log; exit 1; }
+na_drift = tests/nativeaot/drift.py --link $(NA_DRIFT)/link-$(1) --archive $(NA_LIB) --work $(NA_DRIFT)/work-$(1)
+test-nativeaot-drift: $(NA_DRIFT)/link-9
+	@$(call na_drift,9) --cc "$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CODEGEN)"
+test-nativeaot-versions: $(NA_DRIFT)/link-8 $(NA_DRIFT)/link-10
+	@$(call na_drift,8) --plain
+	@$(call na_drift,10) --plain
 
 # A program with every kind, as seen by the server and by pprof's readers.
 NA_KINDS := $(call na_published,Kinds)

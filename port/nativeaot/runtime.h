@@ -6,6 +6,7 @@
  *   exception_hooks.c  OnFirstChanceException            trampoline_<arch>.S  hooks that must leave no frame
  *   live_handles.c     weak handles                      frame_<arch>.c       a transition frame's registers
  *   heap_sizes.c       RhGetMemoryInfo                   thread_names.c       SystemNative_CreateThread
+ *   self_check.c       compares the runtime with what the hooks expect
  */
 #ifndef EP_DOTNET_RUNTIME_H
 #define EP_DOTNET_RUNTIME_H
@@ -31,6 +32,39 @@ EP_RUNTIME_FUNCTION uint64_t RhGetAllocatedBytesForCurrentThread(void);
 /* Reads the registers of managed code that called a helper of the runtime, from the helper's frame
  * (PInvokeTransitionFrame). One per architecture. Context: signal. */
 void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context);
+
+/* The same in bounds, for an object that managed code below `top` on this stack has just asked for: whether the
+ * registers are those of a caller between `frame` and `top`. Reads nothing outside. */
+bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_context *context);
+
+/* Switches a kind off for good; the first reason stays. Context: signal. */
+static inline void ep_dotnet_refuse(enum ep_kind kind, const char *why)
+{
+    const char *none = NULL;
+
+    (void)atomic_compare_exchange_strong(&ep_kind_missing[kind], &none, why);
+}
+
+static inline bool ep_dotnet_refuses(enum ep_kind kind)
+{
+    return atomic_load_explicit(&ep_kind_missing[kind], memory_order_relaxed) != NULL;
+}
+
+/* ---- self_check.c ---- */
+
+/* Whether a word can be read there, asked of the kernel. Context: any thread. */
+bool ep_dotnet_is_readable(uintptr_t at);
+
+/* ---- what it asks of the hooks; each refuses its kinds. Context: init ---- */
+
+/* `allocate` is managed code that makes an array of EP_DOTNET_PROBE_ARRAY bytes, and an uninitialised one of
+ * EP_DOTNET_PROBE_RAW. */
+void ep_dotnet_alloc_check(void (*allocate)(void));
+void ep_dotnet_exception_check(void);
+void ep_dotnet_gc_check(void);
+void ep_dotnet_wait_check(void);
+bool ep_dotnet_live_check(
+    void *object); /* in cooperative mode: whether a weak reference of a live object is its address */
 
 /* Number of times that threads were stopped (allocation contexts stay valid in between), whether they are stopped
  * now, and number of collections. Written by gc_hooks.c. */

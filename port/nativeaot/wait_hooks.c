@@ -12,8 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/edgeprof.h"
-#include "core/hooks.h"
+#include "runtime.h"
 
 #define BY_CALLER ((enum ep_wait)EP_WAIT_BY_CALLER)
 
@@ -47,6 +46,7 @@ static void blocks_set(intptr_t descriptor, bool blocking)
 PLACE(low_level_lock, "S_P_CoreLib_System_Threading_LowLevelLock__WaitAndAcquire");
 PLACE(enter, "S_P_CoreLib_System_Threading_Lock__TryEnterSlow");
 PLACE(enter_0, "S_P_CoreLib_System_Threading_Lock__TryEnterSlow_0");
+PLACE(enter_8, "S_P_CoreLib_System_Threading_Lock__TryAcquireSlow"); /* .NET 8 */
 PLACE(pool, "S_P_CoreLib_System_Threading_LowLevelLifoSemaphore__WaitForSignal");
 PLACE(pool_wait, "S_P_CoreLib_System_Threading_LowLevelLifoSemaphore__Wait");
 PLACE(timers, "S_P_CoreLib_System_Threading_TimerQueue__TimerThread");
@@ -108,10 +108,11 @@ WRAPPED(int32_t, SystemNative_Close, (intptr_t descriptor))
 
 __attribute__((constructor)) static void places_register(void)
 {
-    static struct ep_wait_place places[10];
+    static struct ep_wait_place places[11];
     const struct ep_wait_place known[] = {{(uintptr_t)low_level_lock, EP_WAIT_OTHER},
                                           {(uintptr_t)enter, EP_WAIT_LOCK},
                                           {(uintptr_t)enter_0, EP_WAIT_LOCK},
+                                          {(uintptr_t)enter_8, EP_WAIT_LOCK},
                                           {(uintptr_t)pool, EP_WAIT_IDLE},
                                           {(uintptr_t)pool_wait, EP_WAIT_IDLE},
                                           {(uintptr_t)timers, EP_WAIT_IDLE},
@@ -150,3 +151,16 @@ WAITING(int32_t, SystemNative_CopyFile, EP_WAIT_DISK, (intptr_t from, intptr_t t
 WAITING(int32_t, SystemNative_FLock, EP_WAIT_DISK, (intptr_t file, int32_t operation), (file, operation))
 WAITING(int32_t, SystemNative_ReadStdin, EP_WAIT_OTHER, (void *buffer, int32_t size), (buffer, size))
 /* clang-format on */
+
+/* At least the monitor's or the futex's calls are in each program: the profiler's own assembly locks. */
+void ep_dotnet_wait_check(void)
+{
+    if (!__real_SystemNative_LowLevelMonitor_Wait && !__real_SystemNative_LowLevelFutex_WaitOnAddress) {
+        static const char why[] =
+            "the runtime waits by neither SystemNative_LowLevelMonitor_Wait nor ..._LowLevelFutex_WaitOnAddress";
+        ep_dotnet_refuse(EP_KIND_WAIT, why);
+        ep_dotnet_refuse(EP_KIND_LOCK, why);
+    } else if (!(uintptr_t)enter && !(uintptr_t)enter_0 && !(uintptr_t)enter_8) {
+        ep_dotnet_refuse(EP_KIND_LOCK, "the runtime has no Lock.TryEnterSlow that is known");
+    }
+}

@@ -79,7 +79,7 @@ def on_the_server():
             wrong.append(f"no stack of {kind} has {method}")
         print(f"kinds.py: serve: {kind}: {profile['total']} {unit}")
     threads = get(f"{url}/api/profile?service=kinds&kind=thread")["labels"].get("thread", {})
-    for name in ("Kinds", "rïval with a l", ".NET ThreadPool"):
+    for name in ("Kinds", "rïval with a l", ".NET TP Worker"):
         if not threads.get(name):
             wrong.append(f"no thread is called {name}, there are {sorted(threads)}")
     print(f"kinds.py: threads: {', '.join(sorted(threads))}")

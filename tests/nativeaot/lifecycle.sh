@@ -93,6 +93,15 @@ aot() {
             bad "spool: nothing of $name: $(cat "$work/away.err" "$work/back.err"; ls -l "$work/spool")"
     done
     signal=
+    run graceful EDGEPROF_ENDPOINT=http://127.0.0.1:9 EDGEPROF_SERVICE=graceful EDGEPROF_LEVEL=high EDGEPROF_SPOOL="$work/graceful.spool" "$program" graceful
+    [ "$(cat "$work/graceful.status")" = 8 ] && grep -q 'told at once' "$work/graceful.out" &&
+        ok "graceful: the program knows of SIGTERM before the profiler ends" ||
+        bad "graceful: status $(cat "$work/graceful.status"), $(cat "$work/graceful.out" "$work/graceful.err")"
+    signal=TERM pause=4
+    run later EDGEPROF_ENDPOINT="file://$work/later.profile" EDGEPROF_SERVICE=later EDGEPROF_SPOOL="$work/graceful.spool" "$program" wait
+    pause=0 signal=
+    "$edgeprof" cat --folded "$work/later.profile" >"$work/later.folded" 2>&1 && grep -q 'Shutdown' "$work/later.folded" &&
+        ok "graceful: the shutdown's work is in the profile" || bad "graceful: no shutdown: $(head -n 3 "$work/later.folded")"
     run wrong EDGEPROF_ENDPOINT=file:///dev/null EDGEPROF_LEVEL=loud "$program" return
     [ "$(cat "$work/wrong.status")" = 3 ] && [ "$(wc -l <"$work/wrong.err")" = 1 ] && ok "bad variable: $(cat "$work/wrong.err")" ||
         bad "bad variable: status $(cat "$work/wrong.status"), says '$(cat "$work/wrong.err")'"

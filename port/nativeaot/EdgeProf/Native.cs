@@ -18,6 +18,7 @@ internal unsafe struct NativeOptions
     public byte* Pull;
     public byte* PullToken;
     public byte* Spool;
+    public byte* TokenFile;
     public ulong MemoryBytes, SpoolBytes;
     public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags, Names, Managed, PullInsecure;
 }
@@ -38,6 +39,14 @@ internal struct NativeMessage
 {
     public ulong Size, Segment, StartUnixNs, EndUnixNs;
     public uint Sequence, Format;
+}
+
+/// <summary>What this assembly and the archive must have in common (struct ep_dotnet_shape in glue.h): the number of the
+/// interface, sizes of the structures above, number of figures.</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal struct NativeShape
+{
+    public uint Interface, Options, Tls, Message, Figures;
 }
 
 /// <summary>Indices of the figures that ep_dotnet_stats fills in (enum ep_dotnet_figure in glue.h).</summary>
@@ -85,10 +94,15 @@ internal static unsafe class Native
 
     public const uint TlsNoClock = 1; // enum ep_tls_flags
 
+    private const uint Interface = 1; // EP_DOTNET_INTERFACE
+
     public const int EInval = 22, EBusy = 16, EAlready = 114, ETimedOut = 110, ESrch = 3, ENoMem = 12,
                      EStale = 116, EBadMsg = 74, EMsgSize = 90, EAgain = 11, EIo = 5;
 
     private const string Library = "edgeprof";
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_agree")]
+    private static extern int Agree(NativeShape* shape, uint size);
 
     [DllImport(Library, EntryPoint = "ep_dotnet_configured")]
     public static extern int Configured();
@@ -98,6 +112,9 @@ internal static unsafe class Native
 
     [DllImport(Library, EntryPoint = "ep_dotnet_stop")]
     public static extern int Stop(uint deadlineMs);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_signal_end_attach")]
+    public static extern int SignalEndAttach(delegate* unmanaged<void> end);
 
     [DllImport(Library, EntryPoint = "ep_dotnet_flush")]
     public static extern int Flush();
@@ -119,7 +136,22 @@ internal static unsafe class Native
     public static extern int LiveAttach(nint* handles, uint count);
 
     [DllImport(Library, EntryPoint = "ep_dotnet_names_attach")]
-    public static extern void NamesAttach(delegate* unmanaged<nint, byte*, int, int> reader);
+    public static extern void NamesAttach(delegate* unmanaged<nint, byte*, int, int> reader, nint type);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_probe_attach")]
+    public static extern void ProbeAttach(delegate* unmanaged<void> probe);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_missing")]
+    private static extern byte* MissingText(uint kind);
+
+    /// <summary>Size of a line about delivery, and its terminating 0 (EP_DOTNET_NOTICE in glue.h).</summary>
+    public const int NoticeBytes = 512;
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_notices_keep")]
+    public static extern void NoticesKeep(int keep);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_notice_take")]
+    public static extern int NoticeTake(byte* line, uint room);
 
     [DllImport(Library, EntryPoint = "ep_dotnet_message_run")]
     public static extern uint MessageRun();
@@ -187,23 +219,39 @@ internal static unsafe class Native
 
     public static string LossName(int reason) => Marshal.PtrToStringUTF8((nint)LossNameText((uint)reason)) ?? "";
 
+    /// <summary>Why the hooks cannot measure a kind; empty if they can.</summary>
+    public static string Missing(int kind) => Marshal.PtrToStringUTF8((nint)MissingText((uint)kind)) ?? "";
+
     public static string KindName(int kind) => Marshal.PtrToStringUTF8((nint)KindNameText((uint)kind)) ?? "";
 
     public static string KindUnit(int kind) => Marshal.PtrToStringUTF8((nint)KindUnitText((uint)kind)) ?? "";
 
-    /// <summary>Whether the library is linked into this program.</summary>
-    public static bool IsLinked { get; } = Probe();
+    /// <summary>Null: the library is linked into this program and belongs to this assembly, so its functions may be
+    /// called. Else the reason why not.</summary>
+    private static readonly string? trouble = Probe();
 
-    private static bool Probe()
+    public static bool IsLinked => trouble is null;
+
+    public static string Trouble => trouble ?? "";
+
+    private static string? Probe()
     {
         try
         {
-            ErrorText();
-            return true;
+            var shape = new NativeShape
+            {
+                Interface = Interface,
+                Options = (uint)sizeof(NativeOptions),
+                Tls = (uint)sizeof(NativeTls),
+                Message = (uint)sizeof(NativeMessage),
+                Figures = (uint)Figure.Count,
+            };
+            return Agree(&shape, (uint)sizeof(NativeShape)) == 0 ? null
+                : "the linked libedgeprof.a is of another version than EdgeProf.dll: use both of one package (EdgeProfNativeLibrary names another archive)";
         }
         catch (Exception e) when (e is DllNotFoundException or EntryPointNotFoundException or BadImageFormatException)
         {
-            return false;
+            return "this program is not published with NativeAOT (PublishAot) for a platform that EdgeProf has a library for";
         }
     }
 }

@@ -4,12 +4,12 @@ namespace EdgeProf;
 
 /// <summary>
 /// Delivers the last profile before the process ends, without changing how it ends. A regular end raises ProcessExit.
-/// SIGTERM and SIGINT end a program that does not handle them without that event, so the profiler registers for them
-/// too. Handlers run newest first, and this one is registered before Main. So it knows whether the program (a host with
-/// graceful shutdown) has cancelled the signal. If so, the program continues, and the profiler only flushes. Otherwise
-/// the profiler stops, and the runtime then ends the program as usual.
+/// A signal such as SIGTERM that nobody cancels ends a program without that event. In which order .NET calls the
+/// handlers of a signal, and whether it calls all of them, depends on its version, so a handler cannot know what the
+/// others decide. The profiler therefore acts where the runtime ends the process (port/nativeaot/signal_end.c). A host
+/// with graceful shutdown cancels the signal; then its shutdown is profiled, and ProcessExit comes last.
 /// </summary>
-internal static class ProcessEnd
+internal static unsafe class ProcessEnd
 {
     private static readonly List<PosixSignalRegistration> Registrations = [];
 
@@ -18,10 +18,16 @@ internal static class ProcessEnd
         if (Registrations.Count != 0)
             return;
         AppDomain.CurrentDomain.ProcessExit += (_, _) => Profiler.StopAtEnd();
-        Registrations.Add(PosixSignalRegistration.Create(PosixSignal.SIGTERM, OnSignal));
-        Registrations.Add(PosixSignalRegistration.Create(PosixSignal.SIGINT, OnSignal));
+        // Without a registration the runtime ends the process inside its C library, where no call can be seen.
+        Action<PosixSignalContext> handler = Native.SignalEndAttach(&OnEnd) == 0 ? static _ => { } : OnSignal;
+        Registrations.Add(PosixSignalRegistration.Create(PosixSignal.SIGTERM, handler));
+        Registrations.Add(PosixSignalRegistration.Create(PosixSignal.SIGINT, handler));
     }
 
+    [UnmanagedCallersOnly]
+    private static void OnEnd() => Profiler.StopAtEnd();
+
+    /// <summary>For a runtime that does not have that place.</summary>
     private static void OnSignal(PosixSignalContext context)
     {
         if (context.Cancel)

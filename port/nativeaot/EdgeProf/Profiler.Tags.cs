@@ -23,10 +23,10 @@ public static unsafe partial class Profiler
         Tracks && !string.IsNullOrEmpty(key) && value is not null ? WorkContext.Push(key, value) : default;
 
     /// <summary>Samples carry the ids of the local root span, and its name as the label <c>endpoint</c>. The local root
-    /// is the outermost recorded <see cref="System.Diagnostics.Activity"/> of this process. Takes effect while the
-    /// profiler runs; may be called before its start and repeatedly.</summary>
+    /// is the outermost <see cref="System.Diagnostics.Activity"/> of this process for which all data is requested,
+    /// recorded or not. Takes effect while the profiler runs; may be called before its start and repeatedly.</summary>
     /// <param name="sources">Names of activity sources ("Microsoft.AspNetCore", "MyCompany.*") whose spans are to be
-    /// recorded for this, as by a parent-based sampler. None: uses spans recorded by others, such as OpenTelemetry (the
+    /// created for this; what a trace records stays as it is. None: uses spans of others, such as OpenTelemetry (the
     /// package EdgeProf.OpenTelemetry calls this).</param>
     public static void TrackSpans(params string[] sources)
     {

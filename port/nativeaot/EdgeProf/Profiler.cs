@@ -8,27 +8,34 @@ namespace EdgeProf;
 /// </summary>
 public static unsafe partial class Profiler
 {
+    /// <summary>A program that starts its own profiler does so early, so little was measured before.</summary>
+    private static readonly TimeSpan Handover = TimeSpan.FromMilliseconds(100);
+
     private static readonly object Gate = new();
-    private static bool running, automatic, unsupportedSaid;
+    private static bool automatic, unsupportedSaid;
+    private static volatile bool running, keepNotices;
     private static TimeSpan exitTimeout;
     private static byte[] authority = [];
 
     /// <summary>Whether this program can be profiled: it is published with NativeAOT for a platform that the package
-    /// supports.</summary>
+    /// supports, with the package's own library.</summary>
     public static bool IsSupported => Native.IsLinked;
 
-    /// <summary>Whether the profiler runs.</summary>
-    public static bool IsRunning
-    {
-        get
-        {
-            lock (Gate)
-                return running;
-        }
-    }
+    /// <summary>Why this program cannot be profiled, in one line. Empty: it can.</summary>
+    public static string UnsupportedReason => Native.Trouble;
 
-    /// <summary>Starts the profiler. If the environment has started one before, it is stopped first, and its profile is
-    /// delivered.</summary>
+    /// <summary>Whether the profiler runs.</summary>
+    public static bool IsRunning => running;
+
+    /// <summary>Whether a variable of the environment says where profiles go, so that <see
+    /// cref="StartFromEnvironment"/> starts the profiler.</summary>
+    public static bool IsConfiguredByEnvironment =>
+        !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("EDGEPROF_ENDPOINT"))
+        || !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("PYROSCOPE_SERVER_ADDRESS"))
+        || !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("EDGEPROF_PULL"));
+
+    /// <summary>Starts the profiler. If the environment has started one before, it is stopped first. It has a tenth of a
+    /// second to deliver its profile.</summary>
     /// <returns>True if it runs, false if this program cannot be profiled.</returns>
     /// <exception cref="ArgumentException">An option, or an environment variable in its place, is invalid.</exception>
     /// <exception cref="InvalidOperationException">The profiler runs already, or a system call failed.</exception>
@@ -40,7 +47,7 @@ public static unsafe partial class Profiler
             if (!Supported())
                 return false;
             if (running && automatic)
-                StopLocked(exitTimeout);
+                StopLocked(exitTimeout < Handover ? exitTimeout : Handover);
             if (running)
                 throw new InvalidOperationException("the profiler is already running");
             Fail(StartLocked(options));
@@ -58,7 +65,7 @@ public static unsafe partial class Profiler
     {
         lock (Gate)
         {
-            if (running || !EnvironmentAsks() || !Supported())
+            if (running || !IsConfiguredByEnvironment || !Supported())
                 return false;
             var error = Native.Configured() is < 0 and var wrong ? wrong : StartLocked(new ProfilerOptions());
             if (error != 0)
@@ -93,18 +100,41 @@ public static unsafe partial class Profiler
     /// <returns>False if no profiler runs.</returns>
     public static bool DumpThreads() => Native.IsLinked && Native.ThreadsDump() == 0;
 
-    /// <summary>Statistics of the profiler. All figures are zero if it never ran.</summary>
-    public static ProfilerStats Stats
+    /// <summary>Statistics of the profiler, as they are now; each call makes a new object. All figures are zero if it
+    /// never ran.</summary>
+    public static ProfilerStats GetStats()
     {
-        get
+        if (!Native.IsLinked)
+            return default;
+        var figures = new ulong[(int)Figure.Count];
+        var kinds = new ulong[2 * Native.Kinds()];
+        var lost = new ulong[2 * Native.LossReasons()];
+        return Fetch(figures, kinds, lost) == 0 ? new ProfilerStats(figures, Measured(kinds), Lost(lost), Missing(kinds.Length / 2), Native.TlsError()) : default;
+    }
+
+    /// <summary>Whether lines about delivery, such as "profiles do not reach http://gateway:4040: connection refused",
+    /// are kept for <see cref="TakeNotice"/> from now on. Otherwise, and if nobody takes them, they are written on
+    /// standard error. Each cause has a line once an hour at most; no line has a credential.</summary>
+    public static bool KeepNotices
+    {
+        get => keepNotices;
+        set
         {
-            if (!Native.IsLinked)
-                return default;
-            var figures = new ulong[(int)Figure.Count];
-            var kinds = new ulong[2 * Native.Kinds()];
-            var lost = new ulong[2 * Native.LossReasons()];
-            return Fetch(figures, kinds, lost) == 0 ? new ProfilerStats(figures, Measured(kinds), Lost(lost), Native.TlsError()) : default;
+            keepNotices = value;
+            if (Native.IsLinked)
+                Native.NoticesKeep(value ? 1 : 0);
         }
+    }
+
+    /// <summary>Takes the oldest line that was kept because of <see cref="KeepNotices"/>.</summary>
+    /// <returns>The line, or null if there is none.</returns>
+    public static string? TakeNotice()
+    {
+        if (!Native.IsLinked)
+            return null;
+        var line = stackalloc byte[Native.NoticeBytes];
+        var size = Native.NoticeTake(line, Native.NoticeBytes);
+        return size > 0 ? Encoding.UTF8.GetString(line, size) : null;
     }
 
     private static int Fetch(ulong[] figures, ulong[] kinds, ulong[] lost)
@@ -121,6 +151,15 @@ public static unsafe partial class Profiler
                 kinds.Add(new ProfilerKind((ProfileKinds)(1u << i), Native.KindName(i), Native.KindUnit(i),
                                            (long)pairs[2 * i], (long)pairs[2 * i + 1]));
         return kinds.ToArray();
+    }
+
+    private static ProfilerMissing[] Missing(int kinds)
+    {
+        var missing = new List<ProfilerMissing>();
+        for (var i = 1; i < kinds; i++)
+            if (Native.Missing(i) is { Length: > 0 } reason)
+                missing.Add(new ProfilerMissing((ProfileKinds)(1u << i), Native.KindName(i), reason));
+        return missing.ToArray();
     }
 
     private static ProfilerLoss[] Lost(ulong[] pairs)
@@ -144,7 +183,8 @@ public static unsafe partial class Profiler
         fixed (byte* service = Utf8(options.Service), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(options.Endpoint),
                control = Utf8(options.Control), token = Utf8(options.ControlToken),
                headers = Utf8(JoinHeaders(options.Headers)))
-        fixed (byte* pull = Utf8(options.Pull), pullToken = Utf8(options.PullToken), spool = Utf8(options.SpoolDirectory))
+        fixed (byte* pull = Utf8(options.Pull), pullToken = Utf8(options.PullToken), spool = Utf8(options.SpoolDirectory),
+               tokenFile = Utf8(options.TokenFile))
         {
             var native = new NativeOptions
             {
@@ -157,6 +197,7 @@ public static unsafe partial class Profiler
                 Pull = pull,
                 PullToken = pullToken,
                 Spool = spool,
+                TokenFile = tokenFile,
                 MemoryBytes = (ulong)options.MemoryBytes,
                 SpoolBytes = (ulong)options.SpoolBytes,
                 Level = (uint)options.Level,
@@ -213,7 +254,7 @@ public static unsafe partial class Profiler
                 KeySize = (ulong)(tls.Key?.Length ?? 0),
                 Flags = tls.AllowUnknownDate ? Native.TlsNoClock : 0,
             };
-            return Native.Start(native, &secure);
+            return Instruments.Start(native, &secure);
         }
     }
 
@@ -237,17 +278,12 @@ public static unsafe partial class Profiler
     /// <summary>Delivers the last profile when the process is about to end.</summary>
     internal static void StopAtEnd() => Stop(exitTimeout);
 
-    private static bool EnvironmentAsks() =>
-        !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("EDGEPROF_ENDPOINT"))
-        || !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("PYROSCOPE_SERVER_ADDRESS"))
-        || !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("EDGEPROF_PULL"));
-
     private static bool Supported()
     {
         if (Native.IsLinked)
             return true;
         if (!unsupportedSaid)
-            Console.Error.WriteLine("edgeprof: not started: this program is not published with NativeAOT (PublishAot) for a platform that EdgeProf has a library for");
+            Console.Error.WriteLine($"edgeprof: not started: {Native.Trouble}");
         unsupportedSaid = true;
         return false;
     }

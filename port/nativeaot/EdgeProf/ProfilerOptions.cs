@@ -107,7 +107,7 @@ public sealed class ProfilerTls
 /// Options of <see cref="Profiler.Start"/>, all optional. A property that is null, zero or default is read from the
 /// environment (EDGEPROF_*, then PYROSCOPE_* and OTEL_*; docs/configuration.md has the table), or has its default value.
 /// </summary>
-public sealed class ProfilerOptions
+public class ProfilerOptions
 {
     /// <summary>The service's name in profiles. Default: the program's file name.</summary>
     public string? Service { get; set; }
@@ -194,6 +194,12 @@ public sealed class ProfilerOptions
     /// <summary>Headers of every HTTP request: credentials, a tenant. They never appear in log or error
     /// messages.</summary>
     public IDictionary<string, string> Headers { get; set; } = new Dictionary<string, string>();
+
+    /// <summary>File with the bearer token of every HTTP request, read at the start and again after each answer 401 or
+    /// 403, so a new token needs no restart. While it cannot be read, the profiler runs without a token and tries
+    /// again. Not together with an Authorization line in <see cref="Headers"/> or EDGEPROF_TOKEN. At most 255 bytes.
+    /// Null: the value of EDGEPROF_TOKEN_FILE, else none.</summary>
+    public string? TokenFile { get; set; }
 
     /// <summary>Whether the device sends function names with each profile to Pyroscope; a server that symbolizes does
     /// not need them. Null: the value of EDGEPROF_NAMES, else true if PYROSCOPE_SERVER_ADDRESS is the upload

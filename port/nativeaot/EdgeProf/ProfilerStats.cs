@@ -16,17 +16,26 @@ public readonly record struct ProfilerLoss(string Reason, long Count, TimeSpan C
 /// <param name="Value">Value in that unit. Live heap and heap sizes: the current value.</param>
 public readonly record struct ProfilerKind(ProfileKinds Kind, string Name, string Unit, long Count, long Value);
 
+/// <summary>A kind that this program cannot measure, because the .NET runtime in it differs from those that the package
+/// knows.</summary>
+/// <param name="Kind">The kind.</param>
+/// <param name="Name">Its name in profiles, "alloc".</param>
+/// <param name="Reason">What differs.</param>
+public readonly record struct ProfilerMissing(ProfileKinds Kind, string Name, string Reason);
+
 /// <summary>Statistics of the running profiler; after a stop, of the last run.</summary>
 public readonly struct ProfilerStats
 {
     private readonly ulong[]? figures;
     private readonly ProfilerKind[]? kinds;
     private readonly ProfilerLoss[]? losses;
+    private readonly ProfilerMissing[]? missing;
 
     private readonly string? tlsError;
 
-    internal ProfilerStats(ulong[] figures, ProfilerKind[] kinds, ProfilerLoss[] losses, string tlsError)
+    internal ProfilerStats(ulong[] figures, ProfilerKind[] kinds, ProfilerLoss[] losses, ProfilerMissing[] missing, string tlsError)
     {
+        this.missing = missing;
         this.tlsError = tlsError;
         this.figures = figures;
         this.kinds = kinds;
@@ -139,6 +148,10 @@ public readonly struct ProfilerStats
 
     /// <summary>Totals by kind; only kinds with data.</summary>
     public IReadOnlyList<ProfilerKind> Kinds => kinds ?? [];
+
+    /// <summary>Kinds that this program cannot measure, with the reason; all others are available. Some reasons are only
+    /// known after the first exception or collection.</summary>
+    public IReadOnlyList<ProfilerMissing> Unavailable => missing ?? [];
 
     /// <summary>Losses by reason; only reasons that occurred.</summary>
     public IReadOnlyList<ProfilerLoss> Losses => losses ?? [];

@@ -1,3 +1,4 @@
+using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using System.Text;
 
@@ -5,7 +6,8 @@ namespace EdgeProf;
 
 /// <summary>What the C hooks need from managed code. First, weak handles for the live heap, created once because
 /// creating one may block; C only sets them to other objects (port/nativeaot/live_handles.c). Second, names of threads
-/// (port/nativeaot/thread_names.c).</summary>
+/// (port/nativeaot/thread_names.c). Third, code with known allocations, to check the runtime
+/// (port/nativeaot/self_check.c).</summary>
 internal static unsafe class RuntimeHooks
 {
     private const int LivePlaces = 1024; // EP_DOTNET_LIVE_PLACES
@@ -21,15 +23,33 @@ internal static unsafe class RuntimeHooks
         for (var i = 0; i < LivePlaces; i++)
             handles[i] = GCHandle.ToIntPtr(GCHandle.Alloc(null, GCHandleType.Weak));
         Native.LiveAttach(handles, LivePlaces); // -ENOSYS: not supported by this runtime, no live heap
-        Native.NamesAttach(&NameOf);
+        Native.NamesAttach(&NameOf, TypeOf(Thread.CurrentThread));
+        Native.ProbeAttach(&Allocate);
     }
 
-    /// <summary>Runs on the new thread, before the runtime's first code. The pool names its threads later.</summary>
+    /// <summary>Lengths are EP_DOTNET_PROBE_ARRAY and EP_DOTNET_PROBE_RAW.</summary>
+    [UnmanagedCallersOnly]
+    private static void Allocate()
+    {
+        GC.KeepAlive(new byte[20011]);
+        GC.KeepAlive(GC.AllocateUninitializedArray<byte>(20023));
+    }
+
+    private sealed class Content
+    {
+        public byte First;
+    }
+
+    /// <summary>The first word of an object, its MethodTable.</summary>
+    private static nint TypeOf(object thing) =>
+        Unsafe.As<byte, nint>(ref Unsafe.Subtract(ref Unsafe.As<Content>(thing).First, sizeof(nint)));
+
+    /// <summary>Runs on the new thread, before the runtime's first code. The pool gives its threads this name later.</summary>
     [UnmanagedCallersOnly]
     private static int NameOf(nint handle, byte* name, int room)
     {
         var thread = GCHandle.FromIntPtr(handle).Target as Thread;
-        var text = thread?.Name ?? (thread is { IsThreadPoolThread: true } ? ".NET ThreadPool" : "");
+        var text = thread?.Name ?? (thread is { IsThreadPoolThread: true } ? ".NET TP Worker" : "");
         var used = 0;
         foreach (var rune in text.EnumerateRunes())
         {

@@ -1,5 +1,6 @@
 using System.Buffers.Binary;
 using System.Diagnostics;
+using System.Runtime.CompilerServices;
 
 namespace EdgeProf;
 
@@ -48,17 +49,31 @@ internal sealed class SpanState
 
 /// <summary>
 /// Follows <see cref="Activity.Current"/>. The span of the current work is the local root of the current activity: the
-/// outermost recorded one of this process. Activities that are not recorded are ignored.
+/// outermost one of this process for which somebody wants all data. Other activities are ignored.
 ///   Change -> RootOf -> WorkContext.Enter
-/// An <see cref="ActivityListener"/> of this class records spans of the requested sources, like a parent-based sampler;
-/// other spans must be recorded by others (OpenTelemetry).
+/// An <see cref="ActivityListener"/> of this class creates local roots of the requested sources, but never decides what
+/// a trace records: their flags are those that they would have without it. Other spans must be created by others
+/// (OpenTelemetry).
 /// </summary>
 internal static class Spans
 {
     /// <summary>The attribute by which trace viewers find a span's profile.</summary>
     internal const string ProfileId = "pyroscope.profile.id";
 
+    private const int OthersForMs = 10_000;
+
+    private sealed class Answer
+    {
+        internal long Until;
+        internal volatile bool Decide;
+    }
+
+    private static readonly ConditionalWeakTable<ActivitySource, Answer> Others = [];
     private static readonly object Gate = new();
+
+    [ThreadStatic]
+    private static bool probes;
+
     private static string[] sources = [];
     private static bool any, asked, follows;
     private static ActivityListener? listener;
@@ -115,8 +130,9 @@ internal static class Spans
         listener = new ActivityListener
         {
             ShouldListenTo = static source => IsNamed(source),
-            Sample = static (ref ActivityCreationOptions<ActivityContext> options) => Decide(options.Parent),
-            SampleUsingParentId = static (ref ActivityCreationOptions<string> _) => ActivitySamplingResult.AllDataAndRecorded,
+            Sample = static (ref ActivityCreationOptions<ActivityContext> options) => Decide(ref options),
+            SampleUsingParentId = static (ref ActivityCreationOptions<string> _) => probes ? ActivitySamplingResult.None
+                : ActivitySamplingResult.AllData,
             ActivityStarted = Mark,
         };
         ActivitySource.AddActivityListener(listener);
@@ -130,14 +146,38 @@ internal static class Spans
         return false;
     }
 
-    /// <summary>Decides like the parent. A local parent of a source that was not requested (a framework creates some
-    /// for its logs) does not count, unless it only passes on a remote parent's decision.</summary>
-    private static ActivitySamplingResult Decide(ActivityContext parent)
+    /// <summary>A child of a span that is followed is not needed. A span that continues a recorded trace stays
+    /// recorded if nobody else decides, as its flags go on to other services.</summary>
+    private static ActivitySamplingResult Decide(ref ActivityCreationOptions<ActivityContext> options)
     {
-        var recorded = parent == default || (parent.TraceFlags & ActivityTraceFlags.Recorded) != 0
-            || (!parent.IsRemote && Activity.Current is { } local && local.SpanId == parent.SpanId && !IsNamed(local.Source)
-                && !local.HasRemoteParent);
-        return recorded ? ActivitySamplingResult.AllDataAndRecorded : ActivitySamplingResult.None;
+        var parent = options.Parent;
+        if (probes || (!parent.IsRemote && Activity.Current is { } local && local.SpanId == parent.SpanId && RootOf(local) is not null))
+            return ActivitySamplingResult.None;
+        return (parent.TraceFlags & ActivityTraceFlags.Recorded) != 0 && !OthersDecide(ref options)
+            ? ActivitySamplingResult.AllDataAndRecorded
+            : ActivitySamplingResult.AllData;
+    }
+
+    /// <summary>Whether another listener takes part in this source's spans. A listener cannot see the others' answers,
+    /// so this tries to create the span without its own.</summary>
+    private static bool OthersDecide(ref ActivityCreationOptions<ActivityContext> options)
+    {
+        var known = Others.GetOrCreateValue(options.Source);
+        var now = Environment.TickCount64;
+        if (now < known.Until)
+            return known.Decide;
+        probes = true;
+        try
+        {
+            using var other = options.Source.CreateActivity(options.Name, options.Kind, options.Parent, options.Tags, options.Links);
+            known.Decide = other is not null;
+        }
+        finally
+        {
+            probes = false;
+        }
+        known.Until = now + OthersForMs;
+        return known.Decide;
     }
 
     private static void Mark(Activity activity)
@@ -150,7 +190,7 @@ internal static class Spans
     {
         Activity? previous = change.Previous, current = change.Current;
         var root = WorkContext.Current?.Span?.Root;
-        if (root is null ? current is not { Recorded: true } : IsSameRoot(root, previous, current))
+        if (root is null ? current is not { IsAllDataRequested: true } : IsSameRoot(root, previous, current))
             return;
         var next = RootOf(current);
         if (!ReferenceEquals(next, root))
@@ -167,7 +207,7 @@ internal static class Spans
     {
         Activity? root = null;
         for (; activity is not null; activity = activity.Parent)
-            if (activity is { Recorded: true, IdFormat: ActivityIdFormat.W3C } && (any || IsNamed(activity.Source)))
+            if (activity is { IsAllDataRequested: true, IdFormat: ActivityIdFormat.W3C } && (any || IsNamed(activity.Source)))
                 root = activity;
         return root;
     }

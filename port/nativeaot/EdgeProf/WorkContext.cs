@@ -31,8 +31,20 @@ internal sealed class WorkContext
 
     private const int Steps = 8;
 
+    /// <summary>Weak, so that a thread without work does not keep the contexts of its last work, which may hold a
+    /// request. The next collection empties it.</summary>
     [ThreadStatic]
-    private static TagStep?[]? steps;
+    private static WeakReference<TagStep?[]>? steps;
+
+    private static TagStep?[] StepsOfThread()
+    {
+        var made = new TagStep?[Steps];
+        if (steps is { } known)
+            known.SetTarget(made);
+        else
+            steps = new WeakReference<TagStep?[]>(made);
+        return made;
+    }
 
     /// <summary>The two contexts of a step differ only in this class's value. So switching between them only replaces
     /// this thread's context and informs the C side; other notifications of <see cref="ExecutionContext.Restore"/> are
@@ -41,9 +53,11 @@ internal sealed class WorkContext
     {
         ref var context = ref ThreadContext.Here;
         var place = (uint)(key.Length ^ value.Length * 5) % Steps;
-        if ((steps ??= new TagStep?[Steps])[place] is not { } step || !ReferenceEquals(step.Before, context)
+        if (steps is null || !steps.TryGetTarget(out var kept))
+            kept = StepsOfThread();
+        if (kept[place] is not { } step || !ReferenceEquals(step.Before, context)
             || !ReferenceEquals(step.Key, key) || !ReferenceEquals(step.Value, value))
-            return new TagScope(PushNew(key, value, ref context, ref steps[place]));
+            return new TagScope(PushNew(key, value, ref context, ref kept[place]));
         context = step.After;
         PassToNative(step.Pushed);
         return new TagScope(step);
@@ -112,7 +126,7 @@ internal sealed class WorkContext
 }
 
 /// <summary>A push: the contexts before and after it. Pushing the same tag on the same context again reuses the context
-/// after it. A thread caches a few pushes, with their contexts, until other tags replace them. After is null if the
+/// after it. A thread caches a few pushes, with their contexts, until the next collection. After is null if the
 /// context must not flow; then nothing is cached.</summary>
 internal sealed class TagStep(string key, string value, ExecutionContext? before, ExecutionContext? after, WorkContext? previous, WorkContext pushed)
 {

@@ -1,13 +1,12 @@
 // Tags and spans against what the program itself knows: at every hop the thread's state on the C side must be that of the
 // logical flow of control, and a pool thread that has finished must have none.
 //
-//   Context tags | spans | otel | ratio        prints "figure NAME VALUE" and its checks; 0 when all are good
+//   Context tags | spans | otel | sampler | ratio   prints "figure NAME VALUE" and its checks; 0 when all are good
 //   Context labels ENDPOINT                     uses CPU time under tags and spans and prints how much of each, for labels.py
 using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Globalization;
 using EdgeProf;
-using EdgeProf.OpenTelemetry;
 using OpenTelemetry;
 using OpenTelemetry.Trace;
 
@@ -15,20 +14,21 @@ CultureInfo.CurrentCulture = CultureInfo.InvariantCulture;
 var options = new ProfilerOptions { Service = "context", Level = ProfileLevel.Low };
 if (args is ["labels", var endpoint])
     (options.Endpoint, options.Level) = (endpoint, ProfileLevel.High);
-if (args is ["spans"] or ["labels", _])
+if (args is ["spans"] or ["sampler"] or ["labels", _])
     options.SpanSources.Add("Test.*");
 using var provider = args is ["otel"]
     ? Sdk.CreateTracerProviderBuilder().AddSource("Test.Spans").SetSampler(new AlwaysOnSampler())
-        .AddProcessor(new SpanProfileProcessor()).Build()
+        .AddEdgeProf().Build()
     : null;
 Profiler.Start(options);
 var good = args switch
 {
     ["tags"] => await Hops.TagsAsync(),
     ["spans"] or ["otel"] => await Hops.SpansAsync(),
+    ["sampler"] => Sampled.Run(),
     ["ratio"] => Ratio.Measure(),
     ["labels", _] => await Labelled.RunAsync(),
-    _ => throw new ArgumentException("Context: expected tags, spans, otel, ratio or labels ENDPOINT"),
+    _ => throw new ArgumentException("Context: expected tags, spans, otel, sampler, ratio or labels ENDPOINT"),
 };
 Profiler.Stop(TimeSpan.FromSeconds(1));
 return good ? 0 : 1;
@@ -150,7 +150,7 @@ internal static class Hops
             using (Profiler.Tag("many", $"v{i}"))
                 if (Native.Tags() == 0)
                     Interlocked.Increment(ref wrong);
-        if (Profiler.Stats.Losses.All(loss => !loss.Reason.Contains("tag")))
+        if (Profiler.GetStats().Losses.All(loss => !loss.Reason.Contains("tag")))
             Interlocked.Increment(ref wrong);
     }
 
@@ -178,7 +178,7 @@ internal static class Hops
                 ExpectSpan(root, endpoint);
                 using (var child = Source.StartActivity("child"))
                 {
-                    if (child!.GetTagItem("pyroscope.profile.id") is not null)
+                    if (child?.GetTagItem("pyroscope.profile.id") is not null)
                         Interlocked.Increment(ref wrong);
                     await HopAsync(random);
                     ExpectSpan(root, endpoint);
@@ -213,6 +213,61 @@ internal static class Hops
         Console.WriteLine($"ok   {hops} hops, {moved} of them to another thread");
         Console.WriteLine($"figure {figure} {wrong + stale} count");
         return wrong + stale == 0 && hops >= (figure == "tag_errors" ? 6 * Flows * PerFlow / 10 : 100) && moved > hops / 100;
+    }
+}
+
+/// <summary>What traces record with the profiler's listener is what they record without it, and samples carry spans that
+/// are not recorded too.</summary>
+internal static class Sampled
+{
+    private const int Spans = 4000;
+    private static readonly ActivityTraceId Trace = ActivityTraceId.CreateRandom();
+
+    /// <summary>Counts recorded spans as the exporters of OpenTelemetry would.</summary>
+    private sealed class Counter : BaseProcessor<Activity>
+    {
+        public int Recorded;
+
+        public override void OnEnd(Activity data) => Recorded += data.Recorded ? 1 : 0;
+    }
+
+    public static bool Run()
+    {
+        using var alone = new ActivitySource("Test.Alone");
+        using var sampled = new ActivitySource("Test.Sampled");
+        var good = Check(Flags(alone, default) == "00", "nobody decides: a root is not recorded")
+            & Check(Flags(alone, Remote(ActivityTraceFlags.Recorded)) == "01", "nobody decides: a recorded trace stays recorded")
+            & Check(Flags(alone, Remote(ActivityTraceFlags.None)) == "00", "nobody decides: a dropped trace stays dropped");
+        var counter = new Counter();
+        using var provider = Sdk.CreateTracerProviderBuilder().AddSource("Test.Sampled").AddProcessor(counter)
+            .SetSampler(new TraceIdRatioBasedSampler(0.1)).Build();
+        var followed = 0;
+        for (var i = 0; i < Spans; i++)
+            using (var root = sampled.StartActivity("root")!)
+            using (sampled.StartActivity("child"))
+                if ($"{Native.Here.SpanId:x16}" == root.SpanId.ToHexString())
+                    followed++;
+        // Roots and children of a tenth; six standard deviations.
+        double expected = Spans * 2 * 0.1, off = 6 * 2 * Math.Sqrt(Spans * 0.1 * 0.9);
+        good &= Check(Math.Abs(counter.Recorded - expected) < off, $"a sampler of 10 % records {counter.Recorded} of {2 * Spans} spans");
+        good &= Check(followed == Spans, $"samples carry {followed} of {Spans} spans");
+        var dropped = ActivityTraceId.CreateFromString("7fffffffffffffff7fffffffffffffff");
+        return good & Check(Flags(sampled, Remote(ActivityTraceFlags.Recorded, dropped)) == "00", "what the sampler drops of a recorded trace is dropped");
+    }
+
+    private static ActivityContext Remote(ActivityTraceFlags flags, ActivityTraceId? trace = null) =>
+        new(trace ?? Trace, ActivitySpanId.CreateRandom(), flags, null, isRemote: true);
+
+    private static string Flags(ActivitySource source, ActivityContext parent)
+    {
+        using var span = source.StartActivity("request", ActivityKind.Server, parent);
+        return span!.Id![^2..];
+    }
+
+    private static bool Check(bool good, string what)
+    {
+        Console.WriteLine($"{(good ? "ok  " : "FAIL")} {what}");
+        return good;
     }
 }
 

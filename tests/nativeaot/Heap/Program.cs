@@ -257,7 +257,7 @@ internal static class Live
             Thread.Sleep(150);
             Profiler.Flush();
             Thread.Sleep(150);
-            var told = Profiler.Stats.Kinds.Where(k => k.Kind == ProfileKinds.LiveHeap).Sum(k => k.Value);
+            var told = Profiler.GetStats().Kinds.Where(k => k.Kind == ProfileKinds.LiveHeap).Sum(k => k.Value);
             Console.WriteLine(FormattableString.Invariant($"  {what}: {bytes / 1e6:F1} MB, told {told / 1e6:F1}"));
             worst = Math.Max(worst, 100.0 * Math.Abs(told - bytes) / bytes);
         }
@@ -279,7 +279,7 @@ internal static class Live
         foreach (var thread in threads)
             thread.Join();
         Console.WriteLine(FormattableString.Invariant($"figure live_bytes_error_pct {worst:F2} %"));
-        foreach (var loss in Profiler.Stats.Losses)
+        foreach (var loss in Profiler.GetStats().Losses)
             Console.WriteLine($"  {loss}");
         GC.KeepAlive(Kept);
         return worst <= 5;
@@ -317,7 +317,7 @@ internal static class Retained
         Thread.Sleep(100);
         Profiler.Flush();
         Thread.Sleep(100);
-        var told = Profiler.Stats.Kinds.Where(k => k.Kind == ProfileKinds.LiveHeap).Sum(k => k.Value);
+        var told = Profiler.GetStats().Kinds.Where(k => k.Kind == ProfileKinds.LiveHeap).Sum(k => k.Value);
         GC.KeepAlive(kept);
         kept = null;
         GC.Collect();
@@ -335,7 +335,7 @@ internal static class Retained
             worst = Math.Max(worst, errors.Max(Math.Abs));
         }
         Console.WriteLine(FormattableString.Invariant($"figure live_bytes_error_20mb_pct {worst:F2} %"));
-        foreach (var loss in Profiler.Stats.Losses)
+        foreach (var loss in Profiler.GetStats().Losses)
             Console.WriteLine($"  {loss}");
         return worst <= 5;
     }
@@ -353,7 +353,7 @@ internal static class Sizes
             Kept.Add(pinned ? GC.AllocateArray<byte>(bytes, pinned: true) : new byte[bytes]);
     }
 
-    private static long Told() => Profiler.Stats.Kinds.Where(k => k.Kind == ProfileKinds.HeapSizes).Sum(k => k.Value);
+    private static long Told() => Profiler.GetStats().Kinds.Where(k => k.Kind == ProfileKinds.HeapSizes).Sum(k => k.Value);
 
     /// The error of the level after this collection, in percent. One in the background goes on for a while.
     private static double Error(string what, Action collect)

@@ -46,7 +46,7 @@ internal static class Soak
         var good = Profiler.Stop(TimeSpan.FromSeconds(10));
         Check(Slots);
         Console.WriteLine($"soak: {rounds} rounds on {threads} threads, {tasks} tasks, {GC.CollectionCount(0)} collections ({collections} asked for), {Truth.Thrown} exceptions, {damaged} damaged");
-        var stats = Profiler.Stats;
+        var stats = Profiler.GetStats();
         Console.WriteLine($"stacks: {stats.ExactStacks} exact, {stats.StacksWithGap} with a gap, {stats.CutStacks} cut");
         foreach (var kind in stats.Kinds)
             Console.WriteLine($"  {kind.Name}: {kind.Count}, {kind.Value} {kind.Unit}");

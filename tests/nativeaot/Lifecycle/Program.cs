@@ -7,10 +7,12 @@
 //   stuck             profiles to a stream that gets stuck, returns 4 from Main
 //   wait              works a little, says ready, waits to be killed
 //   cancel            like wait, but handles SIGTERM itself and then returns 7
+//   graceful          sends SIGTERM to itself, handles it, works in Work.Shutdown() and returns 8
 //
 // Prints what its own handlers saw, so that runs with and without the profiler can be compared.
 using System.Diagnostics;
 using System.Net.Sockets;
+using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using System.Text;
 using EdgeProf;
@@ -40,8 +42,10 @@ switch (args)
         return 1;
     case ["cancel"]:
         return Cancel();
+    case ["graceful"]:
+        return Graceful();
     default:
-        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, storm DIRECTORY STOPS, return, exit, stuck, wait or cancel");
+        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, storm DIRECTORY STOPS, return, exit, stuck, wait, cancel or graceful");
         return 2;
 }
 
@@ -64,7 +68,7 @@ static int Https(string endpoint, string authority, string certificate, string k
         if (Profiler.Stop(TimeSpan.FromSeconds(file == other ? 1 : 10)) != (file == authority))
             return 1;
     }
-    Console.WriteLine(Profiler.Stats.LastErrorText);
+    Console.WriteLine(Profiler.GetStats().LastErrorText);
     return 0;
 }
 
@@ -85,6 +89,26 @@ static int Cancel()
     return 7;
 }
 
+static int Graceful()
+{
+    var sent = new Stopwatch();
+    using var stop = new ManualResetEventSlim();
+    using var registration = PosixSignalRegistration.Create(PosixSignal.SIGTERM, context =>
+    {
+        context.Cancel = true;
+        sent.Stop();
+        stop.Set();
+    });
+    Work.For(200);
+    sent.Start();
+    if (Work.Kill(Environment.ProcessId, 15) != 0 || !stop.Wait(20_000))
+        return 1;
+    // The profiler may wait two seconds for its server when the process ends, not before the program knows of it.
+    Console.WriteLine(sent.ElapsedMilliseconds < 1000 ? "told at once" : $"told {sent.ElapsedMilliseconds} ms after the signal");
+    Work.Shutdown();
+    return 8;
+}
+
 static int Stuck()
 {
     var stream = new StuckStream();
@@ -101,22 +125,13 @@ static int Stuck()
     return 4;
 }
 
-internal static class Work
+internal static partial class Work
 {
-    private static double sink;
+    [DllImport("libc", EntryPoint = "kill")]
+    public static extern int Kill(int process, int signal);
 
-    /// <summary>Uses that much CPU time.</summary>
-    public static void For(int milliseconds)
-    {
-        using var self = Process.GetCurrentProcess();
-        var end = self.TotalProcessorTime + TimeSpan.FromMilliseconds(milliseconds);
-        while (self.TotalProcessorTime < end)
-        {
-            for (var i = 1; i < 200_000; i++)
-                sink += Math.Sqrt(i);
-            self.Refresh();
-        }
-    }
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    public static void Shutdown() => For(300);
 }
 
 internal sealed class ApiChecks(string directory)
@@ -126,7 +141,7 @@ internal sealed class ApiChecks(string directory)
     public int Run()
     {
         Check(Profiler.IsSupported, "the library is linked");
-        Check(!Profiler.IsRunning && Profiler.Stats.Samples == 0, "nothing runs before Start");
+        Check(!Profiler.IsRunning && Profiler.GetStats().Samples == 0, "nothing runs before Start");
         Check(!Profiler.Stop(TimeSpan.Zero), "Stop without Start is false");
         for (var round = 0; round < 3; round++)
             Round(round);
@@ -138,10 +153,36 @@ internal sealed class ApiChecks(string directory)
         Refuses<ArgumentException>(new() { MemoryBytes = -1 }, "negative memory");
         Refuses<ArgumentException>(new() { Control = "9", ControlToken = "short" }, "a control port without a good token");
         Refuses<ArgumentException>(new() { Control = "/" + new string('x', 200) }, "a control socket with too long a path");
+        Refuses<ArgumentException>(new() { TokenFile = "/" + new string('x', 300) }, "a token file with too long a path");
         Refuses<InvalidOperationException>(new() { MemoryBytes = 100 }, "too little memory");
+        TokenFromFile("first");
+        TokenFromFile("second");
         new StreamChecks(directory, Check).Run();
         Console.WriteLine($"api: {failures} failures");
         return failures == 0 ? 0 : 1;
+    }
+
+    /// <summary>The first request of a run has the token that the file of that run has.</summary>
+    private void TokenFromFile(string token)
+    {
+        var path = Path.Combine(directory, $"token-{token}");
+        File.WriteAllText(path, token + "\n");
+        using var server = new System.Net.Sockets.TcpListener(System.Net.IPAddress.Loopback, 0);
+        server.Start();
+        Check(Profiler.Start(new() { Endpoint = $"http://{server.LocalEndpoint}", TokenFile = path }), "a token file is taken");
+        Work.For(200);
+        var request = "";
+        var reader = new Thread(() =>
+        {
+            using var client = server.AcceptSocket();
+            var bytes = new byte[4096];
+            for (var size = 1; size > 0 && !request.Contains("\r\n\r\n");)
+                request += System.Text.Encoding.Latin1.GetString(bytes, 0, size = client.Receive(bytes));
+        }) { IsBackground = true };
+        reader.Start();
+        Profiler.Stop(TimeSpan.FromSeconds(5));
+        Check(reader.Join(TimeSpan.FromSeconds(10)) && request.Contains($"\r\nAuthorization: Bearer {token}\r\n"),
+              $"the request has the token {token} of the file");
     }
 
     private void Round(int round)
@@ -167,7 +208,7 @@ internal sealed class ApiChecks(string directory)
         Work.For(400);
         Profiler.Flush();
         Check(Profiler.Stop(TimeSpan.FromSeconds(10)), $"round {round} stops, all delivered");
-        var stats = Profiler.Stats;
+        var stats = Profiler.GetStats();
         Check(!Profiler.IsRunning, "stopped is stopped");
         Check(stats.Samples > 20, $"samples were taken: {stats.Samples}");
         Check(stats.Samples <= stats.ExactStacks + stats.StacksWithGap + stats.CutStacks, "every stack has a quality");

@@ -152,7 +152,7 @@ internal static class Program
         stopping = true;
         foreach (var thread in burners)
             thread.Join();
-        Console.Error.WriteLine($"samples {Profiler.Stats.Samples}");
+        Console.Error.WriteLine($"samples {Profiler.GetStats().Samples}");
         return 0;
     }
 }

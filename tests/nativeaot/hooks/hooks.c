@@ -12,6 +12,7 @@
 
 #include "core/hooks.h"
 #include "port/nativeaot/glue.h"
+#include "port/nativeaot/runtime.h"
 #include "runtime.h"
 
 #define NOINLINE __attribute__((noinline, noclone))
@@ -72,6 +73,53 @@ static NOINLINE void make_raw(void)
 
     RhAllocateNewArray(&bytes_type, 600000, 16, &array);
     CHECK(array != NULL);
+}
+
+/* ---- the check of the runtime ---- */
+
+static void collect_nothing(void) {}
+
+static unsigned moved; /* words by which the frame is not where it should be */
+
+/* As the runtime's assembly: the frame is its own, with the registers of its caller. */
+static NOINLINE void probe_assembly(uint32_t elements)
+{
+    uintptr_t frame[24];
+    const struct ep_context caller = {.pc = (uintptr_t)__builtin_return_address(0),
+                                      .fp = *(uintptr_t *)__builtin_frame_address(0),
+                                      .sp = (uintptr_t)__builtin_dwarf_cfa()};
+
+    lay_frame(frame + moved, &caller);
+    (void)RhpGcAlloc(&bytes_type, 0, elements, frame);
+}
+
+static NOINLINE __attribute__((optimize("no-omit-frame-pointer"))) void probe(void)
+{
+    void *array = NULL;
+
+    probe_assembly(EP_DOTNET_PROBE_ARRAY);
+    RhAllocateNewArray(&bytes_type, EP_DOTNET_PROBE_RAW, 16, &array);
+    CHECK(array != NULL);
+}
+
+static void check_frame(void)
+{
+    ep_dotnet_alloc_check(probe);
+    CHECK(!ep_dotnet_refuses(EP_KIND_ALLOC) && !ep_dotnet_refuses(EP_KIND_LIVE));
+    for (moved = 1; moved < 3; moved++) {
+        ep_dotnet_alloc_check(probe);
+        CHECK(ep_dotnet_refuses(EP_KIND_ALLOC) && ep_dotnet_refuses(EP_KIND_LIVE));
+        atomic_store(&ep_kind_missing[EP_KIND_ALLOC], NULL);
+        atomic_store(&ep_kind_missing[EP_KIND_LIVE], NULL);
+    }
+    ep_dotnet_alloc_check(collect_nothing);
+    CHECK(ep_dotnet_refuses(EP_KIND_ALLOC));
+    atomic_store(&ep_kind_missing[EP_KIND_ALLOC], NULL);
+    atomic_store(&ep_kind_missing[EP_KIND_LIVE], NULL);
+#if defined(__x86_64__) /* qemu-user may look at the invalid argument first */
+    int here = 0;
+    CHECK(ep_dotnet_is_readable((uintptr_t)&here) && !ep_dotnet_is_readable(16));
+#endif
 }
 
 /* Stands for the runtime's assembly, which is left out of stacks. */
@@ -172,7 +220,7 @@ static void count(void)
         collect((int)(i % 3));
     }
     double truth = 24.0 * objects + 40 * 600024.0;
-    heap = (struct heap){.size = {0, 0, (uint64_t)truth}};
+    heap = (struct heap){.committed = (uint64_t)truth, .size = {0, 0, (uint64_t)truth}};
     settle(&stats);
     double off = 100 * ((double)stats.kind_value[EP_KIND_ALLOC] - truth) / truth;
     printf("figure stub_alloc_error_pct %.2f %%\n", off < 0 ? -off : off);
@@ -209,6 +257,20 @@ static void sizes(void)
     CHECK(ep_kinds_change(0, EP_KIND_BIT(EP_KIND_HEAP)) == 0);
 }
 
+/* Lines wait in their order, as many as one start and one send can have. */
+static void notices(void)
+{
+    char line[EP_DOTNET_NOTICE];
+
+    ep_dotnet_notices_keep(1);
+    for (char c = 'a'; c < 'a' + 12; c++)
+        ep_dotnet_notice((char[]){c, 0});
+    ep_dotnet_notices_keep(0);
+    for (char c = 'a'; c < 'a' + 12; c++)
+        CHECK(ep_dotnet_notice_take(line, sizeof line) == 1 && line[0] == c);
+    CHECK(ep_dotnet_notice_take(line, sizeof line) == 0);
+}
+
 int main(int argc, char **argv)
 {
     char endpoint[512];
@@ -231,6 +293,9 @@ int main(int argc, char **argv)
         handles[i] = &handle[i];
     CHECK(ep_dotnet_live_attach(handles, EP_DOTNET_LIVE_PLACES) == 0);
     ep_dotnet_heap_attach();
+    check_frame();
+    notices();
+    forget_allocated();
     if (ep_start(&config) != 0) {
         fprintf(stderr, "hooks: %s\n", ep_start_error());
         return 1;

@@ -44,6 +44,11 @@ int64_t RhGetTotalAllocatedBytes(void)
     return (int64_t)allocated;
 }
 
+void forget_allocated(void)
+{
+    allocated = 0;
+}
+
 void RhHandleSet(void *handle, void *object)
 {
     atomic_store((atomic_uintptr_t *)handle, (uintptr_t)object);
@@ -90,6 +95,7 @@ void RhGetMemoryInfo(void *info, int which)
     (void)which;
     memset(info, 0x5a, 0x110);
     words[5] = heap.committed;
+    words[10] = words[11] = 0; /* generation, share of time, flags */
     for (unsigned i = 0; i < 5; i++) {
         words[12 + 4 * i + 2] = heap.size[i];
         words[12 + 4 * i + 3] = heap.fragmented[i];

@@ -20,6 +20,8 @@ void *bare_RhpGcAlloc(const struct method_table *type, uint32_t flags, uintptr_t
 void RhAllocateNewArray(const struct method_table *type, uint32_t elements, uint32_t flags, void **array);
 uint64_t RhGetAllocatedBytesForCurrentThread(void);
 int64_t RhGetTotalAllocatedBytes(void);
+/* As if nothing had been allocated: what is older than the profiler might be alive, as far as it knows. */
+void forget_allocated(void);
 void RhHandleSet(void *handle, void *object);
 void RhpReversePInvoke(void *frame);
 void RhpReversePInvokeReturn(void *frame);
