@@ -8,7 +8,8 @@ ET_ROOMS    := lib profile formats symbols store web serve/http serve/ingest ser
 ET_SRC      := $(wildcard $(ET_ROOMS:%=tools/%/*.c))
 ET_HEADERS  := $(wildcard $(ET_ROOMS:%=tools/%/*.h))
 ET_OBJ      := $(ET_SRC:tools/%.c=$(ET_DIR)/%.o)
-ET_GEN      := $(addprefix $(ET_DIR)/gen/,compact.pb-c.c pprof.pb-c.c push.pb-c.c querier.pb-c.c)
+ET_GEN      := $(addprefix $(ET_DIR)/gen/,compact.pb-c.c otlp.pb-c.c pprof.pb-c.c push.pb-c.c \
+               querier.pb-c.c)
 ET_GEN_OBJ  := $(ET_GEN:.c=.o)
 ET_PACKAGES := libmicrohttpd gnutls nettle jansson sqlite3 libpcre2-8 libdw libelf libdebuginfod zlib libprotobuf-c libcurl
 ET_CPPFLAGS  = -D_GNU_SOURCE -DEP_VERSION_TEXT='"$(EP_VERSION)"' -I. -isystem $(ET_DIR)/gen \
@@ -128,6 +129,7 @@ test-tools-server: $(ET_TEST)/edgeprof
 test-tools-cli: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE)
 	@$(call host_test,cli_test.py)
 
+test-tools-page: $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE)
 # Screenshots of the tests are in $(ET_TEST)/shots.
 $(ET_PAGE): test-tools-page%: $(ET_TEST)/edgeprof
 	@$(call host_test,page$(subst -,_,$*)_test.py)
@@ -140,6 +142,24 @@ bench-page: $(BUILD)/edgeprof
 $(call test,test-tools-relay,all,600,shared,The relay delivers every acknowledged profile in order to receivers that are down, slow or gone.)
 test-tools-relay: $(ET_TEST)/edgeprof
 	@$(call host_test,relay_test.py)
+
+ET_BACKLOG ?= 36
+$(call test,test-tools-relay-backlog,all,300,shared,A relayed backlog reaches servers that behave as the real ones whole and once - past bad profiles and limits too.)
+$(call test,test-tools-relay-answers,all,300,shared,Every answer of a relay's destination has the right result for each profile: slow ones and pages of proxies too.)
+$(call test,relay-backlog,own,3600,alone,A backlog of an hour of 100 devices reaches Pyroscope's limits in the time that its rate allows.)
+test-tools-relay-backlog: $(BUILD)/edgeprof
+	@$(call host_test,relay_backlog_test.py -k test_backlog)
+
+test-tools-relay-answers: $(ET_TEST)/edgeprof $(BUILD)/edgeprof
+	@$(call host_test,relay_backlog_test.py -k 'not test_backlog and not test_figures')
+
+relay-backlog: $(BUILD)/edgeprof ## a backlog of ET_BACKLOG thousand profiles through the relay, with figures
+	@$(call host_test,relay_backlog_test.py -k test_backlog --rounds $(ET_BACKLOG) --timeout 3600 -rP)
+
+BENCHES += bench-relay
+.PHONY: bench-relay
+bench-relay: $(BUILD)/edgeprof
+	@$(call host_test,relay_backlog_test.py -k "test_figures or test_backlog and not bad")
 
 $(call test,test-tools-metrics,quick,300,shared,/metrics counts what was pushed and never falls, and promtool accepts metrics and rules.)
 test-tools-metrics: $(ET_TEST)/edgeprof

@@ -38,7 +38,7 @@ def read_request(stream):
 
 class Receiver:
     """Answers each request with the next of `answers`, or with what decide(head, body) says, and with 200 when neither says anything.
-    "close" is no answer. `taken` are the requests that were answered with 200."""
+    "close" is no answer; headers follow the status line by line, and a body after an empty line. `taken` are the requests that were answered with 200."""
 
     def __init__(self, answers=(), decide=None, port=0, context=None):
         self.requests, self.times, self.wrong, self.answers, self.taken = [], [], [], list(answers), []
@@ -75,9 +75,10 @@ class Receiver:
                     if answer.startswith("200"):
                         with self.lock:
                             self.taken.append(request)
-                    status, *headers = answer.split("\n")
+                    head, _, body = answer.partition("\n\n")
+                    status, *headers = head.split("\n")
                     lines = "".join(f"{header}\r\n" for header in headers)
-                    connection.sendall(f"HTTP/1.1 {status}\r\n{lines}Content-Length: 0\r\n\r\n".encode())
+                    connection.sendall(f"HTTP/1.1 {status}\r\n{lines}Content-Length: {len(body.encode())}\r\n\r\n{body}".encode())
             except (Wrong, UnicodeDecodeError) as error:
                 self.wrong.append(str(error))
             except OSError:

@@ -141,6 +141,10 @@ class Otlp:
             for profile in scope.get("profiles", []):
                 self.check_profile(profile)
 
+    def timeless(self, profile):
+        """True: it may have no duration."""
+        return False
+
     def check_value(self, value):
         if set(value) != {"string_value"}:
             self.say("otlp-value", f"{value} is no string")
@@ -169,7 +173,7 @@ class Otlp:
         self.check_type(profile, "period_type")
         if profile.get("period", 0) <= 0:
             self.say("otlp-period", f"{profile.get('period')}: Pyroscope names the series by it")
-        if not profile.get("time_unix_nano") or profile.get("duration_nano", 0) <= 0:
+        if not profile.get("time_unix_nano") or (profile.get("duration_nano", 0) > 0) == self.timeless(profile):
             self.say("otlp-time", f"{profile.get('time_unix_nano')} for {profile.get('duration_nano')} ns")
         if len(profile.get("profile_id", b"")) != 16:
             self.say("otlp-profile-id", f"{profile.get('profile_id')}")
@@ -240,6 +244,23 @@ def check_otlp(say, wrong, head, body, now, named=False):
             say("otlp-encoding", values["content-encoding"])
         Otlp(decode("Export", gzip.decompress(body) if values.get("content-encoding") == "gzip" else body), named, say).check()
     except (Malformed, OSError, EOFError, zlib.error) as error:
+        say("otlp-decode", repr(error))
+
+
+class ParcaOtlp(Otlp):
+    """A type with a duration is `:delta`, so an amount has none."""
+
+    def timeless(self, profile):
+        return self.tables["string"][profile["sample_type"]["type_strindex"]].decode() in LEVELS
+
+
+@checked
+def check_export(say, wrong, head, body, now, named=False):
+    """OTLP by gRPC, as Parca takes it; body: the message."""
+    headers_of(head, say, r"POST /(\S+/)?opentelemetry\.proto\.collector\.profiles\.v1development\.ProfilesService/Export HTTP/2", "application/grpc", "otlp")
+    try:
+        ParcaOtlp(decode("Export", body), named, say).check()
+    except (Malformed, KeyError, IndexError) as error:
         say("otlp-decode", repr(error))
 
 

@@ -27,7 +27,7 @@ FAMILIES = {
 
 
 # What comes over the relay besides, whose pprofs may have some of the types only.
-RELAYED = {**FAMILIES, "wall": (["wall/nanoseconds"], "cpu/nanoseconds")}
+RELAYED = {**FAMILIES, "wall": (["wall/nanoseconds"], "wall/nanoseconds")}
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -120,8 +120,6 @@ class Profile:
                 self.say("mapping-normalized", "addresses are ELF addresses, so a mapping is at 0")
             if mapping.get("build_id") and not re.fullmatch(r"(?:[0-9a-f]{2})+", self.text(mapping["build_id"])):
                 self.say("build-id", self.text(mapping["build_id"]))
-            if mapping.get("has_functions", 0):
-                self.say("has-functions", "the server would forget its addresses")
 
     def check_locations(self):
         mappings, functions = len(self.rows("mapping")), len(self.rows("function"))
@@ -143,6 +141,9 @@ class Profile:
                 lined.setdefault(mapping, set()).add(bool(lines))
         if any(len(both) > 1 for both in lined.values()) and not self.named:
             self.say("mapping-mixed", "frames with and without names in one mapping")
+        for mapping in self.rows("mapping"):
+            if mapping.get("has_functions", 0) and lined.get(mapping.get("id", 0)) != {True}:
+                self.say("has-functions", "the server would forget addresses that have no name")
         for function in self.rows("function"):
             if not self.text(function.get("name", 0)):
                 self.say("function-name", f"function {function.get('id', 0)} has none")

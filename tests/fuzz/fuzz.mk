@@ -1,6 +1,7 @@
 # Fuzzing of the unwinders, each architecture's on the test machine. fuzz_unwind.c describes the invariants.
 #
-#   test-fuzz-<arch>   the stored inputs, each also truncated everywhere and with every byte changed, under ASan and UBSan
+#   test-fuzz-<arch>   the stored inputs, each also truncated everywhere and with every byte changed, under ASan and UBSan;
+#                      in qemu-i386 if the kernel runs no 32-bit programs
 #   fuzz, fuzz-<arch>  libFuzzer: FUZZ_RUNS executions each, at most FUZZ_SECONDS (0: no limit). New inputs go to
 #                      $(FUZZ_DIR)/found-<arch>; add inputs that break an invariant to tests/fuzz/corpus/<arch>
 #   fuzz-coverage      lines that the stored inputs reach, by file
@@ -40,7 +41,8 @@ $(FUZZ_DIR)/replay-$(1): $(FUZZ_SRC_$(1)) tests/transport/replay.c $(FUZZ_HEADER
 	@mkdir -p $$(@D)
 	$(CC) $(FUZZ_CFLAGS) $(WARNINGS) $(FUZZ_SANITIZE),bounds-strict $(FUZZ_FLAGS_$(1)) $(FUZZ_SRC_$(1)) tests/transport/replay.c -o $$@
 test-fuzz-$(1): $(FUZZ_DIR)/replay-$(1)
-	@printf '$$@: '; ASAN_OPTIONS=detect_leaks=0 $$< $$(wildcard tests/fuzz/corpus/$(1)/*)
+	@printf '$$@: '; run=; $$< >/dev/null 2>&1; test $$$$? != 126 || run=qemu-i386; \
+	    ASAN_OPTIONS=detect_leaks=0 $$$$run $$< $$(wildcard tests/fuzz/corpus/$(1)/*)
 $(FUZZ_DIR)/fuzz-$(1): $(FUZZ_SRC_$(1)) tests/fuzz/mutate.c $(FUZZ_HEADERS) tests/fuzz/fuzz.mk
 	@tools/build/setup.sh apt build demo test fuzz
 	@mkdir -p $$(@D)

@@ -105,7 +105,41 @@ def test_hosts(folder, start_server):
             assert asked(server, Host=host) == 403, f"{arguments}: host {host}"
         assert server.stop() == 0, "ends"
     server = start_server("--insecure")
-    assert asked(server, Host="evil.example") == 200, "--insecure asks nobody"
+    assert asked(server) == 200, "--insecure needs no token"
+    assert asked(server, Host="evil.example") == 403, "--insecure checks names, too"
+    assert asked(server, "/edgeprof/v1/push", body=push(1), Host="evil.example") == 403, "and of who sends"
+    assert server.stop() == 0, "ends"
+    config = write(folder, "any.conf", '[serve]\nhosts = "*"\n')
+    for arguments in (("--hosts", "*"), ("--hosts", "a, *"), ("--config", config), ("--insecure", "--config", config)):
+        server = start_server(*arguments)
+        assert asked(server, Host="evil.example") == 200, f"{arguments}: any name"
+        assert server.stop() == 0, "ends"
+    server = start_server("--insecure", "--hosts", "gateway, b.example", "--config", config)
+    assert asked(server, Host="b.example:4040") == 200, "the option wins over the file"
+    assert asked(server, Host="evil.example") == 403, "the option wins over the file"
+
+
+def fetched(server, path, site, mode, body=None):
+    return asked(server, path, body=body, **{"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode})
+
+
+def test_pages_of_other_sites(folder, start_server):
+    """As browsers mark their requests: an image, a script or a form elsewhere may not make the server work."""
+    server = start_server()
+    query, page, sent = "/api/profile?service=svc", "/", "/edgeprof/v1/push"
+    for site in ("cross-site", "same-site", "anything"):
+        for mode in ("no-cors", "cors", "navigate", "websocket"):
+            assert fetched(server, query, site, mode) == 403, f"a query, {site}, {mode}"
+            assert fetched(server, sent, site, mode, push(1)) == 403, f"a push, {site}, {mode}"
+            assert fetched(server, page, site, mode) == (200 if mode == "navigate" else 403), f"the page, {site}, {mode}"
+        assert fetched(server, page + "?service=svc", site, "navigate") == 200, f"a link to the page, {site}"
+        assert fetched(server, "/healthz", site, "no-cors") == 200, f"public, {site}"
+    for site, mode in (("same-origin", "cors"), ("same-origin", "no-cors"), ("none", "navigate")):
+        assert fetched(server, query, site, mode) == 200, f"a query, {site}, {mode}"
+        assert fetched(server, page, site, mode) == 200, f"the page, {site}, {mode}"
+    assert asked(server, query) == 200, "who is no browser"
+    assert server.push(push(2)) == 200, "nor a device"
+    assert "pages of other sites" in server.stderr(), "it is said"
 
 
 # ---- TLS ----

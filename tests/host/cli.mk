@@ -25,7 +25,7 @@ test-tools-debuginfod: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 test-tools-debuginfod-limits: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 	@$(call host_test,debuginfod_limits_test.py)
 
-test-tools-diff: $(ET_TEST)/edgeprof
+test-tools-diff: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 	@$(call host_test,cli_diff_test.py)
 
 test-tools-watch: $(ET_TEST)/edgeprof

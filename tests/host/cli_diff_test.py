@@ -8,6 +8,7 @@ import pytest
 from cli import command_lines, message_of
 from generate import message, module, nodes, origin, profile
 from harness import Server
+from sample import SOURCE, marked
 
 OK, FAILED, USAGE, NO_DATA, REGRESSION, NO_BASELINE, TOO_FEW = 0, 1, 2, 3, 4, 5, 6
 UPTIME = 1_700_000_000_000_000_000
@@ -202,6 +203,23 @@ def test_files(fleet, cli, folder):
     assert diff(a, compact, "--function", ONE)[0] == REGRESSION, "compact messages"
     assert cli.fails(NO_BASELINE, "no profile", "diff", "--kind", "gc", a, b).out == "", "a file without such profiles is no baseline"
     cli.fails(FAILED, "missing", "diff", os.path.join(folder, "missing"), b)
+
+
+def test_lines(fleet, known):
+    """The same share of a function, spent in other lines."""
+    line, tags = marked("hot"), lambda version: [("version", version)]
+    assert fleet.server.push(known.lines_of_hot(51, "svc", 5000, 5000, tags("a"))) == 200
+    assert fleet.server.push(known.lines_of_hot(52, "svc", 2000, 8000, tags("b"))) == 200
+    names = lambda done: [(row["name"], row["means"]) for row in json.loads(done.out)["functions"]]
+    assert names(fleet.versions("a", "b", "--json")) == [("hot", "same")]
+    hot, cold = f"hot {SOURCE}:{line}", f"hot {SOURCE}:{line - 1}"
+    assert names(fleet.versions("a", "b", "--json", "--granularity", "function")) == [("hot", "same")]
+    assert names(fleet.versions("a", "b", "--json", "--granularity", "line")) == [(hot, "more"), (cold, "less")]
+    text = fleet.versions("a", "b", "--granularity", "line").out
+    assert re.search(rf"50\.00% +80\.00% +\+30\.00%.* more +{re.escape(hot)}$", text, re.M), text
+    judged = ("--threshold", "10%", "--granularity", "line", "--function")
+    assert outcome(fleet.versions("a", "b", *judged, hot))[0] == REGRESSION, "a line can be judged"
+    assert outcome(fleet.versions("a", "b", *judged, cold))[0] == OK
 
 
 def test_levels(fleet):

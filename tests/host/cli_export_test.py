@@ -2,6 +2,7 @@
 import gzip
 import json
 import os
+import re
 import xml.etree.ElementTree
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 import speedscope
 from cli import command_lines, folded
 from generate import message, module, nodes, origin, profile
-from sample import contents
+from pprof import every, fields, numbers, one
+from sample import SOURCE, contents, marked
 
 HOSTILE = 'a"b\\c</script>;d'
 STACKS = {"[app]+0x4;[app]+0x68": 50000000, "[app]+0x4;[app]+0xcc": 300000000, "[app]+0x4;[app]+0x130;[app]+0x1f8": 110000000}
@@ -67,6 +69,47 @@ def test_inlined_calls_are_frames(cli, known, start_server):
     document = json.loads(cli.run("export", "--db", server.db, *symbols, "--format", "speedscope").out)
     assert speedscope.problems(document) == []
     assert any(frame.get("file", "").endswith("sample.c") and frame.get("line", 0) > 0 for frame in document["shared"]["frames"])
+
+
+@pytest.fixture
+def lines_of_hot(start_server, known):
+    server = start_server()
+    assert server.push(known.lines_of_hot(61, "lines", 2, 30)) == 200
+    return server.db
+
+
+def located(path):
+    """{(function, line, has an address): value} of leaves"""
+    found = fields(gzip.decompress(contents(path)))
+    texts = [value.decode() for value in every(found, 6)]
+    names = {one(f, 1): texts[one(f, 2)] for f in map(fields, every(found, 5))}
+    places = {}
+    for location in map(fields, every(found, 4)):
+        line = fields(every(location, 4)[0])
+        places[one(location, 1)] = (names[one(line, 1)], one(line, 2), one(location, 3) > 0)
+    samples = list(map(fields, every(found, 2)))
+    sums = {places[numbers(sample, 1)[0]]: numbers(sample, 2)[-1] for sample in samples}
+    assert len(sums) == len(samples), "equal stacks are one sample"
+    return sums
+
+
+@pytest.mark.parametrize("granularity, leaves, stacks", [
+    ((), {("hot", 0, True): 300000000, ("hot", -1, True): 20000000}, {"hot": 320000000}),
+    (("--granularity", "line"), {("hot", 0, False): 300000000, ("hot", -1, False): 20000000}, {"hot :0": 300000000, "hot :-1": 20000000}),
+    (("--granularity", "functions"), {("hot", None, False): 320000000}, {"hot": 320000000})])
+def test_granularity(cli, folder, lines_of_hot, granularity, leaves, stacks):
+    """pprof has fields for lines, other formats have names; both at once. Numbers of lines are relative to the marked one."""
+    line, pprof, text = marked("hot"), os.path.join(folder, "a.pb.gz"), os.path.join(folder, "b.folded")
+    speed = os.path.join(folder, "c.speedscope.json")
+    assert cli.run("export", "--db", lines_of_hot, "-o", text, "-o", pprof, "-o", speed, *granularity).returncode == 0
+    assert located(pprof) == {(name, 0 if at is None else line + at, address): value for (name, at, address), value in leaves.items()}
+    wanted = {re.sub(r":(-?\d)$", lambda found: f"{SOURCE}:{line + int(found[1])}", stack): value for stack, value in stacks.items()}
+    assert folded(contents(text).decode()) == wanted
+    frames = json.loads(contents(speed))["shared"]["frames"]
+    assert sorted((frame["name"], frame["line"]) for frame in frames) == sorted((name, int((re.search(r":(\d+)$", name) or [0, line])[1])) for name in wanted)
+    drawn = os.path.join(folder, "d.svg")
+    assert cli.run("flame", "--db", lines_of_hot, "-o", drawn, *granularity).returncode == 0
+    assert all(name in contents(drawn).decode() for name in wanted)
 
 
 @command_lines(("-o FILE", "export"), ("--format xml", "export", "--format", "xml"), ("x.png", "export", "-o", "x.png"),

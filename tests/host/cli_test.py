@@ -1,5 +1,6 @@
 """Commands from outside: exit codes, one clear line, the same order as `go tool pprof`, run."""
 import gzip
+import json
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import pytest
 from cli import command_lines, folded, message_of
 from generate import context, message, module, nodes, origin, profile, tag_set
 from harness import REPOSITORY, Server, clean_environment
-from sample import contents
+from sample import SOURCE, contents, marked
 from senders import wait_for
 
 COMMANDS = ("serve", "run", "top", "flame", "export", "cat", "watch", "query", "devices", "diff", "symbols", "symbolize", "status", "level", "kinds", "threads")
@@ -52,6 +53,7 @@ def test_no_command(cli):
     ("-o", "flame"), ("x.png", "flame", "-o", "x.png"), ("x.png", "run", "--flame", "x.png", "true"), ("-o FILE", "export"),
     ("FILE", "cat"), ("FILE", "cat", "a", "b"), ("command", "run"), ("extreme", "run", "--level", "extreme", "true"),
     ("12", "run", "--interval", "12", "true"), ("--rows", "export", "--rows", "3"),
+    ("--granularity", "export", "--granularity", "file"), ("--lines", "export", "--lines"),
     ("--value", "top", "--db", "x.db", "--value", "weight"), ("--label", "top", "--db", "x.db", "--label", "step"),
     ("--group-by", "top", "--db", "x.db", "--group-by", ""))
 def test_wrong_usage(cli, folder, word, arguments):
@@ -75,12 +77,17 @@ def framed(*messages):
     return b"".join(struct.pack("<I", len(body)) + body for body in messages)
 
 
-def pprof_order(path):
-    done = subprocess.run(["go", "tool", "pprof", "-top", "-nodefraction=0", path], capture_output=True, text=True, check=False,
-                          env=clean_environment(HOME=os.path.dirname(path), PPROF_TMPDIR=os.path.dirname(path)))
+def go_pprof(path, *options):
+    folder = os.path.dirname(path)
+    done = subprocess.run(["go", "tool", "pprof", *options, path], capture_output=True, text=True, check=False, cwd=folder,
+                          env=clean_environment(HOME=folder, PPROF_TMPDIR=folder))
     assert done.returncode == 0, done.stderr
-    rows = re.findall(r"^ *\S+ +([\d.]+)% +\S+% +\S+ +([\d.]+)% +(.*)$", done.stdout, re.M)
-    return [(name.removesuffix(" (inline)"), float(flat), float(cum)) for flat, cum, name in rows]
+    return done.stdout
+
+
+def pprof_order(path, *options):
+    rows = re.findall(r"^ *\S+ +([\d.]+)% +\S+% +\S+ +([\d.]+)% +(.*)$", go_pprof(path, "-top", "-nodefraction=0", *options), re.M)
+    return [(name.removesuffix(" (inline)"), round(float(flat), 2), round(float(cum), 2)) for flat, cum, name in rows]
 
 
 def our_order(text):
@@ -245,6 +252,53 @@ def test_top_in_the_order_of_pprof(cli, filled, folder):
     assert gzip.decompress(contents(out))[:1] == b"\x0a"
 
 
+def function_row(done, name="hot"):
+    return next(row for row in json.loads(done.out)["top"] if row["name"] == name)
+
+
+@pytest.fixture(scope="module")
+def lines_of_hot(edgeprof, known, shared_folder):
+    """[where a command reads samples of `hot`, of which the first seen is not in its hottest line]"""
+    with Server(edgeprof, os.path.join(shared_folder, "lines.db")) as server:
+        assert server.push(known.lines_of_hot(41, "lines", 2, 30)) == 200
+        yield [["--db", server.db], ["--url", server.url]]
+
+
+def test_function_has_its_hottest_line(cli, lines_of_hot):
+    """And not that of the first address."""
+    line = marked("hot")
+    for source in lines_of_hot:
+        row = function_row(cli.run("top", *source, "--json"))
+        assert (row["file"], row["line"]) == (SOURCE, line), source
+        assert row["line_count"] == 2
+        assert row["lines"] == [{"line": line, "self": 300000000, "total": 300000000},
+                                {"line": line - 1, "self": 20000000, "total": 20000000}]
+
+
+def test_top_by_line(cli, lines_of_hot):
+    line = marked("hot")
+    for source in lines_of_hot:
+        top = cli.run("top", *source, "--lines")
+        assert our_order(top.out) == [(f"hot {SOURCE}:{line}", 93.75, 93.75), (f"hot {SOURCE}:{line - 1}", 6.25, 6.25)], source
+        assert ", 2 lines\n" in top.out and "  function file:line\n" in top.out
+        assert our_order(cli.run("top", *source).out) == [("hot", 100, 100)], "functions unless asked"
+
+
+def test_line_of_a_real_loop(cli, sampled, folder):
+    """The program is optimized (-O2): its hot line is the loop's, here and for pprof."""
+    hot, out = f"hot {SOURCE}:{marked('hot')}", os.path.join(folder, "lines.pb.gz")
+    rows = our_order(cli.run("top", "--db", sampled, "--lines", "-n", "1000").out)
+    assert rows[0][0] == hot and rows[0][1] > 35, rows
+    assert {f"{mark} {SOURCE}:{marked(mark)}" for mark in ("middle", "outer")} <= {row[0] for row in rows}, "callers' lines are those of the calls"
+    assert function_row(cli.run("top", "--db", sampled, "--json"))["line"] == marked("hot")
+    assert cli.run("export", "--db", sampled, "--pprof", out).returncode == 0
+    assert sorted(rows) == sorted(pprof_order(out, "-lines", "-source_path=/nowhere")), "the same rows as pprof's"
+    for granularity in ((), ("--granularity", "line")):
+        assert cli.run("export", "--db", sampled, "--pprof", out, *granularity).returncode == 0
+        listed = re.findall(r"^ +([\d.]+)(m?)s +\S+ +(\d+):", go_pprof(out, f"-source_path={REPOSITORY}", "-list=^hot$"), re.M)
+        assert max(listed, key=lambda row: float(row[0]) / (1000 if row[1] else 1))[2] == str(marked("hot")), f"pprof -list: {listed}"
+
+
 def test_no_data(cli, filled):
     cli.fails(3, "no data", "top", "--db", filled.db, "--last", "1m")
 
@@ -322,6 +376,11 @@ def test_environment_of_run(go):
         assert line in environment
     assert re.search(r"EDGEPROF_ENDPOINT=http://127\.0\.0\.1:\d+\n", environment)
     assert re.search(r"^edgeprof-\w+$", environment, re.M), "its database is in /tmp while it runs"
+
+
+def test_second_endpoint_is_not_for_run(go, sample):
+    done = go("--level", "high", "--", sample, "500", env=clean_environment(EDGEPROF_ENDPOINT_OLD="http://127.0.0.1:9"))
+    assert done.returncode == 0 and "hot" in done.out
 
 
 @pytest.fixture

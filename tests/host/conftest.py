@@ -11,7 +11,7 @@ from browser import Browser
 from cli import Cli, message_of
 from harness import Server
 from page_kit import Page
-from sample import Sample
+from sample import Sample, run
 
 
 def pytest_addoption(parser):
@@ -149,6 +149,14 @@ def page(page_of, server):
 def known(sample):
     """What is known of the sample."""
     return Sample(sample)
+
+
+@pytest.fixture(scope="module")
+def sampled(shipped, sample, shared_folder):
+    """A database with a profile of a run of the sample."""
+    path = os.path.join(shared_folder, "sampled.db")
+    run(shipped, sample, path)
+    return path
 
 
 @pytest.fixture(scope="module")

@@ -228,11 +228,124 @@ def test_errors(server):
     for method, body, status, code in (("SelectMergeStacktraces", data(1, "cpu") + data(2, "{}"), 400, "invalid_argument"),
                                        ("SelectMergeStacktraces", data(1, CPU) + data(2, "{a=~\"(\"}"), 400, "invalid_argument"),
                                        ("SelectSeries", data(1, CPU) + data(2, "{}") + between(), 400, "invalid_argument"),
-                                       ("SelectHeatmap", b"", 501, "unimplemented"), ("ProfileTypes", b"\xff", 400, "invalid_argument")):
+                                       ("SelectHeatmap", data(1, CPU) + data(2, "{}") + between(), 400, "invalid_argument"),
+                                       ("Nothing", b"", 501, "unimplemented"), ("ProfileTypes", b"\xff", 400, "invalid_argument")):
         got, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, HEADERS)
         assert (got, server.headers["Content-Type"], json.loads(answer)["code"]) == (status, "application/json", code), f"{method} {body}"
         assert len(json.loads(answer)["message"]) > 10, f"{method}: {answer}"
     assert server.request("POST", "/querier.v1.QuerierService/ProfileTypes", b"", {"Content-Type": "text/plain"})[0] == 415, "no such encoding"
+
+
+def test_selectors(server):
+    """Pyroscope refuses a selection without a selector or without times, a range that ends before it begins, and what Prometheus cannot read.
+    One instant is a range."""
+    for selector, start, end, wanted in ((b"", START, START + 1, 400), ("{}", START, START + 1, 200), ("{}", START, START, 200), ("{}", START + 1, START, 400),
+                                         ("{}", 0, 0, 400), ("{}", 0, START, 400), ("{}", START, 0, 400), ("{a.b=\"c\"}", START, END, 400),
+                                         ("{\"a.b\"=\"c\"}", START, END, 200), ("{a=b}", START, END, 400), ("{ a = \"b\" , }", START, END, 200),
+                                         ("{9a=\"b\"}", START, END, 400)):
+        body = data(1, CPU) + data(2, selector) + number(3, start) + number(4, end)
+        status = server.request("POST", "/querier.v1.QuerierService/SelectMergeStacktraces", body, HEADERS)[0]
+        assert status == wanted, f"{selector} from {start} to {end}"
+
+
+def ask_json(server, method, accept="*/*", **body):
+    status, answer = server.request("POST", "/querier.v1.QuerierService/" + method, json.dumps(body).encode(),
+                                    {"Content-Type": "application/json", "Accept": accept})
+    assert status == 200, f"{method}: {answer[:200]}"
+    return json.loads(answer)
+
+
+@pytest.fixture(scope="module")
+def timed(server):
+    """A service with three profiles of 1, 2 and 4 units, of which the second starts on a full second and the third 1 ns later."""
+    stacks = [(1, 0, 0, 1)], [(1, 0, 1, 2)], [(2, 1, 0, 3), (2, 0, 1, 1)]
+    starts = 30_500_000_000, 45_000_000_000, 45_000_000_001
+    made = [profile(rows, start=start, duration=10_000_000_000) for rows, start in zip(stacks, starts)]
+    body = message(9, 0, origin("timed", [("odd.name", "x")], host="pi-9", boot_id="b9", pid=9),
+                   [module(4096, 4096, 0, bytes([9]) * 20, "/nowhere/app")], nodes([0, 1], [4100, 4200]), made,
+                   contexts=[context(span=7)], unix_minus_uptime=1_700_000_000_000_000_000)
+    assert server.push(body) == 200
+    return {"profileTypeID": CPU, "labelSelector": '{service_name="timed"}'}
+
+
+def test_starts(server, timed):
+    """A profile counts at its start: in a range that includes it, both ends included; in the step that ends at it or after it."""
+    unit = 10_000_000
+
+    def flames(first, last):
+        return int(ask_json(server, "SelectMergeStacktraces", **timed, start=START + first, end=START + last)["flamegraph"].get("total", 0)) // unit
+
+    def points(first, last, step, **more):
+        series = ask_json(server, "SelectSeries", **timed, start=START + first, end=START + last, step=step, **more).get("series", [])
+        return {int(p["timestamp"]) - START: p["value"] / unit for one in series for p in one["points"]}
+
+    for first, last, wanted in ((0, 60_000, 7), (30_500, 30_500, 1), (30_501, 44_999, 0), (45_000, 45_000, 2), (45_000, 45_001, 6), (45_001, 60_000, 0)):
+        assert flames(first, last) == wanted, f"from {first} to {last}"
+    assert points(0, 60_000, 15) == {45_000: 7}
+    assert points(30_000, 60_000, 10) == {40_000: 1, 50_000: 6}
+    assert points(30_500, 60_000, 10) == {30_500: 1, 50_500: 6}, "the first point has what came before it"
+    assert points(40_500, 60_000, 10) == {40_500: 1, 50_500: 6}, "from one step earlier, included"
+    assert points(40_501, 60_000, 10) == {50_501: 6}
+    assert points(30_000, 45_000, 15) == {45_000: 3}, "the end is included to the nanosecond"
+    assert points(30_000, 45_001, 15) == {45_000: 7}
+    assert points(30_000, 50_000, 15) == {45_000: 7}, "no point is after the end"
+    assert points(0, 60_000, 15, aggregation="TIME_SERIES_AGGREGATION_TYPE_AVERAGE") == {45_000: 7}
+    assert points(0, 60_000, 15, stackTraceSelector={"callSite": [{"name": "nothing"}]}) == {45_000: 7}
+
+
+def test_heatmap(server, timed):
+    def slots(kind, **more):
+        series = ask_json(server, "SelectHeatmap", **timed, start=START, end=START + 60_000, step=15, queryType="HEATMAP_QUERY_TYPE_" + kind, **more)["series"]
+        return {tuple(sorted((x["name"], x["value"]) for x in one.get("labels", []))): {
+            int(slot["timestamp"]) - START: {low / 1e7: count for low, count in zip(slot["yMin"], slot["counts"]) if count} for slot in one["slots"]} for one in series}
+
+    assert slots("INDIVIDUAL") == {(): {45_000: {1: 1, 1.9: 1, 3.85: 1}}}, "three profiles of 1, 2 and 4"
+    assert slots("INDIVIDUAL", groupBy=["service_name", "none"]) == {(("service_name", "timed"),): {45_000: {1: 1, 1.9: 1, 3.85: 1}}}
+    assert slots("SPAN") == {(): {45_000: {3: 1}}}, "one span, 2 and 1 at one millisecond"
+    assert ask_json(server, "SelectHeatmap", profileTypeID=CPU, labelSelector='{service_name="none"}', start=START, end=END, step=15,
+                    queryType="HEATMAP_QUERY_TYPE_SPAN") == {}
+    assert ask_json(server, "AnalyzeQuery", start=START, end=END, query=CPU + "{}") == {}
+
+
+def test_call_sites(server, timed):
+    ranged = {"start": START, "end": END}
+    graph = ask_json(server, "SelectMergeStacktraces", **timed, **ranged, stackTraceSelector={"callSite": [{"name": "app+0x4"}, {"name": "app+0x68"}]})
+    assert graph["flamegraph"]["names"] == ["total", "app+0x4", "app+0x68"] and graph["flamegraph"]["total"] == "40000000"
+    assert "levels" in graph["flamegraph"] and "20000000" not in json.dumps(graph), "nothing of other stacks"
+
+
+def test_dot(server, timed):
+    """Graphs for Graphviz: one node a function, an edge a call, dotted where a node between is not drawn."""
+    def dot(**more):
+        return ask_json(server, "SelectMergeStacktraces", **timed, start=START, end=END, format="PROFILE_FORMAT_DOT", **more).get("dot", "")
+
+    lines = dot().splitlines()
+    assert [line.split(" ")[0] for line in lines] == ["digraph", "node", "subgraph", "N1", "N2", "N1", "}"], "two functions and a call"
+    assert lines[3].startswith(r'N1 [label="app+0x4\n0.03s (42.86%)\nof 0.07s (100%)" id="node1"') and 'tooltip="app+0x4 (0.07s)"' in lines[3]
+    assert lines[5].startswith('N1 -> N2 [label=" 0.04s" weight=58 penwidth=3 color=') and '"app+0x4 -> app+0x68 (0.04s)"' in lines[5]
+    assert r"Showing top 1 nodes out of 2\l" in dot(maxNodes=1) and "N2" not in dot(maxNodes=1)
+    status, text = server.request("GET", "/render?query=timed.cpu&format=dot&maxNodes=1")
+    assert (status, text.decode().count("fontsize")) == (200, 2)
+    assert ask_json(server, "SelectMergeStacktraces", profileTypeID=CPU, labelSelector='{service_name="none"}', start=START, end=END,
+                    format="PROFILE_FORMAT_DOT") == {}, "nothing has no graph"
+    assert server.request("GET", "/render?query=nobody.cpu&format=dot") == (200, b"")
+
+
+def test_label_names(server, timed):
+    """A client that does not say that it takes them gets no names that Prometheus does not have. All matchers must match."""
+    ranged = {"matchers": [timed["labelSelector"]], "start": START, "end": END}
+    accept = "*/*; allow-utf8-labelnames=true"
+    assert "odd.name" not in ask_json(server, "LabelNames", **ranged)["names"]
+    assert "odd.name" in ask_json(server, "LabelNames", accept, **ranged)["names"]
+    assert "odd.name" not in json.dumps(ask_json(server, "Series", **ranged))
+    assert "odd.name" in json.dumps(ask_json(server, "Series", accept, **ranged))
+    both = {**ranged, "matchers": [timed["labelSelector"], '{host="pi-1"}']}
+    assert ask_json(server, "LabelValues", name="host", **both) == {}
+    assert ask_json(server, "LabelValues", name="host", **{**both, "matchers": both["matchers"][:1]}) == {"names": ["pi-9"]}
+
+
+def test_newest(server, timed):
+    assert int(ask_json(server, "GetProfileStats")["newestProfileTime"]) == START + 45_000, "the start of the newest"
 
 
 def test_extremes(server):
@@ -240,9 +353,10 @@ def test_extremes(server):
     ends = (0, 1, 2**63 - 1, 2**63, 2**64 - 1, START)
     for start in ends:
         for end in ends:
-            times = number(3, start) + number(4, end)
+            times = data(2, "{}") + number(3, start) + number(4, end)
+            first, last = (n - 2**64 if n >= 2**63 else n for n in (start, end))
             status, _ = server.request("POST", "/querier.v1.QuerierService/SelectMergeStacktraces", data(1, CPU) + times + number(5, end), HEADERS)
-            assert status == 200, f"stacks from {start} to {end}"
+            assert status == (200 if first and last and first <= last else 400), f"stacks from {start} to {end}"
             for step in (1e-300, 15.0, 1e8, 1e300, float("nan"), -1.0):
                 status, _ = server.request("POST", "/querier.v1.QuerierService/SelectSeries",
                                            data(1, CPU) + times + b"\x31" + struct.pack("<d", step), HEADERS)
@@ -250,7 +364,7 @@ def test_extremes(server):
     for start in ("0", "1", "9200000000000000000", "99999999999999999999", "now"):
         for end in ("0", "1", "9200000000000000000", "now-1s"):
             status, answer = server.request("GET", f"/render?query=orders.cpu&from={start}&until={end}&max-nodes={start}")
-            wanted = 400 if len(start) > 19 else 200
+            wanted = 400 if len(start) > 19 or int(end if end.isdigit() else 2**40) < int(start if start.isdigit() else 2**41) else 200
             assert status == wanted and (wanted == 400 or json.loads(answer)["flamebearer"]["levels"]), f"/render from {start} to {end}: {answer}"
     for method, body in (("LabelNames", data(1, "{a=b}") * 1000), ("Series", data(2, "a") * 1000), ("Series", data(1, CPU + "{}") * 1000),
                          ("SelectMergeStacktraces", data(1, CPU) + data(11, "00f067aa0ba902b7") * 1000),

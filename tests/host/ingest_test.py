@@ -172,7 +172,7 @@ def test_folded(server):
     assert ingest(server, "zip.cpu", gzip.compress(text), {"Content-Encoding": "gzip"})[0] == 200, "gzip"
     assert ingest(server, "empty", b"")[0] == 200, "nothing at all"
     for what, query, body, wanted in (("a line without a number", {}, b"a;b 1\nc", 422), ("units that are none", {"units": "m"}, text, 422),
-                                      ("a rate that is none", {"sampleRate": "x"}, text, 400), ("a rate of 0", {"sampleRate": 0}, text, 400),
+                                      ("a rate that is none", {"sampleRate": "x"}, text, 400),
                                       ("a large rate", {"sampleRate": 10**12}, text, 400),
                                       ("a sum beyond 63 bits", {"sampleRate": 1}, b"a 9223372036\nb 9223372036", 422),
                                       ("a format of the future", {"format": "x"}, text, 400), ("a bad time", {"from": "x"}, text, 400)):
@@ -245,3 +245,65 @@ def test_many_values(start_server):
     assert server.request("POST", PUSH, binary(series("many", pprof(5))), PROTO)[0] == 200, "others are taken"
     assert server.total("many") == 5, "and nothing of what was refused"
     assert len(server.stderr()) < 2000, "lines on stderr are short"
+
+
+GO_TYPES = {"process_cpu:cpu:nanoseconds:cpu:nanoseconds", "process_cpu:samples:count:cpu:nanoseconds",
+            "memory:alloc_objects:count:space:bytes", "memory:alloc_space:bytes:space:bytes", "memory:inuse_objects:count:space:bytes",
+            "memory:inuse_space:bytes:space:bytes", "mutex:contentions:count:contentions:count", "mutex:delay:nanoseconds:contentions:count",
+            "block:contentions:count:contentions:count", "block:delay:nanoseconds:contentions:count",
+            "goroutines:goroutine:count:goroutine:count"}
+
+
+def asked(server, method, **body):
+    status, answer = server.request("POST", "/querier.v1.QuerierService/" + method, json.dumps(body).encode(), JSON)
+    assert status == 200, answer
+    return json.loads(answer)
+
+
+def types_of(server):
+    return {item["ID"] for item in asked(server, "ProfileTypes", start=1, end=2**42).get("profileTypes", [])}
+
+
+def value_of(server, profile_type, selector="{}"):
+    found = asked(server, "SelectMergeStacktraces", profile_typeID=profile_type, label_selector=selector, start=1000, end=2**42)
+    return int(found["flamegraph"].get("total", 0))
+
+
+def test_recorded_go(start_server):
+    """The uploads of pyroscope-go 1.4.3, as they were sent: all are taken, with the types that Pyroscope has after them."""
+    server = start_server()
+    with open(os.path.join(os.path.dirname(__file__), "recorded", "pyroscope-go.json"), encoding="utf-8") as file:
+        uploads = json.load(file)["requests"]
+    answers = [server.request("POST", upload["path"], base64.b64decode(upload["body_b64"]), upload["headers"]) for upload in uploads]
+    assert len(uploads) == 24 and [status for status, _ in answers] == [200] * 24, answers
+    assert types_of(server) == GO_TYPES, "ids are those that Pyroscope has"
+    for profile_type in GO_TYPES:
+        assert value_of(server, profile_type) > 0, f"{profile_type} has values"
+    text = server.request("GET", "/api/services")[1].decode()
+    assert '"goroutines:goroutine:count:goroutine:count"' in text and "go.service" in text, text
+    names = asked(server, "LabelNames", start=1, end=2**42)["names"]
+    assert "__service_name__" in names and "host" not in names, f"Pyroscope's second name of the service, and nothing that nobody sent: {names}"
+    assert asked(server, "LabelValues", name="__service_name__", start=1, end=2**42)["names"] == ["go.service"], "has its values"
+
+
+def test_own_types(start_server):
+    """A sender's id is the one to ask for, also where a kind of ours has the same sample type."""
+    server = start_server()
+    for family, sample_type, unit, period, period_unit in (
+            ("deadmans_switch", "made_up", "profilos", "made_up", "profilos"), ("wall", "wall", "nanoseconds", "wall", "nanoseconds"),
+            ("wall", "cpu", "nanoseconds", "wall", "nanoseconds"), ("goroutines", "goroutine", "count", "goroutine", "count"),
+            ("process_cpu", "cpu", "nanoseconds", "cpu", "nanoseconds")):
+        strings = [text.encode() for text in ("", sample_type, unit, period, period_unit, "main")]
+        body = pprof_profile(strings, [data(1, b"\1") + data(2, b"\7")], ((1, 2),), [nested(4, number(1, 1) + nested(4, number(1, 1)))],
+                             [function_of(1, 5)], number(9, NOW * 10**9) + number(10, 10**9) + nested(11, number(1, 3) + number(2, 4)))
+        labels = {"__name__": family, "service_name": "own"}
+        before = types_of(server)
+        assert server.request("POST", PUSH, binary((labels, [body])), PROTO)[0] == 200, family
+        profile_type = ":".join((family, sample_type, unit, period, period_unit))
+        assert types_of(server) - before - {"process_cpu:samples:count:cpu:nanoseconds"} == {profile_type}, profile_type
+        assert value_of(server, profile_type, '{service_name="own"}') == 7, f"{profile_type}: and nothing else"
+
+
+def test_java_refused(server):
+    status, answer = ingest(server, "java", b"FLR\0\0\2\0\0", format="jfr")
+    assert (status, answer.count(b"\n")) == (400, 1) and b"jfr" in answer and b"Java" in answer, answer

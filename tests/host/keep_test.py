@@ -60,6 +60,30 @@ def test_merges_and_forgets(folder, start_server):
     assert wait_until(lambda: total(server) == 0), "what is too old goes"
 
 
+def test_limit_below_dictionary(folder, start_server):
+    """A dictionary of more than the limit does not cost the newest profiles, and the server says so once."""
+    db = os.path.join(folder, "limit.db")
+    server = start_server(db=db)
+    start = int(time.time()) - 30 * HOUR
+    for i in range(28):
+        count = 2000
+        body = message(100 + i, 0, origin("svc", ()), [module(4096, 1 << 20, 0, b"\1" * 20, "/nowhere/app")],
+                       nodes([0] * count, [4096 + 16 * (i * count + k) for k in range(count)]), last=True,
+                       profiles=[profile(dict.fromkeys(range(1, count + 1), 1), start=SECOND, duration=10 * SECOND)],
+                       unix_minus_uptime=(start + i * HOUR) * SECOND)
+        assert server.push(body) == 200, f"message {i}"
+    assert server.stop() == 0
+    server = start_server("--max-size", "1M", db=db)
+    assert wait_until(lambda: "--max-size: the database has" in server.stderr(), 120), server.stderr()
+    sum_ = total(server)
+    hours = sum_ // (2000 * 10_000_000)
+    assert hours == 24, f"{hours} hours of profiles are left"
+    answer = server.request("GET", "/metrics")[1].decode()
+    deleted = {line.split('"')[1]: int(line.split()[-1]) for line in answer.splitlines() if line.startswith("edgeprof_deleted_total{")}
+    assert deleted["big_hours"] == 28 - hours and deleted["passes"] >= 1 and deleted["nodes"] > 1000, deleted
+    assert server.stderr().count("--max-size: the database has") == 1
+
+
 @pytest.mark.parametrize("arguments", [("--keep", "14"), ("--keep", "1m"), ("--keep", "soon"), ("--max-size", "4"),
                                        ("--max-size", "0G"), ("--max-size", "G")])
 def test_wrong_option(cli, folder, arguments):

@@ -9,6 +9,7 @@ import pytest
 
 from generate import context, message, module, nodes, origin, profile, tag_set
 from page_kit import FRAMES, MAIN, ROWS, SHOP, TEXTS, fill, format_share, format_value
+from sample import SOURCE, marked
 
 NOW = int(time.time()) // 10 * 10
 START = NOW // 60 * 60 - 600  # of the service that is busy
@@ -139,6 +140,38 @@ def test_table(page):
     page.click("#top tbody td.name button")
     assert page.js("document.getElementById('search').value") == "System.Text.Json.JsonSerializer.Serialize<__Canon>", \
         "a function of the table is found in the graph"
+
+
+def lines_shown(page, name):
+    """The place below a function's name, and the lines that it opens."""
+    row = f"[...document.querySelectorAll('#top tbody tr')].find((r) => r.querySelector('td.name button').textContent === {json.dumps(name)})"
+    page.js(f"{row}.querySelector('summary').click()")
+    page.wait(f"!!{row}.querySelector('li')")
+    return page.js(f"{row}.querySelector('summary').textContent"), page.js(f"[...{row}.querySelectorAll('li')].map((line) => line.innerText)")
+
+
+def test_lines(page, known):
+    assert page.server.push(known.lines_of_hot(71, "lines", 2, 30)) == 200
+    page.open({"service": "lines", "range": "all"})
+    line = marked("hot")
+    place, lines = lines_shown(page, "hot")
+    assert place == f"{SOURCE}:{line}", "the hottest line, not that of the first address"
+    assert lines == [f"sample.c:{line} flat 93.75 %, cum 93.75 %", f"sample.c:{line - 1} flat 6.25 %, cum 6.25 %"]
+    page.js(f"{frame('hot')}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+    assert f"{SOURCE}:{line}" in page.text("detail"), "the frame's, too"
+    page.shot("lines-of-a-function")
+    page.after(lambda: page.click("#refresh"))
+    page.wait("!!document.querySelector('#top li')")  # the list stays open
+
+
+def test_line_of_a_real_loop(page_of, start_server, sampled):
+    """The program is optimized (-O2)."""
+    page = page_of(start_server(db=sampled))
+    page.open({"service": "sample", "range": "all"})
+    place, lines = lines_shown(page, "hot")
+    assert place == f"{SOURCE}:{marked('hot')}" and lines[0].startswith(f"sample.c:{marked('hot')} "), lines
+    api = next(row for row in page.server.get("/api/profile", service="sample")[1]["top"] if row["name"] == "hot")
+    assert api["line"] == marked("hot") and sum(line["self"] for line in api["lines"]) == api["self"], api
 
 
 def test_labels(page):

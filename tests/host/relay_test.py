@@ -235,7 +235,7 @@ def test_secrets(tmp_path, serve, receive):
     context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     token, basic, datadog, untrusted = receive(context=context), receive(["401 Unauthorized"]), receive(), receive(context=context)
     server = serve(("token", "pyroscope", token.url + "/base/", {"token-file": tmp_path / "token", "org-id": "7", "ca": tmp_path / "tls.crt", "header": "X-More: a b"}),
-                   ("basic", "parca", basic.url, {"user": "u", "password-file": tmp_path / "password", "retry": "1s"}),
+                   ("basic", "parca-writeraw", basic.url, {"user": "u", "password-file": tmp_path / "password", "retry": "1s"}),
                    ("datadog", "datadog", datadog.url, {"api-key-file": tmp_path / "key"}),
                    ("untrusted", "otlp", untrusted.url, {"retry": "1s"}))
     Device().push(server, 1)

@@ -450,7 +450,8 @@ def test_older_database(folder, start_server):
                       " quantum INTEGER NOT NULL, stacks BLOB NOT NULL)",
                       "INSERT INTO old SELECT p.id, s.origin, s.kind, s.unit, p.start_ns, p.end_ns, p.period, p.samples, p.quantum,"
                       " rows_of(b.stacks) FROM profile p JOIN series s ON s.id = p.series JOIN stacks b ON b.profile = p.id WHERE NOT p.level",
-                      *(f"DROP TABLE {table}" for table in "profile stacks series bucket series_labels relay metric labels labelset".split()),
+                      *(f"DROP TABLE {table}" for table in "profile stacks series bucket series_labels relay metric labels labelset collect mark deleted".split()),
+                      "DROP INDEX segment_origin", "DROP INDEX span_module",
                       "ALTER TABLE old RENAME TO profile", "CREATE INDEX profile_time ON profile (end_ns)",
                       "CREATE INDEX profile_origin ON profile (origin, kind, unit, start_ns, end_ns)",
                       "ALTER TABLE origin DROP COLUMN skipped", "PRAGMA user_version = 1"):
@@ -515,3 +516,43 @@ def test_start_up(cli, folder, start_server):
             (["--listen", "no.such.host.invalid:1", "--db", db], 1, "no.such.host.invalid"),
             (["--bogus"], 2, "--bogus"), (["extra"], 2, "extra"), (["--db"], 2, "--db"), (["--db", ""], 2, "--db")):
         cli.fails(code, word, "serve", *arguments)
+
+
+def test_queries_have_a_deadline(folder, start_server):
+    """Expressions that need all the steps they have for each of 500 values, 100 times: half a minute and more."""
+    config = os.path.join(folder, "deadline.conf")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write("[limits]\nquery-time = 1s\n")
+    server = start_server("--config", config)
+    value = "a" * 40
+    profile = pprof_profile([b"", b"cpu", b"nanoseconds"], [data(2, varint(7))])
+    body = push_request([[("service_name", "svc"), ("x", value), ("n", str(i)), ("__name__", "process_cpu")] for i in range(500)], profile)
+    assert server.request("POST", PUSH, body, PROTO)[0] == 200, "500 series"
+    query = "/api/profile?service=svc" + "&tag=x!~(?:a%2B)%2B[bc]" * 100
+    start = time.monotonic()
+    status, text = server.request("GET", query)
+    taken = time.monotonic() - start
+    assert (status, "query-time in [limits]" in json.loads(text)["error"]) == (503, True), (status, text[:300], taken)
+    assert server.request("GET", "/api/profile?service=svc&tag=x=" + value)[0] == 200, "the next query has its own time"
+    with sqlite3.connect(server.db, timeout=60) as connection:
+        assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0, "nothing holds the log"
+
+
+def test_tags_of_one_service(start_server):
+    """The page asks every five seconds: the tags of other services and of each further kind would be most of the answer."""
+    server = start_server()
+    profiles = [profile({1: 1}, kind=kind) for kind in (1, 2, 3)]
+    for i in range(40):
+        service = "other" if i < 20 else "mine"
+        body = message(i + 1, 0, origin(service, [("device", f"device-number-{i}")]), [module(4096, 4096)], nodes([0], [4100]), profiles)
+        assert server.push(body) == 200
+    everything, asked = server.get("/api/services")[1]["services"], server.get("/api/services", **{"tags-of": "mine"})[1]["services"]
+    without = [{**row, "tags": []} for row in everything]
+    assert [{**row, "tags": []} for row in asked] == without and len(asked) >= 6, "the same rows"
+    mine = next(row["tags"] for row in everything if row["service"] == "mine")
+    assert len(mine) == 20
+    assert [row["tags"] for row in asked if row["tags"]] == [mine], "its tags, once"
+    assert next(row for row in asked if row["service"] == "mine")["tags"] == mine, "in its first row"
+    assert not any(row["tags"] for row in server.get("/api/services", **{"tags-of": "nobody"})[1]["services"])
+    sizes = [len(server.request("GET", path)[1]) for path in ("/api/services", "/api/services?tags-of=mine")]
+    assert sizes[1] * 3 < sizes[0], sizes

@@ -278,6 +278,19 @@ static void print_rate(const json_t *status)
     putchar('\n');
 }
 
+/* Prints a line about the clock of CPU samples, if perf events were asked for. */
+static void print_clock(const json_t *status)
+{
+    const char *clock = json_string_value(json_object_get(status, "clock"));
+    uint64_t error = number_of(status, "clock_error");
+
+    if (error) {
+        printf("clock    not every thread has a perf event (%s); now: %s\n", strerror((int)error), clock ? clock : "?");
+    } else if (clock && strcmp(clock, "perf") == 0) {
+        printf("clock    perf events\n");
+    }
+}
+
 /* Prints a line about timed samples that waited for a disk, if there are any. */
 static void print_faults(const json_t *status)
 {
@@ -307,6 +320,19 @@ static void print_limits(const json_t *kinds)
     et_buf_free(&line);
 }
 
+/* Prints a line for each kind that the program cannot measure. */
+static void print_unavailable(const json_t *kinds)
+{
+    for (size_t i = 0; i < et_kind_count; i++) {
+        const char *why = json_string_value(json_object_get(json_object_get(kinds, et_kinds[i].name), "unavailable"));
+        if (why) {
+            char *clean = clean_text(why);
+            printf("missing  %s: %s\n", et_kinds[i].name, clean);
+            free(clean);
+        }
+    }
+}
+
 static void print_status(const json_t *status)
 {
     const json_t *kinds = json_object_get(status, "kinds");
@@ -318,7 +344,9 @@ static void print_status(const json_t *status)
         }
     }
     putchar('\n');
+    print_unavailable(kinds);
     print_rate(status);
+    print_clock(status);
     printf("cost     %" PRIu64 " ppm of the CPU time", number_of(status, "cost_ppm"));
     if (number_of(status, "budget_ppm")) {
         printf(", budget %" PRIu64 ", periods %" PRIu64 " %% of the level's", number_of(status, "budget_ppm"),
@@ -327,8 +355,12 @@ static void print_status(const json_t *status)
     printf("\n");
     print_faults(status);
     print_limits(kinds);
-    printf("sent     %" PRIu64 " of %" PRIu64 " messages\n", number_of(status, "delivered"),
+    printf("sent     %" PRIu64 " of %" PRIu64 " messages", number_of(status, "delivered"),
            number_of(status, "messages"));
+    if (number_of(status, "unanswered")) {
+        printf(", %" PRIu64 " answers lost", number_of(status, "unanswered"));
+    }
+    printf("\n");
     print_losses(status);
     print_unsampled(status);
     print_degraded(status);

@@ -31,7 +31,9 @@ static const char help[] =
     "  --threshold N%      a significant change above N % is a regression; see exit codes\n"
     "  --function NAME     check the share of this function with its callees; repeatable\n"
     "  --per-function      check every function's own share\n"
-    "  -n, --rows N        maximum number of functions, largest change first (20)\n"
+    "  --granularity WORD  function or line; line: a row for each line, \"function file:line\"; --function takes this "
+    "name\n"
+    "  -n, --rows N        maximum number of functions or lines, largest change first (20)\n"
     "  --json              as JSON\n" ET_QUERY_HELP "\n"
     "Without --function and --per-function, --threshold checks the total per second of process run time.\n"
     "\n"
@@ -174,6 +176,8 @@ static int compare(struct diff_command *c)
     et_symbolize(symbols, c->sides[ET_RIGHT].profile);
     et_progress_end();
     et_symbols_free(symbols);
+    et_profile_name_lines(c->sides[ET_LEFT].profile, c->options->granularity);
+    et_profile_name_lines(c->sides[ET_RIGHT].profile, c->options->granularity);
     et_diff_make(left, right, 1, &c->diff);
     c->level = c->diff.level;
     for (enum et_side i = ET_LEFT; i < ET_SIDES; i++) {
@@ -299,8 +303,8 @@ static void print_growth(const struct diff_command *c, struct et_buf *out)
 
 static void print_text(const struct diff_command *c, struct et_buf *out)
 {
-    static const char *const heads[] = {">before",    ">after", ">change",  ">cum before",
-                                        ">cum after", "means",  "function", NULL};
+    const char *const place = c->sides[ET_RIGHT].profile->by_line ? "function file:line" : "function";
+    const char *const heads[] = {">before", ">after", ">change", ">cum before", ">cum after", "means", place, NULL};
     struct et_text_table columns = {.heads = heads};
     print_side(c, ET_LEFT, out);
     print_side(c, ET_RIGHT, out);
@@ -416,7 +420,7 @@ int et_cmd_diff(int argc, char **argv)
 {
     struct et_options options;
     struct et_buf out = {0};
-    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "njbyYHNW", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "njbyYHNWg", help, &options);
     if (code >= 0) {
         return code;
     }

@@ -15,7 +15,9 @@ static const char help[] =
     "                      repeatable; - is standard output\n"
     "  --format FORMAT     " ET_FORMATS "; overrides the ending; without -o to standard output\n"
     "  --pprof FILE        gzipped pprof with names, for `go tool pprof` and others\n"
-    "  --folded            one stack per line on standard output, \"root;caller;leaf value\"\n" ET_QUERY_HELP "\n"
+    "  --folded            one stack per line on standard output, \"root;caller;leaf value\"\n"
+    "  --granularity WORD  function or line; line: a frame for each line, named \"function file:line\" (function);\n"
+    "                      pprof: without addresses, and for function without lines (all)\n" ET_QUERY_HELP "\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
 
 enum { MOST = 32 };
@@ -91,12 +93,34 @@ static bool add_all(const struct et_options *options, struct export_targets *tar
     return true;
 }
 
+/* Writes the files in pprof, or all others. pprof has fields for lines; in other formats a line is a name. */
+static int write_targets(const struct export_targets *targets, struct et_profile *profile,
+                         enum et_granularity granularity, bool pprof)
+{
+    int code = ET_OK;
+    (pprof ? et_profile_aggregate : et_profile_name_lines)(profile, granularity);
+    for (size_t i = 0; !code && i < targets->count; i++) {
+        if ((targets->all[i].format == ET_FORMAT_PPROF) == pprof) {
+            code = et_output_write(profile, targets->all[i].format, targets->all[i].path);
+        }
+    }
+    return code;
+}
+
+/* Names of lines come after pprof, which needs the functions'; without numbers of lines comes after the others. */
+static int write_all(const struct export_targets *targets, struct et_profile *profile, enum et_granularity granularity)
+{
+    bool pprof_first = granularity == ET_GRANULARITY_LINE;
+    int code = write_targets(targets, profile, granularity, pprof_first);
+    return code ? code : write_targets(targets, profile, granularity, !pprof_first);
+}
+
 int et_cmd_export(int argc, char **argv)
 {
     struct et_options options;
     struct export_targets targets = {0};
     struct et_profile *profile = NULL;
-    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "pcoT", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "pcoTg", help, &options);
     if (code >= 0) {
         return code;
     }
@@ -104,9 +128,7 @@ int et_cmd_export(int argc, char **argv)
     code = code ? code : add_all(&options, &targets) ? ET_OK : ET_USAGE;
     options.wanted.query.keep_labels = targets.pprof;
     code = code ? code : et_options_load(&options, &profile);
-    for (size_t i = 0; !code && i < targets.count; i++) {
-        code = et_output_write(profile, targets.all[i].format, targets.all[i].path);
-    }
+    code = code ? code : write_all(&targets, profile, options.granularity);
     et_profile_free(profile);
     et_options_free(&options);
     return code;

@@ -8,7 +8,9 @@ static const char help[] = "usage: edgeprof flame -o FILE [options]\n"
                            "\n"
                            "Writes a self-contained flame graph: HTML with search, zoom and table, or SVG.\n"
                            "\n"
-                           "  -o, --output FILE   .html or .svg; repeatable\n" ET_QUERY_HELP "\n"
+                           "  -o, --output FILE   .html or .svg; repeatable\n"
+                           "  --granularity WORD  function or line; line: a frame for each line, named \"function "
+                           "file:line\" (function)\n" ET_QUERY_HELP "\n"
                            "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
 
 static int check_usage(const struct et_options *options)
@@ -29,13 +31,16 @@ int et_cmd_flame(int argc, char **argv)
 {
     struct et_options options;
     struct et_profile *profile = NULL;
-    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "o", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "og", help, &options);
     if (code >= 0) {
         return code;
     }
     code = et_no_more_arguments(argc, argv, &options);
     code = code ? code : check_usage(&options);
     code = code ? code : et_options_load(&options, &profile);
+    if (!code) {
+        et_profile_name_lines(profile, options.granularity);
+    }
     for (size_t i = 0; !code && i < options.outputs.count; i++) {
         code = et_output_write(profile, et_format_of_file(options.outputs.items[i]), options.outputs.items[i]);
     }

@@ -53,6 +53,7 @@ static const struct option all_options[] = {
     {"tls-key", required_argument, NULL, '2'},
     {"tls-client-ca", required_argument, NULL, '3'},
     {"insecure", no_argument, NULL, '4'},
+    {"hosts", required_argument, NULL, '9'},
     {"baseline", required_argument, NULL, 'b'},
     {"baseline-from", required_argument, NULL, 'y'},
     {"baseline-to", required_argument, NULL, 'Y'},
@@ -64,6 +65,8 @@ static const struct option all_options[] = {
     {"max-size", required_argument, NULL, '6'},
     {"every", required_argument, NULL, 'E'},
     {"count", required_argument, NULL, 'Q'},
+    {"granularity", required_argument, NULL, 'g'},
+    {"lines", no_argument, NULL, '8'},
 };
 
 enum { OPTIONS = sizeof all_options / sizeof *all_options };
@@ -131,6 +134,8 @@ static bool set_query(int letter, const char *value, struct et_options *out)
         return et_parse_duration(value, &out->every_ns);
     case 'H':
         return set_threshold(value, out);
+    case 'g':
+        return et_granularity_read(value, &out->granularity);
     default:
         return set_time(letter, value, out);
     }
@@ -166,6 +171,7 @@ static const struct option_field text_fields[] = {
     {'b', offsetof(struct et_options, baseline)},
     {'5', offsetof(struct et_options, keep)},
     {'6', offsetof(struct et_options, max_size)},
+    {'9', offsetof(struct et_options, hosts)},
 };
 
 /* fields of type struct et_list */
@@ -204,7 +210,8 @@ static bool set_option(int letter, char *value, struct et_options *out)
     out->insecure |= letter == '4';
     out->per_function |= letter == 'W';
     out->no_fork |= letter == '7';
-    return strchr("jcv4W7", letter) || set_query(letter, value, out);
+    out->granularity = letter == '8' ? ET_GRANULARITY_LINE : out->granularity;
+    return strchr("jcv4W78", letter) || set_query(letter, value, out);
 }
 
 static const char *option_name(int letter)

@@ -4,6 +4,7 @@
 
 #include "tools/cmd/source.h"
 #include "tools/lib/list.h"
+#include "tools/profile/granularity.h"
 #include "tools/symbols/symbols.h"
 #include "tools/store/query_builder.h"
 
@@ -12,7 +13,8 @@
 #define ET_TAKES_QUERY   "uKCstkfFLdAGV" ET_TAKES_SYMBOLS /* source and selection of profiles */
 
 struct et_options {
-    const char *listen, *db, *url, *pprof, *preload, *flame, *level, *interval, *at, *format, *token_file, *ca, *config;
+    const char *listen, *db, *url, *pprof, *preload, *flame, *level, *interval, *at, *format, *token_file, *ca, *config,
+        *hosts;
     const char *tls_cert, *tls_key, *tls_client_ca;
     const char *symbols_store, *module, *build_id, *keep, *max_size;
     char *token;         /* for the server at url; NULL: none */
@@ -25,6 +27,7 @@ struct et_options {
     double threshold;          /* 0.1 is 10 %; 0: not set */
     unsigned long rows, count; /* count 0: not set */
     int64_t last_ns, every_ns; /* 0: not set */
+    enum et_granularity granularity;
     bool json, folded, serve, insecure, per_function, no_fork;
     int first; /* index of the first argument that is not an option */
 };

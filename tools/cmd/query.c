@@ -244,7 +244,7 @@ static size_t print_devices(const json_t *document, struct et_buf *out)
 static unsigned query_services(struct et_store *store, const struct et_query *query, struct et_buf *out)
 {
     (void)query;
-    return et_api_services(store, out);
+    return et_api_services(store, "", out);
 }
 
 static unsigned query_timeline(struct et_store *store, const struct et_query *query, struct et_buf *out)

@@ -8,6 +8,7 @@
 #include "tools/formats/output.h"
 #include "tools/formats/report.h"
 #include "tools/serve/start.h"
+#include "tools/cmd/short.h"
 #include "tools/cmd/target.h"
 #include "tools/formats/unsampled.h"
 #include "tools/cmd/help.h"
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +43,7 @@ static const char help[] =
     "  --pprof FILE        write gzipped pprof\n"
     "  --serve             keep serving the page afterwards, until stopped\n"
     "  --listen HOST:PORT  address of the page (127.0.0.1 and a free port)\n"
+    "  --hosts NAMES       names that browsers may use for it besides addresses and localhost; \"*\": any\n"
     "  --db FILE           keep the profiles in this database (a temporary one)\n" ET_SYMBOLS_HELP
     "  --only NAME,...     profile only these executables; * matches any characters; repeatable\n"
     "  --skip NAME,...     exclude these executables, even if --only names them; repeatable\n"
@@ -50,8 +53,10 @@ static const char help[] =
     "  --help\n"
     "\n"
     "Programs started by COMMAND are profiled, too, and so are processes that it forks. With several processes, lines\n"
-    "below the functions give the time of each. If COMMAND cannot be profiled, one line before its start says "
-    "why:\n"
+    "below the functions give the time of each. CPU time that no profile has, of processes that ended early\n"
+    "and in the kernel at their ends, is one function, [short processes].\n"
+    "\n"
+    "If COMMAND cannot be profiled, one line before its start says why:\n"
     "it is static, set-user-id, for another architecture, or does not use glibc. Programs with AddressSanitizer are\n"
     "profiled; run adds verify_asan_link_order=0 to their ASAN_OPTIONS.\n"
     "exit codes: the command's own; 128 + N when signal N ended it; 127 not found, 126 not executable; else 2 wrong\n"
@@ -71,7 +76,8 @@ struct run_command {
     struct et_server *server;
     enum et_target target; /* unless it is fine, a line was printed */
     pid_t pid;
-    bool said; /* the program's profiler reported why there is no profile */
+    uint64_t used_ns; /* CPU time of the program and of all descendants that were waited for */
+    bool said;        /* the program's profiler reported why there is no profile */
 };
 
 /* ---- getting ready ---- */
@@ -172,8 +178,8 @@ static void set_names(struct environment_list *environment, const char *name, co
 static bool is_replaced(const struct et_options *options, const char *variable)
 {
     static const char *const names[] = {
-        "LD_PRELOAD=",        "EDGEPROF_ENDPOINT=", "EDGEPROF_SERVICE=", "EDGEPROF_LEVEL=",
-        "EDGEPROF_INTERVAL=", "EDGEPROF_FORMAT=",   "EDGEPROF_RUN=",     "ASAN_OPTIONS="};
+        "LD_PRELOAD=",      "EDGEPROF_ENDPOINT=", "EDGEPROF_SERVICE=",      "EDGEPROF_LEVEL=", "EDGEPROF_INTERVAL=",
+        "EDGEPROF_FORMAT=", "EDGEPROF_RUN=",      "EDGEPROF_ENDPOINT_OLD=", "ASAN_OPTIONS="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strncmp(variable, names[i], strlen(names[i])) == 0) {
             return true;
@@ -271,13 +277,20 @@ static void read_profiler_signals(struct run_command *run)
     }
 }
 
+static uint64_t time_ns(struct timeval time)
+{
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_usec * 1000;
+}
+
 /* Waits for the program's end and returns its exit code. The terminal sends its signals to the program directly. */
 static int wait_for_program(struct run_command *run, const sigset_t *signals)
 {
     siginfo_t info;
+    struct rusage used;
     int status;
     for (;;) {
-        if (waitpid(run->pid, &status, WNOHANG) == run->pid) {
+        if (wait4(run->pid, &status, WNOHANG, &used) == run->pid) {
+            run->used_ns = time_ns(used.ru_utime) + time_ns(used.ru_stime);
             read_profiler_signals(run);
             return WIFSIGNALED(status) ? BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
         }
@@ -291,6 +304,24 @@ static int wait_for_program(struct run_command *run, const sigset_t *signals)
 }
 
 /* ---- the result ---- */
+
+/* Processes that the user excludes are in no profile and in no sum. */
+static int add_short_processes(const struct run_command *run)
+{
+    static const char *const excludes[] = {"EDGEPROF_ONLY", "EDGEPROF_SKIP", "EDGEPROF_FORK"};
+    const struct et_options *options = run->options;
+    bool all = !options->only.count && !options->skip.count && !options->no_fork;
+    for (size_t i = 0; i < sizeof excludes / sizeof *excludes; i++) {
+        all &= getenv(excludes[i]) == NULL;
+    }
+    return all ? et_short_add(&(struct et_short){.db = run->db,
+                                                 .service = run->service,
+                                                 .from_ns = options->from_ns,
+                                                 .to_ns = et_now() + 1,
+                                                 .used_ns = run->used_ns,
+                                                 .pid = run->pid})
+               : 0;
+}
 
 static int load_run(const struct run_command *run, struct et_profile **profile)
 {
@@ -360,8 +391,12 @@ static void report_processes(const struct run_command *run, struct et_buf *out)
     for (size_t i = 0; !err && sums.line_count > 1 && i < sums.line_count; i++) {
         const struct et_timeline_line *line = &sums.lines[i];
         et_value_text(line->total, sums.unit, text);
-        et_buf_printf(out, "%s%10s  %s%s\n", i ? "" : "processes:\n", text, *line->name ? "pid " : "the command",
-                      line->name);
+        bool rest = strcmp(line->name, ET_SHORT) == 0;
+        et_buf_printf(out, "%s%10s  %s%s\n", i ? "" : "processes:\n", text,
+                      rest          ? "short processes"
+                      : *line->name ? "pid "
+                                    : "the command",
+                      rest ? "" : line->name);
     }
     if (!err) {
         et_timeline_free(&sums);
@@ -373,7 +408,7 @@ static int print_result(const struct run_command *run)
 {
     struct et_profile *profile = NULL;
     struct et_buf out = {0};
-    int code = load_run(run, &profile);
+    int code = add_short_processes(run) ? RUN_FAILED : load_run(run, &profile);
     if (code == ET_OK && profile->total == 0) {
         if (!run->said) {
             report_no_profile(run);
@@ -427,7 +462,7 @@ static int run_with_server(struct run_command *run)
                                    .db = run->db,
                                    .symbols = et_options_symbols(run->options),
                                    /* It lasts as long as the program, and --listen is somebody's decision. */
-                                   .access.insecure = run->options->listen != NULL},
+                                   .access = {.insecure = run->options->listen != NULL, .hosts = run->options->hosts}},
         NULL, NULL);
     if (!run->server) {
         return RUN_FAILED;
@@ -469,7 +504,7 @@ static bool is_valid_run_usage(const struct et_options *options, int argc, char 
 int et_cmd_run(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "+ldsneipmvPkVOX7", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "+ldsneipmvPkVOX79", help, &options);
     if (code >= 0) {
         return code;
     }

@@ -20,13 +20,16 @@ static const char help[] =
     "                      store symbol files sent by `edgeprof symbols add --url` in DIR and serve them like a\n"
     "                      debuginfod server\n"
     "  --keep TIME         delete profiles after TIME (14d); forever: never\n"
-    "  --max-size SIZE     delete the oldest profiles when the database exceeds SIZE, such as 4G (any)\n"
+    "  --max-size SIZE     delete the oldest profiles when the database exceeds SIZE, such as 4G (any); the newest 24\n"
+    "                      hours stay, as far as they fit\n"
     "  --token-file FILE   tokens, one per line: TOKEN, read TOKEN or write TOKEN (bearer, or password of Basic)\n"
     "  --tls-cert FILE     use TLS with this certificate and its chain (PEM), and\n"
     "  --tls-key FILE      its key; SIGHUP reloads tokens and certificates\n"
     "  --tls-client-ca FILE\n"
     "                      require client certificates signed by one of these CAs\n"
     "  --insecure          accept everybody, even on non-local addresses\n"
+    "  --hosts NAMES       names that clients may use for this server besides addresses and localhost, such as\n"
+    "                      \"gateway, gateway.example.org\"; \"*\": any (for servers without tokens)\n"
     "  --config FILE       settings: the above in [serve]; [keep], [limits], scrape targets in [scrape NAME], relay\n"
     "                      destinations in [relay NAME]\n"
     "  --help\n"
@@ -48,6 +51,7 @@ static int read_settings(struct et_options *options, struct et_serve_settings *s
         .keep = options->keep,
         .max_size = options->max_size,
         .insecure = options->insecure,
+        .hosts = options->hosts,
         .symbols = options->symbols,
         .debuginfod = options->debuginfod,
     };
@@ -61,7 +65,7 @@ static int read_settings(struct et_options *options, struct et_serve_settings *s
 int et_cmd_serve(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldBxK123456", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldBxK1234569", help, &options);
     if (code >= 0) {
         return code;
     }

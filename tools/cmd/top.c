@@ -12,7 +12,8 @@ static const char help[] =
     "\n"
     "Prints the most expensive functions: flat is the function alone, cum includes its callees.\n"
     "\n"
-    "  -n, --rows N        maximum number of functions (20)\n"
+    "  -n, --rows N        maximum number of functions or lines (20)\n"
+    "  --lines             a row for each line, \"function file:line\", as of `go tool pprof -lines`\n"
     "  --json              as JSON\n" ET_QUERY_HELP "\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
 
@@ -20,7 +21,7 @@ int et_cmd_top(int argc, char **argv)
 {
     struct et_options options;
     struct et_profile *profile = NULL;
-    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "nj", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "nj8", help, &options);
     if (code >= 0) {
         return code;
     }
@@ -28,6 +29,7 @@ int et_cmd_top(int argc, char **argv)
     code = code ? code : et_options_load(&options, &profile);
     if (code == ET_OK) {
         struct et_buf out = {0};
+        et_profile_name_lines(profile, options.granularity);
         if (options.json) {
             et_report_json(profile, options.rows, &out);
         } else {

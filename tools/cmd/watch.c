@@ -172,18 +172,11 @@ static bool handle_key(struct watch_state *w, int key)
     return true;
 }
 
-static int64_t monotonic_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Handles keys until the next refresh. False: the user quits. */
 static bool handle_keys(struct watch_state *w)
 {
-    int64_t until = monotonic_ms() + interval_of(w->options) / 1000000, left;
-    while ((left = until - monotonic_ms()) > 0) {
+    int64_t until = et_monotonic() / 1000000 + interval_of(w->options) / 1000000, left;
+    while ((left = until - et_monotonic() / 1000000) > 0) {
         int key = et_terminal_key(left > 60000 ? 60000 : (long)left);
         if (key != ET_KEY_NONE && !handle_key(w, key)) {
             return false;

@@ -35,6 +35,7 @@ void et_segment_init(struct et_segment *segment)
 void et_segment_free(struct et_segment *segment)
 {
     free(segment->spans);
+    free(segment->by_base);
     free(segment->depths);
     free(segment->nodes);
     for (size_t i = 0; i < segment->label_count; i++) {
@@ -53,8 +54,27 @@ void et_segment_add_node(struct et_segment *s, uint32_t depth, int64_t name)
     s->nodes[s->node_count++] = name;
 }
 
+/* The number of spans whose base is at most `linear`. */
+static size_t count_below(const struct et_segment *s, uint64_t linear)
+{
+    size_t low = 0, high = s->span_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->spans[s->by_base[middle]].base <= linear) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 void et_segment_add_span(struct et_segment *s, const struct et_span *span)
 {
+    size_t place = count_below(s, span->base);
+    s->by_base = et_reserve(s->by_base, &s->by_base_capacity, s->span_count + 1, sizeof *s->by_base);
+    memmove(s->by_base + place + 1, s->by_base + place, (s->span_count - place) * sizeof *s->by_base);
+    s->by_base[place] = (uint32_t)s->span_count;
     s->spans = et_reserve(s->spans, &s->span_capacity, s->span_count + 1, sizeof *s->spans);
     s->spans[s->span_count++] = *span;
 }
@@ -199,14 +219,49 @@ static void clean_text(char *text)
     free(sound);
 }
 
+/* As it is stored. */
+static void clean_key(char *key)
+{
+    clean_text(key);
+    et_label_escape(key);
+}
+
+static bool has_later(const Edgeprof__V1__Origin *origin, size_t tag)
+{
+    for (size_t i = tag + 1; i < origin->n_tags; i++) {
+        if (strcmp(origin->tags[i]->key, origin->tags[tag]->key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Removes tags with reserved keys: they would stand beside the origin's service, or for a server's own labels. Of a key
+ * the last tag counts, for every reader. Keys are compared as they are stored. */
+static void clean_tags(Edgeprof__V1__Origin *origin)
+{
+    ProtobufCAllocator allocator = et_budget_allocator(NULL);
+    size_t kept = 0;
+    for (size_t i = 0; i < origin->n_tags; i++) {
+        clean_key(origin->tags[i]->key);
+        clean_text(origin->tags[i]->value);
+    }
+    for (size_t i = 0; i < origin->n_tags; i++) {
+        Edgeprof__V1__Tag *tag = origin->tags[i];
+        if (et_label_reserved(tag->key) || has_later(origin, i)) {
+            edgeprof__v1__tag__free_unpacked(tag, &allocator);
+        } else {
+            origin->tags[kept++] = tag;
+        }
+    }
+    origin->n_tags = kept;
+}
+
 static void clean_texts(et_message *message)
 {
     Edgeprof__V1__Origin *origin = message->origin;
-    for (size_t i = 0; origin && i < origin->n_tags; i++) {
-        clean_text(origin->tags[i]->key);
-        clean_text(origin->tags[i]->value);
-    }
     if (origin) {
+        clean_tags(origin);
         char *texts[] = {origin->service,    origin->host, origin->boot_id,
                          origin->executable, origin->arch, origin->agent};
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -243,16 +298,12 @@ void et_message_free(et_message *message)
 
 /* ---- references ---- */
 
+/* The segment's spans do not overlap, so only the last one that begins before the new one's end can. */
 static bool overlaps_span(const struct et_segment *segment, const struct et_span *span)
 {
-    for (size_t i = 0; i < segment->span_count; i++) {
-        const struct et_span *other = &segment->spans[i];
-        if ((uint64_t)span->base < (uint64_t)other->base + other->size &&
-            (uint64_t)other->base < (uint64_t)span->base + span->size) {
-            return true;
-        }
-    }
-    return false;
+    size_t below = count_below(segment, (uint64_t)span->base + span->size - 1);
+    const struct et_span *other = below ? &segment->spans[segment->by_base[below - 1]] : NULL;
+    return other && span->base < (uint64_t)other->base + other->size;
 }
 
 static bool module_ok(const Edgeprof__V1__Module *module, const char **why)
@@ -300,15 +351,14 @@ static bool locate_address(const struct et_segment *segment, uint64_t linear, st
     if (linear < 256) {
         return true;
     }
-    for (size_t i = 0; i < segment->span_count; i++) {
-        const struct et_span *span = &segment->spans[i];
-        if (linear >= span->base && linear - span->base < span->size) {
-            node->span = (uint32_t)i + 1;
-            node->address = linear - span->base + span->address;
-            return true;
-        }
+    size_t below = count_below(segment, linear);
+    if (below == 0) {
+        return false;
     }
-    return false;
+    const struct et_span *span = &segment->spans[segment->by_base[below - 1]];
+    node->span = segment->by_base[below - 1] + 1;
+    node->address = linear - span->base + span->address;
+    return linear - span->base < span->size;
 }
 
 bool et_message_nodes(const et_message *message, const struct et_segment *segment, struct et_wire_node *nodes,
@@ -348,7 +398,10 @@ static bool add_tag_set(const Edgeprof__V1__TagSet *told, struct et_segment *seg
         return set_reason(why, "a tag set is repeated, or there are too many");
     }
     for (size_t i = 0; i < told->n_tags; i++) {
-        et_labels_add(&set, told->tags[i]->key, told->tags[i]->value);
+        clean_key(told->tags[i]->key);
+        if (!et_label_reserved(told->tags[i]->key)) {
+            et_labels_add(&set, told->tags[i]->key, told->tags[i]->value);
+        }
     }
     char *lines = et_labels_join(&set);
     bool fits = strlen(lines) <= TAG_SET_MAX;

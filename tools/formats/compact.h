@@ -42,6 +42,8 @@ struct et_label_set {
 struct et_segment {
     struct et_span *spans;
     size_t span_count, span_capacity;
+    uint32_t *by_base; /* indices of the spans, sorted by base */
+    size_t by_base_capacity;
     uint32_t *depths; /* of each node */
     int64_t *nodes;   /* ids given by the segment's owner */
     size_t node_count, depth_capacity, node_capacity;

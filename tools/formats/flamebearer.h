@@ -2,8 +2,8 @@
  * One profile, or two side by side, in the flamebearer form of Pyroscope's clients: levels of numbers, and names.
  *
  * A node of one profile is x, total, self, name; of two: x, total, self of the left, the same of the right, name. x is
- * relative to the end of the previous node in its level. Level 0 is one node with everything and self 0. Small siblings
- * become one node "other".
+ * relative to the end of the previous node in its level. Level 0 is one node with everything and self 0. Siblings are
+ * ordered by name. Small ones become one node "other", the last; in one profile so does a function of that name.
  */
 #ifndef ET_FLAMEBEARER_H
 #define ET_FLAMEBEARER_H

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { LINES = 10 };
+
 static const char *module_name(const struct et_profile *profile, uint32_t module)
 {
     const char *path = module ? et_text(&profile->strings, profile->modules[module - 1].path) : "";
@@ -59,6 +61,27 @@ void et_json_tree(struct et_buf *out, const struct et_profile *profile, const st
     }
 }
 
+/* Appends the hottest lines of a function that has several, without a file that is the function's. */
+static void put_lines(struct et_buf *out, const struct et_profile *profile, const struct et_table *table,
+                      const struct et_function *row)
+{
+    if (row->line_count < 2) {
+        return;
+    }
+    et_buf_printf(out, ",\"line_count\":%u,\"lines\":[", row->line_count);
+    for (uint32_t i = 0; i < row->line_count && i < LINES; i++) {
+        const struct et_hot_line *line = &table->lines[row->first_line + i];
+        et_buf_printf(out, "%s{\"line\":%u,\"self\":%llu,\"total\":%llu", i ? "," : "", line->line,
+                      (unsigned long long)line->self, (unsigned long long)line->total);
+        if (line->file != row->file) {
+            et_buf_text(out, ",\"file\":");
+            et_json_string(out, et_text(&profile->strings, line->file));
+        }
+        et_buf_char(out, '}');
+    }
+    et_buf_char(out, ']');
+}
+
 void et_json_table(struct et_buf *out, const struct et_profile *profile, const struct et_table *table, size_t rows)
 {
     et_buf_char(out, '[');
@@ -69,6 +92,7 @@ void et_json_table(struct et_buf *out, const struct et_profile *profile, const s
         et_buf_printf(out, ",\"self\":%llu,\"total\":%llu", (unsigned long long)row->self,
                       (unsigned long long)row->total);
         et_json_place(out, profile, row->module, row->file, row->line);
+        put_lines(out, profile, table, row);
         et_buf_char(out, '}');
     }
     et_buf_char(out, ']');

@@ -7,7 +7,8 @@
 /* One object: properties of the profile, tree of calls and top table. rows: maximum rows of the table. */
 void et_json_profile(struct et_buf *out, const struct et_profile *profile, size_t rows);
 
-/* Only the table, an array of objects. */
+/* Only the table, an array of objects. Functions with several lines have "line_count", and the ten hottest in "lines".
+ */
 void et_json_table(struct et_buf *out, const struct et_profile *profile, const struct et_table *table, size_t rows);
 
 /* Only the tree: {"name", "value", "self", "module", "file", "line", "children": [...]}. */

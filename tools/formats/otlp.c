@@ -228,12 +228,13 @@ static void put_type(struct et_otlp *o, struct et_buf *profile, unsigned field, 
 }
 
 /* False: the profile has no sample. */
-static bool add_profile(struct et_otlp *o, const struct et_otlp_type *type, struct et_buf *scope)
+static bool add_profile(struct et_otlp *o, const struct et_otlp_range *range, const struct et_otlp_type *type,
+                        struct et_buf *scope)
 {
     const struct et_profile *p = o->profile;
     struct et_buf profile = {0};
     size_t samples = 0;
-    for (size_t i = 0; i < p->entry_count; i++) {
+    for (size_t i = range->first; i < range->first + range->entries; i++) {
         uint64_t value = type->count ? p->entries[i].count : p->entries[i].value;
         if (value) {
             encode_sample(o, &p->entries[i], value, &profile);
@@ -242,8 +243,8 @@ static bool add_profile(struct et_otlp *o, const struct et_otlp_type *type, stru
     }
     if (samples) {
         put_type(o, &profile, 1, type->type, type->unit);
-        et_put_fixed64(&profile, 3, (uint64_t)p->start_ns);
-        et_put_number(&profile, 4, (uint64_t)(p->end_ns - p->start_ns));
+        et_put_fixed64(&profile, 3, (uint64_t)p->start_ns + range->shift_ns);
+        et_put_number(&profile, 4, type->level ? 0 : (uint64_t)(p->end_ns - p->start_ns));
         put_type(o, &profile, 5, type->period, type->period_unit);
         et_put_number(&profile, 6, p->period && p->period <= INT64_MAX ? p->period : 1);
         et_put_bytes(&profile, 7, type->id, sizeof type->id);
@@ -294,17 +295,17 @@ static void put_process(struct et_buf *resource, const struct et_otlp_process *p
 }
 
 size_t et_otlp_add(struct et_otlp *o, const struct et_otlp_process *process, const struct et_profile *profile,
-                   const struct et_otlp_type *types, size_t count)
+                   const struct et_otlp_range *range, const struct et_otlp_type *types, size_t count)
 {
     struct et_buf scope = {0}, named = {0}, resource = {0}, whole = {0};
     size_t added = 0;
     o->profile = profile;
     o->locations = et_alloc(profile->frame_count, sizeof *o->locations);
-    et_put_text(&named, 1, "edgeprof");
+    et_put_text(&named, 1, process->scope);
     et_put_text(&named, 2, EP_VERSION_TEXT);
     et_put_message(&scope, 1, &named);
     for (size_t i = 0; i < count; i++) {
-        added += add_profile(o, &types[i], &scope);
+        added += add_profile(o, range, &types[i], &scope);
     }
     if (added) {
         put_process(&resource, process);
@@ -319,15 +320,6 @@ size_t et_otlp_add(struct et_otlp *o, const struct et_otlp_process *process, con
         et_buf_free(bufs[i]);
     }
     return added;
-}
-
-size_t et_otlp_size(const struct et_otlp *o)
-{
-    size_t size = o->resources.size;
-    for (unsigned field = MAPPINGS; field < TABLES; field++) {
-        size += o->tables[field].bytes.size;
-    }
-    return size;
 }
 
 void et_otlp_finish(struct et_otlp *o, struct et_buf *out)

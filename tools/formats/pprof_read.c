@@ -1,6 +1,5 @@
 /* See pprof_read.h: the reading half; pprof_write.c has the other. Decoding has a memory budget. */
 #include "tools/formats/pprof_read.h"
-#include "tools/lib/kinds.h"
 #include "tools/lib/labels.h"
 #include "tools/formats/protobuf_budget.h"
 
@@ -252,6 +251,27 @@ static struct et_pprof_kind *kind_entry(struct et_pprof_kind *kinds, size_t *cou
     return &kinds[(*count)++];
 }
 
+/* Whether the type is kept by its id. */
+static bool add_id_kind(const et_pprof *p, const char *family, size_t type, const struct et_kind *known,
+                        struct et_pprof_kind *kinds, size_t *count)
+{
+    const Perftools__Profiles__ValueType *period = p->period_type;
+    const struct et_kind_id id = {.family = family,
+                                  .type = type_name(p, type),
+                                  .unit = unit_name(p, type),
+                                  .period = period ? p->string_table[period->type] : "",
+                                  .period_unit = period ? p->string_table[period->unit] : ""};
+    char name[ET_KIND_NAME], clean[ET_KIND_NAME];
+    if (!et_kind_keeps_id(known, &id, name)) {
+        return false;
+    }
+    copy_clean(clean, sizeof clean, name);
+    struct et_pprof_kind *kind = kind_entry(kinds, count, clean);
+    copy_clean(kind->unit, sizeof kind->unit, id.unit);
+    kind->value = (int)type;
+    return true;
+}
+
 static void add_type(const et_pprof *p, const char *hint, size_t type, struct et_pprof_kind *kinds, size_t *count)
 {
     bool counts = false;
@@ -277,6 +297,41 @@ size_t et_pprof_kinds(const et_pprof *p, const char *hint, struct et_pprof_kind 
         }
     }
     return count;
+}
+
+size_t et_pprof_sent_kinds(const et_pprof *p, const char *family, struct et_pprof_kind kinds[ET_PPROF_KINDS])
+{
+    size_t count = 0;
+    for (size_t type = 0; type < p->n_sample_type; type++) {
+        bool counts;
+        const struct et_kind *known = et_kind_of_pprof(family, type_name(p, type), unit_name(p, type), &counts);
+        if (!is_mere_count(p, type) && !(family[0] && add_id_kind(p, family, type, known, kinds, &count))) {
+            add_type(p, family, type, kinds, &count);
+        }
+    }
+    return count;
+}
+
+const char *et_pprof_family(const et_pprof *p, const char *(*display)(void *context, const char *type), void *context)
+{
+    static const struct {
+        const char *part, *family;
+    } parts[] = {{"cpu", "process_cpu"}, {"alloc_", "memory"}, {"inuse_", "memory"}, {"space", "memory"},
+                 {"objects", "memory"},  {"mutex_", "mutex"},  {"block_", "block"},  {"goroutines", "goroutines"}};
+    for (size_t type = 0; type < p->n_sample_type; type++) {
+        if (strcmp(type_name(p, type), "wall") == 0) {
+            return "wall";
+        }
+    }
+    for (size_t type = 0; type < p->n_sample_type; type++) {
+        const char *shown = display(context, type_name(p, type));
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+            if (strstr(shown ? shown : type_name(p, type), parts[i].part)) {
+                return parts[i].family;
+            }
+        }
+    }
+    return "";
 }
 
 const char *et_pprof_note(const et_pprof *p, const char *name)

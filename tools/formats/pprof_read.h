@@ -2,6 +2,7 @@
 #ifndef ET_PPROF_READ_H
 #define ET_PPROF_READ_H
 
+#include "tools/lib/kinds.h"
 #include "tools/profile/profile.h"
 #include "pprof.pb-c.h"
 
@@ -13,9 +14,9 @@ void et_pprof_free(et_pprof *pprof);
 
 /* A kind of profile in a pprof: the sample types of its value and its count. */
 struct et_pprof_kind {
-    char name[96], unit[64]; /* clean; name: of kinds.h if possible, else the sample type's */
-    int value, count;        /* sample types, -1: none */
-    uint64_t scale;          /* value per count when there is no value; 0: unknown */
+    char name[ET_KIND_NAME], unit[64]; /* clean; name: of kinds.h if possible, else the sample type's or its id */
+    int value, count;                  /* sample types, -1: none */
+    uint64_t scale;                    /* value per count when there is no value; 0: unknown */
 };
 
 enum { ET_PPROF_KINDS = 16 };
@@ -23,6 +24,15 @@ enum { ET_PPROF_KINDS = 16 };
 /* Lists the kinds of a pprof. hint: "mutex" or "block", the meaning of contentions, or "". Returns their number, at
  * least 1. */
 size_t et_pprof_kinds(const et_pprof *pprof, const char *hint, struct et_pprof_kind kinds[ET_PPROF_KINDS]);
+
+/* The same for a sender that Grafana asks by the sender's own ids: a type whose id is not the one that we give to its
+ * kind becomes its own kind, named by its id. family: the id's first part. */
+size_t et_pprof_sent_kinds(const et_pprof *pprof, const char *family, struct et_pprof_kind kinds[ET_PPROF_KINDS]);
+
+/* The first part of the ids when the sender does not tell it, as Pyroscope finds it: from the sample types' names, or
+ * from those that the form's sample_type_config displays (display(context, type), NULL: none). "": by the kinds. */
+const char *et_pprof_family(const et_pprof *pprof, const char *(*display)(void *context, const char *type),
+                            void *context);
 
 /* Converts one kind to a profile. NULL: its sums do not fit 63 bits; *why says so. */
 struct et_profile *et_pprof_profile(const et_pprof *pprof, const struct et_pprof_kind *kind, const char **why);
@@ -47,6 +57,7 @@ struct et_pprof_label {
 /* Options for readers with special requirements. */
 struct et_pprof_form {
     const char *count, *value; /* sample types; "": omitted */
+    const char *unit;          /* of the value; NULL: the profile's */
     const char *period, *period_unit;
     bool level;            /* an amount at a point in time: no duration */
     bool bare;             /* encode frames without lines as addresses, without a name */

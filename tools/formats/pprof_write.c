@@ -44,8 +44,8 @@ static uint64_t add_mapping(struct pprof_writer *w, uint32_t module, bool lines)
         mapping->id = *id = w->pprof.n_mapping;
         mapping->filename = add_text(w, from->path);
         mapping->build_id = add_text(w, from->build_id);
-        mapping->has_functions = mapping->has_filenames = mapping->has_line_numbers = mapping->has_inline_frames =
-            w->own;
+        mapping->has_functions = lines; /* all of its locations have a name */
+        mapping->has_filenames = mapping->has_line_numbers = mapping->has_inline_frames = w->own;
     }
     return *id;
 }
@@ -211,9 +211,10 @@ static void write_header(struct pprof_writer *w)
     const struct et_profile *p = w->profile;
     w->pprof.sample_type = et_alloc(2, sizeof *w->pprof.sample_type);
     add_type(w, ET_MEASURE_COUNT, w->form->count, "count");
-    add_type(w, ET_MEASURE_VALUE, w->form->value, et_text(&p->strings, p->value_unit));
+    const char *unit = w->form->unit ? w->form->unit : et_text(&p->strings, p->value_unit);
+    add_type(w, ET_MEASURE_VALUE, w->form->value, unit);
     if (w->pprof.n_sample_type == 0) { /* an unnamed sample type from another sender */
-        add_type(w, ET_MEASURE_VALUE, "value", et_text(&p->strings, p->value_unit));
+        add_type(w, ET_MEASURE_VALUE, "value", unit);
     }
     w->pprof.period_type = value_type(w, w->form->period, w->form->period_unit);
     w->pprof.period = p->period && p->period <= INT64_MAX ? (int64_t)p->period : 1;

@@ -139,14 +139,25 @@ static bool is_default(const ProtobufCFieldDescriptor *field, const void *at)
     }
 }
 
+/* Whether the field is one of a oneof's. */
+static bool is_choice(const ProtobufCFieldDescriptor *field)
+{
+    return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
+}
+
+static bool is_chosen(const ProtobufCFieldDescriptor *field, const uint8_t *message)
+{
+    return is_choice(field) && *(const uint32_t *)(const void *)(message + field->quantifier_offset) == field->id;
+}
+
 /* Returns whether it wrote the field. */
 static bool encode_field(const ProtobufCFieldDescriptor *field, const uint8_t *message, const char *comma,
                          struct et_buf *out)
 {
-    bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
+    bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED, chosen = is_chosen(field, message);
     const uint8_t *at = message + field->offset;
     size_t count = repeated ? *(const size_t *)(const void *)(message + field->quantifier_offset) : 1;
-    if (count == 0 || (!repeated && is_default(field, at))) {
+    if (count == 0 || (is_choice(field) ? !chosen : !repeated && is_default(field, at))) {
         return false;
     }
     et_buf_printf(out, "%s\"", comma);
@@ -316,6 +327,13 @@ static bool decode_field(const ProtobufCFieldDescriptor *field, const json_t *js
     uint8_t *at = (uint8_t *)message;
     if (!json || json_is_null(json)) {
         return true;
+    }
+    if (is_choice(field)) {
+        uint32_t *chosen = (uint32_t *)(void *)(at + field->quantifier_offset);
+        if (*chosen) {
+            return false; /* there can be only one */
+        }
+        *chosen = field->id;
     }
     return field->label == PROTOBUF_C_LABEL_REPEATED ? decode_repeated(field, json, at)
                                                      : decode_value(field, json, at + field->offset);

@@ -1,7 +1,7 @@
 /*
  * Converts messages of protobuf-c to JSON and back, by proto3's JSON mapping: lowerCamelCase names (reading also
  * accepts the original names), 64-bit numbers as text, bytes as base64, enums by name, default values omitted. Supports
- * every message without maps, oneofs and groups.
+ * every message without maps and groups.
  */
 #ifndef ET_PROTOJSON_H
 #define ET_PROTOJSON_H

@@ -31,8 +31,9 @@ void et_report_table(const struct et_profile *p, const struct et_table *table, s
         et_buf_printf(out, ", the last level of %llu %s", (unsigned long long)p->processes,
                       p->processes == 1 ? "process" : "processes");
     }
-    et_buf_printf(out, ", %zu functions\n", table->count);
-    et_buf_printf(out, "%8s %10s %8s %10s  %s\n", "flat%", "flat", "cum%", "cum", "function");
+    et_buf_printf(out, ", %zu %s\n", table->count, p->by_line ? "lines" : "functions");
+    et_buf_printf(out, "%8s %10s %8s %10s  %s\n", "flat%", "flat", "cum%", "cum",
+                  p->by_line ? "function file:line" : "function");
     for (size_t i = first; i < table->count && i - first < rows; i++) {
         const struct et_function *row = &table->rows[i];
         et_value_text(row->self, unit, self);

@@ -10,28 +10,30 @@
 struct speedscope_writer {
     const struct et_profile *profile;
     struct et_tree tree;
-    struct et_map frames; /* function -> number + 1 */
-    size_t count;
+    struct et_map frames; /* function -> number */
     struct et_buf shared, samples, weights;
 };
 
-static uint64_t add_frame(struct speedscope_writer *w, const struct et_call *call)
+/* A frame for each function, with its hottest line. */
+static void add_frames(struct speedscope_writer *w)
 {
-    uint64_t *known = et_map_at(&w->frames, call->function);
-    if (!*known) {
-        *known = ++w->count;
-        et_buf_text(&w->shared, w->count > 1 ? ",\n{\"name\":" : "\n{\"name\":");
-        et_json_string(&w->shared, et_text(&w->profile->strings, call->function));
-        if (call->file) {
+    struct et_table table;
+    et_table_make(w->profile, &table);
+    for (size_t i = 0; i < table.count; i++) {
+        const struct et_function *row = &table.rows[i];
+        *et_map_at(&w->frames, row->function) = i;
+        et_buf_text(&w->shared, i ? ",\n{\"name\":" : "\n{\"name\":");
+        et_json_string(&w->shared, et_text(&w->profile->strings, row->function));
+        if (row->file) {
             et_buf_text(&w->shared, ",\"file\":");
-            et_json_string(&w->shared, et_text(&w->profile->strings, call->file));
+            et_json_string(&w->shared, et_text(&w->profile->strings, row->file));
         }
-        if (call->line) {
-            et_buf_printf(&w->shared, ",\"line\":%u", call->line);
+        if (row->line) {
+            et_buf_printf(&w->shared, ",\"line\":%u", row->line);
         }
         et_buf_char(&w->shared, '}');
     }
-    return *known - 1;
+    et_table_free(&table);
 }
 
 static void write_stack(struct speedscope_writer *w, uint32_t call)
@@ -40,7 +42,8 @@ static void write_stack(struct speedscope_writer *w, uint32_t call)
     size_t depth = et_tree_path(&w->tree, call, path);
     et_buf_text(&w->samples, w->samples.size ? ",\n[" : "\n[");
     for (size_t i = 0; i < depth; i++) {
-        et_buf_printf(&w->samples, "%s%llu", i ? "," : "", (unsigned long long)add_frame(w, &w->tree.calls[path[i]]));
+        uint64_t frame = *et_map_at(&w->frames, w->tree.calls[path[i]].function);
+        et_buf_printf(&w->samples, "%s%llu", i ? "," : "", (unsigned long long)frame);
     }
     et_buf_char(&w->samples, ']');
     et_buf_printf(&w->weights, "%s%llu", w->weights.size ? "," : "", (unsigned long long)w->tree.calls[call].self);
@@ -65,6 +68,7 @@ void et_speedscope(const struct et_profile *profile, struct et_buf *out)
 {
     struct speedscope_writer w = {.profile = profile};
     et_tree_make(profile, SIZE_MAX, &w.tree);
+    add_frames(&w);
     for (uint32_t i = 1; i < w.tree.count; i++) {
         if (w.tree.calls[i].self) {
             write_stack(&w, i);

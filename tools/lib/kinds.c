@@ -75,6 +75,32 @@ const struct et_kind *et_kind_of_pprof(const char *hint, const char *type, const
     return found;
 }
 
+/* Pyroscope's .NET profiler has other families for the same kinds. */
+static bool means_family(const struct et_kind *known, const struct et_kind_id *id)
+{
+    static const struct {
+        const char *family, *kind;
+    } foreign[] = {{"alloc", "alloc"}, {"heap", "live"}, {"lock", "lock"}};
+    bool same = strcmp(id->family, known ? known->family : id->type) == 0;
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign && known && !same; i++) {
+        same = strcmp(foreign[i].family, id->family) == 0 && strcmp(foreign[i].kind, known->name) == 0;
+    }
+    return same;
+}
+
+bool et_kind_keeps_id(const struct et_kind *known, const struct et_kind_id *id, char name[ET_KIND_NAME])
+{
+    const char *period = known ? known->period : id->type, *period_unit = known ? known->period_unit : id->unit;
+    bool cpu_time = known && strcmp(id->period, "cpu") == 0; /* .NET's has this period with all types */
+    bool same_period = cpu_time || (strcmp(id->period, period) == 0 && strcmp(id->period_unit, period_unit) == 0);
+    if (!id->period[0] || (same_period && means_family(known, id))) {
+        return false; /* without a period it is no id that one could ask for */
+    }
+    int size =
+        snprintf(name, ET_KIND_NAME, "%s:%s:%s:%s:%s", id->family, id->type, id->unit, id->period, id->period_unit);
+    return id->family[0] && id->type[0] && size > 0 && size < ET_KIND_NAME;
+}
+
 void et_value_text(uint64_t value, const char *unit, char text[32])
 {
     static const struct {

@@ -35,6 +35,18 @@ const struct et_kind *et_kind_numbered(uint32_t number);
  * distinguishes "mutex" from "block"; may be "". NULL: not a kind of the table. */
 const struct et_kind *et_kind_of_pprof(const char *hint, const char *type, const char *unit, bool *is_count);
 
+/* The parts of a profile type's id, name:sample_type:sample_unit:period_type:period_unit. */
+struct et_kind_id {
+    const char *family, *type, *unit, *period, *period_unit;
+};
+
+enum { ET_KIND_NAME = 160 };
+
+/* The name under which a sender's type is kept when that type's id is not the one that we give to its kind: the id
+ * itself, so that it stays the one to ask for. known: its kind of the table, or NULL. False: the kind's own name serves
+ * (also for the ids of Pyroscope's .NET profiler, and without a period), or the id is too long. */
+bool et_kind_keeps_id(const struct et_kind *known, const struct et_kind_id *id, char name[ET_KIND_NAME]);
+
 /* The table, for lists in help texts. */
 extern const struct et_kind et_kinds[];
 extern const size_t et_kind_count;

@@ -10,13 +10,18 @@ static void append_line(struct et_labels *labels, char *line)
     labels->lines[labels->count++] = line;
 }
 
+void et_label_escape(char *key)
+{
+    for (; *key; key++) {
+        *key = *key == '=' ? '_' : *key;
+    }
+}
+
 void et_labels_add(struct et_labels *labels, const char *key, const char *value)
 {
     struct et_buf raw = {0};
     et_buf_text(&raw, key);
-    for (size_t i = 0; i < raw.size; i++) {
-        raw.data[i] = raw.data[i] == '=' ? '_' : raw.data[i];
-    }
+    et_label_escape(raw.data);
     et_buf_printf(&raw, "=%s", value);
     append_line(labels, et_clean(raw.data, raw.size));
     et_buf_free(&raw);
@@ -27,6 +32,12 @@ void et_labels_add_lines(struct et_labels *labels, const char *lines)
     for (const char *end; (end = strchr(lines, '\n')); lines = end + 1) {
         append_line(labels, et_clean(lines, (size_t)(end - lines)));
     }
+}
+
+bool et_label_reserved(const char *key)
+{
+    bool inner = strncmp(key, "__", 2) == 0 && strcmp(key, "__session_id__") != 0;
+    return inner || strcmp(key, "service_name") == 0 || strcmp(key, "spy_name") == 0;
 }
 
 /* Order: by key; for one key, the last added first. */

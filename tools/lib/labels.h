@@ -24,6 +24,12 @@ void et_labels_add_lines(struct et_labels *labels, const char *lines);
 /* Sorts and joins the lines, and frees the list. Keeps the last value of each key. free() the result. */
 char *et_labels_join(struct et_labels *labels);
 
+/* Replaces what ends a key in a line, as et_labels_add() does. */
+void et_label_escape(char *key);
+
+/* True for keys that no tag of a sender may have: service_name is the origin's, spy_name and __* belong to servers. */
+bool et_label_reserved(const char *key);
+
 /* Frees a list that was not joined. */
 void et_labels_free(struct et_labels *labels);
 

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits the cost of a hostile expression such as (a+)+$. */
-static const char LIMITS[] = "(*LIMIT_MATCH=20000)(*LIMIT_DEPTH=200)(*LIMIT_HEAP=1000)";
-
-enum { EXPRESSION_LIMIT = 1000 };
+/* The MATCH limits bound the cost of a hostile expression such as (a+)+$ for one value: steps, nesting, KiB. Limits
+ * that an expression sets itself, as in (*LIMIT_MATCH=1000000), can only be lower. */
+enum { EXPRESSION_LIMIT = 1000, MATCH_STEPS = 20000, MATCH_DEPTH = 200, MATCH_HEAP = 1000 };
 
 static const char *const OPERATORS[] = {
     [ET_MATCH_EQUAL] = "=", [ET_MATCH_NOT_EQUAL] = "!=", [ET_MATCH_REGEX] = "=~", [ET_MATCH_NOT_REGEX] = "!~"};
@@ -21,19 +20,22 @@ static bool is_regex(enum et_match how)
 
 static bool compile(struct et_matcher *matcher, const char **why)
 {
-    struct et_buf pattern = {0};
     int code;
     size_t at;
     if (strlen(matcher->value) > EXPRESSION_LIMIT) {
         *why = "a regular expression is longer than 1000 bytes";
         return false;
     }
-    et_buf_printf(&pattern, "%s%s", LIMITS, matcher->value);
-    matcher->code = pcre2_compile((PCRE2_SPTR)pattern.data, pattern.size,
+    matcher->code = pcre2_compile((PCRE2_SPTR)matcher->value, strlen(matcher->value),
                                   PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C |
                                       PCRE2_DOLLAR_ENDONLY | PCRE2_DOTALL,
                                   &code, &at, NULL);
-    et_buf_free(&pattern);
+    matcher->limits = matcher->code ? pcre2_match_context_create(NULL) : NULL;
+    if (matcher->limits) {
+        pcre2_set_match_limit(matcher->limits, MATCH_STEPS);
+        pcre2_set_depth_limit(matcher->limits, MATCH_DEPTH);
+        pcre2_set_heap_limit(matcher->limits, MATCH_HEAP);
+    }
     *why = matcher->code ? *why : "invalid regular expression, or it is too large";
     return matcher->code != NULL;
 }
@@ -122,12 +124,31 @@ static char *read_word(const char **at, const char *ends)
     return clean;
 }
 
+/* Whether a word is next that Prometheus reads there. */
+static bool is_legal(const char *at, bool value)
+{
+    static const char rest[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    size_t size = strspn(at, rest);
+    bool quoted = *at && strchr("\"'`", *at);
+    return quoted || (!value && size && (*at < '0' || *at > '9') && strchr(" \t\n=!~,}", at[size]));
+}
+
 static bool read_matcher(struct et_selector *selector, const char **at, const char **why)
 {
+    *why = "a name with other characters than letters, digits and _ needs quotes";
+    if (selector->strict && !is_legal(*at, false)) {
+        return false;
+    }
     struct et_matcher matcher = {.name = read_word(at, "=!~,{}\"")};
     *why = "an operator is missing: =, !=, =~ or !~";
     if (matcher.name && read_operator(at, &matcher.how)) {
         *why = "unclosed quote, or unknown escape";
+        skip_blanks(at);
+        if (selector->strict && !is_legal(*at, true)) {
+            *why = "a value needs quotes";
+            free(matcher.name);
+            return false;
+        }
         matcher.value = read_word(at, ",{}\"");
         if (matcher.value) {
             return add_matcher(selector, matcher, why);
@@ -185,6 +206,7 @@ void et_selector_free(struct et_selector *selector)
         free(selector->matchers[i].name);
         free(selector->matchers[i].value);
         pcre2_code_free(selector->matchers[i].code);
+        pcre2_match_context_free(selector->matchers[i].limits);
     }
     free(selector->matchers);
     free(selector->name);
@@ -226,8 +248,9 @@ void et_matcher_print(const struct et_matcher *matcher, struct et_buf *out)
 
 static bool regex_matches(const struct et_matcher *matcher, const char *value, size_t size)
 {
-    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
-    int found = data ? pcre2_match(matcher->code, (PCRE2_SPTR)value, size, 0, 0, data, NULL) : PCRE2_ERROR_NOMEMORY;
+    pcre2_match_data *data = matcher->limits ? pcre2_match_data_create(1, NULL) : NULL;
+    int found =
+        data ? pcre2_match(matcher->code, (PCRE2_SPTR)value, size, 0, 0, data, matcher->limits) : PCRE2_ERROR_NOMEMORY;
     pcre2_match_data_free(data);
     return found >= 0;
 }

@@ -18,12 +18,14 @@ struct et_matcher {
     enum et_match how;
     bool process;                   /* matches only the process's tags, not labels of stacks */
     struct pcre2_real_code_8 *code; /* compiled regular expression, must match the whole value */
+    struct pcre2_real_match_context_8 *limits;
 };
 
 struct et_selector {
     char *name; /* the part before the brace, clean; NULL before the first parse */
     struct et_matcher *matchers;
     size_t count, capacity;
+    bool strict; /* as Prometheus: only letters, digits and _ in a name without quotes; values have quotes */
 };
 
 /* Adds the text's matchers; replaces the name. False: malformed; *why is a static string. */

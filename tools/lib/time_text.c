@@ -7,11 +7,21 @@
 
 static const int64_t SECOND = 1000000000;
 
-int64_t et_now(void)
+static int64_t read_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
+}
+
+int64_t et_now(void)
+{
+    return read_clock(CLOCK_REALTIME);
+}
+
+int64_t et_monotonic(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
 }
 
 /* Only digits; fits 63 bits. */
@@ -39,8 +49,12 @@ bool et_parse_duration(const char *text, int64_t *ns)
     if (!unit || digits > 6 || !parse_digits(text, digits, ns) || *ns == 0) {
         return false;
     }
-    *ns *= seconds[unit - units] * SECOND;
-    return *ns / SECOND <= (int64_t)86400 * 36500;
+    *ns *= seconds[unit - units];
+    if (*ns > (int64_t)86400 * 36500) {
+        return false;
+    }
+    *ns *= SECOND;
+    return true;
 }
 
 static bool parse_unix_time(const char *text, int64_t *ns)
@@ -59,7 +73,7 @@ static bool parse_unix_time(const char *text, int64_t *ns)
         while (places-- > 0) {
             unit /= 10;
         }
-        *ns = *ns * SECOND + fraction * unit;
+        *ns = *ns > INT64_MAX / SECOND - 1 ? INT64_MAX : *ns * SECOND + fraction * unit;
         return true;
     }
     *ns = *ns > INT64_MAX / scale ? INT64_MAX : *ns * scale;

@@ -3,16 +3,17 @@
 #define ET_TIME_TEXT_H
 
 #include "tools/lib/util.h"
-#include "tools/lib/time_text.h"
 
 /* Unix time in nanoseconds. */
 int64_t et_now(void);
+/* Nanoseconds of a clock that is never set. */
+int64_t et_monotonic(void);
 
 /* "90s", "10m", "2h", "7d" -> nanoseconds, > 0. */
 bool et_parse_duration(const char *text, int64_t *ns);
 
 /* "now", "now-10m", Unix seconds (10, 13, 16 or 19 digits: s, ms, us, ns; or with a fraction), or UTC as
- * 2026-11-21, 2026-11-21T09:30, 2026-11-21T09:30:00Z. */
+ * 2026-11-21, 2026-11-21T09:30, 2026-11-21T09:30:00Z. A time that does not fit is INT64_MAX. */
 bool et_parse_time(const char *text, int64_t *ns);
 
 #endif

@@ -1,5 +1,6 @@
 /* See util.h. */
 #include "tools/lib/util.h"
+#include "tools/lib/hash.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -115,18 +116,9 @@ void et_buf_free(struct et_buf *buf)
 
 /* ---- map ---- */
 
-static uint64_t hash_number(uint64_t x)
-{
-    x ^= x >> 30;
-    x *= 0xbf58476d1ce4e5b9u;
-    x ^= x >> 27;
-    x *= 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
 static struct et_map_entry *map_slot(const struct et_map *map, uint64_t key)
 {
-    size_t i = (size_t)hash_number(key) & (map->capacity - 1);
+    size_t i = (size_t)et_hash_number(key) & (map->capacity - 1);
     while (map->entries[i].used && map->entries[i].key != key) {
         i = (i + 1) & (map->capacity - 1);
     }
@@ -169,6 +161,25 @@ uint64_t *et_map_find(const struct et_map *map, uint64_t key)
     return entry->used ? &entry->value : NULL;
 }
 
+/* Moves later entries of the same run forward, so that no search ends too early. */
+void et_map_remove(struct et_map *map, uint64_t key)
+{
+    struct et_map_entry *entry = map->capacity ? map_slot(map, key) : NULL;
+    if (!entry || !entry->used) {
+        return;
+    }
+    size_t mask = map->capacity - 1, hole = (size_t)(entry - map->entries);
+    for (size_t i = (hole + 1) & mask; map->entries[i].used; i = (i + 1) & mask) {
+        size_t home = (size_t)et_hash_number(map->entries[i].key) & mask;
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            map->entries[hole] = map->entries[i];
+            hole = i;
+        }
+    }
+    map->entries[hole] = (struct et_map_entry){0};
+    map->count--;
+}
+
 void et_map_free(struct et_map *map)
 {
     free(map->entries);
@@ -177,19 +188,10 @@ void et_map_free(struct et_map *map)
 
 /* ---- strings ---- */
 
-static uint64_t text_hash(const char *text)
-{
-    uint64_t hash = 1469598103934665603u;
-    for (; *text; text++) {
-        hash = (hash ^ (uint8_t)*text) * 1099511628211u;
-    }
-    return hash_number(hash);
-}
-
 /* Slots hold number + 1, so that zeroed memory is empty. */
 static uint32_t *string_slot(const struct et_strings *strings, const char *text)
 {
-    size_t i = (size_t)text_hash(text) & (strings->slot_count - 1);
+    size_t i = (size_t)et_hash_bytes(text, strlen(text)) & (strings->slot_count - 1);
     while (strings->slots[i] && strcmp(strings->text[strings->slots[i] - 1], text) != 0) {
         i = (i + 1) & (strings->slot_count - 1);
     }

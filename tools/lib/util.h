@@ -63,6 +63,8 @@ struct et_map {
 uint64_t *et_map_at(struct et_map *map, uint64_t key);
 /* As et_map_at(), but NULL when the key is absent. */
 uint64_t *et_map_find(const struct et_map *map, uint64_t key);
+/* Removes the key, if it is there. */
+void et_map_remove(struct et_map *map, uint64_t key);
 void et_map_free(struct et_map *map);
 
 /* Interned strings: equal strings have one number. Number 0 is "". */

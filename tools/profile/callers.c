@@ -1,5 +1,6 @@
-/* See callers.h. Both trees are built from the tree of all calls, in which parents precede their children. */
+/* See callers.h. Both trees are built from the tree of all calls by line, in which parents precede their children. */
 #include "tools/profile/callers.h"
+#include "tools/profile/line_sums.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +15,18 @@ static uint32_t find_string(const struct et_profile *profile, const char *name)
     return 0;
 }
 
-/* Adds all calls below the outermost calls of the function. below[i]: 1 + node in out->callees of call i of `all`. */
+/* Makes the tree of all calls below the outermost calls of the function. below[i]: 1 + node in out->callees of call i
+ * of `all`. */
 static void add_callees(const struct et_tree *all, uint32_t function, struct et_callers *out, uint32_t *below)
 {
     struct et_map children = {0};
+    struct et_line_sums lines = {0};
     for (size_t i = 1; i < all->count; i++) {
         const struct et_call *call = &all->calls[i];
         uint32_t above = below[call->parent];
         if (above) {
             below[i] = 1 + et_tree_child(&out->callees, &children, above - 1, call);
+            et_tree_add_line(&lines, below[i] - 1, call, call->total);
         } else if (call->function == function) {
             below[i] = 1;
         }
@@ -31,12 +35,13 @@ static void add_callees(const struct et_tree *all, uint32_t function, struct et_
         }
         out->self += call->function == function ? call->self : 0;
     }
-    et_map_free(&children);
+    et_tree_sum(&out->callees, &children, &lines);
 }
 
 static void add_callers(const struct et_tree *all, uint32_t function, struct et_callers *out, const uint32_t *below)
 {
     struct et_map children = {0};
+    struct et_line_sums lines = {0};
     for (size_t i = 1; i < all->count; i++) {
         const struct et_call *call = &all->calls[i];
         uint32_t at = 0;
@@ -45,10 +50,11 @@ static void add_callers(const struct et_tree *all, uint32_t function, struct et_
         }
         for (uint32_t up = call->parent; up; up = all->calls[up].parent) {
             at = et_tree_child(&out->callers, &children, at, &all->calls[up]);
+            et_tree_add_line(&lines, at, &all->calls[up], call->total);
         }
         out->callers.calls[at].self += call->total;
     }
-    et_map_free(&children);
+    et_tree_sum(&out->callers, &children, &lines);
 }
 
 static int by_value(const void *a, const void *b)
@@ -82,7 +88,6 @@ static void finish_tree(const struct et_profile *profile, uint32_t function, siz
                         struct et_neighbours *neighbours)
 {
     tree->calls[0].function = function;
-    et_tree_sum(tree);
     collect_neighbours(tree, neighbours);
     et_tree_finish(profile, shown, tree);
 }
@@ -94,7 +99,7 @@ void et_callers_make(const struct et_profile *profile, const char *name, size_t 
     *out = (struct et_callers){0};
     et_tree_begin(&out->callers);
     et_tree_begin(&out->callees);
-    et_tree_make(profile, SIZE_MAX, &all);
+    et_tree_by_line(profile, &all);
     uint32_t *below = et_alloc(all.count, sizeof *below);
     if (function) {
         add_callees(&all, function, out, below);

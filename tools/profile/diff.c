@@ -128,7 +128,8 @@ static void add_side(struct diff_build *b, const struct et_profile *profile, enu
     diff->level = kind && kind->level;
 }
 
-double et_diff_weight(const struct et_diff *diff, const struct et_diff_call *call)
+/* The larger of a call's two shares. */
+static double weight_of(const struct et_diff *diff, const struct et_diff_call *call)
 {
     return fmax(et_diff_share(diff, ET_LEFT, call->total[ET_LEFT]),
                 et_diff_share(diff, ET_RIGHT, call->total[ET_RIGHT]));
@@ -140,11 +141,12 @@ static int by_share(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-double et_diff_least_weight(const struct et_diff *diff, size_t shown)
+/* The smallest weight among the `shown` largest calls, 1 <= shown <= count. */
+static double least_weight(const struct et_diff *diff, size_t shown)
 {
     double *shares = et_alloc(diff->count, sizeof *shares);
     for (size_t i = 0; i < diff->count; i++) {
-        shares[i] = et_diff_weight(diff, &diff->calls[i]);
+        shares[i] = weight_of(diff, &diff->calls[i]);
     }
     qsort(shares, diff->count, sizeof *shares, by_share);
     double least = shares[shown - 1];
@@ -159,16 +161,16 @@ static void prune_diff(struct et_diff *diff, size_t shown)
     if (diff->count <= shown) {
         return;
     }
-    double least = et_diff_least_weight(diff, shown);
+    double least = least_weight(diff, shown);
     size_t above = 0, kept = 0;
     for (size_t i = 0; i < diff->count; i++) {
-        above += et_diff_weight(diff, &diff->calls[i]) > least;
+        above += weight_of(diff, &diff->calls[i]) > least;
     }
     size_t equal = shown - above;
     uint32_t *moved = et_alloc(diff->count, sizeof *moved);
     for (size_t i = 0; i < diff->count; i++) {
         struct et_diff_call call = diff->calls[i];
-        double share = et_diff_weight(diff, &call);
+        double share = weight_of(diff, &call);
         bool fits = share > least || (share >= least && equal > 0);
         bool keep = fits && (i == 0 || moved[call.parent] != UINT32_MAX);
         equal -= keep && share <= least;
@@ -187,7 +189,7 @@ static int compare_calls(const void *a, const void *b, void *context)
 {
     const struct et_diff *diff = context;
     const struct et_diff_call *x = &diff->calls[*(const uint32_t *)a], *y = &diff->calls[*(const uint32_t *)b];
-    double first = et_diff_weight(diff, x), second = et_diff_weight(diff, y);
+    double first = weight_of(diff, x), second = weight_of(diff, y);
     if (first < second || first > second) {
         return first < second ? 1 : -1;
     }

@@ -49,11 +49,6 @@ void et_diff_free(struct et_diff *diff);
 /* From 0 to 1; 0 for an empty side. */
 double et_diff_share(const struct et_diff *diff, enum et_side side, uint64_t figure);
 
-/* et_diff_weight(): the larger of a call's two shares. et_diff_least_weight(): the smallest weight among the `shown`
- * largest calls, 1 <= shown <= count. */
-double et_diff_weight(const struct et_diff *diff, const struct et_diff_call *call);
-double et_diff_least_weight(const struct et_diff *diff, size_t shown);
-
 /* A 95 % confidence interval. */
 struct et_interval {
     double low, high;

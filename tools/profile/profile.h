@@ -70,6 +70,7 @@ struct et_profile {
     uint32_t service, kind;   /* string numbers; kind "cpu" */
     uint32_t unit;            /* of the shown measure: "nanoseconds" */
     uint32_t value_unit;      /* of values */
+    bool by_line;             /* lines are named "function file:line"; granularity.h */
     enum et_measure measure;  /* never ET_MEASURE_DEFAULT after et_profile_show() */
     uint64_t total;           /* of the shown measure */
     uint64_t values, counts;  /* sums over the entries */

@@ -1,16 +1,19 @@
 /*
  * See tree.h. A profile's node may become several calls (inlined functions), and nodes with different addresses in one
- * function become one call. Parents have smaller indices than their children, so walking the arrays backwards sums
- * totals.
+ * line become one call of the tree by line; the calls of a function's lines become one call of the tree by function.
+ * Parents have smaller indices than their children, so walking the arrays backwards sums totals.
  */
 #include "tools/profile/tree.h"
+#include "tools/profile/line_sums.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t et_tree_child(struct et_tree *tree, struct et_map *children, uint32_t parent, const struct et_call *like)
+/* The parent's call with this key, which is created like `like` if needed. */
+static uint32_t keyed_child(struct et_tree *tree, struct et_map *children, uint32_t parent, uint32_t key,
+                            const struct et_call *like)
 {
-    uint64_t *known = et_map_at(children, (uint64_t)parent << 32 | like->function);
+    uint64_t *known = et_map_at(children, (uint64_t)parent << 32 | key);
     if (*known) {
         return (uint32_t)*known;
     }
@@ -21,6 +24,17 @@ uint32_t et_tree_child(struct et_tree *tree, struct et_map *children, uint32_t p
     return (uint32_t)tree->count++;
 }
 
+uint32_t et_tree_child(struct et_tree *tree, struct et_map *children, uint32_t parent, const struct et_call *like)
+{
+    return keyed_child(tree, children, parent, like->function, like);
+}
+
+void et_tree_add_line(struct et_line_sums *lines, uint32_t call, const struct et_call *like, uint64_t total)
+{
+    et_line_sums_add(lines,
+                     &(struct et_line_sum){.owner = call, .file = like->file, .line = like->line, .total = total});
+}
+
 void et_tree_begin(struct et_tree *tree)
 {
     *tree = (struct et_tree){0};
@@ -28,7 +42,7 @@ void et_tree_begin(struct et_tree *tree)
     tree->count = 1;
 }
 
-void et_tree_sum(struct et_tree *tree)
+static void sum_totals(struct et_tree *tree)
 {
     for (size_t i = tree->count; i-- > 0;) {
         struct et_call *call = &tree->calls[i];
@@ -39,42 +53,95 @@ void et_tree_sum(struct et_tree *tree)
     }
 }
 
-struct tree_build {
-    const struct et_profile *profile;
-    struct et_tree *tree;
-    struct et_map children; /* for et_tree_child() */
-};
-
-/* Adds the calls of every node of the profile. calls[]: each node's call, 0 for the root. */
-static void add_calls(struct tree_build *b, uint32_t *calls)
+static void select_lines(struct et_tree *tree, const struct et_line_sums *lines)
 {
-    const struct et_profile *p = b->profile;
-    for (size_t i = 1; i < p->node_count; i++) {
+    const struct et_line_sum **best = et_alloc(tree->count, sizeof *best);
+    for (size_t i = 0; i < lines->count; i++) {
+        const struct et_line_sum *sum = &lines->sums[i], **own = &best[sum->owner];
+        *own = !*own || et_line_is_hotter(sum, *own) ? sum : *own;
+    }
+    for (size_t i = 1; i < tree->count; i++) {
+        if (best[i]) {
+            tree->calls[i].file = best[i]->file;
+            tree->calls[i].line = best[i]->line;
+        }
+    }
+    free(best);
+}
+
+void et_tree_sum(struct et_tree *tree, struct et_map *children, struct et_line_sums *lines)
+{
+    sum_totals(tree);
+    select_lines(tree, lines);
+    et_map_free(children);
+    et_line_sums_free(lines);
+}
+
+/* ---- the tree by line ---- */
+
+/* Numbers the profile's lines from 1: equal ones have one number. free() it. */
+static uint32_t *number_lines(const struct et_profile *p)
+{
+    struct et_map places = {0}, lines = {0};
+    uint32_t *numbers = et_alloc(p->line_count + 1, sizeof *numbers);
+    for (size_t i = 0; i < p->line_count; i++) {
+        const struct et_line *line = &p->lines[i];
+        uint64_t *place = et_map_at(&places, (uint64_t)line->file << 32 | line->line);
+        *place = *place ? *place : places.count;
+        uint64_t *number = et_map_at(&lines, (uint64_t)line->function << 32 | *place);
+        *number = *number ? *number : lines.count;
+        numbers[i] = (uint32_t)*number;
+    }
+    et_map_free(&places);
+    et_map_free(&lines);
+    return numbers;
+}
+
+void et_tree_by_line(const struct et_profile *p, struct et_tree *tree)
+{
+    struct et_map children = {0};
+    uint32_t *numbers = number_lines(p);
+    uint32_t *calls = et_alloc(p->node_count, sizeof *calls); /* of each node; 0 for the root */
+    et_tree_begin(tree);
+    for (size_t i = 0; i < p->node_count; i++) {
         const struct et_frame *frame = &p->frames[p->nodes[i].frame];
-        uint32_t call = calls[p->nodes[i].parent];
-        for (uint32_t k = frame->line_count; k-- > 0;) {
-            const struct et_line *line = &p->lines[frame->first_line + k];
+        uint32_t call = i ? calls[p->nodes[i].parent] : 0;
+        for (uint32_t k = i ? frame->line_count : 0; k-- > 0;) {
+            uint32_t at = frame->first_line + k;
+            const struct et_line *line = &p->lines[at];
             struct et_call like = {
                 .function = line->function, .module = frame->module, .file = line->file, .line = line->line};
-            call = et_tree_child(b->tree, &b->children, call, &like);
+            call = keyed_child(tree, &children, call, numbers[at], &like);
         }
         calls[i] = call;
+        tree->calls[call].self += p->nodes[i].self;
     }
+    sum_totals(tree);
+    et_map_free(&children);
+    free(calls);
+    free(numbers);
 }
 
 /* Makes the tree of all calls with their sums. Children are not linked yet. */
 static void make_whole_tree(const struct et_profile *profile, struct et_tree *tree)
 {
-    struct tree_build b = {.profile = profile, .tree = tree};
+    struct et_tree all;
+    struct et_map children = {0};
+    struct et_line_sums lines = {0};
+    et_tree_by_line(profile, &all);
     et_tree_begin(tree);
-    uint32_t *calls = et_alloc(profile->node_count, sizeof *calls);
-    add_calls(&b, calls);
-    for (size_t i = 0; i < profile->node_count; i++) {
-        tree->calls[calls[i]].self += profile->nodes[i].self;
+    uint32_t *calls = et_alloc(all.count, sizeof *calls); /* of each call by line */
+    for (size_t i = 0; i < all.count; i++) {
+        const struct et_call *from = &all.calls[i];
+        if (i) {
+            calls[i] = et_tree_child(tree, &children, calls[from->parent], from);
+            et_tree_add_line(&lines, calls[i], from, from->total);
+        }
+        tree->calls[calls[i]].self += from->self;
     }
-    et_tree_sum(tree);
+    et_tree_sum(tree, &children, &lines);
     free(calls);
-    et_map_free(&b.children);
+    et_tree_free(&all);
 }
 
 static int compare_sizes(const void *a, const void *b)
@@ -195,14 +262,22 @@ size_t et_tree_path(const struct et_tree *tree, uint32_t call, uint32_t path[ET_
 
 /* ---- table ---- */
 
-static bool is_recursive(const struct et_tree *tree, const struct et_call *call)
+/* What the callers of a call by line repeat. */
+struct repeated {
+    bool function, line;
+};
+
+static struct repeated find_repeated(const struct et_tree *tree, const struct et_call *call)
 {
-    for (uint32_t up = call->parent; up; up = tree->calls[up].parent) {
-        if (tree->calls[up].function == call->function) {
-            return true;
+    struct repeated found = {0};
+    for (uint32_t up = call->parent; up && !found.line; up = tree->calls[up].parent) {
+        const struct et_call *above = &tree->calls[up];
+        if (above->function == call->function) {
+            found.function = true;
+            found.line = above->file == call->file && above->line == call->line;
         }
     }
-    return false;
+    return found;
 }
 
 static int compare_functions(const void *a, const void *b, void *context)
@@ -232,26 +307,58 @@ void et_table_sort(struct et_table *table, const struct et_profile *profile, boo
     }
 }
 
+/* The function's row, which is created if needed. index: function -> row + 1. */
+static uint32_t find_row(struct et_table *table, size_t *capacity, struct et_map *index, const struct et_call *call)
+{
+    uint64_t *row = et_map_at(index, call->function);
+    if (!*row) {
+        table->rows = et_reserve(table->rows, capacity, table->count + 1, sizeof *table->rows);
+        table->rows[table->count] = (struct et_function){.function = call->function, .module = call->module};
+        *row = ++table->count;
+    }
+    return (uint32_t)*row - 1;
+}
+
+/* Moves the sums to the table; their owners are rows. */
+static void take_lines(struct et_table *table, struct et_line_sums *sums)
+{
+    et_line_sums_sort(sums);
+    table->lines = et_alloc(sums->count + 1, sizeof *table->lines);
+    for (size_t i = 0; i < sums->count; i++) {
+        const struct et_line_sum *sum = &sums->sums[i];
+        struct et_function *row = &table->rows[sum->owner];
+        table->lines[i] =
+            (struct et_hot_line){.file = sum->file, .line = sum->line, .self = sum->self, .total = sum->total};
+        if (row->line_count++ == 0) {
+            row->first_line = (uint32_t)i;
+            row->file = sum->file;
+            row->line = sum->line;
+        }
+    }
+    et_line_sums_free(sums);
+}
+
 void et_table_make(const struct et_profile *profile, struct et_table *table)
 {
     struct et_tree tree;
-    make_whole_tree(profile, &tree);
     struct et_map index = {0};
+    struct et_line_sums sums = {0};
     size_t capacity = 0;
     *table = (struct et_table){0};
+    et_tree_by_line(profile, &tree);
     for (size_t i = 1; i < tree.count; i++) {
         const struct et_call *call = &tree.calls[i];
-        uint64_t *row = et_map_at(&index, call->function);
-        if (!*row) {
-            table->rows = et_reserve(table->rows, &capacity, table->count + 1, sizeof *table->rows);
-            table->rows[table->count] = (struct et_function){
-                .function = call->function, .module = call->module, .file = call->file, .line = call->line};
-            *row = ++table->count;
-        }
-        struct et_function *function = &table->rows[*row - 1];
-        function->self += call->self;
-        function->total += is_recursive(&tree, call) ? 0 : call->total;
+        struct repeated above = find_repeated(&tree, call);
+        uint32_t row = find_row(table, &capacity, &index, call);
+        table->rows[row].self += call->self;
+        table->rows[row].total += above.function ? 0 : call->total;
+        et_line_sums_add(&sums, &(struct et_line_sum){.owner = row,
+                                                      .file = call->file,
+                                                      .line = call->line,
+                                                      .self = call->self,
+                                                      .total = above.line ? 0 : call->total});
     }
+    take_lines(table, &sums);
     et_table_sort(table, profile, false);
     et_map_free(&index);
     et_tree_free(&tree);
@@ -260,5 +367,6 @@ void et_table_make(const struct et_profile *profile, struct et_table *table)
 void et_table_free(struct et_table *table)
 {
     free(table->rows);
+    free(table->lines);
     *table = (struct et_table){0};
 }

@@ -13,6 +13,9 @@ static const int64_t LOOK_NS = 10000000000, PAUSE_NS = 5000000;
 
 enum { SAID_AFTER = 6 };
 
+/* Deleted hours are reported at most once in this time. */
+static const int64_t QUIET_NS = 3600000000000;
+
 struct et_keeper {
     struct et_server *server;
     struct et_policy policy;
@@ -20,7 +23,10 @@ struct et_keeper {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool stopping;
-    int failures; /* consecutive */
+    int failures;   /* consecutive */
+    uint64_t hours; /* deleted for the size limit, as last reported */
+    int64_t said_ns;
+    bool exceeded; /* reported: the limit cannot be held */
 };
 
 /* ---- the thread ---- */
@@ -47,6 +53,8 @@ struct keep_call {
     const struct et_policy *policy;
     int64_t now_ns;
     int got;
+    uint64_t deleted[ET_DELETED_COUNT];
+    struct et_keep_limit limit;
 };
 
 /* A failing step is rolled back alone, without affecting senders in the same group. */
@@ -55,7 +63,36 @@ static enum et_outcome run_step(struct et_store *store, void *context, const cha
     struct keep_call *step = context;
     step->got = et_keep_step(store, step->policy, step->now_ns);
     *why = step->got < 0 ? et_store_why(store) : "ok";
+    step->limit = et_keep_limit(store);
+    if (step->got >= 0 && et_store_deleted(store, step->deleted)) {
+        step->got = -EIO;
+    }
     return ET_REPEATED;
+}
+
+/* One line when hours were deleted, and one when the limit begins or ceases to be exceeded. */
+static void report_limit(struct et_keeper *keeper, const struct keep_call *step)
+{
+    static const double MIB = 1 << 20;
+    const struct et_keep_limit *limit = &step->limit;
+    double most = (double)keeper->policy.max_bytes / MIB;
+    uint64_t hours = step->deleted[ET_DELETED_BIG_HOURS];
+    keeper->hours = keeper->hours == UINT64_MAX ? hours : keeper->hours;
+    if (hours > keeper->hours && step->got == 0 && step->now_ns - keeper->said_ns > QUIET_NS) {
+        et_error("--max-size: deleted the oldest %llu hours of profiles to stay below %.1f MiB",
+                 (unsigned long long)(hours - keeper->hours), most);
+        keeper->hours = hours;
+        keeper->said_ns = step->now_ns;
+    }
+    if (limit->exceeded && !keeper->exceeded) {
+        et_error(
+            "--max-size: the database has %.1f MiB, more than %.1f MiB, but the newest %lld hours of profiles (about"
+            " %.1f MiB) are kept; the rest is the names and stacks that they use: raise the limit",
+            (double)limit->used / MIB, most, (long long)limit->hours, (double)limit->profiles / MIB);
+    } else if (keeper->exceeded && !limit->exceeded) {
+        et_error("--max-size: the database is below %.1f MiB again", most);
+    }
+    keeper->exceeded = limit->exceeded;
 }
 
 static void *keeper_thread(void *context)
@@ -70,6 +107,9 @@ static void *keeper_thread(void *context)
         int64_t took = et_now() - before;
         pause = !kept || step.got != 1 || took > LOOK_NS ? LOOK_NS : took > PAUSE_NS ? took : PAUSE_NS;
         keeper->failures = kept && step.got < 0 ? keeper->failures + 1 : 0;
+        if (kept && step.got >= 0) {
+            report_limit(keeper, &step);
+        }
         if (keeper->failures == SAID_AFTER) { /* the server reports a store that cannot be written */
             et_error("cannot merge or delete profiles in the database: %s", why.data);
         }
@@ -84,6 +124,7 @@ struct et_keeper *et_keeper_start(struct et_server *server, const struct et_poli
     pthread_condattr_t attributes;
     keeper->policy = *policy;
     keeper->server = server;
+    keeper->hours = UINT64_MAX; /* not known yet */
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

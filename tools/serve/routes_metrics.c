@@ -4,6 +4,7 @@
 #include "tools/serve/relay/relay.h"
 #include "tools/serve/http/routes.h"
 #include "tools/serve/http/server.h"
+#include "tools/store/store_keep.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
@@ -37,6 +38,20 @@ static void put_database(struct et_server *server, struct et_buf *out)
     et_metrics_family(out, "edgeprof_database_bytes", "gauge", "Size of the database's files.");
     et_metrics_sample(out, "edgeprof_database_bytes", NULL);
     et_metrics_number(out, bytes);
+}
+
+static int put_deleted(struct et_store *store, struct et_buf *out)
+{
+    uint64_t counts[ET_DELETED_COUNT];
+    int err = et_store_deleted(store, counts);
+    et_metrics_family(
+        out, "edgeprof_deleted_total", "counter",
+        "What the server deleted from its database: hours of profiles, and unused rows of its dictionary.");
+    for (enum et_deleted what = 0; what < ET_DELETED_COUNT && !err; what++) {
+        et_metrics_sample(out, "edgeprof_deleted_total", "what", et_deleted_name(what), NULL);
+        et_metrics_number(out, counts[what]);
+    }
+    return err;
 }
 
 /* ---- destinations ---- */
@@ -86,6 +101,7 @@ static void answer_metrics(struct et_server *server, const struct et_request *re
     struct et_store *store = et_server_read(server);
     (void)request;
     int err = et_metrics_store(store, &answer->body);
+    err = err ? err : put_deleted(store, &answer->body);
     if (err) {
         et_answer_text(answer, 503, et_store_why(store));
     }

@@ -80,7 +80,7 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
         .tls = {.certificate = choose_value(options->tls_cert, serve, "tls-cert", NULL),
                 .key = choose_value(options->tls_key, serve, "tls-key", NULL),
                 .client_ca = choose_value(options->tls_client_ca, serve, "tls-client-ca", NULL)},
-        .hosts = choose_value(NULL, serve, "hosts", NULL),
+        .hosts = choose_value(options->hosts, serve, "hosts", NULL),
     };
     ok = ok && (!serve || et_config_flag(config, serve, "insecure", &out->access.insecure));
     out->access.insecure |= options->insecure;

@@ -14,7 +14,7 @@
 /* The command line's options; NULL or false: not set. */
 struct et_serve_options {
     const char *config, *listen, *db, *symbols_store, *token_file, *tls_cert, *tls_key, *tls_client_ca, *keep,
-        *max_size;
+        *max_size, *hosts;
     bool insecure;
     struct et_list symbols, debuginfod; /* the config file's are added */
 };

@@ -1,9 +1,10 @@
 /*
- * See bounds.h. Known names are a set of strings: "s" and a service, "t" and a service with its tags, "k" and a label,
- * "v" and a label with its value. Beside each service and label is its number of tag sets or values; "K" has the number
- * of labels.
+ * See bounds.h. `counts` has a number for the hash of each name: for a tag set, the number of origins that have it; for
+ * a label's value, the number of label sets; for a service, its tag sets; for a label, its values. Changes since the
+ * last commit are kept, so that they can be undone.
  */
 #include "tools/store/bounds.h"
+#include "tools/lib/hash.h"
 #include "tools/lib/labels.h"
 #include "tools/lib/time_text.h"
 
@@ -11,13 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum line { SERVICES, SERIES, VALUES, LABELS, NAME, VALUE, FUTURE, PAST, LINES };
+enum line { SERVICES, SERIES, VALUES, LABELS, NAME, VALUE, MEMORY, FUTURE, PAST, LINES };
+
+struct bound_change {
+    uint64_t name, group; /* hashes */
+    bool added, label;
+};
 
 struct et_bounds {
     struct et_bounds_config limit;
-    struct et_strings known;
-    struct et_map counts; /* string -> number of tag sets or values */
-    uint64_t services;
+    struct et_map counts;
+    uint64_t services, label_names;
+    struct bound_change *changes;
+    size_t change_count, capacity, part; /* part: first change of the current transaction or part of a group */
+    bool loading;
     char lines[LINES][128];
 };
 
@@ -30,6 +38,7 @@ struct et_bounds *et_bounds_new(const struct et_bounds_config *config)
         [LABELS] = "more than %llu labels at once, see labels in [limits]",
         [NAME] = "a label's name is longer than %llu bytes, see label-name in [limits]",
         [VALUE] = "a label's value or a service's name is longer than %llu bytes, see label-value in [limits]",
+        [MEMORY] = "too many names: their table would take more than %llu bytes, see names in [limits]",
         [FUTURE] = "more than %llu s in the future, see future in [limits]; is the sender's clock right?",
         [PAST] = "more than %llu s old, see past in [limits]",
     };
@@ -42,6 +51,7 @@ struct et_bounds *et_bounds_new(const struct et_bounds_config *config)
         [LABELS] = config->labels,
         [NAME] = config->name_bytes,
         [VALUE] = config->value_bytes,
+        [MEMORY] = config->memory,
         [FUTURE] = (uint64_t)config->future_ns / 1000000000,
         [PAST] = (uint64_t)config->past_ns / 1000000000,
     };
@@ -59,8 +69,8 @@ struct et_bounds *et_bounds_new(const struct et_bounds_config *config)
 void et_bounds_free(struct et_bounds *bounds)
 {
     if (bounds) {
-        et_strings_free(&bounds->known);
         et_map_free(&bounds->counts);
+        free(bounds->changes);
         free(bounds);
     }
 }
@@ -70,46 +80,150 @@ enum et_outcome et_bounds_outcome(const char *refused)
     return strncmp(refused, "too many ", strlen("too many ")) == 0 ? ET_LIMITED : ET_MALFORMED;
 }
 
-/* ---- series ---- */
+/* ---- names ---- */
 
-/* Adds the name. Returns whether it was new. */
-static bool add_known(struct et_bounds *bounds, char type, const char *text, const char *more, uint32_t *number)
+/* Types: 's' a service, 't' its tags, 'k' a label, 'v' its value. */
+static uint64_t hash_name(char type, const char *text, const char *more)
 {
     struct et_buf key = {0};
     et_buf_printf(&key, "%c%s\n%s", type, text, more);
-    size_t before = bounds->known.count;
-    *number = et_intern(&bounds->known, key.data);
+    uint64_t hash = et_hash_bytes(key.data, key.size);
     et_buf_free(&key);
-    return bounds->known.count > before;
+    return hash;
 }
 
-static bool is_known(const struct et_bounds *bounds, char type, const char *text, const char *more)
+static uint64_t count_of(const struct et_bounds *bounds, char type, const char *text, const char *more)
 {
-    struct et_buf key = {0};
-    et_buf_printf(&key, "%c%s\n%s", type, text, more);
-    bool known = et_known(&bounds->known, key.data);
-    et_buf_free(&key);
-    return known;
+    const uint64_t *count = et_map_find(&bounds->counts, hash_name(type, text, more));
+    return count ? *count : 0;
 }
 
-/* The number of known tag sets of a service, or values of a label. */
-static uint64_t *known_count(struct et_bounds *bounds, char type, const char *text)
+/* Whether so many more names would need a table larger than allowed. The table has at least FIRST_CAPACITY entries, is
+ * at most half full, and doubles. One that the existing names have made larger is full until enough are deleted. */
+static bool is_full(const struct et_bounds *bounds, size_t more)
 {
-    uint32_t number;
-    add_known(bounds, type, text, "", &number);
-    return et_map_at(&bounds->counts, number);
+    enum { FIRST_CAPACITY = 64 };
+    const struct et_map *map = &bounds->counts;
+    size_t most = FIRST_CAPACITY, entries = bounds->limit.memory / sizeof *map->entries;
+    while (most <= entries / 2) {
+        most *= 2;
+    }
+    return bounds->limit.memory && (map->count + more - 1) * 2 >= most;
 }
 
-static void note_series(struct et_bounds *bounds, const char *service, const char *tags)
+static void add_name(struct et_bounds *bounds, const struct bound_change *change)
 {
-    uint32_t number;
-    bounds->services += add_known(bounds, 's', service, "", &number);
-    *known_count(bounds, 's', service) += add_known(bounds, 't', service, tags, &number);
+    if (++*et_map_at(&bounds->counts, change->name) == 1 && ++*et_map_at(&bounds->counts, change->group) == 1) {
+        ++*(change->label ? &bounds->label_names : &bounds->services);
+    }
 }
+
+/* Returns whether it is now 0 and gone. */
+static bool count_down(struct et_bounds *bounds, uint64_t hash)
+{
+    uint64_t *count = et_map_find(&bounds->counts, hash);
+    bool last = count && --*count == 0;
+    if (last) {
+        et_map_remove(&bounds->counts, hash);
+    }
+    return last;
+}
+
+static void remove_name(struct et_bounds *bounds, const struct bound_change *change)
+{
+    if (count_down(bounds, change->name) && count_down(bounds, change->group)) {
+        --*(change->label ? &bounds->label_names : &bounds->services);
+    }
+}
+
+static void note_change(struct et_bounds *bounds, const struct bound_change *change)
+{
+    if (!change->added && !et_map_find(&bounds->counts, change->name)) {
+        return; /* another process has added it */
+    }
+    if (change->added) {
+        add_name(bounds, change);
+    } else {
+        remove_name(bounds, change);
+    }
+    if (!bounds->loading) {
+        bounds->changes =
+            et_reserve(bounds->changes, &bounds->capacity, bounds->change_count + 1, sizeof *bounds->changes);
+        bounds->changes[bounds->change_count++] = *change;
+    }
+}
+
+void et_bounds_note_series(struct et_bounds *bounds, const char *service, const char *tags, bool added)
+{
+    if (bounds) {
+        const struct bound_change change = {
+            .name = hash_name('t', service, tags), .group = hash_name('s', service, ""), .added = added};
+        note_change(bounds, &change);
+    }
+}
+
+struct noted_labels {
+    struct et_bounds *bounds;
+    bool added;
+};
+
+static void note_label(void *context, const char *key, const char *value)
+{
+    const struct noted_labels *noted = context;
+    const struct bound_change change = {
+        .name = hash_name('v', key, value), .group = hash_name('k', key, ""), .added = noted->added, .label = true};
+    note_change(noted->bounds, &change);
+}
+
+void et_bounds_note_labels(struct et_bounds *bounds, const char *lines, bool added)
+{
+    if (bounds) {
+        et_labels_each(lines, note_label, &(struct noted_labels){bounds, added});
+    }
+}
+
+void et_bounds_begin(struct et_bounds *bounds)
+{
+    if (bounds) {
+        bounds->part = bounds->change_count;
+    }
+}
+
+size_t et_bounds_mark(const struct et_bounds *bounds)
+{
+    return bounds ? bounds->change_count : 0;
+}
+
+void et_bounds_undo_to(struct et_bounds *bounds, size_t mark)
+{
+    while (bounds && bounds->change_count > mark) {
+        const struct bound_change *change = &bounds->changes[--bounds->change_count];
+        if (change->added) {
+            remove_name(bounds, change);
+        } else {
+            add_name(bounds, change);
+        }
+    }
+}
+
+void et_bounds_undo(struct et_bounds *bounds, bool all)
+{
+    et_bounds_undo_to(bounds, all || !bounds ? 0 : bounds->part);
+}
+
+void et_bounds_commit(struct et_bounds *bounds)
+{
+    if (bounds) {
+        bounds->change_count = bounds->part = 0;
+    }
+}
+
+/* ---- checks ---- */
 
 struct label_check {
     struct et_bounds *bounds;
     uint64_t labels;
+    size_t names; /* new ones so far: values, and labels */
     const char *wrong;
     bool values;
 };
@@ -126,17 +240,21 @@ static void check_label(void *context, const char *key, const char *value)
         check->wrong = bounds->lines[NAME];
     } else if (limit->value_bytes && strlen(value) > limit->value_bytes) {
         check->wrong = bounds->lines[VALUE];
-    } else if (check->values && limit->label_values && !is_known(bounds, 'v', key, value)) {
-        uint64_t there =
-            is_known(bounds, 'k', key, "") ? *known_count(bounds, 'k', key) : *known_count(bounds, 'K', "");
-        check->wrong = there >= limit->label_values ? bounds->lines[VALUES] : check->wrong;
+    } else if (check->values && !count_of(bounds, 'v', key, value)) {
+        uint64_t values = count_of(bounds, 'k', key, ""), there = values ? values : bounds->label_names;
+        bool many = limit->label_values && there >= limit->label_values;
+        check->names += values ? 1 : 2;
+        check->wrong = many                            ? bounds->lines[VALUES]
+                       : is_full(bounds, check->names) ? bounds->lines[MEMORY]
+                                                       : check->wrong;
     }
 }
 
 const char *et_bounds_series(struct et_bounds *bounds, const char *service, const char *tags)
 {
+    enum { NEW_NAMES = 3 }; /* the service, its tags, and these with undated=true */
     struct label_check check = {.bounds = bounds};
-    if (!bounds || is_known(bounds, 't', service, tags)) {
+    if (!bounds || count_of(bounds, 't', service, tags)) {
         return NULL;
     }
     et_labels_each(tags, check_label, &check);
@@ -146,36 +264,21 @@ const char *et_bounds_series(struct et_bounds *bounds, const char *service, cons
     if (bounds->limit.value_bytes && strlen(service) > bounds->limit.value_bytes) {
         return bounds->lines[VALUE];
     }
-    bool known = is_known(bounds, 's', service, "");
-    if (bounds->limit.services && !known && bounds->services >= bounds->limit.services) {
+    uint64_t sets = count_of(bounds, 's', service, "");
+    if (bounds->limit.services && !sets && bounds->services >= bounds->limit.services) {
         return bounds->lines[SERVICES];
     }
-    if (bounds->limit.series && known && *known_count(bounds, 's', service) >= bounds->limit.series) {
+    if (bounds->limit.series && sets >= bounds->limit.series) {
         return bounds->lines[SERIES];
     }
-    note_series(bounds, service, tags);
-    return NULL;
-}
-
-/* ---- labels of stacks ---- */
-
-static void note_label(void *context, const char *key, const char *value)
-{
-    struct et_bounds *bounds = context;
-    uint32_t number;
-    *known_count(bounds, 'K', "") += add_known(bounds, 'k', key, "", &number);
-    *known_count(bounds, 'k', key) += add_known(bounds, 'v', key, value, &number);
+    return is_full(bounds, NEW_NAMES) ? bounds->lines[MEMORY] : NULL;
 }
 
 const char *et_bounds_labels(struct et_bounds *bounds, const char *lines)
 {
     struct label_check check = {.bounds = bounds, .values = true};
-    if (!bounds) {
-        return NULL;
-    }
-    et_labels_each(lines, check_label, &check);
-    if (!check.wrong) {
-        et_labels_each(lines, note_label, bounds);
+    if (bounds) {
+        et_labels_each(lines, check_label, &check);
     }
     return check.wrong;
 }
@@ -194,18 +297,21 @@ const char *et_bounds_time(struct et_bounds *bounds, int64_t from_ns, int64_t un
 
 /* ---- existing names ---- */
 
-static void add_known_series(void *context, const char *service, const char *tags)
+static void load_series(void *context, const char *service, const char *tags)
 {
-    note_series(context, service, tags);
+    et_bounds_note_series(context, service, tags, true);
 }
 
-static void add_known_labels(void *context, const char *lines)
+static void load_labels(void *context, const char *lines)
 {
-    et_labels_each(lines, note_label, context);
+    et_bounds_note_labels(context, lines, true);
 }
 
 int et_bounds_load(struct et_bounds *bounds, struct et_store *store)
 {
-    int err = et_store_all_tags(store, add_known_series, bounds);
-    return err ? err : et_store_all_labels(store, add_known_labels, bounds);
+    bounds->loading = true;
+    int err = et_store_all_tags(store, load_series, bounds);
+    err = err ? err : et_store_all_labels(store, load_labels, bounds);
+    bounds->loading = false;
+    return err;
 }

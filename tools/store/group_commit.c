@@ -6,11 +6,11 @@
  *   run_group            begin; all jobs, including new ones; commit; wake their owners
  */
 #include "tools/store/group_commit.h"
+#include "tools/lib/time_text.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { GROUP_JOBS = 256 };
 
@@ -33,13 +33,6 @@ struct et_group_commit {
     size_t waiting;
     bool stopping;
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static struct commit_job *take_jobs(struct et_group_commit *commit)
 {
@@ -76,14 +69,14 @@ static bool run_group(struct et_group_commit *commit)
         return false;
     }
     struct et_group_commit_result result = {.err = et_store_group_begin(commit->store)};
-    int64_t start = now_ms();
+    int64_t end = et_monotonic() + (int64_t)commit->group_ms * 1000000;
     for (size_t count = 1; job; count++) {
         if (!result.err) {
             job->call(commit->store, job->context);
         }
         job->next = group;
         group = job;
-        job = count < GROUP_JOBS && now_ms() - start < commit->group_ms ? take_jobs(commit) : NULL;
+        job = count < GROUP_JOBS && et_monotonic() < end ? take_jobs(commit) : NULL;
     }
     result.err = result.err ? result.err : et_store_group_end(commit->store);
     if (result.err) {

@@ -8,10 +8,14 @@
 
 const char *et_process_value(const char *labels, const struct et_process *process, const char *key, size_t *size)
 {
+    if (strcmp(key, ET_SERVICE_NAME) == 0) { /* a label or tag of that name would hide the service */
+        *size = strlen(process->service);
+        return process->service;
+    }
     const char *value = et_labels_value(labels, key, size);
     value = value ? value : et_labels_value(process->tags, key, size);
     if (!value) {
-        value = strcmp(key, ET_SERVICE_NAME) == 0 ? process->service : strcmp(key, ET_HOST) == 0 ? process->host : NULL;
+        value = strcmp(key, ET_HOST) == 0 ? process->host : NULL;
         *size = value ? strlen(value) : 0;
     }
     return value;
@@ -52,6 +56,11 @@ int et_store_services(struct et_store *store, void (*call)(void *context, const 
         call(context, &service);
     }
     return got;
+}
+
+int64_t et_store_newest(struct et_store *store)
+{
+    return et_store_number(store, et_store_bind(store, S_LAST_AT, ""));
 }
 
 struct names {

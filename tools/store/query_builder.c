@@ -64,5 +64,6 @@ void et_query_builder_free(struct et_query_builder *wanted)
     et_selector_free(&wanted->selector);
     free(wanted->group);
     free(wanted->kind);
+    free(wanted->ids);
     *wanted = (struct et_query_builder){0};
 }

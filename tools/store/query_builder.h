@@ -9,6 +9,7 @@
 struct et_query_builder {
     struct et_selector selector;
     char *kind, *group;
+    int64_t *ids; /* of query.ids */
     struct et_query query;
     const char *why; /* describes the last invalid text (static) */
 };

@@ -2,6 +2,8 @@
  * See store.h: opening, transactions, and writing dictionaries. store_schema.c has the schema, store_profile.c writes
  * profiles, store_load.c and others read them.
  */
+#include "tools/lib/time_text.h"
+#include "tools/store/bounds.h"
 #include "tools/store/store_internal.h"
 
 #include <errno.h>
@@ -99,6 +101,9 @@ static const char *const SQL[S_COUNT] = {
     [S_HOUR_FIRST] = "SELECT start_ns - start_ns % 3600000000000 FROM bucket ORDER BY start_ns LIMIT 1",
     [S_BUCKET_DROP] = "DELETE FROM bucket WHERE start_ns >= ?1 AND start_ns < ?2",
     [S_LAST_ID] = "SELECT seq FROM sqlite_sequence WHERE name = 'profile'",
+    [S_LAST_AT] = "SELECT coalesce((SELECT at_ns FROM profile WHERE level = 0 ORDER BY at_ns DESC LIMIT 1),"
+                  " (SELECT at_ns FROM profile WHERE level = 1 ORDER BY at_ns DESC LIMIT 1),"
+                  " (SELECT at_ns FROM profile WHERE level = 2 ORDER BY at_ns DESC LIMIT 1), 0)",
     [S_RELAY_LEAST] = "SELECT ifnull(min(cursor), 9223372036854775807) FROM relay WHERE state <> 'off'",
     [S_RELAY_LOST] = "UPDATE relay SET lost = lost + 1 WHERE cursor < ? AND state <> 'off'",
     [S_ROWS_OLD] = "SELECT id FROM profile WHERE level = ?1 AND at_ns >= ?2 AND at_ns < ?3 AND id <= ?4"
@@ -139,12 +144,61 @@ static const char *const SQL[S_COUNT] = {
                    " FROM series s JOIN origin o ON o.id = s.origin WHERE s.kind IN ('cpu', 'wait', 'wall')"
                    " GROUP BY o.service HAVING max(s.kind = 'wait') AND NOT max(s.kind = 'wall') ORDER BY 5 DESC, 1, 2",
     [S_TAGSETS] = "SELECT DISTINCT tags FROM origin WHERE service = ? ORDER BY tags",
-    [S_TAGS_ALL] = "SELECT DISTINCT service, tags FROM origin",
+    [S_TAGS_ALL] = "SELECT service, tags FROM origin",
     [S_LABELS_ALL] = "SELECT lines FROM labels",
     [S_ORIGIN_GET] = "SELECT service, tags, host, boot_id, executable, arch, agent, pid, process_start, stats, skipped"
                      " FROM origin WHERE id = ?",
     [S_KIND] = "SELECT s.kind FROM series s JOIN origin o ON o.id = s.origin WHERE (?1 = '' OR o.service = ?1)"
                " ORDER BY s.kind = 'cpu' DESC, s.last_ns DESC LIMIT 1",
+    [S_HOURS_LEFT] = "SELECT count(DISTINCT start_ns - start_ns % 3600000000000) FROM bucket",
+    [S_HOUR_NEXT] =
+        "SELECT start_ns - start_ns % 3600000000000 FROM bucket WHERE start_ns >= ? ORDER BY start_ns LIMIT 1",
+    [S_HOUR_BYTES] =
+        "SELECT CAST(count(*) * ifnull((SELECT avg(length(s.stacks) + ifnull(length(s.contexts), 0) + ?4) FROM (SELECT"
+        " id FROM profile WHERE level = ?1 AND at_ns >= ?2 AND at_ns < ?3 LIMIT ?5) p JOIN stacks s"
+        " ON s.profile = p.id), 0) AS INTEGER) FROM profile WHERE level = ?1 AND at_ns >= ?2 AND at_ns < ?3",
+    [S_DELETED_ADD] = "INSERT INTO deleted (what, count) VALUES (?1, ?2) ON CONFLICT (what) DO UPDATE SET"
+                      " count = count + excluded.count",
+    [S_DELETED] = "SELECT what, count FROM deleted",
+    [S_PASS_GET] = "SELECT phase, cursor, sequence, seen, number, started_ns, hours FROM collect",
+    [S_PASS_PUT] = "UPDATE collect SET phase = ?, cursor = ?, sequence = ?, seen = ?, number = ?, started_ns = ?,"
+                   " hours = ?",
+    [S_PASS_HOUR] = "UPDATE collect SET hours = hours + 1",
+    [S_MARK_GET] = "SELECT bits FROM mark WHERE part = ?",
+    [S_MARK_PUT] = "INSERT OR REPLACE INTO mark (part, bits) VALUES (?, ?)",
+    [S_MARKS_DROP] = "DELETE FROM mark",
+    [S_PASS_PROFILES] = "SELECT p.id, p.series, p.columns, p.packing, s.stacks, s.contexts FROM profile p LEFT JOIN"
+                        " stacks s ON s.profile = p.id WHERE p.id > ? ORDER BY p.id LIMIT ?",
+    [S_PASS_CHUNKS] = "SELECT segment, sequence, nodes FROM chunk WHERE (segment, sequence) > (?, ?)"
+                      " ORDER BY segment, sequence LIMIT ?",
+    [S_PASS_PARENTS] = "SELECT id, parent FROM node WHERE id < ? ORDER BY id DESC LIMIT ?",
+    [S_PASS_FRAMES] = "SELECT id, frame FROM node WHERE id > ? ORDER BY id LIMIT ?",
+    [S_PAIR_MARK] = "INSERT INTO series_labels (series, labels, pass) VALUES (?1, ?2, ?3)"
+                    " ON CONFLICT (series, labels) DO UPDATE SET pass = ?3 WHERE pass <> ?3",
+    [S_PAIRS_END] =
+        "SELECT max(series) FROM (SELECT series FROM series_labels WHERE series > ? ORDER BY series LIMIT 300)",
+    [S_PAIRS_UNUSED] = "DELETE FROM series_labels WHERE series > ?1 AND series <= ?2 AND pass <> ?3",
+    [S_NODE_LAST] = "SELECT max(id) FROM node",
+    [S_NODES_AFTER] = "SELECT id FROM node WHERE id > ? ORDER BY id LIMIT ?",
+    [S_NODE_DROP] = "DELETE FROM node WHERE id = ?",
+    [S_FRAME_LAST] = "SELECT max(id) FROM frame",
+    [S_FRAMES_AFTER] = "SELECT id FROM frame WHERE id > ? ORDER BY id LIMIT ?",
+    [S_FRAME_DROP] = "DELETE FROM frame WHERE id = ?",
+    [S_MODULES_END] = "SELECT max(id) FROM (SELECT id FROM module WHERE id > ? ORDER BY id LIMIT 100)",
+    [S_MODULES_UNUSED] =
+        "DELETE FROM module WHERE id > ?1 AND id <= ?2 AND id < (SELECT max(id) FROM module) AND NOT EXISTS (SELECT 1"
+        " FROM frame f WHERE f.module = module.id) AND NOT EXISTS (SELECT 1 FROM span s WHERE s.module = module.id)"
+        " RETURNING id",
+    [S_LABELS_END] = "SELECT max(id) FROM (SELECT id FROM labels WHERE id > ? ORDER BY id LIMIT 100)",
+    [S_LABELS_UNUSED] =
+        "DELETE FROM labels WHERE id > ?1 AND id <= ?2 AND id < (SELECT max(id) FROM labels) AND NOT EXISTS (SELECT 1"
+        " FROM series_labels s WHERE s.labels = labels.id) AND NOT EXISTS (SELECT 1 FROM labelset l"
+        " WHERE l.labels = labels.id) RETURNING lines",
+    [S_ORIGINS_END] = "SELECT max(id) FROM (SELECT id FROM origin WHERE id > ? ORDER BY id LIMIT 100)",
+    [S_ORIGINS_UNUSED] =
+        "DELETE FROM origin WHERE id > ?1 AND id <= ?2 AND id < (SELECT max(id) FROM origin) AND NOT EXISTS (SELECT 1"
+        " FROM series s WHERE s.origin = origin.id) AND NOT EXISTS (SELECT 1 FROM segment g WHERE"
+        " g.origin = origin.id) RETURNING service, tags",
 };
 
 /* ---- errors ---- */
@@ -157,6 +211,8 @@ static int to_errno(int sqlite_code)
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return -EBUSY;
+    case SQLITE_INTERRUPT:
+        return -ETIME;
     default:
         return -EIO;
     }
@@ -181,10 +237,21 @@ static const char *find_advice(struct et_store *store, int sqlite_code)
     }
 }
 
+static int note_late(struct et_store *store)
+{
+    snprintf(store->why, sizeof store->why,
+             "the query takes longer than %lld s, see query-time in [limits]; ask for a shorter time or fewer series",
+             (long long)(store->allowed_ns / 1000000000));
+    return -ETIME;
+}
+
 int et_store_note(struct et_store *store, int sqlite_code)
 {
     int err = to_errno(sqlite_code);
     const char *advice = find_advice(store, sqlite_code);
+    if (err == -ETIME) {
+        return note_late(store);
+    }
     bool said = sqlite3_errcode(store->db) != SQLITE_OK;
     if (!store->failed) {
         store->failed = err;
@@ -197,6 +264,38 @@ int et_store_note(struct et_store *store, int sqlite_code)
 const char *et_store_why(const struct et_store *store)
 {
     return store->why;
+}
+
+/* ---- deadline ---- */
+
+static bool is_late(const struct et_store *store)
+{
+    return store->deadline_ns && et_monotonic() > store->deadline_ns;
+}
+
+int et_store_late(struct et_store *store)
+{
+    return is_late(store) ? note_late(store) : 0;
+}
+
+/* For a statement that works long until its next row. */
+static int on_progress(void *context)
+{
+    return is_late(context);
+}
+
+void et_store_deadline(struct et_store *store, int64_t ns)
+{
+    enum { STEPS = 10000 }; /* of SQLite's machine, some 100 us */
+    store->deadline_ns = ns ? et_monotonic() + ns : 0;
+    store->allowed_ns = ns;
+    sqlite3_progress_handler(store->db, ns ? STEPS : 0, ns ? on_progress : NULL, store);
+    for (int i = 0; i < S_COUNT && !ns; i++) {
+        sqlite3_reset(store->statements[i]);
+    }
+    if (!ns && !sqlite3_get_autocommit(store->db)) {
+        sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+    }
 }
 
 /* ---- statements ---- */
@@ -248,6 +347,11 @@ int et_store_step(struct et_store *store, sqlite3_stmt *statement)
 {
     if (!statement) {
         return store->failed ? store->failed : -EIO;
+    }
+    int late = et_store_late(store);
+    if (late) {
+        sqlite3_reset(statement);
+        return late;
     }
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW) {
@@ -369,6 +473,13 @@ static int undo_quietly(struct et_store *store, enum et_statement which)
     return err;
 }
 
+/* Undoes what a rolled back transaction or part of a group changed in memory; all: the whole group. */
+static void undo_memory(struct et_store *store, bool all)
+{
+    et_store_cache_undo(store, all);
+    et_bounds_undo(store->bounds, all);
+}
+
 /* Commits, or rolls back if a step has failed or commit is false. */
 static int end_transaction(struct et_store *store, bool commit)
 {
@@ -380,7 +491,9 @@ static int end_transaction(struct et_store *store, bool commit)
         undo_quietly(store, S_ROLLBACK);
     }
     if (err || !commit) {
-        et_store_cache_undo(store, false);
+        undo_memory(store, false);
+    } else {
+        et_bounds_commit(store->bounds);
     }
     return err;
 }
@@ -396,7 +509,7 @@ static int end_part(struct et_store *store, bool commit)
     } else if (err || !commit) {
         int undone = undo_quietly(store, S_PART_UNDO);
         store->group_failed = undone ? undone : undo_quietly(store, S_PART_KEEP);
-        et_store_cache_undo(store, false);
+        undo_memory(store, false);
     }
     return err;
 }
@@ -420,6 +533,7 @@ int et_store_begin(struct et_store *store)
     }
     store->failed = 0;
     store->part++;
+    et_bounds_begin(store->bounds);
     return run_statement(store, store->grouped ? S_PART : S_BEGIN);
 }
 
@@ -446,7 +560,7 @@ int et_store_group_end(struct et_store *store)
     store->grouped = false;
     int err = end_transaction(store, true);
     if (err) {
-        et_store_cache_undo(store, true);
+        undo_memory(store, true);
     }
     return err;
 }
@@ -484,13 +598,31 @@ static sqlite3_stmt *bind_origin(struct et_store *store, enum et_statement which
 int64_t et_store_origin(struct et_store *store, const struct et_origin *origin)
 {
     int64_t id = et_store_number(store, bind_origin(store, S_ORIGIN_FIND, origin));
-    return id ? id : insert_row(store, bind_origin(store, S_ORIGIN_ADD, origin));
+    if (!id) {
+        id = insert_row(store, bind_origin(store, S_ORIGIN_ADD, origin));
+        if (id > 0) {
+            et_bounds_note_series(store->bounds, origin->service, origin->tags, true);
+        }
+    }
+    return id;
+}
+
+/* Tells the bounds of an origin that was added by its id. */
+static int64_t note_origin(struct et_store *store, int64_t id)
+{
+    sqlite3_stmt *row = id > 0 ? et_store_bind(store, S_ORIGIN_GET, "i", id) : NULL;
+    int got = id > 0 ? et_store_step(store, row) : 0;
+    if (got == 1) {
+        et_bounds_note_series(store->bounds, et_column_text(row, 0), et_column_text(row, 1), true);
+        sqlite3_reset(row);
+    }
+    return got < 0 ? got : id;
 }
 
 int64_t et_store_origin_undated(struct et_store *store, int64_t origin)
 {
     int64_t id = et_store_number(store, et_store_bind(store, S_UNDATED_FIND, "i", origin));
-    return id ? id : insert_row(store, et_store_bind(store, S_UNDATED_ADD, "i", origin));
+    return id ? id : note_origin(store, insert_row(store, et_store_bind(store, S_UNDATED_ADD, "i", origin)));
 }
 
 int et_store_stats(struct et_store *store, int64_t origin, const void *stats, size_t size)
@@ -507,5 +639,11 @@ int et_store_skipped(struct et_store *store, int64_t origin)
 int64_t et_store_labels(struct et_store *store, const char *lines)
 {
     int64_t id = *lines ? et_store_number(store, et_store_bind(store, S_LABELS_FIND, "s", lines)) : 0;
-    return id || !*lines ? id : insert_row(store, et_store_bind(store, S_LABELS_ADD, "s", lines));
+    if (!id && *lines) {
+        id = insert_row(store, et_store_bind(store, S_LABELS_ADD, "s", lines));
+        if (id > 0) {
+            et_bounds_note_labels(store->bounds, lines, true);
+        }
+    }
+    return id;
 }

@@ -55,6 +55,10 @@ int et_store_stats(struct et_store *store, int64_t origin, const void *stats, si
 /* Counts a profile that was skipped because its kind is unknown. */
 int et_store_skipped(struct et_store *store, int64_t origin);
 
+/* Calls on the store fail with a message for the user when they take longer than ns in total, from now on. 0: no limit;
+ * this also ends what a failed call has left open. Context: the store's thread. */
+void et_store_deadline(struct et_store *store, int64_t ns);
+
 /* Limits for new names; NULL, the default: unlimited. The store does not enforce them; its writers do. */
 struct et_bounds;
 void et_store_set_bounds(struct et_store *store, struct et_bounds *bounds);
@@ -128,8 +132,11 @@ struct et_query {
     const struct et_matcher *matchers;
     size_t matcher_count;
     const char *group; /* a label: each value becomes a frame above its stacks; NULL: none */
+    int64_t lead_ns;   /* et_store_series(): the first step also has profiles up to this long before from_ns */
     enum et_measure measure;
-    bool keep_labels; /* entries have their labels; else entries with different labels are merged */
+    bool keep_labels;   /* entries have their labels; else entries with different labels are merged */
+    const int64_t *ids; /* et_store_load(): only received profiles with these ids, as long as they are not merged */
+    size_t id_count;    /* 0: any */
 };
 
 /* Merges the matching profiles. Returns 0 and *out, which has no values when nothing matched. For a level kind, takes
@@ -144,6 +151,10 @@ struct et_service_row {
 int et_store_services(struct et_store *store, void (*row)(void *context, const struct et_service_row *row),
                       void *context);
 
+/* When the newest profile starts, Unix time; where only merged rows are left, the middle of the newest. 0: none; or an
+ * error. */
+int64_t et_store_newest(struct et_store *store);
+
 /* Appends the service that the query selects to *service: its own, or the only one in the store; "" for an empty store
  * or when a matcher selects services. -EINVAL: there are several, and *service lists them. */
 int et_store_choose(struct et_store *store, const struct et_query *query, struct et_buf *service);
@@ -152,7 +163,7 @@ int et_store_choose(struct et_store *store, const struct et_query *query, struct
 int et_store_tagsets(struct et_store *store, const char *service, void (*row)(void *context, const char *tags),
                      void *context);
 
-/* Calls row() for each tag set of each service, or for each set of label lines. */
+/* Calls row() for the tags and service of each origin, or for each set of label lines. */
 int et_store_all_tags(struct et_store *store, void (*row)(void *context, const char *service, const char *tags),
                       void *context);
 int et_store_all_labels(struct et_store *store, void (*row)(void *context, const char *lines), void *context);
@@ -172,7 +183,8 @@ int et_store_origins(struct et_store *store, const struct et_query *query,
 
 /*
  * Calls row() for each distinct (service, tags, host, kind) with matching profiles in the range, sorted; at most
- * ET_LISTED. A matcher for a stack label accepts a series when any stack of the process and kind ever had that label.
+ * ET_LISTED. A matcher for a stack label accepts a series when any stack of the process and kind had that label, unless
+ * its profiles are deleted.
  */
 struct et_series_row {
     const char *service, *tags, *host, *kind, *unit;
@@ -207,12 +219,34 @@ struct et_timeline {
     size_t line_count;
 };
 
-/* Sums matching profiles in steps from query->from_ns to query->to_ns. A profile belongs to the step of its middle; a
+/* Sums matching profiles in steps from query->from_ns to query->to_ns. A profile belongs to the step of its start; a
  * merged row longer than a step belongs to the step of its bucket's middle. For a level kind, takes each process's last
  * value in the step. Reads stacks only when a matcher or the group requires their labels. Returns 0 and *out, which
  * et_timeline_free() frees; -EINVAL: step_ns < 1, more than ET_TIMELINE_STEPS steps, or an empty range. */
 int et_store_series(struct et_store *store, const struct et_query *query, int64_t step_ns, struct et_timeline *out);
 void et_timeline_free(struct et_timeline *timeline);
+
+/* Calls part() for the stacks with one set of labels of each matching profile; spans: for those with one span, and of
+ * one trace. Merged rows count as profiles where finer ones are gone. */
+struct et_part {
+    int64_t at_ns;
+    const char *labels; /* lines (labels.h): of the stacks, their process, service_name and host */
+    uint64_t ids[3];    /* spans: span, trace */
+    uint64_t value;     /* of the measure query->measure */
+};
+int et_store_parts(struct et_store *store, const struct et_query *query, bool spans,
+                   void (*part)(void *context, const struct et_part *part), void *context);
+
+/* Calls row() for each received profile of the query, latest start first, without reading its stacks. Leaves out merged
+ * ones. */
+struct et_received_row {
+    int64_t id, at_ns, start_ns; /* at_ns: the time that et_store_series() counts it at */
+    const char *service, *tags, *host;
+    uint64_t value, count; /* sums of all its stacks */
+    bool partial;          /* the query may select only some of its stacks */
+};
+int et_store_received(struct et_store *store, const struct et_query *query,
+                      void (*row)(void *context, const struct et_received_row *row), void *context);
 
 /* The first unmerged profile with an id greater than `after`, with all labels and span ids. Returns 1: *out is filled,
  * its profile owns the strings and et_profile_free() frees it; 0: none; or an error. */

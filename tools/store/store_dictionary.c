@@ -155,27 +155,44 @@ static void load_frames(struct dictionary_loader *l, uint64_t first, uint64_t la
     note_error(l, got < 0 ? got : 0);
 }
 
-static void read_frames(struct dictionary_loader *l)
+static int compare_ids(const void *a, const void *b)
 {
-    uint64_t first = UINT64_MAX, last = 0;
+    const uint64_t *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+/* The ids of the needed frames, sorted: the map's order differs from run to run. free() the result. */
+static uint64_t *sort_frames(const struct dictionary_loader *l)
+{
+    uint64_t *ids = et_alloc(l->frames.count, sizeof *ids);
+    size_t count = 0;
     for (size_t i = 0; i < l->frames.capacity; i++) {
         const struct et_map_entry *entry = &l->frames.entries[i];
-        first = entry->used && entry->key < first ? entry->key : first;
-        last = entry->used && entry->key > last ? entry->key : last;
+        if (entry->used) {
+            ids[count++] = entry->key;
+        }
     }
-    bool dense = l->frames.count && (last - first) / PASSED_OVER <= l->frames.count;
+    qsort(ids, count, sizeof *ids, compare_ids);
+    return ids;
+}
+
+static void read_frames(struct dictionary_loader *l)
+{
+    size_t count = l->frames.count;
+    uint64_t *ids = sort_frames(l), first = ids[0], last = count ? ids[count - 1] : 0;
+    bool dense = count && (last - first) / PASSED_OVER <= count;
     if (dense) {
         load_frames(l, first, last);
     }
-    for (size_t i = 0; i < l->frames.capacity && !l->err; i++) {
-        const struct et_map_entry *entry = &l->frames.entries[i];
-        if (!dense && entry->used) {
-            load_frames(l, entry->key, entry->key);
+    for (size_t i = 0; i < count && !l->err; i++) {
+        if (!dense) {
+            load_frames(l, ids[i], ids[i]);
         }
-        if (entry->used && !entry->value) {
+        if (!*et_map_find(&l->frames, ids[i])) {
             note_error(l, -EIO);
         }
     }
+    free(ids);
 }
 
 /* ---- nodes of the profile ---- */

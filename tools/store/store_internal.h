@@ -44,6 +44,7 @@ enum et_statement {
     S_ROWS_LEFT,
     S_BUCKET_DROP,
     S_LAST_ID,
+    S_LAST_AT,
     S_RELAY_LEAST,
     S_RELAY_LOST,
     S_ROWS_OLD,
@@ -93,6 +94,36 @@ enum et_statement {
     S_LABELS_ALL,
     S_ORIGIN_GET,
     S_KIND,
+    S_HOURS_LEFT,
+    S_HOUR_NEXT,
+    S_HOUR_BYTES,
+    S_DELETED_ADD,
+    S_DELETED,
+    S_PASS_GET,
+    S_PASS_PUT,
+    S_PASS_HOUR,
+    S_MARK_GET,
+    S_MARK_PUT,
+    S_MARKS_DROP,
+    S_PASS_PROFILES,
+    S_PASS_CHUNKS,
+    S_PASS_PARENTS,
+    S_PASS_FRAMES,
+    S_PAIR_MARK,
+    S_PAIRS_END,
+    S_PAIRS_UNUSED,
+    S_NODE_LAST,
+    S_NODES_AFTER,
+    S_NODE_DROP,
+    S_FRAME_LAST,
+    S_FRAMES_AFTER,
+    S_FRAME_DROP,
+    S_MODULES_END,
+    S_MODULES_UNUSED,
+    S_LABELS_END,
+    S_LABELS_UNUSED,
+    S_ORIGINS_END,
+    S_ORIGINS_UNUSED,
     S_COUNT
 };
 
@@ -111,6 +142,14 @@ struct et_cache {
     uint64_t clock;
 };
 
+/* What the size limit must leave, counted an hour at a time (store_keep.c). */
+struct et_floor {
+    int64_t hours, bytes; /* bytes: estimate for the profiles of all hours */
+    int64_t next_ns;      /* hours from here on are not counted yet */
+    int64_t counted_ns;   /* when the count was complete; 0: it is not */
+    int64_t used;         /* bytes in use when the limit could not be held; 0: it is held */
+};
+
 struct et_store {
     sqlite3 *db;
     sqlite3_stmt *statements[S_COUNT];
@@ -119,7 +158,9 @@ struct et_store {
     int failed;                           /* first error since begin */
     bool grouped;                         /* between group_begin and group_end */
     int group_failed;                     /* error with which SQLite aborted the whole group */
+    int64_t deadline_ns, allowed_ns;      /* CLOCK_MONOTONIC, 0: none; and what et_store_deadline() was given */
     uint64_t part;                        /* number of the current transaction or part of a group */
+    struct et_floor floor;
     struct et_cache cache;
     char why[256];
 };
@@ -131,6 +172,9 @@ sqlite3_stmt *et_store_bind(struct et_store *store, enum et_statement which, con
 /* Removes the dictionaries that the rolled back transaction changed, or all, from the cache. */
 void et_store_cache_undo(struct et_store *store, bool all);
 void et_store_cache_free(struct et_store *store);
+
+/* Returns 0, or an error when the deadline has passed; the store has the message. et_store_step() asks this, too. */
+int et_store_late(struct et_store *store);
 
 /* Keeps SQLite's message. Returns the errno value for it. */
 int et_store_note(struct et_store *store, int sqlite_code);

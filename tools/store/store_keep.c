@@ -6,13 +6,16 @@
  *   3 sweep_step                                 delete gone rows, some at a time
  *   4 age_step, size_step -> drop_hour           delete rows that are too old or beyond the size limit
  *   5 segment_step                               delete dictionaries of devices that stay away
- *   6 vacuum_step                                return free pages to the file system
+ *   6 et_collect_step                            delete what is unused in the dictionary (store_collect.c)
+ *   7 vacuum_step                                return free pages to the file system
  */
 #include "tools/store/store_keep.h"
+#include "tools/store/store_collect.h"
 #include "tools/store/store_rows.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const int64_t HOUR = 3600 * ET_NS_PER_S, DAY = 86400 * ET_NS_PER_S;
 
@@ -140,8 +143,8 @@ static int sweep_step(struct et_store *store, int64_t now_ns)
     return 0;
 }
 
-/* Deletes some rows of the hour; after the last, what only they used. */
-static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns)
+/* Deletes some rows of the hour; after the last, what only they used, and counts the hour. */
+static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns, enum et_deleted reason)
 {
     for (int level = 0; level < ET_LEVELS; level++) {
         struct row_range range = {level, hour_ns, hour_ns + HOUR, INT64_MAX};
@@ -155,24 +158,27 @@ static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns)
         return left < 0 ? (int)left : 0; /* a relay destination needs them */
     }
     int err = et_store_step(store, et_store_bind(store, S_BUCKET_DROP, "ii", hour_ns, hour_ns + HOUR));
-    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_DROP, "i", hour_ns + HOUR));
+    /* its profiles started in the hour, and may end in the next */
+    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_DROP, "i", hour_ns + 2 * HOUR));
     err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_LABELS_DROP, ""));
     err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_FIRST, "i", hour_ns + HOUR));
+    err = err ? err : et_collect_note_hour(store);
+    err = err ? err : et_store_note_deleted(store, reason, 1);
     return err ? err : 1;
 }
 
-static int drop_hour_of(struct et_store *store, sqlite3_stmt *row, int64_t now_ns)
+static int drop_hour_of(struct et_store *store, sqlite3_stmt *row, int64_t now_ns, enum et_deleted reason)
 {
     int got = et_store_step(store, row);
     int64_t hour = got == 1 ? sqlite3_column_int64(row, 0) : 0;
     sqlite3_reset(row);
-    return got == 1 ? drop_hour(store, hour, now_ns) : got;
+    return got == 1 ? drop_hour(store, hour, now_ns, reason) : got;
 }
 
 static int age_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
 {
     sqlite3_stmt *row = policy->keep_ns ? et_store_bind(store, S_HOUR_OLD, "i", now_ns - policy->keep_ns) : NULL;
-    return policy->keep_ns ? drop_hour_of(store, row, now_ns) : 0;
+    return policy->keep_ns ? drop_hour_of(store, row, now_ns, ET_DELETED_OLD_HOURS) : 0;
 }
 
 static int64_t used_bytes(struct et_store *store)
@@ -183,16 +189,123 @@ static int64_t used_bytes(struct et_store *store)
     return pages < 0 ? pages : free_pages < 0 ? free_pages : size < 0 ? size : (pages - free_pages) * size;
 }
 
-/* Oldest first: unmerged rows, then blocks of 5 minutes, then whole hours. */
+/* ---- the size limit ---- */
+
+/* Estimates the bytes of an hour's profiles from some of its rows. */
+static int64_t hour_bytes(struct et_store *store, int64_t hour_ns)
+{
+    enum { ROW_BYTES = 200, LOOKED_AT = 300 };
+    int64_t sum = 0;
+    for (int level = 0; level < ET_LEVELS; level++) {
+        int64_t bytes = et_store_number(store, et_store_bind(store, S_HOUR_BYTES, "iiiii", (int64_t)level, hour_ns,
+                                                             hour_ns + HOUR, (int64_t)ROW_BYTES, (int64_t)LOOKED_AT));
+        if (bytes < 0) {
+            return bytes;
+        }
+        sum += bytes;
+    }
+    return sum;
+}
+
+/* Counts the bytes of the hours that are left, one hour a call. Returns 1 until the count is complete. */
+static int count_floor(struct et_store *store, int64_t hours, int64_t now_ns)
+{
+    static const int64_t VALID = 600 * ET_NS_PER_S;
+    struct et_floor *floor = &store->floor;
+    if (floor->hours == hours && floor->counted_ns && now_ns - floor->counted_ns < VALID) {
+        return 0;
+    }
+    if (floor->hours != hours || floor->counted_ns) {
+        *floor = (struct et_floor){.hours = hours, .next_ns = INT64_MIN, .used = floor->used};
+    }
+    sqlite3_stmt *row = et_store_bind(store, S_HOUR_NEXT, "i", floor->next_ns);
+    int got = et_store_step(store, row);
+    int64_t hour = got == 1 ? sqlite3_column_int64(row, 0) : 0;
+    sqlite3_reset(row);
+    if (got == 1) {
+        int64_t bytes = hour_bytes(store, hour);
+        floor->bytes += bytes;
+        floor->next_ns = hour + HOUR;
+        return bytes < 0 ? (int)bytes : 1;
+    }
+    floor->counted_ns = now_ns;
+    return got;
+}
+
+/* Deletes the oldest hour, but none of those that the limit must leave. */
+static int drop_oldest(struct et_store *store, const struct et_policy *policy, int64_t used, int64_t now_ns)
+{
+    int64_t hours = et_store_number(store, et_store_bind(store, S_HOURS_LEFT, ""));
+    int got = hours < 0 ? (int)hours : hours > ET_KEPT_HOURS ? 0 : count_floor(store, hours, now_ns);
+    if (got) {
+        return got;
+    }
+    if (hours > ET_KEPT_HOURS || (hours > 1 && store->floor.bytes > policy->max_bytes)) {
+        return drop_hour_of(store, et_store_bind(store, S_HOUR_FIRST, ""), now_ns, ET_DELETED_BIG_HOURS);
+    }
+    got = et_collect_step(store, now_ns, true);
+    store->floor.used = got ? store->floor.used : used;
+    return got;
+}
+
+/* Oldest first: unmerged rows, then blocks of 5 minutes, then whole hours. A due garbage collection comes before hours,
+ * because it may free enough. */
 static int size_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
 {
     int64_t used = policy->max_bytes ? used_bytes(store) : 0;
     if (used <= policy->max_bytes) {
+        store->floor.used = 0;
         return used < 0 ? (int)used : 0;
     }
     int got = strip_oldest(store, 1, INT64_MAX);
     got = got ? got : strip_oldest(store, 2, INT64_MAX);
-    return got ? got : drop_hour_of(store, et_store_bind(store, S_HOUR_FIRST, ""), now_ns);
+    got = got ? got : et_collect_step(store, now_ns, false);
+    return got ? got : drop_oldest(store, policy, used, now_ns);
+}
+
+struct et_keep_limit et_keep_limit(const struct et_store *store)
+{
+    const struct et_floor *floor = &store->floor;
+    return (struct et_keep_limit){
+        .exceeded = floor->used != 0, .used = floor->used, .profiles = floor->bytes, .hours = floor->hours};
+}
+
+/* ---- totals ---- */
+
+const char *et_deleted_name(enum et_deleted what)
+{
+    static const char *const names[ET_DELETED_COUNT] = {
+        [ET_DELETED_OLD_HOURS] = "old_hours",
+        [ET_DELETED_BIG_HOURS] = "big_hours",
+        [ET_DELETED_NODES] = "nodes",
+        [ET_DELETED_FRAMES] = "frames",
+        [ET_DELETED_MODULES] = "modules",
+        [ET_DELETED_LABELS] = "labels",
+        [ET_DELETED_ORIGINS] = "origins",
+        [ET_DELETED_PASSES] = "passes",
+        [ET_DELETED_NOTHING] = "stopped_passes",
+    };
+    return names[what];
+}
+
+int et_store_deleted(struct et_store *store, uint64_t counts[ET_DELETED_COUNT])
+{
+    memset(counts, 0, ET_DELETED_COUNT * sizeof *counts);
+    sqlite3_stmt *row = et_store_bind(store, S_DELETED, "");
+    int got;
+    while ((got = et_store_step(store, row)) == 1) {
+        for (enum et_deleted i = 0; i < ET_DELETED_COUNT; i++) {
+            if (strcmp(et_column_text(row, 0), et_deleted_name(i)) == 0) {
+                counts[i] = (uint64_t)sqlite3_column_int64(row, 1);
+            }
+        }
+    }
+    return got;
+}
+
+int et_store_note_deleted(struct et_store *store, enum et_deleted what, int64_t count)
+{
+    return et_store_step(store, et_store_bind(store, S_DELETED_ADD, "si", et_deleted_name(what), count));
 }
 
 /* ---- other steps ---- */
@@ -237,6 +350,7 @@ static int run_due_step(struct et_store *store, const struct et_policy *policy, 
     got = got ? got : age_step(store, policy, now_ns);
     got = got ? got : size_step(store, policy, now_ns);
     got = got ? got : segment_step(store, now_ns);
+    got = got ? got : et_collect_step(store, now_ns, false);
     return got ? got : vacuum_step(store);
 }
 

@@ -1,7 +1,7 @@
 /*
- * Limits the size of the store: merges profiles over time (see store_rows.h) and deletes old rows and their series.
- * Nodes, frames, modules, labels and origins are never deleted. Each step is one transaction of about 10 ms, so the
- * program may end between any two without loss.
+ * Limits the size of the store: merges profiles over time (see store_rows.h), deletes old rows and their series, and
+ * then nodes, frames, modules, labels and origins that nothing uses any more. Each step is one transaction of about
+ * 10 ms, so the program may end between any two without loss.
  *
  * Functions that return int return 1 when they did something and more may be due, 0 when nothing is due, or a negative
  * errno value.
@@ -14,11 +14,15 @@
 /* Retention. Ages count from the time of measurement and from the time of merging, soon after arrival, so that late
  * profiles stay as long. 0: forever, or any size. */
 struct et_policy {
-    int64_t fine_ns;   /* unmerged profiles stay this long after their merge */
-    int64_t five_ns;   /* blocks of 5 minutes, with span ids, stay this long */
-    int64_t keep_ns;   /* everything */
-    int64_t max_bytes; /* of the database without free pages: deletes oldest rows first, finest resolution first */
+    int64_t fine_ns; /* unmerged profiles stay this long after their merge */
+    int64_t five_ns; /* blocks of 5 minutes, with span ids, stay this long */
+    int64_t keep_ns; /* everything */
+    /* Of the database without free pages: deletes oldest rows first, finest resolution first. It leaves the newest
+     * ET_KEPT_HOURS hours that have profiles, or as many as fit without the dictionary, and always one. */
+    int64_t max_bytes;
 };
+
+enum { ET_KEPT_HOURS = 24 };
 
 /* 2 hours, 2 days, 14 days, any size. */
 extern const struct et_policy et_policy_default;
@@ -28,6 +32,34 @@ int et_keep_step(struct et_store *store, const struct et_policy *policy, int64_t
 
 /* Does all steps until nothing is due. */
 int et_keep_all(struct et_store *store, const struct et_policy *policy, int64_t now_ns);
+
+/* Totals of what the keeper deleted. Hours are of profiles. */
+enum et_deleted {
+    ET_DELETED_OLD_HOURS, /* because of keep_ns */
+    ET_DELETED_BIG_HOURS, /* because of max_bytes */
+    ET_DELETED_NODES,
+    ET_DELETED_FRAMES,
+    ET_DELETED_MODULES,
+    ET_DELETED_LABELS,
+    ET_DELETED_ORIGINS,
+    ET_DELETED_PASSES,  /* passes over the whole dictionary */
+    ET_DELETED_NOTHING, /* passes that stopped because a profile was damaged */
+    ET_DELETED_COUNT
+};
+
+const char *et_deleted_name(enum et_deleted what);
+/* Reads the totals. Returns 0 or an error. */
+int et_store_deleted(struct et_store *store, uint64_t counts[ET_DELETED_COUNT]);
+/* Adds to a total, in the caller's transaction. */
+int et_store_note_deleted(struct et_store *store, enum et_deleted what, int64_t count);
+
+/* Whether the last steps could hold max_bytes. */
+struct et_keep_limit {
+    bool exceeded;          /* the database is larger, and all is deleted that may be */
+    int64_t used, profiles; /* bytes of the database without free pages; of them profiles, an estimate */
+    int64_t hours;          /* that are left */
+};
+struct et_keep_limit et_keep_limit(const struct et_store *store);
 
 /* Merges some due series of a bucket, about `stacks` stacks. Call it between et_store_begin() and et_store_end(). */
 int et_merge_step(struct et_store *store, int64_t now_ns, size_t stacks);

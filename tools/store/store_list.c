@@ -1,5 +1,5 @@
-/* See store.h: lists of series and labels. The store keeps all label sets that a series' stacks ever had, so listing
- * does not read profiles. */
+/* See store.h: lists of series and labels. The store keeps the label sets that a series' stacks have, so listing does
+ * not read profiles. */
 #include "tools/lib/labels.h"
 #include "tools/store/store_rows.h"
 
@@ -95,6 +95,9 @@ static int list_series(struct et_store *store, const struct et_series *series, s
 {
     listed->process = &series->process;
     list_labels(listed, listed->name ? "" : series->tags);
+    if (!listed->name && series->process.host[0]) { /* pushed pprof has none */
+        add_text(listed, ET_HOST, strlen(ET_HOST));
+    }
     sqlite3_stmt *row = et_store_bind(store, S_SERIES_LABELS, "i", series->id);
     int got;
     while ((got = et_store_step(store, row)) == 1) {
@@ -117,7 +120,6 @@ static int list_all(struct et_store *store, const struct et_query *query, struct
     int err = select_series(store, query, &selection);
     if (selection.count && !listed->name) {
         add_text(listed, ET_SERVICE_NAME, strlen(ET_SERVICE_NAME));
-        add_text(listed, ET_HOST, strlen(ET_HOST));
     }
     for (size_t i = 0; i < selection.count && !err; i++) {
         err = list_series(store, &selection.series[i], listed);

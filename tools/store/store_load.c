@@ -6,6 +6,7 @@
  *                                -> load_stacks -> add_sums
  *                   et_dictionary_load
  */
+#include "tools/lib/hash.h"
 #include "tools/store/store_dictionary.h"
 #include "tools/store/store_rows.h"
 
@@ -48,9 +49,10 @@ struct profile_loader {
     struct label_group *pairs;
     size_t pair_count, pair_capacity;
     struct et_map pair_index; /* labels << 32 | group -> pair + 1 */
-    struct et_map index;      /* node << 20 | pair -> sum + 1, for sums outside the arrays */
-    struct et_sum *sums;
+    struct et_sum *sums;      /* outside the arrays, each (node, labels, group) once */
     size_t count, capacity;
+    uint32_t *slots; /* hash table of the sums: index + 1 */
+    size_t slot_count;
     struct et_map texts;   /* labels in the store -> string number + 1 */
     struct et_map by_text; /* string number -> index into label_sums + 1 */
     struct et_map latest;  /* series -> middle of its last interval */
@@ -124,9 +126,10 @@ static uint32_t find_pair(struct profile_loader *s, uint32_t labels, uint32_t gr
 /* Returns the context's index in seen. */
 static uint32_t add_query_context(struct profile_loader *s, int64_t labels, const uint64_t ids[3])
 {
+    s->err = s->err ? s->err : et_store_late(s->store);
     uint32_t text = label_text(s, labels);
     char *lines = et_context_text(et_text(&s->profile->strings, text), ids);
-    struct query_context seen = {.sum = find_label_sum(s, text), .wanted = true};
+    struct query_context seen = {.sum = find_label_sum(s, text), .wanted = !s->err};
     for (size_t i = 0; i < s->query->matcher_count && seen.wanted; i++) {
         seen.wanted = et_process_matches(&s->query->matchers[i], lines, &s->series->process);
     }
@@ -173,14 +176,47 @@ static uint32_t add_sum(struct profile_loader *s, uint64_t node, const struct la
     return (uint32_t)++s->count;
 }
 
+/* The slot of the sum, or the free one for it. */
+static uint32_t *find_slot(const struct profile_loader *s, uint64_t node, uint32_t labels, uint32_t group)
+{
+    size_t mask = s->slot_count - 1, i = (size_t)et_hash_pair(node, (uint64_t)labels << 32 | group) & mask;
+    while (s->slots[i]) {
+        const struct et_sum *sum = &s->sums[s->slots[i] - 1];
+        if (sum->node == node && sum->labels == labels && sum->group == group) {
+            break;
+        }
+        i = (i + 1) & mask;
+    }
+    return &s->slots[i];
+}
+
+static void grow_slots(struct profile_loader *s)
+{
+    free(s->slots);
+    s->slot_count = s->slot_count ? s->slot_count * 2 : 128;
+    s->slots = et_alloc(s->slot_count, sizeof *s->slots);
+    for (size_t i = 0; i < s->count; i++) {
+        *find_slot(s, s->sums[i].node, s->sums[i].labels, s->sums[i].group) = (uint32_t)i + 1;
+    }
+}
+
+static struct et_sum *find_sum(struct profile_loader *s, uint64_t node, const struct label_group *pair)
+{
+    if (s->count * 2 >= s->slot_count) {
+        grow_slots(s);
+    }
+    uint32_t *slot = find_slot(s, node, pair->labels, pair->group);
+    *slot = *slot ? *slot : add_sum(s, node, pair);
+    return &s->sums[*slot - 1];
+}
+
 static void add_sums(struct profile_loader *s, uint64_t node, uint32_t number, struct sum_pair figures)
 {
     struct label_group *pair = &s->pairs[number];
     if (node >= DIRECT_NODES || number >= DIRECT_PAIRS) {
-        uint64_t *index = et_map_at(&s->index, node << 20 | number);
-        *index = *index ? *index : add_sum(s, node, pair);
-        s->sums[*index - 1].value += figures.value;
-        s->sums[*index - 1].count += figures.count;
+        struct et_sum *sum = find_sum(s, node, pair);
+        sum->value += figures.value;
+        sum->count += figures.count;
         return;
     }
     if (node >= pair->room) {
@@ -277,6 +313,16 @@ static int load_row(struct profile_loader *s, const struct et_row *row)
     return got;
 }
 
+static bool is_wanted_id(const struct et_query *query, const struct et_row *row)
+{
+    for (size_t i = 0; i < query->id_count; i++) {
+        if (row->level == 0 && row->id == query->ids[i]) {
+            return true;
+        }
+    }
+    return query->id_count == 0;
+}
+
 /* In file order, so that the system reads ahead. */
 static int compare_row_ids(const void *a, const void *b)
 {
@@ -289,15 +335,17 @@ static int load_rows(struct profile_loader *s, const char *kind)
     struct et_rows rows = {0};
     const struct et_query *query = s->query;
     s->ids = query->keep_labels || et_query_asks_ids(query);
+    int coarsest = query->id_count ? 0 : s->ids ? 1 : ET_LEVELS - 1;
     int err = et_selection_make(s->store, query, kind, ET_SLACK_NS, &s->selection);
-    err =
-        err ? err
-            : et_rows_choose(s->store, &s->selection, query->from_ns, query->to_ns, s->ids ? 1 : ET_LEVELS - 1, &rows);
+    err = err ? err : et_rows_choose(s->store, &s->selection, query->from_ns, query->to_ns, coarsest, &rows);
     bool level = s->kind && s->kind->level;
     if (!level && rows.count) {
         qsort(rows.rows, rows.count, sizeof *rows.rows, compare_row_ids);
     }
     for (size_t i = 0; i < rows.count && !err; i++) {
+        if (!is_wanted_id(query, &rows.rows[i])) {
+            continue;
+        }
         if (!level || et_row_is_last(&s->latest, (uint64_t)rows.rows[i].series, &rows.rows[i])) {
             err = load_row(s, &rows.rows[i]);
             err = err ? err : s->err;
@@ -312,7 +360,7 @@ static int load_rows(struct profile_loader *s, const char *kind)
 
 static void free_sums(struct profile_loader *s)
 {
-    struct et_map *maps[] = {&s->index, &s->pair_index, &s->texts, &s->by_text, &s->latest, &s->origins, &s->known};
+    struct et_map *maps[] = {&s->pair_index, &s->texts, &s->by_text, &s->latest, &s->origins, &s->known};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         et_map_free(maps[i]);
     }
@@ -322,6 +370,7 @@ static void free_sums(struct profile_loader *s)
     }
     free(s->pairs);
     free(s->sums);
+    free(s->slots);
     free(s->seen);
     free(s->contexts);
     et_unpacked_free(&s->unpacked);
@@ -396,6 +445,7 @@ int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out)
     begin_sums(&sums, series ? series->service : "", series ? series->kind : "");
     row.series = 0;
     err = err ? err : load_row(&sums, &row);
+    err = err ? err : sums.err; /* without their labels the stacks are not complete */
     got = err ? err : et_store_origin_get(store, origin, &sums.profile->strings, &out->origin);
     out->id = row.id;
     err = finish_sums(&sums, got == 1 ? 0 : got ? got : -EIO, &out->profile);

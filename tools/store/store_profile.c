@@ -80,7 +80,7 @@ int64_t et_store_add(struct et_store *store, const struct et_stored *p, enum et_
     }
     struct et_row row = {
         .series = series,
-        .at_ns = p->start_ns / 2 + p->end_ns / 2,
+        .at_ns = p->start_ns,
         .start_ns = p->start_ns,
         .end_ns = p->end_ns,
         .profiles = 1,

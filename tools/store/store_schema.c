@@ -19,11 +19,13 @@
  *   relay   (destination, cursor): the last profile sent to a destination
  *   metric  (service, version, device, kind): counters
  *   segment, span, chunk, labelset: a device's dictionary, kept for a restart of the server
+ *   collect, mark: progress and marks of the garbage collection (store_collect.c); deleted: what the keeper deleted
  *
- * Profile ids are never reused, so a later profile has a greater id. at_ns is the middle of a received profile, or of a
- * merged row's bucket. value_sum and count_sum are in units, modulo 2^64.
+ * Profile ids are never reused, so a later profile has a greater id. at_ns is the start of a received profile (in
+ * rows of earlier versions its middle), or the middle of a merged row's bucket. value_sum and count_sum are in units,
+ * modulo 2^64.
  */
-enum { VERSION = 3 };
+enum { VERSION = 4, READABLE = 3 };
 
 static const char VERSION_1[] =
     "CREATE TABLE IF NOT EXISTS module (id INTEGER PRIMARY KEY, build_id TEXT NOT NULL, path TEXT NOT NULL,"
@@ -84,6 +86,21 @@ static const char VERSION_3[] =
     " PRIMARY KEY (service, version, device, kind)) WITHOUT ROWID;"
     "PRAGMA user_version = 3;";
 
+static const char VERSION_4[] =
+    "CREATE TABLE collect (id INTEGER PRIMARY KEY CHECK (id = 0), phase INTEGER NOT NULL DEFAULT 0,"
+    " cursor INTEGER NOT NULL DEFAULT 0, sequence INTEGER NOT NULL DEFAULT 0, seen INTEGER NOT NULL DEFAULT 0,"
+    " number INTEGER NOT NULL DEFAULT 0, started_ns INTEGER NOT NULL DEFAULT 0, hours INTEGER NOT NULL);"
+    /* earlier versions deleted hours without a collection */
+    "INSERT INTO collect (id, hours) SELECT 0, count(*) > 0 FROM origin;"
+    "CREATE TABLE mark (part INTEGER PRIMARY KEY, bits BLOB NOT NULL);"
+    "CREATE TABLE deleted (what TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;"
+    "ALTER TABLE series_labels ADD COLUMN pass INTEGER NOT NULL DEFAULT 0;"
+    "CREATE INDEX series_labels_labels ON series_labels (labels);"
+    "CREATE INDEX labelset_labels ON labelset (labels);"
+    "CREATE INDEX segment_origin ON segment (origin);"
+    "CREATE INDEX span_module ON span (module);"
+    "PRAGMA user_version = 4;";
+
 static int read_version(struct et_store *store, int *version)
 {
     sqlite3_stmt *statement = NULL;
@@ -130,7 +147,7 @@ static int rename_kinds(struct et_store *store)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* Stores profiles of version 2 like received ones, which adds sums and middles. */
+/* Stores profiles of version 2 like received ones, which adds sums and times. */
 static int move_profiles(struct et_store *store)
 {
     sqlite3_stmt *row = NULL;
@@ -168,13 +185,17 @@ static int migrate(struct et_store *store, int version)
         code = sqlite3_exec(store->db, VERSION_3, NULL, NULL, NULL);
         code = code == SQLITE_OK ? move_profiles(store) : code;
     }
+    if (code == SQLITE_OK && version < 4) {
+        code = sqlite3_exec(store->db, VERSION_4, NULL, NULL, NULL);
+    }
     return code;
 }
 
 int et_store_schema(struct et_store *store)
 {
     int version, code = read_version(store, &version);
-    if (code == SQLITE_OK && version < VERSION) {
+    bool readable = version >= READABLE && sqlite3_db_readonly(store->db, "main") == 1; /* such as a backup */
+    if (code == SQLITE_OK && version < VERSION && !readable) {
         code = sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
         code = code == SQLITE_OK ? read_version(store, &version) : code; /* another process may have migrated it */
         code = code == SQLITE_OK ? migrate(store, version) : code;

@@ -5,7 +5,7 @@
  * earlier ones. A rollback removes the dictionaries that the transaction changed. The sequence number shows whether
  * another process has extended a segment: the database is authoritative.
  */
-#include "tools/store/store_internal.h"
+#include "tools/store/store_collect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,8 @@ static size_t segment_size(const struct et_segment *segment)
     for (size_t i = 0; i < segment->label_count; i++) {
         text += sizeof *segment->labels + strlen(segment->labels[i].lines);
     }
-    return text + segment->span_capacity * sizeof *segment->spans + segment->depth_capacity * sizeof *segment->depths +
+    return text + segment->span_capacity * sizeof *segment->spans +
+           segment->by_base_capacity * sizeof *segment->by_base + segment->depth_capacity * sizeof *segment->depths +
            segment->node_capacity * sizeof *segment->nodes;
 }
 
@@ -197,7 +198,7 @@ static int add_nodes(struct et_store *store, uint64_t segment, uint32_t sequence
     int err = et_store_step(store, et_store_bind(store, S_CHUNK_ADD, "uib", segment, (int64_t)sequence,
                                                  (const void *)blob.data, blob.size));
     et_buf_free(&blob);
-    return err;
+    return err ? err : et_collect_use(store, &now->nodes[first_node], now->node_count - first_node);
 }
 
 int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence, const struct et_segment *now,

@@ -85,6 +85,7 @@ static int64_t find_context_line(struct timeline_builder *l, const struct et_ser
 {
     struct et_buf lines = {0};
     int err = et_store_labels_text(l->store, (int64_t)labels, &lines);
+    err = err ? err : et_store_late(l->store);
     char *full = et_context_text(lines.data, ids);
     int64_t line = context_matches(l, series, full) ? (int64_t)group_line(l, series, full) + 2 : 1;
     free(full);
@@ -146,7 +147,8 @@ static int sum_row_stacks(struct timeline_builder *l, const struct et_row *row, 
 
 static int sum_row(struct timeline_builder *l, const struct et_row *row)
 {
-    size_t step = (size_t)((row->at_ns - l->out->from_ns) / l->out->step_ns);
+    int64_t after = row->at_ns - l->out->from_ns;
+    size_t step = after > 0 ? (size_t)(after / l->out->step_ns) : 0; /* a lead belongs to the first */
     bool level = l->kind && l->kind->level;
     uint64_t key = (uint64_t)row->series * ET_TIMELINE_STEPS + step;
     if (step >= l->out->steps || (level && !et_row_is_last(&l->latest, key, row))) {
@@ -170,9 +172,14 @@ static int find_labelled(struct timeline_builder *l)
     return err;
 }
 
+/* A merged row is in one step, its profiles may not be: they are read while they are few. */
 static int coarsest_level(const struct timeline_builder *l)
 {
+    static const int64_t fine_ns = 6 * 3600 * ET_NS_PER_S;
     int level = 0;
+    if (l->query->to_ns - l->query->from_ns <= fine_ns) {
+        return 0;
+    }
     while (level + 1 < ET_LEVELS && et_level_ns[level + 1] <= l->out->step_ns) {
         level++;
     }
@@ -185,7 +192,8 @@ static int sum_all_rows(struct timeline_builder *l, const char *kind)
     int err = et_selection_make(l->store, l->query, kind, ET_SLACK_NS, &l->selection);
     err = err ? err : find_labelled(l);
     err = err ? err
-              : et_rows_choose(l->store, &l->selection, l->query->from_ns, l->query->to_ns, coarsest_level(l), &rows);
+              : et_rows_choose(l->store, &l->selection, l->query->from_ns - l->query->lead_ns, l->query->to_ns,
+                               coarsest_level(l), &rows);
     for (size_t i = 0; i < rows.count && !err; i++) {
         err = sum_row(l, &rows.rows[i]);
     }
@@ -259,8 +267,7 @@ int et_store_series(struct et_store *store, const struct et_query *query, int64_
 {
     *out = (struct et_timeline){.from_ns = query->from_ns, .step_ns = step_ns};
     uint64_t span = (uint64_t)query->to_ns - (uint64_t)query->from_ns;
-    if (step_ns < 1 || query->from_ns < 0 || query->to_ns < query->from_ns ||
-        span / (uint64_t)step_ns >= ET_TIMELINE_STEPS) {
+    if (step_ns < 1 || query->to_ns < query->from_ns || span / (uint64_t)step_ns >= ET_TIMELINE_STEPS) {
         return -EINVAL;
     }
     out->steps = (size_t)(span / (uint64_t)step_ns + (span % (uint64_t)step_ns != 0));

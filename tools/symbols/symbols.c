@@ -146,7 +146,8 @@ static void complain(struct et_symbols *s, const char *path, const char *why)
 
 /* ---- folders ---- */
 
-static struct et_symbols *scanning; /* nftw() passes no context; one thread at a time uses symbols */
+/* nftw() passes no context. Several tables may be scanned at once, each by one thread. */
+static _Thread_local struct et_symbols *scanning;
 
 static void found(const char *path)
 {

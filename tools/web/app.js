@@ -194,7 +194,8 @@ async function showAll(still) {
   // Requests that the address determines start at once; others need the list of services.
   const early = state.service || state.view === 'devices' || (state.view === 'span' && (state.span_id || state.trace_id)) ? [viewOf().show(state, still), showTimeline(still)] : [];
   early.forEach((one) => one.catch(() => {}));
-  ({ services } = await get('/api/services'));
+  // Tags are shown of the selected service only.
+  ({ services } = await get(`/api/services${state.service ? `?tags-of=${encodeURIComponent(state.service)}` : ''}`));
   if (!still()) {
     return;
   }

@@ -1,6 +1,6 @@
-// The table of a profile's functions: self (flat) and total (cum).
+// The table of a profile's functions: self (flat) and total (cum), and the hottest lines of each.
 import { element } from '/dom.js';
-import { formatValue } from '/format.js';
+import { formatShare, formatValue } from '/format.js';
 import { Table, shareCell } from '/table.js';
 
 export class Functions extends Table {
@@ -19,15 +19,41 @@ export class Functions extends Table {
       ...options,
     });
     this.state = state;
+    this.opened = new Set(); // names of functions whose lines are shown
   }
 
   name(row) {
-    const place = row.file ? `${row.file}:${row.line}` : row.module;
     const { find, callers } = this.options;
     return element('td', { class: 'name' },
       element('button', { type: 'button', title: 'Find in the flame graph', onclick: () => find(row.name) }, row.name),
       callers ? element('button', { type: 'button', class: 'quiet', title: `Callers and callees of ${row.name}`, onclick: () => callers(row.name) }, 'callers') : null,
-      place ? element('small', {}, place) : null);
+      this.placeOf(row));
+  }
+
+  // The hottest line. For a function with several it opens their list.
+  placeOf(row) {
+    const text = row.file ? `${row.file}:${row.line}` : row.module;
+    if (!row.lines) {
+      return text ? element('small', {}, text) : null;
+    }
+    return element('details', {
+      open: this.opened.has(row.name), ontoggle: (event) => this.onLines(row, event.currentTarget),
+    }, element('summary', { title: 'The hottest line; select to see the others' }, text || `line ${row.line}`));
+  }
+
+  onLines(row, place) {
+    this.opened[place.open ? 'add' : 'delete'](row.name);
+    if (place.open && !place.querySelector('ol')) {
+      const more = row.line_count - row.lines.length;
+      place.append(element('ol', {}, ...row.lines.map((line) => this.lineItem(row, line))),
+        ...(more > 0 ? [element('small', {}, `${more} cooler lines are omitted`)] : []));
+    }
+  }
+
+  lineItem(row, { file = row.file, line, self, total }) {
+    const number = line ? String(line) : 'unknown line';
+    return element('li', {}, element('b', {}, file ? `${file.replace(/^.*\//, '')}:${number}` : number),
+      ` flat ${formatShare(self, this.state.profile.total)}, cum ${formatShare(total, this.state.profile.total)}`);
   }
 
   showProfile(profile) {

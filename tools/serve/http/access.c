@@ -3,6 +3,7 @@
  * host, origin, token and rate, cheapest first.
  */
 #include "tools/serve/http/access.h"
+#include "tools/lib/time_text.h"
 #include "tools/serve/http/rejections.h"
 
 #include <arpa/inet.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 struct et_access {
     struct et_limits limits;
@@ -55,6 +55,17 @@ static bool files_ok(const struct et_tls_files *tls)
     return true;
 }
 
+static bool is_not_star(void *context, const char *item)
+{
+    (void)context;
+    return strcmp(item, "*") != 0;
+}
+
+static bool any_host(const char *hosts)
+{
+    return !et_config_list(hosts, is_not_star, NULL);
+}
+
 struct et_access *et_access_open(const struct et_access_config *config, const struct et_limits *limits, int fd,
                                  const char *address)
 {
@@ -70,7 +81,7 @@ struct et_access *et_access_open(const struct et_access_config *config, const st
     access->limits = *limits;
     access->token_file = config->token_file ? et_strdup(config->token_file) : NULL;
     access->hosts = config->hosts ? et_strdup(config->hosts) : NULL;
-    access->check_host = !config->token_file && !config->tls.client_ca && !config->insecure;
+    access->check_host = !config->token_file && !config->tls.client_ca && !(config->hosts && any_host(config->hosts));
     access->tokens = config->token_file ? et_tokens_read(config->token_file) : NULL;
     access->tls = config->tls.certificate ? et_tls_open(&config->tls) : NULL;
     access->rate_limit = et_rate_limit_new(limits->rate);
@@ -138,6 +149,15 @@ static bool is_own_host(const struct et_access *access, const char *host)
             (strcasecmp(name, "localhost") == 0 || (access->hosts && !et_config_list(access->hosts, differs, name))));
 }
 
+/* Whether a page of another origin causes the request, by an image or the like; it could make the server work. A link
+ * to the server's own page is fine. Only browsers send the header, and only to loopback addresses and with TLS. */
+static bool is_foreign_page(const struct et_visit *visit)
+{
+    bool foreign = visit->site && strcmp(visit->site, "same-origin") != 0 && strcmp(visit->site, "none") != 0;
+    bool link = !visit->post && visit->mode && strcmp(visit->mode, "navigate") == 0 && strcmp(visit->path, "/") == 0;
+    return foreign && !link;
+}
+
 static unsigned visitor_rights(struct et_access *access, const char *authorization)
 {
     pthread_mutex_lock(&access->lock);
@@ -159,17 +179,10 @@ static bool reject_request(const struct et_visit *visit, enum et_rejection reaso
     return false;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool within_rate(struct et_access *access, const struct sockaddr *sender)
 {
     bool held = access->limits.rate_on_loopback || !et_sender_is_loopback(sender);
-    return !held || et_rate_limit_allows(access->rate_limit, sender, now_ms());
+    return !held || et_rate_limit_allows(access->rate_limit, sender, et_monotonic() / 1000000);
 }
 
 bool et_access_allows(struct et_access *access, const struct et_visit *visit, const struct et_route *route,
@@ -183,11 +196,13 @@ bool et_access_allows(struct et_access *access, const struct et_visit *visit, co
     if (access->check_host && visit->host && !is_own_host(access, visit->host)) {
         return reject_request(
             visit, ET_REJECTED_ACCESS, 403,
-            "unknown host name; use an address or localhost, add the name to hosts in [serve], or use a token file",
-            answer);
+            "unknown host name; use an address or localhost, add the name with --hosts, or use a token file", answer);
     }
     if (visit->post && visit->origin) {
         return reject_request(visit, ET_REJECTED_ACCESS, 403, "web pages may not send profiles", answer);
+    }
+    if (need != ET_NEED_NOTHING && is_foreign_page(visit)) {
+        return reject_request(visit, ET_REJECTED_ACCESS, 403, "pages of other sites may not ask", answer);
     }
     unsigned rights = need == ET_NEED_NOTHING ? ~0u : visitor_rights(access, visit->authorization);
     if (!(rights & (reads ? ET_RIGHT_READ : ET_RIGHT_WRITE))) {

@@ -14,7 +14,7 @@
 struct et_access_config {
     const char *token_file;  /* NULL: no token needed */
     struct et_tls_files tls; /* certificate NULL: plain HTTP */
-    const char *hosts;       /* host names accepted besides addresses and localhost: "a, b"; NULL: none */
+    const char *hosts;       /* host names accepted besides addresses and localhost: "a, b"; "*": any; NULL: none */
     bool insecure;           /* accept everybody, from any address */
 };
 
@@ -32,6 +32,7 @@ const struct et_tls *et_access_tls(const struct et_access *access);
 /* A request before its body. */
 struct et_visit {
     const char *path, *host, *origin, *authorization; /* headers; NULL: absent */
+    const char *site, *mode;                          /* Sec-Fetch-Site, Sec-Fetch-Mode */
     const struct sockaddr *sender;
     gnutls_session_t session; /* NULL without TLS */
     bool post;

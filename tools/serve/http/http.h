@@ -71,7 +71,8 @@ struct et_route {
 /* Finds the route of a request. NULL: none; *status is 404 or 405. */
 const struct et_route *et_route_find(const char *method, const char *path, unsigned *status);
 
-/* A store for reading, exclusive until et_server_read_done(). Waits while all are in use. */
+/* A store for reading, exclusive until et_server_read_done(). Waits while all are in use. Reading fails when it takes
+ * longer than query-time in [limits]. */
 struct et_store *et_server_read(struct et_server *server);
 void et_server_read_done(struct et_server *server, struct et_store *store);
 

@@ -8,12 +8,14 @@ struct et_limits et_limits_default(void)
         .inflated = 32 << 20,
         .rate = 500,
         .connections = 256,
+        .query_ns = (int64_t)30 * 1000000000,
         .bounds = {.services = 1000,
                    .series = 10000,
                    .label_values = 5000,
                    .labels = 64,
                    .name_bytes = 1024,
                    .value_bytes = 2048,
+                   .memory = 64 << 20,
                    .future_ns = (int64_t)600 * 1000000000},
     };
 }
@@ -24,7 +26,8 @@ bool et_limits_read(const struct et_config *config, const struct et_section *sec
                                        "loopback",     "connections", "sender-connections",
                                        "services",     "series",      "labels",
                                        "label-values", "label-name",  "label-value",
-                                       "future",       "past",        NULL};
+                                       "future",       "past",        "names",
+                                       "query-time",   NULL};
     static const uint64_t most = 1000000000;
     struct et_bounds_config *bounds = &limits->bounds;
     bool ok = et_config_keys(config, section, keys);
@@ -40,6 +43,8 @@ bool et_limits_read(const struct et_config *config, const struct et_section *sec
     ok &= et_config_number(config, section, "label-values", most, &bounds->label_values);
     ok &= et_config_size(config, section, "label-name", &bounds->name_bytes);
     ok &= et_config_size(config, section, "label-value", &bounds->value_bytes);
+    ok &= et_config_size(config, section, "names", &bounds->memory);
+    ok &= et_config_duration(config, section, "query-time", true, &limits->query_ns);
     ok &= et_config_duration(config, section, "future", true, &bounds->future_ns);
     ok &= et_config_duration(config, section, "past", true, &bounds->past_ns);
     if (ok && limits->connections == 0) {

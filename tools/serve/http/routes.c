@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-static const struct et_route *const groups[] = {
-    et_routes_push,  et_routes_ingest,  et_routes_targets, et_routes_api,     et_routes_symbols,
-    et_routes_relay, et_routes_metrics, et_routes_render,  et_routes_querier, et_routes_page};
+static const struct et_route *const groups[] = {et_routes_push,   et_routes_ingest,  et_routes_otlp,  et_routes_targets,
+                                                et_routes_api,    et_routes_symbols, et_routes_relay, et_routes_metrics,
+                                                et_routes_render, et_routes_querier, et_routes_page};
 
 static bool path_is(const char *pattern, const char *path)
 {

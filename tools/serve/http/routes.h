@@ -6,6 +6,7 @@
 
 extern const struct et_route et_routes_push[];
 extern const struct et_route et_routes_ingest[];
+extern const struct et_route et_routes_otlp[];
 extern const struct et_route et_routes_targets[];
 extern const struct et_route et_routes_api[];
 extern const struct et_route et_routes_symbols[];

@@ -294,11 +294,13 @@ struct et_store *et_server_read(struct et_server *server)
     }
     server->reading++;
     pthread_mutex_unlock(&server->read_lock);
+    et_store_deadline(store, server->limits.query_ns);
     return store;
 }
 
 void et_server_read_done(struct et_server *server, struct et_store *store)
 {
+    et_store_deadline(store, 0);
     pthread_mutex_lock(&server->read_lock);
     for (size_t i = 0; i < READERS && store; i++) {
         if (!server->readers[i]) {
@@ -325,6 +327,8 @@ static struct et_visit visit_of(struct MHD_Connection *connection, const char *u
         .path = url,
         .host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
         .origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"),
+        .site = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Site"),
+        .mode = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Mode"),
         .authorization = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"),
         .sender = sender_of(connection),
         .session = session ? session->tls_session : NULL,

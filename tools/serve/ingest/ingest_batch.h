@@ -2,6 +2,8 @@
 #ifndef ET_INGEST_BATCH_H
 #define ET_INGEST_BATCH_H
 
+#include "tools/formats/otlp_read.h"
+#include "tools/lib/json_read.h"
 #include "tools/serve/ingest/ingest.h"
 #include "tools/serve/ingest/push_request.h"
 
@@ -20,7 +22,9 @@ struct et_batch {
 /* Service and times of profiles. A time is 0 when the sender does not send it. */
 struct et_batch_source {
     const char *service, *tags;
-    const char *family; /* "mutex" or "block", the meaning of contentions; or "" */
+    const char *family; /* first part of the types' ids: "mutex", "block"; or "" */
+    bool guess;         /* without a family, find it as Pyroscope does */
+    json_t *config;     /* sample_type_config, an object, or NULL */
     int64_t from_ns, until_ns, now_ns;
 };
 
@@ -33,6 +37,10 @@ const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source 
 /* Adds the series of a push. Lists refused profiles in *why and adds the others. Returns the number of refused
  * profiles. limit: total bytes, inflated. */
 size_t et_batch_push(struct et_batch *batch, const et_push *push, size_t limit, int64_t now_ns, struct et_buf *why);
+/* Adds OTLP profiles, with the services and tags of their resources. limit: total bytes, as pprof. Returns 0; or
+ * -EFBIG or -EINVAL when nothing is to be kept, see *why. */
+int et_batch_otlp(struct et_batch *batch, const et_otlp_request *request, size_t limit, int64_t now_ns,
+                  struct et_buf *why);
 void et_batch_free(struct et_batch *batch);
 
 /* Stores all items; sets `refused` of items out of bounds (bounds.h). ET_ACCEPTED even if some are refused; ET_LIMITED

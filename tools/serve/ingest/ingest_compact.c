@@ -179,7 +179,8 @@ static bool put_profile(struct compact_push *push, size_t number, uint64_t offse
         *push->why = "a profile's time is out of range";
         return false;
     }
-    const char *refused = et_bounds_time(et_store_bounds(push->store), (int64_t)start, (int64_t)start);
+    const char *refused =
+        et_bounds_time(et_store_bounds(push->store), (int64_t)start, (int64_t)(start + profile->duration_ns));
     push->refused = refused ? refused : push->refused;
     if (!kind) {
         push->err = et_store_skipped(push->store, push->row.origin);

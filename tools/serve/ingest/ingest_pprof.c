@@ -54,6 +54,11 @@ static struct time_range find_times(const et_pprof *pprof, const struct et_batch
     return (struct time_range){source->now_ns - pprof->duration_nanos - 1, source->now_ns};
 }
 
+static const char *displayed_name(void *context, const char *type)
+{
+    return json_string_value(json_object_get(json_object_get(context, type), "display-name"));
+}
+
 const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source *source, const void *bytes, size_t size)
 {
     struct et_pprof_kind kinds[ET_PPROF_KINDS];
@@ -64,7 +69,9 @@ const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source 
         return why;
     }
     struct time_range times = find_times(pprof, source);
-    size_t count = et_pprof_kinds(pprof, source->family, kinds);
+    const char *family =
+        source->guess && !source->family[0] ? et_pprof_family(pprof, displayed_name, source->config) : source->family;
+    size_t count = et_pprof_sent_kinds(pprof, family, kinds);
     for (size_t i = 0; i < count && !why; i++) {
         struct et_profile *profile = et_pprof_profile(pprof, &kinds[i], &why);
         if (profile) {

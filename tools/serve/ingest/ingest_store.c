@@ -1,6 +1,6 @@
 /*
  * See ingest_batch.h: stores the profiles of a batch. et_batch_store() calls keep_item() for each profile:
- * store_profile() stores nodes, then stacks with their contexts.
+ * check_item() checks all its names, then store_profile() stores origin, nodes, contexts and stacks.
  */
 #include "tools/serve/ingest/ingest_batch.h"
 #include "tools/store/bounds.h"
@@ -65,66 +65,80 @@ static void split_label(void *data, const char *key, const char *value)
     }
 }
 
-/* *refused: the reason for labels out of bounds; otherwise unchanged. */
-static int store_context(struct et_store *store, const char *lines, struct et_stored_context *context,
-                         const char **refused)
+/* The labels of a profile's stacks, each once. */
+struct item_contexts {
+    struct et_map known; /* labels -> index + 1 */
+    struct item_context {
+        char *lines; /* labels without ids */
+        struct et_stored_context stored;
+    } * list;
+    size_t count;
+};
+
+static void collect_contexts(const struct et_profile *p, struct item_contexts *contexts)
 {
-    struct split_labels split = {0};
-    et_labels_each(lines, split_label, &split);
-    char *rest = et_labels_join(&split.rest);
-    const char *out = et_bounds_labels(et_store_bounds(store), rest);
-    *context = split.context;
-    *refused = out ? out : *refused;
-    context->labels = out ? 0 : et_store_labels(store, rest);
-    free(rest);
-    return context->labels < 0 ? (int)context->labels : 0;
+    contexts->list = et_alloc(p->strings.count, sizeof *contexts->list);
+    for (size_t i = 0; i < p->entry_count; i++) {
+        uint64_t *seen = et_map_at(&contexts->known, p->entries[i].labels);
+        if (!*seen) {
+            struct split_labels split = {0};
+            et_labels_each(et_text(&p->strings, p->entries[i].labels), split_label, &split);
+            contexts->list[contexts->count++] =
+                (struct item_context){.lines = et_labels_join(&split.rest), .stored = split.context};
+            *seen = contexts->count;
+        }
+    }
 }
 
-static int store_stacks(struct et_store *store, const struct et_profile *p, const int64_t *nodes,
-                        struct et_stacks *stacks, const char **refused)
+static void free_contexts(struct item_contexts *contexts)
 {
-    struct et_map known = {0}; /* labels -> context + 1 */
-    struct et_stored_context *contexts = et_alloc(p->strings.count + 1, sizeof *contexts);
-    int err = 0;
-    for (size_t i = 0; i < p->entry_count && !err && !*refused; i++) {
-        const struct et_entry *entry = &p->entries[i];
-        uint64_t *seen = et_map_at(&known, entry->labels);
-        if (!*seen) {
-            *seen = known.count;
-            err = store_context(store, et_text(&p->strings, entry->labels), &contexts[known.count], refused);
+    for (size_t i = 0; i < contexts->count; i++) {
+        free(contexts->list[i].lines);
+    }
+    free(contexts->list);
+    et_map_free(&contexts->known);
+}
+
+/* Returns NULL when the item, as a whole, is within bounds. */
+static const char *check_item(struct et_bounds *bounds, const struct et_batch_item *item,
+                              const struct item_contexts *contexts)
+{
+    size_t mark = et_bounds_mark(bounds);
+    const char *refused = et_bounds_time(bounds, item->from_ns, item->until_ns);
+    refused = refused ? refused : et_bounds_series(bounds, item->service, item->tags);
+    if (!refused) {
+        et_bounds_note_series(bounds, item->service, item->tags, true);
+    }
+    for (size_t i = 0; i < contexts->count && !refused; i++) {
+        refused = et_bounds_labels(bounds, contexts->list[i].lines);
+        if (!refused) {
+            et_bounds_note_labels(bounds, contexts->list[i].lines, true);
         }
+    }
+    et_bounds_undo_to(bounds, mark);
+    return refused;
+}
+
+static int store_contexts(struct et_store *store, struct item_contexts *contexts)
+{
+    int64_t id = 0;
+    for (size_t i = 0; i < contexts->count && id >= 0; i++) {
+        id = contexts->list[i].stored.labels = et_store_labels(store, contexts->list[i].lines);
+    }
+    return id < 0 ? (int)id : 0;
+}
+
+static void add_stacks(const struct et_profile *p, const int64_t *nodes, const struct item_contexts *contexts,
+                       struct et_stacks *stacks)
+{
+    for (size_t i = 0; i < p->entry_count; i++) {
+        const struct et_entry *entry = &p->entries[i];
+        const uint64_t *context = et_map_find(&contexts->known, entry->labels);
         et_stacks_add(stacks, &(struct et_stack){.node = nodes[entry->node],
                                                  .value = entry->value,
                                                  .count = entry->count,
-                                                 .context = contexts[*seen]});
+                                                 .context = contexts->list[*context - 1].stored});
     }
-    et_map_free(&known);
-    free(contexts);
-    return err;
-}
-
-static int store_profile(struct et_store *store, struct et_batch_item *item, int64_t origin)
-{
-    const struct et_profile *p = item->profile;
-    int64_t *nodes = et_alloc(p->node_count, sizeof *nodes);
-    struct et_stored stored = {
-        .origin = origin,
-        .kind = et_text(&p->strings, p->kind),
-        .unit = et_text(&p->strings, p->value_unit),
-        .start_ns = item->from_ns,
-        .end_ns = item->until_ns,
-        .period = p->period,
-        .samples = p->samples,
-        .quantum = 1,
-        .stacks.columns = (uint8_t)((p->values || !p->counts ? ET_COLUMN_VALUE : 0) |
-                                    (p->counts ? ET_COLUMN_COUNT : 0) | ET_COLUMN_CONTEXT),
-    };
-    int err = store_nodes(store, p, nodes);
-    err = err ? err : store_stacks(store, p, nodes, &stored.stacks, &item->refused);
-    err = err || item->refused ? err : et_store_profile(store, &stored);
-    et_stacks_free(&stored.stacks);
-    free(nodes);
-    return err;
 }
 
 static int64_t store_origin(struct et_store *store, const struct et_batch_item *item)
@@ -139,17 +153,43 @@ static int64_t store_origin(struct et_store *store, const struct et_batch_item *
     return et_store_origin(store, &origin);
 }
 
-/* Returns 0 or the store's error. A refused item may leave only nodes in the store. */
+/* Returns 0 or the store's error. */
+static int store_profile(struct et_store *store, const struct et_batch_item *item, struct item_contexts *contexts)
+{
+    const struct et_profile *p = item->profile;
+    struct et_stored stored = {
+        .origin = store_origin(store, item),
+        .kind = et_text(&p->strings, p->kind),
+        .unit = et_text(&p->strings, p->value_unit),
+        .start_ns = item->from_ns,
+        .end_ns = item->until_ns,
+        .period = p->period,
+        .samples = p->samples,
+        .quantum = 1,
+        .stacks.columns = (uint8_t)((p->values || !p->counts ? ET_COLUMN_VALUE : 0) |
+                                    (p->counts ? ET_COLUMN_COUNT : 0) | ET_COLUMN_CONTEXT),
+    };
+    int64_t *nodes = et_alloc(p->node_count, sizeof *nodes);
+    int err = stored.origin < 0 ? (int)stored.origin : store_nodes(store, p, nodes);
+    err = err ? err : store_contexts(store, contexts);
+    if (!err) {
+        add_stacks(p, nodes, contexts, &stored.stacks);
+        err = et_store_profile(store, &stored);
+    }
+    et_stacks_free(&stored.stacks);
+    free(nodes);
+    return err;
+}
+
+/* Returns 0 or the store's error. A refused item leaves nothing in the store. */
 static int keep_item(struct et_store *store, struct et_batch_item *item)
 {
-    struct et_bounds *bounds = et_store_bounds(store);
-    item->refused = et_bounds_time(bounds, item->from_ns, item->until_ns);
-    item->refused = item->refused ? item->refused : et_bounds_series(bounds, item->service, item->tags);
-    if (item->refused) {
-        return 0;
-    }
-    int64_t origin = store_origin(store, item);
-    return origin < 0 ? (int)origin : store_profile(store, item, origin);
+    struct item_contexts contexts = {0};
+    collect_contexts(item->profile, &contexts);
+    item->refused = check_item(et_store_bounds(store), item, &contexts);
+    int err = item->refused ? 0 : store_profile(store, item, &contexts);
+    free_contexts(&contexts);
+    return err;
 }
 
 enum et_outcome et_batch_store(struct et_store *store, struct et_batch *batch, const char **why)

@@ -104,8 +104,7 @@ char *et_push_tags(const et_push_series *series)
     struct et_labels tags = {0};
     for (size_t i = 0; i < series->n_labels; i++) {
         const char *name = series->labels[i]->name;
-        bool inner = strncmp(name, "__", 2) == 0 && strcmp(name, "__session_id__") != 0;
-        if (!inner && strcmp(name, "service_name") != 0 && strcmp(name, "spy_name") != 0) {
+        if (!et_label_reserved(name)) {
             et_labels_add(&tags, name, series->labels[i]->value);
         }
     }

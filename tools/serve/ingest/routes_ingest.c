@@ -29,15 +29,17 @@ struct ingest_request {
 /* Returns NULL or an error. */
 static const char *read_format(const struct et_request *request, struct ingest_request *ingest)
 {
-    static const char *const foreign[] = {"jfr", "trie", "tree", "speedscope"};
+    static const char *const foreign[] = {"trie", "tree", "speedscope"};
     const char *format = et_argument(request, "format"), *type = et_header(request, "Content-Type");
     ingest->pprof = strcmp(format, "pprof") == 0;
     ingest->lines = strcmp(format, "lines") == 0;
     ingest->said = *format != '\0';
+    if (strcmp(format, "jfr") == 0) {
+        return "Java's recordings (jfr) are not supported; supported formats: pprof, groups (folded) and lines";
+    }
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         if (strcmp(format, foreign[i]) == 0) {
-            return "supported formats: pprof, groups (folded) and lines; jfr, trie, tree and speedscope are not "
-                   "supported";
+            return "supported formats: pprof, groups (folded) and lines; trie, tree and speedscope are not supported";
         }
     }
     if (type && strncasecmp(type, "multipart/form-data", strlen("multipart/form-data")) == 0) {
@@ -50,7 +52,7 @@ static const char *read_format(const struct et_request *request, struct ingest_r
     return known ? NULL : "supported formats: pprof, groups (folded) and lines";
 }
 
-/* Parses samples per second: digits. */
+/* Parses samples per second: digits. pyroscope-go sends 0 with profiles that have no rate. */
 static bool read_rate(const char *text, uint64_t *rate)
 {
     char *end;
@@ -59,7 +61,9 @@ static bool read_rate(const char *text, uint64_t *rate)
         return true;
     }
     *rate = strtoull(text, &end, 10);
-    return text[0] >= '1' && text[0] <= '9' && *end == '\0' && *rate <= 1000000;
+    bool ok = text[0] >= '0' && text[0] <= '9' && *end == '\0' && *rate <= 1000000;
+    *rate = *rate ? *rate : 100;
+    return ok;
 }
 
 /* Returns NULL or an error. */
@@ -73,7 +77,7 @@ static const char *read_arguments(const struct et_request *request, struct inges
         return "from and until must be Unix times, now, now-1h or 2026-01-31";
     }
     if (!read_rate(et_argument(request, "sampleRate"), &ingest->rate)) {
-        return "sampleRate must be 1 to 1000000 samples per second";
+        return "sampleRate must be 0 to 1000000 samples per second";
     }
     why = read_format(request, ingest);
     if (why || !et_batch_name(et_argument(request, "name"), &ingest->service, &ingest->tags, &ingest->family, &why)) {
@@ -97,23 +101,24 @@ static const char *read_field(const struct et_buf *body, const char *boundary, c
     return err == -EFBIG ? "too large when inflated" : err ? "broken gzip data" : NULL;
 }
 
-/* Checks only that sample_type_config is an object: the kinds of sample types are built in. */
-static bool config_ok(const struct et_buf *config, struct et_buf *why)
+/* Reads sample_type_config. NULL: not an object, see *why. */
+static json_t *read_config(const struct et_buf *config, struct et_buf *why)
 {
     et_buf_text(why, "sample_type_config: ");
     json_t *value = et_json_read(config->data ? config->data : "", config->size, why);
-    bool ok = json_is_object(value);
-    if (ok) {
+    if (json_is_object(value)) {
         why->size = 0;
-    } else if (value) {
+        return value;
+    }
+    if (value) {
         et_buf_text(why, "not an object");
     }
     json_decref(value);
-    return ok;
+    return NULL;
 }
 
-/* Reads the profile of a form. False: see *why. */
-static bool read_form(const struct et_buf *body, const char *type, size_t limit, struct et_buf *profile,
+/* Reads the profile of a form; *types: its sample_type_config or NULL, json_decref() it. False: see *why. */
+static bool read_form(const struct et_buf *body, const char *type, size_t limit, struct et_buf *profile, json_t **types,
                       struct et_buf *why)
 {
     char boundary[ET_BOUNDARY];
@@ -131,7 +136,7 @@ static bool read_form(const struct et_buf *body, const char *type, size_t limit,
     }
     if (wrong) {
         et_buf_text(why, wrong);
-    } else if (configured && !config_ok(&config, why)) {
+    } else if (configured && !(*types = read_config(&config, why))) {
         wrong = why->data;
     }
     et_buf_free(&config);
@@ -169,11 +174,13 @@ static bool is_pprof(const struct ingest_request *ingest, const struct et_buf *b
 }
 
 static bool add_pprof(struct et_batch *batch, const struct ingest_request *ingest, const struct et_buf *bytes,
-                      struct et_buf *why)
+                      json_t *types, struct et_buf *why)
 {
     struct et_batch_source source = {.service = ingest->service,
                                      .tags = ingest->tags,
                                      .family = ingest->family,
+                                     .guess = true,
+                                     .config = types,
                                      .from_ns = ingest->from_ns,
                                      .until_ns = ingest->until_ns,
                                      .now_ns = ingest->now_ns};
@@ -192,14 +199,16 @@ static unsigned ingest_body(struct et_server *server, const struct et_request *r
     struct et_batch batch = {0};
     struct et_buf field = {0};
     bool form = type && strncasecmp(type, "multipart/", strlen("multipart/")) == 0;
-    bool ok = !form || read_form(body, type, et_server_limits(server)->inflated, &field, why);
+    json_t *types = NULL;
+    bool ok = !form || read_form(body, type, et_server_limits(server)->inflated, &field, &types, why);
     const struct et_buf *profile = form ? &field : body;
-    ok = ok && (is_pprof(ingest, profile) ? add_pprof(&batch, ingest, profile, why)
+    ok = ok && (is_pprof(ingest, profile) ? add_pprof(&batch, ingest, profile, types, why)
                                           : add_folded(&batch, ingest, profile, why));
     if (!ok) {
         et_reject(ET_REJECTED_MALFORMED, "%s of %s: %s", request->path, ingest->service, why->data);
     }
     unsigned status = ok ? et_server_keep_batch(server, &batch, why) : 422;
+    json_decref(types);
     et_batch_free(&batch);
     et_buf_free(&field);
     return status;

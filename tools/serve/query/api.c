@@ -52,6 +52,8 @@ struct service_list {
     struct et_store *store;
     struct et_buf *out;
     const char *comma;
+    const char *of; /* write only this service's tag sets, once; "": all */
+    bool written;
     struct et_unsampled unsampled;
 };
 
@@ -84,14 +86,17 @@ static void write_service(void *context, const struct et_service_row *row)
     et_json_seconds(out, row->last_ns);
     et_buf_printf(out, ",\"profiles\":%lld,\"tags\":[", (long long)row->profiles);
     struct service_list tags = {.out = out, .comma = ""};
-    et_store_tagsets(list->store, row->service, write_tag_set, &tags);
+    if (!*list->of || (!list->written && strcmp(list->of, row->service) == 0)) {
+        et_store_tagsets(list->store, row->service, write_tag_set, &tags);
+        list->written = true;
+    }
     et_buf_text(out, "]}");
     list->comma = ",";
 }
 
-unsigned et_api_services(struct et_store *store, struct et_buf *out)
+unsigned et_api_services(struct et_store *store, const char *of, struct et_buf *out)
 {
-    struct service_list list = {.store = store, .out = out, .comma = ""};
+    struct service_list list = {.store = store, .out = out, .comma = "", .of = of};
     et_buf_text(out, "{\"services\":[");
     if (et_store_services(store, write_service, &list) < 0) {
         return et_api_failed(store, out);
@@ -141,6 +146,7 @@ static void write_totals(struct et_buf *out, const void *bytes, size_t size)
         {"degraded_contexts", stats->degraded_contexts},
         {"degraded_addresses", stats->degraded_addresses},
         {"degraded_frames", stats->degraded_frames},
+        {"clock_error", stats->clock_error},
     };
     et_buf_text(out, ",\"stats\":{");
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {

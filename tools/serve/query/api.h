@@ -8,7 +8,9 @@
 #include "tools/store/store.h"
 #include "tools/symbols/symbols.h"
 
-unsigned et_api_services(struct et_store *store, struct et_buf *out);
+/* of: "" for the sets of tags of every service and kind; otherwise only those of this service, once, in its first row.
+ */
+unsigned et_api_services(struct et_store *store, const char *of, struct et_buf *out);
 unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                       struct et_buf *out);
 unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,

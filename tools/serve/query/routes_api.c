@@ -48,9 +48,8 @@ static void read_argument(void *context, const char *key, const char *value)
 static void answer_services(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     struct et_store *store = et_server_read(server);
-    (void)request;
     answer->type = JSON;
-    answer->status = et_api_services(store, &answer->body);
+    answer->status = et_api_services(store, et_argument(request, "tags-of"), &answer->body);
     et_server_read_done(server, store);
 }
 

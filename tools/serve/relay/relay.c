@@ -1,17 +1,15 @@
 /*
  * See relay.h. The thread of each destination loops over:
  *
- *   collect_batch    make a request of the next profiles, until it is large enough
- *   deliver_batch    send it: done, refused, or later
- *   advance_cursor   move the cursor in the store
- *
- * A request that a server refuses permanently is repeated with one profile each, so that only the rejected profile is
- * lost.
+ *   choose_request   the next parts of the window (relay_window.h) become a request
+ *   deliver          sends it; meanwhile fill_window reads and cuts the profiles behind it
+ *   note_answer      tells the window, waits if it has to, and moves the cursor in the store behind finished profiles
  */
 #include "tools/serve/relay/relay.h"
 #include "tools/formats/json.h"
 #include "tools/serve/relay/relay_backend.h"
 #include "tools/serve/relay/relay_http.h"
+#include "tools/serve/relay/relay_window.h"
 #include "tools/lib/time_text.h"
 
 #include <curl/curl.h>
@@ -25,39 +23,33 @@
 #define NS_PER_S  1000000000LL
 #define POLL_NS   (NS_PER_S / 2)
 #define MINUTE_NS (60 * NS_PER_S)
+#define MIB       ((size_t)1 << 20)
 
-/* Maximum rows per request, too old profiles skipped at a time, accepted Retry-After in seconds, and waiting profiles
- * counted. */
-enum { ROWS_MOST = 64, SKIPPED_MOST = 1000, RETRY_AFTER_MOST = 900, WAITING_MOST = 100000 };
-
-/* A request and its profiles. */
-struct relay_batch {
-    void *request;
-    struct et_arrival rows[ROWS_MOST];
-    size_t count;               /* rows */
-    size_t sendable;            /* number of rows in the request; others have no name at the backend */
-    int64_t last;               /* id of the last row covered */
-    struct et_relay_mark moved; /* cursor and counts to add when it is done */
-    struct et_buf body;
-    char type[96];
-};
+/* Maximum rows of a window, accepted Retry-After in seconds, and waiting profiles counted. */
+enum { ROWS_MOST = 4096, RETRY_AFTER_MOST = 900, WAITING_MOST = 100000 };
 
 struct relay_destination {
     struct et_relay *relay;
     const struct et_destination_config *config;
     struct et_relay_target target;
+    struct et_relay_form form;
     struct et_relay_http *http;
     pthread_t thread;
     bool running;
-    struct relay_batch batch;
-    int64_t alone; /* rows up to this id are sent one by one */
+    struct et_window window;
+    int64_t read; /* id of the last row in the window */
+    struct et_buf body;
+    char type[96];
     unsigned failures;
-    int64_t free_ns, told_ns; /* monotonic: earliest next request by rate; last message about a refusal */
+    struct et_relay_mark done; /* finished, but not in the cursor yet */
+    double slower;             /* factor of the backend's pace, learned from 429 */
+    int64_t free_ns, told_ns;  /* monotonic: earliest next request by rate; last message about a refusal */
     /* Under the relay's lock: */
     int64_t cursor;               /* as in the store */
     struct et_relay_mark pending; /* not written to the store yet */
     bool failing;
     char why[256];
+    uint64_t aside, bytes; /* set aside; sent, as HTTP bodies before compression of the transfer */
     int64_t last_sent_ns, next_try_ns;
 };
 
@@ -70,19 +62,12 @@ struct et_relay {
     atomic_bool stop;
 };
 
-static int64_t monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
 /* Waits until the monotonic time, or until the relay stops. */
 static void wait_until(struct et_relay *relay, int64_t until_ns)
 {
     struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
     pthread_mutex_lock(&relay->lock);
-    while (!atomic_load(&relay->stop) && monotonic_ns() < until_ns) {
+    while (!atomic_load(&relay->stop) && et_monotonic() < until_ns) {
         pthread_cond_timedwait(&relay->stopping, &relay->lock, &until);
     }
     pthread_mutex_unlock(&relay->lock);
@@ -106,6 +91,7 @@ static void report_unreadable(struct relay_destination *d, const char *why)
 static int read_next_row(struct relay_destination *d, int64_t after, struct et_arrival *row)
 {
     struct et_store *store = et_server_read(d->relay->server);
+    et_store_deadline(store, 0); /* nobody waits, and there is no smaller request to fall back on */
     int got = et_store_next(store, after, row);
     if (got < 0) {
         report_unreadable(d, et_store_why(store));
@@ -114,53 +100,115 @@ static int read_next_row(struct relay_destination *d, int64_t after, struct et_a
     return got;
 }
 
-static void clear_batch(struct relay_batch *batch)
+/* True: the server would refuse it by its time. */
+static bool untimely(const struct relay_destination *d, int64_t start_ns)
 {
-    for (size_t i = 0; i < batch->count; i++) {
-        et_profile_free(batch->rows[i].profile);
-    }
-    et_buf_free(&batch->body);
-    *batch = (struct relay_batch){0};
+    const struct et_relay_backend *backend = d->config->backend;
+    int64_t now = et_now();
+    return (d->config->oldest_ns && start_ns < now - d->config->oldest_ns) ||
+           (backend->newest_s && start_ns > now + backend->newest_s * NS_PER_S);
 }
 
-static void add_to_batch(struct relay_destination *d, struct et_arrival *row)
+static void cut_row(struct relay_destination *d, const struct et_arrival *arrival, size_t row)
 {
-    struct relay_batch *batch = &d->batch;
-    const struct et_destination_config *config = d->config;
-    batch->last = row->id;
-    if (config->oldest_ns && row->profile->start_ns < et_now() - config->oldest_ns) {
-        batch->moved.lost++;
+    const struct et_relay_backend *backend = d->config->backend;
+    struct et_window *window = &d->window;
+    struct et_window_target target = {window, row};
+    size_t before = window->part_count;
+    d->form.limit = window->limit;
+    backend->cut(&d->form, arrival, et_window_add_part, &target);
+    bool too_large = false;
+    for (size_t i = before; i < window->part_count; i++) {
+        too_large |= window->parts[i].part.inflated > backend->burst && window->parts[i].part.entries == 1;
+    }
+    if (too_large && backend->pace) { /* it could never be taken */
+        et_error("relay %s: a stack is larger than %s takes; skipping its profile", d->config->name, backend->name);
+        et_window_drop(window, row, ET_PART_REFUSED);
+    }
+}
+
+static void add_row(struct relay_destination *d, struct et_arrival *row)
+{
+    bool keep = d->config->backend->keeps_rows, late = untimely(d, row->profile->start_ns);
+    struct et_arrival *kept = et_alloc(1, sizeof *kept);
+    *kept = *row;
+    d->read = row->id;
+    et_window_add_row(&d->window, row->id, row->profile->start_ns, keep && !late ? kept : NULL);
+    if (late) {
+        et_window_drop(&d->window, d->window.row_count - 1, ET_PART_LOST);
+    } else {
+        if (d->config->naming == ET_NAMING_FULL) {
+            et_symbolize_waiting(et_server_symbols(d->relay->server), row->profile);
+        }
+        cut_row(d, kept, d->window.row_count - 1);
+    }
+    if (!keep || late) {
         et_profile_free(row->profile);
+        free(kept);
+    }
+}
+
+/* Cuts a row again whose part was too large for the server. */
+static void recut_row(struct relay_destination *d)
+{
+    struct et_window_row *again = et_window_recut(&d->window);
+    struct et_arrival row;
+    if (!again) {
         return;
     }
-    if (config->naming == ET_NAMING_FULL) {
-        et_symbolize_waiting(et_server_symbols(d->relay->server), row->profile);
+    if (again->arrival) {
+        cut_row(d, again->arrival, (size_t)(again - d->window.rows));
+    } else if (read_next_row(d, again->id - 1, &row) == 1) {
+        if (row.id == again->id) {
+            if (d->config->naming == ET_NAMING_FULL) {
+                et_symbolize_waiting(et_server_symbols(d->relay->server), row.profile);
+            }
+            cut_row(d, &row, (size_t)(again - d->window.rows));
+        }
+        et_profile_free(row.profile);
     }
-    batch->rows[batch->count] = *row;
-    size_t pieces = config->backend->add(batch->request, &batch->rows[batch->count++]);
-    batch->sendable += pieces > 0;
-    batch->moved.sent += pieces > 0;
 }
 
-/* Makes a request of the profiles after the cursor. False: there are none. */
-static bool collect_batch(struct relay_destination *d)
+/* Reads profiles after the last one, until the window has enough for two requests. */
+static void fill_window(struct relay_destination *d)
 {
-    struct relay_batch *batch = &d->batch;
-    const struct et_relay_backend *backend = d->config->backend;
-    struct et_relay_form form = {.bare = d->config->naming == ET_NAMING_NONE,
-                                 .family = d->config->family ? d->config->family : "dotnet"};
+    size_t enough = 2 * d->config->backend->burst;
     struct et_arrival row;
-    clear_batch(batch);
-    batch->request = backend->begin(&form);
-    batch->last = d->cursor + d->pending.cursor;
-    int64_t from = batch->last;
-    size_t most = batch->last < d->alone ? 1 : d->config->rows;
-    while (batch->sendable < most && batch->count < ROWS_MOST && batch->moved.lost < SKIPPED_MOST &&
-           backend->size(batch->request) < backend->enough && read_next_row(d, batch->last, &row) == 1) {
-        add_to_batch(d, &row);
+    enough = enough > MIB / 4 ? enough : MIB / 4;
+    while (!atomic_load(&d->relay->stop) && d->window.bytes < enough && d->window.row_count < ROWS_MOST &&
+           read_next_row(d, d->read, &row) == 1) {
+        add_row(d, &row);
     }
-    backend->finish(batch->request, &batch->body, batch->type);
-    return batch->last > from;
+}
+
+/* Profiles become too old while they wait. */
+static void drop_late(struct relay_destination *d)
+{
+    for (size_t i = 0; i < d->window.row_count; i++) {
+        if (d->window.rows[i].open && untimely(d, d->window.rows[i].start_ns)) {
+            et_window_drop(&d->window, i, ET_PART_LOST);
+        }
+    }
+}
+
+/* Makes the body of the next request. False: there is nothing to be sent. */
+static bool choose_request(struct relay_destination *d)
+{
+    struct et_window *window = &d->window;
+    if (et_window_same(window)) {
+        return true;
+    }
+    size_t count = et_window_choose(window, d->config->rows);
+    const struct et_relay_part **parts = et_alloc(count ? count : 1, sizeof *parts);
+    for (size_t i = 0; i < count; i++) {
+        parts[i] = &window->parts[window->chosen[i]].part;
+    }
+    et_buf_free(&d->body);
+    if (count) {
+        d->config->backend->join(&d->form, parts, count, &d->body, d->type);
+    }
+    free(parts);
+    return count > 0;
 }
 
 /* ---- results ---- */
@@ -221,7 +269,7 @@ static double jitter(void)
 {
     uint16_t random = 0;
     if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) {
-        random = (uint16_t)monotonic_ns();
+        random = (uint16_t)et_monotonic();
     }
     return 0.5 + random / 131072.0;
 }
@@ -247,7 +295,9 @@ static void note_failure(struct relay_destination *d, const struct et_relay_repl
     pthread_mutex_lock(&d->relay->lock);
     d->failing = true;
     d->next_try_ns = et_now() + wait;
-    if (reply->status) {
+    if (reply->strange) {
+        snprintf(d->why, sizeof d->why, "%ld, but not of a server of profiles: %s", reply->status, reply->words.data);
+    } else if (reply->status) {
         snprintf(d->why, sizeof d->why, "%ld %s", reply->status, reply->words.data);
     } else {
         snprintf(d->why, sizeof d->why, "%s", reply->words.data);
@@ -257,90 +307,161 @@ static void note_failure(struct relay_destination *d, const struct et_relay_repl
         et_error("relay %s: %s: %s; profiles stay queued in the database%s", d->config->name, d->config->url, d->why,
                  denied ? "; check its token or password file" : "");
     }
-    wait_until(d->relay, monotonic_ns() + wait);
+    wait_until(d->relay, et_monotonic() + wait);
 }
 
-static void report_refused(struct relay_destination *d, const struct et_relay_reply *reply)
+static void report_bad(struct relay_destination *d, const struct et_relay_reply *reply, bool aside)
 {
-    if (!d->told_ns || monotonic_ns() - d->told_ns > MINUTE_NS) {
-        et_error("relay %s: %s refused a profile: %ld %s; skipping it", d->config->name, d->config->url, reply->status,
-                 reply->words.data);
-        d->told_ns = monotonic_ns();
+    if (aside || !d->told_ns || et_monotonic() - d->told_ns > MINUTE_NS) {
+        et_error(aside ? "relay %s: %s fails for one profile, while others pass: %ld %.200s; set aside"
+                       : "relay %s: %s refused a profile: %ld %.200s; skipping it",
+                 d->config->name, d->config->url, reply->status, reply->words.data);
+        d->told_ns = et_monotonic();
     }
-    struct et_relay_mark *moved = &d->batch.moved;
-    moved->refused += moved->sent;
-    moved->sent = 0;
 }
 
-/* Classifies a status. Of the 4xx, only those about the content are permanent; those about credentials or the address
+/* Classifies a reply. Of the 4xx, only those about the content are permanent; those about credentials or the address
  * are retried. */
-enum outcome { DONE, LATER, NEVER };
-
-static enum outcome classify_status(long status)
+static enum et_relay_result classify(const struct et_relay_reply *reply)
 {
-    static const long waits[] = {401, 403, 404, 405, 407, 408, 421, 425, 429};
+    static const long waits[] = {401, 403, 404, 405, 407, 408, 421, 425};
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
-        if (status == waits[i]) {
-            return LATER;
+        if (reply->status == waits[i]) {
+            return ET_RESULT_AWAY;
         }
     }
-    return status >= 200 && status < 300 ? DONE : status >= 400 && status < 500 ? NEVER : LATER;
+    return reply->strange                                ? ET_RESULT_AWAY
+           : reply->status >= 200 && reply->status < 300 ? ET_RESULT_TAKEN
+           : reply->status == 413                        ? ET_RESULT_TOO_LARGE
+           : reply->status == 429                        ? ET_RESULT_TOO_FAST
+           : reply->status >= 400 && reply->status < 500 ? ET_RESULT_REFUSED
+           : reply->status >= 500 && reply->status < 600 ? ET_RESULT_BROKEN
+                                                         : ET_RESULT_AWAY;
 }
 
-/* Keeps the configured rate by a pause after each request. */
-static void limit_rate(struct relay_destination *d, size_t bytes)
+/* Keeps the configured rate and the server's by a pause, counted from the start of the request, as servers do. */
+static void limit_rate(struct relay_destination *d)
 {
-    int64_t now = monotonic_ns();
-    d->free_ns = (d->free_ns > now ? d->free_ns : now) + (int64_t)((double)bytes / (double)d->config->rate * 1e9);
+    double pace = (double)d->config->backend->pace * d->slower;
+    double seconds = (double)d->body.size / (double)d->config->rate;
+    double inflated = pace > 0 ? (double)et_window_chosen_bytes(&d->window) / pace : 0;
+    int64_t now = et_monotonic();
+    d->free_ns = (d->free_ns > now ? d->free_ns : now) + (int64_t)((seconds > inflated ? seconds : inflated) * 1e9);
 }
 
-/* True: the batch is done. */
-static bool deliver_batch(struct relay_destination *d)
+static void save_cursor(struct relay_destination *d)
 {
-    struct relay_batch *batch = &d->batch;
-    struct et_relay_reply reply = {0};
-    if (!batch->sendable) {
-        return true;
+    struct et_relay_mark done = d->done;
+    if (done.cursor) {
+        d->done = (struct et_relay_mark){0};
+        done.cursor -= d->cursor + d->pending.cursor;
+        advance_cursor(d, &done);
     }
-    wait_until(d->relay, d->free_ns);
+}
+
+struct transfer {
+    struct relay_destination *d;
+    struct et_relay_reply reply;
+};
+
+static void *transfer_thread(void *context)
+{
+    struct transfer *transfer = context;
+    struct relay_destination *d = transfer->d;
+    et_relay_http_post(d->http, &d->body, d->type, d->config->backend->gzip, &d->relay->stop, &transfer->reply);
+    return NULL;
+}
+
+/* Sends the request, and fills the window meanwhile: some servers answer after their flush. */
+static void deliver(struct relay_destination *d, struct et_relay_reply *reply)
+{
+    struct transfer transfer = {.d = d};
+    pthread_t thread;
+    if (d->free_ns > et_monotonic()) {
+        save_cursor(d);
+        wait_until(d->relay, d->free_ns);
+    }
+    limit_rate(d);
     if (!atomic_load(&d->relay->stop)) {
-        et_relay_http_post(d->http, &batch->body, batch->type, d->config->backend->gzip, &d->relay->stop, &reply);
+        bool own = pthread_create(&thread, NULL, transfer_thread, &transfer) == 0;
+        if (own) {
+            save_cursor(d);
+            fill_window(d);
+            pthread_join(thread, NULL);
+        } else {
+            save_cursor(d);
+            transfer_thread(&transfer);
+        }
     }
-    enum outcome outcome = classify_status(reply.status);
-    limit_rate(d, batch->body.size);
-    if (outcome == LATER) {
-        note_failure(d, &reply);
+    *reply = transfer.reply;
+}
+
+static void learn_pace(struct relay_destination *d, enum et_relay_result result)
+{
+    double slower = result == ET_RESULT_TOO_FAST ? d->slower / 2
+                    : result == ET_RESULT_TAKEN  ? d->slower + 0.05
+                                                 : d->slower;
+    d->slower = slower > 1 ? 1 : slower < 0.05 ? 0.05 : slower;
+}
+
+static void note_answer(struct relay_destination *d, const struct et_relay_reply *reply)
+{
+    enum et_relay_result result = classify(reply);
+    const struct et_window_part *bad;
+    size_t size = d->body.size;
+    bool wait = et_window_answer(&d->window, result, reply->cut ? "" : reply->words.data, &bad);
+    learn_pace(d, result);
+    if (bad) {
+        report_bad(d, reply, bad->fate == ET_PART_ASIDE);
+    }
+    if (wait) {
+        note_failure(d, reply);
     } else {
-        report_recovery(d, outcome == DONE);
+        report_recovery(d, result == ET_RESULT_TAKEN);
     }
-    bool one = batch->sendable == 1;
-    if (outcome == NEVER && one) {
-        report_refused(d, &reply);
-    } else if (outcome == NEVER) {
-        d->alone = batch->last; /* collect it again, one by one */
-    }
-    et_buf_free(&reply.words);
-    return outcome == DONE || (outcome == NEVER && one);
+    pthread_mutex_lock(&d->relay->lock);
+    d->bytes += size;
+    pthread_mutex_unlock(&d->relay->lock);
+}
+
+/* Removes what is finished from the window. save_cursor() writes it down, best while a request is under way. */
+static void finish_rows(struct relay_destination *d)
+{
+    size_t aside = et_window_finish(&d->window, &d->done);
+    pthread_mutex_lock(&d->relay->lock);
+    d->aside += aside;
+    pthread_mutex_unlock(&d->relay->lock);
 }
 
 static void *relay_thread(void *context)
 {
     struct relay_destination *d = context;
+    et_window_open(&d->window, d->config->backend->burst);
+    d->read = d->cursor;
+    d->slower = 1;
     while (!atomic_load(&d->relay->stop)) {
-        if (!collect_batch(d)) {
-            wait_until(d->relay, monotonic_ns() + POLL_NS);
-            continue;
+        recut_row(d);
+        drop_late(d);
+        if (!et_window_same(&d->window)) {
+            fill_window(d);
         }
-        bool done = false;
-        int64_t alone = d->alone;
-        while (!atomic_load(&d->relay->stop) && !(done = deliver_batch(d)) && d->alone == alone) {
-        }
-        if (done) {
-            d->batch.moved.cursor = d->batch.last - d->cursor - d->pending.cursor;
-            advance_cursor(d, &d->batch.moved);
+        if (choose_request(d)) {
+            struct et_relay_reply reply = {0};
+            deliver(d, &reply);
+            if (!atomic_load(&d->relay->stop) || reply.status) {
+                note_answer(d, &reply);
+            }
+            et_buf_free(&reply.words);
+            finish_rows(d);
+        } else {
+            finish_rows(d);
+            save_cursor(d);
+            wait_until(d->relay, et_monotonic() + (d->window.row_count ? 0 : POLL_NS));
         }
     }
-    clear_batch(&d->batch);
+    save_cursor(d);
+    et_window_close(&d->window);
+    et_buf_free(&d->body);
     return NULL;
 }
 
@@ -372,6 +493,8 @@ static bool start_one(struct et_relay *relay, struct relay_destination *d, const
     struct et_buf why = {0};
     d->relay = relay;
     d->config = config;
+    d->form = (struct et_relay_form){.bare = config->naming == ET_NAMING_NONE,
+                                     .family = config->family ? config->family : "dotnet"};
     d->target = (struct et_relay_target){.url = config->url,
                                          .token_file = config->token_file,
                                          .user = config->user,
@@ -383,6 +506,7 @@ static bool start_one(struct et_relay *relay, struct relay_destination *d, const
                                          .key = config->key,
                                          .headers = config->headers,
                                          .header_count = config->header_count,
+                                         .grpc = config->backend->grpc,
                                          .timeout_s = (unsigned)((config->timeout_ns + NS_PER_S - 1) / NS_PER_S)};
     d->http = et_relay_http_new(&d->target, &why);
     if (d->http && et_server_write(relay->server, load_cursor, d, &why) == ET_REPEATED) {
@@ -478,6 +602,8 @@ void et_relay_each(struct et_relay *relay, void (*call)(void *context, const str
             .sent = d->pending.sent,
             .refused = d->pending.refused,
             .lost = d->pending.lost,
+            .aside = d->aside,
+            .bytes = d->bytes,
             .cursor = d->cursor + d->pending.cursor,
             .last_sent_ns = d->last_sent_ns,
             .next_try_ns = d->next_try_ns,

@@ -46,6 +46,7 @@ struct et_relay_state {
     const char *name, *backend, *url, *why; /* why: last error, or "" */
     bool failing;
     uint64_t sent, refused, lost;      /* profiles in total; lost: too old for the receiver, or deleted */
+    uint64_t aside, bytes;             /* since the start: refused by failing alone; bytes of bodies sent */
     int64_t cursor, waiting;           /* waiting: profiles after the cursor, counted up to 100000 */
     int64_t last_sent_ns, next_try_ns; /* Unix time; 0: never, or now */
 };

@@ -10,8 +10,8 @@ enum { VALUE_MOST = 2048 };
 
 const struct et_relay_backend *et_relay_backend(const char *name)
 {
-    static const struct et_relay_backend *const all[] = {&et_relay_pyroscope, &et_relay_parca, &et_relay_otlp,
-                                                         &et_relay_datadog};
+    static const struct et_relay_backend *const all[] = {&et_relay_pyroscope, &et_relay_parca, &et_relay_parca_raw,
+                                                         &et_relay_otlp, &et_relay_datadog};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (strcmp(all[i]->name, name) == 0) {
             return all[i];
@@ -44,6 +44,25 @@ void et_relay_legal(const char *text, char out[128])
         }
     }
     out[size] = '\0';
+}
+
+void et_relay_own(const struct et_profile *profile, struct et_relay_own *own)
+{
+    char *const parts[] = {own->family, own->type, own->unit, own->period, own->period_unit};
+    const char *kind = et_text(&profile->strings, profile->kind), *from[6] = {kind};
+    size_t count = 1;
+    for (const char *colon = kind; count < 6 && (colon = strchr(colon, ':'));) {
+        from[count++] = ++colon;
+    }
+    for (size_t i = 0; i < 5; i++) {
+        char *text = count == 5 ? et_clean(from[i], strcspn(from[i], ":")) : et_strdup(kind);
+        et_relay_legal(text, parts[i]);
+        free(text);
+    }
+    if (count != 5) {
+        et_relay_legal(et_text(&profile->strings, profile->value_unit), own->unit);
+        memcpy(own->period_unit, own->unit, sizeof own->unit);
+    }
 }
 
 /* ---- series ---- */
@@ -111,42 +130,53 @@ void et_relay_labels_free(struct et_relay_labels *series)
 
 struct piece_encoder {
     const struct et_relay_backend *backend;
-    const struct et_profile *profile;
+    size_t limit;
+    et_relay_encode *encode;
     et_relay_piece *piece;
     void *context;
     unsigned number;
 };
 
-static void encode_pieces(struct piece_encoder *s, struct et_pprof_form form)
+static void encode_pieces(struct piece_encoder *s, size_t first, size_t entries)
 {
-    struct et_buf pprof = {0};
-    form.shift_ns = s->number;
-    size_t samples = et_pprof_encode_form(s->profile, &form, &pprof);
-    bool large = pprof.size > s->backend->limit || (s->backend->samples && samples > s->backend->samples);
-    if (large && form.entries > 1) {
-        et_buf_free(&pprof);
-        struct et_pprof_form half = form;
-        half.entries = form.entries / 2;
-        encode_pieces(s, half);
-        half.first += half.entries;
-        half.entries = form.entries - half.entries;
-        encode_pieces(s, half);
+    struct et_relay_part part = {.number = s->number, .first = first, .entries = entries};
+    part.samples = s->encode(s->context, s->number, first, entries, &part.bytes);
+    part.inflated = part.bytes.size;
+    bool large = part.inflated > s->limit || (s->backend->samples && part.samples > s->backend->samples);
+    if (large && entries > 1) {
+        et_buf_free(&part.bytes);
+        encode_pieces(s, first, entries / 2);
+        encode_pieces(s, first + entries / 2, entries - entries / 2);
         return;
     }
-    if (samples) {
-        s->piece(s->context, s->number++, &pprof);
+    if (part.samples) {
+        s->number++;
+        s->piece(s->context, &part);
     }
-    et_buf_free(&pprof);
+    et_buf_free(&part.bytes);
 }
 
-size_t et_relay_pieces(const struct et_relay_backend *backend, const struct et_profile *profile,
-                       const struct et_pprof_form *form, et_relay_piece *piece, void *context)
+void et_relay_pieces(const struct et_relay_backend *backend, size_t limit, size_t entries, et_relay_encode *encode,
+                     et_relay_piece *piece, void *context)
 {
-    struct piece_encoder s = {.backend = backend, .profile = profile, .piece = piece, .context = context};
-    struct et_pprof_form whole = *form;
-    whole.entries = profile->entry_count;
-    encode_pieces(&s, whole);
-    return s.number;
+    struct piece_encoder s = {.backend = backend, .encode = encode, .piece = piece, .context = context};
+    s.limit = limit && limit < backend->limit ? limit : backend->limit;
+    encode_pieces(&s, 0, entries);
+}
+
+static size_t encode_pprof(void *context, unsigned number, size_t first, size_t entries, struct et_buf *out)
+{
+    struct et_relay_pprof *in = context;
+    struct et_pprof_form form = *in->pprof;
+    form.shift_ns = number;
+    form.first = first;
+    form.entries = entries;
+    return et_pprof_encode_form(in->row->profile, &form, out);
+}
+
+void et_relay_pprof_pieces(struct et_relay_pprof *in)
+{
+    et_relay_pieces(in->backend, in->form->limit, in->row->profile->entry_count, encode_pprof, in->piece, in);
 }
 
 /* Keys of stack labels, which become labels of the series at the receiver. */
@@ -171,31 +201,31 @@ static bool keep_label(void *context, const char *key, const char *value, struct
     return number < before || number <= keys->most; /* number 0 is "" */
 }
 
-size_t et_relay_series(const struct et_relay_backend *backend, const struct et_arrival *row, bool bare,
-                       struct et_relay_labels *series, et_relay_piece *piece, void *context)
+void et_relay_series(struct et_relay_pprof *in)
 {
-    const struct et_profile *p = row->profile;
-    const char *kind = et_text(&p->strings, p->kind);
-    const struct et_relay_name *name = et_relay_name(backend, kind);
-    char own[128];
-    et_relay_legal(kind, own);
-    et_relay_labels_add(series, "__name__", name ? name->family : own);
-    add_origin_labels(series, &row->origin, backend->series_labels);
-    struct key_set keys = {.most = backend->labels - series->count};
+    const struct et_profile *p = in->row->profile;
+    const struct et_relay_name *name = et_relay_name(in->backend, et_text(&p->strings, p->kind));
+    struct et_relay_own own;
+    et_relay_own(p, &own);
+    et_relay_labels_add(&in->series, "__name__", name ? name->family : own.family);
+    add_origin_labels(&in->series, &in->row->origin, in->backend->series_labels);
+    struct key_set keys = {.most = in->backend->labels - in->series.count};
     struct et_pprof_form form = {
         .count = name && p->counts ? name->count : "",
-        .value = name ? name->value : own,
-        .period = name ? name->period : own,
-        .period_unit = name ? name->period_unit : et_text(&p->strings, p->value_unit),
+        .value = name ? name->value : own.type,
+        .unit = own.unit,
+        .period = name ? name->period : own.period,
+        .period_unit = name ? name->period_unit : own.period_unit,
         .level = name && name->level,
-        .bare = bare,
-        .depth = backend->depth,
+        .bare = in->form->bare,
+        .depth = in->backend->depth,
         .label = keep_label,
         .context = &keys,
     };
-    size_t pieces = et_relay_pieces(backend, p, &form, piece, context);
+    in->pprof = &form;
+    et_relay_pprof_pieces(in);
+    in->pprof = NULL;
     et_strings_free(&keys.kept);
-    return pieces;
 }
 
 /* ---- ids ---- */

@@ -81,7 +81,7 @@ static bool read_naming(const struct et_config *config, const struct et_section 
                         struct et_destination_config *d)
 {
     const char *value = et_config_value(section, "symbolize");
-    d->naming = d->backend == &et_relay_pyroscope ? ET_NAMING_FALLBACK : ET_NAMING_NONE;
+    d->naming = ET_NAMING_FALLBACK; /* servers drop stacks without any name */
     if (value) {
         d->naming = strcmp(value, "yes") == 0        ? ET_NAMING_FULL
                     : strcmp(value, "fallback") == 0 ? ET_NAMING_FALLBACK
@@ -143,7 +143,7 @@ static bool read_section(const struct et_config *config, const struct et_section
     }
     d->backend = to ? et_relay_backend(to) : NULL;
     if (!d->backend) {
-        return report_bad_value(config, section, "to", "pyroscope, parca, otlp or datadog");
+        return report_bad_value(config, section, "to", "pyroscope, parca, parca-writeraw, otlp or datadog");
     }
     d->name = et_strdup(section->name);
     d->token_file = copy_value(section, "token-file");

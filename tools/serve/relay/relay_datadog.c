@@ -26,19 +26,6 @@ static const struct et_relay_name names[] = {
 
 static const char BOUNDARY[] = "edgeprof-3f9a6c1d7e2b48";
 
-struct datadog_request {
-    const struct et_relay_form *form;
-    const struct et_arrival *row;
-    struct et_buf names, parts; /* attachments: their names as JSON; their multipart parts */
-};
-
-static void *datadog_begin(const struct et_relay_form *form)
-{
-    struct datadog_request *request = et_alloc(1, sizeof *request);
-    request->form = form;
-    return request;
-}
-
 static void put_part(struct et_buf *out, const char *name, const char *type, const struct et_buf *content)
 {
     et_buf_printf(out,
@@ -46,18 +33,6 @@ static void put_part(struct et_buf *out, const char *name, const char *type, con
                   BOUNDARY, strcmp(name, "event.json") == 0 ? "event" : name, name, type);
     et_buf_add(out, content->data, content->size);
     et_buf_text(out, "\r\n");
-}
-
-static void datadog_add_piece(void *context, unsigned number, const struct et_buf *pprof)
-{
-    struct datadog_request *request = context;
-    struct et_buf gzipped = {0};
-    char name[32];
-    snprintf(name, sizeof name, number ? "profile-%u.pprof" : "profile.pprof", number);
-    et_gzip(pprof->data, pprof->size, &gzipped);
-    et_buf_printf(&request->names, "%s\"%s\"", number ? "," : "", name);
-    put_part(&request->parts, name, "application/octet-stream", &gzipped);
-    et_buf_free(&gzipped);
 }
 
 static const char *span_number(const char *value, uint64_t *number)
@@ -74,28 +49,6 @@ static bool convert_label(void *context, const char *key, const char *value, str
     snprintf(out->key, sizeof out->key, "%s", thread ? "thread name" : span ? "span id" : key);
     out->text = span ? span_number(value, &out->number) : value;
     return *value && (!span || !out->text) && strncmp(key, "pprof::", 7) != 0;
-}
-
-static size_t datadog_add(void *context, const struct et_arrival *row)
-{
-    struct datadog_request *request = context;
-    const struct et_profile *p = row->profile;
-    const struct et_relay_name *name = et_relay_name(&et_relay_datadog, et_text(&p->strings, p->kind));
-    struct et_pprof_form form = {.bare = request->form->bare, .label = convert_label};
-    if (!name) {
-        return 0;
-    }
-    form.count = p->counts ? name->count : "";
-    form.value = name->value;
-    form.period = name->period;
-    form.period_unit = name->period_unit;
-    request->row = row;
-    return et_relay_pieces(&et_relay_datadog, p, &form, datadog_add_piece, request);
-}
-
-static size_t datadog_size(const void *request)
-{
-    return ((const struct datadog_request *)request)->parts.size;
 }
 
 /* ---- event.json ---- */
@@ -126,56 +79,92 @@ static void put_tag(void *context, const char *key, const char *value)
     et_buf_free(&tag);
 }
 
-static void put_tags(const struct datadog_request *request, struct et_buf *tags)
+static void put_tags(const struct et_relay_pprof *in, struct et_buf *tags)
 {
-    const struct et_origin *origin = &request->row->origin;
+    const struct et_origin *origin = &in->row->origin;
     char number[24];
     size_t size;
     put_tag(tags, "service", origin->service);
     et_labels_each(origin->tags, put_tag, tags);
     put_tag(tags, "host", et_labels_value(origin->tags, "host", &size) ? "" : origin->host);
-    put_tag(tags, "language", request->form->family);
+    put_tag(tags, "language", in->form->family);
     put_tag(tags, "process_architecture", origin->arch);
     snprintf(number, sizeof number, "%u", origin->pid);
     put_tag(tags, "process_id", origin->pid ? number : "");
     put_tag(tags, "profiler_version", EP_VERSION_TEXT);
-    if (request->form->bare) {
+    if (in->form->bare) {
         put_tag(tags, "remote_symbols", "yes");
     }
 }
 
-static void put_event(const struct datadog_request *request, struct et_buf *event)
+static void put_event(const struct et_relay_pprof *in, struct et_buf *event)
 {
-    const struct et_profile *p = request->row->profile;
+    const struct et_profile *p = in->row->profile;
     struct et_buf tags = {0};
-    put_tags(request, &tags);
-    et_buf_printf(event, "{\"attachments\":[%s],\"tags_profiler\":", request->names.data);
+    put_tags(in, &tags);
+    et_buf_text(event, "{\"attachments\":[\"profile.pprof\"],\"tags_profiler\":");
     et_json_string(event, tags.data);
     et_buf_text(event, ",\"start\":");
     put_time(event, p->start_ns);
     et_buf_text(event, ",\"end\":");
     put_time(event, p->end_ns);
     et_buf_text(event, ",\"family\":");
-    et_json_string(event, request->form->family);
+    et_json_string(event, in->form->family);
     et_buf_text(event, ",\"version\":\"4\"}");
     et_buf_free(&tags);
 }
 
-static void datadog_finish(void *context, struct et_buf *body, char type[96])
+static void datadog_piece(void *context, const struct et_relay_part *pprof)
 {
-    struct datadog_request *request = context;
-    struct et_buf event = {0};
-    if (request->row) {
-        put_event(request, &event);
-        put_part(body, "event.json", "application/json", &event);
-        et_buf_add(body, request->parts.data, request->parts.size);
-        et_buf_printf(body, "--%s--\r\n", BOUNDARY);
-    }
-    snprintf(type, 96, "multipart/form-data; boundary=%s", BOUNDARY);
+    struct et_relay_pprof *in = context;
+    struct et_relay_part part = *pprof;
+    struct et_buf event = {0}, gzipped = {0};
+    part.bytes = (struct et_buf){0};
+    et_gzip(pprof->bytes.data, pprof->bytes.size, &gzipped);
+    put_event(in, &event);
+    put_part(&part.bytes, "event.json", "application/json", &event);
+    put_part(&part.bytes, "profile.pprof", "application/octet-stream", &gzipped);
+    et_buf_printf(&part.bytes, "--%s--\r\n", BOUNDARY);
     et_buf_free(&event);
-    et_buf_free(&request->names);
-    et_buf_free(&request->parts);
-    free(request);
+    et_buf_free(&gzipped);
+    in->take(in->context, &part);
+}
+
+static void datadog_cut(const struct et_relay_form *form, const struct et_arrival *row, et_relay_take *take,
+                        void *context)
+{
+    const struct et_profile *p = row->profile;
+    const struct et_relay_name *name = et_relay_name(&et_relay_datadog, et_text(&p->strings, p->kind));
+    if (!name) { /* a type of another sender, such as wall:wall:... */
+        struct et_relay_own own;
+        et_relay_own(p, &own);
+        name = strcmp(own.family, own.type) == 0 ? et_relay_name(&et_relay_datadog, own.family) : NULL;
+    }
+    if (!name) {
+        return;
+    }
+    struct et_pprof_form pprof = {.count = p->counts ? name->count : "",
+                                  .value = name->value,
+                                  .period = name->period,
+                                  .period_unit = name->period_unit,
+                                  .bare = form->bare,
+                                  .label = convert_label};
+    et_relay_pprof_pieces(&(struct et_relay_pprof){.backend = &et_relay_datadog,
+                                                   .form = form,
+                                                   .row = row,
+                                                   .pprof = &pprof,
+                                                   .piece = datadog_piece,
+                                                   .take = take,
+                                                   .context = context});
+}
+
+static void datadog_join(const struct et_relay_form *form, const struct et_relay_part *const *parts, size_t count,
+                         struct et_buf *body, char type[96])
+{
+    (void)form;
+    (void)count; /* 1, by `rows` and `burst` */
+    et_buf_add(body, parts[0]->bytes.data, parts[0]->bytes.size);
+    snprintf(type, 96, "multipart/form-data; boundary=%s", BOUNDARY);
 }
 
 const struct et_relay_backend et_relay_datadog = {
@@ -185,10 +174,8 @@ const struct et_relay_backend et_relay_datadog = {
     .names = names,
     .limit = 4000000,
     .rows = 1,
-    .enough = 1,
-    .timeout_s = 10,
-    .begin = datadog_begin,
-    .add = datadog_add,
-    .size = datadog_size,
-    .finish = datadog_finish,
+    .burst = 1, /* one part a request */
+    .timeout_s = 60,
+    .cut = datadog_cut,
+    .join = datadog_join,
 };

@@ -8,13 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECRET_LIMIT = 64 << 10, WORDS = 200 };
+enum { SECRET_LIMIT = 64 << 10, WORDS = 256 << 10 };
 
 struct et_relay_http {
     const struct et_relay_target *target;
     CURL *curl;
     char *token, *password, *api_key;
     bool denied; /* the last status was 401 or 403 */
+    bool cut, grpc_answered;
+    long grpc_status; /* of the answer under way */
+    char grpc_words[200];
 };
 
 /* ---- secrets ---- */
@@ -67,11 +70,37 @@ static bool read_secrets(struct et_relay_http *http, struct et_buf *why)
 
 /* ---- requests ---- */
 
+struct answer {
+    struct et_relay_http *http;
+    struct et_buf *words;
+};
+
 static size_t keep_reply(char *bytes, size_t size, size_t count, void *context)
 {
-    struct et_buf *words = context;
+    struct answer *answer = context;
+    struct et_buf *words = answer->words;
     size_t left = WORDS - (words->size < WORDS ? words->size : WORDS), all = size * count;
     et_buf_add(words, bytes, all < left ? all : left);
+    answer->http->cut |= all > left;
+    return all;
+}
+
+/* Headers and trailers. */
+static size_t keep_grpc(char *bytes, size_t size, size_t count, void *context)
+{
+    static const char status[] = "grpc-status:", message[] = "grpc-message:";
+    struct et_relay_http *http = context;
+    size_t all = size * count, skip = sizeof message - 1;
+    if (all > sizeof status && strncasecmp(bytes, status, sizeof status - 1) == 0) {
+        char *end;
+        const char *text = bytes + sizeof status - 1;
+        http->grpc_status = strtol(text, &end, 10);
+        http->grpc_answered = end > text;
+    } else if (all > skip && strncasecmp(bytes, message, skip) == 0) {
+        size_t words = all - skip < sizeof http->grpc_words - 1 ? all - skip : sizeof http->grpc_words - 1;
+        memcpy(http->grpc_words, bytes + skip, words);
+        http->grpc_words[words] = '\0';
+    }
     return all;
 }
 
@@ -103,6 +132,7 @@ static struct curl_slist *make_headers(const struct et_relay_http *http, const c
     /* Without this header, curl waits for "100 Continue" before it sends a large body. */
     struct curl_slist *list = append_header(curl_slist_append(NULL, "Expect:"), "Content-Type", type);
     list = append_header(list, "Content-Encoding", gzip ? "gzip" : NULL);
+    list = append_header(list, "TE", http->target->grpc ? "trailers" : NULL);
     list = append_header(list, "X-Scope-OrgID", http->target->org_id);
     list = append_header(list, "DD-API-KEY", http->api_key);
     if (http->token) {
@@ -123,6 +153,14 @@ static void set_connection_options(CURL *curl, const struct et_relay_target *tar
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, keep_reply);
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, check_stop);
     curl_easy_setopt(curl, CURLOPT_POST, 1L);
+    if (target->grpc) {
+        /* curl 7.88 fails with CURLE_HTTP2 when it uses such a connection again. */
+        curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
+        curl_easy_setopt(curl, CURLOPT_FORBID_REUSE, 1L);
+        bool clear = strncmp(target->url, "http://", 7) == 0;
+        curl_easy_setopt(curl, CURLOPT_HTTP_VERSION,
+                         (long)(clear ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS));
+    }
     if (target->cert) {
         curl_easy_setopt(curl, CURLOPT_SSLCERT, target->cert);
         curl_easy_setopt(curl, CURLOPT_SSLKEY, target->key ? target->key : target->cert);
@@ -140,6 +178,10 @@ struct et_relay_http *et_relay_http_new(const struct et_relay_target *target, st
         return NULL;
     }
     set_connection_options(http->curl, target);
+    if (target->grpc) {
+        curl_easy_setopt(http->curl, CURLOPT_HEADERFUNCTION, keep_grpc);
+        curl_easy_setopt(http->curl, CURLOPT_HEADERDATA, http);
+    }
     return http;
 }
 
@@ -163,13 +205,40 @@ static void clean_reply(struct et_buf *words)
     free(clean);
 }
 
+/* gRPC's status as that of HTTP. */
+static long status_of_grpc(long status)
+{
+    static const short statuses[] = {200, 499, 500, 400, 504, 404, 409, 403, 429,
+                                     400, 409, 400, 404, 500, 503, 500, 401};
+    return status >= 0 && (size_t)status < sizeof statuses / sizeof *statuses ? statuses[status] : 500;
+}
+
+/* A page of a proxy or a login is no acknowledgement, whatever its status. */
+static void classify_answer(const struct et_relay_http *http, struct et_relay_reply *reply)
+{
+    const char *type = NULL;
+    bool success = reply->status >= 200 && reply->status < 300;
+    curl_easy_getinfo(http->curl, CURLINFO_CONTENT_TYPE, &type);
+    if (http->target->grpc && success && http->grpc_answered) {
+        reply->status = status_of_grpc(http->grpc_status);
+        reply->words.size = 0;
+        et_buf_text(&reply->words, http->grpc_words);
+    } else if (success) {
+        reply->strange = http->target->grpc || (type && strncasecmp(type, "text/html", 9) == 0) ||
+                         (reply->words.size && reply->words.data[0] == '<');
+    }
+}
+
 static void perform_transfer(struct et_relay_http *http, const struct et_buf *body, struct et_relay_reply *reply)
 {
     char words[CURL_ERROR_SIZE] = "";
     curl_off_t after = 0;
     curl_easy_setopt(http->curl, CURLOPT_POSTFIELDS, body->data ? body->data : "");
     curl_easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->size);
-    curl_easy_setopt(http->curl, CURLOPT_WRITEDATA, &reply->words);
+    struct answer answer = {http, &reply->words};
+    http->cut = http->grpc_answered = false;
+    http->grpc_words[0] = '\0';
+    curl_easy_setopt(http->curl, CURLOPT_WRITEDATA, &answer);
     curl_easy_setopt(http->curl, CURLOPT_ERRORBUFFER, words);
     if (http->target->user) {
         curl_easy_setopt(http->curl, CURLOPT_USERNAME, http->target->user);
@@ -181,6 +250,8 @@ static void perform_transfer(struct et_relay_http *http, const struct et_buf *bo
         curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &reply->status);
         curl_easy_getinfo(http->curl, CURLINFO_RETRY_AFTER, &after);
         reply->retry_after_s = after;
+        reply->cut = http->cut;
+        classify_answer(http, reply);
     } else {
         reply->words.size = 0;
         et_buf_text(&reply->words, words[0] ? words : curl_easy_strerror(code));

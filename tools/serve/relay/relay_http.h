@@ -21,6 +21,7 @@ struct et_relay_target {
     char **headers; /* "Name: value" */
     size_t header_count;
     unsigned timeout_s;
+    bool grpc; /* HTTP/2; the status is that of the trailers, as an HTTP status */
 };
 
 struct et_relay_http;
@@ -31,8 +32,10 @@ void et_relay_http_free(struct et_relay_http *http);
 
 struct et_relay_reply {
     long status;           /* 0: no answer */
+    bool strange;          /* a success in HTML, or gRPC without a status: not from the expected server */
+    bool cut;              /* words are incomplete */
     int64_t retry_after_s; /* 0: not sent */
-    struct et_buf words;   /* one line: the error, or the start of the answer */
+    struct et_buf words;   /* one line: the error, or the answer */
 };
 
 /* stop: true cancels the request. Secrets are read again after a 401 or 403. */

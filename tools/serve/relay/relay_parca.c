@@ -1,7 +1,8 @@
 /*
  * Parca's ProfileStoreService/WriteRaw as JSON: one series per profile, with the pprof gzipped. Names are those of Go
  * programs. Level kinds have no duration, because a duration makes the type `:delta`. Parca reads a request for at most
- * 5 s, so requests are small.
+ * 5 s, so requests are small. It drops the labels of stacks, and shows samples:count times the period, so that is not
+ * sent. relay_otlp.c has the way that keeps labels.
  */
 #include "tools/lib/gzip.h"
 #include "tools/lib/json_write.h"
@@ -9,10 +10,9 @@
 #include "tools/serve/relay/relay_backend.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-static const struct et_relay_name names[] = {
-    {"cpu", "process_cpu", "samples", "cpu", "cpu", "nanoseconds", false},
+const struct et_relay_name et_relay_parca_names[] = {
+    {"cpu", "process_cpu", "", "cpu", "cpu", "nanoseconds", false},
     {"wall", "wall", "", "wall", "wall", "nanoseconds", false},
     {"wait", "block", "contentions", "delay", "contentions", "count", false},
     {"lock", "mutex", "contentions", "delay", "contentions", "count", false},
@@ -24,19 +24,6 @@ static const struct et_relay_name names[] = {
     {"heap", "gc_heap", "", "heap_size", "space", "bytes", true},
     {NULL, "", "", "", "", "", false},
 };
-
-struct parca_request {
-    const struct et_relay_form *form;
-    struct et_buf series;          /* the array's elements, with commas */
-    struct et_relay_labels labels; /* of the series in progress */
-};
-
-static void *parca_begin(const struct et_relay_form *form)
-{
-    struct parca_request *request = et_alloc(1, sizeof *request);
-    request->form = form;
-    return request;
-}
 
 static void parca_put_labels(struct et_buf *out, const struct et_relay_labels *series)
 {
@@ -51,57 +38,58 @@ static void parca_put_labels(struct et_buf *out, const struct et_relay_labels *s
     et_buf_text(out, "]}");
 }
 
-static void parca_add_piece(void *context, unsigned number, const struct et_buf *pprof)
+static void parca_piece(void *context, const struct et_relay_part *pprof)
 {
-    struct parca_request *request = context;
+    struct et_relay_pprof *in = context;
+    struct et_relay_part part = *pprof;
     struct et_buf gzipped = {0};
-    (void)number;
-    et_gzip(pprof->data, pprof->size, &gzipped);
-    et_buf_text(&request->series, request->series.size ? ",{\"labels\":" : "{\"labels\":");
-    parca_put_labels(&request->series, &request->labels);
-    et_buf_text(&request->series, ",\"samples\":[{\"rawProfile\":\"");
-    et_base64_put(&request->series, gzipped.data, gzipped.size);
-    et_buf_text(&request->series, "\"}]}");
+    part.bytes = (struct et_buf){0};
+    et_gzip(pprof->bytes.data, pprof->bytes.size, &gzipped);
+    et_buf_text(&part.bytes, "{\"labels\":");
+    parca_put_labels(&part.bytes, &in->series);
+    et_buf_text(&part.bytes, ",\"samples\":[{\"rawProfile\":\"");
+    et_base64_put(&part.bytes, gzipped.data, gzipped.size);
+    et_buf_text(&part.bytes, "\"}]}");
     et_buf_free(&gzipped);
+    in->take(in->context, &part);
 }
 
-static size_t parca_add(void *context, const struct et_arrival *row)
+static void parca_cut(const struct et_relay_form *form, const struct et_arrival *row, et_relay_take *take,
+                      void *context)
 {
-    struct parca_request *request = context;
-    size_t pieces =
-        et_relay_series(&et_relay_parca, row, request->form->bare, &request->labels, parca_add_piece, request);
-    et_relay_labels_free(&request->labels);
-    return pieces;
+    struct et_relay_pprof in = {.backend = &et_relay_parca_raw,
+                                .form = form,
+                                .row = row,
+                                .piece = parca_piece,
+                                .take = take,
+                                .context = context};
+    et_relay_series(&in);
+    et_relay_labels_free(&in.series);
 }
 
-static size_t parca_size(const void *request)
+static void parca_join(const struct et_relay_form *form, const struct et_relay_part *const *parts, size_t count,
+                       struct et_buf *body, char type[96])
 {
-    return ((const struct parca_request *)request)->series.size;
-}
-
-static void parca_finish(void *context, struct et_buf *body, char type[96])
-{
-    struct parca_request *request = context;
+    (void)form;
     et_buf_text(body, "{\"series\":[");
-    et_buf_add(body, request->series.data, request->series.size);
+    for (size_t i = 0; i < count; i++) {
+        et_buf_text(body, i ? "," : "");
+        et_buf_add(body, parts[i]->bytes.data, parts[i]->bytes.size);
+    }
     et_buf_text(body, "],\"normalized\":true}");
     snprintf(type, 96, "application/json");
-    et_buf_free(&request->series);
-    free(request);
 }
 
-const struct et_relay_backend et_relay_parca = {
-    .name = "parca",
+const struct et_relay_backend et_relay_parca_raw = {
+    .name = "parca-writeraw",
     .path = "/api/profiles/writeraw",
-    .names = names,
+    .names = et_relay_parca_names,
     .series_labels = 30,
     .labels = 60,
     .limit = 4000000,
-    .rows = 4,
-    .enough = 256000,
-    .timeout_s = 5,
-    .begin = parca_begin,
-    .add = parca_add,
-    .size = parca_size,
-    .finish = parca_finish,
+    .rows = 64,
+    .burst = 1000000,
+    .timeout_s = 60,
+    .cut = parca_cut,
+    .join = parca_join,
 };

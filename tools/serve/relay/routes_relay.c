@@ -17,9 +17,12 @@ static void write_state(void *context, const struct et_relay_state *state)
         et_buf_text(out, texts[i].key);
         et_json_string(out, texts[i].text);
     }
-    et_buf_printf(out, ",\"failing\":%s,\"sent\":%llu,\"refused\":%llu,\"lost\":%llu,\"waiting\":%lld,\"last_sent\":",
+    et_buf_printf(out,
+                  ",\"failing\":%s,\"sent\":%llu,\"refused\":%llu,\"lost\":%llu,\"set_aside\":%llu,\"bytes\":%llu,"
+                  "\"waiting\":%lld,\"last_sent\":",
                   state->failing ? "true" : "false", (unsigned long long)state->sent,
-                  (unsigned long long)state->refused, (unsigned long long)state->lost, (long long)state->waiting);
+                  (unsigned long long)state->refused, (unsigned long long)state->lost, (unsigned long long)state->aside,
+                  (unsigned long long)state->bytes, (long long)state->waiting);
     et_json_seconds(out, state->last_sent_ns);
     et_buf_text(out, ",\"next_try\":");
     et_json_seconds(out, state->next_try_ns);

@@ -300,22 +300,15 @@ static bool wait_until(struct et_scraper *scraper, int64_t then_ns)
     return !atomic_load(&scraper->stopping);
 }
 
-static int64_t uptime_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
-}
-
 /* Rounds start one interval apart. A longer round is followed by the next at once; missed rounds are not repeated. */
 static void *target_thread(void *context)
 {
     struct scrape_target_state *target = context;
-    int64_t next = uptime_ns();
+    int64_t next = et_monotonic();
     do {
         scrape_round(target);
         next += target->config.interval_ns;
-        next = next < uptime_ns() ? uptime_ns() : next;
+        next = next < et_monotonic() ? et_monotonic() : next;
     } while (wait_until(target->scraper, next));
     return NULL;
 }

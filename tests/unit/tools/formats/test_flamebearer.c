@@ -36,9 +36,8 @@ static void levels_match_clients_format(void **state)
     struct et_buf json = {0};
     et_flamebearer_make(p, 0, &f);
     et_flamebearer_json(&f, &json);
-    assert_string_equal(json.data,
-                        "{\"names\":[\"total\",\"d\",\"a\",\"c\",\"b\"],\"levels\":[[0,31,0,0],"
-                        "[0,16,16,1,0,15,1,2],[17,8,8,3,0,6,2,4],[27,4,4,2]],\"numTicks\":31,\"maxSelf\":16}");
+    assert_string_equal(json.data, "{\"names\":[\"total\",\"d\",\"a\",\"c\",\"b\"],\"levels\":[[0,31,0,0],"
+                                   "[0,15,1,2,0,16,16,1],[1,6,2,4,0,8,8,3],[3,4,4,2]],\"numTicks\":31,\"maxSelf\":16}");
     et_buf_free(&json);
     et_flamebearer_free(&f);
     et_profile_free(p);

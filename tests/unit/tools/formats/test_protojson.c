@@ -1,5 +1,6 @@
 /* Messages to JSON and back: names, numbers as text, bytes, enums, errors. */
 #include "tools/formats/protojson.h"
+#include "otlp.pb-c.h"
 #include "push.pb-c.h"
 #include "querier.pb-c.h"
 
@@ -24,6 +25,21 @@ static void same_again(const ProtobufCMessageDescriptor *descriptor, const char 
     assert_string_equal(out.data, expected);
     et_buf_free(&out);
     protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void oneofs(void **state)
+{
+    (void)state;
+    const char *why;
+    const ProtobufCMessageDescriptor *value = &otlp__any_value__descriptor;
+    same_again(value, "{\"intValue\":\"0\"}", "{\"intValue\":\"0\"}"); /* chosen, though it is the default */
+    same_again(value, "{\"stringValue\":\"\"}", "{\"stringValue\":\"\"}");
+    same_again(value, "{\"string_value\":\"a\",\"boolValue\":null}", "{\"stringValue\":\"a\"}");
+    same_again(value, "{\"boolValue\":false}", "{\"boolValue\":false}");
+    same_again(value, "{}", "{}");
+    const char *both = "{\"intValue\":1,\"boolValue\":true}", *bad = "{\"stringValue\":1}";
+    assert_null(et_protojson_decode(value, both, strlen(both), &why));
+    assert_null(et_protojson_decode(value, bad, strlen(bad), &why));
 }
 
 static void names_and_numbers(void **state)
@@ -134,9 +150,8 @@ static void deep_json_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_numbers),
-        cmocka_unit_test(bytes_are_base64),
-        cmocka_unit_test(unsuitable_json_is_refused),
+        cmocka_unit_test(names_and_numbers),    cmocka_unit_test(oneofs),
+        cmocka_unit_test(bytes_are_base64),     cmocka_unit_test(unsuitable_json_is_refused),
         cmocka_unit_test(deep_json_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

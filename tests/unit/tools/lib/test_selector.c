@@ -109,6 +109,19 @@ static void hostile_expressions_end(void **state)
     assert_true(clock() - start < 5 * CLOCKS_PER_SEC);
 }
 
+/* The value matches the second alternative, after 2^20 steps of the first. */
+static void expressions_cannot_raise_the_limits(void **state)
+{
+    (void)state;
+    assert_true(matches("{a=~\"(?:(?:a+)+b|a+)\"}", "aaa"));
+    assert_false(matches("{a=~\"(?:(?:a+)+b|a+)\"}", "aaaaaaaaaaaaaaaaaaaa"));
+    assert_false(matches("{a=~\"(*LIMIT_MATCH=4000000000)(?:(?:a+)+b|a+)\"}", "aaaaaaaaaaaaaaaaaaaa"));
+    assert_false(matches("{a=~\"(*LIMIT_MATCH=4000000000)(*LIMIT_DEPTH=4000000000)(*LIMIT_HEAP=4000000000)"
+                         "(?:(?:a+)+b|a+)\"}",
+                         "aaaaaaaaaaaaaaaaaaaa"));
+    assert_false(matches("{a=~\"(*LIMIT_MATCH=1)(?:(?:a+)+b|a+)\"}", "aaa"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +129,7 @@ int main(void)
         cmocka_unit_test(selector_errors_are_described),
         cmocka_unit_test(values_match),
         cmocka_unit_test(hostile_expressions_end),
+        cmocka_unit_test(expressions_cannot_raise_the_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,9 @@
 #include "tools/lib/labels.h"
 #include "tools/formats/json.h"
 #include "tools/formats/report.h"
+#include "tools/formats/speedscope.h"
+#include "tools/profile/callers.h"
+#include "tools/profile/granularity.h"
 #include "tools/profile/tree.h"
 #include "tools/lib/time_text.h"
 #include "tools/store/query_builder.h"
@@ -80,6 +83,147 @@ static void inlined_lines_are_calls(void **state)
     assert_string_equal(out.data, "outermost;innermost 7\n");
     et_buf_free(&out);
     et_profile_free(p);
+}
+
+/* A node at one line of a function. */
+static uint32_t at_line(struct et_profile *p, uint32_t parent, const char *name, uint32_t line, uint64_t self)
+{
+    uint32_t index = et_profile_frame(p, (struct et_frame){0});
+    et_profile_line(p, &p->frames[index], name, "x.c", line);
+    uint32_t leaf = et_profile_node(p, parent, index);
+    p->nodes[leaf].self = self;
+    p->total += self;
+    return leaf;
+}
+
+/* main calls work from its lines 3 and 5. Work is first seen at its line 10, and spends most time in line 12. */
+static struct et_profile *profile_with_lines(bool reversed)
+{
+    struct et_profile *p = et_profile_new();
+    for (int i = 0; i < 2; i++) {
+        bool hot = (i == 1) != reversed;
+        uint32_t caller = at_line(p, 0, "main", hot ? 5 : 3, 0);
+        if (hot) {
+            at_line(p, caller, "work", 0, 40); /* code that no line is known of */
+            at_line(p, caller, "work", 12, 20);
+        }
+        at_line(p, caller, "work", 10, hot ? 3 : 1);
+        if (hot) {
+            at_line(p, caller, "work", 12, 10); /* another address of the line */
+        }
+    }
+    return p;
+}
+
+static void functions_have_their_hottest_line(void **state)
+{
+    (void)state;
+    for (int reversed = 0; reversed < 2; reversed++) {
+        struct et_profile *p = profile_with_lines(reversed);
+        struct et_table table;
+        struct et_tree tree;
+        struct et_callers callers;
+        et_table_make(p, &table);
+        assert_int_equal(row(p, &table, "work")->line, 12);
+        assert_int_equal(row(p, &table, "main")->line, 5);
+        et_tree_make(p, 100, &tree);
+        assert_int_equal(tree.count, 3);
+        assert_int_equal(tree.calls[1].line, 5);
+        assert_int_equal(tree.calls[2].line, 12);
+        et_callers_make(p, "work", 100, &callers);
+        assert_int_equal(callers.called_by.rows[0].line, 5);
+        et_callers_free(&callers);
+        et_callers_make(p, "main", 100, &callers);
+        assert_int_equal(callers.calls.rows[0].line, 12);
+        et_callers_free(&callers);
+        et_tree_free(&tree);
+        et_table_free(&table);
+        et_profile_free(p);
+    }
+}
+
+/* speedscope has one frame for a function that two others call. */
+static void frames_of_speedscope_have_it_too(void **state)
+{
+    (void)state;
+    struct et_profile *p = et_profile_new();
+    struct et_buf out = {0};
+    at_line(p, at_line(p, 0, "first", 3, 0), "work", 10, 1);
+    at_line(p, at_line(p, 0, "second", 4, 0), "work", 12, 30);
+    et_speedscope(p, &out);
+    assert_non_null(strstr(out.data, "{\"name\":\"work\",\"file\":\"x.c\",\"line\":12}"));
+    et_buf_free(&out);
+    et_profile_free(p);
+}
+
+/* A stack counts once in a line's total, however often the line is in it. */
+static void recursion_counts_once_in_a_line(void **state)
+{
+    (void)state;
+    struct et_profile *p = et_profile_new();
+    struct et_table table;
+    uint32_t once = at_line(p, 0, "f", 5, 1), twice = at_line(p, once, "f", 5, 2);
+    at_line(p, at_line(p, twice, "g", 7, 4), "f", 9, 8);
+    et_table_make(p, &table);
+    const struct et_function *f = row(p, &table, "f");
+    const struct et_hot_line *lines = &table.lines[f->first_line];
+    assert_int_equal(f->total, 15);
+    assert_int_equal(f->line_count, 2);
+    assert_true(lines[0].line == 5 && lines[0].self == 3 && lines[0].total == 15);
+    assert_true(lines[1].line == 9 && lines[1].self == 8 && lines[1].total == 8);
+    et_table_free(&table);
+    et_profile_free(p);
+}
+
+/* As go tool pprof -lines names them. */
+static void lines_have_names(void **state)
+{
+    (void)state;
+    struct et_profile *p = profile_with_lines(false);
+    struct et_table table;
+    et_profile_name_lines(p, ET_GRANULARITY_FUNCTION);
+    assert_false(p->by_line);
+    et_profile_name_lines(p, ET_GRANULARITY_LINE);
+    assert_true(p->by_line);
+    et_table_make(p, &table);
+    assert_int_equal(table.count, 5);
+    assert_int_equal(row(p, &table, "work x.c")->self, 40);
+    assert_int_equal(row(p, &table, "work x.c:12")->self, 30);
+    assert_int_equal(row(p, &table, "main x.c:5")->total, 73);
+    et_table_free(&table);
+    et_profile_free(p);
+}
+
+/* Equal stacks become one, with the sums of each set of labels. */
+static void stacks_are_merged(void **state)
+{
+    (void)state;
+    static const struct {
+        enum et_granularity granularity;
+        size_t nodes, entries;
+    } cases[] = {{ET_GRANULARITY_DEFAULT, 8, 6}, {ET_GRANULARITY_LINE, 7, 5}, {ET_GRANULARITY_FUNCTION, 3, 2}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct et_profile *p = profile_with_lines(false);
+        uint32_t labels = et_intern(&p->strings, "step=a\n");
+        uint64_t sum = 0;
+        for (uint32_t i = 1; i < p->node_count; i++) {
+            if (p->nodes[i].self) {
+                et_profile_entry(p, &(struct et_entry){.node = i, .value = p->nodes[i].self});
+            }
+        }
+        et_profile_entry(p, &(struct et_entry){.node = 2, .labels = labels, .value = 5});
+        p->nodes[2].self += 5;
+        et_profile_aggregate(p, cases[k].granularity);
+        assert_int_equal(p->node_count, cases[k].nodes);
+        assert_int_equal(p->entry_count, cases[k].entries);
+        for (uint32_t i = 0; i < p->node_count; i++) {
+            assert_true(i == 0 || p->nodes[i].parent < i);
+            sum += p->nodes[i].self;
+        }
+        assert_int_equal(sum, 79);
+        assert_int_equal(p->entries[p->entry_count - 1].labels, labels);
+        et_profile_free(p);
+    }
 }
 
 static void pruning_keeps_the_largest(void **state)
@@ -248,11 +392,20 @@ static void tags_are_sorted_and_unique(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_and_recursion),         cmocka_unit_test(inlined_lines_are_calls),
-        cmocka_unit_test(pruning_keeps_the_largest),  cmocka_unit_test(deep_stacks_are_written),
-        cmocka_unit_test(names_are_never_markup),     cmocka_unit_test(text_is_cleaned),
-        cmocka_unit_test(times_are_understood),       cmocka_unit_test(services_with_tags_are_understood),
+        cmocka_unit_test(sums_and_recursion),
+        cmocka_unit_test(inlined_lines_are_calls),
+        cmocka_unit_test(pruning_keeps_the_largest),
+        cmocka_unit_test(deep_stacks_are_written),
+        cmocka_unit_test(names_are_never_markup),
+        cmocka_unit_test(text_is_cleaned),
+        cmocka_unit_test(times_are_understood),
+        cmocka_unit_test(services_with_tags_are_understood),
         cmocka_unit_test(tags_are_sorted_and_unique),
+        cmocka_unit_test(functions_have_their_hottest_line),
+        cmocka_unit_test(frames_of_speedscope_have_it_too),
+        cmocka_unit_test(recursion_counts_once_in_a_line),
+        cmocka_unit_test(lines_have_names),
+        cmocka_unit_test(stacks_are_merged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,10 +77,14 @@ static void profile_types(void **state)
         {"exception:exception:count:cpu:nanoseconds", "exception", ET_MEASURE_VALUE},
         {"wall:wall:nanoseconds:cpu:nanoseconds", "wall", ET_MEASURE_VALUE},
         {"goroutine:goroutine:count:goroutine:count", "thread", ET_MEASURE_VALUE},
-        {"goroutines:goroutine:count:goroutine:count", "thread", ET_MEASURE_VALUE},
-        {"memory:inuse_space:bytes:space:bytes:delta", "live", ET_MEASURE_VALUE},
-        {"thread_lifetime:thread_lifetime_timeline:nanoseconds:cpu:nanoseconds", "thread_lifetime_timeline",
+        {"goroutines:goroutine:count:goroutine:count", "goroutines:goroutine:count:goroutine:count", ET_MEASURE_VALUE},
+        {"wall:wall:nanoseconds:wall:nanoseconds", "wall:wall:nanoseconds:wall:nanoseconds", ET_MEASURE_VALUE},
+        {"wall:cpu:nanoseconds:wall:nanoseconds", "wall:cpu:nanoseconds:wall:nanoseconds", ET_MEASURE_VALUE},
+        {"deadmans_switch:made_up:profilos:made_up:profilos", "deadmans_switch:made_up:profilos:made_up:profilos",
          ET_MEASURE_VALUE},
+        {"memory:inuse_space:bytes:space:bytes:delta", "live", ET_MEASURE_VALUE},
+        {"thread_lifetime:thread_lifetime_timeline:nanoseconds:cpu:nanoseconds",
+         "thread_lifetime:thread_lifetime_timeline:nanoseconds:cpu:nanoseconds", ET_MEASURE_VALUE},
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         struct et_buf text = {0};
@@ -134,6 +138,11 @@ static void every_kind_has_an_id(void **state)
     understood(type.id, "", "watts", ET_MEASURE_VALUE, "");
     et_type_free(&type);
     assert_false(et_type_of("watts", "milliwatts", true, &type));
+    static const char sent[] = "deadmans_switch:made_up:profilos:made_up:profilos";
+    assert_true(et_type_of(sent, "profilos", false, &type)); /* a sender's id stays the id */
+    assert_string_equal(type.id, sent);
+    understood(type.id, "", sent, ET_MEASURE_VALUE, "");
+    et_type_free(&type);
 }
 
 int main(void)

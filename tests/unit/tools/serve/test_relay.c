@@ -81,18 +81,25 @@ static void on_push(struct sum *sum, const struct et_buf *body)
     push__v1__push_request__free_unpacked(request, NULL);
 }
 
-static struct sum push(struct et_arrival *row)
+/* Joins each part alone. */
+static void on_part(void *context, const struct et_relay_part *part)
 {
     struct et_relay_form form = {.bare = true, .family = "dotnet"};
     struct et_buf body = {0};
-    struct sum sum = {0};
     char type[96];
-    void *request = et_relay_pyroscope.begin(&form);
-    size_t pieces = et_relay_pyroscope.add(request, row);
-    et_relay_pyroscope.finish(request, &body, type);
-    on_push(&sum, &body);
-    assert_int_equal(sum.pieces, pieces);
+    et_relay_pyroscope.join(&form, &part, 1, &body, type);
+    assert_true(part->inflated <= et_relay_pyroscope.burst);
+    on_push(context, &body);
     et_buf_free(&body);
+    struct et_buf bytes = part->bytes;
+    et_buf_free(&bytes);
+}
+
+static struct sum push(struct et_arrival *row)
+{
+    struct et_relay_form form = {.bare = true, .family = "dotnet"};
+    struct sum sum = {0};
+    et_relay_pyroscope.cut(&form, row, on_part, &sum);
     et_profile_free(row->profile);
     return sum;
 }
@@ -201,25 +208,41 @@ static void ids_depend_on_the_contents(void **state)
     et_profile_free(row.profile);
 }
 
+struct count {
+    const struct et_relay_backend *backend;
+    const struct et_relay_form *form;
+    size_t parts;
+};
+
+/* Counts parts. Each makes a body with a type. */
+static void count_part(void *context, const struct et_relay_part *part)
+{
+    struct count *count = context;
+    struct et_buf body = {0}, bytes = part->bytes;
+    char type[96] = "";
+    count->backend->join(count->form, &part, 1, &body, type);
+    assert_true(body.size && type[0]);
+    count->parts++;
+    et_buf_free(&body);
+    et_buf_free(&bytes);
+}
+
 static void every_backend_takes_every_kind(void **state)
 {
     static const char *const kinds[] = {"cpu",       "wall", "wait",   "lock", "alloc",           "live",
                                         "exception", "gc",   "thread", "heap", "of somebody-else"};
-    static const struct et_relay_backend *const backends[] = {&et_relay_pyroscope, &et_relay_parca, &et_relay_otlp,
-                                                              &et_relay_datadog};
+    static const struct et_relay_backend *const backends[] = {&et_relay_pyroscope, &et_relay_parca, &et_relay_parca_raw,
+                                                              &et_relay_otlp, &et_relay_datadog};
     struct et_relay_form form = {.bare = true, .family = "native"};
     (void)state;
-    for (size_t b = 0; b < 4; b++) {
+    for (size_t b = 0; b < sizeof backends / sizeof *backends; b++) {
         size_t without = 0;
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             struct et_arrival row = row_of(kinds[k], "nanoseconds");
-            struct et_buf body = {0};
-            char type[96];
+            struct count count = {backends[b], &form, 0};
             add_stack(row.profile, 0, 3);
-            void *request = backends[b]->begin(&form);
-            without += backends[b]->add(request, &row) == 0;
-            backends[b]->finish(request, &body, type);
-            et_buf_free(&body);
+            backends[b]->cut(&form, &row, count_part, &count);
+            without += count.parts == 0;
             et_profile_free(row.profile);
         }
         assert_int_equal(without, backends[b] == &et_relay_datadog ? 4 : 0); /* gc, thread, heap, and an unknown kind */

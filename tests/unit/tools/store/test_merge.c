@@ -1,9 +1,10 @@
 /*
  * Merging over time: a store with merged profiles gives the same answers as one without. Two stores get the same
  * profiles, some late and out of order; one of them merges in small steps in between. Also with failing steps and
- * killed processes, and after finer rows are gone.
+ * killed processes, and after finer rows, old hours, and what only these used in the dictionary are gone.
  */
 #include "db.h"
+#include "message.h"
 #include "tools/lib/kinds.h"
 #include "tools/store/store_internal.h"
 #include "tools/store/store_keep.h"
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,17 +42,28 @@ struct made {
     int device, kind;
     int64_t start_ns, end_ns;
     uint64_t period, quantum;
-    int contexts; /* 0: none, 1: labels, 2: spans, too */
+    int generation; /* part of the names of its module, frames, labels and version */
+    int contexts;   /* 0: none, 1: labels, 2: spans, too */
     struct {
         int node, label, span;
         uint64_t value, count;
     } stacks[STACKS];
 };
 
+/* 0: all profiles are of one generation. */
+static int64_t generation_ns;
+
+static int make_generation(int64_t start_ns)
+{
+    int now = generation_ns ? 1 + (int)((start_ns - START) / generation_ns) : 0;
+    return now && dice(5) == 0 ? 1 + (int)dice((uint64_t)now) : now; /* or an old one again */
+}
+
 static struct made make(int64_t start_ns)
 {
     struct made made = {.device = (int)dice(DEVICES), .kind = (int)dice(5), .start_ns = start_ns};
     made.end_ns = start_ns + (int64_t)(1 + dice(40)) * SECOND;
+    made.generation = make_generation(start_ns);
     made.period = dice(10) ? 10000000 : 7000000;
     made.quantum = dice(10) ? made.period : 1 + dice(5);
     made.contexts = (int)dice(3);
@@ -71,11 +84,29 @@ static int64_t put_node(struct et_store *store, int64_t module, int i)
     return et_store_node(store, parent, et_store_frame(store, module, (uint64_t)i * 16, "", "", 0));
 }
 
+static int64_t put_labels(struct et_store *store, int generation, const char *lines)
+{
+    char text[64];
+    snprintf(text, sizeof text, generation ? "%sz=%d\n" : "%s", lines, generation);
+    return et_store_labels(store, text);
+}
+
+static int64_t put_module(struct et_store *store, int generation)
+{
+    char name[32];
+    snprintf(name, sizeof name, generation ? "/bin/app-%d" : "/bin/app", generation);
+    return et_store_module(store, "00", name);
+}
+
+/* Generations differ only in their stacks. */
+static bool one_process;
+
 static void put(struct et_store *store, const struct made *made)
 {
     static const char *const labels[] = {"", "step=a\n", "device=own\nstep=b\n"};
     char tags[64], host[16];
-    snprintf(tags, sizeof tags, "device=pi-%d\nversion=%d\n", made->device, made->device / 2);
+    int version = made->generation && !one_process ? made->generation : made->device / 2;
+    snprintf(tags, sizeof tags, "device=pi-%d\nversion=%d\n", made->device, version);
     snprintf(host, sizeof host, "box-%d", made->device);
     assert_int_equal(et_store_begin(store), 0);
     struct et_origin origin = {
@@ -94,12 +125,12 @@ static void put(struct et_store *store, const struct made *made)
         .stacks.columns =
             (uint8_t)(ET_COLUMN_VALUE | (counted ? ET_COLUMN_COUNT : 0) | (made->contexts ? ET_COLUMN_CONTEXT : 0)),
     };
-    int64_t module = et_store_module(store, "00", "/bin/app");
+    int64_t module = put_module(store, made->generation);
     for (int i = 0; i < STACKS; i++) {
         struct et_stack stack = {.node = put_node(store, module, made->stacks[i].node),
                                  .value = made->stacks[i].value,
                                  .count = made->stacks[i].count};
-        stack.context.labels = made->contexts ? et_store_labels(store, labels[made->stacks[i].label]) : 0;
+        stack.context.labels = made->contexts ? put_labels(store, made->generation, labels[made->stacks[i].label]) : 0;
         if (made->contexts > 1 && made->stacks[i].span) {
             stack.context.span_id = (uint64_t)made->stacks[i].span;
             stack.context.trace_low = 77;
@@ -128,22 +159,29 @@ static void print_entry(const struct et_profile *p, const struct et_entry *entry
                   (unsigned long long)entry->count);
 }
 
+/* A query for labels of stacks also counts profiles without such stacks, if their process had some in others. */
+static bool sums_alone;
+
 /* The contents of a profile, in a canonical order. */
 static char *print(const struct et_profile *p)
 {
     struct et_buf out = {0};
-    char **lines = et_alloc(p->entry_count + p->label_count, sizeof *lines);
-    for (size_t i = 0; i < p->entry_count + p->label_count; i++) {
+    size_t count = p->entry_count + (sums_alone ? 0 : p->label_count);
+    char **lines = et_alloc(count, sizeof *lines);
+    for (size_t i = 0; i < count; i++) {
         struct et_buf line = {0};
         print_entry(p, i < p->entry_count ? &p->entries[i] : &p->label_sums[i - p->entry_count], &line);
         lines[i] = line.data;
     }
-    qsort(lines, p->entry_count + p->label_count, sizeof *lines, by_text);
-    et_buf_printf(&out, "%s %s %llu %llu samples %llu profiles %llu processes %llu from %lld to %lld\n",
-                  et_text(&p->strings, p->kind), et_text(&p->strings, p->unit), (unsigned long long)p->values,
-                  (unsigned long long)p->counts, (unsigned long long)p->samples, (unsigned long long)p->profiles,
-                  (unsigned long long)p->processes, (long long)p->start_ns, (long long)p->end_ns);
-    for (size_t i = 0; i < p->entry_count + p->label_count; i++) {
+    qsort(lines, count, sizeof *lines, by_text);
+    et_buf_printf(&out, "%s %s %llu %llu\n", et_text(&p->strings, p->kind), et_text(&p->strings, p->unit),
+                  (unsigned long long)p->values, (unsigned long long)p->counts);
+    if (!sums_alone) {
+        et_buf_printf(&out, "samples %llu profiles %llu processes %llu from %lld to %lld\n",
+                      (unsigned long long)p->samples, (unsigned long long)p->profiles, (unsigned long long)p->processes,
+                      (long long)p->start_ns, (long long)p->end_ns);
+    }
+    for (size_t i = 0; i < count; i++) {
         et_buf_printf(&out, "%s\n", lines[i]);
         free(lines[i]);
     }
@@ -208,6 +246,8 @@ static const char *const MATCHERS[] = {
 static const char *const GROUPS[] = {NULL, "step", "device", "span_id", "version"};
 static const char *const ASKED[] = {"cpu", "wait", "live", "alloc", "wall"};
 
+static bool collected; /* one store has forgotten labels of deleted profiles */
+
 static void compare(struct et_store *raw, struct et_store *merged, int64_t from, int64_t to, uint64_t matcher,
                     uint64_t group, uint64_t kind)
 {
@@ -221,7 +261,9 @@ static void compare(struct et_store *raw, struct et_store *merged, int64_t from,
                              .matcher_count = selector.count,
                              .group = GROUPS[group],
                              .keep_labels = dice(2) == 1};
+    sums_alone = collected && matcher;
     equal(ask(raw, &query), ask(merged, &query));
+    sums_alone = false;
     if (to - from < 20 * HOUR && from >= 0) {
         static const int64_t steps[] = {17 * 1000000000ll, 60000000000, 300000000000, 3600000000000};
         int64_t step = steps[dice(4)];
@@ -260,10 +302,17 @@ struct stores {
     struct et_store *raw, *merged;
 };
 
+/* Greatest time between two profiles, in seconds. */
+static uint64_t spacing;
+
 static int set_up(void **context)
 {
     struct stores *stores = et_alloc(1, sizeof *stores);
     db_remove(path);
+    spacing = 40;
+    generation_ns = 0;
+    one_process = false;
+    collected = false;
     stores->raw = open_store(":memory:");
     stores->merged = open_store(path);
     *context = stores;
@@ -280,16 +329,6 @@ static int tear_down(void **context)
     return 0;
 }
 
-static int64_t number(struct et_store *store, const char *sql)
-{
-    sqlite3_stmt *statement;
-    assert_int_equal(sqlite3_prepare_v2(store->db, sql, -1, &statement, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return value;
-}
-
 /* One step with very few stacks, so that most passes need several. */
 static int merge(struct et_store *store, int64_t now_ns)
 {
@@ -300,9 +339,9 @@ static int merge(struct et_store *store, int64_t now_ns)
 }
 
 /* Stores profiles of a time range in both stores, some of them late, while one store merges. */
-static void fill(struct stores *stores, int64_t length)
+static void fill_range(struct stores *stores, int64_t from, int64_t to)
 {
-    for (int64_t at = START; at < START + length; at += (int64_t)dice(40) * SECOND) {
+    for (int64_t at = from; at < to; at += (int64_t)dice(spacing) * SECOND) {
         int64_t late = dice(8) ? 0 : (int64_t)dice(7000) * SECOND;
         struct made made = make(at > START + late ? at - late : at);
         put(stores->raw, &made);
@@ -311,6 +350,11 @@ static void fill(struct stores *stores, int64_t length)
             assert_true(merge(stores->merged, at) >= 0);
         }
     }
+}
+
+static void fill(struct stores *stores, int64_t length)
+{
+    fill_range(stores, START, START + length);
 }
 
 static const struct et_policy KEEP_ALL;
@@ -332,9 +376,9 @@ static void merged_store_answers_like_raw_store(void **context)
     compare_many(stores->raw, stores->merged, 4 * HOUR, 150, SECOND);
     assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
     compare_many(stores->raw, stores->merged, 4 * HOUR, 150, SECOND);
-    assert_true(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 2") >= 4 * 3);
-    assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"),
-                     number(stores->raw, "SELECT count(*) FROM profile"));
+    assert_true(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 2") >= 4 * 3);
+    assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 0"),
+                     db_number(stores->raw->db, "SELECT count(*) FROM profile"));
     assert_int_equal(et_keep_step(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0); /* nothing left to do */
 }
 
@@ -372,15 +416,15 @@ static void finer_rows_go(void **context)
     state = 3;
     fill(stores, 4 * HOUR);
     keep(stores->merged, &policy, 10);
-    assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"), 0);
-    assert_true(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 1") > 50);
+    assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 0"), 0);
+    assert_true(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 1") > 50);
     compare_hours(stores, 5 * MINUTE, 60);
     policy.five_ns = HOUR;
     keep(stores->merged, &policy, 10);
-    assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 1"), 0);
+    assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 1"), 0);
     compare_hours(stores, HOUR, 60);
-    assert_int_equal(number(stores->merged, "SELECT count(*) FROM stacks"),
-                     number(stores->merged, "SELECT count(*) FROM profile"));
+    assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM stacks"),
+                     db_number(stores->merged->db, "SELECT count(*) FROM profile"));
 }
 
 /* The parts of a range, cut at any time, add up to the whole, in every remaining resolution. */
@@ -455,6 +499,35 @@ static void steps_that_fail_change_nothing(void **context)
     compare_hours(stores, HOUR, 60);
 }
 
+/* Runs the keeper in processes that are killed at later and later steps, until one ends by itself. compare() is called
+ * after each. */
+static void keep_with_kills(struct stores *stores, const struct et_policy *policy, int64_t now_ns, int more, int steps,
+                            void (*compare)(struct stores *))
+{
+    int killed = 0, status = -1;
+    for (int run = 0; status != 0; run++) {
+        et_store_close(stores->merged);
+        pid_t child = fork();
+        if (child == 0) {
+            struct et_store *store = open_store(path);
+            steps_left = 10 + more * run;
+            sqlite3_progress_handler(store->db, steps, kill_self, NULL);
+            _exit(et_keep_all(store, policy, now_ns) != 0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+        killed += status != 0;
+        stores->merged = open_store(path);
+        compare(stores);
+    }
+    assert_true(killed > 10);
+}
+
+static void compare_first_hour(struct stores *stores)
+{
+    compare_hours(stores, HOUR, 2);
+}
+
 static void killed_processes_leave_equal_sums(void **context)
 {
     struct stores *stores = *context;
@@ -462,23 +535,7 @@ static void killed_processes_leave_equal_sums(void **context)
     state = 6;
     fill(stores, HOUR);
     assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 40 * MINUTE), 0);
-    int killed = 0, status = -1;
-    for (int run = 0; status != 0; run++) {
-        et_store_close(stores->merged);
-        pid_t child = fork();
-        if (child == 0) {
-            struct et_store *store = open_store(path);
-            steps_left = 10 + 6 * run;
-            sqlite3_progress_handler(store->db, 20, kill_self, NULL);
-            _exit(et_keep_all(store, &policy, START + 9 * HOUR) != 0);
-        }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
-        killed += status != 0;
-        stores->merged = open_store(path);
-        compare_hours(stores, HOUR, 2);
-    }
-    assert_true(killed > 10);
+    keep_with_kills(stores, &policy, START + 9 * HOUR, 6, 20, compare_first_hour);
     compare_hours(stores, HOUR, 60);
 }
 
@@ -489,14 +546,14 @@ static void a_relay_is_waited_for(void **context)
     struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR, .keep_ns = 72 * HOUR};
     state = 7;
     fill(stores, 2 * HOUR);
-    int64_t all = number(stores->raw, "SELECT count(*) FROM profile");
+    int64_t all = db_number(stores->raw->db, "SELECT count(*) FROM profile");
     sqlite3_exec(
         stores->merged->db,
         "INSERT INTO relay (name, cursor) SELECT 'one', id FROM profile WHERE NOT level ORDER BY id LIMIT 1 OFFSET 20",
         NULL, NULL, NULL);
-    int64_t cursor = number(stores->merged, "SELECT cursor FROM relay");
+    int64_t cursor = db_number(stores->merged->db, "SELECT cursor FROM relay");
     keep(stores->merged, &policy, 20);
-    assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"), all - 21);
+    assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 0"), all - 21);
     compare_hours(stores, HOUR, 60);
     struct et_arrival arrival;
     for (int64_t i = 0; i < all - 21; i++) {
@@ -508,8 +565,8 @@ static void a_relay_is_waited_for(void **context)
     }
     assert_int_equal(et_store_next(stores->merged, cursor, &arrival), 0);
     keep(stores->merged, &policy, 40);
-    assert_int_equal(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0"), 0);
-    assert_int_equal(number(stores->merged, "SELECT lost FROM relay"), all - 21);
+    assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 0"), 0);
+    assert_int_equal(db_number(stores->merged->db, "SELECT lost FROM relay"), all - 21);
 }
 
 static void old_profiles_go(void **context)
@@ -520,28 +577,28 @@ static void old_profiles_go(void **context)
     fill(stores, 3 * HOUR);
     assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 3 * HOUR), 0);
     assert_int_equal(et_keep_all(stores->merged, &policy, START + 27 * HOUR), 0);
-    int64_t first = number(stores->merged, "SELECT min(at_ns) FROM profile");
+    int64_t first = db_number(stores->merged->db, "SELECT min(at_ns) FROM profile");
     assert_true(first > START + HOUR && first < START + 3 * HOUR);
     struct et_query rest = {.kind = "cpu", .from_ns = first - first % HOUR, .to_ns = INT64_MAX};
     struct et_query all = {.kind = "cpu", .to_ns = INT64_MAX};
     equal(ask(stores->raw, &rest), ask(stores->merged, &all));
-    assert_int_equal(number(stores->merged, "SELECT min(first_ns) FROM series"), rest.from_ns);
+    assert_int_equal(db_number(stores->merged->db, "SELECT min(first_ns) FROM series"), rest.from_ns);
     keep(stores->merged, &policy, 60);
     static const char *const empty[] = {"profile", "stacks", "series", "bucket", "series_labels"};
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
         char sql[64];
         snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", empty[i]);
-        assert_int_equal(number(stores->merged, sql), 0);
+        assert_int_equal(db_number(stores->merged->db, sql), 0);
     }
 }
 
 static void on_size(struct stores *stores, int64_t bytes)
 {
     struct et_policy policy = {.max_bytes = bytes};
-    keep(stores->merged, &policy, 26);
-    int64_t used =
-        number(stores->merged, "SELECT (SELECT * FROM pragma_page_count) - (SELECT * FROM pragma_freelist_count)") *
-        number(stores->merged, "SELECT * FROM pragma_page_size");
+    keep(stores->merged, &policy, 70);
+    int64_t used = db_number(stores->merged->db,
+                             "SELECT (SELECT * FROM pragma_page_count) - (SELECT * FROM pragma_freelist_count)") *
+                   db_number(stores->merged->db, "SELECT * FROM pragma_page_size");
     assert_true(used <= bytes);
 }
 
@@ -550,18 +607,408 @@ static void large_databases_lose_the_oldest(void **context)
     struct stores *stores = *context;
     state = 9;
     fill(stores, 8 * HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 26 * HOUR), 0);
-    int64_t used = number(stores->merged, "SELECT * FROM pragma_page_count") *
-                   number(stores->merged, "SELECT * FROM pragma_page_size");
+    spacing = 600;
+    fill_range(stores, START + 8 * HOUR, START + 34 * HOUR);
+    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 70 * HOUR), 0);
+    int64_t used = db_number(stores->merged->db, "SELECT * FROM pragma_page_count") *
+                   db_number(stores->merged->db, "SELECT * FROM pragma_page_size");
     on_size(stores, used * 95 / 100); /* fine rows are deleted, no sum changes */
     struct et_query all = {.kind = "cpu", .group = "step", .to_ns = INT64_MAX};
     equal(ask(stores->raw, &all), ask(stores->merged, &all));
-    assert_true(number(stores->merged, "SELECT count(*) FROM profile WHERE level = 0") > 0);
+    assert_true(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 0") > 0);
     on_size(stores, used * 4 / 10);
-    int64_t first = number(stores->merged, "SELECT min(at_ns) FROM profile");
+    int64_t first = db_number(stores->merged->db, "SELECT min(at_ns) FROM profile");
     all.from_ns = first - first % HOUR;
     equal(ask(stores->raw, &all), ask(stores->merged, &all));
-    assert_true(number(stores->merged, "SELECT count(*) FROM profile") > 0);
+    assert_true(db_number(stores->merged->db, "SELECT count(*) FROM profile") > 0);
+}
+
+/* ---- what the size limit leaves ---- */
+
+static int64_t hours_of(struct et_store *store)
+{
+    return db_number(store->db, "SELECT count(DISTINCT start_ns / 3600000000000) FROM bucket");
+}
+
+static uint64_t deleted(struct et_store *store, enum et_deleted what)
+{
+    uint64_t counts[ET_DELETED_COUNT];
+    assert_int_equal(et_store_deleted(store, counts), 0);
+    return counts[what];
+}
+
+static void newest_hours_answer_like_raw_store(struct stores *stores)
+{
+    int64_t first = db_number(stores->merged->db, "SELECT min(start_ns) / 3600000000000 * 3600000000000 FROM bucket");
+    for (size_t i = 0; i < sizeof ASKED / sizeof *ASKED; i++) {
+        struct et_query query = {.kind = ASKED[i], .group = "step", .from_ns = first, .to_ns = INT64_MAX};
+        equal(ask(stores->raw, &query), ask(stores->merged, &query));
+    }
+}
+
+/* The dictionary alone is larger than the limit. */
+static void the_size_limit_leaves_the_newest_hours(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.max_bytes = 200000};
+    state = 12;
+    spacing = 300;
+    generation_ns = MINUTE;
+    fill(stores, 30 * HOUR);
+    int64_t hours = hours_of(stores->merged);
+    keep(stores->merged, &policy, 40);
+    assert_true(db_number(stores->merged->db, "SELECT count(*) FROM node") * 30 > policy.max_bytes);
+    assert_int_equal(hours_of(stores->merged), ET_KEPT_HOURS);
+    newest_hours_answer_like_raw_store(stores);
+    assert_int_equal(deleted(stores->merged, ET_DELETED_BIG_HOURS), hours - ET_KEPT_HOURS);
+    struct et_keep_limit limit = et_keep_limit(stores->merged);
+    assert_true(limit.exceeded && limit.used > policy.max_bytes && limit.hours == ET_KEPT_HOURS);
+    assert_true(limit.profiles > 0 && limit.profiles < policy.max_bytes);
+    policy.max_bytes = limit.used + 1000000;
+    keep(stores->merged, &policy, 41);
+    assert_false(et_keep_limit(stores->merged).exceeded);
+    assert_int_equal(hours_of(stores->merged), ET_KEPT_HOURS);
+}
+
+static void the_size_limit_leaves_what_fits(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.max_bytes = 50000};
+    state = 13;
+    spacing = 300;
+    generation_ns = 5 * MINUTE;
+    fill(stores, 30 * HOUR);
+    keep(stores->merged, &policy, 40);
+    int64_t hours = hours_of(stores->merged);
+    assert_true(hours > 1 && hours < ET_KEPT_HOURS);
+    assert_true(et_keep_limit(stores->merged).profiles <= policy.max_bytes);
+    newest_hours_answer_like_raw_store(stores);
+    policy.max_bytes = 1;
+    keep(stores->merged, &policy, 42);
+    assert_int_equal(hours_of(stores->merged), 1);
+    newest_hours_answer_like_raw_store(stores);
+    assert_true(et_keep_limit(stores->merged).exceeded);
+}
+
+static int64_t used_bytes(struct et_store *store)
+{
+    return db_number(store->db, "SELECT (SELECT * FROM pragma_page_count) - (SELECT * FROM pragma_freelist_count)") *
+           db_number(store->db, "SELECT * FROM pragma_page_size");
+}
+
+static void put_unused_nodes(struct et_store *store, int count)
+{
+    assert_int_equal(et_store_begin(store), 0);
+    int64_t module = et_store_module(store, "01", "/bin/gone");
+    for (int i = 0; i < count; i++) {
+        assert_true(et_store_node(store, 0, et_store_frame(store, module, (uint64_t)i, "unused", "", 0)) > 0);
+    }
+    assert_int_equal(et_store_end(store, true), 0);
+}
+
+static void garbage_goes_before_hours(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.fine_ns = 1, .five_ns = 1};
+    state = 14;
+    spacing = 300;
+    fill(stores, 30 * HOUR);
+    keep(stores->merged, &policy, 40);
+    int64_t hours = hours_of(stores->merged);
+    policy.max_bytes = used_bytes(stores->merged) + 50000;
+    put_unused_nodes(stores->merged, 3000);
+    assert_true(used_bytes(stores->merged) > policy.max_bytes);
+    sqlite3_exec(stores->merged->db, "UPDATE collect SET hours = 1", NULL, NULL, NULL);
+    keep(stores->merged, &policy, 41);
+    assert_int_equal(hours_of(stores->merged), hours);
+    assert_int_equal(deleted(stores->merged, ET_DELETED_NODES), 3000 - 1);
+    assert_true(used_bytes(stores->merged) <= policy.max_bytes);
+}
+
+/* ---- garbage collection ---- */
+
+static void unused_entries_go(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.keep_ns = 24 * HOUR};
+    static const char *const tables[] = {"node", "frame", "module", "labels", "origin"};
+    static const enum et_deleted counts[] = {ET_DELETED_NODES, ET_DELETED_FRAMES, ET_DELETED_MODULES, ET_DELETED_LABELS,
+                                             ET_DELETED_ORIGINS};
+    state = 15;
+    spacing = 100;
+    generation_ns = HOUR;
+    fill(stores, 6 * HOUR);
+    keep(stores->merged, &policy, 60);
+    keep(stores->merged, &policy, 100);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        char sql[64];
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", tables[i]);
+        int64_t left = db_number(stores->merged->db, sql), all = db_number(stores->raw->db, sql);
+        assert_true(all > 5);
+        assert_int_equal(left, 1); /* the greatest id */
+        assert_int_equal(deleted(stores->merged, counts[i]), all - left);
+    }
+    assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM mark"), 0);
+    et_store_close(stores->raw);
+    stores->raw = open_store(":memory:");
+    fill(stores, HOUR); /* the same names again */
+    compare_many(stores->raw, stores->merged, HOUR, 40, SECOND);
+}
+
+static void count_series(void *context, const struct et_series_row *row)
+{
+    (void)row;
+    ++*(uint64_t *)context;
+}
+
+static void labels_of_deleted_profiles_go(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.keep_ns = 24 * HOUR};
+    state = 16;
+    spacing = 200;
+    generation_ns = 2 * HOUR;
+    one_process = true;
+    fill(stores, 30 * HOUR);
+    int64_t before = db_number(stores->merged->db, "SELECT count(*) FROM series_labels");
+    keep(stores->merged, &policy, 50);
+    assert_true(db_number(stores->merged->db, "SELECT count(*) FROM series_labels") < before / 2);
+    for (int i = 1; i <= 15; i++) { /* what the lists say is what the stacks have */
+        char text[32];
+        struct et_selector selector = {0};
+        const char *why = "";
+        snprintf(text, sizeof text, "z=%d", i);
+        assert_true(et_selector_add(&selector, text, false, &why));
+        uint64_t found = 0, listed = 0;
+        for (size_t k = 0; k < sizeof ASKED / sizeof *ASKED - 1; k++) {
+            struct et_query query = {
+                .kind = ASKED[k], .to_ns = INT64_MAX, .matchers = selector.matchers, .matcher_count = 1};
+            struct et_profile *profile = NULL;
+            assert_int_equal(et_store_load(stores->merged, &query, &profile), 0);
+            found += profile->values + profile->counts;
+            et_profile_free(profile);
+            assert_int_equal(et_store_series_list(stores->merged, &query, count_series, &listed), 0);
+        }
+        assert_int_equal(found != 0, listed != 0);
+        et_selector_free(&selector);
+    }
+}
+
+/* Stores some hours in both stores, and keeps one of them by some random number of steps after each. */
+static void live(struct stores *stores, const struct et_policy *policy, int64_t hours)
+{
+    for (int64_t hour = 0; hour < hours; hour++) {
+        fill_range(stores, START + hour * HOUR, START + (hour + 1) * HOUR);
+        if (dice(8) == 0) {
+            sqlite3_exec(stores->merged->db, "UPDATE collect SET hours = 24", NULL, NULL, NULL);
+        }
+        for (uint64_t i = dice(60); i > 0; i--) {
+            assert_true(et_keep_step(stores->merged, policy, START + (hour + 1) * HOUR) >= 0);
+            if (dice(10) == 0) {
+                int64_t at = START + hour * HOUR + (int64_t)dice(3600) * SECOND;
+                fill_range(stores, at, at + 1);
+            }
+        }
+    }
+}
+
+/* Asks about random parts of the hours that must be there. */
+static void compare_newest(struct stores *stores, int64_t hours, int64_t kept, int queries)
+{
+    int64_t first = START + (hours > kept ? hours - kept : 0) * HOUR, length = START + hours * HOUR - first;
+    for (int i = 0; i < queries; i++) {
+        int64_t from = first + (int64_t)dice((uint64_t)(length / SECOND)) * SECOND;
+        int64_t to = dice(4) ? from + (int64_t)dice((uint64_t)(length / SECOND)) * SECOND : INT64_MAX;
+        compare(stores->raw, stores->merged, dice(4) ? from : first, to, dice(9), dice(5), dice(5));
+    }
+    struct et_query all = {.from_ns = first, .to_ns = INT64_MAX};
+    equal(ask_origins(stores->raw, &all), ask_origins(stores->merged, &all));
+}
+
+static void collecting_changes_no_answer(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.keep_ns = 12 * HOUR};
+    collected = true;
+    state = 17;
+    spacing = 800;
+    generation_ns = HOUR;
+    for (int64_t hours = 20; hours <= 60; hours += 20) {
+        live(stores, &policy, hours);
+        compare_newest(stores, hours, 12, 40);
+    }
+    assert_int_equal(et_keep_all(stores->merged, &policy, START + 60 * HOUR), 0);
+    compare_newest(stores, 60, 12, 100);
+    assert_true(deleted(stores->merged, ET_DELETED_PASSES) > 5);
+    assert_true(deleted(stores->merged, ET_DELETED_NODES) > 500);
+    assert_true(deleted(stores->merged, ET_DELETED_ORIGINS) > 20);
+}
+
+static void compare_twelve_hours(struct stores *stores)
+{
+    compare_newest(stores, 30, 12, 1);
+}
+
+static void killed_collections_change_no_answer(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.keep_ns = 12 * HOUR};
+    collected = true;
+    state = 18;
+    spacing = 900;
+    generation_ns = HOUR;
+    fill(stores, 30 * HOUR);
+    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 18 * HOUR), 0);
+    sqlite3_exec(stores->merged->db, "UPDATE bucket SET seen_ns = start_ns WHERE NOT dirty", NULL, NULL, NULL);
+    keep_with_kills(stores, &policy, START + 30 * HOUR, 4, 100, compare_twelve_hours);
+    assert_true(deleted(stores->merged, ET_DELETED_PASSES) == 1 && deleted(stores->merged, ET_DELETED_NODES) > 100);
+    compare_newest(stores, 30, 12, 60);
+}
+
+static uint64_t message_total(struct et_store *store)
+{
+    struct et_query all = {.kind = "cpu", .to_ns = INT64_MAX};
+    struct et_profile *profile = NULL;
+    assert_int_equal(et_store_load(store, &all, &profile), 0);
+    uint64_t total = profile->total;
+    for (size_t i = 1; i < profile->node_count; i++) {
+        const struct et_frame *frame = &profile->frames[profile->nodes[i].frame];
+        assert_string_equal(et_text(&profile->strings, profile->modules[frame->module - 1].path), "/bin/app");
+        assert_int_equal(frame->address, 0x100000 + 16 * (i - 1));
+    }
+    et_profile_free(profile);
+    return total;
+}
+
+/* A device sends on, or comes again, after so many steps of a pass that found its nodes without a profile. */
+static void come_again(int steps, bool ended)
+{
+    struct et_store *store = open_store(":memory:");
+    struct et_policy policy = {.keep_ns = HOUR};
+    int64_t now = MESSAGE_NOW + 72 * HOUR;
+    struct message m;
+    message_init(&m, 1, 0);
+    m.message.last = ended;
+    assert_int_equal(message_push(store, &m), ET_ACCEPTED);
+    sqlite3_exec(store->db, "UPDATE bucket SET dirty = 0", NULL, NULL, NULL);
+    for (int i = 0; i < steps; i++) {
+        assert_true(et_keep_step(store, &policy, now) >= 0);
+    }
+    message_init(&m, ended ? 2 : 1, ended ? 0 : 1);
+    m.message.unix_minus_uptime_ns = (uint64_t)now;
+    m.profile.n_node = m.profile.n_value = 1; /* only the dictionary has the others */
+    assert_int_equal(message_push(store, &m), ET_ACCEPTED);
+    assert_int_equal(et_keep_all(store, &policy, now), 0);
+    assert_int_equal(message_total(store), 20);
+    message_init(&m, ended ? 2 : 1, ended ? 1 : 2);
+    m.message.unix_minus_uptime_ns = (uint64_t)now;
+    assert_int_equal(message_push(store, &m), ET_ACCEPTED);
+    assert_int_equal(message_total(store), 70);
+    assert_true(steps < 20 || deleted(store, ET_DELETED_PASSES) == 1);
+    et_store_close(store);
+}
+
+/* The same without a segment: after so many steps a profile uses the nodes of deleted ones. */
+static void use_again(int steps)
+{
+    struct et_store *store = open_store(":memory:"), *raw = open_store(":memory:");
+    struct et_policy policy = {.keep_ns = HOUR};
+    struct made made = make(START);
+    put(store, &made);
+    sqlite3_exec(store->db, "UPDATE bucket SET dirty = 0", NULL, NULL, NULL);
+    for (int i = 0; i < steps; i++) {
+        assert_true(et_keep_step(store, &policy, START + 72 * HOUR) >= 0);
+    }
+    made.start_ns = START + 72 * HOUR;
+    made.end_ns = made.start_ns + SECOND;
+    put(store, &made);
+    put(raw, &made);
+    assert_int_equal(et_keep_all(store, &policy, START + 72 * HOUR), 0);
+    for (size_t i = 0; i < sizeof ASKED / sizeof *ASKED; i++) {
+        struct et_query query = {.kind = ASKED[i], .from_ns = made.start_ns, .to_ns = INT64_MAX, .group = "step"};
+        equal(ask(raw, &query), ask(store, &query));
+    }
+    et_store_close(store);
+    et_store_close(raw);
+}
+
+static void dictionaries_of_segments_stay(void **context)
+{
+    (void)context;
+    state = 21;
+    for (int steps = 0; steps < 24; steps++) {
+        come_again(steps, false);
+        come_again(steps, true);
+        use_again(steps);
+    }
+}
+
+static void damaged_profiles_stop_a_collection(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.fine_ns = 1, .five_ns = 1};
+    state = 19;
+    fill(stores, HOUR);
+    keep(stores->merged, &policy, 10);
+    put_unused_nodes(stores->merged, 10);
+    sqlite3_exec(stores->merged->db,
+                 "UPDATE collect SET hours = 24;"
+                 "UPDATE stacks SET stacks = x'ff' WHERE profile = (SELECT max(profile) FROM stacks)",
+                 NULL, NULL, NULL);
+    int64_t nodes = db_number(stores->merged->db, "SELECT count(*) FROM node");
+    keep(stores->merged, &policy, 11);
+    assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM node"), nodes);
+    assert_int_equal(deleted(stores->merged, ET_DELETED_NOTHING), 1);
+    assert_int_equal(deleted(stores->merged, ET_DELETED_PASSES), 0);
+    sqlite3_exec(stores->merged->db, "DELETE FROM profile WHERE id = (SELECT max(profile) FROM stacks)", NULL, NULL,
+                 NULL);
+    keep(stores->merged, &policy, 40);
+    assert_int_equal(deleted(stores->merged, ET_DELETED_NODES), 9);
+}
+
+/* ---- earlier versions ---- */
+
+static const char TO_VERSION_3[] =
+    "DROP TABLE collect; DROP TABLE mark; DROP TABLE deleted; DROP INDEX series_labels_labels;"
+    "DROP INDEX labelset_labels; DROP INDEX segment_origin; DROP INDEX span_module;"
+    "ALTER TABLE series_labels DROP COLUMN pass; PRAGMA user_version = 3;";
+
+/* By a process that may not write to it. Returns whether it answers. */
+static bool answers_read_only(void)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        const char *why = "";
+        struct et_query all = {.kind = "cpu", .to_ns = INT64_MAX};
+        struct et_profile *profile = NULL;
+        bool ready = chmod(path, 0444) == 0 && (geteuid() != 0 || setuid(65534) == 0);
+        struct et_store *store = ready ? et_store_open(path, false, &why) : NULL;
+        _exit(!store || et_store_load(store, &all, &profile) || !profile->values);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(chmod(path, 0644), 0);
+    return status == 0;
+}
+
+static void version_3_is_opened(void **context)
+{
+    struct stores *stores = *context;
+    struct et_policy policy = {.keep_ns = 24 * HOUR};
+    state = 20;
+    fill(stores, HOUR);
+    assert_int_equal(sqlite3_exec(stores->merged->db, TO_VERSION_3, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(stores->merged->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL), SQLITE_OK);
+    et_store_close(stores->merged);
+    bool read_only = answers_read_only();
+    stores->merged = open_store(path);
+    assert_true(read_only);
+    assert_int_equal(db_number(stores->merged->db, "PRAGMA user_version"), 4);
+    compare_many(stores->raw, stores->merged, HOUR, 40, SECOND);
+    put_unused_nodes(stores->merged, 10); /* as version 3 left them */
+    keep(stores->merged, &policy, 6);
+    assert_int_equal(deleted(stores->merged, ET_DELETED_NODES), 9);
+    compare_many(stores->raw, stores->merged, HOUR, 40, SECOND);
 }
 
 static void on_name(void *context, const char *name)
@@ -652,6 +1099,16 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_relay_is_waited_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(old_profiles_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(large_databases_lose_the_oldest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_size_limit_leaves_the_newest_hours, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_size_limit_leaves_what_fits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(garbage_goes_before_hours, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(unused_entries_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(labels_of_deleted_profiles_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(collecting_changes_no_answer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(killed_collections_change_no_answer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(dictionaries_of_segments_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(damaged_profiles_stop_a_collection, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(version_3_is_opened, set_up, tear_down),
         cmocka_unit_test_setup_teardown(labels_are_listed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_lines_share_the_last, set_up, tear_down),
     };

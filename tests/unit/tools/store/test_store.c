@@ -4,6 +4,7 @@
  */
 #include "db.h"
 #include "message.h"
+#include "tools/store/bounds.h"
 #include "tools/store/store_internal.h"
 #include "tools/symbols/symbols.h"
 #include "tools/profile/tree.h"
@@ -14,6 +15,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,6 +275,48 @@ static void a_failing_step_leaves_nothing(void **state)
     assert_false(failed);
 }
 
+/* Stores a profile with a stack of 5 without labels, and one of 7 with. */
+static void store_labelled(struct et_store *store)
+{
+    struct et_origin origin = {
+        .service = "svc", .tags = "", .host = "", .boot_id = "", .executable = "", .arch = "", .agent = ""};
+    struct et_stored stored = {.kind = "cpu", .unit = "nanoseconds", .end_ns = 1, .period = 1, .quantum = 1};
+    assert_int_equal(et_store_begin(store), 0);
+    int64_t node = et_store_node(store, 0, et_store_frame(store, 0, 100, "", "", 0));
+    struct et_stored_context context = {.labels = et_store_labels(store, "user=1\n")};
+    stored.origin = et_store_origin(store, &origin);
+    stored.stacks.columns = ET_COLUMN_VALUE | ET_COLUMN_CONTEXT;
+    et_stacks_add(&stored.stacks, &(struct et_stack){.node = node, .value = 5});
+    et_stacks_add(&stored.stacks, &(struct et_stack){.node = node, .value = 7, .context = context});
+    assert_int_equal(et_store_profile(store, &stored), 0);
+    et_stacks_free(&stored.stacks);
+    assert_int_equal(et_store_end(store, true), 0);
+}
+
+/* Any step of reading a profile for a relay may fail: it is read as a whole or not at all. */
+static void a_failing_read_is_no_smaller_profile(void **state)
+{
+    struct et_store *store = *state;
+    struct et_arrival arrival;
+    int whole = 0;
+    store_labelled(store);
+    steps = INT_MAX;
+    for (fail_at = 1; steps >= fail_at - 1; fail_at++) { /* until no step failed */
+        steps = 0;
+        sqlite3_progress_handler(store->db, 1, progress, NULL);
+        int got = et_store_next(store, 0, &arrival);
+        sqlite3_progress_handler(store->db, 0, NULL, NULL);
+        assert_int_not_equal(got, 0);
+        if (got == 1) {
+            assert_int_equal(arrival.profile->total, 12);
+            assert_int_equal(arrival.profile->entry_count, 2);
+            et_profile_free(arrival.profile);
+            whole++;
+        }
+    }
+    assert_true(whole > 0 && fail_at > 20);
+}
+
 static void devices_without_a_clock_are_dated_on_arrival(void **state)
 {
     struct message s;
@@ -344,6 +388,78 @@ static void services_and_tags_select(void **state)
     assert_int_equal(total(*state), 200);
 }
 
+/* A tag or label named service_name, as senders of other formats have, neither hides the service nor is one. */
+static void labels_are_no_service(void **state)
+{
+    struct et_store *store = *state;
+    struct et_origin origin = {.service = "svc",
+                               .tags = "service_name=tagged\n",
+                               .host = "",
+                               .boot_id = "",
+                               .executable = "",
+                               .arch = "",
+                               .agent = ""};
+    struct et_stored stored = {.kind = "cpu", .unit = "nanoseconds", .end_ns = 1, .period = 1, .quantum = 1};
+    assert_int_equal(et_store_begin(store), 0);
+    uint64_t node = (uint64_t)et_store_node(store, 0, et_store_frame(store, 0, 100, "", "", 0));
+    const uint64_t context[] = {(uint64_t)et_store_labels(store, "service_name=labelled\n"), 0, 0, 0};
+    stored.stacks.columns = ET_COLUMN_VALUE | ET_COLUMN_CONTEXT;
+    for (size_t i = 0; i < 4; i++) {
+        et_varint_put(&stored.stacks.contexts, context[i]);
+    }
+    et_varint_put(&stored.stacks.column[0], 2 * node);
+    et_varint_put(&stored.stacks.column[1], 5);
+    et_varint_put(&stored.stacks.column[3], 1);
+    stored.origin = et_store_origin(store, &origin);
+    assert_int_equal(et_store_profile(store, &stored), 0);
+    et_stacks_free(&stored.stacks);
+    assert_int_equal(et_store_end(store, true), 0);
+    assert_int_equal(total_tagged(store, "service_name=svc"), 5);
+    assert_int_equal(total_tagged(store, "service_name=tagged"), 0);
+    assert_int_equal(total_tagged(store, "service_name=labelled"), 0);
+}
+
+/* More than 2^20 spans: every stack keeps its own value. */
+static void many_contexts_keep_stacks_apart(void **state)
+{
+    enum { CONTEXTS = (1 << 20) + 200 };
+    struct et_store *store = *state;
+    struct et_origin origin = {
+        .service = "svc", .tags = "", .host = "", .boot_id = "", .executable = "", .arch = "", .agent = ""};
+    struct et_stored stored = {.kind = "cpu", .unit = "nanoseconds", .end_ns = 1, .period = 1, .quantum = 1};
+    assert_int_equal(et_store_begin(store), 0);
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(et_store_node(store, 0, et_store_frame(store, 0, 100 + i, "", "", 0)), i);
+    }
+    stored.stacks.columns = ET_COLUMN_VALUE | ET_COLUMN_CONTEXT;
+    for (uint64_t span = 1; span <= CONTEXTS; span++) {
+        const uint64_t fields[] = {0, span, 0, 0};
+        for (size_t i = 0; i < 4; i++) {
+            et_varint_put(&stored.stacks.contexts, fields[i]);
+        }
+    }
+    static const uint64_t rows[2][3] = {{4, 5, (1 << 20) + 100}, {2, 7, 100}}; /* nodes 2 and 3, values 5 and 7 */
+    for (size_t i = 0; i < 2; i++) {
+        et_varint_put(&stored.stacks.column[0], rows[i][0]);
+        et_varint_put(&stored.stacks.column[1], rows[i][1]);
+        et_varint_put(&stored.stacks.column[3], rows[i][2]);
+    }
+    stored.origin = et_store_origin(store, &origin);
+    assert_int_equal(et_store_profile(store, &stored), 0);
+    et_stacks_free(&stored.stacks);
+    assert_int_equal(et_store_end(store, true), 0);
+    struct et_query query = {.kind = "cpu", .to_ns = INT64_MAX, .keep_labels = true};
+    struct et_profile *p = load(store, &query);
+    assert_int_equal(p->entry_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        bool second = p->frames[p->nodes[p->entries[i].node].frame].address == 102;
+        assert_int_equal(p->entries[i].value, second ? 5 : 7);
+        assert_string_equal(et_text(&p->strings, p->entries[i].labels),
+                            second ? "span_id=0000000000100064\n" : "span_id=0000000000000064\n");
+    }
+    et_profile_free(p);
+}
+
 static void few_message_bytes_need_little_memory(void **state)
 {
     (void)state;
@@ -401,6 +517,54 @@ static void pprof_survives_a_round_trip(void **state)
     et_buf_free(&bytes);
 }
 
+/* With bounds, a profile that began now. */
+static enum et_outcome push_long(struct et_store *store, uint64_t segment, int64_t seconds)
+{
+    struct message s;
+    message_init(&s, segment, 0);
+    s.message.unix_minus_uptime_ns = (uint64_t)et_now();
+    s.profile.start_ns = 1;
+    s.profile.duration_ns = (uint64_t)(seconds * MESSAGE_SECOND);
+    return message_push(store, &s);
+}
+
+static void a_profile_ends_within_the_bounds(void **state)
+{
+    struct et_bounds *bounds = et_bounds_new(&(struct et_bounds_config){.future_ns = 600 * MESSAGE_SECOND});
+    et_store_set_bounds(*state, bounds);
+    assert_int_equal(push_long(*state, 1, 10), ET_ACCEPTED);
+    assert_int_equal(push_long(*state, 2, 3600), ET_MALFORMED);
+    assert_int_equal(push_long(*state, 3, 4000000000), ET_MALFORMED);
+    et_store_set_bounds(*state, NULL);
+    assert_int_equal(count(*state, "profile"), 1);
+    assert_int_equal(push_long(*state, 2, 3600), ET_ACCEPTED);
+    et_bounds_free(bounds);
+}
+
+static void a_late_query_ends(void **state)
+{
+    struct et_query all = {.to_ns = INT64_MAX};
+    struct et_profile *profile = NULL;
+    struct et_store *writer = *state;
+    const char *why = "";
+    assert_int_equal(message_push_number(writer, 1, 0), ET_ACCEPTED);
+    struct et_store *reader = et_store_open(path, false, &why);
+    assert_non_null(reader);
+    et_store_deadline(reader, 1);
+    assert_int_equal(et_store_load(reader, &all, &profile), -ETIME);
+    assert_non_null(strstr(et_store_why(reader), "query-time"));
+    assert_int_equal(message_push_number(writer, 2, 0), ET_ACCEPTED); /* and the log can be emptied */
+    assert_int_equal(sqlite3_wal_checkpoint_v2(writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL), SQLITE_OK);
+    et_store_deadline(reader, MESSAGE_SECOND / 20);
+    assert_int_equal(
+        sqlite3_exec(reader->db, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n",
+                     NULL, NULL, NULL),
+        SQLITE_INTERRUPT);
+    et_store_deadline(reader, 0);
+    assert_int_equal(total(reader), 100);
+    et_store_close(reader);
+}
+
 int main(int argc, char **argv)
 {
     struct et_buf name = {0};
@@ -417,11 +581,16 @@ int main(int argc, char **argv)
         TEST(a_malformed_message_leaves_nothing),
         TEST(a_full_disk_is_all_or_nothing),
         TEST(a_failing_step_leaves_nothing),
+        TEST(a_failing_read_is_no_smaller_profile),
         TEST(devices_without_a_clock_are_dated_on_arrival),
         TEST(time_ranges_select),
         TEST(services_and_tags_select),
+        TEST(labels_are_no_service),
+        TEST(many_contexts_keep_stacks_apart),
         TEST(few_message_bytes_need_little_memory),
         TEST(pprof_survives_a_round_trip),
+        TEST(a_profile_ends_within_the_bounds),
+        TEST(a_late_query_ends),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     et_buf_free(&name);

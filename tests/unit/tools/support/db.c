@@ -2,6 +2,10 @@
 #include "db.h"
 #include "tools/lib/util.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <sqlite3.h>
 #include <unistd.h>
 
 void db_remove(const char *path)
@@ -13,4 +17,14 @@ void db_remove(const char *path)
         unlink(name.data);
         et_buf_free(&name);
     }
+}
+
+int64_t db_number(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return value;
 }

@@ -2,7 +2,14 @@
 #ifndef DB_H
 #define DB_H
 
+#include <stdint.h>
+
+struct sqlite3;
+
 /* Removes the database and SQLite's files beside it, if they exist. */
 void db_remove(const char *path);
+
+/* The number that the statement gives in its first row; the test fails if there is none. */
+int64_t db_number(struct sqlite3 *db, const char *sql);
 
 #endif

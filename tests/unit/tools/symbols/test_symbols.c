@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,6 +272,71 @@ static void code_without_a_symbol_has_its_functions_offset(void **state)
     free(stripped);
 }
 
+enum { LINKS = 200, ROUNDS = 20 };
+
+struct scan {
+    const char *folder, *build_id;
+    pthread_barrier_t *barrier;
+    unsigned worst;
+};
+
+static void *scan_folder(void *context)
+{
+    struct scan *scan = context;
+    scan->worst = 4;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct et_symbols *symbols = et_symbols_new();
+        et_symbols_add_folder(symbols, scan->folder);
+        pthread_barrier_wait(scan->barrier);
+        unsigned quality = et_symbols_quality(symbols, scan->build_id, "/nowhere/sample", NULL);
+        scan->worst = quality < scan->worst ? quality : scan->worst;
+        et_symbols_free(symbols);
+    }
+    return NULL;
+}
+
+/* Links to the debug file, so that reading the folder takes a while; made or removed. */
+static void link_debug_files(const char *folder, bool make)
+{
+    char *debug = in_folder("debug/sample.dbg"), path[4096];
+    assert_true(!make || mkdir(folder, 0700) == 0 || errno == EEXIST); /* of a run that crashed */
+    for (int i = 0; i < LINKS; i++) {
+        snprintf(path, sizeof path, "%s/%d.dbg", folder, i);
+        int gone = unlink(path);
+        assert_int_equal(make ? link(debug, path) : gone, 0);
+    }
+    assert_true(make || rmdir(folder) == 0);
+    free(debug);
+}
+
+/* Each table has the files of its own folder, and only these. */
+static void two_tables_read_folders_at_once(void **state)
+{
+    (void)state;
+    char *folders[] = {in_folder("links-1"), in_folder("links-2")}, *sample = in_folder("sample"), id[129];
+    pthread_barrier_t barrier;
+    pthread_t threads[2];
+    struct scan scans[2];
+    assert_int_equal(et_symfile_build_id(sample, id), 0);
+    pthread_barrier_init(&barrier, NULL, 2);
+    for (int i = 0; i < 2; i++) {
+        link_debug_files(folders[i], true);
+        scans[i] = (struct scan){.folder = folders[i], .build_id = id, .barrier = &barrier};
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, scan_folder, &scans[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        link_debug_files(folders[i], false);
+        free(folders[i]);
+    }
+    pthread_barrier_destroy(&barrier);
+    free(sample);
+    assert_int_equal(scans[0].worst, 4);
+    assert_int_equal(scans[1].worst, 4);
+}
+
 static void special_and_given_names(void **state)
 {
     (void)state;
@@ -396,6 +462,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(debug_files_are_better),
         cmocka_unit_test(modules_are_found_by_build_id),
         cmocka_unit_test(managed_code_is_told_apart),
+        cmocka_unit_test(two_tables_read_folders_at_once),
         cmocka_unit_test(special_and_given_names),
         cmocka_unit_test(kernel_code_has_names),
         cmocka_unit_test(a_missing_file_is_reported_once),

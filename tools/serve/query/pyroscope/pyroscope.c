@@ -3,6 +3,7 @@
  * names, label values or series. Each series has a profile type for each of its kind's values.
  */
 #include "tools/serve/query/pyroscope/pyroscope.h"
+#include "tools/formats/dot.h"
 #include "tools/serve/http/connect.h"
 #include "tools/lib/labels.h"
 #include "tools/store/query_builder.h"
@@ -27,11 +28,17 @@ struct et_profile *et_pyroscope_profile(struct et_server *server, const struct e
     return profile;
 }
 
-bool et_pyroscope_timeline(struct et_server *server, const struct et_query *query, int64_t step_ns,
+bool et_pyroscope_timeline(struct et_server *server, const struct et_query *query, const struct et_points *points,
                            struct et_timeline *out, struct et_answer *answer)
 {
+    static const int64_t ms = 1000000;
+    struct et_query own = *query;
+    int64_t last = points->start_ms + (points->end_ms - points->start_ms) / points->step_ms * points->step_ms;
+    own.from_ns = (points->start_ms - points->step_ms + 1) * ms;
+    own.to_ns = last == points->end_ms ? last * ms + 1 : (last + 1) * ms;
+    own.lead_ns = ms;
     struct et_store *store = et_server_read(server);
-    int err = et_store_series(store, query, step_ns, out);
+    int err = et_store_series(store, &own, points->step_ms * ms, out);
     if (err == -EINVAL) {
         et_connect_error(answer, 400, "the step is too short for the range: at most 11000 steps");
     } else if (err < 0) {
@@ -51,6 +58,48 @@ void et_pyroscope_type(const struct et_profile *profile, struct et_type *type)
     }
 }
 
+/* ---- pprof ---- */
+
+/* What Pyroscope says for the types of a family. */
+static int64_t period_of(const struct et_type *type)
+{
+    return strcmp(type->name, "process_cpu") == 0 ? 1000000000 : strcmp(type->name, "memory") == 0 ? 512 * 1024 : 1;
+}
+
+et_pprof *et_pyroscope_pprof(const struct et_profile *profile, int64_t end_ns)
+{
+    struct et_buf bytes = {0};
+    struct et_type type;
+    et_pyroscope_type(profile, &type);
+    bool count = profile->measure == ET_MEASURE_COUNT;
+    const struct et_pprof_form form = {.count = count ? type.sample : "",
+                                       .value = count ? "" : type.sample,
+                                       .unit = type.unit,
+                                       .period = type.period,
+                                       .period_unit = type.period_unit,
+                                       .entries = profile->entry_count};
+    et_pprof_encode_form(profile, &form, &bytes);
+    et_pprof *pprof = perftools__profiles__profile__unpack(NULL, bytes.size, (const uint8_t *)bytes.data);
+    et_buf_free(&bytes);
+    pprof->default_sample_type = pprof->sample_type[0]->type;
+    pprof->period = period_of(&type);
+    pprof->time_nanos = end_ns;
+    pprof->duration_nanos = 0;
+    for (size_t i = 0; i < pprof->n_mapping; i++) { /* nothing is left to symbolize */
+        Perftools__Profiles__Mapping *mapping = pprof->mapping[i];
+        mapping->has_filenames = mapping->has_line_numbers = mapping->has_inline_frames = mapping->has_functions;
+    }
+    et_type_free(&type);
+    return pprof;
+}
+
+void et_pyroscope_dot(const struct et_profile *profile, int64_t end_ns, int64_t max_nodes, struct et_buf *out)
+{
+    et_pprof *pprof = et_pyroscope_pprof(profile, end_ns);
+    et_dot(pprof, max_nodes <= 0 ? 100 : max_nodes < 1000 ? (size_t)max_nodes : 1000, out);
+    perftools__profiles__profile__free_unpacked(pprof, NULL);
+}
+
 /* ---- lists ---- */
 
 struct listing {
@@ -58,7 +107,15 @@ struct listing {
     const struct et_listed *of;
     struct et_strings *found;
     struct et_strings kinds; /* of the listed series: "cpu" */
+    bool measured;           /* edgeprof measured some: pushed pprof has no host */
 };
+
+/* Whether Prometheus has names like this one. */
+static bool is_plain_name(const char *name)
+{
+    size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    return size && !name[size] && (*name < '0' || *name > '9');
+}
 
 static bool is_private(const char *name)
 {
@@ -68,7 +125,16 @@ static bool is_private(const char *name)
 static void add_name(void *context, const char *name)
 {
     struct listing *listing = context;
-    et_intern(listing->found, name);
+    if (listing->what != ET_LIST_NAMES || listing->of->all_names || is_plain_name(name)) {
+        et_intern(listing->found, name);
+    }
+}
+
+static void add_plain(void *labels, const char *name, const char *value)
+{
+    if (is_plain_name(name)) {
+        et_labels_add(labels, name, value);
+    }
 }
 
 /* Adds one series: its tags, its process's other properties, its type. */
@@ -93,7 +159,12 @@ static void add_labels(struct listing *listing, const struct et_series_row *row,
             et_labels_add(&labels, known[i].name, known[i].value);
         }
     }
-    et_labels_add_lines(&labels, row->tags);
+    et_labels_add(&labels, "__service_name__", row->service);
+    if (listing->what == ET_LIST_SERIES && !listing->of->all_names) {
+        et_labels_each(row->tags, add_plain, &labels);
+    } else {
+        et_labels_add_lines(&labels, row->tags);
+    }
     char *lines = et_labels_join(&labels);
     for (size_t i = 0; i < listing->of->name_count; i++) {
         const char *value = et_labels_value(lines, listing->of->names[i], &size);
@@ -135,6 +206,7 @@ static void list_row(void *context, const struct et_series_row *row)
 {
     struct listing *listing = context;
     et_intern(&listing->kinds, row->kind);
+    listing->measured = listing->measured || row->host[0];
     add_figures(listing, row, row->kind);
 }
 
@@ -150,8 +222,8 @@ static bool contains(const struct et_strings *strings, const char *text)
 
 static int list_query(struct et_store *store, struct listing *listing, const struct et_query *query)
 {
-    static const char *const privates[] = {"__name__",         "__period_type__", "__period_unit__",
-                                           "__profile_type__", "__type__",        "__unit__"};
+    static const char *const privates[] = {"__name__",         "__period_type__", "__period_unit__", "__profile_type__",
+                                           "__service_name__", "__type__",        "__unit__"};
     const char *first = listing->of->name_count ? listing->of->names[0] : "";
     if (listing->what == ET_LIST_VALUES && !is_private(first)) {
         return et_store_label_values(store, query, first, add_name, listing);
@@ -165,17 +237,20 @@ static int list_query(struct et_store *store, struct listing *listing, const str
     int err = et_store_series_list(store, query, list_row, listing);
     bool sums =
         contains(&listing->kinds, "cpu") && contains(&listing->kinds, "wait") && !contains(&listing->kinds, ET_WALL);
-    if (!err && listing->what == ET_LIST_TYPES && sums) {
+    /* others' waits are no part of wall time, and Pyroscope has only the types that were sent */
+    if (!err && listing->what == ET_LIST_TYPES && sums && listing->measured) {
         add_figures(listing, &(struct et_series_row){.unit = ""}, ET_WALL);
     }
     return err;
 }
 
-static bool list_selector(struct et_server *server, struct listing *listing, const char *selector,
-                          struct et_answer *answer)
+static bool list_selected(struct et_server *server, struct listing *listing, struct et_answer *answer)
 {
-    struct et_query_builder wanted = {0};
-    bool ok = et_wanted_query(&wanted, selector);
+    struct et_query_builder wanted = {.selector.strict = listing->of->strict};
+    bool ok = listing->of->selector_count > 0 || et_wanted_query(&wanted, "");
+    for (size_t i = 0; i < listing->of->selector_count && (i == 0 || ok); i++) {
+        ok = et_wanted_query(&wanted, listing->of->selectors[i]);
+    }
     if (!ok) {
         et_connect_error(answer, 400, wanted.why);
     } else {
@@ -201,15 +276,9 @@ bool et_pyroscope_list(struct et_server *server, enum et_listing what, const str
                        struct et_strings *out, struct et_answer *answer)
 {
     struct listing listing = {.what = what, .of = of, .found = out};
-    bool ok = true;
     et_intern(out, "");
     et_intern(&listing.kinds, "");
-    for (size_t i = 0; i < of->selector_count && ok; i++) {
-        ok = list_selector(server, &listing, of->selectors[i], answer);
-    }
-    if (of->selector_count == 0) {
-        ok = list_selector(server, &listing, "", answer);
-    }
+    bool ok = list_selected(server, &listing, answer);
     et_strings_free(&listing.kinds);
     qsort(out->text, out->count, sizeof *out->text, compare_texts); /* "" sorts first; nothing is interned after this */
     return ok;

@@ -15,8 +15,16 @@ static bool list_found(const struct et_call *call, enum et_listing what, const s
         et_connect_error(call->answer, 400, "more than 100 matchers or label names");
         return false;
     }
-    own.from_ns = et_call_time(start, 0);
-    own.to_ns = et_call_time(end, INT64_MAX);
+    struct et_query range = {.to_ns = INT64_MAX};
+    const char *why;
+    if ((start || end) && !et_call_range(start, end, &range, &why)) { /* older Grafana sends no times */
+        et_connect_error(call->answer, 400, why);
+        return false;
+    }
+    own.from_ns = range.from_ns;
+    own.to_ns = range.to_ns;
+    own.all_names = call->all_names;
+    own.strict = true;
     return et_pyroscope_list(call->server, what, &own, found, call->answer);
 }
 
@@ -120,11 +128,18 @@ void et_querier_series(const struct et_call *call, const ProtobufCMessage *messa
 static void extend_range(void *context, const struct et_service_row *row)
 {
     Querier__V1__GetProfileStatsResponse *response = context;
-    int64_t oldest = row->first_ns / 1000000, newest = row->last_ns / 1000000;
+    int64_t oldest = row->first_ns / 1000000;
     response->oldest_profile_time =
         !response->data_ingested || oldest < response->oldest_profile_time ? oldest : response->oldest_profile_time;
-    response->newest_profile_time = newest > response->newest_profile_time ? newest : response->newest_profile_time;
     response->data_ingested = true;
+}
+
+/* Pyroscope has nothing to say either: a page of its own asks before a large query. */
+void et_querier_analyze(const struct et_call *call, const ProtobufCMessage *message)
+{
+    const Querier__V1__AnalyzeQueryResponse response = QUERIER__V1__ANALYZE_QUERY_RESPONSE__INIT;
+    (void)message;
+    et_call_reply(call, &response.base);
 }
 
 void et_querier_profile_stats(const struct et_call *call, const ProtobufCMessage *message)
@@ -132,7 +147,9 @@ void et_querier_profile_stats(const struct et_call *call, const ProtobufCMessage
     Querier__V1__GetProfileStatsResponse response = QUERIER__V1__GET_PROFILE_STATS_RESPONSE__INIT;
     struct et_store *store = et_server_read(call->server);
     (void)message;
-    if (et_store_services(store, extend_range, &response) < 0) {
+    int64_t newest = et_store_newest(store);
+    response.newest_profile_time = newest / 1000000;
+    if (newest < 0 || et_store_services(store, extend_range, &response) < 0) {
         et_connect_error(call->answer, 503, et_store_why(store));
     } else {
         et_call_reply(call, &response.base);

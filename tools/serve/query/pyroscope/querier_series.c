@@ -13,7 +13,8 @@ enum { GROUPED_MOST = 8, GROUP_QUERIES = 300 };
 
 /* Adds a series with the points of a line. Omits empty series, as Pyroscope does. */
 static void add_reply_series(Querier__V1__SelectSeriesResponse *response, size_t *capacity, struct et_pairs *labels,
-                             const struct et_timeline *timeline, const struct et_timeline_line *line)
+                             const struct et_points *points, const struct et_timeline *timeline,
+                             const struct et_timeline_line *line)
 {
     Querier__V1__Series *one = et_alloc(1, sizeof *one);
     querier__v1__series__init(one);
@@ -25,7 +26,7 @@ static void add_reply_series(Querier__V1__SelectSeriesResponse *response, size_t
             Querier__V1__Point *point = et_alloc(1, sizeof *point);
             querier__v1__point__init(point);
             point->value = (double)line->sums[i];
-            point->timestamp = (timeline->from_ns + ((int64_t)i + 1) * timeline->step_ns) / 1000000;
+            point->timestamp = points->start_ms + (int64_t)i * points->step_ms;
             one->points[one->n_points++] = point;
         }
     }
@@ -39,7 +40,7 @@ struct series_grouping {
     const Querier__V1__SelectSeriesRequest *request;
     Querier__V1__SelectSeriesResponse *response;
     size_t capacity, queries;
-    int64_t step_ns;
+    struct et_points points;
 };
 
 static bool query_groups(struct series_grouping *g, const struct et_query *query, size_t at,
@@ -89,7 +90,7 @@ static bool query_groups(struct series_grouping *g, const struct et_query *query
         et_connect_error(g->call->answer, 400, "too many values to group by several labels; choose fewer");
         return false;
     }
-    if (!et_pyroscope_timeline(g->call->server, &own, g->step_ns, &timeline, g->call->answer)) {
+    if (!et_pyroscope_timeline(g->call->server, &own, &g->points, &timeline, g->call->answer)) {
         return false;
     }
     for (size_t i = 0; i < timeline.line_count && ok; i++) {
@@ -99,7 +100,7 @@ static bool query_groups(struct series_grouping *g, const struct et_query *query
             et_pairs_add(&pairs, own.group, timeline.lines[i].name);
         }
         if (last) {
-            add_reply_series(g->response, &g->capacity, &pairs, &timeline, &timeline.lines[i]);
+            add_reply_series(g->response, &g->capacity, &pairs, &g->points, &timeline, &timeline.lines[i]);
         } else {
             ok = query_one_value(g, query, at, &pairs, timeline.lines[i].name);
             free_pairs(&pairs);
@@ -134,41 +135,49 @@ static void keep_largest(Querier__V1__SelectSeriesResponse *response, int64_t li
     }
 }
 
-/* Returns NULL when the request can be answered. */
+/* Returns NULL when the request can be answered. Call sites and averages get the sums of whole profiles, as at
+ * Pyroscope. */
 static const char *find_error(const Querier__V1__SelectSeriesRequest *request)
 {
-    bool average =
-        request->aggregation == QUERIER__V1__TIME_SERIES_AGGREGATION_TYPE__TIME_SERIES_AGGREGATION_TYPE_AVERAGE;
-    return average ? "only sums are supported, not averages"
-           : request->stack_trace_selector && request->stack_trace_selector->n_call_site
-               ? "series of parts of profiles are not supported"
-           : request->n_group_by > GROUPED_MOST          ? "more than 8 labels to group by"
-           : !(request->step > 0 && request->step < 1e9) ? "step must be a positive number of seconds"
-           : request->start <= 0 || request->end <= request->start
-               ? "start and end must be milliseconds since 1970, with end after start"
-               : NULL;
+    return request->n_group_by > GROUPED_MOST                 ? "more than 8 labels to group by"
+           : !(request->step >= 0.001 && request->step < 1e9) ? "step must be seconds, 0.001 or more"
+                                                              : NULL;
+}
+
+/* False: the answer has the error. */
+static bool add_exemplars(const struct et_call *call, const Querier__V1__SelectSeriesRequest *request,
+                          const struct et_query *query, Querier__V1__SelectSeriesResponse *response)
+{
+    struct et_type type;
+    if (request->exemplar_type != QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL ||
+        !et_type_parse(request->profile_typeid, &type)) {
+        return true;
+    }
+    bool ok = et_querier_exemplars(call, query, &type, (int64_t)(request->step * 1e9), response);
+    et_type_free(&type);
+    return ok;
 }
 
 void et_querier_select_series(const struct et_call *call, const ProtobufCMessage *message)
 {
     const Querier__V1__SelectSeriesRequest *request = (const void *)message;
-    Querier__V1__SelectMergeStacktracesRequest same = QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__INIT;
     struct et_query_builder wanted = {0};
-    same.profile_typeid = request->profile_typeid;
-    same.label_selector = request->label_selector;
-    same.start = request->start;
-    same.end = request->end;
     wanted.why = find_error(request);
-    if (wanted.why || !et_call_selection(&wanted, &same)) {
+    if (wanted.why ||
+        !et_call_select(&wanted, request->profile_typeid, request->label_selector, request->start, request->end)) {
         et_connect_error(call->answer, 400, wanted.why);
+    } else if (request->exemplar_type == QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN) {
+        et_connect_error(call->answer, 501, "exemplars of spans are not supported, only of profiles");
     } else {
         Querier__V1__SelectSeriesResponse *response = et_alloc(1, sizeof *response);
         querier__v1__select_series_response__init(response);
         struct series_grouping g = {.call = call, .request = request, .response = response};
-        g.step_ns = (int64_t)(request->step * 1e9);
+        g.points = et_call_points(request->start, request->end, request->step);
         if (query_groups(&g, &wanted.query, 0, &(struct et_pairs){0})) {
             keep_largest(response, request->limit);
-            et_call_reply(call, &response->base);
+            if (add_exemplars(call, request, &wanted.query, response)) {
+                et_call_reply(call, &response->base);
+            }
         }
         querier__v1__select_series_response__free_unpacked(response, NULL);
     }

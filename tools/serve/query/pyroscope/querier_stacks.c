@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets what does not begin with these calls to 0. */
+/* Removes what does not begin with these calls. */
 static void keep_calls(struct et_profile *p, const Querier__V1__StackTraceSelector *selector)
 {
     size_t wanted = selector ? selector->n_call_site : 0;
@@ -24,14 +24,17 @@ static void keep_calls(struct et_profile *p, const Querier__V1__StackTraceSelect
         }
         depths[i] = depth;
     }
+    size_t kept = 0;
     for (size_t i = 0; i < p->entry_count && wanted; i++) {
-        uint32_t depth = depths[p->entries[i].node];
-        if (depth < wanted || depth == UINT32_MAX) {
-            p->values -= p->entries[i].value;
-            p->counts -= p->entries[i].count;
-            p->entries[i].value = p->entries[i].count = 0;
+        struct et_entry entry = p->entries[i];
+        if (depths[entry.node] == wanted) {
+            p->entries[kept++] = entry;
+        } else {
+            p->values -= entry.value;
+            p->counts -= entry.count;
         }
     }
+    p->entry_count = wanted ? kept : p->entry_count;
     free(depths);
     et_profile_show(p, p->measure);
 }
@@ -39,8 +42,7 @@ static void keep_calls(struct et_profile *p, const Querier__V1__StackTraceSelect
 /* NULL: the answer is the error. */
 static struct et_profile *merged(const struct et_call *call, const Querier__V1__SelectMergeStacktracesRequest *request)
 {
-    struct et_query_builder wanted = {.query.keep_labels =
-                                          request->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF};
+    struct et_query_builder wanted = {0};
     struct et_profile *profile = NULL;
     if (et_call_selection(&wanted, request)) {
         profile = et_pyroscope_profile(call->server, &wanted.query, call->answer);
@@ -109,61 +111,40 @@ static void reply_flamegraph(const struct et_call *call, const struct et_profile
     et_flamebearer_free(&flamebearer);
 }
 
-/* Leaves the sample type that was asked for, which is the default one: clients take the first. */
-static void keep_default_type(et_pprof *pprof)
-{
-    size_t kept = 0;
-    while (kept + 1 < pprof->n_sample_type && pprof->sample_type[kept]->type != pprof->default_sample_type) {
-        kept++;
-    }
-    for (size_t i = 0; i < pprof->n_sample; i++) {
-        pprof->sample[i]->value[0] = pprof->sample[i]->value[kept];
-        pprof->sample[i]->n_value = 1;
-    }
-    for (size_t i = 0; i < pprof->n_sample_type; i++) {
-        if (i != kept) {
-            perftools__profiles__value_type__free_unpacked(pprof->sample_type[i], NULL);
-        }
-    }
-    pprof->sample_type[0] = pprof->sample_type[kept];
-    pprof->n_sample_type = 1;
-}
-
-/* The profile as a message, by way of its bytes. */
-static et_pprof *pprof_of(const struct et_profile *profile)
-{
-    struct et_buf bytes = {0};
-    et_pprof_encode(profile, &bytes);
-    et_pprof *pprof = perftools__profiles__profile__unpack(NULL, bytes.size, (const uint8_t *)bytes.data);
-    et_buf_free(&bytes);
-    keep_default_type(pprof);
-    return pprof;
-}
-
-static void reply_pprof(const struct et_call *call, const struct et_profile *profile, bool wrapped)
+static void reply_pprof(const struct et_call *call, const struct et_profile *profile, int64_t end_ms, bool wrapped)
 {
     Querier__V1__PprofProfile wrap = QUERIER__V1__PPROF_PROFILE__INIT;
     Querier__V1__SelectMergeStacktracesResponse response = QUERIER__V1__SELECT_MERGE_STACKTRACES_RESPONSE__INIT;
-    et_pprof *pprof = pprof_of(profile);
+    et_pprof *pprof = et_pyroscope_pprof(profile, et_call_ms(end_ms) * 1000000);
     wrap.profile = pprof;
     response.pprof = &wrap;
     et_call_reply(call, wrapped ? &response.base : &pprof->base);
     perftools__profiles__profile__free_unpacked(pprof, NULL);
 }
 
+static void reply_dot(const struct et_call *call, const struct et_profile *profile,
+                      const Querier__V1__SelectMergeStacktracesRequest *request)
+{
+    Querier__V1__SelectMergeStacktracesResponse response = QUERIER__V1__SELECT_MERGE_STACKTRACES_RESPONSE__INIT;
+    struct et_buf dot = {0};
+    et_buf_text(&dot, "");
+    et_pyroscope_dot(profile, et_call_ms(request->end) * 1000000, request->max_nodes, &dot);
+    response.dot = dot.data;
+    et_call_reply(call, &response.base);
+    et_buf_free(&dot);
+}
+
 void et_querier_merge_stacktraces(const struct et_call *call, const ProtobufCMessage *message)
 {
     const Querier__V1__SelectMergeStacktracesRequest *request = (const void *)message;
-    if (request->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT) {
-        et_connect_error(call->answer, 501, "DOT is not supported; request PPROF and run go tool pprof -dot");
-        return;
-    }
     struct et_profile *profile = merged(call, request);
     if (!profile) {
         return;
     }
     if (request->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF) {
-        reply_pprof(call, profile, true);
+        reply_pprof(call, profile, request->end, true);
+    } else if (request->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT) {
+        reply_dot(call, profile, request);
     } else {
         reply_flamegraph(call, profile, request->max_nodes,
                          request->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE);
@@ -205,7 +186,7 @@ void et_querier_merge_profile(const struct et_call *call, const ProtobufCMessage
     same.format = QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF;
     struct et_profile *profile = merged(call, &same);
     if (profile) {
-        reply_pprof(call, profile, false);
+        reply_pprof(call, profile, request->end, false);
         et_profile_free(profile);
     }
 }

@@ -44,6 +44,9 @@ bool et_type_of(const char *kind, const char *unit, bool count, struct et_type *
 {
     const struct et_kind *known = et_kind_named(kind);
     bool valued = !known || known->value[0];
+    if (!known && !count && et_type_parse(kind, type)) {
+        return true; /* a sender's own id, see et_kind_keeps_id() */
+    }
     if (count ? !known || !known->count[0] : !valued) {
         return false;
     }
@@ -96,8 +99,15 @@ void et_wanted_type(struct et_query_builder *wanted, const struct et_type *type)
 {
     bool count = false;
     const struct et_kind *kind = et_kind_of_pprof(type->name, type->sample, type->unit, &count);
-    et_query_builder_kind(wanted, kind ? kind->name : type->sample);
-    wanted->query.measure = count ? ET_MEASURE_COUNT : ET_MEASURE_VALUE;
+    const struct et_kind_id id = {.family = type->name,
+                                  .type = type->sample,
+                                  .unit = type->unit,
+                                  .period = type->period,
+                                  .period_unit = type->period_unit};
+    char name[ET_KIND_NAME];
+    bool kept = et_kind_keeps_id(kind, &id, name);
+    et_query_builder_kind(wanted, kept ? name : kind ? kind->name : type->sample);
+    wanted->query.measure = count && !kept ? ET_MEASURE_COUNT : ET_MEASURE_VALUE;
 }
 
 /* ---- text ---- */

@@ -20,12 +20,14 @@ static const struct querier_method {
     {"LabelValues", &querier__v1__label_values_request__descriptor, et_querier_label_values},
     {"Series", &querier__v1__series_request__descriptor, et_querier_series},
     {"SelectSeries", &querier__v1__select_series_request__descriptor, et_querier_select_series},
+    {"SelectHeatmap", &querier__v1__select_heatmap_request__descriptor, et_querier_heatmap},
     {"SelectMergeStacktraces", &querier__v1__select_merge_stacktraces_request__descriptor,
      et_querier_merge_stacktraces},
     {"SelectMergeSpanProfile", &querier__v1__select_merge_span_profile_request__descriptor,
      et_querier_merge_span_profile},
     {"SelectMergeProfile", &querier__v1__select_merge_profile_request__descriptor, et_querier_merge_profile},
     {"Diff", &querier__v1__diff_request__descriptor, et_querier_diff},
+    {"AnalyzeQuery", &querier__v1__analyze_query_request__descriptor, et_querier_analyze},
     {"GetProfileStats", &querier__v1__get_profile_stats_request__descriptor, et_querier_profile_stats},
 };
 
@@ -40,6 +42,13 @@ static const struct querier_method *find_method(const char *path)
     return NULL;
 }
 
+/* Clients that take any label's name say so: "Accept: ...; allow-utf8-labelnames=true". */
+static bool takes_all_names(const struct et_request *request)
+{
+    const char *accept = et_header(request, "Accept");
+    return accept && strstr(accept, "allow-utf8-labelnames=true");
+}
+
 static ProtobufCMessage *decode(const struct et_call *call, const struct querier_method *method,
                                 const struct et_buf *body, const char **why)
 {
@@ -52,7 +61,10 @@ static void answer_call(struct et_server *server, const struct et_request *reque
 {
     const struct querier_method *method = find_method(request->path);
     const char *why;
-    struct et_call call = {.server = server, .answer = answer, .json = et_content_type_is(request, "application/json")};
+    struct et_call call = {.server = server,
+                           .answer = answer,
+                           .json = et_content_type_is(request, "application/json"),
+                           .all_names = takes_all_names(request)};
     struct et_buf body = {0};
     if (!method) {
         et_connect_error(answer, 501, "unknown method");

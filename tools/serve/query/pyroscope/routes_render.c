@@ -15,12 +15,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t SECOND = 1000000000;
+static const int64_t SECOND = 1000000000, MS = 1000000;
 
 /* Argument names of one query. */
 struct argument_names {
     const char *query, *from, *until;
 };
+
+/* Times are milliseconds, and the last one belongs to the range. */
+static void include_end(struct et_query *query)
+{
+    query->from_ns -= query->from_ns % MS;
+    query->to_ns = query->to_ns < INT64_MAX - MS ? query->to_ns - query->to_ns % MS + 1 : INT64_MAX;
+}
 
 /* False: the answer has the error. */
 static bool read_query(const struct et_request *request, const struct argument_names *names,
@@ -41,6 +48,10 @@ static bool read_query(const struct et_request *request, const struct argument_n
                (*until && !et_parse_time(until, &wanted->query.to_ns))) {
         et_buf_printf(&text, "%s and %s must be now-10m, Unix seconds or 2026-01-31T12:00:00Z", names->from,
                       names->until);
+    } else if (*from && *until && wanted->query.from_ns > wanted->query.to_ns) {
+        et_buf_printf(&text, "%s is after %s", names->from, names->until);
+    } else {
+        include_end(&wanted->query);
     }
     bool ok = text.size == 0;
     if (!ok) {
@@ -66,7 +77,7 @@ static void add_metadata(const struct et_profile *profile, const char *format, s
     et_pyroscope_type(profile, &type);
     bool cpu = strcmp(type.sample, "cpu") == 0;
     const char *units = cpu ? "samples" : strcmp(type.unit, "count") == 0 ? "objects" : type.unit;
-    et_buf_printf(out, ",\"metadata\":{\"format\":\"%s\",\"spyName\":\"edgeprof\",\"sampleRate\":%d,\"units\":", format,
+    et_buf_printf(out, ",\"metadata\":{\"format\":\"%s\",\"spyName\":\"\",\"sampleRate\":%d,\"units\":", format,
                   cpu ? 1000000000 : 100);
     et_json_string(out, units);
     et_buf_text(out, ",\"name\":");
@@ -94,7 +105,7 @@ static void write_timeline_line(const struct et_timeline *timeline, const struct
     for (size_t i = 0; i < timeline->steps; i++) {
         et_buf_printf(out, "%s%llu", i ? "," : "", line ? (unsigned long long)line->sums[i] : 0);
     }
-    et_buf_printf(out, "],\"durationDelta\":%lld,\"watermarks\":{}}", (long long)(timeline->step_ns / SECOND));
+    et_buf_printf(out, "],\"durationDelta\":%lld,\"watermarks\":null}", (long long)(timeline->step_ns / SECOND));
 }
 
 static void add_groups(const struct et_timeline *timeline, struct et_buf *out)
@@ -110,17 +121,27 @@ static void add_groups(const struct et_timeline *timeline, struct et_buf *out)
     et_buf_char(out, '}');
 }
 
-/* Makes an empty line for an empty range. False: the answer has the error. */
+/* Makes an empty line for an empty range. As at Pyroscope, the points are those of the range, the first one included,
+ * shown from a multiple of the step to another. False: the answer has the error. */
 static bool load_timeline(struct et_server *server, const struct et_query *query, const char *group,
                           struct et_timeline *timeline, struct et_answer *answer)
 {
     struct et_query own = *query;
     int64_t step_ns = choose_step(own.to_ns - own.from_ns) * SECOND;
+    struct et_points points = {.step_ms = step_ns / MS};
+    points.start_ms = own.from_ns / MS;
+    points.end_ms = own.to_ns / step_ns * points.step_ms - 1;
     own.group = *group ? group : NULL;
-    *timeline = (struct et_timeline){.from_ns = own.from_ns, .step_ns = step_ns};
-    return own.to_ns <= own.from_ns || et_pyroscope_timeline(server, &own, step_ns, timeline, answer);
+    if (points.end_ms < points.start_ms) {
+        *timeline = (struct et_timeline){.step_ns = step_ns};
+    } else if (!et_pyroscope_timeline(server, &own, &points, timeline, answer)) {
+        return false;
+    }
+    timeline->from_ns = own.from_ns / step_ns * step_ns;
+    return true;
 }
 
+/* With groups, the timeline is that of the only group, as at Pyroscope. */
 static bool add_timeline(struct et_server *server, const struct et_request *request, const struct et_query *query,
                          const struct et_profile *profile, struct et_answer *answer)
 {
@@ -130,21 +151,18 @@ static bool add_timeline(struct et_server *server, const struct et_request *requ
     const char *group = et_argument(request, "groupBy");
     own.from_ns = query->from_ns > 0 ? query->from_ns : profile->start_ns;
     own.to_ns = query->to_ns < INT64_MAX ? query->to_ns : profile->end_ns;
-    if (!load_timeline(server, &own, "", &timeline, answer)) {
+    if (!load_timeline(server, &own, group, &timeline, answer)) {
         return false;
     }
     et_buf_text(out, ",\"timeline\":");
-    write_timeline_line(&timeline, timeline.line_count ? &timeline.lines[0] : NULL, out);
-    et_timeline_free(&timeline);
+    write_timeline_line(&timeline, timeline.line_count == 1 ? &timeline.lines[0] : NULL, out);
     et_buf_text(out, ",\"groups\":");
-    if (!*group) {
-        et_buf_text(out, "null");
-    } else if (load_timeline(server, &own, group, &timeline, answer)) {
+    if (*group) {
         add_groups(&timeline, out);
-        et_timeline_free(&timeline);
     } else {
-        return false;
+        et_buf_text(out, "null");
     }
+    et_timeline_free(&timeline);
     et_buf_text(out, ",\"heatmap\":null");
     return true;
 }
@@ -182,8 +200,9 @@ static void answer_render(struct et_server *server, const struct et_request *req
     const char *format = et_argument(request, "format");
     bool pprof = strcmp(format, "pprof") == 0;
     bool folded = strcmp(format, "collapsed") == 0 || strcmp(format, "folded") == 0;
-    if (!pprof && !folded && *format && strcmp(format, "json") != 0) {
-        et_connect_error(answer, 400, "format must be json, collapsed or pprof");
+    bool dot = strcmp(format, "dot") == 0;
+    if (!pprof && !folded && !dot && *format && strcmp(format, "json") != 0) {
+        et_connect_error(answer, 400, "format must be json, collapsed, dot or pprof");
         return;
     }
     wanted.query.keep_labels = pprof;
@@ -193,6 +212,9 @@ static void answer_render(struct et_server *server, const struct et_request *req
         render_pprof(profile, answer);
     } else if (profile && folded) {
         et_report_folded(profile, &answer->body);
+    } else if (profile && dot) {
+        int64_t end_ns = wanted.query.to_ns < INT64_MAX ? wanted.query.to_ns - 1 : profile->end_ns;
+        et_pyroscope_dot(profile, end_ns, (int64_t)max_nodes(request), &answer->body);
     } else if (profile) {
         render_json(server, request, &wanted.query, profile, answer);
     }
@@ -217,7 +239,8 @@ static void answer_diff(const struct et_request *request, const struct et_profil
         et_buf_text(&answer->body, "{\"version\":1,\"flamebearer\":");
         et_flamebearer_json(&flamebearer, &answer->body);
         add_metadata(left, "double", &answer->body);
-        et_buf_printf(&answer->body, ",\"timeline\":null,\"leftTicks\":%llu,\"rightTicks\":%llu}\n",
+        et_buf_printf(&answer->body,
+                      ",\"timeline\":null,\"groups\":null,\"heatmap\":null,\"leftTicks\":%llu,\"rightTicks\":%llu}\n",
                       (unsigned long long)flamebearer.total[ET_LEFT], (unsigned long long)flamebearer.total[ET_RIGHT]);
         et_flamebearer_free(&flamebearer);
     }

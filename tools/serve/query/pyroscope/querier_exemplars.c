@@ -1,0 +1,215 @@
+/*
+ * See querier.h: exemplars. Each point of each series gets the profile with the largest value of those that it sums up.
+ * Where the query selects a part of a profile's stacks, the profile is loaded for its value.
+ */
+#include "tools/serve/query/pyroscope/querier.h"
+#include "tools/lib/labels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* LOADS: profiles to load for a request; later points go without an exemplar. */
+enum { LOADS = 500 };
+
+struct exemplar_row {
+    int64_t id, at_ns, start_ns;
+    uint64_t value;  /* of all its stacks */
+    uint32_t labels; /* tags, service and host, as lines */
+    bool partial;
+};
+
+struct exemplar_search {
+    const struct et_call *call;
+    const struct et_query *query;
+    int64_t step_ns;
+    struct et_strings texts;
+    struct exemplar_row *rows;
+    size_t count, capacity, loads;
+};
+
+static void keep_row(void *context, const struct et_received_row *from)
+{
+    struct exemplar_search *s = context;
+    struct et_labels labels = {0};
+    bool counts = s->query->measure == ET_MEASURE_COUNT;
+    if (from->host[0]) {
+        et_labels_add(&labels, ET_HOST, from->host);
+    }
+    et_labels_add_lines(&labels, from->tags);
+    et_labels_add(&labels, ET_SERVICE_NAME, from->service); /* the last of a name counts */
+    char *lines = et_labels_join(&labels);
+    s->rows = et_reserve(s->rows, &s->capacity, s->count + 1, sizeof *s->rows);
+    s->rows[s->count++] = (struct exemplar_row){.id = from->id,
+                                                .at_ns = from->at_ns,
+                                                .start_ns = from->start_ns,
+                                                .value = counts || !from->value ? from->count : from->value,
+                                                .labels = et_intern(&s->texts, lines),
+                                                .partial = from->partial};
+    free(lines);
+}
+
+enum belonging { OTHER_SERIES, IN_SERIES, BY_STACKS };
+
+/* Whether the row is one of the series, or has stacks that may be. */
+static enum belonging row_belongs(const struct exemplar_search *s, const struct exemplar_row *row,
+                                  const Querier__V1__Series *series)
+{
+    enum belonging belongs = row->partial ? BY_STACKS : IN_SERIES;
+    for (size_t i = 0; i < series->n_labels; i++) {
+        size_t size;
+        const Querier__V1__LabelPair *pair = series->labels[i];
+        const char *value = et_labels_value(et_text(&s->texts, row->labels), pair->name, &size);
+        if (value && (strlen(pair->value) != size || memcmp(value, pair->value, size) != 0)) {
+            return OTHER_SERIES;
+        }
+        belongs = value ? belongs : BY_STACKS;
+    }
+    return belongs;
+}
+
+/* The value of the row's stacks that belong to the series; NULL: not known. */
+static struct et_profile *load_part(struct exemplar_search *s, const struct exemplar_row *row,
+                                    const Querier__V1__Series *series)
+{
+    struct et_query own = *s->query;
+    struct et_profile *part = NULL;
+    struct et_matcher *matchers = et_alloc(own.matcher_count + series->n_labels + 1, sizeof *matchers);
+    if (own.matcher_count) {
+        memcpy(matchers, own.matchers, own.matcher_count * sizeof *matchers);
+    }
+    for (size_t i = 0; i < series->n_labels; i++) {
+        matchers[own.matcher_count++] =
+            (struct et_matcher){.name = series->labels[i]->name, .value = series->labels[i]->value};
+    }
+    own.matchers = matchers;
+    own.ids = &row->id;
+    own.id_count = 1;
+    struct et_store *store = et_server_read(s->call->server);
+    if (et_store_load(store, &own, &part) < 0) {
+        part = NULL;
+    }
+    et_server_read_done(s->call->server, store);
+    free(matchers);
+    return part;
+}
+
+/* 0: none of its stacks belongs to the series, or too many profiles were loaded. */
+static uint64_t row_value(struct exemplar_search *s, const struct exemplar_row *row, enum belonging belongs,
+                          const Querier__V1__Series *series)
+{
+    if (belongs == IN_SERIES) {
+        return row->value;
+    }
+    struct et_profile *part = s->loads++ < LOADS ? load_part(s, row, series) : NULL;
+    uint64_t total = part ? part->total : 0;
+    et_profile_free(part);
+    return total;
+}
+
+/* The first point that ends at the row's time or later. NULL: the row is in a step without a point. */
+static Querier__V1__Point *find_point(const struct exemplar_search *s, const Querier__V1__Series *series, int64_t at_ns)
+{
+    size_t low = 0, high = series->n_points;
+    int64_t at = at_ns / 1000000;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (series->points[middle]->timestamp < at) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    bool near = low < series->n_points && series->points[low]->timestamp - at <= s->step_ns / 1000000;
+    return near ? series->points[low] : NULL;
+}
+
+/* Adds all labels of the profile but those of the series. */
+static void add_exemplar_labels(const struct exemplar_search *s, const struct exemplar_row *row,
+                                const struct et_type *type, const Querier__V1__Series *series,
+                                Querier__V1__Exemplar *exemplar)
+{
+    size_t size;
+    struct et_labels labels = {0};
+    struct et_pairs pairs = {0};
+    const char *lines = et_text(&s->texts, row->labels), *service = et_labels_value(lines, ET_SERVICE_NAME, &size);
+    char *own = et_clean(service ? service : "", service ? size : 0);
+    const char *const more[][2] = {
+        {"__name__", type->name},       {"__period_type__", type->period}, {"__period_unit__", type->period_unit},
+        {"__profile_type__", type->id}, {"__service_name__", own},         {"__type__", type->sample},
+        {"__unit__", type->unit}};
+    et_labels_add_lines(&labels, lines);
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        et_labels_add(&labels, more[i][0], more[i][1]);
+    }
+    for (size_t i = 0; i < series->n_labels; i++) {
+        et_labels_add(&labels, series->labels[i]->name, "");
+    }
+    char *all = et_labels_join(&labels);
+    et_labels_each(all, et_pairs_add, &pairs);
+    for (size_t i = 0; i < pairs.count; i++) {
+        if (pairs.pairs[i]->value[0]) {
+            pairs.pairs[exemplar->n_labels++] = pairs.pairs[i];
+        } else {
+            querier__v1__label_pair__free_unpacked(pairs.pairs[i], NULL);
+        }
+    }
+    exemplar->labels = pairs.pairs;
+    free(own);
+    free(all);
+}
+
+static void set_exemplar(struct exemplar_search *s, const struct exemplar_row *row, const struct et_type *type,
+                         const Querier__V1__Series *series, Querier__V1__Point *point, uint64_t value)
+{
+    char id[ET_PROFILE_UUID];
+    Querier__V1__Exemplar *exemplar = et_alloc(1, sizeof *exemplar);
+    querier__v1__exemplar__init(exemplar);
+    et_profile_uuid(row->id, id);
+    exemplar->profile_id = et_strdup(id);
+    exemplar->timestamp = row->start_ns / 1000000;
+    exemplar->value = (int64_t)value;
+    add_exemplar_labels(s, row, type, series, exemplar);
+    point->exemplars = et_alloc(1, sizeof(Querier__V1__Exemplar *));
+    point->exemplars[point->n_exemplars++] = exemplar;
+}
+
+/* Largest first, so that the first one that belongs to a point is its exemplar. */
+static int largest_first(const void *a, const void *b)
+{
+    const struct exemplar_row *x = a, *y = b;
+    return x->value != y->value ? (x->value > y->value ? -1 : 1) : x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void fill_series(struct exemplar_search *s, const struct et_type *type, Querier__V1__Series *series)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const struct exemplar_row *row = &s->rows[i];
+        enum belonging belongs = row_belongs(s, row, series);
+        Querier__V1__Point *point = belongs != OTHER_SERIES ? find_point(s, series, row->at_ns) : NULL;
+        uint64_t value = point && !point->n_exemplars ? row_value(s, row, belongs, series) : 0;
+        if (value) {
+            set_exemplar(s, row, type, series, point, value);
+        }
+    }
+}
+
+bool et_querier_exemplars(const struct et_call *call, const struct et_query *query, const struct et_type *type,
+                          int64_t step_ns, Querier__V1__SelectSeriesResponse *response)
+{
+    struct exemplar_search s = {.call = call, .query = query, .step_ns = step_ns};
+    struct et_store *store = et_server_read(call->server);
+    int err = et_store_received(store, query, keep_row, &s);
+    if (err < 0) {
+        et_connect_error(call->answer, 503, et_store_why(store));
+    }
+    et_server_read_done(call->server, store);
+    if (s.count) {
+        qsort(s.rows, s.count, sizeof *s.rows, largest_first);
+    }
+    for (size_t i = 0; i < response->n_series && err >= 0; i++) {
+        fill_series(&s, type, response->series[i]);
+    }
+    free(s.rows);
+    et_strings_free(&s.texts);
+    return err >= 0;
+}

@@ -1,0 +1,475 @@
+/*
+ * See store_collect.h. A pass marks what is used and deletes the rest, in this order:
+ *
+ *   STACKS, CHUNKS        mark nodes of stored profiles and of segments' dictionaries, and the series' label sets
+ *   PARENTS               marks parents, from the greatest id down, because parents have smaller ids
+ *   PAIRS, NODES          delete label sets of series, and nodes
+ *   USED_FRAMES, FRAMES   mark the frames of nodes, delete frames
+ *   MODULES, LABELS, ORIGINS   delete rows that no row refers to
+ *
+ * Progress and marks are rows that each step writes in its transaction, so a rollback undoes them, too. Messages that
+ * arrive between two steps may use unmarked rows again. Their profiles and nodes have greater ids than all before, so
+ * a deleting step first marks what those use. Writers of dictionaries mark by et_collect_use().
+ */
+#include "tools/store/store_collect.h"
+#include "tools/store/bounds.h"
+#include "tools/store/store_keep.h"
+#include "tools/store/store_rows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum phase { IDLE, STACKS, CHUNKS, PARENTS, PAIRS, NODES, USED_FRAMES, FRAMES, MODULES, LABELS, ORIGINS };
+
+/* Work of one step: about 10 ms. */
+enum {
+    STACKS_AT_ONCE = 50000,
+    ROWS_AT_ONCE = 500,
+    VISITED_AT_ONCE = 10000,
+    DELETED_AT_ONCE = 300,
+    PARTS_AT_ONCE = 256
+};
+enum { STACKS_A_LOOKUP = 10 }; /* reading a parent costs as much as marking so many stacks */
+
+enum { PASS_HOURS = 24 };
+static const int64_t HOUR = 3600 * ET_NS_PER_S, DAY = 86400 * ET_NS_PER_S;
+
+/* The row of the table `collect`. */
+struct pass {
+    int64_t phase;
+    int64_t cursor;     /* last id done; in CHUNKS, the segment */
+    int64_t sequence;   /* CHUNKS: of the last chunk */
+    int64_t seen;       /* profiles up to this id are marked; from USED_FRAMES on: frames of nodes up to this id */
+    int64_t number;     /* of the pass */
+    int64_t started_ns; /* start of the last pass */
+    int64_t hours;      /* deleted since then */
+};
+
+static int load_pass(struct et_store *store, struct pass *pass)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_PASS_GET, "");
+    int got = et_store_step(store, row);
+    if (got == 1) {
+        *pass = (struct pass){.phase = sqlite3_column_int64(row, 0),
+                              .cursor = sqlite3_column_int64(row, 1),
+                              .sequence = sqlite3_column_int64(row, 2),
+                              .seen = sqlite3_column_int64(row, 3),
+                              .number = sqlite3_column_int64(row, 4),
+                              .started_ns = sqlite3_column_int64(row, 5),
+                              .hours = sqlite3_column_int64(row, 6)};
+        sqlite3_reset(row);
+    }
+    return got == 1 ? 0 : got ? got : -EIO;
+}
+
+static int save_pass(struct et_store *store, const struct pass *pass)
+{
+    return et_store_step(store, et_store_bind(store, S_PASS_PUT, "iiiiiii", pass->phase, pass->cursor, pass->sequence,
+                                              pass->seen, pass->number, pass->started_ns, pass->hours));
+}
+
+int et_collect_note_hour(struct et_store *store)
+{
+    return et_store_step(store, et_store_bind(store, S_PASS_HOUR, ""));
+}
+
+/* ---- marks ---- */
+
+/* One bit an id, in parts of nearly a database page. */
+enum { PART_IDS = 32000, PART_BYTES = PART_IDS / 8 };
+
+struct mark_part {
+    int64_t number;
+    bool changed;
+    uint8_t bits[PART_BYTES];
+};
+
+/* The marks that a step has read. */
+struct marks {
+    struct et_store *store;
+    struct et_map index; /* part number -> index + 1 */
+    struct mark_part *parts;
+    size_t count, capacity, last;
+    size_t lookups; /* of parents */
+    int err;        /* of reading: the marks are not complete */
+};
+
+static struct mark_part *find_part(struct marks *marks, int64_t id)
+{
+    int64_t number = id / PART_IDS;
+    if (marks->count && marks->parts[marks->last].number == number) {
+        return &marks->parts[marks->last];
+    }
+    uint64_t *index = et_map_at(&marks->index, (uint64_t)number);
+    if (!*index) {
+        marks->parts = et_reserve(marks->parts, &marks->capacity, marks->count + 1, sizeof *marks->parts);
+        struct mark_part *part = &marks->parts[marks->count];
+        *part = (struct mark_part){.number = number};
+        sqlite3_stmt *row = et_store_bind(marks->store, S_MARK_GET, "i", number);
+        int got = et_store_step(marks->store, row);
+        if (got == 1 && sqlite3_column_bytes(row, 0) == PART_BYTES) {
+            memcpy(part->bits, sqlite3_column_blob(row, 0), PART_BYTES);
+        } else if (got) {
+            marks->err = got < 0 ? got : -EIO;
+        }
+        sqlite3_reset(row);
+        *index = ++marks->count;
+    }
+    marks->last = (size_t)*index - 1;
+    return &marks->parts[marks->last];
+}
+
+static bool is_marked(struct marks *marks, int64_t id)
+{
+    return find_part(marks, id)->bits[id % PART_IDS / 8] >> id % 8 & 1;
+}
+
+/* Returns whether the mark is new. Ids below 1 have none. */
+static bool mark_id(struct marks *marks, int64_t id)
+{
+    if (id < 1 || is_marked(marks, id)) {
+        return false;
+    }
+    struct mark_part *part = find_part(marks, id);
+    part->bits[id % PART_IDS / 8] |= (uint8_t)(1 << id % 8);
+    part->changed = true;
+    return true;
+}
+
+/* Marks the node and its ancestors up to a marked one. */
+static void mark_with_parents(struct marks *marks, int64_t id)
+{
+    while (!marks->err && mark_id(marks, id)) {
+        sqlite3_stmt *row = et_store_bind(marks->store, S_NODE_GET, "i", id);
+        int got = et_store_step(marks->store, row);
+        int64_t parent = got == 1 ? sqlite3_column_int64(row, 0) : 0;
+        sqlite3_reset(row);
+        marks->err = got < 0 ? got : marks->err;
+        marks->lookups++;
+        id = parent < id ? parent : 0; /* a damaged database may have circles */
+    }
+}
+
+static void forget_marks(struct marks *marks)
+{
+    et_map_free(&marks->index);
+    free(marks->parts);
+    *marks = (struct marks){.store = marks->store, .err = marks->err};
+}
+
+/* Writes the changed parts, unless there was an error, and frees all. */
+static int save_marks(struct marks *marks, int err)
+{
+    err = err < 0 ? err : marks->err;
+    for (size_t i = 0; i < marks->count && !err; i++) {
+        const struct mark_part *part = &marks->parts[i];
+        if (part->changed) {
+            err = et_store_step(marks->store, et_store_bind(marks->store, S_MARK_PUT, "ib", part->number,
+                                                            (const void *)part->bits, (size_t)PART_BYTES));
+        }
+    }
+    forget_marks(marks);
+    return err;
+}
+
+static int clear_marks(struct marks *marks)
+{
+    forget_marks(marks);
+    return et_store_step(marks->store, et_store_bind(marks->store, S_MARKS_DROP, ""));
+}
+
+/* ---- marking ---- */
+
+/* Marks the label sets that the series' stacks have. */
+static int mark_pairs(struct et_store *store, const struct pass *pass, int64_t series, struct et_blob contexts)
+{
+    const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
+    struct et_map known = {0};
+    uint64_t labels, ids[3];
+    int err = 0;
+    while (!err && at < end && et_context_next(&at, end, &labels, ids)) {
+        uint64_t *seen = labels ? et_map_at(&known, labels) : NULL;
+        if (seen && !*seen) {
+            *seen = 1;
+            err = et_store_step(store, et_store_bind(store, S_PAIR_MARK, "iui", series, labels, pass->number));
+        }
+    }
+    et_map_free(&known);
+    return err;
+}
+
+/* A row of S_PASS_PROFILES. -EBADMSG: the stacks are damaged. */
+static int mark_profile(struct marks *marks, const struct pass *pass, sqlite3_stmt *row, bool parents,
+                        struct et_unpacked *unpacked)
+{
+    struct et_blob stacks = et_column_blob(row, 4);
+    enum et_packing packing = (enum et_packing)sqlite3_column_int(row, 3);
+    if (et_unpack(unpacked, packing, sqlite3_column_int(row, 2), stacks.bytes, stacks.size)) {
+        return -EBADMSG;
+    }
+    for (size_t i = 0; i < unpacked->count && !marks->err; i++) {
+        int64_t node = (int64_t)unpacked->stacks[i].node;
+        if (parents) {
+            mark_with_parents(marks, node);
+        } else {
+            mark_id(marks, node);
+        }
+    }
+    int err = marks->err;
+    return err ? err : mark_pairs(marks->store, pass, sqlite3_column_int64(row, 1), et_column_blob(row, 5));
+}
+
+/* Marks what profiles after pass->seen use. parents: with the ancestors of their nodes. Returns 1: there may be more;
+ * 0: all is marked; or an error. */
+static int mark_profiles(struct marks *marks, struct pass *pass, bool parents)
+{
+    struct et_unpacked unpacked = {0};
+    size_t stacks = 0, count = 0;
+    sqlite3_stmt *row = et_store_bind(marks->store, S_PASS_PROFILES, "ii", pass->seen, (int64_t)ROWS_AT_ONCE);
+    int got, err = 0;
+    while ((got = et_store_step(marks->store, row)) == 1 && stacks < STACKS_AT_ONCE && marks->count < PARTS_AT_ONCE) {
+        err = mark_profile(marks, pass, row, parents, &unpacked);
+        if (err) {
+            break;
+        }
+        pass->seen = sqlite3_column_int64(row, 0);
+        count++;
+        stacks += unpacked.count + STACKS_A_LOOKUP * marks->lookups;
+        marks->lookups = 0;
+    }
+    sqlite3_reset(row);
+    et_unpacked_free(&unpacked);
+    return err ? err : got ? got : count == ROWS_AT_ONCE;
+}
+
+static int mark_chunks(struct marks *marks, struct pass *pass)
+{
+    size_t nodes = 0, count = 0;
+    sqlite3_stmt *row =
+        et_store_bind(marks->store, S_PASS_CHUNKS, "iii", pass->cursor, pass->sequence, (int64_t)ROWS_AT_ONCE);
+    int got;
+    while ((got = et_store_step(marks->store, row)) == 1 && nodes < STACKS_AT_ONCE) {
+        struct et_blob chunk = et_column_blob(row, 2);
+        const uint8_t *at = chunk.bytes, *end = chunk.size ? at + chunk.size : at;
+        uint64_t node, depth;
+        while (at < end && et_varint_get(&at, end, &node) && et_varint_get(&at, end, &depth)) {
+            mark_id(marks, (int64_t)node);
+            nodes++;
+        }
+        pass->cursor = sqlite3_column_int64(row, 0);
+        pass->sequence = sqlite3_column_int64(row, 1);
+        count++;
+    }
+    sqlite3_reset(row);
+    return got ? got : count == ROWS_AT_ONCE;
+}
+
+static int mark_parents(struct marks *marks, struct pass *pass)
+{
+    int visited = 0, got;
+    sqlite3_stmt *row = et_store_bind(marks->store, S_PASS_PARENTS, "ii", pass->cursor, (int64_t)VISITED_AT_ONCE);
+    while ((got = et_store_step(marks->store, row)) == 1 && marks->count < PARTS_AT_ONCE) {
+        int64_t id = sqlite3_column_int64(row, 0);
+        if (id > 0 && is_marked(marks, id)) {
+            mark_id(marks, sqlite3_column_int64(row, 1));
+        }
+        pass->cursor = id;
+        visited++;
+    }
+    sqlite3_reset(row);
+    return got ? got : visited == VISITED_AT_ONCE;
+}
+
+/* Marks the frames of nodes after pass->seen. Returns as mark_profiles(). */
+static int mark_frames(struct marks *marks, struct pass *pass)
+{
+    int visited = 0, got;
+    sqlite3_stmt *row = et_store_bind(marks->store, S_PASS_FRAMES, "ii", pass->seen, (int64_t)VISITED_AT_ONCE);
+    while ((got = et_store_step(marks->store, row)) == 1 && marks->count < PARTS_AT_ONCE) {
+        mark_id(marks, sqlite3_column_int64(row, 1));
+        pass->seen = sqlite3_column_int64(row, 0);
+        visited++;
+    }
+    sqlite3_reset(row);
+    return got ? got : visited == VISITED_AT_ONCE;
+}
+
+/* ---- deleting ---- */
+
+struct swept_table {
+    enum et_statement last, next, drop; /* greatest id; ids after one; delete one */
+    enum et_deleted what;
+};
+
+static const struct swept_table SWEPT_NODES = {S_NODE_LAST, S_NODES_AFTER, S_NODE_DROP, ET_DELETED_NODES};
+static const struct swept_table SWEPT_FRAMES = {S_FRAME_LAST, S_FRAMES_AFTER, S_FRAME_DROP, ET_DELETED_FRAMES};
+
+/* Deletes some unmarked rows. Returns 1: there may be more; 0: the table is done; or an error. */
+static int sweep_table(struct marks *marks, struct pass *pass, const struct swept_table *table)
+{
+    struct et_store *store = marks->store;
+    int64_t ids[DELETED_AT_ONCE], last = et_store_number(store, et_store_bind(store, table->last, ""));
+    size_t most = marks->count + PARTS_AT_ONCE; /* beside what new rows used */
+    int visited = 0, count = 0, got = 1;
+    sqlite3_stmt *row = et_store_bind(store, table->next, "ii", pass->cursor, (int64_t)VISITED_AT_ONCE);
+    while (count < DELETED_AT_ONCE && marks->count < most && (got = et_store_step(store, row)) == 1) {
+        pass->cursor = sqlite3_column_int64(row, 0);
+        visited++;
+        if (pass->cursor < last && !is_marked(marks, pass->cursor)) {
+            ids[count++] = pass->cursor;
+        }
+    }
+    sqlite3_reset(row);
+    int err = last < 0 ? (int)last : got < 0 ? got : marks->err;
+    for (int i = 0; i < count && !err; i++) {
+        err = et_store_step(store, et_store_bind(store, table->drop, "i", ids[i]));
+    }
+    err = err || !count ? err : et_store_note_deleted(store, table->what, count);
+    return err ? err : got || visited == VISITED_AT_ONCE;
+}
+
+/* Deletes label sets of series whose stacks do not have them any more. */
+static int sweep_pairs(struct et_store *store, struct pass *pass)
+{
+    int64_t end = et_store_number(store, et_store_bind(store, S_PAIRS_END, "i", pass->cursor));
+    int err = end <= 0
+                  ? (int)end
+                  : et_store_step(store, et_store_bind(store, S_PAIRS_UNUSED, "iii", pass->cursor, end, pass->number));
+    pass->cursor = end > 0 ? end : pass->cursor;
+    return err ? err : end > 0;
+}
+
+struct referred_table {
+    enum et_statement end, unused; /* last of some ids; delete those in between that no row refers to */
+    enum et_deleted what;
+};
+
+static const struct referred_table REFERRED[] = {
+    [MODULES] = {S_MODULES_END, S_MODULES_UNUSED, ET_DELETED_MODULES},
+    [LABELS] = {S_LABELS_END, S_LABELS_UNUSED, ET_DELETED_LABELS},
+    [ORIGINS] = {S_ORIGINS_END, S_ORIGINS_UNUSED, ET_DELETED_ORIGINS},
+};
+
+/* Names that are gone make room for others. row: what was deleted. */
+static void release_names(struct et_store *store, enum et_deleted what, sqlite3_stmt *row)
+{
+    if (what == ET_DELETED_LABELS) {
+        et_bounds_note_labels(store->bounds, et_column_text(row, 0), false);
+    } else if (what == ET_DELETED_ORIGINS) {
+        et_bounds_note_series(store->bounds, et_column_text(row, 0), et_column_text(row, 1), false);
+    }
+}
+
+static int sweep_referred(struct et_store *store, struct pass *pass)
+{
+    const struct referred_table *table = &REFERRED[pass->phase];
+    int64_t end = et_store_number(store, et_store_bind(store, table->end, "i", pass->cursor)), count = 0;
+    if (end <= 0) {
+        return (int)end;
+    }
+    sqlite3_stmt *row = et_store_bind(store, table->unused, "ii", pass->cursor, end);
+    int got;
+    while ((got = et_store_step(store, row)) == 1) {
+        release_names(store, table->what, row);
+        count++;
+    }
+    pass->cursor = end;
+    got = got || !count ? got : et_store_note_deleted(store, table->what, count);
+    return got ? got : 1;
+}
+
+/* ---- the pass ---- */
+
+static bool is_due(const struct pass *pass, int64_t now_ns, bool urgent)
+{
+    int64_t age = now_ns - pass->started_ns;
+    return pass->hours && (pass->hours >= PASS_HOURS || age < 0 || age >= (urgent ? HOUR : DAY));
+}
+
+static int begin_pass(struct marks *marks, struct pass *pass, int64_t now_ns)
+{
+    *pass = (struct pass){.phase = STACKS, .number = pass->number + 1, .started_ns = now_ns};
+    return clear_marks(marks);
+}
+
+static int next_phase(struct marks *marks, struct pass *pass)
+{
+    int64_t ended = pass->phase;
+    pass->phase = ended == ORIGINS ? IDLE : ended + 1;
+    pass->cursor = pass->phase == CHUNKS ? INT64_MIN : pass->phase == PARENTS ? INT64_MAX : 0;
+    pass->sequence = -1;
+    pass->seen = ended == NODES ? 0 : pass->seen;
+    int err = ended == NODES || ended == FRAMES ? clear_marks(marks) : 0;
+    return err || pass->phase != IDLE ? err : et_store_note_deleted(marks->store, ET_DELETED_PASSES, 1);
+}
+
+/* Without the damaged stacks it is not known what is used. The next pass begins a day later. */
+static int give_up(struct marks *marks, struct pass *pass)
+{
+    pass->phase = IDLE;
+    pass->hours++;
+    int err = clear_marks(marks);
+    return err ? err : et_store_note_deleted(marks->store, ET_DELETED_NOTHING, 1);
+}
+
+/* Returns 1: the phase goes on; 0: it is done; or an error. */
+static int run_phase(struct marks *marks, struct pass *pass)
+{
+    int got = 0;
+    switch ((enum phase)pass->phase) {
+    case STACKS:
+        return mark_profiles(marks, pass, false);
+    case CHUNKS:
+        return mark_chunks(marks, pass);
+    case PARENTS:
+        return mark_parents(marks, pass);
+    case PAIRS:
+        got = mark_profiles(marks, pass, true);
+        return got ? got : sweep_pairs(marks->store, pass);
+    case NODES:
+        got = mark_profiles(marks, pass, true);
+        return got ? got : sweep_table(marks, pass, &SWEPT_NODES);
+    case USED_FRAMES:
+        return mark_frames(marks, pass);
+    case FRAMES:
+        got = mark_frames(marks, pass);
+        return got ? got : sweep_table(marks, pass, &SWEPT_FRAMES);
+    default:
+        return sweep_referred(marks->store, pass);
+    }
+}
+
+int et_collect_step(struct et_store *store, int64_t now_ns, bool urgent)
+{
+    struct pass pass;
+    struct marks marks = {.store = store};
+    int err = load_pass(store, &pass);
+    if (err || (pass.phase == IDLE && !is_due(&pass, now_ns, urgent))) {
+        return err;
+    }
+    int got = pass.phase == IDLE ? begin_pass(&marks, &pass, now_ns) : 0;
+    got = got ? got : run_phase(&marks, &pass);
+    if (got == -EBADMSG) {
+        got = give_up(&marks, &pass);
+    } else if (got == 0) {
+        got = next_phase(&marks, &pass);
+    }
+    err = save_marks(&marks, got);
+    err = err ? err : save_pass(store, &pass);
+    return err ? err : 1;
+}
+
+int et_collect_use(struct et_store *store, const int64_t *nodes, size_t count)
+{
+    struct pass pass;
+    struct marks marks = {.store = store};
+    int err = load_pass(store, &pass);
+    if (err || pass.phase < STACKS || pass.phase > NODES) {
+        return err;
+    }
+    for (size_t i = 0; i < count && !marks.err; i++) {
+        mark_with_parents(&marks, nodes[i]);
+    }
+    return save_marks(&marks, 0);
+}
