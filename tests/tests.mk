@@ -19,7 +19,12 @@ UT_SOURCES  := $(filter-out tests/unit/tools/%,$(wildcard tests/unit/*/test_*.c)
 UT_TESTS    := $(notdir $(basename $(filter tests/unit/%,$(UT_SOURCES))))
 # It uses x86-64's register numbers.
 UT_TESTS    := $(if $(filter x86_64,$(BOARD_ARCH)),$(UT_TESTS),$(filter-out test_cfi,$(UT_TESTS)))
-UT_LINUX    := $(notdir $(basename $(filter tests/linux/%,$(UT_SOURCES))))
+# A target of its own, because it takes minutes.
+UT_WEEK     := test_week
+UT_TESTS    := $(filter-out $(UT_WEEK),$(UT_TESTS))
+# By name only: the clock of perf events is on request, and depends on what the kernel and the machine permit.
+UT_PERF     := linux_perf
+UT_LINUX    := $(filter-out $(UT_PERF),$(notdir $(basename $(filter tests/linux/%,$(UT_SOURCES)))))
 # $(1): a test; its source, without .c
 ut_source    = $(basename $(filter %/$(1).c,$(UT_SOURCES)))
 # Tests with threads that TSan supports (TSan delays signals and does not support coroutines).
@@ -33,10 +38,12 @@ UT_LIBS_linux_bias := -lm
 UT_LIBS_test_alloc_hooks := -lm
 
 $(call test,test-unit,quick,300,shared,Each file of the core does what its header says, on the simulated port.)
+$(call test,test-week-offline,all,600,shared,After a week offline each nanosecond is delivered, or counted as too old or as dropped by the spool.)
 $(call test,test-unit-asan,all,600,shared,The C unit tests of the core run without a finding of ASan and UBSan.)
 $(call test,test-linux-asan,all,600,alone,The tests of the Linux port run without a finding of ASan and UBSan.)
 $(call test,test-unit-tsan,all,300,shared,TSan finds no data race between the profiler's threads.)
 $(call test,test-template,quick,120,shared,The core links against the template of a port, so port.h misses no function.)
+$(call test,test-perf-clock,own,300,alone,The clock of perf events accounts for CPU time, above HZ, and gives way to timers under each limit.)
 $(call test,test-linux,quick,600,alone,The Linux port profiles real processes: signals, threads, waits, names and allocations.)
 
 # $(1): build
@@ -74,8 +81,8 @@ $(UT_DIR)/$(1)/$(2): $(UT_DIR)/$(1)/$(call ut_source,$(2)).o $(patsubst %.c,$(UT
 	$$(CC) $(UT_BASE) $(UT_$(1)) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
 	    $$(UT_OPTIONS_$(3)) -lcmocka -lpthread -ldl -lresolv $$(UT_LIBS_$(2))
 endef
-$(foreach w,$(UT_WAYS),$(foreach t,$(UT_TESTS),$(eval $(call ut_program,$(w),$(t),test))))
-$(foreach w,$(UT_WAYS),$(foreach t,$(UT_LINUX),$(eval $(call ut_program,$(w),$(t),linux))))
+$(foreach w,$(UT_WAYS),$(foreach t,$(UT_TESTS) $(UT_WEEK),$(eval $(call ut_program,$(w),$(t),test))))
+$(foreach w,$(UT_WAYS),$(foreach t,$(UT_LINUX) $(UT_PERF),$(eval $(call ut_program,$(w),$(t),linux))))
 # What linux_modules loads; no sanitizer looks into it.
 $(UT_DIR)/%/plugin.so: tests/linux/plugin.c tests/linux/plugin.h
 	@mkdir -p $(@D)
@@ -97,6 +104,9 @@ UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1
 
 test-unit: $(UT_TESTS:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
+test-week-offline: $(UT_WEEK:%=$(UT_DIR)/plain/%)
+	$(UT_RUN)
+test-unit-asan test-linux-asan test-unit-tsan: export UNIT_STEP := 5
 test-unit-asan: $(UT_TESTS:%=$(UT_DIR)/asan/%)
 	$(UT_RUN)
 # linux_alloc has its own allocator.
@@ -105,6 +115,8 @@ test-linux-asan: $(patsubst %,$(UT_DIR)/asan/%,$(filter-out linux_alloc,$(UT_LIN
 test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%) $(UT_DIR)/tsan/linux_threads
 	$(UT_RUN)
 test-linux: $(UT_LINUX:%=$(UT_DIR)/plain/%)
+	$(UT_RUN)
+test-perf-clock: $(UT_PERF:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
 
 # What the x86-64 decoder says against binutils, over code that is on every machine that tests.

@@ -1,9 +1,10 @@
 # Benchmarks in C and of the sample service. Ratios are taken in one run; nothing depends on the machine's speed.
 BENCH_BUILD := $(BUILD)/bench
-BENCH_C     := accounted idle sample_cold sample_cost
+BENCH_C     := accounted clocks idle sample_cold sample_cost
 BENCH_BIN   := $(BENCH_C:%=$(BENCH_BUILD)/%) $(BENCH_BUILD)/blocking
 
 $(BENCH_BUILD)/sample_cold: BENCH_FLAGS := -fno-omit-frame-pointer
+$(BENCH_BUILD)/clocks: BENCH_FLAGS := -Wl,--wrap=ep_linux_on_signal
 $(BENCH_BIN): $(BENCH_BUILD)/%: tests/bench/%.c core/edgeprof.h core/config.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(BENCH_FLAGS) $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
@@ -128,6 +129,12 @@ bench-switchback: $(BENCH_BUILD)/switchback
 	@set -e; for level in low medium high; do for work in cache call wait; do rm -f $<.ep; \
 	    EDGEPROF_ENDPOINT=file://$(abspath $<).ep $< $$level $$work $(SWITCHBACK_SECONDS) 0.3; done; done
 BENCHES += bench-switchback
+
+# Requests recorded at Pyroscope that get the same answers; RECORDING=FILE replays another recording.
+.PHONY: bench-answers
+bench-answers: $(BUILD)/edgeprof
+	@/usr/bin/python3 tests/bench/answers.py $< $(BENCH_BUILD)/answers $(RECORDING)
+BENCHES += bench-answers
 
 # Waits of C programs against a stopwatch, and what a bracket costs.
 .PHONY: bench-waits

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""What the sample service under load puts on the wire, whole requests with their heads, in steady state: at each level, compact and as
+"""What the sample service under load puts on the wire, whole requests with their heads, at the start and in steady state: at each level, compact and as
 pprof for Pyroscope, with addresses and with names.
 
 usage: wire.py PROGRAM WORK [LEVEL...]
 
 wire_bytes_per_hour_LEVEL, _pprof, _pprof_named   over INTERVALS intervals after WARM, each of 10 s as by default
+segment_start_bytes_LEVEL, _pprof, _pprof_named   of the first interval: compact with its origin, modules and nodes, which later messages omit
 stack_entry_bytes     of a compact CPU profile at the level high: what a stack that the segment knows takes, with its value
 stack_entry_labels_bytes   what its labels add (this service's stacks have some), without the set of labels itself"""
 import atexit
@@ -55,6 +56,7 @@ class Run:
         times = self.receiver.times or [0]
         first = times[0] + (WARM - 0.5) * INTERVAL_S
         warm = [request for at, request in zip(times, self.receiver.requests) if first <= at < first + INTERVALS * INTERVAL_S]
+        self.start = [request for at, request in zip(times, self.receiver.requests) if at < times[0] + INTERVAL_S / 2]
         if self.receiver.wrong or not warm or times[-1] < first + INTERVALS * INTERVAL_S:
             sys.exit(f"wire.py: {self.log}: {len(warm)} requests in {times[-1] - times[0]:.0f} s, {self.receiver.wrong}")
         return warm
@@ -81,6 +83,7 @@ def main():
         for name, run in runs.items():
             warm = run.end()
             print(f"figure wire_bytes_per_hour_{level}{name} {sum(map(wire_bytes, warm)) * 3600 / (INTERVALS * INTERVAL_S):.0f} bytes")
+            print(f"figure segment_start_bytes_{level}{name} {sum(map(wire_bytes, run.start))} bytes")
             if level == "high" and not name:
                 stacks, bytes_, labels = map(sum, zip(*(cpu_columns(body) for _, body in warm)))
                 print(f"figure stack_entry_bytes {bytes_ / stacks:.2f} bytes")

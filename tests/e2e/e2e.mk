@@ -4,7 +4,7 @@ $(E2E_WORKER): tests/e2e/worker.c tests/e2e/account.h core/edgeprof.h core/confi
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(TLS_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-$(call test,test-server-gone,all,300,alone,When the server goes away and comes back, everything measured is in the database or counted as lost.)
+$(call test,test-server-gone,all,300,alone,When the server goes away and comes back, everything measured is in the database, also if that is an empty one.)
 test-server-gone: $(E2E_WORKER) $(BUILD)/edgeprof
 	@tests/e2e/server_gone.py $(BUILD)/edgeprof $(E2E_WORKER) $(BUILD)/tests/e2e/gone
 

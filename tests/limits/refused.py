@@ -82,8 +82,11 @@ def one(call, error, late, more):
     want(len(said) == (pattern is not None), case, f"{len(said)} lines: {said}, share {share:.1f} %")
     want(not pattern or re.search(pattern, "\n".join(said), re.M), case, f"no line like {pattern}: {said}")
     want(pattern is not None or share, case, "no profile, and no line says so")
-    own, own_works, own_numbers, own_said = run([linked, limit], EDGEPROF_CONTROL=os.path.join(work, "control"), **more)
-    accounted = [float(line.split()[1]) for line in own.stderr.splitlines() if line.startswith("accounted ")]
+    for longer in (more, {**more, "BUSY_MS": "400"}):
+        own, own_works, own_numbers, own_said = run([linked, limit], EDGEPROF_CONTROL=os.path.join(work, "control"), **longer)
+        accounted = [float(line.split()[1]) for line in own.stderr.splitlines() if line.startswith("accounted ")]
+        if not accounted or abs(accounted[0] - 100) < 10:
+            break
     judge(f"{case}, linked", own, alone, own_works, accounted[0] if accounted else 0, own_numbers)
     want(own_said or accounted and accounted[0], f"{case}, linked", f"neither profiled nor said: {own.stderr}")
     print(f"{case:28} | {f'{share:.1f} %' if share else '-':8} | {said[0] if said else '-'} | linked: "

@@ -92,7 +92,9 @@ def others():
     refused("static", [static], ("linked statically",), output="done")
     refused("static-pie", [build("static-pie", "gcc", "-static-pie", "-fPIE")], ("linked statically",), output="done")
     refused("musl", [build("musl", "musl-gcc")], ("does not use glibc", "ld-musl"), output="done")
-    refused("32 bits", [build("small", "gcc", "-m32")], ("i386 (32 bits)", "x86-64 (64 bits)"), output="done")
+    small = build("small", "gcc", "-m32")
+    runs = alone(["sh", "-c", small]).returncode == 0  # not every 64-bit kernel runs 32-bit programs
+    refused("32 bits", [small], ("i386 (32 bits)", "x86-64 (64 bits)"), code=3 if runs else 126, output="done" if runs else None)
     foreign = build("foreign", "aarch64-linux-gnu-gcc", "-static")
     emulated = alone(["sh", "-c", foreign]).returncode == 0
     refused("another architecture", [foreign], ("aarch64 (64 bits)", "x86-64 (64 bits)"), code=3 if emulated else 126)
@@ -136,8 +138,9 @@ def rights():
             os.chmod(path, mode)
             refused(name, [path, "/etc/passwd"], (name, words), output="root", user=65534, program=program)
             os.chmod(path, 0o755)
+            # Mostly 3: so short a program has no sample.
             code, _, ours, _ = run([path, "/etc/passwd"], user=65534, program=program)
-            if code != 3 or any("so the system" in line for line in ours):
+            if code not in (0, 3) or any("so the system" in line for line in ours):
                 fail(f"the same without the bit: {code} {ours}")
     finally:
         shutil.rmtree(private)

@@ -78,8 +78,8 @@ def chosen_none(run):
     return {"exit status": status, "output": out, "messages": err, "summary": f"{status}: {out.strip()[:44]}"}
 
 
-def least(row, percent):
-    row.least = percent
+def least(row, percent, again=0):
+    row.least, row.again = percent, again
     return row
 
 
@@ -92,8 +92,10 @@ ROWS = {
     "chromium": least(chromium, 50),
     "jemalloc": plain(40, ["{tools}/work", "40"], {"LD_PRELOAD": (glob.glob("/usr/lib/*/libjemalloc.so.2") or [""])[0]}),
     "gperftools": gperftools,
-    # valgrind and ASan work before and after the program that the library is in.
-    "valgrind": least(plain(90, ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "{tools}/work", "2"]), 30),
+    # valgrind and ASan work before and after the program that the library is in. Once in about 200 runs, on a busy machine, memcheck took a
+    # part of the collect thread's stack for unaddressable, in read() of a buffer in the same frame, whose first byte had just been written. Not
+    # seen again in 130 runs; its stack trace ends behind read(), as where memcheck has lost the thread's stack. So it must come twice.
+    "valgrind": least(plain(90, ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "{tools}/work", "2"]), 30, again=1),
     "gdb": gdb,
     "setpriv": plain(20, ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "{tools}/work", "10"]),
     "asan": least(asan, 70),

@@ -12,6 +12,12 @@ $(PULL_PROGRAM): tests/pull/program.c core/edgeprof.h core/config.h $(EP_LIB)
 test-pull: $(PULL_PROGRAM) $(BUILD)/edgeprof
 	@tests/pull/pull.py $(PULL_PROGRAM) $(BUILD)/edgeprof $(PULL_DIR)/work
 
+$(call test,pull-parca,own,1200,alone,Ten minutes of Parca's scrapes show each value since the start once and as of now.)
+PULL_SECONDS ?= 600
+.PHONY: pull-parca
+pull-parca: $(PULL_PROGRAM)
+	@tests/pull/parca_scrape.py $(PULL_PROGRAM) $(PULL_SECONDS)
+
 #   test-fuzz-request  the stored inputs, each also truncated everywhere and with every byte changed, under ASan and UBSan
 #   fuzz-request       libFuzzer: FUZZ_RUNS executions, at most FUZZ_SECONDS (0: no limit). New inputs go to
 #                      $(PULL_DIR)/found; add inputs that break an invariant to tests/pull/corpus

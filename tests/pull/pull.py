@@ -22,7 +22,8 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../conformance"))
 sys.dont_write_bytecode = True
-from rules import check_pprof  # noqa: E402
+from proto import decode  # noqa: E402
+from rules import check_pprof, inflated  # noqa: E402
 
 program, tool, work = (os.path.abspath(a) for a in sys.argv[1:4])
 os.makedirs(work, exist_ok=True)
@@ -131,6 +132,26 @@ def check_shares(source, what, period=0.004):
                f"{100 * share:.1f} %, is {100 * part:.0f} % +- {100 * slack:.0f}")
 
 
+def check_times(path, body):
+    """Of the next seconds: with a duration. Since the start, or of now: at the time of the answer, without one, as Go's endpoint."""
+    profile = decode("Profile", inflated(body))
+    age, lasts = time.time() - profile["time_nanos"] / 1e9, profile.get("duration_nanos", 0)
+    if "seconds=" in path:
+        expect(lasts > 0, f"{path}: lasts", lasts)
+    else:
+        expect(lasts == 0 and -1 < age < 60, f"{path}: now, without a duration", f"{age:.1f} s ago, {lasts} ns")
+
+
+def check_deltas(run):
+    """Scraped again and again, the values since the start only grow, each at a later time; ?seconds=N is what was added meanwhile."""
+    def value(path):
+        profile = decode("Profile", inflated(run.get("/debug/pprof/" + path)[1]))
+        return profile["time_nanos"], sum(sample["value"][-1] for sample in profile["sample"])
+    before, added, after = value("mutex"), value("mutex?seconds=2"), value("mutex")
+    expect(before[0] < added[0] < after[0], "each scrape has a time of its own, in order")
+    expect(0 < added[1] <= after[1] - before[1], "seconds=2 is a part of the increase", (before, added, after))
+
+
 def truth():
     pushed = os.path.join(work, "pushed.ep")
     if os.path.exists(pushed):
@@ -147,9 +168,11 @@ def truth():
            functions.get("sleeper") == 1, "goroutine: every thread once", (count, functions, out))
     for path in PATHS:
         status, body, headers = run.get("/debug/pprof/" + path)
-        wrong = check_pprof(body, time.time())
+        wrong = [one for one in check_pprof(body, time.time()) if one[0] != "duration"]
         expect(status == 200 and headers["Content-Type"] == "application/octet-stream" and not wrong,
                f"{path}: as the strictest of pprof's readers wants it", wrong or f"{len(body)} bytes")
+        check_times(path, body)
+    check_deltas(run)
     first = top(run.url("/debug/pprof/block?seconds=2"))
     expect(1.0 < first[1].get("sleeper", 0) < 3.5, "block of 2 s: one sleeper", first)
     delay, functions = top(run.url("/debug/pprof/mutex"))

@@ -6,7 +6,8 @@
 The probe is the archive, whole, linked as a shared object: it must need no relocation of code, and its thread-local
 storage must be in the static block (initial-exec: no call of __tls_get_addr, which may allocate). The archive must
 have no writable data. Then its sizes are compared with the file --sizes: what has grown fails until --accept has
-written the file anew. Sizes of another compiler are not compared.
+written the file anew. Code, constants and zeroed memory may grow by one thousandth before that, since a changed line
+moves alignments. Sizes of another compiler are not compared.
 """
 import argparse
 import pathlib
@@ -20,6 +21,7 @@ import symbols_check  # noqa: E402
 RELOCATION = re.compile(r'^[0-9a-f]+\s+[0-9a-f]+\s+(R_\w+)')
 SECTION = re.compile(r'^\s*\[\s*\d+\]\s+(\S+)\s+\S+\s+[0-9a-f]+\s+[0-9a-f]+\s+([0-9a-f]+)')
 CALLING_TLS = re.compile(r'_(TLSGD|TLSLD|TLS_GD|TLS_LDM|TLSDESC|TLS_GOTDESC|TLS_CALL|TLS_DTPMOD|DTPMOD|THM_TLS)')
+ALLOWED_GROWTH = {'text': 1000, 'rodata': 1000, 'bss': 1000}  # one part in so many of the file's figure
 STATIC_TLS = re.compile(r'_(TLSIE|TLS_IE|GOTTPOFF|TLS_TPREL|TPOFF)')
 
 
@@ -71,10 +73,12 @@ def compare(before, now, path):
     grown, shrunk = [], []
     for name, value in now.items():
         old = before.get(name, '0')
-        if name != 'compiler' and int(value) > int(old):
+        if name == 'compiler':
+            continue
+        if int(value) > int(old) + int(old) // ALLOWED_GROWTH.get(name, sys.maxsize):
             grown.append(f'{name} has grown from {old} to {value} bytes: make it smaller, or `make '
                          f'BOARD={path.parent.name} sizes-accept` and say why in the commit')
-        elif name != 'compiler' and int(value) < int(old):
+        if int(value) < int(old):
             shrunk.append(f'{name} {old} -> {value}')
     return grown, shrunk
 

@@ -1,10 +1,12 @@
 /*
  * A device that is told to end: profiles itself until SIGTERM, then has two seconds. Says what it has measured.
  *
- * usage: graceful ENDPOINT   (EDGEPROF_SPOOL says where its spool is)
+ * usage: graceful ENDPOINT   (EDGEPROF_SPOOL says where its spool is; other variables of ep_config_from_env() count
+ * too)
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "core/edgeprof.h"
@@ -20,19 +22,23 @@ static void on_term(int number)
 int main(int argc, char **argv)
 {
     static uint64_t memory[EP_MEMORY_DEFAULT / 8], spool_memory[EP_SPOOL_MEMORY / 8];
-    struct ep_spool_config spool = {.memory = spool_memory, .memory_size = sizeof spool_memory, .link_share_pct = 100};
-    const struct ep_config config = {.memory = memory,
-                                     .memory_size = sizeof memory,
-                                     .service = "graceful",
-                                     .level = EP_LEVEL_HIGH,
-                                     .kinds = EP_KIND_BIT(EP_KIND_CPU),
-                                     .interval_ms = 200,
-                                     .endpoint = argc > 1 ? argv[1] : NULL};
+    struct ep_spool_config spool = {.memory = spool_memory,
+                                    .memory_size = sizeof spool_memory,
+                                    .link_share_pct = 100,
+                                    .sync_ms = argc > 2 ? (uint32_t)atoi(argv[2]) : 0};
+    struct ep_config config = {.memory = memory,
+                               .memory_size = sizeof memory,
+                               .service = "graceful",
+                               .level = EP_LEVEL_HIGH,
+                               .kinds = EP_KIND_BIT(EP_KIND_CPU),
+                               .interval_ms = 200,
+                               .endpoint = argc > 1 ? argv[1] : NULL};
     const struct sigaction action = {.sa_handler = on_term};
     struct ep_stats stats;
     double sum = 1;
 
-    if (ep_spool_from_env(&spool) != 1 || ep_spool_start(&spool) != 0 || ep_start(&config) != 0) {
+    if (ep_config_from_env(&config) < 0 || ep_spool_from_env(&spool) != 1 || ep_spool_start(&spool) != 0 ||
+        ep_start(&config) != 0) {
         fprintf(stderr, "graceful: %s\n", ep_start_error());
         return 1;
     }

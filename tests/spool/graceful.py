@@ -4,26 +4,18 @@
 usage: graceful.py EDGEPROF PROGRAM WORK"""
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 
+import serve
+
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
 shutil.rmtree(work, ignore_errors=True)
 os.makedirs(work)
 db = os.path.join(work, "graceful.db")
-
-
-def serve(port):
-    server = subprocess.Popen([edgeprof, "serve", "--listen", f"127.0.0.1:{port}", "--db", db], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, text=True)
-    found = re.search(r"http://127\.0\.0\.1:(\d+)", server.stdout.readline())
-    if not found:
-        sys.exit("graceful: the server did not start")
-    return server, int(found[1])
 
 
 def device(port, seconds):
@@ -39,21 +31,19 @@ def device(port, seconds):
     return said
 
 
-server, port = serve(0)
+server, port = serve.start(edgeprof, db)
 server.kill()
 server.wait()
 away = [device(port, 2), device(port, 1)]
 if not all(said["spooled"] and said["left"] and said["failures"] for said in away):
     sys.exit("graceful: the server's absence was not noticed")
-server, _ = serve(port)
+server, _ = serve.start(edgeprof, db, port)
 back = device(port, 3)
 server.terminate()
 server.wait(20)
 if back["left"] or back["replayed"] < away[0]["spooled"] + away[1]["spooled"]:
     sys.exit("graceful: the spool was not emptied")
-done = subprocess.run([edgeprof, "top", "--db", db, "--service", "graceful", "-n", "100000", "--json"],
-                      capture_output=True, text=True, check=True)
-kept, measured = json.loads(done.stdout)["total"], sum(said["measured_ns"] for said in (*away, back))
+kept, measured = serve.total(edgeprof, db), sum(said["measured_ns"] for said in (*away, back))
 print(f"graceful: measured {measured} ns, in the database {kept} ns")
 if kept != measured:
     sys.exit("graceful: the totals differ")

@@ -46,3 +46,9 @@ $(SPOOL_DIR)/graceful: tests/spool/graceful.c core/edgeprof.h core/config.h $(EP
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 test-spool-graceful: $(SPOOL_DIR)/graceful $(BUILD)/edgeprof
 	@tests/spool/graceful.py $(BUILD)/edgeprof $< $(SPOOL_DIR)/graceful-work
+
+# Killed, while the link is down and while the spool is delivered, in both formats.
+$(call test,test-spool-killed,all,300,shared,What killed devices had in their spool arrives in both formats to the nanosecond; also after 409.)
+.PHONY: test-spool-killed
+test-spool-killed: $(SPOOL_DIR)/graceful $(BUILD)/edgeprof
+	@tests/spool/killed.py $(BUILD)/edgeprof $< $(SPOOL_DIR)/killed-work
