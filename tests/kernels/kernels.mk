@@ -5,7 +5,7 @@ KERNELS_DIR := $(BUILD)/tests/kernels
 KERNELS_CFLAGS := -I. -Icore -Iport -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNINGS)
 
 ifeq ($(BOARD),host)
-.PHONY: test-kernels test-kernels-hz test-periods
+.PHONY: test-kernels test-kernels-hz test-periods bench-tick_bias-qemu
 $(call test,test-kernels,all,1500,shared,On Debian's ARM kernels of three releases and with PREEMPT_RT all CPU time is accounted for, while CPUs go, clocks jump and the machine sleeps.)
 $(call test,test-kernels-hz,own,3000,shared,On kernels with HZ=100 and 1000, compiled for it, the weights of samples stay right at every rate.)
 $(call test,test-periods,all,600,alone,With 32 and 64 bits of time_t on 32-bit ARM waits and ticks of the library last as long as asked.)
@@ -16,6 +16,10 @@ test-kernels: $(BUILD)/edgeprof build/deps/kernels/.fetched  ## ARM kernels of o
 test-kernels-hz: $(BUILD)/edgeprof  ## ARM kernels with HZ=100 and 1000, compiled first
 	@tools/build/setup.sh apt kernels && tools/build/setup.sh hz-kernels
 	@for b in aarch64 armhf; do $(MAKE) --no-print-directory BOARD=qemu-$$b QEMU_TOOL=$< kernels-hz || exit 1; done
+# Bursts and their shares by each clock where the kernel ticks 100 and 250 times a second; TICK_SECONDS a figure.
+bench-tick_bias-qemu:
+	@tools/build/setup.sh apt kernels && tools/build/setup.sh hz-kernels
+	@$(MAKE) -s --no-print-directory BOARD=qemu-aarch64 kernels-bias
 test-periods:  ## times in the library's own system calls, with both types of time_t, in qemu-user
 	@$(MAKE) --no-print-directory BOARD=qemu-armhf periods
 else
@@ -30,7 +34,7 @@ $(KERNELS_DIR)/periods: tests/kernels/periods.c $(EP_LIB)
 PERIODS_32 := $(BUILD)-time32/periods-time32
 PERIODS_64 := $(BUILD)-time64/periods-time64
 PERIODS    := $(if $(filter arm,$(BOARD_ARCH)),$(PERIODS_32) $(PERIODS_64))
-.PHONY: periods-32 periods-64 periods kernels kernels-hz
+.PHONY: periods-32 periods-64 periods kernels kernels-hz kernels-bias $(KERNELS_DIR)/bias.gz
 periods-32 periods-64: periods-%:
 	@$(MAKE) --no-print-directory BOARD=$(BOARD) BUILD=$(BUILD)-time$* BOARD_CFLAGS='$(BOARD_CFLAGS) -D_TIME_BITS=$* -D_FILE_OFFSET_BITS=64' \
 	    $(BUILD)-time$*/tests/kernels/periods
@@ -47,6 +51,17 @@ KERNELS = $(PYTHON) tests/kernels/kernels.py --edgeprof $(QEMU_TOOL) --work $(KE
 KERNEL_CASES      = $(if $(filter arm,$(BOARD_ARCH)),,hotplug$(comma))clock$(comma)idle
 OTHER_KERNELS = $(foreach k,6.1-rt 5.10 6.12-rt,$(if $(wildcard build/deps/kernels/$(QEMU_NAME)-$(k)),--kernel build/deps/kernels/$(QEMU_NAME)-$(k)=$(QEMU_NAME)_$(k):250:$(KERNEL_CASES)$(if $(filter 5.10,$(k)),,$(comma)suspend)))
 HZ_KERNELS    = $(foreach h,100 1000,$(if $(wildcard build/deps/kernels/$(QEMU_NAME)-hz$(h)),--kernel build/deps/kernels/$(QEMU_NAME)-hz$(h)=$(QEMU_NAME)_6.1_HZ=$(h):$(h):$(if $(filter arm,$(BOARD_ARCH)),,hotplug$(comma))clock))
+# With -icount the guest's time is the number of its instructions.
+TICK_SECONDS ?= 10
+$(KERNELS_DIR)/bias.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(UT_DIR)/plain/linux_bias $(UT_DIR)/plain/linux_perf
+	@mkdir -p $(@D); printf '%s\n' 'bursts 7200 /bin/linux_bias $(TICK_SECONDS) bursts' 'loop 3600 /bin/linux_bias $(TICK_SECONDS) loop' \
+	    'perf 900 PARANOID=1 /bin/linux_perf' >$@.jobs
+	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$@.jobs $(foreach l,$(QEMU_LIBS),lib/$(notdir $(l))=$(l)) $(foreach p,$(filter $(UT_DIR)/%,$^),bin/$(notdir $(p))=$(p))
+kernels-bias: $(KERNELS_DIR)/bias.gz $(BOARD_QEMU_KERNEL)
+	@set -e; for k in 250=$(BOARD_QEMU_KERNEL) 100=build/deps/kernels/$(QEMU_NAME)-hz100; do \
+	    $(PYTHON) tests/qemu/system.py --kernel $${k#*=} --timeout 7200 --out $(KERNELS_DIR) --log $(KERNELS_DIR)/bias-$${k%=*}.log --initrd $< \
+	        -- $(BOARD_QEMU) -rtc clock=vm $(QEMU_ICOUNT) >&2; \
+	    tr -d '\r' <$(KERNELS_DIR)/bias-$${k%=*}.log | sed -n "s/^figure tick_bias_/figure tick_bias_$(QEMU_NAME)_$${k%=*}_hz_kernel_/p"; done
 kernels: $(KERNELS_DIR)/field $(QEMU_DIR)/init $(PERIODS) $(BOARD_QEMU_KERNEL)
 	@$(KERNELS) --memory --kernel $(BOARD_QEMU_KERNEL)=$(QEMU_NAME)_6.1:250:$(KERNEL_CASES)$(comma)suspend $(OTHER_KERNELS)
 kernels-hz: $(KERNELS_DIR)/field $(QEMU_DIR)/init $(PERIODS)

@@ -4,11 +4,13 @@
  * standard errors.
  *
  *   linux_bias           the test
- *   linux_bias SECONDS   also figures of other bursts and rates, each for so long
+ *   linux_bias SECONDS [bursts | loop]   also figures of other bursts and rates, each for so long, and of a loop that
+ *                                        no tick finds
  */
 #include "linux_test.h"
 
 #include <math.h>
+#include <sys/prctl.h>
 
 #define THREADS 2u
 
@@ -35,13 +37,24 @@ static void on_entry(const struct receiver_stack *stack)
         told_seldom += stack->value;
 }
 
+/* Uses CPU time with few system calls, because the perf clock tells time in the kernel apart. */
+__attribute__((noinline)) static void burn_user(uint64_t ns)
+{
+    uint64_t end = clock_of(CLOCK_THREAD_CPUTIME_ID) + ns;
+
+    while (clock_of(CLOCK_THREAD_CPUTIME_ID) < end) {
+        for (volatile int i = 0; i < 20000; i++) {
+        }
+    }
+}
+
 /* Returns the CPU time used. */
 static uint64_t burst(const char *name, unsigned us)
 {
     uint64_t start = clock_of(CLOCK_THREAD_CPUTIME_ID);
 
     assert_int_equal(ep_tag_push("burst", name), 0);
-    burn((uint64_t)us * 1000);
+    burn_user((uint64_t)us * 1000);
     ep_tag_pop();
     return clock_of(CLOCK_THREAD_CPUTIME_ID) - start;
 }
@@ -107,24 +120,106 @@ static void test_short_bursts(void **state)
     assert_true(fabs(found.ratio - 1) < 4 * found.standard_error + RATIO_SLACK);
 }
 
-static void figures(unsigned seconds)
+static const struct {
+    const char *name;
+    uint32_t clock;
+} clocks[] = {{"timer", EP_CLOCK_TIMERS}, {"ticks", EP_CLOCK_TICKS}, {"perf", EP_CLOCK_PERF}};
+
+static void bias(struct bursts b, unsigned rate, unsigned clock, unsigned seconds)
+{
+    struct found found =
+        measure(b, rate, clocks[clock].clock, (uint64_t)seconds * 1000000 / (b.often + b.seldom + 4600));
+
+    printf("figure tick_bias_%s_%u_%u_us_%u_hz_pct %.2f +- %.2f (true share %.2f %%, told %.2f %%)\n",
+           clocks[clock].name, b.often, b.seldom, rate, 100 * (found.ratio - 1), 196 * found.standard_error,
+           100 * found.truth, 100 * found.truth * found.ratio);
+}
+
+/* ---- a control loop in step with the ticks ---- */
+
+#define LOOP_NS         (10 * MS)
+#define WORK_US         1000
+#define AFTER_NS        200000 /* of a tick */
+#define FRAME_UNSAMPLED 29
+#define FRAME_KERNEL    30
+
+static struct {
+    pthread_barrier_t named, measured;
+    uint64_t cycles, used_ns; /* truth */
+    uint64_t told_ns, unsampled_ns, kernel_ns;
+} loop;
+
+static void on_loop_entry(const struct receiver_stack *stack)
+{
+    if (stack->kind != EP_KIND_CPU)
+        return;
+    if (strstr(stack->with.tags, "burst=loop"))
+        loop.told_ns += stack->value;
+    else if (strcmp(stack->with.thread, "loop") == 0 && stack->frame[0] == FRAME_UNSAMPLED)
+        loop.unsampled_ns += stack->value;
+    else if (strcmp(stack->with.thread, "loop") == 0 && stack->frame[0] == FRAME_KERNEL)
+        loop.kernel_ns += stack->value;
+}
+
+/* The coarse clock is the time of the last tick. */
+static void *run_loop(void *unused)
+{
+    uint64_t tick = 1000000000u / ep_port_tick_hz();
+
+    (void)prctl(PR_SET_NAME, "loop");
+    (void)pthread_barrier_wait(&loop.named);
+    (void)pthread_barrier_wait(&loop.measured);
+    uint64_t next = clock_of(CLOCK_MONOTONIC_COARSE) + 5 * LOOP_NS;
+    for (uint64_t i = 0; i < loop.cycles; i++) {
+        uint64_t phase = clock_of(CLOCK_MONOTONIC_COARSE) % tick;
+        uint64_t at = (next += LOOP_NS) / tick * tick + phase + AFTER_NS;
+        struct timespec t = {(time_t)(at / 1000000000u), (long)(at % 1000000000u)};
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0) {
+        }
+        loop.used_ns += burst("loop", WORK_US);
+    }
+    return unused;
+}
+
+static void loop_figure(unsigned rate, unsigned clock, unsigned seconds)
+{
+    struct turns other = {.bursts = {8000, 1000}, .cycles = (uint64_t)seconds * 1000000 / 13600, .seed = 1};
+    pthread_t thread;
+
+    receiver_reset();
+    receiver.on_entry = on_loop_entry;
+    memset(&loop, 0, sizeof loop);
+    loop.cycles = (uint64_t)seconds * 1000000000u / LOOP_NS;
+    (void)pthread_barrier_init(&loop.named, NULL, 2);
+    (void)pthread_barrier_init(&loop.measured, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, run_loop, NULL), 0);
+    (void)pthread_barrier_wait(&loop.named);
+    assert_int_equal(begin_profile_with(rate, 1000, clocks[clock].clock), 0);
+    (void)pthread_barrier_wait(&loop.measured);
+    assert_int_equal(pthread_create(&other.thread, NULL, take_turns, &other), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(pthread_join(other.thread, NULL), 0);
+    assert_int_equal(end_profile(5000), 0);
+    double used = (double)loop.used_ns;
+    printf("figure tick_bias_%s_loop_%u_hz_pct %.2f +- %.2f (told %.2f s of %.2f s, [unsampled] %.2f s, [kernel] %.2f "
+           "s)\n",
+           clocks[clock].name, rate, 100 * ((double)loop.told_ns / used - 1), 196 / sqrt(used / 1e9 * rate),
+           (double)loop.told_ns / 1e9, used / 1e9, (double)loop.unsampled_ns / 1e9, (double)loop.kernel_ns / 1e9);
+}
+
+/* part: "bursts", "loop", or NULL for both. */
+static void figures(unsigned seconds, const char *part)
 {
     static const struct bursts bursts[] = {{8000, 1000}, {2000, 500}};
     static const unsigned rates[] = {19, 97, 251};
-    static const struct {
-        const char *name;
-        uint32_t clock;
-    } clocks[] = {{"timer", EP_CLOCK_TIMERS}, {"ticks", EP_CLOCK_TICKS}, {"perf", EP_CLOCK_PERF}};
+    bool is_loop = part && strcmp(part, "loop") == 0;
 
-    for (unsigned i = 0; i < 18; i++) {
-        struct bursts b = bursts[i / 9];
-        unsigned rate = rates[i / 3 % 3];
-        struct found found =
-            measure(b, rate, clocks[i % 3].clock, (uint64_t)seconds * 1000000 / (b.often + b.seldom + 4600));
-        printf("figure tick_bias_%s_%u_%u_us_%u_hz_pct %.2f +- %.2f (true share %.2f %%, told %.2f %%)\n",
-               clocks[i % 3].name, b.often, b.seldom, rate, 100 * (found.ratio - 1), 196 * found.standard_error,
-               100 * found.truth, 100 * found.truth * found.ratio);
-    }
+    for (unsigned i = 0; i < 18 && !is_loop; i++)
+        bias(bursts[i / 9], rates[i / 3 % 3], i % 3, seconds);
+    for (unsigned i = 0; i < 2 && !is_loop; i++)
+        bias(bursts[i], 997, 2, seconds);
+    for (unsigned i = 0; i < 9 && (!part || is_loop); i++)
+        loop_figure(rates[i / 3], i % 3, seconds);
 }
 
 int main(int argc, char **argv)
@@ -135,6 +230,6 @@ int main(int argc, char **argv)
 
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc > 1)
-        figures((unsigned)atoi(argv[1]));
+        figures((unsigned)atoi(argv[1]), argv[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

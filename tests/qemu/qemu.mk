@@ -69,8 +69,8 @@ CMOCKA_DIR  ?= build/deps/cmocka
 QEMU_CMOCKA := $(QEMU_DIR)/libcmocka.a
 QEMU_SIM    := $(patsubst %,$(UT_DIR)/plain/%,$(filter-out test_cfi,$(UT_TESTS))) $(UT_DIR)/template \
                $(addprefix $(TRANSPORT_TEST_DIR)/,$(TRANSPORT_CMOCKA) test_stop)
-QEMU_LINUX  := $(UT_LINUX:%=$(UT_DIR)/plain/%)
-$(foreach t,$(UT_TESTS) $(UT_LINUX),$(eval UT_LIBS_$(t) += -L$(QEMU_DIR)))
+QEMU_LINUX  := $(patsubst %,$(UT_DIR)/plain/%,$(UT_LINUX) $(UT_PERF))
+$(foreach t,$(UT_TESTS) $(UT_LINUX) $(UT_PERF),$(eval UT_LIBS_$(t) += -L$(QEMU_DIR)))
 UT_CPPFLAGS          += -isystem $(CMOCKA_DIR)/include
 TRANSPORT_TEST_FLAGS += -isystem $(CMOCKA_DIR)/include -L$(QEMU_DIR) $(BOARD_CFLAGS)
 $(QEMU_SIM) $(QEMU_LINUX): | $(QEMU_CMOCKA)
@@ -157,7 +157,8 @@ $(QEMU_DIR)/jobs: tests/qemu/qemu.mk
 	    'service 120 /bin/service 6000 97 receive:///tmp/service' 'show service /tmp/service' \
 	    'service-static 120 /bin/service-static 4000 97 receive:///tmp/static' 'show service-static /tmp/static' \
 	    'service-musl 120 /bin/service-musl 4000 97 receive:///tmp/musl' 'show service-musl /tmp/musl' \
-	    'hz 60 /bin/service 3000 1000 receive:///tmp/hz' 'show hz /tmp/hz'; } >$@
+	    'hz 60 /bin/service 3000 1000 receive:///tmp/hz' 'show hz /tmp/hz' \
+	    $(foreach t,$(UT_PERF),'$(t) 300 PARANOID=1 /bin/$(t)'); } >$@
 
 $(QEMU_DIR)/initrd.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/jobs $(QEMU_LINUX) $(QEMU_PROGRAMS) $(QEMU_DIR)/service-musl
 	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/jobs $(foreach l,$(QEMU_LIBS),lib/$(notdir $(l))=$(l)) \
