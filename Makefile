@@ -68,7 +68,9 @@ EP_FAST       := $(addprefix core/,capture/capture.c data/ring.c unwind/unwind.c
 # For edgeprof's own threads: loops may recompute invariants, because that makes shorter code.
 EP_UNHURRIED  := transport/% port/% core/encode/% core/environment/% core/state/counters.c core/state/words.c core/state/text.c \
                  $(addprefix core/,collect/collect.c collect/governor.c collect/level.c deliver/deliver.c data/outbox.c edgeprof.c layout.c settings.c stats.c)
-MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk)
+MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk) tools/build/harden.mk
+# $(1): the source
+ep_speed       = $(if $(filter $(EP_FAST),$(1)),-fno-sched-spec --param=logical-op-non-short-circuit=0 --param=tree-reassoc-width=1,-Os) $(if $(filter $(EP_UNHURRIED),$(1)),-fno-move-loop-invariants)
 
 TESTS     :=
 OWN_TESTS :=
@@ -101,6 +103,7 @@ all: lib        ## the library and the host tool
 # Parts that are missing in the tree are not tested.
 include $(wildcard \
     transport/tls/tls.mk \
+    tools/build/harden.mk \
     port/linux/linux.mk \
     transport/transport.mk \
     tools/build/checks/checks.mk \
@@ -147,7 +150,7 @@ $(EP_LIB): $(EP_OBJ) $(THIRD_OBJ)
 
 $(EP_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CFLAGS) -fomit-frame-pointer $(if $(filter $(EP_FAST),$<),-fno-sched-spec --param=logical-op-non-short-circuit=0 --param=tree-reassoc-width=1,-Os) $(if $(filter $(EP_UNHURRIED),$<),-fno-move-loop-invariants))
+	$(call compile,$(EP_CFLAGS) -fomit-frame-pointer $(call ep_speed,$<))
 
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)

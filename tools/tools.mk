@@ -1,6 +1,5 @@
 # The host command line tool, $(BUILD)/edgeprof. It always runs on the build machine, for every BOARD.
 
-ET_CC       ?= gcc
 ET_DIR      := $(BUILD)/tools
 # The rooms, from the bottom; $(CHECKS)/rooms.txt has their dependencies.
 ET_ROOMS    := lib profile formats symbols store web serve/http serve/ingest serve/query serve/query/pyroscope serve/scrape \
@@ -14,7 +13,7 @@ ET_GEN_OBJ  := $(ET_GEN:.c=.o)
 ET_PACKAGES := libmicrohttpd gnutls nettle jansson sqlite3 libpcre2-8 libdw libelf libdebuginfod zlib libprotobuf-c libcurl
 ET_CPPFLAGS  = -D_GNU_SOURCE -DEP_VERSION_TEXT='"$(EP_VERSION)"' -I. -isystem $(ET_DIR)/gen \
                $(shell pkg-config --cflags $(ET_PACKAGES) 2>/dev/null)
-ET_CFLAGS   := -std=c11 -O2 -g -fno-omit-frame-pointer -fstack-protector-strong $(WARNINGS)
+ET_CFLAGS    = -std=c11 -O2 -g -fno-omit-frame-pointer $(WARNINGS) $(ET_HARDEN)
 ET_LDLIBS    = $(shell pkg-config --libs $(ET_PACKAGES) 2>/dev/null) -l:libiberty.a -lm -lpthread
 ET_WEB      := $(wildcard tools/web/*.html tools/web/*.css tools/web/*.js tools/web/*.svg)
 ET_NPM      := tools/web/node_modules/.package-lock.json
@@ -24,9 +23,9 @@ all: tools
 tools: $(BUILD)/edgeprof  ## $(BUILD)/edgeprof, the host command line
 
 $(BUILD)/edgeprof: $(ET_OBJ) $(ET_GEN_OBJ)
-	@echo "  LD $@"; $(ET_CC) -o $@ $^ $(ET_LDLIBS)
+	@echo "  LD $@"; $(ET_CC) $(ET_LDFLAGS) -o $@ $^ $(ET_LDLIBS)
 
-$(ET_OBJ): $(ET_DIR)/%.o: tools/%.c tools/tools.mk Makefile $(ET_GEN)
+$(ET_OBJ): $(ET_DIR)/%.o: tools/%.c tools/tools.mk tools/build/harden.mk Makefile $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $<"; $(ET_CC) $(ET_CPPFLAGS) $(ET_CFLAGS) -MMD -MP -c $< -o $@
 
@@ -47,8 +46,8 @@ $(ET_DIR)/gen/viewer-alone.js: $(ET_ALONE) tools/tools.mk
 	sed -e '/^import .* from .*;$$/d' -e 's/^export //' $(ET_ALONE) >$@
 	@! grep -nE '^(import|export)' $@ || { echo "$@: an import or export of more than one line" >&2; exit 1; }
 
-$(ET_GEN_OBJ): $(ET_DIR)/gen/%.o: $(ET_DIR)/gen/%.c
-	@echo "  CC $<"; $(ET_CC) -std=gnu11 -O2 -g -c $< -o $@
+$(ET_GEN_OBJ): $(ET_DIR)/gen/%.o: $(ET_DIR)/gen/%.c tools/build/harden.mk
+	@echo "  CC $<"; $(ET_CC) -std=gnu11 -O2 -g $(ET_HARDEN) -c $< -o $@
 
 # protobuf-c does not allow a field named `base`; field names do not affect the encoding.
 $(ET_DIR)/gen/compact.pb-c.c: core/proto/compact.proto tools/tools.mk

@@ -4,16 +4,19 @@ PRELOAD_LIB := $(BUILD)/libedgeprof-preload.so
 preload: $(PRELOAD_LIB)  ## the profiler as a preload library, for programs built without it
 .PHONY: preload
 
-PRELOAD_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard port/linux/preload*.c))
+PRELOAD_OBJ := $(patsubst %.c,$(SO_DIR)/%.o,$(wildcard port/linux/preload*.c))
 
-$(PRELOAD_LIB): $(PRELOAD_OBJ) $(EP_LIB) $(TLS_LIB)
-	$(CC) $(EP_CODEGEN) -shared -Wl,--gc-sections -Wl,-z,now -Wl,-z,nodelete -o $@ $^ $(EP_LDLIBS)
+$(PRELOAD_LIB): $(PRELOAD_OBJ) $(SO_LIB)
+	$(CC) $(EP_CODEGEN) -shared -Wl,--gc-sections $(SO_LDFLAGS) -Wl,-z,nodelete -o $@ $^ $(EP_LDLIBS)
 
-$(PRELOAD_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
+$(SO_LIB): $(SO_OBJ) $(SO_THIRD)
+	@echo "  AR $@"; rm -f $@; $(AR) qcsD $@ $^
+
+$(PRELOAD_OBJ): $(SO_DIR)/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(CC) $(EP_CPPFLAGS) $(EP_CFLAGS) -MMD -MP -c $< -o $@
+	$(CC) $(EP_CPPFLAGS) $(EP_CFLAGS) $(call so_harden,$<) -MMD -MP -c $< -o $@
 
--include $(PRELOAD_OBJ:.o=.d)
+-include $(PRELOAD_OBJ:.o=.d) $(SO_OBJ:.o=.d) $(SO_THIRD:.o=.d)
 
 # Waits of a program built without edgeprof, with and without frame pointers; its tables provide the stacks.
 PRELOAD_WAITS  := $(BUILD)/tests/preload/waits

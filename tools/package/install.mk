@@ -24,11 +24,11 @@ INSTALL_TLS := $(TLS_SRC:%.c=$(INSTALL_DIR)/obj/%.o)
 
 $(INSTALL_OBJ): $(INSTALL_DIR)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CFLAGS) $(if $(filter $(EP_FAST),$<),,-Os) -fvisibility=default)
+	$(call compile,$(EP_CFLAGS) $(if $(filter $(EP_FAST),$<),,-Os) -fvisibility=default $(call so_harden,$<))
 
 $(INSTALL_TLS): $(INSTALL_DIR)/obj/%.o: %.c $(MAKE_SRC)
 	@mkdir -p $(@D)
-	$(call compile,$(TLS_CPPFLAGS) $(EP_CFLAGS) -Os -fvisibility=default)
+	$(call compile,$(TLS_CPPFLAGS) $(EP_CFLAGS) -Os -fvisibility=default $(call so_harden,$<))
 
 # Public symbols: declarations in the installed headers, and the functions used by the linker options.
 $(INSTALL_DIR)/names.map: port/linux/link.opt core/edgeprof.h transport/transport.h transport/tls.h
@@ -37,10 +37,10 @@ $(INSTALL_DIR)/names.map: port/linux/link.opt core/edgeprof.h transport/transpor
 	   sed -n 's/^-Wl,--wrap=\(.*\)/__wrap_\1;/p; s/^[a-z].*[ *]\(ep_[a-z_]*\)(.*);.*/\1;/p; s/^extern const .* \(ep_[a-z_]*\);.*/\1;/p' $^; \
 	   echo 'local: *; };'; } >$@
 
-$(INSTALL_SO): $(INSTALL_OBJ) $(INSTALL_TLS) $(THIRD_OBJ) $(MBEDTLS_OBJ) $(INSTALL_DIR)/names.map
-	@echo "  LD $@"; $(CC) $(BOARD_CFLAGS) -shared -Wl,-soname,$(INSTALL_ABI) -Wl,-z,text -Wl,-z,now -Wl,-z,nodelete -Wl,--no-undefined \
+$(INSTALL_SO): $(INSTALL_OBJ) $(INSTALL_TLS) $(SO_THIRD) $(INSTALL_DIR)/names.map
+	@echo "  LD $@"; $(CC) $(BOARD_CFLAGS) -shared -Wl,-soname,$(INSTALL_ABI) -Wl,-z,text $(SO_LDFLAGS) -Wl,-z,nodelete -Wl,--no-undefined \
 	    -Wl,--gc-sections -Wl,--build-id $(EP_LDFLAGS) -Wl,--version-script=$(INSTALL_DIR)/names.map \
-	    $(INSTALL_OBJ) $(INSTALL_TLS) $(THIRD_OBJ) $(MBEDTLS_OBJ) $(EP_LDLIBS) -lresolv -o $@
+	    $(INSTALL_OBJ) $(INSTALL_TLS) $(SO_THIRD) $(EP_LDLIBS) -lresolv -o $@
 
 -include $(INSTALL_OBJ:.o=.d) $(INSTALL_TLS:.o=.d)
 

@@ -37,21 +37,25 @@ DEB_DIR     ?= $(BUILD)/deb
 DEB_VERSION ?= $(EP_VERSION)
 DEB_ARCH    := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(patsubst arm,armhf,$(BOARD_ARCH))))
 DEB_TRIPLET  = $(shell dpkg-architecture -a$(DEB_ARCH) -qDEB_HOST_MULTIARCH 2>/dev/null)
+# A build folder of its own, with Debian's flags for the packages' architecture.
+DEB_BUILD    = $(BUILD)/deb-build
+deb_flag     = '$(1)=$(shell dpkg-architecture -a$(DEB_ARCH) -f -c dpkg-buildflags --get $(1) 2>/dev/null)'
+DEB_MAKE     = $(MAKE) --no-print-directory -s BUILD=$(DEB_BUILD) $(call deb_flag,CPPFLAGS) $(call deb_flag,CFLAGS) $(call deb_flag,LDFLAGS)
 DEB_LIB     := $(DEB_DIR)/debian/libedgeprof0
 DEB_DEV     := $(DEB_DIR)/debian/libedgeprof-dev
 DEB_TOOL    := $(DEB_DIR)/debian/edgeprof
 
-.PHONY: deb deb-library deb-tool test-tools-deb
+.PHONY: deb deb-library deb-tool deb-flags test-tools-deb
 deb: deb-library $(if $(filter host,$(BOARD)),deb-tool)  ## Debian packages for BOARD, in $(BUILD)/deb
 	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(PKG)/deb.sh $(DEB_DIR) $(DEB_VERSION) $(DEB_ARCH) libedgeprof0 libedgeprof-dev \
 	    $(if $(filter host,$(BOARD)),edgeprof)
 	@ls $(DEB_DIR)/*.deb
 
 # The shared library has its own package: with its .so in -dev, every normally linked program would depend on it.
-deb-library: $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
+deb-library:
 	@tools/build/setup.sh apt package
 	@rm -rf $(DEB_DIR)
-	@$(MAKE) --no-print-directory -s DESTDIR=$(abspath $(DEB_DEV)) PREFIX=/usr LIBDIR=/usr/lib/$(DEB_TRIPLET) \
+	@$(DEB_MAKE) DESTDIR=$(abspath $(DEB_DEV)) PREFIX=/usr LIBDIR=/usr/lib/$(DEB_TRIPLET) \
 	    INCLUDEDIR=/usr/include/$(DEB_TRIPLET) install
 	@install -d $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
 	@mv $(DEB_DEV)/usr/lib/$(DEB_TRIPLET)/libedgeprof.so.* $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
@@ -59,13 +63,17 @@ deb-library: $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
 # The documents for administrators.
 PKG_PAGES := configuration server security http-api pyroscope-and-grafana troubleshooting
 
-deb-tool: $(BUILD)/edgeprof $(PRELOAD_LIB) $(PKG_MADE) | deb-library
-	@install -D -m 755 $(BUILD)/edgeprof $(DEB_TOOL)/usr/bin/edgeprof
-	@install -D -m 644 $(PRELOAD_LIB) $(DEB_TOOL)/usr/lib/edgeprof/libedgeprof-preload.so
+deb-flags:
+	@echo $(DEB_MAKE)
+
+deb-tool: | deb-library
+	@$(DEB_MAKE) tools preload manual
+	@install -D -m 755 $(DEB_BUILD)/edgeprof $(DEB_TOOL)/usr/bin/edgeprof
+	@install -D -m 644 $(DEB_BUILD)/libedgeprof-preload.so $(DEB_TOOL)/usr/lib/edgeprof/libedgeprof-preload.so
 	@install -D -m 644 $(PKG)/edgeprof.gdb $(DEB_TOOL)/usr/share/gdb/auto-load/usr/lib/edgeprof/libedgeprof-preload.so-gdb.gdb
-	@install -D -m 644 $(PKG_DIR)/edgeprof.1 $(DEB_TOOL)/usr/share/man/man1/edgeprof.1
-	@install -D -m 644 $(PKG_DIR)/edgeprof.bash $(DEB_TOOL)/usr/share/bash-completion/completions/edgeprof
-	@install -D -m 644 $(PKG_DIR)/_edgeprof $(DEB_TOOL)/usr/share/zsh/vendor-completions/_edgeprof
+	@install -D -m 644 $(DEB_BUILD)/package/edgeprof.1 $(DEB_TOOL)/usr/share/man/man1/edgeprof.1
+	@install -D -m 644 $(DEB_BUILD)/package/edgeprof.bash $(DEB_TOOL)/usr/share/bash-completion/completions/edgeprof
+	@install -D -m 644 $(DEB_BUILD)/package/_edgeprof $(DEB_TOOL)/usr/share/zsh/vendor-completions/_edgeprof
 	@install -D -m 644 $(PKG)/edgeprof.conf $(DEB_TOOL)/etc/edgeprof/edgeprof.conf
 	@install -D -m 644 tools/README.md $(DEB_TOOL)/usr/share/doc/edgeprof/README.md
 	@install -D -m 644 -t $(DEB_TOOL)/usr/share/doc/edgeprof/docs $(PKG_PAGES:%=docs/%.md)
