@@ -133,6 +133,26 @@ test-tools-page: $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE)
 $(ET_PAGE): test-tools-page%: $(ET_TEST)/edgeprof
 	@$(call host_test,page$(subst -,_,$*)_test.py)
 
+# ---- once more, with TSan ----
+
+ET_TSAN_DIR  := $(BUILD)/tests/tools-tsan
+ET_TSAN      := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
+ET_TSAN_OBJ  := $(ET_SRC:tools/%.c=$(ET_TSAN_DIR)/%.o) $(ET_GEN:$(ET_DIR)/gen/%.c=$(ET_TSAN_DIR)/gen/%.o)
+$(ET_TSAN_DIR)/%.o: tools/%.c tools/tools.mk $(ET_HEADERS) $(ET_GEN)
+	@mkdir -p $(@D)
+	@echo "  CC $< (TSan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_TSAN) -c $< -o $@
+$(ET_TSAN_DIR)/web/assets.o: private ET_TSAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
+$(ET_TSAN_DIR)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
+$(ET_TSAN_DIR)/gen/%.o: $(ET_DIR)/gen/%.c
+	@mkdir -p $(@D)
+	@echo "  CC $< (TSan)"; $(ET_CC) -std=gnu11 $(ET_TSAN) -c $< -o $@
+$(ET_TSAN_DIR)/edgeprof: $(ET_TSAN_OBJ)
+	@echo "  LD $@"; $(ET_CC) $(ET_TSAN) -o $@ $^ $(ET_LDLIBS)
+$(call test,test-tools-tsan,quick,300,shared,TSan finds no data race in a server that takes - answers - passes on and deletes profiles at once.)
+.PHONY: test-tools-tsan
+test-tools-tsan: $(ET_TSAN_DIR)/edgeprof $(BUILD)/edgeprof
+	@$(call host_test,tsan_test.py)
+
 BENCHES += bench-page
 .PHONY: bench-page
 bench-page: $(BUILD)/edgeprof
