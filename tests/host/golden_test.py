@@ -1,0 +1,120 @@
+"""Databases and streams of version 0.1 (golden.py) are read by this version with the same answers; a newer database is refused."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import golden
+import pytest
+from harness import Server, clean_environment, database
+
+SCHEMAS = (3, 4)
+SAID = json.loads((golden.FOLDER / "answers.json").read_text())
+
+
+def missing(said, now, where):
+    """Where an answer lacks what was said once. A later version may say more."""
+    if isinstance(said, dict) and isinstance(now, dict):
+        return [text for key in said for text in (missing(said[key], now[key], f"{where}.{key}") if key in now else [f"{where}.{key} is gone"])]
+    if isinstance(said, list) and isinstance(now, list) and len(said) == len(now):
+        return [text for i, (one, other) in enumerate(zip(said, now)) for text in missing(one, other, f"{where}[{i}]")]
+    return [] if said == now else [f"{where}: {said!r} is {now!r}"]
+
+
+def differences(server):
+    now = golden.answers(server)
+    return [text for path, said in SAID.items() for text in missing(said, now[path], path)]
+
+
+@pytest.fixture
+def db(folder):
+    return os.path.join(folder, "golden.db")
+
+
+def version(path):
+    with database(path) as connection:
+        return connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+def test_files():
+    """What the tests read is small and says something."""
+    sizes = {path.name: path.stat().st_size for path in golden.FOLDER.iterdir()}
+    assert max(sizes.values()) < 50_000, sizes
+    assert set(SAID) == set(golden.questions())
+    assert all(answer.get("total") for path, answer in SAID.items() if path.startswith("/api/profile") and "other" not in path and "%222%22" not in path)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_served(edgeprof, db, schema):
+    """Twice: an older schema is upgraded by the first start."""
+    golden.unpack(f"schema-{schema}.sqlite.gz", db)
+    assert version(db) == schema
+    for _ in range(2):
+        with Server(edgeprof, db, *golden.OPTIONS) as server:
+            assert differences(server) == []
+    assert version(db) >= max(SCHEMAS)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_goes_on(edgeprof, db, schema):
+    """A device whose segment is in the database goes on with it."""
+    golden.unpack(f"schema-{schema}.sqlite.gz", db)
+    with Server(edgeprof, db, *golden.OPTIONS) as server:
+        before = server.total("hours", **{"from": 0})
+        body = golden.generate.message(20, 24, profiles=[golden.generate.profile({2: 5}, start=0)], unix_minus_uptime=(golden.START + 5 * golden.HOUR) * golden.SECOND)
+        assert server.push(body) == 200
+        assert server.total("hours", **{"from": 0}) == before + 5 * 10_000_000
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_read_only(cli, schema):
+    """Somebody who may not write reads it as it is."""
+    with tempfile.TemporaryDirectory() as place:
+        db = os.path.join(place, "golden.db")
+        golden.unpack(f"schema-{schema}.sqlite.gz", db)
+        with database(db) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")
+        os.chmod(db, 0o444)
+        os.chmod(place, 0o555)
+        before = pathlib.Path(db).read_bytes()
+        as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"] if os.geteuid() == 0 else []
+        done = subprocess.run([*as_nobody, cli.program, "query", "profile", "--json", "--db", db, "--service", "kinds", "--kind", "wait"],
+                              capture_output=True, text=True, check=False, env=clean_environment())
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)["total"] == SAID["/api/profile?service=kinds&from=0&kind=wait"]["total"]
+        assert pathlib.Path(db).read_bytes() == before and version(db) == schema
+        os.chmod(place, 0o755)
+
+
+@pytest.mark.parametrize("arguments", [("top", "--service", "hours"), ("query", "services"), ("serve", "--listen", "127.0.0.1:0"), ("export", "--service", "hours", "-o", "out.folded")],
+                         ids=lambda arguments: arguments[0])
+def test_newer_is_refused(cli, db, folder, arguments):
+    golden.unpack(f"schema-{max(SCHEMAS)}.sqlite.gz", db)
+    newer = max(SCHEMAS) + 1
+    with database(db) as connection:
+        connection.execute(f"PRAGMA user_version = {newer}")
+    cli.fails(1, f"newer edgeprof (schema {newer})", arguments[0], "--db", db, *arguments[1:], cwd=folder)
+    assert version(db) == newer
+
+
+@pytest.mark.parametrize("stream", golden.STREAMS)
+def test_stream(cli, stream):
+    """Decodes to the same text."""
+    done = cli.run("cat", str(golden.FOLDER / f"{stream}.edgeprof"))
+    assert (done.returncode, done.err) == (0, "")
+    assert done.out == (golden.FOLDER / f"{stream}.txt").read_text()
+
+
+@pytest.mark.parametrize("stream", golden.STREAMS)
+def test_stream_is_taken(edgeprof, db, stream):
+    """And the server has what the text says."""
+    lines = (golden.FOLDER / f"{stream}.txt").read_text().splitlines()
+    total, kind = 0, ""
+    for line in lines:
+        words = line.split()
+        kind = words[1] if words[0] == "profile" else kind if words[0] == "node" and "value" in words else ""
+        total += int(words[words.index("value") + 1]) if kind == "kind=1(cpu)" and words[0] == "node" else 0
+    with Server(edgeprof, db, *golden.OPTIONS) as server:
+        assert {server.push(message) for message in golden.messages(stream)} == {200}
+        assert total > 0 and server.total("device", kind="cpu", **{"from": 0}) == total
