@@ -48,7 +48,7 @@ static struct text slice(const char *from, const char *to)
 
 static const char *end_of(struct text text)
 {
-    return text.at + text.size;
+    return text.size ? text.at + text.size : text.at; /* an absent text has no place */
 }
 
 static bool starts(struct text text, const char *with)
@@ -122,7 +122,7 @@ static const char *skip_group(const char *at, const char *end)
 static const char *skip_file_type(const char *at, const char *end)
 {
     const char *mark = at + 2 < end && at[0] == '_' && at[1] == '_' ? find(slice(at, end), "_g_F") : NULL;
-    if (!mark || find(slice(at + 2, mark), "__") || find(slice(at, mark), "<")) {
+    if (!mark || mark < at + 2 || find(slice(at + 2, mark), "__") || find(slice(at, mark), "<")) {
         return at;
     }
     const char *hash = mark + 4;
@@ -149,7 +149,8 @@ static void flatten(struct text text, struct name *name)
             *out++ = MARK;
             at = after;
         } else {
-            *out++ = *at++;
+            *out++ = *at == MARK ? '?' : *at; /* a symbol may have any byte */
+            at++;
         }
     }
 }

@@ -1,0 +1,77 @@
+/*
+ * Any bytes as an ELF file with symbols and DWARF: tools/symbols/symfile.c, over libelf and libdw.
+ *
+ * Checked: a file that is refused has a reason; a build id is text of an even number of hexadecimal digits; a debug
+ * link's name is without folders; a function begins at or below its address; lines of an address are bounded in number
+ * and innermost first, with the last call's rule of names; CPU time is bounded. libelf is not instrumented, so memory
+ * is bounded only by what is given back.
+ */
+#include "memory.h"
+#include "spend.h"
+#include "tools/symbols/symfile.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { LINES_MOST = 4096 };
+
+static void line(void *context, const char *function, const char *source, uint32_t number)
+{
+    (void)source;
+    (void)number;
+    (void)function;
+    ++*(int *)context;
+}
+
+static void ask(struct et_symfile *file, uint64_t address)
+{
+    int calls = 0;
+    const char *symbol = et_symfile_symbol(file, address);
+    REQUIRE(!symbol || strlen(symbol) < 1048576);
+    REQUIRE(et_symfile_function(file, address) <= address);
+    (void)et_symfile_managed(file, address);
+    REQUIRE(et_symfile_lines(file, address, line, &calls) == calls && calls <= LINES_MOST);
+}
+
+static void read_file(const char *path)
+{
+    char id[129] = "", link[256] = "";
+    const char *why = NULL;
+    REQUIRE(et_symfile_quality(path) <= 7);
+    if (et_symfile_build_id(path, id) == 0) {
+        REQUIRE(strlen(id) % 2 == 0 && strspn(id, "0123456789abcdef") == strlen(id));
+    }
+    if (et_symfile_debuglink(path, link, sizeof link)) {
+        REQUIRE(memchr(link, 0, sizeof link) && link[0] && !strchr(link, '/'));
+    }
+    struct et_symfile *file = et_symfile_open(path, &why);
+    REQUIRE(file || (why && why[0]));
+    if (file) {
+        static const uint64_t addresses[] = {0, 0x10, 0x1000, 0x1004, 0x1010, 0x1024, 0x401000, UINT64_MAX};
+        for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+            ask(file, addresses[i]);
+        }
+        (void)et_symfile_has(file, "ma", 2, "in");
+        et_symfile_close(file);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static int fd = -1;
+    char path[64];
+    struct et_buf said = {0};
+    fd = fd < 0 ? memfd_create("elf", MFD_CLOEXEC) : fd;
+    REQUIRE(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    et_error_to(&said);
+    long long began = fuzz_cpu_ns();
+    read_file(path);
+    fuzz_spent(began, size);
+    et_error_to(NULL);
+    et_buf_free(&said);
+    return 0;
+}
