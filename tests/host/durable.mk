@@ -17,3 +17,13 @@ ingest-kill: $(BUILD)/edgeprof ## kill -9 while profiles come in, ET_KILL_ROUNDS
 
 power-cut: $(ET_TEST)/test_powercut ## the power goes at each write, sync, truncation and removal of the store; `make test` has every fourth
 	@$(ET_RUN_ENV) $< $(ET_TEST) tests/unit/tools/symbols 1
+
+$(call test,test-tools-oom,all,600,shared,An allocation that fails gives one line and leaves no part of a profile; commands and the server do not crash.)
+$(call test,oom-sweep,own,86400,shared,The same of every single allocation.)
+$(ET_TEST)/fail_alloc.so: tests/host/fail_alloc.c
+	@mkdir -p $(@D)
+	$(ET_CC) -std=c11 -O2 $(WARNINGS) -Wno-pedantic -D_GNU_SOURCE -shared -fPIC -o $@ $<
+test-tools-oom: $(BUILD)/edgeprof $(ET_TEST)/fail_alloc.so
+	@$(call host_test,oom_test.py)
+oom-sweep: $(BUILD)/edgeprof $(ET_TEST)/fail_alloc.so ## fail each allocation of commands and of the server once
+	@$(call host_test,oom_test.py --rounds 1 --timeout 86400)

@@ -54,6 +54,7 @@ struct service_list {
     const char *comma;
     const char *of; /* write only this service's tag sets, once; "": all */
     bool written;
+    bool failed; /* to read tags */
     struct et_unsampled unsampled;
 };
 
@@ -87,7 +88,7 @@ static void write_service(void *context, const struct et_service_row *row)
     et_buf_printf(out, ",\"profiles\":%lld,\"tags\":[", (long long)row->profiles);
     struct service_list tags = {.out = out, .comma = ""};
     if (!*list->of || (!list->written && strcmp(list->of, row->service) == 0)) {
-        et_store_tagsets(list->store, row->service, write_tag_set, &tags);
+        list->failed = et_store_tagsets(list->store, row->service, write_tag_set, &tags) < 0 || list->failed;
         list->written = true;
     }
     et_buf_text(out, "]}");
@@ -98,7 +99,7 @@ unsigned et_api_services(struct et_store *store, const char *of, struct et_buf *
 {
     struct service_list list = {.store = store, .out = out, .comma = "", .of = of};
     et_buf_text(out, "{\"services\":[");
-    if (et_store_services(store, write_service, &list) < 0) {
+    if (et_store_services(store, write_service, &list) < 0 || list.failed) {
         return et_api_failed(store, out);
     }
     et_buf_text(out, "]}\n");

@@ -1,0 +1,119 @@
+"""Each allocation of a command or of a server fails once (fail_alloc.c): never a crash, one line, never a part of a profile.
+--rounds N: every allocation whose number is a multiple of N of the first; 1: all."""
+import http.client
+import os
+import subprocess
+
+import generate
+import golden
+import pytest
+from harness import clean_environment, database, Server
+from otlp_test import PROTO, binary, named, one
+
+POINTS = 40  # of a command in the default run
+WHOLE = {"compact": 60_000_000, "pprof": 7, "otlp": 500}
+
+
+@pytest.fixture(scope="module")
+def library(build):
+    return str(build / "tests/tools/fail_alloc.so")
+
+
+@pytest.fixture
+def db(folder):
+    path = os.path.join(folder, "oom.db")
+    golden.unpack("schema-4.sqlite.gz", path)
+    return path
+
+
+def failing(library, number, folder, more=1):
+    return clean_environment(LD_PRELOAD=library, FAIL_ALLOC=str(number), FAIL_ALLOC_FOR=str(more), FAIL_ALLOC_COUNT=os.path.join(folder, "count"))
+
+
+def points(count, rounds):
+    """Allocations to fail: the first ones, where a program starts, and others at a distance."""
+    step = rounds or max(1, count // POINTS)
+    return sorted({*range(1, min(count, 6)), *range(1, count + 1, step)})
+
+
+def counted(folder):
+    with open(os.path.join(folder, "count")) as file:
+        return int(file.read())
+
+
+def one_line(errors, what):
+    lines = errors.splitlines()
+    assert len(lines) <= 1 and all(line.startswith("edgeprof: ") for line in lines), f"{what}: {errors}"
+
+
+@pytest.mark.parametrize("arguments", [("top", "--service", "hours"), ("export", "--service", "kinds", "--kind", "wait", "-o", "out.pb.gz"), ("query", "services", "--json"),
+                                       ("cat", str(golden.FOLDER / "medium.edgeprof"))], ids=lambda arguments: arguments[0])
+def test_command(shipped, library, db, folder, rounds, arguments):
+    command = [shipped, *arguments, *(["--db", db] if arguments[0] != "cat" else [])]
+
+    def run(number):
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120, env=failing(library, number, folder))
+    whole = run(0)
+    assert whole.returncode == 0
+    failed = 0
+    for number in points(counted(folder), rounds):
+        done = run(number)
+        one_line(done.stderr, f"allocation {number}")
+        assert done.returncode in (0, 1) and (done.returncode == 0 or done.stderr), f"allocation {number}: {done.returncode} {done.stderr}"
+        assert done.returncode or done.stdout == whole.stdout, f"allocation {number}: another answer"
+        failed += done.returncode
+    assert failed > 3, "some failures are told"
+
+
+def requests(segment):
+    app = generate.module(4096, 65536, 0, b"\7" * 20, "[app]")
+    compact = generate.message(segment, 0, generate.origin("compact", [("a", "b")]), [app], generate.nodes([0, 1], [4100, 4200]),
+                               [generate.profile({1: 2, 2: 4})], unix_minus_uptime=golden.START * golden.SECOND)
+    pprof = generate.pprof_profile([b"", b"cpu", b"nanoseconds", b"main"], [generate.data(1, b"\1") + generate.data(2, generate.varint(7))], ((1, 2),),
+                                   [generate.nested(4, generate.number(1, 1) + generate.nested(4, generate.number(1, 1)))], [generate.function_of(1, 3)],
+                                   generate.number(9, golden.START * golden.SECOND) + generate.number(10, golden.SECOND))
+    return [("compact", "/edgeprof/v1/push", compact, {}), ("pprof", "/ingest?name=pprof&format=pprof", pprof, {}),
+            ("otlp", "/v1development/profiles", binary(named("otlp", one(500))), PROTO)]
+
+
+def send(server):
+    """{service: whether it was acknowledged}; a query follows each."""
+    kept = {}
+    for service, path, body, headers in requests(77):
+        try:
+            kept[service] = server.request("POST", path, body, headers)[0] == 200
+            server.request("GET", f"/api/profile?service={service}&from=0")
+        except (OSError, http.client.HTTPException):
+            kept.setdefault(service, False)
+    return kept
+
+
+def serve(shipped, db, environment):
+    """What was acknowledged, exit code, errors. None: it did not start."""
+    try:
+        server = Server(shipped, db, *golden.OPTIONS, prefix=["env", *(f"{name}={value}" for name, value in environment.items() if name.startswith(("FAIL_", "LD_")))])
+    except RuntimeError as error:
+        return {}, 1, str(error)
+    kept = send(server)
+    code = server.stop() if server.process.poll() is None else server.process.wait()
+    return kept, code, server.stderr()
+
+
+def test_server(shipped, library, folder, rounds):
+    """What was acknowledged is there, whole; what was not is there whole or not at all."""
+    def run(number):
+        db = os.path.join(folder, f"{number}.db")
+        kept, code, errors = serve(shipped, db, failing(library, number, folder))
+        assert code in (0, 1), f"allocation {number}: the server ended with {code}: {errors}"
+        assert len(errors.splitlines()) <= 3, f"allocation {number}: {errors}"
+        with database(db) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)], f"allocation {number}"
+        with Server(shipped, db, *golden.OPTIONS) as again:
+            services = {row["service"] for row in again.get("/api/services")[1]["services"]}
+            totals = {service: again.total(service, **{"from": 0}) if service in services else 0 for service in WHOLE}
+        for service, total in totals.items():
+            assert total == WHOLE[service] or (total == 0 and not kept.get(service)), f"allocation {number}: {service}: {total}, {kept}"
+        return kept, code
+    assert run(0) == (dict.fromkeys(WHOLE, True), 0)
+    codes = [run(number)[1] for number in points(counted(folder), rounds)]
+    assert 1 in codes, "some failures end the server"
