@@ -12,3 +12,14 @@ test-install: $(BUILD)/edgeprof $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
 	@$(MAKE) --no-print-directory check-install
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b QEMU_TOOL=$< check-install; done
 endif
+
+ifeq ($(BOARD),host)
+SBOM := $(BUILD)/edgeprof.spdx.json
+.PHONY: sbom test-sbom
+sbom: $(SBOM)  ## what a build consists of, as SPDX 2.3 JSON
+$(SBOM): $(BUILD)/edgeprof tools/build/sbom.py tools/build/setup.sh tools/build/packages.txt tools/web/package-lock.json
+	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(PYTHON) tools/build/sbom.py $(EP_VERSION) $< >$@
+$(call test,test-sbom,quick,120,shared,The SBOM names every source and package that a build consists of.)
+test-sbom: $(SBOM)
+	@SOURCE_DATE_EPOCH=$$(date -u -d "$$(sed -n 's/.*"created": "\(.*\)".*/\1/p' $<)" +%s) $(call host_test,sbom_test.py)
+endif
