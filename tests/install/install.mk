@@ -23,3 +23,11 @@ $(call test,test-sbom,quick,120,shared,The SBOM names every source and package t
 test-sbom: $(SBOM)
 	@SOURCE_DATE_EPOCH=$$(date -u -d "$$(sed -n 's/.*"created": "\(.*\)".*/\1/p' $<)" +%s) $(call host_test,sbom_test.py)
 endif
+
+# Two whole builds.
+ifeq ($(BOARD),host)
+.PHONY: test-reproducible
+$(call test,test-reproducible,all,1800,shared,Both static libraries and the tool are the same to the byte from two folders.)
+test-reproducible:
+	@tests/install/reproducible.py $(abspath $(BUILD)/tests/reproducible) $(EP_LIB) $(TLS_LIB) $(BUILD)/edgeprof
+endif
