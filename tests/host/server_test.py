@@ -538,6 +538,84 @@ def test_queries_have_a_deadline(folder, start_server):
         assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0, "nothing holds the log"
 
 
+def select_series(server, group_by, **more):
+    request = {"profileTypeID": "process_cpu:cpu:nanoseconds::", "labelSelector": '{service_name="svc"}', "start": 1, "end": 4_000_000_000_000,
+               "step": 1e6, "groupBy": group_by, **more}
+    status, text = server.request("POST", "/querier.v1.QuerierService/SelectSeries", json.dumps(request).encode(), {"Content-Type": "application/json"})
+    return status, json.loads(text)
+
+
+def test_all_reads_of_a_request_have_one_deadline(folder, start_server):
+    """251 reads of about 100 ms each: each alone is in time, together they need half a minute."""
+    config = os.path.join(folder, "deadline.conf")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write("[limits]\nquery-time = 2s\n")
+    server = start_server("--config", config)
+    value = "a" * 40
+    profile = pprof_profile([b"", b"cpu", b"nanoseconds"], [data(2, varint(7))])
+    body = push_request([[("service_name", "svc"), ("x", value), ("n", str(i)), ("__name__", "process_cpu")] for i in range(250)], profile)
+    assert server.request("POST", PUSH, body, PROTO)[0] == 200, "250 series"
+    slow = '{service_name="svc"' + ', x!~"(?:a+)+[bc]"' * 2 + "}"
+    assert select_series(server, ["n"], labelSelector=slow)[0] == 200, "one read is in time"
+    status, answer = select_series(server, ["n", "x"], labelSelector=slow)
+    assert status == 503 and "query-time in [limits]" in answer["message"], (status, str(answer)[:300])
+    assert select_series(server, ["n", "x"])[0] == 200, "the next request has its own time"
+
+
+def test_queries_have_a_memory_budget(folder, start_server):
+    config = os.path.join(folder, "memory.conf")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write("[limits]\nquery-memory = 2M\n")
+    servers = [start_server(db=os.path.join(folder, "usual.db")), start_server("--config", config)]
+    count = 20_000
+    wide = message(1, 0, origin("svc", [("k", "v")]), [module(4096, 1 << 30, 0, b"\1" * 20, "/nowhere/app")],
+                   nodes([0] * count, [4096 + 16 * i for i in range(count)]), [profile({i + 1: 1 for i in range(count)})])
+    small = first(2, "small")
+    paths = ("/api/profile?service={}", "/api/pprof?service={}", "/render?query=process_cpu:cpu:nanoseconds::%7Bservice_name%3D%22{}%22%7D&from=0&until=now")
+    for server, expected in zip(servers, (200, 413)):
+        assert server.push(wide) == 200 and server.push(small) == 200
+        for path in paths:
+            status, text = server.request("GET", path.format("svc"))
+            assert status == expected, (path, status, text[:200])
+            assert status == 200 or (b"query-memory in [limits]" in text and text.count(b"\n") <= 1), text
+            assert server.request("GET", path.format("small"))[0] == 200, "small queries go on"
+
+
+def test_exemplars_say_that_they_exceed_the_budget(folder, start_server):
+    """The series needs little memory; the profile that is read for the value of its part needs too much."""
+    config = os.path.join(folder, "memory.conf")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write("[limits]\nquery-memory = 2M\n")
+    count = 20_000
+    body = message(1, 0, origin("svc"), [module(4096, 1 << 30, 0, b"\1" * 20, "/nowhere/app")],
+                   nodes([0] * count, [4096 + 16 * i for i in range(count)]), [profile([(i + 1, 1, 0, 1) for i in range(count)])],
+                   tag_sets=[tag_set(1, step=b"a")], contexts=[context(1)])
+    wanted = {"labelSelector": '{service_name="svc", step="a"}', "exemplarType": "EXEMPLAR_TYPE_INDIVIDUAL"}
+    for arguments, expected in ((), 200), (("--config", config), 413):
+        server = start_server(*arguments, db=os.path.join(folder, f"{expected}.db"))
+        assert server.push(body) == 200
+        assert select_series(server, ["step"], labelSelector=wanted["labelSelector"])[0] == 200
+        status, answer = select_series(server, ["step"], **wanted)
+        assert status == expected and (status == 413 or answer["series"][0]["points"][0]["exemplars"]), (status, str(answer)[:500])
+        assert status == 200 or "query-memory in [limits]" in answer["message"], answer
+
+
+def test_a_reply_counts(folder, start_server):
+    """Each read is small, the reply grows with each."""
+    config = os.path.join(folder, "memory.conf")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write("[limits]\nquery-memory = 1M\n")
+    server = start_server("--config", config)
+    profile = pprof_profile([b"", b"cpu", b"nanoseconds"], [data(2, varint(7))])
+    body = push_request([[("service_name", "svc"), ("n", str(i)), ("m", str(i)), ("__name__", "process_cpu")] for i in range(100)], profile)
+    assert server.request("POST", PUSH, body, PROTO)[0] == 200, "100 series"
+    now = int(time.time() + 10) * 1000
+    assert select_series(server, ["n", "m"], step=9e8)[0] == 200, "one point each"
+    assert select_series(server, [], step=1, start=now - 9_000_000, end=now)[0] == 200, "9,000 steps once"
+    status, answer = select_series(server, ["n", "m"], step=30, start=now - 90_000_000, end=now)
+    assert status == 413 and "query-memory in [limits]" in answer["message"], (status, str(answer)[:300])
+
+
 def test_tags_of_one_service(start_server):
     """The page asks every five seconds: the tags of other services and of each further kind would be most of the answer."""
     server = start_server()

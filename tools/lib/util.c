@@ -218,6 +218,7 @@ static uint32_t string_add(struct et_strings *strings, const char *text)
         strings->text = et_reserve(strings->text, &strings->capacity, strings->count + 1, sizeof *strings->text);
         strings->text[strings->count++] = et_strdup(text);
         *slot = (uint32_t)strings->count;
+        strings->bytes += strlen(text) + 1;
     }
     return *slot - 1;
 }
@@ -238,6 +239,13 @@ bool et_known(const struct et_strings *strings, const char *text)
 const char *et_text(const struct et_strings *strings, uint32_t number)
 {
     return number < strings->count ? strings->text[number] : "";
+}
+
+size_t et_strings_memory(const struct et_strings *strings)
+{
+    enum { PER_TEXT = 16 }; /* malloc's */
+    return strings->bytes + strings->count * PER_TEXT + strings->capacity * sizeof *strings->text +
+           strings->slot_count * sizeof *strings->slots;
 }
 
 void et_strings_free(struct et_strings *strings)

@@ -73,6 +73,7 @@ struct et_strings {
     size_t count, capacity;
     uint32_t *slots;
     size_t slot_count;
+    size_t bytes; /* of the texts, with their NULs */
 };
 
 uint32_t et_intern(struct et_strings *strings, const char *text);
@@ -80,6 +81,8 @@ const char *et_text(const struct et_strings *strings, uint32_t number);
 /* Whether the string is interned. */
 bool et_known(const struct et_strings *strings, const char *text);
 void et_strings_free(struct et_strings *strings);
+/* Bytes of memory that they take, about. */
+size_t et_strings_memory(const struct et_strings *strings);
 
 /* A printable UTF-8 copy of size bytes: control characters and invalid bytes become '?'. free() it. */
 char *et_clean(const char *text, size_t size);

@@ -15,6 +15,14 @@ struct et_profile *et_profile_new(void)
     return profile;
 }
 
+size_t et_profile_memory(const struct et_profile *p)
+{
+    return sizeof *p + et_strings_memory(&p->strings) + p->module_capacity * sizeof *p->modules +
+           p->frame_capacity * sizeof *p->frames + p->node_capacity * sizeof *p->nodes +
+           p->line_capacity * sizeof *p->lines + p->entry_capacity * sizeof *p->entries +
+           p->label_capacity * sizeof *p->label_sums;
+}
+
 void et_profile_free(struct et_profile *profile)
 {
     if (!profile) {

@@ -84,6 +84,8 @@ struct et_profile {
 /* A profile with only its root node. */
 struct et_profile *et_profile_new(void);
 void et_profile_free(struct et_profile *profile);
+/* Bytes of memory that it takes, about. */
+size_t et_profile_memory(const struct et_profile *profile);
 
 /* Append and return the index (modules: index + 1, as et_frame.module). */
 uint32_t et_profile_module(struct et_profile *profile, const char *build_id, const char *path);

@@ -234,6 +234,13 @@ void et_tree_finish(const struct et_profile *profile, size_t shown, struct et_tr
     link_children(profile, tree);
 }
 
+size_t et_tree_memory(const struct et_profile *profile)
+{
+    /* a call, its entry in the maps of children and lines while they grow, and its row of the table */
+    return profile->node_count *
+           (sizeof(struct et_call) + 4 * sizeof(struct et_map_entry) + sizeof(struct et_hot_line));
+}
+
 void et_tree_make(const struct et_profile *profile, size_t shown, struct et_tree *tree)
 {
     make_whole_tree(profile, tree);

@@ -41,6 +41,8 @@ struct et_table {
     struct et_hot_line *lines;
 };
 
+/* Bytes of memory for the profile's tree and table before pruning, about. */
+size_t et_tree_memory(const struct et_profile *profile);
 void et_tree_make(const struct et_profile *profile, size_t shown, struct et_tree *tree);
 void et_tree_free(struct et_tree *tree);
 /* Writes the path from the root's child to this call, at most the ET_TREE_PATH innermost calls, and returns its length.

@@ -98,12 +98,11 @@ static void put_relays(struct et_server *server, struct et_buf *out)
 
 static void answer_metrics(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    struct et_store *store = et_server_read(server);
-    (void)request;
+    struct et_store *store = et_server_read(server, request);
     int err = et_metrics_store(store, &answer->body);
     err = err ? err : put_deleted(store, &answer->body);
     if (err) {
-        et_answer_text(answer, 503, et_store_why(store));
+        et_answer_text(answer, et_read_status(store), et_store_why(store));
     }
     et_server_read_done(server, store);
     if (!err) {

@@ -239,17 +239,15 @@ static const char *find_advice(struct et_store *store, int sqlite_code)
 
 static int note_late(struct et_store *store)
 {
-    snprintf(store->why, sizeof store->why,
-             "the query takes longer than %lld s, see query-time in [limits]; ask for a shorter time or fewer series",
-             (long long)(store->allowed_ns / 1000000000));
-    return -ETIME;
+    et_budget_why(store->budget, store->why, sizeof store->why);
+    return store->budget->failed;
 }
 
 int et_store_note(struct et_store *store, int sqlite_code)
 {
     int err = to_errno(sqlite_code);
     const char *advice = find_advice(store, sqlite_code);
-    if (err == -ETIME) {
+    if (err == -ETIME && et_budget_check(store->budget)) {
         return note_late(store);
     }
     bool said = sqlite3_errcode(store->db) != SQLITE_OK;
@@ -266,34 +264,45 @@ const char *et_store_why(const struct et_store *store)
     return store->why;
 }
 
-/* ---- deadline ---- */
-
-static bool is_late(const struct et_store *store)
-{
-    return store->deadline_ns && et_monotonic() > store->deadline_ns;
-}
+/* ---- budget ---- */
 
 int et_store_late(struct et_store *store)
 {
-    return is_late(store) ? note_late(store) : 0;
+    return et_budget_check(store->budget) ? note_late(store) : 0;
+}
+
+int et_store_hold(struct et_store *store, size_t *held, size_t bytes)
+{
+    (void)et_budget_hold(store->budget, held, bytes);
+    return et_store_late(store);
+}
+
+int et_store_counts(struct et_store *store, size_t bytes)
+{
+    size_t held = 0;
+    return et_store_hold(store, &held, bytes);
 }
 
 /* For a statement that works long until its next row. */
 static int on_progress(void *context)
 {
-    return is_late(context);
+    return et_budget_check(context) != 0;
 }
 
-void et_store_deadline(struct et_store *store, int64_t ns)
+struct et_budget *et_store_budget(const struct et_store *store)
+{
+    return store->budget;
+}
+
+void et_store_set_budget(struct et_store *store, struct et_budget *budget)
 {
     enum { STEPS = 10000 }; /* of SQLite's machine, some 100 us */
-    store->deadline_ns = ns ? et_monotonic() + ns : 0;
-    store->allowed_ns = ns;
-    sqlite3_progress_handler(store->db, ns ? STEPS : 0, ns ? on_progress : NULL, store);
-    for (int i = 0; i < S_COUNT && !ns; i++) {
+    store->budget = budget;
+    sqlite3_progress_handler(store->db, budget ? STEPS : 0, budget ? on_progress : NULL, budget);
+    for (int i = 0; i < S_COUNT && !budget; i++) {
         sqlite3_reset(store->statements[i]);
     }
-    if (!ns && !sqlite3_get_autocommit(store->db)) {
+    if (!budget && !sqlite3_get_autocommit(store->db)) {
         sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
     }
 }

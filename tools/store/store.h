@@ -12,6 +12,7 @@
 #define ET_STORE_H
 
 #include "tools/profile/profile.h"
+#include "tools/lib/budget.h"
 #include "tools/lib/selector.h"
 #include "tools/formats/compact.h"
 
@@ -55,9 +56,14 @@ int et_store_stats(struct et_store *store, int64_t origin, const void *stats, si
 /* Counts a profile that was skipped because its kind is unknown. */
 int et_store_skipped(struct et_store *store, int64_t origin);
 
-/* Calls on the store fail with a message for the user when they take longer than ns in total, from now on. 0: no limit;
- * this also ends what a failed call has left open. Context: the store's thread. */
-void et_store_deadline(struct et_store *store, int64_t ns);
+/* Calls on the store fail with a message for the user when the budget is exceeded: -ETIME, -ENOMEM. What they return
+ * counts until the budget ends; et_profile_memory() and et_timeline_memory() say how much of it the caller may give
+ * back. NULL: no limit; this also ends what a failed call has left open. The caller keeps the budget. Context: the
+ * store's thread. */
+void et_store_set_budget(struct et_store *store, struct et_budget *budget);
+struct et_budget *et_store_budget(const struct et_store *store);
+/* Counts bytes that the caller makes of what it read. Returns 0, or an error as a read does. */
+int et_store_counts(struct et_store *store, size_t bytes);
 
 /* Limits for new names; NULL, the default: unlimited. The store does not enforce them; its writers do. */
 struct et_bounds;
@@ -225,6 +231,7 @@ struct et_timeline {
  * et_timeline_free() frees; -EINVAL: step_ns < 1, more than ET_TIMELINE_STEPS steps, or an empty range. */
 int et_store_series(struct et_store *store, const struct et_query *query, int64_t step_ns, struct et_timeline *out);
 void et_timeline_free(struct et_timeline *timeline);
+size_t et_timeline_memory(const struct et_timeline *timeline); /* bytes */
 
 /* Calls part() for the stacks with one set of labels of each matching profile; spans: for those with one span, and of
  * one trace. Merged rows count as profiles where finer ones are gone. */

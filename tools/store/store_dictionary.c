@@ -29,12 +29,27 @@ struct dictionary_loader {
     struct et_map nodes; /* id -> slot + 1 of other nodes */
     struct node_slot *slots;
     size_t slot_count, slot_capacity;
+    size_t held; /* bytes counted in the store's budget; the profile's beyond `before` */
+    size_t before;
+    unsigned steps; /* since the bytes were counted */
     int err;
 };
 
 static void note_error(struct dictionary_loader *l, int err)
 {
     l->err = l->err ? l->err : err;
+}
+
+static void count_memory(struct dictionary_loader *l)
+{
+    enum { PAUSE = 1024 };
+    if (l->steps++ % PAUSE == 0) {
+        size_t maps = l->modules.capacity + l->frames.capacity + l->nodes.capacity;
+        note_error(l,
+                   et_store_hold(l->store, &l->held,
+                                 maps * sizeof(struct et_map_entry) + l->near_count * sizeof *l->near +
+                                     l->slot_capacity * sizeof *l->slots + et_profile_memory(l->profile) - l->before));
+    }
 }
 
 /* ---- nodes ---- */
@@ -44,6 +59,7 @@ static size_t add_slot(struct dictionary_loader *l, int64_t parent, int64_t fram
 {
     l->slots = et_reserve(l->slots, &l->slot_capacity, l->slot_count + 1, sizeof *l->slots);
     l->slots[l->slot_count] = (struct node_slot){.parent = parent, .frame = frame};
+    count_memory(l);
     return ++l->slot_count;
 }
 
@@ -93,14 +109,15 @@ static void read_nodes(struct dictionary_loader *l, const struct et_sum *sums, s
         l->near = et_alloc(l->near_count, sizeof *l->near);
         sqlite3_stmt *row = et_store_bind(l->store, S_NODES_TO, "u", last);
         int got;
-        while ((got = et_store_step(l->store, row)) == 1) {
+        while ((got = et_store_step(l->store, row)) == 1 && !l->err) {
             int64_t id = sqlite3_column_int64(row, 0);
             size_t slot = add_slot(l, sqlite3_column_int64(row, 1), sqlite3_column_int64(row, 2));
             if (id > 0) {
                 l->near[id] = (uint32_t)slot;
             }
         }
-        note_error(l, got);
+        sqlite3_reset(row);
+        note_error(l, got < 0 ? got : 0);
     }
     for (size_t i = 0; i < count && !l->err; i++) {
         mark_ancestors(l, (int64_t)sums[i].node);
@@ -141,6 +158,7 @@ static void load_frame(struct dictionary_loader *l, sqlite3_stmt *row)
         .line = (uint32_t)sqlite3_column_int64(row, 5),
     };
     *index = et_profile_frame(l->profile, frame);
+    count_memory(l);
 }
 
 /* Loads all needed frames with first <= id <= last. */
@@ -212,6 +230,7 @@ static uint32_t place_node(struct dictionary_loader *l, int64_t id, uint32_t top
         node = et_profile_node(l->profile, node, (uint32_t)*et_map_find(&l->frames, (uint64_t)path[count]->frame));
         path[count]->index = node + 1;
         path[count]->group = group;
+        count_memory(l);
     }
     return node;
 }
@@ -240,7 +259,7 @@ static void add_entries(struct dictionary_loader *l, const struct et_sum *sums, 
 
 int et_dictionary_load(struct et_store *store, struct et_profile *profile, struct et_sum *sums, size_t count)
 {
-    struct dictionary_loader l = {.store = store, .profile = profile};
+    struct dictionary_loader l = {.store = store, .profile = profile, .before = et_profile_memory(profile)};
     if (count) {
         qsort(sums, count, sizeof *sums, by_group);
         read_nodes(&l, sums, count);
@@ -251,6 +270,7 @@ int et_dictionary_load(struct et_store *store, struct et_profile *profile, struc
     if (!l.err) {
         add_entries(&l, sums, count);
     }
+    (void)et_budget_hold(store->budget, &l.held, 0);
     et_map_free(&l.modules);
     et_map_free(&l.frames);
     et_map_free(&l.nodes);

@@ -158,7 +158,7 @@ struct et_store {
     int failed;                           /* first error since begin */
     bool grouped;                         /* between group_begin and group_end */
     int group_failed;                     /* error with which SQLite aborted the whole group */
-    int64_t deadline_ns, allowed_ns;      /* CLOCK_MONOTONIC, 0: none; and what et_store_deadline() was given */
+    struct et_budget *budget;             /* NULL: none */
     uint64_t part;                        /* number of the current transaction or part of a group */
     struct et_floor floor;
     struct et_cache cache;
@@ -173,8 +173,10 @@ sqlite3_stmt *et_store_bind(struct et_store *store, enum et_statement which, con
 void et_store_cache_undo(struct et_store *store, bool all);
 void et_store_cache_free(struct et_store *store);
 
-/* Returns 0, or an error when the deadline has passed; the store has the message. et_store_step() asks this, too. */
+/* Returns 0, or an error when the budget is exceeded; the store has the message. et_store_step() asks this, too. */
 int et_store_late(struct et_store *store);
+/* The same, after et_budget_hold(). */
+int et_store_hold(struct et_store *store, size_t *held, size_t bytes);
 
 /* Keeps SQLite's message. Returns the errno value for it. */
 int et_store_note(struct et_store *store, int sqlite_code);

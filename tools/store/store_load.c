@@ -62,10 +62,33 @@ struct profile_loader {
     struct et_map known; /* series << 32 | labels -> seen + 1 */
     uint32_t *contexts;  /* of the current row: number -> seen */
     size_t context_count, context_capacity;
+    size_t held;   /* bytes counted in the store's budget */
     bool began;    /* this query began the read transaction */
     bool left_out; /* stacks of the profile were excluded by their labels */
     int err;
 };
+
+/* ---- memory ---- */
+
+static size_t map_memory(const struct et_map *map)
+{
+    return map->capacity * sizeof *map->entries;
+}
+
+static size_t loader_memory(const struct profile_loader *s)
+{
+    const struct et_map *const maps[] = {&s->pair_index, &s->texts, &s->by_text, &s->latest, &s->origins, &s->known};
+    size_t bytes = et_profile_memory(s->profile) + s->pair_capacity * sizeof *s->pairs + s->capacity * sizeof *s->sums +
+                   s->slot_count * sizeof *s->slots + s->seen_capacity * sizeof *s->seen +
+                   s->context_capacity * sizeof *s->contexts;
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        bytes += map_memory(maps[i]);
+    }
+    for (size_t i = 0; i < s->pair_count && i < DIRECT_PAIRS; i++) {
+        bytes += s->pairs[i].room * sizeof *s->pairs[i].direct + s->pairs[i].words * sizeof *s->pairs[i].there;
+    }
+    return bytes;
+}
 
 /* ---- contexts ---- */
 
@@ -339,6 +362,8 @@ static int load_rows(struct profile_loader *s, const char *kind)
     int err = et_selection_make(s->store, query, kind, ET_SLACK_NS, &s->selection);
     err = err ? err : et_rows_choose(s->store, &s->selection, query->from_ns, query->to_ns, coarsest, &rows);
     bool level = s->kind && s->kind->level;
+    size_t own = rows.capacity * sizeof *rows.rows;
+    err = err ? err : et_store_hold(s->store, &s->held, own);
     if (!level && rows.count) {
         qsort(rows.rows, rows.count, sizeof *rows.rows, compare_row_ids);
     }
@@ -349,6 +374,7 @@ static int load_rows(struct profile_loader *s, const char *kind)
         if (!level || et_row_is_last(&s->latest, (uint64_t)rows.rows[i].series, &rows.rows[i])) {
             err = load_row(s, &rows.rows[i]);
             err = err ? err : s->err;
+            err = err ? err : et_store_hold(s->store, &s->held, own + loader_memory(s));
         }
     }
     if (s->left_out) {
@@ -391,8 +417,10 @@ static void begin_sums(struct profile_loader *s, const char *service, const char
 static int finish_sums(struct profile_loader *s, int err, struct et_profile **out)
 {
     collect_direct(s);
+    err = err ? err : et_store_hold(s->store, &s->held, loader_memory(s));
     err = err ? err : et_dictionary_load(s->store, s->profile, s->sums, s->count);
     et_store_reading_done(s->store, s->began);
+    (void)et_budget_hold(s->store->budget, &s->held, err ? 0 : et_profile_memory(s->profile));
     if (err) {
         et_profile_free(s->profile);
     } else {

@@ -170,6 +170,7 @@ int et_store_parts(struct et_store *store, const struct et_query *query, bool sp
     for (size_t i = 0; i < rows.count && !err; i++) {
         err = add_row(&r, &rows.rows[i]);
     }
+    err = err ? err : et_store_late(store); /* by what part() counted */
     et_store_reading_done(store, began);
     free(rows.rows);
     free(r.contexts);

@@ -56,6 +56,7 @@ int et_store_received(struct et_store *store, const struct et_query *query,
     et_store_reading_done(store, began);
     if (!err) {
         hand_over(&list, partial);
+        err = et_store_late(store); /* by what row() counted */
     }
     free(partial);
     free(list.rows.rows);

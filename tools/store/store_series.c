@@ -30,6 +30,7 @@ struct timeline_builder {
     size_t capacity;
     struct et_map latest; /* series * steps + step -> middle of its last interval */
     struct et_map known;  /* series << 32 | labels -> line + 2; 1: excluded */
+    size_t held, made;    /* bytes counted in the store's budget; lines with values */
 };
 
 /* ---- lines ---- */
@@ -43,6 +44,7 @@ static uint32_t find_line(struct timeline_builder *l, const char *name)
     if (!l->lines[number].values) {
         l->lines[number].values = et_alloc(l->out->steps, sizeof(uint64_t));
         l->lines[number].counts = et_alloc(l->out->steps, sizeof(uint64_t));
+        l->made++;
     }
     return number;
 }
@@ -162,6 +164,15 @@ static int sum_row(struct timeline_builder *l, const struct et_row *row)
     return 0;
 }
 
+/* more: bytes besides the lines. */
+static int hold_lines(struct timeline_builder *l, size_t more)
+{
+    return et_store_hold(l->store, &l->held,
+                         more + l->made * l->out->steps * 2 * sizeof(uint64_t) + et_strings_memory(&l->names) +
+                             l->capacity * sizeof *l->lines +
+                             (l->latest.capacity + l->known.capacity) * sizeof(struct et_map_entry));
+}
+
 /* Sets `labelled` when the query uses a name that is not a tag of some selected process. */
 static int find_labelled(struct timeline_builder *l)
 {
@@ -194,8 +205,10 @@ static int sum_all_rows(struct timeline_builder *l, const char *kind)
     err = err ? err
               : et_rows_choose(l->store, &l->selection, l->query->from_ns - l->query->lead_ns, l->query->to_ns,
                                coarsest_level(l), &rows);
+    size_t own = rows.capacity * sizeof *rows.rows;
     for (size_t i = 0; i < rows.count && !err; i++) {
         err = sum_row(l, &rows.rows[i]);
+        err = err ? err : hold_lines(l, own);
     }
     free(rows.rows);
     return err;
@@ -297,7 +310,13 @@ int et_store_series(struct et_store *store, const struct et_query *query, int64_
     if (err) {
         et_timeline_free(out);
     }
+    (void)et_budget_hold(store->budget, &l.held, err ? 0 : et_timeline_memory(out));
     return err;
+}
+
+size_t et_timeline_memory(const struct et_timeline *timeline)
+{
+    return timeline->line_count * (sizeof *timeline->lines + timeline->steps * sizeof(uint64_t));
 }
 
 void et_timeline_free(struct et_timeline *timeline)

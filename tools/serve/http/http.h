@@ -20,6 +20,7 @@ struct et_request {
     struct et_buf body;        /* as received; "" for a GET */
     struct MHD_Connection *connection;
     struct et_memory_share *work; /* memory reserved by et_body(), until the handler returns */
+    struct et_budget *budget;     /* of all that the request reads from stores: query-time and query-memory */
 };
 
 /* A decoded argument of the URL; "" when absent, the first of several. Valid as long as the request. */
@@ -71,10 +72,12 @@ struct et_route {
 /* Finds the route of a request. NULL: none; *status is 404 or 405. */
 const struct et_route *et_route_find(const char *method, const char *path, unsigned *status);
 
-/* A store for reading, exclusive until et_server_read_done(). Waits while all are in use. Reading fails when it takes
- * longer than query-time in [limits]. */
-struct et_store *et_server_read(struct et_server *server);
+/* A store for reading, exclusive until et_server_read_done(). Waits while all are in use. Reading fails when the
+ * request exceeds its budget. request: NULL for no limit. */
+struct et_store *et_server_read(struct et_server *server, const struct et_request *request);
 void et_server_read_done(struct et_server *server, struct et_store *store);
+/* The status for a read that failed: 413 when it needs too much memory, else 503. */
+unsigned et_read_status(const struct et_store *store);
 
 /* Runs call() on the writing thread's store, in one transaction with other calls, and returns after the commit. If the
  * commit fails, nothing is kept and the outcome is ET_UNAVAILABLE. *why receives the message. */

@@ -11,7 +11,8 @@ struct et_limits {
     bool rate_on_loopback;       /* apply the rate to senders on this machine, for proxies and tests */
     uint64_t connections;        /* at the same time */
     uint64_t sender_connections; /* per sender; 0: unlimited */
-    int64_t query_ns;            /* of one query; 0: unlimited */
+    int64_t query_ns;            /* of one request's reads; 0: unlimited */
+    size_t query_memory;         /* bytes of one request's reads; 0: unlimited */
     struct et_bounds_config bounds;
 };
 

@@ -285,7 +285,13 @@ static struct et_store *take_reader(struct et_server *server)
     return server->reading < READERS ? et_store_open(server->db, false, &why) : NULL;
 }
 
-struct et_store *et_server_read(struct et_server *server)
+unsigned et_read_status(const struct et_store *store)
+{
+    const struct et_budget *budget = et_store_budget(store);
+    return budget && budget->failed == -ENOMEM ? 413 : 503;
+}
+
+struct et_store *et_server_read(struct et_server *server, const struct et_request *request)
 {
     struct et_store *store;
     pthread_mutex_lock(&server->read_lock);
@@ -294,13 +300,13 @@ struct et_store *et_server_read(struct et_server *server)
     }
     server->reading++;
     pthread_mutex_unlock(&server->read_lock);
-    et_store_deadline(store, server->limits.query_ns);
+    et_store_set_budget(store, request ? request->budget : NULL);
     return store;
 }
 
 void et_server_read_done(struct et_server *server, struct et_store *store)
 {
-    et_store_deadline(store, 0);
+    et_store_set_budget(store, NULL);
     pthread_mutex_lock(&server->read_lock);
     for (size_t i = 0; i < READERS && store; i++) {
         if (!server->readers[i]) {
@@ -426,8 +432,14 @@ static enum MHD_Result answer_request(struct et_server *server, struct MHD_Conne
         et_answer_text(&answer, 503, "busy: too many requests from other senders");
     } else {
         incoming->work.budget = &server->working;
-        struct et_request request = {
-            .method = method, .path = url, .body = incoming->body, .connection = connection, .work = &incoming->work};
+        struct et_budget budget;
+        struct et_request request = {.method = method,
+                                     .path = url,
+                                     .body = incoming->body,
+                                     .connection = connection,
+                                     .work = &incoming->work,
+                                     .budget = &budget};
+        et_budget_begin(&budget, server->limits.query_ns, server->limits.query_memory);
         set_busy(server, connection, true);
         incoming->route->handle(server, &request, &answer);
         et_memory_shrink(&incoming->work, 0);

@@ -1,5 +1,6 @@
 /* See api.h. */
 #include "tools/serve/query/api.h"
+#include "tools/serve/http/http.h"
 #include "tools/lib/gzip.h"
 #include "tools/formats/json.h"
 #include "tools/lib/kinds.h"
@@ -7,6 +8,7 @@
 #include "tools/formats/compact.h"
 #include "tools/formats/pprof_read.h"
 #include "tools/lib/json_write.h"
+#include "tools/profile/tree.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +25,7 @@ unsigned et_api_failed(struct et_store *store, struct et_buf *out)
 {
     out->size = 0;
     et_api_error(out, et_store_why(store));
-    return 503;
+    return et_read_status(store);
 }
 
 void et_api_tags(struct et_buf *out, const char *tags)
@@ -223,6 +225,10 @@ unsigned et_api_load(struct et_store *store, const struct et_query *query, struc
         et_buf_free(&text);
         status = 400;
     } else if (err || et_store_load(store, &own, profile) < 0) {
+        status = et_api_failed(store, out);
+    } else if (et_store_counts(store, et_tree_memory(*profile)) < 0) {
+        et_profile_free(*profile);
+        *profile = NULL;
         status = et_api_failed(store, out);
     }
     et_buf_free(&service);

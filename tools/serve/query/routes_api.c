@@ -47,7 +47,7 @@ static void read_argument(void *context, const char *key, const char *value)
 
 static void answer_services(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    struct et_store *store = et_server_read(server);
+    struct et_store *store = et_server_read(server, request);
     answer->type = JSON;
     answer->status = et_api_services(store, et_argument(request, "tags-of"), &answer->body);
     et_server_read_done(server, store);
@@ -80,7 +80,7 @@ static void answer_query(struct et_server *server, const struct et_request *requ
 {
     struct query_arguments arguments = EVERYTHING;
     if (read_arguments(request, "", &arguments, answer)) {
-        struct et_store *store = et_server_read(server);
+        struct et_store *store = et_server_read(server, request);
         answer->status = call(store, et_server_symbols(server), &arguments.wanted.query, &answer->body);
         et_server_read_done(server, store);
         answer->type = answer->status == 200 ? type : JSON;
@@ -110,7 +110,7 @@ static void answer_timeline(struct et_server *server, const struct et_request *r
     struct query_arguments arguments = EVERYTHING;
     if (read_arguments(request, "", &arguments, answer)) {
         const char *buckets = et_argument(request, "buckets");
-        struct et_store *store = et_server_read(server);
+        struct et_store *store = et_server_read(server, request);
         answer->status =
             et_api_timeline(store, &arguments.wanted.query, *buckets ? strtoul(buckets, NULL, 10) : 240, &answer->body);
         et_server_read_done(server, store);
@@ -122,7 +122,7 @@ static void answer_callers(struct et_server *server, const struct et_request *re
 {
     struct query_arguments arguments = EVERYTHING;
     if (read_arguments(request, "", &arguments, answer)) {
-        struct et_store *store = et_server_read(server);
+        struct et_store *store = et_server_read(server, request);
         answer->status = et_api_callers(store, et_server_symbols(server), &arguments.wanted.query,
                                         et_argument(request, "function"), &answer->body);
         et_server_read_done(server, store);
@@ -137,7 +137,7 @@ static void answer_diff(struct et_server *server, const struct et_request *reque
     if (read_arguments(request, "", &compared, answer) && read_arguments(request, "base_", &base, answer)) {
         et_query_builder_kind(&base.wanted, et_argument(request, "kind"));
         (void)et_query_builder_measure(&base.wanted, et_argument(request, "value"));
-        struct et_store *store = et_server_read(server);
+        struct et_store *store = et_server_read(server, request);
         answer->status =
             et_api_diff(store, et_server_symbols(server), &base.wanted.query, &compared.wanted.query, &answer->body);
         et_server_read_done(server, store);

@@ -90,8 +90,8 @@ static void report_unreadable(struct relay_destination *d, const char *why)
 
 static int read_next_row(struct relay_destination *d, int64_t after, struct et_arrival *row)
 {
-    struct et_store *store = et_server_read(d->relay->server);
-    et_store_deadline(store, 0); /* nobody waits, and there is no smaller request to fall back on */
+    /* without a budget: nobody waits, and there is no smaller request to fall back on */
+    struct et_store *store = et_server_read(d->relay->server, NULL);
     int got = et_store_next(store, after, row);
     if (got < 0) {
         report_unreadable(d, et_store_why(store));
@@ -573,7 +573,7 @@ void et_relay_stop(struct et_relay *relay)
 /* Adds the counts of the store. */
 static void add_stored_counts(struct et_relay *relay, struct et_relay_state *state)
 {
-    struct et_store *store = et_server_read(relay->server);
+    struct et_store *store = et_server_read(relay->server, NULL);
     struct et_relay_mark mark = {0};
     int64_t waiting = et_store_behind(store, state->cursor, WAITING_MOST);
     if (et_store_relay_get(store, state->name, &mark) == 1) {

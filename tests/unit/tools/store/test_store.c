@@ -550,19 +550,53 @@ static void a_late_query_ends(void **state)
     assert_int_equal(message_push_number(writer, 1, 0), ET_ACCEPTED);
     struct et_store *reader = et_store_open(path, false, &why);
     assert_non_null(reader);
-    et_store_deadline(reader, 1);
+    struct et_budget budget;
+    et_budget_begin(&budget, 1, 0);
+    et_store_set_budget(reader, &budget);
     assert_int_equal(et_store_load(reader, &all, &profile), -ETIME);
     assert_non_null(strstr(et_store_why(reader), "query-time"));
     assert_int_equal(message_push_number(writer, 2, 0), ET_ACCEPTED); /* and the log can be emptied */
     assert_int_equal(sqlite3_wal_checkpoint_v2(writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL), SQLITE_OK);
-    et_store_deadline(reader, MESSAGE_SECOND / 20);
+    et_budget_begin(&budget, MESSAGE_SECOND / 20, 0);
     assert_int_equal(
         sqlite3_exec(reader->db, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n",
                      NULL, NULL, NULL),
         SQLITE_INTERRUPT);
-    et_store_deadline(reader, 0);
+    et_store_set_budget(reader, NULL);
     assert_int_equal(total(reader), 100);
     et_store_close(reader);
+}
+
+static void reads_share_a_budget(void **state)
+{
+    struct et_query all = {.to_ns = INT64_MAX};
+    struct et_profile *profile = NULL;
+    struct et_budget budget;
+    struct et_store *store = *state;
+    assert_int_equal(message_push_number(store, 1, 0), ET_ACCEPTED);
+    et_budget_begin(&budget, 0, 0);
+    et_store_set_budget(store, &budget);
+    assert_int_equal(et_store_load(store, &all, &profile), 0);
+    size_t one = budget.used;
+    assert_int_equal(one, et_profile_memory(profile)); /* what it needed meanwhile is given back */
+    et_profile_free(profile);
+    et_budget_begin(&budget, 0, one * 20);
+    int loads = 0, err = 0;
+    while (!err && loads < 100) {
+        err = et_store_load(store, &all, &profile);
+        if (!err) {
+            et_profile_free(profile);
+            loads++;
+        }
+    }
+    assert_int_equal(err, -ENOMEM);
+    assert_in_range(loads, 2, 20);
+    assert_non_null(strstr(et_store_why(store), "query-memory"));
+    struct et_timeline timeline;
+    assert_int_equal(et_store_series(store, &all, INT64_MAX / 2, &timeline), -ENOMEM);
+    et_store_set_budget(store, NULL);
+    assert_int_equal(et_store_load(store, &all, &profile), 0);
+    et_profile_free(profile);
 }
 
 int main(int argc, char **argv)
@@ -591,6 +625,7 @@ int main(int argc, char **argv)
         TEST(pprof_survives_a_round_trip),
         TEST(a_profile_ends_within_the_bounds),
         TEST(a_late_query_ends),
+        TEST(reads_share_a_budget),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     et_buf_free(&name);

@@ -6,19 +6,24 @@
 #include "tools/formats/dot.h"
 #include "tools/serve/http/connect.h"
 #include "tools/lib/labels.h"
+#include "tools/profile/tree.h"
 #include "tools/store/query_builder.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct et_profile *et_pyroscope_profile(struct et_server *server, const struct et_query *query,
-                                        struct et_answer *answer)
+struct et_profile *et_pyroscope_profile(struct et_server *server, const struct et_request *request,
+                                        const struct et_query *query, struct et_answer *answer)
 {
     struct et_profile *profile = NULL;
-    struct et_store *store = et_server_read(server);
+    struct et_store *store = et_server_read(server, request);
     if (et_store_load(store, query, &profile) < 0) {
-        et_connect_error(answer, 503, et_store_why(store));
+        et_connect_error(answer, et_read_status(store), et_store_why(store));
+        profile = NULL;
+    } else if (et_store_counts(store, et_tree_memory(profile)) < 0) {
+        et_connect_error(answer, et_read_status(store), et_store_why(store));
+        et_profile_free(profile);
         profile = NULL;
     }
     et_server_read_done(server, store);
@@ -28,8 +33,8 @@ struct et_profile *et_pyroscope_profile(struct et_server *server, const struct e
     return profile;
 }
 
-bool et_pyroscope_timeline(struct et_server *server, const struct et_query *query, const struct et_points *points,
-                           struct et_timeline *out, struct et_answer *answer)
+bool et_pyroscope_timeline(struct et_server *server, const struct et_request *request, const struct et_query *query,
+                           const struct et_points *points, struct et_timeline *out, struct et_answer *answer)
 {
     static const int64_t ms = 1000000;
     struct et_query own = *query;
@@ -37,12 +42,12 @@ bool et_pyroscope_timeline(struct et_server *server, const struct et_query *quer
     own.from_ns = (points->start_ms - points->step_ms + 1) * ms;
     own.to_ns = last == points->end_ms ? last * ms + 1 : (last + 1) * ms;
     own.lead_ns = ms;
-    struct et_store *store = et_server_read(server);
+    struct et_store *store = et_server_read(server, request);
     int err = et_store_series(store, &own, points->step_ms * ms, out);
     if (err == -EINVAL) {
         et_connect_error(answer, 400, "the step is too short for the range: at most 11000 steps");
     } else if (err < 0) {
-        et_connect_error(answer, 503, et_store_why(store));
+        et_connect_error(answer, et_read_status(store), et_store_why(store));
     }
     et_server_read_done(server, store);
     return err == 0;
@@ -244,7 +249,8 @@ static int list_query(struct et_store *store, struct listing *listing, const str
     return err;
 }
 
-static bool list_selected(struct et_server *server, struct listing *listing, struct et_answer *answer)
+static bool list_selected(struct et_server *server, const struct et_request *request, struct listing *listing,
+                          struct et_answer *answer)
 {
     struct et_query_builder wanted = {.selector.strict = listing->of->strict};
     bool ok = listing->of->selector_count > 0 || et_wanted_query(&wanted, "");
@@ -254,12 +260,12 @@ static bool list_selected(struct et_server *server, struct listing *listing, str
     if (!ok) {
         et_connect_error(answer, 400, wanted.why);
     } else {
-        struct et_store *store = et_server_read(server);
+        struct et_store *store = et_server_read(server, request);
         wanted.query.from_ns = listing->of->from_ns;
         wanted.query.to_ns = listing->of->to_ns;
         ok = list_query(store, listing, &wanted.query) >= 0;
         if (!ok) {
-            et_connect_error(answer, 503, et_store_why(store));
+            et_connect_error(answer, et_read_status(store), et_store_why(store));
         }
         et_server_read_done(server, store);
     }
@@ -272,13 +278,13 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-bool et_pyroscope_list(struct et_server *server, enum et_listing what, const struct et_listed *of,
-                       struct et_strings *out, struct et_answer *answer)
+bool et_pyroscope_list(struct et_server *server, const struct et_request *request, enum et_listing what,
+                       const struct et_listed *of, struct et_strings *out, struct et_answer *answer)
 {
     struct listing listing = {.what = what, .of = of, .found = out};
     et_intern(out, "");
     et_intern(&listing.kinds, "");
-    bool ok = list_selected(server, &listing, answer);
+    bool ok = list_selected(server, request, &listing, answer);
     et_strings_free(&listing.kinds);
     qsort(out->text, out->count, sizeof *out->text, compare_texts); /* "" sorts first; nothing is interned after this */
     return ok;

@@ -11,8 +11,8 @@
 #include "tools/serve/query/pyroscope/query_text.h"
 
 /* The symbolized profile of matching stacks. et_profile_free() it. NULL: the answer has the error. */
-struct et_profile *et_pyroscope_profile(struct et_server *server, const struct et_query *query,
-                                        struct et_answer *answer);
+struct et_profile *et_pyroscope_profile(struct et_server *server, const struct et_request *request,
+                                        const struct et_query *query, struct et_answer *answer);
 
 /* Sums over time. Point i is at start_ms + i * step_ms, until end_ms, and has the profiles that start after the point
  * before it, in milliseconds; the first also has those that start one step earlier. Replaces the query's range. False:
@@ -20,8 +20,8 @@ struct et_profile *et_pyroscope_profile(struct et_server *server, const struct e
 struct et_points {
     int64_t start_ms, end_ms, step_ms;
 };
-bool et_pyroscope_timeline(struct et_server *server, const struct et_query *query, const struct et_points *points,
-                           struct et_timeline *out, struct et_answer *answer);
+bool et_pyroscope_timeline(struct et_server *server, const struct et_request *request, const struct et_query *query,
+                           const struct et_points *points, struct et_timeline *out, struct et_answer *answer);
 
 /* The type of a profile's shown measure. et_type_free() it. */
 void et_pyroscope_type(const struct et_profile *profile, struct et_type *type);
@@ -50,7 +50,7 @@ struct et_listed {
     bool strict;    /* selectors are Prometheus' */
 };
 
-bool et_pyroscope_list(struct et_server *server, enum et_listing what, const struct et_listed *of,
-                       struct et_strings *out, struct et_answer *answer);
+bool et_pyroscope_list(struct et_server *server, const struct et_request *request, enum et_listing what,
+                       const struct et_listed *of, struct et_strings *out, struct et_answer *answer);
 
 #endif

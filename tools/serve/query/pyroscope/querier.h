@@ -12,6 +12,7 @@
 
 struct et_call {
     struct et_server *server;
+    const struct et_request *request;
     bool json;
     bool all_names; /* the client takes names of labels that Prometheus does not have, such as dotted ones */
     struct et_answer *answer;

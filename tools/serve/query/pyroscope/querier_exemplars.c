@@ -24,7 +24,8 @@ struct exemplar_search {
     int64_t step_ns;
     struct et_strings texts;
     struct exemplar_row *rows;
-    size_t count, capacity, loads;
+    size_t count, capacity, loads, held; /* held: bytes counted in the request's budget */
+    bool failed;                         /* the answer has the error */
 };
 
 static void keep_row(void *context, const struct et_received_row *from)
@@ -46,6 +47,8 @@ static void keep_row(void *context, const struct et_received_row *from)
                                                 .labels = et_intern(&s->texts, lines),
                                                 .partial = from->partial};
     free(lines);
+    (void)et_budget_hold(s->call->request->budget, &s->held,
+                         s->capacity * sizeof *s->rows + et_strings_memory(&s->texts));
 }
 
 enum belonging { OTHER_SERIES, IN_SERIES, BY_STACKS };
@@ -67,12 +70,12 @@ static enum belonging row_belongs(const struct exemplar_search *s, const struct 
     return belongs;
 }
 
-/* The value of the row's stacks that belong to the series; NULL: not known. */
-static struct et_profile *load_part(struct exemplar_search *s, const struct exemplar_row *row,
-                                    const Querier__V1__Series *series)
+/* The value of the row's stacks that belong to the series. */
+static uint64_t load_part(struct exemplar_search *s, const struct exemplar_row *row, const Querier__V1__Series *series)
 {
     struct et_query own = *s->query;
     struct et_profile *part = NULL;
+    uint64_t total = 0;
     struct et_matcher *matchers = et_alloc(own.matcher_count + series->n_labels + 1, sizeof *matchers);
     if (own.matcher_count) {
         memcpy(matchers, own.matchers, own.matcher_count * sizeof *matchers);
@@ -84,13 +87,19 @@ static struct et_profile *load_part(struct exemplar_search *s, const struct exem
     own.matchers = matchers;
     own.ids = &row->id;
     own.id_count = 1;
-    struct et_store *store = et_server_read(s->call->server);
+    struct et_store *store = et_server_read(s->call->server, s->call->request);
     if (et_store_load(store, &own, &part) < 0) {
-        part = NULL;
+        et_connect_error(s->call->answer, et_read_status(store), et_store_why(store));
+        s->failed = true;
+    } else {
+        size_t held = et_profile_memory(part);
+        total = part->total;
+        (void)et_budget_hold(s->call->request->budget, &held, 0);
+        et_profile_free(part);
     }
     et_server_read_done(s->call->server, store);
     free(matchers);
-    return part;
+    return total;
 }
 
 /* 0: none of its stacks belongs to the series, or too many profiles were loaded. */
@@ -100,10 +109,7 @@ static uint64_t row_value(struct exemplar_search *s, const struct exemplar_row *
     if (belongs == IN_SERIES) {
         return row->value;
     }
-    struct et_profile *part = s->loads++ < LOADS ? load_part(s, row, series) : NULL;
-    uint64_t total = part ? part->total : 0;
-    et_profile_free(part);
-    return total;
+    return s->loads++ < LOADS ? load_part(s, row, series) : 0;
 }
 
 /* The first point that ends at the row's time or later. NULL: the row is in a step without a point. */
@@ -182,7 +188,7 @@ static int largest_first(const void *a, const void *b)
 
 static void fill_series(struct exemplar_search *s, const struct et_type *type, Querier__V1__Series *series)
 {
-    for (size_t i = 0; i < s->count; i++) {
+    for (size_t i = 0; i < s->count && !s->failed; i++) {
         const struct exemplar_row *row = &s->rows[i];
         enum belonging belongs = row_belongs(s, row, series);
         Querier__V1__Point *point = belongs != OTHER_SERIES ? find_point(s, series, row->at_ns) : NULL;
@@ -197,19 +203,20 @@ bool et_querier_exemplars(const struct et_call *call, const struct et_query *que
                           int64_t step_ns, Querier__V1__SelectSeriesResponse *response)
 {
     struct exemplar_search s = {.call = call, .query = query, .step_ns = step_ns};
-    struct et_store *store = et_server_read(call->server);
+    struct et_store *store = et_server_read(call->server, call->request);
     int err = et_store_received(store, query, keep_row, &s);
-    if (err < 0) {
-        et_connect_error(call->answer, 503, et_store_why(store));
+    s.failed = err < 0;
+    if (s.failed) {
+        et_connect_error(call->answer, et_read_status(store), et_store_why(store));
     }
     et_server_read_done(call->server, store);
     if (s.count) {
         qsort(s.rows, s.count, sizeof *s.rows, largest_first);
     }
-    for (size_t i = 0; i < response->n_series && err >= 0; i++) {
+    for (size_t i = 0; i < response->n_series && !s.failed; i++) {
         fill_series(&s, type, response->series[i]);
     }
     free(s.rows);
     et_strings_free(&s.texts);
-    return err >= 0;
+    return !s.failed;
 }

@@ -25,7 +25,8 @@ struct heatmap {
     struct et_points steps;
     struct et_strings series; /* label lines of the groups; number 0: without labels */
     struct point *points;
-    size_t count, capacity;
+    size_t count, capacity, held; /* held: bytes counted in the request's budget */
+    struct et_budget *budget;
     uint64_t least, most;
 };
 
@@ -57,6 +58,8 @@ static void add_point(void *context, const struct et_part *part)
                                                .at_ms = part->at_ns / 1000000,
                                                .ids = {part->ids[0], part->ids[1], part->ids[2]},
                                                .value = part->value};
+    (void)et_budget_hold(map->budget, &map->held,
+                         map->capacity * sizeof *map->points + et_strings_memory(&map->series));
 }
 
 static int compare_points(const void *a, const void *b)
@@ -220,11 +223,11 @@ static const char *find_error(const Querier__V1__SelectHeatmapRequest *request)
 static bool read_points(const struct et_call *call, struct heatmap *map, struct et_query *query)
 {
     bool spans = map->request->query_type == QUERIER__V1__HEATMAP_QUERY_TYPE__HEATMAP_QUERY_TYPE_SPAN;
-    struct et_store *store = et_server_read(call->server);
+    struct et_store *store = et_server_read(call->server, call->request);
     query->from_ns -= map->steps.step_ms * 1000000; /* the first slot ends at the start */
     int err = et_store_parts(store, query, spans, add_point, map);
     if (err < 0) {
-        et_connect_error(call->answer, 503, et_store_why(store));
+        et_connect_error(call->answer, et_read_status(store), et_store_why(store));
     }
     et_server_read_done(call->server, store);
     merge_points(map, spans);
@@ -235,7 +238,7 @@ void et_querier_heatmap(const struct et_call *call, const ProtobufCMessage *mess
 {
     const Querier__V1__SelectHeatmapRequest *request = (const void *)message;
     struct et_query_builder wanted = {0};
-    struct heatmap map = {.request = request};
+    struct heatmap map = {.request = request, .budget = call->request->budget};
     wanted.why = find_error(request);
     if (wanted.why ||
         !et_call_select(&wanted, request->profile_typeid, request->label_selector, request->start, request->end)) {

@@ -25,7 +25,7 @@ static bool list_found(const struct et_call *call, enum et_listing what, const s
     own.to_ns = range.to_ns;
     own.all_names = call->all_names;
     own.strict = true;
-    return et_pyroscope_list(call->server, what, &own, found, call->answer);
+    return et_pyroscope_list(call->server, call->request, what, &own, found, call->answer);
 }
 
 void et_querier_profile_types(const struct et_call *call, const ProtobufCMessage *message)
@@ -145,12 +145,12 @@ void et_querier_analyze(const struct et_call *call, const ProtobufCMessage *mess
 void et_querier_profile_stats(const struct et_call *call, const ProtobufCMessage *message)
 {
     Querier__V1__GetProfileStatsResponse response = QUERIER__V1__GET_PROFILE_STATS_RESPONSE__INIT;
-    struct et_store *store = et_server_read(call->server);
+    struct et_store *store = et_server_read(call->server, call->request);
     (void)message;
     int64_t newest = et_store_newest(store);
     response.newest_profile_time = newest / 1000000;
     if (newest < 0 || et_store_services(store, extend_range, &response) < 0) {
-        et_connect_error(call->answer, 503, et_store_why(store));
+        et_connect_error(call->answer, et_read_status(store), et_store_why(store));
     } else {
         et_call_reply(call, &response.base);
     }

@@ -5,13 +5,14 @@
 #include "tools/serve/query/pyroscope/querier.h"
 #include "tools/store/query_builder.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Maximum labels to group by, and queries per request. */
 enum { GROUPED_MOST = 8, GROUP_QUERIES = 300 };
 
-/* Adds a series with the points of a line. Omits empty series, as Pyroscope does. */
+/* Adds a series with the points of a line. Omits empty points, as Pyroscope does. */
 static void add_reply_series(Querier__V1__SelectSeriesResponse *response, size_t *capacity, struct et_pairs *labels,
                              const struct et_points *points, const struct et_timeline *timeline,
                              const struct et_timeline_line *line)
@@ -39,7 +40,7 @@ struct series_grouping {
     const struct et_call *call;
     const Querier__V1__SelectSeriesRequest *request;
     Querier__V1__SelectSeriesResponse *response;
-    size_t capacity, queries;
+    size_t capacity, queries, held; /* held: bytes of the reply, counted in the request's budget */
     struct et_points points;
 };
 
@@ -79,18 +80,36 @@ static bool query_one_value(struct series_grouping *g, const struct et_query *qu
     return ok;
 }
 
+/* False: the answer has the error. */
+static bool count_reply(struct series_grouping *g, const Querier__V1__Series *added, size_t steps)
+{
+    enum { PER_OBJECT = 16 }; /* malloc's */
+    struct et_budget *budget = g->call->request->budget;
+    size_t bytes = sizeof *added + steps * sizeof *added->points +
+                   added->n_points * (sizeof(Querier__V1__Point) + PER_OBJECT) +
+                   added->n_labels * (sizeof(Querier__V1__LabelPair) + 4 * PER_OBJECT);
+    if (et_budget_hold(budget, &g->held, g->held + bytes) == 0) {
+        return true;
+    }
+    char why[200];
+    et_budget_why(budget, why, sizeof why);
+    et_connect_error(g->call->answer, budget->failed == -ENOMEM ? 413 : 503, why);
+    return false;
+}
+
 static bool query_groups(struct series_grouping *g, const struct et_query *query, size_t at,
                          const struct et_pairs *labels)
 {
     struct et_timeline timeline;
     struct et_query own = *query;
+    size_t held;
     bool last = at + 1 >= g->request->n_group_by, ok = true;
     own.group = at < g->request->n_group_by ? g->request->group_by[at] : NULL;
     if (g->queries++ >= GROUP_QUERIES) {
         et_connect_error(g->call->answer, 400, "too many values to group by several labels; choose fewer");
         return false;
     }
-    if (!et_pyroscope_timeline(g->call->server, &own, &g->points, &timeline, g->call->answer)) {
+    if (!et_pyroscope_timeline(g->call->server, g->call->request, &own, &g->points, &timeline, g->call->answer)) {
         return false;
     }
     for (size_t i = 0; i < timeline.line_count && ok; i++) {
@@ -101,11 +120,14 @@ static bool query_groups(struct series_grouping *g, const struct et_query *query
         }
         if (last) {
             add_reply_series(g->response, &g->capacity, &pairs, &g->points, &timeline, &timeline.lines[i]);
+            ok = count_reply(g, g->response->series[g->response->n_series - 1], timeline.steps);
         } else {
             ok = query_one_value(g, query, at, &pairs, timeline.lines[i].name);
             free_pairs(&pairs);
         }
     }
+    held = et_timeline_memory(&timeline);
+    (void)et_budget_hold(g->call->request->budget, &held, 0);
     et_timeline_free(&timeline);
     return ok;
 }

@@ -45,7 +45,7 @@ static struct et_profile *merged(const struct et_call *call, const Querier__V1__
     struct et_query_builder wanted = {0};
     struct et_profile *profile = NULL;
     if (et_call_selection(&wanted, request)) {
-        profile = et_pyroscope_profile(call->server, &wanted.query, call->answer);
+        profile = et_pyroscope_profile(call->server, call->request, &wanted.query, call->answer);
     } else {
         et_connect_error(call->answer, 400, wanted.why);
     }

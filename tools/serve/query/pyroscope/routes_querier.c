@@ -62,6 +62,7 @@ static void answer_call(struct et_server *server, const struct et_request *reque
     const struct querier_method *method = find_method(request->path);
     const char *why;
     struct et_call call = {.server = server,
+                           .request = request,
                            .answer = answer,
                            .json = et_content_type_is(request, "application/json"),
                            .all_names = takes_all_names(request)};

@@ -123,8 +123,8 @@ static void add_groups(const struct et_timeline *timeline, struct et_buf *out)
 
 /* Makes an empty line for an empty range. As at Pyroscope, the points are those of the range, the first one included,
  * shown from a multiple of the step to another. False: the answer has the error. */
-static bool load_timeline(struct et_server *server, const struct et_query *query, const char *group,
-                          struct et_timeline *timeline, struct et_answer *answer)
+static bool load_timeline(struct et_server *server, const struct et_request *request, const struct et_query *query,
+                          const char *group, struct et_timeline *timeline, struct et_answer *answer)
 {
     struct et_query own = *query;
     int64_t step_ns = choose_step(own.to_ns - own.from_ns) * SECOND;
@@ -134,7 +134,7 @@ static bool load_timeline(struct et_server *server, const struct et_query *query
     own.group = *group ? group : NULL;
     if (points.end_ms < points.start_ms) {
         *timeline = (struct et_timeline){.step_ns = step_ns};
-    } else if (!et_pyroscope_timeline(server, &own, &points, timeline, answer)) {
+    } else if (!et_pyroscope_timeline(server, request, &own, &points, timeline, answer)) {
         return false;
     }
     timeline->from_ns = own.from_ns / step_ns * step_ns;
@@ -151,7 +151,7 @@ static bool add_timeline(struct et_server *server, const struct et_request *requ
     const char *group = et_argument(request, "groupBy");
     own.from_ns = query->from_ns > 0 ? query->from_ns : profile->start_ns;
     own.to_ns = query->to_ns < INT64_MAX ? query->to_ns : profile->end_ns;
-    if (!load_timeline(server, &own, group, &timeline, answer)) {
+    if (!load_timeline(server, request, &own, group, &timeline, answer)) {
         return false;
     }
     et_buf_text(out, ",\"timeline\":");
@@ -206,8 +206,9 @@ static void answer_render(struct et_server *server, const struct et_request *req
         return;
     }
     wanted.query.keep_labels = pprof;
-    struct et_profile *profile =
-        read_query(request, &names, &wanted, answer) ? et_pyroscope_profile(server, &wanted.query, answer) : NULL;
+    struct et_profile *profile = read_query(request, &names, &wanted, answer)
+                                     ? et_pyroscope_profile(server, request, &wanted.query, answer)
+                                     : NULL;
     if (profile && pprof) {
         render_pprof(profile, answer);
     } else if (profile && folded) {
@@ -257,7 +258,7 @@ static void answer_render_diff(struct et_server *server, const struct et_request
     bool ok = read_query(request, &names[ET_LEFT], &wanted[ET_LEFT], answer) &&
               read_query(request, &names[ET_RIGHT], &wanted[ET_RIGHT], answer);
     for (enum et_side side = ET_LEFT; side < ET_SIDES && ok; side++) {
-        profiles[side] = et_pyroscope_profile(server, &wanted[side].query, answer);
+        profiles[side] = et_pyroscope_profile(server, request, &wanted[side].query, answer);
         ok = profiles[side] != NULL;
     }
     if (ok) {
@@ -281,7 +282,7 @@ static void answer_list(struct et_server *server, const struct et_request *reque
     if ((*from && !et_parse_time(from, &wanted.query.from_ns)) ||
         (*until && !et_parse_time(until, &wanted.query.to_ns))) {
         et_connect_error(answer, 400, "from and until must be now-10m, Unix seconds or 2026-01-31T12:00:00Z");
-    } else if (et_pyroscope_list(server, what,
+    } else if (et_pyroscope_list(server, request, what,
                                  &(struct et_listed){.selectors = &query,
                                                      .selector_count = *query ? 1 : 0,
                                                      .names = &name,
