@@ -101,6 +101,14 @@ def named(name, *profiles, **more):
     return request(*profiles, resource=[text("service.name", name)], **more)
 
 
+def test_attributes_do_not_imitate_the_service(server):
+    """A '=' in a key is stored as '_'. The same for resources and stacks."""
+    attributes = [text(key, "bank") for key in ("service=name", "service_name", "spy_name", "_=type__")]
+    send(server, request(one(), resource=[text("service.name", "imitated"), *attributes, text("zone", "a")]))
+    row = next(row for row in server.get("/api/services", **{"tags-of": "imitated"})[1]["services"] if row["service"] == "imitated")
+    assert row["tags"] == [{"zone": "a"}]
+
+
 def tree(answer, path=()):
     """{names from the root: value} of the leaves."""
     found = {}

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 
 import pytest
 
@@ -242,6 +243,39 @@ def test_pyroscope(server):
     for round_, body in enumerate(mutations(good, random.Random(3), 300, 3)):
         status = server.request("POST", PUSH, body, PROTO)[0]
         assert status in (200, 400), f"push mutation {round_}: {status}"
+
+
+def tags_of(server, service):
+    rows = server.get("/api/services", **{"tags-of": service})[1]["services"]
+    return next(row["tags"] for row in rows if row["service"] == service)
+
+
+def test_labels_do_not_imitate_the_service(start_server):
+    """A '=' in a key is stored as '_', so "service=name" is service_name. Pyroscope refuses such names, or takes them as another label."""
+    server = start_server()
+    strings = [b"", b"cpu", b"nanoseconds", b"F", b"service=name", b"bank", b"step", b"one"]
+    sample = data(1, b"\1") + data(2, varint(500)) + nested(3, number(1, 4) + number(2, 5)) + nested(3, number(1, 6) + number(2, 7))
+    pprof = pprof_profile(strings, [sample], ((1, 2),), [nested(4, number(1, 1) + nested(4, number(1, 1)))], [function_of(1, 3)],
+                          number(9, NOW * 10**9) + number(10, 10**9))
+    usual = [("__name__", "process_cpu"), ("service_name", "push")]
+    for key in ("==type__", "__x", "spy=name"):
+        assert server.request("POST", PUSH, push_request([[*usual, (key, "bank"), ("zone", "a")]], pprof), PROTO)[0] == 200, key
+    assert tags_of(server, "push") == [{"zone": "a"}]
+    assert server.request("POST", PUSH, push_request([[usual[0], ("service=name", "bank"), ("zone", "a")]], pprof), PROTO)[0] == 200
+    assert tags_of(server, "unknown_service") == [{"zone": "a"}], "as without a service"
+    for twice in ([("service=name", "bank")], [("a=b", "1"), ("a_b", "2")]):
+        status, answer = server.request("POST", PUSH, push_request([[*usual, *twice]], pprof), PROTO)
+        assert (status, b"a label twice" in answer) == (400, True), "the same label when stored"
+    for name in ("named{zone=a,service_name=bank}", "named{zone=a,spy_name=bank}", "named{zone=a}"):
+        assert server.request("POST", "/ingest?name=" + name, pprof)[0] == 200, name
+    assert tags_of(server, "named") == [{"zone": "a"}]
+    assert server.push(first(1, "compact", tags=[("service=name", "bank"), ("zone", "a")])) == 200
+    assert tags_of(server, "compact") == [{"zone": "a"}]
+    for service in ("push", "named"):
+        query = urllib.parse.urlencode({"query": f'process_cpu:cpu:nanoseconds::{{service_name="{service}"}}', "from": 0, "until": "now", "groupBy": "step"})
+        assert list(json.loads(server.request("GET", "/render?" + query)[1])["groups"]) == ["one"]
+        answer = gzip.decompress(server.request("GET", "/api/pprof?service=" + service)[1])
+        assert b"step" in answer and b"bank" not in answer, "stacks have none either"
 
 
 def test_statistics(server):

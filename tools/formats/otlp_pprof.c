@@ -522,14 +522,14 @@ static const char *pair_key(const struct otlp_converter *c, const Otlp__KeyValue
     return pair->key[0] ? pair->key : text_at(c->d, pair->key_strindex);
 }
 
-/* Adds attributes as tags. Keys that begin with "__" are the server's own. */
+/* Adds attributes as tags. */
 static void add_tags(const struct otlp_converter *c, Otlp__KeyValue *const *pairs, size_t count, struct et_labels *tags)
 {
     for (size_t i = 0; i < count; i++) {
         const char *key = pair_key(c, pairs[i]);
         struct et_buf value = {0};
         et_otlp_value(c->d, pairs[i]->value, 0, &value);
-        if (*key && value.size && strncmp(key, "__", 2) != 0 && strcmp(key, "service.name") != 0) {
+        if (*key && value.size && !et_label_reserved(key) && strcmp(key, "service.name") != 0) {
             et_labels_add(tags, key, value.data);
         }
         et_buf_free(&value);

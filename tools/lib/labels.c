@@ -10,10 +10,16 @@ static void append_line(struct et_labels *labels, char *line)
     labels->lines[labels->count++] = line;
 }
 
+/* A character of a key, as it is stored. */
+static char stored_char(char c)
+{
+    return c == '=' ? '_' : c;
+}
+
 void et_label_escape(char *key)
 {
     for (; *key; key++) {
-        *key = *key == '=' ? '_' : *key;
+        *key = stored_char(*key);
     }
 }
 
@@ -34,10 +40,19 @@ void et_labels_add_lines(struct et_labels *labels, const char *lines)
     }
 }
 
+bool et_label_same(const char *a, const char *b)
+{
+    while (*a && stored_char(*a) == stored_char(*b)) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
 bool et_label_reserved(const char *key)
 {
-    bool inner = strncmp(key, "__", 2) == 0 && strcmp(key, "__session_id__") != 0;
-    return inner || strcmp(key, "service_name") == 0 || strcmp(key, "spy_name") == 0;
+    bool inner = stored_char(key[0]) == '_' && stored_char(key[1]) == '_' && !et_label_same(key, "__session_id__");
+    return inner || et_label_same(key, "service_name") || et_label_same(key, "spy_name");
 }
 
 /* Order: by key; for one key, the last added first. */

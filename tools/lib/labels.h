@@ -27,8 +27,11 @@ char *et_labels_join(struct et_labels *labels);
 /* Replaces what ends a key in a line, as et_labels_add() does. */
 void et_label_escape(char *key);
 
-/* True for keys that no tag of a sender may have: service_name is the origin's, spy_name and __* belong to servers. */
+/* True for keys that no label of a sender may have: service_name is the origin's, spy_name and __* belong to servers.
+ * Decides by the key as it is stored, so "service=name" is reserved, too. */
 bool et_label_reserved(const char *key);
+/* Whether both keys are the same once they are stored. */
+bool et_label_same(const char *a, const char *b);
 
 /* Frees a list that was not joined. */
 void et_labels_free(struct et_labels *labels);

@@ -96,7 +96,7 @@ bool et_batch_name(const char *text, char **service, char **tags, char **family,
         ok = tag->how == ET_MATCH_EQUAL;
         *why = ok ? *why : "name must be service or service{key=value,...}";
         metric = strcmp(tag->name, "__name__") == 0 ? tag->value : metric;
-        if (strncmp(tag->name, "__", 2) != 0 || strcmp(tag->name, "__session_id__") == 0) {
+        if (!et_label_reserved(tag->name)) {
             et_labels_add(&lines, tag->name, tag->value);
         }
     }

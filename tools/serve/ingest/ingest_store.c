@@ -60,7 +60,7 @@ static void split_label(void *data, const char *key, const char *value)
     bool span = strcmp(key, ET_SPAN_ID) == 0 && strlen(value) == 16 && read_hex(value, 16, &context->span_id);
     bool trace = strcmp(key, ET_TRACE_ID) == 0 && strlen(value) == 32 && read_hex(value, 16, &context->trace_high) &&
                  read_hex(value + 16, 16, &context->trace_low);
-    if (!span && !trace) {
+    if (!span && !trace && !et_label_reserved(key)) {
         et_labels_add(&split->rest, key, value);
     }
 }

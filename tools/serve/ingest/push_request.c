@@ -91,7 +91,7 @@ const char *et_push_wrong(const et_push_series *series)
             return "a label without a name";
         }
         for (size_t k = 0; k < i; k++) {
-            if (strcmp(series->labels[k]->name, label->name) == 0) {
+            if (et_label_same(series->labels[k]->name, label->name)) {
                 return "a label twice";
             }
         }
