@@ -650,6 +650,46 @@ def test_a_reply_counts(folder, start_server):
     assert status == 413 and "query-memory in [limits]" in answer["message"], (status, str(answer)[:300])
 
 
+def test_answers_are_compressed_and_known(start_server):
+    server = start_server()
+    count = 2000
+    wide = message(1, 0, origin("svc"), [module(4096, 1 << 30, 0, b"\1" * 20, "/nowhere/app")], nodes([0] * count, [4096 + 16 * i for i in range(count)]),
+                   [profile({i + 1: 1 for i in range(count)})])
+    assert server.push(wide) == 200
+    select = json.dumps({"profileTypeID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds", "labelSelector": "{}", "start": 1, "end": 4_000_000_000_000}).encode()
+    query = "/querier.v1.QuerierService/SelectMergeStacktraces"
+    past = f"&from={NOW - 3600}&to={NOW + 3600}"
+    gets = ("/", "/app.js", "/api/profile?service=svc" + past, "/api/pprof?service=svc" + past,
+            "/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds%7B%7D&from=0&until=now")
+    for method, path, body, kind in (*(("GET", path, None, {}) for path in gets), ("POST", query, select, {"Content-Type": "application/json"})):
+        status, plain = server.request(method, path, body, kind)
+        assert status == 200 and "Content-Encoding" not in server.headers, (path, status)
+        tag = server.headers["ETag"]
+        for accept in ("gzip", "br;q=1.0, GZIP;q=0.5", "*"):
+            status, packed = server.request(method, path, body, {**kind, "Accept-Encoding": accept})
+            if "pprof" in path:
+                assert packed == plain and "Content-Encoding" not in server.headers, "it is gzip as it is"
+            else:
+                assert server.headers["Content-Encoding"] == "gzip" and "Accept-Encoding" in server.headers["Vary"], path
+                assert gzip.decompress(packed) == plain and len(packed) < len(plain) / 2, (path, len(packed), len(plain))
+            assert server.headers["ETag"] == tag, "gzip or not"
+        for accept in ("identity", "gzip;q=0", "br, gzip; q=0.000", "*;q=0"):
+            assert server.request(method, path, body, {**kind, "Accept-Encoding": accept})[1] == plain and "Content-Encoding" not in server.headers, accept
+        assert (tag is None) == (method == "POST"), path
+        if method == "GET":
+            assert server.request("GET", path, headers={"If-None-Match": f'"other", {tag}', "Accept-Encoding": "gzip"}) == (304, b"") and server.headers["ETag"] == tag
+            assert server.request("GET", path, headers={"If-None-Match": '"other"'})[0] == 200
+            assert server.request("HEAD", path, headers={"If-None-Match": tag})[0] == 304
+    closed = gets[2]
+    server.request("GET", closed)
+    tag = server.headers["ETag"]
+    assert server.push(later(1, 1)) == 200, "late, for the same range"
+    assert server.request("GET", closed, headers={"If-None-Match": tag})[0] == 200 and server.headers["ETag"] != tag, "a late profile changes the answer"
+    small = server.request("GET", "/healthz", headers={"Accept-Encoding": "gzip"})
+    assert small == (200, b"ok\n") and "Content-Encoding" not in server.headers, "not worth it"
+    assert server.request("GET", "/nowhere", headers={"If-None-Match": "*"})[0] == 404, "errors have no tag"
+
+
 def test_tags_of_one_service(start_server):
     """The page asks every five seconds: the tags of other services and of each further kind would be most of the answer."""
     server = start_server()

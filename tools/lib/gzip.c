@@ -41,10 +41,10 @@ int et_gunzip(const void *bytes, size_t size, size_t limit, struct et_buf *out)
     return err;
 }
 
-void et_gzip(const void *bytes, size_t size, struct et_buf *out)
+static void deflate_all(const void *bytes, size_t size, int level, struct et_buf *out)
 {
     z_stream stream = {.next_in = (Bytef *)(uintptr_t)bytes, .avail_in = (uInt)size};
-    if (deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+    if (deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
         et_error("out of memory");
         exit(ET_FAILED);
     }
@@ -57,4 +57,14 @@ void et_gzip(const void *bytes, size_t size, struct et_buf *out)
         et_buf_add(out, chunk, sizeof chunk - stream.avail_out);
     }
     deflateEnd(&stream);
+}
+
+void et_gzip(const void *bytes, size_t size, struct et_buf *out)
+{
+    deflate_all(bytes, size, 6, out);
+}
+
+void et_gzip_fast(const void *bytes, size_t size, struct et_buf *out)
+{
+    deflate_all(bytes, size, 1, out);
 }

@@ -8,6 +8,7 @@
  */
 #include "tools/serve/http/server.h"
 #include "tools/store/group_commit.h"
+#include "tools/serve/http/encoding.h"
 #include "tools/serve/http/evict.h"
 #include "tools/lib/gzip.h"
 #include "tools/serve/http/http.h"
@@ -440,8 +441,12 @@ static enum MHD_Result answer_request(struct et_server *server, struct MHD_Conne
                                      .work = &incoming->work,
                                      .budget = &budget};
         et_budget_begin(&budget, server->limits.query_ns, server->limits.query_memory);
+        const struct et_encoding_request encoding = {.accept = et_header(&request, "Accept-Encoding"),
+                                                     .none_match = et_header(&request, "If-None-Match"),
+                                                     .get = strcmp(method, "POST") != 0};
         set_busy(server, connection, true);
         incoming->route->handle(server, &request, &answer);
+        et_answer_encode(&answer, &encoding);
         et_memory_shrink(&incoming->work, 0);
         set_busy(server, connection, false);
     }
