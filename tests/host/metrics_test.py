@@ -135,20 +135,21 @@ def test_never_fall(server, start_server):
 def test_bounded(server, start_server):
     assert server.stop() == 0
     with database(server.db) as connection:
-        connection.execute("INSERT INTO metric VALUES ('filler of old', '', '', 'cpu', 1, 0, 1, 1)")
+        connection.execute("INSERT INTO metric VALUES ('filler of old', '', '', 'cpu', 1, 0, 1, 1, '')")
     server = start_server()
     push(server, [(1, SECOND, 0)], service="new", host="pi-1")
     assert ("edgeprof_cpu_seconds_total", "filler of old", "", "") in metrics(server), "nothing goes while there is room"
     assert server.stop() == 0
     now = int(time.time() * SECOND)
     with database(server.db) as connection:
-        connection.executemany("INSERT INTO metric VALUES (?, '', '', 'cpu', 1, 0, 1, ?)", [(f"filler {i}", now) for i in range(4096)])
+        connection.executemany("INSERT INTO metric VALUES (?, '', '', 'cpu', 1, 0, 1, ?, '')", [(f"filler {i}", now) for i in range(4096)])
     server = start_server()
     known = metrics(server)[("edgeprof_cpu_seconds_total", *ONE)]
     push(server, [(1, SECOND, 0), (4, 10, 1)], service="one too many")
     push(server, [(1, SECOND, 0)], service="and another")
     push(server, [(1, SECOND, 0)], host="pi-1", tags=[("version", "1.0")])
     found = metrics(server)
+    assert server.stderr().count("/metrics: 4096 sets of service, version, device and metric-labels") == 1, server.stderr()
     assert found.get(("edgeprof_cpu_seconds_total", "_other", "", "")) == 2, "what there is no room for is counted together"
     assert found.get(("edgeprof_allocated_bytes_total", "_other", "", "")) == 10, "of every kind"
     assert found[("edgeprof_cpu_seconds_total", *ONE)] == known + 1, "what was known before has its place"
@@ -164,6 +165,37 @@ def test_bounded(server, start_server):
     def others(figures):
         return {key: number for key, number in figures.items() if key[1] in ("svc", "_other")}
     assert others(after) == others(stored(found)), "the others stay as they are"
+
+
+def test_labels(folder, start_server):
+    """Tags of metric-labels distinguish the counters; a tag that a process does not have is no label."""
+    config = os.path.join(folder, "labels.conf")
+    with open(config, "w") as file:
+        file.write("[serve]\nmetric-labels = env, deployment.zone\n")
+    server = start_server("--config", config)
+    for env, zone in (("prod", "a"), ("prod", "a"), ("test", "a"), ("prod", None)):
+        tags = [("env", env), ("other", "x"), *([("deployment.zone", zone)] if zone else [])]
+        push(server, [(1, SECOND, 0)], losses=[(0, 1, SECOND)], host="pi", tags=tags)
+    push(server, [(1, SECOND, 0)], host="pi")
+    body = server.request("GET", "/metrics")[1].decode()
+    parsed(body.encode())
+    for name in ("edgeprof_cpu_seconds_total", "edgeprof_profiles_total"):
+        lines = sorted(line for line in body.splitlines() if line.startswith(name + "{"))
+        numbers = [float(line.rsplit(" ", 1)[1]) for line in lines]
+        labels = [re.sub(r'.*device="pi",?(.*)\}.*', r"\1", line) for line in lines]
+        assert dict(zip(labels, numbers)) == {"": 1, 'env="prod"': 1, 'deployment_zone="a",env="prod"': 2, 'deployment_zone="a",env="test"': 1}, lines
+    assert 'deployment_zone="a",env="test"} 1' in next(line for line in body.splitlines() if line.startswith("edgeprof_lost_samples_total{") and "test" in line)
+    assert server.stop() == 0
+    again = start_server()
+    assert stored(parsed(again.request("GET", "/metrics")[1])) == stored(parsed(body.encode())), "without the setting the counters stay"
+
+
+def test_wrong_labels(cli, folder):
+    for labels, word in (("service", "already"), ("a.b, a-b", "one label"), ("__x", "already"), (",".join("abcdefghi"), "at most 8"), ("x" * 64, "too long")):
+        config = os.path.join(folder, "wrong.conf")
+        with open(config, "w") as file:
+            file.write(f"[serve]\nmetric-labels = {labels}\n")
+        cli.fails(1, word, "serve", "--listen", "127.0.0.1:0", "--db", os.path.join(folder, "wrong.db"), "--config", config)
 
 
 # ---- Prometheus ----

@@ -98,6 +98,7 @@ int et_cmd_serve(int argc, char **argv)
             .symbols = et_options_symbols(&options),
             .limits = &settings.limits,
             .access = settings.access,
+            .metric_labels = settings.metric_labels,
         },
         &relay, &settings.scrape);
     et_relay_config_free(&relay); /* what the server has not taken */

@@ -55,6 +55,26 @@ bool et_label_reserved(const char *key)
     return inner || et_label_same(key, "service_name") || et_label_same(key, "spy_name");
 }
 
+bool et_metric_label(const char *tag, char label[ET_METRIC_LABEL])
+{
+    static const char *const own[] = {"service", "service_name", "version", "device", "reason", "le", "quantile"};
+    static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+    size_t size = strlen(tag);
+    if (size == 0 || size >= ET_METRIC_LABEL) {
+        return false;
+    }
+    for (size_t i = 0; i <= size; i++) {
+        bool plain = !tag[i] || strchr(first, tag[i]) || (i && tag[i] >= '0' && tag[i] <= '9');
+        label[i] = plain ? tag[i] : '_';
+    }
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (strcmp(label, own[i]) == 0) {
+            return false;
+        }
+    }
+    return strncmp(label, "__", 2) != 0;
+}
+
 /* Order: by key; for one key, the last added first. */
 struct label_order {
     char *line;

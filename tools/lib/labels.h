@@ -33,6 +33,11 @@ bool et_label_reserved(const char *key);
 /* Whether both keys are the same once they are stored. */
 bool et_label_same(const char *a, const char *b);
 
+/* The label in /metrics for a tag: Prometheus' characters, '_' for others. False: too long, or a name that /metrics has
+ * itself (service, version, device, reason ...). */
+#define ET_METRIC_LABEL 64
+bool et_metric_label(const char *tag, char label[ET_METRIC_LABEL]);
+
 /* Frees a list that was not joined. */
 void et_labels_free(struct et_labels *labels);
 

@@ -1,10 +1,14 @@
 /* See settings.h. */
 #include "tools/serve/settings.h"
+#include "tools/lib/labels.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* One more than are allowed. */
+enum { METRIC_LABELS = 9 };
 
 static const char *const section_kinds[] = {"serve", "limits", "keep", "scrape", "relay", NULL};
 
@@ -46,6 +50,40 @@ static bool read_symbols(const struct et_config *config, const struct et_section
     return ok;
 }
 
+struct metric_labels {
+    char known[METRIC_LABELS][ET_METRIC_LABEL];
+    size_t count;
+    const char *wrong;
+};
+
+static bool check_metric_label(void *context, const char *name)
+{
+    struct metric_labels *labels = context;
+    char *label = labels->known[labels->count];
+    labels->wrong = labels->count + 1 == METRIC_LABELS ? "at most 8 tags"
+                    : !et_metric_label(name, label)    ? "a tag that /metrics has already, or too long"
+                                                       : NULL;
+    for (size_t i = 0; i < labels->count && !labels->wrong; i++) {
+        labels->wrong = strcmp(labels->known[i], label) == 0 ? "two tags become one label" : NULL;
+    }
+    labels->count += !labels->wrong;
+    return !labels->wrong;
+}
+
+static bool read_metric_labels(const struct et_config *config, const struct et_section *section,
+                               struct et_serve_settings *out)
+{
+    const struct et_setting *setting = et_config_setting(section, "metric-labels");
+    struct metric_labels labels = {0};
+    if (setting && !et_config_list(setting->value, check_metric_label, &labels)) {
+        et_config_error(config, setting->line, "metric-labels = %s: %s; expected tags such as env, region",
+                        setting->value, labels.wrong);
+        return false;
+    }
+    out->metric_labels = setting ? setting->value : NULL;
+    return true;
+}
+
 static bool read_keep(const struct et_serve_options *options, struct et_policy *policy)
 {
     if (options->keep && !et_policy_keep(options->keep, policy)) {
@@ -61,9 +99,9 @@ static bool read_keep(const struct et_serve_options *options, struct et_policy *
 
 static bool read_sections(struct et_serve_options *options, struct et_serve_settings *out)
 {
-    static const char *const keys[] = {"listen",        "db",         "symbols*", "symbols-store",
-                                       "debuginfod*",   "token-file", "tls-cert", "tls-key",
-                                       "tls-client-ca", "hosts",      "insecure", NULL};
+    static const char *const keys[] = {
+        "listen",        "db",    "symbols*", "symbols-store", "debuginfod*", "token-file", "tls-cert", "tls-key",
+        "tls-client-ca", "hosts", "insecure", "metric-labels", NULL};
     const struct et_section *serve, *limits, *keep;
     const struct et_config *config = &out->config;
     bool ok = et_config_kinds(config, section_kinds);
@@ -82,6 +120,7 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
                 .client_ca = choose_value(options->tls_client_ca, serve, "tls-client-ca", NULL)},
         .hosts = choose_value(options->hosts, serve, "hosts", NULL),
     };
+    ok = ok && (!serve || read_metric_labels(config, serve, out));
     ok = ok && (!serve || et_config_flag(config, serve, "insecure", &out->access.insecure));
     out->access.insecure |= options->insecure;
     ok &= et_scrape_config_read(config, &out->scrape);

@@ -23,6 +23,7 @@ struct et_serve_options {
 struct et_serve_settings {
     struct et_config config; /* empty without a config file */
     const char *listen, *db;
+    const char *metric_labels; /* tags: "env, region"; NULL: none */
     struct et_limits limits;
     struct et_access_config access;
     struct et_policy keep;

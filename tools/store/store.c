@@ -46,16 +46,17 @@ static const char *const SQL[S_COUNT] = {
         " lost = lost + excluded.lost",
     [S_RELAY_OFF] = "UPDATE relay SET state = 'off' WHERE state <> 'off'",
     [S_METRIC_MORE] = "UPDATE metric SET value = value + ?, count = count + ?, profiles = profiles + ?,"
-                      " last_ns = max(last_ns, ?) WHERE service = ? AND version = ? AND device = ? AND kind = ?",
-    [S_METRIC_NEW] = "INSERT INTO metric (service, version, device, kind, value, count, profiles, last_ns)"
-                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    [S_METRIC_KNOWN] = "SELECT 1 FROM metric WHERE service = ? AND version = ? AND device = ? LIMIT 1",
-    [S_METRIC_SETS] = "SELECT count(*) FROM (SELECT DISTINCT service, version, device FROM metric)",
+                      " last_ns = max(last_ns, ?) WHERE service = ? AND version = ? AND device = ? AND labels = ?"
+                      " AND kind = ?",
+    [S_METRIC_NEW] = "INSERT INTO metric (service, version, device, labels, kind, value, count, profiles, last_ns)"
+                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [S_METRIC_KNOWN] = "SELECT 1 FROM metric WHERE service = ? AND version = ? AND device = ? AND labels = ? LIMIT 1",
+    [S_METRIC_SETS] = "SELECT count(*) FROM (SELECT DISTINCT service, version, device, labels FROM metric)",
     [S_METRIC_DROP] =
-        "DELETE FROM metric WHERE (service, version, device) IN (SELECT service, version, device FROM metric"
-        " WHERE service <> ? GROUP BY 1, 2, 3 HAVING max(last_ns) < ?)",
-    [S_METRICS] = "SELECT service, version, device, kind, value, count, profiles, last_ns FROM metric"
-                  " ORDER BY service, version, device, kind",
+        "DELETE FROM metric WHERE (service, version, device, labels) IN (SELECT service, version, device, labels"
+        " FROM metric WHERE service <> ? GROUP BY 1, 2, 3, 4 HAVING max(last_ns) < ?)",
+    [S_METRICS] = "SELECT service, version, device, kind, value, count, profiles, last_ns, labels FROM metric"
+                  " ORDER BY service, version, device, labels, kind",
     [S_PROFILES_BEHIND] = "SELECT count(*) FROM (SELECT 1 FROM profile WHERE id > ? AND level = 0 LIMIT ?)",
     [S_LABELS_FIND] = "SELECT id FROM labels WHERE lines = ?",
     [S_LABELS_ADD] = "INSERT INTO labels (lines) VALUES (?)",
@@ -450,6 +451,7 @@ void et_store_close(struct et_store *store)
     for (int i = 0; i < S_COUNT; i++) {
         sqlite3_finalize(store->statements[i]);
     }
+    free(store->metric_labels);
     sqlite3_close(store->db);
     et_store_cache_free(store);
     free(store);

@@ -276,15 +276,21 @@ struct et_counted {
 
 struct et_metric {
     const char *service, *version, *device; /* device: the tag, or the host */
+    const char *labels;                     /* lines (labels.h) of the tags of et_store_set_metric_labels() */
     const char *kind;
     struct et_counted sum;
 };
 
-/* Adds to the counters of an origin's service, version and device. Call it in a transaction. Returns 0 or an error. */
+/* Tags that also distinguish counters from now on: "env, deployment.environment"; NULL: none. A tag is a label of the
+ * same name, with '_' for characters that Prometheus does not take. Copied. */
+void et_store_set_metric_labels(struct et_store *store, const char *names);
+/* Adds to the counters of an origin's service, version, device and labels. At most 4,096 of these sets have counters of
+ * their own; one line on stderr says when more count as ET_METRIC_OTHER. Call it in a transaction. Returns 0 or an
+ * error. */
 int et_store_count(struct et_store *store, int64_t origin, const char *kind, const struct et_counted *more);
 /* Counts the losses in stats that will replace the origin's. et_store_stats() calls it. */
 int et_store_count_losses(struct et_store *store, int64_t origin, const void *stats, size_t size);
-/* Calls metric() for each counter, ordered by service, version, device and kind. */
+/* Calls metric() for each counter, ordered by service, version, device, labels and kind. */
 int et_store_metrics(struct et_store *store, void (*metric)(void *context, const struct et_metric *metric),
                      void *context);
 

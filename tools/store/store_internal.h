@@ -155,6 +155,8 @@ struct et_store {
     sqlite3_stmt *statements[S_COUNT];
     struct et_bounds *bounds;
     int64_t metric_sets, metric_swept_ns; /* store_metrics.c */
+    char *metric_labels;                  /* NULL: none */
+    bool metric_full;                     /* reported */
     int failed;                           /* first error since begin */
     bool grouped;                         /* between group_begin and group_end */
     int group_failed;                     /* error with which SQLite aborted the whole group */

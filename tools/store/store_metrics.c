@@ -5,6 +5,7 @@
  *   et_store_count         adds a received profile
  *   et_store_count_losses  adds the increase of a process's running totals of losses
  */
+#include "tools/lib/config.h"
 #include "tools/lib/labels.h"
 #include "tools/store/store_internal.h"
 #include "tools/lib/time_text.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Maximum number of sets of service, version and device; further ones count as ET_METRIC_OTHER. */
+/* Maximum number of sets of service, version, device and labels; further ones count as ET_METRIC_OTHER. */
 enum { SETS = 4096 };
 
 /* When all sets are used, sets unseen for 30 days are dropped; checked once an hour. */
@@ -21,8 +22,33 @@ enum { SETS = 4096 };
 #define SWEEP_NS  (3600 * 1000000000LL)
 
 struct metric_set {
-    char *service, *version, *device;
+    char *service, *version, *device, *labels;
 };
+
+void et_store_set_metric_labels(struct et_store *store, const char *names)
+{
+    free(store->metric_labels);
+    store->metric_labels = names ? et_strdup(names) : NULL;
+}
+
+struct label_choice {
+    const char *tags;
+    struct et_labels chosen;
+};
+
+static bool choose_label(void *context, const char *name)
+{
+    struct label_choice *choice = context;
+    size_t size;
+    const char *value = et_labels_value(choice->tags, name, &size);
+    char label[ET_METRIC_LABEL];
+    if (value && size && et_metric_label(name, label)) {
+        char *own = et_clean(value, size);
+        et_labels_add(&choice->chosen, label, own);
+        free(own);
+    }
+    return true;
+}
 
 static char *copy_value(const char *lines, const char *key, const char *other)
 {
@@ -41,6 +67,9 @@ static int read_set(struct et_store *store, int64_t origin, struct metric_set *s
         set->service = et_strdup(et_column_text(row, 0));
         set->version = copy_value(tags, "version", "");
         set->device = copy_value(tags, "device", et_column_text(row, 2));
+        struct label_choice choice = {.tags = tags};
+        (void)(store->metric_labels && et_config_list(store->metric_labels, choose_label, &choice));
+        set->labels = et_labels_join(&choice.chosen);
     }
     sqlite3_reset(row);
     return got;
@@ -51,6 +80,7 @@ static void free_set(struct metric_set *set)
     free(set->service);
     free(set->version);
     free(set->device);
+    free(set->labels);
 }
 
 static int count_sets(struct et_store *store)
@@ -78,7 +108,8 @@ static int drop_unseen_sets(struct et_store *store, int64_t now_ns)
  * reached, it is recounted once an hour and not for each profile. */
 static int has_room(struct et_store *store, const struct metric_set *set)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_METRIC_KNOWN, "sss", set->service, set->version, set->device);
+    sqlite3_stmt *row =
+        et_store_bind(store, S_METRIC_KNOWN, "ssss", set->service, set->version, set->device, set->labels);
     int known = et_store_step(store, row);
     int64_t now_ns = et_now();
     sqlite3_reset(row);
@@ -89,26 +120,32 @@ static int has_room(struct et_store *store, const struct metric_set *set)
     }
     bool room = store->metric_sets < SETS;
     store->metric_sets += room;
+    if (!room && !store->metric_full) {
+        et_error("/metrics: %d sets of service, version, device and metric-labels; further ones count as service %s",
+                 SETS, ET_METRIC_OTHER);
+    }
+    store->metric_full = !room;
     return room;
 }
 
 static int add_to_set(struct et_store *store, const struct metric_set *set, const char *kind,
                       const struct et_counted *more)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_METRIC_MORE, "uuuissss", more->value, more->count, more->profiles,
-                                      more->last_ns, set->service, set->version, set->device, kind);
+    sqlite3_stmt *row = et_store_bind(store, S_METRIC_MORE, "uuuisssss", more->value, more->count, more->profiles,
+                                      more->last_ns, set->service, set->version, set->device, set->labels, kind);
     int err = et_store_step(store, row);
     if (err || sqlite3_changes(store->db)) {
         return err;
     }
     static char name[] = ET_METRIC_OTHER, none[] = "";
-    static const struct metric_set other = {name, none, none};
+    static const struct metric_set other = {name, none, none, none};
     int room = set == &other ? 1 : has_room(store, set);
     if (room <= 0) {
         return room < 0 ? room : add_to_set(store, &other, kind, more);
     }
-    return et_store_step(store, et_store_bind(store, S_METRIC_NEW, "ssssuuui", set->service, set->version, set->device,
-                                              kind, more->value, more->count, more->profiles, more->last_ns));
+    return et_store_step(store,
+                         et_store_bind(store, S_METRIC_NEW, "sssssuuui", set->service, set->version, set->device,
+                                       set->labels, kind, more->value, more->count, more->profiles, more->last_ns));
 }
 
 int et_store_count(struct et_store *store, int64_t origin, const char *kind, const struct et_counted *more)
@@ -191,6 +228,7 @@ int et_store_metrics(struct et_store *store, void (*call)(void *context, const s
                     .count = (uint64_t)sqlite3_column_int64(row, 5),
                     .profiles = (uint64_t)sqlite3_column_int64(row, 6),
                     .last_ns = sqlite3_column_int64(row, 7)},
+            .labels = et_column_text(row, 8),
         };
         call(context, &metric);
     }

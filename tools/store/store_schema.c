@@ -17,7 +17,7 @@
  *   profile (level, series, time, sums)      stacks  (of a profile, packed, see store_pack.h)
  *   bucket  (level, time): merge progress, see store_rows.h
  *   relay   (destination, cursor): the last profile sent to a destination
- *   metric  (service, version, device, kind): counters
+ *   metric  (service, version, device, labels, kind): counters; labels: of metric-labels, as lines
  *   segment, span, chunk, labelset: a device's dictionary, kept for a restart of the server
  *   collect, mark: progress and marks of the garbage collection (store_collect.c); deleted: what the keeper deleted
  *
@@ -25,7 +25,7 @@
  * rows of earlier versions its middle), or the middle of a merged row's bucket. value_sum and count_sum are in units,
  * modulo 2^64.
  */
-enum { VERSION = 4, READABLE = 3 };
+enum { VERSION = 5, READABLE = 3 };
 
 static const char VERSION_1[] =
     "CREATE TABLE IF NOT EXISTS module (id INTEGER PRIMARY KEY, build_id TEXT NOT NULL, path TEXT NOT NULL,"
@@ -100,6 +100,16 @@ static const char VERSION_4[] =
     "CREATE INDEX segment_origin ON segment (origin);"
     "CREATE INDEX span_module ON span (module);"
     "PRAGMA user_version = 4;";
+
+static const char VERSION_5[] =
+    "ALTER TABLE metric RENAME TO metric_4;"
+    "CREATE TABLE metric (service TEXT NOT NULL, version TEXT NOT NULL, device TEXT NOT NULL, kind TEXT NOT NULL,"
+    " value INTEGER NOT NULL, count INTEGER NOT NULL, profiles INTEGER NOT NULL, last_ns INTEGER NOT NULL,"
+    " labels TEXT NOT NULL DEFAULT '', PRIMARY KEY (service, version, device, labels, kind)) WITHOUT ROWID;"
+    "INSERT INTO metric (service, version, device, kind, value, count, profiles, last_ns)"
+    " SELECT service, version, device, kind, value, count, profiles, last_ns FROM metric_4;"
+    "DROP TABLE metric_4;"
+    "PRAGMA user_version = 5;";
 
 static int read_version(struct et_store *store, int *version)
 {
@@ -187,6 +197,9 @@ static int migrate(struct et_store *store, int version)
     }
     if (code == SQLITE_OK && version < 4) {
         code = sqlite3_exec(store->db, VERSION_4, NULL, NULL, NULL);
+    }
+    if (code == SQLITE_OK && version < 5) {
+        code = sqlite3_exec(store->db, VERSION_5, NULL, NULL, NULL);
     }
     return code;
 }

@@ -561,6 +561,7 @@ struct et_server *et_server_open(const struct et_server_config *config)
         et_server_close(server);
         return NULL;
     }
+    et_store_set_metric_labels(server->writer, config->metric_labels);
     return server;
 }
 

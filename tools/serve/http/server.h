@@ -15,6 +15,7 @@ struct et_server_config {
     const char *db;                 /* created if missing */
     struct et_symbols *symbols;     /* owned by the server from then on */
     const struct et_limits *limits; /* NULL: the defaults */
+    const char *metric_labels;      /* tags that become labels in /metrics, "env, region"; NULL: none */
     struct et_access_config access; /* zeroed: only this machine, without tokens */
 };
 

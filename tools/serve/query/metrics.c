@@ -1,6 +1,7 @@
 /* See metrics.h. */
 #include "tools/serve/query/metrics.h"
 #include "tools/lib/kinds.h"
+#include "tools/lib/labels.h"
 
 #include <dirent.h>
 #include <stdarg.h>
@@ -32,20 +33,43 @@ static void put_value(struct et_buf *out, const char *value)
     }
 }
 
+static void put_label(void *context, const char *name, const char *value)
+{
+    struct et_buf *out = context;
+    char before = out->data[out->size - 1];
+    et_buf_printf(out, "%s%s=\"", before == '"' ? "," : "{", name);
+    put_value(out, value);
+    et_buf_char(out, '"');
+}
+
+static void put_labels(struct et_buf *out, va_list args)
+{
+    const char *name;
+    while ((name = va_arg(args, const char *))) {
+        put_label(out, name, va_arg(args, const char *));
+    }
+}
+
 void et_metrics_sample(struct et_buf *out, const char *family, ...)
 {
     va_list args;
-    const char *name, *before = "{";
     et_buf_text(out, family);
     va_start(args, family);
-    while ((name = va_arg(args, const char *))) {
-        et_buf_printf(out, "%s%s=\"", before, name);
-        put_value(out, va_arg(args, const char *));
-        et_buf_char(out, '"');
-        before = ",";
-    }
+    put_labels(out, args);
     va_end(args);
-    et_buf_text(out, *before == ',' ? "} " : " ");
+    et_buf_text(out, out->data[out->size - 1] == '"' ? "} " : " ");
+}
+
+/* The same, with more labels as lines. */
+static void put_sample(struct et_buf *out, const char *family, const char *lines, ...)
+{
+    va_list args;
+    et_buf_text(out, family);
+    va_start(args, lines);
+    put_labels(out, args);
+    va_end(args);
+    et_labels_each(lines, put_label, out);
+    et_buf_text(out, "} ");
 }
 
 void et_metrics_number(struct et_buf *out, uint64_t number)
@@ -96,7 +120,7 @@ static void add_metric(void *context, const struct et_metric *metric)
 {
     struct metric_list *all = context;
     struct et_metric copy = *metric;
-    const char **texts[] = {&copy.service, &copy.version, &copy.device, &copy.kind};
+    const char **texts[] = {&copy.service, &copy.version, &copy.device, &copy.kind, &copy.labels};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         *texts[i] = et_text(&all->strings, et_intern(&all->strings, *texts[i]));
     }
@@ -106,14 +130,14 @@ static void add_metric(void *context, const struct et_metric *metric)
 
 static void write_metric_labels(struct et_buf *out, const struct metric_family *family, const struct et_metric *metric)
 {
-    et_metrics_sample(out, family->name, family->service, metric->service, "version", metric->version, "device",
-                      metric->device, NULL);
+    put_sample(out, family->name, metric->labels, family->service, metric->service, "version", metric->version,
+               "device", metric->device, NULL);
 }
 
 /* Strings are interned, so equal strings have equal addresses. */
 static bool same_set(const struct et_metric *a, const struct et_metric *b)
 {
-    return a->service == b->service && a->version == b->version && a->device == b->device;
+    return a->service == b->service && a->version == b->version && a->device == b->device && a->labels == b->labels;
 }
 
 /* Sums the kinds of a set, which are adjacent. Returns the first index of the next set. */
@@ -171,8 +195,8 @@ static void put_losses(const struct metric_list *all, const char *name, const ch
         char other[32];
         snprintf(other, sizeof other, "reason %lu", reason);
         const char *known = et_loss_name((uint32_t)reason);
-        et_metrics_sample(out, name, "service", metric->service, "version", metric->version, "device", metric->device,
-                          "reason", strcmp(known, "other") == 0 ? other : known, NULL);
+        put_sample(out, name, metric->labels, "service", metric->service, "version", metric->version, "device",
+                   metric->device, "reason", strcmp(known, "other") == 0 ? other : known, NULL);
         if (seconds) {
             et_metrics_billionths(out, metric->sum.value);
         } else {
