@@ -1,19 +1,23 @@
 """Who is let in: tokens, TLS, client certificates, names of hosts, rates, connections."""
 import base64
 import http.client
+import json
 import os
+import re
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
+import time
 import warnings
 
 import pytest
 
-from generate import message, module, nodes, origin, profile
+from generate import data, message, module, nodes, origin, pprof_profile, profile, push_request, varint
 from harness import Server, wait_until
 
+NOW = int(time.time()) - 100
 BOTH, READ, WRITE = "token-for-both-0123456789", "token-to-read-0123456789", "token-to-write-0123456789"
 
 
@@ -36,6 +40,9 @@ def test_refuses_to_start(cli, folder, certificates):
         "an empty token file": (("--token-file", write(folder, "empty", "# nothing\n\n")), "openssl rand"),
         "a short token": (("--token-file", write(folder, "short", "ok-0123456789abcdef\nshort\n")), "short:2: a token must have 16"),
         "a word too many": (("--token-file", write(folder, "words", f"admin {BOTH}\n")), "expected TOKEN, read TOKEN or write TOKEN"),
+        "a bound token that reads": (("--token-file", write(folder, "bound", f"{BOTH} service=x\n")), "begin the line with write"),
+        "a bound token twice": (("--token-file", write(folder, "again", f"write {BOTH} service=x\nwrite {BOTH}\n")), "again:2: this token has another line"),
+        "a label without a value": (("--token-file", write(folder, "label", f"write {BOTH} label=x\n")), "expected TOKEN"),
         "a blank in a token": (("--token-file", write(folder, "blank", f"read {BOTH} x\n")), "expected TOKEN"),
         "a certificate alone": (("--tls-cert", token), "require each other"),
         "an authority alone": (("--tls-client-ca", token), "requires both"),
@@ -93,6 +100,78 @@ def test_tokens(folder, start_server):
     said = server.stderr()
     assert said.count("refused:") <= 2, f"a line a reason: {said}"
     assert BOTH not in said and READ not in said, "no token on standard error"
+
+
+def pprof():
+    return pprof_profile([b"", b"cpu", b"nanoseconds"], [data(2, varint(7))])
+
+
+def test_bound_tokens(folder, start_server):
+    """What a device's token may send; a read token reads as before."""
+    bound = "token-of-a-device-0123456789"
+    path = write(folder, "tokens", f"read {READ}\nwrite {bound} service=sensor  service=camera\tlabel=zone=a\r\nwrite {WRITE}\n")
+    server = start_server("--token-file", path)
+    compact, ingest, connect, otlp = "/edgeprof/v1/push", "/ingest?name=", "/push.v1.PusherService/Push", "/v1development/profiles"
+
+    def of(segment, service, *tags, sequence=0):
+        more = () if sequence else (origin(service, tags), [module(4096, 4096)], nodes([0], [4100]))
+        return message(segment, sequence, *more, profiles=[profile({1: 1})])
+
+    def labels(service, zone):
+        return push_request([[("__name__", "process_cpu"), ("service_name", service), ("zone", zone)]], pprof())
+    proto = {"Content-Type": "application/proto"}
+    for number, (service, zone, right) in enumerate((("sensor", "a", True), ("camera", "a", True), ("sensor", "b", False), ("bank", "a", False), ("sensor2", "a", False))):
+        want = 200 if right else 403
+        assert asked(server, compact, bound, of(number + 1, service, ("zone", zone))) == want, (service, zone)
+        assert asked(server, ingest + f"{service}{{zone={zone}}}", bound, pprof()) == want, (service, zone)
+        assert asked(server, connect, bound, labels(service, zone), **proto) == want, (service, zone)
+        assert asked(server, compact, WRITE, of(number + 11, service, ("zone", zone))) == 200, "a token that is not bound"
+    assert asked(server, compact, bound, of(50, "sensor")) == 403, "without the label"
+    assert asked(server, connect, bound, push_request([[("__name__", "process_cpu"), ("service_name", s), ("zone", "a")] for s in ("sensor", "bank")], pprof()), **proto) == 403
+    assert asked(server, compact, bound, of(1, "", sequence=1)) == 200, "the next message of its own segment"
+    assert asked(server, compact, bound, of(14, "", sequence=1)) == 403, "of the bank's segment"
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "bank"}}, {"key": "zone", "value": {"stringValue": "a"}}]}
+    dictionary = {"mappingTable": [{}], "locationTable": [{}, {"lines": [{"functionIndex": 1}]}], "functionTable": [{}, {"nameStrindex": 3}], "linkTable": [{}],
+                  "stringTable": ["", "cpu", "nanoseconds", "main"], "attributeTable": [{}], "stackTable": [{}, {"locationIndices": [1]}]}
+    kind = {"typeStrindex": 1, "unitStrindex": 2}
+    for service, want in (("bank", 403), ("sensor", 200)):
+        resource["attributes"][0]["value"]["stringValue"] = service
+        body = json.dumps({"resourceProfiles": [{"resource": resource, "scopeProfiles": [{"scope": {"name": "t"}, "profiles": [
+            {"sampleType": kind, "periodType": kind, "samples": [{"stackIndex": 1, "values": ["5"]}], "timeUnixNano": str(NOW * 10**9), "durationNano": "1000000000"}]}]}],
+            "dictionary": dictionary})
+        assert asked(server, otlp, bound, body.encode(), **{"Content-Type": "application/json"}) == want, service
+    services = json.loads(server.request("GET", "/api/services", headers={"Authorization": "Bearer " + READ})[1])["services"]
+    assert {row["profiles"] for row in services if row["service"] == "bank"} == {1}, "only what the other token sent"
+    assert "token in line 2: this token may" in server.stderr() and server.stderr().count("refused:") == 1, server.stderr()
+
+
+def test_symbols_need_their_own_right(folder, start_server, sample):
+    symbols, write_symbols = "token-for-symbols-0123456789", "token-for-both-kinds-0123456789"
+    path = write(folder, "tokens", f"{BOTH}\nwrite {WRITE}\nsymbols {symbols}\nwrite,symbols {write_symbols} service=x\n")
+    server = start_server("--token-file", path, "--symbols-store", folder)
+    elf = open(sample, "rb").read()
+    notes = subprocess.run(["readelf", "-n", sample], capture_output=True, text=True, check=True).stdout
+    ident = re.search("Build ID: ([0-9a-f]+)", notes)[1]
+    for token, sends, pushes in ((WRITE, 403, 200), (symbols, 201, 403), (write_symbols, 200, 403), (BOTH, 200, 200), (None, 401, 401)):
+        assert asked(server, "/api/symbols/" + ident, token, elf) == sends, token
+        assert asked(server, "/edgeprof/v1/push", token, push(1)) == pushes, token
+    audit = [line for line in server.stderr().splitlines() if line.startswith("edgeprof: audit: ")]
+    assert len(audit) == 3 and f"127.0.0.1, token in line 3: symbols of {ident}, {len(elf)} bytes: added" in audit[0], audit
+    for _ in range(100):
+        asked(server, "/api/symbols/" + ident, symbols, b"no ELF")
+    server.process.send_signal(signal.SIGHUP)
+    audit = [line for line in server.stderr().splitlines() if line.startswith("edgeprof: audit: ")]
+    assert len(audit) == 60, "at most so many a minute"
+
+
+def test_reload_is_audited(folder, start_server):
+    path = write(folder, "tokens", BOTH)
+    server = start_server("--token-file", path)
+    server.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: f"audit: token file {path}: read again" in server.stderr())
+    write(folder, "tokens", "short")
+    server.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: f"audit: token file {path}: wrong, the old tokens stay" in server.stderr())
 
 
 def test_hosts(folder, start_server):
@@ -153,7 +232,7 @@ def certificates(shared_folder):
     """A folder. Two authorities; a server's and a client's of the first, a client's of the second."""
     for ca in ("ca", "other-ca"):
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", f"/CN={ca}",
-                "-keyout", f"{shared_folder}/{ca}.key", "-out", f"{shared_folder}/{ca}.pem", "-addext", "keyUsage=critical,keyCertSign")
+                "-keyout", f"{shared_folder}/{ca}.key", "-out", f"{shared_folder}/{ca}.pem", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
     for name, ca, purpose in (("server", "ca", "serverAuth"), ("second", "ca", "serverAuth"), ("client", "ca", "clientAuth"), ("stranger", "other-ca", "clientAuth")):
         extensions = write(shared_folder, name + ".ext", f"subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage={purpose}\n")
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}", "-keyout", f"{shared_folder}/{name}.key",
@@ -202,6 +281,43 @@ class Secure(Server):
 def secure(edgeprof, folder, certificates):
     with Secure(edgeprof, folder, certificates) as server:
         yield server
+
+
+def test_revoked(edgeprof, folder, certificates, cli):
+    """A list of revoked certificates, made by openssl; SIGHUP reads a new one."""
+    def revoke(*names, ca="ca"):
+        home = os.path.join(folder, "authority")
+        shutil.rmtree(home, ignore_errors=True)
+        os.mkdir(home)
+        for name, text in (("index", ""), ("number", "01\n"),
+                           ("conf", f"[ca]\ndefault_ca=d\n[d]\ndatabase={home}/index\ncrlnumber={home}/number\ndefault_md=sha256\ndefault_crl_days=5\n")):
+            write(home, name, text)
+        authority = ("ca", "-config", home + "/conf", "-cert", f"{certificates}/{ca}.pem", "-keyfile", f"{certificates}/{ca}.key")
+        for name in names:
+            openssl(*authority, "-revoke", f"{certificates}/{name}.pem")
+        openssl(*authority, "-gencrl", "-out", folder + "/list.crl")
+    revoke()
+    config = write(folder, "crl.conf", f"[serve]\nclient-crl = {folder}/list.crl\n")
+    with Secure(edgeprof, folder, certificates, "--tls-client-ca", certificates + "/ca.pem", "--config", config) as server:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            client = server.context("client")
+            client.minimum_version = client.maximum_version = version
+            revoke()
+            server.process.send_signal(signal.SIGHUP)
+            assert wait_until(lambda: server.ask(context=client) == 200), "not revoked"
+            revoke("client")
+            server.process.send_signal(signal.SIGHUP)
+            assert wait_until(lambda: server.ask(context=client) == "refused"), "revoked"
+        assert "revoked" in server.stderr(), server.stderr()
+        write(folder, "list.crl", "nothing")
+        server.process.send_signal(signal.SIGHUP)
+        assert wait_until(lambda: "revocation list" in server.stderr()), "it is said"
+        assert server.ask(context=client) == "refused", "and the old list stays"
+    revoke(ca="other-ca")
+    tls = ("--tls-cert", certificates + "/server.pem", "--tls-key", certificates + "/server.key")
+    listen = ("serve", "--listen", "127.0.0.1:0", "--db", folder + "/x.db", "--config", config)
+    cli.fails(1, "revocation list of one of the client CAs", *listen, *tls, "--tls-client-ca", certificates + "/ca.pem")
+    cli.fails(1, "client-crl requires tls-client-ca", *listen, *tls)
 
 
 def test_tls(folder, secure):

@@ -12,7 +12,7 @@ test-tools-ingest: $(ET_TEST)/edgeprof
 test-tools-otlp: $(ET_TEST)/edgeprof
 	@$(call host_test,otlp_test.py)
 
-test-tools-access: $(ET_TEST)/edgeprof
+test-tools-access: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 	@$(call host_test,access_test.py)
 
 ET_GO_TARGET := $(ET_TEST)/target-go

@@ -101,7 +101,7 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
 {
     static const char *const keys[] = {
         "listen",        "db",    "symbols*", "symbols-store", "debuginfod*", "token-file", "tls-cert", "tls-key",
-        "tls-client-ca", "hosts", "insecure", "metric-labels", NULL};
+        "tls-client-ca", "hosts", "insecure", "metric-labels", "client-crl",  NULL};
     const struct et_section *serve, *limits, *keep;
     const struct et_config *config = &out->config;
     bool ok = et_config_kinds(config, section_kinds);
@@ -117,7 +117,8 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
         .token_file = choose_value(options->token_file, serve, "token-file", NULL),
         .tls = {.certificate = choose_value(options->tls_cert, serve, "tls-cert", NULL),
                 .key = choose_value(options->tls_key, serve, "tls-key", NULL),
-                .client_ca = choose_value(options->tls_client_ca, serve, "tls-client-ca", NULL)},
+                .client_ca = choose_value(options->tls_client_ca, serve, "tls-client-ca", NULL),
+                .client_crl = choose_value(NULL, serve, "client-crl", NULL)},
         .hosts = choose_value(options->hosts, serve, "hosts", NULL),
     };
     ok = ok && (!serve || read_metric_labels(config, serve, out));

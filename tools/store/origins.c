@@ -1,5 +1,6 @@
 /* See store.h: lists of what there is. Profiles are loaded by store_load.c. */
 #include "tools/lib/labels.h"
+#include "tools/store/owner.h"
 #include "tools/store/store_rows.h"
 
 #include <errno.h>
@@ -278,4 +279,16 @@ int et_store_origins(struct et_store *store, const struct et_query *query,
     free(rows.rows);
     et_selection_free(&selection);
     return err;
+}
+
+int et_store_owner(struct et_store *store, int64_t origin, struct et_strings *strings, const char **service,
+                   const char **tags)
+{
+    struct et_origin found;
+    int got = et_store_origin_get(store, origin, strings, &found);
+    if (got == 1) {
+        *service = found.service;
+        *tags = found.tags;
+    }
+    return got;
 }

@@ -52,6 +52,10 @@ static bool files_ok(const struct et_tls_files *tls)
         et_error("--tls-cert and --tls-key require each other, and --tls-client-ca requires both");
         return false;
     }
+    if (tls->client_crl && !tls->client_ca) {
+        et_error("client-crl requires tls-client-ca");
+        return false;
+    }
     return true;
 }
 
@@ -108,6 +112,9 @@ void et_access_close(struct et_access *access)
 void et_access_reload(struct et_access *access)
 {
     struct et_tokens *tokens = access->token_file ? et_tokens_read(access->token_file) : NULL;
+    if (access->token_file) {
+        et_audit("token file %s: %s", access->token_file, tokens ? "read again" : "wrong, the old tokens stay");
+    }
     if (tokens) {
         pthread_mutex_lock(&access->lock);
         struct et_tokens *before = access->tokens;
@@ -116,7 +123,8 @@ void et_access_reload(struct et_access *access)
         et_tokens_free(before);
     }
     if (access->tls) {
-        et_tls_reload(access->tls);
+        bool read = et_tls_reload(access->tls);
+        et_audit("TLS certificates: %s", read ? "read again" : "wrong, the old ones stay");
     }
 }
 
@@ -158,12 +166,20 @@ static bool is_foreign_page(const struct et_visit *visit)
     return foreign && !link;
 }
 
-static unsigned visitor_rights(struct et_access *access, const char *authorization)
+static struct et_grant visitor_grant(struct et_access *access, const char *authorization)
 {
     pthread_mutex_lock(&access->lock);
-    unsigned rights = access->tokens ? et_tokens_rights(access->tokens, authorization) : ET_RIGHT_READ | ET_RIGHT_WRITE;
+    struct et_grant grant = {.rights = ET_RIGHT_READ | ET_RIGHT_WRITE | ET_RIGHT_SYMBOLS};
+    grant = access->tokens ? et_tokens_grant(access->tokens, authorization) : grant;
     pthread_mutex_unlock(&access->lock);
-    return rights;
+    return grant;
+}
+
+static unsigned needed_right(const struct et_visit *visit, enum et_need need)
+{
+    return !visit->post || need == ET_NEED_READ ? ET_RIGHT_READ
+           : need == ET_NEED_SYMBOLS            ? ET_RIGHT_SYMBOLS
+                                                : ET_RIGHT_WRITE;
 }
 
 static bool reject_request(const struct et_visit *visit, enum et_rejection reason, unsigned status, const char *text,
@@ -186,7 +202,7 @@ static bool within_rate(struct et_access *access, const struct sockaddr *sender)
 }
 
 bool et_access_allows(struct et_access *access, const struct et_visit *visit, const struct et_route *route,
-                      struct et_answer *answer)
+                      struct et_grant *grant, struct et_answer *answer)
 {
     enum et_need need = route ? route->need : ET_NEED_USUAL;
     bool reads = !visit->post || need == ET_NEED_READ;
@@ -204,11 +220,15 @@ bool et_access_allows(struct et_access *access, const struct et_visit *visit, co
     if (need != ET_NEED_NOTHING && is_foreign_page(visit)) {
         return reject_request(visit, ET_REJECTED_ACCESS, 403, "pages of other sites may not ask", answer);
     }
-    unsigned rights = need == ET_NEED_NOTHING ? ~0u : visitor_rights(access, visit->authorization);
-    if (!(rights & (reads ? ET_RIGHT_READ : ET_RIGHT_WRITE))) {
-        return reject_request(visit, ET_REJECTED_ACCESS, rights ? 403 : 401,
-                              rights ? "this token does not have the required right"
-                                     : "token required: Authorization: Bearer TOKEN, or as the password of Basic",
+    *grant = need == ET_NEED_NOTHING ? (struct et_grant){.rights = ~0u} : visitor_grant(access, visit->authorization);
+    unsigned needed = needed_right(visit, need);
+    if (!(grant->rights & needed)) {
+        return reject_request(visit, ET_REJECTED_ACCESS, grant->rights ? 403 : 401,
+                              grant->rights && needed == ET_RIGHT_SYMBOLS
+                                  ? "this token may not send symbols; its line must begin with symbols or write,symbols"
+                              : grant->rights
+                                  ? "this token does not have the required right"
+                                  : "token required: Authorization: Bearer TOKEN, or as the password of Basic",
                               answer);
     }
     if (!reads && !within_rate(access, visit->sender)) {

@@ -38,9 +38,10 @@ struct et_visit {
     bool post;
 };
 
-/* Whether the request may continue. False: the answer has the error. route: NULL for an unknown path. */
+/* Whether the request may continue. False: the answer has the error. route: NULL for an unknown path. *grant: free()
+ * its scope in any case. */
 bool et_access_allows(struct et_access *access, const struct et_visit *visit, const struct et_route *route,
-                      struct et_answer *answer);
+                      struct et_grant *grant, struct et_answer *answer);
 /* Charges the sender's rate for profiles beyond the first of its request. */
 void et_access_charge(struct et_access *access, const struct sockaddr *sender, uint64_t profiles);
 

@@ -8,6 +8,7 @@
 #define ET_HTTP_H
 
 #include "tools/serve/http/memory_budget.h"
+#include "tools/serve/http/tokens.h"
 #include "tools/store/outcome.h"
 #include "tools/store/store.h"
 #include "tools/symbols/symbols.h"
@@ -20,6 +21,7 @@ struct et_request {
     struct et_buf body;        /* as received; "" for a GET */
     struct MHD_Connection *connection;
     struct et_memory_share *work; /* memory reserved by et_body(), until the handler returns */
+    const struct et_grant *grant; /* of its token */
     struct et_budget *budget;     /* of all that the request reads from stores: query-time and query-memory */
 };
 
@@ -54,10 +56,14 @@ void et_answer_header(struct et_answer *answer, const char *name, const char *va
 /* Answers one line of text. */
 void et_answer_text(struct et_answer *answer, unsigned status, const char *text);
 
+/* A line about an action of an administrator: "audit: SENDER, token LINE: TEXT", as et_audit(). */
+void et_request_audit(const struct et_request *request, const char *text);
+
 /* The right that a request needs. Default: a token that may read, or for POST one that may write. */
 enum et_need {
     ET_NEED_USUAL,
     ET_NEED_READ,    /* a POST that only reads */
+    ET_NEED_SYMBOLS, /* a POST of symbols */
     ET_NEED_NOTHING, /* public */
 };
 

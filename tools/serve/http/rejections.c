@@ -54,6 +54,50 @@ void et_reject(enum et_rejection reason, const char *format, ...)
     free(text);
 }
 
+/* Whether there is room for a line; *missing: lines that had none. */
+static bool count_audit(uint64_t *missing)
+{
+    static struct {
+        time_t minute;
+        unsigned lines;
+        uint64_t missing;
+    } audit;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    pthread_mutex_lock(&lock);
+    if (now.tv_sec - audit.minute >= QUIET_SECONDS || audit.minute == 0) {
+        audit.minute = now.tv_sec;
+        audit.lines = 0;
+    }
+    bool say = audit.lines < ET_AUDIT_LINES;
+    audit.lines += say;
+    *missing = audit.missing;
+    audit.missing = say ? 0 : audit.missing + 1;
+    pthread_mutex_unlock(&lock);
+    return say;
+}
+
+void et_audit(const char *format, ...)
+{
+    uint64_t missing;
+    char *text = NULL;
+    va_list args;
+    if (!count_audit(&missing)) {
+        return;
+    }
+    va_start(args, format);
+    int size = vasprintf(&text, format, args);
+    va_end(args);
+    char *clean = et_clean(size < 0 ? "" : text, size < 0 ? 0 : (size_t)size);
+    if (missing) {
+        et_error("audit: %s (after %llu more actions)", clean, (unsigned long long)missing);
+    } else {
+        et_error("audit: %s", clean);
+    }
+    free(clean);
+    free(text);
+}
+
 uint64_t et_rejection_count(enum et_rejection reason)
 {
     pthread_mutex_lock(&lock);

@@ -18,6 +18,11 @@ enum et_rejection {
 /* Counts the rejection; writes "refused: TEXT" with the number since the last message. Context: any thread. */
 void et_reject(enum et_rejection reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Writes "audit: TEXT": what an administrator did. At most ET_AUDIT_LINES lines a minute; the next line after a silence
+ * says how many are missing. Context: any thread. */
+enum { ET_AUDIT_LINES = 60 };
+void et_audit(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Total since the start. Context: any thread. */
 uint64_t et_rejection_count(enum et_rejection reason);
 /* "malformed", "size" ... */

@@ -59,6 +59,7 @@ struct incoming {
     size_t received, limit;
     bool too_large, no_room;
     struct et_memory_share share, work; /* of a budget: the body's, what comes of it */
+    struct et_grant grant;
 };
 
 /* Bytes that are read of a body that is too large, so that its sender gets to the answer. */
@@ -348,6 +349,16 @@ void et_server_charge(struct et_server *server, const struct et_request *request
     et_access_charge(server->access, sender_of(request->connection), profiles);
 }
 
+void et_request_audit(const struct et_request *request, const char *text)
+{
+    char sender[64], token[32] = "";
+    et_sender_text(sender_of(request->connection), sender);
+    if (request->grant->line) {
+        snprintf(token, sizeof token, ", token in line %u", request->grant->line);
+    }
+    et_audit("%s%s: %s", sender, token, text);
+}
+
 /* Before libmicrohttpd makes a connection of it. */
 static enum MHD_Result on_accept(void *context, const struct sockaddr *address, socklen_t size)
 {
@@ -382,7 +393,7 @@ static enum MHD_Result begin_request(const struct et_server *server, struct MHD_
     incoming->route = et_route_find(method, url, &status);
     struct et_answer answer = {0};
     struct et_visit visit = visit_of(connection, url, method);
-    if (!et_access_allows(server->access, &visit, incoming->route, &answer)) {
+    if (!et_access_allows(server->access, &visit, incoming->route, &incoming->grant, &answer)) {
         return reply(connection, &answer);
     }
     if (!incoming->route) {
@@ -439,6 +450,7 @@ static enum MHD_Result answer_request(struct et_server *server, struct MHD_Conne
                                      .body = incoming->body,
                                      .connection = connection,
                                      .work = &incoming->work,
+                                     .grant = &incoming->grant,
                                      .budget = &budget};
         et_budget_begin(&budget, server->limits.query_ns, server->limits.query_memory);
         const struct et_encoding_request encoding = {.accept = et_header(&request, "Accept-Encoding"),
@@ -473,6 +485,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (incoming) {
         et_buf_free(&incoming->body);
         et_memory_shrink(&incoming->share, 0);
+        free(incoming->grant.scope);
         free(incoming);
         *state = NULL;
     }

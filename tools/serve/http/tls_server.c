@@ -24,7 +24,7 @@ struct tls_generation {
 };
 
 struct et_tls {
-    char *certificate, *key, *client_ca;
+    char *certificate, *key, *client_ca, *client_crl;
     pthread_mutex_t lock;
     struct tls_generation *now;
 };
@@ -99,6 +99,19 @@ static bool load_clients(const char *path, struct tls_generation *out)
     return ok && (code > 0 || report_failure(path, "not a PEM CA certificate", code));
 }
 
+/* A list that none of the CAs signed is an error: it would revoke nothing. */
+static bool load_revoked(const char *path, struct tls_generation *out)
+{
+    struct et_buf text = {0};
+    gnutls_datum_t pem;
+    bool ok = read_pem(path, &text, &pem);
+    int code = ok ? gnutls_x509_trust_list_add_trust_mem(out->clients, NULL, &pem, GNUTLS_X509_FMT_PEM,
+                                                         GNUTLS_TL_VERIFY_CRL | GNUTLS_TL_FAIL_ON_INVALID_CRL, 0)
+                  : -1;
+    et_buf_free(&text);
+    return ok && (code > 0 || report_failure(path, "not a PEM revocation list of one of the client CAs", code));
+}
+
 /* Whether certificate and key match: verifies a signature of the key with the certificate. */
 static bool key_matches_certificate(const struct et_tls *tls, const struct tls_generation *generation)
 {
@@ -120,7 +133,8 @@ static struct tls_generation *load_generation(const struct et_tls *tls)
 {
     struct tls_generation *generation = et_alloc(1, sizeof *generation);
     if (!load_chain(tls->certificate, generation) || !load_key(tls->key, generation) ||
-        !key_matches_certificate(tls, generation) || (tls->client_ca && !load_clients(tls->client_ca, generation))) {
+        !key_matches_certificate(tls, generation) || (tls->client_ca && !load_clients(tls->client_ca, generation)) ||
+        (tls->client_crl && !load_revoked(tls->client_crl, generation))) {
         free_generation(generation);
         return NULL;
     }
@@ -133,6 +147,7 @@ struct et_tls *et_tls_open(const struct et_tls_files *files)
     tls->certificate = et_strdup(files->certificate);
     tls->key = et_strdup(files->key);
     tls->client_ca = files->client_ca ? et_strdup(files->client_ca) : NULL;
+    tls->client_crl = files->client_crl ? et_strdup(files->client_crl) : NULL;
     pthread_mutex_init(&tls->lock, NULL);
     tls->now = load_generation(tls);
     if (!tls->now) {
@@ -170,6 +185,7 @@ void et_tls_close(struct et_tls *tls)
     free(tls->certificate);
     free(tls->key);
     free(tls->client_ca);
+    free(tls->client_crl);
     free(tls);
 }
 

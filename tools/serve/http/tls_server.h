@@ -15,6 +15,7 @@ struct et_tls_files {
     const char *certificate; /* PEM, with its chain */
     const char *key;         /* PEM, not encrypted */
     const char *client_ca;   /* PEM; NULL: no client certificates */
+    const char *client_crl;  /* PEM: revoked client certificates, one list for each CA; NULL: none */
 };
 
 struct et_tls;

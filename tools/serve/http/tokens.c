@@ -1,6 +1,7 @@
 /* See tokens.h. */
 #include "tools/serve/http/tokens.h"
 #include "tools/lib/json_read.h"
+#include "tools/lib/labels.h"
 
 #include <errno.h>
 #include <nettle/memops.h>
@@ -14,7 +15,8 @@ enum { FILE_LIMIT = 1 << 16, SHORTEST = 16, LONGEST = 512 };
 /* Stored as digests: all have the same length, so comparison takes constant time. */
 struct token_entry {
     uint8_t digest[SHA256_DIGEST_SIZE];
-    unsigned rights;
+    unsigned rights, line;
+    char *scope; /* NULL: any */
 };
 
 struct et_tokens {
@@ -30,41 +32,126 @@ static void make_digest(const char *text, size_t size, uint8_t digest[SHA256_DIG
     sha256_digest(&context, SHA256_DIGEST_SIZE, digest);
 }
 
-/* Returns NULL, or what is wrong with the line. */
-static const char *add_token(struct et_tokens *tokens, const char *line, size_t size)
+/* "read", "write,symbols". 0: unknown. */
+static unsigned read_rights(const char *word, size_t size)
 {
-    static const char blanks[] = " \t\r";
-    unsigned rights = ET_RIGHT_READ | ET_RIGHT_WRITE;
-    while (size && strchr(blanks, line[size - 1])) {
-        size--;
+    static const struct {
+        const char *name;
+        unsigned right;
+    } known[] = {{"read", ET_RIGHT_READ}, {"write", ET_RIGHT_WRITE}, {"symbols", ET_RIGHT_SYMBOLS}};
+    unsigned rights = 0;
+    for (const char *end = word + size; word <= end;) {
+        size_t length = 0;
+        unsigned right = 0;
+        while (word + length < end && word[length] != ',') {
+            length++;
+        }
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+            bool same = length == strlen(known[i].name) && memcmp(word, known[i].name, length) == 0;
+            right |= same ? known[i].right : 0;
+        }
+        if (!right) {
+            return 0;
+        }
+        rights |= right;
+        word += length + 1;
     }
-    if (size == 0 || line[0] == '#') {
-        return NULL;
+    return rights;
+}
+
+/* Adds a word after the token to the scope. */
+static bool add_to_scope(const char *word, size_t size, struct et_buf *scope)
+{
+    static const char service[] = "service=", label[] = "label=";
+    bool is_service = size > sizeof service - 1 && memcmp(word, service, sizeof service - 1) == 0;
+    bool is_label = size > sizeof label - 1 && memcmp(word, label, sizeof label - 1) == 0 &&
+                    memchr(word + sizeof label, '=', size - sizeof label);
+    if (is_service || is_label) {
+        char *clean = et_clean(word, size);
+        et_buf_printf(scope, "%s\n", clean);
+        free(clean);
     }
-    size_t word = strcspn(line, blanks);
-    if (word < size) {
-        rights = word == 4 && memcmp(line, "read", 4) == 0    ? ET_RIGHT_READ
-                 : word == 5 && memcmp(line, "write", 5) == 0 ? ET_RIGHT_WRITE
-                                                              : 0;
-        word += strspn(line + word, blanks);
-        line += word;
-        size -= word;
-    }
-    if (!rights || memchr(line, ' ', size) || memchr(line, '\t', size)) {
-        return "expected TOKEN, read TOKEN or write TOKEN";
-    }
+    return is_service || is_label;
+}
+
+static const char *check_token(const char *token, size_t size)
+{
     if (size < SHORTEST || size > LONGEST) {
         return "a token must have 16 to 512 characters; `openssl rand -hex 32` creates one";
     }
     for (size_t i = 0; i < size; i++) {
-        if (line[i] <= ' ' || line[i] > '~') {
+        if (token[i] <= ' ' || token[i] > '~') {
             return "a token may only have visible ASCII characters";
         }
     }
-    tokens->items = et_reserve(tokens->items, &tokens->capacity, tokens->count + 1, sizeof *tokens->items);
-    tokens->items[tokens->count].rights = rights;
-    make_digest(line, size, tokens->items[tokens->count++].digest);
     return NULL;
+}
+
+static bool next_word(const char **at, const char *end, const char **word, size_t *size)
+{
+    static const char blanks[] = " \t\r";
+    const char *from = *at;
+    while (from < end && strchr(blanks, *from)) {
+        from++;
+    }
+    *word = from;
+    while (from < end && !strchr(blanks, *from)) {
+        from++;
+    }
+    *size = (size_t)(from - *word);
+    *at = from;
+    return *size > 0;
+}
+
+static const char *store_token(struct et_tokens *tokens, const struct token_entry *entry)
+{
+    for (size_t i = 0; i < tokens->count; i++) {
+        const struct token_entry *known = &tokens->items[i];
+        if (memeql_sec(known->digest, entry->digest, sizeof entry->digest) && (known->scope || entry->scope)) {
+            return "this token has another line; put the services and labels of a token into one";
+        }
+    }
+    tokens->items = et_reserve(tokens->items, &tokens->capacity, tokens->count + 1, sizeof *tokens->items);
+    tokens->items[tokens->count++] = *entry;
+    return NULL;
+}
+
+/* Returns NULL, or what is wrong with the line. */
+static const char *add_token(struct et_tokens *tokens, const char *line, size_t size, unsigned number)
+{
+    static const char form[] =
+        "expected TOKEN, read TOKEN or write TOKEN; symbols TOKEN; write TOKEN service=NAME label=K=V";
+    const char *word, *end = line + size;
+    struct token_entry entry = {.rights = ET_RIGHT_READ | ET_RIGHT_WRITE | ET_RIGHT_SYMBOLS, .line = number};
+    struct et_buf scope = {0};
+    size_t length;
+    if (!next_word(&line, end, &word, &length) || *word == '#') {
+        return NULL;
+    }
+    unsigned rights = read_rights(word, length);
+    if (rights) {
+        entry.rights = rights;
+        if (!next_word(&line, end, &word, &length)) {
+            return form;
+        }
+    }
+    const char *wrong = check_token(word, length);
+    make_digest(word, length, entry.digest);
+    if (wrong && next_word(&line, end, &word, &length)) {
+        wrong = form; /* rather than a short token, a word in its place */
+    }
+    while (!wrong && next_word(&line, end, &word, &length)) {
+        wrong = add_to_scope(word, length, &scope) ? NULL : form;
+    }
+    if (!wrong && scope.size && (entry.rights & ET_RIGHT_READ)) {
+        wrong = "service= and label= bind what a token may send; begin the line with write or write,symbols";
+    }
+    entry.scope = scope.data;
+    wrong = wrong ? wrong : store_token(tokens, &entry);
+    if (wrong) {
+        et_buf_free(&scope);
+    }
+    return wrong;
 }
 
 struct et_tokens *et_tokens_read(const char *path)
@@ -76,7 +163,7 @@ struct et_tokens *et_tokens_read(const char *path)
     unsigned line = 0;
     for (size_t at = 0; at < text.size && !err && !wrong; line++) {
         size_t size = strcspn(text.data + at, "\n");
-        wrong = add_token(tokens, text.data + at, size);
+        wrong = add_token(tokens, text.data + at, size, line + 1);
         at += size + 1;
     }
     if (err) {
@@ -97,39 +184,85 @@ struct et_tokens *et_tokens_read(const char *path)
 void et_tokens_free(struct et_tokens *tokens)
 {
     if (tokens) {
+        for (size_t i = 0; i < tokens->count; i++) {
+            free(tokens->items[i].scope);
+        }
         free(tokens->items);
         free(tokens);
     }
 }
 
-static unsigned token_rights(const struct et_tokens *tokens, const char *token, size_t size)
+static struct et_grant find_token(const struct et_tokens *tokens, const char *token, size_t size)
 {
     uint8_t digest[SHA256_DIGEST_SIZE];
-    unsigned rights = 0;
+    struct et_grant grant = {0};
     make_digest(token, size, digest);
     for (size_t i = 0; i < tokens->count; i++) {
-        rights |= memeql_sec(digest, tokens->items[i].digest, sizeof digest) ? tokens->items[i].rights : 0;
+        const struct token_entry *entry = &tokens->items[i];
+        if (memeql_sec(digest, entry->digest, sizeof digest)) {
+            grant =
+                (struct et_grant){.rights = grant.rights | entry->rights, .line = entry->line, .scope = entry->scope};
+        }
     }
-    return rights;
+    grant.scope = grant.scope ? et_strdup(grant.scope) : NULL;
+    return grant;
 }
 
-unsigned et_tokens_rights(const struct et_tokens *tokens, const char *authorization)
+struct et_grant et_tokens_grant(const struct et_tokens *tokens, const char *authorization)
 {
     static const char bearer[] = "Bearer ", basic[] = "Basic ";
-    unsigned rights = 0;
+    struct et_grant grant = {0};
     if (!authorization || strlen(authorization) > 4 * LONGEST) {
-        return 0;
+        return grant;
     }
     if (strncasecmp(authorization, bearer, sizeof bearer - 1) == 0) {
         const char *token = authorization + sizeof bearer - 1;
-        rights = token_rights(tokens, token, strlen(token));
+        grant = find_token(tokens, token, strlen(token));
     } else if (strncasecmp(authorization, basic, sizeof basic - 1) == 0) {
         struct et_buf plain = {0};
         const char *text = authorization + sizeof basic - 1;
         const char *colon =
             et_base64(text, strlen(text), &plain) && plain.size ? memchr(plain.data, ':', plain.size) : NULL;
-        rights = colon ? token_rights(tokens, colon + 1, plain.size - (size_t)(colon + 1 - plain.data)) : 0;
+        if (colon) {
+            grant = find_token(tokens, colon + 1, plain.size - (size_t)(colon + 1 - plain.data));
+        }
         et_buf_free(&plain);
     }
-    return rights;
+    return grant;
+}
+
+/* ---- scopes ---- */
+
+struct scope_check {
+    const char *service, *tags;
+    bool bound, named, labelled;
+};
+
+static void check_line(void *context, const char *what, const char *value)
+{
+    struct scope_check *check = context;
+    if (strcmp(what, "service") == 0) {
+        check->bound = true;
+        check->named |= strcmp(value, check->service) == 0;
+        return;
+    }
+    const char *equals = strchr(value, '='), *own = NULL;
+    size_t size = 0;
+    char *key = et_strdup(value);
+    key[equals - value] = '\0';
+    own = et_labels_value(check->tags, key, &size);
+    check->labelled &= own && size == strlen(equals + 1) && memcmp(own, equals + 1, size) == 0;
+    free(key);
+}
+
+const char *et_scope_refuses(const char *scope, const char *service, const char *tags)
+{
+    struct scope_check check = {.service = service, .tags = tags, .labelled = true};
+    if (!scope) {
+        return NULL;
+    }
+    et_labels_each(scope, check_line, &check);
+    return check.bound && !check.named ? "this token may not send profiles of this service"
+           : !check.labelled           ? "this token may only send profiles with the labels of its line"
+                                       : NULL;
 }

@@ -14,6 +14,15 @@ enum et_outcome et_ingest_compact(struct et_store *store, const void *bytes, siz
 enum et_outcome et_ingest_compact_undated(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
                                           const char **why);
 
+/* The same, for a message of a sender with a token. */
+struct et_compact_source {
+    int64_t now_ns;
+    bool undated;
+    const char *scope; /* et_scope_refuses(): of another service or without the labels: ET_FORBIDDEN */
+};
+enum et_outcome et_ingest_compact_from(struct et_store *store, const void *bytes, size_t size,
+                                       const struct et_compact_source *source, const char **why);
+
 struct et_pprof_push {
     const char *name;   /* "service{key=value,key=value}" */
     const char *family; /* "mutex" or "block", the meaning of contentions; NULL: __name__ of the name, else mutex */

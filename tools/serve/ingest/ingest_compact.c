@@ -7,7 +7,9 @@
  *   anything else                        409, the device starts a new segment
  */
 #include "tools/store/bounds.h"
+#include "tools/serve/http/tokens.h"
 #include "tools/serve/ingest/ingest.h"
+#include "tools/store/owner.h"
 #include "tools/lib/kinds.h"
 #include "tools/lib/labels.h"
 
@@ -23,7 +25,9 @@ struct compact_push {
     int64_t now_ns;
     bool undated;
     const char **why;
+    const char *scope;   /* et_scope_refuses() */
     const char *refused; /* by bounds; NULL: nothing */
+    const char *foreign; /* refused by the scope; NULL: nothing */
     int err;
 };
 
@@ -48,10 +52,22 @@ static int64_t put_origin(struct compact_push *push)
         .pid = o->pid,
         .process_start_ns = o->process_start_ns,
     };
+    push->foreign = et_scope_refuses(push->scope, o->service, lines);
     push->refused = et_bounds_series(et_store_bounds(push->store), o->service, lines);
-    int64_t id = push->refused ? 0 : et_store_origin(push->store, &origin);
+    int64_t id = push->refused || push->foreign ? 0 : et_store_origin(push->store, &origin);
     free(lines);
     return id;
+}
+
+/* A later message says nothing about its origin: the segment's owner counts. */
+static void check_owner(struct compact_push *push)
+{
+    struct et_strings strings = {0};
+    const char *service = "", *tags = "";
+    int got = et_store_owner(push->store, push->row.origin, &strings, &service, &tags);
+    push->err = got < 0 ? got : push->err;
+    push->foreign = et_scope_refuses(push->scope, service, tags);
+    et_strings_free(&strings);
 }
 
 /* As et_store_labels(), within bounds; 0 when refused. */
@@ -272,6 +288,13 @@ static enum et_outcome store_if_expected(struct compact_push *push)
         push->err = known;
         return ET_UNAVAILABLE;
     }
+    if (known && push->scope) {
+        check_owner(push);
+    }
+    if (push->foreign && !push->err) {
+        *push->why = push->foreign;
+        return ET_FORBIDDEN;
+    }
     if (known && message->sequence < push->row.next_sequence) {
         *push->why = "this message was received before";
         return ET_REPEATED;
@@ -286,6 +309,10 @@ static enum et_outcome store_if_expected(struct compact_push *push)
         push->row = (struct et_segment_row){.origin = origin};
         push->err = origin < 0 ? (int)origin : 0;
     }
+    if (push->foreign && !push->err) {
+        *push->why = push->foreign;
+        return ET_FORBIDDEN;
+    }
     if (push->err || push->refused) {
         return push->err ? ET_UNAVAILABLE : et_bounds_outcome(push->refused);
     }
@@ -293,17 +320,22 @@ static enum et_outcome store_if_expected(struct compact_push *push)
     return !sound ? ET_MALFORMED : push->refused ? et_bounds_outcome(push->refused) : ET_ACCEPTED;
 }
 
-static enum et_outcome ingest_message(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
-                                      bool undated, const char **why)
+enum et_outcome et_ingest_compact_from(struct et_store *store, const void *bytes, size_t size,
+                                       const struct et_compact_source *source, const char **why)
 {
     et_message *message = et_message_decode(bytes, size, why);
     if (!message) {
         return ET_MALFORMED;
     }
-    struct compact_push push = {.store = store, .message = message, .now_ns = now_ns, .undated = undated, .why = why};
+    struct compact_push push = {.store = store,
+                                .message = message,
+                                .now_ns = source->now_ns,
+                                .undated = source->undated,
+                                .scope = source->scope,
+                                .why = why};
     push.err = et_store_begin(store);
     enum et_outcome outcome = push.err ? ET_UNAVAILABLE : store_if_expected(&push);
-    *why = push.refused && outcome != ET_ACCEPTED ? push.refused : *why;
+    *why = push.refused && !push.foreign && outcome != ET_ACCEPTED ? push.refused : *why;
     int err = et_store_end(store, outcome == ET_ACCEPTED && !push.err);
     if (push.err || err) {
         *why = et_store_why(store);
@@ -317,11 +349,12 @@ static enum et_outcome ingest_message(struct et_store *store, const void *bytes,
 enum et_outcome et_ingest_compact(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
                                   const char **why)
 {
-    return ingest_message(store, bytes, size, now_ns, false, why);
+    return et_ingest_compact_from(store, bytes, size, &(struct et_compact_source){.now_ns = now_ns}, why);
 }
 
 enum et_outcome et_ingest_compact_undated(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
                                           const char **why)
 {
-    return ingest_message(store, bytes, size, now_ns, true, why);
+    return et_ingest_compact_from(store, bytes, size, &(struct et_compact_source){.now_ns = now_ns, .undated = true},
+                                  why);
 }

@@ -207,7 +207,7 @@ static unsigned ingest_body(struct et_server *server, const struct et_request *r
     if (!ok) {
         et_reject(ET_REJECTED_MALFORMED, "%s of %s: %s", request->path, ingest->service, why->data);
     }
-    unsigned status = ok ? et_server_keep_batch(server, &batch, why) : 422;
+    unsigned status = ok ? et_server_keep_batch(server, request, &batch, why) : 422;
     json_decref(types);
     et_batch_free(&batch);
     et_buf_free(&field);

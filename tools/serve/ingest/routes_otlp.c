@@ -26,7 +26,7 @@ static unsigned store_otlp(struct et_server *server, const struct et_request *re
         et_reject(err == -EFBIG ? ET_REJECTED_SIZE : ET_REJECTED_MALFORMED, "%s: %s", request->path, why->data);
     } else {
         et_server_charge(server, request, batch.count ? batch.count - 1 : 0);
-        status = et_server_keep_batch(server, &batch, why);
+        status = et_server_keep_batch(server, request, &batch, why);
     }
     if (profiles) {
         et_otlp_free(profiles);

@@ -28,6 +28,8 @@ static unsigned status_of(enum et_outcome outcome)
         return 429;
     case ET_STALE:
         return 409;
+    case ET_FORBIDDEN:
+        return 403;
     default:
         return 503;
     }
@@ -54,19 +56,15 @@ static bool read_age(const struct et_request *request, int64_t *age_ns)
 
 /* ---- compact ---- */
 
-typedef enum et_outcome ingest_call(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
-                                    const char **why);
-
 struct compact_message {
-    ingest_call *ingest;
     const struct et_buf *body;
-    int64_t now_ns;
+    struct et_compact_source source;
 };
 
 static enum et_outcome store_message(struct et_store *store, void *context, const char **why)
 {
     const struct compact_message *message = context;
-    return message->ingest(store, message->body->data, message->body->size, message->now_ns, why);
+    return et_ingest_compact_from(store, message->body->data, message->body->size, &message->source, why);
 }
 
 static void push_compact(struct et_server *server, const struct et_request *request, struct et_answer *answer)
@@ -74,13 +72,15 @@ static void push_compact(struct et_server *server, const struct et_request *requ
     struct et_buf why = {0};
     int64_t age_ns;
     bool known = read_age(request, &age_ns);
-    struct compact_message message = {.ingest = known ? et_ingest_compact : et_ingest_compact_undated,
-                                      .body = &request->body,
-                                      .now_ns = et_now() - age_ns};
+    struct compact_message message = {
+        .body = &request->body,
+        .source = {.now_ns = et_now() - age_ns, .undated = !known, .scope = request->grant->scope}};
     enum et_outcome outcome = et_server_write(server, store_message, &message, &why);
     if (outcome == ET_LIMITED || outcome == ET_MALFORMED) {
         et_reject(outcome == ET_LIMITED ? ET_REJECTED_BOUNDS : ET_REJECTED_MALFORMED, "%s: %s", request->path,
                   why.data);
+    } else if (outcome == ET_FORBIDDEN) {
+        et_reject(ET_REJECTED_ACCESS, "%s, token in line %u: %s", request->path, request->grant->line, why.data);
     }
     et_answer_text(answer, status_of(outcome), why.data);
     et_buf_free(&why);
@@ -122,8 +122,27 @@ static size_t list_refused(const struct et_batch *batch, struct et_buf *why)
     return refused;
 }
 
-unsigned et_server_keep_batch(struct et_server *server, struct et_batch *batch, struct et_buf *why)
+/* Whether the token may send the batch; otherwise *why has the reason. */
+static bool in_scope(const struct et_request *request, const struct et_batch *batch, struct et_buf *why)
 {
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct et_batch_item *item = &batch->items[i];
+        const char *refused = et_scope_refuses(request->grant->scope, item->service, item->tags);
+        if (refused) {
+            et_buf_printf(why, "%s%s: %s", why->size ? "; " : "", item->service, refused);
+            et_reject(ET_REJECTED_ACCESS, "%s, token in line %u: %s", request->path, request->grant->line, why->data);
+            return false;
+        }
+    }
+    return true;
+}
+
+unsigned et_server_keep_batch(struct et_server *server, const struct et_request *request, struct et_batch *batch,
+                              struct et_buf *why)
+{
+    if (!in_scope(request, batch, why)) {
+        return 403;
+    }
     struct et_buf text = {0};
     enum et_outcome outcome = batch->count ? et_server_write(server, store_batch, batch, &text) : ET_ACCEPTED;
     unsigned status = status_of(outcome);
@@ -156,7 +175,7 @@ static unsigned store_push(struct et_server *server, const struct et_request *re
         et_reject(ET_REJECTED_MALFORMED, "%s: %s", request->path, why->data);
     }
     et_server_charge(server, request, batch.count ? batch.count - 1 : 0);
-    unsigned status = et_server_keep_batch(server, &batch, why);
+    unsigned status = et_server_keep_batch(server, request, &batch, why);
     et_batch_free(&batch);
     return refused && status == 200 ? 400 : status;
 }

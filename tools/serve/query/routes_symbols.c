@@ -48,6 +48,11 @@ static void receive_symbols(struct et_server *server, const struct et_request *r
         } else {
             et_answer_text(answer, err ? 200 : 201, err ? "kept: the existing file is as good" : "added");
         }
+        struct et_buf line = {0};
+        et_buf_printf(&line, "symbols of %s, %zu bytes: %.*s", id, bytes.size, (int)answer->body.size - 1,
+                      answer->body.data);
+        et_request_audit(request, line.data);
+        et_buf_free(&line);
     }
     et_buf_free(&bytes);
 }
@@ -90,7 +95,11 @@ static void send_symbols(struct et_server *server, const struct et_request *requ
 }
 
 const struct et_route et_routes_symbols[] = {
-    {.method = "POST", .path = "/api/symbols/*", .handle = receive_symbols, .limit = SENT_LIMIT},
+    {.method = "POST",
+     .path = "/api/symbols/*",
+     .handle = receive_symbols,
+     .limit = SENT_LIMIT,
+     .need = ET_NEED_SYMBOLS},
     {.method = "GET", .path = "/api/symbols", .handle = list_symbols},
     {.method = "GET", .path = "/buildid/*", .handle = send_symbols},
     {0},
