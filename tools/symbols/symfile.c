@@ -55,6 +55,7 @@ struct et_symfile {
     size_t unit_count, unit_capacity;
     struct range *ranges; /* of units */
     size_t range_count, range_capacity;
+    size_t ranges_left; /* of units and functions, that may still be read */
 };
 
 /* ---- opening ---- */
@@ -406,8 +407,8 @@ static const struct range *find_range(const struct range *ranges, size_t count, 
     return low > 0 && address < ranges[low - 1].end ? &ranges[low - 1] : NULL;
 }
 
-/* A corrupt file may describe endless lists. */
-enum { RANGES_OF_A_DIE = 1 << 16, SIBLINGS = 1 << 16 };
+/* A corrupt file may describe endless lists, and many entries may share a long one. RANGES: 64 MiB for a file. */
+enum { RANGES_OF_A_DIE = 1 << 16, SIBLINGS = 1 << 16, RANGES = 1 << 21 };
 
 static void add_unit(struct et_symfile *file, Dwarf_Die *die)
 {
@@ -415,7 +416,10 @@ static void add_unit(struct et_symfile *file, Dwarf_Die *die)
     file->units[file->unit_count].die = dwarf_dieoffset(die);
     ptrdiff_t offset = 0;
     Dwarf_Addr base, start, end;
-    for (int i = 0; i < RANGES_OF_A_DIE && (offset = dwarf_ranges(die, offset, &base, &start, &end)) > 0; i++) {
+    for (int i = 0;
+         i < RANGES_OF_A_DIE && file->ranges_left > 0 && (offset = dwarf_ranges(die, offset, &base, &start, &end)) > 0;
+         i++) {
+        file->ranges_left--;
         file->ranges = et_reserve(file->ranges, &file->range_capacity, file->range_count + 1, sizeof *file->ranges);
         file->ranges[file->range_count++] = (struct range){.start = start, .end = end, .unit = file->unit_count};
     }
@@ -438,27 +442,36 @@ static void load_units(struct et_symfile *file)
     }
 }
 
+struct function_load {
+    struct et_symfile *file;
+    struct unit *unit;
+};
+
 static int add_function(Dwarf_Die *die, void *context)
 {
-    struct unit *unit = context;
+    const struct function_load *load = context;
+    struct unit *unit = load->unit;
     ptrdiff_t offset = 0;
     Dwarf_Addr base, start, end;
-    for (int i = 0; i < RANGES_OF_A_DIE && (offset = dwarf_ranges(die, offset, &base, &start, &end)) > 0; i++) {
+    for (int i = 0; i < RANGES_OF_A_DIE && load->file->ranges_left > 0 &&
+                    (offset = dwarf_ranges(die, offset, &base, &start, &end)) > 0;
+         i++) {
+        load->file->ranges_left--;
         if (start != 0) {
             unit->functions = et_reserve(unit->functions, &unit->capacity, unit->count + 1, sizeof *unit->functions);
             unit->functions[unit->count++] = (struct range){.start = start, .end = end, .die = dwarf_dieoffset(die)};
         }
     }
-    return DWARF_CB_OK;
+    return load->file->ranges_left > 0 ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
-static void load_functions(struct unit *unit, Dwarf_Die *die)
+static void load_functions(struct et_symfile *file, struct unit *unit, Dwarf_Die *die)
 {
     if (unit->loaded) {
         return;
     }
     unit->loaded = true;
-    dwarf_getfuncs(die, add_function, unit, 0);
+    dwarf_getfuncs(die, add_function, &(struct function_load){file, unit}, 0);
     if (unit->count) {
         qsort(unit->functions, unit->count, sizeof *unit->functions, by_start);
     }
@@ -531,7 +544,7 @@ int et_symfile_lines(struct et_symfile *file, uint64_t address,
         return 0;
     }
     struct unit *known = &file->units[in_unit->unit];
-    load_functions(known, &unit);
+    load_functions(file, known, &unit);
     uint32_t line;
     const char *source = source_line(&unit, address, &line);
     const struct range *in_function = find_range(known->functions, known->count, address);
@@ -555,6 +568,7 @@ static struct et_symfile *read_file(Elf *elf, int fd, const char **why)
     struct et_symfile *file = et_alloc(1, sizeof *file);
     file->fd = fd;
     file->elf = elf;
+    file->ranges_left = RANGES;
     load_symbols(file);
     find_managed(file);
     find_tables(file);

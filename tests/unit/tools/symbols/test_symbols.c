@@ -16,6 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Of the sanitizer's allocator; gcc does not always have the header. */
+size_t __sanitizer_get_current_allocated_bytes(void);
+
 static char *folder;
 static const char *sources;
 
@@ -448,6 +451,41 @@ static void corrupt_files_are_survived(void **state)
     free(path);
 }
 
+static void ignore_line(void *context, const char *function, const char *source, uint32_t line)
+{
+    (void)context;
+    (void)function;
+    (void)source;
+    (void)line;
+}
+
+/* 100 functions of 60,000 ranges, which all share one list of 1 MB. */
+static void shared_ranges_are_bounded(void **state)
+{
+    static const char text[] = ".section .debug_abbrev\n.uleb128 1,0x11\n.byte 1\n.uleb128 0x11,1,0x12,7,0,0\n"
+                               ".uleb128 2,0x2e\n.byte 0\n.uleb128 0x55,0x17,0,0\n.byte 0\n"
+                               ".section .debug_info\n.long 2f-1f\n1: .short 4\n.long 0\n.byte 8\n"
+                               ".uleb128 1\n.quad 0x1000,0x100000\n.rept 100\n.uleb128 2\n.long 0\n.endr\n"
+                               ".byte 0\n2:\n.section .debug_ranges\n.set i,0x1000\n"
+                               ".rept 60000\n.quad i,i+1\n.set i,i+2\n.endr\n.quad 0,0\n";
+    char *source = in_folder("ranges.s"), *object = in_folder("ranges.o");
+    const char *why = "";
+    struct et_buf command = {0};
+    (void)state;
+    assert_int_equal(et_write_file(source, text, sizeof text - 1), 0);
+    et_buf_printf(&command, "as -o '%s' '%s'", object, source);
+    assert_int_equal(system(command.data), 0);
+    struct et_symfile *file = et_symfile_open(object, &why);
+    assert_non_null(file);
+    size_t before = __sanitizer_get_current_allocated_bytes();
+    assert_int_equal(et_symfile_lines(file, 0x1000, ignore_line, NULL), 1);
+    assert_in_range(__sanitizer_get_current_allocated_bytes() - before, 1, 100 << 20);
+    et_symfile_close(file);
+    et_buf_free(&command);
+    free(source);
+    free(object);
+}
+
 int main(int argc, char **argv)
 {
     folder = realpath(argc > 1 ? argv[1] : ".", NULL);
@@ -468,6 +506,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_missing_file_is_reported_once),
         cmocka_unit_test(corrupt_files_are_survived),
         cmocka_unit_test(only_functions_name_code),
+        cmocka_unit_test(shared_ranges_are_bounded),
         cmocka_unit_test(code_without_a_symbol_has_its_functions_offset),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
