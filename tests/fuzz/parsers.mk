@@ -22,7 +22,7 @@ PARSERS_STORE := $(addprefix tests/fuzz/,fake_store.c memory.c) \
                  $(addprefix tools/,formats/protobuf_budget.c formats/compact.c store/bounds.c)
 PARSERS_SRC_response := tests/fuzz/fuzz_response.c $(PARSERS_HTTP)
 PARSERS_SRC_url      := tests/fuzz/fuzz_url.c $(PARSERS_HTTP)
-PARSERS_SRC_compact  := tests/fuzz/fuzz_compact.c tools/serve/ingest/ingest_compact.c $(PARSERS_STORE)
+PARSERS_SRC_compact  := tests/fuzz/fuzz_compact.c tools/serve/ingest/ingest_compact.c tools/serve/http/scope.c $(PARSERS_STORE)
 PARSERS_SRC_pprof    := tests/fuzz/fuzz_pprof.c $(addprefix tools/serve/ingest/,ingest_pprof.c ingest_store.c) \
                         $(addprefix tools/formats/,pprof_read.c pprof_write.c) $(PARSERS_STORE)
 PARSERS_SRC_otlp     := tests/fuzz/fuzz_otlp.c $(addprefix tools/serve/ingest/,ingest_otlp.c ingest_pprof.c ingest_store.c) \
