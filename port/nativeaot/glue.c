@@ -8,7 +8,6 @@
 #include "glue.h"
 
 #include <errno.h>
-#include <stdalign.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,35 +16,44 @@
 #include "core/edgeprof.h"
 #include "transport/tls.h"
 
-static alignas(16) uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY];
+static void *memory, *tls_memory, *pull_memory, *least_spool_memory; /* by memory_keep() */
 static void *mapped;
 static size_t mapped_size;
 static bool tls_failed, sends_names, agreed;
 static char headers[EP_HEADERS_BYTES];
-static uint8_t pull_memory[EP_PULL_MEMORY_DEFAULT];
 static const char *failed; /* which endpoint could not be started, NULL: none failed */
 static void *spool_memory;
 static size_t spool_memory_size;
 
+/* Returns `size` zeroed bytes, page aligned, or NULL when the system has no more. */
+static void *memory_map(size_t size)
+{
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return bytes != MAP_FAILED ? bytes : NULL;
+}
+
+/* Memory of a fixed size for a feature, from its first use to the end of the process: a late reader may still have it
+ * after the feature has stopped. Not static, so a program that does not use the feature reserves nothing. */
+static void *memory_keep(void **kept, size_t size)
+{
+    if (*kept == NULL)
+        *kept = memory_map(size);
+    return *kept;
+}
+
 static int memory_provide(struct ep_config *config, uint64_t size)
 {
-    config->memory = memory;
-    config->memory_size = sizeof memory;
-    if (size == 0)
-        return 0;
     if (size > SIZE_MAX / 2)
         return -ENOMEM;
-    config->memory_size = (size_t)size;
-    if (size <= sizeof memory)
-        return 0;
-    mapped = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) {
-        mapped = NULL;
-        return -ENOMEM;
+    config->memory_size = size ? (size_t)size : EP_MEMORY_DEFAULT;
+    if (config->memory_size <= EP_MEMORY_DEFAULT) {
+        config->memory = memory_keep(&memory, EP_MEMORY_DEFAULT);
+    } else {
+        config->memory = mapped = memory_map(config->memory_size);
+        mapped_size = config->memory_size;
     }
-    mapped_size = (size_t)size;
-    config->memory = mapped;
-    return 0;
+    return config->memory != NULL ? 0 : -ENOMEM;
 }
 
 static void release_memory(void)
@@ -60,24 +68,19 @@ static void release_memory(void)
 /* Starts a spool if the options or the environment request one. A message may be a quarter of the profiler's memory. */
 static int spool_start(const struct ep_dotnet_options *options, uint64_t profiler_memory)
 {
-    static alignas(16) uint8_t least[EP_SPOOL_MEMORY];
     struct ep_spool_config spool = {
-        .dir = options->spool, .cap_bytes = options->spool_bytes, .memory = least, .memory_size = sizeof least};
+        .dir = options->spool, .cap_bytes = options->spool_bytes, .memory_size = EP_SPOOL_MEMORY};
     const int asked = ep_spool_from_env(&spool);
 
     if (asked <= 0)
         return asked < 0 ? asked : ep_spool_start(NULL);
     if (profiler_memory > EP_MEMORY_DEFAULT) {
-        spool.memory_size = EP_SPOOL_MEMORY + (size_t)profiler_memory / 4;
-        spool.memory = spool_memory =
-            mmap(NULL, spool.memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        spool_memory_size = spool.memory_size;
-        if (spool_memory == MAP_FAILED) {
-            spool_memory = NULL;
-            return -ENOMEM;
-        }
+        spool_memory_size = spool.memory_size = EP_SPOOL_MEMORY + (size_t)profiler_memory / 4;
+        spool.memory = spool_memory = memory_map(spool.memory_size);
+    } else {
+        spool.memory = memory_keep(&least_spool_memory, EP_SPOOL_MEMORY);
     }
-    return ep_spool_start(&spool);
+    return spool.memory != NULL ? ep_spool_start(&spool) : -ENOMEM;
 }
 
 int ep_dotnet_agree(const struct ep_dotnet_shape *theirs, uint32_t size)
@@ -129,13 +132,15 @@ static int control_start(const struct ep_dotnet_options *options)
 
 static int pull_start(const struct ep_dotnet_options *options)
 {
-    struct ep_pull_config config = {
-        .memory = pull_memory, .memory_size = sizeof pull_memory, .insecure = options->pull_insecure != 0};
+    struct ep_pull_config config = {.memory_size = EP_PULL_MEMORY_DEFAULT, .insecure = options->pull_insecure != 0};
     int err = text_keep(options->pull, "EDGEPROF_PULL", pull.where, sizeof pull.where, &config.where);
 
     if (err == 0)
         err = text_keep(options->pull_token, "EDGEPROF_PULL_TOKEN", pull.token, sizeof pull.token, &config.token);
-    return err == 0 && config.where != NULL ? ep_pull_start(&config) : err;
+    if (err != 0 || config.where == NULL)
+        return err;
+    config.memory = memory_keep(&pull_memory, config.memory_size);
+    return config.memory != NULL ? ep_pull_start(&config) : -ENOMEM;
 }
 
 /* If a requested endpoint cannot be started, the start fails. */
@@ -206,8 +211,7 @@ static int old_setup(struct ep_config *config)
 
 static int tls_setup(const char *endpoint, const struct ep_dotnet_tls *options)
 {
-    struct ep_tls_config tls = {.memory = tls_memory,
-                                .memory_size = sizeof tls_memory,
+    struct ep_tls_config tls = {.memory_size = EP_TLS_MEMORY,
                                 .ca_file = options->ca_file,
                                 .ca = options->ca,
                                 .ca_size = (size_t)options->ca_size,
@@ -223,7 +227,8 @@ static int tls_setup(const char *endpoint, const struct ep_dotnet_tls *options)
 
     if (!ep_tls_is_needed(endpoint))
         return 0;
-    int err = ep_tls_config_from_env(&tls);
+    tls.memory = memory_keep(&tls_memory, tls.memory_size);
+    int err = tls.memory != NULL ? ep_tls_config_from_env(&tls) : -ENOMEM;
     if (err == 0)
         err = ep_tls_setup(&tls);
     tls_failed = err != 0;

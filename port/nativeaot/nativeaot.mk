@@ -29,6 +29,12 @@ NA_BOARD_linux-arm   := armhf
 # The platforms of `make nuget`. RIDS=linux-x64 needs no ARM cross compiler.
 RIDS      ?= linux-x64 linux-arm64 linux-arm
 NA_CROSS  := $(foreach rid,$(filter linux-arm64 linux-arm,$(RIDS)),$(NA_BUILD)/native/$(rid)/libedgeprof.a)
+# The package has each archive without debug information: it would be three quarters of the package. Symbols and unwind
+# tables stay.
+NA_PACKED := $(foreach rid,$(RIDS),$(NA_BUILD)/packed/$(rid)/libedgeprof.a)
+NA_OBJCOPY_linux-x64   := objcopy
+NA_OBJCOPY_linux-arm64 := aarch64-linux-gnu-objcopy
+NA_OBJCOPY_linux-arm   := arm-linux-gnueabihf-objcopy
 # dotnet would split the list at commas and semicolons.
 NA_EMPTY  :=
 NA_PACK   := dotnet pack -c Release -nologo -v quiet -p:Version=$(EP_VERSION) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ \
@@ -64,12 +70,16 @@ $(NA_CROSS): $(NA_BUILD)/native/%/libedgeprof.a: FORCE
 .PHONY: FORCE
 endif
 
+$(NA_BUILD)/packed/%/libedgeprof.a: $(NA_BUILD)/native/%/libedgeprof.a
+	@mkdir -p $(@D)
+	$(NA_OBJCOPY_$*) -D --strip-debug -R .comment $< $@
+
 $(NA_SAMPLE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) port/nativeaot/samples/SensorGateway
 	@touch $@
 
 NA_NUPKG := build/nuget/EdgeProf.$(EP_VERSION).nupkg
-$(NA_NUPKG): $(NA_SOURCE) $(NA_LIB) $(NA_CROSS) core/edgeprof.h LICENSE
+$(NA_NUPKG): $(NA_SOURCE) $(NA_PACKED) core/edgeprof.h LICENSE
 	@command -v dotnet >/dev/null || { echo "make nuget: there is no .NET SDK on PATH" >&2; exit 1; }
 	$(NA_LOCKED) $(NA_PACK) port/nativeaot/EdgeProf -o $(@D)
 	@touch $@
@@ -209,11 +219,12 @@ test-build-lock:
 NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run \
     test-nativeaot-waits test-nativeaot-heap test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
     test-nativeaot-kinds test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
-    test-nativeaot-drift test-nativeaot-versions test-hosting
+    test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-hosting
 $(call test,test-shadow-nativeaot,all,300,shared,The x86-64 unwinder is exact in all managed code; no wrong stack calls itself exact.)
 $(call test,test-nativeaot-context,all,300,alone,Tags and spans that C# sets carry the CPU time of the work under them.)
 $(call test,test-nativeaot-lifecycle,all,300,alone,A .NET program starts, stops and restarts the profiler, and the JIT build of it still runs.)
 $(call test,test-nativeaot-package,all,600,shared,A project outside the tree builds and runs with nothing but the NuGet package.)
+$(call test,test-nativeaot-growth,all,600,shared,The archives in the package have no debug information and the sample service grows by no more than a limit.)
 $(call test,test-nativeaot-run,all,300,alone,A service built without the package shows the same hot functions under edgeprof run.)
 $(call test,test-nativeaot-waits,all,300,alone,Locks, waits and a deadlock of managed code agree with stopwatches.)
 $(call test,test-nativeaot-heap,all,300,alone,Allocations, live heap, exceptions and collections agree with the program's own counts.)
@@ -265,6 +276,24 @@ test-nativeaot-lifecycle: $(NA_LIFECYCLE) $(BUILD)/edgeprof
 
 test-nativeaot-package: $(NA_NUPKG) $(BUILD)/edgeprof
 	@tests/nativeaot/package.sh $(NA_NUPKG) $(BUILD)/edgeprof $(NA_BUILD)/package
+
+# What the package adds to a published program.
+NA_HELLO       := $(call na_published,Hello)
+NA_HELLO_PLAIN := $(NA_BUILD)/plain/Hello/bin/Release/net9.0/$(NA_RID)/publish/Hello
+NA_HELLO_FILES := $(wildcard tests/nativeaot/Hello/*) $(NA_PROPS)
+$(NA_HELLO): $(NA_HELLO_FILES) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) tests/nativeaot/Hello
+	@touch $@
+$(NA_HELLO_PLAIN): $(NA_HELLO_FILES)
+	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/plain/ -p:EdgeProf=false tests/nativeaot/Hello
+	@touch $@
+na_growth = tests/nativeaot/growth.py --work $(NA_BUILD)/growth
+test-nativeaot-growth: $(NA_NUPKG) $(NA_SAMPLE) $(NA_PLAIN)
+	@$(na_growth) --package $(NA_NUPKG) --program sample $(NA_SAMPLE) $(NA_PLAIN) --most
+.PHONY: bench-nativeaot-growth
+bench-nativeaot-growth: $(NA_NUPKG) $(NA_SAMPLE) $(NA_PLAIN) $(NA_HELLO) $(NA_HELLO_PLAIN)
+	@$(na_growth) --package $(NA_NUPKG) --program hello $(NA_HELLO) $(NA_HELLO_PLAIN) --program sample $(NA_SAMPLE) $(NA_PLAIN) --rss
+BENCHES += bench-nativeaot-growth
 
 # The Generic Host.
 NA_HOSTED     := $(call na_published,Hosting)

@@ -45,8 +45,6 @@ def bss_figures(archive):
         claimed.update(files)
     figure("bss_base_bytes", sum(size for name, size in members.items() if name not in claimed), "bytes")
     figure("bss_archive_bytes", sum(members.values()), "bytes")
-    symbols = subprocess.run(["nm", "-S", archive], capture_output=True, text=True, check=True).stdout
-    figure("memory_bytes", int(re.search(r"^\S+ (\S+) [bB] memory$", symbols, re.M).group(1), 16), "bytes")
 
 
 def binary_figures(service, plain):
