@@ -39,7 +39,10 @@ NA_OBJCOPY_linux-arm   := arm-linux-gnueabihf-objcopy
 NA_EMPTY  :=
 NA_PACK   := dotnet pack -c Release -nologo -v quiet -p:Version=$(EP_VERSION) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ \
              -p:EdgeProfRids=$(subst $(NA_EMPTY) $(NA_EMPTY),+,$(strip $(RIDS)))
-NA_SOURCE := $(shell find port/nativeaot/EdgeProf -type f) $(NA_PROPS)
+# A release says where the source and the project's page are: make nuget REPOSITORY_URL=URL PROJECT_URL=URL
+NA_PACK   += $(REPOSITORY_URL:%=-p:RepositoryUrl=%) $(PROJECT_URL:%=-p:PackageProjectUrl=%)
+NA_COMMON := port/nativeaot/Package.props port/nativeaot/icon.png
+NA_SOURCE := $(shell find port/nativeaot/EdgeProf -type f) $(NA_COMMON) $(NA_PROPS)
 NA_SAMPLE := $(call na_published,SensorGateway)
 
 $(NA_OBJ): $(MAKE_SRC) port/nativeaot/nativeaot.mk
@@ -97,7 +100,10 @@ $(NA_NUPKG_HOSTING): $(NA_NUPKG) $(NA_HOSTING) LICENSE
 	$(NA_LOCKED) $(NA_PACK) port/nativeaot/EdgeProf.Extensions.Hosting -o $(@D)
 	@touch $@
 
-.PHONY: nuget
+# The public API is in PublicAPI.*.txt; the build fails when it differs.
+.PHONY: nuget nuget-api-accept
+nuget-api-accept:               ## write the packages' public API as it is now
+	$(NA_LOCKED) port/nativeaot/public_api.py $(NA_BUILD)
 nuget: $(NA_NUPKG) $(NA_NUPKG_OTEL) $(NA_NUPKG_HOSTING) ## the NuGet packages, in build/nuget/
 
 # The same service, built without the package.
@@ -219,12 +225,13 @@ test-build-lock:
 NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run \
     test-nativeaot-waits test-nativeaot-heap test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
     test-nativeaot-kinds test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
-    test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-hosting
+    test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-packages test-hosting
 $(call test,test-shadow-nativeaot,all,300,shared,The x86-64 unwinder is exact in all managed code; no wrong stack calls itself exact.)
 $(call test,test-nativeaot-context,all,300,alone,Tags and spans that C# sets carry the CPU time of the work under them.)
 $(call test,test-nativeaot-lifecycle,all,300,alone,A .NET program starts, stops and restarts the profiler, and the JIT build of it still runs.)
 $(call test,test-nativeaot-package,all,600,shared,A project outside the tree builds and runs with nothing but the NuGet package.)
 $(call test,test-nativeaot-growth,all,600,shared,The archives in the package have no debug information and the sample service grows by no more than a limit.)
+$(call test,test-nativeaot-packages,all,900,shared,The NuGet packages have license and icon and symbols and no path of this machine; packing at another path gives the same contents.)
 $(call test,test-nativeaot-run,all,300,alone,A service built without the package shows the same hot functions under edgeprof run.)
 $(call test,test-nativeaot-waits,all,300,alone,Locks, waits and a deadlock of managed code agree with stopwatches.)
 $(call test,test-nativeaot-heap,all,300,alone,Allocations, live heap, exceptions and collections agree with the program's own counts.)
@@ -276,6 +283,9 @@ test-nativeaot-lifecycle: $(NA_LIFECYCLE) $(BUILD)/edgeprof
 
 test-nativeaot-package: $(NA_NUPKG) $(BUILD)/edgeprof
 	@tests/nativeaot/package.sh $(NA_NUPKG) $(BUILD)/edgeprof $(NA_BUILD)/package
+
+test-nativeaot-packages: nuget
+	@tests/nativeaot/packages.py build/nuget $(EP_VERSION) $(NA_BUILD) $(NA_BUILD)/packages
 
 # What the package adds to a published program.
 NA_HELLO       := $(call na_published,Hello)
