@@ -225,13 +225,16 @@ test-build-lock:
 NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run \
     test-nativeaot-waits test-nativeaot-heap test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
     test-nativeaot-kinds test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
-    test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-packages test-hosting
+    test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-packages \
+    test-nativeaot-consumers test-nativeaot-consumers-wide test-hosting
 $(call test,test-shadow-nativeaot,all,300,shared,The x86-64 unwinder is exact in all managed code; no wrong stack calls itself exact.)
 $(call test,test-nativeaot-context,all,300,alone,Tags and spans that C# sets carry the CPU time of the work under them.)
 $(call test,test-nativeaot-lifecycle,all,300,alone,A .NET program starts, stops and restarts the profiler, and the JIT build of it still runs.)
 $(call test,test-nativeaot-package,all,600,shared,A project outside the tree builds and runs with nothing but the NuGet package.)
 $(call test,test-nativeaot-growth,all,600,shared,The archives in the package have no debug information and the sample service grows by no more than a limit.)
 $(call test,test-nativeaot-packages,all,900,shared,The NuGet packages have license and icon and symbols and no path of this machine; packing at another path gives the same contents.)
+$(call test,test-nativeaot-consumers,all,900,shared,An F# program that only references the package and a NativeAOT shared library show the right hottest function.)
+$(call test,test-nativeaot-consumers-wide,own,3600,shared,So do programs in C# and F# and VB with .NET 8 to 10 and Server GC and globalization.)
 $(call test,test-nativeaot-run,all,300,alone,A service built without the package shows the same hot functions under edgeprof run.)
 $(call test,test-nativeaot-waits,all,300,alone,Locks, waits and a deadlock of managed code agree with stopwatches.)
 $(call test,test-nativeaot-heap,all,300,alone,Allocations, live heap, exceptions and collections agree with the program's own counts.)
@@ -286,6 +289,12 @@ test-nativeaot-package: $(NA_NUPKG) $(BUILD)/edgeprof
 
 test-nativeaot-packages: nuget
 	@tests/nativeaot/packages.py build/nuget $(EP_VERSION) $(NA_BUILD) $(NA_BUILD)/packages
+
+# Projects of users in three languages: two here, all of them by name.
+test-nativeaot-consumers: $(NA_NUPKG) $(BUILD)/edgeprof
+	@tests/nativeaot/consumers.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_BUILD)/consumers fsharp-net9.0 library-net9.0
+test-nativeaot-consumers-wide: $(NA_NUPKG) $(BUILD)/edgeprof
+	@tests/nativeaot/consumers.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_BUILD)/consumers-wide
 
 # What the package adds to a published program.
 NA_HELLO       := $(call na_published,Hello)
