@@ -129,6 +129,7 @@ include $(wildcard \
     tests/signals/signals.mk \
     tests/foreign/foreign.mk \
     tests/libc/libc.mk \
+    port/nativeaot/musl.mk \
     tests/arm/arm.mk \
     tests/aot10/aot10.mk \
     tools/package/install.mk \

@@ -35,6 +35,8 @@ NA_PACKED := $(foreach rid,$(RIDS),$(NA_BUILD)/packed/$(rid)/libedgeprof.a)
 NA_OBJCOPY_linux-x64   := objcopy
 NA_OBJCOPY_linux-arm64 := aarch64-linux-gnu-objcopy
 NA_OBJCOPY_linux-arm   := arm-linux-gnueabihf-objcopy
+NA_OBJCOPY_linux-musl-x64   := $(NA_OBJCOPY_linux-x64)
+NA_OBJCOPY_linux-musl-arm64 := $(NA_OBJCOPY_linux-arm64)
 # dotnet would split the list at commas and semicolons.
 NA_EMPTY  :=
 NA_PACK   := dotnet pack -c Release -nologo -v quiet -p:Version=$(EP_VERSION) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ \
@@ -187,7 +189,7 @@ NA_HOOKS_WRAPS := RhpGcAlloc RhAllocateNewArray OnFirstChanceException RhThrowEx
     $(addprefix _ZN15GCToEEInterface,9SuspendEEE14SUSPEND_REASON 9RestartEEEb 11GcStartWorkEii 6GcDoneEi)
 $(NA_HOOKS): $(wildcard tests/nativeaot/hooks/*) $(NA_LIB)
 	$(CC) -I. -Icore -Itests/nativeaot/hooks -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNINGS) -funwind-tables \
-	    $(filter %.c,$^) $(NA_LIB) $(EP_LDFLAGS) $(NA_HOOKS_WRAPS:%=-Wl,--wrap=%) $(EP_LDLIBS) -o $@
+	    $(filter %.c,$^) $(NA_LIB) $(EP_LDFLAGS) $(NA_HOOKS_WRAPS:%=-Wl,--wrap=%) $(BOARD_LDFLAGS) $(EP_LDLIBS) -o $@
 .PHONY: na-hooks test-nativeaot-hooks
 na-hooks: $(NA_HOOKS)
 ifeq ($(BOARD),host)
