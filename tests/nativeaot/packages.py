@@ -20,6 +20,8 @@ NUSPEC = ('<license type="expression">Apache-2.0</license>', "<icon>icon.png</ic
           '<repository type="git"')
 # A name by which Source Link knows the host; nothing is fetched.
 REMOTE, SOURCES = "https://github.com/example/edgeprof.git", b"https://raw.githubusercontent.com/example/edgeprof/"
+# Generated sources are below it, and their paths are in the assembly.
+BUILD = pathlib.Path(sys.argv[3]).resolve().relative_to(ROOT)
 faults = []
 
 
@@ -75,7 +77,7 @@ def copy(work):
 
 def pack(tree, name, version, native, rids, out, *more):
     status, said = dotnet("pack", "-c", "Release", "-nologo", "-v", "quiet", f"-p:Version={version}", f"-p:EdgeProfNative={native}/",
-                          f"-p:EdgeProfRids={'+'.join(rids)}", f"-p:EdgeProfBuild={tree}/build/", *more, tree / "port/nativeaot" / name,
+                          f"-p:EdgeProfRids={'+'.join(rids)}", f"-p:EdgeProfBuild={tree / BUILD}/", *more, tree / "port/nativeaot" / name,
                           "-o", out)
     expect(status == 0, f"{name}: dotnet pack fails in another folder: {said[-1500:]}")
 
@@ -85,15 +87,15 @@ def same_bytes(folder, other, file):
     differ = [name for name in sorted(ours.keys() | theirs.keys()) if ours.get(name) != theirs.get(name)]
     expect(not differ, f"{file}: another folder gives other {', '.join(differ)}")
     whole = (folder / file).read_bytes() == (other / file).read_bytes()
-    print(f"{file}: {len(ours)} files, the same in another folder: {'all bytes' if whole else 'contents'}")
+    print(f"{file}: {len(ours)} files, in another folder {len(differ)} differ" + (", the whole file is the same" if whole else ""))
 
 
 def source_link(tree):
     git("remote", *(("set-url", "origin") if git("remote", where=tree).strip() else ("add", "origin")), REMOTE, where=tree)
-    build = ("build", "-c", "Release", "-f", "net10.0", "-nologo", "-v", "quiet", f"-p:EdgeProfBuild={tree}/build/", "port/nativeaot/EdgeProf")
+    build = ("build", "-c", "Release", "-f", "net10.0", "-nologo", "-v", "quiet", f"-p:EdgeProfBuild={tree / BUILD}/", "port/nativeaot/EdgeProf")
     status, said = dotnet(*build, where=tree)
     expect(status == 0, f"a build with a remote fails: {said[-800:]}")
-    pdb = tree / "build/EdgeProf/bin/Release/net10.0/EdgeProf.pdb"
+    pdb = tree / BUILD / "EdgeProf/bin/Release/net10.0/EdgeProf.pdb"
     expect(SOURCES in pdb.read_bytes(), "the symbols do not have the addresses of the sources, although the remote is known")
     (tree / "port/nativeaot/EdgeProf/More.cs").write_text("namespace EdgeProf;\n/// <summary>New.</summary>\npublic static class More { }\n",
                                                           encoding="utf-8")
