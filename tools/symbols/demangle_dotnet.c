@@ -738,6 +738,20 @@ static void type_word(const char *shown, struct et_buf *out)
     et_buf_text(out, shown);
 }
 
+/* The box that an async method lives in while it waits is called as the method. */
+static const char *in_box(struct et_buf *shown)
+{
+    static const char builder[] = "System.Runtime.CompilerServices.AsyncTaskMethodBuilder<",
+                      box[] = ">.AsyncStateMachineBox<";
+    const char *found =
+        shown->size && strncmp(shown->data, builder, sizeof builder - 1) == 0 ? strstr(shown->data, box) : NULL;
+    if (!found || shown->data[shown->size - 1] != '>' || !strstr(found, "(async)>")) {
+        return shown->data;
+    }
+    shown->data[--shown->size] = '\0';
+    return found + sizeof box - 1;
+}
+
 void et_demangle_type(const char *type, const char *executable, struct et_buf *out)
 {
     static const char boxed[] = "Boxed_";
@@ -748,7 +762,7 @@ void et_demangle_type(const char *type, const char *executable, struct et_buf *o
     struct et_buf shown = {0};
     demangle_text(&name, (struct text){own, strlen(own)}, true, &shown);
     drop_marks(&shown, 0);
-    type_word(shown.size ? shown.data : own, out);
+    type_word(shown.size ? in_box(&shown) : own, out);
     et_buf_text(out, is_boxed ? "(boxed)" : "");
     et_buf_free(&shown);
     free(assembly);
