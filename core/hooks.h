@@ -135,6 +135,41 @@ static inline bool ep_hook_is_timed(struct ep_hook_timer *timer)
  * a system call and slows what follows by 400 ns, more than the cost to be measured. Context: signal. */
 void ep_hook_cost(uint64_t from, unsigned calls);
 
+/* ---- async parents: the methods that wait for a continuation (core/capture/awaited.c) ---- */
+
+/* The frames of the calling thread, from a hook's context towards the root. The profiler is held from a successful
+ * begin to the end. */
+struct ep_hook_walk {
+    uintptr_t pc, base; /* of this frame: where its callee returns to, and struct ep_context.base */
+    unsigned depth;     /* its place in the recorded stack, 0: the leaf */
+    uintptr_t sp, fp;   /* this and what follows is private */
+    struct ep *ep;
+    struct ep_context bounds;
+};
+
+/* Starts at *context, whose lr must be EP_LR_CALLED; NULL: at the caller of this function. False: no profiler runs.
+ * Context: signal. */
+bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_context *context);
+/* To the caller. False: there is none, or not all of its registers are certain. Context: signal. */
+bool ep_hook_walk_next(struct ep_hook_walk *walk);
+/* Where the frame's function begins, by its table; 0: it has none. Context: signal. */
+uintptr_t ep_hook_walk_function(const struct ep_hook_walk *walk);
+void ep_hook_walk_end(struct ep_hook_walk *walk);
+
+#define EP_HOOK_PARENTS 32u
+
+/* What takes the place of a recorded stack's frames from `depth` on: [awaited by], then `parent`, innermost first. */
+struct ep_hook_parents {
+    unsigned depth;
+    uintptr_t pc;   /* of the frame there; nothing is replaced if the recorded stack has another one */
+    unsigned count; /* 0: nothing is replaced */
+    bool more;      /* there are further ones: [deeper frames] */
+    uintptr_t parent[EP_HOOK_PARENTS]; /* addresses of types */
+};
+
+/* ep_hook_event() with async parents. event->context must be given. Context: signal. */
+int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hook_parents *parents);
+
 /* ---- waits ---- */
 
 /* A class for ep_wait_begin(): the real class is that of the innermost caller found among the places below. */

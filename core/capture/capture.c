@@ -8,37 +8,11 @@
  *   ep_capture, ep_hook_event -> record_sample -> record (or record_timed) -> ep_work_read, ep_unwind
  */
 #include "core/capture/capture.h"
+#include "core/capture/store.h"
 
 #include <errno.h>
 
 #define REST_WORDS (1 + EP_WIDE_WORDS)
-
-/* A plain store, which takes an offset everywhere: ep_ring_commit() publishes it. */
-static void store_word(atomic_uintptr_t *word, uint64_t value)
-{
-    *(uintptr_t *)(void *)word = (uintptr_t)value;
-}
-
-static void store_wide(atomic_uintptr_t *word, uint64_t value)
-{
-    store_word(&word[0], value);
-    if (EP_WIDE_WORDS == 2)
-        store_word(&word[EP_WIDE_WORDS - 1], value >> 32);
-}
-
-static void store_span(atomic_uintptr_t *word, const struct ep_work *work)
-{
-    store_wide(&word[0], work->span_id);
-    store_wide(&word[EP_WIDE_WORDS], work->trace_high);
-    store_wide(&word[2 * EP_WIDE_WORDS], work->trace_low);
-}
-
-static void store_event(atomic_uintptr_t *payload, const struct ep_hook_event *event)
-{
-    store_word(&payload[EP_WORD_COUNT], event->count);
-    store_word(&payload[EP_WORD_TYPE], event->type);
-    store_word(&payload[EP_WORD_TOKEN], event->token);
-}
 
 static int count_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
 {

@@ -33,7 +33,7 @@ const char *ep_special_name(unsigned frame)
         "[gc poh]",        "[gc fragmentation]",
         "[gc unused]",     "[lost: spool]",
         "[edgeprof]",      "[unsampled]",
-        "[kernel]",
+        "[kernel]",        "[awaited by]",
     };
 
     return names[frame < EP_FRAME_SPECIALS ? frame : EP_FRAME_UNKNOWN];

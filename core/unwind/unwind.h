@@ -100,6 +100,16 @@ struct ep_unwinder {
  * Context: signal. */
 void ep_unwind(struct ep_unwinder *unwinder, const struct ep_context *context, struct ep_stack *stack);
 
+/* A frame: pc is where its callee returns to. */
+struct ep_caller {
+    uintptr_t pc, sp, fp, base;
+    unsigned misses; /* of the rule cache, so far */
+};
+
+/* Goes to the frame's caller, on the stack that *bounds gives. All registers in it are certain, or it returns false and
+ * the frame stays: at the root, at an interrupted frame, or in code without a table. Context: signal. */
+bool ep_unwind_caller(struct ep_unwinder *unwinder, const struct ep_context *bounds, struct ep_caller *frame);
+
 /* The module whose code holds pc, or NULL. Context: signal. */
 const struct ep_module *ep_module_find(const struct ep_modules *modules, uintptr_t pc);
 
@@ -122,8 +132,8 @@ struct ep_module *ep_module_of_linear(struct ep_modules *modules, uint32_t addre
 /* End of the function that starts there, by its table; 0: none. One per architecture. Context: collect. */
 uintptr_t ep_function_end(const struct ep_modules *modules, uintptr_t function);
 
-/* Start of the function that holds pc, likewise; 0 as well where tables do not tell functions apart. Context: collect,
- * deliver. */
+/* Start of the function that holds pc, likewise; 0 as well where tables do not tell functions apart. Context: signal.
+ */
 uintptr_t ep_function_start(const struct ep_module *module, uintptr_t pc);
 
 #endif

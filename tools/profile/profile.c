@@ -156,7 +156,7 @@ void et_special_name(uint64_t address, char name[32])
         "[gc poh]",        "[gc fragmentation]",
         "[gc unused]",     "[lost: spool]",
         "[edgeprof]",      "[unsampled]",
-        "[kernel]",
+        "[kernel]",        "[awaited by]",
     };
     if (address < sizeof names / sizeof *names) {
         snprintf(name, 32, "%s", names[address]);

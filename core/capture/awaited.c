@@ -1,0 +1,138 @@
+/*
+ * Events under a continuation of an async method: the pool's frames that run it give way to [awaited by] and the
+ * methods that wait for it. A hook finds both, since only a language runtime's knows them; here it gets the frames to
+ * look at.
+ *
+ * A file of its own, so that programs without such a hook do not link it.
+ *
+ *   ep_hook_event_awaited -> record_awaited -> ep_unwind, replace
+ */
+#include "core/capture/capture.h"
+#include "core/capture/store.h"
+
+#include <errno.h>
+
+bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_context *context)
+{
+    walk->ep = ep_hold();
+    if (!walk->ep)
+        return false;
+    if (context) {
+        walk->bounds = *context;
+        (void)ep_port_bounds(&walk->bounds);
+    } else {
+        (void)ep_port_here(&walk->bounds);
+    }
+    walk->pc = walk->bounds.pc;
+    walk->base = walk->bounds.base;
+    walk->sp = walk->bounds.sp;
+    walk->fp = walk->bounds.fp;
+    walk->depth = 0;
+    return true;
+}
+
+bool ep_hook_walk_next(struct ep_hook_walk *walk)
+{
+    struct ep_caller frame = {.pc = walk->pc, .sp = walk->sp, .fp = walk->fp, .base = walk->base};
+
+    if (walk->depth + 1 >= EP_MAX_DEPTH || !ep_unwind_caller(&walk->ep->unwinder, &walk->bounds, &frame))
+        return false;
+    if (frame.misses)
+        (void)atomic_fetch_add_explicit(&walk->ep->rule_misses, frame.misses, memory_order_relaxed);
+    walk->pc = frame.pc;
+    walk->sp = frame.sp;
+    walk->fp = frame.fp;
+    walk->base = frame.base;
+    walk->depth++;
+    return true;
+}
+
+uintptr_t ep_hook_walk_function(const struct ep_hook_walk *walk)
+{
+    const struct ep_module *module = ep_module_find(&walk->ep->unwinder.modules, walk->pc - 1);
+
+    return module ? ep_function_start(module, walk->pc - 1) : 0;
+}
+
+void ep_hook_walk_end(struct ep_hook_walk *walk)
+{
+    walk->ep = NULL;
+    ep_release();
+}
+
+/* The stack has been walked up to the replaced frame by the same rules, so what it was cut for is gone, too. */
+static void replace(struct ep_stack *stack, const struct ep_hook_parents *parents)
+{
+    const unsigned depth = parents->depth;
+
+    if (parents->count == 0 || depth >= stack->depth || depth + 1 + parents->count > EP_MAX_DEPTH ||
+        atomic_load_explicit(&stack->pc[depth], memory_order_relaxed) != parents->pc - 1)
+        return;
+    store_word(&stack->pc[depth], EP_FRAME_AWAITED);
+    for (unsigned i = 0; i < parents->count; i++)
+        store_word(&stack->pc[depth + 1 + i], parents->parent[i]);
+    stack->depth = (uint16_t)(depth + 1 + parents->count);
+    stack->end = parents->more ? EP_FRAME_DEEP : EP_FRAME_NONE;
+    stack->quality = parents->more ? EP_STACK_CUT : EP_STACK_EXACT;
+}
+
+static int record_awaited(struct ep *ep, const struct ep_hook_event *event, const struct ep_hook_parents *parents)
+{
+    struct ep_context context = *event->context;
+    const struct ep_work *work = ep_port_work();
+    const uint32_t tid = ep_port_bounds(&context);
+    bool wake, span;
+    uint32_t info = event->skip << EP_INFO_SKIP_SHIFT | (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
+                    event->frame << EP_INFO_FRAME_SHIFT | ep_work_read(ep, work, &span);
+    const unsigned words = EP_EVENT_WORDS + (span ? EP_SPAN_WORDS : 0), most = words + EP_MAX_DEPTH;
+    const int at = ep_ring_reserve(&ep->ring, most, &wake);
+
+    if (at < 0) {
+        (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&ep->lost_value[event->kind], event->value, memory_order_relaxed);
+        ep_collect_wake(ep);
+        return -ENOSPC;
+    }
+    atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
+    struct ep_stack stack;
+    stack.pc = payload + words;
+    ep_unwind(&ep->unwinder, &context, &stack);
+    replace(&stack, parents);
+    store_word(&payload[EP_WORD_TID], tid);
+    store_word(&payload[EP_WORD_INFO], info | (span ? EP_INFO_SPAN : 0));
+    store_wide(&payload[EP_WORD_VALUE], event->value);
+    store_event(payload, event);
+    if (span)
+        store_span(payload + EP_EVENT_WORDS, work);
+    const struct ep_record header = {
+        .kind = EP_RECORD_EVENT, .quality = stack.quality, .end = stack.end, .count = words + stack.depth};
+    ep_ring_commit(&ep->ring, at, most, ep_ring_header(&header));
+    if (wake)
+        ep_port_wake(&ep->collect_event);
+    if (stack.misses)
+        (void)atomic_fetch_add_explicit(&ep->rule_misses, stack.misses, memory_order_relaxed);
+    return 0;
+}
+
+int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hook_parents *parents)
+{
+    struct ep *ep = ep_hold();
+    uint32_t faults = 0;
+
+    if (!ep)
+        return -ESRCH;
+    if (atomic_load(&ep_hook_kinds) == 0) { /* the profiler is stopping: nobody drains the ring any more */
+        ep_release();
+        return -ESRCH;
+    }
+    const uint64_t timed_from = ep_timing_begin(ep, &faults);
+    const int result = record_awaited(ep, event, parents);
+    if (atomic_load_explicit(&ep->parked, memory_order_relaxed) && ep_threads_due(ep))
+        ep_collect_wake(ep);
+    if (timed_from && result == 0)
+        ep_timing_end(ep, timed_from, faults);
+    if (atomic_fetch_add_explicit(&ep->rates.unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
+        ep_port_wake(&ep->collect_event);
+    ep_release();
+    return result;
+}
