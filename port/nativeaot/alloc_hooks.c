@@ -114,7 +114,7 @@ static __attribute__((noinline)) void record_alloc(const struct allocation *allo
         .context = context,
     };
 
-    if (ep_hook_event(&event) < 0 && token)
+    if ((context ? ep_dotnet_event(&event) : ep_hook_event(&event)) < 0 && token)
         ep_live_drop(token);
 }
 

@@ -82,5 +82,5 @@ void ep_dotnet_first_chance(void *const *object)
                                         .skip = 1,
                                         .context = &throwing.context};
     if (count)
-        (void)ep_hook_event(&event);
+        (void)ep_dotnet_event(&event);
 }

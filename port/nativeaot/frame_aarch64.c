@@ -13,3 +13,9 @@ bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep
     return context->sp >= end && context->sp <= top && context->sp % 16 == 0 && context->fp >= end &&
            context->fp <= top;
 }
+
+/* Not needed here: no register that holds objects is followed, so there are no async parents. */
+uintptr_t ep_dotnet_jump_target(uintptr_t function)
+{
+    return function;
+}

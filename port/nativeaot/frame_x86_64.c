@@ -1,4 +1,6 @@
 /* The transition frame on x86-64 (PUSH_COOP_PINVOKE_FRAME): return address, rbp, thread, flags, rbx, r12-r15, rsp. */
+#include <string.h>
+
 #include "runtime.h"
 
 void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
@@ -14,4 +16,15 @@ bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep
     /* The call has left the return address below the caller's frame. */
     return context->sp > end && context->sp <= top && context->sp % sizeof(uintptr_t) == 0 && context->fp >= end &&
            context->fp <= top && ((const uintptr_t *)context->sp)[-1] == context->pc;
+}
+
+uintptr_t ep_dotnet_jump_target(uintptr_t function)
+{
+    const uint8_t *code = (const uint8_t *)function;
+    int32_t distance;
+
+    if (*code != 0xe9)
+        return function;
+    memcpy(&distance, code + 1, sizeof distance);
+    return (uintptr_t)code + 5 + (uintptr_t)(intptr_t)distance;
 }

@@ -101,6 +101,13 @@ int ep_dotnet_configured(void)
     return ep_config_from_env(&config);
 }
 
+int ep_dotnet_async_configured(void)
+{
+    const char *text = secure_getenv("EDGEPROF_AWAITED");
+
+    return text != NULL && strcmp(text, "1") == 0;
+}
+
 /* Strings that must stay valid while an endpoint is open; C# keeps them only during the call. */
 struct kept {
     char where[EP_DOTNET_WHERE], token[EP_DOTNET_TOKEN];

@@ -129,6 +129,50 @@ const char *ep_dotnet_missing(uint32_t kind);
 /* Checks the runtime at its first call, with a line for each kind that is off. Returns those kinds. Context: init. */
 uint32_t ep_dotnet_self_check(void (*say)(const char *line));
 
+/* ---- async_parents.c ---- */
+
+/* Objects of managed code by which the runtime's structures are measured. Mirrored by the enum AsyncObject in
+ * EdgeProf/AsyncProbe.cs. */
+enum ep_async_object {
+    EP_ASYNC_TASK, /* a Task<int> that EP_ASYNC_BOX awaits */
+    EP_ASYNC_BOX,  /* a method's Task<int>, EP_ASYNC_BOX_TEXT: Task<string>, EP_ASYNC_BOX_VOID: Task */
+    EP_ASYNC_BOX_TEXT,
+    EP_ASYNC_BOX_VOID,
+    EP_ASYNC_ACTION_TASK, /* a task with EP_ASYNC_ACTION as its continuation, whose target is EP_ASYNC_TARGET */
+    EP_ASYNC_ACTION,
+    EP_ASYNC_TARGET,
+    EP_ASYNC_FLOW_TASK, /* a task whose continuation is EP_ASYNC_FLOW_ACTION in the current execution context */
+    EP_ASYNC_FLOW_ACTION,
+    EP_ASYNC_THEN_TASK, /* a task that EP_ASYNC_THEN continues with */
+    EP_ASYNC_THEN,
+    EP_ASYNC_LIST_TASK, /* a task that several boxes await, EP_ASYNC_LIST_FIRST first */
+    EP_ASYNC_LIST_FIRST,
+    EP_ASYNC_OBJECTS
+};
+
+/* The next three are called from managed code in cooperative mode (SuppressGCTransition), while a profiler runs, with
+ * the address of references on the stack. */
+
+/* Measures where fields are. 0; -1: not as expected, see ep_dotnet_async_reason(). Context: any thread. */
+int ep_dotnet_async_measure(void *const *objects, uint32_t count);
+
+/* Called by the continuation of objects[0], an async method that only objects[1] awaits. turn 0: also measures how the
+ * frame is told that runs a continuation. 0; -1: not as expected. Context: any thread. */
+int ep_dotnet_async_check(void *const *objects, uint32_t turn);
+
+/* Called by the delegate of the task objects[0], before ep_dotnet_async_check(): finds the frame that runs tasks.
+ * Context: any thread. */
+void ep_dotnet_async_task(void *const *objects);
+
+/* Whether events get async parents from now on; never after an error of the two above. Context: any thread. */
+void ep_dotnet_async_enable(int32_t enable);
+
+/* Why this program has none; empty: it has, or they were not asked for. Context: any thread. */
+const char *ep_dotnet_async_reason(void);
+
+/* 1: EDGEPROF_AWAITED is 1. Context: init. */
+int ep_dotnet_async_configured(void);
+
 /* ---- signal_end.c ---- */
 
 /* Registers the function to call before a signal that no handler of the program has cancelled ends the process. Returns

@@ -228,7 +228,7 @@ NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycl
     test-nativeaot-waits test-nativeaot-heap test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
     test-nativeaot-kinds test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
     test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-packages \
-    test-nativeaot-consumers test-nativeaot-consumers-wide test-hosting
+    test-nativeaot-consumers test-nativeaot-consumers-wide test-nativeaot-async test-nativeaot-async-versions test-hosting
 $(call test,test-shadow-nativeaot,all,300,shared,The x86-64 unwinder is exact in all managed code; no wrong stack calls itself exact.)
 $(call test,test-nativeaot-context,all,300,alone,Tags and spans that C# sets carry the CPU time of the work under them.)
 $(call test,test-nativeaot-lifecycle,all,300,alone,A .NET program starts, stops and restarts the profiler, and the JIT build of it still runs.)
@@ -245,6 +245,9 @@ $(call test,test-nativeaot-workload,all,300,alone,Sockets, sleeps and files beha
 $(call test,test-nativeaot-range,all,300,shared,A build with a NativeAOT runtime that no test ran has one warning, EDGEPROF002.)
 $(call test,test-nativeaot-drift,all,600,shared,A NativeAOT runtime that differs switches off the kinds that need the difference; nothing else.)
 $(call test,test-nativeaot-versions,all,900,shared,Each kind and the names of threads are there with the NativeAOT runtimes of .NET 8 and 10.)
+$(call test,test-nativeaot-async,all,600,shared,Async parents of a .NET program are those that wait: captures under constant collections and the stacks of a profile.)
+$(call test,test-nativeaot-async-versions,all,900,shared,The same with the NativeAOT runtimes of .NET 8 and 10.)
+$(call test,soak-async,own,3600,alone,A million captures of async parents under constant collections: none is wrong.)
 $(call test,test-nativeaot-imports,all,300,shared,Each native call that the package wraps may be wrapped, judged by the framework's assemblies.)
 $(call test,test-nativeaot-kinds,all,300,alone,Every kind of profile of a .NET program reaches the server with its unit, count and stacks.)
 $(call test,test-nativeaot-control,all,300,alone,Levels and kinds of the sample service change over its control endpoint, within the CPU budget.)
@@ -388,6 +391,22 @@ test-nativeaot-drift: $(NA_DRIFT)/link-9
 test-nativeaot-versions: $(NA_DRIFT)/link-8 $(NA_DRIFT)/link-10
 	@$(call na_drift,8) --plain
 	@$(call na_drift,10) --plain
+
+# Async parents, for each .NET: async/VERSION/done. A folder each, because a restore is for one version.
+$(NA_BUILD)/async/%/done: $(wildcard tests/nativeaot/Async/*) $(NA_SOURCE) $(NA_LIB)
+	@mkdir -p $(@D)
+	$(NA_PUBLISH)async/$*/ -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:ForDotNet=$* tests/nativeaot/Async
+	@touch $@
+na_async = tests/nativeaot/async.py $(BUILD)/edgeprof $(NA_BUILD)/async/$(1)/Async/bin/Release/net$(1).0/$(NA_RID)/publish/Async $(NA_BUILD)/async/$(1)/work
+CAPTURES := 1000000
+.PHONY: soak-async
+test-nativeaot-async: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof
+	@$(call na_async,9) 20000
+test-nativeaot-async-versions: $(NA_BUILD)/async/8/done $(NA_BUILD)/async/10/done $(BUILD)/edgeprof
+	@$(call na_async,8) 10000
+	@$(call na_async,10) 10000
+soak-async: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof ## a million captures of async parents, CAPTURES=1000000
+	@$(call na_async,9) $(CAPTURES)
 
 # A program with every kind, as seen by the server and by pprof's readers.
 NA_KINDS := $(call na_published,Kinds)

@@ -7,6 +7,7 @@
  *   live_handles.c     weak handles                      frame_<arch>.c       a transition frame's registers
  *   heap_sizes.c       RhGetMemoryInfo                   thread_names.c       SystemNative_CreateThread
  *   self_check.c       compares the runtime with what the hooks expect
+ *   async_parents.c    the methods that wait for a continuation
  */
 #ifndef EP_DOTNET_RUNTIME_H
 #define EP_DOTNET_RUNTIME_H
@@ -36,6 +37,19 @@ void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context);
 /* The same in bounds, for an object that managed code below `top` on this stack has just asked for: whether the
  * registers are those of a caller between `frame` and `top`. Reads nothing outside. */
 bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_context *context);
+
+/* Where a function's first instruction jumps to, if it is a jump; else the function. One per architecture. Context:
+ * signal. */
+uintptr_t ep_dotnet_jump_target(uintptr_t function);
+
+/* ---- async_parents.c ---- */
+
+/* Finds the continuation that runs at the context, and the methods that wait for it; parents->count 0: none. Only in
+ * cooperative mode. Context: signal. */
+void ep_dotnet_async_find(const struct ep_context *context, struct ep_hook_parents *parents);
+
+/* ep_hook_event() with async parents if they are on. Only in cooperative mode. Context: signal. */
+int ep_dotnet_event(const struct ep_hook_event *event);
 
 /* Switches a kind off for good; the first reason stays. Context: signal. */
 static inline void ep_dotnet_refuse(enum ep_kind kind, const char *why)

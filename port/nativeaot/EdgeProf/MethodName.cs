@@ -26,6 +26,25 @@ internal static class MethodName
         return (type.Length > 0 ? type + "." : "") + Member(method) + suffix;
     }
 
+    /// <summary>The name of a type. The box that an async method lives in while it waits,
+    /// ...AsyncTaskMethodBuilder`1+AsyncStateMachineBox`1[Result,T+&lt;M&gt;d__7], is called as the method.</summary>
+    public static string OfType(string type)
+    {
+        const string Box = "System.Runtime.CompilerServices.AsyncTaskMethodBuilder`1+AsyncStateMachineBox`1[";
+        if (!type.StartsWith(Box, StringComparison.Ordinal) || type[^1] != ']')
+            return type;
+        var depth = 0;
+        for (var i = Box.Length; i < type.Length; i++)
+        {
+            depth += type[i] switch { '[' => 1, ']' => -1, _ => 0 };
+            if (depth != 0 || type[i] != ',')
+                continue;
+            var machine = type[(i + 1)..^1].Split('[')[0];
+            return Split(machine[(machine.LastIndexOf('+') + 1)..], 'd') is null ? type : Readable(machine, "MoveNext");
+        }
+        return type;
+    }
+
     private static string Member(string method)
     {
         if (Split(method, 'b') is { } lambda)

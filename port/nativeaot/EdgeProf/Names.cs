@@ -43,7 +43,9 @@ internal static unsafe class Names
     {
         try
         {
-            return type ? Type.GetTypeFromHandle(RuntimeTypeHandle.FromIntPtr(address))?.ToString() : MethodAt(address);
+            return !type ? MethodAt(address)
+                : Type.GetTypeFromHandle(RuntimeTypeHandle.FromIntPtr(address))?.ToString() is { Length: > 0 } name ? MethodName.OfType(name)
+                : null;
         }
         catch (Exception)
         {

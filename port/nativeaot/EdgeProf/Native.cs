@@ -144,6 +144,31 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_dotnet_missing")]
     private static extern byte* MissingText(uint kind);
 
+    /// <summary>The three below look at objects, which must not move meanwhile: no transition.</summary>
+    [SuppressGCTransition]
+    [DllImport(Library, EntryPoint = "ep_dotnet_async_measure")]
+    public static extern int AsyncMeasure(void* objects, uint count);
+
+    [SuppressGCTransition]
+    [DllImport(Library, EntryPoint = "ep_dotnet_async_check")]
+    public static extern int AsyncCheck(void* objects, uint turn);
+
+    [SuppressGCTransition]
+    [DllImport(Library, EntryPoint = "ep_dotnet_async_task")]
+    public static extern void AsyncTask(void* objects);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_async_enable")]
+    public static extern void AsyncEnable(int enable);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_async_configured")]
+    public static extern int AsyncConfigured();
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_async_reason")]
+    private static extern byte* AsyncReasonText();
+
+    /// <summary>Why this program's stacks have no async parents; empty: they have, or nobody asked.</summary>
+    public static string AsyncReason() => Marshal.PtrToStringUTF8((nint)AsyncReasonText()) ?? "";
+
     /// <summary>Size of a line about delivery, and its terminating 0 (EP_DOTNET_NOTICE in glue.h).</summary>
     public const int NoticeBytes = 512;
 

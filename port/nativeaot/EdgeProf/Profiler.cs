@@ -224,6 +224,7 @@ public static unsafe partial class Profiler
         running = Tracks = true;
         if (Native.SendsNames() != 0)
             Names.Begin();
+        AsyncProbe.Enable(options.Awaited || Native.AsyncConfigured() != 0);
         TrackOptions(options.SpanSources);
         Spans.Begin();
         exitTimeout = options.ExitTimeout;

@@ -153,6 +153,10 @@ public readonly struct ProfilerStats
     /// known after the first exception or collection.</summary>
     public IReadOnlyList<ProfilerMissing> Unavailable => missing ?? [];
 
+    /// <summary>Why stacks have no async parents although <see cref="ProfilerOptions.Awaited"/> is set, in one line.
+    /// Empty: they have.</summary>
+    public string AwaitedUnavailable => Native.IsLinked ? Native.AsyncReason() : "";
+
     /// <summary>Losses by reason; only reasons that occurred.</summary>
     public IReadOnlyList<ProfilerLoss> Losses => losses ?? [];
 }

@@ -42,6 +42,11 @@ void *__real_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintp
     return &object;
 }
 
+int ep_dotnet_event(const struct ep_hook_event *event)
+{
+    return take_event(event);
+}
+
 uint32_t ep_dotnet_follow(void *object)
 {
     (void)object;

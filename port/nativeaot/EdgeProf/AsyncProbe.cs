@@ -1,0 +1,130 @@
+using System.Runtime.CompilerServices;
+
+namespace EdgeProf;
+
+/// <summary>Measures how the runtime represents what waits for an async method, with tasks whose waiters are known, and
+/// then tries it out: port/nativeaot/async_parents.c. Only programs that ask for async parents call it.</summary>
+internal static class AsyncProbe
+{
+    /// <summary>enum ep_async_object in glue.h.</summary>
+    private enum AsyncObject
+    {
+        Task, Box, BoxText, BoxVoid, ActionTask, Action, Target, FlowTask, FlowAction, ThenTask, Then, ListTask, ListFirst, Count,
+    }
+
+    [InlineArray((int)AsyncObject.Count)]
+    private struct Objects
+    {
+        private object? first;
+    }
+
+    [InlineArray(2)]
+    private struct Pair
+    {
+        private object? first;
+    }
+
+    /// <summary>A target of delegates that is nothing else.</summary>
+    private sealed class Target
+    {
+        public int Calls;
+
+        public void Call() => Calls++;
+    }
+
+    private static bool measured;
+    private static uint turn;
+    private static object? inner, outer;
+
+    /// <summary>Call it while the profiler runs. The first call measures.</summary>
+    public static void Enable(bool enable)
+    {
+        if (enable && !measured)
+        {
+            measured = true;
+            if (Measure())
+            {
+                var task = new Task(Ran);
+                inner = task;
+                task.RunSynchronously(TaskScheduler.Default);
+                for (var i = 0; i < 3; i++)
+                    Try();
+            }
+            inner = outer = null;
+            if (Native.AsyncReason() is { Length: > 0 } reason)
+                Console.Error.WriteLine($"edgeprof: async parents are off: {reason}");
+        }
+        Native.AsyncEnable(enable ? 1 : 0);
+    }
+
+    private static unsafe bool Measure()
+    {
+        var open = new TaskCompletionSource<int>[7];
+        for (var i = 0; i < open.Length; i++)
+            open[i] = new TaskCompletionSource<int>();
+        var target = new Target();
+        Action action = target.Call, flowing = target.Call;
+        Objects objects = default;
+        objects[(int)AsyncObject.Task] = open[0].Task;
+        objects[(int)AsyncObject.Box] = Number(open[0].Task);
+        objects[(int)AsyncObject.BoxText] = Text(open[1].Task);
+        objects[(int)AsyncObject.BoxVoid] = Nothing(open[2].Task);
+        objects[(int)AsyncObject.ActionTask] = open[3].Task;
+        objects[(int)AsyncObject.Action] = action;
+        objects[(int)AsyncObject.Target] = target;
+        open[3].Task.ConfigureAwait(false).GetAwaiter().UnsafeOnCompleted(action);
+        objects[(int)AsyncObject.FlowTask] = open[4].Task;
+        objects[(int)AsyncObject.FlowAction] = flowing;
+        open[4].Task.ConfigureAwait(false).GetAwaiter().OnCompleted(flowing);
+        objects[(int)AsyncObject.ThenTask] = open[5].Task;
+        objects[(int)AsyncObject.Then] = open[5].Task.ContinueWith(static task => task.Id, TaskScheduler.Default);
+        objects[(int)AsyncObject.ListTask] = open[6].Task;
+        objects[(int)AsyncObject.ListFirst] = Number(open[6].Task);
+        _ = Text(open[6].Task);
+        _ = Nothing(open[6].Task);
+        var fits = Native.AsyncMeasure(Unsafe.AsPointer(ref objects), (uint)AsyncObject.Count) == 0;
+        foreach (var one in open)
+            one.SetResult(0);
+        return fits;
+    }
+
+    private static unsafe void Ran()
+    {
+        Pair pair = default;
+        pair[0] = inner;
+        Native.AsyncTask(Unsafe.AsPointer(ref pair));
+    }
+
+    /// <summary>A completion runs the continuation before it returns.</summary>
+    private static void Try()
+    {
+        var open = new TaskCompletionSource<int>();
+        inner = Inner(open.Task);
+        outer = Outer((Task<int>)inner);
+        open.SetResult(0);
+    }
+
+    private static async Task<int> Inner(Task<int> open)
+    {
+        var result = await open.ConfigureAwait(false);
+        Check();
+        return result;
+    }
+
+    private static async Task<string> Outer(Task<int> open) => (await open.ConfigureAwait(false)).ToString();
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static unsafe void Check()
+    {
+        Pair pair = default;
+        pair[0] = inner;
+        pair[1] = outer;
+        Native.AsyncCheck(Unsafe.AsPointer(ref pair), turn++);
+    }
+
+    private static async Task<int> Number(Task<int> open) => await open.ConfigureAwait(false) + 1;
+
+    private static async Task<string> Text(Task<int> open) => (await open.ConfigureAwait(false)).ToString();
+
+    private static async Task Nothing(Task<int> open) => await open.ConfigureAwait(false);
+}

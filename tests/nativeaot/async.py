@@ -1,0 +1,74 @@
+#!/usr/bin/python3
+"""Async parents (EDGEPROF_AWAITED=1) of a real program: each capture against what waits in truth, and the stacks of a profile.
+
+usage: async.py EDGEPROF PROGRAM WORK CAPTURES
+
+The program (tests/nativeaot/Async) makes CAPTURES captures in methods whose parents it knows, while another thread collects and
+moves objects. None may be wrong; a parent that had not begun to wait is missing. Prints `figure NAME VALUE UNIT` lines."""
+import os
+import re
+import subprocess
+import sys
+
+edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
+captures = sys.argv[4]
+os.makedirs(work, exist_ok=True)
+wrong = []
+# tests/nativeaot/Async/Profiles.cs
+EVENTS = 40 * 5 * 2
+PARENTS = ["Async.Profiles.Boss(async)", "Async.Profiles.Helper(async)", "[awaited by]"]
+HAND, ALONE = "Async.Profiles.Hand(async)", "Async.Profiles.Alone(async)"
+
+
+def run(*arguments, **settings):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF", "PYROSCOPE", "OTEL"))}
+    env.update({"EDGEPROF_" + k: v for k, v in settings.items()})
+    out = subprocess.run([program, *arguments], env=env, capture_output=True, text=True)
+    if out.returncode:
+        sys.exit(f"async.py: {program} ended with {out.returncode}\n{out.stdout}{out.stderr}")
+    return out.stdout
+
+
+def stacks(profile, kind):
+    """[(frames, number of events)], root first."""
+    out = subprocess.run([edgeprof, "cat", "--folded", "--kind", kind, "--value", "count" if kind == "alloc" else "value",
+                          "--symbols", os.path.dirname(program), profile], capture_output=True, text=True, check=True).stdout
+    return [(line.rsplit(" ", 1)[0].split(";"), int(line.rsplit(" ", 1)[1])) for line in out.splitlines()]
+
+
+def check(profile, kind, parents):
+    """Hand's events have its parents, and nothing else has any. Collections hijack a return address now and then, and such a stack
+    ends there."""
+    found = 0
+    for frames, count in stacks(profile, kind):
+        at = frames.index("[awaited by]") + 1 if "[awaited by]" in frames else 0
+        ours = HAND in frames and (kind == "exception" or frames[-1] == "System.Byte[]")
+        found += count if ours and frames[:at] == parents else 0
+        if at and (ALONE in frames or (HAND in frames and frames[:at] != parents)):
+            wrong.append(f"{kind}: {count} events with other parents: {';'.join(frames)}")
+    print(f"async.py: {kind}: {found} of {EVENTS} events with {len(parents)} frames of parents")
+    if not 0.95 * EVENTS <= found <= EVENTS:
+        wrong.append(f"{kind}: {found} events, not {EVENTS}")
+
+
+def profile_of(name, **settings):
+    path = os.path.join(work, name)
+    if os.path.exists(path):
+        os.unlink(path)
+    run("profile", path, **settings)
+    return path
+
+
+truth = run(captures)
+print(truth, end="")
+total = re.search(r"all: right (\d+) wrong (\d+) missing (\d+), a capture takes (\d+) ns", truth)
+for figure, value, unit in zip(("right", "wrong", "missing", "capture_ns"), total.groups(), ("captures",) * 3 + ("ns",)):
+    print(f"figure async_{figure} {value} {unit}")
+with_parents = profile_of("awaited.profile", AWAITED="1", LEVEL="high")
+without = profile_of("plain.profile", LEVEL="high")
+for kind in ("alloc", "exception"):
+    check(with_parents, kind, PARENTS)
+    check(without, kind, [])
+for text in wrong:
+    print(f"async.py: {text}", file=sys.stderr)
+sys.exit(bool(wrong))
