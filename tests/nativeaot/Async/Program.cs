@@ -27,6 +27,7 @@ internal static class Program
             Endpoint = "file://" + file,
             Kinds = ProfileKinds.Allocation | ProfileKinds.Exception,
             AllEvents = true,
+            MemoryBytes = 4 << 20, // all events of a moment in which the collect thread gets no processor
         });
         var collector = new Thread(Collect) { IsBackground = true };
         collector.Start();

@@ -115,6 +115,27 @@ internal static class Scenes
         return sum + 1;
     }
 
+    /// <summary>A method that is awaited, by another one, is in a register of the frame that captures.</summary>
+    private static async Task Holds(Chain? up)
+    {
+        var open = new TaskCompletionSource<int>();
+        var held = Watched(open.Task);
+        var watcher = Watches(held);
+        await Gate();
+        Hold(held, "held", up);
+        open.SetResult(0);
+        await watcher;
+    }
+    private static async Task<int> Watched(Task<int> open) => await open;
+    private static async Task Watches(Task<int> task) => await task;
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Hold(Task held, string scene, Chain? up)
+    {
+        Truth.Capture(scene, up);
+        GC.KeepAlive(held);
+    }
+
     /// <summary>The part before the first await runs on the stack of the method that calls.</summary>
     private static async Task Begin(Chain? up)
     {
@@ -283,6 +304,7 @@ internal static class Scenes
         await Again(12, On(null));
         await Again(40, On(null));
         await Decoys(3, On(null));
+        await Holds(On(null));
         await Begin(On(null));
         await Cancelled(On(null));
         await Catches(On(null));
