@@ -274,7 +274,11 @@ int ep_dotnet_event(const struct ep_hook_event *event)
 
     if (!atomic_load_explicit(&on, memory_order_acquire) || !event->context)
         return ep_hook_event(event);
-    ep_dotnet_async_find(event->context, &parents);
+    struct ep_context context = *event->context;
+    if (event->kind == EP_KIND_EXCEPTION)
+        context.base =
+            0; /* noted before managed code ran, in which objects may have moved: only what is on the stack counts */
+    ep_dotnet_async_find(&context, &parents);
     return parents.count ? ep_hook_event_awaited(event, &parents) : ep_hook_event(event);
 }
 

@@ -39,6 +39,7 @@ static struct object heap[96], *object[EP_ASYNC_OBJECTS];
 static unsigned used;
 static uintptr_t code[3]; /* the functions of box[i] that move it on */
 static struct ep_hook_walk frame[3];
+static uintptr_t began_with;
 
 bool ep_dotnet_is_readable(uintptr_t at)
 {
@@ -52,7 +53,7 @@ uintptr_t ep_dotnet_jump_target(uintptr_t function)
 
 static bool fake_begin(struct ep_hook_walk *walk, const struct ep_context *context)
 {
-    (void)context;
+    began_with = context ? context->base : 0;
     *walk = (struct ep_hook_walk){.depth = 0};
     return true;
 }
@@ -324,9 +325,25 @@ static void only_the_frame_that_runs_a_box_counts(void **state)
     assert_int_equal(parents.count, 0);
 }
 
+/* The register was noted before managed code ran. */
+static void an_exceptions_register_is_not_used(void **state)
+{
+    const struct ep_context context = {.base = 1234};
+
+    (void)state;
+    ready();
+    ep_dotnet_async_enable(1);
+    for (enum ep_kind kind = EP_KIND_ALLOC; kind <= EP_KIND_EXCEPTION; kind++) {
+        const struct ep_hook_event event = {.kind = kind, .context = &context};
+        assert_int_equal(ep_dotnet_event(&event), -ESRCH); /* no profiler runs */
+        assert_int_equal(began_with, kind == EP_KIND_EXCEPTION ? 0 : 1234);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_exceptions_register_is_not_used),
         cmocka_unit_test(known_layouts_are_measured),
         cmocka_unit_test(other_layouts_are_refused),
         cmocka_unit_test(a_wrong_try_is_refused),
