@@ -33,25 +33,34 @@ static bool count_rejection(enum et_rejection reason, uint64_t *unsaid)
     return say;
 }
 
+/* unsaid: lines left out since the last one; more: what they are. */
+__attribute__((format(printf, 4, 0))) static void say_line(const char *what, uint64_t unsaid, const char *more,
+                                                           const char *format, va_list args)
+{
+    char *text = NULL;
+    int size = vasprintf(&text, format, args);
+    char *clean = et_clean(size < 0 ? "" : text, size < 0 ? 0 : (size_t)size);
+    if (unsaid) {
+        et_error("%s: %s (%llu more %s)", what, clean, (unsigned long long)unsaid, more);
+    } else {
+        et_error("%s: %s", what, clean);
+    }
+    free(clean);
+    if (size >= 0) {
+        free(text);
+    }
+}
+
 void et_reject(enum et_rejection reason, const char *format, ...)
 {
     uint64_t unsaid;
-    char *text = NULL;
     va_list args;
     if (!count_rejection(reason, &unsaid)) {
         return;
     }
     va_start(args, format);
-    int size = vasprintf(&text, format, args);
+    say_line("refused", unsaid, "for this reason", format, args);
     va_end(args);
-    char *clean = et_clean(size < 0 ? "" : text, size < 0 ? 0 : (size_t)size);
-    if (unsaid) {
-        et_error("refused: %s (and %llu more for this reason)", clean, (unsigned long long)unsaid);
-    } else {
-        et_error("refused: %s", clean);
-    }
-    free(clean);
-    free(text);
 }
 
 /* Whether there is room for a line; *missing: lines that had none. */
@@ -80,22 +89,13 @@ static bool count_audit(uint64_t *missing)
 void et_audit(const char *format, ...)
 {
     uint64_t missing;
-    char *text = NULL;
     va_list args;
     if (!count_audit(&missing)) {
         return;
     }
     va_start(args, format);
-    int size = vasprintf(&text, format, args);
+    say_line("audit", missing, "actions before it", format, args);
     va_end(args);
-    char *clean = et_clean(size < 0 ? "" : text, size < 0 ? 0 : (size_t)size);
-    if (missing) {
-        et_error("audit: %s (after %llu more actions)", clean, (unsigned long long)missing);
-    } else {
-        et_error("audit: %s", clean);
-    }
-    free(clean);
-    free(text);
 }
 
 uint64_t et_rejection_count(enum et_rejection reason)
