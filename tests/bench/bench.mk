@@ -146,10 +146,11 @@ BENCHES += bench-waits
 $(BENCH_BUILD)/wait_hook: tests/bench/wait_hook.c
 	@mkdir -p $(@D)
 	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< -o $@ -lpthread -ldl
-.PHONY: bench-wait-hook bench-redis bench-nginx
+BENCH_SERVERS := bench-redis bench-nginx bench-pgbench bench-pgbench_connect
+.PHONY: bench-wait-hook $(BENCH_SERVERS)
 bench-wait-hook: $(BENCH_BUILD)/wait_hook $(PRELOAD_LIB)
 	@tests/bench/wait_hook.py $< $(abspath $(PRELOAD_LIB))
-bench-redis bench-nginx: bench-%: $(PRELOAD_LIB)
+$(BENCH_SERVERS): bench-%: $(PRELOAD_LIB)
 	@tools/build/setup.sh apt build tools test programs
 	@tests/bench/servers.py $* $< $(BENCH_BUILD)/$*
-BENCHES += bench-wait-hook bench-redis bench-nginx
+BENCHES += bench-wait-hook $(BENCH_SERVERS)

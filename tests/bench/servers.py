@@ -1,30 +1,34 @@
 #!/usr/bin/python3
-"""CPU time that the preload library adds to Redis and nginx, per operation and level.
+"""CPU time that the preload library adds to Redis, nginx and PostgreSQL, per operation and level.
 
-usage: servers.py redis|nginx LIBRARY WORK [SETS]
+usage: servers.py redis|nginx|pgbench|pgbench_connect LIBRARY WORK [SETS]
 A set is five servers that run at once: two without the library, and one with it at each level. They take turns in rounds
 of the same load, so a busy machine does not favour one of them. Two processes of one program differ by more than what is
 looked for, by where their memory lies. So SETS sets are started one after the other, each gives one difference from its
 first server, and the figure is their median, with a 95 % interval (Hettmansperger and Sheather, of the sign test's order
 statistics). The row "again" is the second server without the library: it says what the experiment shows of nothing. CPU
-time is that of the process that serves, edgeprof's own threads included."""
+time is that of the process that serves, edgeprof's own threads included. PostgreSQL's is that of the first process and all
+that have ended; pgbench_connect has a process for each transaction."""
+import glob
 import math
 import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ROWS = ("plain", "again", "low", "medium", "high")
 GOALS = {"again": 0, "low": 0.3, "medium": 0.5, "high": 1.0}
 OPERATIONS = 4000  # of redis-benchmark in one turn
 SECONDS = 1  # of wrk in one turn
-ROUNDS = {"redis": 40, "nginx": 6}
+ROUNDS = {"redis": 40, "nginx": 6, "pgbench": 8, "pgbench_connect": 8}
 SETS = 10
 EDGEPROF_LEVELS = ROWS[2:]
 CONFIG = """worker_processes 1; pid {work}/pid; error_log {work}/error.log; daemon off; {user}
@@ -97,6 +101,68 @@ class Redis(Server):
         return OPERATIONS
 
 
+class Postgres(Server):
+    """As a user of its own, since it refuses to be root, in a folder that this user may enter."""
+    OPTIONS = ()
+
+    def __init__(self, level, library, work):
+        self.tools = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1]
+        self.be = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"] if os.getuid() == 0 else []
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        if self.be:
+            shutil.chown(self.folder, "postgres")
+        subprocess.run([*self.be, f"{self.tools}/initdb", "-D", self.folder / "data", "-A", "trust", "-U", "bench", "--no-sync"], check=True,
+                       stdout=subprocess.DEVNULL)
+        super().__init__(level, shutil.copy(library, self.folder), self.folder)
+        while self.pgbench("-i", "-q", "-s", "1").returncode != 0:
+            time.sleep(0.1)
+        self.idle = self.settled()
+
+    def command(self):
+        if self.be:
+            shutil.chown(self.work, "postgres")
+        settings = ("fsync=off", "jit=off", "autovacuum=off", f"port={self.port}", f"unix_socket_directories={self.folder}")
+        return [*self.be, f"{self.tools}/postgres", "-D", self.folder / "data", *(f"--{setting}" for setting in settings)]
+
+    def pgbench(self, *options):
+        return subprocess.run([f"{self.tools}/pgbench", "-h", "127.0.0.1", "-p", str(self.port), "-U", "bench", *options, "postgres"],
+                              capture_output=True, text=True)
+
+    def settled(self):
+        """The number of child processes, once it stays as it is."""
+        count = len(children(self.process.pid))
+        while True:
+            time.sleep(0.2)
+            before, count = count, len(children(self.process.pid))
+            if count == before:
+                return count
+
+    def used_ns(self):
+        """Of the first process and of those that have ended."""
+        stat = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return sum(map(int, stat[11:15])) * 10**9 // os.sysconf("SC_CLK_TCK")
+
+    def turn(self):
+        before = self.used_ns()
+        operations = self.load()
+        while len(children(self.process.pid)) > self.idle:
+            time.sleep(0.02)
+        return (self.used_ns() - before) / operations
+
+    def load(self):
+        done = self.pgbench("-S", "-n", "-c", "2", "-T", str(2 * SECONDS), *self.OPTIONS)
+        return int(re.search(r"transactions actually processed: (\d+)", done.stdout).group(1))
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)  # it does not wait for clients
+        self.process.wait(20)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class PostgresConnect(Postgres):
+    OPTIONS = ("-C",)
+
+
 class Nginx(Server):
     def command(self):
         user = "user root;" if os.getuid() == 0 else ""
@@ -140,9 +206,12 @@ def added_pct(make, library, work, count):
     return {level: 100 * (undisturbed([turns[level] for turns in rounds]) / plain - 1) for level in GOALS}
 
 
+SERVERS = {"redis": Redis, "nginx": Nginx, "pgbench": Postgres, "pgbench_connect": PostgresConnect}
+
+
 def main():
     name, library, work = sys.argv[1], os.path.abspath(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve()
-    sets = [added_pct({"redis": Redis, "nginx": Nginx}[name], library, work, ROUNDS[name])
+    sets = [added_pct(SERVERS[name], library, work, ROUNDS[name])
             for _ in range(int(sys.argv[4]) if len(sys.argv) > 4 else SETS)]
     for level, goal in GOALS.items():
         values = [one[level] for one in sets]
