@@ -101,11 +101,13 @@ static const char VERSION_4[] =
     "CREATE INDEX span_module ON span (module);"
     "PRAGMA user_version = 4;";
 
+/* The key's columns come first: SQLite 3.40's integrity_check mistakes them in a table without row ids otherwise. */
 static const char VERSION_5[] =
     "ALTER TABLE metric RENAME TO metric_4;"
-    "CREATE TABLE metric (service TEXT NOT NULL, version TEXT NOT NULL, device TEXT NOT NULL, kind TEXT NOT NULL,"
-    " value INTEGER NOT NULL, count INTEGER NOT NULL, profiles INTEGER NOT NULL, last_ns INTEGER NOT NULL,"
-    " labels TEXT NOT NULL DEFAULT '', PRIMARY KEY (service, version, device, labels, kind)) WITHOUT ROWID;"
+    "CREATE TABLE metric (service TEXT NOT NULL, version TEXT NOT NULL, device TEXT NOT NULL,"
+    " labels TEXT NOT NULL DEFAULT '', kind TEXT NOT NULL, value INTEGER NOT NULL, count INTEGER NOT NULL,"
+    " profiles INTEGER NOT NULL, last_ns INTEGER NOT NULL,"
+    " PRIMARY KEY (service, version, device, labels, kind)) WITHOUT ROWID;"
     "INSERT INTO metric (service, version, device, kind, value, count, profiles, last_ns)"
     " SELECT service, version, device, kind, value, count, profiles, last_ns FROM metric_4;"
     "DROP TABLE metric_4;"
