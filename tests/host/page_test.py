@@ -404,7 +404,7 @@ def test_alone(page, edgeprof, folder):
     subprocess.run([edgeprof, "flame", "--url", page.server.url, "--service", "shop", "-o", out], check=True)
     page.browser.go("file://" + out)
     page.wait(f"{TEXTS}.includes('Orders.Pricing.Round')")
-    assert "Orders.Pricing.Round" in page.js(ROWS), "table in the file"
+    page.wait(f"({ROWS}).includes('Orders.Pricing.Round')")  # the table in the file
     page.type_into("search", "pricing")
     assert "Found in" in page.text("detail"), "search in the file"
     page.shot("file")

@@ -195,13 +195,15 @@ static int migrate(struct et_store *store, int version)
     }
     if (code == SQLITE_OK && version < 3) {
         code = sqlite3_exec(store->db, VERSION_3, NULL, NULL, NULL);
-        code = code == SQLITE_OK ? move_profiles(store) : code;
     }
     if (code == SQLITE_OK && version < 4) {
         code = sqlite3_exec(store->db, VERSION_4, NULL, NULL, NULL);
     }
     if (code == SQLITE_OK && version < 5) {
         code = sqlite3_exec(store->db, VERSION_5, NULL, NULL, NULL);
+    }
+    if (code == SQLITE_OK && version < 3) {
+        code = move_profiles(store); /* adds to the tables as they are now */
     }
     return code;
 }
