@@ -27,7 +27,7 @@ endif
 # Two whole builds.
 ifeq ($(BOARD),host)
 .PHONY: test-reproducible
-$(call test,test-reproducible,all,1800,shared,Both static libraries and the tool are the same to the byte from two folders.)
+$(call test,test-reproducible,own,1800,shared,Both static libraries and the tool are the same to the byte from two folders.)
 test-reproducible:
 	@tests/install/reproducible.py $(abspath $(BUILD)/tests/reproducible) $(EP_LIB) $(TLS_LIB) $(BUILD)/edgeprof
 endif
