@@ -37,24 +37,13 @@ static void on_entry(const struct receiver_stack *stack)
         told_seldom += stack->value;
 }
 
-/* Uses CPU time with few system calls, because the perf clock tells time in the kernel apart. */
-__attribute__((noinline)) static void burn_user(uint64_t ns)
-{
-    uint64_t end = clock_of(CLOCK_THREAD_CPUTIME_ID) + ns;
-
-    while (clock_of(CLOCK_THREAD_CPUTIME_ID) < end) {
-        for (volatile int i = 0; i < 20000; i++) {
-        }
-    }
-}
-
 /* Returns the CPU time used. */
 static uint64_t burst(const char *name, unsigned us)
 {
     uint64_t start = clock_of(CLOCK_THREAD_CPUTIME_ID);
 
     assert_int_equal(ep_tag_push("burst", name), 0);
-    burn_user((uint64_t)us * 1000);
+    burn_by((uint64_t)us * 1000, 20000); /* few system calls: the perf clock tells time in the kernel apart */
     ep_tag_pop();
     return clock_of(CLOCK_THREAD_CPUTIME_ID) - start;
 }

@@ -48,20 +48,9 @@ static double end(uint64_t cpu)
     return accounted(cpu);
 }
 
-/* As burn(), with so few system calls that hardly any time is in the kernel. */
-static void burn_user(uint64_t ns)
-{
-    uint64_t until = clock_of(CLOCK_THREAD_CPUTIME_ID) + ns;
-
-    while (clock_of(CLOCK_THREAD_CPUTIME_ID) < until) {
-        for (volatile int i = 0; i < 200000; i++) {
-        }
-    }
-}
-
 static void *burn_ms(void *ms)
 {
-    burn_user((uintptr_t)ms * MS);
+    burn_by((uintptr_t)ms * MS, 200000); /* with so few system calls that hardly any time is in the kernel */
     return NULL;
 }
 

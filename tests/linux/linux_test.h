@@ -39,15 +39,20 @@ static inline uint64_t clock_of(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Uses this much CPU time of the calling thread. */
-__attribute__((noinline, unused)) static void burn(uint64_t ns)
+/* Uses this much CPU time of the calling thread, and asks for the time after so many steps. */
+__attribute__((always_inline)) static inline void burn_by(uint64_t ns, int steps)
 {
     uint64_t end = clock_of(CLOCK_THREAD_CPUTIME_ID) + ns;
 
     while (clock_of(CLOCK_THREAD_CPUTIME_ID) < end) {
-        for (volatile int i = 0; i < 2000; i++) {
+        for (volatile int i = 0; i < steps; i++) {
         }
     }
+}
+
+__attribute__((noinline, unused)) static void burn(uint64_t ns)
+{
+    burn_by(ns, 2000);
 }
 
 static inline void sleep_ms(unsigned ms)
