@@ -10,16 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "spend.h"
 #include "tools/store/store.h"
-
-/* Ends the program, and says where, unless the condition holds. */
-#define REQUIRE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                    \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 /* One profile that was stored, summed up. */
 struct fake_profile {
