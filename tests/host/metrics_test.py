@@ -132,17 +132,20 @@ def test_never_fall(server, start_server):
     assert {key: number for key, number in before.items() if after.get(key, -1) < number} == {}
 
 
+FILL = "INSERT INTO metric (service, version, device, kind, value, count, profiles, last_ns) VALUES"
+
+
 def test_bounded(server, start_server):
     assert server.stop() == 0
     with database(server.db) as connection:
-        connection.execute("INSERT INTO metric VALUES ('filler of old', '', '', 'cpu', 1, 0, 1, 1, '')")
+        connection.execute(f"{FILL} ('filler of old', '', '', 'cpu', 1, 0, 1, 1)")
     server = start_server()
     push(server, [(1, SECOND, 0)], service="new", host="pi-1")
     assert ("edgeprof_cpu_seconds_total", "filler of old", "", "") in metrics(server), "nothing goes while there is room"
     assert server.stop() == 0
     now = int(time.time() * SECOND)
     with database(server.db) as connection:
-        connection.executemany("INSERT INTO metric VALUES (?, '', '', 'cpu', 1, 0, 1, ?, '')", [(f"filler {i}", now) for i in range(4096)])
+        connection.executemany(f"{FILL} (?, '', '', 'cpu', 1, 0, 1, ?)", [(f"filler {i}", now) for i in range(4096)])
     server = start_server()
     known = metrics(server)[("edgeprof_cpu_seconds_total", *ONE)]
     push(server, [(1, SECOND, 0), (4, 10, 1)], service="one too many")
