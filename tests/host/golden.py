@@ -22,8 +22,8 @@ STREAMS = ("medium", "high")
 SECOND, HOUR = 10**9, 3600
 START = 1_700_000_000 // HOUR * HOUR
 KINDS = {1: "cpu", 2: "wait", 3: "lock", 4: "alloc", 5: "live", 6: "exception", 7: "gc", 8: "thread", 9: "heap"}
-# Nothing goes for its age. Its own port only.
-OPTIONS = ("--keep", "forever")
+# Nothing goes for its age: the fine rows neither, since a timeline of what is left says less exactly when something was.
+OPTIONS = ("--config", FOLDER / "keep.conf")
 
 
 def questions():
