@@ -109,20 +109,16 @@ static bool is_program(const struct dl_phdr_info *info)
 
 static const char *path_of(const struct dl_phdr_info *info)
 {
-    if (is_program(info))
+    if (is_program(info) || !info->dlpi_name || !info->dlpi_name[0])
         return program_path;
-    if (info->dlpi_name && strchr(info->dlpi_name, '/'))
-        return info->dlpi_name;
-    if (info->dlpi_name && info->dlpi_name[0]) /* linux-vdso.so.1 */
-        return "[vdso]";
-    return program_path;
+    return strchr(info->dlpi_name, '/') ? info->dlpi_name : "[vdso]"; /* linux-vdso.so.1 */
 }
 
 /* The module at `index` of the list of loaded modules; afterwards the one with this bias and path. */
 struct found {
     unsigned index;
     uintptr_t bias;
-    bool own; /* the program or the vdso: never unloaded */
+    bool own; /* the program: never unloaded */
     char path[PATH_MOST];
 };
 
@@ -135,7 +131,7 @@ static int copy_at_index(struct dl_phdr_info *dl, size_t size, void *context)
     if (found->index-- > 0)
         return 0;
     found->bias = dl->dlpi_addr;
-    found->own = path == program_path || path[0] == '[';
+    found->own = path == program_path;
     size_t length = strlen(path);
     if (length >= sizeof found->path)
         length = 0; /* cannot be pinned */
@@ -159,6 +155,7 @@ static void data_seen(const struct image *image, struct ep_module_info info)
     }
 }
 
+/* `context`: only if it is this module; NULL: in any case. */
 static int module_report(struct dl_phdr_info *dl, size_t size, void *context)
 {
     const struct found *found = context;
@@ -166,7 +163,7 @@ static int module_report(struct dl_phdr_info *dl, size_t size, void *context)
     struct ep_module_info info = {.bias = dl->dlpi_addr, .path = path_of(dl)};
 
     (void)size;
-    if (image.bias != found->bias || strcmp(info.path, found->path) != 0)
+    if (found && (image.bias != found->bias || strcmp(info.path, found->path) != 0))
         return 0;
     tables_find(&image, &info);
     build_id_find(&image, &info);
@@ -184,6 +181,19 @@ static int module_report(struct dl_phdr_info *dl, size_t size, void *context)
     if (info.path == program_path)
         data_seen(&image, info);
     return 1;
+}
+
+/* By the kernel's word, since musl's list in a static program has the program only. */
+static void vdso_report(void)
+{
+    const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
+
+    if (!header)
+        return;
+    struct dl_phdr_info dl = {.dlpi_addr = (ElfW(Addr))header, .dlpi_name = "linux-vdso.so.1"};
+    dl.dlpi_phdr = (const void *)((const char *)header + header->e_phoff);
+    dl.dlpi_phnum = header->e_phnum;
+    (void)module_report(&dl, sizeof dl, NULL);
 }
 
 /* True if the module, which is not `own`, cannot be unloaded any more. A handle is the link map, in glibc and musl. */
@@ -216,6 +226,7 @@ int ep_port_modules_scan(int pin)
         ssize_t size = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
         program_path[size > 0 ? size : 0] = 0;
     }
+    vdso_report();
     for (unsigned index = 0;; index++) {
         found.index = index;
         if (dl_iterate_phdr(copy_at_index, &found) == 0)
