@@ -229,3 +229,75 @@ def test_relays_wait_for_names(start_server, known, strange, slow, folder):
     while any(relay["sent"] == 0 for relay in server.get("/api/relays")[1]["relays"]) and time.monotonic() < end:
         time.sleep(0.05)
     assert [names(receiver) for receiver in receivers] == [["hot"]] * 4 and strange.seen == 1
+
+
+@pytest.fixture
+def usual(folder):
+    """A config that leaves the time for names as it is."""
+    path = os.path.join(folder, "usual.conf")
+    with open(path, "w") as file:
+        file.write("[limits]\n")
+    return path
+
+
+def test_answer_comes_without_names(start_server, known, strange, slow, usual):
+    """A server that hangs holds up nobody for long: each answer is here before it has said a word."""
+    server = start_server("--debuginfod", strange.url, "--config", usual)
+    push_hot(server, known)
+    for _ in range(3):
+        assert names(server) == [f"app+0x{known.hot:x}"]
+    assert strange.asked.wait(60) and not slow.is_set()
+    slow.set()
+    end = time.monotonic() + 60
+    while names(server) != ["hot"] and time.monotonic() < end:
+        time.sleep(0.05)
+    assert names(server) == ["hot"] and strange.seen == 1
+
+
+def test_stop_while_a_server_hangs(start_server, known, strange, slow, usual):
+    server = start_server("--debuginfod", strange.url, "--config", usual)
+    push_hot(server, known)
+    assert names(server) == [f"app+0x{known.hot:x}"]
+    assert strange.asked.wait(60)
+    assert server.stop() == 0 and not slow.is_set()
+    assert "symbols:" not in server.stderr() and "debuginfod:" not in server.stderr(), "what was stopped has not failed"
+
+
+def test_file_that_is_cut(start_server, known, folder):
+    """Somebody overwrites a symbol file in place while the server uses it."""
+    symbols = os.path.join(folder, "symbols")
+    os.mkdir(symbols)
+    path = os.path.join(symbols, "app.dbg")
+    with open(path, "wb") as file:
+        file.write(known.debug)
+    server = start_server("--symbols", symbols)
+    push_hot(server, known)
+    assert names(server) == ["hot"]
+    with open(path, "r+b") as file:
+        file.truncate(64)
+    app = module(4096, 1 << 20, known.hot & ~0xfff, bytes.fromhex(known.build_id), "/device/app")
+    others = [4096 + (known.hot & 0xfff) + i for i in range(1, 400)]
+    assert server.push(message(9, 0, origin("more"), [app], nodes([0] * len(others), others), [profile({1 + i: 1 for i in range(len(others))})],
+                               unix_minus_uptime=int(time.time()) * 10**9)) == 200
+    assert "hot" in [function["name"] for function in server.get("/api/profile", service="more", **{"from": 0})[1]["top"]]
+
+
+def descriptors(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def test_spellings_of_a_path(start_server, known, folder):
+    """Senders may call one file by any name: it is read once."""
+    with open(os.path.join(folder, "app.dbg"), "wb") as file:
+        file.write(known.debug)
+    server = start_server("--symbols", folder)
+    push_hot(server, known)
+    assert names(server) == ["hot"]
+    before = descriptors(server)
+    modules = [module((1 + i) << 20, 65536, 0, bytes.fromhex(known.build_id), f"/place/{i}/app") for i in range(400)]
+    at = nodes([0] * 400, [((1 + i) << 20) + known.hot for i in range(400)])
+    assert server.push(message(9, 0, origin("many"), modules, at, profiles=[profile({1 + i: 1 for i in range(400)})],
+                               unix_minus_uptime=int(time.time()) * 10**9)) == 200
+    frames = server.get("/api/profile", service="many", **{"from": 0})[1]
+    assert "hot" in str(frames) and "app+0x" not in str(frames)
+    assert descriptors(server) < before + 20

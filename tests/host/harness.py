@@ -33,6 +33,8 @@ class Server:
 
     def __init__(self, program, db, *arguments, prefix=()):
         self.db, self.errors = db, tempfile.TemporaryFile(mode="w+")
+        if "--config" not in arguments:
+            arguments = (*arguments, "--config", REPOSITORY / "tests/host/patient.conf")
         self.process = subprocess.Popen([*prefix, program, "serve", "--listen", "127.0.0.1:0", "--db", db, *arguments],
                                         stdout=subprocess.PIPE, stderr=self.errors, text=True)
         atexit.register(self.process.kill)  # a test that fails leaves nothing behind

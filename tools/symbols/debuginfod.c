@@ -34,13 +34,20 @@ struct et_debuginfod {
     struct server *servers;
     size_t count, capacity;
     char *cache;
+    struct et_fetches fetches;
 };
+
+void et_debuginfod_stop(struct et_debuginfod *d)
+{
+    et_fetches_stop(&d->fetches);
+}
 
 struct et_debuginfod *et_debuginfod_new(const char *urls, const char *cache)
 {
     struct et_debuginfod *d = et_alloc(1, sizeof *d);
     char *copy = et_strdup(urls), *rest = copy, *url;
     d->cache = et_strdup(cache);
+    pthread_mutex_init(&d->fetches.lock, NULL);
     while ((url = strsep(&rest, " \t\n"))) {
         size_t size = strlen(url);
         while (size && url[size - 1] == '/') {
@@ -63,6 +70,7 @@ void et_debuginfod_free(struct et_debuginfod *d)
     for (size_t i = 0; i < d->count; i++) {
         free(d->servers[i].url);
     }
+    pthread_mutex_destroy(&d->fetches.lock);
     free(d->servers);
     free(d->cache);
     free(d);
@@ -221,7 +229,7 @@ static int remove_it(const char *path, const struct stat *status, int type, stru
 }
 
 /* 1: the file is in the cache; 0: that server does not have it; or an error, which was said. */
-static int fetch_from(const struct et_debuginfod *d, struct server *server, const char *id)
+static int fetch_from(struct et_debuginfod *d, struct server *server, const char *id)
 {
     struct et_buf folder = {0}, why = {0};
     et_buf_printf(&folder, "%s/.asking-XXXXXX", d->cache);
@@ -229,11 +237,11 @@ static int fetch_from(const struct et_debuginfod *d, struct server *server, cons
     if (found < 0) {
         et_error("debuginfod: %s: %s", d->cache, strerror(-found));
     } else {
-        found = et_debuginfod_fetch(server->url, id, folder.data, &why);
+        found = et_debuginfod_fetch(&d->fetches, server->url, id, folder.data, &why);
         int err = found == 1 ? keep(d, id, folder.data, &why) : 0;
         found = err < 0 ? err : found;
         nftw(folder.data, remove_it, 8, FTW_DEPTH | FTW_PHYS);
-        if (found < 0) {
+        if (found < 0 && !et_fetches_stopped(&d->fetches)) {
             server_failed(server, why.data);
         }
     }

@@ -14,6 +14,8 @@ struct et_debuginfod;
 /* urls: with blanks between. cache: a folder, made when it is needed. */
 struct et_debuginfod *et_debuginfod_new(const char *urls, const char *cache);
 void et_debuginfod_free(struct et_debuginfod *debuginfod);
+/* Ends what is being fetched. Context: any thread. */
+void et_debuginfod_stop(struct et_debuginfod *debuginfod);
 
 /* Appends the path of the file in the cache, fetched when it is not there. false: nobody has it; what failed is said,
  * once a minute. Blocks for at most two minutes a server. Context: any thread. */

@@ -220,18 +220,71 @@ static int judge(const struct answer *a, int status, struct et_buf *why)
     return -EIO;
 }
 
-int et_debuginfod_fetch(const char *url, const char *id, const char *folder, struct et_buf *why)
+/* A process that has ended keeps its number until it is waited for: only then its place is free. */
+static bool enter(struct et_fetches *fetches, pid_t process)
+{
+    bool entered = false;
+    pthread_mutex_lock(&fetches->lock);
+    for (size_t i = 0; i < sizeof fetches->processes / sizeof *fetches->processes && !entered && !fetches->stopped;
+         i++) {
+        entered = fetches->processes[i] == 0;
+        fetches->processes[i] = entered ? process : fetches->processes[i];
+    }
+    bool stopped = fetches->stopped;
+    pthread_mutex_unlock(&fetches->lock);
+    return !stopped;
+}
+
+static int end(struct et_fetches *fetches, pid_t process)
+{
+    int status = 0;
+    siginfo_t ended;
+    while (waitid(P_PID, (id_t)process, &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+    }
+    pthread_mutex_lock(&fetches->lock);
+    for (size_t i = 0; i < sizeof fetches->processes / sizeof *fetches->processes; i++) {
+        fetches->processes[i] = fetches->processes[i] == process ? 0 : fetches->processes[i];
+    }
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    }
+    pthread_mutex_unlock(&fetches->lock);
+    return status;
+}
+
+void et_fetches_stop(struct et_fetches *fetches)
+{
+    pthread_mutex_lock(&fetches->lock);
+    fetches->stopped = true;
+    for (size_t i = 0; i < sizeof fetches->processes / sizeof *fetches->processes; i++) {
+        if (fetches->processes[i]) {
+            kill(fetches->processes[i], SIGKILL);
+        }
+    }
+    pthread_mutex_unlock(&fetches->lock);
+}
+
+bool et_fetches_stopped(struct et_fetches *fetches)
+{
+    pthread_mutex_lock(&fetches->lock);
+    bool stopped = fetches->stopped;
+    pthread_mutex_unlock(&fetches->lock);
+    return stopped;
+}
+
+int et_debuginfod_fetch(struct et_fetches *fetches, const char *url, const char *id, const char *folder,
+                        struct et_buf *why)
 {
     struct answer a = {0};
-    int status = 0, log = start(url, id, folder, &a.process);
+    int log = start(url, id, folder, &a.process);
     if (log < 0) {
         et_buf_printf(why, "cannot start a process: %s", strerror(-log));
         return log;
     }
-    listen_to(&a, log);
-    while (waitpid(a.process, &status, 0) < 0 && errno == EINTR) {
+    if (!enter(fetches, a.process)) {
+        kill(a.process, SIGKILL);
     }
-    int found = judge(&a, status, why);
+    listen_to(&a, log);
+    int found = judge(&a, end(fetches, a.process), why);
     et_buf_free(&a.words);
     return found;
 }

@@ -1,72 +1,125 @@
 /*
- * See symbols.h. Where a module's symbols are looked for, best quality first, all checked by build id:
- *   1. files in the folders that were given        2. the module's own path on this machine, and path.dbg beside it
- *   3. the store, /usr/lib/debug/.build-id         4. debuginfod servers, when none of these has DWARF
- * A module without build id is only believed when it has none on this machine either.
+ * See symbols.h. Modules are known by build id. What takes long is done for one module by one thread at a time, without
+ * the lock: it opens the module's file and finds the names of the addresses that were asked for.
+ *
+ *   et_symbolize    collect -> start -> wait_for -> fill
+ *   work            load -> et_resolve -> publish       in a worker, or in the thread that asks
+ *   ask             et_debuginfod_find                  in an asker, or in the thread that asks
  */
 #include "tools/symbols/symbols.h"
 #include "tools/symbols/debuginfod.h"
-#include "tools/symbols/demangle.h"
+#include "tools/symbols/places.h"
+#include "tools/symbols/resolve.h"
 #include "tools/lib/progress.h"
-#include "tools/symbols/symfile.h"
-#include "tools/symbols/symstore.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
-struct found_file {
-    char *build_id, *path;
-};
-
-/* One (build id, path) that was asked for. */
-struct module {
-    char *build_id, *path;
-    struct et_symfile *file; /* NULL: no symbols */
-    char *file_path;
-    unsigned quality;
-    struct et_map known; /* address -> index + 1 into answers */
-    time_t tried;
-    bool asking; /* a thread asks servers for it, without the lock */
+enum state {
+    UNKNOWN, /* to be looked for */
+    ABSENT,
+    OPEN,
+    CLOSED, /* to make room; the answers stay */
 };
 
 struct answer {
-    uint32_t function, source, line; /* string numbers */
+    uint32_t function, source, line; /* numbers of strings; function 0: no name */
     bool more;                       /* the next answer belongs to the same address */
+    uint64_t start;                  /* without a name: of the function */
 };
 
-struct et_symbols {
-    char **folders;
-    size_t folder_count, folder_capacity;
-    struct found_file *files;
-    size_t file_count, file_capacity;
-    time_t scanned;
-    struct module **modules;
-    size_t module_count, module_capacity;
+struct module {
+    char *build_id, *path; /* of a module without build id also its key; else of whom asked last */
+    enum state state;
+    struct et_symfile *file; /* the busy thread's */
+    char *file_path, *fetched;
+    unsigned quality;
+    struct et_map known; /* address -> PENDING, or index + FIRST into answers */
     struct answer *answers;
     size_t answer_count, answer_capacity;
     struct et_strings strings;
-    struct et_strings complaints; /* each is made once */
-    char *store;
-    struct et_debuginfod *debuginfod;
-    pthread_mutex_t lock;
-    pthread_cond_t answered; /* a module is no longer asked for */
+    uint64_t *pending; /* addresses without an answer yet */
+    size_t pending_count, pending_capacity;
+    time_t tried;
+    bool queued, busy;       /* a worker has to look at it; one does */
+    bool ask_queued, asking; /* the same of an asker */
+    unsigned users;          /* requests */
+    uint64_t used;           /* when, in requests */
 };
 
-/* A module without symbols is looked for again after so many seconds: files may have been added. */
-enum { RETRY_SECONDS = 15, COMPLAINTS = 200, QUALITY_SYMTAB = 2, QUALITY_DWARF = 4 };
+enum { PENDING = 1, FIRST = 2 };
+
+enum { WORKERS = 4, ASKERS = 2 };
+
+struct et_symbols {
+    struct et_places *places;
+    struct et_debuginfod *debuginfod;
+    int64_t wait_ns; /* 0: the asking thread does the work itself */
+    pthread_mutex_t lock;
+    pthread_cond_t work, answered;
+    pthread_t threads[WORKERS + ASKERS];
+    size_t thread_count;
+    bool stopping;
+    struct module **modules;
+    size_t module_count, module_capacity;
+    size_t answer_count;
+    uint64_t requests;
+};
+
+/* A module without symbols is looked for again after so many seconds: files may have been added. Besides, what is kept:
+ * the least recently used goes. A file takes about its debugging information's size. */
+enum {
+    RETRY_SECONDS = 15,
+    MODULES_MOST = 4096,
+    ANSWERS_MOST = 1 << 20,
+    FILES_MOST = 64,
+    QUALITY_SYMTAB = 2,
+    QUALITY_DWARF = 4
+};
+static const uint64_t BYTES_MOST = (uint64_t)1 << 30;
 
 struct et_symbols *et_symbols_new(void)
 {
     struct et_symbols *symbols = et_alloc(1, sizeof *symbols);
+    pthread_condattr_t attributes;
+    symbols->places = et_places_new();
     pthread_mutex_init(&symbols->lock, NULL);
-    pthread_cond_init(&symbols->answered, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&symbols->work, &attributes);
+    pthread_cond_init(&symbols->answered, &attributes);
+    pthread_condattr_destroy(&attributes);
     return symbols;
+}
+
+static void free_module(struct module *module)
+{
+    et_symfile_close(module->file);
+    et_map_free(&module->known);
+    et_strings_free(&module->strings);
+    free(module->answers);
+    free(module->pending);
+    free(module->build_id);
+    free(module->path);
+    free(module->file_path);
+    free(module->fetched);
+    free(module);
+}
+
+void et_symbols_stop(struct et_symbols *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    pthread_cond_broadcast(&s->work);
+    pthread_cond_broadcast(&s->answered);
+    pthread_mutex_unlock(&s->lock);
+    if (s->debuginfod) {
+        et_debuginfod_stop(s->debuginfod);
+    }
 }
 
 void et_symbols_free(struct et_symbols *s)
@@ -74,49 +127,35 @@ void et_symbols_free(struct et_symbols *s)
     if (!s) {
         return;
     }
+    et_symbols_stop(s);
+    for (size_t i = 0; i < s->thread_count; i++) {
+        pthread_join(s->threads[i], NULL);
+    }
     pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->work);
     pthread_cond_destroy(&s->answered);
-    for (size_t i = 0; i < s->folder_count; i++) {
-        free(s->folders[i]);
-    }
-    for (size_t i = 0; i < s->file_count; i++) {
-        free(s->files[i].build_id);
-        free(s->files[i].path);
-    }
     for (size_t i = 0; i < s->module_count; i++) {
-        et_symfile_close(s->modules[i]->file);
-        et_map_free(&s->modules[i]->known);
-        free(s->modules[i]->build_id);
-        free(s->modules[i]->path);
-        free(s->modules[i]->file_path);
-        free(s->modules[i]);
+        free_module(s->modules[i]);
     }
     et_debuginfod_free(s->debuginfod);
-    free(s->store);
-    free(s->folders);
-    free(s->files);
+    et_places_free(s->places);
     free(s->modules);
-    free(s->answers);
-    et_strings_free(&s->strings);
-    et_strings_free(&s->complaints);
     free(s);
 }
 
 void et_symbols_add_folder(struct et_symbols *s, const char *folder)
 {
-    s->folders = et_reserve(s->folders, &s->folder_capacity, s->folder_count + 1, sizeof *s->folders);
-    s->folders[s->folder_count++] = et_strdup(folder);
+    et_places_add_folder(s->places, folder);
 }
 
 void et_symbols_set_store(struct et_symbols *s, const char *folder)
 {
-    free(s->store);
-    s->store = et_strdup(folder);
+    et_places_set_store(s->places, folder);
 }
 
 const char *et_symbols_store(const struct et_symbols *s)
 {
-    return s->store;
+    return et_places_store(s->places);
 }
 
 void et_symbols_set_debuginfod(struct et_symbols *s, const char *urls, const char *cache)
@@ -125,89 +164,17 @@ void et_symbols_set_debuginfod(struct et_symbols *s, const char *urls, const cha
     s->debuginfod = et_debuginfod_new(urls, cache);
 }
 
-#define WHERE "--symbols searches a folder for it, --debuginfod asks a server"
-
-/* Senders name modules: no more lines than somebody would read. */
-static void complain(struct et_symbols *s, const char *path, const char *why)
+void et_symbols_set_wait(struct et_symbols *s, int64_t wait_ns)
 {
-    if (s->complaints.count >= COMPLAINTS) {
-        return;
-    }
-    struct et_buf line = {0};
-    et_buf_printf(&line, "symbols: %s: %s; its frames are shown as module+offset", path, why);
-    size_t before = s->complaints.count;
-    et_intern(&s->complaints, line.data);
-    if (s->complaints.count != before) {
-        et_error("%s%s", line.data,
-                 s->complaints.count == COMPLAINTS ? "; further messages of this kind are omitted" : "");
-    }
-    et_buf_free(&line);
+    s->wait_ns = wait_ns;
 }
 
-/* ---- folders ---- */
+/* ---- complaints ---- */
 
-/* nftw() passes no context. Several tables may be scanned at once, each by one thread. */
-static _Thread_local struct et_symbols *scanning;
-
-static void found(const char *path)
+static bool is_named(const struct module *module)
 {
-    char id[129];
-    int err = et_symfile_build_id(path, id);
-    if (err == -ENOENT || err == -EINVAL) {
-        return;
-    }
-    if (err) {
-        complain(scanning, path, strerror(-err));
-        return;
-    }
-    struct et_symbols *s = scanning;
-    s->files = et_reserve(s->files, &s->file_capacity, s->file_count + 1, sizeof *s->files);
-    s->files[s->file_count++] = (struct found_file){.build_id = et_strdup(id), .path = et_strdup(path)};
+    return module->path[0] != '[';
 }
-
-static bool is_elf(const char *path)
-{
-    char magic[4] = {0};
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        complain(scanning, path, strerror(errno));
-        return false;
-    }
-    bool elf = fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, "\177ELF", 4) == 0;
-    fclose(file);
-    return elf;
-}
-
-static int visit(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)where;
-    if (type == FTW_F && S_ISREG(status->st_mode) && status->st_size > 64 && is_elf(path)) {
-        found(path);
-    }
-    return 0;
-}
-
-static void scan_folders(struct et_symbols *s)
-{
-    time_t now = time(NULL);
-    if (s->scanned && now - s->scanned < RETRY_SECONDS) {
-        return;
-    }
-    s->scanned = now;
-    for (size_t i = 0; i < s->file_count; i++) {
-        free(s->files[i].build_id);
-        free(s->files[i].path);
-    }
-    s->file_count = 0;
-    scanning = s;
-    for (size_t i = 0; i < s->folder_count; i++) {
-        if (nftw(s->folders[i], visit, 32, FTW_PHYS) != 0) {
-            complain(s, s->folders[i], strerror(errno));
-        }
-    }
-}
-
-/* ---- modules ---- */
 
 static const char *base_name(const char *path)
 {
@@ -215,223 +182,16 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-struct choice {
-    char *path;
-    unsigned quality;
-};
-
-static void consider(struct choice *best, const char *path)
+static void say_absent(const struct et_symbols *s, const struct module *module)
 {
-    unsigned quality = et_symfile_quality(path);
-    if (quality > best->quality) {
-        free(best->path);
-        best->path = et_strdup(path);
-        best->quality = quality;
-    }
-}
-
-static void consider_if_same(struct choice *best, const char *path, const char *build_id)
-{
-    char id[129];
-    int err = et_symfile_build_id(path, id);
-    if (err == -ENOENT ? build_id[0] == '\0' : err == 0 && strcmp(id, build_id) == 0) {
-        consider(best, path);
-    }
-}
-
-/* Where gdb looks for it, too: "Debugging Information in Separate Files" in its manual. */
-static void consider_debuglink(struct choice *best, const struct module *module)
-{
-    static const char *const prefixes[] = {"", "/usr/lib/debug"}, *const folders[] = {"", ".debug/"};
-    char name[256], path[4352];
-    if (!et_symfile_debuglink(module->path, name, sizeof name)) {
-        return;
-    }
-    int folder = (int)(strrchr(module->path, '/') + 1 - module->path);
-    for (size_t i = 0; i < 4; i++) {
-        int size =
-            snprintf(path, sizeof path, "%s%.*s%s%s", prefixes[i / 2], folder, module->path, folders[i % 2], name);
-        if (size > 0 && (size_t)size < sizeof path) {
-            consider_if_same(best, path, module->build_id);
-        }
-    }
-}
-
-static void consider_known_places(const struct et_symbols *s, struct choice *best, const struct module *module)
-{
-    const char *const folders[] = {s->store, "/usr/lib/debug/.build-id"};
-    char path[4352], id[ET_BUILD_ID_TEXT];
-    if (module->path[0] == '/' && !strstr(module->path, "/../")) { /* no kernel says it so */
-        consider_if_same(best, module->path, module->build_id);
-        snprintf(path, sizeof path, "%s.dbg", module->path);
-        consider_if_same(best, path, module->build_id);
-        consider_debuglink(best, module);
-    }
-    for (size_t i = 0; i < 2 && et_build_id_read(module->build_id, id); i++) {
-        struct et_buf place = {0};
-        if (folders[i]) {
-            et_symstore_path(folders[i], id, &place);
-            consider_if_same(best, place.data, module->build_id);
-        }
-        et_buf_free(&place);
-    }
-}
-
-static void consider_module(struct et_symbols *s, struct choice *best, const struct module *module)
-{
-    scan_folders(s);
-    for (size_t i = 0; i < s->file_count && module->build_id[0]; i++) {
-        if (strcmp(s->files[i].build_id, module->build_id) == 0) {
-            consider(best, s->files[i].path);
-        }
-    }
-    consider_known_places(s, best, module);
-}
-
-/* Uses the best file in place of what there was; what was known of addresses is found anew. */
-static void use_file(struct et_symbols *s, struct module *module, const struct choice *best)
-{
-    const char *why = "";
-    et_symfile_close(module->file);
-    free(module->file_path);
-    et_map_free(&module->known);
-    module->file = et_symfile_open(best->path, &why);
-    module->quality = module->file ? best->quality : 0;
-    module->file_path = best->path;
-    if (!module->file) {
-        complain(s, best->path, why);
-    }
-}
-
-/* Without the lock: meanwhile others have what was found here. */
-static void ask_servers(struct et_symbols *s, struct module *module)
-{
-    struct choice best = {.quality = module->quality};
-    struct et_buf path = {0};
-    module->asking = true;
-    pthread_mutex_unlock(&s->lock);
-    et_progress("fetching symbols of %s", base_name(module->path));
-    bool found = et_debuginfod_find(s->debuginfod, module->build_id, &path);
-    pthread_mutex_lock(&s->lock);
-    module->asking = false;
-    pthread_cond_broadcast(&s->answered);
-    if (found) {
-        consider_if_same(&best, path.data, module->build_id);
-    }
-    if (best.path) {
-        use_file(s, module, &best);
-    }
-    et_buf_free(&path);
-}
-
-static void find_symbols(struct et_symbols *s, struct module *module)
-{
-    struct choice best = {0};
-    bool named = module->path[0] != '[';
-    et_map_free(&module->known);
-    free(module->file_path);
-    module->file_path = NULL;
-    module->quality = 0;
-    consider_module(s, &best, module);
-    if (best.path) {
-        use_file(s, module, &best);
-    } else if (strcmp(module->path, "[vdso]") == 0) {
-        module->file = et_symfile_open_vdso(module->build_id);
-        module->quality = module->file ? QUALITY_SYMTAB : 0;
-    }
-    if (s->debuginfod && named && module->quality < QUALITY_DWARF) {
-        ask_servers(s, module);
-    }
-    if (!module->file_path && named) {
-        struct et_buf name = {0};
-        et_buf_printf(&name, "%s (build id %s)", module->path, module->build_id[0] ? module->build_id : "none");
-        complain(s, name.data, "no symbol file found (" WHERE ")");
-        et_buf_free(&name);
-    }
-    module->tried = time(NULL);
-}
-
-static struct module *get_module(struct et_symbols *s, const char *build_id, const char *path, bool wait)
-{
-    struct module *module = NULL;
-    for (size_t i = 0; i < s->module_count && !module; i++) {
-        if (strcmp(s->modules[i]->build_id, build_id) == 0 && strcmp(s->modules[i]->path, path) == 0) {
-            module = s->modules[i];
-        }
-    }
-    if (!module) {
-        module = et_alloc(1, sizeof *module);
-        module->build_id = et_strdup(build_id);
-        module->path = et_strdup(path);
-        s->modules = et_reserve(s->modules, &s->module_capacity, s->module_count + 1, sizeof *s->modules);
-        s->modules[s->module_count++] = module;
-    }
-    while (wait && module->asking) {
-        pthread_cond_wait(&s->answered, &s->lock);
-    }
-    if (!module->file && !module->asking && time(NULL) - module->tried >= RETRY_SECONDS) {
-        find_symbols(s, module);
-    }
-    return module;
-}
-
-/* ---- addresses ---- */
-
-struct resolving {
-    struct et_symbols *symbols;
-    const struct module *module;
-    uint64_t address;
-};
-
-static enum et_code code_at(const struct resolving *r, const char *mangled)
-{
-    size_t type = et_demangle_state_machine(mangled);
-    if (!et_symfile_managed(r->module->file, r->address)) {
-        return ET_CODE_NATIVE;
-    }
-    return type && et_symfile_has(r->module->file, mangled, type, "__System_IDisposable_Dispose") ? ET_CODE_ITERATOR
-                                                                                                  : ET_CODE_MANAGED;
-}
-
-static void add_answer(const struct resolving *r, const char *mangled, const char *source, uint32_t line)
-{
-    struct et_symbols *s = r->symbols;
     struct et_buf name = {0};
-    if (mangled) {
-        et_demangle(mangled, r->module->path, code_at(r, mangled), &name);
-    } else {
-        uint64_t start = r->module->file ? et_symfile_function(r->module->file, r->address) : r->address;
-        et_address_name(r->module->path, start, &name);
-    }
-    char *clean_name = et_clean(name.data, name.size),
-         *clean_source = et_clean(source ? source : "", source ? strlen(source) : 0);
-    s->answers = et_reserve(s->answers, &s->answer_capacity, s->answer_count + 1, sizeof *s->answers);
-    s->answers[s->answer_count++] = (struct answer){
-        .function = et_intern(&s->strings, clean_name),
-        .source = et_intern(&s->strings, clean_source),
-        .line = line,
-        .more = true,
-    };
-    free(clean_name);
-    free(clean_source);
+    et_buf_printf(&name, "%s (build id %s)", module->path, module->build_id[0] ? module->build_id : "none");
+    et_places_complain(s->places, name.data, "no symbol file found (" ET_PLACES_HINT ")");
     et_buf_free(&name);
 }
 
-static void on_line(void *context, const char *function, const char *source, uint32_t line)
-{
-    add_answer(context, function, source, line);
-}
-
-static void use_symbol(struct resolving *r, const char *symbol, struct answer *answer)
-{
-    size_t before = r->symbols->answer_count;
-    add_answer(r, symbol, NULL, 0);
-    answer->function = r->symbols->answers[before].function;
-    r->symbols->answer_count = before;
-}
-
 /* Says once where a stripped program's names are. Of a system's libraries few users miss the names. */
-static void say_stripped(struct et_symbols *s, const struct module *module)
+static void say_stripped(const struct et_symbols *s, const struct module *module)
 {
     static const char *const systems[] = {"/lib/", "/lib64/", "/usr/lib/", "["};
     char link[256];
@@ -444,85 +204,464 @@ static void say_stripped(struct et_symbols *s, const struct module *module)
         snprintf(link, sizeof link, "%s.dbg or the like", base_name(module->path));
     }
     struct et_buf why = {0};
-    et_buf_printf(&why, "stripped: its names are in %s, which was not found (" WHERE ")", link);
-    complain(s, module->path, why.data);
+    et_buf_printf(&why, "stripped: its names are in %s, which was not found (" ET_PLACES_HINT ")", link);
+    et_places_complain(s->places, module->path, why.data);
     et_buf_free(&why);
 }
 
-/* The symbol table names the function itself, DWARF what was inlined into it and all lines. */
-static size_t resolve(struct et_symbols *s, struct module *module, uint64_t address)
+/* ---- what is kept ---- */
+
+static bool is_idle(const struct module *module)
 {
-    struct resolving r = {.symbols = s, .module = module, .address = address};
-    size_t first = s->answer_count;
-    const char *symbol = module->file ? et_symfile_symbol(module->file, address) : NULL;
-    if (!module->file || et_symfile_lines(module->file, address, on_line, &r) == 0) {
-        add_answer(&r, symbol, NULL, 0);
-        if (!symbol && module->file_path && module->quality < QUALITY_SYMTAB) {
+    return module->users == 0 && !module->busy && !module->queued && !module->asking && !module->ask_queued;
+}
+
+static void forget(struct et_symbols *s, struct module *module)
+{
+    s->answer_count -= module->answer_count;
+    et_map_free(&module->known);
+    et_strings_free(&module->strings);
+    module->strings = (struct et_strings){0};
+    module->answer_count = 0;
+    for (size_t i = 0; i < module->pending_count; i++) {
+        *et_map_at(&module->known, module->pending[i]) = PENDING;
+    }
+}
+
+static void make_room(struct et_symbols *s)
+{
+    while (s->module_count >= MODULES_MOST || s->answer_count >= ANSWERS_MOST) {
+        size_t oldest = s->module_count;
+        for (size_t i = 0; i < s->module_count; i++) {
+            if (is_idle(s->modules[i]) &&
+                (oldest == s->module_count || s->modules[i]->used < s->modules[oldest]->used)) {
+                oldest = i;
+            }
+        }
+        if (oldest == s->module_count) {
+            return;
+        }
+        s->answer_count -= s->modules[oldest]->answer_count;
+        free_module(s->modules[oldest]);
+        s->modules[oldest] = s->modules[--s->module_count];
+    }
+}
+
+static struct module *oldest_file(const struct et_symbols *s, const struct module *but)
+{
+    struct module *oldest = NULL;
+    for (size_t i = 0; i < s->module_count; i++) {
+        struct module *module = s->modules[i];
+        bool old = module->state == OPEN && !module->busy && module != but;
+        oldest = old && (!oldest || module->used < oldest->used) ? module : oldest;
+    }
+    return oldest;
+}
+
+static void close_files(struct et_symbols *s, const struct module *but)
+{
+    uint64_t bytes = 0;
+    size_t files = 0;
+    for (size_t i = 0; i < s->module_count; i++) {
+        bool held = s->modules[i]->state == OPEN && !s->modules[i]->busy;
+        files += held;
+        bytes += held ? et_symfile_bytes(s->modules[i]->file) : 0;
+    }
+    bytes += but->file ? et_symfile_bytes(but->file) : 0;
+    struct module *old;
+    while ((files >= FILES_MOST || bytes > BYTES_MOST) && (old = oldest_file(s, but))) {
+        files--;
+        bytes -= et_symfile_bytes(old->file);
+        et_symfile_close(old->file);
+        old->file = NULL;
+        old->state = CLOSED;
+    }
+}
+
+static struct module *get_module(struct et_symbols *s, const char *build_id, const char *path)
+{
+    struct module *module = NULL;
+    for (size_t i = 0; i < s->module_count && !module; i++) {
+        bool same = strcmp(s->modules[i]->build_id, build_id) == 0;
+        module = same && (build_id[0] || strcmp(s->modules[i]->path, path) == 0) ? s->modules[i] : NULL;
+    }
+    if (!module) {
+        make_room(s);
+        module = et_alloc(1, sizeof *module);
+        module->build_id = et_strdup(build_id);
+        module->path = et_strdup(path);
+        s->modules = et_reserve(s->modules, &s->module_capacity, s->module_count + 1, sizeof *s->modules);
+        s->modules[s->module_count++] = module;
+    }
+    module->used = ++s->requests;
+    if (module->state == ABSENT && !module->busy && !module->asking && time(NULL) - module->tried >= RETRY_SECONDS) {
+        if (strcmp(module->path, path) != 0) { /* its own place may be there */
+            free(module->path);
+            module->path = et_strdup(path);
+        }
+        module->state = UNKNOWN;
+    }
+    return module;
+}
+
+/* ---- work ---- */
+
+struct loaded {
+    struct et_choice choice;
+    struct et_symfile *file;
+};
+
+static struct loaded find_file(const struct et_symbols *s, const struct module *module, const char *fetched)
+{
+    struct loaded found = {0};
+    const char *why = "";
+    et_places_find(s->places, module->build_id, module->path, &found.choice);
+    if (fetched) {
+        et_places_consider(&found.choice, fetched, module->build_id);
+    }
+    if (found.choice.path) {
+        found.file = et_symfile_open(found.choice.path, &why);
+        if (!found.file) {
+            et_places_complain(s->places, found.choice.path, why);
+        }
+    } else if (strcmp(module->path, "[vdso]") == 0) {
+        found.file = et_symfile_open_vdso(module->build_id);
+        found.choice.quality = QUALITY_SYMTAB;
+    }
+    return found;
+}
+
+/* The busy thread has the module's path and file to itself. */
+static void load(struct et_symbols *s, struct module *module)
+{
+    bool first = module->state == UNKNOWN && !module->fetched;
+    char *fetched = module->fetched ? et_strdup(module->fetched) : NULL;
+    struct et_symfile *old = module->file;
+    module->file = NULL;
+    pthread_mutex_unlock(&s->lock);
+    et_symfile_close(old);
+    struct loaded found = find_file(s, module, fetched);
+    free(fetched);
+    pthread_mutex_lock(&s->lock);
+    if (module->state == UNKNOWN) {
+        forget(s, module);
+    }
+    free(module->file_path);
+    module->file = found.file;
+    module->file_path = found.choice.path;
+    module->quality = found.file ? found.choice.quality : 0;
+    module->state = found.file ? OPEN : ABSENT;
+    module->tried = time(NULL);
+    module->ask_queued = first && s->debuginfod && is_named(module) && module->quality < QUALITY_DWARF;
+    if (!module->ask_queued && !module->file_path && is_named(module)) {
+        say_absent(s, module);
+    }
+    close_files(s, module);
+}
+
+static void publish(struct et_symbols *s, struct module *module, uint64_t address, const struct et_resolved *resolved)
+{
+    size_t at = module->answer_count;
+    module->answers =
+        et_reserve(module->answers, &module->answer_capacity, at + resolved->count, sizeof *module->answers);
+    for (size_t i = 0; i < resolved->count; i++) {
+        const struct et_resolved_line *line = &resolved->lines[i];
+        module->answers[at + i] = (struct answer){
+            .function = line->function ? et_intern(&module->strings, line->function) : 0,
+            .source = et_intern(&module->strings, line->source),
+            .line = line->line,
+            .more = i + 1 < resolved->count,
+            .start = line->start,
+        };
+    }
+    module->answer_count += resolved->count;
+    s->answer_count += resolved->count;
+    *et_map_at(&module->known, address) = at + FIRST;
+}
+
+static void ask(struct et_symbols *s, struct module *module)
+{
+    struct et_buf path = {0};
+    module->ask_queued = false;
+    module->asking = true;
+    pthread_mutex_unlock(&s->lock);
+    et_progress("fetching symbols of %s", base_name(module->path));
+    bool found = et_debuginfod_find(s->debuginfod, module->build_id, &path);
+    pthread_mutex_lock(&s->lock);
+    module->asking = false;
+    if (found) {
+        free(module->fetched);
+        module->fetched = et_strdup(path.data);
+        module->state = UNKNOWN;
+    } else if (module->state == ABSENT && !module->file_path && !s->stopping) {
+        say_absent(s, module);
+    }
+    et_buf_free(&path);
+}
+
+static void work(struct et_symbols *s, struct module *module)
+{
+    module->queued = false;
+    module->busy = true;
+    while (!s->stopping && (module->pending_count || module->state == UNKNOWN)) {
+        if (module->state == UNKNOWN || module->state == CLOSED) {
+            load(s, module);
+            if (s->wait_ns == 0 && module->ask_queued) {
+                ask(s, module);
+            }
+            continue;
+        }
+        uint64_t address = module->pending[--module->pending_count];
+        struct et_resolved resolved = {0};
+        pthread_mutex_unlock(&s->lock);
+        et_resolve(module->file, module->path, address, &resolved);
+        if (module->file_path && module->quality < QUALITY_SYMTAB && !resolved.lines[0].function) {
             say_stripped(s, module);
         }
-    } else if (symbol) {
-        struct answer last = s->answers[s->answer_count - 1];
-        use_symbol(&r, symbol, &last);
-        s->answers[s->answer_count - 1] = last;
+        pthread_mutex_lock(&s->lock);
+        publish(s, module, address, &resolved);
+        et_resolved_free(&resolved);
     }
-    s->answers[s->answer_count - 1].more = false;
-    return first;
+    module->busy = false;
+    pthread_cond_broadcast(&s->answered);
 }
 
-static size_t lookup(struct et_symbols *s, struct module *module, uint64_t address)
+static struct module *next_module(const struct et_symbols *s, bool asks)
 {
-    uint64_t *known = et_map_at(&module->known, address);
-    if (!*known) {
-        *known = resolve(s, module, address) + 1;
+    for (size_t i = 0; i < s->module_count; i++) {
+        struct module *module = s->modules[i];
+        if (asks ? module->ask_queued && !module->asking : module->queued && !module->busy) {
+            return module;
+        }
     }
-    return (size_t)*known - 1;
+    return NULL;
 }
 
-static void symbolize_frame(struct et_symbols *s, struct et_profile *profile, struct et_frame *frame, bool wait)
+static void serve(struct et_symbols *s, bool asks)
 {
-    if (frame->name) {
-        et_profile_line(profile, frame, et_text(&profile->strings, frame->name),
-                        et_text(&profile->strings, frame->file), frame->line);
-    } else if (frame->module == 0) {
-        char name[32];
-        et_special_name(frame->address, name);
-        et_profile_line(profile, frame, name, "", 0);
-    } else {
-        const struct et_module *module = &profile->modules[frame->module - 1];
-        struct module *own =
-            get_module(s, et_text(&profile->strings, module->build_id), et_text(&profile->strings, module->path), wait);
-        const struct answer *answer;
-        size_t at = lookup(s, own, frame->address);
-        do {
-            answer = &s->answers[at++];
-            et_profile_line(profile, frame, et_text(&s->strings, answer->function),
-                            et_text(&s->strings, answer->source), answer->line);
-        } while (answer->more);
+    pthread_mutex_lock(&s->lock);
+    while (!s->stopping) {
+        struct module *module = next_module(s, asks);
+        if (!module) {
+            pthread_cond_wait(&s->work, &s->lock);
+        } else if (asks) {
+            ask(s, module);
+            pthread_cond_broadcast(&s->answered);
+        } else {
+            work(s, module);
+            pthread_cond_broadcast(&s->work); /* it may have to be asked for */
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void *worker(void *context)
+{
+    serve(context, false);
+    return NULL;
+}
+
+static void *asker(void *context)
+{
+    serve(context, true);
+    return NULL;
+}
+
+/* At the first need. Signals are for the program's other threads. */
+static void start_threads(struct et_symbols *s)
+{
+    sigset_t all, old;
+    size_t wanted = s->debuginfod ? WORKERS + ASKERS : WORKERS;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (s->thread_count < wanted &&
+           pthread_create(&s->threads[s->thread_count], NULL, s->thread_count < WORKERS ? worker : asker, s) == 0) {
+        s->thread_count++;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* ---- requests ---- */
+
+struct request {
+    struct et_symbols *symbols;
+    struct et_profile *profile;
+    struct wanted {
+        struct module *module; /* NULL: no frame of the profile's module needs a name */
+        bool first;            /* this request is the one that looks for it */
+    } * wanted;                /* for each module of the profile */
+    size_t count;
+    bool wait; /* for servers' answers, too, and for as long as it takes */
+    struct timespec until;
+};
+
+static void want(struct request *r, size_t index, const char *build_id, const char *path)
+{
+    struct wanted *wanted = &r->wanted[index];
+    if (!wanted->module) {
+        wanted->module = get_module(r->symbols, build_id, path);
+        wanted->module->users++;
+        wanted->first = wanted->module->state == UNKNOWN;
     }
 }
 
-unsigned et_symbols_quality(struct et_symbols *symbols, const char *build_id, const char *path, struct et_buf *file)
+static void collect(struct request *r)
 {
-    pthread_mutex_lock(&symbols->lock);
-    const struct module *module = get_module(symbols, build_id, path, false);
+    const struct et_profile *p = r->profile;
+    for (size_t i = 0; i < p->frame_count; i++) {
+        const struct et_frame *frame = &p->frames[i];
+        if (frame->line_count || frame->name || frame->module == 0) {
+            continue;
+        }
+        const struct et_module *of = &p->modules[frame->module - 1];
+        want(r, frame->module - 1, et_text(&p->strings, of->build_id), et_text(&p->strings, of->path));
+        struct module *module = r->wanted[frame->module - 1].module;
+        uint64_t *known = et_map_at(&module->known, frame->address);
+        if (!*known) {
+            *known = PENDING;
+            module->pending = et_reserve(module->pending, &module->pending_capacity, module->pending_count + 1,
+                                         sizeof *module->pending);
+            module->pending[module->pending_count++] = frame->address;
+        }
+    }
+}
+
+/* Gives the work to the workers, or does it. Whether there is nothing to wait for. */
+static bool start(struct request *r)
+{
+    struct et_symbols *s = r->symbols;
+    bool done = true;
+    for (size_t i = 0; i < r->count; i++) {
+        struct module *module = r->wanted[i].module;
+        if (!module) {
+            continue;
+        }
+        bool needed = module->pending_count || module->state == UNKNOWN;
+        if (needed && !module->busy && s->thread_count == 0) {
+            et_progress_of(i, r->count);
+            work(s, module);
+            needed = module->pending_count || module->state == UNKNOWN;
+        }
+        module->queued = module->queued || (needed && !module->busy && s->thread_count > 0);
+        bool asked = module->asking || module->ask_queued;
+        done = done && !needed && !module->busy && !(asked && (r->wait || r->wanted[i].first));
+    }
+    return done;
+}
+
+static void wait_for(struct request *r)
+{
+    struct et_symbols *s = r->symbols;
+    if (s->wait_ns && s->thread_count == 0) {
+        start_threads(s);
+    }
+    int code = 0;
+    while (!s->stopping && code == 0) {
+        if (r->profile) {
+            collect(r);
+        }
+        if (start(r)) {
+            return;
+        }
+        pthread_cond_broadcast(&s->work);
+        if (r->wait || s->wait_ns == 0) {
+            pthread_cond_wait(&s->answered, &s->lock);
+        } else {
+            code = pthread_cond_timedwait(&s->answered, &s->lock, &r->until);
+        }
+    }
+}
+
+static void fill_frame(struct request *r, struct et_frame *frame, const struct module *module)
+{
+    struct et_profile *p = r->profile;
+    const uint64_t *known = et_map_find(&module->known, frame->address);
+    const struct answer none = {.start = frame->address};
+    const struct answer *answer = known && *known >= FIRST ? &module->answers[*known - FIRST] : &none;
+    bool more;
+    do {
+        struct et_buf name = {0};
+        if (answer->function == 0) {
+            et_address_name(et_text(&p->strings, p->modules[frame->module - 1].path), answer->start, &name);
+        }
+        char *clean = name.data ? et_clean(name.data, name.size) : NULL;
+        et_profile_line(p, frame, clean ? clean : et_text(&module->strings, answer->function),
+                        et_text(&module->strings, answer->source), answer->line);
+        free(clean);
+        et_buf_free(&name);
+        more = answer->more;
+        answer++;
+    } while (more);
+}
+
+static void fill(struct request *r)
+{
+    struct et_profile *p = r->profile;
+    for (size_t i = 0; i < p->frame_count; i++) {
+        struct et_frame *frame = &p->frames[i];
+        if (frame->line_count) {
+            continue;
+        }
+        if (frame->name) {
+            et_profile_line(p, frame, et_text(&p->strings, frame->name), et_text(&p->strings, frame->file),
+                            frame->line);
+        } else if (frame->module == 0) {
+            char name[32];
+            et_special_name(frame->address, name);
+            et_profile_line(p, frame, name, "", 0);
+        } else if (r->wanted[frame->module - 1].module) {
+            fill_frame(r, frame, r->wanted[frame->module - 1].module);
+        }
+    }
+}
+
+static struct timespec after(int64_t ns)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    ns += now.tv_nsec;
+    return (struct timespec){now.tv_sec + ns / 1000000000, ns % 1000000000};
+}
+
+static void finish(struct request *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->wanted[i].module) {
+            r->wanted[i].module->users--;
+        }
+    }
+    free(r->wanted);
+}
+
+unsigned et_symbols_quality(struct et_symbols *s, const char *build_id, const char *path, struct et_buf *file)
+{
+    struct request r = {.symbols = s, .wanted = et_alloc(1, sizeof *r.wanted), .count = 1, .wait = true};
+    pthread_mutex_lock(&s->lock);
+    want(&r, 0, build_id, path);
+    wait_for(&r);
+    const struct module *module = r.wanted[0].module;
     unsigned quality = module->quality;
     if (file && module->file_path) {
         et_buf_text(file, module->file_path);
     }
-    pthread_mutex_unlock(&symbols->lock);
+    finish(&r);
+    pthread_mutex_unlock(&s->lock);
     return quality;
 }
 
-static void symbolize(struct et_symbols *symbols, struct et_profile *profile, bool wait)
+static void symbolize(struct et_symbols *s, struct et_profile *profile, bool wait)
 {
-    pthread_mutex_lock(&symbols->lock);
-    for (size_t i = 0; i < profile->frame_count; i++) {
-        et_progress_of(i, profile->frame_count);
-        if (profile->frames[i].line_count == 0) {
-            symbolize_frame(symbols, profile, &profile->frames[i], wait);
-        }
-    }
-    pthread_mutex_unlock(&symbols->lock);
+    struct request r = {.symbols = s,
+                        .profile = profile,
+                        .wanted = et_alloc(profile->module_count + 1, sizeof *r.wanted),
+                        .count = profile->module_count,
+                        .wait = wait,
+                        .until = after(s->wait_ns)};
+    pthread_mutex_lock(&s->lock);
+    wait_for(&r);
+    fill(&r);
+    finish(&r);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void et_symbolize(struct et_symbols *symbols, struct et_profile *profile)

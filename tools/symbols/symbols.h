@@ -25,14 +25,21 @@ const char *et_symbols_store(const struct et_symbols *symbols);
 /* Asks debuginfod servers (blanks between) for what has no DWARF here; keeps it in the folder cache. */
 void et_symbols_set_debuginfod(struct et_symbols *symbols, const char *urls, const char *cache);
 
-/* What there is for a module: et_symfile_quality(), 0 nothing; path (NULL: not asked for) gets the file's. Context: any
- * thread. */
+/* Lets workers do what takes long, and et_symbolize() wait for at most so many ns: 0, the default, is as long as it
+ * takes, in the asking thread. Context: before other threads use it. */
+void et_symbols_set_wait(struct et_symbols *symbols, int64_t wait_ns);
+/* Ends the work, and every waiting for it. Context: any thread. */
+void et_symbols_stop(struct et_symbols *symbols);
+
+/* What there is for a module: et_symfile_quality(), 0 nothing; path (NULL: not asked for) gets the file's. Waits for
+ * it. Context: any thread. */
 unsigned et_symbols_quality(struct et_symbols *symbols, const char *build_id, const char *module, struct et_buf *path);
 
-/* Gives every frame of the profile at least one line. Answers are remembered. One thread at a time, others wait: libdw
- * wants it so. Not while a debuginfod server is asked: others then get what is here. Context: any thread. */
+/* Gives every frame of the profile at least one line. Answers are remembered. What is not known in time is shown as
+ * module+0x1234, until it is asked for again. Context: any thread; a profile is one thread's. */
 void et_symbolize(struct et_symbols *symbols, struct et_profile *profile);
-/* The same, but others wait for the server's answer, too: for names that cannot be corrected later. */
+/* The same, but waits for as long as it takes, for debuginfod servers, too: for names that cannot be corrected later.
+ */
 void et_symbolize_waiting(struct et_symbols *symbols, struct et_profile *profile);
 
 #endif

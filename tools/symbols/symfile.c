@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,7 +41,8 @@ struct unit {
 };
 
 struct et_symfile {
-    int fd;
+    char *image; /* the whole file, read: one that is mapped ends the program when somebody cuts it */
+    size_t bytes, mapped;
     Elf *elf;
     Dwarf *dwarf;
     Dwarf_CFI *tables; /* for unwinding; NULL: none in this file */
@@ -84,6 +86,17 @@ static int file_open(const char *path, const char **why)
     return fd;
 }
 
+static bool is_sound(Elf *elf, const char **why)
+{
+    GElf_Ehdr header;
+    size_t sections;
+    if (!elf || elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header) || elf_getshdrnum(elf, &sections) != 0) {
+        *why = elf && elf_kind(elf) != ELF_K_ELF ? "not an ELF file" : elf_errmsg(-1);
+        return false;
+    }
+    return true;
+}
+
 static Elf *elf_open(const char *path, int *fd, const char **why)
 {
     elf_version(EV_CURRENT);
@@ -91,11 +104,8 @@ static Elf *elf_open(const char *path, int *fd, const char **why)
     if (*fd < 0) {
         return NULL;
     }
-    Elf *elf = elf_begin(*fd, ELF_C_READ_MMAP_PRIVATE, NULL);
-    GElf_Ehdr header;
-    size_t sections;
-    if (!elf || elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header) || elf_getshdrnum(elf, &sections) != 0) {
-        *why = elf && elf_kind(elf) != ELF_K_ELF ? "not an ELF file" : elf_errmsg(-1);
+    Elf *elf = elf_begin(*fd, ELF_C_READ, NULL);
+    if (!is_sound(elf, why)) {
         elf_end(elf);
         close(*fd);
         return NULL;
@@ -563,16 +573,13 @@ int et_symfile_lines(struct et_symfile *file, uint64_t address,
 
 /* ---- the file ---- */
 
-static struct et_symfile *read_file(Elf *elf, int fd, const char **why)
+static struct et_symfile *read_file(struct et_symfile *file, const char **why)
 {
-    struct et_symfile *file = et_alloc(1, sizeof *file);
-    file->fd = fd;
-    file->elf = elf;
     file->ranges_left = RANGES;
     load_symbols(file);
     find_managed(file);
     find_tables(file);
-    file->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+    file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
     if (file->dwarf) {
         load_units(file);
     }
@@ -584,11 +591,50 @@ static struct et_symfile *read_file(Elf *elf, int fd, const char **why)
     return file;
 }
 
+/* GUARD: zeros behind the file, since libdw looks for the end of a text beyond the end of its section. */
+enum { FILE_MOST = 1 << 30, GUARD = 4096 };
+
+static bool read_image(struct et_symfile *file, int fd, const char **why)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0 || status.st_size > FILE_MOST) {
+        *why = "larger than 1 GiB";
+        return false;
+    }
+    file->mapped = (size_t)status.st_size + GUARD;
+    void *image = mmap(NULL, file->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (image == MAP_FAILED) {
+        *why = strerror(errno);
+        return false;
+    }
+    file->image = image;
+    ssize_t got = 1;
+    while (got > 0 && file->bytes < (size_t)status.st_size) {
+        got = pread(fd, file->image + file->bytes, (size_t)status.st_size - file->bytes, (off_t)file->bytes);
+        file->bytes += got > 0 ? (size_t)got : 0;
+    }
+    *why = got < 0 ? strerror(errno) : "cut while it was read";
+    return file->bytes == (size_t)status.st_size;
+}
+
 struct et_symfile *et_symfile_open(const char *path, const char **why)
 {
-    int fd;
-    Elf *elf = elf_open(path, &fd, why);
-    return elf ? read_file(elf, fd, why) : NULL;
+    int fd = file_open(path, why);
+    if (fd < 0) {
+        return NULL;
+    }
+    struct et_symfile *file = et_alloc(1, sizeof *file);
+    bool whole = read_image(file, fd, why);
+    close(fd);
+    file->elf = whole && elf_version(EV_CURRENT) != EV_NONE ? elf_memory(file->image, file->bytes) : NULL;
+    if (whole && !is_sound(file->elf, why)) {
+        whole = false;
+    }
+    if (!whole) {
+        et_symfile_close(file);
+        return NULL;
+    }
+    return read_file(file, why);
 }
 
 struct et_symfile *et_symfile_open_vdso(const char *build_id)
@@ -605,7 +651,14 @@ struct et_symfile *et_symfile_open_vdso(const char *build_id)
         elf_end(elf);
         return NULL;
     }
-    return read_file(elf, -1, &why);
+    struct et_symfile *file = et_alloc(1, sizeof *file);
+    file->elf = elf;
+    return read_file(file, &why);
+}
+
+uint64_t et_symfile_bytes(const struct et_symfile *file)
+{
+    return file->bytes;
 }
 
 void et_symfile_close(struct et_symfile *file)
@@ -624,8 +677,8 @@ void et_symfile_close(struct et_symfile *file)
         dwarf_cfi_end(file->tables);
     }
     elf_end(file->elf);
-    if (file->fd >= 0) {
-        close(file->fd);
+    if (file->image) {
+        munmap(file->image, file->mapped);
     }
     free(file);
 }

@@ -22,6 +22,8 @@ struct et_symfile *et_symfile_open(const char *path, const char **why);
 /* The kernel's own code of this machine, when it is the one with that build id; else NULL. */
 struct et_symfile *et_symfile_open_vdso(const char *build_id);
 void et_symfile_close(struct et_symfile *file);
+/* Bytes of the file: about what it takes in memory. */
+uint64_t et_symfile_bytes(const struct et_symfile *file);
 
 /* Symbol that covers address, still mangled, or NULL; a program's entry is _start without one. Valid as long as the
  * file is open. */

@@ -10,6 +10,7 @@ struct et_limits et_limits_default(void)
         .connections = 256,
         .query_ns = (int64_t)30 * 1000000000,
         .query_memory = 512 << 20,
+        .symbols_ns = (int64_t)200 * 1000000,
         .bounds = {.services = 1000,
                    .series = 10000,
                    .label_values = 5000,
@@ -23,12 +24,25 @@ struct et_limits et_limits_default(void)
 
 bool et_limits_read(const struct et_config *config, const struct et_section *section, struct et_limits *limits)
 {
-    static const char *const keys[] = {"body",         "inflated",     "profiles-per-second",
-                                       "loopback",     "connections",  "sender-connections",
-                                       "services",     "series",       "labels",
-                                       "label-values", "label-name",   "label-value",
-                                       "future",       "past",         "names",
-                                       "query-time",   "query-memory", NULL};
+    static const char *const keys[] = {"body",
+                                       "inflated",
+                                       "profiles-per-second",
+                                       "loopback",
+                                       "connections",
+                                       "sender-connections",
+                                       "services",
+                                       "series",
+                                       "labels",
+                                       "label-values",
+                                       "label-name",
+                                       "label-value",
+                                       "future",
+                                       "past",
+                                       "names",
+                                       "query-time",
+                                       "query-memory",
+                                       "symbols-time",
+                                       NULL};
     static const uint64_t most = 1000000000;
     struct et_bounds_config *bounds = &limits->bounds;
     bool ok = et_config_keys(config, section, keys);
@@ -47,6 +61,7 @@ bool et_limits_read(const struct et_config *config, const struct et_section *sec
     ok &= et_config_size(config, section, "names", &bounds->memory);
     ok &= et_config_duration(config, section, "query-time", true, &limits->query_ns);
     ok &= et_config_size(config, section, "query-memory", &limits->query_memory);
+    ok &= et_config_duration(config, section, "symbols-time", true, &limits->symbols_ns);
     ok &= et_config_duration(config, section, "future", true, &bounds->future_ns);
     ok &= et_config_duration(config, section, "past", true, &bounds->past_ns);
     if (ok && limits->connections == 0) {

@@ -13,6 +13,7 @@ struct et_limits {
     uint64_t sender_connections; /* per sender; 0: unlimited */
     int64_t query_ns;            /* of one request's reads; 0: unlimited */
     size_t query_memory;         /* bytes of one request's reads; 0: unlimited */
+    int64_t symbols_ns;          /* that a request waits for names; 0: as long as it takes */
     struct et_bounds_config bounds;
 };
 

@@ -557,6 +557,9 @@ struct et_server *et_server_open(const struct et_server_config *config)
     server->symbols = config->symbols;
     server->db = et_strdup(config->db);
     server->limits = config->limits ? *config->limits : et_limits_default();
+    if (server->symbols) {
+        et_symbols_set_wait(server->symbols, server->limits.symbols_ns);
+    }
     server->evictor = et_evictor_new((unsigned)(server->limits.connections - server->limits.connections / 4));
     server->bounds = et_bounds_new(&server->limits.bounds);
     pthread_mutex_init(&server->write_lock, NULL);

@@ -554,6 +554,9 @@ void et_relay_stop(struct et_relay *relay)
     atomic_store(&relay->stop, true);
     pthread_cond_broadcast(&relay->stopping);
     pthread_mutex_unlock(&relay->lock);
+    if (et_server_symbols(relay->server)) { /* what waits for names sends nothing any more */
+        et_symbols_stop(et_server_symbols(relay->server));
+    }
     for (size_t i = 0; i < relay->config.count; i++) {
         struct relay_destination *d = &relay->destinations[i];
         if (d->running) {
