@@ -49,7 +49,9 @@ KERNELS = $(PYTHON) tests/kernels/kernels.py --edgeprof $(QEMU_TOOL) --work $(KE
 # 32-bit ARM with two CPUs does not boot with -icount. Linux 5.10 does not end its own test of hibernation, with or
 # without edgeprof.
 KERNEL_CASES      = $(if $(filter arm,$(BOARD_ARCH)),,hotplug$(comma))clock$(comma)idle
-OTHER_KERNELS = $(foreach k,6.1-rt 5.10 6.12-rt,$(if $(wildcard build/deps/kernels/$(QEMU_NAME)-$(k)),--kernel build/deps/kernels/$(QEMU_NAME)-$(k)=$(QEMU_NAME)_$(k):250:$(KERNEL_CASES)$(if $(filter 5.10,$(k)),,$(comma)suspend)))
+# Besides the board's own. All of them: make test-kernels KERNELS_TESTED='6.1-rt 5.10 6.12-rt'
+KERNELS_TESTED ?= 5.10 6.12-rt
+OTHER_KERNELS = $(foreach k,$(KERNELS_TESTED),$(if $(wildcard build/deps/kernels/$(QEMU_NAME)-$(k)),--kernel build/deps/kernels/$(QEMU_NAME)-$(k)=$(QEMU_NAME)_$(k):250:$(KERNEL_CASES)$(if $(filter 5.10,$(k)),,$(comma)suspend)))
 HZ_KERNELS    = $(foreach h,100 1000,$(if $(wildcard build/deps/kernels/$(QEMU_NAME)-hz$(h)),--kernel build/deps/kernels/$(QEMU_NAME)-hz$(h)=$(QEMU_NAME)_6.1_HZ=$(h):$(h):$(if $(filter arm,$(BOARD_ARCH)),,hotplug$(comma))clock))
 # With -icount the guest's time is the number of its instructions.
 TICK_SECONDS ?= 10
