@@ -1,22 +1,28 @@
 # The library as a shared object for LD_PRELOAD. It excludes thread_wrap.c, because preload.c interposes the function.
 PRELOAD_LIB := $(BUILD)/libedgeprof-preload.so
 
-preload: $(PRELOAD_LIB)  ## the profiler as a preload library, for programs built without it
+# The same with hooks of malloc() and the like. A library of its own, so that nobody else pays for a call of each.
+MEMORY_LIB  := $(BUILD)/libedgeprof-memory.so
+
+preload: $(PRELOAD_LIB) $(MEMORY_LIB)  ## the profiler as preload libraries, for programs built without it
 .PHONY: preload
 
-PRELOAD_OBJ := $(patsubst %.c,$(SO_DIR)/%.o,$(wildcard port/linux/preload*.c))
+MEMORY_OBJ  := $(SO_DIR)/port/linux/preload_memory.o $(SO_DIR)/port/linux/preload_blocks.o
+PRELOAD_OBJ := $(filter-out $(MEMORY_OBJ),$(patsubst %.c,$(SO_DIR)/%.o,$(wildcard port/linux/preload*.c)))
 
 $(PRELOAD_LIB): $(PRELOAD_OBJ) $(SO_LIB)
+$(MEMORY_LIB): $(PRELOAD_OBJ) $(MEMORY_OBJ) $(SO_LIB)
+$(PRELOAD_LIB) $(MEMORY_LIB):
 	$(CC) $(EP_CODEGEN) -shared -Wl,--gc-sections $(SO_LDFLAGS) -Wl,-z,nodelete -o $@ $^ $(EP_LDLIBS)
 
 $(SO_LIB): $(SO_OBJ) $(SO_THIRD)
 	@echo "  AR $@"; rm -f $@; $(AR) qcsD $@ $^
 
-$(PRELOAD_OBJ): $(SO_DIR)/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
+$(PRELOAD_OBJ) $(MEMORY_OBJ): $(SO_DIR)/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
 	$(CC) $(EP_CPPFLAGS) $(EP_CFLAGS) $(call so_harden,$<) -MMD -MP -c $< -o $@
 
--include $(PRELOAD_OBJ:.o=.d) $(SO_OBJ:.o=.d) $(SO_THIRD:.o=.d)
+-include $(PRELOAD_OBJ:.o=.d) $(MEMORY_OBJ:.o=.d) $(SO_OBJ:.o=.d) $(SO_THIRD:.o=.d)
 
 # Waits of a program built without edgeprof, with and without frame pointers; its tables provide the stacks.
 PRELOAD_WAITS  := $(BUILD)/tests/preload/waits
@@ -29,6 +35,28 @@ $(PRELOAD_WAITS) $(PRELOAD_CHOICE): $(BUILD)/tests/preload/%: tests/preload/%.c
 test-preload: $(PRELOAD_WAITS) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/waits.py $(BUILD)/edgeprof $(PRELOAD_WAITS) $(BUILD)/tests/preload
 $(call test,test-preload,all,300,alone,Waits of a program built without edgeprof appear with the right time and stack.)
+
+# Memory of a program built without edgeprof.
+PRELOAD_MEMORY := $(BUILD)/tests/preload/memory
+$(PRELOAD_MEMORY): tests/preload/memory.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< -o $@ -lpthread
+
+.PHONY: test-preload-memory test-preload-memory-seeds
+test-preload-memory: $(PRELOAD_MEMORY) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
+	@tests/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_work
+$(call test,test-preload-memory,all,120,shared,Bytes in use and allocated by each function of a C program are right within chance.)
+test-preload-memory-seeds: $(PRELOAD_MEMORY) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
+	@tests/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_seeds 20
+$(call test,test-preload-memory-seeds,own,600,shared,The same in 20 runs: also their mean is right within chance.)
+
+.PHONY: test-preload-memory-programs test-preload-memory-leak
+test-preload-memory-programs: $(PRELOAD_MEMORY) $(MEMORY_LIB) $(BUILD)/edgeprof
+	@tests/preload/memory_programs.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_programs
+$(call test,test-preload-memory-programs,all,120,shared,A leak is named; memory is right in forked children and with jemalloc and tcmalloc.)
+test-preload-memory-leak: $(PRELOAD_MEMORY) $(MEMORY_LIB) $(BUILD)/edgeprof
+	@tests/preload/memory_programs.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_leak 1200 10000
+$(call test,test-preload-memory-leak,own,600,shared,A leak of 100 bytes in 10000 allocations is named at the rate that users have.)
 
 # What the hooks cost.
 PRELOAD_COST := $(BUILD)/tests/preload/calls $(BUILD)/tests/preload/steps

@@ -26,6 +26,8 @@ static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY], pull_memory
 static uint64_t spool_memory[EP_SPOOL_MEMORY / 8];
 static pid_t started; /* the profiled process */
 
+struct ep_preload_more ep_preload_more;
+
 /* -EADDRINUSE is not reported: in a child the parent has the address. */
 static void report_endpoint(const char *what, int error)
 {
@@ -41,6 +43,17 @@ static int start_secure(const struct ep_config *config)
         return 0;
     int error = ep_tls_config_from_env(&tls);
     return error ? error : ep_tls_setup(&tls);
+}
+
+/* Medium and high have the kinds already. */
+static void add_more(struct ep_config *config)
+{
+    if (ep_preload_more.memory) {
+        config->memory = ep_preload_more.memory;
+        config->memory_size = ep_preload_more.memory_size;
+    }
+    if (ep_preload_more.kinds && !config->kinds && config->level <= EP_LEVEL_LOW)
+        config->kinds = EP_KIND_BIT(EP_KIND_CPU) | ep_preload_more.kinds;
 }
 
 /* The linker's names for the bounds of that section. */
@@ -70,6 +83,7 @@ __attribute__((constructor)) static void preload_begin(void)
     }
     ep_linux_here_set_own(true);
     own_text_tell();
+    add_more(&config);
     if (!ep_preload_sanitized())
         config.flags |= EP_LAZY_THREADS;
     if (ep_preload_valgrind() && !(config.flags & EP_CLOCKS))

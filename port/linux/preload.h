@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 /* True if EDGEPROF_ONLY and EDGEPROF_SKIP choose this process. Decided once, so later changes of the environment
@@ -20,6 +21,15 @@ bool ep_preload_sanitized(void);
 /* True if valgrind runs the program. It delivers signals late and joins them, so ticks cannot be counted one by one,
  * and it takes the memory of a parked thread for lost in a child, where that thread does not exist. Context: init. */
 bool ep_preload_valgrind(void);
+
+/* What a preload library with more hooks brings (preload_memory.c); all zero: nothing. Written before preload.c's
+ * constructor runs. */
+struct ep_preload_more {
+    uint32_t kinds;  /* also at level low, unless EDGEPROF_KINDS is set */
+    uint8_t *memory; /* instead of a block of EP_MEMORY_DEFAULT bytes */
+    uint32_t memory_size;
+};
+extern struct ep_preload_more ep_preload_more;
 
 /* ---- the end (preload_end.c) ---- */
 

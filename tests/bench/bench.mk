@@ -150,6 +150,18 @@ BENCH_SERVERS := bench-redis bench-nginx bench-pgbench bench-pgbench_connect
 .PHONY: bench-wait-hook $(BENCH_SERVERS)
 bench-wait-hook: $(BENCH_BUILD)/wait_hook $(PRELOAD_LIB)
 	@tests/bench/wait_hook.py $< $(abspath $(PRELOAD_LIB))
+# Its memory hooks, in a library of their own.
+$(BENCH_BUILD)/memory_hook: tests/bench/memory_hook.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< -o $@ -ldl
+.PHONY: bench-memory-hook bench-redis-memory
+bench-memory-hook: $(BENCH_BUILD)/memory_hook $(MEMORY_LIB)
+	@tests/bench/memory_hook.py $< $(abspath $(MEMORY_LIB))
+bench-redis-memory: $(MEMORY_LIB)
+	@tools/build/setup.sh apt build tools test programs
+	@tests/bench/servers.py redis_memory $< $(BENCH_BUILD)/redis_memory
+BENCHES += bench-memory-hook bench-redis-memory
+
 $(BENCH_SERVERS): bench-%: $(PRELOAD_LIB)
 	@tools/build/setup.sh apt build tools test programs
 	@tests/bench/servers.py $* $< $(BENCH_BUILD)/$*

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """CPU time that the preload library adds to Redis, nginx and PostgreSQL, per operation and level.
 
-usage: servers.py redis|nginx|pgbench|pgbench_connect LIBRARY WORK [SETS]
+usage: servers.py redis|redis_memory|nginx|pgbench|pgbench_connect LIBRARY WORK [SETS]
 A set is five servers that run at once: two without the library, and one with it at each level. They take turns in rounds
 of the same load, so a busy machine does not favour one of them. Two processes of one program differ by more than what is
 looked for, by where their memory lies. So SETS sets are started one after the other, each gives one difference from its
@@ -28,7 +28,7 @@ ROWS = ("plain", "again", "low", "medium", "high")
 GOALS = {"again": 0, "low": 0.3, "medium": 0.5, "high": 1.0}
 OPERATIONS = 4000  # of redis-benchmark in one turn
 SECONDS = 1  # of wrk in one turn
-ROUNDS = {"redis": 40, "nginx": 6, "pgbench": 8, "pgbench_connect": 8}
+ROUNDS = {"redis": 40, "redis_memory": 40, "nginx": 6, "pgbench": 8, "pgbench_connect": 8}
 SETS = 10
 EDGEPROF_LEVELS = ROWS[2:]
 CONFIG = """worker_processes 1; pid {work}/pid; error_log {work}/error.log; daemon off; {user}
@@ -97,6 +97,15 @@ class Redis(Server):
 
     def load(self):
         subprocess.run(["redis-benchmark", "-p", str(self.port), "-q", "-c", "8", "-n", str(OPERATIONS), "-t", "get"],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return OPERATIONS
+
+
+class RedisMemory(Redis):
+    """With the library that has memory hooks: new values, each of which is allocated and replaces one that is freed."""
+
+    def load(self):
+        subprocess.run(["redis-benchmark", "-p", str(self.port), "-q", "-c", "8", "-n", str(OPERATIONS), "-t", "set", "-r", "10000", "-d", "200"],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return OPERATIONS
 
@@ -206,7 +215,7 @@ def added_pct(make, library, work, count):
     return {level: 100 * (undisturbed([turns[level] for turns in rounds]) / plain - 1) for level in GOALS}
 
 
-SERVERS = {"redis": Redis, "nginx": Nginx, "pgbench": Postgres, "pgbench_connect": PostgresConnect}
+SERVERS = {"redis": Redis, "redis_memory": RedisMemory, "nginx": Nginx, "pgbench": Postgres, "pgbench_connect": PostgresConnect}
 
 
 def main():

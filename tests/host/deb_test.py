@@ -23,6 +23,7 @@ COMPRESSED = 4096  # dh_compress leaves smaller files alone
 
 CONTENT = {
     "edgeprof": ["etc/edgeprof/edgeprof.conf", UNIT, "usr/bin/edgeprof", "usr/lib/edgeprof/libedgeprof-preload.so",
+                 "usr/lib/edgeprof/libedgeprof-memory.so", "usr/share/gdb/auto-load/usr/lib/edgeprof/libedgeprof-memory.so-gdb.gdb",
                  "usr/share/gdb/auto-load/usr/lib/edgeprof/libedgeprof-preload.so-gdb.gdb",
                  "usr/share/bash-completion/completions/edgeprof", "usr/share/doc/edgeprof/README.md.gz", "usr/share/doc/edgeprof/NOTICE",
                  *(f"usr/share/doc/edgeprof/docs/{page}.md" + (".gz" if os.path.getsize(REPOSITORY / f"docs/{page}.md") > COMPRESSED else "") for page in (

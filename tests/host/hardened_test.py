@@ -63,15 +63,16 @@ def functions(path, table):
 @pytest.fixture(scope="module")
 def files(build):
     return {"tool": str(build / "edgeprof"), "preload": str(build / "libedgeprof-preload.so"),
+            "memory": str(build / "libedgeprof-memory.so"),
             "shared": str(next((build / "install").glob("libedgeprof.so.*")))}
 
 
-@pytest.fixture(params=["tool", "preload", "shared"])
+@pytest.fixture(params=["tool", "preload", "memory", "shared"])
 def file(request, files):
     return files[request.param]
 
 
-@pytest.fixture(params=["preload", "shared"])
+@pytest.fixture(params=["preload", "memory", "shared"])
 def shared(request, files):
     return files[request.param]
 

@@ -48,7 +48,10 @@ static const char help[] =
     "  --only NAME,...     profile only these executables; * matches any characters; repeatable\n"
     "  --skip NAME,...     exclude these executables, even if --only names them; repeatable\n"
     "  --no-fork           do not profile processes that COMMAND forks without exec, such as a server's workers\n"
-    "  --preload FILE      the profiler, libedgeprof-preload.so (beside edgeprof, or in ../lib)\n"
+    "  --native-memory     also profile malloc() and free(): --kind live prints the memory in use, alloc what was\n"
+    "                      allocated\n"
+    "  --preload FILE      the profiler, libedgeprof-preload.so (beside edgeprof, or in ../lib), or with\n"
+    "                      --native-memory libedgeprof-memory.so\n"
     "  -n, --rows N        maximum number of functions (20)\n"
     "  --help\n"
     "\n"
@@ -85,6 +88,7 @@ struct run_command {
 static bool find_preload(struct run_command *run)
 {
     static const char *const places[] = {"", "../lib/", "../lib/edgeprof/"};
+    const char *name = run->options->native_memory ? "libedgeprof-memory.so" : "libedgeprof-preload.so";
     char self[PATH_MAX / 2];
     if (run->options->preload) {
         if (realpath(run->options->preload, run->preload) && access(run->preload, R_OK) == 0) {
@@ -98,12 +102,12 @@ static bool find_preload(struct run_command *run)
     char *slash = strrchr(self, '/');
     for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
         char path[PATH_MAX];
-        snprintf(path, sizeof path, "%.*s/%slibedgeprof-preload.so", (int)(slash - self), self, places[i]);
+        snprintf(path, sizeof path, "%.*s/%s%s", (int)(slash - self), self, places[i], name);
         if (realpath(path, run->preload) && access(run->preload, R_OK) == 0) {
             return true;
         }
     }
-    et_error("run: libedgeprof-preload.so is neither beside edgeprof nor in ../lib; name it with --preload FILE");
+    et_error("run: %s is neither beside edgeprof nor in ../lib; name it with --preload FILE", name);
     return false;
 }
 
@@ -504,7 +508,7 @@ static bool is_valid_run_usage(const struct et_options *options, int argc, char 
 int et_cmd_run(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "+ldsneipmvPkVOX79", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "+ldsneipmvPkVOX79R", help, &options);
     if (code >= 0) {
         return code;
     }

@@ -70,7 +70,9 @@ deb-tool: | deb-library
 	@$(DEB_MAKE) tools preload manual
 	@install -D -m 755 $(DEB_BUILD)/edgeprof $(DEB_TOOL)/usr/bin/edgeprof
 	@install -D -m 644 $(DEB_BUILD)/libedgeprof-preload.so $(DEB_TOOL)/usr/lib/edgeprof/libedgeprof-preload.so
+	@install -D -m 644 $(DEB_BUILD)/libedgeprof-memory.so $(DEB_TOOL)/usr/lib/edgeprof/libedgeprof-memory.so
 	@install -D -m 644 $(PKG)/edgeprof.gdb $(DEB_TOOL)/usr/share/gdb/auto-load/usr/lib/edgeprof/libedgeprof-preload.so-gdb.gdb
+	@install -D -m 644 $(PKG)/edgeprof.gdb $(DEB_TOOL)/usr/share/gdb/auto-load/usr/lib/edgeprof/libedgeprof-memory.so-gdb.gdb
 	@install -D -m 644 $(DEB_BUILD)/package/edgeprof.1 $(DEB_TOOL)/usr/share/man/man1/edgeprof.1
 	@install -D -m 644 $(DEB_BUILD)/package/edgeprof.bash $(DEB_TOOL)/usr/share/bash-completion/completions/edgeprof
 	@install -D -m 644 $(DEB_BUILD)/package/_edgeprof $(DEB_TOOL)/usr/share/zsh/vendor-completions/_edgeprof

@@ -1,0 +1,133 @@
+/*
+ * The table of followed blocks: an index from addresses to places of the live heap's table (core/collect/live.c). No
+ * lock: each entry is one word that is written by compare-and-swap.
+ *
+ *   ep_blocks_add     entry {address, token} in the bucket of its hash or in the next one; held[token - 1] = ~address
+ *   ep_blocks_remove  takes the entry out
+ *   ep_blocks_gone    held[token - 1] = 0: for the collect thread this is a weak reference whose object is gone
+ *
+ * Entries may be left over: the collect thread gives up a place (the table is thinned, a forked child starts its own
+ * profiler), or a block was freed by a function that is not hooked. The next user of the place, or of the address,
+ * removes them. No word here is the address of a block: LeakSanitizer, valgrind and conservative collectors would take
+ * it for a reference. Whoever takes an entry out counts its byte of the filter down, so the filter stays exact.
+ */
+#include "preload_blocks.h"
+
+#include "core/hooks.h"
+
+#define PLACES     4096u
+#define PLACE_BITS 12
+#define BUCKET     8u /* entries; one cache line */
+#define BUCKETS    1024u
+#define SEARCHED   (2 * BUCKET)
+#define SEEN_MOST  250u
+
+_Static_assert(PLACES == 1u << PLACE_BITS, "an entry has the place in its lowest bits");
+_Static_assert(BUCKETS << 5 == 1u << EP_BLOCKS_HASH_BITS, "the bucket is the hash without its lowest bits");
+
+atomic_uchar ep_blocks_seen[1u << EP_BLOCKS_HASH_BITS];
+/* The lower bits of an address, without what the processor ignores, and its place. 0: free. */
+static _Alignas(64) _Atomic uint64_t index_of[BUCKETS * BUCKET];
+static atomic_uintptr_t held[PLACES];
+static struct ep_live_place place[PLACES];
+
+static uint64_t entry_of(const void *block, uint32_t token)
+{
+    return (uint64_t)(uintptr_t)block << PLACE_BITS | (token - 1);
+}
+
+/* The place of an entry for the block's hash: `i` below SEARCHED. */
+static _Atomic uint64_t *entry_at(const void *block, unsigned i)
+{
+    return &index_of[((ep_blocks_hash(block) >> 5) * BUCKET + i) % (BUCKETS * BUCKET)];
+}
+
+static void count_down(const void *block)
+{
+    (void)atomic_fetch_sub_explicit(&ep_blocks_seen[ep_blocks_hash(block)], 1, memory_order_relaxed);
+}
+
+static bool entry_put(const void *block, uint32_t token)
+{
+    atomic_uchar *seen = &ep_blocks_seen[ep_blocks_hash(block)];
+
+    if (atomic_fetch_add_explicit(seen, 1, memory_order_relaxed) < SEEN_MOST) {
+        for (unsigned i = 0; i < SEARCHED; i++) {
+            uint64_t nothing = 0;
+            if (atomic_compare_exchange_strong(entry_at(block, i), &nothing, entry_of(block, token)))
+                return true;
+        }
+    }
+    count_down(block);
+    return false;
+}
+
+/* Takes the entry of a block out that has exactly this token. */
+static void entry_drop(const void *block, uint32_t token)
+{
+    for (unsigned i = 0; i < SEARCHED; i++) {
+        uint64_t entry = entry_of(block, token);
+        if (atomic_compare_exchange_strong(entry_at(block, i), &entry, 0)) {
+            count_down(block);
+            return;
+        }
+    }
+}
+
+uint32_t ep_blocks_remove(const void *block)
+{
+    for (unsigned i = 0; i < SEARCHED; i++) {
+        _Atomic uint64_t *at = entry_at(block, i);
+        uint64_t entry = atomic_load_explicit(at, memory_order_relaxed);
+        if (!entry || (entry ^ entry_of(block, 1)) >> PLACE_BITS)
+            continue;
+        if (!atomic_compare_exchange_strong(at, &entry, 0))
+            continue;
+        count_down(block);
+        return (uint32_t)(entry & (PLACES - 1)) + 1;
+    }
+    return 0;
+}
+
+void ep_blocks_gone(const void *block, uint32_t token)
+{
+    uintptr_t expected = ~(uintptr_t)block;
+
+    (void)atomic_compare_exchange_strong(&held[token - 1], &expected, 0);
+}
+
+void ep_blocks_restore(const void *block, uint32_t token)
+{
+    if (!entry_put(block, token))
+        ep_blocks_gone(block, token);
+}
+
+bool ep_blocks_add(const void *block, uint32_t token)
+{
+    uint32_t old = ep_blocks_may_have(block) ? ep_blocks_remove(block) : 0;
+    uintptr_t before = atomic_exchange(&held[token - 1], ~(uintptr_t)block);
+
+    if (old && old != token)
+        ep_blocks_gone(block, old);
+    if (before)
+        entry_drop((const void *)~before, token);
+    if (entry_put(block, token))
+        return true;
+    ep_blocks_gone(block, token);
+    return false;
+}
+
+void ep_blocks_mark(const void *block)
+{
+    (void)atomic_fetch_add_explicit(&ep_blocks_seen[ep_blocks_hash(block)], 1, memory_order_relaxed);
+}
+
+void ep_blocks_attach(void)
+{
+    static const atomic_uint collections; /* there are none, so each block counts at once */
+    static const struct ep_live_table table = {.place = place, .places = PLACES, .collections = &collections};
+
+    for (unsigned i = 0; i < PLACES; i++)
+        place[i].object = &held[i];
+    (void)ep_live_attach(&table);
+}
