@@ -92,6 +92,7 @@ $(foreach w,$(UT_WAYS),$(eval $(UT_DIR)/$(w)/linux_modules: | $(UT_DIR)/$(w)/plu
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/capture/test_alloc_hooks.o): port/nativeaot/alloc_hooks.c port/nativeaot/runtime.h
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/capture/test_async_parents.o): port/nativeaot/async_parents.c port/nativeaot/runtime.h port/nativeaot/glue.h
 $(UT_WAYS:%=$(UT_DIR)/%/tests/linux/linux_found.o): port/linux/found_stacks.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/linux/linux_blocks.o): port/linux/preload_blocks.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/data/test_ring_race.o): core/data/ring.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_rules.o): core/unwind/rules.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind.o): core/unwind/unwind.c
@@ -113,7 +114,7 @@ test-unit-asan: $(UT_TESTS:%=$(UT_DIR)/asan/%)
 # linux_alloc has its own allocator.
 test-linux-asan: $(patsubst %,$(UT_DIR)/asan/%,$(filter-out linux_alloc,$(UT_LINUX)))
 	$(UT_RUN)
-test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%) $(UT_DIR)/tsan/linux_threads
+test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%) $(UT_DIR)/tsan/linux_threads $(UT_DIR)/tsan/linux_blocks
 	$(UT_RUN)
 test-linux: $(UT_LINUX:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)

@@ -200,12 +200,8 @@ static size_t bytes_granted(const struct ep_stratum *stratum)
     return (size_t)(ahead ? stratum->chosen - stratum->position + 1 : stratum->length - stratum->position);
 }
 
-static __attribute__((noinline)) uint64_t look(size_t size)
+static uint64_t advance(struct watcher *me, size_t size)
 {
-    struct watcher *me = &mine;
-
-    if (me->busy)
-        return 0;
     me->stratum.position += me->granted ? me->granted - me->left : 0;
     if (!memory_is_wanted()) {
         me->left = PAUSE_BYTES;
@@ -214,6 +210,21 @@ static __attribute__((noinline)) uint64_t look(size_t size)
     }
     uint64_t stands_for = ep_stratum_advance(&me->stratum, size, ep_hook_period(EP_KIND_ALLOC));
     me->left = me->granted = bytes_granted(&me->stratum);
+    return stands_for;
+}
+
+/* A handler of the program that allocates in the middle of this has no sample. */
+static __attribute__((noinline)) uint64_t look(size_t size)
+{
+    struct watcher *me = &mine;
+
+    if (me->busy)
+        return 0;
+    me->busy = true;
+    atomic_signal_fence(memory_order_seq_cst);
+    uint64_t stands_for = advance(me, size);
+    atomic_signal_fence(memory_order_seq_cst);
+    me->busy = false;
     return stands_for;
 }
 
@@ -234,6 +245,7 @@ static __attribute__((noinline)) void record(void *block, size_t size, uint64_t 
     struct ep_hook_event event = {.kind = EP_KIND_ALLOC, .value = stands_for, .skip = 2};
 
     me->busy = true;
+    atomic_signal_fence(memory_order_seq_cst);
     event.count = ep_stratum_count(&me->stratum, stands_for, size);
     event.token = ep_live_take();
     if (event.token && !ep_blocks_add(block, event.token)) {
@@ -245,6 +257,7 @@ static __attribute__((noinline)) void record(void *block, size_t size, uint64_t 
             ep_blocks_gone(block, event.token);
         ep_live_drop(event.token);
     }
+    atomic_signal_fence(memory_order_seq_cst);
     me->busy = false;
 }
 

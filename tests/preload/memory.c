@@ -5,6 +5,8 @@
  * usage: memory          all sites, in two threads; then ends without freeing what is in use
  *        memory leak N ONE_IN   N million blocks of 10 to 1000 bytes, and for each ONE_IN of them a leak of 100 bytes
  *        memory fork     a child frees the blocks of its parent, and has its own
+ *        memory full     15,000 large blocks, more than the profiler can follow, of which 3,000 are freed
+ *        memory threads  8 threads that exchange blocks, free and reallocate them
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -265,8 +267,105 @@ static int run_fork(void)
     return status != 0;
 }
 
+#define FULL      15000u
+#define FULL_SIZE 600000u
+
+static SITE void *many(void)
+{
+    return check(malloc(FULL_SIZE));
+}
+
+static SITE void *few(void)
+{
+    return check(malloc(FULL_SIZE));
+}
+
+/* Untouched but for the C library's word in front of each. */
+static int run_full(void)
+{
+    static void *block[FULL];
+    unsigned freed[2] = {0};
+
+    for (unsigned i = 0; i < FULL; i++) {
+        block[i] = i % 3 ? many() : few();
+        if (i % 100 == 0)
+            usleep(1000);
+    }
+    for (unsigned i = 0; i < FULL; i += 5) {
+        free(block[i]);
+        freed[i % 3 != 0]++;
+    }
+    printf("live few %llu\nlive many %llu\n", (unsigned long long)(FULL / 3 - freed[0]) * FULL_SIZE,
+           (unsigned long long)(FULL / 3 * 2 - freed[1]) * FULL_SIZE);
+    fflush(stdout);
+    return 0;
+}
+
+#define THREADS   8u
+#define STEPS     400000u
+#define EXCHANGED 8192u
+
+static _Atomic(char *) exchanged[EXCHANGED];
+static _Atomic uint64_t exchanged_live;
+
+/* The first four bytes of a block are its size. */
+static SITE char *exchange_new(char *old, uint32_t size)
+{
+    char *block = check(realloc(old, size));
+
+    memcpy(block, &size, sizeof size);
+    return block;
+}
+
+static uint32_t size_in(const char *block)
+{
+    uint32_t size;
+
+    memcpy(&size, block, sizeof size);
+    return size;
+}
+
+static void *exchange_thread(void *argument)
+{
+    uint32_t dice = (uint32_t)(uintptr_t)argument;
+
+    for (unsigned i = 0; i < STEPS; i++) {
+        dice = dice * 1664525 + 1013904223;
+        uint32_t size = 8 + (dice >> 4) % 12000;
+        char *old = atomic_exchange(&exchanged[dice >> 19], NULL);
+        exchanged_live += size - (uint64_t)(old ? size_in(old) : 0);
+        if (old && i % 2) {
+            free(old);
+            old = NULL;
+        }
+        old = atomic_exchange(&exchanged[dice >> 19], exchange_new(old, size));
+        if (old) {
+            exchanged_live -= size_in(old);
+            free(old);
+        }
+    }
+    return NULL;
+}
+
+static int run_threads(void)
+{
+    pthread_t thread[THREADS];
+
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, exchange_thread, (void *)(uintptr_t)(i * 77 + 1));
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    printf("live exchange_new %llu\n", (unsigned long long)exchanged_live);
+    fflush(stdout);
+    return 0;
+}
+
 int main(int count_of, char **arguments)
 {
+    if (count_of == 2 && strcmp(arguments[1], "full") == 0)
+        return run_full();
+    if (count_of == 2 && strcmp(arguments[1], "threads") == 0)
+        return run_threads();
     if (count_of == 2)
         return run_fork();
     if (count_of == 4)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Native memory of a C program that leaks, that forks, and that has another allocator.
+"""Native memory of a C program that leaks, that forks, that has more blocks than can be followed, that exchanges blocks
+between threads, and that has another allocator.
 
 usage: memory_programs.py EDGEPROF PROGRAM WORK [MILLIONS ONE_IN]
 With MILLIONS: only the leak, of 100 bytes in ONE_IN allocations, at the rate that users have."""
@@ -65,6 +66,14 @@ leak("40", "1000", EDGEPROF_ALL_EVENTS="1")
 parts = run("fork", EDGEPROF_ALL_EVENTS="1")
 print(f"  fork: {parts[1]} of {parts[0]}")
 close("fork", *parts)
+for form in ("full", "threads"):
+    for variables in ({"EDGEPROF_ALL_EVENTS": "1"}, {}):
+        truth, told = run(form, **variables)
+        print(f"  {form}: {told} of {truth}")
+        # more than 4,096 places: the table is thinned, and what remains stands for at most 2 * 600,000 * 15,000 / 4,096
+        close(form, truth, told, 8 * DISTANCE if form == "full" else 4 * DISTANCE)
+        if form == "full" and abs(sum(told.values()) / sum(truth.values()) - 1) > 0.1:
+            fail(f"full: {told} of {truth}")
 ran = []
 for allocator in ALLOCATORS:
     name = ctypes.util.find_library(allocator)
@@ -75,4 +84,4 @@ for allocator in ALLOCATORS:
     ran.append(allocator)
 if not ran:
     print("SKIPPED: neither jemalloc nor tcmalloc is installed")
-print(f"memory_programs.py: the leak is named; right in a forked child, and with {' and '.join(ran)}")
+print(f"memory_programs.py: the leak is named; right in a forked child, of many blocks and threads, and with {' and '.join(ran)}")

@@ -347,9 +347,12 @@ static int load_run(const struct run_command *run, struct et_profile **profile)
 static void report_no_profile(const struct run_command *run)
 {
     const struct et_options *options = run->options;
+    const char *kind = options->wanted.query.kind;
+    bool memory = kind && (strcmp(kind, "live") == 0 || strcmp(kind, "alloc") == 0);
     if (run->target == ET_TARGET_FINE) {
-        et_error("run: %s sent no profile; it used almost no CPU time, or was ended by a signal%s", run->command[0],
-                 options->only.count || options->skip.count ? ", or --only or --skip excludes it" : "");
+        et_error("run: %s sent no profile; it used almost no CPU time, or was ended by a signal%s%s", run->command[0],
+                 options->only.count || options->skip.count ? ", or --only or --skip excludes it" : "",
+                 memory && !options->native_memory ? "; --kind live and alloc need --native-memory" : "");
     }
 }
 
