@@ -168,7 +168,7 @@ static void run_sites(void)
             churn(i + k);
     }
     pthread_join(thread, NULL);
-    volatile size_t most = SIZE_MAX / 2;
+    volatile size_t most = SIZE_MAX - 65536;
     char *whole = check(malloc(1000000));
     whole[999999] = 7;
     if (realloc(whole, most) || calloc(most, 8) || whole[999999] != 7) {
