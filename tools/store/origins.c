@@ -225,6 +225,7 @@ static int origin_row(struct et_store *store, const struct origin_sum *sum, cons
     int got = et_store_step(store, row);
     if (got == 1) {
         struct et_origin_row out = {
+            .id = sum->origin,
             .origin = origin_of(row),
             .stats = sqlite3_column_blob(row, 9),
             .stats_size = (size_t)sqlite3_column_bytes(row, 9),

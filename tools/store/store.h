@@ -143,6 +143,10 @@ struct et_query {
     bool keep_labels;   /* entries have their labels; else entries with different labels are merged */
     const int64_t *ids; /* et_store_load(): only received profiles with these ids, as long as they are not merged */
     size_t id_count;    /* 0: any */
+    /* et_store_load(): only these processes (et_origin_row.id); each becomes a frame above its stacks, named by its id.
+     * Replaces `group`. */
+    const int64_t *processes;
+    size_t process_count; /* 0: any, and no frames */
 };
 
 /* Merges the matching profiles. Returns 0 and *out, which has no values when nothing matched. For a level kind, takes
@@ -176,6 +180,7 @@ int et_store_all_labels(struct et_store *store, void (*row)(void *context, const
 
 /* Calls row() for each matching origin with stats or profiles in the range, newest first. */
 struct et_origin_row {
+    int64_t id;
     struct et_origin origin;
     int64_t first_ns, last_ns; /* first: without level kinds; if there is nothing else, their last interval */
     int64_t profiles;          /* profiles and samples: without level kinds */

@@ -108,6 +108,12 @@ static uint32_t find_group(struct profile_loader *s, const char *labels)
 {
     struct et_buf name = {0};
     size_t size = 0;
+    if (s->query->process_count) {
+        et_buf_printf(&name, "%lld", (long long)s->series->origin);
+        uint32_t process = et_intern(&s->profile->strings, name.data);
+        et_buf_free(&name);
+        return process;
+    }
     if (!s->query->group) {
         return 0;
     }

@@ -32,11 +32,21 @@ static int series_labelled(struct et_store *store, int64_t series, const char *n
     return got < 0 ? got : 0;
 }
 
+static bool is_wanted_process(const struct et_query *query, int64_t origin)
+{
+    for (size_t i = 0; i < query->process_count; i++) {
+        if (query->processes[i] == origin) {
+            return true;
+        }
+    }
+    return query->process_count == 0;
+}
+
 /* False: none of its stacks can be wanted, its process is another. */
 static int series_wanted(struct et_store *store, const struct et_query *query, const struct et_series *series,
                          bool *wanted)
 {
-    *wanted = true;
+    *wanted = is_wanted_process(query, series->origin);
     for (size_t i = 0; i < query->matcher_count && *wanted; i++) {
         const struct et_matcher *matcher = &query->matchers[i];
         *wanted = et_process_matches(matcher, "", &series->process);
