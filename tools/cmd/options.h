@@ -22,7 +22,7 @@ struct et_options {
     struct et_query_builder wanted;
     int64_t from_ns, to_ns;
     struct et_list symbols, outputs, debuginfod, functions, tags, labels, only, skip;
-    const char *baseline;
+    const char *baseline, *version;
     int64_t baseline_from_ns, baseline_to_ns;
     double threshold;          /* 0.1 is 10 %; 0: not set */
     unsigned long rows, count; /* count 0: not set */

@@ -102,7 +102,7 @@ int et_cmd_serve(int argc, char **argv)
             .access = settings.access,
             .metric_labels = settings.metric_labels,
         },
-        &relay, &settings.scrape);
+        &relay, &settings.scrape, settings.verdict_ns);
     et_relay_config_free(&relay); /* what the server has not taken */
     struct et_keeper *keeper = server ? et_keeper_start(server, &settings.keep) : NULL;
     et_serve_settings_free(&settings);

@@ -71,10 +71,26 @@ int et_source_db_seconds(const char *path, const struct et_query *query, double 
     return store && err >= 0 ? ET_OK : ET_FAILED;
 }
 
+struct plain_ask {
+    et_source_ask *ask;
+};
+
+static unsigned call_plain(struct et_store *store, const struct et_query *query, const void *context,
+                           struct et_buf *out)
+{
+    return ((const struct plain_ask *)context)->ask(store, query, out);
+}
+
 int et_source_db_text(const char *path, et_source_ask *ask, const struct et_query *query, struct et_buf *out)
 {
+    return et_source_db_call(path, call_plain, query, &(struct plain_ask){ask}, out);
+}
+
+int et_source_db_call(const char *path, et_source_call *call, const struct et_query *query, const void *context,
+                      struct et_buf *out)
+{
     struct et_store *store = open_store(path);
-    unsigned status = store ? ask(store, query, out) : 0;
+    unsigned status = store ? call(store, query, context, out) : 0;
     if (store && status != 200) {
         char *text =
             et_clean(out->data ? out->data : "", out->size < WORDS ? strcspn(out->data ? out->data : "", "\n") : WORDS);
@@ -127,7 +143,7 @@ static int request_server(const struct et_remote *remote, const char *path, cons
     while (size && remote->url[size - 1] == '/') {
         size--;
     }
-    et_buf_printf(&url, "%.*s%s%s", (int)size, remote->url, path, query ? "?" : "");
+    et_buf_printf(&url, "%.*s%s%s", (int)size, remote->url, path, !query ? "" : strchr(path, '?') ? "&" : "?");
     if (query) {
         add_query_parameters(&url, query);
     }

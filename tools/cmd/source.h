@@ -15,6 +15,11 @@ int et_source_db_seconds(const char *path, const struct et_query *query, double 
 /* Writes the answer of an API function (api.h) for a database, as text. */
 typedef unsigned et_source_ask(struct et_store *store, const struct et_query *query, struct et_buf *out);
 int et_source_db_text(const char *path, et_source_ask *ask, const struct et_query *query, struct et_buf *out);
+/* The same, for a function with arguments of its own. */
+typedef unsigned et_source_call(struct et_store *store, const struct et_query *query, const void *context,
+                                struct et_buf *out);
+int et_source_db_call(const char *path, et_source_call *call, const struct et_query *query, const void *context,
+                      struct et_buf *out);
 
 /* A running server. */
 struct et_remote {
@@ -26,7 +31,7 @@ int et_source_url(const struct et_remote *remote, const struct et_query *query, 
 
 int et_source_url_seconds(const struct et_remote *remote, const struct et_query *query, double *seconds);
 
-/* The server's answer at "/api/..."; query NULL: without one. Returns an exit code. */
+/* The server's answer at "/api/..."; the path may have parameters. query NULL: without one. Returns an exit code. */
 int et_source_get(const struct et_remote *remote, const char *path, const struct et_query *query, struct et_buf *body);
 /* As et_source_get(), parsed. json_decref() it. */
 int et_source_json(const struct et_remote *remote, const char *path, const struct et_query *query, json_t **out);

@@ -313,7 +313,8 @@ static void add_rows(struct maker *m)
         if (is_compared(&own)) {
             add_row(m, function, OWN, &own);
         }
-        if (is_compared(&total) && !leaf) {
+        bool whole = fmin(total.before, total.after) >= 1 - ET_DIFF_LEAST_SHARE; /* `all` says the same */
+        if (is_compared(&total) && !leaf && !whole) {
             add_row(m, function, TOTAL, &total);
         }
     }

@@ -1,4 +1,5 @@
 /* The route /metrics for Prometheus. */
+#include "tools/serve/judge.h"
 #include "tools/serve/query/metrics.h"
 #include "tools/serve/http/rejections.h"
 #include "tools/serve/relay/relay.h"
@@ -109,6 +110,7 @@ static void answer_metrics(struct et_server *server, const struct et_request *re
         put_server(server, &answer->body);
         put_database(server, &answer->body);
         put_relays(server, &answer->body);
+        et_judge_metrics(et_server_judge(server), &answer->body);
         et_metrics_process(&answer->body);
         answer->type = "text/plain; version=0.0.4; charset=utf-8";
     }

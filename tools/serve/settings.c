@@ -10,6 +10,9 @@
 /* One more than are allowed. */
 enum { METRIC_LABELS = 9 };
 
+/* Between comparisons of versions. */
+static const int64_t VERDICT_NS = INT64_C(600) * 1000000000;
+
 static const char *const section_kinds[] = {"serve", "limits", "keep", "scrape", "relay", NULL};
 
 /* Finds the only section of a kind; a second one is an error. *section: NULL when there is none. */
@@ -100,8 +103,8 @@ static bool read_keep(const struct et_serve_options *options, struct et_policy *
 static bool read_sections(struct et_serve_options *options, struct et_serve_settings *out)
 {
     static const char *const keys[] = {
-        "listen",        "db",    "symbols*", "symbols-store", "debuginfod*", "token-file", "tls-cert", "tls-key",
-        "tls-client-ca", "hosts", "insecure", "metric-labels", "client-crl",  NULL};
+        "listen",        "db",    "symbols*", "symbols-store", "debuginfod*", "token-file",    "tls-cert", "tls-key",
+        "tls-client-ca", "hosts", "insecure", "metric-labels", "client-crl",  "verdict-every", NULL};
     const struct et_section *serve, *limits, *keep;
     const struct et_config *config = &out->config;
     bool ok = et_config_kinds(config, section_kinds);
@@ -122,6 +125,7 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
         .hosts = choose_value(options->hosts, serve, "hosts", NULL),
     };
     ok = ok && (!serve || read_metric_labels(config, serve, out));
+    ok = ok && (!serve || et_config_duration(config, serve, "verdict-every", true, &out->verdict_ns));
     ok = ok && (!serve || et_config_flag(config, serve, "insecure", &out->access.insecure));
     out->access.insecure |= options->insecure;
     ok &= et_scrape_config_read(config, &out->scrape);
@@ -130,7 +134,8 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
 
 int et_serve_settings_read(struct et_serve_options *options, struct et_serve_settings *out)
 {
-    *out = (struct et_serve_settings){.limits = et_limits_default(), .keep = et_policy_default};
+    *out =
+        (struct et_serve_settings){.limits = et_limits_default(), .keep = et_policy_default, .verdict_ns = VERDICT_NS};
     if (options->config && !et_config_read(options->config, &out->config)) {
         return ET_FAILED;
     }

@@ -24,6 +24,7 @@ struct et_serve_settings {
     struct et_config config; /* empty without a config file */
     const char *listen, *db;
     const char *metric_labels; /* tags: "env, region"; NULL: none */
+    int64_t verdict_ns;        /* between comparisons of versions; 0: never */
     struct et_limits limits;
     struct et_access_config access;
     struct et_policy keep;

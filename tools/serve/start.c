@@ -1,5 +1,6 @@
 /* See start.h. */
 #include "tools/serve/start.h"
+#include "tools/serve/judge.h"
 #include "tools/serve/relay/relay.h"
 #include "tools/serve/scrape/scrape.h"
 
@@ -25,7 +26,7 @@ static bool start_relay(struct et_server *server, struct et_relay_config *config
 }
 
 struct et_server *et_server_start(const struct et_server_config *config, struct et_relay_config *relay,
-                                  struct et_scrape_config *scrape)
+                                  struct et_scrape_config *scrape, int64_t verdict_ns)
 {
     struct et_server *server = et_server_open(config);
     if (!server) {
@@ -35,6 +36,7 @@ struct et_server *et_server_start(const struct et_server_config *config, struct 
     if (started && scrape && scrape->count) {
         et_server_set_scraper(server, et_scraper_start(server, scrape));
     }
+    et_server_set_judge(server, started ? et_judge_start(server, verdict_ns) : NULL);
     if (!started || !et_server_serve(server)) {
         et_server_stop(server);
         return NULL;
@@ -45,6 +47,7 @@ struct et_server *et_server_start(const struct et_server_config *config, struct 
 void et_server_stop(struct et_server *server)
 {
     et_server_quiet(server);
+    et_judge_stop(et_server_judge(server));
     et_scraper_stop(et_server_scraper(server));
     et_relay_stop(et_server_relay(server));
     et_server_close(server);

@@ -104,6 +104,9 @@ struct et_relay *et_server_relay(struct et_server *server);
 /* NULL: no scrape target is configured. */
 struct et_scraper *et_server_scraper(struct et_server *server);
 
+/* NULL: versions are not compared. */
+struct et_judge *et_server_judge(struct et_server *server);
+
 /* Charges the sender's rate for profiles beyond the first of its request. */
 void et_server_charge(struct et_server *server, const struct et_request *request, uint64_t profiles);
 

@@ -47,6 +47,7 @@ struct et_server {
     bool refusing; /* the store failed last time */
     struct et_access *access;
     struct et_scraper *scraper;
+    struct et_judge *judge;
     int listener;
     char url[160];
     char *db;
@@ -221,6 +222,16 @@ struct et_relay *et_server_relay(struct et_server *server)
 void et_server_set_scraper(struct et_server *server, struct et_scraper *scraper)
 {
     server->scraper = scraper;
+}
+
+void et_server_set_judge(struct et_server *server, struct et_judge *judge)
+{
+    server->judge = judge;
+}
+
+struct et_judge *et_server_judge(struct et_server *server)
+{
+    return server->judge;
 }
 
 struct et_scraper *et_server_scraper(struct et_server *server)

@@ -210,21 +210,32 @@ unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const 
 
 /* ---- profile ---- */
 
+unsigned et_api_service(struct et_store *store, const struct et_query *query, struct et_buf *service,
+                        struct et_buf *out)
+{
+    int err = et_store_choose(store, query, service);
+    if (err == -EINVAL) {
+        struct et_buf text = {0};
+        et_buf_printf(&text, "several services exist; choose one with service=: %s", service->data);
+        et_api_error(out, text.data);
+        et_buf_free(&text);
+        return 400;
+    }
+    return err ? et_api_failed(store, out) : 200;
+}
+
 unsigned et_api_load(struct et_store *store, const struct et_query *query, struct et_profile **profile,
                      struct et_buf *out)
 {
     struct et_buf service = {0};
     struct et_query own = *query;
-    int err = et_store_choose(store, query, &service);
-    unsigned status = 200;
+    unsigned status = et_api_service(store, query, &service, out);
     own.service = service.data;
-    if (err == -EINVAL) {
-        struct et_buf text = {0};
-        et_buf_printf(&text, "several services exist; choose one with service=: %s", service.data);
-        et_api_error(out, text.data);
-        et_buf_free(&text);
-        status = 400;
-    } else if (err || et_store_load(store, &own, profile) < 0) {
+    if (status != 200) {
+        et_buf_free(&service);
+        return status;
+    }
+    if (et_store_load(store, &own, profile) < 0) {
         status = et_api_failed(store, out);
     } else if (et_store_counts(store, et_tree_memory(*profile)) < 0) {
         et_profile_free(*profile);

@@ -27,11 +27,18 @@ unsigned et_api_callers(struct et_store *store, struct et_symbols *symbols, cons
 /* Differences from the baseline. */
 unsigned et_api_diff(struct et_store *store, struct et_symbols *symbols, const struct et_query *baseline,
                      const struct et_query *query, struct et_buf *out);
+/* Whether a version of the service uses more than another one (versions.h). */
+struct et_versions_request;
+unsigned et_api_verdict(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                        const struct et_versions_request *request, struct et_buf *out);
 /* Devices with profiles or stats in the query's range. */
 unsigned et_api_devices(struct et_store *store, const struct et_query *query, struct et_buf *out);
 
 /* ---- common parts ---- */
 
+/* Appends the selected service's name. Returns 200, or an error status with the error in *out. */
+unsigned et_api_service(struct et_store *store, const struct et_query *query, struct et_buf *service,
+                        struct et_buf *out);
 /* Loads the profile of the selected service. Returns 200, or an error status with the error in *out. */
 unsigned et_api_load(struct et_store *store, const struct et_query *query, struct et_profile **profile,
                      struct et_buf *out);

@@ -1,5 +1,6 @@
 /* Routes of the JSON API for the page and `--url`; api*.c make the answers. */
 #include "tools/serve/query/api.h"
+#include "tools/serve/query/versions.h"
 #include "tools/serve/http/routes.h"
 #include "tools/lib/time_text.h"
 #include "tools/store/query_builder.h"
@@ -146,6 +147,33 @@ static void answer_diff(struct et_server *server, const struct et_request *reque
     et_query_builder_free(&base.wanted);
 }
 
+/* "3%" or "3": parts of 1. */
+static bool read_threshold(const char *text, double *threshold)
+{
+    char *end;
+    double percent = strtod(text, &end);
+    end += *end == '%';
+    *threshold = percent / 100;
+    return !*text || (text[0] >= '0' && text[0] <= '9' && !*end && percent > 0 && percent <= 100);
+}
+
+static void answer_verdict(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct query_arguments arguments = EVERYTHING;
+    struct et_versions_request wanted = {.version = et_argument(request, "version"),
+                                         .baseline = et_argument(request, "baseline")};
+    if (!read_threshold(et_argument(request, "threshold"), &wanted.threshold)) {
+        arguments.wrong = "threshold must be a percentage such as 3%";
+    }
+    if (read_arguments(request, "", &arguments, answer)) {
+        struct et_store *store = et_server_read(server, request);
+        answer->status =
+            et_api_verdict(store, et_server_symbols(server), &arguments.wanted.query, &wanted, &answer->body);
+        et_server_read_done(server, store);
+    }
+    et_query_builder_free(&arguments.wanted);
+}
+
 static unsigned query_devices(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                               struct et_buf *out)
 {
@@ -166,6 +194,7 @@ const struct et_route et_routes_api[] = {
     {.method = "GET", .path = "/api/timeline", .handle = answer_timeline},
     {.method = "GET", .path = "/api/callers", .handle = answer_callers},
     {.method = "GET", .path = "/api/diff", .handle = answer_diff},
+    {.method = "GET", .path = "/api/verdict", .handle = answer_verdict},
     {.method = "GET", .path = "/api/devices", .handle = answer_devices},
     {0},
 };

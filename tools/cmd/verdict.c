@@ -1,0 +1,281 @@
+/*
+ * edgeprof verdict: whether a version of a service uses more than the one before, on the devices that ran them. The
+ * answer of /api/verdict comes from a database or a server; this file prints it and chooses the exit code.
+ */
+#include "tools/serve/query/api.h"
+#include "tools/serve/query/versions.h"
+#include "tools/lib/text_table.h"
+#include "tools/lib/http_client.h"
+#include "tools/cmd/commands.h"
+#include "tools/lib/kinds.h"
+#include "tools/cmd/options.h"
+#include "tools/lib/progress.h"
+#include "tools/cmd/help.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: edgeprof verdict --service NAME [--version NEW] [--baseline OLD] [options]\n"
+    "\n"
+    "Compares a version of a service with the one before, for each function: its share of the service's usage, and "
+    "its\n"
+    "load, usage per second that devices ran the service. Versions are the tag `version`. Devices are the unit: the\n"
+    "error of a figure is how much it varies between devices, so many samples of few devices do not decide.\n"
+    "\n"
+    "  --version NEW       the version to judge (the one first seen last)\n"
+    "  --baseline OLD      the version to compare with (the one that was new before)\n"
+    "  --threshold N%      the increase, of the service's usage, that must be found before the answer is \"ok\" (3%)\n"
+    "  -n, --rows N        maximum number of functions, findings first (20)\n"
+    "  --json              as JSON: the answer of /api/verdict\n"
+    "\n"
+    "  --db FILE           read this database (./edgeprof.db)\n"
+    "  --url URL           query this server instead, http or https\n"
+    "  --token-file FILE   file with its token in one line; or EDGEPROF_TOKEN is the token\n"
+    "  --ca FILE           CA certificates that may sign the server's, PEM (the system's)\n"
+    "  --service NAME      or 'NAME{key=\"value\"}' of tags, such as board; required when there are several services\n"
+    "  --tag KEY=VALUE     only processes with this tag; repeatable\n"
+    "  --kind KIND         cpu, wall, wait, lock, alloc, exception or gc (cpu)\n"
+    "  --last TIME         only the last 90s, 10m, 2h, 7d\n"
+    "  --from T, --to T    now, now-10m, Unix seconds, 2026-01-31T12:00:00Z (default: all time)\n" ET_SYMBOLS_HELP
+    "  --help\n"
+    "\n"
+    "exit codes: 0 no regression; 1 failed; 2 wrong usage; 3 no such version; 4 a regression; 5 no baseline; 6 not "
+    "yet:\n"
+    "too few devices or samples; the message says how many are needed\n";
+
+/* ---- the answer ---- */
+
+struct verdict_call {
+    struct et_symbols *symbols;
+    struct et_versions_request request;
+};
+
+static unsigned ask_store(struct et_store *store, const struct et_query *query, const void *context, struct et_buf *out)
+{
+    const struct verdict_call *call = context;
+    return et_api_verdict(store, call->symbols, query, &call->request, out);
+}
+
+static int ask_server(const struct et_options *options, const struct et_versions_request *request, struct et_buf *text)
+{
+    const struct et_remote remote = et_options_remote(options);
+    struct et_buf path = {0};
+    et_buf_printf(&path, "/api/verdict?threshold=%.9g", 100 * request->threshold);
+    et_url_parameter(&path, "version", request->version);
+    et_url_parameter(&path, "baseline", request->baseline);
+    int code = et_source_get(&remote, path.data, &options->wanted.query, text);
+    et_buf_free(&path);
+    return code;
+}
+
+static int ask(const struct et_options *options, struct et_buf *text)
+{
+    struct verdict_call call = {
+        .request = {.version = options->version ? options->version : "",
+                    .baseline = options->baseline ? options->baseline : "",
+                    .threshold = options->threshold > 0 ? options->threshold : ET_VERSIONS_THRESHOLD}};
+    const char *db = options->db ? options->db : "edgeprof.db";
+    et_progress_on();
+    et_progress("comparing versions in %s", options->url ? options->url : db);
+    int code = ET_OK;
+    if (options->url) {
+        code = ask_server(options, &call.request, text);
+    } else {
+        call.symbols = et_options_symbols(options);
+        code = et_source_db_call(db, ask_store, &options->wanted.query, &call, text);
+        et_symbols_free(call.symbols);
+    }
+    et_progress_end();
+    return code;
+}
+
+/* ---- printing ---- */
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = et_json_text(object, name);
+    return text ? text : "";
+}
+
+static double number_of(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
+static void print_side(const json_t *document, size_t side, struct et_buf *out)
+{
+    const json_t *own = json_array_get(json_object_get(document, "sides"), side);
+    char total[32];
+    et_value_text((uint64_t)number_of(own, "total"), text_of(document, "unit"), total);
+    et_buf_printf(out, "%s %s: %.0f devices, %.1f hours of devices, %s, %.0f samples\n", side ? "after " : "before",
+                  text_of(own, "version"), number_of(own, "devices"), number_of(own, "seconds") / 3600, total,
+                  number_of(own, "samples"));
+}
+
+static void print_cohorts(const json_t *document, struct et_buf *out)
+{
+    const json_t *cohort;
+    size_t i;
+    json_array_foreach(json_object_get(document, "cohorts"), i, cohort)
+    {
+        const json_t *devices = json_object_get(cohort, "devices");
+        const char *name = text_of(cohort, "name");
+        et_buf_printf(out, "cohort %s: %lld and %lld devices, %.0f with both%s\n", *name ? name : "(unknown)",
+                      (long long)json_integer_value(json_array_get(devices, 0)),
+                      (long long)json_integer_value(json_array_get(devices, 1)), number_of(cohort, "both"),
+                      json_is_true(json_object_get(cohort, "compared")) ? "" : "; too few to compare");
+    }
+}
+
+/* Adds cells for the change and its interval; "-" without an estimate. */
+static void add_change(struct et_text_table *columns, const json_t *row, const char *name)
+{
+    const json_t *estimate = json_object_get(row, name);
+    if (!estimate) {
+        et_text_table_cell(columns, "-");
+        et_text_table_cell(columns, "-");
+        return;
+    }
+    et_text_table_cell(columns, "%+.2f%%", 100 * number_of(estimate, "change"));
+    et_text_table_cell(columns, "%+.2f..%+.2f%%", 100 * number_of(estimate, "low"), 100 * number_of(estimate, "high"));
+}
+
+static void add_row(struct et_text_table *columns, const json_t *row)
+{
+    const json_t *share = json_object_get(row, "share");
+    const char *by = text_of(row, "by"), *name = text_of(row, "name");
+    add_change(columns, row, "share");
+    add_change(columns, row, "load");
+    et_text_table_cell(columns, "%.2f%%", 100 * (share ? number_of(share, "before") : 1));
+    et_text_table_cell(columns, "%s", text_of(row, "means"));
+    et_text_table_cell(columns, "%s", *by ? by : "-");
+    et_text_table_cell(columns, "%s", share ? text_of(row, "figure") : "-");
+    et_text_table_cell(columns, "%s", share ? name : "(the service in all)");
+}
+
+static void print_rows(const struct et_options *options, const json_t *document, struct et_buf *out)
+{
+    static const char *const heads[] = {">share", ">95 %", ">load",  ">95 %",    ">before",
+                                        "means",  "by",    "figure", "function", NULL};
+    struct et_text_table columns = {.heads = heads};
+    const json_t *row, *all = json_object_get(document, "all");
+    size_t i;
+    if (!all) {
+        return;
+    }
+    add_row(&columns, all);
+    json_array_foreach(json_object_get(document, "rows"), i, row)
+    {
+        if (i < options->rows) {
+            add_row(&columns, row);
+        }
+    }
+    et_text_table_print(&columns, out);
+}
+
+static void print_text(const struct et_options *options, const json_t *document, struct et_buf *out)
+{
+    et_buf_printf(out, "%s %s: %s\n", text_of(document, "service"), text_of(document, "version"),
+                  text_of(document, "verdict"));
+    if (json_object_get(document, "sides")) {
+        print_side(document, 0, out);
+        print_side(document, 1, out);
+        print_cohorts(document, out);
+        print_rows(options, document, out);
+    }
+}
+
+/* ---- the exit code ---- */
+
+/* "main 2.10 % (share and load)", of the first finding. */
+static void report_regression(const json_t *document)
+{
+    const json_t *row = json_array_get(json_object_get(document, "rows"), 0), *all = json_object_get(document, "all");
+    bool function = strcmp(text_of(row, "means"), "more") == 0;
+    row = function ? row : all;
+    const char *by = text_of(row, "by");
+    const json_t *estimate = json_object_get(row, strcmp(by, "load") == 0 ? "load" : "share");
+    et_error("verdict: regression: %s%s: %+.2f %% of the service's usage, by %s",
+             function ? text_of(row, "name") : "the service in all",
+             function && strcmp(text_of(row, "figure"), "total") == 0 ? " with its callees" : "",
+             100 * number_of(estimate, "change"), strcmp(by, "both") == 0 ? "share and load" : by);
+}
+
+static void report_not_yet(const json_t *document)
+{
+    const json_t *sides = json_object_get(document, "sides"), *detectable = json_object_get(document, "detectable");
+    double before = number_of(json_array_get(sides, 0), "devices"),
+           after = number_of(json_array_get(sides, 1), "devices");
+    struct et_buf found = {0};
+    if (json_is_number(detectable)) {
+        et_buf_printf(&found, "an increase below %.1f %% may be missed in %.0f functions; ",
+                      100 * json_number_value(detectable), number_of(document, "unsure"));
+    }
+    et_error("verdict: not yet: %sthere are %.0f and %.0f devices, about %.0f per version of one cohort are needed to "
+             "find %g %%",
+             found.data ? found.data : "", before, after, number_of(document, "devices_needed"),
+             100 * number_of(document, "threshold"));
+    et_buf_free(&found);
+}
+
+static int report(const json_t *document)
+{
+    const char *verdict = text_of(document, "verdict"), *service = text_of(document, "service"),
+               *version = text_of(document, "version");
+    if (strcmp(verdict, "regression") == 0) {
+        report_regression(document);
+        return ET_REGRESSION;
+    }
+    if (strcmp(verdict, "not yet") == 0) {
+        report_not_yet(document);
+        return ET_TOO_FEW_SAMPLES;
+    }
+    if (strcmp(verdict, "no baseline") == 0) {
+        et_error("verdict: no baseline: %s has no %s than %s", service,
+                 *text_of(document, "baseline") ? "such version to compare" : "version that was seen earlier", version);
+        return ET_NO_BASELINE;
+    }
+    if (strcmp(verdict, "no data") == 0) {
+        et_error("verdict: no data: no process of %s has %s%s", *service ? service : "the service",
+                 *version ? "version " : "a tag `version`", version);
+        return ET_NO_DATA;
+    }
+    return ET_OK;
+}
+
+int et_cmd_verdict(int argc, char **argv)
+{
+    struct et_options options;
+    struct et_buf text = {0}, why = {0}, out = {0};
+    int code = et_options_parse(argc, argv, "uKCstkfFLdbzHnj" ET_TAKES_SYMBOLS, help, &options);
+    if (code >= 0) {
+        return code;
+    }
+    code = et_no_more_arguments(argc, argv, &options);
+    if (!code && options.threshold > 1) {
+        et_error("verdict: --threshold is in percent of the service's usage, at most 100");
+        code = ET_USAGE;
+    }
+    code = code ? code : ask(&options, &text);
+    json_t *document = code ? NULL : et_json_read(text.data ? text.data : "", text.size, &why);
+    if (!code && !document) {
+        et_error("verdict: unexpected answer: %s", why.data);
+        code = ET_FAILED;
+    }
+    if (!code) {
+        print_text(&options, document, &out);
+        if (options.json) {
+            out.size = 0;
+            et_buf_add(&out, text.data, text.size);
+        }
+        code = et_print_output(&out);
+        code = code ? code : report(document);
+    }
+    json_decref(document);
+    et_buf_free(&text);
+    et_buf_free(&why);
+    et_options_free(&options);
+    return code;
+}

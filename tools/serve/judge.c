@@ -1,0 +1,174 @@
+/* See judge.h. */
+#include "tools/serve/judge.h"
+#include "tools/serve/query/metrics_verdict.h"
+#include "tools/serve/http/limits.h"
+#include "tools/lib/budget.h"
+#include "tools/lib/kinds.h"
+#include "tools/lib/time_text.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const int64_t SECOND_NS = 1000000000, FIRST_NS = 60000000000, LONGEST_NS = 20000000000;
+
+/* What is compared: the last seven days. */
+static const int64_t RANGE_NS = INT64_C(7) * 86400 * 1000000000;
+
+struct et_judge {
+    struct et_server *server;
+    int64_t every_ns;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of the following */
+    pthread_cond_t wake;
+    bool stopping;
+    bool said; /* a failure was reported */
+    struct et_verdict_metrics metrics;
+};
+
+/* Returns false when the thread must end. */
+static bool wait_for(struct et_judge *judge, int64_t ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    ns += until.tv_nsec;
+    until.tv_sec += (time_t)(ns / SECOND_NS);
+    until.tv_nsec = (long)(ns % SECOND_NS);
+    pthread_mutex_lock(&judge->lock);
+    int code = 0;
+    while (!judge->stopping && code != ETIMEDOUT) {
+        code = pthread_cond_timedwait(&judge->wake, &judge->lock, &until);
+    }
+    bool stopping = judge->stopping;
+    pthread_mutex_unlock(&judge->lock);
+    return !stopping;
+}
+
+/* ---- a round ---- */
+
+struct services {
+    char **names;
+    size_t count, capacity;
+};
+
+static void add_service(void *context, const struct et_service_row *row)
+{
+    struct services *all = context;
+    if (strcmp(row->kind, ET_CPU) == 0) {
+        all->names = et_reserve(all->names, &all->capacity, all->count + 1, sizeof *all->names);
+        all->names[all->count++] = et_strdup(row->service);
+    }
+}
+
+static void judge_service(struct et_judge *judge, const char *service, struct et_verdict_metrics *metrics)
+{
+    static const struct et_versions_request request;
+    const struct et_limits *limits = et_server_limits(judge->server);
+    const struct et_query query = {
+        .service = service, .kind = ET_CPU, .from_ns = et_now() - RANGE_NS, .to_ns = INT64_MAX};
+    struct et_versions versions;
+    struct et_budget budget;
+    struct et_store *store = et_server_read(judge->server, NULL);
+    et_budget_begin(&budget, LONGEST_NS, limits->query_memory);
+    et_store_set_budget(store, &budget);
+    int err = et_versions_compare(store, et_server_symbols(judge->server), &query, &request, &versions);
+    if (err && !judge->said) {
+        et_error("verdict-every: cannot compare versions of %s: %s", service, et_store_why(store));
+    }
+    judge->said |= err != 0;
+    et_server_read_done(judge->server, store);
+    if (!err) {
+        et_verdict_metrics_add(metrics, &versions);
+    }
+    et_versions_free(&versions);
+}
+
+static void judge_all(struct et_judge *judge)
+{
+    struct services all = {0};
+    struct et_verdict_metrics metrics = {0};
+    struct et_store *store = et_server_read(judge->server, NULL);
+    (void)et_store_services(store, add_service, &all);
+    et_server_read_done(judge->server, store);
+    bool going = true;
+    for (size_t i = 0; i < all.count; i++) {
+        going = going && wait_for(judge, 0);
+        if (going) {
+            judge_service(judge, all.names[i], &metrics);
+        }
+        free(all.names[i]);
+    }
+    free(all.names);
+    pthread_mutex_lock(&judge->lock);
+    struct et_verdict_metrics before = judge->metrics;
+    judge->metrics = metrics;
+    pthread_mutex_unlock(&judge->lock);
+    et_verdict_metrics_free(&before);
+}
+
+/* Comparing takes at most a tenth of the time. */
+static void *judge_thread(void *context)
+{
+    struct et_judge *judge = context;
+    int64_t pause = judge->every_ns < FIRST_NS ? judge->every_ns : FIRST_NS;
+    while (wait_for(judge, pause)) {
+        int64_t before = et_now();
+        judge_all(judge);
+        int64_t took = et_now() - before;
+        pause = took > judge->every_ns / 9 ? 9 * took : judge->every_ns;
+    }
+    return NULL;
+}
+
+/* ---- for others ---- */
+
+struct et_judge *et_judge_start(struct et_server *server, int64_t every_ns)
+{
+    if (every_ns <= 0) {
+        return NULL;
+    }
+    struct et_judge *judge = et_alloc(1, sizeof *judge);
+    pthread_condattr_t attributes;
+    judge->server = server;
+    judge->every_ns = every_ns;
+    pthread_mutex_init(&judge->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&judge->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (pthread_create(&judge->thread, NULL, judge_thread, judge) == 0) {
+        return judge;
+    }
+    et_error("cannot start the thread that compares versions");
+    pthread_cond_destroy(&judge->wake);
+    pthread_mutex_destroy(&judge->lock);
+    free(judge);
+    return NULL;
+}
+
+void et_judge_stop(struct et_judge *judge)
+{
+    if (!judge) {
+        return;
+    }
+    pthread_mutex_lock(&judge->lock);
+    judge->stopping = true;
+    pthread_cond_signal(&judge->wake);
+    pthread_mutex_unlock(&judge->lock);
+    pthread_join(judge->thread, NULL);
+    pthread_cond_destroy(&judge->wake);
+    pthread_mutex_destroy(&judge->lock);
+    et_verdict_metrics_free(&judge->metrics);
+    free(judge);
+}
+
+void et_judge_metrics(struct et_judge *judge, struct et_buf *out)
+{
+    if (judge) {
+        pthread_mutex_lock(&judge->lock);
+        et_verdict_metrics_put(&judge->metrics, out);
+        pthread_mutex_unlock(&judge->lock);
+    }
+}
