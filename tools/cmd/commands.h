@@ -13,6 +13,7 @@ int et_cmd_backup(int argc, char **argv);
 int et_cmd_watch(int argc, char **argv);
 int et_cmd_query(int argc, char **argv); /* and devices */
 int et_cmd_diff(int argc, char **argv);
+int et_cmd_leaks(int argc, char **argv);
 int et_cmd_verdict(int argc, char **argv);
 int et_cmd_run(int argc, char **argv);
 int et_cmd_control(int argc, char **argv); /* status, level, kinds, threads */

@@ -7,37 +7,39 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char help[] = "edgeprof: flame graphs of services on small devices.\n"
-                           "\n"
-                           "usage: edgeprof COMMAND [options]\n"
-                           "\n"
-                           "  serve      receive, store and show profiles\n"
-                           "  run        profile an unmodified program and show the result\n"
-                           "  top        table of the most expensive functions\n"
-                           "  watch      the same, continuously updated\n"
-                           "  query      services, labels, series, a timeline or a profile, for scripts\n"
-                           "  devices    list of devices: last seen, versions, losses, cost, spool\n"
-                           "  flame      a flame graph as one HTML or SVG file\n"
-                           "  diff       compare two profiles and check for regressions\n"
-                           "  verdict    whether a version uses more than the one before, on all devices\n"
-                           "  export     a profile as pprof, folded stacks, speedscope, SVG, HTML or JSON\n"
-                           "  cat        show or convert a file of messages, compact or pprof\n"
-                           "  backup     copy the database, even while `serve` writes to it\n"
-                           "  symbols    manage symbol files by build id; check which are missing\n"
-                           "  symbolize  symbolize addresses or a pprof file\n"
-                           "\n"
-                           "control of a running service, through its control endpoint:\n"
-                           "\n"
-                           "  status     its level, kinds, cost and losses\n"
-                           "  level      preset for sampling rate and kinds: low, medium, high\n"
-                           "  kinds      set the kinds to collect\n"
-                           "  threads    capture a stack of every thread\n"
-                           "\n"
-                           "  edgeprof COMMAND --help   what a command does and its options\n"
-                           "  edgeprof --version\n"
-                           "\n"
-                           "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data; `diff` and `verdict` have more, "
-                           "`run` returns its program's\n";
+static const char help[] =
+    "edgeprof: flame graphs of services on small devices.\n"
+    "\n"
+    "usage: edgeprof COMMAND [options]\n"
+    "\n"
+    "  serve      receive, store and show profiles\n"
+    "  run        profile an unmodified program and show the result\n"
+    "  top        table of the most expensive functions\n"
+    "  watch      the same, continuously updated\n"
+    "  query      services, labels, series, a timeline or a profile, for scripts\n"
+    "  devices    list of devices: last seen, versions, losses, cost, spool\n"
+    "  flame      a flame graph as one HTML or SVG file\n"
+    "  diff       compare two profiles and check for regressions\n"
+    "  verdict    whether a version uses more than the one before, on all devices\n"
+    "  leaks      what of the live heap grows over days, by place of allocation\n"
+    "  export     a profile as pprof, folded stacks, speedscope, SVG, HTML or JSON\n"
+    "  cat        show or convert a file of messages, compact or pprof\n"
+    "  backup     copy the database, even while `serve` writes to it\n"
+    "  symbols    manage symbol files by build id; check which are missing\n"
+    "  symbolize  symbolize addresses or a pprof file\n"
+    "\n"
+    "control of a running service, through its control endpoint:\n"
+    "\n"
+    "  status     its level, kinds, cost and losses\n"
+    "  level      preset for sampling rate and kinds: low, medium, high\n"
+    "  kinds      set the kinds to collect\n"
+    "  threads    capture a stack of every thread\n"
+    "\n"
+    "  edgeprof COMMAND --help   what a command does and its options\n"
+    "  edgeprof --version\n"
+    "\n"
+    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data; `diff`, `verdict` and `leaks` have more, "
+    "`run` returns its program's\n";
 
 static const struct {
     const char *name;
@@ -49,6 +51,7 @@ static const struct {
     {"kinds", et_cmd_control}, {"symbols", et_cmd_symbols}, {"symbolize", et_cmd_symbolize},
     {"diff", et_cmd_diff},     {"query", et_cmd_query},     {"devices", et_cmd_query},
     {"watch", et_cmd_watch},   {"threads", et_cmd_control}, {"verdict", et_cmd_verdict},
+    {"leaks", et_cmd_leaks},
 };
 
 int main(int argc, char **argv)

@@ -16,7 +16,7 @@ enum et_exit {
     ET_FAILED = 1,
     ET_USAGE = 2,
     ET_NO_DATA = 3,
-    /* only from diff and verdict: */
+    /* only from diff, verdict and leaks: */
     ET_REGRESSION = 4,
     ET_NO_BASELINE = 5,
     ET_TOO_FEW_SAMPLES = 6,

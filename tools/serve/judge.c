@@ -49,40 +49,66 @@ static bool wait_for(struct et_judge *judge, int64_t ns)
 /* ---- a round ---- */
 
 struct services {
-    char **names;
+    struct service {
+        char *name;
+        bool live; /* its live heap, or else its CPU time */
+    } * rows;
     size_t count, capacity;
 };
 
 static void add_service(void *context, const struct et_service_row *row)
 {
     struct services *all = context;
-    if (strcmp(row->kind, ET_CPU) == 0) {
-        all->names = et_reserve(all->names, &all->capacity, all->count + 1, sizeof *all->names);
-        all->names[all->count++] = et_strdup(row->service);
+    bool live = strcmp(row->kind, ET_LEAK_KIND) == 0;
+    if (live || strcmp(row->kind, ET_CPU) == 0) {
+        all->rows = et_reserve(all->rows, &all->capacity, all->count + 1, sizeof *all->rows);
+        all->rows[all->count++] = (struct service){.name = et_strdup(row->service), .live = live};
     }
 }
 
-static void judge_service(struct et_judge *judge, const char *service, struct et_verdict_metrics *metrics)
+static int compare_versions(struct et_judge *judge, struct et_store *store, const struct et_query *query,
+                            struct et_verdict_metrics *metrics)
 {
     static const struct et_versions_request request;
-    const struct et_limits *limits = et_server_limits(judge->server);
-    const struct et_query query = {
-        .service = service, .kind = ET_CPU, .from_ns = et_now() - RANGE_NS, .to_ns = INT64_MAX};
     struct et_versions versions;
-    struct et_budget budget;
-    struct et_store *store = et_server_read(judge->server, NULL);
-    et_budget_begin(&budget, LONGEST_NS, limits->query_memory);
-    et_store_set_budget(store, &budget);
-    int err = et_versions_compare(store, et_server_symbols(judge->server), &query, &request, &versions);
-    if (err && !judge->said) {
-        et_error("verdict-every: cannot compare versions of %s: %s", service, et_store_why(store));
-    }
-    judge->said |= err != 0;
-    et_server_read_done(judge->server, store);
+    int err = et_versions_compare(store, et_server_symbols(judge->server), query, &request, &versions);
     if (!err) {
         et_verdict_metrics_add(metrics, &versions);
     }
     et_versions_free(&versions);
+    return err;
+}
+
+static int find_leaks(struct et_judge *judge, struct et_store *store, const struct et_query *query,
+                      struct et_verdict_metrics *metrics)
+{
+    struct et_leaks leaks;
+    int err = et_leaks_find(store, et_server_symbols(judge->server), query, &leaks);
+    if (!err) {
+        et_verdict_metrics_add_leaks(metrics, &leaks);
+    }
+    et_leaks_free(&leaks);
+    return err;
+}
+
+static void judge_service(struct et_judge *judge, const struct service *service, struct et_verdict_metrics *metrics)
+{
+    const struct et_limits *limits = et_server_limits(judge->server);
+    const struct et_query query = {.service = service->name,
+                                   .kind = service->live ? ET_LEAK_KIND : ET_CPU,
+                                   .from_ns = et_now() - RANGE_NS,
+                                   .to_ns = INT64_MAX};
+    struct et_budget budget;
+    struct et_store *store = et_server_read(judge->server, NULL);
+    et_budget_begin(&budget, LONGEST_NS, limits->query_memory);
+    et_store_set_budget(store, &budget);
+    int err =
+        service->live ? find_leaks(judge, store, &query, metrics) : compare_versions(judge, store, &query, metrics);
+    if (err && !judge->said) {
+        et_error("verdict-every: cannot judge %s: %s", service->name, et_store_why(store));
+    }
+    judge->said |= err != 0;
+    et_server_read_done(judge->server, store);
 }
 
 static void judge_all(struct et_judge *judge)
@@ -96,11 +122,11 @@ static void judge_all(struct et_judge *judge)
     for (size_t i = 0; i < all.count; i++) {
         going = going && wait_for(judge, 0);
         if (going) {
-            judge_service(judge, all.names[i], &metrics);
+            judge_service(judge, &all.rows[i], &metrics);
         }
-        free(all.names[i]);
+        free(all.rows[i].name);
     }
-    free(all.names);
+    free(all.rows);
     pthread_mutex_lock(&judge->lock);
     struct et_verdict_metrics before = judge->metrics;
     judge->metrics = metrics;

@@ -1,6 +1,6 @@
 /*
- * The thread of `serve` that compares the newest version of each service with the one before, at intervals, for
- * /metrics. It reads the last seven days, one service at a time.
+ * The thread of `serve` that compares the newest version of each service with the one before, and looks for leaks, at
+ * intervals, for /metrics. It reads the last seven days, one service at a time.
  */
 #ifndef ET_JUDGE_H
 #define ET_JUDGE_H

@@ -8,7 +8,7 @@
 /* Functions found that are listed for a service. */
 enum { LISTED = 20 };
 
-enum { VERDICT, INCREASE, DETECTABLE, NEEDED };
+enum { VERDICT, INCREASE, DETECTABLE, NEEDED, LEAK };
 
 static const struct {
     const char *name, *help;
@@ -21,6 +21,9 @@ static const struct {
         {"edgeprof_verdict_detectable_ratio",
          "The increase of any function that is found with 80 % probability, in parts of the service's usage."},
     [NEEDED] = {"edgeprof_verdict_devices_needed", "Devices per version that a verdict needs; 0: there are enough."},
+    [LEAK] =
+        {"edgeprof_leak_bytes_per_hour",
+         "Live bytes of a place of allocation that grow steadily, per process and hour, over the last seven days."},
 };
 
 static void put_number(struct et_buf *out, double number)
@@ -68,6 +71,16 @@ void et_verdict_metrics_add(struct et_verdict_metrics *metrics, const struct et_
     }
     add_plain(metrics, DETECTABLE, versions, verdict->detectable);
     add_plain(metrics, NEEDED, versions, verdict->devices_needed);
+}
+
+void et_verdict_metrics_add_leaks(struct et_verdict_metrics *metrics, const struct et_leaks *leaks)
+{
+    struct et_buf *out = &metrics->families[LEAK];
+    for (size_t i = 0; i < leaks->count && i < LISTED && leaks->leaks[i].grows; i++) {
+        et_metrics_sample(out, families[LEAK].name, "service", leaks->service, "site",
+                          et_text(&leaks->strings, leaks->leaks[i].name), NULL);
+        put_number(out, leaks->leaks[i].bytes.slope);
+    }
 }
 
 void et_verdict_metrics_put(const struct et_verdict_metrics *metrics, struct et_buf *out)

@@ -174,6 +174,11 @@ static void answer_verdict(struct et_server *server, const struct et_request *re
     et_query_builder_free(&arguments.wanted);
 }
 
+static void answer_leaks(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    answer_query(server, request, et_api_leaks, JSON, answer);
+}
+
 static unsigned query_devices(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                               struct et_buf *out)
 {
@@ -195,6 +200,7 @@ const struct et_route et_routes_api[] = {
     {.method = "GET", .path = "/api/callers", .handle = answer_callers},
     {.method = "GET", .path = "/api/diff", .handle = answer_diff},
     {.method = "GET", .path = "/api/verdict", .handle = answer_verdict},
+    {.method = "GET", .path = "/api/leaks", .handle = answer_leaks},
     {.method = "GET", .path = "/api/devices", .handle = answer_devices},
     {0},
 };
