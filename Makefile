@@ -127,6 +127,7 @@ include $(wildcard \
     tests/qemu/qemu.mk \
     tests/kernels/kernels.mk \
     tests/signals/signals.mk \
+    tests/crash/crash.mk \
     tests/foreign/foreign.mk \
     tests/libc/libc.mk \
     port/nativeaot/musl.mk \

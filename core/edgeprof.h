@@ -314,6 +314,34 @@ int ep_spool_start(const struct ep_spool_config *config);
  * Returns 1 if dir is set then, 0 if not, -EINVAL: a variable is invalid (ep_start_error()). Context: init. */
 int ep_spool_from_env(struct ep_spool_config *config);
 
+/* The record of a crash, see core/DESIGN.md, section 17. */
+struct ep_crash_config {
+    const char *dir; /* of the record's file `edgeprof-crash`: the spool's or another; used by one process. Copied */
+    /* Upper limit of the time that a crash takes longer, 100..3000; default 1000. */
+    uint32_t limit_ms;
+    bool registers; /* record all registers, not only pc, sp, fp and lr: they may hold anything */
+};
+
+/* From here on a fatal signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT) is recorded in a file while a
+ * profiler runs: signal, address, registers, the stacks of the threads, and what .NET's runtime notes about its end.
+ * Exit status, core dump and earlier handlers stay as they are. Call it before ep_start(), with the configuration that
+ * ep_start() gets, which it changes: the next run delivers the record, and also that a run ended without
+ * ep_crash_stop() or exit(), in front of its profiles. Only receivers of the compact format get it. A record that is
+ * not delivered is never overwritten. An overflow of the stack cannot be recorded; it counts as such an end. A program
+ * that does not call this links nothing of it. A forked child has none. Call it before other code installs handlers,
+ * because later handlers get a signal first. Returns 0; -EALREADY: it is on, or the profiler runs; -EINVAL: a field is
+ * out of range, or there is no endpoint; -EBUSY: another process uses the file; else the system's error
+ * (ep_start_error()). Context: init. */
+int ep_crash_start(struct ep_config *config, const struct ep_crash_config *crash);
+
+/* Ends that, after ep_stop(): a regular end. exit() does it too. Context: init. */
+void ep_crash_stop(void);
+
+/* Fills what is zero from EDGEPROF_CRASH (1: in EDGEPROF_SPOOL's directory; or a directory, with a '/') and
+ * EDGEPROF_CRASH_REGISTERS. Returns 1: crashes are to be recorded; 0: not; -EINVAL (ep_start_error()).
+ * Context: init. */
+int ep_crash_from_env(struct ep_crash_config *config);
+
 /* From the next ep_start() on, `say` gets one line when profiles do not arrive, with the reason and without
  * credentials, such as "profiles are not accepted by http://host:4040: 401, ...", and one when they arrive again. Each
  * reason is said once, and again after an hour at the earliest. The deliver thread calls it; it may block for a moment.

@@ -11,6 +11,7 @@
  *   deliver  called on the deliver thread only
  *   pull     called on the pull endpoint's thread only
  *   init     start and stop; one thread at a time; may block
+ *   crash    in the handler of a fatal signal, see ep_port_crash_watch()
  */
 #ifndef EP_PORT_H
 #define EP_PORT_H
@@ -234,6 +235,60 @@ int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size)
 int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t size);
 int ep_port_store_sync(unsigned file);
 int ep_port_store_cut(unsigned file, uint64_t size);
+
+/* ---- crash records, for programs that have them (core/crash/) ---- */
+
+/* A fatal signal. Context `crash` is its handler: async-signal-safe, but it may use more of the stack than a sample,
+ * and wait for the disk. A time limit of the port's own ends it. */
+#define EP_CRASH_REGISTERS 36
+struct ep_crash_event {
+    int32_t signal, code, error; /* of siginfo_t */
+    uint32_t tid, sender;        /* sender: the process that sent the signal, 0: none did */
+    uint64_t address, time_ns;   /* of the fault; uptime */
+    uint64_t lr;                 /* 0 where the architecture has none */
+    struct ep_context context;
+    unsigned registers; /* their number */
+    uint64_t value[EP_CRASH_REGISTERS];
+};
+
+/* One file in a directory, used by one process, of `size` bytes that are allocated already. open: -EBUSY: another
+ * process has it; -EPERM as of ep_port_store_open(); else the system's error. A forked child has it closed. read: the
+ * bytes read or the error. write: 0 or the error. sync: what was written is safe from a power cut. Context: init, for
+ * open and close; init, deliver, crash for the others. */
+int ep_port_crash_open(const char *dir, size_t size);
+void ep_port_crash_close(void);
+int64_t ep_port_crash_read(uint64_t at, void *bytes, size_t size);
+int ep_port_crash_write(uint64_t at, const void *bytes, size_t size);
+int ep_port_crash_sync(void);
+
+/* From here on a fatal signal calls ep_crash_begin() and, if that returns true, ep_crash_step() with 0, 1 ... below
+ * EP_CRASH_STEPS, and ep_crash_end(). After a fault in a step the next one is called; after a second one, or limit_ms,
+ * no more. Then the signal has the effect that it would have had before. 0 or a negative errno value. Context: init. */
+int ep_port_crash_watch(uint32_t limit_ms);
+void ep_port_crash_unwatch(void);
+
+/* Calls fn for each thread but the calling one and edgeprof's. Context: crash. */
+void ep_port_crash_threads(void (*fn)(uint32_t tid));
+
+/* What the language runtime has noted about the end of the process, as text. NULL: nothing. Context: crash. */
+const char *ep_port_crash_text(size_t *size);
+
+enum ep_crash_step_number {
+    EP_CRASH_FAULT,   /* signal and registers */
+    EP_CRASH_STACK,   /* of the crashing thread */
+    EP_CRASH_MODULES, /* of that stack */
+    EP_CRASH_TEXT,    /* of the runtime */
+    EP_CRASH_WRITE,   /* to the disk */
+    EP_CRASH_OTHERS,  /* stacks of the other threads, and their modules */
+    EP_CRASH_WRITE_OTHERS,
+    EP_CRASH_STEPS
+};
+
+/* Implemented by core/crash/. begin: false: nothing is to be recorded, and neither of the others may be called.
+ * Context: crash. */
+bool ep_crash_begin(const struct ep_crash_event *event);
+void ep_crash_step(enum ep_crash_step_number step);
+void ep_crash_end(void);
 
 /* ---- what a port reports to the core (implemented in core/) ---- */
 

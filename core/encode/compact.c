@@ -38,7 +38,7 @@ static bool write_tags(pb_ostream_t *s, const struct ep_source *source)
     return true;
 }
 
-static bool write_origin(pb_ostream_t *s, const struct ep_source *source)
+bool ep_write_origin(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep *ep = source->ep;
 
@@ -454,7 +454,7 @@ static bool write_message(pb_ostream_t *s, const struct ep_source *source)
 
     return ep_put_fixed64(s, TAG(Message, segment), encoding->segment) &&
            ep_put_number(s, TAG(Message, sequence), encoding->sequence) &&
-           (encoding->sequence > 0 || ep_put_nested(s, TAG(Message, origin), write_origin, source)) &&
+           (encoding->sequence > 0 || ep_put_nested(s, TAG(Message, origin), ep_write_origin, source)) &&
            write_modules(s, source) &&
            (!has_new_nodes(source) || ep_put_nested(s, TAG(Message, nodes), write_nodes, source)) &&
            write_tag_sets(s, source) && write_contexts(s, source) && write_profiles(s, source) &&

@@ -3,7 +3,7 @@
  * nested message is found by running its writer on a stream that only counts. A writer returns nanopb's success flag;
  * the first failure ("stream full") stays in the stream.
  *
- * Only files of core/encode include this. Context of everything here: collect.
+ * Only files of core/encode and core/crash include this. Context of everything here: collect, deliver.
  */
 #ifndef EP_ENCODE_WRITE_H
 #define EP_ENCODE_WRITE_H
@@ -33,6 +33,9 @@ bool ep_put_text(pb_ostream_t *stream, uint32_t tag, const char *text);
 /* A string that is written even if it is empty: an element of a repeated field. Bytes that are not valid UTF-8 become
  * '?': receivers refuse other strings. */
 bool ep_put_element(pb_ostream_t *stream, uint32_t tag, const char *text);
+
+/* The sender: the profiler's configuration and identity. */
+bool ep_write_origin(pb_ostream_t *stream, const struct ep_source *source);
 
 /* A nested message or packed column. */
 bool ep_put_nested(pb_ostream_t *stream, uint32_t tag, ep_writer *writer, const struct ep_source *source);

@@ -9,6 +9,7 @@
  *   context_<arch>.c, modules.c, symbol.c, system.c          registers, modules, symbols, clocks, files of /proc
  *   ticks.c                                                  a cheap counter for durations
  *   serve.c, control.c, pull.c, store.c                      endpoints; the spool's files
+ *   crash.c, crash_file.c                                    fatal signals, and the file of their record
  *   preload*.c                                               the preload library
  */
 #ifndef EP_LINUX_H
@@ -134,6 +135,10 @@ void ep_linux_switches_find(void);
 extern const uint32_t ep_linux_rseq_signature __attribute__((visibility("hidden")));
 /* CPU time of edgeprof's own threads. Context: any thread. */
 uint64_t ep_linux_own_ns(void);
+
+/* 0: only this user and root can have made the directory, and not everybody can replace what is in it; -EPERM or the
+ * system's error. Context: init, deliver. */
+int ep_linux_dir_check(int fd);
 
 /* ---- the scan ---- */
 

@@ -68,6 +68,18 @@ static void own_text_tell(void)
     ep_own_text_is(&text);
 }
 
+/* The profiler runs without if that fails. -EBUSY is not reported: in a child the parent has the file. */
+static void crash_begin(struct ep_config *config)
+{
+    struct ep_crash_config crash = {0};
+    int error = ep_crash_from_env(&crash);
+
+    if (error > 0)
+        error = ep_crash_start(config, &crash);
+    if (error < 0 && error != -EBUSY)
+        ep_preload_say_error("no crash records", ep_start_error(), error);
+}
+
 __attribute__((constructor)) static void preload_begin(void)
 {
     const struct ep_pull_config pull = {.memory = pull_memory, .memory_size = sizeof pull_memory};
@@ -92,6 +104,8 @@ __attribute__((constructor)) static void preload_begin(void)
     int old = wanted < 0 ? wanted : secure ? secure : ep_endpoint_old(&config, NULL);
     int spools = old < 0 ? old : ep_spool_from_env(&spool);
     int error = spools > 0 ? ep_spool_start(&spool) : spools;
+    if (!error)
+        crash_begin(&config);
     ep_notice_to(ep_preload_say_line);
     error = error ? error : ep_start(&config);
     started = error ? 0 : getpid();
@@ -123,6 +137,7 @@ __attribute__((destructor)) static void preload_end(void)
     (void)ep_pull_stop();
     (void)ep_control_stop();
     int stopped = ep_stop(ep_preload_end_ms());
+    ep_crash_stop();
     ep_linux_here_set_own(false);
     if (stopped != -ETIMEDOUT)
         return;

@@ -3,7 +3,7 @@
  * "edgeprof.lock" ends with the process, and a child does not inherit it. Each call opens its file, so none stays open.
  * Writes go through the page cache: sync is fdatasync, and fsync of the directory if a file was created or deleted.
  */
-#include "port/port.h"
+#include "linux.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,8 +52,7 @@ static int close_file(int fd, int error)
     return close(fd) != 0 && !error ? -errno : error;
 }
 
-/* Only this user and root can have made it, and not everybody can replace what is in it. */
-static int dir_check(int fd)
+int ep_linux_dir_check(int fd)
 {
     struct stat status;
 
@@ -88,7 +87,7 @@ int ep_port_store_open(const char *dir)
     directory = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return -errno;
-    int error = dir_check(directory);
+    int error = ep_linux_dir_check(directory);
     lock = error ? error : lock_take();
     if (lock < 0) {
         (void)close(directory);

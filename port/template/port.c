@@ -345,6 +345,59 @@ int ep_port_store_cut(unsigned file, uint64_t size)
     return -ENOSYS;
 }
 
+/* ---- crash records ---- */
+
+int ep_port_crash_open(const char *dir, size_t size)
+{
+    /* !FIXME: for crash records: a file or a region of flash, and the handler of fatal faults; see port.h. Without it,
+     * ep_crash_start() returns this error. */
+    (void)dir;
+    (void)size;
+    return -ENOSYS;
+}
+
+void ep_port_crash_close(void) {}
+
+int64_t ep_port_crash_read(uint64_t at, void *bytes, size_t size)
+{
+    (void)at;
+    (void)bytes;
+    (void)size;
+    return -ENOSYS;
+}
+
+int ep_port_crash_write(uint64_t at, const void *bytes, size_t size)
+{
+    (void)at;
+    (void)bytes;
+    (void)size;
+    return -ENOSYS;
+}
+
+int ep_port_crash_sync(void)
+{
+    return -ENOSYS;
+}
+
+int ep_port_crash_watch(uint32_t limit_ms)
+{
+    (void)limit_ms;
+    return -ENOSYS;
+}
+
+void ep_port_crash_unwatch(void) {}
+
+void ep_port_crash_threads(void (*fn)(uint32_t tid))
+{
+    (void)fn;
+}
+
+const char *ep_port_crash_text(size_t *size)
+{
+    *size = 0;
+    return NULL;
+}
+
 void ep_wait_begin(enum ep_wait wait)
 {
     (void)wait; /* call ep_wait_open(sp | wait, pc, fp, 0) with the caller's registers; without it waits are not

@@ -127,6 +127,34 @@ static bool print_nodes(const et_message *message, struct et_segment *segment, c
     return ok;
 }
 
+static void print_thread(const Edgeprof__V1__CrashThread *t)
+{
+    char *name = et_clean(t->name, strlen(t->name));
+    printf("    thread tid=%u name=%s node=%u quality=%u\n", t->tid, name, t->node, t->quality);
+    free(name);
+}
+
+static void print_crash(const Edgeprof__V1__Crash *c)
+{
+    char *executable = et_clean(c->executable, strlen(c->executable)), *boot = et_clean(c->boot_id, strlen(c->boot_id));
+    char *runtime = et_clean((const char *)c->runtime.data, c->runtime.len);
+    printf("  crash cause=%d signal=%u code=%d address=%#" PRIx64 " pc=%#" PRIx64 " sp=%#" PRIx64 " fp=%#" PRIx64
+           " lr=%#" PRIx64 " registers=%zu\n",
+           (int)c->cause, c->signal, c->code, c->address, c->pc, c->sp, c->fp, c->lr, c->n_registers);
+    printf("    pid=%u boot_id=%s executable=%s start=%" PRIu64 " time=%" PRIu64 " unix=%" PRIu64
+           " faults=%u sender=%u missed=%u rebooted=%d\n",
+           c->pid, boot, executable, c->start_ns, c->time_ns, c->unix_ns, c->faults, c->sender, c->missed, c->rebooted);
+    for (size_t i = 0; i < c->n_threads; i++) {
+        print_thread(c->threads[i]);
+    }
+    if (c->runtime.len) {
+        printf("    runtime %s\n", runtime);
+    }
+    free(executable);
+    free(boot);
+    free(runtime);
+}
+
 static bool print_message(const et_message *message, size_t size, struct et_segment *segment, const char **why)
 {
     printf("message segment=%016" PRIx64 " sequence=%u bytes=%zu unix_minus_uptime=%" PRIu64 "%s\n", message->segment,
@@ -154,6 +182,9 @@ static bool print_message(const et_message *message, size_t size, struct et_segm
     }
     if (message->stats) {
         print_stats(message->stats);
+    }
+    if (message->crash) {
+        print_crash(message->crash);
     }
     return true;
 }

@@ -6,6 +6,7 @@ int et_cmd_serve(int argc, char **argv);
 int et_cmd_top(int argc, char **argv);
 int et_cmd_flame(int argc, char **argv);
 int et_cmd_cat(int argc, char **argv);
+int et_cmd_crashes(int argc, char **argv);
 int et_cmd_export(int argc, char **argv);
 int et_cmd_symbols(int argc, char **argv);
 int et_cmd_symbolize(int argc, char **argv);

@@ -24,6 +24,7 @@ static const char help[] =
     "  leaks      what of the live heap grows over days, by place of allocation\n"
     "  export     a profile as pprof, folded stacks, speedscope, SVG, HTML or JSON\n"
     "  cat        show or convert a file of messages, compact or pprof\n"
+    "  crashes    crashes of programs, with their stacks, in groups\n"
     "  backup     copy the database, even while `serve` writes to it\n"
     "  symbols    manage symbol files by build id; check which are missing\n"
     "  symbolize  symbolize addresses or a pprof file\n"
@@ -51,7 +52,7 @@ static const struct {
     {"kinds", et_cmd_control}, {"symbols", et_cmd_symbols}, {"symbolize", et_cmd_symbolize},
     {"diff", et_cmd_diff},     {"query", et_cmd_query},     {"devices", et_cmd_query},
     {"watch", et_cmd_watch},   {"threads", et_cmd_control}, {"verdict", et_cmd_verdict},
-    {"leaks", et_cmd_leaks},
+    {"leaks", et_cmd_leaks},     {"crashes", et_cmd_crashes},
 };
 
 int main(int argc, char **argv)

@@ -61,6 +61,7 @@ static const struct option all_options[] = {
     {"threshold", required_argument, NULL, 'H'},
     {"function", required_argument, NULL, 'N'},
     {"per-function", no_argument, NULL, 'W'},
+    {"per-thread", no_argument, NULL, '0'},
     {"no-fork", no_argument, NULL, '7'},
     {"native-memory", no_argument, NULL, 'R'},
     {"keep", required_argument, NULL, '5'},
@@ -212,10 +213,11 @@ static bool set_option(int letter, char *value, struct et_options *out)
     out->serve |= letter == 'v';
     out->insecure |= letter == '4';
     out->per_function |= letter == 'W';
+    out->per_thread |= letter == '0';
     out->no_fork |= letter == '7';
     out->native_memory |= letter == 'R';
     out->granularity = letter == '8' ? ET_GRANULARITY_LINE : out->granularity;
-    return strchr("jcv4W78R", letter) || set_query(letter, value, out);
+    return strchr("jcv4W078R", letter) || set_query(letter, value, out);
 }
 
 static const char *option_name(int letter)

@@ -23,6 +23,7 @@ CONTRACTS = ['port/port.h', 'transport/transport.h']
 # (files, what they may include)
 RULES = [
     ('core/encode*', ['core/*', *CONTRACTS, '<nanopb>']),
+    ('core/crash/message.c', ['core/*', *CONTRACTS, '<nanopb>']),
     ('core/*', ['core/*', *CONTRACTS]),
     ('port/port.h', ['core/unwind/context.h']),
     ('port/nativeaot/managed_transport.c', ['{folder}/*', *PUBLIC, *CONTRACTS, '<system>']),

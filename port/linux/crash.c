@@ -1,0 +1,388 @@
+/*
+ * The handler of fatal signals. Only programs that record crashes link this.
+ *
+ *   on_fatal -> record -> ep_crash_begin, ep_crash_step ..., ep_crash_end     core/crash/record.c
+ *            -> pass_on     the signal again, for what had it before
+ *
+ * It is not on an alternate stack: .NET's runtime would run its own handler there, which needs more room. It has no
+ * SA_NODEFER until it records, so a handler that calls it as a plain function finds what it expects. A fault in a step
+ * jumps back and continues at the next one. A time limit has two timers: the first ends the process by the signal that
+ * it crashed with, the second by SIGKILL, if the first is not taken.
+ */
+#include "linux.h"
+#include "cpu_clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define FATALS       6u
+#define FAULTS_MOST  2u
+#define LIMIT_SIGNAL SIGABRT
+#define OWNER_WAITS  40u /* of 50 ms */
+#define RESERVE_MS   500u
+#define INFO_BYTES   8192u
+
+static const int fatal[FATALS] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
+
+static struct {
+    pid_t pid; /* of the process that is watched; 0: none */
+    bool watched[FATALS];
+    struct sigaction before[FATALS]; /* what the signals did before the start */
+    struct sigaction found[FATALS];  /* and when the crash came */
+    uint32_t limit_ms;
+    int timer[2];      /* the kernel's numbers */
+    atomic_uint owner; /* the thread that records; 0: none */
+    unsigned faults;   /* of that thread */
+    unsigned step;
+    int signal;
+    siginfo_t info;
+    struct ep_crash_event event;
+    sigjmp_buf next;
+} crash;
+
+extern char g_CrashInfoBuffer[] __attribute__((weak, visibility("hidden"))); /* of .NET's runtime: JSON */
+
+static unsigned index_of(int signal)
+{
+    unsigned i = 0;
+
+    while (i < FATALS - 1 && fatal[i] != signal)
+        i++;
+    return i;
+}
+
+static uint32_t tid_here(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+static void resend(uint32_t tid, int signal, siginfo_t *info)
+{
+    (void)syscall(SYS_rt_tgsigqueueinfo, syscall(SYS_getpid), tid, signal, info);
+}
+
+/* True if the instruction is executed again when the handler returns, and faults again. */
+static bool comes_again(int signal, const siginfo_t *info)
+{
+    if (info->si_code <= 0 || signal == SIGTRAP || signal == SIGABRT)
+        return false;
+    return signal != SIGBUS || info->si_code != BUS_MCEERR_AO;
+}
+
+/* When the handler returns the signal has the effect that it had before: status, core dump and information stay. */
+static void pass_on(int signal, siginfo_t *info)
+{
+    (void)sigaction(signal, &crash.before[index_of(signal)], NULL);
+    if (!comes_again(signal, info))
+        resend(tid_here(), signal, info);
+}
+
+/* Ends the process by the signal that it crashed with. */
+static void die(void)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    const uint64_t all = UINT64_MAX;
+    uint64_t mask = all & ~(1ull << (crash.signal - 1));
+
+    (void)sigaction(crash.signal, &action, NULL);
+    resend(atomic_load(&crash.owner), crash.signal, &crash.info);
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+    for (unsigned i = 0; i < OWNER_WAITS; i++)
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 50000000}, NULL);
+    (void)syscall(SYS_exit_group, 128 + crash.signal);
+}
+
+/* ---- the time limit ---- */
+
+static void timer_set(int timer, uint32_t ms)
+{
+    (void)ep_linux_timer_first(timer, ms * 1000000, 0);
+}
+
+static int timer_make(int signal, int *timer)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal};
+
+    event.sigev_value.sival_ptr = &crash;
+    return syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, timer) == 0 ? 0 : -errno;
+}
+
+static void limit_begin(void)
+{
+    timer_set(crash.timer[0], crash.limit_ms);
+    timer_set(crash.timer[1], crash.limit_ms + RESERVE_MS);
+}
+
+static void limit_end(void)
+{
+    timer_set(crash.timer[0], 0);
+    timer_set(crash.timer[1], 0);
+}
+
+static bool is_limit(int signal, const siginfo_t *info)
+{
+    return signal == LIMIT_SIGNAL && info->si_code == SI_TIMER && info->si_value.sival_ptr == &crash;
+}
+
+static int limit_create(void)
+{
+    int error = timer_make(LIMIT_SIGNAL, &crash.timer[0]);
+
+    if (error)
+        return error;
+    error = timer_make(SIGKILL, &crash.timer[1]);
+    if (error)
+        ep_linux_timer_delete(crash.timer[0]);
+    return error;
+}
+
+/* ---- the handler ---- */
+
+static void registers_copy(struct ep_crash_event *event, const ucontext_t *uc)
+{
+#if defined __x86_64__
+    event->registers = 23; /* gregs[NGREG] */
+    for (unsigned i = 0; i < event->registers; i++)
+        event->value[i] = (uint64_t)uc->uc_mcontext.gregs[i];
+    event->lr = 0;
+#elif defined __aarch64__
+    event->registers = 34;
+    for (unsigned i = 0; i < 31; i++)
+        event->value[i] = uc->uc_mcontext.regs[i];
+    event->value[31] = uc->uc_mcontext.sp;
+    event->value[32] = uc->uc_mcontext.pc;
+    event->value[33] = uc->uc_mcontext.pstate;
+    event->lr = uc->uc_mcontext.regs[30];
+#elif defined __arm__
+    event->registers = 17; /* r0 .. r10, fp, ip, sp, lr, pc, cpsr follow one another */
+    for (unsigned i = 0; i < event->registers; i++)
+        event->value[i] = (&uc->uc_mcontext.arm_r0)[i];
+    event->lr = uc->uc_mcontext.arm_lr;
+#endif
+}
+
+static uintptr_t hex_read(const char **at)
+{
+    uintptr_t value = 0;
+
+    for (; (**at >= '0' && **at <= '9') || (**at >= 'a' && **at <= 'f'); (*at)++)
+        value = value << 4 | ep_linux_hex_digit(**at);
+    return value;
+}
+
+/* Bounds of a stack that nobody announced, from a line "start-end ..." of /proc/self/maps. */
+static bool line_has(const char *line, uintptr_t sp, struct ep_context *context)
+{
+    uintptr_t start = hex_read(&line);
+
+    line++;
+    uintptr_t end = hex_read(&line);
+    if (sp < start || sp >= end)
+        return false;
+    context->stack_start = start;
+    context->stack_end = end;
+    context->stack_root = 0;
+    return true;
+}
+
+static void bounds_find(struct ep_context *context)
+{
+    static char line[64];
+    char bytes[256];
+    size_t used = 0;
+    ssize_t got;
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+    while (fd >= 0 && (got = read(fd, bytes, sizeof bytes)) > 0) {
+        for (ssize_t i = 0; i < got; i++) {
+            if (used < sizeof line - 1)
+                line[used++] = bytes[i];
+            if (bytes[i] != '\n')
+                continue;
+            line[used] = 0;
+            used = 0;
+            if (line_has(line, context->sp, context))
+                goto done;
+        }
+    }
+done:
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+static void context_read(struct ep_context *context, const ucontext_t *uc)
+{
+    ep_linux_context(uc, context);
+    const uintptr_t alt_start = context->alt_start, alt_end = context->alt_end;
+    (void)ep_port_bounds(context);
+    context->alt_start = alt_start;
+    context->alt_end = alt_end;
+    if ((context->sp < context->stack_start || context->sp >= context->stack_end) &&
+        (context->sp < alt_start || context->sp >= alt_end))
+        bounds_find(context);
+}
+
+static void event_fill(int signal, const siginfo_t *info, const ucontext_t *uc)
+{
+    struct ep_crash_event *event = &crash.event;
+
+    memset(event, 0, sizeof *event);
+    event->signal = signal;
+    event->code = info->si_code;
+    event->error = info->si_errno;
+    event->tid = tid_here();
+    event->sender = info->si_code <= 0 ? (uint32_t)info->si_pid : 0;
+    event->address = info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr : 0;
+    event->time_ns = ep_port_uptime_ns();
+    context_read(&event->context, uc);
+    registers_copy(event, uc);
+}
+
+static void on_fatal(int signal, siginfo_t *info, void *ucontext);
+
+/* From here on a fault in this code comes to this code, wherever this handler was called from. Returns the mask that
+ * was in effect. */
+static uint64_t faults_catch(void)
+{
+    struct sigaction action = {.sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    uint64_t bits = 0, before = 0;
+
+    for (unsigned i = 0; i < FATALS; i++) {
+        (void)sigaction(fatal[i], &action, &crash.found[i]);
+        bits |= 1ull << (fatal[i] - 1);
+    }
+    (void)syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &bits, &before, sizeof bits);
+    return before;
+}
+
+static void faults_leave(uint64_t mask)
+{
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+    for (unsigned i = 0; i < FATALS; i++)
+        (void)sigaction(fatal[i], &crash.found[i], NULL);
+}
+
+static void steps_run(void)
+{
+    (void)sigsetjmp(crash.next, 0);
+    while (crash.step < EP_CRASH_STEPS)
+        ep_crash_step((enum ep_crash_step_number)crash.step++);
+}
+
+static void record(int signal, siginfo_t *info, void *ucontext)
+{
+    crash.signal = signal;
+    crash.info = *info;
+    crash.faults = 1;
+    crash.step = EP_CRASH_STEPS;
+    limit_begin();
+    const uint64_t mask = faults_catch();
+    if (sigsetjmp(crash.next, 0) == 0) {
+        event_fill(signal, info, ucontext);
+        if (ep_crash_begin(&crash.event)) {
+            crash.step = 0;
+            steps_run();
+            ep_crash_end();
+        }
+    }
+    limit_end();
+    faults_leave(mask);
+}
+
+/* Another thread has crashed, and is recorded. */
+static void owner_await(void)
+{
+    for (unsigned i = 0; i < OWNER_WAITS && atomic_load(&crash.owner); i++)
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 50000000}, NULL);
+}
+
+static void on_fatal(int signal, siginfo_t *info, void *ucontext)
+{
+    const int kept = errno;
+    const uint32_t tid = tid_here();
+    unsigned nobody = 0;
+
+    if (is_limit(signal, info)) {
+        if (atomic_load(&crash.owner))
+            die();
+    } else if (syscall(SYS_getpid) != crash.pid) {
+        pass_on(signal, info);
+    } else if (atomic_load(&crash.owner) == tid) {
+        if (++crash.faults > FAULTS_MOST)
+            die();
+        siglongjmp(crash.next, 1);
+    } else if (atomic_compare_exchange_strong(&crash.owner, &nobody, tid)) {
+        record(signal, info, ucontext);
+        pass_on(signal, info);
+        atomic_store(&crash.owner, 0);
+    } else {
+        owner_await();
+        pass_on(signal, info);
+    }
+    errno = kept;
+}
+
+/* ---- start and stop ---- */
+
+int ep_port_crash_watch(uint32_t limit_ms)
+{
+    struct sigaction action = {.sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO};
+    int error = limit_create();
+
+    if (error)
+        return error;
+    crash.limit_ms = limit_ms;
+    crash.pid = getpid();
+    atomic_store(&crash.owner, 0);
+    for (unsigned i = 0; i < FATALS; i++) {
+        (void)sigaction(fatal[i], NULL, &crash.before[i]);
+        crash.watched[i] = crash.before[i].sa_handler != SIG_IGN; /* what is ignored is no crash */
+        if (crash.watched[i])
+            (void)sigaction(fatal[i], &action, NULL);
+    }
+    return 0;
+}
+
+/* Handlers that were installed since stay; they may call this one still. */
+void ep_port_crash_unwatch(void)
+{
+    struct sigaction now;
+
+    for (unsigned i = 0; i < FATALS; i++)
+        if (crash.watched[i] && sigaction(fatal[i], NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+            now.sa_sigaction == on_fatal)
+            (void)sigaction(fatal[i], &crash.before[i], NULL);
+    crash.pid = 0;
+    ep_linux_timer_delete(crash.timer[0]);
+    ep_linux_timer_delete(crash.timer[1]);
+}
+
+static void (*thread_fn)(uint32_t tid);
+
+static void visit_thread(uint32_t tid)
+{
+    if (tid != crash.event.tid && !ep_linux_thread_is_own(tid))
+        thread_fn(tid);
+}
+
+void ep_port_crash_threads(void (*fn)(uint32_t tid))
+{
+    thread_fn = fn;
+    (void)ep_linux_tasks(visit_thread);
+}
+
+/* It is complete only if it ends in a brace. */
+const char *ep_port_crash_text(size_t *size)
+{
+    const char *end = g_CrashInfoBuffer ? memchr(g_CrashInfoBuffer, 0, INFO_BYTES) : NULL;
+
+    *size = end ? (size_t)(end - g_CrashInfoBuffer) : 0;
+    return *size && g_CrashInfoBuffer[*size - 1] == '}' ? g_CrashInfoBuffer : NULL;
+}

@@ -1,0 +1,15 @@
+# Crash records: tests/crash/crasher.c ends in every way, with edgeprof linked in and preloaded.
+CRASH_DIR    := $(BUILD)/tests/crash
+CRASH_CFLAGS := -I. -Icore -Iport -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
+
+$(CRASH_DIR)/plain: tests/crash/crasher.c
+	@mkdir -p $(@D)
+	$(CC) $(CRASH_CFLAGS) $< -Wl,--build-id -lpthread -o $@
+$(CRASH_DIR)/linked: tests/crash/crasher.c $(EP_LIB) port/linux/link.opt
+	@mkdir -p $(@D)
+	$(CC) $(CRASH_CFLAGS) -DLINKED $< $(EP_LIB) $(EP_LDFLAGS) -Wl,--wrap=ep_crash_step -Wl,--build-id $(EP_LDLIBS) -o $@
+
+.PHONY: test-crash
+$(call test,test-crash,quick,300,shared,A program that crashes in any way leaves a record$(comma) and ends as it does without the profiler.)
+test-crash: $(CRASH_DIR)/plain $(CRASH_DIR)/linked $(PRELOAD_LIB) $(BUILD)/edgeprof  ## crash records, row by row
+	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/linked --preload $(abspath $(PRELOAD_LIB))

@@ -1,0 +1,241 @@
+/*
+ * A program that ends in the way that its first argument says. With -DLINKED the profiler is linked in, else it may be
+ * preloaded. Linked with --wrap=ep_crash_step, so that the test can break the handler at a step.
+ *
+ *   crasher HOW [before|after]     before, after: a crash reporter's handler beside edgeprof's, installed then
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef LINKED
+#include "core/edgeprof.h"
+#include "port/port.h"
+
+static unsigned faulty;
+
+void __real_ep_crash_step(enum ep_crash_step_number step);
+void __wrap_ep_crash_step(enum ep_crash_step_number step);
+
+/* CRASH_FAULTS: a digit for each step. 1: a null dereference in it; 2: it hangs; 3: abort(). */
+void __wrap_ep_crash_step(enum ep_crash_step_number step)
+{
+    const char *faults = getenv("CRASH_FAULTS");
+    char fault = faults && strlen(faults) > (unsigned)step ? faults[step] : '0';
+
+    if (fault == '1')
+        *(volatile int *)(uintptr_t)(8 + faulty++) = 1;
+    while (fault == '2')
+        (void)usleep(1000000);
+    if (fault == '3')
+        abort();
+    __real_ep_crash_step(step);
+}
+
+static uint64_t memory[EP_MEMORY_DEFAULT / 8];
+
+static void begin(void)
+{
+    struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
+    struct ep_crash_config crash = {0};
+    int error = ep_config_from_env(&config);
+
+    if (error <= 0)
+        return;
+    error = ep_crash_from_env(&crash);
+    if (error > 0)
+        error = ep_crash_start(&config, &crash);
+    if (error < 0)
+        fprintf(stderr, "crash: %d %s\n", error, ep_start_error());
+    error = ep_start(&config);
+    if (error < 0)
+        fprintf(stderr, "start: %d %s\n", error, ep_start_error());
+}
+
+static void end(void)
+{
+    (void)ep_stop(2000);
+    ep_crash_stop();
+}
+#else
+static void begin(void) {}
+static void end(void) {}
+#endif
+
+static struct sigaction reporter_before[65];
+
+/* As crash reporters do: says something, restores what was there, and lets it happen again. */
+static void reporter(int signal, siginfo_t *info, void *ucontext)
+{
+    static const char line[] = "reporter was here\n";
+
+    (void)!write(2, line, sizeof line - 1);
+    if (reporter_before[signal].sa_flags & SA_SIGINFO)
+        reporter_before[signal].sa_sigaction(signal, info, ucontext);
+    else
+        (void)sigaction(signal, &reporter_before[signal], NULL);
+    if (info->si_code <= 0)
+        (void)raise(signal);
+}
+
+static void reporter_install(void)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    struct sigaction action = {.sa_sigaction = reporter, .sa_flags = SA_SIGINFO};
+
+    for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++)
+        (void)sigaction(signals[i], &action, &reporter_before[signals[i]]);
+}
+
+#define NOINLINE __attribute__((noinline, noclone))
+static volatile int zero, seven = 7;
+static volatile uintptr_t nowhere = 16;
+
+NOINLINE static int do_null(void)
+{
+    return *(volatile int *)nowhere;
+}
+
+NOINLINE static int do_jump(void)
+{
+    void (*fn)(void);
+    memcpy(&fn, (const void *)&nowhere, sizeof fn);
+    fn();
+    return zero;
+}
+
+NOINLINE static int do_abort(void)
+{
+    abort();
+}
+
+NOINLINE static int do_fpe(void)
+{
+#if defined __x86_64__ || defined __i386__
+    return seven / zero;
+#else
+    return raise(SIGFPE);
+#endif
+}
+
+NOINLINE static int do_ill(void)
+{
+#if defined __x86_64__
+    __asm__ volatile("ud2");
+#else
+    __asm__ volatile(".inst 0x0000dead");
+#endif
+    return zero;
+}
+
+NOINLINE static int do_trap(void)
+{
+#if defined __x86_64__
+    __asm__ volatile("int3");
+#else
+    (void)raise(SIGTRAP);
+#endif
+    return zero;
+}
+
+NOINLINE static int do_bus(void)
+{
+    char name[] = "/tmp/crasher-XXXXXX";
+    int fd = mkstemp(name);
+
+    (void)unlink(name);
+    if (fd < 0 || ftruncate(fd, 8192) != 0)
+        return 9;
+    volatile char *map = mmap(NULL, 8192, PROT_READ, MAP_SHARED, fd, 0);
+    if (ftruncate(fd, 0) != 0)
+        return 9;
+    return map[5000];
+}
+
+NOINLINE static int do_overflow(volatile char *above)
+{
+    volatile char here[4096];
+
+    here[0] = *above;
+    return zero ? 0 : do_overflow(here) + here[zero];
+}
+
+NOINLINE static int do_kill(void)
+{
+    (void)kill(getpid(), SIGKILL);
+    return zero;
+}
+
+NOINLINE static int do_sent(void)
+{
+    (void)kill(getpid(), SIGSEGV);
+    (void)usleep(2000000);
+    return zero;
+}
+
+static const char *how;
+
+NOINLINE static int middle(void)
+{
+    static const struct {
+        const char *name;
+        int (*fn)(void);
+    } ways[] = {{"null", do_null}, {"jump", do_jump}, {"abort", do_abort}, {"fpe", do_fpe},  {"ill", do_ill},
+                {"trap", do_trap}, {"bus", do_bus},   {"kill", do_kill},   {"sent", do_sent}};
+    char start = 0;
+
+    for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (strcmp(how, ways[i].name) == 0)
+            return ways[i].fn() + zero;
+    if (strcmp(how, "overflow") == 0)
+        return do_overflow(&start) + zero;
+    if (strcmp(how, "early") == 0)
+        _exit(7);
+    return zero;
+}
+
+NOINLINE static int outer(void)
+{
+    return middle() + zero;
+}
+
+static void *sleeper(void *argument)
+{
+    (void)usleep(20000000);
+    return argument;
+}
+
+static void *worker(void *argument)
+{
+    (void)outer();
+    return argument;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+
+    if (argc < 2)
+        return 2;
+    how = argv[1];
+    if (argc > 2 && strcmp(argv[2], "before") == 0)
+        reporter_install();
+    begin();
+    if (argc > 2 && strcmp(argv[2], "after") == 0)
+        reporter_install();
+    if (argc > 2 && strcmp(argv[2], "thread") == 0) {
+        if (pthread_create(&thread, NULL, sleeper, NULL) != 0 || pthread_create(&thread, NULL, worker, NULL) != 0)
+            return 2;
+        (void)pthread_join(thread, NULL);
+    }
+    (void)usleep(strcmp(how, "idle") == 0 ? 400000 : 20000);
+    int result = outer();
+    end();
+    return result;
+}

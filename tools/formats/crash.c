@@ -1,0 +1,539 @@
+/* See crash.h. */
+#include "tools/formats/crash.h"
+#include "tools/lib/json_read.h"
+#include "tools/lib/json_write.h"
+#include "tools/lib/labels.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { THREADS_MAX = 256, SIGNIFICANT = 5 };
+
+void et_signal_name(uint32_t number, char name[24])
+{
+    static const struct {
+        uint32_t number;
+        const char *name;
+    } names[] = {{4, "SIGILL"}, {5, "SIGTRAP"}, {6, "SIGABRT"}, {7, "SIGBUS"}, {8, "SIGFPE"}, {11, "SIGSEGV"}};
+    snprintf(name, 24, "signal %" PRIu32, number);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (names[i].number == number) {
+            snprintf(name, 24, "%s", names[i].name);
+        }
+    }
+}
+
+/* ---- adding ---- */
+
+static void crash_free(struct et_crash *crash)
+{
+    for (size_t i = 0; i < crash->message->crash->n_threads; i++) {
+        free(crash->frames[i]);
+    }
+    free(crash->frames);
+    free(crash->depths);
+    free(crash->service);
+    free(crash->host);
+    free(crash->tags);
+    free(crash->reason);
+    et_message_free(crash->message);
+}
+
+void et_crashes_free(struct et_crashes *crashes)
+{
+    for (size_t i = 0; i < crashes->count; i++) {
+        crash_free(&crashes->items[i]);
+    }
+    free(crashes->items);
+    if (crashes->profile) {
+        et_profile_free(crashes->profile);
+    }
+    *crashes = (struct et_crashes){0};
+}
+
+static uint32_t add_module(struct et_profile *profile, const Edgeprof__V1__Module *module)
+{
+    struct et_buf id = {0};
+    for (size_t i = 0; i < module->build_id.len; i++) {
+        et_buf_printf(&id, "%02x", module->build_id.data[i]);
+    }
+    uint32_t number = et_profile_module(profile, id.data ? id.data : "", module->path);
+    et_buf_free(&id);
+    return number;
+}
+
+/* The frames of each node of the message. */
+static uint32_t *add_frames(struct et_profile *profile, const et_message *message, const struct et_wire_node *nodes)
+{
+    size_t count = et_message_node_count(message);
+    uint32_t *modules = et_alloc(message->n_modules + 1, sizeof *modules),
+             *frames = et_alloc(count + 1, sizeof *frames);
+    for (size_t i = 0; i < message->n_modules; i++) {
+        modules[i + 1] = add_module(profile, message->modules[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct et_frame frame = {.module = modules[nodes[i].span], .address = nodes[i].address};
+        frames[i] = et_profile_frame(profile, frame);
+    }
+    free(modules);
+    return frames;
+}
+
+static void add_stack(struct et_crash *crash, size_t thread, const struct et_wire_node *nodes, const uint32_t *frames)
+{
+    uint32_t leaf = crash->message->crash->threads[thread]->node;
+    size_t depth = 0;
+    for (uint32_t node = leaf; node; node = nodes[node - 1].parent) {
+        depth++;
+    }
+    crash->frames[thread] = et_alloc(depth + 1, sizeof **crash->frames);
+    crash->depths[thread] = depth;
+    depth = 0;
+    for (uint32_t node = leaf; node; node = nodes[node - 1].parent) {
+        crash->frames[thread][depth++] = frames[node - 1];
+    }
+}
+
+static bool threads_ok(const et_message *message, const char **why)
+{
+    const Edgeprof__V1__Crash *crash = message->crash;
+    if (!crash || !message->origin) {
+        *why = "no crash, or not in a message of its own";
+        return false;
+    }
+    bool ok = crash->n_threads <= THREADS_MAX;
+    for (size_t i = 0; ok && i < crash->n_threads; i++) {
+        ok = crash->threads[i]->node <= et_message_node_count(message);
+    }
+    if (!ok) {
+        *why = "a crash has too many threads, or a stack that does not exist";
+    }
+    return ok;
+}
+
+static char *join_tags(const Edgeprof__V1__Origin *origin)
+{
+    struct et_labels tags = {0};
+    for (size_t i = 0; i < origin->n_tags; i++) {
+        et_labels_add(&tags, origin->tags[i]->key, origin->tags[i]->value);
+    }
+    return et_labels_join(&tags);
+}
+
+static void add_crash(struct et_crashes *crashes, et_message *message, const struct et_wire_node *nodes,
+                      int64_t received_ns)
+{
+    const Edgeprof__V1__Crash *told = message->crash;
+    struct et_crash crash = {
+        .message = message,
+        .service = et_strdup(message->origin->service),
+        .host = et_strdup(message->origin->host),
+        .tags = join_tags(message->origin),
+        .at_ns = told->unix_ns && told->unix_ns < INT64_MAX / 2 ? (int64_t)told->unix_ns : received_ns,
+        .frames = et_alloc(told->n_threads + 1, sizeof *crash.frames),
+        .depths = et_alloc(told->n_threads + 1, sizeof *crash.depths),
+    };
+    uint32_t *frames = add_frames(crashes->profile, message, nodes);
+    for (size_t i = 0; i < told->n_threads; i++) {
+        add_stack(&crash, i, nodes, frames);
+    }
+    free(frames);
+    crashes->items = et_reserve(crashes->items, &crashes->capacity, crashes->count + 1, sizeof *crashes->items);
+    crashes->items[crashes->count++] = crash;
+}
+
+bool et_crashes_add(struct et_crashes *crashes, et_message *message, int64_t received_ns, const char **why)
+{
+    struct et_segment segment;
+    struct et_wire_node *nodes = et_alloc(et_message_node_count(message) + 1, sizeof *nodes);
+    et_segment_init(&segment);
+    bool ok = threads_ok(message, why) && et_message_spans(message, &segment, why) &&
+              et_message_nodes(message, &segment, nodes, why);
+    if (ok) {
+        crashes->profile = crashes->profile ? crashes->profile : et_profile_new();
+        add_crash(crashes, message, nodes, received_ns);
+    } else {
+        et_message_free(message);
+    }
+    et_segment_free(&segment);
+    free(nodes);
+    return ok;
+}
+
+/* ---- what happened ---- */
+
+/* The runtime's JSON; NULL: none. json_decref() it. */
+static json_t *runtime_of(const struct et_crash *crash)
+{
+    const ProtobufCBinaryData *text = &crash->message->crash->runtime;
+    struct et_buf why = {0};
+    json_t *json = text->len ? et_json_read((const char *)text->data, text->len, &why) : NULL;
+    et_buf_free(&why);
+    return json;
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = et_json_text(object, name);
+    return text ? text : "";
+}
+
+static char *reason_of(const struct et_crash *crash)
+{
+    const Edgeprof__V1__Crash *told = crash->message->crash;
+    char name[24];
+    et_signal_name(told->signal, name);
+    json_t *runtime = runtime_of(crash);
+    const char *type = runtime ? text_of(json_object_get(runtime, "exception"), "type") : "";
+    char *reason;
+    if (told->cause == EDGEPROF__V1__CRASH_CAUSE__CRASH_SIGNAL) {
+        reason = *type ? et_clean(type, strlen(type)) : et_strdup(runtime ? ".NET FailFast" : name);
+    } else if (told->cause != EDGEPROF__V1__CRASH_CAUSE__CRASH_UNCLEAN) {
+        reason = et_strdup("unknown end");
+    } else if (told->signal) {
+        reason = et_strdup(name);
+    } else {
+        reason = et_strdup(told->rebooted ? "power loss or restart of the device"
+                                          : "killed, out of memory or stack overflow");
+    }
+    json_decref(runtime);
+    return reason;
+}
+
+/* The innermost line of a frame. */
+struct first_line {
+    char *text;
+};
+
+static void take_line(void *context, const char *function, const char *file, uint32_t line)
+{
+    struct first_line *first = context;
+    (void)file;
+    (void)line;
+    if (!first->text) {
+        first->text = et_strdup(function);
+    }
+}
+
+static char *name_of(const struct et_crashes *crashes, uint32_t frame)
+{
+    struct first_line first = {0};
+    et_profile_lines(crashes->profile, &crashes->profile->frames[frame], false, take_line, &first);
+    return first.text ? first.text : et_strdup("?");
+}
+
+/* Functions that only end the process say nothing about the fault. */
+static bool is_end(const char *name)
+{
+    static const char *const names[] = {"abort",
+                                        "raise",
+                                        "gsignal",
+                                        "__GI_abort",
+                                        "__GI_raise",
+                                        "pthread_kill",
+                                        "__pthread_kill",
+                                        "__pthread_kill_implementation",
+                                        "__pthread_kill_internal",
+                                        "SystemNative_Abort",
+                                        "PalRaiseFailFastException",
+                                        "RhFailFast",
+                                        "__assert_fail",
+                                        "__assert_fail_base"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t hash_on(uint64_t hash, const char *text)
+{
+    for (const char *at = text;; at++) {
+        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+        if (!*at) {
+            return hash;
+        }
+    }
+}
+
+static void fingerprint(const struct et_crashes *crashes, struct et_crash *crash)
+{
+    uint64_t hash = hash_on(hash_on(0xcbf29ce484222325u, crash->service), crash->reason);
+    size_t taken = 0, depth = crash->message->crash->n_threads ? crash->depths[0] : 0;
+    for (size_t i = 0; i < depth && taken < SIGNIFICANT; i++) {
+        char *name = name_of(crashes, crash->frames[0][i]);
+        if (taken || !is_end(name)) {
+            hash = hash_on(hash, name);
+            taken++;
+        }
+        free(name);
+    }
+    snprintf(crash->fingerprint, sizeof crash->fingerprint, "%016" PRIx64, hash);
+}
+
+/* ---- groups ---- */
+
+static int by_group(const void *a, const void *b)
+{
+    const struct et_crash *left = a, *right = b;
+    int order = strcmp(left->fingerprint, right->fingerprint);
+    return order ? order : (left->at_ns < right->at_ns) - (left->at_ns > right->at_ns);
+}
+
+static size_t group_end(const struct et_crashes *crashes, size_t first)
+{
+    size_t end = first + 1;
+    while (end < crashes->count && strcmp(crashes->items[end].fingerprint, crashes->items[first].fingerprint) == 0) {
+        end++;
+    }
+    return end;
+}
+
+/* Groups become adjacent; then the group with the latest crash is moved to the front, and so on. */
+void et_crashes_group(struct et_crashes *crashes)
+{
+    for (size_t i = 0; i < crashes->count; i++) {
+        free(crashes->items[i].reason);
+        crashes->items[i].reason = reason_of(&crashes->items[i]);
+        fingerprint(crashes, &crashes->items[i]);
+    }
+    if (crashes->count == 0) {
+        return;
+    }
+    qsort(crashes->items, crashes->count, sizeof *crashes->items, by_group);
+    struct et_crash *sorted = et_alloc(crashes->count, sizeof *sorted);
+    bool *done = et_alloc(crashes->count, sizeof *done);
+    for (size_t placed = 0; placed < crashes->count;) {
+        size_t best = crashes->count;
+        for (size_t i = 0; i < crashes->count; i = group_end(crashes, i)) {
+            if (!done[i] && (best == crashes->count || crashes->items[i].at_ns > crashes->items[best].at_ns)) {
+                best = i;
+            }
+        }
+        size_t size = group_end(crashes, best) - best;
+        memcpy(sorted + placed, crashes->items + best, size * sizeof *sorted);
+        done[best] = true;
+        placed += size;
+    }
+    free(done);
+    free(crashes->items);
+    crashes->items = sorted;
+    crashes->capacity = crashes->count;
+}
+
+/* ---- text ---- */
+
+static void write_time(int64_t ns, struct et_buf *out)
+{
+    time_t seconds = (time_t)(ns / 1000000000);
+    struct tm parts;
+    char text[32] = "";
+    if (ns && gmtime_r(&seconds, &parts)) {
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+    }
+    et_buf_text(out, *text ? text : "unknown time");
+}
+
+struct frame_lines {
+    struct et_buf *out;
+    size_t number;
+    bool again;
+};
+
+static void write_line(void *context, const char *function, const char *file, uint32_t line)
+{
+    struct frame_lines *frame = context;
+    if (frame->again) {
+        et_buf_printf(frame->out, "      %s", function);
+    } else {
+        et_buf_printf(frame->out, "  #%-2zu %s", frame->number, function);
+    }
+    if (file[0]) {
+        et_buf_printf(frame->out, "  %s:%" PRIu32, file, line);
+    }
+    et_buf_char(frame->out, '\n');
+    frame->again = true;
+}
+
+static void write_stack(const struct et_crashes *crashes, const struct et_crash *crash, size_t thread,
+                        struct et_buf *out)
+{
+    for (size_t i = 0; i < crash->depths[thread]; i++) {
+        struct frame_lines lines = {.out = out, .number = i};
+        et_profile_lines(crashes->profile, &crashes->profile->frames[crash->frames[thread][i]], false, write_line,
+                         &lines);
+    }
+    if (crash->depths[thread] == 0) {
+        et_buf_text(out, "  [no stack]\n");
+    }
+}
+
+static void write_fault(const struct et_crash *crash, struct et_buf *out)
+{
+    const Edgeprof__V1__Crash *told = crash->message->crash;
+    char name[24];
+    et_signal_name(told->signal, name);
+    et_buf_printf(out, "  %s code %d", name, told->code);
+    if (told->sender) {
+        et_buf_printf(out, " sent by process %" PRIu32, told->sender);
+    } else if (told->code > 0) {
+        et_buf_printf(out, " address 0x%" PRIx64, told->address);
+    }
+    et_buf_printf(out, "  pc 0x%" PRIx64 " sp 0x%" PRIx64 " fp 0x%" PRIx64, told->pc, told->sp, told->fp);
+    if (told->lr) {
+        et_buf_printf(out, " lr 0x%" PRIx64, told->lr);
+    }
+    et_buf_char(out, '\n');
+    if (told->n_registers) {
+        et_buf_text(out, "  registers");
+        for (size_t i = 0; i < told->n_registers; i++) {
+            et_buf_printf(out, " %" PRIx64, told->registers[i]);
+        }
+        et_buf_char(out, '\n');
+    }
+    if (told->faults) {
+        et_buf_printf(out, "  incomplete: %" PRIu32 " parts of the record failed\n", told->faults);
+    }
+}
+
+static void write_runtime(const struct et_crash *crash, struct et_buf *out)
+{
+    json_t *runtime = runtime_of(crash);
+    const json_t *exception = runtime ? json_object_get(runtime, "exception") : NULL;
+    const char *message = runtime ? text_of(exception ? exception : runtime, "message") : "";
+    if (runtime) {
+        char *clean = et_clean(message, strlen(message));
+        et_buf_printf(out, "  %s%s%s\n", crash->reason, *clean ? ": " : "", clean);
+        free(clean);
+    }
+    json_decref(runtime);
+}
+
+static void write_crash(const struct et_crashes *crashes, const struct et_crash *crash, bool threads,
+                        struct et_buf *out)
+{
+    const Edgeprof__V1__Crash *told = crash->message->crash;
+    char *executable = et_clean(told->executable, strlen(told->executable));
+    et_buf_printf(out, "  %s pid %" PRIu32 " on %s", executable, told->pid, crash->host);
+    free(executable);
+    if (told->time_ns > told->start_ns) {
+        et_buf_printf(out, ", after %.3f s", (double)(told->time_ns - told->start_ns) / 1e9);
+    }
+    et_buf_char(out, '\n');
+    if (told->cause != EDGEPROF__V1__CRASH_CAUSE__CRASH_SIGNAL) {
+        et_buf_printf(out, "  no record; %" PRIu32 " such end%s\n", told->missed, told->missed == 1 ? "" : "s");
+        return;
+    }
+    write_fault(crash, out);
+    write_runtime(crash, out);
+    for (size_t i = 0; i < told->n_threads && (i == 0 || threads); i++) {
+        char *name = et_clean(told->threads[i]->name, strlen(told->threads[i]->name));
+        et_buf_printf(out, "  thread %" PRIu32 " %s%s\n", told->threads[i]->tid, name, i ? "" : " (crashed)");
+        free(name);
+        write_stack(crashes, crash, i, out);
+    }
+}
+
+void et_crashes_text(const struct et_crashes *crashes, bool threads, struct et_buf *out)
+{
+    for (size_t first = 0, end; first < crashes->count; first = end) {
+        end = group_end(crashes, first);
+        const struct et_crash *crash = &crashes->items[first];
+        et_buf_printf(out, "%s%zu x %s  %s  last ", first ? "\n" : "", end - first, crash->service, crash->reason);
+        write_time(crash->at_ns, out);
+        et_buf_printf(out, "  %s\n", crash->fingerprint);
+        write_crash(crashes, crash, threads, out);
+    }
+}
+
+/* ---- JSON ---- */
+
+static void json_line(void *context, const char *function, const char *file, uint32_t line)
+{
+    struct frame_lines *frame = context;
+    et_buf_text(frame->out, frame->again ? ",{\"function\":" : "{\"function\":");
+    et_json_string(frame->out, function);
+    if (file[0]) {
+        et_buf_text(frame->out, ",\"file\":");
+        et_json_string(frame->out, file);
+        et_buf_printf(frame->out, ",\"line\":%" PRIu32, line);
+    }
+    et_buf_char(frame->out, '}');
+    frame->again = true;
+}
+
+static void json_thread(const struct et_crashes *crashes, const struct et_crash *crash, size_t thread,
+                        struct et_buf *out)
+{
+    const Edgeprof__V1__CrashThread *told = crash->message->crash->threads[thread];
+    char *name = et_clean(told->name, strlen(told->name));
+    et_buf_printf(out, "%s{\"tid\":%" PRIu32 ",\"name\":", thread ? "," : "", told->tid);
+    et_json_string(out, name);
+    et_buf_text(out, ",\"frames\":[");
+    struct frame_lines lines = {.out = out};
+    for (size_t i = 0; i < crash->depths[thread]; i++) {
+        et_profile_lines(crashes->profile, &crashes->profile->frames[crash->frames[thread][i]], false, json_line,
+                         &lines);
+    }
+    et_buf_text(out, "]}");
+    free(name);
+}
+
+static void json_field(struct et_buf *out, const char *name, const char *text)
+{
+    char *clean = et_clean(text, strlen(text));
+    et_buf_printf(out, ",\"%s\":", name);
+    et_json_string(out, clean);
+    free(clean);
+}
+
+static void json_crash(const struct et_crashes *crashes, const struct et_crash *crash, struct et_buf *out)
+{
+    const Edgeprof__V1__Crash *told = crash->message->crash;
+    et_buf_printf(out, "{\"id\":\"%016" PRIx64 "\",\"time\":", crash->message->segment);
+    et_json_seconds(out, crash->at_ns);
+    json_field(out, "host", crash->host);
+    json_field(out, "tags", crash->tags);
+    json_field(out, "executable", told->executable);
+    et_buf_printf(out, ",\"pid\":%" PRIu32 ",\"signal\":%" PRIu32 ",\"code\":%d,\"missed\":%" PRIu32, told->pid,
+                  told->signal, told->code, told->missed);
+    et_buf_printf(out,
+                  ",\"address\":\"0x%" PRIx64 "\",\"pc\":\"0x%" PRIx64 "\",\"sp\":\"0x%" PRIx64 "\",\"fp\":\"0x%" PRIx64
+                  "\",\"lr\":\"0x%" PRIx64 "\",\"faults\":%" PRIu32,
+                  told->address, told->pc, told->sp, told->fp, told->lr, told->faults);
+    json_t *runtime = runtime_of(crash);
+    if (runtime) {
+        char *text = json_dumps(runtime, JSON_COMPACT);
+        json_field(out, "runtime", text ? text : "");
+        free(text);
+    }
+    json_decref(runtime);
+    et_buf_text(out, ",\"threads\":[");
+    for (size_t i = 0; i < told->n_threads; i++) {
+        json_thread(crashes, crash, i, out);
+    }
+    et_buf_text(out, "]}");
+}
+
+void et_crashes_json(const struct et_crashes *crashes, struct et_buf *out)
+{
+    et_buf_text(out, "{\"groups\":[");
+    for (size_t first = 0, end; first < crashes->count; first = end) {
+        end = group_end(crashes, first);
+        et_buf_printf(out, "%s{\"fingerprint\":\"%s\",\"service\":", first ? ",\n" : "\n",
+                      crashes->items[first].fingerprint);
+        et_json_string(out, crashes->items[first].service);
+        json_field(out, "reason", crashes->items[first].reason);
+        et_buf_printf(out, ",\"count\":%zu,\"crashes\":[", end - first);
+        for (size_t i = first; i < end; i++) {
+            et_buf_text(out, i > first ? "," : "");
+            json_crash(crashes, &crashes->items[i], out);
+        }
+        et_buf_text(out, "]}");
+    }
+    et_buf_text(out, "]}\n");
+}
