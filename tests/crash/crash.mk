@@ -13,3 +13,8 @@ $(CRASH_DIR)/linked: tests/crash/crasher.c $(EP_LIB) port/linux/link.opt
 $(call test,test-crash,quick,300,shared,A program that crashes in any way leaves a record$(comma) and ends as it does without the profiler.)
 test-crash: $(CRASH_DIR)/plain $(CRASH_DIR)/linked $(PRELOAD_LIB) $(BUILD)/edgeprof  ## crash records, row by row
 	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/linked --preload $(abspath $(PRELOAD_LIB))
+
+.PHONY: test-crash-server
+$(call test,test-crash-server,quick,120,shared,Each crash arrives once at the server$(comma) whatever happens on the way$(comma) and is shown in groups.)
+test-crash-server: $(CRASH_DIR)/linked $(BUILD)/edgeprof
+	@tests/crash/server.py $(BUILD)/edgeprof $<

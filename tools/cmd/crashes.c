@@ -1,26 +1,47 @@
-/* edgeprof crashes: crashes and unclean ends from a file of messages. */
+/*
+ * edgeprof crashes: crashes and unclean ends from a file of messages, a database or a server. Each source gives the
+ * JSON of /api/crashes, which is printed as text.
+ */
 #include "tools/cmd/commands.h"
 #include "tools/cmd/help.h"
 #include "tools/cmd/options.h"
 #include "tools/formats/crash.h"
 #include "tools/lib/progress.h"
 #include "tools/serve/ingest/messages.h"
+#include "tools/serve/query/api.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char help[] =
-    "usage: edgeprof crashes [options] FILE\n"
+    "usage: edgeprof crashes [options] [FILE]\n"
     "\n"
-    "Prints the crashes in a file of compact messages, as a file:// endpoint writes it: signal, registers and the "
-    "stack,\n"
-    "symbolized. Crashes that look alike are one group: the same service, reason and innermost functions. A run that\n"
-    "ended without a record (killed, out of memory, power loss) appears, too. FILE - is standard input.\n"
+    "Prints the crashes of programs: signal, registers and the stack, symbolized. Crashes that look alike are one "
+    "group:\n"
+    "the same service, reason and innermost functions; the last one is shown. Runs that ended without a record "
+    "(killed,\n"
+    "out of memory, power loss) appear, too. FILE has compact messages, as a file:// endpoint writes them; - is "
+    "standard\n"
+    "input. Without FILE the database of `edgeprof serve` is read, or a server.\n"
     "\n"
-    "  --service NAME      only of this service\n"
     "  --per-thread        the stacks of all threads\n"
-    "  --json              as JSON\n" ET_SYMBOLS_HELP "  --help\n"
+    "  --json              as JSON: the answer of /api/crashes, with every crash\n"
+    "  --db FILE           read this database (./edgeprof.db)\n"
+    "  --url URL           query this server instead, http or https\n"
+    "  --token-file FILE   file with its token in one line; or EDGEPROF_TOKEN is the token\n"
+    "  --ca FILE           CA certificates that may sign the server's, PEM (the system's)\n"
+    "  --service NAME      only of this service; also 'NAME{key=\"value\"}', but not with FILE\n"
+    "  --tag KEY=VALUE     only of processes with this tag; repeatable; not with FILE\n"
+    "  --last TIME         only what came in the last 90s, 10m, 2h, 7d; not with FILE\n"
+    "  --from T, --to T    now, now-10m, Unix seconds, 2026-01-31T12:00:00Z; not with FILE\n" ET_SYMBOLS_HELP
+    "  --help\n"
     "\n"
     "exit codes: 0 done, 1 unreadable or malformed, 2 wrong usage, 3 no crash\n";
+
+/* ---- sources ---- */
+
+static const struct et_options *asked; /* by db_crashes() */
 
 /* Adds the crashes of a service; NULL: of all. */
 static bool add_all(const struct et_buf *file, const char *service, struct et_crashes *crashes, const char **why)
@@ -42,49 +63,206 @@ static bool add_all(const struct et_buf *file, const char *service, struct et_cr
     return ok;
 }
 
-static int print_crashes(const struct et_options *options, struct et_crashes *crashes)
+static int file_crashes(const struct et_options *options, const char *path, struct et_buf *json)
 {
-    struct et_buf out = {0};
-    if (crashes->count) {
+    struct et_crashes crashes = {0};
+    struct et_buf file = {0};
+    const char *why = NULL;
+    int code = et_messages_read(path, &file);
+    if (code == ET_OK && !add_all(&file, options->service, &crashes, &why)) {
+        et_error("%s: %s", path, why);
+        code = ET_FAILED;
+    }
+    if (crashes.count) {
         struct et_symbols *symbols = et_options_symbols(options);
-        et_symbolize(symbols, crashes->profile);
+        et_symbolize(symbols, crashes.profile);
         et_symbols_free(symbols);
     }
-    et_crashes_group(crashes);
-    if (options->json) {
-        et_crashes_json(crashes, &out);
-    } else {
-        et_crashes_text(crashes, options->per_thread, &out);
+    et_crashes_group(&crashes);
+    et_crashes_json(&crashes, json);
+    et_crashes_free(&crashes);
+    et_buf_free(&file);
+    return code;
+}
+
+static unsigned db_crashes(struct et_store *store, const struct et_query *query, struct et_buf *out)
+{
+    struct et_symbols *symbols = et_options_symbols(asked);
+    unsigned status = et_api_crashes(store, symbols, query, out);
+    et_symbols_free(symbols);
+    return status;
+}
+
+static int crashes_of(const struct et_options *options, const char *path, struct et_buf *json)
+{
+    const struct et_remote remote = et_options_remote(options);
+    asked = options;
+    if (path) {
+        return file_crashes(options, path, json);
     }
-    int code = out.size ? et_print_output(&out) : ET_OK;
-    return code ? code : crashes->count ? ET_OK : ET_NO_DATA;
+    return options->url
+               ? et_source_get(&remote, "/api/crashes", &options->wanted.query, json)
+               : et_source_db_text(options->db ? options->db : "edgeprof.db", db_crashes, &options->wanted.query, json);
+}
+
+/* ---- text ---- */
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = et_json_text(object, name);
+    return text ? text : "";
+}
+
+static long long number_of(const json_t *object, const char *name)
+{
+    return (long long)json_number_value(json_object_get(object, name));
+}
+
+static void write_frames(const json_t *frames, struct et_buf *out)
+{
+    const json_t *frame;
+    size_t i, number = 0;
+    json_array_foreach(frames, i, frame)
+    {
+        if (json_is_true(json_object_get(frame, "caller"))) {
+            et_buf_printf(out, "      %s", text_of(frame, "function"));
+        } else {
+            et_buf_printf(out, "  #%-2zu %s", number++, text_of(frame, "function"));
+        }
+        if (*text_of(frame, "file")) {
+            et_buf_printf(out, "  %s:%lld", text_of(frame, "file"), number_of(frame, "line"));
+        }
+        et_buf_char(out, '\n');
+    }
+    if (json_array_size(frames) == 0) {
+        et_buf_text(out, "  [no stack]\n");
+    }
+}
+
+static void write_fault(const json_t *crash, struct et_buf *out)
+{
+    const json_t *registers = json_object_get(crash, "registers"), *value;
+    size_t i;
+    et_buf_printf(out, "  %s code %lld", text_of(crash, "signal_name"), number_of(crash, "code"));
+    if (number_of(crash, "sender")) {
+        et_buf_printf(out, " sent by process %lld", number_of(crash, "sender"));
+    } else if (number_of(crash, "code") > 0) {
+        et_buf_printf(out, " address %s", text_of(crash, "address"));
+    }
+    et_buf_printf(out, "  pc %s sp %s fp %s lr %s\n", text_of(crash, "pc"), text_of(crash, "sp"), text_of(crash, "fp"),
+                  text_of(crash, "lr"));
+    if (json_array_size(registers)) {
+        et_buf_text(out, "  registers");
+        json_array_foreach(registers, i, value)
+        {
+            et_buf_printf(out, " %s", json_string_value(value) ? json_string_value(value) : "");
+        }
+        et_buf_char(out, '\n');
+    }
+    if (number_of(crash, "faults")) {
+        et_buf_printf(out, "  incomplete: %lld parts of the record failed\n", number_of(crash, "faults"));
+    }
+}
+
+static void write_crash(const json_t *crash, const char *reason, bool threads, struct et_buf *out)
+{
+    const json_t *thread;
+    size_t i;
+    et_buf_printf(out, "  %s pid %lld on %s", text_of(crash, "executable"), number_of(crash, "pid"),
+                  text_of(crash, "host"));
+    if (json_number_value(json_object_get(crash, "ran")) > 0) {
+        et_buf_printf(out, ", after %.3f s", json_number_value(json_object_get(crash, "ran")));
+    }
+    et_buf_char(out, '\n');
+    if (!json_is_true(json_object_get(crash, "recorded"))) {
+        et_buf_printf(out, "  no record; such ends: %lld\n", number_of(crash, "missed"));
+        return;
+    }
+    write_fault(crash, out);
+    if (*text_of(crash, "message")) {
+        et_buf_printf(out, "  %s: %s\n", reason, text_of(crash, "message"));
+    }
+    json_array_foreach(json_object_get(crash, "threads"), i, thread)
+    {
+        if (i == 0 || threads) {
+            et_buf_printf(out, "  thread %lld %s%s\n", number_of(thread, "tid"), text_of(thread, "name"),
+                          i ? "" : " (crashed)");
+            write_frames(json_object_get(thread, "frames"), out);
+        }
+    }
+}
+
+static void write_group(const json_t *group, bool threads, struct et_buf *out)
+{
+    const json_t *crash = json_array_get(json_object_get(group, "crashes"), 0);
+    time_t seconds = (time_t)number_of(crash, "time");
+    struct tm parts;
+    char time[32] = "unknown time";
+    if (seconds && gmtime_r(&seconds, &parts)) {
+        strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &parts);
+    }
+    et_buf_printf(out, "%s%lld x %s  %s  last %s  %s\n", out->size ? "\n" : "", number_of(group, "count"),
+                  text_of(group, "service"), text_of(group, "reason"), time, text_of(group, "fingerprint"));
+    write_crash(crash, text_of(group, "reason"), threads, out);
+}
+
+/* Returns the number of groups. */
+static size_t write_groups(const json_t *document, bool threads, struct et_buf *out)
+{
+    const json_t *groups = json_object_get(document, "groups"), *group;
+    size_t i;
+    json_array_foreach(groups, i, group)
+    {
+        write_group(group, threads, out);
+    }
+    return json_array_size(groups);
+}
+
+static int print_crashes(const struct et_options *options, const struct et_buf *json)
+{
+    struct et_buf why = {0}, out = {0};
+    json_t *document = et_json_read(json->data ? json->data : "", json->size, &why);
+    int code = document ? ET_OK : ET_FAILED;
+    if (!document) {
+        et_error("crashes: unexpected answer: %s", why.data);
+    } else {
+        code = write_groups(document, options->per_thread, &out) ? ET_OK : ET_NO_DATA;
+    }
+    if (document && options->json) {
+        out.size = 0;
+        et_buf_add(&out, json->data, json->size);
+    } else if (code == ET_NO_DATA) {
+        et_error("no crash");
+    }
+    int printed = out.size ? et_print_output(&out) : ET_OK;
+    json_decref(document);
+    et_buf_free(&why);
+    et_buf_free(&out);
+    return printed ? printed : code;
 }
 
 int et_cmd_crashes(int argc, char **argv)
 {
     struct et_options options;
-    struct et_crashes crashes = {0};
-    struct et_buf file = {0};
-    const char *why = NULL;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "sj0", help, &options);
+    struct et_buf json = {0};
+    int code = et_options_parse(argc, argv, "uKCstfFLdj0" ET_TAKES_SYMBOLS, help, &options);
     if (code >= 0) {
         return code;
     }
-    if (options.first != argc - 1) {
-        et_error("crashes: expected one FILE; see `edgeprof crashes --help`");
-        et_options_free(&options);
-        return ET_USAGE;
+    const char *path = options.first < argc ? argv[options.first++] : NULL;
+    code = et_no_more_arguments(argc, argv, &options);
+    if (!code && path && (options.db || options.url)) {
+        et_error("crashes: FILE cannot be combined with --db or --url");
+        code = ET_USAGE;
     }
-    et_progress_on();
-    code = et_messages_read(argv[options.first], &file);
-    if (code == ET_OK && !add_all(&file, options.service, &crashes, &why)) {
-        et_error("%s: %s", argv[options.first], why);
-        code = ET_FAILED;
+    if (!code) {
+        et_progress_on();
+        code = crashes_of(&options, path, &json);
+        et_progress_end();
+        int printed = json.size ? print_crashes(&options, &json) : ET_OK;
+        code = code ? code : printed;
     }
-    int printed = print_crashes(&options, &crashes);
-    et_progress_end();
-    et_crashes_free(&crashes);
-    et_buf_free(&file);
+    et_buf_free(&json);
     et_options_free(&options);
-    return code ? code : printed;
+    return code;
 }

@@ -19,6 +19,7 @@ enum {
     TAG_SET_MAX = 8192,  /* bytes, as text */
     TAG_SET_ID_MAX = 65535,
     CONTEXTS_MAX = 65536,
+    CRASH_THREADS_MAX = 256,
 };
 
 static const size_t DECODE_BUDGET = (size_t)192 << 20;
@@ -182,6 +183,19 @@ static bool texts_ok(const et_message *message, const char **why)
     return true;
 }
 
+/* In a message of its own, with its origin and all nodes. */
+static bool crash_ok(const et_message *message, const char **why)
+{
+    const Edgeprof__V1__Crash *crash = message->crash;
+    bool ok = message->origin && crash->n_threads <= CRASH_THREADS_MAX && text_fits(crash->boot_id) &&
+              text_fits(crash->executable);
+    for (size_t i = 0; ok && i < crash->n_threads; i++) {
+        ok = crash->threads[i]->node <= et_message_node_count(message) && text_fits(crash->threads[i]->name);
+    }
+    return ok ||
+           set_reason(why, "a crash without an origin, with too many threads, or with a stack that does not exist");
+}
+
 static bool message_ok(const et_message *message, const char **why)
 {
     if (message->segment == 0) {
@@ -205,7 +219,7 @@ static bool message_ok(const et_message *message, const char **why)
     if (message->n_tag_sets > TAG_SETS_MAX || message->n_contexts > CONTEXTS_MAX) {
         return set_reason(why, "too many tag sets or contexts");
     }
-    return columns_ok(message, why) && texts_ok(message, why);
+    return columns_ok(message, why) && texts_ok(message, why) && (!message->crash || crash_ok(message, why));
 }
 
 /* Texts are shown on terminals and pages. Cleaning never makes a text longer. */

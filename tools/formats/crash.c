@@ -2,15 +2,13 @@
 #include "tools/formats/crash.h"
 #include "tools/lib/json_read.h"
 #include "tools/lib/json_write.h"
-#include "tools/lib/labels.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { THREADS_MAX = 256, SIGNIFICANT = 5 };
+enum { SIGNIFICANT = 5 };
 
 void et_signal_name(uint32_t number, char name[24])
 {
@@ -37,7 +35,6 @@ static void crash_free(struct et_crash *crash)
     free(crash->depths);
     free(crash->service);
     free(crash->host);
-    free(crash->tags);
     free(crash->reason);
     et_message_free(crash->message);
 }
@@ -97,32 +94,6 @@ static void add_stack(struct et_crash *crash, size_t thread, const struct et_wir
     }
 }
 
-static bool threads_ok(const et_message *message, const char **why)
-{
-    const Edgeprof__V1__Crash *crash = message->crash;
-    if (!crash || !message->origin) {
-        *why = "no crash, or not in a message of its own";
-        return false;
-    }
-    bool ok = crash->n_threads <= THREADS_MAX;
-    for (size_t i = 0; ok && i < crash->n_threads; i++) {
-        ok = crash->threads[i]->node <= et_message_node_count(message);
-    }
-    if (!ok) {
-        *why = "a crash has too many threads, or a stack that does not exist";
-    }
-    return ok;
-}
-
-static char *join_tags(const Edgeprof__V1__Origin *origin)
-{
-    struct et_labels tags = {0};
-    for (size_t i = 0; i < origin->n_tags; i++) {
-        et_labels_add(&tags, origin->tags[i]->key, origin->tags[i]->value);
-    }
-    return et_labels_join(&tags);
-}
-
 static void add_crash(struct et_crashes *crashes, et_message *message, const struct et_wire_node *nodes,
                       int64_t received_ns)
 {
@@ -131,7 +102,6 @@ static void add_crash(struct et_crashes *crashes, et_message *message, const str
         .message = message,
         .service = et_strdup(message->origin->service),
         .host = et_strdup(message->origin->host),
-        .tags = join_tags(message->origin),
         .at_ns = told->unix_ns && told->unix_ns < INT64_MAX / 2 ? (int64_t)told->unix_ns : received_ns,
         .frames = et_alloc(told->n_threads + 1, sizeof *crash.frames),
         .depths = et_alloc(told->n_threads + 1, sizeof *crash.depths),
@@ -150,8 +120,7 @@ bool et_crashes_add(struct et_crashes *crashes, et_message *message, int64_t rec
     struct et_segment segment;
     struct et_wire_node *nodes = et_alloc(et_message_node_count(message) + 1, sizeof *nodes);
     et_segment_init(&segment);
-    bool ok = threads_ok(message, why) && et_message_spans(message, &segment, why) &&
-              et_message_nodes(message, &segment, nodes, why);
+    bool ok = et_message_spans(message, &segment, why) && et_message_nodes(message, &segment, nodes, why);
     if (ok) {
         crashes->profile = crashes->profile ? crashes->profile : et_profile_new();
         add_crash(crashes, message, nodes, received_ns);
@@ -325,145 +294,25 @@ void et_crashes_group(struct et_crashes *crashes)
     crashes->capacity = crashes->count;
 }
 
-/* ---- text ---- */
-
-static void write_time(int64_t ns, struct et_buf *out)
-{
-    time_t seconds = (time_t)(ns / 1000000000);
-    struct tm parts;
-    char text[32] = "";
-    if (ns && gmtime_r(&seconds, &parts)) {
-        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
-    }
-    et_buf_text(out, *text ? text : "unknown time");
-}
+/* ---- JSON ---- */
 
 struct frame_lines {
     struct et_buf *out;
-    size_t number;
-    bool again;
+    bool more, inlined;
 };
-
-static void write_line(void *context, const char *function, const char *file, uint32_t line)
-{
-    struct frame_lines *frame = context;
-    if (frame->again) {
-        et_buf_printf(frame->out, "      %s", function);
-    } else {
-        et_buf_printf(frame->out, "  #%-2zu %s", frame->number, function);
-    }
-    if (file[0]) {
-        et_buf_printf(frame->out, "  %s:%" PRIu32, file, line);
-    }
-    et_buf_char(frame->out, '\n');
-    frame->again = true;
-}
-
-static void write_stack(const struct et_crashes *crashes, const struct et_crash *crash, size_t thread,
-                        struct et_buf *out)
-{
-    for (size_t i = 0; i < crash->depths[thread]; i++) {
-        struct frame_lines lines = {.out = out, .number = i};
-        et_profile_lines(crashes->profile, &crashes->profile->frames[crash->frames[thread][i]], false, write_line,
-                         &lines);
-    }
-    if (crash->depths[thread] == 0) {
-        et_buf_text(out, "  [no stack]\n");
-    }
-}
-
-static void write_fault(const struct et_crash *crash, struct et_buf *out)
-{
-    const Edgeprof__V1__Crash *told = crash->message->crash;
-    char name[24];
-    et_signal_name(told->signal, name);
-    et_buf_printf(out, "  %s code %d", name, told->code);
-    if (told->sender) {
-        et_buf_printf(out, " sent by process %" PRIu32, told->sender);
-    } else if (told->code > 0) {
-        et_buf_printf(out, " address 0x%" PRIx64, told->address);
-    }
-    et_buf_printf(out, "  pc 0x%" PRIx64 " sp 0x%" PRIx64 " fp 0x%" PRIx64, told->pc, told->sp, told->fp);
-    if (told->lr) {
-        et_buf_printf(out, " lr 0x%" PRIx64, told->lr);
-    }
-    et_buf_char(out, '\n');
-    if (told->n_registers) {
-        et_buf_text(out, "  registers");
-        for (size_t i = 0; i < told->n_registers; i++) {
-            et_buf_printf(out, " %" PRIx64, told->registers[i]);
-        }
-        et_buf_char(out, '\n');
-    }
-    if (told->faults) {
-        et_buf_printf(out, "  incomplete: %" PRIu32 " parts of the record failed\n", told->faults);
-    }
-}
-
-static void write_runtime(const struct et_crash *crash, struct et_buf *out)
-{
-    json_t *runtime = runtime_of(crash);
-    const json_t *exception = runtime ? json_object_get(runtime, "exception") : NULL;
-    const char *message = runtime ? text_of(exception ? exception : runtime, "message") : "";
-    if (runtime) {
-        char *clean = et_clean(message, strlen(message));
-        et_buf_printf(out, "  %s%s%s\n", crash->reason, *clean ? ": " : "", clean);
-        free(clean);
-    }
-    json_decref(runtime);
-}
-
-static void write_crash(const struct et_crashes *crashes, const struct et_crash *crash, bool threads,
-                        struct et_buf *out)
-{
-    const Edgeprof__V1__Crash *told = crash->message->crash;
-    char *executable = et_clean(told->executable, strlen(told->executable));
-    et_buf_printf(out, "  %s pid %" PRIu32 " on %s", executable, told->pid, crash->host);
-    free(executable);
-    if (told->time_ns > told->start_ns) {
-        et_buf_printf(out, ", after %.3f s", (double)(told->time_ns - told->start_ns) / 1e9);
-    }
-    et_buf_char(out, '\n');
-    if (told->cause != EDGEPROF__V1__CRASH_CAUSE__CRASH_SIGNAL) {
-        et_buf_printf(out, "  no record; %" PRIu32 " such end%s\n", told->missed, told->missed == 1 ? "" : "s");
-        return;
-    }
-    write_fault(crash, out);
-    write_runtime(crash, out);
-    for (size_t i = 0; i < told->n_threads && (i == 0 || threads); i++) {
-        char *name = et_clean(told->threads[i]->name, strlen(told->threads[i]->name));
-        et_buf_printf(out, "  thread %" PRIu32 " %s%s\n", told->threads[i]->tid, name, i ? "" : " (crashed)");
-        free(name);
-        write_stack(crashes, crash, i, out);
-    }
-}
-
-void et_crashes_text(const struct et_crashes *crashes, bool threads, struct et_buf *out)
-{
-    for (size_t first = 0, end; first < crashes->count; first = end) {
-        end = group_end(crashes, first);
-        const struct et_crash *crash = &crashes->items[first];
-        et_buf_printf(out, "%s%zu x %s  %s  last ", first ? "\n" : "", end - first, crash->service, crash->reason);
-        write_time(crash->at_ns, out);
-        et_buf_printf(out, "  %s\n", crash->fingerprint);
-        write_crash(crashes, crash, threads, out);
-    }
-}
-
-/* ---- JSON ---- */
 
 static void json_line(void *context, const char *function, const char *file, uint32_t line)
 {
     struct frame_lines *frame = context;
-    et_buf_text(frame->out, frame->again ? ",{\"function\":" : "{\"function\":");
+    et_buf_text(frame->out, frame->more ? ",{\"function\":" : "{\"function\":");
     et_json_string(frame->out, function);
     if (file[0]) {
         et_buf_text(frame->out, ",\"file\":");
         et_json_string(frame->out, file);
         et_buf_printf(frame->out, ",\"line\":%" PRIu32, line);
     }
-    et_buf_char(frame->out, '}');
-    frame->again = true;
+    et_buf_text(frame->out, frame->inlined ? ",\"caller\":true}" : "}");
+    frame->more = frame->inlined = true;
 }
 
 static void json_thread(const struct et_crashes *crashes, const struct et_crash *crash, size_t thread,
@@ -476,6 +325,7 @@ static void json_thread(const struct et_crashes *crashes, const struct et_crash 
     et_buf_text(out, ",\"frames\":[");
     struct frame_lines lines = {.out = out};
     for (size_t i = 0; i < crash->depths[thread]; i++) {
+        lines.inlined = false;
         et_profile_lines(crashes->profile, &crashes->profile->frames[crash->frames[thread][i]], false, json_line,
                          &lines);
     }
@@ -491,26 +341,56 @@ static void json_field(struct et_buf *out, const char *name, const char *text)
     free(clean);
 }
 
+static void json_tags(struct et_buf *out, const Edgeprof__V1__Origin *origin)
+{
+    for (size_t i = 0; i < origin->n_tags; i++) {
+        et_buf_text(out, i ? "," : "{");
+        et_json_string(out, origin->tags[i]->key);
+        et_buf_char(out, ':');
+        et_json_string(out, origin->tags[i]->value);
+    }
+    et_buf_text(out, origin->n_tags ? "}" : "{}");
+}
+
+static void json_numbers(const Edgeprof__V1__Crash *told, struct et_buf *out)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } addresses[] = {
+        {"address", told->address}, {"pc", told->pc}, {"sp", told->sp}, {"fp", told->fp}, {"lr", told->lr}};
+    et_buf_printf(out,
+                  ",\"pid\":%" PRIu32 ",\"signal\":%" PRIu32 ",\"code\":%d,\"sender\":%" PRIu32 ",\"missed\":%" PRIu32
+                  ",\"faults\":%" PRIu32,
+                  told->pid, told->signal, told->code, told->sender, told->missed, told->faults);
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        et_buf_printf(out, ",\"%s\":\"0x%" PRIx64 "\"", addresses[i].name, addresses[i].value);
+    }
+    et_buf_text(out, ",\"registers\":[");
+    for (size_t i = 0; i < told->n_registers; i++) {
+        et_buf_printf(out, "%s\"0x%" PRIx64 "\"", i ? "," : "", told->registers[i]);
+    }
+    et_buf_printf(out, "],\"ran\":%.3f",
+                  told->time_ns > told->start_ns ? (double)(told->time_ns - told->start_ns) / 1e9 : 0.0);
+}
+
 static void json_crash(const struct et_crashes *crashes, const struct et_crash *crash, struct et_buf *out)
 {
     const Edgeprof__V1__Crash *told = crash->message->crash;
-    et_buf_printf(out, "{\"id\":\"%016" PRIx64 "\",\"time\":", crash->message->segment);
+    char signal[24];
+    et_buf_printf(out, "{\"id\":\"%016" PRIx64 "\",\"recorded\":%s,\"time\":", crash->message->segment,
+                  told->cause == EDGEPROF__V1__CRASH_CAUSE__CRASH_SIGNAL ? "true" : "false");
     et_json_seconds(out, crash->at_ns);
+    et_signal_name(told->signal, signal);
+    json_field(out, "signal_name", signal);
     json_field(out, "host", crash->host);
-    json_field(out, "tags", crash->tags);
+    et_buf_text(out, ",\"tags\":");
+    json_tags(out, crash->message->origin);
     json_field(out, "executable", told->executable);
-    et_buf_printf(out, ",\"pid\":%" PRIu32 ",\"signal\":%" PRIu32 ",\"code\":%d,\"missed\":%" PRIu32, told->pid,
-                  told->signal, told->code, told->missed);
-    et_buf_printf(out,
-                  ",\"address\":\"0x%" PRIx64 "\",\"pc\":\"0x%" PRIx64 "\",\"sp\":\"0x%" PRIx64 "\",\"fp\":\"0x%" PRIx64
-                  "\",\"lr\":\"0x%" PRIx64 "\",\"faults\":%" PRIu32,
-                  told->address, told->pc, told->sp, told->fp, told->lr, told->faults);
+    json_numbers(told, out);
     json_t *runtime = runtime_of(crash);
-    if (runtime) {
-        char *text = json_dumps(runtime, JSON_COMPACT);
-        json_field(out, "runtime", text ? text : "");
-        free(text);
-    }
+    const json_t *exception = runtime ? json_object_get(runtime, "exception") : NULL;
+    json_field(out, "message", runtime ? text_of(exception ? exception : runtime, "message") : "");
     json_decref(runtime);
     et_buf_text(out, ",\"threads\":[");
     for (size_t i = 0; i < told->n_threads; i++) {

@@ -10,7 +10,7 @@
 
 struct et_crash {
     et_message *message; /* with message->crash */
-    char *service, *host, *tags;
+    char *service, *host;
     int64_t at_ns;     /* Unix time of the end, or of the arrival; 0: unknown */
     uint32_t **frames; /* of each thread: indices into the list's profile, leaf first */
     size_t *depths;
@@ -27,17 +27,15 @@ struct et_crashes {
 /* Zeroed: empty. */
 void et_crashes_free(struct et_crashes *crashes);
 
-/* Adds a message with a crash, which the list then owns. host, tags: NULL: those of its origin. received_ns: when it
- * came; 0: unknown. False: malformed, *why says how, and the message is freed. */
+/* Adds a message with a crash, which the list then owns. received_ns: when it came; 0: unknown. False: malformed, *why
+ * says how, and the message is freed. */
 bool et_crashes_add(struct et_crashes *crashes, et_message *message, int64_t received_ns, const char **why);
 
 /* Sets reasons and fingerprints, after the profile has been symbolized, and puts crashes in order: groups by their last
  * crash, the latest first; in a group the latest first. */
 void et_crashes_group(struct et_crashes *crashes);
 
-/* Appends each group: its last crash with its stacks, and how often and where it came. threads: of all threads. */
-void et_crashes_text(const struct et_crashes *crashes, bool threads, struct et_buf *out);
-/* The same as JSON: {"groups":[...]}. */
+/* Appends the groups as JSON: {"groups":[...]}, see docs/http-api.md. */
 void et_crashes_json(const struct et_crashes *crashes, struct et_buf *out);
 
 /* "SIGSEGV", or "signal 99". */

@@ -38,6 +38,12 @@ static const char *const SQL[S_COUNT] = {
         " process_start FROM origin WHERE id = ?",
     [S_STATS_PUT] = "UPDATE origin SET stats = ?2 WHERE id = ?1",
     [S_SKIPPED] = "UPDATE origin SET skipped = skipped + 1 WHERE id = ?",
+    [S_CRASH_ADD] = "INSERT INTO crash (segment, received_ns, service, tags, host, message)"
+                    " SELECT ?, ?, service, tags, host, ? FROM origin WHERE id = ?",
+    [S_CRASH_DROP] = "DELETE FROM crash WHERE id <= (SELECT max(id) FROM crash) - ?",
+    [S_CRASH_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'crash'",
+    [S_CRASHES] = "SELECT received_ns, service, tags, host, message FROM crash"
+                  " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
     [S_RELAY_GET] = "SELECT cursor, sent, refused, lost FROM relay WHERE name = ?",
     [S_RELAY_ADD] =
         "INSERT INTO relay (name, cursor, sent, refused, lost) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"

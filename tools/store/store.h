@@ -109,6 +109,11 @@ struct et_stored {
 
 int et_store_profile(struct et_store *store, const struct et_stored *stored);
 
+/* Stores a message that tells of a crash, for the origin. The newest ET_CRASHES_MOST stay. */
+enum { ET_CRASHES_MOST = 1000 };
+int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int64_t now_ns, const void *message,
+                   size_t size);
+
 /* State of a segment. */
 struct et_segment_row {
     int64_t origin;
@@ -129,6 +134,12 @@ int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequ
 int et_store_segment_drop(struct et_store *store, uint64_t segment);
 
 /* ---- reading ---- */
+
+struct et_query;
+/* Calls for each crash that the query selects by service, tags, host and time of arrival, the newest first. Returns 0
+ * or an error; -ECANCELED: call() returned false. */
+int et_store_crashes(struct et_store *store, const struct et_query *query,
+                     bool (*call)(void *context, int64_t received_ns, const void *message, size_t size), void *context);
 
 struct et_query {
     const char *service; /* NULL or "": every service */

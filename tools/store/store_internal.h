@@ -124,6 +124,10 @@ enum et_statement {
     S_LABELS_UNUSED,
     S_ORIGINS_END,
     S_ORIGINS_UNUSED,
+    S_CRASH_ADD,
+    S_CRASH_DROP,
+    S_CRASH_TABLE,
+    S_CRASHES,
     S_COUNT
 };
 

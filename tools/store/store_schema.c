@@ -19,13 +19,14 @@
  *   relay   (destination, cursor): the last profile sent to a destination
  *   metric  (service, version, device, labels, kind): counters; labels: of metric-labels, as lines
  *   segment, span, chunk, labelset: a device's dictionary, kept for a restart of the server
+ *   crash   (service, tags, host, message): an end of a program, with the message that told it
  *   collect, mark: progress and marks of the garbage collection (store_collect.c); deleted: what the keeper deleted
  *
  * Profile ids are never reused, so a later profile has a greater id. at_ns is the start of a received profile (in
  * rows of earlier versions its middle), or the middle of a merged row's bucket. value_sum and count_sum are in units,
  * modulo 2^64.
  */
-enum { VERSION = 5, READABLE = 3 };
+enum { VERSION = 6, READABLE = 3 };
 
 static const char VERSION_1[] =
     "CREATE TABLE IF NOT EXISTS module (id INTEGER PRIMARY KEY, build_id TEXT NOT NULL, path TEXT NOT NULL,"
@@ -112,6 +113,12 @@ static const char VERSION_5[] =
     " SELECT service, version, device, kind, value, count, profiles, last_ns FROM metric_4;"
     "DROP TABLE metric_4;"
     "PRAGMA user_version = 5;";
+
+static const char VERSION_6[] =
+    "CREATE TABLE IF NOT EXISTS crash (id INTEGER PRIMARY KEY AUTOINCREMENT, segment INTEGER NOT NULL,"
+    " received_ns INTEGER NOT NULL, service TEXT NOT NULL, tags TEXT NOT NULL, host TEXT NOT NULL,"
+    " message BLOB NOT NULL);"
+    "PRAGMA user_version = 6;";
 
 static int read_version(struct et_store *store, int *version)
 {
@@ -201,6 +208,9 @@ static int migrate(struct et_store *store, int version)
     }
     if (code == SQLITE_OK && version < 5) {
         code = sqlite3_exec(store->db, VERSION_5, NULL, NULL, NULL);
+    }
+    if (code == SQLITE_OK && version < 6) {
+        code = sqlite3_exec(store->db, VERSION_6, NULL, NULL, NULL);
     }
     if (code == SQLITE_OK && version < 3) {
         code = move_profiles(store); /* adds to the tables as they are now */

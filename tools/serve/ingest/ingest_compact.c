@@ -24,6 +24,8 @@ struct compact_push {
     struct et_stored_context *contexts;
     int64_t now_ns;
     bool undated;
+    const void *bytes; /* the message as it came */
+    size_t size;
     const char **why;
     const char *scope;   /* et_scope_refuses() */
     const char *refused; /* by bounds; NULL: nothing */
@@ -269,6 +271,9 @@ static bool put_message(struct compact_push *push)
         return false;
     }
     put_stats(push);
+    if (push->message->crash && !push->err) {
+        push->err = et_store_crash(push->store, id, push->row.origin, push->now_ns, push->bytes, push->size);
+    }
     push->row.next_sequence = push->message->sequence + 1;
     push->row.ended = push->message->last;
     if (!push->err) {
@@ -329,6 +334,8 @@ enum et_outcome et_ingest_compact_from(struct et_store *store, const void *bytes
     }
     struct compact_push push = {.store = store,
                                 .message = message,
+                                .bytes = bytes,
+                                .size = size,
                                 .now_ns = source->now_ns,
                                 .undated = source->undated,
                                 .scope = source->scope,

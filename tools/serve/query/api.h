@@ -37,6 +37,10 @@ unsigned et_api_leaks(struct et_store *store, struct et_symbols *symbols, const 
 /* Devices with profiles or stats in the query's range. */
 unsigned et_api_devices(struct et_store *store, const struct et_query *query, struct et_buf *out);
 
+/* Crashes, symbolized, in groups. */
+unsigned et_api_crashes(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                        struct et_buf *out);
+
 /* ---- common parts ---- */
 
 /* Appends the selected service's name. Returns 200, or an error status with the error in *out. */

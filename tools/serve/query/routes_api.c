@@ -191,6 +191,11 @@ static void answer_devices(struct et_server *server, const struct et_request *re
     answer_query(server, request, query_devices, JSON, answer);
 }
 
+static void answer_crashes(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    answer_query(server, request, et_api_crashes, JSON, answer);
+}
+
 const struct et_route et_routes_api[] = {
     {.method = "GET", .path = "/api/services", .handle = answer_services},
     {.method = "GET", .path = "/api/stats", .handle = answer_stats},
@@ -202,5 +207,6 @@ const struct et_route et_routes_api[] = {
     {.method = "GET", .path = "/api/verdict", .handle = answer_verdict},
     {.method = "GET", .path = "/api/leaks", .handle = answer_leaks},
     {.method = "GET", .path = "/api/devices", .handle = answer_devices},
+    {.method = "GET", .path = "/api/crashes", .handle = answer_crashes},
     {0},
 };

@@ -1003,7 +1003,7 @@ static void version_3_is_opened(void **context)
     bool read_only = answers_read_only();
     stores->merged = open_store(path);
     assert_true(read_only);
-    assert_int_equal(db_number(stores->merged->db, "PRAGMA user_version"), 5);
+    assert_int_equal(db_number(stores->merged->db, "PRAGMA user_version"), 6);
     compare_many(stores->raw, stores->merged, HOUR, 40, SECOND);
     put_unused_nodes(stores->merged, 10); /* as version 3 left them */
     keep(stores->merged, &policy, 6);
