@@ -18,3 +18,18 @@ test-crash: $(CRASH_DIR)/plain $(CRASH_DIR)/linked $(PRELOAD_LIB) $(BUILD)/edgep
 $(call test,test-crash-server,quick,120,shared,Each crash arrives once at the server$(comma) whatever happens on the way$(comma) and is shown in groups.)
 test-crash-server: $(CRASH_DIR)/linked $(BUILD)/edgeprof
 	@tests/crash/server.py $(BUILD)/edgeprof $<
+
+# .NET's runtime has handlers of its own behind edgeprof's.
+ifeq ($(BOARD)/$(BOARD_ARCH),host/x86_64)
+.PHONY: test-crash-dotnet
+$(call test,test-crash-dotnet,all,600,shared,Null references that .NET handles record nothing$(comma) and an unhandled exception or FailFast is recorded with its message.)
+ifeq ($(shell command -v dotnet),)
+test-crash-dotnet:
+	@echo "SKIPPED: there is no .NET SDK on PATH"
+else
+$(call na_published,Crasher): $(wildcard tests/nativeaot/Crasher/*)
+	$(NA_PUBLISH) tests/nativeaot/Crasher
+test-crash-dotnet: $(call na_published,Crasher) $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/crash/dotnet.py $(BUILD)/edgeprof $(abspath $<) $(abspath $(PRELOAD_LIB))
+endif
+endif
