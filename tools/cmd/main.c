@@ -52,7 +52,7 @@ static const struct {
     {"kinds", et_cmd_control}, {"symbols", et_cmd_symbols}, {"symbolize", et_cmd_symbolize},
     {"diff", et_cmd_diff},     {"query", et_cmd_query},     {"devices", et_cmd_query},
     {"watch", et_cmd_watch},   {"threads", et_cmd_control}, {"verdict", et_cmd_verdict},
-    {"leaks", et_cmd_leaks},     {"crashes", et_cmd_crashes},
+    {"leaks", et_cmd_leaks},   {"crashes", et_cmd_crashes},
 };
 
 int main(int argc, char **argv)
