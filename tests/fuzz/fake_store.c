@@ -139,6 +139,15 @@ int et_store_stats(struct et_store *store, int64_t origin, const void *stats, si
     return 0;
 }
 
+int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int64_t now_ns, const void *message,
+                   size_t size)
+{
+    (void)segment, (void)now_ns;
+    REQUIRE(store->open && origin > 0 && origin <= store->origins);
+    REQUIRE(message && size > 0);
+    return 0;
+}
+
 int et_store_skipped(struct et_store *store, int64_t origin)
 {
     REQUIRE(store->open && origin > 0 && origin <= store->origins);
