@@ -354,53 +354,26 @@ HOOK(int, posix_memalign, (void **block, size_t alignment, size_t size))
     return error;
 }
 
-HOOK(void *, aligned_alloc, (size_t alignment, size_t size))
-{
-    uint64_t stands_for = is_sampled(size);
+/* The ones that take no block and return one; size is the block's. */
+#define BLOCK_HOOK(name, arguments, passed)                                                                            \
+    HOOK(void *, name, arguments)                                                                                      \
+    {                                                                                                                  \
+        uint64_t stands_for = is_sampled(size);                                                                        \
+                                                                                                                       \
+        if (__builtin_expect(stands_for == 0, true))                                                                   \
+            return NEXT_OF(name) passed;                                                                               \
+        void *block = NEXT_OF(name) passed;                                                                            \
+        if (block)                                                                                                     \
+            record(block, size, stands_for);                                                                           \
+        return block;                                                                                                  \
+    }
 
-    if (__builtin_expect(stands_for == 0, true))
-        return NEXT_OF(aligned_alloc)(alignment, size);
-    void *block = NEXT_OF(aligned_alloc)(alignment, size);
-    if (block)
-        record(block, size, stands_for);
-    return block;
-}
-
-HOOK(void *, memalign, (size_t alignment, size_t size))
-{
-    uint64_t stands_for = is_sampled(size);
-
-    if (__builtin_expect(stands_for == 0, true))
-        return NEXT_OF(memalign)(alignment, size);
-    void *block = NEXT_OF(memalign)(alignment, size);
-    if (block)
-        record(block, size, stands_for);
-    return block;
-}
-
-HOOK(void *, valloc, (size_t size))
-{
-    uint64_t stands_for = is_sampled(size);
-
-    if (__builtin_expect(stands_for == 0, true))
-        return NEXT_OF(valloc)(size);
-    void *block = NEXT_OF(valloc)(size);
-    if (block)
-        record(block, size, stands_for);
-    return block;
-}
-
-HOOK(void *, pvalloc, (size_t size))
-{
-    uint64_t stands_for = is_sampled(size);
-
-    if (__builtin_expect(stands_for == 0, true))
-        return NEXT_OF(pvalloc)(size);
-    void *block = NEXT_OF(pvalloc)(size);
-    if (block)
-        record(block, size, stands_for);
-    return block;
-}
+/* clang-format off: it takes these for calls */
+BLOCK_HOOK(aligned_alloc, (size_t alignment, size_t size), (alignment, size))
+BLOCK_HOOK(memalign, (size_t alignment, size_t size), (alignment, size))
+BLOCK_HOOK(valloc, (size_t size), (size))
+BLOCK_HOOK(pvalloc, (size_t size), (size))
+/* clang-format on */
 
 /* Before preload.c's constructor starts the profiler. Stacks of allocations are more than those of CPU samples, and the
  * live heap's must stay in the tree. */
