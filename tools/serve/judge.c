@@ -4,6 +4,7 @@
 #include "tools/serve/http/limits.h"
 #include "tools/lib/budget.h"
 #include "tools/lib/kinds.h"
+#include "tools/lib/pause.h"
 #include "tools/lib/time_text.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-static const int64_t SECOND_NS = 1000000000, FIRST_NS = 60000000000, LONGEST_NS = 20000000000;
+static const int64_t FIRST_NS = 60000000000, LONGEST_NS = 20000000000;
 
 /* What is compared: the last seven days. */
 static const int64_t RANGE_NS = INT64_C(7) * 86400 * 1000000000;
@@ -21,30 +22,10 @@ struct et_judge {
     struct et_server *server;
     int64_t every_ns;
     pthread_t thread;
-    pthread_mutex_t lock; /* of the following */
-    pthread_cond_t wake;
-    bool stopping;
-    bool said; /* a failure was reported */
-    struct et_verdict_metrics metrics;
+    struct et_pause pause;
+    bool said;                         /* a failure was reported */
+    struct et_verdict_metrics metrics; /* under pause.lock */
 };
-
-/* Returns false when the thread must end. */
-static bool wait_for(struct et_judge *judge, int64_t ns)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    ns += until.tv_nsec;
-    until.tv_sec += (time_t)(ns / SECOND_NS);
-    until.tv_nsec = (long)(ns % SECOND_NS);
-    pthread_mutex_lock(&judge->lock);
-    int code = 0;
-    while (!judge->stopping && code != ETIMEDOUT) {
-        code = pthread_cond_timedwait(&judge->wake, &judge->lock, &until);
-    }
-    bool stopping = judge->stopping;
-    pthread_mutex_unlock(&judge->lock);
-    return !stopping;
-}
 
 /* ---- a round ---- */
 
@@ -120,17 +101,17 @@ static void judge_all(struct et_judge *judge)
     et_server_read_done(judge->server, store);
     bool going = true;
     for (size_t i = 0; i < all.count; i++) {
-        going = going && wait_for(judge, 0);
+        going = going && et_pause_wait(&judge->pause, 0);
         if (going) {
             judge_service(judge, &all.rows[i], &metrics);
         }
         free(all.rows[i].name);
     }
     free(all.rows);
-    pthread_mutex_lock(&judge->lock);
+    pthread_mutex_lock(&judge->pause.lock);
     struct et_verdict_metrics before = judge->metrics;
     judge->metrics = metrics;
-    pthread_mutex_unlock(&judge->lock);
+    pthread_mutex_unlock(&judge->pause.lock);
     et_verdict_metrics_free(&before);
 }
 
@@ -139,7 +120,7 @@ static void *judge_thread(void *context)
 {
     struct et_judge *judge = context;
     int64_t pause = judge->every_ns < FIRST_NS ? judge->every_ns : FIRST_NS;
-    while (wait_for(judge, pause)) {
+    while (et_pause_wait(&judge->pause, pause)) {
         int64_t before = et_now();
         judge_all(judge);
         int64_t took = et_now() - before;
@@ -156,20 +137,14 @@ struct et_judge *et_judge_start(struct et_server *server, int64_t every_ns)
         return NULL;
     }
     struct et_judge *judge = et_alloc(1, sizeof *judge);
-    pthread_condattr_t attributes;
     judge->server = server;
     judge->every_ns = every_ns;
-    pthread_mutex_init(&judge->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&judge->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    et_pause_init(&judge->pause);
     if (pthread_create(&judge->thread, NULL, judge_thread, judge) == 0) {
         return judge;
     }
     et_error("cannot start the thread that compares versions");
-    pthread_cond_destroy(&judge->wake);
-    pthread_mutex_destroy(&judge->lock);
+    et_pause_destroy(&judge->pause);
     free(judge);
     return NULL;
 }
@@ -179,13 +154,9 @@ void et_judge_stop(struct et_judge *judge)
     if (!judge) {
         return;
     }
-    pthread_mutex_lock(&judge->lock);
-    judge->stopping = true;
-    pthread_cond_signal(&judge->wake);
-    pthread_mutex_unlock(&judge->lock);
+    et_pause_stop(&judge->pause);
     pthread_join(judge->thread, NULL);
-    pthread_cond_destroy(&judge->wake);
-    pthread_mutex_destroy(&judge->lock);
+    et_pause_destroy(&judge->pause);
     et_verdict_metrics_free(&judge->metrics);
     free(judge);
 }
@@ -193,8 +164,8 @@ void et_judge_stop(struct et_judge *judge)
 void et_judge_metrics(struct et_judge *judge, struct et_buf *out)
 {
     if (judge) {
-        pthread_mutex_lock(&judge->lock);
+        pthread_mutex_lock(&judge->pause.lock);
         et_verdict_metrics_put(&judge->metrics, out);
-        pthread_mutex_unlock(&judge->lock);
+        pthread_mutex_unlock(&judge->pause.lock);
     }
 }

@@ -1,5 +1,6 @@
 /* See keeper.h. */
 #include "tools/serve/keeper.h"
+#include "tools/lib/pause.h"
 #include "tools/lib/time_text.h"
 
 #include <errno.h>
@@ -20,9 +21,7 @@ struct et_keeper {
     struct et_server *server;
     struct et_policy policy;
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool stopping;
+    struct et_pause pause;
     int failures;   /* consecutive */
     uint64_t hours; /* deleted for the size limit, as last reported */
     int64_t said_ns;
@@ -30,24 +29,6 @@ struct et_keeper {
 };
 
 /* ---- the thread ---- */
-
-/* Returns false when the thread must end. */
-static bool wait_for(struct et_keeper *keeper, int64_t ns)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    ns += until.tv_nsec;
-    until.tv_sec += (time_t)(ns / 1000000000);
-    until.tv_nsec = (long)(ns % 1000000000);
-    pthread_mutex_lock(&keeper->lock);
-    int code = 0;
-    while (!keeper->stopping && code != ETIMEDOUT) {
-        code = pthread_cond_timedwait(&keeper->wake, &keeper->lock, &until);
-    }
-    bool stopping = keeper->stopping;
-    pthread_mutex_unlock(&keeper->lock);
-    return !stopping;
-}
 
 struct keep_call {
     const struct et_policy *policy;
@@ -99,7 +80,7 @@ static void *keeper_thread(void *context)
 {
     struct et_keeper *keeper = context;
     int64_t pause = PAUSE_NS;
-    while (wait_for(keeper, pause)) {
+    while (et_pause_wait(&keeper->pause, pause)) {
         int64_t before = et_now();
         struct keep_call step = {.policy = &keeper->policy, .now_ns = before};
         struct et_buf why = {0};
@@ -121,19 +102,15 @@ static void *keeper_thread(void *context)
 struct et_keeper *et_keeper_start(struct et_server *server, const struct et_policy *policy)
 {
     struct et_keeper *keeper = et_alloc(1, sizeof *keeper);
-    pthread_condattr_t attributes;
     keeper->policy = *policy;
     keeper->server = server;
     keeper->hours = UINT64_MAX; /* not known yet */
-    pthread_mutex_init(&keeper->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&keeper->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    et_pause_init(&keeper->pause);
     if (pthread_create(&keeper->thread, NULL, keeper_thread, keeper) == 0) {
         return keeper;
     }
     et_error("cannot start the thread that limits the database's size");
+    et_pause_destroy(&keeper->pause);
     free(keeper);
     return NULL;
 }
@@ -143,13 +120,9 @@ void et_keeper_stop(struct et_keeper *keeper)
     if (!keeper) {
         return;
     }
-    pthread_mutex_lock(&keeper->lock);
-    keeper->stopping = true;
-    pthread_cond_signal(&keeper->wake);
-    pthread_mutex_unlock(&keeper->lock);
+    et_pause_stop(&keeper->pause);
     pthread_join(keeper->thread, NULL);
-    pthread_cond_destroy(&keeper->wake);
-    pthread_mutex_destroy(&keeper->lock);
+    et_pause_destroy(&keeper->pause);
     free(keeper);
 }
 

@@ -10,6 +10,7 @@
 #include "tools/symbols/debuginfod.h"
 #include "tools/symbols/places.h"
 #include "tools/symbols/resolve.h"
+#include "tools/lib/pause.h"
 #include "tools/lib/progress.h"
 
 #include <pthread.h>
@@ -85,14 +86,10 @@ static const uint64_t BYTES_MOST = (uint64_t)1 << 30;
 struct et_symbols *et_symbols_new(void)
 {
     struct et_symbols *symbols = et_alloc(1, sizeof *symbols);
-    pthread_condattr_t attributes;
     symbols->places = et_places_new();
     pthread_mutex_init(&symbols->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&symbols->work, &attributes);
-    pthread_cond_init(&symbols->answered, &attributes);
-    pthread_condattr_destroy(&attributes);
+    et_cond_init(&symbols->work);
+    et_cond_init(&symbols->answered);
     return symbols;
 }
 
@@ -615,14 +612,6 @@ static void fill(struct request *r)
     }
 }
 
-static struct timespec after(int64_t ns)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    ns += now.tv_nsec;
-    return (struct timespec){now.tv_sec + ns / 1000000000, ns % 1000000000};
-}
-
 static void finish(struct request *r)
 {
     for (size_t i = 0; i < r->count; i++) {
@@ -656,7 +645,7 @@ static void symbolize(struct et_symbols *s, struct et_profile *profile, bool wai
                         .wanted = et_alloc(profile->module_count + 1, sizeof *r.wanted),
                         .count = profile->module_count,
                         .wait = wait,
-                        .until = after(s->wait_ns)};
+                        .until = et_monotonic_after(s->wait_ns)};
     pthread_mutex_lock(&s->lock);
     wait_for(&r);
     fill(&r);

@@ -11,6 +11,7 @@
 #include "tools/serve/relay/relay_http.h"
 #include "tools/serve/relay/relay_window.h"
 #include "tools/lib/time_text.h"
+#include "tools/lib/pause.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -523,17 +524,13 @@ static bool start_one(struct et_relay *relay, struct relay_destination *d, const
 struct et_relay *et_relay_start(struct et_server *server, struct et_relay_config *config)
 {
     struct et_relay *relay = et_alloc(1, sizeof *relay);
-    pthread_condattr_t monotonic_clock;
     bool ok = true;
     relay->server = server;
     relay->config = *config;
     *config = (struct et_relay_config){0};
     relay->destinations = et_alloc(relay->config.count, sizeof *relay->destinations);
     pthread_mutex_init(&relay->lock, NULL);
-    pthread_condattr_init(&monotonic_clock);
-    pthread_condattr_setclock(&monotonic_clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&relay->stopping, &monotonic_clock);
-    pthread_condattr_destroy(&monotonic_clock);
+    et_cond_init(&relay->stopping);
     curl_global_init(CURL_GLOBAL_DEFAULT);
     for (size_t i = 0; i < relay->config.count && ok; i++) {
         ok = start_one(relay, &relay->destinations[i], &relay->config.destinations[i]);

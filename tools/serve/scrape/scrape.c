@@ -14,6 +14,7 @@
 #include "tools/serve/http/limits.h"
 #include "tools/formats/pprof_read.h"
 #include "tools/lib/time_text.h"
+#include "tools/lib/pause.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -328,15 +329,11 @@ static void start_target(struct scrape_target_state *target)
 struct et_scraper *et_scraper_start(struct et_server *server, struct et_scrape_config *config)
 {
     struct et_scraper *scraper = et_alloc(1, sizeof *scraper);
-    pthread_condattr_t attributes;
     scraper->server = server;
     scraper->count = config->count;
     scraper->targets = et_alloc(config->count, sizeof *scraper->targets);
     pthread_mutex_init(&scraper->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&scraper->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    et_cond_init(&scraper->wake);
     for (size_t i = 0; i < scraper->count; i++) {
         scraper->targets[i].scraper = scraper;
         scraper->targets[i].config = config->targets[i];
