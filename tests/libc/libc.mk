@@ -66,11 +66,14 @@ endif
 
 .PHONY: libc-rows
 ifeq ($(BOARD),host)
-.PHONY: test-libc-table
-$(call test,test-libc-table,all,1200,alone,Profiles are right with glibc and musl, static, dynamic and preloaded, on three architectures.)
-test-libc-table: libc-rows  ## CPU time, stacks and waits with each C library on each architecture
-	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b QEMU_TOOL=$(BUILD)/edgeprof libc-rows; done
-	@tests/libc/table.py show $(foreach b,host $(QEMU_BOARDS),build/$(b)/tests/libc/rows.json)
+.PHONY: test-libc-table test-libc-table-arm
+$(call test,test-libc-table,all,600,alone,Profiles are right with glibc and musl, static, dynamic and preloaded.)
+$(call test,test-libc-table-arm,all,1200,shared,The same on 32-bit and 64-bit ARM machines.)
+test-libc-table: libc-rows  ## CPU time, stacks and waits with each C library
+	@tests/libc/table.py show build/host/tests/libc/rows.json
+test-libc-table-arm: $(BUILD)/edgeprof  ## the same on ARM
+	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b QEMU_TOOL=$< libc-rows; done
+	@tests/libc/table.py show $(QEMU_BOARDS:%=build/%/tests/libc/rows.json)
 libc-rows: $(LIBC_ALL) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/libc/table.py run --arch $(BOARD_ARCH) --edgeprof $(BUILD)/edgeprof --dir $(LIBC_DIR) --preload $(abspath $(PRELOAD_LIB)) $(LIBC_NAMES)
 else

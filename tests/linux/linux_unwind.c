@@ -37,6 +37,12 @@ static uint32_t dice_of(uint64_t *state)
     return (uint32_t)(*state >> 33);
 }
 
+static void forget_rules(void)
+{
+    for (unsigned i = 0; i < EP_RULE_CACHE; i++)
+        atomic_store(&ep_running()->unwinder.rule[i], 0);
+}
+
 static struct ep_stack walk(const struct ep_context *context)
 {
     struct ep_stack stack = {.pc = pcs};
@@ -141,6 +147,7 @@ static void test_random_stacks_stay_in_bounds(void **state)
         depths += walk(&c).depth;
     }
     print_message("             %.2f frames a stack\n", (double)depths / STACKS);
+    forget_rules(); /* some are of addresses where no processor stops, and the cache takes those for return addresses */
     assert_true(depths > STACKS * 9 / 8); /* walks do get beyond the first frame */
 }
 
@@ -279,8 +286,7 @@ static void test_hijack_is_labelled(void **state)
     unsigned caller = place_of(__start_fn_outer, __stop_fn_outer);
     uintptr_t stub = pcs[caller] + 1; /* outer's return address acts as the stub */
     ep_running()->unwinder.hijack_stub = stub;
-    for (unsigned i = 0; i < EP_RULE_CACHE; i++) /* set before any rule is cached */
-        atomic_store(&ep_running()->unwinder.rule[i], 0);
+    forget_rules(); /* set before any rule is cached */
     struct sigaction inner = {.sa_sigaction = on_sample, .sa_flags = SA_SIGINFO};
     assert_int_equal(sigaction(SIGUSR2, &inner, NULL), 0);
     outer();

@@ -44,7 +44,7 @@ test-pac-aarch64: $(BUILD)/edgeprof
 	@$(PAC_MAKE) lib na-hooks qemu-pac
 	@set -e; for cpu in $(PAC_CPUS); do tests/nativeaot/hooks.sh $< $(PAC_BUILD)/nativeaot/hooks $(PAC_BUILD)/hooks-$$cpu \
 	    qemu-aarch64 -cpu $$cpu -L /usr/aarch64-linux-gnu; done
-$(call test,test-pac-system-aarch64,all,900,shared,The same code passes the Linux port's tests on a whole machine whose processor has PAC and BTI.)
+$(call test,test-pac-system-aarch64,own,900,shared,The same code passes the Linux port's tests on a whole machine whose processor has PAC and BTI.)
 test-pac-system-aarch64: $(BUILD)/edgeprof
 	@$(PAC_MAKE) qemu-system BOARD_QEMU='qemu-system-aarch64 -M virt -cpu max$(comma)pauth-impdef=on -m 512'
 test-boards: $(OTHER_BOARDS:%=test-board-%)
