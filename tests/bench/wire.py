@@ -5,6 +5,7 @@ pprof for Pyroscope, with addresses and with names.
 usage: wire.py PROGRAM WORK [LEVEL...]
 
 wire_bytes_per_hour_LEVEL, _pprof, _pprof_named   over INTERVALS intervals after WARM, each of 10 s as by default
+inflated_bytes_per_hour_LEVEL_pprof, _pprof_named   of the same profiles, without gzip: what Pyroscope's rate counts
 segment_start_bytes_LEVEL, _pprof, _pprof_named   of the first interval: compact with its origin, modules and nodes, which later messages omit
 stack_entry_bytes     of a compact CPU profile at the level high: what a stack that the segment knows takes, with its value
 stack_entry_labels_bytes   what its labels add (this service's stacks have some), without the set of labels itself"""
@@ -17,8 +18,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "conformance"))
-from proto import fields
+from proto import decode, fields
 from receiver import Receiver
+from rules import inflated
 
 INTERVAL_S, WARM, INTERVALS = 10, 2, 5
 program, work = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
@@ -67,6 +69,11 @@ def wire_bytes(request):
     return len(line) + 2 + sum(len(name) + len(value) + 4 for name, value in headers) + 2 + len(body)
 
 
+def inflated_bytes(request):
+    """Of the pprofs in a push, without the labels of their series."""
+    return sum(len(inflated(sample["raw_profile"])) for series in decode("PushRequest", request[1])["series"] for sample in series["samples"])
+
+
 def cpu_columns(body):
     """(stacks, bytes of their nodes and values, bytes of their labels) of the CPU profile of a compact message; its first field is the kind."""
     for number, wire, profile in fields(body):
@@ -83,6 +90,8 @@ def main():
         for name, run in runs.items():
             warm = run.end()
             print(f"figure wire_bytes_per_hour_{level}{name} {sum(map(wire_bytes, warm)) * 3600 / (INTERVALS * INTERVAL_S):.0f} bytes")
+            if name:
+                print(f"figure inflated_bytes_per_hour_{level}{name} {sum(map(inflated_bytes, warm)) * 3600 / (INTERVALS * INTERVAL_S):.0f} bytes")
             print(f"figure segment_start_bytes_{level}{name} {sum(map(wire_bytes, run.start))} bytes")
             if level == "high" and not name:
                 stacks, bytes_, labels = map(sum, zip(*(cpu_columns(body) for _, body in warm)))
