@@ -106,6 +106,18 @@ def test_locked(run, server):
     other.close()
 
 
+@pytest.mark.parametrize("arguments", [("top", "--service", "svc1"), ("query", "services")], ids=lambda arguments: arguments[0])
+def test_reading_beside_a_writer(run, whole, arguments):
+    """Takes no lock for writing, and writes nothing."""
+    before = contents(whole)
+    with sqlite3.connect(whole, isolation_level=None) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        assert run(arguments[0], "--db", whole, *arguments[1:]) == (0, [])
+        writer.execute("ROLLBACK")
+    writer.close()
+    assert contents(whole) == before
+
+
 # ---- as a user who may only read ----
 
 @pytest.fixture

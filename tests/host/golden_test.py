@@ -11,6 +11,8 @@ from harness import Server, clean_environment, database
 
 SCHEMAS = (3, 4)
 SAID = json.loads((golden.FOLDER / "answers.json").read_text())
+COMMANDS = (("top", "--service", "hours"), ("query", "services"), ("export", "--service", "hours", "-o", "out.folded"), ("backup", "-o", "copy.db"),
+            ("serve", "--listen", "127.0.0.1:0"))
 
 
 def missing(said, now, where):
@@ -87,15 +89,28 @@ def test_read_only(cli, schema):
         os.chmod(place, 0o755)
 
 
-@pytest.mark.parametrize("arguments", [("top", "--service", "hours"), ("query", "services"), ("serve", "--listen", "127.0.0.1:0"), ("export", "--service", "hours", "-o", "out.folded")],
-                         ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: arguments[0])
 def test_newer_is_refused(cli, db, folder, arguments):
+    """In one line, and nothing is written: neither to the database nor beside it."""
     golden.unpack(f"schema-{max(SCHEMAS)}.sqlite.gz", db)
     newer = 99
     with database(db) as connection:
         connection.execute(f"PRAGMA user_version = {newer}")
+    before, files = pathlib.Path(db).read_bytes(), sorted(os.listdir(folder))
     cli.fails(1, f"newer edgeprof (schema {newer})", arguments[0], "--db", db, *arguments[1:], cwd=folder)
-    assert version(db) == newer
+    assert pathlib.Path(db).read_bytes() == before and sorted(os.listdir(folder)) == files
+
+
+def test_newer_leaves_an_older_backup(cli, db, folder):
+    """Also a database that is in use, whose newer schema is in its log only."""
+    copy = os.path.join(folder, "copy.db")
+    golden.unpack(f"schema-{max(SCHEMAS)}.sqlite.gz", db)
+    cli.run("backup", "--db", db, "-o", copy)
+    kept = pathlib.Path(copy).read_bytes()
+    with database(db) as connection:
+        connection.execute("PRAGMA user_version = 99")
+        cli.fails(1, "newer edgeprof (schema 99)", "backup", "--db", db, "-o", copy)
+    assert pathlib.Path(copy).read_bytes() == kept and not [name for name in os.listdir(folder) if ".part" in name]
 
 
 @pytest.mark.parametrize("stream", golden.STREAMS)

@@ -2,17 +2,18 @@
  * See backup.h. et_backup() has these steps:
  *
  *   check_target       refuse to overwrite a database in use
+ *   open_snapshot      begin to read the source; refuse what a newer edgeprof wrote
  *   lock_part          create and lock the unfinished file
- *   copy_all           copy a snapshot of the source, page by page; check the copy
+ *   copy_all           copy the snapshot, page by page; check the copy
  *   publish            sync, rename, sync the folder
  */
 #include "tools/store/backup.h"
 #include "tools/lib/progress.h"
+#include "tools/store/store_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ enum { STEP_PAGES = 1024, BUSY_MS = 5000 };
 
 struct backup {
     const char *from, *to;
+    sqlite3 *source;    /* in a read transaction, so concurrent writes do not change what it sees */
     struct et_buf part; /* name of the unfinished file */
     int hold;           /* file descriptor of that file, locked */
     struct et_buf *why;
@@ -65,10 +67,24 @@ static int run_sql(struct backup *b, sqlite3 *db, const char *path, const char *
     return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail_with_sqlite(b, db, path);
 }
 
-/* The source connection is in a read transaction, so concurrent writes do not change what it sees. */
-static int copy_pages(struct backup *b, sqlite3 *source, sqlite3 *copy)
+/* The schema's number belongs to the snapshot: a newer `serve` may migrate the database at any time. */
+static int open_snapshot(struct backup *b)
 {
-    sqlite3_backup *pages = sqlite3_backup_init(copy, "main", source, "main");
+    char newer[96];
+    int version = 0, err = open_database(b, b->from, SQLITE_OPEN_READWRITE, &b->source);
+    err = err ? err : run_sql(b, b->source, b->from, "BEGIN");
+    if (!err && et_schema_version(b->source, &version) != SQLITE_OK) {
+        err = fail_with_sqlite(b, b->source, b->from);
+    }
+    if (!err && et_schema_newer(version, newer, sizeof newer)) {
+        err = fail_with(b, -EINVAL, b->from, newer);
+    }
+    return err ? err : run_sql(b, b->source, b->from, "SELECT count(*) FROM profile WHERE id < 0");
+}
+
+static int copy_pages(struct backup *b, sqlite3 *copy)
+{
+    sqlite3_backup *pages = sqlite3_backup_init(copy, "main", b->source, "main");
     if (!pages) {
         return fail_with_sqlite(b, copy, b->part.data);
     }
@@ -89,12 +105,12 @@ static int copy_pages(struct backup *b, sqlite3 *source, sqlite3 *copy)
 }
 
 /* The copy has no write-ahead log, so the file alone is the whole database. */
-static int copy_from(struct backup *b, sqlite3 *source)
+static int copy_source(struct backup *b)
 {
     sqlite3 *copy = NULL;
     int err = open_database(b, b->part.data, SQLITE_OPEN_READWRITE, &copy);
     err = err ? err : run_sql(b, copy, b->part.data, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF");
-    err = err ? err : copy_pages(b, source, copy);
+    err = err ? err : copy_pages(b, copy);
     err = err ? err : run_sql(b, copy, b->part.data, "PRAGMA journal_mode = DELETE");
     sqlite3_close(copy);
     return err;
@@ -123,11 +139,9 @@ static int check_copy(struct backup *b)
 
 static int copy_all(struct backup *b)
 {
-    sqlite3 *source = NULL;
-    int err = open_database(b, b->from, SQLITE_OPEN_READWRITE, &source);
-    err = err ? err : run_sql(b, source, b->from, "BEGIN; SELECT count(*) FROM profile WHERE id < 0");
-    err = err ? err : copy_from(b, source);
-    sqlite3_close(source);
+    int err = copy_source(b);
+    sqlite3_close(b->source);
+    b->source = NULL;
     return err ? err : check_copy(b);
 }
 
@@ -217,6 +231,7 @@ int et_backup(const char *from, const char *to, struct et_buf *why)
     struct backup b = {.from = from, .to = to, .hold = -1, .why = why};
     et_buf_printf(&b.part, "%s.part", to);
     int err = check_target(&b);
+    err = err ? err : open_snapshot(&b);
     err = err ? err : lock_part(&b);
     if (!err) {
         remove_leftovers(&b);
@@ -230,6 +245,7 @@ int et_backup(const char *from, const char *to, struct et_buf *why)
         }
         close(b.hold);
     }
+    sqlite3_close(b.source);
     et_buf_free(&b.part);
     return err;
 }

@@ -403,18 +403,18 @@ static int64_t insert_row(struct et_store *store, sqlite3_stmt *statement)
 
 /* ---- opening ---- */
 
-/* A read-only database, such as a backup on a read-only disk, is opened without changing its log mode. */
-static int configure_log(struct et_store *store, bool create)
+/* A read-only database, such as a backup on a read-only disk, is opened without changing its log mode. Setting
+ * auto_vacuum writes to the database, and only that of an empty one has an effect. */
+static int configure_log(struct et_store *store, bool create, bool empty)
 {
     bool readonly = sqlite3_db_readonly(store->db, "main") == 1;
-    if (readonly && create) {
-        return SQLITE_READONLY;
+    if (readonly) {
+        return create ? SQLITE_READONLY : SQLITE_OK;
     }
-    return readonly ? SQLITE_OK
-                    : sqlite3_exec(store->db,
-                                   "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
-                                   " PRAGMA synchronous = FULL",
-                                   NULL, NULL, NULL);
+    int code = empty ? sqlite3_exec(store->db, "PRAGMA auto_vacuum = INCREMENTAL", NULL, NULL, NULL) : SQLITE_OK;
+    return code != SQLITE_OK
+               ? code
+               : sqlite3_exec(store->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", NULL, NULL, NULL);
 }
 
 /* Acknowledged data must survive a power cut while the next flash page is written. By default SQLite assumes that it
@@ -425,7 +425,11 @@ static int configure(struct et_store *store, bool create)
     sqlite3_file_control(store->db, "main", SQLITE_FCNTL_POWERSAFE_OVERWRITE, &trusting);
     sqlite3_extended_result_codes(store->db, 1);
     sqlite3_busy_timeout(store->db, 5000);
-    int code = configure_log(store, create);
+    int version, code = et_schema_version(store->db, &version);
+    if (code == SQLITE_OK && et_schema_newer(version, store->why, sizeof store->why)) {
+        return -EIO;
+    }
+    code = code == SQLITE_OK ? configure_log(store, create, version == 0) : code;
     if (code != SQLITE_OK) {
         return et_store_note(store, code);
     }

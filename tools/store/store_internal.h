@@ -187,6 +187,11 @@ int et_store_hold(struct et_store *store, size_t *held, size_t bytes);
 /* Keeps SQLite's message. Returns the errno value for it. */
 int et_store_note(struct et_store *store, int sqlite_code);
 
+/* Reads the number of a database's schema, 0 of an empty one. Returns SQLite's code. */
+int et_schema_version(sqlite3 *db, int *version);
+/* True: a newer edgeprof wrote it, which *why says; this one must neither read it nor write to it. */
+bool et_schema_newer(int version, char *why, size_t size);
+
 /* Creates the schema, or migrates an older one. Returns 0 or an error; the store keeps the message. */
 int et_store_schema(struct et_store *store);
 

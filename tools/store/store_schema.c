@@ -120,14 +120,22 @@ static const char VERSION_6[] =
     " message BLOB NOT NULL);"
     "PRAGMA user_version = 6;";
 
-static int read_version(struct et_store *store, int *version)
+int et_schema_version(sqlite3 *db, int *version)
 {
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(store->db, "PRAGMA user_version", -1, &statement, NULL);
+    int code = sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &statement, NULL);
     code = code == SQLITE_OK ? sqlite3_step(statement) : code;
     *version = code == SQLITE_ROW ? sqlite3_column_int(statement, 0) : 0;
     sqlite3_finalize(statement);
     return code == SQLITE_ROW ? SQLITE_OK : code;
+}
+
+bool et_schema_newer(int version, char *why, size_t size)
+{
+    if (version > VERSION) {
+        snprintf(why, size, "written by a newer edgeprof (schema %d); use that version or a later one", version);
+    }
+    return version > VERSION;
 }
 
 /* Version 1 used pprof's sample types as names of kinds. */
@@ -220,11 +228,12 @@ static int migrate(struct et_store *store, int version)
 
 int et_store_schema(struct et_store *store)
 {
-    int version, code = read_version(store, &version);
+    int version, code = et_schema_version(store->db, &version);
     bool readable = version >= READABLE && sqlite3_db_readonly(store->db, "main") == 1; /* such as a backup */
     if (code == SQLITE_OK && version < VERSION && !readable) {
         code = sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-        code = code == SQLITE_OK ? read_version(store, &version) : code; /* another process may have migrated it */
+        /* another process may have migrated it */
+        code = code == SQLITE_OK ? et_schema_version(store->db, &version) : code;
         code = code == SQLITE_OK ? migrate(store, version) : code;
         code = code == SQLITE_OK ? sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL) : code;
     }
@@ -235,9 +244,5 @@ int et_store_schema(struct et_store *store)
         }
         return err;
     }
-    if (version > VERSION) {
-        snprintf(store->why, sizeof store->why, "written by a newer edgeprof (schema %d)", version);
-        return -EIO;
-    }
-    return 0;
+    return et_schema_newer(version, store->why, sizeof store->why) ? -EIO : 0;
 }
