@@ -186,6 +186,19 @@ def test_damaged(run, spoiled, whole, copy, part):
     assert code in (0, 1) and len(lines) == code
 
 
+def test_copy_of_a_damaged_page(run, spoiled, whole, copy):
+    """The finding of SQLite's check, which has a heading of its own line."""
+    with sqlite3.connect(whole) as connection:
+        page, size = (connection.execute(sql).fetchone()[0] for sql in ("SELECT rootpage FROM sqlite_master WHERE name = 'labels'", "PRAGMA page_size"))
+    connection.close()
+    db = spoiled(0, 0)
+    with open(db, "r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\x77")
+    assert_says(run("backup", "--db", db, "-o", copy[0]), 1, db, "damaged", f"Page {page}")
+    assert_kept(copy)
+
+
 def test_server_of_a_damaged_database(start_server, spoiled, whole):
     db = spoiled(4096, os.path.getsize(whole) - 4096)
     try:

@@ -116,6 +116,13 @@ static int copy_source(struct backup *b)
     return err;
 }
 
+/* SQLite's verdict without its heading, which is a line of its own: "*** in database main ***". */
+static const char *finding_of(const char *verdict)
+{
+    const char *heading = verdict ? strchr(verdict, '\n') : NULL;
+    return heading ? heading + 1 : verdict ? verdict : "";
+}
+
 static int check_copy(struct backup *b)
 {
     sqlite3 *db = NULL;
@@ -128,7 +135,7 @@ static int check_copy(struct backup *b)
     }
     const char *verdict = err ? "ok" : (const char *)sqlite3_column_text(statement, 0);
     if (!verdict || strcmp(verdict, "ok") != 0) {
-        et_buf_printf(b->why, "%s: the database is damaged: %s; no copy was kept", b->from, verdict ? verdict : "");
+        et_buf_printf(b->why, "%s: the database is damaged: %s; no copy was kept", b->from, finding_of(verdict));
         err = -EIO;
     }
     sqlite3_finalize(statement);
