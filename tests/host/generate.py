@@ -95,13 +95,21 @@ def unsampled(reason, threads, names=(), error=0, limit=0, ns=0, of=0):
                    number(6, limit)) + number(14, ns) + number(15, of))
 
 
+def crash(signal=11, pid=7, threads=((1, "main", 1),), unix_ns=1_700_000_000_000_000_000, boot_id="boot", executable="app"):
+    """A signal's record. threads: (tid, name, leaf node), the one that crashed first."""
+    return (number(1, 1) + number(2, signal) + number(3, 2) + number(4, 16) + number(10, pid) + data(11, boot_id) + data(12, executable) +
+            number(13, 1_000_000_000) + number(14, 5_000_000_000) + fixed64(15, unix_ns) +
+            b"".join(nested(16, number(1, tid) + data(2, name) + number(3, node)) for tid, name, node in threads))
+
+
 def message(segment, sequence, origin=None, modules=(), nodes=None, profiles=(), stats=None, last=False,
-            unix_minus_uptime=1_700_000_000_000_000_000, tag_sets=(), contexts=()):
+            unix_minus_uptime=1_700_000_000_000_000_000, tag_sets=(), contexts=(), crash=None):
     return (fixed64(1, segment) + number(2, sequence) + (nested(3, origin) if origin is not None else b"") +
             b"".join(nested(4, m) for m in modules) + (nested(5, nodes) if nodes is not None else b"") +
             b"".join(nested(6, p) for p in profiles) + (nested(7, stats) if stats is not None else b"") +
             number(8, int(last)) + fixed64(9, unix_minus_uptime) +
-            b"".join(nested(10, t) for t in tag_sets) + b"".join(nested(11, c) for c in contexts))
+            b"".join(nested(10, t) for t in tag_sets) + b"".join(nested(11, c) for c in contexts) +
+            (nested(13, crash) if crash is not None else b""))
 
 
 def function_of(ident, name):

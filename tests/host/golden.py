@@ -1,13 +1,16 @@
-"""What version 0.1 left behind, in tests/host/golden/: databases, streams of devices, and what is said of them.
+"""What earlier versions left behind, in tests/host/golden/: databases, streams of devices, and what is said of them.
 
-    tests/host/golden.py PROGRAM      records databases and answers again; for a version's first release only, since
-                                      later versions have to give the answers of the earlier one
+    tests/host/golden.py PROGRAM      adds the database of the schema that this program writes. It must give the answers
+                                      of version 0.1, answers.json. more.json has what that version could not be asked
+    tests/host/golden.py PROGRAM all  records the databases and answers of version 0.1 again; for a version's first
+                                      release only, since later versions have to give the answers of the earlier one
 
 The streams are of tests/install/example/device.c, statically linked, at two levels; PROGRAM only says what is in them."""
 import gzip
 import json
 import os
 import pathlib
+import re
 import sqlite3
 import struct
 import subprocess
@@ -21,6 +24,8 @@ FOLDER = pathlib.Path(__file__).parent / "golden"
 STREAMS = ("medium", "high")
 SECOND, HOUR = 10**9, 3600
 START = 1_700_000_000 // HOUR * HOUR
+# What came with a schema: labels of counters, crashes.
+LABELS, CRASHES = 5, 6
 KINDS = {1: "cpu", 2: "wait", 3: "lock", 4: "alloc", 5: "live", 6: "exception", 7: "gc", 8: "thread", 9: "heap"}
 # Nothing goes for its age: the fine rows neither, since a timeline of what is left says less exactly when something was.
 OPTIONS = ("--config", FOLDER / "keep.conf")
@@ -45,6 +50,38 @@ def answers(server):
     found = {path: json.loads(server.request("GET", path)[1]) for path in questions()}
     found["/api/devices"].pop("now")
     return found
+
+
+def more_answers(server, schema):
+    """To what a database of this schema can be asked, and earlier ones could not."""
+    found = {}
+    if schema >= LABELS:
+        lines = server.request("GET", "/metrics")[1].decode().splitlines()
+        counters = (re.fullmatch(r'(edgeprof_\w+_total\{.*service="kinds".*\}) (\S+)', line) for line in lines)
+        found["/metrics"] = {match[1]: match[2] for match in counters if match}
+    if schema >= CRASHES:
+        found["/api/crashes"] = json.loads(server.request("GET", "/api/crashes?from=0")[1])
+    return found
+
+
+def missing(said, now, where):
+    """Where an answer lacks what was said once. A later version may say more."""
+    if isinstance(said, dict) and isinstance(now, dict):
+        return [text for key in said for text in (missing(said[key], now[key], f"{where}.{key}") if key in now else [f"{where}.{key} is gone"])]
+    if isinstance(said, list) and isinstance(now, list) and len(said) == len(now):
+        return [text for i, (one, other) in enumerate(zip(said, now)) for text in missing(one, other, f"{where}[{i}]")]
+    return [] if said == now else [f"{where}: {said!r} is {now!r}"]
+
+
+def said(schema):
+    """What a database of this schema answered when it was recorded, and what is only asked of it."""
+    more = json.loads((FOLDER / "more.json").read_text()) if (FOLDER / "more.json").exists() else {}
+    return json.loads((FOLDER / "answers.json").read_text()), more.get(str(schema), {})
+
+
+def differences(server, schema):
+    return [text for then, now in zip(said(schema), (answers(server), more_answers(server, schema))) for path in then
+            for text in missing(then[path], now[path], path)]
 
 
 def messages(stream):
@@ -89,6 +126,20 @@ def hours(db):
         return connection.execute("SELECT count(*) FROM profile WHERE level = 2").fetchone()[0]
 
 
+def version(path):
+    with database(path) as connection:
+        return connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+def fill_more(server, schema):
+    """What came with later schemas. The crash is of a process that is there already."""
+    if schema >= CRASHES:
+        app = generate.module(4096, 65536, 0, b"\7" * 20, "[app]")
+        body = generate.message(12, 0, generate.origin("kinds", [("zone", "a")]), [app], generate.nodes([0, 1], [4100, 4200]),
+                                crash=generate.crash(threads=((7, "main", 2), (8, "worker", 1)), unix_ns=START * SECOND), last=True)
+        assert server.push(body) == 200
+
+
 def as_schema_3(path):
     """What version 4 of the schema added, taken away."""
     with database(path) as connection:
@@ -127,5 +178,26 @@ def record(program):
         (FOLDER / f"{stream}.txt").write_text(text)
 
 
+def add(program):
+    with tempfile.TemporaryDirectory() as folder:
+        db, config = os.path.join(folder, "golden.db"), os.path.join(folder, "golden.conf")
+        with Server(program, db, *OPTIONS):
+            schema = version(db)
+        pathlib.Path(config).write_text((FOLDER / "keep.conf").read_text() + ("[serve]\nmetric-labels = zone\n" if schema >= LABELS else ""))
+        with Server(program, db, "--config", config) as server:
+            fill(server)
+            fill_more(server, schema)
+            more = more_answers(server, schema)
+        with Server(program, db, *OPTIONS) as server:
+            assert wait_until(lambda: hours(db) >= 6), "hours are merged"
+            file = FOLDER / "more.json"
+            known = json.loads(file.read_text()) if file.exists() else {}
+            known = {**known, str(schema): more} if more else known
+            file.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+            changed = differences(server, schema)
+            assert not changed, changed
+        pack(db, f"schema-{schema}.sqlite.gz")
+
+
 if __name__ == "__main__":
-    record(os.path.abspath(sys.argv[1]))
+    (record if sys.argv[2:] == ["all"] else add)(os.path.abspath(sys.argv[1]))

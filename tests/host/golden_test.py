@@ -1,4 +1,4 @@
-"""Databases and streams of version 0.1 (golden.py) are read by this version with the same answers; a newer database is refused."""
+"""Databases of every schema and streams of version 0.1 (golden.py) are read by this version with the same answers; a newer database is refused."""
 import json
 import os
 import pathlib
@@ -7,36 +7,18 @@ import tempfile
 
 import golden
 import pytest
+from golden import version
 from harness import Server, clean_environment, database
 
-SCHEMAS = (3, 4)
+SCHEMAS = (3, 4, 5, 6)
 SAID = json.loads((golden.FOLDER / "answers.json").read_text())
 COMMANDS = (("top", "--service", "hours"), ("query", "services"), ("export", "--service", "hours", "-o", "out.folded"), ("backup", "-o", "copy.db"),
             ("serve", "--listen", "127.0.0.1:0"))
 
 
-def missing(said, now, where):
-    """Where an answer lacks what was said once. A later version may say more."""
-    if isinstance(said, dict) and isinstance(now, dict):
-        return [text for key in said for text in (missing(said[key], now[key], f"{where}.{key}") if key in now else [f"{where}.{key} is gone"])]
-    if isinstance(said, list) and isinstance(now, list) and len(said) == len(now):
-        return [text for i, (one, other) in enumerate(zip(said, now)) for text in missing(one, other, f"{where}[{i}]")]
-    return [] if said == now else [f"{where}: {said!r} is {now!r}"]
-
-
-def differences(server):
-    now = golden.answers(server)
-    return [text for path, said in SAID.items() for text in missing(said, now[path], path)]
-
-
 @pytest.fixture
 def db(folder):
     return os.path.join(folder, "golden.db")
-
-
-def version(path):
-    with database(path) as connection:
-        return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
 def test_files():
@@ -45,6 +27,14 @@ def test_files():
     assert max(sizes.values()) < 50_000, sizes
     assert set(SAID) == set(golden.questions())
     assert all(answer.get("total") for path, answer in SAID.items() if path.startswith("/api/profile") and "other" not in path and "%222%22" not in path)
+    for schema in SCHEMAS:
+        assert set(golden.said(schema)[1]) == {path for path, first in (("/metrics", golden.LABELS), ("/api/crashes", golden.CRASHES)) if schema >= first}
+
+
+def test_none_is_missing(edgeprof, db):
+    """The schema that this version writes has its database here, so that later versions are tested with it: golden.py PROGRAM."""
+    with Server(edgeprof, db):
+        assert version(db) == max(SCHEMAS)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -54,8 +44,8 @@ def test_served(edgeprof, db, schema):
     assert version(db) == schema
     for _ in range(2):
         with Server(edgeprof, db, *golden.OPTIONS) as server:
-            assert differences(server) == []
-    assert version(db) >= max(SCHEMAS)
+            assert golden.differences(server, schema) == []
+    assert version(db) == max(SCHEMAS)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -87,6 +77,16 @@ def test_read_only(cli, schema):
         assert json.loads(done.stdout)["total"] == SAID["/api/profile?service=kinds&from=0&kind=wait"]["total"]
         assert pathlib.Path(db).read_bytes() == before and version(db) == schema
         os.chmod(place, 0o755)
+
+
+@pytest.mark.parametrize("arguments", COMMANDS[:-1], ids=lambda arguments: arguments[0])
+def test_newest_is_taken(cli, db, folder, arguments):
+    """By every command, without a word, and none of these writes to it; the server is asked above."""
+    golden.unpack(f"schema-{max(SCHEMAS)}.sqlite.gz", db)
+    before = pathlib.Path(db).read_bytes()
+    done = cli.run(arguments[0], "--db", db, *arguments[1:], cwd=folder)
+    assert (done.returncode, done.err) == (0, "")
+    assert pathlib.Path(db).read_bytes() == before
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: arguments[0])

@@ -16,6 +16,6 @@ bench-store: $(BENCH_STORE)
 	@set -e; db=$(BUILD)/bench/store.db; trap 'rm -f $$db*' EXIT; rm -f $$db*; $(BUILD)/bench/store_ingest $$db; rm -f $$db*; \
 	    $(BUILD)/bench/store_day fill $$db; $(BUILD)/bench/store_day queries $$db
 
-$(call test,test-tools-golden,quick,300,shared,Databases and device streams of version 0.1 give the same answers and a newer database is refused in one line.)
+$(call test,test-tools-golden,quick,300,shared,Databases of schema 3 to 6 and device streams of version 0.1 give the same answers and a newer database is refused in one line.)
 test-tools-golden: $(ET_TEST)/edgeprof
 	@$(call host_test,golden_test.py)
