@@ -29,9 +29,13 @@ struct ep_linux_slot {
     atomic_uint lately;          /* CPU time between the last two scans, in EP_LINUX_USED_UNIT */
     atomic_int timer;            /* EP_LINUX_BY_PERF: the event's descriptor */
     atomic_bool seen;
-    atomic_bool first; /* its perf event has not expired yet, and has no period */
+    atomic_uchar perf_part; /* the period of its perf event, see perf_period() in sampler.c */
+    atomic_uchar perf_left; /* samples until it gets another one; 0 at first */
     atomic_uchar clock;
 };
+
+/* The part of a perf event's period that stands for period_ns. */
+#define EP_LINUX_PERF_MEAN 64u
 
 /* EP_MAX_THREADS entries, set by ep_port_sampling_start(). */
 extern __attribute__((visibility("hidden"))) struct ep_linux_slot *ep_linux_slots;

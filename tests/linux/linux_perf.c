@@ -101,6 +101,49 @@ static void test_rates_above_ticks(void **state)
     ASSERT_RATIO(held(997), 0.95, 1.02);
 }
 
+/* ---- a program in step with the period ---- */
+
+#define STEP_RATE 97
+static uint64_t told_last, told_steps;
+
+static void on_step(const struct receiver_stack *stack)
+{
+    if (stack->kind != EP_KIND_CPU || !strstr(stack->with.tags, "step="))
+        return;
+    told_steps += stack->value;
+    if (strstr(stack->with.tags, "step=last"))
+        told_last += stack->value;
+}
+
+static void burn_step(const char *name, uint64_t until)
+{
+    uint64_t now = clock_of(CLOCK_THREAD_CPUTIME_ID);
+
+    assert_int_equal(ep_tag_push("step", name), 0);
+    if (now < until)
+        burn_by(until - now, 20000);
+    ep_tag_pop();
+}
+
+/* Each period's last quarter is another function: samples at the period's multiples would find one of the two. */
+static void test_in_step(void **state)
+{
+    const uint64_t period = 1000000000u / STEP_RATE;
+    uint64_t cpu;
+
+    (void)state;
+    begin(STEP_RATE, &cpu);
+    receiver.on_entry = on_step;
+    told_last = told_steps = 0;
+    uint64_t at = clock_of(CLOCK_THREAD_CPUTIME_ID);
+    for (unsigned i = 0; i < 4 * STEP_RATE; i++, at += period) {
+        burn_step("first", at + period * 3 / 4);
+        burn_step("last", at + period);
+    }
+    assert_true(end(cpu) > 0.9);
+    ASSERT_RATIO((double)told_last / (double)told_steps, 0.12, 0.40);
+}
+
 /* The time in the kernel as told, of that by getrusage(), which comes from ticks. */
 static double told_in_kernel(void)
 {
@@ -343,7 +386,7 @@ int main(void)
         cmocka_unit_test(test_small_queue),     cmocka_unit_test(test_queue_fills),
         cmocka_unit_test(test_program_closes),  cmocka_unit_test(test_forks),
         cmocka_unit_test(test_totals),          cmocka_unit_test(test_rates_above_ticks),
-        cmocka_unit_test(test_time_in_kernel),
+        cmocka_unit_test(test_in_step),         cmocka_unit_test(test_time_in_kernel),
     };
 
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
