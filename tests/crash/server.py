@@ -11,8 +11,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.parse
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'host'))
+from generate import message, nested, nodes, number, origin  # noqa: E402
 
 edgeprof, crasher = sys.argv[1:3]
 folder = pathlib.Path(tempfile.mkdtemp(prefix='crash-server-'))
@@ -24,9 +28,9 @@ def check(good, what):
         raise SystemExit(f'test-crash-server: {what}')
 
 
-def serve(port=0):
+def serve(port=0, *more):
     process = subprocess.Popen([edgeprof, 'serve', '--listen', f'127.0.0.1:{port}', '--db', str(db), '--symbols',
-                                str(pathlib.Path(crasher).parent)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                                str(pathlib.Path(crasher).parent), *more], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     found = re.search(r'http://127\.0\.0\.1:(\d+)', process.stdout.readline())
     check(found, 'the server did not start')
     return process, int(found[1])
@@ -51,6 +55,43 @@ def groups(port, **query):
 def said(*arguments):
     done = subprocess.run([edgeprof, 'crashes', *arguments], capture_output=True, text=True)
     return done.returncode, done.stdout
+
+
+def crash_message(segment, threads, depth):
+    """A crash whose stacks share their nodes."""
+    crash = number(1, 1) + number(2, 11) + b''.join(nested(16, number(1, i + 1) + number(3, depth)) for i in range(threads))
+    return message(segment, 0, origin('deep'), nodes=nodes([0] + [1] * (depth - 1), [3] * depth), last=True) + nested(13, crash)
+
+
+def push(port, body):
+    try:
+        with urllib.request.urlopen(f'http://127.0.0.1:{port}/edgeprof/v1/push', body) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def many_frames():
+    """Few bytes can name many frames: more than a device can record are refused, what it can is shown, and counts."""
+    limits = folder / 'limits.conf'
+    limits.write_text('[limits]\nquery-memory = 8M\n')
+    server, port = serve()
+    check(push(port, crash_message(1, 256, 1000)) == 400, 'a crash with 256,000 frames is accepted')
+    file = folder / 'many'
+    file.write_bytes(crash_message(1, 256, 1000))
+    check(said(str(file))[0] == 1, 'a file with 256,000 frames is accepted')
+    for segment in range(2, 62):
+        check(push(port, crash_message(segment, 33, 100)) == 200, 'a crash with 3,300 frames is refused')
+    code, text = said('--url', f'http://127.0.0.1:{port}', '--service', 'deep')
+    check(code == 0 and text.startswith('60 x deep'), f'60 crashes with 3,300 frames: {code} {text[:200]}')
+    stop(server)
+    server, port = serve(0, '--config', str(limits))
+    try:
+        groups(port)
+        check(False, 'more frames than memory are read')
+    except urllib.error.HTTPError as error:
+        check(error.code == 413, f'status {error.code}')
+    stop(server)
 
 
 def main():
@@ -97,6 +138,7 @@ def main():
     check(code == 0 and local == remote, f'the database says\n{local}\nthe server said\n{remote}')
     code, others = said('--db', str(db), '--per-thread')
     check(code == 0 and '(crashed)' in others, others)
+    many_frames()
 
 
 try:

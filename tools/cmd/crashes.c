@@ -220,8 +220,9 @@ static size_t write_groups(const json_t *document, bool threads, struct et_buf *
 
 static int print_crashes(const struct et_options *options, const struct et_buf *json)
 {
+    enum { VALUES = 20000000 }; /* of as many crashes as a server keeps, with all the frames that a device sends */
     struct et_buf why = {0}, out = {0};
-    json_t *document = et_json_read(json->data ? json->data : "", json->size, &why);
+    json_t *document = et_json_read_most(json->data ? json->data : "", json->size, VALUES, &why);
     int code = document ? ET_OK : ET_FAILED;
     if (!document) {
         et_error("crashes: unexpected answer: %s", why.data);

@@ -375,6 +375,16 @@ static bool locate_address(const struct et_segment *segment, uint64_t linear, st
     return linear - span->base < span->size;
 }
 
+static bool crash_frames_ok(const et_message *message, const struct et_wire_node *nodes, const char **why)
+{
+    size_t frames = 0;
+    for (size_t i = 0; i < message->crash->n_threads; i++) {
+        uint32_t leaf = message->crash->threads[i]->node;
+        frames += leaf ? nodes[leaf - 1].depth : 0;
+    }
+    return frames <= ET_CRASH_FRAMES || set_reason(why, "the stacks of a crash have too many frames");
+}
+
 bool et_message_nodes(const et_message *message, const struct et_segment *segment, struct et_wire_node *nodes,
                       const char **why)
 {
@@ -400,7 +410,7 @@ bool et_message_nodes(const et_message *message, const struct et_segment *segmen
             return set_reason(why, "a frame outside every module");
         }
     }
-    return true;
+    return !message->crash || crash_frames_ok(message, nodes, why);
 }
 
 /* ---- labels and profiles ---- */

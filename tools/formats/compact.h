@@ -14,6 +14,11 @@
 /* Largest accepted message, in bytes. */
 #define ET_MESSAGE_LIMIT (4u << 20)
 
+/* Most frames of all stacks of a crash. Its stacks may share nodes, so a few bytes could otherwise name millions of
+ * frames; a device's record has
+ * room for 3,500. */
+#define ET_CRASH_FRAMES 8192u
+
 typedef Edgeprof__V1__Message et_message;
 
 /* A module of a segment: [base, base + size) in the segment's address space starts at `address` in the ELF file. */
@@ -75,7 +80,8 @@ void et_message_free(et_message *message);
 /* Checks the message's modules and adds them to the segment, with module id 0. False: malformed. */
 bool et_message_spans(const et_message *message, struct et_segment *segment, const char **why);
 
-/* Decodes the message's nodes against the segment into nodes[message->nodes->n_back]. False: malformed. */
+/* Decodes the message's nodes against the segment into nodes[message->nodes->n_back]. False: malformed, or the stacks
+ * of its crash have more than ET_CRASH_FRAMES frames. */
 bool et_message_nodes(const et_message *message, const struct et_segment *segment, struct et_wire_node *nodes,
                       const char **why);
 

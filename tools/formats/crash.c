@@ -109,6 +109,7 @@ static void add_crash(struct et_crashes *crashes, et_message *message, const str
     uint32_t *frames = add_frames(crashes->profile, message, nodes);
     for (size_t i = 0; i < told->n_threads; i++) {
         add_stack(&crash, i, nodes, frames);
+        crashes->frame_count += crash.depths[i];
     }
     free(frames);
     crashes->items = et_reserve(crashes->items, &crashes->capacity, crashes->count + 1, sizeof *crashes->items);

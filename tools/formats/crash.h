@@ -21,6 +21,7 @@ struct et_crash {
 struct et_crashes {
     struct et_crash *items;
     size_t count, capacity;
+    size_t frame_count; /* of all stacks */
     struct et_profile *profile;
 };
 

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Checks depth and number of values by counting brackets and commas. The parser finds all other errors. */
-static const char *find_exceeded_bound(const char *text, size_t size)
+/* Checks depth and number of values by counting brackets and commas. The parser finds all other errors. False: *why
+ * says which is exceeded. */
+static bool is_within_bounds(const char *text, size_t size, size_t most, struct et_buf *why)
 {
     size_t depth = 0, values = 0;
     bool quoted = false;
@@ -24,26 +25,36 @@ static const char *find_exceeded_bound(const char *text, size_t size)
         } else if (c == ',') {
             values++;
         }
-        if (depth > ET_JSON_DEPTH || values > ET_JSON_VALUES) {
-            return depth > ET_JSON_DEPTH ? "nested deeper than 32" : "has more than 200000 values";
+        if (depth > ET_JSON_DEPTH) {
+            et_buf_printf(why, "JSON nested deeper than %d", ET_JSON_DEPTH);
+            return false;
+        }
+        if (values > most) {
+            et_buf_printf(why, "JSON has more than %zu values", most);
+            return false;
         }
     }
-    return NULL;
+    return true;
 }
 
-json_t *et_json_read(const char *text, size_t size, struct et_buf *why)
+json_t *et_json_read_most(const char *text, size_t size, size_t values, struct et_buf *why)
 {
     json_error_t error;
-    const char *bounds = find_exceeded_bound(text, size);
-    json_t *value = bounds ? NULL : json_loadb(text, size, JSON_DECODE_ANY, &error);
-    if (bounds) {
-        et_buf_printf(why, "JSON %s", bounds);
-    } else if (!value) {
+    if (!is_within_bounds(text, size, values, why)) {
+        return NULL;
+    }
+    json_t *value = json_loadb(text, size, JSON_DECODE_ANY, &error);
+    if (!value) {
         char *clean = et_clean(error.text, strlen(error.text));
         et_buf_printf(why, "not JSON: line %d, column %d: %s", error.line, error.column, clean);
         free(clean);
     }
     return value;
+}
+
+json_t *et_json_read(const char *text, size_t size, struct et_buf *why)
+{
+    return et_json_read_most(text, size, ET_JSON_VALUES, why);
 }
 
 const char *et_json_text(const json_t *object, const char *name)

@@ -17,6 +17,9 @@ enum { ET_JSON_DEPTH = 32, ET_JSON_VALUES = 200000 };
  * ET_JSON_VALUES values; *why says which, and where. The last of several equal keys wins. */
 json_t *et_json_read(const char *text, size_t size, struct et_buf *why);
 
+/* The same with at most `values` values, for a text whose writer bounds it. */
+json_t *et_json_read_most(const char *text, size_t size, size_t values, struct et_buf *why);
+
 /* A member that is a string. NULL: absent, null or of another type. */
 const char *et_json_text(const json_t *object, const char *name);
 

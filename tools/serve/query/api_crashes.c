@@ -9,17 +9,18 @@ struct crash_list {
 
 static bool add_crash(void *context, int64_t received_ns, const void *bytes, size_t size)
 {
-    enum { MEMORY = 20 }; /* what a byte of a message becomes, about */
+    enum { MEMORY = 20, FRAME_MEMORY = 128 }; /* what a byte of a message and a frame become, about */
     struct crash_list *list = context;
     const char *why;
     if (et_store_counts(list->store, size * MEMORY) < 0) {
         return false;
     }
     et_message *message = et_message_decode(bytes, size, &why);
+    size_t frames = list->crashes.frame_count;
     if (message) {
         (void)et_crashes_add(&list->crashes, message, received_ns, &why); /* was checked when it came */
     }
-    return true;
+    return et_store_counts(list->store, (list->crashes.frame_count - frames) * FRAME_MEMORY) == 0;
 }
 
 unsigned et_api_crashes(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
