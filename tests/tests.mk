@@ -34,6 +34,7 @@ UT_HEADERS  := $(wildcard core/*.h core/*/*.h port/*.h port/sim/*.h port/linux/*
 UT_LIBS_test_cfi := -ldw -lelf
 UT_LIBS_test_stratum := -lm
 UT_LIBS_test_rates := -lm
+UT_LIBS_linux_crash := -Wl,--wrap=ep_port_crash_write,--wrap=ep_port_crash_sync
 UT_LIBS_linux_bias := -lm
 UT_LIBS_test_alloc_hooks := -lm
 

@@ -22,6 +22,7 @@
 #define EP_CRASH_THREADS      32u
 #define EP_CRASH_MODULES_MOST EP_MAX_MODULES
 #define EP_CRASH_PATH         128u
+#define EP_CRASH_DEPTH        1023u /* receivers refuse deeper stacks, the frame of a missing root included */
 
 /* A run of the program. */
 struct ep_crash_run {

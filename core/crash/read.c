@@ -23,7 +23,7 @@ static void take_stack(const uint8_t *at, uint32_t size)
     if (view.stacks > EP_CRASH_THREADS || size < sizeof *head)
         return;
     take(head, sizeof *head, at, size);
-    if (head->depth > (size - sizeof *head) / sizeof(uint64_t))
+    if (head->depth > EP_CRASH_DEPTH || head->depth > (size - sizeof *head) / sizeof(uint64_t))
         return;
     head->name[sizeof head->name - 1] = 0;
     view.stack[view.stacks++].pcs = at + sizeof *head;
@@ -37,11 +37,12 @@ static void take_module(const uint8_t *at, uint32_t size, uint64_t *base)
         return;
     take(module, sizeof *module, at, size);
     module->path[sizeof module->path - 1] = 0;
+    const uint64_t extent = module->end - module->start, address = module->start - module->bias;
     if (module->build_id_size > sizeof module->build_id || module->end <= module->start ||
-        module->end - module->start > UINT32_MAX - *base)
+        extent > UINT32_MAX - *base || address > UINT64_MAX - extent)
         return;
     view.module[view.modules++].base = (uint32_t)*base;
-    *base += module->end - module->start;
+    *base += extent;
 }
 
 static void take_section(const struct ep_crash_section *section, const uint8_t *at, uint64_t *base)

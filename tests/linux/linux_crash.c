@@ -1,5 +1,6 @@
 /*
- * The file of a crash record, cut and changed at every byte: what a power cut leaves is refused or read right.
+ * The file of a crash record, cut and changed at every byte, and as a power cut leaves it at any of the handler's
+ * writes: what is damaged is refused, what is whole is read right. Linked with --wrap, to see the writes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +16,46 @@
 
 #include "core/crash/crash.h"
 
-static char dir[] = "/tmp/linux-crash-XXXXXX", path[64];
+#define SECTOR 512u
+
+static char dir[] = "/dev/shm/linux-crash-XXXXXX", path[64];
 static uint64_t memory[EP_MEMORY_DEFAULT / 8];
 static uint8_t whole[EP_CRASH_FILE_SIZE];
 static uint32_t body_size;
+
+/* What the handler wrote, in order; `epoch` counts the syncs before it. */
+static struct {
+    bool on;
+    unsigned count, epoch;
+    struct {
+        unsigned epoch;
+        uint32_t at, size;
+        uint8_t bytes[EP_CRASH_FILE_SIZE];
+    } write[8];
+} disk;
+
+int __real_ep_port_crash_write(uint64_t at, const void *bytes, size_t size);
+int __wrap_ep_port_crash_write(uint64_t at, const void *bytes, size_t size);
+int __real_ep_port_crash_sync(void);
+int __wrap_ep_port_crash_sync(void);
+
+int __wrap_ep_port_crash_write(uint64_t at, const void *bytes, size_t size)
+{
+    if (disk.on) {
+        assert_true(disk.count < 8 && at + size <= EP_CRASH_FILE_SIZE);
+        disk.write[disk.count].epoch = disk.epoch;
+        disk.write[disk.count].at = (uint32_t)at;
+        disk.write[disk.count].size = (uint32_t)size;
+        memcpy(disk.write[disk.count++].bytes, bytes, size);
+    }
+    return __real_ep_port_crash_write(at, bytes, size);
+}
+
+int __wrap_ep_port_crash_sync(void)
+{
+    disk.epoch += disk.on;
+    return __real_ep_port_crash_sync();
+}
 
 static void file_set(const void *bytes, size_t size)
 {
@@ -47,15 +84,19 @@ static int record_make(void **state)
     struct ep_crash_head head;
 
     (void)state;
-    assert_non_null(mkdtemp(dir));
+    if (access("/dev/shm", W_OK) != 0)
+        (void)snprintf(dir, sizeof dir, "/tmp/linux-crash-XXXXXX");
+    assert_non_null(mkdtemp(dir)); /* in memory: thousands of files are synced */
     (void)snprintf(path, sizeof path, "%s/edgeprof-crash", dir);
     assert_int_equal(ep_crash_start(&config, &crash), 0);
     assert_int_equal(ep_start(&config), 0);
     event.tid = ep_port_here(&event.context);
+    disk.on = true;
     assert_true(ep_crash_begin(&event));
     for (unsigned step = 0; step < EP_CRASH_STEPS; step++)
         ep_crash_step((enum ep_crash_step_number)step);
     ep_crash_end();
+    disk.on = false;
     assert_int_equal(ep_stop(1000), 0);
     ep_crash_stop();
     file_get(whole, sizeof whole);
@@ -133,6 +174,94 @@ static void each_cut_is_seen(void **state)
     }
 }
 
+/* Puts a write's sectors of which `which` has the bit onto the disk. Returns whether that is all of them. */
+static bool sectors_write(uint8_t *file, unsigned write, uint64_t which)
+{
+    const uint32_t at = disk.write[write].at, end = at + disk.write[write].size;
+    bool all = true;
+
+    for (uint32_t from = at, i = 0; from < end; i++) {
+        uint32_t to = (from / SECTOR + 1) * SECTOR < end ? (from / SECTOR + 1) * SECTOR : end;
+        if (which >> i & 1)
+            memcpy(file + from, disk.write[write].bytes + from - at, to - from);
+        all = all && which >> i & 1;
+        from = to;
+    }
+    return all;
+}
+
+/* The power fails when all writes before `last`, and these of its sectors, are on the disk. An earlier record was
+ * delivered, so its head is gone; `old` is what its body left. Returns the stacks that are read; 0: there is no record.
+ */
+static unsigned power_fails(unsigned last, uint64_t which, int old)
+{
+    static uint8_t file[EP_CRASH_FILE_SIZE];
+    const struct ep_crash_view *view;
+    unsigned heads = 0;
+
+    memset(file, 0, sizeof file);
+    memset(file + EP_CRASH_BODY_AT, old, EP_CRASH_BODY_MOST);
+    for (unsigned i = 0; i <= last; i++) {
+        bool all = sectors_write(file, i, i < last ? UINT64_MAX : which);
+        heads += disk.write[i].at == EP_CRASH_HEAD_AT && all;
+    }
+    file_set(file, sizeof file);
+    int error = look(&view);
+    assert_int_equal(error, heads ? 0 : -ENOENT); /* what comes after the first head takes nothing away */
+    if (error)
+        return 0;
+    assert_int_equal(view->fault.signal, 11);
+    assert_true(view->stacks >= 1 && view->stack[0].head.depth >= 3);
+    return view->stacks;
+}
+
+static void each_write_can_be_the_last(void **state)
+{
+    unsigned found = 0;
+
+    (void)state;
+    assert_true(disk.count == 5 && disk.write[1].at == EP_CRASH_BODY_AT && disk.write[2].at == EP_CRASH_HEAD_AT);
+    for (unsigned i = 1; i < disk.count; i++) /* a head comes when its body is safe */
+        assert_true(disk.write[i].at != EP_CRASH_HEAD_AT || disk.write[i].epoch > disk.write[i - 1].epoch);
+    for (unsigned last = 0; last < disk.count; last++)
+        for (unsigned i = 0; i < 64; i++)
+            for (int old = 0; old < 256; old += 51) {
+                found += power_fails(last, (1ull << i) - 1, old) > 0;
+                found += power_fails(last, ~(1ull << i), old) > 0;
+                found += power_fails(last, 1ull << i, old) > 0;
+            }
+    assert_true(found > 0);
+}
+
+/* A record of another version of the library: of its two stacks one is deeper than receivers accept. */
+static void too_deep_is_left_out(void **state)
+{
+    static uint8_t body[EP_CRASH_BODY_MOST];
+    static uint8_t file[EP_CRASH_FILE_SIZE];
+    const struct ep_crash_fault fault = {.signal = 11};
+    struct ep_crash_head head = {.magic = {'E', 'P', 'C', '1'}, .version = EP_CRASH_VERSION};
+    const struct ep_crash_view *view;
+
+    (void)state;
+    for (unsigned depth = EP_CRASH_DEPTH; depth <= EP_CRASH_DEPTH + 1; depth++) {
+        const struct ep_crash_stack stack = {.tid = depth, .depth = (uint16_t)depth};
+        const struct ep_crash_section sections[] = {
+            {.type = EP_CRASH_AT_FAULT, .size = sizeof fault},
+            {.type = EP_CRASH_AT_STACK, .size = (uint32_t)(sizeof stack + depth * sizeof(uint64_t))}};
+        memcpy(body, &sections[0], 8);
+        memcpy(body + 8, &fault, sizeof fault);
+        memcpy(body + 8 + sizeof fault, &sections[1], 8);
+        memcpy(body + 16 + sizeof fault, &stack, sizeof stack);
+        head.size = (uint32_t)(16 + sizeof fault) + sections[1].size;
+        head.crc = ep_crash_crc_on(ep_crash_crc(&head.version, 8), body, head.size);
+        memcpy(file + EP_CRASH_HEAD_AT, &head, sizeof head);
+        memcpy(file + EP_CRASH_BODY_AT, body, head.size);
+        file_set(file, sizeof file);
+        assert_int_equal(look(&view), 0);
+        assert_int_equal(view->stacks, depth <= EP_CRASH_DEPTH);
+    }
+}
+
 /* A body that is not what it says, with a right sum: a later version, or another program. */
 static void nonsense_is_read_safely(void **state)
 {
@@ -165,10 +294,9 @@ static void nonsense_is_read_safely(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_is_read),
-        cmocka_unit_test(each_byte_counts),
-        cmocka_unit_test(each_cut_is_seen),
-        cmocka_unit_test(nonsense_is_read_safely),
+        cmocka_unit_test(whole_is_read),        cmocka_unit_test(each_byte_counts),
+        cmocka_unit_test(each_cut_is_seen),     cmocka_unit_test(each_write_can_be_the_last),
+        cmocka_unit_test(too_deep_is_left_out), cmocka_unit_test(nonsense_is_read_safely),
     };
 
     return cmocka_run_group_tests(tests, record_make, record_remove);
