@@ -317,7 +317,7 @@ int ep_spool_from_env(struct ep_spool_config *config);
 /* The record of a crash, see core/DESIGN.md, section 17. */
 struct ep_crash_config {
     const char *dir; /* of the record's file `edgeprof-crash`: the spool's or another; used by one process. Copied */
-    /* Upper limit of the time that a crash takes longer, 100..3000; default 1000. */
+    /* Upper limit of the time that a crash takes longer, 100..3000; default 1000. Three quarters are for the record. */
     uint32_t limit_ms;
     bool registers; /* record all registers, not only pc, sp, fp and lr: they may hold anything */
 };

@@ -253,8 +253,8 @@ struct ep_crash_event {
 
 /* One file in a directory, used by one process, of `size` bytes that are allocated already. open: -EBUSY: another
  * process has it; -EPERM as of ep_port_store_open(); else the system's error. A forked child has it closed. read: the
- * bytes read or the error. write: 0 or the error. sync: what was written is safe from a power cut. Context: init, for
- * open and close; init, deliver, crash for the others. */
+ * bytes read or the error. write: 0 or the error, never a signal. sync: what was written is safe from a power cut.
+ * Context: init, for open and close; init, deliver, crash for the others. */
 int ep_port_crash_open(const char *dir, size_t size);
 void ep_port_crash_close(void);
 int64_t ep_port_crash_read(uint64_t at, void *bytes, size_t size);

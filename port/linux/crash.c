@@ -6,8 +6,8 @@
  *
  * It is not on an alternate stack: .NET's runtime would run its own handler there, which needs more room. It has no
  * SA_NODEFER until it records, so a handler that calls it as a plain function finds what it expects. A fault in a step
- * jumps back and continues at the next one. A time limit has two timers: the first ends the process by the signal that
- * it crashed with, the second by SIGKILL, if the first is not taken.
+ * jumps back and continues at the next one. A time limit has two timers: the first, at three quarters of it, ends the
+ * process by the signal that it crashed with, the second by SIGKILL, if the first is not taken.
  */
 #include "linux.h"
 #include "cpu_clock.h"
@@ -26,7 +26,7 @@
 #define FAULTS_MOST  2u
 #define LIMIT_SIGNAL SIGABRT
 #define OWNER_WAITS  40u /* of 50 ms */
-#define RESERVE_MS   500u
+#define DIE_WAITS    2u
 #define INFO_BYTES   8192u
 #define GLOBALS_MOST 16u
 
@@ -96,7 +96,12 @@ static void pass_on(int signal, siginfo_t *info)
         resend(tid_here(), signal, info);
 }
 
-/* Ends the process by the signal that it crashed with. */
+static void wait_50_ms(void)
+{
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 50000000}, NULL);
+}
+
+/* Ends the process by the signal that it crashed with: in the thread that crashed, or here, if that blocks it. */
 static void die(void)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};
@@ -106,8 +111,9 @@ static void die(void)
     (void)sigaction(crash.signal, &action, NULL);
     resend(atomic_load(&crash.owner), crash.signal, &crash.info);
     (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
-    for (unsigned i = 0; i < OWNER_WAITS; i++)
-        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 50000000}, NULL);
+    for (unsigned i = 0; i < DIE_WAITS; i++)
+        wait_50_ms();
+    resend(tid_here(), crash.signal, &crash.info);
     (void)syscall(SYS_exit_group, 128 + crash.signal);
 }
 
@@ -128,8 +134,8 @@ static int timer_make(int signal, int *timer)
 
 static void limit_begin(void)
 {
-    timer_set(crash.timer[0], crash.limit_ms);
-    timer_set(crash.timer[1], crash.limit_ms + RESERVE_MS);
+    timer_set(crash.timer[0], crash.limit_ms / 4 * 3);
+    timer_set(crash.timer[1], crash.limit_ms);
 }
 
 static void limit_end(void)
@@ -312,7 +318,7 @@ static void record(int signal, siginfo_t *info, void *ucontext)
 static void owner_await(void)
 {
     for (unsigned i = 0; i < OWNER_WAITS && atomic_load(&crash.owner); i++)
-        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 50000000}, NULL);
+        wait_50_ms();
 }
 
 static void on_fatal(int signal, siginfo_t *info, void *ucontext)

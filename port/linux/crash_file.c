@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,8 +31,18 @@ int64_t ep_port_crash_read(uint64_t at, void *bytes, size_t size)
     return (int64_t)got;
 }
 
+/* The kernel would end the process by SIGXFSZ, even for bytes that the file has. */
+static bool is_beyond_limit(uint64_t end)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;
+}
+
 int ep_port_crash_write(uint64_t at, const void *bytes, size_t size)
 {
+    if (is_beyond_limit(at + size))
+        return -EFBIG;
     for (size_t done = 0; done < size;) {
         ssize_t n = pwrite(file, (const char *)bytes + done, size - done, (off_t)(at + done));
         if (n == 0 || (n < 0 && errno != EINTR))

@@ -7,7 +7,7 @@ $(CRASH_DIR)/plain: tests/crash/crasher.c
 	$(CC) $(CRASH_CFLAGS) $< -Wl,--build-id -lpthread -o $@
 $(CRASH_DIR)/linked: tests/crash/crasher.c $(EP_LIB) port/linux/link.opt
 	@mkdir -p $(@D)
-	$(CC) $(CRASH_CFLAGS) -DLINKED $< $(EP_LIB) $(EP_LDFLAGS) -Wl,--wrap=ep_crash_step -Wl,--build-id $(EP_LDLIBS) -o $@
+	$(CC) $(CRASH_CFLAGS) -DLINKED $< $(EP_LIB) $(EP_LDFLAGS) -Wl,--wrap=ep_crash_step,--wrap=ep_port_crash_write -Wl,--build-id $(EP_LDLIBS) -o $@
 
 .PHONY: test-crash
 $(call test,test-crash,quick,300,shared,A program that crashes in any way leaves a record$(comma) and ends as it does without the profiler.)

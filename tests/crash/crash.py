@@ -6,9 +6,14 @@
 Each row runs the program without edgeprof first: the exit status must be the same with it.
 """
 import argparse
+import ctypes
 import json
+import multiprocessing
 import os
 import pathlib
+import platform
+import re
+import resource
 import shutil
 import signal
 import struct
@@ -18,10 +23,15 @@ import tempfile
 import time
 
 RECORD_AT, BODY_AT = 4096, 4608
+PC_IN_CORE = {'x86_64': 16, 'aarch64': 32}
 STEPS = {'fault': 0, 'stack': 1, 'modules': 2, 'text': 3, 'write': 4, 'others': 5, 'write_others': 6}
 
 
 class Failed(Exception):
+    pass
+
+
+class Skipped(Exception):
     pass
 
 
@@ -44,17 +54,18 @@ class Device:
     def __exit__(self, *error):
         shutil.rmtree(self.folder)
 
-    def run(self, *arguments, **more):
-        """Returns the exit status, standard error, and the seconds that it took."""
+    def run(self, *arguments, program=None, prepare=None, **more):
+        """Returns the exit status, standard error, and the seconds that it took. prepare() runs in the child before."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith('EDGEPROF_')}
         environment |= {'EDGEPROF_ENDPOINT': f'file://{self.out}', 'EDGEPROF_CRASH': f'{self.spool}/', **more}
-        program = self.options.linked if self.way == 'linked' else self.options.plain
-        if self.way == 'preload':
+        own = self.options.linked if self.way == 'linked' else self.options.plain
+        if self.way == 'preload' and program is None:
             environment['LD_PRELOAD'] = self.options.preload
         if self.way == 'without':
-            environment = dict(os.environ)
+            environment = {k: v for k, v in environment.items() if not k.startswith('EDGEPROF_')}
         start = time.monotonic()
-        done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([program or own, *arguments], env=environment, preexec_fn=prepare, cwd=self.folder,
+                              capture_output=True, text=True, timeout=60)
         return done.returncode, done.stderr, time.monotonic() - start
 
     def groups(self):
@@ -77,6 +88,47 @@ class Device:
 
 def functions(crash, thread=0):
     return [frame['function'] for frame in crash['threads'][thread]['frames']]
+
+
+def functions_all(crash):
+    return [frame['function'] for thread in crash['threads'] for frame in thread['frames']]
+
+
+def unshare_mounts():
+    """So that a mount ends with the test."""
+    new_mounts = 0x20000
+    if ctypes.CDLL(None).unshare(new_mounts) != 0:
+        return False
+    return subprocess.run(['mount', '--make-rprivate', '/'], stderr=subprocess.DEVNULL).returncode == 0
+
+
+private_mounts = unshare_mounts()
+
+
+class small_disk:
+    """A file system of 256 KiB at a folder, in a mount namespace of the test's own. Gives what fills it up."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __enter__(self):
+        if not private_mounts:
+            raise Skipped('no file system may be mounted')
+        self.folder.mkdir()
+        subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', self.folder], check=True)
+        return self.fill
+
+    def fill(self):
+        name = self.folder / 'other'
+        with open(name, 'wb', 0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                return name
+
+    def __exit__(self, *error):
+        subprocess.run(['umount', self.folder], check=True)
 
 
 def one(crashes, reason):
@@ -186,15 +238,184 @@ def fault_twice(device):
     check(crash['missed'] == 1 and not crash['threads'], 'there is a record')
 
 
-def hang_in(step, stack):
-    """A handler that hangs ends after its limit, by the same signal."""
+def hang_in(step, stack, how='2', with_thread=()):
+    """A handler that hangs ends after its limit, by the same signal. The longest limit: a busy machine may be late."""
     def row(device):
-        status, error, took = device.run('abort', CRASH_FAULTS='0' * STEPS[step] + '2')
+        status, error, took = device.run('abort', *with_thread, CRASH_FAULTS='0' * STEPS[step] + how, CRASH_LIMIT='3000')
         check(status == -signal.SIGABRT, f'exit status {status}: {error}')
-        check(took < 8, f'it took {took:.1f} s')
+        check(took < 20, f'it took {took:.1f} s')
         crash = one(device.next(), 'SIGABRT')
         check(bool(crash['threads']) == stack, f'{len(crash["threads"])} stacks')
     return row
+
+
+def hang_time(device):
+    """However the handler hangs, the process is gone within a second: compared with a pause of a second. One run of
+    three must be: a busy machine is late, a timer that is set to more always is."""
+    for how in ('2', '4'):
+        ratios = []
+        for _ in range(3):
+            pause = device.run('pause')[2]
+            status, error, hung = device.run('null', CRASH_FAULTS='0' * STEPS['others'] + how)
+            check(status in (-signal.SIGSEGV, -signal.SIGKILL), f'exit status {status}: {error}')
+            ratios.append(hung / pause)
+            if ratios[-1] < 1.2:
+                break
+        check(min(ratios) < 1.2, f'a hang takes {min(ratios):.2f} times as long as a second')
+        crashes = [c for c in device.next() if c['signal'] == signal.SIGSEGV]
+        check(all('do_null' in functions(c) for c in crashes) and crashes, 'what was written before the hang is lost')
+
+
+def disk_full(device):
+    """Spool and record on a file system that is full when the crash comes. What the program needs was written before."""
+    with small_disk(device.spool) as fill:
+        where = {'EDGEPROF_CRASH': '1', 'EDGEPROF_SPOOL': str(device.spool)}
+        check(device.run('idle', **where)[0] == 0, 'it does not start')
+        fill()
+        status, error, _ = device.run('null', **where)
+        check(status == -signal.SIGSEGV, f'exit status {status}: {error}')
+        device.run('idle', **where)
+        crashes = [crash | {'reason': group['reason']} for group in device.groups() for crash in group['crashes']]
+        check('do_null' in functions(one(crashes, 'SIGSEGV')), 'there is no stack')
+
+
+def disk_full_before(device):
+    """There is no room for the record's file: the program runs and ends as ever. With room, crashes are recorded."""
+    with small_disk(device.spool) as fill:
+        file = fill()
+        status, error, _ = device.run('null')
+        check(status == -signal.SIGSEGV, f'exit status {status}: {error}')
+        check(error.count('\n') == 1 and 'crash records' in error, f'it said {error!r}')
+        file.unlink()
+        check(device.next() == [], 'a crash without a record')
+        device.run('null')
+        check('do_null' in functions(one(device.next(), 'SIGSEGV')), 'there is no stack')
+
+
+def disk_full_in(writes, reason, stack):
+    """The disk refuses these writes of the handler, as file systems do that write to another place."""
+    def row(device):
+        status, error, _ = device.run('null', CRASH_WRITES=writes)
+        check(status == -signal.SIGSEGV, f'exit status {status}: {error}')
+        crash = one(device.next(), reason)
+        check(bool(crash['threads']) == stack, f'{len(crash["threads"])} stacks')
+        device.run('fpe')
+        check([c['reason'] for c in device.next() if 'do_fpe' in functions_all(c)] == ['SIGFPE'], 'the next crash is not recorded')
+    return row
+
+
+def file_limit(device):
+    """A limit on the size of files, from the start on and set later: no SIGXFSZ ends the program in place of its own
+    signal. Without a limit the next crash is recorded."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+    for prepare, arguments in ((limit, ['null']), (None, ['null', 'limit'])):
+        status, error, _ = device.run(*arguments, prepare=prepare)
+        check(status == -signal.SIGSEGV, f'exit status {status}: {error}')
+    crashes = device.next()
+    check(all(not c['threads'] for c in crashes), 'there is a record')
+    device.run('fpe')
+    check(len([c for c in device.next() if 'do_fpe' in functions_all(c)]) == 1, 'the next crash is not recorded')
+
+
+def power_cut(device):
+    """The power fails in the middle of each write, and after it: what is delivered is whole, it is one end, and the
+    next crash is recorded."""
+    for write in range(5):
+        for how in '23':
+            device.run('null', CRASH_WRITES='0' * write + how)
+            crashes = device.next()
+            check(len(crashes) == 1, f'write {write}, {how}: {len(crashes)} ends')
+            crash = crashes[0]
+            if crash['recorded']:
+                check('do_null' in functions(crash) and crash['faults'] == 0, f'write {write}, {how}: {functions(crash)}')
+            check(crash['recorded'] or not crash['threads'], f'write {write}, {how}: a part of a record')
+            check(crash['recorded'] == (write > 2 or write == 2 and how == '3'), f'write {write}, {how}: {crash["reason"]}')
+            device.run('fpe')
+            check(len([c for c in device.next() if 'do_fpe' in functions_all(c)]) == 1, f'write {write}, {how}: the next one')
+            device.out.unlink()
+
+
+def many(device):
+    """More threads than a record has room for."""
+    device.run('null', 'many')
+    crash = one(device.next(), 'SIGSEGV')
+    check(len(crash['threads']) == 33, f'{len(crash["threads"])} threads')
+    check('do_null' in functions(crash), f'the stack is {functions(crash)}')
+    check(all('sleeper' in functions(crash, i) for i in range(1, 30)), 'a thread that sleeps has no stack')
+
+
+def running(device):
+    """A thread that runs has no stack: nothing stops it. It is there all the same."""
+    device.run('null', 'run')
+    crash = one(device.next(), 'SIGSEGV')
+    check(len(crash['threads']) == 2 and 'do_null' in functions(crash), f'{len(crash["threads"])} threads')
+    check(functions(crash, 1) in ([], ['[stack cut]']), f'the stack of a thread that runs is {functions(crash, 1)}')
+
+
+def both(device):
+    """Two threads crash at once: one is recorded, and the status is the same."""
+    same_status(device, 'null', 'both')
+    crash = one(device.next(), 'SIGSEGV')
+    check('do_null' in functions(crash) and 'worker' in functions(crash), f'the stack is {functions(crash)}')
+
+
+def python_handler(when):
+    """Python's faulthandler, on a stack of its own: what it writes, and the status, are the same."""
+    def row(device):
+        code = 'faulthandler.enable(); '
+        enabled = {'after': code, 'before': f'{code}import ctypes; ctypes.CDLL({device.options.preload!r}); '}[when]
+        script = f'import faulthandler; {enabled}faulthandler._sigsegv()'
+
+        def run(where, text, **environment):
+            status, said, _ = where.run('-c', text, program='/usr/bin/python3', **environment)
+            return status, re.sub('0x[0-9a-f]+', '0x', said)
+        with Device(device.options, 'without') as without:
+            plain = run(without, f'import faulthandler; {code}faulthandler._sigsegv()')
+        check('Fatal Python error' in plain[1], f'the handler said {plain[1]!r}')
+        profiled = run(device, script, **({'LD_PRELOAD': device.options.preload} if when == 'after' else {}))
+        check(profiled == plain, f'{profiled} instead of {plain}')
+        names = functions(one(device.next(), 'SIGSEGV'))
+        check('Py_RunMain' in names and any('libc_start_main' in name for name in names), f'the stack is {names}')
+    return row
+
+
+def core_of(device, arguments, **environment):
+    """What the core dump says of the signal and of the crashed thread: number, code, address or sender, and where it was."""
+    def prepare():
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    for old in device.folder.glob('core*'):
+        old.unlink()
+    device.run(*arguments, prepare=prepare, **environment)
+    cores = list(device.folder.glob('core*'))
+    check(len(cores) == 1, f'{len(cores)} core dumps')
+    image = cores[0].read_bytes()
+    at, = struct.unpack_from('<Q', image, 32)
+    notes = next(struct.unpack_from('<IIQQQQ', image, at + 56 * i) for i in range(image[56]) if image[at + 56 * i] == 4)
+    at, end, found = notes[2], notes[2] + notes[5], {}
+    while at < end:
+        name, size, kind = struct.unpack_from('<III', image, at)
+        found.setdefault(kind, image[at + 12 + (name + 3 & ~3):][:size])
+        at += 12 + (name + 3 & ~3) + (size + 3 & ~3)
+    status, info = found[1], found[0x53494749]
+    signo, error, code = struct.unpack_from('<iii', info)
+    pc_at = 112 + 8 * PC_IN_CORE[platform.machine()]
+    own, = struct.unpack_from('<i', status, 32)
+    more = struct.unpack_from('<Q', info, 16)[0] if code > 0 else struct.unpack_from('<i', info, 16)[0] == own
+    return signo, error, code, more, struct.unpack_from('<Q', status, pc_at)[0] & 0xfff
+
+
+def core(device):
+    """The core dump is that of the crash: the same as without edgeprof."""
+    if pathlib.Path('/proc/sys/kernel/core_pattern').read_text().strip() != 'core' or platform.machine() not in PC_IN_CORE:
+        raise Skipped('core dumps do not go to the working folder')
+    with Device(device.options, 'without') as without:
+        if device.way == 'linked':
+            without.options = argparse.Namespace(**vars(device.options) | {'plain': device.options.linked})
+        for how in ('null', 'abort', 'trap', 'sent'):
+            plain, profiled = core_of(without, [how]), core_of(device, [how])
+            check(plain == profiled, f'{how}: {profiled} instead of {plain}')
+            check(how == 'abort' or plain[0] == {'null': 11, 'trap': 5, 'sent': 11}[how], f'{how}: {plain}')
 
 
 def reporter(when):
@@ -269,7 +490,9 @@ BOTH = {
     'fpe': ends('fpe', signal.SIGFPE), 'ill': ends('ill', signal.SIGILL), 'trap': ends('trap', signal.SIGTRAP),
     'bus': ends('bus', signal.SIGBUS), 'sent': ends('sent', signal.SIGSEGV), 'kill': unclean('kill'),
     'overflow': unclean('overflow'), 'regular': regular, 'address': address, 'threads': threads, 'kept': kept,
-    'early': early, 'reporter_after': reporter('after'), 'off': off,
+    'early': early, 'reporter_after': reporter('after'), 'off': off, 'disk_full': disk_full,
+    'disk_full_before': disk_full_before, 'file_limit': file_limit, 'many': many, 'running': running,
+    'both': both, 'core': core,
 }
 LINKED = {
     'reporter_before': reporter('before'), 'torn': torn, 'registers': registers, 'text': text,
@@ -277,29 +500,48 @@ LINKED = {
     'fault_text': fault_in('text', '1', True), 'fault_others': fault_in('others', '1', True),
     'fault_write': fault_in('write', '1', True), 'abort_text': fault_in('text', '3', True),
     'fault_twice': fault_twice, 'hang_others': hang_in('others', True), 'hang_stack': hang_in('stack', False),
+    'hang_blocked': hang_in('others', True, '4', ['thread']), 'hang_time': hang_time, 'power_cut': power_cut,
+    'disk_full_mark': disk_full_in('1', 'SIGSEGV', True), 'disk_full_record': disk_full_in('011111', 'SIGSEGV', False),
+    'disk_full_others': disk_full_in('000111', 'SIGSEGV', True),
+    'disk_full_all': disk_full_in('111111', 'killed, out of memory or stack overflow', False),
 }
+PRELOAD = {'python_after': python_handler('after'), 'python_before': python_handler('before')}
+
+
+WAYS = {'linked': BOTH | LINKED, 'preload': BOTH | PRELOAD}
+ALONE = ['hang_time']  # it compares times
+
+
+def run_row(task):
+    """Returns what is to be said, and whether the row is good."""
+    options, way, name = task
+    with Device(options, way) as device:
+        try:
+            WAYS[way][name](device)
+        except Skipped as error:
+            return f'SKIPPED {way} {name}: {error}', True
+        except Failed as error:
+            return f'{way} {name}: {error}', False
+    return '', True
 
 
 def main():
     parser = argparse.ArgumentParser()
     for name in ('edgeprof', 'plain', 'linked', 'preload'):
-        parser.add_argument(f'--{name}', required=True)
+        parser.add_argument(f'--{name}', required=True, type=os.path.abspath)
     parser.add_argument('rows', nargs='*')
     options = parser.parse_args()
-    failed = count = 0
-    for way, rows in (('linked', BOTH | LINKED), ('preload', BOTH)):
-        for name, row in rows.items():
-            if options.rows and name not in options.rows:
-                continue
-            count += 1
-            with Device(options, way) as device:
-                try:
-                    row(device)
-                except Failed as error:
-                    failed += 1
-                    print(f'{way} {name}: {error}', file=sys.stderr)
-    print(f'test-crash: {count - failed} of {count} rows')
+    tasks = [(options, way, name) for way, rows in WAYS.items() for name in rows if not options.rows or name in options.rows]
+    with multiprocessing.Pool(3) as pool:  # they wait most of the time
+        results = pool.map(run_row, [task for task in tasks if task[2] not in ALONE], 1)
+    results += [run_row(task) for task in tasks if task[2] in ALONE]
+    for said, _ in results:
+        if said:
+            print(said)
+    failed = sum(not good for _, good in results)
+    print(f'test-crash: {len(tasks) - failed} of {len(tasks)} rows')
     sys.exit(1 if failed else 0)
 
 
-main()
+if __name__ == '__main__':
+    main()

@@ -1,9 +1,15 @@
 /*
  * A program that ends in the way that its first argument says. With -DLINKED the profiler is linked in, else it may be
- * preloaded. Linked with --wrap=ep_crash_step, so that the test can break the handler at a step.
+ * preloaded. Linked with --wrap, so that the test can break the handler at a step, and the file's writes.
  *
- *   crasher HOW [before|after]     before, after: a crash reporter's handler beside edgeprof's, installed then
+ *   crasher HOW [WITH]
+ *     before, after     a crash reporter's handler beside edgeprof's, installed then
+ *     thread            the end comes in a second thread; a third sleeps
+ *     both              it comes in two threads at once
+ *     many, run         it comes with 40 threads that sleep; with one that runs
+ *     limit             no byte of a file may be written from then on (RLIMIT_FSIZE)
  */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -12,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #ifdef LINKED
@@ -19,11 +26,25 @@
 #include "port/port.h"
 
 static unsigned faulty;
+static volatile bool armed; /* the end comes */
+
+/* As a handler that waits for what never comes. */
+static void hang(bool blocked)
+{
+    sigset_t all;
+
+    (void)sigfillset(&all);
+    if (blocked)
+        (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
+    for (;;)
+        (void)usleep(1000000);
+}
 
 void __real_ep_crash_step(enum ep_crash_step_number step);
 void __wrap_ep_crash_step(enum ep_crash_step_number step);
 
-/* CRASH_FAULTS: a digit for each step. 1: a null dereference in it; 2: it hangs; 3: abort(). */
+/* CRASH_FAULTS: a digit for each step. 1: a null dereference in it; 2: it hangs; 3: abort(); 4: it hangs with all
+ * signals blocked. */
 void __wrap_ep_crash_step(enum ep_crash_step_number step)
 {
     const char *faults = getenv("CRASH_FAULTS");
@@ -31,11 +52,30 @@ void __wrap_ep_crash_step(enum ep_crash_step_number step)
 
     if (fault == '1')
         *(volatile int *)(uintptr_t)(8 + faulty++) = 1;
-    while (fault == '2')
-        (void)usleep(1000000);
+    if (fault == '2' || fault == '4')
+        hang(fault == '4');
     if (fault == '3')
         abort();
     __real_ep_crash_step(step);
+}
+
+int __real_ep_port_crash_write(uint64_t at, const void *bytes, size_t size);
+int __wrap_ep_port_crash_write(uint64_t at, const void *bytes, size_t size);
+
+/* CRASH_WRITES: a digit for each write of the crash. 1: the disk is full; 2: the power fails before its last sector is
+ * written; 3: after it. */
+int __wrap_ep_port_crash_write(uint64_t at, const void *bytes, size_t size)
+{
+    static unsigned count;
+    const char *faults = getenv("CRASH_WRITES");
+    const char fault = armed && faults && strlen(faults) > count ? faults[count++] : '0';
+
+    if (fault == '1')
+        return -ENOSPC;
+    int error = __real_ep_port_crash_write(at, bytes, fault == '2' ? (size - 1) / 512 * 512 : size);
+    if (fault == '2' || fault == '3')
+        (void)kill(getpid(), SIGKILL);
+    return error;
 }
 
 static uint64_t memory[EP_MEMORY_DEFAULT / 8];
@@ -48,6 +88,8 @@ static void begin(void)
 
     if (error <= 0)
         return;
+    if (getenv("CRASH_LIMIT"))
+        crash.limit_ms = (uint32_t)atoi(getenv("CRASH_LIMIT"));
     error = ep_crash_from_env(&crash);
     if (error > 0)
         error = ep_crash_start(&config, &crash);
@@ -63,9 +105,15 @@ static void end(void)
     (void)ep_stop(2000);
     ep_crash_stop();
 }
+
+static void arm(void)
+{
+    armed = true;
+}
 #else
 static void begin(void) {}
 static void end(void) {}
+static void arm(void) {}
 #endif
 
 static struct sigaction reporter_before[65];
@@ -217,24 +265,56 @@ static void *worker(void *argument)
     return argument;
 }
 
-int main(int argc, char **argv)
+static void *runner(void *argument)
+{
+    for (;;)
+        nowhere = 16;
+    return argument;
+}
+
+static void thread_begin(void *(*fn)(void *argument))
 {
     pthread_t thread;
+
+    if (pthread_create(&thread, NULL, fn, NULL) != 0)
+        exit(2);
+}
+
+static void with_after(const char *with)
+{
+    const struct rlimit nothing = {0};
+    pthread_t thread;
+
+    if (strcmp(with, "after") == 0)
+        reporter_install();
+    for (unsigned i = 0; strcmp(with, "many") == 0 && i < 40; i++)
+        thread_begin(sleeper);
+    if (strcmp(with, "run") == 0)
+        thread_begin(runner);
+    if (strcmp(with, "limit") == 0 && setrlimit(RLIMIT_FSIZE, &nothing) != 0)
+        exit(2);
+    if (strcmp(with, "thread") == 0 || strcmp(with, "both") == 0) {
+        thread_begin(with[0] == 't' ? sleeper : worker);
+        arm();
+        if (pthread_create(&thread, NULL, worker, NULL) != 0)
+            exit(2);
+        (void)pthread_join(thread, NULL);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *with = argc > 2 ? argv[2] : "";
 
     if (argc < 2)
         return 2;
     how = argv[1];
-    if (argc > 2 && strcmp(argv[2], "before") == 0)
+    if (strcmp(with, "before") == 0)
         reporter_install();
     begin();
-    if (argc > 2 && strcmp(argv[2], "after") == 0)
-        reporter_install();
-    if (argc > 2 && strcmp(argv[2], "thread") == 0) {
-        if (pthread_create(&thread, NULL, sleeper, NULL) != 0 || pthread_create(&thread, NULL, worker, NULL) != 0)
-            return 2;
-        (void)pthread_join(thread, NULL);
-    }
-    (void)usleep(strcmp(how, "idle") == 0 ? 400000 : 20000);
+    with_after(with);
+    (void)usleep(strcmp(how, "idle") == 0 ? 400000 : strcmp(how, "pause") == 0 ? 1000000 : 20000);
+    arm();
     int result = outer();
     end();
     return result;
