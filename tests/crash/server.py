@@ -16,7 +16,7 @@ import urllib.parse
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'host'))
-from generate import message, nested, nodes, number, origin  # noqa: E402
+from generate import crash, message, nodes, origin  # noqa: E402
 
 edgeprof, crasher = sys.argv[1:3]
 folder = pathlib.Path(tempfile.mkdtemp(prefix='crash-server-'))
@@ -59,8 +59,8 @@ def said(*arguments):
 
 def crash_message(segment, threads, depth):
     """A crash whose stacks share their nodes."""
-    crash = number(1, 1) + number(2, 11) + b''.join(nested(16, number(1, i + 1) + number(3, depth)) for i in range(threads))
-    return message(segment, 0, origin('deep'), nodes=nodes([0] + [1] * (depth - 1), [3] * depth), last=True) + nested(13, crash)
+    return message(segment, 0, origin('deep'), nodes=nodes([0] + [1] * (depth - 1), [3] * depth), last=True,
+                   crash=crash([(i + 1, '', depth) for i in range(threads)]))
 
 
 def push(port, body):

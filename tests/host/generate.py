@@ -95,11 +95,11 @@ def unsampled(reason, threads, names=(), error=0, limit=0, ns=0, of=0):
                    number(6, limit)) + number(14, ns) + number(15, of))
 
 
-def crash(signal=11, pid=7, threads=((1, "main", 1),), unix_ns=1_700_000_000_000_000_000, boot_id="boot", executable="app"):
-    """A signal's record. threads: (tid, name, leaf node), the one that crashed first."""
-    return (number(1, 1) + number(2, signal) + number(3, 2) + number(4, 16) + number(10, pid) + data(11, boot_id) + data(12, executable) +
-            number(13, 1_000_000_000) + number(14, 5_000_000_000) + fixed64(15, unix_ns) +
-            b"".join(nested(16, number(1, tid) + data(2, name) + number(3, node)) for tid, name, node in threads))
+def crash(threads=(), cause=1, signal=11, code=1, address=0, pid=7, boot_id="", executable="app", start=0, end=0, unix=0, runtime=b"", missed=0):
+    """threads: (tid, name, leaf node), the one that crashed first. cause 2: an end without a record."""
+    return (number(1, cause) + number(2, signal) + (varint(3 << 3) + zigzag(code) if code else b"") + number(4, address) +
+            number(10, pid) + data(11, boot_id) + data(12, executable) + number(13, start) + number(14, end) + fixed64(15, unix) +
+            b"".join(nested(16, number(1, tid) + data(2, name) + number(3, node)) for tid, name, node in threads) + data(17, runtime) + number(20, missed))
 
 
 def message(segment, sequence, origin=None, modules=(), nodes=None, profiles=(), stats=None, last=False,

@@ -136,7 +136,8 @@ def fill_more(server, schema):
     if schema >= CRASHES:
         app = generate.module(4096, 65536, 0, b"\7" * 20, "[app]")
         body = generate.message(12, 0, generate.origin("kinds", [("zone", "a")]), [app], generate.nodes([0, 1], [4100, 4200]),
-                                crash=generate.crash(threads=((7, "main", 2), (8, "worker", 1)), unix_ns=START * SECOND), last=True)
+                                crash=generate.crash(((7, "main", 2), (8, "worker", 1)), address=16, boot_id="boot", start=SECOND, end=5 * SECOND,
+                                                     unix=START * SECOND), last=True)
         assert server.push(body) == 200
 
 

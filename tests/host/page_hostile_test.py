@@ -1,11 +1,12 @@
 """The page with hostile names, for people who cannot see well or use no mouse, on small screens and in the dark.
 build/*/tests/tools/shots gets a picture of each view, wide and narrow, light and dark."""
+import json
 import os
 import time
 
 import pytest
 
-from generate import context, message, module, nodes, number, origin, profile, stats, tag_set
+from generate import context, crash, message, module, nodes, number, origin, profile, stats, tag_set
 from harness import Server
 from page_kit import EVIL, MAIN, SHOP, TEXTS, fill
 
@@ -60,6 +61,10 @@ def hostile_fill(server):
                    stats(10, 9, 1, 0, [(0, 3, 5)]) + number(11, 5) + number(13, 4095), unix_minus_uptime=time.time_ns() - 30 * 10**9,
                    tag_sets=[tag_set(1, **{EVIL: EVIL, "step": EVIL}), tag_set(2, step="<i>")], contexts=[context(1, thread=EVIL), context(2)])
     assert server.push(body) == 200, "hostile message"
+    told = json.dumps({"exception": {"type": EVIL, "message": EVIL}})
+    body = message(2, 0, origin(EVIL, [(EVIL, EVIL), ("version", EVIL), ("device", EVIL)], host=EVIL), [module(4096, 4096, 0, b"", "/x/" + EVIL)],
+                   nodes([0], [4100]), last=True, crash=crash([(1, EVIL, 1)], executable=EVIL, runtime=told))
+    assert server.push(body) == 200, "hostile crash"
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +80,7 @@ def not_markup(page, what):
     assert page.violations() == [], f"{what}: nothing was tried that the policy forbids"
 
 
-@pytest.mark.parametrize("view", ["flame", "callers", "diff", "span", "devices"])
+@pytest.mark.parametrize("view", ["flame", "callers", "diff", "span", "devices", "crashes"])
 def test_hostile_names(page, view):
     for service in ("hostile", SEEN):
         for more in ({}, {"group": "step", "fn": SEEN, "base": "same", "search": EVIL, "find": EVIL[:5]}):
@@ -102,7 +107,7 @@ def test_hostile_addresses(page):
     page.expected = ["400 (Bad Request)"]
     keys = ("kind", "value", "filter", "group", "range", "from", "to", "at", "base", "basefilter", "fn", "span_id", "trace_id", "search",
             "zoom", "shape", "sort", "find", "chart", "live", "tag", "label")
-    for view in ("flame", "callers", "diff", "span", "devices", EVIL, "__proto__"):
+    for view in ("flame", "callers", "diff", "span", "devices", "crashes", EVIL, "__proto__"):
         for value in (EVIL, "__proto__"):
             page.open({"service": "shop", "view": view, **dict.fromkeys(keys, value)})
             not_markup(page, f"{view[:8]}, {value[:9]}")
@@ -150,6 +155,10 @@ def scene_fill(server):
                        stats(1000, 990, 5, 5, [(0, 3, 5_000_000)] if i == 1 else []) + told, tag_sets=[tag_set(1, step="pricing")],
                        contexts=contexts, unix_minus_uptime=time.time_ns() - (40 + i * 100) * 10**9)
         assert server.push(body) == 200, "scene"
+    for i in range(3):
+        body = message(90 + i, 0, origin("gateway", [("version", f"1.{i}")], host=f"gw-{i}"), [module(4096, 4096, 0, b"", "/opt/app")],
+                       nodes([0, 1], [4100, 4200 + i // 2]), last=True, crash=crash([(1, "worker", 2)], address=16, unix=time.time_ns()))
+        assert server.push(body) == 200, "scene of crashes"
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +183,7 @@ SCENES = {
     "spans": {"service": "gateway", "view": "span"},
     "span": {"span_id": "00f067aa0ba902b8"},
     "devices": {"view": "devices"},
+    "crashes": {"view": "crashes"},
     "nothing": {"service": "shop", "filter": 'version="9"'},
 }
 

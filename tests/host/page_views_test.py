@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from generate import context, message, module, nodes, number, origin, profile, stats, tag_set, unsampled
+from generate import context, crash, message, module, nodes, number, origin, profile, stats, tag_set, unsampled
 from harness import wait_until
 from page_kit import SHOP, fill, format_share, format_value
 
@@ -273,3 +273,54 @@ def test_targets(page_of, start_server, folder):
 def test_no_targets(page):
     page.open({"view": "devices"})
     assert page.hidden("targets"), "without targets nothing is said of them"
+
+
+# ---- crashes ----
+
+def crash_push(server, segment, device, version, frames, **about):
+    threads = [(100, "worker", len(frames)), (101, "other", 0)] if frames else []
+    body = message(segment, 0, origin("gateway", [("device", device), ("version", version)], host="host"), [module(4096, 4096, 0, b"", "/opt/app")],
+                   nodes([0] + [1] * (len(frames) - 1), frames) if frames else None, last=True, crash=crash(threads, **about))
+    assert server.push(body) == 200, "a crash"
+
+
+def test_crashes(page_of, start_server):
+    server = start_server()
+    page = page_of(server)
+    page.open({"view": "crashes"})
+    assert "No crash in this range" in page.text("empty"), "none yet"
+    crash_push(server, 1, "a", "1.1", [4100, 4200, 4300], address=16, unix=(NOW - 500) * SECOND, start=SECOND, end=91 * SECOND)
+    crash_push(server, 2, "b", "1.2", [4100, 4200, 4300], address=16, unix=(NOW - 400) * SECOND)
+    crash_push(server, 3, "c", "1.2", [4100, 4250], signal=6, code=-6, unix=(NOW - 300) * SECOND,
+               runtime=json.dumps({"exception": {"type": "System.Boom", "message": "<b>no oil</b>"}}))
+    crash_push(server, 4, "d", "1.1", [], cause=2, signal=0, code=0, unix=(NOW - 600) * SECOND, missed=3)
+    page.after(lambda: page.click("#refresh"))
+    assert page.address("range") == "1d", "a day of crashes"
+    api = server.get("/api/crashes", **{"from": "now-86400s"})[1]["groups"]
+    reasons = page.js("[...document.querySelectorAll('#crashes td.name button')].map((b) => b.textContent)")
+    assert reasons == [group["reason"] for group in api] == ["System.Boom", "SIGSEGV", "killed, out of memory or stack overflow"], "the latest first"
+    assert [page.rows("crashes", column) for column in (1, 3, 4, 5)] == \
+        [["1", "2", "1"], ["SIGABRT", "SIGSEGV", "–"], ["c", "a, b", "d"], ["1.2", "1.1, 1.2", "1.1"]], "count, signal, devices, versions"
+    figures = dict(zip(*[iter(reversed(page.text("crash-figures").split("\n")))] * 2))
+    assert figures == {"crashes": "4", "different": "3", "devices": "4", "without a record": "1"}, "figures of all"
+
+    def stack():
+        return page.js("[...document.querySelectorAll('#crash-stack li')].map((li) => li.textContent)")
+    assert [stack(), "<b>no oil</b>" in page.text("crash")] == [["app+0x9a", "app+0x4"], True], "stack and message of the latest"
+    page.click("#crashes tr:nth-child(2) td.name button")
+    frames = [frame["function"] for frame in api[1]["crashes"][0]["threads"][0]["frames"]]
+    assert stack() == frames and len(frames) == 3, "the stack of the group that was chosen is the API's"
+    assert "at address 0x10" in page.text("crash") and "in thread worker" in page.text("crash"), "what is known of it"
+    page.js("document.getElementById('crash-list').open = true")
+    lines = page.js("[...document.querySelectorAll('#crash-list li')].map((li) => li.textContent)")
+    assert [len(lines), "b · version 1.2 · SIGSEGV" in lines[0], "a · version 1.1 · SIGSEGV" in lines[1]] == [2, True, True], f"each crash: {lines}"
+    chosen = page.js("location.hash")
+    page.click("#crashes tr:nth-child(3) td.name button")
+    assert "so there is no stack" in page.text("crash") and "3 such ends" in page.text("crash"), "an end without a record"
+    page.open(chosen)
+    assert page.address("crash") == api[1]["fingerprint"] and stack() == frames, "the address has the group"
+    page.js("[...document.querySelectorAll('#crashes th button')].find((b) => b.textContent === 'count').click()")
+    assert [page.rows("crashes", 1)[0], page.address("sort")] == ["2", "-count"], "sorted by count"
+    page.type_into("crash-filter", "boom")
+    assert len(page.rows("crashes", 0)) == 1, "filtered"
+    page.shot("crashes")

@@ -10,8 +10,12 @@ const USUAL = {
   at: '', // range selected on the timeline: "1700000000-1700000600"
   base: '', basefilter: '', // baseline: '' the previous range, 'same' the same range, or a range as in `at`
   fn: '', span_id: '', trace_id: '', // for the views of callers and spans
+  crash: '', // fingerprint of the chosen group
   search: '', zoom: '', shape: '', sort: '', find: '', chart: '', live: '',
 };
+
+// Views of all services: only the time selects.
+export const OF_ALL = ['devices', 'crashes'];
 
 export const RANGES = { '5m': 300, '15m': 900, '1h': 3600, '6h': 21600, '1d': 86400, '7d': 604800 };
 
@@ -42,7 +46,7 @@ export function readAddress() {
   state.from = seconds(state.from);
   state.to = seconds(state.to);
   if (!state.range || !(state.range in RANGES || ['all', 'custom'].includes(state.range))) {
-    state.range = state.from || state.to ? 'custom' : state.view === 'span' || state.view === 'devices' ? '1d' : '1h';
+    state.range = state.from || state.to ? 'custom' : state.view === 'span' || OF_ALL.includes(state.view) ? '1d' : '1h';
   }
   return state;
 }

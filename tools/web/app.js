@@ -1,8 +1,9 @@
 // The page of `edgeprof serve`. The state is in the address (address.js). A change calls refresh(), which shows the
 // form, the timeline and one view. A later refresh discards the answers of an earlier one.
 import { forget, get } from '/api.js';
-import { addressOf, parseSpan, readAddress, writeAddress } from '/address.js';
+import { OF_ALL, addressOf, parseSpan, readAddress, writeAddress } from '/address.js';
 import { CallersView } from '/callers.js';
+import { CrashView } from '/crashes.js';
 import { DeviceView } from '/devices.js';
 import { DiffView } from '/diff.js';
 import { byId, element } from '/dom.js';
@@ -23,6 +24,7 @@ const VIEWS = {
   diff: { title: 'Compare', make: DiffView },
   span: { title: 'Spans', make: SpanView },
   devices: { title: 'Devices', make: DeviceView },
+  crashes: { title: 'Crashes', make: CrashView },
 };
 
 const views = {};
@@ -56,6 +58,11 @@ function showEmpty(title, text, example = '', action = null) {
 // Why a view has no data. The list of services may not be loaded yet.
 function emptyOf() {
   if (!nothing) {
+    return;
+  }
+  if (state.view === 'crashes') {
+    showEmpty('No crash in this range', 'Programs with EDGEPROF_CRASH=1 record crashes, and deliver them at their next start.', '',
+      state.range === 'all' ? null : { text: 'All time', act: () => change({ range: 'all', at: '' }) });
     return;
   }
   if (services.length === 0) {
@@ -103,7 +110,7 @@ function change(patch, replace = false) {
   const before = state;
   state = { ...state, ...patch };
   if (patch.view && patch.view !== before.view) {
-    const day = patch.view === 'devices' && before.range === '1h';
+    const day = OF_ALL.includes(patch.view) && before.range === '1h';
     state = { ...state, range: day ? '1d' : state.range };
   }
   writeAddress(state, replace);
@@ -144,7 +151,7 @@ function showViews() {
       }
     },
   }, title)));
-  document.title = `${current === 'devices' ? 'Devices' : state.service || 'Profiles'} – edgeprof`;
+  document.title = `${OF_ALL.includes(current) ? VIEWS[current].title : state.service || 'Profiles'} – edgeprof`;
 }
 
 // Each view is created when it is first shown, and kept.
@@ -176,8 +183,8 @@ function spansFor(data) {
 }
 
 async function showTimeline(still) {
-  byId('timeline').hidden = state.view === 'devices';
-  if (state.view === 'devices') {
+  byId('timeline').hidden = OF_ALL.includes(state.view);
+  if (OF_ALL.includes(state.view)) {
     return;
   }
   const buckets = innerWidth < 700 ? 100 : 240;
@@ -192,7 +199,7 @@ async function showTimeline(still) {
 
 async function showAll(still) {
   // Requests that the address determines start at once; others need the list of services.
-  const early = state.service || state.view === 'devices' || (state.view === 'span' && (state.span_id || state.trace_id)) ? [viewOf().show(state, still), showTimeline(still)] : [];
+  const early = state.service || OF_ALL.includes(state.view) || (state.view === 'span' && (state.span_id || state.trace_id)) ? [viewOf().show(state, still), showTimeline(still)] : [];
   early.forEach((one) => one.catch(() => {}));
   // Tags are shown of the selected service only.
   ({ services } = await get(`/api/services${state.service ? `?tags-of=${encodeURIComponent(state.service)}` : ''}`));

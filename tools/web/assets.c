@@ -20,6 +20,7 @@ INCLUDE(app, "app.js");
 INCLUDE(brush, "brush.js");
 INCLUDE(callers, "callers.js");
 INCLUDE(colors, "colors.js");
+INCLUDE(crashes, "crashes.js");
 INCLUDE(devices, "devices.js");
 INCLUDE(diff, "diff.js");
 INCLUDE(dom, "dom.js");
@@ -58,6 +59,7 @@ static const struct et_asset assets[] = {
     ASSET("/brush.js", SCRIPT, brush),
     ASSET("/callers.js", SCRIPT, callers),
     ASSET("/colors.js", SCRIPT, colors),
+    ASSET("/crashes.js", SCRIPT, crashes),
     ASSET("/devices.js", SCRIPT, devices),
     ASSET("/diff.js", SCRIPT, diff),
     ASSET("/dom.js", SCRIPT, dom),

@@ -1,5 +1,6 @@
 // The form at the top: service, kind, filter, grouping, range; and labels to click. It shows the state and reports
 // changes.
+import { OF_ALL } from '/address.js';
 import { byId, element, fillSelect } from '/dom.js';
 import { formatValue } from '/format.js';
 import { parseSelector, selects, toggled } from '/selector.js';
@@ -121,9 +122,9 @@ export class Selection {
     if (document.activeElement !== byId('filter-text')) {
       byId('filter-text').value = state.filter;
     }
-    const devices = state.view === 'devices';
+    const ofAll = OF_ALL.includes(state.view);
     for (const part of document.querySelectorAll('#selection [data-part]')) {
-      part.classList.toggle('unused', devices ? part.dataset.part !== 'time' : part.dataset.part === 'group' && state.view === 'diff');
+      part.classList.toggle('unused', ofAll ? part.dataset.part !== 'time' : part.dataset.part === 'group' && state.view === 'diff');
     }
     this.showLabels(this.profile);
   }
@@ -142,7 +143,7 @@ export class Selection {
       element('span', { class: 'key' }, `${key}:`),
       ...[...sums].sort((a, b) => (b[1] ?? 0) - (a[1] ?? 0) || (a[0] < b[0] ? -1 : 1)).slice(0, CHIPS).map(([value, sum]) => this.chip(key, value, sum, labels?.unit)),
       more(key, sums) ? element('small', {}, `and ${more(key, sums)} more`) : null));
-    byId('labels').hidden = chips.length === 0 || this.state.view === 'devices';
+    byId('labels').hidden = chips.length === 0 || OF_ALL.includes(this.state.view);
     byId('labels').firstElementChild.textContent = `Labels: ${values.map(([key]) => key).join(', ')}`;
     byId('chips').replaceChildren(...chips);
     const keys = ['', ...new Set([...values.map(([key]) => key), ...(this.state.group ? [this.state.group] : [])])].sort();

@@ -1,0 +1,119 @@
+// Crashes and unclean ends of programs, in groups that look alike: how often, on which devices and versions; of the
+// chosen group each crash, and the stack of the thread that crashed last.
+import { get } from '/api.js';
+import { element } from '/dom.js';
+import { figure } from '/figures.js';
+import { formatDuration, formatTime } from '/format.js';
+import { timeOf } from '/query.js';
+import { Table } from '/table.js';
+
+const deviceOf = (crash) => crash.tags.device || crash.host || '(no name)';
+const signalOf = (crash) => (crash.signal ? crash.signal_name : '–');
+const timeText = (crash) => (crash.time ? formatTime(crash.time) : 'unknown time');
+const several = (values) => [...new Set(values.filter(Boolean))].sort();
+
+// A group is shown by its latest crash, which the API gives first.
+function summary(group) {
+  const [latest] = group.crashes;
+  return {
+    ...group, latest,
+    last: latest.time,
+    devices: several(group.crashes.map(deviceOf)),
+    versions: several(group.crashes.map((crash) => crash.tags.version)),
+    signals: several(group.crashes.map(signalOf)),
+  };
+}
+
+function stackOf(crash) {
+  const [thread] = crash.threads;
+  if (!thread?.frames.length) {
+    return element('p', { class: 'note' }, crash.recorded ? 'No stack was recorded.' : 'The run ended without a record, so there is no stack.');
+  }
+  return element('ol', { class: 'stack', id: 'crash-stack', 'aria-label': 'Stack of the thread that crashed, innermost function first' },
+    ...thread.frames.map((frame) => element('li', {}, frame.function, frame.file ? element('small', {}, ` ${frame.file}:${frame.line}`) : null)));
+}
+
+// What is known of the latest crash, in words.
+function about(crash) {
+  return [
+    crash.message,
+    crash.code > 0 && crash.recorded ? `at address ${crash.address}` : '',
+    crash.sender ? `sent by process ${crash.sender}` : '',
+    crash.threads[0]?.name ? `in thread ${crash.threads[0].name}` : '',
+    crash.ran ? `after ${formatDuration(crash.ran)}` : '',
+    crash.missed > 1 ? `${crash.missed.toLocaleString('en')} such ends` : '',
+    crash.faults ? `incomplete: ${crash.faults} parts of the record failed` : '',
+  ].filter(Boolean).join(', ');
+}
+
+export class CrashView {
+  constructor(parent, app) {
+    this.app = app;
+    this.figures = element('div', { class: 'figures', id: 'crash-figures' });
+    const groups = element('section', { class: 'card' });
+    this.chosen = element('section', { class: 'card', id: 'crash' });
+    parent.append(this.figures, groups, this.chosen);
+    this.table = this.makeTable(groups);
+  }
+
+  makeTable(parent) {
+    return new Table(parent, {
+      id: 'crashes', filterId: 'crash-filter', title: 'Crashes that look alike', filterText: 'Filter crashes', noun: 'groups', sort: { column: 'last', down: true },
+      textOf: (row) => JSON.stringify(row),
+      onChange: ({ sort, filter }) => this.app.change({ sort, find: filter }, true),
+      columns: [
+        { key: 'reason', text: 'crash', class: 'name', value: (row) => row.reason, cell: (row) => this.reason(row) },
+        { key: 'count', text: 'count', down: true, value: (row) => row.count, cell: (row) => row.count.toLocaleString('en') },
+        { key: 'last', text: 'last', down: true, value: (row) => row.last, cell: (row) => timeText(row.latest) },
+        { key: 'signal', text: 'signal', class: 'text', value: (row) => row.signals.join(), cell: (row) => row.signals.join(', ') },
+        { key: 'device', text: 'devices', class: 'text', value: (row) => row.devices.join(), cell: (row) => row.devices.join(', ') },
+        { key: 'version', text: 'versions', class: 'text', value: (row) => row.versions.join(), cell: (row) => row.versions.join(', ') || '–' },
+      ],
+    });
+  }
+
+  reason(row) {
+    const inner = row.latest.threads[0]?.frames[0]?.function;
+    return element('td', { class: 'name' },
+      element('button', { type: 'button', title: 'Its crashes and stack', onclick: () => this.choose(row) }, row.reason),
+      element('small', {}, [row.service, inner].filter(Boolean).join(' · ')));
+  }
+
+  choose(group) {
+    this.showChosen(group);
+    this.app.change({ crash: group.fingerprint }, true);
+  }
+
+  showChosen(group) {
+    this.chosen.replaceChildren(
+      element('h2', {}, `${group.reason} in ${group.service}`),
+      element('p', {}, about(group.latest)),
+      stackOf(group.latest),
+      element('details', { id: 'crash-list' }, element('summary', {}, group.count === 1 ? '1 crash' : `${group.count.toLocaleString('en')} crashes`),
+        element('ul', {}, ...group.crashes.map((crash) => element('li', {},
+          [timeText(crash), deviceOf(crash), crash.tags.version ? `version ${crash.tags.version}` : '', signalOf(crash), `${crash.executable} ${crash.pid}`].filter(Boolean).join(' · '))))));
+  }
+
+  async show(state, still) {
+    const { from, to } = timeOf(state);
+    const parameters = new URLSearchParams(Object.entries({ from, to }).filter(([, value]) => value));
+    const groups = (await get(`/api/crashes?${parameters}`)).groups.map(summary);
+    if (!still()) {
+      return;
+    }
+    if (groups.length === 0) {
+      this.app.empty();
+      return;
+    }
+    this.app.filled();
+    const all = groups.flatMap((group) => group.crashes);
+    this.figures.replaceChildren(
+      figure(all.length === 1 ? 'crash' : 'crashes', all.length.toLocaleString('en'), 'that arrived in this range'),
+      figure('different', groups.length.toLocaleString('en'), 'of one service, for the same reason, in the same functions'),
+      figure('devices', several(all.map(deviceOf)).length.toLocaleString('en'), 'with a crash in this range'),
+      figure('without a record', all.filter((crash) => !crash.recorded).length.toLocaleString('en'), 'killed, out of memory, stack overflow or power loss'));
+    this.table.set({ sort: state.sort, filter: state.find });
+    this.table.show(groups);
+    this.showChosen(groups.find((group) => group.fingerprint === state.crash) ?? groups[0]);
+  }
+}
