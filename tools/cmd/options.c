@@ -64,6 +64,7 @@ static const struct option all_options[] = {
     {"per-thread", no_argument, NULL, '0'},
     {"no-fork", no_argument, NULL, '7'},
     {"native-memory", no_argument, NULL, 'R'},
+    {"no-sandbox", no_argument, NULL, 'Z'},
     {"keep", required_argument, NULL, '5'},
     {"max-size", required_argument, NULL, '6'},
     {"every", required_argument, NULL, 'E'},
@@ -216,8 +217,9 @@ static bool set_option(int letter, char *value, struct et_options *out)
     out->per_thread |= letter == '0';
     out->no_fork |= letter == '7';
     out->native_memory |= letter == 'R';
+    out->no_sandbox |= letter == 'Z';
     out->granularity = letter == '8' ? ET_GRANULARITY_LINE : out->granularity;
-    return strchr("jcv4W078R", letter) || set_query(letter, value, out);
+    return strchr("jcv4W078RZ", letter) || set_query(letter, value, out);
 }
 
 static const char *option_name(int letter)
@@ -360,17 +362,22 @@ int et_options_parse(int argc, char **argv, const char *takes, const char *help,
     return code;
 }
 
-static void set_debuginfod(const struct et_options *options, struct et_symbols *symbols)
+bool et_options_debuginfod(const struct et_options *options, struct et_buf *urls, struct et_buf *cache)
 {
     const char *known = getenv("DEBUGINFOD_URLS");
-    struct et_buf urls = {0}, cache = {0};
     for (size_t i = 0; i < options->debuginfod.count; i++) {
-        et_buf_printf(&urls, "%s ", options->debuginfod.items[i]);
+        et_buf_printf(urls, "%s ", options->debuginfod.items[i]);
     }
     if (options->debuginfod.count == 0 && known) {
-        et_buf_text(&urls, known);
+        et_buf_text(urls, known);
     }
-    if (urls.size && et_debuginfod_cache(&cache)) {
+    return urls->size && et_debuginfod_cache(cache);
+}
+
+static void set_debuginfod(const struct et_options *options, struct et_symbols *symbols)
+{
+    struct et_buf urls = {0}, cache = {0};
+    if (et_options_debuginfod(options, &urls, &cache)) {
         et_symbols_set_debuginfod(symbols, urls.data, cache.data);
     } else if (urls.size) {
         et_error("debuginfod: disabled, because there is no cache folder; set EDGEPROF_CACHE");

@@ -28,7 +28,7 @@ struct et_options {
     unsigned long rows, count; /* count 0: not set */
     int64_t last_ns, every_ns; /* 0: not set */
     enum et_granularity granularity;
-    bool json, folded, serve, insecure, per_function, per_thread, no_fork, native_memory;
+    bool json, folded, serve, insecure, per_function, per_thread, no_fork, native_memory, no_sandbox;
     int first; /* index of the first argument that is not an option */
 };
 
@@ -40,6 +40,10 @@ void et_options_free(struct et_options *options);
 
 /* Makes the symbol search from the options. DEBUGINFOD_URLS applies when no --debuginfod is given. */
 struct et_symbols *et_options_symbols(const struct et_options *options);
+
+/* The debuginfod servers (blanks between) that et_options_symbols() asks, and its cache. False: none, or no cache
+ * folder is set, and then *urls is not empty. The caller frees both. */
+bool et_options_debuginfod(const struct et_options *options, struct et_buf *urls, struct et_buf *cache);
 
 /* The server of --url with its options. */
 struct et_remote et_options_remote(const struct et_options *options);

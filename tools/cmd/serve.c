@@ -2,6 +2,7 @@
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
 #include "tools/serve/relay/relay.h"
+#include "tools/serve/sandbox.h"
 #include "tools/serve/settings.h"
 #include "tools/serve/start.h"
 #include "tools/cmd/help.h"
@@ -32,6 +33,8 @@ static const char help[] =
     "  --insecure          accept everybody, even on non-local addresses\n"
     "  --hosts NAMES       names that clients may use for this server besides addresses and localhost, such as\n"
     "                      \"gateway, gateway.example.org\"; \"*\": any (for servers without tokens)\n"
+    "  --no-sandbox        do not limit the server itself to the files and system calls that it needs; "
+    "docs/security.md\n"
     "  --config FILE       settings: the above in [serve]; [keep], [limits], scrape targets in [scrape NAME], relay\n"
     "                      destinations in [relay NAME]\n"
     "  --help\n"
@@ -53,6 +56,7 @@ static int read_settings(struct et_options *options, struct et_serve_settings *s
         .keep = options->keep,
         .max_size = options->max_size,
         .insecure = options->insecure,
+        .no_sandbox = options->no_sandbox,
         .hosts = options->hosts,
         .symbols = options->symbols,
         .debuginfod = options->debuginfod,
@@ -64,10 +68,47 @@ static int read_settings(struct et_options *options, struct et_serve_settings *s
     return code;
 }
 
+/* Says in *line what holds. */
+static void enter_sandbox(const struct et_options *options, const struct et_serve_settings *settings,
+                          const struct et_relay_config *relay, struct et_buf *line)
+{
+    struct et_buf urls = {0}, cache = {0};
+    bool asks = et_options_debuginfod(options, &urls, &cache);
+    et_sandbox_enter(&(struct et_sandbox_config){.settings = settings,
+                                                 .relay = relay,
+                                                 .symbols = &options->symbols,
+                                                 .symbols_store = options->symbols_store,
+                                                 .debuginfod = asks ? urls.data : NULL,
+                                                 .cache = cache.data},
+                     line);
+    et_buf_free(&urls);
+    et_buf_free(&cache);
+}
+
+static struct et_server *start_server(const struct et_options *options, struct et_serve_settings *settings,
+                                      struct et_relay_config *relay, struct et_buf *sandbox)
+{
+    if (settings->sandbox) {
+        enter_sandbox(options, settings, relay, sandbox); /* before the server starts threads, which inherit it */
+    } else {
+        et_buf_text(sandbox, "sandbox: off");
+    }
+    return et_server_start(
+        &(struct et_server_config){
+            .listen = settings->listen,
+            .db = settings->db,
+            .symbols = et_options_symbols(options),
+            .limits = &settings->limits,
+            .access = settings->access,
+            .metric_labels = settings->metric_labels,
+        },
+        relay, &settings->scrape, settings->verdict_ns);
+}
+
 int et_cmd_serve(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldBxK1234569", help, &options);
+    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldBxK1234569Z", help, &options);
     if (code >= 0) {
         return code;
     }
@@ -93,16 +134,8 @@ int et_cmd_serve(int argc, char **argv)
         et_options_free(&options);
         return ET_FAILED;
     }
-    struct et_server *server = et_server_start(
-        &(struct et_server_config){
-            .listen = settings.listen,
-            .db = settings.db,
-            .symbols = et_options_symbols(&options),
-            .limits = &settings.limits,
-            .access = settings.access,
-            .metric_labels = settings.metric_labels,
-        },
-        &relay, &settings.scrape, settings.verdict_ns);
+    struct et_buf sandbox = {0};
+    struct et_server *server = start_server(&options, &settings, &relay, &sandbox);
     et_relay_config_free(&relay); /* what the server has not taken */
     struct et_keeper *keeper = server ? et_keeper_start(server, &settings.keep) : NULL;
     et_serve_settings_free(&settings);
@@ -111,10 +144,12 @@ int et_cmd_serve(int argc, char **argv)
         if (server) {
             et_server_stop(server);
         }
+        et_buf_free(&sandbox);
         return ET_FAILED;
     }
-    printf("edgeprof: %s\n", et_server_url(server));
+    printf("edgeprof: %s\nedgeprof: %s\n", et_server_url(server), sandbox.data);
     fflush(stdout);
+    et_buf_free(&sandbox);
     int signal;
     while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) {
         et_server_reload(server);

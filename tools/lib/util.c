@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void (*et_before_error)(void);
 static struct et_buf *error_buffer;
@@ -361,6 +362,19 @@ int et_write_file(const char *path, const void *bytes, size_t size)
     if ((to_stdout ? fflush(file) : fclose(file)) != 0) {
         err = errno ? -errno : -EIO;
     }
+    return err;
+}
+
+int et_make_folders(const char *path)
+{
+    char *copy = et_strdup(path);
+    for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(copy, 0777);
+        *slash = '/';
+    }
+    int err = mkdir(copy, 0777) == 0 || errno == EEXIST ? 0 : -errno;
+    free(copy);
     return err;
 }
 

@@ -95,6 +95,8 @@ bool et_varint_get(const uint8_t **at, const uint8_t *end, uint64_t *value);
 /* Reads or writes a whole file. limit: largest accepted size in bytes (-EFBIG). Returns 0 or a negative errno value. */
 int et_read_file(const char *path, size_t limit, struct et_buf *out);
 int et_write_file(const char *path, const void *bytes, size_t size);
+/* Makes a folder, and those above it that are missing. Returns 0, also when it exists, or a negative errno value. */
+int et_make_folders(const char *path);
 
 /* Writes the buffer to standard output and frees it. Returns an exit code. */
 int et_print_output(struct et_buf *out);

@@ -1,5 +1,6 @@
 /* The route /metrics for Prometheus. */
 #include "tools/serve/judge.h"
+#include "tools/serve/sandbox.h"
 #include "tools/serve/query/metrics.h"
 #include "tools/serve/http/rejections.h"
 #include "tools/serve/relay/relay.h"
@@ -23,6 +24,16 @@ static void put_server(struct et_server *server, struct et_buf *out)
         et_metrics_sample(out, "edgeprof_refused_total", "reason", et_rejection_name(reason), NULL);
         et_metrics_number(out, et_rejection_count(reason));
     }
+}
+
+static void put_sandbox(struct et_buf *out)
+{
+    const struct et_sandbox_state state = et_sandbox_state();
+    et_metrics_family(out, "edgeprof_sandbox", "gauge", "1: the kernel limits the server's files or system calls.");
+    et_metrics_sample(out, "edgeprof_sandbox", "by", "landlock", NULL);
+    et_metrics_number(out, state.landlock);
+    et_metrics_sample(out, "edgeprof_sandbox", "by", "seccomp", NULL);
+    et_metrics_number(out, state.seccomp);
 }
 
 static void put_database(struct et_server *server, struct et_buf *out)
@@ -108,6 +119,7 @@ static void answer_metrics(struct et_server *server, const struct et_request *re
     et_server_read_done(server, store);
     if (!err) {
         put_server(server, &answer->body);
+        put_sandbox(&answer->body);
         put_database(server, &answer->body);
         put_relays(server, &answer->body);
         et_judge_metrics(et_server_judge(server), &answer->body);

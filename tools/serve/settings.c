@@ -104,7 +104,7 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
 {
     static const char *const keys[] = {
         "listen",        "db",    "symbols*", "symbols-store", "debuginfod*", "token-file",    "tls-cert", "tls-key",
-        "tls-client-ca", "hosts", "insecure", "metric-labels", "client-crl",  "verdict-every", NULL};
+        "tls-client-ca", "hosts", "insecure", "metric-labels", "client-crl",  "verdict-every", "sandbox",  NULL};
     const struct et_section *serve, *limits, *keep;
     const struct et_config *config = &out->config;
     bool ok = et_config_kinds(config, section_kinds);
@@ -128,14 +128,16 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
     ok = ok && (!serve || et_config_duration(config, serve, "verdict-every", true, &out->verdict_ns));
     ok = ok && (!serve || et_config_flag(config, serve, "insecure", &out->access.insecure));
     out->access.insecure |= options->insecure;
+    ok = ok && (!serve || et_config_flag(config, serve, "sandbox", &out->sandbox));
+    out->sandbox &= !options->no_sandbox;
     ok &= et_scrape_config_read(config, &out->scrape);
     return ok && read_symbols(config, serve, options);
 }
 
 int et_serve_settings_read(struct et_serve_options *options, struct et_serve_settings *out)
 {
-    *out =
-        (struct et_serve_settings){.limits = et_limits_default(), .keep = et_policy_default, .verdict_ns = VERDICT_NS};
+    *out = (struct et_serve_settings){
+        .limits = et_limits_default(), .keep = et_policy_default, .verdict_ns = VERDICT_NS, .sandbox = true};
     if (options->config && !et_config_read(options->config, &out->config)) {
         return ET_FAILED;
     }

@@ -91,19 +91,6 @@ bool et_debuginfod_cache(struct et_buf *folder)
 
 /* ---- the cache ---- */
 
-static int make_folders(const char *path)
-{
-    char *copy = et_strdup(path);
-    for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(copy, 0777);
-        *slash = '/';
-    }
-    int err = mkdir(copy, 0777) == 0 || errno == EEXIST ? 0 : -errno;
-    free(copy);
-    return err;
-}
-
 static bool cached(const struct et_debuginfod *d, const char *id, struct et_buf *path)
 {
     const char *why;
@@ -208,7 +195,7 @@ static int keep(const struct et_debuginfod *d, const char *id, const char *folde
     et_buf_printf(&path, "%s/%s/debuginfo", folder, id);
     et_buf_printf(&inner, "%s/%.2s", d->cache, id);
     struct et_symstore_file file = {.file = fopen(path.data, "rb"), .path = path.data};
-    int err = file.file ? make_folders(inner.data) : -errno;
+    int err = file.file ? et_make_folders(inner.data) : -errno;
     if (err) {
         et_symstore_abort(&file);
     } else {
@@ -254,7 +241,7 @@ bool et_debuginfod_find(struct et_debuginfod *d, const char *build_id, struct et
 {
     char id[ET_BUILD_ID_TEXT];
     bool asked_all = true;
-    if (!et_build_id_read(build_id, id) || make_folders(d->cache) != 0) {
+    if (!et_build_id_read(build_id, id) || et_make_folders(d->cache) != 0) {
         return false;
     }
     if (cached(d, id, path)) {

@@ -62,25 +62,39 @@ struct et_symfile {
 
 /* ---- opening ---- */
 
-/* Senders name paths. A pipe must not be waited for, and opening a device may do something: a watchdog is armed by it.
- */
-static int file_open(const char *path, const char **why)
+/* A pipe must not be waited for, and opening a device may do something: a watchdog is armed by it. */
+int et_symfile_open_file(const char *path)
 {
     struct stat status;
-    int fd = -1;
-    bool there = stat(path, &status) == 0;
-    if (there && S_ISREG(status.st_mode)) {
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        there = fd >= 0;
+    if (stat(path, &status) != 0) {
+        return -errno;
     }
-    if (!there) {
-        *why = strerror(errno);
-    } else if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-        *why = "not a file";
-        errno = 0;
-        if (fd >= 0) {
-            close(fd);
-        }
+    int fd = S_ISREG(status.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd < 0) {
+        return S_ISREG(status.st_mode) ? -errno : -EINVAL;
+    }
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        close(fd);
+        return -EINVAL;
+    }
+    return fd;
+}
+
+static int (*opener)(const char *path) = et_symfile_open_file;
+
+void et_symfile_set_opener(int (*open_file)(const char *path))
+{
+    opener = open_file;
+}
+
+/* -1: *why says what is wrong; errno 0: it is no ELF file. */
+static int file_open(const char *path, const char **why)
+{
+    int fd = opener(path);
+    if (fd < 0) {
+        bool other = fd == -EINVAL || fd == -ENOEXEC;
+        *why = fd == -EINVAL ? "not a file" : other ? "not an ELF file" : strerror(-fd);
+        errno = other ? 0 : -fd;
         return -1;
     }
     return fd;

@@ -8,6 +8,13 @@
 
 struct et_symfile;
 
+/* Opens a regular file for reading. Returns a descriptor, -EINVAL: not a regular file; -ENOEXEC: not ELF (it may leave
+ * that to the caller); or another negative errno value. Senders name paths: it waits for no pipe and opens no device.
+ */
+int et_symfile_open_file(const char *path);
+/* Lets another function do that for all functions here (opener.h). Context: before other threads use them. */
+void et_symfile_set_opener(int (*open_file)(const char *path));
+
 /* How good a file's symbols are: 0 none, 1 dynamic ones, 2 .symtab, 4 DWARF; added up. */
 unsigned et_symfile_quality(const char *path);
 
