@@ -30,8 +30,6 @@
 
 #define TRIALS      16u
 #define BEHIND_PART 8
-/* How long a perf event keeps a period: changing it takes up to 200 us on virtual machines. */
-#define PERF_SAME_NS 20000000u
 /* The owner of the tick that starts the profiler in a forked child: no slot. */
 #define FORK_TICK       (EP_MAX_THREADS << 8 | 1u)
 #define FORK_FIRST_NS   100000000u
@@ -187,7 +185,8 @@ static uint32_t perf_period(const struct ep_linux_slot *slot, unsigned part)
                       (3 * EP_LINUX_PERF_MEAN + part) / (4 * EP_LINUX_PERF_MEAN));
 }
 
-/* A program that repeats itself to the microsecond would meet one period always in the same places. */
+/* A program that repeats itself to the microsecond would meet one period always in the same places. A system call that
+ * changes it takes 0.5 us. */
 static int perf_vary(struct ep_linux_slot *slot, int fd)
 {
     uint64_t dice = ep_port_ticks() * UINT64_C(0x9e3779b97f4a7c15) >> 32;
@@ -196,9 +195,7 @@ static int perf_vary(struct ep_linux_slot *slot, int fd)
     int error = ep_linux_perf_period(fd, self.tid, perf_period(slot, part));
     if (error)
         return error;
-    uint32_t more = PERF_SAME_NS / perf_period(slot, part);
     atomic_store_explicit(&slot->perf_part, (unsigned char)part, memory_order_relaxed);
-    atomic_store_explicit(&slot->perf_left, (unsigned char)(more < UINT8_MAX ? more : UINT8_MAX), memory_order_relaxed);
     return 0;
 }
 
@@ -211,14 +208,11 @@ static void handle_perf(struct ep *ep, int fd, const void *ucontext)
     if (!slot)
         return;
     uint32_t period = perf_period(slot, atomic_load_explicit(&slot->perf_part, memory_order_relaxed));
-    unsigned left = atomic_load_explicit(&slot->perf_left, memory_order_relaxed);
-    int error = left ? 0 : perf_vary(slot, fd);
+    int error = perf_vary(slot, fd);
     if (error) { /* it may expire too often: the next scan gives the thread a timer */
         ep_linux_perf_refuse(error);
         return;
     }
-    if (left)
-        atomic_store_explicit(&slot->perf_left, (unsigned char)(left - 1), memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&slot->charged_ns, period, memory_order_relaxed);
     capture_here(ep, self.tid, period, ucontext);
 }

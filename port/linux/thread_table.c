@@ -81,7 +81,6 @@ static int arm_perf(struct ep_linux_slot *slot, uint32_t tid, uint32_t period)
 {
     atomic_store(&slot->clock, EP_LINUX_BY_PERF);
     atomic_store(&slot->perf_part, EP_LINUX_PERF_MEAN);
-    atomic_store(&slot->perf_left, 0);
     int fd = ep_linux_perf_open(tid, perf_place(slot), period);
     if (fd < 0)
         return fd;

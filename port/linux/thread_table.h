@@ -30,7 +30,6 @@ struct ep_linux_slot {
     atomic_int timer;            /* EP_LINUX_BY_PERF: the event's descriptor */
     atomic_bool seen;
     atomic_uchar perf_part; /* the period of its perf event, see perf_period() in sampler.c */
-    atomic_uchar perf_left; /* samples until it gets another one; 0 at first */
     atomic_uchar clock;
 };
 
