@@ -87,7 +87,7 @@ $(QEMU_CMOCKA): $(CMOCKA_DIR)/src/cmocka.c
 .PHONY: qemu-unit
 qemu-unit: $(QEMU_SIM)  ## the C tests on the simulated port and of transport/, in qemu-user
 	@failed=; for t in $^; do \
-	    UNIT_STEP=7 $(BOARD_EXEC) $$t >$$t.log 2>&1 || { cat $$t.log; failed="$$failed $$(basename $$t)"; }; \
+	    UNIT_STEP=17 $(BOARD_EXEC) $$t >$$t.log 2>&1 || { cat $$t.log; failed="$$failed $$(basename $$t)"; }; \
 	done; [ -z "$$failed" ] || { echo "$@ $(BOARD): failed:$$failed" >&2; exit 1; }; \
 	echo "$@ $(BOARD): $(words $^) programs, $$(cat $(QEMU_SIM:=.log) | grep -c '^.  *OK') tests passed"
 
