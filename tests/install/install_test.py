@@ -50,13 +50,14 @@ def by_cmake(root, out, static):
 
 
 def parts(edgeprof, out, profile):
+    """Shares of the time that has a stack. On a busy machine much of two seconds may have none: [unsampled], [thread exit]."""
     folded = run(edgeprof, 'cat', '--folded', '--symbols', out.parent, profile)
     found = {'filter_readings': 0, 'sum_up': 0}
     for line in folded.splitlines():
         stack, value = line.rsplit(' ', 1)
         for name in found:
             found[name] += int(value) if name in stack.split(';') else 0
-    total = sum(int(line.rsplit(' ', 1)[1]) for line in folded.splitlines())
+    total = sum(int(line.rsplit(' ', 1)[1]) for line in folded.splitlines() if not line.startswith('['))
     return {name: 100 * value / max(1, total) for name, value in found.items()}
 
 
