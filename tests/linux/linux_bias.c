@@ -26,17 +26,6 @@ struct turns {
     unsigned seed;
 };
 
-static uint64_t told_seldom, told_all;
-
-static void on_entry(const struct receiver_stack *stack)
-{
-    if (stack->kind != EP_KIND_CPU || !strstr(stack->with.tags, "burst="))
-        return;
-    told_all += stack->value;
-    if (strstr(stack->with.tags, "burst=seldom"))
-        told_seldom += stack->value;
-}
-
 /* Returns the CPU time used. */
 static uint64_t burst(const char *name, unsigned us)
 {
@@ -80,8 +69,7 @@ static struct found measure(struct bursts bursts, unsigned rate, uint32_t clock,
     uint64_t often = 0, seldom = 0;
 
     receiver_reset();
-    receiver.on_entry = on_entry;
-    told_seldom = told_all = 0;
+    tagged_begin("burst=", "burst=seldom");
     assert_int_equal(begin_profile_with(rate, 1000, clock), 0);
     for (unsigned i = 0; i < THREADS; i++) {
         turns[i] = (struct turns){.bursts = bursts, .cycles = cycles, .seed = i + 1};
@@ -97,7 +85,7 @@ static struct found measure(struct bursts bursts, unsigned rate, uint32_t clock,
     /* of the ticks that became samples, so many should have found the burst; perf needs no tick */
     double hz = clock == EP_CLOCK_PERF ? rate : fmin(rate, ep_port_tick_hz());
     double samples = all / 1e9 * hz * truth;
-    return (struct found){(double)told_seldom / (double)told_all / truth, truth, 1 / sqrt(samples)};
+    return (struct found){tagged_share() / truth, truth, 1 / sqrt(samples)};
 }
 
 static void test_short_bursts(void **state)

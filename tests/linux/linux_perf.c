@@ -104,16 +104,6 @@ static void test_rates_above_ticks(void **state)
 /* ---- a program in step with the period ---- */
 
 #define STEP_RATE 97
-static uint64_t told_last, told_steps;
-
-static void on_step(const struct receiver_stack *stack)
-{
-    if (stack->kind != EP_KIND_CPU || !strstr(stack->with.tags, "step="))
-        return;
-    told_steps += stack->value;
-    if (strstr(stack->with.tags, "step=last"))
-        told_last += stack->value;
-}
 
 static void burn_step(const char *name, uint64_t until)
 {
@@ -133,15 +123,14 @@ static void test_in_step(void **state)
 
     (void)state;
     begin(STEP_RATE, &cpu);
-    receiver.on_entry = on_step;
-    told_last = told_steps = 0;
+    tagged_begin("step=", "step=last");
     uint64_t at = clock_of(CLOCK_THREAD_CPUTIME_ID);
     for (unsigned i = 0; i < 4 * STEP_RATE; i++, at += period) {
         burn_step("first", at + period * 3 / 4);
         burn_step("last", at + period);
     }
     assert_true(end(cpu) > 0.9);
-    ASSERT_RATIO((double)told_last / (double)told_steps, 0.12, 0.40);
+    ASSERT_RATIO(tagged_share(), 0.12, 0.40);
 }
 
 /* The time in the kernel as told, of that by getrusage(), which comes from ticks. */

@@ -55,6 +55,36 @@ __attribute__((noinline, unused)) static void burn(uint64_t ns)
     burn_by(ns, 2000);
 }
 
+/* CPU time that the receiver was told with a tag, and with one value of it: "key=", "key=value". */
+static struct {
+    const char *tag, *value;
+    uint64_t all_ns, value_ns;
+} tagged;
+
+static inline void tagged_on_entry(const struct receiver_stack *stack)
+{
+    if (stack->kind != EP_KIND_CPU || !strstr(stack->with.tags, tagged.tag))
+        return;
+    tagged.all_ns += stack->value;
+    if (strstr(stack->with.tags, tagged.value))
+        tagged.value_ns += stack->value;
+}
+
+/* Begins to look; receiver_reset() ends it. */
+static inline void tagged_begin(const char *tag, const char *value)
+{
+    memset(&tagged, 0, sizeof tagged);
+    tagged.tag = tag;
+    tagged.value = value;
+    receiver.on_entry = tagged_on_entry;
+}
+
+/* Returns the share of the value. */
+static inline double tagged_share(void)
+{
+    return (double)tagged.value_ns / (double)tagged.all_ns;
+}
+
 static inline void sleep_ms(unsigned ms)
 {
     struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * MS)};

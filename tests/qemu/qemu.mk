@@ -63,8 +63,9 @@ bench-board: $(EP_LIB) $(WEIGH)-with
 	@$(CHECK_SYMBOLS) --figure text_bytes_$(QEMU_NAME) --weigh $(WEIGH)-with $(WEIGH)-without -- $(EP_LIB)
 
 # The C tests, built by their own .mk files, with cmocka compiled for this board. Excluded: tests with host libraries
-# (libdw), and statistics over many seeds, which take a minute and a half. Tests of the Linux port need a real kernel: qemu-user cannot fork a program with threads, has few timers,
-# reserves signals, and has its own code for signal frames.
+# (libdw), and statistics over many seeds, which take a minute and a half. Tests of the Linux port need a real kernel:
+# qemu-user cannot fork a program with threads, has few timers, reserves signals, and has its own code for signal
+# frames.
 CMOCKA_DIR  ?= build/deps/cmocka
 QEMU_CMOCKA := $(QEMU_DIR)/libcmocka.a
 QEMU_SIM    := $(patsubst %,$(UT_DIR)/plain/%,$(filter-out test_cfi test_rates,$(UT_TESTS))) $(UT_DIR)/template \
