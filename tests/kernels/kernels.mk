@@ -14,11 +14,11 @@ build/deps/kernels/.fetched: tools/build/setup.sh
 test-kernels: $(BUILD)/edgeprof build/deps/kernels/.fetched  ## ARM kernels of other releases and with PREEMPT_RT, in QEMU
 	@for b in aarch64 armhf; do $(MAKE) --no-print-directory BOARD=qemu-$$b QEMU_TOOL=$< kernels || exit 1; done
 test-kernels-hz: $(BUILD)/edgeprof  ## ARM kernels with HZ=100 and 1000, compiled first
-	@tools/build/setup.sh apt kernels && tools/build/setup.sh hz-kernels
+	@tools/build/setup.sh apt cross kernels && tools/build/setup.sh hz-kernels
 	@for b in aarch64 armhf; do $(MAKE) --no-print-directory BOARD=qemu-$$b QEMU_TOOL=$< kernels-hz || exit 1; done
 # Bursts and their shares by each clock where the kernel ticks 100 and 250 times a second; TICK_SECONDS a figure.
 bench-tick_bias-qemu:
-	@tools/build/setup.sh apt kernels && tools/build/setup.sh hz-kernels
+	@tools/build/setup.sh apt cross kernels && tools/build/setup.sh hz-kernels
 	@$(MAKE) -s --no-print-directory BOARD=qemu-aarch64 kernels-bias
 test-periods:  ## times in the library's own system calls, with both types of time_t, in qemu-user
 	@$(MAKE) --no-print-directory BOARD=qemu-armhf periods

@@ -3,9 +3,9 @@
  * kernel's ticks find a burst by chance, so the error of a share is that of the number of ticks; the bounds are four
  * standard errors.
  *
- *   linux_bias           the test
- *   linux_bias SECONDS [bursts | loop]   also figures of other bursts and rates, each for so long, and of a loop that
- *                                        no tick finds
+ *   linux_bias                  the test
+ *   linux_bias SECONDS [PART]   also figures, each for so long; PART: `bursts` of other lengths and rates, of these by
+ *                               `perf` only, or of a `loop` that no tick finds
  */
 #include "linux_test.h"
 
@@ -26,13 +26,35 @@ struct turns {
     unsigned seed;
 };
 
-/* Returns the CPU time used. */
+static uint64_t steps_per_ms;
+
+__attribute__((noinline)) static void step(uint64_t steps)
+{
+    for (volatile uint64_t i = 0; i < steps; i++) {
+    }
+}
+
+/* How much work a ms is: the most of some trials, since other programs only slow it down. */
+static void calibrate(void)
+{
+    const uint64_t steps = 200000;
+
+    for (int i = 0; i < 20; i++) {
+        uint64_t start = clock_of(CLOCK_THREAD_CPUTIME_ID);
+        step(steps);
+        uint64_t found = steps * MS / (clock_of(CLOCK_THREAD_CPUTIME_ID) - start + 1);
+        steps_per_ms = found > steps_per_ms ? found : steps_per_ms;
+    }
+}
+
+/* A piece of work, not of time: one that looked at the clock would end earlier because it was sampled, and would be
+ * sampled more often the longer it was not. Returns the CPU time used. */
 static uint64_t burst(const char *name, unsigned us)
 {
     uint64_t start = clock_of(CLOCK_THREAD_CPUTIME_ID);
 
     assert_int_equal(ep_tag_push("burst", name), 0);
-    burn_by((uint64_t)us * 1000, 20000); /* few system calls: the perf clock tells time in the kernel apart */
+    step(steps_per_ms * us / 1000);
     ep_tag_pop();
     return clock_of(CLOCK_THREAD_CPUTIME_ID) - start;
 }
@@ -66,13 +88,14 @@ struct found {
 static struct found measure(struct bursts bursts, unsigned rate, uint32_t clock, uint64_t cycles)
 {
     static struct turns turns[THREADS];
+    static unsigned seed;
     uint64_t often = 0, seldom = 0;
 
     receiver_reset();
     tagged_begin("burst=", "burst=seldom");
     assert_int_equal(begin_profile_with(rate, 1000, clock), 0);
     for (unsigned i = 0; i < THREADS; i++) {
-        turns[i] = (struct turns){.bursts = bursts, .cycles = cycles, .seed = i + 1};
+        turns[i] = (struct turns){.bursts = bursts, .cycles = cycles, .seed = ++seed};
         assert_int_equal(pthread_create(&turns[i].thread, NULL, take_turns, &turns[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++) {
@@ -103,14 +126,25 @@ static const struct {
     uint32_t clock;
 } clocks[] = {{"timer", EP_CLOCK_TIMERS}, {"ticks", EP_CLOCK_TICKS}, {"perf", EP_CLOCK_PERF}};
 
+/* A figure is the mean of so many pieces, and its interval (95 %) comes from what they differ by: samples of a program
+ * that repeats itself are not independent. */
+#define PIECES  10u
+#define STUDENT 2.262 /* for PIECES - 1 degrees of freedom */
+
 static void bias(struct bursts b, unsigned rate, unsigned clock, unsigned seconds)
 {
-    struct found found =
-        measure(b, rate, clocks[clock].clock, (uint64_t)seconds * 1000000 / (b.often + b.seldom + 4600));
+    double sum = 0, squares = 0, truth = 0;
 
+    for (unsigned i = 0; i < PIECES; i++) {
+        uint64_t cycles = (uint64_t)seconds * 1000000 / PIECES / (b.often + b.seldom + 4600);
+        struct found found = measure(b, rate, clocks[clock].clock, cycles);
+        sum += found.ratio / PIECES;
+        squares += found.ratio * found.ratio / PIECES;
+        truth += found.truth / PIECES;
+    }
     printf("figure tick_bias_%s_%u_%u_us_%u_hz_pct %.2f +- %.2f (true share %.2f %%, told %.2f %%)\n",
-           clocks[clock].name, b.often, b.seldom, rate, 100 * (found.ratio - 1), 196 * found.standard_error,
-           100 * found.truth, 100 * found.truth * found.ratio);
+           clocks[clock].name, b.often, b.seldom, rate, 100 * (sum - 1),
+           100 * STUDENT * sqrt(fmax(0, squares - sum * sum) / (PIECES - 1)), 100 * truth, 100 * truth * sum);
 }
 
 /* ---- a control loop in step with the ticks ---- */
@@ -185,18 +219,27 @@ static void loop_figure(unsigned rate, unsigned clock, unsigned seconds)
            (double)loop.told_ns / 1e9, used / 1e9, (double)loop.unsampled_ns / 1e9, (double)loop.kernel_ns / 1e9);
 }
 
-/* part: "bursts", "loop", or NULL for both. */
-static void figures(unsigned seconds, const char *part)
+static void bursts_figures(unsigned seconds, bool perf_only)
 {
     static const struct bursts bursts[] = {{8000, 1000}, {2000, 500}};
     static const unsigned rates[] = {19, 97, 251};
-    bool is_loop = part && strcmp(part, "loop") == 0;
 
-    for (unsigned i = 0; i < 18 && !is_loop; i++)
-        bias(bursts[i / 9], rates[i / 3 % 3], i % 3, seconds);
-    for (unsigned i = 0; i < 2 && !is_loop; i++)
+    for (unsigned i = 0; i < 18; i++) {
+        if (!perf_only || clocks[i % 3].clock == EP_CLOCK_PERF)
+            bias(bursts[i / 9], rates[i / 3 % 3], i % 3, seconds);
+    }
+    for (unsigned i = 0; i < 2; i++)
         bias(bursts[i], 997, 2, seconds);
-    for (unsigned i = 0; i < 9 && (!part || is_loop); i++)
+}
+
+/* Each part or, if NULL, bursts and loop. */
+static void figures(unsigned seconds, const char *part)
+{
+    static const unsigned rates[] = {19, 97, 251};
+
+    if (!part || strcmp(part, "loop") != 0)
+        bursts_figures(seconds, part && strcmp(part, "perf") == 0);
+    for (unsigned i = 0; i < 9 && (!part || strcmp(part, "loop") == 0); i++)
         loop_figure(rates[i / 3], i % 3, seconds);
 }
 
@@ -207,6 +250,7 @@ int main(int argc, char **argv)
     };
 
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    calibrate();
     if (argc > 1)
         figures((unsigned)atoi(argv[1]), argv[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);
