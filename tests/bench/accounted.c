@@ -2,6 +2,8 @@
  * CPU time accounted for: what the profiler says (samples, thread ends, losses) against getrusage, for
  *   long    8 threads that burn CPU, alternately computing and sleeping
  *   short   threads that live for 20 ms of CPU time each
+ *
+ * with what the library chooses by itself, and with each clock.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -68,12 +70,13 @@ static void run(int threads, int at_once, double seconds)
     }
 }
 
-static double accounted_pct(int threads, int at_once, double seconds)
+static double accounted_pct(uint32_t clock, int threads, int at_once, double seconds)
 {
     struct ep_config config = {.memory = memory,
                                .memory_size = sizeof memory,
                                .service = "accounted",
                                .level = EP_LEVEL_MEDIUM,
+                               .flags = clock,
                                .endpoint = "null:"};
     struct ep_stats stats;
     double before = process_s();
@@ -98,7 +101,16 @@ static double accounted_pct(int threads, int at_once, double seconds)
 
 int main(void)
 {
-    printf("figure cpu_accounted_pct %.2f pct\n", accounted_pct(LONG_THREADS, LONG_THREADS, LONG_SECONDS));
-    printf("figure cpu_accounted_short_threads_pct %.2f pct\n", accounted_pct(SHORT_THREADS, AT_ONCE, SHORT_SECONDS));
+    static const struct {
+        const char *name;
+        uint32_t flag;
+    } clocks[] = {{"", 0}, {"timer_", EP_CLOCK_TIMERS}, {"ticks_", EP_CLOCK_TICKS}, {"perf_", EP_CLOCK_PERF}};
+
+    for (unsigned i = 0; i < sizeof clocks / sizeof *clocks; i++) {
+        printf("figure cpu_accounted_%spct %.2f pct\n", clocks[i].name,
+               accounted_pct(clocks[i].flag, LONG_THREADS, LONG_THREADS, LONG_SECONDS));
+        printf("figure cpu_accounted_%sshort_threads_pct %.2f pct\n", clocks[i].name,
+               accounted_pct(clocks[i].flag, SHORT_THREADS, AT_ONCE, SHORT_SECONDS));
+    }
     return 0;
 }
