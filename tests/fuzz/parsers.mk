@@ -29,7 +29,7 @@ PARSERS_SRC_otlp     := tests/fuzz/fuzz_otlp.c $(addprefix tools/serve/ingest/,i
                         $(addprefix tools/formats/,otlp_read.c otlp_pprof.c pprof_read.c protojson.c protobuf.c) \
                         $(addprefix tools/lib/,json_read.c json_write.c) $(PARSERS_STORE)
 # Parsers without a store: what they read, and the files to instrument; the rest of the tool is linked to them.
-READERS      := json folded multipart selector config demangle blocks messages elf authority crash record
+READERS      := json folded multipart selector config demangle blocks messages elf authority crash record answer
 PARSERS      += $(READERS)
 PARSERS_WHAT_json      := JSON and base64
 PARSERS_WHAT_folded    := folded stacks
@@ -43,6 +43,7 @@ PARSERS_WHAT_elf       := ELF and DWARF
 PARSERS_WHAT_authority := CA bundles
 PARSERS_WHAT_crash     := messages about crashes
 PARSERS_WHAT_record    := crash records
+PARSERS_WHAT_answer    := names from processes that parse symbol files
 READERS_SRC_json      := tools/lib/json_read.c
 READERS_SRC_folded    := tools/formats/folded.c tools/profile/profile.c
 READERS_SRC_multipart := tools/formats/multipart.c
@@ -54,6 +55,7 @@ READERS_SRC_messages  := tools/serve/ingest/push_request.c tools/formats/protojs
 READERS_SRC_elf       := tools/symbols/symfile.c
 READERS_SRC_authority := transport/tls/authority.c
 READERS_SRC_crash     := tools/formats/crash.c tools/formats/compact.c
+READERS_SRC_answer    := tools/symbols/answer.c
 READERS_SRC_record    := core/crash/read.c core/crash/message.c
 READERS_TOOL := $(PARSERS_DIR)/tool.a
 $(READERS_TOOL): $(filter-out $(ET_TEST)/cmd/main.o,$(ET_ASAN_OBJ))

@@ -4,6 +4,10 @@ $(call test,test-tools-hostile,all,600,alone,Hostile requests of every kind get 
 test-tools-hostile: $(ET_TEST)/edgeprof $(BUILD)/edgeprof
 	@$(call host_test,hostile_test.py)
 
+$(call test,test-tools-symbols-process,quick,120,shared,A symbol file that crashes - hangs or fills what parses it costs its module the names and nothing else.)
+test-tools-symbols-process: $(BUILD)/edgeprof $(ET_SAMPLE)
+	@$(call host_test,symbols_process_test.py)
+
 $(call test,test-tools-sandbox,quick,120,shared,Code that has broken into the server cannot read - write or start what is not the server's; names and replaced files still work.)
 test-tools-sandbox: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(ET_SAMPLE)
 	@$(call host_test,sandbox_test.py)

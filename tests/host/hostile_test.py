@@ -70,9 +70,10 @@ def ask(server, method, path, body=None, headers=None, allowed=None):
 class Bystander(threading.Thread):
     """Somebody who was there before, sends and looks all the time, and is always served."""
 
-    def __init__(self, server):
+    def __init__(self, server, process):
         super().__init__()
         self.server, self.sent, self.failed, self.longest, self.ending = server, 0, [], 0, False
+        self.process, self.helpers_mib = process, 0  # the most that the processes had which it started
         self.start()
 
     def ask(self, method, path, body=None):
@@ -97,6 +98,7 @@ class Bystander(threading.Thread):
             self.ask("GET", "/")
             self.sent += 1
             self.longest = max(self.longest, time.monotonic() - begin)
+            self.helpers_mib = max(self.helpers_mib, helpers_mib(self.process))
             time.sleep(0.02)
 
     def attacked(self):
@@ -112,6 +114,17 @@ class Bystander(threading.Thread):
 
 
 # ---- the two programs ----
+
+def helpers_mib(pid):
+    """Memory of the processes that it started, and of theirs."""
+    total = 0
+    try:
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            total += int(re.search(r"VmRSS:\s+(\d+) kB", pathlib.Path(f"/proc/{child}/status").read_text())[1]) // 1024 + helpers_mib(int(child))
+    except (OSError, TypeError):
+        pass  # it has ended
+    return total
+
 
 def memory_mib(pid):
     return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) // 1024
@@ -150,10 +163,10 @@ def target(request, edgeprof, shipped, figure, tmp_path_factory):
     child = server.process.pid
     if traced:
         child = int(pathlib.Path(f"/proc/{child}/task/{child}/children").read_text().split()[0])
-    server.sanitized, server.folder, server.bystander = not traced, folder, Bystander(server)
+    server.sanitized, server.folder, server.bystander = not traced, folder, Bystander(server, child)
     yield server
     server.bystander.end()
-    peak = memory_mib(child)
+    peak = memory_mib(child) + server.bystander.helpers_mib
     lines = server.stderr().rstrip("\n").split("\n")
     os.kill(child, signal.SIGTERM)
     assert server.stop(0) == 0, "exit code"

@@ -5,10 +5,13 @@
 #include "tools/serve/sandbox.h"
 #include "tools/serve/settings.h"
 #include "tools/serve/start.h"
+#include "tools/lib/confine.h"
+#include "tools/symbols/reader.h"
 #include "tools/cmd/help.h"
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char help[] =
     "usage: edgeprof serve [options]\n"
@@ -88,6 +91,11 @@ static void enter_sandbox(const struct et_options *options, const struct et_serv
 static struct et_server *start_server(const struct et_options *options, struct et_serve_settings *settings,
                                       struct et_relay_config *relay, struct et_buf *sandbox)
 {
+    int err = et_reader_start(et_confine_possible());
+    if (err) {
+        et_error("cannot start the process that reads symbol files: %s", strerror(-err));
+        return NULL;
+    }
     if (settings->sandbox) {
         enter_sandbox(options, settings, relay, sandbox); /* before the server starts threads, which inherit it */
     } else {

@@ -8,7 +8,7 @@
 #include "tools/formats/output.h"
 #include "tools/symbols/pprof_names.h"
 #include "tools/lib/progress.h"
-#include "tools/symbols/symfile.h"
+#include "tools/symbols/reader.h"
 #include "tools/symbols/symstore.h"
 #include "tools/cmd/help.h"
 
@@ -52,7 +52,8 @@ struct address_query {
 static bool find_module(const char *place, struct et_buf *path, char id[129])
 {
     char read[ET_BUILD_ID_TEXT];
-    int err = et_symfile_build_id(place, id);
+    struct et_symfile_facts facts;
+    int err = et_reader_examine(place, &facts);
     if (err == -ENOENT && !strchr(place, '/') && et_build_id_read(place, read)) {
         snprintf(id, 129, "%s", read);
         et_buf_text(path, "?");
@@ -65,7 +66,7 @@ static bool find_module(const char *place, struct et_buf *path, char id[129])
         return false;
     }
     et_buf_text(path, real);
-    id[0] = err ? '\0' : id[0];
+    snprintf(id, 129, "%s", err ? "" : facts.build_id);
     free(real);
     return true;
 }

@@ -8,7 +8,7 @@
 #include "tools/lib/json_write.h"
 #include "tools/lib/json_read.h"
 #include "tools/cmd/options.h"
-#include "tools/symbols/symfile.h"
+#include "tools/symbols/reader.h"
 #include "tools/symbols/symstore.h"
 #include "tools/cmd/help.h"
 
@@ -65,16 +65,17 @@ static int send_to_server(const struct et_options *options, const char *id, cons
 
 static int add_file(const struct et_options *options, const char *path)
 {
-    char id[129], taken[ET_BUILD_ID_TEXT];
+    char taken[ET_BUILD_ID_TEXT];
     const char *why = "";
     struct et_buf file = {0};
+    struct et_symfile_facts facts;
     bool kept = false;
-    int err = et_symfile_build_id(path, id);
-    if (!err && !et_build_id_read(id, taken)) {
+    int err = et_reader_examine(path, &facts);
+    if (!err && facts.build_id[0] && !et_build_id_read(facts.build_id, taken)) {
         err = -EINVAL;
         why = "build id longer than 64 digits";
     } else {
-        err = et_symstore_check(path, id, &why);
+        err = et_symstore_check(path, facts.build_id, &facts.quality, &why);
     }
     err = err ? err : et_read_file(path, FILE_LIMIT, &file);
     if (err) {
@@ -85,7 +86,7 @@ static int add_file(const struct et_options *options, const char *path)
                             : add_to_folder(options->symbols_store, taken, path, &file, &kept);
     if (code == ET_OK) {
         printf("%s %s %s (%s)\n", kept ? "kept " : "added", taken, path,
-               kept ? "the existing file is as good" : et_symbols_words(et_symfile_quality(path)));
+               kept ? "the existing file is as good" : et_symbols_words(facts.quality));
     }
     et_buf_free(&file);
     return code;
@@ -157,8 +158,9 @@ static void check_file(void *context, const struct et_symstore_entry *entry)
 {
     struct folder_check *damage = context;
     const char *why = "";
+    unsigned quality;
     damage->files++;
-    if (et_symstore_check(entry->path, entry->id, &why) != 0) {
+    if (et_symstore_check(entry->path, entry->id, &quality, &why) != 0) {
         et_error("%s: %s", entry->path, why);
         damage->damaged++;
     }

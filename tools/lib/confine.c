@@ -196,7 +196,76 @@ static const unsigned forbidden[] = {
 
 static const unsigned starting_programs[] = {SYS_execve, SYS_execveat};
 
-enum { FORBIDDEN = sizeof forbidden / sizeof *forbidden, STARTING = 2, FILTER = 8 + 2 * (FORBIDDEN + STARTING) };
+/* What is not a call of this processor is left out. Memory: malloc(). sysinfo: qsort(). */
+static const unsigned computing[] = {
+    SYS_read,
+    SYS_write,
+    SYS_pread64,
+    SYS_lseek,
+    SYS_recvfrom,
+    SYS_sendto,
+    SYS_close,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_mprotect,
+    SYS_madvise,
+    SYS_brk,
+    SYS_futex,
+    SYS_sched_yield,
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_sigaltstack,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_getpid,
+    SYS_gettid,
+    SYS_getrandom,
+    SYS_sysinfo,
+    SYS_clock_gettime,
+    SYS_restart_syscall,
+#ifdef SYS_mmap
+    SYS_mmap,
+#endif
+#ifdef SYS_mmap2
+    SYS_mmap2,
+#endif
+#ifdef SYS_fstat
+    SYS_fstat,
+#endif
+#ifdef SYS_fstat64
+    SYS_fstat64,
+#endif
+#ifdef SYS_newfstatat
+    SYS_newfstatat,
+#endif
+#ifdef SYS_fstatat64
+    SYS_fstatat64,
+#endif
+#ifdef SYS_statx
+    SYS_statx,
+#endif
+#ifdef SYS_recv
+    SYS_recv,
+    SYS_send,
+#endif
+#ifdef SYS_clock_gettime64
+    SYS_clock_gettime64,
+#endif
+#ifdef SYS__llseek
+    SYS__llseek,
+#endif
+#ifdef SYS_sigreturn
+    SYS_sigreturn,
+#endif
+};
+
+enum {
+    FORBIDDEN = sizeof forbidden / sizeof *forbidden,
+    STARTING = 2,
+    COMPUTING = sizeof computing / sizeof *computing,
+    FILTER = 8 + 2 * (FORBIDDEN + STARTING + COMPUTING)
+};
 
 struct filter {
     struct sock_filter code[FILTER];
@@ -215,14 +284,29 @@ static void add_refusal(struct filter *filter, unsigned short test, unsigned val
     add_code(filter, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
 }
 
+#ifdef ARCHITECTURE
+/* The filter's begin: calls of another processor's kind are refused. */
+static void begin_filter(struct filter *filter)
+{
+    add_code(filter, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
+    add_refusal(filter, BPF_JEQ, ARCHITECTURE, false);
+    add_code(filter, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+    add_refusal(filter, BPF_JGT, HIGHEST_CALL, true);
+}
+
+/* Older kernels slow a process with a filter down, as a guard for code that it runs for others: here is none. */
+static int put_into_force(const struct filter *filter)
+{
+    struct sock_fprog program = {.len = filter->size, .filter = (struct sock_filter *)(uintptr_t)filter->code};
+    bool done = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) == 0;
+    return done ? 0 : -errno;
+}
+
 int et_confine_calls(bool execute)
 {
-#ifdef ARCHITECTURE
     struct filter filter = {0};
-    add_code(&filter, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
-    add_refusal(&filter, BPF_JEQ, ARCHITECTURE, false);
-    add_code(&filter, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
-    add_refusal(&filter, BPF_JGT, HIGHEST_CALL, true);
+    begin_filter(&filter);
     for (size_t i = 0; i < FORBIDDEN; i++) {
         add_refusal(&filter, BPF_JEQ, forbidden[i], true);
     }
@@ -230,13 +314,29 @@ int et_confine_calls(bool execute)
         add_refusal(&filter, BPF_JEQ, starting_programs[i], true);
     }
     add_code(&filter, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
-    struct sock_fprog program = {.len = filter.size, .filter = filter.code};
-    /* Older kernels slow a process with a filter down, as a guard for code that it runs for others: here is none. */
-    bool done = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-                syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) == 0;
-    return done ? 0 : -errno;
+    return put_into_force(&filter);
+}
+
+int et_confine_to_computing(void)
+{
+    struct filter filter = {0};
+    begin_filter(&filter);
+    for (size_t i = 0; i < COMPUTING; i++) {
+        add_code(&filter, BPF_JMP | BPF_JEQ | BPF_K, computing[i], 0, 1);
+        add_code(&filter, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+    }
+    add_code(&filter, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
+    return put_into_force(&filter);
+}
 #else
+int et_confine_calls(bool execute)
+{
     (void)execute;
     return -ENOSYS;
-#endif
 }
+
+int et_confine_to_computing(void)
+{
+    return -ENOSYS;
+}
+#endif

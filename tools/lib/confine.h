@@ -39,4 +39,8 @@ int et_confine_files(struct et_confine_rules *rules);
  * execute: programs may still be started. Returns 0 or a negative errno value; -ENOSYS: not for this processor. */
 int et_confine_calls(bool execute);
 
+/* All fail with EPERM but those that a process needs which computes: to read and write what is open, to have memory,
+ * and to end. Returns as et_confine_calls(). */
+int et_confine_to_computing(void);
+
 #endif

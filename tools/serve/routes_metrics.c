@@ -7,6 +7,7 @@
 #include "tools/serve/http/routes.h"
 #include "tools/serve/http/server.h"
 #include "tools/store/store_keep.h"
+#include "tools/symbols/reader.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
@@ -34,6 +35,16 @@ static void put_sandbox(struct et_buf *out)
     et_metrics_number(out, state.landlock);
     et_metrics_sample(out, "edgeprof_sandbox", "by", "seccomp", NULL);
     et_metrics_number(out, state.seccomp);
+}
+
+static void put_symbols(struct et_buf *out)
+{
+    et_metrics_family(out, "edgeprof_symbol_files_failed_total", "counter",
+                      "Symbol files given up because reading them crashed, took too long or too much memory.");
+    for (enum et_reader_failure how = 0; how < ET_READER_FAILURES; how++) {
+        et_metrics_sample(out, "edgeprof_symbol_files_failed_total", "how", et_reader_failure_name(how), NULL);
+        et_metrics_number(out, et_reader_failures(how));
+    }
 }
 
 static void put_database(struct et_server *server, struct et_buf *out)
@@ -120,6 +131,7 @@ static void answer_metrics(struct et_server *server, const struct et_request *re
     if (!err) {
         put_server(server, &answer->body);
         put_sandbox(&answer->body);
+        put_symbols(&answer->body);
         put_database(server, &answer->body);
         put_relays(server, &answer->body);
         et_judge_metrics(et_server_judge(server), &answer->body);

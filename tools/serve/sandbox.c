@@ -4,7 +4,7 @@
  */
 #include "tools/serve/sandbox.h"
 #include "tools/lib/confine.h"
-#include "tools/symbols/opener.h"
+#include "tools/symbols/reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -289,7 +289,7 @@ static void free_grants(struct grants *grants)
 static void limit_files(const struct et_sandbox_config *config, struct et_buf *line)
 {
     struct grants grants = {0};
-    bool reading = et_opener_start() == 0;
+    bool reading = et_reader_runs();
     int err = et_confine_begin(&grants.rules, reading, config->debuginfod != NULL);
     if (!err) {
         allow_configured(&grants, config);

@@ -2,7 +2,8 @@
  * What `edgeprof serve` gives up before it reads anything from others: files that it has no use for, system calls that
  * it never makes, and new privileges. A fault in a parser then reaches what the server itself needs, and no more.
  *
- * Symbol files that devices name are opened by another process (tools/symbols/opener.h).
+ * Symbol files that devices name are opened by another process (tools/symbols/reader.h), which has to run before.
+ * Without it only what is written is limited.
  */
 #ifndef ET_SANDBOX_H
 #define ET_SANDBOX_H

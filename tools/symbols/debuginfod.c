@@ -94,9 +94,10 @@ bool et_debuginfod_cache(struct et_buf *folder)
 static bool cached(const struct et_debuginfod *d, const char *id, struct et_buf *path)
 {
     const char *why;
+    unsigned quality;
     struct et_buf file = {0};
     et_symstore_path(d->cache, id, &file);
-    bool there = et_symstore_check(file.data, id, &why) == 0;
+    bool there = et_symstore_check(file.data, id, &quality, &why) == 0;
     if (there) {
         utimensat(AT_FDCWD, file.data, NULL, 0); /* the least used are removed first */
         et_buf_add(path, file.data, file.size);

@@ -1,6 +1,6 @@
 /* See places.h. */
 #include "tools/symbols/places.h"
-#include "tools/symbols/symfile.h"
+#include "tools/symbols/reader.h"
 #include "tools/symbols/symstore.h"
 
 #include <errno.h>
@@ -101,13 +101,13 @@ void et_places_complain(struct et_places *places, const char *path, const char *
 
 /* ---- places ---- */
 
-static void consider(struct et_choice *best, const char *path)
+static void consider(struct et_choice *best, const char *path, const struct et_symfile_facts *facts)
 {
-    unsigned quality = et_symfile_quality(path);
-    if (quality > best->quality) {
+    if (facts->quality > best->quality) {
         free(best->path);
         best->path = et_strdup(path);
-        best->quality = quality;
+        best->quality = facts->quality;
+        snprintf(best->debuglink, sizeof best->debuglink, "%s", facts->debuglink);
     }
 }
 
@@ -116,18 +116,19 @@ static _Thread_local struct et_places *scanning;
 
 static void found(const char *path)
 {
-    char id[129];
-    int err = et_symfile_build_id(path, id);
-    if (err == -ENOENT || err == -EINVAL) {
+    struct et_places *places = scanning;
+    struct et_symfile_facts facts;
+    int err = et_reader_examine(path, &facts);
+    if (err == -EINVAL || err == -EBADMSG) {
         return;
     }
     if (err) {
-        et_places_complain(scanning, path, strerror(-err));
+        et_places_complain(places, path, strerror(-err));
         return;
     }
-    struct et_places *places = scanning;
     places->files = et_reserve(places->files, &places->file_capacity, places->file_count + 1, sizeof *places->files);
-    places->files[places->file_count++] = (struct found_file){.build_id = et_strdup(id), .path = et_strdup(path)};
+    places->files[places->file_count++] =
+        (struct found_file){.build_id = et_strdup(facts.build_id), .path = et_strdup(path)};
 }
 
 static bool is_elf(const char *path)
@@ -168,13 +169,24 @@ static void scan_folders(struct et_places *places)
     }
 }
 
+static void consider_path(struct et_choice *best, const char *path, const char *build_id,
+                          struct et_symfile_facts *facts)
+{
+    int err = et_reader_examine(path, facts);
+    best->broken |= err == -EBADMSG;
+    if (err == 0 && strcmp(facts->build_id, build_id) == 0) {
+        consider(best, path, facts);
+    }
+}
+
 static void consider_found(struct et_places *places, struct et_choice *best, const char *build_id)
 {
+    struct et_symfile_facts facts;
     pthread_mutex_lock(&places->lock);
     scan_folders(places);
     for (size_t i = 0; i < places->file_count && build_id[0]; i++) {
         if (strcmp(places->files[i].build_id, build_id) == 0) {
-            consider(best, places->files[i].path);
+            consider_path(best, places->files[i].path, build_id, &facts);
         }
     }
     pthread_mutex_unlock(&places->lock);
@@ -182,21 +194,15 @@ static void consider_found(struct et_places *places, struct et_choice *best, con
 
 void et_places_consider(struct et_choice *best, const char *path, const char *build_id)
 {
-    char id[129];
-    int err = et_symfile_build_id(path, id);
-    if (err == -ENOENT ? build_id[0] == '\0' : err == 0 && strcmp(id, build_id) == 0) {
-        consider(best, path);
-    }
+    struct et_symfile_facts facts;
+    consider_path(best, path, build_id, &facts);
 }
 
 /* Where gdb looks for it, too: "Debugging Information in Separate Files" in its manual. */
-static void consider_debuglink(struct et_choice *best, const char *build_id, const char *module)
+static void consider_debuglink(struct et_choice *best, const char *build_id, const char *module, const char *name)
 {
     static const char *const prefixes[] = {"", "/usr/lib/debug"}, *const folders[] = {"", ".debug/"};
-    char name[256], path[4352];
-    if (!et_symfile_debuglink(module, name, sizeof name)) {
-        return;
-    }
+    char path[4608];
     int folder = (int)(strrchr(module, '/') + 1 - module);
     for (size_t i = 0; i < 4; i++) {
         int size = snprintf(path, sizeof path, "%s%.*s%s%s", prefixes[i / 2], folder, module, folders[i % 2], name);
@@ -211,11 +217,14 @@ static void consider_known_places(const struct et_places *places, struct et_choi
 {
     const char *const folders[] = {places->store, "/usr/lib/debug/.build-id"};
     char path[4352], id[ET_BUILD_ID_TEXT];
+    struct et_symfile_facts facts;
     if (module[0] == '/' && !strstr(module, "/../")) { /* no kernel says it so */
-        et_places_consider(best, module, build_id);
+        consider_path(best, module, build_id, &facts);
         snprintf(path, sizeof path, "%s.dbg", module);
         et_places_consider(best, path, build_id);
-        consider_debuglink(best, build_id, module);
+        if (facts.debuglink[0]) {
+            consider_debuglink(best, build_id, module, facts.debuglink);
+        }
     }
     for (size_t i = 0; i < 2 && et_build_id_read(build_id, id); i++) {
         struct et_buf place = {0};

@@ -27,7 +27,9 @@ const char *et_places_store(const struct et_places *places);
 /* A file; zeroed: none. The caller frees the path. */
 struct et_choice {
     char *path;
-    unsigned quality; /* et_symfile_quality() */
+    unsigned quality;    /* as in struct et_symfile_facts */
+    char debuglink[256]; /* the same */
+    bool broken;         /* there was one whose process ended, and that was said */
 };
 
 /* Takes the best file that there is, if it is better than *best. Reads folders: may take long, and then others that

@@ -9,7 +9,7 @@
 #include "tools/symbols/symbols.h"
 #include "tools/symbols/debuginfod.h"
 #include "tools/symbols/places.h"
-#include "tools/symbols/resolve.h"
+#include "tools/symbols/reader.h"
 #include "tools/lib/pause.h"
 #include "tools/lib/progress.h"
 
@@ -36,8 +36,9 @@ struct answer {
 struct module {
     char *build_id, *path; /* of a module without build id also its key; else of whom asked last */
     enum state state;
-    struct et_symfile *file; /* the busy thread's */
+    struct et_reader *file; /* the busy thread's */
     char *file_path, *fetched;
+    char debuglink[256]; /* of the file */
     unsigned quality;
     struct et_map known; /* address -> PENDING, or index + FIRST into answers */
     struct answer *answers;
@@ -64,24 +65,33 @@ struct et_symbols {
     pthread_cond_t work, answered;
     pthread_t threads[WORKERS + ASKERS];
     size_t thread_count;
-    bool stopping;
+    atomic_bool stopping;
     struct module **modules;
     size_t module_count, module_capacity;
     size_t answer_count;
+    size_t parsing; /* workers that wait for a file's process */
     uint64_t requests;
 };
 
 /* A module without symbols is looked for again after so many seconds: files may have been added. Besides, what is kept:
- * the least recently used goes. A file takes about its debugging information's size. */
+ * the least recently used goes. TEXT: bytes of names. BATCH: addresses that are asked for at once.
+ * TRIES: files of a module, if one after the other breaks its process. */
 enum {
     RETRY_SECONDS = 15,
     MODULES_MOST = 4096,
     ANSWERS_MOST = 1 << 20,
+    TEXT_MOST = 48 << 20,
+    TEXT_OF_A_MODULE = 16 << 20,
     FILES_MOST = 64,
+    BATCH = 256,
+    TRIES = 4,
     QUALITY_SYMTAB = 2,
     QUALITY_DWARF = 4
 };
-static const uint64_t BYTES_MOST = (uint64_t)1 << 30;
+/* Of all open files: in processes of their own, and in this one, where a file takes about its size. */
+static const uint64_t MEMORY_THERE = (uint64_t)64 << 20, MEMORY_HERE = (uint64_t)1 << 30;
+/* Files that are parsed at once: a large one must not keep the others waiting. */
+enum { PARSED_MOST = 2 };
 
 struct et_symbols *et_symbols_new(void)
 {
@@ -95,7 +105,7 @@ struct et_symbols *et_symbols_new(void)
 
 static void free_module(struct module *module)
 {
-    et_symfile_close(module->file);
+    et_reader_close(module->file);
     et_map_free(&module->known);
     et_strings_free(&module->strings);
     free(module->answers);
@@ -192,12 +202,13 @@ static void say_stripped(const struct et_symbols *s, const struct module *module
 {
     static const char *const systems[] = {"/lib/", "/lib64/", "/usr/lib/", "["};
     char link[256];
+    snprintf(link, sizeof link, "%s", module->debuglink);
     for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {
         if (strncmp(module->path, systems[i], strlen(systems[i])) == 0) {
             return;
         }
     }
-    if (!et_symfile_debuglink(module->file_path, link, sizeof link)) {
+    if (!link[0]) {
         snprintf(link, sizeof link, "%s.dbg or the like", base_name(module->path));
     }
     struct et_buf why = {0};
@@ -225,9 +236,18 @@ static void forget(struct et_symbols *s, struct module *module)
     }
 }
 
+static size_t text_bytes(const struct et_symbols *s)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < s->module_count; i++) {
+        bytes += s->modules[i]->strings.bytes;
+    }
+    return bytes;
+}
+
 static void make_room(struct et_symbols *s)
 {
-    while (s->module_count >= MODULES_MOST || s->answer_count >= ANSWERS_MOST) {
+    while (s->module_count >= MODULES_MOST || s->answer_count >= ANSWERS_MOST || text_bytes(s) > TEXT_MOST) {
         size_t oldest = s->module_count;
         for (size_t i = 0; i < s->module_count; i++) {
             if (is_idle(s->modules[i]) &&
@@ -262,14 +282,15 @@ static void close_files(struct et_symbols *s, const struct module *but)
     for (size_t i = 0; i < s->module_count; i++) {
         bool held = s->modules[i]->state == OPEN && !s->modules[i]->busy;
         files += held;
-        bytes += held ? et_symfile_bytes(s->modules[i]->file) : 0;
+        bytes += held ? et_reader_memory(s->modules[i]->file) : 0;
     }
-    bytes += but->file ? et_symfile_bytes(but->file) : 0;
+    bytes += but->file ? et_reader_memory(but->file) : 0;
     struct module *old;
-    while ((files >= FILES_MOST || bytes > BYTES_MOST) && (old = oldest_file(s, but))) {
+    const uint64_t most = et_reader_runs() ? MEMORY_THERE : MEMORY_HERE;
+    while ((files >= FILES_MOST || bytes > most) && (old = oldest_file(s, but))) {
         files--;
-        bytes -= et_symfile_bytes(old->file);
-        et_symfile_close(old->file);
+        bytes -= et_reader_memory(old->file);
+        et_reader_close(old->file);
         old->file = NULL;
         old->state = CLOSED;
     }
@@ -305,25 +326,48 @@ static struct module *get_module(struct et_symbols *s, const char *build_id, con
 
 struct loaded {
     struct et_choice choice;
-    struct et_symfile *file;
+    struct et_reader *file;
+    bool said; /* what is wrong */
 };
 
-static struct loaded find_file(const struct et_symbols *s, const struct module *module, const char *fetched)
+/* Of the best file there is. */
+static struct loaded try_file(const struct et_symbols *s, const struct module *module, const char *fetched)
 {
     struct loaded found = {0};
-    const char *why = "";
+    struct et_buf why = {0};
     et_places_find(s->places, module->build_id, module->path, &found.choice);
     if (fetched) {
         et_places_consider(&found.choice, fetched, module->build_id);
     }
     if (found.choice.path) {
-        found.file = et_symfile_open(found.choice.path, &why);
-        if (!found.file) {
-            et_places_complain(s->places, found.choice.path, why);
+        found.file = et_reader_open(found.choice.path, module->build_id, &s->stopping, &why);
+        if (!found.file && why.size) {
+            et_places_complain(s->places, found.choice.path, why.data);
         }
+        found.choice.broken |= !found.file && why.size == 0;
+        found.said = !found.file;
     } else if (strcmp(module->path, "[vdso]") == 0) {
-        found.file = et_symfile_open_vdso(module->build_id);
+        found.file = et_reader_open_vdso(module->build_id);
         found.choice.quality = QUALITY_SYMTAB;
+    }
+    found.said |= found.choice.broken;
+    et_buf_free(&why);
+    return found;
+}
+
+/* A file that breaks the process which reads it is not chosen a second time. */
+static struct loaded find_file(const struct et_symbols *s, const struct module *module, const char *fetched)
+{
+    struct loaded found = try_file(s, module, fetched);
+    for (int tries = 1; tries < TRIES && !found.file && found.choice.path && found.choice.broken && !s->stopping;
+         tries++) {
+        free(found.choice.path);
+        found = try_file(s, module, fetched);
+        found.said = true;
+    }
+    if (!found.file) {
+        free(found.choice.path);
+        found.choice.path = NULL;
     }
     return found;
 }
@@ -333,10 +377,10 @@ static void load(struct et_symbols *s, struct module *module)
 {
     bool first = module->state == UNKNOWN && !module->fetched;
     char *fetched = module->fetched ? et_strdup(module->fetched) : NULL;
-    struct et_symfile *old = module->file;
+    struct et_reader *old = module->file;
     module->file = NULL;
     pthread_mutex_unlock(&s->lock);
-    et_symfile_close(old);
+    et_reader_close(old);
     struct loaded found = find_file(s, module, fetched);
     free(fetched);
     pthread_mutex_lock(&s->lock);
@@ -347,10 +391,11 @@ static void load(struct et_symbols *s, struct module *module)
     module->file = found.file;
     module->file_path = found.choice.path;
     module->quality = found.file ? found.choice.quality : 0;
+    memcpy(module->debuglink, found.choice.debuglink, sizeof module->debuglink);
     module->state = found.file ? OPEN : ABSENT;
     module->tried = time(NULL);
     module->ask_queued = first && s->debuginfod && is_named(module) && module->quality < QUALITY_DWARF;
-    if (!module->ask_queued && !module->file_path && is_named(module)) {
+    if (!module->ask_queued && !module->file_path && !found.said && is_named(module)) {
         say_absent(s, module);
     }
     close_files(s, module);
@@ -396,10 +441,86 @@ static void ask(struct et_symbols *s, struct module *module)
     et_buf_free(&path);
 }
 
+struct answering {
+    struct et_symbols *symbols;
+    struct module *module;
+    size_t answered;
+};
+
+static void on_answer(void *context, uint64_t address, const struct et_resolved *resolved)
+{
+    struct answering *a = context;
+    struct module *module = a->module;
+    a->answered++;
+    pthread_mutex_lock(&a->symbols->lock);
+    if (module->file_path && module->quality < QUALITY_SYMTAB && !resolved->lines[0].function) {
+        say_stripped(a->symbols, module);
+    }
+    publish(a->symbols, module, address, resolved);
+    pthread_mutex_unlock(&a->symbols->lock);
+}
+
+/* Addresses of a module that has no file, or whose file has more text than its names can be. */
+static void answer_nothing(struct answering *a, const uint64_t *addresses, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct et_resolved resolved = {0};
+        et_resolve(NULL, a->module->path, addresses[i], &resolved);
+        on_answer(a, addresses[i], &resolved);
+        et_resolved_free(&resolved);
+    }
+}
+
+/* Those that are not answered, because the file's process ended, are asked for again. */
+static void find_names(struct et_symbols *s, struct module *module)
+{
+    uint64_t addresses[BATCH];
+    size_t count = module->pending_count < BATCH ? module->pending_count : BATCH;
+    struct answering a = {.symbols = s, .module = module};
+    module->pending_count -= count;
+    memcpy(addresses, module->pending + module->pending_count, count * sizeof *addresses);
+    bool too_much = module->strings.bytes >= TEXT_OF_A_MODULE, read = module->file && !too_much;
+    pthread_mutex_unlock(&s->lock);
+    int err = 0;
+    if (too_much && module->file_path) {
+        et_places_complain(s->places, module->file_path, "names of more than 16 MiB are not kept");
+    }
+    if (read) {
+        err = et_reader_names(module->file, module->path, addresses, count, on_answer, &a, &s->stopping);
+    } else {
+        answer_nothing(&a, addresses, count);
+    }
+    pthread_mutex_lock(&s->lock);
+    module->pending = et_reserve(module->pending, &module->pending_capacity, module->pending_count + count - a.answered,
+                                 sizeof *module->pending);
+    for (size_t i = a.answered; i < count; i++) {
+        module->pending[module->pending_count++] = addresses[i];
+    }
+    if (err) {
+        module->state = CLOSED;
+    }
+}
+
+/* Waits until few enough others do. */
+static void begin_parsing(struct et_symbols *s)
+{
+    while (s->parsing >= PARSED_MOST && !s->stopping) {
+        pthread_cond_wait(&s->work, &s->lock);
+    }
+    s->parsing++;
+}
+
+static void end_parsing(struct et_symbols *s)
+{
+    s->parsing--;
+    pthread_cond_broadcast(&s->work);
+}
+
 static void work(struct et_symbols *s, struct module *module)
 {
     module->queued = false;
     module->busy = true;
+    begin_parsing(s);
     while (!s->stopping && (module->pending_count || module->state == UNKNOWN)) {
         if (module->state == UNKNOWN || module->state == CLOSED) {
             load(s, module);
@@ -408,17 +529,9 @@ static void work(struct et_symbols *s, struct module *module)
             }
             continue;
         }
-        uint64_t address = module->pending[--module->pending_count];
-        struct et_resolved resolved = {0};
-        pthread_mutex_unlock(&s->lock);
-        et_resolve(module->file, module->path, address, &resolved);
-        if (module->file_path && module->quality < QUALITY_SYMTAB && !resolved.lines[0].function) {
-            say_stripped(s, module);
-        }
-        pthread_mutex_lock(&s->lock);
-        publish(s, module, address, &resolved);
-        et_resolved_free(&resolved);
+        find_names(s, module);
     }
+    end_parsing(s);
     module->busy = false;
     pthread_cond_broadcast(&s->answered);
 }

@@ -31,7 +31,7 @@ void et_symbols_set_wait(struct et_symbols *symbols, int64_t wait_ns);
 /* Ends the work, and every waiting for it. Context: any thread. */
 void et_symbols_stop(struct et_symbols *symbols);
 
-/* What there is for a module: et_symfile_quality(), 0 nothing; path (NULL: not asked for) gets the file's. Waits for
+/* What there is for a module: et_symfile_facts, 0 nothing; path (NULL: not asked for) gets the file's. Waits for
  * it. Context: any thread. */
 unsigned et_symbols_quality(struct et_symbols *symbols, const char *build_id, const char *module, struct et_buf *path);
 

@@ -41,7 +41,7 @@ struct unit {
 };
 
 struct et_symfile {
-    char *image; /* the whole file, read: one that is mapped ends the program when somebody cuts it */
+    char *image; /* the whole file, and GUARD */
     size_t bytes, mapped;
     Elf *elf;
     Dwarf *dwarf;
@@ -80,26 +80,6 @@ int et_symfile_open_file(const char *path)
     return fd;
 }
 
-static int (*opener)(const char *path) = et_symfile_open_file;
-
-void et_symfile_set_opener(int (*open_file)(const char *path))
-{
-    opener = open_file;
-}
-
-/* -1: *why says what is wrong; errno 0: it is no ELF file. */
-static int file_open(const char *path, const char **why)
-{
-    int fd = opener(path);
-    if (fd < 0) {
-        bool other = fd == -EINVAL || fd == -ENOEXEC;
-        *why = fd == -EINVAL ? "not a file" : other ? "not an ELF file" : strerror(-fd);
-        errno = other ? 0 : -fd;
-        return -1;
-    }
-    return fd;
-}
-
 static bool is_sound(Elf *elf, const char **why)
 {
     GElf_Ehdr header;
@@ -109,22 +89,6 @@ static bool is_sound(Elf *elf, const char **why)
         return false;
     }
     return true;
-}
-
-static Elf *elf_open(const char *path, int *fd, const char **why)
-{
-    elf_version(EV_CURRENT);
-    *fd = file_open(path, why);
-    if (*fd < 0) {
-        return NULL;
-    }
-    Elf *elf = elf_begin(*fd, ELF_C_READ, NULL);
-    if (!is_sound(elf, why)) {
-        elf_end(elf);
-        close(*fd);
-        return NULL;
-    }
-    return elf;
 }
 
 static bool section_is(Elf *elf, Elf_Scn *section, GElf_Shdr *header, const char *name)
@@ -137,14 +101,8 @@ static bool section_is(Elf *elf, Elf_Scn *section, GElf_Shdr *header, const char
     return own && strcmp(own, name) == 0 && header->sh_type != SHT_NOBITS;
 }
 
-unsigned et_symfile_quality(const char *path)
+static unsigned read_quality(Elf *elf)
 {
-    int fd;
-    const char *why;
-    Elf *elf = elf_open(path, &fd, &why);
-    if (!elf) {
-        return 0;
-    }
     unsigned quality = 0;
     Elf_Scn *section = NULL;
     while ((section = elf_nextscn(elf, section))) {
@@ -157,12 +115,10 @@ unsigned et_symfile_quality(const char *path)
             quality |= 1;
         }
     }
-    elf_end(elf);
-    close(fd);
     return quality;
 }
 
-static bool read_build_id(Elf *elf, char id[129])
+static void read_build_id(Elf *elf, char id[129])
 {
     const void *bytes = NULL;
     ssize_t size = dwelf_elf_gnu_build_id(elf, &bytes);
@@ -170,41 +126,30 @@ static bool read_build_id(Elf *elf, char id[129])
     for (ssize_t i = 0; i < size && i < 64; i++) {
         snprintf(id + 2 * i, 3, "%02x", ((const uint8_t *)bytes)[i]);
     }
-    return size > 0;
 }
 
-int et_symfile_build_id(const char *path, char id[129])
+static void read_debuglink(Elf *elf, char *name, size_t size)
 {
-    int fd;
-    const char *why;
-    errno = 0;
-    Elf *elf = elf_open(path, &fd, &why);
-    if (!elf) {
-        return errno ? -errno : -EINVAL;
-    }
-    bool found = read_build_id(elf, id);
-    elf_end(elf);
-    close(fd);
-    return found ? 0 : -ENOENT;
-}
-
-bool et_symfile_debuglink(const char *path, char *name, size_t size)
-{
-    int fd;
-    const char *why;
-    Elf *elf = elf_open(path, &fd, &why);
-    if (!elf) {
-        return false;
-    }
     GElf_Word crc;
     const char *link = dwelf_elf_gnu_debuglink(elf, &crc);
     bool fits = link && *link && !strchr(link, '/') && strlen(link) < size;
-    if (fits) {
-        snprintf(name, size, "%s", link);
+    snprintf(name, size, "%s", fits ? link : "");
+}
+
+int et_symfile_examine(int fd, struct et_symfile_facts *facts)
+{
+    const char *why;
+    *facts = (struct et_symfile_facts){0};
+    elf_version(EV_CURRENT);
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    bool sound = is_sound(elf, &why);
+    if (sound) {
+        facts->quality = read_quality(elf);
+        read_build_id(elf, facts->build_id);
+        read_debuglink(elf, facts->debuglink, sizeof facts->debuglink);
     }
     elf_end(elf);
-    close(fd);
-    return fits;
+    return sound ? 0 : -EINVAL;
 }
 
 /* ---- symbol table ---- */
@@ -608,38 +553,48 @@ static struct et_symfile *read_file(struct et_symfile *file, const char **why)
 /* GUARD: zeros behind the file, since libdw looks for the end of a text beyond the end of its section. */
 enum { FILE_MOST = 1 << 30, GUARD = 4096 };
 
-static bool read_image(struct et_symfile *file, int fd, const char **why)
+static bool copy_file(struct et_symfile *file, int fd, size_t size, const char **why)
+{
+    ssize_t got = 1;
+    while (got > 0 && file->bytes < size) {
+        got = pread(fd, file->image + file->bytes, size - file->bytes, (off_t)file->bytes);
+        file->bytes += got > 0 ? (size_t)got : 0;
+    }
+    *why = got < 0 ? strerror(errno) : "cut while it was read";
+    return file->bytes == size;
+}
+
+static bool map_file(struct et_symfile *file, int fd, size_t size, const char **why)
+{
+    void *mapped = size ? mmap(file->image, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) : MAP_FAILED;
+    file->bytes = size;
+    *why = mapped == MAP_FAILED ? strerror(errno) : "";
+    return mapped != MAP_FAILED;
+}
+
+static bool read_image(struct et_symfile *file, int fd, bool map, const char **why)
 {
     struct stat status;
     if (fstat(fd, &status) != 0 || status.st_size > FILE_MOST) {
         *why = "larger than 1 GiB";
         return false;
     }
-    file->mapped = (size_t)status.st_size + GUARD;
-    void *image = mmap(NULL, file->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t size = (size_t)status.st_size;
+    file->mapped = size + GUARD;
+    void *image =
+        mmap(NULL, file->mapped, map ? PROT_READ : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (image == MAP_FAILED) {
         *why = strerror(errno);
         return false;
     }
     file->image = image;
-    ssize_t got = 1;
-    while (got > 0 && file->bytes < (size_t)status.st_size) {
-        got = pread(fd, file->image + file->bytes, (size_t)status.st_size - file->bytes, (off_t)file->bytes);
-        file->bytes += got > 0 ? (size_t)got : 0;
-    }
-    *why = got < 0 ? strerror(errno) : "cut while it was read";
-    return file->bytes == (size_t)status.st_size;
+    return map ? map_file(file, fd, size, why) : copy_file(file, fd, size, why);
 }
 
-struct et_symfile *et_symfile_open(const char *path, const char **why)
+struct et_symfile *et_symfile_open(int fd, bool map, const char **why)
 {
-    int fd = file_open(path, why);
-    if (fd < 0) {
-        return NULL;
-    }
     struct et_symfile *file = et_alloc(1, sizeof *file);
-    bool whole = read_image(file, fd, why);
-    close(fd);
+    bool whole = read_image(file, fd, map, why);
     file->elf = whole && elf_version(EV_CURRENT) != EV_NONE ? elf_memory(file->image, file->bytes) : NULL;
     if (whole && !is_sound(file->elf, why)) {
         whole = false;
@@ -661,7 +616,10 @@ struct et_symfile *et_symfile_open_vdso(const char *build_id)
     }
     size_t size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
     Elf *elf = elf_memory((char *)(uintptr_t)header, size);
-    if (!elf || !read_build_id(elf, id) || strcmp(id, build_id) != 0) {
+    if (elf) {
+        read_build_id(elf, id);
+    }
+    if (!elf || !id[0] || strcmp(id, build_id) != 0) {
         elf_end(elf);
         return NULL;
     }

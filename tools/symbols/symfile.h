@@ -8,28 +8,27 @@
 
 struct et_symfile;
 
-/* Opens a regular file for reading. Returns a descriptor, -EINVAL: not a regular file; -ENOEXEC: not ELF (it may leave
- * that to the caller); or another negative errno value. Senders name paths: it waits for no pipe and opens no device.
- */
+/* Opens a regular file for reading. Returns a descriptor, -EINVAL: not a regular file; or another negative errno value.
+ * Senders name paths: it waits for no pipe and opens no device. */
 int et_symfile_open_file(const char *path);
-/* Lets another function do that for all functions here (opener.h). Context: before other threads use them. */
-void et_symfile_set_opener(int (*open_file)(const char *path));
 
-/* How good a file's symbols are: 0 none, 1 dynamic ones, 2 .symtab, 4 DWARF; added up. */
-unsigned et_symfile_quality(const char *path);
+struct et_symfile_facts {
+    unsigned quality;   /* 0 no symbols, 1 dynamic ones, 2 .symtab, 4 DWARF; added up */
+    char build_id[129]; /* in hexadecimal digits; "": none */
+    char
+        debuglink[256]; /* name of the file with debugging information, of .gnu_debuglink, without a folder; "": none */
+};
 
-/* Reads the file's GNU build id as hex into id. 0; -ENOENT: it has none; -EINVAL: no (sound) ELF file; else errno. */
-int et_symfile_build_id(const char *path, char id[129]);
+/* Reads an open file's headers. 0; -EINVAL: no (sound) ELF file. */
+int et_symfile_examine(int fd, struct et_symfile_facts *facts);
 
-/* Name of the file with its debugging information, as .gnu_debuglink says it, without a folder. False: none. */
-bool et_symfile_debuglink(const char *path, char *name, size_t size);
-
-/* NULL: *why says what is wrong. */
-struct et_symfile *et_symfile_open(const char *path, const char **why);
+/* NULL: *why says what is wrong. map: reads it as it is needed; if somebody cuts it meanwhile, this process ends.
+ * Otherwise it is copied. The descriptor stays the caller's, and is not needed any more. */
+struct et_symfile *et_symfile_open(int fd, bool map, const char **why);
 /* The kernel's own code of this machine, when it is the one with that build id; else NULL. */
 struct et_symfile *et_symfile_open_vdso(const char *build_id);
 void et_symfile_close(struct et_symfile *file);
-/* Bytes of the file: about what it takes in memory. */
+/* Bytes of the file. */
 uint64_t et_symfile_bytes(const struct et_symfile *file);
 
 /* Symbol that covers address, still mangled, or NULL; a program's entry is _start without one. Valid as long as the

@@ -1,7 +1,7 @@
 /* See symstore.h. */
 #include "tools/symbols/symstore.h"
 #include "tools/formats/json.h"
-#include "tools/symbols/symfile.h"
+#include "tools/symbols/reader.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -36,21 +36,25 @@ const char *et_symbols_words(unsigned quality)
     return quality & 4 ? "DWARF" : quality & 2 ? "symbol table" : quality & 1 ? "dynamic symbols" : "no symbols";
 }
 
-int et_symstore_check(const char *path, const char *id, const char **why)
+int et_symstore_check(const char *path, const char *id, unsigned *quality, const char **why)
 {
-    char own[129];
-    int err = et_symfile_build_id(path, own);
+    struct et_symfile_facts facts;
+    int err = et_reader_examine(path, &facts);
+    *quality = facts.quality;
     if (err == -EINVAL) {
         *why = "not an ELF file";
-    } else if (err == -ENOENT && access(path, F_OK) == 0) {
-        *why = "no build id";
+    } else if (err == -EBADMSG) {
+        *why = "it breaks the process that reads it; the server's messages say how";
         err = -EINVAL;
     } else if (err) {
         *why = strerror(-err);
-    } else if (strcmp(own, id) != 0) {
+    } else if (!facts.build_id[0]) {
+        *why = "no build id";
+        err = -EINVAL;
+    } else if (strcmp(facts.build_id, id) != 0) {
         *why = "wrong build id";
         err = -EINVAL;
-    } else if (et_symfile_quality(path) == 0) {
+    } else if (facts.quality == 0) {
         *why = "no symbols";
         err = -EINVAL;
     }
@@ -123,14 +127,14 @@ static int sync_folder(const char *path)
     return err;
 }
 
-static int put_in_place(const char *folder, const char *id, const struct et_symstore_file *file)
+static int put_in_place(const char *folder, const char *id, const struct et_symstore_file *file, unsigned quality)
 {
     struct et_buf place = {0}, inner = {0};
     const char *unused;
+    unsigned own;
     et_symstore_path(folder, id, &place);
     et_buf_printf(&inner, "%s/%.2s", folder, id);
-    bool as_good = et_symstore_check(place.data, id, &unused) == 0 &&
-                   et_symfile_quality(place.data) >= et_symfile_quality(file->path);
+    bool as_good = et_symstore_check(place.data, id, &own, &unused) == 0 && own >= quality;
     int err = as_good ? 1 : rename(file->path, place.data) == 0 ? sync_folder(inner.data) : -errno;
     et_buf_free(&place);
     et_buf_free(&inner);
@@ -139,9 +143,10 @@ static int put_in_place(const char *folder, const char *id, const struct et_syms
 
 int et_symstore_commit(const char *folder, const char *id, struct et_symstore_file *file, const char **why)
 {
+    unsigned quality;
     int err = finish_file(file);
-    err = err ? err : et_symstore_check(file->path, id, why);
-    err = err ? err : put_in_place(folder, id, file);
+    err = err ? err : et_symstore_check(file->path, id, &quality, why);
+    err = err ? err : put_in_place(folder, id, file, quality);
     if (err) {
         unlink(file->path);
     }
@@ -241,8 +246,10 @@ static void on_entry(void *context, const struct et_symstore_entry *entry)
 {
     struct lines *list = context;
     struct et_buf line = {0};
+    struct et_symfile_facts facts;
+    (void)et_reader_examine(entry->path, &facts); /* no facts: no symbols */
     et_buf_printf(&line, "{\"build_id\":\"%s\",\"bytes\":%llu,\"symbols\":\"%s\"}", entry->id,
-                  (unsigned long long)entry->size, et_symbols_words(et_symfile_quality(entry->path)));
+                  (unsigned long long)entry->size, et_symbols_words(facts.quality));
     list->lines = et_reserve(list->lines, &list->capacity, list->count + 1, sizeof *list->lines);
     list->lines[list->count++] = line.data;
 }

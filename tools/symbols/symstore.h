@@ -20,8 +20,9 @@ bool et_build_id_read(const char *text, char id[ET_BUILD_ID_TEXT]);
 /* Appends where the file of a build id is. id: of et_build_id_read(). */
 void et_symstore_path(const char *folder, const char *id, struct et_buf *path);
 
-/* Whether a file is ELF, with symbols, of that build id. -EINVAL: no, *why (static) says in what way. */
-int et_symstore_check(const char *path, const char *id, const char **why);
+/* Whether a file is ELF, with symbols, of that build id. -EINVAL: no, *why (static) says in what way. *quality: as in
+ * struct et_symfile_facts; 0 with an error. */
+int et_symstore_check(const char *path, const char *id, unsigned *quality, const char **why);
 
 /* A file on its way in. */
 struct et_symstore_file {
@@ -51,7 +52,7 @@ int et_symstore_each(const char *folder, void (*file)(void *context, const struc
 /* {"symbols": [{"build_id", "bytes", "symbols": et_symbols_words()}]}, sorted; a folder that is not there is empty. */
 int et_symstore_json(const char *folder, struct et_buf *out);
 
-/* "DWARF", "symbol table", "dynamic symbols" or "no symbols": the best of et_symfile_quality(). */
+/* "DWARF", "symbol table", "dynamic symbols" or "no symbols": the best of that quality. */
 const char *et_symbols_words(unsigned quality);
 
 #endif

@@ -76,6 +76,7 @@ static void send_symbols(struct et_server *server, const struct et_request *requ
     const char *rest = request->path + sizeof GIVEN - 1, *folder = find_folder(server, answer), *why;
     size_t size = strcspn(rest, "/");
     struct et_buf path = {0};
+    unsigned quality;
     if (!folder) {
         return;
     }
@@ -86,7 +87,8 @@ static void send_symbols(struct et_server *server, const struct et_request *requ
     if (named) {
         et_symstore_path(folder, id, &path);
     }
-    if (!named || et_symstore_check(path.data, id, &why) != 0 || et_read_file(path.data, FILE_LIMIT, &answer->body)) {
+    if (!named || et_symstore_check(path.data, id, &quality, &why) != 0 ||
+        et_read_file(path.data, FILE_LIMIT, &answer->body)) {
         et_answer_text(answer, 404, "not here");
     } else {
         answer->type = "application/octet-stream";

@@ -4,7 +4,7 @@
  */
 #include "tools/lib/confine.h"
 #include "tools/serve/sandbox.h"
-#include "tools/symbols/symfile.h"
+#include "tools/symbols/reader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,6 +84,9 @@ static bool enter(void)
         .db = "site/db-link/e.db",
         .access = {.token_file = "site/keys/token", .tls = {.certificate = "site/current/cert"}}};
     struct et_buf line = {0};
+    if (et_reader_start(et_confine_possible()) != 0) {
+        return false;
+    }
     et_sandbox_enter(
         &(struct et_sandbox_config){
             .settings = &settings, .relay = &relay, .symbols = &symbols, .symbols_store = "site/store"},
@@ -206,12 +209,12 @@ static void replaced_files_are_allowed(void **state)
 
 static int read_symbol_files(void)
 {
-    char id[129];
-    CHECK(1, et_symfile_build_id("elsewhere/program", id) != -EACCES && et_symfile_quality("elsewhere/program") > 0);
-    CHECK(2, et_symfile_build_id("elsewhere/secret", id) == -EINVAL);
-    CHECK(3, et_symfile_build_id("elsewhere/core", id) == -EINVAL);
-    CHECK(4, et_symfile_build_id("elsewhere/none", id) == -ENOENT);
-    CHECK(5, et_symfile_build_id("elsewhere", id) == -EINVAL && et_symfile_build_id("/dev/null", id) == -EINVAL);
+    struct et_symfile_facts facts;
+    CHECK(1, et_reader_examine("elsewhere/program", &facts) == 0 && facts.quality > 0);
+    CHECK(2, et_reader_examine("elsewhere/secret", &facts) == -EINVAL);
+    CHECK(3, et_reader_examine("elsewhere/core", &facts) == -EINVAL);
+    CHECK(4, et_reader_examine("elsewhere/none", &facts) == -ENOENT);
+    CHECK(5, et_reader_examine("elsewhere", &facts) == -EINVAL && et_reader_examine("/dev/null", &facts) == -EINVAL);
     return 0;
 }
 

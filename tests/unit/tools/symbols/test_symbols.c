@@ -1,7 +1,7 @@
 /* Symbols of sample.c, as built, stripped, and from a debug file: names, lines and inlined calls of its addresses are
  * known. */
 #include "tools/symbols/symbols.h"
-#include "tools/symbols/symfile.h"
+#include "tools/symbols/reader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,6 +27,15 @@ static char *in_folder(const char *name)
     struct et_buf path = {0};
     et_buf_printf(&path, "%s/%s", folder, name);
     return path.data;
+}
+
+/* 0; -ENOENT: it has none. */
+static int build_id_of(const char *path, char id[129])
+{
+    struct et_symfile_facts facts;
+    int err = et_reader_examine(path, &facts);
+    snprintf(id, 129, "%s", facts.build_id);
+    return err ? err : id[0] ? 0 : -ENOENT;
 }
 
 /* The line of sample.c with the mark. */
@@ -78,10 +87,13 @@ static struct et_symfile *open_sample(const char *name)
 {
     char *path = in_folder(name);
     const char *why = "";
-    struct et_symfile *file = et_symfile_open(path, &why);
+    int fd = et_symfile_open_file(path);
+    assert_true(fd >= 0);
+    struct et_symfile *file = et_symfile_open(fd, true, &why);
     if (!file) {
         fail_msg("%s: %s", path, why);
     }
+    close(fd);
     free(path);
     return file;
 }
@@ -128,15 +140,18 @@ static void debug_files_are_better(void **state)
     (void)state;
     char *built = in_folder("sample"), *stripped = in_folder("sample-stripped"), *debug = in_folder("debug/sample.dbg");
     char a[129], b[129], c[129];
-    assert_int_equal(et_symfile_build_id(built, a), 0);
-    assert_int_equal(et_symfile_build_id(stripped, b), 0);
-    assert_int_equal(et_symfile_build_id(debug, c), 0);
+    assert_int_equal(build_id_of(built, a), 0);
+    assert_int_equal(build_id_of(stripped, b), 0);
+    assert_int_equal(build_id_of(debug, c), 0);
     assert_int_equal(strlen(a), 40);
     assert_string_equal(a, b);
     assert_string_equal(a, c);
-    assert_true(et_symfile_quality(debug) > et_symfile_quality(stripped));
-    assert_int_equal(et_symfile_build_id("/dev/null", a), -EINVAL);
-    assert_int_equal(et_symfile_build_id("/nowhere/at/all", a), -ENOENT);
+    struct et_symfile_facts worse, better;
+    assert_int_equal(et_reader_examine(stripped, &worse), 0);
+    assert_int_equal(et_reader_examine(debug, &better), 0);
+    assert_true(better.quality > worse.quality);
+    assert_int_equal(build_id_of("/dev/null", a), -EINVAL);
+    assert_int_equal(build_id_of("/nowhere/at/all", a), -ENOENT);
     free(built);
     free(stripped);
     free(debug);
@@ -166,7 +181,7 @@ static void modules_are_found_by_build_id(void **state)
     struct et_symfile *file = open_sample("sample");
     uint64_t hot = find_function(file, "hot");
     et_symfile_close(file);
-    assert_int_equal(et_symfile_build_id(path, id), 0);
+    assert_int_equal(build_id_of(path, id), 0);
     struct et_symbols *symbols = et_symbols_new();
     et_symbols_add_folder(symbols, debug);
     expect_name(symbols, id, "/device/only/app", hot, "hot", 1); /* by the folder */
@@ -199,7 +214,7 @@ static void managed_code_is_told_apart(void **state)
     assert_false(et_symfile_managed(file, hot));
     assert_int_equal(items - buy, 64);
     et_symfile_close(file);
-    assert_int_equal(et_symfile_build_id(path, id), 0);
+    assert_int_equal(build_id_of(path, id), 0);
     struct et_symbols *symbols = et_symbols_new();
     expect_name(symbols, id, path, buy + 1, "App.Shop.Buy", 1);
     expect_name(symbols, id, path, buy + 40, "App.Shop.Buy", 1); /* the funclet behind it */
@@ -218,7 +233,7 @@ static void kernel_code_has_names(void **state)
     char *path = in_folder("vdso.so"), id[129];
     size_t size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
     assert_int_equal(et_write_file(path, header, size), 0);
-    assert_int_equal(et_symfile_build_id(path, id), 0);
+    assert_int_equal(build_id_of(path, id), 0);
     assert_null(et_symfile_open_vdso("0123"));
     struct et_symfile *file = et_symfile_open_vdso(id);
     assert_non_null(file);
@@ -263,7 +278,7 @@ static void code_without_a_symbol_has_its_functions_offset(void **state)
     struct et_symfile *file = open_sample("sample");
     uint64_t hot = find_function(file, "hot"), start = find_function(file, "_start");
     et_symfile_close(file);
-    assert_int_equal(et_symfile_build_id(stripped, id), 0);
+    assert_int_equal(build_id_of(stripped, id), 0);
     struct et_symbols *symbols = et_symbols_new();
     struct et_buf wanted = {0};
     et_buf_printf(&wanted, "sample-stripped+0x%llx", (unsigned long long)hot);
@@ -320,7 +335,7 @@ static void two_tables_read_folders_at_once(void **state)
     pthread_barrier_t barrier;
     pthread_t threads[2];
     struct scan scans[2];
-    assert_int_equal(et_symfile_build_id(sample, id), 0);
+    assert_int_equal(build_id_of(sample, id), 0);
     pthread_barrier_init(&barrier, NULL, 2);
     for (int i = 0; i < 2; i++) {
         link_debug_files(folders[i], true);
@@ -411,14 +426,21 @@ static void copy_of(const char *from, const char *to, size_t size, uint32_t seed
     et_buf_free(&bytes);
 }
 
+static off_t size_of(int fd)
+{
+    return lseek(fd, 0, SEEK_END);
+}
+
 /* Any file gives an answer or none, without a crash or an endless loop. */
 static bool ask_everything(const char *path)
 {
     const char *why = "";
-    char id[129];
-    et_symfile_build_id(path, id);
-    et_symfile_quality(path);
-    struct et_symfile *file = et_symfile_open(path, &why);
+    struct et_symfile_facts facts;
+    int fd = et_symfile_open_file(path);
+    assert_true(fd >= 0);
+    (void)et_symfile_examine(fd, &facts);
+    struct et_symfile *file = et_symfile_open(fd, size_of(fd) % 2, &why);
+    close(fd);
     if (!file) {
         assert_true(*why != '\0');
         return false;
@@ -475,7 +497,9 @@ static void shared_ranges_are_bounded(void **state)
     assert_int_equal(et_write_file(source, text, sizeof text - 1), 0);
     et_buf_printf(&command, "as -o '%s' '%s'", object, source);
     assert_int_equal(system(command.data), 0);
-    struct et_symfile *file = et_symfile_open(object, &why);
+    int fd = et_symfile_open_file(object);
+    struct et_symfile *file = et_symfile_open(fd, true, &why);
+    close(fd);
     assert_non_null(file);
     size_t before = __sanitizer_get_current_allocated_bytes();
     assert_int_equal(et_symfile_lines(file, 0x1000, ignore_line, NULL), 1);

@@ -1,0 +1,619 @@
+/*
+ * See reader.h.
+ *
+ *   et_reader_open   give_order(open) -> ask(facts) -> ask(open)
+ *   et_reader_names  ask(names) -> receive, check
+ *   an error         give_up -> give_order(end) -> judge -> note
+ */
+#include "tools/symbols/reader.h"
+#include "tools/symbols/answer.h"
+#include "tools/symbols/reader_process.h"
+#include "tools/lib/hash.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* SLICE_MS: how often a wait looks whether it is to end. */
+enum { SLICE_MS = 100, FACTS_SECONDS = 60, WAIT_SECONDS = 600 };
+
+struct et_reader {
+    char *path;
+    struct et_symfile *file; /* parsed in this process; NULL: in another one */
+    int socket;
+    pid_t process;
+    struct et_file_identity identity;
+    bool answered; /* an address */
+};
+
+/* ---- the process that opens files ---- */
+
+static int orders = -1;
+static pthread_mutex_t orders_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool ended; /* and reported */
+
+bool et_reader_runs(void)
+{
+    return orders >= 0;
+}
+
+int et_reader_start(bool confined)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return -errno;
+    }
+    pid_t process = fork();
+    if (process == 0) {
+        close(ends[0]);
+        et_reader_process(ends[1], confined);
+    }
+    int err = process < 0 ? -errno : 0;
+    close(ends[1]);
+    if (err) {
+        close(ends[0]);
+        return err;
+    }
+    orders = ends[0];
+    return 0;
+}
+
+/* The answer, and its descriptor or -1. False: there is none. */
+static bool receive_done(struct et_order_done *done, int *fd)
+{
+    union {
+        struct cmsghdr header; /* alignment */
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = done, .iov_len = sizeof *done};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t got;
+    do {
+        got = recvmsg(orders, &message, MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    struct cmsghdr *header = got == sizeof *done ? CMSG_FIRSTHDR(&message) : NULL;
+    *fd = -1;
+    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+        memcpy(fd, CMSG_DATA(header), sizeof *fd);
+    }
+    return got == sizeof *done;
+}
+
+/* *fd: -1 if there is none. */
+static struct et_order_done give_order(const struct et_order *order, int *fd)
+{
+    struct et_order_done done = {0};
+    size_t size = offsetof(struct et_order, path) + strlen(order->path) + 1;
+    pthread_mutex_lock(&orders_lock);
+    bool answered = send(orders, order, size, MSG_NOSIGNAL) == (ssize_t)size && receive_done(&done, fd);
+    if (!answered) {
+        done = (struct et_order_done){.error = -EPIPE};
+        *fd = -1;
+    }
+    if (!answered && !ended) {
+        et_error("symbols: the process that opens symbol files has ended; restart the server");
+        ended = true;
+    }
+    pthread_mutex_unlock(&orders_lock);
+    return done;
+}
+
+/* ---- files that broke their process ---- */
+
+enum { FILES_NOTED = 256, DEATHS_MOST = 4, DEATHS_SECONDS = 3600, LINES_MOST = 200 };
+
+static struct noted_file {
+    struct et_file_identity file;
+    unsigned deaths; /* after good answers */
+    bool given_up;
+    time_t last;
+} noted[FILES_NOTED];
+static size_t noted_next;
+static pthread_mutex_t noted_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_ullong failures[ET_READER_FAILURES];
+
+static bool is_same(const struct et_file_identity *a, const struct et_file_identity *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->size == b->size && a->changed_ns == b->changed_ns;
+}
+
+static struct noted_file *find_noted(const struct et_file_identity *file)
+{
+    for (size_t i = 0; i < FILES_NOTED; i++) {
+        if (noted[i].last && is_same(&noted[i].file, file)) {
+            return &noted[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_given_up(const struct et_file_identity *file)
+{
+    pthread_mutex_lock(&noted_lock);
+    const struct noted_file *known = find_noted(file);
+    bool given_up = known && known->given_up;
+    pthread_mutex_unlock(&noted_lock);
+    return given_up;
+}
+
+/* Whether the file is given up by this death. One whose process answered before may have used up its CPU time. */
+static bool note_death(const struct et_file_identity *file, bool answered)
+{
+    time_t now = time(NULL);
+    pthread_mutex_lock(&noted_lock);
+    struct noted_file *known = find_noted(file);
+    if (!known) {
+        known = &noted[noted_next++ % FILES_NOTED];
+        *known = (struct noted_file){.file = *file};
+    }
+    known->deaths = now - known->last > DEATHS_SECONDS ? 1 : known->deaths + 1;
+    known->last = now;
+    bool before = known->given_up;
+    known->given_up = before || !answered || known->deaths >= DEATHS_MOST;
+    bool first = known->given_up && !before;
+    pthread_mutex_unlock(&noted_lock);
+    return first;
+}
+
+const char *et_reader_failure_name(enum et_reader_failure failure)
+{
+    static const char *const names[] = {"crash", "time", "memory", "answer"};
+    return names[failure];
+}
+
+uint64_t et_reader_failures(enum et_reader_failure failure)
+{
+    return failures[failure];
+}
+
+/* ---- what is known of files ---- */
+
+/* QUIET_SECONDS: a file that was written to so lately may be written to again without another time. */
+enum { FACTS_MOST = 16384, QUIET_SECONDS = 2 };
+
+static struct known_file {
+    struct et_file_identity file;
+    unsigned quality;
+    char *build_id, *debuglink;
+} * known_files;
+static size_t known_count, known_capacity, known_next;
+static struct et_map known_places; /* hash of a file -> index + 1 */
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t hash_of(const struct et_file_identity *file)
+{
+    return et_hash_pair(file->device, file->inode);
+}
+
+static bool recall(const struct et_file_identity *file, struct et_symfile_facts *facts)
+{
+    pthread_mutex_lock(&known_lock);
+    const uint64_t *place = et_map_find(&known_places, hash_of(file));
+    const struct known_file *known = place ? &known_files[*place - 1] : NULL;
+    bool same = known && is_same(&known->file, file);
+    if (same) {
+        facts->quality = known->quality;
+        snprintf(facts->build_id, sizeof facts->build_id, "%s", known->build_id);
+        snprintf(facts->debuglink, sizeof facts->debuglink, "%s", known->debuglink);
+    }
+    pthread_mutex_unlock(&known_lock);
+    return same;
+}
+
+/* That of the same file, a new one, or the one that was taken longest ago. */
+static struct known_file *place_for(const struct et_file_identity *file)
+{
+    const uint64_t *known = et_map_find(&known_places, hash_of(file));
+    size_t place = known ? *known - 1 : known_count;
+    if (!known && known_count == FACTS_MOST) {
+        place = known_next++ % FACTS_MOST;
+        et_map_remove(&known_places, hash_of(&known_files[place].file));
+    } else if (!known) {
+        known_files = et_reserve(known_files, &known_capacity, ++known_count, sizeof *known_files);
+    }
+    *et_map_at(&known_places, hash_of(file)) = place + 1;
+    return &known_files[place];
+}
+
+static void remember(const struct et_file_identity *file, const struct et_symfile_facts *facts)
+{
+    if (time(NULL) - file->changed_ns / 1000000000 < QUIET_SECONDS) {
+        return;
+    }
+    pthread_mutex_lock(&known_lock);
+    struct known_file *known = place_for(file);
+    free(known->build_id);
+    free(known->debuglink);
+    *known = (struct known_file){.file = *file,
+                                 .quality = facts->quality,
+                                 .build_id = et_strdup(facts->build_id),
+                                 .debuglink = et_strdup(facts->debuglink)};
+    pthread_mutex_unlock(&known_lock);
+}
+
+/* ---- ends of processes ---- */
+
+/* What the end of a process means, in words that follow "the process that reads it". */
+static enum et_reader_failure judge(const struct et_reader *reader, int err, int status, struct et_buf *words)
+{
+    if (err == -ETIMEDOUT) {
+        et_buf_text(words, "does not answer");
+        return ET_READER_TIME;
+    }
+    if (err == -EPROTO) {
+        et_buf_text(words, "gives invalid answers");
+        return ET_READER_ANSWER;
+    }
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
+        et_buf_printf(words, "took more than %u s of CPU time", et_reader_seconds(reader->identity.size));
+        return ET_READER_TIME;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == ET_FAILED) {
+        et_buf_printf(words, "needs more than %u MiB of memory",
+                      (unsigned)(et_reader_memory_most(reader->identity.size) >> 20));
+        return ET_READER_MEMORY;
+    }
+    if (WIFSIGNALED(status)) {
+        et_buf_printf(words, "was ended by signal %d", WTERMSIG(status));
+    } else {
+        et_buf_text(words, "ended without an answer");
+    }
+    return ET_READER_CRASH;
+}
+
+static int end_process(struct et_reader *reader)
+{
+    struct et_order order = {.kind = ET_ORDER_END, .process = reader->process};
+    int fd = -1, status = 0;
+    if (reader->socket >= 0) {
+        close(reader->socket);
+        status = give_order(&order, &fd).status;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    reader->socket = -1;
+    return status;
+}
+
+/* The process cannot be asked any more: says why, unless that was not the file's fault. Returns the error to pass on.
+ */
+static int give_up(struct et_reader *reader, int err)
+{
+    static atomic_uint lines;
+    int status = end_process(reader);
+    bool changed = err == -EPIPE && WIFEXITED(status) && WEXITSTATUS(status) == ET_READER_CHANGED;
+    if (err == -ECANCELED) {
+        return err;
+    }
+    struct et_buf words = {0};
+    enum et_reader_failure failure = judge(reader, err, status, &words);
+    if (note_death(&reader->identity, reader->answered || changed)) {
+        failures[failure]++;
+        unsigned line = lines++;
+        if (line < LINES_MOST) {
+            et_error("symbols: %s: the process that reads it %s; it is not read again until it changes%s", reader->path,
+                     words.data, line + 1 == LINES_MOST ? "; further messages of this kind are omitted" : "");
+        }
+    }
+    et_buf_free(&words);
+    return -EAGAIN;
+}
+
+/* ---- questions ---- */
+
+struct waiting {
+    int socket;
+    int64_t until_ns;
+    const atomic_bool *stopping; /* NULL: nothing ends it */
+};
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int receive_all(const struct waiting *waiting, void *bytes, size_t size)
+{
+    for (size_t got = 0; got < size;) {
+        struct pollfd ready = {.fd = waiting->socket, .events = POLLIN};
+        int events = poll(&ready, 1, SLICE_MS);
+        if (waiting->stopping && *waiting->stopping) {
+            return -ECANCELED;
+        }
+        if (events == 0 && monotonic_ns() > waiting->until_ns) {
+            return -ETIMEDOUT;
+        }
+        ssize_t more = events > 0 ? recv(waiting->socket, (char *)bytes + got, size - got, 0) : 0;
+        if (events > 0 && (more == 0 || (more < 0 && errno != EINTR))) {
+            return -EPIPE;
+        }
+        got += more > 0 ? (size_t)more : 0;
+    }
+    return 0;
+}
+
+static int send_question(const struct et_reader *reader, const struct et_question *question)
+{
+    for (size_t sent = 0; sent < sizeof *question;) {
+        ssize_t more = send(reader->socket, (const char *)question + sent, sizeof *question - sent, MSG_NOSIGNAL);
+        if (more < 0 && errno != EINTR) {
+            return -EPIPE;
+        }
+        sent += more > 0 ? (size_t)more : 0;
+    }
+    return 0;
+}
+
+static struct waiting wait_at_most(const struct et_reader *reader, int seconds, const atomic_bool *stopping)
+{
+    return (struct waiting){
+        .socket = reader->socket, .until_ns = monotonic_ns() + (int64_t)seconds * 1000000000, .stopping = stopping};
+}
+
+/* Asks for an answer of a fixed size. */
+static int ask(struct et_reader *reader, enum et_question_kind kind, void *answer, size_t size, int seconds,
+               const atomic_bool *stopping)
+{
+    struct et_question *question = et_alloc(1, sizeof *question);
+    const struct waiting waiting = wait_at_most(reader, seconds, stopping);
+    question->kind = kind;
+    int err = send_question(reader, question);
+    err = err ? err : receive_all(&waiting, answer, size);
+    free(question);
+    return err;
+}
+
+static bool are_facts(const struct et_symfile_facts *facts)
+{
+    size_t digits = strnlen(facts->build_id, sizeof facts->build_id),
+           link = strnlen(facts->debuglink, sizeof facts->debuglink);
+    return facts->quality <= 7 && digits < sizeof facts->build_id && digits % 2 == 0 &&
+           et_is_hex(facts->build_id, digits) && link < sizeof facts->debuglink && !strchr(facts->debuglink, '/');
+}
+
+static int ask_facts(struct et_reader *reader, struct et_symfile_facts *facts, const atomic_bool *stopping)
+{
+    struct et_facts_answer answer;
+    int err = ask(reader, ET_ASK_FACTS, &answer, sizeof answer, FACTS_SECONDS, stopping);
+    if (!err && answer.error != -EINVAL && (answer.error || !are_facts(&answer.facts))) {
+        err = -EPROTO;
+    }
+    if (err) {
+        return give_up(reader, err);
+    }
+    *facts = answer.facts;
+    return answer.error ? -EINVAL : 0;
+}
+
+/* ---- opening ---- */
+
+static int open_here(struct et_reader *reader, const char *path, struct et_symfile_facts *facts)
+{
+    int fd = et_symfile_open_file(path);
+    int err = fd < 0 ? fd : et_symfile_examine(fd, facts);
+    if (err && fd >= 0) {
+        close(fd);
+    }
+    reader->socket = err ? -1 : fd; /* of the file, until it is read */
+    return err;
+}
+
+/* Starts the file's process, and reads the headers. */
+static int open_there(struct et_reader *reader, const char *path, struct et_symfile_facts *facts,
+                      const atomic_bool *stopping)
+{
+    struct et_order order = {.kind = ET_ORDER_OPEN};
+    size_t size = strlen(path);
+    if (size == 0 || size >= sizeof order.path) {
+        return size ? -ENAMETOOLONG : -ENOENT;
+    }
+    memcpy(order.path, path, size + 1);
+    struct et_order_done done = give_order(&order, &reader->socket);
+    if (done.error || reader->socket < 0) {
+        return done.error == -ENOEXEC ? -EINVAL : done.error ? done.error : -EPIPE;
+    }
+    reader->process = done.process;
+    reader->identity = done.file;
+    int err = is_given_up(&done.file) ? -EBADMSG : ask_facts(reader, facts, stopping);
+    if (err == -EAGAIN) {
+        err = -EBADMSG;
+    }
+    return err;
+}
+
+static int begin(struct et_reader *reader, const char *path, struct et_symfile_facts *facts,
+                 const atomic_bool *stopping)
+{
+    *reader = (struct et_reader){.socket = -1, .path = et_strdup(path)};
+    return et_reader_runs() ? open_there(reader, path, facts, stopping) : open_here(reader, path, facts);
+}
+
+static void end(struct et_reader *reader)
+{
+    if (et_reader_runs()) {
+        (void)end_process(reader);
+    } else if (reader->socket >= 0) {
+        close(reader->socket);
+    }
+    et_symfile_close(reader->file);
+    free(reader->path);
+}
+
+int et_reader_examine(const char *path, struct et_symfile_facts *facts)
+{
+    struct et_reader reader;
+    struct stat status;
+    *facts = (struct et_symfile_facts){0};
+    bool there = stat(path, &status) == 0;
+    const struct et_file_identity file = there ? et_file_identity(&status) : (struct et_file_identity){0};
+    if (there && !is_given_up(&file) && recall(&file, facts)) {
+        return 0;
+    }
+    int err = begin(&reader, path, facts, NULL);
+    end(&reader);
+    if (!err && there) {
+        remember(&file, facts);
+    }
+    return err;
+}
+
+static int open_file(struct et_reader *reader, const atomic_bool *stopping, struct et_buf *why)
+{
+    const char *words = "";
+    struct et_open_answer answer = {0};
+    if (!et_reader_runs()) {
+        reader->file = et_symfile_open(reader->socket, false, &words);
+        close(reader->socket);
+        reader->socket = -1;
+        et_buf_text(why, words);
+        return reader->file ? 0 : -EINVAL;
+    }
+    int err = ask(reader, ET_ASK_OPEN, &answer, sizeof answer, WAIT_SECONDS, stopping);
+    if (!err && answer.opened != 0 && answer.opened != 1) {
+        err = -EPROTO;
+    }
+    if (err) {
+        return give_up(reader, err);
+    }
+    if (answer.opened != 1) {
+        char *clean = et_clean(answer.why, strnlen(answer.why, sizeof answer.why));
+        et_buf_text(why, clean);
+        free(clean);
+    }
+    return answer.opened == 1 ? 0 : -EINVAL;
+}
+
+struct et_reader *et_reader_open(const char *path, const char *build_id, const atomic_bool *stopping,
+                                 struct et_buf *why)
+{
+    struct et_reader *reader = et_alloc(1, sizeof *reader);
+    struct et_symfile_facts facts;
+    int err = begin(reader, path, &facts, stopping);
+    if (!err && strcmp(facts.build_id, build_id) != 0) {
+        et_buf_text(why, "changed while it was looked for");
+        err = -EAGAIN;
+    } else if (err && err != -EBADMSG) {
+        et_buf_text(why, err == -EINVAL ? "not an ELF file" : strerror(-err));
+    }
+    err = err ? err : open_file(reader, stopping, why);
+    if (err) {
+        et_buf_text(why, "");
+        et_reader_close(reader);
+        return NULL;
+    }
+    return reader;
+}
+
+struct et_reader *et_reader_open_vdso(const char *build_id)
+{
+    struct et_symfile *file = et_symfile_open_vdso(build_id);
+    struct et_reader *reader = file ? et_alloc(1, sizeof *reader) : NULL;
+    if (reader) {
+        *reader = (struct et_reader){.path = et_strdup("[vdso]"), .file = file, .socket = -1};
+    }
+    return reader;
+}
+
+void et_reader_close(struct et_reader *reader)
+{
+    if (reader) {
+        end(reader);
+        free(reader);
+    }
+}
+
+uint64_t et_reader_memory(const struct et_reader *reader)
+{
+    char path[64];
+    unsigned long long resident = 0, shared = 0;
+    if (reader->file) {
+        return et_symfile_bytes(reader->file);
+    }
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)reader->process);
+    FILE *statm = fopen(path, "re");
+    if (statm) {
+        if (fscanf(statm, "%*u %llu %llu", &resident, &shared) != 2) {
+            resident = shared = 0;
+        }
+        fclose(statm);
+    }
+    return (resident > shared ? resident - shared : 0) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- names ---- */
+
+static int receive_answer(const struct waiting *waiting, uint64_t address, struct et_resolved *out)
+{
+    uint32_t size;
+    int err = receive_all(waiting, &size, sizeof size);
+    if (err || size > ET_ANSWER_MOST) {
+        return err ? err : -EPROTO;
+    }
+    uint8_t *bytes = et_alloc(size, 1);
+    err = receive_all(waiting, bytes, size);
+    if (!err && !et_answer_read(bytes, size, address, out)) {
+        err = -EPROTO;
+    }
+    free(bytes);
+    return err;
+}
+
+static int names_here(struct et_reader *reader, const char *module, const uint64_t *addresses, size_t count,
+                      void (*answer)(void *context, uint64_t address, const struct et_resolved *resolved),
+                      void *context)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct et_resolved resolved = {0};
+        et_resolve(reader->file, module, addresses[i], &resolved);
+        answer(context, addresses[i], &resolved);
+        et_resolved_free(&resolved);
+    }
+    return 0;
+}
+
+static int ask_names(const struct et_reader *reader, const char *module, const uint64_t *addresses, size_t count)
+{
+    struct et_question *question = et_alloc(1, sizeof *question);
+    question->kind = ET_ASK_NAMES;
+    question->count = (uint32_t)count;
+    memcpy(question->addresses, addresses, count * sizeof *addresses);
+    snprintf(question->module, sizeof question->module, "%s", module);
+    int err = send_question(reader, question);
+    free(question);
+    return err;
+}
+
+int et_reader_names(struct et_reader *reader, const char *module, const uint64_t *addresses, size_t count,
+                    void (*answer)(void *context, uint64_t address, const struct et_resolved *resolved), void *context,
+                    const atomic_bool *stopping)
+{
+    int err = reader->socket < 0 && !reader->file ? -EAGAIN : 0;
+    if (reader->file) {
+        return names_here(reader, module, addresses, count, answer, context);
+    }
+    for (size_t i = 0; i < count && !err; i++) {
+        size_t batch = count - i < ET_ADDRESSES_MOST ? count - i : ET_ADDRESSES_MOST;
+        const struct waiting waiting = wait_at_most(reader, WAIT_SECONDS, stopping);
+        struct et_resolved resolved = {0};
+        err = i % ET_ADDRESSES_MOST == 0 ? ask_names(reader, module, addresses + i, batch) : 0;
+        err = err ? err : receive_answer(&waiting, addresses[i], &resolved);
+        if (!err) {
+            reader->answered = true;
+            answer(context, addresses[i], &resolved);
+        }
+        et_resolved_free(&resolved);
+    }
+    return err && err != -EAGAIN ? give_up(reader, err) : err;
+}
