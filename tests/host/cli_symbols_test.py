@@ -2,9 +2,11 @@
 import gzip
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
+import urllib.request
 import zlib
 
 import pytest
@@ -90,7 +92,7 @@ def test_damage(cli, with_debug, known):
     where = ("--symbols-store", with_debug)
     assert cli.run("symbols", "check", *where).out == "1 files, 0 damaged\n"
     other = place(with_debug, "ab" * 20)
-    os.makedirs(os.path.dirname(other))
+    os.makedirs(os.path.dirname(other), exist_ok=True)
     shutil.copy(known.debug, other)
     cli.fails(1, "wrong build id", "symbols", "check", *where)
     with open(other, "wb") as file:
@@ -159,6 +161,22 @@ def test_modules_of_a_database(cli, keeper, known):
 
 def test_given_out_as_debuginfod_does(keeper, known):
     assert keeper.request("GET", f"/buildid/{known.build_id}/debuginfo") == (200, contents(known.debug))
+
+
+def test_large_file_is_not_held_in_memory(start_server, shipped, folder, known):
+    """300 MiB, most of them zeros."""
+    store, size = os.path.join(folder, "store"), 300 << 20
+    os.makedirs(os.path.dirname(place(store, known.build_id)))
+    shutil.copy(known.debug, place(store, known.build_id))
+    os.truncate(place(store, known.build_id), size)
+    server = start_server("--symbols-store", store, program=shipped)
+    with urllib.request.urlopen(f"{server.url}/buildid/{known.build_id}/debuginfo", timeout=60) as answer:
+        head, got = answer.read(os.path.getsize(known.debug)), 0
+        while part := answer.read(1 << 20):
+            got += len(part)
+    assert head == contents(known.debug) and len(head) + got == size
+    peak = int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{server.process.pid}/status").read_text())[1])
+    assert peak < 100 << 10, f"{peak} kB"
 
 
 def test_server_that_keeps_none(cli, server, known):

@@ -11,7 +11,7 @@
 #include <strings.h>
 
 /* Shorter answers fit into a packet or two. */
-/* TAG_MOST: bytes of an answer that is hashed, or compressed; symbol files are larger. */
+/* TAG_MOST: bytes of an answer that is hashed, or compressed. */
 enum { GZIP_LEAST = 1024, TAG_MOST = 64 << 20, TAG_BYTES = 16, TAG_SIZE = 2 * TAG_BYTES + 5 };
 
 /* A file of the page. Never freed: there are as many as the page has files. */
@@ -122,7 +122,7 @@ static const struct packed_file *find_file(const void *bytes, size_t size)
     return file;
 }
 
-/* Pprof is gzip, pictures and symbol files gain nothing. */
+/* Pprof is gzip, pictures gain nothing. */
 static bool is_text(const char *type)
 {
     return !type || strncmp(type, "text/", 5) == 0 || strncmp(type, "application/json", 16) == 0 ||
@@ -149,7 +149,7 @@ void et_answer_encode(struct et_answer *answer, const struct et_encoding_request
     size_t size = answer->fixed ? answer->fixed_size : answer->body.size;
     bool text = is_text(answer->type), gzip = text && size >= GZIP_LEAST && et_takes_gzip(request->accept);
     char tag[TAG_SIZE];
-    if (answer->status != 200 || size > TAG_MOST) {
+    if (answer->status != 200 || size > TAG_MOST || answer->has_file) {
         return;
     }
     if (text) {

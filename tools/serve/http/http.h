@@ -45,6 +45,9 @@ struct et_answer {
     struct et_buf body;
     const void *fixed; /* sent instead of the body: static bytes */
     size_t fixed_size;
+    bool has_file; /* sent instead of the body: an open file, from its begin; closed when it is sent */
+    int file;
+    uint64_t file_size;
     struct {
         const char *name; /* static */
         char *value;

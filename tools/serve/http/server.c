@@ -162,22 +162,35 @@ static void add_headers(struct MHD_Response *response, const struct et_answer *a
     }
 }
 
+/* Owns what the answer sends; NULL: nothing does. */
+static struct MHD_Response *make_response(const struct et_answer *answer)
+{
+    if (answer->has_file) {
+        return MHD_create_response_from_fd64(answer->file_size, answer->file);
+    }
+    if (answer->fixed) {
+        return MHD_create_response_from_buffer(answer->fixed_size, (void *)(uintptr_t)answer->fixed,
+                                               MHD_RESPMEM_PERSISTENT);
+    }
+    return MHD_create_response_from_buffer(answer->body.size, answer->body.data, MHD_RESPMEM_MUST_FREE);
+}
+
 /* Sends it and frees what it has. */
 static enum MHD_Result reply(struct MHD_Connection *connection, struct et_answer *answer)
 {
     enum MHD_Result result = MHD_NO;
     et_buf_text(&answer->body, "");
-    struct MHD_Response *response =
-        answer->fixed ? MHD_create_response_from_buffer(answer->fixed_size, (void *)(uintptr_t)answer->fixed,
-                                                        MHD_RESPMEM_PERSISTENT)
-                      : MHD_create_response_from_buffer(answer->body.size, answer->body.data, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response = make_response(answer);
     if (response) {
         add_headers(response, answer);
         result = MHD_queue_response(connection, answer->status, response);
         MHD_destroy_response(response);
     }
-    if (answer->fixed || !response) {
+    if (answer->fixed || answer->has_file || !response) {
         et_buf_free(&answer->body);
+    }
+    if (answer->has_file && !response) {
+        close(answer->file);
     }
     for (size_t i = 0; i < answer->header_count; i++) {
         free(answer->headers[i].value);

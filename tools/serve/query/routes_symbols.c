@@ -4,10 +4,12 @@
  */
 #include "tools/serve/query/api.h"
 #include "tools/serve/http/routes.h"
+#include "tools/symbols/symfile.h"
 #include "tools/symbols/symstore.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { SENT_LIMIT = 128 << 20, FILE_LIMIT = 512 << 20 };
 
@@ -69,6 +71,21 @@ static void list_symbols(struct et_server *server, const struct et_request *requ
     }
 }
 
+/* Whether there is such a file. */
+static bool send_file(const char *path, struct et_answer *answer)
+{
+    struct stat status;
+    int fd = et_symfile_open_file(path);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        return false;
+    }
+    answer->has_file = true;
+    answer->file = fd;
+    answer->file_size = (uint64_t)status.st_size;
+    answer->type = "application/octet-stream";
+    return true;
+}
+
 /* Serves "/buildid/ID/debuginfo". Other files of a build id answer 404, as some debuginfod servers do. */
 static void send_symbols(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
@@ -87,11 +104,8 @@ static void send_symbols(struct et_server *server, const struct et_request *requ
     if (named) {
         et_symstore_path(folder, id, &path);
     }
-    if (!named || et_symstore_check(path.data, id, &quality, &why) != 0 ||
-        et_read_file(path.data, FILE_LIMIT, &answer->body)) {
+    if (!named || et_symstore_check(path.data, id, &quality, &why) != 0 || !send_file(path.data, answer)) {
         et_answer_text(answer, 404, "not here");
-    } else {
-        answer->type = "application/octet-stream";
     }
     et_buf_free(&path);
 }
