@@ -11,3 +11,8 @@ test-tools-symbols-process: $(BUILD)/edgeprof $(ET_SAMPLE)
 $(call test,test-tools-sandbox,quick,120,shared,Code that has broken into the server cannot read - write or start what is not the server's; names and replaced files still work.)
 test-tools-sandbox: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(ET_SAMPLE)
 	@$(call host_test,sandbox_test.py)
+
+BENCHES += bench-symbols-hang
+.PHONY: bench-symbols-hang
+bench-symbols-hang: $(BUILD)/edgeprof ## the slowest answer while a symbol file of 500 MB loads and a debuginfod server hangs
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/symbols_hang.py $<

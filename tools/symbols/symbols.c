@@ -49,6 +49,7 @@ struct module {
     time_t tried;
     bool queued, busy;       /* a worker has to look at it; one does */
     bool ask_queued, asking; /* the same of an asker */
+    bool slow;               /* somebody has waited in vain for what is being done */
     unsigned users;          /* requests */
     uint64_t used;           /* when, in requests */
 };
@@ -430,7 +431,7 @@ static void ask(struct et_symbols *s, struct module *module)
     et_progress("fetching symbols of %s", base_name(module->path));
     bool found = et_debuginfod_find(s->debuginfod, module->build_id, &path);
     pthread_mutex_lock(&s->lock);
-    module->asking = false;
+    module->asking = module->slow = false;
     if (found) {
         free(module->fetched);
         module->fetched = et_strdup(path.data);
@@ -532,7 +533,7 @@ static void work(struct et_symbols *s, struct module *module)
         find_names(s, module);
     }
     end_parsing(s);
-    module->busy = false;
+    module->busy = module->slow = false;
     pthread_cond_broadcast(&s->answered);
 }
 
@@ -654,9 +655,22 @@ static bool start(struct request *r)
         }
         module->queued = module->queued || (needed && !module->busy && s->thread_count > 0);
         bool asked = module->asking || module->ask_queued;
-        done = done && !needed && !module->busy && !(asked && (r->wait || r->wanted[i].first));
+        bool left = needed || module->busy || (asked && (r->wait || r->wanted[i].first));
+        done = done && (!left || (module->slow && !r->wait));
     }
     return done;
+}
+
+/* One request waits for it, and not all that come meanwhile, nor this one for its next profile. */
+static void mark_slow(struct request *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        struct module *module = r->wanted[i].module;
+        if (module) {
+            module->slow = module->pending_count || module->state == UNKNOWN || module->busy || module->asking ||
+                           module->ask_queued;
+        }
+    }
 }
 
 static void wait_for(struct request *r)
@@ -679,6 +693,9 @@ static void wait_for(struct request *r)
         } else {
             code = pthread_cond_timedwait(&s->answered, &s->lock, &r->until);
         }
+    }
+    if (code) {
+        mark_slow(r);
     }
 }
 
