@@ -121,6 +121,31 @@ def test_round_trip(folder, start_server, serve):
     assert tags == [{"a_b": "c", "host": "host", "version": "1.2"}], "tags and the host are labels"
 
 
+def stacks(requests):
+    """Names of the frames of each sample, the root last; an address as a number."""
+    found = []
+    for _, body in requests:
+        for series in decode("PushRequest", body)["series"]:
+            profile = decode("Profile", gzip.decompress(series["samples"][0]["raw_profile"]))
+            functions = {one["id"]: profile["string_table"][one["name"]].decode() for one in profile.get("function", ())}
+            locations = {one["id"]: [functions[line["function_id"]] for line in one.get("line", ())] or [one["address"]] for one in profile["location"]}
+            found += [[name for number in sample["location_id"] for name in locations[number]] for sample in profile["sample"]]
+    return found
+
+
+@pytest.mark.parametrize("settings, root", [({}, []), ({"symbolize": "fallback"}, []), ({"symbolize": "yes"}, []), ({"symbolize": "no"}, ["svc"])])
+def test_names_of_a_c_program(serve, receive, known, settings, root):
+    """What the device did not name is named by this server; or nothing is, but a root, without which Pyroscope loses the stacks."""
+    receiver = receive()
+    server = serve(("up", "pyroscope", receiver.url, settings))
+    body = generate.message(8, 0, generate.origin("svc"), [known.module()], generate.nodes([0, 1], [known.frame, known.frame + 1]), [generate.profile({1: 3, 2: 4}, start=SECOND)],
+                            unix_minus_uptime=int((time.time() - 5) * SECOND) - SECOND)
+    assert server.push(body) == 200
+    assert wait_until(lambda: state(server)["sent"] == 1), state(server)
+    found = sorted(stacks(receiver.taken), key=len)
+    assert found == ([[known.hot, "svc"], [known.hot + 1, known.hot, "svc"]] if root else [["hot"], ["hot", "hot"]])
+
+
 def test_faults(serve, receive):
     """Each of the ways to fail once, then a profile that is refused whenever it comes."""
     def decide(head, body):

@@ -61,6 +61,7 @@ struct et_pprof_form {
     const char *period, *period_unit;
     bool level;            /* an amount at a point in time: no duration */
     bool bare;             /* encode frames without lines as addresses, without a name */
+    const char *root;      /* name of one more frame at the root of each stack; NULL: none */
     size_t depth;          /* maximum frames per stack, keeps those next to the root; 0: unlimited */
     size_t first, entries; /* range of the profile's entries */
     uint64_t shift_ns;     /* added to the time, so that two pieces of a profile differ */

@@ -22,6 +22,7 @@ struct pprof_writer {
     struct et_map functions; /* name << 32 | file -> function id */
     struct et_map mappings;  /* module << 1 | has lines -> mapping id */
     uint64_t *locations;     /* of each frame: location id, 0: not used yet */
+    uint64_t root;           /* location id of form->root */
     size_t function_capacity, mapping_capacity, location_capacity, sample_capacity, label_capacity;
     enum et_measure types[2]; /* measure of each sample type */
 };
@@ -80,16 +81,32 @@ static void add_line(void *context, const char *function, const char *file, uint
     line->line = number;
 }
 
+static Perftools__Profiles__Location *new_location(struct pprof_writer *w)
+{
+    Perftools__Profiles__Location *location = et_alloc(1, sizeof *location);
+    perftools__profiles__location__init(location);
+    w->pprof.location =
+        et_reserve(w->pprof.location, &w->location_capacity, w->pprof.n_location + 1, sizeof *w->pprof.location);
+    w->pprof.location[w->pprof.n_location++] = location;
+    location->id = w->pprof.n_location;
+    return location;
+}
+
+static uint64_t add_root(struct pprof_writer *w)
+{
+    if (!w->root) {
+        w->root = new_location(w)->id;
+        add_line(w, w->form->root, "", 0);
+    }
+    return w->root;
+}
+
 static uint64_t add_location(struct pprof_writer *w, uint32_t number)
 {
     const struct et_frame *frame = &w->profile->frames[number];
     if (!w->locations[number]) {
-        Perftools__Profiles__Location *location = et_alloc(1, sizeof *location);
-        perftools__profiles__location__init(location);
-        w->pprof.location =
-            et_reserve(w->pprof.location, &w->location_capacity, w->pprof.n_location + 1, sizeof *w->pprof.location);
-        w->pprof.location[w->pprof.n_location++] = location;
-        location->id = w->locations[number] = w->pprof.n_location;
+        Perftools__Profiles__Location *location = new_location(w);
+        w->locations[number] = location->id;
         location->address = frame->module ? frame->address : 0;
         et_profile_lines(w->profile, frame, w->form->bare, add_line, w);
         location->mapping_id = add_mapping(w, frame->module, location->n_line > 0);
@@ -123,17 +140,21 @@ static void add_label(void *context, const char *key, const char *value)
 static void add_sample_stack(struct pprof_writer *w, Perftools__Profiles__Sample *sample, uint32_t node)
 {
     const struct et_profile *p = w->profile;
-    size_t depth = 0, at = 0, most = w->form->depth;
+    const bool root = w->form->root != NULL;
+    size_t depth = 0, at = 0, most = w->form->depth ? w->form->depth - root : 0;
     for (size_t up = node; up; up = p->nodes[up].parent) {
         depth++;
     }
     size_t skipped = most && depth > most ? depth - most : 0;
-    sample->n_location_id = depth - skipped;
+    sample->n_location_id = depth - skipped + root;
     sample->location_id = et_alloc(sample->n_location_id, sizeof *sample->location_id);
     for (size_t up = node; up; up = p->nodes[up].parent, at++) {
         if (at >= skipped) {
             sample->location_id[at - skipped] = add_location(w, p->nodes[up].frame);
         }
+    }
+    if (root) {
+        sample->location_id[depth - skipped] = add_root(w);
     }
 }
 

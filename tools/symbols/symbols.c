@@ -602,7 +602,7 @@ struct request {
         bool first;            /* this request is the one that looks for it */
     } * wanted;                /* for each module of the profile */
     size_t count;
-    bool wait; /* for servers' answers, too, and for as long as it takes */
+    enum { IN_TIME, FILES, SERVERS } wait; /* for as long as files take, or servers' answers, too */
     struct timespec until;
 };
 
@@ -655,8 +655,9 @@ static bool start(struct request *r)
         }
         module->queued = module->queued || (needed && !module->busy && s->thread_count > 0);
         bool asked = module->asking || module->ask_queued;
-        bool left = needed || module->busy || (asked && (r->wait || r->wanted[i].first));
-        done = done && (!left || (module->slow && !r->wait));
+        bool left =
+            needed || module->busy || (asked && (r->wait == SERVERS || (r->wait == IN_TIME && r->wanted[i].first)));
+        done = done && (!left || (module->slow && r->wait == IN_TIME));
     }
     return done;
 }
@@ -688,7 +689,7 @@ static void wait_for(struct request *r)
             return;
         }
         pthread_cond_broadcast(&s->work);
-        if (r->wait || s->wait_ns == 0) {
+        if (r->wait != IN_TIME || s->wait_ns == 0) {
             pthread_cond_wait(&s->answered, &s->lock);
         } else {
             code = pthread_cond_timedwait(&s->answered, &s->lock, &r->until);
@@ -754,7 +755,7 @@ static void finish(struct request *r)
 
 unsigned et_symbols_quality(struct et_symbols *s, const char *build_id, const char *path, struct et_buf *file)
 {
-    struct request r = {.symbols = s, .wanted = et_alloc(1, sizeof *r.wanted), .count = 1, .wait = true};
+    struct request r = {.symbols = s, .wanted = et_alloc(1, sizeof *r.wanted), .count = 1, .wait = SERVERS};
     pthread_mutex_lock(&s->lock);
     want(&r, 0, build_id, path);
     wait_for(&r);
@@ -768,7 +769,7 @@ unsigned et_symbols_quality(struct et_symbols *s, const char *build_id, const ch
     return quality;
 }
 
-static void symbolize(struct et_symbols *s, struct et_profile *profile, bool wait)
+static void symbolize(struct et_symbols *s, struct et_profile *profile, int wait)
 {
     struct request r = {.symbols = s,
                         .profile = profile,
@@ -785,10 +786,10 @@ static void symbolize(struct et_symbols *s, struct et_profile *profile, bool wai
 
 void et_symbolize(struct et_symbols *symbols, struct et_profile *profile)
 {
-    symbolize(symbols, profile, false);
+    symbolize(symbols, profile, IN_TIME);
 }
 
-void et_symbolize_waiting(struct et_symbols *symbols, struct et_profile *profile)
+void et_symbolize_waiting(struct et_symbols *symbols, struct et_profile *profile, bool servers)
 {
-    symbolize(symbols, profile, true);
+    symbolize(symbols, profile, servers ? SERVERS : FILES);
 }

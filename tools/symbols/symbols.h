@@ -38,8 +38,8 @@ unsigned et_symbols_quality(struct et_symbols *symbols, const char *build_id, co
 /* Gives every frame of the profile at least one line. Answers are remembered. What is not known in time is shown as
  * module+0x1234, until it is asked for again. Context: any thread; a profile is one thread's. */
 void et_symbolize(struct et_symbols *symbols, struct et_profile *profile);
-/* The same, but waits for as long as it takes, for debuginfod servers, too: for names that cannot be corrected later.
- */
-void et_symbolize_waiting(struct et_symbols *symbols, struct et_profile *profile);
+/* The same, but waits for as long as files here take: for names that cannot be corrected later. servers: and for as
+ * long as debuginfod servers take. */
+void et_symbolize_waiting(struct et_symbols *symbols, struct et_profile *profile, bool servers);
 
 #endif

@@ -128,6 +128,15 @@ static void cut_row(struct relay_destination *d, const struct et_arrival *arriva
     }
 }
 
+/* For good: what is sent cannot be named later. */
+static void add_names(const struct relay_destination *d, struct et_profile *profile)
+{
+    struct et_symbols *symbols = et_server_symbols(d->relay->server);
+    if (symbols && d->config->naming != ET_NAMING_NONE) {
+        et_symbolize_waiting(symbols, profile, d->config->naming == ET_NAMING_FULL);
+    }
+}
+
 static void add_row(struct relay_destination *d, struct et_arrival *row)
 {
     bool keep = d->config->backend->keeps_rows, late = untimely(d, row->profile->start_ns);
@@ -138,9 +147,7 @@ static void add_row(struct relay_destination *d, struct et_arrival *row)
     if (late) {
         et_window_drop(&d->window, d->window.row_count - 1, ET_PART_LOST);
     } else {
-        if (d->config->naming == ET_NAMING_FULL) {
-            et_symbolize_waiting(et_server_symbols(d->relay->server), row->profile);
-        }
+        add_names(d, row->profile);
         cut_row(d, kept, d->window.row_count - 1);
     }
     if (!keep || late) {
@@ -161,9 +168,7 @@ static void recut_row(struct relay_destination *d)
         cut_row(d, again->arrival, (size_t)(again - d->window.rows));
     } else if (read_next_row(d, again->id - 1, &row) == 1) {
         if (row.id == again->id) {
-            if (d->config->naming == ET_NAMING_FULL) {
-                et_symbolize_waiting(et_server_symbols(d->relay->server), row.profile);
-            }
+            add_names(d, row.profile);
             cut_row(d, &row, (size_t)(again - d->window.rows));
         }
         et_profile_free(row.profile);

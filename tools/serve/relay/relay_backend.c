@@ -218,6 +218,7 @@ void et_relay_series(struct et_relay_pprof *in)
         .period_unit = name ? name->period_unit : own.period_unit,
         .level = name && name->level,
         .bare = in->form->bare,
+        .root = in->form->bare && in->backend->drops_nameless ? in->row->origin.service : NULL,
         .depth = in->backend->depth,
         .label = keep_label,
         .context = &keys,

@@ -59,6 +59,7 @@ struct et_relay_backend {
     bool gzip;                         /* send the body with Content-Encoding: gzip */
     bool grpc;                         /* the body is a gRPC message, over HTTP/2 */
     bool keeps_rows;                   /* join() reads the parts' rows */
+    bool drops_nameless;               /* the server forgets stacks in which no frame has a name */
     /* Cuts a row. Without a name for the kind, nothing is taken. A single stack above the limit is a part by itself. */
     void (*cut)(const struct et_relay_form *form, const struct et_arrival *row, et_relay_take *take, void *context);
     /* Writes the body of at least one part, and its Content-Type. */

@@ -98,6 +98,7 @@ const struct et_relay_backend et_relay_pyroscope = {
     .burst = 1950000,
     .pace = 3950000,
     .timeout_s = 60,
+    .drops_nameless = true,
     .cut = pyroscope_cut,
     .join = pyroscope_join,
 };
