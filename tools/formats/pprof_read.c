@@ -1,7 +1,8 @@
 /* See pprof_read.h: the reading half; pprof_write.c has the other. Decoding has a memory budget. */
 #include "tools/formats/pprof_read.h"
-#include "tools/lib/labels.h"
 #include "tools/formats/protobuf_budget.h"
+#include "tools/lib/hash.h"
+#include "tools/lib/labels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,25 +23,62 @@ void et_pprof_free(et_pprof *pprof)
     perftools__profiles__profile__free_unpacked(pprof, &allocator);
 }
 
+/* ---- ids ---- */
+
+/* Index + 1 of each id. Most senders count from 1. */
+struct pprof_ids {
+    uint32_t *dense;
+    size_t size;
+    struct et_map sparse; /* ids from `size` on */
+};
+
+static void begin_ids(struct pprof_ids *ids, size_t count)
+{
+    ids->size = count + count / 2 + 2;
+    ids->dense = et_alloc(ids->size, sizeof *ids->dense);
+}
+
+static void free_ids(struct pprof_ids *ids)
+{
+    free(ids->dense);
+    et_map_free(&ids->sparse);
+}
+
+/* Returns false for id 0, and for an id that is already there. */
+static bool add_id(struct pprof_ids *ids, uint64_t id, size_t index)
+{
+    if (id < ids->size) {
+        bool fresh = id != 0 && ids->dense[id] == 0;
+        ids->dense[id] = (uint32_t)index + 1;
+        return fresh;
+    }
+    uint64_t *at = et_map_at(&ids->sparse, id);
+    bool fresh = *at == 0;
+    *at = index + 1;
+    return fresh;
+}
+
+/* Index + 1; 0: there is no such id. */
+static inline size_t find_id(const struct pprof_ids *ids, uint64_t id)
+{
+    if (id < ids->size) {
+        return ids->dense[id];
+    }
+    const uint64_t *at = et_map_find(&ids->sparse, id);
+    return at ? (size_t)*at : 0;
+}
+
 /* ---- checks ---- */
 
 struct pprof_check {
     const et_pprof *p;
-    struct et_map mappings, functions, locations; /* id -> index + 1 */
+    struct pprof_ids mappings, functions, locations;
     const char *wrong;
 };
 
 static bool text_ok(const et_pprof *p, int64_t text)
 {
     return text >= 0 && (uint64_t)text < p->n_string_table;
-}
-
-static bool add_id(struct et_map *map, uint64_t id, size_t index)
-{
-    uint64_t *at = et_map_at(map, id);
-    bool fresh = id != 0 && *at == 0;
-    *at = index + 1;
-    return fresh;
 }
 
 static bool types_ok(const et_pprof *p)
@@ -92,11 +130,11 @@ static bool locations_ok(struct pprof_check *c)
     for (size_t i = 0; i < c->p->n_location; i++) {
         const Perftools__Profiles__Location *location = c->p->location[i];
         if (!add_id(&c->locations, location->id, i) ||
-            (location->mapping_id && !et_map_find(&c->mappings, location->mapping_id))) {
+            (location->mapping_id && !find_id(&c->mappings, location->mapping_id))) {
             return false;
         }
         for (size_t k = 0; k < location->n_line; k++) {
-            if (!et_map_find(&c->functions, location->line[k]->function_id)) {
+            if (!find_id(&c->functions, location->line[k]->function_id)) {
                 return false;
             }
         }
@@ -127,7 +165,7 @@ static bool samples_ok(struct pprof_check *c)
             return false;
         }
         for (size_t k = 0; k < sample->n_location_id; k++) {
-            if (!et_map_find(&c->locations, sample->location_id[k])) {
+            if (!find_id(&c->locations, sample->location_id[k])) {
                 return false;
             }
         }
@@ -159,26 +197,51 @@ static const char *find_error(struct pprof_check *c)
                               : NULL;
 }
 
+/* Returns NULL, or what is wrong. */
+static const char *check_pprof(const et_pprof *pprof)
+{
+    struct pprof_check check = {.p = pprof};
+    begin_ids(&check.mappings, pprof->n_mapping);
+    begin_ids(&check.functions, pprof->n_function);
+    begin_ids(&check.locations, pprof->n_location);
+    const char *wrong = find_error(&check);
+    free_ids(&check.mappings);
+    free_ids(&check.functions);
+    free_ids(&check.locations);
+    return wrong;
+}
+
+static et_pprof *unpack(ProtobufCAllocator *allocator, const void *bytes, size_t size, const char **why)
+{
+    et_pprof *pprof = size ? perftools__profiles__profile__unpack(allocator, size, bytes) : NULL;
+    if (!pprof) {
+        *why = "not a pprof profile";
+    }
+    return pprof;
+}
+
 et_pprof *et_pprof_decode(const void *bytes, size_t size, const char **why)
 {
     size_t left = DECODE_BUDGET;
     ProtobufCAllocator allocator = et_budget_allocator(&left);
-    et_pprof *pprof = size ? perftools__profiles__profile__unpack(&allocator, size, bytes) : NULL;
-    if (!pprof) {
-        *why = "not a pprof profile";
-        return NULL;
-    }
-    struct pprof_check check = {.p = pprof};
-    const char *wrong = find_error(&check);
-    et_map_free(&check.mappings);
-    et_map_free(&check.functions);
-    et_map_free(&check.locations);
+    et_pprof *pprof = unpack(&allocator, bytes, size, why);
+    const char *wrong = pprof ? check_pprof(pprof) : NULL;
     if (wrong) {
         *why = wrong;
         et_pprof_free(pprof);
         return NULL;
     }
     return pprof;
+}
+
+et_pprof *et_pprof_decode_in(struct et_arena *arena, const void *bytes, size_t size, const char **why)
+{
+    arena->left = DECODE_BUDGET;
+    ProtobufCAllocator allocator = et_arena_allocator(arena);
+    et_pprof *pprof = unpack(&allocator, bytes, size, why);
+    const char *wrong = pprof ? check_pprof(pprof) : NULL;
+    *why = wrong ? wrong : *why;
+    return wrong ? NULL : pprof;
 }
 
 /* ---- kinds ---- */
@@ -351,29 +414,47 @@ const char *et_pprof_note(const et_pprof *p, const char *name)
 
 /* ---- conversion ---- */
 
+struct pprof_step {
+    uint32_t frame, node;
+};
+
 struct pprof_reader {
     const et_pprof *p;
     struct et_profile *profile;
-    struct et_map mappings, functions, locations; /* id -> index */
-    struct et_map frames;                         /* location << 16 | line -> frame */
-    struct et_map nodes;                          /* parent << 32 | frame -> node */
-    struct et_map modules;                        /* mapping id -> module */
+    struct pprof_ids mappings, functions, locations;
+    uint32_t *texts;  /* string -> string number of the profile + 1 */
+    size_t *first;    /* location index -> the first of its places in `frames` */
+    uint32_t *frames; /* of each line of each location, or of the location; 0: not made yet */
+    uint32_t *nodes;  /* hash table of the profile's nodes; 0: free */
+    size_t node_slots;
+    struct et_map modules;                /* mapping id -> module */
+    struct pprof_step path[ET_MAX_DEPTH]; /* of the last sample, from the root */
+    size_t depth;
 };
 
 static uint32_t clean_text(struct pprof_reader *r, int64_t text)
 {
-    const char *raw = r->p->string_table[text];
-    char *clean = et_clean(raw, strlen(raw));
-    uint32_t number = et_intern(&r->profile->strings, clean);
-    free(clean);
-    return number;
+    uint32_t *known = &r->texts[text];
+    if (!*known) {
+        const char *raw = r->p->string_table[text];
+        size_t size = strlen(raw);
+        char *clean = et_is_plain(raw, size) ? NULL : et_clean(raw, size);
+        *known = et_intern(&r->profile->strings, clean ? clean : raw) + 1;
+        free(clean);
+    }
+    return *known - 1;
+}
+
+static const Perftools__Profiles__Mapping *find_mapping(const struct pprof_reader *r, uint64_t id)
+{
+    return r->p->mapping[find_id(&r->mappings, id) - 1];
 }
 
 static uint32_t module_of(struct pprof_reader *r, uint64_t mapping_id)
 {
-    uint64_t *module = et_map_at(&r->modules, mapping_id);
-    if (mapping_id && !*module) {
-        const Perftools__Profiles__Mapping *mapping = r->p->mapping[*et_map_find(&r->mappings, mapping_id)];
+    uint64_t *module = mapping_id ? et_map_at(&r->modules, mapping_id) : NULL;
+    if (module && !*module) {
+        const Perftools__Profiles__Mapping *mapping = find_mapping(r, mapping_id);
         uint32_t path = clean_text(r, mapping->filename), id = clean_text(r, mapping->build_id);
         const char *hex = et_text(&r->profile->strings, id);
         char *own_id = et_strdup(strlen(hex) <= 128 && et_is_hex(hex, strlen(hex)) ? hex : ""),
@@ -382,7 +463,7 @@ static uint32_t module_of(struct pprof_reader *r, uint64_t mapping_id)
         free(own_id);
         free(own_path);
     }
-    return (uint32_t)*module;
+    return module ? (uint32_t)*module : 0;
 }
 
 uint64_t et_pprof_elf_address(const Perftools__Profiles__Mapping *mapping, uint64_t address)
@@ -395,22 +476,22 @@ static uint64_t elf_address(struct pprof_reader *r, const Perftools__Profiles__L
     if (!location->mapping_id) {
         return location->address;
     }
-    const Perftools__Profiles__Mapping *mapping = r->p->mapping[*et_map_find(&r->mappings, location->mapping_id)];
-    return et_pprof_elf_address(mapping, location->address);
+    return et_pprof_elf_address(find_mapping(r, location->mapping_id), location->address);
 }
 
-static uint32_t find_location_frame(struct pprof_reader *r, uint64_t location_id, size_t line)
+/* A location without lines is a frame, too. */
+static size_t lines_of(const Perftools__Profiles__Location *location)
 {
-    uint64_t index = *et_map_find(&r->locations, location_id);
-    uint64_t *known = et_map_at(&r->frames, index << 16 | line);
-    if (*known) {
-        return (uint32_t)*known;
-    }
-    const Perftools__Profiles__Location *location = r->p->location[index];
+    enum { MOST = 1 << 16 };
+    return location->n_line == 0 ? 1 : location->n_line < MOST ? location->n_line : MOST;
+}
+
+static uint32_t make_frame(struct pprof_reader *r, const Perftools__Profiles__Location *location, size_t line)
+{
     struct et_frame frame = {.module = module_of(r, location->mapping_id), .address = elf_address(r, location)};
     if (line < location->n_line) {
         const Perftools__Profiles__Line *from = location->line[line];
-        const Perftools__Profiles__Function *function = r->p->function[*et_map_find(&r->functions, from->function_id)];
+        const Perftools__Profiles__Function *function = r->p->function[find_id(&r->functions, from->function_id) - 1];
         frame.name = clean_text(r, function->name);
         frame.file = clean_text(r, function->filename);
         frame.line = from->line > 0 && from->line < UINT32_MAX ? (uint32_t)from->line : 0;
@@ -419,17 +500,40 @@ static uint32_t find_location_frame(struct pprof_reader *r, uint64_t location_id
     if (!frame.name && !frame.module) {
         frame.address = 9; /* FRAME_UNKNOWN */
     }
-    *known = et_profile_frame(r->profile, frame);
-    return (uint32_t)*known;
+    return et_profile_frame(r->profile, frame);
+}
+
+/* ---- nodes ---- */
+
+static uint32_t *node_slot(const struct pprof_reader *r, uint32_t parent, uint32_t frame)
+{
+    size_t mask = r->node_slots - 1, i = (size_t)et_hash_number((uint64_t)parent << 32 | frame) & mask;
+    const struct et_node *nodes = r->profile->nodes;
+    while (r->nodes[i] && (nodes[r->nodes[i]].parent != parent || nodes[r->nodes[i]].frame != frame)) {
+        i = (i + 1) & mask;
+    }
+    return &r->nodes[i];
+}
+
+static void grow_nodes(struct pprof_reader *r)
+{
+    enum { FIRST = 1024 };
+    free(r->nodes);
+    r->node_slots = r->node_slots ? r->node_slots * 2 : FIRST;
+    r->nodes = et_alloc(r->node_slots, sizeof *r->nodes);
+    for (size_t i = 1; i < r->profile->node_count; i++) {
+        *node_slot(r, r->profile->nodes[i].parent, r->profile->nodes[i].frame) = (uint32_t)i;
+    }
 }
 
 static uint32_t find_child(struct pprof_reader *r, uint32_t parent, uint32_t frame)
 {
-    uint64_t *known = et_map_at(&r->nodes, (uint64_t)parent << 32 | frame);
-    if (!*known) {
-        *known = et_profile_node(r->profile, parent, frame);
+    if (r->profile->node_count * 2 >= r->node_slots) {
+        grow_nodes(r);
     }
-    return (uint32_t)*known;
+    uint32_t *slot = node_slot(r, parent, frame);
+    *slot = *slot ? *slot : et_profile_node(r->profile, parent, frame);
+    return *slot;
 }
 
 /* Writes the sample's frames, leaf first, and returns their number. A stack that is too deep loses frames next to the
@@ -438,18 +542,39 @@ static size_t stack_of(struct pprof_reader *r, const Perftools__Profiles__Sample
 {
     size_t depth = 0;
     for (size_t i = 0; i < sample->n_location_id; i++) {
-        uint64_t location = *et_map_find(&r->locations, sample->location_id[i]);
-        size_t lines = r->p->location[location]->n_line;
-        for (size_t line = 0; line < (lines ? lines : 1) && line < 1 << 16; line++) {
+        size_t index = find_id(&r->locations, sample->location_id[i]) - 1;
+        const Perftools__Profiles__Location *location = r->p->location[index];
+        uint32_t *frames = &r->frames[r->first[index]];
+        for (size_t line = 0; line < lines_of(location); line++) {
             if (depth == ET_MAX_DEPTH - 1) {
                 stack[depth++] = et_profile_frame(r->profile, (struct et_frame){.address = 3 /* FRAME_DEEP */});
                 return depth;
             }
-            stack[depth++] = find_location_frame(r, sample->location_id[i], line);
+            frames[line] = frames[line] ? frames[line] : make_frame(r, location, line);
+            stack[depth++] = frames[line];
         }
     }
     return depth;
 }
+
+/* The node of a stack, leaf first. Stacks one after another often have the frames next to the root in common. */
+static uint32_t node_of(struct pprof_reader *r, const uint32_t *stack, size_t depth)
+{
+    size_t same = 0;
+    while (same < depth && same < r->depth && r->path[same].frame == stack[depth - 1 - same]) {
+        same++;
+    }
+    uint32_t node = same ? r->path[same - 1].node : 0;
+    for (size_t i = same; i < depth; i++) {
+        uint32_t frame = stack[depth - 1 - i];
+        node = find_child(r, node, frame);
+        r->path[i] = (struct pprof_step){.frame = frame, .node = node};
+    }
+    r->depth = depth;
+    return node;
+}
+
+/* ---- samples ---- */
 
 static void add_label(const et_pprof *p, const Perftools__Profiles__Label *label, struct et_labels *labels)
 {
@@ -470,6 +595,9 @@ static void add_label(const et_pprof *p, const Perftools__Profiles__Label *label
 static uint32_t labels_of(struct pprof_reader *r, const Perftools__Profiles__Sample *sample)
 {
     struct et_labels labels = {0};
+    if (sample->n_label == 0) {
+        return 0;
+    }
     for (size_t i = 0; i < sample->n_label; i++) {
         add_label(r->p, sample->label[i], &labels);
     }
@@ -482,7 +610,7 @@ static uint32_t labels_of(struct pprof_reader *r, const Perftools__Profiles__Sam
 static bool read_sample(struct pprof_reader *r, const Perftools__Profiles__Sample *sample,
                         const struct et_pprof_kind *kind)
 {
-    uint32_t stack[ET_MAX_DEPTH], node = 0;
+    uint32_t stack[ET_MAX_DEPTH];
     uint64_t count = kind->count >= 0 ? (uint64_t)sample->value[kind->count] : 0;
     uint64_t value = kind->value >= 0 ? (uint64_t)sample->value[kind->value] : 0;
     if (kind->scale && count > INT64_MAX / kind->scale) {
@@ -492,11 +620,9 @@ static bool read_sample(struct pprof_reader *r, const Perftools__Profiles__Sampl
     if (value == 0 && count == 0) {
         return true;
     }
-    for (size_t depth = stack_of(r, sample, stack); depth-- > 0;) {
-        node = find_child(r, node, stack[depth]);
-    }
-    et_profile_entry(r->profile,
-                     &(struct et_entry){.node = node, .labels = labels_of(r, sample), .count = count, .value = value});
+    struct et_entry entry = {.count = count, .value = value, .node = node_of(r, stack, stack_of(r, sample, stack))};
+    entry.labels = labels_of(r, sample);
+    et_profile_entry(r->profile, &entry);
     return r->profile->values <= INT64_MAX && r->profile->counts <= INT64_MAX;
 }
 
@@ -510,15 +636,41 @@ static void read_header(struct pprof_reader *r, const struct et_pprof_kind *kind
     profile->start_ns = p->time_nanos;
     profile->end_ns = p->time_nanos + p->duration_nanos;
     profile->profiles = 1;
+}
+
+static void begin_tables(struct pprof_reader *r)
+{
+    const et_pprof *p = r->p;
+    size_t lines = 0;
+    begin_ids(&r->mappings, p->n_mapping);
+    begin_ids(&r->functions, p->n_function);
+    begin_ids(&r->locations, p->n_location);
+    r->texts = et_alloc(p->n_string_table, sizeof *r->texts);
+    r->first = et_alloc(p->n_location, sizeof *r->first);
     for (size_t i = 0; i < p->n_mapping; i++) {
-        *et_map_at(&r->mappings, p->mapping[i]->id) = i;
+        add_id(&r->mappings, p->mapping[i]->id, i);
     }
     for (size_t i = 0; i < p->n_function; i++) {
-        *et_map_at(&r->functions, p->function[i]->id) = i;
+        add_id(&r->functions, p->function[i]->id, i);
     }
     for (size_t i = 0; i < p->n_location; i++) {
-        *et_map_at(&r->locations, p->location[i]->id) = i;
+        add_id(&r->locations, p->location[i]->id, i);
+        r->first[i] = lines;
+        lines += lines_of(p->location[i]);
     }
+    r->frames = et_alloc(lines, sizeof *r->frames);
+}
+
+static void free_tables(struct pprof_reader *r)
+{
+    free_ids(&r->mappings);
+    free_ids(&r->functions);
+    free_ids(&r->locations);
+    et_map_free(&r->modules);
+    free(r->texts);
+    free(r->first);
+    free(r->frames);
+    free(r->nodes);
 }
 
 /* Only CPU samples, and samples of kinds without a count of their own, count as samples. */
@@ -538,14 +690,12 @@ struct et_profile *et_pprof_profile(const et_pprof *p, const struct et_pprof_kin
     struct pprof_reader r = {.p = p, .profile = et_profile_new()};
     bool ok = true;
     read_header(&r, kind);
+    begin_tables(&r);
     count_samples(&r, kind);
     for (size_t i = 0; i < p->n_sample && ok; i++) {
         ok = read_sample(&r, p->sample[i], kind);
     }
-    struct et_map *maps[] = {&r.mappings, &r.functions, &r.locations, &r.frames, &r.nodes, &r.modules};
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
-        et_map_free(maps[i]);
-    }
+    free_tables(&r);
     if (!ok) {
         *why = "pprof: values are too large";
         et_profile_free(r.profile);

@@ -10,4 +10,17 @@
 /* Allocates until *left is used up. left: NULL for freeing only. */
 ProtobufCAllocator et_budget_allocator(size_t *left);
 
+/* The same for a message that is only read: its pieces come from large blocks and are freed together. Set `left` to
+ * the budget; the rest is zeroed. */
+struct et_arena {
+    size_t left;
+    struct et_arena_block *blocks;
+    char *at;
+    size_t room, size; /* of the last block */
+};
+
+/* The message is valid until et_arena_free(); nothing else frees it. */
+ProtobufCAllocator et_arena_allocator(struct et_arena *arena);
+void et_arena_free(struct et_arena *arena);
+
 #endif

@@ -4,6 +4,7 @@
  */
 #include "tools/lib/hash.h"
 
+#include <endian.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
@@ -80,7 +81,7 @@ uint64_t et_hash_pair(uint64_t first, uint64_t second)
     return sip_end(&s, 3);
 }
 
-/* At most 8 bytes, the first one lowest. */
+/* Less than 8 bytes, the first one lowest. */
 static inline uint64_t read_block(const uint8_t *bytes, size_t size)
 {
     uint64_t block = 0;
@@ -96,7 +97,9 @@ uint64_t et_hash_keyed(const uint64_t key[2], const void *bytes, size_t size)
     const uint8_t *at = bytes;
     size_t left = size;
     for (; left >= 8; at += 8, left -= 8) {
-        sip_block(&s, read_block(at, 8), 2);
+        uint64_t block;
+        memcpy(&block, at, sizeof block);
+        sip_block(&s, le64toh(block), 2);
     }
     sip_block(&s, read_block(at, left) | (uint64_t)size << 56, 2);
     return sip_end(&s, 4);

@@ -190,22 +190,28 @@ void et_map_free(struct et_map *map)
 /* ---- strings ---- */
 
 /* Slots hold number + 1, so that zeroed memory is empty. */
-static uint32_t *string_slot(const struct et_strings *strings, const char *text)
+static uint32_t *string_slot(const struct et_strings *strings, const char *text, uint32_t hash)
 {
-    size_t i = (size_t)et_hash_bytes(text, strlen(text)) & (strings->slot_count - 1);
-    while (strings->slots[i] && strcmp(strings->text[strings->slots[i] - 1], text) != 0) {
+    size_t i = hash & (strings->slot_count - 1);
+    while (strings->slots[i] && (strings->hashes[strings->slots[i] - 1] != hash ||
+                                 strcmp(strings->text[strings->slots[i] - 1], text) != 0)) {
         i = (i + 1) & (strings->slot_count - 1);
     }
     return &strings->slots[i];
 }
 
+/* Texts differ, so a free slot is enough. */
 static void strings_grow(struct et_strings *strings)
 {
     free(strings->slots);
     strings->slot_count = strings->slot_count ? strings->slot_count * 2 : 128;
     strings->slots = et_alloc(strings->slot_count, sizeof *strings->slots);
-    for (size_t i = 0; i < strings->count; i++) {
-        *string_slot(strings, strings->text[i]) = (uint32_t)i + 1;
+    for (size_t number = 0; number < strings->count; number++) {
+        size_t i = strings->hashes[number] & (strings->slot_count - 1);
+        while (strings->slots[i]) {
+            i = (i + 1) & (strings->slot_count - 1);
+        }
+        strings->slots[i] = (uint32_t)number + 1;
     }
 }
 
@@ -214,12 +220,17 @@ static uint32_t string_add(struct et_strings *strings, const char *text)
     if (strings->count * 2 >= strings->slot_count) {
         strings_grow(strings);
     }
-    uint32_t *slot = string_slot(strings, text);
+    size_t size = strlen(text);
+    uint32_t hash = (uint32_t)et_hash_bytes(text, size), *slot = string_slot(strings, text, hash);
     if (*slot == 0) {
+        char *copy = abort_if_null(malloc(size + 1));
         strings->text = et_reserve(strings->text, &strings->capacity, strings->count + 1, sizeof *strings->text);
-        strings->text[strings->count++] = et_strdup(text);
+        strings->hashes =
+            et_reserve(strings->hashes, &strings->hash_capacity, strings->count + 1, sizeof *strings->hashes);
+        strings->hashes[strings->count] = hash;
+        strings->text[strings->count++] = memcpy(copy, text, size + 1);
         *slot = (uint32_t)strings->count;
-        strings->bytes += strlen(text) + 1;
+        strings->bytes += size + 1;
     }
     return *slot - 1;
 }
@@ -234,7 +245,7 @@ uint32_t et_intern(struct et_strings *strings, const char *text)
 
 bool et_known(const struct et_strings *strings, const char *text)
 {
-    return strings->count > 0 && *string_slot(strings, text) != 0;
+    return strings->count > 0 && *string_slot(strings, text, (uint32_t)et_hash_bytes(text, strlen(text))) != 0;
 }
 
 const char *et_text(const struct et_strings *strings, uint32_t number)
@@ -246,7 +257,7 @@ size_t et_strings_memory(const struct et_strings *strings)
 {
     enum { PER_TEXT = 16 }; /* malloc's */
     return strings->bytes + strings->count * PER_TEXT + strings->capacity * sizeof *strings->text +
-           strings->slot_count * sizeof *strings->slots;
+           strings->hash_capacity * sizeof *strings->hashes + strings->slot_count * sizeof *strings->slots;
 }
 
 void et_strings_free(struct et_strings *strings)
@@ -255,6 +266,7 @@ void et_strings_free(struct et_strings *strings)
         free(strings->text[i]);
     }
     free(strings->text);
+    free(strings->hashes);
     free(strings->slots);
     *strings = (struct et_strings){0};
 }
@@ -300,6 +312,23 @@ char *et_clean(const char *text, size_t size)
         i += length;
     }
     return clean;
+}
+
+bool et_is_plain(const char *text, size_t size)
+{
+    static const uint64_t ones = 0x0101010101010101, highs = 0x8080808080808080;
+    uint64_t wrong = 0;
+    size_t i = 0;
+    for (; i + 8 <= size; i += 8) { /* a byte's high bit: not ASCII, below ' ', or 0x7f */
+        uint64_t word;
+        memcpy(&word, text + i, sizeof word);
+        wrong |= word | (word - ones * 0x20) | (word + ones);
+    }
+    for (; i < size; i++) {
+        uint8_t byte = (uint8_t)text[i];
+        wrong |= byte < 0x20 || byte >= 0x7f ? highs : 0;
+    }
+    return !(wrong & highs);
 }
 
 void et_varint_put(struct et_buf *buf, uint64_t value)

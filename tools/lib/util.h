@@ -71,8 +71,8 @@ void et_map_free(struct et_map *map);
 struct et_strings {
     char **text;
     size_t count, capacity;
-    uint32_t *slots;
-    size_t slot_count;
+    uint32_t *slots, *hashes; /* hashes: 32 bits of each text's */
+    size_t slot_count, hash_capacity;
     size_t bytes; /* of the texts, with their NULs */
 };
 
@@ -86,6 +86,8 @@ size_t et_strings_memory(const struct et_strings *strings);
 
 /* A printable UTF-8 copy of size bytes: control characters and invalid bytes become '?'. free() it. */
 char *et_clean(const char *text, size_t size);
+/* True: et_clean() would change nothing, because all bytes are printable ASCII. */
+bool et_is_plain(const char *text, size_t size);
 
 /* Little-endian base 128 numbers, as in protobuf. et_varint_get() returns false at the end, or after more than ten
  * bytes. */

@@ -19,6 +19,7 @@ static const char *const SQL[S_COUNT] = {
     [S_PART] = "SAVEPOINT part",
     [S_PART_KEEP] = "RELEASE part",
     [S_PART_UNDO] = "ROLLBACK TO part",
+    [S_VERSION] = "PRAGMA data_version",
     [S_MODULE_FIND] = "SELECT id FROM module WHERE build_id = ? AND path = ?",
     [S_MODULE_ADD] = "INSERT INTO module (build_id, path) VALUES (?, ?)",
     [S_FRAME_FIND] = "SELECT id FROM frame WHERE module = ? AND address = ? AND name = ? AND file = ? AND line = ?",
@@ -464,6 +465,8 @@ void et_store_close(struct et_store *store)
     free(store->metric_labels);
     sqlite3_close(store->db);
     et_store_cache_free(store);
+    et_known_clear(&store->known);
+    et_buf_free(&store->key);
     free(store);
 }
 
@@ -499,6 +502,7 @@ static void undo_memory(struct et_store *store, bool all)
 {
     et_store_cache_undo(store, all);
     et_bounds_undo(store->bounds, all);
+    et_known_undo(&store->known, all);
 }
 
 /* Commits, or rolls back if a step has failed or commit is false. */
@@ -547,6 +551,16 @@ void et_store_reading_done(struct et_store *store, bool began)
     }
 }
 
+static int begin_writing(struct et_store *store)
+{
+    int err = run_statement(store, S_BEGIN);
+    int64_t version = err ? err : et_store_number(store, et_store_bind(store, S_VERSION, ""));
+    if (version >= 0) {
+        et_known_begin(&store->known, version);
+    }
+    return version < 0 ? (int)version : 0;
+}
+
 int et_store_begin(struct et_store *store)
 {
     if (store->group_failed) {
@@ -555,7 +569,11 @@ int et_store_begin(struct et_store *store)
     store->failed = 0;
     store->part++;
     et_bounds_begin(store->bounds);
-    return run_statement(store, store->grouped ? S_PART : S_BEGIN);
+    if (!store->grouped) {
+        return begin_writing(store);
+    }
+    et_known_begin_part(&store->known);
+    return run_statement(store, S_PART);
 }
 
 int et_store_end(struct et_store *store, bool commit)
@@ -569,7 +587,7 @@ int et_store_end(struct et_store *store, bool commit)
 int et_store_group_begin(struct et_store *store)
 {
     store->failed = 0;
-    int err = run_statement(store, S_BEGIN);
+    int err = begin_writing(store);
     store->grouped = err == 0;
     return err;
 }
@@ -588,24 +606,66 @@ int et_store_group_end(struct et_store *store)
 
 /* ---- dictionary ---- */
 
+/* The name of a row with texts, in store->key: the table's letter, numbers, and texts with their ends. */
+static struct et_known_name make_name(struct et_store *store, char table, const int64_t *numbers, size_t count,
+                                      const char *const *texts)
+{
+    struct et_buf *key = &store->key;
+    key->size = 0;
+    et_buf_add(key, &table, 1);
+    et_buf_add(key, numbers, count * sizeof *numbers);
+    for (size_t i = 0; texts[i]; i++) {
+        et_buf_add(key, texts[i], strlen(texts[i]) + 1);
+    }
+    return (struct et_known_name){.bytes = key->data, .size = key->size};
+}
+
+static int64_t note_id(struct et_store *store, const struct et_known_name *name, int64_t id)
+{
+    if (id > 0) {
+        et_known_note(&store->known, name, id);
+    }
+    return id;
+}
+
 int64_t et_store_module(struct et_store *store, const char *build_id, const char *path)
 {
-    int64_t id = et_store_number(store, et_store_bind(store, S_MODULE_FIND, "ss", build_id, path));
-    return id ? id : insert_row(store, et_store_bind(store, S_MODULE_ADD, "ss", build_id, path));
+    const char *const texts[] = {build_id, path, NULL};
+    struct et_known_name name = make_name(store, 'm', NULL, 0, texts);
+    int64_t id = et_known_find(&store->known, &name);
+    if (!id) {
+        id = et_store_number(store, et_store_bind(store, S_MODULE_FIND, "ss", build_id, path));
+        id = id ? id : insert_row(store, et_store_bind(store, S_MODULE_ADD, "ss", build_id, path));
+        note_id(store, &name, id);
+    }
+    return id;
 }
 
 int64_t et_store_frame(struct et_store *store, int64_t module, uint64_t address, const char *name, const char *file,
                        uint32_t line)
 {
-    int64_t at = (int64_t)line;
-    int64_t id = et_store_number(store, et_store_bind(store, S_FRAME_FIND, "iussi", module, address, name, file, at));
-    return id ? id : insert_row(store, et_store_bind(store, S_FRAME_ADD, "iussi", module, address, name, file, at));
+    const int64_t at = (int64_t)line, numbers[] = {module, (int64_t)address, at};
+    const char *const texts[] = {name, file, NULL};
+    struct et_known_name key = make_name(store, 'f', numbers, 3, texts);
+    int64_t id = et_known_find(&store->known, &key);
+    if (!id) {
+        id = et_store_number(store, et_store_bind(store, S_FRAME_FIND, "iussi", module, address, name, file, at));
+        id = id ? id : insert_row(store, et_store_bind(store, S_FRAME_ADD, "iussi", module, address, name, file, at));
+        note_id(store, &key, id);
+    }
+    return id;
 }
 
 int64_t et_store_node(struct et_store *store, int64_t parent, int64_t frame)
 {
-    int64_t id = et_store_number(store, et_store_bind(store, S_NODE_FIND, "ii", parent, frame));
-    return id ? id : insert_row(store, et_store_bind(store, S_NODE_ADD, "ii", parent, frame));
+    const struct et_known_name name = {.first = parent, .second = frame};
+    int64_t id = et_known_find(&store->known, &name);
+    if (!id) {
+        id = et_store_number(store, et_store_bind(store, S_NODE_FIND, "ii", parent, frame));
+        id = id ? id : insert_row(store, et_store_bind(store, S_NODE_ADD, "ii", parent, frame));
+        note_id(store, &name, id);
+    }
+    return id;
 }
 
 /* ---- origins ---- */
@@ -618,14 +678,22 @@ static sqlite3_stmt *bind_origin(struct et_store *store, enum et_statement which
 
 int64_t et_store_origin(struct et_store *store, const struct et_origin *origin)
 {
-    int64_t id = et_store_number(store, bind_origin(store, S_ORIGIN_FIND, origin));
+    const char *const texts[] = {origin->service,    origin->tags, origin->host,  origin->boot_id,
+                                 origin->executable, origin->arch, origin->agent, NULL};
+    const int64_t numbers[] = {(int64_t)origin->pid, (int64_t)origin->process_start_ns};
+    struct et_known_name name = make_name(store, 'o', numbers, 2, texts);
+    int64_t id = et_known_find(&store->known, &name);
+    if (id) {
+        return id;
+    }
+    id = et_store_number(store, bind_origin(store, S_ORIGIN_FIND, origin));
     if (!id) {
         id = insert_row(store, bind_origin(store, S_ORIGIN_ADD, origin));
         if (id > 0) {
             et_bounds_note_series(store->bounds, origin->service, origin->tags, true);
         }
     }
-    return id;
+    return note_id(store, &name, id);
 }
 
 /* Tells the bounds of an origin that was added by its id. */
@@ -659,12 +727,18 @@ int et_store_skipped(struct et_store *store, int64_t origin)
 
 int64_t et_store_labels(struct et_store *store, const char *lines)
 {
-    int64_t id = *lines ? et_store_number(store, et_store_bind(store, S_LABELS_FIND, "s", lines)) : 0;
-    if (!id && *lines) {
+    const char *const texts[] = {lines, NULL};
+    struct et_known_name name = make_name(store, 'l', NULL, 0, texts);
+    int64_t id = *lines ? et_known_find(&store->known, &name) : 0;
+    if (id || !*lines) {
+        return id;
+    }
+    id = et_store_number(store, et_store_bind(store, S_LABELS_FIND, "s", lines));
+    if (!id) {
         id = insert_row(store, et_store_bind(store, S_LABELS_ADD, "s", lines));
         if (id > 0) {
             et_bounds_note_labels(store->bounds, lines, true);
         }
     }
-    return id;
+    return note_id(store, &name, id);
 }

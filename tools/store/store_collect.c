@@ -325,6 +325,9 @@ static int sweep_table(struct marks *marks, struct pass *pass, const struct swep
     for (int i = 0; i < count && !err; i++) {
         err = et_store_step(store, et_store_bind(store, table->drop, "i", ids[i]));
     }
+    if (count) {
+        et_known_clear(&store->known);
+    }
     err = err || !count ? err : et_store_note_deleted(store, table->what, count);
     return err ? err : got || visited == VISITED_AT_ONCE;
 }
@@ -375,6 +378,9 @@ static int sweep_referred(struct et_store *store, struct pass *pass)
         count++;
     }
     pass->cursor = end;
+    if (count) {
+        et_known_clear(&store->known);
+    }
     got = got || !count ? got : et_store_note_deleted(store, table->what, count);
     return got ? got : 1;
 }

@@ -2,6 +2,7 @@
 #ifndef ET_STORE_INTERNAL_H
 #define ET_STORE_INTERNAL_H
 
+#include "tools/store/known.h"
 #include "tools/store/store.h"
 
 #include <sqlite3.h>
@@ -13,6 +14,7 @@ enum et_statement {
     S_PART,
     S_PART_KEEP,
     S_PART_UNDO,
+    S_VERSION,
     S_MODULE_FIND,
     S_MODULE_ADD,
     S_FRAME_FIND,
@@ -168,6 +170,8 @@ struct et_store {
     uint64_t part;                        /* number of the current transaction or part of a group */
     struct et_floor floor;
     struct et_cache cache;
+    struct et_known known; /* rows of the dictionary, labels and origins */
+    struct et_buf key;     /* a name for `known` */
     char why[256];
 };
 

@@ -64,8 +64,10 @@ const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source 
     struct et_pprof_kind kinds[ET_PPROF_KINDS];
     const char *why = NULL;
     size_t before = batch->count;
-    et_pprof *pprof = et_pprof_decode(bytes, size, &why);
+    struct et_arena arena = {0};
+    et_pprof *pprof = et_pprof_decode_in(&arena, bytes, size, &why);
     if (!pprof) {
+        et_arena_free(&arena);
         return why;
     }
     struct time_range times = find_times(pprof, source);
@@ -81,7 +83,7 @@ const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source 
     if (why) {
         truncate_batch(batch, before);
     }
-    et_pprof_free(pprof);
+    et_arena_free(&arena);
     return why;
 }
 
