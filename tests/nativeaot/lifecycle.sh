@@ -97,6 +97,9 @@ aot() {
     [ "$(cat "$work/graceful.status")" = 8 ] && grep -q 'told at once' "$work/graceful.out" &&
         ok "graceful: the program knows of SIGTERM before the profiler ends" ||
         bad "graceful: status $(cat "$work/graceful.status"), $(cat "$work/graceful.out" "$work/graceful.err")"
+    run handover EDGEPROF_ENDPOINT=http://127.0.0.1:9 "$program" handover
+    [ "$(cat "$work/handover.status")" = 9 ] && ok "handover: Start after an automatic start does not wait as Stop does: $(head -n 1 "$work/handover.out")" ||
+        bad "handover: status $(cat "$work/handover.status"), $(cat "$work/handover.out" "$work/handover.err")"
     signal=TERM pause=4
     run later EDGEPROF_ENDPOINT="file://$work/later.profile" EDGEPROF_SERVICE=later EDGEPROF_SPOOL="$work/graceful.spool" "$program" wait
     pause=0 signal=

@@ -6,6 +6,7 @@
 using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Globalization;
+using System.Runtime.CompilerServices;
 using EdgeProf;
 using OpenTelemetry;
 using OpenTelemetry.Trace;
@@ -50,6 +51,7 @@ internal static class Hops
         await Task.WhenAll(Enumerable.Range(0, Flows).Select(flow => Task.Run(() => TagFlowAsync(flow))));
         await IdleAsync();
         Edges();
+        Forgets();
         return Report("tag_errors");
     }
 
@@ -154,12 +156,49 @@ internal static class Hops
             Interlocked.Increment(ref wrong);
     }
 
+    /// <summary>A thread that has finished its work, and lives on, keeps nothing of it: not what the work's contexts
+    /// hold, and not its root span.</summary>
+    private static void Forgets()
+    {
+        var thread = new Thread(static () =>
+        {
+            var (request, root) = Request();
+            GC.Collect();
+            Forgotten(request, "the request");
+            if (root is not null)
+                Forgotten(root, "the root span");
+        });
+        thread.Start();
+        thread.Join();
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static (WeakReference Request, WeakReference? Root) Request()
+    {
+        var current = new AsyncLocal<object?>();
+        var request = current.Value = new byte[1000];
+        using var root = Source.StartActivity("request");
+        for (var i = 0; i < 20; i++)
+            using (Profiler.Tag("step", $"s{i % 10}"))
+                GC.KeepAlive(request);
+        current.Value = null;
+        return (new WeakReference(request), root is null ? null : new WeakReference(root));
+    }
+
+    private static void Forgotten(WeakReference what, string name)
+    {
+        Console.WriteLine($"{(what.IsAlive ? "FAIL" : "ok  ")} after its work a thread does not keep {name}");
+        if (what.IsAlive)
+            Interlocked.Increment(ref wrong);
+    }
+
     // ---- spans ----
 
     public static async Task<bool> SpansAsync()
     {
         await Task.WhenAll(Enumerable.Range(0, Flows).Select(flow => Task.Run(() => SpanFlowAsync(flow))));
         await IdleAsync();
+        Forgets();
         return Report("span_errors");
     }
 

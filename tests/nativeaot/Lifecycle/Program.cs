@@ -8,10 +8,12 @@
 //   wait              works a little, says ready, waits to be killed
 //   cancel            like wait, but handles SIGTERM itself and then returns 7
 //   graceful          sends SIGTERM to itself, handles it, works in Work.Shutdown() and returns 8
+//   handover          the environment has started a profiler; starts its own and compares the time with a Stop's
 //
 // Prints what its own handlers saw, so that runs with and without the profiler can be compared.
 using System.Diagnostics;
 using System.Net.Sockets;
+using System.Reflection;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using System.Text;
@@ -44,8 +46,10 @@ switch (args)
         return Cancel();
     case ["graceful"]:
         return Graceful();
+    case ["handover"]:
+        return Handover();
     default:
-        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, storm DIRECTORY STOPS, return, exit, stuck, wait, cancel or graceful");
+        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, storm DIRECTORY STOPS, return, exit, stuck, wait, cancel, graceful or handover");
         return 2;
 }
 
@@ -109,6 +113,22 @@ static int Graceful()
     return 8;
 }
 
+static int Handover()
+{
+    var options = new ProfilerOptions { Service = "by-code" };
+    var automatic = Profiler.IsRunning;
+    Work.For(100);
+    var start = Stopwatch.StartNew();
+    Profiler.Start(options);
+    start.Stop();
+    Work.For(100);
+    var stop = Stopwatch.StartNew();
+    Profiler.Stop(options.ExitTimeout);
+    stop.Stop();
+    Console.WriteLine($"Start {start.ElapsedMilliseconds} ms, Stop {stop.ElapsedMilliseconds} ms");
+    return automatic && start.Elapsed < stop.Elapsed / 2 ? 9 : 1;
+}
+
 static int Stuck()
 {
     var stream = new StuckStream();
@@ -143,6 +163,7 @@ internal sealed class ApiChecks(string directory)
         Check(Profiler.IsSupported, "the library is linked");
         Check(!Profiler.IsRunning && Profiler.GetStats().Samples == 0, "nothing runs before Start");
         Check(!Profiler.Stop(TimeSpan.Zero), "Stop without Start is false");
+        Properties();
         for (var round = 0; round < 3; round++)
             Round(round);
         Refuses<ArgumentException>(new() { Endpoint = "ftp://nowhere" }, "an endpoint of an unknown kind");
@@ -160,6 +181,32 @@ internal sealed class ApiChecks(string directory)
         new StreamChecks(directory, Check).Run();
         Console.WriteLine($"api: {failures} failures");
         return failures == 0 ? 0 : 1;
+    }
+
+    /// <summary>Reading a property is cheap. A property that is not listed here is a failure, too.</summary>
+    private void Properties()
+    {
+        (string Name, Func<bool> Read)[] properties =
+        [
+            ("IsConfiguredByEnvironment", static () => Profiler.IsConfiguredByEnvironment),
+            ("IsRunning", static () => Profiler.IsRunning),
+            ("IsSupported", static () => Profiler.IsSupported),
+            ("IsTracking", static () => Profiler.IsTracking),
+            ("KeepNotices", static () => Profiler.KeepNotices),
+            ("Kinds", static () => Profiler.Kinds == ProfileKinds.None),
+            ("Level", static () => Profiler.Level == ProfileLevel.Default),
+            ("UnsupportedReason", static () => Profiler.UnsupportedReason.Length == 0),
+        ];
+        foreach (var (name, read) in properties)
+        {
+            _ = read(); // what happens once does not count
+            var before = GC.GetAllocatedBytesForCurrentThread();
+            _ = read();
+            var bytes = GC.GetAllocatedBytesForCurrentThread() - before;
+            Check(bytes == 0, $"reading {name} allocates {bytes} bytes");
+        }
+        var names = typeof(Profiler).GetProperties(BindingFlags.Public | BindingFlags.Static).Select(static property => property.Name).Order().ToArray();
+        Check(names.SequenceEqual(properties.Select(static property => property.Name)), $"each property is among them: {string.Join(", ", names)}");
     }
 
     /// <summary>The first request of a run has the token that the file of that run has.</summary>
