@@ -25,18 +25,16 @@ $(NA_BUILD)/native/linux-musl-arm64/libedgeprof.a: FORCE
 	@cmp -s build/qemu-aarch64-musl/nativeaot/native/linux-musl-arm64/libedgeprof.a $@ || \
 	    cp build/qemu-aarch64-musl/nativeaot/native/linux-musl-arm64/libedgeprof.a $@
 
-# Linked with every hook, and run. NA_MUSL_RIDS=linux-musl-arm64: on aarch64, in qemu-user.
-NA_MUSL_RIDS ?= linux-musl-x64
-NA_MUSL_QEMU := qemu-aarch64 -L build/deps/arm64
-.PHONY: test-nativeaot-musl
-test-nativeaot-musl: $(NA_MUSL_RIDS:%=test-nativeaot-%)
-.PHONY: test-nativeaot-linux-musl-x64 test-nativeaot-linux-musl-arm64
-test-nativeaot-linux-musl-x64: $(BUILD)/edgeprof
+# Linked with every hook, and run; on aarch64 in qemu-user.
+.PHONY: test-nativeaot-musl test-nativeaot-musl-arm64
+test-nativeaot-musl: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory -s na-hooks-musl
 	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof $(BUILD)-musl/nativeaot/hooks $(NA_BUILD)/hooks-work/musl
-test-nativeaot-linux-musl-arm64: $(BUILD)/edgeprof
+test-nativeaot-musl-arm64: $(BUILD)/edgeprof
 	@tools/build/setup.sh cross
 	@$(MAKE) --no-print-directory -s BOARD=qemu-aarch64 na-hooks-musl
-	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-aarch64-musl/nativeaot/hooks $(NA_BUILD)/hooks-work/musl-aarch64 $(NA_MUSL_QEMU)
+	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-aarch64-musl/nativeaot/hooks $(NA_BUILD)/hooks-work/musl-aarch64 \
+	    qemu-aarch64 -L build/deps/arm64
 $(call test,test-nativeaot-musl,all,600,shared,The archive for musl on x86-64 links with every hook and runs.)
+$(call test,test-nativeaot-musl-arm64,own,1200,shared,So does the one for musl on aarch64: in qemu-user.)
 endif
