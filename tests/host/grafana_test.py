@@ -229,9 +229,10 @@ def test_errors(server):
                                        ("SelectMergeStacktraces", data(1, CPU) + data(2, "{a=~\"(\"}"), 400, "invalid_argument"),
                                        ("SelectSeries", data(1, CPU) + data(2, "{}") + between(), 400, "invalid_argument"),
                                        ("SelectHeatmap", data(1, CPU) + data(2, "{}") + between(), 400, "invalid_argument"),
+                                       ("SelectMergeStacktraces", data(1, CPU) + data(2, "{}") + between() + data(7, b"\x0a\0" * 400_000), 400, "invalid_argument"),
                                        ("Nothing", b"", 501, "unimplemented"), ("ProfileTypes", b"\xff", 400, "invalid_argument")):
         got, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, HEADERS)
-        assert (got, server.headers["Content-Type"], json.loads(answer)["code"]) == (status, "application/json", code), f"{method} {body}"
+        assert (got, server.headers["Content-Type"], json.loads(answer)["code"]) == (status, "application/json", code), f"{method} {body[:200]}"
         assert len(json.loads(answer)["message"]) > 10, f"{method}: {answer}"
     assert server.request("POST", "/querier.v1.QuerierService/ProfileTypes", b"", {"Content-Type": "text/plain"})[0] == 415, "no such encoding"
 

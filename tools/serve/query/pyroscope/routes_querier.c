@@ -2,13 +2,15 @@
  * Pyroscope's querier.v1.QuerierService with Connect's unary protocol: a POST per method, binary or JSON. It has the
  * methods that Grafana's data source and Pyroscope's command line use; others answer "unimplemented".
  */
+#include "tools/formats/protobuf_budget.h"
 #include "tools/formats/protojson.h"
 #include "tools/serve/query/pyroscope/querier.h"
 #include "tools/serve/http/routes.h"
 
 #include <string.h>
 
-enum { REQUEST_LIMIT = 1 << 20 };
+/* Decoded, empty messages are 30 times as large as on the way. Requests are short. */
+enum { REQUEST_LIMIT = 1 << 20, DECODED_LIMIT = 4 << 20 };
 
 static const struct querier_method {
     const char *name;
@@ -52,9 +54,11 @@ static bool takes_all_names(const struct et_request *request)
 static ProtobufCMessage *decode(const struct et_call *call, const struct querier_method *method,
                                 const struct et_buf *body, const char **why)
 {
-    *why = "not a request message of this method";
+    size_t left = DECODED_LIMIT;
+    ProtobufCAllocator budget = et_budget_allocator(&left);
+    *why = "not a request message of this method, or too large when decoded";
     return call->json ? et_protojson_decode(method->request, body->data ? body->data : "", body->size, why)
-                      : protobuf_c_message_unpack(method->request, NULL, body->size, (const uint8_t *)body->data);
+                      : protobuf_c_message_unpack(method->request, &budget, body->size, (const uint8_t *)body->data);
 }
 
 static void answer_call(struct et_server *server, const struct et_request *request, struct et_answer *answer)
