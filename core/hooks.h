@@ -22,8 +22,11 @@
 #include "port/port.h"
 
 /* The enabled kinds, 0 when no profiler runs; and the mean distance between samples of a kind, in its unit (ns of
- * waiting, bytes allocated), including the governor's stretch. Written by core/collect/level.c. */
+ * waiting, bytes allocated), including the governor's stretch. Written by core/collect/level.c. The upper half of the
+ * kinds are those that only the history of incidents wants. */
 extern atomic_uint ep_hook_kinds, ep_hook_periods[EP_KINDS];
+#define EP_HISTORY_SHIFT         16
+#define EP_KIND_BIT_EITHER(bits) ((bits) | (bits) << EP_HISTORY_SHIFT)
 
 /* Why hooks cannot measure a kind in this process, a text without quotes that stays valid; NULL: they can. Written by
  * hooks, which then record no event of it. */
@@ -32,7 +35,7 @@ extern _Atomic(const char *) ep_kind_missing[EP_KINDS];
 /* True if the kind is enabled. Context: signal. */
 static inline bool ep_hook_wants(enum ep_kind kind)
 {
-    return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & EP_KIND_BIT(kind)) != 0;
+    return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & EP_KIND_BIT_EITHER(EP_KIND_BIT(kind))) != 0;
 }
 
 /* The kind's period, in its unit; never 0. Context: signal. */

@@ -50,6 +50,9 @@ uint32_t ep_port_thread_faults(void);
 /* CPU time of the process: of all its threads, including ended ones. Context: collect, init. */
 uint64_t ep_port_process_cpu_ns(void);
 
+/* Memory of the process that is in RAM, in bytes; 0: unknown. Context: collect. */
+uint64_t ep_port_resident(void);
+
 /* Fills `size` bytes with random numbers, good enough for ids and phases. Context: init, collect. */
 void ep_port_random(void *bytes, size_t size);
 

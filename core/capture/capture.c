@@ -2,8 +2,8 @@
  * Capture: unwinds the interrupted or calling thread of the service and writes one record into the ring. All of it runs
  * in the signal handler or in a hook, and never blocks.
  *
- * Record: tid, info, value, for events three more words, the span if there is one, pc ... (EP_WORD_* in
- * core/data/ring.h). Record of residual CPU time: tid, ns.
+ * Record: tid, info, value, for events three more words, the span if there is one, the time if there is a history, pc
+ * ... (EP_WORD_* in core/data/ring.h). Record of residual CPU time: tid, ns.
  *
  *   ep_capture, ep_hook_event -> record_sample -> record (or record_timed) -> ep_work_read, ep_unwind
  */
@@ -36,8 +36,9 @@ static __attribute__((noinline, hot)) int record(const struct record_args *args,
     struct ep *ep = args->ep;
     bool wake, span;
     unsigned head = args->event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
+    unsigned dated = atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) >> EP_HISTORY_SHIFT & 1;
     uint32_t info = args->info | ep_work_read(ep, args->work, &span);
-    unsigned words = head + (span ? EP_SPAN_WORDS : 0), most = words + EP_MAX_DEPTH;
+    unsigned words = head + (span ? EP_SPAN_WORDS : 0) + dated, most = words + EP_MAX_DEPTH;
 
     int at = ep_ring_reserve(&ep->ring, most, &wake);
     if (at < 0)
@@ -53,7 +54,9 @@ static __attribute__((noinline, hot)) int record(const struct record_args *args,
         store_event(payload, args->event);
     if (span)
         store_span(payload + head, args->work);
-    struct ep_record header = {.kind = args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
+    if (dated)
+        store_word(&payload[words - 1], ep_port_uptime_ns() >> EP_TIME_SHIFT);
+    struct ep_record header = {.kind = (args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE) + dated * EP_RECORD_DATED,
                                .quality = stack.quality,
                                .end = stack.end,
                                .count = words + stack.depth};

@@ -54,10 +54,8 @@ static __attribute__((noinline)) void claim_slot(struct ep_waiting *waiting)
 
 static bool wait_is_wanted(unsigned wait)
 {
-    unsigned kinds = atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed);
-
-    return (kinds & EP_KIND_BIT(EP_KIND_WAIT)) ||
-           ((kinds & EP_KIND_BIT(EP_KIND_LOCK)) && (wait == EP_WAIT_LOCK || wait == EP_WAIT_BY_CALLER));
+    return ep_hook_wants(EP_KIND_WAIT) ||
+           (ep_hook_wants(EP_KIND_LOCK) && (wait == EP_WAIT_LOCK || wait == EP_WAIT_BY_CALLER));
 }
 
 /* True if word `at` above sp is the return address of the frame `pc` as a recorded stack has it. These words are not

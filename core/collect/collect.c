@@ -29,6 +29,8 @@
 #define HOOK_DEPTH 12u
 
 const struct ep_live *ep_live;
+const struct ep_history *ep_history;
+uint32_t ep_history_kinds;
 void (*ep_heap_charge)(struct ep *ep);
 _Atomic(const struct ep_pull *) ep_pull;
 
@@ -78,7 +80,7 @@ static struct sample sample_of(const struct ep_record *record)
                             .value = ep_wide_word(&record->words[EP_WORD_VALUE]),
                             .context.tags = info & 0xffff};
 
-    if (record->kind == EP_RECORD_EVENT) {
+    if (record->kind & EP_RECORD_EVENT) {
         sample.head = EP_EVENT_WORDS;
         sample.count = (uint32_t)record->words[EP_WORD_COUNT];
         sample.type = record->words[EP_WORD_TYPE];
@@ -91,6 +93,7 @@ static struct sample sample_of(const struct ep_record *record)
         sample.context.trace_low = ep_wide_word(&span[2 * EP_WIDE_WORDS]);
         sample.head += EP_SPAN_WORDS;
     }
+    sample.head += record->kind >= EP_RECORD_DATED;
     return sample;
 }
 
@@ -261,8 +264,8 @@ static void add_snapshot(struct ep *ep, unsigned node, const struct sample *samp
 /* CPU time counts even if the kind is off by now: it is charged to its thread. An object may be followed. */
 static bool is_wanted(const struct ep *ep, const struct sample *sample)
 {
-    return ep->kinds & EP_KIND_BIT(sample->kind) || sample->kind == EP_KIND_CPU || sample->kind == EP_KIND_THREAD ||
-           (sample->kind == EP_KIND_WAIT && ep->kinds & EP_KIND_BIT(EP_KIND_LOCK)) ||
+    return (ep->kinds | ep_history_kinds) & EP_KIND_BIT(sample->kind) || sample->kind == EP_KIND_CPU ||
+           sample->kind == EP_KIND_THREAD || (sample->kind == EP_KIND_WAIT && ep->kinds & EP_KIND_BIT(EP_KIND_LOCK)) ||
            (sample->kind == EP_KIND_ALLOC && sample->token);
 }
 
@@ -281,7 +284,10 @@ static void add_sample(struct ep *ep, const struct ep_record *record)
         mark_own(ep, record, &sample);
     if (ep->config.flags & EP_THREAD_LABELS || sample.kind == EP_KIND_THREAD)
         sample.context.thread = ep_context_thread(ep, sample.tid);
-    unsigned node = leaf_node(ep, record, &sample), context = ep_context_find(ep, &sample.context);
+    unsigned node = leaf_node(ep, record, &sample);
+    if (ep_history && ep_history->add(ep, record, node))
+        return;
+    unsigned context = ep_context_find(ep, &sample.context);
     add_entry(ep, node, sample.kind, context, sample.count, sample.value);
     if (sample.kind == EP_KIND_WAIT && sample.frame == EP_FRAME_WAIT + EP_WAIT_LOCK)
         add_entry(ep, node, EP_KIND_LOCK, context, sample.token, sample.value);
@@ -665,6 +671,8 @@ void ep_collect_round(struct ep *ep)
     const struct ep_pull *pull = atomic_load(&ep_pull);
     if (pull)
         pull->round(ep);
+    if (ep_history)
+        ep_history->round(ep, now);
     bool scanned = now >= ep->next_scan_ns && !atomic_load(&ep->stopping);
     if (scanned)
         scan(ep, now);
@@ -691,6 +699,8 @@ static uint64_t until_next(const struct ep *ep)
         next = ep->next_scan_ns;
     if (ep->snapshot_next_ns && ep->snapshot_next_ns < next)
         next = ep->snapshot_next_ns;
+    if (ep_history && *ep_history->next_ns < next)
+        next = *ep_history->next_ns;
     return next > now ? next - now : 1;
 }
 

@@ -19,11 +19,11 @@ bool ep_copy_stack(struct ep *ep, uint32_t tid, struct ep_context *at);
 
 struct ep_snapshot {
     void (*round)(struct ep *ep);               /* collects the stacks available now */
-    bool (*wants)(struct ep *ep, uint32_t tid); /* true: use the thread's next CPU sample */
+    bool (*wants)(struct ep *ep, uint32_t tid); /* true: the dump has the stack of this CPU sample */
 };
 
-/* The receiver of a dump: the next message, or the pull endpoint. */
-enum { EP_SNAPSHOT_PUSH = 1, EP_SNAPSHOT_PULL = 2 };
+/* The receiver of a dump: the next message, the pull endpoint, or the history. */
+enum { EP_SNAPSHOT_PUSH = 1, EP_SNAPSHOT_PULL = 2, EP_SNAPSHOT_HISTORY = 4 };
 /* Requests a dump. The caller holds the profiler or is the collect thread. Context: any thread. */
 void ep_snapshot_ask(struct ep *ep, unsigned who);
 /* True if a dump for the pull endpoint is requested or in progress. Context: collect. */
@@ -36,6 +36,20 @@ struct ep_pull {
 };
 /* NULL: no pull endpoint. */
 extern _Atomic(const struct ep_pull *) ep_pull;
+
+/* The history of single samples, for incidents (core/incident/). */
+struct ep_history {
+    /* Takes a sample whose stack is that node of the profiler's tree. True: it is for the history alone. */
+    bool (*add)(struct ep *ep, const struct ep_record *record, unsigned node);
+    void (*round)(struct ep *ep, uint64_t now_ns);
+    const uint64_t *next_ns; /* uptime at which the next round is due */
+    /* Triggers an incident. Returns 0 or an error. Context: any thread. */
+    int (*trigger)(const char *name, size_t size);
+};
+/* NULL: there is none. Written before ep_start(), as are the kinds that the history wants; their bit 0: records have
+ * their time. */
+extern const struct ep_history *ep_history;
+extern uint32_t ep_history_kinds;
 
 /* ep_contexts_find() in the profiler's own table; 0, counted as a loss, if there is no room. Context: collect. */
 unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key);

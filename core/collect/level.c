@@ -70,7 +70,7 @@ void ep_level_begin(struct ep *ep)
     ep_rates_begin(ep);
     ep->kinds = config->kinds ? config->kinds : level->kinds;
     periods_store(ep, ep->kinds);
-    atomic_store(&ep_hook_kinds, ep->kinds);
+    atomic_store(&ep_hook_kinds, ep->kinds | ep_history_kinds << EP_HISTORY_SHIFT);
 }
 
 void ep_level_end(void)
@@ -80,7 +80,7 @@ void ep_level_end(void)
 
 void ep_level_apply(struct ep *ep)
 {
-    uint32_t before = ep->timers_ns, kinds = atomic_load(&ep_hook_kinds);
+    uint32_t before = ep->timers_ns, kinds = atomic_load(&ep_hook_kinds) & EP_KINDS_ALL;
     const struct ep_applied applied = {kinds, atomic_load(&ep->period_ns), ep->governor.stretch};
 
     if (memcmp(&applied, &ep->applied, sizeof applied) == 0)
@@ -111,7 +111,7 @@ int ep_level_set(enum ep_level level)
     if (!ep)
         return -ESRCH;
     atomic_store(&ep->level, level);
-    atomic_store(&ep_hook_kinds, levels[level].kinds);
+    atomic_store(&ep_hook_kinds, levels[level].kinds | ep_history_kinds << EP_HISTORY_SHIFT);
     atomic_store(&ep->period_ns, period_of_rate(levels[level].rate_hz));
     notify_collect(ep);
     ep_release();
@@ -126,7 +126,7 @@ static int kinds_store(uint32_t keep, uint32_t on)
     if (!ep)
         return -ESRCH;
     unsigned before = atomic_load(&ep_hook_kinds);
-    while (!atomic_compare_exchange_weak(&ep_hook_kinds, &before, (before & keep) | on)) {
+    while (!atomic_compare_exchange_weak(&ep_hook_kinds, &before, (before & (keep | ~EP_KINDS_ALL)) | on)) {
     }
     notify_collect(ep);
     ep_release();
@@ -155,5 +155,5 @@ enum ep_level ep_level_get(void)
 
 uint32_t ep_kinds_get(void)
 {
-    return atomic_load(&ep_hook_kinds);
+    return atomic_load(&ep_hook_kinds) & EP_KINDS_ALL;
 }

@@ -189,7 +189,8 @@ static bool wait_classify(struct ep *ep, const struct ep_record *record, unsigne
     if (!known)
         class = EP_WAIT_OTHER;
     *frame = EP_FRAME_WAIT + class;
-    bool wanted = !ep_wait_left_out(ep, class) && (class == EP_WAIT_LOCK || (ep->kinds & EP_KIND_BIT(EP_KIND_WAIT)));
+    bool wanted = !ep_wait_left_out(ep, class) &&
+                  (class == EP_WAIT_LOCK || ((ep->kinds | ep_history_kinds) & EP_KIND_BIT(EP_KIND_WAIT)));
     note_unwanted(ep, record, known && !wanted ? record->words[i - 1] : 0);
     return wanted;
 }

@@ -59,7 +59,10 @@ unsigned ep_rates_limit(const struct ep *ep, enum ep_kind kind)
     return ep->config.flags & EP_ALL_EVENTS ? 0 : limits[high][kind];
 }
 
-/* Of a stream: the sum of its enabled kinds; at least 1. */
+/* Of a stream without enabled kinds: only the history of incidents wants its events. */
+#define LIMIT_HISTORY 10u
+
+/* Of a stream: the sum of its enabled kinds. */
 static unsigned stream_limit(const struct ep *ep, unsigned stream)
 {
     unsigned sum = 0;
@@ -67,7 +70,7 @@ static unsigned stream_limit(const struct ep *ep, unsigned stream)
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
         if (stream_of((enum ep_kind)kind) == stream && ep->kinds & EP_KIND_BIT(kind))
             sum += ep_rates_limit(ep, (enum ep_kind)kind);
-    return sum ? sum : 1;
+    return sum ? sum : LIMIT_HISTORY;
 }
 
 static uint32_t distance_most(const struct ep *ep, unsigned stream)

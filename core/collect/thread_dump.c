@@ -60,8 +60,16 @@ static bool capture_thread(struct ep *ep, uint32_t tid)
     return error == 0 || error == -ESRCH;
 }
 
+/* The history has a running thread's CPU samples anyway, and the profile nothing of the dump. */
+static bool only_history(const struct ep *ep)
+{
+    return ep->snapshot_for == EP_SNAPSHOT_HISTORY;
+}
+
 static void record_missing(struct ep *ep, uint32_t tid)
 {
+    if (only_history(ep))
+        return;
     ep_lose(ep, EP_LOSS_NO_STACK, 1, 0);
     ep_collect_special(ep, EP_FRAME_NO_STACK, EP_KIND_THREAD, tid, 1);
 }
@@ -86,7 +94,7 @@ static bool dump_wants(struct ep *ep, uint32_t tid)
         if (pending.tid[i] != tid)
             continue;
         pending.tid[i] = pending.tid[--pending.count];
-        return true;
+        return !only_history(ep);
     }
     return false;
 }
@@ -112,7 +120,7 @@ static void dump_begin(struct ep *ep, uint64_t now)
     pending.until_ns =
         now + (ep->snapshot_for & EP_SNAPSHOT_PUSH || ep->interval_ns < PULL_NS ? ep->interval_ns : PULL_NS);
     pending.pause_ns = FIRST_LOOK_NS;
-    if (ep_port_threads_each(try_first) != 0)
+    if (ep_port_threads_each(try_first) != 0 && !only_history(ep))
         ep_lose(ep, EP_LOSS_NO_STACK, 1, 0);
 }
 
@@ -127,7 +135,7 @@ static void dump_end(struct ep *ep)
 
 /* Tries again after 5, 10, 20 ... ms, until an interval is over; the remaining threads are counted and shown as
  * [no stack]. A dump for a message keeps the interval open and then ends it at once. A dump for the pull endpoint only
- * gives up after PULL_NS and leaves the interval alone. */
+ * gives up after PULL_NS and leaves the interval alone; so does one for the history. */
 static void dump_round(struct ep *ep)
 {
     uint64_t now = ep_port_uptime_ns();

@@ -12,8 +12,15 @@
 /* Words of a 64-bit number in a record. */
 #define EP_WIDE_WORDS (8 / (int)sizeof(uintptr_t))
 
-/* Words of a record, written by capture.c and read by collect.c. */
-enum ep_record_kind { EP_RECORD_PAD = 1, EP_RECORD_SAMPLE = 2, EP_RECORD_REST = 3, EP_RECORD_EVENT = 4 };
+/* Words of a record, written by capture.c and read by collect.c. DATED is a flag: the last word before the stack is the
+ * time, in units of EP_TIME_SHIFT. */
+enum ep_record_kind {
+    EP_RECORD_PAD = 1,
+    EP_RECORD_SAMPLE = 2,
+    EP_RECORD_REST = 3,
+    EP_RECORD_EVENT = 4,
+    EP_RECORD_DATED = 8
+};
 
 enum {
     EP_WORD_TID,
@@ -43,6 +50,9 @@ struct ep_record {
     unsigned quality, end, count;
     const atomic_uintptr_t *words;
 };
+
+/* Uptime in units of 2^20 ns, in one word: no division. */
+#define EP_TIME_SHIFT 20
 
 static inline uint64_t ep_wide_word(const atomic_uintptr_t *word)
 {

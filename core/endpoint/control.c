@@ -6,6 +6,7 @@
  *   POST /kinds?cpu,alloc       enables only these kinds
  *   POST /kinds?on=lock,gc      enables these too; off=...: disables these
  *   POST /flush, POST /threads  ends the interval; dumps the stacks of all threads     (PUT is accepted like POST)
+ *   POST /incident?name         triggers an incident
  *
  *   ep_control_answer -> ep_request_read -> ep_control_act -> put_status -> put_...
  */
@@ -14,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/collect/collect.h"
 #include "core/hooks.h"
 #include "port/port.h"
 #include "core/endpoint/request.h"
@@ -228,6 +230,13 @@ static int kinds_change(struct ep_part query)
     return on | off ? ep_kinds_change(on, off) : -EINVAL;
 }
 
+static int incident_trigger(struct ep_part name)
+{
+    int error = ep_history ? ep_history->trigger(name.at, name.size) : -ENODATA;
+
+    return error == -EAGAIN ? -EBUSY : error;
+}
+
 int ep_control_act(struct ep_text *out, const struct ep_request *request)
 {
     const struct ep_part path = request->path;
@@ -243,6 +252,8 @@ int ep_control_act(struct ep_text *out, const struct ep_request *request)
         return post ? ep_flush() : -ENOTSUP;
     if (ep_part_is(path, "/threads"))
         return post ? ep_threads_dump() : -ENOTSUP;
+    if (ep_part_is(path, "/incident"))
+        return post ? incident_trigger(request->query) : -ENOTSUP;
     return -ENOENT;
 }
 
@@ -253,8 +264,10 @@ const char *ep_control_reason(int error)
            : error == -EINVAL
                ? "{\"error\":\"expected /level?low|medium|high, /kinds?cpu,... or /kinds?on=...&off=...\"}\n"
            : error == -EACCES  ? "{\"error\":\"token required: Authorization: Bearer TOKEN\"}\n"
-           : error == -ENOENT  ? "{\"error\":\"expected /status, /level, /kinds, /flush or /threads\"}\n"
+           : error == -ENOENT  ? "{\"error\":\"expected /status, /level, /kinds, /flush, /threads or /incident\"}\n"
            : error == -ENOTSUP ? "{\"error\":\"use GET for /status, POST or PUT for the others\"}\n"
+           : error == -ENODATA ? "{\"error\":\"the program keeps no history; set EDGEPROF_INCIDENT=1\"}\n"
+           : error == -EBUSY   ? "{\"error\":\"another trigger waits\"}\n"
            : error == -E2BIG   ? "{\"error\":\"the request is too long\"}\n"
                                : "{\"error\":\"failed\"}\n";
 }

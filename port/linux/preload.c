@@ -80,6 +80,18 @@ static void crash_begin(struct ep_config *config)
         ep_preload_say_error("no crash records", ep_start_error(), error);
 }
 
+static void incident_begin(void)
+{
+    static _Alignas(8) uint8_t history[EP_INCIDENT_MEMORY];
+    struct ep_incident_config incident = {.memory = history, .memory_size = sizeof history};
+    int error = ep_incident_from_env(&incident);
+
+    if (error > 0)
+        error = ep_incident_start(&incident);
+    if (error < 0)
+        ep_preload_say_error("no incidents", ep_start_error(), error);
+}
+
 __attribute__((constructor)) static void preload_begin(void)
 {
     const struct ep_pull_config pull = {.memory = pull_memory, .memory_size = sizeof pull_memory};
@@ -104,8 +116,10 @@ __attribute__((constructor)) static void preload_begin(void)
     int old = wanted < 0 ? wanted : secure ? secure : ep_endpoint_old(&config, NULL);
     int spools = old < 0 ? old : ep_spool_from_env(&spool);
     int error = spools > 0 ? ep_spool_start(&spool) : spools;
-    if (!error)
+    if (!error) {
         crash_begin(&config);
+        incident_begin();
+    }
     ep_notice_to(ep_preload_say_line);
     error = error ? error : ep_start(&config);
     started = error ? 0 : getpid();

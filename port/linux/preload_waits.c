@@ -23,8 +23,8 @@
 #include "preload.h"
 #include "signal_calls.h"
 
-#define WAITS EP_KIND_BIT(EP_KIND_WAIT)
-#define LOCKS (WAITS | EP_KIND_BIT(EP_KIND_LOCK))
+#define WAITS EP_KIND_BIT_EITHER(EP_KIND_BIT(EP_KIND_WAIT))
+#define LOCKS (WAITS | EP_KIND_BIT_EITHER(EP_KIND_BIT(EP_KIND_LOCK)))
 
 static inline bool is_wanted(unsigned kinds)
 {

@@ -89,6 +89,11 @@ uint64_t ep_port_process_cpu_ns(void)
     return ep_sim.process_cpu_ns;
 }
 
+uint64_t ep_port_resident(void)
+{
+    return ep_sim.resident;
+}
+
 uint32_t ep_port_tick_hz(void)
 {
     return 250;

@@ -45,6 +45,7 @@ struct ep_sim {
     uint64_t thread_cpu_step_ns; /* advance at each reading */
     uint32_t thread_faults, thread_faults_step;
     uint64_t process_cpu_ns;
+    uint64_t resident;
     uint64_t tick_cost_ns;
     uint64_t random_state;
     int random_byte; /* >= 0: every random byte is this one */

@@ -65,6 +65,12 @@ uint64_t ep_port_process_cpu_ns(void)
     return 0;
 }
 
+uint64_t ep_port_resident(void)
+{
+    /* !FIXME: memory of the program in RAM; 0: an incident's limit of it has no effect. */
+    return 0;
+}
+
 void ep_port_random(void *bytes, size_t size)
 {
     static uint32_t state = 1;

@@ -24,6 +24,7 @@ CONTRACTS = ['port/port.h', 'transport/transport.h']
 RULES = [
     ('core/encode*', ['core/*', *CONTRACTS, '<nanopb>']),
     ('core/crash/message.c', ['core/*', *CONTRACTS, '<nanopb>']),
+    ('core/incident/message.c', ['core/*', *CONTRACTS, '<nanopb>']),
     ('core/*', ['core/*', *CONTRACTS]),
     ('port/port.h', ['core/unwind/context.h']),
     ('port/nativeaot/managed_transport.c', ['{folder}/*', *PUBLIC, *CONTRACTS, '<system>']),

@@ -1,0 +1,22 @@
+/*
+ * Memory of the process that is in RAM, for programs that watch it.
+ */
+#include "linux.h"
+#include "core/edgeprof.h"
+#include "port/port.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The second number of statm, in pages. */
+uint64_t ep_port_resident(void)
+{
+    char text[128];
+    int got = ep_port_file_read("/proc/self/statm", text, sizeof text - 1);
+    char *at = text;
+
+    text[got > 0 ? got : 0] = 0;
+    while (*at && *at != ' ')
+        at++;
+    return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
