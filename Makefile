@@ -128,6 +128,7 @@ include $(wildcard \
     tests/kernels/kernels.mk \
     tests/signals/signals.mk \
     tests/crash/crash.mk \
+    tests/incident/incident.mk \
     tests/foreign/foreign.mk \
     tests/libc/libc.mk \
     port/nativeaot/musl.mk \

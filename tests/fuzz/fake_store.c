@@ -139,6 +139,13 @@ int et_store_stats(struct et_store *store, int64_t origin, const void *stats, si
     return 0;
 }
 
+int et_store_incident(struct et_store *store, const struct et_incident_row *row, int64_t origin)
+{
+    REQUIRE(store->open && origin > 0 && origin <= store->origins);
+    REQUIRE(row->message && row->size > 0 && row->incident);
+    return 0;
+}
+
 int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int64_t now_ns, const void *message,
                    size_t size)
 {

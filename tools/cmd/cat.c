@@ -155,6 +155,17 @@ static void print_crash(const Edgeprof__V1__Crash *c)
     free(runtime);
 }
 
+static void print_timeline(const Edgeprof__V1__Timeline *t)
+{
+    printf("  timeline incident=%016" PRIx64 " part=%u cause=%d name=%s tid=%u time=%" PRIu64 " value=%" PRIu64
+           " limit=%" PRIu64 " suppressed=%" PRIu64 " missing=%" PRIu64 " samples=%zu%s\n",
+           t->incident, t->part, (int)t->cause, t->name, t->tid, t->time_ns, t->value, t->limit, t->suppressed,
+           t->missing, t->n_after, t->more ? " more" : "");
+    for (size_t i = 0; i < t->n_threads; i++) {
+        printf("    thread %u %s\n", t->threads[i]->tid, t->threads[i]->name);
+    }
+}
+
 static bool print_message(const et_message *message, size_t size, struct et_segment *segment, const char **why)
 {
     printf("message segment=%016" PRIx64 " sequence=%u bytes=%zu unix_minus_uptime=%" PRIu64 "%s\n", message->segment,
@@ -185,6 +196,9 @@ static bool print_message(const et_message *message, size_t size, struct et_segm
     }
     if (message->crash) {
         print_crash(message->crash);
+    }
+    if (message->timeline) {
+        print_timeline(message->timeline);
     }
     return true;
 }

@@ -7,6 +7,11 @@ int et_cmd_top(int argc, char **argv);
 int et_cmd_flame(int argc, char **argv);
 int et_cmd_cat(int argc, char **argv);
 int et_cmd_crashes(int argc, char **argv);
+int et_cmd_incidents(int argc, char **argv);
+int et_cmd_incident(int argc, char **argv);
+
+/* Triggers an incident in the service with that control endpoint; at: NULL: EDGEPROF_CONTROL. Returns an exit code. */
+int et_control_incident(const char *at, const char *name);
 int et_cmd_export(int argc, char **argv);
 int et_cmd_symbols(int argc, char **argv);
 int et_cmd_symbolize(int argc, char **argv);

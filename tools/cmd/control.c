@@ -406,6 +406,25 @@ static int run_action(const struct et_options *options, const char *target)
     return code;
 }
 
+int et_control_incident(const char *at, const char *name)
+{
+    struct control_endpoint endpoint;
+    struct et_buf target = {0}, answer = {0};
+    if (name[strcspn(name, " \t\r\n#?%&")]) {
+        et_error("incident: a name for --now has no blanks and none of #?%%&");
+        return ET_USAGE;
+    }
+    if (!find_endpoint(at, &endpoint)) {
+        return ET_USAGE;
+    }
+    et_buf_printf(&target, "/incident%s%s", *name ? "?" : "", name);
+    int code = request_service(&endpoint, target.data, &answer);
+    curl_slist_free_all(endpoint.headers);
+    et_buf_free(&target);
+    et_buf_free(&answer);
+    return code;
+}
+
 int et_cmd_control(int argc, char **argv)
 {
     struct et_options options;

@@ -25,6 +25,8 @@ static const char help[] =
     "  export     a profile as pprof, folded stacks, speedscope, SVG, HTML or JSON\n"
     "  cat        show or convert a file of messages, compact or pprof\n"
     "  crashes    crashes of programs, with their stacks, in groups\n"
+    "  incidents  moments at which programs were slow or stuck\n"
+    "  incident   what a program did around such a moment; trigger one now\n"
     "  backup     copy the database, even while `serve` writes to it\n"
     "  symbols    manage symbol files by build id; check which are missing\n"
     "  symbolize  symbolize addresses or a pprof file\n"
@@ -46,13 +48,14 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"serve", et_cmd_serve},   {"run", et_cmd_run},         {"top", et_cmd_top},
-    {"flame", et_cmd_flame},   {"export", et_cmd_export},   {"cat", et_cmd_cat},
-    {"backup", et_cmd_backup}, {"status", et_cmd_control},  {"level", et_cmd_control},
-    {"kinds", et_cmd_control}, {"symbols", et_cmd_symbols}, {"symbolize", et_cmd_symbolize},
-    {"diff", et_cmd_diff},     {"query", et_cmd_query},     {"devices", et_cmd_query},
-    {"watch", et_cmd_watch},   {"threads", et_cmd_control}, {"verdict", et_cmd_verdict},
-    {"leaks", et_cmd_leaks},   {"crashes", et_cmd_crashes},
+    {"serve", et_cmd_serve},       {"run", et_cmd_run},         {"top", et_cmd_top},
+    {"flame", et_cmd_flame},       {"export", et_cmd_export},   {"cat", et_cmd_cat},
+    {"backup", et_cmd_backup},     {"status", et_cmd_control},  {"level", et_cmd_control},
+    {"kinds", et_cmd_control},     {"symbols", et_cmd_symbols}, {"symbolize", et_cmd_symbolize},
+    {"diff", et_cmd_diff},         {"query", et_cmd_query},     {"devices", et_cmd_query},
+    {"watch", et_cmd_watch},       {"threads", et_cmd_control}, {"verdict", et_cmd_verdict},
+    {"leaks", et_cmd_leaks},       {"crashes", et_cmd_crashes}, {"incidents", et_cmd_incidents},
+    {"incident", et_cmd_incident},
 };
 
 int main(int argc, char **argv)

@@ -71,6 +71,7 @@ static const struct option all_options[] = {
     {"count", required_argument, NULL, 'Q'},
     {"granularity", required_argument, NULL, 'g'},
     {"lines", no_argument, NULL, '8'},
+    {"now", no_argument, NULL, 'q'},
 };
 
 enum { OPTIONS = sizeof all_options / sizeof *all_options };
@@ -218,8 +219,9 @@ static bool set_option(int letter, char *value, struct et_options *out)
     out->no_fork |= letter == '7';
     out->native_memory |= letter == 'R';
     out->no_sandbox |= letter == 'Z';
+    out->now |= letter == 'q';
     out->granularity = letter == '8' ? ET_GRANULARITY_LINE : out->granularity;
-    return strchr("jcv4W078RZ", letter) || set_query(letter, value, out);
+    return strchr("jcv4W078RZq", letter) || set_query(letter, value, out);
 }
 
 static const char *option_name(int letter)

@@ -28,7 +28,7 @@ struct et_options {
     unsigned long rows, count; /* count 0: not set */
     int64_t last_ns, every_ns; /* 0: not set */
     enum et_granularity granularity;
-    bool json, folded, serve, insecure, per_function, per_thread, no_fork, native_memory, no_sandbox;
+    bool json, folded, serve, insecure, per_function, per_thread, no_fork, native_memory, no_sandbox, now;
     int first; /* index of the first argument that is not an option */
 };
 

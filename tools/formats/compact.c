@@ -20,6 +20,8 @@ enum {
     TAG_SET_ID_MAX = 65535,
     CONTEXTS_MAX = 65536,
     CRASH_THREADS_MAX = 256,
+    TIMELINE_THREADS_MAX = 256,
+    TIMELINE_PARTS_MAX = 64,
 };
 
 static const size_t DECODE_BUDGET = (size_t)192 << 20;
@@ -196,6 +198,29 @@ static bool crash_ok(const et_message *message, const char **why)
            set_reason(why, "a crash without an origin, with too many threads, or with a stack that does not exist");
 }
 
+/* Likewise. */
+static bool timeline_ok(const et_message *message, const char **why)
+{
+    const Edgeprof__V1__Timeline *told = message->timeline;
+    size_t count = told->n_after, nodes = et_message_node_count(message);
+    bool ok = message->origin && told->incident && told->part < TIMELINE_PARTS_MAX && text_fits(told->name) &&
+              told->n_threads <= TIMELINE_THREADS_MAX && told->n_what == count && told->n_node == count &&
+              told->n_duration == count && told->time_ns < INT64_MAX / 2 && told->value < INT64_MAX / 2 &&
+              told->start < (uint64_t)1 << 42;
+    for (size_t i = 0; ok && i < told->n_threads; i++) {
+        ok = text_fits(told->threads[i]->name);
+    }
+    uint64_t tick = told->start;
+    for (size_t i = 0; ok && i < count; i++) {
+        tick += told->after[i];
+        ok = told->node[i] <= nodes && told->what[i] >> 4 < told->n_threads && tick < (uint64_t)1 << 42 &&
+             told->duration[i] < (uint64_t)1 << 46;
+    }
+    return ok ||
+           set_reason(why, "a timeline without an origin, with columns of different lengths, or with a sample whose "
+                           "thread, stack or time does not exist");
+}
+
 static bool message_ok(const et_message *message, const char **why)
 {
     if (message->segment == 0) {
@@ -219,7 +244,8 @@ static bool message_ok(const et_message *message, const char **why)
     if (message->n_tag_sets > TAG_SETS_MAX || message->n_contexts > CONTEXTS_MAX) {
         return set_reason(why, "too many tag sets or contexts");
     }
-    return columns_ok(message, why) && texts_ok(message, why) && (!message->crash || crash_ok(message, why));
+    return columns_ok(message, why) && texts_ok(message, why) && (!message->crash || crash_ok(message, why)) &&
+           (!message->timeline || timeline_ok(message, why));
 }
 
 /* Texts are shown on terminals and pages. Cleaning never makes a text longer. */

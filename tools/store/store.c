@@ -45,6 +45,14 @@ static const char *const SQL[S_COUNT] = {
     [S_CRASH_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'crash'",
     [S_CRASHES] = "SELECT received_ns, service, tags, host, message FROM crash"
                   " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
+    [S_INCIDENT_ADD] = "INSERT INTO incident (incident, part, received_ns, service, tags, host, message)"
+                       " SELECT ?, ?, ?, service, tags, host, ? FROM origin WHERE id = ?",
+    [S_INCIDENT_DROP] = "DELETE FROM incident WHERE id <= (SELECT max(id) FROM incident) - ?",
+    [S_INCIDENT_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'incident'",
+    [S_INCIDENTS] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident"
+                    " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
+    [S_INCIDENT] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident"
+                   " WHERE incident = ? ORDER BY part, id",
     [S_RELAY_GET] = "SELECT cursor, sent, refused, lost FROM relay WHERE name = ?",
     [S_RELAY_ADD] =
         "INSERT INTO relay (name, cursor, sent, refused, lost) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"

@@ -114,6 +114,17 @@ enum { ET_CRASHES_MOST = 1000 };
 int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int64_t now_ns, const void *message,
                    size_t size);
 
+/* A part of an incident, as its message came. The newest ET_INCIDENT_PARTS_MOST stay. */
+enum { ET_INCIDENT_PARTS_MOST = 1000 };
+struct et_incident_row {
+    uint64_t incident;
+    uint32_t part;
+    int64_t received_ns;
+    const void *message;
+    size_t size;
+};
+int et_store_incident(struct et_store *store, const struct et_incident_row *row, int64_t origin);
+
 /* State of a segment. */
 struct et_segment_row {
     int64_t origin;
@@ -140,6 +151,11 @@ struct et_query;
  * or an error; -ECANCELED: call() returned false. */
 int et_store_crashes(struct et_store *store, const struct et_query *query,
                      bool (*call)(void *context, int64_t received_ns, const void *message, size_t size), void *context);
+
+/* Calls for each part that the query selects by service, tags and host: of that incident, in their order; or, with
+ * incident 0, of all that arrived in the query's time, the newest first. Returns as et_store_crashes(). */
+int et_store_incidents(struct et_store *store, const struct et_query *query, uint64_t incident,
+                       bool (*call)(void *context, const struct et_incident_row *row), void *context);
 
 struct et_query {
     const char *service; /* NULL or "": every service */

@@ -130,6 +130,11 @@ enum et_statement {
     S_CRASH_DROP,
     S_CRASH_TABLE,
     S_CRASHES,
+    S_INCIDENT_ADD,
+    S_INCIDENT_DROP,
+    S_INCIDENT_TABLE,
+    S_INCIDENTS,
+    S_INCIDENT,
     S_COUNT
 };
 

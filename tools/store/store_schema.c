@@ -20,6 +20,7 @@
  *   metric  (service, version, device, labels, kind): counters; labels: of metric-labels, as lines
  *   segment, span, chunk, labelset: a device's dictionary, kept for a restart of the server
  *   crash   (service, tags, host, message): an end of a program, with the message that told it
+ *   incident (service, tags, host, message): a part of an incident, likewise
  *   collect, mark: progress and marks of the garbage collection (store_collect.c); deleted: what the keeper deleted
  *
  * Profile ids are never reused, so a later profile has a greater id. at_ns is the start of a received profile (in
@@ -119,6 +120,14 @@ static const char VERSION_6[] =
     " received_ns INTEGER NOT NULL, service TEXT NOT NULL, tags TEXT NOT NULL, host TEXT NOT NULL,"
     " message BLOB NOT NULL);"
     "PRAGMA user_version = 6;";
+
+/* Earlier versions do not look for this table and can use a database that has it, so it is added to one of any version.
+ */
+static const char INCIDENTS[] =
+    "CREATE TABLE IF NOT EXISTS incident (id INTEGER PRIMARY KEY AUTOINCREMENT, incident INTEGER NOT NULL,"
+    " part INTEGER NOT NULL, received_ns INTEGER NOT NULL, service TEXT NOT NULL, tags TEXT NOT NULL,"
+    " host TEXT NOT NULL, message BLOB NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS incident_parts ON incident (incident, part);";
 
 int et_schema_version(sqlite3 *db, int *version)
 {
@@ -236,6 +245,9 @@ int et_store_schema(struct et_store *store)
         code = code == SQLITE_OK ? et_schema_version(store->db, &version) : code;
         code = code == SQLITE_OK ? migrate(store, version) : code;
         code = code == SQLITE_OK ? sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL) : code;
+    }
+    if (code == SQLITE_OK && version <= VERSION && sqlite3_db_readonly(store->db, "main") == 0) {
+        code = sqlite3_exec(store->db, INCIDENTS, NULL, NULL, NULL);
     }
     if (code != SQLITE_OK) {
         int err = et_store_note(store, code);

@@ -274,6 +274,14 @@ static bool put_message(struct compact_push *push)
     if (push->message->crash && !push->err) {
         push->err = et_store_crash(push->store, id, push->row.origin, push->now_ns, push->bytes, push->size);
     }
+    if (push->message->timeline && !push->err) {
+        const struct et_incident_row row = {.incident = push->message->timeline->incident,
+                                            .part = push->message->timeline->part,
+                                            .received_ns = push->now_ns,
+                                            .message = push->bytes,
+                                            .size = push->size};
+        push->err = et_store_incident(push->store, &row, push->row.origin);
+    }
     push->row.next_sequence = push->message->sequence + 1;
     push->row.ended = push->message->last;
     if (!push->err) {

@@ -41,6 +41,16 @@ unsigned et_api_devices(struct et_store *store, const struct et_query *query, st
 unsigned et_api_crashes(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                         struct et_buf *out);
 
+/* Incidents; and all of one, symbolized, or as a profile for the Firefox Profiler. */
+unsigned et_api_incidents(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                          struct et_buf *out);
+struct et_incident_request {
+    const char *id;
+    bool firefox;
+};
+unsigned et_api_incident(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                         const struct et_incident_request *request, struct et_buf *out);
+
 /* ---- common parts ---- */
 
 /* Appends the selected service's name. Returns 200, or an error status with the error in *out. */

@@ -196,6 +196,29 @@ static void answer_crashes(struct et_server *server, const struct et_request *re
     answer_query(server, request, et_api_crashes, JSON, answer);
 }
 
+static void answer_incidents(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    answer_query(server, request, et_api_incidents, JSON, answer);
+}
+
+static void answer_incident(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct query_arguments arguments = EVERYTHING;
+    const char *format = et_argument(request, "format");
+    const struct et_incident_request wanted = {.id = et_argument(request, "id"),
+                                               .firefox = strcmp(format, "firefox") == 0};
+    if (*format && !wanted.firefox) {
+        arguments.wrong = "format must be firefox";
+    }
+    if (read_arguments(request, "", &arguments, answer)) {
+        struct et_store *store = et_server_read(server, request);
+        answer->status =
+            et_api_incident(store, et_server_symbols(server), &arguments.wanted.query, &wanted, &answer->body);
+        et_server_read_done(server, store);
+    }
+    et_query_builder_free(&arguments.wanted);
+}
+
 const struct et_route et_routes_api[] = {
     {.method = "GET", .path = "/api/services", .handle = answer_services},
     {.method = "GET", .path = "/api/stats", .handle = answer_stats},
@@ -208,5 +231,7 @@ const struct et_route et_routes_api[] = {
     {.method = "GET", .path = "/api/leaks", .handle = answer_leaks},
     {.method = "GET", .path = "/api/devices", .handle = answer_devices},
     {.method = "GET", .path = "/api/crashes", .handle = answer_crashes},
+    {.method = "GET", .path = "/api/incidents", .handle = answer_incidents},
+    {.method = "GET", .path = "/api/incident", .handle = answer_incident},
     {0},
 };

@@ -1,0 +1,148 @@
+#!/usr/bin/python3
+"""One slow request in 10,000: each is captured, and what it did is what the incident says first.
+
+    slow.py EDGEPROF SLOW
+"""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+edgeprof, slow = sys.argv[1:3]
+folder = pathlib.Path(tempfile.mkdtemp(prefix='incident-'))
+REASONS = {'lock': ('wait', 'slow_lock', '[lock]'), 'sleep': ('wait', 'slow_sleep', '[sleep]'),
+           'disk': ('wait', 'slow_disk', '[disk]'), 'cpu': ('cpu', 'slow_cpu', None)}
+SLOW_MS, REQUESTS = 400, 2
+# A trigger comes while the span is open, at a time of the clock; how much CPU time the thread had by then, others decide.
+LEAST_MS = {'lock': 200, 'sleep': 200, 'disk': 200, 'cpu': 5}
+
+
+def check(good, what):
+    if not good:
+        raise SystemExit(f'test-incident: {what}')
+
+
+def get(port, path):
+    with urllib.request.urlopen(f'http://127.0.0.1:{port}{path}') as answer:
+        return json.load(answer)
+
+
+def said(*arguments):
+    done = subprocess.run([edgeprof, *arguments], capture_output=True, text=True, timeout=60)
+    check(done.returncode == 0, f'edgeprof {arguments}: {done.returncode} {done.stderr}')
+    return done.stdout
+
+
+def stack_of(incident, at):
+    names = []
+    while at >= 0:
+        at, function = incident['stacks'][at]
+        names.append(incident['functions'][function])
+    return names
+
+
+def doings(incident):
+    """ms by kind and stack of the thread that the incident is about, while its span was open."""
+    own = [i for i, thread in enumerate(incident['threads']) if thread['tid'] == incident['tid']]
+    sums = {}
+    for start, length, thread, kind, stack in incident['samples']:
+        inside = min(start + length, 0) - max(start, -incident['value'] / 1e6)
+        if [thread] == own and inside > 0:
+            key = kind, tuple(stack_of(incident, stack))
+            sums[key] = sums.get(key, 0) + inside
+    return sums
+
+
+def check_incident(reason, incident):
+    kind, function, leaf = REASONS[reason]
+    check(incident['cause'] in ('span', 'open span') and incident['name'] == 'request' and incident['complete'],
+          f'{reason}: {incident["cause"]} {incident["name"]}')
+    sums = {}
+    for (own_kind, stack), ms in doings(incident).items():
+        key = own_kind, function in stack, stack[0] if own_kind == 'wait' else None
+        sums[key] = sums.get(key, 0) + ms
+    most = max(sums, key=sums.get, default=None)
+    check(most == (kind, True, leaf) and sums[most] > LEAST_MS[reason], f'{reason}: {sums}')
+    ends = [start + length for start, length, *_ in incident['samples']]
+    # written with three digits
+    check(all(after > before - 0.01 for before, after in zip(ends, ends[1:])), f'{reason}: times run backwards')
+
+
+def equal_columns(table, name):
+    sizes = {key: len(value) for key, value in table.items() if isinstance(value, list)}
+    check(set(sizes.values()) <= {table['length']}, f'{name}: {sizes}, length {table["length"]}')
+
+
+def check_firefox(reason, incident, profile):
+    """What the description of the processed profile format asks for, and the same samples."""
+    meta = profile['meta']
+    check(meta['preprocessedProfileVersion'] == 46 and meta['interval'] > 0 and len(meta['categories']) == 4, f'{meta}')
+    check(len(profile['threads']) == len(incident['threads']), 'threads differ')
+    for number, thread in enumerate(profile['threads']):
+        for name in ('samples', 'markers', 'stackTable', 'frameTable', 'funcTable', 'resourceTable', 'nativeSymbols'):
+            equal_columns(thread[name], name)
+        stacks, strings = thread['stackTable'], thread['stringArray']
+        check(all(prefix is None or prefix < i for i, prefix in enumerate(stacks['prefix'])), 'a prefix behind its stack')
+        check(all(frame < thread['frameTable']['length'] for frame in stacks['frame']), 'frames')
+        check(all(func < thread['funcTable']['length'] for func in thread['frameTable']['func']), 'functions')
+        check(all(name < len(strings) for name in thread['funcTable']['name'] + thread['markers']['name']), 'names')
+        samples = thread['samples']
+        check(all(stack is None or stack < stacks['length'] for stack in samples['stack']), 'stacks')
+        check(samples['time'] == sorted(samples['time']) and all(time >= 0 for time in samples['time']), 'times')
+        shown = {samples['stack'][i]: 0.0 for i in range(samples['length'])}
+        for i in range(samples['length'] - 1):
+            shown[samples['stack'][i]] += samples['time'][i + 1] - samples['time'][i]
+        if thread['tid'] != incident['tid']:
+            continue
+        ms = 0
+        for stack, length in shown.items():
+            names = []
+            while stack is not None:
+                names.append(strings[thread['funcTable']['name'][thread['frameTable']['func'][stacks['frame'][stack]]]])
+                stack = stacks['prefix'][stack]
+            ms += length if REASONS[reason][1] in names else 0
+        check(ms > LEAST_MS[reason], f'{reason}: {ms} ms in {REASONS[reason][1]} in the Firefox profile')
+        check(any(strings[name].startswith('trigger: ') for name in thread['markers']['name']), 'no marker of the trigger')
+
+
+def main():
+    server = subprocess.Popen([edgeprof, 'serve', '--listen', '127.0.0.1:0', '--db', str(folder / 'db'), '--symbols',
+                               str(pathlib.Path(slow).parent)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    port = re.search(r'http://127\.0\.0\.1:(\d+)', server.stdout.readline())[1]
+    url = f'http://127.0.0.1:{port}'
+    for reason in REASONS:
+        run = subprocess.run([slow, reason, str(REQUESTS)], capture_output=True, text=True, timeout=300,
+                             env={'EDGEPROF_ENDPOINT': url, 'EDGEPROF_SERVICE': reason, 'EDGEPROF_TAGS': 'device=bench',
+                                  'EDGEPROF_RATE': '97'})
+        check(run.returncode == 0 and not run.stdout, f'{reason}: {run.returncode} {run.stdout} {run.stderr}')
+        found = get(port, f'/api/incidents?service={reason}')['incidents']
+        check(len(found) == REQUESTS, f'{reason}: {len(found)} of {REQUESTS} slow requests captured')
+        for one in found:
+            check(one['tags'] == {'device': 'bench'} and one['service'] == reason, f'{one}')
+            incident = get(port, f'/api/incident?id={one["id"]}')
+            check_incident(reason, incident)
+            check_firefox(reason, incident, get(port, f'/api/incident?format=firefox&id={one["id"]}'))
+        listed = said('incidents', '--url', url, '--service', reason)
+        check(listed.count('request') == REQUESTS and 'bench' in listed, listed)
+        text = said('incident', 'last', '--url', url)
+        check(REASONS[reason][1] in text.split('all threads')[0], text)
+    server.terminate()
+    check(server.wait(30) == 0, 'the server ended with an error')
+    output = folder / 'incident.json'
+    said('incident', 'last', '--db', str(folder / 'db'), '--symbols', str(pathlib.Path(slow).parent), '-o', str(output))
+    check(json.loads(output.read_text())['threads'], 'no threads in the file')
+    run = subprocess.run([slow, 'sleep', '1'], capture_output=True, text=True, timeout=300,
+                         env={'EDGEPROF_ENDPOINT': f'file://{folder}/messages', 'EDGEPROF_SERVICE': 'file'})
+    text = said('incident', 'last', str(folder / 'messages'), '--symbols', str(pathlib.Path(slow).parent))
+    check('slow_sleep' in text, text)
+
+
+try:
+    main()
+finally:
+    shutil.rmtree(folder)
+print('test-incident: each slow request was captured with its reason')

@@ -1,0 +1,60 @@
+/* See store.h: incidents. A row is a part of an incident, the message as it came: with its own modules and nodes. */
+#include "tools/store/store_rows.h"
+
+#include <errno.h>
+#include <string.h>
+
+int et_store_incident(struct et_store *store, const struct et_incident_row *row, int64_t origin)
+{
+    int err = et_store_step(store, et_store_bind(store, S_INCIDENT_ADD, "uiibi", row->incident, (int64_t)row->part,
+                                                 row->received_ns, row->message, row->size, origin));
+    return err ? err
+               : et_store_step(store, et_store_bind(store, S_INCIDENT_DROP, "i", (int64_t)ET_INCIDENT_PARTS_MOST));
+}
+
+static bool is_selected(sqlite3_stmt *row, const struct et_query *query)
+{
+    struct et_process process = {
+        .service = et_column_text(row, 3), .tags = et_column_text(row, 4), .host = et_column_text(row, 5)};
+    if (query->service && *query->service && strcmp(query->service, process.service) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < query->matcher_count; i++) {
+        if (!et_process_matches(&query->matchers[i], "", &process)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int read_rows(struct et_store *store, sqlite3_stmt *row, const struct et_query *query,
+                     bool (*call)(void *context, const struct et_incident_row *row), void *context)
+{
+    int got;
+    bool more = true;
+    while (more && (got = et_store_step(store, row)) == 1) {
+        struct et_blob message = et_column_blob(row, 6);
+        const struct et_incident_row found = {.incident = (uint64_t)sqlite3_column_int64(row, 0),
+                                              .part = (uint32_t)sqlite3_column_int64(row, 1),
+                                              .received_ns = sqlite3_column_int64(row, 2),
+                                              .message = message.bytes,
+                                              .size = message.size};
+        more = !is_selected(row, query) || call(context, &found);
+    }
+    if (!more) {
+        sqlite3_reset(row);
+    }
+    return more ? got : -ECANCELED;
+}
+
+int et_store_incidents(struct et_store *store, const struct et_query *query, uint64_t incident,
+                       bool (*call)(void *context, const struct et_incident_row *row), void *context)
+{
+    int64_t table = et_store_number(store, et_store_bind(store, S_INCIDENT_TABLE, ""));
+    if (table <= 0) { /* a database of an earlier version that cannot be written has none */
+        return (int)table;
+    }
+    return incident ? read_rows(store, et_store_bind(store, S_INCIDENT, "u", incident), query, call, context)
+                    : read_rows(store, et_store_bind(store, S_INCIDENTS, "ii", query->from_ns, query->to_ns), query,
+                                call, context);
+}
