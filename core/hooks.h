@@ -25,6 +25,8 @@
  * waiting, bytes allocated), including the governor's stretch. Written by core/collect/level.c. The upper half of the
  * kinds are those that only the history of incidents wants. */
 extern atomic_uint ep_hook_kinds, ep_hook_periods[EP_KINDS];
+/* These kinds; bit 0: each record has its time. Written before ep_start(). */
+extern uint32_t ep_history_kinds;
 #define EP_HISTORY_SHIFT         16
 #define EP_KIND_BIT_EITHER(bits) ((bits) | (bits) << EP_HISTORY_SHIFT)
 

@@ -84,7 +84,9 @@ static int record_awaited(struct ep *ep, const struct ep_hook_event *event, cons
     bool wake, span;
     uint32_t info = event->skip << EP_INFO_SKIP_SHIFT | (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
                     event->frame << EP_INFO_FRAME_SHIFT | ep_work_read(ep, work, &span);
-    const unsigned words = EP_EVENT_WORDS + (span ? EP_SPAN_WORDS : 0), most = words + EP_MAX_DEPTH;
+    const unsigned dated = ep_history_kinds & 1;
+    const unsigned words = (unsigned)EP_EVENT_WORDS + (span ? (unsigned)EP_SPAN_WORDS : 0) + dated,
+                   most = words + EP_MAX_DEPTH;
     const int at = ep_ring_reserve(&ep->ring, most, &wake);
 
     if (at < 0) {
@@ -104,6 +106,8 @@ static int record_awaited(struct ep *ep, const struct ep_hook_event *event, cons
     store_event(payload, event);
     if (span)
         store_span(payload + EP_EVENT_WORDS, work);
+    if (dated)
+        store_word(&payload[words - 1], ep_port_uptime_ns() >> EP_TIME_SHIFT);
     const struct ep_record header = {
         .kind = EP_RECORD_EVENT, .quality = stack.quality, .end = stack.end, .count = words + stack.depth};
     ep_ring_commit(&ep->ring, at, most, ep_ring_header(&header));

@@ -36,7 +36,7 @@ static __attribute__((noinline, hot)) int record(const struct record_args *args,
     struct ep *ep = args->ep;
     bool wake, span;
     unsigned head = args->event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
-    unsigned dated = atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) >> EP_HISTORY_SHIFT & 1;
+    unsigned dated = ep_history_kinds & 1;
     uint32_t info = args->info | ep_work_read(ep, args->work, &span);
     unsigned words = head + (span ? EP_SPAN_WORDS : 0) + dated, most = words + EP_MAX_DEPTH;
 
@@ -56,7 +56,7 @@ static __attribute__((noinline, hot)) int record(const struct record_args *args,
         store_span(payload + head, args->work);
     if (dated)
         store_word(&payload[words - 1], ep_port_uptime_ns() >> EP_TIME_SHIFT);
-    struct ep_record header = {.kind = (args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE) + dated * EP_RECORD_DATED,
+    struct ep_record header = {.kind = args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
                                .quality = stack.quality,
                                .end = stack.end,
                                .count = words + stack.depth};

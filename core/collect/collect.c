@@ -30,7 +30,6 @@
 
 const struct ep_live *ep_live;
 const struct ep_history *ep_history;
-uint32_t ep_history_kinds;
 void (*ep_heap_charge)(struct ep *ep);
 _Atomic(const struct ep_pull *) ep_pull;
 
@@ -80,7 +79,7 @@ static struct sample sample_of(const struct ep_record *record)
                             .value = ep_wide_word(&record->words[EP_WORD_VALUE]),
                             .context.tags = info & 0xffff};
 
-    if (record->kind & EP_RECORD_EVENT) {
+    if (record->kind == EP_RECORD_EVENT) {
         sample.head = EP_EVENT_WORDS;
         sample.count = (uint32_t)record->words[EP_WORD_COUNT];
         sample.type = record->words[EP_WORD_TYPE];
@@ -93,7 +92,7 @@ static struct sample sample_of(const struct ep_record *record)
         sample.context.trace_low = ep_wide_word(&span[2 * EP_WIDE_WORDS]);
         sample.head += EP_SPAN_WORDS;
     }
-    sample.head += record->kind >= EP_RECORD_DATED;
+    sample.head += ep_history_kinds & 1;
     return sample;
 }
 

@@ -46,10 +46,8 @@ struct ep_history {
     /* Triggers an incident. Returns 0 or an error. Context: any thread. */
     int (*trigger)(const char *name, size_t size);
 };
-/* NULL: there is none. Written before ep_start(), as are the kinds that the history wants; their bit 0: records have
- * their time. */
+/* NULL: there is none. Written before ep_start(), as is ep_history_kinds. */
 extern const struct ep_history *ep_history;
-extern uint32_t ep_history_kinds;
 
 /* ep_contexts_find() in the profiler's own table; 0, counted as a loss, if there is no room. Context: collect. */
 unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key);

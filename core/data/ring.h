@@ -12,15 +12,9 @@
 /* Words of a 64-bit number in a record. */
 #define EP_WIDE_WORDS (8 / (int)sizeof(uintptr_t))
 
-/* Words of a record, written by capture.c and read by collect.c. DATED is a flag: the last word before the stack is the
- * time, in units of EP_TIME_SHIFT. */
-enum ep_record_kind {
-    EP_RECORD_PAD = 1,
-    EP_RECORD_SAMPLE = 2,
-    EP_RECORD_REST = 3,
-    EP_RECORD_EVENT = 4,
-    EP_RECORD_DATED = 8
-};
+/* Words of a record, written by capture.c and read by collect.c. With a history (ep_history_kinds) the last word before
+ * the stack is the time, in units of EP_TIME_SHIFT. */
+enum ep_record_kind { EP_RECORD_PAD = 1, EP_RECORD_SAMPLE = 2, EP_RECORD_REST = 3, EP_RECORD_EVENT = 4 };
 
 enum {
     EP_WORD_TID,

@@ -74,19 +74,17 @@ static bool limits_allow(unsigned cause, uint64_t now)
 static uint64_t value_of(const struct ep_record *record, enum ep_kind kind)
 {
     uint64_t value = ep_wide_word(&record->words[EP_WORD_VALUE]);
-    uint32_t count = record->kind & EP_RECORD_EVENT ? (uint32_t)record->words[EP_WORD_COUNT] : 1;
+    uint32_t count = record->kind == EP_RECORD_EVENT ? (uint32_t)record->words[EP_WORD_COUNT] : 1;
 
     return (kind == EP_KIND_WAIT || kind == EP_KIND_GC) && count > 1 ? value / count : value;
 }
 
-/* The word before the stack. Records of async parents have none, and are of now. */
+/* The word before the stack. */
 static uint64_t tick_of(const struct ep_record *record)
 {
     uint64_t now = ep_port_uptime_ns() >> EP_TIME_SHIFT;
-    unsigned head = record->kind & EP_RECORD_EVENT ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
+    unsigned head = record->kind == EP_RECORD_EVENT ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
 
-    if (!(record->kind & EP_RECORD_DATED))
-        return now;
     head += record->words[EP_WORD_INFO] & EP_INFO_SPAN ? EP_SPAN_WORDS : 0;
     return now - (uint32_t)((uint32_t)now - (uint32_t)record->words[head]);
 }

@@ -109,6 +109,7 @@ int ep_trigger_note(const struct ep_trigger *trigger);
 bool ep_trigger_take(struct ep_trigger *trigger);
 /* Triggers that led to nothing, since the last call. Context: collect. */
 uint64_t ep_triggers_passed(void);
+/* Counts such triggers. Context: signal. */
 void ep_trigger_pass(uint64_t count);
 /* Forgets triggers, open spans and heartbeats. Context: init. */
 void ep_triggers_clear(void);

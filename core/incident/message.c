@@ -140,7 +140,10 @@ static bool write_thread(pb_ostream_t *s, const struct ep_source *source)
 {
     static const struct ep_past_thread nobody;
     const struct ep_past_thread *thread = source->index < ep_past.threads ? &ep_past.thread[source->index] : &nobody;
-    size_t size = strnlen(thread->name, sizeof thread->name);
+    size_t size = 0;
+
+    while (size < sizeof thread->name && thread->name[size])
+        size++;
 
     return ep_put_number(s, TAG(TimelineThread, tid), thread->tid) &&
            ep_put_bytes(s, TAG(TimelineThread, name), thread->name, ep_utf8_run(thread->name, size));

@@ -5,7 +5,6 @@
 #include "core/edgeprof.h"
 #include "port/port.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 /* The second number of statm, in pages. */
@@ -13,10 +12,13 @@ uint64_t ep_port_resident(void)
 {
     char text[128];
     int got = ep_port_file_read("/proc/self/statm", text, sizeof text - 1);
-    char *at = text;
+    const char *at = text;
+    uint64_t pages = 0;
 
     text[got > 0 ? got : 0] = 0;
-    while (*at && *at != ' ')
-        at++;
-    return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+    while (*at && *at++ != ' ') {
+    }
+    for (; *at >= '0' && *at <= '9'; at++)
+        pages = pages * 10 + (uint64_t)(*at - '0');
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
