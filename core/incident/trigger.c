@@ -13,8 +13,6 @@
 
 #define SPANS      64u
 #define MS         1000000u
-#define LOOK_MOST  1000u /* ms between two looks at spans and heartbeats */
-#define LOOK_LEAST 50u
 #define NAME_WORDS (EP_INCIDENT_NAME / 8)
 
 enum { SLOT_FREE, SLOT_WRITING, SLOT_SET };
@@ -36,7 +34,8 @@ static struct span {
 } spans[SPANS];
 
 static struct {
-    atomic_bool spans; /* there has been a span */
+    atomic_bool spans;    /* there has been a span */
+    atomic_uint least_ms; /* the least limit of all spans */
     atomic_uint next;
     _Atomic uint64_t beat_ns; /* the last heartbeat, 0: none yet */
     atomic_uint beat_tid;
@@ -98,6 +97,7 @@ void ep_triggers_clear(void)
         atomic_store(&spans[i].serial, (serial + 1) & ~1u);
     }
     atomic_store(&used.spans, false);
+    atomic_store(&used.least_ms, UINT32_MAX);
     atomic_store(&used.beat_ns, 0);
     used.told_ns = 0;
 }
@@ -196,6 +196,8 @@ uint32_t ep_incident_span_begin(const char *name, uint32_t limit_ms)
         if (serial & 1 || !atomic_compare_exchange_strong(&span->serial, &serial, serial + 1))
             continue;
         atomic_store_explicit(&span->limit_ms, limit, memory_order_relaxed);
+        if (limit < atomic_load_explicit(&used.least_ms, memory_order_relaxed))
+            atomic_store_explicit(&used.least_ms, limit, memory_order_relaxed);
         atomic_store_explicit(&span->tid, own_tid(), memory_order_relaxed);
         span_name_set(span, name);
         atomic_store_explicit(&span->start_ns, ep_port_uptime_ns(), memory_order_release);
@@ -233,34 +235,41 @@ void ep_incident_span_end(uint32_t token)
         (void)ep_trigger_note(&trigger);
 }
 
-static void span_look(struct span *span, uint64_t now_ns)
+/* Returns when the span is due, UINT64_MAX: it is not open, or was noted. */
+static uint64_t span_look(struct span *span, uint64_t now_ns)
 {
     unsigned serial = atomic_load(&span->serial);
     uint64_t start_ns = atomic_load(&span->start_ns);
 
     if (!(serial & 1) || !start_ns || now_ns < start_ns || atomic_load(&span->told) == serial)
-        return;
+        return UINT64_MAX;
     const struct ep_trigger trigger = span_trigger(span, EP_INCIDENT_OPEN_SPAN, start_ns, now_ns);
     if (trigger.value < trigger.limit)
-        return;
+        return start_ns + trigger.limit;
     atomic_store(&span->told, serial);
     if (atomic_load(&span->serial) == serial && atomic_load(&span->start_ns) == start_ns)
         (void)ep_trigger_note(&trigger);
+    return UINT64_MAX;
 }
 
+/* A span that begins later is due no sooner than after the least limit that there has been. */
 uint64_t ep_triggers_look(uint64_t now_ns)
 {
-    unsigned beat_ms = atomic_load(&used.beat_ns) ? atomic_load(&ep_trigger_limits.heartbeat_ms) : 0;
-    unsigned span_ms = atomic_load(&used.spans) ? atomic_load(&ep_trigger_limits.span_ms) : 0;
-    unsigned pause = LOOK_MOST;
+    const unsigned beat_ms = atomic_load(&used.beat_ns) ? atomic_load(&ep_trigger_limits.heartbeat_ms) : 0;
+    uint64_t next_ns = UINT64_MAX;
 
-    if (beat_ms)
+    if (beat_ms) {
         heartbeat_look(now_ns, beat_ms);
-    for (unsigned i = 0; atomic_load(&used.spans) && i < SPANS; i++)
-        span_look(&spans[i], now_ns);
-    if (!beat_ms && !atomic_load(&used.spans))
-        return UINT64_MAX;
-    pause = beat_ms && beat_ms / 4 < pause ? beat_ms / 4 : pause;
-    pause = span_ms && span_ms / 4 < pause ? span_ms / 4 : pause;
-    return now_ns + (pause < LOOK_LEAST ? LOOK_LEAST : pause) * (uint64_t)MS;
+        const uint64_t due_ns = atomic_load(&used.beat_ns) + beat_ms * (uint64_t)MS;
+        next_ns = due_ns > now_ns ? due_ns : now_ns + beat_ms * (uint64_t)MS;
+    }
+    if (!atomic_load(&used.spans))
+        return next_ns;
+    const uint64_t later_ns = now_ns + atomic_load(&used.least_ms) * (uint64_t)MS;
+    next_ns = later_ns < next_ns ? later_ns : next_ns;
+    for (unsigned i = 0; i < SPANS; i++) {
+        const uint64_t due_ns = span_look(&spans[i], now_ns);
+        next_ns = due_ns < next_ns ? due_ns : next_ns;
+    }
+    return next_ns;
 }
