@@ -17,6 +17,7 @@ folder = pathlib.Path(tempfile.mkdtemp(prefix='incident-'))
 REASONS = {'lock': ('wait', 'slow_lock', '[lock]'), 'sleep': ('wait', 'slow_sleep', '[sleep]'),
            'disk': ('wait', 'slow_disk', '[disk]'), 'cpu': ('cpu', 'slow_cpu', None)}
 SLOW_MS, REQUESTS = 400, 2
+servers = []
 # A trigger comes while the span is open, at a time of the clock; how much CPU time the thread had by then, others decide.
 LEAST_MS = {'lock': 200, 'sleep': 200, 'disk': 200, 'cpu': 5}
 
@@ -112,6 +113,7 @@ def check_firefox(reason, incident, profile):
 def main():
     server = subprocess.Popen([edgeprof, 'serve', '--listen', '127.0.0.1:0', '--db', str(folder / 'db'), '--symbols',
                                str(pathlib.Path(slow).parent)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    servers.append(server)
     port = re.search(r'http://127\.0\.0\.1:(\d+)', server.stdout.readline())[1]
     url = f'http://127.0.0.1:{port}'
     for reason in REASONS:
@@ -144,5 +146,7 @@ def main():
 try:
     main()
 finally:
+    for started in servers:
+        started.kill()
     shutil.rmtree(folder)
 print('test-incident: each slow request was captured with its reason')
