@@ -10,7 +10,7 @@ import pytest
 from golden import version
 from harness import Server, clean_environment, database
 
-SCHEMAS = (3, 4, 5, 6)
+SCHEMAS = (3, 4, 5, 6, 7)
 SAID = json.loads((golden.FOLDER / "answers.json").read_text())
 COMMANDS = (("top", "--service", "hours"), ("query", "services"), ("export", "--service", "hours", "-o", "out.folded"), ("backup", "-o", "copy.db"),
             ("serve", "--listen", "127.0.0.1:0"))

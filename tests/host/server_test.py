@@ -484,7 +484,7 @@ def test_older_database(folder, start_server):
                       " quantum INTEGER NOT NULL, stacks BLOB NOT NULL)",
                       "INSERT INTO old SELECT p.id, s.origin, s.kind, s.unit, p.start_ns, p.end_ns, p.period, p.samples, p.quantum,"
                       " rows_of(b.stacks) FROM profile p JOIN series s ON s.id = p.series JOIN stacks b ON b.profile = p.id WHERE NOT p.level",
-                      *(f"DROP TABLE {table}" for table in "profile stacks series bucket series_labels relay metric labels labelset collect mark deleted".split()),
+                      *(f"DROP TABLE {table}" for table in "profile stacks series bucket series_labels relay metric labels labelset collect mark deleted rollup rolled".split()),
                       "DROP INDEX segment_origin", "DROP INDEX span_module",
                       "ALTER TABLE old RENAME TO profile", "CREATE INDEX profile_time ON profile (end_ns)",
                       "CREATE INDEX profile_origin ON profile (origin, kind, unit, start_ns, end_ns)",

@@ -23,6 +23,6 @@ bench-pprof: $(BUILD)/bench/store_pprof $(BUILD)/edgeprof
 	@set -e; db=$(BUILD)/bench/pprof.db; trap 'rm -f $$db*' EXIT; rm -f $$db*; $< take $$db; \
 	    $(PYTHON) tests/bench/ingest_pprof.py $(BUILD)/edgeprof $<
 
-$(call test,test-tools-golden,quick,300,shared,Databases of schema 3 to 6 and device streams of version 0.1 give the same answers and a newer database is refused in one line.)
+$(call test,test-tools-golden,quick,300,shared,Databases of schema 3 to 7 and device streams of version 0.1 give the same answers and a newer database is refused in one line.)
 test-tools-golden: $(ET_TEST)/edgeprof
 	@$(call host_test,golden_test.py)

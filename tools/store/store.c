@@ -53,6 +53,22 @@ static const char *const SQL[S_COUNT] = {
                     " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
     [S_INCIDENT] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident"
                    " WHERE incident = ? ORDER BY part, id",
+    [S_ROLLUP_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'rollup'",
+    [S_ROLLUP_ADD] =
+        "INSERT INTO rollup (hour_ns, service, kind, unit, tags, start_ns, end_ns, profiles, period, samples,"
+        " quantum, columns, packing, members, stacks, contexts)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [S_ROLLUP_GET] = "SELECT stacks, contexts, members FROM rollup WHERE id = ?",
+    [S_ROLLUPS] = "SELECT id, members, start_ns, end_ns, profiles, period, samples, quantum, columns, packing, service,"
+                  " kind, unit, tags FROM rollup WHERE hour_ns = ? ORDER BY id",
+    [S_ROLLUPS_DROP] = "DELETE FROM rollup WHERE hour_ns = ?",
+    [S_ROLLUP_BYTES] = "SELECT ifnull(sum(length(members) + length(stacks) + length(contexts) + 100), 0) FROM rollup"
+                       " WHERE hour_ns = ?",
+    [S_ROLL_DUE] = "SELECT b.start_ns, b.low FROM bucket b LEFT JOIN rolled r ON r.hour_ns = b.start_ns"
+                   " WHERE b.level = 2 AND b.low = b.high AND b.low > ifnull(r.low, 0) ORDER BY b.start_ns LIMIT 1",
+    [S_ROLLED_GET] = "SELECT low, alone FROM rolled WHERE hour_ns = ?",
+    [S_ROLLED_PUT] = "INSERT OR REPLACE INTO rolled (hour_ns, low, alone) VALUES (?, ?, ?)",
+    [S_ROLLED_DROP] = "DELETE FROM rolled WHERE hour_ns = ?",
     [S_RELAY_GET] = "SELECT cursor, sent, refused, lost FROM relay WHERE name = ?",
     [S_RELAY_ADD] =
         "INSERT INTO relay (name, cursor, sent, refused, lost) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"

@@ -135,6 +135,16 @@ enum et_statement {
     S_INCIDENT_TABLE,
     S_INCIDENTS,
     S_INCIDENT,
+    S_ROLLUP_TABLE,
+    S_ROLLUP_ADD,
+    S_ROLLUP_GET,
+    S_ROLLUPS,
+    S_ROLLUPS_DROP,
+    S_ROLLUP_BYTES,
+    S_ROLL_DUE,
+    S_ROLLED_GET,
+    S_ROLLED_PUT,
+    S_ROLLED_DROP,
     S_COUNT
 };
 
@@ -174,6 +184,7 @@ struct et_store {
     struct et_budget *budget;             /* NULL: none */
     uint64_t part;                        /* number of the current transaction or part of a group */
     struct et_floor floor;
+    int rollups; /* 1: the tables exist; -1: they do not; 0: not known */
     struct et_cache cache;
     struct et_known known; /* rows of the dictionary, labels and origins */
     struct et_buf key;     /* a name for `known` */

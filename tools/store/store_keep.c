@@ -5,13 +5,14 @@
  *   2 gone_step -> strip_oldest -> strip_hour    mark merged rows that are old enough as gone
  *   3 sweep_step                                 delete gone rows, some at a time
  *   4 age_step, size_step -> drop_hour           delete rows that are too old or beyond the size limit
- *   5 segment_step                               delete dictionaries of devices that stay away
- *   6 et_collect_step                            delete what is unused in the dictionary (store_collect.c)
- *   7 vacuum_step                                return free pages to the file system
+ *   5 et_rollup_step                             make roll-ups of merged hours (store_rollup.c)
+ *   6 segment_step                               delete dictionaries of devices that stay away
+ *   7 et_collect_step                            delete what is unused in the dictionary (store_collect.c)
+ *   8 vacuum_step                                return free pages to the file system
  */
 #include "tools/store/store_keep.h"
 #include "tools/store/store_collect.h"
-#include "tools/store/store_rows.h"
+#include "tools/store/store_rollup.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 static const int64_t HOUR = 3600 * ET_NS_PER_S, DAY = 86400 * ET_NS_PER_S;
 
 /* Rows deleted and stacks merged per step: about 10 ms. */
-enum { DELETED_AT_ONCE = 300, MERGED_AT_ONCE = 100000 };
+enum { DELETED_AT_ONCE = 300, MERGED_AT_ONCE = 100000, ROLLED_AT_ONCE = 50000, ROLLUP_ROWS = 4 };
 
 /* A segment without messages for this long is removed; its device starts a new one. */
 static const int64_t SEGMENT_NS = 14 * 86400 * ET_NS_PER_S;
@@ -146,18 +147,20 @@ static int sweep_step(struct et_store *store, int64_t now_ns)
 /* Deletes some rows of the hour; after the last, what only they used, and counts the hour. */
 static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns, enum et_deleted reason)
 {
-    for (int level = 0; level < ET_LEVELS; level++) {
+    int err = et_rollup_drop(store, hour_ns);
+    for (int level = 0; level < ET_LEVELS && !err; level++) {
         struct row_range range = {level, hour_ns, hour_ns + HOUR, INT64_MAX};
         int got = delete_rows(store, &range, now_ns);
         if (got) {
             return got > 0 ? 1 : got;
         }
     }
-    int64_t left = et_store_number(store, et_store_bind(store, S_ROWS_LEFT, "ii", hour_ns, hour_ns + HOUR));
+    int64_t left = err ? err : et_store_number(store, et_store_bind(store, S_ROWS_LEFT, "ii", hour_ns, hour_ns + HOUR));
     if (left) {
         return left < 0 ? (int)left : 0; /* a relay destination needs them */
     }
-    int err = et_store_step(store, et_store_bind(store, S_BUCKET_DROP, "ii", hour_ns, hour_ns + HOUR));
+    err = et_store_step(store, et_store_bind(store, S_BUCKET_DROP, "ii", hour_ns, hour_ns + HOUR));
+    err = err ? err : et_rollup_forget(store, hour_ns);
     /* its profiles started in the hour, and may end in the next */
     err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_DROP, "i", hour_ns + 2 * HOUR));
     err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_LABELS_DROP, ""));
@@ -195,8 +198,8 @@ static int64_t used_bytes(struct et_store *store)
 static int64_t hour_bytes(struct et_store *store, int64_t hour_ns)
 {
     enum { ROW_BYTES = 200, LOOKED_AT = 300 };
-    int64_t sum = 0;
-    for (int level = 0; level < ET_LEVELS; level++) {
+    int64_t sum = et_rollup_bytes(store, hour_ns);
+    for (int level = 0; level < ET_LEVELS && sum >= 0; level++) {
         int64_t bytes = et_store_number(store, et_store_bind(store, S_HOUR_BYTES, "iiiii", (int64_t)level, hour_ns,
                                                              hour_ns + HOUR, (int64_t)ROW_BYTES, (int64_t)LOOKED_AT));
         if (bytes < 0) {
@@ -349,6 +352,7 @@ static int run_due_step(struct et_store *store, const struct et_policy *policy, 
     got = got ? got : sweep_step(store, now_ns);
     got = got ? got : age_step(store, policy, now_ns);
     got = got ? got : size_step(store, policy, now_ns);
+    got = got ? got : et_rollup_step(store, ROLLED_AT_ONCE, policy->rollup_rows ? policy->rollup_rows : ROLLUP_ROWS);
     got = got ? got : segment_step(store, now_ns);
     got = got ? got : et_collect_step(store, now_ns, false);
     return got ? got : vacuum_step(store);

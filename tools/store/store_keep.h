@@ -20,6 +20,7 @@ struct et_policy {
     /* Of the database without free pages: deletes oldest rows first, finest resolution first. It leaves the newest
      * ET_KEPT_HOURS hours that have profiles, or as many as fit without the dictionary, and always one. */
     int64_t max_bytes;
+    size_t rollup_rows; /* a roll-up replaces at least so many rows; 0: 4 */
 };
 
 enum { ET_KEPT_HOURS = 24 };

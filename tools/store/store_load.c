@@ -8,7 +8,7 @@
  */
 #include "tools/lib/hash.h"
 #include "tools/store/store_dictionary.h"
-#include "tools/store/store_rows.h"
+#include "tools/store/store_rollup.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -319,18 +319,38 @@ static void note_row_header(struct profile_loader *s, const struct et_row *row)
     p->start_ns = p->profiles == 0 || row->start_ns < p->start_ns ? row->start_ns : p->start_ns;
     p->end_ns = p->profiles == 0 || row->end_ns > p->end_ns ? row->end_ns : p->end_ns;
     p->profiles += row->profiles;
-    (void)et_map_at(&s->origins, (uint64_t)s->series->origin);
-    p->processes = s->origins.count;
     p->samples += row->samples;
+}
+
+static void note_process(struct profile_loader *s, const struct et_series *series)
+{
+    (void)et_map_at(&s->origins, (uint64_t)series->origin);
+    s->profile->processes = s->origins.count;
+}
+
+/* The processes of a roll-up, all of which are selected. */
+static void note_members(struct profile_loader *s, struct et_blob members)
+{
+    const uint8_t *at = members.bytes, *end = members.size ? at + members.size : at;
+    int64_t row = 0, series;
+    while (et_rollup_next(&at, end, &row, &series)) {
+        const uint64_t *index = et_map_find(&s->selection.index, (uint64_t)series);
+        if (index) {
+            note_process(s, &s->selection.series[*index - 1]);
+        }
+    }
 }
 
 static int load_row(struct profile_loader *s, const struct et_row *row)
 {
+    bool rollup = row->level == ET_ROLLUP;
     s->series = &s->selection.series[row->series];
     note_row_header(s, row);
-    sqlite3_stmt *statement = et_store_bind(s->store, S_STACKS_GET, "i", row->id);
+    note_process(s, s->series);
+    sqlite3_stmt *statement = et_store_bind(s->store, rollup ? S_ROLLUP_GET : S_STACKS_GET, "i", row->id);
     int got = et_store_step(s->store, statement);
     if (got == 1) {
+        note_members(s, rollup ? et_column_blob(statement, 2) : (struct et_blob){0});
         struct et_blob stacks = et_column_blob(statement, 0);
         read_contexts(s, (uint64_t)row->series, et_column_blob(statement, 1));
         got = et_unpack(&s->unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
@@ -356,7 +376,8 @@ static bool is_wanted_id(const struct et_query *query, const struct et_row *row)
 static int compare_row_ids(const void *a, const void *b)
 {
     const struct et_row *x = a, *y = b;
-    return x->id < y->id ? -1 : x->id > y->id;
+    bool first = x->level == ET_ROLLUP, second = y->level == ET_ROLLUP; /* another table */
+    return first != second ? first - second : x->id < y->id ? -1 : x->id > y->id;
 }
 
 static int load_rows(struct profile_loader *s, const char *kind)
@@ -364,10 +385,10 @@ static int load_rows(struct profile_loader *s, const char *kind)
     struct et_rows rows = {0};
     const struct et_query *query = s->query;
     s->ids = query->keep_labels || et_query_asks_ids(query);
-    int coarsest = query->id_count ? 0 : s->ids ? 1 : ET_LEVELS - 1;
+    bool level = s->kind && s->kind->level;
+    int coarsest = query->id_count ? 0 : s->ids ? 1 : et_rollup_serves(query, level) ? ET_ROLLUP : 2;
     int err = et_selection_make(s->store, query, kind, ET_SLACK_NS, &s->selection);
     err = err ? err : et_rows_choose(s->store, &s->selection, query->from_ns, query->to_ns, coarsest, &rows);
-    bool level = s->kind && s->kind->level;
     size_t own = rows.capacity * sizeof *rows.rows;
     err = err ? err : et_store_hold(s->store, &s->held, own);
     if (!level && rows.count) {

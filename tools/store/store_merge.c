@@ -6,7 +6,7 @@
  *                                                -> combine_stacks, store_merged
  */
 #include "tools/store/store_keep.h"
-#include "tools/store/store_rows.h"
+#include "tools/store/store_merge.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -160,34 +160,51 @@ static void combine_stacks(struct series_merge *m)
     m->count = kept;
 }
 
-static int store_merged(struct series_merge *m, int64_t bucket_ns)
+/* Completes the merged row and packs its stacks. */
+static void pack_merged(struct series_merge *m, struct et_stacks *stacks, struct et_buf *bytes)
 {
     struct et_row *out = &m->out;
-    struct et_stacks stacks = {0};
-    out->series = m->series->id;
-    out->level = m->level;
-    out->at_ns = bucket_ns + et_level_ns[m->level] / 2;
     out->quantum = m->overflow || !out->quantum ? 1 : out->quantum;
     if (m->overflow || (m->series->cpu && !m->counts_known)) {
         out->columns |= ET_COLUMN_COUNT;
     }
     out->columns |= m->known.count > 1 ? ET_COLUMN_CONTEXT : 0;
-    stacks.columns = (uint8_t)out->columns;
+    stacks->columns = (uint8_t)out->columns;
     for (size_t i = 0; i < m->count; i++) {
         const struct merged_stack *item = &m->items[i];
         struct et_stack stack = {.node = (int64_t)item->node,
                                  .value = item->value / out->quantum,
                                  .count = item->count,
                                  .context = m->contexts[item->context]};
-        et_stacks_add(&stacks, &stack);
+        et_stacks_add(stacks, &stack);
     }
+    out->packing = et_pack(stacks, true, bytes);
+}
+
+static int store_merged(struct series_merge *m, int64_t bucket_ns)
+{
+    struct et_row *out = &m->out;
+    struct et_stacks stacks = {0};
     struct et_buf bytes = {0};
-    out->packing = et_pack(&stacks, true, &bytes);
+    out->series = m->series->id;
+    out->level = m->level;
+    out->at_ns = bucket_ns + et_level_ns[m->level] / 2;
+    pack_merged(m, &stacks, &bytes);
     int64_t id = et_store_add_row(m->store, out, m->series->cpu, (struct et_blob){bytes.data, bytes.size},
                                   (struct et_blob){stacks.contexts.data, stacks.contexts.size});
     et_buf_free(&bytes);
     et_stacks_free(&stacks);
     return id < 0 ? (int)id : 0;
+}
+
+static void free_merge(struct series_merge *m)
+{
+    et_map_free(&m->latest);
+    et_strings_free(&m->known);
+    et_unpacked_free(&m->unpacked);
+    free(m->items);
+    free(m->contexts);
+    free(m->numbers);
 }
 
 static int merge_series(struct et_store *store, const struct et_bucket *bucket, const struct et_row *rows, size_t count,
@@ -206,14 +223,36 @@ static int merge_series(struct et_store *store, const struct et_bucket *bucket, 
     *stacks += m.count;
     combine_stacks(&m);
     err = err ? err : store_merged(&m, bucket->start_ns);
-    et_map_free(&m.latest);
-    et_strings_free(&m.known);
-    et_unpacked_free(&m.unpacked);
-    free(m.items);
-    free(m.contexts);
-    free(m.numbers);
+    free_merge(&m);
     et_selection_free(&selection);
     return err;
+}
+
+int et_merge_rows(struct et_store *store, const struct et_series *series, const struct et_row *rows, size_t count,
+                  struct et_merged *out)
+{
+    static const uint64_t none[3];
+    struct series_merge m = {.store = store, .level = ET_ROLLUP, .series = series, .counts_known = true};
+    struct et_stacks stacks = {0};
+    int err = 0;
+    add_context(&m, 0, none);
+    for (size_t i = 0; i < count && !err; i++) {
+        err = merge_row(&m, &rows[i]);
+    }
+    out->read = m.count;
+    combine_stacks(&m);
+    pack_merged(&m, &stacks, &out->stacks);
+    out->row = m.out;
+    et_buf_add(&out->contexts, stacks.contexts.data, stacks.contexts.size);
+    et_stacks_free(&stacks);
+    free_merge(&m);
+    return err;
+}
+
+void et_merged_free(struct et_merged *merged)
+{
+    et_buf_free(&merged->stacks);
+    et_buf_free(&merged->contexts);
 }
 
 /* ---- buckets ---- */

@@ -3,7 +3,7 @@
  *
  *   et_rows_choose -> choose_hour -> choose_five_minutes -> scan
  */
-#include "tools/store/store_rows.h"
+#include "tools/store/store_rollup.h"
 #include "tools/lib/labels.h"
 
 #include <errno.h>
@@ -211,6 +211,7 @@ struct scan {
     const struct et_bucket *above; /* their bucket of the next level; NULL: there is none */
     int64_t bare;                  /* only those with ids up to this */
     bool unmerged;                 /* only those that are not merged into the next level */
+    const struct et_map *replaced; /* not those with these ids; NULL: none */
 };
 
 struct et_row et_row_of(sqlite3_stmt *statement, int level)
@@ -235,7 +236,8 @@ struct et_row et_row_of(sqlite3_stmt *statement, int level)
 
 static bool stands(const struct scan *scan, const struct et_row *row)
 {
-    if (row->id > scan->bare || (scan->above && row->id <= scan->above->gone)) {
+    if (row->id > scan->bare || (scan->above && row->id <= scan->above->gone) ||
+        (scan->replaced && et_map_find(scan->replaced, (uint64_t)row->id))) {
         return false;
     }
     return !scan->unmerged || !et_bucket_merged(scan->above, row->id, row->series);
@@ -279,13 +281,33 @@ static void choose_five_minutes(struct choice *c, const struct et_bucket *bucket
     }
 }
 
+/* Rows of level 2 of a whole hour, or the roll-ups that replace them. */
+static void choose_whole_hour(struct choice *c, const struct et_bucket *hour)
+{
+    struct et_map replaced = {0};
+    bool complete = false;
+    if (c->coarsest >= ET_ROLLUP && !c->err) {
+        c->err = et_rollup_choose(c->store, c->selection, hour, c->out, &replaced, &complete);
+    }
+    if (!complete) {
+        scan(c, &(struct scan){.level = 2,
+                               .from = hour->start_ns,
+                               .to = hour->start_ns + et_level_ns[2],
+                               .bare = INT64_MAX,
+                               .replaced = &replaced});
+    }
+    et_map_free(&replaced);
+}
+
 /* buckets: those of level 1 in the hour. */
 static void choose_hour(struct choice *c, const struct et_bucket *hour, const struct et_bucket *buckets, size_t count)
 {
     int64_t from = hour->start_ns, to = from + et_level_ns[2];
     bool all = whole(c, 2, from);
-    if (all || hour->bare) {
-        scan(c, &(struct scan){.level = 2, .from = from, .to = to, .bare = all ? INT64_MAX : hour->bare});
+    if (all) {
+        choose_whole_hour(c, hour);
+    } else if (hour->bare) {
+        scan(c, &(struct scan){.level = 2, .from = from, .to = to, .bare = hour->bare});
     }
     if (all && unsettled(hour)) {
         scan(c, &(struct scan){.level = 1, .from = from, .to = to, .above = hour, .bare = INT64_MAX, .unmerged = true});

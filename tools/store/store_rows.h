@@ -19,7 +19,8 @@
 
 #define ET_NS_PER_S 1000000000LL
 
-enum { ET_LEVELS = 3 };
+/* ET_ROLLUP: a level only of chosen rows (store_rollup.h). */
+enum { ET_LEVELS = 3, ET_ROLLUP = ET_LEVELS };
 
 /* Bucket length of each level in ns; level 0 has no buckets. */
 extern const int64_t et_level_ns[ET_LEVELS];
@@ -89,8 +90,9 @@ struct et_rows {
     size_t count, capacity;
 };
 
-/* Finds the rows of the selection for [from, to) as described above, up to level `coarsest`, latest start first. Their
- * `series` is an index into the selection. free() the rows. */
+/* Finds the rows of the selection for [from, to) as described above, up to level `coarsest`, latest start first.
+ * ET_ROLLUP: with roll-ups in place of rows of level 2. Their `series` is an index into the selection. free() the
+ * rows. */
 int et_rows_choose(struct et_store *store, const struct et_selection *selection, int64_t from_ns, int64_t to_ns,
                    int coarsest, struct et_rows *out);
 

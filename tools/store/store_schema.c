@@ -19,6 +19,8 @@
  *   relay   (destination, cursor): the last profile sent to a destination
  *   metric  (service, version, device, labels, kind): counters; labels: of metric-labels, as lines
  *   segment, span, chunk, labelset: a device's dictionary, kept for a restart of the server
+ *   rollup  (hour, service, kind, tags without the device, packed stacks): sums of rows of level 2; rolled: hours that
+ *           have them, see store_rollup.h
  *   crash   (service, tags, host, message): an end of a program, with the message that told it
  *   incident (service, tags, host, message): a part of an incident, likewise
  *   collect, mark: progress and marks of the garbage collection (store_collect.c); deleted: what the keeper deleted
@@ -27,7 +29,7 @@
  * rows of earlier versions its middle), or the middle of a merged row's bucket. value_sum and count_sum are in units,
  * modulo 2^64.
  */
-enum { VERSION = 6, READABLE = 3 };
+enum { VERSION = 7, READABLE = 3 };
 
 static const char VERSION_1[] =
     "CREATE TABLE IF NOT EXISTS module (id INTEGER PRIMARY KEY, build_id TEXT NOT NULL, path TEXT NOT NULL,"
@@ -128,6 +130,15 @@ static const char INCIDENTS[] =
     " part INTEGER NOT NULL, received_ns INTEGER NOT NULL, service TEXT NOT NULL, tags TEXT NOT NULL,"
     " host TEXT NOT NULL, message BLOB NOT NULL);"
     "CREATE INDEX IF NOT EXISTS incident_parts ON incident (incident, part);";
+static const char VERSION_7[] =
+    "CREATE TABLE rollup (id INTEGER PRIMARY KEY, hour_ns INTEGER NOT NULL, service TEXT NOT NULL, kind TEXT NOT NULL,"
+    " unit TEXT NOT NULL, tags TEXT NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL,"
+    " profiles INTEGER NOT NULL, period INTEGER NOT NULL, samples INTEGER NOT NULL, quantum INTEGER NOT NULL,"
+    " columns INTEGER NOT NULL, packing INTEGER NOT NULL, members BLOB NOT NULL, stacks BLOB NOT NULL,"
+    " contexts BLOB NOT NULL);"
+    "CREATE INDEX rollup_hour ON rollup (hour_ns);"
+    "CREATE TABLE rolled (hour_ns INTEGER PRIMARY KEY, low INTEGER NOT NULL, alone INTEGER NOT NULL);"
+    "PRAGMA user_version = 7;";
 
 int et_schema_version(sqlite3 *db, int *version)
 {
@@ -228,6 +239,9 @@ static int migrate(struct et_store *store, int version)
     }
     if (code == SQLITE_OK && version < 6) {
         code = sqlite3_exec(store->db, VERSION_6, NULL, NULL, NULL);
+    }
+    if (code == SQLITE_OK && version < 7) {
+        code = sqlite3_exec(store->db, VERSION_7, NULL, NULL, NULL);
     }
     if (code == SQLITE_OK && version < 3) {
         code = move_profiles(store); /* adds to the tables as they are now */

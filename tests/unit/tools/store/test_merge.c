@@ -357,7 +357,7 @@ static void fill(struct stores *stores, int64_t length)
     fill_range(stores, START, START + length);
 }
 
-static const struct et_policy KEEP_ALL;
+static const struct et_policy KEEP_ALL = {.rollup_rows = 2};
 
 /* Merges everything five hours after the first profile, then applies the policy at that hour. */
 static void keep(struct et_store *store, const struct et_policy *policy, int64_t hour)
@@ -379,7 +379,38 @@ static void merged_store_answers_like_raw_store(void **context)
     assert_true(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 2") >= 4 * 3);
     assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 0"),
                      db_number(stores->raw->db, "SELECT count(*) FROM profile"));
+    assert_true(db_number(stores->merged->db, "SELECT count(*) FROM rollup") >= 4 * 3);
     assert_int_equal(et_keep_step(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0); /* nothing left to do */
+}
+
+/* Without the stacks of blocks of an hour, only queries that read roll-ups alone can answer. */
+static void roll_ups_replace_blocks(void **context)
+{
+    struct stores *stores = *context;
+    state = 21;
+    one_process = true;
+    fill(stores, 4 * HOUR);
+    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
+    assert_int_equal(sqlite3_exec(stores->merged->db,
+                                  "DELETE FROM stacks WHERE profile IN (SELECT m.profile FROM stacks m JOIN profile p"
+                                  " ON p.id = m.profile WHERE p.level = 2 AND p.series IN (SELECT s.id FROM series s"
+                                  " JOIN origin o ON o.id = s.origin WHERE o.tags NOT LIKE '%version=1%'))",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    for (int i = 0; i < 20; i++) {
+        struct et_selector selector = {0};
+        const char *why = "";
+        assert_true(et_selector_add(&selector, "version=0", false, &why));
+        int64_t from = START + (int64_t)dice(3) * HOUR;
+        struct et_query query = {.kind = dice(2) ? "cpu" : "alloc",
+                                 .from_ns = from,
+                                 .to_ns = from + HOUR,
+                                 .matchers = selector.matchers,
+                                 .matcher_count = selector.count,
+                                 .group = dice(2) ? "step" : NULL};
+        equal(ask(stores->raw, &query), ask(stores->merged, &query));
+        et_selector_free(&selector);
+    }
 }
 
 /* Blocks of an hour have no span ids, so queries with them are omitted. */
@@ -399,7 +430,7 @@ static void compare_hours(struct stores *stores, int64_t grain, int queries)
 static void late_profiles_are_added(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR};
     state = 2;
     fill(stores, 2 * HOUR);
     keep(stores->merged, &policy, 10);
@@ -412,7 +443,7 @@ static void late_profiles_are_added(void **context)
 static void finer_rows_go(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.fine_ns = HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR};
     state = 3;
     fill(stores, 4 * HOUR);
     keep(stores->merged, &policy, 10);
@@ -479,7 +510,7 @@ static int kill_self(void *context)
 static void steps_that_fail_change_nothing(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR};
     state = 5;
     fill(stores, HOUR);
     assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 40 * MINUTE), 0);
@@ -531,7 +562,7 @@ static void compare_first_hour(struct stores *stores)
 static void killed_processes_leave_equal_sums(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR};
     state = 6;
     fill(stores, HOUR);
     assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 40 * MINUTE), 0);
@@ -543,7 +574,7 @@ static void killed_processes_leave_equal_sums(void **context)
 static void a_relay_is_waited_for(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR, .keep_ns = 72 * HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR, .keep_ns = 72 * HOUR};
     state = 7;
     fill(stores, 2 * HOUR);
     int64_t all = db_number(stores->raw->db, "SELECT count(*) FROM profile");
@@ -572,7 +603,7 @@ static void a_relay_is_waited_for(void **context)
 static void old_profiles_go(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.fine_ns = HOUR, .five_ns = 2 * HOUR, .keep_ns = 24 * HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR, .keep_ns = 24 * HOUR};
     state = 8;
     fill(stores, 3 * HOUR);
     assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 3 * HOUR), 0);
@@ -594,7 +625,7 @@ static void old_profiles_go(void **context)
 
 static void on_size(struct stores *stores, int64_t bytes)
 {
-    struct et_policy policy = {.max_bytes = bytes};
+    struct et_policy policy = {.rollup_rows = 2, .max_bytes = bytes};
     keep(stores->merged, &policy, 70);
     int64_t used = db_number(stores->merged->db,
                              "SELECT (SELECT * FROM pragma_page_count) - (SELECT * FROM pragma_freelist_count)") *
@@ -650,7 +681,7 @@ static void newest_hours_answer_like_raw_store(struct stores *stores)
 static void the_size_limit_leaves_the_newest_hours(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.max_bytes = 200000};
+    struct et_policy policy = {.rollup_rows = 2, .max_bytes = 200000};
     state = 12;
     spacing = 300;
     generation_ns = MINUTE;
@@ -673,7 +704,7 @@ static void the_size_limit_leaves_the_newest_hours(void **context)
 static void the_size_limit_leaves_what_fits(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.max_bytes = 50000};
+    struct et_policy policy = {.rollup_rows = 2, .max_bytes = 50000};
     state = 13;
     spacing = 300;
     generation_ns = 5 * MINUTE;
@@ -709,7 +740,7 @@ static void put_unused_nodes(struct et_store *store, int count)
 static void garbage_goes_before_hours(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.fine_ns = 1, .five_ns = 1};
+    struct et_policy policy = {.rollup_rows = 2, .fine_ns = 1, .five_ns = 1};
     state = 14;
     spacing = 300;
     fill(stores, 30 * HOUR);
@@ -730,7 +761,7 @@ static void garbage_goes_before_hours(void **context)
 static void unused_entries_go(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.keep_ns = 24 * HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .keep_ns = 24 * HOUR};
     static const char *const tables[] = {"node", "frame", "module", "labels", "origin"};
     static const enum et_deleted counts[] = {ET_DELETED_NODES, ET_DELETED_FRAMES, ET_DELETED_MODULES, ET_DELETED_LABELS,
                                              ET_DELETED_ORIGINS};
@@ -764,7 +795,7 @@ static void count_series(void *context, const struct et_series_row *row)
 static void labels_of_deleted_profiles_go(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.keep_ns = 24 * HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .keep_ns = 24 * HOUR};
     state = 16;
     spacing = 200;
     generation_ns = 2 * HOUR;
@@ -828,7 +859,7 @@ static void compare_newest(struct stores *stores, int64_t hours, int64_t kept, i
 static void collecting_changes_no_answer(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.keep_ns = 12 * HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .keep_ns = 12 * HOUR};
     collected = true;
     state = 17;
     spacing = 800;
@@ -852,7 +883,7 @@ static void compare_twelve_hours(struct stores *stores)
 static void killed_collections_change_no_answer(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.keep_ns = 12 * HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .keep_ns = 12 * HOUR};
     collected = true;
     state = 18;
     spacing = 900;
@@ -884,7 +915,7 @@ static uint64_t message_total(struct et_store *store)
 static void come_again(int steps, bool ended)
 {
     struct et_store *store = open_store(":memory:");
-    struct et_policy policy = {.keep_ns = HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .keep_ns = HOUR};
     int64_t now = MESSAGE_NOW + 72 * HOUR;
     struct message m;
     message_init(&m, 1, 0);
@@ -912,7 +943,7 @@ static void come_again(int steps, bool ended)
 static void use_again(int steps)
 {
     struct et_store *store = open_store(":memory:"), *raw = open_store(":memory:");
-    struct et_policy policy = {.keep_ns = HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .keep_ns = HOUR};
     struct made made = make(START);
     put(store, &made);
     sqlite3_exec(store->db, "UPDATE bucket SET dirty = 0", NULL, NULL, NULL);
@@ -946,7 +977,7 @@ static void dictionaries_of_segments_stay(void **context)
 static void damaged_profiles_stop_a_collection(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.fine_ns = 1, .five_ns = 1};
+    struct et_policy policy = {.rollup_rows = 2, .fine_ns = 1, .five_ns = 1};
     state = 19;
     fill(stores, HOUR);
     keep(stores->merged, &policy, 10);
@@ -969,7 +1000,8 @@ static void damaged_profiles_stop_a_collection(void **context)
 /* ---- earlier versions ---- */
 
 static const char TO_VERSION_3[] =
-    "DROP TABLE collect; DROP TABLE mark; DROP TABLE deleted; DROP INDEX series_labels_labels;"
+    "DROP TABLE rollup; DROP TABLE rolled; DROP TABLE collect; DROP TABLE mark; DROP TABLE deleted;"
+    " DROP INDEX series_labels_labels;"
     "DROP INDEX labelset_labels; DROP INDEX segment_origin; DROP INDEX span_module;"
     "ALTER TABLE series_labels DROP COLUMN pass; PRAGMA user_version = 3;";
 
@@ -994,7 +1026,7 @@ static bool answers_read_only(void)
 static void version_3_is_opened(void **context)
 {
     struct stores *stores = *context;
-    struct et_policy policy = {.keep_ns = 24 * HOUR};
+    struct et_policy policy = {.rollup_rows = 2, .keep_ns = 24 * HOUR};
     state = 20;
     fill(stores, HOUR);
     assert_int_equal(sqlite3_exec(stores->merged->db, TO_VERSION_3, NULL, NULL, NULL), SQLITE_OK);
@@ -1003,7 +1035,7 @@ static void version_3_is_opened(void **context)
     bool read_only = answers_read_only();
     stores->merged = open_store(path);
     assert_true(read_only);
-    assert_int_equal(db_number(stores->merged->db, "PRAGMA user_version"), 6);
+    assert_int_equal(db_number(stores->merged->db, "PRAGMA user_version"), 7);
     compare_many(stores->raw, stores->merged, HOUR, 40, SECOND);
     put_unused_nodes(stores->merged, 10); /* as version 3 left them */
     keep(stores->merged, &policy, 6);
@@ -1091,6 +1123,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(merged_store_answers_like_raw_store, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(roll_ups_replace_blocks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(late_profiles_are_added, set_up, tear_down),
         cmocka_unit_test_setup_teardown(finer_rows_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cut_ranges_add_up, set_up, tear_down),
