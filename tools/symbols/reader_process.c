@@ -52,8 +52,6 @@ struct et_file_identity et_file_identity(const struct stat *status)
 /* The sockets and descriptors of both kinds of process. */
 enum { SOCKET = STDIN_FILENO, NOWHERE = STDOUT_FILENO, FILE_READ = 3 };
 
-enum { NICENESS = 10 };
-
 struct reading {
     int fd;
     struct stat status; /* when it was opened */
@@ -205,7 +203,6 @@ static _Noreturn void become_reader(int socket, int file, uint64_t bytes, bool c
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, "edgeprof-reader");
-    setpriority(PRIO_PROCESS, 0, NICENESS); /* answers come before names */
     int own = fcntl(file, F_DUPFD, FILE_READ + 1);
     if (own < 0 || dup2(socket, SOCKET) < 0 || dup2(own, FILE_READ) < 0) {
         _exit(ET_READER_CHANGED);
