@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Projects that use the package, made by the commands that a user types: each is published without a warning and its
+"""Projects that use the package, made by the commands of docs/getting-started-dotnet.md: each is published without a warning and its
 profile shows the right function as the hottest.
 
     consumers.py PACKAGES VERSION EDGEPROF WORK [CASE...]
@@ -42,9 +42,8 @@ KINDS = {
     "library": Kind("classlib", "C#", "Library.cs", "Class1.cs",
                     {**INVARIANT, "NativeLib": "Shared", "AllowUnsafeBlocks": "true"}, "server False, comma False"),
 }
-CASES = ["csharp-net8.0", "csharp-net9.0", "csharp-net10.0", "fsharp-net8.0", "fsharp-net9.0", "fsharp-net10.0",
-         "vb-net8.0", "vb-net9.0", "servergc-net8.0", "servergc-net9.0", "globalization-net9.0", "library-net8.0",
-         "library-net9.0", "library-net10.0"]
+FRAMEWORKS = ("net8.0", "net9.0", "net10.0")
+CASES = [f"{kind}-{framework}" for kind in KINDS for framework in FRAMEWORKS]
 
 
 class Fault(Exception):
@@ -69,9 +68,9 @@ def surroundings(work, packages):
     (work / "nuget.config").write_text(f"""<configuration>
   <config><add key="globalPackagesFolder" value="packages" /></config>
   <fallbackPackageFolders><add key="user" value="{cache}" /></fallbackPackageFolders>
-  <packageSources><add key="edgeprof" value="{packages}" /></packageSources>
 </configuration>
 """, encoding="utf-8")
+    run("dotnet", "nuget", "add", "source", packages, "--name", "edgeprof", "--configfile", "nuget.config", where=work)
 
 
 def publish(kind, framework, version, folder):
@@ -83,7 +82,9 @@ def publish(kind, framework, version, folder):
     wanted = "".join(f"<{name}>{value}</{name}>" for name, value in {**STRICT, **kind.properties}.items())
     text = re.sub(r"<TargetFramework>.*?</TargetFramework>", f"<TargetFramework>{framework}</TargetFramework>{wanted}", text)
     project.write_text(text, encoding="utf-8")
-    run("dotnet", "add", "package", "EdgeProf", "-v", version, where=folder)
+    run("dotnet", "add", "package", "EdgeProf", where=folder)
+    if f'Include="EdgeProf" Version="{version}"' not in project.read_text(encoding="utf-8"):
+        raise Fault("dotnet add package has not taken the package of the folder: " + project.read_text(encoding="utf-8"))
     said = run("dotnet", "publish", "-r", "linux-x64", "-o", "out", "-nologo", "-v", "quiet", where=folder)
     if said.strip():
         raise Fault("dotnet publish is not silent: " + said)

@@ -4,9 +4,11 @@
     packages.py FOLDER VERSION BUILD WORK
 
 FOLDER has the packages, BUILD the archives that they were packed with. WORK gets a copy of the tree, in which EdgeProf, for all,
-is packed once more and must have the same contents. There a remote and a new public type show Source Link and the check of the API."""
+is packed once more and must have the same contents. There a remote shows Source Link, and new public types show that the check of
+the API and the package's validation can fail."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -61,13 +63,14 @@ def package_check(folder, name, version):
         expect(os.fsencode(ROOT) + b"/" not in data, f"{name}: {file} has this tree's path")
 
 
-def copy(work):
-    """The tree with what is not committed, at another path, with the same commit and remote."""
+def copy(work, commit):
+    """The tree with what is not committed, at another path, with the remote, and with the commit that was packed."""
     tree = work / "a" / "copy"
     tree.parent.mkdir(parents=True)
     git("clone", "-q", "--no-checkout", str(ROOT), str(tree))
     remote = subprocess.run(["git", "config", "remote.origin.url"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     git("remote", *(("set-url", "origin", remote) if remote else ("remove", "origin")), where=tree)
+    git("update-ref", "--no-deref", "HEAD", commit, where=tree)
     for file in git("ls-files", "-co", "--exclude-standard", ".gitignore", "port/nativeaot", "core/edgeprof.h", "LICENSE", "NOTICE").splitlines():
         if (ROOT / file).exists():
             (tree / file).parent.mkdir(parents=True, exist_ok=True)
@@ -103,14 +106,26 @@ def source_link(tree):
     expect(status != 0 and "RS0016" in said, "a new public type does not fail the build")
 
 
+def validation(tree, version, native):
+    """A type of .NET 8 that .NET 9 lacks. The check of the API is silent, because it would say so first."""
+    (tree / "port/nativeaot/EdgeProf/More.cs").write_text(
+        "#if NET8_0\nnamespace EdgeProf;\n/// <summary>Old.</summary>\npublic static class More { }\n#endif\n", encoding="utf-8")
+    status, said = dotnet("pack", "-c", "Release", "-nologo", "-v", "quiet", f"-p:Version={version}", f"-p:EdgeProfNative={native}/",
+                          "-p:EdgeProfRids=linux-x64", f"-p:EdgeProfBuild={tree / BUILD}/", "-p:NoWarn=RS0016%3bNU5100%3bNU5127%3bNU5128", "port/nativeaot/EdgeProf",
+                          where=tree)
+    expect(status != 0 and "CP0001" in said, f"a type that only one framework has does not fail the package's validation: {said[-800:]}")
+
+
 def main():
     folder, version, build, work = sys.argv[1:]
     folder, build, work = (pathlib.Path(path).resolve() for path in (folder, build, work))
     shutil.rmtree(work, ignore_errors=True)
     for name in PACKAGES:
         package_check(folder, name, version)
-    tree, out = copy(work), work / "out"
-    rids = [name.split("/")[1] for name in contents(folder / f"EdgeProf.{version}.nupkg") if name.endswith("libedgeprof.a")]
+    files = contents(folder / f"EdgeProf.{version}.nupkg")
+    commit = re.search(r'<repository [^>]*commit="([0-9a-f]+)"', files["EdgeProf.nuspec"].decode("utf-8-sig"))
+    tree, out = copy(work, commit[1]), work / "out"
+    rids = [name.split("/")[1] for name in files if name.endswith("libedgeprof.a")]
     pack(tree, PACKAGES[0], version, build / "packed", rids, out)
     if not faults:
         for ending in ("nupkg", "snupkg"):
@@ -120,6 +135,7 @@ def main():
         for key, url in URLS.items():
             expect(url in nuspec, f"the nuspec does not have the {key} that a release sets")
         source_link(tree)
+        validation(tree, version, build / "packed")
     for fault in faults:
         print("packages: " + fault, file=sys.stderr)
     return 1 if faults else 0
