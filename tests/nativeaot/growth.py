@@ -22,7 +22,7 @@ ROUNDS = 5
 REQUESTS = 100
 ARCHIVE_MOST = 2_000_000
 LOCAL_LEAST = 300  # static functions
-# A tenth above what the sample service grows by, of which most is code for https, pprof and names.
+# A little above what the sample service grows by, of which most is code for https, pprof and names.
 MOST = {"file": 790_000, "text": 780_000, "data": 13_000, "bss": 830_000, "tls": 1_100}
 
 
