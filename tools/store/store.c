@@ -12,6 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Series whose profiles all ended before ?1 and are deleted. Those left have at_ns before ?1, too: a profile of the
+ * last hour before the end is in the middle of that hour at most. All levels are named, because then the index counts.
+ */
+#define UNUSED_SERIES " last_ns < ?1 AND id NOT IN (SELECT series FROM profile WHERE level IN (0, 1, 2) AND at_ns < ?1)"
+
 static const char *const SQL[S_COUNT] = {
     [S_BEGIN] = "BEGIN IMMEDIATE",
     [S_COMMIT] = "COMMIT",
@@ -143,8 +148,8 @@ static const char *const SQL[S_COUNT] = {
     [S_PROFILE_DROP] = "DELETE FROM profile WHERE id = ?",
     [S_STACKS_DROP] = "DELETE FROM stacks WHERE profile = ?",
     [S_ROWS_LEFT] = "SELECT count(*) FROM profile WHERE NOT level AND at_ns >= ?1 AND at_ns < ?2",
-    [S_SERIES_DROP] = "DELETE FROM series WHERE last_ns < ?1 AND id NOT IN (SELECT series FROM profile)",
-    [S_SERIES_LABELS_DROP] = "DELETE FROM series_labels WHERE series NOT IN (SELECT id FROM series)",
+    [S_SERIES_DROP] = "DELETE FROM series WHERE" UNUSED_SERIES,
+    [S_SERIES_LABELS_DROP] = "DELETE FROM series_labels WHERE series IN (SELECT id FROM series WHERE" UNUSED_SERIES ")",
     [S_SERIES_FIRST] = "UPDATE series SET first_ns = ?1 WHERE first_ns < ?1 AND NOT EXISTS"
                        " (SELECT 1 FROM bucket WHERE start_ns < ?1)",
     [S_PAGES] = "PRAGMA page_count",
@@ -230,7 +235,7 @@ static const char *const SQL[S_COUNT] = {
     [S_ORIGINS_UNUSED] =
         "DELETE FROM origin WHERE id > ?1 AND id <= ?2 AND id < (SELECT max(id) FROM origin) AND NOT EXISTS (SELECT 1"
         " FROM series s WHERE s.origin = origin.id) AND NOT EXISTS (SELECT 1 FROM segment g WHERE"
-        " g.origin = origin.id) RETURNING service, tags",
+        " g.origin = origin.id AND NOT g.ended) RETURNING service, tags",
 };
 
 /* ---- errors ---- */

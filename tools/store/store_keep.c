@@ -162,8 +162,8 @@ static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns, en
     err = et_store_step(store, et_store_bind(store, S_BUCKET_DROP, "ii", hour_ns, hour_ns + HOUR));
     err = err ? err : et_rollup_forget(store, hour_ns);
     /* its profiles started in the hour, and may end in the next */
+    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_LABELS_DROP, "i", hour_ns + 2 * HOUR));
     err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_DROP, "i", hour_ns + 2 * HOUR));
-    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_LABELS_DROP, ""));
     err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_FIRST, "i", hour_ns + HOUR));
     err = err ? err : et_collect_note_hour(store);
     err = err ? err : et_store_note_deleted(store, reason, 1);

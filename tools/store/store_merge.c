@@ -15,6 +15,9 @@
 /* Expected maximum delay of messages. Later ones are merged into an additional block. */
 static const int64_t GRACE_NS = 120 * ET_NS_PER_S;
 
+/* Reading and writing the rows of a series costs as much as merging so many stacks. */
+enum { STACKS_A_SERIES = 500 };
+
 struct merged_stack {
     uint64_t node, value, count; /* value in units */
     uint32_t context;
@@ -220,7 +223,7 @@ static int merge_series(struct et_store *store, const struct et_bucket *bucket, 
         m.is_level = kind && kind->level;
         err = merge_row(&m, &rows[i]);
     }
-    *stacks += m.count;
+    *stacks += STACKS_A_SERIES + m.count;
     combine_stacks(&m);
     err = err ? err : store_merged(&m, bucket->start_ns);
     free_merge(&m);

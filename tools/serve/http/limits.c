@@ -12,7 +12,7 @@ struct et_limits et_limits_default(void)
         .query_memory = 512 << 20,
         .symbols_ns = (int64_t)200 * 1000000,
         .bounds = {.services = 1000,
-                   .series = 10000,
+                   .series = 50000,
                    .label_values = 5000,
                    .labels = 64,
                    .name_bytes = 1024,

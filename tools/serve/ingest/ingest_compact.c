@@ -61,14 +61,15 @@ static int64_t put_origin(struct compact_push *push)
     return id;
 }
 
-/* A later message says nothing about its origin: the segment's owner counts. */
+/* A later message says nothing about its origin: the segment's owner counts. Nothing is stored in a segment that ended,
+ * whose origin may be deleted. */
 static void check_owner(struct compact_push *push)
 {
     struct et_strings strings = {0};
     const char *service = "", *tags = "";
     int got = et_store_owner(push->store, push->row.origin, &strings, &service, &tags);
     push->err = got < 0 ? got : push->err;
-    push->foreign = et_scope_refuses(push->scope, service, tags);
+    push->foreign = got == 0 && push->row.ended ? NULL : et_scope_refuses(push->scope, service, tags);
     et_strings_free(&strings);
 }
 

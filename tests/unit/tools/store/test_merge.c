@@ -329,11 +329,11 @@ static int tear_down(void **context)
     return 0;
 }
 
-/* One step with very few stacks, so that most passes need several. */
+/* One step of about three series, so that most passes need several. */
 static int merge(struct et_store *store, int64_t now_ns)
 {
     assert_int_equal(et_store_begin(store), 0);
-    int got = et_merge_step(store, now_ns, 20);
+    int got = et_merge_step(store, now_ns, 1100);
     assert_int_equal(et_store_end(store, got >= 0), 0);
     return got;
 }
@@ -974,6 +974,55 @@ static void dictionaries_of_segments_stay(void **context)
     }
 }
 
+/* A segment that ended takes no more messages, so its process goes with its profiles. A repeated message is still
+ * known. */
+static void processes_of_ended_segments_go(void **context)
+{
+    struct et_store *store = open_store(":memory:");
+    struct et_policy policy = {.keep_ns = HOUR};
+    struct message m;
+    (void)context;
+    for (uint64_t i = 1; i <= 3; i++) {
+        message_init(&m, i, 0);
+        m.tag.value = i == 1 ? "ended" : i == 2 ? "cut off" : "last";
+        m.message.last = i == 1;
+        assert_int_equal(message_push(store, &m), ET_ACCEPTED);
+    }
+    sqlite3_exec(store->db, "UPDATE bucket SET dirty = 0", NULL, NULL, NULL);
+    assert_int_equal(et_keep_all(store, &policy, MESSAGE_NOW + 72 * HOUR), 0);
+    assert_int_equal(db_number(store->db, "SELECT count(*) FROM origin WHERE tags LIKE '%ended%'"), 0);
+    assert_int_equal(db_number(store->db, "SELECT count(*) FROM origin"), 2);
+    assert_int_equal(message_push_number(store, 1, 0), ET_REPEATED);
+    assert_int_equal(message_push_number(store, 1, 1), ET_STALE);
+    et_store_close(store);
+}
+
+/* ---- the work of a step ---- */
+
+/* A step merges some processes of many. */
+static void a_step_merges_some_of_many_processes(void **context)
+{
+    enum { FLEET = 250 };
+    struct et_store *store = open_store(":memory:");
+    int64_t merged = 0, before = 0, after;
+    (void)context;
+    state = 31;
+    for (int i = 0; i < FLEET; i++) {
+        struct made made = make(START + i * SECOND / 10);
+        made.kind = 2;
+        made.device = i;
+        put(store, &made);
+    }
+    while (et_keep_step(store, &KEEP_ALL, START + HOUR) == 1) {
+        after = db_number(store->db, "SELECT count(*) FROM profile WHERE level > 0");
+        merged = after - before > merged ? after - before : merged;
+        before = after;
+    }
+    assert_int_equal(before, FLEET);
+    assert_in_range(merged, 1, FLEET * 4 / 5);
+    et_store_close(store);
+}
+
 static void damaged_profiles_stop_a_collection(void **context)
 {
     struct stores *stores = *context;
@@ -1140,6 +1189,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(collecting_changes_no_answer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(killed_collections_change_no_answer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(dictionaries_of_segments_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(processes_of_ended_segments_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_step_merges_some_of_many_processes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damaged_profiles_stop_a_collection, set_up, tear_down),
         cmocka_unit_test_setup_teardown(version_3_is_opened, set_up, tear_down),
         cmocka_unit_test_setup_teardown(labels_are_listed, set_up, tear_down),
