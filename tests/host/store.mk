@@ -5,6 +5,18 @@ $(call test,test-tools-keep,all,300,shared,A running server keeps its store smal
 test-tools-keep: $(ET_TEST)/edgeprof
 	@$(call host_test,keep_test.py)
 
+# A fleet over days of simulated time. FLEET: devices, versions, days, MiB of --max-size, hours between two profiles of a device.
+$(call test,test-tools-fleet,quick,120,shared,A small fleet of several versions over simulated days: all is accepted - the newest day is whole - the size and the dictionary stay bounded.)
+$(call test,fleet-days,own,14400,shared,The same of 2000 devices and 20 versions over 30 days.)
+FLEET_DAYS ?= 2000 20 30 64 1
+$(ET_TEST)/fleet_clock.so: tests/host/fleet_clock.c
+	@mkdir -p $(@D)
+	$(ET_CC) -std=c11 -O2 $(WARNINGS) -Wno-pedantic -D_GNU_SOURCE -shared -fPIC -o $@ $<
+test-tools-fleet: $(BUILD)/edgeprof $(ET_TEST)/fleet_clock.so
+	@$(call host_test,fleet_test.py)
+fleet-days: $(BUILD)/edgeprof $(ET_TEST)/fleet_clock.so ## 2,000 devices and 20 versions over 30 simulated days
+	@FLEET='$(FLEET_DAYS)' $(call host_test,fleet_test.py --timeout 14400 -s)
+
 # A day of 100 devices: duration of queries, size, and the cost of receiving profiles.
 BENCH_STORE := $(BUILD)/bench/store_day $(BUILD)/bench/store_ingest $(BUILD)/bench/store_pprof
 .PHONY: bench-store
