@@ -24,10 +24,11 @@ test-sbom: $(SBOM)
 	@SOURCE_DATE_EPOCH=$$(date -u -d "$$(sed -n 's/.*"created": "\(.*\)".*/\1/p' $<)" +%s) $(call host_test,sbom_test.py)
 endif
 
-# Two whole builds.
+# Two whole builds, and two of the packages.
 ifeq ($(BOARD),host)
 .PHONY: test-reproducible
-$(call test,test-reproducible,own,1800,shared,Both static libraries and the tool are the same to the byte from two folders.)
+$(call test,test-reproducible,own,3600,shared,Libraries - shared objects - the tool and the Debian packages are the same to the byte from two folders.)
 test-reproducible:
-	@tests/install/reproducible.py $(abspath $(BUILD)/tests/reproducible) $(EP_LIB) $(TLS_LIB) $(BUILD)/edgeprof
+	@tests/install/reproducible.py $(abspath $(BUILD)/tests/reproducible) $(EP_LIB) $(TLS_LIB) $(BUILD)/edgeprof \
+	    $(BUILD)/libedgeprof-preload.so $(BUILD)/libedgeprof-memory.so $(BUILD)/install/libedgeprof.so.$(EP_VERSION) 'deb:$(DEB_DIR)/*.deb'
 endif
