@@ -3,10 +3,12 @@ build/*/tests/tools/shots gets a picture of each view, wide and narrow, light an
 import json
 import os
 import time
+import urllib.parse
 
 import pytest
 
-from generate import context, crash, message, module, nodes, number, origin, profile, stats, tag_set
+from generate import (context, crash, data, function_of, message, module, nested, nodes, number, origin, pprof_profile, profile, push_request,
+                      stats, tag_set, varint)
 from harness import Server
 from page_kit import EVIL, MAIN, SHOP, TEXTS, fill
 
@@ -54,6 +56,28 @@ UNNAMED = """[...document.querySelectorAll('button, input, select, textarea, a, 
   .map((e) => e.outerHTML.slice(0, 100))"""
 
 
+def versions_fill(server, service, versions, function):
+    """Three devices with each version; the later ones use more in the function."""
+    for i, version in enumerate(versions):
+        for device in range(3):
+            strings = ["", "cpu", "nanoseconds", "main", function]
+            samples = [data(1, varint(1)) + data(2, varint(3_000_000_000 + device)), data(1, varint(2) + varint(1)) + data(2, varint(10**9 * (1 + i) + device))]
+            body = pprof_profile([text.encode() for text in strings], samples, ((1, 2),), [nested(4, number(1, k) + nested(4, number(1, k))) for k in (1, 2)],
+                                 [function_of(1, 3), function_of(2, 4)], number(9, (NOW - 9000 + 3000 * i) * 10**9) + number(10, 600 * 10**9))
+            labels = [("__name__", "process_cpu"), ("service_name", service), ("version", version), ("device", f"d{device}")]
+            status, answer = server.request("POST", "/push.v1.PusherService/Push", push_request([labels], body), {"Content-Type": "application/proto"})
+            assert status == 200, answer
+
+
+def heap_fill(server, service, kind, hours=12):
+    """A live heap of one process that grows by 1 MB an hour."""
+    for hour in range(hours):
+        at = NOW // 3600 * 3600 - (hours - hour) * 3600 + 60
+        text = f"main;Add;{kind} {5_000_000 + hour * 1_000_000}\nmain;Get;System.String {9_000_000 + hour * 7 % 5 * 100_000}\n"
+        path = f"/ingest?name={urllib.parse.quote(service)}.inuse_space%7Bprocess=1%7D&format=groups&from={at}&until={at + 10}"
+        assert server.request("POST", path, text.encode())[0] == 200
+
+
 def hostile_fill(server):
     fill(server, "hostile", {("Program.Main", EVIL): 2_000_000_000, ("Program.Main", "other"): 1}, "k=\"" + "<b>x</b>" + "\"")
     body = message(1, 0, origin(EVIL, [(EVIL, EVIL), ("version", EVIL), ("device", EVIL)], host=EVIL, executable=EVIL, agent=EVIL, arch=EVIL),
@@ -65,6 +89,8 @@ def hostile_fill(server):
     body = message(2, 0, origin(EVIL, [(EVIL, EVIL), ("version", EVIL), ("device", EVIL)], host=EVIL), [module(4096, 4096, 0, b"", "/x/" + EVIL)],
                    nodes([0], [4100]), last=True, crash=crash([(1, EVIL, 1)], executable=EVIL, runtime=told))
     assert server.push(body) == 200, "hostile crash"
+    versions_fill(server, "hostile", ("1", EVIL), EVIL)
+    heap_fill(server, "hostile", EVIL.replace("\n", " ").replace(";", ":"))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +106,7 @@ def not_markup(page, what):
     assert page.violations() == [], f"{what}: nothing was tried that the policy forbids"
 
 
-@pytest.mark.parametrize("view", ["flame", "callers", "diff", "span", "devices", "crashes"])
+@pytest.mark.parametrize("view", ["flame", "callers", "diff", "span", "devices", "crashes", "verdict", "leaks"])
 def test_hostile_names(page, view):
     for service in ("hostile", SEEN):
         for more in ({}, {"group": "step", "fn": SEEN, "base": "same", "search": EVIL, "find": EVIL[:5]}):
@@ -107,7 +133,7 @@ def test_hostile_addresses(page):
     page.expected = ["400 (Bad Request)"]
     keys = ("kind", "value", "filter", "group", "range", "from", "to", "at", "base", "basefilter", "fn", "span_id", "trace_id", "search",
             "zoom", "shape", "sort", "find", "chart", "live", "tag", "label")
-    for view in ("flame", "callers", "diff", "span", "devices", "crashes", EVIL, "__proto__"):
+    for view in ("flame", "callers", "diff", "span", "devices", "crashes", "verdict", "leaks", EVIL, "__proto__"):
         for value in (EVIL, "__proto__"):
             page.open({"service": "shop", "view": view, **dict.fromkeys(keys, value)})
             not_markup(page, f"{view[:8]}, {value[:9]}")
@@ -159,6 +185,8 @@ def scene_fill(server):
         body = message(90 + i, 0, origin("gateway", [("version", f"1.{i}")], host=f"gw-{i}"), [module(4096, 4096, 0, b"", "/opt/app")],
                        nodes([0, 1], [4100, 4200 + i // 2]), last=True, crash=crash([(1, "worker", 2)], address=16, unix=time.time_ns()))
         assert server.push(body) == 200, "scene of crashes"
+    versions_fill(server, "sensor", ("2.0", "2.1"), "Sensor.Read")
+    heap_fill(server, "sensor", "System.Byte[]")
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +212,8 @@ SCENES = {
     "span": {"span_id": "00f067aa0ba902b8"},
     "devices": {"view": "devices"},
     "crashes": {"view": "crashes"},
+    "verdict": {"service": "sensor", "view": "verdict"},
+    "leaks": {"service": "sensor", "view": "leaks"},
     "nothing": {"service": "shop", "filter": 'version="9"'},
 }
 

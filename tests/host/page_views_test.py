@@ -324,3 +324,70 @@ def test_crashes(page_of, start_server):
     page.type_into("crash-filter", "boom")
     assert len(page.rows("crashes", 0)) == 1, "filtered"
     page.shot("crashes")
+
+
+# ---- verdict and leaks ----
+
+def release(server, version, begin, shares, devices=6):
+    """An hour of each device with two functions; each device differs a little."""
+    for i in range(devices):
+        counts = {node: 2000 * share + 7 * (i * node % 5) for node, share in zip((2, 3), shares)}
+        body = message(int(1000 * float(version)) + i, 0, origin("gateway", [("device", f"d{i}"), ("version", version)], arch="arm64"), [module(4096, 4096, 0, b"", "/opt/app")],
+                       nodes([0, 1, 2], [4100, 4200, 4300]), [profile(counts, start=SECOND, duration=600 * SECOND)], unix_minus_uptime=begin * SECOND, last=True)
+        assert server.push(body) == 200, "a version"
+
+
+def signed(part):
+    return f"{'+' if part > 0 else '−' if part < 0 else ''}{abs(100 * part):.2f} %"
+
+
+def test_verdict(page_of, start_server):
+    server = start_server()
+    page = page_of(server)
+    release(server, "1.2", NOW - 9000, (3, 1))
+    page.open({"service": "gateway", "view": "verdict"})
+    assert page.text("verdict-figures").split("\n")[:2] == ["no baseline", "no earlier version in this time"] and page.hidden("verdict"), "one version"
+    release(server, "1.3", NOW - 5000, (3, 2))
+    page.after(lambda: page.click("#refresh"))
+    api = server.get("/api/verdict", service="gateway", **{"from": "now-7d"})[1]
+    assert page.address("range") == "7d" and page.hidden("timeline"), "a week of versions"
+    figures = dict(zip(*[iter(reversed(page.text("verdict-figures").split("\n")))] * 2))
+    assert figures == {"uses more": "regression", "version": "1.3", "before": "1.2", "detectable": signed(api["detectable"])}, figures
+    found = {(row["name"] or "(the service in all)", row["figure"]): row for row in [api["all"], *api["rows"]]}
+    shown = [name.split("\n") for name in page.rows("verdict", 0)]
+    assert len(shown) == len(found) == api["functions"] + 1, "each function that was tested, and all together"
+    for name, share, load in zip(shown, page.rows("verdict", 2), page.rows("verdict", 3)):
+        row = found[name[0], "self" if name[-1] == "its own" else "total"]
+        for text, key in ((share, "share"), (load, "load")):
+            estimate = row.get(key)
+            assert text.split() == (f"{signed(estimate['change'])} {signed(estimate['low'])} to {signed(estimate['high'])}".split() if estimate else ["–"]), (name, key)
+    assert page.rows("verdict", 1)[0].startswith("more"), "what uses more is first"
+    assert page.text("cohorts") == "arm64: 6 and 6 devices, 6 with both"
+    page.type_into("verdict-filter", "app+0x1")
+    assert page.address("find") == "app+0x1" and all("app+0x1" in name for name in page.rows("verdict", 0)), "a part of them"
+    page.type_into("verdict-filter", "")
+    name = page.js("document.querySelector('#verdict td.name button').textContent")
+    page.click("#verdict td.name button", refreshes=True)
+    assert (page.address("view"), page.address("fn")) == ("callers", name), "a function's callers"
+
+
+def test_leaks(page_of, start_server):
+    server = start_server()
+    page = page_of(server)
+    begin = NOW // 3600 * 3600 - 30 * 3600
+    page.open({"service": "shop", "view": "leaks"})
+    for hour in range(30):
+        for process in (1, 2):
+            path = f"/ingest?name=shop.inuse_space%7Bhost=h,process={process}%7D&format=groups&from={begin + hour * 3600 + 60}&until={begin + hour * 3600 + 70}"
+            text = f"main;Cache.Add;System.Byte[] {5_000_000 + hour * 1_000_000}\nmain;Prices.Get;System.String {90_000_000 + hour * 7 % 5 * 1_000_000}\n"
+            assert server.request("POST", path, text.encode())[0] == 200
+    page.after(lambda: page.click("#refresh"))
+    api = server.get("/api/leaks", service="shop", **{"from": "now-7d"})[1]
+    figures = dict(zip(*[iter(reversed(page.text("leak-figures").split("\n")))] * 2))
+    assert figures == {"leak": "1", "places": "2", "processes": "2", "hours": str(api["hours"])}, figures
+    assert page.rows("leaks", 0) == [site["site"] for site in api["sites"]] == ["System.Byte[] at Cache.Add", "System.String at Prices.Get"], "leaks first"
+    assert page.rows("leaks", 1) == ["leak", "–"]
+    leak = api["sites"][0]
+    assert page.rows("leaks", 2)[0].split() == f"+{format_value(leak['bytes_per_hour'], 'bytes')} +{format_value(leak['low'], 'bytes')} to +{format_value(leak['high'], 'bytes')}".split()
+    assert page.rows("leaks", 4) == [format_value(site["bytes"], "bytes") for site in api["sites"]]
+    assert page.hidden("timeline") and page.hidden("kind-label"), "of the live heap, over days"

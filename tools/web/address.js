@@ -17,6 +17,14 @@ const USUAL = {
 // Views of all services: only the time selects.
 export const OF_ALL = ['devices', 'crashes'];
 
+// Views of a service over days: no timeline, and no split.
+export const OF_DAYS = ['verdict', 'leaks'];
+
+// What a view shows at first.
+export function usualRange(view) {
+  return OF_DAYS.includes(view) ? '7d' : view === 'span' || OF_ALL.includes(view) ? '1d' : '1h';
+}
+
 export const RANGES = { '5m': 300, '15m': 900, '1h': 3600, '6h': 21600, '1d': 86400, '7d': 604800 };
 
 // Older links have separate parameters for tags and labels.
@@ -46,7 +54,7 @@ export function readAddress() {
   state.from = seconds(state.from);
   state.to = seconds(state.to);
   if (!state.range || !(state.range in RANGES || ['all', 'custom'].includes(state.range))) {
-    state.range = state.from || state.to ? 'custom' : state.view === 'span' || OF_ALL.includes(state.view) ? '1d' : '1h';
+    state.range = state.from || state.to ? 'custom' : usualRange(state.view);
   }
   return state;
 }

@@ -1,7 +1,7 @@
 // The page of `edgeprof serve`. The state is in the address (address.js). A change calls refresh(), which shows the
 // form, the timeline and one view. A later refresh discards the answers of an earlier one.
 import { forget, get } from '/api.js';
-import { OF_ALL, addressOf, parseSpan, readAddress, writeAddress } from '/address.js';
+import { OF_ALL, OF_DAYS, addressOf, parseSpan, readAddress, usualRange, writeAddress } from '/address.js';
 import { CallersView } from '/callers.js';
 import { CrashView } from '/crashes.js';
 import { DeviceView } from '/devices.js';
@@ -9,12 +9,14 @@ import { DiffView } from '/diff.js';
 import { byId, element } from '/dom.js';
 import { formatTime } from '/format.js';
 import { listenForKeys } from '/keyboard.js';
+import { LeakView } from '/leaks.js';
 import { ProfileView } from '/profile.js';
 import { baseTimeOf, ofSpan, queryOf, timeOf, windowOf } from '/query.js';
 import { Selection } from '/selection.js';
 import { toggled } from '/selector.js';
 import { SpanView } from '/spans.js';
 import { Timeline } from '/timeline.js';
+import { VerdictView } from '/verdict.js';
 
 const LIVE_MS = 5000;
 const BUSY_MS = 250;
@@ -25,6 +27,8 @@ const VIEWS = {
   span: { title: 'Spans', make: SpanView },
   devices: { title: 'Devices', make: DeviceView },
   crashes: { title: 'Crashes', make: CrashView },
+  verdict: { title: 'Verdict', make: VerdictView },
+  leaks: { title: 'Leaks', make: LeakView },
 };
 
 const views = {};
@@ -71,6 +75,12 @@ function emptyOf() {
       `EDGEPROF_ENDPOINT=${location.origin} ./your-service\nedgeprof run -- ./any-program`);
     return;
   }
+  if (OF_DAYS.includes(state.view)) {
+    showEmpty(...(state.view === 'leaks'
+      ? ['No live heap in this range', 'Leaks are looked for in the kind live: .NET services have it at the levels medium and high, C programs with edgeprof run --native-memory.']
+      : ['No version in this range', 'Versions are the tag version of the processes of this service.']));
+    return;
+  }
   const rows = services.filter((row) => row.service === state.service);
   const latest = Math.max(...rows.map((row) => row.last));
   if (state.view === 'span' && (state.span_id || state.trace_id)) {
@@ -110,8 +120,8 @@ function change(patch, replace = false) {
   const before = state;
   state = { ...state, ...patch };
   if (patch.view && patch.view !== before.view) {
-    const day = OF_ALL.includes(patch.view) && before.range === '1h';
-    state = { ...state, range: day ? '1d' : state.range };
+    const longer = [...OF_ALL, ...OF_DAYS].includes(patch.view) && ['1h', '1d'].includes(before.range) && before.range === usualRange(before.view);
+    state = { ...state, range: longer ? usualRange(patch.view) : state.range };
   }
   writeAddress(state, replace);
   if (replace || ['zoom', 'shape'].some((key) => key in patch && Object.keys(patch).length === 1)) {
@@ -183,8 +193,9 @@ function spansFor(data) {
 }
 
 async function showTimeline(still) {
-  byId('timeline').hidden = OF_ALL.includes(state.view);
-  if (OF_ALL.includes(state.view)) {
+  const without = OF_ALL.includes(state.view) || OF_DAYS.includes(state.view);
+  byId('timeline').hidden = without;
+  if (without) {
     return;
   }
   const buckets = innerWidth < 700 ? 100 : 240;

@@ -29,6 +29,7 @@ INCLUDE(flame, "flame.js");
 INCLUDE(format, "format.js");
 INCLUDE(functions, "functions.js");
 INCLUDE(keyboard, "keyboard.js");
+INCLUDE(leaks, "leaks.js");
 INCLUDE(profile, "profile.js");
 INCLUDE(query, "query.js");
 INCLUDE(selection, "selection.js");
@@ -37,6 +38,7 @@ INCLUDE(spans, "spans.js");
 INCLUDE(table, "table.js");
 INCLUDE(theme, "theme.js");
 INCLUDE(timeline, "timeline.js");
+INCLUDE(verdict, "verdict.js");
 INCLUDE(viewer, "viewer.js");
 INCLUDE(bundle, "viewer-alone.js");
 INCLUDE(icon, "icon.svg");
@@ -68,6 +70,7 @@ static const struct et_asset assets[] = {
     ASSET("/format.js", SCRIPT, format),
     ASSET("/functions.js", SCRIPT, functions),
     ASSET("/keyboard.js", SCRIPT, keyboard),
+    ASSET("/leaks.js", SCRIPT, leaks),
     ASSET("/profile.js", SCRIPT, profile),
     ASSET("/query.js", SCRIPT, query),
     ASSET("/selection.js", SCRIPT, selection),
@@ -76,6 +79,7 @@ static const struct et_asset assets[] = {
     ASSET("/table.js", SCRIPT, table),
     ASSET("/theme.js", SCRIPT, theme),
     ASSET("/timeline.js", SCRIPT, timeline),
+    ASSET("/verdict.js", SCRIPT, verdict),
     ASSET("/viewer.js", SCRIPT, viewer),
     ASSET("/icon.svg", "image/svg+xml", icon),
     ASSET("/d3.js", SCRIPT, d3),

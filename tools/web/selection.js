@@ -1,6 +1,6 @@
 // The form at the top: service, kind, filter, grouping, range; and labels to click. It shows the state and reports
 // changes.
-import { OF_ALL } from '/address.js';
+import { OF_ALL, OF_DAYS } from '/address.js';
 import { byId, element, fillSelect } from '/dom.js';
 import { formatValue } from '/format.js';
 import { parseSelector, selects, toggled } from '/selector.js';
@@ -124,7 +124,8 @@ export class Selection {
     }
     const ofAll = OF_ALL.includes(state.view);
     for (const part of document.querySelectorAll('#selection [data-part]')) {
-      part.classList.toggle('unused', ofAll ? part.dataset.part !== 'time' : part.dataset.part === 'group' && state.view === 'diff');
+      part.classList.toggle('unused', ofAll ? part.dataset.part !== 'time' : (part.dataset.part === 'group' && [...OF_DAYS, 'diff'].includes(state.view)) ||
+        (part.dataset.part === 'kind' && state.view === 'leaks'));
     }
     this.showLabels(this.profile);
   }
