@@ -147,13 +147,14 @@ void ep_hook_cost(uint64_t from, unsigned calls);
 struct ep_hook_walk {
     uintptr_t pc, base; /* of this frame: where its callee returns to, and struct ep_context.base */
     unsigned depth;     /* its place in the recorded stack, 0: the leaf */
-    uintptr_t sp, fp;   /* this and what follows is private */
+    uintptr_t sp, fp;
+    bool exact; /* pc is the next instruction; this and what follows is private */
     struct ep *ep;
     struct ep_context bounds;
 };
 
-/* Starts at *context, whose lr must be EP_LR_CALLED; NULL: at the caller of this function. False: no profiler runs.
- * Context: signal. */
+/* Starts at *context: pc is the next instruction, or with lr = EP_LR_CALLED a return address. NULL: at the caller of
+ * this function. False: no profiler runs. Context: signal. */
 bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_context *context);
 /* To the caller. False: there is none, or not all of its registers are certain. Context: signal. */
 bool ep_hook_walk_next(struct ep_hook_walk *walk);
@@ -174,6 +175,15 @@ struct ep_hook_parents {
 
 /* ep_hook_event() with async parents. event->context must be given. Context: signal. */
 int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hook_parents *parents);
+
+/* A runtime's hooks may define these two; without them there are no parents of waits and of CPU samples. */
+
+/* Records the end of a wait, as ep_hook_event() does. event->context is where the wait began. Context: any thread. */
+__attribute__((weak)) int ep_hook_wait_end(const struct ep_hook_event *event);
+
+/* Finds the parents of the thread that a CPU sample has interrupted at *context, whose bounds are known. False: there
+ * are none, or it cannot tell. Context: signal. */
+__attribute__((weak)) bool ep_hook_interrupted(const struct ep_context *context, struct ep_hook_parents *parents);
 
 /* ---- waits ---- */
 
@@ -248,6 +258,19 @@ struct ep_heap_part {
 /* Registers the function that reads them, once a process, before ep_start(). The collect thread calls `read` at the
  * end of an interval. It fills `part`, returns the number of parts, and must not block. Context: init. */
 void ep_heap_attach(unsigned (*read)(struct ep_heap_part part[EP_HEAP_PARTS]));
+
+/* ---- pending work of a language runtime, on demand (core/endpoint/tasks.c) ---- */
+
+/* look: makes a list of what waits, in lines of UTF-8 without quotes, backslashes and control characters, and waits for
+ * it. Returns 0; -ENOSYS: the runtime is not known; -ETIMEDOUT; -ESRCH: the profiler is stopping. read: copies what
+ * follows in the last list, whole characters; 0: its end. Context: any thread. */
+struct ep_tasks_source {
+    int (*look)(void);
+    size_t (*read)(size_t from, char *text, size_t room);
+};
+
+/* Registers the source, which must stay valid for ever. Context: any thread. */
+void ep_tasks_attach(const struct ep_tasks_source *source);
 
 /* ---- names that only a language runtime knows (core/deliver/names.c) ---- */
 

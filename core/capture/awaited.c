@@ -5,12 +5,31 @@
  *
  * A file of its own, so that programs without such a hook do not link it.
  *
- *   ep_hook_event_awaited -> record_awaited -> ep_unwind, replace
+ *   ep_hook_event_awaited                           an event whose hook has found the parents
+ *   ep_capture_awaited -> ep_hook_interrupted       a CPU sample
+ *     both -> record_timed -> record_awaited -> ep_unwind, replace
  */
 #include "core/capture/capture.h"
 #include "core/capture/store.h"
 
 #include <errno.h>
+
+bool ep_hook_walk_next(struct ep_hook_walk *walk)
+{
+    struct ep_caller frame = {.pc = walk->pc, .sp = walk->sp, .fp = walk->fp, .base = walk->base, .exact = walk->exact};
+
+    if (walk->depth + 1 >= EP_MAX_DEPTH || !ep_unwind_caller(&walk->ep->unwinder, &walk->bounds, &frame))
+        return false;
+    if (frame.misses)
+        (void)atomic_fetch_add_explicit(&walk->ep->rule_misses, frame.misses, memory_order_relaxed);
+    walk->pc = frame.pc;
+    walk->sp = frame.sp;
+    walk->fp = frame.fp;
+    walk->base = frame.base;
+    walk->exact = false;
+    walk->depth++;
+    return true;
+}
 
 bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_context *context)
 {
@@ -27,24 +46,15 @@ bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_context *cont
     walk->base = walk->bounds.base;
     walk->sp = walk->bounds.sp;
     walk->fp = walk->bounds.fp;
+    walk->exact = context && context->lr != EP_LR_CALLED;
     walk->depth = 0;
-    return true;
-}
-
-bool ep_hook_walk_next(struct ep_hook_walk *walk)
-{
-    struct ep_caller frame = {.pc = walk->pc, .sp = walk->sp, .fp = walk->fp, .base = walk->base};
-
-    if (walk->depth + 1 >= EP_MAX_DEPTH || !ep_unwind_caller(&walk->ep->unwinder, &walk->bounds, &frame))
-        return false;
-    if (frame.misses)
-        (void)atomic_fetch_add_explicit(&walk->ep->rule_misses, frame.misses, memory_order_relaxed);
-    walk->pc = frame.pc;
-    walk->sp = frame.sp;
-    walk->fp = frame.fp;
-    walk->base = frame.base;
-    walk->depth++;
-    return true;
+    if (context)
+        return true;
+    const bool left = ep_hook_walk_next(walk); /* this function's own frame, while it is there */
+    walk->depth = 0;
+    if (!left)
+        ep_hook_walk_end(walk);
+    return left;
 }
 
 uintptr_t ep_hook_walk_function(const struct ep_hook_walk *walk)
@@ -71,45 +81,58 @@ static void replace(struct ep_stack *stack, const struct ep_hook_parents *parent
     store_word(&stack->pc[depth], EP_FRAME_AWAITED);
     for (unsigned i = 0; i < parents->count; i++)
         store_word(&stack->pc[depth + 1 + i], parents->parent[i]);
+    for (unsigned i = depth + 1 + parents->count; i < stack->depth; i++)
+        store_word(&stack->pc[i], 0); /* of the ring: any word behind a record may become a header */
     stack->depth = (uint16_t)(depth + 1 + parents->count);
     stack->end = parents->more ? EP_FRAME_DEEP : EP_FRAME_NONE;
     stack->quality = parents->more ? EP_STACK_CUT : EP_STACK_EXACT;
 }
 
-static int record_awaited(struct ep *ep, const struct ep_hook_event *event, const struct ep_hook_parents *parents)
+/* What a record is made of; event: NULL for a CPU sample. */
+struct awaited_args {
+    struct ep *ep;
+    const struct ep_hook_event *event;
+    const struct ep_hook_parents *parents;
+    uint64_t value;
+    uint32_t tid, info;
+};
+
+static int record_awaited(const struct awaited_args *args, const struct ep_context *context)
 {
-    struct ep_context context = *event->context;
+    struct ep *ep = args->ep;
     const struct ep_work *work = ep_port_work();
-    const uint32_t tid = ep_port_bounds(&context);
     bool wake, span;
-    uint32_t info = event->skip << EP_INFO_SKIP_SHIFT | (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
-                    event->frame << EP_INFO_FRAME_SHIFT | ep_work_read(ep, work, &span);
-    const unsigned dated = ep_history_kinds & 1;
-    const unsigned words = (unsigned)EP_EVENT_WORDS + (span ? (unsigned)EP_SPAN_WORDS : 0) + dated,
-                   most = words + EP_MAX_DEPTH;
+    const uint32_t info = args->info | ep_work_read(ep, work, &span);
+    const unsigned head = args->event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS, dated = ep_history_kinds & 1;
+    const unsigned words = head + (span ? EP_SPAN_WORDS : 0) + dated, most = words + EP_MAX_DEPTH;
     const int at = ep_ring_reserve(&ep->ring, most, &wake);
 
     if (at < 0) {
         (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
-        (void)atomic_fetch_add_explicit(&ep->lost_value[event->kind], event->value, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&ep->lost_value[info >> EP_INFO_KIND_SHIFT & 0xf], args->value,
+                                        memory_order_relaxed);
         ep_collect_wake(ep);
         return -ENOSPC;
     }
     atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
     struct ep_stack stack;
     stack.pc = payload + words;
-    ep_unwind(&ep->unwinder, &context, &stack);
-    replace(&stack, parents);
-    store_word(&payload[EP_WORD_TID], tid);
+    ep_unwind(&ep->unwinder, context, &stack);
+    replace(&stack, args->parents);
+    store_word(&payload[EP_WORD_TID], args->tid);
     store_word(&payload[EP_WORD_INFO], info | (span ? EP_INFO_SPAN : 0));
-    store_wide(&payload[EP_WORD_VALUE], event->value);
-    store_event(payload, event);
+    store_wide(&payload[EP_WORD_VALUE], args->value);
+    if (args->event)
+        store_event(payload, args->event);
     if (span)
-        store_span(payload + EP_EVENT_WORDS, work);
+        store_span(payload + head, work);
     if (dated)
         store_word(&payload[words - 1], ep_port_uptime_ns() >> EP_TIME_SHIFT);
-    const struct ep_record header = {
-        .kind = EP_RECORD_EVENT, .quality = stack.quality, .end = stack.end, .count = words + stack.depth};
+    const struct ep_record header = {.kind =
+                                         (args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE) + dated * EP_RECORD_DATED,
+                                     .quality = stack.quality,
+                                     .end = stack.end,
+                                     .count = words + stack.depth};
     ep_ring_commit(&ep->ring, at, most, ep_ring_header(&header));
     if (wake)
         ep_port_wake(&ep->collect_event);
@@ -118,9 +141,23 @@ static int record_awaited(struct ep *ep, const struct ep_hook_event *event, cons
     return 0;
 }
 
+/* from, faults: by ep_timing_begin(). */
+static int record_timed(const struct awaited_args *args, const struct ep_context *context, uint64_t from,
+                        uint32_t faults)
+{
+    const int result = record_awaited(args, context);
+
+    if (atomic_load_explicit(&args->ep->parked, memory_order_relaxed) && ep_threads_due(args->ep))
+        ep_collect_wake(args->ep);
+    if (from && result == 0)
+        ep_timing_end(args->ep, from, faults);
+    return result;
+}
+
 int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hook_parents *parents)
 {
     struct ep *ep = ep_hold();
+    struct ep_context context = *event->context;
     uint32_t faults = 0;
 
     if (!ep)
@@ -129,14 +166,32 @@ int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hoo
         ep_release();
         return -ESRCH;
     }
-    const uint64_t timed_from = ep_timing_begin(ep, &faults);
-    const int result = record_awaited(ep, event, parents);
-    if (atomic_load_explicit(&ep->parked, memory_order_relaxed) && ep_threads_due(ep))
-        ep_collect_wake(ep);
-    if (timed_from && result == 0)
-        ep_timing_end(ep, timed_from, faults);
+    const uint64_t from = ep_timing_begin(ep, &faults);
+    const struct awaited_args args = {.ep = ep,
+                                      .event = event,
+                                      .parents = parents,
+                                      .value = event->value,
+                                      .tid = ep_port_bounds(&context),
+                                      .info = event->skip << EP_INFO_SKIP_SHIFT |
+                                              (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
+                                              event->frame << EP_INFO_FRAME_SHIFT};
+    const int result = record_timed(&args, &context, from, faults);
     if (atomic_fetch_add_explicit(&ep->rates.unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
         ep_port_wake(&ep->collect_event);
     ep_release();
     return result;
+}
+
+bool ep_capture_awaited(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns)
+{
+    struct ep_hook_parents parents;
+    uint32_t faults = 0;
+
+    if (!ep_hook_interrupted || !ep_hook_interrupted(context, &parents))
+        return false;
+    const struct awaited_args args = {
+        .ep = ep, .parents = &parents, .value = ns, .tid = tid, .info = EP_KIND_CPU << EP_INFO_KIND_SHIFT};
+    const uint64_t from = ep_timing_begin(ep, &faults);
+    (void)record_timed(&args, context, from, faults);
+    return true;
 }

@@ -97,7 +97,7 @@ static inline int record_sample(const struct record_args *args, const struct ep_
 
 __attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns)
 {
-    if (!ep_hook_wants(EP_KIND_CPU))
+    if (!ep_hook_wants(EP_KIND_CPU) || (ep_capture_awaited && ep_capture_awaited(ep, context, tid, ns)))
         return;
     struct record_args args;
     args.ep = ep;

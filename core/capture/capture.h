@@ -32,6 +32,11 @@ unsigned ep_tags_copy(struct ep_tags *tags, unsigned set, const char *key, unsig
 void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
                     const struct ep_hook_event *event);
 
+/* Records a CPU sample with async parents. False: there are none, and nothing is recorded. Not linked into programs
+ * without a runtime that knows them (core/capture/awaited.c). Context: signal. */
+__attribute__((weak)) bool ep_capture_awaited(struct ep *ep, const struct ep_context *context, uint32_t tid,
+                                              uint64_t ns);
+
 /* Bracket a sample that is to be timed. ep_timing_begin() returns 0 if this sample is not timed. *faults: the thread's
  * page faults so far, for ep_timing_end(). Context: signal. */
 uint64_t ep_timing_begin(struct ep *ep, uint32_t *faults);

@@ -206,7 +206,7 @@ static void record_wait(struct ep_waiting *waiting, uint64_t stands_for)
     if (stands_for) {
         uint32_t count = charged ? 0 : ep_stratum_count(&waiting->stratum[waiting->wait], stands_for, duration);
         const struct ep_hook_event event = ep_wait_event(waiting, count, stands_for);
-        (void)ep_hook_event(&event);
+        (void)(ep_hook_wait_end ? ep_hook_wait_end(&event) : ep_hook_event(&event));
     }
     ep_release();
 }

@@ -29,7 +29,7 @@ bool ep_unwind_caller(struct ep_unwinder *unwinder, const struct ep_context *bou
     if (frame->sp < bounds->stack_start || frame->sp >= bounds->stack_end || frame->pc == 0 ||
         (unwinder->hijack_stub && frame->pc == unwinder->hijack_stub))
         return false;
-    const struct ep_rule rule = ep_rule_get(unwinder, frame->pc - 1, false, &cache);
+    const struct ep_rule rule = ep_rule_get(unwinder, frame->exact ? frame->pc : frame->pc - 1, frame->exact, &cache);
     uintptr_t from = rule.kind == EP_RULE_SP ? frame->sp : rule.kind == EP_RULE_FP ? frame->fp : 0;
     frame->misses += cache.misses;
     if (!from)

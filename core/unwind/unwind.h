@@ -103,6 +103,7 @@ void ep_unwind(struct ep_unwinder *unwinder, const struct ep_context *context, s
 /* A frame: pc is where its callee returns to. */
 struct ep_caller {
     uintptr_t pc, sp, fp, base;
+    bool exact;      /* pc is the next instruction instead: the innermost frame of a thread that was interrupted */
     unsigned misses; /* of the rule cache, so far */
 };
 

@@ -31,10 +31,6 @@ EP_RUNTIME_FUNCTION void __real_RhAllocateNewArray(const struct ep_dotnet_type *
                                                    void **array);
 void __wrap_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t elements, uint32_t flags, void **array);
 
-/* The linker's bounds of the section with managed code. */
-extern const char managed_start[] __asm__("__start___managedcode") __attribute__((weak, visibility("hidden")));
-extern const char managed_end[] __asm__("__stop___managedcode") __attribute__((weak, visibility("hidden")));
-
 /* Switches from preemptive to cooperative mode and back, like a call from C into managed code. */
 EP_RUNTIME_FUNCTION void RhpReversePInvoke(void *frame);
 EP_RUNTIME_FUNCTION void RhpReversePInvokeReturn(void *frame);
@@ -246,9 +242,9 @@ struct probe {
     bool array, raw; /* seen */
 };
 
-static bool is_in_managed_code(uintptr_t pc)
+static bool returns_to_managed_code(uintptr_t pc)
 {
-    return !managed_start || !managed_end || (pc > (uintptr_t)managed_start && pc <= (uintptr_t)managed_end);
+    return !ep_dotnet_managed_start || !ep_dotnet_managed_end || ep_dotnet_is_managed(pc - 1);
 }
 
 /* Returns what is wrong, NULL: nothing. Reads only what is known to be readable. */
@@ -260,7 +256,7 @@ static const char *frame_wrong(const uintptr_t *frame, uintptr_t top)
     if (at % sizeof at || at <= (uintptr_t)__builtin_frame_address(0) || at >= top || top - at < 16 * sizeof(uintptr_t))
         return "RhpGcAlloc gets no transition frame as its fourth argument";
     ep_dotnet_frame(frame, &context);
-    if (!ep_dotnet_frame_fits(frame, top, &context) || !is_in_managed_code(context.pc))
+    if (!ep_dotnet_frame_fits(frame, top, &context) || !returns_to_managed_code(context.pc))
         return "the transition frame has another layout";
     return NULL;
 }

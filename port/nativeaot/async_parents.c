@@ -6,12 +6,14 @@
  * the unwinder follows (struct ep_context.base). That is no promise. So a frame counts only if the register points to
  * an object of a box's type and the type's virtual table leads to the very function of the frame.
  *
- *   ep_dotnet_event -> find_box -> box_of -> is_box, mover_of
- *                   -> follow -> waiter_of -> unwrap
+ *   ep_dotnet_event      allocations, exceptions    -> find_box -> box_of -> is_box, mover_of
+ *   ep_hook_wait_end     waits                         follow -> waiter_of -> unwrap
+ *   ep_hook_interrupted  CPU samples
  *
- * Runs in cooperative mode: no collection can begin, so objects do not move. Other threads may add continuations
- * meanwhile; each field that is read holds an object or NULL at any time. An object is read only if it is in the heap
- * or in the program's data, and a field only if the object's type is one that has it. Types lie in the program's data.
+ * Runs in cooperative mode (thread_mode.c): no collection can begin, so objects do not move. Other threads may add
+ * continuations meanwhile; each field that is read holds an object or NULL at any time. An object is read only if it is
+ * in the heap or in the program's data, and a field only if the object's type is one that has it. Types lie in the
+ * program's data.
  *
  * Where fields are is measured at the start, with objects that managed code has made (ep_dotnet_async_measure()), and
  * then all of it is tried in a continuation whose parent is known (ep_dotnet_async_check()).
@@ -160,12 +162,15 @@ static _Atomic uint64_t *place_of(uintptr_t pc)
 static uintptr_t box_of(const struct ep_hook_walk *walk)
 {
     const uintptr_t object = walk->base;
+
+    if (!is_object(object)) /* learns nothing: the register may be unknown here */
+        return 0;
     const uint64_t seen = atomic_load_explicit(place_of(walk->pc), memory_order_relaxed);
     const bool looked = seen >> 16 == walk->pc;
 
     if (looked && !(seen & 0xffff))
         return 0;
-    const struct type *type = is_object(object) && (looked || ep_dotnet_is_readable(object)) ? type_of(object) : NULL;
+    const struct type *type = looked || ep_dotnet_is_readable(object) ? type_of(object) : NULL;
     uintptr_t mover = mover_of(type);
     if (looked)
         return mover && walk->pc - mover == (seen & 0xffff) ? object : 0;
@@ -176,15 +181,31 @@ static uintptr_t box_of(const struct ep_hook_walk *walk)
     return mover ? object : 0;
 }
 
-static uintptr_t find_box(const struct ep_context *context, struct ep_hook_parents *parents)
+/* What is known of the thread at the context. */
+enum state {
+    HOOK,        /* a call, its register is certain */
+    WAITED,      /* a call by managed code that was in preemptive mode: only what managed code has saved is certain */
+    INTERRUPTED, /* no call: managed code, or a function that it has called and that keeps to its unwind table */
+};
+
+static uintptr_t find_box(const struct ep_context *context, enum state state, struct ep_hook_parents *parents)
 {
     struct ep_hook_walk walk;
     uintptr_t box = 0;
 
     if (!ep_hook_walk_begin(&walk, context))
         return 0;
-    for (unsigned i = 0; i < FRAMES_MOST && !box && ep_hook_walk_next(&walk); i++)
+    bool managed = state == HOOK || (state == INTERRUPTED && ep_dotnet_is_managed(walk.pc));
+    for (unsigned i = 0; i < FRAMES_MOST && !box && ep_hook_walk_next(&walk); i++) {
+        if (!managed) {
+            managed = ep_dotnet_is_managed(walk.pc - 1);
+            if (!managed && state == INTERRUPTED)
+                break;
+            if (state == WAITED)
+                walk.base = 0;
+        }
         box = box_of(&walk);
+    }
     parents->depth = walk.depth;
     parents->pc = walk.pc;
     ep_hook_walk_end(&walk);
@@ -261,18 +282,23 @@ static void follow(uintptr_t box, struct ep_hook_parents *parents)
 
 void ep_dotnet_async_find(const struct ep_context *context, struct ep_hook_parents *parents)
 {
-    const uintptr_t box = find_box(context, parents);
+    const uintptr_t box = find_box(context, HOOK, parents);
 
     parents->count = 0;
     if (box)
         follow(box, parents);
 }
 
+static bool is_on(void)
+{
+    return atomic_load_explicit(&on, memory_order_acquire);
+}
+
 int ep_dotnet_event(const struct ep_hook_event *event)
 {
     struct ep_hook_parents parents;
 
-    if (!atomic_load_explicit(&on, memory_order_acquire) || !event->context)
+    if (!is_on() || !event->context)
         return ep_hook_event(event);
     struct ep_context context = *event->context;
     if (event->kind == EP_KIND_EXCEPTION)
@@ -280,6 +306,64 @@ int ep_dotnet_event(const struct ep_hook_event *event)
             0; /* noted before managed code ran, in which objects may have moved: only what is on the stack counts */
     ep_dotnet_async_find(&context, &parents);
     return parents.count ? ep_hook_event_awaited(event, &parents) : ep_hook_event(event);
+}
+
+bool ep_dotnet_async_find_waited(const struct ep_context *context, struct ep_hook_parents *parents)
+{
+    struct ep_dotnet_mode mode;
+
+    parents->count = 0;
+    if (!ep_dotnet_cooperative_begin(&mode))
+        return false;
+    const uintptr_t box = find_box(context, WAITED, parents);
+    if (box)
+        follow(box, parents);
+    ep_dotnet_cooperative_end(&mode);
+    return parents->count != 0;
+}
+
+int ep_hook_wait_end(const struct ep_hook_event *event)
+{
+    struct ep_hook_parents parents;
+    struct ep_context context;
+
+    if (!is_on() || !event->context)
+        return ep_hook_event(event);
+    context = *event->context;
+    context.lr = EP_LR_CALLED;
+    const bool found = ep_dotnet_async_find_waited(&context, &parents);
+    return found ? ep_hook_event_awaited(event, &parents) : ep_hook_event(event);
+}
+
+/* The runtime's own C++ may be the collector, which moves objects. It has no unwind tables, or frames between it and
+ * managed code; so at most one frame that is not managed is passed. */
+bool ep_hook_interrupted(const struct ep_context *context, struct ep_hook_parents *parents)
+{
+    if (!is_on() || !ep_dotnet_is_cooperative())
+        return false;
+    const uint64_t from = ep_port_ticks();
+    const uintptr_t box = find_box(context, INTERRUPTED, parents);
+    parents->count = 0;
+    if (box)
+        follow(box, parents);
+    ep_hook_cost(from, 1);
+    return parents->count != 0;
+}
+
+/* ---- for the list of tasks ---- */
+
+enum ep_dotnet_task_kind ep_dotnet_task_kind(uintptr_t at)
+{
+    const struct type *type = is_data(at) ? (const struct type *)at : NULL;
+
+    return !known.task || !type || !is_a(type, known.task) ? EP_TASK_NONE
+           : has_interface(type, known.box)                ? EP_TASK_METHOD
+                                                           : EP_TASK_OTHER;
+}
+
+uintptr_t ep_dotnet_task_waiter(uintptr_t task)
+{
+    return waiter_of(task);
 }
 
 /* ---- measuring, with objects of managed code ---- */
@@ -444,7 +528,7 @@ int ep_dotnet_async_check(void *const *objects, uint32_t turn)
         return -1;
     if (turn == 0 && measure_mover(object[0]))
         return -1;
-    if (find_box(NULL, &parents) != object[0])
+    if (find_box(NULL, HOOK, &parents) != object[0])
         return refuse("the box that is found is not the method's");
     follow(object[0], &parents);
     if (parents.count != 1 || parents.parent[0] != (uintptr_t)type_of(object[1]))

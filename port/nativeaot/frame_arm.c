@@ -14,8 +14,13 @@ bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep
     return context->sp >= (uintptr_t)(frame + 13) && context->sp <= top && context->sp % sizeof(uintptr_t) == 0;
 }
 
-/* Not needed here: no register that holds objects is followed, so there are no async parents. */
+/* The next two are not needed here: no register that holds objects is followed, so there are no async parents. */
 uintptr_t ep_dotnet_jump_target(uintptr_t function)
 {
     return function;
+}
+
+uintptr_t ep_dotnet_thread_pointer(void)
+{
+    return 0;
 }

@@ -28,3 +28,11 @@ uintptr_t ep_dotnet_jump_target(uintptr_t function)
     memcpy(&distance, code + 1, sizeof distance);
     return (uintptr_t)code + 5 + (uintptr_t)(intptr_t)distance;
 }
+
+uintptr_t ep_dotnet_thread_pointer(void)
+{
+    uintptr_t pointer;
+
+    __asm__("movq %%fs:0, %0" : "=r"(pointer));
+    return pointer;
+}

@@ -164,6 +164,10 @@ int ep_dotnet_async_check(void *const *objects, uint32_t turn);
  * Context: any thread. */
 void ep_dotnet_async_task(void *const *objects);
 
+/* Finds out how a thread's mode is told, which waits and CPU samples need; called from managed code in preemptive mode.
+ * 0; -1: it cannot be told, and they have no parents. Context: any thread. */
+int ep_dotnet_mode_measure(void);
+
 /* Whether events get async parents from now on; never after an error of the two above. Context: any thread. */
 void ep_dotnet_async_enable(int32_t enable);
 
@@ -172,6 +176,45 @@ const char *ep_dotnet_async_reason(void);
 
 /* 1: EDGEPROF_AWAITED is 1. Context: init. */
 int ep_dotnet_async_configured(void);
+
+/* ---- pending.c ---- */
+
+/* Waits for a request of an endpoint. Returns 0, or -ESRCH after ep_dotnet_tasks_end(1). Context: one .NET thread. */
+int ep_dotnet_tasks_next(void);
+
+/* Ends that thread's waiting, or (0) allows it again. Context: init. */
+void ep_dotnet_tasks_end(int32_t end);
+
+/* Called in cooperative mode with the address of four references on the stack, Task<int> that are pending, completed,
+ * faulted and cancelled. Returns 0, or -ENOSYS: the runtime is not known. */
+int ep_dotnet_tasks_measure(void *const *objects, uint32_t count);
+
+/* Before a full, blocking collection. Returns 0 or -ENOMEM. */
+int ep_dotnet_tasks_begin(void);
+
+/* A chain: its first type is a method's, or the task's that the first method waits for. */
+#define EP_DOTNET_TASK_DEPTH 32
+struct ep_dotnet_task_group {
+    uint32_t count, depth;
+    uintptr_t type[EP_DOTNET_TASK_DEPTH];
+};
+
+/* Mirrored by NativeTaskList in EdgeProf/Native.cs. */
+struct ep_dotnet_task_list {
+    uint64_t walked_ns; /* in which threads stood after the collection */
+    uint32_t methods, groups;
+    uint32_t left_out; /* tasks that had no room */
+};
+
+/* After it. Returns 0; -EAGAIN: the collection did not look; -ENOSYS: it cannot. */
+int ep_dotnet_tasks_list(struct ep_dotnet_task_list *about);
+const struct ep_dotnet_task_group *ep_dotnet_tasks_group(uint32_t number);
+
+/* Answers the request. size 0: there is no list. */
+void ep_dotnet_tasks_answer(const char *lines, uint32_t size);
+
+/* 1: an endpoint is open that takes such requests. Context: init. */
+int ep_dotnet_has_endpoint(void);
 
 /* ---- signal_end.c ---- */
 

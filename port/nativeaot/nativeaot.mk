@@ -246,7 +246,8 @@ $(call test,test-nativeaot-range,all,300,shared,A build with a NativeAOT runtime
 $(call test,test-nativeaot-drift,all,600,shared,A NativeAOT runtime that differs switches off the kinds that need the difference; nothing else.)
 $(call test,test-nativeaot-versions,all,900,shared,Each kind and the names of threads are there with the NativeAOT runtimes of .NET 8 and 10.)
 $(call test,test-nativeaot-async,all,600,shared,Async parents of a .NET program are those that wait: captures under constant collections and the stacks of a profile.)
-$(call test,test-nativeaot-async-versions,all,900,shared,The same with the NativeAOT runtimes of .NET 8 and 10.)
+$(call test,test-nativeaot-async-versions,all,900,shared,The same, and edgeprof tasks, with the NativeAOT runtimes of .NET 8 and 10.)
+$(call test,test-nativeaot-tasks,all,300,shared,edgeprof tasks lists exactly the chains of pending async methods of a .NET program.)
 $(call test,soak-async,own,3600,alone,A million captures of async parents under constant collections: none is wrong.)
 $(call test,test-nativeaot-imports,all,300,shared,Each native call that the package wraps may be wrapped, judged by the framework's assemblies.)
 $(call test,test-nativeaot-kinds,all,300,alone,Every kind of profile of a .NET program reaches the server with its unit, count and stacks.)
@@ -393,7 +394,10 @@ test-nativeaot-versions: $(NA_DRIFT)/link-8 $(NA_DRIFT)/link-10
 	@$(call na_drift,10) --plain
 
 # Async parents, for each .NET: async/VERSION/done. A folder each, because a restore is for one version.
-$(NA_BUILD)/async/%/done: $(wildcard tests/nativeaot/Async/*) $(NA_SOURCE) $(NA_LIB)
+$(NA_BUILD)/async/interrupt.o: tests/nativeaot/Async/interrupt.c port/nativeaot/runtime.h core/hooks.h port/linux/linux.h
+	@mkdir -p $(@D)
+	$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CFLAGS) -c $< -o $@
+$(NA_BUILD)/async/%/done: $(wildcard tests/nativeaot/Async/*) $(NA_SOURCE) $(NA_LIB) $(NA_BUILD)/async/interrupt.o
 	@mkdir -p $(@D)
 	$(NA_PUBLISH)async/$*/ -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:ForDotNet=$* tests/nativeaot/Async
 	@touch $@
@@ -401,10 +405,15 @@ na_async = tests/nativeaot/async.py $(BUILD)/edgeprof $(NA_BUILD)/async/$(1)/Asy
 CAPTURES := 1000000
 .PHONY: soak-async
 test-nativeaot-async: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof
-	@$(call na_async,9) 20000
+	@$(call na_async,9) 12000
+na_tasks = tests/nativeaot/tasks.py $(BUILD)/edgeprof $(NA_BUILD)/async/$(1)/Async/bin/Release/net$(1).0/$(NA_RID)/publish/Async $(NA_BUILD)/async/$(1)/work
+test-nativeaot-tasks: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof
+	@$(call na_tasks,9)
 test-nativeaot-async-versions: $(NA_BUILD)/async/8/done $(NA_BUILD)/async/10/done $(BUILD)/edgeprof
-	@$(call na_async,8) 10000
-	@$(call na_async,10) 10000
+	@$(call na_async,8) 6000
+	@$(call na_async,10) 6000
+	@$(call na_tasks,8)
+	@$(call na_tasks,10)
 soak-async: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof ## a million captures of async parents, CAPTURES=1000000
 	@$(call na_async,9) $(CAPTURES)
 

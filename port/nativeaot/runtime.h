@@ -8,6 +8,8 @@
  *   heap_sizes.c       RhGetMemoryInfo                   thread_names.c       SystemNative_CreateThread
  *   self_check.c       compares the runtime with what the hooks expect
  *   async_parents.c    the methods that wait for a continuation
+ *   thread_mode.c      RhpReversePInvoke: cooperative mode
+ *   pending.c          GCHeap::DiagWalkHeap: what pending async methods wait for
  */
 #ifndef EP_DOTNET_RUNTIME_H
 #define EP_DOTNET_RUNTIME_H
@@ -42,14 +44,58 @@ bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep
  * signal. */
 uintptr_t ep_dotnet_jump_target(uintptr_t function);
 
+/* The linker's bounds of the section with managed code. */
+extern const char ep_dotnet_managed_start[] __asm__("__start___managedcode")
+    __attribute__((weak, visibility("hidden")));
+extern const char ep_dotnet_managed_end[] __asm__("__stop___managedcode") __attribute__((weak, visibility("hidden")));
+
+/* False as well where the bounds are not known. Context: signal. */
+static inline bool ep_dotnet_is_managed(uintptr_t pc)
+{
+    return ep_dotnet_managed_start && pc >= (uintptr_t)ep_dotnet_managed_start && pc < (uintptr_t)ep_dotnet_managed_end;
+}
+
+/* The thread pointer of thread-local storage; 0: there are no async parents here. One per architecture. Context:
+ * signal. */
+uintptr_t ep_dotnet_thread_pointer(void);
+
+/* ---- thread_mode.c ---- */
+
+/* Whether the calling thread is in cooperative mode: then a signal handler that it runs keeps objects where they are.
+ * False as well where that is not known. Context: signal. */
+bool ep_dotnet_is_cooperative(void);
+
+/* Takes a thread in preemptive mode into cooperative mode and back; waits for a collection in between. False: not known
+ * to be in preemptive mode, and nothing has changed. Must not block between the two. Context: any thread. */
+struct ep_dotnet_mode {
+    uintptr_t frame[4]; /* ReversePInvokeFrame: transition frame, thread */
+};
+bool ep_dotnet_cooperative_begin(struct ep_dotnet_mode *mode);
+void ep_dotnet_cooperative_end(struct ep_dotnet_mode *mode);
+
 /* ---- async_parents.c ---- */
 
 /* Finds the continuation that runs at the context, and the methods that wait for it; parents->count 0: none. Only in
  * cooperative mode. Context: signal. */
 void ep_dotnet_async_find(const struct ep_context *context, struct ep_hook_parents *parents);
 
+/* The same for a thread in preemptive mode, as the functions that wait are called. False: there are none. Context: any
+ * thread. */
+bool ep_dotnet_async_find_waited(const struct ep_context *context, struct ep_hook_parents *parents);
+
 /* ep_hook_event() with async parents if they are on. Only in cooperative mode. Context: signal. */
 int ep_dotnet_event(const struct ep_hook_event *event);
+
+/* While objects cannot move: what objects of a type are, and the task that waits for a task, 0: none is known. Known
+ * after ep_dotnet_async_measure(). Context: signal. */
+enum ep_dotnet_task_kind { EP_TASK_NONE, EP_TASK_OTHER, EP_TASK_METHOD };
+enum ep_dotnet_task_kind ep_dotnet_task_kind(uintptr_t type);
+uintptr_t ep_dotnet_task_waiter(uintptr_t task);
+
+/* ---- pending.c ---- */
+
+/* At the end of a full collection, while all threads stand: makes the list of pending tasks if one is wanted. */
+void ep_dotnet_tasks_walk(void);
 
 /* Switches a kind off for good; the first reason stays. Context: signal. */
 static inline void ep_dotnet_refuse(enum ep_kind kind, const char *why)

@@ -24,6 +24,12 @@ internal static class AsyncProbe
         private object? first;
     }
 
+    [InlineArray(4)]
+    private struct Four
+    {
+        private object? first;
+    }
+
     /// <summary>A target of delegates that is nothing else.</summary>
     private sealed class Target
     {
@@ -32,29 +38,62 @@ internal static class AsyncProbe
         public void Call() => Calls++;
     }
 
-    private static bool measured;
+    private static readonly object Gate = new();
+    private static bool? measured;
+    private static bool tried, partly;
     private static uint turn;
     private static object? inner, outer;
+
+    /// <summary>Why stacks have no async parents, or some have none; empty: they have, or nobody asked.</summary>
+    public static string Unavailable =>
+        Native.AsyncReason() is { Length: > 0 } reason ? reason
+        : partly ? "for waits and CPU samples, because a thread's mode cannot be told in this program" : "";
 
     /// <summary>Call it while the profiler runs. The first call measures.</summary>
     public static void Enable(bool enable)
     {
-        if (enable && !measured)
+        lock (Gate)
         {
-            measured = true;
-            if (Measure())
+            if (enable && !tried)
             {
-                var task = new Task(Ran);
-                inner = task;
-                task.RunSynchronously(TaskScheduler.Default);
-                for (var i = 0; i < 3; i++)
-                    Try();
+                tried = true;
+                if (Measured())
+                {
+                    var task = new Task(Ran);
+                    inner = task;
+                    task.RunSynchronously(TaskScheduler.Default);
+                    for (var i = 0; i < 3; i++)
+                        Try();
+                }
+                inner = outer = null;
+                partly = Native.ModeMeasure() != 0;
+                if (Unavailable is { Length: > 0 } reason)
+                    Console.Error.WriteLine($"edgeprof: async parents are off: {reason}");
             }
-            inner = outer = null;
-            if (Native.AsyncReason() is { Length: > 0 } reason)
-                Console.Error.WriteLine($"edgeprof: async parents are off: {reason}");
+            Native.AsyncEnable(enable ? 1 : 0);
         }
-        Native.AsyncEnable(enable ? 1 : 0);
+    }
+
+    /// <summary>Whether pending tasks can be listed with this runtime. The first call measures.</summary>
+    public static bool KnowsTasks()
+    {
+        lock (Gate)
+            return Measured() && MeasureTasks();
+    }
+
+    /// <summary>Once: hooks use it meanwhile.</summary>
+    private static bool Measured() => measured ??= Measure();
+
+    private static unsafe bool MeasureTasks()
+    {
+        var failed = Task.FromException<int>(new InvalidOperationException());
+        _ = failed.Exception; // observed
+        Four four = default;
+        four[0] = new TaskCompletionSource<int>().Task;
+        four[1] = Task.FromResult(1234567);
+        four[2] = failed;
+        four[3] = Task.FromCanceled<int>(new CancellationToken(true));
+        return Native.TasksMeasure(Unsafe.AsPointer(ref four), 4) == 0;
     }
 
     private static unsafe bool Measure()

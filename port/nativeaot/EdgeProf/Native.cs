@@ -41,6 +41,23 @@ internal struct NativeMessage
     public uint Sequence, Format;
 }
 
+/// <summary>struct ep_dotnet_task_list in glue.h.</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal struct NativeTaskList
+{
+    public ulong WalkedNs;
+    public uint Methods, Groups, LeftOut;
+}
+
+/// <summary>struct ep_dotnet_task_group in glue.h.</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal unsafe struct NativeTaskGroup
+{
+    public const int Most = 32; // EP_DOTNET_TASK_DEPTH
+    public uint Count, Depth;
+    public fixed ulong Type[Most]; // addresses, on machines of 64 bits
+}
+
 /// <summary>What this assembly and the archive must have in common (struct ep_dotnet_shape in glue.h): the number of the
 /// interface, sizes of the structures above, number of figures.</summary>
 [StructLayout(LayoutKind.Sequential)]
@@ -157,8 +174,38 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_dotnet_async_task")]
     public static extern void AsyncTask(void* objects);
 
+    /// <summary>With a transition: it looks at the thread in both modes.</summary>
+    [DllImport(Library, EntryPoint = "ep_dotnet_mode_measure")]
+    public static extern int ModeMeasure();
+
     [DllImport(Library, EntryPoint = "ep_dotnet_async_enable")]
     public static extern void AsyncEnable(int enable);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_has_endpoint")]
+    public static extern int HasEndpoint();
+
+    /// <summary>Blocks until somebody asks.</summary>
+    [DllImport(Library, EntryPoint = "ep_dotnet_tasks_next")]
+    public static extern int TasksNext();
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_tasks_end")]
+    public static extern void TasksEnd(int end);
+
+    [SuppressGCTransition]
+    [DllImport(Library, EntryPoint = "ep_dotnet_tasks_measure")]
+    public static extern int TasksMeasure(void* objects, uint count);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_tasks_begin")]
+    public static extern int TasksBegin();
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_tasks_list")]
+    public static extern int TasksList(NativeTaskList* about);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_tasks_group")]
+    public static extern NativeTaskGroup* TasksGroup(uint number);
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_tasks_answer")]
+    public static extern void TasksAnswer(byte* text, uint size);
 
     [DllImport(Library, EntryPoint = "ep_dotnet_async_configured")]
     public static extern int AsyncConfigured();

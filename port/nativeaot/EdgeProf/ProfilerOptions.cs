@@ -139,8 +139,8 @@ public class ProfilerOptions
     /// one. For measurements: a busy program may have thousands of events a second.</summary>
     public bool AllEvents { get; set; }
 
-    /// <summary>Stacks of allocations and exceptions under a continuation go on, after the frame <c>[awaited by]</c>,
-    /// with the async methods that wait for it. x86-64 only. The same as EDGEPROF_AWAITED=1.</summary>
+    /// <summary>Stacks of allocations, exceptions, waits, locks and CPU samples under a continuation go on, after the frame
+    /// <c>[awaited by]</c>, with the async methods that wait for it. x86-64 only. The same as EDGEPROF_AWAITED=1.</summary>
     public bool Awaited { get; set; }
 
     /// <summary>Names of the activity sources whose spans samples carry, as for <see cref="Profiler.TrackSpans"/>.

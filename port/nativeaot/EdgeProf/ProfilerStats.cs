@@ -153,9 +153,9 @@ public readonly struct ProfilerStats
     /// known after the first exception or collection.</summary>
     public IReadOnlyList<ProfilerMissing> Unavailable => missing ?? [];
 
-    /// <summary>Why stacks have no async parents although <see cref="ProfilerOptions.Awaited"/> is set, in one line.
+    /// <summary>Why stacks, or some kinds of them, have no async parents although <see cref="ProfilerOptions.Awaited"/> is set.
     /// Empty: they have.</summary>
-    public string AwaitedUnavailable => Native.IsLinked ? Native.AsyncReason() : "";
+    public string AwaitedUnavailable => Native.IsLinked ? AsyncProbe.Unavailable : "";
 
     /// <summary>Losses by reason; only reasons that occurred.</summary>
     public IReadOnlyList<ProfilerLoss> Losses => losses ?? [];

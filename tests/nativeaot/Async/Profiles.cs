@@ -1,6 +1,6 @@
 namespace Async;
 
-/// <summary>Allocations and exceptions under chains that are complete before the first continuation runs: a profile has
+/// <summary>Allocations, exceptions, waits, locks and work under chains that are complete before the first continuation runs: a profile has
 /// each of them under its parents.</summary>
 internal static class Profiles
 {
@@ -9,6 +9,7 @@ internal static class Profiles
     private sealed class HandException : Exception;
 
     private static byte[]? sink;
+    private static readonly object Held = new();
 
     private static async Task<int> Hand(Task gate)
     {
@@ -25,6 +26,11 @@ internal static class Profiles
                 sink = null;
             }
         }
+        Thread.Sleep(2);
+        _ = Monitor.TryEnter(Held, 2);
+        var end = Environment.TickCount64 + 8;
+        while (Environment.TickCount64 < end)
+            Work.Some();
         return 1;
     }
 
@@ -45,8 +51,22 @@ internal static class Profiles
         done.SetResult();
     }
 
+    private static void Hold(EventWaitHandle held, EventWaitHandle release)
+    {
+        lock (Held)
+        {
+            held.Set();
+            release.WaitOne();
+        }
+    }
+
     public static void Run()
     {
+        using var held = new ManualResetEvent(false);
+        using var release = new ManualResetEvent(false);
+        var holder = new Thread(() => Hold(held, release));
+        holder.Start();
+        held.WaitOne();
         for (var i = 0; i < Rounds; i++)
         {
             var gate = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
@@ -57,5 +77,7 @@ internal static class Profiles
             boss.Wait();
             done.Task.Wait();
         }
+        release.Set();
+        holder.Join();
     }
 }

@@ -254,6 +254,33 @@ internal static class Scenes
         await Task.Run(() => Truth.Capture("?Task.Run", On(up, nameof(Runs))));
     }
 
+    private static async Task Decoy(Task task) => await task;
+
+    /// <summary>The task that runs has moved, and where it was lie tasks that a decoy waits for.</summary>
+    private static async Task Moves(Chain? up)
+    {
+        await Gate();
+        var chain = On(up);
+        await Task.Run(() =>
+        {
+            Truth.Capture("Task.Run, first", chain);
+            var kept = new List<object>();
+            for (var i = 0; i < 40; i++)
+            {
+                if (i % 10 == 0)
+                    GC.Collect(i % 20 == 0 ? 0 : 2, GCCollectionMode.Forced, true, true);
+                for (var k = 0; k < 20; k++)
+                {
+                    var task = new Task(static () => { });
+                    kept.Add(task);
+                    kept.Add(Decoy(task));
+                }
+            }
+            Truth.Capture("Task.Run, moved", chain);
+            GC.KeepAlive(kept);
+        });
+    }
+
     // ---- nobody waits, or nothing that is known ----
 
     private static async Task Alone(TaskCompletionSource done)
@@ -313,6 +340,7 @@ internal static class Scenes
         await Timed(On(null));
         await Unwrapped(On(null));
         await Runs(On(null));
+        await Moves(On(null));
         await Task.Run(() => Posted(new(nameof(Round), null)));
         await Reads(On(null));
         await Pools(On(null));

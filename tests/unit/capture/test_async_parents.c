@@ -12,6 +12,9 @@ static void fake_end(struct ep_hook_walk *walk);
 #define ep_hook_walk_next     fake_next
 #define ep_hook_walk_function fake_function
 #define ep_hook_walk_end      fake_end
+#include "port/nativeaot/runtime.h"
+static bool fake_is_managed(uintptr_t pc);
+#define ep_dotnet_is_managed fake_is_managed
 #include "port/nativeaot/async_parents.c"
 
 /* No object is in the collector's heap: all are in this program's data. */
@@ -41,6 +44,33 @@ static uintptr_t code[3]; /* the functions of box[i] that move it on */
 static struct ep_hook_walk frame[3];
 static uintptr_t began_with;
 
+/* Native code is below. */
+static bool fake_is_managed(uintptr_t pc)
+{
+    return pc >= 0x1000;
+}
+
+static bool cooperative;
+static unsigned begun, ended;
+
+bool ep_dotnet_is_cooperative(void)
+{
+    return cooperative;
+}
+
+bool ep_dotnet_cooperative_begin(struct ep_dotnet_mode *mode)
+{
+    (void)mode;
+    begun += !cooperative;
+    return !cooperative;
+}
+
+void ep_dotnet_cooperative_end(struct ep_dotnet_mode *mode)
+{
+    (void)mode;
+    ended++;
+}
+
 bool ep_dotnet_is_readable(uintptr_t at)
 {
     return at != 0;
@@ -54,7 +84,7 @@ uintptr_t ep_dotnet_jump_target(uintptr_t function)
 static bool fake_begin(struct ep_hook_walk *walk, const struct ep_context *context)
 {
     began_with = context ? context->base : 0;
-    *walk = (struct ep_hook_walk){.depth = 0};
+    *walk = (struct ep_hook_walk){.pc = context ? context->pc : 0};
     return true;
 }
 
@@ -340,6 +370,78 @@ static void an_exceptions_register_is_not_used(void **state)
     }
 }
 
+/* box[1], which box[2] awaits. */
+static struct object *awaited_box(void)
+{
+    ready();
+    struct object *running = new_object(&box[1]);
+    (void)waits_for(new_object(&box[2]), running);
+    run(running, 1);
+    return running;
+}
+
+/* The collector knows what managed code has saved, and moves objects while the thread waits. */
+static void a_waits_register_counts_once_managed_code_has_saved_it(void **state)
+{
+    const uintptr_t running = (uintptr_t)awaited_box();
+    struct ep_hook_parents parents;
+
+    (void)state;
+    cooperative = false;
+    begun = ended = 0;
+    frame[0] = (struct ep_hook_walk){.pc = 0x100, .base = running};
+    frame[1] = (struct ep_hook_walk){.pc = code[1] + 0x22, .base = running}; /* called the function that waits */
+    frame[2] = (struct ep_hook_walk){.pc = 0x7111, .base = running};
+    assert_false(ep_dotnet_async_find_waited(NULL, &parents));
+    frame[2].pc = code[1] + 0x22;
+    assert_true(ep_dotnet_async_find_waited(NULL, &parents));
+    assert_int_equal(parents.count, 1);
+    assert_int_equal(parents.parent[0], (uintptr_t)&box[2]);
+    assert_int_equal(parents.depth, 3);
+    assert_int_equal(begun, 2);
+    assert_int_equal(ended, 2);
+    cooperative = true; /* or not known */
+    assert_false(ep_dotnet_async_find_waited(NULL, &parents));
+    assert_int_equal(ended, 2);
+}
+
+static void an_unknown_register_teaches_nothing(void **state)
+{
+    const uintptr_t running = (uintptr_t)awaited_box();
+    struct ep_hook_parents parents;
+
+    (void)state;
+    frame[2].base = 0;
+    ep_dotnet_async_find(NULL, &parents);
+    assert_int_equal(parents.count, 0);
+    frame[2].base = running;
+    ep_dotnet_async_find(NULL, &parents);
+    assert_int_equal(parents.count, 1);
+}
+
+/* The collector itself is called by way of functions that are not managed code. */
+static void at_most_one_native_frame_is_passed_in_a_sample(void **state)
+{
+    const struct ep_context context = {.pc = 1};
+    struct ep_hook_parents parents;
+
+    (void)awaited_box();
+    (void)state;
+    cooperative = true;
+    assert_false(ep_hook_interrupted(&context, &parents)); /* off */
+    ep_dotnet_async_enable(1);
+    for (unsigned native = 0; native < 2; native++)
+        for (unsigned mode = 0; mode < 2; mode++) {
+            cooperative = mode == 1;
+            frame[0].pc = native ? 0x100 : 0x7011;
+            assert_int_equal(ep_hook_interrupted(&context, &parents), cooperative && !native);
+        }
+    const struct ep_context managed = {.pc = 0x7000};
+    frame[0].pc = 0x100; /* as seen from managed code: no matter */
+    assert_true(ep_hook_interrupted(&managed, &parents));
+    assert_int_equal(parents.parent[0], (uintptr_t)&box[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +452,9 @@ int main(void)
         cmocka_unit_test(continuations_are_followed),
         cmocka_unit_test(chains_end),
         cmocka_unit_test(only_the_frame_that_runs_a_box_counts),
+        cmocka_unit_test(a_waits_register_counts_once_managed_code_has_saved_it),
+        cmocka_unit_test(an_unknown_register_teaches_nothing),
+        cmocka_unit_test(at_most_one_native_frame_is_passed_in_a_sample),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
