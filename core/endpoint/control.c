@@ -5,6 +5,7 @@
  *   POST /level?high            low, medium, high
  *   POST /kinds?cpu,alloc       enables only these kinds
  *   POST /kinds?on=lock,gc      enables these too; off=...: disables these
+ *   POST /tasks, GET /tasks?N   what pending work waits for (tasks.c)
  *   POST /flush, POST /threads  ends the interval; dumps the stacks of all threads     (PUT is accepted like POST)
  *   POST /incident?name         triggers an incident
  *
@@ -254,6 +255,8 @@ int ep_control_act(struct ep_text *out, const struct ep_request *request)
         return post ? ep_threads_dump() : -ENOTSUP;
     if (ep_part_is(path, "/incident"))
         return post ? incident_trigger(request->query) : -ENOTSUP;
+    if (ep_part_is(path, "/tasks"))
+        return ep_tasks_put(out, post, request->query);
     return -ENOENT;
 }
 
@@ -263,13 +266,17 @@ const char *ep_control_reason(int error)
            : error == -ESRCH ? "{\"error\":\"the profiler is not running\"}\n"
            : error == -EINVAL
                ? "{\"error\":\"expected /level?low|medium|high, /kinds?cpu,... or /kinds?on=...&off=...\"}\n"
-           : error == -EACCES  ? "{\"error\":\"token required: Authorization: Bearer TOKEN\"}\n"
-           : error == -ENOENT  ? "{\"error\":\"expected /status, /level, /kinds, /flush, /threads or /incident\"}\n"
+           : error == -EACCES ? "{\"error\":\"token required: Authorization: Bearer TOKEN\"}\n"
+           : error == -ENOENT
+               ? "{\"error\":\"expected /status, /level, /kinds, /flush, /threads, /tasks or /incident\"}\n"
            : error == -ENOTSUP ? "{\"error\":\"use GET for /status, POST or PUT for the others\"}\n"
            : error == -ENODATA ? "{\"error\":\"the program keeps no history; set EDGEPROF_INCIDENT=1\"}\n"
            : error == -EBUSY   ? "{\"error\":\"another trigger waits\"}\n"
-           : error == -E2BIG   ? "{\"error\":\"the request is too long\"}\n"
-                               : "{\"error\":\"failed\"}\n";
+           : error == -ENOSYS
+               ? "{\"error\":\"no list of pending work: not a .NET program, or its runtime is not known\"}\n"
+           : error == -ETIMEDOUT ? "{\"error\":\"the program has not answered in time\"}\n"
+           : error == -E2BIG     ? "{\"error\":\"the request is too long\"}\n"
+                                 : "{\"error\":\"failed\"}\n";
 }
 
 /* The head contains the body's size, so the body is written first, behind room for a head. */

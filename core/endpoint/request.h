@@ -3,7 +3,7 @@
  * buffer. Supports the part of HTTP/1.1 that curl, Prometheus and Go's clients use: one request a connection, bodies
  * ignored.
  *
- * Only request.c, control.c, pull.c and metrics.c include this. Context of everything here: any thread.
+ * Only request.c, control.c, tasks.c, pull.c and metrics.c include this. Context of everything here: any thread.
  */
 #ifndef EP_REQUEST_H
 #define EP_REQUEST_H
@@ -55,6 +55,10 @@ const char *ep_request_verdict(int error);
  * or an error that ep_request_verdict() knows. */
 int ep_control_act(struct ep_text *out, const struct ep_request *request);
 const char *ep_control_reason(int error);
+
+/* Adds a part of the list of pending work. look: makes the list first, and waits for it; else `from` is where to read
+ * on. Returns 0; -ENOSYS: this program has none, or an error of the runtime's. */
+int ep_tasks_put(struct ep_text *out, bool look, struct ep_part from);
 
 /* Writes all statistics in Prometheus' text format, version 0.0.4. Returns 0 or -ESRCH. */
 int ep_metrics_put(struct ep_text *out);

@@ -63,6 +63,8 @@ void DONE(__wrap_)(int condemned)
     ended = true;
     (void)atomic_fetch_add_explicit(&ep_dotnet_collections, 1, memory_order_relaxed);
     DONE(__real_)(condemned);
+    if (condemned == GENERATIONS - 1 && began == condemned && atomic_load(&ep_dotnet_stopped))
+        ep_dotnet_tasks_walk();
 }
 
 void RESTART(__wrap_)(bool finished)

@@ -19,7 +19,7 @@
 static void *memory, *tls_memory, *pull_memory, *least_spool_memory; /* by memory_keep() */
 static void *mapped;
 static size_t mapped_size;
-static bool tls_failed, sends_names, agreed;
+static bool tls_failed, sends_names, agreed, has_endpoint;
 static char headers[EP_HEADERS_BYTES];
 static const char *failed; /* which endpoint could not be started, NULL: none failed */
 static void *spool_memory;
@@ -155,6 +155,7 @@ static int endpoints_start(const struct ep_dotnet_options *options)
 {
     int err = control_start(options);
 
+    has_endpoint = err > 0;
     if (err < 0)
         failed =
             "control endpoint (Control or EDGEPROF_CONTROL): must be a socket's path that can be created, or a free "
@@ -165,6 +166,7 @@ static int endpoints_start(const struct ep_dotnet_options *options)
     else if (err < 0)
         failed = "pull endpoint (Pull or EDGEPROF_PULL): must be a free port, or address:port, and beyond loopback "
                  "a token of at least 16 characters";
+    has_endpoint |= err > 0;
     if (err >= 0)
         return 0;
     (void)ep_dotnet_stop(0);
@@ -206,6 +208,11 @@ static void names_configure(struct ep_config *config, uint32_t names)
 int ep_dotnet_sends_names(void)
 {
     return sends_names;
+}
+
+int ep_dotnet_has_endpoint(void)
+{
+    return has_endpoint;
 }
 
 /* A second endpoint for old profiles, if a variable names one. */

@@ -18,7 +18,7 @@ from harness import REPOSITORY, Server, clean_environment
 from sample import SOURCE, contents, marked
 from senders import wait_for
 
-COMMANDS = ("serve", "run", "top", "flame", "export", "cat", "watch", "query", "devices", "diff", "symbols", "symbolize", "status", "level", "kinds", "threads")
+COMMANDS = ("serve", "run", "top", "flame", "export", "cat", "watch", "query", "devices", "diff", "symbols", "symbolize", "status", "level", "kinds", "threads", "tasks")
 
 
 # ---- help and wrong usage ----

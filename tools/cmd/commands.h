@@ -22,7 +22,7 @@ int et_cmd_diff(int argc, char **argv);
 int et_cmd_leaks(int argc, char **argv);
 int et_cmd_verdict(int argc, char **argv);
 int et_cmd_run(int argc, char **argv);
-int et_cmd_control(int argc, char **argv); /* status, level, kinds, threads */
+int et_cmd_control(int argc, char **argv); /* status, level, kinds, threads, tasks */
 
 /* ---- common parts ---- */
 

@@ -1,7 +1,8 @@
 /*
- * edgeprof status, level, kinds, threads: clients of a running service's control endpoint (EDGEPROF_CONTROL in the
- * service). make_target() makes the path of a request to core/endpoint/control.c; the answer is one line of JSON.
- * show_status() prints the important fields of /status.
+ * edgeprof status, level, kinds, threads, tasks: clients of a running service's control endpoint (EDGEPROF_CONTROL in
+ * the service). make_target() makes the path of a request to core/endpoint/control.c; the answer is one line of JSON.
+ * show_status() prints the important fields of /status, show_tasks() the list
+ * of pending work, which comes in parts.
  */
 #include "tools/cmd/commands.h"
 #include "tools/lib/json_read.h"
@@ -48,6 +49,16 @@ static const struct {
                 "\n"
                 "Makes the service capture a stack of every thread and send it as a profile of kind thread.\n"
                 "\n" AT_HELP},
+    {"tasks", "usage: edgeprof tasks [--at WHERE]\n"
+              "\n"
+              "Lists what the pending async methods of a .NET service (NativeAOT) wait for, at this moment: a line for "
+              "each\n"
+              "chain of methods that wait for each other, with the number of such chains, as in\n"
+              "\n"
+              "       123  Orders.Db.ReadAsync <- Orders.Pricing.SumAsync <- Orders.Api.Checkout\n"
+              "\n"
+              "The service makes a full garbage collection for it. The first line says how long it stood still.\n"
+              "\n" AT_HELP},
 };
 
 /* ---- request paths ---- */
@@ -155,6 +166,11 @@ static void report_refusal(const char *where, long status, const struct et_buf *
     free(clean);
 }
 
+static bool is_post(const char *target)
+{
+    return strcmp(target, "/status") != 0 && strncmp(target, "/tasks?", 7) != 0;
+}
+
 static int request_service(const struct control_endpoint *endpoint, const char *target, struct et_buf *answer)
 {
     CURL *curl = curl_easy_init();
@@ -169,14 +185,14 @@ static int request_service(const struct control_endpoint *endpoint, const char *
     if (endpoint->socket) {
         curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, endpoint->socket);
     }
-    if (strcmp(target, "/status") != 0) {
+    if (is_post(target)) {
         curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "");
     }
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, endpoint->headers);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append_data);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT, 10L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, strcmp(target, "/tasks") == 0 ? 40L : 10L);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     CURLcode code = curl_easy_perform(curl);
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
@@ -382,6 +398,53 @@ static int show_status(const struct et_buf *answer)
     return code;
 }
 
+/* ---- the answer to /tasks ---- */
+
+/* Prints the part that is answered. Returns where the next one begins; 0: this was the end; -1: it is no answer. */
+static json_int_t show_part(const struct et_buf *answer)
+{
+    struct et_buf why = {0};
+    json_t *part = et_json_read(answer->data ? answer->data : "", answer->size, &why);
+    const char *text = json_string_value(json_object_get(part, "text"));
+    json_int_t next = text ? json_integer_value(json_object_get(part, "next")) : -1;
+    if (text) {
+        for (size_t size; *text; text += size + (text[size] == '\n')) {
+            size = strcspn(text, "\n");
+            char *clean = et_clean(text, size);
+            printf("%s%s", clean, text[size] ? "\n" : "");
+            free(clean);
+        }
+    } else {
+        et_error("unexpected answer (%s); is this edgeprof's endpoint?", why.data ? why.data : "no text");
+    }
+    json_decref(part);
+    et_buf_free(&why);
+    return next;
+}
+
+/* The list does not change between its parts, unless somebody else asks. */
+static int show_tasks(const struct control_endpoint *endpoint)
+{
+    json_int_t next = 0, before;
+    int code;
+    do {
+        struct et_buf answer = {0}, target = {0};
+        before = next;
+        if (before) {
+            et_buf_printf(&target, "/tasks?%lld", (long long)before);
+        } else {
+            et_buf_text(&target, "/tasks");
+        }
+        code = request_service(endpoint, target.data, &answer);
+        if (!code) {
+            next = show_part(&answer);
+        }
+        et_buf_free(&target);
+        et_buf_free(&answer);
+    } while (!code && next > before);
+    return code ? code : next < 0 ? ET_FAILED : ET_OK;
+}
+
 /* ---- the command ---- */
 
 /* Performs the action and prints the new state. */
@@ -392,6 +455,11 @@ static int run_action(const struct et_options *options, const char *target)
     bool changes = strcmp(target, "/status") != 0;
     if (!find_endpoint(options->at, &endpoint)) {
         return ET_USAGE;
+    }
+    if (strcmp(target, "/tasks") == 0) {
+        int shown = show_tasks(&endpoint);
+        curl_slist_free_all(endpoint.headers);
+        return shown;
     }
     int code = changes ? request_service(&endpoint, target, &answer) : ET_OK;
     code = code ? code : request_service(&endpoint, "/status", &status);

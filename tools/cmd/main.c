@@ -37,6 +37,7 @@ static const char help[] =
     "  level      preset for sampling rate and kinds: low, medium, high\n"
     "  kinds      set the kinds to collect\n"
     "  threads    capture a stack of every thread\n"
+    "  tasks      list what pending async methods of a .NET service wait for\n"
     "\n"
     "  edgeprof COMMAND --help   what a command does and its options\n"
     "  edgeprof --version\n"
@@ -48,14 +49,14 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"serve", et_cmd_serve},       {"run", et_cmd_run},         {"top", et_cmd_top},
-    {"flame", et_cmd_flame},       {"export", et_cmd_export},   {"cat", et_cmd_cat},
-    {"backup", et_cmd_backup},     {"status", et_cmd_control},  {"level", et_cmd_control},
-    {"kinds", et_cmd_control},     {"symbols", et_cmd_symbols}, {"symbolize", et_cmd_symbolize},
-    {"diff", et_cmd_diff},         {"query", et_cmd_query},     {"devices", et_cmd_query},
-    {"watch", et_cmd_watch},       {"threads", et_cmd_control}, {"verdict", et_cmd_verdict},
-    {"leaks", et_cmd_leaks},       {"crashes", et_cmd_crashes}, {"incidents", et_cmd_incidents},
-    {"incident", et_cmd_incident},
+    {"serve", et_cmd_serve},         {"run", et_cmd_run},           {"top", et_cmd_top},
+    {"flame", et_cmd_flame},         {"export", et_cmd_export},     {"cat", et_cmd_cat},
+    {"backup", et_cmd_backup},       {"status", et_cmd_control},    {"level", et_cmd_control},
+    {"kinds", et_cmd_control},       {"symbols", et_cmd_symbols},   {"symbolize", et_cmd_symbolize},
+    {"diff", et_cmd_diff},           {"query", et_cmd_query},       {"devices", et_cmd_query},
+    {"watch", et_cmd_watch},         {"threads", et_cmd_control},   {"tasks", et_cmd_control},
+    {"verdict", et_cmd_verdict},     {"leaks", et_cmd_leaks},       {"crashes", et_cmd_crashes},
+    {"incidents", et_cmd_incidents}, {"incident", et_cmd_incident},
 };
 
 int main(int argc, char **argv)

@@ -225,6 +225,7 @@ public static unsafe partial class Profiler
         if (Native.SendsNames() != 0)
             Names.Begin();
         AsyncProbe.Enable(options.Awaited || Native.AsyncConfigured() != 0);
+        Tasks.Begin();
         TrackOptions(options.SpanSources);
         Spans.Begin();
         exitTimeout = options.ExitTimeout;
@@ -262,6 +263,7 @@ public static unsafe partial class Profiler
     private static bool StopLocked(TimeSpan timeout)
     {
         Tracks = false;
+        Tasks.End();
         Spans.End();
         var deadline = (uint)Math.Clamp(timeout.TotalMilliseconds, 0, 3_600_000);
         var error = -Native.EBusy;

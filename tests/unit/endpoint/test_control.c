@@ -2,6 +2,7 @@
  * control.c: the effects of requests, authorization, and well-formed error answers to arbitrary bytes. For ASan each
  * request is in its own block, and each answer in one of EP_CONTROL_ANSWER bytes.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "unit.h"
@@ -69,6 +70,50 @@ static int ask(const char *request_line, const char *headers, const char *token)
 static int asked(const char *request_line)
 {
     return ask(request_line, "", NULL);
+}
+
+static char list[9000];
+static int looked;
+
+static int look(void)
+{
+    return looked;
+}
+
+static size_t read_list(size_t from, char *text, size_t room)
+{
+    size_t size = from < strlen(list) ? strlen(list) - from : 0;
+
+    size = size < room ? size : room;
+    memcpy(text, list + from, size);
+    return size;
+}
+
+/* A list in parts, each in an answer of its own. */
+static void test_tasks(void **state)
+{
+    static const struct ep_tasks_source source = {look, read_list};
+    char request[32] = "POST /tasks", got[sizeof list] = "";
+    unsigned next = 0;
+
+    (void)state;
+    assert_int_equal(asked("POST /tasks"), 501);
+    ep_tasks_attach(&source);
+    memset(list, '\n', sizeof list - 1);
+    list[0] = '1';
+    do {
+        assert_int_equal(asked(request), 200);
+        const char *text = strstr(answer, "{\"text\":\""), *end = strstr(answer, "\",\"next\":");
+        assert_true(text && end && sscanf(end, "\",\"next\":%u", &next) == 1);
+        for (text += 9; text < end; text += *text == '\\' ? 2 : 1)
+            strcat(got, *text == '\\' ? "\n" : "1");
+        snprintf(request, sizeof request, "GET /tasks?%u", next);
+    } while (next);
+    assert_string_equal(got, list);
+    assert_int_equal(asked("GET /tasks?999999999999999999999"), 200);
+    looked = -ETIMEDOUT;
+    assert_int_equal(asked("POST /tasks"), 504);
+    ep_tasks_attach(NULL);
 }
 
 static void test_missing_kind(void **state)
@@ -255,9 +300,13 @@ static void test_any_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_requests_do), cmocka_unit_test(test_missing_kind),
-        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_largest_answer),   cmocka_unit_test(test_any_bytes),
+        cmocka_unit_test(test_what_requests_do),
+        cmocka_unit_test(test_missing_kind),
+        cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_largest_answer),
+        cmocka_unit_test(test_any_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
