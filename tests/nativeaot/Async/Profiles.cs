@@ -30,8 +30,16 @@ internal static class Profiles
         _ = Monitor.TryEnter(Held, 2);
         var end = Environment.TickCount64 + 8;
         while (Environment.TickCount64 < end)
-            Work.Some();
+            Compute();
         return 1;
+    }
+
+    private static int sum;
+
+    private static void Compute()
+    {
+        for (var i = 0; i < 2000; i++)
+            sum = sum * 31 + i;
     }
 
     private static async ValueTask<int> Helper(Task gate)
