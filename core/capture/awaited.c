@@ -128,8 +128,7 @@ static int record_awaited(const struct awaited_args *args, const struct ep_conte
         store_span(payload + head, work);
     if (dated)
         store_word(&payload[words - 1], ep_port_uptime_ns() >> EP_TIME_SHIFT);
-    const struct ep_record header = {.kind =
-                                         (args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE) + dated * EP_RECORD_DATED,
+    const struct ep_record header = {.kind = args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
                                      .quality = stack.quality,
                                      .end = stack.end,
                                      .count = words + stack.depth};
