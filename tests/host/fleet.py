@@ -39,6 +39,9 @@ class Clock:
     def set(self, now_ns):
         """Begins a turn of the keeper at this time, which then goes on at the pace of real time."""
         self.shared[0:8] = struct.pack("<q", now_ns - time.time_ns())
+        self.next_turn()
+
+    def next_turn(self):
         self.turn += 1
         self.shared[8:16] = struct.pack("<Q", self.turn)
 
@@ -208,7 +211,8 @@ class Site:
         self.connections = Connections(self.server.port, 100)
 
     def settle(self):
-        """The keeper has done all that is due."""
+        """The keeper has done all that is due, also of what came while it had nothing to do."""
+        self.clock.next_turn()
         assert wait_until(self.clock.rested, 600), f"the keeper does not get through: {self.server.stderr()[-2000:]}"
 
     def files(self):
