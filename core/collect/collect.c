@@ -263,8 +263,10 @@ static void add_snapshot(struct ep *ep, unsigned node, const struct sample *samp
 /* CPU time counts even if the kind is off by now: it is charged to its thread. An object may be followed. */
 static bool is_wanted(const struct ep *ep, const struct sample *sample)
 {
-    return (ep->kinds | ep_history_kinds) & EP_KIND_BIT(sample->kind) || sample->kind == EP_KIND_CPU ||
-           sample->kind == EP_KIND_THREAD || (sample->kind == EP_KIND_WAIT && ep->kinds & EP_KIND_BIT(EP_KIND_LOCK)) ||
+    const uint32_t kinds = ep->kinds | ep_history_kinds;
+
+    return kinds & EP_KIND_BIT(sample->kind) || sample->kind == EP_KIND_CPU || sample->kind == EP_KIND_THREAD ||
+           (sample->kind == EP_KIND_WAIT && kinds & EP_KIND_BIT(EP_KIND_LOCK)) ||
            (sample->kind == EP_KIND_ALLOC && sample->token);
 }
 

@@ -70,7 +70,7 @@ static unsigned stream_limit(const struct ep *ep, unsigned stream)
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
         if (stream_of((enum ep_kind)kind) == stream && ep->kinds & EP_KIND_BIT(kind))
             sum += ep_rates_limit(ep, (enum ep_kind)kind);
-    return sum ? sum : LIMIT_HISTORY;
+    return sum ? sum : stream == EP_RATE_ALLOC ? 1 : LIMIT_HISTORY;
 }
 
 static uint32_t distance_most(const struct ep *ep, unsigned stream)

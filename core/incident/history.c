@@ -222,7 +222,7 @@ static unsigned thread_find(uint32_t tid)
 /* Frees the places of threads without samples. */
 static void threads_sweep(void)
 {
-    bool used[EP_PAST_THREADS_MOST + 1] = {false};
+    bool used[EP_PAST_NOBODY + 1] = {false};
 
     for (unsigned i = 0; i < EP_PAST_PARTS; i++)
         for (unsigned k = 0; k < ep_past.part[i].count; k++)

@@ -19,6 +19,7 @@
 #define MS                        1000000u
 #define DAY_NS                    86400000000000u
 #define DUMP_NS                   2500000000u /* a dump of all threads has ended by then */
+#define DUMP_LOOK_NS              50000000u   /* the dump itself wakes, too */
 #define RETRY_NS                  100000000u
 #define RETRY_MOST                10000000000u
 #define WAIT_LEAST                1000000u /* shorter waits are not in the history */
@@ -103,11 +104,21 @@ static void run_begin(struct ep *ep)
 {
     if (incident.run == ep->run)
         return;
+    if (ep->config.flags & EP_SINCE_FORK) /* spans and heartbeats of the parent's threads */
+        ep_triggers_clear();
     incident.run = ep->run;
     incident.phase = IDLE;
     incident.passed = 0;
     ep_past_clear();
     ep_watch_begin(&incident.config);
+}
+
+/* Locks are waits with a frame of their own. */
+static bool is_wanted(const struct ep *ep, const struct ep_past_sample *sample)
+{
+    return ep_history_kinds & EP_KIND_BIT(sample->kind) ||
+           (sample->kind == EP_KIND_WAIT && ep_history_kinds & EP_KIND_BIT(EP_KIND_LOCK) &&
+            ep->tree.node[sample->node].frame == EP_FRAME_WAIT + EP_WAIT_LOCK);
 }
 
 static bool history_add(struct ep *ep, const struct ep_record *record, unsigned node)
@@ -120,7 +131,7 @@ static bool history_add(struct ep *ep, const struct ep_record *record, unsigned 
     bool dump = sample.kind == EP_KIND_THREAD;
 
     run_begin(ep);
-    if (!dump && sample.kind != EP_KIND_CPU && !(ep_history_kinds & EP_KIND_BIT(sample.kind)))
+    if (!dump && sample.kind != EP_KIND_CPU && !is_wanted(ep, &sample))
         return false;
     sample.value_ns = dump ? 0 : value_of(record, sample.kind);
     sample.tick = tick_of(record);
@@ -160,7 +171,8 @@ static void triggers_take(struct ep *ep, uint64_t now)
     suppress(ep_triggers_passed());
     if (!ep_trigger_take(&trigger))
         return;
-    if (incident.phase != IDLE || ep->config.encoder || !ep->transport || !limits_allow(trigger.cause, now))
+    if (incident.phase != IDLE || trigger.time_ns < ep->started_ns || ep->config.encoder || !ep->transport ||
+        !limits_allow(trigger.cause, now))
         suppress(1);
     else
         incident_begin(ep, &trigger);
@@ -204,7 +216,9 @@ static uint32_t part_put(struct ep *ep, uint64_t now)
     const bool empty = ep_outbox_empty(&ep->outbox);
     struct ep_box_header header = {.end_ns = now, .end_unix_ns = ep_port_unix_ns()};
     uint8_t *bytes;
-    uint32_t room = atomic_load(&ep->restart.state) == EP_RESTART_NONE ? ep_outbox_room(&ep->outbox, &bytes) : 0;
+    /* Only into an empty outbox: queued profiles of an older segment could not be completed after a restart. */
+    const bool may = (empty || atomic_load(&ep->stopping)) && atomic_load(&ep->restart.state) == EP_RESTART_NONE;
+    uint32_t room = may ? ep_outbox_room(&ep->outbox, &bytes) : 0;
 
     if (room > ep->message_bytes)
         room = ep->message_bytes;
@@ -261,7 +275,7 @@ static void history_round(struct ep *ep, uint64_t now)
     triggers_take(ep, now);
     incident_go_on(ep, now);
     incident.next_ns = spans < watch ? spans : watch;
-    uint64_t due = incident.phase == TAIL     ? (now < incident.end_ns ? incident.end_ns : now + MS)
+    uint64_t due = incident.phase == TAIL     ? (now < incident.end_ns ? incident.end_ns : now + DUMP_LOOK_NS)
                    : incident.phase == FROZEN ? incident.retry_ns
                                               : UINT64_MAX;
     if (due < incident.next_ns)

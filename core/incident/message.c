@@ -15,7 +15,7 @@ static struct {
     unsigned count; /* samples */
     bool more;
     uint64_t segment;
-    uint8_t place[EP_PAST_THREADS_MOST + 1]; /* of a thread in the message + 1; 0: it is not in it */
+    uint8_t place[EP_PAST_NOBODY + 1]; /* of a thread in the message + 1; 0: it is not in it */
     unsigned threads;
 } now;
 

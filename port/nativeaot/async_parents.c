@@ -108,7 +108,7 @@ static const struct type *type_of(uintptr_t object)
 /* The object in a field; 0: none. */
 static uintptr_t field_of(uintptr_t object, const struct type *type, unsigned offset)
 {
-    return offset && offset + 2 * WORD <= type->size.base_size ? word_at(object + offset) : 0;
+    return type && offset && offset + 2 * WORD <= type->size.base_size ? word_at(object + offset) : 0;
 }
 
 static bool is_a(const struct type *type, const struct type *wanted)

@@ -225,7 +225,7 @@ static void *memory_map(size_t size)
 int ep_dotnet_tasks_begin(void)
 {
     text = text ? text : memory_map(TEXT);
-    memory = memory_map(sizeof *memory);
+    memory = memory ? memory : memory_map(sizeof *memory); /* a list that was not made has not touched it */
     if (!text || !memory)
         return -ENOMEM;
     tasks = 0;

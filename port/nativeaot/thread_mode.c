@@ -3,6 +3,8 @@
  * at a safe point, and in both cases the thread's transition frame is set. So a thread without one is in cooperative
  * mode, and objects stay where they are until it leaves that mode or, in managed code, reaches a safe point. Only the
  * thread itself writes the field: a signal handler that has interrupted it reads what stays true while it runs.
+ * A thread that returns into managed code clears the field first and then looks whether threads are being stopped, and
+ * so must whoever asks.
  *
  * The runtime keeps the field in its Thread, in thread-local storage. Where that is is measured: in an executable it is
  * the same place for all threads. A shared library has none such, and there nothing is known.
@@ -17,6 +19,8 @@
 /* Switches from preemptive to cooperative mode and back, like a call from C into managed code. */
 EP_RUNTIME_FUNCTION void RhpReversePInvoke(void *frame);
 EP_RUNTIME_FUNCTION void RhpReversePInvokeReturn(void *frame);
+/* Not 0 from before threads are stopped until they may run. */
+EP_RUNTIME_FUNCTION const volatile uint32_t RhpTrapThreads;
 
 static atomic_intptr_t transition_frame; /* distance of the field from the thread pointer; 0: not known */
 
@@ -31,7 +35,7 @@ bool ep_dotnet_is_cooperative(void)
 {
     const intptr_t distance = atomic_load_explicit(&transition_frame, memory_order_acquire);
 
-    return distance && transition(distance) == 0;
+    return distance && transition(distance) == 0 && RhpTrapThreads == 0;
 }
 
 bool ep_dotnet_cooperative_begin(struct ep_dotnet_mode *mode)
@@ -75,7 +79,7 @@ int ep_dotnet_mode_measure(void)
     uintptr_t before[THREAD_WORDS] = {0};
     unsigned words = 0, found = 0, place = 0;
 
-    if (!RhpReversePInvoke || !RhpReversePInvokeReturn || !ep_dotnet_thread_pointer() ||
+    if (!RhpReversePInvoke || !RhpReversePInvokeReturn || !&RhpTrapThreads || !ep_dotnet_thread_pointer() ||
         dl_iterate_phdr(is_first_module, (void *)(uintptr_t)RhpReversePInvoke) != 1)
         return -1;
     RhpReversePInvoke(mode.frame);

@@ -198,6 +198,8 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_dotnet_tasks_begin")]
     public static extern int TasksBegin();
 
+    // No collection can walk the heap meanwhile.
+    [SuppressGCTransition]
     [DllImport(Library, EntryPoint = "ep_dotnet_tasks_list")]
     public static extern int TasksList(NativeTaskList* about);
 

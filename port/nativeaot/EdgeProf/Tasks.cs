@@ -34,7 +34,15 @@ internal static unsafe class Tasks
     {
         while (Native.TasksNext() == 0)
         {
-            var text = Encoding.UTF8.GetBytes(List());
+            byte[] text;
+            try
+            {
+                text = Encoding.UTF8.GetBytes(List());
+            }
+            catch (Exception) // such as OutOfMemoryException: the list is not worth the program
+            {
+                text = [];
+            }
             fixed (byte* bytes = text)
                 Native.TasksAnswer(bytes, (uint)text.Length);
         }

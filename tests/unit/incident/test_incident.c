@@ -399,9 +399,25 @@ static void test_wrong(void **state)
     assert_int_equal(ep_incident_from_env(&from), -EINVAL);
 }
 
+/* One more thread than a message has places for: its samples belong to nobody. */
+static void test_more_threads_than_places(void **state)
+{
+    (void)state;
+    begin((struct ep_incident_config){.memory_size = sizeof memory, .tail_ms = 100});
+    for (uint32_t tid = 1000; tid < 1300; tid++)
+        ticks(1, tid);
+    assert_int_equal(ep_incident("many"), 0);
+    ticks(30, 1000);
+    assert_int_equal(got.messages, 1);
+    assert_true(got.threads > 200 && got.threads < 256);
+    assert_true(got.samples >= 300);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_more_threads_than_places),
         cmocka_unit_test(test_before_and_after),
         cmocka_unit_test(test_waits_of_the_history),
         cmocka_unit_test(test_frozen),
