@@ -65,35 +65,61 @@ internal static unsafe class Tasks
             took = Stopwatch.GetTimestamp() - from;
             error = Native.TasksList(&list);
         }
-        return error == 0 ? Text(list, took * 1e3 / Stopwatch.Frequency) : "";
+        return error == 0 ? Text(list, took / (Stopwatch.Frequency / 1_000_000)) : "";
     }
 
-    private static string Text(in NativeTaskList list, double took)
+    private sealed class Group(string chain, long count)
     {
-        var counts = new Dictionary<string, long>(); // methods of one name may have several types
-        for (var i = 0u; i < list.Groups; i++)
-        {
-            var group = Native.TasksGroup(i);
-            var chain = Chain(group);
-            counts[chain] = counts.GetValueOrDefault(chain) + group->Count;
-        }
-        var groups = counts.Select(static pair => (Count: pair.Value, Chain: pair.Key)).ToList();
-        groups.Sort(static (a, b) => a.Count != b.Count ? b.Count.CompareTo(a.Count) : string.CompareOrdinal(a.Chain, b.Chain));
+        public readonly string Chain = chain;
+        public long Count = count;
+    }
+
+    // Arrays of one class, and no formats: generic code for other types would grow each program that has an endpoint.
+    private static string Text(in NativeTaskList list, long tookUs)
+    {
+        var groups = Groups(list.Groups);
+        var count = groups.Length;
         var text = new StringBuilder();
-        text.Append(CultureInfo.InvariantCulture,
-                    $"{list.Methods} pending async methods, {groups.Count} chains; the program stood for {took:F1} ms: a collection, and {list.WalkedNs / 1e6:F1} ms for the list\n");
+        text.Append(Text(list.Methods)).Append(" pending async methods, ").Append(Text(count));
+        text.Append(" chains; the program stood for ").Append(Milliseconds(tookUs)).Append(" ms: a collection, and ");
+        text.Append(Milliseconds((long)(list.WalkedNs / 1000))).Append(" ms for the list\n");
         if (list.LeftOut > 0)
-            text.Append(CultureInfo.InvariantCulture, $"{list.LeftOut} tasks are not counted: there are too many\n");
-        for (var i = 0; i < groups.Count; i++)
+            text.Append(Text(list.LeftOut)).Append(" tasks are not counted: there are too many\n");
+        for (var i = 0; i < count; i++)
         {
             if (text.Length > Longest)
             {
-                text.Append(CultureInfo.InvariantCulture, $"{groups.Count - i} more chains\n");
+                text.Append(Text(count - i)).Append(" more chains\n");
                 break;
             }
-            text.Append(CultureInfo.InvariantCulture, $"{groups[i].Count,8}  {groups[i].Chain}\n");
+            text.Append(Text(groups[i].Count).PadLeft(8)).Append("  ").Append(groups[i].Chain).Append('\n');
         }
         return text.ToString();
+    }
+
+    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
+
+    private static string Milliseconds(long us) => Text(us / 1000) + "." + Text(us / 100 % 10);
+
+    /// <summary>Most first. Methods of one name may have several types.</summary>
+    private static Group[] Groups(uint all)
+    {
+        var groups = new Group[all];
+        for (var i = 0u; i < all; i++)
+        {
+            var group = Native.TasksGroup(i);
+            groups[i] = new Group(Chain(group), group->Count);
+        }
+        Array.Sort(groups, static (a, b) => string.CompareOrdinal(a.Chain, b.Chain));
+        var count = 0;
+        foreach (var group in groups)
+            if (count > 0 && groups[count - 1].Chain == group.Chain)
+                groups[count - 1].Count += group.Count;
+            else
+                groups[count++] = group;
+        Array.Resize(ref groups, count);
+        Array.Sort(groups, static (a, b) => a.Count != b.Count ? b.Count.CompareTo(a.Count) : string.CompareOrdinal(a.Chain, b.Chain));
+        return groups;
     }
 
     private static string Chain(NativeTaskGroup* group)
@@ -122,7 +148,7 @@ internal static unsafe class Tasks
             // The runtime cannot name it.
         }
         if (name is not { Length: > 0 })
-            return $"0x{type:x}";
+            return "0x" + type.ToString("x", CultureInfo.InvariantCulture);
         if (name == Plain || name.StartsWith(Plain + "`1[", StringComparison.Ordinal))
             return null;
         var method = MethodName.OfType(name);
@@ -132,9 +158,12 @@ internal static unsafe class Tasks
 
     private static string Clean(string name)
     {
-        foreach (var c in name)
-            if (char.IsControl(c) || c is '"' or '\\')
-                return new string(name.Select(static c => char.IsControl(c) || c is '"' or '\\' ? '?' : c).ToArray());
+        char[]? clean = null;
+        for (var i = 0; i < name.Length; i++)
+            if (char.IsControl(name[i]) || name[i] is '"' or '\\')
+                (clean ??= name.ToCharArray())[i] = '?';
+        if (clean is not null)
+            return new string(clean);
         return name;
     }
 }
