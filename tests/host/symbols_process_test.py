@@ -127,6 +127,16 @@ def test_nothing_is_left(start, known, tmp_path):
     assert wait_until(lambda: not any(os.path.exists(f"/proc/{process}/fd/0") for process in (opener, *readers)))
 
 
+def test_large_and_compressed(start, known, tmp_path):
+    """A file that is mapped, not copied, with compressed sections: libelf writes to its headers."""
+    subprocess.run(["objcopy", "--compress-debug-sections=zlib", known.debug, tmp_path / "debug"], check=True)
+    own = spoilt(tmp_path / "app", known, "-", tmp_path / "debug")
+    os.truncate(tmp_path / "app", 17 << 20)
+    server = start()
+    send(server, known, own, tmp_path / "app")
+    assert names(server, "broken") == ["hot"] and sum(failures(server).values()) == 0, server.stderr()
+
+
 def test_zip_bomb(start, known, tmp_path):
     """100 KB of debugging information that are 100 MB unpacked: the limit of memory, or libelf, refuses it."""
     zeros = tmp_path / "zeros"

@@ -52,12 +52,16 @@ static const char *const SQL[S_COUNT] = {
                   " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
     [S_INCIDENT_ADD] = "INSERT INTO incident (incident, part, received_ns, service, tags, host, message)"
                        " SELECT ?, ?, ?, service, tags, host, ? FROM origin WHERE id = ?",
-    [S_INCIDENT_DROP] = "DELETE FROM incident WHERE id <= (SELECT max(id) FROM incident) - ?",
+    [S_INCIDENT_DROP] = "DELETE FROM incident WHERE id <= (SELECT max(id) FROM incident) - ?1 OR id <= (SELECT max(id)"
+                        " FROM (SELECT id, sum(length(message)) OVER (ORDER BY id DESC) AS bytes FROM incident)"
+                        " WHERE bytes > ?2)",
     [S_INCIDENT_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'incident'",
     [S_INCIDENTS] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident"
                     " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
-    [S_INCIDENT] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident"
-                   " WHERE incident = ? ORDER BY part, id",
+    [S_INCIDENT] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident WHERE id IN"
+                   " (SELECT min(id) FROM incident WHERE incident = ?1 AND (service, tags, host) ="
+                   " (SELECT service, tags, host FROM incident WHERE incident = ?1 ORDER BY part, id LIMIT 1)"
+                   " GROUP BY part) ORDER BY part",
     [S_ROLLUP_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'rollup'",
     [S_ROLLUP_ADD] =
         "INSERT INTO rollup (hour_ns, service, kind, unit, tags, start_ns, end_ns, profiles, period, samples,"

@@ -114,8 +114,9 @@ enum { ET_CRASHES_MOST = 1000 };
 int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int64_t now_ns, const void *message,
                    size_t size);
 
-/* A part of an incident, as its message came. The newest ET_INCIDENT_PARTS_MOST stay. */
-enum { ET_INCIDENT_PARTS_MOST = 1000 };
+/* A part of an incident, as its message came. The newest ET_INCIDENT_PARTS_MOST stay, of at most
+ * ET_INCIDENT_BYTES_MOST. */
+enum { ET_INCIDENT_PARTS_MOST = 1000, ET_INCIDENT_BYTES_MOST = 64 << 20 };
 struct et_incident_row {
     uint64_t incident;
     uint32_t part;

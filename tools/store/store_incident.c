@@ -9,7 +9,8 @@ int et_store_incident(struct et_store *store, const struct et_incident_row *row,
     int err = et_store_step(store, et_store_bind(store, S_INCIDENT_ADD, "uiibi", row->incident, (int64_t)row->part,
                                                  row->received_ns, row->message, row->size, origin));
     return err ? err
-               : et_store_step(store, et_store_bind(store, S_INCIDENT_DROP, "i", (int64_t)ET_INCIDENT_PARTS_MOST));
+               : et_store_step(store, et_store_bind(store, S_INCIDENT_DROP, "ii", (int64_t)ET_INCIDENT_PARTS_MOST,
+                                                    (int64_t)ET_INCIDENT_BYTES_MOST));
 }
 
 static bool is_selected(sqlite3_stmt *row, const struct et_query *query)

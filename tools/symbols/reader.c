@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 /* SLICE_MS: how often a wait looks whether it is to end. */
-enum { SLICE_MS = 100, FACTS_SECONDS = 60, WAIT_SECONDS = 600 };
+enum { SLICE_MS = 100, FACTS_SECONDS = 60, WAIT_SECONDS = 600, HIDDEN_MEMORY = 4 << 20 };
 
 struct et_reader {
     char *path;
@@ -332,7 +332,7 @@ static int receive_all(const struct waiting *waiting, void *bytes, size_t size)
         if (waiting->stopping && *waiting->stopping) {
             return -ECANCELED;
         }
-        if (events == 0 && monotonic_ns() > waiting->until_ns) {
+        if (monotonic_ns() > waiting->until_ns) {
             return -ETIMEDOUT;
         }
         ssize_t more = events > 0 ? recv(waiting->socket, (char *)bytes + got, size - got, 0) : 0;
@@ -347,7 +347,8 @@ static int receive_all(const struct waiting *waiting, void *bytes, size_t size)
 static int send_question(const struct et_reader *reader, const struct et_question *question)
 {
     for (size_t sent = 0; sent < sizeof *question;) {
-        ssize_t more = send(reader->socket, (const char *)question + sent, sizeof *question - sent, MSG_NOSIGNAL);
+        ssize_t more = send(reader->socket, (const char *)question + sent, sizeof *question - sent,
+                            MSG_NOSIGNAL | MSG_DONTWAIT); /* it has no other question, so there is room */
         if (more < 0 && errno != EINTR) {
             return -EPIPE;
         }
@@ -421,6 +422,10 @@ static int open_there(struct et_reader *reader, const char *path, struct et_symf
     }
     memcpy(order.path, path, size + 1);
     struct et_order_done done = give_order(&order, &reader->socket);
+    if (!done.error && reader->socket < 0) { /* its descriptor did not arrive */
+        int none;
+        give_order(&(struct et_order){.kind = ET_ORDER_END, .process = done.process}, &none);
+    }
     if (done.error || reader->socket < 0) {
         return done.error == -ENOEXEC ? -EINVAL : done.error ? done.error : -EPIPE;
     }
@@ -543,12 +548,13 @@ uint64_t et_reader_memory(const struct et_reader *reader)
     }
     snprintf(path, sizeof path, "/proc/%d/statm", (int)reader->process);
     FILE *statm = fopen(path, "re");
-    if (statm) {
-        if (fscanf(statm, "%*u %llu %llu", &resident, &shared) != 2) {
-            resident = shared = 0;
-        }
-        fclose(statm);
+    if (!statm) { /* hidden by ProtectProc=invisible or landlock */
+        return reader->identity.size + HIDDEN_MEMORY;
     }
+    if (fscanf(statm, "%*u %llu %llu", &resident, &shared) != 2) {
+        resident = shared = 0;
+    }
+    fclose(statm);
     return (resident > shared ? resident - shared : 0) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 

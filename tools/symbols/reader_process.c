@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 /* SECONDS, MEMORY: for a file of no size. */
-enum { SECONDS = 2, BYTES_A_SECOND = 8 << 20, MEMORY = 48 << 20, BYTES_A_BYTE_OF_MEMORY = 4 };
+enum { SECONDS = 2, BYTES_A_SECOND = 8 << 20, MEMORY = 48 << 20, MEMORY_A_BYTE = 4, MEMORY_FOR_BYTES = 512 << 20 };
 
 /* Files up to this size are copied: somebody may overwrite them while they are in use. */
 enum { COPY_MOST = 16 << 20 };
@@ -34,7 +34,8 @@ unsigned et_reader_seconds(uint64_t bytes)
 
 uint64_t et_reader_memory_most(uint64_t bytes)
 {
-    return MEMORY + bytes / BYTES_A_BYTE_OF_MEMORY + (bytes <= COPY_MOST ? bytes : 0);
+    uint64_t more = bytes < MEMORY_FOR_BYTES / MEMORY_A_BYTE ? bytes * MEMORY_A_BYTE : MEMORY_FOR_BYTES;
+    return MEMORY + more + (bytes <= COPY_MOST ? bytes : 0);
 }
 
 struct et_file_identity et_file_identity(const struct stat *status)
@@ -174,7 +175,7 @@ static void limit_memory(uint64_t bytes)
     read_memory(&addresses, &data);
     if (addresses) {
         limit(RLIMIT_AS, addresses + bytes + most);
-        limit(RLIMIT_DATA, data + most);
+        limit(RLIMIT_DATA, data + bytes + most);
     }
 #else
     (void)read_memory;
@@ -314,7 +315,8 @@ static void confine(void)
 /* Whoever waits for the end of the tool's output does not wait for this process: it has none. */
 static void leave_output(int orders)
 {
-    int nowhere = open("/dev/null", O_RDWR);
+    /* above all three, which may be closed */
+    int nowhere = fcntl(open("/dev/null", O_RDWR | O_CLOEXEC), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (dup2(orders, SOCKET) < 0 || nowhere < 0 || dup2(nowhere, NOWHERE) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
         _exit(1);
     }

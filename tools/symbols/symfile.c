@@ -566,7 +566,9 @@ static bool copy_file(struct et_symfile *file, int fd, size_t size, const char *
 
 static bool map_file(struct et_symfile *file, int fd, size_t size, const char **why)
 {
-    void *mapped = size ? mmap(file->image, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) : MAP_FAILED;
+    /* libelf changes the headers of sections that it decompresses */
+    const int access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED;
+    void *mapped = size ? mmap(file->image, size, access, flags, fd, 0) : MAP_FAILED;
     file->bytes = size;
     *why = mapped == MAP_FAILED ? strerror(errno) : "";
     return mapped != MAP_FAILED;

@@ -33,6 +33,8 @@ static bool list_incident(void *context, const struct et_incident_row *row)
     if (message) {
         et_message_free(message);
     }
+    size_t held = row->size;
+    (void)et_budget_hold(et_store_budget(list->store), &held, 0);
     return true;
 }
 
@@ -72,6 +74,18 @@ static bool add_part(void *context, const struct et_incident_row *row)
     return true;
 }
 
+/* About what the file for Firefox Profiler takes: each thread in it has tables of all calls. */
+static bool fits(struct et_store *store, const struct et_incident *incident)
+{
+    const struct et_profile *profile = incident->profile;
+    size_t calls = 0;
+    for (size_t i = 1; i < profile->node_count; i++) {
+        calls += profile->frames[profile->nodes[i].frame].line_count;
+    }
+    size_t each = calls * 128 + incident->count * 64;
+    return et_store_counts(store, each * (incident->thread_count + 1)) == 0;
+}
+
 unsigned et_api_incident(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                          const struct et_incident_request *request, struct et_buf *out)
 {
@@ -90,7 +104,9 @@ unsigned et_api_incident(struct et_store *store, struct et_symbols *symbols, con
         status = 404;
     } else {
         et_symbolize(symbols, parts.incident.profile);
-        if (request->firefox) {
+        if (request->firefox && !fits(store, &parts.incident)) {
+            status = et_api_failed(store, out);
+        } else if (request->firefox) {
             et_incident_firefox(&parts.incident, out);
         } else {
             et_incident_json(&parts.incident, out);

@@ -129,7 +129,7 @@ static int load_hour(struct finder *f, uint32_t hour)
         return err;
     }
     size_t held = et_profile_memory(profile);
-    et_symbolize(f->symbols, profile);
+    et_symbolize_waiting(f->symbols, profile, false); /* the same place must have the same name in each hour */
     et_map_free(&f->values);
     add_profile(f, profile, hour);
     et_profile_free(profile);

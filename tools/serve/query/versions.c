@@ -231,7 +231,7 @@ static int load_some(struct comparer *c, const int64_t *ids, size_t count)
     if (kind && kind->level) {
         err = -EINVAL;
     } else {
-        et_symbolize(c->symbols, profile);
+        et_symbolize_waiting(c->symbols, profile, false); /* a version without names would differ in all functions */
         et_fleet_add_profile(&c->out->fleet, profile, entry_of, c);
     }
     et_profile_free(profile);
