@@ -351,7 +351,7 @@ enum ep_incident_cause {                             /* numbers are part of the 
                          EP_INCIDENT_GC = 5,         /* a pause of the garbage collector; ns */
                          EP_INCIDENT_HEARTBEAT = 6,  /* a missed heartbeat; ns since the last */
                          EP_INCIDENT_CPU = 7,        /* CPU time of the process; percent of one processor */
-                         EP_INCIDENT_MEMORY = 8,     /* memory in RAM; bytes */
+                         EP_INCIDENT_RESIDENT = 8,   /* memory in RAM; bytes */
                          EP_INCIDENT_EXCEPTIONS = 9, /* exceptions in a second */
                          EP_INCIDENT_CAUSES = 10
 };

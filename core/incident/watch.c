@@ -76,7 +76,7 @@ uint64_t ep_watch_look(uint64_t now_ns)
     if (watch.memory)
         bytes = ep_port_resident();
     if (watch.memory && lasts(bytes >= watch.memory, now_ns, &watch.memory_since_ns, &watch.memory_noted))
-        note(EP_INCIDENT_MEMORY, now_ns, bytes, watch.memory);
+        note(EP_INCIDENT_RESIDENT, now_ns, bytes, watch.memory);
     watch.last_ns = now_ns;
     return now_ns + SECOND_NS;
 }

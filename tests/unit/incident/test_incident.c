@@ -324,7 +324,7 @@ static void test_other_triggers(void **state)
     for (unsigned i = 0; i < 12; i++)
         pass(SECOND);
     assert_int_equal(got.messages, 2);
-    assert_int_equal(got.number[4], EP_INCIDENT_MEMORY);
+    assert_int_equal(got.number[4], EP_INCIDENT_RESIDENT);
     assert_int_equal(got.number[8], 2 << 20);
     for (unsigned i = 0; i < 12; i++) {
         ep_sim.process_cpu_ns += i % 3 ? SECOND : 0; /* not long enough */
