@@ -52,7 +52,8 @@ def check(profile, kind, parents, least, most):
             wrong.append(f"{kind}: {count} events with other parents: {';'.join(frames)}")
     print(f"async.py: {kind}: {found} with {len(parents)} frames of parents, {without} without, of {most or 'CPU time'}")
     exact = kind in ("alloc", "exception") # a wait may be recorded in parts
-    if most and (not 0.95 * most <= found + without + lost or found < least or (exact and found > most)):
+    some = 0.95 if exact else 0.5 # a lock or a wait may be too short to count on a busy machine
+    if most and (not some * most <= found + without + lost or found < least or (exact and found > most)):
         wrong.append(f"{kind}: {found} events and {lost} lost, not {most}")
     if not most and not found >= least * (found + without) > 0:
         wrong.append(f"{kind}: {found} ns with parents, {without} without")
