@@ -144,7 +144,7 @@ def fill_more(server, schema):
 def as_schema_3(path):
     """What version 4 of the schema added, taken away."""
     with database(path) as connection:
-        connection.executescript("DROP TABLE rollup; DROP TABLE rolled; DROP TABLE collect; DROP TABLE mark; DROP TABLE deleted; DROP INDEX series_labels_labels; DROP INDEX labelset_labels;"
+        connection.executescript("DROP TABLE rollup; DROP TABLE rolled; DROP TABLE incident; DROP TABLE collect; DROP TABLE mark; DROP TABLE deleted; DROP INDEX series_labels_labels; DROP INDEX labelset_labels;"
                                  "DROP INDEX segment_origin; DROP INDEX span_module; ALTER TABLE series_labels DROP COLUMN pass; PRAGMA user_version = 3")
 
 

@@ -337,7 +337,7 @@ def release(server, version, begin, shares, devices=6):
         assert server.push(body) == 200, "a version"
 
 
-def signed(part):
+def signed_part(part):
     return f"{'+' if part > 0 else '−' if part < 0 else ''}{abs(100 * part):.2f} %"
 
 
@@ -352,7 +352,7 @@ def test_verdict(page_of, start_server):
     api = server.get("/api/verdict", service="gateway", **{"from": "now-7d"})[1]
     assert page.address("range") == "7d" and page.hidden("timeline"), "a week of versions"
     figures = dict(zip(*[iter(reversed(page.text("verdict-figures").split("\n")))] * 2))
-    assert figures == {"uses more": "regression", "version": "1.3", "before": "1.2", "detectable": signed(api["detectable"])}, figures
+    assert figures == {"uses more": "regression", "version": "1.3", "before": "1.2", "detectable": signed_part(api["detectable"])}, figures
     found = {(row["name"] or "(the service in all)", row["figure"]): row for row in [api["all"], *api["rows"]]}
     shown = [name.split("\n") for name in page.rows("verdict", 0)]
     assert len(shown) == len(found) == api["functions"] + 1, "each function that was tested, and all together"
@@ -360,7 +360,7 @@ def test_verdict(page_of, start_server):
         row = found[name[0], "self" if name[-1] == "its own" else "total"]
         for text, key in ((share, "share"), (load, "load")):
             estimate = row.get(key)
-            assert text.split() == (f"{signed(estimate['change'])} {signed(estimate['low'])} to {signed(estimate['high'])}".split() if estimate else ["–"]), (name, key)
+            assert text.split() == (f"{signed_part(estimate['change'])} {signed_part(estimate['low'])} to {signed_part(estimate['high'])}".split() if estimate else ["–"]), (name, key)
     assert page.rows("verdict", 1)[0].startswith("more"), "what uses more is first"
     assert page.text("cohorts") == "arm64: 6 and 6 devices, 6 with both"
     page.type_into("verdict-filter", "app+0x1")

@@ -123,13 +123,6 @@ static const char VERSION_6[] =
     " message BLOB NOT NULL);"
     "PRAGMA user_version = 6;";
 
-/* Earlier versions do not look for this table and can use a database that has it, so it is added to one of any version.
- */
-static const char INCIDENTS[] =
-    "CREATE TABLE IF NOT EXISTS incident (id INTEGER PRIMARY KEY AUTOINCREMENT, incident INTEGER NOT NULL,"
-    " part INTEGER NOT NULL, received_ns INTEGER NOT NULL, service TEXT NOT NULL, tags TEXT NOT NULL,"
-    " host TEXT NOT NULL, message BLOB NOT NULL);"
-    "CREATE INDEX IF NOT EXISTS incident_parts ON incident (incident, part);";
 static const char VERSION_7[] =
     "CREATE TABLE rollup (id INTEGER PRIMARY KEY, hour_ns INTEGER NOT NULL, service TEXT NOT NULL, kind TEXT NOT NULL,"
     " unit TEXT NOT NULL, tags TEXT NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL,"
@@ -138,6 +131,10 @@ static const char VERSION_7[] =
     " contexts BLOB NOT NULL);"
     "CREATE INDEX rollup_hour ON rollup (hour_ns);"
     "CREATE TABLE rolled (hour_ns INTEGER PRIMARY KEY, low INTEGER NOT NULL, alone INTEGER NOT NULL);"
+    "CREATE TABLE incident (id INTEGER PRIMARY KEY AUTOINCREMENT, incident INTEGER NOT NULL, part INTEGER NOT NULL,"
+    " received_ns INTEGER NOT NULL, service TEXT NOT NULL, tags TEXT NOT NULL, host TEXT NOT NULL,"
+    " message BLOB NOT NULL);"
+    "CREATE INDEX incident_parts ON incident (incident, part);"
     "PRAGMA user_version = 7;";
 
 int et_schema_version(sqlite3 *db, int *version)
@@ -259,9 +256,6 @@ int et_store_schema(struct et_store *store)
         code = code == SQLITE_OK ? et_schema_version(store->db, &version) : code;
         code = code == SQLITE_OK ? migrate(store, version) : code;
         code = code == SQLITE_OK ? sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL) : code;
-    }
-    if (code == SQLITE_OK && version <= VERSION && sqlite3_db_readonly(store->db, "main") == 0) {
-        code = sqlite3_exec(store->db, INCIDENTS, NULL, NULL, NULL);
     }
     if (code != SQLITE_OK) {
         int err = et_store_note(store, code);

@@ -1048,11 +1048,11 @@ static void damaged_profiles_stop_a_collection(void **context)
 
 /* ---- earlier versions ---- */
 
-static const char TO_VERSION_3[] =
-    "DROP TABLE rollup; DROP TABLE rolled; DROP TABLE collect; DROP TABLE mark; DROP TABLE deleted;"
-    " DROP INDEX series_labels_labels;"
-    "DROP INDEX labelset_labels; DROP INDEX segment_origin; DROP INDEX span_module;"
-    "ALTER TABLE series_labels DROP COLUMN pass; PRAGMA user_version = 3;";
+static const char TO_VERSION_3[] = "DROP TABLE rollup; DROP TABLE rolled; DROP TABLE incident; DROP TABLE collect; "
+                                   "DROP TABLE mark; DROP TABLE deleted;"
+                                   " DROP INDEX series_labels_labels;"
+                                   "DROP INDEX labelset_labels; DROP INDEX segment_origin; DROP INDEX span_module;"
+                                   "ALTER TABLE series_labels DROP COLUMN pass; PRAGMA user_version = 3;";
 
 /* By a process that may not write to it. Returns whether it answers. */
 static bool answers_read_only(void)
