@@ -96,7 +96,9 @@ static void test_newest_stay(void **state)
     reset(sizeof memory);
     for (unsigned i = 0; i < 20000; i++) {
         unsigned way = unit_random(&dice) % 100;
-        tick += way == 0 ? 65534 + unit_random(&dice) % 4 : way == 1 ? 1ull << (17 + unit_random(&dice) % 20) : way % 50;
+        tick += way == 0   ? 65534 + unit_random(&dice) % 4
+                : way == 1 ? 1ull << (17 + unit_random(&dice) % 20)
+                           : way % 50;
         add(&dice, way % 10 == 3 ? tick - 5 : tick, 1, 20);
         if (i % 500 == 0)
             check(held);
