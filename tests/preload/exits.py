@@ -11,7 +11,7 @@ import threading
 import time
 
 library = os.path.abspath(sys.argv[1])
-SHORT = ["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done"]
+SHORT = ["sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done"]
 
 
 class Slow(http.server.BaseHTTPRequestHandler):
