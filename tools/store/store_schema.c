@@ -131,10 +131,10 @@ static const char VERSION_7[] =
     " contexts BLOB NOT NULL);"
     "CREATE INDEX rollup_hour ON rollup (hour_ns);"
     "CREATE TABLE rolled (hour_ns INTEGER PRIMARY KEY, low INTEGER NOT NULL, alone INTEGER NOT NULL);"
-    "CREATE TABLE incident (id INTEGER PRIMARY KEY AUTOINCREMENT, incident INTEGER NOT NULL, part INTEGER NOT NULL,"
-    " received_ns INTEGER NOT NULL, service TEXT NOT NULL, tags TEXT NOT NULL, host TEXT NOT NULL,"
-    " message BLOB NOT NULL);"
-    "CREATE INDEX incident_parts ON incident (incident, part);"
+    "CREATE TABLE IF NOT EXISTS incident (id INTEGER PRIMARY KEY AUTOINCREMENT, incident INTEGER NOT NULL,"
+    " part INTEGER NOT NULL, received_ns INTEGER NOT NULL, service TEXT NOT NULL, tags TEXT NOT NULL,"
+    " host TEXT NOT NULL, message BLOB NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS incident_parts ON incident (incident, part);"
     "PRAGMA user_version = 7;";
 
 int et_schema_version(sqlite3 *db, int *version)
