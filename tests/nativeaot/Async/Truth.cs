@@ -74,7 +74,7 @@ internal static unsafe class Truth
     }
 
     /// <summary>Signals while this thread works.</summary>
-    private static void Interrupt(string scene, Chain? up, Chain? waiting)
+    private static void Interrupt(string scene, Chain? up, List<Chain?> waiting)
     {
         const int Signals = 64; // CAPTURES
         var all = stackalloc Parents[Signals];
@@ -87,12 +87,13 @@ internal static unsafe class Truth
                 Count(Way.Signal, scene, up, waiting, ref all[i]);
     }
 
-    private static void Count(Way way, string scene, Chain? up, Chain? waiting, ref Parents parents)
+    private static void Count(Way way, string scene, Chain? up, List<Chain?> waiting, ref Parents parents)
     {
         var found = new string[parents.Count];
         for (var i = 0; i < found.Length; i++)
             found[i] = NameOf(parents.Parent[i]);
-        var right = BeginsWith(up, found, out var rest) || BeginsWith(waiting, found, out rest);
+        Chain? rest = null;
+        var right = waiting.Exists(chain => BeginsWith(chain, found, out rest));
         var whole = parents.More != 0 || rest is null;
         if (!Counts.TryGetValue((way, scene), out var count))
             Counts[(way, scene)] = count = new long[3];
@@ -113,13 +114,25 @@ internal static unsafe class Truth
         return true;
     }
 
-    /// <summary>A method whose await finds its task completed goes on as a callee: those on the stack do not wait.</summary>
-    private static Chain? Waiting(Chain? chain)
+    /// <summary>What may be found: the chain and, since a method whose await finds its task completed goes on as a callee, the chain
+    /// behind those that are on the stack. The first on the stack is the method that captures.</summary>
+    private static List<Chain?> Waiting(Chain? chain)
     {
         var stack = Environment.StackTrace;
-        while (chain is not null && stack.Contains($"<{chain.Name}>d__", StringComparison.Ordinal))
+        var captures = stack.IndexOf(">d__", StringComparison.Ordinal);
+        var may = new List<Chain?> { chain };
+        var passed = new Dictionary<string, int>();
+        if (captures >= 0)
+            passed[stack[(stack.LastIndexOf('<', captures) + 1)..captures]] = 1;
+        while (chain is not null)
+        {
+            var times = passed[chain.Name] = passed.GetValueOrDefault(chain.Name) + 1;
+            if (stack.Split($"<{chain.Name}>d__").Length - 1 < times)
+                break;
             chain = chain.Up;
-        return chain;
+            may.Add(chain);
+        }
+        return may;
     }
 
     private static string Text(Chain? chain) => chain is null ? "" : chain.Name + " <- " + Text(chain.Up);
