@@ -77,7 +77,7 @@ print(f"figure async_capture_ns {capture} ns")
 with_parents = profile_of("awaited.profile", AWAITED="1", LEVEL="high")
 without = profile_of("plain.profile", LEVEL="high")
 for kind, least, most in (("alloc", EVENTS / 2, EVENTS), ("exception", EVENTS / 2, EVENTS), ("lock", HANDS / 2, HANDS),
-                          ("wait", HANDS, 2 * HANDS), ("cpu", 0.05, 0)):
+                          ("wait", HANDS, 2 * HANDS), ("cpu", 0.001, 0)):
     check(with_parents, kind, PARENTS, least, most)
     check(without, kind, [], least, most)
 names = profile_of("names.pprof", AWAITED="1", LEVEL="high", FORMAT="pprof", NAMES="1")
