@@ -16,6 +16,7 @@ internal static class Program
         {
             kept[i % kept.Length] = new byte[i * 131 % 3000];
             GC.Collect(i % 8 == 0 ? 2 : i % 2, GCCollectionMode.Forced, true, i % 3 == 0);
+            Thread.SpinWait(2000); // else threads that wait for its end may find the next one
         }
     }
 
