@@ -43,24 +43,19 @@ static const char help[] =
 
 static const struct et_options *asked; /* by db_crashes() */
 
-/* Adds the crashes of a service; NULL: of all. */
-static bool add_all(const struct et_buf *file, const char *service, struct et_crashes *crashes, const char **why)
+struct wanted {
+    const char *service; /* NULL: all */
+    struct et_crashes *crashes;
+};
+
+static bool take_crash(void *context, et_message *message, const char **why)
 {
-    struct et_messages messages;
-    const uint8_t *bytes;
-    size_t size;
-    bool ok = true;
-    et_messages_begin(&messages, file);
-    while (ok && et_messages_next(&messages, &bytes, &size)) {
-        et_message *message = et_is_pprof(bytes, size) ? NULL : et_message_decode(bytes, size, why);
-        ok = message || et_is_pprof(bytes, size);
-        if (message && message->crash && (!service || strcmp(message->origin->service, service) == 0)) {
-            ok = et_crashes_add(crashes, message, 0, why);
-        } else if (message) {
-            et_message_free(message);
-        }
+    const struct wanted *wanted = context;
+    if (!message->crash || (wanted->service && strcmp(message->origin->service, wanted->service) != 0)) {
+        et_message_free(message);
+        return true;
     }
-    return ok;
+    return et_crashes_add(wanted->crashes, message, 0, why);
 }
 
 static int file_crashes(const struct et_options *options, const char *path, struct et_buf *json)
@@ -68,8 +63,9 @@ static int file_crashes(const struct et_options *options, const char *path, stru
     struct et_crashes crashes = {0};
     struct et_buf file = {0};
     const char *why = NULL;
+    struct wanted wanted = {.service = options->service, .crashes = &crashes};
     int code = et_messages_read(path, &file);
-    if (code == ET_OK && !add_all(&file, options->service, &crashes, &why)) {
+    if (code == ET_OK && !et_messages_each(&file, take_crash, &wanted, &why)) {
         et_error("%s: %s", path, why);
         code = ET_FAILED;
     }
@@ -107,12 +103,6 @@ static int crashes_of(const struct et_options *options, const char *path, struct
 
 /* ---- text ---- */
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = et_json_text(object, name);
-    return text ? text : "";
-}
-
 static long long number_of(const json_t *object, const char *name)
 {
     return (long long)json_number_value(json_object_get(object, name));
@@ -125,12 +115,12 @@ static void write_frames(const json_t *frames, struct et_buf *out)
     json_array_foreach(frames, i, frame)
     {
         if (json_is_true(json_object_get(frame, "caller"))) {
-            et_buf_printf(out, "      %s", text_of(frame, "function"));
+            et_buf_printf(out, "      %s", et_json_words(frame, "function"));
         } else {
-            et_buf_printf(out, "  #%-2zu %s", number++, text_of(frame, "function"));
+            et_buf_printf(out, "  #%-2zu %s", number++, et_json_words(frame, "function"));
         }
-        if (*text_of(frame, "file")) {
-            et_buf_printf(out, "  %s:%lld", text_of(frame, "file"), number_of(frame, "line"));
+        if (*et_json_words(frame, "file")) {
+            et_buf_printf(out, "  %s:%lld", et_json_words(frame, "file"), number_of(frame, "line"));
         }
         et_buf_char(out, '\n');
     }
@@ -143,14 +133,14 @@ static void write_fault(const json_t *crash, struct et_buf *out)
 {
     const json_t *registers = json_object_get(crash, "registers"), *value;
     size_t i;
-    et_buf_printf(out, "  %s code %lld", text_of(crash, "signal_name"), number_of(crash, "code"));
+    et_buf_printf(out, "  %s code %lld", et_json_words(crash, "signal_name"), number_of(crash, "code"));
     if (number_of(crash, "sender")) {
         et_buf_printf(out, " sent by process %lld", number_of(crash, "sender"));
     } else if (number_of(crash, "code") > 0) {
-        et_buf_printf(out, " address %s", text_of(crash, "address"));
+        et_buf_printf(out, " address %s", et_json_words(crash, "address"));
     }
-    et_buf_printf(out, "  pc %s sp %s fp %s lr %s\n", text_of(crash, "pc"), text_of(crash, "sp"), text_of(crash, "fp"),
-                  text_of(crash, "lr"));
+    et_buf_printf(out, "  pc %s sp %s fp %s lr %s\n", et_json_words(crash, "pc"), et_json_words(crash, "sp"),
+                  et_json_words(crash, "fp"), et_json_words(crash, "lr"));
     if (json_array_size(registers)) {
         et_buf_text(out, "  registers");
         json_array_foreach(registers, i, value)
@@ -168,8 +158,8 @@ static void write_crash(const json_t *crash, const char *reason, bool threads, s
 {
     const json_t *thread;
     size_t i;
-    et_buf_printf(out, "  %s pid %lld on %s", text_of(crash, "executable"), number_of(crash, "pid"),
-                  text_of(crash, "host"));
+    et_buf_printf(out, "  %s pid %lld on %s", et_json_words(crash, "executable"), number_of(crash, "pid"),
+                  et_json_words(crash, "host"));
     if (json_number_value(json_object_get(crash, "ran")) > 0) {
         et_buf_printf(out, ", after %.3f s", json_number_value(json_object_get(crash, "ran")));
     }
@@ -179,13 +169,13 @@ static void write_crash(const json_t *crash, const char *reason, bool threads, s
         return;
     }
     write_fault(crash, out);
-    if (*text_of(crash, "message")) {
-        et_buf_printf(out, "  %s: %s\n", reason, text_of(crash, "message"));
+    if (*et_json_words(crash, "message")) {
+        et_buf_printf(out, "  %s: %s\n", reason, et_json_words(crash, "message"));
     }
     json_array_foreach(json_object_get(crash, "threads"), i, thread)
     {
         if (i == 0 || threads) {
-            et_buf_printf(out, "  thread %lld %s%s\n", number_of(thread, "tid"), text_of(thread, "name"),
+            et_buf_printf(out, "  thread %lld %s%s\n", number_of(thread, "tid"), et_json_words(thread, "name"),
                           i ? "" : " (crashed)");
             write_frames(json_object_get(thread, "frames"), out);
         }
@@ -202,8 +192,9 @@ static void write_group(const json_t *group, bool threads, struct et_buf *out)
         strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &parts);
     }
     et_buf_printf(out, "%s%lld x %s  %s  last %s  %s\n", out->size ? "\n" : "", number_of(group, "count"),
-                  text_of(group, "service"), text_of(group, "reason"), time, text_of(group, "fingerprint"));
-    write_crash(crash, text_of(group, "reason"), threads, out);
+                  et_json_words(group, "service"), et_json_words(group, "reason"), time,
+                  et_json_words(group, "fingerprint"));
+    write_crash(crash, et_json_words(group, "reason"), threads, out);
 }
 
 /* Returns the number of groups. */

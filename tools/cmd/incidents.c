@@ -61,12 +61,6 @@ static const char one_help[] =
     "\n"
     "exit codes: 0 done, 1 unreadable or malformed, 2 wrong usage, 3 no such incident\n";
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = et_json_text(object, name);
-    return text ? text : "";
-}
-
 static double number_of(const json_t *object, const char *name)
 {
     return json_number_value(json_object_get(object, name));
@@ -92,8 +86,8 @@ static void write_trigger(const json_t *incident, struct et_buf *out)
                  {"gc", "nanoseconds"},   {"heartbeat", "nanoseconds"},
                  {"memory", "bytes"},     {"cpu", ""},
                  {"exceptions", ""}};
-    const char *cause = text_of(incident, "cause");
-    et_buf_printf(out, "%s%s%s", cause, *text_of(incident, "name") ? " " : "", text_of(incident, "name"));
+    const char *cause = et_json_words(incident, "cause");
+    et_buf_printf(out, "%s%s%s", cause, *et_json_words(incident, "name") ? " " : "", et_json_words(incident, "name"));
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(units[i].cause, cause) == 0) {
             char value[32], limit[32];
@@ -118,8 +112,8 @@ static void write_time(const json_t *incident, struct et_buf *out)
 
 static const char *device_of(const json_t *incident)
 {
-    const char *device = text_of(json_object_get(incident, "tags"), "device");
-    return *device ? device : text_of(incident, "host");
+    const char *device = et_json_words(json_object_get(incident, "tags"), "device");
+    return *device ? device : et_json_words(incident, "host");
 }
 
 /* ---- the list ---- */
@@ -149,7 +143,7 @@ static int print_list(const struct et_options *options, const struct et_buf *jso
     json_array_foreach(all, i, incident)
     {
         write_time(incident, &out);
-        et_buf_printf(&out, "  %s  %s  %s  ", text_of(incident, "id"), text_of(incident, "service"),
+        et_buf_printf(&out, "  %s  %s  %s  ", et_json_words(incident, "id"), et_json_words(incident, "service"),
                       device_of(incident));
         write_trigger(incident, &out);
         et_buf_char(&out, '\n');
@@ -191,27 +185,24 @@ static bool is_asked(const char *id, uint64_t incident)
     return strcmp(id, "last") == 0 || strtoull(id, NULL, 16) == incident;
 }
 
+struct wanted {
+    const char *id;
+    struct et_incident *incident;
+};
+
 /* Keeps the parts of the last incident in the file that is asked for. */
-static bool read_parts(const struct et_buf *file, const char *id, struct et_incident *incident, const char **why)
+static bool take_part(void *context, et_message *message, const char **why)
 {
-    struct et_messages messages;
-    const uint8_t *bytes;
-    size_t size;
-    bool ok = true;
-    et_messages_begin(&messages, file);
-    while (ok && et_messages_next(&messages, &bytes, &size)) {
-        et_message *message = et_is_pprof(bytes, size) ? NULL : et_message_decode(bytes, size, why);
-        ok = message || et_is_pprof(bytes, size);
-        if (message && message->timeline && is_asked(id, message->timeline->incident)) {
-            if (incident->head && incident->head->timeline->incident != message->timeline->incident) {
-                et_incident_free(incident);
-            }
-            ok = et_incident_add(incident, message, 0, why);
-        } else if (message) {
-            et_message_free(message);
-        }
+    const struct wanted *wanted = context;
+    struct et_incident *incident = wanted->incident;
+    if (!message->timeline || !is_asked(wanted->id, message->timeline->incident)) {
+        et_message_free(message);
+        return true;
     }
-    return ok;
+    if (incident->head && incident->head->timeline->incident != message->timeline->incident) {
+        et_incident_free(incident);
+    }
+    return et_incident_add(incident, message, 0, why);
 }
 
 static int file_incident(const struct et_options *options, const char *id, const char *path, struct et_buf *out)
@@ -219,8 +210,9 @@ static int file_incident(const struct et_options *options, const char *id, const
     struct et_incident incident = {0};
     struct et_buf file = {0};
     const char *why = NULL;
+    struct wanted wanted = {.id = id, .incident = &incident};
     int code = et_messages_read(path, &file);
-    if (code == ET_OK && !read_parts(&file, id, &incident, &why)) {
+    if (code == ET_OK && !et_messages_each(&file, take_part, &wanted, &why)) {
         et_error("%s: %s", path, why);
         code = ET_FAILED;
     } else if (code == ET_OK && !incident.head) {
@@ -258,7 +250,7 @@ static char *newest_id(const struct et_options *options)
     struct et_buf json = {0};
     json_t *document = list_json(options, &json) == ET_OK ? read_json(&json) : NULL;
     const json_t *first = json_array_get(json_object_get(document, "incidents"), 0);
-    char *id = first ? et_strdup(text_of(first, "id")) : NULL;
+    char *id = first ? et_strdup(et_json_words(first, "id")) : NULL;
     if (document && !id) {
         et_error("no incident");
     }
@@ -408,7 +400,7 @@ static void write_thread_line(const json_t *incident, size_t thread, double from
     }
     if (count) {
         et_buf_printf(out, "  %8.0f %-15s  cpu %9.1f ms  wait %9.1f ms  %s\n", number_of(who, "tid"),
-                      text_of(who, "name"), cpu, wait,
+                      et_json_words(who, "name"), cpu, wait,
                       doings[0].stack >= 0 ? function_of(incident, doings[0].stack) : "[no stack]");
     }
     free(doings);
@@ -417,7 +409,7 @@ static void write_thread_line(const json_t *incident, size_t thread, double from
 /* Begin of what is shown first, in ms: of the span or pause, if it was one; else of the history. */
 static double begin_of(const json_t *incident)
 {
-    const char *cause = text_of(incident, "cause");
+    const char *cause = et_json_words(incident, "cause");
     const json_t *first = json_array_get(json_object_get(incident, "samples"), 0);
     bool timed = strstr(cause, "span") || strcmp(cause, "gc") == 0 || strcmp(cause, "heartbeat") == 0;
     double begin = json_number_value(json_array_get(first, 0));
@@ -441,12 +433,12 @@ static void write_incident(const json_t *incident, struct et_buf *out)
 {
     double from = begin_of(incident), to = 0;
     size_t own = 0, threads = json_array_size(json_object_get(incident, "threads"));
-    et_buf_printf(out, "incident %s  ", text_of(incident, "id"));
+    et_buf_printf(out, "incident %s  ", et_json_words(incident, "id"));
     write_time(incident, out);
     et_buf_text(out, "\n");
     write_trigger(incident, out);
-    et_buf_printf(out, "\n%s pid %.0f on %s, %s\n", text_of(incident, "executable"), number_of(incident, "pid"),
-                  device_of(incident), text_of(incident, "service"));
+    et_buf_printf(out, "\n%s pid %.0f on %s, %s\n", et_json_words(incident, "executable"), number_of(incident, "pid"),
+                  device_of(incident), et_json_words(incident, "service"));
     if (!json_is_true(json_object_get(incident, "complete"))) {
         et_buf_text(out, "incomplete: a part has not arrived\n");
     }
@@ -456,7 +448,7 @@ static void write_incident(const json_t *incident, struct et_buf *out)
     if (find_thread(incident, &own)) {
         const json_t *who = json_array_get(json_object_get(incident, "threads"), own);
         et_buf_printf(out, "\nthread %.0f %s, %.1f ms until the trigger:\n", number_of(who, "tid"),
-                      text_of(who, "name"), -from);
+                      et_json_words(who, "name"), -from);
         write_doings(incident, own, from, to, out);
     }
     et_buf_printf(out, "\nall threads in the same time, and what each did longest:\n");

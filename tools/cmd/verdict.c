@@ -93,12 +93,6 @@ static int ask(const struct et_options *options, struct et_buf *text)
 
 /* ---- printing ---- */
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = et_json_text(object, name);
-    return text ? text : "";
-}
-
 static double number_of(const json_t *object, const char *name)
 {
     return json_number_value(json_object_get(object, name));
@@ -108,9 +102,9 @@ static void print_side(const json_t *document, size_t side, struct et_buf *out)
 {
     const json_t *own = json_array_get(json_object_get(document, "sides"), side);
     char total[32];
-    et_value_text((uint64_t)number_of(own, "total"), text_of(document, "unit"), total);
+    et_value_text((uint64_t)number_of(own, "total"), et_json_words(document, "unit"), total);
     et_buf_printf(out, "%s %s: %.0f devices, %.1f hours of devices, %s, %.0f samples\n", side ? "after " : "before",
-                  text_of(own, "version"), number_of(own, "devices"), number_of(own, "seconds") / 3600, total,
+                  et_json_words(own, "version"), number_of(own, "devices"), number_of(own, "seconds") / 3600, total,
                   number_of(own, "samples"));
 }
 
@@ -121,7 +115,7 @@ static void print_cohorts(const json_t *document, struct et_buf *out)
     json_array_foreach(json_object_get(document, "cohorts"), i, cohort)
     {
         const json_t *devices = json_object_get(cohort, "devices");
-        const char *name = text_of(cohort, "name");
+        const char *name = et_json_words(cohort, "name");
         et_buf_printf(out, "cohort %s: %lld and %lld devices, %.0f with both%s\n", *name ? name : "(unknown)",
                       (long long)json_integer_value(json_array_get(devices, 0)),
                       (long long)json_integer_value(json_array_get(devices, 1)), number_of(cohort, "both"),
@@ -145,13 +139,13 @@ static void add_change(struct et_text_table *columns, const json_t *row, const c
 static void add_row(struct et_text_table *columns, const json_t *row)
 {
     const json_t *share = json_object_get(row, "share");
-    const char *by = text_of(row, "by"), *name = text_of(row, "name");
+    const char *by = et_json_words(row, "by"), *name = et_json_words(row, "name");
     add_change(columns, row, "share");
     add_change(columns, row, "load");
     et_text_table_cell(columns, "%.2f%%", 100 * (share ? number_of(share, "before") : 1));
-    et_text_table_cell(columns, "%s", text_of(row, "means"));
+    et_text_table_cell(columns, "%s", et_json_words(row, "means"));
     et_text_table_cell(columns, "%s", *by ? by : "-");
-    et_text_table_cell(columns, "%s", share ? text_of(row, "figure") : "-");
+    et_text_table_cell(columns, "%s", share ? et_json_words(row, "figure") : "-");
     et_text_table_cell(columns, "%s", share ? name : "(the service in all)");
 }
 
@@ -177,8 +171,8 @@ static void print_rows(const struct et_options *options, const json_t *document,
 
 static void print_text(const struct et_options *options, const json_t *document, struct et_buf *out)
 {
-    et_buf_printf(out, "%s %s: %s\n", text_of(document, "service"), text_of(document, "version"),
-                  text_of(document, "verdict"));
+    et_buf_printf(out, "%s %s: %s\n", et_json_words(document, "service"), et_json_words(document, "version"),
+                  et_json_words(document, "verdict"));
     if (json_object_get(document, "sides")) {
         print_side(document, 0, out);
         print_side(document, 1, out);
@@ -193,13 +187,13 @@ static void print_text(const struct et_options *options, const json_t *document,
 static void report_regression(const json_t *document)
 {
     const json_t *row = json_array_get(json_object_get(document, "rows"), 0), *all = json_object_get(document, "all");
-    bool function = strcmp(text_of(row, "means"), "more") == 0;
+    bool function = strcmp(et_json_words(row, "means"), "more") == 0;
     row = function ? row : all;
-    const char *by = text_of(row, "by");
+    const char *by = et_json_words(row, "by");
     const json_t *estimate = json_object_get(row, strcmp(by, "load") == 0 ? "load" : "share");
     et_error("verdict: regression: %s%s: %+.2f %% of the service's usage, by %s",
-             function ? text_of(row, "name") : "the service in all",
-             function && strcmp(text_of(row, "figure"), "total") == 0 ? " with its callees" : "",
+             function ? et_json_words(row, "name") : "the service in all",
+             function && strcmp(et_json_words(row, "figure"), "total") == 0 ? " with its callees" : "",
              100 * number_of(estimate, "change"), strcmp(by, "both") == 0 ? "share and load" : by);
 }
 
@@ -222,8 +216,8 @@ static void report_not_yet(const json_t *document)
 
 static int report(const json_t *document)
 {
-    const char *verdict = text_of(document, "verdict"), *service = text_of(document, "service"),
-               *version = text_of(document, "version");
+    const char *verdict = et_json_words(document, "verdict"), *service = et_json_words(document, "service"),
+               *version = et_json_words(document, "version");
     if (strcmp(verdict, "regression") == 0) {
         report_regression(document);
         return ET_REGRESSION;
@@ -234,7 +228,8 @@ static int report(const json_t *document)
     }
     if (strcmp(verdict, "no baseline") == 0) {
         et_error("verdict: no baseline: %s has no %s than %s", service,
-                 *text_of(document, "baseline") ? "such version to compare" : "version that was seen earlier", version);
+                 *et_json_words(document, "baseline") ? "such version to compare" : "version that was seen earlier",
+                 version);
         return ET_NO_BASELINE;
     }
     if (strcmp(verdict, "no data") == 0) {

@@ -1,6 +1,7 @@
 /* See crash.h. */
 #include "tools/formats/crash.h"
 #include "tools/lib/json_read.h"
+#include "tools/formats/whole_message.h"
 #include "tools/lib/json_write.h"
 
 #include <inttypes.h>
@@ -51,50 +52,22 @@ void et_crashes_free(struct et_crashes *crashes)
     *crashes = (struct et_crashes){0};
 }
 
-static uint32_t add_module(struct et_profile *profile, const Edgeprof__V1__Module *module)
-{
-    struct et_buf id = {0};
-    for (size_t i = 0; i < module->build_id.len; i++) {
-        et_buf_printf(&id, "%02x", module->build_id.data[i]);
-    }
-    uint32_t number = et_profile_module(profile, id.data ? id.data : "", module->path);
-    et_buf_free(&id);
-    return number;
-}
-
-/* The frames of each node of the message. */
-static uint32_t *add_frames(struct et_profile *profile, const et_message *message, const struct et_wire_node *nodes)
-{
-    size_t count = et_message_node_count(message);
-    uint32_t *modules = et_alloc(message->n_modules + 1, sizeof *modules),
-             *frames = et_alloc(count + 1, sizeof *frames);
-    for (size_t i = 0; i < message->n_modules; i++) {
-        modules[i + 1] = add_module(profile, message->modules[i]);
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct et_frame frame = {.module = modules[nodes[i].span], .address = nodes[i].address};
-        frames[i] = et_profile_frame(profile, frame);
-    }
-    free(modules);
-    return frames;
-}
-
-static void add_stack(struct et_crash *crash, size_t thread, const struct et_wire_node *nodes, const uint32_t *frames)
+static void add_stack(struct et_crash *crash, size_t thread, const struct et_whole *whole)
 {
     uint32_t leaf = crash->message->crash->threads[thread]->node;
     size_t depth = 0;
-    for (uint32_t node = leaf; node; node = nodes[node - 1].parent) {
+    for (uint32_t node = leaf; node; node = whole->nodes[node - 1].parent) {
         depth++;
     }
     crash->frames[thread] = et_alloc(depth + 1, sizeof **crash->frames);
     crash->depths[thread] = depth;
     depth = 0;
-    for (uint32_t node = leaf; node; node = nodes[node - 1].parent) {
-        crash->frames[thread][depth++] = frames[node - 1];
+    for (uint32_t node = leaf; node; node = whole->nodes[node - 1].parent) {
+        crash->frames[thread][depth++] = whole->frames[node - 1];
     }
 }
 
-static void add_crash(struct et_crashes *crashes, et_message *message, const struct et_wire_node *nodes,
+static void add_crash(struct et_crashes *crashes, et_message *message, const struct et_whole *whole,
                       int64_t received_ns)
 {
     const Edgeprof__V1__Crash *told = message->crash;
@@ -106,31 +79,24 @@ static void add_crash(struct et_crashes *crashes, et_message *message, const str
         .frames = et_alloc(told->n_threads + 1, sizeof *crash.frames),
         .depths = et_alloc(told->n_threads + 1, sizeof *crash.depths),
     };
-    uint32_t *frames = add_frames(crashes->profile, message, nodes);
     for (size_t i = 0; i < told->n_threads; i++) {
-        add_stack(&crash, i, nodes, frames);
+        add_stack(&crash, i, whole);
         crashes->frame_count += crash.depths[i];
     }
-    free(frames);
     crashes->items = et_reserve(crashes->items, &crashes->capacity, crashes->count + 1, sizeof *crashes->items);
     crashes->items[crashes->count++] = crash;
 }
 
 bool et_crashes_add(struct et_crashes *crashes, et_message *message, int64_t received_ns, const char **why)
 {
-    struct et_segment segment;
-    struct et_wire_node *nodes = et_alloc(et_message_node_count(message) + 1, sizeof *nodes);
-    et_segment_init(&segment);
-    bool ok = et_message_spans(message, &segment, why) && et_message_nodes(message, &segment, nodes, why);
-    if (ok) {
-        crashes->profile = crashes->profile ? crashes->profile : et_profile_new();
-        add_crash(crashes, message, nodes, received_ns);
-    } else {
+    struct et_whole whole;
+    if (!et_whole_read(message, &crashes->profile, &whole, why)) {
         et_message_free(message);
+        return false;
     }
-    et_segment_free(&segment);
-    free(nodes);
-    return ok;
+    add_crash(crashes, message, &whole, received_ns);
+    et_whole_free(&whole);
+    return true;
 }
 
 /* ---- what happened ---- */
@@ -145,19 +111,13 @@ static json_t *runtime_of(const struct et_crash *crash)
     return json;
 }
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = et_json_text(object, name);
-    return text ? text : "";
-}
-
 static char *reason_of(const struct et_crash *crash)
 {
     const Edgeprof__V1__Crash *told = crash->message->crash;
     char name[24];
     et_signal_name(told->signal, name);
     json_t *runtime = runtime_of(crash);
-    const char *type = runtime ? text_of(json_object_get(runtime, "exception"), "type") : "";
+    const char *type = runtime ? et_json_words(json_object_get(runtime, "exception"), "type") : "";
     char *reason;
     if (told->cause == EDGEPROF__V1__CRASH_CAUSE__CRASH_SIGNAL) {
         reason = *type ? et_clean(type, strlen(type)) : et_strdup(runtime ? ".NET FailFast" : name);
@@ -334,25 +294,6 @@ static void json_thread(const struct et_crashes *crashes, const struct et_crash 
     free(name);
 }
 
-static void json_field(struct et_buf *out, const char *name, const char *text)
-{
-    char *clean = et_clean(text, strlen(text));
-    et_buf_printf(out, ",\"%s\":", name);
-    et_json_string(out, clean);
-    free(clean);
-}
-
-static void json_tags(struct et_buf *out, const Edgeprof__V1__Origin *origin)
-{
-    for (size_t i = 0; i < origin->n_tags; i++) {
-        et_buf_text(out, i ? "," : "{");
-        et_json_string(out, origin->tags[i]->key);
-        et_buf_char(out, ':');
-        et_json_string(out, origin->tags[i]->value);
-    }
-    et_buf_text(out, origin->n_tags ? "}" : "{}");
-}
-
 static void json_numbers(const Edgeprof__V1__Crash *told, struct et_buf *out)
 {
     const struct {
@@ -383,15 +324,15 @@ static void json_crash(const struct et_crashes *crashes, const struct et_crash *
                   told->cause == EDGEPROF__V1__CRASH_CAUSE__CRASH_SIGNAL ? "true" : "false");
     et_json_seconds(out, crash->at_ns);
     et_signal_name(told->signal, signal);
-    json_field(out, "signal_name", signal);
-    json_field(out, "host", crash->host);
+    et_json_clean_field(out, "signal_name", signal);
+    et_json_clean_field(out, "host", crash->host);
     et_buf_text(out, ",\"tags\":");
-    json_tags(out, crash->message->origin);
-    json_field(out, "executable", told->executable);
+    et_json_tags(out, crash->message->origin);
+    et_json_clean_field(out, "executable", told->executable);
     json_numbers(told, out);
     json_t *runtime = runtime_of(crash);
     const json_t *exception = runtime ? json_object_get(runtime, "exception") : NULL;
-    json_field(out, "message", runtime ? text_of(exception ? exception : runtime, "message") : "");
+    et_json_clean_field(out, "message", runtime ? et_json_words(exception ? exception : runtime, "message") : "");
     json_decref(runtime);
     et_buf_text(out, ",\"threads\":[");
     for (size_t i = 0; i < told->n_threads; i++) {
@@ -408,7 +349,7 @@ void et_crashes_json(const struct et_crashes *crashes, struct et_buf *out)
         et_buf_printf(out, "%s{\"fingerprint\":\"%s\",\"service\":", first ? ",\n" : "\n",
                       crashes->items[first].fingerprint);
         et_json_string(out, crashes->items[first].service);
-        json_field(out, "reason", crashes->items[first].reason);
+        et_json_clean_field(out, "reason", crashes->items[first].reason);
         et_buf_printf(out, ",\"count\":%zu,\"crashes\":[", end - first);
         for (size_t i = first; i < end; i++) {
             et_buf_text(out, i > first ? "," : "");

@@ -12,6 +12,7 @@
 #include "tools/lib/kinds.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,23 @@ static void put_equal(struct et_buf *out, const char *name, const char *value, s
     et_buf_printf(out, ",\"%s\":[", name);
     for (size_t i = 0; i < count; i++) {
         et_buf_printf(out, "%s%s", i ? "," : "", value);
+    }
+    et_buf_char(out, ']');
+}
+
+/* A column of a number of each call, at this offset of struct et_call; 0: not known. */
+static void put_known(struct et_buf *out, const char *name, const struct et_calls *calls, size_t offset)
+{
+    et_buf_printf(out, ",\"%s\":[", name);
+    for (size_t i = 0; i < calls->count; i++) {
+        uint32_t number;
+        memcpy(&number, (const char *)&calls->items[i] + offset, sizeof number);
+        et_buf_text(out, i ? "," : "");
+        if (number) {
+            et_buf_printf(out, "%" PRIu32, number);
+        } else {
+            et_buf_text(out, "null");
+        }
     }
     et_buf_char(out, ']');
 }
@@ -217,16 +235,7 @@ static void put_tables(const struct export *export)
     put_equal(out, "nativeSymbol", "null", count);
     put_equal(out, "innerWindowID", "null", count);
     put_equal(out, "implementation", "null", count);
-    et_buf_text(out, ",\"line\":[");
-    for (size_t i = 0; i < count; i++) {
-        et_buf_text(out, i ? "," : "");
-        if (calls->items[i].line) {
-            et_buf_printf(out, "%" PRIu32, calls->items[i].line);
-        } else {
-            et_buf_text(out, "null");
-        }
-    }
-    et_buf_char(out, ']');
+    put_known(out, "line", calls, offsetof(struct et_call, line));
     put_equal(out, "column", "null", count);
     put_equal(out, "optimizations", "null", count);
     et_buf_printf(out, "},\"funcTable\":{\"length\":%zu,\"name\":[", count);
@@ -237,16 +246,7 @@ static void put_tables(const struct export *export)
     put_equal(out, "isJS", "false", count);
     put_equal(out, "relevantForJS", "false", count);
     put_equal(out, "resource", "-1", count);
-    et_buf_text(out, ",\"fileName\":[");
-    for (size_t i = 0; i < count; i++) {
-        et_buf_text(out, i ? "," : "");
-        if (calls->items[i].file) {
-            et_buf_printf(out, "%" PRIu32, calls->items[i].file);
-        } else {
-            et_buf_text(out, "null");
-        }
-    }
-    et_buf_char(out, ']');
+    put_known(out, "fileName", calls, offsetof(struct et_call, file));
     put_equal(out, "lineNumber", "null", count);
     put_equal(out, "columnNumber", "null", count);
     et_buf_text(out,

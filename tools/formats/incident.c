@@ -1,5 +1,6 @@
 /* See incident.h. */
 #include "tools/formats/incident.h"
+#include "tools/formats/whole_message.h"
 #include "tools/lib/json_write.h"
 #include "tools/lib/kinds.h"
 
@@ -34,30 +35,13 @@ const char *et_incident_cause(int cause)
 
 /* ---- adding ---- */
 
-static uint32_t add_module(struct et_profile *profile, const Edgeprof__V1__Module *module)
-{
-    struct et_buf id = {0};
-    for (size_t i = 0; i < module->build_id.len; i++) {
-        et_buf_printf(&id, "%02x", module->build_id.data[i]);
-    }
-    uint32_t number = et_profile_module(profile, id.data ? id.data : "", module->path);
-    et_buf_free(&id);
-    return number;
-}
-
 /* Nodes of the profile for those of the message. [0]: the root. */
-static uint32_t *add_nodes(struct et_profile *profile, const et_message *message, const struct et_wire_node *nodes)
+static uint32_t *add_nodes(struct et_profile *profile, const struct et_whole *whole)
 {
-    size_t count = et_message_node_count(message);
-    uint32_t *modules = et_alloc(message->n_modules + 1, sizeof *modules), *made = et_alloc(count + 1, sizeof *made);
-    for (size_t i = 0; i < message->n_modules; i++) {
-        modules[i + 1] = add_module(profile, message->modules[i]);
+    uint32_t *made = et_alloc(whole->count + 1, sizeof *made);
+    for (size_t i = 0; i < whole->count; i++) {
+        made[i + 1] = et_profile_node(profile, made[whole->nodes[i].parent], whole->frames[i]);
     }
-    for (size_t i = 0; i < count; i++) {
-        struct et_frame frame = {.module = modules[nodes[i].span], .address = nodes[i].address};
-        made[i + 1] = et_profile_node(profile, made[nodes[i].parent], et_profile_frame(profile, frame));
-    }
-    free(modules);
     return made;
 }
 
@@ -101,27 +85,24 @@ static void add_samples(struct et_incident *incident, const Edgeprof__V1__Timeli
 
 bool et_incident_add(struct et_incident *incident, et_message *message, int64_t received_ns, const char **why)
 {
-    struct et_segment segment;
-    struct et_wire_node *nodes = et_alloc(et_message_node_count(message) + 1, sizeof *nodes);
-    et_segment_init(&segment);
-    bool ok = et_message_spans(message, &segment, why) && et_message_nodes(message, &segment, nodes, why);
-    if (ok) {
-        incident->profile = incident->profile ? incident->profile : et_profile_new();
-        uint32_t *made = add_nodes(incident->profile, message, nodes);
-        add_samples(incident, message->timeline, made);
-        incident->parts++;
-        incident->complete = !message->timeline->more && message->timeline->part + 1 == incident->parts;
-        incident->received_ns = incident->head ? incident->received_ns : received_ns;
-        free(made);
-    }
-    if (ok && !incident->head) {
-        incident->head = message;
-    } else {
+    struct et_whole whole;
+    if (!et_whole_read(message, &incident->profile, &whole, why)) {
         et_message_free(message);
+        return false;
     }
-    et_segment_free(&segment);
-    free(nodes);
-    return ok;
+    uint32_t *made = add_nodes(incident->profile, &whole);
+    add_samples(incident, message->timeline, made);
+    free(made);
+    et_whole_free(&whole);
+    incident->parts++;
+    incident->complete = !message->timeline->more && message->timeline->part + 1 == incident->parts;
+    if (incident->head) {
+        et_message_free(message);
+    } else {
+        incident->head = message;
+        incident->received_ns = received_ns;
+    }
+    return true;
 }
 
 /* ---- calls ---- */
@@ -186,25 +167,6 @@ void et_calls_free(struct et_calls *calls)
 
 /* ---- JSON ---- */
 
-static void json_field(struct et_buf *out, const char *name, const char *text)
-{
-    char *clean = et_clean(text, strlen(text));
-    et_buf_printf(out, ",\"%s\":", name);
-    et_json_string(out, clean);
-    free(clean);
-}
-
-static void json_tags(struct et_buf *out, const Edgeprof__V1__Origin *origin)
-{
-    for (size_t i = 0; i < origin->n_tags; i++) {
-        et_buf_text(out, i ? "," : "{");
-        et_json_string(out, origin->tags[i]->key);
-        et_buf_char(out, ':');
-        et_json_string(out, origin->tags[i]->value);
-    }
-    et_buf_text(out, origin->n_tags ? "}" : "{}");
-}
-
 /* Unix time of the trigger; 0: the device had no clock, and the time of arrival is not known. */
 static int64_t time_of(const et_message *message, int64_t received_ns)
 {
@@ -217,14 +179,14 @@ static void json_head(const et_message *message, int64_t received_ns, struct et_
     const Edgeprof__V1__Timeline *told = message->timeline;
     et_buf_printf(out, "{\"id\":\"%016" PRIx64 "\",\"time\":", told->incident);
     et_json_seconds(out, time_of(message, received_ns));
-    json_field(out, "service", message->origin->service);
-    json_field(out, "host", message->origin->host);
+    et_json_clean_field(out, "service", message->origin->service);
+    et_json_clean_field(out, "host", message->origin->host);
     et_buf_text(out, ",\"tags\":");
-    json_tags(out, message->origin);
-    json_field(out, "executable", message->origin->executable);
+    et_json_tags(out, message->origin);
+    et_json_clean_field(out, "executable", message->origin->executable);
     et_buf_printf(out, ",\"pid\":%" PRIu32, message->origin->pid);
-    json_field(out, "cause", et_incident_cause((int)told->cause));
-    json_field(out, "name", told->name);
+    et_json_clean_field(out, "cause", et_incident_cause((int)told->cause));
+    et_json_clean_field(out, "name", told->name);
     et_buf_printf(out, ",\"tid\":%" PRIu32 ",\"value\":%" PRIu64 ",\"limit\":%" PRIu64 ",\"suppressed\":%" PRIu64,
                   told->tid, told->value, told->limit, told->suppressed);
 }

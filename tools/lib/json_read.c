@@ -62,6 +62,12 @@ const char *et_json_text(const json_t *object, const char *name)
     return json_string_value(json_object_get(object, name));
 }
 
+const char *et_json_words(const json_t *object, const char *name)
+{
+    const char *text = et_json_text(object, name);
+    return text ? text : "";
+}
+
 /* Converts both alphabets to the standard one, padded: nettle accepts nothing else. Rejects blanks, which nettle would
  * skip. */
 static char *to_padded_base64(const char *text, size_t *size)

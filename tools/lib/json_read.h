@@ -22,6 +22,8 @@ json_t *et_json_read_most(const char *text, size_t size, size_t values, struct e
 
 /* A member that is a string. NULL: absent, null or of another type. */
 const char *et_json_text(const json_t *object, const char *name);
+/* The same, but "" instead of NULL. */
+const char *et_json_words(const json_t *object, const char *name);
 
 /* Appends the decoded bytes. Accepts both alphabets, with or without '=' at the end, as protobuf's JSON mapping does.
  * False: not base64. */

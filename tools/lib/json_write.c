@@ -1,6 +1,9 @@
 /* See json_write.h. */
 #include "tools/lib/json_write.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 void et_json_string(struct et_buf *out, const char *text)
 {
     et_buf_char(out, '"');
@@ -16,6 +19,14 @@ void et_json_string(struct et_buf *out, const char *text)
         }
     }
     et_buf_char(out, '"');
+}
+
+void et_json_clean_field(struct et_buf *out, const char *name, const char *text)
+{
+    char *clean = et_clean(text, strlen(text));
+    et_buf_printf(out, ",\"%s\":", name);
+    et_json_string(out, clean);
+    free(clean);
 }
 
 void et_json_seconds(struct et_buf *out, int64_t ns)

@@ -10,6 +10,9 @@
 /* A quoted string; safe inside an HTML script element, too. */
 void et_json_string(struct et_buf *out, const char *text);
 
+/* ,"name":"text", the text cleaned. */
+void et_json_clean_field(struct et_buf *out, const char *name, const char *text);
+
 /* Seconds since 1970 with milliseconds. */
 void et_json_seconds(struct et_buf *out, int64_t ns);
 

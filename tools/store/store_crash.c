@@ -12,21 +12,6 @@ int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int
     return err ? err : et_store_step(store, et_store_bind(store, S_CRASH_DROP, "i", (int64_t)ET_CRASHES_MOST));
 }
 
-static bool is_selected(sqlite3_stmt *row, const struct et_query *query)
-{
-    struct et_process process = {
-        .service = et_column_text(row, 1), .tags = et_column_text(row, 2), .host = et_column_text(row, 3)};
-    if (query->service && *query->service && strcmp(query->service, process.service) != 0) {
-        return false;
-    }
-    for (size_t i = 0; i < query->matcher_count; i++) {
-        if (!et_process_matches(&query->matchers[i], "", &process)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 int et_store_crashes(struct et_store *store, const struct et_query *query,
                      bool (*call)(void *context, int64_t received_ns, const void *message, size_t size), void *context)
 {
@@ -38,7 +23,7 @@ int et_store_crashes(struct et_store *store, const struct et_query *query,
     int got;
     bool more = true;
     while (more && (got = et_store_step(store, row)) == 1) {
-        if (is_selected(row, query)) {
+        if (et_query_selects_row(query, row, 1)) {
             struct et_blob message = et_column_blob(row, 4);
             more = call(context, sqlite3_column_int64(row, 0), message.bytes, message.size);
         }

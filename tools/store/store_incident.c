@@ -13,21 +13,6 @@ int et_store_incident(struct et_store *store, const struct et_incident_row *row,
                                                     (int64_t)ET_INCIDENT_BYTES_MOST));
 }
 
-static bool is_selected(sqlite3_stmt *row, const struct et_query *query)
-{
-    struct et_process process = {
-        .service = et_column_text(row, 3), .tags = et_column_text(row, 4), .host = et_column_text(row, 5)};
-    if (query->service && *query->service && strcmp(query->service, process.service) != 0) {
-        return false;
-    }
-    for (size_t i = 0; i < query->matcher_count; i++) {
-        if (!et_process_matches(&query->matchers[i], "", &process)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static int read_rows(struct et_store *store, sqlite3_stmt *row, const struct et_query *query,
                      bool (*call)(void *context, const struct et_incident_row *row), void *context)
 {
@@ -40,7 +25,7 @@ static int read_rows(struct et_store *store, sqlite3_stmt *row, const struct et_
                                               .received_ns = sqlite3_column_int64(row, 2),
                                               .message = message.bytes,
                                               .size = message.size};
-        more = !is_selected(row, query) || call(context, &found);
+        more = !et_query_selects_row(query, row, 3) || call(context, &found);
     }
     if (!more) {
         sqlite3_reset(row);

@@ -70,6 +70,22 @@ int et_series_asks_stacks(struct et_store *store, const struct et_query *query, 
     return err;
 }
 
+bool et_query_selects_row(const struct et_query *query, sqlite3_stmt *row, int first)
+{
+    struct et_process process = {.service = et_column_text(row, first),
+                                 .tags = et_column_text(row, first + 1),
+                                 .host = et_column_text(row, first + 2)};
+    if (query->service && *query->service && strcmp(query->service, process.service) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < query->matcher_count; i++) {
+        if (!et_process_matches(&query->matchers[i], "", &process)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool asks_for(const struct et_query *query, const char *key)
 {
     bool found = query->group && strcmp(query->group, key) == 0;

@@ -78,6 +78,9 @@ int et_selection_make(struct et_store *store, const struct et_query *query, cons
 int et_series_asks_stacks(struct et_store *store, const struct et_query *query, const struct et_series *series,
                           bool *asks);
 
+/* Whether the query selects the process of a row whose columns from `first` on are service, tags and host. */
+bool et_query_selects_row(const struct et_query *query, sqlite3_stmt *row, int first);
+
 /* Whether a matcher or the group uses span or trace ids. */
 bool et_query_asks_ids(const struct et_query *query);
 

@@ -88,6 +88,23 @@ bool et_messages_next(struct et_messages *messages, const uint8_t **bytes, size_
     return !messages->torn;
 }
 
+bool et_messages_each(const struct et_buf *file, bool (*call)(void *context, et_message *message, const char **why),
+                      void *context, const char **why)
+{
+    struct et_messages messages;
+    const uint8_t *bytes;
+    size_t size;
+    bool ok = true;
+    et_messages_begin(&messages, file);
+    while (ok && et_messages_next(&messages, &bytes, &size)) {
+        if (!et_is_pprof(bytes, size)) {
+            et_message *message = et_message_decode(bytes, size, why);
+            ok = message && call(context, message, why);
+        }
+    }
+    return ok;
+}
+
 int et_messages_read(const char *path, struct et_buf *file)
 {
     int err = et_read_file(path, FILE_LIMIT, file);

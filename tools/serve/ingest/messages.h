@@ -6,6 +6,7 @@
 #define ET_MESSAGES_H
 
 #include "tools/store/store.h"
+#include "tools/formats/compact.h"
 #include "tools/formats/pprof_read.h"
 
 /* Iterates over a file's messages. The caller owns the bytes. */
@@ -18,6 +19,11 @@ struct et_messages {
 void et_messages_begin(struct et_messages *messages, const struct et_buf *file);
 /* Returns the next message's bytes; false at the end. */
 bool et_messages_next(struct et_messages *messages, const uint8_t **bytes, size_t *size);
+
+/* Calls `call` for each message of a file that is not a pprof; the callee owns it. False: malformed, or `call` returned
+ * false; *why says how. */
+bool et_messages_each(const struct et_buf *file, bool (*call)(void *context, et_message *message, const char **why),
+                      void *context, const char **why);
 
 /* Reads path; "-" is standard input. Returns an exit code; reports errors. */
 int et_messages_read(const char *path, struct et_buf *file);
