@@ -9,13 +9,13 @@
  *   store_day queries DB        asks many times, each in a process of its own after the file's pages were dropped from
  *                               the page cache (posix_fadvise), and weighs: prints the figures
  */
+#include "tests/bench/draws.h"
 #include "tools/store/store_internal.h"
 #include "tools/store/store_keep.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,17 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DEVICES = 100, SERVICES = 5, VERSIONS = 3, NODES = 5000, STACKS = 3000, STEPS = 4, DRAWS = 1 << 16 };
+enum { DEVICES = 100, SERVICES = 5, VERSIONS = 3, NODES = 5000, STEPS = 4 };
 static const int64_t SECOND = 1000000000, HOUR = 3600000000000, DAY = 24 * 3600000000000;
 static const int64_t START = 1700006400000000000; /* a whole hour */
 static const uint64_t PERIOD = 52631579;          /* 19 Hz */
-
-static uint64_t state = 1;
-static uint32_t dice(void)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33);
-}
 
 static void need(bool ok, const char *what, struct et_store *store)
 {
@@ -49,23 +42,6 @@ struct program {
     int64_t stacks[STACKS];
     int64_t labels[STEPS]; /* 0: it has none */
 };
-
-static uint16_t draws[DRAWS]; /* stack numbers, each as often as it is likely */
-
-static void make_draws(void)
-{
-    double sum = 0, reached = 0;
-    size_t at = 0;
-    for (int i = 0; i < STACKS; i++) {
-        sum += 1 / pow(i + 3, 1.05);
-    }
-    for (int i = 0; i < STACKS; i++) {
-        reached += 1 / pow(i + 3, 1.05);
-        while (at < DRAWS && (double)at < reached / sum * DRAWS) {
-            draws[at++] = (uint16_t)i;
-        }
-    }
-}
 
 /* A tree whose stacks are 15 to 40 frames deep, in three modules. */
 static void make_program(struct et_store *store, struct program *program, int service, int version)

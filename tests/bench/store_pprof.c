@@ -5,12 +5,12 @@
  *   store_pprof take DB [COUNT]     decodes and stores them in this process, in groups as a server does
  *   store_pprof send PORT [COUNT]   sends them to a server by /ingest on 16 connections; -z: compressed
  */
+#include "tests/bench/draws.h"
 #include "tools/formats/pprof_read.h"
 #include "tools/serve/ingest/ingest.h"
 #include "tools/lib/gzip.h"
 
 #include <arpa/inet.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,27 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    SERVICES = 5,
-    DEVICES = 100,
-    NODES = 5000,
-    STACKS = 3000,
-    FUNCTIONS = 1500,
-    DRAWS = 1 << 16,
-    GROUP = 50,
-    SENDERS = 16
-};
+enum { SERVICES = 5, DEVICES = 100, NODES = 5000, FUNCTIONS = 1500, GROUP = 50, SENDERS = 16 };
 static const int64_t SECOND = 1000000000, PERIOD = 52631579, NOW = 1700000000000000000;
 
 typedef Perftools__Profiles__Profile pprof_message;
-
-static uint64_t state = 1;
-
-static uint32_t dice(void)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33);
-}
 
 /* ---- programs ---- */
 
@@ -48,23 +31,6 @@ struct program {
 };
 
 static struct program programs[SERVICES];
-static uint16_t draws[DRAWS]; /* stack numbers, each as often as it is likely */
-
-static void make_draws(void)
-{
-    double sum = 0, reached = 0;
-    size_t at = 0;
-    for (int i = 0; i < STACKS; i++) {
-        sum += 1 / pow(i + 3, 1.05);
-    }
-    for (int i = 0; i < STACKS; i++) {
-        reached += 1 / pow(i + 3, 1.05);
-        while (at < DRAWS && (double)at < reached / sum * DRAWS) {
-            draws[at++] = (uint16_t)i;
-        }
-    }
-}
-
 /* Stacks of 15 to 40 frames. */
 static void make_program(struct program *program)
 {
@@ -351,7 +317,7 @@ static int send_all(int port, int count, bool compressed)
     int failed = 0, status;
     for (int i = 0; i < SENDERS; i++) {
         if (fork() == 0) {
-            state = 1 + (uint64_t)i;
+            dice_state = 1 + (uint64_t)i;
             exit(send_some(port, count, i, compressed));
         }
     }

@@ -228,6 +228,19 @@ def test_querier(table):
 
 # ---- DWARF ----
 
+
+def unit(size):
+    """The head of the one unit of .debug_info, and its code."""
+    return f""".section .debug_info
+.long 2f-1f
+1: .short 4
+.long 0
+.byte 8
+.uleb128 1
+.quad 0x1000,{size:#x}
+"""
+
+
 SHARED_RANGES = """.section .debug_abbrev
 .uleb128 1,0x11
 .byte 1
@@ -236,14 +249,7 @@ SHARED_RANGES = """.section .debug_abbrev
 .byte 0
 .uleb128 0x55,0x17,0,0
 .byte 0
-.section .debug_info
-.long 2f-1f
-1: .short 4
-.long 0
-.byte 8
-.uleb128 1
-.quad 0x1000,0x10000000
-.rept %d
+""" + unit(0x10000000) + """.rept %d
 .uleb128 2
 .long 0
 .endr
@@ -265,14 +271,7 @@ DEEP = """.section .debug_abbrev
 .byte 1
 .uleb128 0x11,1,0x12,7,0,0
 .byte 0
-.section .debug_info
-.long 2f-1f
-1: .short 4
-.long 0
-.byte 8
-.uleb128 1
-.quad 0x1000,0x100000
-.rept %d
+""" + unit(0x100000) + """.rept %d
 .uleb128 2
 .quad 0x1000,0x100000
 .endr
@@ -284,14 +283,7 @@ LINES = """.section .debug_abbrev
 .byte 0
 .uleb128 0x11,1,0x12,7,0x10,0x17,0,0
 .byte 0
-.section .debug_info
-.long 2f-1f
-1: .short 4
-.long 0
-.byte 8
-.uleb128 1
-.quad 0x1000,0x10000000
-.long 0
+""" + unit(0x10000000) + """.long 0
 2:
 .section .debug_line
 .long 4f-3f
