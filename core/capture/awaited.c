@@ -88,63 +88,26 @@ static void replace(struct ep_stack *stack, const struct ep_hook_parents *parent
     stack->quality = parents->more ? EP_STACK_CUT : EP_STACK_EXACT;
 }
 
-/* What a record is made of; event: NULL for a CPU sample. */
-struct awaited_args {
-    struct ep *ep;
-    const struct ep_hook_event *event;
-    const struct ep_hook_parents *parents;
-    uint64_t value;
-    uint32_t tid, info;
-};
-
-static int record_awaited(const struct awaited_args *args, const struct ep_context *context)
+static int record_awaited(const struct record_args *args, const struct ep_context *context,
+                          const struct ep_hook_parents *parents)
 {
-    struct ep *ep = args->ep;
-    const struct ep_work *work = ep_port_work();
-    bool wake, span;
-    const uint32_t info = args->info | ep_work_read(ep, work, &span);
-    const unsigned head = args->event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS, dated = ep_history_kinds & 1;
-    const unsigned words = head + (span ? EP_SPAN_WORDS : 0) + dated, most = words + EP_MAX_DEPTH;
-    const int at = ep_ring_reserve(&ep->ring, most, &wake);
-
-    if (at < 0) {
-        (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
-        (void)atomic_fetch_add_explicit(&ep->lost_value[info >> EP_INFO_KIND_SHIFT & 0xf], args->value,
-                                        memory_order_relaxed);
-        ep_collect_wake(ep);
-        return -ENOSPC;
-    }
-    atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
+    struct record record;
     struct ep_stack stack;
-    stack.pc = payload + words;
-    ep_unwind(&ep->unwinder, context, &stack);
-    replace(&stack, args->parents);
-    store_word(&payload[EP_WORD_TID], args->tid);
-    store_word(&payload[EP_WORD_INFO], info | (span ? EP_INFO_SPAN : 0));
-    store_wide(&payload[EP_WORD_VALUE], args->value);
-    if (args->event)
-        store_event(payload, args->event);
-    if (span)
-        store_span(payload + head, work);
-    if (dated)
-        store_word(&payload[words - 1], ep_port_uptime_ns() >> EP_TIME_SHIFT);
-    const struct ep_record header = {.kind = args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
-                                     .quality = stack.quality,
-                                     .end = stack.end,
-                                     .count = words + stack.depth};
-    ep_ring_commit(&ep->ring, at, most, ep_ring_header(&header));
-    if (wake)
-        ep_port_wake(&ep->collect_event);
-    if (stack.misses)
-        (void)atomic_fetch_add_explicit(&ep->rule_misses, stack.misses, memory_order_relaxed);
+    const int error = record_begin(args, context, &record, &stack);
+
+    if (error)
+        return error;
+    replace(&stack, parents);
+    record_end(args, &record, &stack);
+    record_tell(args->ep, record.wake, &stack);
     return 0;
 }
 
 /* from, faults: by ep_timing_begin(). */
-static int record_timed(const struct awaited_args *args, const struct ep_context *context, uint64_t from,
-                        uint32_t faults)
+static int record_timed(const struct record_args *args, const struct ep_context *context,
+                        const struct ep_hook_parents *parents, uint64_t from, uint32_t faults)
 {
-    const int result = record_awaited(args, context);
+    const int result = record_awaited(args, context, parents);
 
     if (atomic_load_explicit(&args->ep->parked, memory_order_relaxed) && ep_threads_due(args->ep))
         ep_collect_wake(args->ep);
@@ -166,15 +129,15 @@ int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hoo
         return -ESRCH;
     }
     const uint64_t from = ep_timing_begin(ep, &faults);
-    const struct awaited_args args = {.ep = ep,
-                                      .event = event,
-                                      .parents = parents,
-                                      .value = event->value,
-                                      .tid = ep_port_bounds(&context),
-                                      .info = event->skip << EP_INFO_SKIP_SHIFT |
-                                              (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
-                                              event->frame << EP_INFO_FRAME_SHIFT};
-    const int result = record_timed(&args, &context, from, faults);
+    const struct record_args args = {.ep = ep,
+                                     .work = ep_port_work(),
+                                     .event = event,
+                                     .value = event->value,
+                                     .tid = ep_port_bounds(&context),
+                                     .info = event->skip << EP_INFO_SKIP_SHIFT |
+                                             (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
+                                             event->frame << EP_INFO_FRAME_SHIFT};
+    const int result = record_timed(&args, &context, parents, from, faults);
     if (atomic_fetch_add_explicit(&ep->rates.unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
         ep_port_wake(&ep->collect_event);
     ep_release();
@@ -188,9 +151,9 @@ bool ep_capture_awaited(struct ep *ep, const struct ep_context *context, uint32_
 
     if (!ep_hook_interrupted || !ep_hook_interrupted(context, &parents))
         return false;
-    const struct awaited_args args = {
-        .ep = ep, .parents = &parents, .value = ns, .tid = tid, .info = EP_KIND_CPU << EP_INFO_KIND_SHIFT};
+    const struct record_args args = {
+        .ep = ep, .work = ep_port_work(), .value = ns, .tid = tid, .info = EP_KIND_CPU << EP_INFO_KIND_SHIFT};
     const uint64_t from = ep_timing_begin(ep, &faults);
-    (void)record_timed(&args, context, from, faults);
+    (void)record_timed(&args, context, &parents, from, faults);
     return true;
 }

@@ -14,63 +14,22 @@
 
 #define REST_WORDS (1 + EP_WIDE_WORDS)
 
-static int count_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
-{
-    (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&ep->lost_value[kind], value, memory_order_relaxed);
-    ep_collect_wake(ep);
-    return -ENOSPC;
-}
-
-/* Arguments of a record. event: NULL for a CPU sample. info: EP_WORD_INFO without tags and span. */
-struct record_args {
-    struct ep *ep;
-    const struct ep_work *work;
-    const struct ep_hook_event *event;
-    uint64_t value;
-    uint32_t tid, info;
-};
-
 static __attribute__((noinline, hot)) int record(const struct record_args *args, const struct ep_context *context)
 {
     struct ep *ep = args->ep;
-    bool wake, span;
-    unsigned head = args->event ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
-    unsigned dated = ep_history_kinds & 1;
-    uint32_t info = args->info | ep_work_read(ep, args->work, &span);
-    unsigned words = head + (span ? EP_SPAN_WORDS : 0) + dated, most = words + EP_MAX_DEPTH;
-
-    int at = ep_ring_reserve(&ep->ring, most, &wake);
-    if (at < 0)
-        return count_lost(ep, (enum ep_kind)(info >> EP_INFO_KIND_SHIFT & 0xf), args->value);
-    atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
+    struct record record;
     struct ep_stack stack;
-    stack.pc = payload + words;
-    ep_unwind(&ep->unwinder, context, &stack);
-    store_word(&payload[EP_WORD_TID], args->tid);
-    store_word(&payload[EP_WORD_INFO], info | (span ? EP_INFO_SPAN : 0));
-    store_wide(&payload[EP_WORD_VALUE], args->value);
-    if (args->event)
-        store_event(payload, args->event);
-    if (span)
-        store_span(payload + head, args->work);
-    if (dated)
-        store_word(&payload[words - 1], ep_port_uptime_ns() >> EP_TIME_SHIFT);
-    struct ep_record header = {.kind = args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
-                               .quality = stack.quality,
-                               .end = stack.end,
-                               .count = words + stack.depth};
-    ep_ring_commit(&ep->ring, at, most, ep_ring_header(&header));
+    int error = record_begin(args, context, &record, &stack);
+
+    if (error)
+        return error;
+    record_end(args, &record, &stack);
     if (stack.quality == EP_STACK_CUT &&
         (context->stack_end == 0 || !atomic_load_explicit(&ep->cut_seen, memory_order_relaxed))) {
         atomic_store_explicit(&ep->cut_seen, true, memory_order_relaxed);
-        wake = true;
+        record.wake = true;
     }
-    if (wake)
-        ep_port_wake(&ep->collect_event);
-
-    if (stack.misses)
-        (void)atomic_fetch_add_explicit(&ep->rule_misses, stack.misses, memory_order_relaxed);
+    record_tell(ep, record.wake, &stack);
     return 0;
 }
 
