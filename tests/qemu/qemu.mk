@@ -123,24 +123,24 @@ qemu-musl: $(MUSL_DIR)musl.specs
 $(QEMU_DIR)/service-musl: qemu-musl
 	@mkdir -p $(@D); cmp -s $(MUSL_BUILD)/qemu/service-static $@ || cp $(MUSL_BUILD)/qemu/service-static $@
 
-# tries RUNNER PROGRAM NAME OPTION...: runs the service and checks its profile, up to twice more if it is wrong. In
+# twice RUNNER PROGRAM NAME OPTION...: runs the service and checks its profile, once more if the first is wrong. In
 # qemu-user the threads' clocks are the host's, whose other work now and then hides a thread from all ticks.
-QEMU_TRIES = once() { rm -f $$2.profile; $$1 $$2 3000 97 file://$(CURDIR)/$$2.profile >$$2.truth && \
+QEMU_TWICE = once() { rm -f $$2.profile; $$1 $$2 3000 97 file://$(CURDIR)/$$2.profile >$$2.truth && \
     $(QEMU_CHECK) --truth $$2.truth --profile $$2.profile --name "$$3" $$4 $$5 $$6 $$7; }; \
-    tries() { once "$$@" || { echo "$$3: once more"; once "$$@"; } || { echo "$$3: once more"; once "$$@"; }; }
+    twice() { once "$$@" || { echo "$$3: once more"; once "$$@"; }; }
 
 # A service in qemu-user, linked in every way, which writes to a file.
 .PHONY: qemu-user
 qemu-user: $(QEMU_DIR)/service $(QEMU_DIR)/service-static $(QEMU_DIR)/service-musl
-	@$(QEMU_TRIES); set -e; for p in $^; do tries "$(BOARD_EXEC)" $$p "$@ $(BOARD) $$(basename $$p)" --coverage 2; done
+	@$(QEMU_TWICE); set -e; for p in $^; do twice "$(BOARD_EXEC)" $$p "$@ $(BOARD) $$(basename $$p)" --coverage 2; done
 
 # The build is one with -mbranch-protection: BOARD_CFLAGS.
 PAC_CPUS := max cortex-a53
 .PHONY: qemu-pac
 qemu-pac: $(QEMU_DIR)/service $(QEMU_DIR)/service-static $(QEMU_GUARDED)
 	@$(BOARD_CROSS)objdump -d $(EP_LIB) | grep -q paciasp || { echo "$@: $(EP_LIB) is not signed" >&2; exit 1; }
-	@$(QEMU_TRIES); set -e; for p in $^; do for cpu in $(PAC_CPUS); do \
-	    tries "qemu-aarch64 -cpu $$cpu -L $(BOARD_SYSROOT)" $$p "$@ $$(basename $$p) $$cpu" --coverage 2 --exact 95; \
+	@$(QEMU_TWICE); set -e; for p in $^; do for cpu in $(PAC_CPUS); do \
+	    twice "qemu-aarch64 -cpu $$cpu -L $(BOARD_SYSROOT)" $$p "$@ $$(basename $$p) $$cpu" --coverage 2 --exact 95; \
 	done; done
 
 # ---- the whole machine ----

@@ -26,8 +26,8 @@ internal static class Profiles
                 sink = null;
             }
         }
-        Thread.Sleep(2);
-        _ = Monitor.TryEnter(Held, 2);
+        Thread.Sleep(10);
+        _ = Monitor.TryEnter(Held, 20); // longer than a collection: else it may be over before it waits
         var end = Environment.TickCount64 + 8;
         while (Environment.TickCount64 < end)
             Compute();
