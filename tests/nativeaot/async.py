@@ -25,6 +25,7 @@ HAND, ALONE = "Async.Profiles.Hand(async)", "Async.Profiles.Alone(async)"
 def run(*arguments, **settings):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF", "PYROSCOPE", "OTEL"))}
     env.update({"EDGEPROF_" + k: v for k, v in settings.items()})
+    env["DOTNET_GCgen0size"] = "10000000"  # 256 MiB: collections are those that the program asks for (Truth.Still)
     out = subprocess.run([program, *arguments], env=env, capture_output=True, text=True)
     if out.returncode:
         sys.exit(f"async.py: {program} ended with {out.returncode}\n{out.stdout}{out.stderr}")

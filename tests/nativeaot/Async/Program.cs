@@ -15,7 +15,9 @@ internal static class Program
         for (var i = 0; !stop; i++)
         {
             kept[i % kept.Length] = new byte[i * 131 % 3000];
+            Truth.Still.EnterWriteLock();
             GC.Collect(i % 8 == 0 ? 2 : i % 2, GCCollectionMode.Forced, true, i % 3 == 0);
+            Truth.Still.ExitWriteLock();
             Thread.SpinWait(6000); // else threads that wait for its end may find the next one
         }
     }

@@ -51,6 +51,12 @@ internal static unsafe class Truth
     private static readonly List<long> Took = new();
     private static long captures;
 
+    /// <summary>Held while the runtime walks its own stack, and taken by the collector. Environment.StackTrace of .NET 9 ends the
+    /// process (SIGABRT, no message) when a collection stops the thread in RhpCalculateStackTraceWorker before its first frame is
+    /// known: RhpWaitForGC replaces Thread.m_pDeferredTransitionFrame, with which the walk then begins, by a frame of its own that is
+    /// gone by then.</summary>
+    public static readonly ReaderWriterLockSlim Still = new();
+
     public static long Captures => Interlocked.Read(ref captures);
 
     /// <summary>The running continuation is a method that `up` waits for.</summary>
@@ -118,7 +124,9 @@ internal static unsafe class Truth
     /// behind those that are on the stack. The first on the stack is the method that captures.</summary>
     private static List<Chain?> Waiting(Chain? chain)
     {
+        Still.EnterReadLock();
         var stack = Environment.StackTrace;
+        Still.ExitReadLock();
         var captures = stack.IndexOf(">d__", StringComparison.Ordinal);
         var may = new List<Chain?> { chain };
         var passed = new Dictionary<string, int>();
