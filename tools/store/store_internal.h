@@ -184,7 +184,9 @@ struct et_store {
     struct et_budget *budget;             /* NULL: none */
     uint64_t part;                        /* number of the current transaction or part of a group */
     struct et_floor floor;
-    int rollups; /* 1: the tables exist; -1: they do not; 0: not known */
+    bool dropping;
+    int64_t dropping_ns; /* start of an hour of which some rows are deleted (store_keep.c) */
+    int rollups;         /* 1: the tables exist; -1: they do not; 0: not known */
     struct et_cache cache;
     struct et_known known; /* rows of the dictionary, labels and origins */
     struct et_buf key;     /* a name for `known` */

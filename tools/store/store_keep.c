@@ -148,6 +148,8 @@ static int sweep_step(struct et_store *store, int64_t now_ns)
 static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns, enum et_deleted reason)
 {
     int err = et_rollup_drop(store, hour_ns);
+    store->dropping = true;
+    store->dropping_ns = hour_ns;
     for (int level = 0; level < ET_LEVELS && !err; level++) {
         struct row_range range = {level, hour_ns, hour_ns + HOUR, INT64_MAX};
         int got = delete_rows(store, &range, now_ns);
@@ -155,6 +157,7 @@ static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns, en
             return got > 0 ? 1 : got;
         }
     }
+    store->dropping = err != 0;
     int64_t left = err ? err : et_store_number(store, et_store_bind(store, S_ROWS_LEFT, "ii", hour_ns, hour_ns + HOUR));
     if (left) {
         return left < 0 ? (int)left : 0; /* a relay destination needs them */
@@ -252,9 +255,13 @@ static int drop_oldest(struct et_store *store, const struct et_policy *policy, i
 }
 
 /* Oldest first: unmerged rows, then blocks of 5 minutes, then whole hours. A due garbage collection comes before hours,
- * because it may free enough. */
+ * because it may free enough. An hour that was begun goes entirely, even if less would do: part of it would look like
+ * a quiet hour. */
 static int size_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
 {
+    if (store->dropping) {
+        return drop_hour(store, store->dropping_ns, now_ns, ET_DELETED_BIG_HOURS);
+    }
     int64_t used = policy->max_bytes ? used_bytes(store) : 0;
     if (used <= policy->max_bytes) {
         store->floor.used = 0;

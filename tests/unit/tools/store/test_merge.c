@@ -727,6 +727,31 @@ static int64_t used_bytes(struct et_store *store)
            db_number(store->db, "SELECT * FROM pragma_page_size");
 }
 
+/* A step deletes fewer rows than the oldest hour has, and that is enough for the limit. */
+static void hours_go_entirely(void **context)
+{
+    enum { PROCESSES = 700 };
+    struct stores *stores = *context;
+    struct et_policy policy = {.rollup_rows = 2, .fine_ns = 1, .five_ns = 1};
+    state = 16;
+    spacing = 600;
+    for (int i = 1; i <= PROCESSES; i++) {
+        struct made made = make(START + i * SECOND);
+        made.generation = i;
+        put(stores->merged, &made);
+    }
+    fill_range(stores, START + HOUR, START + (ET_KEPT_HOURS + 4) * HOUR);
+    keep(stores->merged, &policy, 60);
+    keep(stores->merged, &policy, 61);
+    assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level < 2"), 0);
+    int64_t hours = hours_of(stores->merged);
+    policy.max_bytes = used_bytes(stores->merged) - 20000;
+    keep(stores->merged, &policy, 62);
+    assert_int_equal(hours_of(stores->merged), hours - 1);
+    assert_true(db_number(stores->merged->db, "SELECT min(at_ns) FROM profile") > START + HOUR);
+    assert_int_equal(deleted(stores->merged, ET_DELETED_BIG_HOURS), 1);
+}
+
 static void put_unused_nodes(struct et_store *store, int count)
 {
     assert_int_equal(et_store_begin(store), 0);
@@ -1183,6 +1208,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(large_databases_lose_the_oldest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_size_limit_leaves_the_newest_hours, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_size_limit_leaves_what_fits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(hours_go_entirely, set_up, tear_down),
         cmocka_unit_test_setup_teardown(garbage_goes_before_hours, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unused_entries_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(labels_of_deleted_profiles_go, set_up, tear_down),
