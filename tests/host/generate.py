@@ -1,5 +1,6 @@
 """Makes compact messages, sound and unsound, from nothing but the rules of core/proto/compact.proto; and pprof."""
 import struct
+import zlib
 
 
 def mutations(body, rng, rounds, most):
@@ -9,6 +10,13 @@ def mutations(body, rng, rounds, most):
         for _ in range(rng.randint(1, most)):
             changed[rng.randrange(len(changed))] = rng.randrange(256)
         yield bytes(changed)
+
+
+def gzip_of(chunk, times):
+    """chunk, so many times, without making all of it: deflate's blocks can be repeated after a full flush."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    block = packer.compress(chunk) + packer.flush(zlib.Z_FULL_FLUSH)
+    return b"\x1f\x8b\x08\0\0\0\0\0\0\3" + block * times + b"\3\0" + struct.pack("<II", 0, 0)
 
 
 def varint(value):

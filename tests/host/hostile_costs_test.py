@@ -11,9 +11,9 @@ import zlib
 
 import pytest
 
-from generate import data, function_of, message, module, nested, nodes, number, origin, pprof_profile, profile, varint
+from generate import data, function_of, gzip_of, message, module, nested, nodes, number, origin, pprof_profile, profile, varint
 from harness import Server
-from hostile_test import MIB, PROTO, PUSH, REGEX_BOMBS, gzip_of, memory_mib, series, small_pprof
+from hostile_test import MIB, PROTO, PUSH, REGEX_BOMBS, memory_mib, series, small_pprof
 
 SECONDS = 2
 BODY = 16 * MIB

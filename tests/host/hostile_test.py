@@ -17,11 +17,10 @@ import struct
 import threading
 import time
 import urllib.parse
-import zlib
 
 import pytest
 
-from generate import context, data, message, module, nested, nodes, number, origin, pprof_profile, profile, varint
+from generate import context, data, gzip_of, message, module, nested, nodes, number, origin, pprof_profile, profile, varint
 from harness import Server
 
 NOW = 1_700_000_000
@@ -329,13 +328,6 @@ def test_uploads(server, shipped):
 
 
 # ---- bombs ----
-
-def gzip_of(chunk, times):
-    """chunk, so many times, without making all of it: deflate's blocks can be repeated after a full flush."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    block = packer.compress(chunk) + packer.flush(zlib.Z_FULL_FLUSH)
-    return b"\x1f\x8b\x08\0\0\0\0\0\0\3" + block * times + b"\3\0" + struct.pack("<II", 0, 0)
-
 
 def test_bombs(server):
     zeros = gzip_of(b"\0" * (16 * MIB), 254)  # 4 GiB in 4 MiB

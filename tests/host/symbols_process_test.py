@@ -1,14 +1,18 @@
 """Symbol files that break what reads them: a library's fault, for which a preloaded one stands, or the file itself. They cost
 their module its names, one line and a count in /metrics; the server and the other modules go on."""
+import contextlib
+import gzip
+import http.client
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import time
 
 import pytest
 
-from generate import message, module, nodes, origin, profile
+from generate import gzip_of, message, module, nodes, origin, profile
 from harness import REPOSITORY, wait_until
 from sample import contents
 
@@ -152,3 +156,77 @@ def test_zip_bomb(start, known, tmp_path):
     for process in processes(server.process.pid):
         peaks.append(int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{process}/status").read_text())[1]) >> 10)
     assert sum(peaks) < 256, peaks
+
+
+# ---- uploads ----
+
+MIB = 1 << 20
+
+
+def peak_mib(server):
+    """Of the server alone, not of what parses for it."""
+    return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{server.process.pid}/status").read_text())[1]) >> 10
+
+
+def kept(store):
+    return [path.name for path in store.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def keeper(start_server, shipped, tmp_path):
+    return start_server("--symbols-store", str(tmp_path / "store"), program=shipped)
+
+
+def test_large_upload(keeper, known, tmp_path):
+    """A file is received and inflated as it comes, whether it was packed or not."""
+    zeros = tmp_path / "zeros"
+    zeros.touch()
+    os.truncate(zeros, 100 * MIB)
+    subprocess.run(["objcopy", f"--add-section=.padding={zeros}", known.debug, tmp_path / "large"], check=True)
+    large = contents(tmp_path / "large")
+    packed = gzip.compress(large, 1)
+    for body, status in ((packed + gzip.compress(b""), 201), (large, 200), (packed, 200)):
+        assert keeper.request("POST", "/api/symbols/" + known.build_id, body)[0] == status
+    assert contents(tmp_path / "store" / known.build_id[:2] / (known.build_id[2:] + ".debug")) == large
+    assert peak_mib(keeper) < 64
+
+
+def test_upload_that_is_a_zip_bomb(keeper, tmp_path):
+    """16 GiB in 16 MiB: the folder has 512 MiB of it at most, and nothing of it in the end."""
+    status, text = keeper.request("POST", "/api/symbols/" + "ab" * 20, gzip_of(b"\0" * (16 * MIB), 1000))
+    assert (status, text) == (413, b"larger than 536870912 bytes when inflated\n")
+    assert kept(tmp_path / "store") == [] and peak_mib(keeper) < 64
+
+
+def test_upload_that_is_refused_or_cut(keeper, known, tmp_path):
+    path, packed = "/api/symbols/" + known.build_id, gzip.compress(contents(known.debug))
+    for body, headers, status, words in ((packed[:-10], {}, 400, b"broken gzip data\n"), (packed + b"more", {}, 400, b"broken gzip data\n"), (packed, {"Content-Encoding": "br"}, 415, None),
+                                         (b"\x1f", {}, 400, b"not an ELF file\n"), (b"", {}, 400, b"not an ELF file\n"), (b"\x1f\x8b", {}, 400, b"broken gzip data\n")):
+        answer = keeper.request("POST", path, body, headers)
+        assert answer[0] == status and words in (answer[1], None), answer
+        assert kept(tmp_path / "store") == []
+    assert keeper.request("POST", "/api/symbols/xyz", packed)[0] == 400
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        keeper.request("POST", path, iter([b"x" * MIB] * 130), {"Transfer-Encoding": "chunked"})
+    assert wait_until(lambda: kept(tmp_path / "store") == []), "more than 128 MiB"
+    with socket.create_connection(("127.0.0.1", keeper.port)) as connection:
+        connection.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(packed)}\r\n\r\n".encode() + packed[:-1])
+        assert wait_until(lambda: len(kept(tmp_path / "store")) == 1), "what came is in the folder"
+    assert wait_until(lambda: kept(tmp_path / "store") == []), "nobody has the rest of it"
+    assert keeper.request("POST", path, packed)[0] == 201 and len(kept(tmp_path / "store")) == 1
+
+
+def test_uploads_have_room_for_two(keeper, tmp_path):
+    """A GiB in the folder at the same time; a third sender is told to come again."""
+    half = gzip_of(b"\0" * (16 * MIB), 31)[:-10]
+    connections = [socket.create_connection(("127.0.0.1", keeper.port)) for _ in range(3)]
+    for i, connection in enumerate(connections):
+        connection.sendall(f"POST /api/symbols/{f'a{i}' * 20} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(half) + 1}\r\n\r\n".encode() + half)
+        assert wait_until(lambda: sum(path.stat().st_size for path in (tmp_path / "store").rglob("*") if path.is_file()) > min(i + 1, 2) * 490 * MIB)
+    connections[2].sendall(b"x")
+    answer = connections[2].recv(4096)
+    assert answer.startswith(b"HTTP/1.1 503 ") and b"too many requests from other senders" in answer, answer
+    for connection in connections:
+        connection.close()
+    assert wait_until(lambda: kept(tmp_path / "store") == [])
+    assert peak_mib(keeper) < 64

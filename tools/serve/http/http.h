@@ -18,9 +18,11 @@ struct MHD_Connection;
 
 struct et_request {
     const char *method, *path; /* the path is decoded, without arguments */
-    struct et_buf body;        /* as received; "" for a GET */
+    struct et_buf body;        /* as received; "" for a GET, and for a route with a sink */
+    void *sink;                /* what the route's sink began */
     struct MHD_Connection *connection;
-    struct et_memory_share *work; /* memory reserved by et_body(), until the handler returns */
+    struct et_memory_share *work; /* memory reserved by et_body(), until the handler returns; with a sink: bytes of
+                                     files, until the answer is sent */
     const struct et_grant *grant; /* of its token */
     struct et_budget *budget;     /* of all that the request reads from stores: query-time and query-memory */
 };
@@ -36,6 +38,12 @@ const char *et_header(const struct et_request *request, const char *name);
  * Returns 0; otherwise the answer has the error, as text. */
 struct et_answer;
 int et_body(const struct et_request *request, size_t limit, struct et_buf *out, struct et_answer *answer);
+/* The errors that et_body() answers, for a sink. Whether the Content-Encoding is a known one; */
+bool et_body_encoding(const struct et_request *request, struct et_answer *answer);
+/* -EFBIG or -EBADMSG of inflating. */
+void et_body_broken(const struct et_request *request, size_t limit, int err, struct et_answer *answer);
+/* No room for the body beside those of others. */
+void et_body_no_room(struct et_answer *answer);
 
 enum { ET_ANSWER_HEADERS = 8 };
 
@@ -70,12 +78,23 @@ enum et_need {
     ET_NEED_NOTHING, /* public */
 };
 
+/* Takes a body as it comes, for a route whose bodies are too large to be held. libmicrohttpd takes no answer before the
+ * body's end, so a sink that has failed ignores the remainder, and the handler answers. */
+struct et_sink {
+    /* Called once: for the first part, or before the handler. */
+    void *(*begin)(struct et_server *server, const struct et_request *request);
+    void (*add)(void *sink, const void *bytes, size_t size);
+    /* After the answer, or when the body is too large or its sender is gone. */
+    void (*end)(void *sink);
+};
+
 struct et_route {
     const char *method; /* "GET" includes HEAD */
     const char *path;   /* a final '*' matches any remainder */
     void (*handle)(struct et_server *server, const struct et_request *request, struct et_answer *answer);
     size_t limit; /* largest body in bytes; 0: the server's limit */
     enum et_need need;
+    const struct et_sink *sink; /* NULL: the handler gets the whole body */
 };
 
 /* Finds the route of a request. NULL: none; *status is 404 or 405. */

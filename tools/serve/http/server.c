@@ -26,8 +26,8 @@
 
 /* DECODED: what an inflated body becomes, times its size. */
 enum { READERS = 4, GROUP_MS = 100, DECODED = 6, DEFLATE_AT_MOST = 1032 };
-/* Bytes of all bodies that are being received; of those being inflated and decoded. */
-static const size_t RECEIVING = (size_t)256 << 20, WORKING = (size_t)512 << 20;
+/* Bytes of all bodies that are being received; of those being inflated and decoded; of files that sinks write. */
+static const size_t RECEIVING = (size_t)256 << 20, WORKING = (size_t)512 << 20, FILES = (size_t)1 << 30;
 
 struct et_server {
     struct MHD_Daemon *daemon;
@@ -42,7 +42,7 @@ struct et_server {
     struct et_limits limits;
     struct et_bounds *bounds;
     struct et_evictor *evictor;
-    struct et_memory_budget receiving, working;
+    struct et_memory_budget receiving, working, files;
     unsigned long accepted;
     bool refusing; /* the store failed last time */
     struct et_access *access;
@@ -57,6 +57,7 @@ struct et_server {
 struct incoming {
     const struct et_route *route;
     struct et_buf body;
+    void *sink; /* of the route's sink */
     size_t received, limit;
     bool too_large, no_room;
     struct et_memory_share share, work; /* of a budget: the body's, what comes of it */
@@ -102,11 +103,37 @@ void et_arguments_each(const struct et_request *request,
     MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, on_argument, &each);
 }
 
-int et_body(const struct et_request *request, size_t limit, struct et_buf *out, struct et_answer *answer)
+bool et_body_encoding(const struct et_request *request, struct et_answer *answer)
 {
     const char *encoding = et_header(request, "Content-Encoding");
-    if (encoding && strcmp(encoding, "gzip") != 0 && strcmp(encoding, "identity") != 0) {
+    bool known = !encoding || strcmp(encoding, "gzip") == 0 || strcmp(encoding, "identity") == 0;
+    if (!known) {
         et_answer_text(answer, 415, "the content encoding must be gzip");
+    }
+    return known;
+}
+
+void et_body_broken(const struct et_request *request, size_t limit, int err, struct et_answer *answer)
+{
+    struct et_buf why = {0};
+    if (err == -EFBIG) {
+        et_buf_printf(&why, "larger than %zu bytes when inflated", limit);
+    } else {
+        et_buf_text(&why, "broken gzip data");
+    }
+    et_reject(err == -EFBIG ? ET_REJECTED_SIZE : ET_REJECTED_MALFORMED, "%s: %s", request->path, why.data);
+    et_answer_text(answer, err == -EFBIG ? 413 : 400, why.data);
+    et_buf_free(&why);
+}
+
+void et_body_no_room(struct et_answer *answer)
+{
+    et_answer_text(answer, 503, "busy: too many requests from other senders");
+}
+
+int et_body(const struct et_request *request, size_t limit, struct et_buf *out, struct et_answer *answer)
+{
+    if (!et_body_encoding(request, answer)) {
         return -EINVAL;
     }
     size_t least = limit / DEFLATE_AT_MOST,
@@ -115,12 +142,7 @@ int et_body(const struct et_request *request, size_t limit, struct et_buf *out, 
     int err = et_gunzip(request->body.data, request->body.size, limit, out);
     et_memory_shrink(request->work, out->size * DECODED);
     if (err) {
-        struct et_buf why = {0};
-        et_buf_printf(&why, "larger than %zu bytes when inflated", limit);
-        et_reject(err == -EFBIG ? ET_REJECTED_SIZE : ET_REJECTED_MALFORMED, "%s: %s", request->path,
-                  err == -EFBIG ? why.data : "broken gzip data");
-        et_answer_text(answer, err == -EFBIG ? 413 : 400, err == -EFBIG ? why.data : "broken gzip data");
-        et_buf_free(&why);
+        et_body_broken(request, limit, err, answer);
     }
     return err;
 }
@@ -428,17 +450,54 @@ static enum MHD_Result begin_request(const struct et_server *server, struct MHD_
     return MHD_YES;
 }
 
-static enum MHD_Result receive_body(struct et_server *server, struct incoming *incoming, const char *data, size_t *size)
+static struct et_request request_of(struct et_server *server, struct MHD_Connection *connection, const char *url,
+                                    const char *method, struct incoming *incoming)
+{
+    incoming->work.budget = incoming->route->sink ? &server->files : &server->working;
+    return (struct et_request){.method = method,
+                               .path = url,
+                               .body = incoming->body,
+                               .sink = incoming->sink,
+                               .connection = connection,
+                               .work = &incoming->work,
+                               .grant = &incoming->grant};
+}
+
+static void begin_sink(struct et_server *server, const struct et_request *request, struct incoming *incoming)
+{
+    if (incoming->route->sink && !incoming->sink) {
+        incoming->sink = incoming->route->sink->begin(server, request);
+    }
+}
+
+static void drop_body(struct incoming *incoming)
+{
+    if (incoming->sink) {
+        incoming->route->sink->end(incoming->sink);
+        incoming->sink = NULL;
+        et_memory_shrink(&incoming->work, 0);
+    }
+    et_buf_free(&incoming->body);
+    et_memory_shrink(&incoming->share, 0);
+}
+
+static enum MHD_Result receive_body(struct et_server *server, const struct et_request *request,
+                                    struct incoming *incoming, const char *data, size_t *size)
 {
     incoming->received += *size;
     incoming->too_large |= incoming->received > incoming->limit;
     if (incoming->too_large && incoming->received > PATIENCE) {
         return MHD_NO; /* an answer would not be read anyway */
     }
+    if (!incoming->too_large && incoming->route->sink) {
+        begin_sink(server, request, incoming);
+        incoming->route->sink->add(incoming->sink, data, *size);
+        *size = 0;
+        return MHD_YES;
+    }
     incoming->no_room |= !et_memory_try_reserve(&server->receiving, &incoming->share, *size);
     if (incoming->too_large || incoming->no_room) {
-        et_buf_free(&incoming->body);
-        et_memory_shrink(&incoming->share, 0);
+        drop_body(incoming);
     } else {
         et_buf_add(&incoming->body, data, *size);
     }
@@ -465,17 +524,13 @@ static enum MHD_Result answer_request(struct et_server *server, struct MHD_Conne
         et_answer_text(&answer, 413, why.data);
         et_buf_free(&why);
     } else if (incoming->no_room) {
-        et_answer_text(&answer, 503, "busy: too many requests from other senders");
+        et_body_no_room(&answer);
     } else {
-        incoming->work.budget = &server->working;
         struct et_budget budget;
-        struct et_request request = {.method = method,
-                                     .path = url,
-                                     .body = incoming->body,
-                                     .connection = connection,
-                                     .work = &incoming->work,
-                                     .grant = &incoming->grant,
-                                     .budget = &budget};
+        struct et_request request = request_of(server, connection, url, method, incoming);
+        begin_sink(server, &request, incoming);
+        request.sink = incoming->sink;
+        request.budget = &budget;
         et_budget_begin(&budget, server->limits.query_ns, server->limits.query_memory);
         const struct et_encoding_request encoding = {.accept = et_header(&request, "Accept-Encoding"),
                                                      .none_match = et_header(&request, "If-None-Match"),
@@ -496,7 +551,11 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     if (!*state) {
         return begin_request(context, connection, url, method, state);
     }
-    return *size ? receive_body(context, *state, data, size) : answer_request(context, connection, url, method, *state);
+    if (!*size) {
+        return answer_request(context, connection, url, method, *state);
+    }
+    const struct et_request request = request_of(context, connection, url, method, *state);
+    return receive_body(context, &request, *state, data, size);
 }
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **state,
@@ -507,8 +566,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     (void)connection;
     (void)code;
     if (incoming) {
-        et_buf_free(&incoming->body);
-        et_memory_shrink(&incoming->share, 0);
+        drop_body(incoming);
         free(incoming->grant.scope);
         free(incoming);
         *state = NULL;
@@ -591,6 +649,7 @@ struct et_server *et_server_open(const struct et_server_config *config)
     pthread_cond_init(&server->read_done, NULL);
     et_memory_budget_init(&server->receiving, RECEIVING);
     et_memory_budget_init(&server->working, WORKING);
+    et_memory_budget_init(&server->files, FILES);
     write_beside(server->db);
     char address[128] = "";
     server->listener = et_listen(config->listen, address, sizeof address);
@@ -653,6 +712,7 @@ void et_server_close(struct et_server *server)
     pthread_cond_destroy(&server->read_done);
     et_memory_budget_destroy(&server->receiving);
     et_memory_budget_destroy(&server->working);
+    et_memory_budget_destroy(&server->files);
     free(server->db);
     free(server);
 }

@@ -3,11 +3,13 @@
  * server. An upload must be an ELF file with the build id of its path.
  */
 #include "tools/serve/query/api.h"
+#include "tools/lib/gzip.h"
 #include "tools/serve/http/routes.h"
 #include "tools/symbols/symfile.h"
 #include "tools/symbols/symstore.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -31,33 +33,125 @@ static void answer_error(struct et_answer *answer, int err)
     et_answer_text(answer, 503, strerror(-err));
 }
 
+/* ---- upload ---- */
+
+/* A file on its way into the folder. */
+struct upload {
+    struct et_request request; /* its body is not here */
+    const char *folder;
+    char id[ET_BUILD_ID_TEXT];
+    struct et_symstore_file file;
+    struct et_inflater *inflater;
+    size_t size;
+    bool begun, failed;
+    struct et_answer answer; /* of what failed */
+};
+
+static int write_part(void *context, const void *bytes, size_t size)
+{
+    struct upload *upload = context;
+    if (!et_memory_try_reserve(upload->request.work->budget, upload->request.work, size)) {
+        return -EAGAIN;
+    }
+    upload->size += size;
+    errno = 0;
+    return fwrite(bytes, 1, size, upload->file.file) == size ? 0 : errno ? -errno : -EIO;
+}
+
+static void audit_upload(const struct upload *upload, const struct et_answer *answer)
+{
+    struct et_buf line = {0};
+    et_buf_printf(&line, "symbols of %s, %zu bytes: %.*s", upload->id, upload->size, (int)answer->body.size - 1,
+                  answer->body.data);
+    et_request_audit(&upload->request, line.data);
+    et_buf_free(&line);
+}
+
+/* The file is gone at once, whatever still comes. */
+static void fail_upload(struct upload *upload, int err)
+{
+    upload->failed = true;
+    et_symstore_abort(&upload->file);
+    et_memory_shrink(upload->request.work, 0);
+    if (err == -EFBIG || err == -EBADMSG) {
+        et_body_broken(&upload->request, FILE_LIMIT, err, &upload->answer);
+    } else if (err == -EAGAIN) {
+        et_body_no_room(&upload->answer);
+    } else {
+        answer_error(&upload->answer, err);
+        audit_upload(upload, &upload->answer);
+    }
+}
+
+static void *begin_upload(struct et_server *server, const struct et_request *request)
+{
+    struct upload *upload = et_alloc(1, sizeof *upload);
+    upload->request = *request;
+    upload->folder = find_folder(server, &upload->answer);
+    if (upload->folder && !et_build_id_read(request->path + sizeof TAKEN - 1, upload->id)) {
+        et_answer_text(&upload->answer, 400, "a build id must have 2 to 64 hexadecimal digits");
+    } else if (upload->folder && et_body_encoding(request, &upload->answer)) {
+        upload->begun = true;
+        upload->inflater = et_inflater_new(FILE_LIMIT, write_part, upload);
+        int err = et_symstore_begin(upload->folder, upload->id, &upload->file);
+        if (err) {
+            fail_upload(upload, err);
+        }
+    }
+    return upload;
+}
+
+static void add_to_upload(void *context, const void *bytes, size_t size)
+{
+    struct upload *upload = context;
+    int err = upload->begun && !upload->failed ? et_inflater_add(upload->inflater, bytes, size) : 0;
+    if (err) {
+        fail_upload(upload, err);
+    }
+}
+
+static void end_upload(void *context)
+{
+    struct upload *upload = context;
+    et_symstore_abort(&upload->file);
+    et_inflater_free(upload->inflater);
+    et_buf_free(&upload->answer.body);
+    free(upload);
+}
+
+static const struct et_sink upload_sink = {begin_upload, add_to_upload, end_upload};
+
+static void keep_upload(struct upload *upload, struct et_answer *answer)
+{
+    const char *why = "";
+    int err = et_symstore_commit(upload->folder, upload->id, &upload->file, &why);
+    if (err == -EINVAL) {
+        et_answer_text(answer, 400, why);
+    } else if (err < 0) {
+        answer_error(answer, err);
+    } else {
+        et_answer_text(answer, err ? 200 : 201, err ? "kept: the existing file is as good" : "added");
+    }
+    audit_upload(upload, answer);
+}
+
 static void receive_symbols(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    char id[ET_BUILD_ID_TEXT];
-    struct et_buf bytes = {0};
-    const char *folder = find_folder(server, answer), *why = "";
-    if (!folder) {
+    struct upload *upload = request->sink;
+    (void)server;
+    int err = upload->begun && !upload->failed ? et_inflater_end(upload->inflater) : 0;
+    if (err) {
+        fail_upload(upload, err);
+    }
+    if (upload->begun && !upload->failed) {
+        keep_upload(upload, answer);
         return;
     }
-    if (!et_build_id_read(request->path + sizeof TAKEN - 1, id)) {
-        et_answer_text(answer, 400, "a build id must have 2 to 64 hexadecimal digits");
-    } else if (et_body(request, FILE_LIMIT, &bytes, answer) == 0) {
-        int err = et_symstore_put(folder, id, bytes.data ? bytes.data : "", bytes.size, &why);
-        if (err == -EINVAL) {
-            et_answer_text(answer, 400, why);
-        } else if (err < 0) {
-            answer_error(answer, err);
-        } else {
-            et_answer_text(answer, err ? 200 : 201, err ? "kept: the existing file is as good" : "added");
-        }
-        struct et_buf line = {0};
-        et_buf_printf(&line, "symbols of %s, %zu bytes: %.*s", id, bytes.size, (int)answer->body.size - 1,
-                      answer->body.data);
-        et_request_audit(request, line.data);
-        et_buf_free(&line);
-    }
-    et_buf_free(&bytes);
+    answer->status = upload->answer.status;
+    et_buf_add(&answer->body, upload->answer.body.data, upload->answer.body.size);
 }
+
+/* ---- what is there ---- */
 
 static void list_symbols(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
@@ -115,7 +209,8 @@ const struct et_route et_routes_symbols[] = {
      .path = "/api/symbols/*",
      .handle = receive_symbols,
      .limit = SENT_LIMIT,
-     .need = ET_NEED_SYMBOLS},
+     .need = ET_NEED_SYMBOLS,
+     .sink = &upload_sink},
     {.method = "GET", .path = "/api/symbols", .handle = list_symbols},
     {.method = "GET", .path = "/buildid/*", .handle = send_symbols},
     {0},
