@@ -304,19 +304,24 @@ LINES = """.section .debug_abbrev
 CODE = ".text\n.fill 65536,1,0x90\n"
 
 
+def assembled(folder, ident, text):
+    """A symbol file with this debugging information."""
+    source, linked = os.path.join(folder, "bomb.s"), os.path.join(folder, "bomb")
+    with open(source, "w") as file:
+        file.write(CODE + text)
+    subprocess.run(["as", "-o", source + ".o", source], check=True)
+    subprocess.run(["ld", "-e", "0", "-Ttext=0x1000", f"--build-id=0x{ident}", "-o", linked, source + ".o"], check=True)
+    with open(linked, "rb") as file:
+        return file.read()
+
+
 def test_dwarf(table, folder):
     """Symbol files are uploaded, then somebody asks for names in them."""
     for i, (name, text) in enumerate((("1,000 functions share a list of 15 MiB of ranges", SHARED_RANGES % (1000, 980_000)),
                                       ("100,000 functions share a list of 1 MiB of ranges", SHARED_RANGES % (100_000, 65_000)),
                                       ("900,000 nested blocks", DEEP % (900_000, 900_000)), ("15 million rows of lines", LINES % 15_000_000)), 0xa0):
-        source, linked = os.path.join(folder, "bomb.s"), os.path.join(folder, "bomb")
-        with open(source, "w") as file:
-            file.write(CODE + text)
         ident = f"{i:02x}" * 20
-        subprocess.run(["as", "-o", source + ".o", source], check=True)
-        subprocess.run(["ld", "-e", "0", "-Ttext=0x1000", f"--build-id=0x{ident}", "-o", linked, source + ".o"], check=True)
-        with open(linked, "rb") as file:
-            elf = file.read()
+        elf = assembled(folder, ident, text)
         status, _ = table.cost(f"DWARF: {name}", "POST", f"/api/symbols/{ident}", gzip.compress(elf, 1))
         assert status == 201, "a symbol file that the server keeps"
         body = message(900 + i, 0, origin(f"dwarf{i}"), [module(4096, 65536, 4096, bytes.fromhex(ident), "/nowhere/bomb")], nodes([0] * 50, [4100 + 16 * k for k in range(50)]),

@@ -14,6 +14,7 @@ import pytest
 
 from generate import gzip_of, message, module, nodes, origin, profile
 from harness import REPOSITORY, wait_until
+from hostile_costs_test import DEEP, assembled
 from sample import contents
 
 
@@ -156,6 +157,20 @@ def test_zip_bomb(start, known, tmp_path):
     for process in processes(server.process.pid):
         peaks.append(int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{process}/status").read_text())[1]) >> 10)
     assert sum(peaks) < 256, peaks
+
+
+def test_blocks_in_blocks(keeper, known, tmp_path):
+    """libdw goes down into blocks by recursion, so those of this file need more stack than there is."""
+    ident = "ad" * 20
+    elf = assembled(tmp_path, ident, DEEP % (300_000, 300_000))
+    assert keeper.request("POST", f"/api/symbols/{ident}", gzip.compress(elf, 1))[0] == 201
+    for segment, service, part in ((8, "svc", known.module()), (9, "broken", module(4096, 1 << 16, 4096, bytes.fromhex(ident), "/nowhere/bomb"))):
+        frame = known.frame if service == "svc" else 4100
+        assert keeper.push(message(segment, 0, origin(service), [part], nodes([0], [frame]), [profile({1: 3})], unix_minus_uptime=(int(time.time()) - 60) * 10**9)) == 200
+    assert names(keeper, "broken") == ["bomb+0x1004"] and names(keeper, "svc") == ["hot"]
+    assert failures(keeper) == {**failures(keeper), "crash": 1}
+    lines = [line for line in keeper.stderr().splitlines() if "symbols: " in line]
+    assert len(lines) == 1 and "signal" in lines[0], lines
 
 
 # ---- uploads ----
