@@ -7,6 +7,7 @@
 #include "tools/store/store_internal.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +29,9 @@ static const char *const SQL[S_COUNT] = {
     [S_MODULE_FIND] = "SELECT id FROM module WHERE build_id = ? AND path = ?",
     [S_MODULE_ADD] = "INSERT INTO module (build_id, path) VALUES (?, ?)",
     [S_FRAME_FIND] = "SELECT id FROM frame WHERE module = ? AND address = ? AND name = ? AND file = ? AND line = ?",
-    [S_FRAME_ADD] = "INSERT INTO frame (module, address, name, file, line) VALUES (?, ?, ?, ?, ?)",
+    [S_FRAME_ADD] = "INSERT OR IGNORE INTO frame (module, address, name, file, line) VALUES (?, ?, ?, ?, ?)",
     [S_NODE_FIND] = "SELECT id FROM node WHERE parent = ? AND frame = ?",
-    [S_NODE_ADD] = "INSERT INTO node (parent, frame) VALUES (?, ?)",
+    [S_NODE_ADD] = "INSERT OR IGNORE INTO node (parent, frame) VALUES (?, ?)",
     [S_ORIGIN_FIND] = "SELECT id FROM origin WHERE service = ? AND tags = ? AND host = ? AND boot_id = ? AND pid = ?"
                       " AND executable = ? AND arch = ? AND agent = ? AND process_start = ?",
     [S_ORIGIN_ADD] = "INSERT INTO origin (service, tags, host, boot_id, pid, executable, arch, agent, process_start)"
@@ -435,6 +436,13 @@ static int64_t insert_row(struct et_store *store, sqlite3_stmt *statement)
     return err < 0 ? err : sqlite3_last_insert_rowid(store->db);
 }
 
+/* 0: there is such a row already. */
+static int64_t insert_new(struct et_store *store, sqlite3_stmt *statement)
+{
+    int err = et_store_step(store, statement);
+    return err < 0 ? err : sqlite3_changes(store->db) ? sqlite3_last_insert_rowid(store->db) : 0;
+}
+
 /* ---- opening ---- */
 
 /* A read-only database, such as a backup on a read-only disk, is opened without changing its log mode. Setting
@@ -470,13 +478,24 @@ static int configure(struct et_store *store, bool create)
     return et_store_schema(store);
 }
 
+/* SQLite counts its memory under a lock that all connections share. Nobody asks for the count. */
+static void configure_library(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 struct et_store *et_store_open(const char *path, bool create, const char **why)
 {
+    static pthread_once_t configured = PTHREAD_ONCE_INIT;
     static _Thread_local char text[256];
+    pthread_once(&configured, configure_library);
     struct et_store *store = et_alloc(1, sizeof *store);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
     int code = sqlite3_open_v2(path, &store->db, flags, NULL);
     int err = code == SQLITE_OK ? configure(store, create) : et_store_note(store, code);
+    if (!err && create) { /* the one that writes: a large message changes pages all over the indexes */
+        sqlite3_exec(store->db, "PRAGMA cache_size = -16384", NULL, NULL, NULL);
+    }
     if (err) {
         snprintf(text, sizeof text, "%s", store->why);
         *why = text;
@@ -681,24 +700,31 @@ int64_t et_store_frame(struct et_store *store, int64_t module, uint64_t address,
     const char *const texts[] = {name, file, NULL};
     struct et_known_name key = make_name(store, 'f', numbers, 3, texts);
     int64_t id = et_known_find(&store->known, &key);
-    if (!id) {
-        id = et_store_number(store, et_store_bind(store, S_FRAME_FIND, "iussi", module, address, name, file, at));
-        id = id ? id : insert_row(store, et_store_bind(store, S_FRAME_ADD, "iussi", module, address, name, file, at));
-        note_id(store, &key, id);
+    if (id) {
+        return id;
     }
-    return id;
+    for (int tries = 0; tries < 2 && !id; tries++) {
+        id = store->new_frames
+                 ? insert_new(store, et_store_bind(store, S_FRAME_ADD, "iussi", module, address, name, file, at))
+                 : et_store_number(store, et_store_bind(store, S_FRAME_FIND, "iussi", module, address, name, file, at));
+        store->new_frames = store->new_frames != (id == 0);
+    }
+    return note_id(store, &key, id);
 }
 
 int64_t et_store_node(struct et_store *store, int64_t parent, int64_t frame)
 {
     const struct et_known_name name = {.first = parent, .second = frame};
     int64_t id = et_known_find(&store->known, &name);
-    if (!id) {
-        id = et_store_number(store, et_store_bind(store, S_NODE_FIND, "ii", parent, frame));
-        id = id ? id : insert_row(store, et_store_bind(store, S_NODE_ADD, "ii", parent, frame));
-        note_id(store, &name, id);
+    if (id) {
+        return id;
     }
-    return id;
+    for (int tries = 0; tries < 2 && !id; tries++) {
+        id = store->new_nodes ? insert_new(store, et_store_bind(store, S_NODE_ADD, "ii", parent, frame))
+                              : et_store_number(store, et_store_bind(store, S_NODE_FIND, "ii", parent, frame));
+        store->new_nodes = store->new_nodes != (id == 0);
+    }
+    return note_id(store, &name, id);
 }
 
 /* ---- origins ---- */

@@ -190,6 +190,9 @@ struct et_store {
     struct et_cache cache;
     struct et_known known; /* rows of the dictionary, labels and origins */
     struct et_buf key;     /* a name for `known` */
+    /* The last row that was not `known` was added. New rows come in runs, and so do those of a restarted server that
+     * the database has: what the last one needed is tried first, which saves a search of the index. */
+    bool new_frames, new_nodes;
     char why[256];
 };
 
