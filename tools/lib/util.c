@@ -68,11 +68,36 @@ void *et_reserve(void *array, size_t *capacity, size_t need, size_t size)
     return grown;
 }
 
+void *et_trim(void *array, size_t *capacity, size_t count, size_t size)
+{
+    if (count == 0) {
+        free(array);
+        array = NULL;
+    } else if (count < *capacity) {
+        array = abort_if_null(reallocarray(array, count, size));
+    }
+    *capacity = count;
+    return array;
+}
+
 /* ---- buffers ---- */
+
+/* The end of a large buffer takes no memory until it is used, so it is not zeroed. */
+static void buf_grow(struct et_buf *buf, size_t need)
+{
+    size_t wanted = buf->capacity ? buf->capacity : 16;
+    while (wanted < need) {
+        wanted *= 2;
+    }
+    buf->data = abort_if_null(realloc(buf->data, wanted));
+    buf->capacity = wanted;
+}
 
 void et_buf_add(struct et_buf *buf, const void *bytes, size_t size)
 {
-    buf->data = et_reserve(buf->data, &buf->capacity, buf->size + size + 1, 1);
+    if (buf->size + size >= buf->capacity) {
+        buf_grow(buf, buf->size + size + 1);
+    }
     if (size) {
         memcpy(buf->data + buf->size, bytes, size);
     }
@@ -201,10 +226,10 @@ static uint32_t *string_slot(const struct et_strings *strings, const char *text,
 }
 
 /* Texts differ, so a free slot is enough. */
-static void strings_grow(struct et_strings *strings)
+static void strings_slots(struct et_strings *strings, size_t slot_count)
 {
     free(strings->slots);
-    strings->slot_count = strings->slot_count ? strings->slot_count * 2 : 128;
+    strings->slot_count = slot_count;
     strings->slots = et_alloc(strings->slot_count, sizeof *strings->slots);
     for (size_t number = 0; number < strings->count; number++) {
         size_t i = strings->hashes[number] & (strings->slot_count - 1);
@@ -218,7 +243,7 @@ static void strings_grow(struct et_strings *strings)
 static uint32_t string_add(struct et_strings *strings, const char *text)
 {
     if (strings->count * 2 >= strings->slot_count) {
-        strings_grow(strings);
+        strings_slots(strings, strings->slot_count ? strings->slot_count * 2 : 128);
     }
     size_t size = strlen(text);
     uint32_t hash = (uint32_t)et_hash_bytes(text, size), *slot = string_slot(strings, text, hash);
@@ -258,6 +283,19 @@ size_t et_strings_memory(const struct et_strings *strings)
     enum { PER_TEXT = 16 }; /* malloc's */
     return strings->bytes + strings->count * PER_TEXT + strings->capacity * sizeof *strings->text +
            strings->hash_capacity * sizeof *strings->hashes + strings->slot_count * sizeof *strings->slots;
+}
+
+void et_strings_trim(struct et_strings *strings)
+{
+    size_t slots = 1;
+    while (slots <= strings->count * 2) {
+        slots *= 2;
+    }
+    if (slots < strings->slot_count) {
+        strings_slots(strings, slots);
+    }
+    strings->text = et_trim(strings->text, &strings->capacity, strings->count, sizeof *strings->text);
+    strings->hashes = et_trim(strings->hashes, &strings->hash_capacity, strings->count, sizeof *strings->hashes);
 }
 
 void et_strings_free(struct et_strings *strings)

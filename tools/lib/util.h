@@ -37,6 +37,8 @@ char *et_strdup(const char *text);
 /* Grows the array to at least `need` items of `size` bytes; *capacity counts items. New items are zero. Returns the
  * array. */
 void *et_reserve(void *array, size_t *capacity, size_t need, size_t size);
+/* Gives back what is beyond `count` items. Returns the array, which may have moved. */
+void *et_trim(void *array, size_t *capacity, size_t count, size_t size);
 
 /* A growing byte buffer, always followed by a NUL that `size` does not count. Zeroed: empty. */
 struct et_buf {
@@ -81,6 +83,8 @@ const char *et_text(const struct et_strings *strings, uint32_t number);
 /* Whether the string is interned. */
 bool et_known(const struct et_strings *strings, const char *text);
 void et_strings_free(struct et_strings *strings);
+/* Gives back memory beyond these strings. More can still be added. */
+void et_strings_trim(struct et_strings *strings);
 /* Bytes of memory that they take, about. */
 size_t et_strings_memory(const struct et_strings *strings);
 

@@ -23,6 +23,17 @@ size_t et_profile_memory(const struct et_profile *p)
            p->label_capacity * sizeof *p->label_sums;
 }
 
+void et_profile_trim(struct et_profile *p)
+{
+    et_strings_trim(&p->strings);
+    p->modules = et_trim(p->modules, &p->module_capacity, p->module_count, sizeof *p->modules);
+    p->frames = et_trim(p->frames, &p->frame_capacity, p->frame_count, sizeof *p->frames);
+    p->nodes = et_trim(p->nodes, &p->node_capacity, p->node_count, sizeof *p->nodes);
+    p->lines = et_trim(p->lines, &p->line_capacity, p->line_count, sizeof *p->lines);
+    p->entries = et_trim(p->entries, &p->entry_capacity, p->entry_count, sizeof *p->entries);
+    p->label_sums = et_trim(p->label_sums, &p->label_capacity, p->label_count, sizeof *p->label_sums);
+}
+
 void et_profile_free(struct et_profile *profile)
 {
     if (!profile) {

@@ -84,6 +84,8 @@ struct et_profile {
 /* A profile with only its root node. */
 struct et_profile *et_profile_new(void);
 void et_profile_free(struct et_profile *profile);
+/* Gives back memory beyond what it has, for a profile that is kept as it is. */
+void et_profile_trim(struct et_profile *profile);
 /* Bytes of memory that it takes, about. */
 size_t et_profile_memory(const struct et_profile *profile);
 

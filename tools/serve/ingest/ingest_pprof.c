@@ -10,6 +10,7 @@
 void et_batch_add(struct et_batch *batch, const char *service, const char *tags, struct et_profile *profile,
                   int64_t from_ns, int64_t until_ns)
 {
+    et_profile_trim(profile); /* a push may have 100,000 small ones */
     batch->items = et_reserve(batch->items, &batch->capacity, batch->count + 1, sizeof *batch->items);
     batch->items[batch->count++] = (struct et_batch_item){.service = et_clean(service, strlen(service)),
                                                           .tags = et_strdup(tags),
