@@ -61,11 +61,8 @@ def module(base, size, address=0, build_id=b"", path=""):
 
 
 def nodes(back, frames):
-    before, deltas = 0, b""
-    for frame in frames:
-        deltas += zigzag(frame - before)
-        before = frame
-    return data(1, b"".join(map(varint, back))) + data(2, deltas)
+    deltas = (zigzag(frame - before) for frame, before in zip(frames, [0, *frames]))
+    return data(1, b"".join(map(varint, back))) + data(2, b"".join(deltas))
 
 
 def profile(stacks, quantum=10_000_000, start=1_000_000_000, duration=1_000_000_000, period=10_000_000, samples=None, kind=1):

@@ -162,7 +162,7 @@ def target(request, edgeprof, shipped, figure, tmp_path_factory):
     child = server.process.pid
     if traced:
         child = int(pathlib.Path(f"/proc/{child}/task/{child}/children").read_text().split()[0])
-    server.sanitized, server.folder, server.bystander = not traced, folder, Bystander(server, child)
+    server.sanitized, server.folder, server.child, server.bystander = not traced, folder, child, Bystander(server, child)
     yield server
     server.bystander.end()
     peak = memory_mib(child) + server.bystander.helpers_mib
@@ -185,7 +185,7 @@ def server(target, request):
     yield target
     assert target.process.poll() is None, f"the server lives: {target.stderr()[-3000:]}"
     longest = target.bystander.attacked()
-    print(f"{request.node.name}: {time.monotonic() - begin:.1f} s, others waited for {longest:.1f} s at most")
+    print(f"{request.node.name}: {time.monotonic() - begin:.1f} s, others waited for {longest:.1f} s at most, {memory_mib(target.child)} MiB so far")
 
 
 # ---- what senders can put into a profile ----
