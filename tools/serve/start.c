@@ -4,6 +4,12 @@
 #include "tools/serve/relay/relay.h"
 #include "tools/serve/scrape/scrape.h"
 
+#include <malloc.h>
+
+/* A buffer of at least this size goes back to the system when it is freed. By default glibc raises this to 32 MiB as
+ * soon as one of that size was freed, and each thread's arena keeps up to twice as much. */
+enum { GIVEN_BACK = 1 << 20 };
+
 /* Destinations of an earlier configuration hold back nothing any more. */
 static enum et_outcome forget_relays(struct et_store *store, void *context, const char **why)
 {
@@ -28,6 +34,8 @@ static bool start_relay(struct et_server *server, struct et_relay_config *config
 struct et_server *et_server_start(const struct et_server_config *config, struct et_relay_config *relay,
                                   struct et_scrape_config *scrape, int64_t verdict_ns)
 {
+    mallopt(M_MMAP_THRESHOLD, GIVEN_BACK);
+    mallopt(M_TRIM_THRESHOLD, GIVEN_BACK);
     struct et_server *server = et_server_open(config);
     if (!server) {
         return NULL;
