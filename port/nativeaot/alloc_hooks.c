@@ -354,6 +354,8 @@ void __wrap_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t eleme
             me->probe->raw |= elements == EP_DOTNET_PROBE_RAW && is_bytes(type);
         return;
     }
+    if (!*array) /* no memory: managed code throws */
+        return;
     struct allocation allocation = {.type = type, .size = size_of(type, elements)};
     allocation.stands_for = ep_stratum_advance(&me->lone, allocation.size, ep_hook_period(EP_KIND_ALLOC));
     if (me->look_at)

@@ -42,6 +42,17 @@ void *__real_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintp
     return &object;
 }
 
+static bool full; /* there is no memory for the array */
+
+void __real_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t elements, uint32_t flags, void **array)
+{
+    static char object;
+
+    (void)elements, (void)flags;
+    allocated += full ? 0 : type->base_size;
+    *array = full ? NULL : &object;
+}
+
 int ep_dotnet_event(const struct ep_hook_event *event)
 {
     return take_event(event);
@@ -177,9 +188,32 @@ static void test_sites(void **state)
     }
 }
 
+/* An array for which the program gets an OutOfMemoryException is no allocation, and later ones are seen as before. */
+static void test_array_without_memory(void **state)
+{
+    void *array = NULL;
+
+    (void)state;
+    begin(1, MIB / 2);
+    for (unsigned round = 0; round < 2; round++) {
+        uint64_t start = allocated, told_before = all_told();
+        while (allocated - start < 64 * MIB)
+            allocate(0);
+        assert_in_range(all_told() - told_before, 60 * MIB, 68 * MIB);
+        full = true;
+        for (unsigned i = 0; i < 1000; i++)
+            __wrap_RhAllocateNewArray(&types[3], 1, 0, &array);
+        full = false;
+        assert_int_equal(told[3], 0);
+    }
+    __wrap_RhAllocateNewArray(&types[3], 1, 0, &array);
+    assert_int_equal(told[3], types[3].base_size);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_array_without_memory),
         cmocka_unit_test(test_distance_changes_once),
         cmocka_unit_test(test_sites),
     };
