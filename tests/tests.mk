@@ -92,6 +92,7 @@ $(foreach w,$(UT_WAYS),$(eval $(UT_DIR)/$(w)/linux_modules: | $(UT_DIR)/$(w)/plu
 # Tests that include a source file to test its static functions.
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/capture/test_alloc_hooks.o): port/nativeaot/alloc_hooks.c port/nativeaot/runtime.h
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/capture/test_async_parents.o): port/nativeaot/async_parents.c port/nativeaot/runtime.h port/nativeaot/glue.h
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/deliver/test_managed_transport.o): port/nativeaot/managed_transport.c port/nativeaot/glue.h
 $(UT_WAYS:%=$(UT_DIR)/%/tests/linux/linux_found.o): port/linux/found_stacks.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/linux/linux_blocks.o): port/linux/preload_blocks.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/data/test_ring_race.o): core/data/ring.c

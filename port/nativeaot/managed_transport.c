@@ -32,7 +32,18 @@ static struct {
     uint64_t check; /* check sum of the taken message */
     int result;
     uint64_t retry_ns;
-} box = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} box = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* By a clock that nobody sets. */
+static void changed_init(void)
+{
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&box.changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
 
 static uint64_t check_sum(const struct ep_message *message)
 {
@@ -56,8 +67,11 @@ static void change_run(void)
 
 static int managed_open(void *state, const struct ep_target *target)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
     (void)state;
     (void)target;
+    pthread_once(&once, changed_init);
     change_run();
     return 0;
 }
@@ -73,7 +87,7 @@ static void wait_changed(void)
 {
     struct timespec until;
 
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += LOOK_AGAIN_NS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
