@@ -301,3 +301,34 @@ def test_spellings_of_a_path(start_server, known, folder):
     frames = server.get("/api/profile", service="many", **{"from": 0})[1]
     assert "hot" in str(frames) and "app+0x" not in str(frames)
     assert descriptors(server) < before + 20
+
+
+def make_old(path, hours):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb"):
+        pass
+    os.utime(path, (time.time() - hours * 3600,) * 2)
+
+
+def test_notes_do_not_add_up(cli, folder, known, strange):
+    """Senders name build ids. What nobody had more than an hour ago is not noted any more."""
+    strange.answer = lambda handler: handler.send_error(404)
+    inner = os.path.join(folder, "cache", known.build_id[:2])
+    for i in range(10):
+        make_old(os.path.join(inner, f"{i:038x}.missing"), hours=2)
+        make_old(os.path.join(inner, f"{i:037x}f.missing"), hours=0.5)
+    make_old(os.path.join(inner, "notes.txt"), hours=2)
+    assert ask(cli, folder, known, strange.url).returncode == 3
+    assert sorted(left(folder)) == sorted([known.build_id[:2], known.build_id[2:] + ".missing", "notes.txt"]
+                                          + [f"{i:037x}f.missing" for i in range(10)])
+
+
+def test_what_an_ended_process_has_left(cli, folder, known, strange):
+    """A fetch that a power cut ended has left up to 512 MiB. One of another process may still go on."""
+    strange.answer = lambda handler: send(handler, known.debug)
+    for name, hours in (("abcdef", 1), ("ghijkl", 0)):
+        path = os.path.join(folder, "cache", f".asking-{name}")
+        make_old(os.path.join(path, "ab", "debuginfo"), hours)
+        os.utime(path, (time.time() - hours * 3600,) * 2)
+    assert "hot" in ask(cli, folder, known, strange.url).out
+    assert sorted(left(folder)) == sorted([".asking-ghijkl", "ab", "debuginfo", known.build_id[:2], known.build_id[2:] + ".debug"])
