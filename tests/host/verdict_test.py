@@ -125,6 +125,25 @@ def test_which_versions(cli, fleet):
     cli.fails(FAILED, "several services", "verdict", "--db", fleet.server.db)
 
 
+def test_a_version_that_was_there_before_is_not_new(cli, fleet):
+    """Of versions that ran when the time begins, none is new: an old version on a few devices is no regression of the new one."""
+    later, now = 100_000, fleet.now
+    fleet.release("1.2", 12, AFTER, 0)
+    fleet.release("1.3", 6, BEFORE, 1000)
+    fleet.release("1.3", 6, BEFORE, later)
+    fleet.release("1.2", 6, AFTER, later + 5, first=6)
+    fleet.release("1.3", 6, BEFORE, later + 9000)
+    last = ("--from", str(now + later - 100))
+    answer = ask(cli, fleet, *last, code=NO_BASELINE)
+    assert (answer["version"], answer["baseline"]) == ("1.3", "")
+    answer = ask(cli, fleet, *last, "--baseline", "1.2", "--threshold", "50")
+    assert (answer["version"], answer["baseline"], answer["verdict"]) == ("1.3", "1.2", "ok")
+    assert ask(cli, fleet, "--threshold", "50")["version"] == "1.3"
+    fleet.release("1.4", 6, AFTER, later + 6000)
+    answer = ask(cli, fleet, *last, code=REGRESSION)
+    assert (answer["version"], answer["baseline"]) == ("1.4", "1.3"), "the baseline is the newer one of those"
+
+
 def test_cohorts(cli, fleet):
     """A board that does other work is compared with its like; one that only the new version has is left out."""
     fleet.release("1.2", 6, BEFORE, 0, tags=[("board", "a")])

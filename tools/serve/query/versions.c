@@ -33,6 +33,7 @@ struct comparer {
     struct process *processes;
     size_t count, capacity;
     struct et_map entries; /* process id -> entry in the fleet + 1 */
+    struct et_map firsts;  /* version -> when it was first seen */
 };
 
 /* ---- processes ---- */
@@ -77,37 +78,55 @@ static void add_process(void *context, const struct et_origin_row *row)
 
 /* ---- versions ---- */
 
-/* INT64_MAX: no process has it. */
-static int64_t first_seen(const struct comparer *c, uint32_t version)
+/* Versions that are seen up to here were there before the query's time: which of them is the newest, it does not show.
+ * INT64_MIN: the query has no begin. */
+static int64_t begin_of(const struct comparer *c)
 {
-    int64_t first = INT64_MAX;
+    enum { PART = 7 }; /* of seven days, the first one: some devices are seen once a day */
+    int64_t from = c->query->from_ns, last = from;
     for (size_t i = 0; i < c->count; i++) {
-        first =
-            c->processes[i].version == version && c->processes[i].first_ns < first ? c->processes[i].first_ns : first;
+        last = c->processes[i].last_ns > last ? c->processes[i].last_ns : last;
     }
-    return first;
+    return from > 0 ? from + (last - from) / PART : INT64_MIN;
 }
 
-/* The version that was first seen last, but before `before` and not `other`; 0: none. */
+static void find_firsts(struct comparer *c)
+{
+    int64_t begin = begin_of(c);
+    for (size_t i = 0; i < c->count; i++) {
+        const struct process *process = &c->processes[i];
+        int64_t first = process->first_ns > begin ? process->first_ns : INT64_MIN;
+        bool known = et_map_find(&c->firsts, process->version) != NULL;
+        uint64_t *own = et_map_at(&c->firsts, process->version);
+        *own = !known || first < (int64_t)*own ? (uint64_t)first : *own;
+    }
+}
+
+/* INT64_MAX: no process has it; INT64_MIN: it was there before. */
+static int64_t first_seen(const struct comparer *c, uint32_t version)
+{
+    const uint64_t *first = et_map_find(&c->firsts, version);
+    return first ? (int64_t)*first : INT64_MAX;
+}
+
+/* The version that was first seen last, but before `before` and not `other`; of several, by the order of their names.
+ * 0: none. */
 static uint32_t newest_before(const struct comparer *c, int64_t before, uint32_t other)
 {
-    struct et_map seen = {0};
     uint32_t newest = 0;
     int64_t at = INT64_MIN;
-    for (size_t i = 0; i < c->count; i++) {
+    for (size_t i = 0; i < c->count && before > INT64_MIN; i++) {
         uint32_t version = c->processes[i].version;
-        uint64_t *known = et_map_at(&seen, version);
-        if (!version || version == other || *known) {
+        int64_t first = first_seen(c, version);
+        if (!version || version == other || first > before) {
             continue;
         }
-        *known = 1;
-        int64_t first = first_seen(c, version);
-        if (first <= before && first >= at) {
+        if (!newest || first > at ||
+            (first == at && strverscmp(et_text(&c->strings, version), et_text(&c->strings, newest)) > 0)) {
             newest = version;
             at = first;
         }
     }
-    et_map_free(&seen);
     return newest;
 }
 
@@ -134,6 +153,7 @@ static void set_side(struct comparer *c, enum et_side side, uint32_t version)
 static void choose_versions(struct comparer *c, const struct et_versions_request *request, uint32_t versions[ET_SIDES])
 {
     uint32_t baseline = number_of(c, request->baseline), version = number_of(c, request->version);
+    find_firsts(c);
     version = version ? version : newest_before(c, INT64_MAX, baseline);
     int64_t first = version ? first_seen(c, version) : INT64_MAX;
     if (!baseline && first < INT64_MAX) {
@@ -279,6 +299,7 @@ int et_versions_compare(struct et_store *store, struct et_symbols *symbols, cons
     }
     et_strings_free(&c.strings);
     et_map_free(&c.entries);
+    et_map_free(&c.firsts);
     free(c.processes);
     return err;
 }
