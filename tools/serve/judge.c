@@ -121,9 +121,9 @@ static void *judge_thread(void *context)
     struct et_judge *judge = context;
     int64_t pause = judge->every_ns < FIRST_NS ? judge->every_ns : FIRST_NS;
     while (et_pause_wait(&judge->pause, pause)) {
-        int64_t before = et_now();
+        int64_t before = et_monotonic(); /* the clock may be set meanwhile */
         judge_all(judge);
-        int64_t took = et_now() - before;
+        int64_t took = et_monotonic() - before;
         pause = took > judge->every_ns / 9 ? 9 * took : judge->every_ns;
     }
     return NULL;
