@@ -24,8 +24,8 @@ struct et_trend {
     size_t pairs;
 };
 
-/* Points of a line need not be adjacent; they are sorted. Lines with fewer than 5 points are left out, and lines beyond
- * a million pairs. Without any: all zero, p 1. */
+/* Points of a line need not be adjacent; they are sorted. Lines with fewer than 5 points are left out, and where all
+ * lines have more than 32,768 pairs, points of the long ones are. *points is changed. Without any: all zero, p 1. */
 void et_trend_make(struct et_trend_point *points, size_t count, struct et_trend *out);
 
 #endif

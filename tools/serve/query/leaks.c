@@ -255,7 +255,8 @@ static void judge_leaks(struct et_leaks *out, double usual)
     qsort(out->leaks, out->count, sizeof *out->leaks, steepest_first);
 }
 
-static void make_leaks(struct finder *f)
+/* Returns 0 or an error of the store: the query took too long. */
+static int make_leaks(struct finder *f)
 {
     struct et_leaks *out = f->out;
     struct hours hours = list_hours(f);
@@ -269,7 +270,9 @@ static void make_leaks(struct finder *f)
     if (f->count) {
         qsort(f->all, f->count, sizeof *f->all, by_site);
     }
-    for (size_t i = 0, end; i < f->count; i = end) {
+    int err = 0;
+    for (size_t i = 0, end; i < f->count && !err; i = end) {
+        err = et_store_counts(f->store, 0);
         for (end = i; end < f->count && f->all[end].site == f->all[i].site; end++) {
         }
         out->leaks = et_reserve(out->leaks, &out->capacity, out->count + 1, sizeof *out->leaks);
@@ -279,6 +282,7 @@ static void make_leaks(struct finder *f)
         judge_leaks(out, usual_bytes(&hours));
     }
     free(hours.points);
+    return err;
 }
 
 /* newest: start of the newest profile. Without a begin, seven days. */
@@ -310,9 +314,7 @@ int et_leaks_find(struct et_store *store, struct et_symbols *symbols, const stru
     for (uint32_t hour = 0; f->id_count && out->from_ns + hour * HOUR_NS < out->to_ns && !err; hour++) {
         err = load_hour(f, hour);
     }
-    if (!err) {
-        make_leaks(f);
-    }
+    err = err ? err : make_leaks(f);
     et_map_free(&f->lines);
     et_map_free(&f->hours);
     et_map_free(&f->values);

@@ -100,6 +100,25 @@ static void few_points_say_nothing(void **state)
     assert_true(trend.p >= 1);
 }
 
+/* The week of 100 processes of a service: few pairs, of all of them, and the same slope. */
+static void many_long_lines_make_few_pairs(void **state)
+{
+    enum { WEEK = 167, MANY = 100 };
+    static struct et_trend_point points[MANY * WEEK];
+    struct et_trend trend;
+    (void)state;
+    seed = 4;
+    for (uint32_t i = 0; i < MANY * WEEK; i++) {
+        uint32_t line = i / WEEK, hour = i % WEEK;
+        double slope = line < 70 ? 1 : 3; /* the first lines alone would say so */
+        points[i] = (struct et_trend_point){.line = line, .at = hour, .value = slope * hour + 10 * normal()};
+    }
+    et_trend_make(points, MANY * WEEK, &trend);
+    assert_in_range(trend.pairs, 20000, 32768);
+    assert_true(trend.p < 1e-6 && trend.low < trend.slope && trend.slope < trend.high);
+    assert_true(trend.slope > 1.1 && trend.slope < 1.8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +126,7 @@ int main(void)
         cmocka_unit_test(peaks_do_not_count),
         cmocka_unit_test(lines_are_not_mixed),
         cmocka_unit_test(few_points_say_nothing),
+        cmocka_unit_test(many_long_lines_make_few_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
