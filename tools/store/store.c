@@ -47,7 +47,12 @@ static const char *const SQL[S_COUNT] = {
     [S_SKIPPED] = "UPDATE origin SET skipped = skipped + 1 WHERE id = ?",
     [S_CRASH_ADD] = "INSERT INTO crash (segment, received_ns, service, tags, host, message)"
                     " SELECT ?, ?, service, tags, host, ? FROM origin WHERE id = ?",
-    [S_CRASH_DROP] = "DELETE FROM crash WHERE id <= (SELECT max(id) FROM crash) - ?",
+    [S_CRASH_DROP] = "DELETE FROM crash WHERE id <= (SELECT id FROM crash ORDER BY id DESC LIMIT 1 OFFSET ?1) OR id <="
+                     " (SELECT max(id) FROM (SELECT id, sum(length(message)) OVER (ORDER BY id DESC) AS bytes FROM "
+                     "crash) WHERE bytes > ?2)"
+                     " OR id <= (SELECT o.id FROM crash o JOIN crash n USING (service, tags, host) WHERE n.id ="
+                     " (SELECT max(id) FROM crash) ORDER BY o.id DESC LIMIT 1 OFFSET ?3) AND (service, tags, host) ="
+                     " (SELECT service, tags, host FROM crash ORDER BY id DESC LIMIT 1)",
     [S_CRASH_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'crash'",
     [S_CRASHES] = "SELECT received_ns, service, tags, host, message FROM crash"
                   " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",

@@ -109,8 +109,10 @@ struct et_stored {
 
 int et_store_profile(struct et_store *store, const struct et_stored *stored);
 
-/* Stores a message that tells of a crash, for the origin. The newest ET_CRASHES_MOST stay. */
-enum { ET_CRASHES_MOST = 1000 };
+/* Stores a message that tells of a crash, for the origin. The newest ET_CRASHES_MOST stay, of at most
+ * ET_CRASH_BYTES_MOST, so that a query can read them; of one device's service the newest ET_CRASHES_OF_ONE, so that one
+ * that crashes again and again leaves those of others. */
+enum { ET_CRASHES_MOST = 1000, ET_CRASH_BYTES_MOST = 16 << 20, ET_CRASHES_OF_ONE = 100 };
 int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int64_t now_ns, const void *message,
                    size_t size);
 

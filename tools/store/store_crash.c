@@ -9,7 +9,9 @@ int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int
 {
     int err = et_store_step(store,
                             et_store_bind(store, S_CRASH_ADD, "iibi", (int64_t)segment, now_ns, message, size, origin));
-    return err ? err : et_store_step(store, et_store_bind(store, S_CRASH_DROP, "i", (int64_t)ET_CRASHES_MOST));
+    return err ? err
+               : et_store_step(store, et_store_bind(store, S_CRASH_DROP, "iii", (int64_t)ET_CRASHES_MOST,
+                                                    (int64_t)ET_CRASH_BYTES_MOST, (int64_t)ET_CRASHES_OF_ONE));
 }
 
 int et_store_crashes(struct et_store *store, const struct et_query *query,

@@ -599,6 +599,35 @@ static void reads_share_a_budget(void **state)
     et_profile_free(profile);
 }
 
+static void crash(struct et_store *store, const char *host, size_t size)
+{
+    char *message = et_alloc(size, 1);
+    const struct et_origin origin = {
+        .service = "svc", .tags = "", .host = host, .boot_id = "", .executable = "", .arch = "", .agent = ""};
+    assert_int_equal(et_store_begin(store), 0);
+    assert_int_equal(et_store_crash(store, 1, et_store_origin(store, &origin), 1, message, size), 0);
+    assert_int_equal(et_store_end(store, true), 0);
+    free(message);
+}
+
+/* Neither a device that crashes again and again nor large records push out those of others, or fill the disk. */
+static void crashes_are_bounded(void **state)
+{
+    struct et_store *store = *state;
+    for (int i = 0; i < 20; i++) {
+        crash(store, "quiet", 100);
+    }
+    for (int i = 0; i < 1200; i++) {
+        crash(store, "loops", 100);
+    }
+    assert_int_equal(count(store, "crash WHERE host = 'loops'"), ET_CRASHES_OF_ONE);
+    assert_int_equal(count(store, "crash WHERE host = 'quiet'"), 20);
+    for (int i = 0; i < 6; i++) {
+        crash(store, "large", 4 << 20);
+    }
+    assert_int_equal(count(store, "crash"), ET_CRASH_BYTES_MOST / (4 << 20));
+}
+
 int main(int argc, char **argv)
 {
     struct et_buf name = {0};
@@ -626,6 +655,7 @@ int main(int argc, char **argv)
         TEST(a_profile_ends_within_the_bounds),
         TEST(a_late_query_ends),
         TEST(reads_share_a_budget),
+        TEST(crashes_are_bounded),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     et_buf_free(&name);
