@@ -14,7 +14,8 @@ import warnings
 
 import pytest
 
-from generate import data, message, module, nodes, origin, pprof_profile, profile, push_request, varint
+from generate import data, message, module, nested, nodes, origin, pprof_profile, profile, push_request, tag_set, varint
+from generate import number as number_field
 from harness import Server, wait_until
 
 NOW = int(time.time()) - 100
@@ -130,6 +131,12 @@ def test_bound_tokens(folder, start_server):
     assert asked(server, connect, bound, push_request([[("__name__", "process_cpu"), ("service_name", s), ("zone", "a")] for s in ("sensor", "bank")], pprof()), **proto) == 403
     assert asked(server, compact, bound, of(1, "", sequence=1)) == 200, "the next message of its own segment"
     assert asked(server, compact, bound, of(14, "", sequence=1)) == 403, "of the bank's segment"
+    for number, (zone, want) in enumerate((("b", 403), ("a", 200))):  # a stack's label comes before its process's
+        hides = message(60 + number, 0, origin("sensor", [("zone", "a")]), [module(4096, 4096)], nodes([0], [4100]), [profile({1: 1})], tag_sets=[tag_set(1, zone=zone)])
+        stack = pprof_profile([b"", b"cpu", b"nanoseconds", b"zone", zone.encode()], [data(2, varint(7)) + nested(3, number_field(1, 3) + number_field(2, 4))])
+        assert asked(server, compact, bound, hides) == want, zone
+        assert asked(server, ingest + "sensor{zone=a}", bound, stack) == want, zone
+        assert asked(server, connect, bound, push_request([[("__name__", "process_cpu"), ("service_name", "sensor"), ("zone", "a")]], stack), **proto) == want, zone
     resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "bank"}}, {"key": "zone", "value": {"stringValue": "a"}}]}
     dictionary = {"mappingTable": [{}], "locationTable": [{}, {"lines": [{"functionIndex": 1}]}], "functionTable": [{}, {"nameStrindex": 3}], "linkTable": [{}],
                   "stringTable": ["", "cpu", "nanoseconds", "main"], "attributeTable": [{}], "stackTable": [{}, {"locationIndices": [1]}]}
@@ -143,6 +150,16 @@ def test_bound_tokens(folder, start_server):
     services = json.loads(server.request("GET", "/api/services", headers={"Authorization": "Bearer " + READ})[1])["services"]
     assert {row["profiles"] for row in services if row["service"] == "bank"} == {1}, "only what the other token sent"
     assert "token in line 2: this token may" in server.stderr() and server.stderr().count("refused:") == 1, server.stderr()
+
+
+def test_a_token_for_each_device_of_a_fleet(folder, start_server):
+    tokens = [f"token-of-device-{i:06}-0123456789abcdef0123456789abcdef" for i in range(3000)]
+    path = write(folder, "tokens", f"read {READ}\n" + "".join(f"write {token} service=sensor label=device=d{i:06}\n" for i, token in enumerate(tokens)))
+    server = start_server("--token-file", path)
+    for i in (0, len(tokens) - 1):
+        body = message(i + 1, 0, origin("sensor", [("device", f"d{i:06}")]), [module(4096, 4096)], nodes([0], [4100]), [profile({1: 1})])
+        assert asked(server, "/edgeprof/v1/push", tokens[i], body) == 200
+        assert asked(server, "/edgeprof/v1/push", tokens[1], body) == 403
 
 
 def test_symbols_need_their_own_right(folder, start_server, sample):

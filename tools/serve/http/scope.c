@@ -10,22 +10,41 @@ struct scope_check {
     bool bound, named, labelled;
 };
 
+/* Whether the lines have the label of "K=V"; *differs: with another value. */
+static bool has_label(const char *lines, const char *label, bool *differs)
+{
+    const char *equals = strchr(label, '=');
+    size_t size = 0;
+    char *key = et_strdup(label);
+    key[equals - label] = '\0';
+    const char *own = et_labels_value(lines, key, &size);
+    bool same = own && size == strlen(equals + 1) && memcmp(own, equals + 1, size) == 0;
+    *differs = own && !same;
+    free(key);
+    return same;
+}
+
 static void check_line(void *context, const char *what, const char *value)
 {
     struct scope_check *check = context;
+    bool differs;
     if (strcmp(what, "service") == 0) {
         check->bound = true;
         check->named |= strcmp(value, check->service) == 0;
-        return;
+    } else {
+        check->labelled &= has_label(check->tags, value, &differs);
     }
-    const char *equals = strchr(value, '='), *own = NULL;
-    size_t size = 0;
-    char *key = et_strdup(value);
-    key[equals - value] = '\0';
-    own = et_labels_value(check->tags, key, &size);
-    check->labelled &= own && size == strlen(equals + 1) && memcmp(own, equals + 1, size) == 0;
-    free(key);
 }
+
+static void check_stack_line(void *context, const char *what, const char *value)
+{
+    struct scope_check *check = context;
+    bool differs = false;
+    (void)(strcmp(what, "label") == 0 && has_label(check->tags, value, &differs));
+    check->labelled &= !differs;
+}
+
+static const char WRONG_LABELS[] = "this token may only send profiles with the labels of its line";
 
 const char *et_scope_refuses(const char *scope, const char *service, const char *tags)
 {
@@ -35,6 +54,15 @@ const char *et_scope_refuses(const char *scope, const char *service, const char 
     }
     et_labels_each(scope, check_line, &check);
     return check.bound && !check.named ? "this token may not send profiles of this service"
-           : !check.labelled           ? "this token may only send profiles with the labels of its line"
+           : !check.labelled           ? WRONG_LABELS
                                        : NULL;
+}
+
+const char *et_scope_refuses_stacks(const char *scope, const char *lines)
+{
+    struct scope_check check = {.tags = lines, .labelled = true};
+    if (scope && *lines) {
+        et_labels_each(scope, check_stack_line, &check);
+    }
+    return check.labelled ? NULL : WRONG_LABELS;
 }

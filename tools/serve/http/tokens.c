@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { FILE_LIMIT = 1 << 16, SHORTEST = 16, LONGEST = 512 };
+enum { FILE_LIMIT = 1 << 20, SHORTEST = 16, LONGEST = 512 };
 
 /* Stored as digests: all have the same length, so comparison takes constant time. */
 struct token_entry {

@@ -26,6 +26,9 @@ struct et_grant {
 /* Returns NULL when the scope has the service (any of those listed) and tags (lines, all of those listed); otherwise
  * the reason, static. scope NULL: everything. */
 const char *et_scope_refuses(const char *scope, const char *service, const char *tags);
+/* The same for labels of stacks (lines), which hide a process's of the same name: they may not differ from the scope's.
+ */
+const char *et_scope_refuses_stacks(const char *scope, const char *lines);
 
 struct et_tokens;
 

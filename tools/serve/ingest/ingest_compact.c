@@ -73,10 +73,12 @@ static void check_owner(struct compact_push *push)
     et_strings_free(&strings);
 }
 
-/* As et_store_labels(), within bounds; 0 when refused. */
+/* As et_store_labels(), within bounds and the token's scope; 0 when refused. */
 static int64_t put_lines(struct compact_push *push, const char *lines)
 {
     const char *refused = et_bounds_labels(et_store_bounds(push->store), lines);
+    const char *foreign = et_scope_refuses_stacks(push->scope, lines);
+    push->foreign = foreign ? foreign : push->foreign;
     push->refused = refused ? refused : push->refused;
     return refused ? 0 : et_store_labels(push->store, lines);
 }
@@ -331,6 +333,10 @@ static enum et_outcome store_if_expected(struct compact_push *push)
         return push->err ? ET_UNAVAILABLE : et_bounds_outcome(push->refused);
     }
     bool sound = put_message(push);
+    if (push->foreign && sound && !push->err) {
+        *push->why = push->foreign;
+        return ET_FORBIDDEN;
+    }
     return !sound ? ET_MALFORMED : push->refused ? et_bounds_outcome(push->refused) : ET_ACCEPTED;
 }
 

@@ -122,12 +122,26 @@ static size_t list_refused(const struct et_batch *batch, struct et_buf *why)
     return refused;
 }
 
+/* NULL, or why the token may not send labels of the profile's stacks. */
+static const char *stacks_refused(const char *scope, const struct et_profile *profile)
+{
+    uint32_t last = 0;
+    const char *refused = NULL;
+    for (size_t i = 0; scope && i < profile->entry_count && !refused; i++) {
+        uint32_t labels = profile->entries[i].labels;
+        refused = labels == last ? NULL : et_scope_refuses_stacks(scope, et_text(&profile->strings, labels));
+        last = labels;
+    }
+    return refused;
+}
+
 /* Whether the token may send the batch; otherwise *why has the reason. */
 static bool in_scope(const struct et_request *request, const struct et_batch *batch, struct et_buf *why)
 {
     for (size_t i = 0; i < batch->count; i++) {
         const struct et_batch_item *item = &batch->items[i];
         const char *refused = et_scope_refuses(request->grant->scope, item->service, item->tags);
+        refused = refused ? refused : stacks_refused(request->grant->scope, item->profile);
         if (refused) {
             et_buf_printf(why, "%s%s: %s", why->size ? "; " : "", item->service, refused);
             et_reject(ET_REJECTED_ACCESS, "%s, token in line %u: %s", request->path, request->grant->line, why->data);
