@@ -503,6 +503,19 @@ def test_older_database(folder, start_server):
     assert server.total("svc") == 60_000_000, "both together"
 
 
+def test_diff_of_unequal_fleets(start_server):
+    """Four devices before and one after, each with the same usage: no growth."""
+    server = start_server()
+    for device, version in enumerate("11112"):
+        profiles = [profile({1: 1000}, start=10**9 * (1 + 600 * i), duration=600 * 10**9, kind=kind) for i in range(3) for kind in (1, 5)]
+        assert server.push(message(device + 1, 0, origin("sizes", [("device", f"d{device}"), ("version", version)], pid=device), [module(4096, 4096)],
+                                   nodes([0], [4100]), profiles)) == 200
+    for kind in ("cpu", "live"):
+        answer = server.get("/api/diff", service='sizes{version="2"}', base_service='sizes{version="1"}', kind=kind)[1]
+        assert [side["processes"] for side in answer["sides"]] == [4, 1] and answer["sides"][0]["total"] == 4 * answer["sides"][1]["total"]
+        assert abs(answer["growth"]) < 0.001 and answer["verdict"] == "same", (kind, answer["growth"], answer["verdict"])
+
+
 def test_full_disk(folder, start_server):
     db = os.path.join(folder, "full.db")
     server = start_server(db=db, prefix=["prlimit", "--fsize=6000000"])

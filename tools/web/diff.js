@@ -169,7 +169,7 @@ export class DiffView {
       figure('baseline', formatValue(left.total, data.unit), `over ${formatDuration(left.seconds)}`),
       figure('compared', formatValue(right.total, data.unit), `over ${formatDuration(right.seconds)}`),
       ...(data.growth === null ? [] : [
-        figure(data.level ? 'growth' : 'growth per second', formatSigned(data.growth, `${Math.abs(100 * data.growth).toFixed(1)} %`), `between ${(100 * data.growth_interval[0]).toFixed(1)} and ${(100 * data.growth_interval[1]).toFixed(1)} % with 95 % confidence`),
+        figure(data.level ? 'growth per process' : 'growth per second of processes', formatSigned(data.growth, `${Math.abs(100 * data.growth).toFixed(1)} %`), `between ${(100 * data.growth_interval[0]).toFixed(1)} and ${(100 * data.growth_interval[1]).toFixed(1)} % with 95 % confidence`),
         figure('overall result', VERDICTS[data.verdict], 'a change below 10 % does not count; unsure: too few samples'),
       ]));
     this.flame.set(state);

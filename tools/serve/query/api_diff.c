@@ -5,6 +5,8 @@
 #include "tools/lib/kinds.h"
 #include "tools/profile/tree.h"
 
+#include <string.h>
+
 enum { ROWS = 2000 };
 
 /* Relative change that counts as a change. */
@@ -85,10 +87,14 @@ static void write_side(struct et_buf *out, const struct et_profile *profile, con
     et_buf_char(out, '}');
 }
 
-static void write_growth(struct et_buf *out, const struct et_diff *diff)
+/* ran: seconds that processes ran, or for a level their number; so more devices on one side are no growth. */
+static void write_growth(struct et_buf *out, const struct et_diff *whole, const double ran[ET_SIDES])
 {
     double growth;
     struct et_interval interval;
+    struct et_diff own = *whole, *diff = &own;
+    own.level = false;
+    memcpy(own.seconds, ran, sizeof own.seconds);
     if (et_diff_growth(diff, &growth, &interval)) {
         et_buf_printf(out, "\"growth\":%.6f,\"growth_interval\":[%.6f,%.6f]", growth, interval.low, interval.high);
     } else {
@@ -97,12 +103,15 @@ static void write_growth(struct et_buf *out, const struct et_diff *diff)
     et_buf_printf(out, ",\"verdict\":\"%s\"", judgement_name(et_diff_judge_growth(diff, THRESHOLD)));
 }
 
-static void write_diff(struct et_buf *out, struct et_profile *const profiles[ET_SIDES])
+static void write_diff(struct et_buf *out, struct et_profile *const profiles[ET_SIDES], double ran[ET_SIDES])
 {
     const struct et_profile *right = profiles[ET_RIGHT];
     const struct et_kind *kind = et_kind_named(et_text(&right->strings, right->kind));
     struct et_diff diff;
     et_diff_make(profiles[ET_LEFT], right, ET_TREE_SHOWN, &diff);
+    for (enum et_side side = ET_LEFT; side < ET_SIDES && diff.level; side++) {
+        ran[side] = (double)profiles[side]->processes;
+    }
     et_buf_text(out, "{\"kind\":");
     et_json_string(out, et_text(&right->strings, right->kind));
     et_buf_text(out, ",\"title\":");
@@ -113,7 +122,7 @@ static void write_diff(struct et_buf *out, struct et_profile *const profiles[ET_
     write_side(out, profiles[ET_LEFT], &diff, ET_LEFT);
     write_side(out, right, &diff, ET_RIGHT);
     et_buf_text(out, "],");
-    write_growth(out, &diff);
+    write_growth(out, &diff, ran);
     et_buf_printf(out, ",\"pruned\":%zu,\"functions\":%zu,\n\"tree\":", diff.pruned, diff.row_count);
     write_tree(out, &diff);
     et_buf_text(out, ",\n\"rows\":[");
@@ -122,22 +131,38 @@ static void write_diff(struct et_buf *out, struct et_profile *const profiles[ET_
     et_diff_free(&diff);
 }
 
+static void add_seconds(void *context, const struct et_origin_row *row)
+{
+    *(double *)context += (double)(row->last_ns - row->first_ns) / 1e9;
+}
+
+/* As et_api_load(), symbolized; *ran: seconds that its processes ran. */
+static unsigned load_side(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                          struct et_profile **profile, double *ran, struct et_buf *out)
+{
+    struct et_query own = *query;
+    own.keep_labels = false;
+    unsigned status = et_api_load(store, &own, profile, out);
+    if (status != 200) {
+        return status;
+    }
+    et_symbolize(symbols, *profile);
+    own.service = et_text(&(*profile)->strings, (*profile)->service);
+    return et_store_origins(store, &own, add_seconds, ran) < 0 ? et_api_failed(store, out) : 200;
+}
+
 unsigned et_api_diff(struct et_store *store, struct et_symbols *symbols, const struct et_query *baseline,
                      const struct et_query *query, struct et_buf *out)
 {
     struct et_profile *profiles[ET_SIDES] = {NULL, NULL};
     const struct et_query *queries[ET_SIDES] = {baseline, query};
+    double ran[ET_SIDES] = {0};
     unsigned status = 200;
     for (int i = 0; i < ET_SIDES && status == 200; i++) {
-        struct et_query merged = *queries[i];
-        merged.keep_labels = false;
-        status = et_api_load(store, &merged, &profiles[i], out);
-        if (status == 200) {
-            et_symbolize(symbols, profiles[i]);
-        }
+        status = load_side(store, symbols, queries[i], &profiles[i], &ran[i], out);
     }
     if (status == 200) {
-        write_diff(out, profiles);
+        write_diff(out, profiles, ran);
     }
     for (int i = 0; i < ET_SIDES; i++) {
         if (profiles[i]) {
