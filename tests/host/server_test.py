@@ -648,6 +648,23 @@ def test_exemplars_say_that_they_exceed_the_budget(folder, start_server):
         assert status == 200 or "query-memory in [limits]" in answer["message"], answer
 
 
+def test_lists_count_their_answers(folder, start_server):
+    """Lists of tag sets and processes are as large as the fleet: they count like what is read for them."""
+    config = os.path.join(folder, "memory.conf")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write("[limits]\nquery-memory = 2M\n")
+    server = start_server("--config", config)
+    profile = pprof_profile([b"", b"cpu", b"nanoseconds"], [data(2, varint(7))])
+    for number in range(10):
+        body = push_request([[("service_name", f"svc{number}"), ("x", f"{i:04}" * 500), ("__name__", "process_cpu")] for i in range(200)], profile)
+        assert server.request("POST", PUSH, body, PROTO)[0] == 200
+    for path in ("/api/services", "/api/stats"):
+        status, answer = server.request("GET", path)
+        assert status == 413 and b"query-memory in [limits]" in answer, (path, status, len(answer))
+    assert server.request("GET", "/api/services?tags-of=svc1")[0] == 200
+    assert server.request("GET", "/api/stats?service=svc1")[0] == 200
+
+
 def test_a_reply_counts(folder, start_server):
     """Each read is small, the reply grows with each."""
     config = os.path.join(folder, "memory.conf")

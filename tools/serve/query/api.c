@@ -68,10 +68,17 @@ static void write_tag_set(void *context, const char *tags)
     list->comma = ",";
 }
 
+/* Of the answer; once it is too large, the store's next step fails. */
+static void count_answer(const struct service_list *list, size_t before)
+{
+    (void)et_store_counts(list->store, list->out->size - before);
+}
+
 static void write_service(void *context, const struct et_service_row *row)
 {
     struct service_list *list = context;
     struct et_buf *out = list->out;
+    size_t before = out->size;
     const struct et_kind *kind = et_kind_named(row->kind);
     et_buf_printf(out, "%s\n{\"service\":", list->comma);
     et_json_string(out, row->service);
@@ -95,6 +102,7 @@ static void write_service(void *context, const struct et_service_row *row)
     }
     et_buf_text(out, "]}");
     list->comma = ",";
+    count_answer(list, before);
 }
 
 unsigned et_api_services(struct et_store *store, const char *of, struct et_buf *out)
@@ -164,6 +172,7 @@ static void write_origin(void *context, const struct et_origin_row *row)
 {
     struct service_list *list = context;
     struct et_buf *out = list->out;
+    size_t before = out->size;
     const struct {
         const char *name, *text;
     } fields[] = {
@@ -187,6 +196,7 @@ static void write_origin(void *context, const struct et_origin_row *row)
     et_unsampled_stats(&list->unsampled, row->stats, row->stats_size);
     et_buf_char(out, '}');
     list->comma = ",";
+    count_answer(list, before);
 }
 
 unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
