@@ -16,7 +16,8 @@ enum et_outcome et_ingest_compact_undated(struct et_store *store, const void *by
 
 /* The same, for a message of a sender with a token. */
 struct et_compact_source {
-    int64_t now_ns;
+    int64_t now_ns; /* when it was queued, or else comes */
+    int64_t age_ns; /* since then */
     bool undated;
     const char *scope; /* et_scope_refuses(): of another service or without the labels: ET_FORBIDDEN */
 };

@@ -22,7 +22,7 @@ struct compact_push {
     struct et_segment_row row;
     struct et_segment *segment; /* owned by the store */
     struct et_stored_context *contexts;
-    int64_t now_ns;
+    int64_t now_ns, age_ns; /* as in et_compact_source */
     bool undated;
     const void *bytes; /* the message as it came */
     size_t size;
@@ -288,7 +288,7 @@ static bool put_message(struct compact_push *push)
     push->row.next_sequence = push->message->sequence + 1;
     push->row.ended = push->message->last;
     if (!push->err) {
-        push->err = et_store_segment_put(push->store, id, &push->row, push->now_ns);
+        push->err = et_store_segment_put(push->store, id, &push->row, push->now_ns + push->age_ns);
     }
     if (!push->err && push->message->last) {
         push->err = et_store_segment_drop(push->store, id);
@@ -352,6 +352,7 @@ enum et_outcome et_ingest_compact_from(struct et_store *store, const void *bytes
                                 .bytes = bytes,
                                 .size = size,
                                 .now_ns = source->now_ns,
+                                .age_ns = source->age_ns,
                                 .undated = source->undated,
                                 .scope = source->scope,
                                 .why = why};

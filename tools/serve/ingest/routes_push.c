@@ -74,7 +74,7 @@ static void push_compact(struct et_server *server, const struct et_request *requ
     bool known = read_age(request, &age_ns);
     struct compact_message message = {
         .body = &request->body,
-        .source = {.now_ns = et_now() - age_ns, .undated = !known, .scope = request->grant->scope}};
+        .source = {.now_ns = et_now() - age_ns, .age_ns = age_ns, .undated = !known, .scope = request->grant->scope}};
     enum et_outcome outcome = et_server_write(server, store_message, &message, &why);
     if (outcome == ET_LIMITED || outcome == ET_MALFORMED) {
         et_reject(outcome == ET_LIMITED ? ET_REJECTED_BOUNDS : ET_REJECTED_MALFORMED, "%s: %s", request->path,

@@ -6,6 +6,7 @@
 #include "message.h"
 #include "tools/store/bounds.h"
 #include "tools/store/store_internal.h"
+#include "tools/store/store_keep.h"
 #include "tools/symbols/symbols.h"
 #include "tools/profile/tree.h"
 #include "tools/lib/time_text.h"
@@ -599,6 +600,28 @@ static void reads_share_a_budget(void **state)
     et_profile_free(profile);
 }
 
+/* The device was away for longer than segments without messages stay: what it has queued arrives, message by message.
+ */
+static void segments_of_queued_messages_stay(void **state)
+{
+    static const int64_t age_ns = 20 * 86400 * MESSAGE_SECOND;
+    struct et_store *store = *state;
+    const char *why = "";
+    for (uint32_t sequence = 0; sequence < 3; sequence++) {
+        struct message s;
+        message_init(&s, 1, sequence);
+        size_t size = edgeprof__v1__message__get_packed_size(&s.message);
+        uint8_t *bytes = et_alloc(size, 1);
+        edgeprof__v1__message__pack(&s.message, bytes);
+        const struct et_compact_source source = {.now_ns = MESSAGE_NOW, .age_ns = age_ns};
+        assert_int_equal(et_ingest_compact_from(store, bytes, size, &source, &why), ET_ACCEPTED);
+        assert_int_equal(et_keep_all(store, &et_policy_default, MESSAGE_NOW + age_ns), 0);
+        free(bytes);
+    }
+    assert_int_equal(et_keep_all(store, &et_policy_default, MESSAGE_NOW + 2 * age_ns), 0);
+    assert_int_equal(count(store, "segment"), 0);
+}
+
 static void crash(struct et_store *store, const char *host, size_t size)
 {
     char *message = et_alloc(size, 1);
@@ -655,6 +678,7 @@ int main(int argc, char **argv)
         TEST(a_profile_ends_within_the_bounds),
         TEST(a_late_query_ends),
         TEST(reads_share_a_budget),
+        TEST(segments_of_queued_messages_stay),
         TEST(crashes_are_bounded),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
