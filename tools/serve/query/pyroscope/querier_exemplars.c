@@ -5,6 +5,7 @@
 #include "tools/serve/query/pyroscope/querier.h"
 #include "tools/lib/labels.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,9 +187,23 @@ static int largest_first(const void *a, const void *b)
     return x->value != y->value ? (x->value > y->value ? -1 : 1) : x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* Whether the request has time left; otherwise the answer has the error. */
+static bool has_time(struct exemplar_search *s)
+{
+    char why[200];
+    if (et_budget_check(s->call->request->budget) != 0) {
+        et_budget_why(s->call->request->budget, why, sizeof why);
+        et_connect_error(s->call->answer, s->call->request->budget->failed == -ENOMEM ? 413 : 503, why);
+        s->failed = true;
+    }
+    return !s->failed;
+}
+
+/* Each row is compared with each series. */
 static void fill_series(struct exemplar_search *s, const struct et_type *type, Querier__V1__Series *series)
 {
-    for (size_t i = 0; i < s->count && !s->failed; i++) {
+    enum { PAUSE = 1024 };
+    for (size_t i = 0; i < s->count && !s->failed && (i % PAUSE || has_time(s)); i++) {
         const struct exemplar_row *row = &s->rows[i];
         enum belonging belongs = row_belongs(s, row, series);
         Querier__V1__Point *point = belongs != OTHER_SERIES ? find_point(s, series, row->at_ns) : NULL;
