@@ -1,8 +1,10 @@
 """Bounds of what is asked of debuginfod servers: size as unpacked, time, redirects, and whom a slow one holds up."""
 import gzip
 import http.server
+import itertools
 import os
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -11,7 +13,7 @@ import time
 import pytest
 
 from generate import message, module, nodes, origin, profile
-from harness import clean_environment
+from harness import clean_environment, wait_until
 
 
 def output(*command):
@@ -280,6 +282,56 @@ def test_file_that_is_cut(start_server, known, folder):
     assert server.push(message(9, 0, origin("more"), [app], nodes([0] * len(others), others), [profile({1 + i: 1 for i in range(len(others))})],
                                unix_minus_uptime=int(time.time()) * 10**9)) == 200
     assert "hot" in [function["name"] for function in server.get("/api/profile", service="more", **{"from": 0})[1]["top"]]
+
+
+def processes(process):
+    with open(f"/proc/{process}/task/{process}/children") as file:
+        found = [int(child) for child in file.read().split()]
+    return found + [inner for child in found for inner in processes(child)]
+
+
+def end_readers(server):
+    """Ends the processes that have symbol files; returns how many there were."""
+    ended = 0
+    for process in processes(server.process.pid):
+        with open(f"/proc/{process}/comm") as file:
+            if file.read() == "edgeprof-reader\n":
+                os.kill(process, signal.SIGKILL)
+                ended += 1
+    return ended
+
+
+def test_servers_are_asked_after_a_process_has_ended(start_server, known, strange, folder, usual, monkeypatch):
+    """A file without DWARF is opened anew while the question for a better one waits for its turn. Meanwhile it has names."""
+    answers, symbols, segments = threading.Event(), os.path.join(folder, "symbols"), itertools.count(8)
+
+    def answer(handler):
+        answers.wait()
+        handler.send_error(404)
+
+    def top(service, build_id, address):
+        app = module(4096, 1 << 20, address & ~0xfff, build_id, f"/device/{service}")
+        assert server.push(message(next(segments), 0, origin(service), [app], nodes([0], [4096 + (address & 0xfff)]), [profile({1: 3})],
+                                   unix_minus_uptime=(int(time.time()) - 60) * 10**9)) == 200
+        return lambda: [function["name"] for function in server.get("/api/profile", service=service, **{"from": "0"})[1]["top"]]
+
+    strange.answer = answer
+    monkeypatch.setenv("EDGEPROF_CACHE", os.path.join(folder, "cache"))
+    os.mkdir(symbols)
+    with open(os.path.join(folder, "whole"), "wb") as file:
+        file.write(known.debug)
+    subprocess.run(["strip", "-g", "-o", os.path.join(symbols, "app.dbg"), os.path.join(folder, "whole")], check=True)
+    server = start_server("--debuginfod", strange.url, "--symbols", symbols, "--config", usual)
+    for i in range(2): # as many as are asked for at once
+        top(f"other{i}", bytes([i + 1]) * 20, known.hot)()
+    assert wait_until(lambda: strange.seen == 2)
+    one = top("one", bytes.fromhex(known.build_id), known.hot)
+    assert wait_until(lambda: one() == ["hot"])
+    assert end_readers(server) > 0
+    two = top("two", bytes.fromhex(known.build_id), known.hot + 1)
+    assert wait_until(lambda: two() == ["hot"])
+    answers.set()
+    assert wait_until(lambda: strange.seen == 3), strange.seen
 
 
 def descriptors(server):

@@ -395,7 +395,8 @@ static void load(struct et_symbols *s, struct module *module)
     memcpy(module->debuglink, found.choice.debuglink, sizeof module->debuglink);
     module->state = found.file ? OPEN : ABSENT;
     module->tried = time(NULL);
-    module->ask_queued = first && s->debuginfod && is_named(module) && module->quality < QUALITY_DWARF;
+    module->ask_queued =
+        (module->ask_queued || first) && s->debuginfod && is_named(module) && module->quality < QUALITY_DWARF;
     if (!module->ask_queued && !module->file_path && !found.said && is_named(module)) {
         say_absent(s, module);
     }
@@ -653,7 +654,10 @@ static bool start(struct request *r)
             work(s, module);
             needed = module->pending_count || module->state == UNKNOWN;
         }
-        module->queued = module->queued || (needed && !module->busy && s->thread_count > 0);
+        if (needed && !module->busy && s->thread_count > 0) {
+            module->queued = true;
+            pthread_cond_broadcast(&s->work); /* this request may not wait for it */
+        }
         bool asked = module->asking || module->ask_queued;
         bool left =
             needed || module->busy || (asked && (r->wait == SERVERS || (r->wait == IN_TIME && r->wanted[i].first)));
