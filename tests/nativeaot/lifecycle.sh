@@ -108,6 +108,22 @@ aot() {
     run wrong EDGEPROF_ENDPOINT=file:///dev/null EDGEPROF_LEVEL=loud "$program" return
     [ "$(cat "$work/wrong.status")" = 3 ] && [ "$(wc -l <"$work/wrong.err")" = 1 ] && ok "bad variable: $(cat "$work/wrong.err")" ||
         bad "bad variable: status $(cat "$work/wrong.status"), says '$(cat "$work/wrong.err")'"
+    run unheard EDGEPROF_ENDPOINT=file:///dev/null EDGEPROF_LEVEL=loud sh -c 'exec "$0" return 2>/dev/full' "$program"
+    [ "$(cat "$work/unheard.status")" = 3 ] && ok "bad variable and a full disk for standard error: the program runs" ||
+        bad "bad variable and a full disk for standard error: status $(cat "$work/unheard.status")"
+    run leaving -u EDGEPROF_ENDPOINT timeout 60 "$program" leaving
+    [ "$(cat "$work/leaving.status")" = 6 ] && ok "leaving: the end of the process does not wait for another thread's Stop" ||
+        bad "leaving: status $(cat "$work/leaving.status"), $(cat "$work/leaving.out" "$work/leaving.err")"
+    case $(uname -m) in
+    x86_64)
+        run context -u EDGEPROF_ENDPOINT "$program" context
+        [ "$(cat "$work/context.status")" = 9 ] && ok "context: async parents are on after a start in a synchronization context" ||
+            bad "context: status $(cat "$work/context.status"), $(cat "$work/context.out" "$work/context.err")"
+        ;;
+    esac
+    run empty EDGEPROF_ENDPOINT="file://$work/empty.profile" EDGEPROF_SERVICE=by-variable "$program" empty
+    [ "$(cat "$work/empty.status")" = 9 ] && "$edgeprof" cat "$work/empty.profile" 2>&1 | grep -q by-variable &&
+        ok "empty: an empty text is as none" || bad "empty: status $(cat "$work/empty.status"), $(cat "$work/empty.err")"
     run fallback EDGEPROF_FORMAT=compact PYROSCOPE_SERVER_ADDRESS="file://$work/fallback.profile" PYROSCOPE_APPLICATION_NAME=by-another-name "$program" return
     "$edgeprof" cat "$work/fallback.profile" 2>&1 | grep -q by-another-name && ok "PYROSCOPE_* are taken" || bad "PYROSCOPE_*: $(cat "$work/fallback.err")"
 }

@@ -57,18 +57,12 @@ internal static class AsyncProbe
             if (enable && !tried)
             {
                 tried = true;
-                if (Measured())
-                {
-                    var task = new Task(Ran);
-                    inner = task;
-                    task.RunSynchronously(TaskScheduler.Default);
-                    for (var i = 0; i < 3; i++)
-                        Try();
-                }
-                inner = outer = null;
-                partly = Native.ModeMeasure() != 0;
+                // Of its own: a synchronization context or a scheduler of this one would run continuations later.
+                var thread = new Thread(TryAll) { IsBackground = true, Name = "edgeprof-probe" };
+                thread.Start();
+                thread.Join();
                 if (Unavailable is { Length: > 0 } reason)
-                    Console.Error.WriteLine($"edgeprof: async parents are off: {reason}");
+                    Profiler.Say($"async parents are off: {reason}");
             }
             Native.AsyncEnable(enable ? 1 : 0);
         }
@@ -125,6 +119,20 @@ internal static class AsyncProbe
         foreach (var one in open)
             one.SetResult(0);
         return fits;
+    }
+
+    private static void TryAll()
+    {
+        if (Measured())
+        {
+            var task = new Task(Ran);
+            inner = task;
+            task.RunSynchronously(TaskScheduler.Default);
+            for (var i = 0; i < 3; i++)
+                Try();
+        }
+        inner = outer = null;
+        partly = Native.ModeMeasure() != 0;
     }
 
     private static unsafe void Ran()

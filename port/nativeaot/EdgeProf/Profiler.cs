@@ -69,7 +69,7 @@ public static unsafe partial class Profiler
                 return false;
             var error = Native.Configured() is < 0 and var wrong ? wrong : StartLocked(new ProfilerOptions());
             if (error != 0)
-                Console.Error.WriteLine($"edgeprof: not started: {Describe(error)}");
+                Say($"not started: {Describe(error)}");
             automatic = error == 0;
             return automatic;
         }
@@ -78,6 +78,7 @@ public static unsafe partial class Profiler
     /// <summary>Stops sampling and waits at most <paramref name="timeout"/> until everything is delivered. With a
     /// spool, profiles that cannot be delivered are stored there before. The profiler can be started again
     /// afterwards.</summary>
+    /// <param name="timeout">At most an hour, which is also meant by <see cref="Timeout.InfiniteTimeSpan"/>.</param>
     /// <returns>True if everything was delivered or is in the spool; false if something was dropped (see <see
     /// cref="ProfilerStats.Losses"/>) or the profiler did not run.</returns>
     public static bool Stop(TimeSpan timeout)
@@ -180,7 +181,7 @@ public static unsafe partial class Profiler
         Require(options.BudgetPpm >= 0, nameof(options.BudgetPpm), options.BudgetPpm, "0 or more");
         Require(options.Interval >= TimeSpan.Zero && options.Interval <= TimeSpan.FromHours(1),
                 nameof(options.Interval), options.Interval, "100 ms to 1 hour, or zero");
-        fixed (byte* service = Utf8(options.Service), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(options.Endpoint),
+        fixed (byte* service = Utf8(Given(options.Service)), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(Given(options.Endpoint)),
                control = Utf8(options.Control), token = Utf8(options.ControlToken),
                headers = Utf8(JoinHeaders(options.Headers)))
         fixed (byte* pull = Utf8(options.Pull), pullToken = Utf8(options.PullToken), spool = Utf8(options.SpoolDirectory),
@@ -265,7 +266,7 @@ public static unsafe partial class Profiler
         Tracks = false;
         Tasks.End();
         Spans.End();
-        var deadline = (uint)Math.Clamp(timeout.TotalMilliseconds, 0, 3_600_000);
+        var deadline = (uint)Milliseconds(timeout);
         var error = -Native.EBusy;
         for (var tries = 0; error == -Native.EBusy && tries < 50; tries++)
         {
@@ -278,17 +279,50 @@ public static unsafe partial class Profiler
         return error == 0;
     }
 
-    /// <summary>Delivers the last profile when the process is about to end.</summary>
-    internal static void StopAtEnd() => Stop(exitTimeout);
+    private static int Milliseconds(TimeSpan timeout)
+    {
+        const int Most = 3_600_000;
+        return timeout == Timeout.InfiniteTimeSpan ? Most : (int)Math.Clamp(timeout.TotalMilliseconds, 0, Most);
+    }
+
+    /// <summary>Delivers the last profile when the process is about to end. Another thread's Stop may have a longer
+    /// timeout: the end does not wait for that.</summary>
+    internal static void StopAtEnd()
+    {
+        if (!Monitor.TryEnter(Gate, Milliseconds(exitTimeout)))
+            return;
+        try
+        {
+            Stop(exitTimeout);
+        }
+        finally
+        {
+            Monitor.Exit(Gate);
+        }
+    }
 
     private static bool Supported()
     {
         if (Native.IsLinked)
             return true;
         if (!unsupportedSaid)
-            Console.Error.WriteLine($"edgeprof: not started: {Native.Trouble}");
+            Say($"not started: {Native.Trouble}");
         unsupportedSaid = true;
         return false;
+    }
+
+    /// <summary>Writes a line on standard error. Where it cannot be written, as without a standard error or on a full
+    /// disk, the program goes on without it.</summary>
+    internal static void Say(string line)
+    {
+        try
+        {
+            Console.Error.WriteLine($"edgeprof: {line}");
+        }
+        catch (Exception)
+        {
+            // There is no other place for it.
+        }
     }
 
     private static void Fail(int error)
@@ -327,6 +361,9 @@ public static unsafe partial class Profiler
 
     private static string Line(string header, string value) =>
         value.Contains('\n') ? throw new ArgumentException($"the header {header} has a line break in its value") : value;
+
+    /// <summary>An empty text, such as a placeholder in a settings file, is none.</summary>
+    private static string? Given(string? text) => text is "" ? null : text;
 
     /// <summary>Null-terminated, or empty for null, which `fixed` turns into a null pointer.</summary>
     private static byte[] Utf8(string? text) => text is null ? [] : Encoding.UTF8.GetBytes(text + '\0');

@@ -210,7 +210,7 @@ public class ProfilerOptions
     /// target.</summary>
     public bool? Names { get; set; }
 
-    /// <summary>Fixed size of the profiler's memory. 0: 128 KiB, in the program's bss.</summary>
+    /// <summary>Fixed size of the profiler's memory. 0: 128 KiB.</summary>
     public long MemoryBytes { get; set; }
 
     /// <summary>Maximum delay of the process' end for delivering or spooling the last profile. Default: 2

@@ -9,6 +9,9 @@
 //   cancel            like wait, but handles SIGTERM itself and then returns 7
 //   graceful          sends SIGTERM to itself, handles it, works in Work.Shutdown() and returns 8
 //   handover          the environment has started a profiler; starts its own and compares the time with a Stop's
+//   leaving           returns 6 from Main while another thread's Stop waits for a server
+//   context           starts with async parents in a synchronization context, returns 9
+//   empty             the environment has started a profiler; starts its own with empty texts, returns 9
 //
 // Prints what its own handlers saw, so that runs with and without the profiler can be compared.
 using System.Diagnostics;
@@ -48,8 +51,16 @@ switch (args)
         return Graceful();
     case ["handover"]:
         return Handover();
+    case ["leaving"]:
+        return Leaving();
+    case ["context"]:
+        return Context();
+    case ["empty"]:
+        Profiler.Start(new ProfilerOptions { Endpoint = "", Service = "" });
+        Work.For(300);
+        return Profiler.Stop(TimeSpan.FromSeconds(10)) ? 9 : 1;
     default:
-        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, storm DIRECTORY STOPS, return, exit, stuck, wait, cancel, graceful or handover");
+        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, storm DIRECTORY STOPS, return, exit, stuck, wait, cancel, graceful, handover, leaving, context or empty");
         return 2;
 }
 
@@ -129,6 +140,25 @@ static int Handover()
     return automatic && start.Elapsed < stop.Elapsed / 2 ? 9 : 1;
 }
 
+static int Leaving()
+{
+    Profiler.Start(new ProfilerOptions { Endpoint = "http://127.0.0.1:9", ExitTimeout = TimeSpan.FromMilliseconds(300) });
+    Work.For(200);
+    new Thread(static () => Profiler.Stop(TimeSpan.FromMinutes(10))) { IsBackground = true }.Start();
+    while (Profiler.IsTracking) // until it stops
+        Thread.Sleep(1);
+    return 6;
+}
+
+static int Context()
+{
+    SynchronizationContext.SetSynchronizationContext(new OtherContext());
+    Profiler.Start(new ProfilerOptions { Endpoint = "file:///dev/null", Awaited = true });
+    Work.For(300);
+    Console.WriteLine(Profiler.GetStats().AwaitedUnavailable);
+    return Profiler.GetStats().AwaitedUnavailable.Length == 0 ? 9 : 1;
+}
+
 static int Stuck()
 {
     var stream = new StuckStream();
@@ -144,6 +174,9 @@ static int Stuck()
     Console.WriteLine("stuck");
     return 4;
 }
+
+/// <summary>As a user interface has one.</summary>
+internal sealed class OtherContext : SynchronizationContext;
 
 internal static partial class Work
 {

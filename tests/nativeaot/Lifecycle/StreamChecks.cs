@@ -13,6 +13,7 @@ internal sealed class StreamChecks(string directory, Action<bool, string> check)
         var churn = new Thread(() => Churn(ending.Token)) { IsBackground = true };
         churn.Start();
         Works();
+        Slow();
         Stuck();
         Throws();
         ending.Cancel();
@@ -51,6 +52,23 @@ internal sealed class StreamChecks(string directory, Action<bool, string> check)
         check(stats.Delivered > 2 && stats.Delivered == stats.Messages, $"{stats.Delivered} of {stats.Messages} messages");
         check(new FileInfo(path).Length == stats.DeliveredBytes + 4 * stats.Delivered, "the stream has them, framed");
         check(GC.CollectionCount(0) > collections, "there were collections meanwhile");
+    }
+
+    /// <summary>A Stop without a limit waits.</summary>
+    private void Slow()
+    {
+        Profiler.Start(Over(new SlowTransport()));
+        Work.For(300);
+        check(Profiler.Stop(Timeout.InfiniteTimeSpan), "a Stop without a limit waits for a slow transport");
+    }
+
+    private sealed class SlowTransport : ProfileTransport
+    {
+        public override SendResult Send(ReadOnlySpan<byte> message, in ProfileMessage about)
+        {
+            Thread.Sleep(200);
+            return SendResult.Delivered;
+        }
     }
 
     /// <summary>Stop leaves at its time; what was stuck disturbs nobody, not even the next run.</summary>
