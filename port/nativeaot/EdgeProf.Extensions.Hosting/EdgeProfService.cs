@@ -105,7 +105,7 @@ internal sealed class EdgeProfService(IOptions<EdgeProfOptions> configured, Edge
                 return;
             started = false;
             looks?.Dispose();
-            var complete = Profiler.Stop(timeout);
+            var complete = !Profiler.IsRunning || Profiler.Stop(timeout); // the program may have stopped it
             var stats = monitor.Look();
             Profiler.KeepNotices = false;
             if (!complete)

@@ -10,6 +10,7 @@ internal sealed class HostChecks(Checks checks, string directory)
         await OrderAsync();
         await FileAsync();
         await AwayAsync();
+        await StoppedAsync();
         await IdleAsync();
         await FailsAsync();
         await OtherFailsAsync();
@@ -112,6 +113,19 @@ internal sealed class HostChecks(Checks checks, string directory)
         checks.That(lines.Count("was not delivered within 00:00:00.05") == 1 && lines.Count("samples lost: stopped") == 1,
             $"stopped after {watch.ElapsedMilliseconds} ms: {string.Join(" | ", lines.All)}");
         checks.That(lines.Count("secret") == 0, "no line has the token");
+    }
+
+    /// <summary>The program itself has stopped the profiler, and all was delivered.</summary>
+    private async Task StoppedAsync()
+    {
+        var lines = new Lines();
+        var complete = false;
+        await RunAsync(Hosts.Builder(lines, ("Endpoint", $"file://{directory}/stopped.profile")), () =>
+        {
+            complete = Profiler.Stop(TimeSpan.FromSeconds(20));
+            return Task.CompletedTask;
+        });
+        checks.That(complete && lines.Count("was not delivered") == 0, $"stopped by the program: {string.Join(" | ", lines.All)}");
     }
 
     private async Task IdleAsync()
