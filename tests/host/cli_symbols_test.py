@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import time
 import urllib.request
 import zlib
 
@@ -58,6 +59,17 @@ def test_best_file_stays(add, store, known):
     assert add(known.stripped).out.startswith(f"kept  {known.build_id}"), "what is worse does not"
     assert contents(place(store, known.build_id)) == contents(known.debug), "and changes nothing"
     assert tree(store) == [place(store, known.build_id)], "nothing else is left in the folder"
+
+
+def test_what_an_ended_process_has_left(add, store, known):
+    """An upload that a power cut ended has left up to 512 MiB. One of another process may still go on."""
+    for name, hours in (("00/.new-abcdef", 1), ("11/.new-abcdef", 0), ("00/notes", 1)):
+        path = os.path.join(store, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w"):
+            os.utime(path, (time.time() - hours * 3600,) * 2)
+    add(known.debug)
+    assert sorted(tree(store)) == sorted([place(store, known.build_id), os.path.join(store, "11/.new-abcdef"), os.path.join(store, "00/notes")])
 
 
 @pytest.fixture

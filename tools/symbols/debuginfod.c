@@ -11,10 +11,8 @@
 #include "tools/symbols/debuginfod_fetch.h"
 #include "tools/symbols/symstore.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* LEFT_SECONDS: much longer than a fetch, whose folder may be another process's. */
-enum { AGAIN_SECONDS = 60, MISSING_SECONDS = 3600, LEFT_SECONDS = 1800 };
+enum { AGAIN_SECONDS = 60, MISSING_SECONDS = 3600 };
 
 static const uint64_t CACHE_LIMIT = (uint64_t)2 << 30;
 
@@ -93,39 +90,6 @@ bool et_debuginfod_cache(struct et_buf *folder)
 
 /* ---- the cache ---- */
 
-static int remove_it(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)status, (void)type, (void)where;
-    return remove(path);
-}
-
-static void remove_all(const char *path)
-{
-    nftw(path, remove_it, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-/* Removes from a folder what has that start and ending and is at least so old. */
-static void remove_old(const char *path, const char *start, const char *ending, time_t seconds)
-{
-    DIR *folder = opendir(path);
-    struct dirent *item;
-    while (folder && (item = readdir(folder))) {
-        struct stat status;
-        size_t size = strlen(item->d_name), tail = strlen(ending);
-        struct et_buf file = {0};
-        et_buf_printf(&file, "%s/%s", path, item->d_name);
-        if (strncmp(item->d_name, start, strlen(start)) == 0 && size > tail &&
-            strcmp(item->d_name + size - tail, ending) == 0 && lstat(file.data, &status) == 0 &&
-            time(NULL) - status.st_mtime >= seconds) {
-            remove_all(file.data);
-        }
-        et_buf_free(&file);
-    }
-    if (folder) {
-        closedir(folder);
-    }
-}
-
 static bool cached(const struct et_debuginfod *d, const char *id, struct et_buf *path)
 {
     const char *why;
@@ -162,8 +126,9 @@ static void note_missing(const struct et_debuginfod *d, const char *id)
     et_buf_printf(&folder, "%s/%.2s", d->cache, id);
     missing_path(d, id, &path);
     mkdir(folder.data, 0777);
-    remove_old(folder.data, "", ".missing", MISSING_SECONDS); /* senders name ids: there is no end of them */
-    unlink(path.data);                                        /* its time is now */
+    /* senders name ids: there is no end of them */
+    et_symstore_remove_old(folder.data, "", ".missing", MISSING_SECONDS);
+    unlink(path.data); /* its time is now */
     int err = et_write_file(path.data, "", 0);
     if (err) {
         et_error("debuginfod: %s: %s", path.data, strerror(-err));
@@ -250,7 +215,7 @@ static int keep(const struct et_debuginfod *d, const char *id, const char *folde
 static int fetch_from(struct et_debuginfod *d, struct server *server, const char *id)
 {
     struct et_buf folder = {0}, why = {0};
-    remove_old(d->cache, ".asking-", "", LEFT_SECONDS); /* of processes that were ended */
+    et_symstore_remove_old(d->cache, ".asking-", "", ET_LEFT_SECONDS);
     et_buf_printf(&folder, "%s/.asking-XXXXXX", d->cache);
     int found = mkdtemp(folder.data) ? 0 : -errno;
     if (found < 0) {
@@ -259,7 +224,7 @@ static int fetch_from(struct et_debuginfod *d, struct server *server, const char
         found = et_debuginfod_fetch(&d->fetches, server->url, id, folder.data, &why);
         int err = found == 1 ? keep(d, id, folder.data, &why) : 0;
         found = err < 0 ? err : found;
-        remove_all(folder.data);
+        et_symstore_remove(folder.data);
         if (found < 0 && !et_fetches_stopped(&d->fetches)) {
             server_failed(server, why.data);
         }

@@ -6,12 +6,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-static const char ENDING[] = ".debug";
+static const char ENDING[] = ".debug", NEW[] = ".new-";
 
 bool et_build_id_read(const char *text, char id[ET_BUILD_ID_TEXT])
 {
@@ -61,6 +63,59 @@ int et_symstore_check(const char *path, const char *id, unsigned *quality, const
     return err;
 }
 
+/* ---- what is left over ---- */
+
+static int remove_it(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status, (void)type, (void)where;
+    return remove(path);
+}
+
+void et_symstore_remove(const char *path)
+{
+    nftw(path, remove_it, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+void et_symstore_remove_old(const char *path, const char *start, const char *ending, int64_t seconds)
+{
+    DIR *folder = opendir(path);
+    struct dirent *item;
+    while (folder && (item = readdir(folder))) {
+        struct stat status;
+        size_t size = strlen(item->d_name), tail = strlen(ending);
+        struct et_buf file = {0};
+        et_buf_printf(&file, "%s/%s", path, item->d_name);
+        if (strncmp(item->d_name, start, strlen(start)) == 0 && size > tail &&
+            strcmp(item->d_name + size - tail, ending) == 0 && lstat(file.data, &status) == 0 &&
+            time(NULL) - status.st_mtime >= seconds) {
+            et_symstore_remove(file.data);
+        }
+        et_buf_free(&file);
+    }
+    if (folder) {
+        closedir(folder);
+    }
+}
+
+/* Files on their way in whose process was ended, as by a power cut. */
+static void remove_left(const char *path)
+{
+    DIR *folder = opendir(path);
+    struct dirent *item;
+    while (folder && (item = readdir(folder))) {
+        char id[ET_BUILD_ID_TEXT];
+        struct et_buf inner = {0};
+        et_buf_printf(&inner, "%s/%s", path, item->d_name);
+        if (strlen(item->d_name) == 2 && et_build_id_read(item->d_name, id)) {
+            et_symstore_remove_old(inner.data, NEW, "", ET_LEFT_SECONDS);
+        }
+        et_buf_free(&inner);
+    }
+    if (folder) {
+        closedir(folder);
+    }
+}
+
 /* ---- putting in ---- */
 
 static int make_folder(const char *path)
@@ -75,8 +130,9 @@ int et_symstore_begin(const char *folder, const char *id, struct et_symstore_fil
     int err = make_folder(folder);
     err = err ? err : make_folder(path.data);
     *file = (struct et_symstore_file){0};
+    remove_left(folder);
     if (!err) {
-        et_buf_text(&path, "/.new-XXXXXX");
+        et_buf_printf(&path, "/%sXXXXXX", NEW);
         int fd = mkostemp(path.data, O_CLOEXEC);
         file->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
         err = file->file ? 0 : -errno;

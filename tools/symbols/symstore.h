@@ -52,6 +52,13 @@ int et_symstore_each(const char *folder, void (*file)(void *context, const struc
 /* {"symbols": [{"build_id", "bytes", "symbols": et_symbols_words()}]}, sorted; a folder that is not there is empty. */
 int et_symstore_json(const char *folder, struct et_buf *out);
 
+/* Removes a file or a folder with all that is in it. */
+void et_symstore_remove(const char *path);
+/* Removes from a folder what has that start and ending and is at least so old. */
+void et_symstore_remove_old(const char *folder, const char *start, const char *ending, int64_t seconds);
+/* What is on its way in is not written to for so long only if its process has ended. */
+enum { ET_LEFT_SECONDS = 1800 };
+
 /* "DWARF", "symbol table", "dynamic symbols" or "no symbols": the best of that quality. */
 const char *et_symbols_words(unsigned quality);
 
