@@ -145,17 +145,16 @@ void ep_hook_cost(uint64_t from, unsigned calls);
 /* The frames of the calling thread, from a hook's context towards the root. The profiler is held from a successful
  * begin to the end. */
 struct ep_hook_walk {
-    uintptr_t pc, base; /* of this frame: where its callee returns to, and struct ep_context.base */
-    unsigned depth;     /* its place in the recorded stack, 0: the leaf */
-    uintptr_t sp, fp;
-    bool exact; /* pc is the next instruction; this and what follows is private */
+    struct ep_caller at;
+    unsigned depth; /* its place in the recorded stack, 0: the leaf */
     struct ep *ep;
-    struct ep_context bounds;
 };
 
-/* Starts at *context: pc is the next instruction, or with lr = EP_LR_CALLED a return address. NULL: at the caller of
- * this function. False: no profiler runs. Context: signal. */
+/* Starts at *context: pc is the next instruction, or with lr = EP_LR_CALLED a return address. False: no profiler runs.
+ * Context: signal. */
 bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_context *context);
+/* Starts at its caller. False: no profiler runs. Context: signal. */
+bool ep_hook_walk_here(struct ep_hook_walk *walk);
 /* To the caller. False: there is none, or not all of its registers are certain. Context: signal. */
 bool ep_hook_walk_next(struct ep_hook_walk *walk);
 /* Where the frame's function begins, by its table; 0: it has none. Context: signal. */

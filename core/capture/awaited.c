@@ -16,40 +16,50 @@
 
 bool ep_hook_walk_next(struct ep_hook_walk *walk)
 {
-    struct ep_caller frame = {.pc = walk->pc, .sp = walk->sp, .fp = walk->fp, .base = walk->base, .exact = walk->exact};
-
-    if (walk->depth + 1 >= EP_MAX_DEPTH || !ep_unwind_caller(&walk->ep->unwinder, &walk->bounds, &frame))
+    if (walk->depth + 1 >= EP_MAX_DEPTH || !ep_unwind_caller(&walk->ep->unwinder, &walk->at))
         return false;
-    if (frame.misses)
-        (void)atomic_fetch_add_explicit(&walk->ep->rule_misses, frame.misses, memory_order_relaxed);
-    walk->pc = frame.pc;
-    walk->sp = frame.sp;
-    walk->fp = frame.fp;
-    walk->base = frame.base;
-    walk->exact = false;
+    if (walk->at.misses)
+        (void)atomic_fetch_add_explicit(&walk->ep->rule_misses, walk->at.misses, memory_order_relaxed);
+    walk->at.misses = 0;
     walk->depth++;
     return true;
 }
 
+static void start(struct ep_hook_walk *walk, const struct ep_context *context)
+{
+    walk->at = (struct ep_caller){.pc = context->pc,
+                                  .sp = context->sp,
+                                  .fp = context->fp,
+                                  .base = context->base,
+                                  .lr = context->lr,
+                                  .start = context->stack_start,
+                                  .end = context->stack_end,
+                                  .exact = context->lr != EP_LR_CALLED};
+    walk->depth = 0;
+}
+
 bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_context *context)
 {
+    struct ep_context bounds = *context;
+
     walk->ep = ep_hold();
     if (!walk->ep)
         return false;
-    if (context) {
-        walk->bounds = *context;
-        (void)ep_port_bounds(&walk->bounds);
-    } else {
-        (void)ep_port_here(&walk->bounds);
-    }
-    walk->pc = walk->bounds.pc;
-    walk->base = walk->bounds.base;
-    walk->sp = walk->bounds.sp;
-    walk->fp = walk->bounds.fp;
-    walk->exact = context && context->lr != EP_LR_CALLED;
-    walk->depth = 0;
-    if (context)
-        return true;
+    (void)ep_port_bounds(&bounds);
+    start(walk, &bounds);
+    return true;
+}
+
+bool ep_hook_walk_here(struct ep_hook_walk *walk)
+{
+    struct ep_context here;
+
+    walk->ep = ep_hold();
+    if (!walk->ep)
+        return false;
+    (void)ep_port_here(&here);
+    here.lr = EP_LR_CALLED;
+    start(walk, &here);
     const bool left = ep_hook_walk_next(walk); /* this function's own frame, while it is there */
     walk->depth = 0;
     if (!left)
@@ -59,9 +69,9 @@ bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_context *cont
 
 uintptr_t ep_hook_walk_function(const struct ep_hook_walk *walk)
 {
-    const struct ep_module *module = ep_module_find(&walk->ep->unwinder.modules, walk->pc - 1);
+    const struct ep_module *module = ep_module_find(&walk->ep->unwinder.modules, walk->at.pc - 1);
 
-    return module ? ep_function_start(module, walk->pc - 1) : 0;
+    return module ? ep_function_start(module, walk->at.pc - 1) : 0;
 }
 
 void ep_hook_walk_end(struct ep_hook_walk *walk)
@@ -103,9 +113,11 @@ static int record_awaited(const struct record_args *args, const struct ep_contex
     return 0;
 }
 
-/* from, faults: by ep_timing_begin(). */
-static int record_timed(const struct record_args *args, const struct ep_context *context,
-                        const struct ep_hook_parents *parents, uint64_t from, uint32_t faults)
+/* from, faults: by ep_timing_begin(). Inline: it saves a frame below the parents. */
+static inline __attribute__((always_inline)) int record_timed(const struct record_args *args,
+                                                              const struct ep_context *context,
+                                                              const struct ep_hook_parents *parents, uint64_t from,
+                                                              uint32_t faults)
 {
     const int result = record_awaited(args, context, parents);
 
@@ -144,16 +156,23 @@ int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hoo
     return result;
 }
 
-bool ep_capture_awaited(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns)
+static __attribute__((noinline)) void record_sample(struct ep *ep, const struct ep_context *context, uint32_t tid,
+                                                    uint64_t ns, const struct ep_hook_parents *parents)
 {
-    struct ep_hook_parents parents;
     uint32_t faults = 0;
-
-    if (!ep_hook_interrupted || !ep_hook_interrupted(context, &parents))
-        return false;
     const struct record_args args = {
         .ep = ep, .work = ep_port_work(), .value = ns, .tid = tid, .info = EP_KIND_CPU << EP_INFO_KIND_SHIFT};
     const uint64_t from = ep_timing_begin(ep, &faults);
-    (void)record_timed(&args, context, &parents, from, faults);
+
+    (void)record_timed(&args, context, parents, from, faults);
+}
+
+bool ep_capture_awaited(struct ep *ep, const struct ep_context *context, uint32_t tid, uint64_t ns)
+{
+    struct ep_hook_parents parents;
+
+    if (!ep_hook_interrupted || !ep_hook_interrupted(context, &parents))
+        return false;
+    record_sample(ep, context, tid, ns, &parents);
     return true;
 }

@@ -4,6 +4,7 @@
 #ifndef EP_UNWIND_CONTEXT_H
 #define EP_UNWIND_CONTEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define EP_LR_CALLED (~(uintptr_t)1)
@@ -20,10 +21,18 @@ static inline uintptr_t ep_lr_of(uintptr_t lr)
 struct ep_context {
     uintptr_t pc, sp, fp;
     uintptr_t lr;   /* ep_lr_of(); EP_LR_CALLED: pc is where a call returns to, not what is executed next */
-    uintptr_t base; /* one more register that frames hang on: rbx on x86-64 */
+    uintptr_t base; /* one more register that is followed: rbx on x86-64, x19 on aarch64, r7 on arm */
     uintptr_t stack_start, stack_end, stack_root;
     uintptr_t alt_start, alt_end;
     uintptr_t moved; /* the stack's bytes stand that far above their addresses: a copy; 0: they are the stack */
+};
+
+/* A frame on the stack [start, end): pc is where its callee returns to. */
+struct ep_caller {
+    uintptr_t pc, sp, fp, base;
+    uintptr_t lr, start, end;
+    bool exact;      /* pc is the next instruction instead, and lr known: the innermost frame, which was interrupted */
+    unsigned misses; /* of the rule cache, so far */
 };
 
 #endif

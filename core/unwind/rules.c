@@ -19,7 +19,8 @@ static bool is_marked(unsigned kind, int cfa)
     return EP_RULE_INVERTED && kind == EP_RULE_PLAIN && cfa >= 0 && cfa < (int)EP_RULE_PLAIN_LEAST;
 }
 
-static bool pack(uintptr_t pc, struct ep_rule rule, uint64_t *word)
+/* These three are inline: the second function that has them is only in some programs. */
+static inline __attribute__((always_inline)) bool pack(uintptr_t pc, struct ep_rule rule, uint64_t *word)
 {
     unsigned cfa = (unsigned)rule.cfa & ((1u << EP_RULE_CFA_BITS) - 1);
 
@@ -35,7 +36,7 @@ static bool pack(uintptr_t pc, struct ep_rule rule, uint64_t *word)
     return true;
 }
 
-static struct ep_rule unpack(uintptr_t fields)
+static inline __attribute__((always_inline)) struct ep_rule unpack(uintptr_t fields)
 {
     return (struct ep_rule){
         .kind = (uint8_t)ep_rule_kind(fields),
@@ -47,12 +48,19 @@ static struct ep_rule unpack(uintptr_t fields)
 }
 
 /* In front; the oldest of the bucket makes room. */
-static void keep(_Atomic uint64_t *bucket, uint64_t word)
+static inline __attribute__((always_inline)) void keep(_Atomic uint64_t *bucket, uint64_t word)
 {
     for (unsigned way = EP_RULE_WAYS - 1; way > 0; way--)
         atomic_store_explicit(&bucket[way], atomic_load_explicit(&bucket[way - 1], memory_order_relaxed),
                               memory_order_relaxed);
     atomic_store_explicit(&bucket[0], word, memory_order_relaxed);
+}
+
+/* Not "no way on": the code's module may only have to be found yet. Not a return into the hijack stub: a walk along
+ * cached rules would go through it. */
+static inline bool is_kept(const struct ep_unwinder *unwinder, uintptr_t pc, struct ep_rule rule)
+{
+    return rule.kind != EP_RULE_STOP && pc + 1 != unwinder->hijack_stub;
 }
 
 /* Kept out of line: the way of a hit stays short. */
@@ -66,9 +74,7 @@ static __attribute__((noinline, hot)) struct ep_rule miss(struct ep_unwinder *un
         ep_code_ahead((uintptr_t)ep_cfi_find - TABLES_FRONT, TABLES_BYTES);
     }
     struct ep_rule rule = ep_rule_derive(&unwinder->modules, pc, exact);
-    /* Not "no way on": the code's module may only have to be found yet. Not a return into the hijack stub: a walk along
-     * cached rules would go through it. */
-    if (rule.kind != EP_RULE_STOP && pc + 1 != unwinder->hijack_stub && pack(pc, rule, &packed))
+    if (is_kept(unwinder, pc, rule) && pack(pc, rule, &packed))
         keep(&unwinder->rule[ep_rule_bucket(pc) * EP_RULE_WAYS], packed);
     return rule;
 }
@@ -82,4 +88,18 @@ __attribute__((hot)) struct ep_rule ep_rule_get(struct ep_unwinder *unwinder, ui
         return miss(unwinder, pc, exact, stack);
     stack->hits++;
     return unpack(fields);
+}
+
+struct ep_rule ep_rule_get_by_table(struct ep_unwinder *unwinder, uintptr_t pc, bool exact, unsigned *misses)
+{
+    const uintptr_t fields = ep_rule_find(unwinder->rule, pc, ep_rule_likely(unwinder->rule, pc));
+    uint64_t packed;
+
+    if (fields != EP_RULE_NONE)
+        return unpack(fields);
+    ++*misses;
+    const struct ep_rule rule = ep_rule_derive_by_table(&unwinder->modules, pc, exact);
+    if (is_kept(unwinder, pc, rule) && pack(pc, rule, &packed))
+        keep(&unwinder->rule[ep_rule_bucket(pc) * EP_RULE_WAYS], packed);
+    return rule;
 }

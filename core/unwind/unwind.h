@@ -100,16 +100,10 @@ struct ep_unwinder {
  * Context: signal. */
 void ep_unwind(struct ep_unwinder *unwinder, const struct ep_context *context, struct ep_stack *stack);
 
-/* A frame: pc is where its callee returns to. */
-struct ep_caller {
-    uintptr_t pc, sp, fp, base;
-    bool exact;      /* pc is the next instruction instead: the innermost frame of a thread that was interrupted */
-    unsigned misses; /* of the rule cache, so far */
-};
-
-/* Goes to the frame's caller, on the stack that *bounds gives. All registers in it are certain, or it returns false and
- * the frame stays: at the root, at an interrupted frame, or in code without a table. Context: signal. */
-bool ep_unwind_caller(struct ep_unwinder *unwinder, const struct ep_context *bounds, struct ep_caller *frame);
+/* Goes to the frame's caller. All registers in it are certain, or it returns false and
+ * the frame stays: at the root, at an interrupted frame, or in code without a table. base may be 0 instead: not known.
+ * Context: signal. */
+bool ep_unwind_caller(struct ep_unwinder *unwinder, struct ep_caller *frame);
 
 /* The module whose code holds pc, or NULL. Context: signal. */
 const struct ep_module *ep_module_find(const struct ep_modules *modules, uintptr_t pc);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define WORD          8
+#define BASE          19 /* where .NET's code mostly keeps a method's object */
 #define FP            29
 #define LR            30
 #define SP            31
@@ -29,7 +30,7 @@
 #define OFFSET_MOST   (INT16_MAX * WORD) /* that a rule can say */
 #define SIGNAL_MOST   0x20000            /* of the kernel's frame: with all of SVE and SME it is 74 KiB */
 
-const struct ep_cfi_registers ep_cfi_registers = {.sp = SP, .fp = FP, .base = 255, .ra = LR};
+const struct ep_cfi_registers ep_cfi_registers = {.sp = SP, .fp = FP, .base = BASE, .ra = LR};
 
 /* Straight-line execution from pc: where sp would be, from sp or x29 at pc, and where x29 and x30 were loaded from. */
 struct line {
@@ -400,13 +401,18 @@ static bool lr_untold(const struct ep_cfi_row *row)
            row->since == row->start;
 }
 
+static bool is_replaced(const struct ep_cfi_row *row, uintptr_t pc)
+{
+    return row->rules.cfa == EP_CFI_FP && fp_state(row->start, pc) == FP_REPLACED;
+}
+
 /* By the code alone, where tables are missing or silent. */
 static bool code_rule(const struct ep_module *module, const struct ep_cfi_row *row, uintptr_t pc, bool exact,
                       struct ep_rule *rule)
 {
     struct ep_aarch64_code code = {module->start, module->end, false};
 
-    if (row && row->rules.cfa == EP_CFI_FP && fp_state(row->start, pc) == FP_REPLACED)
+    if (row && is_replaced(row, pc))
         return replaced_rule(row->start, pc, rule);
     if (row && !lr_untold(row))
         return false;
@@ -425,7 +431,28 @@ static struct ep_rule execute_only_rule(const struct ep_module *module, uintptr_
     return call_rule(tables ? &row : NULL, pc, false);
 }
 
-struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
+/* Where the caller's x19 is, by the table alone. */
+static struct ep_rule saved_rule(const struct ep_modules *modules, uintptr_t pc)
+{
+    const struct ep_module *module = ep_module_find(modules, pc);
+    struct ep_rule rule = {.kind = EP_RULE_SAVED};
+    struct ep_cfi_row row;
+
+    if (!module || ep_cfi_find(module, &ep_cfi_registers, pc, &row) != 0 || row.signal_frame)
+        return (struct ep_rule){.kind = EP_RULE_STOP};
+    const int32_t at = row.rules.offset[EP_CFI_REG_BASE];
+    rule.fp_slot = lr_untold(&row);
+    if (row.rules.state[EP_CFI_REG_BASE] == EP_CFI_KEPT)
+        return rule;
+    rule.base_slot = (uint8_t)(-at / WORD);
+    return row.rules.state[EP_CFI_REG_BASE] == EP_CFI_SAVED && at < 0 && at % WORD == 0 && -at / WORD <= UINT8_MAX
+               ? rule
+               : (struct ep_rule){.kind = EP_RULE_STOP};
+}
+
+/* follow: code to a return, where tables are missing or silent. */
+static inline __attribute__((always_inline)) struct ep_rule derive(const struct ep_modules *modules, uintptr_t pc,
+                                                                   bool exact, bool follow)
 {
     const struct ep_module *module = ep_module_find(modules, pc);
     struct ep_cfi_row row;
@@ -440,6 +467,10 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
     bool tables = ep_cfi_find(module, &ep_cfi_registers, pc, &row) == 0;
     if (tables && is_fault_thrower(&row))
         return fault_rule(&row, pc);
+    if (!follow && (!tables || lr_untold(&row)))
+        return (struct ep_rule){.kind = EP_RULE_STOP};
+    if (!exact && !follow)
+        return is_replaced(&row, pc) && replaced_rule(row.start, pc, &rule) ? rule : call_rule(&row, pc, true);
     if (!exact)
         return code_rule(module, tables ? &row : NULL, pc, false, &rule) ? rule
                                                                          : call_rule(tables ? &row : NULL, pc, true);
@@ -450,7 +481,8 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
     int pushed = tables || module->end - pc < 4 ? -1 : plt_pushed(module, pc);
     if (pushed >= 0)
         return (struct ep_rule){.kind = EP_RULE_LINK, .cfa = (int16_t)pushed};
-    if (code_rule(module, tables ? &row : NULL, pc, true, &rule))
+    if (follow ? code_rule(module, tables ? &row : NULL, pc, true, &rule)
+               : is_replaced(&row, pc) && replaced_rule(row.start, pc, &rule))
         return rule;
     if (!tables)
         return (struct ep_rule){.kind = EP_RULE_CHAIN};
@@ -458,6 +490,16 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
     if (rule.kind == EP_RULE_LINK && row.since == row.start)
         rule.cfa = (int16_t)(rule.cfa + pushed_before(row.start, pc));
     return rule;
+}
+
+struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
+{
+    return derive(modules, pc, exact, true);
+}
+
+struct ep_rule ep_rule_derive_by_table(const struct ep_modules *modules, uintptr_t pc, bool exact)
+{
+    return pc == EP_RULE_SAVED_AT(pc) ? saved_rule(modules, pc) : derive(modules, pc, exact, false);
 }
 
 /* x29 points to the record that the kernel put above its frame: {x29, pc} of what was interrupted. The frame lies below

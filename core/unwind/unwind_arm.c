@@ -161,6 +161,12 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
     return rule.kind == EP_RULE_LINK ? (struct ep_rule){.kind = EP_RULE_STOP} : rule;
 }
 
+/* Following code takes little stack here. */
+struct ep_rule ep_rule_derive_by_table(const struct ep_modules *modules, uintptr_t pc, bool exact)
+{
+    return ep_rule_derive(modules, pc, exact);
+}
+
 /* struct rt_sigframe is siginfo (128 bytes) and ucontext, struct sigframe the ucontext alone, whose uc_flags the kernel
  * sets to a number that no siginfo begins with. r0 lies 32 bytes into the ucontext, cpsr behind pc. */
 bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)

@@ -321,7 +321,9 @@ static struct ep_rule frameless(const struct ep_module *module, uintptr_t pc, bo
     return guess();
 }
 
-__attribute__((hot)) struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
+/* follow: code without tables, to a return. */
+static inline __attribute__((always_inline)) struct ep_rule derive(const struct ep_modules *modules, uintptr_t pc,
+                                                                   bool exact, bool follow)
 {
     const struct ep_module *module = ep_module_find(modules, pc);
     struct ep_cfi_row row;
@@ -338,7 +340,19 @@ __attribute__((hot)) struct ep_rule ep_rule_derive(const struct ep_modules *modu
         return guess();
     if (tables)
         return row_rule(&row);
+    if (!follow)
+        return (struct ep_rule){.kind = EP_RULE_STOP};
     return ep_x86_path(module, exact ? pc : pc + 1, exact, &rule) ? rule : frameless(module, pc, exact);
+}
+
+__attribute__((hot)) struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
+{
+    return derive(modules, pc, exact, true);
+}
+
+struct ep_rule ep_rule_derive_by_table(const struct ep_modules *modules, uintptr_t pc, bool exact)
+{
+    return derive(modules, pc, exact, false);
 }
 
 bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)

@@ -27,6 +27,7 @@ enum ep_rule_kind {
     EP_RULE_ROOT,    /* no caller */
     EP_RULE_STOP,    /* the caller cannot be found */
     EP_RULE_RESTART, /* like EP_RULE_FP, but fp is the frame pointer of some caller: those in between are unknown */
+    EP_RULE_SAVED,   /* no step: base_slot as below; fp_slot 1: not if the return address has been saved */
 };
 
 struct ep_rule {
@@ -71,6 +72,16 @@ struct ep_rule ep_rule_get(struct ep_unwinder *unwinder, uintptr_t pc, bool exac
 
 /* Derives the rule from code and tables; one per architecture (unwind_<arch>.c). Context: signal. */
 struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact);
+
+/* The same two with less stack, for ep_unwind_caller(): EP_RULE_STOP where no cached rule is and following code to a
+ * return would be needed. Context: signal. */
+struct ep_rule ep_rule_get_by_table(struct ep_unwinder *unwinder, uintptr_t pc, bool exact, unsigned *misses);
+struct ep_rule ep_rule_derive_by_table(const struct ep_modules *modules, uintptr_t pc, bool exact);
+
+/* On aarch64 the rules of calls have no room for base: it has rules of its own, for this instead of pc. Return
+ * addresses
+ * - 1 and interrupted addresses are others. */
+#define EP_RULE_SAVED_AT(pc) (((pc) & ~(uintptr_t)3) | 2)
 
 /* Takes the registers out of the kernel's signal frame at frame->sp, or out of the record of a hardware fault in front
  * of cfa; all words that it reads lie in [frame->sp, end). False when they do not fit. One per architecture and OS.

@@ -16,7 +16,7 @@ void ep_linux_context(const void *ucontext, struct ep_context *context)
     context->sp = (uintptr_t)uc->uc_mcontext.sp;
     context->fp = (uintptr_t)uc->uc_mcontext.regs[29];
     context->lr = ep_lr_of((uintptr_t)uc->uc_mcontext.regs[30]);
-    context->base = 0;
+    context->base = (uintptr_t)uc->uc_mcontext.regs[19];
     context->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
     context->alt_end = context->alt_start + uc->uc_stack.ss_size;
 }
@@ -42,7 +42,7 @@ __asm__(".text\n"
         "    mov x1, sp\n"
         "    stp x30, x1, [x0]\n"
         "    stp x29, xzr, [x0, #16]\n"
-        "    str xzr, [x0, #32]\n"
+        "    str x19, [x0, #32]\n"
         "    b ep_port_bounds\n"
         ".size ep_port_here, . - ep_port_here\n");
 
@@ -58,6 +58,6 @@ __asm__(".text\n"
         "    add x0, x1, w0, uxtw\n"
         "    mov x1, x30\n"
         "    mov x2, x29\n"
-        "    mov x3, xzr\n"
+        "    mov x3, x19\n"
         "    b ep_wait_open\n"
         ".size ep_wait_begin, . - ep_wait_begin\n");

@@ -4,7 +4,8 @@
  * The pool (or a task that completes) runs a continuation by the method MoveNext(Thread) of the async method's box,
  * AsyncStateMachineBox<TResult, TStateMachine>, which is the method's Task, too. ILC keeps the box in the register that
  * the unwinder follows (struct ep_context.base). That is no promise. So a frame counts only if the register points to
- * an object of a box's type and the type's virtual table leads to the very function of the frame.
+ * an object of a box's type and the type's virtual table leads to the very function of the frame. The frame that runs a
+ * task's delegate has the task there as well, or on the stack (aarch64).
  *
  *   ep_dotnet_event      allocations, exceptions    -> find_box -> box_of -> is_box, mover_of
  *   ep_hook_wait_end     waits                         follow -> waiter_of -> unwrap
@@ -31,6 +32,9 @@
 #define SLOTS_MOST   64u /* of a virtual table, and interfaces */
 #define ENTRIES_MOST 8u  /* of a list of continuations */
 #define PLACES       1024u
+#define CALLS        2u
+#define KEEPERS_MOST 16u
+#define KEPT_MOST    256u /* bytes */
 
 /* The collector's heap lies between these. */
 EP_RUNTIME_FUNCTION const uintptr_t g_lowest_address, g_highest_address;
@@ -44,6 +48,12 @@ struct type {
     uintptr_t table[]; /* virtual functions, then the interfaces' types */
 };
 
+/* A frame of `function`, which has a task in the register, or `kept` bytes from its frame pointer. */
+struct keeper {
+    uintptr_t function, call; /* where its call returns to */
+    unsigned kept;
+};
+
 /* What was measured. All of it is written before `on`. */
 static struct {
     uintptr_t data_start, data_end;         /* the program's, where types are */
@@ -52,8 +62,10 @@ static struct {
     const struct type *await, *continue_by; /* AwaitTaskContinuation, ContinueWithTaskContinuation */
     unsigned continuation;                  /* offsets of fields: of Task */
     unsigned target, items, await_action, continue_task;
-    unsigned slot;     /* of the virtual function that runs a box from the pool */
-    uintptr_t execute; /* the function that runs a task's delegate; 0: it does not keep the task in the register */
+    unsigned slot;         /* of the virtual function that runs a box from the pool */
+    uintptr_t execute;     /* the function that runs a task's delegate; 0: it is not known where it keeps the task */
+    unsigned kept;         /* bytes from its frame pointer to the task; 0: it is in the register */
+    uintptr_t call[CALLS]; /* where its calls of the delegate return to: the task is still needed there */
 } known;
 
 static atomic_bool on;
@@ -143,12 +155,20 @@ static uintptr_t slot_of(const struct type *type, unsigned slot)
     return slot < type->slots && type->table[slot] ? ep_dotnet_jump_target(type->table[slot]) : 0;
 }
 
-/* The function in whose frame the register is a task of this type that runs there; 0: none is known. */
-static uintptr_t mover_of(const struct type *type)
+static bool calls_delegate(uintptr_t pc)
+{
+    for (unsigned i = 0; i < CALLS; i++)
+        if (known.call[i] == pc)
+            return pc != 0;
+    return false;
+}
+
+/* The function in whose frame, at pc, the object of this type is a task that runs there; 0: none is known. */
+static uintptr_t mover_of(const struct type *type, uintptr_t pc)
 {
     if (is_box(type))
         return slot_of(type, known.slot);
-    return type && is_a(type, known.task) ? known.execute : 0;
+    return type && is_a(type, known.task) && calls_delegate(pc) ? known.execute : 0;
 }
 
 /* ---- from a stack to the box ---- */
@@ -158,25 +178,41 @@ static _Atomic uint64_t *place_of(uintptr_t pc)
     return &place[(pc ^ pc >> 10) % PLACES];
 }
 
+/* A word of the frame, which lies on the stack of the walk. */
+static uintptr_t word_of(const struct ep_hook_walk *walk, unsigned offset)
+{
+    const uintptr_t at = walk->at.fp + offset;
+
+    return walk->at.fp % WORD == 0 && walk->at.fp >= walk->at.sp && at < walk->at.end && walk->at.end - at >= WORD
+               ? word_at(at)
+               : 0;
+}
+
+/* What the frame would have if it was one that counts. */
+static uintptr_t object_of(const struct ep_hook_walk *walk)
+{
+    return known.kept && calls_delegate(walk->at.pc) ? word_of(walk, known.kept) : walk->at.base;
+}
+
 /* The box, or the task, if the frame is the one that moves it on, else 0. */
 static uintptr_t box_of(const struct ep_hook_walk *walk)
 {
-    const uintptr_t object = walk->base;
+    const uintptr_t object = object_of(walk);
 
     if (!is_object(object)) /* learns nothing: the register may be unknown here */
         return 0;
-    const uint64_t seen = atomic_load_explicit(place_of(walk->pc), memory_order_relaxed);
-    const bool looked = seen >> 16 == walk->pc;
+    const uint64_t seen = atomic_load_explicit(place_of(walk->at.pc), memory_order_relaxed);
+    const bool looked = seen >> 16 == walk->at.pc;
 
     if (looked && !(seen & 0xffff))
         return 0;
     const struct type *type = looked || ep_dotnet_is_readable(object) ? type_of(object) : NULL;
-    uintptr_t mover = mover_of(type);
+    uintptr_t mover = mover_of(type, walk->at.pc);
     if (looked)
-        return mover && walk->pc - mover == (seen & 0xffff) ? object : 0;
-    if (mover && (walk->pc - mover > 0xffff || ep_hook_walk_function(walk) != mover))
+        return mover && walk->at.pc - mover == (seen & 0xffff) ? object : 0;
+    if (mover && (walk->at.pc - mover > 0xffff || ep_hook_walk_function(walk) != mover))
         mover = 0;
-    atomic_store_explicit(place_of(walk->pc), (uint64_t)walk->pc << 16 | (mover ? walk->pc - mover : 0),
+    atomic_store_explicit(place_of(walk->at.pc), (uint64_t)walk->at.pc << 16 | (mover ? walk->at.pc - mover : 0),
                           memory_order_relaxed);
     return mover ? object : 0;
 }
@@ -188,28 +224,40 @@ enum state {
     INTERRUPTED, /* no call: managed code, or a function that it has called and that keeps to its unwind table */
 };
 
-static uintptr_t find_box(const struct ep_context *context, enum state state, struct ep_hook_parents *parents)
+/* Ends the walk, which has begun. */
+static uintptr_t find_box(struct ep_hook_walk *walk, enum state state, struct ep_hook_parents *parents)
 {
-    struct ep_hook_walk walk;
     uintptr_t box = 0;
 
-    if (!ep_hook_walk_begin(&walk, context))
-        return 0;
-    bool managed = state == HOOK || (state == INTERRUPTED && ep_dotnet_is_managed(walk.pc));
-    for (unsigned i = 0; i < FRAMES_MOST && !box && ep_hook_walk_next(&walk); i++) {
+    bool managed = state == HOOK || (state == INTERRUPTED && ep_dotnet_is_managed(walk->at.pc));
+    for (unsigned i = 0; i < FRAMES_MOST && !box && ep_hook_walk_next(walk); i++) {
         if (!managed) {
-            managed = ep_dotnet_is_managed(walk.pc - 1);
+            managed = ep_dotnet_is_managed(walk->at.pc - 1);
             if (!managed && state == INTERRUPTED)
                 break;
             if (state == WAITED)
-                walk.base = 0;
+                walk->at.base = 0;
         }
-        box = box_of(&walk);
+        box = box_of(walk);
     }
-    parents->depth = walk.depth;
-    parents->pc = walk.pc;
-    ep_hook_walk_end(&walk);
+    parents->depth = walk->depth;
+    parents->pc = walk->at.pc;
+    ep_hook_walk_end(walk);
     return box;
+}
+
+static uintptr_t find_box_at(const struct ep_context *context, enum state state, struct ep_hook_parents *parents)
+{
+    struct ep_hook_walk walk;
+
+    return ep_hook_walk_begin(&walk, context) ? find_box(&walk, state, parents) : 0;
+}
+
+static uintptr_t find_box_here(enum state state, struct ep_hook_parents *parents)
+{
+    struct ep_hook_walk walk;
+
+    return ep_hook_walk_here(&walk) ? find_box(&walk, state, parents) : 0;
 }
 
 /* ---- from a box to those that wait for it ---- */
@@ -282,7 +330,7 @@ static void follow(uintptr_t box, struct ep_hook_parents *parents)
 
 void ep_dotnet_async_find(const struct ep_context *context, struct ep_hook_parents *parents)
 {
-    const uintptr_t box = find_box(context, HOOK, parents);
+    const uintptr_t box = context ? find_box_at(context, HOOK, parents) : find_box_here(HOOK, parents);
 
     parents->count = 0;
     if (box)
@@ -315,24 +363,37 @@ bool ep_dotnet_async_find_waited(const struct ep_context *context, struct ep_hoo
     parents->count = 0;
     if (!ep_dotnet_cooperative_begin(&mode))
         return false;
-    const uintptr_t box = find_box(context, WAITED, parents);
+    const uintptr_t box = context ? find_box_at(context, WAITED, parents) : find_box_here(WAITED, parents);
     if (box)
         follow(box, parents);
     ep_dotnet_cooperative_end(&mode);
     return parents->count != 0;
 }
 
-int ep_hook_wait_end(const struct ep_hook_event *event)
+/* This and the next are out of line: what they have on the stack is not there for what follows them. */
+static __attribute__((noinline)) bool find_waited(const struct ep_context *began, struct ep_hook_parents *parents)
+{
+    struct ep_context context = *began;
+
+    context.lr = EP_LR_CALLED;
+    return ep_dotnet_async_find_waited(&context, parents);
+}
+
+static __attribute__((noinline)) bool record_waited(const struct ep_hook_event *event, int *result)
 {
     struct ep_hook_parents parents;
-    struct ep_context context;
 
-    if (!is_on() || !event->context)
-        return ep_hook_event(event);
-    context = *event->context;
-    context.lr = EP_LR_CALLED;
-    const bool found = ep_dotnet_async_find_waited(&context, &parents);
-    return found ? ep_hook_event_awaited(event, &parents) : ep_hook_event(event);
+    if (!find_waited(event->context, &parents))
+        return false;
+    *result = ep_hook_event_awaited(event, &parents);
+    return true;
+}
+
+int ep_hook_wait_end(const struct ep_hook_event *event)
+{
+    int result;
+
+    return is_on() && event->context && record_waited(event, &result) ? result : ep_hook_event(event);
 }
 
 /* The runtime's own C++ may be the collector, which moves objects. It has no unwind tables, or frames between it and
@@ -342,7 +403,7 @@ bool ep_hook_interrupted(const struct ep_context *context, struct ep_hook_parent
     if (!is_on() || !ep_dotnet_is_cooperative())
         return false;
     const uint64_t from = ep_port_ticks();
-    const uintptr_t box = find_box(context, INTERRUPTED, parents);
+    const uintptr_t box = find_box_at(context, INTERRUPTED, parents);
     parents->count = 0;
     if (box)
         follow(box, parents);
@@ -492,10 +553,10 @@ static int measure_mover(uintptr_t box)
     struct ep_hook_walk walk;
     bool found = false;
 
-    if (!is_box(type) || !ep_hook_walk_begin(&walk, NULL))
+    if (!is_box(type) || !ep_hook_walk_here(&walk))
         return refuse("no profiler runs");
     for (unsigned i = 0; i < FRAMES_MOST && !found && ep_hook_walk_next(&walk); i++) {
-        const uintptr_t function = walk.base == box ? ep_hook_walk_function(&walk) : 0;
+        const uintptr_t function = walk.at.base == box ? ep_hook_walk_function(&walk) : 0;
         for (unsigned slot = 0; function && !found && slot < type->slots; slot++) {
             found = slot_of(type, slot) == function;
             known.slot = slot;
@@ -505,18 +566,47 @@ static int measure_mover(uintptr_t box)
     return found ? 0 : refuse("the box is not where its method keeps it in the runtimes that are known");
 }
 
-void ep_dotnet_async_task(void *const *objects)
+/* Each frame that has the task in the register or among its own words, which end at its caller's sp. */
+static unsigned find_keepers(void *const *objects, struct keeper *keeper)
 {
-    struct ep_hook_walk walk;
+    const uintptr_t task = (uintptr_t)objects[0], here = (uintptr_t)objects;
+    struct ep_hook_walk walk, frame;
+    unsigned count = 0;
 
-    if (*ep_dotnet_async_reason() || !ep_hook_walk_begin(&walk, NULL))
-        return;
-    for (unsigned i = 0; i < FRAMES_MOST && ep_hook_walk_next(&walk); i++)
-        if (walk.base == (uintptr_t)objects[0]) {
-            known.execute = ep_hook_walk_function(&walk);
-            break;
-        }
+    if (!ep_hook_walk_here(&walk))
+        return 0;
+    bool more = ep_hook_walk_next(&walk); /* this function has the task, too */
+    for (unsigned i = 0; more && i < FRAMES_MOST; i++) {
+        frame = walk;
+        more = ep_hook_walk_next(&walk);
+        if (!more || here - frame.at.sp < walk.at.sp - frame.at.sp) /* so has the method that asks */
+            continue;
+        for (unsigned at = 0; at < KEPT_MOST && (at == 0 || frame.at.fp + at < walk.at.sp); at += (unsigned)WORD)
+            if (at != WORD && count < KEEPERS_MOST && (at ? word_of(&frame, at) : frame.at.base) == task)
+                keeper[count++] = (struct keeper){ep_hook_walk_function(&frame), frame.at.pc, at};
+    }
     ep_hook_walk_end(&walk);
+    return count;
+}
+
+void ep_dotnet_async_task(void *const *objects, uint32_t turn)
+{
+    static struct keeper before[KEEPERS_MOST];
+    static unsigned count;
+    struct keeper now[KEEPERS_MOST];
+
+    if (turn == 0)
+        count = find_keepers(objects, before);
+    const unsigned found = turn ? find_keepers(objects, now) : 0;
+    for (unsigned i = 0; i < found; i++)
+        for (unsigned k = 0; k < count; k++)
+            if (!known.execute && now[i].function && now[i].function == before[k].function &&
+                now[i].kept == before[k].kept) {
+                known.call[0] = before[k].call;
+                known.call[1] = now[i].call;
+                known.kept = now[i].kept;
+                known.execute = now[i].function;
+            }
 }
 
 int ep_dotnet_async_check(void *const *objects, uint32_t turn)
@@ -528,7 +618,7 @@ int ep_dotnet_async_check(void *const *objects, uint32_t turn)
         return -1;
     if (turn == 0 && measure_mover(object[0]))
         return -1;
-    if (find_box(NULL, HOOK, &parents) != object[0])
+    if (find_box_here(HOOK, &parents) != object[0])
         return refuse("the box that is found is not the method's");
     follow(object[0], &parents);
     if (parents.count != 1 || parents.parent[0] != (uintptr_t)type_of(object[1]))

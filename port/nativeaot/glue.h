@@ -160,9 +160,10 @@ int ep_dotnet_async_measure(void *const *objects, uint32_t count);
  * frame is told that runs a continuation. 0; -1: not as expected. Context: any thread. */
 int ep_dotnet_async_check(void *const *objects, uint32_t turn);
 
-/* Called by the delegate of the task objects[0], before ep_dotnet_async_check(): finds the frame that runs tasks.
+/* Called by the delegate of the task objects[0], before ep_dotnet_async_check(): finds the frame that runs tasks, which
+ * is the one that is there both when the thread itself runs it, turn 0, and when the pool does, turn 1.
  * Context: any thread. */
-void ep_dotnet_async_task(void *const *objects);
+void ep_dotnet_async_task(void *const *objects, uint32_t turn);
 
 /* Finds out how a thread's mode is told, which waits and CPU samples need; called from managed code in preemptive mode.
  * 0; -1: it cannot be told, and they have no parents. Context: any thread. */

@@ -56,6 +56,9 @@ $(BUILD)/obj/port/nativeaot/%.o: port/nativeaot/%.S
 	$(CC) $(BOARD_CFLAGS) -g -c $< -o $@
 -include $(NA_OBJ:.o=.d)
 
+# The call graph of the signal path goes through the hooks.
+check-signal bench-signal: $(NA_OBJ)
+
 # With https: a program decides at run time whether to use it. ar replaces members of the same name (environment.o).
 $(NA_LIB): $(EP_LIB) $(TLS_LIB) $(NA_OBJ)
 	@rm -rf $@ $(@D)/tls && mkdir -p $(@D)/tls
@@ -228,7 +231,7 @@ NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycl
     test-nativeaot-waits test-nativeaot-heap test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
     test-nativeaot-kinds test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
     test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-packages \
-    test-nativeaot-consumers test-nativeaot-consumers-wide test-nativeaot-async test-nativeaot-async-versions test-hosting
+    test-nativeaot-consumers test-nativeaot-consumers-wide test-nativeaot-async test-nativeaot-async-versions test-nativeaot-async-arm64 test-hosting
 $(call test,test-shadow-nativeaot,all,300,shared,The x86-64 unwinder is exact in all managed code; no wrong stack calls itself exact.)
 $(call test,test-nativeaot-context,all,300,alone,Tags and spans that C# sets carry the CPU time of the work under them.)
 $(call test,test-nativeaot-lifecycle,all,300,alone,A .NET program starts, stops and restarts the profiler, and the JIT build of it still runs.)
@@ -248,6 +251,7 @@ $(call test,test-nativeaot-versions,all,900,shared,Each kind and the names of th
 $(call test,test-nativeaot-async,all,600,shared,Async parents of a .NET program are those that wait: captures under constant collections and the stacks of a profile.)
 $(call test,test-nativeaot-async-versions,all,900,shared,The same, and edgeprof tasks, with the NativeAOT runtimes of .NET 8 and 10.)
 $(call test,test-nativeaot-tasks,all,300,shared,edgeprof tasks lists exactly the chains of pending async methods of a .NET program.)
+$(call test,test-nativeaot-async-arm64,own,3600,shared,The same as test-nativeaot-async for arm64 with the NativeAOT runtimes of .NET 9 and 10; in qemu-user.)
 $(call test,soak-async,own,3600,alone,A million captures of async parents under constant collections: none is wrong.)
 $(call test,test-nativeaot-imports,all,300,shared,Each native call that the package wraps may be wrapped, judged by the framework's assemblies.)
 $(call test,test-nativeaot-kinds,all,300,alone,Every kind of profile of a .NET program reaches the server with its unit, count and stacks.)
@@ -416,6 +420,23 @@ test-nativeaot-async-versions: $(NA_BUILD)/async/8/done $(NA_BUILD)/async/10/don
 	@$(call na_tasks,10)
 soak-async: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof ## a million captures of async parents, CAPTURES=1000000
 	@$(call na_async,9) $(CAPTURES)
+
+# The same for arm64, in qemu-user. NA_ARM64_X: of .NET X, if the SDK's version has no packages for arm64.
+NA_ARM64   := $(NA_BUILD)/async-arm64
+NA_ARM64_9 := 9.0.23
+$(NA_ARM64)/interrupt.o: tests/nativeaot/Async/interrupt.c port/nativeaot/runtime.h core/hooks.h port/linux/linux.h
+	@mkdir -p $(@D)
+	aarch64-linux-gnu-gcc -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) -c $< -o $@
+$(NA_ARM64)/%/done: $(wildcard tests/nativeaot/Async/*) $(NA_SOURCE) $(NA_BUILD)/native/linux-arm64/libedgeprof.a $(NA_ARM64)/interrupt.o
+	@mkdir -p $(@D)
+	$(NA_LOCKED) dotnet publish -nologo -v quiet -p:EdgeProfBuild=$(abspath $(@D))/ -p:ForRuntime=linux-arm64 -p:ForDotNet=$* \
+	    -p:EdgeProfNativeLibrary=$(abspath $(NA_BUILD)/native/linux-arm64/libedgeprof.a) $(NA_ARM64_$*:%=-p:ForVersion=%) tests/nativeaot/Async
+	@touch $@
+na_async_arm64 = tests/nativeaot/async.py $(BUILD)/edgeprof $(NA_ARM64)/$(1)/Async/bin/Release/net$(1).0/linux-arm64/publish/Async \
+    $(NA_ARM64)/$(1)/work $(2) 0.15 $(NA_QEMU_aarch64)
+test-nativeaot-async-arm64: $(NA_ARM64)/9/done $(NA_ARM64)/10/done $(BUILD)/edgeprof
+	@$(call na_async_arm64,9,6000)
+	@$(call na_async_arm64,10,6000)
 
 # A program with every kind, as seen by the server and by pprof's readers.
 NA_KINDS := $(call na_published,Kinds)

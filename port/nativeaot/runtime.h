@@ -66,11 +66,13 @@ uintptr_t ep_dotnet_thread_pointer(void);
 bool ep_dotnet_is_cooperative(void);
 
 /* Takes a thread in preemptive mode into cooperative mode and back; waits for a collection in between. False: not known
- * to be in preemptive mode, and nothing has changed. Must not block between the two. Context: any thread. */
+ * to be in preemptive mode, and nothing has changed. Must not block between the two. */
 struct ep_dotnet_mode {
     uintptr_t frame[4]; /* ReversePInvokeFrame: transition frame, thread */
 };
+/* Context: any thread, also in a signal handler of the program that waits. */
 bool ep_dotnet_cooperative_begin(struct ep_dotnet_mode *mode);
+/* Context: the same, a signal handler too. */
 void ep_dotnet_cooperative_end(struct ep_dotnet_mode *mode);
 
 /* ---- async_parents.c ---- */
@@ -80,7 +82,7 @@ void ep_dotnet_cooperative_end(struct ep_dotnet_mode *mode);
 void ep_dotnet_async_find(const struct ep_context *context, struct ep_hook_parents *parents);
 
 /* The same for a thread in preemptive mode, as the functions that wait are called. False: there are none. Context: any
- * thread. */
+ * thread, also in a signal handler of the program that waits. */
 bool ep_dotnet_async_find_waited(const struct ep_context *context, struct ep_hook_parents *parents);
 
 /* ep_hook_event() with async parents if they are on. Only in cooperative mode. Context: signal. */
@@ -112,7 +114,7 @@ static inline bool ep_dotnet_refuses(enum ep_kind kind)
 
 /* ---- self_check.c ---- */
 
-/* Whether a word can be read there, asked of the kernel. Context: any thread. */
+/* Whether a word can be read there, asked of the kernel. Context: signal. */
 bool ep_dotnet_is_readable(uintptr_t at);
 
 /* ---- what it asks of the hooks; each refuses its kinds. Context: init ---- */

@@ -1,18 +1,21 @@
 #!/usr/bin/python3
 """Async parents (EDGEPROF_AWAITED=1) of a real program: captures against what waits in truth, and the stacks of a profile.
 
-usage: async.py EDGEPROF PROGRAM WORK CAPTURES
+usage: async.py EDGEPROF PROGRAM WORK CAPTURES [LEAST RUNNER...]
 
 The program (tests/nativeaot/Async) makes CAPTURES captures by signals, and others as the hooks of allocations and waits do, in
 methods whose parents it knows, while another thread collects and moves objects. None may be wrong; a parent that had not begun
-to wait is missing. Prints `figure NAME VALUE UNIT` lines."""
+to wait is missing. LEAST is the share of captures
+of each scene that must be right, by default 0.5; RUNNER starts the program, such as QEMU, where threads are slow to wait. Prints
+`figure NAME VALUE UNIT` lines."""
 import os
 import re
 import subprocess
 import sys
 
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
-captures = sys.argv[4]
+captures = sys.argv[4:6]
+runner = sys.argv[6:]
 os.makedirs(work, exist_ok=True)
 wrong = []
 # tests/nativeaot/Async/Profiles.cs
@@ -26,7 +29,7 @@ def run(*arguments, **settings):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF", "PYROSCOPE", "OTEL"))}
     env.update({"EDGEPROF_" + k: v for k, v in settings.items()})
     env["DOTNET_GCgen0size"] = "10000000"  # 256 MiB: collections are those that the program asks for (Truth.Still)
-    out = subprocess.run([program, *arguments], env=env, capture_output=True, text=True)
+    out = subprocess.run([*runner, program, *arguments], env=env, capture_output=True, text=True)
     if out.returncode:
         sys.exit(f"async.py: {program} ended with {out.returncode}\n{out.stdout}{out.stderr}")
     return out.stdout
@@ -67,7 +70,7 @@ def profile_of(name, **settings):
     return path
 
 
-truth = run(captures)
+truth = run(*captures)
 print(truth, end="")
 for way, *counts in re.findall(r"all of (\w+): right (\d+) wrong (\d+) missing (\d+)", truth):
     for figure, value in zip(("right", "wrong", "missing"), counts):

@@ -38,7 +38,7 @@ internal static class AsyncProbe
         public void Call() => Calls++;
     }
 
-    private static readonly object Gate = new();
+    private static readonly object Gate = new(), Running = new();
     private static bool? measured;
     private static bool tried, partly;
     private static uint turn;
@@ -125,9 +125,7 @@ internal static class AsyncProbe
     {
         if (Measured())
         {
-            var task = new Task(Ran);
-            inner = task;
-            task.RunSynchronously(TaskScheduler.Default);
+            RunTasks();
             for (var i = 0; i < 3; i++)
                 Try();
         }
@@ -135,11 +133,34 @@ internal static class AsyncProbe
         partly = Native.ModeMeasure() != 0;
     }
 
-    private static unsafe void Ran()
+    /// <summary>The runtime's two ways to run a task: in this thread, and in the pool. A pool that has no thread for it in a second
+    /// is not waited for; then delegates of tasks have no parents.</summary>
+    private static void RunTasks()
+    {
+        var task = new Task(() => Ran(0));
+        inner = task;
+        task.RunSynchronously(TaskScheduler.Default);
+        var ran = new ManualResetEventSlim();
+        task = new Task(() =>
+        {
+            lock (Running)
+                Ran(1);
+            ran.Set();
+        });
+        inner = task;
+        task.Start(TaskScheduler.Default);
+        ran.Wait(1000);
+        lock (Running)
+            inner = null;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static unsafe void Ran(uint number)
     {
         Pair pair = default;
         pair[0] = inner;
-        Native.AsyncTask(Unsafe.AsPointer(ref pair));
+        if (inner is not null)
+            Native.AsyncTask(Unsafe.AsPointer(ref pair), number);
     }
 
     /// <summary>A completion runs the continuation before it returns.</summary>

@@ -172,7 +172,7 @@ internal static unsafe class Native
 
     [SuppressGCTransition]
     [DllImport(Library, EntryPoint = "ep_dotnet_async_task")]
-    public static extern void AsyncTask(void* objects);
+    public static extern void AsyncTask(void* objects, uint turn);
 
     /// <summary>With a transition: it looks at the thread in both modes.</summary>
     [DllImport(Library, EntryPoint = "ep_dotnet_mode_measure")]

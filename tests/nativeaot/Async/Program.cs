@@ -1,9 +1,10 @@
+using System.Globalization;
 using EdgeProf;
 
 namespace Async;
 
 /// <summary>Async parents of captures and of profiles, against what waits in truth.
-/// Async CAPTURES: each is compared. Async profile FILE: a profile of chains that are complete. Async tasks: methods that wait.</summary>
+/// Async CAPTURES [LEAST]: each is compared, and of each scene that share must be right. Async profile FILE: a profile of chains that are complete. Async tasks: methods that wait.</summary>
 internal static class Program
 {
     private static volatile bool stop;
@@ -64,6 +65,6 @@ internal static class Program
         stop = true;
         collector.Join();
         Console.WriteLine($"async: {Truth.Captures} captures, {GC.CollectionCount(0)} collections");
-        return Truth.Report(0.5) ? 0 : 1;
+        return Truth.Report(arguments.Length > 1 ? double.Parse(arguments[1], CultureInfo.InvariantCulture) : 0.5) ? 0 : 1;
     }
 }

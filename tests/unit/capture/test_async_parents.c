@@ -5,10 +5,12 @@
 #include "unit.h"
 
 static bool fake_begin(struct ep_hook_walk *walk, const struct ep_context *context);
+static bool fake_here(struct ep_hook_walk *walk);
 static bool fake_next(struct ep_hook_walk *walk);
 static uintptr_t fake_function(const struct ep_hook_walk *walk);
 static void fake_end(struct ep_hook_walk *walk);
 #define ep_hook_walk_begin    fake_begin
+#define ep_hook_walk_here     fake_here
 #define ep_hook_walk_next     fake_next
 #define ep_hook_walk_function fake_function
 #define ep_hook_walk_end      fake_end
@@ -41,7 +43,8 @@ static struct fake_type plain, disposable, boxes, task, number, box[3], action, 
 static struct object heap[96], *object[EP_ASYNC_OBJECTS];
 static unsigned used;
 static uintptr_t code[3]; /* the functions of box[i] that move it on */
-static struct ep_hook_walk frame[3];
+static struct ep_hook_walk frame[4];
+static unsigned frames = 3;
 static uintptr_t began_with;
 
 /* Native code is below. */
@@ -83,8 +86,14 @@ uintptr_t ep_dotnet_jump_target(uintptr_t function)
 
 static bool fake_begin(struct ep_hook_walk *walk, const struct ep_context *context)
 {
-    began_with = context ? context->base : 0;
-    *walk = (struct ep_hook_walk){.pc = context ? context->pc : 0};
+    began_with = context->base;
+    *walk = (struct ep_hook_walk){.at = {.pc = context->pc}};
+    return true;
+}
+
+static bool fake_here(struct ep_hook_walk *walk)
+{
+    *walk = (struct ep_hook_walk){.depth = 0};
     return true;
 }
 
@@ -92,7 +101,7 @@ static bool fake_next(struct ep_hook_walk *walk)
 {
     const unsigned depth = walk->depth;
 
-    if (depth == sizeof frame / sizeof *frame)
+    if (depth == frames)
         return false;
     *walk = frame[depth];
     walk->depth = depth + 1;
@@ -101,7 +110,7 @@ static bool fake_next(struct ep_hook_walk *walk)
 
 static uintptr_t fake_function(const struct ep_hook_walk *walk)
 {
-    return walk->pc & ~(uintptr_t)0xff;
+    return walk->at.pc & ~(uintptr_t)0xff;
 }
 
 static void fake_end(struct ep_hook_walk *walk)
@@ -209,9 +218,9 @@ static int measure(void)
 /* The outermost frame runs a box. */
 static void run(const struct object *running, unsigned which)
 {
-    frame[0] = (struct ep_hook_walk){.pc = 0x7011, .base = (uintptr_t)heap};
-    frame[1] = (struct ep_hook_walk){.pc = 0x7111, .base = 3};
-    frame[2] = (struct ep_hook_walk){.pc = code[which] + 0x22, .base = (uintptr_t)running};
+    frame[0] = (struct ep_hook_walk){.at = {.pc = 0x7011, .base = (uintptr_t)heap}};
+    frame[1] = (struct ep_hook_walk){.at = {.pc = 0x7111, .base = 3}};
+    frame[2] = (struct ep_hook_walk){.at = {.pc = code[which] + 0x22, .base = (uintptr_t)running}};
 }
 
 static int check(struct object *running, struct object *waiter)
@@ -310,7 +319,7 @@ static void continuations_are_followed(void **state)
         assert_int_equal(parents.parent[1], (uintptr_t)&box[2]);
         assert_false(parents.more);
         assert_int_equal(parents.depth, 3);
-        assert_int_equal(parents.pc, frame[2].pc);
+        assert_int_equal(parents.pc, frame[2].at.pc);
     }
 }
 
@@ -344,15 +353,76 @@ static void only_the_frame_that_runs_a_box_counts(void **state)
     (void)waits_for(new_object(&box[2]), a);
     (void)waits_for(new_object(&box[0]), held);
     run(a, 0);
-    frame[0].base = (uintptr_t)held;
+    frame[0].at.base = (uintptr_t)held;
     const struct ep_context context = {.pc = 1};
     struct ep_hook_parents parents;
     ep_dotnet_async_find(&context, &parents);
     assert_int_equal(parents.depth, 3);
     assert_int_equal(parents.parent[0], (uintptr_t)&box[2]);
-    frame[2].base = (uintptr_t)held; /* nor is it this function's */
+    frame[2].at.base = (uintptr_t)held; /* nor is it this function's */
     ep_dotnet_async_find(&context, &parents);
     assert_int_equal(parents.count, 0);
+}
+
+/* A stack of frames of eight words, with the word that a frame has before its own, or in the register. */
+static uintptr_t stack_words[4 * 8];
+
+static void stack_frame(unsigned which, uintptr_t pc, unsigned word, const struct object *kept)
+{
+    const uintptr_t sp = (uintptr_t)&stack_words[8 * which], end = (uintptr_t)&stack_words[4 * 8];
+
+    frame[which] = (struct ep_hook_walk){.at = {.pc = pc, .sp = sp, .fp = sp, .end = end}};
+    if (word)
+        stack_words[8 * which + word] = (uintptr_t)kept;
+    else
+        frame[which].at.base = (uintptr_t)kept;
+}
+
+/* A thread that runs its own task (turn 0) or the pool (1) calls what calls the delegate, which asks. */
+static void run_task(struct object *running, uint32_t turn, unsigned word)
+{
+    void *const *objects = (void *const *)&stack_words[2];
+
+    memset(stack_words, 0, sizeof stack_words);
+    stack_frame(0, 0x7011, 2, running);
+    stack_frame(1, turn ? 0x8111 : 0x7111, turn ? 5 : 4, running);
+    stack_frame(2, turn ? 0x9044 : 0x9022, word, running);
+    stack_frame(3, 0xa011, 3, running);
+    ep_dotnet_async_task(objects, turn);
+}
+
+static unsigned parents_of_task(const struct object *running, uintptr_t pc, unsigned word)
+{
+    struct ep_hook_parents parents;
+
+    memset(stack_words, 0, sizeof stack_words);
+    for (unsigned i = 0; i < 4; i++)
+        stack_frame(i, 0x7011 + 0x100 * i, 0, NULL);
+    stack_frame(2, pc, word, running);
+    ep_dotnet_async_find(NULL, &parents);
+    return parents.count;
+}
+
+/* Where a task is is what both ways to run one have in common, and it counts at the calls that were seen. */
+static void a_running_task_is_found_at_its_calls(void **state)
+{
+    (void)state;
+    for (unsigned word = 0; word < 8; word += 7) { /* in the register, on the stack */
+        ready();
+        frames = 4;
+        struct object *running = new_object(&task);
+        (void)waits_for(new_object(&box[2]), running);
+        run_task(running, 0, word);
+        assert_int_equal(known.execute, 0);
+        run_task(running, 1, word);
+        assert_int_equal(known.execute, 0x9000);
+        assert_int_equal(parents_of_task(running, 0x9022, word), 1);
+        assert_int_equal(parents_of_task(running, 0x9044, word), 1);
+        assert_int_equal(parents_of_task(running, 0x9066, word), 0); /* when the delegate has run */
+        assert_int_equal(parents_of_task(running, 0x7022, word), 0);
+        assert_int_equal(parents_of_task(running, 0x9022, word ? 6 : 7), 0);
+        frames = 3;
+    }
 }
 
 /* The register was noted before managed code ran. */
@@ -389,11 +459,12 @@ static void a_waits_register_counts_once_managed_code_has_saved_it(void **state)
     (void)state;
     cooperative = false;
     begun = ended = 0;
-    frame[0] = (struct ep_hook_walk){.pc = 0x100, .base = running};
-    frame[1] = (struct ep_hook_walk){.pc = code[1] + 0x22, .base = running}; /* called the function that waits */
-    frame[2] = (struct ep_hook_walk){.pc = 0x7111, .base = running};
+    frame[0] = (struct ep_hook_walk){.at = {.pc = 0x100, .base = running}};
+    frame[1] =
+        (struct ep_hook_walk){.at = {.pc = code[1] + 0x22, .base = running}}; /* called the function that waits */
+    frame[2] = (struct ep_hook_walk){.at = {.pc = 0x7111, .base = running}};
     assert_false(ep_dotnet_async_find_waited(NULL, &parents));
-    frame[2].pc = code[1] + 0x22;
+    frame[2].at.pc = code[1] + 0x22;
     assert_true(ep_dotnet_async_find_waited(NULL, &parents));
     assert_int_equal(parents.count, 1);
     assert_int_equal(parents.parent[0], (uintptr_t)&box[2]);
@@ -411,10 +482,10 @@ static void an_unknown_register_teaches_nothing(void **state)
     struct ep_hook_parents parents;
 
     (void)state;
-    frame[2].base = 0;
+    frame[2].at.base = 0;
     ep_dotnet_async_find(NULL, &parents);
     assert_int_equal(parents.count, 0);
-    frame[2].base = running;
+    frame[2].at.base = running;
     ep_dotnet_async_find(NULL, &parents);
     assert_int_equal(parents.count, 1);
 }
@@ -433,11 +504,11 @@ static void at_most_one_native_frame_is_passed_in_a_sample(void **state)
     for (unsigned native = 0; native < 2; native++)
         for (unsigned mode = 0; mode < 2; mode++) {
             cooperative = mode == 1;
-            frame[0].pc = native ? 0x100 : 0x7011;
+            frame[0].at.pc = native ? 0x100 : 0x7011;
             assert_int_equal(ep_hook_interrupted(&context, &parents), cooperative && !native);
         }
     const struct ep_context managed = {.pc = 0x7000};
-    frame[0].pc = 0x100; /* as seen from managed code: no matter */
+    frame[0].at.pc = 0x100; /* as seen from managed code: no matter */
     assert_true(ep_hook_interrupted(&managed, &parents));
     assert_int_equal(parents.parent[0], (uintptr_t)&box[2]);
 }
@@ -452,6 +523,7 @@ int main(void)
         cmocka_unit_test(continuations_are_followed),
         cmocka_unit_test(chains_end),
         cmocka_unit_test(only_the_frame_that_runs_a_box_counts),
+        cmocka_unit_test(a_running_task_is_found_at_its_calls),
         cmocka_unit_test(a_waits_register_counts_once_managed_code_has_saved_it),
         cmocka_unit_test(an_unknown_register_teaches_nothing),
         cmocka_unit_test(at_most_one_native_frame_is_passed_in_a_sample),

@@ -7,7 +7,8 @@
 #include "unit.h"
 
 static struct ep_rule derive(const struct ep_modules *modules, uintptr_t pc, bool exact);
-#define ep_rule_derive derive
+#define ep_rule_derive          derive
+#define ep_rule_derive_by_table derive
 #include "core/unwind/rules.c"
 
 static struct ep_unwinder unwinder;
