@@ -3,9 +3,11 @@
 CHECKS  := tools/build/checks
 C_FILES  = $(shell find core port transport tools tests -name '*.[ch]' -not -path '*/node_modules/*' -not -path '*/obj/*')
 
-CHECK_SIGNAL := $(PYTHON) $(CHECKS)/signal_check.py --graph $(EP_OBJ:.o=.ci) --root ep_linux_on_signal \
+# With the .NET package, whose hooks the library calls.
+CHECK_SIGNAL  = $(PYTHON) $(CHECKS)/signal_check.py --graph $(EP_OBJ:.o=.ci) $(NA_C:%.c=$(BUILD)/obj/%.ci) --root ep_linux_on_signal \
                 --max $(BOARD_STACK_MAX) --allow $(CHECKS)/signal_allow.txt
-CHECK_SIGNAL_SOURCES = --sources core/*.h core/*/*.h core/*.c core/*/*.c port/port.h $(BOARD_PORT)/*.h $(BOARD_PORT)/*.c
+CHECK_SIGNAL_SOURCES = --sources core/*.h core/*/*.h core/*.c core/*/*.c port/port.h $(BOARD_PORT)/*.h $(BOARD_PORT)/*.c \
+                       $(wildcard port/nativeaot/*.h)
 CHECK_SYMBOLS := NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --allow $(CHECKS)/undefined_allow.txt \
                  --prefix ep_ __wrap_ --data-max $(BOARD_DATA_MAX) --text-max $(BOARD_TEXT_MAX)
 WEIGH         := $(BUILD)/checks/weigh

@@ -95,6 +95,14 @@ class Signal(Fixture):
     def test_context_is_missing(self):
         self.red(self.check('other(n);'), 'other is on the signal path but its comment')
 
+    def test_weak_function_is_followed(self):
+        extra = '__attribute__((weak)) int hook(int); if (hook) sink = hook(n);'
+        self.compile('b.c', 'extern int puts(const char *); __attribute__((weak)) int hook(int); int hook(int n) { return puts("x") + n; }')
+        self.compile('a.c', textwrap.dedent(self.RIGHT % extra))
+        self.write('allow.txt', 'memcpy 64\n')
+        self.red(run('signal_check.py', '--graph', 'a.ci', 'b.ci', '--root', 'handler', '--max', 2048, '--allow', 'allow.txt',
+                     '--sources', 'a.c', cwd=self.root), 'puts, which is not on the allow-list, in hook')
+
     def test_handler_is_missing(self):
         self.red(self.check(source=self.RIGHT.replace('handler', 'handlers')), 'handler is in none')
 

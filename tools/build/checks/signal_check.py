@@ -42,14 +42,20 @@ class Graph:
                 self.calls.setdefault(edge['source'], set()).add(edge['target'])
 
     def link(self):
-        """Resolves calls to an alias of a function (handler.localalias)."""
+        """Resolves calls to an alias of a function (handler.localalias), and to a weak function, which the compiler calls
+        FILE:NAME as if it was static: to each that has the name."""
+        local = {}
+        for title in self.size:
+            if ':' in title:
+                local.setdefault(title.rpartition(':')[2], set()).add(title)
         for source, targets in self.calls.items():
-            self.calls[source] = {t if t in self.size else self.known(t) for t in targets}
+            self.calls[source] = set().union(*({t} if t in self.size else self.known(t, local) for t in targets))
 
-    def known(self, title):
+    def known(self, title, local):
         folder, colon, name = title.rpartition(':')
         name = name.split('.')[0]
-        return next((t for t in (folder + colon + name, name) if t in self.size), title)
+        found = next((t for t in (folder + colon + name, name) if t in self.size), None)
+        return {found} if found else local.get(title, {title})
 
     def define(self, title, size):
         if size is None:
