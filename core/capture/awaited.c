@@ -98,8 +98,9 @@ static void replace(struct ep_stack *stack, const struct ep_hook_parents *parent
     stack->quality = parents->more ? EP_STACK_CUT : EP_STACK_EXACT;
 }
 
-static int record_awaited(const struct record_args *args, const struct ep_context *context,
-                          const struct ep_hook_parents *parents)
+/* This and the next are inline: it saves frames below the parents. */
+static inline __attribute__((always_inline)) int
+record_awaited(const struct record_args *args, const struct ep_context *context, const struct ep_hook_parents *parents)
 {
     struct record record;
     struct ep_stack stack;
@@ -113,7 +114,7 @@ static int record_awaited(const struct record_args *args, const struct ep_contex
     return 0;
 }
 
-/* from, faults: by ep_timing_begin(). Inline: it saves a frame below the parents. */
+/* from, faults: by ep_timing_begin(). */
 static inline __attribute__((always_inline)) int record_timed(const struct record_args *args,
                                                               const struct ep_context *context,
                                                               const struct ep_hook_parents *parents, uint64_t from,

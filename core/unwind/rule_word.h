@@ -127,7 +127,7 @@ static inline unsigned ep_rule_ra_extra(uintptr_t fields)
     return EP_RULE_NARROW ? (unsigned)(fields >> EP_RULE_RA_SHIFT) : 0;
 }
 
-static inline uint64_t ep_rule_word(_Atomic uint64_t *rules, uintptr_t pc, unsigned way)
+static inline __attribute__((always_inline)) uint64_t ep_rule_word(_Atomic uint64_t *rules, uintptr_t pc, unsigned way)
 {
 #ifdef __aarch64__ /* a plain load is as atomic, and takes an index */
     uint64_t word = ((const uint64_t *)(const void *)rules)[ep_rule_bucket(pc) * 2 + way];
@@ -168,7 +168,8 @@ static inline bool ep_rule_is_plain(uint64_t word, uintptr_t pc)
 }
 
 /* The fields of the rule for pc, EP_RULE_NONE when it is not there. first: ep_rule_likely(). Context: signal. */
-static inline uintptr_t ep_rule_find(_Atomic uint64_t *rules, uintptr_t pc, uint64_t first)
+static inline __attribute__((always_inline)) uintptr_t ep_rule_find(_Atomic uint64_t *rules, uintptr_t pc,
+                                                                    uint64_t first)
 {
     if (!ep_rule_may_be(pc) || (EP_RULE_INVERTED && first == 0)) /* the first way is filled first */
         return EP_RULE_NONE;

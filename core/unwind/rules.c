@@ -14,12 +14,12 @@
 #define TABLES_BYTES   3264u
 
 /* A chain that would be taken for a plain one: on aarch64 it gets a slot, which chains have not. */
-static bool is_marked(unsigned kind, int cfa)
+static inline __attribute__((always_inline)) bool is_marked(unsigned kind, int cfa)
 {
     return EP_RULE_INVERTED && kind == EP_RULE_PLAIN && cfa >= 0 && cfa < (int)EP_RULE_PLAIN_LEAST;
 }
 
-/* These three are inline: the second function that has them is only in some programs. */
+/* These and ep_rule_find() are inline: the second function that has them is only in some programs. */
 static inline __attribute__((always_inline)) bool pack(uintptr_t pc, struct ep_rule rule, uint64_t *word)
 {
     unsigned cfa = (unsigned)rule.cfa & ((1u << EP_RULE_CFA_BITS) - 1);

@@ -1,11 +1,13 @@
 /*
  * Rules for aarch64 code: tables for the frame that was interrupted, frame records after it.
  *
- *   ep_rule_derive -> epilogue   interrupted: instructions from pc lead straight to a return
- *                  -> top_rule   interrupted: .eh_frame's row, or a leaf's lr
- *                  -> fault_rule .NET's thrower of hardware faults, known by its code
- *                  -> call_rule  a return address: the record {x29, x30} that x29 points to, as the AAPCS64 wants and
- * all managed methods have. .NET's funclets leave x29 at their parent's record: theirs is found by the table, from sp.
+ *   table_rule -> epilogue   interrupted: instructions from pc lead straight to a return
+ *              -> top_rule   interrupted: .eh_frame's row, or a leaf's lr
+ *              -> fault_rule .NET's thrower of hardware faults, known by its code
+ *              -> call_rule  a return address: the record {x29, x30} that x29 points to, as the AAPCS64 wants and all
+ *                            managed methods have. .NET's funclets leave x29 at their parent's record: theirs is found
+ *                            by the table, from sp.
+ *   code_rule  -> ep_aarch64_path   where tables are missing or silent
  *
  * Tables all the way would be worse: code that adjusts sp without telling is common, records are not. Encodings are
  * from the Arm Architecture Reference Manual for A-profile, C6.2; the signal frame from Linux'
@@ -401,26 +403,6 @@ static bool lr_untold(const struct ep_cfi_row *row)
            row->since == row->start;
 }
 
-static bool is_replaced(const struct ep_cfi_row *row, uintptr_t pc)
-{
-    return row->rules.cfa == EP_CFI_FP && fp_state(row->start, pc) == FP_REPLACED;
-}
-
-/* By the code alone, where tables are missing or silent. */
-static bool code_rule(const struct ep_module *module, const struct ep_cfi_row *row, uintptr_t pc, bool exact,
-                      struct ep_rule *rule)
-{
-    struct ep_aarch64_code code = {module->start, module->end, false};
-
-    if (row && is_replaced(row, pc))
-        return replaced_rule(row->start, pc, rule);
-    if (row && !lr_untold(row))
-        return false;
-    if (row)
-        code = (struct ep_aarch64_code){row->start, row->end, true};
-    return ep_aarch64_path(module, code, exact ? pc : pc + 1, exact, rule);
-}
-
 static struct ep_rule execute_only_rule(const struct ep_module *module, uintptr_t pc, bool exact)
 {
     struct ep_cfi_row row;
@@ -432,13 +414,12 @@ static struct ep_rule execute_only_rule(const struct ep_module *module, uintptr_
 }
 
 /* Where the caller's x19 is, by the table alone. */
-static struct ep_rule saved_rule(const struct ep_modules *modules, uintptr_t pc)
+static __attribute__((noinline)) struct ep_rule saved_rule(const struct ep_module *module, uintptr_t pc)
 {
-    const struct ep_module *module = ep_module_find(modules, pc);
     struct ep_rule rule = {.kind = EP_RULE_SAVED};
     struct ep_cfi_row row;
 
-    if (!module || ep_cfi_find(module, &ep_cfi_registers, pc, &row) != 0 || row.signal_frame)
+    if (ep_cfi_find(module, &ep_cfi_registers, pc, &row) != 0 || row.signal_frame)
         return (struct ep_rule){.kind = EP_RULE_STOP};
     const int32_t at = row.rules.offset[EP_CFI_REG_BASE];
     rule.fp_slot = lr_untold(&row);
@@ -450,16 +431,24 @@ static struct ep_rule saved_rule(const struct ep_modules *modules, uintptr_t pc)
                : (struct ep_rule){.kind = EP_RULE_STOP};
 }
 
-/* follow: code to a return, where tables are missing or silent. */
-static inline __attribute__((always_inline)) struct ep_rule derive(const struct ep_modules *modules, uintptr_t pc,
-                                                                   bool exact, bool follow)
+static struct ep_rule interrupted_rule(const struct ep_cfi_row *row, uintptr_t pc)
 {
-    const struct ep_module *module = ep_module_find(modules, pc);
+    struct ep_rule rule = top_rule(row);
+
+    if (rule.kind == EP_RULE_LINK && row->since == row->start)
+        rule.cfa = (int16_t)(rule.cfa + pushed_before(row->start, pc));
+    return rule;
+}
+
+/* What is to be told from the code, where tables are missing or silent. */
+static const struct ep_rule in_code = {.kind = EP_RULE_STOP, .fp_slot = 1};
+
+/* This and the next are out of line: what they have on the stack is not there for the other. */
+static __attribute__((noinline)) struct ep_rule table_rule(const struct ep_module *module, uintptr_t pc, bool exact)
+{
     struct ep_cfi_row row;
     struct ep_rule rule;
 
-    if (!module)
-        return (struct ep_rule){.kind = EP_RULE_STOP};
     if (module->execute_only)
         return execute_only_rule(module, pc, exact);
     if (is_sigreturn(module, exact ? pc : pc + 1))
@@ -467,39 +456,50 @@ static inline __attribute__((always_inline)) struct ep_rule derive(const struct 
     bool tables = ep_cfi_find(module, &ep_cfi_registers, pc, &row) == 0;
     if (tables && is_fault_thrower(&row))
         return fault_rule(&row, pc);
-    if (!follow && (!tables || lr_untold(&row)))
-        return (struct ep_rule){.kind = EP_RULE_STOP};
-    if (!exact && !follow)
-        return is_replaced(&row, pc) && replaced_rule(row.start, pc, &rule) ? rule : call_rule(&row, pc, true);
-    if (!exact)
-        return code_rule(module, tables ? &row : NULL, pc, false, &rule) ? rule
-                                                                         : call_rule(tables ? &row : NULL, pc, true);
-    if (tables && row.signal_frame)
+    if (exact && tables && row.signal_frame)
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
-    if (epilogue(module, pc, tables ? &row : NULL, &rule))
+    if (exact && epilogue(module, pc, tables ? &row : NULL, &rule))
         return rule;
-    int pushed = tables || module->end - pc < 4 ? -1 : plt_pushed(module, pc);
+    int pushed = !exact || tables || module->end - pc < 4 ? -1 : plt_pushed(module, pc);
     if (pushed >= 0)
         return (struct ep_rule){.kind = EP_RULE_LINK, .cfa = (int16_t)pushed};
-    if (follow ? code_rule(module, tables ? &row : NULL, pc, true, &rule)
-               : is_replaced(&row, pc) && replaced_rule(row.start, pc, &rule))
+    if (!tables || lr_untold(&row))
+        return in_code;
+    if (row.rules.cfa == EP_CFI_FP && fp_state(row.start, pc) == FP_REPLACED && replaced_rule(row.start, pc, &rule))
         return rule;
-    if (!tables)
-        return (struct ep_rule){.kind = EP_RULE_CHAIN};
-    rule = top_rule(&row);
-    if (rule.kind == EP_RULE_LINK && row.since == row.start)
-        rule.cfa = (int16_t)(rule.cfa + pushed_before(row.start, pc));
-    return rule;
+    return exact ? interrupted_rule(&row, pc) : call_rule(&row, pc, true);
+}
+
+/* By the code, or what is left to try. */
+static __attribute__((noinline)) struct ep_rule code_rule(const struct ep_module *module, uintptr_t pc, bool exact)
+{
+    struct ep_aarch64_code code = {module->start, module->end, false};
+    struct ep_cfi_row row;
+    struct ep_rule rule;
+    const bool tables = ep_cfi_find(module, &ep_cfi_registers, pc, &row) == 0;
+
+    if (tables)
+        code = (struct ep_aarch64_code){row.start, row.end, true};
+    if (ep_aarch64_path(module, code, exact ? pc : pc + 1, exact, &rule))
+        return rule;
+    return exact && tables ? interrupted_rule(&row, pc) : call_rule(tables ? &row : NULL, pc, true);
 }
 
 struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bool exact)
 {
-    return derive(modules, pc, exact, true);
+    const struct ep_module *module = ep_module_find(modules, pc);
+    const struct ep_rule rule = module ? table_rule(module, pc, exact) : (struct ep_rule){.kind = EP_RULE_STOP};
+
+    return rule.kind == in_code.kind && rule.fp_slot == in_code.fp_slot ? code_rule(module, pc, exact) : rule;
 }
 
 struct ep_rule ep_rule_derive_by_table(const struct ep_modules *modules, uintptr_t pc, bool exact)
 {
-    return pc == EP_RULE_SAVED_AT(pc) ? saved_rule(modules, pc) : derive(modules, pc, exact, false);
+    const struct ep_module *module = ep_module_find(modules, pc);
+
+    if (!module)
+        return (struct ep_rule){.kind = EP_RULE_STOP};
+    return pc == EP_RULE_SAVED_AT(pc) ? saved_rule(module, pc) : table_rule(module, pc, exact);
 }
 
 /* x29 points to the record that the kernel put above its frame: {x29, pc} of what was interrupted. The frame lies below

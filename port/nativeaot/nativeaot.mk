@@ -57,7 +57,7 @@ $(BUILD)/obj/port/nativeaot/%.o: port/nativeaot/%.S
 -include $(NA_OBJ:.o=.d)
 
 # The call graph of the signal path goes through the hooks.
-check-signal bench-signal: $(NA_OBJ)
+check-signal bench-signal sizes-accept: $(NA_OBJ)
 
 # With https: a program decides at run time whether to use it. ar replaces members of the same name (environment.o).
 $(NA_LIB): $(EP_LIB) $(TLS_LIB) $(NA_OBJ)
