@@ -98,8 +98,7 @@ struct ep_hook_event {
     uintptr_t type; /* address of the object's type, shown as the leaf frame below `frame`; 0: none */
     uint32_t count; /* events that this one stands for */
     uint64_t value; /* in the kind's unit */
-    uint32_t
-        token; /* EP_KIND_ALLOC: place in the live table + 1; EP_KIND_WAIT: contentions, see ep_hook_event(); 0: none */
+    uint32_t token; /* EP_KIND_ALLOC: of ep_live_take(); EP_KIND_WAIT: contentions, see ep_hook_event(); 0: none */
     unsigned skip; /* frames to omit at the leaf, at most 6; with context NULL: in addition to those up to the caller of
                       ep_hook_event() */
     /* Where the unwinder starts; NULL: at the caller of ep_hook_event(). pc is the next instruction, or with lr =
@@ -235,15 +234,23 @@ struct ep_live_table {
     uint64_t (*in_use)(void);
 };
 
-/* Registers the table, once a process, before ep_start(). What it points to must stay valid for ever. Returns 0 or
- * -EINVAL. Context: init. */
+/* A runtime's objects and native memory have tables of their own. */
+#define EP_LIVE_TABLES      2u
+#define EP_LIVE_PLACES_MOST (1u << 20)
+
+/* Registers a table, before ep_start(). What it points to must stay valid for ever. Returns its number, -EINVAL, or
+ * -ENOSPC: there are EP_LIVE_TABLES already. Context: init. */
 int ep_live_attach(const struct ep_live_table *table);
 
-/* ep_live_take() reserves a place for one more object.
- * Returns its number + 1, or 0 if the table is full or EP_KIND_LIVE is off. Pass the number on as
- * ep_hook_event.token of an EP_KIND_ALLOC, or give it back with ep_live_drop(). Context: signal. */
-uint32_t ep_live_take(void);
+/* ep_live_take() reserves a place for one more object in the table of that number.
+ * Returns a token, or 0 if the table is full or EP_KIND_LIVE is off. Pass it on as ep_hook_event.token of an
+ * EP_KIND_ALLOC, or give it back with ep_live_drop(). Context: signal. */
+uint32_t ep_live_take(unsigned table);
 void ep_live_drop(uint32_t token);
+/* True if there is more than one table. Context: signal. */
+bool ep_live_is_shared(void);
+/* The index of a token's place in its table. */
+#define EP_LIVE_PLACE(token) (((token)-1) % EP_LIVE_PLACES_MOST)
 
 /* ---- sizes of a garbage-collected heap, a gauge (core/collect/heap.c) ---- */
 

@@ -1,5 +1,5 @@
 /*
- * The live heap: follows sampled objects until they are freed, in a table that belongs to the hook. Only programs with
+ * The live heap: follows sampled objects until they are freed, in tables that belong to the hooks. Only programs with
  * such a hook link this file: the collect thread calls it through ep_live, which ep_live_attach() sets.
  *
  *   hook       ep_live_take, sets a weak reference, passes the place on as the token of ep_hook_event()
@@ -22,17 +22,31 @@
 
 enum { FREE, TAKEN, HELD };
 
-static struct {
+struct table {
     struct ep_live_place *place;
     const atomic_uint *collections;
     atomic_uint places, next, taken;
     unsigned held;   /* HELD places as counted by collect; hooks may have reused some */
     uint64_t period; /* length of a stratum; 1: every object is followed */
-    uint64_t missed; /* weight of lost objects, which later ones must stand for */
     uint64_t unseen; /* bytes allocated before objects were followed */
     struct ep_stratum stratum;
     uint64_t (*allocated)(void), (*in_use)(void);
-} live;
+};
+static struct table tables[EP_LIVE_TABLES];
+static uint64_t missed; /* weight of lost objects, which later ones must stand for; nobody knows of which table */
+
+/* A program has one table, or two: of a runtime's objects and of native memory. */
+#define EACH(one) for (struct table *one = tables; one < tables + EP_LIVE_TABLES && (one)->place; (one)++)
+
+static struct table *table_of(uint32_t token)
+{
+    return &tables[(token - 1) / EP_LIVE_PLACES_MOST % EP_LIVE_TABLES];
+}
+
+static struct ep_live_place *place_of(uint32_t token)
+{
+    return &table_of(token)->place[EP_LIVE_PLACE(token)];
+}
 
 /* ---- hooks ---- */
 
@@ -66,141 +80,166 @@ static void wake_collect(unsigned taken, unsigned places)
     ep_release();
 }
 
-uint32_t ep_live_take(void)
+uint32_t ep_live_take(unsigned which)
 {
-    unsigned places = atomic_load_explicit(&live.places, memory_order_acquire);
+    struct table *live = &tables[which];
+    unsigned places = atomic_load_explicit(&live->places, memory_order_acquire);
 
     if (places == 0 || !ep_hook_wants(EP_KIND_LIVE))
         return 0;
-    unsigned at = atomic_fetch_add_explicit(&live.next, 1, memory_order_relaxed);
+    unsigned at = atomic_fetch_add_explicit(&live->next, 1, memory_order_relaxed);
     for (unsigned probe = 0; probe < PROBES; probe++) {
         unsigned number = scatter(at * PROBES + probe) & (places - 1);
-        struct ep_live_place *place = &live.place[number];
+        struct ep_live_place *place = &live->place[number];
         if (!change_state(place, FREE, TAKEN) && !(is_gone(place) && change_state(place, HELD, TAKEN)))
             continue;
-        place->since = atomic_load_explicit(live.collections, memory_order_relaxed);
-        wake_collect(atomic_fetch_add(&live.taken, 1) + 1, places);
-        return number + 1;
+        place->since = atomic_load_explicit(live->collections, memory_order_relaxed);
+        wake_collect(atomic_fetch_add(&live->taken, 1) + 1, places);
+        return which * EP_LIVE_PLACES_MOST + number + 1;
     }
     return 0;
 }
 
+bool ep_live_is_shared(void)
+{
+    return tables[1].place != NULL;
+}
+
 void ep_live_drop(uint32_t token)
 {
-    if (change_state(&live.place[token - 1], TAKEN, FREE))
-        (void)atomic_fetch_sub(&live.taken, 1);
+    if (change_state(place_of(token), TAKEN, FREE))
+        (void)atomic_fetch_sub(&table_of(token)->taken, 1);
 }
 
 /* ---- collect ---- */
 
-static void release_place(struct ep_live_place *place)
+static void release_place(struct table *live, struct ep_live_place *place)
 {
-    if (change_state(place, HELD, FREE) && live.held)
-        live.held--;
+    if (change_state(place, HELD, FREE) && live->held)
+        live->held--;
 }
 
 /* The next HELD place whose object still exists; releases the others. NULL: no more. */
-static struct ep_live_place *next_held(unsigned *at)
+static struct ep_live_place *next_held(struct table *live, unsigned *at)
 {
-    unsigned places = atomic_load_explicit(&live.places, memory_order_relaxed);
+    unsigned places = atomic_load_explicit(&live->places, memory_order_relaxed);
 
     while (*at < places) {
-        struct ep_live_place *place = &live.place[(*at)++];
+        struct ep_live_place *place = &live->place[(*at)++];
         if (atomic_load(&place->state) != HELD)
             continue;
         if (!is_gone(place))
             return place;
-        release_place(place);
+        release_place(live, place);
     }
     return NULL;
 }
 
-static void set_weight(struct ep_live_place *place, uint64_t stands_for)
+static void set_weight(struct table *live, struct ep_live_place *place, uint64_t stands_for)
 {
     uint64_t size = place->value / (place->count ? place->count : 1);
 
     if (stands_for != place->value)
-        place->count = ep_stratum_count(&live.stratum, stands_for, size);
+        place->count = ep_stratum_count(&live->stratum, stands_for, size);
     place->value = stands_for;
 }
 
 /* Thins the table: all followed objects form one sequence, cut into strata twice as long as before. One object of each
  * stratum stays and stands for all of it. So every stack keeps its expected size, and the total is right to within two
  * strata. Objects larger than a stratum stay as they are. */
-static void thin_table(void)
+static void thin_table(struct table *live)
 {
     struct ep_live_place *place;
     uint64_t least = 2 * ep_hook_period(EP_KIND_ALLOC);
     unsigned kept = 0;
 
-    live.period = live.period < least / 2 ? least : live.period * 2;
-    for (unsigned at = 0; (place = next_held(&at)) != NULL;) {
-        uint64_t stands_for = ep_stratum_advance(&live.stratum, place->value, live.period);
+    live->period = live->period < least / 2 ? least : live->period * 2;
+    for (unsigned at = 0; (place = next_held(live, &at)) != NULL;) {
+        uint64_t stands_for = ep_stratum_advance(&live->stratum, place->value, live->period);
         if (stands_for) {
-            set_weight(place, stands_for);
+            set_weight(live, place, stands_for);
             kept++;
         } else {
-            release_place(place);
+            release_place(live, place);
         }
     }
-    live.held = kept;
+    live->held = kept;
 }
 
-static void count_held(void)
+static void count_held(struct table *live)
 {
     unsigned at = 0, held = 0;
 
-    while (next_held(&at))
+    while (next_held(live, &at))
         held++;
-    live.held = held;
+    live->held = held;
+}
+
+static unsigned held_in_all(void)
+{
+    unsigned held = 0;
+
+    EACH(live) held += live->held;
+    return held;
 }
 
 /* Releases the places of freed objects, then thins the table until it has room. A quarter stays free for the next
  * round. */
-static void live_make_room(void)
+static void live_make_room(struct table *live)
 {
-    unsigned places = atomic_load_explicit(&live.places, memory_order_relaxed);
+    unsigned places = atomic_load_explicit(&live->places, memory_order_relaxed);
 
-    if (live.held < places / 4 * 3)
+    if (live->held < places / 4 * 3)
         return;
-    count_held();
-    while (live.held >= places / 8 * 5 && live.period < LONGEST)
-        thin_table();
+    count_held(live);
+    while (live->held >= places / 8 * 5 && live->period < LONGEST)
+        thin_table(live);
+}
+
+static void release_table(struct table *live)
+{
+    for (unsigned at = 0, places = atomic_load(&live->places); at < places; at++)
+        (void)change_state(&live->place[at], HELD, FREE);
+    live->held = 0;
+    live->period = 1;
+    live->stratum.position = live->stratum.length = 0; /* the next object begins a stratum of the new period */
 }
 
 /* Stops following all objects; later events are dropped. */
 static void release_all(void)
 {
-    for (unsigned at = 0, places = atomic_load(&live.places); at < places; at++)
-        (void)change_state(&live.place[at], HELD, FREE);
-    live.held = 0;
-    live.period = 1;
-    live.missed = 0;
-    live.stratum.position = live.stratum.length = 0; /* the next object begins a stratum of the new period */
+    EACH(live) release_table(live);
+    missed = 0;
+}
+
+static void begin_table(struct table *live)
+{
+    unsigned places = atomic_load(&live->places);
+
+    for (unsigned i = 0; i < places; i++)
+        atomic_store(&live->place[i].state, FREE);
+    atomic_store(&live->taken, 0);
+    release_table(live);
+    live->unseen = live->allocated ? live->allocated() : UINT64_MAX;
 }
 
 static void live_begin(void)
 {
-    unsigned places = atomic_load(&live.places);
-
-    for (unsigned i = 0; i < places; i++)
-        atomic_store(&live.place[i].state, FREE);
-    atomic_store(&live.taken, 0);
-    release_all();
-    live.unseen = live.allocated ? live.allocated() : UINT64_MAX;
+    EACH(live) begin_table(live);
+    missed = 0;
 }
 
 static void live_miss(uint64_t value)
 {
-    live.missed += value;
+    missed += value;
 }
 
 /* The part of the lost weight that this object stands for: at most its own, so that no object gets a large weight. */
 static uint64_t missed_share(uint64_t value)
 {
-    uint64_t share = live.missed < value ? live.missed : value;
+    uint64_t share = missed < value ? missed : value;
 
-    live.missed -= share;
+    missed -= share;
     return share;
 }
 
@@ -212,22 +251,25 @@ static bool live_is_wanted(const struct ep *ep)
 
 static void live_bind(struct ep *ep, uint32_t token, const struct ep_live_stack *stack)
 {
-    if (token > atomic_load(&live.places) || (token == 0 && !live_is_wanted(ep)))
+    if (token == 0 && !live_is_wanted(ep))
         return;
     if (token == 0) {
         ep_lose(ep, EP_LOSS_LIVE_FULL, 1, 0);
         live_miss(stack->value);
         return;
     }
+    struct table *live = table_of(token);
+    if (EP_LIVE_PLACE(token) >= atomic_load(&live->places))
+        return;
     if (!live_is_wanted(ep)) {
         ep_live_drop(token);
-        live.unseen = UINT64_MAX;
+        live->unseen = UINT64_MAX;
         return;
     }
-    struct ep_live_place *place = &live.place[token - 1];
+    struct ep_live_place *place = place_of(token);
     if (atomic_load(&place->state) != TAKEN)
         return;
-    uint64_t stands_for = ep_stratum_advance(&live.stratum, stack->value + missed_share(stack->value), live.period);
+    uint64_t stands_for = ep_stratum_advance(&live->stratum, stack->value + missed_share(stack->value), live->period);
     if (!stands_for) {
         ep_live_drop(token);
         return;
@@ -236,11 +278,11 @@ static void live_bind(struct ep *ep, uint32_t token, const struct ep_live_stack 
     place->tags = (uint16_t)stack->tags;
     place->count = stack->count;
     place->value = stack->value;
-    set_weight(place, stands_for);
-    live.held++;
-    (void)atomic_fetch_sub(&live.taken, 1);
+    set_weight(live, place, stands_for);
+    live->held++;
+    (void)atomic_fetch_sub(&live->taken, 1);
     atomic_store(&place->state, HELD);
-    live_make_room();
+    live_make_room(live);
 }
 
 /* Only objects that survived a collection count as in use; newer ones are mostly garbage. Before the first collection
@@ -258,15 +300,15 @@ static uint64_t scaled(uint64_t value, uint64_t parts)
 /* What weights must be multiplied by, in parts of WHOLE, so that the total is what the runtime says. It says the bytes
  * in use exactly, while followed objects are a sample: of a small heap, a few dozen. Objects from before the first one
  * that was followed may be in use, too. An object that stands for itself alone is exact already. */
-static uint64_t correction(unsigned collections)
+static uint64_t correction(struct table *live, unsigned collections)
 {
     const struct ep_live_place *place;
-    uint64_t in_use = live.in_use && collections ? live.in_use() : 0, sampled = 0, alone = 0;
+    uint64_t in_use = live->in_use && collections ? live->in_use() : 0, sampled = 0, alone = 0;
 
-    for (unsigned at = 0; in_use && (place = next_held(&at)) != NULL;)
+    for (unsigned at = 0; in_use && (place = next_held(live, &at)) != NULL;)
         if (!is_new(place, collections))
             *(place->count > 1 ? &sampled : &alone) += place->value;
-    uint64_t most = in_use > alone ? in_use - alone : 0, least = most > live.unseen ? most - live.unseen : 0;
+    uint64_t most = in_use > alone ? in_use - alone : 0, least = most > live->unseen ? most - live->unseen : 0;
     uint64_t wanted = sampled > most ? most : sampled < least ? least : sampled;
     if (!in_use || wanted == sampled)
         return WHOLE;
@@ -275,14 +317,14 @@ static uint64_t correction(unsigned collections)
     return wanted < sampled / MOST ? WHOLE / MOST : wanted * WHOLE / sampled;
 }
 
-static void charge_places(struct ep *ep)
+/* Adds to sum[0] the objects and to sum[1] their bytes. */
+static void charge_places(struct ep *ep, struct table *live, uint64_t sum[2])
 {
-    unsigned collections = atomic_load_explicit(live.collections, memory_order_relaxed);
-    const uint64_t parts = correction(collections);
+    unsigned collections = atomic_load_explicit(live->collections, memory_order_relaxed);
+    const uint64_t parts = correction(live, collections);
     const struct ep_live_place *place;
-    uint64_t total = 0, bytes = 0;
 
-    for (unsigned at = 0; (place = next_held(&at)) != NULL;) {
+    for (unsigned at = 0; (place = next_held(live, &at)) != NULL;) {
         const struct ep_context_key key = {.tags = place->tags};
         const uint64_t share = place->count > 1 ? parts : WHOLE;
         if (is_new(place, collections))
@@ -291,27 +333,32 @@ static void charge_places(struct ep *ep)
         uint64_t value = scaled(place->value, share);
         if (!ep_tree_add(&ep->tree, place->node, EP_KIND_LIVE, ep_context_find(ep, &key), count, value))
             ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, 0);
-        total += count;
-        bytes += value;
+        sum[0] += count;
+        sum[1] += value;
     }
-    atomic_store_explicit(&ep->kind_count[EP_KIND_LIVE], total, memory_order_relaxed);
-    atomic_store_explicit(&ep->kind_value[EP_KIND_LIVE], bytes, memory_order_relaxed);
 }
 
 static void live_charge(struct ep *ep)
 {
+    uint64_t sum[2] = {0};
+
     ep_tree_zero_entries(&ep->tree, ep->tree.nodes, EP_KIND_BIT(EP_KIND_LIVE));
     if (!live_is_wanted(ep)) {
         release_all();
-        live.unseen = UINT64_MAX;
+        EACH(live) live->unseen = UINT64_MAX;
     }
-    count_held();
-    if (ep->transport && ep->tree.entries + live.held + ep->tree.entry_capacity / 8 > ep->tree.entry_capacity &&
+    EACH(live) count_held(live);
+    if (ep->transport && ep->tree.entries + held_in_all() + ep->tree.entry_capacity / 8 > ep->tree.entry_capacity &&
         !atomic_load(&ep->encode_pending))
         ep_collect_early(ep);
-    charge_places(ep);
-    if (live.held < atomic_load(&live.places) / 4 && live.period > 1)
-        live.period /= 2;
+    EACH(live)
+    {
+        charge_places(ep, live, sum);
+        if (live->held < atomic_load(&live->places) / 4 && live->period > 1)
+            live->period /= 2;
+    }
+    atomic_store_explicit(&ep->kind_count[EP_KIND_LIVE], sum[0], memory_order_relaxed);
+    atomic_store_explicit(&ep->kind_value[EP_KIND_LIVE], sum[1], memory_order_relaxed);
 }
 
 /* Marks the stacks of the followed objects. Returns the number of marked nodes. */
@@ -321,23 +368,38 @@ static unsigned mark_stacks(struct ep_tree *tree)
     unsigned marked = 0;
 
     ep_tree_unmark(tree);
-    for (unsigned at = 0; (place = next_held(&at)) != NULL;)
-        marked += ep_tree_mark(tree, place->node);
+    EACH(live)
+    {
+        for (unsigned at = 0; (place = next_held(live, &at)) != NULL;)
+            marked += ep_tree_mark(tree, place->node);
+    }
     return marked;
+}
+
+/* The table with more objects. */
+static struct table *fuller(void)
+{
+    struct table *most = tables;
+
+    EACH(live) most = live->held > most->held ? live : most;
+    return most;
 }
 
 static void live_mark(struct ep_tree *tree)
 {
-    while (live.held && mark_stacks(tree) > tree->node_capacity / 2 && live.period < LONGEST)
-        thin_table();
+    while (held_in_all() && mark_stacks(tree) > tree->node_capacity / 2 && fuller()->period < LONGEST)
+        thin_table(fuller());
 }
 
 static void live_moved(const struct ep_tree *tree)
 {
     struct ep_live_place *place;
 
-    for (unsigned at = 0; (place = next_held(&at)) != NULL;)
-        place->node = tree->node[place->node].entry;
+    EACH(live)
+    {
+        for (unsigned at = 0; (place = next_held(live, &at)) != NULL;)
+            place->node = tree->node[place->node].entry;
+    }
 }
 
 static void live_clear_tree(struct ep *ep)
@@ -345,7 +407,7 @@ static void live_clear_tree(struct ep *ep)
     struct ep_tree *tree = &ep->tree;
 
     live_mark(tree);
-    if (!live.held || live.period >= LONGEST) {
+    if (!held_in_all() || fuller()->period >= LONGEST) {
         release_all();
         ep_tree_clear(tree);
         return;
@@ -365,14 +427,21 @@ int ep_live_attach(const struct ep_live_table *table)
                                              .moved = live_moved,
                                              .clear_tree = live_clear_tree};
 
-    if (table->places == 0 || (table->places & (table->places - 1)) != 0)
+    unsigned which = 0;
+
+    if (table->places == 0 || (table->places & (table->places - 1)) != 0 || table->places > EP_LIVE_PLACES_MOST)
         return -EINVAL;
-    live.place = table->place;
-    live.collections = table->collections;
-    live.allocated = table->allocated;
-    live.in_use = table->in_use;
-    atomic_store(&live.places, table->places);
-    live_begin();
+    while (which < EP_LIVE_TABLES && tables[which].place && tables[which].place != table->place)
+        which++;
+    if (which == EP_LIVE_TABLES)
+        return -ENOSPC;
+    struct table *live = &tables[which];
+    live->place = table->place;
+    live->collections = table->collections;
+    live->allocated = table->allocated;
+    live->in_use = table->in_use;
+    atomic_store(&live->places, table->places);
+    begin_table(live);
     ep_live = &functions;
-    return 0;
+    return (int)which;
 }

@@ -34,6 +34,7 @@ const char *ep_special_name(unsigned frame)
         "[gc unused]",     "[lost: spool]",
         "[edgeprof]",      "[unsampled]",
         "[kernel]",        "[awaited by]",
+        "[native]",        "[mmap]",
     };
 
     return names[frame < EP_FRAME_SPECIALS ? frame : EP_FRAME_UNKNOWN];

@@ -34,7 +34,9 @@ enum ep_special {
     EP_FRAME_UNSAMPLED = 29,
     EP_FRAME_KERNEL = 30,
     EP_FRAME_AWAITED = 31,
-    EP_FRAME_SPECIALS = 32,
+    EP_FRAME_NATIVE = 32,
+    EP_FRAME_MMAP = 33,
+    EP_FRAME_SPECIALS = 34,
     EP_FRAME_BY_CALLER = 255, /* in records alone: struct ep_waits.classify finds out which [wait] it is */
     EP_FRAME_FIRST_ADDRESS = 256,
 };

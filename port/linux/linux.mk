@@ -7,13 +7,15 @@ MEMORY_LIB  := $(BUILD)/libedgeprof-memory.so
 preload: $(PRELOAD_LIB) $(MEMORY_LIB)  ## the profiler as preload libraries, for programs built without it
 .PHONY: preload
 
-MEMORY_OBJ  := $(SO_DIR)/port/linux/preload_memory.o $(SO_DIR)/port/linux/preload_blocks.o
+MEMORY_OBJ  := $(SO_DIR)/port/linux/preload_memory.o $(SO_DIR)/port/linux/preload_next.o
 PRELOAD_OBJ := $(filter-out $(MEMORY_OBJ),$(patsubst %.c,$(SO_DIR)/%.o,$(wildcard port/linux/preload*.c)))
 
 $(PRELOAD_LIB): $(PRELOAD_OBJ) $(SO_LIB)
 $(MEMORY_LIB): $(PRELOAD_OBJ) $(MEMORY_OBJ) $(SO_LIB)
+$(MEMORY_LIB): MEMORY_OPTIONS := @port/linux/preload_next.opt
+$(MEMORY_LIB): port/linux/preload_next.opt
 $(PRELOAD_LIB) $(MEMORY_LIB):
-	$(CC) $(EP_CODEGEN) -shared -Wl,--gc-sections $(SO_LDFLAGS) -Wl,-z,nodelete -o $@ $^ $(EP_LDLIBS)
+	$(CC) $(EP_CODEGEN) -shared -Wl,--gc-sections $(MEMORY_OPTIONS) $(SO_LDFLAGS) -Wl,-z,nodelete -o $@ $(filter-out %.opt,$^) $(EP_LDLIBS)
 
 $(SO_LIB): $(SO_OBJ) $(SO_THIRD)
 	@echo "  AR $@"; rm -f $@; $(AR) qcsD $@ $^
@@ -42,13 +44,35 @@ $(PRELOAD_MEMORY): tests/preload/memory.c
 	@mkdir -p $(@D)
 	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< -o $@ -lpthread
 
+# The same with the library linked in, also in a static program.
+MEMORY_LINKED := $(PRELOAD_MEMORY)_wrapped $(PRELOAD_MEMORY)_static
+$(PRELOAD_MEMORY)_static:  MEMORY_STATIC := -static
+$(MEMORY_LINKED): tests/preload/memory.c tests/preload/memory_linked.c $(EP_LIB) port/linux/memory.opt port/linux/link.opt
+	@mkdir -p $(@D)
+	$(CC) -I. -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) @port/linux/memory.opt $(MEMORY_STATIC) $(EP_LDLIBS) -o $@ 2>&1 | { ! grep -vE "in function|statically linked applications"; }
+
 .PHONY: test-preload-memory test-preload-memory-seeds
-test-preload-memory: $(PRELOAD_MEMORY) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
-	@tests/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_work
+test-preload-memory: $(PRELOAD_MEMORY) $(MEMORY_LINKED) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
+	@tests/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_work 2 $(MEMORY_LINKED)
 $(call test,test-preload-memory,all,120,shared,Bytes in use and allocated by each function of a C program are right within chance.)
 test-preload-memory-seeds: $(PRELOAD_MEMORY) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
 	@tests/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_seeds 20
 $(call test,test-preload-memory-seeds,own,600,shared,The same in 20 runs: also their mean is right within chance.)
+
+# Real programs, against a library that counts exactly.
+MEMORY_EXACT := $(BUILD)/tests/preload/exact.so
+$(MEMORY_EXACT): tests/preload/exact.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=gnu11 -O2 -g -fPIC -shared $(WARNINGS) $(BOARD_CFLAGS) $< -o $@ -ldl -lgcc_s
+.PHONY: test-preload-memory-exact test-preload-memory-exact-seeds
+test-preload-memory-exact: $(MEMORY_EXACT) $(MEMORY_LIB) $(BUILD)/edgeprof
+	@tools/build/setup.sh apt build tools test programs
+	@tests/preload/memory_exact.py $(BUILD)/edgeprof $(MEMORY_LIB) $< $(BUILD)/tests/preload/memory_exact 1
+$(call test,test-preload-memory-exact,all,120,shared,Bytes in use by function are right within chance in Redis and in CPython$(comma) with its own allocator and with malloc().)
+test-preload-memory-exact-seeds: $(MEMORY_EXACT) $(MEMORY_LIB) $(BUILD)/edgeprof
+	@tools/build/setup.sh apt build tools test programs
+	@tests/preload/memory_exact.py $(BUILD)/edgeprof $(MEMORY_LIB) $< $(BUILD)/tests/preload/memory_exact 20
+$(call test,test-preload-memory-exact-seeds,own,600,shared,The same in 20 runs with other data: also the means are right within chance.)
 
 .PHONY: test-preload-memory-programs test-preload-memory-leak
 test-preload-memory-programs: $(PRELOAD_MEMORY) $(MEMORY_LIB) $(BUILD)/edgeprof

@@ -12,6 +12,7 @@ EP_RUNTIME_FUNCTION void RhHandleSet(void *handle, void *object);
 EP_RUNTIME_FUNCTION int64_t RhGetTotalAllocatedBytes(void);
 
 static struct ep_live_place table[EP_DOTNET_LIVE_PLACES];
+static unsigned table_number;
 
 static uint64_t allocated(void)
 {
@@ -34,7 +35,9 @@ int ep_dotnet_live_attach(void *const *handles, uint32_t count)
     }
     for (uint32_t i = 0; i < count; i++)
         table[i].object = handles[i];
-    return ep_live_attach(&live);
+    int number = ep_live_attach(&live);
+    table_number = number > 0 ? (unsigned)number : 0;
+    return number < 0 ? number : 0;
 }
 
 bool ep_dotnet_live_check(void *object)
@@ -53,9 +56,9 @@ bool ep_dotnet_live_check(void *object)
 
 uint32_t ep_dotnet_follow(void *object)
 {
-    uint32_t token = ep_dotnet_refuses(EP_KIND_LIVE) ? 0 : ep_live_take();
+    uint32_t token = ep_dotnet_refuses(EP_KIND_LIVE) ? 0 : ep_live_take(table_number);
 
     if (token)
-        RhHandleSet((void *)(uintptr_t)table[token - 1].object, object);
+        RhHandleSet((void *)(uintptr_t)table[EP_LIVE_PLACE(token)].object, object);
     return token;
 }

@@ -154,9 +154,12 @@ bench-wait-hook: $(BENCH_BUILD)/wait_hook $(PRELOAD_LIB)
 $(BENCH_BUILD)/memory_hook: tests/bench/memory_hook.c
 	@mkdir -p $(@D)
 	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< -o $@ -ldl
+$(BENCH_BUILD)/memory_hook_linked: tests/bench/memory_hook.c tests/preload/memory_linked.c $(EP_LIB) port/linux/memory.opt
+	@mkdir -p $(@D)
+	$(CC) -I. -D_GNU_SOURCE -DLINKED -std=c11 -O2 -g $(WARNINGS) $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) @port/linux/memory.opt $(EP_LDLIBS) -o $@
 .PHONY: bench-memory-hook bench-redis-memory
-bench-memory-hook: $(BENCH_BUILD)/memory_hook $(MEMORY_LIB)
-	@tests/bench/memory_hook.py $< $(abspath $(MEMORY_LIB))
+bench-memory-hook: $(BENCH_BUILD)/memory_hook $(MEMORY_LIB) $(BENCH_BUILD)/memory_hook_linked
+	@tests/bench/memory_hook.py $< $(abspath $(MEMORY_LIB)) $(BENCH_BUILD)/memory_hook_linked
 bench-redis-memory: $(MEMORY_LIB)
 	@tools/build/setup.sh apt build tools test programs
 	@tests/bench/servers.py redis_memory $< $(BENCH_BUILD)/redis_memory

@@ -1,8 +1,8 @@
 /*
- * What the preload library's memory hooks add to a call that is no sample: malloc() and free() by their names, which
- * the library interposes, against the C library's own functions, in short rounds that take turns. Prints "malloc
- * NANOSECONDS" and "free NANOSECONDS", the medians of the rounds' differences. The blocks come from the thread's cache
- * of the C library, and half of a mebibyte of other blocks is in use. Usage: memory_hook ROUNDS
+ * What the memory hooks add to a call that is no sample: malloc() and free() by their names, which the preload library
+ * interposes or, with -DLINKED, the linker redirects, against the C library's own functions, in short rounds that take
+ * turns. Prints "malloc NANOSECONDS" and "free NANOSECONDS", the medians of the rounds' differences. The blocks come
+ * from the thread's cache of the C library, and half of a mebibyte of other blocks is in use. Usage: memory_hook ROUNDS
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -57,6 +57,15 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+#ifdef LINKED
+static bool find_hooked(struct allocator *allocator)
+{
+    allocator->malloc = malloc;
+    allocator->free = free;
+    return true;
+}
+#endif
+
 static bool find(struct allocator *allocator, void *library)
 {
     void *one = dlsym(library, "malloc"), *other = dlsym(library, "free");
@@ -74,8 +83,12 @@ int main(int argc, char **argv)
     struct allocator hooked, bare;
     double one[MEASURED], other[MEASURED];
 
-    if (rounds == 0 || rounds > ROUNDS_MOST || !find(&hooked, RTLD_DEFAULT) ||
-        !find(&bare, dlopen("libc.so.6", RTLD_NOW)))
+#ifdef LINKED
+    const bool found = find_hooked(&hooked);
+#else
+    const bool found = find(&hooked, RTLD_DEFAULT);
+#endif
+    if (rounds == 0 || rounds > ROUNDS_MOST || !found || !find(&bare, dlopen("libc.so.6", RTLD_NOW)))
         return 1;
     for (unsigned i = 0; i < KEPT; i++)
         kept[i] = malloc(4096 + i);

@@ -1,12 +1,12 @@
 /*
- * preload_blocks.c: the index finds each followed block and no other, whatever their hashes are; what is left over
+ * memory_blocks.c: the index finds each followed block and no other, whatever their hashes are; what is left over
  * gives way; the filter counts exactly, also with threads.
  */
 #include "linux_test.h"
 
 #include <pthread.h>
 
-#include "port/linux/preload_blocks.c"
+#include "port/linux/memory_blocks.c"
 
 enum { THREADS = 4, STEPS = 200000, EACH = PLACES / THREADS };
 
@@ -48,8 +48,8 @@ static void test_one_bucket(void **state)
         if (ep_blocks_hash(at(number)) >> 5 == ep_blocks_hash(at(1)) >> 5)
             block[count++] = at(number);
     for (unsigned i = 0; i < SEARCHED; i++)
-        assert_true(ep_blocks_add(block[i], i + 1));
-    assert_false(ep_blocks_add(block[SEARCHED], SEARCHED + 1));
+        assert_true(ep_blocks_add(block[i], 0, i + 1));
+    assert_false(ep_blocks_add(block[SEARCHED], 0, SEARCHED + 1));
     assert_int_equal(held[SEARCHED], 0);
     assert_int_equal(followed(), SEARCHED);
     for (unsigned i = 0; i < SEARCHED; i++) {
@@ -68,12 +68,12 @@ static void test_left_over(void **state)
     const void *block[] = {at(77), at(78)};
 
     (void)state;
-    assert_true(ep_blocks_add(block[0], 5)); /* the place is given up by the collect thread, then used again */
-    assert_true(ep_blocks_add(block[1], 5));
+    assert_true(ep_blocks_add(block[0], 0, 5)); /* the place is given up by the collect thread, then used again */
+    assert_true(ep_blocks_add(block[1], 0, 5));
     assert_int_equal(ep_blocks_remove(block[0]), 0);
     ep_blocks_gone(block[0], 5);
     assert_int_not_equal(held[4], 0);
-    assert_true(ep_blocks_add(block[1], 9)); /* freed where nobody saw it, and its address is used again */
+    assert_true(ep_blocks_add(block[1], 0, 9)); /* freed where nobody saw it, and its address is used again */
     assert_int_equal(held[4], 0);
     assert_int_equal(ep_blocks_remove(block[1]), 9);
     ep_blocks_restore(block[1], 9);
@@ -92,7 +92,7 @@ static void test_full(void **state)
     (void)state;
     for (unsigned i = 0; i < PLACES; i++) {
         block[i] = at(1000 + (uintptr_t)i * 3);
-        lost += !ep_blocks_add(block[i], i + 1);
+        lost += !ep_blocks_add(block[i], 0, i + 1);
     }
     assert_true(lost < PLACES / 100);
     assert_int_equal(followed(), PLACES - lost);
@@ -114,7 +114,7 @@ static void *work(void *argument)
         if (token)
             ep_blocks_gone(block, token);
         else
-            (void)ep_blocks_add(block, (uint32_t)(uintptr_t)argument * EACH + (dice >> 8) % EACH + 1);
+            (void)ep_blocks_add(block, 0, (uint32_t)(uintptr_t)argument * EACH + (dice >> 8) % EACH + 1);
     }
     for (unsigned i = 0; i < 512; i++) {
         const void *block = at(first + 1 + i);

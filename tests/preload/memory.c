@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,8 +24,9 @@
 #define SITE  __attribute__((noipa))
 #define COUNT 60000u
 
-enum { SMALL, ZEROED, GROWN, ALIGNED, LARGE, PASSED, CHURN, SITES };
-static const char *const names[SITES] = {"small", "zeroed", "grown", "aligned", "large", "passed", "churn"};
+enum { SMALL, ZEROED, GROWN, ALIGNED, LARGE, PASSED, CHURN, MAPPED, CUT, REMAPPED, SITES };
+static const char *const names[SITES] = {"small",  "zeroed", "grown",  "aligned", "large",
+                                         "passed", "churn",  "mapped", "cut",     "remapped"};
 static _Atomic uint64_t live[SITES], allocated[SITES];
 static void *volatile sink;
 
@@ -133,6 +135,69 @@ static SITE void churn(unsigned i)
     live[CHURN] -= size;
 }
 
+#define PAGE 4096u
+
+static char *map(size_t size, int protection, int more)
+{
+    char *start = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | more, -1, 0);
+
+    if (start == MAP_FAILED) {
+        fprintf(stderr, "memory: mmap() failed\n");
+        exit(1);
+    }
+    return start;
+}
+
+/* Every third one is unmapped. What reserves addresses only is no memory. */
+static SITE void mapped(unsigned i)
+{
+    size_t size = PAGE * (1 + i % 90);
+    char *start = map(size, PROT_READ | PROT_WRITE, 0);
+
+    *start = 1;
+    count(MAPPED, size);
+    if (i % 3 == 0) {
+        munmap(start, size);
+        live[MAPPED] -= size;
+    }
+    munmap(map(size, PROT_NONE, 0), size);
+    sink = map(64 * size, PROT_READ | PROT_WRITE, MAP_NORESERVE);
+    munmap(sink, 64 * size);
+}
+
+/* As allocators make an aligned piece: what is in front of it, and behind, is unmapped. A cut mapping counts as whole.
+ */
+static SITE void cut(unsigned i)
+{
+    size_t size = PAGE * (32 + i % 32);
+    char *start = map(size, PROT_READ | PROT_WRITE, 0);
+
+    count(CUT, size);
+    munmap(start, 16 * PAGE);
+    munmap(start + size - PAGE, PAGE);
+    if (i % 2) {
+        munmap(start + 16 * PAGE, size - 17 * PAGE);
+        live[CUT] -= size;
+    }
+}
+
+static SITE void remapped(unsigned i)
+{
+    size_t size = PAGE * (256 + i % 20), more = 3 * size;
+    char *start = map(size, PROT_READ | PROT_WRITE, 0);
+
+    start = mremap(start, size, more, MREMAP_MAYMOVE);
+    if (start == MAP_FAILED)
+        exit(1);
+    count(REMAPPED, size);
+    live[REMAPPED] -= size;
+    count(REMAPPED, more);
+    if (i % 2) {
+        munmap(start, more);
+        live[REMAPPED] -= more;
+    }
+}
+
 /* Blocks of one thread that another one frees: half of them. */
 static void *shared[COUNT];
 
@@ -162,8 +227,14 @@ static void run_sites(void)
         aligned(i);
         if (i % 2 == 0)
             grown(i);
-        if (i % 1000 == 0)
+        if (i % 1000 == 0) {
             large(i);
+            remapped(i / 1000);
+        }
+        if (i % 20 == 0)
+            mapped(i / 20);
+        if (i % 40 == 0)
+            cut(i / 40);
         for (unsigned k = 0; k < 4; k++)
             churn(i + k);
     }

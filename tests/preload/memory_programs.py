@@ -39,7 +39,10 @@ def run(*arguments, **variables):
     text = tool("export", "--db", db, "--kind", "live", "--folded")
     told = {}
     for path, value in (line.rsplit(" ", 1) for line in text.splitlines()):
-        told[path.split(";")[-1]] = told.get(path.split(";")[-1], 0) + int(value)
+        frames = path.split(";")
+        while frames[-1] in ("[mmap]", "map"):
+            frames.pop()
+        told[frames[-1]] = told.get(frames[-1], 0) + int(value)
     return truth, told
 
 

@@ -168,6 +168,7 @@ void et_special_name(uint64_t address, char name[32])
         "[gc unused]",     "[lost: spool]",
         "[edgeprof]",      "[unsampled]",
         "[kernel]",        "[awaited by]",
+        "[native]",        "[mmap]",
     };
     if (address < sizeof names / sizeof *names) {
         snprintf(name, 32, "%s", names[address]);

@@ -55,7 +55,7 @@ static void end(void)
 static uint32_t make_many(unsigned stack, uint64_t size, uint32_t count)
 {
     const uint16_t frames[] = {3, (uint16_t)(10 + stack)};
-    uint32_t token = ep_live_take();
+    uint32_t token = ep_live_take(0);
     const struct ep_hook_event event = {.kind = EP_KIND_ALLOC, .count = count, .value = size, .token = token};
 
     if (token)
@@ -205,7 +205,7 @@ static void test_full_table(void **state)
     (void)state;
     begin(EP_MEMORY_DEFAULT);
     for (unsigned i = 0; i < 100 * PLACES; i++)
-        taken += ep_live_take() != 0;
+        taken += ep_live_take(0) != 0;
     assert_int_equal(taken, PLACES);
     for (unsigned i = 0; i < 20; i++)
         assert_int_equal(make(1, SIZE), 0);

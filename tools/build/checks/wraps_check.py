@@ -23,17 +23,23 @@ def main():
         return (root / path).read_text()
     wraps = set(re.findall(r'--wrap=(\w+)', read('port/linux/link.opt')))
     sources = ''.join(read(f'port/linux/{name}_wrap.c') for name in ('signal', 'thread', 'exit'))
-    package = {name for names in re.findall(r'<EdgeProfWrap Include="([^"]+)"', read('port/nativeaot/EdgeProf/build/EdgeProf.targets'))
+    targets = read('port/nativeaot/EdgeProf/build/EdgeProf.targets')
+    package = {name for names in re.findall(r'<EdgeProfWrap Include="([^"]+)"', targets)
                for name in names.split(';') if not NOT_LIBC.match(name)}
     lists = {
         'the sources': set(re.findall(r'^WRAP\([^,]+, (\w+)|^WRAP_MASKED\((\w+)|^(?:int|void) __wrap_(\w+)\(', sources, re.M)),
         'EdgeProf.targets': package,
     }
     lists['the sources'] = {name for names in lists['the sources'] for name in names if name and name != 'result'}
+    hooks = set(re.findall(r'^(?:HOOK\([^,]+, |(?:BLOCK|MAP)_HOOK\()(\w+)', read('port/linux/memory_hooks.h'), re.M)) - {'name'}
+    memory = {'port/linux/memory.opt': set(re.findall(r'--wrap=(\w+)', read('port/linux/memory.opt'))),
+              'port/linux/preload_next.opt': set(re.findall(r'--defsym=(\w+)=ep_memory_\1\b', read('port/linux/preload_next.opt'))),
+              'EdgeProf.targets': {name for names in re.findall(r'<EdgeProfMemoryHook Include="([^"]+)"', targets) for name in names.split(';')}}
     errors = [f'{where} and port/linux/link.opt differ: {" ".join(sorted(names ^ wraps))}' for where, names in lists.items() if names != wraps]
+    errors += [f'{where} and port/linux/memory_hooks.h differ: {" ".join(sorted(names ^ hooks))}' for where, names in memory.items() if names != hooks]
     errors += [f'{path} does not use {word}' for path, word in USE_THE_FILE.items() if word not in read(path)]
     errors += [f'{path} repeats the list' for path in USE_THE_FILE if '--wrap=' in read(path)]
-    return report(errors, f'{len(wraps)} functions, the same everywhere')
+    return report(errors, f'{len(wraps)} functions and {len(hooks)} of memory, the same everywhere')
 
 
 if __name__ == '__main__':

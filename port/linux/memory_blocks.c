@@ -11,7 +11,10 @@
  * removes them. No word here is the address of a block: LeakSanitizer, valgrind and conservative collectors would take
  * it for a reference. Whoever takes an entry out counts its byte of the filter down, so the filter stays exact.
  */
-#include "preload_blocks.h"
+#include "memory_blocks.h"
+
+#include <errno.h>
+#include <sys/mman.h>
 
 #include "core/hooks.h"
 
@@ -21,6 +24,8 @@
 #define BUCKETS    1024u
 #define SEARCHED   (2 * BUCKET)
 #define SEEN_MOST  250u
+#define PAGE       4096u /* or more: every page's address is a multiple */
+#define LOOKUPS    512u  /* cost as much as a look at all entries */
 
 _Static_assert(PLACES == 1u << PLACE_BITS, "an entry has the place in its lowest bits");
 _Static_assert(BUCKETS << 5 == 1u << EP_BLOCKS_HASH_BITS, "the bucket is the hash without its lowest bits");
@@ -29,6 +34,7 @@ atomic_uchar ep_blocks_seen[1u << EP_BLOCKS_HASH_BITS];
 /* The lower bits of an address, without what the processor ignores, and its place. 0: free. */
 static _Alignas(64) _Atomic uint64_t index_of[BUCKETS * BUCKET];
 static atomic_uintptr_t held[PLACES];
+static atomic_uint pages[PLACES]; /* of a mapping; 0: a block of an allocator */
 static struct ep_live_place place[PLACES];
 
 static uint64_t entry_of(const void *block, uint32_t token)
@@ -102,7 +108,7 @@ void ep_blocks_restore(const void *block, uint32_t token)
         ep_blocks_gone(block, token);
 }
 
-bool ep_blocks_add(const void *block, uint32_t token)
+bool ep_blocks_add(const void *block, size_t mapped, uint32_t token)
 {
     uint32_t old = ep_blocks_may_have(block) ? ep_blocks_remove(block) : 0;
     uintptr_t before = atomic_exchange(&held[token - 1], ~(uintptr_t)block);
@@ -111,10 +117,57 @@ bool ep_blocks_add(const void *block, uint32_t token)
         ep_blocks_gone(block, old);
     if (before)
         entry_drop((const void *)~before, token);
+    atomic_store_explicit(&pages[token - 1], (unsigned)(mapped / PAGE), memory_order_relaxed);
     if (entry_put(block, token))
         return true;
     ep_blocks_gone(block, token);
     return false;
+}
+
+/* False also if what was there was unmapped before: that a mapping's end is unmapped is not noticed. */
+static bool is_mapped(uintptr_t page)
+{
+    unsigned char resident;
+    const int kept = errno;
+    const bool mapped = mincore((void *)page, 1, &resident) == 0;
+
+    errno = kept;
+    return mapped;
+}
+
+/* The mapping at `block` is unmapped up to `end`. */
+static void unmap_one(const void *block, uintptr_t end)
+{
+    uint32_t token = ep_blocks_may_have(block) ? ep_blocks_remove(block) : 0;
+
+    if (!token)
+        return;
+    unsigned count = atomic_load_explicit(&pages[token - 1], memory_order_relaxed);
+    unsigned cut = (unsigned)((end - (uintptr_t)block + PAGE - 1) / PAGE);
+    uintptr_t expected = ~(uintptr_t)block, rest = (uintptr_t)block + (uintptr_t)cut * PAGE;
+
+    if (count <= cut || !is_mapped(rest))
+        ep_blocks_gone(block, token);
+    else if (atomic_compare_exchange_strong(&held[token - 1], &expected, ~rest)) {
+        atomic_store_explicit(&pages[token - 1], count - cut, memory_order_relaxed);
+        ep_blocks_restore((const void *)rest, token);
+    }
+}
+
+void ep_blocks_unmapped(const void *start, size_t size)
+{
+    const uintptr_t first = (uintptr_t)start, end = first + size;
+
+    if (size / PAGE <= LOOKUPS) {
+        for (uintptr_t at = first; at < end; at += PAGE)
+            unmap_one((const void *)at, end);
+        return;
+    }
+    for (unsigned i = 0; i < BUCKETS * BUCKET; i++) {
+        uintptr_t at = (uintptr_t)(atomic_load_explicit(&index_of[i], memory_order_relaxed) >> PLACE_BITS);
+        if (at >= first && at < end)
+            unmap_one((const void *)at, end);
+    }
 }
 
 void ep_blocks_mark(const void *block)
@@ -122,12 +175,12 @@ void ep_blocks_mark(const void *block)
     (void)atomic_fetch_add_explicit(&ep_blocks_seen[ep_blocks_hash(block)], 1, memory_order_relaxed);
 }
 
-void ep_blocks_attach(void)
+int ep_blocks_attach(void)
 {
     static const atomic_uint collections; /* there are none, so each block counts at once */
     static const struct ep_live_table table = {.place = place, .places = PLACES, .collections = &collections};
 
     for (unsigned i = 0; i < PLACES; i++)
         place[i].object = &held[i];
-    (void)ep_live_attach(&table);
+    return ep_live_attach(&table);
 }

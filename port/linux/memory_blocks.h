@@ -1,16 +1,17 @@
 /*
- * The sampled blocks of native memory that are in use, by address, and a filter in front of them. Private to the
- * preload library with memory hooks (preload_memory.c).
+ * The sampled blocks and mappings of native memory that are in use, by address, and a filter in front of them. Private
+ * to the memory hooks (memory.c). A token is 1 + the index of a place in the live heap's table.
  *
  * The program owns a block while a function here is called for it. So two threads never add or remove the same address
  * at once.
  */
-#ifndef EP_LINUX_PRELOAD_BLOCKS_H
-#define EP_LINUX_PRELOAD_BLOCKS_H
+#ifndef EP_LINUX_MEMORY_BLOCKS_H
+#define EP_LINUX_MEMORY_BLOCKS_H
 
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define EP_BLOCKS_HASH_BITS 15
@@ -32,12 +33,12 @@ static inline bool ep_blocks_may_have(const void *block)
     return atomic_load_explicit(&ep_blocks_seen[ep_blocks_hash(block)], memory_order_relaxed) != 0;
 }
 
-/* Registers the table with ep_live_attach(). Context: init. */
-void ep_blocks_attach(void);
+/* Registers the table with ep_live_attach(). Returns what that returns. Context: init. */
+int ep_blocks_attach(void);
 
-/* Follows a new block until ep_blocks_gone(), under a token of ep_live_take(). False: there is no room for its address;
- * give the token back. Context: any thread. */
-bool ep_blocks_add(const void *block, uint32_t token);
+/* Follows a new block until ep_blocks_gone(). mapped: its bytes, if it is a mapping. False: there is no room for its
+ * address; give the token back. Context: any thread. */
+bool ep_blocks_add(const void *block, size_t mapped, uint32_t token);
 
 /* Forgets the address. Returns the block's token, 0: it is not followed. To be followed by ep_blocks_gone() or
  * ep_blocks_restore(). Context: any thread. */
@@ -46,6 +47,10 @@ uint32_t ep_blocks_remove(const void *block);
 void ep_blocks_gone(const void *block, uint32_t token);
 /* The block is still in use: realloc() failed. Context: any thread. */
 void ep_blocks_restore(const void *block, uint32_t token);
+
+/* These addresses are not mapped any more. A mapping that goes on behind them stays, with the rest of its addresses;
+ * else it is gone when its first address is. Context: any thread. */
+void ep_blocks_unmapped(const void *start, size_t size);
 
 /* Makes ep_blocks_may_have() true for the block for ever. Context: any thread. */
 void ep_blocks_mark(const void *block);
