@@ -23,6 +23,8 @@ NA_LIB    := $(NA_BUILD)/native/$(NA_RID)/libedgeprof.a
 # The additional sources of the package's archive: every file here for this architecture or for all.
 NA_C      := $(filter-out $(foreach arch,$(OTHER_ARCHS),port/nativeaot/%_$(arch).c),$(wildcard port/nativeaot/*.c))
 NA_OBJ    := $(NA_C:%.c=$(BUILD)/obj/%.o) $(patsubst %.S,$(BUILD)/obj/%.o,$(wildcard port/nativeaot/*_$(BOARD_ARCH).S))
+# Memory hooks that precede the C library's; only programs with EdgeProfNativeMemory=true contain them.
+NA_NEXT   := $(BUILD)/obj/port/linux/preload_next.o
 # Another board's archive for this package. The most generic board of an architecture runs on all its boards.
 NA_BOARD_linux-arm64 := aarch64
 NA_BOARD_linux-arm   := armhf
@@ -54,16 +56,19 @@ $(BUILD)/obj/port/nativeaot/%.o: port/nativeaot/%.c
 $(BUILD)/obj/port/nativeaot/%.o: port/nativeaot/%.S
 	@mkdir -p $(@D)
 	$(CC) $(BOARD_CFLAGS) -g -c $< -o $@
--include $(NA_OBJ:.o=.d)
+$(NA_NEXT): $(BUILD)/obj/%.o: %.c $(MAKE_SRC)
+	@mkdir -p $(@D)
+	$(CC) $(EP_CPPFLAGS) $(EP_CFLAGS) -MMD -MP -c $< -o $@
+-include $(NA_OBJ:.o=.d) $(NA_NEXT:.o=.d)
 
 # The call graph of the signal path goes through the hooks.
 check-signal bench-signal sizes-accept: $(NA_OBJ)
 
 # With https: a program decides at run time whether to use it. ar replaces members of the same name (environment.o).
-$(NA_LIB): $(EP_LIB) $(TLS_LIB) $(NA_OBJ)
+$(NA_LIB): $(EP_LIB) $(TLS_LIB) $(NA_OBJ) $(NA_NEXT)
 	@rm -rf $@ $(@D)/tls && mkdir -p $(@D)/tls
 	@cd $(@D)/tls && $(AR) x $(abspath $(TLS_LIB)) && for o in *; do mv $$o tls_$$o; done
-	cp $(EP_LIB) $@ && $(AR) qsD $@ $(NA_OBJ) $(@D)/tls/*
+	cp $(EP_LIB) $@ && $(AR) qsD $@ $(NA_OBJ) $(NA_NEXT) $(@D)/tls/*
 
 .PHONY: na-lib
 na-lib: $(NA_LIB)
@@ -228,7 +233,7 @@ test-build-lock:
 	    [ $$free = 0 ] || { echo "$@: what was left running has the lock" >&2; exit 1; }
 
 NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run \
-    test-nativeaot-waits test-nativeaot-heap test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
+    test-nativeaot-waits test-nativeaot-heap test-nativeaot-native test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
     test-nativeaot-kinds test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
     test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-packages \
     test-nativeaot-consumers test-nativeaot-consumers-wide test-nativeaot-async test-nativeaot-async-versions test-nativeaot-async-arm64 test-hosting
@@ -243,6 +248,7 @@ $(call test,test-nativeaot-consumers-wide,own,3600,shared,So do programs in C# a
 $(call test,test-nativeaot-run,all,300,alone,A service built without the package shows the same hot functions under edgeprof run.)
 $(call test,test-nativeaot-waits,all,300,alone,Locks, waits and a deadlock of managed code agree with stopwatches.)
 $(call test,test-nativeaot-heap,all,300,alone,Allocations, live heap, exceptions and collections agree with the program's own counts.)
+$(call test,test-nativeaot-native,all,300,shared,With EdgeProfNativeMemory the memory of P/Invokes$(comma) of libraries and of NativeMemory is right by site; without it nothing of it is there.)
 $(call test,test-nativeaot-soak,all,300,alone,Every kind at once survives twenty seconds of constant collections.)
 $(call test,test-nativeaot-workload,all,300,alone,Sockets, sleeps and files behave the same without the profiler and at every level.)
 $(call test,test-nativeaot-range,all,300,shared,A build with a NativeAOT runtime that no test ran has one warning, EDGEPROF002.)
@@ -352,6 +358,19 @@ test-nativeaot-heap: $(NA_HEAP) $(BUILD)/edgeprof
 .PHONY: bench-nativeaot-heap
 bench-nativeaot-heap: test-nativeaot-heap
 BENCHES += bench-nativeaot-heap
+
+# Native memory beside it: a program with EdgeProfNativeMemory=true, and the same without.
+NA_NATIVE := $(call na_published,Native)
+NA_TAKER  := $(NA_BUILD)/libtaker.so
+$(NA_TAKER): tests/nativeaot/Native/taker.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O2 -g -fPIC -shared $(WARNINGS) $< -o $@
+$(NA_NATIVE) $(NA_NATIVE)-without &: $(wildcard tests/nativeaot/Native/*) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) tests/nativeaot/Native && cp $(NA_NATIVE) $(NA_NATIVE)-without && cp $(NA_NATIVE).dbg $(NA_NATIVE)-without.dbg
+	$(NA_PUBLISH) -p:EdgeProfNativeMemory=true tests/nativeaot/Native
+	@touch $(NA_NATIVE) $(NA_NATIVE)-without
+test-nativeaot-native: $(NA_NATIVE) $(NA_NATIVE)-without $(NA_TAKER) $(BUILD)/edgeprof
+	@tests/nativeaot/native.py $(BUILD)/edgeprof $(NA_NATIVE) $(NA_NATIVE)-without $(NA_TAKER) $(NA_BUILD)/native_memory
 
 test-nativeaot-soak: $(NA_HEAP) $(BUILD)/edgeprof
 	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/soak 20
