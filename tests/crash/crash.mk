@@ -21,15 +21,19 @@ test-crash-server: $(CRASH_DIR)/linked $(BUILD)/edgeprof
 
 # .NET's runtime has handlers of its own behind edgeprof's.
 ifeq ($(BOARD)/$(BOARD_ARCH),host/x86_64)
-.PHONY: test-crash-dotnet
+.PHONY: test-crash-dotnet test-crash-dotnet-many
 $(call test,test-crash-dotnet,all,600,shared,Null references that .NET handles record nothing$(comma) and an unhandled exception or FailFast is recorded with its message.)
+$(call test,test-crash-dotnet-many,own,7200,alone,1e8 null references that .NET handles record nothing and cost what they cost without crash records; MANY=.)
+MANY ?= 100000000
 ifeq ($(shell command -v dotnet),)
-test-crash-dotnet:
+test-crash-dotnet test-crash-dotnet-many:
 	@echo "SKIPPED: there is no .NET SDK on PATH"
 else
 $(call na_published,Crasher): $(wildcard tests/nativeaot/Crasher/*)
 	$(NA_PUBLISH) tests/nativeaot/Crasher
 test-crash-dotnet: $(call na_published,Crasher) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/crash/dotnet.py $(BUILD)/edgeprof $(abspath $<) $(abspath $(PRELOAD_LIB))
+test-crash-dotnet-many: $(call na_published,Crasher) $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/crash/dotnet.py $(BUILD)/edgeprof $(abspath $<) $(abspath $(PRELOAD_LIB)) $(MANY)
 endif
 endif

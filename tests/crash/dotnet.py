@@ -1,17 +1,22 @@
 #!/usr/bin/python3
 """Ends of a .NET program under the preload library: what it handles itself records nothing.
 
-    dotnet.py EDGEPROF PROGRAM PRELOAD
+    dotnet.py EDGEPROF PROGRAM PRELOAD [MANY]
+
+With MANY: so many null references in ten processes instead, each beside as many without edgeprof, and their CPU time.
 """
 import json
 import os
 import pathlib
+import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 
 edgeprof, program, preload = sys.argv[1:4]
+PROCESSES = 10
 
 
 def check(good, what):
@@ -19,12 +24,13 @@ def check(good, what):
         raise SystemExit(f'test-crash-dotnet: {what}')
 
 
-def run(folder, how, profiled=True):
+def run(folder, how, profiled=True, count=2000):
     environment = {k: v for k, v in os.environ.items() if not k.startswith('EDGEPROF_')}
     if profiled:
         environment |= {'EDGEPROF_ENDPOINT': f'file://{folder}/out', 'EDGEPROF_CRASH': f'{folder}/spool/', 'LD_PRELOAD': preload}
-    done = subprocess.run([program, how], env=environment, capture_output=True, text=True, timeout=60)
-    check('caught 2000' in done.stdout, f'{how}: {done.stdout} {done.stderr}')
+    done = subprocess.run([program, how, *([] if count == 2000 else [str(count)])], env=environment, capture_output=True, text=True,
+                          timeout=60 + count / 1000)
+    check(f'caught {count}\n' in done.stdout, f'{how}: {done.stdout} {done.stderr}')
     return done.returncode
 
 
@@ -49,6 +55,38 @@ def end(how, reason, message, function):
     check(any(function in name for name in names), f'{how}: the stack is {names}')
 
 
+def many(count):
+    """Nothing is recorded, and it costs what it costs without."""
+    def cpu():
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    ratios = []
+    for i in range(PROCESSES):
+        took = {}
+        for profiled in (i % 2 == 0, i % 2 != 0):
+            folder = pathlib.Path(tempfile.mkdtemp(prefix='crash-dotnet-'))
+            try:
+                before = cpu()
+                check(run(folder, 'regular', profiled, count // PROCESSES) == 0, 'it did not end well')
+                took[profiled] = cpu() - before
+                if profiled:
+                    run(folder, 'regular')
+                    check((folder / 'spool' / 'edgeprof-crash').exists(), 'crash records are off')
+                    done = subprocess.run([edgeprof, 'crashes', f'{folder}/out'], capture_output=True, text=True)
+                    check(not (folder / 'out').exists() or done.returncode == 3, f'it recorded: {done.stdout}{done.stderr}')
+            finally:
+                shutil.rmtree(folder)
+        ratios.append(took[True] / took[False])
+        print(f'  {count // PROCESSES} null references: {took[True]:.2f} s of CPU time with edgeprof, {took[False]:.2f} s without', flush=True)
+    half = 2.26 * statistics.stdev(ratios) / PROCESSES ** 0.5
+    print(f'test-crash-dotnet-many: {count} handled, nothing recorded, CPU time {100 * (statistics.mean(ratios) - 1):+.2f} +- {100 * half:.2f} %')
+    check(statistics.mean(ratios) - half < 1.02, 'it costs more than 2 %')
+
+
+if len(sys.argv) > 4:
+    many(int(sys.argv[4]))
+    sys.exit(0)
 end('regular', None, '', '')
 end('unhandled', 'System.InvalidOperationException', 'the valve is stuck', 'Throw')
 end('failfast', '.NET FailFast', 'no more oil', 'Fail')
