@@ -5,9 +5,11 @@
  *            -> pass_on     the signal again, for what had it before
  *
  * It is not on an alternate stack: .NET's runtime would run its own handler there, which needs more room. It has no
- * SA_NODEFER until it records, so a handler that calls it as a plain function finds what it expects. A fault in a step
- * jumps back and continues at the next one. A time limit has two timers: the first, at three quarters of it, ends the
- * process by the signal that it crashed with, the second by SIGKILL, if the first is not taken.
+ * SA_NODEFER until it records, so a handler that calls it as a plain function finds what it expects. Under
+ * the preload library it stays where the program asks for a signal's default action: crash reporters do that before
+ * they send the signal again. A fault in a step jumps back and continues at the next one. A time limit has two timers:
+ * the first, at three quarters of it, ends the process by the signal that it crashed with, the second by SIGKILL, if
+ * the first is not taken.
  */
 #include "linux.h"
 #include "cpu_clock.h"
@@ -31,6 +33,8 @@
 #define GLOBALS_MOST 16u
 
 static const int fatal[FATALS] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
+
+const struct sigaction *(*ep_linux_default)(int signal);
 
 static struct {
     pid_t pid; /* of the process that is watched; 0: none */
@@ -296,6 +300,7 @@ static void steps_run(void)
 
 static void record(int signal, siginfo_t *info, void *ucontext)
 {
+    ep_linux_default = NULL;
     crash.signal = signal;
     crash.info = *info;
     crash.faults = 1;
@@ -349,9 +354,21 @@ static void on_fatal(int signal, siginfo_t *info, void *ucontext)
 
 /* ---- start and stop ---- */
 
+static const struct sigaction on_fatal_action = {.sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO};
+
+/* The crash that would have ended the program is recorded, then ends it. */
+static const struct sigaction *default_of(int signal)
+{
+    const unsigned i = index_of(signal);
+
+    if (fatal[i] != signal || !crash.watched[i] || getpid() != crash.pid)
+        return NULL;
+    crash.before[i] = (struct sigaction){.sa_handler = SIG_DFL};
+    return &on_fatal_action;
+}
+
 int ep_port_crash_watch(uint32_t limit_ms)
 {
-    struct sigaction action = {.sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO};
     int error = limit_create();
 
     if (error)
@@ -363,8 +380,9 @@ int ep_port_crash_watch(uint32_t limit_ms)
         (void)sigaction(fatal[i], NULL, &crash.before[i]);
         crash.watched[i] = crash.before[i].sa_handler != SIG_IGN; /* what is ignored is no crash */
         if (crash.watched[i])
-            (void)sigaction(fatal[i], &action, NULL);
+            (void)sigaction(fatal[i], &on_fatal_action, NULL);
     }
+    ep_linux_default = default_of;
     return 0;
 }
 
@@ -373,6 +391,7 @@ void ep_port_crash_unwatch(void)
 {
     struct sigaction now;
 
+    ep_linux_default = NULL;
     for (unsigned i = 0; i < FATALS; i++)
         if (crash.watched[i] && sigaction(fatal[i], NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
             now.sa_sigaction == on_fatal)

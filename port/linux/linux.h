@@ -183,4 +183,10 @@ static inline uint64_t ep_linux_cpu_ns(uint32_t tid)
     return ep_linux_clock_ns(ep_linux_cpu_clock(tid));
 }
 
+/* ---- crashes (crash.c) ---- */
+
+/* The action to install where the program wants the default one of a signal; it returns NULL: the default one. NULL: no
+ * crash is recorded. Context: any thread. */
+extern const struct sigaction *(*ep_linux_default)(int signal);
+
 #endif

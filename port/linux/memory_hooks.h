@@ -15,6 +15,8 @@
 
 #include "memory.h"
 
+#undef mmap64 /* in musl's headers another name of mmap() */
+
 HOOK(void *, malloc, (size_t size))
 {
     uint64_t stands_for = ep_memory_is_sampled(size);

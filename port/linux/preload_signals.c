@@ -16,14 +16,27 @@ struct time64 {
 #endif
 
 /* clang-format off */
+/* Crash reporters install the default action before they send the signal again. */
+static const struct sigaction *or_recorded(int signal, const struct sigaction *action)
+{
+    const bool asks = ep_linux_default && action && action->sa_handler == SIG_DFL;
+    const struct sigaction *recorded = asks ? ep_linux_default(signal) : NULL;
+
+    return recorded ? recorded : action;
+}
+
 FUNCTION(int, sigaction, (int signal, const struct sigaction *action, struct sigaction *old))
 {
-    return ep_linux_sigaction(next_sigaction(), signal, action, old);
+    return ep_linux_sigaction(next_sigaction(), signal, or_recorded(signal, action), old);
 }
 
 #define SIGNAL(name, flags) \
     FUNCTION(ep_linux_handler, name, (int signal, ep_linux_handler handler)) \
     { \
+        const struct sigaction wanted = {.sa_handler = handler}, *action = or_recorded(signal, &wanted); \
+        struct sigaction old; \
+        if (action != &wanted) \
+            return next_sigaction()(signal, action, &old) == 0 ? old.sa_handler : SIG_ERR; \
         return ep_linux_signal_set(next_##name(), next_sigaction(), (int)(flags), signal, handler); \
     }
 

@@ -9,6 +9,41 @@ $(CRASH_DIR)/linked: tests/crash/crasher.c $(EP_LIB) port/linux/link.opt
 	@mkdir -p $(@D)
 	$(CC) $(CRASH_CFLAGS) -DLINKED $< $(EP_LIB) $(EP_LDFLAGS) -Wl,--wrap=ep_crash_step,--wrap=ep_port_crash_write -Wl,--build-id $(EP_LDLIBS) -o $@
 
+# With musl, and the boards' programs in qemu-user.
+$(CRASH_DIR)/musl-plain: tests/crash/crasher.c
+	@mkdir -p $(@D)
+	$(CC) $(CRASH_CFLAGS) $(LIBC_MUSL) $< -Wl,--build-id -o $@
+$(CRASH_DIR)/musl-linked: tests/crash/crasher.c $(BUILD)-musl/libedgeprof.a port/linux/link.opt
+	@mkdir -p $(@D)
+	$(CC) $(CRASH_CFLAGS) $(LIBC_MUSL) -DLINKED $< $(LIBC_MUSL_LIB) $(EP_LDFLAGS) -Wl,--wrap=ep_crash_step,--wrap=ep_port_crash_write -Wl,--build-id $(EP_LDLIBS) -o $@
+ifeq ($(BOARD),host)
+.PHONY: test-crash-musl $(QEMU_BOARDS:qemu-%=test-crash-%)
+$(call test,test-crash-musl,all,300,shared,The same of a program with musl.)
+test-crash-musl: $(CRASH_DIR)/musl-plain $(CRASH_DIR)/musl-linked $(BUILD)/edgeprof
+	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/musl-linked --abort-cut
+$(foreach b,$(QEMU_BOARDS),$(call test,$(b:qemu-%=test-crash-%),all,300,shared,The same of a program for $(b:qemu-%=%)$(comma) in qemu-user.))
+$(QEMU_BOARDS:qemu-%=test-crash-%): test-crash-%: $(BUILD)/edgeprof
+	@$(MAKE) --no-print-directory -s BOARD=qemu-$* build/qemu-$*/tests/crash/plain build/qemu-$*/tests/crash/linked
+	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain build/qemu-$*/tests/crash/plain --linked build/qemu-$*/tests/crash/linked \
+	    $(if $(filter armhf,$*),--abort-cut) --emulator "$$($(MAKE) --no-print-directory -s BOARD=qemu-$* print-exec)"
+else
+.PHONY: print-exec
+print-exec:
+	@echo $(BOARD_EXEC)
+endif
+
+# Beside glog, which is C++.
+$(CRASH_DIR)/glog-plain $(CRASH_DIR)/glog-linked: tests/crash/glog.cpp $(EP_LIB) port/linux/link.opt
+	@mkdir -p $(@D)
+	$(BOARD_CROSS)g++ -I. -Icore -D_GNU_SOURCE -std=c++17 -O2 -g -Wall -Wextra -Werror $(BOARD_CFLAGS) $(if $(filter %linked,$@),-DLINKED) $< $(EP_LIB) $(EP_LDFLAGS) -lglog $(EP_LDLIBS) -o $@
+.PHONY: test-crash-glog
+$(call test,test-crash-glog,all,300,shared,Beside glog's handlers$(comma) installed before or after edgeprof's$(comma) a crash is recorded$(comma) and glog says what it says without.)
+test-crash-glog: $(PRELOAD_LIB) $(BUILD)/edgeprof $(EP_LIB)
+	@tools/build/setup.sh apt build tools test programs
+	@$(MAKE) --no-print-directory -s $(CRASH_DIR)/glog-plain $(CRASH_DIR)/glog-linked
+	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $(CRASH_DIR)/glog-plain --linked $(CRASH_DIR)/glog-linked --preload $(abspath $(PRELOAD_LIB)) \
+	    --glog-plain $(CRASH_DIR)/glog-plain --glog-linked $(CRASH_DIR)/glog-linked
+
 .PHONY: test-crash
 $(call test,test-crash,quick,300,shared,A program that crashes in any way leaves a record$(comma) and ends as it does without the profiler.)
 test-crash: $(CRASH_DIR)/plain $(CRASH_DIR)/linked $(PRELOAD_LIB) $(BUILD)/edgeprof  ## crash records, row by row
@@ -31,8 +66,14 @@ test-crash-dotnet test-crash-dotnet-many:
 else
 $(call na_published,Crasher): $(wildcard tests/nativeaot/Crasher/*)
 	$(NA_PUBLISH) tests/nativeaot/Crasher
-test-crash-dotnet: $(call na_published,Crasher) $(PRELOAD_LIB) $(BUILD)/edgeprof
+# The same with the package.
+NA_CRASHER := $(NA_BUILD)/with/Crasher/bin/Release/net9.0/$(NA_RID)/publish/Crasher
+$(NA_CRASHER): $(wildcard tests/nativeaot/Crasher/*) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/with/ -p:EdgeProfCrash=true tests/nativeaot/Crasher
+	@touch $@
+test-crash-dotnet: $(call na_published,Crasher) $(NA_CRASHER) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/crash/dotnet.py $(BUILD)/edgeprof $(abspath $<) $(abspath $(PRELOAD_LIB))
+	@tests/crash/dotnet.py $(BUILD)/edgeprof $(abspath $(NA_CRASHER))
 test-crash-dotnet-many: $(call na_published,Crasher) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/crash/dotnet.py $(BUILD)/edgeprof $(abspath $<) $(abspath $(PRELOAD_LIB)) $(MANY)
 endif

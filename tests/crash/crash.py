@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """Crash records, row by row: a program ends in some way, and what its next start delivers is compared.
 
-    crash.py --edgeprof PROGRAM --plain CRASHER --linked CRASHER --preload LIBRARY [ROW...]
+    crash.py --edgeprof PROGRAM --plain CRASHER --linked CRASHER [--preload LIBRARY] [--glog-plain P --glog-linked P] [--emulator 'PROGRAM ARGUMENT...'] [ROW...]
 
+--glog-plain: only rows with glog, see glog.cpp. Without --preload: only the program that is linked with edgeprof. --abort-cut: this C library's abort() has no
+unwind tables and never returns, so the stack ends there. --emulator: what runs programs of another processor.
 Each row runs the program without edgeprof first: the exit status must be the same with it.
 """
 import argparse
@@ -64,7 +66,8 @@ class Device:
         if self.way == 'without':
             environment = {k: v for k, v in environment.items() if not k.startswith('EDGEPROF_')}
         start = time.monotonic()
-        done = subprocess.run([program or own, *arguments], env=environment, preexec_fn=prepare, cwd=self.folder,
+        emulator = self.options.emulator.split() if program is None else []
+        done = subprocess.run([*emulator, program or own, *arguments], env=environment, preexec_fn=prepare, cwd=self.folder,
                               capture_output=True, text=True, timeout=60)
         return done.returncode, done.stderr, time.monotonic() - start
 
@@ -156,6 +159,9 @@ def ends(how, number, *more, trace=None):
         crash = one(device.next(), signal.Signals(number).name)
         names = functions(crash)
         check(crash['signal'] == number, f'signal {crash["signal"]}')
+        if how == 'abort' and device.options.abort_cut:
+            check(names[-1] == '[stack cut]', f'the stack is {names}: take --abort-cut out')
+            return
         at = names.index('middle') if 'middle' in names else -1
         check(at >= 0 and names[at + 1] == 'outer', f'the stack is {names}')
         check(names[at - 1] == (trace or f'do_{how}'), f'the stack is {names}')
@@ -425,7 +431,34 @@ def reporter(when):
             said = same_status(device, how, when)
             check('reporter was here' in said, f'the other handler said {said!r}')
             crashes = [c for c in device.next() if c['signal'] == number]
-            check(len(crashes) == 1 and f'do_{how}' in functions(crashes[0]), f'{how}: {len(crashes)} records')
+            check(len(crashes) == 1, f'{how}: {len(crashes)} records')
+            cut = how == 'abort' and device.options.abort_cut
+            check(cut or f'do_{how}' in functions(crashes[0]), f'{how}: the stack is {functions(crashes[0])}')
+    return row
+
+
+def glog(when):
+    """Google's glog, the real one: what it says and the status are the same, and the record is there. In LOG(FATAL) it asks whether
+    its own handler is installed; if edgeprof's came later it says its stack once more."""
+    def row(device):
+        own = {'linked': device.options.glog_linked, 'preload': device.options.glog_plain}[device.way]
+        for how, number in (('null', signal.SIGSEGV), ('fatal', signal.SIGABRT)):
+            with Device(device.options, 'without') as without:
+                plain = without.run(when, how, program=own)
+            environment = {'LD_PRELOAD': device.options.preload} if device.way == 'preload' else {}
+            status, said, _ = device.run(when, how, program=own, **environment)
+            check(status == plain[0] == -number, f'{how}: exit status {status} instead of {plain[0]}')
+            texts = [re.sub(r'0x[0-9a-f]+|[0-9]{2,}[0-9:.]*', '#', text) for text in (said, plain[1])]
+            again = how == 'fatal' and when == 'before'
+            check(texts[0].startswith(texts[1]) if again else texts[0] == texts[1], f'{how}: it said {said!r} instead of {plain[1]!r}')
+            check('*** SIG' in said or how == 'fatal', f'glog said {said!r}')
+            device.run(when, 'idle', program=own, **environment)
+            crashes = [crash for group in device.groups() for crash in group['crashes']]
+            check(len(crashes) == 1 and crashes[0]['signal'] == number, f'{how}: {[c["signal"] for c in crashes]}')
+            names = functions(crashes[0])
+            check(f'do_{how}()' in names or f'do_{how}' in names, f'{how}: the stack is {names}')
+            shutil.rmtree(device.spool)
+            device.out.unlink()
     return row
 
 
@@ -508,8 +541,16 @@ LINKED = {
 PRELOAD = {'python_after': python_handler('after'), 'python_before': python_handler('before')}
 
 
+GLOG = {'linked': {'glog_before': glog('before')}, 'preload': {'glog_after': glog('after')}}
+
 WAYS = {'linked': BOTH | LINKED, 'preload': BOTH | PRELOAD}
 ALONE = ['hang_time']  # it compares times
+
+
+# What an emulator of one program adds: a thread of its own, lines on standard error, core dumps of itself.
+EMULATED = {'threads': 'the emulator has a thread', 'running': 'the emulator has a thread', 'many': 'the emulator has a thread',
+            'fault_stack': 'the emulator has a thread', 'disk_full_before': 'the emulator says something', 'core': 'it would be the emulator\'s',
+            'hang_time': 'the emulator fails when it is killed in a handler'}
 
 
 def run_row(task):
@@ -528,10 +569,17 @@ def run_row(task):
 def main():
     parser = argparse.ArgumentParser()
     for name in ('edgeprof', 'plain', 'linked', 'preload'):
-        parser.add_argument(f'--{name}', required=True, type=os.path.abspath)
+        parser.add_argument(f'--{name}', required=name != 'preload', type=os.path.abspath)
+    parser.add_argument('--emulator', default='')
+    parser.add_argument('--abort-cut', action='store_true')
+    parser.add_argument('--glog-plain', type=os.path.abspath)
+    parser.add_argument('--glog-linked', type=os.path.abspath)
     parser.add_argument('rows', nargs='*')
     options = parser.parse_args()
-    tasks = [(options, way, name) for way, rows in WAYS.items() for name in rows if not options.rows or name in options.rows]
+    if options.glog_plain:
+        WAYS.update(GLOG)
+    tasks = [(options, way, name) for way, rows in WAYS.items() if way != 'preload' or options.preload
+             for name in rows if (not options.rows or name in options.rows) and not (options.emulator and name in EMULATED)]
     with multiprocessing.Pool(3) as pool:  # they wait most of the time
         results = pool.map(run_row, [task for task in tasks if task[2] not in ALONE], 1)
     results += [run_row(task) for task in tasks if task[2] in ALONE]
@@ -539,6 +587,8 @@ def main():
         if said:
             print(said)
     failed, skipped = sum(not good for _, good in results), sum(said.startswith('SKIPPED') for said, _ in results)
+    if options.emulator:
+        print(f'  not of the emulator: {", ".join(f"{name} ({why})" for name, why in EMULATED.items())}')
     print(f'test-crash: {len(tasks) - failed - skipped} of {len(tasks)} rows, {skipped} skipped')
     sys.exit(1 if failed else 0)
 
