@@ -334,6 +334,10 @@ struct ep_crash_config {
  * (ep_start_error()). Context: init. */
 int ep_crash_start(struct ep_config *config, const struct ep_crash_config *crash);
 
+/* For a later ep_start() with another configuration, or if ep_crash_start() got none that has an endpoint, only a
+ * transport: this one delivers what is recorded. Nothing if crashes are not recorded. Context: init. */
+void ep_crash_follow(struct ep_config *config);
+
 /* Ends that, after ep_stop(): a regular end. exit() does it too. Context: init. */
 void ep_crash_stop(void);
 

@@ -215,6 +215,18 @@ int ep_crash_start(struct ep_config *config, const struct ep_crash_config *wante
     return 0;
 }
 
+static bool is_ours(void);
+
+void ep_crash_follow(struct ep_config *config)
+{
+    const bool given = config->transport != NULL;
+    const struct ep_transport *inner =
+        given || !config->endpoint ? config->transport : ep_transport_find(config->endpoint);
+
+    if (inner && inner != &crash.front && is_ours())
+        front_set(config, inner);
+}
+
 static bool is_ours(void)
 {
     struct ep_identity identity = {0};

@@ -2,7 +2,7 @@
  * Functions for the C# package; see glue.h. C# serialises start and stop.
  *
  *   ep_dotnet_start -> start_agreed -> ep_config_from_env, ep_dotnet_self_check, tls_setup, old_setup,
- *                                      memory_provide, spool_start, ep_start, endpoints_start
+ *                                      memory_provide, spool_start, crash_follow, ep_start, endpoints_start
  *   ep_dotnet_stop  -> ep_stop, release_memory
  */
 #include "glue.h"
@@ -249,6 +249,19 @@ static int tls_setup(const char *endpoint, const struct ep_dotnet_tls *options)
     return err;
 }
 
+int ep_dotnet_crash_error;
+
+/* Absent without EdgeProfCrash=true. -EBUSY is not reported: another process of this program has the file. */
+__attribute__((weak)) void ep_crash_follow(struct ep_config *config);
+
+static void crash_follow(struct ep_config *config)
+{
+    if (ep_dotnet_crash_error && ep_dotnet_crash_error != -EBUSY)
+        ep_dotnet_notice("no crash records: EDGEPROF_CRASH names no directory that this program can use");
+    if (ep_crash_follow)
+        ep_crash_follow(config);
+}
+
 static int start_agreed(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls)
 {
     struct ep_config config = {.service = options->service,
@@ -283,10 +296,11 @@ static int start_agreed(const struct ep_dotnet_options *options, const struct ep
         err = memory_provide(&config, options->memory_bytes);
     if (err == 0)
         err = spool_start(options, config.memory_size);
-    if (err == 0)
+    if (err == 0) {
         ep_notice_to(ep_dotnet_notice);
-    if (err == 0)
+        crash_follow(&config);
         err = ep_start(&config);
+    }
     if (err == 0 && missing)
         (void)ep_kinds_change(0, missing);
     if (err != 0)

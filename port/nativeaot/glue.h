@@ -277,4 +277,8 @@ int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *by_kind, uint3
 const char *ep_dotnet_error(void);
 const char *ep_dotnet_loss_name(uint32_t reason);
 
+/* Why crash_early.c could not begin; 0: it did, or nothing was asked. */
+extern int ep_dotnet_crash_error;
+void ep_dotnet_crash_begin(void);
+
 #endif

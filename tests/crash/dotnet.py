@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Ends of a .NET program under the preload library: what it handles itself records nothing.
 
-    dotnet.py EDGEPROF PROGRAM PRELOAD [MANY]
+    dotnet.py EDGEPROF PROGRAM [PRELOAD [MANY]]
 
-With MANY: so many null references in ten processes instead, each beside as many without edgeprof, and their CPU time.
+Without PRELOAD the program has the package, with EdgeProfCrash=true. With MANY: so many null references in ten processes instead, each beside as many without edgeprof, and their CPU time.
 """
 import json
 import os
@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-edgeprof, program, preload = sys.argv[1:4]
+edgeprof, program = sys.argv[1:3]
+preload = sys.argv[3] if len(sys.argv) > 3 else None
 PROCESSES = 10
 
 
@@ -27,7 +28,8 @@ def check(good, what):
 def run(folder, how, profiled=True, count=2000):
     environment = {k: v for k, v in os.environ.items() if not k.startswith('EDGEPROF_')}
     if profiled:
-        environment |= {'EDGEPROF_ENDPOINT': f'file://{folder}/out', 'EDGEPROF_CRASH': f'{folder}/spool/', 'LD_PRELOAD': preload}
+        environment |= {'EDGEPROF_ENDPOINT': f'file://{folder}/out', 'EDGEPROF_CRASH': f'{folder}/spool/'}
+        environment |= {'LD_PRELOAD': preload} if preload else {}
     done = subprocess.run([program, how, *([] if count == 2000 else [str(count)])], env=environment, capture_output=True, text=True,
                           timeout=60 + count / 1000)
     check(f'caught {count}\n' in done.stdout, f'{how}: {done.stdout} {done.stderr}')

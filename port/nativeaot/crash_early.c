@@ -1,0 +1,20 @@
+/*
+ * Crash records of a .NET program. The handlers must be there before the runtime's, which then keeps what it handles
+ * itself, such as null references; so a constructor installs them if EDGEPROF_CRASH says so. Only programs with
+ * EdgeProfCrash=true contain this file and the records.
+ */
+#include "glue.h"
+
+#include "core/edgeprof.h"
+
+__attribute__((constructor)) void ep_dotnet_crash_begin(void)
+{
+    /* The real one comes with ep_crash_follow(), when C# starts the profiler. */
+    struct ep_config config = {.transport = &ep_dotnet_transport};
+    struct ep_crash_config crash = {0};
+    int error = ep_crash_from_env(&crash);
+
+    if (error > 0)
+        error = ep_crash_start(&config, &crash);
+    ep_dotnet_crash_error = error < 0 ? error : 0;
+}
