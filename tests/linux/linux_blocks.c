@@ -137,13 +137,39 @@ static void test_threads(void **state)
     assert_int_equal(followed(), 0);
 }
 
+/* Of a followed mapping the part that is still mapped is followed on. */
+static void test_unmapped(void **state)
+{
+    enum { MAPPED = 8 * PAGE };
+    char *start = mmap(NULL, 2 * MAPPED, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const size_t wide = (size_t)(LOOKUPS + 2) * PAGE;
+
+    (void)state;
+    assert_true(start != MAP_FAILED);
+    assert_true(ep_blocks_add(start, MAPPED, 1));
+    assert_true(ep_blocks_add(start + MAPPED, MAPPED, 2));
+    ep_blocks_unmapped(start, 3 * PAGE);
+    assert_int_equal(ep_blocks_remove(start + 3 * PAGE), 1);
+    ep_blocks_restore(start + 3 * PAGE, 1);
+    ep_blocks_unmapped(start + 3 * PAGE, MAPPED - 3 * PAGE);
+    assert_int_equal(atomic_load(&held[0]), 0);
+    assert_int_equal(followed(), 1);
+    assert_int_equal(munmap(start + MAPPED + 4 * PAGE, 4 * PAGE), 0); /* nobody notices */
+    ep_blocks_unmapped(start + MAPPED, 4 * PAGE);
+    assert_int_equal(atomic_load(&held[1]), 0);
+    assert_int_equal(followed(), 0);
+    assert_true(ep_blocks_add(start, MAPPED, 3));
+    assert_true(ep_blocks_add(start + PAGE * 7 + 64, 0, 4));
+    ep_blocks_unmapped(start - PAGE, wide); /* by all entries */
+    assert_int_equal(followed(), 0);
+    assert_int_equal(munmap(start, MAPPED + 4 * PAGE), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_bucket),
-        cmocka_unit_test(test_left_over),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_one_bucket), cmocka_unit_test(test_left_over), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_threads),    cmocka_unit_test(test_unmapped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

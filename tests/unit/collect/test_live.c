@@ -4,6 +4,8 @@
  * bias between stacks; tracked objects compensate for untracked ones. Objects are reported only after a collection.
  * Stacks survive when the tree is emptied.
  */
+#include <errno.h>
+
 #include "account.h"
 #include "unit.h"
 
@@ -306,6 +308,55 @@ static void test_switched_on_late(void **state)
     end();
 }
 
+/* A block of native memory: of the second table, which no collection and no total of the runtime concern. */
+static uint32_t make_block(unsigned stack, uint64_t size, atomic_uintptr_t *block)
+{
+    const uint16_t frames[] = {3, (uint16_t)(10 + stack)};
+    uint32_t token = ep_live_take(1);
+    const struct ep_hook_event event = {.kind = EP_KIND_ALLOC, .count = 1, .value = size, .token = token};
+
+    assert_true(token > EP_LIVE_PLACES_MOST);
+    atomic_store(&block[EP_LIVE_PLACE(token)], 1);
+    ep_sim_here(frames, 2);
+    assert_int_equal(ep_hook_event(&event), 0);
+    assert_int_equal(ep_collect(), 0);
+    return token;
+}
+
+/* Last, because the second table stays. */
+static void test_two_tables(void **state)
+{
+    enum { BLOCKS = 16 };
+    static atomic_uintptr_t block[BLOCKS];
+    static struct ep_live_place block_place[BLOCKS];
+    static const atomic_uint none;
+    const struct ep_live_table second = {.place = block_place, .places = BLOCKS, .collections = &none};
+    static struct ep_live_place third_place[BLOCKS];
+    const struct ep_live_table third = {.place = third_place, .places = BLOCKS, .collections = &none};
+    uint32_t token[4];
+
+    (void)state;
+    begin(EP_MEMORY_DEFAULT);
+    end();
+    assert_false(ep_live_is_shared());
+    for (unsigned i = 0; i < BLOCKS; i++)
+        block_place[i].object = &block[i];
+    assert_int_equal(ep_live_attach(&second), 1);
+    assert_true(ep_live_is_shared());
+    assert_int_equal(ep_live_attach(&third), -ENOSPC);
+    begin(EP_MEMORY_DEFAULT);
+    atomic_store(&collections, 1);
+    make_many(1, SIZE, 1000); /* no collection has seen it */
+    for (unsigned i = 0; i < 4; i++)
+        token[i] = make_block(2, SIZE + i, block);
+    assert_int_equal(live(), 4 * SIZE + 6);
+    atomic_store(&collections, 2);
+    assert_int_equal(live_if_in_use(SIZE / 2), SIZE / 2 + 4 * SIZE + 6);
+    atomic_store(&block[EP_LIVE_PLACE(token[1])], 0);
+    assert_int_equal(live_if_in_use(SIZE / 2), SIZE / 2 + 3 * SIZE + 5);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_stacks_survive),
         cmocka_unit_test(test_total_is_the_runtimes),
         cmocka_unit_test(test_switched_on_late),
+        cmocka_unit_test(test_two_tables),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
