@@ -12,7 +12,17 @@ SPAWN = [f"test.test_multiprocessing_spawn.{name}" for name in (
 ASYNCIO = [f"test.test_asyncio.test_{name}" for name in (
     "subprocess", "events", "taskgroups", "streams", "sendfile", "sock_lowlevel", "base_events", "waitfor", "locks", "timeouts", "runners", "server",
     "context", "selector_events", "unix_events", "queues", "threads", "transports", "protocols", "buffered_proto")]
-PARTS = {"multiprocessing_spawn": SPAWN, "asyncio": ASYNCIO}
+# What allocates in every way: objects, the interpreter, libraries in C.
+OBJECTS = [f"test.test_{name}" for name in (
+    "array ast bigmem binascii bool bytes bz2 c_locale_coercion call class code codecs collections compile complex configparser contextlib copy "
+    "coroutines crypt csv dataclasses datetime decimal deque descr dict difflib enum enumerate exceptions fileio float format fractions frozen "
+    "fstring functools gc generators genericclass getopt gettext glob grammar gzip hash hashlib heapq hmac importlib inspect int iter itertools json "
+    "linecache list long lzma marshal math memoryio memoryview minidom mmap module named_expressions numeric_tower opcodes operator optparse ordered_dict "
+    "patma pickle pickletools plistlib pprint pyclbr pyexpat queue random range re sax scope set shelve slice sort ssl statistics "
+    "strftime string string_literals strptime struct subclassinit symtable syntax sys tarfile tempfile textwrap threading_local tokenize "
+    "tracemalloc tuple typechecks types typing unicode unicodedata unpack userdict userlist weakref weakset with xml_etree xml_etree_c "
+    "zipfile zipimport zlib").split()]
+PARTS = {"multiprocessing_spawn": SPAWN, "asyncio": ASYNCIO, "objects": OBJECTS}
 TESTS = {"multiprocessing_fork": 240, "multiprocessing_forkserver": 240, "asyncio": 160, "multiprocessing_spawn": 240, "signal": 120, "io": 100,
          "subprocess": 100, "faulthandler": 80, "selectors": 60, "threading": 60, "eintr": 60, "fork1": 40, "time": 30, "posix": 30, "ctypes": 30}
 
@@ -33,7 +43,7 @@ def last_words(err):
     return " / ".join(lines[-3:])
 
 
-def tests_of(name):
+def tests_of(name, seconds=None):
     def row(run, only=()):
         modules = list(only) or PARTS.get(name, [f"test.test_{name}"])
         results = run.work / "results"
@@ -43,7 +53,7 @@ def tests_of(name):
         return {"exit status": status, "tests": found, "why": "" if status in (0, 1) else last_words(err),
                 "summary": f"{status}: " + (", ".join(f"{counted[word]} {word}" for word in ("passed", "failed", "died", "skipped") if counted[word])
                                             or "no test")}
-    row.seconds = TESTS[name]
+    row.seconds = seconds or TESTS[name]
     # Tests start many short processes and kill some; what ends by a signal or _exit() loses its last profile. Workers that
     # are forked without exec are not profiled.
     row.least = 40
@@ -51,3 +61,5 @@ def tests_of(name):
 
 
 ROWS = {f"python-{name}": tests_of(name) for name in TESTS}
+# Only if it is named: 130 modules take minutes.
+MORE = {"python-objects": tests_of("objects", 1200)}
