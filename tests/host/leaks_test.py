@@ -102,6 +102,18 @@ def test_restarts_hide_no_leak_and_make_none(cli, days):
     assert ask(cli, days, "--service", "step")["grows"] == 0
 
 
+def test_native_memory(cli, server):
+    """Memory of a native library in a .NET program: the place says who called it."""
+    days = Days(server, 24)
+    for hour in range(24):
+        stacks = {("Shop.Image.Load", "Skia.SKBitmap.Allocate", "[native]"): (5 + hour) * MB, ("Shop.Image.Load", "[mmap]"): 20 * MB,
+                  ("Shop.Cache.Add", "Skia.SKBitmap.Allocate", "[native]"): 20 * MB}
+        days.push(hour, "one", stacks)
+    sites = ask(cli, days, code=LEAK)["sites"]
+    assert [site["site"] for site in sites if site["grows"]] == ["[native] Skia.SKBitmap.Allocate at Shop.Image.Load"]
+    assert sorted(site["site"] for site in sites)[0].startswith("[mmap] Shop.Image.Load")
+
+
 def test_objects(cli, server):
     """Of a device: 10 objects of 100 bytes more each hour, in a segment of 24 messages, and another one."""
     begin = int(time.time()) // 3600 * 3600 - 24 * 3600

@@ -66,14 +66,25 @@ static const char *name_of(const struct et_profile *p, uint32_t node)
     return name ? name : "?";
 }
 
-/* "System.Byte[] at Shop.Cache.Add"; a stack of one frame is only that. */
+static bool has_caller(const struct et_profile *p, uint32_t node)
+{
+    uint32_t caller = p->nodes[node].parent;
+    return caller && p->nodes[caller].parent;
+}
+
+/* "System.Byte[] at Shop.Cache.Add"; "[native] NativeMemory.Alloc at Shop.Image.Load"; a stack of one frame is only
+ * that. */
 static uint32_t site_of(struct finder *f, const struct et_profile *p, uint32_t node)
 {
     struct et_buf text = {0};
-    uint32_t caller = p->nodes[node].parent;
-    et_buf_text(&text, name_of(p, node));
-    if (caller && p->nodes[caller].parent) {
-        et_buf_printf(&text, " at %s", name_of(p, caller));
+    const char *name = name_of(p, node);
+    et_buf_text(&text, name);
+    if ((strcmp(name, "[native]") == 0 || strcmp(name, "[mmap]") == 0) && has_caller(p, node)) {
+        node = p->nodes[node].parent;
+        et_buf_printf(&text, " %s", name_of(p, node));
+    }
+    if (has_caller(p, node)) {
+        et_buf_printf(&text, " at %s", name_of(p, p->nodes[node].parent));
     }
     uint32_t site = et_intern(&f->out->strings, text.data);
     et_buf_free(&text);
