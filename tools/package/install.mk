@@ -19,7 +19,8 @@ INSTALL_CFLAGS  := $(filter -funwind-tables,$(BOARD_CFLAGS))
 
 # ---- the shared library: the same sources, with visible public names ----
 
-INSTALL_OBJ := $(EP_SRC:%.c=$(INSTALL_DIR)/obj/%.o)
+# Without the memory hooks: a program's calls reach the wrappers only where these are linked into it.
+INSTALL_OBJ := $(patsubst %.c,$(INSTALL_DIR)/obj/%.o,$(filter-out port/linux/memory%,$(EP_SRC)))
 INSTALL_TLS := $(TLS_SRC:%.c=$(INSTALL_DIR)/obj/%.o)
 
 $(INSTALL_OBJ): $(INSTALL_DIR)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
