@@ -51,9 +51,15 @@ $(MEMORY_LINKED): tests/preload/memory.c tests/preload/memory_linked.c $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) @port/linux/memory.opt $(MEMORY_STATIC) $(EP_LDLIBS) -o $@ 2>&1 | { ! grep -vE "in function|statically linked applications"; }
 
+# musl's calloc() and realloc() call its malloc().
+MEMORY_MUSL := $(if $(filter host,$(BOARD)),$(PRELOAD_MEMORY)_musl)
+$(PRELOAD_MEMORY)_musl: tests/preload/memory.c tests/preload/memory_linked.c $(BUILD)-musl/libedgeprof.a port/linux/memory.opt port/linux/link.opt
+	@mkdir -p $(@D)
+	$(CC) -I. -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $(LIBC_MUSL) $(filter %.c,$^) $(LIBC_MUSL_LIB) $(EP_LDFLAGS) @port/linux/memory.opt -static $(EP_LDLIBS) -o $@
+
 .PHONY: test-preload-memory test-preload-memory-seeds
-test-preload-memory: $(PRELOAD_MEMORY) $(MEMORY_LINKED) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
-	@tests/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_work 2 $(MEMORY_LINKED)
+test-preload-memory: $(PRELOAD_MEMORY) $(MEMORY_LINKED) $(MEMORY_MUSL) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
+	@tests/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_work 2 $(MEMORY_LINKED) $(MEMORY_MUSL)
 $(call test,test-preload-memory,all,120,shared,Bytes in use and allocated by each function of a C program are right within chance.)
 test-preload-memory-seeds: $(PRELOAD_MEMORY) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
 	@tests/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_seeds 20

@@ -31,6 +31,29 @@ static inline uint64_t ep_memory_is_sampled(size_t size)
     return ep_memory_look(size);
 }
 
+/* Between these two the thread's allocations are not measured: a C library's calloc() or realloc() may call its
+ * malloc(), which is hooked, too. Context: any thread. */
+static inline struct ep_memory_hidden {
+    size_t left;
+    bool busy;
+} ep_memory_hide(void)
+{
+    struct ep_memory_watcher *me = &ep_memory_mine;
+    const struct ep_memory_hidden hidden = {me->left, me->busy};
+
+    me->left = SIZE_MAX;
+    me->busy = true;
+    atomic_signal_fence(memory_order_seq_cst);
+    return hidden;
+}
+
+static inline void ep_memory_show(struct ep_memory_hidden hidden)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    ep_memory_mine.left = hidden.left;
+    ep_memory_mine.busy = hidden.busy;
+}
+
 /* Record a sample with the stack of the hook's caller, and follow it. The hook must call them itself: its frame is
  * omitted. Context: any thread. */
 void ep_memory_record(const void *block, size_t size, uint64_t stands_for);

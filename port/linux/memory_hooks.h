@@ -34,10 +34,10 @@ HOOK(void *, calloc, (size_t count, size_t size))
     size_t bytes;
     uint64_t stands_for = __builtin_mul_overflow(count, size, &bytes) ? 0 : ep_memory_is_sampled(bytes);
 
-    if (__builtin_expect(stands_for == 0, true))
-        return NEXT(calloc)(count, size);
+    struct ep_memory_hidden hidden = ep_memory_hide();
     void *block = NEXT(calloc)(count, size);
-    if (block)
+    ep_memory_show(hidden);
+    if (__builtin_expect(stands_for != 0, false) && block)
         ep_memory_record(block, bytes, stands_for);
     return block;
 }
@@ -62,7 +62,9 @@ static __attribute__((noinline)) void *renew(void *old, size_t size)
     if (is_lent(old))
         return leave(old, size);
     uint32_t token = ep_blocks_may_have(old) ? ep_blocks_remove(old) : 0;
+    struct ep_memory_hidden hidden = ep_memory_hide();
     void *block = NEXT(realloc)(old, size);
+    ep_memory_show(hidden);
     if (token && !block && size)
         ep_blocks_restore(old, token);
     else if (token)
@@ -74,8 +76,6 @@ HOOK(void *, realloc, (void *old, size_t size))
 {
     uint64_t stands_for = ep_memory_is_sampled(size);
 
-    if (__builtin_expect(stands_for == 0 && !ep_blocks_may_have(old), true))
-        return NEXT(realloc)(old, size);
     void *block = renew(old, size);
     if (block && stands_for)
         ep_memory_record(block, size, stands_for);
@@ -86,10 +86,10 @@ HOOK(int, posix_memalign, (void **block, size_t alignment, size_t size))
 {
     uint64_t stands_for = ep_memory_is_sampled(size);
 
-    if (__builtin_expect(stands_for == 0, true))
-        return NEXT(posix_memalign)(block, alignment, size);
+    struct ep_memory_hidden hidden = ep_memory_hide();
     int error = NEXT(posix_memalign)(block, alignment, size);
-    if (!error && *block)
+    ep_memory_show(hidden);
+    if (stands_for && !error && *block)
         ep_memory_record(*block, size, stands_for);
     return error;
 }
@@ -99,11 +99,11 @@ HOOK(int, posix_memalign, (void **block, size_t alignment, size_t size))
     HOOK(void *, name, arguments)                                                                                      \
     {                                                                                                                  \
         uint64_t stands_for = ep_memory_is_sampled(size);                                                              \
-                                                                                                                       \
-        if (__builtin_expect(stands_for == 0, true))                                                                   \
-            return NEXT(name) passed;                                                                                  \
+        struct ep_memory_hidden hidden = ep_memory_hide();                                                             \
         void *block = NEXT(name) passed;                                                                               \
-        if (block)                                                                                                     \
+                                                                                                                       \
+        ep_memory_show(hidden);                                                                                        \
+        if (stands_for && block)                                                                                       \
             ep_memory_record(block, size, stands_for);                                                                 \
         return block;                                                                                                  \
     }
