@@ -124,6 +124,9 @@ for key, count in sums.items():
     if abs(off) > 3:
         problems.append(f"{key}: the mean of {runs} runs is off by {off:.1f} standard errors")
 for path in linked:
+    forked = subprocess.run([path, "fork"], capture_output=True, text=True, env={**os.environ, "EDGEPROF_ENDPOINT": f"file://{work}/fork", "EDGEPROF_KINDS": "alloc,live"})
+    if forked.returncode != 0 or forked.stderr or forked.stdout.count("live by_") != 2:
+        problems.append(f"{path} fork: {forked.returncode} {forked.stdout}{forked.stderr}")
     truth = run_linked(path)
     distance = compare(os.path.basename(path), truth, measured(), 4)
     print(f"  {os.path.basename(path)}: each site within {distance:.2f} standard errors")

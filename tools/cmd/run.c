@@ -48,7 +48,7 @@ static const char help[] =
     "  --only NAME,...     profile only these executables; * matches any characters; repeatable\n"
     "  --skip NAME,...     exclude these executables, even if --only names them; repeatable\n"
     "  --no-fork           do not profile processes that COMMAND forks without exec, such as a server's workers\n"
-    "  --native-memory     also profile malloc() and free(): --kind live prints the memory in use, alloc what was\n"
+    "  --native-memory     also profile malloc(), free(), mmap(): --kind live prints memory in use, alloc what was\n"
     "                      allocated\n"
     "  --preload FILE      the profiler, libedgeprof-preload.so (beside edgeprof, or in ../lib), or with\n"
     "                      --native-memory libedgeprof-memory.so\n"
