@@ -71,7 +71,10 @@ EP_UNHURRIED  := transport/% port/% core/encode/% core/environment/% core/state/
                  $(addprefix core/,collect/collect.c collect/governor.c collect/level.c deliver/deliver.c data/outbox.c edgeprof.c layout.c settings.c stats.c)
 MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk) tools/build/harden.mk
 # $(1): the source
-ep_speed       = $(if $(filter $(EP_FAST),$(1)),-fno-sched-spec --param=logical-op-non-short-circuit=0 --param=tree-reassoc-width=1,-Os) $(if $(filter $(EP_UNHURRIED),$(1)),-fno-move-loop-invariants)
+ep_speed       = $(if $(filter $(EP_FAST),$(1)),-fno-sched-spec --param=logical-op-non-short-circuit=0 --param=tree-reassoc-width=1,-Os) $(if $(filter $(EP_UNHURRIED),$(1)),-fno-move-loop-invariants) \
+                 $(ep_tls_$(BOARD_ARCH)_$(notdir $(1)))
+# The dialect of TLS that OpenTelemetry's specification wants; the default of the other architectures is right.
+ep_tls_x86_64_threads.c := -mtls-dialect=gnu2
 
 TESTS     :=
 OWN_TESTS :=
@@ -129,6 +132,7 @@ include $(wildcard \
     tests/signals/signals.mk \
     tests/crash/crash.mk \
     tests/incident/incident.mk \
+    tests/otel/otel.mk \
     tests/foreign/foreign.mk \
     tests/libc/libc.mk \
     port/nativeaot/musl.mk \

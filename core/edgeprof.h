@@ -419,6 +419,40 @@ struct ep_incident_stats {
 };
 void ep_incident_stats_get(struct ep_incident_stats *stats); /* Context: any thread. */
 
+/* OpenTelemetry's contexts, see core/DESIGN.md, section 19: with them other profilers on this machine, such as the eBPF
+ * profiler, know the service, span and labels of this program, and edgeprof knows the spans of other tracers in it. The
+ * specification is still in development, so they are off by default. Linux only; a program that calls none of these
+ * functions links none of them. */
+
+/* Publishes the process context, or publishes it anew: service.name, service.version, service.instance.id and more.
+ * The first value of a key counts: of `attributes` ("key=value,key=value", %-encoded; NULL: none), config->service
+ * (config may be NULL), OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, config->tags, and what edgeprof knows. A forked
+ * child has none until it calls this. Nothing is kept by reference. Returns 0; -EEXIST: another library has published
+ * one; -EINVAL: attributes are malformed or too long; -ENOTSUP: readers would not find it on this system; else the
+ * system's error (ep_start_error()). Context: init. */
+int ep_otel_publish(const struct ep_config *config, const char *attributes);
+
+/* Publishes what each thread works for from here on: the span of ep_span_set(), if it has both ids, and labels of
+ * ep_tag_push(), of which the first 64 keys and 228 bytes a thread are shown. Each thread takes 272 bytes more in
+ * programs that link this. Needs ep_otel_publish(), and -Wl,--export-dynamic-symbol=otel_thread_ctx_v1 when the program
+ * is linked. Not with libedgeprof.so. Returns 0; -EALREADY; -EEXIST: another library publishes thread contexts;
+ * -ENOENT: the symbol is not exported; -EINVAL: there is no process context (ep_start_error()). Context: init. */
+int ep_otel_threads(void);
+
+/* From here on samples and events of a thread carry the span that another tracer in this process has published for it,
+ * in a module that is loaded now or later. It counts instead of the thread's own ep_span_set(). Not seen: such spans in
+ * waits that are still open, and in dumps of all threads. Returns 1: there is such a tracer; 0: not yet; -ENOSYS.
+ * Context: init. */
+int ep_otel_read(void);
+
+/* Removes the process context, and with it what readers see of threads. Context: init. */
+void ep_otel_withdraw(void);
+
+/* What EDGEPROF_OTEL_CONTEXT asks for: publish, read, or both (1); 0 or nothing: none. Returns these bits, or -EINVAL
+ * (ep_start_error()). Context: init. */
+enum { EP_OTEL_PUBLISH = 1, EP_OTEL_READ = 2 };
+int ep_otel_from_env(void);
+
 /* From the next ep_start() on, `say` gets one line when profiles do not arrive, with the reason and without
  * credentials, such as "profiles are not accepted by http://host:4040: 401, ...", and one when they arrive again. Each
  * reason is said once, and again after an hour at the earliest. The deliver thread calls it; it may block for a moment.

@@ -184,6 +184,9 @@ size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size);
 
 /* The calling thread's struct ep_work; valid as long as the thread exists. Context: signal. */
 struct ep_work *ep_port_work(void);
+/* What samples and events of the calling thread show, up to `waiting`: a weak alias of ep_port_work(), which is
+ * replaced in programs with ep_port_thread_context_find(). Context: signal. */
+struct ep_work *ep_work_shown(void);
 
 /* The address that the .NET runtime makes hijacked frames return to; 0 without such a runtime. Context: init. */
 uintptr_t ep_port_hijack_stub(void);
@@ -292,6 +295,29 @@ enum ep_crash_step_number {
 bool ep_crash_begin(const struct ep_crash_event *event);
 void ep_crash_step(enum ep_crash_step_number step);
 void ep_crash_end(void);
+
+/* ---- OpenTelemetry's contexts, for programs that have them (core/context/) ---- */
+
+/* The memory of the process context, zeroed, under the name that readers look for; a forked child does not have it.
+ * open: 0: it is new; 1: this process has it; -EEXIST: another library of this process has published one; else the
+ * system's error. mine: true if this process has it. changed: its content was published; an error: readers cannot find
+ * it. Context: init; any thread for mine and changed, one at a time. */
+int ep_port_context_open(size_t size, void **memory);
+bool ep_port_context_mine(void **memory);
+int ep_port_context_changed(void);
+void ep_port_context_close(void);
+
+/* From here on a forked child calls it. 0 or a negative errno value. Context: init. */
+int ep_port_context_forks(void (*child)(void));
+
+/* 0: readers find this thread-local variable, in the module with this function. -EEXIST: another module has one of that
+ * name, too; -ENOENT: they do not find it. Context: init. */
+int ep_port_context_symbol(const char *name);
+
+/* Looks for a thread-local pointer of that name in the modules, but with skip_own not in this function's. From then on
+ * ep_work_shown() has the span of the record that the calling thread's pointer leads to. If there is none yet, each
+ * ep_port_modules_scan() with pin looks again. 1: found; 0: not yet; else an error. Context: init. */
+int ep_port_thread_context_find(const char *name, bool skip_own);
 
 /* ---- what a port reports to the core (implemented in core/) ---- */
 

@@ -89,6 +89,16 @@ $(UT_DIR)/%/plugin.so: tests/linux/plugin.c tests/linux/plugin.h
 	@mkdir -p $(@D)
 	$(CC) $(UT_BASE) $(WARNINGS) -O1 -fasynchronous-unwind-tables -shared -Wl,-z,separate-code -o $@ $<
 $(foreach w,$(UT_WAYS),$(eval $(UT_DIR)/$(w)/linux_modules: | $(UT_DIR)/$(w)/plugin.so))
+# What linux_otel loads: a tracer with each model of thread-local storage.
+UT_TRACERS  := tracer-desc.so tracer-dynamic.so tracer-fixed.so tracer-big.so
+UT_TLS_desc    := $(if $(filter aarch64,$(BOARD_ARCH)),-mtls-dialect=desc,-mtls-dialect=gnu2)
+UT_TLS_dynamic := $(if $(filter aarch64,$(BOARD_ARCH)),-mtls-dialect=trad,-mtls-dialect=gnu)
+UT_TLS_fixed   := -ftls-model=initial-exec
+UT_TLS_big     := $(UT_TLS_desc) -DTRACER_FILL=65536
+$(UT_DIR)/%.so: tests/linux/tracer.c tests/linux/tracer.h
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -g -fPIC $(BOARD_CFLAGS) $(WARNINGS) -O2 $(UT_TLS_$(patsubst tracer-%,%,$(notdir $*))) -shared -o $@ $<
+$(foreach w,$(UT_WAYS),$(eval $(UT_DIR)/$(w)/linux_otel: | $(UT_TRACERS:%=$(UT_DIR)/$(w)/%)))
 # Tests that include a source file to test its static functions.
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/capture/test_alloc_hooks.o): port/nativeaot/alloc_hooks.c port/nativeaot/runtime.h
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/capture/test_async_parents.o): port/nativeaot/async_parents.c port/nativeaot/runtime.h port/nativeaot/glue.h

@@ -60,7 +60,7 @@ __attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_context *con
         return;
     struct record_args args;
     args.ep = ep;
-    args.work = ep_port_work();
+    args.work = ep_work_shown();
     args.event = NULL;
     args.value = ns;
     args.tid = tid;
@@ -102,7 +102,7 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
         tid = ep_port_here(&context);
         skip++;
     }
-    int result = record_event(ep, ep_port_work(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
+    int result = record_event(ep, ep_work_shown(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
     if (atomic_fetch_add_explicit(&ep->rates.unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
         ep_port_wake(&ep->collect_event);
     ep_release();

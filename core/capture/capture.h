@@ -28,6 +28,14 @@ bool ep_tags_hidden(const struct ep_tags *tags, unsigned set, unsigned inner);
 unsigned ep_tags_copy(struct ep_tags *tags, unsigned set, const char *key, unsigned key_size, const char *value,
                       unsigned value_size);
 
+/* What ep_tags_add(), ep_work_set(), ep_tag_push() and ep_tag_pop() do. Those names are weak aliases, so that a program
+ * that publishes its threads' contexts (core/context/threads.c) gets other definitions, and no other program pays for
+ * that. Context: any thread. */
+uint32_t ep_tags_extend(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size);
+void ep_work_store(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low);
+int ep_tags_push(const char *key, const char *value);
+void ep_tags_pop(void);
+
 /* Records an event of another thread, from a copy of its registers and stack in *context. Context: collect. */
 void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_context *context, uint32_t tid,
                     const struct ep_hook_event *event);

@@ -10,6 +10,7 @@
  *   ticks.c                                                  a cheap counter for durations
  *   serve.c, control.c, pull.c, store.c                      endpoints; the spool's files
  *   crash.c, crash_file.c                                    fatal signals, and the file of their record
+ *   process_context.c, thread_context.c                      OpenTelemetry's contexts
  *   preload*.c                                               the preload library
  */
 #ifndef EP_LINUX_H
@@ -44,6 +45,10 @@ void ep_linux_context(const void *ucontext, struct ep_context *context);
 
 /* Converts a pc from /proc to one of struct ep_context (Thumb bit). Context: collect. */
 uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
+
+/* What ep_port_modules_scan() does, which is a weak alias of it; thread_context.c replaces that. Context: init,
+ * collect. */
+int ep_linux_modules_scan(int pin);
 
 /* Asks the kernel to read a module's unwind tables from the disk, so that handlers need not wait for them. No effect
  * if the kernel refuses. Context: init, collect. */

@@ -267,6 +267,8 @@ struct ep_work *ep_port_work(void)
     return &work;
 }
 
+__attribute__((weak, alias("ep_port_work"))) struct ep_work *ep_work_shown(void);
+
 int ep_port_threads_announced(void)
 {
     /* !FIXME: 1 when new threads arm themselves. */
@@ -402,6 +404,49 @@ const char *ep_port_crash_text(size_t *size)
 {
     *size = 0;
     return NULL;
+}
+
+/* ---- OpenTelemetry's contexts ---- */
+
+int ep_port_context_open(size_t size, void **memory)
+{
+    /* !FIXME: where programs can read each other's memory: see port.h. Without it, ep_otel_publish() returns this
+     * error. */
+    (void)size;
+    *memory = NULL;
+    return -ENOSYS;
+}
+
+bool ep_port_context_mine(void **memory)
+{
+    *memory = NULL;
+    return false;
+}
+
+int ep_port_context_changed(void)
+{
+    return -ENOSYS;
+}
+
+void ep_port_context_close(void) {}
+
+int ep_port_context_forks(void (*child)(void))
+{
+    (void)child;
+    return 0;
+}
+
+int ep_port_context_symbol(const char *name)
+{
+    (void)name;
+    return -ENOENT;
+}
+
+int ep_port_thread_context_find(const char *name, bool skip_own)
+{
+    (void)name;
+    (void)skip_own;
+    return -ENOSYS;
 }
 
 void ep_wait_begin(enum ep_wait wait)

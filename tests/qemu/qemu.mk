@@ -163,7 +163,7 @@ $(QEMU_DIR)/jobs: tests/qemu/qemu.mk
 
 $(QEMU_DIR)/initrd.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/jobs $(QEMU_LINUX) $(QEMU_PROGRAMS) $(QEMU_DIR)/service-musl
 	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/jobs $(foreach l,$(QEMU_LIBS),lib/$(notdir $(l))=$(l)) \
-	    $(foreach p,$(QEMU_LINUX) $(QEMU_PROGRAMS) $(QEMU_DIR)/service-musl $(UT_DIR)/plain/plugin.so,bin/$(notdir $(p))=$(p))
+	    $(foreach p,$(QEMU_LINUX) $(QEMU_PROGRAMS) $(QEMU_DIR)/service-musl $(UT_DIR)/plain/plugin.so $(UT_TRACERS:%=$(UT_DIR)/plain/%),bin/$(notdir $(p))=$(p))
 
 # -icount: the guest's time is the number of executed instructions, 4 ns each, whatever load this machine has.
 QEMU_ICOUNT := -icount shift=2,sleep=off

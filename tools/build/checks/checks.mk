@@ -9,7 +9,7 @@ CHECK_SIGNAL  = $(PYTHON) $(CHECKS)/signal_check.py --graph $(EP_OBJ:.o=.ci) $(N
 CHECK_SIGNAL_SOURCES = --sources core/*.h core/*/*.h core/*.c core/*/*.c port/port.h $(BOARD_PORT)/*.h $(BOARD_PORT)/*.c \
                        $(wildcard port/nativeaot/*.h)
 CHECK_SYMBOLS := NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --allow $(CHECKS)/undefined_allow.txt \
-                 --prefix ep_ __wrap_ --data-max $(BOARD_DATA_MAX) --text-max $(BOARD_TEXT_MAX)
+                 --prefix ep_ __wrap_ otel_thread_ctx_v1 --data-max $(BOARD_DATA_MAX) --text-max $(BOARD_TEXT_MAX)
 WEIGH         := $(BUILD)/checks/weigh
 
 CHECK_TARGETS := check-selftest check-signal check-symbols check-memory check-includes check-functions check-format check-tree check-names check-wraps
