@@ -119,6 +119,7 @@ __attribute__((constructor)) static void preload_begin(void)
     if (!error) {
         crash_begin(&config);
         incident_begin();
+        ep_preload_context(&config);
     }
     ep_notice_to(ep_preload_say_line);
     error = error ? error : ep_start(&config);

@@ -40,9 +40,15 @@ int ep_preload_end_begins(void);
  * of its life, from 100 ms to 2 s; under `edgeprof run` 2 s. Context: init. */
 unsigned ep_preload_end_ms(void);
 
-/* ---- forked children (preload_fork.c) ---- */
-
 struct ep_config;
+
+/* ---- OpenTelemetry's contexts (preload_context.c) ---- */
+
+/* Does what EDGEPROF_OTEL_CONTEXT says, before ep_start(); `again` in a forked child. Context: init. */
+void ep_preload_context(const struct ep_config *config);
+void ep_preload_context_again(const struct ep_config *config);
+
+/* ---- forked children (preload_fork.c) ---- */
 
 /* From here on forked children are profiled with this configuration, which is copied, unless EDGEPROF_FORK=0 or there
  * is no endpoint. Context: init. */

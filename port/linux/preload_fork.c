@@ -74,6 +74,7 @@ static void start_in_child(void)
     int size = snprintf(tags, sizeof tags, "%s%spid=%d", kept.tags ? kept.tags : "", kept.tags && *kept.tags ? "," : "",
                         (int)getpid());
     config.tags = size < (int)sizeof tags ? tags : kept.tags;
+    ep_preload_context_again(&config);
     int error = ep_start(&config);
     atomic_store(&child_state, error ? FAILED : RUNS);
 }

@@ -2,7 +2,7 @@
  * Functions for the C# package; see glue.h. C# serialises start and stop.
  *
  *   ep_dotnet_start -> start_agreed -> ep_config_from_env, ep_dotnet_self_check, tls_setup, old_setup,
- *                                      memory_provide, spool_start, crash_follow, ep_start, endpoints_start
+ *                                      memory_provide, spool_start, crash_follow, contexts_begin, ep_start, endpoints_start
  *   ep_dotnet_stop  -> ep_stop, release_memory
  */
 #include "glue.h"
@@ -262,6 +262,32 @@ static void crash_follow(struct ep_config *config)
         ep_crash_follow(config);
 }
 
+/* Linked with EdgeProfOtelContext=true only. */
+extern __typeof__(ep_otel_publish) ep_otel_publish __attribute__((weak));
+extern __typeof__(ep_otel_threads) ep_otel_threads __attribute__((weak));
+extern __typeof__(ep_otel_read) ep_otel_read __attribute__((weak));
+
+/* OpenTelemetry's contexts, if the variable asks for them. A program may start again. The profiler runs without, if
+ * that fails. */
+static void contexts_begin(const struct ep_config *config)
+{
+    const int wanted = ep_otel_from_env();
+
+    if (wanted > 0 && (!ep_otel_publish || !ep_otel_threads || !ep_otel_read)) {
+        ep_dotnet_notice("EDGEPROF_OTEL_CONTEXT has no effect: build the program with EdgeProfOtelContext=true");
+        return;
+    }
+    int err = wanted < 0 ? wanted : 0;
+    if (err == 0 && wanted & EP_OTEL_PUBLISH)
+        err = ep_otel_publish(config, "telemetry.sdk.language=dotnet");
+    if (err == 0 && wanted & EP_OTEL_PUBLISH)
+        err = ep_otel_threads();
+    if (err != 0 && err != -EALREADY)
+        ep_dotnet_notice(ep_start_error());
+    if (wanted > 0 && wanted & EP_OTEL_READ)
+        (void)ep_otel_read();
+}
+
 static int start_agreed(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls)
 {
     struct ep_config config = {.service = options->service,
@@ -299,6 +325,7 @@ static int start_agreed(const struct ep_dotnet_options *options, const struct ep
     if (err == 0) {
         ep_notice_to(ep_dotnet_notice);
         crash_follow(&config);
+        contexts_begin(&config);
         err = ep_start(&config);
     }
     if (err == 0 && missing)

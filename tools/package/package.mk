@@ -61,7 +61,7 @@ deb-library:
 	@mv $(DEB_DEV)/usr/lib/$(DEB_TRIPLET)/libedgeprof.so.* $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
 
 # The documents for administrators.
-PKG_PAGES := configuration server security http-api pyroscope-and-grafana troubleshooting
+PKG_PAGES := configuration opentelemetry server security http-api pyroscope-and-grafana troubleshooting
 
 deb-flags:
 	@echo $(DEB_MAKE)
