@@ -31,13 +31,27 @@ $(ET_OBJ): $(ET_DIR)/%.o: tools/%.c tools/tools.mk tools/build/harden.mk Makefil
 
 # The assembler resolves .incbin relative to tools/web; make needs the files as prerequisites.
 $(ET_DIR)/web/assets.o: private ET_CFLAGS += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_DIR)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
+$(ET_DIR)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3.js $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
+
+# The modules of d3 that the flame graph and the timeline use: 104 of 280 kB. Each extends the global d3.
+ET_D3 := $(patsubst %,tools/web/node_modules/d3-%.min.js,selection/dist/d3-selection array/dist/d3-array \
+         hierarchy/dist/d3-hierarchy format/dist/d3-format color/dist/d3-color interpolate/dist/d3-interpolate \
+         time/dist/d3-time time-format/dist/d3-time-format scale/dist/d3-scale ease/dist/d3-ease)
+$(ET_DIR)/gen/d3.js: $(ET_NPM) tools/tools.mk
+	@mkdir -p $(@D)
+	cat $(ET_D3) >$@
 
 # When loaded, the library adds a style sheet to the page, which the page's policy forbids. style.css has its rules.
+# It makes a label for each frame, also for frames that are too narrow for one: most of a large graph's elements.
+# flame.js makes labels of frames that become wide.
 $(ET_DIR)/gen/d3-flamegraph.js: $(ET_NPM) tools/tools.mk
 	@mkdir -p $(@D)
-	sed 's/,document\.head\.appendChild([A-Za-z$$_]*)//' tools/web/node_modules/d3-flame-graph/dist/d3-flamegraph.umd.min.js >$@
+	sed -e 's/,document\.head\.appendChild([A-Za-z$$_]*)//' \
+	    -e 's/\([a-zA-Z_$$]*\)\.append("foreignObject")\.append("xhtml:div")/\1.filter(h=>c(h)>=35).append("foreignObject").append("xhtml:div")/' \
+	    tools/web/node_modules/d3-flame-graph/dist/d3-flamegraph.umd.min.js >$@
 	@! grep -q 'appendChild(' $@ || { echo "d3-flame-graph: its style sheet was not found where it used to be" >&2; exit 1; }
+	@grep -q 'function c(h){return(h.x1-h.x0)\*f}.*filter(h=>c(h)>=35)' $@ || \
+	    { echo "d3-flame-graph: its labels were not found where they used to be" >&2; exit 1; }
 
 # A self-contained file cannot import: the modules are concatenated. Each import or export must be a single line.
 ET_ALONE := $(addprefix tools/web/,dom.js format.js colors.js flame.js table.js functions.js viewer.js alone.js)
@@ -92,7 +106,7 @@ $(ET_TEST)/%.o: tools/%.c tools/tools.mk $(ET_HEADERS) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
 $(ET_TEST)/web/assets.o: private ET_ASAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_TEST)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
+$(ET_TEST)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3.js $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
 $(ET_TEST)/gen/%.o: $(ET_DIR)/gen/%.c
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) -std=gnu11 $(ET_ASAN) -c $< -o $@
@@ -142,7 +156,7 @@ $(ET_TSAN_DIR)/%.o: tools/%.c tools/tools.mk $(ET_HEADERS) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (TSan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_TSAN) -c $< -o $@
 $(ET_TSAN_DIR)/web/assets.o: private ET_TSAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_TSAN_DIR)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
+$(ET_TSAN_DIR)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3.js $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
 $(ET_TSAN_DIR)/gen/%.o: $(ET_DIR)/gen/%.c
 	@mkdir -p $(@D)
 	@echo "  CC $< (TSan)"; $(ET_CC) -std=gnu11 $(ET_TSAN) -c $< -o $@

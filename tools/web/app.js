@@ -11,7 +11,7 @@ import { formatTime } from '/format.js';
 import { listenForKeys } from '/keyboard.js';
 import { LeakView } from '/leaks.js';
 import { ProfileView } from '/profile.js';
-import { baseTimeOf, ofSpan, queryOf, timeOf, windowOf } from '/query.js';
+import { baseTimeOf, ofSpan, timeOf, timelinePath } from '/query.js';
 import { Selection } from '/selection.js';
 import { toggled } from '/selector.js';
 import { SpanView } from '/spans.js';
@@ -198,9 +198,8 @@ async function showTimeline(still) {
   if (without) {
     return;
   }
-  const buckets = innerWidth < 700 ? 100 : 240;
   const asked = state.view === 'span' && (state.span_id || state.trace_id) ? ofSpan(state) : state;
-  const data = await get(`/api/timeline?${queryOf(asked, windowOf(state), { group: state.view === 'diff' ? '' : state.group, buckets: String(buckets) })}`);
+  const data = await get(timelinePath(asked));
   if (still()) {
     selection.data = data;
     const comparing = state.view === 'diff';

@@ -25,6 +25,7 @@ INCLUDE(devices, "devices.js");
 INCLUDE(diff, "diff.js");
 INCLUDE(dom, "dom.js");
 INCLUDE(figures, "figures.js");
+INCLUDE(first, "first.js");
 INCLUDE(flame, "flame.js");
 INCLUDE(format, "format.js");
 INCLUDE(functions, "functions.js");
@@ -42,7 +43,7 @@ INCLUDE(verdict, "verdict.js");
 INCLUDE(viewer, "viewer.js");
 INCLUDE(bundle, "viewer-alone.js");
 INCLUDE(icon, "icon.svg");
-INCLUDE(d3, "node_modules/d3/dist/d3.min.js");
+INCLUDE(d3, "d3.js");
 INCLUDE(flamegraph, "d3-flamegraph.js");
 
 #define ASSET(path, type, symbol)                                                                                      \
@@ -66,6 +67,7 @@ static const struct et_asset assets[] = {
     ASSET("/diff.js", SCRIPT, diff),
     ASSET("/dom.js", SCRIPT, dom),
     ASSET("/figures.js", SCRIPT, figures),
+    ASSET("/first.js", SCRIPT, first),
     ASSET("/flame.js", SCRIPT, flame),
     ASSET("/format.js", SCRIPT, format),
     ASSET("/functions.js", SCRIPT, functions),

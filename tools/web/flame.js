@@ -24,6 +24,19 @@ function place(node) {
   return node && node.parent ? `${node.depth}:${node.data.name}` : '';
 }
 
+// Trees in which the library has left marks of a zoom.
+const zoomedTrees = new WeakSet();
+
+function removeMarks(tree) {
+  const left = [tree];
+  for (let node = left.pop(); node; node = left.pop()) {
+    node.fade = false;
+    node.hide = false;
+    left.push(...(node.children ?? []));
+  }
+  zoomedTrees.delete(tree);
+}
+
 const CELL = 20;
 const NARROW = 35;
 
@@ -109,7 +122,6 @@ export class FlameGraph {
       .onClick((node) => this.onZoom(node));
   }
 
-  // The library stores zoom and search marks in the tree, so each redraw uses a fresh copy.
   draw() {
     this.width = this.chart.clientWidth;
     if (!this.tree || !this.width) {
@@ -119,7 +131,10 @@ export class FlameGraph {
     press(this.turn, this.upright);
     this.chart.replaceChildren();
     this.graph = this.make();
-    const selection = globalThis.d3.select(this.chart).datum(structuredClone(this.tree)).call(this.graph);
+    if (zoomedTrees.has(this.tree)) {
+      removeMarks(this.tree);
+    }
+    const selection = globalThis.d3.select(this.chart).datum(this.tree).call(this.graph);
     this.root = selection.datum();
     this.marked = false;
     this.quiet = true;
@@ -180,6 +195,7 @@ export class FlameGraph {
   }
 
   onZoom(node) {
+    zoomedTrees.add(this.tree);
     if (this.quiet) {
       return;
     }

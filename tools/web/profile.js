@@ -2,7 +2,7 @@
 import { get } from '/api.js';
 import { element } from '/dom.js';
 import { processElement, profileFigures, qualityFigures } from '/figures.js';
-import { queryOf } from '/query.js';
+import { profileQuery } from '/query.js';
 import { Viewer } from '/viewer.js';
 
 const PROCESSES = 100;
@@ -27,7 +27,7 @@ export class ProfileView {
   }
 
   address(state) {
-    return queryOf(state, undefined, { group: state.group });
+    return profileQuery(state);
   }
 
   async show(state, still) {

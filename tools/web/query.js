@@ -60,3 +60,12 @@ export function queryOf(state, time = timeOf(state), more = {}) {
   const parameters = new URLSearchParams({ service: withService(state.service, state.filter) });
   return put(parameters, { kind: state.kind, value: state.value, ...time, ...more });
 }
+
+export function profileQuery(state) {
+  return queryOf(state, undefined, { group: state.group });
+}
+
+export function timelinePath(state) {
+  const buckets = innerWidth < 700 ? 100 : 240;
+  return `/api/timeline?${queryOf(state, windowOf(state), { group: state.view === 'diff' ? '' : state.group, buckets: String(buckets) })}`;
+}
