@@ -532,6 +532,11 @@ void et_store_set_bounds(struct et_store *store, struct et_bounds *bounds)
     store->bounds = bounds;
 }
 
+void et_store_set_residents(struct et_store *store, struct et_residents *residents)
+{
+    store->residents = residents;
+}
+
 struct et_bounds *et_store_bounds(const struct et_store *store)
 {
     return store->bounds;

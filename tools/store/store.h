@@ -65,6 +65,13 @@ struct et_budget *et_store_budget(const struct et_store *store);
 /* Counts bytes that the caller makes of what it read. Returns 0, or an error as a read does. */
 int et_store_counts(struct et_store *store, size_t bytes);
 
+/* Rows of the dictionary that stay in memory, shared by stores of one file that only read. A store without them, the
+ * default, reads what each profile needs. Free them after the stores. */
+struct et_residents;
+struct et_residents *et_residents_new(void);
+void et_residents_free(struct et_residents *residents);
+void et_store_set_residents(struct et_store *store, struct et_residents *residents);
+
 /* Limits for new names; NULL, the default: unlimited. The store does not enforce them; its writers do. */
 struct et_bounds;
 void et_store_set_bounds(struct et_store *store, struct et_bounds *bounds);

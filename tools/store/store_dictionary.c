@@ -1,11 +1,13 @@
 /*
- * See store_dictionary.h. Ids close together are read with one statement, others one by one.
+ * See store_dictionary.h. Rows that are not resident yet are read: ids close together with one statement, others one by
+ * one, without the resident's lock.
  *
- *   et_dictionary_load   read_nodes -> mark_ancestors -> read_node
- *                        read_frames -> load_frame -> load_module
- *                        add_entries -> place_node
+ *   et_dictionary_load   read_nodes -> want_ancestors -> get_node
+ *                        read_frames -> put_frame
+ *                        add_entries -> place_node -> place_frame -> place_module -> get_module
  */
 #include "tools/store/store_dictionary.h"
+#include "tools/store/resident.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,22 +15,24 @@
 /* Reading this many unused rows costs less than one statement per used row. */
 enum { PASSED_OVER = 8 };
 
-struct node_slot {
-    int64_t parent, frame;
-    bool wanted;
+/* A node of this profile. */
+struct node_place {
     uint32_t index, group; /* index in the profile + 1, below the frame of this group */
+    bool wanted;
 };
 
 struct dictionary_loader {
     struct et_store *store;
     struct et_profile *profile;
-    struct et_map modules; /* id -> index + 1 */
-    struct et_map frames;  /* id of a needed frame -> index; 0: not read yet */
-    uint32_t *near;        /* id -> slot + 1 of nodes read with one statement */
-    size_t near_count;
-    struct et_map nodes; /* id -> slot + 1 of other nodes */
-    struct node_slot *slots;
-    size_t slot_count, slot_capacity;
+    struct et_resident *resident; /* locked, except while rows are read */
+    struct et_pages nodes;        /* struct node_place by id */
+    struct et_pages frames;       /* uint32_t by id: index in the profile */
+    struct et_pages modules;      /* uint32_t by id: index in the profile + 1 */
+    struct id_list {
+        uint64_t *ids;
+        size_t count, capacity;
+    } missing;   /* frames */
+    size_t read; /* rows that became resident */
     size_t held; /* bytes counted in the store's budget; the profile's beyond `before` */
     size_t before;
     unsigned steps; /* since the bytes were counted */
@@ -42,192 +46,262 @@ static void note_error(struct dictionary_loader *l, int err)
 
 static void count_memory(struct dictionary_loader *l)
 {
-    enum { PAUSE = 1024 };
+    enum { PAUSE = 1024, ROW = sizeof(struct et_resident_node) + sizeof(struct et_resident_frame) };
     if (l->steps++ % PAUSE == 0) {
-        size_t maps = l->modules.capacity + l->frames.capacity + l->nodes.capacity;
-        note_error(l,
-                   et_store_hold(l->store, &l->held,
-                                 maps * sizeof(struct et_map_entry) + l->near_count * sizeof *l->near +
-                                     l->slot_capacity * sizeof *l->slots + et_profile_memory(l->profile) - l->before));
+        size_t lists = l->missing.capacity * sizeof(uint64_t);
+        note_error(l, et_store_hold(l->store, &l->held,
+                                    l->nodes.bytes + l->frames.bytes + l->modules.bytes + lists + l->read * ROW +
+                                        et_profile_memory(l->profile) - l->before));
     }
+}
+
+static void lock(struct dictionary_loader *l)
+{
+    pthread_mutex_lock(&l->resident->lock);
+}
+
+static void unlock(struct dictionary_loader *l)
+{
+    pthread_mutex_unlock(&l->resident->lock);
+}
+
+static void add_id(struct id_list *list, uint64_t id)
+{
+    list->ids = et_reserve(list->ids, &list->capacity, list->count + 1, sizeof *list->ids);
+    list->ids[list->count++] = id;
 }
 
 /* ---- nodes ---- */
 
-/* Returns the slot's number + 1. */
-static size_t add_slot(struct dictionary_loader *l, int64_t parent, int64_t frame)
+static struct et_resident_node *resident_node(struct dictionary_loader *l, uint64_t id)
 {
-    l->slots = et_reserve(l->slots, &l->slot_capacity, l->slot_count + 1, sizeof *l->slots);
-    l->slots[l->slot_count] = (struct node_slot){.parent = parent, .frame = frame};
+    struct et_resident_node *node = et_pages_find(&l->resident->nodes, id, sizeof *node);
+    return node && node->frame ? node : NULL;
+}
+
+static void put_node(struct dictionary_loader *l, uint64_t id, sqlite3_stmt *row, int first)
+{
+    struct et_resident_node *node = et_pages_at(&l->resident->nodes, id, sizeof *node);
+    node->parent = sqlite3_column_int64(row, first);
+    node->frame = sqlite3_column_int64(row, first + 1);
+    l->read++;
     count_memory(l);
-    return ++l->slot_count;
 }
 
-/* Returns NULL on failure. The pointer is valid until the next call. */
-static struct node_slot *read_node(struct dictionary_loader *l, int64_t id)
+/* Returns NULL on failure. */
+static const struct et_resident_node *get_node(struct dictionary_loader *l, uint64_t id)
 {
-    if (id > 0 && (uint64_t)id < l->near_count && l->near[id]) {
-        return &l->slots[l->near[id] - 1];
+    const struct et_resident_node *node = resident_node(l, id);
+    if (node) {
+        return node;
     }
-    uint64_t *known = et_map_at(&l->nodes, (uint64_t)id);
-    if (!*known) {
-        sqlite3_stmt *row = et_store_bind(l->store, S_NODE_GET, "i", id);
-        int got = et_store_step(l->store, row);
-        *known = got == 1 ? add_slot(l, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1)) : 0;
-        sqlite3_reset(row);
-        note_error(l, got == 1 ? 0 : got ? got : -EIO);
+    unlock(l);
+    sqlite3_stmt *row = et_store_bind(l->store, S_NODE_GET, "u", id);
+    int got = et_store_step(l->store, row);
+    lock(l);
+    if (got == 1) {
+        put_node(l, id, row, 0);
     }
-    return *known ? &l->slots[*known - 1] : NULL;
+    sqlite3_reset(row);
+    node = got == 1 ? resident_node(l, id) : NULL;
+    note_error(l, node ? 0 : got < 0 ? got : -EIO);
+    return node;
 }
 
-/* Marks the node and its ancestors as needed. Parents must have smaller ids, so that a damaged database causes no
- * endless loop. */
-static void mark_ancestors(struct dictionary_loader *l, int64_t id)
+/* Wants the node and its ancestors, and their frames. Parents must have smaller ids, so that a damaged database causes
+ * no endless loop. */
+static void want_ancestors(struct dictionary_loader *l, int64_t id)
 {
     while (id && !l->err) {
-        struct node_slot *slot = read_node(l, id);
-        if (!slot || slot->wanted) {
+        struct node_place *place = et_pages_at(&l->nodes, (uint64_t)id, sizeof *place);
+        const struct et_resident_node *node = place->wanted ? NULL : get_node(l, (uint64_t)id);
+        if (!node) {
             return;
         }
-        slot->wanted = true;
-        (void)et_map_at(&l->frames, (uint64_t)slot->frame);
-        if (slot->parent >= id) {
-            note_error(l, -EIO);
+        place->wanted = true;
+        uint64_t frame_id = (uint64_t)node->frame;
+        uint32_t *index = et_pages_at(&l->frames, frame_id, sizeof *index);
+        const struct et_resident_frame *frame = et_pages_find(&l->resident->frames, frame_id, sizeof *frame);
+        if (!*index && !(frame && frame->known)) {
+            add_id(&l->missing, frame_id);
+            *index = UINT32_MAX;
         }
-        id = slot->parent;
+        note_error(l, node->parent >= id ? -EIO : 0);
+        id = node->parent;
+        count_memory(l);
     }
 }
 
+/* Many new ones are read at once. */
 static void read_nodes(struct dictionary_loader *l, const struct et_sum *sums, size_t count)
 {
     uint64_t last = 0;
+    size_t missing = 0;
     for (size_t i = 0; i < count; i++) {
         last = sums[i].node > last ? sums[i].node : last;
+        missing += resident_node(l, sums[i].node) == NULL;
     }
-    if (last / PASSED_OVER <= count) {
-        l->near_count = (size_t)last + 1;
-        l->near = et_alloc(l->near_count, sizeof *l->near);
+    if (missing && last / PASSED_OVER <= missing) {
+        unlock(l);
         sqlite3_stmt *row = et_store_bind(l->store, S_NODES_TO, "u", last);
         int got;
         while ((got = et_store_step(l->store, row)) == 1 && !l->err) {
-            int64_t id = sqlite3_column_int64(row, 0);
-            size_t slot = add_slot(l, sqlite3_column_int64(row, 1), sqlite3_column_int64(row, 2));
-            if (id > 0) {
-                l->near[id] = (uint32_t)slot;
+            uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
+            lock(l);
+            if (!resident_node(l, id)) {
+                put_node(l, id, row, 1);
             }
+            unlock(l);
         }
         sqlite3_reset(row);
         note_error(l, got < 0 ? got : 0);
+        lock(l);
     }
     for (size_t i = 0; i < count && !l->err; i++) {
-        mark_ancestors(l, (int64_t)sums[i].node);
+        want_ancestors(l, (int64_t)sums[i].node);
     }
 }
 
 /* ---- frames ---- */
 
-static uint32_t load_module(struct dictionary_loader *l, int64_t id)
+static uint32_t put_text(struct dictionary_loader *l, sqlite3_stmt *row, int column)
 {
-    uint64_t *index = et_map_at(&l->modules, (uint64_t)id);
-    if (id && !*index) {
-        sqlite3_stmt *row = et_store_bind(l->store, S_MODULE_GET, "i", id);
-        int got = et_store_step(l->store, row);
-        if (got == 1) {
-            *index = et_profile_module(l->profile, et_column_text(row, 0), et_column_text(row, 1));
-        } else {
-            note_error(l, got ? got : -EIO);
-        }
-        sqlite3_reset(row);
-    }
-    return (uint32_t)*index;
+    const char *text = et_column_text(row, column);
+    return *text ? et_intern(&l->resident->strings, text) : 0;
 }
 
 /* A row of S_FRAMES_TO; ignores frames that are not needed. */
-static void load_frame(struct dictionary_loader *l, sqlite3_stmt *row)
+static void put_frame(struct dictionary_loader *l, sqlite3_stmt *row)
 {
-    uint64_t *index = et_map_find(&l->frames, (uint64_t)sqlite3_column_int64(row, 0));
-    if (!index) {
+    uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
+    const uint32_t *wanted = et_pages_find(&l->frames, id, sizeof *wanted);
+    if (!wanted || *wanted != UINT32_MAX) {
         return;
     }
-    struct et_strings *strings = &l->profile->strings;
-    struct et_frame frame = {
-        .module = load_module(l, sqlite3_column_int64(row, 1)),
+    lock(l);
+    struct et_resident_frame *frame = et_pages_at(&l->resident->frames, id, sizeof *frame);
+    *frame = (struct et_resident_frame){
+        .module = sqlite3_column_int64(row, 1),
         .address = (uint64_t)sqlite3_column_int64(row, 2),
-        .name = et_intern(strings, et_column_text(row, 3)),
-        .file = et_intern(strings, et_column_text(row, 4)),
+        .name = put_text(l, row, 3),
+        .file = put_text(l, row, 4),
         .line = (uint32_t)sqlite3_column_int64(row, 5),
+        .known = true,
     };
-    *index = et_profile_frame(l->profile, frame);
+    l->read++;
     count_memory(l);
+    unlock(l);
 }
 
-/* Loads all needed frames with first <= id <= last. */
-static void load_frames(struct dictionary_loader *l, uint64_t first, uint64_t last)
+/* Reads all missing frames with first <= id <= last. */
+static void read_range(struct dictionary_loader *l, uint64_t first, uint64_t last)
 {
     sqlite3_stmt *row = et_store_bind(l->store, S_FRAMES_TO, "uu", first, last);
     int got;
     while ((got = et_store_step(l->store, row)) == 1 && !l->err) {
-        load_frame(l, row);
+        put_frame(l, row);
     }
     sqlite3_reset(row);
     note_error(l, got < 0 ? got : 0);
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
-}
-
-/* The ids of the needed frames, sorted: the map's order differs from run to run. free() the result. */
-static uint64_t *sort_frames(const struct dictionary_loader *l)
-{
-    uint64_t *ids = et_alloc(l->frames.count, sizeof *ids);
-    size_t count = 0;
-    for (size_t i = 0; i < l->frames.capacity; i++) {
-        const struct et_map_entry *entry = &l->frames.entries[i];
-        if (entry->used) {
-            ids[count++] = entry->key;
-        }
-    }
-    qsort(ids, count, sizeof *ids, compare_ids);
-    return ids;
-}
-
 static void read_frames(struct dictionary_loader *l)
 {
-    size_t count = l->frames.count;
-    uint64_t *ids = sort_frames(l), first = ids[0], last = count ? ids[count - 1] : 0;
-    bool dense = count && (last - first) / PASSED_OVER <= count;
+    const struct id_list *missing = &l->missing;
+    uint64_t first = UINT64_MAX, last = 0;
+    for (size_t i = 0; i < missing->count; i++) {
+        first = missing->ids[i] < first ? missing->ids[i] : first;
+        last = missing->ids[i] > last ? missing->ids[i] : last;
+    }
+    bool dense = missing->count && (last - first) / PASSED_OVER <= missing->count;
+    unlock(l);
     if (dense) {
-        load_frames(l, first, last);
+        read_range(l, first, last);
     }
-    for (size_t i = 0; i < count && !l->err; i++) {
-        if (!dense) {
-            load_frames(l, ids[i], ids[i]);
-        }
-        if (!*et_map_find(&l->frames, ids[i])) {
-            note_error(l, -EIO);
-        }
+    for (size_t i = 0; i < missing->count && !dense && !l->err; i++) {
+        read_range(l, missing->ids[i], missing->ids[i]);
     }
-    free(ids);
+    lock(l);
+    for (size_t i = 0; i < missing->count && !l->err; i++) {
+        const struct et_resident_frame *frame = et_pages_find(&l->resident->frames, missing->ids[i], sizeof *frame);
+        *(uint32_t *)et_pages_at(&l->frames, missing->ids[i], sizeof(uint32_t)) = 0;
+        note_error(l, frame && frame->known ? 0 : -EIO);
+    }
 }
 
-/* ---- nodes of the profile ---- */
+/* ---- the profile ---- */
+
+static uint32_t place_text(struct dictionary_loader *l, uint32_t number)
+{
+    return number ? et_intern(&l->profile->strings, et_text(&l->resident->strings, number)) : 0;
+}
+
+/* Returns NULL on failure. */
+static const struct et_resident_module *get_module(struct dictionary_loader *l, uint64_t id)
+{
+    struct et_resident_module *module = et_pages_at(&l->resident->modules, id, sizeof *module);
+    if (!module->known) {
+        unlock(l);
+        sqlite3_stmt *row = et_store_bind(l->store, S_MODULE_GET, "u", id);
+        int got = et_store_step(l->store, row);
+        lock(l);
+        if (got == 1) {
+            *module = (struct et_resident_module){put_text(l, row, 0), put_text(l, row, 1), true};
+        }
+        note_error(l, got == 1 ? 0 : got ? got : -EIO);
+        sqlite3_reset(row);
+    }
+    return module->known ? module : NULL;
+}
+
+static uint32_t place_module(struct dictionary_loader *l, int64_t id)
+{
+    uint32_t *index = id ? et_pages_at(&l->modules, (uint64_t)id, sizeof *index) : NULL;
+    if (index && !*index) {
+        const struct et_resident_module *module = get_module(l, (uint64_t)id);
+        *index = module ? et_profile_module(l->profile, et_text(&l->resident->strings, module->build_id),
+                                            et_text(&l->resident->strings, module->path))
+                        : 0;
+    }
+    return index ? *index : 0;
+}
+
+static uint32_t place_frame(struct dictionary_loader *l, int64_t id)
+{
+    uint32_t *index = et_pages_at(&l->frames, (uint64_t)id, sizeof *index);
+    if (!*index) {
+        const struct et_resident_frame *from = et_pages_find(&l->resident->frames, (uint64_t)id, sizeof *from);
+        struct et_frame frame = {
+            .module = place_module(l, from->module),
+            .address = from->address,
+            .name = place_text(l, from->name),
+            .file = place_text(l, from->file),
+            .line = from->line,
+        };
+        *index = et_profile_frame(l->profile, frame);
+    }
+    return *index;
+}
 
 /* Index of the node below `top`, added if missing. Nodes of other groups are not reused. */
 static uint32_t place_node(struct dictionary_loader *l, int64_t id, uint32_t top, uint32_t group)
 {
-    struct node_slot *path[ET_MAX_DEPTH + 1];
+    struct node_place *path[ET_MAX_DEPTH + 1], *place = NULL;
+    int64_t frames[ET_MAX_DEPTH + 1];
     size_t count = 0;
-    struct node_slot *slot = NULL;
-    while (id && count <= ET_MAX_DEPTH && (slot = read_node(l, id)) && !(slot->index && slot->group == group)) {
-        path[count++] = slot;
-        id = slot->parent;
+    while (id && count <= ET_MAX_DEPTH) {
+        place = et_pages_at(&l->nodes, (uint64_t)id, sizeof *place);
+        if (place->index && place->group == group) {
+            break;
+        }
+        const struct et_resident_node *node = resident_node(l, (uint64_t)id);
+        path[count] = place;
+        frames[count++] = node->frame;
+        id = node->parent;
     }
-    uint32_t node = id && slot && slot->index && slot->group == group ? slot->index - 1 : top;
-    while (count-- > 0 && !l->err) {
-        node = et_profile_node(l->profile, node, (uint32_t)*et_map_find(&l->frames, (uint64_t)path[count]->frame));
+    uint32_t node = id && place && place->index && place->group == group ? place->index - 1 : top;
+    while (count-- > 0) {
+        node = et_profile_node(l->profile, node, place_frame(l, frames[count]));
         path[count]->index = node + 1;
         path[count]->group = group;
         count_memory(l);
@@ -240,6 +314,31 @@ static int by_group(const void *a, const void *b)
     const struct et_sum *x = a, *y = b;
     uint64_t first = (uint64_t)x->group << 32 | x->labels, second = (uint64_t)y->group << 32 | y->labels;
     return first != second ? (first < second ? -1 : 1) : x->node < y->node ? -1 : x->node > y->node;
+}
+
+static void sort_sums(struct et_sum *sums, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (by_group(&sums[i - 1], &sums[i]) > 0) {
+            qsort(sums, count, sizeof *sums, by_group);
+            return;
+        }
+    }
+}
+
+/* Adds up sorted sums of the same stack. Returns how many are left. */
+static size_t join_sums(struct et_sum *sums, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (kept && by_group(&sums[kept - 1], &sums[i]) == 0) {
+            sums[kept - 1].value += sums[i].value;
+            sums[kept - 1].count += sums[i].count;
+        } else {
+            sums[kept++] = sums[i];
+        }
+    }
+    return kept;
 }
 
 static void add_entries(struct dictionary_loader *l, const struct et_sum *sums, size_t count)
@@ -260,21 +359,21 @@ static void add_entries(struct dictionary_loader *l, const struct et_sum *sums, 
 int et_dictionary_load(struct et_store *store, struct et_profile *profile, struct et_sum *sums, size_t count)
 {
     struct dictionary_loader l = {.store = store, .profile = profile, .before = et_profile_memory(profile)};
-    if (count) {
-        qsort(sums, count, sizeof *sums, by_group);
-        read_nodes(&l, sums, count);
-    }
+    l.resident = et_resident_take(store->residents);
+    sort_sums(sums, count);
+    count = join_sums(sums, count);
+    lock(&l);
+    read_nodes(&l, sums, count);
     if (!l.err) {
         read_frames(&l);
     }
-    if (!l.err) {
-        add_entries(&l, sums, count);
-    }
+    add_entries(&l, sums, count);
+    unlock(&l);
+    et_resident_release(store->residents, l.resident);
     (void)et_budget_hold(store->budget, &l.held, 0);
-    et_map_free(&l.modules);
-    et_map_free(&l.frames);
-    et_map_free(&l.nodes);
-    free(l.near);
-    free(l.slots);
+    et_pages_free(&l.nodes);
+    et_pages_free(&l.frames);
+    et_pages_free(&l.modules);
+    free(l.missing.ids);
     return l.err;
 }

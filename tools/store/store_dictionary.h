@@ -11,7 +11,8 @@ struct et_sum {
     uint64_t count, value;
 };
 
-/* Sorts the sums and adds them to the profile as entries, with their nodes, frames and modules. */
+/* Sorts the sums, adds up those of the same stack, and adds them to the profile as entries, with their nodes, frames
+ * and modules. */
 int et_dictionary_load(struct et_store *store, struct et_profile *profile, struct et_sum *sums, size_t count);
 
 #endif

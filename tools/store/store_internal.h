@@ -175,6 +175,7 @@ struct et_store {
     sqlite3 *db;
     sqlite3_stmt *statements[S_COUNT];
     struct et_bounds *bounds;
+    struct et_residents *residents;       /* NULL: none */
     int64_t metric_sets, metric_swept_ns; /* store_metrics.c */
     char *metric_labels;                  /* NULL: none */
     bool metric_full;                     /* reported */

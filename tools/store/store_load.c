@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums of nodes below DIRECT_NODES are arrays indexed by node id, for the first DIRECT_PAIRS pairs: at most 64 MiB.
- * Stored blocks are sorted by node id, too. */
-enum { DIRECT_NODES = 1 << 19, DIRECT_PAIRS = 8 };
+/* Sums of nodes below DIRECT_NODES are in pages of PAGE_NODES indexed by node id, up to DIRECT_MOST bytes. Stored
+ * blocks are sorted by node id, too. */
+enum { DIRECT_NODES = 1 << 19, PAGE_NODES = 512, PAGES = DIRECT_NODES / PAGE_NODES, DIRECT_MOST = 64 << 20 };
 
 /* A stored context as the query sees it. */
 struct query_context {
@@ -32,9 +32,7 @@ struct sum_pair {
 /* The labels of entries, and the group frame above them. */
 struct label_group {
     uint32_t labels, group;
-    struct sum_pair *direct; /* indexed by node id, below `room` */
-    uint64_t *there;         /* one bit per node: a value was added */
-    size_t room, words;
+    struct sum_pair **pages; /* of PAGE_NODES each; NULL: none */
 };
 
 struct profile_loader {
@@ -45,9 +43,9 @@ struct profile_loader {
     bool ids;                   /* the query distinguishes spans or traces */
     struct et_selection selection;
     const struct et_series *series; /* of the current row */
-    struct et_unpacked unpacked;
+    struct et_buf inflated;
     struct label_group *pairs;
-    size_t pair_count, pair_capacity;
+    size_t pair_count, pair_capacity, direct_bytes;
     struct et_map pair_index; /* labels << 32 | group -> pair + 1 */
     struct et_sum *sums;      /* outside the arrays, each (node, labels, group) once */
     size_t count, capacity;
@@ -62,9 +60,10 @@ struct profile_loader {
     struct et_map known; /* series << 32 | labels -> seen + 1 */
     uint32_t *contexts;  /* of the current row: number -> seen */
     size_t context_count, context_capacity;
-    size_t held;   /* bytes counted in the store's budget */
-    bool began;    /* this query began the read transaction */
-    bool left_out; /* stacks of the profile were excluded by their labels */
+    size_t held;              /* bytes counted in the store's budget */
+    bool began;               /* this query began the read transaction */
+    bool one_row;             /* whose stacks need no table to be found again */
+    struct sum_pair left_out; /* stacks that were excluded by their labels */
     int err;
 };
 
@@ -84,10 +83,7 @@ static size_t loader_memory(const struct profile_loader *s)
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         bytes += map_memory(maps[i]);
     }
-    for (size_t i = 0; i < s->pair_count && i < DIRECT_PAIRS; i++) {
-        bytes += s->pairs[i].room * sizeof *s->pairs[i].direct + s->pairs[i].words * sizeof *s->pairs[i].there;
-    }
-    return bytes;
+    return bytes + s->direct_bytes;
 }
 
 /* ---- contexts ---- */
@@ -239,37 +235,97 @@ static struct et_sum *find_sum(struct profile_loader *s, uint64_t node, const st
     return &s->sums[*slot - 1];
 }
 
-static void add_sums(struct profile_loader *s, uint64_t node, uint32_t number, struct sum_pair figures)
+/* The page of a pair with this node; NULL: its sums are not in pages. */
+static struct sum_pair *find_page(struct profile_loader *s, struct label_group *pair, uint64_t node)
 {
-    struct label_group *pair = &s->pairs[number];
-    if (node >= DIRECT_NODES || number >= DIRECT_PAIRS) {
-        struct et_sum *sum = find_sum(s, node, pair);
-        sum->value += figures.value;
-        sum->count += figures.count;
-        return;
+    enum { TABLE_BYTES = PAGES * sizeof(struct sum_pair *), PAGE_BYTES = PAGE_NODES * sizeof(struct sum_pair) };
+    if (node >= DIRECT_NODES) {
+        return NULL;
     }
-    if (node >= pair->room) {
-        pair->direct = et_reserve(pair->direct, &pair->room, (size_t)node + 1, sizeof *pair->direct);
-        pair->there = et_reserve(pair->there, &pair->words, pair->room / 64 + 1, sizeof *pair->there);
+    if (!pair->pages && s->direct_bytes + TABLE_BYTES <= DIRECT_MOST) {
+        pair->pages = et_alloc(PAGES, sizeof *pair->pages);
+        s->direct_bytes += TABLE_BYTES;
     }
-    pair->direct[node].value += figures.value;
-    pair->direct[node].count += figures.count;
-    pair->there[node / 64] |= 1ull << node % 64;
+    struct sum_pair **page = pair->pages ? &pair->pages[node / PAGE_NODES] : NULL;
+    if (page && !*page && s->direct_bytes + PAGE_BYTES <= DIRECT_MOST) {
+        *page = et_alloc(PAGE_NODES, sizeof **page);
+        s->direct_bytes += PAGE_BYTES;
+    }
+    return page ? *page : NULL;
 }
 
-/* Moves the sums in arrays to the other sums. */
-static void collect_direct(struct profile_loader *s)
+static inline void add_sums(struct profile_loader *s, uint64_t node, uint32_t number, struct sum_pair figures)
+{
+    struct label_group *pair = &s->pairs[number];
+    if (s->one_row) {
+        uint32_t sum = add_sum(s, node, pair) - 1;
+        s->sums[sum].value = figures.value;
+        s->sums[sum].count = figures.count;
+        return;
+    }
+    struct sum_pair *page = pair->pages && node < DIRECT_NODES ? pair->pages[node / PAGE_NODES] : NULL;
+    page = page ? page : find_page(s, pair, node);
+    if (page) {
+        page[node % PAGE_NODES].value += figures.value;
+        page[node % PAGE_NODES].count += figures.count;
+        return;
+    }
+    struct et_sum *sum = find_sum(s, node, pair);
+    sum->value += figures.value;
+    sum->count += figures.count;
+}
+
+/* Moves the sums of a page to the other sums. */
+static void collect_page(struct profile_loader *s, const struct label_group *pair, size_t number)
+{
+    for (size_t i = 0; i < PAGE_NODES; i++) {
+        const struct sum_pair *figures = &pair->pages[number][i];
+        if (figures->value || figures->count) {
+            uint32_t sum = add_sum(s, number * PAGE_NODES + i, pair) - 1;
+            s->sums[sum].value = figures->value;
+            s->sums[sum].count = figures->count;
+        }
+    }
+}
+
+static void collect_pages(struct profile_loader *s)
 {
     for (size_t i = 0; i < s->pair_count; i++) {
-        struct label_group *pair = &s->pairs[i];
-        for (size_t node = 0; node < pair->room; node++) {
-            if (pair->there[node / 64] >> node % 64 & 1) {
-                uint32_t number = add_sum(s, node, pair);
-                s->sums[number - 1].value = pair->direct[node].value;
-                s->sums[number - 1].count = pair->direct[node].count;
+        const struct label_group *pair = &s->pairs[i];
+        for (size_t number = 0; pair->pages && number < PAGES; number++) {
+            if (pair->pages[number]) {
+                collect_page(s, pair, number);
             }
         }
     }
+}
+
+static void free_pages(struct label_group *pair)
+{
+    for (size_t i = 0; pair->pages && i < PAGES; i++) {
+        free(pair->pages[i]);
+    }
+    free(pair->pages);
+}
+
+/* A difference may have left them, and they say nothing. */
+static void remove_zeros(struct profile_loader *s)
+{
+    struct et_profile *p = s->profile;
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->sums[i].value || s->sums[i].count) {
+            s->sums[kept++] = s->sums[i];
+        }
+    }
+    s->count = kept;
+    kept = 0;
+    for (size_t i = 0; i < p->label_count; i++) {
+        if (p->label_sums[i].value || p->label_sums[i].count) {
+            p->label_sums[kept++] = p->label_sums[i];
+        }
+    }
+    p->label_count = kept;
 }
 
 /* Properties of a row that its stacks share. */
@@ -288,25 +344,34 @@ static inline uint64_t stack_count(const struct row_reader *reading, const struc
     return reading->counted ? et_packed_count(reading->cpu, row->columns, value, stack->count, row->period) : 0;
 }
 
-static void load_stacks(struct profile_loader *s, const struct et_row *row)
+/* Returns 0, or -EIO for malformed bytes, of which some are added then. */
+static int load_stacks(struct profile_loader *s, const struct et_row *row, struct et_blob stacks)
 {
     struct row_reader reading = {.row = row, .counted = !s->kind || s->kind->counts[0]};
     reading.cpu = s->kind && strcmp(s->kind->name, ET_CPU) == 0;
     reading.whole = reading.cpu && !(row->columns & ET_COLUMN_COUNT) && row->quantum == row->period && row->period &&
                     row->period <= INT32_MAX;
-    for (size_t i = 0; i < s->unpacked.count; i++) {
-        const struct et_packed *stack = &s->unpacked.stacks[i];
-        const struct query_context *seen =
-            &s->seen[s->contexts[stack->context < s->context_count ? stack->context : 0]];
-        uint64_t value = stack->value * row->quantum, count = stack_count(&reading, stack, value);
+    struct et_stack_reader blob;
+    struct et_packed stack;
+    int got = et_stacks_read(&blob, &s->inflated, row->packing, row->columns, stacks.bytes, stacks.size);
+    while (got >= 0 && (got = et_stack_next(&blob, &stack)) == 1) {
+        const struct query_context *seen = &s->seen[s->contexts[stack.context < s->context_count ? stack.context : 0]];
+        uint64_t value = stack.value * row->quantum, count = stack_count(&reading, &stack, value);
         struct et_entry *all = &s->profile->label_sums[seen->sum];
+        if (row->use == ET_USE_MINUS) { /* modulo 2^64, as all sums */
+            value = 0 - value;
+            count = 0 - count;
+        }
         all->value += value;
         all->count += count;
         if (seen->wanted) {
-            add_sums(s, stack->node, seen->pair, (struct sum_pair){value, count});
+            add_sums(s, stack.node, seen->pair, (struct sum_pair){value, count});
+        } else {
+            s->left_out.value += value;
+            s->left_out.count += count;
         }
-        s->left_out |= !seen->wanted;
     }
+    return got;
 }
 
 static void note_row_header(struct profile_loader *s, const struct et_row *row)
@@ -343,18 +408,22 @@ static void note_members(struct profile_loader *s, struct et_blob members)
 
 static int load_row(struct profile_loader *s, const struct et_row *row)
 {
-    bool rollup = row->level == ET_ROLLUP;
+    bool rollup = row->level == ET_ROLLUP, header = row->use == ET_USE_ALL || row->use == ET_USE_HEADER;
     s->series = &s->selection.series[row->series];
-    note_row_header(s, row);
-    note_process(s, s->series);
+    if (header) {
+        note_row_header(s, row);
+        note_process(s, s->series);
+    }
+    if (row->use == ET_USE_HEADER) {
+        return 0;
+    }
     sqlite3_stmt *statement = et_store_bind(s->store, rollup ? S_ROLLUP_GET : S_STACKS_GET, "i", row->id);
     int got = et_store_step(s->store, statement);
     if (got == 1) {
-        note_members(s, rollup ? et_column_blob(statement, 2) : (struct et_blob){0});
+        note_members(s, rollup && header ? et_column_blob(statement, 2) : (struct et_blob){0});
         struct et_blob stacks = et_column_blob(statement, 0);
         read_contexts(s, (uint64_t)row->series, et_column_blob(statement, 1));
-        got = et_unpack(&s->unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
-        load_stacks(s, row);
+        got = load_stacks(s, row, stacks);
     } else {
         got = got ? got : -EIO;
     }
@@ -380,15 +449,26 @@ static int compare_row_ids(const void *a, const void *b)
     return first != second ? first - second : x->id < y->id ? -1 : x->id > y->id;
 }
 
+static int choose_rows(struct profile_loader *s, bool level, struct et_rows *rows)
+{
+    const struct et_query *query = s->query;
+    const struct et_selection *selection = &s->selection;
+    if (query->id_count || s->ids || level) {
+        int coarsest = query->id_count ? 0 : s->ids ? 1 : 2;
+        return et_rows_choose(s->store, selection, query->from_ns, query->to_ns, coarsest, rows);
+    }
+    bool rollups = et_rollup_serves(query, level);
+    return et_rows_choose_sums(s->store, selection, query->from_ns, query->to_ns, rollups, rows);
+}
+
 static int load_rows(struct profile_loader *s, const char *kind)
 {
     struct et_rows rows = {0};
     const struct et_query *query = s->query;
     s->ids = query->keep_labels || et_query_asks_ids(query);
     bool level = s->kind && s->kind->level;
-    int coarsest = query->id_count ? 0 : s->ids ? 1 : et_rollup_serves(query, level) ? ET_ROLLUP : 2;
     int err = et_selection_make(s->store, query, kind, ET_SLACK_NS, &s->selection);
-    err = err ? err : et_rows_choose(s->store, &s->selection, query->from_ns, query->to_ns, coarsest, &rows);
+    err = err ? err : choose_rows(s, level, &rows);
     size_t own = rows.capacity * sizeof *rows.rows;
     err = err ? err : et_store_hold(s->store, &s->held, own);
     if (!level && rows.count) {
@@ -404,7 +484,7 @@ static int load_rows(struct profile_loader *s, const char *kind)
             err = err ? err : et_store_hold(s->store, &s->held, own + loader_memory(s));
         }
     }
-    if (s->left_out) {
+    if (s->left_out.value || s->left_out.count) {
         s->profile->samples = 0; /* the number of samples is unknown for a subset of labels */
     }
     free(rows.rows);
@@ -418,15 +498,14 @@ static void free_sums(struct profile_loader *s)
         et_map_free(maps[i]);
     }
     for (size_t i = 0; i < s->pair_count; i++) {
-        free(s->pairs[i].direct);
-        free(s->pairs[i].there);
+        free_pages(&s->pairs[i]);
     }
     free(s->pairs);
     free(s->sums);
     free(s->slots);
     free(s->seen);
     free(s->contexts);
-    et_unpacked_free(&s->unpacked);
+    et_buf_free(&s->inflated);
     et_selection_free(&s->selection);
 }
 
@@ -443,7 +522,8 @@ static void begin_sums(struct profile_loader *s, const char *service, const char
 /* Makes the profile from the sums, unless there was an error. */
 static int finish_sums(struct profile_loader *s, int err, struct et_profile **out)
 {
-    collect_direct(s);
+    collect_pages(s);
+    remove_zeros(s);
     err = err ? err : et_store_hold(s->store, &s->held, loader_memory(s));
     err = err ? err : et_dictionary_load(s->store, s->profile, s->sums, s->count);
     et_store_reading_done(s->store, s->began);
@@ -486,7 +566,7 @@ static int next_row(struct et_store *store, int64_t after, struct et_row *out)
 int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out)
 {
     static const struct et_query all = {.keep_labels = true};
-    struct profile_loader sums = {.store = store, .query = &all, .ids = true};
+    struct profile_loader sums = {.store = store, .query = &all, .ids = true, .one_row = true};
     struct et_row row;
     sums.began = et_store_reading(store);
     int got = next_row(store, after, &row);

@@ -98,85 +98,41 @@ enum et_packing et_pack(const struct et_stacks *stacks, bool deflate, struct et_
 
 /* ---- reading ---- */
 
-static inline struct et_packed *append_stack(struct et_unpacked *out)
+bool et_stack_number(struct et_stack_reader *reader, int column, uint64_t *value)
 {
-    if (out->count == out->capacity) {
-        out->stacks = et_reserve(out->stacks, &out->capacity, out->count + 1, sizeof *out->stacks);
-    }
-    out->stacks[out->count] = (struct et_packed){0};
-    return &out->stacks[out->count++];
+    return et_varint_get(&reader->at[column], reader->end[column], value);
 }
 
-/* Most numbers have one byte. */
-static inline bool get_number(const uint8_t **at, const uint8_t *end, uint64_t *value)
+int et_stack_next_row(struct et_stack_reader *reader, struct et_packed *out)
 {
-    if (*at < end && **at < 0x80) {
-        *value = *(*at)++;
-        return true;
-    }
-    return et_varint_get(at, end, value);
+    const uint8_t **at = &reader->at[0], *end = reader->end[0];
+    uint64_t context = 0;
+    bool ok = et_varint_get(at, end, &out->node) &&
+              (!(reader->columns & ET_COLUMN_VALUE) || et_varint_get(at, end, &out->value)) &&
+              (!(reader->columns & ET_COLUMN_COUNT) || et_varint_get(at, end, &out->count)) &&
+              (!(reader->columns & ET_COLUMN_CONTEXT) || et_varint_get(at, end, &context));
+    out->context = (uint32_t)context;
+    return ok ? 1 : -EIO;
 }
 
-static int unpack_rows(struct et_unpacked *out, int columns, const uint8_t *at, const uint8_t *end)
+/* The sizes of the first three columns come first. */
+static int find_columns(struct et_stack_reader *reader, const uint8_t *at, const uint8_t *end)
 {
-    bool ok = true;
-    while (at < end && ok) {
-        struct et_packed *stack = append_stack(out);
-        uint64_t context = 0;
-        ok = get_number(&at, end, &stack->node) &&
-             (!(columns & ET_COLUMN_VALUE) || get_number(&at, end, &stack->value)) &&
-             (!(columns & ET_COLUMN_COUNT) || get_number(&at, end, &stack->count)) &&
-             (!(columns & ET_COLUMN_CONTEXT) || get_number(&at, end, &context));
-        stack->context = (uint32_t)context;
-    }
-    return ok ? 0 : -EIO;
-}
-
-/* Reads one number for each stack of the node column. */
-static bool unpack_column(struct et_unpacked *out, int which, const uint8_t *at, const uint8_t *end)
-{
-    bool ok = true;
-    for (size_t i = 0; i < out->count && ok; i++) {
-        struct et_packed *stack = &out->stacks[i];
-        uint64_t context;
-        if (which == CONTEXT) {
-            ok = get_number(&at, end, &context);
-            stack->context = ok ? (uint32_t)context : 0;
-        } else {
-            ok = get_number(&at, end, which == VALUE ? &stack->value : &stack->count);
-        }
-    }
-    return ok && at == end;
-}
-
-static int unpack_columns(struct et_unpacked *out, int columns, const uint8_t *at, const uint8_t *end)
-{
-    static const int bits[] = {0, ET_COLUMN_VALUE, ET_COLUMN_COUNT, ET_COLUMN_CONTEXT};
-    uint64_t sizes[CONTEXT], step, node = 0;
+    uint64_t sizes[CONTEXT];
     for (size_t i = NODE; i < CONTEXT; i++) {
         if (!et_varint_get(&at, end, &sizes[i])) {
             return -EIO;
         }
     }
-    size_t left = (size_t)(end - at);
-    if (sizes[NODE] > left || sizes[VALUE] > left - sizes[NODE] || sizes[COUNT] > left - sizes[NODE] - sizes[VALUE]) {
-        return -EIO;
-    }
-    const uint8_t *nodes_end = at + sizes[NODE];
-    while (at < nodes_end) {
-        if (!get_number(&at, nodes_end, &step)) {
+    for (size_t i = NODE; i <= CONTEXT; i++) {
+        size_t left = (size_t)(end - at), size = i == CONTEXT ? left : (size_t)sizes[i];
+        if (size > left) {
             return -EIO;
         }
-        node += step >> 1 ^ (0 - (step & 1));
-        append_stack(out)->node = node;
+        reader->at[i] = at;
+        reader->end[i] = at += size;
     }
-    bool ok = true;
-    for (int i = VALUE; i <= CONTEXT && ok; i++) {
-        const uint8_t *column_end = i == CONTEXT ? end : at + sizes[i];
-        ok = columns & bits[i] ? unpack_column(out, i, at, column_end) : at == column_end;
-        at = column_end;
-    }
-    return ok ? 0 : -EIO;
+    return 0;
 }
 
 static int inflate_into(struct et_buf *out, const uint8_t *at, const uint8_t *end)
@@ -192,18 +148,37 @@ static int inflate_into(struct et_buf *out, const uint8_t *at, const uint8_t *en
     return code == Z_OK && got == size ? 0 : -EIO;
 }
 
-int et_unpack(struct et_unpacked *out, enum et_packing packing, int columns, const void *bytes, size_t size)
+int et_stacks_read(struct et_stack_reader *reader, struct et_buf *inflated, enum et_packing packing, int columns,
+                   const void *bytes, size_t size)
 {
     const uint8_t *at = bytes, *end = size ? at + size : at;
-    out->count = 0;
+    *reader = (struct et_stack_reader){.columns = columns, .rows = packing == ET_PACK_ROWS};
     if (packing == ET_PACK_DEFLATED) {
-        if (inflate_into(&out->bytes, at, end)) {
+        if (inflate_into(inflated, at, end)) {
             return -EIO;
         }
-        at = (const uint8_t *)out->bytes.data;
-        end = at + out->bytes.size;
+        at = (const uint8_t *)inflated->data;
+        end = at + inflated->size;
     }
-    return packing == ET_PACK_ROWS ? unpack_rows(out, columns, at, end) : unpack_columns(out, columns, at, end);
+    if (reader->rows) {
+        reader->at[NODE] = at;
+        reader->end[NODE] = end;
+        return 0;
+    }
+    return find_columns(reader, at, end);
+}
+
+int et_unpack(struct et_unpacked *out, enum et_packing packing, int columns, const void *bytes, size_t size)
+{
+    struct et_stack_reader reader;
+    struct et_packed stack;
+    int got = et_stacks_read(&reader, &out->bytes, packing, columns, bytes, size);
+    out->count = 0;
+    while (got >= 0 && (got = et_stack_next(&reader, &stack)) == 1) {
+        out->stacks = et_reserve(out->stacks, &out->capacity, out->count + 1, sizeof *out->stacks);
+        out->stacks[out->count++] = stack;
+    }
+    return got;
 }
 
 void et_unpacked_free(struct et_unpacked *unpacked)

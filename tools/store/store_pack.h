@@ -13,6 +13,8 @@
 
 #include "tools/store/store.h"
 
+#include <errno.h>
+
 enum et_packing { ET_PACK_ROWS, ET_PACK_COLUMNS, ET_PACK_DEFLATED };
 
 struct et_packed {
@@ -30,7 +32,62 @@ struct et_unpacked {
 /* Appends the stacks to *out. deflate: compress if that is smaller. Returns the packing used. */
 enum et_packing et_pack(const struct et_stacks *stacks, bool deflate, struct et_buf *out);
 
+/* Reads the stacks of a block one after the other. The block stays where it is; `bytes` has it when it was deflated.
+ *
+ *   et_stacks_read(&reader, ...);  while ((got = et_stack_next(&reader, &stack)) == 1) ...
+ */
+struct et_stack_reader {
+    const uint8_t *at[4], *end[4]; /* of each column; of ET_PACK_ROWS the first has all */
+    uint64_t node;
+    int columns;
+    bool rows;
+};
+
 /* Returns 0, or -EIO for malformed bytes. */
+int et_stacks_read(struct et_stack_reader *reader, struct et_buf *inflated, enum et_packing packing, int columns,
+                   const void *bytes, size_t size);
+int et_stack_next_row(struct et_stack_reader *reader, struct et_packed *out);
+bool et_stack_number(struct et_stack_reader *reader, int column, uint64_t *value);
+
+/* Most numbers have one byte. */
+static inline bool et_stack_column(struct et_stack_reader *reader, int column, uint64_t *value)
+{
+    const uint8_t *at = reader->at[column];
+    if (at < reader->end[column] && *at < 0x80) {
+        *value = *at;
+        reader->at[column] = at + 1;
+        return true;
+    }
+    return et_stack_number(reader, column, value);
+}
+
+/* Returns 1: *out is filled; 0: there are no more; -EIO: malformed bytes. */
+static inline int et_stack_next(struct et_stack_reader *reader, struct et_packed *out)
+{
+    uint64_t step, context = 0;
+    if (reader->at[0] == reader->end[0]) { /* then no other column may have more */
+        return reader->at[1] == reader->end[1] && reader->at[2] == reader->end[2] && reader->at[3] == reader->end[3]
+                   ? 0
+                   : -EIO;
+    }
+    *out = (struct et_packed){0};
+    if (reader->rows) {
+        return et_stack_next_row(reader, out);
+    }
+    bool ok = et_stack_column(reader, 0, &step) &&
+              (!(reader->columns & ET_COLUMN_VALUE) || et_stack_column(reader, 1, &out->value)) &&
+              (!(reader->columns & ET_COLUMN_COUNT) || et_stack_column(reader, 2, &out->count)) &&
+              (!(reader->columns & ET_COLUMN_CONTEXT) || et_stack_column(reader, 3, &context));
+    if (!ok) {
+        return -EIO;
+    }
+    reader->node += step >> 1 ^ (0 - (step & 1));
+    out->node = reader->node;
+    out->context = (uint32_t)context;
+    return 1;
+}
+
+/* All stacks at once. Returns 0, or -EIO for malformed bytes. */
 int et_unpack(struct et_unpacked *out, enum et_packing packing, int columns, const void *bytes, size_t size);
 void et_unpacked_free(struct et_unpacked *unpacked);
 

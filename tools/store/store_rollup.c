@@ -340,13 +340,23 @@ int et_rollup_step(struct et_store *store, size_t stacks, size_t least)
 
 /* ---- deleting them ---- */
 
+int et_rollup_dropped(struct et_store *store, int64_t hour_ns, bool *dropped)
+{
+    int err = find_tables(store);
+    int64_t low =
+        err || store->rollups < 0 ? err : et_store_number(store, et_store_bind(store, S_ROLLED_GET, "i", hour_ns));
+    *dropped = low == INT64_MAX;
+    return low < 0 ? (int)low : 0;
+}
+
 int et_rollup_drop(struct et_store *store, int64_t hour_ns)
 {
-    int64_t low = et_store_number(store, et_store_bind(store, S_ROLLED_GET, "i", hour_ns));
-    if (low < 0 || low == INT64_MAX) { /* done: a step that only waits writes nothing */
-        return low < 0 ? (int)low : 0;
+    bool done;
+    int err = et_rollup_dropped(store, hour_ns, &done);
+    if (err || done) { /* a step that only waits writes nothing */
+        return err;
     }
-    int err = et_store_step(store, et_store_bind(store, S_ROLLUPS_DROP, "i", hour_ns));
+    err = et_store_step(store, et_store_bind(store, S_ROLLUPS_DROP, "i", hour_ns));
     return err ? err : et_store_step(store, et_store_bind(store, S_ROLLED_PUT, "iii", hour_ns, INT64_MAX, (int64_t)0));
 }
 

@@ -14,6 +14,9 @@
  * of. Returns 1: did something; 0: nothing is due; or an error. Call it between et_store_begin() and et_store_end(). */
 int et_rollup_step(struct et_store *store, size_t stacks, size_t least);
 
+/* Whether rows of the hour are being deleted, by et_rollup_drop(). */
+int et_rollup_dropped(struct et_store *store, int64_t hour_ns, bool *dropped);
+
 /* Before rows of the hour are deleted: deletes its roll-ups; no more are made until et_rollup_forget(). */
 int et_rollup_drop(struct et_store *store, int64_t hour_ns);
 int et_rollup_forget(struct et_store *store, int64_t hour_ns);

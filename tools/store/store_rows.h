@@ -36,6 +36,14 @@ struct et_blob {
 /* A column's bytes. Valid until the next step. */
 struct et_blob et_column_blob(sqlite3_stmt *statement, int column);
 
+/* What a chosen row counts for. */
+enum et_row_use {
+    ET_USE_ALL,
+    ET_USE_HEADER, /* its stacks are in rows of ET_USE_STACKS */
+    ET_USE_STACKS, /* its other fields are in rows of ET_USE_HEADER */
+    ET_USE_MINUS   /* its stacks, subtracted */
+};
+
 /* A stored profile without its stacks. */
 struct et_row {
     int64_t id, series, at_ns, start_ns, end_ns;
@@ -43,6 +51,7 @@ struct et_row {
     enum et_packing packing;
     uint64_t profiles, period, samples, quantum; /* profiles: number of received profiles */
     uint64_t value_sum, count_sum;
+    enum et_row_use use;
 };
 
 /* Adds a received profile, its series and its bucket. stored->stacks: only columns. Returns the id or an error. */
@@ -94,10 +103,14 @@ struct et_rows {
 };
 
 /* Finds the rows of the selection for [from, to) as described above, up to level `coarsest`, latest start first.
- * ET_ROLLUP: with roll-ups in place of rows of level 2. Their `series` is an index into the selection. free() the
- * rows. */
+ * Their `series` is an index into the selection. free() the rows. */
 int et_rows_choose(struct et_store *store, const struct et_selection *selection, int64_t from_ns, int64_t to_ns,
                    int coarsest, struct et_rows *out);
+/* The same up to level 2, for sums of stacks of a kind that is no level, with fewer rows: of an hour that is not whole,
+ * its block less the rows beyond the range, if these are fewer (et_row.use). rollups: roll-ups in place of blocks, as
+ * rows of ET_ROLLUP. */
+int et_rows_choose_sums(struct et_store *store, const struct et_selection *selection, int64_t from_ns, int64_t to_ns,
+                        bool rollups, struct et_rows *out);
 
 /* For a level kind only a process's last interval counts, which may consist of several messages. Call it for each row,
  * latest first. Zeroed map: empty. key: identifies the last interval, such as the series. */

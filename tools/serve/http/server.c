@@ -35,6 +35,7 @@ struct et_server {
     struct et_group_commit *commit;    /* has the writer */
     struct et_store *readers[READERS]; /* free ones; NULL: in use, or not yet opened */
     unsigned reading;
+    struct et_residents *residents; /* of the readers */
     struct et_symbols *symbols;
     struct et_relay *relay;
     pthread_mutex_t write_lock, read_lock;
@@ -319,6 +320,15 @@ enum et_outcome et_server_write(struct et_server *server, et_write *call, void *
     return written.outcome;
 }
 
+static struct et_store *open_reader(struct et_server *server, const char **why)
+{
+    struct et_store *store = et_store_open(server->db, false, why);
+    if (store) {
+        et_store_set_residents(store, server->residents);
+    }
+    return store;
+}
+
 /* A free one, or NULL. */
 static struct et_store *take_reader(struct et_server *server)
 {
@@ -330,7 +340,7 @@ static struct et_store *take_reader(struct et_server *server)
             return store;
         }
     }
-    return server->reading < READERS ? et_store_open(server->db, false, &why) : NULL;
+    return server->reading < READERS ? open_reader(server, &why) : NULL;
 }
 
 unsigned et_read_status(const struct et_store *store)
@@ -587,7 +597,8 @@ static bool open_stores(struct et_server *server)
 {
     const char *why = "";
     server->writer = et_store_open(server->db, true, &why);
-    server->readers[0] = server->writer ? et_store_open(server->db, false, &why) : NULL;
+    server->residents = et_residents_new();
+    server->readers[0] = server->writer ? open_reader(server, &why) : NULL;
     if (!server->readers[0]) {
         et_error("database %s: %s", server->db, why);
         return false;
@@ -702,6 +713,7 @@ void et_server_close(struct et_server *server)
     for (size_t i = 0; i < READERS; i++) {
         et_store_close(server->readers[i]);
     }
+    et_residents_free(server->residents);
     et_store_close(server->writer);
     et_symbols_free(server->symbols);
     et_bounds_free(server->bounds);
